@@ -101,7 +101,7 @@ struct Options : Struct {
 };
 using PlanOptions = Options<sab_plan_options, sab_plan_options_init>;
 using SamplerOptions = Options<sab_sampler_options, sab_sampler_options_init>;
-using PackOptions = Options<sab_pack_options, sab_pack_options_init>;
+using PackedOptions = Options<sab_packed_options, sab_packed_options_init>;
 using BalancedOptions = Options<sab_balanced_options, sab_balanced_options_init>;
 #if SAB_WITH_MEMORY
 using ModelOptions = Options<sab_memory_model_options, sab_memory_model_options_init>;
@@ -237,10 +237,10 @@ public:
                   const CostFunction &cost = {})
         : Handle(make(sizes, given, cost)) {}
     /// Maps a file that save() wrote.
-    static Plan open(const char *path) { return Plan(created(sab_plan_open, path)); }
+    static Plan open(const char *path) { return Plan(created(sab_plan_file_new, path)); }
     /// From bytes that write() gave.
     static Plan read(const void *data, size_t size) {
-        return Plan(created(sab_plan_read, data, size));
+        return Plan(created(sab_plan_bytes_new, data, size));
     }
     void save(const char *path) const { check(sab_plan_save(get(), path)); }
     std::vector<unsigned char> write() const { return written<unsigned char>(sab_plan_write); }
@@ -249,8 +249,8 @@ public:
     /// The samples that no batch has.
     std::vector<int64_t> skipped() const { return written<int64_t>(sab_plan_skipped); }
     /// What an epoch of a BucketSampler with these options is like.
-    sab_report report(const sab_sampler_options &given = SamplerOptions()) const {
-        return filled<sab_report>(sab_plan_report, &given, sab_progress_fn{}, nullptr);
+    sab_plan_report report(const sab_sampler_options &given = SamplerOptions()) const {
+        return filled<sab_plan_report>(sab_plan_get_report, &given, sab_progress_fn{}, nullptr);
     }
 
 private:
@@ -354,29 +354,30 @@ public:
         : Sampler(created(sab_sequential_sampler_new, plan.get(), &given)) {}
 };
 
-/// The costliest batches that an epoch can have; see sab_plan_worst_batches().
-class WorstBatches : public Sampler {
+/// The costliest batches that an epoch can have; see sab_costliest_sampler_new().
+class CostliestSampler : public Sampler {
 public:
-    WorstBatches(const Plan &plan, uint64_t count)
-        : Sampler(created(sab_plan_worst_batches, plan.get(), count)) {}
+    CostliestSampler(const Plan &plan, uint64_t count)
+        : Sampler(created(sab_costliest_sampler_new, plan.get(), count)) {}
 };
 
-/// Greedy batches in the order of the samples; see sab_size_aware_sampler_new().
-class SizeAwareSampler : public Sampler {
+/// Greedy batches in the order of the samples; see sab_bionemo_size_aware_sampler_new().
+class BionemoSizeAwareSampler : public Sampler {
 public:
-    SizeAwareSampler(const Sizes &sizes, double max_total_size,
-                     const sab_sampler_options &given = SamplerOptions())
-        : Sampler(created(sab_size_aware_sampler_new, static_cast<const int64_t *>(nullptr),
+    BionemoSizeAwareSampler(const Sizes &sizes, double max_total_size,
+                            const sab_sampler_options &given = SamplerOptions())
+        : Sampler(created(sab_bionemo_size_aware_sampler_new, static_cast<const int64_t *>(nullptr),
                           sizes.size(), sizes.get(), max_total_size, &given)) {}
 };
 
-/// Greedy batches of samples that a function gives; see sab_size_aware_stream_sampler_new().
-class SizeAwareStream : public Sampler {
+/// Greedy batches of samples that a function gives; see
+/// sab_bionemo_size_aware_stream_sampler_new().
+class BionemoSizeAwareStream : public Sampler {
 public:
     /// Sets `index` and `size` of the next sample; returns false at the end of the epoch.
     using Source =
         std::function<bool(uint64_t epoch, uint64_t position, int64_t &index, double &size)>;
-    SizeAwareStream(Source source, double max_total_size)
+    BionemoSizeAwareStream(Source source, double max_total_size)
         : Sampler(make(std::make_unique<Source>(std::move(source)), max_total_size)) {}
 
 private:
@@ -387,7 +388,7 @@ private:
         });
     }
     static sab_sampler *make(std::unique_ptr<Source> source, double max_total_size) {
-        sab_sampler *const made = created(sab_size_aware_stream_sampler_new, &next_sample,
+        sab_sampler *const made = created(sab_bionemo_size_aware_stream_sampler_new, &next_sample,
                                           source.get(), &free_source, max_total_size);
         (void)source.release();  // the sampler's now
         return made;
@@ -398,10 +399,10 @@ private:
 /// Samples end to end in rows; see sab_packed_sampler_new().
 class PackedSampler : public Sampler {
 public:
-    PackedSampler(const Sizes &sizes, const sab_pack_options &pack,
+    PackedSampler(const Sizes &sizes, const sab_packed_options &pack,
                   const sab_sampler_options &given = SamplerOptions())
         : Sampler(created(sab_packed_sampler_new, sizes.get(), &pack, &given)) {}
-    sab_pack_info info() const { return filled<sab_pack_info>(sab_pack_get_info); }
+    sab_packed_info info() const { return filled<sab_packed_info>(sab_packed_sampler_get_info); }
     /// The samples that are longer than a row.
     std::vector<int64_t> skipped() const { return written<int64_t>(sab_pack_skipped); }
 };
@@ -412,8 +413,9 @@ public:
     BalancedSampler(const Sizes &sizes, const sab_balanced_options &balanced,
                     const sab_sampler_options &given = SamplerOptions())
         : Sampler(created(sab_balanced_sampler_new, sizes.get(), &balanced, &given)) {}
-    sab_balance_report report() const {
-        return filled<sab_balance_report>(sab_sampler_balance_report, sab_progress_fn{}, nullptr);
+    sab_balanced_report report() const {
+        return filled<sab_balanced_report>(sab_balanced_sampler_get_report, sab_progress_fn{},
+                                           nullptr);
     }
 };
 
@@ -425,14 +427,14 @@ public:
     /// Fits rows of `features`, one for each of the `peaks`, to them.
     MemoryModel(const std::vector<double> &features, const std::vector<double> &peaks,
                 const sab_memory_model_options &given = ModelOptions())
-        : Handle(created(sab_memory_model_fit, features.data(), peaks.size(),
+        : Handle(created(sab_memory_model_fit_new, features.data(), peaks.size(),
                          peaks.empty() ? size_t{0} : features.size() / peaks.size(), peaks.data(),
                          &given)) {}
     static MemoryModel open(const char *path) {
-        return MemoryModel(created(sab_memory_model_open, path));
+        return MemoryModel(created(sab_memory_model_file_new, path));
     }
     static MemoryModel read(const void *data, size_t size) {
-        return MemoryModel(created(sab_memory_model_read, data, size));
+        return MemoryModel(created(sab_memory_model_bytes_new, data, size));
     }
     void save(const char *path) const { check(sab_memory_model_save(get(), path)); }
     std::vector<unsigned char> write() const {
@@ -461,7 +463,7 @@ public:
         : Handle(created(sab_probe_new, device, &given)) {}
     void reset() { check(sab_probe_reset(get())); }
     void release_cache() { check(sab_probe_release_cache(get())); }
-    sab_memory_stats stats() const { return filled<sab_memory_stats>(sab_probe_read); }
+    sab_probe_stats stats() const { return filled<sab_probe_stats>(sab_probe_get_stats); }
 };
 
 /// Lowers the budget of a sampler before memory runs out; see sab_memory_guard.
@@ -504,7 +506,7 @@ class Cache : public Handle<sab_cache, sab_cache_free> {
 public:
     using Handle::Handle;
     explicit Cache(const char *url, const sab_cache_options &given = CacheOptions())
-        : Handle(created(sab_cache_open, url, &given)) {}
+        : Handle(created(sab_cache_new, url, &given)) {}
     /// For other processes to open; contains passwords.
     const char *url() const noexcept { return sab_cache_url(get()); }
     /// An empty value where the cache has none.
@@ -539,7 +541,7 @@ public:
     }
     void flush() { check(sab_cache_flush(get())); }
     void clear() { check(sab_cache_clear(get())); }
-    uint64_t key_count() const { return value<uint64_t>(sab_cache_num_keys); }
+    uint64_t key_count() const { return value<uint64_t>(sab_cache_key_count); }
     sab_cache_stats stats() const { return filled<sab_cache_stats>(sab_cache_get_stats); }
 };
 #endif

@@ -25,7 +25,7 @@ uint32_t sab_abi_version(void);
 const char *sab_version_string(void);
 typedef int32_t sab_log_level;
 typedef void (*sab_log_fn)(void *ctx, sab_log_level level, const char *message);
-void sab_set_log_callback(sab_log_fn callback, void *ctx);
+void sab_log_set_callback(sab_log_fn callback, void *ctx);
 typedef int32_t (*sab_progress_fn)(void *ctx, uint64_t done, uint64_t total);
 /* sab/sizes.h */
 enum {
@@ -75,7 +75,7 @@ enum {
  SAB_BUCKETS_AUTO = 0,
  SAB_BUCKETS_BOUNDARIES = 1,
  SAB_BUCKETS_OPTIMAL = 2,
- SAB_BUCKETS_RANK = 3,
+ SAB_BUCKETS_EQUAL = 3,
  SAB_TAIL_KEEP = 0,
  SAB_TAIL_MERGE = 1,
  SAB_TAIL_DROP = 2,
@@ -145,9 +145,9 @@ sab_status sab_plan_get_info(const sab_plan *plan, sab_plan_info *info);
 sab_status sab_plan_get_bucket(const sab_plan *plan, size_t index, sab_bucket *bucket);
 sab_status sab_plan_skipped(const sab_plan *plan, int64_t *indices, size_t capacity, size_t *count);
 sab_status sab_plan_save(const sab_plan *plan, const char *path);
-sab_status sab_plan_open(const char *path, sab_plan **plan);
+sab_status sab_plan_file_new(const char *path, sab_plan **plan);
 sab_status sab_plan_write(const sab_plan *plan, void *buffer, size_t capacity, size_t *size);
-sab_status sab_plan_read(const void *data, size_t size, sab_plan **plan);
+sab_status sab_plan_bytes_new(const void *data, size_t size, sab_plan **plan);
 void sab_plan_free(sab_plan *plan);
 /* sab/sampler.h */
 enum {
@@ -187,14 +187,14 @@ typedef struct sab_sampler_options {
  uint64_t world_size;
  sab_last_step last_step;
  int32_t step_totals;
- uint64_t worst_first;
+ uint64_t costliest_first;
 } sab_sampler_options;
 void sab_sampler_options_init(sab_sampler_options *options, size_t struct_size);
 sab_status sab_bucket_sampler_new(const sab_plan *plan, const sab_sampler_options *options, sab_sampler **sampler);
 sab_status sab_sequential_sampler_new(const sab_plan *plan, const sab_sampler_options *options, sab_sampler **sampler);
-sab_status sab_plan_worst_batches(const sab_plan *plan, uint64_t count, sab_sampler **sampler);
+sab_status sab_costliest_sampler_new(const sab_plan *plan, uint64_t count, sab_sampler **sampler);
 sab_status sab_next_batch(sab_sampler *sampler, sab_batch *batch);
-sab_status sab_next_batches(sab_sampler *sampler, size_t max_batches, int64_t *indices, size_t capacity, uint64_t *offsets, size_t *count);
+sab_status sab_sampler_next_batches(sab_sampler *sampler, size_t max_batches, int64_t *indices, size_t capacity, uint64_t *offsets, size_t *count);
 sab_status sab_sampler_at(sab_sampler *sampler, uint64_t position, sab_batch *batch);
 sab_status sab_sampler_capabilities(const sab_sampler *sampler, uint64_t *capabilities);
 sab_status sab_sampler_batch_count(const sab_sampler *sampler, uint64_t *count);
@@ -207,7 +207,7 @@ sab_status sab_sampler_get_budget(const sab_sampler *sampler, double *budget);
 sab_status sab_sampler_state_save(const sab_sampler *sampler, void *state);
 sab_status sab_sampler_state_restore(sab_sampler *sampler, const void *state, size_t size);
 void sab_sampler_free(sab_sampler *sampler);
-typedef struct sab_report {
+typedef struct sab_plan_report {
  size_t struct_size;
  uint64_t samples;
  uint64_t skipped;
@@ -227,11 +227,11 @@ typedef struct sab_report {
  double variance_ratio;
  double nearest_target;
  uint64_t target_met;
-} sab_report;
-sab_status sab_plan_report(const sab_plan *plan, const sab_sampler_options *options, sab_progress_fn progress, void *progress_ctx, sab_report *report);
+} sab_plan_report;
+sab_status sab_plan_get_report(const sab_plan *plan, const sab_sampler_options *options, sab_progress_fn progress, void *progress_ctx, sab_plan_report *report);
 /* sab/ranks.h */
 sab_status sab_ranks_from_environment(uint64_t *rank, uint64_t *world_size);
-sab_status sab_data_rank(const uint64_t *shape, const int32_t *is_data, size_t axes, uint64_t rank, uint64_t *data_rank, uint64_t *data_world_size);
+sab_status sab_ranks_from_mesh(const uint64_t *shape, const int32_t *is_data, size_t axes, uint64_t rank, uint64_t *data_rank, uint64_t *data_world_size);
 typedef int32_t (*sab_all_gather_fn)(void *ctx, const void *mine, size_t size, void *all);
 typedef int32_t (*sab_reduce_fn)(void *ctx, int64_t *values, size_t count);
 sab_status sab_sampler_check_ranks(const sab_sampler *sampler, uint64_t rank, uint64_t world_size, sab_all_gather_fn all_gather, void *ctx);
@@ -243,7 +243,7 @@ enum {
  SAB_PACK_FIRST_FIT = 2,
 };
 typedef int32_t sab_pack_method;
-typedef struct sab_pack_options {
+typedef struct sab_packed_options {
  size_t struct_size;
  sab_pack_method method;
  uint64_t capacity;
@@ -253,9 +253,9 @@ typedef struct sab_pack_options {
  uint64_t window;
  sab_progress_fn progress;
  void *progress_ctx;
-} sab_pack_options;
-void sab_pack_options_init(sab_pack_options *options, size_t struct_size);
-typedef struct sab_pack_info {
+} sab_packed_options;
+void sab_packed_options_init(sab_packed_options *options, size_t struct_size);
+typedef struct sab_packed_info {
  size_t struct_size;
  uint64_t samples;
  uint64_t skipped;
@@ -267,9 +267,9 @@ typedef struct sab_pack_info {
  uint64_t fingerprint;
  double total;
  double fill;
-} sab_pack_info;
-sab_status sab_packed_sampler_new(const sab_sizes *sizes, const sab_pack_options *pack, const sab_sampler_options *options, sab_sampler **sampler);
-sab_status sab_pack_get_info(const sab_sampler *sampler, sab_pack_info *info);
+} sab_packed_info;
+sab_status sab_packed_sampler_new(const sab_sizes *sizes, const sab_packed_options *pack, const sab_sampler_options *options, sab_sampler **sampler);
+sab_status sab_packed_sampler_get_info(const sab_sampler *sampler, sab_packed_info *info);
 sab_status sab_pack_skipped(const sab_sampler *sampler, int64_t *indices, size_t capacity, size_t *count);
 /* sab/memory.h */
 enum {
@@ -290,14 +290,14 @@ typedef struct sab_probe_options {
  int64_t total_bytes;
 } sab_probe_options;
 void sab_probe_options_init(sab_probe_options *options, size_t struct_size);
-typedef struct sab_memory_stats {
+typedef struct sab_probe_stats {
  size_t struct_size;
  int64_t current;
  int64_t peak;
  int64_t reserved_peak;
  int64_t largest_free;
  int64_t total;
-} sab_memory_stats;
+} sab_probe_stats;
 typedef struct sab_probe_callbacks {
  size_t struct_size;
  void *ctx;
@@ -316,7 +316,7 @@ void sab_probe_callbacks_init(sab_probe_callbacks *callbacks, size_t struct_size
 sab_status sab_probe_new(const char *device, const sab_probe_options *options, sab_probe **probe);
 sab_status sab_probe_callbacks_new(const sab_probe_callbacks *callbacks, sab_probe **probe);
 sab_status sab_probe_reset(sab_probe *probe);
-sab_status sab_probe_read(sab_probe *probe, sab_memory_stats *stats);
+sab_status sab_probe_get_stats(sab_probe *probe, sab_probe_stats *stats);
 sab_status sab_probe_release_cache(sab_probe *probe);
 void sab_probe_free(sab_probe *probe);
 typedef struct sab_peaks sab_peaks;
@@ -349,7 +349,7 @@ typedef struct sab_peaks_view {
 } sab_peaks_view;
 sab_status sab_peaks_new(sab_peaks **peaks);
 sab_status sab_collect_peak(sab_probe *probe, const sab_collect_peak_options *options, sab_peaks *peaks);
-sab_status sab_peaks_get(const sab_peaks *peaks, sab_peaks_view *view);
+sab_status sab_peaks_get_view(const sab_peaks *peaks, sab_peaks_view *view);
 void sab_peaks_free(sab_peaks *peaks);
 typedef struct sab_memory_model sab_memory_model;
 typedef struct sab_measurement_options {
@@ -363,7 +363,7 @@ typedef struct sab_measurement_options {
  double budget;
 } sab_measurement_options;
 void sab_measurement_options_init(sab_measurement_options *options, size_t struct_size);
-sab_status sab_measurement_points(const sab_measurement_options *options, size_t points, uint64_t *counts, double *lengths);
+sab_status sab_measurement_points_find(const sab_measurement_options *options, size_t points, uint64_t *counts, double *lengths);
 typedef int32_t sab_memory_model_kind;
 typedef struct sab_memory_model_options {
  size_t struct_size;
@@ -387,20 +387,20 @@ typedef struct sab_memory_model_info {
  double held_out_residual;
  double largest_residual;
 } sab_memory_model_info;
-sab_status sab_memory_model_fit(const double *features, size_t count, size_t feature_count, const double *peaks, const sab_memory_model_options *options, sab_memory_model **model);
+sab_status sab_memory_model_fit_new(const double *features, size_t count, size_t feature_count, const double *peaks, const sab_memory_model_options *options, sab_memory_model **model);
 sab_status sab_memory_model_get_info(const sab_memory_model *model, sab_memory_model_info *info);
 sab_status sab_memory_model_get_term(const sab_memory_model *model, size_t index, double *coefficient, uint32_t *powers);
 sab_status sab_memory_model_predict(const sab_memory_model *model, const double *features, size_t count, double *predicted, double *upper);
 sab_status sab_memory_model_cost_terms(const sab_memory_model *model, sab_cost_term *terms, size_t capacity, size_t *term_count);
 sab_status sab_memory_model_save(const sab_memory_model *model, const char *path);
-sab_status sab_memory_model_open(const char *path, sab_memory_model **model);
+sab_status sab_memory_model_file_new(const char *path, sab_memory_model **model);
 sab_status sab_memory_model_write(const sab_memory_model *model, void *buffer, size_t capacity, size_t *size);
-sab_status sab_memory_model_read(const void *data, size_t size, sab_memory_model **model);
+sab_status sab_memory_model_bytes_new(const void *data, size_t size, sab_memory_model **model);
 void sab_memory_model_free(sab_memory_model *model);
 typedef int32_t (*sab_trial_fn)(void *ctx, uint64_t count, double length);
 typedef int32_t sab_search;
 typedef int32_t sab_rounding;
-typedef struct sab_find_max_batch_options {
+typedef struct sab_max_batch_options {
  size_t struct_size;
  sab_search search;
  const double *lengths;
@@ -413,8 +413,8 @@ typedef struct sab_find_max_batch_options {
  void *reduce_ctx;
  sab_progress_fn progress;
  void *progress_ctx;
-} sab_find_max_batch_options;
-void sab_find_max_batch_options_init(sab_find_max_batch_options *options, size_t struct_size);
+} sab_max_batch_options;
+void sab_max_batch_options_init(sab_max_batch_options *options, size_t struct_size);
 typedef struct sab_max_batch {
  size_t struct_size;
  uint64_t batch_size;
@@ -423,7 +423,7 @@ typedef struct sab_max_batch {
  double peak;
  int64_t budget;
 } sab_max_batch;
-sab_status sab_find_max_batch(sab_probe *probe, sab_trial_fn trial, void *ctx, const sab_find_max_batch_options *options, uint64_t *batch_sizes, sab_max_batch *result);
+sab_status sab_max_batch_find(sab_probe *probe, sab_trial_fn trial, void *ctx, const sab_max_batch_options *options, uint64_t *batch_sizes, sab_max_batch *result);
 typedef int32_t (*sab_batch_fn)(void *ctx, const sab_batch *batch);
 typedef struct sab_verification {
  size_t struct_size;
@@ -459,16 +459,16 @@ sab_status sab_memory_guard_get_info(const sab_memory_guard *guard, sab_memory_g
 void sab_memory_guard_free(sab_memory_guard *guard);
 /* sab/compat.h */
 enum {
- SAB_TORCH_SHUFFLE_NONE = 0,
- SAB_TORCH_SHUFFLE_ALL = 1,
- SAB_TORCH_SHUFFLE_BUCKETS = 2,
- SAB_TORCH_GENERATOR_WORDS = 625,
+ SAB_BIONEMO_SHUFFLE_NONE = 0,
+ SAB_BIONEMO_SHUFFLE_ALL = 1,
+ SAB_BIONEMO_SHUFFLE_BUCKETS = 2,
+ SAB_BIONEMO_GENERATOR_WORDS = 625,
 };
-sab_status sab_create_buckets(const sab_sizes *sizes, int64_t max_width, int64_t min_bucket_count, int64_t *boundaries, int64_t *bucket_sizes, size_t capacity, size_t *bucket_count);
-sab_status sab_size_aware_sampler_new(const int64_t *indices, size_t count, const sab_sizes *sizes, double max_total_size, const sab_sampler_options *options, sab_sampler **sampler);
+sab_status sab_bionemo_create_buckets(const sab_sizes *sizes, int64_t max_width, int64_t min_bucket_count, int64_t *boundaries, int64_t *bucket_sizes, size_t capacity, size_t *bucket_count);
+sab_status sab_bionemo_size_aware_sampler_new(const int64_t *indices, size_t count, const sab_sizes *sizes, double max_total_size, const sab_sampler_options *options, sab_sampler **sampler);
 typedef int32_t (*sab_index_fn)(void *ctx, uint64_t epoch, uint64_t position, int64_t *index, double *size);
-sab_status sab_size_aware_stream_sampler_new(sab_index_fn source, void *ctx, void (*release)(void *ctx), double max_total_size, sab_sampler **sampler);
-typedef struct sab_torch_sampler_options {
+sab_status sab_bionemo_size_aware_stream_sampler_new(sab_index_fn source, void *ctx, void (*release)(void *ctx), double max_total_size, sab_sampler **sampler);
+typedef struct sab_bionemo_options {
  size_t struct_size;
  uint64_t seed;
  int32_t shuffle;
@@ -477,15 +477,15 @@ typedef struct sab_torch_sampler_options {
  sab_size_fn size;
  void *size_ctx;
  void (*release)(void *ctx);
-} sab_torch_sampler_options;
-void sab_torch_sampler_options_init(sab_torch_sampler_options *options, size_t struct_size);
-sab_status sab_torch_sampler_new(const sab_plan *plan, const sab_torch_sampler_options *options, sab_sampler **sampler);
-sab_status sab_torch_sampler_get_generator(const sab_sampler *sampler, uint32_t *words);
-sab_status sab_torch_sampler_set_generator(sab_sampler *sampler, const uint32_t *words);
+} sab_bionemo_options;
+void sab_bionemo_options_init(sab_bionemo_options *options, size_t struct_size);
+sab_status sab_bionemo_sampler_new(const sab_plan *plan, const sab_bionemo_options *options, sab_sampler **sampler);
+sab_status sab_bionemo_sampler_get_generator(const sab_sampler *sampler, uint32_t *words);
+sab_status sab_bionemo_sampler_set_generator(sab_sampler *sampler, const uint32_t *words);
 typedef struct sab_batches sab_batches;
-sab_status sab_batches_add(sab_batches *batches, const int64_t *indices, size_t count);
+sab_status sab_bagua_batches_add(sab_batches *batches, const int64_t *indices, size_t count);
 typedef int32_t (*sab_make_batches_fn)(void *ctx, const int64_t *indices, size_t count, sab_batches *batches);
-typedef struct sab_load_balancing_options {
+typedef struct sab_bagua_options {
  size_t struct_size;
  int32_t shuffle;
  int32_t drop_last;
@@ -495,10 +495,10 @@ typedef struct sab_load_balancing_options {
  sab_make_batches_fn make_batches;
  void *make_batches_ctx;
  void (*release)(void *ctx);
-} sab_load_balancing_options;
-void sab_load_balancing_options_init(sab_load_balancing_options *options, size_t struct_size);
-sab_status sab_load_balancing_sampler_new(const sab_sizes *complexity, const sab_load_balancing_options *balancing, const sab_sampler_options *options, sab_sampler **sampler);
-sab_status sab_load_balancing_batch_sampler_new(const sab_sizes *complexity, const sab_load_balancing_options *balancing, const sab_sampler_options *options, sab_sampler **sampler);
+} sab_bagua_options;
+void sab_bagua_options_init(sab_bagua_options *options, size_t struct_size);
+sab_status sab_bagua_sampler_new(const sab_sizes *complexity, const sab_bagua_options *balancing, const sab_sampler_options *options, sab_sampler **sampler);
+sab_status sab_bagua_batch_sampler_new(const sab_sizes *complexity, const sab_bagua_options *balancing, const sab_sampler_options *options, sab_sampler **sampler);
 /* sab/files.h */
 sab_status sab_sizes_npy_new(const char *path, sab_sizes **sizes);
 sab_status sab_sizes_npy_read(const void *data, size_t size, sab_sizes **sizes);
@@ -518,7 +518,7 @@ typedef struct sab_partition_options {
  void *progress_ctx;
 } sab_partition_options;
 void sab_partition_options_init(sab_partition_options *options, size_t struct_size);
-sab_status sab_partition(const double *costs, size_t count, uint64_t parts, const sab_partition_options *options, uint32_t *part_of);
+sab_status sab_items_partition(const double *costs, size_t count, uint64_t parts, const sab_partition_options *options, uint32_t *part_of);
 typedef struct sab_balanced_options {
  size_t struct_size;
  uint64_t micro_batches;
@@ -542,7 +542,7 @@ typedef struct sab_balanced_options {
 } sab_balanced_options;
 void sab_balanced_options_init(sab_balanced_options *options, size_t struct_size);
 sab_status sab_balanced_sampler_new(const sab_sizes *sizes, const sab_balanced_options *balanced, const sab_sampler_options *options, sab_sampler **sampler);
-typedef struct sab_balance_report {
+typedef struct sab_balanced_report {
  size_t struct_size;
  uint64_t samples;
  uint64_t skipped;
@@ -555,25 +555,25 @@ typedef struct sab_balance_report {
  double micro_batch_imbalance;
  double time;
  double least_time;
-} sab_balance_report;
-sab_status sab_sampler_balance_report(sab_sampler *sampler, sab_progress_fn progress, void *progress_ctx, sab_balance_report *report);
+} sab_balanced_report;
+sab_status sab_balanced_sampler_get_report(sab_sampler *sampler, sab_progress_fn progress, void *progress_ctx, sab_balanced_report *report);
 /* sab/steps.h */
 typedef int32_t (*sab_batch_increase_fn)(void *ctx, uint64_t epoch, uint64_t current, int64_t *increase);
-sab_status sab_grow_batch(sab_batch_increase_fn increase, void *ctx, uint64_t epoch, uint64_t current, uint64_t maximum, uint64_t *batch_size);
-sab_status sab_grow_linear(uint64_t epoch, uint64_t start, uint64_t amount, uint64_t period, uint64_t maximum, uint64_t *batch_size);
-sab_status sab_grow_doubling(uint64_t epoch, uint64_t start, const uint64_t *milestones, size_t milestone_count, uint64_t maximum, uint64_t *batch_size);
+sab_status sab_batch_size_grow(sab_batch_increase_fn increase, void *ctx, uint64_t epoch, uint64_t current, uint64_t maximum, uint64_t *batch_size);
+sab_status sab_batch_size_grow_linear(uint64_t epoch, uint64_t start, uint64_t amount, uint64_t period, uint64_t maximum, uint64_t *batch_size);
+sab_status sab_batch_size_grow_doubling(uint64_t epoch, uint64_t start, const uint64_t *milestones, size_t milestone_count, uint64_t maximum, uint64_t *batch_size);
 typedef int32_t (*sab_chunk_fn)(void *ctx, uint64_t first, uint64_t count, double weight);
-typedef struct sab_chunked_step_options {
+typedef struct sab_step_in_chunks_options {
  size_t struct_size;
  sab_chunk_fn chunk;
  int32_t (*begin)(void *ctx);
  void *ctx;
  const double *sample_weights;
  uint64_t chunk_size;
-} sab_chunked_step_options;
-void sab_chunked_step_options_init(sab_chunked_step_options *options, size_t struct_size);
-sab_status sab_chunked_step(sab_probe *probe, uint64_t count, const sab_chunked_step_options *options, uint64_t *chunk_size);
-sab_status sab_memory_guard_step(sab_memory_guard *guard, const sab_batch *batch, const sab_chunked_step_options *options);
+} sab_step_in_chunks_options;
+void sab_step_in_chunks_options_init(sab_step_in_chunks_options *options, size_t struct_size);
+sab_status sab_step_in_chunks(sab_probe *probe, uint64_t count, const sab_step_in_chunks_options *options, uint64_t *chunk_size);
+sab_status sab_memory_guard_step(sab_memory_guard *guard, const sab_batch *batch, const sab_step_in_chunks_options *options);
 /* sab/stream.h */
 enum {
  SAB_RECORD_BYTES = 0,
@@ -666,7 +666,7 @@ typedef int32_t (*sab_random_map_fn)(void *ctx, sab_random *random, const sab_re
 sab_status sab_random_map_stream_new(sab_stream *source, sab_random_map_fn map, void *ctx, void (*release)(void *ctx), uint64_t seed, const sab_object_functions *objects, sab_stream **stream);
 sab_status sab_zip_stream_new(sab_stream *const *sources, size_t count, sab_stream **stream);
 sab_status sab_multiplex_stream_new(sab_stream *control, sab_stream *const *sources, size_t count, sab_stream **stream);
-sab_status sab_rank_stream_new(sab_stream *source, uint64_t rank, uint64_t world_size, sab_stream **stream);
+sab_status sab_shard_stream_new(sab_stream *source, uint64_t rank, uint64_t world_size, sab_stream **stream);
 sab_status sab_batch_stream_new(sab_stream *source, uint64_t batch_size, sab_stream **stream);
 sab_status sab_window_stream_new(sab_stream *source, uint64_t width, sab_stream **stream);
 sab_status sab_block_shuffle_stream_new(sab_stream *source, uint64_t block_size, uint64_t seed, sab_stream **stream);
@@ -697,7 +697,7 @@ typedef struct sab_pack_stream_options {
 void sab_pack_stream_options_init(sab_pack_stream_options *options, size_t struct_size);
 sab_status sab_pack_stream_new(sab_stream *source, const sab_pack_stream_options *options, sab_stream **stream);
 sab_status sab_readahead_sampler_new(sab_stream *source, const sab_readahead_stream_options *options, sab_sampler **sampler);
-sab_status sab_sampler_stream(sab_sampler *sampler, sab_stream **stream);
+sab_status sab_sampler_stream_new(sab_sampler *sampler, sab_stream **stream);
 sab_status sab_prefetch_stream_new(sab_stream *source, uint64_t buffer_size, sab_stream **stream);
 /* sab/group.h */
 enum {
@@ -740,7 +740,7 @@ typedef struct sab_thresholds_info {
  uint64_t extreme;
  uint64_t narrow;
 } sab_thresholds_info;
-sab_status sab_find_thresholds(const sab_sizes *lengths, uint64_t k, const sab_thresholds_options *options, double *thresholds, sab_thresholds_info *info);
+sab_status sab_thresholds_find(const sab_sizes *lengths, uint64_t k, const sab_thresholds_options *options, double *thresholds, sab_thresholds_info *info);
 typedef struct sab_grouping sab_grouping;
 typedef struct sab_grouping_dimension {
  const sab_sizes *lengths;
@@ -748,11 +748,11 @@ typedef struct sab_grouping_dimension {
  size_t threshold_count;
 } sab_grouping_dimension;
 sab_status sab_grouping_thresholds_new(const sab_grouping_dimension *dimensions, size_t count, sab_grouping **grouping);
-sab_status sab_grouping_uni_new(size_t samples, sab_grouping **grouping);
+sab_status sab_grouping_single_new(size_t samples, sab_grouping **grouping);
 sab_status sab_grouping_predefined_new(const int64_t *group_of, size_t samples, size_t groups, sab_grouping **grouping);
 sab_status sab_grouping_partition_new(const int64_t *indices, const uint64_t *counts, size_t groups, sab_grouping **grouping);
 sab_status sab_grouping_consecutive_new(const uint64_t *counts, size_t groups, sab_grouping **grouping);
-typedef struct sab_groups {
+typedef struct sab_grouping_view {
  size_t struct_size;
  uint64_t samples;
  uint64_t groups;
@@ -762,8 +762,8 @@ typedef struct sab_groups {
  const int64_t *inverse;
  const int64_t *group_of;
  const int64_t *intervals;
-} sab_groups;
-sab_status sab_grouping_get(const sab_grouping *grouping, sab_groups *groups);
+} sab_grouping_view;
+sab_status sab_grouping_get_view(const sab_grouping *grouping, sab_grouping_view *groups);
 void sab_grouping_free(sab_grouping *grouping);
 typedef struct sab_ragged {
  size_t struct_size;
@@ -776,21 +776,21 @@ typedef struct sab_ragged {
  const int64_t *offsets;
  void *const *data;
 } sab_ragged;
-typedef int32_t sab_padding;
+typedef int32_t sab_pad_rule;
 typedef struct sab_pad_options {
  size_t struct_size;
  uint64_t batch_dim;
- sab_padding padding;
+ sab_pad_rule padding;
  const void *value;
  uint64_t value_dims;
  uint64_t threads;
 } sab_pad_options;
 void sab_pad_options_init(sab_pad_options *options, size_t struct_size);
-sab_status sab_padded_shape(const sab_ragged *samples, const int64_t *indices, size_t count, int64_t *shape);
-sab_status sab_pad(const sab_ragged *samples, const int64_t *indices, size_t count, const int64_t *shape, const sab_pad_options *options, void *padded);
-sab_status sab_unpad(const void *padded, const int64_t *shape, const int64_t *indices, size_t count, const sab_pad_options *options, const sab_ragged *samples);
+sab_status sab_ragged_padded_shape(const sab_ragged *samples, const int64_t *indices, size_t count, int64_t *shape);
+sab_status sab_ragged_pad(const sab_ragged *samples, const int64_t *indices, size_t count, const int64_t *shape, const sab_pad_options *options, void *padded);
+sab_status sab_ragged_unpad(const void *padded, const int64_t *shape, const int64_t *indices, size_t count, const sab_pad_options *options, const sab_ragged *samples);
 typedef int32_t sab_mask_rule;
-sab_status sab_length_mask(const int64_t *lengths, size_t count, const int64_t *shape, size_t dimensions, sab_mask_rule rule, uint8_t *mask);
+sab_status sab_ragged_mask(const int64_t *lengths, size_t count, const int64_t *shape, size_t dimensions, sab_mask_rule rule, uint8_t *mask);
 /* sab/cache.h */
 enum {
  SAB_CACHE_DEGRADE = 0,
@@ -813,7 +813,7 @@ typedef struct sab_cache_options {
  uint64_t file_mode;
 } sab_cache_options;
 void sab_cache_options_init(sab_cache_options *options, size_t struct_size);
-sab_status sab_cache_open(const char *url, const sab_cache_options *options, sab_cache **cache);
+sab_status sab_cache_new(const char *url, const sab_cache_options *options, sab_cache **cache);
 const char *sab_cache_url(const sab_cache *cache);
 sab_status sab_cache_get(sab_cache *cache, const void *key, size_t key_size, sab_cache_value **value);
 sab_status sab_cache_put(sab_cache *cache, const void *key, size_t key_size, const void *data, size_t size);
@@ -828,7 +828,7 @@ typedef struct sab_cache_item {
 sab_status sab_cache_get_many(sab_cache *cache, const sab_cache_item *items, size_t count, sab_cache_value **values);
 sab_status sab_cache_put_many(sab_cache *cache, const sab_cache_item *items, size_t count);
 sab_status sab_cache_flush(sab_cache *cache);
-sab_status sab_cache_num_keys(sab_cache *cache, uint64_t *keys);
+sab_status sab_cache_key_count(sab_cache *cache, uint64_t *keys);
 sab_status sab_cache_clear(sab_cache *cache);
 typedef struct sab_cache_stats {
  size_t struct_size;
@@ -859,7 +859,7 @@ typedef struct sab_torch_info {
 } sab_torch_info;
 sab_status sab_torch_get_info(sab_torch_info *info);
 sab_status sab_torch_sizes_new(struct DLManagedTensor *tensor, sab_sizes **sizes);
-sab_status sab_torch_batch_indices(const sab_batch *batch, const char *device, struct DLManagedTensor **tensor);
+sab_status sab_torch_indices_new(const sab_batch *batch, const char *device, struct DLManagedTensor **tensor);
 typedef struct sab_torch_store sab_torch_store;
 sab_status sab_torch_store_new(const char *host, uint16_t port, uint64_t rank, uint64_t world_size, double timeout, sab_torch_store **store);
 int32_t sab_torch_store_all_gather(void *store, const void *mine, size_t size, void *all);
@@ -872,7 +872,7 @@ typedef struct sab_torch_leaf {
  const char *signature;
  struct DLManagedTensor *const *dlpack;
  struct sab_torch_tensor *const *tensors;
- sab_padding padding;
+ sab_pad_rule padding;
  double value;
  struct DLManagedTensor *value_dlpack;
  struct sab_torch_tensor *value_tensor;

@@ -43,7 +43,7 @@ for batch in sampler.batches():
 print(f"balanced, quadratic: {report.rank_imbalance:.4f}, fill {report.fill:.1%}")
 
 # [mesh]
-assert sab.data_rank({"pp": 2, "dp": 4, "tp": 8}, rank=45) == (
+assert sab.ranks_from_mesh({"pp": 2, "dp": 4, "tp": 8}, rank=45) == (
     1,
     4,
 )  # ranks of one model-parallel group take the same samples

@@ -114,7 +114,7 @@ int main(void) {
     range.shortest = 4;
     range.longest = 203;
     range.max_count = 10000;
-    check(sab_measurement_points(&range, POINTS, counts, lengths));
+    check(sab_measurement_points_find(&range, POINTS, counts, lengths));
     struct trainer trainer = {&arena, counts, lengths, NULL};
     sab_collect_peak_options collect = SAB_COLLECT_PEAK_OPTIONS_INIT;
     collect.item_count = POINTS;
@@ -124,12 +124,12 @@ int main(void) {
     check(sab_peaks_new(&peaks));
     check(sab_collect_peak(probe, &collect, peaks));
     sab_peaks_view measured = SAB_PEAKS_VIEW_INIT;
-    check(sab_peaks_get(peaks, &measured));
+    check(sab_peaks_get_view(peaks, &measured));
     double bytes[POINTS];
     for (size_t i = 0; i < measured.count; ++i) bytes[i] = (double)measured.peaks[i];
     sab_memory_model *model;
-    check(sab_memory_model_fit(measured.features, measured.count, measured.feature_count, bytes,
-                               NULL, &model));
+    check(sab_memory_model_fit_new(measured.features, measured.count, measured.feature_count, bytes,
+                                   NULL, &model));
     sab_peaks_free(peaks);
 
     /* The model is the cost of a plan whose budget is the device. */
@@ -149,7 +149,7 @@ int main(void) {
 
     sab_memory_guard *guard;
     check(sab_memory_guard_new(probe, sampler, NULL, &guard));
-    sab_chunked_step_options step = SAB_CHUNKED_STEP_OPTIONS_INIT;
+    sab_step_in_chunks_options step = SAB_STEP_IN_CHUNKS_OPTIONS_INIT;
     step.chunk = run_part;
     step.ctx = &trainer;
     sab_batch batch = SAB_BATCH_INIT;

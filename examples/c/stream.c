@@ -79,8 +79,8 @@ static sab_stream *pipeline(char **chunks, int count, uint64_t rank, uint64_t wo
     check(sab_map_stream_new(s, &words, &s));
     /* 8: batches of like sizes */
     check(sab_readahead_stream_new(s, &batches, &s));
-    check(sab_prefetch_stream_new(s, 16, &s));           /* 9: made ahead */
-    check(sab_rank_stream_new(s, rank, world_size, &s)); /* 10: this rank's */
+    check(sab_prefetch_stream_new(s, 16, &s));            /* 9: made ahead */
+    check(sab_shard_stream_new(s, rank, world_size, &s)); /* 10: this rank's */
     free(names);
     return s;
 }

@@ -83,8 +83,8 @@ int main() {
         range.max_count = 10000;
         range.model = model;
         range.budget = total_bytes;
-        check(sab_measurement_points(&range, job.counts.size(), job.counts.data(),
-                                     job.lengths.data()));
+        check(sab_measurement_points_find(&range, job.counts.size(), job.counts.data(),
+                                          job.lengths.data()));
         sab_collect_peak_options collect = SAB_COLLECT_PEAK_OPTIONS_INIT;
         collect.item_count = job.counts.size();
         collect.ctx = &job;
@@ -103,11 +103,11 @@ int main() {
         sab_peaks_view measured = SAB_PEAKS_VIEW_INIT;
         check(sab_peaks_new(&peaks));
         check(sab_collect_peak(probe, &collect, peaks));
-        check(sab_peaks_get(peaks, &measured));
+        check(sab_peaks_get_view(peaks, &measured));
         const std::vector<double> bytes(measured.peaks, measured.peaks + measured.count);
         sab_memory_model_free(model);
-        check(sab_memory_model_fit(measured.features, measured.count, measured.feature_count,
-                                   bytes.data(), &fit, &model));
+        check(sab_memory_model_fit_new(measured.features, measured.count, measured.feature_count,
+                                       bytes.data(), &fit, &model));
         sab_peaks_free(peaks);
     }
 
@@ -126,7 +126,7 @@ int main() {
     check(sab_bucket_sampler_new(plan, nullptr, &sampler));
     check(sab_memory_guard_new(probe, sampler, nullptr, &guard));
 
-    sab_chunked_step_options step = SAB_CHUNKED_STEP_OPTIONS_INIT;
+    sab_step_in_chunks_options step = SAB_STEP_IN_CHUNKS_OPTIONS_INIT;
     step.ctx = &job;
     step.begin = [](void* ctx) -> int32_t {
         static_cast<Job*>(ctx)->trainer.clear();

@@ -284,7 +284,7 @@ sab.lib = setmetatable({}, {__index = function(lib, name)
   if has_callbacks then jit.off(call) end
   wrappers[name] = call
   if name:find("_stream_new$") or name == "sab_readahead_sampler_new" then call = stream_constructor(name, parameters, call) end
-  if name == "sab_set_log_callback" then
+  if name == "sab_log_set_callback" then
     call = function(log) assert(log == nil, "callback: must be nil: lines come from threads of the library, where Lua cannot run") end
   end
   rawset(lib, name, call)

@@ -175,7 +175,7 @@ const CAREFUL = {
       throw new RangeError(`count = ${count}: data has only ${data.byteLength} bytes`);
     given[3] = { ...chosen, copy: 1 };
   },
-  sab_set_log_callback([log]) {
+  sab_log_set_callback([log]) {
     if (log !== null) throw new TypeError('callback: must be null: lines come from threads of the library, where JavaScript cannot run');
   },
 };

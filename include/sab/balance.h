@@ -1,9 +1,9 @@
 /** @file balance.h
  * Work dealt out evenly: items to parts, samples to the ranks and micro-batches of a step.
  *
- * sab_partition() assigns items (samples, batches, micro-batches) to parts (ranks, steps, pipeline
- * slots) so that the costliest part costs little more than the mean, optionally with as many items
- * in every part, and under a hard cap of another quantity, such as memory.
+ * sab_items_partition() assigns items (samples, batches, micro-batches) to parts (ranks, steps,
+ * pipeline slots) so that the costliest part costs little more than the mean, optionally with as
+ * many items in every part, and under a hard cap of another quantity, such as memory.
  *
  * sab_balanced_sampler_new() does so with the samples of each step.
  *
@@ -88,8 +88,8 @@ SAB_API void sab_partition_options_init(sab_partition_options *options, size_t s
  * @return SAB_OK; SAB_E_ARGUMENT, also when no assignment under the capacity was found;
  *     SAB_E_CANCELLED
  */
-SAB_API sab_status sab_partition(const double *costs, size_t count, uint64_t parts,
-                                 const sab_partition_options *options, uint32_t *part_of)
+SAB_API sab_status sab_items_partition(const double *costs, size_t count, uint64_t parts,
+                                       const sab_partition_options *options, uint32_t *part_of)
     SAB_NOEXCEPT;
 
 /* ---- Balanced steps ---- */
@@ -178,19 +178,20 @@ SAB_API void sab_balanced_options_init(sab_balanced_options *options, size_t str
  * attention), whose cost is not their number of tokens.
  *
  * Each epoch permutes the samples. A step takes the next ones, up to `samples` or until the caps
- * are full, and deals them out by sab_partition(): every rank takes as many micro-batches, costs
- * are near the mean, no cap is ever exceeded, no sample is lost or repeated, and the ranks need not
- * talk to each other. Samples that cost more than an eighth of a mean micro-batch come in cohorts
- * of neighbours in size, one for each micro-batch of a step, since little else could outweigh them.
+ * are full, and deals them out by sab_items_partition(): every rank takes as many micro-batches,
+ * costs are near the mean, no cap is ever exceeded, no sample is lost or repeated, and the ranks
+ * need not talk to each other. Samples that cost more than an eighth of a mean micro-batch come in
+ * cohorts of neighbours in size, one for each micro-batch of a step, since little else could
+ * outweigh them.
  *
  * sab_batch: `step` is the optimizer's step; `micro_batch` and `micro_batches` say where in it the
  * batch stands; `step_samples` and `step_total` are those of the whole step, over all ranks and
  * micro-batches: count / step_samples or total / step_total is the weight of a mean. They cost
- * nothing here: `step_totals` of the options is not used, nor is `worst_first`. Positions (seek,
- * tell, at, count) are micro-batches of this rank. `last_step`: samples that fill no step are dealt
- * out nevertheless (SPLIT: a micro-batch of the last step is empty where there are fewer samples
- * than micro-batches, loss weight 0), left out, or filled up from the epoch's beginning. A step is
- * full when it has `samples`, or no sample of mean size would fit any more.
+ * nothing here: `step_totals` of the options is not used, nor is `costliest_first`. Positions
+ * (seek, tell, at, count) are micro-batches of this rank. `last_step`: samples that fill no step
+ * are dealt out nevertheless (SPLIT: a micro-batch of the last step is empty where there are fewer
+ * samples than micro-batches, loss weight 0), left out, or filled up from the epoch's beginning. A
+ * step is full when it has `samples`, or no sample of mean size would fit any more.
  *
  * A state goes on with any other world size, `micro_batches`, `samples`, cost and caps, from
  * between two steps; inside a step only with the same. Samples that are too large for lower caps
@@ -216,8 +217,8 @@ SAB_API sab_status sab_balanced_sampler_new(const sab_sizes *sizes,
 
 /** How even the current epoch of a balanced sampler is, for all ranks: known before any training.
  */
-typedef struct sab_balance_report {
-    /** set by SAB_BALANCE_REPORT_INIT */
+typedef struct sab_balanced_report {
+    /** set by SAB_BALANCED_REPORT_INIT */
     size_t struct_size;
     /** samples in the sizes */
     uint64_t samples;
@@ -242,8 +243,8 @@ typedef struct sab_balance_report {
     double time;
     /** total cost / world size: what it would take without waiting */
     double least_time;
-} sab_balance_report;
-#define SAB_BALANCE_REPORT_INIT {sizeof(sab_balance_report), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+} sab_balanced_report;
+#define SAB_BALANCED_REPORT_INIT {sizeof(sab_balanced_report), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
 /** Walks the current epoch of a balanced sampler, which stays where it is.
  *
@@ -253,8 +254,8 @@ typedef struct sab_balance_report {
  * @param report        filled on SAB_OK; its struct_size must be set
  * @return SAB_OK; SAB_E_ARGUMENT for another sampler; SAB_E_CANCELLED
  */
-SAB_API sab_status sab_sampler_balance_report(sab_sampler *sampler, sab_progress_fn progress,
-                                              void *progress_ctx, sab_balance_report *report)
+SAB_API sab_status sab_balanced_sampler_get_report(sab_sampler *sampler, sab_progress_fn progress,
+                                                   void *progress_ctx, sab_balanced_report *report)
     SAB_NOEXCEPT;
 
 #ifdef __cplusplus

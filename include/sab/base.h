@@ -116,7 +116,7 @@ typedef void (*sab_log_fn)(void *ctx, sab_log_level level, const char *message);
  * @param callback  NULL for silence
  * @param ctx       handed to each call; stays the caller's
  */
-SAB_API void sab_set_log_callback(sab_log_fn callback, void *ctx) SAB_NOEXCEPT;
+SAB_API void sab_log_set_callback(sab_log_fn callback, void *ctx) SAB_NOEXCEPT;
 
 /** Follows a long call and may stop it.
  *

@@ -106,7 +106,7 @@ SAB_API void sab_cache_options_init(sab_cache_options *options, size_t struct_si
  *     "redis://[USER:PASSWORD@]HOST:PORT[,[USER:PASSWORD@]HOST:PORT...][/DB]": one or many servers;
  *     USER and PASSWORD percent-encoded, either may be empty, for the hosts that follow, too; HOST
  *     may be an IPv6 address in brackets; PORT 6379 when left out. The user must be allowed GET,
- *     MGET, SET, MSET and EVAL, for sab_cache_num_keys() and sab_cache_clear() SCAN and UNLINK
+ *     MGET, SET, MSET and EVAL, for sab_cache_key_count() and sab_cache_clear() SCAN and UNLINK
  *     "redis-server:[PROGRAM][@ADDRESS]": starts a Redis server (the program "redis-server" by
  *     default) on an address of this machine, the loopback interface by default, with a password of
  *     its own. It ends with this process, however that ends, and its children. "memory:": in this
@@ -116,8 +116,8 @@ SAB_API void sab_cache_options_init(sab_cache_options *options, size_t struct_si
  * @return SAB_OK, also when a Redis server cannot be reached and `on_failure` is SAB_CACHE_DEGRADE;
  *     SAB_E_ARGUMENT; SAB_E_IO
  */
-SAB_API sab_status sab_cache_open(const char *url, const sab_cache_options *options,
-                                  sab_cache **cache) SAB_NOEXCEPT;
+SAB_API sab_status sab_cache_new(const char *url, const sab_cache_options *options,
+                                 sab_cache **cache) SAB_NOEXCEPT;
 
 /** Where the cache is, for others to open: the URL with passwords, that of a file without symbolic
  * links and whatever the working directory, and for "redis-server:" that of the server which was
@@ -233,7 +233,7 @@ SAB_API sab_status sab_cache_flush(sab_cache *cache) SAB_NOEXCEPT;
  *     reach
  * @return SAB_OK; SAB_E_IO
  */
-SAB_API sab_status sab_cache_num_keys(sab_cache *cache, uint64_t *keys) SAB_NOEXCEPT;
+SAB_API sab_status sab_cache_key_count(sab_cache *cache, uint64_t *keys) SAB_NOEXCEPT;
 
 /** Removes all keys of the cache's dataset name, for everybody. On Redis those are all that begin
  * with "{dataset_name}_"; without a name all that there are.

@@ -2,9 +2,9 @@
  * The orders and rules of other packages, reproduced exactly: the same input and seed give the same
  * batches.
  *
- * - bionemo-size-aware-batching 1.0.0: sab_create_buckets(), sab_size_aware_sampler_new(),
- *   sab_torch_sampler_new().
- * - Bagua's contrib package: sab_load_balancing_sampler_new(). Samples are sorted by complexity,
+ * - bionemo-size-aware-batching 1.0.0: sab_bionemo_create_buckets(),
+ * sab_bionemo_size_aware_sampler_new(), sab_bionemo_sampler_new().
+ * - Bagua's contrib package: sab_bagua_sampler_new(). Samples are sorted by complexity,
  *   successive ones go to the ranks of one step, and the steps are shuffled.
  *
  * New programs that need none of these orders use sab_bucket_sampler_new().
@@ -43,10 +43,10 @@ extern "C" {
  * @return SAB_OK (nothing is written to the arrays when `capacity` is smaller than the count);
  *     SAB_E_ARGUMENT
  */
-SAB_API sab_status sab_create_buckets(const sab_sizes *sizes, int64_t max_width,
-                                      int64_t min_bucket_count, int64_t *boundaries,
-                                      int64_t *bucket_sizes, size_t capacity, size_t *bucket_count)
-    SAB_NOEXCEPT;
+SAB_API sab_status sab_bionemo_create_buckets(const sab_sizes *sizes, int64_t max_width,
+                                              int64_t min_bucket_count, int64_t *boundaries,
+                                              int64_t *bucket_sizes, size_t capacity,
+                                              size_t *bucket_count) SAB_NOEXCEPT;
 
 /** Greedy batches in the order of the indices: a batch closes before its total would exceed
  * `max_total_size`.
@@ -60,14 +60,14 @@ SAB_API sab_status sab_create_buckets(const sab_sizes *sizes, int64_t max_width,
  * @param sizes           sizes of the samples; may be freed before the sampler, borrowed memory
  *     under it must live on
  * @param max_total_size  largest total of a batch; finite, at least 0
- * @param options         `seed` and `worst_first` are not used
+ * @param options         `seed` and `costliest_first` are not used
  * @param sampler         the new handle; free with sab_sampler_free()
  * @return SAB_OK; SAB_E_ARGUMENT, also for an index outside the sizes
  */
-SAB_API sab_status sab_size_aware_sampler_new(const int64_t *indices, size_t count,
-                                              const sab_sizes *sizes, double max_total_size,
-                                              const sab_sampler_options *options,
-                                              sab_sampler **sampler) SAB_NOEXCEPT;
+SAB_API sab_status sab_bionemo_size_aware_sampler_new(const int64_t *indices, size_t count,
+                                                      const sab_sizes *sizes, double max_total_size,
+                                                      const sab_sampler_options *options,
+                                                      sab_sampler **sampler) SAB_NOEXCEPT;
 
 /** Gives the next index and its size, in any order, of any number of samples.
  *
@@ -84,8 +84,9 @@ typedef int32_t (*sab_index_fn)(void *ctx, uint64_t epoch, uint64_t position, in
 
 /** Greedy batches over an index source that is read as the batches are: one rank, length unknown.
  *
- * The same rule as sab_size_aware_sampler_new(). sab_sampler_batch_count(), sab_sampler_seek() (but
- * to step 0), sab_sampler_at() and the state functions answer SAB_E_UNSUPPORTED.
+ * The same rule as sab_bionemo_size_aware_sampler_new(). sab_sampler_batch_count(),
+ * sab_sampler_seek() (but to step 0), sab_sampler_at() and the state functions answer
+ * SAB_E_UNSUPPORTED.
  *
  * @param source          called by sab_next_batch(), in its thread
  * @param ctx             handed to `source`
@@ -95,26 +96,26 @@ typedef int32_t (*sab_index_fn)(void *ctx, uint64_t epoch, uint64_t position, in
  * @param sampler         the new handle; free with sab_sampler_free()
  * @return SAB_OK; SAB_E_ARGUMENT
  */
-SAB_API sab_status sab_size_aware_stream_sampler_new(sab_index_fn source, void *ctx,
-                                                     void (*release)(void *ctx),
-                                                     double max_total_size, sab_sampler **sampler)
-    SAB_NOEXCEPT;
+SAB_API sab_status sab_bionemo_size_aware_stream_sampler_new(sab_index_fn source, void *ctx,
+                                                             void (*release)(void *ctx),
+                                                             double max_total_size,
+                                                             sab_sampler **sampler) SAB_NOEXCEPT;
 
 /** buckets ascending, samples of a bucket by index */
-#define SAB_TORCH_SHUFFLE_NONE 0
+#define SAB_BIONEMO_SHUFFLE_NONE 0
 /** samples of each bucket permuted, the bucket of each batch drawn */
-#define SAB_TORCH_SHUFFLE_ALL 1
+#define SAB_BIONEMO_SHUFFLE_ALL 1
 /** samples of a bucket by index, the bucket of each batch drawn: for callers who permute
  *  themselves */
-#define SAB_TORCH_SHUFFLE_BUCKETS 2
+#define SAB_BIONEMO_SHUFFLE_BUCKETS 2
 
 /** How the torch-generator order forms and shuffles batches. */
-typedef struct sab_torch_sampler_options {
-    /** set by SAB_TORCH_SAMPLER_OPTIONS_INIT */
+typedef struct sab_bionemo_options {
+    /** set by SAB_BIONEMO_OPTIONS_INIT */
     size_t struct_size;
     /** as torch.Generator().manual_seed(seed). 0 */
     uint64_t seed;
-    /** SAB_TORCH_SHUFFLE_ALL */
+    /** SAB_BIONEMO_SHUFFLE_ALL */
     int32_t shuffle;
     /** greedy batches by `sizes` or `size` instead of the plan's batch sizes; negative (default):
      *  the plan's */
@@ -130,17 +131,16 @@ typedef struct sab_torch_sampler_options {
     /** called once with `size_ctx` by sab_sampler_free(), in its thread, and not when the
      *  constructor fails; NULL */
     void (*release)(void *ctx);
-} sab_torch_sampler_options;
-#define SAB_TORCH_SAMPLER_OPTIONS_INIT \
-    {sizeof(sab_torch_sampler_options), 0, 1, -1.0, NULL, NULL, NULL, NULL}
+} sab_bionemo_options;
+#define SAB_BIONEMO_OPTIONS_INIT {sizeof(sab_bionemo_options), 0, 1, -1.0, NULL, NULL, NULL, NULL}
 
-/** Sets the defaults, the same as SAB_TORCH_SAMPLER_OPTIONS_INIT: for languages without C's macros.
+/** Sets the defaults, the same as SAB_BIONEMO_OPTIONS_INIT: for languages without C's macros.
  *
  * @param options      filled; NULL is ignored
- * @param struct_size  size of the caller's sab_torch_sampler_options; exactly this many bytes are
+ * @param struct_size  size of the caller's sab_bionemo_options; exactly this many bytes are
  *     written
  */
-SAB_API void sab_torch_sampler_options_init(sab_torch_sampler_options *options, size_t struct_size)
+SAB_API void sab_bionemo_options_init(sab_bionemo_options *options, size_t struct_size)
     SAB_NOEXCEPT;
 
 /** The order of `BucketBatchSampler` of bionemo-size-aware-batching 1.0.0, seed for seed, without
@@ -149,8 +149,9 @@ SAB_API void sab_torch_sampler_options_init(sab_torch_sampler_options *options, 
  * Mersenne twister, torch.randperm inside each bucket, torch.multinomial (as built with MKL, which
  * the published outputs come from) for the bucket of each batch. One rank. Each epoch goes on from
  * the generator and the order that the epoch before left, so there is no random access: the
- * functions that sab_size_aware_stream_sampler_new() lists are not supported here either, but for
- * sab_sampler_batch_count(), which is when the plan's batch sizes are used. Keeps 8 bytes a sample.
+ * functions that sab_bionemo_size_aware_stream_sampler_new() lists are not supported here either,
+ * but for sab_sampler_batch_count(), which is when the plan's batch sizes are used. Keeps 8 bytes a
+ * sample.
  *
  * @param plan     made with SAB_BUCKETS_BOUNDARIES and SAB_TAIL_KEEP or SAB_TAIL_DROP; may be freed
  *     before the sampler
@@ -158,31 +159,30 @@ SAB_API void sab_torch_sampler_options_init(sab_torch_sampler_options *options, 
  * @param sampler  the new handle; free with sab_sampler_free()
  * @return SAB_OK; SAB_E_ARGUMENT
  */
-SAB_API sab_status sab_torch_sampler_new(const sab_plan *plan,
-                                         const sab_torch_sampler_options *options,
-                                         sab_sampler **sampler) SAB_NOEXCEPT;
+SAB_API sab_status sab_bionemo_sampler_new(const sab_plan *plan, const sab_bionemo_options *options,
+                                           sab_sampler **sampler) SAB_NOEXCEPT;
 
 /** Words of a Mersenne twister's state: 624 of state and, last, the number of words used since they
  * were made (0 to 624).
  */
-#define SAB_TORCH_GENERATOR_WORDS 625
+#define SAB_BIONEMO_GENERATOR_WORDS 625
 
 /** Reads the generator of a torch-order sampler, to carry on with it elsewhere.
  *
- * @param sampler  made by sab_torch_sampler_new()
- * @param words    room for SAB_TORCH_GENERATOR_WORDS words
+ * @param sampler  made by sab_bionemo_sampler_new()
+ * @param words    room for SAB_BIONEMO_GENERATOR_WORDS words
  * @return SAB_OK; SAB_E_ARGUMENT for another sampler
  */
-SAB_API sab_status sab_torch_sampler_get_generator(const sab_sampler *sampler, uint32_t *words)
+SAB_API sab_status sab_bionemo_sampler_get_generator(const sab_sampler *sampler, uint32_t *words)
     SAB_NOEXCEPT;
 
 /** Sets the generator of a torch-order sampler.
  *
- * @param sampler  made by sab_torch_sampler_new()
- * @param words    SAB_TORCH_GENERATOR_WORDS words; the last at most 624
+ * @param sampler  made by sab_bionemo_sampler_new()
+ * @param words    SAB_BIONEMO_GENERATOR_WORDS words; the last at most 624
  * @return SAB_OK; SAB_E_ARGUMENT for another sampler or a number of used words out of range
  */
-SAB_API sab_status sab_torch_sampler_set_generator(sab_sampler *sampler, const uint32_t *words)
+SAB_API sab_status sab_bionemo_sampler_set_generator(sab_sampler *sampler, const uint32_t *words)
     SAB_NOEXCEPT;
 
 /** Collects the batches that a callback makes. */
@@ -198,27 +198,27 @@ typedef struct sab_batches sab_batches;
  * @param count    number of `indices`, at least 1
  * @return SAB_OK; SAB_E_ARGUMENT
  */
-SAB_API sab_status sab_batches_add(sab_batches *batches, const int64_t *indices, size_t count)
+SAB_API sab_status sab_bagua_batches_add(sab_batches *batches, const int64_t *indices, size_t count)
     SAB_NOEXCEPT;
 
 /** Makes batches of the samples of one rank.
  *
  * Must give the same batches whenever it is given the same indices, since every rank makes those of
- * all ranks. A batch without samples fails the call, as sab_batches_add() says; no batch at all is
- * none for that rank.
+ * all ranks. A batch without samples fails the call, as sab_bagua_batches_add() says; no batch at
+ * all is none for that rank.
  *
  * @param ctx      the pointer given with the callback
  * @param indices  the samples of a rank in the order of the epoch; dies when the callback returns
  * @param count    number of `indices`
- * @param batches  takes the batches in order, by sab_batches_add()
+ * @param batches  takes the batches in order, by sab_bagua_batches_add()
  * @return 0; anything else is a failure and comes back unchanged through sab_last_callback_code()
  */
 typedef int32_t (*sab_make_batches_fn)(void *ctx, const int64_t *indices, size_t count,
                                        sab_batches *batches);
 
 /** How load is balanced. */
-typedef struct sab_load_balancing_options {
-    /** set by SAB_LOAD_BALANCING_OPTIONS_INIT */
+typedef struct sab_bagua_options {
+    /** set by SAB_BAGUA_OPTIONS_INIT */
     size_t struct_size;
     /** 1 (default): steps in another order each epoch; 0: by complexity, the least complex first */
     int32_t shuffle;
@@ -242,19 +242,17 @@ typedef struct sab_load_balancing_options {
     /** called once with `make_batches_ctx` by sab_sampler_free(), in its thread, and not when the
      *  constructor fails; NULL */
     void (*release)(void *ctx);
-} sab_load_balancing_options;
-#define SAB_LOAD_BALANCING_OPTIONS_INIT \
-    {sizeof(sab_load_balancing_options), 1, 0, 0, 1, 0, NULL, NULL, NULL}
+} sab_bagua_options;
+#define SAB_BAGUA_OPTIONS_INIT {sizeof(sab_bagua_options), 1, 0, 0, 1, 0, NULL, NULL, NULL}
 
-/** Sets the defaults, the same as SAB_LOAD_BALANCING_OPTIONS_INIT: for languages without C's
+/** Sets the defaults, the same as SAB_BAGUA_OPTIONS_INIT: for languages without C's
  * macros.
  *
  * @param options      filled; NULL is ignored
- * @param struct_size  size of the caller's sab_load_balancing_options; exactly this many bytes are
+ * @param struct_size  size of the caller's sab_bagua_options; exactly this many bytes are
  *     written
  */
-SAB_API void sab_load_balancing_options_init(sab_load_balancing_options *options,
-                                             size_t struct_size) SAB_NOEXCEPT;
+SAB_API void sab_bagua_options_init(sab_bagua_options *options, size_t struct_size) SAB_NOEXCEPT;
 
 /** The order of Bagua's `LoadBalancingDistributedSampler`, seed for seed, without torch.
  *
@@ -270,20 +268,20 @@ SAB_API void sab_load_balancing_options_init(sab_load_balancing_options *options
  *
  * @param complexity  work that each sample makes; read here, and not needed afterwards
  * @param balancing   NULL: the defaults. What is the batch sampler's is not used
- * @param options     seed, epoch, ranks; NULL: as for all samplers. `worst_first` is not used. At
- *     most 2^20 ranks
+ * @param options     seed, epoch, ranks; NULL: as for all samplers. `costliest_first` is not used.
+ * At most 2^20 ranks
  * @param sampler     the new handle; free with sab_sampler_free()
  * @return SAB_OK; SAB_E_ARGUMENT
  */
-SAB_API sab_status sab_load_balancing_sampler_new(const sab_sizes *complexity,
-                                                  const sab_load_balancing_options *balancing,
-                                                  const sab_sampler_options *options,
-                                                  sab_sampler **sampler) SAB_NOEXCEPT;
+SAB_API sab_status sab_bagua_sampler_new(const sab_sizes *complexity,
+                                         const sab_bagua_options *balancing,
+                                         const sab_sampler_options *options, sab_sampler **sampler)
+    SAB_NOEXCEPT;
 
 /** The batches of Bagua's `LoadBalancingDistributedBatchSampler`: of variable size, as many on each
  * rank.
  *
- * The samples of each rank, as sab_load_balancing_sampler_new() deals them out without `drop_last`,
+ * The samples of each rank, as sab_bagua_sampler_new() deals them out without `drop_last`,
  * are made into batches. Ranks with fewer batches than others then see their first ones again; with
  * `drop_last` the others leave out their last ones. Two things differ from what the original does
  * (not from what its document says): its `drop_last` leaves out nothing but lengthens the ranks,
@@ -293,15 +291,15 @@ SAB_API sab_status sab_load_balancing_sampler_new(const sab_sizes *complexity,
  *
  * @param complexity  work that each sample makes; read here, and not needed afterwards
  * @param balancing   either `make_batches` or `max_total` must be set; `batch_size` is not used
- * @param options     as for sab_load_balancing_sampler_new()
+ * @param options     as for sab_bagua_sampler_new()
  * @param sampler     the new handle; free with sab_sampler_free()
  * @return SAB_OK; SAB_E_ARGUMENT, also for a rank that gets no batch while others do;
  *     SAB_E_CALLBACK when `make_batches` failed
  */
-SAB_API sab_status sab_load_balancing_batch_sampler_new(const sab_sizes *complexity,
-                                                        const sab_load_balancing_options *balancing,
-                                                        const sab_sampler_options *options,
-                                                        sab_sampler **sampler) SAB_NOEXCEPT;
+SAB_API sab_status sab_bagua_batch_sampler_new(const sab_sizes *complexity,
+                                               const sab_bagua_options *balancing,
+                                               const sab_sampler_options *options,
+                                               sab_sampler **sampler) SAB_NOEXCEPT;
 
 #ifdef __cplusplus
 }

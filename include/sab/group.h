@@ -1,11 +1,11 @@
 /** @file group.h
  * Batches cut into groups of like lengths, so that each group is padded to its own longest.
  *
- * sab_find_thresholds() decides, once for a data set, where to cut: lengths up to the first
+ * sab_thresholds_find() decides, once for a data set, where to cut: lengths up to the first
  * threshold are one group, those above it up to the second the next, and those above the last one
  * the last. sab_grouping does so with the samples of a batch, or of anything: it says in which
  * order to take them, group by group, and how to get back, for any runtime that can index by an
- * array. sab_pad() stacks the samples of a group, sab_unpad() takes them apart.
+ * array. sab_ragged_pad() stacks the samples of a group, sab_ragged_unpad() takes them apart.
  *
  * Tier: provisional. Functions and structs here may change or be removed in a minor release.
  */
@@ -152,7 +152,7 @@ typedef struct sab_thresholds_info {
  * @param info        filled on SAB_OK, its struct_size must be set; or NULL
  * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_CALLBACK from `cost_fn`; SAB_E_CANCELLED
  */
-SAB_API sab_status sab_find_thresholds(const sab_sizes *lengths, uint64_t k,
+SAB_API sab_status sab_thresholds_find(const sab_sizes *lengths, uint64_t k,
                                        const sab_thresholds_options *options, double *thresholds,
                                        sab_thresholds_info *info) SAB_NOEXCEPT;
 
@@ -195,7 +195,7 @@ SAB_API sab_status sab_grouping_thresholds_new(const sab_grouping_dimension *dim
  * @param grouping  the new handle; free with sab_grouping_free()
  * @return SAB_OK; SAB_E_ARGUMENT
  */
-SAB_API sab_status sab_grouping_uni_new(size_t samples, sab_grouping **grouping) SAB_NOEXCEPT;
+SAB_API sab_status sab_grouping_single_new(size_t samples, sab_grouping **grouping) SAB_NOEXCEPT;
 
 /** Groups given as the number of each sample's group.
  *
@@ -232,8 +232,8 @@ SAB_API sab_status sab_grouping_consecutive_new(const uint64_t *counts, size_t g
                                                 sab_grouping **grouping) SAB_NOEXCEPT;
 
 /** What a grouping is. The arrays are the grouping's and live as long as it does. */
-typedef struct sab_groups {
-    /** set by SAB_GROUPS_INIT */
+typedef struct sab_grouping_view {
+    /** set by SAB_GROUPING_VIEW_INIT */
     size_t struct_size;
     /** number of samples */
     uint64_t samples;
@@ -253,8 +253,8 @@ typedef struct sab_groups {
     /** groups * dimensions: the interval of each group, from 0, in its first dimension, its second,
      *  ...; NULL without dimensions */
     const int64_t *intervals;
-} sab_groups;
-#define SAB_GROUPS_INIT {sizeof(sab_groups), 0, 0, 0, NULL, NULL, NULL, NULL, NULL}
+} sab_grouping_view;
+#define SAB_GROUPING_VIEW_INIT {sizeof(sab_grouping_view), 0, 0, 0, NULL, NULL, NULL, NULL, NULL}
 
 /** Shows a grouping.
  *
@@ -262,7 +262,8 @@ typedef struct sab_groups {
  * @param groups    filled on SAB_OK; its struct_size must be set
  * @return SAB_OK; SAB_E_ARGUMENT
  */
-SAB_API sab_status sab_grouping_get(const sab_grouping *grouping, sab_groups *groups) SAB_NOEXCEPT;
+SAB_API sab_status sab_grouping_get_view(const sab_grouping *grouping, sab_grouping_view *groups)
+    SAB_NOEXCEPT;
 
 /** Gives the handle back.
  *
@@ -301,7 +302,7 @@ typedef struct sab_ragged {
 #define SAB_RAGGED_INIT {sizeof(sab_ragged), 0, 0, 0, NULL, NULL, NULL, NULL, NULL}
 
 /** What stands in places that a sample does not reach. */
-typedef int32_t sab_padding;
+typedef int32_t sab_pad_rule;
 /** a value, or along some dimensions an array of them */
 #define SAB_PADDING_CONSTANT 0
 /** along each dimension the sample's last element; the value where a sample has none */
@@ -314,7 +315,7 @@ typedef struct sab_pad_options {
     /** where the dimension of samples stands in the padded array, at most the rank; 0 */
     uint64_t batch_dim;
     /** SAB_PADDING_CONSTANT */
-    sab_padding padding;
+    sab_pad_rule padding;
     /** an element, or several by `value_dims`; NULL (default): zero bytes */
     const void *value;
     /** a bit for each dimension of the samples. Those whose bit is set, the lowest being the first
@@ -345,8 +346,8 @@ SAB_API void sab_pad_options_init(sab_pad_options *options, size_t struct_size) 
  * @param shape    `rank` numbers, filled on SAB_OK; zeros when there are no samples
  * @return SAB_OK; SAB_E_ARGUMENT
  */
-SAB_API sab_status sab_padded_shape(const sab_ragged *samples, const int64_t *indices, size_t count,
-                                    int64_t *shape) SAB_NOEXCEPT;
+SAB_API sab_status sab_ragged_padded_shape(const sab_ragged *samples, const int64_t *indices,
+                                           size_t count, int64_t *shape) SAB_NOEXCEPT;
 
 /** Stacks samples in one row-major array, each padded at the end of its dimensions. One pass over
  * the output.
@@ -354,22 +355,22 @@ SAB_API sab_status sab_padded_shape(const sab_ragged *samples, const int64_t *in
  * @param samples  read; must not overlap with `padded`
  * @param indices  which samples, in this order, possibly several times; NULL: all
  * @param count    number of `indices`; without them, of samples
- * @param shape    `rank` numbers, each at least as large as those of sab_padded_shape()
+ * @param shape    `rank` numbers, each at least as large as those of sab_ragged_padded_shape()
  * @param options  NULL: the defaults
  * @param padded   room for count * shape[0] * shape[1] * ... elements: an array of `shape` with
  *     `count` inserted before dimension `batch_dim`
  * @return SAB_OK; SAB_E_ARGUMENT, with nothing written
  */
-SAB_API sab_status sab_pad(const sab_ragged *samples, const int64_t *indices, size_t count,
-                           const int64_t *shape, const sab_pad_options *options, void *padded)
-    SAB_NOEXCEPT;
+SAB_API sab_status sab_ragged_pad(const sab_ragged *samples, const int64_t *indices, size_t count,
+                                  const int64_t *shape, const sab_pad_options *options,
+                                  void *padded) SAB_NOEXCEPT;
 
-/** Takes samples out of a padded array: the inverse of sab_pad(), and its gradient where the
- * padding is constant. (The gradient of sab_unpad() is sab_pad() with zeros.)
+/** Takes samples out of a padded array: the inverse of sab_ragged_pad(), and its gradient where the
+ * padding is constant. (The gradient of sab_ragged_unpad() is sab_ragged_pad() with zeros.)
  *
- * @param padded   an array as sab_pad() makes it
+ * @param padded   an array as sab_ragged_pad() makes it
  * @param shape    its `rank` numbers without the samples' dimension, each at least as large as
- *     those of sab_padded_shape()
+ *     those of sab_ragged_padded_shape()
  * @param indices  which sample stands at each place of the array; NULL: all, in order. With several
  *     threads no two may be equal
  * @param count    number of `indices`; without them, of samples
@@ -377,9 +378,10 @@ SAB_API sab_status sab_pad(const sab_ragged *samples, const int64_t *indices, si
  * @param samples  their elements are written, as far as they are in `indices`
  * @return SAB_OK; SAB_E_ARGUMENT, with nothing written
  */
-SAB_API sab_status sab_unpad(const void *padded, const int64_t *shape, const int64_t *indices,
-                             size_t count, const sab_pad_options *options,
-                             const sab_ragged *samples) SAB_NOEXCEPT;
+SAB_API sab_status sab_ragged_unpad(const void *padded, const int64_t *shape,
+                                    const int64_t *indices, size_t count,
+                                    const sab_pad_options *options, const sab_ragged *samples)
+    SAB_NOEXCEPT;
 
 /** Which places of padded samples are valid. */
 typedef int32_t sab_mask_rule;
@@ -397,7 +399,7 @@ typedef int32_t sab_mask_rule;
  * @param mask     room for count * shape[0] * shape[1] * ... bytes: 1 for valid, 0 for padding
  * @return SAB_OK; SAB_E_ARGUMENT
  */
-SAB_API sab_status sab_length_mask(const int64_t *lengths, size_t count, const int64_t *shape,
+SAB_API sab_status sab_ragged_mask(const int64_t *lengths, size_t count, const int64_t *shape,
                                    size_t dimensions, sab_mask_rule rule, uint8_t *mask)
     SAB_NOEXCEPT;
 

@@ -4,7 +4,7 @@
  *     sab_probe             reads how much memory is held now, and the most since a reset
  *     sab_collect_peak      runs batches of known shapes and records their peaks in sab_peaks
  *     sab_memory_model      predicts the peak of a shape, with a margin: the cost of a sab_plan
- *     sab_find_max_batch    finds the largest batch that fits, by prediction or by search
+ *     sab_max_batch_find    finds the largest batch that fits, by prediction or by search
  *     sab_plan_verify       runs the worst batches of a plan before training
  *     sab_memory_guard      watches real steps and lowers the budget before memory runs out
  *
@@ -12,7 +12,7 @@
  * device's memory did not suffice, or any other code, which ends the call as SAB_E_CALLBACK and
  * comes back unchanged through sab_last_callback_code(). A C++ exception that leaves a callback is
  * a failure too, its text in the message; LibTorch's out-of-memory errors among them are
- * recognised. Whatever happens, what measures (sab_collect_peak(), sab_find_max_batch(),
+ * recognised. Whatever happens, what measures (sab_collect_peak(), sab_max_batch_find(),
  * sab_plan_verify()) leaves the probe's peak reset, and every call leaves the random generators of
  * the probe as it says.
  *
@@ -63,8 +63,8 @@ typedef struct sab_probe_options {
 SAB_API void sab_probe_options_init(sab_probe_options *options, size_t struct_size) SAB_NOEXCEPT;
 
 /** What a probe sees. -1 where it cannot. */
-typedef struct sab_memory_stats {
-    /** set by SAB_MEMORY_STATS_INIT */
+typedef struct sab_probe_stats {
+    /** set by SAB_PROBE_STATS_INIT */
     size_t struct_size;
     /** bytes held now */
     int64_t current;
@@ -77,8 +77,8 @@ typedef struct sab_memory_stats {
     int64_t largest_free;
     /** bytes of the device, or as `total_bytes` has it */
     int64_t total;
-} sab_memory_stats;
-#define SAB_MEMORY_STATS_INIT {sizeof(sab_memory_stats), -1, -1, -1, -1, -1}
+} sab_probe_stats;
+#define SAB_PROBE_STATS_INIT {sizeof(sab_probe_stats), -1, -1, -1, -1, -1}
 
 /** A caller's probe. Each function returns 0, or a code that comes back unchanged. */
 typedef struct sab_probe_callbacks {
@@ -167,7 +167,7 @@ SAB_API sab_status sab_probe_reset(sab_probe *probe) SAB_NOEXCEPT;
  * @param stats  filled on SAB_OK; its struct_size must be set
  * @return SAB_OK; SAB_E_CALLBACK
  */
-SAB_API sab_status sab_probe_read(sab_probe *probe, sab_memory_stats *stats) SAB_NOEXCEPT;
+SAB_API sab_status sab_probe_get_stats(sab_probe *probe, sab_probe_stats *stats) SAB_NOEXCEPT;
 
 /** Gives blocks that the allocator keeps free back to the device.
  *
@@ -296,7 +296,7 @@ SAB_API sab_status sab_collect_peak(sab_probe *probe, const sab_collect_peak_opt
  * @param view   filled on SAB_OK; its struct_size must be set
  * @return SAB_OK; SAB_E_ARGUMENT
  */
-SAB_API sab_status sab_peaks_get(const sab_peaks *peaks, sab_peaks_view *view) SAB_NOEXCEPT;
+SAB_API sab_status sab_peaks_get_view(const sab_peaks *peaks, sab_peaks_view *view) SAB_NOEXCEPT;
 
 /** Gives the handle back.
  *
@@ -355,8 +355,9 @@ SAB_API void sab_measurement_options_init(sab_measurement_options *options, size
  * @param lengths   room for `points` numbers
  * @return SAB_OK; SAB_E_ARGUMENT, also when the range has fewer different points than are asked for
  */
-SAB_API sab_status sab_measurement_points(const sab_measurement_options *options, size_t points,
-                                          uint64_t *counts, double *lengths) SAB_NOEXCEPT;
+SAB_API sab_status sab_measurement_points_find(const sab_measurement_options *options,
+                                               size_t points, uint64_t *counts, double *lengths)
+    SAB_NOEXCEPT;
 
 /* ---- The model ---- */
 
@@ -443,10 +444,10 @@ typedef struct sab_memory_model_info {
  * @return SAB_OK; SAB_E_ARGUMENT for data that is too little, not finite, or cannot tell the terms
  *     apart: the message says what to measure next
  */
-SAB_API sab_status sab_memory_model_fit(const double *features, size_t count, size_t feature_count,
-                                        const double *peaks,
-                                        const sab_memory_model_options *options,
-                                        sab_memory_model **model) SAB_NOEXCEPT;
+SAB_API sab_status sab_memory_model_fit_new(const double *features, size_t count,
+                                            size_t feature_count, const double *peaks,
+                                            const sab_memory_model_options *options,
+                                            sab_memory_model **model) SAB_NOEXCEPT;
 
 /** Facts of the model.
  *
@@ -509,7 +510,8 @@ SAB_API sab_status sab_memory_model_save(const sab_memory_model *model, const ch
  * @param model  the new handle; free with sab_memory_model_free()
  * @return SAB_OK; SAB_E_IO; SAB_E_FORMAT for a truncated, corrupted or foreign file
  */
-SAB_API sab_status sab_memory_model_open(const char *path, sab_memory_model **model) SAB_NOEXCEPT;
+SAB_API sab_status sab_memory_model_file_new(const char *path, sab_memory_model **model)
+    SAB_NOEXCEPT;
 
 /** Writes the model's file image to memory.
  *
@@ -529,8 +531,8 @@ SAB_API sab_status sab_memory_model_write(const sab_memory_model *model, void *b
  * @param model  the new handle; free with sab_memory_model_free()
  * @return SAB_OK; SAB_E_FORMAT
  */
-SAB_API sab_status sab_memory_model_read(const void *data, size_t size, sab_memory_model **model)
-    SAB_NOEXCEPT;
+SAB_API sab_status sab_memory_model_bytes_new(const void *data, size_t size,
+                                              sab_memory_model **model) SAB_NOEXCEPT;
 
 /** Gives the handle back.
  *
@@ -571,8 +573,8 @@ typedef int32_t sab_rounding;
 #define SAB_ROUND_MULTIPLE 2     /**< to a multiple of `multiple`, where at least one fits */
 
 /** How to look for the largest batch. */
-typedef struct sab_find_max_batch_options {
-    /** set by SAB_FIND_MAX_BATCH_OPTIONS_INIT */
+typedef struct sab_max_batch_options {
+    /** set by SAB_MAX_BATCH_OPTIONS_INIT */
     size_t struct_size;
     /** SAB_SEARCH_PREDICT */
     sab_search search;
@@ -597,30 +599,30 @@ typedef struct sab_find_max_batch_options {
     sab_progress_fn progress;
     /** handed to `progress` */
     void *progress_ctx;
-} sab_find_max_batch_options;
-#define SAB_FIND_MAX_BATCH_OPTIONS_INIT  \
-    {sizeof(sab_find_max_batch_options), \
-     SAB_SEARCH_PREDICT,                 \
-     NULL,                               \
-     0,                                  \
-     100000,                             \
-     0,                                  \
-     SAB_ROUND_NONE,                     \
-     0,                                  \
-     NULL,                               \
-     NULL,                               \
-     NULL,                               \
+} sab_max_batch_options;
+#define SAB_MAX_BATCH_OPTIONS_INIT  \
+    {sizeof(sab_max_batch_options), \
+     SAB_SEARCH_PREDICT,            \
+     NULL,                          \
+     0,                             \
+     100000,                        \
+     0,                             \
+     SAB_ROUND_NONE,                \
+     0,                             \
+     NULL,                          \
+     NULL,                          \
+     NULL,                          \
      NULL}
 
-/** Sets the defaults, the same as SAB_FIND_MAX_BATCH_OPTIONS_INIT: for languages without C's
+/** Sets the defaults, the same as SAB_MAX_BATCH_OPTIONS_INIT: for languages without C's
  * macros.
  *
  * @param options      filled; NULL is ignored
- * @param struct_size  size of the caller's sab_find_max_batch_options; exactly this many bytes are
+ * @param struct_size  size of the caller's sab_max_batch_options; exactly this many bytes are
  *     written
  */
-SAB_API void sab_find_max_batch_options_init(sab_find_max_batch_options *options,
-                                             size_t struct_size) SAB_NOEXCEPT;
+SAB_API void sab_max_batch_options_init(sab_max_batch_options *options, size_t struct_size)
+    SAB_NOEXCEPT;
 
 /** What was found. */
 typedef struct sab_max_batch {
@@ -656,9 +658,9 @@ typedef struct sab_max_batch {
  * @return SAB_OK; SAB_E_DEVICE_MEMORY when not even one sample fits; SAB_E_ARGUMENT;
  *     SAB_E_CALLBACK; SAB_E_CANCELLED; SAB_E_MISMATCH when another rank failed
  */
-SAB_API sab_status sab_find_max_batch(sab_probe *probe, sab_trial_fn trial, void *ctx,
-                                      const sab_find_max_batch_options *options,
-                                      uint64_t *batch_sizes, sab_max_batch *result) SAB_NOEXCEPT;
+SAB_API sab_status sab_max_batch_find(sab_probe *probe, sab_trial_fn trial, void *ctx,
+                                      const sab_max_batch_options *options, uint64_t *batch_sizes,
+                                      sab_max_batch *result) SAB_NOEXCEPT;
 
 /* ---- Before and while training ---- */
 

@@ -47,8 +47,8 @@ typedef int32_t sab_pack_method;
 #define SAB_PACK_FIRST_FIT 2
 
 /** How to pack. */
-typedef struct sab_pack_options {
-    /** set by SAB_PACK_OPTIONS_INIT */
+typedef struct sab_packed_options {
+    /** set by SAB_PACKED_OPTIONS_INIT */
     size_t struct_size;
     /** SAB_PACK_BEST_FIT */
     sab_pack_method method;
@@ -71,21 +71,21 @@ typedef struct sab_pack_options {
     sab_progress_fn progress;
     /** handed to `progress` */
     void *progress_ctx;
-} sab_pack_options;
-#define SAB_PACK_OPTIONS_INIT \
-    {sizeof(sab_pack_options), SAB_PACK_BEST_FIT, 0, 0, 0, SAB_OVERSIZE_ERROR, 256, NULL, NULL}
+} sab_packed_options;
+#define SAB_PACKED_OPTIONS_INIT \
+    {sizeof(sab_packed_options), SAB_PACK_BEST_FIT, 0, 0, 0, SAB_OVERSIZE_ERROR, 256, NULL, NULL}
 
-/** Sets the defaults, the same as SAB_PACK_OPTIONS_INIT: for languages without C's macros.
+/** Sets the defaults, the same as SAB_PACKED_OPTIONS_INIT: for languages without C's macros.
  *
  * @param options      filled; NULL is ignored
- * @param struct_size  size of the caller's sab_pack_options; exactly this many bytes are
+ * @param struct_size  size of the caller's sab_packed_options; exactly this many bytes are
  *     written
  */
-SAB_API void sab_pack_options_init(sab_pack_options *options, size_t struct_size) SAB_NOEXCEPT;
+SAB_API void sab_packed_options_init(sab_packed_options *options, size_t struct_size) SAB_NOEXCEPT;
 
 /** Facts of a packing that no order changes. */
-typedef struct sab_pack_info {
-    /** set by SAB_PACK_INFO_INIT */
+typedef struct sab_packed_info {
+    /** set by SAB_PACKED_INFO_INIT */
     size_t struct_size;
     /** samples in the sizes */
     uint64_t samples;
@@ -109,8 +109,8 @@ typedef struct sab_pack_info {
     double total;
     /** total / (bins * capacity) */
     double fill;
-} sab_pack_info;
-#define SAB_PACK_INFO_INIT {sizeof(sab_pack_info), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+} sab_packed_info;
+#define SAB_PACKED_INFO_INIT {sizeof(sab_packed_info), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
 /** Packs, and gives the bins of an epoch one by one.
  *
@@ -122,14 +122,15 @@ typedef struct sab_pack_info {
  * of length 0 is a sequence that takes no room.
  *
  * @param sizes    lengths: whole numbers, since `cu_seqlens` are; read during the call only
- * @param pack     see sab_pack_options; NULL is refused, since a capacity is needed
- * @param options  `worst_first` begins the epoch with the costliest bins; NULL: seed 0, one rank
+ * @param pack     see sab_packed_options; NULL is refused, since a capacity is needed
+ * @param options  `costliest_first` begins the epoch with the costliest bins; NULL: seed 0, one
+ * rank
  * @param sampler  the new handle; free with sab_sampler_free()
  * @return SAB_OK; SAB_E_ARGUMENT for options or sizes that break a rule, a sample longer than the
  *     capacity that is neither split nor skipped, more than 4,294,967,295 pieces, and when no
  *     sample is left; SAB_E_CANCELLED from `progress`
  */
-SAB_API sab_status sab_packed_sampler_new(const sab_sizes *sizes, const sab_pack_options *pack,
+SAB_API sab_status sab_packed_sampler_new(const sab_sizes *sizes, const sab_packed_options *pack,
                                           const sab_sampler_options *options, sab_sampler **sampler)
     SAB_NOEXCEPT;
 
@@ -139,7 +140,8 @@ SAB_API sab_status sab_packed_sampler_new(const sab_sizes *sizes, const sab_pack
  * @param info     filled on SAB_OK; its struct_size must be set
  * @return SAB_OK; SAB_E_ARGUMENT, also for another sampler
  */
-SAB_API sab_status sab_pack_get_info(const sab_sampler *sampler, sab_pack_info *info) SAB_NOEXCEPT;
+SAB_API sab_status sab_packed_sampler_get_info(const sab_sampler *sampler, sab_packed_info *info)
+    SAB_NOEXCEPT;
 
 /** The samples that were left out, by ascending size.
  *

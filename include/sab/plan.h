@@ -38,7 +38,7 @@ typedef int32_t sab_buckets;
 #define SAB_BUCKETS_OPTIMAL 2
 /** runs of `bucket_batches` whole batches in the sorted order, longest first; no tail but in the
  *  bucket of the shortest samples */
-#define SAB_BUCKETS_RANK 3
+#define SAB_BUCKETS_EQUAL 3
 
 /** What becomes of the samples of a bucket that do not fill a last batch. */
 typedef int32_t sab_tail;
@@ -78,7 +78,7 @@ typedef struct sab_plan_options {
     /** AUTO: the largest share, in (0, 1), of padding among padded positions (each sample padded to
      *  its bucket's longest), and, under a budget, of batches over the lower bound. 0.01. Missed
      *  only if no buckets with the fewest batches that `bucket_batches` allows reach it.
-     *  sab_report.target_met and nearest_target report this */
+     *  sab_plan_report.target_met and nearest_target report this */
     double padding_target;
     /** BOUNDARIES: at least 2, in any order, no two equal; read during the call */
     const double *boundaries;
@@ -266,13 +266,13 @@ SAB_API sab_status sab_plan_save(const sab_plan *plan, const char *path) SAB_NOE
  * While the handle or a sampler on it lives, do not truncate the file: a read behind its end stops
  * the process with SIGBUS. Do not overwrite it either: sampler calls then fail with SAB_E_FORMAT,
  * or give other samples. To replace it, rename a new file over the old one, as sab_plan_save()
- * does. sab_plan_read() copies instead.
+ * does. sab_plan_bytes_new() copies instead.
  *
  * @param path  file name, in the system's encoding
  * @param plan  the new handle; free with sab_plan_free()
  * @return SAB_OK; SAB_E_IO; SAB_E_FORMAT for a truncated, corrupted or foreign file
  */
-SAB_API sab_status sab_plan_open(const char *path, sab_plan **plan) SAB_NOEXCEPT;
+SAB_API sab_status sab_plan_file_new(const char *path, sab_plan **plan) SAB_NOEXCEPT;
 
 /** Writes the plan's file image to memory.
  *
@@ -292,7 +292,7 @@ SAB_API sab_status sab_plan_write(const sab_plan *plan, void *buffer, size_t cap
  * @param plan  the new handle; free with sab_plan_free()
  * @return SAB_OK; SAB_E_FORMAT
  */
-SAB_API sab_status sab_plan_read(const void *data, size_t size, sab_plan **plan) SAB_NOEXCEPT;
+SAB_API sab_status sab_plan_bytes_new(const void *data, size_t size, sab_plan **plan) SAB_NOEXCEPT;
 
 /** Gives the handle back. Samplers on the plan live on.
  *

@@ -48,9 +48,9 @@ SAB_API sab_status sab_ranks_from_environment(uint64_t *rank, uint64_t *world_si
  * @param data_world_size  filled: what samplers take as `world_size`
  * @return SAB_OK; SAB_E_ARGUMENT
  */
-SAB_API sab_status sab_data_rank(const uint64_t *shape, const int32_t *is_data, size_t axes,
-                                 uint64_t rank, uint64_t *data_rank, uint64_t *data_world_size)
-    SAB_NOEXCEPT;
+SAB_API sab_status sab_ranks_from_mesh(const uint64_t *shape, const int32_t *is_data, size_t axes,
+                                       uint64_t rank, uint64_t *data_rank,
+                                       uint64_t *data_world_size) SAB_NOEXCEPT;
 
 /* ---- Ranks that talk to each other: at the start only ---- */
 
@@ -111,7 +111,7 @@ SAB_API sab_status sab_sampler_check_ranks(const sab_sampler *sampler, uint64_t 
  * @param plan        `tail` must be SAB_TAIL_KEEP and `oversize` not SAB_OVERSIZE_SINGLE; the same
  *     on all ranks
  * @param options     rank and world size (at most 2^20) are those of the shards; `seed` and `epoch`
- *     must be the same on all ranks; `last_step`, `worst_first` and `step_totals` are not used
+ *     must be the same on all ranks; `last_step`, `costliest_first` and `step_totals` are not used
  * @param all_gather  called four times, with 24 bytes, 8 bytes, the distinct sizes and their
  *     counts, and 16 bytes; not kept. A rank that fails reports it in the next call. A rank without
  *     memory for the answers does so among at most 2,700 ranks; among more, the others wait until

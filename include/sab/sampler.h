@@ -106,7 +106,7 @@ typedef struct sab_sampler_options {
     int32_t step_totals;
     /** native and packed order: begin the epoch with at least this many of the batches that may
      *  cost most, so that memory runs out early if it ever does. 0 */
-    uint64_t worst_first;
+    uint64_t costliest_first;
 } sab_sampler_options;
 #define SAB_SAMPLER_OPTIONS_INIT \
     {sizeof(sab_sampler_options), 0, 0, 0, 1, SAB_LAST_STEP_SPLIT, 1, 0}
@@ -138,7 +138,7 @@ SAB_API sab_status sab_bucket_sampler_new(const sab_plan *plan, const sab_sample
  * evaluation.
  *
  * @param plan     may be freed before the sampler
- * @param options  `seed` and `worst_first` are not used
+ * @param options  `seed` and `costliest_first` are not used
  * @param sampler  the new handle; free with sab_sampler_free()
  * @return SAB_OK; SAB_E_ARGUMENT
  */
@@ -158,8 +158,8 @@ SAB_API sab_status sab_sequential_sampler_new(const sab_plan *plan,
  * @param sampler  the new handle, for one rank; free with sab_sampler_free()
  * @return SAB_OK; SAB_E_ARGUMENT
  */
-SAB_API sab_status sab_plan_worst_batches(const sab_plan *plan, uint64_t count,
-                                          sab_sampler **sampler) SAB_NOEXCEPT;
+SAB_API sab_status sab_costliest_sampler_new(const sab_plan *plan, uint64_t count,
+                                             sab_sampler **sampler) SAB_NOEXCEPT;
 
 /** Moves to the next batch and shows it in `*batch`.
  *
@@ -187,8 +187,9 @@ SAB_API sab_status sab_next_batch(sab_sampler *sampler, sab_batch *batch) SAB_NO
  * @param count        filled with the number of batches on SAB_OK
  * @return SAB_OK; SAB_END when the epoch has no more batches; SAB_E_UNSUPPORTED
  */
-SAB_API sab_status sab_next_batches(sab_sampler *sampler, size_t max_batches, int64_t *indices,
-                                    size_t capacity, uint64_t *offsets, size_t *count) SAB_NOEXCEPT;
+SAB_API sab_status sab_sampler_next_batches(sab_sampler *sampler, size_t max_batches,
+                                            int64_t *indices, size_t capacity, uint64_t *offsets,
+                                            size_t *count) SAB_NOEXCEPT;
 
 /** Shows the batch at a step of the current epoch without moving the cursor.
  *
@@ -203,7 +204,7 @@ SAB_API sab_status sab_sampler_at(sab_sampler *sampler, uint64_t position, sab_b
 
 /** sab_sampler_batch_count() */
 #define SAB_SAMPLER_BATCH_COUNT 1
-/** sab_sampler_at(), sab_sampler_seek() to any position, sab_next_batches(),
+/** sab_sampler_at(), sab_sampler_seek() to any position, sab_sampler_next_batches(),
  *  sab_sampler_state_save() and sab_sampler_state_restore() */
 #define SAB_SAMPLER_RANDOM_ACCESS 2
 /** sab_sampler_get_budget() and sab_sampler_set_budget() */
@@ -316,7 +317,7 @@ SAB_API sab_status sab_sampler_state_save(const sab_sampler *sampler, void *stat
  * rank has taken yet are dealt out among the new ranks, none lost and none repeated; step numbers
  * go on from the saved one.
  *
- * @param sampler  a sampler on an equal plan with the same seed, `last_step` and `worst_first`;
+ * @param sampler  a sampler on an equal plan with the same seed, `last_step` and `costliest_first`;
  *     rank and world size are its own
  * @param state    what sab_sampler_state_save() wrote
  * @param size     its length in bytes
@@ -335,8 +336,8 @@ SAB_API sab_status sab_sampler_state_restore(sab_sampler *sampler, const void *s
 SAB_API void sab_sampler_free(sab_sampler *sampler) SAB_NOEXCEPT;
 
 /** What an epoch of the native order is like, known before any training. */
-typedef struct sab_report {
-    /** set by SAB_REPORT_INIT */
+typedef struct sab_plan_report {
+    /** set by SAB_PLAN_REPORT_INIT */
     size_t struct_size;
     /** samples in the sizes */
     uint64_t samples;
@@ -378,8 +379,9 @@ typedef struct sab_report {
     double nearest_target;
     /** 1 when the plan meets its `padding_target` or has none, else 0 */
     uint64_t target_met;
-} sab_report;
-#define SAB_REPORT_INIT {sizeof(sab_report), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+} sab_plan_report;
+#define SAB_PLAN_REPORT_INIT \
+    {sizeof(sab_plan_report), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
 /** Walks an epoch of the native order, and the next for `meet_again`, and says what it is like.
  *
@@ -389,15 +391,15 @@ typedef struct sab_report {
  *
  * @param plan          a handle
  * @param options       how the sampler would walk (seed, epoch, world_size, last_step,
- *     worst_first); NULL: as for the sampler
+ *     costliest_first); NULL: as for the sampler
  * @param progress      follows and may cancel; NULL for none
  * @param progress_ctx  handed to `progress`
  * @param report        filled on SAB_OK; its struct_size must be set
  * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_CANCELLED
  */
-SAB_API sab_status sab_plan_report(const sab_plan *plan, const sab_sampler_options *options,
-                                   sab_progress_fn progress, void *progress_ctx, sab_report *report)
-    SAB_NOEXCEPT;
+SAB_API sab_status sab_plan_get_report(const sab_plan *plan, const sab_sampler_options *options,
+                                       sab_progress_fn progress, void *progress_ctx,
+                                       sab_plan_report *report) SAB_NOEXCEPT;
 
 #ifdef __cplusplus
 }

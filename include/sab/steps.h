@@ -35,12 +35,12 @@ typedef int32_t (*sab_batch_increase_fn)(void *ctx, uint64_t epoch, uint64_t cur
  * @param ctx         handed to `increase`
  * @param epoch       the epoch that begins
  * @param current     batch size until now; at least 1
- * @param maximum     largest batch size, as sab_find_max_batch() finds it
+ * @param maximum     largest batch size, as sab_max_batch_find() finds it
  * @param batch_size  filled with the batch size of this epoch
  * @return SAB_OK; SAB_E_CALLBACK; SAB_E_ARGUMENT for an increase below zero
  */
-SAB_API sab_status sab_grow_batch(sab_batch_increase_fn increase, void *ctx, uint64_t epoch,
-                                  uint64_t current, uint64_t maximum, uint64_t *batch_size)
+SAB_API sab_status sab_batch_size_grow(sab_batch_increase_fn increase, void *ctx, uint64_t epoch,
+                                       uint64_t current, uint64_t maximum, uint64_t *batch_size)
     SAB_NOEXCEPT;
 
 /** Ready-made schedule: the batch size of an epoch that grows by `amount` every `period` epochs.
@@ -53,8 +53,9 @@ SAB_API sab_status sab_grow_batch(sab_batch_increase_fn increase, void *ctx, uin
  * @param batch_size  filled
  * @return SAB_OK; SAB_E_ARGUMENT
  */
-SAB_API sab_status sab_grow_linear(uint64_t epoch, uint64_t start, uint64_t amount, uint64_t period,
-                                   uint64_t maximum, uint64_t *batch_size) SAB_NOEXCEPT;
+SAB_API sab_status sab_batch_size_grow_linear(uint64_t epoch, uint64_t start, uint64_t amount,
+                                              uint64_t period, uint64_t maximum,
+                                              uint64_t *batch_size) SAB_NOEXCEPT;
 
 /** Ready-made schedule: the batch size doubles at each milestone.
  *
@@ -66,8 +67,9 @@ SAB_API sab_status sab_grow_linear(uint64_t epoch, uint64_t start, uint64_t amou
  * @param batch_size       filled
  * @return SAB_OK; SAB_E_ARGUMENT
  */
-SAB_API sab_status sab_grow_doubling(uint64_t epoch, uint64_t start, const uint64_t *milestones,
-                                     size_t milestone_count, uint64_t maximum, uint64_t *batch_size)
+SAB_API sab_status sab_batch_size_grow_doubling(uint64_t epoch, uint64_t start,
+                                                const uint64_t *milestones, size_t milestone_count,
+                                                uint64_t maximum, uint64_t *batch_size)
     SAB_NOEXCEPT;
 
 /** Runs forward and backward on a part of a batch, its loss multiplied by `weight`; gradients add
@@ -82,8 +84,8 @@ SAB_API sab_status sab_grow_doubling(uint64_t epoch, uint64_t start, const uint6
 typedef int32_t (*sab_chunk_fn)(void *ctx, uint64_t first, uint64_t count, double weight);
 
 /** How to run a step in parts. */
-typedef struct sab_chunked_step_options {
-    /** set by SAB_CHUNKED_STEP_OPTIONS_INIT */
+typedef struct sab_step_in_chunks_options {
+    /** set by SAB_STEP_IN_CHUNKS_OPTIONS_INIT */
     size_t struct_size;
     /** runs a part. Must be given */
     sab_chunk_fn chunk;
@@ -98,17 +100,19 @@ typedef struct sab_chunked_step_options {
     const double *sample_weights;
     /** largest part of the first try; 0: the whole batch */
     uint64_t chunk_size;
-} sab_chunked_step_options;
-#define SAB_CHUNKED_STEP_OPTIONS_INIT {sizeof(sab_chunked_step_options), NULL, NULL, NULL, NULL, 0}
+} sab_step_in_chunks_options;
+#define SAB_STEP_IN_CHUNKS_OPTIONS_INIT \
+    {sizeof(sab_step_in_chunks_options), NULL, NULL, NULL, NULL, 0}
 
-/** Sets the defaults, the same as SAB_CHUNKED_STEP_OPTIONS_INIT: for languages without C's macros.
+/** Sets the defaults, the same as SAB_STEP_IN_CHUNKS_OPTIONS_INIT: for languages without C's
+ * macros.
  *
  * @param options      filled; NULL is ignored
- * @param struct_size  size of the caller's sab_chunked_step_options; exactly this many bytes are
+ * @param struct_size  size of the caller's sab_step_in_chunks_options; exactly this many bytes are
  *     written
  */
-SAB_API void sab_chunked_step_options_init(sab_chunked_step_options *options, size_t struct_size)
-    SAB_NOEXCEPT;
+SAB_API void sab_step_in_chunks_options_init(sab_step_in_chunks_options *options,
+                                             size_t struct_size) SAB_NOEXCEPT;
 
 /** Runs a batch in parts that fit: halves the parts until none runs out of memory, each time from
  * the same random state.
@@ -123,11 +127,11 @@ SAB_API void sab_chunked_step_options_init(sab_chunked_step_options *options, si
  *     NULL: not wanted
  * @return SAB_OK; SAB_E_DEVICE_MEMORY when not even one sample fits; SAB_E_CALLBACK
  */
-SAB_API sab_status sab_chunked_step(sab_probe *probe, uint64_t count,
-                                    const sab_chunked_step_options *options, uint64_t *chunk_size)
-    SAB_NOEXCEPT;
+SAB_API sab_status sab_step_in_chunks(sab_probe *probe, uint64_t count,
+                                      const sab_step_in_chunks_options *options,
+                                      uint64_t *chunk_size) SAB_NOEXCEPT;
 
-/** Runs a step under the guard: resets the peak, runs the batch in parts (sab_chunked_step(), the
+/** Runs a step under the guard: resets the peak, runs the batch in parts (sab_step_in_chunks(), the
  * whole batch first), and looks at the peak.
  *
  * A step that runs out of memory is run again in halves and reported once. Peaks of steps in parts
@@ -143,7 +147,7 @@ SAB_API sab_status sab_chunked_step(sab_probe *probe, uint64_t count,
  *     when another rank could not lower its budget: then it stays on all ranks
  */
 SAB_API sab_status sab_memory_guard_step(sab_memory_guard *guard, const sab_batch *batch,
-                                         const sab_chunked_step_options *options) SAB_NOEXCEPT;
+                                         const sab_step_in_chunks_options *options) SAB_NOEXCEPT;
 
 #ifdef __cplusplus
 }

@@ -153,7 +153,7 @@ SAB_API sab_status sab_stream_state_save(const sab_stream *stream, void *buffer,
  * bytes of that.
  *
  * @param stream  a handle of a pipeline made alike. Lists may have grown at their end: what is new
- *     joins when the list is gone through again. Ranks may be others in sab_rank_stream_new()
+ *     joins when the list is gone through again. Ranks may be others in sab_shard_stream_new()
  * @param data    what sab_stream_state_save() wrote
  * @param size    its length in bytes
  * @return SAB_OK; SAB_E_FORMAT for a truncated, damaged or foreign state, of a newer version or
@@ -552,8 +552,8 @@ SAB_API sab_status sab_multiplex_stream_new(sab_stream *control, sab_stream *con
  * @param stream      the new handle
  * @return SAB_OK; SAB_E_ARGUMENT
  */
-SAB_API sab_status sab_rank_stream_new(sab_stream *source, uint64_t rank, uint64_t world_size,
-                                       sab_stream **stream) SAB_NOEXCEPT;
+SAB_API sab_status sab_shard_stream_new(sab_stream *source, uint64_t rank, uint64_t world_size,
+                                        sab_stream **stream) SAB_NOEXCEPT;
 
 /* ---- Stages: groups and shuffles ---- */
 
@@ -694,7 +694,7 @@ SAB_API sab_status sab_pack_stream_new(sab_stream *source, const sab_pack_stream
 /** The batches of a stream of lists, such as sab_readahead_stream_new() makes, as a sampler for
  * sab_next_batch(): `indices` count the records of the source from 0 on, in the order in which they
  * were read. It has one endless epoch or, of a finite source, one that ends. Its state is that of
- * its stream: see sab_sampler_stream().
+ * its stream: see sab_sampler_stream_new().
  *
  * @param source   a stream of records with sizes
  * @param options  of the batches; NULL is refused
@@ -711,7 +711,7 @@ SAB_API sab_status sab_readahead_sampler_new(sab_stream *source,
  * @param stream   filled with a handle that the sampler keeps: not to be freed, nor read from
  * @return SAB_OK; SAB_E_UNSUPPORTED for other samplers
  */
-SAB_API sab_status sab_sampler_stream(sab_sampler *sampler, sab_stream **stream) SAB_NOEXCEPT;
+SAB_API sab_status sab_sampler_stream_new(sab_sampler *sampler, sab_stream **stream) SAB_NOEXCEPT;
 
 /* ---- Stages: threads ---- */
 

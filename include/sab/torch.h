@@ -73,8 +73,8 @@ SAB_API sab_status sab_torch_sizes_new(struct DLManagedTensor *tensor, sab_sizes
  * @return SAB_OK; SAB_E_ARGUMENT for a device that is not there; SAB_E_UNSUPPORTED before
  *     sab_torch_open()
  */
-SAB_API sab_status sab_torch_batch_indices(const sab_batch *batch, const char *device,
-                                           struct DLManagedTensor **tensor) SAB_NOEXCEPT;
+SAB_API sab_status sab_torch_indices_new(const sab_batch *batch, const char *device,
+                                         struct DLManagedTensor **tensor) SAB_NOEXCEPT;
 
 /** A place where the ranks of a job meet, to be told apart and to agree, once, at the start: a
  * TCPStore of c10d's. One thread at a time.
@@ -150,7 +150,7 @@ typedef struct sab_torch_leaf {
      *  strided */
     struct sab_torch_tensor *const *tensors;
     /** SAB_PADDING_CONSTANT */
-    sab_padding padding;
+    sab_pad_rule padding;
     /** that constant; 0 */
     double value;
     /** instead of `value`: a tensor over the dimensions of `signature` that are numbers, such as

@@ -56,7 +56,7 @@ public:
     /// All in one group.
     static Grouping uni(std::size_t samples) {
         sab_grouping *made = nullptr;
-        check(sab_grouping_uni_new(samples, &made));
+        check(sab_grouping_single_new(samples, &made));
         return Grouping(made);
     }
     /// By the number of each sample's group.
@@ -77,9 +77,9 @@ public:
 
     const sab_grouping *handle() const { return handle_.get(); }
     /// The arrays; they live as long as this grouping.
-    sab_groups groups() const {
-        sab_groups groups = SAB_GROUPS_INIT;
-        check(sab_grouping_get(handle(), &groups));
+    sab_grouping_view groups() const {
+        sab_grouping_view groups = SAB_GROUPING_VIEW_INIT;
+        check(sab_grouping_get_view(handle(), &groups));
         return groups;
     }
 

@@ -5,8 +5,8 @@
 
 extern "C" {
 
-sab_status sab_partition(const double* costs, size_t count, uint64_t parts,
-                         const sab_partition_options* options, uint32_t* part_of) noexcept {
+sab_status sab_items_partition(const double* costs, size_t count, uint64_t parts,
+                               const sab_partition_options* options, uint32_t* part_of) noexcept {
     return sab::guard([&] {
         const auto given =
             sab::read_options(options, sab_partition_options SAB_PARTITION_OPTIONS_INIT);
@@ -31,8 +31,9 @@ sab_status sab_balanced_sampler_new(const sab_sizes* sizes, const sab_balanced_o
     });
 }
 
-sab_status sab_sampler_balance_report(sab_sampler* sampler, sab_progress_fn progress,
-                                      void* progress_ctx, sab_balance_report* report) noexcept {
+sab_status sab_balanced_sampler_get_report(sab_sampler* sampler, sab_progress_fn progress,
+                                           void* progress_ctx,
+                                           sab_balanced_report* report) noexcept {
     return sab::guard([&] {
         sab::require(sampler, "sampler");
         sab::check_result(report, "report");

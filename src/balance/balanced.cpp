@@ -558,8 +558,8 @@ void BalancedSampler::restore(std::span<const std::byte> bytes) {
     attempt([&] { go_to(state, is_alike); });
 }
 
-sab_balance_report BalancedSampler::report(const Progress& progress) {
-    sab_balance_report report = SAB_BALANCE_REPORT_INIT;
+sab_balanced_report BalancedSampler::report(const Progress& progress) {
+    sab_balanced_report report = SAB_BALANCED_REPORT_INIT;
     report.samples = sorted_.count;
     report.skipped = skipped();
     report.steps = starts_.size() - 1;

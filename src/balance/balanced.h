@@ -40,7 +40,7 @@ public:
     const sab_sampler_options& options() const override { return options_; }
     uint64_t fingerprint() const override { return fingerprint_; }
 
-    sab_balance_report report(const Progress& progress);
+    sab_balanced_report report(const Progress& progress);
 
 private:
     /// What a size costs, and how much of a micro-batch's capacity it takes.

@@ -136,7 +136,7 @@ private:
     std::vector<uint32_t> kept_;
 };
 
-/// sab_partition(): checks what it is given. Changes `part_of` only when it succeeds.
+/// sab_items_partition(): checks what it is given. Changes `part_of` only when it succeeds.
 void partition(std::span<const double> costs, uint64_t parts, const sab_partition_options& options,
                std::span<uint32_t> part_of);
 

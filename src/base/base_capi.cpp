@@ -129,7 +129,7 @@ const char* sab_version_string(void) noexcept {
     return SAB_VERSION;
 }
 
-void sab_set_log_callback(sab_log_fn callback, void* ctx) noexcept {
+void sab_log_set_callback(sab_log_fn callback, void* ctx) noexcept {
     static std::atomic<bool> is_watching{false};
     if (!is_watching.exchange(true)) pthread_atfork(nullptr, nullptr, sab::drop_half_written);
     // Writers take turns: one makes the count odd, the others wait for it to be even again.

@@ -19,8 +19,8 @@ void sab_sampler_options_init(sab_sampler_options *options, size_t struct_size) 
     sab::init_options(options, struct_size, defaults);
 }
 
-void sab_pack_options_init(sab_pack_options *options, size_t struct_size) noexcept {
-    static constexpr sab_pack_options defaults = SAB_PACK_OPTIONS_INIT;
+void sab_packed_options_init(sab_packed_options *options, size_t struct_size) noexcept {
+    static constexpr sab_packed_options defaults = SAB_PACKED_OPTIONS_INIT;
     sab::init_options(options, struct_size, defaults);
 }
 #if SAB_WITH_MEMORY
@@ -50,8 +50,8 @@ void sab_memory_model_options_init(sab_memory_model_options *options, size_t str
     sab::init_options(options, struct_size, defaults);
 }
 
-void sab_find_max_batch_options_init(sab_find_max_batch_options *options, size_t struct_size) noexcept {
-    static constexpr sab_find_max_batch_options defaults = SAB_FIND_MAX_BATCH_OPTIONS_INIT;
+void sab_max_batch_options_init(sab_max_batch_options *options, size_t struct_size) noexcept {
+    static constexpr sab_max_batch_options defaults = SAB_MAX_BATCH_OPTIONS_INIT;
     sab::init_options(options, struct_size, defaults);
 }
 
@@ -61,13 +61,13 @@ void sab_memory_guard_options_init(sab_memory_guard_options *options, size_t str
 }
 #endif
 
-void sab_torch_sampler_options_init(sab_torch_sampler_options *options, size_t struct_size) noexcept {
-    static constexpr sab_torch_sampler_options defaults = SAB_TORCH_SAMPLER_OPTIONS_INIT;
+void sab_bionemo_options_init(sab_bionemo_options *options, size_t struct_size) noexcept {
+    static constexpr sab_bionemo_options defaults = SAB_BIONEMO_OPTIONS_INIT;
     sab::init_options(options, struct_size, defaults);
 }
 
-void sab_load_balancing_options_init(sab_load_balancing_options *options, size_t struct_size) noexcept {
-    static constexpr sab_load_balancing_options defaults = SAB_LOAD_BALANCING_OPTIONS_INIT;
+void sab_bagua_options_init(sab_bagua_options *options, size_t struct_size) noexcept {
+    static constexpr sab_bagua_options defaults = SAB_BAGUA_OPTIONS_INIT;
     sab::init_options(options, struct_size, defaults);
 }
 
@@ -82,8 +82,8 @@ void sab_balanced_options_init(sab_balanced_options *options, size_t struct_size
 }
 #if SAB_WITH_STEPS
 
-void sab_chunked_step_options_init(sab_chunked_step_options *options, size_t struct_size) noexcept {
-    static constexpr sab_chunked_step_options defaults = SAB_CHUNKED_STEP_OPTIONS_INIT;
+void sab_step_in_chunks_options_init(sab_step_in_chunks_options *options, size_t struct_size) noexcept {
+    static constexpr sab_step_in_chunks_options defaults = SAB_STEP_IN_CHUNKS_OPTIONS_INIT;
     sab::init_options(options, struct_size, defaults);
 }
 #endif

@@ -38,8 +38,8 @@ std::string of(std::size_t item, const char* field) {
 
 extern "C" {
 
-sab_status sab_cache_open(const char* url, const sab_cache_options* options,
-                          sab_cache** cache) noexcept {
+sab_status sab_cache_new(const char* url, const sab_cache_options* options,
+                         sab_cache** cache) noexcept {
     return sab::guard_new(cache, "cache", [&] {
         sab::require(url, "url");
         const auto given = sab::read_options(options, sab_cache_options SAB_CACHE_OPTIONS_INIT);
@@ -203,7 +203,7 @@ sab_status sab_cache_flush(sab_cache* cache) noexcept {
     });
 }
 
-sab_status sab_cache_num_keys(sab_cache* cache, uint64_t* keys) noexcept {
+sab_status sab_cache_key_count(sab_cache* cache, uint64_t* keys) noexcept {
     return sab::guard([&] {
         sab::require(cache, "cache");
         sab::require(keys, "keys");

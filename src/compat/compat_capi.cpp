@@ -9,11 +9,11 @@
 namespace {
 
 sab_sampler* new_load_balancing(sab::SamplerKind kind, const sab_sizes* complexity,
-                                const sab_load_balancing_options* balancing,
+                                const sab_bagua_options* balancing,
                                 const sab_sampler_options* options) {
     sab::require(complexity, "complexity");
-    const auto given = sab::read_options(
-        balancing, sab_load_balancing_options SAB_LOAD_BALANCING_OPTIONS_INIT, "balancing");
+    const auto given =
+        sab::read_options(balancing, sab_bagua_options SAB_BAGUA_OPTIONS_INIT, "balancing");
     const auto walk = sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT);
     sab::check_sampler_options(walk);
     return sab::new_cursor(std::make_unique<sab::LoadBalancing>(kind, complexity->impl, given),
@@ -24,9 +24,10 @@ sab_sampler* new_load_balancing(sab::SamplerKind kind, const sab_sizes* complexi
 
 extern "C" {
 
-sab_status sab_create_buckets(const sab_sizes* sizes, int64_t max_width, int64_t min_bucket_count,
-                              int64_t* boundaries, int64_t* bucket_sizes, size_t capacity,
-                              size_t* bucket_count) noexcept {
+sab_status sab_bionemo_create_buckets(const sab_sizes* sizes, int64_t max_width,
+                                      int64_t min_bucket_count, int64_t* boundaries,
+                                      int64_t* bucket_sizes, size_t capacity,
+                                      size_t* bucket_count) noexcept {
     return sab::guard([&] {
         sab::require(sizes, "sizes");
         sab::require(bucket_count, "bucket_count");
@@ -40,9 +41,10 @@ sab_status sab_create_buckets(const sab_sizes* sizes, int64_t max_width, int64_t
     });
 }
 
-sab_status sab_size_aware_sampler_new(const int64_t* indices, size_t count, const sab_sizes* sizes,
-                                      double max_total_size, const sab_sampler_options* options,
-                                      sab_sampler** sampler) noexcept {
+sab_status sab_bionemo_size_aware_sampler_new(const int64_t* indices, size_t count,
+                                              const sab_sizes* sizes, double max_total_size,
+                                              const sab_sampler_options* options,
+                                              sab_sampler** sampler) noexcept {
     return sab::guard_new(sampler, "sampler", [&] {
         sab::require(sizes, "sizes");
         const auto given = sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT);
@@ -52,65 +54,65 @@ sab_status sab_size_aware_sampler_new(const int64_t* indices, size_t count, cons
     });
 }
 
-sab_status sab_size_aware_stream_sampler_new(sab_index_fn source, void* ctx,
-                                             void (*release)(void* ctx), double max_total_size,
-                                             sab_sampler** sampler) noexcept {
+sab_status sab_bionemo_size_aware_stream_sampler_new(sab_index_fn source, void* ctx,
+                                                     void (*release)(void* ctx),
+                                                     double max_total_size,
+                                                     sab_sampler** sampler) noexcept {
     return sab::guard_new(sampler, "sampler", [&] {
         return sab::new_handle(
-            std::make_unique<sab::SizeAwareStream>(source, ctx, release, max_total_size));
+            std::make_unique<sab::BionemoSizeAwareStream>(source, ctx, release, max_total_size));
     });
 }
 
-sab_status sab_torch_sampler_new(const sab_plan* plan, const sab_torch_sampler_options* options,
-                                 sab_sampler** sampler) noexcept {
+sab_status sab_bionemo_sampler_new(const sab_plan* plan, const sab_bionemo_options* options,
+                                   sab_sampler** sampler) noexcept {
     return sab::guard_new(sampler, "sampler", [&] {
         sab::require(plan, "plan");
-        const auto given =
-            sab::read_options(options, sab_torch_sampler_options SAB_TORCH_SAMPLER_OPTIONS_INIT);
+        const auto given = sab::read_options(options, sab_bionemo_options SAB_BIONEMO_OPTIONS_INIT);
         return sab::new_handle(std::make_unique<sab::TorchOrder>(plan->impl, given));
     });
 }
 
-sab_status sab_torch_sampler_get_generator(const sab_sampler* sampler, uint32_t* words) noexcept {
+sab_status sab_bionemo_sampler_get_generator(const sab_sampler* sampler, uint32_t* words) noexcept {
     return sab::guard([&] {
         sab::require(sampler, "sampler");
         const sab::TorchOrder& torch = sab::TorchOrder::of(*sampler->impl);
         sab::require(words, "words");
         torch.generator().save(
-            std::span<uint32_t, SAB_TORCH_GENERATOR_WORDS>(words, SAB_TORCH_GENERATOR_WORDS));
+            std::span<uint32_t, SAB_BIONEMO_GENERATOR_WORDS>(words, SAB_BIONEMO_GENERATOR_WORDS));
     });
 }
 
-sab_status sab_torch_sampler_set_generator(sab_sampler* sampler, const uint32_t* words) noexcept {
+sab_status sab_bionemo_sampler_set_generator(sab_sampler* sampler, const uint32_t* words) noexcept {
     return sab::guard([&] {
         sab::require(sampler, "sampler");
         sab::TorchOrder& torch = sab::TorchOrder::of(*sampler->impl);
         sab::require(words, "words");
-        torch.generator().load(
-            std::span<const uint32_t, SAB_TORCH_GENERATOR_WORDS>(words, SAB_TORCH_GENERATOR_WORDS));
+        torch.generator().load(std::span<const uint32_t, SAB_BIONEMO_GENERATOR_WORDS>(
+            words, SAB_BIONEMO_GENERATOR_WORDS));
     });
 }
 
-sab_status sab_load_balancing_sampler_new(const sab_sizes* complexity,
-                                          const sab_load_balancing_options* balancing,
-                                          const sab_sampler_options* options,
-                                          sab_sampler** sampler) noexcept {
+sab_status sab_bagua_sampler_new(const sab_sizes* complexity, const sab_bagua_options* balancing,
+                                 const sab_sampler_options* options,
+                                 sab_sampler** sampler) noexcept {
     return sab::guard_new(sampler, "sampler", [&] {
         return new_load_balancing(sab::SamplerKind::load_balancing, complexity, balancing, options);
     });
 }
 
-sab_status sab_load_balancing_batch_sampler_new(const sab_sizes* complexity,
-                                                const sab_load_balancing_options* balancing,
-                                                const sab_sampler_options* options,
-                                                sab_sampler** sampler) noexcept {
+sab_status sab_bagua_batch_sampler_new(const sab_sizes* complexity,
+                                       const sab_bagua_options* balancing,
+                                       const sab_sampler_options* options,
+                                       sab_sampler** sampler) noexcept {
     return sab::guard_new(sampler, "sampler", [&] {
         return new_load_balancing(sab::SamplerKind::load_balancing_batches, complexity, balancing,
                                   options);
     });
 }
 
-sab_status sab_batches_add(sab_batches* batches, const int64_t* indices, size_t count) noexcept {
+sab_status sab_bagua_batches_add(sab_batches* batches, const int64_t* indices,
+                                 size_t count) noexcept {
     return sab::guard([&] {
         sab::require(batches, "batches");
         batches->impl.add(indices, count);

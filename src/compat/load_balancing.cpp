@@ -29,7 +29,7 @@ void Batches::add(const int64_t* batch, std::size_t count) {
 namespace {
 
 /// Refuses options that break the rules; sets those that are not this kind of sampler's to 0.
-sab_load_balancing_options checked(SamplerKind kind, sab_load_balancing_options options) {
+sab_bagua_options checked(SamplerKind kind, sab_bagua_options options) {
     check(options.shuffle == 0 || options.shuffle == 1, "balancing.shuffle", options.shuffle,
           "must be 0 or 1");
     check(options.drop_last == 0 || options.drop_last == 1, "balancing.drop_last",
@@ -59,7 +59,7 @@ sab_load_balancing_options checked(SamplerKind kind, sab_load_balancing_options 
 }  // namespace
 
 LoadBalancing::LoadBalancing(SamplerKind kind, const Sizes& complexity,
-                             const sab_load_balancing_options& given)
+                             const sab_bagua_options& given)
     : kind_(kind),
       options_(checked(kind, given)),
       batches_ctx_(options_.make_batches_ctx, options_.release) {

@@ -31,8 +31,7 @@ struct Batches {
 /// Position p is batch p / group of rank p % group, and all ranks have as many, so a step is whole.
 class LoadBalancing : public Sequence {
 public:
-    LoadBalancing(SamplerKind kind, const Sizes& complexity,
-                  const sab_load_balancing_options& given);
+    LoadBalancing(SamplerKind kind, const Sizes& complexity, const sab_bagua_options& given);
     void own() noexcept override { batches_ctx_.own(); }
     SamplerKind kind() const override { return kind_; }
     uint64_t fingerprint() const override { return fingerprint_; }
@@ -64,7 +63,7 @@ private:
     Batches::Stretch stretch(uint64_t position) const;
 
     SamplerKind kind_;
-    sab_load_balancing_options options_;
+    sab_bagua_options options_;
     CallerContext batches_ctx_;
     std::vector<double> complexity_;
     uint64_t noise_ = 1;  ///< is drawn below

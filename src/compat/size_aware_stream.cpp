@@ -9,14 +9,14 @@
 
 namespace sab {
 
-SizeAwareStream::SizeAwareStream(sab_index_fn source, void* ctx, void (*release)(void*),
-                                 double max_total_size)
+BionemoSizeAwareStream::BionemoSizeAwareStream(sab_index_fn source, void* ctx,
+                                               void (*release)(void*), double max_total_size)
     : source_(source), ctx_(ctx, release), max_total_size_(max_total_size) {
     require(reinterpret_cast<const void*>(source), "source");
     check_max_total_size(max_total_size);
 }
 
-void SizeAwareStream::set_epoch(uint64_t epoch) {
+void BionemoSizeAwareStream::set_epoch(uint64_t epoch) {
     epoch_ = epoch;
     step_ = position_ = 0;
     ended_ = false;
@@ -27,7 +27,7 @@ void SizeAwareStream::set_epoch(uint64_t epoch) {
 
 /// Takes the next sample from the source; false at the end. Whatever fails afterwards, the source
 /// has given it and does not give it again.
-bool SizeAwareStream::take() {
+bool BionemoSizeAwareStream::take() {
     if (ahead_) return true;
     if (ended_) return false;
     Sample sample{0, 0};
@@ -46,7 +46,7 @@ bool SizeAwareStream::take() {
     return true;
 }
 
-bool SizeAwareStream::next(PlacedBatch& placed) {
+bool BionemoSizeAwareStream::next(PlacedBatch& placed) {
     for (; take(); ahead_.reset()) {
         if (ahead_->size > max_total_size_) {
             log(SAB_LOG_WARNING, "skipped sample ", ahead_->index, ": size ", ahead_->size,

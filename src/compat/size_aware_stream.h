@@ -9,9 +9,10 @@
 
 namespace sab {
 
-class SizeAwareStream : public Sampler {
+class BionemoSizeAwareStream : public Sampler {
 public:
-    SizeAwareStream(sab_index_fn source, void* ctx, void (*release)(void*), double max_total_size);
+    BionemoSizeAwareStream(sab_index_fn source, void* ctx, void (*release)(void*),
+                           double max_total_size);
 
     SamplerKind kind() const override { return SamplerKind::size_aware_stream; }
     void own() noexcept override { ctx_.own(); }

@@ -10,7 +10,7 @@
 
 namespace sab {
 
-TorchOrder::TorchOrder(std::shared_ptr<const Plan> plan, const sab_torch_sampler_options& options)
+TorchOrder::TorchOrder(std::shared_ptr<const Plan> plan, const sab_bionemo_options& options)
     : reader_(std::move(plan)),
       options_(options),
       size_ctx_(options.size_ctx, options.release),
@@ -21,9 +21,10 @@ TorchOrder::TorchOrder(std::shared_ptr<const Plan> plan, const sab_torch_sampler
     if (facts.tail != SAB_TAIL_KEEP && facts.tail != SAB_TAIL_DROP)
         fail(SAB_E_ARGUMENT,
              "plan: must be made with SAB_TAIL_KEEP or SAB_TAIL_DROP for the torch order");
-    check(options.shuffle >= SAB_TORCH_SHUFFLE_NONE && options.shuffle <= SAB_TORCH_SHUFFLE_BUCKETS,
+    check(options.shuffle >= SAB_BIONEMO_SHUFFLE_NONE &&
+              options.shuffle <= SAB_BIONEMO_SHUFFLE_BUCKETS,
           "options.shuffle", options.shuffle,
-          "must be one of SAB_TORCH_SHUFFLE_NONE (0) to SAB_TORCH_SHUFFLE_BUCKETS (2)");
+          "must be one of SAB_BIONEMO_SHUFFLE_NONE (0) to SAB_BIONEMO_SHUFFLE_BUCKETS (2)");
     check(!std::isnan(options.max_total_size), "options.max_total_size", options.max_total_size,
           "must be a number");
     if (options.max_total_size >= 0 && options.sizes != nullptr) {
@@ -48,7 +49,7 @@ TorchOrder::TorchOrder(std::shared_ptr<const Plan> plan, const sab_torch_sampler
 }
 
 TorchOrder& TorchOrder::of(Sampler& sampler) {
-    need_kind(sampler, SamplerKind::torch, "sab_torch_sampler_new");
+    need_kind(sampler, SamplerKind::torch, "sab_bionemo_sampler_new");
     return static_cast<TorchOrder&>(sampler);
 }
 
@@ -70,7 +71,7 @@ void TorchOrder::begin_pass() {
     // Drawn first and taken over together: a pass that could not begin has drawn nothing.
     MersenneTwister generator = generator_;
     std::vector<std::vector<uint32_t>> drawn(
-        options_.shuffle == SAB_TORCH_SHUFFLE_ALL ? lanes_.size() : 0);
+        options_.shuffle == SAB_BIONEMO_SHUFFLE_ALL ? lanes_.size() : 0);
     for (std::size_t i = 0; i < drawn.size(); ++i) {
         // Applied to the order that the pass before left.
         drawn[i] = torch_permutation(generator, lanes_[i].places.size());
@@ -89,7 +90,7 @@ void TorchOrder::begin_pass() {
 }
 
 std::size_t TorchOrder::choose() {
-    if (options_.shuffle == SAB_TORCH_SHUFFLE_NONE)
+    if (options_.shuffle == SAB_BIONEMO_SHUFFLE_NONE)
         return static_cast<std::size_t>(
             std::ranges::find_if(lanes_, [](const Lane& lane) { return lane.remaining > 0; }) -
             lanes_.begin());

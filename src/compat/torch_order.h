@@ -13,8 +13,8 @@ namespace sab {
 
 class TorchOrder : public Sampler {
 public:
-    TorchOrder(std::shared_ptr<const Plan> plan, const sab_torch_sampler_options& options);
-    /// The one that sab_torch_sampler_new() made; refuses another sampler.
+    TorchOrder(std::shared_ptr<const Plan> plan, const sab_bionemo_options& options);
+    /// The one that sab_bionemo_sampler_new() made; refuses another sampler.
     static TorchOrder& of(Sampler& sampler);
 
     SamplerKind kind() const override { return SamplerKind::torch; }
@@ -48,7 +48,7 @@ private:
     double size_of(int64_t index) const;
 
     PlanReader reader_;
-    sab_torch_sampler_options options_;
+    sab_bionemo_options options_;
     std::optional<Sizes> sizes_;
     CallerContext size_ctx_;
     MersenneTwister generator_;

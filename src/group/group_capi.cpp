@@ -26,7 +26,7 @@ void check_groups(std::size_t groups) {
 
 extern "C" {
 
-sab_status sab_find_thresholds(const sab_sizes* lengths, uint64_t k,
+sab_status sab_thresholds_find(const sab_sizes* lengths, uint64_t k,
                                const sab_thresholds_options* options, double* thresholds,
                                sab_thresholds_info* info) noexcept {
     return sab::guard([&] {
@@ -52,7 +52,7 @@ sab_status sab_grouping_thresholds_new(const sab_grouping_dimension* dimensions,
     });
 }
 
-sab_status sab_grouping_uni_new(size_t samples, sab_grouping** grouping) noexcept {
+sab_status sab_grouping_single_new(size_t samples, sab_grouping** grouping) noexcept {
     return sab::guard_new(grouping, "grouping", [&] {
         sab::check(samples <= sab::largest_sample_count, "samples", samples,
                    "must be at most 4294967295");
@@ -90,16 +90,16 @@ sab_status sab_grouping_consecutive_new(const uint64_t* counts, size_t groups,
     });
 }
 
-sab_status sab_grouping_get(const sab_grouping* grouping, sab_groups* groups) noexcept {
+sab_status sab_grouping_get_view(const sab_grouping* grouping, sab_grouping_view* groups) noexcept {
     return sab::guard([&] {
         sab::require(grouping, "grouping");
         sab::check_result(groups, "groups");
         const sab::Grouping& own = grouping->impl;
-        sab::write_result(
-            sab_groups{0, own.permutation.size(), own.groups(), own.dimensions, own.offsets.data(),
-                       own.permutation.data(), own.inverse.data(), own.group_of.data(),
-                       own.dimensions > 0 ? own.intervals.data() : nullptr},
-            groups);
+        sab::write_result(sab_grouping_view{0, own.permutation.size(), own.groups(), own.dimensions,
+                                            own.offsets.data(), own.permutation.data(),
+                                            own.inverse.data(), own.group_of.data(),
+                                            own.dimensions > 0 ? own.intervals.data() : nullptr},
+                          groups);
     });
 }
 
@@ -107,16 +107,17 @@ void sab_grouping_free(sab_grouping* grouping) noexcept {
     delete grouping;
 }
 
-sab_status sab_padded_shape(const sab_ragged* samples, const int64_t* indices, size_t count,
-                            int64_t* shape) noexcept {
+sab_status sab_ragged_padded_shape(const sab_ragged* samples, const int64_t* indices, size_t count,
+                                   int64_t* shape) noexcept {
     return sab::guard([&] {
         const sab::Samples given = read_samples(samples, indices, count, shape);
         std::copy_n(given.longest().begin(), given.rank(), shape);
     });
 }
 
-sab_status sab_pad(const sab_ragged* samples, const int64_t* indices, size_t count,
-                   const int64_t* shape, const sab_pad_options* options, void* padded) noexcept {
+sab_status sab_ragged_pad(const sab_ragged* samples, const int64_t* indices, size_t count,
+                          const int64_t* shape, const sab_pad_options* options,
+                          void* padded) noexcept {
     return sab::guard([&] {
         sab::Samples given = read_samples(samples, indices, count, shape);
         given.need_memory();
@@ -125,8 +126,9 @@ sab_status sab_pad(const sab_ragged* samples, const int64_t* indices, size_t cou
     });
 }
 
-sab_status sab_unpad(const void* padded, const int64_t* shape, const int64_t* indices, size_t count,
-                     const sab_pad_options* options, const sab_ragged* samples) noexcept {
+sab_status sab_ragged_unpad(const void* padded, const int64_t* shape, const int64_t* indices,
+                            size_t count, const sab_pad_options* options,
+                            const sab_ragged* samples) noexcept {
     return sab::guard([&] {
         sab::Samples given = read_samples(samples, indices, count, shape);
         given.need_memory();
@@ -135,7 +137,7 @@ sab_status sab_unpad(const void* padded, const int64_t* shape, const int64_t* in
     });
 }
 
-sab_status sab_length_mask(const int64_t* lengths, size_t count, const int64_t* shape,
+sab_status sab_ragged_mask(const int64_t* lengths, size_t count, const int64_t* shape,
                            size_t dimensions, sab_mask_rule rule, uint8_t* mask) noexcept {
     return sab::guard([&] {
         sab::check(dimensions >= 1 && dimensions <= sab::largest_rank, "dimensions", dimensions,

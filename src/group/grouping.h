@@ -9,7 +9,7 @@
 
 namespace sab {
 
-/// The arrays of sab_groups.
+/// The arrays of sab_grouping_view.
 struct Grouping {
     std::vector<int64_t> offsets, permutation, inverse, group_of, intervals;
     std::size_t dimensions = 0;

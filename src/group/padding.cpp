@@ -300,7 +300,7 @@ private:
 
     const int64_t* shape_;
     std::size_t rank_, bytes_, count_, batch_dim_, bytes_of_all_ = 0;
-    sab_padding padding_;
+    sab_pad_rule padding_;
     Shape strides_{}, value_strides_{};  // in bytes; a value's are 0 where it has no such dimension
     int64_t batch_stride_ = 0;
     std::size_t last_value_dim_ = 0;  // one more than it

@@ -90,7 +90,7 @@ std::vector<Point> candidates_of(const sab_measurement_options& options, const M
               options.longest, " take ", largest, " bytes by the model");
     }
     check(candidates.size() >= points, "points", points, "the range has only ", candidates.size(),
-          " different points: widen it (of one length alone sab_find_max_batch() says all)");
+          " different points: widen it (of one length alone sab_max_batch_find() says all)");
     return candidates;
 }
 

@@ -38,7 +38,7 @@ sab_status sab_probe_reset(sab_probe* probe) noexcept {
     });
 }
 
-sab_status sab_probe_read(sab_probe* probe, sab_memory_stats* stats) noexcept {
+sab_status sab_probe_get_stats(sab_probe* probe, sab_probe_stats* stats) noexcept {
     return sab::guard([&] {
         sab::require(probe, "probe");
         sab::check_result(stats, "stats");
@@ -73,7 +73,7 @@ sab_status sab_collect_peak(sab_probe* probe, const sab_collect_peak_options* op
     });
 }
 
-sab_status sab_peaks_get(const sab_peaks* peaks, sab_peaks_view* view) noexcept {
+sab_status sab_peaks_get_view(const sab_peaks* peaks, sab_peaks_view* view) noexcept {
     return sab::guard([&] {
         sab::require(peaks, "peaks");
         sab::check_result(view, "view");
@@ -85,8 +85,8 @@ void sab_peaks_free(sab_peaks* peaks) noexcept {
     delete peaks;
 }
 
-sab_status sab_measurement_points(const sab_measurement_options* options, size_t points,
-                                  uint64_t* counts, double* lengths) noexcept {
+sab_status sab_measurement_points_find(const sab_measurement_options* options, size_t points,
+                                       uint64_t* counts, double* lengths) noexcept {
     return sab::guard([&] {
         sab::require(options, "options");
         sab::require(counts, "counts");
@@ -98,9 +98,9 @@ sab_status sab_measurement_points(const sab_measurement_options* options, size_t
     });
 }
 
-sab_status sab_memory_model_fit(const double* features, size_t count, size_t feature_count,
-                                const double* peaks, const sab_memory_model_options* options,
-                                sab_memory_model** model) noexcept {
+sab_status sab_memory_model_fit_new(const double* features, size_t count, size_t feature_count,
+                                    const double* peaks, const sab_memory_model_options* options,
+                                    sab_memory_model** model) noexcept {
     return sab::guard_new(model, "model", [&] {
         if (count > 0) {
             sab::require(features, "features");
@@ -176,7 +176,7 @@ sab_status sab_memory_model_save(const sab_memory_model* model, const char* path
     });
 }
 
-sab_status sab_memory_model_open(const char* path, sab_memory_model** model) noexcept {
+sab_status sab_memory_model_file_new(const char* path, sab_memory_model** model) noexcept {
     return sab::guard_new(model, "model", [&] {
         sab::require(path, "path");
         return new sab_memory_model{sab::MemoryModel::open(path)};
@@ -195,7 +195,8 @@ sab_status sab_memory_model_write(const sab_memory_model* model, void* buffer, s
     });
 }
 
-sab_status sab_memory_model_read(const void* data, size_t size, sab_memory_model** model) noexcept {
+sab_status sab_memory_model_bytes_new(const void* data, size_t size,
+                                      sab_memory_model** model) noexcept {
     return sab::guard_new(model, "model", [&] {
         if (size > 0) sab::require(data, "data");
         return new sab_memory_model{
@@ -207,15 +208,15 @@ void sab_memory_model_free(sab_memory_model* model) noexcept {
     delete model;
 }
 
-sab_status sab_find_max_batch(sab_probe* probe, sab_trial_fn trial, void* ctx,
-                              const sab_find_max_batch_options* options, uint64_t* batch_sizes,
+sab_status sab_max_batch_find(sab_probe* probe, sab_trial_fn trial, void* ctx,
+                              const sab_max_batch_options* options, uint64_t* batch_sizes,
                               sab_max_batch* result) noexcept {
     return sab::guard([&] {
         sab::require(probe, "probe");
         sab::require(reinterpret_cast<const void*>(trial), "trial");
         sab::check_result(result, "result");
         const auto given =
-            sab::read_options(options, sab_find_max_batch_options SAB_FIND_MAX_BATCH_OPTIONS_INIT);
+            sab::read_options(options, sab_max_batch_options SAB_MAX_BATCH_OPTIONS_INIT);
         const std::size_t lengths = std::max<std::size_t>(given.length_count, 1);
         sab::write_result(sab::find_max_batch(*std::shared_ptr(probe->impl), trial, ctx, given,
                                               {batch_sizes, batch_sizes == nullptr ? 0 : lengths}),

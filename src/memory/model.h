@@ -49,7 +49,7 @@ std::vector<std::vector<uint32_t>> model_terms(sab_memory_model_kind kind, uint3
 /// The product of the features' powers.
 double term_value(std::span<const double> features, std::span<const uint32_t> powers);
 
-/// See sab_measurement_points().
+/// See sab_measurement_points_find().
 void measurement_points(const sab_measurement_options& options, const MemoryModel* model,
                         std::span<uint64_t> counts, std::span<double> lengths);
 

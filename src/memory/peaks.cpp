@@ -28,7 +28,7 @@ bool Peaks::run(Probe& probe, const sab_collect_peak_options& options, uint64_t 
     room_.assign(capacity, 0);
     std::size_t count = 0;
     const Probe::Span span(probe);
-    const sab_memory_stats before = probe.read();
+    const sab_probe_stats before = probe.read();
 
     // Whatever becomes of the item, each hook runs, and the first failure is the one that is told.
     std::exception_ptr failure;
@@ -44,7 +44,7 @@ bool Peaks::run(Probe& probe, const sab_collect_peak_options& options, uint64_t 
         code = probe.work("work", [&] {
             return options.work(options.ctx, item, room_.data(), capacity, &count);
         });
-        sab_memory_stats after = probe.read();
+        sab_probe_stats after = probe.read();
         after.peak = span.most(after.peak);
         if (code == SAB_OUT_OF_MEMORY) {
             if (item >= options.warm_up) out_of_memory_.push_back(item);
@@ -81,8 +81,8 @@ bool Peaks::run(Probe& probe, const sab_collect_peak_options& options, uint64_t 
     return !is_end;
 }
 
-void Peaks::add(uint64_t item, std::span<const double> features, const sab_memory_stats& before,
-                const sab_memory_stats& after) {
+void Peaks::add(uint64_t item, std::span<const double> features, const sab_probe_stats& before,
+                const sab_probe_stats& after) {
     // Room first, so that the columns stay of one length when memory runs out.
     const std::size_t n = items_.size() + 1;
     if (items_.capacity() < n) {

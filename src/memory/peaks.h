@@ -16,8 +16,8 @@ public:
 
 private:
     bool run(Probe& probe, const sab_collect_peak_options& options, uint64_t item);
-    void add(uint64_t item, std::span<const double> features, const sab_memory_stats& before,
-             const sab_memory_stats& after);
+    void add(uint64_t item, std::span<const double> features, const sab_probe_stats& before,
+             const sab_probe_stats& after);
 
     bool has_any_ = false;
     std::size_t feature_count_ = 0;

@@ -92,8 +92,8 @@ int64_t Probe::peak() {
     return bytes;
 }
 
-sab_memory_stats Probe::read() {
-    sab_memory_stats stats = SAB_MEMORY_STATS_INIT;
+sab_probe_stats Probe::read() {
+    sab_probe_stats stats = SAB_PROBE_STATS_INIT;
     call("current", callbacks_.current, &stats.current);
     call("peak", callbacks_.peak, &stats.peak);
     if (callbacks_.reserved != nullptr)

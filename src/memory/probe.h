@@ -35,7 +35,7 @@ public:
     static std::shared_ptr<Probe> open(const char* device, int64_t total_bytes);
 
     void reset();
-    sab_memory_stats read();
+    sab_probe_stats read();
     int64_t peak();  ///< alone: the allocators' other numbers can be slow to come by
     void release_cache();
     /// Runs the caller's work on the device: its code, with SAB_OUT_OF_MEMORY for whatever means

@@ -14,7 +14,7 @@
 namespace sab {
 namespace {
 
-void check_options(const sab_find_max_batch_options& options) {
+void check_options(const sab_max_batch_options& options) {
     check(options.search >= SAB_SEARCH_PREDICT && options.search <= SAB_SEARCH_HALVE,
           "options.search", options.search,
           "must be one of SAB_SEARCH_PREDICT (0) to SAB_SEARCH_HALVE (3)");
@@ -37,7 +37,7 @@ void check_options(const sab_find_max_batch_options& options) {
 /// reports it in its next call of `reduce`.
 class Trials {
 public:
-    Trials(Probe& probe, sab_trial_fn trial, void* ctx, const sab_find_max_batch_options& options)
+    Trials(Probe& probe, sab_trial_fn trial, void* ctx, const sab_max_batch_options& options)
         : probe_(probe),
           trial_(trial),
           ctx_(ctx),
@@ -47,7 +47,7 @@ public:
     void begin() {
         check_options(options_);
         rng_.emplace(probe_);
-        const sab_memory_stats stats = probe_.read();
+        const sab_probe_stats stats = probe_.read();
         if (options_.budget == 0 && stats.total < 0)
             fail(SAB_E_ARGUMENT,
                  "options.budget = 0: the probe does not know the device's total: a budget must be "
@@ -117,7 +117,7 @@ private:
     Probe& probe_;
     sab_trial_fn trial_;
     void* ctx_;
-    const sab_find_max_batch_options& options_;
+    const sab_max_batch_options& options_;
     Progress progress_;
     std::optional<Probe::Rng> rng_;
     int64_t budget_ = 0;
@@ -275,7 +275,7 @@ Found search_predicting(Trials& trials, double length, uint64_t maximum,
             points.size() >= 2 ? slope_of(points) : slope};
 }
 
-uint64_t rounded(uint64_t count, const sab_find_max_batch_options& options) {
+uint64_t rounded(uint64_t count, const sab_max_batch_options& options) {
     if (options.rounding == SAB_ROUND_POWER_OF_TWO) return std::bit_floor(count);
     if (options.rounding == SAB_ROUND_MULTIPLE && count >= options.multiple)
         return count - count % options.multiple;
@@ -284,7 +284,7 @@ uint64_t rounded(uint64_t count, const sab_find_max_batch_options& options) {
 
 /// What was found for each length, in their order.
 std::vector<Found> find_each(Trials& trials, std::span<const double> lengths,
-                             const sab_find_max_batch_options& options) {
+                             const sab_max_batch_options& options) {
     std::vector<std::size_t> longest_first(lengths.size());
     std::iota(longest_first.begin(), longest_first.end(), std::size_t{0});
     std::ranges::stable_sort(longest_first, std::ranges::greater{},
@@ -314,7 +314,7 @@ std::vector<Found> find_each(Trials& trials, std::span<const double> lengths,
 }  // namespace
 
 sab_max_batch find_max_batch(Probe& probe, sab_trial_fn trial, void* ctx,
-                             const sab_find_max_batch_options& options,
+                             const sab_max_batch_options& options,
                              std::span<uint64_t> batch_sizes) {
     Trials trials(probe, trial, ctx, options);
     const double one = 1;

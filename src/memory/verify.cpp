@@ -20,7 +20,7 @@ void verify(std::shared_ptr<const Plan> plan, Probe& probe, uint64_t count, sab_
         const Measuring measuring(probe);
         const sab_batch batch = shown(placed);
         const int32_t code = probe.work("run", [&] { return run(ctx, &batch); });
-        const sab_memory_stats stats = probe.read();
+        const sab_probe_stats stats = probe.read();
         ++seen.batches;
         seen.peak = std::max(seen.peak, measuring.span().most(stats.peak));
         seen.total = stats.total;

@@ -4,13 +4,14 @@
 
 extern "C" {
 
-sab_status sab_packed_sampler_new(const sab_sizes* sizes, const sab_pack_options* pack,
+sab_status sab_packed_sampler_new(const sab_sizes* sizes, const sab_packed_options* pack,
                                   const sab_sampler_options* options,
                                   sab_sampler** sampler) noexcept {
     return sab::guard_new(sampler, "sampler", [&] {
         sab::require(sizes, "sizes");
         sab::require(pack, "pack");
-        const auto how = sab::read_options(pack, sab_pack_options SAB_PACK_OPTIONS_INIT, "pack");
+        const auto how =
+            sab::read_options(pack, sab_packed_options SAB_PACKED_OPTIONS_INIT, "pack");
         const auto given = sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT);
         sab::check_pack_options(how);
         sab::check_sampler_options(given);
@@ -19,7 +20,7 @@ sab_status sab_packed_sampler_new(const sab_sizes* sizes, const sab_pack_options
     });
 }
 
-sab_status sab_pack_get_info(const sab_sampler* sampler, sab_pack_info* info) noexcept {
+sab_status sab_packed_sampler_get_info(const sab_sampler* sampler, sab_packed_info* info) noexcept {
     return sab::guard([&] {
         sab::require(sampler, "sampler");
         const sab::Packing& packing = sab::packing_of(*sampler->impl);

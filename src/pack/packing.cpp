@@ -29,7 +29,7 @@ Cuts cuts_of(double size, uint32_t capacity) {
     return {tokens / capacity, static_cast<uint32_t>(tokens % capacity), tokens % capacity > 0};
 }
 
-uint32_t most_sequences(const sab_pack_options& options) {
+uint32_t most_sequences(const sab_packed_options& options) {
     return options.max_sequences > 0
                ? static_cast<uint32_t>(std::min<uint64_t>(options.max_sequences, unlimited))
                : unlimited;
@@ -63,7 +63,7 @@ private:
 class GroupPacker {
 public:
     /// `ahead`: bins opened before the first sequence, at most as many as there must be.
-    GroupPacker(const Packing& packing, const sab_pack_options& options, uint64_t ahead,
+    GroupPacker(const Packing& packing, const sab_packed_options& options, uint64_t ahead,
                 const Progress& progress)
         : packing_(packing),
           is_best_fit_(options.method == SAB_PACK_BEST_FIT),
@@ -178,7 +178,7 @@ private:
     std::vector<Step> steps_;
 };
 
-void pack_from_the_longest(Packing& packing, const sab_pack_options& options,
+void pack_from_the_longest(Packing& packing, const sab_packed_options& options,
                            const Progress& progress) {
     const GroupPacker packer(packing, options, 0, progress);
     // Bins that open as they are needed get long sequences or short ones, and a limit on their
@@ -194,7 +194,7 @@ void pack_from_the_longest(Packing& packing, const sab_pack_options& options,
 /// Packs as the sequences come, into the oldest of the open bins that has room.
 class WindowPacker {
 public:
-    WindowPacker(Packing& packing, const sab_pack_options& options)
+    WindowPacker(Packing& packing, const sab_packed_options& options)
         : packing_(packing),
           collector_(packing),
           most_(most_sequences(options)),
@@ -289,7 +289,7 @@ private:
     uint32_t live_ = 0;
 };
 
-void pack_as_they_come(Packing& packing, const Sorted& sorted, const sab_pack_options& options,
+void pack_as_they_come(Packing& packing, const Sorted& sorted, const sab_packed_options& options,
                        const Progress& progress) {
     const auto index_of = [&](uint32_t length) {
         return static_cast<uint32_t>(std::ranges::lower_bound(packing.lengths, length,
@@ -316,14 +316,14 @@ void pack_as_they_come(Packing& packing, const Sorted& sorted, const sab_pack_op
 }
 
 /// The lengths and where their sequences come from, and what the sizes are refused for.
-void cut(Packing& packing, const Sorted& sorted, const sab_pack_options& options) {
+void cut(Packing& packing, const Sorted& sorted, const sab_packed_options& options) {
     struct Source {
         uint32_t length;
         uint64_t count;
         Segment segment;
     };
     std::vector<Source> sources;
-    sab_pack_info& info = packing.info;
+    sab_packed_info& info = packing.info;
     for (std::size_t level = 0; level < sorted.level_size.size(); ++level) {
         const uint32_t place = sorted.level_first[level],
                        samples = sorted.level_first[level + 1] - place, index = sorted.order[place];
@@ -402,7 +402,7 @@ uint64_t lower_bound(const Packing& packing, uint32_t most) {
 }
 
 uint64_t fingerprint_of(const Packing& packing, const Sorted& sorted,
-                        const sab_pack_options& options) {
+                        const sab_packed_options& options) {
     const uint64_t rules[] = {static_cast<uint64_t>(options.method),
                               options.capacity,
                               options.max_sequences,
@@ -419,7 +419,7 @@ uint64_t fingerprint_of(const Packing& packing, const Sorted& sorted,
 
 }  // namespace
 
-void check_pack_options(const sab_pack_options& options) {
+void check_pack_options(const sab_packed_options& options) {
     check(options.method >= SAB_PACK_BEST_FIT && options.method <= SAB_PACK_FIRST_FIT,
           "pack.method", options.method,
           "must be one of SAB_PACK_BEST_FIT (0) to SAB_PACK_FIRST_FIT (2)");
@@ -434,7 +434,7 @@ void check_pack_options(const sab_pack_options& options) {
           "must be from 1 to ", largest_window);
 }
 
-Packing pack(const Sizes& sizes, const sab_pack_options& options) {
+Packing pack(const Sizes& sizes, const sab_packed_options& options) {
     check(sizes.count() > 0, "sizes.count", sizes.count(), "must be at least 1");
     const Progress progress(options.progress, options.progress_ctx);
     Sorted sorted = sort_by_size(sizes, true, progress);
@@ -444,7 +444,7 @@ Packing pack(const Sizes& sizes, const sab_pack_options& options) {
     cut(packing, sorted, options);
     packing.order = std::move(sorted.order);
 
-    sab_pack_info& info = packing.info;
+    sab_packed_info& info = packing.info;
     info.lower_bound = lower_bound(packing, most_sequences(options));
     if (options.method == SAB_PACK_FIRST_FIT)
         pack_as_they_come(packing, sorted, options, progress);

@@ -55,12 +55,12 @@ struct Packing {
     std::vector<Segment> segments;
     std::vector<BinKind> kinds;  ///< costliest first
     std::vector<Part> parts;
-    sab_pack_info info{};
+    sab_packed_info info{};
 };
 
 /// Refuses options that break the rules.
-void check_pack_options(const sab_pack_options& options);
+void check_pack_options(const sab_packed_options& options);
 
-Packing pack(const Sizes& sizes, const sab_pack_options& options);
+Packing pack(const Sizes& sizes, const sab_packed_options& options);
 
 }  // namespace sab

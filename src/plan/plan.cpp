@@ -56,9 +56,9 @@ std::vector<uint64_t> read_batch_sizes(const sab_plan_options& options,
 }
 
 void check_scalars(const sab_plan_options& options) {
-    check(options.buckets >= SAB_BUCKETS_AUTO && options.buckets <= SAB_BUCKETS_RANK,
+    check(options.buckets >= SAB_BUCKETS_AUTO && options.buckets <= SAB_BUCKETS_EQUAL,
           "options.buckets", options.buckets,
-          "must be one of SAB_BUCKETS_AUTO (0) to SAB_BUCKETS_RANK (3)");
+          "must be one of SAB_BUCKETS_AUTO (0) to SAB_BUCKETS_EQUAL (3)");
     check(options.budget >= 0 && std::isfinite(options.budget), "options.budget", options.budget,
           "must be finite and above 0 (0: none)");
     if (options.budget == 0 && options.batch_size_count == 0)
@@ -74,12 +74,12 @@ void check_scalars(const sab_plan_options& options) {
     check(is_optimal ? options.bucket_count >= 1 : options.bucket_count == 0,
           "options.bucket_count", options.bucket_count,
           is_optimal ? "must be at least 1" : "goes with SAB_BUCKETS_OPTIMAL only");
-    const bool by_rank = options.buckets == SAB_BUCKETS_RANK;
+    const bool by_rank = options.buckets == SAB_BUCKETS_EQUAL;
     check(!by_rank || options.bucket_batches >= 1, "options.bucket_batches", options.bucket_batches,
           "must be at least 1");
     check(by_rank || options.buckets == SAB_BUCKETS_AUTO || options.bucket_batches == 0,
           "options.bucket_batches", options.bucket_batches,
-          "goes with SAB_BUCKETS_RANK and SAB_BUCKETS_AUTO only");
+          "goes with SAB_BUCKETS_EQUAL and SAB_BUCKETS_AUTO only");
     check(options.batch_size_multiple >= 1, "options.batch_size_multiple",
           options.batch_size_multiple, "must be at least 1");
     check(options.length_multiple >= 0 && options.length_multiple <= largest_size,
@@ -344,7 +344,7 @@ std::vector<Cut> Maker::cut(Cutter& cutter, PlanFacts& facts) const {
         // Only samples that are alone in their batches.
     } else if (options_.buckets == SAB_BUCKETS_OPTIMAL) {
         cuts = cutter.optimal(options_.bucket_count, progress_);
-    } else if (options_.buckets == SAB_BUCKETS_RANK) {
+    } else if (options_.buckets == SAB_BUCKETS_EQUAL) {
         cuts = cutter.by_rank(options_.bucket_batches);
     } else if (options_.max_shapes > 0) {
         cuts = cutter.by_shapes(shapes, progress_);

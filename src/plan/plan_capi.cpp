@@ -58,7 +58,7 @@ sab_status sab_plan_save(const sab_plan* plan, const char* path) noexcept {
     });
 }
 
-sab_status sab_plan_open(const char* path, sab_plan** plan) noexcept {
+sab_status sab_plan_file_new(const char* path, sab_plan** plan) noexcept {
     return sab::guard_new(plan, "plan", [&] {
         sab::require(path, "path");
         return new sab_plan{sab::Plan::open(path)};
@@ -75,7 +75,7 @@ sab_status sab_plan_write(const sab_plan* plan, void* buffer, size_t capacity,
     });
 }
 
-sab_status sab_plan_read(const void* data, size_t size, sab_plan** plan) noexcept {
+sab_status sab_plan_bytes_new(const void* data, size_t size, sab_plan** plan) noexcept {
     return sab::guard_new(plan, "plan", [&] {
         if (size > 0) sab::require(data, "data");
         return new sab_plan{sab::Plan::read({static_cast<const std::byte*>(data), size})};

@@ -130,7 +130,7 @@ void Plan::check_facts(const ImageRefusal& refuse) const {
         refuse("its number of samples is off");
     if (facts.tail < SAB_TAIL_KEEP || facts.tail > SAB_TAIL_WRAP || facts.cost < SAB_COST_PADDED ||
         facts.cost > SAB_COST_TERMS || facts.edges < SAB_BUCKETS_AUTO ||
-        facts.edges > SAB_BUCKETS_RANK || !is_proper(facts.length_multiple) ||
+        facts.edges > SAB_BUCKETS_EQUAL || !is_proper(facts.length_multiple) ||
         !(facts.total >= 0) || !(facts.budget >= 0) || !(facts.padding_target >= 0) ||
         !(facts.nearest_target >= facts.padding_target) ||
         (facts.cost != SAB_COST_POLYNOMIAL && facts.cost != SAB_COST_TERMS &&

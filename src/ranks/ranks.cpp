@@ -38,7 +38,7 @@ struct Told {
     uint64_t epoch;
     uint64_t step;
     uint64_t last_step;
-    uint64_t worst_first;
+    uint64_t costliest_first;
     uint64_t checksum;  ///< of the state
     uint64_t rank;      ///< that the sampler was made with
 };
@@ -55,7 +55,7 @@ constexpr Field fields[] = {
     {"epoch", &Told::epoch},
     {"step", &Told::step},
     {"last_step", &Told::last_step},
-    {"worst_first", &Told::worst_first},
+    {"costliest_first", &Told::costliest_first},
     {"checksum of its other options (budget, cost, caps and the like)", &Told::checksum},
 };
 
@@ -69,7 +69,7 @@ Told told_of(const RandomAccess& sampler) {
             options.world_size, sampler.epoch(), sampler.step(),
             static_cast<uint64_t>(options.last_step),
             // no option of this kind
-            sampler.kind() == SamplerKind::balanced ? 0 : options.worst_first, header.checksum,
+            sampler.kind() == SamplerKind::balanced ? 0 : options.costliest_first, header.checksum,
             options.rank};
 }
 

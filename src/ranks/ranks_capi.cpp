@@ -25,8 +25,9 @@ sab_status sab_ranks_from_environment(uint64_t* rank, uint64_t* world_size) noex
     });
 }
 
-sab_status sab_data_rank(const uint64_t* shape, const int32_t* is_data, size_t axes, uint64_t rank,
-                         uint64_t* data_rank, uint64_t* data_world_size) noexcept {
+sab_status sab_ranks_from_mesh(const uint64_t* shape, const int32_t* is_data, size_t axes,
+                               uint64_t rank, uint64_t* data_rank,
+                               uint64_t* data_world_size) noexcept {
     return sab::guard([&] {
         sab::require(shape, "shape");
         sab::require(is_data, "is_data");

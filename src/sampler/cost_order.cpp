@@ -18,7 +18,7 @@ CostOrder CostOrder::arranged(const Arrangement& arrangement) const {
 
 void CostOrder::arrange(const Arrangement& arrangement) {
     if (runs_.empty() || arrangement.group != arrangement_.group ||
-        arrangement.worst_first != arrangement_.worst_first)
+        arrangement.costliest_first != arrangement_.costliest_first)
         lay_out(arrangement);
     arrangement_ = arrangement;
     found_position_ = nowhere;
@@ -60,8 +60,9 @@ void CostOrder::lay_out(const Arrangement& arrangement) {
     for (const std::size_t k : last)
         runs_.push_back({k, kinds_[k].batches - taken[k], id += taken[k]});
 
-    worst_groups_ = std::min(grouped_ / arrangement.group,
-                             (arrangement.worst_first + arrangement.group - 1) / arrangement.group);
+    worst_groups_ =
+        std::min(grouped_ / arrangement.group,
+                 (arrangement.costliest_first + arrangement.group - 1) / arrangement.group);
     // A band ends before the batch that costs less than nine tenths of its first.
     bands_.clear();
     const uint64_t first = worst_groups_ * arrangement.group;

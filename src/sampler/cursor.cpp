@@ -34,7 +34,7 @@ struct CursorState {
     uint64_t start_position;
     uint64_t world_size;
     uint64_t group;  ///< world size that began the epoch
-    uint64_t worst_first;
+    uint64_t costliest_first;
     double budget;           ///< of the batches to come; 0: the plan's
     uint64_t lead_position;  ///< a round that others began; see Cursor::Round
     uint64_t lead_first;
@@ -81,7 +81,8 @@ void Cursor::attempt(std::unique_ptr<Sequence::Layout> layout, Body&& body) {
 }
 
 void Cursor::set_epoch(uint64_t epoch) {
-    const Arrangement arrangement{options_.seed, epoch, course_.world_size, options_.worst_first};
+    const Arrangement arrangement{options_.seed, epoch, course_.world_size,
+                                  options_.costliest_first};
     attempt(sequence_->lay_out(arrangement), [&] {
         course_.arrangement = arrangement;
         course_.start_step = course_.start_position = course_.step = 0;
@@ -357,7 +358,7 @@ void Cursor::save(std::span<std::byte, SAB_STATE_SIZE> out) const {
                             course_.start_position,
                             course_.world_size,
                             course_.arrangement.group,
-                            options_.worst_first,
+                            options_.costliest_first,
                             course_.pricing.budget,
                             course_.lead.position,
                             course_.lead.first,
@@ -408,10 +409,10 @@ void Cursor::restore(std::span<const std::byte> bytes) {
     CursorState state{};
     read_state(bytes, kind(), fingerprint(), std::as_writable_bytes(std::span(&state, 1)));
     match_order(state.order, options_);
-    match_state("worst_first", state.worst_first, options_.worst_first);
+    match_state("costliest_first", state.costliest_first, options_.costliest_first);
     check_sound(state);
     const Arrangement arrangement{options_.seed, state.order.epoch, state.group,
-                                  options_.worst_first};
+                                  options_.costliest_first};
     attempt(sequence_->lay_out(arrangement), [&] {
         const uint64_t own = course_.world_size;
         course_.arrangement = arrangement;

@@ -79,8 +79,8 @@ double equal_pairs(std::vector<uint32_t>& numbers) {
 }
 
 /// The part of a report that no epoch changes.
-sab_report report_of(const PlanFacts& facts) {
-    sab_report report{};
+sab_plan_report report_of(const PlanFacts& facts) {
+    sab_plan_report report{};
     report.samples = facts.samples;
     report.skipped = facts.skipped;
     report.lower_bound = facts.lower_bound;
@@ -122,7 +122,7 @@ public:
         }
     }
 
-    void write_to(sab_report& report) const {
+    void write_to(sab_plan_report& report) const {
         report.batches = batches_;
         report.total = total_;
         report.padded_total = padded_total_;
@@ -181,8 +181,8 @@ private:
 
 }  // namespace
 
-sab_report make_report(const std::shared_ptr<const Plan>& plan, sab_sampler_options options,
-                       const Progress& progress) {
+sab_plan_report make_report(const std::shared_ptr<const Plan>& plan, sab_sampler_options options,
+                            const Progress& progress) {
     options.rank = 0;
     options.step_totals = 0;
     const PlanFacts& facts = plan->facts();
@@ -211,7 +211,7 @@ sab_report make_report(const std::shared_ptr<const Plan>& plan, sab_sampler_opti
     Sums sums(*plan, next_batch, options.world_size);
     cursor.set_epoch(options.epoch);
     each_batch(steps, [&](uint64_t rank, const Batch& batch) { sums.add(rank, batch); });
-    sab_report report = report_of(facts);
+    sab_plan_report report = report_of(facts);
     report.steps = steps;
     sums.write_to(report);
     return report;

@@ -9,7 +9,7 @@
 
 namespace sab {
 
-sab_report make_report(const std::shared_ptr<const Plan>& plan, sab_sampler_options options,
-                       const Progress& progress);
+sab_plan_report make_report(const std::shared_ptr<const Plan>& plan, sab_sampler_options options,
+                            const Progress& progress);
 
 }  // namespace sab

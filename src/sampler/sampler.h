@@ -89,7 +89,7 @@ public:
     /// Shows the batch at a position from first_position() to below batch_count().
     void at(uint64_t position, PlacedBatch& batch);
     void seek(uint64_t position);
-    /// Several batches into `indices`; see sab_next_batches().
+    /// Several batches into `indices`; see sab_sampler_next_batches().
     BatchBlock next_block(PlacedBatch& scratch, std::size_t most, std::span<int64_t> indices,
                           uint64_t* offsets);
 

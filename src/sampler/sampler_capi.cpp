@@ -35,8 +35,8 @@ sab_status sab_sequential_sampler_new(const sab_plan* plan, const sab_sampler_op
     });
 }
 
-sab_status sab_plan_worst_batches(const sab_plan* plan, uint64_t count,
-                                  sab_sampler** sampler) noexcept {
+sab_status sab_costliest_sampler_new(const sab_plan* plan, uint64_t count,
+                                     sab_sampler** sampler) noexcept {
     return sab::guard_new(sampler, "sampler", [&] {
         sab::require(plan, "plan");
         sab::check(count >= 1, "count", count, "must be at least 1");
@@ -55,8 +55,8 @@ sab_status sab_next_batch(sab_sampler* sampler, sab_batch* batch) noexcept {
     });
 }
 
-sab_status sab_next_batches(sab_sampler* sampler, size_t max_batches, int64_t* indices,
-                            size_t capacity, uint64_t* offsets, size_t* count) noexcept {
+sab_status sab_sampler_next_batches(sab_sampler* sampler, size_t max_batches, int64_t* indices,
+                                    size_t capacity, uint64_t* offsets, size_t* count) noexcept {
     return sab::guard([&]() -> sab_status {
         sab::require(sampler, "sampler");
         sab::require(offsets, "offsets");
@@ -64,7 +64,7 @@ sab_status sab_next_batches(sab_sampler* sampler, size_t max_batches, int64_t* i
         sab::check(max_batches >= 1, "max_batches", max_batches, "must be at least 1");
         if (capacity > 0) sab::require(indices, "indices");
         const sab::BatchBlock block =
-            sab::need_random_access(*sampler->impl, "sab_next_batches")
+            sab::need_random_access(*sampler->impl, "sab_sampler_next_batches")
                 .next_block(sampler->shown, max_batches, {indices, capacity}, offsets);
         if (block.is_end) return SAB_END;
         *count = block.count;
@@ -171,9 +171,9 @@ void sab_sampler_free(sab_sampler* sampler) noexcept {
     delete sampler;
 }
 
-sab_status sab_plan_report(const sab_plan* plan, const sab_sampler_options* options,
-                           sab_progress_fn progress, void* progress_ctx,
-                           sab_report* report) noexcept {
+sab_status sab_plan_get_report(const sab_plan* plan, const sab_sampler_options* options,
+                               sab_progress_fn progress, void* progress_ctx,
+                               sab_plan_report* report) noexcept {
     return sab::guard([&] {
         sab::require(plan, "plan");
         sab::check_result(report, "report");

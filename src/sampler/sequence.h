@@ -58,7 +58,7 @@ struct Arrangement {
     uint64_t epoch = 0;
     /// batches that are taken together: the world size that began the epoch
     uint64_t group = 1;
-    uint64_t worst_first = 0;
+    uint64_t costliest_first = 0;
     bool operator==(const Arrangement&) const = default;
 };
 

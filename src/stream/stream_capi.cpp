@@ -280,8 +280,8 @@ sab_status sab_multiplex_stream_new(sab_stream* control, sab_stream* const* sour
     });
 }
 
-sab_status sab_rank_stream_new(sab_stream* source, uint64_t rank, uint64_t world_size,
-                               sab_stream** stream) noexcept {
+sab_status sab_shard_stream_new(sab_stream* source, uint64_t rank, uint64_t world_size,
+                                sab_stream** stream) noexcept {
     return guard_over(source, stream, [&] { return sab::make_rank(rank, world_size); });
 }
 
@@ -335,7 +335,7 @@ sab_status sab_readahead_sampler_new(sab_stream* source,
     });
 }
 
-sab_status sab_sampler_stream(sab_sampler* sampler, sab_stream** stream) noexcept {
+sab_status sab_sampler_stream_new(sab_sampler* sampler, sab_stream** stream) noexcept {
     return sab::guard([&] {
         sab::require(sampler, "sampler");
         sab::require(stream, "stream");

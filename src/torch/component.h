@@ -55,7 +55,7 @@ struct sab_torch_component {
                                  void** collection, sab_torch_message* message);
     sab_status (*new_outputs)(const void* collection, const sab_torch_leaf* leaves, size_t count,
                               void** outputs, sab_torch_message* message);
-    sab_status (*group_collection)(const void* collection, const sab_groups* grouping,
+    sab_status (*group_collection)(const void* collection, const sab_grouping_view* grouping,
                                    void** grouped, sab_torch_message* message);
     sab_status (*ungroup_collection)(const void* collection, void** samples,
                                      sab_torch_message* message);

@@ -133,8 +133,8 @@ sab_status sab_torch_sizes_new(DLManagedTensor* tensor, sab_sizes** sizes) noexc
     });
 }
 
-sab_status sab_torch_batch_indices(const sab_batch* batch, const char* device,
-                                   DLManagedTensor** tensor) noexcept {
+sab_status sab_torch_indices_new(const sab_batch* batch, const char* device,
+                                 DLManagedTensor** tensor) noexcept {
     return sab::guard_new(tensor, "tensor", [&] {
         sab::check_result(batch, "batch");
         if (batch->count > 0) sab::require(batch->indices, "batch.indices");
@@ -223,8 +223,8 @@ sab_status sab_torch_collection_group(const sab_torch_collection* collection,
         [&](const sab_torch_component& table, void** impl, sab_torch_message* message) {
             sab::require(collection, "collection");
             sab::require(grouping, "grouping");
-            sab_groups groups = SAB_GROUPS_INIT;
-            sab_grouping_get(grouping, &groups);
+            sab_grouping_view groups = SAB_GROUPING_VIEW_INIT;
+            sab_grouping_get_view(grouping, &groups);
             return table.group_collection(collection->impl, &groups, impl, message);
         });
 }

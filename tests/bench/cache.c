@@ -31,10 +31,10 @@ static void from_files(const char* folder) {
     options.dataset_name = "large";
     options.writer_buffer_size = 100;
     sab_cache *large = NULL, *small = NULL;
-    check(sab_cache_open(url, &options, &large));
+    check(sab_cache_new(url, &options, &large));
     options.dataset_name = "small";
     options.writer_buffer_size = 10000;
-    check(sab_cache_open(url, &options, &small));
+    check(sab_cache_new(url, &options, &small));
     char *bytes = malloc((size_t)LARGE * LARGE_COUNT), *out = malloc(LARGE);
     for (size_t i = 0; i < (size_t)LARGE * LARGE_COUNT; ++i)
         bytes[i] = (char)(i * 2654435761u >> 13);
@@ -93,7 +93,7 @@ static void over_redis(const char* url) {
     sab_cache* caches[3];
     for (int i = 0; i < 3; ++i) {
         options.writer_buffer_size = buffers[i];
-        check(sab_cache_open(url, &options, &caches[i]));
+        check(sab_cache_new(url, &options, &caches[i]));
     }
     for (int i = 0; i < LARGE; ++i) bytes[i] = (char)(i * 31 % 251);
     for (uint64_t i = 0; i < BATCH; ++i) {

@@ -196,8 +196,8 @@ int main(int argc, char** argv) {
     print("a batch among 512 ranks over a batch alone", among.seconds() / alone.seconds(), 2,
           "times");
 
-    sab_report report = SAB_REPORT_INIT;
-    check(sab_plan_report(plan, nullptr, nullptr, nullptr, &report));
+    sab_plan_report report = SAB_PLAN_REPORT_INIT;
+    check(sab_plan_get_report(plan, nullptr, nullptr, nullptr, &report));
     print("padding", 100 * report.padding, 1, "%");
     print("batches over the lower bound",
           static_cast<double>(report.batches) / static_cast<double>(report.lower_bound), 1.01,

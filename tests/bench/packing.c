@@ -10,7 +10,7 @@
 int main(int argc, char** argv) {
     if (argc != 5) return 2;
     const size_t count = strtoull(argv[2], NULL, 10);
-    sab_pack_options pack = SAB_PACK_OPTIONS_INIT;
+    sab_packed_options pack = SAB_PACKED_OPTIONS_INIT;
     pack.method = atoi(argv[3]);
     pack.capacity = strtoull(argv[4], NULL, 10);
     int32_t *lengths = malloc(count * sizeof *lengths), *copy = malloc(count * sizeof *copy);
@@ -24,7 +24,7 @@ int main(int argc, char** argv) {
     sab_sizes* sizes = NULL;
     check(sab_sizes_new(lengths, count, SAB_INT32, NULL, &sizes));
     double sorting = 0, copying = 0, packing = 0, walking = 0;
-    sab_pack_info info = SAB_PACK_INFO_INIT;
+    sab_packed_info info = SAB_PACKED_INFO_INIT;
     for (int run = 0; run < 7; ++run) {
         double begin = now();
         memset(next, 0, (pack.capacity + 2) * sizeof *next);
@@ -39,7 +39,7 @@ int main(int argc, char** argv) {
         begin = now();
         check(sab_packed_sampler_new(sizes, &pack, NULL, &sampler));
         least(&packing, begin, 1);
-        check(sab_pack_get_info(sampler, &info));
+        check(sab_packed_sampler_get_info(sampler, &info));
         sab_batch batch = SAB_BATCH_INIT;
         begin = now();
         while (sab_next_batch(sampler, &batch) == SAB_OK) continue;

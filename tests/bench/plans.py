@@ -87,7 +87,7 @@ def cells(sizes: np.ndarray, budget: float) -> "tuple[list[str], list[str]]":
 
     beside = []
     for least in (16, 4):
-        beside.append(over(sab.plan(sizes, budget, buckets="rank", bucket_batches=least)))
+        beside.append(over(sab.plan(sizes, budget, buckets="equal", bucket_batches=least)))
         beside.append(over(sab.plan(sizes, budget, padding=1e-6, bucket_batches=least)))
     usual = sab.plan(sizes, budget)
     report = usual.report()

@@ -1,8 +1,8 @@
 """What a batch costs in Python beyond its cost in C: python_batch.py [SIZES.npy].
 
 Rows are budgets; columns are microseconds a batch, the minimum of several interleaved passes over a
-shuffled epoch: the C calls alone (sab_next_batch, and sab_next_batches by 64), iterating a sampler
-(numpy, list), and Sampler.batches(), which builds a record of each batch.
+shuffled epoch: the C calls alone (sab_next_batch, and sab_sampler_next_batches by 64), iterating a
+sampler (numpy, list), and Sampler.batches(), which builds a record of each batch.
 """
 
 import sys
@@ -32,7 +32,7 @@ def passes(sampler, lists):
 
     def in_blocks():
         while (
-            lib.sab_next_batches(sampler._handle, BLOCK, indices, ROOM, offsets, count)
+            lib.sab_sampler_next_batches(sampler._handle, BLOCK, indices, ROOM, offsets, count)
             == lib.SAB_OK
         ):
             pass

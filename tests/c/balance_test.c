@@ -67,12 +67,12 @@ static void Partition_OfSmallCases_IsTheOptimum(void) {
              method <= SAB_PARTITION_LONGEST_FIRST; ++method) {
             sab_partition_options options = by(method);
             options.equal_counts = cases[i].equal_counts;
-            EXPECT_OK(
-                sab_partition(cases[i].costs, cases[i].count, cases[i].parts, &options, part_of));
+            EXPECT_OK(sab_items_partition(cases[i].costs, cases[i].count, cases[i].parts, &options,
+                                          part_of));
             EXPECT(largest_of(cases[i].costs, cases[i].count, cases[i].parts, &options) ==
                    cases[i].optimum);
         }
-    EXPECT_OK(sab_partition(NULL, 0, 3, NULL, NULL));
+    EXPECT_OK(sab_items_partition(NULL, 0, 3, NULL, NULL));
 }
 
 static void Partition_OfRandomCosts_IsNearTheBound(void) {
@@ -97,7 +97,7 @@ static void Partition_OfRandomCosts_IsNearTheBound(void) {
         for (sab_partition_method method = 0; method < 2; ++method) {
             sab_partition_options options = by(method);
             options.equal_counts = equal_counts;
-            EXPECT_OK(sab_partition(costs, count, parts, &options, part_of));
+            EXPECT_OK(sab_items_partition(costs, count, parts, &options, part_of));
             largest[method] = largest_of(costs, count, parts, &options);
             EXPECT(largest[method] <= sum / (double)parts + most);
         }
@@ -114,12 +114,12 @@ static void EqualCosts_ArePartedTheSameEveryTime(void) {
     for (int i = 0; i < 64; ++i) costs[i] = i % 4;
     const uint32_t expected[] = {0, 1, 2, 3};
     uint32_t again[64];
-    EXPECT_OK(sab_partition(costs, 64, 7, NULL, part_of));
-    EXPECT_OK(sab_partition(costs, 64, 7, NULL, again));
+    EXPECT_OK(sab_items_partition(costs, 64, 7, NULL, part_of));
+    EXPECT_OK(sab_items_partition(costs, 64, 7, NULL, again));
     EXPECT(memcmp(part_of, again, sizeof again) == 0);
     /* Ties go by index. */
     const double ones[] = {1, 1, 1, 1};
-    EXPECT_OK(sab_partition(ones, 4, 4, NULL, part_of));
+    EXPECT_OK(sab_items_partition(ones, 4, 4, NULL, part_of));
     EXPECT(memcmp(part_of, expected, sizeof expected) == 0);
 }
 
@@ -144,7 +144,7 @@ static void Capacity_IsKeptWhereItCanBe(void) {
         options.weights = weights;
         options.capacity = fmax(sum / (double)parts, most) * (1.02 + below(50) / 100.0);
         options.equal_counts = round % 5 == 0;
-        const sab_status status = sab_partition(costs, count, parts, &options, part_of);
+        const sab_status status = sab_items_partition(costs, count, parts, &options, part_of);
         if (status == SAB_OK) {
             const double largest = largest_of(costs, count, parts, &options);
             EXPECT(largest <= cost);
@@ -162,7 +162,7 @@ static void TightCapacity_IsFoundByPackingAlone(void) {
     sab_partition_options options = by(SAB_PARTITION_KARMARKAR_KARP);
     options.weights = weights;
     options.capacity = 10;
-    EXPECT_OK(sab_partition(costs, 5, 2, &options, part_of));
+    EXPECT_OK(sab_items_partition(costs, 5, 2, &options, part_of));
     EXPECT(largest_of(costs, 5, 2, &options) == 17);
 }
 
@@ -176,10 +176,10 @@ static void Capacity_IsThatOfSumsInTheOrderOfTheItems(void) {
             sab_partition_options options = by(method);
             options.capacity = .6;
             options.weights = rising;
-            EXPECT_FAILS(sab_partition(costs[i], 3, 1, &options, part_of), SAB_E_ARGUMENT,
+            EXPECT_FAILS(sab_items_partition(costs[i], 3, 1, &options, part_of), SAB_E_ARGUMENT,
                          "the weights sum to 0.6000000000000001, which is more than 1 parts hold");
             options.weights = falling;
-            EXPECT_OK(sab_partition(costs[i], 3, 1, &options, part_of));
+            EXPECT_OK(sab_items_partition(costs[i], 3, 1, &options, part_of));
         }
 }
 
@@ -202,7 +202,7 @@ static void TightCapacities_OfTenths_AreKept(void) {
         options.weights = weights;
         options.capacity = most;
         options.equal_counts = round % 5 == 0;
-        if (sab_partition(costs, count, parts, &options, part_of) != SAB_OK) continue;
+        if (sab_items_partition(costs, count, parts, &options, part_of) != SAB_OK) continue;
         largest_of(costs, count, parts, &options); /* sums in the order of the items */
         ++held;
     }
@@ -234,7 +234,7 @@ static void ManyParts_TakeAboutTheTimeOfSorting(void) {
                         options.capacity =
                             fmax((1 << 24) / 3.0, items / (double)parts[p] * (1 << 23) / 3.0 * 1.1);
                     }
-                    EXPECT_OK(sab_partition(costs, items, parts[p], &options, found));
+                    EXPECT_OK(sab_items_partition(costs, items, parts[p], &options, found));
                     double largest = 0;
                     memset(sums, 0, items * sizeof *sums);
                     for (int i = 0; i < items && p < 3; ++i)
@@ -264,11 +264,11 @@ static void ImpossibleCapacities_AreRefusedAtOnce(void) {
     options.weights = costs;
     options.capacity = 8;
     for (int i = 0; i < 100; ++i)
-        EXPECT_FAILS(sab_partition(costs, items, items / 4, &options, found), SAB_E_ARGUMENT,
+        EXPECT_FAILS(sab_items_partition(costs, items, items / 4, &options, found), SAB_E_ARGUMENT,
                      "which is more than 125000 parts hold");
     costs[items - 1] = 9;
     for (int i = 0; i < 100; ++i)
-        EXPECT_FAILS(sab_partition(costs, items, items, &options, found), SAB_E_ARGUMENT,
+        EXPECT_FAILS(sab_items_partition(costs, items, items, &options, found), SAB_E_ARGUMENT,
                      "options.weights[499999] = 9 alone is more");
     free(costs);
     free(found);
@@ -284,63 +284,63 @@ static void WrongPartitions_AreRefusedByName(void) {
     EXPECT(memcmp(&macro, &filled, sizeof macro) == 0);
     options = macro;
     sab_partition_options_init(NULL, sizeof(sab_partition_options));
-    EXPECT_FAILS(sab_partition(NULL, 4, 2, NULL, parts), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_items_partition(NULL, 4, 2, NULL, parts), SAB_E_ARGUMENT,
                  "costs = NULL: must be given");
-    EXPECT_FAILS(sab_partition(costs, 4, 2, NULL, NULL), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_items_partition(costs, 4, 2, NULL, NULL), SAB_E_ARGUMENT,
                  "part_of = NULL: must be given");
-    EXPECT_FAILS(sab_partition(costs, (size_t)1 << 32, 2, NULL, parts), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_items_partition(costs, (size_t)1 << 32, 2, NULL, parts), SAB_E_ARGUMENT,
                  "count = 4294967296: must be at most 4294967295");
-    EXPECT_FAILS(sab_partition(costs, 4, 0, NULL, parts), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_items_partition(costs, 4, 0, NULL, parts), SAB_E_ARGUMENT,
                  "parts = 0: must be from 1 to 1048576");
-    EXPECT_FAILS(sab_partition(costs, 4, 1048577, NULL, parts), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_items_partition(costs, 4, 1048577, NULL, parts), SAB_E_ARGUMENT,
                  "parts = 1048577: must be from 1 to 1048576");
-    EXPECT_FAILS(sab_partition(broken, 4, 2, NULL, parts), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_items_partition(broken, 4, 2, NULL, parts), SAB_E_ARGUMENT,
                  "costs[2] = nan: must be finite and at least 0");
     broken[2] = -1;
-    EXPECT_FAILS(sab_partition(broken, 4, 2, NULL, parts), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_items_partition(broken, 4, 2, NULL, parts), SAB_E_ARGUMENT,
                  "costs[2] = -1: must be finite and at least 0");
     broken[2] = broken[3] = 1e308;
-    EXPECT_FAILS(sab_partition(broken, 4, 2, NULL, parts), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_items_partition(broken, 4, 2, NULL, parts), SAB_E_ARGUMENT,
                  "costs: must have a finite sum");
     options.struct_size = 4;
-    EXPECT_FAILS(sab_partition(costs, 4, 2, &options, parts), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_items_partition(costs, 4, 2, &options, parts), SAB_E_ARGUMENT,
                  "options.struct_size = 4");
     options = by(2);
-    EXPECT_FAILS(sab_partition(costs, 4, 2, &options, parts), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_items_partition(costs, 4, 2, &options, parts), SAB_E_ARGUMENT,
                  "options.method = 2: must be");
     options = by(0);
     options.equal_counts = 2;
-    EXPECT_FAILS(sab_partition(costs, 4, 2, &options, parts), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_items_partition(costs, 4, 2, &options, parts), SAB_E_ARGUMENT,
                  "options.equal_counts = 2: must be 0 or 1");
     options.equal_counts = 1;
-    EXPECT_FAILS(sab_partition(costs, 4, 3, &options, parts), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_items_partition(costs, 4, 3, &options, parts), SAB_E_ARGUMENT,
                  "count = 4: must be a multiple of parts = 3");
     options.equal_counts = 0;
     options.capacity = 5;
-    EXPECT_FAILS(sab_partition(costs, 4, 2, &options, parts), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_items_partition(costs, 4, 2, &options, parts), SAB_E_ARGUMENT,
                  "options.capacity = 5: needs options.weights");
     options.weights = weights;
     options.capacity = 0;
-    EXPECT_FAILS(sab_partition(costs, 4, 2, &options, parts), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_items_partition(costs, 4, 2, &options, parts), SAB_E_ARGUMENT,
                  "options.capacity = 0: must be finite and above 0");
     options.capacity = 5;
-    EXPECT_FAILS(sab_partition(costs, 4, 2, &options, parts), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_items_partition(costs, 4, 2, &options, parts), SAB_E_ARGUMENT,
                  "options.capacity = 5: options.weights[3] = 6 alone is more");
-    EXPECT_FAILS(sab_partition(costs, 4, 9, &options, parts), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_items_partition(costs, 4, 9, &options, parts), SAB_E_ARGUMENT,
                  "options.capacity = 5: options.weights[3] = 6 alone is more");
     options.capacity = 6;
-    EXPECT_FAILS(sab_partition(costs, 4, 3, &options, parts), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_items_partition(costs, 4, 3, &options, parts), SAB_E_ARGUMENT,
                  "the weights sum to 21, which is more than 3 parts hold");
     options.capacity = 10;
-    EXPECT_FAILS(sab_partition(costs, 4, 2, &options, parts), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_items_partition(costs, 4, 2, &options, parts), SAB_E_ARGUMENT,
                  "the weights sum to 21, which is more than 2 parts hold");
     options.capacity = 10.5;
     EXPECT_FAILS(
-        sab_partition(costs, 4, 2, &options, parts), SAB_E_ARGUMENT,
+        sab_items_partition(costs, 4, 2, &options, parts), SAB_E_ARGUMENT,
         "options.capacity = 10.5: no assignment of 4 items to 2 parts that keeps it was found");
     options.weights = broken;
     broken[1] = -2;
-    EXPECT_FAILS(sab_partition(costs, 4, 2, &options, parts), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_items_partition(costs, 4, 2, &options, parts), SAB_E_ARGUMENT,
                  "options.weights[1] = -2: must be finite and at least 0");
     for (int i = 0; i < 4; ++i) EXPECT(parts[i] == 9);
 }
@@ -368,11 +368,11 @@ static void Partition_CanBeFollowedAndCancelledAllTheWay(void) {
     for (int method = SAB_PARTITION_KARMARKAR_KARP; method <= SAB_PARTITION_LONGEST_FIRST;
          ++method) {
         sab_partition_options options = by(method);
-        EXPECT(sab_partition(costs, ITEMS, PARTS, &options, found) == SAB_OK);
+        EXPECT(sab_items_partition(costs, ITEMS, PARTS, &options, found) == SAB_OK);
         struct follower follower = {0, 0, 1, 0};
         options.progress = follow;
         options.progress_ctx = &follower;
-        EXPECT(sab_partition(costs, ITEMS, PARTS, &options, again) == SAB_OK);
+        EXPECT(sab_items_partition(costs, ITEMS, PARTS, &options, again) == SAB_OK);
         EXPECT(memcmp(found, again, ITEMS * sizeof(uint32_t)) == 0);
         EXPECT(follower.calls >= 10 && follower.is_ascending);
         const int calls = follower.calls;
@@ -381,7 +381,7 @@ static void Partition_CanBeFollowedAndCancelledAllTheWay(void) {
             follower.done = 0;
             follower.cancel_at = at;
             memset(again, 0xFF, ITEMS * sizeof(uint32_t));
-            EXPECT(sab_partition(costs, ITEMS, PARTS, &options, again) == SAB_E_CANCELLED);
+            EXPECT(sab_items_partition(costs, ITEMS, PARTS, &options, again) == SAB_E_CANCELLED);
             EXPECT(sab_last_callback_code() == 55 && follower.calls == at &&
                    again[0] == 0xFFFFFFFFu && again[ITEMS - 1] == 0xFFFFFFFFu);
         }
@@ -414,8 +414,8 @@ static void check_epoch(const sab_balanced_options *balanced, uint64_t world_siz
         const sab_sampler_options options = ranks(r, world_size);
         samplers[r] = balanced_with(balanced, &options);
     }
-    sab_balance_report report = SAB_BALANCE_REPORT_INIT;
-    EXPECT_OK(sab_sampler_balance_report(samplers[0], NULL, NULL, &report));
+    sab_balanced_report report = SAB_BALANCED_REPORT_INIT;
+    EXPECT_OK(sab_balanced_sampler_get_report(samplers[0], NULL, NULL, &report));
     uint64_t count = 0;
     EXPECT_OK(sab_sampler_batch_count(samplers[0], &count));
     EXPECT(count == report.steps * balanced->micro_batches);
@@ -489,8 +489,8 @@ static void costs_are_even(void) {
     for (int quadratic = 0; quadratic < 2; ++quadratic) {
         balanced.cost = quadratic ? SAB_COST_QUADRATIC : SAB_COST_PADDED;
         sab_sampler *sampler = balanced_with(&balanced, &options);
-        sab_balance_report report = SAB_BALANCE_REPORT_INIT;
-        EXPECT_OK(sab_sampler_balance_report(sampler, NULL, NULL, &report));
+        sab_balanced_report report = SAB_BALANCED_REPORT_INIT;
+        EXPECT_OK(sab_balanced_sampler_get_report(sampler, NULL, NULL, &report));
         EXPECT(report.rank_imbalance < (quadratic ? 1.02 : 1.001));
         EXPECT(report.samples == SKEWED && report.skipped == 0 && report.dropped == 0);
         EXPECT(report.fill > 0.6 && report.fill <= 0.95); /* the last step may be nearly empty */
@@ -730,9 +730,9 @@ static void foreign_states(void) {
     other = rank_of(plan, 0, 2);
     EXPECT_OK(sab_sampler_state_save(other, state));
     EXPECT_FAILS(sab_sampler_state_restore(sampler, state, sizeof state), SAB_E_MISMATCH, "order");
-    EXPECT_FAILS(
-        sab_sampler_balance_report(other, NULL, NULL, &(sab_balance_report)SAB_BALANCE_REPORT_INIT),
-        SAB_E_ARGUMENT, "sab_balanced_sampler_new");
+    EXPECT_FAILS(sab_balanced_sampler_get_report(other, NULL, NULL,
+                                                 &(sab_balanced_report)SAB_BALANCED_REPORT_INIT),
+                 SAB_E_ARGUMENT, "sab_balanced_sampler_new");
     sab_sampler_free(other);
     sab_plan_free(plan);
     sab_sampler_free(sampler);

@@ -162,7 +162,7 @@ static sab_cache *cache_of(const copy *of) {
     snprintf(path, sizeof path, "%s/XXXXXX", folder);
     EXPECT(mkdtemp(path) != NULL);
     snprintf(url, sizeof url, "lmdb:%s/values.mdb", path);
-    EXPECT(of->sab_cache_open(url, NULL, &cache) == SAB_OK);
+    EXPECT(of->sab_cache_new(url, NULL, &cache) == SAB_OK);
     EXPECT(of->sab_cache_put(cache, "key", 3, "value", 5) == SAB_OK);
     return cache;
 }
@@ -193,14 +193,14 @@ static void copies_do_not_disturb_each_other(int way) {
 
     /* the log: samples that are too long are skipped, which is told */
     int lines = 0, other_lines = 0;
-    own.sab_set_log_callback(count_line, &lines);
+    own.sab_log_set_callback(count_line, &lines);
     other.sab_sampler_free(sampler_of(&other, 20));
     EXPECT(lines == 0);
-    other.sab_set_log_callback(count_line, &other_lines);
+    other.sab_log_set_callback(count_line, &other_lines);
     other.sab_sampler_free(sampler_of(&other, 20));
     EXPECT(lines == 0 && other_lines > 0);
-    own.sab_set_log_callback(NULL, NULL);
-    other.sab_set_log_callback(NULL, NULL);
+    own.sab_log_set_callback(NULL, NULL);
+    other.sab_log_set_callback(NULL, NULL);
 
     /* threads, files and a fork */
     sab_stream *streams[] = {running_stream(&own), running_stream(&other)};
@@ -359,7 +359,7 @@ static void make_and_free(const copy *of, const char *url) {
     sampler_of(of, -1);
     of->sab_stream_free(running_stream(of));
     sab_cache *cache = NULL;
-    EXPECT(of->sab_cache_open(url, NULL, &cache) == SAB_OK);
+    EXPECT(of->sab_cache_new(url, NULL, &cache) == SAB_OK);
     EXPECT(of->sab_cache_put(cache, "key", 3, "value", 5) == SAB_OK && has_value(of, cache));
     of->sab_cache_free(cache);
 }
@@ -401,8 +401,8 @@ static void *all_sorts_of_work(void *server) {
     EXPECT(sab_sampler_at(sampler, 1, &batch) == SAB_OK);
     sab_sampler_free(sampler);
     sab_plan *plan = a_plan();
-    sab_report report = SAB_REPORT_INIT;
-    EXPECT_OK(sab_plan_report(plan, NULL, NULL, NULL, &report));
+    sab_plan_report report = SAB_PLAN_REPORT_INIT;
+    EXPECT_OK(sab_plan_get_report(plan, NULL, NULL, NULL, &report));
     sab_plan_free(plan);
     const double boundaries[] = {0, 20, 100};
     sab_plan_options options = budget(300);
@@ -410,23 +410,23 @@ static void *all_sorts_of_work(void *server) {
     options.boundaries = boundaries;
     options.boundary_count = 3;
     plan = plan_with(lengths(500), 500, &options);
-    EXPECT_OK(sab_torch_sampler_new(plan, NULL, &sampler));
+    EXPECT_OK(sab_bionemo_sampler_new(plan, NULL, &sampler));
     EXPECT_OK(sab_next_batch(sampler, &batch));
     sab_sampler_free(sampler);
     sab_plan_free(plan);
     sab_sizes *sizes = sizes_of(lengths(500), 500);
-    sab_pack_options pack = SAB_PACK_OPTIONS_INIT;
+    sab_packed_options pack = SAB_PACKED_OPTIONS_INIT;
     pack.capacity = 100;
     EXPECT_OK(sab_packed_sampler_new(sizes, &pack, NULL, &sampler));
     EXPECT_OK(sab_next_batch(sampler, &batch));
     sab_sampler_free(sampler);
     double thresholds[8];
     sab_thresholds_info info = SAB_THRESHOLDS_INFO_INIT;
-    EXPECT_OK(sab_find_thresholds(sizes, 4, NULL, thresholds, &info));
+    EXPECT_OK(sab_thresholds_find(sizes, 4, NULL, thresholds, &info));
     double costs[500];
     uint32_t part_of[500];
     for (int i = 0; i < 500; ++i) costs[i] = lengths(500)[i];
-    EXPECT_OK(sab_partition(costs, 500, 7, NULL, part_of));
+    EXPECT_OK(sab_items_partition(costs, 500, 7, NULL, part_of));
     sab_sizes_free(sizes);
     return NULL;
 }
@@ -456,7 +456,7 @@ static void ThreadWithAllSignalsBlocked_CanUseTheLibraryAndKeepsItsMask(void) {
 static void without_standard_streams(const char *url) {
     close(0), close(1), close(2);
     sab_cache *cache = NULL;
-    EXPECT(sab_cache_open(url, NULL, &cache) == SAB_OK);
+    EXPECT(sab_cache_new(url, NULL, &cache) == SAB_OK);
     EXPECT(sab_cache_put(cache, "key", 3, "value", 5) == SAB_OK && has_value(&own, cache));
     /* and not into a file or a connection of the cache's */
     for (int file = 0; file < 3; ++file) EXPECT(write(file, "printed by somebody", 19) < 0);

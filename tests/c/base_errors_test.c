@@ -102,11 +102,11 @@ static void NullArgumentsOfPlans_AreNamed(void) {
     size_t count = 0;
     sab_plan_info info = SAB_PLAN_INFO_INIT;
     sab_bucket bucket = SAB_BUCKET_INIT;
-    sab_report report = SAB_REPORT_INIT;
-    IS_NULL(sab_create_buckets(NULL, 5, 5, longs, longs, 64, &count), "sizes");
-    IS_NULL(sab_create_buckets(sizes, 5, 5, NULL, longs, 64, &count), "boundaries");
-    IS_NULL(sab_create_buckets(sizes, 5, 5, longs, NULL, 64, &count), "bucket_sizes");
-    IS_NULL(sab_create_buckets(sizes, 5, 5, longs, longs, 64, NULL), "bucket_count");
+    sab_plan_report report = SAB_PLAN_REPORT_INIT;
+    IS_NULL(sab_bionemo_create_buckets(NULL, 5, 5, longs, longs, 64, &count), "sizes");
+    IS_NULL(sab_bionemo_create_buckets(sizes, 5, 5, NULL, longs, 64, &count), "boundaries");
+    IS_NULL(sab_bionemo_create_buckets(sizes, 5, 5, longs, NULL, 64, &count), "bucket_sizes");
+    IS_NULL(sab_bionemo_create_buckets(sizes, 5, 5, longs, longs, 64, NULL), "bucket_count");
     IS_NULL(sab_plan_new(NULL, &options, &new_plan), "sizes");
     IS_NULL(sab_plan_new(sizes, NULL, &new_plan), "options");
     IS_NULL(sab_plan_new(sizes, &options, NULL), "plan");
@@ -119,15 +119,15 @@ static void NullArgumentsOfPlans_AreNamed(void) {
     IS_NULL(sab_plan_skipped(plan, longs, 64, NULL), "count");
     IS_NULL(sab_plan_save(NULL, "/tmp/x"), "plan");
     IS_NULL(sab_plan_save(plan, NULL), "path");
-    IS_NULL(sab_plan_open(NULL, &new_plan), "path");
-    IS_NULL(sab_plan_open("/tmp", NULL), "plan");
+    IS_NULL(sab_plan_file_new(NULL, &new_plan), "path");
+    IS_NULL(sab_plan_file_new("/tmp", NULL), "plan");
     IS_NULL(sab_plan_write(NULL, bytes, sizeof bytes, &count), "plan");
     IS_NULL(sab_plan_write(plan, NULL, 64, &count), "buffer");
     IS_NULL(sab_plan_write(plan, NULL, 0, NULL), "size");
-    IS_NULL(sab_plan_read(NULL, 64, &new_plan), "data");
-    IS_NULL(sab_plan_read(bytes, sizeof bytes, NULL), "plan");
-    IS_NULL(sab_plan_report(NULL, NULL, NULL, NULL, &report), "plan");
-    IS_NULL(sab_plan_report(plan, NULL, NULL, NULL, NULL), "report");
+    IS_NULL(sab_plan_bytes_new(NULL, 64, &new_plan), "data");
+    IS_NULL(sab_plan_bytes_new(bytes, sizeof bytes, NULL), "plan");
+    IS_NULL(sab_plan_get_report(NULL, NULL, NULL, NULL, &report), "plan");
+    IS_NULL(sab_plan_get_report(plan, NULL, NULL, NULL, NULL), "report");
     sab_plan_free(NULL);
     sab_plan_free(plan);
     sab_sizes_free(sizes);
@@ -141,14 +141,14 @@ static void NullArgumentsOfConstructors_AreNamed(void) {
     IS_NULL(sab_bucket_sampler_new(plan, NULL, NULL), "sampler");
     IS_NULL(sab_sequential_sampler_new(NULL, NULL, &new_sampler), "plan");
     IS_NULL(sab_sequential_sampler_new(plan, NULL, NULL), "sampler");
-    IS_NULL(sab_plan_worst_batches(NULL, 1, &new_sampler), "plan");
-    IS_NULL(sab_plan_worst_batches(plan, 1, NULL), "sampler");
-    IS_NULL(sab_size_aware_sampler_new(NULL, 1, NULL, 9, NULL, &new_sampler), "sizes");
-    IS_NULL(sab_size_aware_sampler_new(NULL, 1, sizes, 9, NULL, NULL), "sampler");
-    IS_NULL(sab_size_aware_stream_sampler_new(NULL, NULL, NULL, 9, &new_sampler), "source");
-    IS_NULL(sab_size_aware_stream_sampler_new(any_index, NULL, NULL, 9, NULL), "sampler");
-    IS_NULL(sab_torch_sampler_new(NULL, NULL, &new_sampler), "plan");
-    IS_NULL(sab_torch_sampler_new(plan, NULL, NULL), "sampler");
+    IS_NULL(sab_costliest_sampler_new(NULL, 1, &new_sampler), "plan");
+    IS_NULL(sab_costliest_sampler_new(plan, 1, NULL), "sampler");
+    IS_NULL(sab_bionemo_size_aware_sampler_new(NULL, 1, NULL, 9, NULL, &new_sampler), "sizes");
+    IS_NULL(sab_bionemo_size_aware_sampler_new(NULL, 1, sizes, 9, NULL, NULL), "sampler");
+    IS_NULL(sab_bionemo_size_aware_stream_sampler_new(NULL, NULL, NULL, 9, &new_sampler), "source");
+    IS_NULL(sab_bionemo_size_aware_stream_sampler_new(any_index, NULL, NULL, 9, NULL), "sampler");
+    IS_NULL(sab_bionemo_sampler_new(NULL, NULL, &new_sampler), "plan");
+    IS_NULL(sab_bionemo_sampler_new(plan, NULL, NULL), "sampler");
     sab_plan_free(plan);
     sab_sizes_free(sizes);
 }
@@ -156,23 +156,23 @@ static void NullArgumentsOfConstructors_AreNamed(void) {
 static void NullArgumentsOfSamplers_AreNamed(void) {
     sab_plan *plan = bounded_plan();
     sab_sampler *sampler = rank_of(plan, 0, 1), *torch = NULL;
-    EXPECT_OK(sab_torch_sampler_new(plan, NULL, &torch));
+    EXPECT_OK(sab_bionemo_sampler_new(plan, NULL, &torch));
     int64_t longs[128];
     uint64_t number = 0, other = 0, offsets[8];
-    uint32_t words[SAB_TORCH_GENERATOR_WORDS] = {0};
+    uint32_t words[SAB_BIONEMO_GENERATOR_WORDS] = {0};
     unsigned char bytes[SAB_STATE_SIZE] = {0};
     size_t count = 0;
     sab_batch batch = SAB_BATCH_INIT;
-    IS_NULL(sab_torch_sampler_get_generator(NULL, words), "sampler");
-    IS_NULL(sab_torch_sampler_get_generator(torch, NULL), "words");
-    IS_NULL(sab_torch_sampler_set_generator(NULL, words), "sampler");
-    IS_NULL(sab_torch_sampler_set_generator(torch, NULL), "words");
+    IS_NULL(sab_bionemo_sampler_get_generator(NULL, words), "sampler");
+    IS_NULL(sab_bionemo_sampler_get_generator(torch, NULL), "words");
+    IS_NULL(sab_bionemo_sampler_set_generator(NULL, words), "sampler");
+    IS_NULL(sab_bionemo_sampler_set_generator(torch, NULL), "words");
     IS_NULL(sab_next_batch(NULL, &batch), "sampler");
     IS_NULL(sab_next_batch(sampler, NULL), "batch");
-    IS_NULL(sab_next_batches(NULL, 1, longs, 64, offsets, &count), "sampler");
-    IS_NULL(sab_next_batches(sampler, 1, NULL, 64, offsets, &count), "indices");
-    IS_NULL(sab_next_batches(sampler, 1, longs, 64, NULL, &count), "offsets");
-    IS_NULL(sab_next_batches(sampler, 1, longs, 64, offsets, NULL), "count");
+    IS_NULL(sab_sampler_next_batches(NULL, 1, longs, 64, offsets, &count), "sampler");
+    IS_NULL(sab_sampler_next_batches(sampler, 1, NULL, 64, offsets, &count), "indices");
+    IS_NULL(sab_sampler_next_batches(sampler, 1, longs, 64, NULL, &count), "offsets");
+    IS_NULL(sab_sampler_next_batches(sampler, 1, longs, 64, offsets, NULL), "count");
     IS_NULL(sab_sampler_at(NULL, 0, &batch), "sampler");
     IS_NULL(sab_sampler_at(sampler, 0, NULL), "batch");
     IS_NULL(sab_sampler_batch_count(NULL, &number), "sampler");
@@ -219,17 +219,18 @@ static void Constructors_ThatFail_SetTheHandleToNull(void) {
     GIVES_NULL(sab_sizes, sab_sizes_callback_new(5, any_size, NULL, stop_at_once, NULL, &handle),
                SAB_E_CANCELLED);
     GIVES_NULL(sab_plan, sab_plan_new(sizes, &no_budget, &handle), SAB_E_ARGUMENT);
-    GIVES_NULL(sab_plan, sab_plan_open("/no/such/file", &handle), SAB_E_IO);
-    GIVES_NULL(sab_plan, sab_plan_read("no plan", 7, &handle), SAB_E_FORMAT);
-    GIVES_NULL(sab_plan, sab_plan_read(NULL, 0, &handle), SAB_E_FORMAT);
+    GIVES_NULL(sab_plan, sab_plan_file_new("/no/such/file", &handle), SAB_E_IO);
+    GIVES_NULL(sab_plan, sab_plan_bytes_new("no plan", 7, &handle), SAB_E_FORMAT);
+    GIVES_NULL(sab_plan, sab_plan_bytes_new(NULL, 0, &handle), SAB_E_FORMAT);
     GIVES_NULL(sab_sampler, sab_bucket_sampler_new(plan, &no_ranks, &handle), SAB_E_ARGUMENT);
     GIVES_NULL(sab_sampler, sab_sequential_sampler_new(plan, &no_ranks, &handle), SAB_E_ARGUMENT);
-    GIVES_NULL(sab_sampler, sab_plan_worst_batches(plan, 0, &handle), SAB_E_ARGUMENT);
-    GIVES_NULL(sab_sampler, sab_size_aware_sampler_new(NULL, 51, sizes, 9, NULL, &handle),
+    GIVES_NULL(sab_sampler, sab_costliest_sampler_new(plan, 0, &handle), SAB_E_ARGUMENT);
+    GIVES_NULL(sab_sampler, sab_bionemo_size_aware_sampler_new(NULL, 51, sizes, 9, NULL, &handle),
                SAB_E_ARGUMENT);
-    GIVES_NULL(sab_sampler, sab_size_aware_stream_sampler_new(any_index, NULL, NULL, nan, &handle),
+    GIVES_NULL(sab_sampler,
+               sab_bionemo_size_aware_stream_sampler_new(any_index, NULL, NULL, nan, &handle),
                SAB_E_ARGUMENT);
-    GIVES_NULL(sab_sampler, sab_torch_sampler_new(plan, NULL, &handle), SAB_E_ARGUMENT);
+    GIVES_NULL(sab_sampler, sab_bionemo_sampler_new(plan, NULL, &handle), SAB_E_ARGUMENT);
     sab_plan_free(plan);
     sab_sizes_free(sizes);
 }
@@ -254,20 +255,20 @@ static void FailedCalls_LeaveOutputsAndCursorAlone(void) {
     size_t count = 99;
     uint64_t offsets[2] = {7, 7};
     int64_t index = -7;
-    EXPECT(sab_next_batches(sampler, 0, &index, 1, offsets, &count) == SAB_E_ARGUMENT);
+    EXPECT(sab_sampler_next_batches(sampler, 0, &index, 1, offsets, &count) == SAB_E_ARGUMENT);
     EXPECT(count == 99 && offsets[0] == 7 && index == -7);
     sab_bucket bucket = SAB_BUCKET_INIT;
     bucket.samples = 1234;
     EXPECT(sab_plan_get_bucket(plan, 100000, &bucket) == SAB_E_ARGUMENT && bucket.samples == 1234);
-    sab_report report = SAB_REPORT_INIT;
+    sab_plan_report report = SAB_PLAN_REPORT_INIT;
     report.batches = 1234;
-    EXPECT(sab_plan_report(plan, NULL, stop_at_once, NULL, &report) == SAB_E_CANCELLED &&
+    EXPECT(sab_plan_get_report(plan, NULL, stop_at_once, NULL, &report) == SAB_E_CANCELLED &&
            report.batches == 1234);
     EXPECT(sab_last_callback_code() == 77);
     double value = 12;
     sab_sizes *sizes = sizes_of(lengths(3), 3);
     EXPECT(sab_sizes_get(sizes, 3, &value) == SAB_E_ARGUMENT && value == 12);
-    EXPECT(sab_create_buckets(sizes, 0, 0, &index, &index, 1, &count) == SAB_E_ARGUMENT &&
+    EXPECT(sab_bionemo_create_buckets(sizes, 0, 0, &index, &index, 1, &count) == SAB_E_ARGUMENT &&
            count == 99 && index == -7);
     sab_sizes_free(sizes);
 
@@ -329,10 +330,10 @@ static void OptionStructs_OfEverySize_AreReadByRule(void) {
     sab_sizes *sizes = sizes_of(lengths(50), 50), *new_sizes = NULL;
     sab_plan *plan = bounded_plan(), *new_plan = NULL;
     sab_sampler *sampler = NULL;
-    sab_report report = SAB_REPORT_INIT;
+    sab_plan_report report = SAB_PLAN_REPORT_INIT;
     const sab_sizes_options for_sizes = SAB_SIZES_OPTIONS_INIT;
     const sab_sampler_options for_sampler = SAB_SAMPLER_OPTIONS_INIT;
-    const sab_torch_sampler_options for_torch = SAB_TORCH_SAMPLER_OPTIONS_INIT;
+    const sab_bionemo_options for_torch = SAB_BIONEMO_OPTIONS_INIT;
     EXPECT_READ_BY_RULE(
         sab_sizes_options, for_sizes,
         free_sizes(sab_sizes_new(lengths(5), 5, SAB_INT32, given, &new_sizes), &new_sizes));
@@ -344,11 +345,12 @@ static void OptionStructs_OfEverySize_AreReadByRule(void) {
                         free_sampler(sab_sequential_sampler_new(plan, given, &sampler), &sampler));
     EXPECT_READ_BY_RULE(
         sab_sampler_options, for_sampler,
-        free_sampler(sab_size_aware_sampler_new(NULL, 5, sizes, 300, given, &sampler), &sampler));
+        free_sampler(sab_bionemo_size_aware_sampler_new(NULL, 5, sizes, 300, given, &sampler),
+                     &sampler));
     EXPECT_READ_BY_RULE(sab_sampler_options, for_sampler,
-                        sab_plan_report(plan, given, NULL, NULL, &report));
-    EXPECT_READ_BY_RULE(sab_torch_sampler_options, for_torch,
-                        free_sampler(sab_torch_sampler_new(plan, given, &sampler), &sampler));
+                        sab_plan_get_report(plan, given, NULL, NULL, &report));
+    EXPECT_READ_BY_RULE(sab_bionemo_options, for_torch,
+                        free_sampler(sab_bionemo_sampler_new(plan, given, &sampler), &sampler));
     sab_plan_free(plan);
     sab_sizes_free(sizes);
 }
@@ -380,7 +382,7 @@ static void ResultStructs_OfEverySize_AreFilledByRule(void) {
     const sab_batch batch = SAB_BATCH_INIT;
     const sab_plan_info info = SAB_PLAN_INFO_INIT;
     const sab_bucket bucket = SAB_BUCKET_INIT;
-    const sab_report report = SAB_REPORT_INIT;
+    const sab_plan_report report = SAB_PLAN_REPORT_INIT;
     EXPECT_FILLED_BY_RULE(sab_batch, batch,
                           "batch.struct_size = ", sab_next_batch(sampler, result));
     EXPECT_FILLED_BY_RULE(sab_batch, batch,
@@ -389,8 +391,8 @@ static void ResultStructs_OfEverySize_AreFilledByRule(void) {
                           "info.struct_size = ", sab_plan_get_info(plan, result));
     EXPECT_FILLED_BY_RULE(sab_bucket, bucket,
                           "bucket.struct_size = ", sab_plan_get_bucket(plan, 0, result));
-    EXPECT_FILLED_BY_RULE(sab_report, report,
-                          "report.struct_size = ", sab_plan_report(plan, NULL, NULL, NULL, result));
+    EXPECT_FILLED_BY_RULE(sab_plan_report, report, "report.struct_size = ",
+                          sab_plan_get_report(plan, NULL, NULL, NULL, result));
     uint64_t epoch = 0, step = 0;
     EXPECT_OK(sab_sampler_tell(sampler, &epoch, &step));
     EXPECT(step == 1); /* the refused calls did not move the cursor */
@@ -417,10 +419,10 @@ static void Defaults_AreThoseOfTheHeaders(void) {
     EXPECT(sampler.struct_size == sizeof sampler && sampler.seed == 0 && sampler.epoch == 0 &&
            sampler.rank == 0 && sampler.world_size == 1);
     EXPECT(sampler.last_step == SAB_LAST_STEP_SPLIT && sampler.step_totals == 1 &&
-           sampler.worst_first == 0);
-    const sab_torch_sampler_options torch = SAB_TORCH_SAMPLER_OPTIONS_INIT;
+           sampler.costliest_first == 0);
+    const sab_bionemo_options torch = SAB_BIONEMO_OPTIONS_INIT;
     EXPECT(torch.struct_size == sizeof torch && torch.seed == 0 &&
-           torch.shuffle == SAB_TORCH_SHUFFLE_ALL && torch.max_total_size < 0);
+           torch.shuffle == SAB_BIONEMO_SHUFFLE_ALL && torch.max_total_size < 0);
     EXPECT(torch.sizes == NULL && torch.size == NULL && torch.size_ctx == NULL &&
            torch.release == NULL);
 }

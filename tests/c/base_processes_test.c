@@ -56,19 +56,20 @@ static sab_sampler *new_sampler(enum kind kind) {
     switch (kind) {
         case NATIVE: EXPECT_OK(sab_bucket_sampler_new(plan, NULL, &sampler)); break;
         case SEQUENTIAL: EXPECT_OK(sab_sequential_sampler_new(plan, NULL, &sampler)); break;
-        case WORST: EXPECT_OK(sab_plan_worst_batches(plan, UINT64_MAX, &sampler)); break;
+        case WORST: EXPECT_OK(sab_costliest_sampler_new(plan, UINT64_MAX, &sampler)); break;
         case SIZE_AWARE:
-            EXPECT_OK(sab_size_aware_sampler_new(NULL, SAMPLES, sizes, 120, NULL, &sampler));
+            EXPECT_OK(
+                sab_bionemo_size_aware_sampler_new(NULL, SAMPLES, sizes, 120, NULL, &sampler));
             break;
         case STREAM:
-            EXPECT_OK(
-                sab_size_aware_stream_sampler_new(index_from_zero, NULL, NULL, 120, &sampler));
+            EXPECT_OK(sab_bionemo_size_aware_stream_sampler_new(index_from_zero, NULL, NULL, 120,
+                                                                &sampler));
             break;
-        case TORCH: EXPECT_OK(sab_torch_sampler_new(plan, NULL, &sampler)); break;
+        case TORCH: EXPECT_OK(sab_bionemo_sampler_new(plan, NULL, &sampler)); break;
         case OPENED:
             close(mkstemp(path));
             EXPECT_OK(sab_plan_save(plan, path));
-            EXPECT_OK(sab_plan_open(path, &again));
+            EXPECT_OK(sab_plan_file_new(path, &again));
             unlink(path);
             EXPECT_OK(sab_bucket_sampler_new(again, NULL, &sampler));
             break;
@@ -76,7 +77,7 @@ static sab_sampler *new_sampler(enum kind kind) {
             EXPECT_OK(sab_plan_write(plan, NULL, 0, &size));
             image = malloc(size);
             EXPECT_OK(sab_plan_write(plan, image, size, &size));
-            EXPECT_OK(sab_plan_read(image, size, &again));
+            EXPECT_OK(sab_plan_bytes_new(image, size, &again));
             EXPECT_OK(sab_bucket_sampler_new(again, NULL, &sampler));
     }
     free(image);
@@ -166,7 +167,7 @@ static void count_lines(void *ctx, sab_log_level level, const char *message) {
 }
 
 static void *set_log_often(void *ctx) {
-    while (!__atomic_load_n(&is_over, __ATOMIC_ACQUIRE)) sab_set_log_callback(count_lines, ctx);
+    while (!__atomic_load_n(&is_over, __ATOMIC_ACQUIRE)) sab_log_set_callback(count_lines, ctx);
     return NULL;
 }
 
@@ -183,8 +184,9 @@ static void ForkBesideAThreadThatSetsTheLog_LetsTheChildSetIt(void) {
             alarm(60);
             int of_child = 0;
             sab_sampler *sampler = NULL;
-            sab_set_log_callback(count_lines, &of_child);
-            const sab_status made = sab_size_aware_sampler_new(NULL, 3, sizes, 10, NULL, &sampler);
+            sab_log_set_callback(count_lines, &of_child);
+            const sab_status made =
+                sab_bionemo_size_aware_sampler_new(NULL, 3, sizes, 10, NULL, &sampler);
             _exit(made != SAB_OK || of_child != 1);
         }
         int status = -1;
@@ -193,7 +195,7 @@ static void ForkBesideAThreadThatSetsTheLog_LetsTheChildSetIt(void) {
     }
     __atomic_store_n(&is_over, 1, __ATOMIC_RELEASE);
     pthread_join(thread, NULL);
-    sab_set_log_callback(NULL, NULL);
+    sab_log_set_callback(NULL, NULL);
     sab_sizes_free(sizes);
 }
 
@@ -218,15 +220,16 @@ static void *work(void *ctx) {
         ranks.rank = worker->rank;
         ranks.world_size = 4;
         ranks.epoch = (uint64_t)round;
-        sab_report report = SAB_REPORT_INIT;
+        sab_plan_report report = SAB_PLAN_REPORT_INIT;
         worker->is_right &= sab_plan_new(worker->sizes, &options, &own) == SAB_OK;
         worker->is_right &= sab_bucket_sampler_new(worker->plan, &ranks, &sampler) == SAB_OK;
         uint64_t steps = 0, count = 0;
         worker->is_right &= sab_sampler_batch_count(sampler, &count) == SAB_OK;
         while (sab_next_batch(sampler, &batch) == SAB_OK) ++steps;
-        worker->is_right &= steps == count &&
-                            sab_plan_report(worker->plan, &ranks, NULL, NULL, &report) == SAB_OK &&
-                            report.steps == steps;
+        worker->is_right &=
+            steps == count &&
+            sab_plan_get_report(worker->plan, &ranks, NULL, NULL, &report) == SAB_OK &&
+            report.steps == steps;
         char wrong[64];
         snprintf(wrong, sizeof wrong, "index = %d", (int)(1000 + worker->rank));
         sab_bucket bucket = SAB_BUCKET_INIT;
@@ -283,23 +286,24 @@ static void Log_TellsOfEachWayToSkip(void) {
     sab_sizes *sizes = sizes_of(numbers, 3);
     sab_sampler *sampler = NULL;
     sab_batch batch = SAB_BATCH_INIT;
-    sab_set_log_callback(keep, &log);
-    EXPECT_OK(sab_size_aware_sampler_new(NULL, 3, sizes, 10, NULL, &sampler));
+    sab_log_set_callback(keep, &log);
+    EXPECT_OK(sab_bionemo_size_aware_sampler_new(NULL, 3, sizes, 10, NULL, &sampler));
     EXPECT(log.lines == 1 && strstr(log.last, "skipped 1 of 3 samples") != NULL);
     sab_sampler_free(sampler);
-    EXPECT_OK(sab_size_aware_stream_sampler_new(one_in_five_is_long, NULL, NULL, 10, &sampler));
+    EXPECT_OK(
+        sab_bionemo_size_aware_stream_sampler_new(one_in_five_is_long, NULL, NULL, 10, &sampler));
     EXPECT_OK(sab_next_batch(sampler, &batch));
     EXPECT(batch.count == 8 && log.lines == 3 &&
            strstr(log.last, "skipped sample 8: size 99") != NULL);
     sab_sampler_free(sampler);
-    sab_set_log_callback(keep, &other); /* the first is retired */
-    EXPECT_OK(sab_size_aware_sampler_new(NULL, 3, sizes, 10, NULL, &sampler));
+    sab_log_set_callback(keep, &other); /* the first is retired */
+    EXPECT_OK(sab_bionemo_size_aware_sampler_new(NULL, 3, sizes, 10, NULL, &sampler));
     sab_sampler_free(sampler);
     EXPECT(log.lines == 3 && other.lines == 1);
-    EXPECT_OK(sab_size_aware_sampler_new(NULL, 3, sizes, 100, NULL, &sampler));
+    EXPECT_OK(sab_bionemo_size_aware_sampler_new(NULL, 3, sizes, 100, NULL, &sampler));
     sab_sampler_free(sampler);
     EXPECT(other.lines == 1); /* nothing skipped, nothing said */
-    sab_set_log_callback(NULL, NULL);
+    sab_log_set_callback(NULL, NULL);
     sab_sizes_free(sizes);
 }
 

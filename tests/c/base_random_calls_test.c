@@ -125,13 +125,13 @@ static sab_sampler_options wild_sampler_options(void) {
     }
     if (below(3) == 0) options.last_step = any_choice();
     options.step_totals = options.world_size > 64 ? 0 : 1; /* totals cost time by the world size */
-    if (below(3) == 0) options.worst_first = any_count();
+    if (below(3) == 0) options.costliest_first = any_count();
     if (below(20) == 0) options.struct_size = below(sizeof options + 1);
     return options;
 }
 
-static sab_pack_options wild_pack_options(void) {
-    sab_pack_options pack = SAB_PACK_OPTIONS_INIT;
+static sab_packed_options wild_pack_options(void) {
+    sab_packed_options pack = SAB_PACKED_OPTIONS_INIT;
     pack.capacity = below(4) ? 1 + below(300) : any_count();
     if (below(2)) pack.method = below(8) ? (int32_t)below(3) : any_choice();
     if (below(3) == 0) pack.max_sequences = below(4) ? below(9) : any_count();
@@ -163,7 +163,7 @@ static void wild_thresholds(const sab_sizes *lengths) {
     options.progress = below(2) ? wild_progress : NULL;
     if (below(20) == 0) options.struct_size = below(sizeof options + 1);
     if (below(20) == 0) info.struct_size = below(sizeof info + 1);
-    note(sab_find_thresholds(lengths, k, MAYBE(&options), MAYBE(thresholds), MAYBE(&info)));
+    note(sab_thresholds_find(lengths, k, MAYBE(&options), MAYBE(thresholds), MAYBE(&info)));
 }
 
 static void wild_grouping(const sab_sizes *first, const sab_sizes *second) {
@@ -182,8 +182,8 @@ static void wild_grouping(const sab_sizes *first, const sab_sizes *second) {
                                              below(8) ? below(3) : 65 + below(100), &grouping));
             break;
         case 1:
-            note(sab_grouping_uni_new(below(2) ? below(99) : SIZE_MAX - below(9),
-                                      below(8) ? &grouping : NULL));
+            note(sab_grouping_single_new(below(2) ? below(99) : SIZE_MAX - below(9),
+                                         below(8) ? &grouping : NULL));
             break;
         case 2:
             note(sab_grouping_predefined_new(MAYBE(longs), below(64),
@@ -194,9 +194,9 @@ static void wild_grouping(const sab_sizes *first, const sab_sizes *second) {
             break;
         default: note(sab_grouping_consecutive_new(MAYBE(words), below(9), &grouping)); break;
     }
-    sab_groups groups = SAB_GROUPS_INIT;
+    sab_grouping_view groups = SAB_GROUPING_VIEW_INIT;
     if (below(16) == 0) groups.struct_size = below(sizeof groups + 1);
-    note(sab_grouping_get(grouping, MAYBE(&groups)));
+    note(sab_grouping_get_view(grouping, MAYBE(&groups)));
     sab_grouping_free(grouping);
 }
 
@@ -208,7 +208,7 @@ static void call_plan(unsigned choice) {
     sab_plan **plan = &plans[below(HANDLES)];
     sab_plan_info info = SAB_PLAN_INFO_INIT;
     sab_bucket bucket = SAB_BUCKET_INIT;
-    sab_report report = SAB_REPORT_INIT;
+    sab_plan_report report = SAB_PLAN_REPORT_INIT;
     if (below(16) == 0) {
         info.struct_size = below(sizeof info + 1);
         bucket.struct_size = below(sizeof bucket + 1);
@@ -234,8 +234,8 @@ static void call_plan(unsigned choice) {
             break;
         case 2: note(sab_sizes_get(*size, (size_t)any_count(), MAYBE(&real))); break;
         case 3:
-            note(sab_create_buckets(*size, (int64_t)any_count(), (int64_t)any_count(), longs,
-                                    longs + 512, below(256), MAYBE(&count)));
+            note(sab_bionemo_create_buckets(*size, (int64_t)any_count(), (int64_t)any_count(),
+                                            longs, longs + 512, below(256), MAYBE(&count)));
             break;
         case 4:
         case 5:
@@ -253,14 +253,14 @@ static void call_plan(unsigned choice) {
                 count <= sizeof bytes) {
                 if (below(2)) bytes[below(count)] ^= (unsigned char)(1 + below(255));
                 sab_plan *read = NULL;
-                note(sab_plan_read(MAYBE(bytes), below(4) ? count : below(count + 1), &read));
+                note(sab_plan_bytes_new(MAYBE(bytes), below(4) ? count : below(count + 1), &read));
                 sab_plan_free(read);
             }
             break;
         case 23: {
             sab_sampler_options small = wild_sampler_options();
             if (small.world_size > 64) small.world_size = 3; /* a report walks every rank */
-            note(sab_plan_report(*plan, MAYBE(&small), wild_progress, NULL, MAYBE(&report)));
+            note(sab_plan_get_report(*plan, MAYBE(&small), wild_progress, NULL, MAYBE(&report)));
             break;
         }
         case 26: wild_thresholds(*size); break;
@@ -283,31 +283,31 @@ static void call_constructor(unsigned choice) {
         case 13:
             sab_sampler_free(*sampler);
             note(below(2) ? sab_sequential_sampler_new(plan, MAYBE(&sampler_options), sampler)
-                          : sab_plan_worst_batches(plan, any_count(), sampler));
+                          : sab_costliest_sampler_new(plan, any_count(), sampler));
             break;
         case 14:
             sab_sampler_free(*sampler);
             for (int i = 0; i < 32; ++i)
                 longs[i] = below(50) ? (int64_t)below(20) : (int64_t)random_word();
-            note(sab_size_aware_sampler_new(MAYBE(longs), below(32), size, any_number(),
-                                            MAYBE(&sampler_options), sampler));
+            note(sab_bionemo_size_aware_sampler_new(MAYBE(longs), below(32), size, any_number(),
+                                                    MAYBE(&sampler_options), sampler));
             break;
         case 15:
             sab_sampler_free(*sampler);
-            note(sab_size_aware_stream_sampler_new(MAYBE(wild_index), NULL, NULL, any_number(),
-                                                   sampler));
+            note(sab_bionemo_size_aware_stream_sampler_new(MAYBE(wild_index), NULL, NULL,
+                                                           any_number(), sampler));
             break;
         case 16: {
-            sab_torch_sampler_options options = SAB_TORCH_SAMPLER_OPTIONS_INIT;
+            sab_bionemo_options options = SAB_BIONEMO_OPTIONS_INIT;
             options.shuffle = any_choice();
             options.max_total_size = any_number();
             options.size = below(8) ? wild_size : NULL;
             sab_sampler_free(*sampler);
-            note(sab_torch_sampler_new(plan, MAYBE(&options), sampler));
+            note(sab_bionemo_sampler_new(plan, MAYBE(&options), sampler));
             break;
         }
         case 24: {
-            const sab_pack_options pack = wild_pack_options();
+            const sab_packed_options pack = wild_pack_options();
             sab_sampler_free(*sampler);
             note(sab_packed_sampler_new(size, MAYBE(&pack), MAYBE(&sampler_options), sampler));
             break;
@@ -325,8 +325,8 @@ static void call_sampler(unsigned choice) {
     switch (choice) {
         case 17: note(sab_next_batch(sampler, MAYBE(&batch))); break;
         case 18:
-            note(sab_next_batches(sampler, below(100), MAYBE(longs), below(1024), MAYBE(words),
-                                  MAYBE(&count)));
+            note(sab_sampler_next_batches(sampler, below(100), MAYBE(longs), below(1024),
+                                          MAYBE(words), MAYBE(&count)));
             break;
         case 19: note(sab_sampler_at(sampler, any_count(), MAYBE(&batch))); break;
         case 20:
@@ -347,9 +347,9 @@ static void call_sampler(unsigned choice) {
             break;
         }
         case 25: {
-            sab_pack_info facts = SAB_PACK_INFO_INIT;
+            sab_packed_info facts = SAB_PACKED_INFO_INIT;
             if (below(16) == 0) facts.struct_size = below(sizeof facts + 1);
-            note(sab_pack_get_info(sampler, MAYBE(&facts)));
+            note(sab_packed_sampler_get_info(sampler, MAYBE(&facts)));
             note(sab_pack_skipped(sampler, MAYBE(longs), below(64), MAYBE(&count)));
             break;
         }

@@ -67,9 +67,9 @@ static void Options_OfOtherSizes_AreReadByRule(void) {
     sab_bucket bucket = SAB_BUCKET_INIT;
     bucket.struct_size = 4;
     EXPECT_FAILS(sab_plan_get_bucket(plan, 0, &bucket), SAB_E_ARGUMENT, "bucket.struct_size = 4");
-    sab_report report = SAB_REPORT_INIT;
+    sab_plan_report report = SAB_PLAN_REPORT_INIT;
     report.struct_size = 4;
-    EXPECT_FAILS(sab_plan_report(plan, NULL, NULL, NULL, &report), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_plan_get_report(plan, NULL, NULL, NULL, &report), SAB_E_ARGUMENT,
                  "report.struct_size = 4");
     sab_sampler *sampler = rank_of(plan, 0, 1);
     struct {
@@ -99,7 +99,7 @@ static void Options_ByMacroAndByFunction_AreTheSame(void) {
     SAME(sab_sizes_options, SAB_SIZES_OPTIONS_INIT);
     SAME(sab_plan_options, SAB_PLAN_OPTIONS_INIT);
     SAME(sab_sampler_options, SAB_SAMPLER_OPTIONS_INIT);
-    SAME(sab_torch_sampler_options, SAB_TORCH_SAMPLER_OPTIONS_INIT);
+    SAME(sab_bionemo_options, SAB_BIONEMO_OPTIONS_INIT);
 }
 
 static int cancel_flag;
@@ -150,9 +150,9 @@ static void keep_log(void *ctx, sab_log_level level, const char *message) {
 
 static void Log_SaysOnceWhatIsSkipped(void) {
     sab_plan_options options = budget(40);
-    sab_set_log_callback(keep_log, logged);
+    sab_log_set_callback(keep_log, logged);
     sab_plan *plan = plan_with(lengths(500), 500, &options);
-    sab_set_log_callback(NULL, NULL);
+    sab_log_set_callback(NULL, NULL);
     EXPECT(log_lines == 1 && strstr(logged, "skipped") != NULL &&
            strstr(logged, "of 500 samples") != NULL);
     sab_plan_free(plan);

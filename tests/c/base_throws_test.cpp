@@ -61,10 +61,10 @@ static void LogCallback_ThatThrows_IsPassedOver() {
         ++static_cast<Counter *>(ctx)->calls;
         throw std::runtime_error("no log");
     };
-    sab_set_log_callback(throws, &counter);
+    sab_log_set_callback(throws, &counter);
     EXPECT_OK(sab_sizes_new(tokens, 3, SAB_INT32, nullptr, &sizes));
     EXPECT_OK(sab_plan_new(sizes, &options, &plan));
-    sab_set_log_callback(nullptr, nullptr);
+    sab_log_set_callback(nullptr, nullptr);
     EXPECT(counter.calls == 1);
     sab_plan_free(plan);
     sab_sizes_free(sizes);

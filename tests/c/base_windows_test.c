@@ -7,11 +7,11 @@
 static void WhatNeedsPosix_IsRefused(void) {
     sab_cache *cache = NULL;
     sab_probe *probe = NULL;
-    EXPECT_FAILS(sab_cache_open("lmdb:values", NULL, &cache), SAB_E_UNSUPPORTED,
+    EXPECT_FAILS(sab_cache_new("lmdb:values", NULL, &cache), SAB_E_UNSUPPORTED,
                  "\"lmdb:...\": not on Windows");
-    EXPECT_FAILS(sab_cache_open("redis://localhost", NULL, &cache), SAB_E_UNSUPPORTED,
+    EXPECT_FAILS(sab_cache_new("redis://localhost", NULL, &cache), SAB_E_UNSUPPORTED,
                  "\"redis:...\": not on Windows");
-    EXPECT_FAILS(sab_cache_open("redis-server:", NULL, &cache), SAB_E_UNSUPPORTED,
+    EXPECT_FAILS(sab_cache_new("redis-server:", NULL, &cache), SAB_E_UNSUPPORTED,
                  "\"redis-server:...\": not on Windows");
     EXPECT_FAILS(sab_probe_new("host", NULL, &probe), SAB_E_UNSUPPORTED,
                  "\"host\": not on Windows");
@@ -23,7 +23,7 @@ static void Cache_InMemory_KeepsValues(void) {
     sab_cache *cache = NULL;
     sab_cache_value *value = NULL;
     size_t size = 0;
-    EXPECT_OK(sab_cache_open("memory:", NULL, &cache));
+    EXPECT_OK(sab_cache_new("memory:", NULL, &cache));
     EXPECT_OK(sab_cache_put(cache, "key", 3, "value", 5));
     EXPECT_OK(sab_cache_get(cache, "key", 3, &value));
     const void *data = sab_cache_value_data(value, &size);
@@ -35,7 +35,7 @@ static void Cache_InMemory_KeepsValues(void) {
 static void NamesOfFiles_AreUtf8(void) {
     sab_plan *plan = a_plan(), *again = NULL;
     EXPECT_OK(sab_plan_save(plan, "pl\xC3\xA4ne \xF0\x9F\x98\x80"));
-    EXPECT_OK(sab_plan_open("pl\xC3\xA4ne \xF0\x9F\x98\x80", &again));
+    EXPECT_OK(sab_plan_file_new("pl\xC3\xA4ne \xF0\x9F\x98\x80", &again));
     sab_plan_free(again);
     sab_plan_free(plan);
     EXPECT(_wunlink(L"pl\xE4ne \xD83D\xDE00") == 0);

@@ -216,14 +216,14 @@ static void scans_without_end_end(void) {
         play(scans[i]);
         sab_cache *cache = cache_at(SAB_CACHE_ERROR, 0.3, 0);
         uint64_t keys = 0;
-        EXPECT_FAILS(sab_cache_num_keys(cache, &keys), SAB_E_IO,
+        EXPECT_FAILS(sab_cache_key_count(cache, &keys), SAB_E_IO,
                      "not done within 0.3 s, the call_timeout");
         sab_cache_free(cache);
     }
     play((script){.begin = "*2\r\n$1\r\n0\r\n*2000000\r\n", .repeat = "$1\r\nx\r\n", .times = -1});
     sab_cache *cache = cache_at(SAB_CACHE_ERROR, 0, 0);
     uint64_t keys = 0;
-    EXPECT_FAILS(sab_cache_num_keys(cache, &keys), SAB_E_IO, nonsense);
+    EXPECT_FAILS(sab_cache_key_count(cache, &keys), SAB_E_IO, nonsense);
     EXPECT(sent < 32 * MiB);
     EXPECT_FAILS(sab_cache_clear(cache), SAB_E_IO, "");
     sab_cache_free(cache);
@@ -232,7 +232,7 @@ static void scans_without_end_end(void) {
     for (size_t i = 0; i < COUNT(wrong); ++i) {
         play((script){.begin = wrong[i]});
         cache = cache_at(SAB_CACHE_ERROR, 0, 0);
-        EXPECT_FAILS(sab_cache_num_keys(cache, &keys), SAB_E_IO, "no answer to");
+        EXPECT_FAILS(sab_cache_key_count(cache, &keys), SAB_E_IO, "no answer to");
         sab_cache_free(cache);
     }
 }
@@ -273,14 +273,14 @@ static void the_password_is_not_repeated(void) {
     sab_cache_options options = SAB_CACHE_OPTIONS_INIT;
     options.timeout = 20;
     options.on_failure = SAB_CACHE_ERROR;
-    EXPECT_FAILS(sab_cache_open(url, &options, &cache), SAB_E_IO, "wrong password: ...");
+    EXPECT_FAILS(sab_cache_new(url, &options, &cache), SAB_E_IO, "wrong password: ...");
     play((script){.begin = "+OK\r\n"});
     cache = opened(url, &options);
     play((script){.begin = "+OK\r\n-ERR you sent top-secret\r\n"});
     sab_cache_free(cache);
-    EXPECT_FAILS(sab_cache_open(url, &options, &cache), SAB_E_IO, "you sent ...");
+    EXPECT_FAILS(sab_cache_new(url, &options, &cache), SAB_E_IO, "you sent ...");
     play((script){.begin = "+", .repeat = "x", .times = -1}); /* the answer to the password */
-    EXPECT_FAILS(sab_cache_open(url, &options, &cache), SAB_E_IO, nonsense);
+    EXPECT_FAILS(sab_cache_new(url, &options, &cache), SAB_E_IO, nonsense);
     EXPECT(sent < 32 * MiB);
 }
 

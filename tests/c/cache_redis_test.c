@@ -170,7 +170,7 @@ static sab_cache_options named(const char *name) {
 
 static uint64_t keys_of(sab_cache *cache) {
     uint64_t keys = 0;
-    EXPECT_OK(sab_cache_num_keys(cache, &keys));
+    EXPECT_OK(sab_cache_key_count(cache, &keys));
     return keys;
 }
 
@@ -214,7 +214,7 @@ static void listen_anew(void) {
     pthread_mutex_lock(&heard.mutex);
     heard.warnings = heard.infos = 0;
     pthread_mutex_unlock(&heard.mutex);
-    sab_set_log_callback(hear, NULL);
+    sab_log_set_callback(hear, NULL);
 }
 
 /* ---- one server, several, users, databases ---- */
@@ -380,7 +380,7 @@ static void a_key_is_where_its_hash_says(void) {
     EXPECT_SOON(keeps(cache, "0", "y") && keeps(cache, "1", "y") && keeps(cache, "2", "y") &&
                 keeps(cache, "3", "y") && keeps(cache, "4", "y"));
     EXPECT(heard.warnings == 1 && heard.infos == 1 && strstr(heard.info, "back") != NULL);
-    sab_set_log_callback(NULL, NULL);
+    sab_log_set_callback(NULL, NULL);
     EXPECT_OK(sab_cache_clear(cache));
     for (int s = 0; s < 3; ++s) EXPECT(says(servers[s].port, "DBSIZE", ":0"));
     sab_cache_free(cache);
@@ -423,17 +423,17 @@ static void passwords_and_users(void) {
     EXPECT(stats_of(reader).failures == 3 && has(reader, "a", "1"));
     sab_cache_free(reader);
     sab_cache_free(cache);
-    EXPECT_FAILS(sab_cache_open(url_of(":mistaken@", &one, 1, ""), &strict, &cache), SAB_E_IO,
+    EXPECT_FAILS(sab_cache_new(url_of(":mistaken@", &one, 1, ""), &strict, &cache), SAB_E_IO,
                  "WRONGPASS");
     EXPECT(strstr(sab_last_error_message(), "mistaken") == NULL && cache == NULL);
-    EXPECT_FAILS(sab_cache_open(url_of("", &one, 1, ""), &strict, &cache), SAB_E_IO, "NOAUTH");
+    EXPECT_FAILS(sab_cache_new(url_of("", &one, 1, ""), &strict, &cache), SAB_E_IO, "NOAUTH");
     listen_anew();
     cache = opened(url_of("nobody:mistaken@", &one, 1, ""), &options);
     put(cache, "a", "3");
     EXPECT(has(cache, "a", NULL) && stats_of(cache).dropped == 1 && stats_of(cache).failures == 2);
     EXPECT(heard.warnings == 1 && strstr(heard.warning, "WRONGPASS") != NULL &&
            strstr(heard.warning, "mistaken") == NULL);
-    sab_set_log_callback(NULL, NULL);
+    sab_log_set_callback(NULL, NULL);
     sab_cache_free(cache);
     kill_server(&one);
 }
@@ -453,11 +453,11 @@ static void a_database_has_a_number(void) {
     sab_cache_free(cache);
     sab_cache_options wrong = options;
     wrong.is_cluster = 1;
-    EXPECT_FAILS(sab_cache_open(url_of("u:secret@", &one, 1, "/3"), &wrong, &cache), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_cache_new(url_of("u:secret@", &one, 1, "/3"), &wrong, &cache), SAB_E_ARGUMENT,
                  "database 0");
     EXPECT(strstr(sab_last_error_message(), "secret") == NULL);
     wrong.on_failure = SAB_CACHE_ERROR;
-    EXPECT_FAILS(sab_cache_open(url_of("", &one, 1, ""), &wrong, &cache), SAB_E_IO,
+    EXPECT_FAILS(sab_cache_new(url_of("", &one, 1, ""), &wrong, &cache), SAB_E_IO,
                  "cluster support disabled");
     kill_server(&one);
 }
@@ -638,14 +638,14 @@ static void a_cluster_deals_out_slots(void) {
                                                stats_of(cache).dropped == before.dropped));
     EXPECT(keys_of(cache) >= 300);
     EXPECT(says(nodes[3].port, "ROLE", "master"));
-    sab_set_log_callback(NULL, NULL);
+    sab_log_set_callback(NULL, NULL);
     sab_cache_free(cache), sab_cache_free(other);
     options.is_cluster = 0; /* mistaken for a single one */
     listen_anew();
     cache = opened(url_of("", nodes, 1, ""), &options);
     for (int i = 0; i < 20; ++i) put(cache, keys[i], "x");
     EXPECT(stats_of(cache).dropped > 0 && strstr(heard.warning, "is_cluster") != NULL);
-    sab_set_log_callback(NULL, NULL);
+    sab_log_set_callback(NULL, NULL);
     sab_cache_free(cache);
     for (int i = 0; i < 4; ++i)
         if (i != 2) kill_server(&nodes[i]);
@@ -692,7 +692,7 @@ static void killed_at_any_point_and_never_a_wrong_value(void) {
         const pid_t child = fork();
         if (child == 0) {
             sab_cache *cache = NULL;
-            if (sab_cache_open(url, &options, &cache) != SAB_OK) _exit(1);
+            if (sab_cache_new(url, &options, &cache) != SAB_OK) _exit(1);
             for (int round = 0;; ++round) use(cache, round * 7 % 60, i + round, 1);
         }
         wait_ms(2 + below(20));
@@ -788,7 +788,7 @@ static void who_hangs_costs_the_timeout_once_in_a_while(void) {
     EXPECT(now() - forking < 30);
     kill(servers[0].pid, SIGCONT);
     sab_cache_free(cache);
-    sab_set_log_callback(NULL, NULL);
+    sab_log_set_callback(NULL, NULL);
     kill_server(&servers[0]), kill_server(&servers[1]);
 }
 
@@ -811,7 +811,7 @@ static void who_does_not_take_connections_is_not_waited_for_long(void) {
     const double began = now();
     EXPECT(has(cache, "a", NULL) && now() - began < 20 && heard.warnings == 1 &&
            strstr(heard.warning, " within 0.2 s") != NULL);
-    sab_set_log_callback(NULL, NULL);
+    sab_log_set_callback(NULL, NULL);
     sab_cache_free(cache);
     for (int i = 0; i < 8; ++i) close(fillers[i]);
     close(made);
@@ -835,11 +835,11 @@ static void failures_are_errors_where_that_is_asked_for(void) {
         EXPECT_FAILS(sab_cache_put(cache, "a", 1, "1", 1), SAB_E_IO, where);
         EXPECT_FAILS(sab_cache_get_many(cache, &item, 1, values), SAB_E_IO, where);
         EXPECT_FAILS(sab_cache_put_many(cache, &item, 1), SAB_E_IO, where);
-        EXPECT_FAILS(sab_cache_num_keys(cache, &keys), SAB_E_IO, where);
+        EXPECT_FAILS(sab_cache_key_count(cache, &keys), SAB_E_IO, where);
         EXPECT_FAILS(sab_cache_clear(cache), SAB_E_IO, where);
         wait_ms(60);
     }
-    EXPECT_FAILS(sab_cache_open(url_of("", &one, 1, ""), &options, &none), SAB_E_IO, where);
+    EXPECT_FAILS(sab_cache_new(url_of("", &one, 1, ""), &options, &none), SAB_E_IO, where);
     start(&one);
     EXPECT_SOON(sab_cache_put(cache, "a", 1, "1", 1) == SAB_OK);
     EXPECT(has(cache, "a", "1"));
@@ -880,7 +880,7 @@ static void a_full_server_is_still_read(void) {
            strstr(heard.warning, "READONLY") != NULL);
     EXPECT(says(one.port, "REPLICAOF NO ONE", "OK"));
     EXPECT_SOON(keeps(cache, "b", "2"));
-    sab_set_log_callback(NULL, NULL);
+    sab_log_set_callback(NULL, NULL);
     free(value);
     sab_cache_free(cache);
     kill_server(&one);
@@ -1176,7 +1176,7 @@ static void a_connection_that_garbles_gives_no_wrong_value(void) {
             sab_cache_value_free(values[k]);
         }
         uint64_t any = 0;
-        EXPECT_OK(sab_cache_num_keys(cache, &any));
+        EXPECT_OK(sab_cache_key_count(cache, &any));
         hits += stats_of(cache).hits;
         failures += stats_of(cache).failures;
         sab_cache_free(cache);
@@ -1345,10 +1345,10 @@ static void leaves_no_process_behind(int out) {
 
 static void a_program_that_is_no_server_is_refused(void) {
     sab_cache *cache = NULL;
-    EXPECT_FAILS(sab_cache_open("redis-server:/no/such/program", NULL, &cache), SAB_E_IO,
+    EXPECT_FAILS(sab_cache_new("redis-server:/no/such/program", NULL, &cache), SAB_E_IO,
                  "\"/no/such/program\" cannot be started: there is no such program");
     EXPECT(cache == NULL);
-    EXPECT_FAILS(sab_cache_open("redis-server:/bin/true", NULL, &cache), SAB_E_IO, "ended at once");
+    EXPECT_FAILS(sab_cache_new("redis-server:/bin/true", NULL, &cache), SAB_E_IO, "ended at once");
     char url[256];
     EXPECT(in_a_process(leaves_no_process_behind, url, sizeof url) == 0 &&
            strncmp(url, "redis://:", 9) == 0);

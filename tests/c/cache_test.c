@@ -35,7 +35,7 @@ static void values_are_kept(const char *url) {
     put(cache, "a", "two");
     EXPECT(has(cache, "a", "two"));
     uint64_t keys = 0;
-    EXPECT_OK(sab_cache_num_keys(cache, &keys));
+    EXPECT_OK(sab_cache_key_count(cache, &keys));
     EXPECT(keys == 2);
     const sab_cache_item items[] = {
         {"c", 1, "three", 5}, {"a", 1, "four", 4}, {"d", 1, NULL, 0}, {"c", 1, "five", 4}};
@@ -102,7 +102,7 @@ static void the_buffer_is_read_and_written_together(void) {
     EXPECT(has(reader, "d", "4"));
     put(writer, "e", "5");
     uint64_t keys = 0;
-    EXPECT_OK(sab_cache_num_keys(writer, &keys));
+    EXPECT_OK(sab_cache_key_count(writer, &keys));
     EXPECT(keys == 5);
     put(writer, "f", "6");
     sab_cache_free(writer);
@@ -128,7 +128,7 @@ static void capacity_evicts_at_random(const char *url) {
         EXPECT(has(cache, key, value)); /* never what has just come */
     }
     uint64_t keys = 0;
-    EXPECT_OK(sab_cache_num_keys(cache, &keys));
+    EXPECT_OK(sab_cache_key_count(cache, &keys));
     EXPECT(keys >= 20 && keys <= 40);
     int old = 0;
     for (int i = 0; i < 350; ++i) {
@@ -260,7 +260,7 @@ static void who_is_killed_while_making_does_not_hold_others_up(void) {
     const pid_t child = fork();
     if (child == 0) {
         sab_cache *cache = NULL;
-        sab_cache_open(url, NULL, &cache);
+        sab_cache_new(url, NULL, &cache);
         maker own = {cache, 0, 60000, 0, "never"};
         sab_cache_value *found = NULL;
         sab_cache_get_or_load(cache, "k", 1, make, &own, NULL, NULL, &found);
@@ -315,7 +315,7 @@ static void writers_killed_at_any_point_leave_it_whole(void) {
             options.writer_buffer_size = 1 + (uint64_t)(round % 3) * 5;
             options.capacity = round % 2 == 0 ? 0 : 200000;
             sab_cache *cache = NULL;
-            if (sab_cache_open(url, &options, &cache) != SAB_OK) _exit(1);
+            if (sab_cache_new(url, &options, &cache) != SAB_OK) _exit(1);
             char value[20001];
             for (int i = 0;; ++i) {
                 const int key = i * 7 % KEYS;
@@ -410,13 +410,13 @@ static void what_is_no_file_of_its_own_is_refused(void) {
     char url[128];
     snprintf(url, sizeof url, "lmdb:%s/no/such/folder.mdb", folder);
     sab_cache *cache = NULL;
-    EXPECT_FAILS(sab_cache_open(url, NULL, &cache), SAB_E_IO, "no/such/folder");
+    EXPECT_FAILS(sab_cache_new(url, NULL, &cache), SAB_E_IO, "no/such/folder");
     EXPECT(cache == NULL);
     snprintf(url, sizeof url, "lmdb:%s/text", folder);
     FILE *file = fopen(url + 5, "wb");
     for (int i = 0; i < 10000; ++i) fputs("this is no database. ", file);
     fclose(file);
-    EXPECT_FAILS(sab_cache_open(url, NULL, &cache), SAB_E_IO, "text");
+    EXPECT_FAILS(sab_cache_new(url, NULL, &cache), SAB_E_IO, "text");
 }
 
 static void count_line(void *ctx, sab_log_level level, const char *message) {
@@ -433,7 +433,7 @@ static void a_full_disk_drops_what_is_new(void) {
     sab_cache *strict = opened(url, &options);
     put(cache, "a", "1");
     int lines[2] = {0, 0};
-    sab_set_log_callback(count_line, lines);
+    sab_log_set_callback(count_line, lines);
     struct rlimit before, less;
     getrlimit(RLIMIT_FSIZE, &before);
     less = before;
@@ -453,7 +453,7 @@ static void a_full_disk_drops_what_is_new(void) {
     signal(SIGXFSZ, handler);
     put(cache, "b", large);
     EXPECT(has(cache, "b", large) && lines[1] == 1);
-    sab_set_log_callback(NULL, NULL);
+    sab_log_set_callback(NULL, NULL);
     free(large);
     sab_cache_free(cache), sab_cache_free(strict);
 }
@@ -683,7 +683,7 @@ static void a_file_that_is_removed_is_begun_anew(void) {
         sab_cache *old = opened(url, NULL);
         put(old, "a", "1");
         EXPECT(remove(path) == 0);
-        sab_set_log_callback(NULL, NULL);
+        sab_log_set_callback(NULL, NULL);
         put(old, "b", "2"); /* where nobody else would see it, or with nobody else's lock */
         EXPECT(stats_of(old).dropped == 1 && has(old, "a", "1"));
         const pid_t child = fork();
@@ -821,8 +821,8 @@ static void wrong_urls_are_refused(void) {
                            "redis://a[b",
                            "redis-server:@"};
     for (size_t i = 0; i < COUNT(wrong); ++i)
-        EXPECT_FAILS(sab_cache_open(wrong[i], NULL, &cache), SAB_E_ARGUMENT, "url = ");
-    EXPECT_FAILS(sab_cache_open("redis://user:secret@h:x", NULL, &cache), SAB_E_ARGUMENT,
+        EXPECT_FAILS(sab_cache_new(wrong[i], NULL, &cache), SAB_E_ARGUMENT, "url = ");
+    EXPECT_FAILS(sab_cache_new("redis://user:secret@h:x", NULL, &cache), SAB_E_ARGUMENT,
                  "url = \"redis://...\": host 1: a port");
     EXPECT(strstr(sab_last_error_message(), "secret") == NULL);
     static const char *const telling[] = {"rediss://:secret@h",    "redis:secret@h",
@@ -833,18 +833,18 @@ static void wrong_urls_are_refused(void) {
                                           "redis://h/secret",      "redis://[secret",
                                           "redis://user secret",   "secret@h"};
     for (size_t i = 0; i < COUNT(telling); ++i) {
-        EXPECT_FAILS(sab_cache_open(telling[i], NULL, &cache), SAB_E_ARGUMENT, "url = ");
+        EXPECT_FAILS(sab_cache_new(telling[i], NULL, &cache), SAB_E_ARGUMENT, "url = ");
         EXPECT(strstr(sab_last_error_message(), "secret") == NULL);
     }
-    EXPECT_FAILS(sab_cache_open("redis://h,user:secret@g:x", NULL, &cache), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_cache_new("redis://h,user:secret@g:x", NULL, &cache), SAB_E_ARGUMENT,
                  "url = \"redis://...\": host 2: a port");
 }
 
-#define REFUSES(field, value, words)                                                      \
-    do {                                                                                  \
-        sab_cache_options options = SAB_CACHE_OPTIONS_INIT;                               \
-        options.field = value;                                                            \
-        EXPECT_FAILS(sab_cache_open("memory:", &options, &cache), SAB_E_ARGUMENT, words); \
+#define REFUSES(field, value, words)                                                     \
+    do {                                                                                 \
+        sab_cache_options options = SAB_CACHE_OPTIONS_INIT;                              \
+        options.field = value;                                                           \
+        EXPECT_FAILS(sab_cache_new("memory:", &options, &cache), SAB_E_ARGUMENT, words); \
     } while (0)
 static void wrong_options_are_refused(void) {
     sab_cache *cache = NULL;
@@ -868,8 +868,8 @@ static void wrong_options_are_refused(void) {
 
 static void wrong_arguments_are_refused(void) {
     sab_cache *none = NULL;
-    EXPECT_FAILS(sab_cache_open(NULL, NULL, &none), SAB_E_ARGUMENT, "url");
-    EXPECT_FAILS(sab_cache_open("memory:", NULL, NULL), SAB_E_ARGUMENT, "cache");
+    EXPECT_FAILS(sab_cache_new(NULL, NULL, &none), SAB_E_ARGUMENT, "url");
+    EXPECT_FAILS(sab_cache_new("memory:", NULL, NULL), SAB_E_ARGUMENT, "cache");
     sab_cache *cache = opened("memory:", NULL);
     sab_cache_value *value = NULL;
     uint64_t keys = 0;
@@ -891,8 +891,8 @@ static void wrong_arguments_are_refused(void) {
                  "items[1].key_size = 0");
     EXPECT(values[0] == NULL && values[1] == NULL && has(cache, "a", NULL));
     EXPECT_FAILS(sab_cache_get_many(cache, NULL, 2, values), SAB_E_ARGUMENT, "items");
-    EXPECT_FAILS(sab_cache_num_keys(cache, NULL), SAB_E_ARGUMENT, "keys");
-    EXPECT_FAILS(sab_cache_num_keys(NULL, &keys), SAB_E_ARGUMENT, "cache");
+    EXPECT_FAILS(sab_cache_key_count(cache, NULL), SAB_E_ARGUMENT, "keys");
+    EXPECT_FAILS(sab_cache_key_count(NULL, &keys), SAB_E_ARGUMENT, "cache");
     EXPECT_OK(sab_cache_get_many(cache, NULL, 0, NULL));
     EXPECT_OK(sab_cache_put_many(cache, NULL, 0));
     sab_cache_free(cache);

@@ -13,7 +13,7 @@ static inline void wait_ms(int64_t milliseconds) {
 
 static inline sab_cache *opened(const char *url, const sab_cache_options *options) {
     sab_cache *cache = NULL;
-    EXPECT_OK(sab_cache_open(url, options, &cache));
+    EXPECT_OK(sab_cache_new(url, options, &cache));
     return cache;
 }
 

@@ -10,9 +10,9 @@ static void CreateBuckets_GivesTheDocumentedResults(void) {
     int64_t boundaries[16], bucket_sizes[15];
     size_t count = 0;
     sab_sizes *sizes = sizes_of(first, COUNT(first));
-    EXPECT_OK(sab_create_buckets(sizes, 5, 10, NULL, NULL, 0, &count));
+    EXPECT_OK(sab_bionemo_create_buckets(sizes, 5, 10, NULL, NULL, 0, &count));
     EXPECT(count == 5);
-    EXPECT_OK(sab_create_buckets(sizes, 5, 10, boundaries, bucket_sizes, 15, &count));
+    EXPECT_OK(sab_bionemo_create_buckets(sizes, 5, 10, boundaries, bucket_sizes, 15, &count));
     EXPECT(memcmp(boundaries, edges, sizeof edges) == 0 &&
            memcmp(bucket_sizes, counts, sizeof counts) == 0);
     sab_sizes_free(sizes);
@@ -21,21 +21,22 @@ static void CreateBuckets_GivesTheDocumentedResults(void) {
     for (int i = 0; i < 20; ++i) range[i] = i;
     const int64_t fives[] = {0, 5, 10, 15, 20};
     sizes = sizes_of(range, 20);
-    EXPECT_OK(sab_create_buckets(sizes, 10, 5, boundaries, bucket_sizes, 15, &count));
+    EXPECT_OK(sab_bionemo_create_buckets(sizes, 10, 5, boundaries, bucket_sizes, 15, &count));
     EXPECT(count == 4 && memcmp(boundaries, fives, sizeof fives) == 0 && bucket_sizes[0] == 5 &&
            bucket_sizes[3] == 5);
 
     sab_sizes *floats = NULL;
     const float half[] = {0.5f};
     EXPECT_OK(sab_sizes_new(half, 1, SAB_FLOAT32, NULL, &floats));
-    EXPECT_FAILS(sab_create_buckets(floats, 1, 1, NULL, NULL, 0, &count), SAB_E_ARGUMENT, "sizes");
-    EXPECT_FAILS(sab_create_buckets(sizes, 0, 1, NULL, NULL, 0, &count), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_bionemo_create_buckets(floats, 1, 1, NULL, NULL, 0, &count), SAB_E_ARGUMENT,
+                 "sizes");
+    EXPECT_FAILS(sab_bionemo_create_buckets(sizes, 0, 1, NULL, NULL, 0, &count), SAB_E_ARGUMENT,
                  "max_width = 0");
-    EXPECT_FAILS(sab_create_buckets(sizes, 1, 0, NULL, NULL, 0, &count), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_bionemo_create_buckets(sizes, 1, 0, NULL, NULL, 0, &count), SAB_E_ARGUMENT,
                  "min_bucket_count = 0");
-    EXPECT_FAILS(sab_create_buckets(sizes, 1, 1, NULL, NULL, 1, &count), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_bionemo_create_buckets(sizes, 1, 1, NULL, NULL, 1, &count), SAB_E_ARGUMENT,
                  "boundaries = NULL");
-    EXPECT_FAILS(sab_create_buckets(NULL, 1, 1, NULL, NULL, 0, &count), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_bionemo_create_buckets(NULL, 1, 1, NULL, NULL, 0, &count), SAB_E_ARGUMENT,
                  "sizes = NULL");
     sab_sizes_free(floats);
     sab_sizes_free(sizes);
@@ -65,7 +66,7 @@ static void TorchOrder_GivesTheDocumentedBatches(void) {
     sab_plan *plan = documented_plan();
     sab_sampler *sampler = NULL;
     char text[4096];
-    EXPECT_OK(sab_torch_sampler_new(plan, NULL, &sampler));
+    EXPECT_OK(sab_bionemo_sampler_new(plan, NULL, &sampler));
     print_epoch(sampler, text);
     EXPECT(strcmp(text,
                   "[[24, 17, 16, 22, 19], [2, 5], [12, 10, 11], [3, 0], [15, 18, 20, 21, 23], [7, "
@@ -77,10 +78,10 @@ static void TorchOrder_GivesTheDocumentedBatches(void) {
                   "[12, 6, 7], [4, 2], [3, 1]]") == 0);
     sab_sampler_free(sampler);
 
-    sab_torch_sampler_options options = SAB_TORCH_SAMPLER_OPTIONS_INIT;
+    sab_bionemo_options options = SAB_BIONEMO_OPTIONS_INIT;
     options.max_total_size = 40;
     options.size = size_is_index;
-    EXPECT_OK(sab_torch_sampler_new(plan, &options, &sampler));
+    EXPECT_OK(sab_bionemo_sampler_new(plan, &options, &sampler));
     print_epoch(sampler, text);
     EXPECT(strcmp(text,
                   "[[24], [2, 5, 3, 0, 1, 4], [12, 10, 11, 7], [13, 6, 14], [17, 16], [22], [19, "
@@ -94,19 +95,19 @@ static void TorchOrder_GivesTheDocumentedBatches(void) {
     sab_sizes *sizes = sizes_of(indices, 25), *short_sizes = sizes_of(indices, 24);
     options.size = NULL;
     options.sizes = sizes;
-    EXPECT_OK(sab_torch_sampler_new(plan, &options, &sampler));
+    EXPECT_OK(sab_bionemo_sampler_new(plan, &options, &sampler));
     print_epoch(sampler, same);
     EXPECT(strcmp(text, same) == 0);
     sab_sampler_free(sampler);
     options.sizes = short_sizes;
-    EXPECT_FAILS(sab_torch_sampler_new(plan, &options, &sampler), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_bionemo_sampler_new(plan, &options, &sampler), SAB_E_ARGUMENT,
                  "options.sizes.count = 24");
     sab_sizes_free(sizes);
     sab_sizes_free(short_sizes);
 
-    options = (sab_torch_sampler_options)SAB_TORCH_SAMPLER_OPTIONS_INIT;
-    options.shuffle = SAB_TORCH_SHUFFLE_NONE;
-    EXPECT_OK(sab_torch_sampler_new(plan, &options, &sampler));
+    options = (sab_bionemo_options)SAB_BIONEMO_OPTIONS_INIT;
+    options.shuffle = SAB_BIONEMO_SHUFFLE_NONE;
+    EXPECT_OK(sab_bionemo_sampler_new(plan, &options, &sampler));
     print_epoch(sampler, text);
     EXPECT(strcmp(text,
                   "[[0, 1], [2, 3], [4, 5], [6, 7, 8], [9, 10, 11], [12, 13, 14], [15, 16, 17, 18, "
@@ -120,35 +121,36 @@ static void TorchOrder_GivesTheDocumentedBatches(void) {
 static void TorchOrder_GeneratorGoesOnElsewhere(void) {
     sab_plan *plan = documented_plan();
     sab_sampler *one = NULL, *other = NULL;
-    uint32_t words[SAB_TORCH_GENERATOR_WORDS];
+    uint32_t words[SAB_BIONEMO_GENERATOR_WORDS];
     char first[4096], second[4096];
-    sab_torch_sampler_options options = SAB_TORCH_SAMPLER_OPTIONS_INIT;
-    EXPECT_OK(sab_torch_sampler_new(plan, &options, &one));
+    sab_bionemo_options options = SAB_BIONEMO_OPTIONS_INIT;
+    EXPECT_OK(sab_bionemo_sampler_new(plan, &options, &one));
     options.seed = 99;
-    EXPECT_OK(sab_torch_sampler_new(plan, &options, &other));
-    EXPECT_OK(sab_torch_sampler_get_generator(one, words));
-    EXPECT_OK(sab_torch_sampler_set_generator(other, words));
+    EXPECT_OK(sab_bionemo_sampler_new(plan, &options, &other));
+    EXPECT_OK(sab_bionemo_sampler_get_generator(one, words));
+    EXPECT_OK(sab_bionemo_sampler_set_generator(other, words));
     print_epoch(one, first);
     print_epoch(other, second);
     EXPECT(strcmp(first, second) == 0);
     words[624] = 625;
-    EXPECT_FAILS(sab_torch_sampler_set_generator(other, words), SAB_E_ARGUMENT, "words[624] = 625");
+    EXPECT_FAILS(sab_bionemo_sampler_set_generator(other, words), SAB_E_ARGUMENT,
+                 "words[624] = 625");
     sab_sampler *native = rank_of(plan, 0, 1);
-    EXPECT_FAILS(sab_torch_sampler_get_generator(native, words), SAB_E_ARGUMENT,
-                 "sab_torch_sampler_new");
-    EXPECT_FAILS(sab_torch_sampler_set_generator(native, words), SAB_E_ARGUMENT,
-                 "sab_torch_sampler_new");
-    EXPECT_FAILS(sab_torch_sampler_get_generator(one, NULL), SAB_E_ARGUMENT, "words = NULL");
+    EXPECT_FAILS(sab_bionemo_sampler_get_generator(native, words), SAB_E_ARGUMENT,
+                 "sab_bionemo_sampler_new");
+    EXPECT_FAILS(sab_bionemo_sampler_set_generator(native, words), SAB_E_ARGUMENT,
+                 "sab_bionemo_sampler_new");
+    EXPECT_FAILS(sab_bionemo_sampler_get_generator(one, NULL), SAB_E_ARGUMENT, "words = NULL");
     options.shuffle = 3;
     sab_sampler *none = one;
-    EXPECT_FAILS(sab_torch_sampler_new(plan, &options, &none), SAB_E_ARGUMENT, "shuffle = 3");
+    EXPECT_FAILS(sab_bionemo_sampler_new(plan, &options, &none), SAB_E_ARGUMENT, "shuffle = 3");
     EXPECT(none == NULL);
     options.shuffle = 1;
     options.max_total_size = 4;
-    EXPECT_FAILS(sab_torch_sampler_new(plan, &options, &none), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_bionemo_sampler_new(plan, &options, &none), SAB_E_ARGUMENT,
                  "options.size = NULL");
     sab_plan *by_budget = a_plan();
-    EXPECT_FAILS(sab_torch_sampler_new(by_budget, NULL, &none), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_bionemo_sampler_new(by_budget, NULL, &none), SAB_E_ARGUMENT,
                  "SAB_BUCKETS_BOUNDARIES");
     sab_plan_free(by_budget);
     sab_sampler_free(native);
@@ -162,7 +164,7 @@ static void SizeAware_FollowsTheDocumentedRule(void) {
     sab_sizes *sizes = sizes_of(twos, 6);
     sab_sampler *sampler = NULL;
     char text[256];
-    EXPECT_OK(sab_size_aware_sampler_new(NULL, 6, sizes, 4, NULL, &sampler));
+    EXPECT_OK(sab_bionemo_size_aware_sampler_new(NULL, 6, sizes, 4, NULL, &sampler));
     print_epoch(sampler, text);
     EXPECT(strcmp(text, "[[0, 1], [3, 4], [5]]") == 0);
     uint64_t skipped = 0;
@@ -170,18 +172,18 @@ static void SizeAware_FollowsTheDocumentedRule(void) {
     EXPECT(skipped == 1);
     sab_sampler_free(sampler);
     const int64_t order[] = {5, 3, 1}, wrong[] = {6};
-    EXPECT_OK(sab_size_aware_sampler_new(order, 3, sizes, 4, NULL, &sampler));
+    EXPECT_OK(sab_bionemo_size_aware_sampler_new(order, 3, sizes, 4, NULL, &sampler));
     print_epoch(sampler, text);
     EXPECT(strcmp(text, "[[5, 3], [1]]") == 0);
     sab_sampler_free(sampler);
-    EXPECT_FAILS(sab_size_aware_sampler_new(wrong, 1, sizes, 4, NULL, &sampler), SAB_E_ARGUMENT,
-                 "indices[0] = 6");
-    EXPECT_FAILS(sab_size_aware_sampler_new(NULL, 7, sizes, 4, NULL, &sampler), SAB_E_ARGUMENT,
-                 "count = 7");
-    EXPECT_FAILS(sab_size_aware_sampler_new(NULL, 6, sizes, NAN, NULL, &sampler), SAB_E_ARGUMENT,
-                 "max_total_size = nan");
-    EXPECT_FAILS(sab_size_aware_sampler_new(NULL, 6, sizes, -1, NULL, &sampler), SAB_E_ARGUMENT,
-                 "max_total_size = -1");
+    EXPECT_FAILS(sab_bionemo_size_aware_sampler_new(wrong, 1, sizes, 4, NULL, &sampler),
+                 SAB_E_ARGUMENT, "indices[0] = 6");
+    EXPECT_FAILS(sab_bionemo_size_aware_sampler_new(NULL, 7, sizes, 4, NULL, &sampler),
+                 SAB_E_ARGUMENT, "count = 7");
+    EXPECT_FAILS(sab_bionemo_size_aware_sampler_new(NULL, 6, sizes, NAN, NULL, &sampler),
+                 SAB_E_ARGUMENT, "max_total_size = nan");
+    EXPECT_FAILS(sab_bionemo_size_aware_sampler_new(NULL, 6, sizes, -1, NULL, &sampler),
+                 SAB_E_ARGUMENT, "max_total_size = -1");
     EXPECT(sampler == NULL);
     sab_sizes_free(sizes);
 }
@@ -194,7 +196,7 @@ static void SizeAwareSampler_WhoseSizesGrew_Fails(void) {
     sab_sampler *sampler = NULL;
     sab_batch batch = SAB_BATCH_INIT;
     EXPECT_OK(sab_sizes_new(numbers, 100, SAB_INT32, NULL, &sizes));
-    EXPECT_OK(sab_size_aware_sampler_new(NULL, 100, sizes, 50, NULL, &sampler));
+    EXPECT_OK(sab_bionemo_size_aware_sampler_new(NULL, 100, sizes, 50, NULL, &sampler));
     for (int i = 0; i < 100; ++i) numbers[i] = 1000;
     EXPECT_FAILS(sab_next_batch(sampler, &batch), SAB_E_ARGUMENT, "sizes: were changed");
     sab_sampler_free(sampler);
@@ -228,7 +230,8 @@ static void release_source(void *ctx) {
 static void Stream_FailsAndGoesOn_AndIsReleasedOnce(void) {
     struct source source = {5, 3, 0};
     sab_sampler *sampler = NULL;
-    EXPECT_OK(sab_size_aware_stream_sampler_new(next_index, &source, release_source, 10, &sampler));
+    EXPECT_OK(sab_bionemo_size_aware_stream_sampler_new(next_index, &source, release_source, 10,
+                                                        &sampler));
     sab_batch batch = SAB_BATCH_INIT;
     EXPECT_FAILS(sab_next_batch(sampler, &batch), SAB_E_CALLBACK, "code 77 at position 3");
     EXPECT(sab_last_callback_code() == 77);
@@ -250,11 +253,12 @@ static void Stream_FailsAndGoesOn_AndIsReleasedOnce(void) {
     EXPECT(source.released == 0);
     sab_sampler_free(sampler);
     EXPECT(source.released == 1);
-    EXPECT_FAILS(sab_size_aware_stream_sampler_new(NULL, &source, release_source, 10, &sampler),
-                 SAB_E_ARGUMENT, "source = NULL");
     EXPECT_FAILS(
-        sab_size_aware_stream_sampler_new(next_index, &source, release_source, INFINITY, &sampler),
-        SAB_E_ARGUMENT, "max_total_size = inf");
+        sab_bionemo_size_aware_stream_sampler_new(NULL, &source, release_source, 10, &sampler),
+        SAB_E_ARGUMENT, "source = NULL");
+    EXPECT_FAILS(sab_bionemo_size_aware_stream_sampler_new(next_index, &source, release_source,
+                                                           INFINITY, &sampler),
+                 SAB_E_ARGUMENT, "max_total_size = inf");
     EXPECT(source.released == 1);
 }
 
@@ -266,7 +270,7 @@ static void SizeAware_GivesTheDocumentedBatches(void) {
     sab_sizes *sizes = sizes_of(twos, 5);
     sab_sampler *sampler = NULL;
     char text[128];
-    EXPECT_OK(sab_size_aware_sampler_new(NULL, 5, sizes, 4, NULL, &sampler));
+    EXPECT_OK(sab_bionemo_size_aware_sampler_new(NULL, 5, sizes, 4, NULL, &sampler));
     print_epoch(sampler, text);
     EXPECT(strcmp(text, "[[0, 1], [2, 3], [4]]") == 0);
     sab_sampler_free(sampler);
@@ -288,8 +292,9 @@ static void SizeAware_FollowsTheRuleWrittenOut(void) {
     for (int64_t i = 0; i < SAMPLES; ++i) order[i] = i * 177 % SAMPLES;
     for (int32_t most = 0; most <= 200; most += 25) {
         sab_sampler *sampler = NULL, *stream = NULL;
-        EXPECT_OK(sab_size_aware_sampler_new(order, SAMPLES, sizes, most, NULL, &sampler));
-        EXPECT_OK(sab_size_aware_stream_sampler_new(from_lengths, order, NULL, most, &stream));
+        EXPECT_OK(sab_bionemo_size_aware_sampler_new(order, SAMPLES, sizes, most, NULL, &sampler));
+        EXPECT_OK(
+            sab_bionemo_size_aware_stream_sampler_new(from_lengths, order, NULL, most, &stream));
         sab_batch batch = SAB_BATCH_INIT, streamed = SAB_BATCH_INIT;
         int64_t open[SAMPLES];
         uint64_t count = 0, skipped = 0, said = 1, said_by_stream = 1;
@@ -330,7 +335,7 @@ static void Stream_BeginsAgainWithTheEpoch(void) {
     int64_t order[SAMPLES];
     for (int64_t i = 0; i < SAMPLES; ++i) order[i] = i;
     sab_sampler *stream = NULL;
-    EXPECT_OK(sab_size_aware_stream_sampler_new(from_lengths, order, NULL, 500, &stream));
+    EXPECT_OK(sab_bionemo_size_aware_stream_sampler_new(from_lengths, order, NULL, 500, &stream));
     sab_batch batch = SAB_BATCH_INIT;
     EXPECT_OK(sab_next_batch(stream, &batch));
     EXPECT(batch.indices[0] == 0 && batch.epoch == 0 && batch.step == 0);
@@ -350,7 +355,7 @@ static void Stream_BeginsAgainWithTheEpoch(void) {
 static void TorchOrder_SaysWhatItCannot(void) {
     sab_plan *plan = bounded_plan();
     sab_sampler *sampler = NULL;
-    EXPECT_OK(sab_torch_sampler_new(plan, NULL, &sampler));
+    EXPECT_OK(sab_bionemo_sampler_new(plan, NULL, &sampler));
     sab_batch batch = SAB_BATCH_INIT;
     unsigned char state[SAB_STATE_SIZE] = {0};
     int64_t indices[100];
@@ -358,8 +363,8 @@ static void TorchOrder_SaysWhatItCannot(void) {
     size_t batches = 0;
     EXPECT_FAILS(sab_sampler_seek(sampler, 1), SAB_E_UNSUPPORTED, "sab_sampler_seek");
     EXPECT_FAILS(sab_sampler_at(sampler, 0, &batch), SAB_E_UNSUPPORTED, "sab_sampler_at");
-    EXPECT_FAILS(sab_next_batches(sampler, 1, indices, 100, offsets, &batches), SAB_E_UNSUPPORTED,
-                 "sab_next_batches");
+    EXPECT_FAILS(sab_sampler_next_batches(sampler, 1, indices, 100, offsets, &batches),
+                 SAB_E_UNSUPPORTED, "sab_sampler_next_batches");
     EXPECT_FAILS(sab_sampler_state_save(sampler, state), SAB_E_UNSUPPORTED,
                  "sab_sampler_state_save");
     EXPECT_FAILS(sab_sampler_state_restore(sampler, state, sizeof state), SAB_E_UNSUPPORTED,
@@ -385,12 +390,12 @@ static void count_release(void *ctx) {
 static void TorchOrder_GoesOnAfterAFailedCallback(void) {
     sab_plan *plan = bounded_plan();
     sab_sampler *sampler = NULL;
-    sab_torch_sampler_options options = SAB_TORCH_SAMPLER_OPTIONS_INIT;
+    sab_bionemo_options options = SAB_BIONEMO_OPTIONS_INIT;
     int calls = 0, seen[100] = {0}, failures = 0;
     options.max_total_size = 20;
     options.size = size_that_fails_once;
     options.size_ctx = &calls;
-    EXPECT_OK(sab_torch_sampler_new(plan, &options, &sampler));
+    EXPECT_OK(sab_bionemo_sampler_new(plan, &options, &sampler));
     sab_batch batch = SAB_BATCH_INIT;
     sab_status status;
     while ((status = sab_next_batch(sampler, &batch)) != SAB_END) {
@@ -409,10 +414,10 @@ static void TorchOrder_GoesOnAfterAFailedCallback(void) {
     options.size_ctx = &released;
     options.release = count_release;
     options.shuffle = 9;
-    EXPECT_FAILS(sab_torch_sampler_new(plan, &options, &sampler), SAB_E_ARGUMENT, "shuffle = 9");
+    EXPECT_FAILS(sab_bionemo_sampler_new(plan, &options, &sampler), SAB_E_ARGUMENT, "shuffle = 9");
     EXPECT(released == 0); /* not when the constructor fails */
-    options.shuffle = SAB_TORCH_SHUFFLE_NONE;
-    EXPECT_OK(sab_torch_sampler_new(plan, &options, &sampler));
+    options.shuffle = SAB_BIONEMO_SHUFFLE_NONE;
+    EXPECT_OK(sab_bionemo_sampler_new(plan, &options, &sampler));
     EXPECT(released == 0);
     sab_sampler_free(sampler);
     EXPECT(released == 1);
@@ -444,8 +449,8 @@ static int32_t make_batches(void *ctx, const int64_t *indices, size_t count, sab
     if (++maker->calls == maker->fails_at) return 42;
     size_t size = count == 0 ? 1 : 1 + (size_t)indices[0] % 3;
     for (size_t first = 0; first < count; first += size, size = 1 + size % 3)
-        EXPECT_OK(
-            sab_batches_add(batches, indices + first, first + size < count ? size : count - first));
+        EXPECT_OK(sab_bagua_batches_add(batches, indices + first,
+                                        first + size < count ? size : count - first));
     return 0;
 }
 
@@ -453,8 +458,8 @@ static void release(void *ctx) {
     ++((struct maker *)ctx)->released;
 }
 
-static sab_load_balancing_options made_by(struct maker *maker) {
-    sab_load_balancing_options balancing = SAB_LOAD_BALANCING_OPTIONS_INIT;
+static sab_bagua_options made_by(struct maker *maker) {
+    sab_bagua_options balancing = SAB_BAGUA_OPTIONS_INIT;
     balancing.make_batches = make_batches;
     balancing.make_batches_ctx = maker;
     balancing.release = release;
@@ -479,7 +484,7 @@ static void LoadBalancing_GivesThePublishedOrder(void) {
     };
     sab_sizes *sizes = complexities(30);
     for (size_t i = 0; i < COUNT(cases); ++i) {
-        sab_load_balancing_options balancing = SAB_LOAD_BALANCING_OPTIONS_INIT;
+        sab_bagua_options balancing = SAB_BAGUA_OPTIONS_INIT;
         balancing.shuffle = cases[i].shuffle;
         balancing.drop_last = cases[i].drop_last;
         balancing.random_level = cases[i].random_level;
@@ -487,7 +492,7 @@ static void LoadBalancing_GivesThePublishedOrder(void) {
         options.seed = cases[i].seed;
         options.epoch = cases[i].epoch;
         sab_sampler *sampler = NULL;
-        EXPECT_OK(sab_load_balancing_sampler_new(sizes, &balancing, &options, &sampler));
+        EXPECT_OK(sab_bagua_sampler_new(sizes, &balancing, &options, &sampler));
         sab_batch batch = SAB_BATCH_INIT;
         uint64_t steps = 0;
         for (; sab_next_batch(sampler, &batch) == SAB_OK; ++steps)
@@ -510,13 +515,12 @@ static void LoadBalancing_CoversEverySampleInEqualSteps(void) {
                     int seen[LOADED_SAMPLES] = {0};
                     uint64_t samples = 0, steps = 0, said = 0;
                     for (uint64_t rank = 0; rank < world_size; ++rank) {
-                        sab_load_balancing_options balancing = SAB_LOAD_BALANCING_OPTIONS_INIT;
+                        sab_bagua_options balancing = SAB_BAGUA_OPTIONS_INIT;
                         balancing.drop_last = drop_last;
                         balancing.batch_size = batch_size;
                         const sab_sampler_options options = ranks(rank, world_size);
                         sab_sampler *sampler = NULL;
-                        EXPECT_OK(
-                            sab_load_balancing_sampler_new(sizes, &balancing, &options, &sampler));
+                        EXPECT_OK(sab_bagua_sampler_new(sizes, &balancing, &options, &sampler));
                         EXPECT_OK(sab_sampler_batch_count(sampler, &said));
                         steps = walk(sampler, seen);
                         EXPECT(steps == said);
@@ -539,7 +543,7 @@ static void RanksOfAStep_GetNeighboursByComplexity(void) {
     sab_sampler *of_rank[5];
     for (uint64_t rank = 0; rank < 5; ++rank) {
         const sab_sampler_options options = ranks(rank, 5);
-        EXPECT_OK(sab_load_balancing_sampler_new(sizes, NULL, &options, &of_rank[rank]));
+        EXPECT_OK(sab_bagua_sampler_new(sizes, NULL, &options, &of_rank[rank]));
     }
     sab_batch batch = SAB_BATCH_INIT;
     for (uint64_t step = 0; step < LOADED_SAMPLES / 5; ++step) {
@@ -559,11 +563,11 @@ static void RanksOfAStep_GetNeighboursByComplexity(void) {
 
 static sab_sampler *batch_sampler(const sab_sizes *sizes, struct maker *maker, int32_t drop_last,
                                   uint64_t rank, uint64_t world_size) {
-    sab_load_balancing_options balancing = made_by(maker);
+    sab_bagua_options balancing = made_by(maker);
     balancing.drop_last = drop_last;
     const sab_sampler_options options = ranks(rank, world_size);
     sab_sampler *sampler = NULL;
-    EXPECT_OK(sab_load_balancing_batch_sampler_new(sizes, &balancing, &options, &sampler));
+    EXPECT_OK(sab_bagua_batch_sampler_new(sizes, &balancing, &options, &sampler));
     return sampler;
 }
 
@@ -599,20 +603,20 @@ static int32_t one_batch_or_all(void *ctx, const int64_t *indices, size_t count,
     /* sample 0, the least complex, is the first of rank 0: one batch of all its samples; the
      * others: a batch a sample */
     (void)ctx;
-    if (indices[0] == 0) return sab_batches_add(batches, indices, count);
+    if (indices[0] == 0) return sab_bagua_batches_add(batches, indices, count);
     for (size_t i = 0; i < count; ++i)
-        if (sab_batches_add(batches, indices + i, 1) != SAB_OK) return 1;
+        if (sab_bagua_batches_add(batches, indices + i, 1) != SAB_OK) return 1;
     return 0;
 }
 
 static void ARankThatLacksMoreThanItHas_GoesRoundAgain(void) {
     sab_sizes *sizes = complexities(20);
-    sab_load_balancing_options balancing = SAB_LOAD_BALANCING_OPTIONS_INIT;
+    sab_bagua_options balancing = SAB_BAGUA_OPTIONS_INIT;
     balancing.make_batches = one_batch_or_all;
     balancing.shuffle = 0;
     const sab_sampler_options options = ranks(0, 4);
     sab_sampler *sampler = NULL;
-    EXPECT_OK(sab_load_balancing_batch_sampler_new(sizes, &balancing, &options, &sampler));
+    EXPECT_OK(sab_bagua_batch_sampler_new(sizes, &balancing, &options, &sampler));
     sab_batch batch = SAB_BATCH_INIT;
     for (int step = 0; step < 5; ++step) {
         EXPECT_OK(sab_next_batch(sampler, &batch));
@@ -621,7 +625,7 @@ static void ARankThatLacksMoreThanItHas_GoesRoundAgain(void) {
     EXPECT(sab_next_batch(sampler, &batch) == SAB_END);
     sab_sampler_free(sampler);
     balancing.drop_last = 1;
-    EXPECT_OK(sab_load_balancing_batch_sampler_new(sizes, &balancing, &options, &sampler));
+    EXPECT_OK(sab_bagua_batch_sampler_new(sizes, &balancing, &options, &sampler));
     EXPECT_OK(sab_next_batch(sampler, &batch));
     EXPECT(sab_next_batch(sampler, &batch) == SAB_END);
     sab_sampler_free(sampler);
@@ -630,13 +634,13 @@ static void ARankThatLacksMoreThanItHas_GoesRoundAgain(void) {
 
 static void MaxTotal_MakesBatchesWithoutACallback(void) {
     sab_sizes *sizes = complexities(LOADED_SAMPLES);
-    sab_load_balancing_options balancing = SAB_LOAD_BALANCING_OPTIONS_INIT;
+    sab_bagua_options balancing = SAB_BAGUA_OPTIONS_INIT;
     balancing.max_total = 200;
     int seen[LOADED_SAMPLES] = {0};
     for (uint64_t rank = 0; rank < 3; ++rank) {
         const sab_sampler_options options = ranks(rank, 3);
         sab_sampler *sampler = NULL;
-        EXPECT_OK(sab_load_balancing_batch_sampler_new(sizes, &balancing, &options, &sampler));
+        EXPECT_OK(sab_bagua_batch_sampler_new(sizes, &balancing, &options, &sampler));
         sab_batch batch = SAB_BATCH_INIT;
         while (sab_next_batch(sampler, &batch) == SAB_OK) {
             EXPECT(batch.total <= 200 && batch.count > 0);
@@ -664,7 +668,7 @@ static void State_GoesOnWithTheSameOrOtherRanks(void) {
                     int whole[LOADED_SAMPLES] = {0}, seen[LOADED_SAMPLES] = {0};
                     unsigned char state[SAB_STATE_SIZE], again[SAB_STATE_SIZE];
                     struct maker maker = {0, 0, 0};
-                    sab_load_balancing_options balancing = made_by(&maker);
+                    sab_bagua_options balancing = made_by(&maker);
                     for (uint64_t rank = 0; rank < world_size + other_size; ++rank) {
                         const int is_first = rank < world_size;
                         sab_sampler_options options = ranks(is_first ? rank : rank - world_size,
@@ -672,10 +676,10 @@ static void State_GoesOnWithTheSameOrOtherRanks(void) {
                         /* the state says where, not the options */
                         options.epoch = is_first ? 3 : 0;
                         sab_sampler *sampler = NULL;
-                        EXPECT_OK(makes ? sab_load_balancing_batch_sampler_new(sizes, &balancing,
-                                                                               &options, &sampler)
-                                        : sab_load_balancing_sampler_new(sizes, &balancing,
-                                                                         &options, &sampler));
+                        EXPECT_OK(
+                            makes
+                                ? sab_bagua_batch_sampler_new(sizes, &balancing, &options, &sampler)
+                                : sab_bagua_sampler_new(sizes, &balancing, &options, &sampler));
                         if (is_first) {
                             walk(sampler, whole);
                             EXPECT_OK(sab_sampler_set_epoch(sampler, 3));
@@ -698,16 +702,16 @@ static void State_GoesOnWithTheSameOrOtherRanks(void) {
 static void ACallbackThatFails_ComesBackUnchangedAndChangesNothing(void) {
     sab_sizes *sizes = complexities(LOADED_SAMPLES);
     struct maker maker = {0, 2, 0};
-    sab_load_balancing_options balancing = made_by(&maker);
+    sab_bagua_options balancing = made_by(&maker);
     const sab_sampler_options options = ranks(1, 3);
     sab_sampler *sampler = NULL, *other;
-    EXPECT_FAILS(sab_load_balancing_batch_sampler_new(sizes, &balancing, &options, &sampler),
-                 SAB_E_CALLBACK, "the batch callback failed with code 42");
+    EXPECT_FAILS(sab_bagua_batch_sampler_new(sizes, &balancing, &options, &sampler), SAB_E_CALLBACK,
+                 "the batch callback failed with code 42");
     EXPECT(sampler == NULL && sab_last_callback_code() == 42 && maker.released == 0);
 
     maker = (struct maker){0, 0, 0};
     struct maker sound = {0, 0, 0};
-    EXPECT_OK(sab_load_balancing_batch_sampler_new(sizes, &balancing, &options, &sampler));
+    EXPECT_OK(sab_bagua_batch_sampler_new(sizes, &balancing, &options, &sampler));
     other = batch_sampler(sizes, &sound, 0, 0, 2);
     unsigned char state[SAB_STATE_SIZE], before[SAB_STATE_SIZE], after[SAB_STATE_SIZE];
     EXPECT_OK(sab_sampler_set_epoch(other, 1));
@@ -736,7 +740,7 @@ static void ACallbackThatFails_ComesBackUnchangedAndChangesNothing(void) {
 
 static int32_t one_by_one(void *ctx, const int64_t *indices, size_t count, sab_batches *batches) {
     (void)ctx;
-    for (size_t i = 0; i < count; ++i) EXPECT_OK(sab_batches_add(batches, indices + i, 1));
+    for (size_t i = 0; i < count; ++i) EXPECT_OK(sab_bagua_batches_add(batches, indices + i, 1));
     return 0;
 }
 
@@ -744,11 +748,11 @@ static void StateOfACallbackThatMadeMore_IsRefusedWithoutAskingTwice(void) {
     sab_sizes *sizes = complexities(LOADED_SAMPLES);
     struct maker maker = {0, 0, 0};
     sab_sampler *sampler = batch_sampler(sizes, &maker, 0, 0, 2), *other = NULL;
-    sab_load_balancing_options balancing = SAB_LOAD_BALANCING_OPTIONS_INIT;
+    sab_bagua_options balancing = SAB_BAGUA_OPTIONS_INIT;
     balancing.make_batches = one_by_one;
     sab_sampler_options options = ranks(0, 2);
     options.epoch = 1;
-    EXPECT_OK(sab_load_balancing_batch_sampler_new(sizes, &balancing, &options, &other));
+    EXPECT_OK(sab_bagua_batch_sampler_new(sizes, &balancing, &options, &other));
     EXPECT_OK(sab_sampler_seek(other, 70));
     unsigned char state[SAB_STATE_SIZE], before[SAB_STATE_SIZE], after[SAB_STATE_SIZE];
     EXPECT_OK(sab_sampler_state_save(other, state));
@@ -771,38 +775,38 @@ static void StateOfACallbackThatMadeMore_IsRefusedWithoutAskingTwice(void) {
 static int32_t wrong_index(void *ctx, const int64_t *indices, size_t count, sab_batches *batches) {
     (void)ctx, (void)indices, (void)count;
     const int64_t wrong[] = {3, LOADED_SAMPLES};
-    EXPECT_FAILS(sab_batches_add(batches, wrong, 2), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_bagua_batches_add(batches, wrong, 2), SAB_E_ARGUMENT,
                  "indices[1] = 150: must be from 0 to below the number of samples, 150");
-    EXPECT_FAILS(sab_batches_add(batches, wrong, 0), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_bagua_batches_add(batches, wrong, 0), SAB_E_ARGUMENT,
                  "count = 0: must be at least 1");
-    EXPECT_FAILS(sab_batches_add(batches, NULL, 1), SAB_E_ARGUMENT, "indices = NULL");
-    EXPECT_FAILS(sab_batches_add(NULL, wrong, 1), SAB_E_ARGUMENT, "batches = NULL");
+    EXPECT_FAILS(sab_bagua_batches_add(batches, NULL, 1), SAB_E_ARGUMENT, "indices = NULL");
+    EXPECT_FAILS(sab_bagua_batches_add(NULL, wrong, 1), SAB_E_ARGUMENT, "batches = NULL");
     return 0; /* takes no notice */
 }
 
 static int32_t none_of_the_first(void *ctx, const int64_t *indices, size_t count,
                                  sab_batches *batches) {
     (void)ctx;
-    return indices[0] == 0 ? 0 : sab_batches_add(batches, indices, count);
+    return indices[0] == 0 ? 0 : sab_bagua_batches_add(batches, indices, count);
 }
 
 static void WrongLoadBalancing_IsRefusedByName(void) {
     sab_sizes *sizes = complexities(LOADED_SAMPLES);
     sab_sampler *sampler = NULL;
-    static const sab_load_balancing_options macro = SAB_LOAD_BALANCING_OPTIONS_INIT;
-    sab_load_balancing_options options, filled;
-    sab_load_balancing_options_init(&filled, sizeof filled);
+    static const sab_bagua_options macro = SAB_BAGUA_OPTIONS_INIT;
+    sab_bagua_options options, filled;
+    sab_bagua_options_init(&filled, sizeof filled);
     EXPECT(memcmp(&macro, &filled, sizeof macro) == 0);
     options = macro;
-    sab_load_balancing_options_init(NULL, sizeof(sab_load_balancing_options));
-    EXPECT_FAILS(sab_load_balancing_sampler_new(NULL, NULL, NULL, &sampler), SAB_E_ARGUMENT,
+    sab_bagua_options_init(NULL, sizeof(sab_bagua_options));
+    EXPECT_FAILS(sab_bagua_sampler_new(NULL, NULL, NULL, &sampler), SAB_E_ARGUMENT,
                  "complexity = NULL: must be given");
-    EXPECT_FAILS(sab_load_balancing_sampler_new(sizes, NULL, NULL, NULL), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_bagua_sampler_new(sizes, NULL, NULL, NULL), SAB_E_ARGUMENT,
                  "sampler = NULL: must be given");
-    EXPECT_FAILS(sab_load_balancing_batch_sampler_new(sizes, NULL, NULL, &sampler), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_bagua_batch_sampler_new(sizes, NULL, NULL, &sampler), SAB_E_ARGUMENT,
                  "balancing.max_total = 0: must be set where balancing.make_batches is not");
     const struct {
-        sab_load_balancing_options options;
+        sab_bagua_options options;
         const char *words;
     } wrong[] = {
         {{4, 1, 0, 0, 1, 0, NULL, NULL, NULL}, "balancing.struct_size = 4"},
@@ -818,36 +822,35 @@ static void WrongLoadBalancing_IsRefusedByName(void) {
          "balancing.batch_size = 0: must be at least 1"},
     };
     for (size_t i = 0; i < COUNT(wrong); ++i)
-        EXPECT_FAILS(sab_load_balancing_sampler_new(sizes, &wrong[i].options, NULL, &sampler),
+        EXPECT_FAILS(sab_bagua_sampler_new(sizes, &wrong[i].options, NULL, &sampler),
                      SAB_E_ARGUMENT, wrong[i].words);
     options.max_total = INFINITY;
-    EXPECT_FAILS(sab_load_balancing_batch_sampler_new(sizes, &options, NULL, &sampler),
-                 SAB_E_ARGUMENT, "balancing.max_total = inf: must be finite");
+    EXPECT_FAILS(sab_bagua_batch_sampler_new(sizes, &options, NULL, &sampler), SAB_E_ARGUMENT,
+                 "balancing.max_total = inf: must be finite");
     options.max_total = 95;
-    EXPECT_FAILS(sab_load_balancing_batch_sampler_new(sizes, &options, NULL, &sampler),
-                 SAB_E_ARGUMENT, "balancing.max_total = 95: sample 61 alone has complexity 96");
+    EXPECT_FAILS(sab_bagua_batch_sampler_new(sizes, &options, NULL, &sampler), SAB_E_ARGUMENT,
+                 "balancing.max_total = 95: sample 61 alone has complexity 96");
     options.make_batches = wrong_index;
-    EXPECT_FAILS(sab_load_balancing_batch_sampler_new(sizes, &options, NULL, &sampler),
-                 SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_bagua_batch_sampler_new(sizes, &options, NULL, &sampler), SAB_E_ARGUMENT,
                  "balancing.max_total = 95: must not be set beside balancing.make_batches");
     options.max_total = 0;
-    EXPECT_FAILS(sab_load_balancing_batch_sampler_new(sizes, &options, NULL, &sampler),
-                 SAB_E_ARGUMENT, "indices[1] = 150: must be");
+    EXPECT_FAILS(sab_bagua_batch_sampler_new(sizes, &options, NULL, &sampler), SAB_E_ARGUMENT,
+                 "indices[1] = 150: must be");
     options.make_batches = none_of_the_first;
     options.shuffle = 0;
     sab_sampler_options two = ranks(0, 2);
-    EXPECT_FAILS(sab_load_balancing_batch_sampler_new(sizes, &options, &two, &sampler),
-                 SAB_E_ARGUMENT, "made no batch for rank 0 and 1 for another");
+    EXPECT_FAILS(sab_bagua_batch_sampler_new(sizes, &options, &two, &sampler), SAB_E_ARGUMENT,
+                 "made no batch for rank 0 and 1 for another");
     two.world_size = 1048577;
-    EXPECT_FAILS(sab_load_balancing_sampler_new(sizes, NULL, &two, &sampler), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_bagua_sampler_new(sizes, NULL, &two, &sampler), SAB_E_ARGUMENT,
                  "options.world_size = 1048577: load is balanced over at most");
     two = ranks(2, 2);
-    EXPECT_FAILS(sab_load_balancing_sampler_new(sizes, NULL, &two, &sampler), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_bagua_sampler_new(sizes, NULL, &two, &sampler), SAB_E_ARGUMENT,
                  "options.rank = 2: must be below");
     const double negative[] = {1, -1};
     sab_sizes *broken = NULL;
     EXPECT_OK(sab_sizes_new(negative, 2, SAB_FLOAT64, NULL, &broken));
-    EXPECT_FAILS(sab_load_balancing_sampler_new(broken, NULL, NULL, &sampler), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_bagua_sampler_new(broken, NULL, NULL, &sampler), SAB_E_ARGUMENT,
                  "complexity[1] = -1: must not be negative");
     sab_sizes_free(broken);
     sab_sizes_free(sizes);
@@ -855,11 +858,11 @@ static void WrongLoadBalancing_IsRefusedByName(void) {
 
 static void StateOfBatches_IsNoneOfTheirSamplers(void) {
     sab_sizes *sizes = complexities(LOADED_SAMPLES);
-    sab_load_balancing_options options = SAB_LOAD_BALANCING_OPTIONS_INIT;
+    sab_bagua_options options = SAB_BAGUA_OPTIONS_INIT;
     sab_sampler *sampler = NULL, *batches = NULL;
     options.max_total = 100;
-    EXPECT_OK(sab_load_balancing_sampler_new(sizes, NULL, NULL, &sampler));
-    EXPECT_OK(sab_load_balancing_batch_sampler_new(sizes, &options, NULL, &batches));
+    EXPECT_OK(sab_bagua_sampler_new(sizes, NULL, NULL, &sampler));
+    EXPECT_OK(sab_bagua_batch_sampler_new(sizes, &options, NULL, &batches));
     unsigned char state[SAB_STATE_SIZE];
     EXPECT_OK(sab_sampler_state_save(batches, state));
     EXPECT_FAILS(sab_sampler_state_restore(sampler, state, sizeof state), SAB_E_MISMATCH,
@@ -873,7 +876,7 @@ static void StateOfBatches_IsNoneOfTheirSamplers(void) {
 static void LoadBalancing_OfNoSamples_EndsAtOnce(void) {
     sab_sampler *sampler = NULL;
     sab_sizes *none = complexities(0);
-    EXPECT_OK(sab_load_balancing_sampler_new(none, NULL, NULL, &sampler));
+    EXPECT_OK(sab_bagua_sampler_new(none, NULL, NULL, &sampler));
     sab_batch batch = SAB_BATCH_INIT;
     EXPECT(sab_next_batch(sampler, &batch) == SAB_END);
     sab_sampler_free(sampler);

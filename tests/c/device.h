@@ -255,7 +255,7 @@ static inline sab_peaks *new_peaks(void) {
 
 static inline sab_peaks_view view_of(const sab_peaks *peaks) {
     sab_peaks_view view = SAB_PEAKS_VIEW_INIT;
-    EXPECT_OK(sab_peaks_get(peaks, &view));
+    EXPECT_OK(sab_peaks_get_view(peaks, &view));
     return view;
 }
 

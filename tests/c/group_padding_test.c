@@ -18,15 +18,15 @@ static void sentences_are_padded_and_come_back(void) {
     const int64_t lengths[] = {1, 3, 0, 2};
     const sab_ragged sentences = of_rank_one(values, lengths, 4);
     int64_t shape[1], padded[4][3];
-    EXPECT_OK(sab_padded_shape(&sentences, NULL, 4, shape));
+    EXPECT_OK(sab_ragged_padded_shape(&sentences, NULL, 4, shape));
     EXPECT(shape[0] == 3);
-    EXPECT_OK(sab_pad(&sentences, NULL, 4, shape, NULL, padded));
+    EXPECT_OK(sab_ragged_pad(&sentences, NULL, 4, shape, NULL, padded));
     const int64_t expected[4][3] = {{1, 0, 0}, {2, 3, 4}, {0, 0, 0}, {5, 6, 0}};
     EXPECT(memcmp(padded, expected, sizeof expected) == 0);
 
     int64_t back[6] = {0};
     const sab_ragged room = of_rank_one(back, lengths, 4);
-    EXPECT_OK(sab_unpad(padded, shape, NULL, 4, NULL, &room));
+    EXPECT_OK(sab_ragged_unpad(padded, shape, NULL, 4, NULL, &room));
     EXPECT(memcmp(back, values, sizeof values) == 0);
 }
 
@@ -40,21 +40,21 @@ static void a_group_is_padded_to_its_own_longest(void) {
     const sab_grouping_dimension dimension = {sizes, thresholds, 1};
     sab_grouping *grouping = NULL;
     EXPECT_OK(sab_grouping_thresholds_new(&dimension, 1, &grouping));
-    sab_groups groups = SAB_GROUPS_INIT;
-    EXPECT_OK(sab_grouping_get(grouping, &groups));
+    sab_grouping_view groups = SAB_GROUPING_VIEW_INIT;
+    EXPECT_OK(sab_grouping_get_view(grouping, &groups));
     EXPECT(groups.groups == 2);
     int64_t shape[1], padded[3][2], back[6] = {0};
     const int64_t minus = -1;
     sab_pad_options options = SAB_PAD_OPTIONS_INIT;
     options.value = &minus;
     const size_t count = (size_t)groups.offsets[1];
-    EXPECT_OK(sab_padded_shape(&sentences, groups.permutation, count, shape));
+    EXPECT_OK(sab_ragged_padded_shape(&sentences, groups.permutation, count, shape));
     EXPECT(count == 3 && shape[0] == 2);
-    EXPECT_OK(sab_pad(&sentences, groups.permutation, count, shape, &options, padded));
+    EXPECT_OK(sab_ragged_pad(&sentences, groups.permutation, count, shape, &options, padded));
     const int64_t expected[3][2] = {{1, -1}, {-1, -1}, {5, 6}};
     EXPECT(memcmp(padded, expected, sizeof expected) == 0);
     const sab_ragged room = of_rank_one(back, lengths, 4);
-    EXPECT_OK(sab_unpad(padded, shape, groups.permutation, count, NULL, &room));
+    EXPECT_OK(sab_ragged_unpad(padded, shape, groups.permutation, count, NULL, &room));
     const int64_t rest[] = {1, 0, 0, 0, 5, 6}; /* what is in the other group is not touched */
     EXPECT(memcmp(back, rest, sizeof rest) == 0);
     sab_grouping_free(grouping);
@@ -75,7 +75,7 @@ static void rotations_are_padded_with_the_identity(void) {
     options.value = identity;
     options.value_dims = 6; /* dimensions 1 and 2 */
     float padded[2][3][2][2];
-    EXPECT_OK(sab_pad(&ragged, NULL, 2, shape, &options, padded));
+    EXPECT_OK(sab_ragged_pad(&ragged, NULL, 2, shape, &options, padded));
     const float expected[2][3][2][2] = {{{{1, 2}, {3, 4}}, {{1, 0}, {0, 1}}, {{1, 0}, {0, 1}}},
                                         {{{5, 6}, {7, 8}}, {{9, 10}, {11, 12}}, {{1, 0}, {0, 1}}}};
     EXPECT(memcmp(padded, expected, sizeof expected) == 0);
@@ -86,11 +86,11 @@ static void masks_say_what_is_a_samples_own(void) {
     uint8_t mask[3][2][3];
     const uint8_t all[3][2][3] = {
         {{1, 1, 0}, {0, 0, 0}}, {{1, 0, 0}, {1, 0, 0}}, {{0, 0, 0}, {0, 0, 0}}};
-    EXPECT_OK(sab_length_mask(lengths, 3, shape, 2, SAB_MASK_ALL, &mask[0][0][0]));
+    EXPECT_OK(sab_ragged_mask(lengths, 3, shape, 2, SAB_MASK_ALL, &mask[0][0][0]));
     EXPECT(memcmp(mask, all, sizeof all) == 0);
     const uint8_t any[3][2][3] = {
         {{1, 1, 1}, {1, 1, 0}}, {{1, 1, 1}, {1, 1, 1}}, {{1, 1, 1}, {1, 1, 1}}};
-    EXPECT_OK(sab_length_mask(lengths, 3, shape, 2, SAB_MASK_ANY, &mask[0][0][0]));
+    EXPECT_OK(sab_ragged_mask(lengths, 3, shape, 2, SAB_MASK_ANY, &mask[0][0][0]));
     EXPECT(memcmp(mask, any, sizeof any) == 0);
 }
 
@@ -98,7 +98,7 @@ static void masks_say_what_is_a_samples_own(void) {
 #define MOST_RANK 4
 typedef struct any_samples {
     uint64_t rank, count, size, batch_dim, value_dims;
-    sab_padding padding;
+    sab_pad_rule padding;
     int64_t shapes[6 * MOST_RANK], strides[6 * MOST_RANK], offsets[6], shape[MOST_RANK];
     unsigned char memory[16384], value[512];
     void *data[6];
@@ -190,7 +190,7 @@ static void any_samples_are_padded_as_by_hand(void) {
         options.value = all.value;
         options.value_dims = all.value_dims;
         memset(padded, 0xAA, sizeof padded);
-        EXPECT_OK(sab_pad(&ragged, indices, count, all.shape, &options, padded));
+        EXPECT_OK(sab_ragged_pad(&ragged, indices, count, all.shape, &options, padded));
         uint64_t places = count;
         for (uint64_t d = 0; d < all.rank; ++d) places *= (uint64_t)all.shape[d];
         int is_right = 1;
@@ -216,10 +216,10 @@ static void any_samples_are_padded_as_by_hand(void) {
         /* Back into the same memory, which must come to no change; then into other memory, which
          * must differ where no sample is only. */
         memcpy(memory, all.memory, sizeof memory);
-        EXPECT_OK(sab_unpad(padded, all.shape, indices, count, &options, &ragged));
+        EXPECT_OK(sab_ragged_unpad(padded, all.shape, indices, count, &options, &ragged));
         EXPECT(memcmp(memory, all.memory, sizeof memory) == 0);
         for (size_t i = 0; i < sizeof all.memory; ++i) all.memory[i] = (unsigned char)~memory[i];
-        EXPECT_OK(sab_unpad(padded, all.shape, indices, count, &options, &ragged));
+        EXPECT_OK(sab_ragged_unpad(padded, all.shape, indices, count, &options, &ragged));
         uint64_t written = 0, expected = 0;
         for (size_t i = 0; i < sizeof all.memory; ++i) {
             written += all.memory[i] == memory[i];
@@ -263,9 +263,9 @@ static void short_rows_are_those_of_any_stride(void) {
         ragged.values = values;
         sab_pad_options options = SAB_PAD_OPTIONS_INIT;
         options.value = below(4) == 0 ? NULL : value;
-        EXPECT_OK(sab_pad(&ragged, NULL, SAMPLES, shape, &options, one));
+        EXPECT_OK(sab_ragged_pad(&ragged, NULL, SAMPLES, shape, &options, one));
         ragged.strides = strides[0];
-        EXPECT_OK(sab_pad(&ragged, NULL, SAMPLES, shape, &options, other));
+        EXPECT_OK(sab_ragged_pad(&ragged, NULL, SAMPLES, shape, &options, other));
         EXPECT(memcmp(one, other,
                       SAMPLES * (size_t)shape[0] * (size_t)shape[1] *
                           (size_t)ragged.element_size) == 0);
@@ -289,13 +289,13 @@ static void threads_write_the_same(void) {
         options.batch_dim = batch_dim;
         options.value = &filler;
         options.threads = 1;
-        EXPECT_OK(sab_pad(&ragged, NULL, SAMPLES, shape, &options, one));
+        EXPECT_OK(sab_ragged_pad(&ragged, NULL, SAMPLES, shape, &options, one));
         for (options.threads = 0; options.threads < 6; ++options.threads) {
             memset(many, 0, sizeof(int64_t) * SAMPLES * LONGEST);
-            EXPECT_OK(sab_pad(&ragged, NULL, SAMPLES, shape, &options, many));
+            EXPECT_OK(sab_ragged_pad(&ragged, NULL, SAMPLES, shape, &options, many));
             EXPECT(memcmp(one, many, sizeof(int64_t) * SAMPLES * LONGEST) == 0);
             memset(back, 0, (size_t)total * sizeof *back);
-            EXPECT_OK(sab_unpad(many, shape, NULL, SAMPLES, &options, &room));
+            EXPECT_OK(sab_ragged_unpad(many, shape, NULL, SAMPLES, &options, &room));
             EXPECT(memcmp(back, values, (size_t)total * sizeof *back) == 0);
         }
     }
@@ -307,19 +307,19 @@ static void nothing_is_padded_to_nothing(void) {
     sab_ragged none = SAB_RAGGED_INIT;
     none.element_size = 4;
     none.rank = 2;
-    EXPECT_OK(sab_padded_shape(&none, NULL, 0, shape));
+    EXPECT_OK(sab_ragged_padded_shape(&none, NULL, 0, shape));
     EXPECT(shape[0] == 0 && shape[1] == 0);
-    EXPECT_OK(sab_pad(&none, NULL, 0, shape, NULL, NULL));
-    EXPECT_OK(sab_unpad(NULL, shape, NULL, 0, NULL, &none));
+    EXPECT_OK(sab_ragged_pad(&none, NULL, 0, shape, NULL, NULL));
+    EXPECT_OK(sab_ragged_unpad(NULL, shape, NULL, 0, NULL, &none));
     const int64_t empty[] = {0, 7}, wide[] = {0, 7};
     none.samples = 1;
     none.shapes = empty;
-    EXPECT_OK(sab_pad(&none, NULL, 1, wide, NULL, NULL));
+    EXPECT_OK(sab_ragged_pad(&none, NULL, 1, wide, NULL, NULL));
     int32_t padded[14];
     const int64_t two[] = {2, 7};
     memset(padded, 1, sizeof padded);
     /* a sample without elements needs no memory */
-    EXPECT_OK(sab_pad(&none, NULL, 1, two, NULL, padded));
+    EXPECT_OK(sab_ragged_pad(&none, NULL, 1, two, NULL, padded));
     EXPECT(padded[0] == 0 && padded[13] == 0);
     int32_t scalars[] = {3, 4, 5};
     sab_ragged numbers = SAB_RAGGED_INIT;
@@ -327,29 +327,29 @@ static void nothing_is_padded_to_nothing(void) {
     numbers.element_size = 4;
     numbers.values = scalars;
     const int64_t which[] = {2, 0};
-    EXPECT_OK(sab_pad(&numbers, which, 2, NULL, NULL, padded));
+    EXPECT_OK(sab_ragged_pad(&numbers, which, 2, NULL, NULL, padded));
     EXPECT(padded[0] == 5 && padded[1] == 3);
     uint8_t mask = 9;
-    EXPECT_OK(sab_length_mask(NULL, 0, two, 2, SAB_MASK_ALL, NULL));
-    EXPECT_OK(sab_length_mask(empty, 1, wide, 2, SAB_MASK_ALL, NULL));
+    EXPECT_OK(sab_ragged_mask(NULL, 0, two, 2, SAB_MASK_ALL, NULL));
+    EXPECT_OK(sab_ragged_mask(empty, 1, wide, 2, SAB_MASK_ALL, NULL));
     const int64_t endless[] = {INT64_MAX, 0, INT64_MAX};
-    EXPECT_OK(sab_length_mask(endless, 1, endless, 3, SAB_MASK_ANY, NULL)); /* at once */
+    EXPECT_OK(sab_ragged_mask(endless, 1, endless, 3, SAB_MASK_ANY, NULL)); /* at once */
     EXPECT(mask == 9);
     none.rank = 3;
     none.shapes = endless;
     const int64_t any_strides[] = {INT64_MAX, INT64_MIN, -1};
-    EXPECT_OK(sab_pad(&none, NULL, 1, endless, NULL, NULL));
+    EXPECT_OK(sab_ragged_pad(&none, NULL, 1, endless, NULL, NULL));
     const int64_t one[] = {1, 0, 1}, room[] = {1, 2, 1};
     none.shapes = one;
     none.strides = any_strides; /* which have no meaning here */
-    EXPECT_OK(sab_pad(&none, NULL, 1, room, NULL, padded));
+    EXPECT_OK(sab_ragged_pad(&none, NULL, 1, room, NULL, padded));
     EXPECT(padded[0] == 0 && padded[1] == 0);
     /* nor is a value looked at that nothing is padded with */
     sab_pad_options options = SAB_PAD_OPTIONS_INIT;
     options.value = &mask;
     options.value_dims = 1;
     const int64_t huge[] = {INT64_MAX / 8, 1, 1};
-    EXPECT_OK(sab_pad(&none, &huge[0], 0, huge, &options, NULL));
+    EXPECT_OK(sab_ragged_pad(&none, &huge[0], 0, huge, &options, NULL));
 }
 
 static void strides_of_any_sign_are_read_and_written(void) {
@@ -363,16 +363,16 @@ static void strides_of_any_sign_are_read_and_written(void) {
     ragged.shapes = shapes;
     ragged.strides = strides;
     ragged.data = data;
-    EXPECT_OK(sab_pad(&ragged, NULL, 2, shape, NULL, padded));
+    EXPECT_OK(sab_ragged_pad(&ragged, NULL, 2, shape, NULL, padded));
     const int32_t expected[2][3] = {{6, 5, 4}, {3, 1, 0}};
     EXPECT(memcmp(padded, expected, sizeof expected) == 0);
     ragged.data = room;
-    EXPECT_OK(sab_unpad(padded, shape, NULL, 2, NULL, &ragged));
+    EXPECT_OK(sab_ragged_unpad(padded, shape, NULL, 2, NULL, &ragged));
     const int32_t came[] = {1, 0, 3, 4, 5, 6};
     EXPECT(memcmp(back, came, sizeof came) == 0);
     ragged.data = data;
     ragged.strides = zeros; /* one element that stands for all */
-    EXPECT_OK(sab_pad(&ragged, NULL, 2, shape, NULL, padded));
+    EXPECT_OK(sab_ragged_pad(&ragged, NULL, 2, shape, NULL, padded));
     const int32_t same[2][3] = {{6, 6, 6}, {3, 3, 0}};
     EXPECT(memcmp(padded, same, sizeof same) == 0);
 }
@@ -382,54 +382,57 @@ static void wrong_arguments_are_refused(void) {
     int64_t lengths[] = {1, 3, 0, 2};
     sab_ragged ragged = of_rank_one(values, lengths, 4);
     const int64_t wrong[] = {0, 4}, negative[] = {-1};
-    EXPECT_FAILS(sab_pad(NULL, NULL, 4, shape, NULL, padded), SAB_E_ARGUMENT, "samples");
-    EXPECT_FAILS(sab_pad(&ragged, NULL, 4, NULL, NULL, padded), SAB_E_ARGUMENT, "shape");
-    EXPECT_FAILS(sab_pad(&ragged, NULL, 4, shape, NULL, NULL), SAB_E_ARGUMENT, "padded");
-    EXPECT_FAILS(sab_pad(&ragged, NULL, 3, shape, NULL, padded), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_ragged_pad(NULL, NULL, 4, shape, NULL, padded), SAB_E_ARGUMENT, "samples");
+    EXPECT_FAILS(sab_ragged_pad(&ragged, NULL, 4, NULL, NULL, padded), SAB_E_ARGUMENT, "shape");
+    EXPECT_FAILS(sab_ragged_pad(&ragged, NULL, 4, shape, NULL, NULL), SAB_E_ARGUMENT, "padded");
+    EXPECT_FAILS(sab_ragged_pad(&ragged, NULL, 3, shape, NULL, padded), SAB_E_ARGUMENT,
                  "count = 3: must be the number of samples, 4");
-    EXPECT_FAILS(sab_pad(&ragged, wrong, 2, shape, NULL, padded), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_ragged_pad(&ragged, wrong, 2, shape, NULL, padded), SAB_E_ARGUMENT,
                  "indices[1] = 4: must be at least 0 and below the number of samples, 4");
-    EXPECT_FAILS(sab_pad(&ragged, negative, 1, shape, NULL, padded), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_ragged_pad(&ragged, negative, 1, shape, NULL, padded), SAB_E_ARGUMENT,
                  "indices[0] = -1");
     shape[0] = 2;
     EXPECT_FAILS(
-        sab_pad(&ragged, NULL, 4, shape, NULL, padded), SAB_E_ARGUMENT,
+        sab_ragged_pad(&ragged, NULL, 4, shape, NULL, padded), SAB_E_ARGUMENT,
         "shape[0] = 2: must be at least as large as that of each sample, such as 3 of sample 1");
-    EXPECT_FAILS(sab_unpad(padded, shape, NULL, 4, NULL, &ragged), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_ragged_unpad(padded, shape, NULL, 4, NULL, &ragged), SAB_E_ARGUMENT,
                  "such as 3 of sample 1");
     shape[0] = -1;
-    EXPECT_FAILS(sab_pad(&ragged, NULL, 4, shape, NULL, padded), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_ragged_pad(&ragged, NULL, 4, shape, NULL, padded), SAB_E_ARGUMENT,
                  "shape[0] = -1: must be at least 0");
     shape[0] = INT64_MAX / 8;
-    EXPECT_FAILS(sab_pad(&ragged, NULL, 4, shape, NULL, padded), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_ragged_pad(&ragged, NULL, 4, shape, NULL, padded), SAB_E_ARGUMENT,
                  "take more than 2^63 bytes");
     shape[0] = 3;
     ragged.struct_size = 8;
-    EXPECT_FAILS(sab_pad(&ragged, NULL, 4, shape, NULL, padded), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_ragged_pad(&ragged, NULL, 4, shape, NULL, padded), SAB_E_ARGUMENT,
                  "samples.struct_size = 8");
     ragged = of_rank_one(values, NULL, 4);
-    EXPECT_FAILS(sab_padded_shape(&ragged, NULL, 4, shape), SAB_E_ARGUMENT, "samples.shapes");
+    EXPECT_FAILS(sab_ragged_padded_shape(&ragged, NULL, 4, shape), SAB_E_ARGUMENT,
+                 "samples.shapes");
     ragged = of_rank_one(NULL, lengths, 4);
-    EXPECT_FAILS(sab_pad(&ragged, NULL, 4, shape, NULL, padded), SAB_E_ARGUMENT, "samples.values");
+    EXPECT_FAILS(sab_ragged_pad(&ragged, NULL, 4, shape, NULL, padded), SAB_E_ARGUMENT,
+                 "samples.values");
     void *data[] = {values, NULL, NULL, values};
     ragged.data = data;
-    EXPECT_FAILS(sab_pad(&ragged, NULL, 4, shape, NULL, padded), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_ragged_pad(&ragged, NULL, 4, shape, NULL, padded), SAB_E_ARGUMENT,
                  "samples.data[1] is NULL");
     ragged.values = values;
-    EXPECT_FAILS(sab_pad(&ragged, NULL, 4, shape, NULL, padded), SAB_E_ARGUMENT, "both given");
+    EXPECT_FAILS(sab_ragged_pad(&ragged, NULL, 4, shape, NULL, padded), SAB_E_ARGUMENT,
+                 "both given");
     lengths[2] = -5;
     ragged = of_rank_one(values, lengths, 4);
-    EXPECT_FAILS(sab_padded_shape(&ragged, NULL, 4, shape), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_ragged_padded_shape(&ragged, NULL, 4, shape), SAB_E_ARGUMENT,
                  "samples.shapes[2][0] = -5: must be at least 0");
     /* where samples lie end to end, all count */
-    EXPECT_FAILS(sab_pad(&ragged, wrong, 1, shape, NULL, padded), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_ragged_pad(&ragged, wrong, 1, shape, NULL, padded), SAB_E_ARGUMENT,
                  "samples.shapes[2][0] = -5");
     ragged.rank = 17;
-    EXPECT_FAILS(sab_padded_shape(&ragged, NULL, 4, shape), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_ragged_padded_shape(&ragged, NULL, 4, shape), SAB_E_ARGUMENT,
                  "samples.rank = 17: must be at most 16");
     ragged.rank = 1;
     ragged.element_size = 0;
-    EXPECT_FAILS(sab_padded_shape(&ragged, NULL, 4, shape), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_ragged_padded_shape(&ragged, NULL, 4, shape), SAB_E_ARGUMENT,
                  "samples.element_size = 0");
     EXPECT(padded[0] == 77);
 }
@@ -440,22 +443,22 @@ static void wrong_pad_options_are_refused(void) {
     const sab_ragged ragged = of_rank_one(values, lengths, 4);
     sab_pad_options options = SAB_PAD_OPTIONS_INIT;
     options.batch_dim = 2;
-    EXPECT_FAILS(sab_pad(&ragged, NULL, 4, shape, &options, padded), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_ragged_pad(&ragged, NULL, 4, shape, &options, padded), SAB_E_ARGUMENT,
                  "options.batch_dim = 2: must be at most the rank, 1");
     options.batch_dim = 0;
     options.padding = 2;
-    EXPECT_FAILS(sab_pad(&ragged, NULL, 4, shape, &options, padded), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_ragged_pad(&ragged, NULL, 4, shape, &options, padded), SAB_E_ARGUMENT,
                  "options.padding = 2");
     options.padding = SAB_PADDING_CONSTANT;
     options.value_dims = 2;
-    EXPECT_FAILS(sab_pad(&ragged, NULL, 4, shape, &options, padded), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_ragged_pad(&ragged, NULL, 4, shape, &options, padded), SAB_E_ARGUMENT,
                  "options.value_dims = 2: has a bit beyond the rank, 1");
     options.value_dims = 1;
-    EXPECT_FAILS(sab_pad(&ragged, NULL, 4, shape, &options, padded), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_ragged_pad(&ragged, NULL, 4, shape, &options, padded), SAB_E_ARGUMENT,
                  "sample 0 is padded along dimension 0");
     options.value_dims = 0;
     options.struct_size = 8;
-    EXPECT_FAILS(sab_pad(&ragged, NULL, 4, shape, &options, padded), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_ragged_pad(&ragged, NULL, 4, shape, &options, padded), SAB_E_ARGUMENT,
                  "options.struct_size = 8");
     EXPECT(padded[0] == 77);
 }
@@ -464,14 +467,14 @@ static void wrong_masks_are_refused(void) {
     const int64_t lengths[] = {1, 3, -5, 2};
     uint8_t mask[8];
     const int64_t three[] = {3};
-    EXPECT_FAILS(sab_length_mask(lengths, 4, three, 0, SAB_MASK_ALL, mask), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_ragged_mask(lengths, 4, three, 0, SAB_MASK_ALL, mask), SAB_E_ARGUMENT,
                  "dimensions = 0");
-    EXPECT_FAILS(sab_length_mask(lengths, 4, three, 1, 2, mask), SAB_E_ARGUMENT, "rule = 2");
-    EXPECT_FAILS(sab_length_mask(lengths, 4, three, 1, SAB_MASK_ALL, mask), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_ragged_mask(lengths, 4, three, 1, 2, mask), SAB_E_ARGUMENT, "rule = 2");
+    EXPECT_FAILS(sab_ragged_mask(lengths, 4, three, 1, SAB_MASK_ALL, mask), SAB_E_ARGUMENT,
                  "lengths[2][0] = -5: must be from 0 to shape[0], 3");
-    EXPECT_FAILS(sab_length_mask(NULL, 4, three, 1, SAB_MASK_ALL, mask), SAB_E_ARGUMENT, "lengths");
-    EXPECT_FAILS(sab_length_mask(lengths, 4, NULL, 1, SAB_MASK_ALL, mask), SAB_E_ARGUMENT, "shape");
-    EXPECT_FAILS(sab_length_mask(lengths, 2, three, 1, SAB_MASK_ALL, NULL), SAB_E_ARGUMENT, "mask");
+    EXPECT_FAILS(sab_ragged_mask(NULL, 4, three, 1, SAB_MASK_ALL, mask), SAB_E_ARGUMENT, "lengths");
+    EXPECT_FAILS(sab_ragged_mask(lengths, 4, NULL, 1, SAB_MASK_ALL, mask), SAB_E_ARGUMENT, "shape");
+    EXPECT_FAILS(sab_ragged_mask(lengths, 2, three, 1, SAB_MASK_ALL, NULL), SAB_E_ARGUMENT, "mask");
 }
 
 static void defaults_are_the_same(void) {

@@ -142,7 +142,7 @@ static void exact_methods_equal_trying_all(void) {
             double thresholds[MOST];
             sab_thresholds_info info = SAB_THRESHOLDS_INFO_INIT, own = SAB_THRESHOLDS_INFO_INIT;
             sab_sizes *sizes = sizes_of(numbers, samples);
-            EXPECT_OK(sab_find_thresholds(sizes, (uint64_t)k, &options, thresholds, &info));
+            EXPECT_OK(sab_thresholds_find(sizes, (uint64_t)k, &options, thresholds, &info));
             sab_sizes_free(sizes);
             for (int i = 1; i < k; ++i) EXPECT(thresholds[i] > thresholds[i - 1]);
             price_groups(&all, cost, thresholds, k, &own);
@@ -177,13 +177,13 @@ static void equal_costs_are_found_by_all(void) {
         const sab_thresholds_options options = by(method);
         double found[3];
         sab_thresholds_info info = SAB_THRESHOLDS_INFO_INIT;
-        EXPECT_OK(sab_find_thresholds(sizes, 3, &options, found, &info));
+        EXPECT_OK(sab_thresholds_find(sizes, 3, &options, found, &info));
         EXPECT(found[0] == 1 && found[1] == 4 && found[2] == 16);
         EXPECT(info.total == 256 && info.worst == 64 && info.largest_difference == 0);
         EXPECT(method != SAB_THRESHOLDS_RANDOMISED || info.even > 0);
     }
     double found[3];
-    EXPECT_OK(sab_find_thresholds(sizes, 3, NULL, found, NULL));
+    EXPECT_OK(sab_thresholds_find(sizes, 3, NULL, found, NULL));
     EXPECT(found[0] == 1 && found[1] == 4 && found[2] == 16);
     sab_sizes_free(sizes);
 }
@@ -199,22 +199,22 @@ static void a_search_goes_as_described(void) {
     options.num_trials = 1;
     double found = 0;
     sab_thresholds_info info = SAB_THRESHOLDS_INFO_INIT;
-    EXPECT_OK(sab_find_thresholds(sizes, 1, &options, &found, &info));
+    EXPECT_OK(sab_thresholds_find(sizes, 1, &options, &found, &info));
     /* up to 4, back, up again: in circles */
     EXPECT(found == 3 && info.largest_difference == 1 && info.repeated == 1);
     options.tolerate = 0;
-    EXPECT_OK(sab_find_thresholds(sizes, 1, &options, &found, &info));
+    EXPECT_OK(sab_thresholds_find(sizes, 1, &options, &found, &info));
     EXPECT(found == 3 && info.largest_difference == 1 && info.not_tolerated == 1 &&
            info.repeated == 0);
     options.num_trials = 2; /* the second comes from the longest: 25 | 0, 16 | 5, 9 | 10, 16 | 5 */
-    EXPECT_OK(sab_find_thresholds(sizes, 1, &options, &found, &info));
+    EXPECT_OK(sab_thresholds_find(sizes, 1, &options, &found, &info));
     EXPECT(found == 3 && info.not_tolerated == 2);
     const uint64_t two[] = {0, 1};
     options = by(SAB_THRESHOLDS_RANDOMISED);
     options.starts = two;
     options.num_trials = 1;
     /* 1 | 2 | 15: the second goes up, 1 | 6 | 10, 1 | 12 | 5, where the first has to */
-    EXPECT_OK(sab_find_thresholds(sizes, 2, &options, (double[2]){0}, &info));
+    EXPECT_OK(sab_thresholds_find(sizes, 2, &options, (double[2]){0}, &info));
     EXPECT(info.even + info.repeated + info.not_tolerated + info.extreme + info.narrow == 1);
     sab_sizes_free(sizes);
 }
@@ -224,12 +224,12 @@ static void seeds_decide_where_searches_begin(void) {
     sab_thresholds_options options = by(SAB_THRESHOLDS_RANDOMISED);
     options.num_trials = 1;
     double first[8], again[8], other[8];
-    EXPECT_OK(sab_find_thresholds(sizes, 8, &options, first, NULL));
-    EXPECT_OK(sab_find_thresholds(sizes, 8, &options, again, NULL));
+    EXPECT_OK(sab_thresholds_find(sizes, 8, &options, first, NULL));
+    EXPECT_OK(sab_thresholds_find(sizes, 8, &options, again, NULL));
     EXPECT(memcmp(first, again, sizeof first) == 0);
     int differ = 0;
     for (options.seed = 1; options.seed < 10; ++options.seed) {
-        EXPECT_OK(sab_find_thresholds(sizes, 8, &options, other, NULL));
+        EXPECT_OK(sab_thresholds_find(sizes, 8, &options, other, NULL));
         differ |= memcmp(first, other, sizeof first) != 0;
     }
     EXPECT(differ);
@@ -247,9 +247,9 @@ static void a_group_fewer_where_one_more_costs_more(void) {
     options.coefficient_count = 3;
     double found[2];
     sab_thresholds_info info = SAB_THRESHOLDS_INFO_INIT;
-    EXPECT_OK(sab_find_thresholds(sizes, 1, &options, found, &info));
+    EXPECT_OK(sab_thresholds_find(sizes, 1, &options, found, &info));
     EXPECT(found[0] == 3 && info.total == 1009);
-    EXPECT_OK(sab_find_thresholds(sizes, 2, &options, found, &info));
+    EXPECT_OK(sab_thresholds_find(sizes, 2, &options, found, &info));
     EXPECT(found[0] == 1 && found[1] == 3 && info.total == 2007);
     sab_sizes_free(sizes);
 }
@@ -260,7 +260,7 @@ static void an_empty_sample_costs_as_much_as_the_shortest(void) {
     double found = -1;
     sab_thresholds_info info = SAB_THRESHOLDS_INFO_INIT;
     const sab_thresholds_options options = by(SAB_THRESHOLDS_LEAST_TOTAL);
-    EXPECT_OK(sab_find_thresholds(sizes, 1, &options, &found, &info));
+    EXPECT_OK(sab_thresholds_find(sizes, 1, &options, &found, &info));
     EXPECT(found == 5 && info.total == 24);
     sab_sizes_free(sizes);
 }
@@ -273,14 +273,14 @@ static void many_lengths_by_a_callback(void) {
     for (int method = SAB_THRESHOLDS_LEAST_TOTAL; method <= SAB_THRESHOLDS_LEAST_WORST; ++method) {
         sab_thresholds_options options = by(method);
         double formula[7], asked[7];
-        EXPECT_OK(sab_find_thresholds(sizes, 7, &options, formula, NULL));
+        EXPECT_OK(sab_thresholds_find(sizes, 7, &options, formula, NULL));
         options.cost = SAB_COST_CALLBACK;
         options.cost_fn = ask;
         options.cost_ctx = &(price *){padded};
-        EXPECT_OK(sab_find_thresholds(sizes, 7, &options, asked, NULL));
+        EXPECT_OK(sab_thresholds_find(sizes, 7, &options, asked, NULL));
         EXPECT(memcmp(formula, asked, sizeof asked) == 0);
         options.cost_per_sample = 1;
-        EXPECT_OK(sab_find_thresholds(sizes, 7, &options, asked, NULL));
+        EXPECT_OK(sab_thresholds_find(sizes, 7, &options, asked, NULL));
         EXPECT(memcmp(formula, asked, sizeof asked) == 0);
     }
     sab_sizes_free(sizes);
@@ -300,7 +300,7 @@ static void many_groups(void) {
             const sab_thresholds_options options = by(method);
             sab_thresholds_info info = SAB_THRESHOLDS_INFO_INIT;
             EXPECT_OK(
-                sab_find_thresholds(sizes, count - 1 - (uint64_t)fewer, &options, found, &info));
+                sab_thresholds_find(sizes, count - 1 - (uint64_t)fewer, &options, found, &info));
             /* else the two that are one apart would be the worst group */
             const int is_total = method == SAB_THRESHOLDS_LEAST_TOTAL;
             EXPECT(info.total == sum + (fewer ? is_total ? 1 : 2 : 0) &&
@@ -316,61 +316,61 @@ static void thresholds_refusals(void) {
     sab_sizes *sizes = powers_of_four();
     double found[4] = {-1, -1, -1, -1};
     sab_thresholds_options options = by(SAB_THRESHOLDS_LEAST_TOTAL);
-    EXPECT_FAILS(sab_find_thresholds(NULL, 1, NULL, found, NULL), SAB_E_ARGUMENT, "lengths");
-    EXPECT_FAILS(sab_find_thresholds(sizes, 1, NULL, NULL, NULL), SAB_E_ARGUMENT, "thresholds");
-    EXPECT_FAILS(sab_find_thresholds(sizes, 0, NULL, found, NULL), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_thresholds_find(NULL, 1, NULL, found, NULL), SAB_E_ARGUMENT, "lengths");
+    EXPECT_FAILS(sab_thresholds_find(sizes, 1, NULL, NULL, NULL), SAB_E_ARGUMENT, "thresholds");
+    EXPECT_FAILS(sab_thresholds_find(sizes, 0, NULL, found, NULL), SAB_E_ARGUMENT,
                  "k = 0: must be at least 1");
-    EXPECT_FAILS(sab_find_thresholds(sizes, 4, NULL, found, NULL), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_thresholds_find(sizes, 4, NULL, found, NULL), SAB_E_ARGUMENT,
                  "k = 4: must be at least 1 and below the number of distinct lengths, 4");
     options.method = 3;
-    EXPECT_FAILS(sab_find_thresholds(sizes, 1, &options, found, NULL), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_thresholds_find(sizes, 1, &options, found, NULL), SAB_E_ARGUMENT,
                  "options.method = 3");
     options = by(SAB_THRESHOLDS_RANDOMISED);
     options.num_trials = 0;
-    EXPECT_FAILS(sab_find_thresholds(sizes, 1, &options, found, NULL), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_thresholds_find(sizes, 1, &options, found, NULL), SAB_E_ARGUMENT,
                  "options.num_trials = 0");
     options = by(SAB_THRESHOLDS_RANDOMISED);
     options.tolerate = -2;
-    EXPECT_FAILS(sab_find_thresholds(sizes, 1, &options, found, NULL), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_thresholds_find(sizes, 1, &options, found, NULL), SAB_E_ARGUMENT,
                  "options.tolerate = -2");
     const uint64_t twice[] = {2, 2}, beyond[] = {0, 4};
     options = by(SAB_THRESHOLDS_RANDOMISED);
     options.num_trials = 1;
     options.starts = twice;
-    EXPECT_FAILS(sab_find_thresholds(sizes, 2, &options, found, NULL), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_thresholds_find(sizes, 2, &options, found, NULL), SAB_E_ARGUMENT,
                  "options.starts holds 2 twice for search 0");
     options.starts = beyond;
-    EXPECT_FAILS(sab_find_thresholds(sizes, 2, &options, found, NULL), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_thresholds_find(sizes, 2, &options, found, NULL), SAB_E_ARGUMENT,
                  "options.starts[1] = 4: must be below the number of distinct lengths, 4");
     options.method = SAB_THRESHOLDS_LEAST_WORST;
-    EXPECT_FAILS(sab_find_thresholds(sizes, 2, &options, found, NULL), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_thresholds_find(sizes, 2, &options, found, NULL), SAB_E_ARGUMENT,
                  "goes with SAB_THRESHOLDS_RANDOMISED only");
     options = by(SAB_THRESHOLDS_LEAST_TOTAL);
     options.cost = SAB_COST_CALLBACK;
-    EXPECT_FAILS(sab_find_thresholds(sizes, 2, &options, found, NULL), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_thresholds_find(sizes, 2, &options, found, NULL), SAB_E_ARGUMENT,
                  "options.cost_fn");
     int answers = 2;
     options.cost_fn = fail_after;
     options.cost_ctx = &answers;
-    EXPECT_FAILS(sab_find_thresholds(sizes, 2, &options, found, NULL), SAB_E_CALLBACK,
+    EXPECT_FAILS(sab_thresholds_find(sizes, 2, &options, found, NULL), SAB_E_CALLBACK,
                  "failed with code 42");
     EXPECT(sab_last_callback_code() == 42);
     options.cost_fn = falling;
     options.cost_per_sample = 1;
-    EXPECT_FAILS(sab_find_thresholds(sizes, 2, &options, found, NULL), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_thresholds_find(sizes, 2, &options, found, NULL), SAB_E_ARGUMENT,
                  "must never decrease");
     options.method = SAB_THRESHOLDS_RANDOMISED; /* which takes any cost */
-    EXPECT_OK(sab_find_thresholds(sizes, 2, &options, (double[2]){0}, NULL));
+    EXPECT_OK(sab_thresholds_find(sizes, 2, &options, (double[2]){0}, NULL));
     const double huge[] = {0, 1e308};
     options = by(SAB_THRESHOLDS_LEAST_TOTAL);
     options.cost = SAB_COST_POLYNOMIAL;
     options.coefficients = huge;
     options.coefficient_count = 2;
-    EXPECT_FAILS(sab_find_thresholds(sizes, 2, &options, found, NULL), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_thresholds_find(sizes, 2, &options, found, NULL), SAB_E_ARGUMENT,
                  "of all samples in one group must be finite");
     const double constants[] = {1e308, 1}; /* each group is finite, and all three are not */
     options.coefficients = constants;
-    EXPECT_FAILS(sab_find_thresholds(sizes, 2, &options, found, NULL), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_thresholds_find(sizes, 2, &options, found, NULL), SAB_E_ARGUMENT,
                  "options.cost = inf: of all groups must be finite");
     const sab_cost_term terms[] = {{-100, 1, 0}, {1, 1, 1}};
     for (int method = SAB_THRESHOLDS_LEAST_TOTAL; method <= SAB_THRESHOLDS_RANDOMISED; ++method)
@@ -380,16 +380,16 @@ static void thresholds_refusals(void) {
             options.cost_terms = terms;
             options.cost_term_count = 2;
             options.cost_per_sample = per_sample;
-            EXPECT_FAILS(sab_find_thresholds(sizes, 2, &options, found, NULL), SAB_E_ARGUMENT,
+            EXPECT_FAILS(sab_thresholds_find(sizes, 2, &options, found, NULL), SAB_E_ARGUMENT,
                          "cost(1, 1) = -99 and cost(2, 1) = -198 must not be negative");
         }
     options = by(SAB_THRESHOLDS_LEAST_TOTAL);
     options.progress = cancel;
-    EXPECT_FAILS(sab_find_thresholds(sizes, 2, &options, found, NULL), SAB_E_CANCELLED, "code 7");
+    EXPECT_FAILS(sab_thresholds_find(sizes, 2, &options, found, NULL), SAB_E_CANCELLED, "code 7");
     EXPECT(found[0] == -1 && found[1] == -1);
     sab_sizes_free(sizes);
     sab_sizes *none = sizes_of(NULL, 0);
-    EXPECT_FAILS(sab_find_thresholds(none, 1, NULL, found, NULL), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_thresholds_find(none, 1, NULL, found, NULL), SAB_E_ARGUMENT,
                  "lengths.count = 0");
     sab_sizes_free(none);
 }
@@ -404,9 +404,9 @@ static int are(const int64_t *given, const int64_t *expected, size_t count) {
         sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
 
 /* What holds of every grouping. */
-static sab_groups shown(const sab_grouping *grouping) {
-    sab_groups all = SAB_GROUPS_INIT;
-    EXPECT_OK(sab_grouping_get(grouping, &all));
+static sab_grouping_view shown(const sab_grouping *grouping) {
+    sab_grouping_view all = SAB_GROUPING_VIEW_INIT;
+    EXPECT_OK(sab_grouping_get_view(grouping, &all));
     EXPECT(all.offsets[0] == 0 && all.offsets[all.groups] == (int64_t)all.samples &&
            (all.dimensions > 0 || all.intervals == NULL));
     for (uint64_t g = 0; g < all.groups; ++g) {
@@ -426,7 +426,7 @@ static void one_length_in_groups(void) {
     sab_grouping *grouping = NULL;
     EXPECT_OK(sab_grouping_thresholds_new(&dimension, 1, &grouping));
     sab_sizes_free(sizes);
-    const sab_groups all = shown(grouping);
+    const sab_grouping_view all = shown(grouping);
     EXPECT(all.samples == 6 && all.groups == 4 && all.dimensions == 1);
     EXPECT(ARE(all.offsets, 0, 2, 3, 5, 6) && ARE(all.permutation, 1, 5, 4, 0, 2, 3) &&
            ARE(all.inverse, 3, 0, 4, 5, 2, 1));
@@ -442,7 +442,7 @@ static void two_lengths_in_groups(void) {
                                                  {second, atom_thresholds, 2}};
     sab_grouping *grouping = NULL;
     EXPECT_OK(sab_grouping_thresholds_new(dimensions, 2, &grouping));
-    const sab_groups all = shown(grouping);
+    const sab_grouping_view all = shown(grouping);
     EXPECT(all.groups == 4 && all.dimensions == 2 && ARE(all.offsets, 0, 2, 3, 4, 5));
     EXPECT(ARE(all.permutation, 0, 4, 2, 3, 1) && ARE(all.intervals, 0, 0, 0, 2, 1, 0, 1, 1));
     sab_grouping_free(grouping);
@@ -466,7 +466,7 @@ static void many_dimensions_as_a_slow_way_has_them(void) {
         }
         sab_grouping *grouping = NULL;
         EXPECT_OK(sab_grouping_thresholds_new(dimensions, dims, &grouping));
-        const sab_groups all = shown(grouping);
+        const sab_grouping_view all = shown(grouping);
         int64_t key[samples] = {0};
         for (size_t d = 0; d < dims; ++d)
             for (int i = 0; i < samples; ++i) {
@@ -490,7 +490,7 @@ static void given_groups(void) {
     const int64_t group_of[] = {2, 0, 2, 0};
     sab_grouping *grouping = NULL;
     EXPECT_OK(sab_grouping_predefined_new(group_of, 4, 4, &grouping));
-    sab_groups all = shown(grouping);
+    sab_grouping_view all = shown(grouping);
     EXPECT(all.groups == 4 && all.dimensions == 0 && ARE(all.offsets, 0, 2, 2, 4, 4) &&
            ARE(all.permutation, 1, 3, 0, 2) && ARE(all.group_of, 2, 0, 2, 0));
     sab_grouping_free(grouping);
@@ -509,7 +509,7 @@ static void given_groups(void) {
            ARE(all.group_of, 0, 2, 2, 2));
     sab_grouping_free(grouping);
 
-    EXPECT_OK(sab_grouping_uni_new(3, &grouping));
+    EXPECT_OK(sab_grouping_single_new(3, &grouping));
     all = shown(grouping);
     EXPECT(all.groups == 1 && ARE(all.offsets, 0, 3) && ARE(all.permutation, 0, 1, 2) &&
            ARE(all.group_of, 0, 0, 0));
@@ -518,7 +518,7 @@ static void given_groups(void) {
 
 static void groupings_of_nothing(void) {
     sab_grouping *grouping = NULL;
-    EXPECT_OK(sab_grouping_uni_new(0, &grouping));
+    EXPECT_OK(sab_grouping_single_new(0, &grouping));
     EXPECT(shown(grouping).groups == 1);
     sab_grouping_free(grouping);
     EXPECT_OK(sab_grouping_predefined_new(NULL, 0, 0, &grouping));
@@ -533,7 +533,7 @@ static void groupings_of_nothing(void) {
     const double threshold = 1;
     const sab_grouping_dimension dimension = {none, &threshold, 1};
     EXPECT_OK(sab_grouping_thresholds_new(&dimension, 1, &grouping));
-    const sab_groups all = shown(grouping);
+    const sab_grouping_view all = shown(grouping);
     EXPECT(all.groups == 0 && all.samples == 0 && all.dimensions == 1);
     sab_grouping_free(grouping);
     sab_sizes_free(none);
@@ -586,13 +586,13 @@ static void groupings_refusals(void) {
         sab_grouping_consecutive_new(many, 2, &grouping), SAB_E_ARGUMENT,
         "counts[1] = 18446744073709551615: there must be at most 4294967295 samples, with 1");
     EXPECT_FAILS(sab_grouping_consecutive_new(NULL, 2, &grouping), SAB_E_ARGUMENT, "counts = NULL");
-    EXPECT_FAILS(sab_grouping_uni_new(SIZE_MAX, &grouping), SAB_E_ARGUMENT, "samples = ");
+    EXPECT_FAILS(sab_grouping_single_new(SIZE_MAX, &grouping), SAB_E_ARGUMENT, "samples = ");
     EXPECT(grouping == NULL);
-    sab_groups all = SAB_GROUPS_INIT;
-    EXPECT_FAILS(sab_grouping_get(NULL, &all), SAB_E_ARGUMENT, "grouping = NULL");
-    EXPECT_OK(sab_grouping_uni_new(1, &grouping));
+    sab_grouping_view all = SAB_GROUPING_VIEW_INIT;
+    EXPECT_FAILS(sab_grouping_get_view(NULL, &all), SAB_E_ARGUMENT, "grouping = NULL");
+    EXPECT_OK(sab_grouping_single_new(1, &grouping));
     all.struct_size = 1;
-    EXPECT_FAILS(sab_grouping_get(grouping, &all), SAB_E_ARGUMENT, "groups.struct_size = 1");
+    EXPECT_FAILS(sab_grouping_get_view(grouping, &all), SAB_E_ARGUMENT, "groups.struct_size = 1");
     sab_grouping_free(grouping);
     sab_sizes_free(bad);
     sab_sizes_free(fewer);

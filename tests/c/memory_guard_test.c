@@ -169,7 +169,7 @@ static int run_guarded(struct guarded *run, const sab_plan *plan, int is_guarded
     sab_sampler *sampler = rank_of(plan, 0, 1);
     sab_probe *probe = probe_of(&run->device);
     sab_memory_guard *guard = NULL;
-    sab_chunked_step_options step = SAB_CHUNKED_STEP_OPTIONS_INIT;
+    sab_step_in_chunks_options step = SAB_STEP_IN_CHUNKS_OPTIONS_INIT;
     step.chunk = guarded_part;
     step.ctx = run;
     if (is_guarded) EXPECT_OK(sab_memory_guard_new(probe, sampler, NULL, &guard));
@@ -289,7 +289,7 @@ static void Guard_OfAStepThatFails_CountsItAndMeetsTheOthers(void) {
     options.reduce_ctx = &meetings;
     EXPECT_OK(sab_memory_guard_new(probe, sampler, &options, &guard));
     sab_batch batch = SAB_BATCH_INIT;
-    sab_chunked_step_options step = SAB_CHUNKED_STEP_OPTIONS_INIT;
+    sab_step_in_chunks_options step = SAB_STEP_IN_CHUNKS_OPTIONS_INIT;
     EXPECT_OK(sab_next_batch(sampler, &batch));
     step.chunk = never_fits;
     EXPECT_FAILS(sab_memory_guard_step(guard, &batch, &step), SAB_E_DEVICE_MEMORY,
@@ -313,7 +313,7 @@ static void Guard_OfAStepThatRunsOut_SplitsItAndCountsItOnce(void) {
     sab_sampler *sampler = rank_of(plan, 0, 1);
     sab_probe *probe = probe_of(&run.device);
     sab_memory_guard *guard = NULL;
-    sab_chunked_step_options step = SAB_CHUNKED_STEP_OPTIONS_INIT;
+    sab_step_in_chunks_options step = SAB_STEP_IN_CHUNKS_OPTIONS_INIT;
     step.chunk = guarded_part;
     step.ctx = &run;
     EXPECT_OK(sab_memory_guard_new(probe, sampler, NULL, &guard));
@@ -346,7 +346,7 @@ static void Guard_BeginAndEnd_SeeWhatStepSees(void) {
     sab_sampler *samplers[2];
     sab_probe *probes[2];
     sab_memory_guard *guards[2] = {NULL, NULL};
-    sab_chunked_step_options step = SAB_CHUNKED_STEP_OPTIONS_INIT;
+    sab_step_in_chunks_options step = SAB_STEP_IN_CHUNKS_OPTIONS_INIT;
     step.chunk = guarded_part;
     step.ctx = &runs[0];
     for (int i = 0; i < 2; ++i) {
@@ -481,8 +481,8 @@ static void Guard_ThatCannotBe_IsRefused(void) {
     sab_memory_guard_free(guard);
     sab_probe_free(blind);
     sab_sizes *sizes = sizes_of(lengths(100), 100);
-    EXPECT_OK(sab_size_aware_sampler_new(NULL, 100, sizes, 300, NULL, &refused[0]));
-    EXPECT_OK(sab_plan_worst_batches(other, 5, &refused[1]));
+    EXPECT_OK(sab_bionemo_size_aware_sampler_new(NULL, 100, sizes, 300, NULL, &refused[0]));
+    EXPECT_OK(sab_costliest_sampler_new(other, 5, &refused[1]));
     for (int i = 0; i < 2; ++i) {
         EXPECT_FAILS(sab_memory_guard_new(probe, refused[i], NULL, &guard), SAB_E_UNSUPPORTED,
                      "sab_memory_guard_new: this sampler's batches are not a plan's");
@@ -494,7 +494,7 @@ static void Guard_ThatCannotBe_IsRefused(void) {
     /* a step that fails gives its code, and the guard goes on */
     sab_batch batch = SAB_BATCH_INIT;
     struct parts parts = {.device = &run.device, .each = 1, .fails_at = 1, .code = 42};
-    sab_chunked_step_options step = SAB_CHUNKED_STEP_OPTIONS_INIT;
+    sab_step_in_chunks_options step = SAB_STEP_IN_CHUNKS_OPTIONS_INIT;
     step.chunk = run_part;
     step.ctx = &parts;
     EXPECT_OK(sab_memory_guard_new(probe, sampler, NULL, &guard));
@@ -533,7 +533,7 @@ static void *guard_as_rank(void *argument) {
     struct guarded_rank *self = argument;
     sab_sampler_options options = SAB_SAMPLER_OPTIONS_INIT;
     sab_memory_guard_options guard_options = SAB_MEMORY_GUARD_OPTIONS_INIT;
-    sab_chunked_step_options step = SAB_CHUNKED_STEP_OPTIONS_INIT;
+    sab_step_in_chunks_options step = SAB_STEP_IN_CHUNKS_OPTIONS_INIT;
     sab_sampler *sampler = NULL;
     sab_probe *probe = NULL;
     sab_memory_guard *guard = NULL;

@@ -88,13 +88,13 @@ static const uint64_t maxima[] = {1,  2,   3,   4,   5,    7,    8,     10,    1
                                   64, 100, 255, 500, 1000, 4097, 12345, 50000, 99999, 100000};
 
 static sab_max_batch found_by(struct model_run *run, sab_search search, sab_status expected) {
-    sab_find_max_batch_options options = SAB_FIND_MAX_BATCH_OPTIONS_INIT;
+    sab_max_batch_options options = SAB_MAX_BATCH_OPTIONS_INIT;
     sab_max_batch found = SAB_MAX_BATCH_INIT;
     options.search = search;
     sab_probe *probe = probe_of(run->device);
     const uint64_t rng = run->device->rng;
     uint64_t size = 0;
-    const sab_status status = sab_find_max_batch(probe, trial, run, &options, &size, &found);
+    const sab_status status = sab_max_batch_find(probe, trial, run, &options, &size, &found);
     EXPECT(status == expected);
     if (status == SAB_OK) {
         EXPECT(size == found.batch_size && found.batch_size >= 1 && found.batch_size <= 100000);
@@ -257,11 +257,11 @@ static void FindMaxBatch_WhenNotEvenOneFits_SaysSo(void) {
                    NULL);
         /* also where it does not run out but goes over the budget */
         device.limit = 0;
-        sab_find_max_batch_options options = SAB_FIND_MAX_BATCH_OPTIONS_INIT;
+        sab_max_batch_options options = SAB_MAX_BATCH_OPTIONS_INIT;
         options.search = search;
         options.budget = base_bytes + 10;
         sab_probe *probe = probe_of(&device);
-        EXPECT_FAILS(sab_find_max_batch(probe, trial, &run, &options, NULL, &found),
+        EXPECT_FAILS(sab_max_batch_find(probe, trial, &run, &options, NULL, &found),
                      SAB_E_DEVICE_MEMORY, "not enough memory even for a batch of one");
         sab_probe_free(probe);
     }
@@ -274,14 +274,14 @@ static void FindMaxBatch_AfterALengthThatTakesOne_LooksOn(void) {
     struct device device = device_of(0, 1000);
     struct model_run run = {
         .device = &device, .constants = {600}, .slopes = {1}, .lines = 1, .fails_at = -1};
-    sab_find_max_batch_options options = SAB_FIND_MAX_BATCH_OPTIONS_INIT;
+    sab_max_batch_options options = SAB_MAX_BATCH_OPTIONS_INIT;
     sab_max_batch found = SAB_MAX_BATCH_INIT;
     uint64_t sizes[2] = {0};
     options.lengths = given;
     options.length_count = 2;
     device.limit = 1700;
     sab_probe *probe = probe_of(&device);
-    EXPECT_OK(sab_find_max_batch(probe, trial, &run, &options, sizes, &found));
+    EXPECT_OK(sab_max_batch_find(probe, trial, &run, &options, sizes, &found));
     EXPECT(sizes[0] == 1 && sizes[1] >= 66 && sizes[1] <= 68);
     sab_probe_free(probe);
 }
@@ -290,19 +290,19 @@ static void FindMaxBatch_KeepsToBudgetAndMaximum(void) {
     for (sab_search search = SAB_SEARCH_PREDICT; search <= SAB_SEARCH_HALVE; ++search) {
         struct device device = device_of(0, 1000000);
         struct model_run run = {.device = &device, .slopes = {10}, .lines = 1, .fails_at = -1};
-        sab_find_max_batch_options options = SAB_FIND_MAX_BATCH_OPTIONS_INIT;
+        sab_max_batch_options options = SAB_MAX_BATCH_OPTIONS_INIT;
         sab_max_batch found = SAB_MAX_BATCH_INIT;
         sab_probe *probe = probe_of(&device);
         options.search = search;
         options.budget = 10000;
-        EXPECT_OK(sab_find_max_batch(probe, trial, &run, &options, NULL, &found));
+        EXPECT_OK(sab_max_batch_find(probe, trial, &run, &options, NULL, &found));
         EXPECT(found.batch_size == (search == SAB_SEARCH_HALVE ? 781 : 1000) &&
                found.budget == 10000 && found.peak <= 10000);
         const uint64_t most[] = {1, 2, 3, 64};
         for (size_t i = 0; i < COUNT(most); ++i) {
             run.largest = 0;
             options.maximum = most[i];
-            EXPECT_OK(sab_find_max_batch(probe, trial, &run, &options, NULL, &found));
+            EXPECT_OK(sab_max_batch_find(probe, trial, &run, &options, NULL, &found));
             EXPECT(found.batch_size == most[i] && run.largest <= most[i] &&
                    found.peak == 10 * (double)most[i]);
         }
@@ -319,14 +319,14 @@ static void FindMaxBatch_OfManyLengths_FindsEach(void) {
                 struct device device = device_of(base_bytes, 0);
                 struct model_run run = run_of(&device, curve);
                 give_room(&run, 2 + below(2000), 1000);
-                sab_find_max_batch_options options = SAB_FIND_MAX_BATCH_OPTIONS_INIT;
+                sab_max_batch_options options = SAB_MAX_BATCH_OPTIONS_INIT;
                 uint64_t sizes[COUNT(given)] = {0};
                 sab_max_batch found = SAB_MAX_BATCH_INIT;
                 options.search = by;
                 options.lengths = given;
                 options.length_count = COUNT(given);
                 sab_probe *probe = probe_of(&device);
-                EXPECT_OK(sab_find_max_batch(probe, trial, &run, &options, sizes, &found));
+                EXPECT_OK(sab_max_batch_find(probe, trial, &run, &options, sizes, &found));
                 /* that of the longest */
                 EXPECT(found.batch_size == sizes[7] && found.trials == (uint64_t)run.trials);
                 for (size_t i = 0; i < COUNT(given); ++i) {
@@ -347,18 +347,18 @@ static void FindMaxBatch_Rounds_Downwards(void) {
         struct device device = device_of(0, 0);
         struct model_run run = {.device = &device, .slopes = {1000}, .lines = 1, .fails_at = -1};
         device.limit = 1000 * (int64_t)maxima_of[i];
-        sab_find_max_batch_options options = SAB_FIND_MAX_BATCH_OPTIONS_INIT;
+        sab_max_batch_options options = SAB_MAX_BATCH_OPTIONS_INIT;
         sab_max_batch found = SAB_MAX_BATCH_INIT;
         uint64_t size = 0, power = 1;
         sab_probe *probe = probe_of(&device);
         options.search = SAB_SEARCH_BINARY;
         options.rounding = SAB_ROUND_POWER_OF_TWO;
         while (power * 2 <= maxima_of[i]) power *= 2;
-        EXPECT_OK(sab_find_max_batch(probe, trial, &run, &options, &size, &found));
+        EXPECT_OK(sab_max_batch_find(probe, trial, &run, &options, &size, &found));
         EXPECT(size == power && found.batch_size == power && found.peak <= (double)device.limit);
         options.rounding = SAB_ROUND_MULTIPLE;
         options.multiple = 8;
-        EXPECT_OK(sab_find_max_batch(probe, trial, &run, &options, &size, &found));
+        EXPECT_OK(sab_max_batch_find(probe, trial, &run, &options, &size, &found));
         EXPECT(size == (maxima_of[i] < 8 ? maxima_of[i] : maxima_of[i] / 8 * 8) &&
                found.batch_size == size);
         sab_probe_free(probe);
@@ -379,14 +379,14 @@ static void FindMaxBatch_FailingTrial_GivesItsCodeAndTheRandomState(void) {
             }
     struct device device = device_of(0, 100000);
     struct model_run run = {.device = &device, .slopes = {1}, .lines = 1, .fails_at = -1};
-    sab_find_max_batch_options options = SAB_FIND_MAX_BATCH_OPTIONS_INIT;
+    sab_max_batch_options options = SAB_MAX_BATCH_OPTIONS_INIT;
     sab_max_batch found = SAB_MAX_BATCH_INIT;
     sab_probe *probe = probe_of(&device);
     uint64_t at = 1;
     options.search = SAB_SEARCH_BINARY;
     options.progress = cancel_at;
     options.progress_ctx = &at;
-    EXPECT_FAILS(sab_find_max_batch(probe, trial, &run, &options, NULL, &found), SAB_E_CANCELLED,
+    EXPECT_FAILS(sab_max_batch_find(probe, trial, &run, &options, NULL, &found), SAB_E_CANCELLED,
                  "77");
     EXPECT(run.trials == 1 && device.rng == 1 && device.peak == device.held);
     sab_probe_free(probe);
@@ -395,15 +395,15 @@ static void FindMaxBatch_FailingTrial_GivesItsCodeAndTheRandomState(void) {
 static void FindMaxBatch_OfOptionsThatCannotBe_IsRefused(void) {
     struct device device = device_of(0, 100000);
     struct model_run run = {.device = &device, .slopes = {1}, .lines = 1, .fails_at = -1};
-    const sab_find_max_batch_options good = SAB_FIND_MAX_BATCH_OPTIONS_INIT;
-    sab_find_max_batch_options options = good;
+    const sab_max_batch_options good = SAB_MAX_BATCH_OPTIONS_INIT;
+    sab_max_batch_options options = good;
     sab_max_batch found = SAB_MAX_BATCH_INIT;
     sab_probe *probe = probe_of(&device);
 #define WITH(field, value, words)                                                    \
     do {                                                                             \
         options = good;                                                              \
         options.field = value;                                                       \
-        EXPECT_FAILS(sab_find_max_batch(probe, trial, &run, &options, NULL, &found), \
+        EXPECT_FAILS(sab_max_batch_find(probe, trial, &run, &options, NULL, &found), \
                      SAB_E_ARGUMENT, words);                                         \
     } while (0)
     WITH(search, 4, "options.search = 4");
@@ -419,20 +419,20 @@ static void FindMaxBatch_OfOptionsThatCannotBe_IsRefused(void) {
         options = good;
         options.lengths = &wrong[i];
         options.length_count = 1;
-        EXPECT_FAILS(sab_find_max_batch(probe, trial, &run, &options, NULL, &found), SAB_E_ARGUMENT,
+        EXPECT_FAILS(sab_max_batch_find(probe, trial, &run, &options, NULL, &found), SAB_E_ARGUMENT,
                      "options.lengths[0] = ");
     }
-    EXPECT_FAILS(sab_find_max_batch(NULL, trial, &run, NULL, NULL, &found), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_max_batch_find(NULL, trial, &run, NULL, NULL, &found), SAB_E_ARGUMENT,
                  "probe = NULL");
-    EXPECT_FAILS(sab_find_max_batch(probe, NULL, &run, NULL, NULL, &found), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_max_batch_find(probe, NULL, &run, NULL, NULL, &found), SAB_E_ARGUMENT,
                  "trial = NULL");
-    EXPECT_FAILS(sab_find_max_batch(probe, trial, &run, NULL, NULL, NULL), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_max_batch_find(probe, trial, &run, NULL, NULL, NULL), SAB_E_ARGUMENT,
                  "result = NULL");
     sab_probe_free(probe);
     sab_probe_callbacks callbacks = callbacks_of(&device);
     callbacks.total = NULL; /* and no budget given */
     EXPECT_OK(sab_probe_callbacks_new(&callbacks, &probe));
-    EXPECT_FAILS(sab_find_max_batch(probe, trial, &run, NULL, NULL, &found), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_max_batch_find(probe, trial, &run, NULL, NULL, &found), SAB_E_ARGUMENT,
                  "options.budget = 0");
     EXPECT(run.trials == 0);
     sab_probe_free(probe);
@@ -450,7 +450,7 @@ struct searching_rank {
 
 static void *search_as_rank(void *argument) {
     struct searching_rank *rank = argument;
-    sab_find_max_batch_options options = SAB_FIND_MAX_BATCH_OPTIONS_INIT;
+    sab_max_batch_options options = SAB_MAX_BATCH_OPTIONS_INIT;
     options.search = rank->search;
     options.reduce = leave_least;
     options.reduce_ctx = rank->meeting;
@@ -458,7 +458,7 @@ static void *search_as_rank(void *argument) {
     sab_probe *probe = NULL;
     sab_probe_callbacks_new(&callbacks, &probe);
     rank->found = (sab_max_batch)SAB_MAX_BATCH_INIT;
-    rank->status = sab_find_max_batch(probe, trial, &rank->run, &options, NULL, &rank->found);
+    rank->status = sab_max_batch_find(probe, trial, &rank->run, &options, NULL, &rank->found);
     rank->code = rank->status < 0 ? sab_last_callback_code() : 0;
     sab_probe_free(probe);
     return NULL;
@@ -555,7 +555,7 @@ static void FindMaxBatch_WhateverFails_MeetsTheOtherRanks(void) {
             struct device device = device_of(0, 60000);
             struct model_run run = {.device = &device, .slopes = {1}, .lines = 1, .fails_at = -1};
             device.fails_at[function] = time;
-            sab_find_max_batch_options options = SAB_FIND_MAX_BATCH_OPTIONS_INIT;
+            sab_max_batch_options options = SAB_MAX_BATCH_OPTIONS_INIT;
             sab_max_batch found = SAB_MAX_BATCH_INIT;
             int meetings = 0;
             options.search = SAB_SEARCH_BINARY;
@@ -563,7 +563,7 @@ static void FindMaxBatch_WhateverFails_MeetsTheOtherRanks(void) {
             options.reduce_ctx = &meetings;
             sab_probe *probe = probe_of(&device);
             const sab_status status =
-                sab_find_max_batch(probe, trial, &run, &options, NULL, &found);
+                sab_max_batch_find(probe, trial, &run, &options, NULL, &found);
             /* asked once only */
             EXPECT(status == SAB_E_CALLBACK ||
                    (time > 1 && (function == RNG_SAVE || function == CURRENT ||
@@ -582,16 +582,16 @@ static void FindMaxBatch_WhateverFails_MeetsTheOtherRanks(void) {
     callbacks.total = NULL;
     sab_probe *probe = NULL;
     sab_max_batch found = SAB_MAX_BATCH_INIT;
-    sab_find_max_batch_options options = SAB_FIND_MAX_BATCH_OPTIONS_INIT;
+    sab_max_batch_options options = SAB_MAX_BATCH_OPTIONS_INIT;
     int meetings = 0;
     options.reduce = count_calls;
     options.reduce_ctx = &meetings;
     EXPECT_OK(sab_probe_callbacks_new(&callbacks, &probe));
-    EXPECT_FAILS(sab_find_max_batch(probe, trial, &run, &options, NULL, &found), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_max_batch_find(probe, trial, &run, &options, NULL, &found), SAB_E_ARGUMENT,
                  "options.budget = 0");
     EXPECT(meetings == 1);
     options.budget = -1; /* an argument that only this rank has wrong */
-    EXPECT_FAILS(sab_find_max_batch(probe, trial, &run, &options, NULL, &found), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_max_batch_find(probe, trial, &run, &options, NULL, &found), SAB_E_ARGUMENT,
                  "options.budget = -1");
     EXPECT(meetings == 2);
     sab_probe_free(probe);
@@ -605,11 +605,11 @@ static int32_t failing_reduce(void *ctx, int64_t *values, size_t count) {
 static void FindMaxBatch_FailingReduce_GivesItsCode(void) {
     struct device device = device_of(0, 60000);
     struct model_run run = {.device = &device, .slopes = {1}, .lines = 1, .fails_at = -1};
-    sab_find_max_batch_options options = SAB_FIND_MAX_BATCH_OPTIONS_INIT;
+    sab_max_batch_options options = SAB_MAX_BATCH_OPTIONS_INIT;
     sab_max_batch found = SAB_MAX_BATCH_INIT;
     options.reduce = failing_reduce;
     sab_probe *probe = probe_of(&device);
-    EXPECT_FAILS(sab_find_max_batch(probe, trial, &run, &options, NULL, &found), SAB_E_CALLBACK,
+    EXPECT_FAILS(sab_max_batch_find(probe, trial, &run, &options, NULL, &found), SAB_E_CALLBACK,
                  "reduce");
     EXPECT(sab_last_callback_code() == 700 && run.trials == 0);
     sab_probe_free(probe);

@@ -24,7 +24,7 @@ static void MeasurementPoints_AreInRangeDistinctAscendingAndEnoughToFit(void) {
                         options.max_padded_total = total == 0 ? 0 : 32 * longests[r];
                         options.degree = degree;
                         const double most = total == 0 ? 4 * longests[r] : 32 * longests[r];
-                        EXPECT_OK(sab_measurement_points(&options, points, counts, measured));
+                        EXPECT_OK(sab_measurement_points_find(&options, points, counts, measured));
                         for (size_t i = 0; i < points; ++i) {
                             EXPECT(counts[i] >= 1 && counts[i] <= most_counts[m] &&
                                    measured[i] >= shortests[r] && measured[i] <= longests[r]);
@@ -42,8 +42,8 @@ static void MeasurementPoints_AreInRangeDistinctAscendingAndEnoughToFit(void) {
                         sab_memory_model *model = NULL;
                         sab_memory_model_options model_options = SAB_MEMORY_MODEL_OPTIONS_INIT;
                         model_options.degree = degree;
-                        EXPECT_OK(sab_memory_model_fit(features, points, 2, peaks, &model_options,
-                                                       &model));
+                        EXPECT_OK(sab_memory_model_fit_new(features, points, 2, peaks,
+                                                           &model_options, &model));
                         sab_memory_model_free(model);
                     }
 }
@@ -55,66 +55,68 @@ static void MeasurementPoints_OfARangeThatCannotBe_IsRefused(void) {
     good.shortest = 8;
     good.longest = 512;
     good.max_count = 64;
-    EXPECT_OK(sab_measurement_points(&good, 12, counts, measured));
+    EXPECT_OK(sab_measurement_points_find(&good, 12, counts, measured));
     sab_measurement_options options = good;
     const double wrong[] = {0, -1, NAN, INFINITY};
     for (size_t i = 0; i < COUNT(wrong); ++i) {
         options = good;
         options.shortest = wrong[i];
-        EXPECT_FAILS(sab_measurement_points(&options, 12, counts, measured), SAB_E_ARGUMENT,
+        EXPECT_FAILS(sab_measurement_points_find(&options, 12, counts, measured), SAB_E_ARGUMENT,
                      "options.shortest = ");
         options = good;
         options.longest = wrong[i];
-        EXPECT_FAILS(sab_measurement_points(&options, 12, counts, measured), SAB_E_ARGUMENT,
+        EXPECT_FAILS(sab_measurement_points_find(&options, 12, counts, measured), SAB_E_ARGUMENT,
                      "options.longest = ");
         options = good;
         options.max_padded_total = wrong[i];
         if (wrong[i] != 0)
-            EXPECT_FAILS(sab_measurement_points(&options, 12, counts, measured), SAB_E_ARGUMENT,
-                         "options.max_padded_total = ");
+            EXPECT_FAILS(sab_measurement_points_find(&options, 12, counts, measured),
+                         SAB_E_ARGUMENT, "options.max_padded_total = ");
     }
     options = good;
     options.longest = 7;
-    EXPECT_FAILS(sab_measurement_points(&options, 12, counts, measured), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_measurement_points_find(&options, 12, counts, measured), SAB_E_ARGUMENT,
                  "options.longest = 7");
     options = good;
     options.max_count = 1;
-    EXPECT_FAILS(sab_measurement_points(&options, 12, counts, measured), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_measurement_points_find(&options, 12, counts, measured), SAB_E_ARGUMENT,
                  "options.max_count = 1");
     options = good;
     options.max_count = UINT64_MAX; /* it would wrap around */
-    EXPECT_FAILS(sab_measurement_points(&options, 12, counts, measured), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_measurement_points_find(&options, 12, counts, measured), SAB_E_ARGUMENT,
                  "options.max_count = 18446744073709551615");
     options = good;
     options.longest = 1e200;
-    EXPECT_FAILS(sab_measurement_points(&options, 12, counts, measured), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_measurement_points_find(&options, 12, counts, measured), SAB_E_ARGUMENT,
                  "options.longest = 1e+200");
     options = good;
     options.degree = 3;
-    EXPECT_FAILS(sab_measurement_points(&options, 12, counts, measured), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_measurement_points_find(&options, 12, counts, measured), SAB_E_ARGUMENT,
                  "options.degree = 3");
     options.degree = 0;
-    EXPECT_FAILS(sab_measurement_points(&options, 12, counts, measured), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_measurement_points_find(&options, 12, counts, measured), SAB_E_ARGUMENT,
                  "options.degree = 0");
-    EXPECT_FAILS(sab_measurement_points(&good, 6, counts, measured), SAB_E_ARGUMENT, "points = 6");
-    EXPECT_FAILS(sab_measurement_points(&good, 1001, counts, measured), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_measurement_points_find(&good, 6, counts, measured), SAB_E_ARGUMENT,
+                 "points = 6");
+    EXPECT_FAILS(sab_measurement_points_find(&good, 1001, counts, measured), SAB_E_ARGUMENT,
                  "points = 1001");
     options = good;
     options.degree = 1;
-    EXPECT_OK(sab_measurement_points(&options, 4, counts, measured));
+    EXPECT_OK(sab_measurement_points_find(&options, 4, counts, measured));
     /* as many as terms */
-    EXPECT_FAILS(sab_measurement_points(&options, 3, counts, measured), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_measurement_points_find(&options, 3, counts, measured), SAB_E_ARGUMENT,
                  "points = 3");
     options = good;
     options.shortest = options.longest = 10;
     options.max_count = 3;
-    EXPECT_FAILS(sab_measurement_points(&options, 12, counts, measured), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_measurement_points_find(&options, 12, counts, measured), SAB_E_ARGUMENT,
                  "points = 12: the range has only ");
-    EXPECT_FAILS(sab_measurement_points(NULL, 12, counts, measured), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_measurement_points_find(NULL, 12, counts, measured), SAB_E_ARGUMENT,
                  "options = NULL");
-    EXPECT_FAILS(sab_measurement_points(&good, 12, NULL, measured), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_measurement_points_find(&good, 12, NULL, measured), SAB_E_ARGUMENT,
                  "counts = NULL");
-    EXPECT_FAILS(sab_measurement_points(&good, 12, counts, NULL), SAB_E_ARGUMENT, "lengths = NULL");
+    EXPECT_FAILS(sab_measurement_points_find(&good, 12, counts, NULL), SAB_E_ARGUMENT,
+                 "lengths = NULL");
 }
 
 /* ---- The model ---- */
@@ -146,8 +148,8 @@ static void measure(struct data *data, size_t rows, double noise) {
 static sab_memory_model *model_of(const struct data *data,
                                   const sab_memory_model_options *options) {
     sab_memory_model *model = NULL;
-    EXPECT_OK(sab_memory_model_fit(data->features, data->count, data->width, data->peaks, options,
-                                   &model));
+    EXPECT_OK(sab_memory_model_fit_new(data->features, data->count, data->width, data->peaks,
+                                       options, &model));
     return model;
 }
 
@@ -376,13 +378,13 @@ static void Fit_OfStepsOnFewerPlaces_IsExact(void) {
     sab_memory_model_free(model);
 }
 
-#define REFUSED(data, options, words)                                                  \
-    do {                                                                               \
-        sab_memory_model *model_ = (sab_memory_model *)&data;                          \
-        EXPECT_FAILS(sab_memory_model_fit((data).features, (data).count, (data).width, \
-                                          (data).peaks, options, &model_),             \
-                     SAB_E_ARGUMENT, words);                                           \
-        EXPECT(model_ == NULL);                                                        \
+#define REFUSED(data, options, words)                                                      \
+    do {                                                                                   \
+        sab_memory_model *model_ = (sab_memory_model *)&data;                              \
+        EXPECT_FAILS(sab_memory_model_fit_new((data).features, (data).count, (data).width, \
+                                              (data).peaks, options, &model_),             \
+                     SAB_E_ARGUMENT, words);                                               \
+        EXPECT(model_ == NULL);                                                            \
     } while (0)
 
 static void Fit_OfTooLittle_SaysWhatToMeasure(void) {
@@ -444,7 +446,8 @@ static void Fit_AfterMeasuringWhatItSays_Succeeds(void) {
     sab_memory_model *model = NULL;
     int more = 0;
     for (; more < 6; ++more) {
-        if (sab_memory_model_fit(data.features, data.count, 2, data.peaks, NULL, &model) == SAB_OK)
+        if (sab_memory_model_fit_new(data.features, data.count, 2, data.peaks, NULL, &model) ==
+            SAB_OK)
             break;
         const char *said = strstr(sab_last_error_message(), "measure also count = ");
         double count = 0, length = 0;
@@ -504,12 +507,12 @@ static void Fit_OfWhatIsNoData_IsRefused(void) {
     options.select_terms = 2;
     REFUSED(good, &options, "options.select_terms = 2");
     sab_memory_model *model = NULL;
-    EXPECT_FAILS(sab_memory_model_fit(NULL, 20, 2, good.peaks, NULL, &model), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_memory_model_fit_new(NULL, 20, 2, good.peaks, NULL, &model), SAB_E_ARGUMENT,
                  "features = NULL");
-    EXPECT_FAILS(sab_memory_model_fit(good.features, 20, 2, NULL, NULL, &model), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_memory_model_fit_new(good.features, 20, 2, NULL, NULL, &model), SAB_E_ARGUMENT,
                  "peaks = NULL");
-    EXPECT_FAILS(sab_memory_model_fit(good.features, 20, 2, good.peaks, NULL, NULL), SAB_E_ARGUMENT,
-                 "model = NULL");
+    EXPECT_FAILS(sab_memory_model_fit_new(good.features, 20, 2, good.peaks, NULL, NULL),
+                 SAB_E_ARGUMENT, "model = NULL");
     model = model_of(&good, NULL);
     double predicted = -1, not_finite[] = {1, NAN};
     EXPECT_FAILS(sab_memory_model_predict(model, not_finite, 1, &predicted, NULL), SAB_E_ARGUMENT,
@@ -546,8 +549,8 @@ static void Model_WrittenAndRead_IsTheSame(void) {
         size_t size = 0;
         unsigned char *image = image_of(model, &size);
         EXPECT_OK(sab_memory_model_save(model, path));
-        EXPECT_OK(sab_memory_model_open(path, &again[0]));
-        EXPECT_OK(sab_memory_model_read(image, size, &again[1]));
+        EXPECT_OK(sab_memory_model_file_new(path, &again[0]));
+        EXPECT_OK(sab_memory_model_bytes_new(image, size, &again[1]));
         FILE *file = fopen(path, "rb");
         unsigned char *bytes = malloc(size + 1);
         EXPECT(fread(bytes, 1, size + 1, file) == size && memcmp(bytes, image, size) == 0);
@@ -570,7 +573,7 @@ static void Model_WrittenAndRead_IsTheSame(void) {
             sab_memory_model_free(again[i]);
         }
         unlink(path);
-        EXPECT(sab_memory_model_open(path, &again[0]) == SAB_E_IO && again[0] == NULL);
+        EXPECT(sab_memory_model_file_new(path, &again[0]) == SAB_E_IO && again[0] == NULL);
         EXPECT(sab_memory_model_save(model, "/nowhere/at/all") == SAB_E_IO);
         free(bytes);
         free(image);
@@ -589,23 +592,24 @@ static void Model_DamagedAnywhere_IsRefused(void) {
         for (int value = 1; value < 256; ++value) {
             image[i] ^= (unsigned char)value;
             other = model;
-            EXPECT(sab_memory_model_read(image, size, &other) == SAB_E_FORMAT && other == NULL);
+            EXPECT(sab_memory_model_bytes_new(image, size, &other) == SAB_E_FORMAT &&
+                   other == NULL);
             image[i] ^= (unsigned char)value;
         }
     for (size_t length = 0; length < size; ++length)
-        EXPECT(sab_memory_model_read(image, length, &other) == SAB_E_FORMAT);
+        EXPECT(sab_memory_model_bytes_new(image, length, &other) == SAB_E_FORMAT);
     memcpy(longer, image, size);
-    EXPECT(sab_memory_model_read(longer, size + 1, &other) == SAB_E_FORMAT);
-    EXPECT(sab_memory_model_read(NULL, 0, &other) == SAB_E_FORMAT);
-    EXPECT_FAILS(sab_memory_model_read(NULL, 10, &other), SAB_E_ARGUMENT, "data = NULL");
-    EXPECT_OK(sab_memory_model_read(image, size, &other));
+    EXPECT(sab_memory_model_bytes_new(longer, size + 1, &other) == SAB_E_FORMAT);
+    EXPECT(sab_memory_model_bytes_new(NULL, 0, &other) == SAB_E_FORMAT);
+    EXPECT_FAILS(sab_memory_model_bytes_new(NULL, 10, &other), SAB_E_ARGUMENT, "data = NULL");
+    EXPECT_OK(sab_memory_model_bytes_new(image, size, &other));
     sab_memory_model_free(other);
     char path[] = "/tmp/sab_test_XXXXXX"; /* and from files */
     close(mkstemp(path));
-    EXPECT(sab_memory_model_open(path, &other) == SAB_E_FORMAT); /* empty */
+    EXPECT(sab_memory_model_file_new(path, &other) == SAB_E_FORMAT); /* empty */
     FILE *file = fopen(path, "wb");
     EXPECT(file != NULL && fwrite(image, 1, size / 2, file) == size / 2 && fclose(file) == 0);
-    EXPECT_FAILS(sab_memory_model_open(path, &other), SAB_E_FORMAT, path);
+    EXPECT_FAILS(sab_memory_model_file_new(path, &other), SAB_E_FORMAT, path);
     unlink(path);
     free(longer);
     free(image);
@@ -637,10 +641,10 @@ static void Plan_PricedByAModel_KeepsUpperPredictionsUnderTheBudget(void) {
         EXPECT_OK(sab_memory_model_cost_terms(model, terms, 1, &count));
         EXPECT(count >= 2 && terms[0].coefficient == -1);
         sab_plan_options options = priced_by(model, terms, 2e9);
-        for (sab_buckets buckets = SAB_BUCKETS_AUTO; buckets <= SAB_BUCKETS_RANK;
-             buckets += SAB_BUCKETS_RANK) {
+        for (sab_buckets buckets = SAB_BUCKETS_AUTO; buckets <= SAB_BUCKETS_EQUAL;
+             buckets += SAB_BUCKETS_EQUAL) {
             options.buckets = buckets;
-            options.bucket_batches = buckets == SAB_BUCKETS_RANK ? 3 : 0;
+            options.bucket_batches = buckets == SAB_BUCKETS_EQUAL ? 3 : 0;
             options.length_multiple = fit % 2 == 0 ? 8 : 0;
             sab_plan *plan = plan_with(lengths(2000), 2000, &options);
             sab_sampler *sampler = rank_of(plan, 0, 1);
@@ -712,7 +716,7 @@ static void Peaks_OfTheMeasurementPoints_MakeAModel(void) {
     range.shortest = 8;
     range.longest = 512;
     range.max_count = 256;
-    EXPECT_OK(sab_measurement_points(&range, 12, counts, measured));
+    EXPECT_OK(sab_measurement_points_find(&range, 12, counts, measured));
     struct training training = {&device, counts, measured};
     sab_collect_peak_options options = SAB_COLLECT_PEAK_OPTIONS_INIT;
     options.work = train;
@@ -724,8 +728,8 @@ static void Peaks_OfTheMeasurementPoints_MakeAModel(void) {
     const sab_peaks_view view = view_of(peaks);
     for (size_t i = 0; i < view.count; ++i) peaks_as_numbers[i] = (double)view.peaks[i];
     sab_memory_model *model = NULL;
-    EXPECT_OK(sab_memory_model_fit(view.features, view.count, view.feature_count, peaks_as_numbers,
-                                   NULL, &model));
+    EXPECT_OK(sab_memory_model_fit_new(view.features, view.count, view.feature_count,
+                                       peaks_as_numbers, NULL, &model));
     for (int i = 1; i < 20; ++i) {
         const double shape[] = {i * 10, 512 - i * 20};
         double predicted = 0;

@@ -14,13 +14,13 @@
 static void Probe_OfCallbacks_ReadsWhatTheySay(void) {
     struct device device = device_of(100, 5000);
     sab_probe *probe = probe_of(&device);
-    sab_memory_stats stats = SAB_MEMORY_STATS_INIT;
+    sab_probe_stats stats = SAB_PROBE_STATS_INIT;
     touch(&device, 50);
-    EXPECT_OK(sab_probe_read(probe, &stats));
+    EXPECT_OK(sab_probe_get_stats(probe, &stats));
     EXPECT(stats.current == 100 && stats.peak == 150 && stats.reserved_peak == 157 &&
            stats.largest_free == 3 && stats.total == 5000);
     EXPECT_OK(sab_probe_reset(probe));
-    EXPECT_OK(sab_probe_read(probe, &stats));
+    EXPECT_OK(sab_probe_get_stats(probe, &stats));
     EXPECT(stats.peak == 100);
     EXPECT_OK(sab_probe_release_cache(probe));
     EXPECT(device.calls[RELEASE_CACHE] == 1 && device.freed == 0);
@@ -37,9 +37,9 @@ static void Probe_WithoutWhatMayBeNull_SeesMinusOne(void) {
     callbacks.current = device_current;
     callbacks.peak = device_peak;
     sab_probe *probe = NULL;
-    sab_memory_stats stats = SAB_MEMORY_STATS_INIT;
+    sab_probe_stats stats = SAB_PROBE_STATS_INIT;
     EXPECT_OK(sab_probe_callbacks_new(&callbacks, &probe));
-    EXPECT_OK(sab_probe_read(probe, &stats));
+    EXPECT_OK(sab_probe_get_stats(probe, &stats));
     EXPECT(stats.current == 100 && stats.peak == 100 && stats.reserved_peak == -1 &&
            stats.largest_free == -1 && stats.total == -1);
     EXPECT_OK(sab_probe_release_cache(probe));
@@ -92,14 +92,14 @@ static void Structs_OfAnotherSize_AreRefusedOrReadAsFarAsTheyGo(void) {
     EXPECT_FAILS(sab_probe_callbacks_new(&larger.known, &probe), SAB_E_ARGUMENT, "struct_size");
 
     probe = probe_of(&device);
-    sab_memory_stats stats = SAB_MEMORY_STATS_INIT;
+    sab_probe_stats stats = SAB_PROBE_STATS_INIT;
     stats.struct_size = 0;
-    EXPECT_FAILS(sab_probe_read(probe, &stats), SAB_E_ARGUMENT, "stats.struct_size = 0");
+    EXPECT_FAILS(sab_probe_get_stats(probe, &stats), SAB_E_ARGUMENT, "stats.struct_size = 0");
     sab_peaks *peaks = NULL;
     sab_peaks_view view = SAB_PEAKS_VIEW_INIT;
     EXPECT_OK(sab_peaks_new(&peaks));
     view.struct_size = 8;
-    EXPECT_FAILS(sab_peaks_get(peaks, &view), SAB_E_ARGUMENT, "view.struct_size = 8");
+    EXPECT_FAILS(sab_peaks_get_view(peaks, &view), SAB_E_ARGUMENT, "view.struct_size = 8");
     sab_collect_peak_options options = SAB_COLLECT_PEAK_OPTIONS_INIT;
     options.struct_size = 8;
     EXPECT_FAILS(sab_collect_peak(probe, &options, peaks), SAB_E_ARGUMENT, "struct_size = 8");
@@ -110,7 +110,7 @@ static void Structs_OfAnotherSize_AreRefusedOrReadAsFarAsTheyGo(void) {
     sab_memory_model *model = NULL;
     sab_memory_model_options model_options = SAB_MEMORY_MODEL_OPTIONS_INIT;
     model_options.struct_size = 1;
-    EXPECT_FAILS(sab_memory_model_fit(NULL, 0, 2, NULL, &model_options, &model), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_memory_model_fit_new(NULL, 0, 2, NULL, &model_options, &model), SAB_E_ARGUMENT,
                  "struct_size = 1");
     sab_peaks_free(peaks);
     sab_peaks_free(NULL);
@@ -138,10 +138,10 @@ static void InitFunctions_SetWhatTheMacrosSet(void) {
                degree);
     SAME_FIELD(sab_memory_model_options, SAB_MEMORY_MODEL_OPTIONS_INIT,
                sab_memory_model_options_init, coverage);
-    SAME_FIELD(sab_find_max_batch_options, SAB_FIND_MAX_BATCH_OPTIONS_INIT,
-               sab_find_max_batch_options_init, maximum);
-    SAME_FIELD(sab_chunked_step_options, SAB_CHUNKED_STEP_OPTIONS_INIT,
-               sab_chunked_step_options_init, chunk_size);
+    SAME_FIELD(sab_max_batch_options, SAB_MAX_BATCH_OPTIONS_INIT, sab_max_batch_options_init,
+               maximum);
+    SAME_FIELD(sab_step_in_chunks_options, SAB_STEP_IN_CHUNKS_OPTIONS_INIT,
+               sab_step_in_chunks_options_init, chunk_size);
     SAME_FIELD(sab_memory_guard_options, SAB_MEMORY_GUARD_OPTIONS_INIT,
                sab_memory_guard_options_init, window);
 #undef SAME_FIELD
@@ -158,10 +158,10 @@ static void Probe_WhoseFunctionFails_GivesItsCodeBack(void) {
             device.code = codes[i];
             device.fails_at[function] = 1;
             sab_probe *probe = probe_of(&device);
-            sab_memory_stats stats = SAB_MEMORY_STATS_INIT;
+            sab_probe_stats stats = SAB_PROBE_STATS_INIT;
             EXPECT_FAILS(function == RESET           ? sab_probe_reset(probe)
                          : function == RELEASE_CACHE ? sab_probe_release_cache(probe)
-                                                     : sab_probe_read(probe, &stats),
+                                                     : sab_probe_get_stats(probe, &stats),
                          SAB_E_CALLBACK, "the probe's ");
             EXPECT(sab_last_callback_code() == codes[i]);
             EXPECT(stats.current == -1 && stats.total == -1); /* untouched */
@@ -203,11 +203,11 @@ static void HostProbe_OfAProcessInManyGroups_Reads(void) {
         for (gid_t i = 0; i < groups; ++i) ids[i] = 1000000 + i;
         if (setgroups(groups, ids) != 0) _exit(0);
         sab_probe *probe = NULL;
-        sab_memory_stats stats = SAB_MEMORY_STATS_INIT;
+        sab_probe_stats stats = SAB_PROBE_STATS_INIT;
         const sab_status status = sab_probe_new("host", NULL, &probe);
         if (status == SAB_E_UNSUPPORTED && access("/proc/self/clear_refs", W_OK) != 0) _exit(0);
-        _exit(!(status == SAB_OK && sab_probe_read(probe, &stats) == SAB_OK && stats.current > 0 &&
-                stats.peak >= stats.current && stats.total > stats.peak));
+        _exit(!(status == SAB_OK && sab_probe_get_stats(probe, &stats) == SAB_OK &&
+                stats.current > 0 && stats.peak >= stats.current && stats.total > stats.peak));
     }
     int status = 1;
     EXPECT(waitpid(child, &status, 0) == child && status == 0);
@@ -218,8 +218,8 @@ static void HostProbe_OfAProcessInManyGroups_Reads(void) {
 static void HostProbe_SeesWhatIsTouched(void) {
     enum { mib = 1 << 20 };
     sab_probe *probe = NULL;
-    sab_memory_stats before = SAB_MEMORY_STATS_INIT, held = SAB_MEMORY_STATS_INIT,
-                     after = SAB_MEMORY_STATS_INIT, again = SAB_MEMORY_STATS_INIT;
+    sab_probe_stats before = SAB_PROBE_STATS_INIT, held = SAB_PROBE_STATS_INIT,
+                    after = SAB_PROBE_STATS_INIT, again = SAB_PROBE_STATS_INIT;
     FILE *refs = fopen("/proc/self/clear_refs", "w"); /* some systems have none */
     const int can_reset = refs != NULL && fputs("5", refs) >= 0 && fflush(refs) == 0;
     if (refs != NULL) fclose(refs);
@@ -230,19 +230,19 @@ static void HostProbe_SeesWhatIsTouched(void) {
     EXPECT_OK(sab_probe_new("host", NULL, &probe));
     if (probe == NULL) return;
     EXPECT_OK(sab_probe_reset(probe));
-    EXPECT_OK(sab_probe_read(probe, &before));
+    EXPECT_OK(sab_probe_get_stats(probe, &before));
     EXPECT(before.current > 0 && before.peak >= before.current - mib && before.total > before.peak);
     EXPECT(before.reserved_peak == -1 && before.largest_free == -1);
     volatile char *bytes = malloc(64 * (size_t)mib);
     for (size_t i = 0; i < 64 * (size_t)mib; i += 1024) bytes[i] = 1;
-    EXPECT_OK(sab_probe_read(probe, &held));
+    EXPECT_OK(sab_probe_get_stats(probe, &held));
     free((void *)bytes);
-    EXPECT_OK(sab_probe_read(probe, &after));
+    EXPECT_OK(sab_probe_get_stats(probe, &after));
     EXPECT(held.current >= before.current + 60 * mib && held.peak >= before.current + 60 * mib);
     EXPECT(after.peak >= before.current + 60 * mib);
     EXPECT_OK(sab_probe_release_cache(probe));
     EXPECT_OK(sab_probe_reset(probe));
-    EXPECT_OK(sab_probe_read(probe, &again));
+    EXPECT_OK(sab_probe_get_stats(probe, &again));
     EXPECT(again.peak <= again.current + 4 * mib); /* begins again at what is held */
     sab_probe_free(probe);
 }

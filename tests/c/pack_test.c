@@ -4,13 +4,13 @@
 
 #include "helpers.h"
 
-static sab_pack_options into(uint64_t capacity) {
-    sab_pack_options pack = SAB_PACK_OPTIONS_INIT;
+static sab_packed_options into(uint64_t capacity) {
+    sab_packed_options pack = SAB_PACKED_OPTIONS_INIT;
     pack.capacity = capacity;
     return pack;
 }
 
-static sab_sampler *packed(const int32_t *numbers, size_t count, const sab_pack_options *pack,
+static sab_sampler *packed(const int32_t *numbers, size_t count, const sab_packed_options *pack,
                            const sab_sampler_options *options) {
     sab_sizes *sizes = sizes_of(numbers, count);
     sab_sampler *sampler = NULL;
@@ -27,9 +27,9 @@ static sab_sampler_options of_rank(uint64_t rank, uint64_t world_size) {
     return options;
 }
 
-static sab_pack_info info_of(const sab_sampler *sampler) {
-    sab_pack_info info = SAB_PACK_INFO_INIT;
-    EXPECT_OK(sab_pack_get_info(sampler, &info));
+static sab_packed_info info_of(const sab_sampler *sampler) {
+    sab_packed_info info = SAB_PACKED_INFO_INIT;
+    EXPECT_OK(sab_packed_sampler_get_info(sampler, &info));
     return info;
 }
 
@@ -82,13 +82,13 @@ static const char *bins_of(sab_sampler *sampler) {
 
 static void BestFit_TakesTheFullestBinWithRoom(void) {
     const int32_t numbers[] = {2, 5, 3, 3, 7, 4, 6};
-    sab_pack_options pack = into(10);
+    sab_packed_options pack = into(10);
     EXPECT_BINS(numbers, &pack, "5+3+2 6+4 7+3"); /* 7; 6; 5; 4 to 6; 3 to 7; 3 to 5; 2 to 5+3 */
 }
 
 static void Histogram_TakesTheEmptiestBinWithRoom(void) {
     const int32_t numbers[] = {7, 6, 3, 2};
-    sab_pack_options pack = into(10);
+    sab_packed_options pack = into(10);
     EXPECT_BINS(numbers, &pack, "6+2 7+3");
     pack.method = SAB_PACK_HISTOGRAM;
     EXPECT_BINS(numbers, &pack, "6+3 7+2");
@@ -103,7 +103,7 @@ static void Histogram_TakesTheEmptiestBinWithRoom(void) {
 
 static void FirstFit_TakesTheOldestOpenBinWithRoom(void) {
     const int32_t numbers[] = {6, 7, 3, 4, 1, 2, 8};
-    sab_pack_options pack = into(10);
+    sab_packed_options pack = into(10);
     pack.method = SAB_PACK_FIRST_FIT;
     EXPECT_BINS(numbers, &pack, "4 6+3+1 7+2 8");
     pack.window = 2; /* 6+3 closes for 4, so 1 and 2 go to 7 */
@@ -115,7 +115,7 @@ static void FirstFit_TakesTheOldestOpenBinWithRoom(void) {
 static void MaxSequences_LimitsEveryMethod(void) {
     const int32_t numbers[] = {1, 1, 1, 1, 1, 0, 0};
     for (int32_t method = SAB_PACK_BEST_FIT; method <= SAB_PACK_FIRST_FIT; ++method) {
-        sab_pack_options pack = into(10);
+        sab_packed_options pack = into(10);
         pack.method = method;
         pack.max_sequences = 3;
         EXPECT_BINS(numbers, &pack, "0 1+1+0 1+1+1");
@@ -134,7 +134,7 @@ static void Histogram_WastesLittleUnderALimit(void) {
     static int32_t numbers[12000];
     /* three fit by number, 50 and two of 25 by tokens */
     for (int i = 0; i < 12000; ++i) numbers[i] = i % 3 == 0 ? 50 : 25;
-    sab_pack_options pack = into(100);
+    sab_packed_options pack = into(100);
     pack.max_sequences = 3;
     sab_sampler *best = packed(numbers, 12000, &pack, NULL);
     pack.method = SAB_PACK_HISTOGRAM;
@@ -148,7 +148,7 @@ static void Histogram_WastesLittleUnderALimit(void) {
 static void EmptySamples_TakeNoRoom(void) {
     const int32_t numbers[] = {0, 0, 0};
     for (int32_t method = SAB_PACK_BEST_FIT; method <= SAB_PACK_FIRST_FIT; ++method) {
-        sab_pack_options pack = into(1);
+        sab_packed_options pack = into(1);
         pack.method = method;
         EXPECT_BINS(numbers, &pack, "0+0+0");
     }
@@ -157,12 +157,12 @@ static void EmptySamples_TakeNoRoom(void) {
 static void Split_GivesFullPiecesAndARemainder(void) {
     const int32_t numbers[] = {25, 4, 20, 10, 9};
     for (int32_t method = SAB_PACK_BEST_FIT; method <= SAB_PACK_FIRST_FIT; ++method) {
-        sab_pack_options pack = into(10);
+        sab_packed_options pack = into(10);
         pack.method = method;
         pack.split = 1;
         EXPECT_BINS(numbers, &pack, "10 10 10 10 10 5+4 9");
         sab_sampler *sampler = packed(numbers, 5, &pack, NULL);
-        const sab_pack_info info = info_of(sampler);
+        const sab_packed_info info = info_of(sampler);
         EXPECT(info.samples == 5 && info.split == 2 && info.sequences == 8 && info.bins == 7 &&
                info.lower_bound == 7 && info.total == 68);
         int seen[5][25] = {{0}};
@@ -179,7 +179,7 @@ static void Split_GivesFullPiecesAndARemainder(void) {
 
 static void Batch_IsOneRowOfTheCapacity(void) {
     const int32_t numbers[] = {3, 5, 2};
-    const sab_pack_options pack = into(12);
+    const sab_packed_options pack = into(12);
     sab_sampler *sampler = packed(numbers, 3, &pack, NULL);
     sab_batch batch = SAB_BATCH_INIT;
     EXPECT_OK(sab_next_batch(sampler, &batch));
@@ -191,7 +191,7 @@ static void Batch_IsOneRowOfTheCapacity(void) {
     EXPECT(batch.longest == 5 && batch.total == 10 && batch.padded_length == 12 &&
            batch.padded_total == 12 && batch.bucket == -1);
     EXPECT(batch.step_samples == 3 && batch.step_total == 10);
-    const sab_pack_info info = info_of(sampler);
+    const sab_packed_info info = info_of(sampler);
     EXPECT(info.bins == 1 && info.fill == 10 / 12.0 && info.lower_bound == 1 &&
            info.sequences == 3 && info.skipped == 0 && info.split == 0);
     sab_sampler_free(sampler);
@@ -199,7 +199,7 @@ static void Batch_IsOneRowOfTheCapacity(void) {
 
 static void LowerBound_KnowsThatLongSequencesStandAlone(void) {
     const int32_t numbers[] = {6, 6, 6, 6};
-    sab_pack_options pack = into(10);
+    sab_packed_options pack = into(10);
     sab_sampler *sampler = packed(numbers, 4, &pack, NULL);
     EXPECT(info_of(sampler).lower_bound == 4); /* although 24 tokens are 3 bins */
     sab_sampler_free(sampler);
@@ -218,7 +218,7 @@ struct plain_bin {
     uint32_t sequences;
 };
 
-static size_t plainly(int32_t *numbers, size_t count, const sab_pack_options *pack,
+static size_t plainly(int32_t *numbers, size_t count, const sab_packed_options *pack,
                       struct plain_bin *bins) {
     const int best_fit = pack->method == SAB_PACK_BEST_FIT;
     size_t opened = 0;
@@ -247,7 +247,7 @@ static size_t plainly(int32_t *numbers, size_t count, const sab_pack_options *pa
 
 /* Samples in order, into the oldest open bin with room; a full bin closes, and the oldest where the
  * window is full. */
-static size_t plainly_online(const int32_t *numbers, size_t count, const sab_pack_options *pack,
+static size_t plainly_online(const int32_t *numbers, size_t count, const sab_packed_options *pack,
                              struct plain_bin *bins) {
     size_t opened = 0, open = 0;
     char is_open[2000] = {0};
@@ -279,7 +279,7 @@ static void Bins_AreThoseOfATextbook(void) {
     static struct plain_bin expected[2000], got[2000];
     for (int round = 0; round < 300; ++round) {
         const size_t count = 1 + drawn() % (round < 250 ? 200 : 2000);
-        sab_pack_options pack = into(1 + drawn() % 200);
+        sab_packed_options pack = into(1 + drawn() % 200);
         pack.method = round % 3;
         pack.window = 1 + drawn() % 20;
         pack.max_sequences = round % 2 == 0 ? 0 : 1 + drawn() % 8;
@@ -288,7 +288,7 @@ static void Bins_AreThoseOfATextbook(void) {
         const int is_online = pack.method == SAB_PACK_FIRST_FIT;
         const size_t bins = is_online ? plainly_online(numbers, count, &pack, expected)
                                       : plainly(numbers, count, &pack, expected);
-        const sab_pack_info info = info_of(sampler);
+        const sab_packed_info info = info_of(sampler);
         const int is_better =
             pack.method == SAB_PACK_HISTOGRAM && pack.max_sequences > 0 && info.bins < bins;
         EXPECT((info.bins == bins || is_better) && info.lower_bound <= info.bins);
@@ -310,7 +310,7 @@ static void Bins_AreThoseOfATextbook(void) {
 
 /* Every token of every sample once over all ranks, in as many steps on each, no bin over the
  * capacity; gives the steps. */
-static uint64_t check_epoch(const int32_t *numbers, size_t count, const sab_pack_options *pack,
+static uint64_t check_epoch(const int32_t *numbers, size_t count, const sab_packed_options *pack,
                             uint64_t world_size) {
     sab_sizes *sizes = sizes_of(numbers, count);
     int64_t *tokens = calloc(count, sizeof *tokens);
@@ -357,7 +357,7 @@ static uint64_t check_epoch(const int32_t *numbers, size_t count, const sab_pack
 static void Epoch_HasEverySampleOnceOverAllRanks(void) {
     static int32_t numbers[1000];
     for (int round = 0; round < 60; ++round) {
-        sab_pack_options pack = into(1 + drawn() % 300);
+        sab_packed_options pack = into(1 + drawn() % 300);
         pack.method = round % 3;
         pack.split = round % 2;
         pack.window = 1 + drawn() % 20;
@@ -367,7 +367,7 @@ static void Epoch_HasEverySampleOnceOverAllRanks(void) {
         check_epoch(numbers, count, &pack, 1 + (uint64_t)round % 5);
     }
     draw_lengths(numbers, 5, 3); /* more ranks than samples: some get empty shares */
-    sab_pack_options pack = into(100);
+    sab_packed_options pack = into(100);
     EXPECT(check_epoch(numbers, 5, &pack, 9) == 1);
     pack.split = 1;
     EXPECT(check_epoch(numbers, 5, &pack, 9) == 1);
@@ -377,7 +377,7 @@ static void Steps_CostNearlyTheSameOnAllRanks(void) {
     enum { count = 20000, ranks = 4 };
     static int32_t numbers[count];
     draw_lengths(numbers, count, 1000);
-    const sab_pack_options pack = into(1000);
+    const sab_packed_options pack = into(1000);
     sab_sampler *samplers[ranks];
     for (uint64_t rank = 0; rank < ranks; ++rank) {
         const sab_sampler_options options = of_rank(rank, ranks);
@@ -410,7 +410,7 @@ static void Mates_ChangeBetweenEpochs(void) {
     enum { count = 5000 };
     static int32_t numbers[count];
     for (int i = 0; i < count; ++i) numbers[i] = (int32_t)(1 + drawn() % 100);
-    const sab_pack_options pack = into(400);
+    const sab_packed_options pack = into(400);
     sab_sampler *sampler = packed(numbers, count, &pack, NULL);
     static int64_t mate[2][count]; /* the sample that stands before each in its bin */
     for (uint64_t epoch = 0; epoch < 2; ++epoch) {
@@ -433,7 +433,7 @@ static void State_GoesOnAtAnyStepWithAnyRanks(void) {
     draw_lengths(numbers, count, 100);
     for (int32_t method = SAB_PACK_BEST_FIT; method <= SAB_PACK_FIRST_FIT; ++method)
         for (uint64_t ranks = 1; ranks <= 4; ++ranks) {
-            sab_pack_options pack = into(100);
+            sab_packed_options pack = into(100);
             pack.method = method;
             memset(seen, 0, sizeof seen);
             unsigned char state[SAB_STATE_SIZE], other[SAB_STATE_SIZE];
@@ -467,7 +467,7 @@ static void State_GoesOnAtAnyStepWithAnyRanks(void) {
 }
 
 static void At_SeekAndBlocks_GiveTheSameBins(void) {
-    const sab_pack_options pack = into(150);
+    const sab_packed_options pack = into(150);
     const sab_sampler_options options = of_rank(1, 2);
     sab_sampler *walked = packed(lengths(500), 500, &pack, &options),
                 *asked = packed(lengths(500), 500, &pack, &options);
@@ -475,7 +475,7 @@ static void At_SeekAndBlocks_GiveTheSameBins(void) {
     int64_t indices[4096];
     uint64_t offsets[65] = {0}, first = 0;
     size_t count = 0;
-    EXPECT_OK(sab_next_batches(asked, 64, indices, 4096, offsets, &count));
+    EXPECT_OK(sab_sampler_next_batches(asked, 64, indices, 4096, offsets, &count));
     for (uint64_t step = 0; sab_next_batch(walked, &batch) == SAB_OK; ++step) {
         EXPECT_OK(sab_sampler_at(asked, step, &other));
         EXPECT(other.count == batch.count &&
@@ -496,9 +496,9 @@ static void At_SeekAndBlocks_GiveTheSameBins(void) {
 
 static void WorstFirst_BeginsWithTheCostliestBins(void) {
     const int32_t numbers[] = {9, 8, 7, 6, 5, 5, 5, 5};
-    const sab_pack_options pack = into(10);
+    const sab_packed_options pack = into(10);
     sab_sampler_options options = SAB_SAMPLER_OPTIONS_INIT;
-    options.worst_first = 2;
+    options.costliest_first = 2;
     sab_sampler *sampler = packed(numbers, 8, &pack, &options);
     sab_batch batch = SAB_BATCH_INIT;
     EXPECT_OK(sab_next_batch(sampler, &batch));
@@ -513,10 +513,10 @@ static void Million_SamplesFillTheirBins(void) {
     int32_t *numbers = malloc(count * sizeof *numbers);
     draw_lengths(numbers, count, 2048);
     for (int32_t method = SAB_PACK_BEST_FIT; method <= SAB_PACK_FIRST_FIT; ++method) {
-        sab_pack_options pack = into(2048);
+        sab_packed_options pack = into(2048);
         pack.method = method;
         sab_sampler *sampler = packed(numbers, count, &pack, NULL);
-        const sab_pack_info info = info_of(sampler);
+        const sab_packed_info info = info_of(sampler);
         EXPECT(info.fill > (method == SAB_PACK_FIRST_FIT ? 0.99 : 0.999) &&
                info.lower_bound <= info.bins);
         int *seen = calloc(count, sizeof *seen);
@@ -544,7 +544,7 @@ static void Refuses_WhatBreaksARule(void) {
         EXPECT(sampler == NULL);                                                                   \
         pack = into(20);                                                                           \
     } while (0)
-    sab_pack_options pack = into(0);
+    sab_packed_options pack = into(0);
     EXPECT_REFUSED("pack.capacity = 0: must be from 1 to 2^31 - 1");
     pack.capacity = UINT64_C(1) << 31;
     EXPECT_REFUSED("pack.capacity = 2147483648: must be");
@@ -603,7 +603,7 @@ static void Refuses_WhatBreaksARule(void) {
 
 static void Skip_CountsAndListsWhatIsLonger(void) {
     const int32_t numbers[] = {5, 12, 3, 11};
-    sab_pack_options pack = into(10);
+    sab_packed_options pack = into(10);
     pack.oversize = SAB_OVERSIZE_SKIP;
     for (int32_t method = SAB_PACK_BEST_FIT; method <= SAB_PACK_FIRST_FIT; ++method) {
         pack.method = method;
@@ -621,28 +621,29 @@ static void Skip_CountsAndListsWhatIsLonger(void) {
     EXPECT_FAILS(sab_pack_skipped(sampler, NULL, 1, &count), SAB_E_ARGUMENT, "indices = NULL");
     EXPECT_FAILS(sab_pack_skipped(sampler, indices, 1, NULL), SAB_E_ARGUMENT, "count = NULL");
     EXPECT_FAILS(sab_pack_skipped(NULL, indices, 1, &count), SAB_E_ARGUMENT, "sampler = NULL");
-    sab_pack_info info = SAB_PACK_INFO_INIT;
-    EXPECT_FAILS(sab_pack_get_info(sampler, NULL), SAB_E_ARGUMENT, "info = NULL");
+    sab_packed_info info = SAB_PACKED_INFO_INIT;
+    EXPECT_FAILS(sab_packed_sampler_get_info(sampler, NULL), SAB_E_ARGUMENT, "info = NULL");
     info.struct_size = 8;
-    EXPECT_FAILS(sab_pack_get_info(sampler, &info), SAB_E_ARGUMENT, "info.struct_size = 8");
+    EXPECT_FAILS(sab_packed_sampler_get_info(sampler, &info), SAB_E_ARGUMENT,
+                 "info.struct_size = 8");
     sab_sampler_free(sampler);
 
     sab_plan *plan = a_plan();
     sampler = rank_of(plan, 0, 1);
-    EXPECT_FAILS(sab_pack_get_info(sampler, &info), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_packed_sampler_get_info(sampler, &info), SAB_E_ARGUMENT,
                  "must be one of sab_packed_sampler_new");
     sab_sampler_free(sampler);
     sab_plan_free(plan);
 }
 
 static void Init_SetsTheDefaults(void) {
-    const sab_pack_options expected = SAB_PACK_OPTIONS_INIT;
-    sab_pack_options options;
+    const sab_packed_options expected = SAB_PACKED_OPTIONS_INIT;
+    sab_packed_options options;
     memset(&options, 0, sizeof options);
-    sab_pack_options_init(&options, sizeof options);
+    sab_packed_options_init(&options, sizeof options);
     EXPECT(options.struct_size == expected.struct_size && options.oversize == SAB_OVERSIZE_ERROR &&
            options.window == 256 && options.capacity == 0);
-    sab_pack_options_init(NULL, sizeof(sab_pack_options));
+    sab_packed_options_init(NULL, sizeof(sab_packed_options));
 }
 
 int main(void) {

@@ -47,9 +47,9 @@ static sab_plan_info info_of(const sab_plan *plan) {
     return info;
 }
 
-static sab_report report_of(const sab_plan *plan) {
-    sab_report report = SAB_REPORT_INIT;
-    EXPECT_OK(sab_plan_report(plan, NULL, NULL, NULL, &report));
+static sab_plan_report report_of(const sab_plan *plan) {
+    sab_plan_report report = SAB_PLAN_REPORT_INIT;
+    EXPECT_OK(sab_plan_get_report(plan, NULL, NULL, NULL, &report));
     return report;
 }
 
@@ -94,7 +94,7 @@ static void BatchSizes_OneForAllOrOneABucket(void) {
 static void Rank_CutsWholeBatchesFromTheLongestDown(void) {
     const int32_t numbers[] = {10, 9, 8, 7, 6, 5, 4, 3, 2, 1};
     sab_plan_options options = budget(20);
-    options.buckets = SAB_BUCKETS_RANK;
+    options.buckets = SAB_BUCKETS_EQUAL;
     options.bucket_batches = 1;
     /* 20 / 10 = 2: {10, 9}; 20 / 8 = 2: {8, 7}; 20 / 6 = 3: {6, 5, 4}, and with the three left over
      * two full batches */
@@ -170,7 +170,7 @@ static void Auto_KeepsPaddingAndBatchesUnderTheTarget(void) {
         options.padding_target = percent / 100.0;
         sab_plan *plan = plan_with(numbers, samples, &options);
         const sab_plan_info info = info_of(plan);
-        const sab_report report = report_of(plan);
+        const sab_plan_report report = report_of(plan);
         EXPECT(report.padding <= options.padding_target);
         EXPECT(info.batches >= info.lower_bound);
         if (percent > 1)
@@ -452,8 +452,8 @@ static void Report_AgreesWithAWalk(void) {
             options.world_size = world_size;
             options.last_step = last_step;
             options.epoch = 3;
-            sab_report report = SAB_REPORT_INIT;
-            EXPECT_OK(sab_plan_report(plan, &options, NULL, NULL, &report));
+            sab_plan_report report = SAB_PLAN_REPORT_INIT;
+            EXPECT_OK(sab_plan_get_report(plan, &options, NULL, NULL, &report));
             uint64_t batches = 0, samples = 0, steps = 0;
             double total = 0, padded = 0;
             for (options.rank = 0; options.rank < world_size; ++options.rank) {
@@ -500,8 +500,8 @@ static void Report_CountsDroppedAndRepeatedApart(void) {
         sab_sampler_options walk_as = SAB_SAMPLER_OPTIONS_INIT;
         walk_as.last_step = cases[i].last_step;
         walk_as.world_size = cases[i].world_size;
-        sab_report report = SAB_REPORT_INIT;
-        EXPECT_OK(sab_plan_report(plan, &walk_as, NULL, NULL, &report));
+        sab_plan_report report = SAB_PLAN_REPORT_INIT;
+        EXPECT_OK(sab_plan_get_report(plan, &walk_as, NULL, NULL, &report));
         int seen[7] = {0};
         for (walk_as.rank = 0; walk_as.rank < walk_as.world_size; ++walk_as.rank) {
             sab_sampler *sampler = NULL;
@@ -524,7 +524,7 @@ static void Save_ReplacesAFileThatIsStillMapped(void) {
     close(mkstemp(path));
     sab_plan *plan = a_plan(), *mapped = NULL, *newer = NULL;
     EXPECT_OK(sab_plan_save(plan, path));
-    EXPECT_OK(sab_plan_open(path, &mapped));
+    EXPECT_OK(sab_plan_file_new(path, &mapped));
     const sab_plan_options options = budget(150);
     sab_plan *other = plan_with(lengths(300), 300, &options);
     EXPECT_OK(sab_plan_save(other, path));
@@ -532,7 +532,7 @@ static void Save_ReplacesAFileThatIsStillMapped(void) {
     sab_sampler *sampler = rank_of(mapped, 0, 1);
     walk(sampler, seen); /* the old file lives on in the map */
     EXPECT(all_are(seen, 500, 1));
-    EXPECT_OK(sab_plan_open(path, &newer));
+    EXPECT_OK(sab_plan_file_new(path, &newer));
     EXPECT(info_of(newer).samples == 300 &&
            info_of(newer).fingerprint == info_of(other).fingerprint);
     sab_sampler_free(sampler);
@@ -553,7 +553,7 @@ static void Save_WhereScratchFilesWereLeftBehind_SavesAndLetsThemBe(void) {
     }
     sab_plan *plan = a_plan(), *again = NULL;
     EXPECT_OK(sab_plan_save(plan, path));
-    EXPECT_OK(sab_plan_open(path, &again));
+    EXPECT_OK(sab_plan_file_new(path, &again));
     for (int i = 0; i < 64; ++i) EXPECT(unlink(scratch[i]) == 0);
     unlink(path);
     sab_plan_free(again);
@@ -572,15 +572,15 @@ static void PlanFile_OfAnotherKind_IsNamed(void) {
     EXPECT(needed == size && image[0] == 0xAB && image[size - 2] == 0xAB);
     EXPECT_OK(sab_plan_write(plan, image, size, &needed));
     image[12] = 9;
-    EXPECT_FAILS(sab_plan_read(image, size, &again), SAB_E_FORMAT,
+    EXPECT_FAILS(sab_plan_bytes_new(image, size, &again), SAB_E_FORMAT,
                  "version is 9, this library reads 2");
     image[12] = 1;
     image[8] ^= 5;
-    EXPECT_FAILS(sab_plan_read(image, size, &again), SAB_E_FORMAT, "byte order");
-    EXPECT_FAILS(sab_plan_read("PK\3\4 something else", 18, &again), SAB_E_FORMAT,
+    EXPECT_FAILS(sab_plan_bytes_new(image, size, &again), SAB_E_FORMAT, "byte order");
+    EXPECT_FAILS(sab_plan_bytes_new("PK\3\4 something else", 18, &again), SAB_E_FORMAT,
                  "does not begin as a plan does");
 #ifndef _WIN32
-    EXPECT_FAILS(sab_plan_open("/dev/null", &again), SAB_E_IO, "regular file");
+    EXPECT_FAILS(sab_plan_file_new("/dev/null", &again), SAB_E_IO, "regular file");
 #endif
     free(image);
     sab_plan_free(plan);
@@ -598,11 +598,11 @@ static void PlanFile_OverwrittenInPlace_GivesNoIndexOutOfRange(void) {
         sab_plan_options options = bounded(boundaries, COUNT(boundaries), 100);
         sab_plan *plan = plan_with(lengths(500), 500, &options), *mapped = NULL;
         EXPECT_OK(sab_plan_save(plan, path));
-        EXPECT_OK(sab_plan_open(path, &mapped));
-        sab_torch_sampler_options torch = SAB_TORCH_SAMPLER_OPTIONS_INIT;
+        EXPECT_OK(sab_plan_file_new(path, &mapped));
+        sab_bionemo_options torch = SAB_BIONEMO_OPTIONS_INIT;
         sab_sampler *samplers[4] = {rank_of(mapped, 0, 1)};
         EXPECT_OK(sab_sequential_sampler_new(mapped, NULL, &samplers[1]));
-        EXPECT_OK(sab_torch_sampler_new(mapped, &torch, &samplers[2]));
+        EXPECT_OK(sab_bionemo_sampler_new(mapped, &torch, &samplers[2]));
         size_t size = 0;
         EXPECT_OK(sab_plan_write(mapped, NULL, 0, &size));
         void *bytes = memset(malloc(size), fill, size);
@@ -610,7 +610,7 @@ static void PlanFile_OverwrittenInPlace_GivesNoIndexOutOfRange(void) {
         EXPECT(write(file, bytes, size) == (ssize_t)size);
         close(file);
         free(bytes);
-        EXPECT_OK(sab_torch_sampler_new(mapped, &torch, &samplers[3]));
+        EXPECT_OK(sab_bionemo_sampler_new(mapped, &torch, &samplers[3]));
         for (size_t i = 0; i < COUNT(samplers); ++i) {
             sab_batch batch = SAB_BATCH_INIT;
             if (fill > 0)
@@ -625,8 +625,8 @@ static void PlanFile_OverwrittenInPlace_GivesNoIndexOutOfRange(void) {
         size_t count = 0;
         EXPECT(sab_plan_skipped(mapped, skipped, COUNT(skipped), &count) ==
                (fill > 0 ? SAB_E_FORMAT : SAB_OK));
-        sab_report report = SAB_REPORT_INIT;
-        EXPECT(sab_plan_report(mapped, NULL, NULL, NULL, &report) ==
+        sab_plan_report report = SAB_PLAN_REPORT_INIT;
+        EXPECT(sab_plan_get_report(mapped, NULL, NULL, NULL, &report) ==
                (fill > 0 ? SAB_E_FORMAT : SAB_OK));
         sab_plan_free(mapped);
         sab_plan_free(plan);
@@ -675,7 +675,7 @@ static void Plan_BadOptions_AreNamed(void) {
             options.boundary_count = 2);
     REFUSED("bucket_count = 0", options.buckets = SAB_BUCKETS_OPTIMAL);
     REFUSED("bucket_count = 3: goes with", options.bucket_count = 3);
-    REFUSED("bucket_batches = 0", options.buckets = SAB_BUCKETS_RANK);
+    REFUSED("bucket_batches = 0", options.buckets = SAB_BUCKETS_EQUAL);
     REFUSED("bucket_batches = 3: goes with", options.buckets = SAB_BUCKETS_OPTIMAL;
             options.bucket_count = 3; options.bucket_batches = 3);
     REFUSED("batch_sizes[0] = 0", options.batch_sizes = zero; options.batch_size_count = 1);
@@ -692,8 +692,8 @@ static void Plan_BadOptions_AreNamed(void) {
     REFUSED("oversize = 3", options.oversize = 3);
     REFUSED("alone", options.budget = 20; options.oversize = SAB_OVERSIZE_ERROR);
     REFUSED("max_shapes = 1", options.max_shapes = 1);
-    REFUSED("max_shapes = 3: goes with", options.max_shapes = 3; options.buckets = SAB_BUCKETS_RANK;
-            options.bucket_batches = 2);
+    REFUSED("max_shapes = 3: goes with", options.max_shapes = 3;
+            options.buckets = SAB_BUCKETS_EQUAL; options.bucket_batches = 2);
     EXPECT_FAILS(sab_plan_new(NULL, &options, &plan), SAB_E_ARGUMENT, "sizes = NULL");
     EXPECT_FAILS(sab_plan_new(sizes, NULL, &plan), SAB_E_ARGUMENT, "options = NULL");
     EXPECT_FAILS(sab_plan_new(sizes, &options, NULL), SAB_E_ARGUMENT, "plan = NULL");
@@ -763,12 +763,12 @@ static void Plan_SaysWhatItHolds(void) {
     EXPECT_OK(sab_plan_skipped(plan, NULL, 0, &count));
     EXPECT_FAILS(sab_plan_skipped(plan, NULL, 1, &count), SAB_E_ARGUMENT, "indices = NULL");
     EXPECT_FAILS(sab_plan_skipped(plan, skipped, 1, NULL), SAB_E_ARGUMENT, "count = NULL");
-    sab_report report = SAB_REPORT_INIT;
-    EXPECT_OK(sab_plan_report(plan, NULL, NULL, NULL, &report));
+    sab_plan_report report = SAB_PLAN_REPORT_INIT;
+    EXPECT_OK(sab_plan_get_report(plan, NULL, NULL, NULL, &report));
     EXPECT(report.samples == 5 && report.skipped == 1 && report.batches == 2 && report.steps == 2 &&
            report.padded_total == 10 && fabs(report.padding - 0.1) < 1e-12);
     EXPECT(report.shapes == 2 && report.meet_again == 1 && report.partners == 1);
-    EXPECT_FAILS(sab_plan_report(plan, NULL, stop_at_half, NULL, &report), SAB_E_CANCELLED,
+    EXPECT_FAILS(sab_plan_get_report(plan, NULL, stop_at_half, NULL, &report), SAB_E_CANCELLED,
                  "code 55");
     sab_plan_free(plan);
     sab_plan_free(NULL);
@@ -779,8 +779,8 @@ static void MaxShapes_HoldsForEveryNumber(void) {
         sab_plan_options options = budget(300);
         options.max_shapes = shapes;
         sab_plan *plan = plan_with(lengths(1000), 1000, &options);
-        sab_report report = SAB_REPORT_INIT;
-        EXPECT_OK(sab_plan_report(plan, NULL, NULL, NULL, &report));
+        sab_plan_report report = SAB_PLAN_REPORT_INIT;
+        EXPECT_OK(sab_plan_get_report(plan, NULL, NULL, NULL, &report));
         EXPECT(report.shapes <= shapes && report.batches > 0);
         sab_plan_free(plan);
     }
@@ -796,21 +796,21 @@ static void PlanFile_IsReadBack_AndEveryDamageRefused(void) {
     EXPECT_OK(sab_plan_write(plan, NULL, 0, &size));
     unsigned char *image = malloc(size), *damaged = malloc(size);
     EXPECT_OK(sab_plan_write(plan, image, size, &size));
-    EXPECT_OK(sab_plan_read(image, size, &again));
+    EXPECT_OK(sab_plan_bytes_new(image, size, &again));
     EXPECT_OK(sab_plan_get_info(again, &other));
     EXPECT(memcmp(&info, &other, sizeof info) == 0);
     sab_plan_free(again);
     for (size_t shorter = 0; shorter < size; ++shorter)
-        EXPECT(sab_plan_read(image, shorter, &again) == SAB_E_FORMAT && again == NULL);
+        EXPECT(sab_plan_bytes_new(image, shorter, &again) == SAB_E_FORMAT && again == NULL);
     for (size_t bit = 0; bit < 8 * size; ++bit) {
         memcpy(damaged, image, size);
         damaged[bit / 8] ^= (unsigned char)(1u << bit % 8);
-        EXPECT(sab_plan_read(damaged, size, &again) == SAB_E_FORMAT && again == NULL);
+        EXPECT(sab_plan_bytes_new(damaged, size, &again) == SAB_E_FORMAT && again == NULL);
     }
     char path[] = "/tmp/sab_test_XXXXXX";
     close(mkstemp(path));
     EXPECT_OK(sab_plan_save(plan, path));
-    EXPECT_OK(sab_plan_open(path, &again));
+    EXPECT_OK(sab_plan_file_new(path, &again));
     sab_sampler *sampler = rank_of(again, 0, 1);
     sab_plan_free(again); /* the sampler keeps the map */
     int seen[6] = {0};
@@ -818,13 +818,13 @@ static void PlanFile_IsReadBack_AndEveryDamageRefused(void) {
     EXPECT(all_are(seen, 6, 1));
     sab_sampler_free(sampler);
     EXPECT(truncate(path, (off_t)size - 1) == 0);
-    EXPECT_FAILS(sab_plan_open(path, &again), SAB_E_FORMAT, "has");
+    EXPECT_FAILS(sab_plan_file_new(path, &again), SAB_E_FORMAT, "has");
     unlink(path);
-    EXPECT_FAILS(sab_plan_open(path, &again), SAB_E_IO, path);
+    EXPECT_FAILS(sab_plan_file_new(path, &again), SAB_E_IO, path);
     EXPECT_FAILS(sab_plan_save(plan, "/nowhere/at/all"), SAB_E_IO, "/nowhere/at/all");
     EXPECT_FAILS(sab_plan_save(plan, NULL), SAB_E_ARGUMENT, "path = NULL");
-    EXPECT_FAILS(sab_plan_open(NULL, &again), SAB_E_ARGUMENT, "path = NULL");
-    EXPECT_FAILS(sab_plan_read(NULL, 4, &again), SAB_E_ARGUMENT, "data = NULL");
+    EXPECT_FAILS(sab_plan_file_new(NULL, &again), SAB_E_ARGUMENT, "path = NULL");
+    EXPECT_FAILS(sab_plan_bytes_new(NULL, 4, &again), SAB_E_ARGUMENT, "data = NULL");
     EXPECT_FAILS(sab_plan_write(plan, NULL, 9, &size), SAB_E_ARGUMENT, "buffer = NULL");
     EXPECT_FAILS(sab_plan_write(plan, NULL, 0, NULL), SAB_E_ARGUMENT, "size = NULL");
     free(image);

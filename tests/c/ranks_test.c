@@ -50,24 +50,24 @@ static void meshes(void) {
                   wrong[3] = {0, 2, 0};
     uint64_t rank = 0, world_size = 0;
     for (uint64_t p = 0; p < 64; ++p) {
-        EXPECT_OK(sab_data_rank(shape, is_data, 3, p, &rank, &world_size));
+        EXPECT_OK(sab_ranks_from_mesh(shape, is_data, 3, p, &rank, &world_size));
         EXPECT(rank == p / 8 % 4 && world_size == 4);
-        EXPECT_OK(sab_data_rank(shape, two, 3, p, &rank, &world_size));
+        EXPECT_OK(sab_ranks_from_mesh(shape, two, 3, p, &rank, &world_size));
         EXPECT(rank == p / 8 && world_size == 8);
-        EXPECT_OK(sab_data_rank(shape, none, 3, p, &rank, &world_size));
+        EXPECT_OK(sab_ranks_from_mesh(shape, none, 3, p, &rank, &world_size));
         EXPECT(rank == 0 && world_size == 1);
     }
-    EXPECT_FAILS(sab_data_rank(shape, is_data, 3, 64, &rank, &world_size), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_ranks_from_mesh(shape, is_data, 3, 64, &rank, &world_size), SAB_E_ARGUMENT,
                  "rank = 64");
-    EXPECT_FAILS(sab_data_rank(shape, is_data, 0, 0, &rank, &world_size), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_ranks_from_mesh(shape, is_data, 0, 0, &rank, &world_size), SAB_E_ARGUMENT,
                  "axes = 0");
-    EXPECT_FAILS(sab_data_rank(shape, wrong, 3, 0, &rank, &world_size), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_ranks_from_mesh(shape, wrong, 3, 0, &rank, &world_size), SAB_E_ARGUMENT,
                  "is_data[1] = 2");
-    EXPECT_FAILS(sab_data_rank((uint64_t[]){2, 0}, is_data, 2, 0, &rank, &world_size),
+    EXPECT_FAILS(sab_ranks_from_mesh((uint64_t[]){2, 0}, is_data, 2, 0, &rank, &world_size),
                  SAB_E_ARGUMENT, "shape[1] = 0");
-    EXPECT_FAILS(
-        sab_data_rank((uint64_t[]){1ull << 31, 1ull << 33}, is_data, 2, 0, &rank, &world_size),
-        SAB_E_ARGUMENT, "fewer than 2^32");
+    EXPECT_FAILS(sab_ranks_from_mesh((uint64_t[]){1ull << 31, 1ull << 33}, is_data, 2, 0, &rank,
+                                     &world_size),
+                 SAB_E_ARGUMENT, "fewer than 2^32");
 }
 
 #define MOST_RANKS 6
@@ -168,7 +168,7 @@ static void shards(void) {
                     j->plan.boundary_count = COUNT(boundaries);
                 }
                 if (kind == 2) {
-                    j->plan.buckets = SAB_BUCKETS_RANK;
+                    j->plan.buckets = SAB_BUCKETS_EQUAL;
                     j->plan.bucket_batches = 3;
                 }
                 j->options = ranks(r, world_size);
@@ -336,7 +336,7 @@ static void ranks_that_disagree(void) {
     by_boundaries.boundaries = boundaries;
     by_boundaries.boundary_count = 2;
     sab_plan *third = plan_with(lengths(500), 500, &by_boundaries);
-    EXPECT_OK(sab_torch_sampler_new(third, NULL, &jobs[0].sampler));
+    EXPECT_OK(sab_bionemo_sampler_new(third, NULL, &jobs[0].sampler));
     on_all(check_job, jobs, 4);
     EXPECT(jobs[0].status == SAB_E_UNSUPPORTED && jobs[1].status == SAB_E_MISMATCH &&
            strstr(jobs[1].message, "rank 0 cannot say") != NULL);

@@ -23,7 +23,7 @@ struct job {
     double budget; /* the plan's own */
     sab_tail tail;
     sab_last_step last_step;
-    uint64_t seed, worst_first;
+    uint64_t seed, costliest_first;
     int skipped[SAMPLES];
 };
 
@@ -69,7 +69,7 @@ static void make_plan(struct job *job, sab_buckets buckets, sab_oversize oversiz
     options.boundaries = buckets == SAB_BUCKETS_BOUNDARIES ? boundaries : NULL;
     options.boundary_count = buckets == SAB_BUCKETS_BOUNDARIES ? COUNT(boundaries) : 0;
     options.bucket_count = buckets == SAB_BUCKETS_OPTIMAL ? 4 : 0;
-    options.bucket_batches = buckets == SAB_BUCKETS_RANK ? 3 : 0;
+    options.bucket_batches = buckets == SAB_BUCKETS_EQUAL ? 3 : 0;
     job->plan = plan_with(job->sizes, job->samples, &options);
     int64_t left_out[SAMPLES];
     size_t count = 0;
@@ -92,7 +92,7 @@ static struct job any_job(void) {
     job.last_step = (sab_last_step)below(3);
     job.order = (enum order)below(2);
     job.seed = below(100);
-    job.worst_first = below(3) == 0 ? below(8) : 0;
+    job.costliest_first = below(3) == 0 ? below(8) : 0;
     const double multiples[] = {0, 4, 8};
     const sab_oversize oversize = below(3) == 0 ? SAB_OVERSIZE_SINGLE : SAB_OVERSIZE_SKIP;
     if (oversize == SAB_OVERSIZE_SINGLE) job.sizes[below(job.samples)] = 200;
@@ -122,7 +122,7 @@ static sab_sampler *sampler_of(const struct job *job, uint64_t rank, uint64_t wo
     options.rank = rank;
     options.world_size = world_size;
     options.last_step = job->last_step;
-    options.worst_first = job->worst_first;
+    options.costliest_first = job->costliest_first;
     sab_sampler *sampler = NULL;
     EXPECT_OK(job->order == NATIVE ? sab_bucket_sampler_new(job->plan, &options, &sampler)
                                    : sab_sequential_sampler_new(job->plan, &options, &sampler));
@@ -633,12 +633,12 @@ static void NextBatches_UnderALoweredBudget_AgreesWithNextBatch(void) {
         for (;;) {
             size_t capacity = below(60);
             const size_t most = 1 + below(COUNT(offsets) - 1);
-            status = sab_next_batches(many, most, indices, capacity, offsets, &count);
+            status = sab_sampler_next_batches(many, most, indices, capacity, offsets, &count);
             if (status != SAB_OK) break;
             if (count == 0) {
                 EXPECT(offsets[1] > capacity && offsets[1] <= SAMPLES); /* the room that it needs */
                 capacity = offsets[1];
-                EXPECT_OK(sab_next_batches(many, 1, indices, capacity, offsets, &count));
+                EXPECT_OK(sab_sampler_next_batches(many, 1, indices, capacity, offsets, &count));
                 EXPECT(count == 1);
             }
             for (size_t i = 0; i < count; ++i) {
@@ -907,10 +907,10 @@ static void SetBudget_OfAnotherSampler_IsUnsupported(void) {
     sab_plan *bounded = plan_with(lengths(SAMPLES), SAMPLES, &options);
     sab_sampler *samplers[6] = {NULL};
     double found = -1;
-    EXPECT_OK(sab_plan_worst_batches(plan, 5, &samplers[0]));
-    EXPECT_OK(sab_size_aware_sampler_new(NULL, SAMPLES, sizes, 300, NULL, &samplers[1]));
-    EXPECT_OK(sab_size_aware_stream_sampler_new(any_index, NULL, NULL, 5, &samplers[2]));
-    EXPECT_OK(sab_torch_sampler_new(bounded, NULL, &samplers[3]));
+    EXPECT_OK(sab_costliest_sampler_new(plan, 5, &samplers[0]));
+    EXPECT_OK(sab_bionemo_size_aware_sampler_new(NULL, SAMPLES, sizes, 300, NULL, &samplers[1]));
+    EXPECT_OK(sab_bionemo_size_aware_stream_sampler_new(any_index, NULL, NULL, 5, &samplers[2]));
+    EXPECT_OK(sab_bionemo_sampler_new(bounded, NULL, &samplers[3]));
     EXPECT_OK(sab_bucket_sampler_new(priced, NULL, &samplers[4]));
     EXPECT_OK(sab_sequential_sampler_new(priced, NULL, &samplers[5]));
     for (size_t i = 0; i < COUNT(samplers); ++i) {

@@ -20,7 +20,7 @@ static void expect_capabilities(sab_sampler *sampler, uint64_t expected) {
     size_t moved = 0;
     EXPECT(sab_sampler_at(sampler, 1, &batch) == anywhere);
     EXPECT(sab_sampler_seek(sampler, 1) == anywhere);
-    EXPECT(sab_next_batches(sampler, 2, indices, SAMPLES, offsets, &moved) == anywhere);
+    EXPECT(sab_sampler_next_batches(sampler, 2, indices, SAMPLES, offsets, &moved) == anywhere);
     EXPECT(sab_sampler_state_save(sampler, state) == anywhere);
     EXPECT(sab_sampler_state_restore(sampler, state, sizeof state) == anywhere);
     EXPECT_OK(sab_sampler_seek(sampler, 0)); /* the beginning of the epoch, which all support */
@@ -59,15 +59,15 @@ static void SamplersOfPlans_SayWhatTheySupport(void) {
     expect_capabilities(sampler, ANYWHERE);
     EXPECT_OK(sab_sequential_sampler_new(plan, NULL, &sampler));
     expect_capabilities(sampler, ANYWHERE | SAB_SAMPLER_BUDGET);
-    EXPECT_OK(sab_plan_worst_batches(plan, 3, &sampler));
+    EXPECT_OK(sab_costliest_sampler_new(plan, 3, &sampler));
     expect_capabilities(sampler, ANYWHERE);
-    EXPECT_OK(sab_torch_sampler_new(plan, NULL, &sampler));
+    EXPECT_OK(sab_bionemo_sampler_new(plan, NULL, &sampler));
     expect_capabilities(sampler, COUNTED);
     sab_sizes *sizes = sizes_of(lengths(SAMPLES), SAMPLES);
-    sab_torch_sampler_options options = SAB_TORCH_SAMPLER_OPTIONS_INIT;
+    sab_bionemo_options options = SAB_BIONEMO_OPTIONS_INIT;
     options.max_total_size = 300;
     options.sizes = sizes;
-    EXPECT_OK(sab_torch_sampler_new(plan, &options, &sampler));
+    EXPECT_OK(sab_bionemo_sampler_new(plan, &options, &sampler));
     expect_capabilities(sampler, 0);
     sab_sizes_free(sizes);
     sab_plan_free(plan);
@@ -91,11 +91,11 @@ static int32_t gather_alone(void *ctx, const void *mine, size_t size, void *all)
 static void SamplersOfSizes_SayWhatTheySupport(void) {
     sab_sizes *sizes = sizes_of(lengths(SAMPLES), SAMPLES);
     sab_sampler *sampler = NULL;
-    EXPECT_OK(sab_size_aware_sampler_new(NULL, SAMPLES, sizes, 300, NULL, &sampler));
+    EXPECT_OK(sab_bionemo_size_aware_sampler_new(NULL, SAMPLES, sizes, 300, NULL, &sampler));
     expect_capabilities(sampler, ANYWHERE);
-    EXPECT_OK(sab_size_aware_stream_sampler_new(next_index, NULL, NULL, 10, &sampler));
+    EXPECT_OK(sab_bionemo_size_aware_stream_sampler_new(next_index, NULL, NULL, 10, &sampler));
     expect_capabilities(sampler, 0);
-    sab_pack_options pack = SAB_PACK_OPTIONS_INIT;
+    sab_packed_options pack = SAB_PACKED_OPTIONS_INIT;
     pack.capacity = 128;
     EXPECT_OK(sab_packed_sampler_new(sizes, &pack, NULL, &sampler));
     expect_capabilities(sampler, ANYWHERE);
@@ -103,11 +103,11 @@ static void SamplersOfSizes_SayWhatTheySupport(void) {
     balanced.max_total = 300;
     EXPECT_OK(sab_balanced_sampler_new(sizes, &balanced, NULL, &sampler));
     expect_capabilities(sampler, ANYWHERE);
-    sab_load_balancing_options balancing = SAB_LOAD_BALANCING_OPTIONS_INIT;
-    EXPECT_OK(sab_load_balancing_sampler_new(sizes, &balancing, NULL, &sampler));
+    sab_bagua_options balancing = SAB_BAGUA_OPTIONS_INIT;
+    EXPECT_OK(sab_bagua_sampler_new(sizes, &balancing, NULL, &sampler));
     expect_capabilities(sampler, ANYWHERE);
     balancing.max_total = 300;
-    EXPECT_OK(sab_load_balancing_batch_sampler_new(sizes, &balancing, NULL, &sampler));
+    EXPECT_OK(sab_bagua_batch_sampler_new(sizes, &balancing, NULL, &sampler));
     expect_capabilities(sampler, ANYWHERE);
     sab_plan_options plan = budget(300);
     EXPECT_OK(sab_sharded_sampler_new(sizes, &plan, NULL, gather_alone, NULL, &sampler));
@@ -133,7 +133,7 @@ static void Arguments_ThatAreNull_AreRefused(void) {
     uint64_t capabilities = 0;
     EXPECT_FAILS(sab_sampler_capabilities(NULL, &capabilities), SAB_E_ARGUMENT, "sampler = NULL");
     sab_sampler *sampler = NULL;
-    EXPECT_OK(sab_size_aware_stream_sampler_new(next_index, NULL, NULL, 10, &sampler));
+    EXPECT_OK(sab_bionemo_size_aware_stream_sampler_new(next_index, NULL, NULL, 10, &sampler));
     EXPECT_FAILS(sab_sampler_capabilities(sampler, NULL), SAB_E_ARGUMENT, "capabilities = NULL");
     sab_sampler_free(sampler);
 }

@@ -14,10 +14,10 @@ enum order { NATIVE, SEQUENTIAL, SIZE_AWARE, ORDERS };
 static sab_sampler *sampler_of(enum order order, const sab_plan *plan, const sab_sizes *sizes,
                                const sab_sampler_options *options) {
     sab_sampler *sampler = NULL;
-    EXPECT_OK(order == NATIVE ? sab_bucket_sampler_new(plan, options, &sampler)
-              : order == SEQUENTIAL
-                  ? sab_sequential_sampler_new(plan, options, &sampler)
-                  : sab_size_aware_sampler_new(NULL, SAMPLES, sizes, BUDGET, options, &sampler));
+    EXPECT_OK(order == NATIVE       ? sab_bucket_sampler_new(plan, options, &sampler)
+              : order == SEQUENTIAL ? sab_sequential_sampler_new(plan, options, &sampler)
+                                    : sab_bionemo_size_aware_sampler_new(
+                                          NULL, SAMPLES, sizes, BUDGET, options, &sampler));
     return sampler;
 }
 
@@ -32,13 +32,13 @@ static sab_plan *plan_of(sab_buckets buckets, sab_tail tail) {
         options.boundary_count = 5;
     }
     options.bucket_count = buckets == SAB_BUCKETS_OPTIMAL ? 5 : 0;
-    options.bucket_batches = buckets == SAB_BUCKETS_RANK ? 3 : 0;
+    options.bucket_batches = buckets == SAB_BUCKETS_EQUAL ? 3 : 0;
     return plan_with(lengths(SAMPLES), SAMPLES, &options);
 }
 
 static void EveryPlanAndOrder_KeepsCoverageStepsAndBudget(void) {
     sab_sizes *sizes = sizes_of(lengths(SAMPLES), SAMPLES);
-    for (sab_buckets buckets = SAB_BUCKETS_AUTO; buckets <= SAB_BUCKETS_RANK; ++buckets)
+    for (sab_buckets buckets = SAB_BUCKETS_AUTO; buckets <= SAB_BUCKETS_EQUAL; ++buckets)
         for (sab_tail tail = SAB_TAIL_KEEP; tail <= SAB_TAIL_WRAP; ++tail) {
             sab_plan *plan = plan_of(buckets, tail);
             for (enum order order = NATIVE; order < ORDERS; ++order)
@@ -192,11 +192,11 @@ static void RanksOfOneStep_CostNearlyTheSame(void) {
             const double least = least_imbalance(plan, world_size);
             sab_sampler_options walk_options = ranks(0, world_size);
             walk_options.last_step = SAB_LAST_STEP_DROP; /* whole batches only */
-            sab_report report = SAB_REPORT_INIT;
-            EXPECT_OK(sab_plan_report(plan, &walk_options, NULL, NULL, &report));
+            sab_plan_report report = SAB_PLAN_REPORT_INIT;
+            EXPECT_OK(sab_plan_get_report(plan, &walk_options, NULL, NULL, &report));
             EXPECT(report.rank_imbalance >= 1 && report.rank_imbalance < 1.08 * least);
             walk_options.last_step = SAB_LAST_STEP_SPLIT;
-            EXPECT_OK(sab_plan_report(plan, &walk_options, NULL, NULL, &report));
+            EXPECT_OK(sab_plan_get_report(plan, &walk_options, NULL, NULL, &report));
             EXPECT(report.rank_imbalance >= 1 && report.rank_imbalance < 1.12 * least);
         }
         sab_plan_free(plan);
@@ -262,7 +262,7 @@ static void WorstFirst_BeginsWithTheCostliest(void) {
     sab_plan *plan = a_plan();
     for (uint64_t worst = 1; worst <= 100; worst *= 3) {
         sab_sampler_options options = SAB_SAMPLER_OPTIONS_INIT;
-        options.worst_first = worst;
+        options.costliest_first = worst;
         sab_sampler *sampler = NULL;
         EXPECT_OK(sab_bucket_sampler_new(plan, &options, &sampler));
         sab_batch batch = SAB_BATCH_INIT;
@@ -285,11 +285,11 @@ static void WorstFirst_BeginsWithTheCostliest(void) {
 }
 
 static void WorstBatches_AreNeverExceededInAnyEpoch(void) {
-    for (sab_buckets buckets = SAB_BUCKETS_AUTO; buckets <= SAB_BUCKETS_RANK; ++buckets) {
+    for (sab_buckets buckets = SAB_BUCKETS_AUTO; buckets <= SAB_BUCKETS_EQUAL; ++buckets) {
         sab_plan *plan = plan_of(buckets, SAB_TAIL_KEEP);
         sab_sampler *worst = NULL, *all = NULL, *sampler = rank_of(plan, 0, 1);
         sab_batch first = SAB_BATCH_INIT, batch = SAB_BATCH_INIT;
-        EXPECT_OK(sab_plan_worst_batches(plan, 1, &worst));
+        EXPECT_OK(sab_costliest_sampler_new(plan, 1, &worst));
         EXPECT_OK(sab_next_batch(worst, &first));
         EXPECT(first.padded_total <= BUDGET);
         EXPECT(sab_next_batch(worst, &batch) == SAB_END);
@@ -301,7 +301,7 @@ static void WorstBatches_AreNeverExceededInAnyEpoch(void) {
         uint64_t count = 0;
         sab_plan_info info = SAB_PLAN_INFO_INIT;
         EXPECT_OK(sab_plan_get_info(plan, &info));
-        EXPECT_OK(sab_plan_worst_batches(plan, UINT64_MAX, &all)); /* how many at most */
+        EXPECT_OK(sab_costliest_sampler_new(plan, UINT64_MAX, &all)); /* how many at most */
         EXPECT_OK(sab_sampler_batch_count(all, &count));
         EXPECT(count == info.batches);
         int seen[SAMPLES] = {0};
@@ -421,16 +421,16 @@ static void State_OfAnotherSampler_IsRefusedAndChangesNothing(void) {
     EXPECT_OK(sab_sampler_state_save(sampler, state));
     const struct {
         sab_last_step last_step;
-        uint64_t seed, worst_first;
+        uint64_t seed, costliest_first;
         const char *words;
     } others[] = {{SAB_LAST_STEP_DROP, 0, 0, "last_step 1, this sampler has 0"},
                   {SAB_LAST_STEP_SPLIT, 5, 0, "seed 5, this sampler has 0"},
-                  {SAB_LAST_STEP_SPLIT, 0, 4, "worst_first 4, this sampler has 0"}};
+                  {SAB_LAST_STEP_SPLIT, 0, 4, "costliest_first 4, this sampler has 0"}};
     for (size_t i = 0; i < COUNT(others); ++i) {
         options = ranks(1, 4);
         options.last_step = others[i].last_step;
         options.seed = others[i].seed;
-        options.worst_first = others[i].worst_first;
+        options.costliest_first = others[i].costliest_first;
         other = sampler_of(NATIVE, plan, sizes, &options);
         unsigned char foreign[SAB_STATE_SIZE];
         EXPECT_OK(sab_sampler_state_save(other, foreign));
@@ -445,13 +445,13 @@ static void State_OfAnotherSampler_IsRefusedAndChangesNothing(void) {
     EXPECT_FAILS(sab_sampler_state_restore(sampler, longer, SAB_STATE_SIZE), SAB_E_FORMAT,
                  "has version 1, this library reads 2");
     sab_sampler *worst = NULL;
-    EXPECT_OK(sab_plan_worst_batches(plan, 2, &worst));
+    EXPECT_OK(sab_costliest_sampler_new(plan, 2, &worst));
     EXPECT_FAILS(sab_sampler_state_restore(worst, state, sizeof state), SAB_E_MISMATCH,
                  "order 1, this sampler has 4");
     sab_sampler_free(worst);
-    EXPECT_OK(sab_size_aware_sampler_new(NULL, SAMPLES, sizes, 200, NULL, &other));
+    EXPECT_OK(sab_bionemo_size_aware_sampler_new(NULL, SAMPLES, sizes, 200, NULL, &other));
     sab_sampler *more = NULL;
-    EXPECT_OK(sab_size_aware_sampler_new(NULL, SAMPLES, sizes, 201, NULL, &more));
+    EXPECT_OK(sab_bionemo_size_aware_sampler_new(NULL, SAMPLES, sizes, 201, NULL, &more));
     unsigned char of_size_aware[SAB_STATE_SIZE];
     EXPECT_OK(sab_sampler_state_save(other, of_size_aware));
     EXPECT_FAILS(sab_sampler_state_restore(more, of_size_aware, SAB_STATE_SIZE), SAB_E_MISMATCH,
@@ -553,7 +553,7 @@ static void TailWrap_InABucketSmallerThanABatch_ShowsEachSampleOnce(void) {
 static void WorstBatches_CostAtLeastAsMuchAsAny(void) {
     sab_plan *plan = a_plan();
     sab_sampler *worst = NULL, *sampler = rank_of(plan, 0, 1);
-    EXPECT_OK(sab_plan_worst_batches(plan, 3, &worst));
+    EXPECT_OK(sab_costliest_sampler_new(plan, 3, &worst));
     uint64_t count = 0;
     EXPECT_OK(sab_sampler_batch_count(worst, &count));
     EXPECT(count == 3);
@@ -562,7 +562,7 @@ static void WorstBatches_CostAtLeastAsMuchAsAny(void) {
     while (sab_next_batch(sampler, &batch) == SAB_OK)
         EXPECT(batch.padded_total <= first.padded_total);
     sab_sampler *none = NULL;
-    EXPECT_FAILS(sab_plan_worst_batches(plan, 0, &none), SAB_E_ARGUMENT, "count = 0");
+    EXPECT_FAILS(sab_costliest_sampler_new(plan, 0, &none), SAB_E_ARGUMENT, "count = 0");
     sab_sampler_free(worst);
     sab_sampler_free(sampler);
     sab_plan_free(plan);
@@ -629,7 +629,7 @@ static void AtSeekAndBlocks_ShowWhatNextShows(void) {
                memcmp(batch.indices, shown.indices, batch.count * 8) == 0);
         if (in_block == count) {
             EXPECT_OK(sab_sampler_seek(other, step));
-            EXPECT_OK(sab_next_batches(other, 7, block, 500, offsets, &count));
+            EXPECT_OK(sab_sampler_next_batches(other, 7, block, 500, offsets, &count));
             in_block = 0;
         }
         EXPECT(offsets[in_block + 1] - offsets[in_block] == batch.count);
@@ -642,15 +642,15 @@ static void AtSeekAndBlocks_ShowWhatNextShows(void) {
     EXPECT_FAILS(sab_sampler_seek(sampler, steps + 1), SAB_E_ARGUMENT, "position");
     EXPECT_OK(sab_sampler_seek(sampler, steps));
     EXPECT(sab_next_batch(sampler, &batch) == SAB_END);
-    EXPECT(sab_next_batches(sampler, 7, block, 500, offsets, &count) == SAB_END);
+    EXPECT(sab_sampler_next_batches(sampler, 7, block, 500, offsets, &count) == SAB_END);
     EXPECT_OK(sab_sampler_seek(sampler, 0));
-    EXPECT_OK(sab_next_batches(sampler, 7, NULL, 0, offsets, &count));
+    EXPECT_OK(sab_sampler_next_batches(sampler, 7, NULL, 0, offsets, &count));
     EXPECT(count == 0 && offsets[1] > 0);
-    EXPECT_FAILS(sab_next_batches(sampler, 0, block, 500, offsets, &count), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_sampler_next_batches(sampler, 0, block, 500, offsets, &count), SAB_E_ARGUMENT,
                  "max_batches = 0");
-    EXPECT_FAILS(sab_next_batches(sampler, 1, NULL, 5, offsets, &count), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_sampler_next_batches(sampler, 1, NULL, 5, offsets, &count), SAB_E_ARGUMENT,
                  "indices = NULL");
-    EXPECT_FAILS(sab_next_batches(sampler, 1, block, 5, NULL, &count), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_sampler_next_batches(sampler, 1, block, 5, NULL, &count), SAB_E_ARGUMENT,
                  "offsets = NULL");
     sab_sampler_free(sampler);
     sab_sampler_free(other);
@@ -717,10 +717,10 @@ static void State_DamagedOrForeign_IsRefused(void) {
                  "seed 7, this sampler has 0");
     sab_sampler_free(other);
     options.seed = 7;
-    options.worst_first = 2;
+    options.costliest_first = 2;
     EXPECT_OK(sab_bucket_sampler_new(plan, &options, &other));
     EXPECT_FAILS(sab_sampler_state_restore(other, state, sizeof state), SAB_E_MISMATCH,
-                 "worst_first 0, this sampler has 2");
+                 "costliest_first 0, this sampler has 2");
     sab_sampler_free(other);
     sab_plan_options changed = budget(301);
     sab_plan *foreign = plan_with(lengths(500), 500, &changed);
@@ -759,7 +759,7 @@ static void SamplerOptions_BadOnes_AreNamed(void) {
     uint64_t number;
     size_t count;
     EXPECT_FAILS(sab_next_batch(NULL, &batch), SAB_E_ARGUMENT, "sampler = NULL");
-    EXPECT_FAILS(sab_next_batches(NULL, 1, NULL, 0, &number, &count), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_sampler_next_batches(NULL, 1, NULL, 0, &number, &count), SAB_E_ARGUMENT,
                  "sampler = NULL");
     EXPECT_FAILS(sab_sampler_at(NULL, 0, &batch), SAB_E_ARGUMENT, "sampler = NULL");
     EXPECT_FAILS(sab_sampler_batch_count(NULL, &number), SAB_E_ARGUMENT, "sampler = NULL");

@@ -173,12 +173,12 @@ static void Sizes_ChangedWhileAPlanReadsThem_AreRefused(void) {
         sab_sampler *sampler = NULL;                                                             \
         const sab_plan_options options = budget(1e20);                                           \
         EXPECT_FAILS(sab_plan_new(sizes, &options, &plan), SAB_E_ARGUMENT, "sizes[2] = " words); \
-        EXPECT_FAILS(sab_size_aware_sampler_new(NULL, 3, sizes, 1e20, NULL, &sampler),           \
+        EXPECT_FAILS(sab_bionemo_size_aware_sampler_new(NULL, 3, sizes, 1e20, NULL, &sampler),   \
                      SAB_E_ARGUMENT, "sizes[2] = " words);                                       \
         size_t count = 0;                                                                        \
         if ((dtype) <= SAB_UINT64)                                                               \
-            EXPECT_FAILS(sab_create_buckets(sizes, 5, 5, NULL, NULL, 0, &count), SAB_E_ARGUMENT, \
-                         "sizes[2] = " words);                                                   \
+            EXPECT_FAILS(sab_bionemo_create_buckets(sizes, 5, 5, NULL, NULL, 0, &count),         \
+                         SAB_E_ARGUMENT, "sizes[2] = " words);                                   \
         sab_sizes_free(sizes);                                                                   \
         EXPECT_OK(sab_sizes_new(numbers, 2, dtype, NULL, &sizes));                               \
         EXPECT_OK(sab_plan_new(sizes, &options, &plan));                                         \

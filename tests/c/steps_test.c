@@ -14,49 +14,52 @@ static int32_t increase_by(void *ctx, uint64_t epoch, uint64_t current, int64_t 
 static void GrowBatch_GrowsUntilItWouldPassTheMaximum(void) {
     int64_t said[] = {10, 0};
     uint64_t size = 0;
-    EXPECT_OK(sab_grow_batch(increase_by, said, 3, 20, 100, &size));
+    EXPECT_OK(sab_batch_size_grow(increase_by, said, 3, 20, 100, &size));
     EXPECT(size == 30);
-    EXPECT_OK(sab_grow_batch(increase_by, said, 3, 90, 100, &size));
+    EXPECT_OK(sab_batch_size_grow(increase_by, said, 3, 90, 100, &size));
     EXPECT(size == 100);
-    EXPECT_OK(sab_grow_batch(increase_by, said, 3, 91, 100, &size)); /* not made */
+    EXPECT_OK(sab_batch_size_grow(increase_by, said, 3, 91, 100, &size)); /* not made */
     EXPECT(size == 91);
-    EXPECT_OK(sab_grow_batch(increase_by, said, 3, 200, 100, &size));
+    EXPECT_OK(sab_batch_size_grow(increase_by, said, 3, 200, 100, &size));
     EXPECT(size == 200);
     said[0] = INT64_MAX;
-    EXPECT_OK(sab_grow_batch(increase_by, said, 3, UINT64_MAX - 5, UINT64_MAX, &size));
+    EXPECT_OK(sab_batch_size_grow(increase_by, said, 3, UINT64_MAX - 5, UINT64_MAX, &size));
     EXPECT(size == UINT64_MAX - 5);
     said[0] = 0;
-    EXPECT_OK(sab_grow_batch(increase_by, said, 3, 7, 100, &size));
+    EXPECT_OK(sab_batch_size_grow(increase_by, said, 3, 7, 100, &size));
     EXPECT(size == 7);
     said[0] = -1;
     size = 123;
-    EXPECT_FAILS(sab_grow_batch(increase_by, said, 3, 7, 100, &size), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_batch_size_grow(increase_by, said, 3, 7, 100, &size), SAB_E_ARGUMENT,
                  "increase = -1");
     said[1] = 55;
-    EXPECT_FAILS(sab_grow_batch(increase_by, said, 3, 7, 100, &size), SAB_E_CALLBACK, "increase");
+    EXPECT_FAILS(sab_batch_size_grow(increase_by, said, 3, 7, 100, &size), SAB_E_CALLBACK,
+                 "increase");
     EXPECT(sab_last_callback_code() == 55 && size == 123);
-    EXPECT_FAILS(sab_grow_batch(increase_by, said, 3, 0, 100, &size), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_batch_size_grow(increase_by, said, 3, 0, 100, &size), SAB_E_ARGUMENT,
                  "current = 0");
-    EXPECT_FAILS(sab_grow_batch(NULL, said, 3, 1, 100, &size), SAB_E_ARGUMENT, "increase = NULL");
-    EXPECT_FAILS(sab_grow_batch(increase_by, said, 3, 1, 100, NULL), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_batch_size_grow(NULL, said, 3, 1, 100, &size), SAB_E_ARGUMENT,
+                 "increase = NULL");
+    EXPECT_FAILS(sab_batch_size_grow(increase_by, said, 3, 1, 100, NULL), SAB_E_ARGUMENT,
                  "batch_size = NULL");
 }
 
 static void GrowLinear_AddsEveryPeriod(void) {
     uint64_t size = 0;
     for (uint64_t epoch = 0; epoch < 100; ++epoch) {
-        EXPECT_OK(sab_grow_linear(epoch, 8, 4, 3, 50, &size));
+        EXPECT_OK(sab_batch_size_grow_linear(epoch, 8, 4, 3, 50, &size));
         const uint64_t free_growth = 8 + epoch / 3 * 4;
         EXPECT(size == (free_growth < 50 ? free_growth : 50));
     }
-    EXPECT_OK(sab_grow_linear(UINT64_MAX, 1, UINT64_MAX, 1, UINT64_MAX, &size));
+    EXPECT_OK(sab_batch_size_grow_linear(UINT64_MAX, 1, UINT64_MAX, 1, UINT64_MAX, &size));
     EXPECT(size == UINT64_MAX);
-    EXPECT_OK(sab_grow_linear(UINT64_MAX, 5, 0, 1, 10, &size));
+    EXPECT_OK(sab_batch_size_grow_linear(UINT64_MAX, 5, 0, 1, 10, &size));
     EXPECT(size == 5);
-    EXPECT_FAILS(sab_grow_linear(1, 0, 4, 3, 50, &size), SAB_E_ARGUMENT, "start = 0");
-    EXPECT_FAILS(sab_grow_linear(1, 8, 4, 0, 50, &size), SAB_E_ARGUMENT, "period = 0");
-    EXPECT_FAILS(sab_grow_linear(1, 8, 4, 3, 7, &size), SAB_E_ARGUMENT, "maximum = 7");
-    EXPECT_FAILS(sab_grow_linear(1, 8, 4, 3, 50, NULL), SAB_E_ARGUMENT, "batch_size = NULL");
+    EXPECT_FAILS(sab_batch_size_grow_linear(1, 0, 4, 3, 50, &size), SAB_E_ARGUMENT, "start = 0");
+    EXPECT_FAILS(sab_batch_size_grow_linear(1, 8, 4, 0, 50, &size), SAB_E_ARGUMENT, "period = 0");
+    EXPECT_FAILS(sab_batch_size_grow_linear(1, 8, 4, 3, 7, &size), SAB_E_ARGUMENT, "maximum = 7");
+    EXPECT_FAILS(sab_batch_size_grow_linear(1, 8, 4, 3, 50, NULL), SAB_E_ARGUMENT,
+                 "batch_size = NULL");
 }
 
 static void GrowDoubling_DoublesAtEachMilestone(void) {
@@ -65,16 +68,20 @@ static void GrowDoubling_DoublesAtEachMilestone(void) {
                    expected[] = {8, 8, 16, 16, 32, 32, 50, 50};
     uint64_t size = 0;
     for (size_t i = 0; i < COUNT(epochs); ++i) {
-        EXPECT_OK(sab_grow_doubling(epochs[i], 8, milestones, 3, 50, &size));
+        EXPECT_OK(sab_batch_size_grow_doubling(epochs[i], 8, milestones, 3, 50, &size));
         EXPECT(size == expected[i]);
     }
-    EXPECT_OK(sab_grow_doubling(5, 8, NULL, 0, 50, &size));
+    EXPECT_OK(sab_batch_size_grow_doubling(5, 8, NULL, 0, 50, &size));
     EXPECT(size == 8);
-    EXPECT_OK(sab_grow_doubling(100, UINT64_MAX / 2 + 1, milestones, 3, UINT64_MAX, &size));
+    EXPECT_OK(
+        sab_batch_size_grow_doubling(100, UINT64_MAX / 2 + 1, milestones, 3, UINT64_MAX, &size));
     EXPECT(size == UINT64_MAX);
-    EXPECT_FAILS(sab_grow_doubling(5, 8, NULL, 3, 50, &size), SAB_E_ARGUMENT, "milestones = NULL");
-    EXPECT_FAILS(sab_grow_doubling(5, 0, milestones, 3, 50, &size), SAB_E_ARGUMENT, "start = 0");
-    EXPECT_FAILS(sab_grow_doubling(5, 8, milestones, 3, 7, &size), SAB_E_ARGUMENT, "maximum = 7");
+    EXPECT_FAILS(sab_batch_size_grow_doubling(5, 8, NULL, 3, 50, &size), SAB_E_ARGUMENT,
+                 "milestones = NULL");
+    EXPECT_FAILS(sab_batch_size_grow_doubling(5, 0, milestones, 3, 50, &size), SAB_E_ARGUMENT,
+                 "start = 0");
+    EXPECT_FAILS(sab_batch_size_grow_doubling(5, 8, milestones, 3, 7, &size), SAB_E_ARGUMENT,
+                 "maximum = 7");
 }
 
 static int32_t run_heavy_part(void *ctx, uint64_t first, uint64_t count, double weight) {
@@ -101,20 +108,20 @@ static void ChunkedStep_LeavesOutWhatWeighsNothing(void) {
                           .sample_weights = sample_weights,
                           .sum = 4,
                           .fails_at = -1};
-    sab_chunked_step_options options = SAB_CHUNKED_STEP_OPTIONS_INIT;
+    sab_step_in_chunks_options options = SAB_STEP_IN_CHUNKS_OPTIONS_INIT;
     options.chunk = run_heavy_part;
     options.ctx = &parts;
     options.sample_weights = sample_weights;
     options.chunk_size = 2;
     sab_probe *probe = probe_of(&device);
-    EXPECT_OK(sab_chunked_step(probe, 6, &options, NULL));
+    EXPECT_OK(sab_step_in_chunks(probe, 6, &options, NULL));
     EXPECT(parts.runs == 2 && parts.weights == 1);
     sab_probe_free(probe);
 }
 
 static void ChunkedStep_HalvesUntilItFits(void) {
     random_state = 61;
-    sab_set_log_callback(count_lines, NULL);
+    sab_log_set_callback(count_lines, NULL);
     for (int round = 0; round < 300; ++round) {
         double sample_weights[200];
         struct device device = device_of(1000, 0);
@@ -127,7 +134,7 @@ static void ChunkedStep_HalvesUntilItFits(void) {
             for (uint64_t i = 0; i < parts.count; ++i)
                 parts.sum += sample_weights[i] = i == 0 ? 1 : (double)below(4);
         }
-        sab_chunked_step_options options = SAB_CHUNKED_STEP_OPTIONS_INIT;
+        sab_step_in_chunks_options options = SAB_STEP_IN_CHUNKS_OPTIONS_INIT;
         options.chunk = run_part;
         options.begin = begin_parts;
         options.ctx = &parts;
@@ -141,7 +148,7 @@ static void ChunkedStep_HalvesUntilItFits(void) {
         for (; expected > fits; expected /= 2) ++halved;
         sab_probe *probe = probe_of(&device);
         logged = 0;
-        EXPECT_OK(sab_chunked_step(probe, parts.count, &options, &size));
+        EXPECT_OK(sab_step_in_chunks(probe, parts.count, &options, &size));
         EXPECT(size == expected && parts.begun == halved + 1 && parts.ran_out == halved &&
                logged == halved);
         skip_what_weighs_nothing(&parts, parts.count);
@@ -152,19 +159,19 @@ static void ChunkedStep_HalvesUntilItFits(void) {
         EXPECT(device.rng != parts.rng_seen); /* the step that fitted went on with it */
         sab_probe_free(probe);
     }
-    sab_set_log_callback(NULL, NULL);
+    sab_log_set_callback(NULL, NULL);
 }
 
 static void ChunkedStep_ThatCannotBe_IsRefused(void) {
     struct device device = device_of(1000, 1005);
     struct parts parts = {.device = &device, .each = 10, .count = 8};
-    sab_chunked_step_options options = SAB_CHUNKED_STEP_OPTIONS_INIT;
+    sab_step_in_chunks_options options = SAB_STEP_IN_CHUNKS_OPTIONS_INIT;
     sab_probe *probe = probe_of(&device);
     options.chunk = run_part;
     options.begin = begin_parts;
     options.ctx = &parts;
     uint64_t size = 99;
-    EXPECT_FAILS(sab_chunked_step(probe, 8, &options, &size), SAB_E_DEVICE_MEMORY,
+    EXPECT_FAILS(sab_step_in_chunks(probe, 8, &options, &size), SAB_E_DEVICE_MEMORY,
                  "not enough memory even for a batch of one");
     EXPECT(size == 99 && parts.begun == 4 && device.rng == 1); /* 8, 4, 2, 1 */
     device.limit = 0;
@@ -173,16 +180,16 @@ static void ChunkedStep_ThatCannotBe_IsRefused(void) {
         parts = (struct parts){
             .device = &device, .each = 10, .count = 8, .fails_at = 2, .code = codes[i]};
         options.chunk_size = 2;
-        EXPECT_FAILS(sab_chunked_step(probe, 8, &options, &size), SAB_E_CALLBACK,
+        EXPECT_FAILS(sab_step_in_chunks(probe, 8, &options, &size), SAB_E_CALLBACK,
                      "chunk of 2 samples from 2");
         EXPECT(sab_last_callback_code() == codes[i] && parts.runs == 2);
         parts = (struct parts){.device = &device, .each = 10, .count = 8, .begin_code = codes[i]};
-        EXPECT_FAILS(sab_chunked_step(probe, 8, &options, NULL), SAB_E_CALLBACK, "begin");
+        EXPECT_FAILS(sab_step_in_chunks(probe, 8, &options, NULL), SAB_E_CALLBACK, "begin");
         EXPECT(sab_last_callback_code() == codes[i] && parts.runs == 0);
     }
     /* it is not work */
     parts = (struct parts){.device = &device, .each = 10, .count = 8, .begin_code = 700};
-    EXPECT_FAILS(sab_chunked_step(probe, 8, &options, NULL), SAB_E_CALLBACK, "begin");
+    EXPECT_FAILS(sab_step_in_chunks(probe, 8, &options, NULL), SAB_E_CALLBACK, "begin");
     EXPECT(sab_last_callback_code() == 700);
     parts = (struct parts){.device = &device, .each = 10, .count = 2};
     const double wrong[][2] = {{-1, 2}, {NAN, 1}, {INFINITY, 1}, {0, 0}, {DBL_MAX, DBL_MAX}};
@@ -191,15 +198,15 @@ static void ChunkedStep_ThatCannotBe_IsRefused(void) {
                                  "sum of options.sample_weights"};
     for (size_t i = 0; i < COUNT(wrong); ++i) {
         options.sample_weights = wrong[i];
-        EXPECT_FAILS(sab_chunked_step(probe, 2, &options, NULL), SAB_E_ARGUMENT, words[i]);
+        EXPECT_FAILS(sab_step_in_chunks(probe, 2, &options, NULL), SAB_E_ARGUMENT, words[i]);
     }
     options.sample_weights = NULL;
-    EXPECT_FAILS(sab_chunked_step(probe, 0, &options, NULL), SAB_E_ARGUMENT, "count = 0");
+    EXPECT_FAILS(sab_step_in_chunks(probe, 0, &options, NULL), SAB_E_ARGUMENT, "count = 0");
     options.chunk = NULL;
-    EXPECT_FAILS(sab_chunked_step(probe, 2, &options, NULL), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_step_in_chunks(probe, 2, &options, NULL), SAB_E_ARGUMENT,
                  "options.chunk = NULL");
-    EXPECT_FAILS(sab_chunked_step(probe, 2, NULL, NULL), SAB_E_ARGUMENT, "options = NULL");
-    EXPECT_FAILS(sab_chunked_step(NULL, 2, &options, NULL), SAB_E_ARGUMENT, "probe = NULL");
+    EXPECT_FAILS(sab_step_in_chunks(probe, 2, NULL, NULL), SAB_E_ARGUMENT, "options = NULL");
+    EXPECT_FAILS(sab_step_in_chunks(NULL, 2, &options, NULL), SAB_E_ARGUMENT, "probe = NULL");
     EXPECT(parts.runs == 0);
     sab_probe_free(probe);
 }

@@ -608,7 +608,7 @@ static void Sampler_OfAStream_CountsItsRecords(void) {
     }
     sab_batch batch = SAB_BATCH_INIT;
     EXPECT_OK(sab_next_batch(sampler, &batch));
-    EXPECT_OK(sab_sampler_stream(sampler, &under));
+    EXPECT_OK(sab_sampler_stream_new(sampler, &under));
     const size_t size = save(under);
     EXPECT_OK(sab_next_batch(sampler, &batch));
     const int64_t expected = batch.indices[0];
@@ -618,7 +618,7 @@ static void Sampler_OfAStream_CountsItsRecords(void) {
     sab_sampler_free(sampler);
     sab_plan *plan = a_plan();
     sampler = rank_of(plan, 0, 1);
-    EXPECT_FAILS(sab_sampler_stream(sampler, &under), SAB_E_UNSUPPORTED, "no stream under it");
+    EXPECT_FAILS(sab_sampler_stream_new(sampler, &under), SAB_E_UNSUPPORTED, "no stream under it");
     sab_sampler_free(sampler);
     sab_plan_free(plan);
 }
@@ -763,7 +763,9 @@ static sab_stream *any_pipeline(uint64_t seed) {
                 EXPECT_OK(sab_random_stream_new(below(9), &stream));
                 EXPECT_OK(sab_multiplex_stream_new(stream, sources, 3, &stream));
                 break;
-            case 13: EXPECT_OK(sab_rank_stream_new(source, below(2), 2 + below(2), &stream)); break;
+            case 13:
+                EXPECT_OK(sab_shard_stream_new(source, below(2), 2 + below(2), &stream));
+                break;
             case 14:
                 carrying.read_ahead = 1 + below(20);
                 carrying.budget = 1 + (double)below(60);

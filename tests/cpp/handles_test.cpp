@@ -123,11 +123,11 @@ void Samplers_OfEachKind() {
     const sab::Plan plan = small_plan();
     sab::SequentialSampler sequential(plan);
     EXPECT(has_each_once(walk(sequential), 1000));
-    sab::WorstBatches worst(plan, 3);
+    sab::CostliestSampler worst(plan, 3);
     EXPECT(std::distance(worst.begin(), worst.end()) == 3);
-    sab::SizeAwareSampler greedy(sizes, 500);
+    sab::BionemoSizeAwareSampler greedy(sizes, 500);
     EXPECT(has_each_once(walk(greedy), 1000));
-    sab::PackOptions pack;
+    sab::PackedOptions pack;
     pack.capacity = 128;
     sab::PackedSampler packed(sizes, pack);
     EXPECT(has_each_once(walk(packed), 1000) && packed.info().samples == 1000);
@@ -145,7 +145,7 @@ void Samplers_OfEachKind() {
 void SizeAwareStream_OwnsItsFunction() {
     const auto alive = std::make_shared<int>(0);
     {
-        sab::SizeAwareStream stream(
+        sab::BionemoSizeAwareStream stream(
             [alive](std::uint64_t, std::uint64_t position, std::int64_t& index, double& size) {
                 index = static_cast<std::int64_t>(position);
                 size = 4;
@@ -156,7 +156,7 @@ void SizeAwareStream_OwnsItsFunction() {
     }
     EXPECT(alive.use_count() == 1);
     EXPECT(fails(SAB_E_ARGUMENT, "max_total_size = -1", [&] {
-        sab::SizeAwareStream(
+        sab::BionemoSizeAwareStream(
             [alive](std::uint64_t, std::uint64_t, std::int64_t&, double&) { return false; }, -1);
     }));
     EXPECT(alive.use_count() == 1);
@@ -223,7 +223,7 @@ void Exceptions_PassThroughCallbacks() {
                sab::Plan(sizes, options, [](std::uint64_t, double) -> double { throw Mine{2}; });
            }) == 2);
     bool failing = true;
-    sab::SizeAwareStream stream(
+    sab::BionemoSizeAwareStream stream(
         [&](std::uint64_t, std::uint64_t position, std::int64_t& index, double& size) {
             if (position == 3 && failing) throw Mine{3};
             index = static_cast<std::int64_t>(position);

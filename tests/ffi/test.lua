@@ -46,7 +46,7 @@ local words_of = {
   method = {best_fit = lib.SAB_PACK_BEST_FIT, histogram = lib.SAB_PACK_HISTOGRAM, first_fit = lib.SAB_PACK_FIRST_FIT},
 }
 local integers = {max_batch_size = true, batch_size_multiple = true, max_shapes = true, max_sequences = true, window = true, split = true,
-                  seed = true, rank = true, world_size = true, worst_first = true}
+                  seed = true, rank = true, world_size = true, costliest_first = true}
 
 local function set(options, lines, kept)
   for _, words in ipairs(lines) do
@@ -61,8 +61,8 @@ local function set(options, lines, kept)
       options.boundaries, options.buckets = kept.boundaries, lib.SAB_BUCKETS_BOUNDARIES
     elseif key == "buckets" and value == "optimal" then
       options.buckets, options.bucket_count = lib.SAB_BUCKETS_OPTIMAL, tonumber(words[4])
-    elseif key == "buckets" and value == "rank" then
-      options.buckets, options.bucket_batches = lib.SAB_BUCKETS_RANK, tonumber(words[4])
+    elseif key == "buckets" and value == "equal" then
+      options.buckets, options.bucket_batches = lib.SAB_BUCKETS_EQUAL, tonumber(words[4])
     elseif key == "buckets" then
       assert(value == "auto", value)
     elseif integers[key] then
@@ -80,15 +80,15 @@ local function sampler_of(case)
   local sizes = sab.new("sab_sizes", "sab_sizes_new", case.sizes, case.count, lib.SAB_UINT32, copy)
   local function plan() return sab.new("sab_plan", "sab_plan_new", sizes, set(sab.options("sab_plan_options"), case.plan, kept)) end
   local kind = case.sampler[2]
-  if kind == "torch" then
-    return sab.new("sab_sampler", "sab_torch_sampler_new", plan(), set(sab.options("sab_torch_sampler_options"), case.option))
+  if kind == "bionemo" then
+    return sab.new("sab_sampler", "sab_bionemo_sampler_new", plan(), set(sab.options("sab_bionemo_options"), case.option))
   end
   local options = set(sab.options("sab_sampler_options"), case.option)
-  if kind == "size_aware" then
-    return sab.new("sab_sampler", "sab_size_aware_sampler_new", nil, case.count, sizes, tonumber(case.sampler[3]), options)
+  if kind == "bionemo_size_aware" then
+    return sab.new("sab_sampler", "sab_bionemo_size_aware_sampler_new", nil, case.count, sizes, tonumber(case.sampler[3]), options)
   end
   if kind == "packed" then
-    return sab.new("sab_sampler", "sab_packed_sampler_new", sizes, set(sab.options("sab_pack_options"), case.pack), options)
+    return sab.new("sab_sampler", "sab_packed_sampler_new", sizes, set(sab.options("sab_packed_options"), case.pack), options)
   end
   return sab.new("sab_sampler", "sab_" .. kind .. "_sampler_new", plan(), options)
 end
@@ -220,13 +220,13 @@ test("what a function raises comes out of the call", function()
   assert(raised(some_plan, {budget = 8, progress = fail}) == mine)
   assert(raised(some_plan, {budget = 8, cost = lib.SAB_COST_CALLBACK, cost_fn = fail}) == mine)
   expect_error("a callback must return a whole number or nothing, not three", sab.new, "sab_sizes", "sab_sizes_callback_new", 3, function() return "three" end, nil, nil, nil)
-  local failing = sab.new("sab_sampler", "sab_size_aware_stream_sampler_new", fail, nil, nil, 10)
+  local failing = sab.new("sab_sampler", "sab_bionemo_size_aware_stream_sampler_new", fail, nil, nil, 10)
   collectgarbage()
   assert(raised(sab.batches(failing)) == mine)
   local function nested() assert(raised(some_plan, {budget = 8, progress = fail}) == mine) error("outer", 0) end
   assert(raised(some_plan, {budget = 8, progress = nested}) == "outer")
   assert(some_plan({budget = 8, progress = function() some_plan() end}) ~= nil)
-  expect_error("threads of the library", lib.sab_set_log_callback, fail, nil)
+  expect_error("threads of the library", lib.sab_log_set_callback, fail, nil)
   for _ = 1, 3000 do some_plan({budget = 8, progress = function() end}) end -- no more callbacks than the FFI has
 end)
 

@@ -39,7 +39,7 @@ function by(kind, lines) {
     else if (key === 'boundaries')
       Object.assign(made, { buckets: lib.SAB_BUCKETS_BOUNDARIES, boundaries: Float64Array.from(numbers, Number), boundary_count: numbers.length });
     else if (key === 'buckets' && value === 'optimal') Object.assign(made, { buckets: lib.SAB_BUCKETS_OPTIMAL, bucket_count: Number(more) });
-    else if (key === 'buckets' && value === 'rank') Object.assign(made, { buckets: lib.SAB_BUCKETS_RANK, bucket_batches: Number(more) });
+    else if (key === 'buckets' && value === 'equal') Object.assign(made, { buckets: lib.SAB_BUCKETS_EQUAL, bucket_batches: Number(more) });
     else if (key === 'buckets') assert.equal(value, 'auto');
     else {
       assert(key in made, key);
@@ -54,10 +54,10 @@ function samplerOf(its) {
   const plan = () => new Handle('sab_plan', 'sab_plan_new', sizes, by('sab_plan_options', its.plan));
   const make = (maker, ...values) => new Handle('sab_sampler', maker, ...values);
   const [kind, most] = its.sampler;
-  if (kind === 'torch') return make('sab_torch_sampler_new', plan(), by('sab_torch_sampler_options', its.option));
+  if (kind === 'bionemo') return make('sab_bionemo_sampler_new', plan(), by('sab_bionemo_options', its.option));
   const walk = by('sab_sampler_options', its.option);
-  if (kind === 'size_aware') return make('sab_size_aware_sampler_new', null, its.sizes.length, sizes, Number(most), walk);
-  if (kind === 'packed') return make('sab_packed_sampler_new', sizes, by('sab_pack_options', its.pack), walk);
+  if (kind === 'bionemo_size_aware') return make('sab_bionemo_size_aware_sampler_new', null, its.sizes.length, sizes, Number(most), walk);
+  if (kind === 'packed') return make('sab_packed_sampler_new', sizes, by('sab_packed_options', its.pack), walk);
   return make(`sab_${kind}_sampler_new`, plan(), walk);
 }
 
@@ -187,12 +187,12 @@ test('what is no handle of that kind, or no whole number, is refused', () => {
   const sampler = samplerOver(plan);
   assert.throws(() => lib.sab_next_batch(plan, {}), /sampler: must be a sab_sampler, not a sab_plan/);
   assert.throws(() => lib.sab_sizes_count(lengths), /sizes: must be a Handle of a sab_sizes, not object/);
-  assert.throws(() => options('sab_torch_sampler_options', { sizes: plan }), /sizes: must be a sab_sizes, not a sab_plan/);
-  const given = options('sab_torch_sampler_options', { sizes, max_total_size: 4 });
+  assert.throws(() => options('sab_bionemo_options', { sizes: plan }), /sizes: must be a sab_sizes, not a sab_plan/);
+  const given = options('sab_bionemo_options', { sizes, max_total_size: 4 });
   const cut = planOf(sizes, { buckets: lib.SAB_BUCKETS_BOUNDARIES, boundaries: Float64Array.of(1, 9), boundary_count: 2, batch_sizes: BigUint64Array.of(4n), batch_size_count: 1 });
-  new Handle('sab_sampler', 'sab_torch_sampler_new', cut, given);
+  new Handle('sab_sampler', 'sab_bionemo_sampler_new', cut, given);
   sizes.free();
-  assert.throws(() => new Handle('sab_sampler', 'sab_torch_sampler_new', cut, given), /sizes: this sab_sizes is freed/);
+  assert.throws(() => new Handle('sab_sampler', 'sab_bionemo_sampler_new', cut, given), /sizes: this sab_sizes is freed/);
   assert.throws(() => lib.sab_bucket_sampler_new(plan, { ...options('sab_sampler_options'), seed: -1 }, [null]), /seed = -1/);
   assert.throws(() => lib.sab_bucket_sampler_new(plan, { ...options('sab_sampler_options'), sead: 1 }, [null]), /no field sead/);
   assert.throws(() => new Handle('sab_sizes', 'sab_sizes_npy_new', 'a.npy\0b'), /path = "a.npy\\u0000b": must not contain a NUL/);
@@ -225,13 +225,13 @@ test('what a function throws comes out of the call', () => {
   assert.equal(thrown(() => planOf(sizes, { budget: 8, cost: lib.SAB_COST_CALLBACK, cost_fn: fail })), mine);
   assert.match(thrown(() => new Handle('sab_sizes', 'sab_sizes_callback_new', 3, () => 'three', null, null, null)).message, /a callback must return a whole number or nothing, not String/);
   assert.match(thrown(() => new Handle('sab_sizes', 'sab_sizes_callback_new', 3, async () => 0, null, null, null)).message, /not Promise/);
-  const sampler = new Handle('sab_sampler', 'sab_size_aware_stream_sampler_new', (_, epoch, position) => (position === 0n || position === 0 ? lib.SAB_END : 0), null, null, 10);
+  const sampler = new Handle('sab_sampler', 'sab_bionemo_size_aware_stream_sampler_new', (_, epoch, position) => (position === 0n || position === 0 ? lib.SAB_END : 0), null, null, 10);
   assert.equal([...batches(sampler)].length, 0); // the function is kept for the sampler
-  const failing = new Handle('sab_sampler', 'sab_size_aware_stream_sampler_new', fail, null, null, 10);
+  const failing = new Handle('sab_sampler', 'sab_bionemo_size_aware_stream_sampler_new', fail, null, null, 10);
   assert.equal(thrown(() => [...batches(failing)]), mine);
   const probe = new Handle('sab_probe', 'sab_probe_callbacks_new', { struct_size: koffi.sizeof('sab_probe_callbacks'), reset: fail, current: () => 0, peak: () => 0 });
   assert.equal(thrown(() => lib.sab_probe_reset(probe)), mine);
-  assert.throws(() => lib.sab_set_log_callback(() => 0, null), /threads of the library/);
+  assert.throws(() => lib.sab_log_set_callback(() => 0, null), /threads of the library/);
 });
 
 test('a handle that a function frees is freed after the call', () => {

@@ -55,7 +55,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         options.method = method;
         double thresholds[12];
         sab_thresholds_info info = SAB_THRESHOLDS_INFO_INIT;
-        const sab_status status = sab_find_thresholds(sizes, k, &options, thresholds, &info);
+        const sab_status status = sab_thresholds_find(sizes, k, &options, thresholds, &info);
         PROMISE(status == SAB_OK || status == SAB_E_ARGUMENT);
         if (status != SAB_OK) continue;
         ++done;
@@ -69,9 +69,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
                                                      {sizes, thresholds, 1}};
         sab_grouping* grouping = nullptr;
         PROMISE(sab_grouping_thresholds_new(dimensions, 2, &grouping) == SAB_OK);
-        sab_groups groups = SAB_GROUPS_INIT;
-        PROMISE(sab_grouping_get(grouping, &groups) == SAB_OK && groups.samples == lengths.size() &&
-                groups.groups <= k + 1 && groups.groups >= k);
+        sab_grouping_view groups = SAB_GROUPING_VIEW_INIT;
+        PROMISE(sab_grouping_get_view(grouping, &groups) == SAB_OK &&
+                groups.samples == lengths.size() && groups.groups <= k + 1 && groups.groups >= k);
         for (uint64_t i = 0; i < groups.samples; ++i) {
             PROMISE(groups.permutation[groups.inverse[i]] == static_cast<int64_t>(i));
             const int64_t interval = groups.intervals[2 * groups.group_of[i]];

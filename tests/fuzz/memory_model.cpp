@@ -31,8 +31,8 @@ static std::vector<uint8_t> a_model(bool is_batch) {
     sab_memory_model_options options = SAB_MEMORY_MODEL_OPTIONS_INIT;
     options.kind = is_batch ? SAB_MODEL_BATCH : SAB_MODEL_POLYNOMIAL;
     sab_memory_model* model = nullptr;
-    PROMISE(sab_memory_model_fit(features.data(), peaks.size(), 2, peaks.data(), &options,
-                                 &model) == SAB_OK);
+    PROMISE(sab_memory_model_fit_new(features.data(), peaks.size(), 2, peaks.data(), &options,
+                                     &model) == SAB_OK);
     std::vector<uint8_t> image = image_of(model);
     sab_memory_model_free(model);
     return image;
@@ -96,7 +96,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         std::memcpy(image.data() + checksum_at, &checksum, sizeof checksum);
     }
     sab_memory_model* model = nullptr;
-    const sab_status status = sab_memory_model_read(image.data(), image.size(), &model);
+    const sab_status status = sab_memory_model_bytes_new(image.data(), image.size(), &model);
     PROMISE((status == SAB_OK) == (model != nullptr) &&
             (status == SAB_OK || status == SAB_E_FORMAT));
     if (status != SAB_OK) return 0;

@@ -4,7 +4,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     Input input(data, size);
-    sab_pack_options pack = SAB_PACK_OPTIONS_INIT;
+    sab_packed_options pack = SAB_PACKED_OPTIONS_INIT;
     pack.method = input.take<uint8_t>() % 4;
     pack.capacity = input.take<uint8_t>() & 1 ? input.take<uint16_t>() : input.take<uint32_t>();
     pack.max_sequences = input.take<uint8_t>() % 8;
@@ -40,9 +40,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
             sab_sizes_free(sizes);
             return 0;
         }
-        sab_pack_info info = SAB_PACK_INFO_INIT;
-        PROMISE(sab_pack_get_info(sampler, &info) == SAB_OK && info.lower_bound <= info.bins &&
-                info.bins <= info.sequences);
+        sab_packed_info info = SAB_PACKED_INFO_INIT;
+        PROMISE(sab_packed_sampler_get_info(sampler, &info) == SAB_OK &&
+                info.lower_bound <= info.bins && info.bins <= info.sequences);
         skipped = info.skipped;
         sab_batch batch = SAB_BATCH_INIT;
         uint64_t walked = 0;

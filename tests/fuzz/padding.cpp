@@ -26,7 +26,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     ragged.shapes = shapes.data();
 
     std::vector<int64_t> least(ragged.rank + 1, -1);
-    if (sab_padded_shape(&ragged, indices.data(), indices.size(), least.data()) != SAB_OK) return 0;
+    if (sab_ragged_padded_shape(&ragged, indices.data(), indices.size(), least.data()) != SAB_OK)
+        return 0;
     PROMISE(least[ragged.rank] == -1);
     if (!is_wild)
         for (uint64_t d = 0; d < ragged.rank; ++d) shape[d] += least[d];
@@ -53,8 +54,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     ragged.values = values.data();
     options.value = value.data();
     if (places == 0 && is_wild) return 0;  // more than is to be had, or refused: tests/c
-    const sab_status status =
-        sab_pad(&ragged, indices.data(), indices.size(), shape.data(), &options, padded.data());
+    const sab_status status = sab_ragged_pad(&ragged, indices.data(), indices.size(), shape.data(),
+                                             &options, padded.data());
     if (status != SAB_OK) {
         PROMISE(status == SAB_E_ARGUMENT);
         for (const uint8_t byte : padded) PROMISE(byte == 0xAA);
@@ -70,13 +71,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
     ragged.strides = strides.data();
     std::vector<uint8_t> again(padded.size());
-    PROMISE(sab_pad(&ragged, indices.data(), indices.size(), shape.data(), &options,
-                    again.data()) == SAB_OK &&
+    PROMISE(sab_ragged_pad(&ragged, indices.data(), indices.size(), shape.data(), &options,
+                           again.data()) == SAB_OK &&
             again == padded);
     std::vector<uint8_t> back(values.size());
     ragged.values = back.data();
-    PROMISE(sab_unpad(padded.data(), shape.data(), indices.data(), indices.size(), &options,
-                      &ragged) == SAB_OK);
+    PROMISE(sab_ragged_unpad(padded.data(), shape.data(), indices.data(), indices.size(), &options,
+                             &ragged) == SAB_OK);
     if (has_all) PROMISE(back == values);
     return 0;
 }

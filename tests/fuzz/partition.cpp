@@ -22,10 +22,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
     std::vector<uint32_t> part_of(costs.size()), again(costs.size());
     const sab_status status =
-        sab_partition(costs.data(), costs.size(), parts, &options, part_of.data());
+        sab_items_partition(costs.data(), costs.size(), parts, &options, part_of.data());
     PROMISE(status == SAB_OK || (status == SAB_E_ARGUMENT && (is_capped || is_wild)));
     if (status != SAB_OK) return 0;
-    PROMISE(sab_partition(costs.data(), costs.size(), parts, &options, again.data()) == SAB_OK &&
+    PROMISE(sab_items_partition(costs.data(), costs.size(), parts, &options, again.data()) ==
+                SAB_OK &&
             part_of == again);
     std::vector<uint64_t> items(parts);
     std::vector<double> held(parts);

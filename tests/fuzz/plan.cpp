@@ -16,7 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     options.bucket_count =
         options.buckets == SAB_BUCKETS_OPTIMAL ? 1 + input.take<uint8_t>() % 12 : 0;
     options.bucket_batches =
-        options.buckets == SAB_BUCKETS_RANK ? 1 + input.take<uint8_t>() % 12 : 0;
+        options.buckets == SAB_BUCKETS_EQUAL ? 1 + input.take<uint8_t>() % 12 : 0;
     if (options.buckets == SAB_BUCKETS_AUTO && input.take<uint8_t>() % 3 == 0)
         options.max_shapes = 2 + input.take<uint8_t>() % 6;
     const double boundaries[] = {0, 5, 20, 60, 200};
@@ -55,8 +55,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
                                  : cost <= options.budget);
     }
     sab_sampler_free(sampler);
-    sab_report report = SAB_REPORT_INIT;
-    PROMISE(sab_plan_report(plan, nullptr, nullptr, nullptr, &report) == SAB_OK);
+    sab_plan_report report = SAB_PLAN_REPORT_INIT;
+    PROMISE(sab_plan_get_report(plan, nullptr, nullptr, nullptr, &report) == SAB_OK);
     PROMISE(options.max_shapes == 0 || options.oversize == SAB_OVERSIZE_SINGLE ||
             report.shapes <= options.max_shapes);
     PROMISE(report.padding >= 0 && report.meet_again >= 0 && report.meet_again <= 1 &&
@@ -67,7 +67,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     std::vector<uint8_t> image(needed);
     PROMISE(sab_plan_write(plan, image.data(), needed, &needed) == SAB_OK);
     sab_plan* again = nullptr;
-    PROMISE(sab_plan_read(image.data(), image.size(), &again) == SAB_OK);
+    PROMISE(sab_plan_bytes_new(image.data(), image.size(), &again) == SAB_OK);
     sab_plan_free(again);
     sab_plan_free(plan);
     return 0;

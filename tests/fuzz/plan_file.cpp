@@ -38,7 +38,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         std::memcpy(image.data() + 16, &checksum, sizeof checksum);
     }
     sab_plan* plan = nullptr;
-    const sab_status status = sab_plan_read(image.data(), image.size(), &plan);
+    const sab_status status = sab_plan_bytes_new(image.data(), image.size(), &plan);
     PROMISE(status == SAB_OK || (status == SAB_E_FORMAT && plan == nullptr));
     if (status != SAB_OK) return 0;
     sab_plan_info info = SAB_PLAN_INFO_INIT;

@@ -52,7 +52,7 @@ static sab_stream* make_pipeline() {
         return sab_prefetch_stream_new(source, 4, made);
     });
     over([](sab_stream* source, sab_stream** made) {
-        return sab_rank_stream_new(source, 1, 2, made);
+        return sab_shard_stream_new(source, 1, 2, made);
     });
     return stream;
 }

@@ -40,9 +40,9 @@ struct golden_case {
     sab_plan_options plan;
     double boundaries[64];
     uint64_t batch_size;
-    sab_pack_options pack;
+    sab_packed_options pack;
     sab_sampler_options options;
-    char kind[16];
+    char kind[32];
     double max_total_size;
     sab_sizes* sab_sizes_handle;
     sab_plan* plan_handle;
@@ -53,7 +53,7 @@ static void begin_case(struct golden_case* c, const char* name) {
     memset(c, 0, sizeof *c);
     snprintf(c->name, sizeof c->name, "%s", name);
     c->plan = (sab_plan_options)SAB_PLAN_OPTIONS_INIT;
-    c->pack = (sab_pack_options)SAB_PACK_OPTIONS_INIT;
+    c->pack = (sab_packed_options)SAB_PACKED_OPTIONS_INIT;
     c->options = (sab_sampler_options)SAB_SAMPLER_OPTIONS_INIT;
 }
 
@@ -80,7 +80,7 @@ static void set_sizes(struct golden_case* c, char** words, size_t count) {
 }
 
 static void set_plan(struct golden_case* c, char** words, size_t count) {
-    static const char* const buckets[] = {"auto", "boundaries", "optimal", "rank", NULL};
+    static const char* const buckets[] = {"auto", "boundaries", "optimal", "equal", NULL};
     static const char* const costs[] = {"padded", "quadratic", NULL};
     static const char* const tails[] = {"keep", "merge", "drop", "wrap", NULL};
     static const char* const oversize[] = {"skip", "error", "single", NULL};
@@ -111,7 +111,7 @@ static void set_plan(struct golden_case* c, char** words, size_t count) {
     } else if (strcmp(key, "buckets") == 0) {
         c->plan.buckets = one_of(value, buckets);
         if (c->plan.buckets == SAB_BUCKETS_OPTIMAL) c->plan.bucket_count = (size_t)number(words[3]);
-        if (c->plan.buckets == SAB_BUCKETS_RANK)
+        if (c->plan.buckets == SAB_BUCKETS_EQUAL)
             c->plan.bucket_batches = (uint64_t)number(words[3]);
     } else
         die(key, "is not a known option of a plan");
@@ -146,8 +146,8 @@ static void set_option(struct golden_case* c, char** words) {
         c->options.rank = strtoull(value, NULL, 10);
     else if (strcmp(key, "world_size") == 0)
         c->options.world_size = strtoull(value, NULL, 10);
-    else if (strcmp(key, "worst_first") == 0)
-        c->options.worst_first = strtoull(value, NULL, 10);
+    else if (strcmp(key, "costliest_first") == 0)
+        c->options.costliest_first = strtoull(value, NULL, 10);
     else if (strcmp(key, "last_step") == 0)
         c->options.last_step = one_of(value, last_steps);
     else
@@ -155,9 +155,9 @@ static void set_option(struct golden_case* c, char** words) {
 }
 
 static void begin_epoch(struct golden_case* c, uint64_t epoch) {
-    if (c->sampler == NULL && strcmp(c->kind, "size_aware") == 0) {
-        check(sab_size_aware_sampler_new(NULL, c->size_count, c->sab_sizes_handle,
-                                         c->max_total_size, &c->options, &c->sampler),
+    if (c->sampler == NULL && strcmp(c->kind, "bionemo_size_aware") == 0) {
+        check(sab_bionemo_size_aware_sampler_new(NULL, c->size_count, c->sab_sizes_handle,
+                                                 c->max_total_size, &c->options, &c->sampler),
               c->name);
     } else if (c->sampler == NULL && strcmp(c->kind, "packed") == 0) {
         check(sab_packed_sampler_new(c->sab_sizes_handle, &c->pack, &c->options, &c->sampler),
@@ -171,9 +171,9 @@ static void begin_epoch(struct golden_case* c, uint64_t epoch) {
         else if (strcmp(c->kind, "sequential") == 0)
             check(sab_sequential_sampler_new(c->plan_handle, &c->options, &c->sampler), c->name);
         else {
-            sab_torch_sampler_options options = SAB_TORCH_SAMPLER_OPTIONS_INIT;
+            sab_bionemo_options options = SAB_BIONEMO_OPTIONS_INIT;
             options.seed = c->options.seed;
-            check(sab_torch_sampler_new(c->plan_handle, &options, &c->sampler), c->name);
+            check(sab_bionemo_sampler_new(c->plan_handle, &options, &c->sampler), c->name);
         }
     }
     check(sab_sampler_set_epoch(c->sampler, epoch), c->name);

@@ -125,7 +125,7 @@ TEST(Automatic, IsNeverWorseThanEqualRunsAndReachesWhatTheyReach) {
         sab_plan_options options = any_options(random, numbers, coefficients, batch_size);
         std::map<uint64_t, Outcome> equal;
         for (const uint64_t batches : {1, 2, 4, 5, 8, 11, 16, 40}) {
-            options.buckets = SAB_BUCKETS_RANK;
+            options.buckets = SAB_BUCKETS_EQUAL;
             options.bucket_batches = batches;
             equal[batches] = outcome_of(*Plan::make(sizes, options));
         }
@@ -162,7 +162,7 @@ TEST(Automatic, IsNeverWorseThanEqualRunsAndReachesWhatTheyReach) {
                 const uint64_t own = has_own ? found.fewest : fewest > 0 ? fewest : 16;
                 if (!equal.contains(own)) {
                     sab_plan_options runs = options;
-                    runs.buckets = SAB_BUCKETS_RANK;
+                    runs.buckets = SAB_BUCKETS_EQUAL;
                     runs.bucket_batches = own;
                     equal[own] = outcome_of(*Plan::make(sizes, runs));
                 }

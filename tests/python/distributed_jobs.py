@@ -172,7 +172,7 @@ def fail_alone(rank, world_size):
 def groups(rank, world_size):
     """Ranks 0, 2 and 1, 3 take different samples; 0, 1 and 2, 3 share theirs."""
     pairs = [dist.new_group([0, 2]), dist.new_group([1, 3])]
-    own, size = sab.data_rank({"dp": 2, "tp": 2}, data=["dp"])
+    own, size = sab.ranks_from_mesh({"dp": 2, "tp": 2}, data=["dp"])
     group = pairs[rank % 2]
     assert (own, size) == sab.ranks(group)
     sampler = sab.BucketSampler(sab.plan(SIZES, budget=600), rank=own, world_size=size)

@@ -98,7 +98,7 @@ def test_as_many_parts_as_there_may_be():
 
 
 def test_wrong_arguments_are_named():
-    sampler, batches = sab.LoadBalancingSampler, sab.LoadBalancingBatchSampler
+    sampler, batches = sab.BaguaSampler, sab.BaguaBatchSampler
     for call, error, words in (
         (lambda: sab.partition(5, 2), ValueError, "costs has 0 dimensions"),
         (
@@ -381,27 +381,23 @@ def test_bagua_refuses_what_the_original_does():
 
 
 def test_ranks_of_a_step_are_balanced():
-    samplers = [
-        sab.LoadBalancingSampler(COMPLEXITY, rank=rank, world_size=5, seed=4) for rank in range(5)
-    ]
+    samplers = [sab.BaguaSampler(COMPLEXITY, rank=rank, world_size=5, seed=4) for rank in range(5)]
     assert {len(sampler) for sampler in samplers} == {30}
     steps = list(zip(*([COMPLEXITY[batch[0]] for batch in sampler] for sampler in samplers)))
     assert max(max(step) - min(step) for step in steps) <= 4
     alone = [
         batch.tolist()
-        for batch in sab.LoadBalancingSampler(
-            COMPLEXITY, rank=1, world_size=5, seed=4, batch_size=4
-        )
+        for batch in sab.BaguaSampler(COMPLEXITY, rank=1, world_size=5, seed=4, batch_size=4)
     ]
     assert sum(alone, []) == [
-        batch[0] for batch in sab.LoadBalancingSampler(COMPLEXITY, rank=1, world_size=5, seed=4)
+        batch[0] for batch in sab.BaguaSampler(COMPLEXITY, rank=1, world_size=5, seed=4)
     ]
     assert [len(batch) for batch in alone] == [4] * 7 + [2]
 
 
 def test_state_goes_on_with_other_ranks():
     first = [
-        sab.LoadBalancingBatchSampler(COMPLEXITY, uneven_arrays, rank=rank, world_size=3, seed=1)
+        sab.BaguaBatchSampler(COMPLEXITY, uneven_arrays, rank=rank, world_size=3, seed=1)
         for rank in range(3)
     ]
     whole = [[batch.tolist() for batch in sampler] for sampler in first]
@@ -414,9 +410,7 @@ def test_state_goes_on_with_other_ranks():
     state = first[0].state_dict()
     rest = []
     for rank in range(2):
-        sampler = sab.LoadBalancingBatchSampler(
-            COMPLEXITY, uneven_arrays, rank=rank, world_size=2, seed=1
-        )
+        sampler = sab.BaguaBatchSampler(COMPLEXITY, uneven_arrays, rank=rank, world_size=2, seed=1)
         sampler.load_state_dict(state)
         rest += [index for batch in sampler for index in batch.tolist()]
     assert sorted(rest) == sorted(
@@ -440,13 +434,13 @@ def test_what_a_callback_raises_comes_through_and_changes_nothing():
             raise KeyError("lost")
         return uneven(indices.tolist())
 
-    sampler = sab.LoadBalancingBatchSampler(COMPLEXITY, make_batches, world_size=2, seed=3)
+    sampler = sab.BaguaBatchSampler(COMPLEXITY, make_batches, world_size=2, seed=3)
     before = sampler[4].tolist()
     fails = True
     with pytest.raises(KeyError, match="lost"):
         sampler.set_epoch(1)
     with pytest.raises(KeyError, match="lost"):
-        sab.LoadBalancingBatchSampler(COMPLEXITY, make_batches)
+        sab.BaguaBatchSampler(COMPLEXITY, make_batches)
     assert sampler.epoch == 0 and sampler[4].tolist() == before
     for wrong, error, words in (
         (
@@ -459,6 +453,6 @@ def test_what_a_callback_raises_comes_through_and_changes_nothing():
         (lambda indices: 7, TypeError, "not iterable"),
     ):
         with pytest.raises(error, match=words):
-            sab.LoadBalancingBatchSampler(COMPLEXITY, wrong)
+            sab.BaguaBatchSampler(COMPLEXITY, wrong)
     with pytest.raises(ValueError, match="max_total = 0: must be set"):
-        sab.LoadBalancingBatchSampler(COMPLEXITY)
+        sab.BaguaBatchSampler(COMPLEXITY)

@@ -186,7 +186,7 @@ def test_device_of_ones_own():
     with sab.Probe(device) as probe:
         device.held = 5
         device.take(20)
-        assert probe.stats() == sab.MemoryStats(5, 25, -1, -1, 100)
+        assert probe.stats() == sab.ProbeStats(5, 25, -1, -1, 100)
         device.current = lambda: 1 / 0
         with pytest.raises(ZeroDivisionError):
             probe.stats()
@@ -255,7 +255,7 @@ def test_cuda_probe_asks_torch(monkeypatch):
     with sab.Probe(torch.device("cuda:1"), total_bytes=500) as probe:
         assert cuda.fraction == 0.5
         cuda.held, cuda.most = 7, 11
-        assert probe.stats() == sab.MemoryStats(7, 11, 512, 30, 500)
+        assert probe.stats() == sab.ProbeStats(7, 11, 512, 30, 500)
         probe.reset()
         assert probe.stats().peak == 7
     assert cuda.fraction == 1.0
@@ -270,7 +270,7 @@ def test_jax_probe_asks_jax(monkeypatch):
     device = types.SimpleNamespace(memory_stats=lambda: statistics)
     monkeypatch.setitem(sys.modules, "jax", types.SimpleNamespace(local_devices=lambda: [device]))
     with sab.Probe("jax") as probe:
-        assert probe.stats() == sab.MemoryStats(3, 8, -1, -1, 64)
+        assert probe.stats() == sab.ProbeStats(3, 8, -1, -1, 64)
     with pytest.raises(ValueError, match="jax sees 1 devices"):
         sab.Probe("jax:1")
     statistics.clear()
@@ -614,15 +614,17 @@ def test_growth():
     from sab.compat.torchtune import next_batch_size
 
     assert [
-        sab.grow_linear(epoch, start=8, amount=4, period=2, maximum=15) for epoch in range(6)
+        sab.grow_batch_size_linear(epoch, start=8, amount=4, period=2, maximum=15)
+        for epoch in range(6)
     ] == [8, 8, 12, 12, 15, 15]
     assert [
-        sab.grow_doubling(epoch, start=8, milestones=[1, 3], maximum=30) for epoch in range(5)
+        sab.grow_batch_size_doubling(epoch, start=8, milestones=[1, 3], maximum=30)
+        for epoch in range(5)
     ] == [8, 16, 16, 30, 30]
     with pytest.raises(ZeroDivisionError):
-        sab.grow_batch(lambda epoch, size: 1 // 0, 0, current=8, maximum=100)
+        sab.grow_batch_size(lambda epoch, size: 1 // 0, 0, current=8, maximum=100)
     with pytest.raises(ValueError, match="increase = -1"):
-        sab.grow_batch(lambda epoch, size: -1, 0, current=8, maximum=100)
+        sab.grow_batch_size(lambda epoch, size: -1, 0, current=8, maximum=100)
     size, seen = 8, []
     for epoch in range(5):
         size = next_batch_size(lambda epoch, current: current if epoch % 2 else 0, epoch, size, 20)
@@ -649,7 +651,7 @@ def test_chunked_step_gives_the_gradient_of_the_whole_batch(room, caplog):
             share = per_sample[part] / per_sample[part].sum()
             (((model(data[part]) - target[part]) ** 2).mean(1) * share).sum().mul(weight).backward()
 
-        fitted = sab.chunked_step(
+        fitted = sab.step_in_chunks(
             chunk, 600, probe, begin=lambda: model.zero_grad(set_to_none=True), weights=weights
         )
         assert (fitted == 600) == (room == 24) and ("ran out of memory" in caplog.text) == (
@@ -814,7 +816,7 @@ def test_errors_in_work_leave_nothing_behind():
     for call in (
         lambda thing: sab.collect_peak(lambda item: failing(thing), [1], device),
         lambda thing: sab.find_max_batch(lambda count: failing(thing), device),
-        lambda thing: sab.chunked_step(lambda *part: failing(thing), 4, device),
+        lambda thing: sab.step_in_chunks(lambda *part: failing(thing), 4, device),
         lambda thing: plan.verify(lambda batch: failing(thing), device),
     ):
         thing = Thing()
@@ -920,7 +922,7 @@ def test_calls_let_go_of_what_their_functions_hold(guarded, no_garbage_collector
 
     calls = [
         lambda chunk: guard.step((1, 5.0), chunk),
-        lambda chunk: sab.chunked_step(chunk, 3, probe),
+        lambda chunk: sab.step_in_chunks(chunk, 3, probe),
         lambda trial: sab.find_max_batch(trial, probe, maximum=3),
         lambda work: sab.collect_peak(work, range(3), probe),
         lambda run: sab.verify(sab.plan([3] * 9, budget=9), run, probe, count=1),
@@ -1060,7 +1062,7 @@ def test_arguments_that_cannot_be():
     with pytest.raises(ValueError, match="rounding = -1"):
         sab.find_max_batch(lambda count: None, Pretend(1000), rounding=-1)
     with pytest.raises(ValueError, match="milestones = -1"):
-        sab.grow_doubling(1, start=2, milestones=[-1], maximum=8)
+        sab.grow_batch_size_doubling(1, start=2, milestones=[-1], maximum=8)
     with pytest.raises(ValueError, match="points = 1000000000000"):
         sab.measurement_points(1, 2, max_count=3, points=10**12)
     with pytest.raises(ValueError, match="null character"):
@@ -1153,7 +1155,7 @@ def test_find_executable_batch_size_that_cannot_go_on():
 
     @sab.find_executable_batch_size(starting_batch_size=4)
     def nested(batch_size):
-        sab.chunked_step(
+        sab.step_in_chunks(
             lambda first, count, weight: always(count) if batch_size > 2 else None, 3, Pretend()
         )
         return batch_size

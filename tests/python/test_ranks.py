@@ -136,19 +136,24 @@ def test_arguments_that_cannot_be():
 
 def test_a_mesh_gives_the_data_rank():
     mesh = {"pp": 2, "dp": 4, "tp": 8}
-    assert [sab.data_rank(mesh, rank) for rank in (0, 7, 8, 63)] == [(0, 4), (0, 4), (1, 4), (3, 4)]
-    assert sab.data_rank(mesh, 63, data=["pp", "dp"]) == (7, 8) and sab.data_rank(
+    assert [sab.ranks_from_mesh(mesh, rank) for rank in (0, 7, 8, 63)] == [
+        (0, 4),
+        (0, 4),
+        (1, 4),
+        (3, 4),
+    ]
+    assert sab.ranks_from_mesh(mesh, 63, data=["pp", "dp"]) == (7, 8) and sab.ranks_from_mesh(
         mesh, 63, data="tp"
     ) == (7, 8)
     for wrong in (["dp", "dq"], "d", []):
         with pytest.raises(
             ValueError, match="must name axes of the mesh, which has 'pp', 'dp', 'tp'"
         ):
-            sab.data_rank(mesh, 0, data=wrong)
+            sab.ranks_from_mesh(mesh, 0, data=wrong)
     with pytest.raises(ValueError, match="rank = 64"):
-        sab.data_rank(mesh, 64)
+        sab.ranks_from_mesh(mesh, 64)
     with pytest.raises(ValueError, match="must name axes"):
-        sab.data_rank({"tp": 2}, 0)
+        sab.ranks_from_mesh({"tp": 2}, 0)
 
 
 def test_ranks_of_the_environment(monkeypatch):

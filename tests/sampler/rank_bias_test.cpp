@@ -42,7 +42,7 @@ sab_plan* plan_of(uint64_t count, double budget) {
 }
 
 Walked walk(const sab_plan* plan, uint64_t count, uint64_t ranks, sab_last_step last_step,
-            uint64_t worst_first) {
+            uint64_t costliest_first) {
     Walked walked;
     walked.times.assign(count, std::vector<uint32_t>(ranks));
     for (uint64_t rank = 0; rank < ranks; ++rank) {
@@ -51,7 +51,7 @@ Walked walk(const sab_plan* plan, uint64_t count, uint64_t ranks, sab_last_step 
         options.rank = rank;
         options.world_size = ranks;
         options.last_step = last_step;
-        options.worst_first = worst_first;
+        options.costliest_first = costliest_first;
         options.step_totals = 0;
         sab_sampler* sampler = nullptr;
         EXPECT_EQ(sab_bucket_sampler_new(plan, &options, &sampler), SAB_OK);
@@ -102,11 +102,11 @@ double largest_of_redraws(std::vector<double> longest, uint64_t ranks) {
 /// Whatever rank begins, a step holds the next batches of the global order, whose lengths are near
 /// each other.
 void expect_steps_of_the_order(const sab_plan* plan, const Walked& walked, uint64_t ranks,
-                               uint64_t worst_first) {
+                               uint64_t costliest_first) {
     const std::unique_ptr<Sequence> sequence = make_bucket_sequence(plan->impl);
     Batch batch;
     for (uint64_t epoch = 0; epoch < 3; ++epoch) {
-        sequence->exchange(*sequence->lay_out({3, epoch, ranks, worst_first}));
+        sequence->exchange(*sequence->lay_out({3, epoch, ranks, costliest_first}));
         for (uint64_t step = 0; (step + 1) * ranks <= sequence->batches(); ++step) {
             std::vector<double> in_order;
             for (uint64_t i = 0; i < ranks; ++i) {
@@ -131,9 +131,9 @@ TEST(RankBias, NoRankGetsLongerBatches) {
             for (const sab_last_step last_step :
                  {SAB_LAST_STEP_SPLIT, SAB_LAST_STEP_DROP, SAB_LAST_STEP_WRAP}) {
                 sab_plan* plan = plan_of(samples, budget);
-                const uint64_t worst_first = last_step == SAB_LAST_STEP_WRAP ? ranks : 0;
-                const Walked walked = walk(plan, samples, ranks, last_step, worst_first);
-                expect_steps_of_the_order(plan, walked, ranks, worst_first);
+                const uint64_t costliest_first = last_step == SAB_LAST_STEP_WRAP ? ranks : 0;
+                const Walked walked = walk(plan, samples, ranks, last_step, costliest_first);
+                expect_steps_of_the_order(plan, walked, ranks, costliest_first);
                 sab_plan_free(plan);
                 if (walked.steps < 2) continue;
                 std::vector<double> sums(ranks);

@@ -181,7 +181,7 @@ TEST_F(SharedVectors, Collections_AreGroupedPaddedAndMasked) {
         const sab::Collection collection(samples, each.signature, each.padding);
         const sab::Grouping grouping = collection.grouping({{each.length, each.thresholds}});
         const sab::Collection grouped = collection.group(grouping);
-        const sab_groups seen = grouping.groups();
+        const sab_grouping_view seen = grouping.groups();
         ASSERT_EQ(seen.groups, each.groups.size()) << each.signature;
         for (std::size_t g = 0; g < each.groups.size(); ++g) {
             const Group& expected = each.groups[g];

@@ -40,9 +40,9 @@ struct Probe {
         EXPECT_EQ(sab_probe_new("cpu", &options, &handle), SAB_OK) << sab_last_error_message();
     }
     ~Probe() { sab_probe_free(handle); }
-    sab_memory_stats read() const {
-        sab_memory_stats stats = SAB_MEMORY_STATS_INIT;
-        EXPECT_EQ(sab_probe_read(handle, &stats), SAB_OK);
+    sab_probe_stats read() const {
+        sab_probe_stats stats = SAB_PROBE_STATS_INIT;
+        EXPECT_EQ(sab_probe_get_stats(handle, &stats), SAB_OK);
         return stats;
     }
     sab_probe* handle = nullptr;
@@ -227,7 +227,7 @@ TEST_F(Torch, CollectPeak_WorkThatThrowsLibTorchsError_IsListed) {
     };
     OK(sab_collect_peak(probe.handle, &options, peaks));
     sab_peaks_view view = SAB_PEAKS_VIEW_INIT;
-    OK(sab_peaks_get(peaks, &view));
+    OK(sab_peaks_get_view(peaks, &view));
     ASSERT_EQ(view.count, 2u);
     EXPECT_EQ(view.peaks[0], 1 << 19);
     EXPECT_EQ(view.peaks[1], 1 << 20);
@@ -257,7 +257,7 @@ TEST_F(Torch, FindMaxBatch_GivesTheSameRandomNumbersEachTimeAndAfterwards) {
     const float first = at::randn({100}, at::TensorOptions(at::kFloat)).data_ptr<float>()[0];
     generator.set_current_seed(5);
     sab_max_batch found = SAB_MAX_BATCH_INIT;
-    OK(sab_find_max_batch(probe.handle, trial, &seen, nullptr, nullptr, &found));
+    OK(sab_max_batch_find(probe.handle, trial, &seen, nullptr, nullptr, &found));
     EXPECT_EQ(found.batch_size, (1u << 20) / 400);
     EXPECT_EQ(found.out_of_memory, 0u);
     for (const float number : seen) EXPECT_EQ(number, seen[0]);
@@ -273,7 +273,7 @@ void read_back(at::ScalarType type) {
     int64_t boundaries[64], counts[64];
     std::size_t count = 0;
     if (type != at::kFloat && type != at::kDouble) {
-        OK(sab_create_buckets(sizes, 1, 1, boundaries, counts, 63, &count));
+        OK(sab_bionemo_create_buckets(sizes, 1, 1, boundaries, counts, 63, &count));
         EXPECT_EQ(boundaries[0], 0);
         EXPECT_EQ(boundaries[count], 19);
     }
@@ -313,19 +313,19 @@ TEST_F(Torch, BatchIndices_BecomeATensor) {
     batch.indices = indices;
     batch.count = 3;
     DLManagedTensor* exported = nullptr;
-    OK(sab_torch_batch_indices(&batch, "cpu", &exported));
+    OK(sab_torch_indices_new(&batch, "cpu", &exported));
     const at::Tensor tensor = at::fromDLPack(exported);
     EXPECT_EQ(tensor.numel(), 3);
     EXPECT_EQ(tensor.data_ptr<int64_t>()[2], 9);
-    EXPECT_EQ(sab_torch_batch_indices(&batch, "gpu", &exported), SAB_E_ARGUMENT);
+    EXPECT_EQ(sab_torch_indices_new(&batch, "gpu", &exported), SAB_E_ARGUMENT);
     EXPECT_EQ(exported, nullptr);
-    EXPECT_EQ(sab_torch_batch_indices(&batch, "meta", &exported), SAB_E_ARGUMENT);
+    EXPECT_EQ(sab_torch_indices_new(&batch, "meta", &exported), SAB_E_ARGUMENT);
     batch.count = 0;
-    OK(sab_torch_batch_indices(&batch, "cpu", &exported));
+    OK(sab_torch_indices_new(&batch, "cpu", &exported));
     EXPECT_EQ(at::fromDLPack(exported).numel(), 0);
     const Probe full(8);
     batch.count = 3;
-    EXPECT_EQ(sab_torch_batch_indices(&batch, "cpu", &exported), SAB_E_DEVICE_MEMORY);
+    EXPECT_EQ(sab_torch_indices_new(&batch, "cpu", &exported), SAB_E_DEVICE_MEMORY);
     EXPECT_EQ(exported, nullptr);
 }
 
@@ -371,16 +371,16 @@ TEST_F(Torch, Exceptions_OfEveryCallback_AreItsFailure) {
         throw std::bad_alloc();
     };
     OK(sab_collect_peak(probe, &options, peaks));
-    sab_find_max_batch_options search = SAB_FIND_MAX_BATCH_OPTIONS_INIT;
+    sab_max_batch_options search = SAB_MAX_BATCH_OPTIONS_INIT;
     search.budget = 1;
     search.reduce = [](void*, int64_t*, std::size_t) -> int32_t {
         throw std::runtime_error("no meeting");
     };
     sab_max_batch found = SAB_MAX_BATCH_INIT;
     const auto trial = [](void*, uint64_t, double) { return int32_t{0}; };
-    EXPECT_EQ(sab_find_max_batch(probe, trial, nullptr, &search, nullptr, &found), SAB_E_CALLBACK);
+    EXPECT_EQ(sab_max_batch_find(probe, trial, nullptr, &search, nullptr, &found), SAB_E_CALLBACK);
     search.maximum = 0;  // what failed first is told
-    EXPECT_EQ(sab_find_max_batch(probe, trial, nullptr, &search, nullptr, &found), SAB_E_ARGUMENT);
+    EXPECT_EQ(sab_max_batch_find(probe, trial, nullptr, &search, nullptr, &found), SAB_E_ARGUMENT);
     sab_peaks_free(peaks);
     sab_probe_free(probe);
 }
@@ -413,10 +413,10 @@ TEST_F(Torch, TorchOrder_IsLibTorchsRandperm) {
         options.batch_size_count = 1;
         sab_plan* plan = nullptr;
         OK(sab_plan_new(sizes, &options, &plan));
-        sab_torch_sampler_options order = SAB_TORCH_SAMPLER_OPTIONS_INIT;
+        sab_bionemo_options order = SAB_BIONEMO_OPTIONS_INIT;
         order.seed = 17;
         sab_sampler* sampler = nullptr;
-        OK(sab_torch_sampler_new(plan, &order, &sampler));
+        OK(sab_bionemo_sampler_new(plan, &order, &sampler));
         sab_batch batch = SAB_BATCH_INIT;
         OK(sab_next_batch(sampler, &batch));
         const at::Tensor expected =

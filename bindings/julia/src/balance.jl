@@ -22,35 +22,35 @@ function partition(costs, parts::Integer; method = nothing, equal_counts = nothi
     end
     part_of = Vector{UInt32}(undef, length(costs))
     parts = converted(UInt64, :parts, parts)
-    GC.@preserve weights calls check(calling(() -> Raw.sab_partition(costs, length(costs), parts, given, part_of)), calls)
+    GC.@preserve weights calls check(calling(() -> Raw.sab_items_partition(costs, length(costs), parts, given, part_of)), calls)
     return Int.(part_of) .+ 1
 end
 
 
 """
-    LoadBalancingSampler(complexity; batch_size = 1, shuffle = true, drop_last = false,
+    BaguaSampler(complexity; batch_size = 1, shuffle = true, drop_last = false,
                          random_level = 0, seed = 0, rank = 0, world_size = 1, epoch = 0)
 
 The order of Bagua's `LoadBalancingDistributedSampler` for the same seed: the samples of a step have
 similar complexity on all ranks.
 """
-function LoadBalancingSampler(complexity; batch_size = nothing, shuffle = nothing, drop_last = nothing, random_level = nothing, given...)
+function BaguaSampler(complexity; batch_size = nothing, shuffle = nothing, drop_last = nothing, random_level = nothing, given...)
     complexity = read_sizes(complexity)
     walk = sampler_options(; given...)
-    balancing = options(Raw.sab_load_balancing_options; batch_size = batch_size, shuffle = shuffle, drop_last = drop_last, random_level = random_level)
-    return LoadBalancingSampler(created(out -> Raw.sab_load_balancing_sampler_new(complexity, balancing, walk, out), Raw.sab_sampler))
+    balancing = options(Raw.sab_bagua_options; batch_size = batch_size, shuffle = shuffle, drop_last = drop_last, random_level = random_level)
+    return BaguaSampler(created(out -> Raw.sab_bagua_sampler_new(complexity, balancing, walk, out), Raw.sab_sampler))
 end
 
 make_batches_callback(ctx, indices, count, batches) = guard(ctx) do calls
     for batch in calls.main(shown(indices, count) .+ 1)
         samples = Int64[index - 1 for index in batch]
-        check(Raw.sab_batches_add(batches, samples, length(samples)))
+        check(Raw.sab_bagua_batches_add(batches, samples, length(samples)))
     end
     0
 end
 
 """
-    LoadBalancingBatchSampler(complexity; make_batches, max_total, shuffle = true,
+    BaguaBatchSampler(complexity; make_batches, max_total, shuffle = true,
                               drop_last = false, random_level = 0, seed = 0, rank = 0,
                               world_size = 1, epoch = 0)
 
@@ -58,16 +58,16 @@ The batches of Bagua's `LoadBalancingDistributedBatchSampler`. `make_batches(ind
 of the samples of a rank; it must return the same batches for the same samples. Without it a batch
 closes before its complexities would sum to more than `max_total`.
 """
-function LoadBalancingBatchSampler(complexity; make_batches = nothing, max_total = nothing, shuffle = nothing, drop_last = nothing, random_level = nothing, given...)
+function BaguaBatchSampler(complexity; make_batches = nothing, max_total = nothing, shuffle = nothing, drop_last = nothing, random_level = nothing, given...)
     complexity = read_sizes(complexity, make_batches)
     walk = sampler_options(; given...)
-    balancing = options(Raw.sab_load_balancing_options; max_total = max_total, shuffle = shuffle, drop_last = drop_last, random_level = random_level)
+    balancing = options(Raw.sab_bagua_options; max_total = max_total, shuffle = shuffle, drop_last = drop_last, random_level = random_level)
     calls = make_batches === nothing ? nothing : Calls(make_batches)
     if calls !== nothing
         balancing.make_batches = @cfunction(make_batches_callback, Int32, (Ptr{Cvoid}, Ptr{Int64}, Csize_t, Ptr{Raw.sab_batches}))
         balancing.make_batches_ctx = pointer_from_objref(calls)
     end
-    return GC.@preserve calls LoadBalancingBatchSampler(created(out -> Raw.sab_load_balancing_batch_sampler_new(complexity, balancing, walk, out), Raw.sab_sampler, calls), calls)
+    return GC.@preserve calls BaguaBatchSampler(created(out -> Raw.sab_bagua_batch_sampler_new(complexity, balancing, walk, out), Raw.sab_sampler, calls), calls)
 end
 
 """
@@ -106,7 +106,7 @@ How even the current epoch is on all ranks, before any training: `samples`, `ski
 """
 function report(sampler::BalancedSampler; progress = nothing)
     calls = Calls(; progress = progress)
-    return fields(calling(() -> filled(out -> check(Raw.sab_sampler_balance_report(sampler, progress_pointer(), calls, out), calls), Raw.sab_balance_report)))
+    return fields(calling(() -> filled(out -> check(Raw.sab_balanced_sampler_get_report(sampler, progress_pointer(), calls, out), calls), Raw.sab_balanced_report)))
 end
 
 # ---- Ranks ----
@@ -124,17 +124,17 @@ function ranks()
 end
 
 """
-    data_rank(shape, is_data, rank)
+    ranks_from_mesh(shape, is_data, rank)
 
 `(rank, world_size)` of a process among those that read different samples, in a mesh of
 parallelisms. `shape` has the length of each axis, the last one fastest; `is_data` tells whether
 samples differ along it.
 """
-function data_rank(shape, is_data, rank::Integer)
+function ranks_from_mesh(shape, is_data, rank::Integer)
     shape, is_data = dense(UInt64, shape), Int32[each for each in is_data]
     length(shape) == length(is_data) || throw(ArgumentError("is_data: must be as many as shape, $(length(shape)), not $(length(is_data))"))
     data, world = Ref{UInt64}(0), Ref{UInt64}(0)
-    check(Raw.sab_data_rank(shape, is_data, length(shape), converted(UInt64, :rank, rank), data, world))
+    check(Raw.sab_ranks_from_mesh(shape, is_data, length(shape), converted(UInt64, :rank, rank), data, world))
     return Int(data[]), Int(world[])
 end
 

@@ -42,7 +42,7 @@ function Cache(url::AbstractString; serializer = :julia, dataset_name = nothing,
         given = options(Raw.sab_cache_options; dataset_name = name === nothing ? nothing : Ptr{UInt8}(Base.unsafe_convert(Cstring, name)), writer_buffer_size = writer_buffer_size,
             flush_interval = flush_interval, capacity = capacity, on_failure = choice(:on_failure, on_failure, (degrade = Raw.SAB_CACHE_DEGRADE, error = Raw.SAB_CACHE_ERROR)),
             is_cluster = is_cluster, timeout = timeout, load_wait = load_wait, call_timeout = call_timeout, file_mode = file_mode)
-        Cache(created(out -> Raw.sab_cache_open(url, given, out), Raw.sab_cache), is_serialized)
+        Cache(created(out -> Raw.sab_cache_new(url, given, out), Raw.sab_cache), is_serialized)
     end
 end
 
@@ -169,7 +169,7 @@ Number of keys with the cache's dataset name.
 """
 function num_keys(cache::Cache)
     keys = Ref{UInt64}(0)
-    check(Raw.sab_cache_num_keys(cache, keys))
+    check(Raw.sab_cache_key_count(cache, keys))
     return Int(keys[])
 end
 

@@ -18,7 +18,7 @@ function find_thresholds(lengths, k::Integer; cost = :padded, method = nothing, 
     lengths = read_sizes(lengths, calls.main, progress)
     thresholds = Vector{Float64}(undef, converted(UInt64, :k, k))
     found = GC.@preserve kept calls filled(Raw.sab_thresholds_info) do out
-        check(calling(() -> Raw.sab_find_thresholds(lengths, length(thresholds), given, thresholds, out)), calls)
+        check(calling(() -> Raw.sab_thresholds_find(lengths, length(thresholds), given, thresholds, out)), calls)
     end
     return merge((thresholds = thresholds,), fields(found))
 end
@@ -42,7 +42,7 @@ mutable struct Grouping <: Handle{Raw.sab_grouping}
     intervals::Matrix{Int64} # of each group, a column, in each dimension, from 1
     function Grouping(pointer::Ptr{Raw.sab_grouping})
         grouping = finalizer(finish, new(pointer))
-        seen = filled(out -> Raw.sab_grouping_get(grouping, out), Raw.sab_groups)
+        seen = filled(out -> Raw.sab_grouping_get_view(grouping, out), Raw.sab_grouping_view)
         one_based(numbers) = OneBased(shown(numbers, seen.samples))
         grouping.offsets = shown(seen.offsets, seen.groups + 1)
         grouping.permutation, grouping.inverse, grouping.group_of = one_based(seen.permutation), one_based(seen.inverse), one_based(seen.group_of)
@@ -60,7 +60,7 @@ function Grouping(dimension::Pair, more::Pair...)
         Grouping(created(out -> Raw.sab_grouping_thresholds_new(dimensions, length(dimensions), out), Raw.sab_grouping))
     end
 end
-Grouping(samples::Integer) = Grouping(created(out -> Raw.sab_grouping_uni_new(converted(UInt64, :samples, samples), out), Raw.sab_grouping))
+Grouping(samples::Integer) = Grouping(created(out -> Raw.sab_grouping_single_new(converted(UInt64, :samples, samples), out), Raw.sab_grouping))
 
 """
     predefined_grouping(group_of; groups = maximum(group_of))
@@ -119,9 +119,9 @@ function pad(samples::AbstractVector{Array{T,N}}; value = zero(T), repeat::Bool 
     shape = Vector{Int64}(undef, N)
     GC.@preserve kept filling begin
         pad_given.value = Base.unsafe_convert(Ptr{T}, filling)
-        check(Raw.sab_padded_shape(given, C_NULL, length(samples), shape))
+        check(Raw.sab_ragged_padded_shape(given, C_NULL, length(samples), shape))
         padded = Array{T,N + 1}(undef, reverse(shape)..., length(samples))
-        check(Raw.sab_pad(given, C_NULL, length(samples), shape, pad_given, padded))
+        check(Raw.sab_ragged_pad(given, C_NULL, length(samples), shape, pad_given, padded))
         return padded
     end
 end
@@ -138,23 +138,23 @@ function unpad(padded::Array{T,M}, sizes; threads = nothing) where {T,M}
     given, kept = ragged(samples)
     shape = Int64[size(padded, M - dimension) for dimension in 1:(M - 1)]
     pad_given = options(Raw.sab_pad_options; threads = threads)
-    GC.@preserve kept check(Raw.sab_unpad(padded, shape, C_NULL, length(samples), pad_given, given))
+    GC.@preserve kept check(Raw.sab_ragged_unpad(padded, shape, C_NULL, length(samples), pad_given, given))
     return samples
 end
 
 """
-    length_mask(lengths; shape, rule = :all)
+    ragged_mask(lengths; shape, rule = :all)
 
 Which positions of padded samples are valid: an array of `Bool` with the samples along the last
 dimension. `lengths` has a column for each sample, or is a vector if there is one dimension.
 `rule = :any`: within the length along at least one dimension.
 """
-function length_mask(lengths::AbstractMatrix; shape = vec(maximum(lengths; dims = 2)), rule = :all)
+function ragged_mask(lengths::AbstractMatrix; shape = vec(maximum(lengths; dims = 2)), rule = :all)
     rank, count = size(lengths)
     length(shape) == rank || throw(ArgumentError("shape: must have $rank dimensions, not $(length(shape))"))
     numbers, places = Int64[lengths[rank + 1 - d, sample] for sample in 1:count for d in 1:rank], Int64[each for each in reverse(shape)]
     mask = Array{UInt8}(undef, shape..., count)
-    check(Raw.sab_length_mask(numbers, count, places, rank, choice(:rule, rule, (all = Raw.SAB_MASK_ALL, any = Raw.SAB_MASK_ANY)), mask))
+    check(Raw.sab_ragged_mask(numbers, count, places, rank, choice(:rule, rule, (all = Raw.SAB_MASK_ALL, any = Raw.SAB_MASK_ANY)), mask))
     return reinterpret(Bool, mask)
 end
-length_mask(lengths::AbstractVector; given...) = length_mask(reshape(collect(lengths), 1, :); given...)
+ragged_mask(lengths::AbstractVector; given...) = ragged_mask(reshape(collect(lengths), 1, :); given...)

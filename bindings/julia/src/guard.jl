@@ -52,7 +52,7 @@ end
 """
     step!(chunk, guard, batch; prepare, weights, chunk_size)
 
-Runs a step under the guard, first with the whole batch: see [`chunked_step`](@ref).
+Runs a step under the guard, first with the whole batch: see [`step_in_chunks`](@ref).
 """
 function step!(chunk, guard::MemoryGuard, batch::Batch; given...)
     values, calls, kept = step_options(chunk, guard.probe; given...)

@@ -89,7 +89,7 @@ probing(run, probe::Probe, functions::Calls...) = check(calling(run), probe.call
 device.
 """
 reset!(probe::Probe) = (probing(() -> Raw.sab_probe_reset(probe), probe); probe)
-stats(probe::Probe) = fields(filled(out -> probing(() -> Raw.sab_probe_read(probe, out), probe), Raw.sab_memory_stats))
+stats(probe::Probe) = fields(filled(out -> probing(() -> Raw.sab_probe_get_stats(probe, out), probe), Raw.sab_probe_stats))
 release_cache!(probe::Probe) = (probing(() -> Raw.sab_probe_release_cache(probe), probe); probe)
 @doc (@doc reset!) stats
 @doc (@doc reset!) release_cache!
@@ -152,7 +152,7 @@ function collect_peak(work, inputs, probe::Probe; cleanup = nothing, warm_up = n
     peaks = created(out -> Raw.sab_peaks_new(out), Raw.sab_peaks)
     try
         GC.@preserve calls probing(() -> Raw.sab_collect_peak(probe, given, peaks), probe, calls)
-        view = filled(out -> Raw.sab_peaks_get(peaks, out), Raw.sab_peaks_view)
+        view = filled(out -> Raw.sab_peaks_get_view(peaks, out), Raw.sab_peaks_view)
         count = view.count
         features = reshape(shown(view.features, count * view.feature_count), Int(view.feature_count), Int(count))
         return (items = Int.(shown(view.items, count)) .+ 1, features = features, before = shown(view.before, count), peaks = shown(view.peaks, count),
@@ -185,7 +185,7 @@ function MemoryModel(features::AbstractMatrix, peaks; kind = nothing, degree = n
     kinds = (batch = Raw.SAB_MODEL_BATCH, polynomial = Raw.SAB_MODEL_POLYNOMIAL)
     given = options(Raw.sab_memory_model_options; kind = choice(:kind, kind, kinds), degree = degree, coverage = coverage, select_terms = select_terms)
     features, peaks = Matrix{Float64}(features), dense(Float64, peaks)
-    make(out) = Raw.sab_memory_model_fit(features, size(features, 2), size(features, 1), peaks, given, out)
+    make(out) = Raw.sab_memory_model_fit_new(features, size(features, 2), size(features, 1), peaks, given, out)
     return MemoryModel(created(make, Raw.sab_memory_model))
 end
 
@@ -256,7 +256,7 @@ function measurement_points(shortest::Real, longest::Real, points::Integer; max_
     model === nothing || (given.model = Base.unsafe_convert(Ptr{Raw.sab_memory_model}, model))
     points = Int(converted(UInt32, :points, points))
     counts, lengths = Vector{UInt64}(undef, points), Vector{Float64}(undef, points)
-    GC.@preserve model check(Raw.sab_measurement_points(given, points, counts, lengths))
+    GC.@preserve model check(Raw.sab_measurement_points_find(given, points, counts, lengths))
     return collect(zip(Int.(counts), lengths))
 end
 
@@ -284,7 +284,7 @@ function find_max_batch(step, probe::Probe; lengths = nothing, search = nothing,
     calls = Calls(Work(step, probe, reduce); progress = progress)
     searches = (predict = Raw.SAB_SEARCH_PREDICT, difference = Raw.SAB_SEARCH_DIFFERENCE, binary = Raw.SAB_SEARCH_BINARY, halve = Raw.SAB_SEARCH_HALVE)
     roundings = (none = Raw.SAB_ROUND_NONE, power_of_two = Raw.SAB_ROUND_POWER_OF_TWO, multiple = Raw.SAB_ROUND_MULTIPLE)
-    given = options(Raw.sab_find_max_batch_options; search = choice(:search, search, searches), maximum = maximum, budget = budget,
+    given = options(Raw.sab_max_batch_options; search = choice(:search, search, searches), maximum = maximum, budget = budget,
         rounding = choice(:rounding, multiple === nothing ? rounding : :multiple, roundings), multiple = multiple, progress = progress_pointer(), progress_ctx = pointer_from_objref(calls))
     lengths = lengths === nothing ? nothing : dense(Float64, lengths)
     lengths === nothing || (given.lengths = pointer(lengths); given.length_count = length(lengths))
@@ -292,7 +292,7 @@ function find_max_batch(step, probe::Probe; lengths = nothing, search = nothing,
     batch_sizes = Vector{UInt64}(undef, lengths === nothing ? 1 : length(lengths))
     callback = @cfunction(trial_callback, Int32, (Ptr{Cvoid}, UInt64, Float64))
     result = GC.@preserve lengths filled(Raw.sab_max_batch) do out
-        probing(() -> Raw.sab_find_max_batch(probe, callback, calls, given, batch_sizes, out), probe, calls)
+        probing(() -> Raw.sab_max_batch_find(probe, callback, calls, given, batch_sizes, out), probe, calls)
     end
     return merge((batch_sizes = Int.(batch_sizes),), fields(result))
 end
@@ -303,32 +303,32 @@ increase_callback(ctx, epoch, current, increase) = guard(ctx) do calls
 end
 
 """
-    grow_batch(increase, epoch, current, maximum)
-    grow_linear(epoch, start, amount, period, maximum)
-    grow_doubling(epoch, start, milestones, maximum)
+    grow_batch_size(increase, epoch, current, maximum)
+    grow_batch_size_linear(epoch, start, amount, period, maximum)
+    grow_batch_size_doubling(epoch, start, milestones, maximum)
 
 The batch size of an epoch: larger by `increase(epoch, current)` if that is at most the maximum, by
 `amount` every `period` epochs, or doubled at each milestone.
 """
-function grow_batch(increase, epoch::Integer, current::Integer, maximum::Integer)
+function grow_batch_size(increase, epoch::Integer, current::Integer, maximum::Integer)
     calls, result = Calls(increase), Ref{UInt64}(0)
     callback = @cfunction(increase_callback, Int32, (Ptr{Cvoid}, UInt64, UInt64, Ptr{Int64}))
-    check(calling(() -> Raw.sab_grow_batch(callback, calls, converted(UInt64, :epoch, epoch), converted(UInt64, :current, current), converted(UInt64, :maximum, maximum), result)), calls)
+    check(calling(() -> Raw.sab_batch_size_grow(callback, calls, converted(UInt64, :epoch, epoch), converted(UInt64, :current, current), converted(UInt64, :maximum, maximum), result)), calls)
     return Int(result[])
 end
-function grow_linear(epoch::Integer, start::Integer, amount::Integer, period::Integer, maximum::Integer)
+function grow_batch_size_linear(epoch::Integer, start::Integer, amount::Integer, period::Integer, maximum::Integer)
     result = Ref{UInt64}(0)
-    check(Raw.sab_grow_linear(converted(UInt64, :epoch, epoch), converted(UInt64, :start, start), converted(UInt64, :amount, amount), converted(UInt64, :period, period),
+    check(Raw.sab_batch_size_grow_linear(converted(UInt64, :epoch, epoch), converted(UInt64, :start, start), converted(UInt64, :amount, amount), converted(UInt64, :period, period),
         converted(UInt64, :maximum, maximum), result))
     return Int(result[])
 end
-function grow_doubling(epoch::Integer, start::Integer, milestones, maximum::Integer)
+function grow_batch_size_doubling(epoch::Integer, start::Integer, milestones, maximum::Integer)
     milestones, result = dense(UInt64, milestones), Ref{UInt64}(0)
-    check(Raw.sab_grow_doubling(converted(UInt64, :epoch, epoch), converted(UInt64, :start, start), milestones, length(milestones), converted(UInt64, :maximum, maximum), result))
+    check(Raw.sab_batch_size_grow_doubling(converted(UInt64, :epoch, epoch), converted(UInt64, :start, start), milestones, length(milestones), converted(UInt64, :maximum, maximum), result))
     return Int(result[])
 end
-@doc (@doc grow_batch) grow_linear
-@doc (@doc grow_batch) grow_doubling
+@doc (@doc grow_batch_size) grow_batch_size_linear
+@doc (@doc grow_batch_size) grow_batch_size_doubling
 
 chunk_callback(ctx, first, count, weight) = guard(calls -> worked(calls.main, Int(first) + 1:Int(first + count), weight), ctx)
 begin_callback(ctx) = guard(calls -> (calls.main.more(); 0), ctx)
@@ -337,25 +337,25 @@ begin_callback(ctx) = guard(calls -> (calls.main.more(); 0), ctx)
 function step_options(chunk, probe::Probe; prepare = nothing, weights = nothing, chunk_size = nothing)
     calls = Calls(Work(chunk, probe, prepare))
     weights = weights === nothing ? nothing : dense(Float64, weights)
-    given = options(Raw.sab_chunked_step_options; chunk = @cfunction(chunk_callback, Int32, (Ptr{Cvoid}, UInt64, UInt64, Float64)),
+    given = options(Raw.sab_step_in_chunks_options; chunk = @cfunction(chunk_callback, Int32, (Ptr{Cvoid}, UInt64, UInt64, Float64)),
         begin_ = prepare === nothing ? nothing : @cfunction(begin_callback, Int32, (Ptr{Cvoid},)), ctx = pointer_from_objref(calls),
         sample_weights = weights === nothing ? nothing : pointer(weights), chunk_size = chunk_size)
     return given, calls, weights
 end
 
 """
-    chunked_step(chunk, count, probe; prepare, weights, chunk_size)
+    step_in_chunks(chunk, count, probe; prepare, weights, chunk_size)
 
 Runs a batch of `count` samples in parts that fit. `chunk(samples, weight)` runs forward and backward
 on a range of samples, with the loss multiplied by `weight`. When a part runs out of memory, parts
 are halved, `prepare()` sets the gradients to zero, and all parts run again. Returns the size of the
 parts that fit. `weights`: the weight of each sample in the loss.
 """
-function chunked_step(chunk, count::Integer, probe::Probe; prepare = nothing, weights = nothing, chunk_size = nothing)
+function step_in_chunks(chunk, count::Integer, probe::Probe; prepare = nothing, weights = nothing, chunk_size = nothing)
     weights === nothing || length(weights) == count || throw(ArgumentError("weights: must be $count, not $(length(weights))"))
     given, calls, kept = step_options(chunk, probe; prepare = prepare, weights = weights, chunk_size = chunk_size)
     fitted = Ref{UInt64}(0)
-    GC.@preserve kept calls probing(() -> Raw.sab_chunked_step(probe, converted(UInt64, :count, count), given, fitted), probe, calls)
+    GC.@preserve kept calls probing(() -> Raw.sab_step_in_chunks(probe, converted(UInt64, :count, count), given, fitted), probe, calls)
     return Int(fitted[])
 end
 

@@ -58,7 +58,7 @@ function plan_options(; budget = nothing, padding = nothing, boundaries = nothin
     elseif buckets isa Integer
         given.buckets, given.bucket_count = Raw.SAB_BUCKETS_OPTIMAL, converted(Csize_t, :buckets, buckets)
     elseif buckets !== nothing
-        given.buckets = choice(:buckets, buckets, (rank = Raw.SAB_BUCKETS_RANK,))
+        given.buckets = choice(:buckets, buckets, (equal = Raw.SAB_BUCKETS_EQUAL,))
     end
     if batch_size !== nothing
         counts = UInt64[converted(UInt64, :batch_size, each) for each in batch_size]
@@ -83,7 +83,7 @@ that no batch costs more than `budget`. `sizes` is anything that [`Sizes`](@ref)
   (`c[1] + count * (c[2] + c[3] * length + ...)`), a [`MemoryModel`](@ref) with a budget in bytes, or
   a function `cost(count, length)`.
 - `boundaries`: edges of the buckets. Or `buckets`: a number of buckets with the best edges, or
-  `:rank`. By default buckets are as large as possible with less than `padding` of padding.
+  `:equal`. By default buckets are as large as possible with less than `padding` of padding.
 - `tail`: how samples that fill no batch are treated: `:keep`, `:merge`, `:drop` (`drop_last`) or
   `:wrap`.
 - `oversize`: how samples over the budget are treated: `:skip` (with a warning), `:error` or
@@ -132,7 +132,7 @@ The samples outside the boundaries or over the budget, which are in no batch, by
 """
 skipped(plan::Plan) = skipped_samples((samples, room, count) -> Raw.sab_plan_skipped(plan, samples, room, count), info(plan).skipped)
 
-"Statistics of an epoch before any training: the fields of `sab_report`. Prints as a table."
+"Statistics of an epoch before any training: the fields of `sab_plan_report`. Prints as a table."
 struct Report
     samples::Int
     skipped::Int
@@ -178,13 +178,13 @@ Base.show(io::IO, ::MIME"text/plain", report::Report) = table(io,
     "variance between batches (1: random)" => round(report.variance_ratio; digits = 2))
 Base.print(io::IO, report::Report) = show(io, MIME"text/plain"(), report)
 
-function sampler_options(; seed = nothing, epoch = nothing, rank = nothing, world_size = nothing, last_step = nothing, step_totals = nothing, worst_first = nothing)
+function sampler_options(; seed = nothing, epoch = nothing, rank = nothing, world_size = nothing, last_step = nothing, step_totals = nothing, costliest_first = nothing)
     return options(Raw.sab_sampler_options; seed = seed, epoch = epoch, rank = rank, world_size = world_size, last_step = choice(:last_step, last_step, LAST_STEPS),
-        step_totals = step_totals, worst_first = worst_first)
+        step_totals = step_totals, costliest_first = costliest_first)
 end
 
 """
-    report(plan; seed = 0, epoch = 0, world_size = 1, last_step = :split, worst_first = 0, progress)
+    report(plan; seed = 0, epoch = 0, world_size = 1, last_step = :split, costliest_first = 0, progress)
 
 The [`Report`](@ref) of an epoch of a [`BucketSampler`](@ref) with these options. Walks this epoch and
 the next.
@@ -192,7 +192,7 @@ the next.
 function report(plan::Plan; progress = nothing, given...)
     calls = Calls(; progress = progress)
     walk = sampler_options(; given...)
-    value = calling(() -> filled(out -> check(Raw.sab_plan_report(plan, walk, progress_pointer(), calls, out), calls), Raw.sab_report))
+    value = calling(() -> filled(out -> check(Raw.sab_plan_get_report(plan, walk, progress_pointer(), calls, out), calls), Raw.sab_plan_report))
     return Report(fields(value)...)
 end
 
@@ -241,8 +241,8 @@ function create_buckets(sizes, max_width::Integer, min_bucket_count::Integer)
     sizes = read_sizes(sizes)
     max_width, min_bucket_count = converted(Int64, :max_width, max_width), converted(Int64, :min_bucket_count, min_bucket_count)
     count = Ref{Csize_t}(0)
-    check(Raw.sab_create_buckets(sizes, max_width, min_bucket_count, C_NULL, C_NULL, 0, count))
+    check(Raw.sab_bionemo_create_buckets(sizes, max_width, min_bucket_count, C_NULL, C_NULL, 0, count))
     boundaries, bucket_sizes = Vector{Int64}(undef, count[] + 1), Vector{Int64}(undef, count[])
-    check(Raw.sab_create_buckets(sizes, max_width, min_bucket_count, boundaries, bucket_sizes, count[], count))
+    check(Raw.sab_bionemo_create_buckets(sizes, max_width, min_bucket_count, boundaries, bucket_sizes, count[], count))
     return boundaries, bucket_sizes
 end

@@ -43,8 +43,8 @@ sab_abi_version() = ccall(_sab_abi_version[], UInt32, ())
 const _sab_version_string = Ref(C_NULL)
 sab_version_string() = ccall(_sab_version_string[], Cstring, ())
 const sab_log_level = Int32
-const _sab_set_log_callback = Ref(C_NULL)
-sab_set_log_callback(callback, ctx) = ccall(_sab_set_log_callback[], Cvoid, (Ptr{Cvoid}, Ptr{Cvoid}), callback, ctx)
+const _sab_log_set_callback = Ref(C_NULL)
+sab_log_set_callback(callback, ctx) = ccall(_sab_log_set_callback[], Cvoid, (Ptr{Cvoid}, Ptr{Cvoid}), callback, ctx)
 const SAB_INT8 = 1
 const SAB_INT16 = 2
 const SAB_INT32 = 3
@@ -95,7 +95,7 @@ end
 const SAB_BUCKETS_AUTO = 0
 const SAB_BUCKETS_BOUNDARIES = 1
 const SAB_BUCKETS_OPTIMAL = 2
-const SAB_BUCKETS_RANK = 3
+const SAB_BUCKETS_EQUAL = 3
 const SAB_TAIL_KEEP = 0
 const SAB_TAIL_MERGE = 1
 const SAB_TAIL_DROP = 2
@@ -180,12 +180,12 @@ const _sab_plan_skipped = Ref(C_NULL)
 sab_plan_skipped(plan, indices, capacity, count) = ccall(_sab_plan_skipped[], sab_status, (Ptr{sab_plan}, Ptr{Int64}, Csize_t, Ptr{Csize_t}), plan, indices, capacity, count)
 const _sab_plan_save = Ref(C_NULL)
 sab_plan_save(plan, path) = ccall(_sab_plan_save[], sab_status, (Ptr{sab_plan}, Cstring), plan, path)
-const _sab_plan_open = Ref(C_NULL)
-sab_plan_open(path, plan) = ccall(_sab_plan_open[], sab_status, (Cstring, Ptr{Ptr{sab_plan}}), path, plan)
+const _sab_plan_file_new = Ref(C_NULL)
+sab_plan_file_new(path, plan) = ccall(_sab_plan_file_new[], sab_status, (Cstring, Ptr{Ptr{sab_plan}}), path, plan)
 const _sab_plan_write = Ref(C_NULL)
 sab_plan_write(plan, buffer, capacity, size) = ccall(_sab_plan_write[], sab_status, (Ptr{sab_plan}, Ptr{Cvoid}, Csize_t, Ptr{Csize_t}), plan, buffer, capacity, size)
-const _sab_plan_read = Ref(C_NULL)
-sab_plan_read(data, size, plan) = ccall(_sab_plan_read[], sab_status, (Ptr{Cvoid}, Csize_t, Ptr{Ptr{sab_plan}}), data, size, plan)
+const _sab_plan_bytes_new = Ref(C_NULL)
+sab_plan_bytes_new(data, size, plan) = ccall(_sab_plan_bytes_new[], sab_status, (Ptr{Cvoid}, Csize_t, Ptr{Ptr{sab_plan}}), data, size, plan)
 const _sab_plan_free = Ref(C_NULL)
 sab_plan_free(plan) = ccall(_sab_plan_free[], Cvoid, (Ptr{sab_plan},), plan)
 const SAB_LAST_STEP_SPLIT = 0
@@ -227,7 +227,7 @@ mutable struct sab_sampler_options <: Struct
     world_size::UInt64
     last_step::sab_last_step
     step_totals::Int32
-    worst_first::UInt64
+    costliest_first::UInt64
     sab_sampler_options() = new()
 end
 
@@ -238,12 +238,12 @@ const _sab_bucket_sampler_new = Ref(C_NULL)
 sab_bucket_sampler_new(plan, options, sampler) = ccall(_sab_bucket_sampler_new[], sab_status, (Ptr{sab_plan}, Ptr{sab_sampler_options}, Ptr{Ptr{sab_sampler}}), plan, options, sampler)
 const _sab_sequential_sampler_new = Ref(C_NULL)
 sab_sequential_sampler_new(plan, options, sampler) = ccall(_sab_sequential_sampler_new[], sab_status, (Ptr{sab_plan}, Ptr{sab_sampler_options}, Ptr{Ptr{sab_sampler}}), plan, options, sampler)
-const _sab_plan_worst_batches = Ref(C_NULL)
-sab_plan_worst_batches(plan, count, sampler) = ccall(_sab_plan_worst_batches[], sab_status, (Ptr{sab_plan}, UInt64, Ptr{Ptr{sab_sampler}}), plan, count, sampler)
+const _sab_costliest_sampler_new = Ref(C_NULL)
+sab_costliest_sampler_new(plan, count, sampler) = ccall(_sab_costliest_sampler_new[], sab_status, (Ptr{sab_plan}, UInt64, Ptr{Ptr{sab_sampler}}), plan, count, sampler)
 const _sab_next_batch = Ref(C_NULL)
 sab_next_batch(sampler, batch) = ccall(_sab_next_batch[], sab_status, (Ptr{sab_sampler}, Ptr{sab_batch}), sampler, batch)
-const _sab_next_batches = Ref(C_NULL)
-sab_next_batches(sampler, max_batches, indices, capacity, offsets, count) = ccall(_sab_next_batches[], sab_status, (Ptr{sab_sampler}, Csize_t, Ptr{Int64}, Csize_t, Ptr{UInt64}, Ptr{Csize_t}), sampler, max_batches, indices, capacity, offsets, count)
+const _sab_sampler_next_batches = Ref(C_NULL)
+sab_sampler_next_batches(sampler, max_batches, indices, capacity, offsets, count) = ccall(_sab_sampler_next_batches[], sab_status, (Ptr{sab_sampler}, Csize_t, Ptr{Int64}, Csize_t, Ptr{UInt64}, Ptr{Csize_t}), sampler, max_batches, indices, capacity, offsets, count)
 const _sab_sampler_at = Ref(C_NULL)
 sab_sampler_at(sampler, position, batch) = ccall(_sab_sampler_at[], sab_status, (Ptr{sab_sampler}, UInt64, Ptr{sab_batch}), sampler, position, batch)
 const _sab_sampler_capabilities = Ref(C_NULL)
@@ -269,7 +269,7 @@ sab_sampler_state_restore(sampler, state, size) = ccall(_sab_sampler_state_resto
 const _sab_sampler_free = Ref(C_NULL)
 sab_sampler_free(sampler) = ccall(_sab_sampler_free[], Cvoid, (Ptr{sab_sampler},), sampler)
 
-mutable struct sab_report <: Struct
+mutable struct sab_plan_report <: Struct
     struct_size::Csize_t
     samples::UInt64
     skipped::UInt64
@@ -289,15 +289,15 @@ mutable struct sab_report <: Struct
     variance_ratio::Float64
     nearest_target::Float64
     target_met::UInt64
-    sab_report() = new()
+    sab_plan_report() = new()
 end
 
-const _sab_plan_report = Ref(C_NULL)
-sab_plan_report(plan, options, progress, progress_ctx, report) = ccall(_sab_plan_report[], sab_status, (Ptr{sab_plan}, Ptr{sab_sampler_options}, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{sab_report}), plan, options, progress, progress_ctx, report)
+const _sab_plan_get_report = Ref(C_NULL)
+sab_plan_get_report(plan, options, progress, progress_ctx, report) = ccall(_sab_plan_get_report[], sab_status, (Ptr{sab_plan}, Ptr{sab_sampler_options}, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{sab_plan_report}), plan, options, progress, progress_ctx, report)
 const _sab_ranks_from_environment = Ref(C_NULL)
 sab_ranks_from_environment(rank, world_size) = ccall(_sab_ranks_from_environment[], sab_status, (Ptr{UInt64}, Ptr{UInt64}), rank, world_size)
-const _sab_data_rank = Ref(C_NULL)
-sab_data_rank(shape, is_data, axes, rank, data_rank, data_world_size) = ccall(_sab_data_rank[], sab_status, (Ptr{UInt64}, Ptr{Int32}, Csize_t, UInt64, Ptr{UInt64}, Ptr{UInt64}), shape, is_data, axes, rank, data_rank, data_world_size)
+const _sab_ranks_from_mesh = Ref(C_NULL)
+sab_ranks_from_mesh(shape, is_data, axes, rank, data_rank, data_world_size) = ccall(_sab_ranks_from_mesh[], sab_status, (Ptr{UInt64}, Ptr{Int32}, Csize_t, UInt64, Ptr{UInt64}, Ptr{UInt64}), shape, is_data, axes, rank, data_rank, data_world_size)
 const _sab_sampler_check_ranks = Ref(C_NULL)
 sab_sampler_check_ranks(sampler, rank, world_size, all_gather, ctx) = ccall(_sab_sampler_check_ranks[], sab_status, (Ptr{sab_sampler}, UInt64, UInt64, Ptr{Cvoid}, Ptr{Cvoid}), sampler, rank, world_size, all_gather, ctx)
 const _sab_sharded_sampler_new = Ref(C_NULL)
@@ -307,7 +307,7 @@ const SAB_PACK_HISTOGRAM = 1
 const SAB_PACK_FIRST_FIT = 2
 const sab_pack_method = Int32
 
-mutable struct sab_pack_options <: Struct
+mutable struct sab_packed_options <: Struct
     struct_size::Csize_t
     method::sab_pack_method
     capacity::UInt64
@@ -317,14 +317,14 @@ mutable struct sab_pack_options <: Struct
     window::UInt64
     progress::Ptr{Cvoid}
     progress_ctx::Ptr{Cvoid}
-    sab_pack_options() = new()
+    sab_packed_options() = new()
 end
 
-const _sab_pack_options_init = Ref(C_NULL)
-sab_pack_options_init(options, struct_size) = ccall(_sab_pack_options_init[], Cvoid, (Ptr{sab_pack_options}, Csize_t), options, struct_size)
-init(options::sab_pack_options) = sab_pack_options_init(options, sizeof(options))
+const _sab_packed_options_init = Ref(C_NULL)
+sab_packed_options_init(options, struct_size) = ccall(_sab_packed_options_init[], Cvoid, (Ptr{sab_packed_options}, Csize_t), options, struct_size)
+init(options::sab_packed_options) = sab_packed_options_init(options, sizeof(options))
 
-mutable struct sab_pack_info <: Struct
+mutable struct sab_packed_info <: Struct
     struct_size::Csize_t
     samples::UInt64
     skipped::UInt64
@@ -336,13 +336,13 @@ mutable struct sab_pack_info <: Struct
     fingerprint::UInt64
     total::Float64
     fill::Float64
-    sab_pack_info() = new()
+    sab_packed_info() = new()
 end
 
 const _sab_packed_sampler_new = Ref(C_NULL)
-sab_packed_sampler_new(sizes, pack, options, sampler) = ccall(_sab_packed_sampler_new[], sab_status, (Ptr{sab_sizes}, Ptr{sab_pack_options}, Ptr{sab_sampler_options}, Ptr{Ptr{sab_sampler}}), sizes, pack, options, sampler)
-const _sab_pack_get_info = Ref(C_NULL)
-sab_pack_get_info(sampler, info) = ccall(_sab_pack_get_info[], sab_status, (Ptr{sab_sampler}, Ptr{sab_pack_info}), sampler, info)
+sab_packed_sampler_new(sizes, pack, options, sampler) = ccall(_sab_packed_sampler_new[], sab_status, (Ptr{sab_sizes}, Ptr{sab_packed_options}, Ptr{sab_sampler_options}, Ptr{Ptr{sab_sampler}}), sizes, pack, options, sampler)
+const _sab_packed_sampler_get_info = Ref(C_NULL)
+sab_packed_sampler_get_info(sampler, info) = ccall(_sab_packed_sampler_get_info[], sab_status, (Ptr{sab_sampler}, Ptr{sab_packed_info}), sampler, info)
 const _sab_pack_skipped = Ref(C_NULL)
 sab_pack_skipped(sampler, indices, capacity, count) = ccall(_sab_pack_skipped[], sab_status, (Ptr{sab_sampler}, Ptr{Int64}, Csize_t, Ptr{Csize_t}), sampler, indices, capacity, count)
 const SAB_OUT_OF_MEMORY = 2
@@ -367,14 +367,14 @@ const _sab_probe_options_init = Ref(C_NULL)
 sab_probe_options_init(options, struct_size) = ccall(_sab_probe_options_init[], Cvoid, (Ptr{sab_probe_options}, Csize_t), options, struct_size)
 init(options::sab_probe_options) = sab_probe_options_init(options, sizeof(options))
 
-mutable struct sab_memory_stats <: Struct
+mutable struct sab_probe_stats <: Struct
     struct_size::Csize_t
     current::Int64
     peak::Int64
     reserved_peak::Int64
     largest_free::Int64
     total::Int64
-    sab_memory_stats() = new()
+    sab_probe_stats() = new()
 end
 
 
@@ -403,8 +403,8 @@ const _sab_probe_callbacks_new = Ref(C_NULL)
 sab_probe_callbacks_new(callbacks, probe) = ccall(_sab_probe_callbacks_new[], sab_status, (Ptr{sab_probe_callbacks}, Ptr{Ptr{sab_probe}}), callbacks, probe)
 const _sab_probe_reset = Ref(C_NULL)
 sab_probe_reset(probe) = ccall(_sab_probe_reset[], sab_status, (Ptr{sab_probe},), probe)
-const _sab_probe_read = Ref(C_NULL)
-sab_probe_read(probe, stats) = ccall(_sab_probe_read[], sab_status, (Ptr{sab_probe}, Ptr{sab_memory_stats}), probe, stats)
+const _sab_probe_get_stats = Ref(C_NULL)
+sab_probe_get_stats(probe, stats) = ccall(_sab_probe_get_stats[], sab_status, (Ptr{sab_probe}, Ptr{sab_probe_stats}), probe, stats)
 const _sab_probe_release_cache = Ref(C_NULL)
 sab_probe_release_cache(probe) = ccall(_sab_probe_release_cache[], sab_status, (Ptr{sab_probe},), probe)
 const _sab_probe_free = Ref(C_NULL)
@@ -448,8 +448,8 @@ const _sab_peaks_new = Ref(C_NULL)
 sab_peaks_new(peaks) = ccall(_sab_peaks_new[], sab_status, (Ptr{Ptr{sab_peaks}},), peaks)
 const _sab_collect_peak = Ref(C_NULL)
 sab_collect_peak(probe, options, peaks) = ccall(_sab_collect_peak[], sab_status, (Ptr{sab_probe}, Ptr{sab_collect_peak_options}, Ptr{sab_peaks}), probe, options, peaks)
-const _sab_peaks_get = Ref(C_NULL)
-sab_peaks_get(peaks, view) = ccall(_sab_peaks_get[], sab_status, (Ptr{sab_peaks}, Ptr{sab_peaks_view}), peaks, view)
+const _sab_peaks_get_view = Ref(C_NULL)
+sab_peaks_get_view(peaks, view) = ccall(_sab_peaks_get_view[], sab_status, (Ptr{sab_peaks}, Ptr{sab_peaks_view}), peaks, view)
 const _sab_peaks_free = Ref(C_NULL)
 sab_peaks_free(peaks) = ccall(_sab_peaks_free[], Cvoid, (Ptr{sab_peaks},), peaks)
 struct sab_memory_model end
@@ -469,8 +469,8 @@ end
 const _sab_measurement_options_init = Ref(C_NULL)
 sab_measurement_options_init(options, struct_size) = ccall(_sab_measurement_options_init[], Cvoid, (Ptr{sab_measurement_options}, Csize_t), options, struct_size)
 init(options::sab_measurement_options) = sab_measurement_options_init(options, sizeof(options))
-const _sab_measurement_points = Ref(C_NULL)
-sab_measurement_points(options, points, counts, lengths) = ccall(_sab_measurement_points[], sab_status, (Ptr{sab_measurement_options}, Csize_t, Ptr{UInt64}, Ptr{Float64}), options, points, counts, lengths)
+const _sab_measurement_points_find = Ref(C_NULL)
+sab_measurement_points_find(options, points, counts, lengths) = ccall(_sab_measurement_points_find[], sab_status, (Ptr{sab_measurement_options}, Csize_t, Ptr{UInt64}, Ptr{Float64}), options, points, counts, lengths)
 const sab_memory_model_kind = Int32
 
 mutable struct sab_memory_model_options <: Struct
@@ -502,8 +502,8 @@ mutable struct sab_memory_model_info <: Struct
     sab_memory_model_info() = new()
 end
 
-const _sab_memory_model_fit = Ref(C_NULL)
-sab_memory_model_fit(features, count, feature_count, peaks, options, model) = ccall(_sab_memory_model_fit[], sab_status, (Ptr{Float64}, Csize_t, Csize_t, Ptr{Float64}, Ptr{sab_memory_model_options}, Ptr{Ptr{sab_memory_model}}), features, count, feature_count, peaks, options, model)
+const _sab_memory_model_fit_new = Ref(C_NULL)
+sab_memory_model_fit_new(features, count, feature_count, peaks, options, model) = ccall(_sab_memory_model_fit_new[], sab_status, (Ptr{Float64}, Csize_t, Csize_t, Ptr{Float64}, Ptr{sab_memory_model_options}, Ptr{Ptr{sab_memory_model}}), features, count, feature_count, peaks, options, model)
 const _sab_memory_model_get_info = Ref(C_NULL)
 sab_memory_model_get_info(model, info) = ccall(_sab_memory_model_get_info[], sab_status, (Ptr{sab_memory_model}, Ptr{sab_memory_model_info}), model, info)
 const _sab_memory_model_get_term = Ref(C_NULL)
@@ -514,18 +514,18 @@ const _sab_memory_model_cost_terms = Ref(C_NULL)
 sab_memory_model_cost_terms(model, terms, capacity, term_count) = ccall(_sab_memory_model_cost_terms[], sab_status, (Ptr{sab_memory_model}, Ptr{sab_cost_term}, Csize_t, Ptr{Csize_t}), model, terms, capacity, term_count)
 const _sab_memory_model_save = Ref(C_NULL)
 sab_memory_model_save(model, path) = ccall(_sab_memory_model_save[], sab_status, (Ptr{sab_memory_model}, Cstring), model, path)
-const _sab_memory_model_open = Ref(C_NULL)
-sab_memory_model_open(path, model) = ccall(_sab_memory_model_open[], sab_status, (Cstring, Ptr{Ptr{sab_memory_model}}), path, model)
+const _sab_memory_model_file_new = Ref(C_NULL)
+sab_memory_model_file_new(path, model) = ccall(_sab_memory_model_file_new[], sab_status, (Cstring, Ptr{Ptr{sab_memory_model}}), path, model)
 const _sab_memory_model_write = Ref(C_NULL)
 sab_memory_model_write(model, buffer, capacity, size) = ccall(_sab_memory_model_write[], sab_status, (Ptr{sab_memory_model}, Ptr{Cvoid}, Csize_t, Ptr{Csize_t}), model, buffer, capacity, size)
-const _sab_memory_model_read = Ref(C_NULL)
-sab_memory_model_read(data, size, model) = ccall(_sab_memory_model_read[], sab_status, (Ptr{Cvoid}, Csize_t, Ptr{Ptr{sab_memory_model}}), data, size, model)
+const _sab_memory_model_bytes_new = Ref(C_NULL)
+sab_memory_model_bytes_new(data, size, model) = ccall(_sab_memory_model_bytes_new[], sab_status, (Ptr{Cvoid}, Csize_t, Ptr{Ptr{sab_memory_model}}), data, size, model)
 const _sab_memory_model_free = Ref(C_NULL)
 sab_memory_model_free(model) = ccall(_sab_memory_model_free[], Cvoid, (Ptr{sab_memory_model},), model)
 const sab_search = Int32
 const sab_rounding = Int32
 
-mutable struct sab_find_max_batch_options <: Struct
+mutable struct sab_max_batch_options <: Struct
     struct_size::Csize_t
     search::sab_search
     lengths::Ptr{Float64}
@@ -538,12 +538,12 @@ mutable struct sab_find_max_batch_options <: Struct
     reduce_ctx::Ptr{Cvoid}
     progress::Ptr{Cvoid}
     progress_ctx::Ptr{Cvoid}
-    sab_find_max_batch_options() = new()
+    sab_max_batch_options() = new()
 end
 
-const _sab_find_max_batch_options_init = Ref(C_NULL)
-sab_find_max_batch_options_init(options, struct_size) = ccall(_sab_find_max_batch_options_init[], Cvoid, (Ptr{sab_find_max_batch_options}, Csize_t), options, struct_size)
-init(options::sab_find_max_batch_options) = sab_find_max_batch_options_init(options, sizeof(options))
+const _sab_max_batch_options_init = Ref(C_NULL)
+sab_max_batch_options_init(options, struct_size) = ccall(_sab_max_batch_options_init[], Cvoid, (Ptr{sab_max_batch_options}, Csize_t), options, struct_size)
+init(options::sab_max_batch_options) = sab_max_batch_options_init(options, sizeof(options))
 
 mutable struct sab_max_batch <: Struct
     struct_size::Csize_t
@@ -555,8 +555,8 @@ mutable struct sab_max_batch <: Struct
     sab_max_batch() = new()
 end
 
-const _sab_find_max_batch = Ref(C_NULL)
-sab_find_max_batch(probe, trial, ctx, options, batch_sizes, result) = ccall(_sab_find_max_batch[], sab_status, (Ptr{sab_probe}, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{sab_find_max_batch_options}, Ptr{UInt64}, Ptr{sab_max_batch}), probe, trial, ctx, options, batch_sizes, result)
+const _sab_max_batch_find = Ref(C_NULL)
+sab_max_batch_find(probe, trial, ctx, options, batch_sizes, result) = ccall(_sab_max_batch_find[], sab_status, (Ptr{sab_probe}, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{sab_max_batch_options}, Ptr{UInt64}, Ptr{sab_max_batch}), probe, trial, ctx, options, batch_sizes, result)
 
 mutable struct sab_verification <: Struct
     struct_size::Csize_t
@@ -606,18 +606,18 @@ const _sab_memory_guard_get_info = Ref(C_NULL)
 sab_memory_guard_get_info(guard, info) = ccall(_sab_memory_guard_get_info[], sab_status, (Ptr{sab_memory_guard}, Ptr{sab_memory_guard_info}), guard, info)
 const _sab_memory_guard_free = Ref(C_NULL)
 sab_memory_guard_free(guard) = ccall(_sab_memory_guard_free[], Cvoid, (Ptr{sab_memory_guard},), guard)
-const SAB_TORCH_SHUFFLE_NONE = 0
-const SAB_TORCH_SHUFFLE_ALL = 1
-const SAB_TORCH_SHUFFLE_BUCKETS = 2
-const SAB_TORCH_GENERATOR_WORDS = 625
-const _sab_create_buckets = Ref(C_NULL)
-sab_create_buckets(sizes, max_width, min_bucket_count, boundaries, bucket_sizes, capacity, bucket_count) = ccall(_sab_create_buckets[], sab_status, (Ptr{sab_sizes}, Int64, Int64, Ptr{Int64}, Ptr{Int64}, Csize_t, Ptr{Csize_t}), sizes, max_width, min_bucket_count, boundaries, bucket_sizes, capacity, bucket_count)
-const _sab_size_aware_sampler_new = Ref(C_NULL)
-sab_size_aware_sampler_new(indices, count, sizes, max_total_size, options, sampler) = ccall(_sab_size_aware_sampler_new[], sab_status, (Ptr{Int64}, Csize_t, Ptr{sab_sizes}, Float64, Ptr{sab_sampler_options}, Ptr{Ptr{sab_sampler}}), indices, count, sizes, max_total_size, options, sampler)
-const _sab_size_aware_stream_sampler_new = Ref(C_NULL)
-sab_size_aware_stream_sampler_new(source, ctx, release, max_total_size, sampler) = ccall(_sab_size_aware_stream_sampler_new[], sab_status, (Ptr{Cvoid}, Ptr{Cvoid}, Ptr{Cvoid}, Float64, Ptr{Ptr{sab_sampler}}), source, ctx, release, max_total_size, sampler)
+const SAB_BIONEMO_SHUFFLE_NONE = 0
+const SAB_BIONEMO_SHUFFLE_ALL = 1
+const SAB_BIONEMO_SHUFFLE_BUCKETS = 2
+const SAB_BIONEMO_GENERATOR_WORDS = 625
+const _sab_bionemo_create_buckets = Ref(C_NULL)
+sab_bionemo_create_buckets(sizes, max_width, min_bucket_count, boundaries, bucket_sizes, capacity, bucket_count) = ccall(_sab_bionemo_create_buckets[], sab_status, (Ptr{sab_sizes}, Int64, Int64, Ptr{Int64}, Ptr{Int64}, Csize_t, Ptr{Csize_t}), sizes, max_width, min_bucket_count, boundaries, bucket_sizes, capacity, bucket_count)
+const _sab_bionemo_size_aware_sampler_new = Ref(C_NULL)
+sab_bionemo_size_aware_sampler_new(indices, count, sizes, max_total_size, options, sampler) = ccall(_sab_bionemo_size_aware_sampler_new[], sab_status, (Ptr{Int64}, Csize_t, Ptr{sab_sizes}, Float64, Ptr{sab_sampler_options}, Ptr{Ptr{sab_sampler}}), indices, count, sizes, max_total_size, options, sampler)
+const _sab_bionemo_size_aware_stream_sampler_new = Ref(C_NULL)
+sab_bionemo_size_aware_stream_sampler_new(source, ctx, release, max_total_size, sampler) = ccall(_sab_bionemo_size_aware_stream_sampler_new[], sab_status, (Ptr{Cvoid}, Ptr{Cvoid}, Ptr{Cvoid}, Float64, Ptr{Ptr{sab_sampler}}), source, ctx, release, max_total_size, sampler)
 
-mutable struct sab_torch_sampler_options <: Struct
+mutable struct sab_bionemo_options <: Struct
     struct_size::Csize_t
     seed::UInt64
     shuffle::Int32
@@ -626,23 +626,23 @@ mutable struct sab_torch_sampler_options <: Struct
     size::Ptr{Cvoid}
     size_ctx::Ptr{Cvoid}
     release::Ptr{Cvoid}
-    sab_torch_sampler_options() = new()
+    sab_bionemo_options() = new()
 end
 
-const _sab_torch_sampler_options_init = Ref(C_NULL)
-sab_torch_sampler_options_init(options, struct_size) = ccall(_sab_torch_sampler_options_init[], Cvoid, (Ptr{sab_torch_sampler_options}, Csize_t), options, struct_size)
-init(options::sab_torch_sampler_options) = sab_torch_sampler_options_init(options, sizeof(options))
-const _sab_torch_sampler_new = Ref(C_NULL)
-sab_torch_sampler_new(plan, options, sampler) = ccall(_sab_torch_sampler_new[], sab_status, (Ptr{sab_plan}, Ptr{sab_torch_sampler_options}, Ptr{Ptr{sab_sampler}}), plan, options, sampler)
-const _sab_torch_sampler_get_generator = Ref(C_NULL)
-sab_torch_sampler_get_generator(sampler, words) = ccall(_sab_torch_sampler_get_generator[], sab_status, (Ptr{sab_sampler}, Ptr{UInt32}), sampler, words)
-const _sab_torch_sampler_set_generator = Ref(C_NULL)
-sab_torch_sampler_set_generator(sampler, words) = ccall(_sab_torch_sampler_set_generator[], sab_status, (Ptr{sab_sampler}, Ptr{UInt32}), sampler, words)
+const _sab_bionemo_options_init = Ref(C_NULL)
+sab_bionemo_options_init(options, struct_size) = ccall(_sab_bionemo_options_init[], Cvoid, (Ptr{sab_bionemo_options}, Csize_t), options, struct_size)
+init(options::sab_bionemo_options) = sab_bionemo_options_init(options, sizeof(options))
+const _sab_bionemo_sampler_new = Ref(C_NULL)
+sab_bionemo_sampler_new(plan, options, sampler) = ccall(_sab_bionemo_sampler_new[], sab_status, (Ptr{sab_plan}, Ptr{sab_bionemo_options}, Ptr{Ptr{sab_sampler}}), plan, options, sampler)
+const _sab_bionemo_sampler_get_generator = Ref(C_NULL)
+sab_bionemo_sampler_get_generator(sampler, words) = ccall(_sab_bionemo_sampler_get_generator[], sab_status, (Ptr{sab_sampler}, Ptr{UInt32}), sampler, words)
+const _sab_bionemo_sampler_set_generator = Ref(C_NULL)
+sab_bionemo_sampler_set_generator(sampler, words) = ccall(_sab_bionemo_sampler_set_generator[], sab_status, (Ptr{sab_sampler}, Ptr{UInt32}), sampler, words)
 struct sab_batches end
-const _sab_batches_add = Ref(C_NULL)
-sab_batches_add(batches, indices, count) = ccall(_sab_batches_add[], sab_status, (Ptr{sab_batches}, Ptr{Int64}, Csize_t), batches, indices, count)
+const _sab_bagua_batches_add = Ref(C_NULL)
+sab_bagua_batches_add(batches, indices, count) = ccall(_sab_bagua_batches_add[], sab_status, (Ptr{sab_batches}, Ptr{Int64}, Csize_t), batches, indices, count)
 
-mutable struct sab_load_balancing_options <: Struct
+mutable struct sab_bagua_options <: Struct
     struct_size::Csize_t
     shuffle::Int32
     drop_last::Int32
@@ -652,16 +652,16 @@ mutable struct sab_load_balancing_options <: Struct
     make_batches::Ptr{Cvoid}
     make_batches_ctx::Ptr{Cvoid}
     release::Ptr{Cvoid}
-    sab_load_balancing_options() = new()
+    sab_bagua_options() = new()
 end
 
-const _sab_load_balancing_options_init = Ref(C_NULL)
-sab_load_balancing_options_init(options, struct_size) = ccall(_sab_load_balancing_options_init[], Cvoid, (Ptr{sab_load_balancing_options}, Csize_t), options, struct_size)
-init(options::sab_load_balancing_options) = sab_load_balancing_options_init(options, sizeof(options))
-const _sab_load_balancing_sampler_new = Ref(C_NULL)
-sab_load_balancing_sampler_new(complexity, balancing, options, sampler) = ccall(_sab_load_balancing_sampler_new[], sab_status, (Ptr{sab_sizes}, Ptr{sab_load_balancing_options}, Ptr{sab_sampler_options}, Ptr{Ptr{sab_sampler}}), complexity, balancing, options, sampler)
-const _sab_load_balancing_batch_sampler_new = Ref(C_NULL)
-sab_load_balancing_batch_sampler_new(complexity, balancing, options, sampler) = ccall(_sab_load_balancing_batch_sampler_new[], sab_status, (Ptr{sab_sizes}, Ptr{sab_load_balancing_options}, Ptr{sab_sampler_options}, Ptr{Ptr{sab_sampler}}), complexity, balancing, options, sampler)
+const _sab_bagua_options_init = Ref(C_NULL)
+sab_bagua_options_init(options, struct_size) = ccall(_sab_bagua_options_init[], Cvoid, (Ptr{sab_bagua_options}, Csize_t), options, struct_size)
+init(options::sab_bagua_options) = sab_bagua_options_init(options, sizeof(options))
+const _sab_bagua_sampler_new = Ref(C_NULL)
+sab_bagua_sampler_new(complexity, balancing, options, sampler) = ccall(_sab_bagua_sampler_new[], sab_status, (Ptr{sab_sizes}, Ptr{sab_bagua_options}, Ptr{sab_sampler_options}, Ptr{Ptr{sab_sampler}}), complexity, balancing, options, sampler)
+const _sab_bagua_batch_sampler_new = Ref(C_NULL)
+sab_bagua_batch_sampler_new(complexity, balancing, options, sampler) = ccall(_sab_bagua_batch_sampler_new[], sab_status, (Ptr{sab_sizes}, Ptr{sab_bagua_options}, Ptr{sab_sampler_options}, Ptr{Ptr{sab_sampler}}), complexity, balancing, options, sampler)
 const _sab_sizes_npy_new = Ref(C_NULL)
 sab_sizes_npy_new(path, sizes) = ccall(_sab_sizes_npy_new[], sab_status, (Cstring, Ptr{Ptr{sab_sizes}}), path, sizes)
 const _sab_sizes_npy_read = Ref(C_NULL)
@@ -684,8 +684,8 @@ end
 const _sab_partition_options_init = Ref(C_NULL)
 sab_partition_options_init(options, struct_size) = ccall(_sab_partition_options_init[], Cvoid, (Ptr{sab_partition_options}, Csize_t), options, struct_size)
 init(options::sab_partition_options) = sab_partition_options_init(options, sizeof(options))
-const _sab_partition = Ref(C_NULL)
-sab_partition(costs, count, parts, options, part_of) = ccall(_sab_partition[], sab_status, (Ptr{Float64}, Csize_t, UInt64, Ptr{sab_partition_options}, Ptr{UInt32}), costs, count, parts, options, part_of)
+const _sab_items_partition = Ref(C_NULL)
+sab_items_partition(costs, count, parts, options, part_of) = ccall(_sab_items_partition[], sab_status, (Ptr{Float64}, Csize_t, UInt64, Ptr{sab_partition_options}, Ptr{UInt32}), costs, count, parts, options, part_of)
 
 mutable struct sab_balanced_options <: Struct
     struct_size::Csize_t
@@ -716,7 +716,7 @@ init(options::sab_balanced_options) = sab_balanced_options_init(options, sizeof(
 const _sab_balanced_sampler_new = Ref(C_NULL)
 sab_balanced_sampler_new(sizes, balanced, options, sampler) = ccall(_sab_balanced_sampler_new[], sab_status, (Ptr{sab_sizes}, Ptr{sab_balanced_options}, Ptr{sab_sampler_options}, Ptr{Ptr{sab_sampler}}), sizes, balanced, options, sampler)
 
-mutable struct sab_balance_report <: Struct
+mutable struct sab_balanced_report <: Struct
     struct_size::Csize_t
     samples::UInt64
     skipped::UInt64
@@ -729,35 +729,35 @@ mutable struct sab_balance_report <: Struct
     micro_batch_imbalance::Float64
     time::Float64
     least_time::Float64
-    sab_balance_report() = new()
+    sab_balanced_report() = new()
 end
 
-const _sab_sampler_balance_report = Ref(C_NULL)
-sab_sampler_balance_report(sampler, progress, progress_ctx, report) = ccall(_sab_sampler_balance_report[], sab_status, (Ptr{sab_sampler}, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{sab_balance_report}), sampler, progress, progress_ctx, report)
-const _sab_grow_batch = Ref(C_NULL)
-sab_grow_batch(increase, ctx, epoch, current, maximum, batch_size) = ccall(_sab_grow_batch[], sab_status, (Ptr{Cvoid}, Ptr{Cvoid}, UInt64, UInt64, UInt64, Ptr{UInt64}), increase, ctx, epoch, current, maximum, batch_size)
-const _sab_grow_linear = Ref(C_NULL)
-sab_grow_linear(epoch, start, amount, period, maximum, batch_size) = ccall(_sab_grow_linear[], sab_status, (UInt64, UInt64, UInt64, UInt64, UInt64, Ptr{UInt64}), epoch, start, amount, period, maximum, batch_size)
-const _sab_grow_doubling = Ref(C_NULL)
-sab_grow_doubling(epoch, start, milestones, milestone_count, maximum, batch_size) = ccall(_sab_grow_doubling[], sab_status, (UInt64, UInt64, Ptr{UInt64}, Csize_t, UInt64, Ptr{UInt64}), epoch, start, milestones, milestone_count, maximum, batch_size)
+const _sab_balanced_sampler_get_report = Ref(C_NULL)
+sab_balanced_sampler_get_report(sampler, progress, progress_ctx, report) = ccall(_sab_balanced_sampler_get_report[], sab_status, (Ptr{sab_sampler}, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{sab_balanced_report}), sampler, progress, progress_ctx, report)
+const _sab_batch_size_grow = Ref(C_NULL)
+sab_batch_size_grow(increase, ctx, epoch, current, maximum, batch_size) = ccall(_sab_batch_size_grow[], sab_status, (Ptr{Cvoid}, Ptr{Cvoid}, UInt64, UInt64, UInt64, Ptr{UInt64}), increase, ctx, epoch, current, maximum, batch_size)
+const _sab_batch_size_grow_linear = Ref(C_NULL)
+sab_batch_size_grow_linear(epoch, start, amount, period, maximum, batch_size) = ccall(_sab_batch_size_grow_linear[], sab_status, (UInt64, UInt64, UInt64, UInt64, UInt64, Ptr{UInt64}), epoch, start, amount, period, maximum, batch_size)
+const _sab_batch_size_grow_doubling = Ref(C_NULL)
+sab_batch_size_grow_doubling(epoch, start, milestones, milestone_count, maximum, batch_size) = ccall(_sab_batch_size_grow_doubling[], sab_status, (UInt64, UInt64, Ptr{UInt64}, Csize_t, UInt64, Ptr{UInt64}), epoch, start, milestones, milestone_count, maximum, batch_size)
 
-mutable struct sab_chunked_step_options <: Struct
+mutable struct sab_step_in_chunks_options <: Struct
     struct_size::Csize_t
     chunk::Ptr{Cvoid}
     begin_::Ptr{Cvoid}
     ctx::Ptr{Cvoid}
     sample_weights::Ptr{Float64}
     chunk_size::UInt64
-    sab_chunked_step_options() = new()
+    sab_step_in_chunks_options() = new()
 end
 
-const _sab_chunked_step_options_init = Ref(C_NULL)
-sab_chunked_step_options_init(options, struct_size) = ccall(_sab_chunked_step_options_init[], Cvoid, (Ptr{sab_chunked_step_options}, Csize_t), options, struct_size)
-init(options::sab_chunked_step_options) = sab_chunked_step_options_init(options, sizeof(options))
-const _sab_chunked_step = Ref(C_NULL)
-sab_chunked_step(probe, count, options, chunk_size) = ccall(_sab_chunked_step[], sab_status, (Ptr{sab_probe}, UInt64, Ptr{sab_chunked_step_options}, Ptr{UInt64}), probe, count, options, chunk_size)
+const _sab_step_in_chunks_options_init = Ref(C_NULL)
+sab_step_in_chunks_options_init(options, struct_size) = ccall(_sab_step_in_chunks_options_init[], Cvoid, (Ptr{sab_step_in_chunks_options}, Csize_t), options, struct_size)
+init(options::sab_step_in_chunks_options) = sab_step_in_chunks_options_init(options, sizeof(options))
+const _sab_step_in_chunks = Ref(C_NULL)
+sab_step_in_chunks(probe, count, options, chunk_size) = ccall(_sab_step_in_chunks[], sab_status, (Ptr{sab_probe}, UInt64, Ptr{sab_step_in_chunks_options}, Ptr{UInt64}), probe, count, options, chunk_size)
 const _sab_memory_guard_step = Ref(C_NULL)
-sab_memory_guard_step(guard, batch, options) = ccall(_sab_memory_guard_step[], sab_status, (Ptr{sab_memory_guard}, Ptr{sab_batch}, Ptr{sab_chunked_step_options}), guard, batch, options)
+sab_memory_guard_step(guard, batch, options) = ccall(_sab_memory_guard_step[], sab_status, (Ptr{sab_memory_guard}, Ptr{sab_batch}, Ptr{sab_step_in_chunks_options}), guard, batch, options)
 const SAB_RECORD_BYTES = 0
 const SAB_RECORD_LIST = 1
 const SAB_RECORD_OBJECT = 2
@@ -893,8 +893,8 @@ const _sab_zip_stream_new = Ref(C_NULL)
 sab_zip_stream_new(sources, count, stream) = ccall(_sab_zip_stream_new[], sab_status, (Ptr{Ptr{sab_stream}}, Csize_t, Ptr{Ptr{sab_stream}}), sources, count, stream)
 const _sab_multiplex_stream_new = Ref(C_NULL)
 sab_multiplex_stream_new(control, sources, count, stream) = ccall(_sab_multiplex_stream_new[], sab_status, (Ptr{sab_stream}, Ptr{Ptr{sab_stream}}, Csize_t, Ptr{Ptr{sab_stream}}), control, sources, count, stream)
-const _sab_rank_stream_new = Ref(C_NULL)
-sab_rank_stream_new(source, rank, world_size, stream) = ccall(_sab_rank_stream_new[], sab_status, (Ptr{sab_stream}, UInt64, UInt64, Ptr{Ptr{sab_stream}}), source, rank, world_size, stream)
+const _sab_shard_stream_new = Ref(C_NULL)
+sab_shard_stream_new(source, rank, world_size, stream) = ccall(_sab_shard_stream_new[], sab_status, (Ptr{sab_stream}, UInt64, UInt64, Ptr{Ptr{sab_stream}}), source, rank, world_size, stream)
 const _sab_batch_stream_new = Ref(C_NULL)
 sab_batch_stream_new(source, batch_size, stream) = ccall(_sab_batch_stream_new[], sab_status, (Ptr{sab_stream}, UInt64, Ptr{Ptr{sab_stream}}), source, batch_size, stream)
 const _sab_window_stream_new = Ref(C_NULL)
@@ -942,8 +942,8 @@ const _sab_pack_stream_new = Ref(C_NULL)
 sab_pack_stream_new(source, options, stream) = ccall(_sab_pack_stream_new[], sab_status, (Ptr{sab_stream}, Ptr{sab_pack_stream_options}, Ptr{Ptr{sab_stream}}), source, options, stream)
 const _sab_readahead_sampler_new = Ref(C_NULL)
 sab_readahead_sampler_new(source, options, sampler) = ccall(_sab_readahead_sampler_new[], sab_status, (Ptr{sab_stream}, Ptr{sab_readahead_stream_options}, Ptr{Ptr{sab_sampler}}), source, options, sampler)
-const _sab_sampler_stream = Ref(C_NULL)
-sab_sampler_stream(sampler, stream) = ccall(_sab_sampler_stream[], sab_status, (Ptr{sab_sampler}, Ptr{Ptr{sab_stream}}), sampler, stream)
+const _sab_sampler_stream_new = Ref(C_NULL)
+sab_sampler_stream_new(sampler, stream) = ccall(_sab_sampler_stream_new[], sab_status, (Ptr{sab_sampler}, Ptr{Ptr{sab_stream}}), sampler, stream)
 const _sab_prefetch_stream_new = Ref(C_NULL)
 sab_prefetch_stream_new(source, buffer_size, stream) = ccall(_sab_prefetch_stream_new[], sab_status, (Ptr{sab_stream}, UInt64, Ptr{Ptr{sab_stream}}), source, buffer_size, stream)
 const SAB_THRESHOLDS_LEAST_TOTAL = 0
@@ -992,8 +992,8 @@ mutable struct sab_thresholds_info <: Struct
     sab_thresholds_info() = new()
 end
 
-const _sab_find_thresholds = Ref(C_NULL)
-sab_find_thresholds(lengths, k, options, thresholds, info) = ccall(_sab_find_thresholds[], sab_status, (Ptr{sab_sizes}, UInt64, Ptr{sab_thresholds_options}, Ptr{Float64}, Ptr{sab_thresholds_info}), lengths, k, options, thresholds, info)
+const _sab_thresholds_find = Ref(C_NULL)
+sab_thresholds_find(lengths, k, options, thresholds, info) = ccall(_sab_thresholds_find[], sab_status, (Ptr{sab_sizes}, UInt64, Ptr{sab_thresholds_options}, Ptr{Float64}, Ptr{sab_thresholds_info}), lengths, k, options, thresholds, info)
 struct sab_grouping end
 
 struct sab_grouping_dimension
@@ -1004,8 +1004,8 @@ end
 
 const _sab_grouping_thresholds_new = Ref(C_NULL)
 sab_grouping_thresholds_new(dimensions, count, grouping) = ccall(_sab_grouping_thresholds_new[], sab_status, (Ptr{sab_grouping_dimension}, Csize_t, Ptr{Ptr{sab_grouping}}), dimensions, count, grouping)
-const _sab_grouping_uni_new = Ref(C_NULL)
-sab_grouping_uni_new(samples, grouping) = ccall(_sab_grouping_uni_new[], sab_status, (Csize_t, Ptr{Ptr{sab_grouping}}), samples, grouping)
+const _sab_grouping_single_new = Ref(C_NULL)
+sab_grouping_single_new(samples, grouping) = ccall(_sab_grouping_single_new[], sab_status, (Csize_t, Ptr{Ptr{sab_grouping}}), samples, grouping)
 const _sab_grouping_predefined_new = Ref(C_NULL)
 sab_grouping_predefined_new(group_of, samples, groups, grouping) = ccall(_sab_grouping_predefined_new[], sab_status, (Ptr{Int64}, Csize_t, Csize_t, Ptr{Ptr{sab_grouping}}), group_of, samples, groups, grouping)
 const _sab_grouping_partition_new = Ref(C_NULL)
@@ -1013,7 +1013,7 @@ sab_grouping_partition_new(indices, counts, groups, grouping) = ccall(_sab_group
 const _sab_grouping_consecutive_new = Ref(C_NULL)
 sab_grouping_consecutive_new(counts, groups, grouping) = ccall(_sab_grouping_consecutive_new[], sab_status, (Ptr{UInt64}, Csize_t, Ptr{Ptr{sab_grouping}}), counts, groups, grouping)
 
-mutable struct sab_groups <: Struct
+mutable struct sab_grouping_view <: Struct
     struct_size::Csize_t
     samples::UInt64
     groups::UInt64
@@ -1023,11 +1023,11 @@ mutable struct sab_groups <: Struct
     inverse::Ptr{Int64}
     group_of::Ptr{Int64}
     intervals::Ptr{Int64}
-    sab_groups() = new()
+    sab_grouping_view() = new()
 end
 
-const _sab_grouping_get = Ref(C_NULL)
-sab_grouping_get(grouping, groups) = ccall(_sab_grouping_get[], sab_status, (Ptr{sab_grouping}, Ptr{sab_groups}), grouping, groups)
+const _sab_grouping_get_view = Ref(C_NULL)
+sab_grouping_get_view(grouping, groups) = ccall(_sab_grouping_get_view[], sab_status, (Ptr{sab_grouping}, Ptr{sab_grouping_view}), grouping, groups)
 const _sab_grouping_free = Ref(C_NULL)
 sab_grouping_free(grouping) = ccall(_sab_grouping_free[], Cvoid, (Ptr{sab_grouping},), grouping)
 
@@ -1044,12 +1044,12 @@ mutable struct sab_ragged <: Struct
     sab_ragged() = new()
 end
 
-const sab_padding = Int32
+const sab_pad_rule = Int32
 
 mutable struct sab_pad_options <: Struct
     struct_size::Csize_t
     batch_dim::UInt64
-    padding::sab_padding
+    padding::sab_pad_rule
     value::Ptr{Cvoid}
     value_dims::UInt64
     threads::UInt64
@@ -1059,15 +1059,15 @@ end
 const _sab_pad_options_init = Ref(C_NULL)
 sab_pad_options_init(options, struct_size) = ccall(_sab_pad_options_init[], Cvoid, (Ptr{sab_pad_options}, Csize_t), options, struct_size)
 init(options::sab_pad_options) = sab_pad_options_init(options, sizeof(options))
-const _sab_padded_shape = Ref(C_NULL)
-sab_padded_shape(samples, indices, count, shape) = ccall(_sab_padded_shape[], sab_status, (Ptr{sab_ragged}, Ptr{Int64}, Csize_t, Ptr{Int64}), samples, indices, count, shape)
-const _sab_pad = Ref(C_NULL)
-sab_pad(samples, indices, count, shape, options, padded) = ccall(_sab_pad[], sab_status, (Ptr{sab_ragged}, Ptr{Int64}, Csize_t, Ptr{Int64}, Ptr{sab_pad_options}, Ptr{Cvoid}), samples, indices, count, shape, options, padded)
-const _sab_unpad = Ref(C_NULL)
-sab_unpad(padded, shape, indices, count, options, samples) = ccall(_sab_unpad[], sab_status, (Ptr{Cvoid}, Ptr{Int64}, Ptr{Int64}, Csize_t, Ptr{sab_pad_options}, Ptr{sab_ragged}), padded, shape, indices, count, options, samples)
+const _sab_ragged_padded_shape = Ref(C_NULL)
+sab_ragged_padded_shape(samples, indices, count, shape) = ccall(_sab_ragged_padded_shape[], sab_status, (Ptr{sab_ragged}, Ptr{Int64}, Csize_t, Ptr{Int64}), samples, indices, count, shape)
+const _sab_ragged_pad = Ref(C_NULL)
+sab_ragged_pad(samples, indices, count, shape, options, padded) = ccall(_sab_ragged_pad[], sab_status, (Ptr{sab_ragged}, Ptr{Int64}, Csize_t, Ptr{Int64}, Ptr{sab_pad_options}, Ptr{Cvoid}), samples, indices, count, shape, options, padded)
+const _sab_ragged_unpad = Ref(C_NULL)
+sab_ragged_unpad(padded, shape, indices, count, options, samples) = ccall(_sab_ragged_unpad[], sab_status, (Ptr{Cvoid}, Ptr{Int64}, Ptr{Int64}, Csize_t, Ptr{sab_pad_options}, Ptr{sab_ragged}), padded, shape, indices, count, options, samples)
 const sab_mask_rule = Int32
-const _sab_length_mask = Ref(C_NULL)
-sab_length_mask(lengths, count, shape, dimensions, rule, mask) = ccall(_sab_length_mask[], sab_status, (Ptr{Int64}, Csize_t, Ptr{Int64}, Csize_t, sab_mask_rule, Ptr{UInt8}), lengths, count, shape, dimensions, rule, mask)
+const _sab_ragged_mask = Ref(C_NULL)
+sab_ragged_mask(lengths, count, shape, dimensions, rule, mask) = ccall(_sab_ragged_mask[], sab_status, (Ptr{Int64}, Csize_t, Ptr{Int64}, Csize_t, sab_mask_rule, Ptr{UInt8}), lengths, count, shape, dimensions, rule, mask)
 const SAB_CACHE_DEGRADE = 0
 const SAB_CACHE_ERROR = 1
 struct sab_cache end
@@ -1092,8 +1092,8 @@ end
 const _sab_cache_options_init = Ref(C_NULL)
 sab_cache_options_init(options, struct_size) = ccall(_sab_cache_options_init[], Cvoid, (Ptr{sab_cache_options}, Csize_t), options, struct_size)
 init(options::sab_cache_options) = sab_cache_options_init(options, sizeof(options))
-const _sab_cache_open = Ref(C_NULL)
-sab_cache_open(url, options, cache) = ccall(_sab_cache_open[], sab_status, (Cstring, Ptr{sab_cache_options}, Ptr{Ptr{sab_cache}}), url, options, cache)
+const _sab_cache_new = Ref(C_NULL)
+sab_cache_new(url, options, cache) = ccall(_sab_cache_new[], sab_status, (Cstring, Ptr{sab_cache_options}, Ptr{Ptr{sab_cache}}), url, options, cache)
 const _sab_cache_url = Ref(C_NULL)
 sab_cache_url(cache) = ccall(_sab_cache_url[], Cstring, (Ptr{sab_cache},), cache)
 const _sab_cache_get = Ref(C_NULL)
@@ -1116,8 +1116,8 @@ const _sab_cache_put_many = Ref(C_NULL)
 sab_cache_put_many(cache, items, count) = ccall(_sab_cache_put_many[], sab_status, (Ptr{sab_cache}, Ptr{sab_cache_item}, Csize_t), cache, items, count)
 const _sab_cache_flush = Ref(C_NULL)
 sab_cache_flush(cache) = ccall(_sab_cache_flush[], sab_status, (Ptr{sab_cache},), cache)
-const _sab_cache_num_keys = Ref(C_NULL)
-sab_cache_num_keys(cache, keys) = ccall(_sab_cache_num_keys[], sab_status, (Ptr{sab_cache}, Ptr{UInt64}), cache, keys)
+const _sab_cache_key_count = Ref(C_NULL)
+sab_cache_key_count(cache, keys) = ccall(_sab_cache_key_count[], sab_status, (Ptr{sab_cache}, Ptr{UInt64}), cache, keys)
 const _sab_cache_clear = Ref(C_NULL)
 sab_cache_clear(cache) = ccall(_sab_cache_clear[], sab_status, (Ptr{sab_cache},), cache)
 
@@ -1161,8 +1161,8 @@ const _sab_torch_get_info = Ref(C_NULL)
 sab_torch_get_info(info) = ccall(_sab_torch_get_info[], sab_status, (Ptr{sab_torch_info},), info)
 const _sab_torch_sizes_new = Ref(C_NULL)
 sab_torch_sizes_new(tensor, sizes) = ccall(_sab_torch_sizes_new[], sab_status, (Ptr{DLManagedTensor}, Ptr{Ptr{sab_sizes}}), tensor, sizes)
-const _sab_torch_batch_indices = Ref(C_NULL)
-sab_torch_batch_indices(batch, device, tensor) = ccall(_sab_torch_batch_indices[], sab_status, (Ptr{sab_batch}, Cstring, Ptr{Ptr{DLManagedTensor}}), batch, device, tensor)
+const _sab_torch_indices_new = Ref(C_NULL)
+sab_torch_indices_new(batch, device, tensor) = ccall(_sab_torch_indices_new[], sab_status, (Ptr{sab_batch}, Cstring, Ptr{Ptr{DLManagedTensor}}), batch, device, tensor)
 struct sab_torch_store end
 const _sab_torch_store_new = Ref(C_NULL)
 sab_torch_store_new(host, port, rank, world_size, timeout, store) = ccall(_sab_torch_store_new[], sab_status, (Cstring, UInt16, UInt64, UInt64, Float64, Ptr{Ptr{sab_torch_store}}), host, port, rank, world_size, timeout, store)
@@ -1179,7 +1179,7 @@ mutable struct sab_torch_leaf <: Struct
     signature::Ptr{UInt8}
     dlpack::Ptr{Ptr{DLManagedTensor}}
     tensors::Ptr{Ptr{sab_torch_tensor}}
-    padding::sab_padding
+    padding::sab_pad_rule
     value::Float64
     value_dlpack::Ptr{DLManagedTensor}
     value_tensor::Ptr{sab_torch_tensor}
@@ -1228,7 +1228,7 @@ function load(library)
     _sab_last_callback_code[] = dlsym(library, :sab_last_callback_code)
     _sab_abi_version[] = dlsym(library, :sab_abi_version)
     _sab_version_string[] = dlsym(library, :sab_version_string)
-    _sab_set_log_callback[] = dlsym(library, :sab_set_log_callback)
+    _sab_log_set_callback[] = dlsym(library, :sab_log_set_callback)
     _sab_sizes_options_init[] = dlsym(library, :sab_sizes_options_init)
     _sab_sizes_new[] = dlsym(library, :sab_sizes_new)
     _sab_sizes_callback_new[] = dlsym(library, :sab_sizes_callback_new)
@@ -1241,16 +1241,16 @@ function load(library)
     _sab_plan_get_bucket[] = dlsym(library, :sab_plan_get_bucket)
     _sab_plan_skipped[] = dlsym(library, :sab_plan_skipped)
     _sab_plan_save[] = dlsym(library, :sab_plan_save)
-    _sab_plan_open[] = dlsym(library, :sab_plan_open)
+    _sab_plan_file_new[] = dlsym(library, :sab_plan_file_new)
     _sab_plan_write[] = dlsym(library, :sab_plan_write)
-    _sab_plan_read[] = dlsym(library, :sab_plan_read)
+    _sab_plan_bytes_new[] = dlsym(library, :sab_plan_bytes_new)
     _sab_plan_free[] = dlsym(library, :sab_plan_free)
     _sab_sampler_options_init[] = dlsym(library, :sab_sampler_options_init)
     _sab_bucket_sampler_new[] = dlsym(library, :sab_bucket_sampler_new)
     _sab_sequential_sampler_new[] = dlsym(library, :sab_sequential_sampler_new)
-    _sab_plan_worst_batches[] = dlsym(library, :sab_plan_worst_batches)
+    _sab_costliest_sampler_new[] = dlsym(library, :sab_costliest_sampler_new)
     _sab_next_batch[] = dlsym(library, :sab_next_batch)
-    _sab_next_batches[] = dlsym(library, :sab_next_batches)
+    _sab_sampler_next_batches[] = dlsym(library, :sab_sampler_next_batches)
     _sab_sampler_at[] = dlsym(library, :sab_sampler_at)
     _sab_sampler_capabilities[] = dlsym(library, :sab_sampler_capabilities)
     _sab_sampler_batch_count[] = dlsym(library, :sab_sampler_batch_count)
@@ -1263,43 +1263,43 @@ function load(library)
     _sab_sampler_state_save[] = dlsym(library, :sab_sampler_state_save)
     _sab_sampler_state_restore[] = dlsym(library, :sab_sampler_state_restore)
     _sab_sampler_free[] = dlsym(library, :sab_sampler_free)
-    _sab_plan_report[] = dlsym(library, :sab_plan_report)
+    _sab_plan_get_report[] = dlsym(library, :sab_plan_get_report)
     _sab_ranks_from_environment[] = dlsym(library, :sab_ranks_from_environment)
-    _sab_data_rank[] = dlsym(library, :sab_data_rank)
+    _sab_ranks_from_mesh[] = dlsym(library, :sab_ranks_from_mesh)
     _sab_sampler_check_ranks[] = dlsym(library, :sab_sampler_check_ranks)
     _sab_sharded_sampler_new[] = dlsym(library, :sab_sharded_sampler_new)
-    _sab_pack_options_init[] = dlsym(library, :sab_pack_options_init)
+    _sab_packed_options_init[] = dlsym(library, :sab_packed_options_init)
     _sab_packed_sampler_new[] = dlsym(library, :sab_packed_sampler_new)
-    _sab_pack_get_info[] = dlsym(library, :sab_pack_get_info)
+    _sab_packed_sampler_get_info[] = dlsym(library, :sab_packed_sampler_get_info)
     _sab_pack_skipped[] = dlsym(library, :sab_pack_skipped)
     _sab_probe_options_init[] = dlsym(library, :sab_probe_options_init)
     _sab_probe_callbacks_init[] = dlsym(library, :sab_probe_callbacks_init)
     _sab_probe_new[] = dlsym(library, :sab_probe_new)
     _sab_probe_callbacks_new[] = dlsym(library, :sab_probe_callbacks_new)
     _sab_probe_reset[] = dlsym(library, :sab_probe_reset)
-    _sab_probe_read[] = dlsym(library, :sab_probe_read)
+    _sab_probe_get_stats[] = dlsym(library, :sab_probe_get_stats)
     _sab_probe_release_cache[] = dlsym(library, :sab_probe_release_cache)
     _sab_probe_free[] = dlsym(library, :sab_probe_free)
     _sab_collect_peak_options_init[] = dlsym(library, :sab_collect_peak_options_init)
     _sab_peaks_new[] = dlsym(library, :sab_peaks_new)
     _sab_collect_peak[] = dlsym(library, :sab_collect_peak)
-    _sab_peaks_get[] = dlsym(library, :sab_peaks_get)
+    _sab_peaks_get_view[] = dlsym(library, :sab_peaks_get_view)
     _sab_peaks_free[] = dlsym(library, :sab_peaks_free)
     _sab_measurement_options_init[] = dlsym(library, :sab_measurement_options_init)
-    _sab_measurement_points[] = dlsym(library, :sab_measurement_points)
+    _sab_measurement_points_find[] = dlsym(library, :sab_measurement_points_find)
     _sab_memory_model_options_init[] = dlsym(library, :sab_memory_model_options_init)
-    _sab_memory_model_fit[] = dlsym(library, :sab_memory_model_fit)
+    _sab_memory_model_fit_new[] = dlsym(library, :sab_memory_model_fit_new)
     _sab_memory_model_get_info[] = dlsym(library, :sab_memory_model_get_info)
     _sab_memory_model_get_term[] = dlsym(library, :sab_memory_model_get_term)
     _sab_memory_model_predict[] = dlsym(library, :sab_memory_model_predict)
     _sab_memory_model_cost_terms[] = dlsym(library, :sab_memory_model_cost_terms)
     _sab_memory_model_save[] = dlsym(library, :sab_memory_model_save)
-    _sab_memory_model_open[] = dlsym(library, :sab_memory_model_open)
+    _sab_memory_model_file_new[] = dlsym(library, :sab_memory_model_file_new)
     _sab_memory_model_write[] = dlsym(library, :sab_memory_model_write)
-    _sab_memory_model_read[] = dlsym(library, :sab_memory_model_read)
+    _sab_memory_model_bytes_new[] = dlsym(library, :sab_memory_model_bytes_new)
     _sab_memory_model_free[] = dlsym(library, :sab_memory_model_free)
-    _sab_find_max_batch_options_init[] = dlsym(library, :sab_find_max_batch_options_init)
-    _sab_find_max_batch[] = dlsym(library, :sab_find_max_batch)
+    _sab_max_batch_options_init[] = dlsym(library, :sab_max_batch_options_init)
+    _sab_max_batch_find[] = dlsym(library, :sab_max_batch_find)
     _sab_plan_verify[] = dlsym(library, :sab_plan_verify)
     _sab_memory_guard_options_init[] = dlsym(library, :sab_memory_guard_options_init)
     _sab_memory_guard_new[] = dlsym(library, :sab_memory_guard_new)
@@ -1307,29 +1307,29 @@ function load(library)
     _sab_memory_guard_end[] = dlsym(library, :sab_memory_guard_end)
     _sab_memory_guard_get_info[] = dlsym(library, :sab_memory_guard_get_info)
     _sab_memory_guard_free[] = dlsym(library, :sab_memory_guard_free)
-    _sab_create_buckets[] = dlsym(library, :sab_create_buckets)
-    _sab_size_aware_sampler_new[] = dlsym(library, :sab_size_aware_sampler_new)
-    _sab_size_aware_stream_sampler_new[] = dlsym(library, :sab_size_aware_stream_sampler_new)
-    _sab_torch_sampler_options_init[] = dlsym(library, :sab_torch_sampler_options_init)
-    _sab_torch_sampler_new[] = dlsym(library, :sab_torch_sampler_new)
-    _sab_torch_sampler_get_generator[] = dlsym(library, :sab_torch_sampler_get_generator)
-    _sab_torch_sampler_set_generator[] = dlsym(library, :sab_torch_sampler_set_generator)
-    _sab_batches_add[] = dlsym(library, :sab_batches_add)
-    _sab_load_balancing_options_init[] = dlsym(library, :sab_load_balancing_options_init)
-    _sab_load_balancing_sampler_new[] = dlsym(library, :sab_load_balancing_sampler_new)
-    _sab_load_balancing_batch_sampler_new[] = dlsym(library, :sab_load_balancing_batch_sampler_new)
+    _sab_bionemo_create_buckets[] = dlsym(library, :sab_bionemo_create_buckets)
+    _sab_bionemo_size_aware_sampler_new[] = dlsym(library, :sab_bionemo_size_aware_sampler_new)
+    _sab_bionemo_size_aware_stream_sampler_new[] = dlsym(library, :sab_bionemo_size_aware_stream_sampler_new)
+    _sab_bionemo_options_init[] = dlsym(library, :sab_bionemo_options_init)
+    _sab_bionemo_sampler_new[] = dlsym(library, :sab_bionemo_sampler_new)
+    _sab_bionemo_sampler_get_generator[] = dlsym(library, :sab_bionemo_sampler_get_generator)
+    _sab_bionemo_sampler_set_generator[] = dlsym(library, :sab_bionemo_sampler_set_generator)
+    _sab_bagua_batches_add[] = dlsym(library, :sab_bagua_batches_add)
+    _sab_bagua_options_init[] = dlsym(library, :sab_bagua_options_init)
+    _sab_bagua_sampler_new[] = dlsym(library, :sab_bagua_sampler_new)
+    _sab_bagua_batch_sampler_new[] = dlsym(library, :sab_bagua_batch_sampler_new)
     _sab_sizes_npy_new[] = something(dlsym(library, :sab_sizes_npy_new; throw_error=false), C_NULL)
     _sab_sizes_npy_read[] = something(dlsym(library, :sab_sizes_npy_read; throw_error=false), C_NULL)
     _sab_partition_options_init[] = something(dlsym(library, :sab_partition_options_init; throw_error=false), C_NULL)
-    _sab_partition[] = something(dlsym(library, :sab_partition; throw_error=false), C_NULL)
+    _sab_items_partition[] = something(dlsym(library, :sab_items_partition; throw_error=false), C_NULL)
     _sab_balanced_options_init[] = something(dlsym(library, :sab_balanced_options_init; throw_error=false), C_NULL)
     _sab_balanced_sampler_new[] = something(dlsym(library, :sab_balanced_sampler_new; throw_error=false), C_NULL)
-    _sab_sampler_balance_report[] = something(dlsym(library, :sab_sampler_balance_report; throw_error=false), C_NULL)
-    _sab_grow_batch[] = something(dlsym(library, :sab_grow_batch; throw_error=false), C_NULL)
-    _sab_grow_linear[] = something(dlsym(library, :sab_grow_linear; throw_error=false), C_NULL)
-    _sab_grow_doubling[] = something(dlsym(library, :sab_grow_doubling; throw_error=false), C_NULL)
-    _sab_chunked_step_options_init[] = something(dlsym(library, :sab_chunked_step_options_init; throw_error=false), C_NULL)
-    _sab_chunked_step[] = something(dlsym(library, :sab_chunked_step; throw_error=false), C_NULL)
+    _sab_balanced_sampler_get_report[] = something(dlsym(library, :sab_balanced_sampler_get_report; throw_error=false), C_NULL)
+    _sab_batch_size_grow[] = something(dlsym(library, :sab_batch_size_grow; throw_error=false), C_NULL)
+    _sab_batch_size_grow_linear[] = something(dlsym(library, :sab_batch_size_grow_linear; throw_error=false), C_NULL)
+    _sab_batch_size_grow_doubling[] = something(dlsym(library, :sab_batch_size_grow_doubling; throw_error=false), C_NULL)
+    _sab_step_in_chunks_options_init[] = something(dlsym(library, :sab_step_in_chunks_options_init; throw_error=false), C_NULL)
+    _sab_step_in_chunks[] = something(dlsym(library, :sab_step_in_chunks; throw_error=false), C_NULL)
     _sab_memory_guard_step[] = something(dlsym(library, :sab_memory_guard_step; throw_error=false), C_NULL)
     _sab_object_functions_init[] = something(dlsym(library, :sab_object_functions_init; throw_error=false), C_NULL)
     _sab_stream_next[] = something(dlsym(library, :sab_stream_next; throw_error=false), C_NULL)
@@ -1359,7 +1359,7 @@ function load(library)
     _sab_random_map_stream_new[] = something(dlsym(library, :sab_random_map_stream_new; throw_error=false), C_NULL)
     _sab_zip_stream_new[] = something(dlsym(library, :sab_zip_stream_new; throw_error=false), C_NULL)
     _sab_multiplex_stream_new[] = something(dlsym(library, :sab_multiplex_stream_new; throw_error=false), C_NULL)
-    _sab_rank_stream_new[] = something(dlsym(library, :sab_rank_stream_new; throw_error=false), C_NULL)
+    _sab_shard_stream_new[] = something(dlsym(library, :sab_shard_stream_new; throw_error=false), C_NULL)
     _sab_batch_stream_new[] = something(dlsym(library, :sab_batch_stream_new; throw_error=false), C_NULL)
     _sab_window_stream_new[] = something(dlsym(library, :sab_window_stream_new; throw_error=false), C_NULL)
     _sab_block_shuffle_stream_new[] = something(dlsym(library, :sab_block_shuffle_stream_new; throw_error=false), C_NULL)
@@ -1369,24 +1369,24 @@ function load(library)
     _sab_pack_stream_options_init[] = something(dlsym(library, :sab_pack_stream_options_init; throw_error=false), C_NULL)
     _sab_pack_stream_new[] = something(dlsym(library, :sab_pack_stream_new; throw_error=false), C_NULL)
     _sab_readahead_sampler_new[] = something(dlsym(library, :sab_readahead_sampler_new; throw_error=false), C_NULL)
-    _sab_sampler_stream[] = something(dlsym(library, :sab_sampler_stream; throw_error=false), C_NULL)
+    _sab_sampler_stream_new[] = something(dlsym(library, :sab_sampler_stream_new; throw_error=false), C_NULL)
     _sab_prefetch_stream_new[] = something(dlsym(library, :sab_prefetch_stream_new; throw_error=false), C_NULL)
     _sab_thresholds_options_init[] = something(dlsym(library, :sab_thresholds_options_init; throw_error=false), C_NULL)
-    _sab_find_thresholds[] = something(dlsym(library, :sab_find_thresholds; throw_error=false), C_NULL)
+    _sab_thresholds_find[] = something(dlsym(library, :sab_thresholds_find; throw_error=false), C_NULL)
     _sab_grouping_thresholds_new[] = something(dlsym(library, :sab_grouping_thresholds_new; throw_error=false), C_NULL)
-    _sab_grouping_uni_new[] = something(dlsym(library, :sab_grouping_uni_new; throw_error=false), C_NULL)
+    _sab_grouping_single_new[] = something(dlsym(library, :sab_grouping_single_new; throw_error=false), C_NULL)
     _sab_grouping_predefined_new[] = something(dlsym(library, :sab_grouping_predefined_new; throw_error=false), C_NULL)
     _sab_grouping_partition_new[] = something(dlsym(library, :sab_grouping_partition_new; throw_error=false), C_NULL)
     _sab_grouping_consecutive_new[] = something(dlsym(library, :sab_grouping_consecutive_new; throw_error=false), C_NULL)
-    _sab_grouping_get[] = something(dlsym(library, :sab_grouping_get; throw_error=false), C_NULL)
+    _sab_grouping_get_view[] = something(dlsym(library, :sab_grouping_get_view; throw_error=false), C_NULL)
     _sab_grouping_free[] = something(dlsym(library, :sab_grouping_free; throw_error=false), C_NULL)
     _sab_pad_options_init[] = something(dlsym(library, :sab_pad_options_init; throw_error=false), C_NULL)
-    _sab_padded_shape[] = something(dlsym(library, :sab_padded_shape; throw_error=false), C_NULL)
-    _sab_pad[] = something(dlsym(library, :sab_pad; throw_error=false), C_NULL)
-    _sab_unpad[] = something(dlsym(library, :sab_unpad; throw_error=false), C_NULL)
-    _sab_length_mask[] = something(dlsym(library, :sab_length_mask; throw_error=false), C_NULL)
+    _sab_ragged_padded_shape[] = something(dlsym(library, :sab_ragged_padded_shape; throw_error=false), C_NULL)
+    _sab_ragged_pad[] = something(dlsym(library, :sab_ragged_pad; throw_error=false), C_NULL)
+    _sab_ragged_unpad[] = something(dlsym(library, :sab_ragged_unpad; throw_error=false), C_NULL)
+    _sab_ragged_mask[] = something(dlsym(library, :sab_ragged_mask; throw_error=false), C_NULL)
     _sab_cache_options_init[] = something(dlsym(library, :sab_cache_options_init; throw_error=false), C_NULL)
-    _sab_cache_open[] = something(dlsym(library, :sab_cache_open; throw_error=false), C_NULL)
+    _sab_cache_new[] = something(dlsym(library, :sab_cache_new; throw_error=false), C_NULL)
     _sab_cache_url[] = something(dlsym(library, :sab_cache_url; throw_error=false), C_NULL)
     _sab_cache_get[] = something(dlsym(library, :sab_cache_get; throw_error=false), C_NULL)
     _sab_cache_put[] = something(dlsym(library, :sab_cache_put; throw_error=false), C_NULL)
@@ -1394,7 +1394,7 @@ function load(library)
     _sab_cache_get_many[] = something(dlsym(library, :sab_cache_get_many; throw_error=false), C_NULL)
     _sab_cache_put_many[] = something(dlsym(library, :sab_cache_put_many; throw_error=false), C_NULL)
     _sab_cache_flush[] = something(dlsym(library, :sab_cache_flush; throw_error=false), C_NULL)
-    _sab_cache_num_keys[] = something(dlsym(library, :sab_cache_num_keys; throw_error=false), C_NULL)
+    _sab_cache_key_count[] = something(dlsym(library, :sab_cache_key_count; throw_error=false), C_NULL)
     _sab_cache_clear[] = something(dlsym(library, :sab_cache_clear; throw_error=false), C_NULL)
     _sab_cache_get_stats[] = something(dlsym(library, :sab_cache_get_stats; throw_error=false), C_NULL)
     _sab_cache_value_data[] = something(dlsym(library, :sab_cache_value_data; throw_error=false), C_NULL)
@@ -1403,7 +1403,7 @@ function load(library)
     _sab_torch_open[] = something(dlsym(library, :sab_torch_open; throw_error=false), C_NULL)
     _sab_torch_get_info[] = something(dlsym(library, :sab_torch_get_info; throw_error=false), C_NULL)
     _sab_torch_sizes_new[] = something(dlsym(library, :sab_torch_sizes_new; throw_error=false), C_NULL)
-    _sab_torch_batch_indices[] = something(dlsym(library, :sab_torch_batch_indices; throw_error=false), C_NULL)
+    _sab_torch_indices_new[] = something(dlsym(library, :sab_torch_indices_new; throw_error=false), C_NULL)
     _sab_torch_store_new[] = something(dlsym(library, :sab_torch_store_new; throw_error=false), C_NULL)
     _sab_torch_store_all_gather[] = something(dlsym(library, :sab_torch_store_all_gather; throw_error=false), C_NULL)
     _sab_torch_store_free[] = something(dlsym(library, :sab_torch_store_free; throw_error=false), C_NULL)

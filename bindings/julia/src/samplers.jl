@@ -101,8 +101,8 @@ function Base.close(sampler::Sampler)
     invoke(close, Tuple{Handle{Raw.sab_sampler}}, sampler)
 end
 
-for name in (:BucketSampler, :SequentialSampler, :SizeAwareSampler, :SizeAwareStream, :TorchSampler, :PackedSampler, :BalancedSampler, :ShardedSampler, :LoadBalancingSampler,
-             :LoadBalancingBatchSampler, :ReadaheadSampler, :WorstBatches)
+for name in (:BucketSampler, :SequentialSampler, :BionemoSizeAwareSampler, :BionemoSizeAwareStream, :BionemoSampler, :PackedSampler, :BalancedSampler, :ShardedSampler, :BaguaSampler,
+             :BaguaBatchSampler, :ReadaheadSampler, :CostliestSampler)
     @eval mutable struct $name{C,K} <: Sampler
         pointer::Ptr{Raw.sab_sampler}
         calls::C           # functions that the sampler continues to call
@@ -255,7 +255,7 @@ end
 
 """
     BucketSampler(plan; seed = 0, rank = 0, world_size = 1, epoch = 0, last_step = :split,
-                  worst_first = 0, step_totals = true)
+                  costliest_first = 0, step_totals = true)
 
 The batches in shuffled order with random access, a pure function of plan, seed, epoch and step. At
 each step the batches of all ranks have nearly the same cost. `last_step` is the treatment of batches
@@ -279,25 +279,25 @@ function SequentialSampler(plan::Plan; given...)
 end
 
 """
-    worst_batches(plan, count = 1)
+    costliest_batches(plan, count = 1)
 
 The costliest batches that an epoch of the plan can have, costliest first: to run before training.
 """
-worst_batches(plan::Plan, count::Integer = 1) = collect(WorstBatches(created(out -> Raw.sab_plan_worst_batches(plan, converted(UInt64, :count, count), out), Raw.sab_sampler)))
+costliest_batches(plan::Plan, count::Integer = 1) = collect(CostliestSampler(created(out -> Raw.sab_costliest_sampler_new(plan, converted(UInt64, :count, count), out), Raw.sab_sampler)))
 
 """
-    SizeAwareSampler(sizes, max_total_size; indices, rank = 0, world_size = 1, epoch = 0,
+    BionemoSizeAwareSampler(sizes, max_total_size; indices, rank = 0, world_size = 1, epoch = 0,
                      last_step = :split, step_totals = true)
 
 Greedy batches in the order of `indices`, by default of the samples. A batch closes before its total
 would exceed `max_total_size`. Samples larger than that are left out.
 """
-function SizeAwareSampler(sizes, max_total_size::Real; indices = nothing, given...)
+function BionemoSizeAwareSampler(sizes, max_total_size::Real; indices = nothing, given...)
     sizes = Sizes(sizes)
     walk = sampler_options(; given...)
     order = indices === nothing ? C_NULL : Int64[converted(Int64, :indices, index) - 1 for index in indices]
     count = indices === nothing ? length(sizes) : length(order)
-    return SizeAwareSampler(created(out -> Raw.sab_size_aware_sampler_new(order, count, sizes, max_total_size, walk, out), Raw.sab_sampler), nothing, sizes)
+    return BionemoSizeAwareSampler(created(out -> Raw.sab_bionemo_size_aware_sampler_new(order, count, sizes, max_total_size, walk, out), Raw.sab_sampler), nothing, sizes)
 end
 
 index_callback(ctx, epoch, position, index, size) = guard(ctx) do calls
@@ -309,29 +309,29 @@ index_callback(ctx, epoch, position, index, size) = guard(ctx) do calls
 end
 
 """
-    SizeAwareStream(source, max_total_size)
+    BionemoSizeAwareStream(source, max_total_size)
 
-Greedy batches as of a [`SizeAwareSampler`](@ref), of samples from a function.
+Greedy batches as of a [`BionemoSizeAwareSampler`](@ref), of samples from a function.
 `source(epoch, position)` returns `(index, size)`, or `nothing` at the end. `position` is 0 at the
 beginning of an epoch, then one more at each call. One rank; no random access, no state.
 """
-function SizeAwareStream(source, max_total_size::Real)
+function BionemoSizeAwareStream(source, max_total_size::Real)
     calls = Calls(source)
     callback = @cfunction(index_callback, Int32, (Ptr{Cvoid}, UInt64, UInt64, Ptr{Int64}, Ptr{Float64}))
-    return SizeAwareStream(created(out -> Raw.sab_size_aware_stream_sampler_new(callback, calls, C_NULL, max_total_size, out), Raw.sab_sampler), calls)
+    return BionemoSizeAwareStream(created(out -> Raw.sab_bionemo_size_aware_stream_sampler_new(callback, calls, C_NULL, max_total_size, out), Raw.sab_sampler), calls)
 end
 
 """
-    TorchSampler(plan; seed = 0, shuffle = :all, max_total_size, sizes)
+    BionemoSampler(plan; seed = 0, shuffle = :all, max_total_size, sizes)
 
 The order of `BucketBatchSampler` of bionemo-size-aware-batching for the same seed, without torch.
 The plan must have `boundaries`. `shuffle`: `:all`, `:none` or `:buckets`. With `max_total_size`
 batches are formed greedily by `sizes`: [`Sizes`](@ref), a vector, or a function of a sample. Each
 pass is the next epoch.
 """
-function TorchSampler(plan::Plan; seed = nothing, shuffle = nothing, max_total_size = nothing, sizes = nothing)
-    words = (none = Raw.SAB_TORCH_SHUFFLE_NONE, all = Raw.SAB_TORCH_SHUFFLE_ALL, buckets = Raw.SAB_TORCH_SHUFFLE_BUCKETS)
-    given = options(Raw.sab_torch_sampler_options; seed = seed, shuffle = choice(:shuffle, shuffle, words), max_total_size = max_total_size)
+function BionemoSampler(plan::Plan; seed = nothing, shuffle = nothing, max_total_size = nothing, sizes = nothing)
+    words = (none = Raw.SAB_BIONEMO_SHUFFLE_NONE, all = Raw.SAB_BIONEMO_SHUFFLE_ALL, buckets = Raw.SAB_BIONEMO_SHUFFLE_BUCKETS)
+    given = options(Raw.sab_bionemo_options; seed = seed, shuffle = choice(:shuffle, shuffle, words), max_total_size = max_total_size)
     calls, kept = nothing, nothing
     if sizes isa Union{Sizes,AbstractVector}
         kept = Sizes(sizes)
@@ -340,23 +340,23 @@ function TorchSampler(plan::Plan; seed = nothing, shuffle = nothing, max_total_s
         calls = Calls(sizes)
         given.size, given.size_ctx = size_pointer(), pointer_from_objref(calls)
     end
-    return GC.@preserve kept calls TorchSampler(created(out -> Raw.sab_torch_sampler_new(plan, given, out), Raw.sab_sampler), calls, kept)
+    return GC.@preserve kept calls BionemoSampler(created(out -> Raw.sab_bionemo_sampler_new(plan, given, out), Raw.sab_sampler), calls, kept)
 end
 
 """
     generator(sampler)
     set_generator!(sampler, words)
 
-The Mersenne Twister of a [`TorchSampler`](@ref) as 625 words, to continue with it elsewhere.
+The Mersenne Twister of a [`BionemoSampler`](@ref) as 625 words, to continue with it elsewhere.
 """
-function generator(sampler::TorchSampler)
-    words = Vector{UInt32}(undef, Raw.SAB_TORCH_GENERATOR_WORDS)
-    check(Raw.sab_torch_sampler_get_generator(sampler, words))
+function generator(sampler::BionemoSampler)
+    words = Vector{UInt32}(undef, Raw.SAB_BIONEMO_GENERATOR_WORDS)
+    check(Raw.sab_bionemo_sampler_get_generator(sampler, words))
     return words
 end
-function set_generator!(sampler::TorchSampler, words::Vector{UInt32})
-    length(words) == Raw.SAB_TORCH_GENERATOR_WORDS || throw(ArgumentError("words: must be $(Raw.SAB_TORCH_GENERATOR_WORDS) of them, not $(length(words))"))
-    check(Raw.sab_torch_sampler_set_generator(sampler, words))
+function set_generator!(sampler::BionemoSampler, words::Vector{UInt32})
+    length(words) == Raw.SAB_BIONEMO_GENERATOR_WORDS || throw(ArgumentError("words: must be $(Raw.SAB_BIONEMO_GENERATOR_WORDS) of them, not $(length(words))"))
+    check(Raw.sab_bionemo_sampler_set_generator(sampler, words))
     return sampler
 end
 @doc (@doc generator) set_generator!
@@ -375,7 +375,7 @@ function PackedSampler(sizes, capacity::Integer; method = nothing, max_sequences
     walk = sampler_options(; given...)
     calls = Calls(; progress = progress)
     methods = (best_fit = Raw.SAB_PACK_BEST_FIT, histogram = Raw.SAB_PACK_HISTOGRAM, first_fit = Raw.SAB_PACK_FIRST_FIT)
-    pack = options(Raw.sab_pack_options; capacity = capacity, method = choice(:method, method, methods), max_sequences = max_sequences, split = split,
+    pack = options(Raw.sab_packed_options; capacity = capacity, method = choice(:method, method, methods), max_sequences = max_sequences, split = split,
         oversize = choice(:oversize, oversize, OVERSIZE), window = window, progress = progress_pointer(), progress_ctx = pointer_from_objref(calls))
     return GC.@preserve calls PackedSampler(created(out -> Raw.sab_packed_sampler_new(sizes, pack, walk, out), Raw.sab_sampler, calls))
 end
@@ -386,7 +386,7 @@ end
 Facts of the packing: `samples`, `skipped`, `split`, `sequences`, `bins`, `lower_bound`,
 `most_sequences`, `fingerprint`, `total`, `fill`.
 """
-info(sampler::PackedSampler) = fields(filled(out -> Raw.sab_pack_get_info(sampler, out), Raw.sab_pack_info))
+info(sampler::PackedSampler) = fields(filled(out -> Raw.sab_packed_sampler_get_info(sampler, out), Raw.sab_packed_info))
 
 """
     skipped(sampler::PackedSampler)

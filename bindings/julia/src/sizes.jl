@@ -13,8 +13,8 @@ The size of each sample: from a vector, from a function that is called once for 
 or from a NumPy file (`.npy`), which is mapped.
 
 Vectors are copied. `copy = false` borrows a vector of integers or floats, also a strided one. Do not
-resize or change a borrowed vector while the sizes exist, or a [`SizeAwareSampler`](@ref) or
-[`TorchSampler`](@ref) made from them: the library reads its memory later. Plans and other samplers
+resize or change a borrowed vector while the sizes exist, or a [`BionemoSizeAwareSampler`](@ref) or
+[`BionemoSampler`](@ref) made from them: the library reads its memory later. Plans and other samplers
 copy what they need.
 
 `progress(done, total)` is called during the call, and stops it by returning `false`.

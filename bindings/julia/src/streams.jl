@@ -441,12 +441,12 @@ function multiplex_stream(control::Stream, sources::Stream...)
 end
 
 """
-    rank_stream(source, rank, world_size)
+    shard_stream(source, rank, world_size)
 
 Every `world_size`-th record of a source that is the same on all ranks. Ranks without a last record
 get an empty list. As the last stage, or under maps, its state can be restored on other ranks.
 """
-rank_stream(source::Stream, rank::Integer, world_size::Integer) = staged(out -> Raw.sab_rank_stream_new(source, converted(UInt64, :rank, rank), converted(UInt64, :world_size, world_size), out), source)
+shard_stream(source::Stream, rank::Integer, world_size::Integer) = staged(out -> Raw.sab_shard_stream_new(source, converted(UInt64, :rank, rank), converted(UInt64, :world_size, world_size), out), source)
 
 """
     batch_stream(source, batch_size)
@@ -521,7 +521,7 @@ end
 
 function under(run, sampler::ReadaheadSampler)
     stream = Ref(Ptr{Raw.sab_stream}(C_NULL))
-    check(Raw.sab_sampler_stream(sampler, stream))
+    check(Raw.sab_sampler_stream_new(sampler, stream))
     return GC.@preserve sampler check(calling(() -> run(stream[])), sampler.kept...)
 end
 call(run, sampler::ReadaheadSampler) = check(calling(run), sampler.kept...)

@@ -17,23 +17,23 @@ many() = SAB.Sizes(i -> 1 + i % 40, 1000)
         () -> SAB.Plan(many(); budget = 100, cost = fail),
         () -> SAB.Plan(many(); budget = 100, progress = fail),
         () -> SAB.report(plan; progress = fail),
-        () -> SAB.next_batch!(SAB.SizeAwareStream(fail, 10)),
-        () -> collect(SAB.TorchSampler(plan; max_total_size = 10, sizes = fail)),
+        () -> SAB.next_batch!(SAB.BionemoSizeAwareStream(fail, 10)),
+        () -> collect(SAB.BionemoSampler(plan; max_total_size = 10, sizes = fail)),
         () -> SAB.PackedSampler([1, 2], 4; progress = fail),
         () -> SAB.BalancedSampler(many(); samples = 10, cost = fail),
         () -> SAB.partition(fill(1.5, 100_000), 7; progress = fail),
-        () -> SAB.LoadBalancingBatchSampler(many(); make_batches = fail),
+        () -> SAB.BaguaBatchSampler(many(); make_batches = fail),
         () -> SAB.check_ranks(SAB.BucketSampler(plan), fail; rank = 0, world_size = 1),
         () -> SAB.ShardedSampler(many(), fail; rank = 0, world_size = 1, budget = 100),
         () -> SAB.ShardedSampler(many(), bytes -> [bytes]; rank = 0, world_size = 1, budget = 100, cost = fail),
         () -> SAB.find_max_batch(fail, probe),
         () -> SAB.collect_peak(fail, [1], probe),
         () -> SAB.collect_peak(identity, [1], probe; cleanup = fail),
-        () -> SAB.chunked_step(fail, 3, probe),
-        () -> SAB.chunked_step((samples, weight) -> 0, 3, probe; prepare = fail),
+        () -> SAB.step_in_chunks(fail, 3, probe),
+        () -> SAB.step_in_chunks((samples, weight) -> 0, 3, probe; prepare = fail),
         () -> SAB.verify(fail, plan, probe),
         () -> SAB.find_max_batch((count, length) -> 0, probe; reduce = fail),
-        () -> SAB.grow_batch(fail, 1, 2, 3),
+        () -> SAB.grow_batch_size(fail, 1, 2, 3),
         () -> SAB.find_thresholds(many(), 2; cost = fail),
         () -> get!(fail, SAB.Cache("memory:"), "key"),
         () -> collect(SAB.map_stream(fail, SAB.array_stream([1]))),
@@ -63,7 +63,7 @@ end
         ((sizes, shut) -> SAB.Plan(sizes; budget = 100, progress = shut), () -> SAB.Sizes(made_sizes(1000, 50))),
         ((sizes, shut) -> SAB.Plan(sizes; budget = 100, cost = (count, length) -> (shut(); count * length)), () -> SAB.Sizes(made_sizes(1000, 50))),
         ((plan, shut) -> SAB.report(plan; progress = shut), () -> SAB.Plan(made_sizes(1000, 50); budget = 100)),
-        ((probe, shut) -> SAB.chunked_step((samples, weight) -> shut(), 3, probe), () -> SAB.Probe("host")),
+        ((probe, shut) -> SAB.step_in_chunks((samples, weight) -> shut(), 3, probe), () -> SAB.Probe("host")),
         ((plan, shut) -> SAB.verify(batch -> shut(), plan, SAB.Probe("host")), () -> SAB.Plan(made_sizes(1000, 50); budget = 100)),
         ((sampler, shut) -> SAB.check_ranks(sampler, bytes -> (shut(); [bytes]); rank = 0, world_size = 1), () -> SAB.BucketSampler(SAB.Plan([1, 2]; budget = 9))),
     )
@@ -85,7 +85,7 @@ end
 @testset "a sampler goes on after its function failed" begin
     failing = Ref(true)
     source = (epoch, position) -> position == 3 && failing[] ? throw(Mine(1)) : position < 5 ? (position, 1.0) : nothing
-    sampler = SAB.SizeAwareStream(source, 2)
+    sampler = SAB.BionemoSizeAwareStream(source, 2)
     @test SAB.next_batch!(sampler).indices == [0, 1]
     @test thrown(() -> SAB.next_batch!(sampler)) == Mine(1)
     failing[] = false
@@ -117,8 +117,8 @@ end
     end
     # temporaries that only the library's handles know: sizes of a sampler, functions of a sampler
     # and of a stream, what a stream's records hold
-    samplers = [SAB.SizeAwareSampler(fill(round, 100), 5round) for round in 1:50]
-    streams = [SAB.SizeAwareStream(let count = round; (epoch, position) -> position < count ? (position, 1) : nothing end, 3) for round in 1:50]
+    samplers = [SAB.BionemoSizeAwareSampler(fill(round, 100), 5round) for round in 1:50]
+    streams = [SAB.BionemoSizeAwareStream(let count = round; (epoch, position) -> position < count ? (position, 1) : nothing end, 3) for round in 1:50]
     buffered = [SAB.buffered_shuffle_stream(SAB.map_stream(x -> (GC.gc(false); [x, round]), SAB.array_stream(1:20)), 8) for round in 1:3]
     GC.gc()
     @test all(round -> all(==(5), length.(walk(samplers[round]))) && length(joined(walk(streams[round]))) == round, 1:50)

@@ -21,13 +21,13 @@ message(call) = sprint(showerror, thrown(call))
     @test status(() -> seek(sampler, 100)) == Raw.SAB_E_ARGUMENT
     @test status(() -> SAB.set_budget!(SAB.PackedSampler([1, 2], 4), 2)) == Raw.SAB_E_UNSUPPORTED
     @test status(() -> SAB.PackedSampler([5], 4)) == Raw.SAB_E_ARGUMENT
-    @test status(() -> SAB.worst_batches(plan, 0)) == Raw.SAB_E_ARGUMENT
+    @test status(() -> SAB.costliest_batches(plan, 0)) == Raw.SAB_E_ARGUMENT
     @test status(() -> SAB.Probe("cpu")) == Raw.SAB_E_UNSUPPORTED
     @test status(() -> SAB.find_thresholds([1, 2, 3], 9)) == Raw.SAB_E_ARGUMENT
     @test status(() -> SAB.Cache("nothing:")) == Raw.SAB_E_ARGUMENT
     @test status(() -> SAB.torch_open("/nowhere/libsab_torch.so")) == Raw.SAB_E_IO
     @test status(() -> SAB.partition([1, 2], 0)) == Raw.SAB_E_ARGUMENT
-    @test status(() -> SAB.data_rank([2], [1], 2)) == Raw.SAB_E_ARGUMENT
+    @test status(() -> SAB.ranks_from_mesh([2], [1], 2)) == Raw.SAB_E_ARGUMENT
     withenv("RANK" => "2", "WORLD_SIZE" => "x") do
         @test status(SAB.ranks) == Raw.SAB_E_ARGUMENT
     end
@@ -42,19 +42,19 @@ end
     @test message(() -> SAB.BucketSampler(plan; seed = 1.5)) == "ArgumentError: seed = 1.5: must be a whole number from 0 to 18446744073709551615"
     for call in (() -> SAB.Plan([1]; budget = 1, buckets = 2, boundaries = [0, 2]), () -> SAB.Plan([1]; budget = 1, drop_last = true, tail = :keep), () -> SAB.Plan([1]; budget = 1, buckets = :few),
                  () -> SAB.Plan([1]; budget = 1, cost = :cubic), () -> SAB.BucketSampler(plan; last_step = "lose"), () -> SAB.set_epoch!(sampler, -1), () -> seek(sampler, -1),
-                 () -> SAB.BalancedSampler([1]; memory_budget = 1), () -> SAB.partition([1, 2], 2; weights = [1], capacity = 1), () -> SAB.data_rank([1, 2], [1], 0),
-                 () -> SAB.set_generator!(SAB.TorchSampler(SAB.Plan([1, 2]; boundaries = [1, 3], batch_size = 1)), UInt32[1]), () -> SAB.array_stream(["a"]),
-                 () -> SAB.zip_stream(SAB.array_stream([1]), SAB.list_stream(["a"])), () -> SAB.unpad(zeros(2, 2), [1]), () -> SAB.length_mask([1 2]; shape = [1, 2]),
+                 () -> SAB.BalancedSampler([1]; memory_budget = 1), () -> SAB.partition([1, 2], 2; weights = [1], capacity = 1), () -> SAB.ranks_from_mesh([1, 2], [1], 0),
+                 () -> SAB.set_generator!(SAB.BionemoSampler(SAB.Plan([1, 2]; boundaries = [1, 3], batch_size = 1)), UInt32[1]), () -> SAB.array_stream(["a"]),
+                 () -> SAB.zip_stream(SAB.array_stream([1]), SAB.list_stream(["a"])), () -> SAB.unpad(zeros(2, 2), [1]), () -> SAB.ragged_mask([1 2]; shape = [1, 2]),
                  () -> SAB.Cache("memory:"; serializer = :pickle), () -> setindex!(SAB.Cache("memory:"; serializer = :bytes), 1, "key"), () -> SAB.MemoryModel([1.0 2; 3 4], [1.0]))
         @test thrown(call) isa ArgumentError
     end
     array() = SAB.array_stream([1, 2])
     for (call, name) in ((() -> SAB.check_ranks(sampler, bytes -> [bytes]; rank = -1, world_size = 1), "rank"), (() -> SAB.Sizes(identity, -1), "count"), (() -> SAB.Grouping(-1), "samples"),
                          (() -> SAB.predefined_grouping([1]; groups = -1), "groups"), (() -> SAB.find_thresholds([1, 2], -1), "k"), (() -> SAB.random_stream(-1), "seed"),
-                         (() -> SAB.rank_stream(array(), -1, 2), "rank"), (() -> SAB.rank_stream(array(), 0, -1), "world_size"), (() -> SAB.batch_stream(array(), -1), "batch_size"),
+                         (() -> SAB.shard_stream(array(), -1, 2), "rank"), (() -> SAB.shard_stream(array(), 0, -1), "world_size"), (() -> SAB.batch_stream(array(), -1), "batch_size"),
                          (() -> SAB.window_stream(array(), -1), "width"), (() -> SAB.block_shuffle_stream(array(), -1), "block_size"),
                          (() -> SAB.buffered_shuffle_stream(array(), 2; seed = -1), "seed"), (() -> SAB.random_map_stream(rand, array(); seed = -1), "seed"),
-                         (() -> SAB.prefetch_stream(array(), -1), "buffer_size"), (() -> SAB.grow_linear(-1, 1, 1, 1, 1), "epoch"), (() -> SAB.grow_doubling(1, -1, [1], 1), "start"),
+                         (() -> SAB.prefetch_stream(array(), -1), "buffer_size"), (() -> SAB.grow_batch_size_linear(-1, 1, 1, 1, 1), "epoch"), (() -> SAB.grow_batch_size_doubling(1, -1, [1], 1), "start"),
                          (() -> SAB.measurement_points(1, 2, -1), "points"))
         @test startswith(message(call), "ArgumentError: $name = -1: must be a whole number from 0 to ")
     end

@@ -14,7 +14,7 @@ function golden_keywords(lines)
             given[:boundaries] = [parse(Float64, each) for each in [value; more]]
         elseif key == "buckets"
             value == "optimal" && (given[:buckets] = parse(Int, more[1]))
-            value == "rank" && (given[:buckets] = :rank; given[:bucket_batches] = parse(Int, more[1]))
+            value == "equal" && (given[:buckets] = :equal; given[:bucket_batches] = parse(Int, more[1]))
         else
             given[Symbol(key)] = something(tryparse(Int, value), Symbol(value))
         end
@@ -25,7 +25,7 @@ end
 function golden_sampler(case)
     sizes, kind = case.sizes, case.kind[1]
     walk = Dict(Symbol(key) => something(tryparse(UInt64, value), Symbol(value)) for (key, value) in case.options)
-    kind == "size_aware" && return SAB.SizeAwareSampler(sizes, parse(Float64, case.kind[2]); walk...)
+    kind == "bionemo_size_aware" && return SAB.BionemoSizeAwareSampler(sizes, parse(Float64, case.kind[2]); walk...)
     if kind == "packed"
         given = golden_keywords(case.pack)
         capacity = pop!(given, :capacity)

@@ -33,8 +33,8 @@ end
     @test SAB.pad([[1, 2], [3]]; repeat = true) == [1 3; 2 3]
     @test SAB.pad([fill(1.5), fill(2.5)]) == [1.5, 2.5]
     @test SAB.pad([[1, 2], [3]]; threads = 1) == [1 3; 2 0]
-    @test SAB.length_mask([2, 0, 1]) == Bool[1 0 1; 1 0 0]
-    mask = SAB.length_mask([1 2; 3 1]; shape = [2, 3]) # a column for each sample
+    @test SAB.ragged_mask([2, 0, 1]) == Bool[1 0 1; 1 0 0]
+    mask = SAB.ragged_mask([1 2; 3 1]; shape = [2, 3]) # a column for each sample
     @test mask[:, :, 1] == Bool[1 1 1; 0 0 0] && mask[:, :, 2] == Bool[1 0 0; 1 0 0]
-    @test SAB.length_mask([1 2; 3 1]; shape = [2, 3], rule = :any)[:, :, 2] == Bool[1 1 1; 1 1 1]
+    @test SAB.ragged_mask([1 2; 3 1]; shape = [2, 3], rule = :any)[:, :, 2] == Bool[1 1 1; 1 1 1]
 end

@@ -27,7 +27,7 @@ is_stored(type) = type isa Union ? is_stored(type.a) && is_stored(type.b) : isco
         @test (type, all(isconcretetype, fieldtypes(type))) == (type, true)
     end
     plan = SAB.Plan([1, 2]; budget = 5, cost = (count, length) -> count * length)
-    for handle in (plan, SAB.BucketSampler(plan), SAB.Sizes([1]), SAB.Probe("host"), SAB.SizeAwareStream((epoch, position) -> nothing, 3), SAB.map_stream(identity, SAB.array_stream([1])))
+    for handle in (plan, SAB.BucketSampler(plan), SAB.Sizes([1]), SAB.Probe("host"), SAB.BionemoSizeAwareStream((epoch, position) -> nothing, 3), SAB.map_stream(identity, SAB.array_stream([1])))
         @test isconcretetype(typeof(handle))
     end
 end
@@ -44,9 +44,9 @@ function every_sampler()
     plan = SAB.Plan(sizes; budget = 256)
     bounded = SAB.Plan(sizes; boundaries = [0, 20, 51], batch_size = 4)
     return [
-        SAB.BucketSampler(plan), SAB.SequentialSampler(plan), SAB.SizeAwareSampler(sizes, 100), SAB.SizeAwareStream((epoch, position) -> position < 9 ? (position, 1.0) : nothing, 2),
-        SAB.TorchSampler(bounded), SAB.PackedSampler(sizes, 64), SAB.BalancedSampler(sizes; samples = 20), SAB.ShardedSampler(sizes, bytes -> [bytes]; rank = 0, world_size = 1, budget = 256),
-        SAB.LoadBalancingSampler(sizes), SAB.LoadBalancingBatchSampler(sizes; max_total = 200),
+        SAB.BucketSampler(plan), SAB.SequentialSampler(plan), SAB.BionemoSizeAwareSampler(sizes, 100), SAB.BionemoSizeAwareStream((epoch, position) -> position < 9 ? (position, 1.0) : nothing, 2),
+        SAB.BionemoSampler(bounded), SAB.PackedSampler(sizes, 64), SAB.BalancedSampler(sizes; samples = 20), SAB.ShardedSampler(sizes, bytes -> [bytes]; rank = 0, world_size = 1, budget = 256),
+        SAB.BaguaSampler(sizes), SAB.BaguaBatchSampler(sizes; max_total = 200),
         SAB.ReadaheadSampler(SAB.size_stream(identity, SAB.array_stream(1:50)); budget = 100)
     ]
 end
@@ -55,7 +55,7 @@ function every_stream()
     return [
         SAB.list_stream(["a", "b"]), numbers(), SAB.iterable_stream(1:5), SAB.map_stream(identity, numbers()), SAB.size_stream(identity, numbers()), SAB.select_stream(x -> 1:x, numbers()),
         SAB.flatten_stream(SAB.batch_stream(numbers(), 2)), SAB.recurrent_stream((sum, x) -> (sum + x, sum), numbers(), 0), SAB.random_map_stream((random, x) -> x, numbers()),
-        SAB.zip_stream(numbers(), numbers()), SAB.multiplex_stream(SAB.size_stream(x -> 0, numbers()), numbers()), SAB.rank_stream(numbers(), 0, 2), SAB.batch_stream(numbers(), 3),
+        SAB.zip_stream(numbers(), numbers()), SAB.multiplex_stream(SAB.size_stream(x -> 0, numbers()), numbers()), SAB.shard_stream(numbers(), 0, 2), SAB.batch_stream(numbers(), 3),
         SAB.window_stream(numbers(), 3), SAB.block_shuffle_stream(numbers(), 4), SAB.buffered_shuffle_stream(numbers(), 4), SAB.readahead_stream(numbers(); batch_size = 4),
         SAB.pack_stream(SAB.size_stream(identity, numbers()), 30), SAB.prefetch_stream(numbers())
     ]
@@ -63,7 +63,7 @@ end
 
 @testset "IteratorSize agrees with length" begin
     samplers, streams = every_sampler(), every_stream()
-    @test Set(nameof.(typeof.(samplers))) == Set(name for name in own_names() if getfield(SAB, name) isa Type && getfield(SAB, name) <: SAB.Sampler && !(name in (:Sampler, :WorstBatches)))
+    @test Set(nameof.(typeof.(samplers))) == Set(name for name in own_names() if getfield(SAB, name) isa Type && getfield(SAB, name) <: SAB.Sampler && !(name in (:Sampler, :CostliestSampler)))
     for iterator in [samplers; streams]
         @test Base.IteratorSize(iterator) === Base.SizeUnknown()
         @test !applicable(length, iterator)

@@ -50,7 +50,7 @@ end
     @test SAB.find_max_batch((count, length) -> run!(device, count, length), probe; search = :binary, lengths = [10], multiple = 100, reduce = least -> least).batch_sizes == [900]
     @test status(() -> SAB.find_max_batch((count, length) -> throw(OutOfMemoryError()), probe)) == Raw.SAB_E_DEVICE_MEMORY
     parts = []
-    @test SAB.chunked_step((samples, weight) -> length(samples) > 3 ? throw(OutOfMemoryError()) : push!(parts, samples => weight), 10, probe; prepare = () -> empty!(parts)) == 2
+    @test SAB.step_in_chunks((samples, weight) -> length(samples) > 3 ? throw(OutOfMemoryError()) : push!(parts, samples => weight), 10, probe; prepare = () -> empty!(parts)) == 2
     @test map(first, parts) == [1:2, 3:4, 5:6, 7:8, 9:10]
     @test sum(map(last, parts)) ≈ 1
     @test SAB.verify(batch -> run!(device, length(batch), batch.padded_length), plan, probe; count = 3).batches == 3
@@ -73,5 +73,5 @@ end
     host = SAB.Probe("host")
     @test SAB.stats(host).current > 10^7
     SAB.release_cache!(SAB.reset!(host))
-    @test (SAB.grow_batch((epoch, current) -> 4, 1, 8, 100), SAB.grow_linear(5, 8, 2, 2, 100), SAB.grow_doubling(3, 2, [1, 2], 100)) == (12, 12, 8)
+    @test (SAB.grow_batch_size((epoch, current) -> 4, 1, 8, 100), SAB.grow_batch_size_linear(5, 8, 2, 2, 100), SAB.grow_batch_size_doubling(3, 2, [1, 2], 100)) == (12, 12, 8)
 end

@@ -91,7 +91,7 @@ end
     @test position(sampler) == 4
     @test walk(sampler) == first[5:end]
     @test repr(seek(sampler, 2)) == "BucketSampler(step 2 of epoch 0)"
-    costs = [batch.padded_total for batch in SAB.worst_batches(plan, 5)]
+    costs = [batch.padded_total for batch in SAB.costliest_batches(plan, 5)]
     @test issorted(costs; rev = true)
     @test costs[1] >= maximum(batch.padded_total for batch in seek(sampler, 0))
 end
@@ -120,8 +120,8 @@ end
     for T in (Int32, Float64)
         values = ones(T, 10)
         sizes, borrowed = SAB.Sizes(values), SAB.Sizes(values; copy = false)
-        samplers = [SAB.SizeAwareSampler(given, 5) for given in (values, view(values, 1:1:10), sizes)]
-        torch = SAB.TorchSampler(SAB.Plan(values; boundaries = [1, 2], batch_size = 10); max_total_size = 5, sizes = values)
+        samplers = [SAB.BionemoSizeAwareSampler(given, 5) for given in (values, view(values, 1:1:10), sizes)]
+        torch = SAB.BionemoSampler(SAB.Plan(values; boundaries = [1, 2], batch_size = 10); max_total_size = 5, sizes = values)
         fill!(values, 4)
         @test (sizes[10], borrowed[10]) == (1, 4) # copy = false shows later changes
         resize!(values, 1)
@@ -215,11 +215,11 @@ end
 
 @testset "greedy batches" begin
     sizes = [3, 4, 5, 6, 1, 20]
-    sampler = SAB.SizeAwareSampler(sizes, 8)
+    sampler = SAB.BionemoSizeAwareSampler(sizes, 8)
     @test walk(sampler) == [[1, 2], [3], [4, 5]]
     @test SAB.skipped_count(sampler) == 1
-    @test walk(SAB.SizeAwareSampler(sizes, 8; indices = [5, 4, 5])) == [[5, 4, 5]]
-    stream = SAB.SizeAwareStream((epoch, position) -> position < 4 ? (10 + position, 3.0) : nothing, 7)
+    @test walk(SAB.BionemoSizeAwareSampler(sizes, 8; indices = [5, 4, 5])) == [[5, 4, 5]]
+    stream = SAB.BionemoSizeAwareStream((epoch, position) -> position < 4 ? (10 + position, 3.0) : nothing, 7)
     @test walk(stream) == [[10, 11], [12, 13]]
     @test walk(SAB.set_epoch!(stream, 1)) == [[10, 11], [12, 13]]
     @test status(() -> SAB.batch_count(stream)) == Raw.SAB_E_UNSUPPORTED
@@ -227,14 +227,14 @@ end
 
 @testset "torch's order" begin
     plan = SAB.Plan([1, 2, 3, 4, 5, 6]; boundaries = [1, 4, 7], batch_size = 2)
-    sampler = SAB.TorchSampler(plan; seed = 3)
+    sampler = SAB.BionemoSampler(plan; seed = 3)
     words = SAB.generator(sampler)
     first = walk(sampler)
     SAB.set_generator!(sampler, words)
-    other = SAB.TorchSampler(plan; seed = 3)
+    other = SAB.BionemoSampler(plan; seed = 3)
     @test walk(other) == first
     @test sort(joined(first)) == 1:6
-    @test walk(SAB.TorchSampler(plan; shuffle = :none, max_total_size = 5, sizes = i -> i)) == walk(SAB.TorchSampler(plan; shuffle = :none, max_total_size = 5, sizes = [1, 2, 3, 4, 5, 6]))
+    @test walk(SAB.BionemoSampler(plan; shuffle = :none, max_total_size = 5, sizes = i -> i)) == walk(SAB.BionemoSampler(plan; shuffle = :none, max_total_size = 5, sizes = [1, 2, 3, 4, 5, 6]))
 end
 
 @testset "packed rows" begin
@@ -267,13 +267,13 @@ end
     parts = SAB.partition([4, 5, 6, 7, 8], 2)
     @test [sum([4, 5, 6, 7, 8][parts .== part]) for part in 1:2] == [15, 15]
     @test sort([count(==(part), SAB.partition(ones(6), 3; equal_counts = true)) for part in 1:3]) == [2, 2, 2]
-    @test SAB.data_rank([2, 4, 8], [0, 1, 0], 9) == (1, 4)
+    @test SAB.ranks_from_mesh([2, 4, 8], [0, 1, 0], 9) == (1, 4)
     withenv("RANK" => "2", "WORLD_SIZE" => "5") do
         @test SAB.ranks() == (2, 5)
     end
-    balancing = [SAB.LoadBalancingSampler(sizes; rank = rank, world_size = 2, batch_size = 10) for rank in 0:1]
+    balancing = [SAB.BaguaSampler(sizes; rank = rank, world_size = 2, batch_size = 10) for rank in 0:1]
     @test sort(joined(joined(walk(each)) for each in balancing)) == 1:2000
-    @test walk(SAB.LoadBalancingBatchSampler([1, 2, 3]; max_total = 3, shuffle = false)) == [[1, 2], [3]]
+    @test walk(SAB.BaguaBatchSampler([1, 2, 3]; max_total = 3, shuffle = false)) == [[1, 2], [3]]
 end
 
 # Ranks of one process, a task each: what each gives is waited for by all.

@@ -40,7 +40,7 @@ mktempdir() do folder
         control = SAB.size_stream(x -> x, SAB.array_stream([0, 1, 0]))
         @test collect(SAB.multiplex_stream(control, SAB.array_stream(1:9), SAB.array_stream(11:19))) == [1, 11, 2]
         @test sort(collect(SAB.block_shuffle_stream(SAB.array_stream(1:50), 10))) == 1:50
-        @test collect(SAB.rank_stream(SAB.array_stream(1:5), 1, 2)) == [2, 4, []]
+        @test collect(SAB.shard_stream(SAB.array_stream(1:5), 1, 2)) == [2, 4, []]
         @test all(row -> sum(row) <= 20, SAB.pack_stream(SAB.size_stream(identity, SAB.array_stream(1:15)), 20))
         @test all(batch -> length(batch) * maximum(length, batch) <= 100, SAB.readahead_stream(lines(); budget = 100))
         @test all(batch -> length(unique(x -> x % 2, batch)) == 1, SAB.readahead_stream(SAB.array_stream(1:40); batch_size = largest -> 3, boundary_key = x -> x % 2))
@@ -82,10 +82,10 @@ mktempdir() do folder
         SAB.next!(stream)
         @test length(collect(seekstart(stream))) == 120
         @test status(() -> SAB.restore!(SAB.array_stream(1:3), SAB.state(lines()))) == Raw.SAB_E_MISMATCH
-        parts = [SAB.rank_stream(SAB.batch_stream(SAB.array_stream(1:40), 3), rank, 2) for rank in 0:1]
+        parts = [SAB.shard_stream(SAB.batch_stream(SAB.array_stream(1:40), 3), rank, 2) for rank in 0:1]
         head = [something(SAB.next!(part)) for _ in 1:3 for part in parts]
         saved = SAB.state(parts[1])
-        rest = [collect(SAB.restore!(SAB.rank_stream(SAB.batch_stream(SAB.array_stream(1:40), 3), rank, 3), saved)) for rank in 0:2]
+        rest = [collect(SAB.restore!(SAB.shard_stream(SAB.batch_stream(SAB.array_stream(1:40), 3), rank, 3), saved)) for rank in 0:2]
         @test sort(joined([head; reduce(vcat, rest)])) == 1:40
     end
 
@@ -118,7 +118,7 @@ mktempdir() do folder
             @test occursin("functions that it calls", message(() -> SAB.next!(used[])))
         end
         for use in (close, SAB.next_batch!)
-            used[] = SAB.SizeAwareStream((epoch, position) -> (position == 2 && use(used[]); position < 5 ? (position, 1.0) : nothing), 2)
+            used[] = SAB.BionemoSizeAwareStream((epoch, position) -> (position == 2 && use(used[]); position < 5 ? (position, 1.0) : nothing), 2)
             @test occursin("functions that it calls", message(() -> collect(used[])))
             @test isopen(used[])
         end

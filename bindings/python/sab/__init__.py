@@ -12,7 +12,7 @@
 Sizes are in the caller's unit: tokens, residues, frames, seconds, nodes.
 """
 
-from sab._balance import LoadBalancingBatchSampler, LoadBalancingSampler, partition
+from sab._balance import BaguaBatchSampler, BaguaSampler, partition
 from sab._batch import Batch
 from sab._cache import Cache, CachedDataset, CacheStats
 from sab._collection import Collection, Grouped
@@ -21,12 +21,12 @@ from sab._group import Grouping, Thresholds, find_thresholds
 from sab._guard import MemoryGuard, MemoryGuardInfo
 from sab._max_batch import (
     MaxBatch,
-    chunked_step,
     find_executable_batch_size,
     find_max_batch,
-    grow_batch,
-    grow_doubling,
-    grow_linear,
+    grow_batch_size,
+    grow_batch_size_doubling,
+    grow_batch_size_linear,
+    step_in_chunks,
 )
 from sab._model import MemoryModel, MemoryModelInfo, measurement_points
 from sab._native import (
@@ -40,23 +40,23 @@ from sab._native import (
     ffi as _ffi,
     lib as _lib,
 )
-from sab._pack import PackedSampler, PackInfo
+from sab._pack import PackedInfo, PackedSampler
 from sab._peaks import Peaks, collect_peak
 from sab._plan import Bucket, Plan, Report, Verification, create_buckets, plan, verify
-from sab._probe import MemoryStats, Probe
+from sab._probe import Probe, ProbeStats
 from sab._ranks import (
+    BalancedReport,
     BalancedSampler,
-    BalanceReport,
     ShardedSampler,
     check_ranks,
-    data_rank,
     ranks,
+    ranks_from_mesh,
 )
 from sab._samplers import (
+    BionemoSizeAwareSampler,
+    BionemoSizeAwareStream,
     BucketSampler,
     SequentialSampler,
-    SizeAwareSampler,
-    SizeAwareStream,
 )
 from sab._signature import Jagged
 from sab._sizes import Sizes
@@ -65,9 +65,13 @@ from sab._streams import Stream
 __version__: str = _ffi.string(_lib.sab_version_string()).decode()
 
 __all__ = [
-    "BalanceReport",
+    "BaguaBatchSampler",
+    "BaguaSampler",
+    "BalancedReport",
     "BalancedSampler",
     "Batch",
+    "BionemoSizeAwareSampler",
+    "BionemoSizeAwareStream",
     "Bucket",
     "BucketSampler",
     "Cache",
@@ -82,25 +86,21 @@ __all__ = [
     "Grouped",
     "Grouping",
     "Jagged",
-    "LoadBalancingBatchSampler",
-    "LoadBalancingSampler",
     "MaxBatch",
     "MemoryGuard",
     "MemoryGuardInfo",
     "MemoryModel",
     "MemoryModelInfo",
-    "MemoryStats",
     "MismatchError",
-    "PackInfo",
+    "PackedInfo",
     "PackedSampler",
     "Peaks",
     "Plan",
     "Probe",
+    "ProbeStats",
     "Report",
     "SequentialSampler",
     "ShardedSampler",
-    "SizeAwareSampler",
-    "SizeAwareStream",
     "Sizes",
     "SkippedWarning",
     "Stream",
@@ -108,20 +108,20 @@ __all__ = [
     "UnsupportedError",
     "Verification",
     "check_ranks",
-    "chunked_step",
     "collect_peak",
     "create_buckets",
-    "data_rank",
     "find_executable_batch_size",
     "find_max_batch",
     "find_thresholds",
-    "grow_batch",
-    "grow_doubling",
-    "grow_linear",
+    "grow_batch_size",
+    "grow_batch_size_doubling",
+    "grow_batch_size_linear",
     "is_out_of_memory",
     "measurement_points",
     "partition",
     "plan",
     "ranks",
+    "ranks_from_mesh",
+    "step_in_chunks",
     "verify",
 ]

@@ -80,7 +80,7 @@ def partition(
     part_of = np.empty(cost_array.size, np.uint32)
     parts = whole("parts", parts, 1)
     check(
-        lib.sab_partition(
+        lib.sab_items_partition(
             ffi.cast("double *", cost_array.ctypes.data),
             cost_array.size,
             parts,
@@ -97,13 +97,13 @@ def partition(
 
 
 def _balancing_options(shuffle: bool, drop_last: bool, random_level: float) -> CData:
-    options = new_options("sab_load_balancing_options")
+    options = new_options("sab_bagua_options")
     options.shuffle, options.drop_last = flag("shuffle", shuffle), flag("drop_last", drop_last)
     options.random_level = real("random_level", random_level)
     return options
 
 
-class LoadBalancingSampler(RandomAccessSampler):
+class BaguaSampler(RandomAccessSampler):
     """Samples of nearly equal complexity for the ranks of each step, in the order of Bagua's
     ``LoadBalancingDistributedSampler``, without torch.
 
@@ -124,7 +124,7 @@ class LoadBalancingSampler(RandomAccessSampler):
         step_totals, output: as for :class:`sab.BucketSampler`.
 
     >>> import sab
-    >>> sampler = sab.LoadBalancingSampler([5, 1, 4, 2], rank=1, world_size=2, shuffle=False)
+    >>> sampler = sab.BaguaSampler([5, 1, 4, 2], rank=1, world_size=2, shuffle=False)
     >>> [batch.tolist() for batch in sampler]
     [[3], [0]]
     """
@@ -153,11 +153,7 @@ class LoadBalancingSampler(RandomAccessSampler):
         }
         handle = ffi.new("sab_sampler **")
         sizes = as_sizes(complexity)
-        check(
-            lib.sab_load_balancing_sampler_new(
-                sizes._handle, balancing, sampler_options(order), handle
-            )
-        )
+        check(lib.sab_bagua_sampler_new(sizes._handle, balancing, sampler_options(order), handle))
         self._adopt(handle, output)
         self._made_from = (
             (complexity,),
@@ -190,13 +186,15 @@ def sab_py_make_batches(ctx: CData, indices: CData, count: int, batches: CData) 
     )
     for each in ffi.from_handle(ctx).make_batches(given):
         array = indices_of("a batch", each)
-        check(lib.sab_batches_add(batches, ffi.cast("int64_t *", array.ctypes.data), array.size))
+        check(
+            lib.sab_bagua_batches_add(batches, ffi.cast("int64_t *", array.ctypes.data), array.size)
+        )
     return 0
 
 
-class LoadBalancingBatchSampler(RandomAccessSampler):
+class BaguaBatchSampler(RandomAccessSampler):
     """Batches of variable size, as many on each rank, of the samples that
-    :class:`LoadBalancingSampler` deals out to it.
+    :class:`BaguaSampler` deals out to it.
 
     Ranks with fewer batches than others see their first ones again, or, with ``drop_last``, the
     others leave out their last ones: what the document of Bagua's
@@ -204,7 +202,7 @@ class LoadBalancingBatchSampler(RandomAccessSampler):
 
     Args:
         complexity, rank, world_size, shuffle, seed, random_level: as for
-            :class:`LoadBalancingSampler`.
+            :class:`BaguaSampler`.
         make_batches: ``make_batches(indices)`` gives the batches of a rank's samples; called for
             each rank here and whenever an epoch begins. Must give the same batches for the same
             indices.
@@ -217,7 +215,7 @@ class LoadBalancingBatchSampler(RandomAccessSampler):
             ``make_batches`` raises.
 
     >>> import sab
-    >>> sampler = sab.LoadBalancingBatchSampler([5, 1, 4, 2], max_total=6, shuffle=False)
+    >>> sampler = sab.BaguaBatchSampler([5, 1, 4, 2], max_total=6, shuffle=False)
     >>> [batch.tolist() for batch in sampler]
     [[1, 3], [2], [0]]
     """
@@ -254,7 +252,7 @@ class LoadBalancingBatchSampler(RandomAccessSampler):
         handle = ffi.new("sab_sampler **")
         sizes = as_sizes(complexity)
         check(
-            lib.sab_load_balancing_batch_sampler_new(
+            lib.sab_bagua_batch_sampler_new(
                 sizes._handle, balancing, sampler_options(order), handle
             ),
             self._calls,

@@ -354,7 +354,7 @@ class Cache(Generic[Value]):
         options.call_timeout = 0 if call_timeout is None else real("call_timeout", call_timeout)
         options.file_mode = whole("file_mode", file_mode, 1)
         handle = ffi.new("sab_cache **")
-        check(lib.sab_cache_open(_text("url", os.fspath(url)), options, handle))
+        check(lib.sab_cache_new(_text("url", os.fspath(url)), options, handle))
         self._handle: CData | None = ffi.gc(handle[0], lib.sab_cache_free)
         if not is_chosen and _is_elsewhere(str(url)):
             warnings.warn(
@@ -468,7 +468,7 @@ class Cache(Generic[Value]):
         servers.
         """
         keys = ffi.new("uint64_t *")
-        check(lib.sab_cache_num_keys(self._open(), keys))
+        check(lib.sab_cache_key_count(self._open(), keys))
         return int(keys[0])
 
     def clear(self) -> None:

@@ -392,7 +392,7 @@ class Grouped(_Tensors):
         Raises:
             KeyError: there is no such length.
         """
-        from sab._columns import length_mask, mask_like
+        from sab._columns import mask_like, ragged_mask
 
         if isinstance(hint, str) and hint == "copy":
             masks: list[Any] = []
@@ -418,7 +418,7 @@ class Grouped(_Tensors):
         names = [hint] if isinstance(hint, str) else list(hint)
         lengths = np.stack([self.lengths(name) for name in names], 1)
         return [
-            length_mask(lengths[indices], lengths[indices].max(0), device=self._columns[0].device)
+            ragged_mask(lengths[indices], lengths[indices].max(0), device=self._columns[0].device)
             for indices in self._indices
         ]
 

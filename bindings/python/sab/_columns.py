@@ -159,7 +159,7 @@ def _pad(
     options.threads = torch.get_num_threads()
     shape = np.ascontiguousarray(shape)
     check(
-        lib.sab_pad(
+        lib.sab_ragged_pad(
             ragged.struct,
             _pointer("int64_t *", indices),
             len(indices),
@@ -176,7 +176,7 @@ def _unpad(padded: int, indices: Int64s, shape: Int64s, batch_dim: int, ragged: 
     options.threads = torch.get_num_threads()
     shape = np.ascontiguousarray(shape)
     check(
-        lib.sab_unpad(
+        lib.sab_ragged_unpad(
             ffi.cast("void *", padded),
             _pointer("int64_t *", shape),
             _pointer("int64_t *", indices),
@@ -374,7 +374,7 @@ class Column:
         for group, (begin, end) in enumerate(zip(offsets, offsets[1:])):
             indices = permutation[begin:end]
             check(
-                lib.sab_padded_shape(
+                lib.sab_ragged_padded_shape(
                     ragged.struct,
                     _pointer("int64_t *", indices),
                     len(indices),
@@ -484,7 +484,7 @@ def _with_learned_value(
         ]
     )
     masks = (
-        length_mask(
+        ragged_mask(
             shapes[target.indices(group)], target.sizes[group], target.batch_dim, each.device
         )
         for group, each in enumerate(padded)
@@ -665,7 +665,7 @@ def _run_by_torch(
     return tuple(padded)
 
 
-def length_mask(
+def ragged_mask(
     lengths: Int64s, shape: Int64s, batch_dim: int = 0, device: Any = None, is_any: bool = False
 ) -> Tensor:
     """Which places of padded samples are within their lengths, (samples, dimensions); of no lengths
@@ -679,7 +679,7 @@ def length_mask(
     rule = lib.SAB_MASK_ANY if is_any else lib.SAB_MASK_ALL
     if mask.numel():
         check(
-            lib.sab_length_mask(
+            lib.sab_ragged_mask(
                 _pointer("int64_t *", lengths),
                 count,
                 _pointer("int64_t *", shape),
@@ -698,7 +698,7 @@ def mask_like(
     dimensions.
     """
     shape = [size if at in (batch_dim, *dims) else 1 for at, size in enumerate(tensor.shape)]
-    mask = length_mask(
+    mask = ragged_mask(
         lengths, np.array([tensor.shape[dim] for dim in dims], np.int64), 0, tensor.device, is_any
     )
     before = sum(dim < batch_dim for dim in dims)

@@ -272,8 +272,8 @@ class _ComponentCpu(Device):
 
     def _stats(self) -> Any:
         self._check_thread()
-        stats = new_struct("sab_memory_stats")
-        check(lib.sab_probe_read(self.handle, stats))
+        stats = new_struct("sab_probe_stats")
+        check(lib.sab_probe_get_stats(self.handle, stats))
         return stats
 
     def reset(self) -> None:

@@ -107,7 +107,7 @@ def find_thresholds(
     thresholds = np.empty(k, np.float64)
     info = new_struct("sab_thresholds_info")
     check(
-        lib.sab_find_thresholds(
+        lib.sab_thresholds_find(
             sizes._handle, k, options, ffi.cast("double *", thresholds.ctypes.data), info
         ),
         calls,
@@ -153,8 +153,8 @@ class Grouping:
     def _made(cls, status: int, handle: CData) -> Grouping:
         check(status)
         owned = ffi.gc(handle[0], lib.sab_grouping_free)
-        groups = new_struct("sab_groups")
-        check(lib.sab_grouping_get(owned, groups))
+        groups = new_struct("sab_grouping_view")
+        check(lib.sab_grouping_get_view(owned, groups))
 
         def copied(pointer: Any, count: int) -> npt.NDArray[np.int64]:
             return (
@@ -206,7 +206,7 @@ class Grouping:
     def uni(cls, samples: int) -> Grouping:
         """All samples in one group."""
         handle = ffi.new("sab_grouping **")
-        return cls._made(lib.sab_grouping_uni_new(whole("samples", samples), handle), handle)
+        return cls._made(lib.sab_grouping_single_new(whole("samples", samples), handle), handle)
 
     @classmethod
     def predefined(cls, group_of: npt.ArrayLike, groups: int | None = None) -> Grouping:
@@ -294,7 +294,7 @@ class Grouping:
         Raises:
             ValueError: lengths are not one whole number for each sample.
         """
-        from sab._columns import length_mask
+        from sab._columns import ragged_mask
 
         if not lengths:
             raise ValueError("lengths: must be at least one array")
@@ -308,7 +308,7 @@ class Grouping:
                 raise ValueError(f"lengths hold {each.min()}: must be at least 0")
         stacked = np.stack(arrays, 1)
         return [
-            length_mask(stacked[indices], stacked[indices].max(0), device=device)
+            ragged_mask(stacked[indices], stacked[indices].max(0), device=device)
             for indices in self
             if indices.size
         ]

@@ -135,7 +135,7 @@ class MemoryGuard:
         weights: Sequence[float] | None = None,
     ) -> None:
         """Runs a step: ``chunk(0, count, 1.0)``, or, when that runs out of memory, in halves; see
-        :func:`chunked_step`.
+        :func:`step_in_chunks`.
 
         Args:
             batch: from ``sampler.batches()``, or (count, padded length).

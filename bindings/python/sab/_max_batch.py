@@ -81,7 +81,7 @@ def find_max_batch(
         trial=trial if lengths is not None else _without_length(trial),
         reduce=reduce_function(reduce),
     )
-    options = new_options("sab_find_max_batch_options")
+    options = new_options("sab_max_batch_options")
     options.search, options.maximum = (
         one_of("search", search, _SEARCHES),
         whole("maximum", maximum, 1),
@@ -106,7 +106,7 @@ def find_max_batch(
     result = new_struct("sab_max_batch")
     with probe_of(device) as probe:
         probe._check(
-            lib.sab_find_max_batch(
+            lib.sab_max_batch_find(
                 probe._handle, lib.sab_py_trial, calls.handle, options, sizes, result
             ),
             calls,
@@ -216,7 +216,7 @@ def step_options(
     chunk_size: int | None,
 ) -> tuple[CData, object]:
     """The options of a chunked step, and what they point to."""
-    options = new_options("sab_chunked_step_options")
+    options = new_options("sab_step_in_chunks_options")
     options.chunk, options.ctx = lib.sab_py_chunk, calls.handle
     options.chunk_size = 0 if chunk_size is None else whole("chunk_size", chunk_size, 1)
     if begin is not None:
@@ -233,7 +233,7 @@ def step_options(
     return options, array
 
 
-def chunked_step(
+def step_in_chunks(
     chunk: Callable[[int, int, float], Any],
     count: int,
     device: DeviceLike = "cuda",
@@ -262,7 +262,7 @@ def chunked_step(
     options, kept = step_options(calls, begin, weights, count, chunk_size)
     fitted = ffi.new("uint64_t *")
     with probe_of(device) as probe:
-        probe._check(lib.sab_chunked_step(probe._handle, count, options, fitted), calls)
+        probe._check(lib.sab_step_in_chunks(probe._handle, count, options, fitted), calls)
     del kept
     if fitted[0] < min(chunk_size or count, count):
         log.warning(
@@ -271,7 +271,7 @@ def chunked_step(
     return int(fitted[0])
 
 
-def grow_batch(
+def grow_batch_size(
     batch_increase_function: Callable[[int, int], int],
     epoch: int,
     *,
@@ -281,13 +281,13 @@ def grow_batch(
     """The batch size of an epoch: ``current`` plus what the function of (epoch, current) says,
     unless that is more than ``maximum``.
 
-    >>> grow_batch(lambda epoch, size: 32 if epoch in (2, 4) else 0, 2, current=64, maximum=100)
+    >>> grow_batch_size(lambda epoch, size: 32 * (epoch == 2), 2, current=64, maximum=100)
     96
     """
     calls = Work(increase=batch_increase_function)
     size = ffi.new("uint64_t *")
     check(
-        lib.sab_grow_batch(
+        lib.sab_batch_size_grow(
             lib.sab_py_increase,
             calls.handle,
             whole("epoch", epoch),
@@ -300,13 +300,15 @@ def grow_batch(
     return int(size[0])
 
 
-def grow_linear(epoch: int, *, start: int, amount: int, period: int, maximum: int) -> int:
+def grow_batch_size_linear(
+    epoch: int, *, start: int, amount: int, period: int, maximum: int
+) -> int:
     """The batch size of an epoch that grows by ``amount`` every ``period`` epochs, up to
     ``maximum``.
     """
     size = ffi.new("uint64_t *")
     check(
-        lib.sab_grow_linear(
+        lib.sab_batch_size_grow_linear(
             whole("epoch", epoch),
             whole("start", start),
             whole("amount", amount),
@@ -318,14 +320,16 @@ def grow_linear(epoch: int, *, start: int, amount: int, period: int, maximum: in
     return int(size[0])
 
 
-def grow_doubling(epoch: int, *, start: int, milestones: Sequence[int], maximum: int) -> int:
+def grow_batch_size_doubling(
+    epoch: int, *, start: int, milestones: Sequence[int], maximum: int
+) -> int:
     """The batch size of an epoch that doubles at each milestone, up to ``maximum``."""
     size = ffi.new("uint64_t *")
     array = ffi.new(
         "uint64_t[]", [whole("milestones", each) for each in elements("milestones", milestones)]
     )
     check(
-        lib.sab_grow_doubling(
+        lib.sab_batch_size_grow_doubling(
             whole("epoch", epoch),
             whole("start", start),
             array,

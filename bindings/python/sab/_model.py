@@ -70,7 +70,7 @@ def measurement_points(
     most = 0 if max_padded_total is None else real("max_padded_total", max_padded_total)
     options.max_padded_total = most
     counts, lengths = ffi.new("uint64_t[]", points), ffi.new("double[]", points)
-    check(lib.sab_measurement_points(options, points, counts, lengths))
+    check(lib.sab_measurement_points_find(options, points, counts, lengths))
     return [
         (int(counts[i]), int(lengths[i]) if lengths[i].is_integer() else lengths[i])
         for i in range(points)
@@ -159,7 +159,7 @@ class MemoryModel(Saved, kind="sab_memory_model"):
         handle = ffi.new("sab_memory_model **")
         pointers = [ffi.cast("double *", array.ctypes.data) for array in (rows, bytes_)]
         check(
-            lib.sab_memory_model_fit(
+            lib.sab_memory_model_fit_new(
                 pointers[0], len(rows), rows.shape[1], pointers[1], options, handle
             )
         )

@@ -31,8 +31,8 @@ _METHODS = {
 }
 
 
-class PackInfo(NamedTuple):
-    """Facts of a packing: the fields of ``sab_pack_info``."""
+class PackedInfo(NamedTuple):
+    """Facts of a packing: the fields of ``sab_packed_info``."""
 
     samples: int
     skipped: int
@@ -71,7 +71,7 @@ class PackedSampler(RandomAccessSampler):
         oversize: samples longer than ``capacity`` that are not split: ``"error"``, or ``"skip"``
             with a SkippedWarning.
         window: bins that ``"first_fit"`` keeps open at once.
-        seed, rank, world_size, last_step, worst_first, step_totals, output: as for
+        seed, rank, world_size, last_step, costliest_first, step_totals, output: as for
             :class:`sab.BucketSampler`.
         progress: True for a bar, or ``progress(done, total)``.
 
@@ -97,12 +97,12 @@ class PackedSampler(RandomAccessSampler):
         rank: int = 0,
         world_size: int = 1,
         last_step: LastStep = "split",
-        worst_first: int = 0,
+        costliest_first: int = 0,
         step_totals: bool = True,
         output: Output = "numpy",
         progress: bool | Progress | None = None,
     ) -> None:
-        pack = new_options("sab_pack_options")
+        pack = new_options("sab_packed_options")
         pack.method = one_of("method", method, _METHODS)
         pack.capacity = whole("capacity", capacity)
         pack.max_sequences = whole("max_sequences", max_sequences)
@@ -116,7 +116,7 @@ class PackedSampler(RandomAccessSampler):
             "rank": rank,
             "world_size": world_size,
             "last_step": last_step,
-            "worst_first": worst_first,
+            "costliest_first": costliest_first,
             "step_totals": step_totals,
         }
         handle = ffi.new("sab_sampler **")
@@ -140,11 +140,11 @@ class PackedSampler(RandomAccessSampler):
         )
 
     @property
-    def info(self) -> PackInfo:
+    def info(self) -> PackedInfo:
         """Bins, fill and what no packing can do better than."""
-        info = new_struct("sab_pack_info")
-        check(lib.sab_pack_get_info(self._handle, info))
-        return record_of(PackInfo, info)
+        info = new_struct("sab_packed_info")
+        check(lib.sab_packed_sampler_get_info(self._handle, info))
+        return record_of(PackedInfo, info)
 
     @property
     def skipped(self) -> Indices:

@@ -104,7 +104,7 @@ def collect_peak(
 
     def collected() -> Peaks:
         view = new_struct("sab_peaks_view")
-        check(lib.sab_peaks_get(peaks, view))
+        check(lib.sab_peaks_get_view(peaks, view))
         columns = {
             name: _column(getattr(view, name), view.count)
             for name in ("peaks", "before", "reserved_peaks", "largest_free", "items")

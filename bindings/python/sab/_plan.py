@@ -91,7 +91,7 @@ class Bucket(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What an epoch is like, before any training: the fields of ``sab_report``, and the plan's
+    """What an epoch is like, before any training: the fields of ``sab_plan_report``, and the plan's
     buckets. Prints as a table.
     """
 
@@ -240,7 +240,7 @@ class Plan(Saved, kind="sab_plan"):
         world_size: int = 1,
         epoch: int = 0,
         last_step: LastStep = "split",
-        worst_first: int = 0,
+        costliest_first: int = 0,
         progress: bool | Progress | None = None,
     ) -> Report:
         """Walks an epoch of :class:`sab.BucketSampler` with these arguments, and the next, and says
@@ -254,24 +254,26 @@ class Plan(Saved, kind="sab_plan"):
         options.seed = whole("seed", seed)
         options.world_size = whole("world_size", world_size, 1)
         options.epoch = whole("epoch", epoch)
-        options.worst_first = whole("worst_first", worst_first)
+        options.costliest_first = whole("costliest_first", costliest_first)
         options.last_step = one_of("last_step", last_step, LAST_STEPS)
-        report = new_struct("sab_report")
+        report = new_struct("sab_plan_report")
         calls = Calls(progress=progress, what="report")
         check(
-            lib.sab_plan_report(self._handle, options, lib.sab_py_progress, calls.handle, report),
+            lib.sab_plan_get_report(
+                self._handle, options, lib.sab_py_progress, calls.handle, report
+            ),
             calls,
         )
         fields = {field: getattr(report, field) for field in Report._fields if field != "buckets"}
         fields["target_met"] = bool(report.target_met)
         return Report(**fields, buckets=self.buckets)
 
-    def worst_batches(self, count: int = 1) -> list[Batch]:
+    def costliest_batches(self, count: int = 1) -> list[Batch]:
         """The costliest batches (:class:`sab.Batch`) that an epoch can have, costliest first: run
         them once before training.
         """
         handle = ffi.new("sab_sampler **")
-        check(lib.sab_plan_worst_batches(self._handle, whole("count", count), handle))
+        check(lib.sab_costliest_sampler_new(self._handle, whole("count", count), handle))
         return list(batches_of(ffi.gc(handle[0], lib.sab_sampler_free)))
 
     def verify(
@@ -344,7 +346,7 @@ class PlanOptions(TypedDict, total=False):
 
     padding: float
     boundaries: npt.ArrayLike | None
-    buckets: int | Literal["rank"] | None
+    buckets: int | Literal["equal"] | None
     bucket_batches: int | None
     batch_size: int | Sequence[int] | None
     cost: Cost
@@ -404,8 +406,8 @@ def _set_buckets(options: CData, given: PlanOptions, keep: list[object]) -> None
         options.buckets = lib.SAB_BUCKETS_BOUNDARIES
         options.boundaries = ffi.cast("double *", edges.ctypes.data)
         options.boundary_count = edges.size
-    elif buckets == "rank":
-        options.buckets = lib.SAB_BUCKETS_RANK
+    elif buckets == "equal":
+        options.buckets = lib.SAB_BUCKETS_EQUAL
     elif isinstance(buckets, str):
         raise ValueError(f"buckets = {buckets!r}: must be a number or 'rank'")
     elif buckets is not None:
@@ -428,7 +430,7 @@ def plan(
     *,
     padding: float = 0.01,
     boundaries: npt.ArrayLike | None = None,
-    buckets: int | Literal["rank"] | None = None,
+    buckets: int | Literal["equal"] | None = None,
     bucket_batches: int | None = None,
     batch_size: int | Sequence[int] | None = None,
     cost: Cost = "padded",
@@ -450,9 +452,9 @@ def plan(
             under this share, and whose batches stay under ``1 + padding`` times the lower bound.
             :meth:`Plan.report` says whether it was met, and what can be reached.
         boundaries: edges ``b0, b1, ...`` of left-closed, right-open buckets, in any order.
-        buckets: a number: that many intervals of size that pad least; ``"rank"``: runs of
+        buckets: a number: that many intervals of size that pad least; ``"equal"``: runs of
             ``bucket_batches`` whole batches.
-        bucket_batches: batches in a bucket (``"rank"``), or the fewest that a bucket may have (by
+        bucket_batches: batches in a bucket (``"equal"``), or the fewest that a bucket may have (by
             padding; 16, fewer where the padding is out of reach).
         batch_size: samples a batch, for all buckets, or, with boundaries, one for each; with a
             budget the smaller wins.
@@ -540,10 +542,12 @@ def create_buckets(
     source = as_sizes(sizes)
     width, least = whole("max_width", max_width, 1), whole("min_bucket_count", min_bucket_count, 1)
     count = ffi.new("size_t *")
-    check(lib.sab_create_buckets(source._handle, width, least, ffi.NULL, ffi.NULL, 0, count))
+    check(
+        lib.sab_bionemo_create_buckets(source._handle, width, least, ffi.NULL, ffi.NULL, 0, count)
+    )
     boundaries, counts = np.empty(count[0] + 1, np.int64), np.empty(count[0], np.int64)
     check(
-        lib.sab_create_buckets(
+        lib.sab_bionemo_create_buckets(
             source._handle,
             width,
             least,

@@ -117,8 +117,8 @@ def sab_py_device_release(ctx: CData) -> None:
         calls.device.close()
 
 
-class MemoryStats(NamedTuple):
-    """What a probe sees, in bytes; -1 where it cannot: the fields of ``sab_memory_stats``."""
+class ProbeStats(NamedTuple):
+    """What a probe sees, in bytes; -1 where it cannot: the fields of ``sab_probe_stats``."""
 
     current: int
     peak: int
@@ -208,11 +208,11 @@ class Probe:
         """Lets the peak begin again at what is held now."""
         self._check(lib.sab_probe_reset(self._handle))
 
-    def stats(self) -> MemoryStats:
+    def stats(self) -> ProbeStats:
         """Reads what the probe sees."""
-        stats = new_struct("sab_memory_stats")
-        self._check(lib.sab_probe_read(self._handle, stats))
-        return record_of(MemoryStats, stats)
+        stats = new_struct("sab_probe_stats")
+        self._check(lib.sab_probe_get_stats(self._handle, stats))
+        return record_of(ProbeStats, stats)
 
     def release_cache(self) -> None:
         """Gives cached blocks back to the device."""

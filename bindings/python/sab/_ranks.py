@@ -77,7 +77,7 @@ def ranks(group: Any = None) -> tuple[int, int]:
     return int(rank[0]), int(world_size[0])
 
 
-def data_rank(
+def ranks_from_mesh(
     mesh: Any, rank: int | None = None, *, data: str | Iterable[str] | None = None
 ) -> tuple[int, int]:
     """``(rank, world_size)`` for samplers of a process in a mesh of parallelisms: processes that
@@ -90,7 +90,7 @@ def data_rank(
         data: names of the axes along which processes take different samples; None: those of "dp"
             and "data" that there are.
 
-    >>> data_rank({"pp": 2, "dp": 4, "tp": 8}, rank=45)
+    >>> ranks_from_mesh({"pp": 2, "dp": 4, "tp": 8}, rank=45)
     (1, 4)
     """
     if hasattr(mesh, "mesh_dim_names"):
@@ -119,7 +119,7 @@ def data_rank(
     lengths = [whole(f"mesh[{name!r}]", length, 1) for name, length in shape.items()]
     own, world_size = ffi.new("uint64_t *"), ffi.new("uint64_t *")
     check(
-        lib.sab_data_rank(
+        lib.sab_ranks_from_mesh(
             lengths, [int(name in wanted) for name in shape], len(lengths), number, own, world_size
         )
     )
@@ -308,8 +308,8 @@ def check_ranks(
     )
 
 
-class BalanceReport(NamedTuple):
-    """How even an epoch is on all ranks: the fields of ``sab_balance_report``."""
+class BalancedReport(NamedTuple):
+    """How even an epoch is on all ranks: the fields of ``sab_balanced_report``."""
 
     samples: int
     skipped: int
@@ -477,15 +477,17 @@ class BalancedSampler(RandomAccessSampler):
         options = self._made_from[1]
         return remake, (type(self), (kept,), options, self.state_dict(), self._resumes)
 
-    def report(self, *, progress: bool | Progress | None = None) -> BalanceReport:
+    def report(self, *, progress: bool | Progress | None = None) -> BalancedReport:
         """How even the current epoch is on all ranks, before any training."""
         calls = Calls(progress=progress, what="report")
-        report = new_struct("sab_balance_report")
+        report = new_struct("sab_balanced_report")
         check(
-            lib.sab_sampler_balance_report(self._handle, lib.sab_py_progress, calls.handle, report),
+            lib.sab_balanced_sampler_get_report(
+                self._handle, lib.sab_py_progress, calls.handle, report
+            ),
             calls,
         )
-        return record_of(BalanceReport, report)
+        return record_of(BalancedReport, report)
 
 
 class ShardedSampler(RandomAccessSampler):

@@ -183,7 +183,7 @@ class RandomAccessSampler(Sampler):
             block_pointer = ffi.cast("int64_t *", block.ctypes.data)
             if (
                 check(
-                    lib.sab_next_batches(
+                    lib.sab_sampler_next_batches(
                         self._handle, BLOCK, block_pointer, room, offsets_pointer, count
                     )
                 )
@@ -312,7 +312,7 @@ class Order(TypedDict, total=False):
     rank: int
     world_size: int
     last_step: LastStep
-    worst_first: int
+    costliest_first: int
     step_totals: bool
 
 
@@ -322,7 +322,7 @@ def sampler_options(order: Order) -> CData:
     options.seed = whole("seed", order.get("seed", 0))
     options.rank = whole("rank", order.get("rank", 0))
     options.world_size = whole("world_size", order.get("world_size", 1), 1)
-    options.worst_first = whole("worst_first", order.get("worst_first", 0))
+    options.costliest_first = whole("costliest_first", order.get("costliest_first", 0))
     options.last_step = one_of("last_step", order.get("last_step", "split"), LAST_STEPS)
     options.step_totals = flag("step_totals", order.get("step_totals", True))
     return options
@@ -341,7 +341,7 @@ class BucketSampler(RandomAccessSampler):
             equal cost, without talking to each other.
         last_step: the batches that do not fill the last step of all ranks: ``"split"`` between them
             (nothing lost or repeated), ``"drop"``, ``"wrap"``.
-        worst_first: begin each epoch with at least this many of the costliest batches.
+        costliest_first: begin each epoch with at least this many of the costliest batches.
         step_totals: work out :attr:`Batch.step_samples` and :attr:`Batch.step_total` for
             ``batches()``.
         output: ``"numpy"`` arrays, or ``"list"`` of int.
@@ -361,7 +361,7 @@ class BucketSampler(RandomAccessSampler):
         rank: int = 0,
         world_size: int = 1,
         last_step: LastStep = "split",
-        worst_first: int = 0,
+        costliest_first: int = 0,
         step_totals: bool = True,
         output: Output = "numpy",
     ) -> None:
@@ -370,7 +370,7 @@ class BucketSampler(RandomAccessSampler):
             "rank": rank,
             "world_size": world_size,
             "last_step": last_step,
-            "worst_first": worst_first,
+            "costliest_first": costliest_first,
             "step_totals": step_totals,
         }
         handle = ffi.new("sab_sampler **")
@@ -406,13 +406,13 @@ class SequentialSampler(RandomAccessSampler):
         self._made_from = (plan,), {**order, "output": output}
 
 
-class SizeAwareSampler(RandomAccessSampler):
+class BionemoSizeAwareSampler(RandomAccessSampler):
     """Greedy batches in the order of ``indices``: a batch closes before its total would exceed
     ``max_total_size``.
 
     A sample over the maximum alone is skipped with a SkippedWarning (see :attr:`skipped_count`).
     For indices that are read as the batches are, or sizes that come from a function, see
-    :class:`SizeAwareStream`.
+    :class:`BionemoSizeAwareStream`.
 
     Args:
         indices: order of the samples: an array or a list, or None for 0, 1, 2, ...
@@ -421,7 +421,7 @@ class SizeAwareSampler(RandomAccessSampler):
         rank, world_size, last_step, step_totals, output: as for :class:`BucketSampler`.
 
     >>> import sab
-    >>> sampler = sab.SizeAwareSampler(None, [2, 2, 2, 2, 2], max_total_size=4)
+    >>> sampler = sab.BionemoSizeAwareSampler(None, [2, 2, 2, 2, 2], max_total_size=4)
     >>> [batch.tolist() for batch in sampler]
     [[0, 1], [2, 3], [4]]
     """
@@ -449,7 +449,7 @@ class SizeAwareSampler(RandomAccessSampler):
         count = len(self._sizes) if array is None else array.size
         handle = ffi.new("sab_sampler **")
         check(
-            lib.sab_size_aware_sampler_new(
+            lib.sab_bionemo_size_aware_sampler_new(
                 ffi.NULL if array is None else ffi.cast("int64_t *", array.ctypes.data),
                 count,
                 self._sizes._handle,
@@ -464,17 +464,17 @@ class SizeAwareSampler(RandomAccessSampler):
         self._made_from = (array, sizes), options
 
 
-class SizeAwareStream(Sampler):
-    """:class:`SizeAwareSampler` over any iterable of indices, which is iterated anew for each pass,
-    on one rank, of unknown length.
+class BionemoSizeAwareStream(Sampler):
+    """:class:`BionemoSizeAwareSampler` over any iterable of indices, which is iterated anew for
+    each pass, on one rank, of unknown length.
 
     Args:
         indices: an iterable of whole numbers, such as a sampler of torch.
         size: a function ``size(index)``, or a sequence indexed by it.
-        max_total_size, output: as for :class:`SizeAwareSampler`.
+        max_total_size, output: as for :class:`BionemoSizeAwareSampler`.
 
     >>> import sab
-    >>> stream = sab.SizeAwareStream(iter([7, 8, 9]), lambda index: 2, max_total_size=4)
+    >>> stream = sab.BionemoSizeAwareStream(iter([7, 8, 9]), lambda index: 2, max_total_size=4)
     >>> [batch.tolist() for batch in stream]
     [[7, 8], [9]]
     """
@@ -511,7 +511,7 @@ class SizeAwareStream(Sampler):
         self._calls = Calls(source=source)
         handle = ffi.new("sab_sampler **")
         check(
-            lib.sab_size_aware_stream_sampler_new(
+            lib.sab_bionemo_size_aware_stream_sampler_new(
                 lib.sab_py_index,
                 self._calls.handle,
                 ffi.NULL,

@@ -798,7 +798,7 @@ def _multiplex(pipeline: _Pipeline, place: Any, is_text: bool, sources: Any) -> 
 
 
 def _rank(pipeline: _Pipeline, place: Any, is_text: bool, rank: int, world_size: int) -> None:
-    check(lib.sab_rank_stream_new(place[0], rank, world_size, place))
+    check(lib.sab_shard_stream_new(place[0], rank, world_size, place))
 
 
 def _batch(pipeline: _Pipeline, place: Any, is_text: bool, batch_size: int) -> None:

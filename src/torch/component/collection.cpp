@@ -456,7 +456,7 @@ sab_status new_outputs(const void* handle, const sab_torch_leaf* leaves, std::si
     });
 }
 
-sab_status group_collection(const void* handle, const sab_groups* grouping, void** grouped,
+sab_status group_collection(const void* handle, const sab_grouping_view* grouping, void** grouped,
                             sab_torch_message* message) {
     return guarded(message, [&] {
         const Collection& collection = collection_of(handle);

@@ -78,8 +78,8 @@ sab_status new_collection(const sab_torch_leaf* leaves, std::size_t count, std::
                           void** collection, sab_torch_message* message);
 sab_status new_outputs(const void* collection, const sab_torch_leaf* leaves, std::size_t count,
                        void** outputs, sab_torch_message* message);
-sab_status group_collection(const void* collection, const sab_groups* grouping, void** grouped,
-                            sab_torch_message* message);
+sab_status group_collection(const void* collection, const sab_grouping_view* grouping,
+                            void** grouped, sab_torch_message* message);
 sab_status ungroup_collection(const void* collection, void** samples, sab_torch_message* message);
 sab_status collection_lengths(const void* collection, const char* name, const int64_t** lengths,
                               sab_torch_message* message);

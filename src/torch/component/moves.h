@@ -39,7 +39,7 @@ struct Layout {
 
 /// What stands where samples do not reach.
 struct Rule {
-    sab_padding padding = SAB_PADDING_CONSTANT;
+    sab_pad_rule padding = SAB_PADDING_CONSTANT;
     at::Tensor value;         // of the samples' dtype
     uint64_t value_dims = 0;  // those that it has; see sab_pad_options
 };

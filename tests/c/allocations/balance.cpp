@@ -48,7 +48,7 @@ void meet(Run &run, Ranks &ranks, Call &&call) {
 int32_t make_batches(void *, const int64_t *indices, std::size_t count, sab_batches *batches) {
     for (std::size_t i = 0; i < count; i += 3) {
         const sab_status status =
-            sab_batches_add(batches, indices + i, count - i < 3 ? count - i : 3);
+            sab_bagua_batches_add(batches, indices + i, count - i < 3 ? count - i : 3);
         if (status != SAB_OK) return status;
     }
     return 0;
@@ -76,29 +76,33 @@ void walk_on(Run &run, sab_sampler *sampler) {
 
 SCENARIO(partition, Threads::none) {
     std::vector<uint32_t> parts(lengths().size());
-    CALL_INTO(parts, sab_partition(lengths().data(), lengths().size(), 7, nullptr, parts.data()));
+    CALL_INTO(parts,
+              sab_items_partition(lengths().data(), lengths().size(), 7, nullptr, parts.data()));
     run.note(parts.data(), parts.size() * sizeof parts[0]);
     sab_partition_options options = SAB_PARTITION_OPTIONS_INIT;
     options.weights = lengths().data();
     options.capacity = 300;
-    CALL_INTO(parts, sab_partition(lengths().data(), lengths().size(), 10, &options, parts.data()));
+    CALL_INTO(parts,
+              sab_items_partition(lengths().data(), lengths().size(), 10, &options, parts.data()));
     run.note(parts.data(), parts.size() * sizeof parts[0]);
     options.equal_counts = 1;
-    CALL_INTO(parts, sab_partition(lengths().data(), lengths().size(), 10, &options, parts.data()));
+    CALL_INTO(parts,
+              sab_items_partition(lengths().data(), lengths().size(), 10, &options, parts.data()));
     run.note(parts.data(), parts.size() * sizeof parts[0]);
     options.method = SAB_PARTITION_LONGEST_FIRST;
-    CALL_INTO(parts, sab_partition(lengths().data(), lengths().size(), 10, &options, parts.data()));
+    CALL_INTO(parts,
+              sab_items_partition(lengths().data(), lengths().size(), 10, &options, parts.data()));
     run.note(parts.data(), parts.size() * sizeof parts[0]);
 }
 
 SCENARIO(load_balancing_sampler, Threads::none) {
     sab_sizes *const sizes = sizes_of(run, lengths());
     const sab_sampler_options options = rank_options();
-    sab_load_balancing_options balancing = SAB_LOAD_BALANCING_OPTIONS_INIT;
+    sab_bagua_options balancing = SAB_BAGUA_OPTIONS_INIT;
     balancing.random_level = 0.5;
     balancing.batch_size = 4;
     sab_sampler *sampler = nullptr;
-    CALL_INTO(sampler, sab_load_balancing_sampler_new(sizes, &balancing, &options, &sampler));
+    CALL_INTO(sampler, sab_bagua_sampler_new(sizes, &balancing, &options, &sampler));
     CALL_PLAIN(sab_sizes_free(sizes));
     walk_on(run, sampler);
     CALL_PLAIN(sab_sampler_free(sampler));
@@ -109,7 +113,7 @@ SCENARIO(load_balancing_batches, Threads::none) {
     sab_sizes *const sizes = sizes_of(run, lengths());
     const sab_sampler_options options = rank_options();
     for (const bool asks : {true, false}) {
-        sab_load_balancing_options balancing = SAB_LOAD_BALANCING_OPTIONS_INIT;
+        sab_bagua_options balancing = SAB_BAGUA_OPTIONS_INIT;
         if (asks) {
             balancing.make_batches = make_batches;
             balancing.make_batches_ctx = run.context();
@@ -118,13 +122,12 @@ SCENARIO(load_balancing_batches, Threads::none) {
             balancing.max_total = 100;
         }
         sab_sampler *sampler = nullptr;
-        CALL_INTO(sampler,
-                  sab_load_balancing_batch_sampler_new(sizes, &balancing, &options, &sampler));
+        CALL_INTO(sampler, sab_bagua_batch_sampler_new(sizes, &balancing, &options, &sampler));
         walk_on(run, sampler);
         CALL_PLAIN(sab_sampler_free(sampler));
     }
     CALL_PLAIN(sab_sizes_free(sizes));
-    CALL_FAILS(SAB_E_ARGUMENT, sab_batches_add(nullptr, nullptr, 0));
+    CALL_FAILS(SAB_E_ARGUMENT, sab_bagua_batches_add(nullptr, nullptr, 0));
 }
 
 SCENARIO(balanced_sampler, Threads::none) {
@@ -139,16 +142,16 @@ SCENARIO(balanced_sampler, Threads::none) {
     CALL_INTO(sampler, sab_balanced_sampler_new(sizes, &balanced, &options, &sampler));
     CALL_PLAIN(sab_sizes_free(sizes));
     walk_on(run, sampler);
-    sab_balance_report report = SAB_BALANCE_REPORT_INIT;
-    CALL_INTO(report, sab_sampler_balance_report(sampler, go_on, nullptr, &report));
+    sab_balanced_report report = SAB_BALANCED_REPORT_INIT;
+    CALL_INTO(report, sab_balanced_sampler_get_report(sampler, go_on, nullptr, &report));
     run.note(&report, sizeof report);
     walk(run, sampler);
     CALL(sab_sampler_set_epoch(sampler, 4));
     std::vector<int64_t> indices(60);
     std::vector<uint64_t> offsets(9);
     std::size_t count = 0;
-    CALL_OR_SKIP(
-        sab_next_batches(sampler, 8, indices.data(), indices.size(), offsets.data(), &count));
+    CALL_OR_SKIP(sab_sampler_next_batches(sampler, 8, indices.data(), indices.size(),
+                                          offsets.data(), &count));
     walk(run, sampler);
     CALL_PLAIN(sab_sampler_free(sampler));
 }
@@ -165,7 +168,7 @@ SCENARIO(ranks, Threads::none) {
     unsetenv("WORLD_SIZE");
     const uint64_t shape[] = {2, 3, 2};
     const int32_t is_data[] = {1, 0, 1};
-    CALL_INTO(rank, sab_data_rank(shape, is_data, 3, 7, &rank, &world_size));
+    CALL_INTO(rank, sab_ranks_from_mesh(shape, is_data, 3, 7, &rank, &world_size));
     run.note(rank);
 }
 

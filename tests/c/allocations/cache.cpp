@@ -46,7 +46,7 @@ sab_cache *open(Run &run, const char *url, uint64_t buffer = 3) {
     options.dataset_name = "d";
     options.load_wait = 0.01;  // a claim on Redis that could not be given up
     sab_cache *cache = nullptr;
-    CALL_INTO(cache, sab_cache_open(url, &options, &cache));
+    CALL_INTO(cache, sab_cache_new(url, &options, &cache));
     return cache;
 }
 
@@ -74,7 +74,7 @@ void use(Run &run, sab_cache *cache) {
     note_value(run, value);
     get(run, cache, "new");
     uint64_t keys = 0;
-    CALL_INTO(keys, sab_cache_num_keys(cache, &keys));
+    CALL_INTO(keys, sab_cache_key_count(cache, &keys));
     run.note(keys);
     sab_cache_stats stats = SAB_CACHE_STATS_INIT;
     CALL_INTO(stats, sab_cache_get_stats(cache, &stats));
@@ -112,7 +112,7 @@ const char *redis_url() {
     sab_cache_options options = SAB_CACHE_OPTIONS_INIT;
     options.on_failure = SAB_CACHE_ERROR;
     sab_cache *cache = nullptr;
-    for (int i = 0; i < 1000 && sab_cache_open(url, &options, &cache) != SAB_OK; ++i) usleep(10000);
+    for (int i = 0; i < 1000 && sab_cache_new(url, &options, &cache) != SAB_OK; ++i) usleep(10000);
     sab_cache_free(cache);
     return url;
 }
@@ -144,7 +144,7 @@ SCENARIO(cache_on_redis, Threads::none) {
     CALL_INTO(value, sab_cache_get_or_load(cache, "new", 3, load, nullptr, go_on, nullptr, &value));
     note_value(run, value);
     uint64_t keys = 0;
-    CALL_INTO(keys, sab_cache_num_keys(cache, &keys));
+    CALL_INTO(keys, sab_cache_key_count(cache, &keys));
     run.note(keys);
     CALL(sab_cache_clear(cache));  // each play begins alike
     CALL_PLAIN(sab_cache_free(cache));
@@ -153,6 +153,6 @@ SCENARIO(cache_on_redis, Threads::none) {
 /// Everything but the server.
 SCENARIO(cache_on_a_server_of_its_own, Threads::none) {
     sab_cache *cache = nullptr;
-    CALL_FAILS(SAB_E_IO, sab_cache_open("redis-server:/no/such/program", nullptr, &cache));
+    CALL_FAILS(SAB_E_IO, sab_cache_new("redis-server:/no/such/program", nullptr, &cache));
     run.note(uint64_t{cache == nullptr});
 }

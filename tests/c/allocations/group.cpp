@@ -9,8 +9,8 @@ int32_t cost_of(void *, uint64_t count, double length, double *cost) {
 }
 
 void note_grouping(Run &run, sab_grouping *grouping) {
-    sab_groups groups = SAB_GROUPS_INIT;
-    CALL_INTO(groups, sab_grouping_get(grouping, &groups));
+    sab_grouping_view groups = SAB_GROUPING_VIEW_INIT;
+    CALL_INTO(groups, sab_grouping_get_view(grouping, &groups));
     run.note(groups.offsets, (groups.groups + 1) * sizeof(int64_t));
     run.note(groups.permutation, groups.samples * sizeof(int64_t));
     run.note(groups.inverse, groups.samples * sizeof(int64_t));
@@ -35,7 +35,7 @@ SCENARIO(thresholds, Threads::none) {
             std::vector<double> thresholds(4);
             sab_thresholds_info info = SAB_THRESHOLDS_INFO_INIT;
             CALL_INTO(thresholds,
-                      sab_find_thresholds(sizes, 4, &options, thresholds.data(), &info));
+                      sab_thresholds_find(sizes, 4, &options, thresholds.data(), &info));
             run.note(thresholds.data(), thresholds.size() * sizeof(double));
             run.note(&info, sizeof info);
         }
@@ -49,7 +49,7 @@ SCENARIO(groupings, Threads::none) {
     sab_grouping *grouping = nullptr;
     CALL_INTO(grouping, sab_grouping_thresholds_new(dimensions, 2, &grouping));
     note_grouping(run, grouping);
-    CALL_INTO(grouping, sab_grouping_uni_new(20, &grouping));
+    CALL_INTO(grouping, sab_grouping_single_new(20, &grouping));
     note_grouping(run, grouping);
     const int64_t group_of[] = {2, 0, 2, 1}, indices[] = {3, 1, 0, 2};
     const uint64_t counts[] = {1, 0, 3};
@@ -73,13 +73,13 @@ static void play_padding(Run &run, uint64_t threads, int64_t rows) {
     ragged.shapes = shapes.data();
     ragged.values = values.data();
     std::vector<int64_t> shape(2);
-    CALL_INTO(shape, sab_padded_shape(&ragged, nullptr, 3, shape.data()));
+    CALL_INTO(shape, sab_ragged_padded_shape(&ragged, nullptr, 3, shape.data()));
     std::vector<double> padded(static_cast<std::size_t>(3 * shape[0] * shape[1]));
     sab_pad_options options = SAB_PAD_OPTIONS_INIT;
     options.threads = threads;
-    CALL(sab_pad(&ragged, nullptr, 3, shape.data(), &options, padded.data()));
+    CALL(sab_ragged_pad(&ragged, nullptr, 3, shape.data(), &options, padded.data()));
     run.note(padded.data(), (padded.size() < 100 ? padded.size() : 100) * sizeof(double));
-    CALL(sab_unpad(padded.data(), shape.data(), nullptr, 3, &options, &ragged));
+    CALL(sab_ragged_unpad(padded.data(), shape.data(), nullptr, 3, &options, &ragged));
     run.note(values.data(), 10 * sizeof(double));
 }
 
@@ -87,7 +87,7 @@ SCENARIO(padding, Threads::none) {
     play_padding(run, 1, 5);
     const int64_t own[] = {2, 1}, shape[] = {3};
     std::vector<uint8_t> mask(6);
-    CALL_INTO(mask, sab_length_mask(own, 2, shape, 1, SAB_MASK_ALL, mask.data()));
+    CALL_INTO(mask, sab_ragged_mask(own, 2, shape, 1, SAB_MASK_ALL, mask.data()));
     run.note(mask.data(), mask.size());
 }
 

@@ -65,8 +65,8 @@ int32_t leaking_chunk(void *ctx, uint64_t, uint64_t count, double) {
     if (device_of(ctx)->leaked < 44000) device_of(ctx)->leaked += 5000;
     return step_of(device_of(ctx), static_cast<double>(count) * 300);
 }
-sab_chunked_step_options leaking_step(Device *device) {
-    sab_chunked_step_options step = SAB_CHUNKED_STEP_OPTIONS_INIT;
+sab_step_in_chunks_options leaking_step(Device *device) {
+    sab_step_in_chunks_options step = SAB_STEP_IN_CHUNKS_OPTIONS_INIT;
     step.chunk = leaking_chunk;
     step.ctx = device;
     return step;
@@ -166,8 +166,8 @@ SCENARIO(probe, Threads::none) {
     sab_probe *probe = nullptr;
     CALL_INTO(probe, sab_probe_callbacks_new(&callbacks, &probe));
     CALL(sab_probe_reset(probe));
-    sab_memory_stats stats = SAB_MEMORY_STATS_INIT;
-    CALL_INTO(stats, sab_probe_read(probe, &stats));
+    sab_probe_stats stats = SAB_PROBE_STATS_INIT;
+    CALL_INTO(stats, sab_probe_get_stats(probe, &stats));
     run.note(&stats, sizeof stats);
     CALL(sab_probe_release_cache(probe));
     CALL_PLAIN(sab_probe_free(probe));
@@ -178,8 +178,8 @@ SCENARIO(probe_of_host, Threads::none) {
     sab_probe *probe = nullptr;
     CALL_INTO(probe, sab_probe_new("host", nullptr, &probe));
     CALL(sab_probe_reset(probe));
-    sab_memory_stats stats = SAB_MEMORY_STATS_INIT;
-    CALL_INTO(stats, sab_probe_read(probe, &stats));
+    sab_probe_stats stats = SAB_PROBE_STATS_INIT;
+    CALL_INTO(stats, sab_probe_get_stats(probe, &stats));
     CALL_PLAIN(sab_probe_free(probe));
     CALL_FAILS(SAB_E_UNSUPPORTED, sab_probe_new("cuda:0", nullptr, &probe));
 }
@@ -200,7 +200,7 @@ SCENARIO(peaks, Threads::none) {
     // each try.
     while (CALL_ONCE(sab_collect_peak(probe, &options, peaks)) != SAB_OK) {
         sab_peaks_view view = SAB_PEAKS_VIEW_INIT;
-        CALL(sab_peaks_get(peaks, &view));
+        CALL(sab_peaks_get_view(peaks, &view));
         run.require(view.count <= 20, "more peaks than items");
         for (std::size_t i = 0; i < view.count; ++i)
             run.require(view.items[i] == i && view.features[i] == static_cast<double>(i),
@@ -210,7 +210,7 @@ SCENARIO(peaks, Threads::none) {
         CALL_INTO(peaks, sab_peaks_new(&peaks));
     }
     sab_peaks_view view = SAB_PEAKS_VIEW_INIT;
-    CALL_INTO(view, sab_peaks_get(peaks, &view));
+    CALL_INTO(view, sab_peaks_get_view(peaks, &view));
     run.note(uint64_t{view.count});
     run.note(view.features, view.count * sizeof(double));
     run.note(view.peaks, view.count * sizeof(int64_t));
@@ -226,7 +226,7 @@ SCENARIO(measurement_points, Threads::none) {
     options.max_count = 20;
     std::vector<uint64_t> counts(8);
     std::vector<double> rows(8);
-    CALL_INTO(counts, sab_measurement_points(&options, 8, counts.data(), rows.data()));
+    CALL_INTO(counts, sab_measurement_points_find(&options, 8, counts.data(), rows.data()));
     run.note(counts.data(), counts.size() * sizeof counts[0]);
     run.note(rows.data(), rows.size() * sizeof rows[0]);
 }
@@ -234,19 +234,19 @@ SCENARIO(measurement_points, Threads::none) {
 SCENARIO(memory_model, Threads::none) {
     const std::vector<double> rows = features(), measured = peaks();
     sab_memory_model *model = nullptr, *opened = nullptr, *read = nullptr;
-    CALL_INTO(model, sab_memory_model_fit(rows.data(), measured.size(), 2, measured.data(), nullptr,
-                                          &model));
+    CALL_INTO(model, sab_memory_model_fit_new(rows.data(), measured.size(), 2, measured.data(),
+                                              nullptr, &model));
     note_model(run, model);
     const std::string path = folder + "/model";
     CALL(sab_memory_model_save(model, path.c_str()));
-    CALL_INTO(opened, sab_memory_model_open(path.c_str(), &opened));
+    CALL_INTO(opened, sab_memory_model_file_new(path.c_str(), &opened));
     note_model(run, opened);
     std::size_t size = 0;
     CALL_INTO(size, sab_memory_model_write(model, nullptr, 0, &size));
     std::vector<unsigned char> image(size);
     CALL_INTO(image, sab_memory_model_write(model, image.data(), size, &size));
     run.note(image.data(), size);
-    CALL_INTO(read, sab_memory_model_read(image.data(), size, &read));
+    CALL_INTO(read, sab_memory_model_bytes_new(image.data(), size, &read));
     note_model(run, read);
     for (sab_memory_model *const each : {model, opened, read})
         CALL_PLAIN(sab_memory_model_free(each));
@@ -258,7 +258,7 @@ SCENARIO(find_max_batch, Threads::none) {
         Device device;
         sab_probe *const probe = probe_of(run, device);
         const double two[] = {10, 40};
-        sab_find_max_batch_options options = SAB_FIND_MAX_BATCH_OPTIONS_INIT;
+        sab_max_batch_options options = SAB_MAX_BATCH_OPTIONS_INIT;
         options.search = search;
         options.lengths = two;
         options.length_count = 2;
@@ -266,7 +266,7 @@ SCENARIO(find_max_batch, Threads::none) {
         options.progress = go_on;
         sab_max_batch found = SAB_MAX_BATCH_INIT;
         std::vector<uint64_t> sizes(2);
-        CALL_INTO(found, sab_find_max_batch(probe, trial, &device, &options, sizes.data(), &found));
+        CALL_INTO(found, sab_max_batch_find(probe, trial, &device, &options, sizes.data(), &found));
         run.note(&found, sizeof found);
         run.note(sizes.data(), 2 * sizeof sizes[0]);
         run.note(device.rng);
@@ -279,13 +279,13 @@ SCENARIO(find_max_batch_of_ranks, Threads::none) {
     // to say that it failed.
     Device device;
     sab_probe *const probe = probe_of(run, device);
-    sab_find_max_batch_options options = SAB_FIND_MAX_BATCH_OPTIONS_INIT;
+    sab_max_batch_options options = SAB_MAX_BATCH_OPTIONS_INIT;
     options.maximum = 2000;
     options.reduce = reduce;
     options.reduce_ctx = &device;
     sab_max_batch found = SAB_MAX_BATCH_INIT;
     static int most_calls = 0;
-    while (CALL_ONCE(sab_find_max_batch(probe, trial, &device, &options, nullptr, &found)) !=
+    while (CALL_ONCE(sab_max_batch_find(probe, trial, &device, &options, nullptr, &found)) !=
            SAB_OK) {
         run.require(device.reduced == most_calls || (device.reduced > 0 && device.told == 0),
                     "the other ranks wait for one that has failed");
@@ -299,25 +299,25 @@ SCENARIO(find_max_batch_of_ranks, Threads::none) {
 
 SCENARIO(growing_batches, Threads::none) {
     uint64_t size = 0;
-    CALL_INTO(size, sab_grow_batch(increase, nullptr, 3, 10, 100, &size));
+    CALL_INTO(size, sab_batch_size_grow(increase, nullptr, 3, 10, 100, &size));
     run.note(size);
-    CALL_INTO(size, sab_grow_linear(5, 8, 2, 2, 64, &size));
+    CALL_INTO(size, sab_batch_size_grow_linear(5, 8, 2, 2, 64, &size));
     run.note(size);
     const uint64_t milestones[] = {2, 4};
-    CALL_INTO(size, sab_grow_doubling(5, 8, milestones, 2, 64, &size));
+    CALL_INTO(size, sab_batch_size_grow_doubling(5, 8, milestones, 2, 64, &size));
     run.note(size);
 }
 
-SCENARIO(chunked_step, Threads::none) {
+SCENARIO(step_in_chunks, Threads::none) {
     Device device;
     sab_probe *const probe = probe_of(run, device);
-    sab_chunked_step_options options = SAB_CHUNKED_STEP_OPTIONS_INIT;
+    sab_step_in_chunks_options options = SAB_STEP_IN_CHUNKS_OPTIONS_INIT;
     options.chunk = chunk;
     options.begin = nothing;
     options.ctx = &device;
     options.sample_weights = lengths().data();
     uint64_t size = 0;
-    CALL_INTO(size, sab_chunked_step(probe, 60, &options, &size));
+    CALL_INTO(size, sab_step_in_chunks(probe, 60, &options, &size));
     run.note(size);
     CALL_PLAIN(sab_probe_free(probe));
 }
@@ -351,7 +351,7 @@ SCENARIO(memory_guard_of_ranks, Threads::none) {
     options.reduce_ctx = &device;
     sab_memory_guard *guard = nullptr;
     CALL_INTO(guard, sab_memory_guard_new(probe, sampler, &options, &guard));
-    const sab_chunked_step_options step = leaking_step(&device);
+    const sab_step_in_chunks_options step = leaking_step(&device);
     sab_batch batch = SAB_BATCH_INIT;
     sab_memory_guard_info info = SAB_MEMORY_GUARD_INFO_INIT;
     static uint64_t usually_lowered = 0;
@@ -390,7 +390,7 @@ SCENARIO(memory_guard, Threads::none) {
     options.window = 8;
     sab_memory_guard *guard = nullptr;
     CALL_INTO(guard, sab_memory_guard_new(probe, sampler, &options, &guard));
-    const sab_chunked_step_options step = leaking_step(&device);
+    const sab_step_in_chunks_options step = leaking_step(&device);
     sab_batch batch = SAB_BATCH_INIT;
     for (int i = 0; i < 40 && CALL_INTO(batch, sab_next_batch(sampler, &batch)) == SAB_OK; ++i) {
         // A step that failed counts as one.

@@ -47,7 +47,7 @@ void play_plan(Run &run, const sab_plan_options &options) {
 }  // namespace
 
 SCENARIO(base, Threads::none) {
-    CALL_PLAIN(sab_set_log_callback(ignore, nullptr));
+    CALL_PLAIN(sab_log_set_callback(ignore, nullptr));
     run.note_text(CALL_PLAIN(sab_status_name(SAB_E_IO)));
     run.note_text(CALL_PLAIN(sab_version_string()));
     run.note(uint64_t{CALL_PLAIN(sab_abi_version())});
@@ -55,7 +55,7 @@ SCENARIO(base, Threads::none) {
     CALL_FAILS(SAB_E_ARGUMENT, sab_sizes_new(nullptr, 5, SAB_FLOAT64, nullptr, &sizes));
     CALL_PLAIN(sab_last_error_message());
     CALL_PLAIN(sab_last_callback_code());
-    CALL_PLAIN(sab_set_log_callback(nullptr, nullptr));
+    CALL_PLAIN(sab_log_set_callback(nullptr, nullptr));
 }
 
 SCENARIO(sizes, Threads::none) {
@@ -140,7 +140,7 @@ SCENARIO(plan_optimal, Threads::none) {
 
 SCENARIO(plan_rank, Threads::none) {
     sab_plan_options options = with_budget(300);
-    options.buckets = SAB_BUCKETS_RANK;
+    options.buckets = SAB_BUCKETS_EQUAL;
     options.bucket_batches = 2;
     options.cost = SAB_COST_CALLBACK;
     options.cost_fn = cost_of;
@@ -155,14 +155,14 @@ SCENARIO(plan_shapes, Threads::none) {
 }
 
 SCENARIO(plan_skip, Threads::none) {
-    CALL_PLAIN(sab_set_log_callback(ignore, nullptr));
+    CALL_PLAIN(sab_log_set_callback(ignore, nullptr));
     sab_plan_options options = with_budget(30);
     const sab_cost_term terms[] = {{1, 1, 1}, {0.5, 1, 0}};
     options.cost = SAB_COST_TERMS;
     options.cost_terms = terms;
     options.cost_term_count = 2;
     play_plan(run, options);
-    CALL_PLAIN(sab_set_log_callback(nullptr, nullptr));
+    CALL_PLAIN(sab_log_set_callback(nullptr, nullptr));
 }
 
 SCENARIO(plan_files, Threads::none) {
@@ -170,17 +170,17 @@ SCENARIO(plan_files, Threads::none) {
     sab_plan *const plan = plan_with(run, with_budget(300));
     CALL(sab_plan_save(plan, path.c_str()));
     sab_plan *opened = nullptr, *read = nullptr;
-    CALL_INTO(opened, sab_plan_open(path.c_str(), &opened));
+    CALL_INTO(opened, sab_plan_file_new(path.c_str(), &opened));
     note_plan(run, opened);
     std::size_t size = 0;
     CALL(sab_plan_write(plan, nullptr, 0, &size));
     std::vector<unsigned char> image(size);
     CALL(sab_plan_write(plan, image.data(), size, &size));
-    CALL_INTO(read, sab_plan_read(image.data(), size, &read));
+    CALL_INTO(read, sab_plan_bytes_new(image.data(), size, &read));
     note_plan(run, read);
     image[size / 2] ^= 1;
     sab_plan *damaged = nullptr;
-    CALL_FAILS(SAB_E_FORMAT, sab_plan_read(image.data(), size, &damaged));
+    CALL_FAILS(SAB_E_FORMAT, sab_plan_bytes_new(image.data(), size, &damaged));
     for (sab_plan *const each : {plan, opened, read}) CALL_PLAIN(sab_plan_free(each));
 }
 
@@ -192,7 +192,7 @@ SCENARIO(plan_file_is_replaced, Threads::none) {
     CALL(sab_plan_save(first, path.c_str()));
     CALL_OR_SKIP(sab_plan_save(second, path.c_str()));
     sab_plan *opened = nullptr;
-    CALL_INTO(opened, sab_plan_open(path.c_str(), &opened));
+    CALL_INTO(opened, sab_plan_file_new(path.c_str(), &opened));
     note_plan(run, opened);
     for (sab_plan *const each : {first, second, opened}) CALL_PLAIN(sab_plan_free(each));
 }
@@ -203,8 +203,8 @@ SCENARIO(create_buckets, Threads::none) {
     CALL_INTO(sizes, sab_sizes_new(whole.data(), whole.size(), SAB_INT32, nullptr, &sizes));
     std::vector<int64_t> boundaries(51), counts(50);
     std::size_t count = 0;
-    CALL_INTO(boundaries, sab_create_buckets(sizes, 10, 5, boundaries.data(), counts.data(),
-                                             counts.size(), &count));
+    CALL_INTO(boundaries, sab_bionemo_create_buckets(sizes, 10, 5, boundaries.data(), counts.data(),
+                                                     counts.size(), &count));
     run.note(boundaries.data(), (count + 1) * sizeof boundaries[0]);
     run.note(counts.data(), count * sizeof counts[0]);
     CALL_PLAIN(sab_sizes_free(sizes));
@@ -213,8 +213,8 @@ SCENARIO(create_buckets, Threads::none) {
 SCENARIO(plan_report, Threads::none) {
     sab_plan *const plan = plan_with(run, with_budget(300));
     const sab_sampler_options options = rank_options();
-    sab_report report = SAB_REPORT_INIT;
-    CALL_INTO(report, sab_plan_report(plan, &options, go_on, nullptr, &report));
+    sab_plan_report report = SAB_PLAN_REPORT_INIT;
+    CALL_INTO(report, sab_plan_get_report(plan, &options, go_on, nullptr, &report));
     run.note(&report, sizeof report);
     CALL_PLAIN(sab_plan_free(plan));
 }

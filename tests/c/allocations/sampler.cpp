@@ -33,8 +33,8 @@ void use(Run &run, sab_sampler *sampler) {
     std::vector<int64_t> indices(400);
     std::vector<uint64_t> offsets(9);
     std::size_t batches = 0;
-    if (CALL_INTO(batches, sab_next_batches(sampler, 8, indices.data(), indices.size(),
-                                            offsets.data(), &batches)) == SAB_OK) {
+    if (CALL_INTO(batches, sab_sampler_next_batches(sampler, 8, indices.data(), indices.size(),
+                                                    offsets.data(), &batches)) == SAB_OK) {
         run.note(offsets.data(), (batches + 1) * sizeof offsets[0]);
         run.note(indices.data(), offsets[batches] * sizeof indices[0]);
     }
@@ -83,7 +83,7 @@ sab_plan *plan_of_boundaries(Run &run) {
 SCENARIO(bucket_sampler, Threads::none) {
     sab_plan *const plan = plan_with(run, with_budget(300));
     sab_sampler_options options = rank_options();
-    options.worst_first = 2;
+    options.costliest_first = 2;
     sab_sampler *sampler = nullptr;
     CALL_INTO(sampler, sab_bucket_sampler_new(plan, &options, &sampler));
     CALL_PLAIN(sab_plan_free(plan));
@@ -106,8 +106,8 @@ SCENARIO(next_batches, Threads::none) {
     std::vector<int64_t> indices(64);
     std::vector<uint64_t> offsets(65);
     std::size_t count = 0;
-    CALL_OR_SKIP(
-        sab_next_batches(sampler, 20, indices.data(), indices.size(), offsets.data(), &count));
+    CALL_OR_SKIP(sab_sampler_next_batches(sampler, 20, indices.data(), indices.size(),
+                                          offsets.data(), &count));
     walk(run, sampler);
     CALL_PLAIN(sab_sampler_free(sampler));
     CALL_PLAIN(sab_plan_free(plan));
@@ -173,10 +173,10 @@ SCENARIO(sequential_sampler, Threads::none) {
     CALL_PLAIN(sab_sampler_free(sampler));
 }
 
-SCENARIO(worst_batches, Threads::none) {
+SCENARIO(costliest_batches, Threads::none) {
     sab_plan *const plan = plan_with(run, with_budget(300));
     sab_sampler *sampler = nullptr;
-    CALL_INTO(sampler, sab_plan_worst_batches(plan, 10, &sampler));
+    CALL_INTO(sampler, sab_costliest_sampler_new(plan, 10, &sampler));
     CALL_PLAIN(sab_plan_free(plan));
     walk(run, sampler);
     CALL_PLAIN(sab_sampler_free(sampler));
@@ -188,8 +188,8 @@ SCENARIO(size_aware_sampler, Threads::none) {
     for (int64_t i = 0; i < 60; ++i) indices.push_back(i * 2);
     const sab_sampler_options options = rank_options();
     sab_sampler *sampler = nullptr;
-    CALL_INTO(sampler, sab_size_aware_sampler_new(indices.data(), indices.size(), sizes, 40,
-                                                  &options, &sampler));
+    CALL_INTO(sampler, sab_bionemo_size_aware_sampler_new(indices.data(), indices.size(), sizes, 40,
+                                                          &options, &sampler));
     CALL_PLAIN(sab_sizes_free(sizes));
     use(run, sampler);
     CALL_PLAIN(sab_sampler_free(sampler));
@@ -198,8 +198,8 @@ SCENARIO(size_aware_sampler, Threads::none) {
 SCENARIO(size_aware_stream, Threads::none) {
     void *const ctx = run.context();
     sab_sampler *sampler = nullptr;
-    CALL_INTO(sampler,
-              sab_size_aware_stream_sampler_new(next_index, ctx, Run::release, 35, &sampler));
+    CALL_INTO(sampler, sab_bionemo_size_aware_stream_sampler_new(next_index, ctx, Run::release, 35,
+                                                                 &sampler));
     walk(run, sampler, 4);
     CALL_OR_SKIP(sab_sampler_set_epoch(sampler, 1));
     walk(run, sampler);
@@ -212,16 +212,16 @@ SCENARIO(size_aware_stream, Threads::none) {
 SCENARIO(torch_sampler, Threads::none) {
     sab_plan *const plan = plan_of_boundaries(run);
     sab_sampler *sampler = nullptr;
-    CALL_INTO(sampler, sab_torch_sampler_new(plan, nullptr, &sampler));
+    CALL_INTO(sampler, sab_bionemo_sampler_new(plan, nullptr, &sampler));
     CALL_PLAIN(sab_plan_free(plan));
-    std::vector<uint32_t> words(SAB_TORCH_GENERATOR_WORDS);
+    std::vector<uint32_t> words(SAB_BIONEMO_GENERATOR_WORDS);
     for (uint64_t epoch = 0; epoch < 3; ++epoch) {
         walk(run, sampler, epoch == 1 ? 2 : 1000);
-        CALL_INTO(words, sab_torch_sampler_get_generator(sampler, words.data()));
+        CALL_INTO(words, sab_bionemo_sampler_get_generator(sampler, words.data()));
         run.note(words.data(), words.size() * sizeof words[0]);
         CALL_OR_SKIP(sab_sampler_set_epoch(sampler, epoch + 1));
     }
-    CALL_OR_SKIP(sab_torch_sampler_set_generator(sampler, words.data()));
+    CALL_OR_SKIP(sab_bionemo_sampler_set_generator(sampler, words.data()));
     walk(run, sampler);
     uint64_t count = 0;
     CALL(sab_sampler_batch_count(sampler, &count));
@@ -232,7 +232,7 @@ SCENARIO(torch_sampler, Threads::none) {
 SCENARIO(torch_sampler_by_size, Threads::none) {
     sab_plan *const plan = plan_of_boundaries(run);
     for (const bool asks : {false, true}) {
-        sab_torch_sampler_options options = SAB_TORCH_SAMPLER_OPTIONS_INIT;
+        sab_bionemo_options options = SAB_BIONEMO_OPTIONS_INIT;
         sab_sizes *const sizes = sizes_of(run, lengths());
         options.max_total_size = 40;
         if (asks) {
@@ -243,7 +243,7 @@ SCENARIO(torch_sampler_by_size, Threads::none) {
             options.sizes = sizes;
         }
         sab_sampler *sampler = nullptr;
-        CALL_INTO(sampler, sab_torch_sampler_new(plan, &options, &sampler));
+        CALL_INTO(sampler, sab_bionemo_sampler_new(plan, &options, &sampler));
         CALL_PLAIN(sab_sizes_free(sizes));
         walk(run, sampler);
         CALL(sab_sampler_set_epoch(sampler, 1));
@@ -258,7 +258,7 @@ SCENARIO(torch_sampler_by_size, Threads::none) {
 
 static void play_packed(Run &run, sab_pack_method method) {
     sab_sizes *const sizes = sizes_of(run, lengths());
-    sab_pack_options pack = SAB_PACK_OPTIONS_INIT;
+    sab_packed_options pack = SAB_PACKED_OPTIONS_INIT;
     pack.capacity = 30;
     pack.method = method;
     pack.max_sequences = 6;
@@ -269,8 +269,8 @@ static void play_packed(Run &run, sab_pack_method method) {
     sab_sampler *sampler = nullptr;
     CALL_INTO(sampler, sab_packed_sampler_new(sizes, &pack, &options, &sampler));
     CALL_PLAIN(sab_sizes_free(sizes));
-    sab_pack_info info = SAB_PACK_INFO_INIT;
-    CALL_INTO(info, sab_pack_get_info(sampler, &info));
+    sab_packed_info info = SAB_PACKED_INFO_INIT;
+    CALL_INTO(info, sab_packed_sampler_get_info(sampler, &info));
     run.note(&info, sizeof info);
     std::vector<int64_t> skipped(info.skipped);
     std::size_t count = 0;

@@ -306,10 +306,10 @@ SCENARIO(multiplex_stream, Threads::none) {
     use(run, stream);
 }
 
-SCENARIO(rank_stream, Threads::none) {
+SCENARIO(shard_stream, Threads::none) {
     sab_stream *stream = list_of(run);
     CALL_INTO(stream, sab_batch_stream_new(stream, 3, &stream));
-    CALL_INTO(stream, sab_rank_stream_new(stream, 1, 3, &stream));
+    CALL_INTO(stream, sab_shard_stream_new(stream, 1, 3, &stream));
     use(run, stream, 1);
 }
 
@@ -373,7 +373,7 @@ SCENARIO(readahead_sampler, Threads::none) {
     CALL_INTO(sampler, sab_readahead_sampler_new(source, &options, &sampler));
     walk(run, sampler, 2);
     sab_stream *stream = nullptr;
-    CALL_INTO(stream, sab_sampler_stream(sampler, &stream));
+    CALL_INTO(stream, sab_sampler_stream_new(sampler, &stream));
     state_of(run, stream);
     walk(run, sampler);
     CALL(sab_sampler_set_epoch(sampler, 1));

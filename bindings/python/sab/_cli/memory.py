@@ -68,7 +68,7 @@ def add(commands: Commands) -> None:
     memory.add_argument(
         "--save",
         metavar="FILE",
-        help="write the model, for sab.MemoryModel.open and sab_memory_model_open",
+        help="write the model, for sab.MemoryModel.open and sab_memory_model_file_new",
     )
     memory.add_argument("--json", action="store_true", help="print JSON instead of tables")
     memory.add_argument(

@@ -45,7 +45,7 @@ def add(commands: Commands) -> None:
 
 def _run(options: argparse.Namespace) -> None:
     sizes, unit = read(options)
-    packings: dict[str, tuple[sab.PackInfo, float]] = {}
+    packings: dict[str, tuple[sab.PackedInfo, float]] = {}
     methods: list[PackMethod] = options.method or ["best_fit", "histogram", "first_fit"]
     for method in methods:
         begin = time.perf_counter()

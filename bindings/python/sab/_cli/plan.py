@@ -25,9 +25,9 @@ def add(commands: Commands) -> None:
         help="share of padding, and of batches over the lower bound, to stay under (default: 0.01)",
     )
     plan.add_argument("--boundaries", type=float, nargs="+", help="bucket boundaries")
-    plan.add_argument("--buckets", help="number of buckets that pad least, or 'rank'")
+    plan.add_argument("--buckets", help="number of buckets that pad least, or 'equal'")
     plan.add_argument(
-        "--bucket-batches", type=int, help="batches in a bucket (rank), or the fewest"
+        "--bucket-batches", type=int, help="batches in a bucket (equal), or the fewest"
     )
     plan.add_argument(
         "--batch-size", type=int, nargs="+", help="samples a batch: one number, or one a bucket"
@@ -43,7 +43,7 @@ def add(commands: Commands) -> None:
     plan.add_argument("--max-shapes", type=int)
     plan.add_argument("--world-size", type=int, default=1, help="ranks to report for (default: 1)")
     plan.add_argument(
-        "--save", metavar="FILE", help="write the plan, for sab.Plan.open and sab_plan_open"
+        "--save", metavar="FILE", help="write the plan, for sab.Plan.open and sab_plan_file_new"
     )
     plan.set_defaults(run=_run)
 
@@ -58,9 +58,9 @@ def _run(options: argparse.Namespace) -> None:
                 f"--cost {options.cost}: must be padded, quadratic or numbers between commas"
             ) from None
     buckets: Any = options.buckets
-    if buckets is not None and buckets != "rank":
+    if buckets is not None and buckets != "equal":
         if not buckets.isdecimal():
-            raise InputError(f"--buckets {buckets}: must be a number or rank")
+            raise InputError(f"--buckets {buckets}: must be a number or equal")
         buckets = int(buckets)
     batch_size = (
         options.batch_size[0]

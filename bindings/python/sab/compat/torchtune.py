@@ -74,7 +74,7 @@ def next_batch_size(
     """
     if batch_increase_function is None:
         return current_batch_size
-    return sab.grow_batch(
+    return sab.grow_batch_size(
         batch_increase_function, epoch, current=current_batch_size, maximum=max_batch_size
     )
 
@@ -127,6 +127,6 @@ def train_step(
         part.backward()
         loss = part.detach() if loss is None else loss + part.detach()
 
-    fitted = sab.chunked_step(chunk, len(batch), device, begin=begin, chunk_size=chunk_size)
+    fitted = sab.step_in_chunks(chunk, len(batch), device, begin=begin, chunk_size=chunk_size)
     optimizer.step()
     return loss, fitted

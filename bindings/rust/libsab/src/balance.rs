@@ -86,17 +86,17 @@ pub fn partition(
 }
 
 options! {
-/// How a [`LoadBalancingSampler`] or [`LoadBalancingBatchSampler`] balances load. By default
+/// How a [`BaguaSampler`] or [`BaguaBatchSampler`] balances load. By default
 /// shuffled, nothing dropped, the best balance, batches of one sample.
 ///
 /// ```
-/// let balancing = libsab::LoadBalancingOptions::new().shuffle(false).random_level(0.1);
+/// let balancing = libsab::BaguaOptions::new().shuffle(false).random_level(0.1);
 /// ```
 #[derive(Copy)]
-pub struct LoadBalancingOptions: sab_load_balancing_options {}
+pub struct BaguaOptions: sab_bagua_options {}
 }
 
-impl LoadBalancingOptions {
+impl BaguaOptions {
     setters! {
         /// Whether the steps come in another order each epoch, or by complexity.
         shuffle(wanted: bool) => shuffle = i32::from(wanted);
@@ -106,7 +106,7 @@ impl LoadBalancingOptions {
         /// Noise added to the complexities before they are sorted, as a share of their range, from
         /// 0 to 1.
         random_level(level: f64) => random_level = level;
-        /// [`LoadBalancingSampler`]: successive samples of a rank in a batch.
+        /// [`BaguaSampler`]: successive samples of a rank in a batch.
         batch_size(samples: u64) => batch_size = samples;
     }
 }
@@ -115,20 +115,20 @@ impl LoadBalancingOptions {
 /// complexity, successive ones for the ranks of one step, the steps shuffled.
 ///
 /// ```
-/// use libsab::{LoadBalancingOptions, LoadBalancingSampler, SamplerOptions, Sizes};
+/// use libsab::{BaguaOptions, BaguaSampler, SamplerOptions, Sizes};
 ///
 /// let complexity = Sizes::copied(&[5u8, 1, 4, 2])?;
-/// let balancing = LoadBalancingOptions::new().shuffle(false);
-/// let sampler = LoadBalancingSampler::new(&complexity, &balancing, &SamplerOptions::new().rank(1).world_size(2))?;
+/// let balancing = BaguaOptions::new().shuffle(false);
+/// let sampler = BaguaSampler::new(&complexity, &balancing, &SamplerOptions::new().rank(1).world_size(2))?;
 /// let batches: Vec<_> = sampler.map(|batch| Ok(batch?.indices)).collect::<Result<_, libsab::Error>>()?;
 /// assert_eq!(batches, [[3], [0]]);
 /// # Ok::<(), libsab::Error>(())
 /// ```
-pub struct LoadBalancingSampler {
+pub struct BaguaSampler {
     handle: SamplerHandle<'static>,
 }
 
-impl LoadBalancingSampler {
+impl BaguaSampler {
     /// Reads the complexities; they are not needed afterwards.
     ///
     /// # Errors
@@ -136,38 +136,38 @@ impl LoadBalancingSampler {
     /// [`Error::Argument`] for a complexity or an option that breaks a rule.
     pub fn new(
         complexity: &Sizes<'_>,
-        balancing: &LoadBalancingOptions,
+        balancing: &BaguaOptions,
         options: &SamplerOptions,
     ) -> Result<Self, Error> {
-        Ok(LoadBalancingSampler {
+        Ok(BaguaSampler {
             handle: SamplerHandle::load_balancing(&complexity.handle, balancing, &options.raw)?,
         })
     }
 }
 
-random_access!(LoadBalancingSampler);
+random_access!(BaguaSampler);
 
-/// Batches of variable size, as many on each rank, of the samples that [`LoadBalancingSampler`]
+/// Batches of variable size, as many on each rank, of the samples that [`BaguaSampler`]
 /// deals out to it.
 ///
 /// Ranks with fewer batches than others see their first ones again, or, with
-/// [`drop_last`](LoadBalancingOptions::drop_last), the others leave out their last ones.
-pub struct LoadBalancingBatchSampler<'a> {
+/// [`drop_last`](BaguaOptions::drop_last), the others leave out their last ones.
+pub struct BaguaBatchSampler<'a> {
     handle: SamplerHandle<'a>,
 }
 
-impl<'a> LoadBalancingBatchSampler<'a> {
+impl<'a> BaguaBatchSampler<'a> {
     /// Batches that `make_batches` makes of a rank's samples; called for each rank here, by
     /// [`set_epoch`](Self::set_epoch) and by [`restore`](Self::restore). It must give the same
     /// batches for the same samples.
     ///
     /// ```
-    /// use libsab::{LoadBalancingBatchSampler, LoadBalancingOptions, SamplerOptions, Sizes};
+    /// use libsab::{BaguaBatchSampler, BaguaOptions, SamplerOptions, Sizes};
     ///
     /// let complexity = Sizes::copied(&[5u8, 1, 4, 2, 3])?;
-    /// let balancing = LoadBalancingOptions::new().shuffle(false);
+    /// let balancing = BaguaOptions::new().shuffle(false);
     /// let options = SamplerOptions::new();
-    /// let sampler = LoadBalancingBatchSampler::new(&complexity, &balancing, &options, |samples| {
+    /// let sampler = BaguaBatchSampler::new(&complexity, &balancing, &options, |samples| {
     ///     Ok(samples.chunks(2).map(<[i64]>::to_vec).collect())
     /// })?;
     /// let batches: Vec<_> = sampler.map(|batch| Ok(batch?.indices)).collect::<Result<_, libsab::Error>>()?;
@@ -181,7 +181,7 @@ impl<'a> LoadBalancingBatchSampler<'a> {
     /// rank that gets no batch while others do; [`Error::Callback`] when the closure failed.
     pub fn new(
         complexity: &Sizes<'_>,
-        balancing: &LoadBalancingOptions,
+        balancing: &BaguaOptions,
         options: &SamplerOptions,
         make_batches: impl FnMut(&[i64]) -> Result<Vec<Vec<i64>>, BoxError> + Send + 'a,
     ) -> Result<Self, Error> {
@@ -191,7 +191,7 @@ impl<'a> LoadBalancingBatchSampler<'a> {
             Box::new(make_batches),
             &options.raw,
         )?;
-        Ok(LoadBalancingBatchSampler { handle })
+        Ok(BaguaBatchSampler { handle })
     }
 
     /// Batches that close before their complexities would sum to more than `max_total`.
@@ -201,7 +201,7 @@ impl<'a> LoadBalancingBatchSampler<'a> {
     /// [`Error::Argument`] for a complexity or an option that breaks a rule.
     pub fn with_max_total(
         complexity: &Sizes<'_>,
-        balancing: &LoadBalancingOptions,
+        balancing: &BaguaOptions,
         max_total: f64,
         options: &SamplerOptions,
     ) -> Result<Self, Error> {
@@ -211,8 +211,8 @@ impl<'a> LoadBalancingBatchSampler<'a> {
             max_total,
             &options.raw,
         )?;
-        Ok(LoadBalancingBatchSampler { handle })
+        Ok(BaguaBatchSampler { handle })
     }
 }
 
-random_access!(LoadBalancingBatchSampler<'a>);
+random_access!(BaguaBatchSampler<'a>);

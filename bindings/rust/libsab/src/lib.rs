@@ -35,21 +35,21 @@
 //! - [`BalancedSampler`]: batches without padding that cost all ranks, and all micro-batches, the
 //!   same.
 //! - [`ShardedSampler`]: samples that are spread over the ranks, each of which knows only its own.
-//! - [`SizeAwareSampler`], [`SizeAwareStream`], `ReadaheadSampler`: greedy batches in the order of
+//! - [`BionemoSizeAwareSampler`], [`BionemoSizeAwareStream`], `ReadaheadSampler`: greedy batches in the order of
 //!   the samples.
-//! - [`LoadBalancingSampler`], [`LoadBalancingBatchSampler`], [`TorchSampler`]: the orders of other
+//! - [`BaguaSampler`], [`BaguaBatchSampler`], [`BionemoSampler`]: the orders of other
 //!   libraries, seed for seed.
 //!
 //! Other parts:
 //!
-//! - [`Plan::worst_batches`]: the costliest batches, to test the memory before training.
+//! - [`Plan::costliest_batches`]: the costliest batches, to test the memory before training.
 //! - [`memory`]: measures and predicts memory, finds the largest batch, and lowers the budget of a
 //!   run before it fails.
 //! - [`stream`]: pipelines for data that is larger than memory, or has no end.
 //! - [`find_thresholds`], [`Grouping`], [`Shapes`]: batches that are run in groups of similar
 //!   lengths.
 //! - [`Cache`]: values that are expensive to make, made once.
-//! - [`ranks_from_environment`], [`data_rank`], and `check_ranks` of a sampler: ranks, and whether
+//! - [`ranks_from_environment`], [`ranks_from_mesh`], and `check_ranks` of a sampler: ranks, and whether
 //!   they agree.
 //!
 //! # Rules that hold everywhere
@@ -116,27 +116,26 @@ pub mod stream;
 pub mod torch;
 
 pub use balance::{
-    partition, LoadBalancingBatchSampler, LoadBalancingOptions, LoadBalancingSampler,
-    PartitionMethod, PartitionOptions,
+    partition, BaguaBatchSampler, BaguaOptions, BaguaSampler, PartitionMethod, PartitionOptions,
 };
 pub use batch::{Batch, BatchRef};
 #[cfg(feature = "cache")]
 pub use cache::{Cache, CacheFailure, CacheOptions, CacheStats, CacheValue};
 pub use error::{BoxError, Detail, Error};
 pub use group::{find_thresholds, Grouping, Thresholds, ThresholdsMethod, ThresholdsOptions};
-pub use pack::{PackInfo, PackMethod, PackOptions, PackedSampler};
-pub use padding::{length_mask, MaskRule, PadOptions, Padding, Shapes};
+pub use pack::{PackMethod, PackedInfo, PackedOptions, PackedSampler};
+pub use padding::{ragged_mask, MaskRule, PadOptions, Padding, Shapes};
 pub use plan::{
     Bucket, Buckets, Cost, CostTerm, Oversize, Plan, PlanInfo, PlanOptions, Report, Tail,
 };
 pub use ranks::{
-    data_rank, ranks_from_environment, BalanceReport, BalancedOptions, BalancedSampler,
+    ranks_from_environment, ranks_from_mesh, BalancedOptions, BalancedReport, BalancedSampler,
     ShardedSampler,
 };
 pub use sampler::{
-    BucketSampler, LastStep, PlanSampler, SamplerOptions, SequentialSampler, SizeAwareSampler,
-    SizeAwareStream, State, TorchOptions, TorchSampler, TorchShuffle, WorstBatches, STATE_SIZE,
-    TORCH_GENERATOR_WORDS,
+    BionemoOptions, BionemoSampler, BionemoShuffle, BionemoSizeAwareSampler,
+    BionemoSizeAwareStream, BucketSampler, CostliestSampler, LastStep, PlanSampler, SamplerOptions,
+    SequentialSampler, State, BIONEMO_GENERATOR_WORDS, STATE_SIZE,
 };
 pub use sizes::{create_buckets, CreatedBuckets, Element, Sizes};
 #[cfg(feature = "stream")]

@@ -3,7 +3,7 @@
 //! A [`Probe`] reads the memory of a device: of LibTorch (`"cuda:0"`, `"cpu"`), of the process
 //! (`"host"`), or of the caller's own [`Device`]. [`Peaks`] are measured on batches of known shape,
 //! a [`MemoryModel`] is fitted to them, and is the [`Cost`] of a plan whose budget is in bytes.
-//! [`find_max_batch`] finds the largest batch of one shape; [`chunked_step`] and [`MemoryGuard`]
+//! [`find_max_batch`] finds the largest batch of one shape; [`step_in_chunks`] and [`MemoryGuard`]
 //! bring a step through that runs out of memory.
 //!
 //! ```
@@ -167,7 +167,7 @@ impl<E: std::error::Error + Send + Sync + 'static> From<E> for StepError {
 /// Memory of a device, in bytes; `None` where the device does not report it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct MemoryStats {
+pub struct ProbeStats {
     /// Memory in use now.
     pub current: u64,
     /// Most memory in use since the last reset.
@@ -241,9 +241,9 @@ impl<'d> Probe<'d> {
     /// # Errors
     ///
     /// [`Error::Callback`] from the device.
-    pub fn stats(&self) -> Result<MemoryStats, Error> {
+    pub fn stats(&self) -> Result<ProbeStats, Error> {
         let stats = self.handle.read()?;
-        Ok(MemoryStats {
+        Ok(ProbeStats {
             current: known(stats.current).unwrap_or(0),
             peak: known(stats.peak).unwrap_or(0),
             reserved_peak: known(stats.reserved_peak),
@@ -768,7 +768,7 @@ options! {
 ///
 /// let options = MaxBatchOptions::new().search(Search::Binary).rounding(Rounding::PowerOfTwo);
 /// ```
-pub struct MaxBatchOptions<'f>: sab_find_max_batch_options {
+pub struct MaxBatchOptions<'f>: sab_max_batch_options {
     lengths: Vec<f64>,
     reduce: Hook<ReduceFn<'f>>,
     progress: Hook<ProgressFn<'f>>,
@@ -869,13 +869,13 @@ pub fn find_max_batch(
 /// # Errors
 ///
 /// [`Error::Callback`] from the closure; [`Error::Argument`] for an increase below zero.
-pub fn grow_batch(
+pub fn grow_batch_size(
     mut increase: impl FnMut(u64, u64) -> Result<i64, BoxError>,
     epoch: u64,
     current: u64,
     maximum: u64,
 ) -> Result<u64, Error> {
-    raw::grow_batch(&mut increase, epoch, current, maximum)
+    raw::grow_batch_size(&mut increase, epoch, current, maximum)
 }
 
 /// The batch size of an epoch that grows by `amount` every `period` epochs, up to `maximum`.
@@ -883,14 +883,14 @@ pub fn grow_batch(
 /// # Errors
 ///
 /// [`Error::Argument`].
-pub fn grow_linear(
+pub fn grow_batch_size_linear(
     epoch: u64,
     start: u64,
     amount: u64,
     period: u64,
     maximum: u64,
 ) -> Result<u64, Error> {
-    raw::grow_linear(epoch, start, amount, period, maximum)
+    raw::grow_batch_size_linear(epoch, start, amount, period, maximum)
 }
 
 /// The batch size of an epoch that doubles at each milestone, up to `maximum`.
@@ -898,20 +898,20 @@ pub fn grow_linear(
 /// # Errors
 ///
 /// [`Error::Argument`].
-pub fn grow_doubling(
+pub fn grow_batch_size_doubling(
     epoch: u64,
     start: u64,
     milestones: &[u64],
     maximum: u64,
 ) -> Result<u64, Error> {
-    raw::grow_doubling(epoch, start, milestones, maximum)
+    raw::grow_batch_size_doubling(epoch, start, milestones, maximum)
 }
 
 // ---- steps that do not fail ---------------------------------------------------------------------
 
 options! {
 /// Parts and weights of a step. By default the whole batch first, all samples with the same weight.
-pub struct StepOptions<'f>: sab_chunked_step_options {
+pub struct StepOptions<'f>: sab_step_in_chunks_options {
     begin: Hook<HookFn<'f>>,
     weights: Option<&'f [f64]>,
 }
@@ -943,10 +943,10 @@ impl<'f> StepOptions<'f> {
 /// Gives the size of part that fitted: begin with it next time.
 ///
 /// ```
-/// use libsab::memory::{chunked_step, Probe, StepError, StepOptions};
+/// use libsab::memory::{step_in_chunks, Probe, StepError, StepOptions};
 ///
 /// let mut probe = Probe::new("host")?;
-/// let fitted = chunked_step(&mut probe, 8, &StepOptions::new(), |_first, count, _weight| {
+/// let fitted = step_in_chunks(&mut probe, 8, &StepOptions::new(), |_first, count, _weight| {
 ///     if count > 2 { Err(StepError::OutOfMemory) } else { Ok(()) }
 /// })?;
 /// assert_eq!(fitted, 2);
@@ -957,13 +957,13 @@ impl<'f> StepOptions<'f> {
 ///
 /// [`Error::DeviceMemory`] when not even one sample fits; [`Error::Callback`]; [`Error::Argument`]
 /// for weights that cannot be.
-pub fn chunked_step(
+pub fn step_in_chunks(
     probe: &mut Probe<'_>,
     count: u64,
     options: &StepOptions<'_>,
     mut chunk: impl FnMut(u64, u64, f64) -> Result<(), StepError>,
 ) -> Result<u64, Error> {
-    raw::chunked_step(&probe.handle, count, options, &mut chunk)
+    raw::step_in_chunks(&probe.handle, count, options, &mut chunk)
 }
 
 /// Result of a dry run of a plan: see [`Plan::verify`](crate::Plan::verify).
@@ -1086,7 +1086,7 @@ impl<'d, S: PlanSampler> MemoryGuard<'d, S> {
     }
 
     /// Runs a step under the guard: the whole batch, or, when that runs out of memory, in halves
-    /// (see [`chunked_step`]). All ranks call this for every step; a batch of 0 samples is not run.
+    /// (see [`step_in_chunks`]). All ranks call this for every step; a batch of 0 samples is not run.
     ///
     /// # Errors
     ///

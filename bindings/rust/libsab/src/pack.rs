@@ -20,7 +20,7 @@ pub enum PackMethod {
     BestFit,
     /// Longest first, each into the emptiest bin that has room for it: shortest-pack-first
     /// histogram packing, which spreads lengths more evenly over the bins and needs fewer of them
-    /// where [`PackOptions::max_sequences`] binds.
+    /// where [`PackedOptions::max_sequences`] binds.
     Histogram,
     /// In the order of the indices, each into the oldest of the open bins that has room for it, so
     /// many open at once: online.
@@ -34,16 +34,16 @@ options! {
 /// Capacity and method of a packing. [`capacity`](Self::capacity) must be given.
 ///
 /// ```
-/// use libsab::{PackMethod, PackOptions};
+/// use libsab::{PackMethod, PackedOptions};
 ///
-/// let options = PackOptions::new().capacity(2048).method(PackMethod::Histogram).max_sequences(16);
+/// let options = PackedOptions::new().capacity(2048).method(PackMethod::Histogram).max_sequences(16);
 /// ```
-pub struct PackOptions<'f>: sab_pack_options {
+pub struct PackedOptions<'f>: sab_packed_options {
     progress: Hook<ProgressFn<'f>>,
 }
 }
 
-impl<'f> PackOptions<'f> {
+impl<'f> PackedOptions<'f> {
     setters! {
         /// Tokens in a bin, 1 to 2^31 - 1.
         capacity(tokens: u64) => capacity = tokens;
@@ -85,10 +85,10 @@ impl<'f> PackOptions<'f> {
 /// full. Bins of near-equal cost, the sum of squared lengths, make a step of the ranks.
 ///
 /// ```
-/// use libsab::{PackOptions, PackedSampler, SamplerOptions, Sizes};
+/// use libsab::{PackedOptions, PackedSampler, SamplerOptions, Sizes};
 ///
 /// let sizes = Sizes::copied(&[7u32, 3, 6, 2, 2])?;
-/// let mut sampler = PackedSampler::new(&sizes, &PackOptions::new().capacity(10), &SamplerOptions::new())?;
+/// let mut sampler = PackedSampler::new(&sizes, &PackedOptions::new().capacity(10), &SamplerOptions::new())?;
 /// assert_eq!((sampler.info().bins, sampler.info().fill), (2, 1.0));
 /// for batch in &mut sampler {
 ///     let batch = batch?;
@@ -111,7 +111,7 @@ impl PackedSampler {
     /// progress closure.
     pub fn new(
         sizes: &Sizes<'_>,
-        pack: &PackOptions<'_>,
+        pack: &PackedOptions<'_>,
         options: &SamplerOptions,
     ) -> Result<Self, Error> {
         Ok(PackedSampler { handle: SamplerHandle::packed(&sizes.handle, pack, &options.raw)? })
@@ -119,9 +119,9 @@ impl PackedSampler {
 
     /// Facts of the packing that no order changes.
     #[must_use]
-    pub fn info(&self) -> PackInfo {
+    pub fn info(&self) -> PackedInfo {
         let info = self.handle.pack_info();
-        PackInfo {
+        PackedInfo {
             samples: info.samples,
             skipped: info.skipped,
             split: info.split,
@@ -147,7 +147,7 @@ random_access!(PackedSampler);
 /// Facts of a packing that no order changes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct PackInfo {
+pub struct PackedInfo {
     /// Samples in the sizes.
     pub samples: u64,
     /// Of them, left out because they are longer than a bin.

@@ -207,9 +207,9 @@ pub enum MaskRule {
 /// so on.
 ///
 /// ```
-/// use libsab::{length_mask, MaskRule};
+/// use libsab::{ragged_mask, MaskRule};
 ///
-/// let mask = length_mask(&[1, 3], &[3], MaskRule::All)?;
+/// let mask = ragged_mask(&[1, 3], &[3], MaskRule::All)?;
 /// assert_eq!(mask, [true, false, false, true, true, true]);
 /// # Ok::<(), libsab::Error>(())
 /// ```
@@ -217,6 +217,6 @@ pub enum MaskRule {
 /// # Errors
 ///
 /// [`Error::Argument`] for a length above `shape`'s, or no or more than 16 dimensions.
-pub fn length_mask(lengths: &[usize], shape: &[usize], rule: MaskRule) -> Result<Vec<bool>, Error> {
-    raw::length_mask(lengths, shape, rule)
+pub fn ragged_mask(lengths: &[usize], shape: &[usize], rule: MaskRule) -> Result<Vec<bool>, Error> {
+    raw::ragged_mask(lengths, shape, rule)
 }

@@ -13,7 +13,7 @@ use crate::options::{
     constants, cost_setters, options, progress_setter, setters, CostOption, Hook,
 };
 use crate::raw::{PlanHandle, ProgressFn, SamplerHandle};
-use crate::sampler::{SamplerOptions, WorstBatches};
+use crate::sampler::{CostliestSampler, SamplerOptions};
 use crate::sizes::{of_file, Sizes};
 
 /// Where the bucket edges come from.
@@ -30,7 +30,7 @@ pub enum Buckets {
     Optimal(u64),
     /// Runs of so many whole batches, at least 1, in the sorted order, longest first; no tail but
     /// in the bucket of the shortest.
-    Rank(u64),
+    Equal(u64),
 }
 
 /// What a batch costs, where "length" is its padded length. [`PlanOptions::cost_fn`] takes a
@@ -227,9 +227,9 @@ impl<'f> PlanOptions<'f> {
                 self.raw.bucket_count = usize::try_from(count).unwrap_or(usize::MAX);
                 sys::SAB_BUCKETS_OPTIMAL
             }
-            Buckets::Rank(batches) => {
+            Buckets::Equal(batches) => {
                 self.raw.bucket_batches = batches;
-                sys::SAB_BUCKETS_RANK
+                sys::SAB_BUCKETS_EQUAL
             }
         };
         self
@@ -412,7 +412,7 @@ impl Plan {
     /// ```
     /// # use libsab::{Plan, PlanOptions, Sizes};
     /// # let plan = Plan::new(&Sizes::from_fn(1000, |i| (i % 90) as f64)?, &PlanOptions::new().budget(2048.0))?;
-    /// for batch in plan.worst_batches(3)? {
+    /// for batch in plan.costliest_batches(3)? {
     ///     let batch = batch?;
     ///     println!("{} samples padded to {}", batch.indices.len(), batch.padded_length);
     /// }
@@ -422,8 +422,8 @@ impl Plan {
     /// # Errors
     ///
     /// [`Error::Argument`] for a count of 0.
-    pub fn worst_batches(&self, count: u64) -> Result<WorstBatches, Error> {
-        Ok(WorstBatches { handle: SamplerHandle::worst(&self.handle, count)? })
+    pub fn costliest_batches(&self, count: u64) -> Result<CostliestSampler, Error> {
+        Ok(CostliestSampler { handle: SamplerHandle::worst(&self.handle, count)? })
     }
 
     /// Runs the `count` worst batches, at least 1, before training, costliest first, and says how
@@ -598,8 +598,8 @@ pub struct Report {
     pub target_met: bool,
 }
 
-impl From<sys::sab_report> for Report {
-    fn from(report: sys::sab_report) -> Self {
+impl From<sys::sab_plan_report> for Report {
+    fn from(report: sys::sab_plan_report) -> Self {
         Report {
             samples: report.samples,
             skipped: report.skipped,

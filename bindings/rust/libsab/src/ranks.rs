@@ -40,15 +40,15 @@ pub fn ranks_from_environment() -> Result<(u64, u64), Error> {
 ///
 /// ```
 /// // Pipeline 2, data 4, tensor 8.
-/// assert_eq!(libsab::data_rank(&[2, 4, 8], &[false, true, false], 45)?, (1, 4));
+/// assert_eq!(libsab::ranks_from_mesh(&[2, 4, 8], &[false, true, false], 45)?, (1, 4));
 /// # Ok::<(), libsab::Error>(())
 /// ```
 ///
 /// # Errors
 ///
 /// [`Error::Argument`] for a rank outside the mesh, an empty mesh, or slices of different lengths.
-pub fn data_rank(shape: &[u64], is_data: &[bool], rank: u64) -> Result<(u64, u64), Error> {
-    raw::data_rank(shape, is_data, rank)
+pub fn ranks_from_mesh(shape: &[u64], is_data: &[bool], rank: u64) -> Result<(u64, u64), Error> {
+    raw::ranks_from_mesh(shape, is_data, rank)
 }
 
 options! {
@@ -180,7 +180,7 @@ pub struct BalancedSampler {
 impl BalancedSampler {
     /// Sorts the sizes, which are not needed afterwards, and makes the steps of the first epoch. Of
     /// the options, `step_totals` and
-    /// `worst_first` are not used.
+    /// `costliest_first` are not used.
     ///
     /// # Errors
     ///
@@ -203,8 +203,8 @@ impl BalancedSampler {
     /// # Errors
     ///
     /// [`Error::NoMemory`].
-    pub fn report(&mut self) -> Result<BalanceReport, Error> {
-        self.handle.balance_report(None).map(BalanceReport::from)
+    pub fn report(&mut self) -> Result<BalancedReport, Error> {
+        self.handle.balance_report(None).map(BalancedReport::from)
     }
 
     /// As [`report`](Self::report), followed by `progress(done, total)`, which may stop it.
@@ -215,9 +215,9 @@ impl BalancedSampler {
     pub fn report_with_progress(
         &mut self,
         progress: impl FnMut(u64, u64) -> ControlFlow<()>,
-    ) -> Result<BalanceReport, Error> {
+    ) -> Result<BalancedReport, Error> {
         let progress = RefCell::new(progress);
-        self.handle.balance_report(Some(&progress)).map(BalanceReport::from)
+        self.handle.balance_report(Some(&progress)).map(BalancedReport::from)
     }
 }
 
@@ -226,7 +226,7 @@ random_access!(BalancedSampler);
 /// Balance of an epoch of a [`BalancedSampler`], over all ranks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct BalanceReport {
+pub struct BalancedReport {
     /// Samples in the sizes.
     pub samples: u64,
     /// Of them, left out because they are over a cap alone.
@@ -252,9 +252,9 @@ pub struct BalanceReport {
     pub least_time: f64,
 }
 
-impl From<sys::sab_balance_report> for BalanceReport {
-    fn from(report: sys::sab_balance_report) -> Self {
-        BalanceReport {
+impl From<sys::sab_balanced_report> for BalancedReport {
+    fn from(report: sys::sab_balanced_report) -> Self {
+        BalancedReport {
             samples: report.samples,
             skipped: report.skipped,
             dropped: report.dropped,
@@ -287,7 +287,7 @@ impl ShardedSampler {
     /// To be called on all ranks at once, with the same plan options:
     /// [`Tail::Keep`](crate::Tail::Keep), and not [`Oversize::Single`](crate::Oversize::Single).
     /// The sizes are of this rank's samples, maybe none, and not needed afterwards. Of the options,
-    /// seed and epoch must be the same on all ranks; `last_step`, `worst_first` and `step_totals`
+    /// seed and epoch must be the same on all ranks; `last_step`, `costliest_first` and `step_totals`
     /// are not used.
     ///
     /// `all_gather(mine, all)` fills `all`, world size times as long as `mine`, with what each rank

@@ -24,7 +24,7 @@ use sab_sys as sys;
 
 use crate::error::{BoxError, Detail, Error};
 use crate::options::{CostOption, Hook};
-use crate::{Batch, BatchRef, LogLevel, State, TORCH_GENERATOR_WORDS};
+use crate::{Batch, BatchRef, LogLevel, State, BIONEMO_GENERATOR_WORDS};
 
 mod handle;
 pub(crate) use handle::*;
@@ -394,7 +394,7 @@ pub(crate) fn set_log(log: Option<Arc<LogFn>>) {
     let mut current = LOG.write().unwrap_or_else(PoisonError::into_inner);
     let earlier = std::mem::replace(&mut *current, log);
     // SAFETY: the trampoline is a function of this library and needs no context.
-    unsafe { sys::sab_set_log_callback(callback, null_mut()) };
+    unsafe { sys::sab_log_set_callback(callback, null_mut()) };
     drop(current);
     drop(earlier); // the caller's destructor runs without the lock
 }

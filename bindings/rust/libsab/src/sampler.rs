@@ -19,7 +19,7 @@ pub type State = [u8; STATE_SIZE];
 
 /// Words of a Mersenne twister's state: 624 of state and, last, the number of words used since they
 /// were made.
-pub const TORCH_GENERATOR_WORDS: usize = sys::SAB_TORCH_GENERATOR_WORDS as usize;
+pub const BIONEMO_GENERATOR_WORDS: usize = sys::SAB_BIONEMO_GENERATOR_WORDS as usize;
 
 /// What becomes of the batches that do not fill the last step of all ranks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -71,7 +71,7 @@ impl SamplerOptions {
         /// [`BucketSampler`], [`PackedSampler`](crate::PackedSampler): begin each epoch with at
         /// least so many of the batches that may cost most, so that an out-of-memory error comes
         /// early.
-        worst_first(batches: u64) => worst_first = batches;
+        costliest_first(batches: u64) => costliest_first = batches;
     }
 }
 
@@ -371,7 +371,7 @@ pub struct SequentialSampler {
 }
 
 impl SequentialSampler {
-    /// A sampler on a plan, which it keeps alive; seed and `worst_first` are not used.
+    /// A sampler on a plan, which it keeps alive; seed and `costliest_first` are not used.
     ///
     /// # Errors
     ///
@@ -384,12 +384,12 @@ impl SequentialSampler {
 plan_sampler!(SequentialSampler);
 
 /// The costliest batches that an epoch of a plan can have, costliest first: see
-/// [`Plan::worst_batches`].
-pub struct WorstBatches {
+/// [`Plan::costliest_batches`].
+pub struct CostliestSampler {
     pub(crate) handle: SamplerHandle<'static>,
 }
 
-random_access!(WorstBatches);
+random_access!(CostliestSampler);
 
 /// Greedy batches in the order of the indices: a batch closes before its total would exceed the
 /// maximum.
@@ -397,24 +397,24 @@ random_access!(WorstBatches);
 /// A sample over the maximum alone is skipped, counted, and said on the log.
 ///
 /// ```
-/// use libsab::{SamplerOptions, SizeAwareSampler, Sizes};
+/// use libsab::{SamplerOptions, BionemoSizeAwareSampler, Sizes};
 ///
 /// let lengths = [4u32, 3, 9, 5, 2];
 /// let sizes = Sizes::borrowed(&lengths)?;
-/// let sampler = SizeAwareSampler::new(Some(&[4, 3, 2, 1, 0]), &sizes, 8.0, &SamplerOptions::new())?;
+/// let sampler = BionemoSizeAwareSampler::new(Some(&[4, 3, 2, 1, 0]), &sizes, 8.0, &SamplerOptions::new())?;
 /// assert_eq!(sampler.skipped_count(), 1);
 /// let batches: Vec<_> = sampler.map(|batch| Ok(batch?.indices)).collect::<Result<_, libsab::Error>>()?;
 /// assert_eq!(batches, [vec![4, 3], vec![1, 0]]);
 /// # Ok::<(), libsab::Error>(())
 /// ```
-pub struct SizeAwareSampler<'a> {
+pub struct BionemoSizeAwareSampler<'a> {
     handle: SamplerHandle<'a>,
 }
 
-impl<'a> SizeAwareSampler<'a> {
+impl<'a> BionemoSizeAwareSampler<'a> {
     /// Finds the batches in one pass; 24 bytes a batch. The indices are copied; `None` stands for
     /// 0, 1, 2, ... Borrowed sizes stay borrowed. The largest total of a batch is finite and at
-    /// least 0; of the options, seed and `worst_first` are not used.
+    /// least 0; of the options, seed and `costliest_first` are not used.
     ///
     /// # Errors
     ///
@@ -427,31 +427,31 @@ impl<'a> SizeAwareSampler<'a> {
     ) -> Result<Self, Error> {
         let handle =
             SamplerHandle::size_aware(indices, &sizes.handle, max_total_size, &options.raw)?;
-        Ok(SizeAwareSampler { handle })
+        Ok(BionemoSizeAwareSampler { handle })
     }
 }
 
-random_access!(SizeAwareSampler<'a>);
+random_access!(BionemoSizeAwareSampler<'a>);
 
-/// The rule of [`SizeAwareSampler`] over a source that is read as the batches are: one rank, length
+/// The rule of [`BionemoSizeAwareSampler`] over a source that is read as the batches are: one rank, length
 /// unknown, no random access.
 ///
 /// An item is an error when the source's closure failed; the batch under way is kept, and the next
 /// call goes on with the sample that failed.
-pub struct SizeAwareStream<'a> {
+pub struct BionemoSizeAwareStream<'a> {
     handle: SamplerHandle<'a>,
 }
 
-impl<'a> SizeAwareStream<'a> {
+impl<'a> BionemoSizeAwareStream<'a> {
     /// Batches of the samples of a closure. `source(epoch, position)` gives an index, any number,
     /// and its size, finite and at least 0; `None` at the end. The position is 0 when the epoch
     /// begins (again), then one more each time. `max_total_size` is finite and at least 0.
     ///
     /// ```
-    /// use libsab::SizeAwareStream;
+    /// use libsab::BionemoSizeAwareStream;
     ///
     /// let lengths = [4.0, 3.0, 9.0, 5.0];
-    /// let stream = SizeAwareStream::from_fn(8.0, |_epoch, position| {
+    /// let stream = BionemoSizeAwareStream::from_fn(8.0, |_epoch, position| {
     ///     let length = *lengths.get(position as usize)?;
     ///     Some((position as i64, length))
     /// })?;
@@ -470,7 +470,7 @@ impl<'a> SizeAwareStream<'a> {
         Self::try_from_fn(max_total_size, move |epoch, position| Ok(source(epoch, position)))
     }
 
-    /// As [`SizeAwareStream::from_fn`], with a closure that may fail.
+    /// As [`BionemoSizeAwareStream::from_fn`], with a closure that may fail.
     ///
     /// # Errors
     ///
@@ -480,14 +480,14 @@ impl<'a> SizeAwareStream<'a> {
         source: impl FnMut(u64, u64) -> Result<Option<(i64, f64)>, BoxError> + Send + 'a,
     ) -> Result<Self, Error> {
         let handle = SamplerHandle::size_aware_stream(Box::new(source), max_total_size)?;
-        Ok(SizeAwareStream { handle })
+        Ok(BionemoSizeAwareStream { handle })
     }
 
-    /// As [`SizeAwareStream::from_fn`], with an iterator for each epoch.
+    /// As [`BionemoSizeAwareStream::from_fn`], with an iterator for each epoch.
     ///
     /// ```
     /// let lengths = [4.0, 3.0, 9.0, 5.0];
-    /// let stream = libsab::SizeAwareStream::from_iters(8.0, |_epoch| (0..).zip(lengths))?;
+    /// let stream = libsab::BionemoSizeAwareStream::from_iters(8.0, |_epoch| (0..).zip(lengths))?;
     /// assert_eq!(stream.count(), 2);
     /// # Ok::<(), libsab::Error>(())
     /// ```
@@ -512,12 +512,12 @@ impl<'a> SizeAwareStream<'a> {
     }
 }
 
-one_way!(SizeAwareStream<'a>);
+one_way!(BionemoSizeAwareStream<'a>);
 
-/// Shuffles of a [`TorchSampler`].
+/// Shuffles of a [`BionemoSampler`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum TorchShuffle {
+pub enum BionemoShuffle {
     /// Nothing: buckets ascending, samples of a bucket by index.
     None,
     /// Samples of each bucket are permuted, the bucket of each batch is drawn.
@@ -529,33 +529,33 @@ pub enum TorchShuffle {
 }
 
 constants! {
-    TorchShuffle {
-        None = SAB_TORCH_SHUFFLE_NONE,
-        All = SAB_TORCH_SHUFFLE_ALL,
-        Buckets = SAB_TORCH_SHUFFLE_BUCKETS,
+    BionemoShuffle {
+        None = SAB_BIONEMO_SHUFFLE_NONE,
+        All = SAB_BIONEMO_SHUFFLE_ALL,
+        Buckets = SAB_BIONEMO_SHUFFLE_BUCKETS,
     }
 }
 
 options! {
-/// Batches and shuffles of a [`TorchSampler`]. By default seed 0, everything shuffled, the
+/// Batches and shuffles of a [`BionemoSampler`]. By default seed 0, everything shuffled, the
 /// plan's batch sizes.
 ///
 /// ```
-/// use libsab::{TorchOptions, TorchShuffle};
+/// use libsab::{BionemoOptions, BionemoShuffle};
 ///
-/// let options = TorchOptions::new().seed(5).shuffle(TorchShuffle::Buckets);
+/// let options = BionemoOptions::new().seed(5).shuffle(BionemoShuffle::Buckets);
 /// ```
-pub struct TorchOptions<'a>: sab_torch_sampler_options {
+pub struct BionemoOptions<'a>: sab_bionemo_options {
     size: KeptHook<SizeFn<'a>>,
 }
 }
 
-impl<'a> TorchOptions<'a> {
+impl<'a> BionemoOptions<'a> {
     setters! {
         /// As `torch.Generator().manual_seed(seed)`.
         seed(seed: u64) => seed = seed;
-        /// Shuffles; [`TorchShuffle::All`].
-        shuffle(shuffle: TorchShuffle) => shuffle = shuffle.raw();
+        /// Shuffles; [`BionemoShuffle::All`].
+        shuffle(shuffle: BionemoShuffle) => shuffle = shuffle.raw();
     }
 
     /// Greedy batches by `size` instead of the plan's batch sizes. The closure is called once for
@@ -588,41 +588,41 @@ impl<'a> TorchOptions<'a> {
 /// there is no random access. Keeps 8 bytes a sample.
 ///
 /// ```
-/// use libsab::{Buckets, Plan, PlanOptions, Sizes, TorchOptions, TorchSampler};
+/// use libsab::{Buckets, Plan, PlanOptions, Sizes, BionemoOptions, BionemoSampler};
 ///
 /// let sizes = Sizes::from_fn(25, |i| i as f64)?;
 /// let options = PlanOptions::new().buckets(Buckets::Boundaries(vec![0.0, 6.0, 15.0, 25.0])).batch_size(3);
-/// let mut sampler = TorchSampler::new(&Plan::new(&sizes, &options)?, &TorchOptions::new().seed(0))?;
+/// let mut sampler = BionemoSampler::new(&Plan::new(&sizes, &options)?, &BionemoOptions::new().seed(0))?;
 /// assert_eq!(sampler.next().unwrap()?.indices, [24, 17, 16]);
 /// # Ok::<(), libsab::Error>(())
 /// ```
-pub struct TorchSampler<'a> {
+pub struct BionemoSampler<'a> {
     handle: SamplerHandle<'a>,
 }
 
-impl<'a> TorchSampler<'a> {
+impl<'a> BionemoSampler<'a> {
     /// A sampler on a plan made with [`Buckets::Boundaries`](crate::Buckets::Boundaries) and
     /// [`Tail::Keep`](crate::Tail::Keep) or [`Tail::Drop`](crate::Tail::Drop).
     ///
     /// # Errors
     ///
     /// [`Error::Argument`] for another plan, or a maximum that breaks the rule.
-    pub fn new(plan: &Plan, options: &TorchOptions<'a>) -> Result<Self, Error> {
-        Ok(TorchSampler { handle: SamplerHandle::torch(&plan.handle, options)? })
+    pub fn new(plan: &Plan, options: &BionemoOptions<'a>) -> Result<Self, Error> {
+        Ok(BionemoSampler { handle: SamplerHandle::torch(&plan.handle, options)? })
     }
 
     /// Number of batches of an epoch.
     ///
     /// # Errors
     ///
-    /// [`Error::Unsupported`] under [`TorchOptions::max_total_size`].
+    /// [`Error::Unsupported`] under [`BionemoOptions::max_total_size`].
     pub fn batch_count(&self) -> Result<u64, Error> {
         self.handle.batch_count()
     }
 
     /// The generator, to carry on with it elsewhere.
     #[must_use]
-    pub fn generator(&self) -> [u32; TORCH_GENERATOR_WORDS] {
+    pub fn generator(&self) -> [u32; BIONEMO_GENERATOR_WORDS] {
         certain(self.handle.generator())
     }
 
@@ -631,9 +631,9 @@ impl<'a> TorchSampler<'a> {
     /// # Errors
     ///
     /// [`Error::Argument`] for a number of used words, the last, over 624.
-    pub fn set_generator(&mut self, words: &[u32; TORCH_GENERATOR_WORDS]) -> Result<(), Error> {
+    pub fn set_generator(&mut self, words: &[u32; BIONEMO_GENERATOR_WORDS]) -> Result<(), Error> {
         self.handle.set_generator(words)
     }
 }
 
-one_way!(TorchSampler<'a>);
+one_way!(BionemoSampler<'a>);

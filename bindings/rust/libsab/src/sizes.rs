@@ -59,14 +59,14 @@ pub struct Sizes<'a> {
 
 impl<'a> Sizes<'a> {
     /// Sizes in memory, which is not copied: a plan copies what it needs, a
-    /// [`SizeAwareSampler`](crate::SizeAwareSampler) goes on borrowing.
+    /// [`BionemoSizeAwareSampler`](crate::BionemoSizeAwareSampler) goes on borrowing.
     ///
     /// ```compile_fail,E0597
-    /// use libsab::{SamplerOptions, SizeAwareSampler, Sizes};
+    /// use libsab::{SamplerOptions, BionemoSizeAwareSampler, Sizes};
     ///
     /// let sampler = {
     ///     let lengths = vec![1u32, 2];
-    ///     SizeAwareSampler::new(None, &Sizes::borrowed(&lengths).unwrap(), 9.0, &SamplerOptions::new()).unwrap()
+    ///     BionemoSizeAwareSampler::new(None, &Sizes::borrowed(&lengths).unwrap(), 9.0, &SamplerOptions::new()).unwrap()
     /// };
     /// sampler.count();
     /// ```
@@ -133,11 +133,11 @@ impl Sizes<'static> {
     /// Sizes that own their memory; nothing is copied.
     ///
     /// ```
-    /// use libsab::{SamplerOptions, SizeAwareSampler, Sizes};
+    /// use libsab::{SamplerOptions, BionemoSizeAwareSampler, Sizes};
     ///
     /// let sampler = {
     ///     let sizes = Sizes::from_vec(vec![4u32, 3, 9])?;
-    ///     SizeAwareSampler::new(None, &sizes, 9.0, &SamplerOptions::new())?
+    ///     BionemoSizeAwareSampler::new(None, &sizes, 9.0, &SamplerOptions::new())?
     /// };
     /// assert_eq!(sampler.count(), 2);
     /// # Ok::<(), libsab::Error>(())

@@ -456,10 +456,10 @@ options! {
 /// Capacity and windows of [`Stream::pack`]. [`capacity`](Self::capacity) must be given. By default
 /// any number of records in a list, windows of 10,000 records, lists shuffled by seed 0.
 #[derive(Copy)]
-pub struct PackOptions: sab_pack_stream_options {}
+pub struct PackedOptions: sab_pack_stream_options {}
 }
 
-impl PackOptions {
+impl PackedOptions {
     setters! {
         /// Largest sum of the sizes in a list.
         capacity(capacity: f64) => capacity = capacity;
@@ -1076,10 +1076,10 @@ impl Stream {
     /// is packed by best-fit decreasing; what fills no list waits for the next window.
     ///
     /// ```
-    /// use libsab::stream::{ListOptions, PackOptions, Stream};
+    /// use libsab::stream::{ListOptions, PackedOptions, Stream};
     ///
     /// let stream = Stream::list(["aaaa", "b", "cc", "ddd", "ee"], &ListOptions::new())?;
-    /// let mut rows = stream.pack(&PackOptions::new().capacity(6.0).shuffle(false))?;
+    /// let mut rows = stream.pack(&PackedOptions::new().capacity(6.0).shuffle(false))?;
     /// let first: Vec<_> = rows.next().unwrap()?.records()?.map(|record| record.bytes().unwrap()).collect();
     /// assert_eq!(first, [b"aaaa".as_slice(), b"cc"]);
     /// # Ok::<(), libsab::Error>(())
@@ -1089,7 +1089,7 @@ impl Stream {
     ///
     /// [`Error::Argument`] for options that break a rule; later, for a record larger than the
     /// capacity.
-    pub fn pack(self, options: &PackOptions) -> Result<Self, Error> {
+    pub fn pack(self, options: &PackedOptions) -> Result<Self, Error> {
         Ok(Stream { handle: self.handle.pack(options)? })
     }
 

@@ -1,7 +1,7 @@
 //! LibTorch, for the probes `"cpu"` and `"cuda:N"` and for [`TorchStore`]. A second library,
 //! `libsab_torch.so.0`, loads it on demand.
 //!
-//! Tensors are passed as DLPack by `sab_torch_sizes_new` and `sab_torch_batch_indices` of the crate
+//! Tensors are passed as DLPack by `sab_torch_sizes_new` and `sab_torch_indices_new` of the crate
 //! `sab-sys`, which take raw pointers.
 
 use std::fmt;

@@ -7,8 +7,8 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use libsab::{
-    partition, Error, LoadBalancingBatchSampler, LoadBalancingOptions, LoadBalancingSampler,
-    PartitionMethod, PartitionOptions, SamplerOptions, Sizes,
+    partition, BaguaBatchSampler, BaguaOptions, BaguaSampler, Error, PartitionMethod,
+    PartitionOptions, SamplerOptions, Sizes,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -114,12 +114,12 @@ fn complexity() -> Sizes<'static> {
 #[test]
 fn ranks_cover_the_data_in_equal_steps() {
     let (balancing, mut steps, mut seen) =
-        (LoadBalancingOptions::new().random_level(0.2), Vec::new(), vec![0; 150]);
+        (BaguaOptions::new().random_level(0.2), Vec::new(), vec![0; 150]);
     for rank in 0..7 {
         let options = SamplerOptions::new().seed(3).rank(rank).world_size(7);
-        let one_by_one = LoadBalancingSampler::new(&complexity(), &balancing, &options).unwrap();
+        let one_by_one = BaguaSampler::new(&complexity(), &balancing, &options).unwrap();
         assert_eq!(one_by_one.len(), 22);
-        let made = LoadBalancingBatchSampler::new(&complexity(), &balancing, &options, |samples| {
+        let made = BaguaBatchSampler::new(&complexity(), &balancing, &options, |samples| {
             Ok(uneven(samples))
         });
         let made = made.unwrap();
@@ -130,13 +130,9 @@ fn ranks_cover_the_data_in_equal_steps() {
     }
     assert!(steps.iter().all(|&each| each == steps[0]));
     assert!(seen.iter().all(|&times| times >= 1));
-    let totals = LoadBalancingBatchSampler::with_max_total(
-        &complexity(),
-        &balancing,
-        120.0,
-        &SamplerOptions::new(),
-    )
-    .unwrap();
+    let totals =
+        BaguaBatchSampler::with_max_total(&complexity(), &balancing, 120.0, &SamplerOptions::new())
+            .unwrap();
     for batch in totals {
         assert!(batch.unwrap().total <= 120.0);
     }
@@ -152,9 +148,9 @@ fn a_closure_that_fails_changes_nothing() {
             Ok(uneven(samples))
         }
     };
-    let (balancing, options) = (LoadBalancingOptions::new(), SamplerOptions::new().world_size(2));
+    let (balancing, options) = (BaguaOptions::new(), SamplerOptions::new().world_size(2));
     let mut sampler =
-        LoadBalancingBatchSampler::new(&complexity(), &balancing, &options, make_batches).unwrap();
+        BaguaBatchSampler::new(&complexity(), &balancing, &options, make_batches).unwrap();
     let first = sampler.next().unwrap().unwrap();
     fails.store(true, Ordering::Relaxed);
     let Err(Error::Callback(error)) = sampler.set_epoch(1) else { panic!("did not fail") };
@@ -162,20 +158,20 @@ fn a_closure_that_fails_changes_nothing() {
     assert_eq!(sampler.tell(), (0, 1));
     assert_eq!(sampler.at(0).unwrap().indices, first.indices);
     let Err(Error::Callback(error)) =
-        LoadBalancingBatchSampler::new(&complexity(), &balancing, &options, make_batches)
+        BaguaBatchSampler::new(&complexity(), &balancing, &options, make_batches)
     else {
         panic!("did not fail")
     };
     assert!(error.is::<Mine>());
     let wrong = |_: &[i64]| Ok(vec![vec![150]]);
     let Err(Error::Argument(message)) =
-        LoadBalancingBatchSampler::new(&complexity(), &balancing, &options, wrong)
+        BaguaBatchSampler::new(&complexity(), &balancing, &options, wrong)
     else {
         panic!("did not fail")
     };
     assert!(message.text().contains("indices[0] = 150"));
     let panics = |_: &[i64]| panic!("of the closure");
-    assert!(catch_unwind(AssertUnwindSafe(|| LoadBalancingBatchSampler::new(
+    assert!(catch_unwind(AssertUnwindSafe(|| BaguaBatchSampler::new(
         &complexity(),
         &balancing,
         &options,

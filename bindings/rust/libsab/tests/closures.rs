@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
 
 use libsab::{
-    Buckets, Error, Plan, PlanOptions, SamplerOptions, SizeAwareSampler, SizeAwareStream, Sizes,
-    TorchOptions, TorchSampler,
+    BionemoOptions, BionemoSampler, BionemoSizeAwareSampler, BionemoSizeAwareStream, Buckets,
+    Error, Plan, PlanOptions, SamplerOptions, Sizes,
 };
 
 /// An error of the caller's own.
@@ -176,7 +176,7 @@ fn another_thread_cancels_by_a_flag() {
 #[test]
 fn stream_failure_keeps_the_batch_under_way() {
     let mut failures = 2;
-    let mut stream = SizeAwareStream::try_from_fn(10.0, move |_, position| match position {
+    let mut stream = BionemoSizeAwareStream::try_from_fn(10.0, move |_, position| match position {
         0..=2 => Ok(Some((position as i64, 3.0))),
         3 if failures == 2 => {
             failures -= 1;
@@ -202,7 +202,7 @@ fn stream_failure_keeps_the_batch_under_way() {
 #[test]
 fn stream_of_iterators_makes_one_an_epoch_and_agrees_with_indices() {
     let lengths: Vec<f64> = (0..50).map(|i| f64::from(1 + i * 7 % 12)).collect();
-    let mut stream = SizeAwareStream::from_iters(20.0, |epoch| {
+    let mut stream = BionemoSizeAwareStream::from_iters(20.0, |epoch| {
         let lengths = &lengths;
         (0..50).map(move |i| (i + epoch as i64) % 50).map(move |i| (i, lengths[i as usize]))
     })
@@ -212,7 +212,8 @@ fn stream_of_iterators_makes_one_an_epoch_and_agrees_with_indices() {
         let order: Vec<i64> = (0..50).map(|i| (i + epoch as i64) % 50).collect();
         let sizes = Sizes::borrowed(&lengths).unwrap();
         let sampler =
-            SizeAwareSampler::new(Some(&order), &sizes, 20.0, &SamplerOptions::new()).unwrap();
+            BionemoSizeAwareSampler::new(Some(&order), &sizes, 20.0, &SamplerOptions::new())
+                .unwrap();
         let expected: Vec<_> = sampler.map(|batch| batch.unwrap().indices).collect();
         let batches: Vec<_> = stream.by_ref().map(|batch| batch.unwrap().indices).collect();
         assert_eq!(batches, expected);
@@ -223,14 +224,14 @@ fn stream_of_iterators_makes_one_an_epoch_and_agrees_with_indices() {
 fn torch_size_closure_error_and_panic_come_back() {
     let plan = boundary_plan();
     let calls = AtomicUsize::new(0);
-    let options = TorchOptions::new().try_max_total_size(60.0, |_| {
+    let options = BionemoOptions::new().try_max_total_size(60.0, |_| {
         match calls.fetch_add(1, Ordering::Relaxed) {
             0 => Err(Mine(1).into()),
             1 => panic_any(77usize),
             _ => Ok(20.0),
         }
     });
-    let mut sampler = TorchSampler::new(&plan, &options).unwrap();
+    let mut sampler = BionemoSampler::new(&plan, &options).unwrap();
     assert!(matches!(sampler.batch_count(), Err(Error::Unsupported(_))));
     assert_eq!(mine(sampler.next().unwrap()), 1);
     assert_eq!(panic_of(|| sampler.next().is_some()), 77);
@@ -253,9 +254,9 @@ fn noisy_stream(
     drops: &AtomicUsize,
     panics: bool,
     max_total_size: f64,
-) -> Result<SizeAwareStream<'_>, Error> {
+) -> Result<BionemoSizeAwareStream<'_>, Error> {
     let noisy = Noisy(drops, panics);
-    SizeAwareStream::from_fn(max_total_size, move |_, _| {
+    BionemoSizeAwareStream::from_fn(max_total_size, move |_, _| {
         let _ = &noisy;
         None
     })

@@ -6,9 +6,9 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use libsab::{
-    create_buckets, BucketSampler, Buckets, Cost, Error, LastStep, Oversize, Plan, PlanOptions,
-    SamplerOptions, SequentialSampler, SizeAwareSampler, SizeAwareStream, Sizes, TorchOptions,
-    TorchSampler,
+    create_buckets, BionemoOptions, BionemoSampler, BionemoSizeAwareSampler,
+    BionemoSizeAwareStream, BucketSampler, Buckets, Cost, Error, LastStep, Oversize, Plan,
+    PlanOptions, SamplerOptions, SequentialSampler, Sizes,
 };
 
 /// Fails unless the result is this kind of error with these words in its message.
@@ -104,7 +104,7 @@ fn sizes_that_break_a_rule_are_refused_with_index_and_value() {
         assert_refused!(Plan::new(&sizes, &PlanOptions::new().budget(10.0)), Argument, "1", word);
         assert_refused!(sizes.get(1), Argument, word);
         assert_refused!(
-            SizeAwareSampler::new(None, &sizes, 10.0, &SamplerOptions::new()),
+            BionemoSizeAwareSampler::new(None, &sizes, 10.0, &SamplerOptions::new()),
             Argument,
             word
         );
@@ -168,7 +168,7 @@ fn plan_options_that_break_a_rule_are_refused() {
         "bucket_count"
     );
     assert_refused!(
-        Plan::new(&sizes, &new().buckets(Buckets::Rank(0))),
+        Plan::new(&sizes, &new().buckets(Buckets::Equal(0))),
         Argument,
         "bucket_batches"
     );
@@ -218,9 +218,9 @@ fn oversize_samples_are_listed_or_stand_alone() {
     let single =
         Plan::new(&sizes, &PlanOptions::new().budget(12.0).oversize(Oversize::Single)).unwrap();
     assert!(single.skipped().is_empty());
-    let worst = single.worst_batches(1).unwrap().next().unwrap().unwrap();
+    let worst = single.costliest_batches(1).unwrap().next().unwrap().unwrap();
     assert_eq!(worst.indices, [3]);
-    assert_refused!(single.worst_batches(0), Argument, "count");
+    assert_refused!(single.costliest_batches(0), Argument, "count");
 }
 
 #[test]
@@ -266,31 +266,41 @@ fn sampler_options_that_break_a_rule_are_refused() {
     }
     let sizes = Sizes::copied(&[1u8, 2]).unwrap();
     let options = SamplerOptions::new();
-    assert_refused!(SizeAwareSampler::new(Some(&[2]), &sizes, 5.0, &options), Argument, "2");
-    assert_refused!(SizeAwareSampler::new(Some(&[-1]), &sizes, 5.0, &options), Argument, "-1");
+    assert_refused!(BionemoSizeAwareSampler::new(Some(&[2]), &sizes, 5.0, &options), Argument, "2");
     assert_refused!(
-        SizeAwareSampler::new(None, &sizes, -5.0, &options),
+        BionemoSizeAwareSampler::new(Some(&[-1]), &sizes, 5.0, &options),
+        Argument,
+        "-1"
+    );
+    assert_refused!(
+        BionemoSizeAwareSampler::new(None, &sizes, -5.0, &options),
         Argument,
         "max_total_size"
     );
     assert_refused!(
-        SizeAwareSampler::new(None, &sizes, f64::INFINITY, &options),
+        BionemoSizeAwareSampler::new(None, &sizes, f64::INFINITY, &options),
         Argument,
         "max_total_size"
     );
-    assert_refused!(SizeAwareStream::from_fn(f64::NAN, |_, _| None), Argument, "max_total_size");
-    assert_refused!(TorchSampler::new(&plan, &TorchOptions::new()), Argument);
+    assert_refused!(
+        BionemoSizeAwareStream::from_fn(f64::NAN, |_, _| None),
+        Argument,
+        "max_total_size"
+    );
+    assert_refused!(BionemoSampler::new(&plan, &BionemoOptions::new()), Argument);
 }
 
 #[test]
 fn no_indices_are_no_batches() {
     let sizes = Sizes::copied(&[1u8, 2]).unwrap();
     assert_eq!(
-        SizeAwareSampler::new(Some(&[]), &sizes, 5.0, &SamplerOptions::new()).unwrap().count(),
+        BionemoSizeAwareSampler::new(Some(&[]), &sizes, 5.0, &SamplerOptions::new())
+            .unwrap()
+            .count(),
         0
     );
     assert_eq!(
-        SizeAwareSampler::new(None, &sizes, 5.0, &SamplerOptions::new()).unwrap().count(),
+        BionemoSizeAwareSampler::new(None, &sizes, 5.0, &SamplerOptions::new()).unwrap().count(),
         1
     );
 }
@@ -340,9 +350,9 @@ fn torch_generator_is_read_and_set_or_refused() {
     let options =
         PlanOptions::new().buckets(Buckets::Boundaries(vec![0.0, 5.0, 10.0])).batch_size(2);
     let plan = Plan::new(&Sizes::copied(&[3u8, 1, 4, 1, 5, 9, 2, 6]).unwrap(), &options).unwrap();
-    let mut first = TorchSampler::new(&plan, &TorchOptions::new().seed(5)).unwrap();
+    let mut first = BionemoSampler::new(&plan, &BionemoOptions::new().seed(5)).unwrap();
     assert_eq!(first.batch_count().unwrap(), plan.info().batches);
-    let mut second = TorchSampler::new(&plan, &TorchOptions::new().seed(6)).unwrap();
+    let mut second = BionemoSampler::new(&plan, &BionemoOptions::new().seed(6)).unwrap();
     let mut words = first.generator();
     second.set_generator(&words).unwrap();
     assert!(first.by_ref().map(Result::unwrap).eq(second.by_ref().map(Result::unwrap)));
@@ -360,7 +370,7 @@ fn default_options_are_those_of_the_library() {
         .rank(0)
         .world_size(1)
         .last_step(LastStep::Split)
-        .worst_first(0)
+        .costliest_first(0)
         .step_totals(true);
     assert_eq!(format!("{explicit:?}"), format!("{:?}", SamplerOptions::default()));
     let with = |options: &SamplerOptions| {

@@ -5,18 +5,18 @@ use std::fs;
 use std::path::Path;
 
 use libsab::{
-    Batch, BatchRef, BucketSampler, Buckets, Cost, Error, LastStep, Oversize, PackMethod,
-    PackOptions, PackedSampler, Plan, PlanOptions, SamplerOptions, SequentialSampler,
-    SizeAwareSampler, Sizes, Tail, TorchOptions, TorchSampler,
+    Batch, BatchRef, BionemoOptions, BionemoSampler, BionemoSizeAwareSampler, BucketSampler,
+    Buckets, Cost, Error, LastStep, Oversize, PackMethod, PackedOptions, PackedSampler, Plan,
+    PlanOptions, SamplerOptions, SequentialSampler, Sizes, Tail,
 };
 
 /// Any sampler of a case.
 enum AnySampler {
     Bucket(BucketSampler),
     Sequential(SequentialSampler),
-    SizeAware(SizeAwareSampler<'static>),
+    SizeAware(BionemoSizeAwareSampler<'static>),
     Packed(PackedSampler),
-    Torch(TorchSampler<'static>),
+    Torch(BionemoSampler<'static>),
 }
 
 impl AnySampler {
@@ -63,7 +63,7 @@ impl Case<'_> {
             ["batch_size", value] => options.batch_size(number(value)),
             ["buckets", "auto"] => options.buckets(Buckets::Auto),
             ["buckets", "optimal", count] => options.buckets(Buckets::Optimal(number(count))),
-            ["buckets", "rank", batches] => options.buckets(Buckets::Rank(number(batches))),
+            ["buckets", "equal", batches] => options.buckets(Buckets::Equal(number(batches))),
             ["boundaries", ref edges @ ..] => {
                 options.buckets(Buckets::Boundaries(edges.iter().copied().map(number).collect()))
             }
@@ -83,11 +83,11 @@ impl Case<'_> {
         })
     }
 
-    fn pack_options(&self) -> PackOptions<'static> {
+    fn pack_options(&self) -> PackedOptions<'static> {
         let value = |name| self.pack.iter().find(|words| words[0] == name).map(|words| words[1]);
         let window = value("window").map_or(256, number);
         self.pack.iter().fold(
-            PackOptions::new().capacity(number(value("capacity").unwrap())),
+            PackedOptions::new().capacity(number(value("capacity").unwrap())),
             |options, words| match words[..] {
                 ["capacity" | "window", _] => options,
                 ["method", "best_fit"] => options.method(PackMethod::BestFit),
@@ -106,7 +106,7 @@ impl Case<'_> {
             ["seed", value] => options.seed(number(value)),
             ["rank", value] => options.rank(number(value)),
             ["world_size", value] => options.world_size(number(value)),
-            ["worst_first", value] => options.worst_first(number(value)),
+            ["costliest_first", value] => options.costliest_first(number(value)),
             ["last_step", "split"] => options.last_step(LastStep::Split),
             ["last_step", "drop"] => options.last_step(LastStep::Drop),
             ["last_step", "wrap"] => options.last_step(LastStep::Wrap),
@@ -126,15 +126,18 @@ impl Case<'_> {
         Ok(match self.sampler[..] {
             ["bucket"] => AnySampler::Bucket(BucketSampler::new(&plan()?, &options)?),
             ["sequential"] => AnySampler::Sequential(SequentialSampler::new(&plan()?, &options)?),
-            ["size_aware", most] => {
-                AnySampler::SizeAware(SizeAwareSampler::new(None, &sizes, number(most), &options)?)
-            }
+            ["bionemo_size_aware", most] => AnySampler::SizeAware(BionemoSizeAwareSampler::new(
+                None,
+                &sizes,
+                number(most),
+                &options,
+            )?),
             ["packed"] => {
                 AnySampler::Packed(PackedSampler::new(&sizes, &self.pack_options(), &options)?)
             }
-            ["torch"] => AnySampler::Torch(TorchSampler::new(
+            ["bionemo"] => AnySampler::Torch(BionemoSampler::new(
                 &plan()?,
-                &TorchOptions::new().seed(self.seed()),
+                &BionemoOptions::new().seed(self.seed()),
             )?),
             _ => panic!("{}: unknown sampler {:?}", self.name, self.sampler),
         })

@@ -4,13 +4,13 @@
 use std::ops::ControlFlow;
 
 use libsab::memory::{
-    chunked_step, find_max_batch, grow_batch, CollectOptions, GuardOptions, MaxBatchOptions,
+    find_max_batch, grow_batch_size, step_in_chunks, CollectOptions, GuardOptions, MaxBatchOptions,
     MemoryGuard, Peaks, Probe, StepError, StepOptions,
 };
 use libsab::{
-    find_thresholds, BalancedOptions, BalancedSampler, BucketSampler, Buckets, Error,
-    LoadBalancingBatchSampler, LoadBalancingOptions, Plan, PlanOptions, SamplerOptions,
-    ShardedSampler, SizeAwareStream, Sizes, ThresholdsOptions, TorchOptions, TorchSampler,
+    find_thresholds, BaguaBatchSampler, BaguaOptions, BalancedOptions, BalancedSampler,
+    BionemoOptions, BionemoSampler, BionemoSizeAwareStream, BucketSampler, Buckets, Error, Plan,
+    PlanOptions, SamplerOptions, ShardedSampler, Sizes, ThresholdsOptions,
 };
 
 const TEXTS: [&str; 4] = ["3", "1", "4", "2"];
@@ -50,24 +50,25 @@ fn closures_of_options() {
     let thresholds = ThresholdsOptions::new().cost_fn(|count, length| count as f64 * length);
     find_thresholds(&sizes(), 1, &thresholds).unwrap();
 
-    let torch = TorchOptions::new().max_total_size(4.0, |i| [3.0, 1.0, 4.0, 2.0][i]);
-    assert!(TorchSampler::new(&plan(), &torch).unwrap().count() > 1);
-    let torch = TorchOptions::new().try_max_total_size(4.0, |i| Ok(TEXTS[i].parse()?));
-    assert!(TorchSampler::new(&plan(), &torch).unwrap().all(|batch| batch.is_ok()));
+    let torch = BionemoOptions::new().max_total_size(4.0, |i| [3.0, 1.0, 4.0, 2.0][i]);
+    assert!(BionemoSampler::new(&plan(), &torch).unwrap().count() > 1);
+    let torch = BionemoOptions::new().try_max_total_size(4.0, |i| Ok(TEXTS[i].parse()?));
+    assert!(BionemoSampler::new(&plan(), &torch).unwrap().all(|batch| batch.is_ok()));
 }
 
 #[test]
 fn closures_of_samplers() {
-    let stream = SizeAwareStream::from_fn(4.0, |_, position| (position < 3).then_some((7, 2.0)));
+    let stream =
+        BionemoSizeAwareStream::from_fn(4.0, |_, position| (position < 3).then_some((7, 2.0)));
     assert_eq!(stream.unwrap().count(), 2);
-    let texts = SizeAwareStream::try_from_fn(4.0, |_, position| {
+    let texts = BionemoSizeAwareStream::try_from_fn(4.0, |_, position| {
         let Some(text) = TEXTS.get(usize::try_from(position)?) else { return Ok(None) };
         Ok(Some((7, text.parse()?)))
     });
     assert_eq!(texts.unwrap().count(), 3);
 
-    let (balancing, options) = (LoadBalancingOptions::new(), SamplerOptions::new());
-    let pairs = LoadBalancingBatchSampler::new(&sizes(), &balancing, &options, |samples| {
+    let (balancing, options) = (BaguaOptions::new(), SamplerOptions::new());
+    let pairs = BaguaBatchSampler::new(&sizes(), &balancing, &options, |samples| {
         let size = "2".parse()?;
         Ok(samples.chunks(size).map(<[i64]>::to_vec).collect())
     });
@@ -91,7 +92,7 @@ fn closures_of_samplers() {
 fn closures_of_steps() {
     let mut probe = Probe::new("host").unwrap();
     let fitted =
-        chunked_step(&mut probe, 4, &StepOptions::new().begin(|| Ok(())), |_, count, _| {
+        step_in_chunks(&mut probe, 4, &StepOptions::new().begin(|| Ok(())), |_, count, _| {
             if count > 2 {
                 return Err(StepError::OutOfMemory);
             }
@@ -100,7 +101,7 @@ fn closures_of_steps() {
             Ok(())
         });
     assert_eq!(fitted.unwrap(), 2);
-    let failed = chunked_step(&mut probe, 4, &StepOptions::new(), |_, _, _| {
+    let failed = step_in_chunks(&mut probe, 4, &StepOptions::new(), |_, _, _| {
         "x".parse::<u32>()?;
         Ok(())
     });
@@ -113,7 +114,7 @@ fn closures_of_steps() {
 
     let limits = MaxBatchOptions::new().budget(1 << 40).maximum(2).reduce(|_| Ok(()));
     assert_eq!(find_max_batch(&mut probe, &limits, |_, _| Ok(())).unwrap().batch_size, 2);
-    assert_eq!(grow_batch(|_, current| Ok(i64::try_from(current)?), 0, 4, 9).unwrap(), 8);
+    assert_eq!(grow_batch_size(|_, current| Ok(i64::try_from(current)?), 0, 4, 9).unwrap(), 8);
     plan().verify(&mut probe, 1, |_| Ok(())).unwrap();
 
     let sampler = BucketSampler::new(&plan(), &SamplerOptions::new()).unwrap();

@@ -7,9 +7,10 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::rc::Rc;
 
 use libsab::memory::{
-    chunked_step, find_max_batch, grow_batch, grow_doubling, grow_linear, measurement_points,
-    CollectOptions, Device, GuardOptions, MaxBatchOptions, MeasurementOptions, MemoryGuard,
-    MemoryModel, ModelKind, ModelOptions, Peaks, Probe, Rounding, Search, StepError, StepOptions,
+    find_max_batch, grow_batch_size, grow_batch_size_doubling, grow_batch_size_linear,
+    measurement_points, step_in_chunks, CollectOptions, Device, GuardOptions, MaxBatchOptions,
+    MeasurementOptions, MemoryGuard, MemoryModel, ModelKind, ModelOptions, Peaks, Probe, Rounding,
+    Search, StepError, StepOptions,
 };
 use libsab::{BoxError, BucketSampler, Error, Plan, PlanOptions, SamplerOptions, Sizes};
 
@@ -362,12 +363,12 @@ fn the_largest_batch_is_found() {
 
 #[test]
 fn a_batch_grows_by_schedule() {
-    assert_eq!(grow_batch(|_, current| Ok(current as i64), 0, 8, 20).unwrap(), 16);
-    assert_eq!(grow_batch(|_, current| Ok(current as i64), 1, 16, 20).unwrap(), 16);
-    assert_eq!(mine(grow_batch(|_, _| Err(Mine(4).into()), 0, 8, 20)), 4);
-    assert_eq!(grow_linear(5, 8, 4, 2, 15).unwrap(), 15);
-    assert_eq!(grow_doubling(3, 8, &[1, 3], 30).unwrap(), 30);
-    assert!(matches!(grow_linear(0, 0, 1, 1, 1), Err(Error::Argument(_))));
+    assert_eq!(grow_batch_size(|_, current| Ok(current as i64), 0, 8, 20).unwrap(), 16);
+    assert_eq!(grow_batch_size(|_, current| Ok(current as i64), 1, 16, 20).unwrap(), 16);
+    assert_eq!(mine(grow_batch_size(|_, _| Err(Mine(4).into()), 0, 8, 20)), 4);
+    assert_eq!(grow_batch_size_linear(5, 8, 4, 2, 15).unwrap(), 15);
+    assert_eq!(grow_batch_size_doubling(3, 8, &[1, 3], 30).unwrap(), 30);
+    assert!(matches!(grow_batch_size_linear(0, 0, 1, 1, 1), Err(Error::Argument(_))));
 }
 
 #[test]
@@ -381,7 +382,7 @@ fn a_step_is_halved_until_it_fits() {
         parts.borrow_mut().clear();
         Ok(())
     });
-    let fitted = chunked_step(&mut probe, 8, &options, |first, count, weight| {
+    let fitted = step_in_chunks(&mut probe, 8, &options, |first, count, weight| {
         device.step(300 * count)?;
         parts.borrow_mut().push((first, count, (weight * 12.0).round()));
         Ok(())
@@ -389,12 +390,12 @@ fn a_step_is_halved_until_it_fits() {
     assert_eq!((fitted.unwrap(), begun.get()), (2, 3));
     assert_eq!(*parts.borrow(), [(0, 2, 2.0), (2, 2, 2.0), (4, 2, 4.0), (6, 2, 4.0)]);
     let wrong =
-        chunked_step(&mut probe, 7, &StepOptions::new().weights(&weights), |_, _, _| Ok(()));
+        step_in_chunks(&mut probe, 7, &StepOptions::new().weights(&weights), |_, _, _| Ok(()));
     assert!(
         matches!(wrong, Err(Error::Argument(text)) if text.text().contains("weights.len() = 8"))
     );
     assert!(matches!(
-        chunked_step(&mut probe, 4, &StepOptions::new(), |_, _, _| device.step(5000)),
+        step_in_chunks(&mut probe, 4, &StepOptions::new(), |_, _, _| device.step(5000)),
         Err(Error::DeviceMemory(_))
     ));
 }

@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use libsab::stream::{ListOptions, Made, ReadaheadOptions, RecordRef, Source, Stream};
 use libsab::{
-    BoxError, BucketSampler, Error, Plan, PlanOptions, ReadaheadSampler, SamplerOptions,
-    SizeAwareSampler, Sizes,
+    BionemoSizeAwareSampler, BoxError, BucketSampler, Error, Plan, PlanOptions, ReadaheadSampler,
+    SamplerOptions, Sizes,
 };
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -496,7 +496,8 @@ fn an_npy_file_that_was_opened_may_change() {
     let lengths = lengths(20_000);
     fs::write(&file.0, npy(&lengths)).unwrap();
     let sizes = Sizes::open_npy(&file.0).unwrap();
-    let sampler = SizeAwareSampler::new(None, &sizes, 1000.0, &SamplerOptions::new()).unwrap();
+    let sampler =
+        BionemoSizeAwareSampler::new(None, &sizes, 1000.0, &SamplerOptions::new()).unwrap();
     file.truncate();
     assert_eq!(sizes.get(19_999).unwrap(), f64::from(lengths[19_999]));
     let plan = Plan::new(&sizes, &PlanOptions::new().budget(4096.0)).unwrap();
@@ -565,12 +566,14 @@ fn sizes_of_a_mapped_file_are_those_of_the_file() {
 fn sizes_of_a_vector_live_as_long_as_the_sampler() {
     let lengths = lengths(20_000);
     let expected = |sizes: &Sizes<'_>| {
-        let sampler = SizeAwareSampler::new(None, sizes, 1000.0, &SamplerOptions::new()).unwrap();
+        let sampler =
+            BionemoSizeAwareSampler::new(None, sizes, 1000.0, &SamplerOptions::new()).unwrap();
         sampler.map(|batch| batch.unwrap().indices).collect::<Vec<_>>()
     };
     let expected = expected(&Sizes::borrowed(&lengths).unwrap());
     let sizes = Sizes::try_from(lengths).unwrap();
-    let sampler = SizeAwareSampler::new(None, &sizes, 1000.0, &SamplerOptions::new()).unwrap();
+    let sampler =
+        BionemoSizeAwareSampler::new(None, &sizes, 1000.0, &SamplerOptions::new()).unwrap();
     drop(sizes);
     assert_eq!(sampler.map(|batch| batch.unwrap().indices).collect::<Vec<_>>(), expected);
 }

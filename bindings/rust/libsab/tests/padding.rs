@@ -1,6 +1,6 @@
 //! Samples of different shapes to one array, and back.
 
-use libsab::{length_mask, Error, Grouping, MaskRule, PadOptions, Padding, Shapes};
+use libsab::{ragged_mask, Error, Grouping, MaskRule, PadOptions, Padding, Shapes};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -51,10 +51,10 @@ fn an_array_pads_the_dimensions_that_are_whole() {
 
 #[test]
 fn masks_are_of_all_or_any_dimensions() {
-    let all = length_mask(&[1, 2], &[2, 2], MaskRule::All).unwrap();
+    let all = ragged_mask(&[1, 2], &[2, 2], MaskRule::All).unwrap();
     assert_eq!(all, [true, true, false, false]);
-    assert_eq!(length_mask(&[1, 1], &[2, 2], MaskRule::Any).unwrap(), [true, true, true, false]);
-    assert_eq!(length_mask(&[], &[3], MaskRule::All).unwrap(), []);
+    assert_eq!(ragged_mask(&[1, 1], &[2, 2], MaskRule::Any).unwrap(), [true, true, true, false]);
+    assert_eq!(ragged_mask(&[], &[3], MaskRule::All).unwrap(), []);
 }
 
 #[test]
@@ -106,6 +106,6 @@ fn what_does_not_fit_is_refused() {
     refused(shapes.unpad(&[1; 4], &[2], None, &options, &mut back), "such as 3 of sample 1");
     refused(shapes.unpad(&[1; 6], &[3], None, &options, &mut back[..2]), "values.len() = 2");
     assert_eq!(back, [0; 4]);
-    refused(length_mask(&[4], &[3], MaskRule::All).map(drop), "lengths[0][0] = 4");
-    refused(length_mask(&[4], &[], MaskRule::All).map(drop), "at least 1");
+    refused(ragged_mask(&[4], &[3], MaskRule::All).map(drop), "lengths[0][0] = 4");
+    refused(ragged_mask(&[4], &[], MaskRule::All).map(drop), "at least 1");
 }

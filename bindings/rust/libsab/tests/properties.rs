@@ -2,8 +2,8 @@
 //! any number of ranks.
 
 use libsab::{
-    Batch, BucketSampler, Buckets, LastStep, PackMethod, PackOptions, PackedSampler, Plan,
-    PlanOptions, SamplerOptions, SequentialSampler, SizeAwareSampler, Sizes, State, Tail,
+    Batch, BionemoSizeAwareSampler, BucketSampler, Buckets, LastStep, PackMethod, PackedOptions,
+    PackedSampler, Plan, PlanOptions, SamplerOptions, SequentialSampler, Sizes, State, Tail,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -12,7 +12,7 @@ fn buckets() -> impl Strategy<Value = Buckets> {
     prop_oneof![
         Just(Buckets::Auto),
         (1u64..6).prop_map(Buckets::Optimal),
-        (1u64..5).prop_map(Buckets::Rank),
+        (1u64..5).prop_map(Buckets::Equal),
         Just(Buckets::Boundaries(vec![0.0, 10.0, 25.0, 60.0, 101.0])),
     ]
 }
@@ -55,10 +55,10 @@ proptest! {
     #[test]
     fn an_epoch_covers_every_sample_once_in_equal_steps_within_the_budget(
         lengths in lengths(), budget in 100f64..2000.0, buckets in buckets(), merge in any::<bool>(),
-        seed in any::<u64>(), epoch in any::<u64>(), world_size in 1u64..=16, worst_first in 0u64..8,
+        seed in any::<u64>(), epoch in any::<u64>(), world_size in 1u64..=16, costliest_first in 0u64..8,
     ) {
         let plan = plan_of(&lengths, budget, buckets, if merge { Tail::Merge } else { Tail::Keep });
-        let options = SamplerOptions::new().seed(seed).epoch(epoch).worst_first(worst_first);
+        let options = SamplerOptions::new().seed(seed).epoch(epoch).costliest_first(costliest_first);
         let mut ranks = samplers(&plan, options, world_size);
         let steps = ranks[0].batch_count();
         let mut seen = Seen::new(lengths.len());
@@ -196,7 +196,7 @@ proptest! {
             expected.last_mut().unwrap().push(index as i64);
         }
         let sizes = Sizes::borrowed(&lengths).unwrap();
-        let sampler = SizeAwareSampler::new(None, &sizes, most, &SamplerOptions::new()).unwrap();
+        let sampler = BionemoSizeAwareSampler::new(None, &sizes, most, &SamplerOptions::new()).unwrap();
         prop_assert_eq!(sampler.skipped_count(), lengths.iter().filter(|&&length| f64::from(length) > most).count() as u64);
         let batches: Vec<_> = sampler.map(|batch| batch.unwrap().indices).collect();
         prop_assert_eq!(batches, expected);
@@ -209,7 +209,7 @@ proptest! {
     ) {
         let method = [PackMethod::BestFit, PackMethod::Histogram, PackMethod::FirstFit { window: 1 + seed % 9 }][method as usize];
         let sampler = |rank, world_size| {
-            let pack = PackOptions::new().capacity(capacity).method(method).max_sequences(limit).split(split).skip_oversize();
+            let pack = PackedOptions::new().capacity(capacity).method(method).max_sequences(limit).split(split).skip_oversize();
             PackedSampler::new(&Sizes::borrowed(&lengths).unwrap(), &pack, &SamplerOptions::new().seed(seed).rank(rank).world_size(world_size))
         };
         let fits = |length: u16| u64::from(length) <= capacity;

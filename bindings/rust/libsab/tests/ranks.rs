@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use libsab::torch::TorchStore;
 use libsab::{
-    data_rank, ranks_from_environment, BalancedOptions, BalancedSampler, BoxError, BucketSampler,
-    Cost, CostTerm, Error, LastStep, PartitionMethod, Plan, PlanOptions, SamplerOptions,
-    ShardedSampler, Sizes, State, Tail,
+    ranks_from_environment, ranks_from_mesh, BalancedOptions, BalancedSampler, BoxError,
+    BucketSampler, Cost, CostTerm, Error, LastStep, PartitionMethod, Plan, PlanOptions,
+    SamplerOptions, ShardedSampler, Sizes, State, Tail,
 };
 use static_assertions::{assert_impl_all, assert_not_impl_any};
 
@@ -283,15 +283,18 @@ fn the_environment_says_who_is_who() {
 fn meshes_have_data_ranks() {
     for process in 0..64 {
         assert_eq!(
-            data_rank(&[2, 4, 8], &[false, true, false], process).unwrap(),
+            ranks_from_mesh(&[2, 4, 8], &[false, true, false], process).unwrap(),
             (process / 8 % 4, 4)
         );
-        assert_eq!(data_rank(&[2, 4, 8], &[true, true, false], process).unwrap(), (process / 8, 8));
+        assert_eq!(
+            ranks_from_mesh(&[2, 4, 8], &[true, true, false], process).unwrap(),
+            (process / 8, 8)
+        );
     }
-    assert!(argument(data_rank(&[2, 4], &[true, true], 8)).contains("rank = 8"));
-    assert!(argument(data_rank(&[2, 4], &[true], 0)).contains("is_data.len() = 1"));
-    assert!(argument(data_rank(&[], &[], 0)).contains("axes = 0"));
-    assert!(argument(data_rank(&[2, 0], &[true, true], 0)).contains("shape[1] = 0"));
+    assert!(argument(ranks_from_mesh(&[2, 4], &[true, true], 8)).contains("rank = 8"));
+    assert!(argument(ranks_from_mesh(&[2, 4], &[true], 0)).contains("is_data.len() = 1"));
+    assert!(argument(ranks_from_mesh(&[], &[], 0)).contains("axes = 0"));
+    assert!(argument(ranks_from_mesh(&[2, 0], &[true, true], 0)).contains("shape[1] = 0"));
 }
 
 // ---- ranks as threads ---------------------------------------------------------------------------

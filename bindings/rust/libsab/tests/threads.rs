@@ -3,8 +3,8 @@
 use std::thread;
 
 use libsab::{
-    BatchRef, BucketSampler, Error, Plan, PlanOptions, SamplerOptions, SequentialSampler,
-    SizeAwareSampler, SizeAwareStream, Sizes, TorchSampler, WorstBatches,
+    BatchRef, BionemoSampler, BionemoSizeAwareSampler, BionemoSizeAwareStream, BucketSampler,
+    CostliestSampler, Error, Plan, PlanOptions, SamplerOptions, SequentialSampler, Sizes,
 };
 use static_assertions::{assert_impl_all, assert_not_impl_any};
 
@@ -14,16 +14,16 @@ assert_impl_all!(Error: Send, Sync);
 assert_impl_all!(BatchRef<'static>: Send, Sync);
 assert_impl_all!(BucketSampler: Send, ExactSizeIterator);
 assert_impl_all!(SequentialSampler: Send, ExactSizeIterator);
-assert_impl_all!(WorstBatches: Send, ExactSizeIterator);
-assert_impl_all!(SizeAwareSampler<'static>: Send, ExactSizeIterator);
-assert_impl_all!(SizeAwareStream<'static>: Send, Iterator);
-assert_impl_all!(TorchSampler<'static>: Send, Iterator);
+assert_impl_all!(CostliestSampler: Send, ExactSizeIterator);
+assert_impl_all!(BionemoSizeAwareSampler<'static>: Send, ExactSizeIterator);
+assert_impl_all!(BionemoSizeAwareStream<'static>: Send, Iterator);
+assert_impl_all!(BionemoSampler<'static>: Send, Iterator);
 assert_not_impl_any!(BucketSampler: Sync, Clone);
 assert_not_impl_any!(SequentialSampler: Sync, Clone);
-assert_not_impl_any!(WorstBatches: Sync, Clone);
-assert_not_impl_any!(SizeAwareSampler<'static>: Sync, Clone);
-assert_not_impl_any!(SizeAwareStream<'static>: Sync, Clone);
-assert_not_impl_any!(TorchSampler<'static>: Sync, Clone);
+assert_not_impl_any!(CostliestSampler: Sync, Clone);
+assert_not_impl_any!(BionemoSizeAwareSampler<'static>: Sync, Clone);
+assert_not_impl_any!(BionemoSizeAwareStream<'static>: Sync, Clone);
+assert_not_impl_any!(BionemoSampler<'static>: Sync, Clone);
 
 fn walk(plan: &Plan, options: &SamplerOptions) -> Vec<i64> {
     BucketSampler::new(plan, options).unwrap().flat_map(|batch| batch.unwrap().indices).collect()

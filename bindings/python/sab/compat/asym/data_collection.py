@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch as _loaded_torch
 
-from sab._columns import Column, length_mask, mask_like, offsets_without_empty
+from sab._columns import Column, mask_like, offsets_without_empty, ragged_mask
 from sab._group import Grouping
 from sab.compat.asym.annotated_module import AnnotatedModule
 from sab.compat.asym.data import TensorData, has_keys
@@ -454,7 +454,7 @@ class DataCollection:
             if label not in lengths:
                 raise ValueError(f"The string {label} in the list mask_hint is not a LDim label")
         own = np.array([lengths[label] for label in mask_hint], np.int64).T
-        return length_mask(own, own.max(0), device=group.get_any_leaf_value().device, is_any=True)
+        return ragged_mask(own, own.max(0), device=group.get_any_leaf_value().device, is_any=True)
 
     def apply(
         self,

@@ -348,9 +348,9 @@ class BucketBatchSampler(TorchSampler[list[int]]):
             drop_last=drop_last,
         )
 
-        options = new_options("sab_torch_sampler_options")
+        options = new_options("sab_bionemo_options")
         options.shuffle = (
-            lib.SAB_TORCH_SHUFFLE_BUCKETS if self.shuffle else lib.SAB_TORCH_SHUFFLE_NONE
+            lib.SAB_BIONEMO_SHUFFLE_BUCKETS if self.shuffle else lib.SAB_BIONEMO_SHUFFLE_NONE
         )
         sizes = _ask_at_once(greedy, present) if greedy is not None else None
 
@@ -365,12 +365,12 @@ class BucketBatchSampler(TorchSampler[list[int]]):
         if sizes is not None:
             options.sizes = sizes._handle
         handle = ffi.new("sab_sampler **")
-        check(lib.sab_torch_sampler_new(plan._handle, options, handle))
+        check(lib.sab_bionemo_sampler_new(plan._handle, options, handle))
         sampler = ffi.gc(handle[0], lib.sab_sampler_free)
-        words = ffi.new("uint32_t[]", lib.SAB_TORCH_GENERATOR_WORDS)
+        words = ffi.new("uint32_t[]", lib.SAB_BIONEMO_GENERATOR_WORDS)
         if self.generator is not None:
             _read_generator(self.generator, words)
-            check(lib.sab_torch_sampler_set_generator(sampler, words))
+            check(lib.sab_bionemo_sampler_set_generator(sampler, words))
         try:
             for batch in batches_of(sampler, calls):
                 indices = present[batch.indices].tolist()
@@ -382,7 +382,7 @@ class BucketBatchSampler(TorchSampler[list[int]]):
         finally:
             # Whoever draws from the generator next goes on from here.
             if self.shuffle:
-                check(lib.sab_torch_sampler_get_generator(sampler, words))
+                check(lib.sab_bionemo_sampler_get_generator(sampler, words))
                 _write_generator(self.generator, words)
 
     def _shuffle_elements(self) -> None:

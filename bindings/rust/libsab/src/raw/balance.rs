@@ -1,7 +1,7 @@
 //! Calls of `balance.h` and of the load-balancing samplers.
 
 use super::*;
-use crate::balance::{LoadBalancingOptions, PartitionOptions};
+use crate::balance::{BaguaOptions, PartitionOptions};
 
 pub(crate) type MakeBatchesFn<'f> =
     dyn FnMut(&[i64]) -> Result<Vec<Vec<i64>>, BoxError> + Send + 'f;
@@ -26,7 +26,7 @@ pub(crate) fn partition(
     let mut part_of = vec![0; costs.len()];
     // SAFETY: costs, weights and parts are as many, and outlive the call, as the closure does.
     let status = unsafe {
-        sys::sab_partition(costs.as_ptr(), costs.len(), parts, &raw, part_of.as_mut_ptr())
+        sys::sab_items_partition(costs.as_ptr(), costs.len(), parts, &raw, part_of.as_mut_ptr())
     };
     check_with(status, [failure_of(progress)])?;
     Ok(part_of)
@@ -46,7 +46,7 @@ unsafe extern "C" fn make_batches_trampoline(
         for batch in function(unsafe { slice(indices, count) })? {
             // A batch that is refused fails the call of the library, with its message.
             // SAFETY: the collector is C's, alive during the call, and copies the indices.
-            unsafe { sys::sab_batches_add(batches, batch.as_ptr(), batch.len()) };
+            unsafe { sys::sab_bagua_batches_add(batches, batch.as_ptr(), batch.len()) };
         }
         Ok(sys::SAB_OK)
     })
@@ -55,24 +55,19 @@ unsafe extern "C" fn make_batches_trampoline(
 impl SamplerHandle<'static> {
     pub(crate) fn load_balancing(
         complexity: &SizesHandle<'_>,
-        balancing: &LoadBalancingOptions,
+        balancing: &BaguaOptions,
         options: &sys::sab_sampler_options,
     ) -> Result<Self, Error> {
         // SAFETY: a live handle, which the sampler does not keep, and structs whose sizes are set.
         make(|sampler| unsafe {
-            sys::sab_load_balancing_sampler_new(
-                complexity.pointer(),
-                &*balancing.raw,
-                options,
-                sampler,
-            )
+            sys::sab_bagua_sampler_new(complexity.pointer(), &*balancing.raw, options, sampler)
         })
         .map(Self::over)
     }
 
     pub(crate) fn load_balancing_max_total(
         complexity: &SizesHandle<'_>,
-        balancing: &LoadBalancingOptions,
+        balancing: &BaguaOptions,
         max_total: f64,
         options: &sys::sab_sampler_options,
     ) -> Result<Self, Error> {
@@ -80,7 +75,7 @@ impl SamplerHandle<'static> {
         raw.max_total = max_total;
         // SAFETY: a live handle, which the sampler does not keep, and structs whose sizes are set.
         make(|sampler| unsafe {
-            sys::sab_load_balancing_batch_sampler_new(complexity.pointer(), &raw, options, sampler)
+            sys::sab_bagua_batch_sampler_new(complexity.pointer(), &raw, options, sampler)
         })
         .map(Self::over)
     }
@@ -89,7 +84,7 @@ impl SamplerHandle<'static> {
 impl<'a> SamplerHandle<'a> {
     pub(crate) fn load_balancing_batches(
         complexity: &SizesHandle<'_>,
-        balancing: &LoadBalancingOptions,
+        balancing: &BaguaOptions,
         make_batches: Box<MakeBatchesFn<'a>>,
         options: &sys::sab_sampler_options,
     ) -> Result<Self, Error> {
@@ -100,7 +95,7 @@ impl<'a> SamplerHandle<'a> {
         // SAFETY: a live handle, which the sampler does not keep; the context fits its trampoline
         // and lives as long as the sampler, which frees it after the C handle.
         let (status, handle) = construct(|sampler| unsafe {
-            sys::sab_load_balancing_batch_sampler_new(complexity.pointer(), &raw, options, sampler)
+            sys::sab_bagua_batch_sampler_new(complexity.pointer(), &raw, options, sampler)
         })?;
         // SAFETY: no call of C is under way that could use it.
         let failure = unsafe { kept.take_failure() };

@@ -70,7 +70,7 @@ impl CacheHandle {
         let mut raw = *options.raw;
         raw.dataset_name = name.as_ref().map_or(null(), |name| name.as_ptr());
         // SAFETY: strings that end with NUL and outlive the call.
-        make(|cache| unsafe { sys::sab_cache_open(url.as_ptr(), &raw, cache) }).map(CacheHandle)
+        make(|cache| unsafe { sys::sab_cache_new(url.as_ptr(), &raw, cache) }).map(CacheHandle)
     }
 
     fn pointer(&self) -> *mut sys::sab_cache {
@@ -157,7 +157,7 @@ impl CacheHandle {
     pub(crate) fn num_keys(&self) -> Result<u64, Error> {
         let mut keys = 0;
         // SAFETY: a live handle, and room for a number.
-        check(unsafe { sys::sab_cache_num_keys(self.pointer(), &mut keys) })?;
+        check(unsafe { sys::sab_cache_key_count(self.pointer(), &mut keys) })?;
         Ok(keys)
     }
 

@@ -28,7 +28,7 @@ pub(crate) fn find_thresholds(
     // SAFETY: a live handle, room for `k` numbers, a struct whose size is set; arrays and closures
     // in the options outlive the call.
     let status = unsafe {
-        sys::sab_find_thresholds(lengths.pointer(), k, &raw, thresholds.as_mut_ptr(), &mut info)
+        sys::sab_thresholds_find(lengths.pointer(), k, &raw, thresholds.as_mut_ptr(), &mut info)
     };
     check_with(status, closures.failures())?;
     Ok((thresholds, info))
@@ -67,7 +67,8 @@ impl GroupingHandle {
     pub(crate) fn uni(samples: u64) -> Result<Self, Error> {
         let samples = usize::try_from(samples).unwrap_or(usize::MAX);
         // SAFETY: numbers only.
-        make(|grouping| unsafe { sys::sab_grouping_uni_new(samples, grouping) }).map(GroupingHandle)
+        make(|grouping| unsafe { sys::sab_grouping_single_new(samples, grouping) })
+            .map(GroupingHandle)
     }
 
     pub(crate) fn predefined(group_of: &[i64], groups: u64) -> Result<Self, Error> {
@@ -105,8 +106,9 @@ impl GroupingHandle {
 
     pub(crate) fn groups(&self) -> Groups<'_> {
         // SAFETY: a live handle, and a struct whose size is set.
-        let groups: sys::sab_groups =
-            certain(filled(|groups| unsafe { sys::sab_grouping_get(self.0.pointer(), groups) }));
+        let groups: sys::sab_grouping_view = certain(filled(|groups| unsafe {
+            sys::sab_grouping_get_view(self.0.pointer(), groups)
+        }));
         let (samples, count, dimensions) =
             (groups.samples as usize, groups.groups as usize, groups.dimensions as usize);
         // SAFETY: arrays of these lengths, which live unchanged as long as the handle.

@@ -188,19 +188,19 @@ pub(crate) trait Defaults {
 }
 
 structs! {
-    sab_balance_report,
+    sab_balanced_report,
     sab_batch,
     sab_bucket,
-    sab_groups,
+    sab_grouping_view,
     sab_max_batch,
     sab_memory_guard_info,
     sab_memory_model_info,
-    sab_memory_stats,
-    sab_pack_info,
+    sab_probe_stats,
+    sab_packed_info,
     sab_peaks_view,
     sab_plan_info,
     sab_ragged,
-    sab_report,
+    sab_plan_report,
     sab_thresholds_info,
     sab_torch_info,
     sab_verification,
@@ -208,14 +208,14 @@ structs! {
 
 option_structs! {
     sab_balanced_options, sab_balanced_options_init;
-    sab_chunked_step_options, sab_chunked_step_options_init;
+    sab_step_in_chunks_options, sab_step_in_chunks_options_init;
     sab_collect_peak_options, sab_collect_peak_options_init;
-    sab_find_max_batch_options, sab_find_max_batch_options_init;
-    sab_load_balancing_options, sab_load_balancing_options_init;
+    sab_max_batch_options, sab_max_batch_options_init;
+    sab_bagua_options, sab_bagua_options_init;
     sab_measurement_options, sab_measurement_options_init;
     sab_memory_guard_options, sab_memory_guard_options_init;
     sab_memory_model_options, sab_memory_model_options_init;
-    sab_pack_options, sab_pack_options_init;
+    sab_packed_options, sab_packed_options_init;
     sab_pad_options, sab_pad_options_init;
     sab_partition_options, sab_partition_options_init;
     sab_plan_options, sab_plan_options_init;
@@ -224,7 +224,7 @@ option_structs! {
     sab_sampler_options, sab_sampler_options_init;
     sab_sizes_options, sab_sizes_options_init;
     sab_thresholds_options, sab_thresholds_options_init;
-    sab_torch_sampler_options, sab_torch_sampler_options_init;
+    sab_bionemo_options, sab_bionemo_options_init;
 }
 
 #[cfg(feature = "cache")]

@@ -301,10 +301,10 @@ impl<'d> ProbeHandle<'d> {
         self.check(status, []).map(drop)
     }
 
-    pub(crate) fn read(&self) -> Result<sys::sab_memory_stats, Error> {
+    pub(crate) fn read(&self) -> Result<sys::sab_probe_stats, Error> {
         let mut stats = empty();
         // SAFETY: a live handle, and a struct whose size is set.
-        let status = unsafe { sys::sab_probe_read(self.pointer(), &mut stats) };
+        let status = unsafe { sys::sab_probe_get_stats(self.pointer(), &mut stats) };
         self.check(status, [])?;
         Ok(stats)
     }
@@ -368,7 +368,7 @@ impl PeaksHandle {
     pub(crate) fn columns(&self) -> PeakColumns<'_> {
         // SAFETY: a live handle, and a struct whose size is set.
         let view: sys::sab_peaks_view =
-            certain(filled(|view| unsafe { sys::sab_peaks_get(self.0.pointer(), view) }));
+            certain(filled(|view| unsafe { sys::sab_peaks_get_view(self.0.pointer(), view) }));
         // SAFETY: columns of so many elements, which stay until the next collect(), that needs
         // `&mut self`.
         unsafe {
@@ -397,7 +397,7 @@ pub(crate) fn measurement_points(
     let (mut counts, mut lengths) = (vec![0; points.max(1)], vec![0.0; points.max(1)]);
     // SAFETY: a struct whose size is set, a live model, and room for `points` numbers each.
     check(unsafe {
-        sys::sab_measurement_points(&raw, points, counts.as_mut_ptr(), lengths.as_mut_ptr())
+        sys::sab_measurement_points_find(&raw, points, counts.as_mut_ptr(), lengths.as_mut_ptr())
     })?;
     Ok(counts.into_iter().zip(lengths).collect())
 }
@@ -424,7 +424,7 @@ impl ModelHandle {
         }
         // SAFETY: so many rows of so many numbers, as just checked; a struct whose size is set.
         make(|model| unsafe {
-            sys::sab_memory_model_fit(
+            sys::sab_memory_model_fit_new(
                 features.as_ptr(),
                 peaks.len(),
                 feature_count,
@@ -497,7 +497,8 @@ impl ModelHandle {
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
         let path = path_text(path)?;
         // SAFETY: a NUL-terminated path.
-        make(|model| unsafe { sys::sab_memory_model_open(path.as_ptr(), model) }).map(ModelHandle)
+        make(|model| unsafe { sys::sab_memory_model_file_new(path.as_ptr(), model) })
+            .map(ModelHandle)
     }
 
     pub(crate) fn write(&self) -> Result<Vec<u8>, Error> {
@@ -512,7 +513,7 @@ impl ModelHandle {
     pub(crate) fn read(bytes: &[u8]) -> Result<Self, Error> {
         // SAFETY: `bytes` is readable for its length and copied during the call.
         make(|model| unsafe {
-            sys::sab_memory_model_read(bytes.as_ptr().cast(), bytes.len(), model)
+            sys::sab_memory_model_bytes_new(bytes.as_ptr().cast(), bytes.len(), model)
         })
         .map(ModelHandle)
     }
@@ -541,7 +542,7 @@ pub(crate) fn find_max_batch(
     // outlive the call.
     let status = unsafe {
         let sizes = sizes.as_mut_ptr();
-        sys::sab_find_max_batch(
+        sys::sab_max_batch_find(
             probe.pointer(),
             Some(trial_trampoline),
             context,
@@ -560,7 +561,7 @@ fn run_step(
     count: u64,
     options: &StepOptions<'_>,
     chunk: &mut ChunkFn<'_>,
-    run: impl FnOnce(&sys::sab_chunked_step_options) -> sys::sab_status,
+    run: impl FnOnce(&sys::sab_step_in_chunks_options) -> sys::sab_status,
 ) -> Result<(sys::sab_status, Option<Failure>), Error> {
     let mut raw = *options.raw;
     if let Some(weights) = options.weights {
@@ -581,7 +582,7 @@ fn run_step(
     Ok((status, calls.failure))
 }
 
-pub(crate) fn chunked_step(
+pub(crate) fn step_in_chunks(
     probe: &ProbeHandle<'_>,
     count: u64,
     options: &StepOptions<'_>,
@@ -591,13 +592,13 @@ pub(crate) fn chunked_step(
     let (status, failure) = run_step(count, options, chunk, |raw| {
         // SAFETY: a live handle; `count` weights, as was checked; a context that fits its
         // trampolines and outlives the call.
-        unsafe { sys::sab_chunked_step(probe.pointer(), count, raw, &mut chunk_size) }
+        unsafe { sys::sab_step_in_chunks(probe.pointer(), count, raw, &mut chunk_size) }
     })?;
     probe.check(status, [failure])?;
     Ok(chunk_size)
 }
 
-pub(crate) fn grow_batch(
+pub(crate) fn grow_batch_size(
     increase: &mut IncreaseFn<'_>,
     epoch: u64,
     current: u64,
@@ -607,7 +608,7 @@ pub(crate) fn grow_batch(
     let mut calls = Guarded::new(Closures { increase: Some(increase), ..Closures::default() });
     // SAFETY: a context that fits its trampoline and outlives the call, and room for a number.
     let status = unsafe {
-        sys::sab_grow_batch(
+        sys::sab_batch_size_grow(
             Some(increase_trampoline),
             calls.context(),
             epoch,
@@ -620,7 +621,7 @@ pub(crate) fn grow_batch(
     Ok(batch_size)
 }
 
-pub(crate) fn grow_linear(
+pub(crate) fn grow_batch_size_linear(
     epoch: u64,
     start: u64,
     amount: u64,
@@ -629,11 +630,13 @@ pub(crate) fn grow_linear(
 ) -> Result<u64, Error> {
     let mut batch_size = 0;
     // SAFETY: room for a number.
-    check(unsafe { sys::sab_grow_linear(epoch, start, amount, period, maximum, &mut batch_size) })?;
+    check(unsafe {
+        sys::sab_batch_size_grow_linear(epoch, start, amount, period, maximum, &mut batch_size)
+    })?;
     Ok(batch_size)
 }
 
-pub(crate) fn grow_doubling(
+pub(crate) fn grow_batch_size_doubling(
     epoch: u64,
     start: u64,
     milestones: &[u64],
@@ -642,7 +645,7 @@ pub(crate) fn grow_doubling(
     let mut batch_size = 0;
     // SAFETY: so many milestones, and room for a number.
     check(unsafe {
-        sys::sab_grow_doubling(
+        sys::sab_batch_size_grow_doubling(
             epoch,
             start,
             elements(milestones),

@@ -80,14 +80,21 @@ pub(crate) fn pad<T: Copy>(
     let (pointer, count) = places(shapes, indices);
     let mut shape = vec![0i64; shapes.rank()];
     // SAFETY: arrays of the lengths said, and room for `rank` numbers.
-    check(unsafe { sys::sab_padded_shape(&samples, pointer, count, shape.as_mut_ptr()) })?;
+    check(unsafe { sys::sab_ragged_padded_shape(&samples, pointer, count, shape.as_mut_ptr()) })?;
     let given = pad_options(options, shapes.rank(), &shape)?;
     let total = product(count, &shape).ok_or_else(Error::no_memory)?;
     let mut padded: Vec<T> = Vec::new();
     padded.try_reserve_exact(total).map_err(|_| Error::no_memory())?;
     // SAFETY: values as many as the shapes say (checked), read only; room for the padded elements.
     check(unsafe {
-        sys::sab_pad(&samples, pointer, count, shape.as_ptr(), &given, padded.as_mut_ptr().cast())
+        sys::sab_ragged_pad(
+            &samples,
+            pointer,
+            count,
+            shape.as_ptr(),
+            &given,
+            padded.as_mut_ptr().cast(),
+        )
     })?;
     // SAFETY: the call has written every element, each a copy of one of `T: Copy`.
     unsafe { padded.set_len(total) };
@@ -131,7 +138,7 @@ pub(crate) fn unpad<T: Copy>(
     // SAFETY: values as many as the shapes say and padded elements as many as the shape says
     // (checked); no two threads write the same sample.
     check(unsafe {
-        sys::sab_unpad(
+        sys::sab_ragged_unpad(
             padded.as_ptr().cast(),
             shape.as_ptr(),
             pointer,
@@ -143,7 +150,7 @@ pub(crate) fn unpad<T: Copy>(
     Ok(())
 }
 
-pub(crate) fn length_mask(
+pub(crate) fn ragged_mask(
     lengths: &[usize],
     shape: &[usize],
     rule: MaskRule,
@@ -169,7 +176,7 @@ pub(crate) fn length_mask(
     // SAFETY: lengths and room as said; only bytes of 0 and 1 are written, which are what a bool
     // is.
     check(unsafe {
-        sys::sab_length_mask(lengths.as_ptr(), count, shape.as_ptr(), dims, rule, room)
+        sys::sab_ragged_mask(lengths.as_ptr(), count, shape.as_ptr(), dims, rule, room)
     })?;
     Ok(mask)
 }

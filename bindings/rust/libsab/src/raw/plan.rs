@@ -50,7 +50,7 @@ impl PlanHandle {
     pub(crate) unsafe fn map(path: &Path) -> Result<Self, Error> {
         let path = path_text(path)?;
         // SAFETY: a NUL-terminated path.
-        make(|plan| unsafe { sys::sab_plan_open(path.as_ptr(), plan) }).map(PlanHandle)
+        make(|plan| unsafe { sys::sab_plan_file_new(path.as_ptr(), plan) }).map(PlanHandle)
     }
 
     pub(crate) fn save(&self, path: &Path) -> Result<(), Error> {
@@ -62,7 +62,7 @@ impl PlanHandle {
 
     pub(crate) fn read(bytes: &[u8]) -> Result<Self, Error> {
         // SAFETY: `bytes` is readable for its length and copied during the call.
-        make(|plan| unsafe { sys::sab_plan_read(bytes.as_ptr().cast(), bytes.len(), plan) })
+        make(|plan| unsafe { sys::sab_plan_bytes_new(bytes.as_ptr().cast(), bytes.len(), plan) })
             .map(PlanHandle)
     }
 
@@ -98,14 +98,14 @@ impl PlanHandle {
         &self,
         options: &sys::sab_sampler_options,
         progress: Option<Progress<'_, '_>>,
-    ) -> Result<sys::sab_report, Error> {
+    ) -> Result<sys::sab_plan_report, Error> {
         let mut progress = progress.map(Guarded::new);
         let (progress_fn, progress_context) = progress_parts(&mut progress);
         let mut report = empty();
         // SAFETY: a live handle, structs whose sizes are set, a context that fits its trampoline
         // and outlives the call.
         let status = unsafe {
-            sys::sab_plan_report(
+            sys::sab_plan_get_report(
                 self.pointer(),
                 options,
                 progress_fn,

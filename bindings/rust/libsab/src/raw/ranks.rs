@@ -44,7 +44,11 @@ pub(crate) fn ranks_from_environment() -> Result<(u64, u64), Error> {
     Ok((rank, world_size))
 }
 
-pub(crate) fn data_rank(shape: &[u64], is_data: &[bool], rank: u64) -> Result<(u64, u64), Error> {
+pub(crate) fn ranks_from_mesh(
+    shape: &[u64],
+    is_data: &[bool],
+    rank: u64,
+) -> Result<(u64, u64), Error> {
     if shape.len() != is_data.len() {
         let (axes, given) = (shape.len(), is_data.len());
         return Err(Error::argument_error(format!(
@@ -55,7 +59,7 @@ pub(crate) fn data_rank(shape: &[u64], is_data: &[bool], rank: u64) -> Result<(u
     let (mut own, mut world_size) = (0, 0);
     // SAFETY: as many lengths as axes, and room for two numbers.
     check(unsafe {
-        sys::sab_data_rank(
+        sys::sab_ranks_from_mesh(
             shape.as_ptr(),
             is_data.as_ptr(),
             shape.len(),
@@ -115,14 +119,14 @@ impl SamplerHandle<'static> {
     pub(crate) fn balance_report(
         &mut self,
         progress: Option<Progress<'_, '_>>,
-    ) -> Result<sys::sab_balance_report, Error> {
+    ) -> Result<sys::sab_balanced_report, Error> {
         let mut report = empty();
         let mut progress = progress.map(Guarded::new);
         let (progress_fn, progress_context) = progress_parts(&mut progress);
         // SAFETY: a live handle that nobody else uses, a struct whose size is set; the closure
         // outlives the call.
         let status = unsafe {
-            sys::sab_sampler_balance_report(
+            sys::sab_balanced_sampler_get_report(
                 self.pointer(),
                 progress_fn,
                 progress_context,

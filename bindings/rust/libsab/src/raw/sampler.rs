@@ -3,8 +3,8 @@
 use std::marker::PhantomData;
 
 use super::*;
-use crate::pack::PackOptions;
-use crate::sampler::TorchOptions;
+use crate::pack::PackedOptions;
+use crate::sampler::BionemoOptions;
 
 pub(crate) type IndexFn<'f> =
     dyn FnMut(u64, u64) -> Result<Option<(i64, f64)>, BoxError> + Send + 'f;
@@ -75,7 +75,7 @@ impl<'a> SamplerHandle<'a> {
 
     pub(crate) fn worst(plan: &PlanHandle, count: u64) -> Result<Self, Error> {
         // SAFETY: a live handle.
-        make(|sampler| unsafe { sys::sab_plan_worst_batches(plan.pointer(), count, sampler) })
+        make(|sampler| unsafe { sys::sab_costliest_sampler_new(plan.pointer(), count, sampler) })
             .map(Self::over)
     }
 
@@ -92,7 +92,7 @@ impl<'a> SamplerHandle<'a> {
         // SAFETY: `data` is NULL or readable for `count` indices, and copied; live handle, a struct
         // whose size is set.
         let handle = make(|sampler| unsafe {
-            sys::sab_size_aware_sampler_new(
+            sys::sab_bionemo_size_aware_sampler_new(
                 data,
                 count,
                 sizes.pointer(),
@@ -106,7 +106,7 @@ impl<'a> SamplerHandle<'a> {
 
     pub(crate) fn packed(
         sizes: &SizesHandle<'_>,
-        pack: &PackOptions<'_>,
+        pack: &PackedOptions<'_>,
         options: &sys::sab_sampler_options,
     ) -> Result<Self, Error> {
         let mut progress = pack.progress.get().map(Guarded::new);
@@ -128,7 +128,7 @@ impl<'a> SamplerHandle<'a> {
         // SAFETY: the context fits its trampoline and lives as long as the sampler, which frees it
         // after the C handle.
         let handle = make(|sampler| unsafe {
-            sys::sab_size_aware_stream_sampler_new(
+            sys::sab_bionemo_size_aware_stream_sampler_new(
                 Some(index_trampoline),
                 context,
                 None,
@@ -139,7 +139,7 @@ impl<'a> SamplerHandle<'a> {
         Ok(Self::with_closure(handle, kept))
     }
 
-    pub(crate) fn torch(plan: &PlanHandle, torch: &TorchOptions<'a>) -> Result<Self, Error> {
+    pub(crate) fn torch(plan: &PlanHandle, torch: &BionemoOptions<'a>) -> Result<Self, Error> {
         let mut raw = *torch.raw;
         let kept = torch.size.0.clone().map(|size| {
             let size = move |index| size(index);
@@ -152,7 +152,7 @@ impl<'a> SamplerHandle<'a> {
         // SAFETY: live handle; the context fits its trampoline and lives as long as the sampler,
         // which frees it after the C handle.
         let handle =
-            make(|sampler| unsafe { sys::sab_torch_sampler_new(plan.pointer(), &raw, sampler) })?;
+            make(|sampler| unsafe { sys::sab_bionemo_sampler_new(plan.pointer(), &raw, sampler) })?;
         Ok(SamplerHandle { kept, ..Self::over(handle) })
     }
 
@@ -255,9 +255,9 @@ impl<'a> SamplerHandle<'a> {
         Ok(budget)
     }
 
-    pub(crate) fn pack_info(&self) -> sys::sab_pack_info {
+    pub(crate) fn pack_info(&self) -> sys::sab_packed_info {
         // SAFETY: a live handle, and a struct whose size is set.
-        certain(filled(|info| unsafe { sys::sab_pack_get_info(self.pointer(), info) }))
+        certain(filled(|info| unsafe { sys::sab_packed_sampler_get_info(self.pointer(), info) }))
     }
 
     pub(crate) fn pack_skipped(&self) -> Vec<i64> {
@@ -269,20 +269,22 @@ impl<'a> SamplerHandle<'a> {
         })
     }
 
-    pub(crate) fn generator(&self) -> Result<[u32; TORCH_GENERATOR_WORDS], Error> {
-        let mut words = [0; TORCH_GENERATOR_WORDS];
-        // SAFETY: a live handle, and room for SAB_TORCH_GENERATOR_WORDS words.
-        check(unsafe { sys::sab_torch_sampler_get_generator(self.pointer(), words.as_mut_ptr()) })?;
+    pub(crate) fn generator(&self) -> Result<[u32; BIONEMO_GENERATOR_WORDS], Error> {
+        let mut words = [0; BIONEMO_GENERATOR_WORDS];
+        // SAFETY: a live handle, and room for SAB_BIONEMO_GENERATOR_WORDS words.
+        check(unsafe {
+            sys::sab_bionemo_sampler_get_generator(self.pointer(), words.as_mut_ptr())
+        })?;
         Ok(words)
     }
 
     pub(crate) fn set_generator(
         &mut self,
-        words: &[u32; TORCH_GENERATOR_WORDS],
+        words: &[u32; BIONEMO_GENERATOR_WORDS],
     ) -> Result<(), Error> {
-        // SAFETY: a live handle that nobody else uses, and SAB_TORCH_GENERATOR_WORDS words.
+        // SAFETY: a live handle that nobody else uses, and SAB_BIONEMO_GENERATOR_WORDS words.
         let status =
-            unsafe { sys::sab_torch_sampler_set_generator(self.pointer(), words.as_ptr()) };
+            unsafe { sys::sab_bionemo_sampler_set_generator(self.pointer(), words.as_ptr()) };
         self.check(status)?;
         Ok(())
     }

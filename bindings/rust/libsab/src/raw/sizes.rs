@@ -161,7 +161,7 @@ impl SizesHandle<'_> {
         let mut count = 0;
         // SAFETY: a live handle; with a capacity of 0 only the count is written.
         check(unsafe {
-            sys::sab_create_buckets(
+            sys::sab_bionemo_create_buckets(
                 self.pointer(),
                 max_width,
                 min_bucket_count,
@@ -175,7 +175,7 @@ impl SizesHandle<'_> {
         // SAFETY: a live handle, room for `count` + 1 and `count` numbers; sizes cannot change, so
         // the count is the same.
         check(unsafe {
-            sys::sab_create_buckets(
+            sys::sab_bionemo_create_buckets(
                 self.pointer(),
                 max_width,
                 min_bucket_count,

@@ -17,7 +17,7 @@ use std::sync::{Mutex, MutexGuard};
 use super::*;
 use crate::sizes::Element;
 use crate::stream::{
-    FilesOptions, ListOptions, Made, PackOptions, Random, ReadaheadOptions, RecordRef, Source,
+    FilesOptions, ListOptions, Made, PackedOptions, Random, ReadaheadOptions, RecordRef, Source,
 };
 
 #[cfg(test)]
@@ -750,7 +750,7 @@ impl StreamHandle {
     pub(crate) fn rank(self, rank: u64, world_size: u64) -> Result<Self, Error> {
         // SAFETY: a live handle, and room for a handle.
         self.over(|source, stream| unsafe {
-            sys::sab_rank_stream_new(source, rank, world_size, stream)
+            sys::sab_shard_stream_new(source, rank, world_size, stream)
         })
     }
 
@@ -778,7 +778,7 @@ impl StreamHandle {
         })
     }
 
-    pub(crate) fn pack(self, options: &PackOptions) -> Result<Self, Error> {
+    pub(crate) fn pack(self, options: &PackedOptions) -> Result<Self, Error> {
         // SAFETY: a live handle, options that live as long as the call, and room for a handle.
         self.over(|source, stream| unsafe {
             sys::sab_pack_stream_new(source, &*options.raw, stream)
@@ -949,7 +949,7 @@ impl SamplerHandle<'static> {
     fn stream(&self) -> *mut sys::sab_stream {
         let mut stream = null_mut();
         // SAFETY: a live handle, and room for a handle, which stays the sampler's.
-        certain(check(unsafe { sys::sab_sampler_stream(self.pointer(), &mut stream) }));
+        certain(check(unsafe { sys::sab_sampler_stream_new(self.pointer(), &mut stream) }));
         stream
     }
 

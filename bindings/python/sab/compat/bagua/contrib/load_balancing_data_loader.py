@@ -151,7 +151,7 @@ class LoadBalancingDistributedSampler(_TorchSampler):
         # One batch is the whole epoch of a rank. The order depends on the sum of seed and epoch
         # alone.
         complexity, random_level = self._balancing()
-        core = sab.LoadBalancingSampler(
+        core = sab.BaguaSampler(
             complexity,
             rank=rank,
             world_size=self.num_replicas,
@@ -226,7 +226,7 @@ class LoadBalancingDistributedBatchSampler(_TorchSampler):
             return batches
 
         complexity, random_level = self.sampler._balancing()
-        core = sab.LoadBalancingBatchSampler(
+        core = sab.BaguaBatchSampler(
             complexity,
             make_batches,
             rank=self.rank,

@@ -1,4 +1,4 @@
-#include "steps/chunked_step.h"
+#include "steps/step_in_chunks.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +9,8 @@
 
 namespace sab {
 
-ChunkedStep chunked_step(Probe& probe, uint64_t count, const sab_chunked_step_options& options) {
+ChunkedStep step_in_chunks(Probe& probe, uint64_t count,
+                           const sab_step_in_chunks_options& options) {
     check(count >= 1, "count", count, "must be at least 1");
     require(reinterpret_cast<const void*>(options.chunk), "options.chunk");
     std::vector<double> weights;
@@ -61,9 +62,9 @@ ChunkedStep chunked_step(Probe& probe, uint64_t count, const sab_chunked_step_op
 }
 
 void guarded_step(MemoryWatch& watch, const sab_batch& batch,
-                  const sab_chunked_step_options& options) {
+                  const sab_step_in_chunks_options& options) {
     const auto work = [&](Probe& probe) {
-        const ChunkedStep done = chunked_step(probe, batch.count, options);
+        const ChunkedStep done = step_in_chunks(probe, batch.count, options);
         if (done.out_of_memory > 0) return MemoryWatch::Outcome::ran_out;
         return done.chunk_size < batch.count ? MemoryWatch::Outcome::in_parts
                                              : MemoryWatch::Outcome::whole;

@@ -13,10 +13,10 @@ struct ChunkedStep {
     uint64_t chunk_size;
     uint64_t out_of_memory;
 };
-ChunkedStep chunked_step(Probe& probe, uint64_t count, const sab_chunked_step_options& options);
+ChunkedStep step_in_chunks(Probe& probe, uint64_t count, const sab_step_in_chunks_options& options);
 
 /// A step in parts that the guard watches.
 void guarded_step(MemoryWatch& watch, const sab_batch& batch,
-                  const sab_chunked_step_options& options);
+                  const sab_step_in_chunks_options& options);
 
 }  // namespace sab

@@ -217,10 +217,10 @@ for (type, name) in ((:Plan, :sab_plan), (:MemoryModel, :sab_memory_model))
             return filesize(path)
         end
         Base.write(io::IO, handle::$type) = write(io, written((buffer, room, size) -> Raw.$(raw(:_write))(handle, buffer, room, size)))
-        Base.read(path::AbstractString, ::Type{$type}) = $type(created(out -> Raw.$(raw(:_open))(path, out), Raw.$name))
+        Base.read(path::AbstractString, ::Type{$type}) = $type(created(out -> Raw.$(raw(:_file_new))(path, out), Raw.$name))
         function Base.read(io::IO, ::Type{$type})
             image = read(io)
-            return $type(created(out -> Raw.$(raw(:_read))(image, length(image), out), Raw.$name))
+            return $type(created(out -> Raw.$(raw(:_bytes_new))(image, length(image), out), Raw.$name))
         end
     end
 end

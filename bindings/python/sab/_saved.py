@@ -35,7 +35,7 @@ class Saved:
     def open(cls: type[Own], path: str | os.PathLike[str]) -> Own:
         """Reads a file of :meth:`save`."""
         handle = ffi.new(f"{cls._kind} **")
-        check(cls._function("open")(path_bytes(path), handle))
+        check(cls._function("file_new")(path_bytes(path), handle))
         return cls(handle[0])
 
     def to_bytes(self) -> bytes:
@@ -50,7 +50,7 @@ class Saved:
     def from_bytes(cls: type[Own], image: bytes) -> Own:
         """Made again from :meth:`to_bytes`."""
         handle = ffi.new(f"{cls._kind} **")
-        check(cls._function("read")(ffi.from_buffer(image), len(image), handle))
+        check(cls._function("bytes_new")(ffi.from_buffer(image), len(image), handle))
         return cls(handle[0])
 
     def __reduce__(self) -> tuple[Any, ...]:

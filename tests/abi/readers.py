@@ -58,34 +58,12 @@ def layout():
 
 def check_standards():
     """No extension of any compiler, in any standard from C99 and C++11 on."""
-    for standard in ("c99", "c11", "c17"):
-        run(
-            "cc",
-            f"-std={standard}",
-            "-x",
-            "c",
-            "-pedantic-errors",
-            "-Wall",
-            "-Wextra",
-            "-Werror",
-            "-fsyntax-only",
-            f"-I{INCLUDE}",
-            INCLUDE / "sab.h",
-        )
-    for standard in ("c++11", "c++20"):
-        run(
-            "c++",
-            f"-std={standard}",
-            "-x",
-            "c++",
-            "-pedantic-errors",
-            "-Wall",
-            "-Wextra",
-            "-Werror",
-            "-fsyntax-only",
-            f"-I{INCLUDE}",
-            INCLUDE / "sab.h",
-        )
+    strict = ["-pedantic-errors", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", f"-I{INCLUDE}"]
+    standards = [("c", standard) for standard in ("c99", "c11", "c17")]
+    standards += [("c++", standard) for standard in ("c++11", "c++20")]
+    for language, standard in standards:
+        compiler = "cc" if language == "c" else "c++"
+        run(compiler, f"-std={standard}", "-x", language, *strict, INCLUDE / "sab.h")
 
 
 def check_clang():

@@ -101,20 +101,8 @@ def started(folder):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    words = [
-        "redis-server",
-        "--port",
-        str(port),
-        "--bind",
-        "127.0.0.1",
-        "--save",
-        "",
-        "--appendonly",
-        "no",
-        "--dir",
-        folder,
-    ]
-    server = subprocess.Popen(words, stdout=subprocess.DEVNULL)
+    options = f"--port {port} --bind 127.0.0.1 --appendonly no --dir {folder} --save"
+    server = subprocess.Popen(["redis-server", *options.split(), ""], stdout=subprocess.DEVNULL)
     while True:
         try:
             socket.create_connection(("127.0.0.1", port)).close()

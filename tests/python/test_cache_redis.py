@@ -32,18 +32,8 @@ class Server:
         self.start()
 
     def start(self):
-        command = [
-            "redis-server",
-            "--port",
-            str(self.port),
-            "--bind",
-            "127.0.0.1",
-            "--save",
-            "",
-            "--appendonly",
-            "no",
-            *self.options,
-        ]
+        command = f"redis-server --port {self.port} --bind 127.0.0.1 --appendonly no --save".split()
+        command += ["", *self.options]
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, cwd="/tmp")
         deadline = time.monotonic() + 20
         while time.monotonic() < deadline:

@@ -21,15 +21,8 @@ INK, MUTED, OURS, OTHERS = (
 )  # Okabe-Ito blue beside greys: safe for colour-blind eyes
 
 
-def draw(
-    path: str,
-    title: str,
-    sizes: npt.NDArray[Any],
-    edges: Sequence[float],
-    rows: Sequence[Row],
-    unit: str,
-) -> None:
-    """Writes a .png or .svg; ``rows`` may be empty."""
+def _pyplot() -> Any:
+    """matplotlib.pyplot for files, in the style of the pictures."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -44,6 +37,24 @@ def draw(
             "svg.hashsalt": "sab",
         }
     )
+    return plt
+
+
+def _save(plt: Any, figure: Any, path: str) -> None:
+    figure.savefig(path, dpi=160, metadata={"Date": None} if path.endswith(".svg") else None)
+    plt.close(figure)
+
+
+def draw(
+    path: str,
+    title: str,
+    sizes: npt.NDArray[Any],
+    edges: Sequence[float],
+    rows: Sequence[Row],
+    unit: str,
+) -> None:
+    """Writes a .png or .svg; ``rows`` may be empty."""
+    plt = _pyplot()
     height = 3.4 + (0.9 + 0.42 * len(rows) if rows else 0)
     figure, axes = plt.subplots(
         2 if rows else 1,
@@ -57,28 +68,14 @@ def draw(
     _histogram(axes[0][0], sizes, edges, unit)
     if rows:
         _bars(axes[1][0], rows)
-    figure.savefig(path, dpi=160, metadata={"Date": None} if path.endswith(".svg") else None)
-    plt.close(figure)
+    _save(plt, figure, path)
 
 
 def draw_memory(path: str, found: Answer, predicted: npt.NDArray[np.float64]) -> None:
     """Writes a .png or .svg of what was measured against what the model says, and of the batch size
     of each length.
     """
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    plt.rcParams.update(
-        {
-            "font.family": "DejaVu Sans",
-            "font.size": 11,
-            "text.color": INK,
-            "axes.edgecolor": MUTED,
-            "svg.hashsalt": "sab",
-        }
-    )
+    plt = _pyplot()
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4.2), layout="constrained")
     info, mebibyte = found.model.info, 1 << 20
     figure.suptitle(
@@ -110,8 +107,7 @@ def draw_memory(path: str, found: Answer, predicted: npt.NDArray[np.float64]) ->
     for axis in (left, right):
         axis.spines[["top", "right"]].set_visible(False)
         axis.tick_params(colors=INK)
-    figure.savefig(path, dpi=160, metadata={"Date": None} if path.endswith(".svg") else None)
-    plt.close(figure)
+    _save(plt, figure, path)
 
 
 def _bare(axis: Any) -> None:

@@ -180,14 +180,7 @@ impl fmt::Display for Error {
             Error::Callback(_) => f.write_str("the caller's closure failed"),
             Error::Cancelled => f.write_str("cancelled by the caller's progress closure"),
             Error::Io(error) => error.fmt(f),
-            Error::Argument(detail)
-            | Error::NoMemory(detail)
-            | Error::Format(detail)
-            | Error::Mismatch(detail)
-            | Error::Unsupported(detail)
-            | Error::Internal(detail)
-            | Error::DeviceMemory(detail)
-            | Error::Timeout(detail) => detail.fmt(f),
+            _ => self.detail().map_or(Ok(()), |detail| detail.fmt(f)),
         }
     }
 }

@@ -1,28 +1,19 @@
 //! Partitions, and the samplers that balance load.
 
+mod common;
+
 use std::cell::Cell;
-use std::fmt;
 use std::ops::ControlFlow;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use common::Mine;
 use libsab::{
     partition, BaguaBatchSampler, BaguaOptions, BaguaSampler, Error, PartitionMethod,
     PartitionOptions, SamplerOptions, Sizes,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
-
-#[derive(Debug)]
-struct Mine;
-
-impl fmt::Display for Mine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "mine")
-    }
-}
-
-impl std::error::Error for Mine {}
 
 proptest! {
     #[test]
@@ -143,7 +134,7 @@ fn a_closure_that_fails_changes_nothing() {
     let fails = AtomicBool::new(false);
     let make_batches = |samples: &[i64]| {
         if fails.load(Ordering::Relaxed) {
-            Err(Mine.into())
+            Err(Mine(0).into())
         } else {
             Ok(uneven(samples))
         }

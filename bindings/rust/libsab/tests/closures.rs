@@ -1,30 +1,20 @@
 //! Closures: their errors come back, their panics go on, progress closures cancel, destructors stay
 //! out of the library.
 
+mod common;
+
 use std::cell::Cell;
 use std::error::Error as _;
-use std::fmt;
 use std::ops::ControlFlow;
 use std::panic::{catch_unwind, panic_any, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
 
+use common::Mine;
 use libsab::{
     BionemoOptions, BionemoSampler, BionemoSizeAwareSampler, BionemoSizeAwareStream, Buckets,
     Error, Plan, PlanOptions, SamplerOptions, Sizes,
 };
-
-/// An error of the caller's own.
-#[derive(Debug, PartialEq)]
-struct Mine(usize);
-
-impl fmt::Display for Mine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "mine {}", self.0)
-    }
-}
-
-impl std::error::Error for Mine {}
 
 /// The caller's own error inside a result, also by way of `source`.
 fn mine<T>(result: Result<T, Error>) -> usize {

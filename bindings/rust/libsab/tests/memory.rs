@@ -1,11 +1,13 @@
 //! Memory, measured and kept within, on a device that is simulated.
 
+mod common;
+
 use std::cell::{Cell, RefCell};
-use std::fmt;
 use std::ops::ControlFlow;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::rc::Rc;
 
+use common::{mine, Mine};
 use libsab::memory::{
     find_max_batch, grow_batch_size, grow_batch_size_doubling, grow_batch_size_linear,
     measurement_points, step_in_chunks, CollectOptions, Device, GuardOptions, MaxBatchOptions,
@@ -67,26 +69,6 @@ impl Device for Simulated {
     fn restore_rng(&self, depth: u64) -> Result<(), BoxError> {
         self.rng.set(self.saved.borrow()[depth as usize]);
         Ok(())
-    }
-}
-
-/// An error of the caller's own.
-#[derive(Debug, PartialEq)]
-struct Mine(usize);
-
-impl fmt::Display for Mine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "mine {}", self.0)
-    }
-}
-
-impl std::error::Error for Mine {}
-
-fn mine<T>(result: Result<T, Error>) -> usize {
-    match result {
-        Err(Error::Callback(inner)) => inner.downcast::<Mine>().unwrap().0,
-        Err(other) => panic!("{other:?}"),
-        Ok(_) => panic!("did not fail"),
     }
 }
 

@@ -1,7 +1,8 @@
 //! Balanced steps, samples spread over ranks, and what ranks know of each other.
 
+mod common;
+
 use std::cell::Cell;
-use std::fmt;
 use std::net::TcpListener;
 use std::ops::ControlFlow;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -10,6 +11,7 @@ use std::sync::{Barrier, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use common::Mine;
 use libsab::torch::TorchStore;
 use libsab::{
     ranks_from_environment, ranks_from_mesh, BalancedOptions, BalancedSampler, BoxError,
@@ -24,17 +26,6 @@ assert_impl_all!(TorchStore: Send);
 assert_not_impl_any!(BalancedSampler: Sync, Clone);
 assert_not_impl_any!(ShardedSampler: Sync, Clone);
 assert_not_impl_any!(TorchStore: Sync, Clone);
-
-#[derive(Debug)]
-struct Mine;
-
-impl fmt::Display for Mine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "mine")
-    }
-}
-
-impl std::error::Error for Mine {}
 
 /// Few long, many short.
 fn skewed() -> Vec<u32> {
@@ -177,7 +168,7 @@ fn what_breaks_a_rule_is_refused() {
 #[test]
 fn closures_come_back() {
     let options = || BalancedOptions::new().max_total(1000.0);
-    let fails = |length: f64| if length > 60.0 { Err(Mine.into()) } else { Ok(length) };
+    let fails = |length: f64| if length > 60.0 { Err(Mine(0).into()) } else { Ok(length) };
     let Err(Error::Callback(error)) = balanced(&options().try_cost_fn(fails), 0, 1) else {
         panic!("did not fail")
     };
@@ -424,7 +415,7 @@ fn closures_of_ranks_come_back() {
             calls += 1;
             assert!(!panics || calls < fails_at, "of the closure");
             if calls == fails_at {
-                return Err(Mine.into());
+                return Err(Mine(0).into());
             }
             assert_eq!(all, vec![0; mine.len()]);
             all.copy_from_slice(mine);
@@ -437,7 +428,8 @@ fn closures_of_ranks_come_back() {
         assert!(error.is::<Mine>());
         assert!(catch_unwind(AssertUnwindSafe(|| make(plan(), call, true))).is_err());
     }
-    let Err(Error::Callback(error)) = make(plan().try_cost_fn(|_, _| Err(Mine.into())), 0, false)
+    let Err(Error::Callback(error)) =
+        make(plan().try_cost_fn(|_, _| Err(Mine(0).into())), 0, false)
     else {
         panic!("did not fail")
     };
@@ -446,7 +438,7 @@ fn closures_of_ranks_come_back() {
         make(plan().progress(|_, _| ControlFlow::Break(())), 0, false),
         Err(Error::Cancelled)
     ));
-    let Err(Error::Callback(error)) = sampler.check_ranks(0, 1, |_, _| Err(Mine.into())) else {
+    let Err(Error::Callback(error)) = sampler.check_ranks(0, 1, |_, _| Err(Mine(0).into())) else {
         panic!("did not fail")
     };
     assert!(error.is::<Mine>());

@@ -2,6 +2,8 @@
 //! fail, and what is refused.
 #![cfg(feature = "stream")]
 
+mod common;
+
 use std::fmt;
 use std::fs;
 use std::ops::ControlFlow;
@@ -11,6 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::thread;
 
+use common::{mine, Mine};
 use libsab::stream::{
     Content, FilesOptions, Framing, ListOptions, Made, OnError, ReadaheadOptions, Record,
     RecordRef, Source, Stream,
@@ -24,26 +27,6 @@ assert_not_impl_any!(Stream: Sync, Clone);
 assert_impl_all!(RecordRef<'static>: Send, Sync, Copy);
 assert_impl_all!(ReadaheadSampler: Send, Iterator);
 assert_not_impl_any!(ReadaheadSampler: Sync, Clone);
-
-/// An error of the caller's own.
-#[derive(Debug, PartialEq)]
-struct Mine(usize);
-
-impl fmt::Display for Mine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "mine {}", self.0)
-    }
-}
-
-impl std::error::Error for Mine {}
-
-fn mine<T>(result: Result<T, Error>) -> usize {
-    match result {
-        Err(Error::Callback(inner)) => inner.downcast::<Mine>().unwrap().0,
-        Err(other) => panic!("{other:?}"),
-        Ok(_) => panic!("did not fail"),
-    }
-}
 
 /// The numbers from 0 on, as text.
 fn numbers_of(count: usize, options: &ListOptions) -> Stream {

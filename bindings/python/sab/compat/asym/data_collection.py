@@ -199,6 +199,11 @@ class DataCollection:
             raise ValueError("Already ungrouped, call group() first")
         return self.data_groups
 
+    def _lengths_of(self, shapesig_data: ShapeSignatureData) -> dict[str, Any]:
+        """The lengths of the dimensions that a signature has."""
+        known = self.length_info or {}
+        return {label: own for label, own in known.items() if label in shapesig_data.ldim_map}
+
     def get_group_hash(self) -> int:
         """Equal for collections that are grouped alike."""
         return hash(tuple(map(tuple, self.data_partition or ()))) if self.is_grouped else len(self)
@@ -479,15 +484,10 @@ class DataCollection:
             if hint is not None:
                 inputs.append(self.get_mask(i, key_conv=input_key_conv, mask_hint=hint))
             outputs.append(TensorData(module(*inputs)).keys_converted(output_key_conv))
-        lengths = {
-            label: own
-            for label, own in (self.length_info or {}).items()
-            if label in shapesig_data.ldim_map
-        }
         return DataCollection(
             shapesig_data,
             data_groups=outputs,
-            length_info=lengths,
+            length_info=self._lengths_of(shapesig_data),
             data_partition=self.data_partition,
         )
 
@@ -578,15 +578,10 @@ class DataCollection:
             return DataCollection(
                 shapesig_data, data_list=[data[key] for data in self.data_list or ()]
             )
-        lengths = {
-            label: own
-            for label, own in (self.length_info or {}).items()
-            if label in shapesig_data.ldim_map
-        }
         return DataCollection(
             shapesig_data,
             data_groups=[group[key] for group in self._groups()],
-            length_info=lengths,
+            length_info=self._lengths_of(shapesig_data),
             data_partition=self.data_partition,
         )
 

@@ -88,7 +88,7 @@ BalancedSampler::BalancedSampler(const Sizes& sizes, const sab_balanced_options&
     : options_(options),
       micro_batches_(balanced.micro_batches),
       samples_(balanced.samples),
-      share_(balanced.fill),
+      fill_(balanced.fill),
       method_(balanced.method) {
     check_sampler_options(options);
     check(balanced.micro_batches >= 1 && balanced.micro_batches <= most_parts,
@@ -120,17 +120,17 @@ BalancedSampler::BalancedSampler(const Sizes& sizes, const sab_balanced_options&
     sorted_ = sort_by_size(sizes, true, progress);
     weigh(balanced, cost);
     Hasher hash;
-    hash.add_all(std::span(sorted_.level_size));
-    hash.add_all(std::span(sorted_.level_first));
+    hash.add_all(std::span(sorted_.distinct_sizes));
+    hash.add_all(std::span(sorted_.first_offsets));
     hash.add_bytes(sorted_.order.get(), sorted_.count * sizeof(uint32_t));
     fingerprint_ = hash.digest();
     rules_ = rules();
-    run_.epoch = options.epoch;
-    run_.cohort = parts();
-    run_.heavy = heavy_of(run_.cohort);
-    run_.kept = kept_;
-    arrange();
-    cut(progress);
+    schedule_.epoch = options.epoch;
+    schedule_.cohort = parts();
+    schedule_.heavy = heavy_of(schedule_.cohort);
+    schedule_.kept = kept_;
+    permute_units();
+    make_steps(progress);
 }
 
 /// Costs and weights of the distinct sizes, and how many samples are not too large.
@@ -146,43 +146,45 @@ void BalancedSampler::weigh(const sab_balanced_options& balanced, const Cost& co
     capacity_ = has_both ? 1 : most > 0 ? most : memory ? memory->capacity() : 0;
     // Sums of whole numbers are exact. Others are rounded, differently in each order: a little room
     // sees to it that none of them is over the cap.
-    has_whole_sizes_ = std::ranges::all_of(sorted_.level_size,
+    has_whole_sizes_ = std::ranges::all_of(sorted_.distinct_sizes,
                                            [](double size) { return size == std::floor(size); });
     if (memory || !has_whole_sizes_) capacity_ *= 1 - rounding_of_sums;
 
     kept_ = sorted_.count;
-    level_of_.resize(sorted_.count);
+    distinct_of_.resize(sorted_.count);
     double all_cost = 0, all_weight = 0;
-    for (std::size_t i = 0; i < sorted_.level_size.size(); ++i) {
-        const double size = sorted_.level_size[i];
-        const uint32_t begin = sorted_.level_first[i], end = sorted_.level_first[i + 1];
-        std::fill(level_of_.begin() + begin, level_of_.begin() + end, static_cast<uint32_t>(i));
+    for (std::size_t i = 0; i < sorted_.distinct_sizes.size(); ++i) {
+        const double size = sorted_.distinct_sizes[i];
+        const uint32_t begin = sorted_.first_offsets[i], end = sorted_.first_offsets[i + 1];
+        std::fill(distinct_of_.begin() + begin, distinct_of_.begin() + end,
+                  static_cast<uint32_t>(i));
         const double needs = memory ? memory->of_sample(size) : 0;
         if (begin >= kept_ || (most > 0 && size > most) || (memory && needs > memory->capacity())) {
             kept_ = std::min<uint64_t>(kept_, begin);
-            levels_.push_back({0, capacity_});
+            sample_costs_.push_back({0, capacity_});
             continue;
         }
-        Level level{cost(1, size), size};
-        if (!(level.cost >= 0 && std::isfinite(level.cost)))
-            fail(SAB_E_ARGUMENT, "balanced.cost: a sample of length ", size, " costs ", level.cost,
-                 ": must be finite and not negative");
+        SampleCost distinct{cost(1, size), size};
+        if (!(distinct.cost >= 0 && std::isfinite(distinct.cost)))
+            fail(SAB_E_ARGUMENT, "balanced.cost: a sample of length ", size, " costs ",
+                 distinct.cost, ": must be finite and not negative");
         // Where the sum of the larger shares keeps to 1, each sum of shares does.
         if (memory)
-            level.weight = has_both ? std::max(size / most, needs / memory->capacity()) : needs;
-        if (capacity_ > 0) level.weight = std::min(level.weight, capacity_);
-        levels_.push_back(level);
-        if (i > 0 && (level.cost < levels_[i - 1].cost || level.weight < levels_[i - 1].weight))
+            distinct.weight = has_both ? std::max(size / most, needs / memory->capacity()) : needs;
+        if (capacity_ > 0) distinct.weight = std::min(distinct.weight, capacity_);
+        sample_costs_.push_back(distinct);
+        if (i > 0 && (distinct.cost < sample_costs_[i - 1].cost ||
+                      distinct.weight < sample_costs_[i - 1].weight))
             fail(SAB_E_ARGUMENT, "balanced.cost: length ", size,
-                 " costs or needs less than length ", sorted_.level_size[i - 1],
+                 " costs or needs less than length ", sorted_.distinct_sizes[i - 1],
                  ": must never decrease");
-        all_cost += level.cost * (end - begin);
-        all_weight += level.weight * (end - begin);
+        all_cost += distinct.cost * (end - begin);
+        all_weight += distinct.weight * (end - begin);
     }
     const uint64_t over = sorted_.count - kept_;
     if (over > 0 && (balanced.oversize == SAB_OVERSIZE_ERROR || kept_ == 0))
         fail(SAB_E_ARGUMENT, "sizes[", sorted_.order[kept_],
-             "] = ", sorted_.level_size[level_of_[kept_]], ": must be at most ",
+             "] = ", sorted_.distinct_sizes[distinct_of_[kept_]], ": must be at most ",
              most > 0 ? "balanced.max_total" : "balanced.memory_budget", " alone (", over, " of ",
              sorted_.count, " samples are not)");
     if (over > 0)
@@ -200,8 +202,8 @@ uint64_t BalancedSampler::rules() const {
     for (const uint64_t number :
          {options_.world_size, micro_batches_, samples_, static_cast<uint64_t>(method_), kept_})
         hash.add(number);
-    for (const double number : {share_, capacity_}) hash.add(number);
-    hash.add_all(std::span(levels_));
+    for (const double number : {fill_, capacity_}) hash.add(number);
+    hash.add_all(std::span(sample_costs_));
     return hash.digest();
 }
 
@@ -216,27 +218,30 @@ uint64_t BalancedSampler::heavy_of(uint64_t cohort) const {
     }
     if (step_samples == 0) step_samples = static_cast<double>(kept_);  // samples that take no room
     const double least = heavy_share * mean_cost_ * step_samples / all_parts;
-    const auto kept_levels = std::span(levels_).first(level_of_[kept_ - 1] + std::size_t{1});
+    const auto kept_costs =
+        std::span(sample_costs_).first(distinct_of_[kept_ - 1] + std::size_t{1});
     const auto first = std::ranges::partition_point(
-        kept_levels, [&](const Level& each) { return each.cost <= least; });
-    const uint64_t place =
-        sorted_.level_first[static_cast<std::size_t>(first - kept_levels.begin())];
-    return place < kept_ ? (kept_ - place) / cohort * cohort : 0;
+        kept_costs, [&](const SampleCost& each) { return each.cost <= least; });
+    const uint64_t offset =
+        sorted_.first_offsets[static_cast<std::size_t>(first - kept_costs.begin())];
+    return offset < kept_ ? (kept_ - offset) / cohort * cohort : 0;
 }
 
 /// The permutations of the epoch.
-void BalancedSampler::arrange() {
+void BalancedSampler::permute_units() {
     const auto key = [&](Purpose purpose, uint64_t which) {
-        return permutation_key(options_.seed, run_.epoch, purpose, which);
+        return permutation_key(options_.seed, schedule_.epoch, purpose, which);
     };
     bands_.clear();
-    for (uint64_t rank = 0; rank < run_.heavy;) {
+    for (uint64_t rank = 0; rank < schedule_.heavy;) {
         // By size, not by cost: whoever goes on with another cost must find the same order.
-        const double least = band_width * sorted_.level_size[level_of_[run_.kept - 1 - rank]];
-        const auto first =
-            std::ranges::lower_bound(sorted_.level_size, least) - sorted_.level_size.begin();
+        const double least =
+            band_width * sorted_.distinct_sizes[distinct_of_[schedule_.kept - 1 - rank]];
+        const auto first = std::ranges::lower_bound(sorted_.distinct_sizes, least) -
+                           sorted_.distinct_sizes.begin();
         const uint64_t end = std::min<uint64_t>(
-            run_.heavy, run_.kept - sorted_.level_first[static_cast<std::size_t>(first)]);
+            schedule_.heavy,
+            schedule_.kept - sorted_.first_offsets[static_cast<std::size_t>(first)]);
         bands_.push_back({end, Permutation(end - rank, key(Purpose::cohorts, bands_.size()))});
         rank = end;
     }
@@ -255,99 +260,100 @@ uint32_t BalancedSampler::permuted(uint64_t unit) {
     return ahead_[unit - ahead_first_];
 }
 
-/// Takes what is left of a unit, or the first `most` samples of that, into places_: but for those
+/// Takes what is left of a unit, or the first `most` samples of that, into offsets_: but for those
 /// that are too large now.
-void BalancedSampler::append(Place& at, uint64_t most) {
+void BalancedSampler::append(UnitPosition& at, uint64_t most) {
     const uint32_t unit = permuted(at.unit % units());
     const bool is_cohort = unit < cohorts();
-    const uint64_t left = (is_cohort ? run_.cohort : 1) - at.offset, count = std::min(left, most);
+    const uint64_t left = (is_cohort ? schedule_.cohort : 1) - at.offset,
+                   count = std::min(left, most);
     for (uint64_t i = 0; i < count; ++i) {
-        uint64_t place = unit - cohorts();
+        uint64_t offset = unit - cohorts();
         if (is_cohort) {
-            const uint64_t rank = unit * run_.cohort + at.offset + i;
+            const uint64_t rank = unit * schedule_.cohort + at.offset + i;
             const auto band = std::ranges::upper_bound(bands_, rank, {}, &Band::end);
-            const uint64_t first = band->end - band->places.count();
-            place = run_.kept - 1 - (first + band->places(rank - first));
+            const uint64_t first = band->end - band->offsets.count();
+            offset = schedule_.kept - 1 - (first + band->offsets(rank - first));
         }
-        if (place < kept_) places_.push_back(static_cast<uint32_t>(place));
+        if (offset < kept_) offsets_.push_back(static_cast<uint32_t>(offset));
     }
-    at = count == left ? Place{at.unit + 1, 0} : Place{at.unit, at.offset + count};
+    at = count == left ? UnitPosition{at.unit + 1, 0} : UnitPosition{at.unit, at.offset + count};
 }
 
-/// Of the samples in places_ from one on.
+/// Of the samples in offsets_ from one on.
 double BalancedSampler::weight_from(std::size_t first) const {
     double sum = 0;
-    for (std::size_t i = first; i < places_.size(); ++i) sum += level(places_[i]).weight;
+    for (std::size_t i = first; i < offsets_.size(); ++i) sum += sample_cost(offsets_[i]).weight;
     return sum;
 }
 
-/// Where the step that begins at a place ends: its samples are then in places_. Says whether more
+/// Where the step that begins at a offset ends: its samples are then in offsets_. Says whether more
 /// would have fitted.
-BalancedSampler::Place BalancedSampler::next_start(Place at, bool& is_full) {
-    const Place begin = at;
+BalancedSampler::UnitPosition BalancedSampler::next_start(UnitPosition at, bool& is_full) {
+    const UnitPosition begin = at;
     const uint64_t all = parts(),
                    end_unit = options_.last_step == SAB_LAST_STEP_WRAP ? ~uint64_t{0} : units();
     const uint64_t most = samples_ > 0                               ? samples_
                           : options_.last_step == SAB_LAST_STEP_WRAP ? std::max(kept_, all)
                                                                      : kept_;
-    places_.clear();
+    offsets_.clear();
     double weight = 0, largest = 0;
     is_full = false;
-    while (at.unit < end_unit && places_.size() < most) {
+    while (at.unit < end_unit && offsets_.size() < most) {
         // Of a cohort as many at a time as there are micro-batches, so that each gets another.
-        const Place before = at;
-        const std::size_t count = places_.size();
+        const UnitPosition before = at;
+        const std::size_t count = offsets_.size();
         append(at, std::min(most - count, all));
         if (capacity_ == 0) continue;
         double more = weight_from(count);
         if (count > 0 && weight + more > room()) {
             is_full = count >= all;
             if (is_full || !assign()) {
-                places_.resize(count);
+                offsets_.resize(count);
                 at = before;
             }
             if (is_full) break;
             // Every micro-batch gets something: what there is, or one for each that would have
             // nothing, which always fits.
-            if (places_.size() == count) {
+            if (offsets_.size() == count) {
                 append(at, std::min(most - count, all - count));
                 more = weight_from(count);
             }
         }
         weight += more;
-        for (std::size_t i = count; i < places_.size(); ++i)
-            largest = std::max(largest, level(places_[i]).weight);
+        for (std::size_t i = count; i < offsets_.size(); ++i)
+            largest = std::max(largest, sample_cost(offsets_[i]).weight);
     }
-    is_full = is_full || (samples_ > 0 && places_.size() == samples_) ||
+    is_full = is_full || (samples_ > 0 && offsets_.size() == samples_) ||
               (capacity_ > 0 && weight + mean_weight_ > room());
-    // The least loaded micro-batch holds at most the mean, so that any sample finds a place where
+    // The least loaded micro-batch holds at most the mean, so that any sample finds a offset where
     // the mean and the largest do not exceed the capacity together.
-    if (capacity_ > 0 && places_.size() > all &&
+    if (capacity_ > 0 && offsets_.size() > all &&
         weight / static_cast<double>(all) + largest > capacity_) {
-        const std::size_t taken = places_.size();
+        const std::size_t taken = offsets_.size();
         std::size_t count = taken;
         while (count > all && !assign())
-            places_.resize(
+            offsets_.resize(
                 count = std::max<std::size_t>(all, count - std::max<std::size_t>(1, count / 32)));
         if (count < taken) {
             is_full = true;
-            places_.clear();
-            for (at = begin; places_.size() < count;) append(at, count - places_.size());
+            offsets_.clear();
+            for (at = begin; offsets_.size() < count;) append(at, count - offsets_.size());
         }
     }
     return at;
 }
 
 /// All steps of the epoch from where these options took over.
-void BalancedSampler::cut(const Progress& progress) {
-    starts_.assign(1, run_.first);
+void BalancedSampler::make_steps(const Progress& progress) {
+    starts_.assign(1, schedule_.first);
     loaded_.reset();
     const uint64_t end = units();
-    for (Place at = run_.first; at.unit < end;) {
+    for (UnitPosition at = schedule_.first; at.unit < end;) {
         bool is_full = false;
         at = next_start(at, is_full);
         if (at.unit >= end &&
-            (places_.empty() || (options_.last_step == SAB_LAST_STEP_DROP && !is_full)))
+            (offsets_.empty() || (options_.last_step == SAB_LAST_STEP_DROP && !is_full)))
             break;
         starts_.push_back(at);
         if (starts_.size() % 64 == 0) progress.report(std::min(at.unit, end), end);
@@ -360,13 +366,13 @@ void BalancedSampler::cut(const Progress& progress) {
 /// A last step of a few samples would be uneven: it shares those of the step before, half of the
 /// weight each.
 void BalancedSampler::even_out() {
-    Place& middle = starts_[starts_.size() - 2];
-    const Place begin = starts_[starts_.size() - 3], end = starts_.back(), before = middle;
+    UnitPosition& middle = starts_[starts_.size() - 2];
+    const UnitPosition begin = starts_[starts_.size() - 3], end = starts_.back(), before = middle;
     take(begin, end);
     double left = weight_from(0) / 2;
-    places_.clear();
+    offsets_.clear();
     for (middle = begin; left > 0 && middle != end;) {
-        const std::size_t count = places_.size();
+        const std::size_t count = offsets_.size();
         append(middle, parts());
         left -= weight_from(count);
     }
@@ -375,50 +381,50 @@ void BalancedSampler::even_out() {
     if (!fits || !assign()) middle = before;
 }
 
-/// Takes the samples between two places.
-void BalancedSampler::take(Place at, Place end) {
-    places_.clear();
-    while (at != end) append(at, at.unit == end.unit ? end.offset - at.offset : run_.cohort);
+/// Takes the samples between two offsets.
+void BalancedSampler::take(UnitPosition at, UnitPosition end) {
+    offsets_.clear();
+    while (at != end) append(at, at.unit == end.unit ? end.offset - at.offset : schedule_.cohort);
 }
 
-/// Deals the samples in places_ to the micro-batches of the step; false when they do not fit.
+/// Deals the samples in offsets_ to the micro-batches of the step; false when they do not fit.
 bool BalancedSampler::assign() {
     costs_.clear();
     weights_.clear();
-    for (const uint32_t place : places_) {
-        costs_.push_back(level(place).cost);
-        if (capacity_ > 0) weights_.push_back(level(place).weight);
+    for (const uint32_t offset : offsets_) {
+        costs_.push_back(sample_cost(offset).cost);
+        if (capacity_ > 0) weights_.push_back(sample_cost(offset).weight);
     }
-    part_of_.resize(places_.size());
+    part_of_.resize(offsets_.size());
     return partitioner_.partition(costs_, weights_, {method_, parts(), false, capacity_}, part_of_);
 }
 
-/// Makes a step, counted from run_.first, the one at hand.
+/// Makes a step, counted from schedule_.first, the one at hand.
 void BalancedSampler::load(uint64_t step) {
     if (loaded_ == step) return;
     loaded_.reset();
     take(starts_[step], starts_[step + 1]);
     if (!assign()) fail(SAB_E_INTERNAL, "balanced sampler: a step does not fit its micro-batches");
     total_ = 0;
-    for (const uint32_t place : places_) total_ += sorted_.level_size[level_of_[place]];
+    for (const uint32_t offset : offsets_) total_ += sorted_.distinct_sizes[distinct_of_[offset]];
 
     // Parts in random order, so that no rank always gets the costliest; several of a rank so that
     // ranks are even, too.
     const auto all = static_cast<uint32_t>(parts());
     part_costs_.assign(all, 0);
-    for (std::size_t i = 0; i < places_.size(); ++i) part_costs_[part_of_[i]] += costs_[i];
+    for (std::size_t i = 0; i < offsets_.size(); ++i) part_costs_[part_of_[i]] += costs_[i];
     rank_of_part_.resize(all);
-    const Permutation shuffled(
-        all, permutation_key(options_.seed, run_.epoch, Purpose::parts, run_.first_step + step));
+    const Permutation shuffled(all, permutation_key(options_.seed, schedule_.epoch, Purpose::parts,
+                                                    schedule_.first_step + step));
     if (micro_batches_ == 1 || options_.world_size == 1) {
         for (uint32_t part = 0; part < all; ++part)
             rank_of_part_[part] = static_cast<uint32_t>(shuffled(part) / micro_batches_);
     } else {
         partitioner_.partition(part_costs_, {}, {method_, options_.world_size, true, 0},
                                rank_of_part_);
-        const Permutation ranks(
-            options_.world_size,
-            permutation_key(options_.seed, run_.epoch, Purpose::parts, ~(run_.first_step + step)));
+        const Permutation ranks(options_.world_size,
+                                permutation_key(options_.seed, schedule_.epoch, Purpose::parts,
+                                                ~(schedule_.first_step + step)));
         for (uint32_t& rank : rank_of_part_) rank = static_cast<uint32_t>(ranks(rank));
     }
     slot_of_part_.resize(all);
@@ -431,22 +437,22 @@ void BalancedSampler::load(uint64_t step) {
     slot_begin_.assign(all + 1, 0);
     for (const uint32_t part : part_of_) ++slot_begin_[slot_of_part_[part] + 1];
     std::partial_sum(slot_begin_.begin(), slot_begin_.end(), slot_begin_.begin());
-    dealt_.resize(places_.size());
+    dealt_.resize(offsets_.size());
     std::vector<std::size_t> to(slot_begin_.begin(), slot_begin_.end() - 1);
-    for (std::size_t i = 0; i < places_.size(); ++i)
-        dealt_[to[slot_of_part_[part_of_[i]]]++] = places_[i];
+    for (std::size_t i = 0; i < offsets_.size(); ++i)
+        dealt_[to[slot_of_part_[part_of_[i]]]++] = offsets_[i];
     loaded_ = step;
 }
 
-void BalancedSampler::fill(uint64_t position, PlacedBatch& placed) {
-    const uint64_t after = position - run_.first_position, step = after / micro_batches_;
+void BalancedSampler::fill(uint64_t position, EpochBatch& placed) {
+    const uint64_t after = position - schedule_.first_position, step = after / micro_batches_;
     load(step);
     const uint64_t slot = options_.rank * micro_batches_ + after % micro_batches_;
     const std::size_t begin = slot_begin_[slot], end = slot_begin_[slot + 1];
     Batch& batch = placed.batch;
     batch.fill(end - begin, [&](uint64_t i) {
-        const uint32_t place = dealt_[begin + i];
-        return Sample{sorted_.order[place], sorted_.level_size[level_of_[place]]};
+        const uint32_t offset = dealt_[begin + i];
+        return Sample{sorted_.order[offset], sorted_.distinct_sizes[distinct_of_[offset]]};
     });
     batch.padded_length = batch.total;
     batch.is_row = true;
@@ -456,17 +462,17 @@ void BalancedSampler::fill(uint64_t position, PlacedBatch& placed) {
         for (std::size_t i = begin; i < end; ++i)
             batch.cu_seqlens.push_back(
                 batch.cu_seqlens.back() +
-                static_cast<int32_t>(sorted_.level_size[level_of_[dealt_[i]]]));
+                static_cast<int32_t>(sorted_.distinct_sizes[distinct_of_[dealt_[i]]]));
     }
-    placed.epoch = run_.epoch;
-    placed.step = run_.first_step + step;
-    placed.step_samples = places_.size();
+    placed.epoch = schedule_.epoch;
+    placed.step = schedule_.first_step + step;
+    placed.step_samples = offsets_.size();
     placed.step_total = total_;
     placed.micro_batch = after % micro_batches_;
     placed.micro_batches = micro_batches_;
 }
 
-uint64_t BalancedSampler::read(uint64_t position, uint64_t /*room*/, PlacedBatch& batch) {
+uint64_t BalancedSampler::read(uint64_t position, uint64_t /*room*/, EpochBatch& batch) {
     fill(position, batch);
     return batch.batch.count;
 }
@@ -474,8 +480,8 @@ uint64_t BalancedSampler::read(uint64_t position, uint64_t /*room*/, PlacedBatch
 /// Goes elsewhere. A failure leaves all as it was.
 template <class Body>
 void BalancedSampler::attempt(Body&& body) {
-    auto mine = std::tie(run_, bands_, units_, starts_, position_);
-    auto before = std::make_tuple(run_, bands_, units_, starts_, position_);
+    auto mine = std::tie(schedule_, bands_, units_, starts_, position_);
+    auto before = std::make_tuple(schedule_, bands_, units_, starts_, position_);
     try {
         body();
     } catch (...) {
@@ -488,24 +494,24 @@ void BalancedSampler::attempt(Body&& body) {
 
 void BalancedSampler::set_epoch(uint64_t epoch) {
     attempt([&] {
-        run_ = {epoch, parts(), heavy_of(parts()), kept_, {}, 0, 0, 0};
+        schedule_ = {epoch, parts(), heavy_of(parts()), kept_, {}, 0, 0, 0};
         position_ = 0;
-        arrange();
-        cut({});
+        permute_units();
+        make_steps({});
     });
 }
 
 void BalancedSampler::save(std::span<std::byte, SAB_STATE_SIZE> out) const {
-    const uint64_t step = (position_ - run_.first_position) / micro_batches_;
-    const BalancedState state{order_state(run_.epoch, options_),
+    const uint64_t step = (position_ - schedule_.first_position) / micro_batches_;
+    const BalancedState state{order_state(schedule_.epoch, options_),
                               position_,
-                              run_.took_over,
-                              run_.first_step + step,
+                              schedule_.took_over,
+                              schedule_.first_step + step,
                               starts_[step].unit,
                               options_.world_size,
-                              run_.cohort,
-                              run_.heavy,
-                              run_.kept,
+                              schedule_.cohort,
+                              schedule_.heavy,
+                              schedule_.kept,
                               rules_,
                               static_cast<uint32_t>(micro_batches_),
                               static_cast<uint32_t>(starts_[step].offset)};
@@ -513,41 +519,41 @@ void BalancedSampler::save(std::span<std::byte, SAB_STATE_SIZE> out) const {
 }
 
 /// Refuses a state whose fields cannot be, as far as they show it without the epoch's layout.
-void BalancedSampler::check_sound(const BalancedState& state) const {
-    check_place(state.micro_batches >= 1 && state.micro_batches <= most_parts &&
-                state.cohort >= 1 && state.cohort <= most_parts && state.world_size >= 1);
-    check_place(state.kept >= 1 && state.kept <= sorted_.count && state.heavy <= state.kept &&
-                state.heavy % state.cohort == 0 && state.offset < state.cohort);
-    check_place(state.position >= state.took_over && state.position <= uint64_t{1} << 62 &&
-                state.step <= state.position);
+void BalancedSampler::check_state(const BalancedState& state) const {
+    check_consistent(state.micro_batches >= 1 && state.micro_batches <= most_parts &&
+                     state.cohort >= 1 && state.cohort <= most_parts && state.world_size >= 1);
+    check_consistent(state.kept >= 1 && state.kept <= sorted_.count && state.heavy <= state.kept &&
+                     state.heavy % state.cohort == 0 && state.offset < state.cohort);
+    check_consistent(state.position >= state.took_over && state.position <= uint64_t{1} << 62 &&
+                     state.step <= state.position);
 }
 
 /// Goes where a state was saved. `is_alike`: the steps end where they did for those who saved it.
 void BalancedSampler::go_to(const BalancedState& state, bool is_alike) {
-    const Place place{state.unit, state.offset};
-    run_ = {state.order.epoch, state.cohort, state.heavy, state.kept, {}, 0, 0, 0};
-    arrange();
-    check_place(place.offset == 0 || permuted(place.unit % units()) < cohorts());
+    const UnitPosition offset{state.unit, state.offset};
+    schedule_ = {state.order.epoch, state.cohort, state.heavy, state.kept, {}, 0, 0, 0};
+    permute_units();
+    check_consistent(offset.offset == 0 || permuted(offset.unit % units()) < cohorts());
     position_ = state.position;
     // nothing took over yet: all of the epoch can be reached
     const bool is_whole = is_alike && state.took_over == 0;
     if (!is_whole) {
-        run_.first = place;
-        run_.first_step = state.step;
-        run_.first_position =
+        schedule_.first = offset;
+        schedule_.first_step = state.step;
+        schedule_.first_position =
             state.position - (state.position - state.took_over) % state.micro_batches;
-        run_.took_over = is_alike ? state.took_over : state.position;
+        schedule_.took_over = is_alike ? state.took_over : state.position;
     }
-    cut({});
-    check_place(state.position <= batch_count());
-    if (is_whole) check_place(starts_[state.position / micro_batches_] == place);
+    make_steps({});
+    check_consistent(state.position <= batch_count());
+    if (is_whole) check_consistent(starts_[state.position / micro_batches_] == offset);
 }
 
 void BalancedSampler::restore(std::span<const std::byte> bytes) {
     BalancedState state{};
     read_state(bytes, kind(), fingerprint_, std::as_writable_bytes(std::span(&state, 1)));
     match_order(state.order, options_);
-    check_sound(state);
+    check_state(state);
     const bool is_alike = state.rules == rules_ && state.world_size == options_.world_size &&
                           state.micro_batches == micro_batches_;
     const uint64_t inside = (state.position - state.took_over) % state.micro_batches;
@@ -570,7 +576,7 @@ sab_balanced_report BalancedSampler::report(const Progress& progress) {
     for (uint64_t step = 0; step < report.steps; ++step) {
         if (step % 16 == 0) progress.report(step, report.steps);
         load(step);
-        seen += places_.size();
+        seen += offsets_.size();
         report.total += total_;
         for (const double each : weights_) weight += each;
         std::ranges::fill(rank_costs, 0.0);
@@ -591,8 +597,9 @@ sab_balanced_report BalancedSampler::report(const Progress& progress) {
     }
     const auto steps = static_cast<double>(std::max<uint64_t>(report.steps, 1));
     // what came before is not known
-    report.dropped =
-        options_.last_step == SAB_LAST_STEP_DROP && run_.first_position == 0 ? kept_ - seen : 0;
+    report.dropped = options_.last_step == SAB_LAST_STEP_DROP && schedule_.first_position == 0
+                         ? kept_ - seen
+                         : 0;
     report.fill = capacity_ > 0 ? weight / (capacity_ * static_cast<double>(parts()) * steps) : 0;
     report.rank_imbalance = rank_imbalance / steps;
     report.micro_batch_imbalance = micro_batch_imbalance / steps;

@@ -28,11 +28,11 @@ public:
 
     SamplerKind kind() const override { return SamplerKind::balanced; }
     void set_epoch(uint64_t epoch) override;
-    uint64_t epoch() const override { return run_.epoch; }
+    uint64_t epoch() const override { return schedule_.epoch; }
     uint64_t step() const override { return position_; }
     uint64_t skipped() const override { return sorted_.count - kept_; }
     uint64_t batch_count() const override {
-        return run_.first_position + (starts_.size() - 1) * micro_batches_;
+        return schedule_.first_position + (starts_.size() - 1) * micro_batches_;
     }
     void save(std::span<std::byte, SAB_STATE_SIZE> state) const override;
     void restore(std::span<const std::byte> state) override;
@@ -44,88 +44,91 @@ public:
 
 private:
     /// What a size costs, and how much of a micro-batch's capacity it takes.
-    struct Level {
+    struct SampleCost {
         double cost;
         double weight;
     };
 
-    /// A place in the order: a unit, and samples of it that are before the place.
+    /// A offset in the order: a unit, and samples of it that are before the offset.
     /// SAB_LAST_STEP_WRAP goes on past the last unit with the first.
-    struct Place {
+    struct UnitPosition {
         uint64_t unit = 0;
         uint64_t offset = 0;
-        bool operator==(const Place&) const = default;
+        bool operator==(const UnitPosition&) const = default;
     };
 
     /// How an epoch is laid out, and where these options took over.
-    struct Run {
+    struct Schedule {
         uint64_t epoch = 0;
         /// micro-batches of a step, over all ranks, of those who began the epoch
         uint64_t cohort = 1;
         uint64_t heavy = 0;  ///< samples in cohorts, a multiple of that
-        uint64_t kept = 0;   ///< sorted places below were not too large for those
-        Place first;         ///< of what can be reached
+        uint64_t kept = 0;   ///< sorted offsets below were not too large for those
+        UnitPosition first;  ///< of what can be reached
         uint64_t first_step = 0;
         uint64_t first_position = 0;  ///< micro-batches that each rank had taken
         /// position at which these options took over: first_position, or before it
         uint64_t took_over = 0;
     };
 
-    /// Samples of nearly the same size, by descending size up to `end`: they change places from
+    /// Samples of nearly the same size, by descending size up to `end`: they change offsets from
     /// epoch to epoch.
     struct Band {
         uint64_t end;
-        Permutation places;
+        Permutation offsets;
     };
 
     uint64_t parts() const { return options_.world_size * micro_batches_; }
-    uint64_t cohorts() const { return run_.heavy / run_.cohort; }
-    uint64_t units() const { return cohorts() + (run_.kept - run_.heavy); }
-    double room() const { return share_ * capacity_ * static_cast<double>(parts()); }
-    const Level& level(uint32_t place) const { return levels_[level_of_[place]]; }
+    uint64_t cohorts() const { return schedule_.heavy / schedule_.cohort; }
+    uint64_t units() const { return cohorts() + (schedule_.kept - schedule_.heavy); }
+    double room() const { return fill_ * capacity_ * static_cast<double>(parts()); }
+    const SampleCost& sample_cost(uint32_t offset) const {
+        return sample_costs_[distinct_of_[offset]];
+    }
     uint64_t heavy_of(uint64_t cohort) const;
     uint64_t rules() const;
 
     void weigh(const sab_balanced_options& balanced, const Cost& cost);
     template <class Body>
     void attempt(Body&& body);
-    void arrange();
+    void permute_units();
     uint32_t permuted(uint64_t unit);
-    void append(Place& at, uint64_t most);
-    void take(Place at, Place end);
-    void cut(const Progress& progress);
+    void append(UnitPosition& at, uint64_t most);
+    void take(UnitPosition at, UnitPosition end);
+    void make_steps(const Progress& progress);
     void even_out();
     double weight_from(std::size_t first) const;
-    Place next_start(Place at, bool& is_full);
+    UnitPosition next_start(UnitPosition at, bool& is_full);
     bool assign();
     void load(uint64_t step);
-    void check_sound(const BalancedState& state) const;
+    void check_state(const BalancedState& state) const;
     void go_to(const BalancedState& state, bool is_alike);
 
-    uint64_t first_position() const override { return run_.first_position; }
-    void fill(uint64_t position, PlacedBatch& batch) override;
-    uint64_t read(uint64_t position, uint64_t room, PlacedBatch& batch) override;
+    uint64_t first_position() const override { return schedule_.first_position; }
+    void fill(uint64_t position, EpochBatch& batch) override;
+    uint64_t read(uint64_t position, uint64_t room, EpochBatch& batch) override;
     void move_to(uint64_t position) noexcept override { position_ = position; }
 
     sab_sampler_options options_;
     uint64_t micro_batches_;
     uint64_t samples_;     ///< of a step; 0: as many as there is room for
-    double share_;         ///< of the room that a step may fill
+    double fill_;          ///< of the room that a step may fill
     double capacity_ = 0;  ///< of a micro-batch; 0: no cap
     sab_partition_method method_;
     uint64_t rules_ = 0;        ///< hash of all that says where steps end
     uint64_t fingerprint_ = 0;  ///< of the samples
     Sorted sorted_;
-    std::vector<uint32_t> level_of_;  ///< by sorted place
-    std::vector<Level> levels_;
-    uint64_t kept_ = 0;  ///< sorted places below are not too large for these caps
+    std::vector<uint32_t> distinct_of_;  ///< by sorted offset
+    std::vector<SampleCost> sample_costs_;
+    uint64_t kept_ = 0;  ///< sorted offsets below are not too large for these caps
     double mean_cost_ = 0, mean_weight_ = 0;
     bool has_whole_sizes_ = false;
 
-    Run run_;
+    Schedule schedule_;
     std::vector<Band> bands_;
     Permutation units_;
-    std::vector<Place> starts_;  ///< of the steps from run_.first on; one more at the end
+    std::vector<UnitPosition>
+        starts_;  ///< of the steps from schedule_.first on; one more at the end
     uint64_t position_ = 0;
     std::vector<uint32_t> ahead_;  ///< permuted units from ahead_first_ on
     uint64_t ahead_first_ = 0;
@@ -133,7 +136,7 @@ private:
     // The step at hand:
     Partitioner partitioner_;
     std::optional<uint64_t> loaded_;
-    std::vector<uint32_t> places_;  ///< its samples, in the order of the epoch
+    std::vector<uint32_t> offsets_;  ///< its samples, in the order of the epoch
     std::vector<double> costs_, weights_, part_costs_;
     std::vector<uint32_t> part_of_, rank_of_part_, slot_of_part_, dealt_;
     std::vector<std::size_t> slot_begin_;

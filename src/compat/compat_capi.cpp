@@ -1,9 +1,9 @@
 #include "base/guard.h"
-#include "compat/create_buckets.h"
-#include "compat/load_balancing.h"
-#include "compat/size_aware.h"
-#include "compat/size_aware_stream.h"
-#include "compat/torch_order.h"
+#include "compat/bagua.h"
+#include "compat/bionemo_create_buckets.h"
+#include "compat/bionemo_sampler.h"
+#include "compat/bionemo_size_aware.h"
+#include "compat/bionemo_size_aware_stream.h"
 #include "sampler/cursor.h"
 
 namespace {
@@ -16,7 +16,7 @@ sab_sampler* new_load_balancing(sab::SamplerKind kind, const sab_sizes* complexi
         sab::read_options(balancing, sab_bagua_options SAB_BAGUA_OPTIONS_INIT, "balancing");
     const auto walk = sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT);
     sab::check_sampler_options(walk);
-    return sab::new_cursor(std::make_unique<sab::LoadBalancing>(kind, complexity->impl, given),
+    return sab::new_cursor(std::make_unique<sab::BaguaSequence>(kind, complexity->impl, given),
                            walk);
 }
 
@@ -69,14 +69,14 @@ sab_status sab_bionemo_sampler_new(const sab_plan* plan, const sab_bionemo_optio
     return sab::guard_new(sampler, "sampler", [&] {
         sab::require(plan, "plan");
         const auto given = sab::read_options(options, sab_bionemo_options SAB_BIONEMO_OPTIONS_INIT);
-        return sab::new_handle(std::make_unique<sab::TorchOrder>(plan->impl, given));
+        return sab::new_handle(std::make_unique<sab::BionemoSampler>(plan->impl, given));
     });
 }
 
 sab_status sab_bionemo_sampler_get_generator(const sab_sampler* sampler, uint32_t* words) noexcept {
     return sab::guard([&] {
         sab::require(sampler, "sampler");
-        const sab::TorchOrder& torch = sab::TorchOrder::of(*sampler->impl);
+        const sab::BionemoSampler& torch = sab::BionemoSampler::of(*sampler->impl);
         sab::require(words, "words");
         torch.generator().save(
             std::span<uint32_t, SAB_BIONEMO_GENERATOR_WORDS>(words, SAB_BIONEMO_GENERATOR_WORDS));
@@ -86,7 +86,7 @@ sab_status sab_bionemo_sampler_get_generator(const sab_sampler* sampler, uint32_
 sab_status sab_bionemo_sampler_set_generator(sab_sampler* sampler, const uint32_t* words) noexcept {
     return sab::guard([&] {
         sab::require(sampler, "sampler");
-        sab::TorchOrder& torch = sab::TorchOrder::of(*sampler->impl);
+        sab::BionemoSampler& torch = sab::BionemoSampler::of(*sampler->impl);
         sab::require(words, "words");
         torch.generator().load(std::span<const uint32_t, SAB_BIONEMO_GENERATOR_WORDS>(
             words, SAB_BIONEMO_GENERATOR_WORDS));
@@ -97,7 +97,7 @@ sab_status sab_bagua_sampler_new(const sab_sizes* complexity, const sab_bagua_op
                                  const sab_sampler_options* options,
                                  sab_sampler** sampler) noexcept {
     return sab::guard_new(sampler, "sampler", [&] {
-        return new_load_balancing(sab::SamplerKind::load_balancing, complexity, balancing, options);
+        return new_load_balancing(sab::SamplerKind::bagua, complexity, balancing, options);
     });
 }
 
@@ -106,8 +106,7 @@ sab_status sab_bagua_batch_sampler_new(const sab_sizes* complexity,
                                        const sab_sampler_options* options,
                                        sab_sampler** sampler) noexcept {
     return sab::guard_new(sampler, "sampler", [&] {
-        return new_load_balancing(sab::SamplerKind::load_balancing_batches, complexity, balancing,
-                                  options);
+        return new_load_balancing(sab::SamplerKind::bagua_batch, complexity, balancing, options);
     });
 }
 

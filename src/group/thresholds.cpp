@@ -10,7 +10,7 @@
 #include "base/bits.h"
 #include "base/python_random.h"
 #include "cost/cost.h"
-#include "plan/least_cuts.h"
+#include "plan/segmentation.h"
 #include "plan/sorted.h"
 
 namespace sab {
@@ -45,17 +45,17 @@ public:
             check_sum(of(static_cast<double>(sorted_.count), level), "of all samples in one group");
     }
 
-    std::size_t levels() const { return sorted_.level_size.size(); }
-    double threshold(std::size_t level) const { return sorted_.level_size[level]; }
+    std::size_t levels() const { return sorted_.distinct_sizes.size(); }
+    double threshold(std::size_t level) const { return sorted_.distinct_sizes[level]; }
     /// By the power of the count what to multiply it by, of each level as the longest; none for a
     /// callback.
     const std::vector<std::vector<double>>& by_count() const { return by_count_; }
     /// samples below each level
-    const uint32_t* first() const { return sorted_.level_first.data(); }
+    const uint32_t* first() const { return sorted_.first_offsets.data(); }
 
     /// Of the levels [begin, end).
     double operator()(std::size_t begin, std::size_t end) const {
-        const uint32_t count = sorted_.level_first[end] - sorted_.level_first[begin];
+        const uint32_t count = sorted_.first_offsets[end] - sorted_.first_offsets[begin];
         if (count == 0) return 0;
         return by_count_.empty() ? cost_(count, length(end - 1)) : of(count, end - 1);
     }
@@ -75,9 +75,9 @@ public:
 
 private:
     double length(std::size_t level) const {
-        if (sorted_.level_size[level] > 0) return sorted_.level_size[level];
+        if (sorted_.distinct_sizes[level] > 0) return sorted_.distinct_sizes[level];
         // an empty sample takes a row all the same
-        return levels() > 1 ? sorted_.level_size[1] : 1;
+        return levels() > 1 ? sorted_.distinct_sizes[1] : 1;
     }
 
     double of(double count, std::size_t level) const {
@@ -125,7 +125,7 @@ Levels thresholds_of(const std::vector<uint32_t>& ends, std::size_t k, std::size
 Levels least_total(const Groups& groups, std::size_t k, const Progress& progress) {
     return with_costs(groups, [&](Rows rows, const auto& cost) {
         return thresholds_of(
-            least_cuts(all_ends(groups.levels(), k + 1, true), rows, progress, cost), k,
+            optimal_segments(all_ends(groups.levels(), k + 1, true), rows, progress, cost), k,
             groups.levels());
     });
 }
@@ -240,10 +240,10 @@ Levels least_worst(const Groups& groups, std::size_t k, const Progress& progress
         if constexpr (std::is_same_v<std::decay_t<decltype(cost)>, LinearCost>)
             // few cuts are ruled out, so that the quick way is likely to keep to the rest
             if (are_wide(ends)) {
-                const std::vector<uint32_t> found = least_cuts(ends, rows, progress, cost);
+                const std::vector<uint32_t> found = optimal_segments(ends, rows, progress, cost);
                 if (capped.allows(found)) return thresholds_of(found, k, levels);
             }
-        return thresholds_of(least_cuts(ends, rows, progress, capped), k, levels);
+        return thresholds_of(optimal_segments(ends, rows, progress, capped), k, levels);
     });
 }
 
@@ -434,7 +434,7 @@ std::vector<double> find_thresholds(const Sizes& lengths, uint64_t k,
 
     const Progress progress(options.progress, options.progress_ctx);
     Sorted sorted = sort_by_size(lengths, false, progress);
-    const std::size_t levels = sorted.level_size.size();
+    const std::size_t levels = sorted.distinct_sizes.size();
     check(k >= 1 && k < levels, "k", k,
           "must be at least 1 and below the number of distinct lengths, ", levels);
     const Groups groups(std::move(sorted), std::move(cost), options.cost_per_sample == 1);

@@ -4,11 +4,11 @@
 #include "base/guard.h"
 #include "base/image.h"
 #include "base/progress.h"
+#include "memory/memory_guard.h"
 #include "memory/model.h"
 #include "memory/peaks.h"
 #include "memory/search.h"
 #include "memory/verify.h"
-#include "memory/watch.h"
 
 extern "C" {
 
@@ -252,7 +252,7 @@ sab_status sab_memory_guard_new(sab_probe* probe, sab_sampler* sampler,
         sab::require(sampler, "sampler");
         const auto given =
             sab::read_options(options, sab_memory_guard_options SAB_MEMORY_GUARD_OPTIONS_INIT);
-        return new sab_memory_guard{sab::MemoryWatch(probe->impl, *sampler->impl, given)};
+        return new sab_memory_guard{sab::MemoryGuard(probe->impl, *sampler->impl, given)};
     });
 }
 

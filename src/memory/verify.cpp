@@ -10,10 +10,10 @@ namespace sab {
 void verify(std::shared_ptr<const Plan> plan, Probe& probe, uint64_t count, sab_batch_fn run,
             void* ctx, const Progress& progress, sab_verification& seen) {
     check(count >= 1, "count", count, "must be at least 1");
-    Cursor worst(make_worst_sequence(std::move(plan), count), SAB_SAMPLER_OPTIONS_INIT);
+    Cursor worst(make_costliest_sequence(std::move(plan), count), SAB_SAMPLER_OPTIONS_INIT);
     Probe::Rng rng(probe);
     const uint64_t batches = worst.batch_count();
-    for (PlacedBatch placed; worst.next(placed);) {
+    for (EpochBatch placed; worst.next(placed);) {
         progress.report(seen.batches, batches);
         rng.restore();
         probe.release_cache();

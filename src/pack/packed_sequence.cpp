@@ -14,19 +14,20 @@ const Packing& packing_of(const Sampler& sampler) {
 }
 
 PackedSequence::PackedSequence(Packing packing) : packing_(std::move(packing)) {
-    std::vector<BatchKind> kinds;
-    kinds.reserve(packing_.kinds.size());
-    for (const BinKind& kind : packing_.kinds)
-        kinds.push_back({kind.sequences, kind.bins, kind.cost});
-    order_ = CostOrder(std::move(kinds));
+    std::vector<BatchClass> patterns;
+    patterns.reserve(packing_.patterns.size());
+    for (const BinPattern& pattern : packing_.patterns)
+        patterns.push_back({pattern.sequences, pattern.bins, pattern.cost});
+    order_ = CostOrder(std::move(patterns));
 }
 
-/// Those of a length that stand at places `first`, `first` + 1, ... of this epoch.
+/// Those of a length that stand at offsets `first`, `first` + 1, ... of this epoch.
 std::span<const uint32_t> PackedSequence::sequences(const Length& length, uint64_t first,
                                                     uint64_t count) const {
-    const Arrangement& arrangement = order_.arrangement();
-    const Permutation permutation(length.count, permutation_key(arrangement.seed, arrangement.epoch,
-                                                                Purpose::sequences, length.length));
+    const EpochOptions& epoch_options = order_.epoch_options();
+    const Permutation permutation(
+        length.count, permutation_key(epoch_options.seed, epoch_options.epoch, Purpose::sequences,
+                                      length.length));
     if (sequences_.size() < count) sequences_.resize(count);
     const std::span<uint32_t> out(sequences_.data(), count);
     permutation.fill(first, out);
@@ -44,7 +45,7 @@ void PackedSequence::fill(uint64_t position, uint64_t first, uint64_t count, Bat
     batch.bucket = -1;
     batch.is_row = true;
     uint64_t done = 0;
-    for (const Part* part = &packing_.parts[packing_.kinds[which].part_begin]; done < count;
+    for (const Part* part = &packing_.parts[packing_.patterns[which].part_begin]; done < count;
          ++part) {
         if (first >= part->count) {
             first -= part->count;
@@ -60,7 +61,7 @@ void PackedSequence::fill(uint64_t position, uint64_t first, uint64_t count, Bat
             const auto segment = std::ranges::upper_bound(segments, sequence, {}, &Segment::end);
             const uint32_t at =
                 sequence - (segment == segments.begin() ? 0 : std::prev(segment)->end);
-            indices[done] = packing_.order[segment->place + at / segment->pieces];
+            indices[done] = packing_.order[segment->offset + at / segment->pieces];
             if (packing_.splits)
                 batch.starts[done] = static_cast<int64_t>(
                     segment->start + uint64_t{at % segment->pieces} * packing_.capacity);

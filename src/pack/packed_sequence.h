@@ -18,14 +18,14 @@ public:
     uint64_t fingerprint() const override { return packing_.info.fingerprint; }
     uint64_t skipped() const override { return packing_.info.skipped; }
     uint64_t batches() const override { return order_.batches(); }
-    uint64_t turn(uint64_t step, uint64_t rank, uint64_t world) const override {
-        return order_.turn(step, rank, world);
+    uint64_t rotated_rank(uint64_t step, uint64_t rank, uint64_t world) const override {
+        return order_.rotated_rank(step, rank, world);
     }
-    std::unique_ptr<Layout> lay_out(const Arrangement& arrangement) const override {
-        return std::make_unique<LayoutOf<CostOrder>>(order_.arranged(arrangement));
+    std::unique_ptr<EpochOrder> make_epoch_order(const EpochOptions& epoch_options) const override {
+        return std::make_unique<EpochOrderOf<CostOrder>>(order_.with_options(epoch_options));
     }
-    void exchange(Layout& layout) noexcept override {
-        std::swap(order_, static_cast<LayoutOf<CostOrder>&>(layout).value);
+    void exchange(EpochOrder& epoch_order) noexcept override {
+        std::swap(order_, static_cast<EpochOrderOf<CostOrder>&>(epoch_order).value);
     }
     uint64_t samples(uint64_t position) const override { return found(position).sequences; }
     double cost(uint64_t position) const override { return found(position).cost; }
@@ -33,8 +33,8 @@ public:
     void fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const override;
 
 private:
-    const BinKind& found(uint64_t position) const {
-        return packing_.kinds[order_.find(position).kind];
+    const BinPattern& found(uint64_t position) const {
+        return packing_.patterns[order_.find(position).batch_class];
     }
     std::span<const uint32_t> sequences(const Length& length, uint64_t first, uint64_t count) const;
 

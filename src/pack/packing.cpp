@@ -17,13 +17,13 @@ constexpr uint64_t largest_window = uint64_t{1} << 20;
 constexpr uint32_t unlimited = 0xFFFFFFFFu;
 
 /// What a size gives: so many bins that it fills alone, and one sequence that is packed.
-struct Cuts {
+struct Pieces {
     uint64_t full = 0;
     uint32_t rest = 0;
     bool has_rest = false;
 };
 
-Cuts cuts_of(double size, uint32_t capacity) {
+Pieces pieces_of(double size, uint32_t capacity) {
     const auto tokens = static_cast<uint64_t>(size);
     if (tokens <= capacity) return {0, static_cast<uint32_t>(tokens), true};
     return {tokens / capacity, static_cast<uint32_t>(tokens % capacity), tokens % capacity > 0};
@@ -35,20 +35,22 @@ uint32_t most_sequences(const sab_packed_options& options) {
                : unlimited;
 }
 
-/// Collects kinds of bins, and gives each its sequences of each length.
+/// Collects patterns of bins, and gives each its sequences of each length.
 class Collector {
 public:
     explicit Collector(Packing& packing) : packing_(packing), next_(packing.lengths.size()) {}
 
-    void begin(uint32_t bins) { packing_.kinds.push_back({packing_.parts.size(), bins, 0, 0, 0}); }
+    void begin(uint32_t bins) {
+        packing_.patterns.push_back({packing_.parts.size(), bins, 0, 0, 0});
+    }
     void add(uint32_t length, uint32_t count) {
-        BinKind& kind = packing_.kinds.back();
+        BinPattern& pattern = packing_.patterns.back();
         packing_.parts.push_back({length, count, next_[length]});
-        next_[length] += kind.bins * count;
+        next_[length] += pattern.bins * count;
         const uint32_t tokens = packing_.lengths[length].length;
-        kind.sequences += count;
-        kind.total += count * tokens;
-        kind.cost += static_cast<double>(count) * tokens * tokens;
+        pattern.sequences += count;
+        pattern.total += count * tokens;
+        pattern.cost += static_cast<double>(count) * tokens * tokens;
     }
 
 private:
@@ -74,7 +76,7 @@ public:
                           Group{static_cast<uint32_t>(ahead), packing.capacity, 0, none});
         for (uint32_t i = 0; i < packing_.lengths.size(); ++i) {
             if (i % 1024 == 0) progress.report(i, packing_.lengths.size());
-            place(i);
+            offset(i);
         }
         for (const auto& [key, group] : open_)
             if (group.sequences > 0) full_.push_back(group);
@@ -122,7 +124,7 @@ private:
         return uint64_t{room} << 32 | (none - sequences);
     }
 
-    void place(uint32_t which) {
+    void offset(uint32_t which) {
         const uint32_t length = packing_.lengths[which].length;
         uint32_t left = packing_.lengths[which].count;
         const Group fresh{unlimited, packing_.capacity, 0, none};
@@ -203,7 +205,7 @@ public:
           tree_(2 * std::size_t{slots_}),
           bins_(slots_) {}
 
-    /// One kind of so many bins of one sequence.
+    /// One pattern of so many bins of one sequence.
     void alone(uint32_t which, uint32_t count) {
         collector_.begin(count);
         collector_.add(which, 1);
@@ -299,14 +301,17 @@ void pack_as_they_come(Packing& packing, const Sorted& sorted, const sab_packed_
     };
     packing.parts.reserve(sorted.count);  // room that is not used is not touched
     WindowPacker packer(packing, options);
-    // What fills a bin meets no other: those are one kind.
+    // What fills a bin meets no other: those are one pattern.
     if (packing.lengths[0].length == packing.capacity) packer.alone(0, packing.lengths[0].count);
     std::vector<uint32_t> rest(sorted.count, unlimited);  // by sample: which length is packed of it
-    for (std::size_t level = 0, place = 0; place < sorted.count - packing.skipped.size(); ++level) {
-        const Cuts cuts = cuts_of(sorted.level_size[level], packing.capacity);
-        const uint32_t which =
-            cuts.has_rest && cuts.rest < packing.capacity ? index_of(cuts.rest) : unlimited;
-        for (; place < sorted.level_first[level + 1]; ++place) rest[packing.order[place]] = which;
+    for (std::size_t distinct = 0, offset = 0; offset < sorted.count - packing.skipped.size();
+         ++distinct) {
+        const Pieces pieces_here = pieces_of(sorted.distinct_sizes[distinct], packing.capacity);
+        const uint32_t which = pieces_here.has_rest && pieces_here.rest < packing.capacity
+                                   ? index_of(pieces_here.rest)
+                                   : unlimited;
+        for (; offset < sorted.first_offsets[distinct + 1]; ++offset)
+            rest[packing.order[offset]] = which;
     }
     progress.blocks(sorted.count, 0, sorted.count, [&](std::size_t first, std::size_t last) {
         for (std::size_t i = first; i < last; ++i)
@@ -316,7 +321,7 @@ void pack_as_they_come(Packing& packing, const Sorted& sorted, const sab_packed_
 }
 
 /// The lengths and where their sequences come from, and what the sizes are refused for.
-void cut(Packing& packing, const Sorted& sorted, const sab_packed_options& options) {
+void split(Packing& packing, const Sorted& sorted, const sab_packed_options& options) {
     struct Source {
         uint32_t length;
         uint64_t count;
@@ -324,36 +329,40 @@ void cut(Packing& packing, const Sorted& sorted, const sab_packed_options& optio
     };
     std::vector<Source> sources;
     sab_packed_info& info = packing.info;
-    for (std::size_t level = 0; level < sorted.level_size.size(); ++level) {
-        const uint32_t place = sorted.level_first[level],
-                       samples = sorted.level_first[level + 1] - place, index = sorted.order[place];
-        const double size = sorted.level_size[level];
+    for (std::size_t distinct = 0; distinct < sorted.distinct_sizes.size(); ++distinct) {
+        const uint32_t offset = sorted.first_offsets[distinct],
+                       samples = sorted.first_offsets[distinct + 1] - offset,
+                       index = sorted.order[offset];
+        const double size = sorted.distinct_sizes[distinct];
         if (size != std::floor(size))
             fail(SAB_E_ARGUMENT, "sizes[", index, "] = ", size,
                  ": must be a whole number, since cumulative lengths are");
         if (size > packing.capacity && !packing.splits) {
-            const std::size_t longer = sorted.count - place;
+            const std::size_t longer = sorted.count - offset;
             if (options.oversize == SAB_OVERSIZE_ERROR)
                 fail(SAB_E_ARGUMENT, "sizes[", index, "] = ", size,
                      ": must be at most the capacity, ", packing.capacity, " (", longer, " of ",
                      sorted.count,
                      " samples are longer), unless longer samples are split or skipped");
-            packing.skipped = {sorted.order.get() + place, longer};
+            packing.skipped = {sorted.order.get() + offset, longer};
             break;
         }
-        const Cuts cuts = cuts_of(size, packing.capacity);
-        const uint64_t pieces = cuts.full > largest_sample_count ? cuts.full : cuts.full * samples;
-        info.sequences += pieces + (cuts.has_rest ? samples : 0);
+        const Pieces pieces_here = pieces_of(size, packing.capacity);
+        const uint64_t pieces =
+            pieces_here.full > largest_sample_count ? pieces_here.full : pieces_here.full * samples;
+        info.sequences += pieces + (pieces_here.has_rest ? samples : 0);
         if (info.sequences > largest_sample_count)
-            fail(SAB_E_ARGUMENT, "sizes: cut into pieces of ", packing.capacity,
+            fail(SAB_E_ARGUMENT, "sizes: split into pieces of ", packing.capacity,
                  " they are more than ", largest_sample_count);
-        info.split += cuts.full > 0 ? samples : 0;
+        info.split += pieces_here.full > 0 ? samples : 0;
         info.total += size * samples;
-        if (cuts.full > 0)
+        if (pieces_here.full > 0)
+            sources.push_back({packing.capacity,
+                               pieces,
+                               {0, offset, static_cast<uint32_t>(pieces_here.full), 0}});
+        if (pieces_here.has_rest)
             sources.push_back(
-                {packing.capacity, pieces, {0, place, static_cast<uint32_t>(cuts.full), 0}});
-        if (cuts.has_rest)
-            sources.push_back({cuts.rest, samples, {0, place, 1, cuts.full * packing.capacity}});
+                {pieces_here.rest, samples, {0, offset, 1, pieces_here.full * packing.capacity}});
     }
     if (sources.empty())
         fail(SAB_E_ARGUMENT, "sizes: no sample is left: all ", sorted.count,
@@ -412,8 +421,8 @@ uint64_t fingerprint_of(const Packing& packing, const Sorted& sorted,
     Hasher hash;
     hash.add(rules);
     hash.add_bytes(packing.order.get(), sorted.count * sizeof(uint32_t));
-    hash.add_all(std::span(sorted.level_first));
-    hash.add_all(std::span(sorted.level_size));
+    hash.add_all(std::span(sorted.first_offsets));
+    hash.add_all(std::span(sorted.distinct_sizes));
     return hash.digest();
 }
 
@@ -441,7 +450,7 @@ Packing pack(const Sizes& sizes, const sab_packed_options& options) {
     Packing packing;
     packing.capacity = static_cast<uint32_t>(options.capacity);
     packing.splits = options.split == 1;
-    cut(packing, sorted, options);
+    split(packing, sorted, options);
     packing.order = std::move(sorted.order);
 
     sab_packed_info& info = packing.info;
@@ -450,13 +459,13 @@ Packing pack(const Sizes& sizes, const sab_packed_options& options) {
         pack_as_they_come(packing, sorted, options, progress);
     else
         pack_from_the_longest(packing, options, progress);
-    std::ranges::stable_sort(packing.kinds, std::ranges::greater{}, &BinKind::cost);
+    std::ranges::stable_sort(packing.patterns, std::ranges::greater{}, &BinPattern::cost);
 
     info.samples = sorted.count;
     info.skipped = packing.skipped.size();
-    for (const BinKind& kind : packing.kinds) {
-        info.bins += kind.bins;
-        info.most_sequences = std::max<uint64_t>(info.most_sequences, kind.sequences);
+    for (const BinPattern& pattern : packing.patterns) {
+        info.bins += pattern.bins;
+        info.most_sequences = std::max<uint64_t>(info.most_sequences, pattern.sequences);
     }
     info.fill = info.total / (static_cast<double>(info.bins) * packing.capacity);
     info.fingerprint = fingerprint_of(packing, sorted, options);

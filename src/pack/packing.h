@@ -24,13 +24,13 @@ struct Length {
 /// them.
 struct Segment {
     uint32_t end;     ///< its last sequence's number, plus one
-    uint32_t place;   ///< sorted place of its first sample
+    uint32_t offset;  ///< sorted offset of its first sample
     uint32_t pieces;  ///< that each sample gives
     uint64_t start;   ///< in the sample, of the first of them
 };
 
-/// `count` sequences of one length in each bin of a kind: the bin number j has those from `first` +
-/// j * `count` on.
+/// `count` sequences of one length in each bin of a pattern: the bin number j has those from
+/// `first` + j * `count` on.
 struct Part {
     uint32_t length;  ///< of Packing::lengths
     uint32_t count;
@@ -38,7 +38,7 @@ struct Part {
 };
 
 /// Bins that hold the same lengths.
-struct BinKind {
+struct BinPattern {
     std::size_t part_begin;  ///< of Packing::parts, longest first
     uint32_t bins;
     uint32_t sequences;  ///< in each
@@ -49,11 +49,11 @@ struct BinKind {
 struct Packing {
     uint32_t capacity = 0;
     bool splits = false;
-    std::unique_ptr<uint32_t[]> order;  ///< sample at each sorted place
+    std::unique_ptr<uint32_t[]> order;  ///< sample at each sorted offset
     std::span<const uint32_t> skipped;  ///< of `order`
     std::vector<Length> lengths;        ///< longest first
     std::vector<Segment> segments;
-    std::vector<BinKind> kinds;  ///< costliest first
+    std::vector<BinPattern> patterns;  ///< costliest first
     std::vector<Part> parts;
     sab_packed_info info{};
 };

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/guard.h"
-#include "plan/edges.h"
+#include "plan/boundaries.h"
 
 namespace sab {
 namespace {
@@ -12,8 +12,8 @@ namespace {
 /// What keeps the arrays of a plan that was made, not opened.
 struct Arrays {
     std::unique_ptr<uint32_t[]> order;
-    std::vector<double> level_size;
-    std::vector<uint32_t> level_first;
+    std::vector<double> distinct_sizes;
+    std::vector<uint32_t> first_offsets;
     std::vector<Bucket> buckets;
     std::vector<double> coefficients;
 };
@@ -74,10 +74,10 @@ void check_scalars(const sab_plan_options& options) {
     check(is_optimal ? options.bucket_count >= 1 : options.bucket_count == 0,
           "options.bucket_count", options.bucket_count,
           is_optimal ? "must be at least 1" : "goes with SAB_BUCKETS_OPTIMAL only");
-    const bool by_rank = options.buckets == SAB_BUCKETS_EQUAL;
-    check(!by_rank || options.bucket_batches >= 1, "options.bucket_batches", options.bucket_batches,
-          "must be at least 1");
-    check(by_rank || options.buckets == SAB_BUCKETS_AUTO || options.bucket_batches == 0,
+    const bool is_equal = options.buckets == SAB_BUCKETS_EQUAL;
+    check(!is_equal || options.bucket_batches >= 1, "options.bucket_batches",
+          options.bucket_batches, "must be at least 1");
+    check(is_equal || options.buckets == SAB_BUCKETS_AUTO || options.bucket_batches == 0,
           "options.bucket_batches", options.bucket_batches,
           "goes with SAB_BUCKETS_EQUAL and SAB_BUCKETS_AUTO only");
     check(options.batch_size_multiple >= 1, "options.batch_size_multiple",
@@ -99,23 +99,25 @@ uint64_t batches_of(uint64_t samples, uint64_t batch_size, sab_tail tail) {
 
 /// The samples that do not fill a batch, the longest of a bucket, move up into the next bucket that
 /// has samples.
-void merge_tails(std::vector<Cut>& cuts) {
-    std::size_t last = cuts.size();
-    while (last > 0 && cuts[last - 1].begin == cuts[last - 1].end) --last;
+void merge_tails(std::vector<BucketRange>& ranges) {
+    std::size_t last = ranges.size();
+    while (last > 0 && ranges[last - 1].begin == ranges[last - 1].end) --last;
     for (std::size_t i = 0; i + 1 < last; ++i) {
-        const auto tail = static_cast<uint32_t>((cuts[i].end - cuts[i].begin) % cuts[i].batch_size);
+        const auto tail =
+            static_cast<uint32_t>((ranges[i].end - ranges[i].begin) % ranges[i].batch_size);
         std::size_t up = i + 1;
-        while (cuts[up].begin == cuts[up].end) ++up;
-        if (cuts[i].begin == cuts[i].end) continue;
-        cuts[i].end -= tail;
-        for (std::size_t j = i + 1; j <= up; ++j) cuts[j].begin -= tail;
-        for (std::size_t j = i + 1; j < up; ++j) cuts[j].end -= tail;
+        while (ranges[up].begin == ranges[up].end) ++up;
+        if (ranges[i].begin == ranges[i].end) continue;
+        ranges[i].end -= tail;
+        for (std::size_t j = i + 1; j <= up; ++j) ranges[j].begin -= tail;
+        for (std::size_t j = i + 1; j < up; ++j) ranges[j].end -= tail;
     }
 }
 
-/// Buckets for SAB_BUCKETS_AUTO. `singles`: batches of one sample, added to those of the cuts.
-Cutter::Automatic automatic_cuts(Cutter& cutter, const sab_plan_options& options,
-                                 uint64_t lower_bound, uint64_t singles, const Progress& progress) {
+/// Buckets for SAB_BUCKETS_AUTO. `singles`: batches of one sample, added to those of the ranges.
+BoundaryFinder::Automatic automatic_ranges(BoundaryFinder& finder, const sab_plan_options& options,
+                                           uint64_t lower_bound, uint64_t singles,
+                                           const Progress& progress) {
     // With 16 batches in a bucket two batch mates meet again in about 1 of 16 epochs, with 4 in 1
     // of 4. A small epoch has no room for that.
     const uint64_t room = std::max<uint64_t>(lower_bound / 16, 1);
@@ -123,22 +125,22 @@ Cutter::Automatic automatic_cuts(Cutter& cutter, const sab_plan_options& options
         options.bucket_batches > 0 ? options.bucket_batches : std::min<uint64_t>(room, 16);
     const uint64_t fewest =
         options.bucket_batches > 0 ? options.bucket_batches : std::min<uint64_t>(room, 4);
-    const auto share_of = [&](std::vector<Cut> cuts) {
-        if (options.tail == SAB_TAIL_MERGE) merge_tails(cuts);
-        const Cutter::Waste waste = cutter.waste(cuts);
+    const auto overhead_of = [&](std::vector<BucketRange> ranges) {
+        if (options.tail == SAB_TAIL_MERGE) merge_tails(ranges);
+        const BoundaryFinder::Waste waste = finder.waste(ranges);
         const double padding = waste.padded > 0 ? waste.padding / waste.padded : 0;
         const auto bound = static_cast<double>(lower_bound);
         const double over =
             options.budget > 0 ? (static_cast<double>(waste.batches + singles) - bound) / bound : 0;
         return std::max(padding, over);
     };
-    return cutter.automatic(options.padding_target, fewest, most, share_of, progress);
+    return finder.automatic(options.padding_target, fewest, most, overhead_of, progress);
 }
 
 /// How many of `shapes` the samples over the budget get, so that both kinds together pad least. The
-/// least padded total is convex in the number of intervals, so the best share is where one more no
-/// longer pays.
-std::size_t shapes_of_singles(Cutter& others, Cutter& singles, std::size_t shapes,
+/// least padded total is convex in the number of intervals, so the best overhead is where one more
+/// no longer pays.
+std::size_t shapes_of_singles(BoundaryFinder& others, BoundaryFinder& singles, std::size_t shapes,
                               const Progress& progress) {
     const auto padded = [&](std::size_t given) {
         return others.waste(others.optimal(shapes - given, progress)).padded +
@@ -156,9 +158,9 @@ std::size_t shapes_of_singles(Cutter& others, Cutter& singles, std::size_t shape
 }
 
 /// The steps of making a plan.
-class Maker {
+class PlanBuilder {
 public:
-    Maker(const Sorted& sorted, const sab_plan_options& options)
+    PlanBuilder(const Sorted& sorted, const sab_plan_options& options)
         : sorted_(sorted),
           options_(options),
           boundaries_(options.buckets == SAB_BUCKETS_BOUNDARIES ? read_boundaries(options)
@@ -167,12 +169,12 @@ public:
           cost_(Cost::of(options, "options")),
           progress_(options.progress, options.progress_ctx),
           count_(static_cast<uint32_t>(sorted.count)),
-          zero_length_(price_of_zero(sorted.level_size)) {
+          zero_length_(price_of_zero(sorted.distinct_sizes)) {
         check(options.budget == 0 || options.budget > cost_.constant(), "options.budget",
               options.budget, "must be more than the cost's constant term, ", cost_.constant(),
               ", which a batch of nothing costs");
         if (options.cost == SAB_COST_TERMS) {
-            const double shortest = cost_length(sorted.level_size[0]), one = cost_(1, shortest),
+            const double shortest = cost_length(sorted.distinct_sizes[0]), one = cost_(1, shortest),
                          two = cost_(2, shortest);
             if (two < one)
                 fail(SAB_E_ARGUMENT, "options.cost_terms: cost(2, ", shortest, ") = ", two,
@@ -183,24 +185,24 @@ public:
     }
 
     const Cost& cost() const { return cost_; }
-    Cutter cutter() const {
-        return Cutter(
+    BoundaryFinder finder() const {
+        return BoundaryFinder(
             sorted_, begin_, end_, [this](double size) { return padded(size); },
-            [this](double size) { return std::max<uint64_t>(capacity(size), 1); });
+            [this](double size) { return std::max<uint64_t>(largest_batch(size), 1); });
     }
-    PlanFacts facts(const Cutter& cutter) const;
-    std::vector<Cut> cut(Cutter& cutter, PlanFacts& facts) const;
-    Bucket bucket(const Cutter& cutter, const Cut& cut, std::size_t number) const;
+    PlanFacts facts(const BoundaryFinder& finder) const;
+    std::vector<BucketRange> range(BoundaryFinder& finder, PlanFacts& facts) const;
+    Bucket bucket(const BoundaryFinder& finder, const BucketRange& range, std::size_t number) const;
 
 private:
     double padded(double size) const { return round_up(size, options_.length_multiple); }
     double cost_length(double size) const { return padded(size > 0 ? size : zero_length_); }
     bool has_singles() const { return options_.oversize == SAB_OVERSIZE_SINGLE; }
     uint64_t outside() const { return count_ - (end_ - begin_); }
-    uint64_t capacity(double size) const;
+    uint64_t largest_batch(double size) const;
     void find_places();
-    double shares() const;
-    std::vector<Cut> singles(Cutter& cutter, std::size_t& shapes) const;
+    double least_batches() const;
+    std::vector<BucketRange> singles(BoundaryFinder& finder, std::size_t& shapes) const;
 
     const Sorted& sorted_;
     const sab_plan_options& options_;
@@ -210,11 +212,11 @@ private:
     const Progress progress_;
     const uint32_t count_;
     const double zero_length_;
-    uint32_t begin_ = 0, end_ = 0;  ///< the places inside the boundaries and the budget
+    uint32_t begin_ = 0, end_ = 0;  ///< the offsets inside the boundaries and the budget
 };
 
 /// How many samples of one size make a batch; 0 when not even one fits the budget.
-uint64_t Maker::capacity(double size) const {
+uint64_t PlanBuilder::largest_batch(double size) const {
     uint64_t fits = count_;
     if (options_.max_batch_size > 0) fits = std::min(fits, options_.max_batch_size);
     if (options_.budget > 0) fits = cost_.largest_count(cost_length(size), options_.budget, fits);
@@ -225,23 +227,24 @@ uint64_t Maker::capacity(double size) const {
     return fits;
 }
 
-void Maker::find_places() {
+void PlanBuilder::find_places() {
     end_ = count_;
     if (!boundaries_.empty()) {
         const auto place_of = [&](double boundary) {
-            return sorted_.level_first[static_cast<std::size_t>(
-                std::ranges::lower_bound(sorted_.level_size, boundary) -
-                sorted_.level_size.begin())];
+            return sorted_.first_offsets[static_cast<std::size_t>(
+                std::ranges::lower_bound(sorted_.distinct_sizes, boundary) -
+                sorted_.distinct_sizes.begin())];
         };
         begin_ = place_of(boundaries_.front());
         end_ = place_of(boundaries_.back());
     }
     if (options_.budget > 0) {
-        const auto over = std::ranges::partition_point(sorted_.level_size, [&](double size) {
+        const auto over = std::ranges::partition_point(sorted_.distinct_sizes, [&](double size) {
             return cost_(1, cost_length(size)) <= options_.budget;
         });
         end_ = std::min(
-            end_, sorted_.level_first[static_cast<std::size_t>(over - sorted_.level_size.begin())]);
+            end_,
+            sorted_.first_offsets[static_cast<std::size_t>(over - sorted_.distinct_sizes.begin())]);
     }
     end_ = std::max(begin_, end_);
     if (outside() > 0 && options_.oversize == SAB_OVERSIZE_ERROR) {
@@ -251,7 +254,7 @@ void Maker::find_places() {
                 ? "a size"
                 : text("sizes[", is_long ? sorted_.order[count_ - 1] : sorted_.order[0], "]");
         fail(SAB_E_ARGUMENT, std::string_view(name), " = ",
-             is_long ? sorted_.level_size.back() : sorted_.level_size.front(),
+             is_long ? sorted_.distinct_sizes.back() : sorted_.distinct_sizes.front(),
              ": must be inside the boundaries and cost at most the budget, ", options_.budget,
              ", alone (", outside(), " of ", count_, " samples do not)");
     }
@@ -260,7 +263,7 @@ void Maker::find_places() {
              " are outside the boundaries or over the budget, ", options_.budget);
 }
 
-PlanFacts Maker::facts(const Cutter& cutter) const {
+PlanFacts PlanBuilder::facts(const BoundaryFinder& finder) const {
     PlanFacts facts{};
     facts.samples = count_;
     facts.skipped = has_singles() ? 0 : outside();
@@ -269,40 +272,40 @@ PlanFacts Maker::facts(const Cutter& cutter) const {
     facts.cost = options_.cost;
     facts.tail = options_.tail;
     facts.pads_to_bucket = options_.max_shapes > 0;
-    facts.edges = options_.buckets;
-    facts.total = cutter.total(begin_, end_) +
-                  (has_singles() ? cutter.total(0, begin_) + cutter.total(end_, count_) : 0);
+    facts.bucket_rule = options_.buckets;
+    facts.total = finder.total(begin_, end_) +
+                  (has_singles() ? finder.total(0, begin_) + finder.total(end_, count_) : 0);
     facts.whole_sizes = facts.total <= largest_size &&
-                        std::ranges::all_of(sorted_.level_size,
+                        std::ranges::all_of(sorted_.distinct_sizes,
                                             [](double size) { return size == std::floor(size); });
     return facts;
 }
 
 /// No batch holds more samples of a size than the budget pays for, so each sample takes at least
-/// its share of one batch: the sum of these. Several batch sizes are those of boundaries, whose
-/// cuts say them.
-double Maker::shares() const {
-    double shares = static_cast<double>(has_singles() ? outside() : 0), all = 0;
+/// its overhead of one batch: the sum of these. Several batch sizes are those of boundaries, whose
+/// ranges say them.
+double PlanBuilder::least_batches() const {
+    double least_batches = static_cast<double>(has_singles() ? outside() : 0), all = 0;
     const bool is_proportional =
         options_.budget > 0 && cost_.is_proportional() && batch_sizes_.empty();
-    if (batch_sizes_.size() > 1) return shares;
-    for (std::size_t level = 0; level < sorted_.level_size.size(); ++level) {
-        const uint32_t first = std::clamp(sorted_.level_first[level], begin_, end_),
-                       last = std::clamp(sorted_.level_first[level + 1], begin_, end_);
+    if (batch_sizes_.size() > 1) return least_batches;
+    for (std::size_t distinct = 0; distinct < sorted_.distinct_sizes.size(); ++distinct) {
+        const uint32_t first = std::clamp(sorted_.first_offsets[distinct], begin_, end_),
+                       last = std::clamp(sorted_.first_offsets[distinct + 1], begin_, end_);
         if (last == first) continue;
         if (is_proportional)
-            all += cost_(last - first, sorted_.level_size[level]);
+            all += cost_(last - first, sorted_.distinct_sizes[distinct]);
         else
-            shares += static_cast<double>(last - first) /
-                      static_cast<double>(capacity(sorted_.level_size[level]));
+            least_batches += static_cast<double>(last - first) /
+                             static_cast<double>(largest_batch(sorted_.distinct_sizes[distinct]));
     }
-    return is_proportional ? shares + all / options_.budget : shares;
+    return is_proportional ? least_batches + all / options_.budget : least_batches;
 }
 
 /// The samples over the budget that are batches of one. Under `max_shapes` they take their part of
 /// `shapes`.
-std::vector<Cut> Maker::singles(Cutter& cutter, std::size_t& shapes) const {
-    std::vector<Cut> alone;
+std::vector<BucketRange> PlanBuilder::singles(BoundaryFinder& finder, std::size_t& shapes) const {
+    std::vector<BucketRange> alone;
     if (has_singles() && end_ < count_) alone.push_back({end_, count_, 1});
     if (shapes == 0) return alone;
     const bool has_tail =
@@ -313,78 +316,80 @@ std::vector<Cut> Maker::singles(Cutter& cutter, std::size_t& shapes) const {
           "and one for samples over the budget where each is a batch");
     shapes -= has_tail ? 1 : 0;
     if (!alone.empty()) {
-        Cutter singles_cutter(
+        BoundaryFinder singles_finder(
             sorted_, end_, count_, [this](double size) { return padded(size); },
             [](double) { return uint64_t{1}; });
-        alone = singles_cutter.optimal(
-            begin_ == end_ ? shapes : shapes_of_singles(cutter, singles_cutter, shapes, progress_),
+        alone = singles_finder.optimal(
+            begin_ == end_ ? shapes : shapes_of_singles(finder, singles_finder, shapes, progress_),
             progress_);
         shapes -= alone.size();
     }
     return alone;
 }
 
-/// Cuts the places into buckets; sets what the facts say of the lower bound and the target.
-std::vector<Cut> Maker::cut(Cutter& cutter, PlanFacts& facts) const {
-    double all_shares = shares();
+/// Ranges the offsets into buckets; sets what the facts say of the lower bound and the target.
+std::vector<BucketRange> PlanBuilder::range(BoundaryFinder& finder, PlanFacts& facts) const {
+    double all_batches = least_batches();
     std::size_t shapes = options_.max_shapes;
-    const std::vector<Cut> alone = singles(cutter, shapes);
-    std::vector<Cut> cuts;
+    const std::vector<BucketRange> alone = singles(finder, shapes);
+    std::vector<BucketRange> ranges;
     if (!boundaries_.empty()) {
-        cuts = cutter.by_boundaries(boundaries_);
-        for (std::size_t i = 0; i < cuts.size() && batch_sizes_.size() > 1; ++i) {
+        ranges = finder.by_boundaries(boundaries_);
+        for (std::size_t i = 0; i < ranges.size() && batch_sizes_.size() > 1; ++i) {
             const uint64_t given = batch_sizes_[i];
-            cuts[i].batch_size = options_.budget > 0 ? std::min(cuts[i].batch_size, given) : given;
+            ranges[i].batch_size =
+                options_.budget > 0 ? std::min(ranges[i].batch_size, given) : given;
             if (options_.max_batch_size > 0)
-                cuts[i].batch_size = std::min(cuts[i].batch_size, options_.max_batch_size);
-            all_shares += static_cast<double>(cuts[i].end - cuts[i].begin) /
-                          static_cast<double>(cuts[i].batch_size);
+                ranges[i].batch_size = std::min(ranges[i].batch_size, options_.max_batch_size);
+            all_batches += static_cast<double>(ranges[i].end - ranges[i].begin) /
+                           static_cast<double>(ranges[i].batch_size);
         }
     } else if (begin_ == end_) {
         // Only samples that are alone in their batches.
     } else if (options_.buckets == SAB_BUCKETS_OPTIMAL) {
-        cuts = cutter.optimal(options_.bucket_count, progress_);
+        ranges = finder.optimal(options_.bucket_count, progress_);
     } else if (options_.buckets == SAB_BUCKETS_EQUAL) {
-        cuts = cutter.by_rank(options_.bucket_batches);
+        ranges = finder.equal_buckets(options_.bucket_batches);
     } else if (options_.max_shapes > 0) {
-        cuts = cutter.by_shapes(shapes, progress_);
+        ranges = finder.by_shapes(shapes, progress_);
     }
-    facts.lower_bound = static_cast<uint64_t>(std::ceil(all_shares - 1e-9 * all_shares));
+    facts.lower_bound = static_cast<uint64_t>(std::ceil(all_batches - 1e-9 * all_batches));
     if (options_.buckets == SAB_BUCKETS_AUTO && options_.max_shapes == 0 && begin_ < end_) {
-        Cutter::Automatic found = automatic_cuts(cutter, options_, facts.lower_bound,
-                                                 has_singles() ? outside() : 0, progress_);
-        cuts = std::move(found.cuts);
+        BoundaryFinder::Automatic found = automatic_ranges(
+            finder, options_, facts.lower_bound, has_singles() ? outside() : 0, progress_);
+        ranges = std::move(found.ranges);
         facts.padding_target = options_.padding_target;
         facts.nearest_target = found.nearest;
     }
-    if (options_.tail == SAB_TAIL_MERGE) merge_tails(cuts);
-    cuts.insert(cuts.end(), alone.begin(), alone.end());
-    if (has_singles() && begin_ > 0) cuts.push_back({0, begin_, 1});
-    return cuts;
+    if (options_.tail == SAB_TAIL_MERGE) merge_tails(ranges);
+    ranges.insert(ranges.end(), alone.begin(), alone.end());
+    if (has_singles() && begin_ > 0) ranges.push_back({0, begin_, 1});
+    return ranges;
 }
 
-/// The bucket of a cut; `number` is that of the cut.
-Bucket Maker::bucket(const Cutter& cutter, const Cut& cut, std::size_t number) const {
+/// The bucket of a range; `number` is that of the range.
+Bucket PlanBuilder::bucket(const BoundaryFinder& finder, const BucketRange& range,
+                           std::size_t number) const {
     Bucket bucket{};
-    bucket.begin = cut.begin;
-    bucket.end = cut.end;
+    bucket.begin = range.begin;
+    bucket.end = range.end;
     // Filled up from itself, a bucket of fewer samples than a batch would show them many times
     // over.
     bucket.batch_size = options_.tail == SAB_TAIL_WRAP
-                            ? std::clamp<uint64_t>(bucket.samples(), 1, cut.batch_size)
-                            : cut.batch_size;
+                            ? std::clamp<uint64_t>(bucket.samples(), 1, range.batch_size)
+                            : range.batch_size;
     bucket.batches = batches_of(bucket.samples(), bucket.batch_size, options_.tail);
-    if (cut.end > cut.begin) {
-        bucket.level_begin = static_cast<uint32_t>(cutter.level_at(cut.begin));
-        bucket.level_end = static_cast<uint32_t>(cutter.level_at(cut.end - 1)) + 1;
-        bucket.shortest = sorted_.level_size[bucket.level_begin];
-        bucket.longest = sorted_.level_size[bucket.level_end - 1];
+    if (range.end > range.begin) {
+        bucket.distinct_begin = static_cast<uint32_t>(finder.distinct_at(range.begin));
+        bucket.distinct_end = static_cast<uint32_t>(finder.distinct_at(range.end - 1)) + 1;
+        bucket.shortest = sorted_.distinct_sizes[bucket.distinct_begin];
+        bucket.longest = sorted_.distinct_sizes[bucket.distinct_end - 1];
         bucket.padded_length = padded(bucket.longest);
-        bucket.total = cutter.total(cut.begin, cut.end);
+        bucket.total = finder.total(range.begin, range.end);
         bucket.cost =
             cost_(std::min(bucket.batch_size, bucket.samples()), cost_length(bucket.longest));
     }
-    // the cuts after these are of samples alone
+    // the ranges after these are of samples alone
     const bool has_boundaries = number + 1 < boundaries_.size();
     bucket.lower = has_boundaries ? boundaries_[number] : bucket.shortest;
     bucket.upper = has_boundaries ? boundaries_[number + 1] : bucket.longest;
@@ -400,8 +405,10 @@ double round_up(double length, double multiple) {
     return std::max(length, rounded < length ? rounded + multiple : rounded);
 }
 
-double price_of_zero(std::span<const double> level_size) {
-    return level_size[0] > 0 ? level_size[0] : level_size.size() > 1 ? level_size[1] : 1;
+double price_of_zero(std::span<const double> distinct_sizes) {
+    return distinct_sizes[0] > 0       ? distinct_sizes[0]
+           : distinct_sizes.size() > 1 ? distinct_sizes[1]
+                                       : 1;
 }
 
 double Plan::padded(double length) const {
@@ -409,29 +416,29 @@ double Plan::padded(double length) const {
 }
 
 double Plan::priced(double padded_length) const {
-    return padded_length > 0 ? padded_length : padded(price_of_zero(level_size_));
+    return padded_length > 0 ? padded_length : padded(price_of_zero(distinct_sizes_));
 }
 
 std::size_t Plan::skipped(std::span<int64_t> room) const {
-    // Buckets cover one stretch of the sorted places, so what is left out lies before and after it,
-    // unless it was put into buckets of one.
+    // Buckets cover one stretch of the sorted offsets, so what is left out lies before and after
+    // it, unless it was put into buckets of one.
     uint32_t begin = static_cast<uint32_t>(order_.size()), end = 0;
     for (const Bucket& bucket : buckets_) {
         begin = std::min(begin, bucket.begin);
         end = std::max(end, bucket.end);
     }
     std::size_t count = 0;
-    const auto add = [&](uint32_t place) {
+    const auto add = [&](uint32_t offset) {
         if (count < room.size()) {
-            const uint32_t index = order_[place];
+            const uint32_t index = order_[offset];
             check_sample(index);
             room[count] = index;
         }
         ++count;
     };
-    for (uint32_t place = 0; place < begin; ++place) add(place);
-    for (std::size_t place = std::max(begin, end); place < order_.size(); ++place)
-        add(static_cast<uint32_t>(place));
+    for (uint32_t offset = 0; offset < begin; ++offset) add(offset);
+    for (std::size_t offset = std::max(begin, end); offset < order_.size(); ++offset)
+        add(static_cast<uint32_t>(offset));
     return count;
 }
 
@@ -444,14 +451,14 @@ std::shared_ptr<const Plan> Plan::make(const Sizes& sizes, const sab_plan_option
 
 std::shared_ptr<const Plan> Plan::make(Sorted sorted, const sab_plan_options& options) {
     check_scalars(options);
-    const Maker maker(sorted, options);
-    Cutter cutter = maker.cutter();
-    PlanFacts facts = maker.facts(cutter);
-    const std::vector<Cut> cuts = maker.cut(cutter, facts);
+    const PlanBuilder builder(sorted, options);
+    BoundaryFinder finder = builder.finder();
+    PlanFacts facts = builder.facts(finder);
+    const std::vector<BucketRange> ranges = builder.range(finder, facts);
     const auto count = static_cast<uint32_t>(sorted.count);
     auto arrays = std::make_shared<Arrays>();
-    for (std::size_t i = 0; i < cuts.size(); ++i) {
-        arrays->buckets.push_back(maker.bucket(cutter, cuts[i], i));
+    for (std::size_t i = 0; i < ranges.size(); ++i) {
+        arrays->buckets.push_back(builder.bucket(finder, ranges[i], i));
         facts.batches += arrays->buckets.back().batches;
     }
     if (facts.skipped > 0)
@@ -459,14 +466,14 @@ std::shared_ptr<const Plan> Plan::make(Sorted sorted, const sab_plan_options& op
             " samples: outside the boundaries or over the budget");
 
     arrays->order = std::move(sorted.order);
-    arrays->level_size = std::move(sorted.level_size);
-    arrays->level_first = std::move(sorted.level_first);
-    arrays->coefficients = maker.cost().coefficients();
+    arrays->distinct_sizes = std::move(sorted.distinct_sizes);
+    arrays->first_offsets = std::move(sorted.first_offsets);
+    arrays->coefficients = builder.cost().coefficients();
     std::shared_ptr<Plan> plan(new Plan);
     plan->facts_ = facts;
     if (arrays->order != nullptr) plan->order_ = {arrays->order.get(), count};
-    plan->level_size_ = arrays->level_size;
-    plan->level_first_ = arrays->level_first;
+    plan->distinct_sizes_ = arrays->distinct_sizes;
+    plan->first_offsets_ = arrays->first_offsets;
     plan->buckets_ = arrays->buckets;
     plan->coefficients_ = arrays->coefficients;
     plan->owner_ = std::move(arrays);

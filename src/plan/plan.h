@@ -17,12 +17,12 @@ struct Bucket {
     double lower, upper;  ///< the caller's boundaries, or shortest and longest
     double shortest, longest;
     double padded_length;
-    double total;                     ///< sum of its sizes
-    double cost;                      ///< of its largest batch
-    uint64_t batch_size;              ///< samples in a full batch, at least 1
-    uint64_t batches;                 ///< an epoch, by the tail policy
-    uint32_t begin, end;              ///< its sorted places
-    uint32_t level_begin, level_end;  ///< its levels; neighbours may share one
+    double total;                           ///< sum of its sizes
+    double cost;                            ///< of its largest batch
+    uint64_t batch_size;                    ///< samples in a full batch, at least 1
+    uint64_t batches;                       ///< an epoch, by the tail policy
+    uint32_t begin, end;                    ///< its sorted offsets
+    uint32_t distinct_begin, distinct_end;  ///< its distinct_count; neighbours may overhead one
     uint64_t samples() const { return end - begin; }
 };
 
@@ -42,29 +42,29 @@ struct PlanFacts {
     int32_t tail;        ///< sab_tail
     int32_t pads_to_bucket;  ///< 1: batches are padded to their bucket's length
     int32_t whole_sizes;     ///< 1: all sizes are whole numbers and so are all sums of them
-    int32_t edges;           ///< sab_buckets
+    int32_t bucket_rule;     ///< sab_buckets
     int32_t reserved;
 };
 
 class Plan {
 public:
     static std::shared_ptr<const Plan> make(const Sizes& sizes, const sab_plan_options& options);
-    /// Of samples that are sorted already. Without their order it is a plan of places only: it says
-    /// what buckets there are, and no more.
+    /// Of samples that are sorted already. Without their order it is a plan of offsets only: it
+    /// says what buckets there are, and no more.
     static std::shared_ptr<const Plan> make(Sorted sorted, const sab_plan_options& options);
     static std::shared_ptr<const Plan> open(const char* path);
     static std::shared_ptr<const Plan> read(std::span<const std::byte> image);
 
     const PlanFacts& facts() const { return facts_; }
-    /// Samples by sorted place. The plan may be a mapped file, which somebody may have changed
+    /// Samples by sorted offset. The plan may be a mapped file, which somebody may have changed
     /// since it was opened: check_sample() what is read.
     std::span<const uint32_t> order() const { return order_; }
     void check_sample(uint32_t index) const {
         if (index >= facts_.samples) [[unlikely]]
             fail_changed(index);
     }
-    std::span<const double> level_size() const { return level_size_; }
-    std::span<const uint32_t> level_first() const { return level_first_; }
+    std::span<const double> distinct_sizes() const { return distinct_sizes_; }
+    std::span<const uint32_t> first_offsets() const { return first_offsets_; }
     std::span<const Bucket> buckets() const { return buckets_; }
     std::span<const double> coefficients() const { return coefficients_; }
     uint64_t fingerprint() const { return fingerprint_; }
@@ -94,15 +94,15 @@ private:
     uint64_t checksum() const;
     void check_sound(const ImageRefusal& refuse) const;
     void check_facts(const ImageRefusal& refuse) const;
-    void check_levels(const ImageRefusal& refuse) const;
+    void check_distinct_sizes(const ImageRefusal& refuse) const;
     void check_buckets(const ImageRefusal& refuse) const;
     [[noreturn, gnu::cold]] void fail_changed(uint32_t index) const;
 
     PlanFacts facts_{};
     uint64_t fingerprint_ = 0;
     std::span<const uint32_t> order_;
-    std::span<const double> level_size_;
-    std::span<const uint32_t> level_first_;
+    std::span<const double> distinct_sizes_;
+    std::span<const uint32_t> first_offsets_;
     std::span<const Bucket> buckets_;
     std::span<const double> coefficients_;
     std::shared_ptr<const void> owner_;  ///< of the arrays
@@ -112,7 +112,7 @@ double round_up(double length, double multiple);
 
 /// The size that a sample of size zero is priced at: the smallest above zero among the distinct
 /// sizes, ascending; 1 when there is none.
-double price_of_zero(std::span<const double> level_size);
+double price_of_zero(std::span<const double> distinct_sizes);
 
 }  // namespace sab
 

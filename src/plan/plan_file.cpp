@@ -13,12 +13,12 @@ namespace {
 constexpr ImageKind plan_image{{'S', 'A', 'B', 'P', 'L', 'A', 'N', '\0'}, 2, "a plan"};
 
 /// Sections follow in this order, without gaps: coefficients (float64), distinct sizes (float64),
-/// buckets (Bucket), first places of the distinct sizes (uint32, one more than there are sizes),
+/// buckets (Bucket), first offsets of the distinct sizes (uint32, one more than there are sizes),
 /// order (uint32). The checksum is also the plan's fingerprint.
 struct PlanHeader {
     ImageHeader image;
     uint64_t coefficients;  ///< number of
-    uint64_t levels;
+    uint64_t distinct_count;
     uint64_t buckets;
     PlanFacts facts;
 };
@@ -27,15 +27,15 @@ struct PlanHeader {
 static_assert(sizeof(PlanHeader) == 152 && sizeof(PlanFacts) == 96 && sizeof(Bucket) == 88);
 
 PlanHeader header_of(const Plan& plan, uint64_t length) {
-    return {begin_image(plan_image, length), plan.coefficients().size(), plan.level_size().size(),
-            plan.buckets().size(), plan.facts()};
+    return {begin_image(plan_image, length), plan.coefficients().size(),
+            plan.distinct_sizes().size(), plan.buckets().size(), plan.facts()};
 }
 
 /// The image's parts; the first one is the header.
 ImageParts parts_of(const Plan& plan, const PlanHeader& header) {
     return {std::as_bytes(std::span(&header, 1)), std::as_bytes(plan.coefficients()),
-            std::as_bytes(plan.level_size()),     std::as_bytes(plan.buckets()),
-            std::as_bytes(plan.level_first()),    std::as_bytes(plan.order())};
+            std::as_bytes(plan.distinct_sizes()), std::as_bytes(plan.buckets()),
+            std::as_bytes(plan.first_offsets()),  std::as_bytes(plan.order())};
 }
 
 bool is_proper(double size) {
@@ -52,7 +52,7 @@ std::span<const Item> take(std::span<const std::byte>& rest, uint64_t count,
     return items;
 }
 
-/// What places and counts are computed from is copied before it is checked: a mapped file may
+/// What offsets and counts are computed from is copied before it is checked: a mapped file may
 /// change at any time.
 struct Copied {
     std::shared_ptr<const void> image;
@@ -95,10 +95,10 @@ std::shared_ptr<const Plan> Plan::from_image(std::span<const std::byte> image,
     std::span<const std::byte> rest = image.subspan(sizeof header);
     plan->facts_ = header.facts;
     const auto coefficients = take<double>(rest, header.coefficients, refuse);
-    plan->level_size_ = take<double>(rest, header.levels, refuse);
+    plan->distinct_sizes_ = take<double>(rest, header.distinct_count, refuse);
     const auto buckets = take<Bucket>(rest, header.buckets, refuse);
-    if (header.levels >= largest_sample_count) refuse("it has too many sizes");
-    plan->level_first_ = take<uint32_t>(rest, header.levels + 1, refuse);
+    if (header.distinct_count >= largest_sample_count) refuse("it has too many sizes");
+    plan->first_offsets_ = take<uint32_t>(rest, header.distinct_count + 1, refuse);
     plan->order_ = take<uint32_t>(rest, header.facts.samples, refuse);
     if (!rest.empty()) refuse("its arrays do not fit its length");
     const auto copied =
@@ -119,7 +119,7 @@ std::shared_ptr<const Plan> Plan::from_image(std::span<const std::byte> image,
 /// trust.
 void Plan::check_sound(const ImageRefusal& refuse) const {
     check_facts(refuse);
-    check_levels(refuse);
+    check_distinct_sizes(refuse);
     check_buckets(refuse);
 }
 
@@ -129,8 +129,8 @@ void Plan::check_facts(const ImageRefusal& refuse) const {
         facts.skipped >= facts.samples + 1)
         refuse("its number of samples is off");
     if (facts.tail < SAB_TAIL_KEEP || facts.tail > SAB_TAIL_WRAP || facts.cost < SAB_COST_PADDED ||
-        facts.cost > SAB_COST_TERMS || facts.edges < SAB_BUCKETS_AUTO ||
-        facts.edges > SAB_BUCKETS_EQUAL || !is_proper(facts.length_multiple) ||
+        facts.cost > SAB_COST_TERMS || facts.bucket_rule < SAB_BUCKETS_AUTO ||
+        facts.bucket_rule > SAB_BUCKETS_EQUAL || !is_proper(facts.length_multiple) ||
         !(facts.total >= 0) || !(facts.budget >= 0) || !(facts.padding_target >= 0) ||
         !(facts.nearest_target >= facts.padding_target) ||
         (facts.cost != SAB_COST_POLYNOMIAL && facts.cost != SAB_COST_TERMS &&
@@ -144,12 +144,13 @@ void Plan::check_facts(const ImageRefusal& refuse) const {
     }
 }
 
-void Plan::check_levels(const ImageRefusal& refuse) const {
-    if (level_size_.empty() || level_first_.front() != 0 || level_first_.back() != facts_.samples)
+void Plan::check_distinct_sizes(const ImageRefusal& refuse) const {
+    if (distinct_sizes_.empty() || first_offsets_.front() != 0 ||
+        first_offsets_.back() != facts_.samples)
         refuse("its sizes are off");
-    for (std::size_t i = 0; i < level_size_.size(); ++i)
-        if (!is_proper(level_size_[i]) || level_first_[i] >= level_first_[i + 1] ||
-            (i > 0 && level_size_[i - 1] >= level_size_[i]))
+    for (std::size_t i = 0; i < distinct_sizes_.size(); ++i)
+        if (!is_proper(distinct_sizes_[i]) || first_offsets_[i] >= first_offsets_[i + 1] ||
+            (i > 0 && distinct_sizes_[i - 1] >= distinct_sizes_[i]))
             refuse("its sizes are off");
     uint32_t largest = 0;
     for (const uint32_t index : order_) largest = std::max(largest, index);
@@ -158,7 +159,7 @@ void Plan::check_levels(const ImageRefusal& refuse) const {
 
 void Plan::check_buckets(const ImageRefusal& refuse) const {
     uint64_t batches = 0;
-    std::vector<std::pair<uint32_t, uint32_t>> places;
+    std::vector<std::pair<uint32_t, uint32_t>> offsets;
     for (const Bucket& bucket : buckets_) {
         const uint64_t samples = bucket.samples();
         if (bucket.begin > bucket.end || bucket.end > facts_.samples || bucket.batch_size < 1)
@@ -172,19 +173,20 @@ void Plan::check_buckets(const ImageRefusal& refuse) const {
             refuse("a bucket is off");
         batches += expected;
         if (samples == 0) continue;
-        if (bucket.level_begin >= bucket.level_end || bucket.level_end > level_size_.size() ||
-            level_first_[bucket.level_begin] > bucket.begin ||
-            level_first_[bucket.level_begin + 1] <= bucket.begin ||
-            level_first_[bucket.level_end] < bucket.end ||
-            level_first_[bucket.level_end - 1] >= bucket.end || !(bucket.cost >= 0) ||
+        if (bucket.distinct_begin >= bucket.distinct_end ||
+            bucket.distinct_end > distinct_sizes_.size() ||
+            first_offsets_[bucket.distinct_begin] > bucket.begin ||
+            first_offsets_[bucket.distinct_begin + 1] <= bucket.begin ||
+            first_offsets_[bucket.distinct_end] < bucket.end ||
+            first_offsets_[bucket.distinct_end - 1] >= bucket.end || !(bucket.cost >= 0) ||
             !(bucket.padded_length >= bucket.longest))
             refuse("a bucket is off");
-        places.emplace_back(bucket.begin, bucket.end);
+        offsets.emplace_back(bucket.begin, bucket.end);
     }
     if (batches != facts_.batches) refuse("its number of batches is off");
-    std::ranges::sort(places);
-    for (std::size_t i = 1; i < places.size(); ++i)
-        if (places[i].first != places[i - 1].second) refuse("its buckets overlap or leave a gap");
+    std::ranges::sort(offsets);
+    for (std::size_t i = 1; i < offsets.size(); ++i)
+        if (offsets[i].first != offsets[i - 1].second) refuse("its buckets overlap or leave a gap");
 }
 
 void Plan::fail_changed(uint32_t index) const {

@@ -55,19 +55,19 @@ Range find_range(const View& view, std::size_t count, const Progress& progress) 
 
 /// Levels from how many samples have each size from `least` on; `next` becomes where each size
 /// begins.
-Sorted make_levels(std::vector<uint32_t>& next, std::size_t count, double least) {
+Sorted make_distinct_sizes(std::vector<uint32_t>& next, std::size_t count, double least) {
     Sorted sorted;
     sorted.count = count;
-    uint32_t place = 0;
+    uint32_t offset = 0;
     for (std::size_t k = 0; k < next.size(); ++k) {
         const uint32_t here = next[k];
-        next[k] = place;
+        next[k] = offset;
         if (here == 0) continue;
-        sorted.level_size.push_back(least + static_cast<double>(k));
-        sorted.level_first.push_back(place);
-        place += here;
+        sorted.distinct_sizes.push_back(least + static_cast<double>(k));
+        sorted.first_offsets.push_back(offset);
+        offset += here;
     }
-    sorted.level_first.push_back(place);
+    sorted.first_offsets.push_back(offset);
     return sorted;
 }
 
@@ -77,7 +77,7 @@ Sorted sort_by_counting(const View& view, std::size_t count, const Range& range,
     using Number = typename View::number_type;
     const auto least = static_cast<Number>(range.least);
     const auto width = static_cast<std::size_t>(range.most - range.least) + 1;
-    // A number that is outside of the range by now is counted in the last place.
+    // A number that is outside of the range by now is counted in the last offset.
     const auto key = [view, least, width](std::size_t i) __attribute__((always_inline)) {
         if constexpr (std::is_integral_v<Number>) {
             return std::min<uint64_t>(static_cast<uint64_t>(view[i]) - static_cast<uint64_t>(least),
@@ -95,19 +95,19 @@ Sorted sort_by_counting(const View& view, std::size_t count, const Range& range,
     });
     if (next[width] != 0) fail_changed();
 
-    Sorted sorted = make_levels(next, count, range.least);
+    Sorted sorted = make_distinct_sizes(next, count, range.least);
     if (!with_order) return sorted;
-    // The last place is for those that find none.
+    // The last offset is for those that find none.
     sorted.order = std::unique_ptr<uint32_t[]>(new uint32_t[count + 1]);
     uint32_t* order = sorted.order.get();
     progress.blocks(count, 2 * count, 3 * count, [&](std::size_t first, std::size_t last) {
         for (std::size_t i = first; i < last; ++i)
             order[std::min<std::size_t>(counts[key(i)]++, count)] = static_cast<uint32_t>(i);
     });
-    // Where each size has as many samples as were counted, every place was written.
-    for (std::size_t level = 0; level < sorted.level_size.size(); ++level)
-        if (next[static_cast<std::size_t>(sorted.level_size[level] - range.least)] !=
-            sorted.level_first[level + 1])
+    // Where each size has as many samples as were counted, every offset was written.
+    for (std::size_t distinct = 0; distinct < sorted.distinct_sizes.size(); ++distinct)
+        if (next[static_cast<std::size_t>(sorted.distinct_sizes[distinct] - range.least)] !=
+            sorted.first_offsets[distinct + 1])
             fail_changed();
     return sorted;
 }
@@ -141,12 +141,12 @@ Sorted sort_by_digits(std::vector<Keyed> items, const Digits& digits, bool with_
 
     Sorted sorted;
     sorted.count = count;
-    for (std::size_t place = 0; place < count; ++place) {
-        if (place > 0 && items[place].key == items[place - 1].key) continue;
-        sorted.level_size.push_back(number_of(items[place].key));
-        sorted.level_first.push_back(static_cast<uint32_t>(place));
+    for (std::size_t offset = 0; offset < count; ++offset) {
+        if (offset > 0 && items[offset].key == items[offset - 1].key) continue;
+        sorted.distinct_sizes.push_back(number_of(items[offset].key));
+        sorted.first_offsets.push_back(static_cast<uint32_t>(offset));
     }
-    sorted.level_first.push_back(static_cast<uint32_t>(count));
+    sorted.first_offsets.push_back(static_cast<uint32_t>(count));
     if (!with_order) return sorted;
     sorted.order = std::unique_ptr<uint32_t[]>(new uint32_t[count]);
     std::ranges::transform(items, sorted.order.get(), &Keyed::index);

@@ -14,18 +14,19 @@ namespace sab {
 
 struct Sorted {
     std::size_t count = 0;
-    /// sample at each sorted place; equal sizes by index. Null when only the levels were asked for
+    /// sample at each sorted offset; equal sizes by index. Null when only the distinct_count were
+    /// asked for
     std::unique_ptr<uint32_t[]> order;
-    std::vector<double> level_size;  ///< the distinct sizes, ascending
-    /// sorted place where each begins; one more at the end: `count`
-    std::vector<uint32_t> level_first;
+    std::vector<double> distinct_sizes;  ///< the distinct sizes, ascending
+    /// sorted offset where each begins; one more at the end: `count`
+    std::vector<uint32_t> first_offsets;
 };
 
-/// Which of the levels that begin at the places `first` a place lies in. The first level is not
-/// compared: in a mapped file that was changed it might begin behind the place.
-inline std::size_t level_of(std::span<const uint32_t> first, uint32_t place) {
+/// Which of the distinct_count that begin at the offsets `first` a offset lies in. The first
+/// distinct is not compared: in a mapped file that was changed it might begin behind the offset.
+inline std::size_t distinct_of(std::span<const uint32_t> first, uint32_t offset) {
     const auto later = first.subspan(1);
-    return static_cast<std::size_t>(std::ranges::upper_bound(later, place) - later.begin());
+    return static_cast<std::size_t>(std::ranges::upper_bound(later, offset) - later.begin());
 }
 
 /// Sorts by counting where sizes are whole numbers in a narrow range, by radix otherwise. Throws

@@ -199,7 +199,7 @@ void check_ranks(Sampler& sampler, const Ranks& ranks) {
              ", but there are ", ranks.world_size, " ranks");
     for (std::size_t i = 0; i < told.size(); ++i) {
         if (told[i].rank >= ranks.world_size)
-            fail(SAB_E_MISMATCH, "all_gather: place ", i, " holds rank ", told[i].rank, " of ",
+            fail(SAB_E_MISMATCH, "all_gather: slot ", i, " holds rank ", told[i].rank, " of ",
                  ranks.world_size, ", which no rank gave");
         uint64_t& other = seen_at[told[i].rank];
         if (other < ranks.world_size)

@@ -41,7 +41,7 @@ struct Ranks {
                         text("all_gather failed with code ", code, why.empty() ? "" : ": ", why),
                         code);
         if (std::memcmp(all.data() + rank * mine.size(), mine.data(), mine.size_bytes()) != 0)
-            fail(SAB_E_MISMATCH, "all_gather: place ", rank, " of ", world_size,
+            fail(SAB_E_MISMATCH, "all_gather: slot ", rank, " of ", world_size,
                  " does not hold the bytes that rank ", rank,
                  " gave: all must be filled in the order of the ranks");
     }

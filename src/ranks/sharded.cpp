@@ -19,7 +19,7 @@ namespace {
 /// What each rank tells of its shard before all else.
 struct Shard {
     int64_t status;
-    uint64_t levels;
+    uint64_t distinct_count;
     uint64_t options;  ///< hash
 };
 
@@ -35,7 +35,7 @@ struct Made {
 };
 
 /// Of all that says what the plan is, but for callbacks.
-uint64_t hash_of(const sab_plan_options& options, const Arrangement& arrangement,
+uint64_t hash_of(const sab_plan_options& options, const EpochOptions& epoch_options,
                  const Ranks& ranks) {
     Hasher hash;
     const auto add = [&](const auto& value) { hash.add(value); };
@@ -45,8 +45,8 @@ uint64_t hash_of(const sab_plan_options& options, const Arrangement& arrangement
     };
     add(uint64_t{order_version});
     add(ranks.world_size);
-    add(arrangement.seed);
-    add(arrangement.epoch);
+    add(epoch_options.seed);
+    add(epoch_options.epoch);
     for (const int32_t value : {options.buckets, options.cost, options.tail, options.oversize})
         add(value);
     for (const double value : {options.budget, options.padding_target, options.length_multiple})
@@ -74,7 +74,7 @@ uint64_t hash_of(const sab_plan_options& options, const Arrangement& arrangement
 /// Checks what the ranks tell of their shards; gives the most distinct sizes of one.
 uint64_t check_shards(std::span<const Shard> shards, const Ranks& ranks) {
     const Shard& mine = shards[ranks.rank];
-    uint64_t most_levels = 0;
+    uint64_t most_distinct = 0;
     for (std::size_t r = 0; r < shards.size(); ++r) {
         if (shards[r].status != SAB_OK)
             fail_as(r, shards[r].status,
@@ -84,13 +84,13 @@ uint64_t check_shards(std::span<const Shard> shards, const Ranks& ranks) {
                  "plan: its options, the seed, the epoch or the world size are not the same on "
                  "ranks ",
                  ranks.rank, " and ", r);
-        if (shards[r].levels > largest_sample_count)
-            fail(SAB_E_MISMATCH, "all_gather: place ", r, " holds ", shards[r].levels,
+        if (shards[r].distinct_count > largest_sample_count)
+            fail(SAB_E_MISMATCH, "all_gather: slot ", r, " holds ", shards[r].distinct_count,
                  " distinct sizes, which no rank gave");
-        most_levels = std::max(most_levels, shards[r].levels);
+        most_distinct = std::max(most_distinct, shards[r].distinct_count);
     }
-    check(most_levels > 0, "sizes.count", 0, "must be at least 1 on some rank");
-    return most_levels;
+    check(most_distinct > 0, "sizes.count", 0, "must be at least 1 on some rank");
+    return most_distinct;
 }
 
 class ShardedSequence : public Sequence {
@@ -98,8 +98,8 @@ public:
     ShardedSequence(Sorted own, std::span<const Bar> bars, std::span<const Shard> shards,
                     const sab_plan_options& options, const Ranks& ranks)
         : ranks_(ranks.world_size), rank_(ranks.rank), own_(std::move(own)) {
-        lay_out(bars, shards, options);
-        steps_ = arranged({});
+        make_epoch_order(bars, shards, options);
+        steps_ = with_options({});
     }
 
     /// Of the plan, and of what only this rank knows: which of its samples have which size.
@@ -115,11 +115,11 @@ public:
     uint64_t fingerprint() const override { return fingerprint_; }
     uint64_t skipped() const override { return skipped_; }
     uint64_t batches() const override { return last_step_.empty() ? 0 : last_step_.back(); }
-    std::unique_ptr<Layout> lay_out(const Arrangement& arrangement) const override {
-        return std::make_unique<LayoutOf<Steps>>(arranged(arrangement));
+    std::unique_ptr<EpochOrder> make_epoch_order(const EpochOptions& epoch_options) const override {
+        return std::make_unique<EpochOrderOf<Steps>>(with_options(epoch_options));
     }
-    void exchange(Layout& layout) noexcept override {
-        std::swap(steps_, static_cast<LayoutOf<Steps>&>(layout).value);
+    void exchange(EpochOrder& epoch_order) noexcept override {
+        std::swap(steps_, static_cast<EpochOrderOf<Steps>&>(epoch_order).value);
     }
 
     bool has_others() const override { return ranks_ > 1; }
@@ -127,14 +127,14 @@ public:
         const Piece piece = find(position);
         uint64_t sum = 0;
         for (uint64_t r = 0; r < ranks_; ++r)
-            sum += piece.edge(piece.step + 1, counts_[piece.bucket * ranks_ + r]) -
-                   piece.edge(piece.step, counts_[piece.bucket * ranks_ + r]);
+            sum += piece.boundary(piece.step + 1, counts_[piece.bucket * ranks_ + r]) -
+                   piece.boundary(piece.step, counts_[piece.bucket * ranks_ + r]);
         return sum;
     }
     uint64_t samples(uint64_t position) const override {
         const Piece piece = find(position);
         const uint64_t own = own_count(piece.bucket);
-        return piece.edge(piece.step + 1, own) - piece.edge(piece.step, own);
+        return piece.boundary(piece.step + 1, own) - piece.boundary(piece.step, own);
     }
     double cost(uint64_t position) const override {
         const Bucket& bucket = plan_->buckets()[find(position).bucket];
@@ -143,12 +143,13 @@ public:
     }
     double total(uint64_t position) const override {
         double sum = 0;
-        for (const uint32_t place : places(position, 0, samples(position))) sum += size_at(place);
+        for (const uint32_t offset : offsets(position, 0, samples(position)))
+            sum += size_at(offset);
         return sum;
     }
     std::size_t bucket(uint64_t position) const override { return find(position).bucket; }
     void fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const override {
-        const std::span<const uint32_t> own = places(position, first, count);
+        const std::span<const uint32_t> own = offsets(position, first, count);
         batch.fill(count, [&](uint64_t i) { return Sample{own_.order[own[i]], size_at(own[i])}; });
         if (count == 0) return;
         const std::size_t in = find(position).bucket;
@@ -161,12 +162,12 @@ public:
 private:
     /// The order of the steps of an epoch.
     struct Steps {
-        Arrangement arrangement;
+        EpochOptions epoch_options;
         Permutation order;
     };
-    Steps arranged(const Arrangement& arrangement) const {
-        return {arrangement,
-                Permutation(batches(), permutation_key(arrangement.seed, arrangement.epoch,
+    Steps with_options(const EpochOptions& epoch_options) const {
+        return {epoch_options,
+                Permutation(batches(), permutation_key(epoch_options.seed, epoch_options.epoch,
                                                        Purpose::steps, 0))};
     }
 
@@ -175,21 +176,23 @@ private:
         std::size_t bucket;
         uint64_t step;
         uint64_t steps;
-        uint64_t edge(uint64_t step_, uint64_t samples) const { return step_ * samples / steps; }
+        uint64_t boundary(uint64_t step_, uint64_t samples) const {
+            return step_ * samples / steps;
+        }
     };
 
-    void lay_out(std::span<const Bar> all, std::span<const Shard> shards,
-                 const sab_plan_options& options) {
+    void make_epoch_order(std::span<const Bar> all, std::span<const Shard> shards,
+                          const sab_plan_options& options) {
         const std::size_t width = all.size() / ranks_;
         std::map<double, uint64_t> sums;
         uint64_t count = 0;
         for (std::size_t r = 0; r < ranks_; ++r)
-            for (std::size_t i = 0; i < shards[r].levels; ++i) {
+            for (std::size_t i = 0; i < shards[r].distinct_count; ++i) {
                 const Bar& bar = all[r * width + i];
                 const bool ascends = i == 0 || bar.size > all[r * width + i - 1].size;
                 if (!(bar.size >= 0 && std::isfinite(bar.size) && ascends && bar.count >= 1 &&
                       bar.count <= largest_sample_count))
-                    fail(SAB_E_MISMATCH, "all_gather: place ", r, " holds ", bar.count,
+                    fail(SAB_E_MISMATCH, "all_gather: slot ", r, " holds ", bar.count,
                          " samples of size ", bar.size, ", which no rank gave");
                 sums[bar.size] += bar.count;
                 count += bar.count;
@@ -198,11 +201,11 @@ private:
             }
         Sorted sorted;
         sorted.count = count;
-        sorted.level_first.push_back(0);
+        sorted.first_offsets.push_back(0);
         for (const auto& [size, samples] : sums) {
-            sorted.level_size.push_back(size);
-            sorted.level_first.push_back(sorted.level_first.back() +
-                                         static_cast<uint32_t>(samples));
+            sorted.distinct_sizes.push_back(size);
+            sorted.first_offsets.push_back(sorted.first_offsets.back() +
+                                           static_cast<uint32_t>(samples));
         }
         plan_ = Plan::make(std::move(sorted), options);
 
@@ -213,16 +216,16 @@ private:
         own_begin_.assign(buckets.size(), 0);
         uint64_t kept = 0;
         // samples of the size on lower ranks
-        std::vector<uint64_t> before(plan_->level_size().size());
+        std::vector<uint64_t> before(plan_->distinct_sizes().size());
         for (std::size_t r = 0; r < ranks_; ++r) {
             uint64_t own = 0;  // samples of the rank that stand before
             std::size_t b = 0;
-            for (std::size_t i = 0, level = 0; i < shards[r].levels; ++i) {
+            for (std::size_t i = 0, distinct = 0; i < shards[r].distinct_count; ++i) {
                 const Bar& bar = all[r * width + i];
-                while (plan_->level_size()[level] != bar.size) ++level;
-                const uint64_t begin = plan_->level_first()[level] + before[level],
+                while (plan_->distinct_sizes()[distinct] != bar.size) ++distinct;
+                const uint64_t begin = plan_->first_offsets()[distinct] + before[distinct],
                                end = begin + bar.count;
-                before[level] += bar.count;
+                before[distinct] += bar.count;
                 while (b < buckets.size() && buckets[b].end <= begin) ++b;
                 for (std::size_t each = b; each < buckets.size() && buckets[each].begin < end;
                      ++each) {
@@ -259,33 +262,33 @@ private:
     }
 
     /// Places in the shard's sorted order.
-    std::span<const uint32_t> places(uint64_t position, uint64_t first, uint64_t count) const {
+    std::span<const uint32_t> offsets(uint64_t position, uint64_t first, uint64_t count) const {
         const Piece piece = find(position);
-        places_.resize(count);
-        if (count == 0) return places_;
+        offsets_.resize(count);
+        if (count == 0) return offsets_;
         const uint64_t own = own_count(piece.bucket);
         const Permutation permutation(
-            own, permutation_key(steps_.arrangement.seed, steps_.arrangement.epoch,
+            own, permutation_key(steps_.epoch_options.seed, steps_.epoch_options.epoch,
                                  Purpose::samples, piece.bucket));
-        permutation.fill(piece.edge(piece.step, own) + first, places_);
-        for (uint32_t& place : places_) place += own_begin_[piece.bucket];
-        return places_;
+        permutation.fill(piece.boundary(piece.step, own) + first, offsets_);
+        for (uint32_t& offset : offsets_) offset += own_begin_[piece.bucket];
+        return offsets_;
     }
 
-    double size_at(uint32_t place) const {
-        return own_.level_size[level_of(own_.level_first, place)];
+    double size_at(uint32_t offset) const {
+        return own_.distinct_sizes[distinct_of(own_.first_offsets, offset)];
     }
 
     const uint64_t ranks_, rank_;
     Sorted own_;                        ///< the shard
     std::shared_ptr<const Plan> plan_;  ///< of all shards' samples; without their order
     std::vector<uint64_t> counts_;      ///< samples by bucket and rank
-    std::vector<uint32_t> own_begin_;   ///< place in own_ of each bucket's first sample
+    std::vector<uint32_t> own_begin_;   ///< offset in own_ of each bucket's first sample
     std::vector<uint64_t> last_step_;   ///< steps up to each bucket's end
     uint64_t skipped_ = 0;
     uint64_t fingerprint_ = 0;
     Steps steps_;
-    mutable std::vector<uint32_t> places_;
+    mutable std::vector<uint32_t> offsets_;
 };
 
 }  // namespace
@@ -312,7 +315,7 @@ std::unique_ptr<sab_sampler> make_sharded_sampler(const Sizes& sizes,
             plans.resize(ranks.world_size);
             if (sizes.count() > 0)
                 own = sort_by_size(sizes, true, Progress(options.progress, options.progress_ctx));
-            mine.levels = own.level_size.size();
+            mine.distinct_count = own.distinct_sizes.size();
         },
         mine.status);
     if (failure) {
@@ -320,22 +323,22 @@ std::unique_ptr<sab_sampler> make_sharded_sampler(const Sizes& sizes,
         std::rethrow_exception(failure);
     }
     ranks.gather<Shard>({&mine, 1}, shards);
-    const uint64_t most_levels = check_shards(shards, ranks);
+    const uint64_t most_distinct = check_shards(shards, ranks);
 
     std::vector<Bar> bars, all;
     int64_t status = SAB_OK;
     failure = caught(
         [&] {
-            bars.resize(most_levels);
-            all.resize(most_levels * ranks.world_size);
+            bars.resize(most_distinct);
+            all.resize(most_distinct * ranks.world_size);
         },
         status);
     ranks.gather<int64_t>({&status, 1}, statuses);
     if (failure) std::rethrow_exception(failure);
     for (std::size_t r = 0; r < statuses.size(); ++r)
         if (statuses[r] != SAB_OK) fail_as(r, statuses[r], SAB_E_MISMATCH);
-    for (std::size_t i = 0; i < own.level_size.size(); ++i)
-        bars[i] = {own.level_size[i], own.level_first[i + 1] - own.level_first[i]};
+    for (std::size_t i = 0; i < own.distinct_sizes.size(); ++i)
+        bars[i] = {own.distinct_sizes[i], own.first_offsets[i + 1] - own.first_offsets[i]};
     ranks.gather<Bar>(bars, all);
 
     // All that the sampler needs is made before the last gathering: after it no rank can fail

@@ -1,6 +1,6 @@
 /// The native order, version 2. ARCHITECTURE.md tells it as a whole.
 ///
-/// The samples of a batch are a stretch of the bucket's permuted places; the order of the batches
+/// The samples of a batch are a stretch of the bucket's permuted offsets; the order of the batches
 /// is CostOrder's.
 #include <algorithm>
 
@@ -10,10 +10,10 @@ namespace sab {
 namespace {
 
 /// Equal batches of one bucket: its full ones, or its tail.
-struct Kind {
+struct BucketClass {
     std::size_t bucket;
-    uint64_t first;  ///< permuted place of its first sample
-    BatchKind batches;
+    uint64_t first;  ///< permuted offset of its first sample
+    BatchClass batches;
 };
 
 class BucketSequence : public Sequence {
@@ -28,35 +28,36 @@ public:
                                       ? bucket.batches
                                       : bucket.samples() / bucket.batch_size;
             const uint64_t tail = bucket.samples() % bucket.batch_size;
-            if (full > 0) kinds_.push_back({b, 0, {bucket.batch_size, full, bucket.cost}});
+            if (full > 0) classes_.push_back({b, 0, {bucket.batch_size, full, bucket.cost}});
             if (bucket.batches > full) {
                 // With full batches beside it, a tail's cost is its share of theirs; alone, it is
                 // the largest batch itself.
                 const double cost = full > 0 ? bucket.cost * static_cast<double>(tail) /
                                                    static_cast<double>(bucket.batch_size)
                                              : bucket.cost;
-                kinds_.push_back({b, full * bucket.batch_size, {tail, 1, cost}});
+                classes_.push_back({b, full * bucket.batch_size, {tail, 1, cost}});
             }
         }
-        std::ranges::stable_sort(kinds_, std::ranges::greater{},
-                                 [](const Kind& kind) { return kind.batches.cost; });
-        std::vector<BatchKind> batches(kinds_.size());
-        std::ranges::transform(kinds_, batches.begin(), &Kind::batches);
+        std::ranges::stable_sort(
+            classes_, std::ranges::greater{},
+            [](const BucketClass& batch_class) { return batch_class.batches.cost; });
+        std::vector<BatchClass> batches(classes_.size());
+        std::ranges::transform(classes_, batches.begin(), &BucketClass::batches);
         order_ = CostOrder(std::move(batches));
     }
 
-    SamplerKind kind() const override { return SamplerKind::native; }
+    SamplerKind kind() const override { return SamplerKind::bucket; }
     uint64_t fingerprint() const override { return reader_.plan().fingerprint(); }
     uint64_t skipped() const override { return reader_.plan().facts().skipped; }
     uint64_t batches() const override { return order_.batches(); }
-    uint64_t turn(uint64_t step, uint64_t rank, uint64_t world) const override {
-        return order_.turn(step, rank, world);
+    uint64_t rotated_rank(uint64_t step, uint64_t rank, uint64_t world) const override {
+        return order_.rotated_rank(step, rank, world);
     }
-    std::unique_ptr<Layout> lay_out(const Arrangement& arrangement) const override {
-        return std::make_unique<LayoutOf<CostOrder>>(order_.arranged(arrangement));
+    std::unique_ptr<EpochOrder> make_epoch_order(const EpochOptions& epoch_options) const override {
+        return std::make_unique<EpochOrderOf<CostOrder>>(order_.with_options(epoch_options));
     }
-    void exchange(Layout& layout) noexcept override {
-        std::swap(order_, static_cast<LayoutOf<CostOrder>&>(layout).value);
+    void exchange(EpochOrder& epoch_order) noexcept override {
+        std::swap(order_, static_cast<EpochOrderOf<CostOrder>&>(epoch_order).value);
     }
 
     const Plan* plan() const override { return &reader_.plan(); }
@@ -65,30 +66,33 @@ public:
     double cost(uint64_t position) const override { return found(position).batches.cost; }
 
     double total(uint64_t position) const override {
-        const auto [kind, batch] = order_.find(position);
-        const Bucket& bucket = reader_.plan().buckets()[kinds_[kind].bucket];
-        const uint64_t samples = kinds_[kind].batches.samples;
-        if (bucket.level_end - bucket.level_begin == 1)
+        const auto [batch_class, batch] = order_.find(position);
+        const Bucket& bucket = reader_.plan().buckets()[classes_[batch_class].bucket];
+        const uint64_t samples = classes_[batch_class].batches.samples;
+        if (bucket.distinct_end - bucket.distinct_begin == 1)
             return static_cast<double>(samples) * bucket.longest;
-        return reader_.total(bucket, places(kinds_[kind], batch, 0, samples));
+        return reader_.total(bucket, offsets(classes_[batch_class], batch, 0, samples));
     }
 
     void fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const override {
-        const auto [kind, which] = order_.find(position);
-        reader_.read(kinds_[kind].bucket, places(kinds_[kind], which, first, count), batch);
+        const auto [batch_class, which] = order_.find(position);
+        reader_.read(classes_[batch_class].bucket,
+                     offsets(classes_[batch_class], which, first, count), batch);
     }
 
 private:
-    const Kind& found(uint64_t position) const { return kinds_[order_.find(position).kind]; }
+    const BucketClass& found(uint64_t position) const {
+        return classes_[order_.find(position).batch_class];
+    }
 
     /// Places inside the bucket of a batch's samples.
-    std::span<const uint32_t> places(const Kind& kind, uint64_t batch, uint64_t first,
-                                     uint64_t count) const {
-        const uint64_t samples = reader_.plan().buckets()[kind.bucket].samples();
-        const Permutation permutation(samples, order_.samples_key(kind.bucket));
-        if (places_.size() < count) places_.resize(count);
-        const std::span<uint32_t> out(places_.data(), count);
-        const uint64_t begin = kind.first + batch * kind.batches.samples + first;
+    std::span<const uint32_t> offsets(const BucketClass& batch_class, uint64_t batch,
+                                      uint64_t first, uint64_t count) const {
+        const uint64_t samples = reader_.plan().buckets()[batch_class.bucket].samples();
+        const Permutation permutation(samples, order_.samples_key(batch_class.bucket));
+        if (offsets_.size() < count) offsets_.resize(count);
+        const std::span<uint32_t> out(offsets_.data(), count);
+        const uint64_t begin = batch_class.first + batch * batch_class.batches.samples + first;
         // Only a batch of SAB_TAIL_WRAP reaches past the end, where it goes on with the bucket's
         // first.
         for (uint64_t done = 0; done < count;) {
@@ -101,9 +105,9 @@ private:
     }
 
     PlanReader reader_;
-    std::vector<Kind> kinds_;  ///< by cost, highest first
+    std::vector<BucketClass> classes_;  ///< by cost, highest first
     CostOrder order_;
-    mutable std::vector<uint32_t> places_;
+    mutable std::vector<uint32_t> offsets_;
 };
 
 }  // namespace

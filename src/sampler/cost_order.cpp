@@ -5,97 +5,99 @@
 
 namespace sab {
 
-CostOrder::CostOrder(std::vector<BatchKind> kinds) : kinds_(std::move(kinds)) {
-    for (const BatchKind& kind : kinds_) batches_ += kind.batches;
-    arrange({});
+CostOrder::CostOrder(std::vector<BatchClass> classes) : classes_(std::move(classes)) {
+    for (const BatchClass& batch_class : classes_) batches_ += batch_class.batches;
+    set_options({});
 }
 
-CostOrder CostOrder::arranged(const Arrangement& arrangement) const {
+CostOrder CostOrder::with_options(const EpochOptions& epoch_options) const {
     CostOrder order = *this;
-    order.arrange(arrangement);
+    order.set_options(epoch_options);
     return order;
 }
 
-void CostOrder::arrange(const Arrangement& arrangement) {
-    if (runs_.empty() || arrangement.group != arrangement_.group ||
-        arrangement.costliest_first != arrangement_.costliest_first)
-        lay_out(arrangement);
-    arrangement_ = arrangement;
+void CostOrder::set_options(const EpochOptions& epoch_options) {
+    if (ranges_.empty() || epoch_options.step_batches != epoch_options_.step_batches ||
+        epoch_options.costliest_first != epoch_options_.costliest_first)
+        lay_out_steps(epoch_options);
+    epoch_options_ = epoch_options;
     found_position_ = nowhere;
     const auto key = [&](Purpose purpose, uint64_t which) {
-        return permutation_key(arrangement.seed, arrangement.epoch, purpose, which);
+        return permutation_key(epoch_options.seed, epoch_options.epoch, purpose, which);
     };
-    ranks_key_ = epoch_key(arrangement.seed, arrangement.epoch, Purpose::ranks);
-    samples_key_ = epoch_key(arrangement.seed, arrangement.epoch, Purpose::samples);
-    groups_ = Permutation(grouped_ / arrangement.group - worst_groups_, key(Purpose::steps, 0));
-    uint64_t first = worst_groups_ * arrangement.group;
+    ranks_key_ = epoch_key(epoch_options.seed, epoch_options.epoch, Purpose::ranks);
+    samples_key_ = epoch_key(epoch_options.seed, epoch_options.epoch, Purpose::samples);
+    steps_ = Permutation(full_step_batches_ / epoch_options.step_batches - costliest_steps_,
+                         key(Purpose::steps, 0));
+    uint64_t first = costliest_steps_ * epoch_options.step_batches;
     for (std::size_t b = 0; b < bands_.size(); ++b) {
         bands_[b].batches = Permutation(bands_[b].end_id - first, key(Purpose::batches, b));
         first = bands_[b].end_id;
     }
 }
 
-void CostOrder::lay_out(const Arrangement& arrangement) {
-    // The batches over a multiple of the group are taken from the kinds with the most samples.
-    uint64_t over = batches_ % arrangement.group;
-    grouped_ = batches_ - over;
-    std::vector<std::size_t> by_samples(over > 0 ? kinds_.size() : 0);
+void CostOrder::lay_out_steps(const EpochOptions& epoch_options) {
+    // The batches over a multiple of the step are taken from the classes with the most samples.
+    uint64_t over = batches_ % epoch_options.step_batches;
+    full_step_batches_ = batches_ - over;
+    std::vector<std::size_t> by_samples(over > 0 ? classes_.size() : 0);
     for (std::size_t k = 0; k < by_samples.size(); ++k) by_samples[k] = k;
     std::ranges::stable_sort(by_samples, std::ranges::greater{},
-                             [&](std::size_t k) { return kinds_[k].samples; });
-    std::vector<uint64_t> taken(kinds_.size());
+                             [&](std::size_t k) { return classes_[k].samples; });
+    std::vector<uint64_t> taken(classes_.size());
     std::vector<std::size_t> last;
     for (std::size_t i = 0; i < by_samples.size() && over > 0; ++i) {
         const std::size_t k = by_samples[i];
-        taken[k] = std::min(over, kinds_[k].batches);
+        taken[k] = std::min(over, classes_[k].batches);
         over -= taken[k];
         last.push_back(k);
     }
-    runs_.clear();
+    ranges_.clear();
     uint64_t id = 0;
-    for (std::size_t k = 0; k < kinds_.size(); ++k)
-        if (kinds_[k].batches > taken[k])
-            runs_.push_back({k, 0, id += kinds_[k].batches - taken[k]});
+    for (std::size_t k = 0; k < classes_.size(); ++k)
+        if (classes_[k].batches > taken[k])
+            ranges_.push_back({k, 0, id += classes_[k].batches - taken[k]});
     std::ranges::sort(last);  // by cost again
     for (const std::size_t k : last)
-        runs_.push_back({k, kinds_[k].batches - taken[k], id += taken[k]});
+        ranges_.push_back({k, classes_[k].batches - taken[k], id += taken[k]});
 
-    worst_groups_ =
-        std::min(grouped_ / arrangement.group,
-                 (arrangement.costliest_first + arrangement.group - 1) / arrangement.group);
+    costliest_steps_ = std::min(full_step_batches_ / epoch_options.step_batches,
+                                (epoch_options.costliest_first + epoch_options.step_batches - 1) /
+                                    epoch_options.step_batches);
     // A band ends before the batch that costs less than nine tenths of its first.
     bands_.clear();
-    const uint64_t first = worst_groups_ * arrangement.group;
+    const uint64_t first = costliest_steps_ * epoch_options.step_batches;
     double top = 0;
-    for (const Run& run : runs_) {
-        if (run.end_id > grouped_) break;
-        if (run.end_id <= first) continue;
-        const double cost = kinds_[run.kind].cost;
+    for (const IdRange& range : ranges_) {
+        if (range.end_id > full_step_batches_) break;
+        if (range.end_id <= first) continue;
+        const double cost = classes_[range.batch_class].cost;
         if (bands_.empty() || cost < 0.9 * top) {
-            bands_.push_back({run.end_id, Permutation()});
+            bands_.push_back({range.end_id, Permutation()});
             top = cost;
         }
-        bands_.back().end_id = run.end_id;
+        bands_.back().end_id = range.end_id;
     }
 }
 
 CostOrder::Found CostOrder::find(uint64_t position) const {
     if (position == found_position_) return found_;
     uint64_t id = position;
-    if (position < grouped_) {
-        const uint64_t group = position / arrangement_.group;
-        if (group >= worst_groups_) {
-            id = (worst_groups_ + groups_(group - worst_groups_)) * arrangement_.group +
-                 position % arrangement_.group;
+    if (position < full_step_batches_) {
+        const uint64_t step = position / epoch_options_.step_batches;
+        if (step >= costliest_steps_) {
+            id =
+                (costliest_steps_ + steps_(step - costliest_steps_)) * epoch_options_.step_batches +
+                position % epoch_options_.step_batches;
             const auto band = std::ranges::upper_bound(bands_, id, {}, &Band::end_id);
             const uint64_t first = band->end_id - band->batches.count();
             id = first + band->batches(id - first);
         }
     }
-    const auto run = std::ranges::upper_bound(runs_, id, {}, &Run::end_id);
-    const uint64_t first = run == runs_.begin() ? 0 : std::prev(run)->end_id;
+    const auto range = std::ranges::upper_bound(ranges_, id, {}, &IdRange::end_id);
+    const uint64_t first = range == ranges_.begin() ? 0 : std::prev(range)->end_id;
     found_position_ = position;
-    return found_ = {run->kind, run->first + (id - first)};
+    return found_ = {range->batch_class, range->first + (id - first)};
 }
 
 }  // namespace sab

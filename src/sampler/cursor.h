@@ -16,8 +16,8 @@ public:
 
     SamplerKind kind() const override { return sequence_->kind(); }
     void set_epoch(uint64_t epoch) override;
-    uint64_t epoch() const override { return course_.arrangement.epoch; }
-    uint64_t step() const override { return course_.step; }
+    uint64_t epoch() const override { return schedule_.epoch_options.epoch; }
+    uint64_t step() const override { return schedule_.step; }
     uint64_t skipped() const override { return sequence_->skipped(); }
     uint64_t batch_count() const override;
     AdjustableBudget* adjustable_budget() override {
@@ -31,41 +31,41 @@ public:
     void restore(std::span<const std::byte> state) override;
 
     /// The batch of any rank; for reports.
-    void fill(uint64_t step, uint64_t rank, PlacedBatch& batch);
+    void fill(uint64_t step, uint64_t rank, EpochBatch& batch);
 
 private:
-    uint64_t first_position() const override { return course_.start_step; }
-    void fill(uint64_t step, PlacedBatch& batch) override { fill(step, options_.rank, batch); }
-    uint64_t read(uint64_t step, uint64_t room, PlacedBatch& batch) override;
-    void move_to(uint64_t step) noexcept override { course_.step = step; }
+    uint64_t first_position() const override { return schedule_.start_step; }
+    void fill(uint64_t step, EpochBatch& batch) override { fill(step, options_.rank, batch); }
+    uint64_t read(uint64_t step, uint64_t room, EpochBatch& batch) override;
+    void move_to(uint64_t step) noexcept override { schedule_.step = step; }
 
     const Plan& plan() const override { return *sequence_->plan(); }
     double budget() const override;
     std::unique_ptr<Change> prepare_budget(double budget) override;
     bool has_adjustable_budget() const {
-        return sequence_->plan() != nullptr && sequence_->kind() != SamplerKind::worst;
+        return sequence_->plan() != nullptr && sequence_->kind() != SamplerKind::costliest;
     }
 
-    /// A rank's share of a batch.
-    struct Share {
+    /// A rank's slice of a batch.
+    struct Slice {
         uint64_t position;
         uint64_t first;
         uint64_t count;
     };
 
     /// What the ranks take from the order together: so many batches from `position` on, the first
-    /// of them from its sample `first` on. A round takes one step, or several under a lowered
-    /// budget, whose world size times steps places are dealt pieces of the batches.
-    struct Round {
+    /// of them from its sample `first` on. A global_batch takes one step, or several under a
+    /// lowered budget, whose world size times steps slots are dealt pieces of the batches.
+    struct GlobalBatch {
         uint64_t position = 0;
         uint64_t first = 0;
         uint64_t batches = 0;
-        bool operator==(const Round&) const = default;
+        bool operator==(const GlobalBatch&) const = default;
     };
 
-    /// A step of a round.
-    struct Place {
-        Round round;
+    /// A step of a global_batch.
+    struct Substep {
+        GlobalBatch global_batch;
         uint64_t step;
         uint64_t steps;
     };
@@ -77,49 +77,49 @@ private:
     };
 
     /// All that changes as the cursor moves on.
-    struct Course {
+    struct Schedule {
         uint64_t world_size = 1;
-        Arrangement arrangement;
+        EpochOptions epoch_options;
         // Where this number of ranks or this budget took over: at the beginning of the epoch, or
         // later.
         uint64_t start_step = 0;
         uint64_t start_position = 0;
-        /// what is left of a round that others began; 0 batches: nothing
-        Round lead;
-        uint64_t lead_steps = 0;
+        /// what is left of a global_batch that others began; 0 batches: nothing
+        GlobalBatch remainder;
+        uint64_t remainder_steps = 0;
         uint64_t step = 0;
         Pricing pricing;
-        /// under a lowered budget: steps before each round, and at last their number; empty: a step
-        /// a round
+        /// under a lowered budget: steps before each global_batch, and at last their number; empty:
+        /// a step a global_batch
         std::vector<uint64_t> steps_before;
     };
-    struct NewCourse;
+    struct NewSchedule;
 
-    uint64_t rounds() const;
-    Round round_from(uint64_t position) const;
-    Place place_of(uint64_t step) const;
+    uint64_t global_batches() const;
+    GlobalBatch global_batch_from(uint64_t position) const;
+    Substep substep_of(uint64_t step) const;
     Pricing priced(double budget) const;
     void count_steps();
-    uint64_t steps_of(const Round& round) const;
-    Share batch_of(const Round& round, uint64_t index) const;
-    uint64_t least_pieces(const Share& batch) const;
-    uint64_t turn_of(uint64_t step, uint64_t rank) const;
-    Share share(const Place& place, uint64_t turn) const;
-    const std::vector<uint64_t>& cut(const Place& place) const;
+    uint64_t steps_of(const GlobalBatch& global_batch) const;
+    Slice batch_of(const GlobalBatch& global_batch, uint64_t index) const;
+    uint64_t least_pieces(const Slice& batch) const;
+    uint64_t rotated_rank(uint64_t step, uint64_t rank) const;
+    Slice slice(const Substep& substep, uint64_t rotated) const;
+    const std::vector<uint64_t>& split(const Substep& substep) const;
     void take_over(uint64_t step);
-    void check_sound(const CursorState& state) const;
+    void check_state(const CursorState& state) const;
     void go_to(const CursorState& state);
     template <class Body>
-    void attempt(std::unique_ptr<Sequence::Layout> layout, Body&& body);
-    void exchange(Course& course) noexcept;
-    void add_step_totals(const Place& place, PlacedBatch& batch) const;
+    void attempt(std::unique_ptr<Sequence::EpochOrder> epoch_order, Body&& body);
+    void exchange(Schedule& schedule) noexcept;
+    void add_step_totals(const Substep& substep, EpochBatch& batch) const;
 
     std::unique_ptr<Sequence> sequence_;
     sab_sampler_options options_;
-    Course course_;
+    Schedule schedule_;
     mutable Batch scratch_;
-    /// the round that was cut last, and into how many pieces each of its batches
-    mutable Round cut_round_;
+    /// the global_batch that was split last, and into how many pieces each of its batches
+    mutable GlobalBatch split_batch_;
     mutable std::vector<uint64_t> pieces_;
 };
 

@@ -10,7 +10,7 @@ sab_sampler* new_handle(std::unique_ptr<Sampler> sampler) {
     return handle;
 }
 
-bool RandomAccess::next(PlacedBatch& batch) {
+bool RandomAccess::next(EpochBatch& batch) {
     const uint64_t position = step();
     if (position >= batch_count()) return false;
     fill(position, batch);
@@ -18,7 +18,7 @@ bool RandomAccess::next(PlacedBatch& batch) {
     return true;
 }
 
-void RandomAccess::at(uint64_t position, PlacedBatch& batch) {
+void RandomAccess::at(uint64_t position, EpochBatch& batch) {
     check_reachable(position);
     check(position < batch_count(), "position", position,
           "must be below the number of batches of the rank, ", batch_count());
@@ -38,7 +38,7 @@ void RandomAccess::check_reachable(uint64_t position) const {
           ", up to which another number of ranks, another budget or other options went");
 }
 
-BatchBlock RandomAccess::next_block(PlacedBatch& scratch, std::size_t most,
+BatchBlock RandomAccess::next_block(EpochBatch& scratch, std::size_t most,
                                     std::span<int64_t> indices, uint64_t* offsets) {
     const uint64_t end = batch_count();
     uint64_t position = step();  // the sampler moves when all of them are there

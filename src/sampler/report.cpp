@@ -52,10 +52,11 @@ struct Moments {
 Moments moments_of(const Plan& plan) {
     double count = 0, squares = 0, sum = 0;
     for (const Bucket& bucket : plan.buckets())
-        for (uint32_t level = bucket.level_begin; level < bucket.level_end; ++level) {
-            const uint32_t first = std::max(bucket.begin, plan.level_first()[level]),
-                           last = std::min(bucket.end, plan.level_first()[level + 1]);
-            const double size = plan.level_size()[level];
+        for (uint32_t distinct = bucket.distinct_begin; distinct < bucket.distinct_end;
+             ++distinct) {
+            const uint32_t first = std::max(bucket.begin, plan.first_offsets()[distinct]),
+                           last = std::min(bucket.end, plan.first_offsets()[distinct + 1]);
+            const double size = plan.distinct_sizes()[distinct];
             count += last - first;
             sum += size * (last - first);
             squares += size * size * (last - first);
@@ -188,7 +189,7 @@ sab_plan_report make_report(const std::shared_ptr<const Plan>& plan, sab_sampler
     const PlanFacts& facts = plan->facts();
     Cursor cursor(make_bucket_sequence(plan), options);
     const uint64_t steps = cursor.batch_count();
-    PlacedBatch placed;
+    EpochBatch placed;
     const auto each_batch = [&](uint64_t done, auto&& visit) {
         for (uint64_t step = 0; step < steps; ++step) {
             if (step % 256 == 0) progress.report(done + step, 2 * steps);

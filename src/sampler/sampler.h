@@ -13,7 +13,7 @@
 namespace sab {
 
 /// A batch with its place in the epoch and the totals of its step.
-struct PlacedBatch {
+struct EpochBatch {
     Batch batch;
     uint64_t epoch = 0;
     uint64_t step = 0;
@@ -24,7 +24,7 @@ struct PlacedBatch {
 };
 
 /// As the C ABI shows it; `indices` live as long as `placed` is not changed.
-inline sab_batch shown(const PlacedBatch& placed) {
+inline sab_batch shown(const EpochBatch& placed) {
     const Batch& b = placed.batch;
     const double rows = b.is_row ? 1 : static_cast<double>(b.count);
     return {sizeof(sab_batch),
@@ -55,7 +55,7 @@ public:
 
     virtual SamplerKind kind() const = 0;
     /// False when the epoch has no more batches.
-    virtual bool next(PlacedBatch& batch) = 0;
+    virtual bool next(EpochBatch& batch) = 0;
     virtual void set_epoch(uint64_t epoch) = 0;
     virtual uint64_t epoch() const = 0;
     virtual uint64_t step() const = 0;
@@ -81,16 +81,16 @@ struct BatchBlock {
 /// A sampler whose batches can be read in any order and whose position can be saved.
 class RandomAccess : public Sampler {
 public:
-    bool next(PlacedBatch& batch) final;
+    bool next(EpochBatch& batch) final;
     std::optional<uint64_t> known_batch_count() const final { return batch_count(); }
     RandomAccess* random_access() final { return this; }
 
     virtual uint64_t batch_count() const = 0;
     /// Shows the batch at a position from first_position() to below batch_count().
-    void at(uint64_t position, PlacedBatch& batch);
+    void at(uint64_t position, EpochBatch& batch);
     void seek(uint64_t position);
     /// Several batches into `indices`; see sab_sampler_next_batches().
-    BatchBlock next_block(PlacedBatch& scratch, std::size_t most, std::span<int64_t> indices,
+    BatchBlock next_block(EpochBatch& scratch, std::size_t most, std::span<int64_t> indices,
                           uint64_t* offsets);
 
     virtual void save(std::span<std::byte, SAB_STATE_SIZE> state) const = 0;
@@ -104,10 +104,10 @@ protected:
     /// Positions before it were taken by another number of ranks or under other options.
     virtual uint64_t first_position() const = 0;
     /// Shows the batch at a position that can be reached.
-    virtual void fill(uint64_t position, PlacedBatch& batch) = 0;
+    virtual void fill(uint64_t position, EpochBatch& batch) = 0;
     /// Reads the samples of a batch, if they are at most `room`, without the totals of its step.
     /// Returns their number.
-    virtual uint64_t read(uint64_t position, uint64_t room, PlacedBatch& batch) = 0;
+    virtual uint64_t read(uint64_t position, uint64_t room, EpochBatch& batch) = 0;
     virtual void move_to(uint64_t position) noexcept = 0;
 
 private:
@@ -136,7 +136,7 @@ public:
 
 struct sab_sampler {
     std::unique_ptr<sab::Sampler> impl;
-    sab::PlacedBatch shown;
+    sab::EpochBatch shown;
 };
 
 namespace sab {

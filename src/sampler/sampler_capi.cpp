@@ -40,7 +40,7 @@ sab_status sab_costliest_sampler_new(const sab_plan* plan, uint64_t count,
     return sab::guard_new(sampler, "sampler", [&] {
         sab::require(plan, "plan");
         sab::check(count >= 1, "count", count, "must be at least 1");
-        return sab::new_cursor(sab::make_worst_sequence(plan->impl, count),
+        return sab::new_cursor(sab::make_costliest_sequence(plan->impl, count),
                                SAB_SAMPLER_OPTIONS_INIT);
     });
 }

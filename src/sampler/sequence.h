@@ -53,29 +53,29 @@ struct Batch {
 };
 
 /// How an epoch is laid out.
-struct Arrangement {
+struct EpochOptions {
     uint64_t seed = 0;
     uint64_t epoch = 0;
     /// batches that are taken together: the world size that began the epoch
-    uint64_t group = 1;
+    uint64_t step_batches = 1;
     uint64_t costliest_first = 0;
-    bool operator==(const Arrangement&) const = default;
+    bool operator==(const EpochOptions&) const = default;
 };
 
 /// Kinds of samplers: by the sequence that they walk, as states name them, or by themselves.
 enum class SamplerKind : uint32_t {
-    native = 1,
+    bucket = 1,
     sequential = 2,
-    size_aware = 3,
-    worst = 4,
+    bionemo_size_aware = 3,
+    costliest = 4,
     packed = 5,
-    load_balancing = 6,
-    load_balancing_batches = 7,
+    bagua = 6,
+    bagua_batch = 7,
     balanced = 8,
     sharded = 9,
     // without a state
-    torch = 10,
-    size_aware_stream = 11,
+    bionemo = 10,
+    bionemo_size_aware_stream = 11,
     readahead = 12
 };
 
@@ -85,23 +85,25 @@ public:
     virtual SamplerKind kind() const = 0;
     virtual uint64_t fingerprint() const = 0;  ///< of what the sequence is made from
     virtual uint64_t skipped() const = 0;
-    virtual uint64_t batches() const = 0;  ///< as arranged
+    virtual uint64_t batches() const = 0;  ///< as with_options
     /// How an epoch is laid out, kept apart from the sequence until all that goes with it is ready.
-    class Layout {
+    class EpochOrder {
     public:
-        virtual ~Layout() = default;
+        virtual ~EpochOrder() = default;
     };
     /// Lays out an epoch; null where all epochs are alike.
-    virtual std::unique_ptr<Layout> lay_out(const Arrangement&) const { return nullptr; }
-    /// Puts a layout in place of the present one, which it becomes. Not called with null.
-    virtual void exchange(Layout&) noexcept {}
+    virtual std::unique_ptr<EpochOrder> make_epoch_order(const EpochOptions&) const {
+        return nullptr;
+    }
+    /// Puts a epoch_order in place of the present one, which it becomes. Not called with null.
+    virtual void exchange(EpochOrder&) noexcept {}
     /// As Sampler::own().
     virtual void own() noexcept {}
     /// The plan whose batches they are, if they are a plan's.
     virtual const Plan* plan() const { return nullptr; }
 
     /// Which of a step's `world` batches or pieces a rank takes.
-    virtual uint64_t turn(uint64_t /*step*/, uint64_t rank, uint64_t /*world*/) const {
+    virtual uint64_t rotated_rank(uint64_t /*step*/, uint64_t rank, uint64_t /*world*/) const {
         return rank;
     }
 
@@ -118,32 +120,32 @@ public:
     virtual void fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const = 0;
 };
 
-/// A layout that is a value.
+/// A epoch_order that is a value.
 template <class Value>
-class LayoutOf : public Sequence::Layout {
+class EpochOrderOf : public Sequence::EpochOrder {
 public:
-    explicit LayoutOf(Value made) : value(std::move(made)) {}
+    explicit EpochOrderOf(Value made) : value(std::move(made)) {}
     Value value;
 };
 
-/// Reads batches of a plan from places inside a bucket.
+/// Reads batches of a plan from offsets inside a bucket.
 class PlanReader {
 public:
     explicit PlanReader(std::shared_ptr<const Plan> plan) : plan_(std::move(plan)) {}
     const Plan& plan() const { return *plan_; }
-    double total(const Bucket& bucket, std::span<const uint32_t> places) const;
-    void read(std::size_t bucket, std::span<const uint32_t> places, Batch& batch) const;
+    double total(const Bucket& bucket, std::span<const uint32_t> offsets) const;
+    void read(std::size_t bucket, std::span<const uint32_t> offsets, Batch& batch) const;
 
 private:
-    double size_at(const Bucket& bucket, uint32_t place) const;
+    double size_at(const Bucket& bucket, uint32_t offset) const;
     std::shared_ptr<const Plan> plan_;
 };
 
-/// The native order.
+/// The bucket order.
 std::unique_ptr<Sequence> make_bucket_sequence(std::shared_ptr<const Plan> plan);
 /// The plan's batches as they stand.
 std::unique_ptr<Sequence> make_sequential_sequence(std::shared_ptr<const Plan> plan);
 /// The costliest batches that there can be.
-std::unique_ptr<Sequence> make_worst_sequence(std::shared_ptr<const Plan> plan, uint64_t count);
+std::unique_ptr<Sequence> make_costliest_sequence(std::shared_ptr<const Plan> plan, uint64_t count);
 
 }  // namespace sab

@@ -5,95 +5,95 @@
 namespace sab {
 namespace {
 
-/// Batches that are stretches of a bucket's sorted places.
-class StretchSequence : public Sequence {
+/// Batches that are slices of a bucket's sorted offsets.
+class SortedSequence : public Sequence {
 public:
-    struct Stretch {
+    struct Slice {
         std::size_t bucket;
-        uint64_t first;  ///< place inside the bucket; places past its end begin again at its start
+        uint64_t
+            first;  ///< offset inside the bucket; offsets past its end begin again at its start
         uint64_t count;
     };
-    StretchSequence(std::shared_ptr<const Plan> plan, SamplerKind kind,
-                    std::vector<Stretch> stretches)
-        : reader_(std::move(plan)), kind_(kind), stretches_(std::move(stretches)) {}
+    SortedSequence(std::shared_ptr<const Plan> plan, SamplerKind kind, std::vector<Slice> slices)
+        : reader_(std::move(plan)), kind_(kind), slices_(std::move(slices)) {}
 
     SamplerKind kind() const override { return kind_; }
     uint64_t fingerprint() const override { return reader_.plan().fingerprint(); }
     uint64_t skipped() const override { return reader_.plan().facts().skipped; }
-    uint64_t batches() const override { return stretches_.size(); }
+    uint64_t batches() const override { return slices_.size(); }
     const Plan* plan() const override { return &reader_.plan(); }
-    std::size_t bucket(uint64_t position) const override { return stretches_[position].bucket; }
-    uint64_t samples(uint64_t position) const override { return stretches_[position].count; }
+    std::size_t bucket(uint64_t position) const override { return slices_[position].bucket; }
+    uint64_t samples(uint64_t position) const override { return slices_[position].count; }
     double cost(uint64_t position) const override {
-        const Stretch& stretch = stretches_[position];
-        const Bucket& bucket = reader_.plan().buckets()[stretch.bucket];
-        return bucket.cost * static_cast<double>(stretch.count) /
+        const Slice& slice = slices_[position];
+        const Bucket& bucket = reader_.plan().buckets()[slice.bucket];
+        return bucket.cost * static_cast<double>(slice.count) /
                static_cast<double>(bucket.batch_size);
     }
     double total(uint64_t position) const override {
-        const Stretch& stretch = stretches_[position];
-        return reader_.total(reader_.plan().buckets()[stretch.bucket],
-                             places(stretch, 0, stretch.count));
+        const Slice& slice = slices_[position];
+        return reader_.total(reader_.plan().buckets()[slice.bucket],
+                             offsets(slice, 0, slice.count));
     }
     void fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const override {
-        const Stretch& stretch = stretches_[position];
-        reader_.read(stretch.bucket, places(stretch, first, count), batch);
+        const Slice& slice = slices_[position];
+        reader_.read(slice.bucket, offsets(slice, first, count), batch);
     }
 
 private:
-    std::span<const uint32_t> places(const Stretch& stretch, uint64_t first, uint64_t count) const {
-        const uint64_t samples = reader_.plan().buckets()[stretch.bucket].samples();
-        places_.resize(count);
+    std::span<const uint32_t> offsets(const Slice& slice, uint64_t first, uint64_t count) const {
+        const uint64_t samples = reader_.plan().buckets()[slice.bucket].samples();
+        offsets_.resize(count);
         for (uint64_t i = 0; i < count; ++i)
-            places_[i] = static_cast<uint32_t>((stretch.first + first + i) % samples);
-        return places_;
+            offsets_[i] = static_cast<uint32_t>((slice.first + first + i) % samples);
+        return offsets_;
     }
 
     PlanReader reader_;
     SamplerKind kind_;
-    std::vector<Stretch> stretches_;
-    mutable std::vector<uint32_t> places_;
+    std::vector<Slice> slices_;
+    mutable std::vector<uint32_t> offsets_;
 };
 
 }  // namespace
 
 std::unique_ptr<Sequence> make_sequential_sequence(std::shared_ptr<const Plan> plan) {
-    std::vector<StretchSequence::Stretch> stretches;
+    std::vector<SortedSequence::Slice> slices;
     for (std::size_t b = 0; b < plan->buckets().size(); ++b) {
         const Bucket& bucket = plan->buckets()[b];
         for (uint64_t i = 0; i < bucket.batches; ++i) {
             const uint64_t first = i * bucket.batch_size;
             const bool is_short =
                 plan->facts().tail != SAB_TAIL_WRAP && bucket.samples() - first < bucket.batch_size;
-            stretches.push_back(
-                {b, first, is_short ? bucket.samples() - first : bucket.batch_size});
+            slices.push_back({b, first, is_short ? bucket.samples() - first : bucket.batch_size});
         }
     }
-    return std::make_unique<StretchSequence>(std::move(plan), SamplerKind::sequential,
-                                             std::move(stretches));
+    return std::make_unique<SortedSequence>(std::move(plan), SamplerKind::sequential,
+                                            std::move(slices));
 }
 
-std::unique_ptr<Sequence> make_worst_sequence(std::shared_ptr<const Plan> plan, uint64_t count) {
+std::unique_ptr<Sequence> make_costliest_sequence(std::shared_ptr<const Plan> plan,
+                                                  uint64_t count) {
     std::vector<std::size_t> by_cost;
     for (std::size_t b = 0; b < plan->buckets().size(); ++b)
         if (plan->buckets()[b].batches > 0) by_cost.push_back(b);
     std::ranges::stable_sort(by_cost, [&](std::size_t a, std::size_t b) {
         return plan->buckets()[a].cost > plan->buckets()[b].cost;
     });
-    std::vector<StretchSequence::Stretch> stretches;
+    std::vector<SortedSequence::Slice> slices;
     count = std::min(count, plan->facts().batches);
-    for (uint64_t round = 0; stretches.size() < count; ++round)
+    for (uint64_t row = 0; slices.size() < count; ++row)
         for (const std::size_t b : by_cost) {
             const Bucket& bucket = plan->buckets()[b];
-            if (round >= bucket.batches || stretches.size() == count) continue;
-            const uint64_t end = bucket.samples() - round * bucket.batch_size;
+            if (row >= bucket.batches || slices.size() == count) continue;
+            const uint64_t end = bucket.samples() - row * bucket.batch_size;
             const uint64_t size = plan->facts().tail == SAB_TAIL_WRAP
                                       ? bucket.batch_size
                                       : std::min(bucket.batch_size, end);
-            stretches.push_back({b, end < size ? 0 : end - size, size});
+            slices.push_back({b, end < size ? 0 : end - size, size});
         }
-    return std::make_unique<StretchSequence>(std::move(plan), SamplerKind::worst,
-                                             std::move(stretches));
+    return std::make_unique<SortedSequence>(std::move(plan), SamplerKind::costliest,
+                                            std::move(slices));
 }
 
 }  // namespace sab

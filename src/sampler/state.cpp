@@ -64,7 +64,7 @@ void match_order(const OrderState& saved, const sab_sampler_options& options) {
                 static_cast<uint32_t>(options.last_step));
 }
 
-void check_place(bool is_sound) {
+void check_consistent(bool is_sound) {
     if (!is_sound) fail(SAB_E_FORMAT, "state: its place in the epoch cannot be");
 }
 

@@ -51,6 +51,6 @@ OrderState order_state(uint64_t epoch, const sab_sampler_options& options);
 void match_order(const OrderState& saved, const sab_sampler_options& options);
 
 /// Refuses a state whose fields cannot be.
-void check_place(bool is_sound);
+void check_consistent(bool is_sound);
 
 }  // namespace sab

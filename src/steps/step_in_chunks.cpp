@@ -61,13 +61,13 @@ ChunkedStep step_in_chunks(Probe& probe, uint64_t count,
     }
 }
 
-void guarded_step(MemoryWatch& watch, const sab_batch& batch,
+void guarded_step(MemoryGuard& watch, const sab_batch& batch,
                   const sab_step_in_chunks_options& options) {
     const auto work = [&](Probe& probe) {
         const ChunkedStep done = step_in_chunks(probe, batch.count, options);
-        if (done.out_of_memory > 0) return MemoryWatch::Outcome::ran_out;
-        return done.chunk_size < batch.count ? MemoryWatch::Outcome::in_parts
-                                             : MemoryWatch::Outcome::whole;
+        if (done.out_of_memory > 0) return MemoryGuard::Outcome::ran_out;
+        return done.chunk_size < batch.count ? MemoryGuard::Outcome::in_parts
+                                             : MemoryGuard::Outcome::whole;
     };
     watch.step(batch, std::ref(work));  // a copy would take memory, and might fail before the step
 }

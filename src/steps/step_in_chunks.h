@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "memory/watch.h"
+#include "memory/memory_guard.h"
 #include "sab/steps.h"
 
 namespace sab {
@@ -16,7 +16,7 @@ struct ChunkedStep {
 ChunkedStep step_in_chunks(Probe& probe, uint64_t count, const sab_step_in_chunks_options& options);
 
 /// A step in parts that the guard watches.
-void guarded_step(MemoryWatch& watch, const sab_batch& batch,
+void guarded_step(MemoryGuard& watch, const sab_batch& batch,
                   const sab_step_in_chunks_options& options);
 
 }  // namespace sab

@@ -63,7 +63,7 @@ void ReadAheadSampler::own() noexcept {
     source_ = nullptr;
 }
 
-bool ReadAheadSampler::next(PlacedBatch& placed) {
+bool ReadAheadSampler::next(EpochBatch& placed) {
     const Progress progress = stream_->progress.all();
     const CurrentProgress current(&progress);
     Record record;

@@ -20,7 +20,7 @@ public:
 
     SamplerKind kind() const override { return SamplerKind::readahead; }
     void own() noexcept override;
-    bool next(PlacedBatch& placed) override;
+    bool next(EpochBatch& placed) override;
     void set_epoch(uint64_t epoch) override;
     uint64_t epoch() const override { return epoch_; }
     uint64_t step() const override { return step_; }

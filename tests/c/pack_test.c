@@ -591,10 +591,10 @@ static void Refuses_WhatBreaksARule(void) {
     EXPECT_OK(sab_sizes_new(huge, 2, SAB_FLOAT64, NULL, &sizes));
     pack = into(1);
     pack.split = 1;
-    EXPECT_REFUSED("cut into pieces of 1 they are more than 4294967295");
+    EXPECT_REFUSED("split into pieces of 1 they are more than 4294967295");
     pack.capacity = 1048576; /* 2^33 full pieces and no remainder */
     pack.split = 1;
-    EXPECT_REFUSED("cut into pieces of 1048576 they are more than 4294967295");
+    EXPECT_REFUSED("split into pieces of 1048576 they are more than 4294967295");
     sab_sizes_free(sizes);
     EXPECT_OK(sab_sizes_new(halves, 0, SAB_FLOAT64, NULL, &sizes));
     EXPECT_REFUSED("sizes.count = 0: must be at least 1");

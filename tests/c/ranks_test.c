@@ -391,10 +391,10 @@ static void what_no_rank_gave_is_refused(void) {
         liar own = liars[i];
         EXPECT_FAILS(sab_sharded_sampler_new(sizes, &plan, &options, lie, &own, &sampler),
                      SAB_E_MISMATCH,
-                     own.lies_in < 3 ? "all_gather: place 1" : "rank 1 could not make it");
+                     own.lies_in < 3 ? "all_gather: slot 1" : "rank 1 could not make it");
     }
     EXPECT_FAILS(sab_sharded_sampler_new(sizes, &plan, &options, forget, NULL, &sampler),
-                 SAB_E_MISMATCH, "all_gather: place 0 of 2");
+                 SAB_E_MISMATCH, "all_gather: slot 0 of 2");
     liar honest = {0, -1, 0, 0}, own = {0, 1, 8, 2};
     EXPECT_OK(sab_sharded_sampler_new(sizes, &plan, &options, lie, &honest, &sampler));
     sab_sampler_free(sampler);
@@ -402,9 +402,9 @@ static void what_no_rank_gave_is_refused(void) {
     sab_plan *whole = a_plan();
     sampler = rank_of(whole, 0, 2);
     EXPECT_FAILS(sab_sampler_check_ranks(sampler, 0, 2, lie, &own), SAB_E_MISMATCH,
-                 "all_gather: place 1 holds rank 2 of 2");
+                 "all_gather: slot 1 holds rank 2 of 2");
     EXPECT_FAILS(sab_sampler_check_ranks(sampler, 0, 2, forget, NULL), SAB_E_MISMATCH,
-                 "all_gather: place 0 of 2");
+                 "all_gather: slot 0 of 2");
     sab_sampler_free(sampler);
     sab_plan_free(whole);
 }

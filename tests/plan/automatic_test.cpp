@@ -1,5 +1,5 @@
 /// Automatic buckets against equal runs and a slow exact search.
-#include "plan/edges.h"
+#include "plan/boundaries.h"
 #include "plan/plan.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace sab {
 namespace {
 
 struct Outcome {
-    double share;  ///< as padding_target counts it
+    double overhead;  ///< as padding_target counts it
     double padding;
     uint64_t batches;
     uint64_t fewest;  ///< batches of a bucket, but for those of the longest 1 %
@@ -38,7 +38,7 @@ Outcome outcome_of(const Plan& plan) {
     }
     outcome.padding = padded > 0 ? (padded - total) / padded : 0;
     const auto bound = static_cast<double>(plan.facts().lower_bound);
-    outcome.share =
+    outcome.overhead =
         plan.facts().budget > 0
             ? std::max(outcome.padding, (static_cast<double>(plan.facts().batches) - bound) / bound)
             : outcome.padding;
@@ -138,9 +138,9 @@ TEST(Automatic, IsNeverWorseThanEqualRunsAndReachesWhatTheyReach) {
                 const Outcome found = outcome_of(*plan);
                 SCOPED_TRACE("round " + std::to_string(round) + ", target " +
                              std::to_string(target) + ", fewest " + std::to_string(fewest));
-                ASSERT_EQ(found.met, found.share <= target);
+                ASSERT_EQ(found.met, found.overhead <= target);
                 ASSERT_EQ(found.nearest, found.met ? target : found.nearest);
-                ASSERT_LE(found.nearest, std::max(target, found.share));
+                ASSERT_LE(found.nearest, std::max(target, found.overhead));
                 ++(found.met ? met : missed);
                 const uint64_t room = std::max<uint64_t>(plan->facts().lower_bound / 16, 1),
                                least = fewest > 0 ? fewest : std::min<uint64_t>(room, 4);
@@ -149,11 +149,12 @@ TEST(Automatic, IsNeverWorseThanEqualRunsAndReachesWhatTheyReach) {
                 for (const uint64_t batches : {4, 8, 16}) {
                     const bool is_allowed = fewest > 0 ? batches >= fewest : true;
                     if (is_allowed)
-                        ASSERT_TRUE(found.met || equal[batches].share > target)
-                            << batches << " a bucket reach it: " << equal[batches].share
-                            << ", found " << found.share;
+                        ASSERT_TRUE(found.met || equal[batches].overhead > target)
+                            << batches << " a bucket reach it: " << equal[batches].overhead
+                            << ", found " << found.overhead;
                     if (is_allowed)
-                        ASSERT_LE(found.nearest, std::max(target, equal[batches].share)) << batches;
+                        ASSERT_LE(found.nearest, std::max(target, equal[batches].overhead))
+                            << batches;
                 }
                 // Beside equal runs of the plan's own least number of batches.
                 const bool has_own = found.met &&
@@ -184,7 +185,7 @@ TEST(Automatic, IsNeverWorseThanEqualRunsAndReachesWhatTheyReach) {
 }
 
 /// The fewest batches of runs that have at least `fewest` each, a quarter of it, but up to 4, where
-/// they begin among the longest 1 %: by trying all runs from every place.
+/// they begin among the longest 1 %: by trying all runs from every offset.
 uint64_t exact_batches(const std::vector<uint32_t>& ascending, uint64_t budget, uint64_t fewest) {
     const std::size_t count = ascending.size();
     constexpr uint64_t none = std::numeric_limits<uint32_t>::max();
@@ -201,7 +202,7 @@ uint64_t exact_batches(const std::vector<uint32_t>& ascending, uint64_t budget, 
     return best[count];
 }
 
-TEST(Cutter, ByFewestBatches_IsNearlyExact) {
+TEST(BoundaryFinder, ByFewestBatches_IsNearlyExact) {
     std::mt19937_64 random(2);
     int rounds = 0, exact = 0;
     for (; rounds < 1000; ++rounds) {
@@ -212,25 +213,25 @@ TEST(Cutter, ByFewestBatches_IsNearlyExact) {
             Sizes(numbers.data(), numbers.size(), SAB_UINT32, sizeof(uint32_t), nullptr), true,
             Progress());
         const auto count = static_cast<uint32_t>(numbers.size());
-        Cutter cutter(
+        BoundaryFinder finder(
             sorted, 0, count, [](double size) { return size; },
             [&](double size) {
                 return std::min<uint64_t>(budget / static_cast<uint64_t>(size), count);
             });
-        const std::vector<Cut> equal = cutter.by_rank(fewest),
-                               cuts = cutter.by_fewest_batches(fewest, equal);
+        const std::vector<BucketRange> equal = finder.equal_buckets(fewest),
+                                       ranges = finder.by_fewest_batches(fewest, equal);
         std::ranges::sort(numbers);
         uint64_t batches = 0;
         uint32_t begin = 0;
-        for (const Cut& cut : cuts) {
-            ASSERT_EQ(cut.begin, begin);
-            ASSERT_EQ(cut.batch_size, std::min<uint64_t>(budget / numbers[cut.end - 1], count));
-            if (begin > 0) ASSERT_EQ((cut.end - cut.begin) % cut.batch_size, 0u);
-            begin = cut.end;
-            batches += cut.batches();
+        for (const BucketRange& range : ranges) {
+            ASSERT_EQ(range.begin, begin);
+            ASSERT_EQ(range.batch_size, std::min<uint64_t>(budget / numbers[range.end - 1], count));
+            if (begin > 0) ASSERT_EQ((range.end - range.begin) % range.batch_size, 0u);
+            begin = range.end;
+            batches += range.batches();
         }
         ASSERT_EQ(begin, count);
-        ASSERT_LE(batches, cutter.waste(equal).batches);
+        ASSERT_LE(batches, finder.waste(equal).batches);
         const uint64_t least = exact_batches(numbers, budget, fewest);
         ASSERT_GE(batches, least) << "round " << rounds;
         EXPECT_LE(batches, least + 1 + fewest / 4)

@@ -106,7 +106,7 @@ void expect_steps_of_the_order(const sab_plan* plan, const Walked& walked, uint6
     const std::unique_ptr<Sequence> sequence = make_bucket_sequence(plan->impl);
     Batch batch;
     for (uint64_t epoch = 0; epoch < 3; ++epoch) {
-        sequence->exchange(*sequence->lay_out({3, epoch, ranks, costliest_first}));
+        sequence->exchange(*sequence->make_epoch_order({3, epoch, ranks, costliest_first}));
         for (uint64_t step = 0; (step + 1) * ranks <= sequence->batches(); ++step) {
             std::vector<double> in_order;
             for (uint64_t i = 0; i < ranks; ++i) {

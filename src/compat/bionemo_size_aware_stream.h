@@ -14,9 +14,9 @@ public:
     BionemoSizeAwareStream(sab_index_fn source, void* ctx, void (*release)(void*),
                            double max_total_size);
 
-    SamplerKind kind() const override { return SamplerKind::size_aware_stream; }
+    SamplerKind kind() const override { return SamplerKind::bionemo_size_aware_stream; }
     void own() noexcept override { ctx_.own(); }
-    bool next(PlacedBatch& batch) override;
+    bool next(EpochBatch& batch) override;
     void set_epoch(uint64_t epoch) override;
     uint64_t epoch() const override { return epoch_; }
     uint64_t step() const override { return step_; }

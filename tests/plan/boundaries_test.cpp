@@ -1,7 +1,7 @@
-/// The cuts of a sorted order against slow and obvious ways to find them.
-#include "plan/edges.h"
-#include "plan/least_cuts.h"
+/// The ranges of a sorted order against slow and obvious ways to find them.
+#include "plan/boundaries.h"
 #include "plan/plan.h"
+#include "plan/segmentation.h"
 
 #include <gtest/gtest.h>
 
@@ -32,7 +32,7 @@ double least_padded(const std::vector<uint32_t>& sorted, std::size_t count) {
     return best[n];
 }
 
-TEST(Cutter, Optimal_EqualsTryingAll) {
+TEST(BoundaryFinder, Optimal_EqualsTryingAll) {
     std::mt19937 random(1);
     for (int round = 0; round < 300; ++round) {
         std::vector<uint32_t> numbers(1 + random() % 40);
@@ -40,67 +40,69 @@ TEST(Cutter, Optimal_EqualsTryingAll) {
         for (uint32_t& number : numbers) number = random() % widest;
         const std::size_t count = 1 + random() % 8;
         const Sorted sorted = sort_by_size(sizes_of(numbers), true, Progress());
-        Cutter cutter(
+        BoundaryFinder finder(
             sorted, 0, static_cast<uint32_t>(numbers.size()), [](double size) { return size; },
             [](double) { return 4; });
         std::ranges::sort(numbers);
         double padded = 0;
         uint32_t begin = 0;
-        const std::vector<Cut> cuts = cutter.optimal(count, Progress());
-        ASSERT_LE(cuts.size(), count);
-        for (const Cut& cut : cuts) {
-            ASSERT_EQ(cut.begin, begin);
-            ASSERT_LT(cut.begin, cut.end);
-            padded += static_cast<double>(cut.end - cut.begin) * numbers[cut.end - 1];
-            begin = cut.end;
+        const std::vector<BucketRange> ranges = finder.optimal(count, Progress());
+        ASSERT_LE(ranges.size(), count);
+        for (const BucketRange& range : ranges) {
+            ASSERT_EQ(range.begin, begin);
+            ASSERT_LT(range.begin, range.end);
+            padded += static_cast<double>(range.end - range.begin) * numbers[range.end - 1];
+            begin = range.end;
         }
         ASSERT_EQ(begin, numbers.size());
         ASSERT_EQ(padded, least_padded(numbers, count)) << "round " << round;
     }
 }
 
-TEST(LeastCuts, LinesAndDivided_EqualPlain) {
+TEST(Segmentation, LinesAndDivided_EqualPlain) {
     std::mt19937 random(1);
     for (int round = 0; round < 2000; ++round) {
-        const std::size_t places = 1 + random() % (round % 100 == 0 ? 1000 : 40),
-                          count = 1 + random() % std::min<std::size_t>(places, 20);
+        const std::size_t offsets = 1 + random() % (round % 100 == 0 ? 1000 : 40),
+                          count = 1 + random() % std::min<std::size_t>(offsets, 20);
         const bool is_whole = random() % 2 == 0;
-        const std::vector<double> fixed(places, random() % 3 == 0 ? random() % 1000 : 0);
+        const std::vector<double> fixed(offsets, random() % 3 == 0 ? random() % 1000 : 0);
         std::vector<double> each;
         std::vector<uint32_t> first{0};
         double length = 0;
-        for (std::size_t i = 0; i < places; ++i) {
+        for (std::size_t i = 0; i < offsets; ++i) {
             each.push_back(length +=
                            is_whole ? random() % 3 : std::uniform_real_distribution<>()(random));
             first.push_back(first.back() + 1 + random() % 4);
         }
         const LinearCost cost{fixed.data(), each.data(), first.data()};
         const auto as_any = [&](std::size_t begin, std::size_t end) { return cost(begin, end); };
-        const std::vector<Ends> ends = all_ends(places, count, random() % 2 == 0);
-        const std::vector<uint32_t> plain = least_cuts(ends, Rows::plain, Progress(), as_any);
-        ASSERT_EQ(least_cuts(ends, Rows::divided, Progress(), as_any), plain) << "round " << round;
-        ASSERT_EQ(least_cuts(ends, Rows::divided, Progress(), cost), plain) << "round " << round;
-        ASSERT_EQ(least_cuts(ends, Rows::divided, Progress(), cost, 0), plain)
+        const std::vector<Ends> ends = all_ends(offsets, count, random() % 2 == 0);
+        const std::vector<uint32_t> plain = optimal_segments(ends, Rows::plain, Progress(), as_any);
+        ASSERT_EQ(optimal_segments(ends, Rows::divided, Progress(), as_any), plain)
+            << "round " << round;
+        ASSERT_EQ(optimal_segments(ends, Rows::divided, Progress(), cost), plain)
+            << "round " << round;
+        ASSERT_EQ(optimal_segments(ends, Rows::divided, Progress(), cost, 0), plain)
             << "in blocks of rows, round " << round;
-        ASSERT_EQ(least_cuts(ends, Rows::plain, Progress(), as_any, 0), plain)
+        ASSERT_EQ(optimal_segments(ends, Rows::plain, Progress(), as_any, 0), plain)
             << "in blocks of rows, round " << round;
     }
 }
 
-TEST(Cutter, ByRank_HasOneTailAmongTheShortest) {
+TEST(BoundaryFinder, ByRank_HasOneTailAmongTheShortest) {
     std::mt19937 random(2);
     std::vector<uint32_t> numbers(5000);
     for (uint32_t& number : numbers) number = 1 + random() % 300;
     const Sorted sorted = sort_by_size(sizes_of(numbers), true, Progress());
-    Cutter cutter(
+    BoundaryFinder finder(
         sorted, 0, 5000, [](double size) { return size; },
         [](double size) { return static_cast<uint64_t>(3000 / size); });
-    const std::vector<Cut> cuts = cutter.by_rank(8);
-    for (std::size_t i = 1; i < cuts.size(); ++i) {
-        EXPECT_EQ(cuts[i].end - cuts[i].begin, 8 * cuts[i].batch_size);
-        EXPECT_EQ(cuts[i].begin, cuts[i - 1].end);
+    const std::vector<BucketRange> ranges = finder.equal_buckets(8);
+    for (std::size_t i = 1; i < ranges.size(); ++i) {
+        EXPECT_EQ(ranges[i].end - ranges[i].begin, 8 * ranges[i].batch_size);
+        EXPECT_EQ(ranges[i].begin, ranges[i - 1].end);
     }
-    EXPECT_GE((cuts[0].end - cuts[0].begin) / cuts[0].batch_size, 8u);
+    EXPECT_GE((ranges[0].end - ranges[0].begin) / ranges[0].batch_size, 8u);
 }
 
 TEST(SortBySize, RadixAndCounting_GiveTheSameOrder) {
@@ -112,7 +114,7 @@ TEST(SortBySize, RadixAndCounting_GiveTheSameOrder) {
     const Sorted counted = sort_by_size(sizes_of(whole), true, Progress());
     const Sorted radixed = sort_by_size(
         Sizes(real.data(), real.size(), SAB_FLOAT64, sizeof(double), nullptr), true, Progress());
-    ASSERT_EQ(counted.level_first, radixed.level_first);
+    ASSERT_EQ(counted.first_offsets, radixed.first_offsets);
     for (std::size_t i = 0; i < whole.size(); ++i) ASSERT_EQ(counted.order[i], radixed.order[i]);
     for (std::size_t i = 1; i < whole.size(); ++i) {
         const auto a = std::pair(whole[counted.order[i - 1]], counted.order[i - 1]),

@@ -1,4 +1,4 @@
-#include "compat/size_aware.h"
+#include "compat/bionemo_size_aware.h"
 
 #include <algorithm>
 
@@ -8,10 +8,10 @@
 namespace sab {
 namespace {
 
-class SizeAwareSequence : public Sequence {
+class BionemoSizeAwareSequence : public Sequence {
 public:
-    SizeAwareSequence(const int64_t* indices, std::size_t count, const Sizes& sizes,
-                      double max_total_size)
+    BionemoSizeAwareSequence(const int64_t* indices, std::size_t count, const Sizes& sizes,
+                             double max_total_size)
         : sizes_(sizes),
           indices_(indices, indices == nullptr ? nullptr : indices + count),
           max_total_size_(max_total_size) {
@@ -50,7 +50,7 @@ public:
                 " samples: each over max_total_size = ", max_total_size, " alone");
     }
 
-    SamplerKind kind() const override { return SamplerKind::size_aware; }
+    SamplerKind kind() const override { return SamplerKind::bionemo_size_aware; }
     uint64_t fingerprint() const override { return fingerprint_; }
     uint64_t skipped() const override { return skipped_; }
     uint64_t batches() const override { return groups_.size(); }
@@ -60,12 +60,12 @@ public:
     void fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const override {
         sizes_.visit([&](auto view) {
             const uint64_t end = indices_.empty() ? sizes_.count() : indices_.size();
-            uint64_t place = groups_[position].begin, before = first;
+            uint64_t offset = groups_[position].begin, before = first;
             batch.fill(count, [&](uint64_t) {
                 for (;;) {
-                    if (place >= end)
+                    if (offset >= end)
                         fail(SAB_E_ARGUMENT, "sizes: were changed while a sampler used them");
-                    const int64_t index = at(place++);
+                    const int64_t index = at(offset++);
                     const auto size = static_cast<double>(view[static_cast<std::size_t>(index)]);
                     if (size > max_total_size_) continue;
                     if (before == 0) return Sample{index, size};
@@ -77,7 +77,7 @@ public:
 
 private:
     struct Group {
-        uint64_t begin;  ///< place of its first sample, or of samples skipped before it
+        uint64_t begin;  ///< offset of its first sample, or of samples skipped before it
         uint64_t count;
         double total;
     };
@@ -102,7 +102,7 @@ void check_max_total_size(double max_total_size) {
 
 std::unique_ptr<Sequence> make_size_aware_sequence(const int64_t* indices, std::size_t count,
                                                    const Sizes& sizes, double max_total_size) {
-    return std::make_unique<SizeAwareSequence>(indices, count, sizes, max_total_size);
+    return std::make_unique<BionemoSizeAwareSequence>(indices, count, sizes, max_total_size);
 }
 
 }  // namespace sab

@@ -1,4 +1,4 @@
-#include "compat/torch_order.h"
+#include "compat/bionemo_sampler.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,13 +10,13 @@
 
 namespace sab {
 
-TorchOrder::TorchOrder(std::shared_ptr<const Plan> plan, const sab_bionemo_options& options)
+BionemoSampler::BionemoSampler(std::shared_ptr<const Plan> plan, const sab_bionemo_options& options)
     : reader_(std::move(plan)),
       options_(options),
       size_ctx_(options.size_ctx, options.release),
       generator_(static_cast<uint32_t>(options.seed)) {
     const PlanFacts& facts = reader_.plan().facts();
-    if (facts.edges != SAB_BUCKETS_BOUNDARIES)
+    if (facts.bucket_rule != SAB_BUCKETS_BOUNDARIES)
         fail(SAB_E_ARGUMENT, "plan: must be made with SAB_BUCKETS_BOUNDARIES for the torch order");
     if (facts.tail != SAB_TAIL_KEEP && facts.tail != SAB_TAIL_DROP)
         fail(SAB_E_ARGUMENT,
@@ -36,24 +36,24 @@ TorchOrder::TorchOrder(std::shared_ptr<const Plan> plan, const sab_bionemo_optio
     }
     const auto buckets = reader_.plan().buckets();
     for (std::size_t b = 0; b < buckets.size(); ++b) {
-        Lane lane;
-        lane.bucket = b;
-        lane.places.resize(buckets[b].samples());
-        for (uint32_t i = 0; i < lane.places.size(); ++i) lane.places[i] = i;
-        const auto places = reader_.plan().order().subspan(buckets[b].begin, lane.places.size());
+        BucketQueue queue;
+        queue.bucket = b;
+        queue.offsets.resize(buckets[b].samples());
+        for (uint32_t i = 0; i < queue.offsets.size(); ++i) queue.offsets[i] = i;
+        const auto offsets = reader_.plan().order().subspan(buckets[b].begin, queue.offsets.size());
         // a mapped file might change while they are compared
-        const std::vector<uint32_t> order(places.begin(), places.end());
-        std::ranges::sort(lane.places, {}, [&](uint32_t place) { return order[place]; });
-        lanes_.push_back(std::move(lane));
+        const std::vector<uint32_t> order(offsets.begin(), offsets.end());
+        std::ranges::sort(queue.offsets, {}, [&](uint32_t offset) { return order[offset]; });
+        queues_.push_back(std::move(queue));
     }
 }
 
-TorchOrder& TorchOrder::of(Sampler& sampler) {
-    need_kind(sampler, SamplerKind::torch, "sab_bionemo_sampler_new");
-    return static_cast<TorchOrder&>(sampler);
+BionemoSampler& BionemoSampler::of(Sampler& sampler) {
+    need_kind(sampler, SamplerKind::bionemo, "sab_bionemo_sampler_new");
+    return static_cast<BionemoSampler&>(sampler);
 }
 
-void TorchOrder::set_epoch(uint64_t epoch) {
+void BionemoSampler::set_epoch(uint64_t epoch) {
     epoch_ = epoch;
     step_ = 0;
     begun_ = false;
@@ -62,38 +62,39 @@ void TorchOrder::set_epoch(uint64_t epoch) {
     open_total_ = 0;
 }
 
-std::optional<uint64_t> TorchOrder::known_batch_count() const {
+std::optional<uint64_t> BionemoSampler::known_batch_count() const {
     if (options_.max_total_size >= 0) return std::nullopt;
     return reader_.plan().facts().batches;
 }
 
-void TorchOrder::begin_pass() {
+void BionemoSampler::begin_pass() {
     // Drawn first and taken over together: a pass that could not begin has drawn nothing.
     MersenneTwister generator = generator_;
     std::vector<std::vector<uint32_t>> drawn(
-        options_.shuffle == SAB_BIONEMO_SHUFFLE_ALL ? lanes_.size() : 0);
+        options_.shuffle == SAB_BIONEMO_SHUFFLE_ALL ? queues_.size() : 0);
     for (std::size_t i = 0; i < drawn.size(); ++i) {
         // Applied to the order that the pass before left.
-        drawn[i] = torch_permutation(generator, lanes_[i].places.size());
-        for (uint32_t& place : drawn[i]) place = lanes_[i].places[place];
+        drawn[i] = torch_permutation(generator, queues_[i].offsets.size());
+        for (uint32_t& offset : drawn[i]) offset = queues_[i].offsets[offset];
     }
-    for (std::size_t i = 0; i < drawn.size(); ++i) lanes_[i].places.swap(drawn[i]);
+    for (std::size_t i = 0; i < drawn.size(); ++i) queues_[i].offsets.swap(drawn[i]);
     generator_ = generator;
     total_remaining_ = 0;
-    for (Lane& lane : lanes_) {
-        lane.next = 0;
-        lane.remaining = lane.places.size();
-        lane.has_size = false;
-        total_remaining_ += lane.remaining;
+    for (BucketQueue& queue : queues_) {
+        queue.next = 0;
+        queue.remaining = queue.offsets.size();
+        queue.has_size = false;
+        total_remaining_ += queue.remaining;
     }
     begun_ = true;
 }
 
-std::size_t TorchOrder::choose() {
+std::size_t BionemoSampler::choose() {
     if (options_.shuffle == SAB_BIONEMO_SHUFFLE_NONE)
         return static_cast<std::size_t>(
-            std::ranges::find_if(lanes_, [](const Lane& lane) { return lane.remaining > 0; }) -
-            lanes_.begin());
+            std::ranges::find_if(queues_,
+                                 [](const BucketQueue& queue) { return queue.remaining > 0; }) -
+            queues_.begin());
     // torch.multinomial of one draw: the largest p / q, q exponential. MKL draws q from a stream of
     // its own (MCG31m1: L'Ecuyer 1999), seeded with one word of the generator.
     constexpr uint64_t modulus = 0x7FFFFFFF, multiplier = 1132489760;
@@ -101,12 +102,12 @@ std::size_t TorchOrder::choose() {
     if (state == 0) state = 1;
     std::size_t best = 0;
     float most = -1;
-    for (std::size_t b = 0; b < lanes_.size(); ++b) {
+    for (std::size_t b = 0; b < queues_.size(); ++b) {
         const auto uniform = static_cast<double>(state) / static_cast<double>(modulus);
         const float exponential =
             static_cast<float>(-std::log(uniform)) + std::numeric_limits<float>::min();
         const float share =
-            static_cast<float>(lanes_[b].remaining) / static_cast<float>(total_remaining_);
+            static_cast<float>(queues_[b].remaining) / static_cast<float>(total_remaining_);
         if (share / exponential > most) {
             most = share / exponential;
             best = b;
@@ -116,19 +117,19 @@ std::size_t TorchOrder::choose() {
     return best;
 }
 
-bool TorchOrder::form(Lane& lane) {
-    const uint64_t batch_size = reader_.plan().buckets()[lane.bucket].batch_size;
-    const uint64_t left = lane.places.size() - lane.next;
+bool BionemoSampler::form(BucketQueue& queue) {
+    const uint64_t batch_size = reader_.plan().buckets()[queue.bucket].batch_size;
+    const uint64_t left = queue.offsets.size() - queue.next;
     const uint64_t count = left < batch_size && reader_.plan().facts().tail == SAB_TAIL_DROP
                                ? 0
                                : std::min(left, batch_size);
-    const auto first = lane.places.begin() + static_cast<std::ptrdiff_t>(lane.next);
+    const auto first = queue.offsets.begin() + static_cast<std::ptrdiff_t>(queue.next);
     open_.assign(first, first + static_cast<std::ptrdiff_t>(count));
-    lane.next += count;
+    queue.next += count;
     return count > 0;
 }
 
-double TorchOrder::size_of(int64_t index) const {
+double BionemoSampler::size_of(int64_t index) const {
     if (sizes_) return sizes_->at(static_cast<std::size_t>(index));
     double size = 0;
     if (const int32_t code = called_back(
@@ -141,32 +142,32 @@ double TorchOrder::size_of(int64_t index) const {
     return size;
 }
 
-bool TorchOrder::form_greedily(Lane& lane) {
+bool BionemoSampler::form_greedily(BucketQueue& queue) {
     const uint32_t* order =
-        reader_.plan().order().data() + reader_.plan().buckets()[lane.bucket].begin;
-    while (lane.next < lane.places.size()) {
-        const uint32_t index = order[lane.places[lane.next]];
+        reader_.plan().order().data() + reader_.plan().buckets()[queue.bucket].begin;
+    while (queue.next < queue.offsets.size()) {
+        const uint32_t index = order[queue.offsets[queue.next]];
         reader_.plan().check_sample(index);
-        if (!lane.has_size) {
-            lane.size = size_of(index);
-            lane.has_size = true;
+        if (!queue.has_size) {
+            queue.size = size_of(index);
+            queue.has_size = true;
         }
-        if (lane.size <= options_.max_total_size) {
-            if (!open_.empty() && lane.size + open_total_ > options_.max_total_size) return true;
-            open_.push_back(lane.places[lane.next]);
-            open_total_ += lane.size;
+        if (queue.size <= options_.max_total_size) {
+            if (!open_.empty() && queue.size + open_total_ > options_.max_total_size) return true;
+            open_.push_back(queue.offsets[queue.next]);
+            open_total_ += queue.size;
         } else {
             ++too_large_;
-            log(SAB_LOG_WARNING, "skipped sample ", index, ": size ", lane.size,
+            log(SAB_LOG_WARNING, "skipped sample ", index, ": size ", queue.size,
                 " is over max_total_size = ", options_.max_total_size, " alone");
         }
-        ++lane.next;
-        lane.has_size = false;
+        ++queue.next;
+        queue.has_size = false;
     }
     return !open_.empty();
 }
 
-bool TorchOrder::next(PlacedBatch& placed) {
+bool BionemoSampler::next(EpochBatch& placed) {
     if (!begun_) begin_pass();
     while (total_remaining_ > 0) {
         // Where a size callback fails, or memory runs out, the next call goes on with the batch
@@ -177,18 +178,18 @@ bool TorchOrder::next(PlacedBatch& placed) {
             open_total_ = 0;
             stage_ = Stage::forming;
         }
-        Lane& lane = lanes_[chosen_];
+        BucketQueue& queue = queues_[chosen_];
         if (stage_ == Stage::forming &&
-            !(options_.max_total_size >= 0 ? form_greedily(lane) : form(lane))) {
-            total_remaining_ -= lane.remaining;
-            lane.remaining = 0;
+            !(options_.max_total_size >= 0 ? form_greedily(queue) : form(queue))) {
+            total_remaining_ -= queue.remaining;
+            queue.remaining = 0;
             stage_ = Stage::choosing;
             continue;
         }
         stage_ = Stage::formed;
-        reader_.read(lane.bucket, open_, placed.batch);
+        reader_.read(queue.bucket, open_, placed.batch);
         stage_ = Stage::choosing;
-        lane.remaining -= open_.size();
+        queue.remaining -= open_.size();
         total_remaining_ -= open_.size();
         placed.epoch = epoch_;
         placed.step = step_++;

@@ -1,5 +1,5 @@
 /// create_buckets of bionemo-size-aware-batching 1.0.0, after its documentation.
-#include "compat/create_buckets.h"
+#include "compat/bionemo_create_buckets.h"
 
 #include "plan/sorted.h"
 
@@ -13,9 +13,9 @@ std::size_t create_buckets(const Sizes& sizes, int64_t max_width, int64_t min_bu
     check(max_width >= 1, "max_width", max_width, "must be at least 1");
     check(min_bucket_count >= 1, "min_bucket_count", min_bucket_count, "must be at least 1");
     const Sorted sorted = sort_by_size(sizes, false, Progress());
-    const std::size_t levels = sorted.level_size.size();
-    const auto value = [&](std::size_t level) {
-        return static_cast<int64_t>(sorted.level_size[level]);
+    const std::size_t distinct_count = sorted.distinct_sizes.size();
+    const auto value = [&](std::size_t distinct) {
+        return static_cast<int64_t>(sorted.distinct_sizes[distinct]);
     };
 
     // Walks the distinct sizes; called once to count the buckets and, when they fit, once to write
@@ -24,17 +24,19 @@ std::size_t create_buckets(const Sizes& sizes, int64_t max_width, int64_t min_bu
         std::size_t bucket = 0;
         int64_t edge = value(0);
         if (write) boundaries[0] = edge;
-        for (std::size_t start = 0; start < levels;) {
+        for (std::size_t start = 0; start < distinct_count;) {
             std::size_t stop = start;
             int64_t samples = 0;
             const auto grow = [&] {
-                samples += sorted.level_first[stop + 1] - sorted.level_first[stop];
+                samples += sorted.first_offsets[stop + 1] - sorted.first_offsets[stop];
                 ++stop;
             };
             if (start > 0) grow();  // the size that closed the bucket before begins this one
-            while (stop < levels && samples < min_bucket_count && value(stop) - edge < max_width)
+            while (stop < distinct_count && samples < min_bucket_count &&
+                   value(stop) - edge < max_width)
                 grow();
-            const int64_t upper = stop == levels ? value(levels - 1) + 1 : value(stop);
+            const int64_t upper =
+                stop == distinct_count ? value(distinct_count - 1) + 1 : value(stop);
             // A bucket as wide as may be, and empty ones of that width up to the next size; or one
             // narrower bucket.
             const int64_t full_widths = (upper - edge) / max_width;

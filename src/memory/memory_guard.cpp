@@ -1,4 +1,4 @@
-#include "memory/watch.h"
+#include "memory/memory_guard.h"
 
 #include <algorithm>
 #include <cmath>
@@ -41,7 +41,7 @@ void check_shape(const sab_batch& batch) {
 
 }  // namespace
 
-MemoryWatch::MemoryWatch(std::shared_ptr<Probe> probe, Sampler& sampler,
+MemoryGuard::MemoryGuard(std::shared_ptr<Probe> probe, Sampler& sampler,
                          const sab_memory_guard_options& options)
     : probe_(std::move(probe)),
       sampler_(need_budget(sampler, "sab_memory_guard_new")),
@@ -64,12 +64,12 @@ MemoryWatch::MemoryWatch(std::shared_ptr<Probe> probe, Sampler& sampler,
     window_.reserve(options.window);
 }
 
-void MemoryWatch::begin() {
+void MemoryGuard::begin() {
     span_ = nullptr;
     span_ = std::make_unique<Probe::Span>(*probe_);
 }
 
-void MemoryWatch::step(const sab_batch& batch, const std::function<Outcome(Probe&)>& work) {
+void MemoryGuard::step(const sab_batch& batch, const std::function<Outcome(Probe&)>& work) {
     Outcome outcome = Outcome::failed;
     std::exception_ptr failure;
     try {
@@ -87,7 +87,7 @@ void MemoryWatch::step(const sab_batch& batch, const std::function<Outcome(Probe
     finish(batch, outcome, std::move(failure));
 }
 
-void MemoryWatch::end(const sab_batch& batch, bool ran_out) {
+void MemoryGuard::end(const sab_batch& batch, bool ran_out) {
     std::exception_ptr failure;
     try {
         check_shape(batch);
@@ -103,7 +103,7 @@ void MemoryWatch::end(const sab_batch& batch, bool ran_out) {
 
 /// The other ranks count the step and wait for this one where the budget is judged, so a step that
 /// failed is counted and judged, too. The first failure is told.
-void MemoryWatch::finish(const sab_batch& batch, Outcome outcome, std::exception_ptr failure) {
+void MemoryGuard::finish(const sab_batch& batch, Outcome outcome, std::exception_ptr failure) {
     const auto attempt = [&](auto&& call) {
         try {
             call();
@@ -116,7 +116,7 @@ void MemoryWatch::finish(const sab_batch& batch, Outcome outcome, std::exception
     if (failure) std::rethrow_exception(failure);
 }
 
-void MemoryWatch::record(const sab_batch& batch, Outcome outcome) {
+void MemoryGuard::record(const sab_batch& batch, Outcome outcome) {
     const std::unique_ptr<Probe::Span> span = std::move(span_);
     if (batch.count > 0 && outcome != Outcome::failed) {
         const double cost = cost_(batch.count, sampler_.plan().priced(batch.padded_length));
@@ -137,7 +137,7 @@ void MemoryWatch::record(const sab_batch& batch, Outcome outcome) {
     }
 }
 
-MemoryWatch::Refit MemoryWatch::refit() const {
+MemoryGuard::Refit MemoryGuard::refit() const {
     const auto cost = [](const Step& step) { return step.cost; };
     Refit fitted{0, 1, 0};
     if (!in_bytes_) {
@@ -162,7 +162,7 @@ MemoryWatch::Refit MemoryWatch::refit() const {
     return fitted;
 }
 
-void MemoryWatch::judge() {
+void MemoryGuard::judge() {
     const double budget = sampler_.budget();
     double allowed = 0.95 * ran_out_cost_;
     ran_out_cost_ = nowhere;
@@ -196,7 +196,7 @@ void MemoryWatch::judge() {
 
 /// Lowers the budget on all ranks or, where it fails on one of them, on none: their batches must
 /// stay those of one order. False when it failed on another rank.
-bool MemoryWatch::lower(double budget) {
+bool MemoryGuard::lower(double budget) {
     int64_t all_can = 1;
     const auto agree = [&] {
         Probe::hook([&] { return options_.reduce(options_.reduce_ctx, &all_can, 1); }, "reduce");
@@ -220,7 +220,7 @@ bool MemoryWatch::lower(double budget) {
     return all_can == 1;
 }
 
-sab_memory_guard_info MemoryWatch::info() const {
+sab_memory_guard_info MemoryGuard::info() const {
     const double mean = peak_count_ > 0 ? peaks_ / static_cast<double>(peak_count_) : 0;
     return {0, steps_, out_of_memory_, lowered_, sampler_.budget(), peak_, mean, creep_};
 }

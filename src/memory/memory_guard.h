@@ -13,9 +13,9 @@
 
 namespace sab {
 
-class MemoryWatch {
+class MemoryGuard {
 public:
-    MemoryWatch(std::shared_ptr<Probe> probe, Sampler& sampler,
+    MemoryGuard(std::shared_ptr<Probe> probe, Sampler& sampler,
                 const sab_memory_guard_options& options);
 
     enum class Outcome { whole, in_parts, ran_out, failed };
@@ -60,5 +60,5 @@ private:
 }  // namespace sab
 
 struct sab_memory_guard {
-    sab::MemoryWatch impl;
+    sab::MemoryGuard impl;
 };

@@ -1,10 +1,10 @@
-#include "compat/size_aware_stream.h"
+#include "compat/bionemo_size_aware_stream.h"
 
 #include <algorithm>
 
 #include "base/callback.h"
 #include "base/guard.h"
-#include "compat/size_aware.h"
+#include "compat/bionemo_size_aware.h"
 #include "sizes/sizes.h"
 
 namespace sab {
@@ -46,7 +46,7 @@ bool BionemoSizeAwareStream::take() {
     return true;
 }
 
-bool BionemoSizeAwareStream::next(PlacedBatch& placed) {
+bool BionemoSizeAwareStream::next(EpochBatch& placed) {
     for (; take(); ahead_.reset()) {
         if (ahead_->size > max_total_size_) {
             log(SAB_LOG_WARNING, "skipped sample ", ahead_->index, ": size ", ahead_->size,

@@ -11,15 +11,15 @@
 
 namespace sab {
 
-class TorchOrder : public Sampler {
+class BionemoSampler : public Sampler {
 public:
-    TorchOrder(std::shared_ptr<const Plan> plan, const sab_bionemo_options& options);
+    BionemoSampler(std::shared_ptr<const Plan> plan, const sab_bionemo_options& options);
     /// The one that sab_bionemo_sampler_new() made; refuses another sampler.
-    static TorchOrder& of(Sampler& sampler);
+    static BionemoSampler& of(Sampler& sampler);
 
-    SamplerKind kind() const override { return SamplerKind::torch; }
+    SamplerKind kind() const override { return SamplerKind::bionemo; }
     void own() noexcept override { size_ctx_.own(); }
-    bool next(PlacedBatch& batch) override;
+    bool next(EpochBatch& batch) override;
     void set_epoch(uint64_t epoch) override;
     uint64_t epoch() const override { return epoch_; }
     uint64_t step() const override { return step_; }
@@ -31,9 +31,9 @@ public:
 
 private:
     /// A bucket's samples in their present order, and how far the pass has come.
-    struct Lane {
+    struct BucketQueue {
         std::size_t bucket;
-        std::vector<uint32_t> places;
+        std::vector<uint32_t> offsets;
         std::size_t next = 0;
         uint64_t remaining = 0;  ///< samples, as far as the choice of buckets goes
         bool has_size = false;   ///< the size of the sample at `next` was asked for already
@@ -43,8 +43,8 @@ private:
     enum class Stage { choosing, forming, formed };
     void begin_pass();
     std::size_t choose();
-    bool form(Lane& lane);
-    bool form_greedily(Lane& lane);
+    bool form(BucketQueue& queue);
+    bool form_greedily(BucketQueue& queue);
     double size_of(int64_t index) const;
 
     PlanReader reader_;
@@ -52,8 +52,8 @@ private:
     std::optional<Sizes> sizes_;
     CallerContext size_ctx_;
     MersenneTwister generator_;
-    std::vector<Lane> lanes_;
-    std::vector<uint32_t> open_;  ///< places of the batch under way
+    std::vector<BucketQueue> queues_;
+    std::vector<uint32_t> open_;  ///< offsets of the batch under way
     double open_total_ = 0;
     std::size_t chosen_ = 0;
     Stage stage_ = Stage::choosing;

@@ -1,4 +1,4 @@
-#include "compat/load_balancing.h"
+#include "compat/bagua.h"
 
 #include <algorithm>
 #include <cmath>
@@ -22,7 +22,7 @@ void Batches::add(const int64_t* batch, std::size_t count) {
         if (!refusal) refusal = error;
         throw;
     }
-    stretches.push_back({indices.size(), count});
+    ranges.push_back({indices.size(), count});
     for (std::size_t i = 0; i < count; ++i) indices.push_back(static_cast<uint32_t>(batch[i]));
 }
 
@@ -36,7 +36,7 @@ sab_bagua_options checked(SamplerKind kind, sab_bagua_options options) {
           options.drop_last, "must be 0 or 1");
     check(options.random_level >= 0 && options.random_level <= 1, "balancing.random_level",
           options.random_level, "must be from 0 to 1");
-    if (kind == SamplerKind::load_balancing) {
+    if (kind == SamplerKind::bagua) {
         check(options.batch_size >= 1, "balancing.batch_size", options.batch_size,
               "must be at least 1");
         options.max_total = 0;
@@ -58,7 +58,7 @@ sab_bagua_options checked(SamplerKind kind, sab_bagua_options options) {
 
 }  // namespace
 
-LoadBalancing::LoadBalancing(SamplerKind kind, const Sizes& complexity,
+BaguaSequence::BaguaSequence(SamplerKind kind, const Sizes& complexity,
                              const sab_bagua_options& given)
     : kind_(kind),
       options_(checked(kind, given)),
@@ -86,17 +86,18 @@ LoadBalancing::LoadBalancing(SamplerKind kind, const Sizes& complexity,
     fingerprint_ = hash.digest();
 }
 
-std::unique_ptr<Sequence::Layout> LoadBalancing::lay_out(const Arrangement& arrangement) const {
-    if (now_.arrangement == arrangement) return nullptr;
-    const uint64_t ranks = arrangement.group, count = complexity_.size();
+std::unique_ptr<Sequence::EpochOrder> BaguaSequence::make_epoch_order(
+    const EpochOptions& epoch_options) const {
+    if (now_.epoch_options == epoch_options) return nullptr;
+    const uint64_t ranks = epoch_options.step_batches, count = complexity_.size();
     check(ranks <= most_ranks, "options.world_size", ranks, "load is balanced over at most ",
           most_ranks, " ranks");
-    const bool drops_samples = kind_ == SamplerKind::load_balancing && options_.drop_last != 0;
+    const bool drops_samples = kind_ == SamplerKind::bagua && options_.drop_last != 0;
     Dealt dealt;
-    dealt.arrangement = arrangement;
+    dealt.epoch_options = epoch_options;
     dealt.per_rank = count / ranks + (!drops_samples && count % ranks != 0);
 
-    MersenneTwister generator(static_cast<uint32_t>(arrangement.seed + arrangement.epoch));
+    MersenneTwister generator(static_cast<uint32_t>(epoch_options.seed + epoch_options.epoch));
     const std::vector<uint32_t> by_complexity = sorted(generator);
     std::vector<uint32_t> chunks;
     if (options_.shuffle != 0) {
@@ -109,17 +110,17 @@ std::unique_ptr<Sequence::Layout> LoadBalancing::lay_out(const Arrangement& arra
     for (uint64_t rank = 0; rank < ranks; ++rank)
         for (const uint32_t chunk : chunks)
             dealt.samples.push_back(by_complexity[(chunk * ranks + rank) % count]);
-    if (kind_ == SamplerKind::load_balancing)
+    if (kind_ == SamplerKind::bagua)
         dealt.batches =
             (dealt.per_rank / options_.batch_size + (dealt.per_rank % options_.batch_size != 0)) *
             ranks;
     else
         make_batches(dealt);
-    return std::make_unique<LayoutOf<Dealt>>(std::move(dealt));
+    return std::make_unique<EpochOrderOf<Dealt>>(std::move(dealt));
 }
 
 /// Samples by complexity and noise, then by index.
-std::vector<uint32_t> LoadBalancing::sorted(MersenneTwister& generator) const {
+std::vector<uint32_t> BaguaSequence::sorted(MersenneTwister& generator) const {
     struct Keyed {
         double key;
         uint32_t index;
@@ -140,8 +141,8 @@ std::vector<uint32_t> LoadBalancing::sorted(MersenneTwister& generator) const {
     return indices;
 }
 
-void LoadBalancing::make_batches(Dealt& dealt) const {
-    const uint64_t ranks = dealt.arrangement->group;
+void BaguaSequence::make_batches(Dealt& dealt) const {
+    const uint64_t ranks = dealt.epoch_options->step_batches;
     sab_batches batches{{complexity_.size(), {}, {}, {}}};
     std::vector<uint64_t> ends;  // of each rank's batches
     uint64_t least = ~uint64_t{0}, most = 0;
@@ -151,8 +152,8 @@ void LoadBalancing::make_batches(Dealt& dealt) const {
             std::span(dealt.samples).subspan(rank * dealt.per_rank, dealt.per_rank);
         make_batches(std::vector<int64_t>(samples.begin(), samples.end()), batches);
         if (batches.impl.refusal) throw std::move(*batches.impl.refusal);
-        const uint64_t made = batches.impl.stretches.size() - (ends.empty() ? 0 : ends.back());
-        ends.push_back(batches.impl.stretches.size());
+        const uint64_t made = batches.impl.ranges.size() - (ends.empty() ? 0 : ends.back());
+        ends.push_back(batches.impl.ranges.size());
         if (made < least) poorest = rank;
         least = std::min(least, made);
         most = std::max(most, made);
@@ -165,11 +166,11 @@ void LoadBalancing::make_batches(Dealt& dealt) const {
     dealt.made.resize(dealt.batches);
     for (uint64_t rank = 0, first = 0; rank < ranks; first = ends[rank++])
         for (uint64_t i = 0; i < per_rank; ++i)
-            dealt.made[i * ranks + rank] = batches.impl.stretches[first + i % (ends[rank] - first)];
+            dealt.made[i * ranks + rank] = batches.impl.ranges[first + i % (ends[rank] - first)];
     dealt.samples = std::move(batches.impl.indices);
 }
 
-void LoadBalancing::make_batches(std::span<const int64_t> indices, sab_batches& batches) const {
+void BaguaSequence::make_batches(std::span<const int64_t> indices, sab_batches& batches) const {
     if (options_.make_batches != nullptr) {
         call_back("the batch callback", [&] {
             return options_.make_batches(batches_ctx_.get(), indices.data(), indices.size(),
@@ -191,22 +192,23 @@ void LoadBalancing::make_batches(std::span<const int64_t> indices, sab_batches& 
     if (first < indices.size()) batches.impl.add(&indices[first], indices.size() - first);
 }
 
-Batches::Stretch LoadBalancing::stretch(uint64_t position) const {
+Batches::Range BaguaSequence::range(uint64_t position) const {
     if (!now_.made.empty()) return now_.made[position];
-    const uint64_t ranks = now_.arrangement->group, first = position / ranks * options_.batch_size;
+    const uint64_t ranks = now_.epoch_options->step_batches,
+                   first = position / ranks * options_.batch_size;
     return {position % ranks * now_.per_rank + first,
             std::min(options_.batch_size, now_.per_rank - first)};
 }
 
-double LoadBalancing::total(uint64_t position) const {
-    const Batches::Stretch part = stretch(position);
+double BaguaSequence::total(uint64_t position) const {
+    const Batches::Range part = range(position);
     double total = 0;
     for (uint64_t i = 0; i < part.count; ++i) total += complexity_[now_.samples[part.first + i]];
     return total;
 }
 
-void LoadBalancing::fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const {
-    const uint32_t* samples = now_.samples.data() + stretch(position).first + first;
+void BaguaSequence::fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const {
+    const uint32_t* samples = now_.samples.data() + range(position).first + first;
     batch.fill(count, [&](uint64_t i) { return Sample{samples[i], complexity_[samples[i]]}; });
 }
 

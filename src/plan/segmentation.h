@@ -1,5 +1,5 @@
 #pragma once
-/// A row of places cut into stretches that cost least in sum.
+/// A row of places range into stretches that cost least in sum.
 
 #include <algorithm>
 #include <cmath>
@@ -49,9 +49,9 @@ inline std::vector<Ends> all_ends(std::size_t places, std::size_t count, bool or
 }
 
 template <class CostOf>
-class LeastCuts {
+class Segmentation {
 public:
-    LeastCuts(std::span<const Ends> ends, Rows rows, const CostOf& cost, std::size_t most_kept)
+    Segmentation(std::span<const Ends> ends, Rows rows, const CostOf& cost, std::size_t most_kept)
         : ends_(ends),
           rows_(rows),
           cost_(cost),
@@ -62,7 +62,7 @@ public:
 
     /// Rows are filled in blocks. Where a block is not all of them, only the last block's choices
     /// are kept, and those of the others are made again from the row before the block when they are
-    /// asked for: the same numbers in the same order, so the same cuts.
+    /// asked for: the same numbers in the same order, so the same ranges.
     std::vector<uint32_t> find(const Progress& progress) {
         const std::size_t places = ends_.back().high, block = rows_of_a_block();
         std::size_t count = ends_.size();
@@ -209,9 +209,10 @@ private:
 /// then it is for all longer stretches around it too. Keeps 4 bytes for each row and place up to
 /// `most_kept` bytes; beyond, about 12 * sqrt(rows) bytes a place, and takes twice the time.
 template <class CostOf>
-std::vector<uint32_t> least_cuts(std::span<const Ends> ends, Rows rows, const Progress& progress,
-                                 const CostOf& cost, std::size_t most_kept = 64 << 20) {
-    return LeastCuts(ends, rows, cost, most_kept).find(progress);
+std::vector<uint32_t> optimal_segments(std::span<const Ends> ends, Rows rows,
+                                       const Progress& progress, const CostOf& cost,
+                                       std::size_t most_kept = 64 << 20) {
+    return Segmentation(ends, rows, cost, most_kept).find(progress);
 }
 
 }  // namespace sab

@@ -16,32 +16,33 @@ namespace sab {
 /// The batches of one rank after another, as they are added.
 struct Batches {
     /// Of `indices`.
-    struct Stretch {
+    struct Range {
         uint64_t first;
         uint64_t count;
     };
     uint64_t samples;  ///< indices are below
     std::vector<uint32_t> indices;
-    std::vector<Stretch> stretches;
+    std::vector<Range> ranges;
     std::optional<Error> refusal;  ///< of a batch that broke a rule
 
     void add(const int64_t* batch, std::size_t count);
 };
 
 /// Position p is batch p / group of rank p % group, and all ranks have as many, so a step is whole.
-class LoadBalancing : public Sequence {
+class BaguaSequence : public Sequence {
 public:
-    LoadBalancing(SamplerKind kind, const Sizes& complexity, const sab_bagua_options& given);
+    BaguaSequence(SamplerKind kind, const Sizes& complexity, const sab_bagua_options& given);
     void own() noexcept override { batches_ctx_.own(); }
     SamplerKind kind() const override { return kind_; }
     uint64_t fingerprint() const override { return fingerprint_; }
     uint64_t skipped() const override { return 0; }
     uint64_t batches() const override { return now_.batches; }
-    std::unique_ptr<Sequence::Layout> lay_out(const Arrangement& arrangement) const override;
-    void exchange(Sequence::Layout& layout) noexcept override {
-        std::swap(now_, static_cast<LayoutOf<Dealt>&>(layout).value);
+    std::unique_ptr<Sequence::EpochOrder> make_epoch_order(
+        const EpochOptions& epoch_options) const override;
+    void exchange(Sequence::EpochOrder& epoch_order) noexcept override {
+        std::swap(now_, static_cast<EpochOrderOf<Dealt>&>(epoch_order).value);
     }
-    uint64_t samples(uint64_t position) const override { return stretch(position).count; }
+    uint64_t samples(uint64_t position) const override { return range(position).count; }
     double cost(uint64_t position) const override { return total(position); }
     double total(uint64_t position) const override;
     void fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const override;
@@ -49,18 +50,18 @@ public:
 private:
     /// The samples of an epoch as they are dealt out.
     struct Dealt {
-        std::optional<Arrangement> arrangement;  ///< none: nothing is dealt out
+        std::optional<EpochOptions> epoch_options;  ///< none: nothing is dealt out
         uint64_t batches = 0;
         uint64_t per_rank = 0;  ///< samples of a rank
         /// rank by rank; of batches that were made, in the order they were made in
         std::vector<uint32_t> samples;
         /// by position, of a sequence whose batches are made
-        std::vector<Batches::Stretch> made;
+        std::vector<Batches::Range> made;
     };
     std::vector<uint32_t> sorted(MersenneTwister& generator) const;
     void make_batches(Dealt& dealt) const;
     void make_batches(std::span<const int64_t> indices, sab_batches& batches) const;
-    Batches::Stretch stretch(uint64_t position) const;
+    Batches::Range range(uint64_t position) const;
 
     SamplerKind kind_;
     sab_bagua_options options_;

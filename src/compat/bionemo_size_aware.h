@@ -12,7 +12,7 @@ namespace sab {
 /// Of a batch: finite and at least 0.
 void check_max_total_size(double max_total_size);
 
-/// Greedy batches of `indices` (all samples in turn when null).
+/// Greedy batches of `indices` (all samples in order when null).
 std::unique_ptr<Sequence> make_size_aware_sequence(const int64_t* indices, std::size_t count,
                                                    const Sizes& sizes, double max_total_size);
 

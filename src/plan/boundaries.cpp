@@ -1,0 +1,328 @@
+#include "plan/boundaries.h"
+
+#include <algorithm>
+
+#include "plan/segmentation.h"
+
+namespace sab {
+
+BoundaryFinder::BoundaryFinder(const Sorted& sorted, uint32_t begin, uint32_t end,
+                               std::function<double(double)> padded,
+                               std::function<uint64_t(double)> batch_size_for)
+    : sorted_(sorted),
+      begin_(begin),
+      end_(end),
+      padded_(std::move(padded)),
+      batch_size_for_(std::move(batch_size_for)) {
+    totals_.reserve(sorted.distinct_sizes.size() + 1);
+    double sum = 0;
+    for (std::size_t distinct = 0; distinct < sorted.distinct_sizes.size(); ++distinct) {
+        totals_.push_back(sum);
+        sum += sorted.distinct_sizes[distinct] *
+               (sorted.first_offsets[distinct + 1] - sorted.first_offsets[distinct]);
+    }
+    totals_.push_back(sum);
+    batch_sizes_.resize(sorted.distinct_sizes.size());
+}
+
+std::size_t BoundaryFinder::distinct_at(uint32_t offset) const {
+    return distinct_of(sorted_.first_offsets, offset);
+}
+
+double BoundaryFinder::total_before(uint32_t offset) const {
+    if (offset == sorted_.count) return totals_.back();
+    const std::size_t distinct = distinct_at(offset);
+    return totals_[distinct] +
+           sorted_.distinct_sizes[distinct] * (offset - sorted_.first_offsets[distinct]);
+}
+
+/// distinct_at(), quick where the distinct is `hint` or a little below.
+std::size_t BoundaryFinder::distinct_near(uint32_t offset, std::size_t hint) const {
+    const std::vector<uint32_t>& first = sorted_.first_offsets;
+    if (first[hint + 1] <= offset) return distinct_at(offset);
+    std::size_t low = hint, high = hint + 1;
+    for (std::size_t step = 1; first[low] > offset; step *= 2) {
+        high = low;
+        low -= std::min(step, low);
+    }
+    const auto at = [&](std::size_t distinct) {
+        return first.begin() + static_cast<std::ptrdiff_t>(distinct);
+    };
+    return static_cast<std::size_t>(std::upper_bound(at(low), at(high), offset) - first.begin()) -
+           1;
+}
+
+uint64_t BoundaryFinder::batch_size_of(std::size_t distinct) {
+    uint64_t& known = batch_sizes_[distinct];
+    if (known == 0) known = batch_size_for_(sorted_.distinct_sizes[distinct]);
+    return known;
+}
+
+BucketRange BoundaryFinder::range(uint32_t begin, uint32_t end) {
+    return {begin, end, end > begin ? batch_size_at(end - 1) : 1};
+}
+
+std::vector<BucketRange> BoundaryFinder::by_boundaries(const std::vector<double>& boundaries) {
+    const auto place_of = [&](double boundary) {
+        const auto distinct = std::ranges::lower_bound(sorted_.distinct_sizes, boundary) -
+                              sorted_.distinct_sizes.begin();
+        return std::clamp(sorted_.first_offsets[static_cast<std::size_t>(distinct)], begin_, end_);
+    };
+    std::vector<BucketRange> ranges;
+    for (std::size_t i = 0; i + 1 < boundaries.size(); ++i)
+        ranges.push_back(range(place_of(boundaries[i]), place_of(boundaries[i + 1])));
+    return ranges;
+}
+
+std::vector<uint32_t> BoundaryFinder::optimal_ends(std::size_t count, const Progress& progress) {
+    // Candidate boundaries: where a distinct size begins, and the two ends.
+    std::vector<uint32_t> boundaries{begin_};
+    for (const uint32_t first : sorted_.first_offsets)
+        if (first > begin_ && first < end_) boundaries.push_back(first);
+    boundaries.push_back(end_);
+    const std::size_t distinct_count = boundaries.size() - 1;
+    count = std::min(count, distinct_count);
+    std::vector<double> longest(distinct_count);
+    const std::vector<double> nothing(distinct_count);
+    for (std::size_t distinct = 0; distinct < distinct_count; ++distinct)
+        longest[distinct] = padded_at(boundaries[distinct + 1] - 1);
+
+    std::vector<uint32_t> ends =
+        optimal_segments(all_ends(distinct_count, count, false), Rows::divided, progress,
+                         LinearCost{nothing.data(), longest.data(), boundaries.data()});
+    for (uint32_t& end : ends) end = boundaries[end];
+    return ends;
+}
+
+std::vector<BucketRange> BoundaryFinder::optimal(std::size_t count, const Progress& progress) {
+    std::vector<BucketRange> ranges;
+    uint32_t begin = begin_;
+    for (const uint32_t end : optimal_ends(count, progress)) {
+        ranges.push_back(range(begin, end));
+        begin = end;
+    }
+    return ranges;
+}
+
+std::vector<BucketRange> BoundaryFinder::equal_buckets(uint64_t batches) {
+    std::vector<BucketRange> ranges;
+    std::size_t distinct = sorted_.distinct_sizes.size() - 1;
+    for (uint32_t end = end_; end > begin_;) {
+        distinct = distinct_near(end - 1, distinct);
+        const uint64_t size = batch_size_of(distinct), fits = (end - begin_) / size;
+        uint32_t begin =
+            fits > 0 ? end - static_cast<uint32_t>(size * std::min(batches, fits)) : begin_;
+        // What would be left for the shorter samples is too little for a run of its own.
+        if (begin > begin_ &&
+            (begin - begin_) / batch_size_of(distinct_near(begin - 1, distinct)) < batches)
+            begin = begin_;
+        ranges.push_back({begin, end, size});
+        end = begin;
+    }
+    std::ranges::reverse(ranges);
+    return ranges;
+}
+
+BoundaryFinder::Waste BoundaryFinder::waste(const std::vector<BucketRange>& ranges) const {
+    Waste sum;
+    std::size_t distinct = sorted_.distinct_sizes.size() - 1;
+    for (std::size_t i = ranges.size(); i-- > 0;) {
+        const BucketRange& range = ranges[i];
+        if (range.begin == range.end) continue;
+        distinct = distinct_near(range.end - 1, distinct);
+        sum.padded += padded_(sorted_.distinct_sizes[distinct]) * (range.end - range.begin);
+        sum.batches += range.batches();
+    }
+    if (!ranges.empty()) sum.padding = sum.padded - total(ranges.front().begin, ranges.back().end);
+    return sum;
+}
+
+/// The fewest batches of a run whose longest sample is among the longest 1 %, where few samples
+/// must not cost many batches.
+static uint64_t fewest_of_longest(uint64_t fewest) {
+    return std::max(std::min<uint64_t>(fewest, 4), fewest / 4);
+}
+
+std::vector<BucketRange> BoundaryFinder::by_fewest_batches(uint64_t fewest,
+                                                           std::vector<BucketRange> equal) {
+    const Waste limit = waste(equal);
+    const uint64_t offsets = end_ - begin_;
+    // Numbers of batches are multiples of `step`: with many batches in a run, or few samples in a
+    // batch, one batch more or less matters little. Bounds the time and the memory. little beside
+    // sorting
+    const uint64_t most_work = std::max<uint64_t>(
+        1 << 14, std::min(offsets / 8, std::max<uint64_t>(1 << 17, offsets / 64)));
+    uint64_t step = 1;
+    while ((limit.batches / step) * (fewest / step) > most_work) step *= 2;
+    if ((step > 1 && step >= fewest) || limit.batches < 2 * fewest) return equal;
+    const auto rounded = [&](uint64_t batches) { return (batches + step - 1) / step * step; };
+    const uint64_t few = rounded(fewest_of_longest(fewest)), many = rounded(fewest),
+                   most = (limit.batches - few) / step * step;
+
+    /// How to come to `left` shortest samples with a number of batches.
+    struct Way {
+        uint32_t left;
+        uint32_t run;   ///< batches of the last run
+        double padded;  ///< of all runs
+    };
+    const auto unreached = static_cast<uint32_t>(offsets + 1),
+               longest = static_cast<uint32_t>(offsets - offsets / 100);
+    std::vector<Way> ways(most / step + 1, {unreached, 0, 0});
+    ways[0] = {unreached - 1, 0, 0};
+    // Nearer to the end than this, a run may leave too few samples for another one, or be longer so
+    // that it does not.
+    const uint64_t near_end = many * batch_size_at(begin_);
+    const auto is_enough = [&](uint64_t left, std::size_t level_above) {
+        const uint64_t size =
+            batch_size_of(distinct_near(static_cast<uint32_t>(begin_ + left - 1), level_above));
+        return left / size >= (left > longest ? few : many);
+    };
+    uint64_t least = limit.batches, last = ways.size();
+    double least_padded = limit.padded;
+    std::size_t distinct = sorted_.distinct_sizes.size() - 1;
+    for (uint64_t batches = 0; batches <= most; batches += step) {
+        const Way way = ways[batches / step];
+        if (way.left == unreached) continue;
+        distinct = distinct_near(begin_ + way.left - 1, distinct);
+        const uint64_t size = batch_size_of(distinct), room = way.left / size,
+                       first = way.left > longest ? few : many;
+        const double padded_length = padded_(sorted_.distinct_sizes[distinct]);
+        // All that are left may be the last run.
+        const uint64_t all = batches + (way.left + size - 1) / size;
+        const double all_padded = way.padded + padded_length * way.left;
+        if (all < least || (all == least && all_padded < least_padded)) {
+            least = all;
+            least_padded = all_padded;
+            last = batches / step;
+        }
+        const uint64_t longest_run = way.left < 2 * near_end ? 4 * many : first + many - 1,
+                       end = std::min({longest_run, room, most - batches});
+        for (uint64_t run = first; run <= end; run += step) {
+            if (const uint64_t left = way.left - run * size;
+                left < near_end && (left == 0 || !is_enough(left, distinct)))
+                continue;
+            const Way next{static_cast<uint32_t>(way.left - run * size), static_cast<uint32_t>(run),
+                           way.padded + padded_length * static_cast<double>(run * size)};
+            Way& known = ways[(batches + run) / step];
+            if (next.left < known.left || (next.left == known.left && next.padded < known.padded))
+                known = next;
+        }
+    }
+    if (last == ways.size()) return equal;
+    std::vector<BucketRange> ranges;
+    for (uint32_t begin = begin_;; begin = ranges.back().end, last -= ways[last].run / step) {
+        ranges.push_back(range(begin, begin_ + ways[last].left));
+        if (last == 0) return ranges;
+    }
+}
+
+BoundaryFinder::Automatic BoundaryFinder::automatic(
+    double target, uint64_t fewest, uint64_t most,
+    const std::function<double(const std::vector<BucketRange>&)>& overhead_of,
+    const Progress& progress) {
+    uint64_t done = 0;
+    const auto best_with = [&](uint64_t batches) {
+        ++done;
+        progress.report(done, done + 1);
+        std::vector<BucketRange> equal = equal_buckets(batches);
+        Automatic found{by_fewest_batches(batches, equal), batches, 0, 0};
+        found.overhead = overhead_of(found.ranges);
+        // fewer batches may pad more, where a cost is not in proportion to the length
+        if (found.overhead > target)
+            if (const double overhead = overhead_of(equal); overhead < found.overhead)
+                found = {std::move(equal), batches, overhead, 0};
+        return found;
+    };
+    std::vector<Automatic> tried{best_with(most)};
+    double nearest = tried[0].overhead;
+    while (tried.back().overhead > target && tried.back().fewest > fewest) {
+        tried.push_back(best_with(std::max(fewest, tried.back().fewest / 2)));
+        nearest = std::min(nearest, tried.back().overhead);
+    }
+    // by_fewest_batches() is not exact for many batches or few runs: what equal runs of these
+    // lengths reach is promised.
+    for (const uint64_t batches : {16, 8, 4}) {
+        if (nearest <= target || batches <= fewest) break;
+        std::vector<BucketRange> equal = equal_buckets(batches);
+        if (const double overhead = overhead_of(equal); overhead < nearest)
+            tried.push_back({std::move(equal), batches, nearest = overhead, 0});
+    }
+    // Out of reach, most of the waste may come from batches that no whole number of samples fills:
+    // then smaller buckets would cost mates and save little.
+    const double goal = nearest <= target ? target : fewest < most ? 1.25 * nearest : nearest;
+    auto chosen =
+        std::ranges::find_if(tried, [&](const Automatic& each) { return each.overhead <= goal; });
+    uint64_t missed = chosen == tried.begin() ? 0 : std::prev(chosen)->fewest;
+    Automatic best = std::move(*chosen);
+    while (nearest <= target && missed == 0 && best.ranges.size() > 1) {
+        Automatic larger = best_with(2 * best.fewest);
+        if (larger.overhead <= target)
+            best = std::move(larger);
+        else
+            missed = larger.fewest;
+    }
+    while (nearest <= target && missed > best.fewest + std::max<uint64_t>(1, best.fewest / 8)) {
+        Automatic between = best_with(best.fewest + (missed - best.fewest) / 2);
+        if (between.overhead <= target)
+            best = std::move(between);
+        else
+            missed = between.fewest;
+    }
+    best.nearest = std::max(target, nearest);
+    return best;
+}
+
+std::vector<BucketRange> BoundaryFinder::by_shapes(std::size_t count, const Progress& progress) {
+    // Runs from the longest down, each of so many full batches; the shortest samples are the last
+    // run and have the one tail.
+    const auto lay_out = [&](const std::vector<uint64_t>& batches) {
+        std::vector<BucketRange> ranges;
+        uint32_t end = end_;
+        for (const uint64_t wanted : batches) {
+            if (end == begin_) break;
+            const uint64_t size = batch_size_at(end - 1);
+            const uint64_t fits = std::min(wanted, (end - begin_) / size);
+            if (fits == 0) continue;
+            ranges.push_back({end - static_cast<uint32_t>(fits * size), end, size});
+            end = ranges.back().begin;
+        }
+        if (end > begin_) ranges.push_back(range(begin_, end));
+        std::ranges::reverse(ranges);
+        return ranges;
+    };
+    // At first a run holds its optimal interval, and of the next one what its last batch has room
+    // for.
+    const std::vector<uint32_t> ends = optimal_ends(count, progress);
+    std::vector<uint64_t> batches;
+    uint32_t end = end_;
+    for (std::size_t b = ends.size(); b-- > 1 && end > begin_;) {
+        const uint32_t begin = ends[b - 1];
+        const uint64_t size = batch_size_at(end - 1);
+        batches.push_back(end > begin ? (end - begin + size - 1) / size : 0);
+        end -= static_cast<uint32_t>(std::min<uint64_t>(batches.back() * size, end - begin_));
+    }
+    // Then batches move between neighbours while that pads less.
+    std::vector<BucketRange> best = lay_out(batches);
+    double least = waste(best).padded;
+    for (bool improves = true; improves;) {
+        improves = false;
+        for (uint64_t& run : batches)
+            for (const int64_t change : {-8, -4, -2, -1, 1, 2, 4, 8}) {
+                const uint64_t before = run;
+                if (change < 0 && before < static_cast<uint64_t>(-change)) continue;
+                run = before + static_cast<uint64_t>(change);
+                std::vector<BucketRange> ranges = lay_out(batches);
+                if (const double padded = waste(ranges).padded; padded < least) {
+                    least = padded;
+                    best = std::move(ranges);
+                    improves = true;
+                } else {
+                    run = before;
+                }
+            }
+        progress.report(count, count);
+    }
+    return best;
+}
+
+}  // namespace sab

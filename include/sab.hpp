@@ -364,10 +364,10 @@ public:
 /// Greedy batches in the order of the samples; see sab_bionemo_size_aware_sampler_new().
 class BionemoSizeAwareSampler : public Sampler {
 public:
-    BionemoSizeAwareSampler(const Sizes &sizes, double max_total_size,
+    BionemoSizeAwareSampler(const Sizes &sizes, double budget,
                             const sab_sampler_options &given = SamplerOptions())
         : Sampler(created(sab_bionemo_size_aware_sampler_new, static_cast<const int64_t *>(nullptr),
-                          sizes.size(), sizes.get(), max_total_size, &given)) {}
+                          sizes.size(), sizes.get(), budget, &given)) {}
 };
 
 /// Greedy batches of samples that a function gives; see
@@ -377,8 +377,8 @@ public:
     /// Sets `index` and `size` of the next sample; returns false at the end of the epoch.
     using Source =
         std::function<bool(uint64_t epoch, uint64_t position, int64_t &index, double &size)>;
-    BionemoSizeAwareStream(Source source, double max_total_size)
-        : Sampler(make(std::make_unique<Source>(std::move(source)), max_total_size)) {}
+    BionemoSizeAwareStream(Source source, double budget)
+        : Sampler(make(std::make_unique<Source>(std::move(source)), budget)) {}
 
 private:
     static int32_t next_sample(void *ctx, uint64_t epoch, uint64_t position, int64_t *index,
@@ -387,9 +387,9 @@ private:
             return detail::from<Source>(ctx)(epoch, position, *index, *size) ? 0 : SAB_END;
         });
     }
-    static sab_sampler *make(std::unique_ptr<Source> source, double max_total_size) {
+    static sab_sampler *make(std::unique_ptr<Source> source, double budget) {
         sab_sampler *const made = created(sab_bionemo_size_aware_stream_sampler_new, &next_sample,
-                                          source.get(), &free_source, max_total_size);
+                                          source.get(), &free_source, budget);
         (void)source.release();  // the sampler's now
         return made;
     }

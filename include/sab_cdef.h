@@ -85,12 +85,12 @@ enum {
  SAB_OVERSIZE_SINGLE = 2,
 };
 typedef struct sab_plan sab_plan;
-typedef int32_t sab_buckets;
+typedef int32_t sab_bucket_rule;
 typedef int32_t sab_tail;
 typedef int32_t sab_oversize;
 typedef struct sab_plan_options {
  size_t struct_size;
- sab_buckets buckets;
+ sab_bucket_rule bucket_rule;
  sab_cost cost;
  double budget;
  double padding_target;
@@ -405,7 +405,7 @@ typedef struct sab_max_batch_options {
  sab_search search;
  const double *lengths;
  size_t length_count;
- uint64_t maximum;
+ uint64_t max_batch_size;
  int64_t budget;
  sab_rounding rounding;
  uint64_t multiple;
@@ -435,7 +435,7 @@ sab_status sab_plan_verify(const sab_plan *plan, sab_probe *probe, uint64_t coun
 typedef struct sab_memory_guard sab_memory_guard;
 typedef struct sab_memory_guard_options {
  size_t struct_size;
- int64_t limit;
+ int64_t budget;
  uint64_t interval;
  uint64_t window;
  sab_reduce_fn reduce;
@@ -465,14 +465,14 @@ enum {
  SAB_BIONEMO_GENERATOR_WORDS = 625,
 };
 sab_status sab_bionemo_create_buckets(const sab_sizes *sizes, int64_t max_width, int64_t min_bucket_count, int64_t *boundaries, int64_t *bucket_sizes, size_t capacity, size_t *bucket_count);
-sab_status sab_bionemo_size_aware_sampler_new(const int64_t *indices, size_t count, const sab_sizes *sizes, double max_total_size, const sab_sampler_options *options, sab_sampler **sampler);
+sab_status sab_bionemo_size_aware_sampler_new(const int64_t *indices, size_t count, const sab_sizes *sizes, double budget, const sab_sampler_options *options, sab_sampler **sampler);
 typedef int32_t (*sab_index_fn)(void *ctx, uint64_t epoch, uint64_t position, int64_t *index, double *size);
-sab_status sab_bionemo_size_aware_stream_sampler_new(sab_index_fn source, void *ctx, void (*release)(void *ctx), double max_total_size, sab_sampler **sampler);
+sab_status sab_bionemo_size_aware_stream_sampler_new(sab_index_fn source, void *ctx, void (*release)(void *ctx), double budget, sab_sampler **sampler);
 typedef struct sab_bionemo_options {
  size_t struct_size;
  uint64_t seed;
  int32_t shuffle;
- double max_total_size;
+ double budget;
  const sab_sizes *sizes;
  sab_size_fn size;
  void *size_ctx;
@@ -491,7 +491,7 @@ typedef struct sab_bagua_options {
  int32_t drop_last;
  double random_level;
  uint64_t batch_size;
- double max_total;
+ double budget;
  sab_make_batches_fn make_batches;
  void *make_batches_ctx;
  void (*release)(void *ctx);
@@ -559,9 +559,9 @@ typedef struct sab_balanced_report {
 sab_status sab_balanced_sampler_get_report(sab_sampler *sampler, sab_progress_fn progress, void *progress_ctx, sab_balanced_report *report);
 /* sab/steps.h */
 typedef int32_t (*sab_batch_increase_fn)(void *ctx, uint64_t epoch, uint64_t current, int64_t *increase);
-sab_status sab_batch_size_grow(sab_batch_increase_fn increase, void *ctx, uint64_t epoch, uint64_t current, uint64_t maximum, uint64_t *batch_size);
-sab_status sab_batch_size_grow_linear(uint64_t epoch, uint64_t start, uint64_t amount, uint64_t period, uint64_t maximum, uint64_t *batch_size);
-sab_status sab_batch_size_grow_doubling(uint64_t epoch, uint64_t start, const uint64_t *milestones, size_t milestone_count, uint64_t maximum, uint64_t *batch_size);
+sab_status sab_batch_size_grow(sab_batch_increase_fn increase, void *ctx, uint64_t epoch, uint64_t current, uint64_t max_batch_size, uint64_t *batch_size);
+sab_status sab_batch_size_grow_linear(uint64_t epoch, uint64_t start, uint64_t amount, uint64_t period, uint64_t max_batch_size, uint64_t *batch_size);
+sab_status sab_batch_size_grow_doubling(uint64_t epoch, uint64_t start, const uint64_t *milestones, size_t milestone_count, uint64_t max_batch_size, uint64_t *batch_size);
 typedef int32_t (*sab_chunk_fn)(void *ctx, uint64_t first, uint64_t count, double weight);
 typedef struct sab_step_in_chunks_options {
  size_t struct_size;
@@ -702,7 +702,7 @@ sab_status sab_prefetch_stream_new(sab_stream *source, uint64_t buffer_size, sab
 /* sab/group.h */
 enum {
  SAB_THRESHOLDS_LEAST_TOTAL = 0,
- SAB_THRESHOLDS_LEAST_WORST = 1,
+ SAB_THRESHOLDS_LEAST_LARGEST = 1,
  SAB_THRESHOLDS_RANDOMISED = 2,
  SAB_PADDING_CONSTANT = 0,
  SAB_PADDING_REPEAT = 1,
@@ -732,7 +732,7 @@ void sab_thresholds_options_init(sab_thresholds_options *options, size_t struct_
 typedef struct sab_thresholds_info {
  size_t struct_size;
  double total;
- double worst;
+ double largest;
  double largest_difference;
  uint64_t even;
  uint64_t repeated;
@@ -768,7 +768,7 @@ void sab_grouping_free(sab_grouping *grouping);
 typedef struct sab_ragged {
  size_t struct_size;
  uint64_t samples;
- uint64_t rank;
+ uint64_t dimensions;
  uint64_t element_size;
  const int64_t *shapes;
  const int64_t *strides;

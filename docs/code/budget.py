@@ -46,7 +46,7 @@ assert worst.peak <= 14 << 20
 sampler = sab.BucketSampler(plan, seed=0)
 samples = 0
 with sab.MemoryGuard(
-    sampler, device, limit=16 << 20
+    sampler, device, budget=16 << 20
 ) as guard:  # reduce="torch" where ranks train together
     for batch in sampler.batches():
 

@@ -61,7 +61,7 @@ assert (outputs == sizes).all()
 # [greedy]
 order = random.permutation(len(sizes))
 for indices in sab.BionemoSizeAwareSampler(
-    order, sizes, max_total_size=8192
+    order, sizes, budget=8192
 ):  # cut where the sum of sizes would exceed 8,192
     assert sizes[indices].sum() <= 8192
 # [end]

@@ -49,9 +49,9 @@ SAB_API sab_status sab_bionemo_create_buckets(const sab_sizes *sizes, int64_t ma
                                               size_t *bucket_count) SAB_NOEXCEPT;
 
 /** Greedy batches in the order of the indices: a batch closes before its total would exceed
- * `max_total_size`.
+ * `budget`.
  *
- * A sample over the maximum alone is skipped, counted, and said on the log. The rule of
+ * A sample over the budget alone is skipped, counted, and said on the log. The rule of
  * `SizeAwareBatchSampler` of bionemo-size-aware-batching 1.0.0. The batch boundaries are found when
  * the sampler is made: one pass, 24 bytes a batch.
  *
@@ -59,13 +59,13 @@ SAB_API sab_status sab_bionemo_create_buckets(const sab_sizes *sizes, int64_t ma
  * @param count           number of `indices`; with NULL indices at most the number of sizes
  * @param sizes           sizes of the samples; may be freed before the sampler, borrowed memory
  *     under it must live on
- * @param max_total_size  largest total of a batch; finite, at least 0
+ * @param budget  largest total of a batch; finite, at least 0
  * @param options         `seed` and `costliest_first` are not used
  * @param sampler         the new handle; free with sab_sampler_free()
  * @return SAB_OK; SAB_E_ARGUMENT, also for an index outside the sizes
  */
 SAB_API sab_status sab_bionemo_size_aware_sampler_new(const int64_t *indices, size_t count,
-                                                      const sab_sizes *sizes, double max_total_size,
+                                                      const sab_sizes *sizes, double budget,
                                                       const sab_sampler_options *options,
                                                       sab_sampler **sampler) SAB_NOEXCEPT;
 
@@ -92,14 +92,14 @@ typedef int32_t (*sab_index_fn)(void *ctx, uint64_t epoch, uint64_t position, in
  * @param ctx             handed to `source`
  * @param release         called once with `ctx` by sab_sampler_free(), in its thread, and not when
  *     this call fails; NULL for none
- * @param max_total_size  largest total of a batch; finite, at least 0
+ * @param budget  largest total of a batch; finite, at least 0
  * @param sampler         the new handle; free with sab_sampler_free()
  * @return SAB_OK; SAB_E_ARGUMENT
  */
 SAB_API sab_status sab_bionemo_size_aware_stream_sampler_new(sab_index_fn source, void *ctx,
                                                              void (*release)(void *ctx),
-                                                             double max_total_size,
-                                                             sab_sampler **sampler) SAB_NOEXCEPT;
+                                                             double budget, sab_sampler **sampler)
+    SAB_NOEXCEPT;
 
 /** buckets ascending, samples of a bucket by index */
 #define SAB_BIONEMO_SHUFFLE_NONE 0
@@ -119,11 +119,11 @@ typedef struct sab_bionemo_options {
     int32_t shuffle;
     /** greedy batches by `sizes` or `size` instead of the plan's batch sizes; negative (default):
      *  the plan's */
-    double max_total_size;
-    /** with max_total_size: what each sample counts there; borrowed memory under it must live on.
+    double budget;
+    /** with budget: what each sample counts there; borrowed memory under it must live on.
      *  NULL: ask `size` */
     const sab_sizes *sizes;
-    /** with max_total_size, without `sizes`: asked once for each sample of an epoch, as batches are
+    /** with budget, without `sizes`: asked once for each sample of an epoch, as batches are
      *  formed */
     sab_size_fn size;
     /** handed to `size`, until the sampler is freed */
@@ -232,10 +232,10 @@ typedef struct sab_bagua_options {
     uint64_t batch_size;
     /** batch sampler without `make_batches`: a batch closes before its complexities would sum to
      *  more; finite, above 0. 0: not set */
-    double max_total;
+    double budget;
     /** batch sampler: makes the batches; called once for each rank by the constructor, and whenever
      *  an epoch or another number of ranks begins (sab_sampler_set_epoch(),
-     *  sab_sampler_state_restore()). NULL: `max_total` does */
+     *  sab_sampler_state_restore()). NULL: `budget` does */
     sab_make_batches_fn make_batches;
     /** handed to `make_batches`, until the sampler is freed */
     void *make_batches_ctx;
@@ -290,7 +290,7 @@ SAB_API sab_status sab_bagua_sampler_new(const sab_sizes *complexity,
  * Keeps 32 bytes a batch besides.
  *
  * @param complexity  work that each sample makes; read here, and not needed afterwards
- * @param balancing   either `make_batches` or `max_total` must be set; `batch_size` is not used
+ * @param balancing   either `make_batches` or `budget` must be set; `batch_size` is not used
  * @param options     as for sab_bagua_sampler_new()
  * @param sampler     the new handle; free with sab_sampler_free()
  * @return SAB_OK; SAB_E_ARGUMENT, also for a rank that gets no batch while others do;

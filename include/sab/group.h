@@ -28,7 +28,7 @@ typedef int32_t sab_thresholds_method;
 #define SAB_THRESHOLDS_LEAST_TOTAL 0
 /** those whose costliest group costs least, by bisection, and of these the ones whose groups cost
  *  least in sum: exact */
-#define SAB_THRESHOLDS_LEAST_WORST 1
+#define SAB_THRESHOLDS_LEAST_LARGEST 1
 /** groups that cost about the same, by a greedy search from random places: that of asym. The
  *  threshold between the two neighbours whose costs differ most moves by one distinct length
  *  towards the costlier, again and again */
@@ -110,7 +110,7 @@ typedef struct sab_thresholds_info {
     /** sum of the groups' costs */
     double total;
     /** cost of the costliest group */
-    double worst;
+    double largest;
     /** of the costs of two neighbours: what the randomised search makes small */
     double largest_difference;
     /** RANDOMISED: searches that ended with groups of the same cost ("perfect") */
@@ -142,7 +142,7 @@ typedef struct sab_thresholds_info {
  * Time: that of sorting by counting, then some k * d steps for d distinct lengths and costs in
  * proportion to the count but for a constant: a third of a second for a million and 15 thresholds.
  * Other costs, callbacks of count and length and terms of higher powers of the count, are computed
- * some k * d * log2(d) times; far fewer for LEAST_WORST. Memory: 4 * k * d bytes.
+ * some k * d * log2(d) times; far fewer for LEAST_LARGEST. Memory: 4 * k * d bytes.
  *
  * @param lengths     read during the call only; a length of zero costs as much as the shortest
  *     above zero
@@ -282,14 +282,14 @@ typedef struct sab_ragged {
     /** number of samples */
     uint64_t samples;
     /** dimensions of each sample, at most 16; 0: a sample is one element */
-    uint64_t rank;
+    uint64_t dimensions;
     /** bytes of an element, at least 1 */
     uint64_t element_size;
-    /** samples * rank: the shape of the first sample, of the second, ...; NULL where the rank is
-     *  0 */
+    /** samples * dimensions: the shape of the first sample, of the second, ...; NULL where
+     *  `dimensions` is 0 */
     const int64_t *shapes;
-    /** samples * rank, of any sign, in elements; NULL: samples are row-major. Where samples are
-     *  only read, elements may share memory */
+    /** samples * dimensions, of any sign, in elements; NULL: samples are row-major. Where samples
+     *  are only read, elements may share memory */
     const int64_t *strides;
     /** all samples in one piece; or NULL */
     void *values;
@@ -312,7 +312,7 @@ typedef int32_t sab_pad_rule;
 typedef struct sab_pad_options {
     /** set by SAB_PAD_OPTIONS_INIT */
     size_t struct_size;
-    /** where the dimension of samples stands in the padded array, at most the rank; 0 */
+    /** where the dimension of samples stands in the padded array, at most `dimensions`; 0 */
     uint64_t batch_dim;
     /** SAB_PADDING_CONSTANT */
     sab_pad_rule padding;
@@ -343,7 +343,7 @@ SAB_API void sab_pad_options_init(sab_pad_options *options, size_t struct_size) 
  * @param indices  which samples, such as the permutation of a grouping from a group's offset on;
  *     NULL: all
  * @param count    number of `indices`; without them, of samples
- * @param shape    `rank` numbers, filled on SAB_OK; zeros when there are no samples
+ * @param shape    `dimensions` numbers, filled on SAB_OK; zeros when there are no samples
  * @return SAB_OK; SAB_E_ARGUMENT
  */
 SAB_API sab_status sab_ragged_padded_shape(const sab_ragged *samples, const int64_t *indices,
@@ -355,7 +355,8 @@ SAB_API sab_status sab_ragged_padded_shape(const sab_ragged *samples, const int6
  * @param samples  read; must not overlap with `padded`
  * @param indices  which samples, in this order, possibly several times; NULL: all
  * @param count    number of `indices`; without them, of samples
- * @param shape    `rank` numbers, each at least as large as those of sab_ragged_padded_shape()
+ * @param shape    `dimensions` numbers, each at least as large as those of
+ *     sab_ragged_padded_shape()
  * @param options  NULL: the defaults
  * @param padded   room for count * shape[0] * shape[1] * ... elements: an array of `shape` with
  *     `count` inserted before dimension `batch_dim`
@@ -369,8 +370,8 @@ SAB_API sab_status sab_ragged_pad(const sab_ragged *samples, const int64_t *indi
  * padding is constant. (The gradient of sab_ragged_unpad() is sab_ragged_pad() with zeros.)
  *
  * @param padded   an array as sab_ragged_pad() makes it
- * @param shape    its `rank` numbers without the samples' dimension, each at least as large as
- *     those of sab_ragged_padded_shape()
+ * @param shape    its `dimensions` numbers without the samples' dimension, each at least as large
+ *     as those of sab_ragged_padded_shape()
  * @param indices  which sample stands at each place of the array; NULL: all, in order. With several
  *     threads no two may be equal
  * @param count    number of `indices`; without them, of samples

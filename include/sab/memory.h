@@ -584,7 +584,7 @@ typedef struct sab_max_batch_options {
     /** number of `lengths` */
     size_t length_count;
     /** never larger than this; 100,000 as in the torchtune proposal */
-    uint64_t maximum;
+    uint64_t max_batch_size;
     /** peaks must not be larger; 0: the device's `total` */
     int64_t budget;
     /** SAB_ROUND_NONE */
@@ -708,7 +708,7 @@ typedef struct sab_memory_guard_options {
     /** set by SAB_MEMORY_GUARD_OPTIONS_INIT */
     size_t struct_size;
     /** peaks are to stay under this; 0: the device's `total` */
-    int64_t limit;
+    int64_t budget;
     /** judged every so many steps; the same on all ranks. 16 */
     uint64_t interval;
     /** by the last so many steps; at least 8. 64 */

@@ -27,7 +27,7 @@ extern "C" {
 typedef struct sab_plan sab_plan;
 
 /** Where the bucket edges come from. */
-typedef int32_t sab_buckets;
+typedef int32_t sab_bucket_rule;
 /** buckets of whole batches, as large as `padding_target` allows; the fewest batches for their
  *  size */
 #define SAB_BUCKETS_AUTO 0
@@ -70,7 +70,7 @@ typedef struct sab_plan_options {
     /** set by SAB_PLAN_OPTIONS_INIT */
     size_t struct_size;
     /** where the edges come from; SAB_BUCKETS_AUTO */
-    sab_buckets buckets;
+    sab_bucket_rule bucket_rule;
     /** what a batch costs; SAB_COST_PADDED */
     sab_cost cost;
     /** largest cost of a batch, in the unit of the cost; > 0. 0: none */

@@ -31,30 +31,30 @@ typedef int32_t (*sab_batch_increase_fn)(void *ctx, uint64_t epoch, uint64_t cur
 /** Grows the batch at the beginning of an epoch, by the rule of the torchtune proposal: an increase
  * that would go past the maximum is not made.
  *
- * @param increase    says by how much
- * @param ctx         handed to `increase`
- * @param epoch       the epoch that begins
- * @param current     batch size until now; at least 1
- * @param maximum     largest batch size, as sab_max_batch_find() finds it
- * @param batch_size  filled with the batch size of this epoch
+ * @param increase        says by how much
+ * @param ctx             handed to `increase`
+ * @param epoch           the epoch that begins
+ * @param current         batch size until now; at least 1
+ * @param max_batch_size  largest batch size, as sab_max_batch_find() finds it
+ * @param batch_size      filled with the batch size of this epoch
  * @return SAB_OK; SAB_E_CALLBACK; SAB_E_ARGUMENT for an increase below zero
  */
 SAB_API sab_status sab_batch_size_grow(sab_batch_increase_fn increase, void *ctx, uint64_t epoch,
-                                       uint64_t current, uint64_t maximum, uint64_t *batch_size)
-    SAB_NOEXCEPT;
+                                       uint64_t current, uint64_t max_batch_size,
+                                       uint64_t *batch_size) SAB_NOEXCEPT;
 
 /** Ready-made schedule: the batch size of an epoch that grows by `amount` every `period` epochs.
  *
- * @param epoch       any epoch
- * @param start       batch size of epoch 0; at least 1
- * @param amount      what is added
- * @param period      every so many epochs; at least 1
- * @param maximum     never larger than this; at least `start`
- * @param batch_size  filled
+ * @param epoch           any epoch
+ * @param start           batch size of epoch 0; at least 1
+ * @param amount          added each time; may be 0
+ * @param period          epochs from one increase to the next; at least 1
+ * @param max_batch_size  largest batch size; at least `start`
+ * @param batch_size      filled
  * @return SAB_OK; SAB_E_ARGUMENT
  */
 SAB_API sab_status sab_batch_size_grow_linear(uint64_t epoch, uint64_t start, uint64_t amount,
-                                              uint64_t period, uint64_t maximum,
+                                              uint64_t period, uint64_t max_batch_size,
                                               uint64_t *batch_size) SAB_NOEXCEPT;
 
 /** Ready-made schedule: the batch size doubles at each milestone.
@@ -63,13 +63,13 @@ SAB_API sab_status sab_batch_size_grow_linear(uint64_t epoch, uint64_t start, ui
  * @param start            batch size of epoch 0; at least 1
  * @param milestones       epochs at which it doubles, in any order
  * @param milestone_count  number of `milestones`
- * @param maximum          never larger than this; at least `start`
+ * @param max_batch_size   largest batch size; at least `start`
  * @param batch_size       filled
  * @return SAB_OK; SAB_E_ARGUMENT
  */
 SAB_API sab_status sab_batch_size_grow_doubling(uint64_t epoch, uint64_t start,
                                                 const uint64_t *milestones, size_t milestone_count,
-                                                uint64_t maximum, uint64_t *batch_size)
+                                                uint64_t max_batch_size, uint64_t *batch_size)
     SAB_NOEXCEPT;
 
 /** Runs forward and backward on a part of a batch, its loss multiplied by `weight`; gradients add

@@ -39,19 +39,19 @@ sab_bagua_options checked(SamplerKind kind, sab_bagua_options options) {
     if (kind == SamplerKind::bagua) {
         check(options.batch_size >= 1, "balancing.batch_size", options.batch_size,
               "must be at least 1");
-        options.max_total = 0;
+        options.budget = 0;
         options.release = nullptr;
         return options;
     }
-    const auto check_total = [&](bool kept, const char* rule) {
-        check(kept, "balancing.max_total", options.max_total, rule);
+    const auto check_budget = [&](bool kept, const char* rule) {
+        check(kept, "balancing.budget", options.budget, rule);
     };
-    check_total(options.max_total >= 0 && std::isfinite(options.max_total),
-                "must be finite and above 0 (0: not set)");
-    check_total(options.make_batches != nullptr || options.max_total > 0,
-                "must be set where balancing.make_batches is not");
-    check_total(options.make_batches == nullptr || options.max_total == 0,
-                "must not be set beside balancing.make_batches");
+    check_budget(options.budget >= 0 && std::isfinite(options.budget),
+                 "must be finite and above 0 (0: not set)");
+    check_budget(options.make_batches != nullptr || options.budget > 0,
+                 "must be set where balancing.make_batches is not");
+    check_budget(options.make_batches == nullptr || options.budget == 0,
+                 "must not be set beside balancing.make_batches");
     options.batch_size = 0;
     return options;
 }
@@ -73,13 +73,13 @@ BaguaSequence::BaguaSequence(SamplerKind kind, const Sizes& complexity,
     if (!complexity_.empty()) {
         const auto [least, most] = std::ranges::minmax_element(complexity_);
         noise_ = static_cast<uint64_t>((*most - *least) * options_.random_level + 1);
-        if (options_.max_total > 0)
-            check(*most <= options_.max_total, "balancing.max_total", options_.max_total, "sample ",
+        if (options_.budget > 0)
+            check(*most <= options_.budget, "balancing.budget", options_.budget, "sample ",
                   most - complexity_.begin(), " alone has complexity ", *most);
     }
     const double facts[] = {static_cast<double>(options_.shuffle),
                             static_cast<double>(options_.drop_last), options_.random_level,
-                            static_cast<double>(options_.batch_size), options_.max_total};
+                            static_cast<double>(options_.batch_size), options_.budget};
     Hasher hash;
     hash.add(facts);
     hash.add_all(std::span(complexity_));
@@ -182,7 +182,7 @@ void BaguaSequence::make_batches(std::span<const int64_t> indices, sab_batches& 
     std::size_t first = 0;
     for (std::size_t i = 0; i < indices.size(); ++i) {
         const double more = complexity_[static_cast<std::size_t>(indices[i])];
-        if (i > first && total + more > options_.max_total) {
+        if (i > first && total + more > options_.budget) {
             batches.impl.add(&indices[first], i - first);
             first = i;
             total = 0;

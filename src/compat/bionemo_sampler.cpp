@@ -25,13 +25,12 @@ BionemoSampler::BionemoSampler(std::shared_ptr<const Plan> plan, const sab_bione
               options.shuffle <= SAB_BIONEMO_SHUFFLE_BUCKETS,
           "options.shuffle", options.shuffle,
           "must be one of SAB_BIONEMO_SHUFFLE_NONE (0) to SAB_BIONEMO_SHUFFLE_BUCKETS (2)");
-    check(!std::isnan(options.max_total_size), "options.max_total_size", options.max_total_size,
-          "must be a number");
-    if (options.max_total_size >= 0 && options.sizes != nullptr) {
+    check(!std::isnan(options.budget), "options.budget", options.budget, "must be a number");
+    if (options.budget >= 0 && options.sizes != nullptr) {
         sizes_ = options.sizes->impl;
         check(sizes_->count() == facts.samples, "options.sizes.count", sizes_->count(),
               "must be that of the plan, ", facts.samples);
-    } else if (options.max_total_size >= 0) {
+    } else if (options.budget >= 0) {
         require(reinterpret_cast<const void*>(options.size), "options.size");
     }
     const auto buckets = reader_.plan().buckets();
@@ -63,7 +62,7 @@ void BionemoSampler::set_epoch(uint64_t epoch) {
 }
 
 std::optional<uint64_t> BionemoSampler::known_batch_count() const {
-    if (options_.max_total_size >= 0) return std::nullopt;
+    if (options_.budget >= 0) return std::nullopt;
     return reader_.plan().facts().batches;
 }
 
@@ -152,14 +151,14 @@ bool BionemoSampler::form_greedily(BucketQueue& queue) {
             queue.size = size_of(index);
             queue.has_size = true;
         }
-        if (queue.size <= options_.max_total_size) {
-            if (!open_.empty() && queue.size + open_total_ > options_.max_total_size) return true;
+        if (queue.size <= options_.budget) {
+            if (!open_.empty() && queue.size + open_total_ > options_.budget) return true;
             open_.push_back(queue.offsets[queue.next]);
             open_total_ += queue.size;
         } else {
             ++too_large_;
             log(SAB_LOG_WARNING, "skipped sample ", index, ": size ", queue.size,
-                " is over max_total_size = ", options_.max_total_size, " alone");
+                " is over budget = ", options_.budget, " alone");
         }
         ++queue.next;
         queue.has_size = false;
@@ -180,7 +179,7 @@ bool BionemoSampler::next(EpochBatch& placed) {
         }
         BucketQueue& queue = queues_[chosen_];
         if (stage_ == Stage::forming &&
-            !(options_.max_total_size >= 0 ? form_greedily(queue) : form(queue))) {
+            !(options_.budget >= 0 ? form_greedily(queue) : form(queue))) {
             total_remaining_ -= queue.remaining;
             queue.remaining = 0;
             stage_ = Stage::choosing;

@@ -11,11 +11,11 @@ namespace {
 class BionemoSizeAwareSequence : public Sequence {
 public:
     BionemoSizeAwareSequence(const int64_t* indices, std::size_t count, const Sizes& sizes,
-                             double max_total_size)
+                             double budget)
         : sizes_(sizes),
           indices_(indices, indices == nullptr ? nullptr : indices + count),
-          max_total_size_(max_total_size) {
-        check_max_total_size(max_total_size);
+          budget_(budget) {
+        check_budget(budget);
         check(indices != nullptr || count <= sizes.count(), "count", count,
               "must be at most the number of sizes, ", sizes.count());
         Group group{0, 0, 0};
@@ -27,11 +27,11 @@ public:
                          ": must be from 0 to below the number of sizes, ", sizes.count());
                 const double size = checked_size(view[static_cast<std::size_t>(index)],
                                                  static_cast<std::size_t>(index));
-                if (size > max_total_size) {
+                if (size > budget) {
                     ++skipped_;
                     continue;
                 }
-                if (group.count > 0 && size + group.total > max_total_size) {
+                if (group.count > 0 && size + group.total > budget) {
                     groups_.push_back(group);
                     group = {i, 0, 0};
                 }
@@ -41,13 +41,13 @@ public:
         });
         if (group.count > 0) groups_.push_back(group);
         Hasher hash;
-        hash.add(max_total_size);
+        hash.add(budget);
         hash.add_all(std::span(indices_));
         hash.add_all(std::span(groups_));
         fingerprint_ = hash.digest();
         if (skipped_ > 0)
             log(SAB_LOG_WARNING, "skipped ", skipped_, " of ", count,
-                " samples: each over max_total_size = ", max_total_size, " alone");
+                " samples: each over budget = ", budget, " alone");
     }
 
     SamplerKind kind() const override { return SamplerKind::bionemo_size_aware; }
@@ -67,7 +67,7 @@ public:
                         fail(SAB_E_ARGUMENT, "sizes: were changed while a sampler used them");
                     const int64_t index = at(offset++);
                     const auto size = static_cast<double>(view[static_cast<std::size_t>(index)]);
-                    if (size > max_total_size_) continue;
+                    if (size > budget_) continue;
                     if (before == 0) return Sample{index, size};
                     --before;
                 }
@@ -87,7 +87,7 @@ private:
 
     Sizes sizes_;
     std::vector<int64_t> indices_;
-    double max_total_size_;
+    double budget_;
     std::vector<Group> groups_;
     uint64_t skipped_ = 0;
     uint64_t fingerprint_ = 0;
@@ -95,14 +95,13 @@ private:
 
 }  // namespace
 
-void check_max_total_size(double max_total_size) {
-    check(max_total_size >= 0 && std::isfinite(max_total_size), "max_total_size", max_total_size,
-          "must be finite and at least 0");
+void check_budget(double budget) {
+    check(budget >= 0 && std::isfinite(budget), "budget", budget, "must be finite and at least 0");
 }
 
 std::unique_ptr<Sequence> make_size_aware_sequence(const int64_t* indices, std::size_t count,
-                                                   const Sizes& sizes, double max_total_size) {
-    return std::make_unique<BionemoSizeAwareSequence>(indices, count, sizes, max_total_size);
+                                                   const Sizes& sizes, double budget) {
+    return std::make_unique<BionemoSizeAwareSequence>(indices, count, sizes, budget);
 }
 
 }  // namespace sab

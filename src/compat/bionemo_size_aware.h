@@ -10,10 +10,10 @@
 namespace sab {
 
 /// Of a batch: finite and at least 0.
-void check_max_total_size(double max_total_size);
+void check_budget(double budget);
 
 /// Greedy batches of `indices` (all samples in order when null).
 std::unique_ptr<Sequence> make_size_aware_sequence(const int64_t* indices, std::size_t count,
-                                                   const Sizes& sizes, double max_total_size);
+                                                   const Sizes& sizes, double budget);
 
 }  // namespace sab

@@ -10,10 +10,10 @@
 namespace sab {
 
 BionemoSizeAwareStream::BionemoSizeAwareStream(sab_index_fn source, void* ctx,
-                                               void (*release)(void*), double max_total_size)
-    : source_(source), ctx_(ctx, release), max_total_size_(max_total_size) {
+                                               void (*release)(void*), double budget)
+    : source_(source), ctx_(ctx, release), budget_(budget) {
     require(reinterpret_cast<const void*>(source), "source");
-    check_max_total_size(max_total_size);
+    check_budget(budget);
 }
 
 void BionemoSizeAwareStream::set_epoch(uint64_t epoch) {
@@ -48,13 +48,13 @@ bool BionemoSizeAwareStream::take() {
 
 bool BionemoSizeAwareStream::next(EpochBatch& placed) {
     for (; take(); ahead_.reset()) {
-        if (ahead_->size > max_total_size_) {
+        if (ahead_->size > budget_) {
             log(SAB_LOG_WARNING, "skipped sample ", ahead_->index, ": size ", ahead_->size,
-                " is over max_total_size = ", max_total_size_, " alone");
+                " is over budget = ", budget_, " alone");
             ++skipped_;
             continue;
         }
-        if (!open_.empty() && ahead_->size + open_total_ > max_total_size_) break;
+        if (!open_.empty() && ahead_->size + open_total_ > budget_) break;
         open_.push_back(ahead_->index);
         open_total_ += ahead_->size;
         open_longest_ = std::max(open_longest_, ahead_->size);

@@ -11,8 +11,7 @@ namespace sab {
 
 class BionemoSizeAwareStream : public Sampler {
 public:
-    BionemoSizeAwareStream(sab_index_fn source, void* ctx, void (*release)(void*),
-                           double max_total_size);
+    BionemoSizeAwareStream(sab_index_fn source, void* ctx, void (*release)(void*), double budget);
 
     SamplerKind kind() const override { return SamplerKind::bionemo_size_aware_stream; }
     void own() noexcept override { ctx_.own(); }
@@ -27,7 +26,7 @@ private:
 
     sab_index_fn source_;
     CallerContext ctx_;
-    double max_total_size_;
+    double budget_;
     uint64_t epoch_ = 0;
     uint64_t step_ = 0;
     uint64_t position_ = 0;  ///< of the source

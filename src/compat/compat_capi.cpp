@@ -42,25 +42,24 @@ sab_status sab_bionemo_create_buckets(const sab_sizes* sizes, int64_t max_width,
 }
 
 sab_status sab_bionemo_size_aware_sampler_new(const int64_t* indices, size_t count,
-                                              const sab_sizes* sizes, double max_total_size,
+                                              const sab_sizes* sizes, double budget,
                                               const sab_sampler_options* options,
                                               sab_sampler** sampler) noexcept {
     return sab::guard_new(sampler, "sampler", [&] {
         sab::require(sizes, "sizes");
         const auto given = sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT);
         sab::check_sampler_options(given);
-        return sab::new_cursor(
-            sab::make_size_aware_sequence(indices, count, sizes->impl, max_total_size), given);
+        return sab::new_cursor(sab::make_size_aware_sequence(indices, count, sizes->impl, budget),
+                               given);
     });
 }
 
 sab_status sab_bionemo_size_aware_stream_sampler_new(sab_index_fn source, void* ctx,
-                                                     void (*release)(void* ctx),
-                                                     double max_total_size,
+                                                     void (*release)(void* ctx), double budget,
                                                      sab_sampler** sampler) noexcept {
     return sab::guard_new(sampler, "sampler", [&] {
         return sab::new_handle(
-            std::make_unique<sab::BionemoSizeAwareStream>(source, ctx, release, max_total_size));
+            std::make_unique<sab::BionemoSizeAwareStream>(source, ctx, release, budget));
     });
 }
 

@@ -14,7 +14,7 @@ sab::Samples read_samples(const sab_ragged* samples, const int64_t* indices, std
                           const int64_t* shape) {
     sab::require(samples, "samples");
     const auto given = sab::read_options(samples, sab_ragged SAB_RAGGED_INIT, "samples");
-    if (given.rank > 0) sab::require(shape, "shape");
+    if (given.dimensions > 0) sab::require(shape, "shape");
     return {given, indices, count};
 }
 
@@ -111,7 +111,7 @@ sab_status sab_ragged_padded_shape(const sab_ragged* samples, const int64_t* ind
                                    int64_t* shape) noexcept {
     return sab::guard([&] {
         const sab::Samples given = read_samples(samples, indices, count, shape);
-        std::copy_n(given.longest().begin(), given.rank(), shape);
+        std::copy_n(given.longest().begin(), given.dimensions(), shape);
     });
 }
 
@@ -140,8 +140,8 @@ sab_status sab_ragged_unpad(const void* padded, const int64_t* shape, const int6
 sab_status sab_ragged_mask(const int64_t* lengths, size_t count, const int64_t* shape,
                            size_t dimensions, sab_mask_rule rule, uint8_t* mask) noexcept {
     return sab::guard([&] {
-        sab::check(dimensions >= 1 && dimensions <= sab::largest_rank, "dimensions", dimensions,
-                   "must be from 1 to ", sab::largest_rank);
+        sab::check(dimensions >= 1 && dimensions <= sab::most_dimensions, "dimensions", dimensions,
+                   "must be from 1 to ", sab::most_dimensions);
         sab::check(count <= std::size_t{1} << 48, "count", count, "must be at most 2^48");
         sab::require(shape, "shape");
         if (count > 0) {

@@ -14,14 +14,14 @@ namespace {
 constexpr std::size_t bytes_per_thread = std::size_t{1} << 20;
 constexpr int64_t largest = std::numeric_limits<int64_t>::max();
 
-int64_t elements(const int64_t* shape, std::size_t rank) {
+int64_t elements(const int64_t* shape, std::size_t dimensions) {
     int64_t product = 1;
-    for (std::size_t d = 0; d < rank; ++d) product *= shape[d];
+    for (std::size_t d = 0; d < dimensions; ++d) product *= shape[d];
     return product;
 }
 
-bool is_empty(const int64_t* shape, std::size_t rank) {
-    return std::find(shape, shape + rank, 0) != shape + rank;
+bool is_empty(const int64_t* shape, std::size_t dimensions) {
+    return std::find(shape, shape + dimensions, 0) != shape + dimensions;
 }
 
 /// The product, or -1 where it is more than memory can be.
@@ -67,18 +67,18 @@ void copy_elements(char* to, int64_t to_stride, const char* from, int64_t from_s
         std::memcpy(to + i * to_stride, from + i * from_stride, sizeof(Element));
 }
 
-/// Copies an array of `rank` dimensions from one place to another; strides in bytes.
+/// Copies an array; strides in bytes.
 void copy_array(char* to, const int64_t* to_strides, const char* from, const int64_t* from_strides,
-                const int64_t* shape, std::size_t rank, std::size_t bytes) {
-    while (rank > 0 && to_strides[rank - 1] == static_cast<int64_t>(bytes) &&
-           from_strides[rank - 1] == static_cast<int64_t>(bytes))
-        bytes *= static_cast<std::size_t>(shape[--rank]);
+                const int64_t* shape, std::size_t dimensions, std::size_t bytes) {
+    while (dimensions > 0 && to_strides[dimensions - 1] == static_cast<int64_t>(bytes) &&
+           from_strides[dimensions - 1] == static_cast<int64_t>(bytes))
+        bytes *= static_cast<std::size_t>(shape[--dimensions]);
     if (bytes == 0) return;
-    if (rank == 0) {
+    if (dimensions == 0) {
         std::memcpy(to, from, bytes);
         return;
     }
-    if (rank == 1) {
+    if (dimensions == 1) {
         switch (bytes) {
             case 1: return copy_elements<char>(to, to_strides[0], from, from_strides[0], shape[0]);
             case 2:
@@ -95,7 +95,7 @@ void copy_array(char* to, const int64_t* to_strides, const char* from, const int
     }
     for (int64_t i = 0; i < shape[0]; ++i)
         copy_array(to + i * to_strides[0], to_strides + 1, from + i * from_strides[0],
-                   from_strides + 1, shape + 1, rank - 1, bytes);
+                   from_strides + 1, shape + 1, dimensions - 1, bytes);
 }
 
 /// Writes `count` more copies of the `bytes` at `block` after it.
@@ -126,17 +126,17 @@ public:
     Padded(const Samples& samples, const int64_t* shape, const sab_pad_options& options,
            bool is_filled)
         : shape_(shape),
-          rank_(samples.rank()),
+          dimensions_(samples.dimensions()),
           bytes_(samples.element_size()),
           count_(samples.count()),
           batch_dim_(options.batch_dim),
           padding_(options.padding) {
-        check(options.batch_dim <= rank_, "options.batch_dim", options.batch_dim,
-              "must be at most the rank, ", rank_);
-        for (std::size_t d = 0; d < rank_; ++d)
+        check(options.batch_dim <= dimensions_, "options.batch_dim", options.batch_dim,
+              "must be at most the number of dimensions, ", dimensions_);
+        for (std::size_t d = 0; d < dimensions_; ++d)
             if (shape[d] < 0)
                 fail(SAB_E_ARGUMENT, "shape[", d, "] = ", shape[d], ": must be at least 0");
-        const int64_t of_sample = checked_product(static_cast<int64_t>(bytes_), shape, rank_);
+        const int64_t of_sample = checked_product(static_cast<int64_t>(bytes_), shape, dimensions_);
         const auto samples_count = static_cast<int64_t>(count_);
         if (of_sample < 0 || checked_product(of_sample, &samples_count, 1) < 0)
             fail(SAB_E_ARGUMENT, "shape: ", count_, " samples of it take more than 2^63 bytes");
@@ -145,7 +145,7 @@ public:
         if (is_filled) read_value(options, samples, bytes_of_all_ > 0);
         if (bytes_of_all_ == 0) return;
         int64_t stride = static_cast<int64_t>(bytes_);
-        for (std::size_t d = rank_; d-- > 0;) {
+        for (std::size_t d = dimensions_; d-- > 0;) {
             strides_[d] = stride;
             stride *= shape[d];
             if (d == batch_dim_) {
@@ -153,9 +153,10 @@ public:
                 stride *= static_cast<int64_t>(count_);
             }
         }
-        if (batch_dim_ == rank_) {  // innermost
+        if (batch_dim_ == dimensions_) {  // innermost
             batch_stride_ = static_cast<int64_t>(bytes_);
-            for (std::size_t d = 0; d < rank_; ++d) strides_[d] *= static_cast<int64_t>(count_);
+            for (std::size_t d = 0; d < dimensions_; ++d)
+                strides_[d] *= static_cast<int64_t>(count_);
         }
     }
 
@@ -163,7 +164,7 @@ public:
     void set_strides(const int64_t* strides) {
         const auto bytes = static_cast<int64_t>(bytes_);
         batch_stride_ = strides[batch_dim_] * bytes;
-        for (std::size_t d = 0; d < rank_; ++d)
+        for (std::size_t d = 0; d < dimensions_; ++d)
             strides_[d] = strides[d < batch_dim_ ? d : d + 1] * bytes;
     }
 
@@ -175,7 +176,7 @@ public:
 
     /// Fills what a sample of the shape `own` leaves free.
     void fill(char* array, const int64_t* own) const {
-        std::size_t padded_dims = rank_;  // the rest is whole
+        std::size_t padded_dims = dimensions_;  // the rest is whole
         while (padded_dims > 0 && own[padded_dims - 1] == shape_[padded_dims - 1]) --padded_dims;
         if (padded_dims > 0) fill_after(array, own, 0, padded_dims, value_.data());
     }
@@ -188,7 +189,7 @@ public:
     /// Whether samples begin one after another, and what they leave free lies at their ends and is
     /// of one value.
     bool has_rows() const {
-        return rank_ > 0 && batch_dim_ == 0 && is_cut_in_first_ && last_value_dim_ == 0 &&
+        return dimensions_ > 0 && batch_dim_ == 0 && is_cut_in_first_ && last_value_dim_ == 0 &&
                padding_ == SAB_PADDING_CONSTANT;
     }
 
@@ -196,7 +197,7 @@ private:
     void check_samples(const Samples& samples) {
         for (std::size_t place = 0; place < count_; ++place) {
             const int64_t* const own = samples.shape(place);
-            for (std::size_t d = 0; d < rank_; ++d)
+            for (std::size_t d = 0; d < dimensions_; ++d)
                 if (own[d] != shape_[d]) {
                     if (own[d] > shape_[d])
                         fail(SAB_E_ARGUMENT, "shape[", d, "] = ", shape_[d],
@@ -210,10 +211,10 @@ private:
     void read_value(const sab_pad_options& options, const Samples& samples, bool has_elements) {
         check(padding_ == SAB_PADDING_CONSTANT || padding_ == SAB_PADDING_REPEAT, "options.padding",
               padding_, "must be SAB_PADDING_CONSTANT or SAB_PADDING_REPEAT");
-        check((options.value_dims >> rank_) == 0, "options.value_dims", options.value_dims,
-              "has a bit beyond the rank, ", rank_);
+        check((options.value_dims >> dimensions_) == 0, "options.value_dims", options.value_dims,
+              "has a bit beyond the number of dimensions, ", dimensions_);
         int64_t count = 1;
-        for (std::size_t d = rank_; d-- > 0;) {
+        for (std::size_t d = dimensions_; d-- > 0;) {
             if ((options.value_dims >> d & 1) == 0) continue;
             for (std::size_t place = 0; place < count_; ++place)
                 if (samples.shape(place)[d] < shape_[d])
@@ -234,7 +235,7 @@ private:
     /// Whether all dimensions from `d` on lie in one piece.
     bool is_one_piece(std::size_t d) const { return d >= batch_dim_ || count_ == 1; }
     std::size_t block_bytes(std::size_t d) const {
-        return static_cast<std::size_t>(elements(shape_ + d, rank_ - d)) * bytes_;
+        return static_cast<std::size_t>(elements(shape_ + d, dimensions_ - d)) * bytes_;
     }
 
     void fill_after(char* array, const int64_t* own, std::size_t d, std::size_t padded_dims,
@@ -248,7 +249,7 @@ private:
             const char* const last = array + (own[d] - 1) * strides_[d];
             for (int64_t i = own[d]; i < shape_[d]; ++i)
                 copy_array(array + i * strides_[d], strides_.data() + d + 1, last,
-                           strides_.data() + d + 1, shape_ + d + 1, rank_ - d - 1, bytes_);
+                           strides_.data() + d + 1, shape_ + d + 1, dimensions_ - d - 1, bytes_);
             return;
         }
         set_blocks(array + own[d] * strides_[d], d, shape_[d] - own[d], value);
@@ -271,7 +272,7 @@ private:
     }
 
     void set_block(char* block, std::size_t d, const char* value) const {
-        if (d == rank_) {
+        if (d == dimensions_) {
             std::memcpy(block, value, bytes_);
         } else if (value_strides_[d] == 0) {
             set_blocks(block, d, shape_[d], value);
@@ -299,7 +300,7 @@ private:
     }
 
     const int64_t* shape_;
-    std::size_t rank_, bytes_, count_, batch_dim_, bytes_of_all_ = 0;
+    std::size_t dimensions_, bytes_, count_, batch_dim_, bytes_of_all_ = 0;
     sab_pad_rule padding_;
     Shape strides_{}, value_strides_{};  // in bytes; a value's are 0 where it has no such dimension
     int64_t batch_stride_ = 0;
@@ -312,13 +313,14 @@ private:
 }  // namespace
 
 Samples::Samples(const sab_ragged& given, const int64_t* indices, std::size_t count)
-    : given_(given), indices_(indices), count_(count), rank_(given.rank) {
-    check(given.rank <= largest_rank, "samples.rank", given.rank, "must be at most ", largest_rank);
+    : given_(given), indices_(indices), count_(count), dimensions_(given.dimensions) {
+    check(given.dimensions <= most_dimensions, "samples.dimensions", given.dimensions,
+          "must be at most ", most_dimensions);
     check(given.element_size >= 1 && given.element_size <= uint64_t{1} << 32,
           "samples.element_size", given.element_size, "must be from 1 to 2^32");
     check(given.samples <= uint64_t{1} << 48, "samples.samples", given.samples,
           "must be at most 2^48");
-    if (given.samples > 0 && rank_ > 0) require(given.shapes, "samples.shapes");
+    if (given.samples > 0 && dimensions_ > 0) require(given.shapes, "samples.shapes");
     if (indices == nullptr)
         check(count == given.samples, "count", count, "must be the number of samples, ",
               given.samples, ", where there are no indices");
@@ -328,7 +330,7 @@ Samples::Samples(const sab_ragged& given, const int64_t* indices, std::size_t co
             fail(SAB_E_ARGUMENT, "indices[", place, "] = ", indices[place],
                  ": must be at least 0 and below the number of samples, ", given.samples);
         const int64_t* const own = shape(place);
-        for (std::size_t d = 0; d < rank_; ++d)
+        for (std::size_t d = 0; d < dimensions_; ++d)
             if (own[d] < 0)
                 fail(SAB_E_ARGUMENT, "samples.shapes[", number(place), "][", d, "] = ", own[d],
                      ": must be at least 0");
@@ -341,25 +343,25 @@ void Samples::need_memory() {
             fail(SAB_E_ARGUMENT,
                  "samples.values and samples.data are both given: one of them is meant");
         for (std::size_t place = 0; place < count_; ++place)
-            if (given_.data[number(place)] == nullptr && !is_empty(shape(place), rank_))
+            if (given_.data[number(place)] == nullptr && !is_empty(shape(place), dimensions_))
                 fail(SAB_E_ARGUMENT, "samples.data[", number(place), "] is NULL");
         return;
     }
     bool has_elements = false;
     for (std::size_t place = 0; !has_elements && place < count_; ++place)
-        has_elements = !is_empty(shape(place), rank_);
+        has_elements = !is_empty(shape(place), dimensions_);
     if (has_elements) require(given_.values, "samples.values");
-    if (given_.offsets != nullptr || rank_ == 0) return;
+    if (given_.offsets != nullptr || dimensions_ == 0) return;
     offsets_.reserve(given_.samples);
     int64_t sum = 0;
     for (uint64_t i = 0; i < given_.samples; ++i) {
-        const int64_t* const own = given_.shapes + i * rank_;
-        for (std::size_t d = 0; d < rank_; ++d)
+        const int64_t* const own = given_.shapes + i * dimensions_;
+        for (std::size_t d = 0; d < dimensions_; ++d)
             if (own[d] < 0)
                 fail(SAB_E_ARGUMENT, "samples.shapes[", i, "][", d, "] = ", own[d],
                      ": must be at least 0");
         offsets_.push_back(sum);
-        const int64_t count = checked_product(1, own, rank_);
+        const int64_t count = checked_product(1, own, dimensions_);
         if (count < 0 || count > largest - sum)
             fail(SAB_E_ARGUMENT, "samples.shapes[", i, "]: there must be less than 2^63 elements");
         sum += count;
@@ -370,11 +372,11 @@ Shape Samples::byte_strides(std::size_t place) const {
     Shape strides{};
     const int64_t* const own = shape(place);
     int64_t next = static_cast<int64_t>(element_size());
-    for (std::size_t d = rank_; d-- > 0;) {
+    for (std::size_t d = dimensions_; d-- > 0;) {
         strides[d] = next;
         if (given_.strides != nullptr && own[d] > 1)
-            strides[d] =
-                given_.strides[number(place) * rank_ + d] * static_cast<int64_t>(element_size());
+            strides[d] = given_.strides[number(place) * dimensions_ + d] *
+                         static_cast<int64_t>(element_size());
         next *= own[d];
     }
     return strides;
@@ -385,7 +387,7 @@ char* Samples::data(std::size_t place) const {
     if (given_.data != nullptr) return static_cast<char*>(given_.data[sample]);
     if (given_.values == nullptr) return nullptr;
     const int64_t offset = given_.offsets != nullptr ? given_.offsets[sample]
-                           : rank_ == 0              ? static_cast<int64_t>(sample)
+                           : dimensions_ == 0        ? static_cast<int64_t>(sample)
                                                      : offsets_[sample];
     return static_cast<char*>(given_.values) + offset * static_cast<int64_t>(given_.element_size);
 }
@@ -393,7 +395,8 @@ char* Samples::data(std::size_t place) const {
 Shape Samples::longest() const {
     Shape longest{};
     for (std::size_t place = 0; place < count_; ++place)
-        for (std::size_t d = 0; d < rank_; ++d) longest[d] = std::max(longest[d], shape(place)[d]);
+        for (std::size_t d = 0; d < dimensions_; ++d)
+            longest[d] = std::max(longest[d], shape(place)[d]);
     return longest;
 }
 
@@ -422,10 +425,10 @@ void pad(const Samples& samples, const int64_t* shape, const sab_pad_options& op
                    for (std::size_t place = begin; place < end; ++place) {
                        char* const own = array.place(padded, place);
                        const int64_t* const own_shape = samples.shape(place);
-                       if (!is_empty(own_shape, samples.rank()))
+                       if (!is_empty(own_shape, samples.dimensions()))
                            copy_array(own, array.strides(), samples.data(place),
-                                      samples.byte_strides(place).data(), own_shape, samples.rank(),
-                                      samples.element_size());
+                                      samples.byte_strides(place).data(), own_shape,
+                                      samples.dimensions(), samples.element_size());
                        array.fill(own, own_shape);
                    }
                });
@@ -440,10 +443,10 @@ void unpad(const void* padded, const int64_t* shape, const int64_t* strides,
     in_threads(samples.count(), array.bytes_of_all(), options.threads,
                [&](std::size_t begin, std::size_t end) {
                    for (std::size_t place = begin; place < end; ++place)
-                       if (!is_empty(samples.shape(place), samples.rank()))
+                       if (!is_empty(samples.shape(place), samples.dimensions()))
                            copy_array(samples.data(place), samples.byte_strides(place).data(),
                                       array.place(const_cast<void*>(padded), place),
-                                      array.strides(), samples.shape(place), samples.rank(),
+                                      array.strides(), samples.shape(place), samples.dimensions(),
                                       samples.element_size());
                });
 }
@@ -452,16 +455,17 @@ void fill_length_mask(std::span<const int64_t> lengths, std::span<const int64_t>
                       sab_mask_rule rule, uint8_t* mask) {
     check(rule == SAB_MASK_ALL || rule == SAB_MASK_ANY, "rule", rule,
           "must be SAB_MASK_ALL or SAB_MASK_ANY");
-    const std::size_t rank = shape.size(), count = lengths.size() / rank;
-    for (std::size_t d = 0; d < rank; ++d)
+    const std::size_t dimensions = shape.size(), count = lengths.size() / dimensions;
+    for (std::size_t d = 0; d < dimensions; ++d)
         if (shape[d] < 0)
             fail(SAB_E_ARGUMENT, "shape[", d, "] = ", shape[d], ": must be at least 0");
     for (std::size_t i = 0; i < lengths.size(); ++i)
-        if (lengths[i] < 0 || lengths[i] > shape[i % rank])
-            fail(SAB_E_ARGUMENT, "lengths[", i / rank, "][", i % rank, "] = ", lengths[i],
-                 ": must be from 0 to shape[", i % rank, "], ", shape[i % rank]);
+        if (lengths[i] < 0 || lengths[i] > shape[i % dimensions])
+            fail(SAB_E_ARGUMENT, "lengths[", i / dimensions, "][", i % dimensions,
+                 "] = ", lengths[i], ": must be from 0 to shape[", i % dimensions, "], ",
+                 shape[i % dimensions]);
     const auto samples = static_cast<int64_t>(count);
-    const int64_t of_sample = checked_product(1, shape.data(), rank);
+    const int64_t of_sample = checked_product(1, shape.data(), dimensions);
     if (of_sample < 0 || checked_product(of_sample, &samples, 1) < 0)
         fail(SAB_E_ARGUMENT, "shape: ", count, " masks of it take more than 2^63 bytes");
     if (of_sample == 0) return;
@@ -469,8 +473,9 @@ void fill_length_mask(std::span<const int64_t> lengths, std::span<const int64_t>
     // inside by the others (all) or by it (any).
     const auto fill = [&](auto&& self, const int64_t* own, std::size_t d,
                           uint8_t* block) -> uint8_t* {
-        const auto bytes = static_cast<std::size_t>(elements(shape.data() + d + 1, rank - d - 1));
-        const bool is_last = d + 1 == rank;
+        const auto bytes =
+            static_cast<std::size_t>(elements(shape.data() + d + 1, dimensions - d - 1));
+        const bool is_last = d + 1 == dimensions;
         for (int64_t i = 0; i < shape[d]; ++i) {
             if (is_last) {
                 std::memset(block, 1, static_cast<std::size_t>(own[d]));
@@ -488,7 +493,7 @@ void fill_length_mask(std::span<const int64_t> lengths, std::span<const int64_t>
         return block;
     };
     for (std::size_t sample = 0; sample < count; ++sample)
-        mask = fill(fill, lengths.data() + sample * rank, 0, mask);
+        mask = fill(fill, lengths.data() + sample * dimensions, 0, mask);
 }
 
 }  // namespace sab

@@ -10,21 +10,23 @@
 
 namespace sab {
 
-constexpr std::size_t largest_rank = 16;
-using Shape = std::array<int64_t, largest_rank>;
+constexpr std::size_t most_dimensions = 16;
+using Shape = std::array<int64_t, most_dimensions>;
 
 /// A checked sab_ragged, and which of its samples are meant.
 class Samples {
 public:
     Samples(const sab_ragged& given, const int64_t* indices, std::size_t count);
     std::size_t count() const { return count_; }
-    std::size_t rank() const { return rank_; }
+    std::size_t dimensions() const { return dimensions_; }
     std::size_t element_size() const { return given_.element_size; }
     /// Of the sample at a place.
     std::size_t number(std::size_t place) const {
         return indices_ == nullptr ? place : static_cast<std::size_t>(indices_[place]);
     }
-    const int64_t* shape(std::size_t place) const { return given_.shapes + number(place) * rank_; }
+    const int64_t* shape(std::size_t place) const {
+        return given_.shapes + number(place) * dimensions_;
+    }
     bool is_row_major() const { return given_.strides == nullptr; }
     /// Of a sample that has elements.
     Shape byte_strides(std::size_t place) const;
@@ -37,7 +39,7 @@ public:
 private:
     sab_ragged given_;
     const int64_t* indices_;
-    std::size_t count_, rank_;
+    std::size_t count_, dimensions_;
     std::vector<int64_t> offsets_;  // where the caller gave none
 };
 

@@ -231,7 +231,7 @@ double least_largest(const CostOf& cost, std::size_t levels, std::size_t count) 
     return most;
 }
 
-Levels least_worst(const Groups& groups, std::size_t k, const Progress& progress) {
+Levels least_largest(const Groups& groups, std::size_t k, const Progress& progress) {
     const std::size_t levels = groups.levels();
     return with_costs(groups, [&](Rows rows, const auto& cost) {
         const Capped<std::decay_t<decltype(cost)>> capped{cost, levels,
@@ -404,7 +404,7 @@ void price(const Groups& groups, const Levels& thresholds, sab_thresholds_info& 
             groups(group == 0 ? 0 : thresholds[group - 1] + 1,
                    group == thresholds.size() ? groups.levels() : thresholds[group] + 1);
         info.total += cost;
-        info.worst = std::max(info.worst, cost);
+        info.largest = std::max(info.largest, cost);
         if (group > 0)
             info.largest_difference = std::max(info.largest_difference, std::abs(cost - before));
         before = cost;
@@ -442,8 +442,8 @@ std::vector<double> find_thresholds(const Sizes& lengths, uint64_t k,
     const auto count = static_cast<std::size_t>(k);
     const Levels found = options.method == SAB_THRESHOLDS_LEAST_TOTAL
                              ? least_total(groups, count, progress)
-                         : options.method == SAB_THRESHOLDS_LEAST_WORST
-                             ? least_worst(groups, count, progress)
+                         : options.method == SAB_THRESHOLDS_LEAST_LARGEST
+                             ? least_largest(groups, count, progress)
                              : randomised(groups, count, options, progress, info);
     price(groups, found, info);
     std::vector<double> thresholds;

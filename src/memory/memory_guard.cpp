@@ -48,7 +48,7 @@ MemoryGuard::MemoryGuard(std::shared_ptr<Probe> probe, Sampler& sampler,
       options_(options),
       cost_(sampler_.plan().cost()),
       ran_out_cost_(nowhere) {
-    check(options.limit >= 0, "options.limit", options.limit, "must be at least 0");
+    check(options.budget >= 0, "options.budget", options.budget, "must be at least 0");
     check(options.interval >= 1, "options.interval", options.interval, "must be at least 1");
     check(options.window >= 8 && options.window <= 65536, "options.window", options.window,
           "must be from 8 to 65536");
@@ -56,11 +56,11 @@ MemoryGuard::MemoryGuard(std::shared_ptr<Probe> probe, Sampler& sampler,
     in_bytes_ = facts.cost == SAB_COST_TERMS;
     if (facts.budget == 0)
         fail(SAB_E_UNSUPPORTED, "sampler: its plan has no budget that could be lowered");
-    limit_ = options.limit > 0 ? options.limit : probe_->read().total;
-    if (limit_ < 0)
-        fail(
-            SAB_E_ARGUMENT,
-            "options.limit = 0: the probe does not know the device's total: a limit must be given");
+    budget_ = options.budget > 0 ? options.budget : probe_->read().total;
+    if (budget_ < 0)
+        fail(SAB_E_ARGUMENT,
+             "options.budget = 0: the probe does not know the device's total: a limit must be "
+             "given");
     window_.reserve(options.window);
 }
 
@@ -169,8 +169,9 @@ void MemoryGuard::judge() {
     if (window_.size() >= std::min<std::size_t>(8, options_.window)) {
         const Refit fitted = refit();
         creep_ = fitted.creep;
-        allowed = std::min(
-            allowed, (static_cast<double>(limit_) - fitted.constant - fitted.creep) / fitted.slope);
+        allowed =
+            std::min(allowed, (static_cast<double>(budget_) - fitted.constant - fitted.creep) /
+                                  fitted.slope);
     }
     // Not below what the cheapest sample alone costs: there is nothing to gain there.
     double floor = nowhere;
@@ -190,7 +191,7 @@ void MemoryGuard::judge() {
     ++lowered_;
     log(SAB_LOG_WARNING,
         "memory is scarcer than planned: the budget of the batches to come is lowered from ",
-        budget, " to ", least, " after step ", steps_, " (largest peak ", peak_, " of ", limit_,
+        budget, " to ", least, " after step ", steps_, " (largest peak ", peak_, " of ", budget_,
         " bytes)");
 }
 

@@ -45,7 +45,7 @@ private:
     sab_memory_guard_options options_;
     Cost cost_;
     bool in_bytes_;
-    int64_t limit_ = 0;
+    int64_t budget_ = 0;
     std::unique_ptr<Probe::Span> span_;  ///< of the step that has begun
     std::vector<Step> window_;           ///< a ring, of steps that had samples
     std::size_t oldest_ = 0;

@@ -23,8 +23,8 @@ void check_options(const sab_max_batch_options& options) {
           "must be one of SAB_ROUND_NONE (0) to SAB_ROUND_MULTIPLE (2)");
     check(options.rounding != SAB_ROUND_MULTIPLE || options.multiple >= 1, "options.multiple",
           options.multiple, "must be at least 1");
-    check(options.maximum >= 1 && options.maximum <= uint64_t{1} << 53, "options.maximum",
-          options.maximum, "must be from 1 to 2^53");
+    check(options.max_batch_size >= 1 && options.max_batch_size <= uint64_t{1} << 53,
+          "options.max_batch_size", options.max_batch_size, "must be from 1 to 2^53");
     check(options.budget >= 0, "options.budget", options.budget, "must be at least 0");
     if (options.length_count > 0) require(options.lengths, "options.lengths");
     for (std::size_t i = 0; i < options.length_count; ++i)
@@ -137,9 +137,9 @@ struct Found {
          length, " does not fit ", trials.budget(), " bytes");
 }
 
-Found search_binary(Trials& trials, double length, uint64_t maximum) {
+Found search_binary(Trials& trials, double length, uint64_t max_batch_size) {
     Found best{0, 0};
-    for (uint64_t low = 1, high = maximum; low <= high;) {
+    for (uint64_t low = 1, high = max_batch_size; low <= high;) {
         const uint64_t middle = low + (high - low) / 2;
         const auto seen = trials.run(middle, length);
         if (seen.fits)
@@ -151,21 +151,21 @@ Found search_binary(Trials& trials, double length, uint64_t maximum) {
     return best;
 }
 
-Found search_halving(Trials& trials, double length, uint64_t maximum) {
-    for (uint64_t count = maximum; count > 0; count /= 2)
+Found search_halving(Trials& trials, double length, uint64_t max_batch_size) {
+    for (uint64_t count = max_batch_size; count > 0; count /= 2)
         if (const auto seen = trials.run(count, length); seen.fits) return {count, seen.peak};
     fail_one(trials, length);
 }
 
-Found search_difference(Trials& trials, double length, uint64_t maximum) {
+Found search_difference(Trials& trials, double length, uint64_t max_batch_size) {
     const auto one = trials.run(1, length);
     if (!one.fits) fail_one(trials, length);
-    if (maximum == 1) return {1, one.peak};
+    if (max_batch_size == 1) return {1, one.peak};
     const auto two = trials.run(2, length);
     if (!two.fits) return {1, one.peak};
     const double each = std::max(two.peak - one.peak, 1.0);
     const double count =
-        std::clamp(std::floor(trials.budget() / each), 1.0, static_cast<double>(maximum));
+        std::clamp(std::floor(trials.budget() / each), 1.0, static_cast<double>(max_batch_size));
     return {static_cast<uint64_t>(count), one.peak + (count - 1) * each};
 }
 
@@ -208,14 +208,14 @@ double count_at(double budget, std::span<const MeasuredPeak> points) {
 /// step is as many times longer than what is known as the others, and early ones could be much
 /// costlier than predicted without running out. The last hundredth is not gone, since it is there
 /// that a prediction that is a little off runs out.
-Found search_predicting(Trials& trials, double length, uint64_t maximum,
+Found search_predicting(Trials& trials, double length, uint64_t max_batch_size,
                         std::optional<Found> longer) {
     constexpr uint64_t planned = 6, most = 30;  // a curve with kinks takes more than planned
     // times what is known, where memory has not grown yet
     constexpr double boldest = 16;
     std::vector<MeasuredPeak> points;
     const double budget = trials.budget();
-    double ceiling = static_cast<double>(maximum);  // no count above `ceiling` is looked at
+    double ceiling = static_cast<double>(max_batch_size);  // no count above `ceiling` is looked at
     bool has_run_out = false;
     const uint64_t first = trials.trials();
     const auto run = [&](double count) {
@@ -294,16 +294,16 @@ std::vector<Found> find_each(Trials& trials, std::span<const double> lengths,
     for (const std::size_t i : longest_first) {
         switch (options.search) {
             case SAB_SEARCH_BINARY:
-                found[i] = search_binary(trials, lengths[i], options.maximum);
+                found[i] = search_binary(trials, lengths[i], options.max_batch_size);
                 break;
             case SAB_SEARCH_HALVE:
-                found[i] = search_halving(trials, lengths[i], options.maximum);
+                found[i] = search_halving(trials, lengths[i], options.max_batch_size);
                 break;
             case SAB_SEARCH_DIFFERENCE:
-                found[i] = search_difference(trials, lengths[i], options.maximum);
+                found[i] = search_difference(trials, lengths[i], options.max_batch_size);
                 break;
             default:
-                found[i] = search_predicting(trials, lengths[i], options.maximum, longer);
+                found[i] = search_predicting(trials, lengths[i], options.max_batch_size, longer);
                 break;
         }
         longer = found[i];

@@ -47,8 +47,8 @@ std::vector<uint64_t> read_batch_sizes(const sab_plan_options& options,
         if (sizes[i] == 0)
             fail(SAB_E_ARGUMENT, "options.batch_sizes[", i, "] = 0: must be at least 1");
     if (sizes.size() > 1) {
-        check(options.buckets == SAB_BUCKETS_BOUNDARIES, "options.batch_size_count", sizes.size(),
-              "must be 0 or 1 unless the boundaries are given");
+        check(options.bucket_rule == SAB_BUCKETS_BOUNDARIES, "options.batch_size_count",
+              sizes.size(), "must be 0 or 1 unless the boundaries are given");
         check(sizes.size() == boundary_count - 1, "options.batch_size_count", sizes.size(),
               "must be 1 or the number of buckets, ", boundary_count - 1);
     }
@@ -56,8 +56,8 @@ std::vector<uint64_t> read_batch_sizes(const sab_plan_options& options,
 }
 
 void check_scalars(const sab_plan_options& options) {
-    check(options.buckets >= SAB_BUCKETS_AUTO && options.buckets <= SAB_BUCKETS_EQUAL,
-          "options.buckets", options.buckets,
+    check(options.bucket_rule >= SAB_BUCKETS_AUTO && options.bucket_rule <= SAB_BUCKETS_EQUAL,
+          "options.bucket_rule", options.bucket_rule,
           "must be one of SAB_BUCKETS_AUTO (0) to SAB_BUCKETS_EQUAL (3)");
     check(options.budget >= 0 && std::isfinite(options.budget), "options.budget", options.budget,
           "must be finite and above 0 (0: none)");
@@ -67,17 +67,17 @@ void check_scalars(const sab_plan_options& options) {
              "be given");
     check(options.padding_target > 0 && options.padding_target < 1, "options.padding_target",
           options.padding_target, "must be between 0 and 1");
-    const bool by_boundaries = options.buckets == SAB_BUCKETS_BOUNDARIES;
+    const bool by_boundaries = options.bucket_rule == SAB_BUCKETS_BOUNDARIES;
     check(by_boundaries || options.boundary_count == 0, "options.boundary_count",
           options.boundary_count, "goes with SAB_BUCKETS_BOUNDARIES only");
-    const bool is_optimal = options.buckets == SAB_BUCKETS_OPTIMAL;
+    const bool is_optimal = options.bucket_rule == SAB_BUCKETS_OPTIMAL;
     check(is_optimal ? options.bucket_count >= 1 : options.bucket_count == 0,
           "options.bucket_count", options.bucket_count,
           is_optimal ? "must be at least 1" : "goes with SAB_BUCKETS_OPTIMAL only");
-    const bool is_equal = options.buckets == SAB_BUCKETS_EQUAL;
+    const bool is_equal = options.bucket_rule == SAB_BUCKETS_EQUAL;
     check(!is_equal || options.bucket_batches >= 1, "options.bucket_batches",
           options.bucket_batches, "must be at least 1");
-    check(is_equal || options.buckets == SAB_BUCKETS_AUTO || options.bucket_batches == 0,
+    check(is_equal || options.bucket_rule == SAB_BUCKETS_AUTO || options.bucket_batches == 0,
           "options.bucket_batches", options.bucket_batches,
           "goes with SAB_BUCKETS_EQUAL and SAB_BUCKETS_AUTO only");
     check(options.batch_size_multiple >= 1, "options.batch_size_multiple",
@@ -89,7 +89,7 @@ void check_scalars(const sab_plan_options& options) {
     check(options.oversize >= SAB_OVERSIZE_SKIP && options.oversize <= SAB_OVERSIZE_SINGLE,
           "options.oversize", options.oversize,
           "must be one of SAB_OVERSIZE_SKIP (0) to SAB_OVERSIZE_SINGLE (2)");
-    check(options.max_shapes == 0 || options.buckets == SAB_BUCKETS_AUTO, "options.max_shapes",
+    check(options.max_shapes == 0 || options.bucket_rule == SAB_BUCKETS_AUTO, "options.max_shapes",
           options.max_shapes, "goes with SAB_BUCKETS_AUTO only");
 }
 
@@ -163,8 +163,8 @@ public:
     PlanBuilder(const Sorted& sorted, const sab_plan_options& options)
         : sorted_(sorted),
           options_(options),
-          boundaries_(options.buckets == SAB_BUCKETS_BOUNDARIES ? read_boundaries(options)
-                                                                : std::vector<double>()),
+          boundaries_(options.bucket_rule == SAB_BUCKETS_BOUNDARIES ? read_boundaries(options)
+                                                                    : std::vector<double>()),
           batch_sizes_(read_batch_sizes(options, boundaries_.size())),
           cost_(Cost::of(options, "options")),
           progress_(options.progress, options.progress_ctx),
@@ -272,7 +272,7 @@ PlanFacts PlanBuilder::facts(const BoundaryFinder& finder) const {
     facts.cost = options_.cost;
     facts.tail = options_.tail;
     facts.pads_to_bucket = options_.max_shapes > 0;
-    facts.bucket_rule = options_.buckets;
+    facts.bucket_rule = options_.bucket_rule;
     facts.total = finder.total(begin_, end_) +
                   (has_singles() ? finder.total(0, begin_) + finder.total(end_, count_) : 0);
     facts.whole_sizes = facts.total <= largest_size &&
@@ -346,15 +346,15 @@ std::vector<BucketRange> PlanBuilder::range(BoundaryFinder& finder, PlanFacts& f
         }
     } else if (begin_ == end_) {
         // Only samples that are alone in their batches.
-    } else if (options_.buckets == SAB_BUCKETS_OPTIMAL) {
+    } else if (options_.bucket_rule == SAB_BUCKETS_OPTIMAL) {
         ranges = finder.optimal(options_.bucket_count, progress_);
-    } else if (options_.buckets == SAB_BUCKETS_EQUAL) {
+    } else if (options_.bucket_rule == SAB_BUCKETS_EQUAL) {
         ranges = finder.equal_buckets(options_.bucket_batches);
     } else if (options_.max_shapes > 0) {
         ranges = finder.by_shapes(shapes, progress_);
     }
     facts.lower_bound = static_cast<uint64_t>(std::ceil(all_batches - 1e-9 * all_batches));
-    if (options_.buckets == SAB_BUCKETS_AUTO && options_.max_shapes == 0 && begin_ < end_) {
+    if (options_.bucket_rule == SAB_BUCKETS_AUTO && options_.max_shapes == 0 && begin_ < end_) {
         BoundaryFinder::Automatic found = automatic_ranges(
             finder, options_, facts.lower_bound, has_singles() ? outside() : 0, progress_);
         ranges = std::move(found.ranges);

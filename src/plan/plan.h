@@ -42,7 +42,7 @@ struct PlanFacts {
     int32_t tail;        ///< sab_tail
     int32_t pads_to_bucket;  ///< 1: batches are padded to their bucket's length
     int32_t whole_sizes;     ///< 1: all sizes are whole numbers and so are all sums of them
-    int32_t bucket_rule;     ///< sab_buckets
+    int32_t bucket_rule;     ///< sab_bucket_rule
     int32_t reserved;
 };
 

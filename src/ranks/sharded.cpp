@@ -47,7 +47,7 @@ uint64_t hash_of(const sab_plan_options& options, const EpochOptions& epoch_opti
     add(ranks.world_size);
     add(epoch_options.seed);
     add(epoch_options.epoch);
-    for (const int32_t value : {options.buckets, options.cost, options.tail, options.oversize})
+    for (const int32_t value : {options.bucket_rule, options.cost, options.tail, options.oversize})
         add(value);
     for (const double value : {options.budget, options.padding_target, options.length_multiple})
         add(value);

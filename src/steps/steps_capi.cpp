@@ -5,30 +5,32 @@
 extern "C" {
 
 sab_status sab_batch_size_grow(sab_batch_increase_fn increase, void* ctx, uint64_t epoch,
-                               uint64_t current, uint64_t maximum, uint64_t* batch_size) noexcept {
+                               uint64_t current, uint64_t max_batch_size,
+                               uint64_t* batch_size) noexcept {
     return sab::guard([&] {
         sab::require(reinterpret_cast<const void*>(increase), "increase");
         sab::require(batch_size, "batch_size");
-        *batch_size = sab::grown(increase, ctx, epoch, current, maximum);
+        *batch_size = sab::grown(increase, ctx, epoch, current, max_batch_size);
     });
 }
 
 sab_status sab_batch_size_grow_linear(uint64_t epoch, uint64_t start, uint64_t amount,
-                                      uint64_t period, uint64_t maximum,
+                                      uint64_t period, uint64_t max_batch_size,
                                       uint64_t* batch_size) noexcept {
     return sab::guard([&] {
         sab::require(batch_size, "batch_size");
-        *batch_size = sab::grown_linearly(epoch, start, amount, period, maximum);
+        *batch_size = sab::grown_linearly(epoch, start, amount, period, max_batch_size);
     });
 }
 
 sab_status sab_batch_size_grow_doubling(uint64_t epoch, uint64_t start, const uint64_t* milestones,
-                                        size_t milestone_count, uint64_t maximum,
+                                        size_t milestone_count, uint64_t max_batch_size,
                                         uint64_t* batch_size) noexcept {
     return sab::guard([&] {
         sab::require(batch_size, "batch_size");
         if (milestone_count > 0) sab::require(milestones, "milestones");
-        *batch_size = sab::grown_by_doubling(epoch, start, {milestones, milestone_count}, maximum);
+        *batch_size =
+            sab::grown_by_doubling(epoch, start, {milestones, milestone_count}, max_batch_size);
     });
 }
 

@@ -406,7 +406,7 @@ static void *all_sorts_of_work(void *server) {
     sab_plan_free(plan);
     const double boundaries[] = {0, 20, 100};
     sab_plan_options options = budget(300);
-    options.buckets = SAB_BUCKETS_BOUNDARIES;
+    options.bucket_rule = SAB_BUCKETS_BOUNDARIES;
     options.boundaries = boundaries;
     options.boundary_count = 3;
     plan = plan_with(lengths(500), 500, &options);

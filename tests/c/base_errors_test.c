@@ -405,7 +405,7 @@ static void Defaults_AreThoseOfTheHeaders(void) {
     EXPECT(sizes.struct_size == sizeof sizes && sizes.stride == 0 && sizes.copy == 0 &&
            sizes.columns == 1);
     const sab_plan_options plan = SAB_PLAN_OPTIONS_INIT;
-    EXPECT(plan.struct_size == sizeof plan && plan.buckets == SAB_BUCKETS_AUTO &&
+    EXPECT(plan.struct_size == sizeof plan && plan.bucket_rule == SAB_BUCKETS_AUTO &&
            plan.cost == SAB_COST_PADDED && plan.budget == 0);
     EXPECT(plan.padding_target == 0.01 && plan.boundaries == NULL && plan.boundary_count == 0 &&
            plan.bucket_count == 0 && plan.bucket_batches == 0);
@@ -422,7 +422,7 @@ static void Defaults_AreThoseOfTheHeaders(void) {
            sampler.costliest_first == 0);
     const sab_bionemo_options torch = SAB_BIONEMO_OPTIONS_INIT;
     EXPECT(torch.struct_size == sizeof torch && torch.seed == 0 &&
-           torch.shuffle == SAB_BIONEMO_SHUFFLE_ALL && torch.max_total_size < 0);
+           torch.shuffle == SAB_BIONEMO_SHUFFLE_ALL && torch.budget < 0);
     EXPECT(torch.sizes == NULL && torch.size == NULL && torch.size_ctx == NULL &&
            torch.release == NULL);
 }

@@ -33,7 +33,7 @@ static sab_sizes *new_sizes(void) {
 static sab_plan *new_plan(void) {
     static const double boundaries[] = {0, 15, 50};
     sab_plan_options options = budget(120);
-    options.buckets = SAB_BUCKETS_BOUNDARIES;
+    options.bucket_rule = SAB_BUCKETS_BOUNDARIES;
     options.boundaries = boundaries;
     options.boundary_count = 3;
     sab_sizes *sizes = new_sizes();

@@ -84,11 +84,11 @@ static void note(sab_status status) {
 static sab_plan_options wild_plan_options(void) {
     sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
     options.budget = below(4) ? 300 : any_number();
-    if (below(2)) options.buckets = any_choice();
+    if (below(2)) options.bucket_rule = any_choice();
     if (below(3) == 0) options.cost = any_choice();
     if (below(8) == 0) options.padding_target = any_number();
     if (below(3) == 0) {
-        options.buckets = SAB_BUCKETS_BOUNDARIES;
+        options.bucket_rule = SAB_BUCKETS_BOUNDARIES;
         options.boundaries = MAYBE(reals);
         options.boundary_count = below(12);
     }
@@ -300,7 +300,7 @@ static void call_constructor(unsigned choice) {
         case 16: {
             sab_bionemo_options options = SAB_BIONEMO_OPTIONS_INIT;
             options.shuffle = any_choice();
-            options.max_total_size = any_number();
+            options.budget = any_number();
             options.size = below(8) ? wild_size : NULL;
             sab_sampler_free(*sampler);
             note(sab_bionemo_sampler_new(plan, MAYBE(&options), sampler));

@@ -48,7 +48,7 @@ static sab_plan *documented_plan(void) {
     const double documented[] = {15, 0, 25, 6}; /* in any order */
     const uint64_t batch_sizes[] = {2, 3, 5};
     sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
-    options.buckets = SAB_BUCKETS_BOUNDARIES;
+    options.bucket_rule = SAB_BUCKETS_BOUNDARIES;
     options.boundaries = documented;
     options.boundary_count = 4;
     options.batch_sizes = batch_sizes;
@@ -79,7 +79,7 @@ static void TorchOrder_GivesTheDocumentedBatches(void) {
     sab_sampler_free(sampler);
 
     sab_bionemo_options options = SAB_BIONEMO_OPTIONS_INIT;
-    options.max_total_size = 40;
+    options.budget = 40;
     options.size = size_is_index;
     EXPECT_OK(sab_bionemo_sampler_new(plan, &options, &sampler));
     print_epoch(sampler, text);
@@ -146,7 +146,7 @@ static void TorchOrder_GeneratorGoesOnElsewhere(void) {
     EXPECT_FAILS(sab_bionemo_sampler_new(plan, &options, &none), SAB_E_ARGUMENT, "shuffle = 3");
     EXPECT(none == NULL);
     options.shuffle = 1;
-    options.max_total_size = 4;
+    options.budget = 4;
     EXPECT_FAILS(sab_bionemo_sampler_new(plan, &options, &none), SAB_E_ARGUMENT,
                  "options.size = NULL");
     sab_plan *by_budget = a_plan();
@@ -181,9 +181,9 @@ static void SizeAware_FollowsTheDocumentedRule(void) {
     EXPECT_FAILS(sab_bionemo_size_aware_sampler_new(NULL, 7, sizes, 4, NULL, &sampler),
                  SAB_E_ARGUMENT, "count = 7");
     EXPECT_FAILS(sab_bionemo_size_aware_sampler_new(NULL, 6, sizes, NAN, NULL, &sampler),
-                 SAB_E_ARGUMENT, "max_total_size = nan");
+                 SAB_E_ARGUMENT, "budget = nan");
     EXPECT_FAILS(sab_bionemo_size_aware_sampler_new(NULL, 6, sizes, -1, NULL, &sampler),
-                 SAB_E_ARGUMENT, "max_total_size = -1");
+                 SAB_E_ARGUMENT, "budget = -1");
     EXPECT(sampler == NULL);
     sab_sizes_free(sizes);
 }
@@ -258,7 +258,7 @@ static void Stream_FailsAndGoesOn_AndIsReleasedOnce(void) {
         SAB_E_ARGUMENT, "source = NULL");
     EXPECT_FAILS(sab_bionemo_size_aware_stream_sampler_new(next_index, &source, release_source,
                                                            INFINITY, &sampler),
-                 SAB_E_ARGUMENT, "max_total_size = inf");
+                 SAB_E_ARGUMENT, "budget = inf");
     EXPECT(source.released == 1);
 }
 
@@ -392,7 +392,7 @@ static void TorchOrder_GoesOnAfterAFailedCallback(void) {
     sab_sampler *sampler = NULL;
     sab_bionemo_options options = SAB_BIONEMO_OPTIONS_INIT;
     int calls = 0, seen[100] = {0}, failures = 0;
-    options.max_total_size = 20;
+    options.budget = 20;
     options.size = size_that_fails_once;
     options.size_ctx = &calls;
     EXPECT_OK(sab_bionemo_sampler_new(plan, &options, &sampler));
@@ -635,7 +635,7 @@ static void ARankThatLacksMoreThanItHas_GoesRoundAgain(void) {
 static void MaxTotal_MakesBatchesWithoutACallback(void) {
     sab_sizes *sizes = complexities(LOADED_SAMPLES);
     sab_bagua_options balancing = SAB_BAGUA_OPTIONS_INIT;
-    balancing.max_total = 200;
+    balancing.budget = 200;
     int seen[LOADED_SAMPLES] = {0};
     for (uint64_t rank = 0; rank < 3; ++rank) {
         const sab_sampler_options options = ranks(rank, 3);
@@ -804,7 +804,7 @@ static void WrongLoadBalancing_IsRefusedByName(void) {
     EXPECT_FAILS(sab_bagua_sampler_new(sizes, NULL, NULL, NULL), SAB_E_ARGUMENT,
                  "sampler = NULL: must be given");
     EXPECT_FAILS(sab_bagua_batch_sampler_new(sizes, NULL, NULL, &sampler), SAB_E_ARGUMENT,
-                 "balancing.max_total = 0: must be set where balancing.make_batches is not");
+                 "balancing.budget = 0: must be set where balancing.make_batches is not");
     const struct {
         sab_bagua_options options;
         const char *words;
@@ -824,16 +824,16 @@ static void WrongLoadBalancing_IsRefusedByName(void) {
     for (size_t i = 0; i < COUNT(wrong); ++i)
         EXPECT_FAILS(sab_bagua_sampler_new(sizes, &wrong[i].options, NULL, &sampler),
                      SAB_E_ARGUMENT, wrong[i].words);
-    options.max_total = INFINITY;
+    options.budget = INFINITY;
     EXPECT_FAILS(sab_bagua_batch_sampler_new(sizes, &options, NULL, &sampler), SAB_E_ARGUMENT,
-                 "balancing.max_total = inf: must be finite");
-    options.max_total = 95;
+                 "balancing.budget = inf: must be finite");
+    options.budget = 95;
     EXPECT_FAILS(sab_bagua_batch_sampler_new(sizes, &options, NULL, &sampler), SAB_E_ARGUMENT,
-                 "balancing.max_total = 95: sample 61 alone has complexity 96");
+                 "balancing.budget = 95: sample 61 alone has complexity 96");
     options.make_batches = wrong_index;
     EXPECT_FAILS(sab_bagua_batch_sampler_new(sizes, &options, NULL, &sampler), SAB_E_ARGUMENT,
-                 "balancing.max_total = 95: must not be set beside balancing.make_batches");
-    options.max_total = 0;
+                 "balancing.budget = 95: must not be set beside balancing.make_batches");
+    options.budget = 0;
     EXPECT_FAILS(sab_bagua_batch_sampler_new(sizes, &options, NULL, &sampler), SAB_E_ARGUMENT,
                  "indices[1] = 150: must be");
     options.make_batches = none_of_the_first;
@@ -860,7 +860,7 @@ static void StateOfBatches_IsNoneOfTheirSamplers(void) {
     sab_sizes *sizes = complexities(LOADED_SAMPLES);
     sab_bagua_options options = SAB_BAGUA_OPTIONS_INIT;
     sab_sampler *sampler = NULL, *batches = NULL;
-    options.max_total = 100;
+    options.budget = 100;
     EXPECT_OK(sab_bagua_sampler_new(sizes, NULL, NULL, &sampler));
     EXPECT_OK(sab_bagua_batch_sampler_new(sizes, &options, NULL, &batches));
     unsigned char state[SAB_STATE_SIZE];

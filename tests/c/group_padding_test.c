@@ -6,7 +6,7 @@
 static sab_ragged of_rank_one(int64_t *values, const int64_t *lengths, uint64_t samples) {
     sab_ragged ragged = SAB_RAGGED_INIT;
     ragged.samples = samples;
-    ragged.rank = 1;
+    ragged.dimensions = 1;
     ragged.element_size = sizeof *values;
     ragged.shapes = lengths;
     ragged.values = values;
@@ -67,7 +67,7 @@ static void rotations_are_padded_with_the_identity(void) {
     const float identity[] = {1, 0, 0, 1};
     sab_ragged ragged = SAB_RAGGED_INIT;
     ragged.samples = 2;
-    ragged.rank = 3;
+    ragged.dimensions = 3;
     ragged.element_size = sizeof(float);
     ragged.shapes = shapes;
     ragged.values = values;
@@ -95,11 +95,12 @@ static void masks_say_what_is_a_samples_own(void) {
 }
 
 /* Any samples, and what a padded array of them should be, place by place. */
-#define MOST_RANK 4
+#define MOST_DIMENSIONS 4
 typedef struct any_samples {
-    uint64_t rank, count, size, batch_dim, value_dims;
+    uint64_t dimensions, count, size, batch_dim, value_dims;
     sab_pad_rule padding;
-    int64_t shapes[6 * MOST_RANK], strides[6 * MOST_RANK], offsets[6], shape[MOST_RANK];
+    int64_t shapes[6 * MOST_DIMENSIONS], strides[6 * MOST_DIMENSIONS], offsets[6],
+        shape[MOST_DIMENSIONS];
     unsigned char memory[16384], value[512];
     void *data[6];
 } any_samples;
@@ -107,14 +108,14 @@ typedef struct any_samples {
 /* The bytes that stand at `index` of a sample's padded array. */
 static const unsigned char *expected_at(const any_samples *all, uint64_t sample,
                                         const int64_t *index) {
-    const int64_t *const own = all->shapes + sample * all->rank;
+    const int64_t *const own = all->shapes + sample * all->dimensions;
     int64_t at = all->offsets[sample], at_value = 0;
     int is_own = 1, can_repeat = 1;
-    for (uint64_t d = 0; d < all->rank; ++d) {
+    for (uint64_t d = 0; d < all->dimensions; ++d) {
         if (index[d] >= own[d]) is_own = 0;
         if (own[d] == 0) can_repeat = 0;
         const int64_t place = index[d] < own[d] ? index[d] : own[d] - 1;
-        at += place * all->strides[sample * all->rank + d];
+        at += place * all->strides[sample * all->dimensions + d];
         if (all->value_dims >> d & 1) at_value = at_value * all->shape[d] + index[d];
     }
     if (is_own || (all->padding == SAB_PADDING_REPEAT && can_repeat))
@@ -124,34 +125,34 @@ static const unsigned char *expected_at(const any_samples *all, uint64_t sample,
 
 static void make_any_samples(any_samples *all) {
     static const uint64_t sizes[] = {1, 2, 4, 8, 3, 16};
-    all->rank = below(MOST_RANK + 1);
+    all->dimensions = below(MOST_DIMENSIONS + 1);
     all->count = below(7) % 6;
     all->size = sizes[below(6)];
-    all->batch_dim = below((uint32_t)all->rank + 1);
+    all->batch_dim = below((uint32_t)all->dimensions + 1);
     all->padding = below(3) == 0 ? SAB_PADDING_REPEAT : SAB_PADDING_CONSTANT;
     all->value_dims = 0;
-    for (uint64_t d = 0; d < all->rank; ++d) {
+    for (uint64_t d = 0; d < all->dimensions; ++d) {
         all->shape[d] = 1 + below(3);
         const int is_same = below(2) == 0;
         if (is_same && below(2) == 0) all->value_dims |= 1u << d;
         for (uint64_t i = 0; i < all->count; ++i)
-            all->shapes[i * all->rank + d] =
+            all->shapes[i * all->dimensions + d] =
                 is_same ? all->shape[d] : (int64_t)below((uint32_t)all->shape[d] + 1);
     }
     int64_t next = 0;
     for (uint64_t i = 0; i < all->count; ++i) {
         /* Dimensions lie in memory in any order, with gaps. */
-        uint64_t order[MOST_RANK] = {0, 1, 2, 3};
-        for (uint64_t d = all->rank; d > 1; --d) {
+        uint64_t order[MOST_DIMENSIONS] = {0, 1, 2, 3};
+        for (uint64_t d = all->dimensions; d > 1; --d) {
             const uint64_t other = below((uint32_t)d), kept = order[d - 1];
             order[d - 1] = order[other];
             order[other] = kept;
         }
         int64_t stride = 1 + below(2);
-        for (uint64_t d = 0; d < all->rank; ++d) {
-            all->strides[i * all->rank + order[d]] = stride;
-            stride *= all->shapes[i * all->rank + order[d]] > 0
-                          ? all->shapes[i * all->rank + order[d]]
+        for (uint64_t d = 0; d < all->dimensions; ++d) {
+            all->strides[i * all->dimensions + order[d]] = stride;
+            stride *= all->shapes[i * all->dimensions + order[d]] > 0
+                          ? all->shapes[i * all->dimensions + order[d]]
                           : 1;
         }
         all->offsets[i] = next;
@@ -172,7 +173,7 @@ static void any_samples_are_padded_as_by_hand(void) {
         make_any_samples(&all);
         sab_ragged ragged = SAB_RAGGED_INIT;
         ragged.samples = all.count;
-        ragged.rank = all.rank;
+        ragged.dimensions = all.dimensions;
         ragged.element_size = all.size;
         ragged.shapes = all.shapes;
         ragged.strides = all.strides;
@@ -192,12 +193,12 @@ static void any_samples_are_padded_as_by_hand(void) {
         memset(padded, 0xAA, sizeof padded);
         EXPECT_OK(sab_ragged_pad(&ragged, indices, count, all.shape, &options, padded));
         uint64_t places = count;
-        for (uint64_t d = 0; d < all.rank; ++d) places *= (uint64_t)all.shape[d];
+        for (uint64_t d = 0; d < all.dimensions; ++d) places *= (uint64_t)all.shape[d];
         int is_right = 1;
         for (uint64_t place = 0; place < places; ++place) {
-            int64_t index[MOST_RANK], sample = 0;
+            int64_t index[MOST_DIMENSIONS], sample = 0;
             uint64_t left = place;
-            for (uint64_t d = all.rank + 1; d-- > 0;) {
+            for (uint64_t d = all.dimensions + 1; d-- > 0;) {
                 if (d == all.batch_dim) {
                     sample = indices[left % count];
                     left /= count;
@@ -227,8 +228,8 @@ static void any_samples_are_padded_as_by_hand(void) {
         }
         for (uint64_t i = 0; i < all.count; ++i) {
             uint64_t of_sample = all.size;
-            for (uint64_t d = 0; d < all.rank; ++d)
-                of_sample *= (uint64_t)all.shapes[i * all.rank + d];
+            for (uint64_t d = 0; d < all.dimensions; ++d)
+                of_sample *= (uint64_t)all.shapes[i * all.dimensions + d];
             for (size_t k = 0; k < count; ++k)
                 if ((uint64_t)indices[k] == i) {
                     expected += of_sample;
@@ -257,7 +258,7 @@ static void short_rows_are_those_of_any_stride(void) {
         for (size_t i = 0; i < sizeof value; ++i) value[i] = (unsigned char)below(256);
         sab_ragged ragged = SAB_RAGGED_INIT;
         ragged.samples = SAMPLES;
-        ragged.rank = 2;
+        ragged.dimensions = 2;
         ragged.element_size = sizes[below(5)];
         ragged.shapes = shapes[0];
         ragged.values = values;
@@ -306,7 +307,7 @@ static void nothing_is_padded_to_nothing(void) {
     int64_t shape[2] = {5, 5};
     sab_ragged none = SAB_RAGGED_INIT;
     none.element_size = 4;
-    none.rank = 2;
+    none.dimensions = 2;
     EXPECT_OK(sab_ragged_padded_shape(&none, NULL, 0, shape));
     EXPECT(shape[0] == 0 && shape[1] == 0);
     EXPECT_OK(sab_ragged_pad(&none, NULL, 0, shape, NULL, NULL));
@@ -335,7 +336,7 @@ static void nothing_is_padded_to_nothing(void) {
     const int64_t endless[] = {INT64_MAX, 0, INT64_MAX};
     EXPECT_OK(sab_ragged_mask(endless, 1, endless, 3, SAB_MASK_ANY, NULL)); /* at once */
     EXPECT(mask == 9);
-    none.rank = 3;
+    none.dimensions = 3;
     none.shapes = endless;
     const int64_t any_strides[] = {INT64_MAX, INT64_MIN, -1};
     EXPECT_OK(sab_ragged_pad(&none, NULL, 1, endless, NULL, NULL));
@@ -358,7 +359,7 @@ static void strides_of_any_sign_are_read_and_written(void) {
     const int64_t shapes[] = {3, 2}, strides[] = {-1, -2}, zeros[] = {0, 0}, shape[] = {3};
     sab_ragged ragged = SAB_RAGGED_INIT;
     ragged.samples = 2;
-    ragged.rank = 1;
+    ragged.dimensions = 1;
     ragged.element_size = sizeof *values;
     ragged.shapes = shapes;
     ragged.strides = strides;
@@ -427,10 +428,10 @@ static void wrong_arguments_are_refused(void) {
     /* where samples lie end to end, all count */
     EXPECT_FAILS(sab_ragged_pad(&ragged, wrong, 1, shape, NULL, padded), SAB_E_ARGUMENT,
                  "samples.shapes[2][0] = -5");
-    ragged.rank = 17;
+    ragged.dimensions = 17;
     EXPECT_FAILS(sab_ragged_padded_shape(&ragged, NULL, 4, shape), SAB_E_ARGUMENT,
-                 "samples.rank = 17: must be at most 16");
-    ragged.rank = 1;
+                 "samples.dimensions = 17: must be at most 16");
+    ragged.dimensions = 1;
     ragged.element_size = 0;
     EXPECT_FAILS(sab_ragged_padded_shape(&ragged, NULL, 4, shape), SAB_E_ARGUMENT,
                  "samples.element_size = 0");
@@ -444,7 +445,7 @@ static void wrong_pad_options_are_refused(void) {
     sab_pad_options options = SAB_PAD_OPTIONS_INIT;
     options.batch_dim = 2;
     EXPECT_FAILS(sab_ragged_pad(&ragged, NULL, 4, shape, &options, padded), SAB_E_ARGUMENT,
-                 "options.batch_dim = 2: must be at most the rank, 1");
+                 "options.batch_dim = 2: must be at most the number of dimensions, 1");
     options.batch_dim = 0;
     options.padding = 2;
     EXPECT_FAILS(sab_ragged_pad(&ragged, NULL, 4, shape, &options, padded), SAB_E_ARGUMENT,
@@ -452,7 +453,7 @@ static void wrong_pad_options_are_refused(void) {
     options.padding = SAB_PADDING_CONSTANT;
     options.value_dims = 2;
     EXPECT_FAILS(sab_ragged_pad(&ragged, NULL, 4, shape, &options, padded), SAB_E_ARGUMENT,
-                 "options.value_dims = 2: has a bit beyond the rank, 1");
+                 "options.value_dims = 2: has a bit beyond the number of dimensions, 1");
     options.value_dims = 1;
     EXPECT_FAILS(sab_ragged_pad(&ragged, NULL, 4, shape, &options, padded), SAB_E_ARGUMENT,
                  "sample 0 is padded along dimension 0");

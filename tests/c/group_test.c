@@ -70,17 +70,17 @@ static double longest_of(const groups *all, int level) {
 /* The least over all ways to cut: in sum where no group costs more than `cap`, and of the worst
  * group. */
 static void try_all(const groups *all, price *cost, int begin, int left, double sum, double worst,
-                    double cap, double *least_sum, double *least_worst) {
+                    double cap, double *least_sum, double *least_largest) {
     for (int end = left == 0 ? all->levels : begin + 1; end <= all->levels - left; ++end) {
         int count = 0;
         for (int i = begin; i < end; ++i) count += all->counts[i];
         const double one = cost(count, longest_of(all, end - 1));
         if (left > 0) {
             try_all(all, cost, end, left - 1, sum + one, fmax(worst, one), cap, least_sum,
-                    least_worst);
+                    least_largest);
         } else {
             if (fmax(worst, one) <= cap) *least_sum = fmin(*least_sum, sum + one);
-            *least_worst = fmin(*least_worst, fmax(worst, one));
+            *least_largest = fmin(*least_largest, fmax(worst, one));
         }
     }
 }
@@ -98,7 +98,7 @@ static void price_groups(const groups *all, price *cost, const double *threshold
         }
         const double one = count > 0 ? cost(count, longest) : 0;
         info->total += one;
-        info->worst = fmax(info->worst, one);
+        info->largest = fmax(info->largest, one);
         if (g > 0) info->largest_difference = fmax(info->largest_difference, fabs(one - before));
         before = one;
     }
@@ -146,7 +146,7 @@ static void exact_methods_equal_trying_all(void) {
             sab_sizes_free(sizes);
             for (int i = 1; i < k; ++i) EXPECT(thresholds[i] > thresholds[i - 1]);
             price_groups(&all, cost, thresholds, k, &own);
-            EXPECT(near(info.total, own.total) && near(info.worst, own.worst) &&
+            EXPECT(near(info.total, own.total) && near(info.largest, own.largest) &&
                    fabs(info.largest_difference - own.largest_difference) <= 1e-9 * own.total);
             double least = INFINITY, worst = INFINITY, least_capped = INFINITY;
             for (int fewer = 0; fewer < 2; ++fewer)
@@ -154,9 +154,9 @@ static void exact_methods_equal_trying_all(void) {
             for (int fewer = 0; fewer < 2; ++fewer)
                 try_all(&all, cost, 0, k - fewer, 0, 0, worst, &least_capped, &worst);
             if (method == SAB_THRESHOLDS_LEAST_TOTAL) EXPECT(near(info.total, least));
-            if (method == SAB_THRESHOLDS_LEAST_WORST)
-                EXPECT(near(info.worst, worst) && near(info.total, least_capped));
-            EXPECT(info.total >= least * (1 - 1e-9) && info.worst >= worst * (1 - 1e-9));
+            if (method == SAB_THRESHOLDS_LEAST_LARGEST)
+                EXPECT(near(info.largest, worst) && near(info.total, least_capped));
+            EXPECT(info.total >= least * (1 - 1e-9) && info.largest >= worst * (1 - 1e-9));
             const uint64_t searches =
                 info.even + info.repeated + info.not_tolerated + info.extreme + info.narrow;
             EXPECT(searches == (method == SAB_THRESHOLDS_RANDOMISED ? options.num_trials : 0));
@@ -179,7 +179,7 @@ static void equal_costs_are_found_by_all(void) {
         sab_thresholds_info info = SAB_THRESHOLDS_INFO_INIT;
         EXPECT_OK(sab_thresholds_find(sizes, 3, &options, found, &info));
         EXPECT(found[0] == 1 && found[1] == 4 && found[2] == 16);
-        EXPECT(info.total == 256 && info.worst == 64 && info.largest_difference == 0);
+        EXPECT(info.total == 256 && info.largest == 64 && info.largest_difference == 0);
         EXPECT(method != SAB_THRESHOLDS_RANDOMISED || info.even > 0);
     }
     double found[3];
@@ -270,7 +270,8 @@ static void many_lengths_by_a_callback(void) {
     for (int i = 0; i < 5000; ++i) numbers[i] = 1 + i / 7.0;
     sab_sizes *sizes = NULL;
     EXPECT_OK(sab_sizes_new(numbers, 5000, SAB_FLOAT64, NULL, &sizes));
-    for (int method = SAB_THRESHOLDS_LEAST_TOTAL; method <= SAB_THRESHOLDS_LEAST_WORST; ++method) {
+    for (int method = SAB_THRESHOLDS_LEAST_TOTAL; method <= SAB_THRESHOLDS_LEAST_LARGEST;
+         ++method) {
         sab_thresholds_options options = by(method);
         double formula[7], asked[7];
         EXPECT_OK(sab_thresholds_find(sizes, 7, &options, formula, NULL));
@@ -295,7 +296,7 @@ static void many_groups(void) {
     for (int i = 0; i < count; ++i) sum += numbers[i] = 1000 + 2 * i - (i > 70000);
     static double found[count - 1];
     sab_sizes *sizes = sizes_of(numbers, count);
-    for (int method = SAB_THRESHOLDS_LEAST_TOTAL; method <= SAB_THRESHOLDS_LEAST_WORST; ++method)
+    for (int method = SAB_THRESHOLDS_LEAST_TOTAL; method <= SAB_THRESHOLDS_LEAST_LARGEST; ++method)
         for (int fewer = 0; fewer < 2; ++fewer) {
             const sab_thresholds_options options = by(method);
             sab_thresholds_info info = SAB_THRESHOLDS_INFO_INIT;
@@ -304,7 +305,7 @@ static void many_groups(void) {
             /* else the two that are one apart would be the worst group */
             const int is_total = method == SAB_THRESHOLDS_LEAST_TOTAL;
             EXPECT(info.total == sum + (fewer ? is_total ? 1 : 2 : 0) &&
-                   info.worst == (fewer && is_total ? 2 * numbers[70001] : numbers[count - 1]));
+                   info.largest == (fewer && is_total ? 2 * numbers[70001] : numbers[count - 1]));
             if (is_total)
                 for (int i = 0; i < count - 1 - fewer; ++i)
                     EXPECT(found[i] == numbers[i + (fewer && i >= 70000)]);
@@ -342,7 +343,7 @@ static void thresholds_refusals(void) {
     options.starts = beyond;
     EXPECT_FAILS(sab_thresholds_find(sizes, 2, &options, found, NULL), SAB_E_ARGUMENT,
                  "options.starts[1] = 4: must be below the number of distinct lengths, 4");
-    options.method = SAB_THRESHOLDS_LEAST_WORST;
+    options.method = SAB_THRESHOLDS_LEAST_LARGEST;
     EXPECT_FAILS(sab_thresholds_find(sizes, 2, &options, found, NULL), SAB_E_ARGUMENT,
                  "goes with SAB_THRESHOLDS_RANDOMISED only");
     options = by(SAB_THRESHOLDS_LEAST_TOTAL);

@@ -127,7 +127,7 @@ static inline int32_t failing_size(void *ctx, int64_t index, double *size) {
 static inline sab_plan *bounded_plan(void) {
     static const double boundaries[] = {0, 100};
     sab_plan_options options = budget(300);
-    options.buckets = SAB_BUCKETS_BOUNDARIES;
+    options.bucket_rule = SAB_BUCKETS_BOUNDARIES;
     options.boundaries = boundaries;
     options.boundary_count = 2;
     return plan_with(lengths(100), 100, &options);

@@ -422,7 +422,7 @@ static void Guard_OfSizesOfZero_KeepsTheirPrice(void) {
     int32_t numbers[128];
     for (int i = 0; i < 128; ++i) numbers[i] = i % 2 * 100;
     sab_plan_options plan_options = budget(400);
-    plan_options.buckets = SAB_BUCKETS_BOUNDARIES;
+    plan_options.bucket_rule = SAB_BUCKETS_BOUNDARIES;
     plan_options.boundaries = boundaries;
     plan_options.boundary_count = COUNT(boundaries);
     sab_plan *plan = plan_with(numbers, 128, &plan_options);
@@ -431,7 +431,7 @@ static void Guard_OfSizesOfZero_KeepsTheirPrice(void) {
     sab_probe *probe = probe_of(&device);
     sab_memory_guard_options options = every_eight_steps();
     sab_memory_guard *guard = NULL;
-    options.limit = 1; /* out of reach */
+    options.budget = 1; /* out of reach */
     EXPECT_OK(sab_memory_guard_new(probe, sampler, &options, &guard));
     sab_batch batch = SAB_BATCH_INIT;
     for (int i = 0; i < 8; ++i) {
@@ -458,9 +458,9 @@ static void Guard_ThatCannotBe_IsRefused(void) {
     sab_memory_guard *guard = NULL;
     const sab_memory_guard_options good = SAB_MEMORY_GUARD_OPTIONS_INIT;
     sab_memory_guard_options options = good;
-    options.limit = -1;
+    options.budget = -1;
     EXPECT_FAILS(sab_memory_guard_new(probe, sampler, &options, &guard), SAB_E_ARGUMENT,
-                 "options.limit = -1");
+                 "options.budget = -1");
     options = good;
     options.interval = 0;
     EXPECT_FAILS(sab_memory_guard_new(probe, sampler, &options, &guard), SAB_E_ARGUMENT,
@@ -473,9 +473,9 @@ static void Guard_ThatCannotBe_IsRefused(void) {
     callbacks.total = NULL;
     EXPECT_OK(sab_probe_callbacks_new(&callbacks, &blind));
     EXPECT_FAILS(sab_memory_guard_new(blind, sampler, NULL, &guard), SAB_E_ARGUMENT,
-                 "options.limit = 0");
+                 "options.budget = 0");
     options = good;
-    options.limit = 36000000;
+    options.budget = 36000000;
     EXPECT_OK(sab_memory_guard_new(blind, sampler, &options, &guard));
     EXPECT_FAILS(sab_memory_guard_step(guard, NULL, NULL), SAB_E_ARGUMENT, "batch = NULL");
     sab_memory_guard_free(guard);

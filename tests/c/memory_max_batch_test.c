@@ -301,7 +301,7 @@ static void FindMaxBatch_KeepsToBudgetAndMaximum(void) {
         const uint64_t most[] = {1, 2, 3, 64};
         for (size_t i = 0; i < COUNT(most); ++i) {
             run.largest = 0;
-            options.maximum = most[i];
+            options.max_batch_size = most[i];
             EXPECT_OK(sab_max_batch_find(probe, trial, &run, &options, NULL, &found));
             EXPECT(found.batch_size == most[i] && run.largest <= most[i] &&
                    found.peak == 10 * (double)most[i]);
@@ -410,7 +410,7 @@ static void FindMaxBatch_OfOptionsThatCannotBe_IsRefused(void) {
     WITH(search, -1, "options.search = -1");
     WITH(rounding, 3, "options.rounding = 3");
     WITH(rounding, SAB_ROUND_MULTIPLE, "options.multiple = 0");
-    WITH(maximum, 0, "options.maximum = 0");
+    WITH(max_batch_size, 0, "options.max_batch_size = 0");
     WITH(budget, -1, "options.budget = -1");
     WITH(length_count, 1, "options.lengths = NULL");
 #undef WITH

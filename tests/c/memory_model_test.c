@@ -641,9 +641,9 @@ static void Plan_PricedByAModel_KeepsUpperPredictionsUnderTheBudget(void) {
         EXPECT_OK(sab_memory_model_cost_terms(model, terms, 1, &count));
         EXPECT(count >= 2 && terms[0].coefficient == -1);
         sab_plan_options options = priced_by(model, terms, 2e9);
-        for (sab_buckets buckets = SAB_BUCKETS_AUTO; buckets <= SAB_BUCKETS_EQUAL;
+        for (sab_bucket_rule buckets = SAB_BUCKETS_AUTO; buckets <= SAB_BUCKETS_EQUAL;
              buckets += SAB_BUCKETS_EQUAL) {
-            options.buckets = buckets;
+            options.bucket_rule = buckets;
             options.bucket_batches = buckets == SAB_BUCKETS_EQUAL ? 3 : 0;
             options.length_multiple = fit % 2 == 0 ? 8 : 0;
             sab_plan *plan = plan_with(lengths(2000), 2000, &options);

@@ -139,7 +139,7 @@ static void InitFunctions_SetWhatTheMacrosSet(void) {
     SAME_FIELD(sab_memory_model_options, SAB_MEMORY_MODEL_OPTIONS_INIT,
                sab_memory_model_options_init, coverage);
     SAME_FIELD(sab_max_batch_options, SAB_MAX_BATCH_OPTIONS_INIT, sab_max_batch_options_init,
-               maximum);
+               max_batch_size);
     SAME_FIELD(sab_step_in_chunks_options, SAB_STEP_IN_CHUNKS_OPTIONS_INIT,
                sab_step_in_chunks_options_init, chunk_size);
     SAME_FIELD(sab_memory_guard_options, SAB_MEMORY_GUARD_OPTIONS_INIT,

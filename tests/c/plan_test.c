@@ -35,7 +35,7 @@ static const char *buckets_of(const sab_plan *plan) {
 
 static sab_plan_options bounded(const double *boundaries, size_t count, double most) {
     sab_plan_options options = budget(most);
-    options.buckets = SAB_BUCKETS_BOUNDARIES;
+    options.bucket_rule = SAB_BUCKETS_BOUNDARIES;
     options.boundaries = boundaries;
     options.boundary_count = count;
     return options;
@@ -94,7 +94,7 @@ static void BatchSizes_OneForAllOrOneABucket(void) {
 static void Rank_CutsWholeBatchesFromTheLongestDown(void) {
     const int32_t numbers[] = {10, 9, 8, 7, 6, 5, 4, 3, 2, 1};
     sab_plan_options options = budget(20);
-    options.buckets = SAB_BUCKETS_EQUAL;
+    options.bucket_rule = SAB_BUCKETS_EQUAL;
     options.bucket_batches = 1;
     /* 20 / 10 = 2: {10, 9}; 20 / 8 = 2: {8, 7}; 20 / 6 = 3: {6, 5, 4}, and with the three left over
      * two full batches */
@@ -106,7 +106,7 @@ static void Rank_CutsWholeBatchesFromTheLongestDown(void) {
 static void Optimal_PadsAsLittleAsAnyCutCan(void) {
     const int32_t hand[] = {1, 1, 2, 9, 10};
     sab_plan_options options = budget(10);
-    options.buckets = SAB_BUCKETS_OPTIMAL;
+    options.bucket_rule = SAB_BUCKETS_OPTIMAL;
     options.bucket_count = 2;
     EXPECT_BUCKETS(hand, &options, "1..2 n3 b5 x1; 9..10 n2 b1 x2");
     options.bucket_count = 3; /* {1, 1} {2} {9, 10} pads 1; {1, 1, 2} {9} {10} pads 2 */
@@ -139,7 +139,7 @@ static void Optimal_PadsAsLittleAsAnyCutCan(void) {
                 least = fmin(least, padded);
             }
             options = budget(10000);
-            options.buckets = SAB_BUCKETS_OPTIMAL;
+            options.bucket_rule = SAB_BUCKETS_OPTIMAL;
             options.bucket_count = count;
             sab_plan *plan = plan_with(numbers, 30, &options);
             double padded = 0;
@@ -491,7 +491,7 @@ static void Report_CountsDroppedAndRepeatedApart(void) {
                  {SAB_TAIL_DROP, SAB_LAST_STEP_WRAP, 7}};
     for (size_t i = 0; i < COUNT(cases); ++i) {
         sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
-        options.buckets = SAB_BUCKETS_OPTIMAL;
+        options.bucket_rule = SAB_BUCKETS_OPTIMAL;
         options.bucket_count = 1;
         options.batch_sizes = &batch_size;
         options.batch_size_count = 1;
@@ -655,28 +655,28 @@ static void Plan_BadOptions_AreNamed(void) {
     REFUSED("budget = nan", options.budget = NAN);
     REFUSED("budget = inf", options.budget = INFINITY);
     REFUSED("no sample is left", options.budget = 0.5);
-    REFUSED("buckets = 4", options.buckets = 4);
-    REFUSED("buckets = -1", options.buckets = -1);
+    REFUSED("bucket_rule = 4", options.bucket_rule = 4);
+    REFUSED("bucket_rule = -1", options.bucket_rule = -1);
     REFUSED("cost = 5", options.cost = 5);
     REFUSED("cost_term_count = 0", options.cost = SAB_COST_TERMS);
     REFUSED("padding_target = 0", options.padding_target = 0);
     REFUSED("padding_target = 1", options.padding_target = 1);
     REFUSED("padding_target = nan", options.padding_target = NAN);
-    REFUSED("boundary_count = 1: must be at least 2", options.buckets = SAB_BUCKETS_BOUNDARIES;
+    REFUSED("boundary_count = 1: must be at least 2", options.bucket_rule = SAB_BUCKETS_BOUNDARIES;
             options.boundaries = boundaries; options.boundary_count = 1);
-    REFUSED("boundary_count = 0", options.buckets = SAB_BUCKETS_BOUNDARIES);
-    REFUSED("holds 5 twice", options.buckets = SAB_BUCKETS_BOUNDARIES;
+    REFUSED("boundary_count = 0", options.bucket_rule = SAB_BUCKETS_BOUNDARIES);
+    REFUSED("holds 5 twice", options.bucket_rule = SAB_BUCKETS_BOUNDARIES;
             options.boundaries = boundaries; options.boundary_count = 3);
-    REFUSED("boundaries[1] = nan", options.buckets = SAB_BUCKETS_BOUNDARIES;
+    REFUSED("boundaries[1] = nan", options.bucket_rule = SAB_BUCKETS_BOUNDARIES;
             options.boundaries = not_a_number; options.boundary_count = 2);
-    REFUSED("boundaries = NULL", options.buckets = SAB_BUCKETS_BOUNDARIES;
+    REFUSED("boundaries = NULL", options.bucket_rule = SAB_BUCKETS_BOUNDARIES;
             options.boundary_count = 2);
     REFUSED("boundary_count = 2: goes with", options.boundaries = boundaries;
             options.boundary_count = 2);
-    REFUSED("bucket_count = 0", options.buckets = SAB_BUCKETS_OPTIMAL);
+    REFUSED("bucket_count = 0", options.bucket_rule = SAB_BUCKETS_OPTIMAL);
     REFUSED("bucket_count = 3: goes with", options.bucket_count = 3);
-    REFUSED("bucket_batches = 0", options.buckets = SAB_BUCKETS_EQUAL);
-    REFUSED("bucket_batches = 3: goes with", options.buckets = SAB_BUCKETS_OPTIMAL;
+    REFUSED("bucket_batches = 0", options.bucket_rule = SAB_BUCKETS_EQUAL);
+    REFUSED("bucket_batches = 3: goes with", options.bucket_rule = SAB_BUCKETS_OPTIMAL;
             options.bucket_count = 3; options.bucket_batches = 3);
     REFUSED("batch_sizes[0] = 0", options.batch_sizes = zero; options.batch_size_count = 1);
     REFUSED("batch_size_count = 2", options.batch_sizes = two; options.batch_size_count = 2);
@@ -693,7 +693,7 @@ static void Plan_BadOptions_AreNamed(void) {
     REFUSED("alone", options.budget = 20; options.oversize = SAB_OVERSIZE_ERROR);
     REFUSED("max_shapes = 1", options.max_shapes = 1);
     REFUSED("max_shapes = 3: goes with", options.max_shapes = 3;
-            options.buckets = SAB_BUCKETS_EQUAL; options.bucket_batches = 2);
+            options.bucket_rule = SAB_BUCKETS_EQUAL; options.bucket_batches = 2);
     EXPECT_FAILS(sab_plan_new(NULL, &options, &plan), SAB_E_ARGUMENT, "sizes = NULL");
     EXPECT_FAILS(sab_plan_new(sizes, NULL, &plan), SAB_E_ARGUMENT, "options = NULL");
     EXPECT_FAILS(sab_plan_new(sizes, &options, NULL), SAB_E_ARGUMENT, "plan = NULL");
@@ -742,7 +742,7 @@ static void Plan_SaysWhatItHolds(void) {
     const int32_t numbers[] = {3, 1, 2, 3, 50};
     const double boundaries[] = {4, 1, 3}; /* sorted for the caller */
     sab_plan_options options = budget(6);
-    options.buckets = SAB_BUCKETS_BOUNDARIES;
+    options.bucket_rule = SAB_BUCKETS_BOUNDARIES;
     options.boundaries = boundaries;
     options.boundary_count = 3;
     sab_plan *plan = plan_with(numbers, 5, &options);

@@ -163,12 +163,12 @@ static void shards(void) {
                 j->count = end - begin;
                 j->plan = budget(900);
                 if (kind == 1) {
-                    j->plan.buckets = SAB_BUCKETS_BOUNDARIES;
+                    j->plan.bucket_rule = SAB_BUCKETS_BOUNDARIES;
                     j->plan.boundaries = boundaries;
                     j->plan.boundary_count = COUNT(boundaries);
                 }
                 if (kind == 2) {
-                    j->plan.buckets = SAB_BUCKETS_EQUAL;
+                    j->plan.bucket_rule = SAB_BUCKETS_EQUAL;
                     j->plan.bucket_batches = 3;
                 }
                 j->options = ranks(r, world_size);
@@ -332,7 +332,7 @@ static void ranks_that_disagree(void) {
     for (uint64_t r = 1; r < 4; ++r) MAKE(r, plan, (void)0);
     static const double boundaries[] = {0, 200};
     sab_plan_options by_boundaries = budget(300);
-    by_boundaries.buckets = SAB_BUCKETS_BOUNDARIES;
+    by_boundaries.bucket_rule = SAB_BUCKETS_BOUNDARIES;
     by_boundaries.boundaries = boundaries;
     by_boundaries.boundary_count = 2;
     sab_plan *third = plan_with(lengths(500), 500, &by_boundaries);

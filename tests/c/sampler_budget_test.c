@@ -52,11 +52,11 @@ static double constant_of(sab_cost cost) {
     return cost == SAB_COST_POLYNOMIAL ? 20 : cost == SAB_COST_TERMS ? 50 : 0;
 }
 
-static void make_plan(struct job *job, sab_buckets buckets, sab_oversize oversize,
+static void make_plan(struct job *job, sab_bucket_rule buckets, sab_oversize oversize,
                       double length_multiple) {
     static const double boundaries[] = {0, 8, 20, 50, 1000};
     sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
-    options.buckets = buckets;
+    options.bucket_rule = buckets;
     options.cost = job->cost;
     options.budget = job->budget;
     options.coefficients = job->cost == SAB_COST_POLYNOMIAL ? coefficients : NULL;
@@ -99,7 +99,7 @@ static struct job any_job(void) {
     /* at least one sample remains */
     else
         job.budget = cost_of(job.cost, 1 + below(12), (double)longest + 8);
-    make_plan(&job, (sab_buckets)below(4), oversize, multiples[below(3)]);
+    make_plan(&job, (sab_bucket_rule)below(4), oversize, multiples[below(3)]);
     return job;
 }
 
@@ -810,7 +810,7 @@ static void SizeZero_CostsAsMuchAsTheSmallestAboveZero(void) {
     int32_t numbers[15] = {0};
     numbers[12] = numbers[13] = numbers[14] = 4;
     sab_plan_options options = budget(24);
-    options.buckets = SAB_BUCKETS_OPTIMAL;
+    options.bucket_rule = SAB_BUCKETS_OPTIMAL;
     options.bucket_count = 2; /* zeros, and fours */
     for (int multiple = 0; multiple <= 8; multiple += 8) {
         options.length_multiple = multiple;
@@ -901,7 +901,7 @@ static void SetBudget_OfAnotherSampler_IsUnsupported(void) {
     sab_plan *priced = plan_with(lengths(SAMPLES), SAMPLES, &options);
     const double boundaries[] = {0, 100};
     options = budget(300);
-    options.buckets = SAB_BUCKETS_BOUNDARIES;
+    options.bucket_rule = SAB_BUCKETS_BOUNDARIES;
     options.boundaries = boundaries;
     options.boundary_count = COUNT(boundaries);
     sab_plan *bounded = plan_with(lengths(SAMPLES), SAMPLES, &options);

@@ -35,7 +35,7 @@ static void expect_capabilities(sab_sampler *sampler, uint64_t expected) {
 static sab_plan *plan_by_boundaries(sab_cost cost, sab_cost_fn fn) {
     static const double boundaries[] = {0, 20, 50, 100};
     sab_plan_options options = budget(300);
-    options.buckets = SAB_BUCKETS_BOUNDARIES;
+    options.bucket_rule = SAB_BUCKETS_BOUNDARIES;
     options.boundaries = boundaries;
     options.boundary_count = COUNT(boundaries);
     options.cost = cost;
@@ -65,7 +65,7 @@ static void SamplersOfPlans_SayWhatTheySupport(void) {
     expect_capabilities(sampler, COUNTED);
     sab_sizes *sizes = sizes_of(lengths(SAMPLES), SAMPLES);
     sab_bionemo_options options = SAB_BIONEMO_OPTIONS_INIT;
-    options.max_total_size = 300;
+    options.budget = 300;
     options.sizes = sizes;
     EXPECT_OK(sab_bionemo_sampler_new(plan, &options, &sampler));
     expect_capabilities(sampler, 0);
@@ -106,7 +106,7 @@ static void SamplersOfSizes_SayWhatTheySupport(void) {
     sab_bagua_options balancing = SAB_BAGUA_OPTIONS_INIT;
     EXPECT_OK(sab_bagua_sampler_new(sizes, &balancing, NULL, &sampler));
     expect_capabilities(sampler, ANYWHERE);
-    balancing.max_total = 300;
+    balancing.budget = 300;
     EXPECT_OK(sab_bagua_batch_sampler_new(sizes, &balancing, NULL, &sampler));
     expect_capabilities(sampler, ANYWHERE);
     sab_plan_options plan = budget(300);

@@ -22,10 +22,10 @@ static sab_sampler *sampler_of(enum order order, const sab_plan *plan, const sab
 }
 
 /* A plan of each way to cut, over lengths(SAMPLES). */
-static sab_plan *plan_of(sab_buckets buckets, sab_tail tail) {
+static sab_plan *plan_of(sab_bucket_rule buckets, sab_tail tail) {
     static const double boundaries[] = {0, 8, 20, 50, 100};
     sab_plan_options options = budget(BUDGET);
-    options.buckets = buckets;
+    options.bucket_rule = buckets;
     options.tail = tail;
     if (buckets == SAB_BUCKETS_BOUNDARIES) {
         options.boundaries = boundaries;
@@ -38,7 +38,7 @@ static sab_plan *plan_of(sab_buckets buckets, sab_tail tail) {
 
 static void EveryPlanAndOrder_KeepsCoverageStepsAndBudget(void) {
     sab_sizes *sizes = sizes_of(lengths(SAMPLES), SAMPLES);
-    for (sab_buckets buckets = SAB_BUCKETS_AUTO; buckets <= SAB_BUCKETS_EQUAL; ++buckets)
+    for (sab_bucket_rule buckets = SAB_BUCKETS_AUTO; buckets <= SAB_BUCKETS_EQUAL; ++buckets)
         for (sab_tail tail = SAB_TAIL_KEEP; tail <= SAB_TAIL_WRAP; ++tail) {
             sab_plan *plan = plan_of(buckets, tail);
             for (enum order order = NATIVE; order < ORDERS; ++order)
@@ -246,7 +246,7 @@ static void Order_DependsOnSeedAndEpochAlone(void) {
 static void Sequential_GoesUpBySizeThenIndex(void) {
     const int32_t numbers[] = {5, 3, 5, 1, 3, 9, 5};
     sab_plan_options options = budget(10);
-    options.buckets = SAB_BUCKETS_OPTIMAL;
+    options.bucket_rule = SAB_BUCKETS_OPTIMAL;
     options.bucket_count = 99;
     sab_plan *plan = plan_with(numbers, 7, &options);
     sab_sampler *sampler = NULL;
@@ -285,7 +285,7 @@ static void WorstFirst_BeginsWithTheCostliest(void) {
 }
 
 static void WorstBatches_AreNeverExceededInAnyEpoch(void) {
-    for (sab_buckets buckets = SAB_BUCKETS_AUTO; buckets <= SAB_BUCKETS_EQUAL; ++buckets) {
+    for (sab_bucket_rule buckets = SAB_BUCKETS_AUTO; buckets <= SAB_BUCKETS_EQUAL; ++buckets) {
         sab_plan *plan = plan_of(buckets, SAB_TAIL_KEEP);
         sab_sampler *worst = NULL, *all = NULL, *sampler = rank_of(plan, 0, 1);
         sab_batch first = SAB_BATCH_INIT, batch = SAB_BATCH_INIT;
@@ -515,7 +515,7 @@ static void Tail_EachPolicy_DoesWhatItSays(void) {
     const double boundaries[] = {5, 6};
     for (sab_tail tail = SAB_TAIL_KEEP; tail <= SAB_TAIL_WRAP; ++tail) {
         sab_plan_options options = budget(20); /* batches of 4: 4 + 4 + 2 */
-        options.buckets = SAB_BUCKETS_BOUNDARIES;
+        options.bucket_rule = SAB_BUCKETS_BOUNDARIES;
         options.boundaries = boundaries;
         options.boundary_count = 2;
         options.tail = tail;
@@ -536,7 +536,7 @@ static void TailWrap_InABucketSmallerThanABatch_ShowsEachSampleOnce(void) {
     const uint64_t huge = UINT64_C(1) << 40;
     const double boundaries[] = {0, 9};
     sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
-    options.buckets = SAB_BUCKETS_BOUNDARIES;
+    options.bucket_rule = SAB_BUCKETS_BOUNDARIES;
     options.boundaries = boundaries;
     options.boundary_count = 2;
     options.batch_sizes = &huge;

@@ -57,7 +57,8 @@ static void GrowLinear_AddsEveryPeriod(void) {
     EXPECT(size == 5);
     EXPECT_FAILS(sab_batch_size_grow_linear(1, 0, 4, 3, 50, &size), SAB_E_ARGUMENT, "start = 0");
     EXPECT_FAILS(sab_batch_size_grow_linear(1, 8, 4, 0, 50, &size), SAB_E_ARGUMENT, "period = 0");
-    EXPECT_FAILS(sab_batch_size_grow_linear(1, 8, 4, 3, 7, &size), SAB_E_ARGUMENT, "maximum = 7");
+    EXPECT_FAILS(sab_batch_size_grow_linear(1, 8, 4, 3, 7, &size), SAB_E_ARGUMENT,
+                 "max_batch_size = 7");
     EXPECT_FAILS(sab_batch_size_grow_linear(1, 8, 4, 3, 50, NULL), SAB_E_ARGUMENT,
                  "batch_size = NULL");
 }
@@ -81,7 +82,7 @@ static void GrowDoubling_DoublesAtEachMilestone(void) {
     EXPECT_FAILS(sab_batch_size_grow_doubling(5, 0, milestones, 3, 50, &size), SAB_E_ARGUMENT,
                  "start = 0");
     EXPECT_FAILS(sab_batch_size_grow_doubling(5, 8, milestones, 3, 7, &size), SAB_E_ARGUMENT,
-                 "maximum = 7");
+                 "max_batch_size = 7");
 }
 
 static int32_t run_heavy_part(void *ctx, uint64_t first, uint64_t count, double weight) {

@@ -155,7 +155,7 @@ void SizeAwareStream_OwnsItsFunction() {
         EXPECT(alive.use_count() == 2 && has_each_once(walk(stream), 5));
     }
     EXPECT(alive.use_count() == 1);
-    EXPECT(fails(SAB_E_ARGUMENT, "max_total_size = -1", [&] {
+    EXPECT(fails(SAB_E_ARGUMENT, "budget = -1", [&] {
         sab::BionemoSizeAwareStream(
             [alive](std::uint64_t, std::uint64_t, std::int64_t&, double&) { return false; }, -1);
     }));
@@ -293,7 +293,7 @@ void MemoryGuard_WatchesSteps() {
     probe.release_cache();
     EXPECT(probe.stats().current > 0);
     sab::GuardOptions options;
-    options.limit = INT64_MAX / 2;
+    options.budget = INT64_MAX / 2;
     sab::MemoryGuard guard(probe, sampler, options);
     for (const sab::Batch& batch : sampler) {
         guard.begin();

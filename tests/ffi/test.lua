@@ -58,11 +58,11 @@ local function set(options, lines, kept)
       options.batch_sizes = kept.batch_sizes
     elseif key == "boundaries" then
       kept.boundaries, options.boundary_count = array("double", words, 3)
-      options.boundaries, options.buckets = kept.boundaries, lib.SAB_BUCKETS_BOUNDARIES
+      options.boundaries, options.bucket_rule = kept.boundaries, lib.SAB_BUCKETS_BOUNDARIES
     elseif key == "buckets" and value == "optimal" then
-      options.buckets, options.bucket_count = lib.SAB_BUCKETS_OPTIMAL, tonumber(words[4])
+      options.bucket_rule, options.bucket_count = lib.SAB_BUCKETS_OPTIMAL, tonumber(words[4])
     elseif key == "buckets" and value == "equal" then
-      options.buckets, options.bucket_batches = lib.SAB_BUCKETS_EQUAL, tonumber(words[4])
+      options.bucket_rule, options.bucket_batches = lib.SAB_BUCKETS_EQUAL, tonumber(words[4])
     elseif key == "buckets" then
       assert(value == "auto", value)
     elseif integers[key] then
@@ -316,7 +316,7 @@ end)
 
 test("options keep alive what they point to", function()
   for _ = 1, 100 do
-    local options = sab.options("sab_plan_options", {budget = 8, buckets = lib.SAB_BUCKETS_BOUNDARIES, boundaries = ffi.new("double[4]", {0, 2, 4, 5}), boundary_count = 4})
+    local options = sab.options("sab_plan_options", {budget = 8, bucket_rule = lib.SAB_BUCKETS_BOUNDARIES, boundaries = ffi.new("double[4]", {0, 2, 4, 5}), boundary_count = 4})
     collectgarbage()
     for _ = 1, 50 do ffi.new("double[4]", {1, 1, 1, 1}) end
     sab.new("sab_plan", "sab_plan_new", some_sizes(), options)

@@ -37,9 +37,9 @@ function by(kind, lines) {
     if (WORDS[key]) made[key] = WORDS[key][value];
     else if (key === 'batch_size') Object.assign(made, { batch_sizes: BigUint64Array.from(numbers, BigInt), batch_size_count: numbers.length });
     else if (key === 'boundaries')
-      Object.assign(made, { buckets: lib.SAB_BUCKETS_BOUNDARIES, boundaries: Float64Array.from(numbers, Number), boundary_count: numbers.length });
-    else if (key === 'buckets' && value === 'optimal') Object.assign(made, { buckets: lib.SAB_BUCKETS_OPTIMAL, bucket_count: Number(more) });
-    else if (key === 'buckets' && value === 'equal') Object.assign(made, { buckets: lib.SAB_BUCKETS_EQUAL, bucket_batches: Number(more) });
+      Object.assign(made, { bucket_rule: lib.SAB_BUCKETS_BOUNDARIES, boundaries: Float64Array.from(numbers, Number), boundary_count: numbers.length });
+    else if (key === 'buckets' && value === 'optimal') Object.assign(made, { bucket_rule: lib.SAB_BUCKETS_OPTIMAL, bucket_count: Number(more) });
+    else if (key === 'buckets' && value === 'equal') Object.assign(made, { bucket_rule: lib.SAB_BUCKETS_EQUAL, bucket_batches: Number(more) });
     else if (key === 'buckets') assert.equal(value, 'auto');
     else {
       assert(key in made, key);
@@ -188,8 +188,8 @@ test('what is no handle of that kind, or no whole number, is refused', () => {
   assert.throws(() => lib.sab_next_batch(plan, {}), /sampler: must be a sab_sampler, not a sab_plan/);
   assert.throws(() => lib.sab_sizes_count(lengths), /sizes: must be a Handle of a sab_sizes, not object/);
   assert.throws(() => options('sab_bionemo_options', { sizes: plan }), /sizes: must be a sab_sizes, not a sab_plan/);
-  const given = options('sab_bionemo_options', { sizes, max_total_size: 4 });
-  const cut = planOf(sizes, { buckets: lib.SAB_BUCKETS_BOUNDARIES, boundaries: Float64Array.of(1, 9), boundary_count: 2, batch_sizes: BigUint64Array.of(4n), batch_size_count: 1 });
+  const given = options('sab_bionemo_options', { sizes, budget: 4 });
+  const cut = planOf(sizes, { bucket_rule: lib.SAB_BUCKETS_BOUNDARIES, boundaries: Float64Array.of(1, 9), boundary_count: 2, batch_sizes: BigUint64Array.of(4n), batch_size_count: 1 });
   new Handle('sab_sampler', 'sab_bionemo_sampler_new', cut, given);
   sizes.free();
   assert.throws(() => new Handle('sab_sampler', 'sab_bionemo_sampler_new', cut, given), /sizes: this sab_sizes is freed/);

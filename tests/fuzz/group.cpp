@@ -51,7 +51,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     double total[3] = {0}, worst[3] = {0};
     int done = 0;
     for (const sab_thresholds_method method :
-         {SAB_THRESHOLDS_LEAST_TOTAL, SAB_THRESHOLDS_LEAST_WORST, SAB_THRESHOLDS_RANDOMISED}) {
+         {SAB_THRESHOLDS_LEAST_TOTAL, SAB_THRESHOLDS_LEAST_LARGEST, SAB_THRESHOLDS_RANDOMISED}) {
         options.method = method;
         double thresholds[12];
         sab_thresholds_info info = SAB_THRESHOLDS_INFO_INIT;
@@ -60,7 +60,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         if (status != SAB_OK) continue;
         ++done;
         total[method] = info.total;
-        worst[method] = info.worst;
+        worst[method] = info.largest;
         for (uint64_t i = 0; i < k; ++i) {
             PROMISE(i == 0 || thresholds[i] > thresholds[i - 1]);
             PROMISE(std::ranges::find(lengths, thresholds[i]) != lengths.end());
@@ -84,10 +84,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         PROMISE(total[SAB_THRESHOLDS_LEAST_TOTAL] <=
                 total[SAB_THRESHOLDS_RANDOMISED] * (1 + 1e-12));
         PROMISE(total[SAB_THRESHOLDS_LEAST_TOTAL] <=
-                total[SAB_THRESHOLDS_LEAST_WORST] * (1 + 1e-12));
-        PROMISE(worst[SAB_THRESHOLDS_LEAST_WORST] <=
+                total[SAB_THRESHOLDS_LEAST_LARGEST] * (1 + 1e-12));
+        PROMISE(worst[SAB_THRESHOLDS_LEAST_LARGEST] <=
                 worst[SAB_THRESHOLDS_RANDOMISED] * (1 + 1e-12));
-        PROMISE(worst[SAB_THRESHOLDS_LEAST_WORST] <=
+        PROMISE(worst[SAB_THRESHOLDS_LEAST_LARGEST] <=
                 worst[SAB_THRESHOLDS_LEAST_TOTAL] * (1 + 1e-12));
     }
     sab_sizes_free(sizes);

@@ -10,7 +10,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     };
     sab_ragged ragged = SAB_RAGGED_INIT;
     ragged.samples = input.take<uint8_t>() % 9;
-    ragged.rank = input.take<uint8_t>() % (is_wild ? 20 : 5);
+    ragged.dimensions = input.take<uint8_t>() % (is_wild ? 20 : 5);
     ragged.element_size = input.take<uint8_t>() % 17;
     sab_pad_options options = SAB_PAD_OPTIONS_INIT;
     options.batch_dim = input.take<uint8_t>() % 6;
@@ -18,25 +18,25 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     options.value_dims = input.take<uint8_t>() % 64;
     options.threads = input.take<uint8_t>() % 4;
     std::vector<int64_t> shapes, shape, indices;
-    for (uint64_t i = 0; i < ragged.samples * ragged.rank; ++i) shapes.push_back(dimension());
-    for (uint64_t d = 0; d < ragged.rank; ++d) shape.push_back(dimension());
+    for (uint64_t i = 0; i < ragged.samples * ragged.dimensions; ++i) shapes.push_back(dimension());
+    for (uint64_t d = 0; d < ragged.dimensions; ++d) shape.push_back(dimension());
     const bool has_all = input.take<uint8_t>() % 2 == 0;
     for (uint64_t i = 0; i < ragged.samples; ++i)
         indices.push_back(has_all ? static_cast<int64_t>(i) : input.take<int8_t>() % 10);
     ragged.shapes = shapes.data();
 
-    std::vector<int64_t> least(ragged.rank + 1, -1);
+    std::vector<int64_t> least(ragged.dimensions + 1, -1);
     if (sab_ragged_padded_shape(&ragged, indices.data(), indices.size(), least.data()) != SAB_OK)
         return 0;
-    PROMISE(least[ragged.rank] == -1);
+    PROMISE(least[ragged.dimensions] == -1);
     if (!is_wild)
-        for (uint64_t d = 0; d < ragged.rank; ++d) shape[d] += least[d];
+        for (uint64_t d = 0; d < ragged.dimensions; ++d) shape[d] += least[d];
 
     uint64_t elements = 0, places = ragged.samples;
     for (uint64_t i = 0; i < ragged.samples; ++i) {
         uint64_t own = 1;
-        for (uint64_t d = 0; d < ragged.rank; ++d) {
-            const auto length = static_cast<uint64_t>(shapes[i * ragged.rank + d]);
+        for (uint64_t d = 0; d < ragged.dimensions; ++d) {
+            const auto length = static_cast<uint64_t>(shapes[i * ragged.dimensions + d]);
             if (length > 1000) return 0;
             own *= length;
         }
@@ -64,9 +64,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     std::vector<int64_t> strides(shapes.size());
     for (uint64_t i = 0; i < ragged.samples; ++i) {
         int64_t stride = 1;
-        for (uint64_t d = ragged.rank; d-- > 0;) {
-            strides[i * ragged.rank + d] = stride;
-            stride *= shapes[i * ragged.rank + d];
+        for (uint64_t d = ragged.dimensions; d-- > 0;) {
+            strides[i * ragged.dimensions + d] = stride;
+            stride *= shapes[i * ragged.dimensions + d];
         }
     }
     ragged.strides = strides.data();

@@ -6,7 +6,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     Input input(data, size);
     sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
     options.budget = 1 + input.take<uint16_t>() % 2000;
-    options.buckets = input.take<uint8_t>() % 4;
+    options.bucket_rule = input.take<uint8_t>() % 4;
     options.tail = input.take<uint8_t>() % 4;
     options.oversize = input.take<uint8_t>() % 3;
     options.cost = input.take<uint8_t>() % 2;
@@ -14,13 +14,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     options.length_multiple = input.take<uint8_t>() % 17;
     options.max_batch_size = input.take<uint8_t>() % 40;
     options.bucket_count =
-        options.buckets == SAB_BUCKETS_OPTIMAL ? 1 + input.take<uint8_t>() % 12 : 0;
+        options.bucket_rule == SAB_BUCKETS_OPTIMAL ? 1 + input.take<uint8_t>() % 12 : 0;
     options.bucket_batches =
-        options.buckets == SAB_BUCKETS_EQUAL ? 1 + input.take<uint8_t>() % 12 : 0;
-    if (options.buckets == SAB_BUCKETS_AUTO && input.take<uint8_t>() % 3 == 0)
+        options.bucket_rule == SAB_BUCKETS_EQUAL ? 1 + input.take<uint8_t>() % 12 : 0;
+    if (options.bucket_rule == SAB_BUCKETS_AUTO && input.take<uint8_t>() % 3 == 0)
         options.max_shapes = 2 + input.take<uint8_t>() % 6;
     const double boundaries[] = {0, 5, 20, 60, 200};
-    if (options.buckets == SAB_BUCKETS_BOUNDARIES) {
+    if (options.bucket_rule == SAB_BUCKETS_BOUNDARIES) {
         options.boundaries = boundaries;
         options.boundary_count = 2 + input.take<uint8_t>() % 4;
     }

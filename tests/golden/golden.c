@@ -43,7 +43,7 @@ struct golden_case {
     sab_packed_options pack;
     sab_sampler_options options;
     char kind[32];
-    double max_total_size;
+    double budget;
     sab_sizes* sab_sizes_handle;
     sab_plan* plan_handle;
     sab_sampler* sampler;
@@ -105,13 +105,14 @@ static void set_plan(struct golden_case* c, char** words, size_t count) {
     else if (strcmp(key, "max_shapes") == 0)
         c->plan.max_shapes = (size_t)number(value);
     else if (strcmp(key, "boundaries") == 0) {
-        c->plan.buckets = SAB_BUCKETS_BOUNDARIES;
+        c->plan.bucket_rule = SAB_BUCKETS_BOUNDARIES;
         c->plan.boundary_count = count - 2;
         for (size_t i = 2; i < count; ++i) c->boundaries[i - 2] = number(words[i]);
     } else if (strcmp(key, "buckets") == 0) {
-        c->plan.buckets = one_of(value, buckets);
-        if (c->plan.buckets == SAB_BUCKETS_OPTIMAL) c->plan.bucket_count = (size_t)number(words[3]);
-        if (c->plan.buckets == SAB_BUCKETS_EQUAL)
+        c->plan.bucket_rule = one_of(value, buckets);
+        if (c->plan.bucket_rule == SAB_BUCKETS_OPTIMAL)
+            c->plan.bucket_count = (size_t)number(words[3]);
+        if (c->plan.bucket_rule == SAB_BUCKETS_EQUAL)
             c->plan.bucket_batches = (uint64_t)number(words[3]);
     } else
         die(key, "is not a known option of a plan");
@@ -157,7 +158,7 @@ static void set_option(struct golden_case* c, char** words) {
 static void begin_epoch(struct golden_case* c, uint64_t epoch) {
     if (c->sampler == NULL && strcmp(c->kind, "bionemo_size_aware") == 0) {
         check(sab_bionemo_size_aware_sampler_new(NULL, c->size_count, c->sab_sizes_handle,
-                                                 c->max_total_size, &c->options, &c->sampler),
+                                                 c->budget, &c->options, &c->sampler),
               c->name);
     } else if (c->sampler == NULL && strcmp(c->kind, "packed") == 0) {
         check(sab_packed_sampler_new(c->sab_sizes_handle, &c->pack, &c->options, &c->sampler),
@@ -263,7 +264,7 @@ static int run(const char* path, FILE* write) {
             set_pack(&c, words);
         else if (strcmp(key, "sampler") == 0) {
             snprintf(c.kind, sizeof c.kind, "%s", words[1]);
-            if (count > 2) c.max_total_size = number(words[2]);
+            if (count > 2) c.budget = number(words[2]);
         } else if (strcmp(key, "option") == 0)
             set_option(&c, words);
         else if (strcmp(key, "epoch") == 0) {

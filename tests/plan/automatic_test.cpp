@@ -125,11 +125,11 @@ TEST(Automatic, IsNeverWorseThanEqualRunsAndReachesWhatTheyReach) {
         sab_plan_options options = any_options(random, numbers, coefficients, batch_size);
         std::map<uint64_t, Outcome> equal;
         for (const uint64_t batches : {1, 2, 4, 5, 8, 11, 16, 40}) {
-            options.buckets = SAB_BUCKETS_EQUAL;
+            options.bucket_rule = SAB_BUCKETS_EQUAL;
             options.bucket_batches = batches;
             equal[batches] = outcome_of(*Plan::make(sizes, options));
         }
-        options.buckets = SAB_BUCKETS_AUTO;
+        options.bucket_rule = SAB_BUCKETS_AUTO;
         for (const double target : {1e-6, 0.002, 0.01, 0.05, 0.3})
             for (const uint64_t fewest : {0, 1, 2, 4, 5, 8, 11, 16, 40}) {
                 options.padding_target = target;
@@ -163,7 +163,7 @@ TEST(Automatic, IsNeverWorseThanEqualRunsAndReachesWhatTheyReach) {
                 const uint64_t own = has_own ? found.fewest : fewest > 0 ? fewest : 16;
                 if (!equal.contains(own)) {
                     sab_plan_options runs = options;
-                    runs.buckets = SAB_BUCKETS_EQUAL;
+                    runs.bucket_rule = SAB_BUCKETS_EQUAL;
                     runs.bucket_batches = own;
                     equal[own] = outcome_of(*Plan::make(sizes, runs));
                 }

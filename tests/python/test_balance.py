@@ -123,7 +123,7 @@ def test_wrong_arguments_are_named():
         (lambda: sampler([1], shuffle="no"), TypeError, "shuffle = 'no': must be True or False"),
         (lambda: sampler([1], drop_last=2), TypeError, "drop_last = 2: must be True or False"),
         (lambda: sampler([1, math.nan]), ValueError, r"complexity\[1\] = -?nan: must be a number"),
-        (lambda: batches([1], max_total="x"), TypeError, "max_total = 'x': must be a number"),
+        (lambda: batches([1], budget="x"), TypeError, "budget = 'x': must be a number"),
         (lambda: batches([1], 5), TypeError, "make_batches = 5: must be a function"),
     ):
         with pytest.raises(error, match=words):
@@ -454,5 +454,5 @@ def test_what_a_callback_raises_comes_through_and_changes_nothing():
     ):
         with pytest.raises(error, match=words):
             sab.BaguaBatchSampler(COMPLEXITY, wrong)
-    with pytest.raises(ValueError, match="max_total = 0: must be set"):
+    with pytest.raises(ValueError, match="budget = 0: must be set"):
         sab.BaguaBatchSampler(COMPLEXITY)

@@ -51,16 +51,16 @@ def test_exact_thresholds_equal_trying_all(lengths, k, cost, asked):
     )
     given_cost = price if asked else cost
     total = sab.find_thresholds(lengths, k, cost=given_cost)
-    worst = sab.find_thresholds(lengths, k, cost=given_cost, method="least_worst")
+    worst = sab.find_thresholds(lengths, k, cost=given_cost, method="least_largest")
     for found in (total, worst):
         costs = group_costs(lengths, found.thresholds, price)
         assert len(set(found.thresholds)) == k and set(found.thresholds) <= set(levels)
-        assert (found.total, found.worst) == (sum(costs), max(costs))
+        assert (found.total, found.largest) == (sum(costs), max(costs))
         assert found.largest_difference == max(abs(b - a) for a, b in zip(costs, costs[1:]))
     if tried is not None:
         assert total.total == min(map(sum, tried))
-        assert worst.worst == min(map(max, tried))
-        assert worst.total == min(sum(costs) for costs in tried if max(costs) == worst.worst)
+        assert worst.largest == min(map(max, tried))
+        assert worst.total == min(sum(costs) for costs in tried if max(costs) == worst.largest)
 
 
 @settings(max_examples=200, deadline=None)
@@ -77,7 +77,9 @@ def test_exact_thresholds_are_never_worse_than_randomised_ones(lengths, k, cost,
         lengths, k, cost=cost, method="randomised", num_trials=20, seed=seed, tolerate=tolerate
     )
     assert sab.find_thresholds(lengths, k, cost=cost).total <= found.total
-    assert sab.find_thresholds(lengths, k, cost=cost, method="least_worst").worst <= found.worst
+    assert (
+        sab.find_thresholds(lengths, k, cost=cost, method="least_largest").largest <= found.largest
+    )
     assert found.even + found.repeated + found.not_tolerated + found.extreme + found.narrow == 20
 
 
@@ -229,8 +231,8 @@ def test_functions_of_count_and_length_are_asked_about_few_groups_where_that_is_
 
     for data, k, method, most in (
         (lengths, 1, "least_total", 3),
-        (lengths, 15, "least_worst", 2),
-        (lengths[:1000], 15, "least_worst", 5),
+        (lengths, 15, "least_largest", 2),
+        (lengths[:1000], 15, "least_largest", 5),
     ):
         asked = 0
         found = sab.find_thresholds(data, k, cost=cost, method=method)
@@ -247,11 +249,11 @@ def test_a_million_distinct_lengths():
         lengths,
         np.append(lengths, 1e12),
     ):  # one that alone is the worst group, whatever the others are
-        for method in ("least_total", "least_worst"):
+        for method in ("least_total", "least_largest"):
             found = sab.find_thresholds(data, 15, method=method)
             ends = np.searchsorted(np.sort(data), [*found.thresholds, np.inf], "right")
             costs = np.diff(ends, prepend=0) * [*found.thresholds, data.max()]
-            assert (found.total, found.worst) == (pytest.approx(costs.sum()), costs.max())
+            assert (found.total, found.largest) == (pytest.approx(costs.sum()), costs.max())
     total, ordered = sab.find_thresholds(lengths, 15), np.sort(lengths)
     for threshold in range(15):  # none can move by one length
         for aside in (-1, 1):
@@ -271,7 +273,7 @@ def test_find_thresholds_refusals():
     for arguments, words in (
         (dict(k=0), "k = 0: must be at least 1"),
         (dict(k=3), "k = 3: must be below the number of lengths, 3"),
-        (dict(k=2, method="best"), "'least_total', 'least_worst', 'randomised'"),
+        (dict(k=2, method="best"), "'least_total', 'least_largest', 'randomised'"),
         (dict(k=2, method="randomised", num_trials=0), "num_trials = 0"),
         (dict(k=2, method="randomised", tolerate=-1), "tolerate = -1"),
         (dict(k=2, method="randomised", num_trials=1, starts=[[0, 3]]), r"^starts\[1\] = 3"),

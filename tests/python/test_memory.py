@@ -557,8 +557,8 @@ def test_find_max_batch_of_pretend_devices():
         sab.find_max_batch(lambda count: None, device, search="guess")
     with pytest.raises(ValueError, match="budget must be given"):
         sab.find_max_batch(lambda count: None, Pretend())
-    with pytest.raises(ValueError, match="maximum = -1"):
-        sab.find_max_batch(lambda count: None, device, maximum=-1)
+    with pytest.raises(ValueError, match="max_batch_size = -1"):
+        sab.find_max_batch(lambda count: None, device, max_batch_size=-1)
     with pytest.raises(TypeError, match="sampler is a list"):
         sab.MemoryGuard([1], device)
 
@@ -614,17 +614,17 @@ def test_growth():
     from sab.compat.torchtune import next_batch_size
 
     assert [
-        sab.grow_batch_size_linear(epoch, start=8, amount=4, period=2, maximum=15)
+        sab.grow_batch_size_linear(epoch, start=8, amount=4, period=2, max_batch_size=15)
         for epoch in range(6)
     ] == [8, 8, 12, 12, 15, 15]
     assert [
-        sab.grow_batch_size_doubling(epoch, start=8, milestones=[1, 3], maximum=30)
+        sab.grow_batch_size_doubling(epoch, start=8, milestones=[1, 3], max_batch_size=30)
         for epoch in range(5)
     ] == [8, 16, 16, 30, 30]
     with pytest.raises(ZeroDivisionError):
-        sab.grow_batch_size(lambda epoch, size: 1 // 0, 0, current=8, maximum=100)
+        sab.grow_batch_size(lambda epoch, size: 1 // 0, 0, current=8, max_batch_size=100)
     with pytest.raises(ValueError, match="increase = -1"):
-        sab.grow_batch_size(lambda epoch, size: -1, 0, current=8, maximum=100)
+        sab.grow_batch_size(lambda epoch, size: -1, 0, current=8, max_batch_size=100)
     size, seen = 8, []
     for epoch in range(5):
         size = next_batch_size(lambda epoch, current: current if epoch % 2 else 0, epoch, size, 20)
@@ -923,7 +923,7 @@ def test_calls_let_go_of_what_their_functions_hold(guarded, no_garbage_collector
     calls = [
         lambda chunk: guard.step((1, 5.0), chunk),
         lambda chunk: sab.step_in_chunks(chunk, 3, probe),
-        lambda trial: sab.find_max_batch(trial, probe, maximum=3),
+        lambda trial: sab.find_max_batch(trial, probe, max_batch_size=3),
         lambda work: sab.collect_peak(work, range(3), probe),
         lambda run: sab.verify(sab.plan([3] * 9, budget=9), run, probe, count=1),
     ]
@@ -1062,7 +1062,7 @@ def test_arguments_that_cannot_be():
     with pytest.raises(ValueError, match="rounding = -1"):
         sab.find_max_batch(lambda count: None, Pretend(1000), rounding=-1)
     with pytest.raises(ValueError, match="milestones = -1"):
-        sab.grow_batch_size_doubling(1, start=2, milestones=[-1], maximum=8)
+        sab.grow_batch_size_doubling(1, start=2, milestones=[-1], max_batch_size=8)
     with pytest.raises(ValueError, match="points = 1000000000000"):
         sab.measurement_points(1, 2, max_count=3, points=10**12)
     with pytest.raises(ValueError, match="null character"):

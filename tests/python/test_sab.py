@@ -278,7 +278,7 @@ def test_pickle_of_plan_and_samplers():
     for sampler in (
         sab.BucketSampler(plan, seed=3),
         sab.SequentialSampler(plan),
-        sab.BionemoSizeAwareSampler(None, np.arange(10), max_total_size=12),
+        sab.BionemoSizeAwareSampler(None, np.arange(10), budget=12),
     ):
         copy = pickle.loads(pickle.dumps(sampler))
         assert walk(copy) == walk(sampler)
@@ -306,16 +306,16 @@ def test_size_aware_follows_the_greedy_rule(sizes, maximum):
             batch = []
         batch.append(index)
     expected += [batch] if batch else []
-    sampler = sab.BionemoSizeAwareSampler(None, np.array(sizes, np.int64), max_total_size=maximum)
+    sampler = sab.BionemoSizeAwareSampler(None, np.array(sizes, np.int64), budget=maximum)
     assert walk(sampler) == expected and len(sampler) == len(expected)
-    stream = sab.BionemoSizeAwareStream(range(len(sizes)), sizes, max_total_size=maximum)
+    stream = sab.BionemoSizeAwareStream(range(len(sizes)), sizes, budget=maximum)
     assert walk(stream) == expected == walk(stream)
     assert sampler.skipped_count == sum(size > maximum for size in sizes)
 
 
 def test_size_aware_warns_of_skipped_samples():
-    with pytest.warns(sab.SkippedWarning, match="2 of 4 samples are over max_total_size"):
-        assert walk(sab.BionemoSizeAwareSampler(None, [1, 9, 2, 8], max_total_size=4)) == [[0, 2]]
+    with pytest.warns(sab.SkippedWarning, match="2 of 4 samples are over budget"):
+        assert walk(sab.BionemoSizeAwareSampler(None, [1, 9, 2, 8], budget=4)) == [[0, 2]]
 
 
 def test_stream_source_that_fails_can_go_on():
@@ -326,7 +326,7 @@ def test_stream_source_that_fails_can_go_on():
             raise KeyError("once")
         return 1
 
-    stream = sab.BionemoSizeAwareStream([0, 1, 2, 3], size, max_total_size=10)
+    stream = sab.BionemoSizeAwareStream([0, 1, 2, 3], size, budget=10)
     with pytest.raises(KeyError, match="once"):
         walk(stream)
     assert walk(stream) == [[0, 1, 2, 3]]
@@ -798,7 +798,7 @@ def check_packed(case):
     "make, words",
     [
         (
-            lambda: sab.BionemoSizeAwareStream([1, 2], lambda index: 1, max_total_size=4),
+            lambda: sab.BionemoSizeAwareStream([1, 2], lambda index: 1, budget=4),
             "BionemoSizeAwareStream cannot be pickled or deep-copied: it has no state",
         ),
         (
@@ -806,7 +806,7 @@ def check_packed(case):
             "Probe cannot be pickled or deep-copied: make a probe in each process",
         ),
         (
-            lambda: sab.MemoryGuard(sab.BucketSampler(sab.plan([1, 2], 4)), "host", limit=2**40),
+            lambda: sab.MemoryGuard(sab.BucketSampler(sab.plan([1, 2], 4)), "host", budget=2**40),
             "MemoryGuard cannot be pickled or deep-copied: make it in the process that trains",
         ),
     ],
@@ -831,7 +831,7 @@ def test_what_can_be_made_again_is_pickled_and_copied():
     for sampler in (
         sab.BucketSampler(plan),
         sab.SequentialSampler(plan),
-        sab.BionemoSizeAwareSampler(None, [1, 2, 3], max_total_size=3),
+        sab.BionemoSizeAwareSampler(None, [1, 2, 3], budget=3),
         sab.PackedSampler([1, 2, 3], 4),
         sab.BalancedSampler([1, 2, 3, 4], samples=2),
     ):
@@ -865,7 +865,7 @@ def test_golden_vectors(case):
             options[key] = values[0] if key in ("cost", "tail", "oversize") else int(values[0])
     if case["kind"][0] == "bionemo_size_aware":
         sampler = sab.BionemoSizeAwareSampler(
-            None, case["sizes"], max_total_size=float(case["kind"][1]), **case["option"]
+            None, case["sizes"], budget=float(case["kind"][1]), **case["option"]
         )
     else:
         with pytest.warns() if case["name"] == "boundaries_skip" else contextlib.nullcontext():

@@ -379,7 +379,7 @@ TEST_F(Torch, Exceptions_OfEveryCallback_AreItsFailure) {
     sab_max_batch found = SAB_MAX_BATCH_INIT;
     const auto trial = [](void*, uint64_t, double) { return int32_t{0}; };
     EXPECT_EQ(sab_max_batch_find(probe, trial, nullptr, &search, nullptr, &found), SAB_E_CALLBACK);
-    search.maximum = 0;  // what failed first is told
+    search.max_batch_size = 0;  // what failed first is told
     EXPECT_EQ(sab_max_batch_find(probe, trial, nullptr, &search, nullptr, &found), SAB_E_ARGUMENT);
     sab_peaks_free(peaks);
     sab_probe_free(probe);
@@ -406,7 +406,7 @@ TEST_F(Torch, TorchOrder_IsLibTorchsRandperm) {
         const double boundaries[] = {0, 2};
         const auto batch_size = static_cast<uint64_t>(count);
         sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
-        options.buckets = SAB_BUCKETS_BOUNDARIES;
+        options.bucket_rule = SAB_BUCKETS_BOUNDARIES;
         options.boundaries = boundaries;
         options.boundary_count = 2;
         options.batch_sizes = &batch_size;

@@ -52,7 +52,7 @@ export Stream, StreamRandom, next!, set_progress!, list_stream, array_stream, ra
 export Grouping, find_thresholds, predefined_grouping, partition_grouping, consecutive_grouping, pad,
     unpad, ragged_mask
 # Cache
-export Cache, get_many, put_many!, num_keys
+export Cache, get_many, put_many!, key_count
 
 include("raw.jl")
 include("library.jl")

@@ -50,18 +50,18 @@ make_batches_callback(ctx, indices, count, batches) = guard(ctx) do calls
 end
 
 """
-    BaguaBatchSampler(complexity; make_batches, max_total, shuffle = true,
+    BaguaBatchSampler(complexity; make_batches, budget, shuffle = true,
                               drop_last = false, random_level = 0, seed = 0, rank = 0,
                               world_size = 1, epoch = 0)
 
 The batches of Bagua's `LoadBalancingDistributedBatchSampler`. `make_batches(indices)` makes batches
 of the samples of a rank; it must return the same batches for the same samples. Without it a batch
-closes before its complexities would sum to more than `max_total`.
+closes before its complexities would sum to more than `budget`.
 """
-function BaguaBatchSampler(complexity; make_batches = nothing, max_total = nothing, shuffle = nothing, drop_last = nothing, random_level = nothing, given...)
+function BaguaBatchSampler(complexity; make_batches = nothing, budget = nothing, shuffle = nothing, drop_last = nothing, random_level = nothing, given...)
     complexity = read_sizes(complexity, make_batches)
     walk = sampler_options(; given...)
-    balancing = options(Raw.sab_bagua_options; max_total = max_total, shuffle = shuffle, drop_last = drop_last, random_level = random_level)
+    balancing = options(Raw.sab_bagua_options; budget = budget, shuffle = shuffle, drop_last = drop_last, random_level = random_level)
     calls = make_batches === nothing ? nothing : Calls(make_batches)
     if calls !== nothing
         balancing.make_batches = @cfunction(make_batches_callback, Int32, (Ptr{Cvoid}, Ptr{Int64}, Csize_t, Ptr{Raw.sab_batches}))

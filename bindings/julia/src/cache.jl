@@ -10,7 +10,7 @@ starts one) or in this process (`"memory:"`), for any number of threads and proc
 
     get!(() -> preprocess(sample), cache, key)   # made once, also for simultaneous requests
     cache[key] = value; get(cache, key, default); get_many(cache, keys); put_many!(cache, pairs)
-    flush(cache); num_keys(cache); empty!(cache); SAB.stats(cache)
+    flush(cache); key_count(cache); empty!(cache); SAB.stats(cache)
 
 Keys are strings, bytes or whole numbers. Values are serialized by Julia's `Serialization`. With
 `serializer = :bytes` they are `Vector{UInt8}`, which other languages can read.
@@ -163,11 +163,11 @@ Base.flush(cache::Cache) = (check(Raw.sab_cache_flush(cache)); nothing)
 Base.empty!(cache::Cache) = (check(Raw.sab_cache_clear(cache)); cache)
 
 """
-    num_keys(cache)
+    key_count(cache)
 
 Number of keys with the cache's dataset name.
 """
-function num_keys(cache::Cache)
+function key_count(cache::Cache)
     keys = Ref{UInt64}(0)
     check(Raw.sab_cache_key_count(cache, keys))
     return Int(keys[])

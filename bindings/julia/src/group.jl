@@ -5,13 +5,13 @@
                     num_trials, tolerate, seed, progress)
 
 The `k` thresholds that cut lengths into groups with the least total cost, or with
-`method = :least_worst` the least cost of the costliest group; `:randomised` is the search of asym.
-Returns `thresholds`, the costs `total`, `worst` and `largest_difference`, and how the searches
+`method = :least_largest` the least cost of the costliest group; `:randomised` is the search of asym.
+Returns `thresholds`, the costs `total`, `largest` and `largest_difference`, and how the searches
 ended. `cost` is as for a [`Plan`](@ref).
 """
 function find_thresholds(lengths, k::Integer; cost = :padded, method = nothing, cost_per_sample = nothing, num_trials = nothing, tolerate = nothing, seed = nothing, progress = nothing)
     calls = Calls(cost_function(cost); progress = progress)
-    methods = (least_total = Raw.SAB_THRESHOLDS_LEAST_TOTAL, least_worst = Raw.SAB_THRESHOLDS_LEAST_WORST, randomised = Raw.SAB_THRESHOLDS_RANDOMISED)
+    methods = (least_total = Raw.SAB_THRESHOLDS_LEAST_TOTAL, least_largest = Raw.SAB_THRESHOLDS_LEAST_LARGEST, randomised = Raw.SAB_THRESHOLDS_RANDOMISED)
     given = options(Raw.sab_thresholds_options; method = choice(:method, method, methods), cost_per_sample = cost_per_sample, num_trials = num_trials, tolerate = tolerate, seed = seed,
         progress = progress_pointer(), progress_ctx = pointer_from_objref(calls))
     kept = set_cost!(given, cost, calls)
@@ -99,7 +99,7 @@ function ragged(samples::Vector{Array{T,N}}) where {T,N}
     shapes = Int64[size(sample, N + 1 - dimension) for sample in samples for dimension in 1:N]
     data = Ptr{Cvoid}[pointer(sample) for sample in samples]
     value = Raw.sab_ragged()
-    value.struct_size, value.samples, value.rank, value.element_size = sizeof(Raw.sab_ragged), length(samples), N, sizeof(T)
+    value.struct_size, value.samples, value.dimensions, value.element_size = sizeof(Raw.sab_ragged), length(samples), N, sizeof(T)
     value.shapes, value.strides, value.values, value.offsets, value.data = pointer(shapes), C_NULL, C_NULL, C_NULL, pointer(data)
     return value, (shapes, data, samples)
 end
@@ -150,11 +150,11 @@ dimension. `lengths` has a column for each sample, or is a vector if there is on
 `rule = :any`: within the length along at least one dimension.
 """
 function ragged_mask(lengths::AbstractMatrix; shape = vec(maximum(lengths; dims = 2)), rule = :all)
-    rank, count = size(lengths)
-    length(shape) == rank || throw(ArgumentError("shape: must have $rank dimensions, not $(length(shape))"))
-    numbers, places = Int64[lengths[rank + 1 - d, sample] for sample in 1:count for d in 1:rank], Int64[each for each in reverse(shape)]
+    dimensions, count = size(lengths)
+    length(shape) == dimensions || throw(ArgumentError("shape: must have $dimensions dimensions, not $(length(shape))"))
+    numbers, places = Int64[lengths[dimensions + 1 - d, sample] for sample in 1:count for d in 1:dimensions], Int64[each for each in reverse(shape)]
     mask = Array{UInt8}(undef, shape..., count)
-    check(Raw.sab_ragged_mask(numbers, count, places, rank, choice(:rule, rule, (all = Raw.SAB_MASK_ALL, any = Raw.SAB_MASK_ANY)), mask))
+    check(Raw.sab_ragged_mask(numbers, count, places, dimensions, choice(:rule, rule, (all = Raw.SAB_MASK_ALL, any = Raw.SAB_MASK_ANY)), mask))
     return reinterpret(Bool, mask)
 end
 ragged_mask(lengths::AbstractVector; given...) = ragged_mask(reshape(collect(lengths), 1, :); given...)

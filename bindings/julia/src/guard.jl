@@ -1,7 +1,7 @@
 # The memory guard.
 
 """
-    MemoryGuard(sampler, probe; limit, interval = 16, window = 64, reduce)
+    MemoryGuard(sampler, probe; budget, interval = 16, window = 64, reduce)
 
 Watches the memory of real steps, and lowers the budget of the sampler before memory runs out.
 `reduce(values)` returns the minimum over all ranks, so that they lower alike. A step that runs out
@@ -17,9 +17,9 @@ end
 free(guard::Ptr{Raw.sab_memory_guard}) = Raw.sab_memory_guard_free(guard)
 is_busy(guard::MemoryGuard) = is_running(guard.sampler.guarded)
 
-function MemoryGuard(sampler::Sampler, probe::Probe; limit = nothing, interval = nothing, window = nothing, reduce = nothing)
+function MemoryGuard(sampler::Sampler, probe::Probe; budget = nothing, interval = nothing, window = nothing, reduce = nothing)
     calls = Calls(Work(nothing, probe, reduce))
-    given = options(Raw.sab_memory_guard_options; limit = limit, interval = interval, window = window)
+    given = options(Raw.sab_memory_guard_options; budget = budget, interval = interval, window = window)
     reduce === nothing || (given.reduce = reduce_pointer(); given.reduce_ctx = pointer_from_objref(calls))
     pointer = GC.@preserve calls created(out -> Raw.sab_memory_guard_new(probe, sampler, given, out), Raw.sab_memory_guard, probe.calls, calls)
     return MemoryGuard(pointer, sampler, probe, calls)

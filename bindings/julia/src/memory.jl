@@ -271,7 +271,7 @@ end
 reduce_pointer() = @cfunction(reduce_callback, Int32, (Ptr{Cvoid}, Ptr{Int64}, Csize_t))
 
 """
-    find_max_batch(step, probe; lengths, search = :predict, maximum = 100_000, budget, rounding,
+    find_max_batch(step, probe; lengths, search = :predict, max_batch_size = 100_000, budget, rounding,
                    multiple, reduce, progress)
 
 The largest batch whose `step(count, length)` fits the device, for each of `lengths`: `batch_sizes`,
@@ -279,12 +279,12 @@ The largest batch whose `step(count, length)` fits the device, for each of `leng
 `:difference`, `:binary` or `:halve`. `rounding`: `:power_of_two`; or a `multiple`. `reduce(values)`
 returns the minimum over all ranks.
 """
-function find_max_batch(step, probe::Probe; lengths = nothing, search = nothing, maximum = nothing, budget = nothing, rounding = nothing, multiple = nothing, reduce = nothing,
+function find_max_batch(step, probe::Probe; lengths = nothing, search = nothing, max_batch_size = nothing, budget = nothing, rounding = nothing, multiple = nothing, reduce = nothing,
                         progress = nothing)
     calls = Calls(Work(step, probe, reduce); progress = progress)
     searches = (predict = Raw.SAB_SEARCH_PREDICT, difference = Raw.SAB_SEARCH_DIFFERENCE, binary = Raw.SAB_SEARCH_BINARY, halve = Raw.SAB_SEARCH_HALVE)
     roundings = (none = Raw.SAB_ROUND_NONE, power_of_two = Raw.SAB_ROUND_POWER_OF_TWO, multiple = Raw.SAB_ROUND_MULTIPLE)
-    given = options(Raw.sab_max_batch_options; search = choice(:search, search, searches), maximum = maximum, budget = budget,
+    given = options(Raw.sab_max_batch_options; search = choice(:search, search, searches), max_batch_size = max_batch_size, budget = budget,
         rounding = choice(:rounding, multiple === nothing ? rounding : :multiple, roundings), multiple = multiple, progress = progress_pointer(), progress_ctx = pointer_from_objref(calls))
     lengths = lengths === nothing ? nothing : dense(Float64, lengths)
     lengths === nothing || (given.lengths = pointer(lengths); given.length_count = length(lengths))
@@ -303,28 +303,28 @@ increase_callback(ctx, epoch, current, increase) = guard(ctx) do calls
 end
 
 """
-    grow_batch_size(increase, epoch, current, maximum)
-    grow_batch_size_linear(epoch, start, amount, period, maximum)
-    grow_batch_size_doubling(epoch, start, milestones, maximum)
+    grow_batch_size(increase, epoch, current, max_batch_size)
+    grow_batch_size_linear(epoch, start, amount, period, max_batch_size)
+    grow_batch_size_doubling(epoch, start, milestones, max_batch_size)
 
-The batch size of an epoch: larger by `increase(epoch, current)` if that is at most the maximum, by
+The batch size of an epoch: larger by `increase(epoch, current)` if that is at most `max_batch_size`, by
 `amount` every `period` epochs, or doubled at each milestone.
 """
-function grow_batch_size(increase, epoch::Integer, current::Integer, maximum::Integer)
+function grow_batch_size(increase, epoch::Integer, current::Integer, max_batch_size::Integer)
     calls, result = Calls(increase), Ref{UInt64}(0)
     callback = @cfunction(increase_callback, Int32, (Ptr{Cvoid}, UInt64, UInt64, Ptr{Int64}))
-    check(calling(() -> Raw.sab_batch_size_grow(callback, calls, converted(UInt64, :epoch, epoch), converted(UInt64, :current, current), converted(UInt64, :maximum, maximum), result)), calls)
+    check(calling(() -> Raw.sab_batch_size_grow(callback, calls, converted(UInt64, :epoch, epoch), converted(UInt64, :current, current), converted(UInt64, :max_batch_size, max_batch_size), result)), calls)
     return Int(result[])
 end
-function grow_batch_size_linear(epoch::Integer, start::Integer, amount::Integer, period::Integer, maximum::Integer)
+function grow_batch_size_linear(epoch::Integer, start::Integer, amount::Integer, period::Integer, max_batch_size::Integer)
     result = Ref{UInt64}(0)
     check(Raw.sab_batch_size_grow_linear(converted(UInt64, :epoch, epoch), converted(UInt64, :start, start), converted(UInt64, :amount, amount), converted(UInt64, :period, period),
-        converted(UInt64, :maximum, maximum), result))
+        converted(UInt64, :max_batch_size, max_batch_size), result))
     return Int(result[])
 end
-function grow_batch_size_doubling(epoch::Integer, start::Integer, milestones, maximum::Integer)
+function grow_batch_size_doubling(epoch::Integer, start::Integer, milestones, max_batch_size::Integer)
     milestones, result = dense(UInt64, milestones), Ref{UInt64}(0)
-    check(Raw.sab_batch_size_grow_doubling(converted(UInt64, :epoch, epoch), converted(UInt64, :start, start), milestones, length(milestones), converted(UInt64, :maximum, maximum), result))
+    check(Raw.sab_batch_size_grow_doubling(converted(UInt64, :epoch, epoch), converted(UInt64, :start, start), milestones, length(milestones), converted(UInt64, :max_batch_size, max_batch_size), result))
     return Int(result[])
 end
 @doc (@doc grow_batch_size) grow_batch_size_linear

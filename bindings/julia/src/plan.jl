@@ -53,12 +53,12 @@ function plan_options(; budget = nothing, padding = nothing, boundaries = nothin
     kept = Any[calls]
     if boundaries !== nothing
         edges = dense(Float64, boundaries)
-        given.buckets, given.boundaries, given.boundary_count = Raw.SAB_BUCKETS_BOUNDARIES, pointer(edges), length(edges)
+        given.bucket_rule, given.boundaries, given.boundary_count = Raw.SAB_BUCKETS_BOUNDARIES, pointer(edges), length(edges)
         push!(kept, edges)
     elseif buckets isa Integer
-        given.buckets, given.bucket_count = Raw.SAB_BUCKETS_OPTIMAL, converted(Csize_t, :buckets, buckets)
+        given.bucket_rule, given.bucket_count = Raw.SAB_BUCKETS_OPTIMAL, converted(Csize_t, :buckets, buckets)
     elseif buckets !== nothing
-        given.buckets = choice(:buckets, buckets, (equal = Raw.SAB_BUCKETS_EQUAL,))
+        given.bucket_rule = choice(:buckets, buckets, (equal = Raw.SAB_BUCKETS_EQUAL,))
     end
     if batch_size !== nothing
         counts = UInt64[converted(UInt64, :batch_size, each) for each in batch_size]

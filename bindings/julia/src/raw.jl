@@ -104,13 +104,13 @@ const SAB_OVERSIZE_SKIP = 0
 const SAB_OVERSIZE_ERROR = 1
 const SAB_OVERSIZE_SINGLE = 2
 struct sab_plan end
-const sab_buckets = Int32
+const sab_bucket_rule = Int32
 const sab_tail = Int32
 const sab_oversize = Int32
 
 mutable struct sab_plan_options <: Struct
     struct_size::Csize_t
-    buckets::sab_buckets
+    bucket_rule::sab_bucket_rule
     cost::sab_cost
     budget::Float64
     padding_target::Float64
@@ -530,7 +530,7 @@ mutable struct sab_max_batch_options <: Struct
     search::sab_search
     lengths::Ptr{Float64}
     length_count::Csize_t
-    maximum::UInt64
+    max_batch_size::UInt64
     budget::Int64
     rounding::sab_rounding
     multiple::UInt64
@@ -572,7 +572,7 @@ struct sab_memory_guard end
 
 mutable struct sab_memory_guard_options <: Struct
     struct_size::Csize_t
-    limit::Int64
+    budget::Int64
     interval::UInt64
     window::UInt64
     reduce::Ptr{Cvoid}
@@ -613,15 +613,15 @@ const SAB_BIONEMO_GENERATOR_WORDS = 625
 const _sab_bionemo_create_buckets = Ref(C_NULL)
 sab_bionemo_create_buckets(sizes, max_width, min_bucket_count, boundaries, bucket_sizes, capacity, bucket_count) = ccall(_sab_bionemo_create_buckets[], sab_status, (Ptr{sab_sizes}, Int64, Int64, Ptr{Int64}, Ptr{Int64}, Csize_t, Ptr{Csize_t}), sizes, max_width, min_bucket_count, boundaries, bucket_sizes, capacity, bucket_count)
 const _sab_bionemo_size_aware_sampler_new = Ref(C_NULL)
-sab_bionemo_size_aware_sampler_new(indices, count, sizes, max_total_size, options, sampler) = ccall(_sab_bionemo_size_aware_sampler_new[], sab_status, (Ptr{Int64}, Csize_t, Ptr{sab_sizes}, Float64, Ptr{sab_sampler_options}, Ptr{Ptr{sab_sampler}}), indices, count, sizes, max_total_size, options, sampler)
+sab_bionemo_size_aware_sampler_new(indices, count, sizes, budget, options, sampler) = ccall(_sab_bionemo_size_aware_sampler_new[], sab_status, (Ptr{Int64}, Csize_t, Ptr{sab_sizes}, Float64, Ptr{sab_sampler_options}, Ptr{Ptr{sab_sampler}}), indices, count, sizes, budget, options, sampler)
 const _sab_bionemo_size_aware_stream_sampler_new = Ref(C_NULL)
-sab_bionemo_size_aware_stream_sampler_new(source, ctx, release, max_total_size, sampler) = ccall(_sab_bionemo_size_aware_stream_sampler_new[], sab_status, (Ptr{Cvoid}, Ptr{Cvoid}, Ptr{Cvoid}, Float64, Ptr{Ptr{sab_sampler}}), source, ctx, release, max_total_size, sampler)
+sab_bionemo_size_aware_stream_sampler_new(source, ctx, release, budget, sampler) = ccall(_sab_bionemo_size_aware_stream_sampler_new[], sab_status, (Ptr{Cvoid}, Ptr{Cvoid}, Ptr{Cvoid}, Float64, Ptr{Ptr{sab_sampler}}), source, ctx, release, budget, sampler)
 
 mutable struct sab_bionemo_options <: Struct
     struct_size::Csize_t
     seed::UInt64
     shuffle::Int32
-    max_total_size::Float64
+    budget::Float64
     sizes::Ptr{sab_sizes}
     size::Ptr{Cvoid}
     size_ctx::Ptr{Cvoid}
@@ -648,7 +648,7 @@ mutable struct sab_bagua_options <: Struct
     drop_last::Int32
     random_level::Float64
     batch_size::UInt64
-    max_total::Float64
+    budget::Float64
     make_batches::Ptr{Cvoid}
     make_batches_ctx::Ptr{Cvoid}
     release::Ptr{Cvoid}
@@ -735,11 +735,11 @@ end
 const _sab_balanced_sampler_get_report = Ref(C_NULL)
 sab_balanced_sampler_get_report(sampler, progress, progress_ctx, report) = ccall(_sab_balanced_sampler_get_report[], sab_status, (Ptr{sab_sampler}, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{sab_balanced_report}), sampler, progress, progress_ctx, report)
 const _sab_batch_size_grow = Ref(C_NULL)
-sab_batch_size_grow(increase, ctx, epoch, current, maximum, batch_size) = ccall(_sab_batch_size_grow[], sab_status, (Ptr{Cvoid}, Ptr{Cvoid}, UInt64, UInt64, UInt64, Ptr{UInt64}), increase, ctx, epoch, current, maximum, batch_size)
+sab_batch_size_grow(increase, ctx, epoch, current, max_batch_size, batch_size) = ccall(_sab_batch_size_grow[], sab_status, (Ptr{Cvoid}, Ptr{Cvoid}, UInt64, UInt64, UInt64, Ptr{UInt64}), increase, ctx, epoch, current, max_batch_size, batch_size)
 const _sab_batch_size_grow_linear = Ref(C_NULL)
-sab_batch_size_grow_linear(epoch, start, amount, period, maximum, batch_size) = ccall(_sab_batch_size_grow_linear[], sab_status, (UInt64, UInt64, UInt64, UInt64, UInt64, Ptr{UInt64}), epoch, start, amount, period, maximum, batch_size)
+sab_batch_size_grow_linear(epoch, start, amount, period, max_batch_size, batch_size) = ccall(_sab_batch_size_grow_linear[], sab_status, (UInt64, UInt64, UInt64, UInt64, UInt64, Ptr{UInt64}), epoch, start, amount, period, max_batch_size, batch_size)
 const _sab_batch_size_grow_doubling = Ref(C_NULL)
-sab_batch_size_grow_doubling(epoch, start, milestones, milestone_count, maximum, batch_size) = ccall(_sab_batch_size_grow_doubling[], sab_status, (UInt64, UInt64, Ptr{UInt64}, Csize_t, UInt64, Ptr{UInt64}), epoch, start, milestones, milestone_count, maximum, batch_size)
+sab_batch_size_grow_doubling(epoch, start, milestones, milestone_count, max_batch_size, batch_size) = ccall(_sab_batch_size_grow_doubling[], sab_status, (UInt64, UInt64, Ptr{UInt64}, Csize_t, UInt64, Ptr{UInt64}), epoch, start, milestones, milestone_count, max_batch_size, batch_size)
 
 mutable struct sab_step_in_chunks_options <: Struct
     struct_size::Csize_t
@@ -947,7 +947,7 @@ sab_sampler_stream_new(sampler, stream) = ccall(_sab_sampler_stream_new[], sab_s
 const _sab_prefetch_stream_new = Ref(C_NULL)
 sab_prefetch_stream_new(source, buffer_size, stream) = ccall(_sab_prefetch_stream_new[], sab_status, (Ptr{sab_stream}, UInt64, Ptr{Ptr{sab_stream}}), source, buffer_size, stream)
 const SAB_THRESHOLDS_LEAST_TOTAL = 0
-const SAB_THRESHOLDS_LEAST_WORST = 1
+const SAB_THRESHOLDS_LEAST_LARGEST = 1
 const SAB_THRESHOLDS_RANDOMISED = 2
 const SAB_PADDING_CONSTANT = 0
 const SAB_PADDING_REPEAT = 1
@@ -982,7 +982,7 @@ init(options::sab_thresholds_options) = sab_thresholds_options_init(options, siz
 mutable struct sab_thresholds_info <: Struct
     struct_size::Csize_t
     total::Float64
-    worst::Float64
+    largest::Float64
     largest_difference::Float64
     even::UInt64
     repeated::UInt64
@@ -1034,7 +1034,7 @@ sab_grouping_free(grouping) = ccall(_sab_grouping_free[], Cvoid, (Ptr{sab_groupi
 mutable struct sab_ragged <: Struct
     struct_size::Csize_t
     samples::UInt64
-    rank::UInt64
+    dimensions::UInt64
     element_size::UInt64
     shapes::Ptr{Int64}
     strides::Ptr{Int64}

@@ -286,18 +286,18 @@ The costliest batches that an epoch of the plan can have, costliest first: to ru
 costliest_batches(plan::Plan, count::Integer = 1) = collect(CostliestSampler(created(out -> Raw.sab_costliest_sampler_new(plan, converted(UInt64, :count, count), out), Raw.sab_sampler)))
 
 """
-    BionemoSizeAwareSampler(sizes, max_total_size; indices, rank = 0, world_size = 1, epoch = 0,
+    BionemoSizeAwareSampler(sizes, budget; indices, rank = 0, world_size = 1, epoch = 0,
                      last_step = :split, step_totals = true)
 
 Greedy batches in the order of `indices`, by default of the samples. A batch closes before its total
-would exceed `max_total_size`. Samples larger than that are left out.
+would exceed `budget`. Samples larger than that are left out.
 """
-function BionemoSizeAwareSampler(sizes, max_total_size::Real; indices = nothing, given...)
+function BionemoSizeAwareSampler(sizes, budget::Real; indices = nothing, given...)
     sizes = Sizes(sizes)
     walk = sampler_options(; given...)
     order = indices === nothing ? C_NULL : Int64[converted(Int64, :indices, index) - 1 for index in indices]
     count = indices === nothing ? length(sizes) : length(order)
-    return BionemoSizeAwareSampler(created(out -> Raw.sab_bionemo_size_aware_sampler_new(order, count, sizes, max_total_size, walk, out), Raw.sab_sampler), nothing, sizes)
+    return BionemoSizeAwareSampler(created(out -> Raw.sab_bionemo_size_aware_sampler_new(order, count, sizes, budget, walk, out), Raw.sab_sampler), nothing, sizes)
 end
 
 index_callback(ctx, epoch, position, index, size) = guard(ctx) do calls
@@ -309,29 +309,29 @@ index_callback(ctx, epoch, position, index, size) = guard(ctx) do calls
 end
 
 """
-    BionemoSizeAwareStream(source, max_total_size)
+    BionemoSizeAwareStream(source, budget)
 
 Greedy batches as of a [`BionemoSizeAwareSampler`](@ref), of samples from a function.
 `source(epoch, position)` returns `(index, size)`, or `nothing` at the end. `position` is 0 at the
 beginning of an epoch, then one more at each call. One rank; no random access, no state.
 """
-function BionemoSizeAwareStream(source, max_total_size::Real)
+function BionemoSizeAwareStream(source, budget::Real)
     calls = Calls(source)
     callback = @cfunction(index_callback, Int32, (Ptr{Cvoid}, UInt64, UInt64, Ptr{Int64}, Ptr{Float64}))
-    return BionemoSizeAwareStream(created(out -> Raw.sab_bionemo_size_aware_stream_sampler_new(callback, calls, C_NULL, max_total_size, out), Raw.sab_sampler), calls)
+    return BionemoSizeAwareStream(created(out -> Raw.sab_bionemo_size_aware_stream_sampler_new(callback, calls, C_NULL, budget, out), Raw.sab_sampler), calls)
 end
 
 """
-    BionemoSampler(plan; seed = 0, shuffle = :all, max_total_size, sizes)
+    BionemoSampler(plan; seed = 0, shuffle = :all, budget, sizes)
 
 The order of `BucketBatchSampler` of bionemo-size-aware-batching for the same seed, without torch.
-The plan must have `boundaries`. `shuffle`: `:all`, `:none` or `:buckets`. With `max_total_size`
+The plan must have `boundaries`. `shuffle`: `:all`, `:none` or `:buckets`. With `budget`
 batches are formed greedily by `sizes`: [`Sizes`](@ref), a vector, or a function of a sample. Each
 pass is the next epoch.
 """
-function BionemoSampler(plan::Plan; seed = nothing, shuffle = nothing, max_total_size = nothing, sizes = nothing)
+function BionemoSampler(plan::Plan; seed = nothing, shuffle = nothing, budget = nothing, sizes = nothing)
     words = (none = Raw.SAB_BIONEMO_SHUFFLE_NONE, all = Raw.SAB_BIONEMO_SHUFFLE_ALL, buckets = Raw.SAB_BIONEMO_SHUFFLE_BUCKETS)
-    given = options(Raw.sab_bionemo_options; seed = seed, shuffle = choice(:shuffle, shuffle, words), max_total_size = max_total_size)
+    given = options(Raw.sab_bionemo_options; seed = seed, shuffle = choice(:shuffle, shuffle, words), budget = budget)
     calls, kept = nothing, nothing
     if sizes isa Union{Sizes,AbstractVector}
         kept = Sizes(sizes)

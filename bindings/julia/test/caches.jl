@@ -13,7 +13,7 @@
             SAB.put_many!(cache, ["d" => 1, "e" => nothing])
             @test SAB.get_many(cache, ["d", "e", "f", UInt8[0, 1]], :none) == [1, nothing, :none, :none]
             flush(cache)
-            @test SAB.num_keys(cache) == 6
+            @test SAB.key_count(cache) == 6
             @test SAB.stats(cache).loads == 3
             @test thrown(() -> get!(() -> throw(Mine(5)), cache, "g")) == Mine(5)
             # A value that needs another.
@@ -25,7 +25,7 @@
             @test get!(() -> (fill!(name, 9); 7), cache, name) == 7
             @test get(cache, UInt8[1, 2, 3], 0) == 7
             empty!(cache)
-            @test SAB.num_keys(cache) == 0
+            @test SAB.key_count(cache) == 0
         end
         SAB.Cache("lmdb:" * joinpath(folder, "own"))
         SAB.Cache("lmdb:" * joinpath(folder, "all"); file_mode = 0o666)

@@ -18,7 +18,7 @@ many() = SAB.Sizes(i -> 1 + i % 40, 1000)
         () -> SAB.Plan(many(); budget = 100, progress = fail),
         () -> SAB.report(plan; progress = fail),
         () -> SAB.next_batch!(SAB.BionemoSizeAwareStream(fail, 10)),
-        () -> collect(SAB.BionemoSampler(plan; max_total_size = 10, sizes = fail)),
+        () -> collect(SAB.BionemoSampler(plan; budget = 10, sizes = fail)),
         () -> SAB.PackedSampler([1, 2], 4; progress = fail),
         () -> SAB.BalancedSampler(many(); samples = 10, cost = fail),
         () -> SAB.partition(fill(1.5, 100_000), 7; progress = fail),

@@ -18,7 +18,7 @@
     @test repr(grouping) == "Grouping(5 samples in 3 groups)"
     found = SAB.find_thresholds([1, 2, 3, 9, 10, 20, 20], 2)
     @test (found.thresholds, found.total) == ([3.0, 10.0], 3 * 3 + 2 * 10 + 2 * 20)
-    @test SAB.find_thresholds([1, 2, 3, 9, 10, 20, 20], 2; method = :least_worst, cost = (count, length) -> count * length).worst <= found.worst
+    @test SAB.find_thresholds([1, 2, 3, 9, 10, 20, 20], 2; method = :least_largest, cost = (count, length) -> count * length).largest <= found.largest
 end
 
 @testset "padding" begin

@@ -55,7 +55,7 @@ end
     @test sum(map(last, parts)) ≈ 1
     @test SAB.verify(batch -> run!(device, length(batch), batch.padded_length), plan, probe; count = 3).batches == 3
     sampler = SAB.BucketSampler(plan)
-    guard = SAB.MemoryGuard(sampler, probe; limit = 101_000)
+    guard = SAB.MemoryGuard(sampler, probe; budget = 101_000)
     for batch in sampler
         SAB.step!((samples, weight) -> run!(device, length(samples), batch.padded_length), guard, batch)
     end

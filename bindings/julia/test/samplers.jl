@@ -121,7 +121,7 @@ end
         values = ones(T, 10)
         sizes, borrowed = SAB.Sizes(values), SAB.Sizes(values; copy = false)
         samplers = [SAB.BionemoSizeAwareSampler(given, 5) for given in (values, view(values, 1:1:10), sizes)]
-        torch = SAB.BionemoSampler(SAB.Plan(values; boundaries = [1, 2], batch_size = 10); max_total_size = 5, sizes = values)
+        torch = SAB.BionemoSampler(SAB.Plan(values; boundaries = [1, 2], batch_size = 10); budget = 5, sizes = values)
         fill!(values, 4)
         @test (sizes[10], borrowed[10]) == (1, 4) # copy = false shows later changes
         resize!(values, 1)
@@ -234,7 +234,7 @@ end
     other = SAB.BionemoSampler(plan; seed = 3)
     @test walk(other) == first
     @test sort(joined(first)) == 1:6
-    @test walk(SAB.BionemoSampler(plan; shuffle = :none, max_total_size = 5, sizes = i -> i)) == walk(SAB.BionemoSampler(plan; shuffle = :none, max_total_size = 5, sizes = [1, 2, 3, 4, 5, 6]))
+    @test walk(SAB.BionemoSampler(plan; shuffle = :none, budget = 5, sizes = i -> i)) == walk(SAB.BionemoSampler(plan; shuffle = :none, budget = 5, sizes = [1, 2, 3, 4, 5, 6]))
 end
 
 @testset "packed rows" begin
@@ -273,7 +273,7 @@ end
     end
     balancing = [SAB.BaguaSampler(sizes; rank = rank, world_size = 2, batch_size = 10) for rank in 0:1]
     @test sort(joined(joined(walk(each)) for each in balancing)) == 1:2000
-    @test walk(SAB.BaguaBatchSampler([1, 2, 3]; max_total = 3, shuffle = false)) == [[1, 2], [3]]
+    @test walk(SAB.BaguaBatchSampler([1, 2, 3]; budget = 3, shuffle = false)) == [[1, 2], [3]]
 end
 
 # Ranks of one process, a task each: what each gives is waited for by all.

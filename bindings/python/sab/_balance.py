@@ -206,7 +206,7 @@ class BaguaBatchSampler(RandomAccessSampler):
         make_batches: ``make_batches(indices)`` gives the batches of a rank's samples; called for
             each rank here and whenever an epoch begins. Must give the same batches for the same
             indices.
-        max_total: instead: a batch closes before its complexities would sum to more.
+        budget: instead: a batch closes before its complexities would sum to more.
         drop_last: leave out batches that not all ranks have.
         step_totals, output: as for :class:`sab.BucketSampler`.
 
@@ -215,7 +215,7 @@ class BaguaBatchSampler(RandomAccessSampler):
             ``make_batches`` raises.
 
     >>> import sab
-    >>> sampler = sab.BaguaBatchSampler([5, 1, 4, 2], max_total=6, shuffle=False)
+    >>> sampler = sab.BaguaBatchSampler([5, 1, 4, 2], budget=6, shuffle=False)
     >>> [batch.tolist() for batch in sampler]
     [[1, 3], [2], [0]]
     """
@@ -225,7 +225,7 @@ class BaguaBatchSampler(RandomAccessSampler):
         complexity: SizesLike,
         make_batches: MakeBatches | None = None,
         *,
-        max_total: float | None = None,
+        budget: float | None = None,
         rank: int = 0,
         world_size: int = 1,
         shuffle: bool = True,
@@ -236,7 +236,7 @@ class BaguaBatchSampler(RandomAccessSampler):
         output: Output = "numpy",
     ) -> None:
         balancing = _balancing_options(shuffle, drop_last, random_level)
-        balancing.max_total = 0 if max_total is None else real("max_total", max_total)
+        balancing.budget = 0 if budget is None else real("budget", budget)
         if make_batches is not None:
             if not callable(make_batches):
                 raise TypeError(f"make_batches = {make_batches!r}: must be a function")
@@ -261,7 +261,7 @@ class BaguaBatchSampler(RandomAccessSampler):
         self._made_from = (
             (complexity, make_batches),
             {
-                "max_total": max_total,
+                "budget": budget,
                 "shuffle": shuffle,
                 "drop_last": drop_last,
                 "random_level": random_level,

@@ -463,7 +463,7 @@ class Cache(Generic[Value]):
         """Writes what is in the buffer."""
         check(lib.sab_cache_flush(self._open()))
 
-    def num_keys(self) -> int:
+    def key_count(self) -> int:
         """Number of keys of the dataset name; on Redis by walking through all keys of the
         servers.
         """

@@ -58,7 +58,7 @@ class Padded:
 
     Attributes:
         permutation, offsets: as of :class:`sab.Grouping`.
-        sizes: (groups, rank): the shape that samples of a group are padded to.
+        sizes: (groups, dimensions): the shape that samples of a group are padded to.
     """
 
     def __init__(self, permutation: Int64s, offsets: Int64s, sizes: Int64s, batch_dim: int) -> None:
@@ -123,7 +123,7 @@ class _Ragged:
         strides: Int64s | None = None,
     ) -> None:
         self.struct = new_struct("sab_ragged")
-        self.struct.samples, self.struct.rank = shapes.shape
+        self.struct.samples, self.struct.dimensions = shapes.shape
         self.struct.element_size = element_size
         shapes = np.ascontiguousarray(shapes)
         self.keep = shapes, values, offsets, data, strides
@@ -267,7 +267,7 @@ class Column:
     """A tensor of every sample. Immutable.
 
     Attributes:
-        shapes: (samples, rank), the shape of each.
+        shapes: (samples, dimensions), the shape of each.
         layout: where they lie.
         buffers: the tensors of the layout.
     """
@@ -282,8 +282,8 @@ class Column:
         self.device: Any = device
 
     @classmethod
-    def separate(cls, tensors: Sequence[Tensor], rank: int | None = None) -> Column:
-        """A tensor for each sample; `rank` where there may be none."""
+    def separate(cls, tensors: Sequence[Tensor], dimensions: int | None = None) -> Column:
+        """A tensor for each sample; `dimensions` where there may be none."""
         look = _Look(tensors)
         if len(look.ranks) > 1:
             raise UnlikeTensors(
@@ -304,7 +304,7 @@ class Column:
             next(iter(look.dtypes), torch.get_default_dtype()),
             next(iter(look.devices), torch.device("cpu")),
         )
-        shapes = look.shapes.reshape(len(tensors), next(iter(look.ranks), rank or 0))
+        shapes = look.shapes.reshape(len(tensors), next(iter(look.ranks), dimensions or 0))
         return cls(shapes, Separate(), tensors, dtype, device)
 
     @classmethod
@@ -475,12 +475,12 @@ class _Move(torch.autograd.Function):  # type: ignore[misc]
 def _with_learned_value(
     shapes: Int64s, target: Padded, rule: Rule, padded: tuple[Tensor, ...]
 ) -> tuple[Tensor, ...]:
-    rank = shapes.shape[1]
+    dimensions = shapes.shape[1]
     given: Tensor = rule.value
     value = given.reshape(
         [
             given.shape[rule.value_dims.index(dim)] if dim in rule.value_dims else 1
-            for dim in range(rank)
+            for dim in range(dimensions)
         ]
     )
     masks = (

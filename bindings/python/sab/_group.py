@@ -13,10 +13,10 @@ from sab._native import Calls, CData, Progress, check, ffi, lib, new_options, ne
 from sab._plan import Cost, set_cost
 from sab._sizes import SizesLike, as_sizes
 
-ThresholdMethod = Literal["least_total", "least_worst", "randomised"]
+ThresholdMethod = Literal["least_total", "least_largest", "randomised"]
 _METHODS = {
     "least_total": lib.SAB_THRESHOLDS_LEAST_TOTAL,
-    "least_worst": lib.SAB_THRESHOLDS_LEAST_WORST,
+    "least_largest": lib.SAB_THRESHOLDS_LEAST_LARGEST,
     "randomised": lib.SAB_THRESHOLDS_RANDOMISED,
 }
 
@@ -30,7 +30,7 @@ class Thresholds(NamedTuple):
 
     thresholds: npt.NDArray[np.float64]
     total: float
-    worst: float
+    largest: float
     largest_difference: float
     even: int
     repeated: int
@@ -59,7 +59,7 @@ def find_thresholds(
         lengths: anything that :class:`sab.Sizes` takes.
         k: number of thresholds, below the number of distinct lengths.
         cost: what a group costs, of its count and its longest length: as for :func:`sab.plan`.
-        method: ``"least_total"``: the groups that cost least in sum, exactly; ``"least_worst"``:
+        method: ``"least_total"``: the groups that cost least in sum, exactly; ``"least_largest"``:
             those whose costliest costs least, exactly; ``"randomised"``: groups of about the same
             cost, by asym's greedy search from random places.
         cost_per_sample: a group costs ``count * cost(1, longest)``; a function is then called once

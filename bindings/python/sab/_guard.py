@@ -49,7 +49,7 @@ class MemoryGuard:
         sampler: of a plan whose cost is no callable. Batches that a loader has fetched already keep
             their size.
         device: see :class:`Probe`.
-        limit: bytes that peaks are to stay under; the device's total by default.
+        budget: bytes that peaks are to stay under; the device's total by default.
         interval: judged every so many steps, the same on all ranks.
         window: by the last so many steps.
         reduce: where ranks train together: ``"torch"``, or a function from a list of int to the
@@ -66,7 +66,7 @@ class MemoryGuard:
         sampler: RandomAccessSampler,
         device: DeviceLike = "cuda",
         *,
-        limit: int | None = None,
+        budget: int | None = None,
         interval: int = 16,
         window: int = 64,
         reduce: Literal["torch"] | Reduce | None = None,
@@ -81,7 +81,7 @@ class MemoryGuard:
         self._probe: Probe = device if isinstance(device, Probe) else Probe(device)
         self._reduce = Work(reduce=reduce_function(reduce))
         options = new_options("sab_memory_guard_options")
-        options.limit = 0 if limit is None else whole("limit", limit, 1)
+        options.budget = 0 if budget is None else whole("budget", budget, 1)
         options.interval, options.window = (
             whole("interval", interval, 1),
             whole("window", window, 1),

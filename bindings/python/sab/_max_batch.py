@@ -46,7 +46,7 @@ def find_max_batch(
     *,
     lengths: Sequence[float] | None = None,
     search: Search = "predict",
-    maximum: int = 100_000,
+    max_batch_size: int = 100_000,
     budget: int | None = None,
     rounding: Literal["power_of_two"] | int | None = None,
     reduce: Literal["torch"] | Reduce | None = None,
@@ -64,7 +64,7 @@ def find_max_batch(
         lengths: find a batch size for each of these padded lengths; the longest is tried first.
         search: ``"predict"`` (without running out), ``"difference"`` (memory(2) - memory(1)),
             ``"binary"`` or ``"halve"`` (by running out).
-        maximum: never larger.
+        max_batch_size: never larger.
         budget: peaks must not be larger; the device's total by default.
         rounding: ``"power_of_two"``, or a number to be a multiple of.
         reduce: where ranks train together: ``"torch"`` for torch.distributed, or a function from a
@@ -82,9 +82,9 @@ def find_max_batch(
         reduce=reduce_function(reduce),
     )
     options = new_options("sab_max_batch_options")
-    options.search, options.maximum = (
+    options.search, options.max_batch_size = (
         one_of("search", search, _SEARCHES),
-        whole("maximum", maximum, 1),
+        whole("max_batch_size", max_batch_size, 1),
     )
     options.budget = 0 if budget is None else whole("budget", budget, 1)
     if rounding == "power_of_two":
@@ -276,12 +276,12 @@ def grow_batch_size(
     epoch: int,
     *,
     current: int,
-    maximum: int,
+    max_batch_size: int,
 ) -> int:
     """The batch size of an epoch: ``current`` plus what the function of (epoch, current) says,
-    unless that is more than ``maximum``.
+    unless that is more than ``max_batch_size``.
 
-    >>> grow_batch_size(lambda epoch, size: 32 * (epoch == 2), 2, current=64, maximum=100)
+    >>> grow_batch_size(lambda epoch, size: 32 * (epoch == 2), 2, current=64, max_batch_size=100)
     96
     """
     calls = Work(increase=batch_increase_function)
@@ -292,7 +292,7 @@ def grow_batch_size(
             calls.handle,
             whole("epoch", epoch),
             whole("current", current),
-            whole("maximum", maximum),
+            whole("max_batch_size", max_batch_size),
             size,
         ),
         calls,
@@ -301,10 +301,10 @@ def grow_batch_size(
 
 
 def grow_batch_size_linear(
-    epoch: int, *, start: int, amount: int, period: int, maximum: int
+    epoch: int, *, start: int, amount: int, period: int, max_batch_size: int
 ) -> int:
     """The batch size of an epoch that grows by ``amount`` every ``period`` epochs, up to
-    ``maximum``.
+    ``max_batch_size``.
     """
     size = ffi.new("uint64_t *")
     check(
@@ -313,7 +313,7 @@ def grow_batch_size_linear(
             whole("start", start),
             whole("amount", amount),
             whole("period", period),
-            whole("maximum", maximum),
+            whole("max_batch_size", max_batch_size),
             size,
         )
     )
@@ -321,9 +321,9 @@ def grow_batch_size_linear(
 
 
 def grow_batch_size_doubling(
-    epoch: int, *, start: int, milestones: Sequence[int], maximum: int
+    epoch: int, *, start: int, milestones: Sequence[int], max_batch_size: int
 ) -> int:
-    """The batch size of an epoch that doubles at each milestone, up to ``maximum``."""
+    """The batch size of an epoch that doubles at each milestone, up to ``max_batch_size``."""
     size = ffi.new("uint64_t *")
     array = ffi.new(
         "uint64_t[]", [whole("milestones", each) for each in elements("milestones", milestones)]
@@ -334,7 +334,7 @@ def grow_batch_size_doubling(
             whole("start", start),
             array,
             len(array),
-            whole("maximum", maximum),
+            whole("max_batch_size", max_batch_size),
             size,
         )
     )

@@ -403,15 +403,15 @@ def _set_buckets(options: CData, given: PlanOptions, keep: list[object]) -> None
     if boundaries is not None:
         edges = one_dimension("boundaries", boundaries, np.float64)
         keep.append(edges)
-        options.buckets = lib.SAB_BUCKETS_BOUNDARIES
+        options.bucket_rule = lib.SAB_BUCKETS_BOUNDARIES
         options.boundaries = ffi.cast("double *", edges.ctypes.data)
         options.boundary_count = edges.size
     elif buckets == "equal":
-        options.buckets = lib.SAB_BUCKETS_EQUAL
+        options.bucket_rule = lib.SAB_BUCKETS_EQUAL
     elif isinstance(buckets, str):
-        raise ValueError(f"buckets = {buckets!r}: must be a number or 'rank'")
+        raise ValueError(f"buckets = {buckets!r}: must be a number or 'equal'")
     elif buckets is not None:
-        options.buckets = lib.SAB_BUCKETS_OPTIMAL
+        options.bucket_rule = lib.SAB_BUCKETS_OPTIMAL
         options.bucket_count = whole("buckets", buckets, 1)
     batches, batch_size = given.get("bucket_batches"), given.get("batch_size")
     options.bucket_batches = 0 if batches is None else whole("bucket_batches", batches, 1)

@@ -408,7 +408,7 @@ class SequentialSampler(RandomAccessSampler):
 
 class BionemoSizeAwareSampler(RandomAccessSampler):
     """Greedy batches in the order of ``indices``: a batch closes before its total would exceed
-    ``max_total_size``.
+    ``budget``.
 
     A sample over the maximum alone is skipped with a SkippedWarning (see :attr:`skipped_count`).
     For indices that are read as the batches are, or sizes that come from a function, see
@@ -417,11 +417,11 @@ class BionemoSizeAwareSampler(RandomAccessSampler):
     Args:
         indices: order of the samples: an array or a list, or None for 0, 1, 2, ...
         sizes: anything that :class:`sab.Sizes` takes.
-        max_total_size: largest sum of the sizes of a batch.
+        budget: largest sum of the sizes of a batch.
         rank, world_size, last_step, step_totals, output: as for :class:`BucketSampler`.
 
     >>> import sab
-    >>> sampler = sab.BionemoSizeAwareSampler(None, [2, 2, 2, 2, 2], max_total_size=4)
+    >>> sampler = sab.BionemoSizeAwareSampler(None, [2, 2, 2, 2, 2], budget=4)
     >>> [batch.tolist() for batch in sampler]
     [[0, 1], [2, 3], [4]]
     """
@@ -431,7 +431,7 @@ class BionemoSizeAwareSampler(RandomAccessSampler):
         indices: npt.ArrayLike | None,
         sizes: SizesLike,
         *,
-        max_total_size: float,
+        budget: float,
         rank: int = 0,
         world_size: int = 1,
         last_step: LastStep = "split",
@@ -453,14 +453,14 @@ class BionemoSizeAwareSampler(RandomAccessSampler):
                 ffi.NULL if array is None else ffi.cast("int64_t *", array.ctypes.data),
                 count,
                 self._sizes._handle,
-                real("max_total_size", max_total_size),
+                real("budget", budget),
                 sampler_options(order),
                 handle,
             )
         )
         self._adopt(handle, output)
-        warn_of_skipped(self.skipped_count, count, "over max_total_size")
-        options = {"max_total_size": max_total_size, **order, "output": output}
+        warn_of_skipped(self.skipped_count, count, "over budget")
+        options = {"budget": budget, **order, "output": output}
         self._made_from = (array, sizes), options
 
 
@@ -471,10 +471,10 @@ class BionemoSizeAwareStream(Sampler):
     Args:
         indices: an iterable of whole numbers, such as a sampler of torch.
         size: a function ``size(index)``, or a sequence indexed by it.
-        max_total_size, output: as for :class:`BionemoSizeAwareSampler`.
+        budget, output: as for :class:`BionemoSizeAwareSampler`.
 
     >>> import sab
-    >>> stream = sab.BionemoSizeAwareStream(iter([7, 8, 9]), lambda index: 2, max_total_size=4)
+    >>> stream = sab.BionemoSizeAwareStream(iter([7, 8, 9]), lambda index: 2, budget=4)
     >>> [batch.tolist() for batch in stream]
     [[7, 8], [9]]
     """
@@ -487,7 +487,7 @@ class BionemoSizeAwareStream(Sampler):
         indices: Iterable[int],
         size: Callable[[int], float] | SupportsIndex[float],
         *,
-        max_total_size: float,
+        budget: float,
         output: Output = "numpy",
     ) -> None:
         size_of: Callable[[int], float] = size if callable(size) else size.__getitem__
@@ -515,7 +515,7 @@ class BionemoSizeAwareStream(Sampler):
                 lib.sab_py_index,
                 self._calls.handle,
                 ffi.NULL,
-                real("max_total_size", max_total_size),
+                real("budget", budget),
                 handle,
             )
         )

@@ -44,7 +44,7 @@ outputs = outputs.data_groups[0].value
 # [native]
 import sab
 
-exact = sab.find_thresholds([len(x) for x in sentences], k=3, method="least_worst").thresholds
+exact = sab.find_thresholds([len(x) for x in sentences], k=3, method="least_largest").thresholds
 collection = sab.Collection(sentences, "(B, L_sequence, 8)")
 grouped = collection.group(collection.grouping(sequence=exact))
 same = grouped.apply(

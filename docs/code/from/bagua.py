@@ -40,7 +40,7 @@ assert loader.get("7", lambda key: int(key) ** 2) == 49 and loader.num_keys() ==
 import sab
 
 sampler = sab.BalancedSampler(
-    range(1, 65), max_total=512, rank=0, world_size=2
+    range(1, 65), budget=512, rank=0, world_size=2
 )  # a cap, micro-batches, resume
 cached = sab.CachedDataset(dataset, "lmdb:samples.mdb", dataset_name="test")  # without a server
 # [end]

@@ -26,7 +26,7 @@ struct Leaf {
     Rule rule;
     std::vector<at::Tensor> tensors;  // of samples, or of groups
     Numbers shapes;                   // of each sample
-    std::size_t rank() const { return signature.own.size(); }
+    std::size_t dimensions() const { return signature.own.size(); }
 };
 
 struct Collection {
@@ -147,7 +147,7 @@ Rule read_rule(const sab_torch_leaf& given, const Leaf& leaf, const std::string&
         refuse(name, ".value is on ", rule.value.device().str(),
                ": must be where the samples are, on ", like.device().str());
     std::vector<int64_t> numbers;
-    for (std::size_t d = 0; d < leaf.rank(); ++d) {
+    for (std::size_t d = 0; d < leaf.dimensions(); ++d) {
         if (leaf.signature.own[d].kind != Dimension::number) continue;
         numbers.push_back(leaf.signature.own[d].size);
         rule.value_dims |= uint64_t{1} << d;
@@ -230,8 +230,8 @@ std::unique_ptr<Collection> read_leaves(const sab_torch_leaf* given, std::size_t
 /// As samples lie in the groups, or where there are none one by one.
 Layout layout_of(const Leaf& leaf, const std::shared_ptr<const Groups>& groups, std::size_t samples,
                  Numbers shapes) {
-    return {groups, leaf.signature.batch_dim, leaf.rank() + (groups ? 1 : 0), std::move(shapes),
-            groups ? groups->count() : samples};
+    return {groups, leaf.signature.batch_dim, leaf.dimensions() + (groups ? 1 : 0),
+            std::move(shapes), groups ? groups->count() : samples};
 }
 
 /// Of the tensors that a collection has.
@@ -245,14 +245,14 @@ Numbers present_shapes(const Collection& collection, const Leaf& leaf) {
 
 /// The least that hold the groups.
 Numbers padded_shapes(const Leaf& leaf, const Groups& groups) {
-    const std::size_t rank = leaf.rank();
+    const std::size_t dimensions = leaf.dimensions();
     std::vector<int64_t> shapes, longest;
     for (std::size_t g = 0; g < groups.count(); ++g) {
-        longest.assign(rank, 0);
+        longest.assign(dimensions, 0);
         for (const int64_t sample : groups.samples(g))
-            for (std::size_t d = 0; d < rank; ++d)
-                longest[d] = std::max(longest[d],
-                                      (*leaf.shapes)[static_cast<std::size_t>(sample) * rank + d]);
+            for (std::size_t d = 0; d < dimensions; ++d)
+                longest[d] = std::max(
+                    longest[d], (*leaf.shapes)[static_cast<std::size_t>(sample) * dimensions + d]);
         longest.insert(longest.begin() + static_cast<std::ptrdiff_t>(leaf.signature.batch_dim),
                        static_cast<int64_t>(groups.samples(g).size()));
         shapes.insert(shapes.end(), longest.begin(), longest.end());
@@ -272,7 +272,7 @@ std::unique_ptr<Collection> moved_to(const Collection& collection,
                         layout_of(leaf, groups, collection.samples,
                                   groups ? padded_shapes(leaf, *groups) : leaf.shapes),
                         collection.samples,
-                        leaf.rank(),
+                        leaf.dimensions(),
                         leaf.shapes,
                         groups ? leaf.rule : Rule{}};
         made->leaves.push_back(
@@ -375,12 +375,12 @@ sab_status new_collection(const sab_torch_leaf* leaves, std::size_t count, std::
                 if (lengths.back() != nullptr) seen.emplace(dimension.name, name);
             }
             std::vector<int64_t> same, shapes;
-            shapes.reserve(samples * leaf.rank());
+            shapes.reserve(samples * leaf.dimensions());
             for (std::size_t i = 0; i < samples; ++i) {
                 const at::Tensor& tensor = leaf.tensors[i];
                 const auto which = [&] { return name + ", sample " + std::to_string(i) + ","; };
                 check_sizes(tensor, leaf.signature, leaf.signature.own, same, which);
-                for (std::size_t d = 0; d < leaf.rank(); ++d) {
+                for (std::size_t d = 0; d < leaf.dimensions(); ++d) {
                     const int64_t size = tensor.sizes()[d];
                     shapes.push_back(size);
                     if (lengths[d] == nullptr) continue;
@@ -422,13 +422,13 @@ sab_status new_outputs(const void* handle, const sab_torch_leaf* leaves, std::si
                            "\": the collection has no length \"", dimension.name, "\"");
                 lengths.back() = &made->lengths.insert(*known).first->second;
             }
-            std::vector<int64_t> same, shapes(from.samples * leaf.rank());
+            std::vector<int64_t> same, shapes(from.samples * leaf.dimensions());
             for (std::size_t g = 0; g < groups.count(); ++g) {
                 const at::Tensor& tensor = leaf.tensors[g];
                 const auto which = [&] { return name + ", group " + std::to_string(g) + ","; };
                 const std::span<const int64_t> samples = groups.samples(g);
                 check_sizes(tensor, leaf.signature, leaf.signature.dimensions, same, which);
-                for (std::size_t d = 0, own = 0; d <= leaf.rank(); ++d) {
+                for (std::size_t d = 0, own = 0; d <= leaf.dimensions(); ++d) {
                     const int64_t size = tensor.sizes()[d];
                     if (d == leaf.signature.batch_dim) {
                         if (size != static_cast<int64_t>(samples.size()))
@@ -444,7 +444,7 @@ sab_status new_outputs(const void* handle, const sab_torch_leaf* leaves, std::si
                                    leaf.signature.dimensions[d].name,
                                    ": must be at least the longest of its samples, such as ",
                                    length, " of sample ", sample);
-                        shapes[i * leaf.rank() + own] = length;
+                        shapes[i * leaf.dimensions() + own] = length;
                     }
                     ++own;
                 }

@@ -50,7 +50,7 @@ void copy(const Move& move, std::size_t element_size, const std::vector<Piece>& 
     const auto samples_of = [&](std::span<const int64_t> indices) {
         sab_ragged ragged = SAB_RAGGED_INIT;
         ragged.samples = move.samples;
-        ragged.rank = move.rank;
+        ragged.dimensions = move.dimensions;
         ragged.element_size = element_size;
         ragged.shapes = move.shapes->data();
         ragged.strides = strides.empty() ? nullptr : strides.data();
@@ -60,7 +60,7 @@ void copy(const Move& move, std::size_t element_size, const std::vector<Piece>& 
         return samples;
     };
     const auto strides_of = [&](std::size_t tensor, std::vector<int64_t>& own) {
-        own.resize(move.from.rank);
+        own.resize(move.from.dimensions);
         int64_t next = 1;
         for (std::size_t d = own.size(); d-- > 0;) {
             own[d] = from[tensor].strides != nullptr ? from[tensor].strides[d] : next;
@@ -87,7 +87,7 @@ void copy(const Move& move, std::size_t element_size, const std::vector<Piece>& 
     }
     if (!move.from.groups) {
         if (std::ranges::any_of(from, [](const Piece& piece) { return piece.strides != nullptr; }))
-            strides.reserve(move.samples * move.rank);
+            strides.reserve(move.samples * move.dimensions);
         for (std::size_t i = 0; i < from.size(); ++i) {
             data[i] = from[i].data;
             if (strides.capacity() == 0) continue;
@@ -95,7 +95,7 @@ void copy(const Move& move, std::size_t element_size, const std::vector<Piece>& 
             strides.insert(strides.end(), own.begin(), own.end());
         }
     } else {
-        strides.resize(move.samples * move.rank);
+        strides.resize(move.samples * move.dimensions);
         for (std::size_t g = 0; g < from.size(); ++g) {
             strides_of(g, own);
             const auto batch_stride =
@@ -106,7 +106,7 @@ void copy(const Move& move, std::size_t element_size, const std::vector<Piece>& 
             for (const int64_t sample : move.from.groups->samples(g)) {
                 data[static_cast<std::size_t>(sample)] = next;
                 std::copy(own.begin(), own.end(),
-                          strides.begin() + sample * static_cast<int64_t>(move.rank));
+                          strides.begin() + sample * static_cast<int64_t>(move.dimensions));
                 if (next != nullptr) next += step;
             }
         }
@@ -138,9 +138,9 @@ std::vector<at::Tensor> copied(const Move& move, const std::vector<at::Tensor>& 
     return made;
 }
 
-/// Without the dimensions of samples from `rank` on, which none is padded in.
-Layout cut(const Layout& layout, std::size_t own_rank, std::size_t rank) {
-    const std::size_t left = layout.rank - (own_rank - rank);
+/// Without the dimensions of samples from `dimensions` on, which none is padded in.
+Layout cut(const Layout& layout, std::size_t own_dimensions, std::size_t dimensions) {
+    const std::size_t left = layout.dimensions - (own_dimensions - dimensions);
     std::vector<int64_t> shapes;
     for (std::size_t t = 0; t < layout.count; ++t)
         shapes.insert(shapes.end(), layout.sizes(t).begin(), layout.sizes(t).begin() + left);
@@ -155,7 +155,7 @@ std::vector<at::Tensor> gathered(const Move& move, const std::vector<at::Tensor>
     const auto is_whole = [&](std::size_t d) {
         const int64_t size = (*move.shapes)[d];
         for (std::size_t i = 1; i < move.samples; ++i)
-            if ((*move.shapes)[i * move.rank + d] != size) return false;
+            if ((*move.shapes)[i * move.dimensions + d] != size) return false;
         return std::ranges::all_of(std::initializer_list<const Layout*>{&move.from, &move.to},
                                    [&](const Layout* layout) {
                                        if (!layout->groups) return true;
@@ -164,15 +164,18 @@ std::vector<at::Tensor> gathered(const Move& move, const std::vector<at::Tensor>
                                        return d >= layout->batch_dim;
                                    });
     };
-    std::size_t rank = move.rank;
-    while (rank > 0 && (move.rule.value_dims >> (rank - 1)) == 0 && is_whole(rank - 1)) --rank;
-    const int64_t row = product(move.from.sizes(0).slice(move.from.rank - (move.rank - rank)));
-    const Layout samples{nullptr, 0, move.rank, move.shapes, move.samples};
-    const Move numbers{cut(move.from, move.rank, rank),
-                       cut(move.to, move.rank, rank),
+    std::size_t dimensions = move.dimensions;
+    while (dimensions > 0 && (move.rule.value_dims >> (dimensions - 1)) == 0 &&
+           is_whole(dimensions - 1))
+        --dimensions;
+    const int64_t row =
+        product(move.from.sizes(0).slice(move.from.dimensions - (move.dimensions - dimensions)));
+    const Layout samples{nullptr, 0, move.dimensions, move.shapes, move.samples};
+    const Move numbers{cut(move.from, move.dimensions, dimensions),
+                       cut(move.to, move.dimensions, dimensions),
                        move.samples,
-                       rank,
-                       cut(samples, move.rank, rank).shapes,
+                       dimensions,
+                       cut(samples, move.dimensions, dimensions).shapes,
                        {move.rule.padding, {}, move.rule.value_dims}};
 
     const at::Tensor value = move.rule.value.defined() ? move.rule.value.to(sources[0].device())
@@ -264,7 +267,7 @@ std::vector<at::Tensor> moved(const Move& move, const std::vector<at::Tensor>& s
     if (!has_gradient) return made;
     const NodePointer node = new_node<MoveBackward>();
     auto& backward = static_cast<MoveBackward&>(*node);
-    backward.back = {move.to, move.from, move.samples, move.rank, move.shapes, {}};
+    backward.back = {move.to, move.from, move.samples, move.dimensions, move.shapes, {}};
     backward.options = given[0].options();
     backward.set_next_edges(torch::autograd::collect_next_edges(at::TensorList(given)));
     for (at::Tensor& tensor : made) torch::autograd::set_history(tensor, node);

@@ -29,11 +29,11 @@ using Numbers = std::shared_ptr<const std::vector<int64_t>>;
 struct Layout {
     std::shared_ptr<const Groups> groups;  // null: one by one
     std::size_t batch_dim;                 // of groups
-    std::size_t rank;                      // of a tensor
+    std::size_t dimensions;                // of a tensor
     Numbers shapes;                        // of each tensor
     std::size_t count;                     // of tensors
     at::IntArrayRef sizes(std::size_t tensor) const {
-        return {shapes->data() + tensor * rank, rank};
+        return {shapes->data() + tensor * dimensions, dimensions};
     }
 };
 
@@ -47,8 +47,8 @@ struct Rule {
 /// One of the layouts is in groups.
 struct Move {
     Layout from, to;
-    std::size_t samples, rank;  // rank of a sample
-    Numbers shapes;             // of each sample
+    std::size_t samples, dimensions;  // dimensions of a sample
+    Numbers shapes;                   // of each sample
     Rule rule;
 };
 

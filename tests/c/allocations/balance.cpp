@@ -119,7 +119,7 @@ SCENARIO(load_balancing_batches, Threads::none) {
             balancing.make_batches_ctx = run.context();
             balancing.release = Run::release;
         } else {
-            balancing.max_total = 100;
+            balancing.budget = 100;
         }
         sab_sampler *sampler = nullptr;
         CALL_INTO(sampler, sab_bagua_batch_sampler_new(sizes, &balancing, &options, &sampler));

@@ -23,7 +23,7 @@ void note_grouping(Run &run, sab_grouping *grouping) {
 SCENARIO(thresholds, Threads::none) {
     sab_sizes *const sizes = sizes_of(run, lengths());
     for (const sab_thresholds_method method :
-         {SAB_THRESHOLDS_LEAST_TOTAL, SAB_THRESHOLDS_LEAST_WORST, SAB_THRESHOLDS_RANDOMISED})
+         {SAB_THRESHOLDS_LEAST_TOTAL, SAB_THRESHOLDS_LEAST_LARGEST, SAB_THRESHOLDS_RANDOMISED})
         for (const bool asks : {false, true}) {
             sab_thresholds_options options = SAB_THRESHOLDS_OPTIONS_INIT;
             options.method = method;
@@ -68,7 +68,7 @@ static void play_padding(Run &run, uint64_t threads, int64_t rows) {
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i);
     sab_ragged ragged = SAB_RAGGED_INIT;
     ragged.samples = 3;
-    ragged.rank = 2;
+    ragged.dimensions = 2;
     ragged.element_size = sizeof(double);
     ragged.shapes = shapes.data();
     ragged.values = values.data();

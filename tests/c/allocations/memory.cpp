@@ -262,7 +262,7 @@ SCENARIO(find_max_batch, Threads::none) {
         options.search = search;
         options.lengths = two;
         options.length_count = 2;
-        options.maximum = 2000;
+        options.max_batch_size = 2000;
         options.progress = go_on;
         sab_max_batch found = SAB_MAX_BATCH_INIT;
         std::vector<uint64_t> sizes(2);
@@ -280,7 +280,7 @@ SCENARIO(find_max_batch_of_ranks, Threads::none) {
     Device device;
     sab_probe *const probe = probe_of(run, device);
     sab_max_batch_options options = SAB_MAX_BATCH_OPTIONS_INIT;
-    options.maximum = 2000;
+    options.max_batch_size = 2000;
     options.reduce = reduce;
     options.reduce_ctx = &device;
     sab_max_batch found = SAB_MAX_BATCH_INIT;

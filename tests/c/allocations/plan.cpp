@@ -118,7 +118,7 @@ SCENARIO(plan_boundaries, Threads::none) {
     sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
     const double boundaries[] = {0, 10, 20, 45};
     const uint64_t size = 8;
-    options.buckets = SAB_BUCKETS_BOUNDARIES;
+    options.bucket_rule = SAB_BUCKETS_BOUNDARIES;
     options.boundaries = boundaries;
     options.boundary_count = 4;
     options.batch_sizes = &size;
@@ -129,7 +129,7 @@ SCENARIO(plan_boundaries, Threads::none) {
 SCENARIO(plan_optimal, Threads::none) {
     sab_plan_options options = with_budget(300);
     const double coefficients[] = {1, 1, 1};
-    options.buckets = SAB_BUCKETS_OPTIMAL;
+    options.bucket_rule = SAB_BUCKETS_OPTIMAL;
     options.bucket_count = 4;
     options.cost = SAB_COST_POLYNOMIAL;
     options.coefficients = coefficients;
@@ -140,7 +140,7 @@ SCENARIO(plan_optimal, Threads::none) {
 
 SCENARIO(plan_rank, Threads::none) {
     sab_plan_options options = with_budget(300);
-    options.buckets = SAB_BUCKETS_EQUAL;
+    options.bucket_rule = SAB_BUCKETS_EQUAL;
     options.bucket_batches = 2;
     options.cost = SAB_COST_CALLBACK;
     options.cost_fn = cost_of;

@@ -70,7 +70,7 @@ sab_plan *plan_of_boundaries(Run &run) {
     sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
     static const double boundaries[] = {0, 10, 20, 45};
     static const uint64_t size = 8;
-    options.buckets = SAB_BUCKETS_BOUNDARIES;
+    options.bucket_rule = SAB_BUCKETS_BOUNDARIES;
     options.boundaries = boundaries;
     options.boundary_count = 4;
     options.batch_sizes = &size;
@@ -97,7 +97,7 @@ SCENARIO(next_batches, Threads::none) {
     numbers.insert(numbers.end(), 8, 1.0);
     sab_sizes *const sizes = sizes_of(run, numbers);
     sab_plan_options options = with_budget(80);
-    options.buckets = SAB_BUCKETS_OPTIMAL;
+    options.bucket_rule = SAB_BUCKETS_OPTIMAL;
     options.bucket_count = 2;
     sab_plan *plan = nullptr;
     CALL_INTO(plan, sab_plan_new(sizes, &options, &plan));
@@ -160,7 +160,7 @@ SCENARIO(other_ranks, Threads::none) {
 
 SCENARIO(sequential_sampler, Threads::none) {
     sab_plan_options options = with_budget(300);
-    options.buckets = SAB_BUCKETS_OPTIMAL;
+    options.bucket_rule = SAB_BUCKETS_OPTIMAL;
     options.bucket_count = 5;
     options.tail = SAB_TAIL_WRAP;
     sab_plan *const plan = plan_with(run, options);
@@ -234,7 +234,7 @@ SCENARIO(torch_sampler_by_size, Threads::none) {
     for (const bool asks : {false, true}) {
         sab_bionemo_options options = SAB_BIONEMO_OPTIONS_INIT;
         sab_sizes *const sizes = sizes_of(run, lengths());
-        options.max_total_size = 40;
+        options.budget = 40;
         if (asks) {
             options.size = size_by_index;
             options.size_ctx = run.context();

@@ -54,7 +54,7 @@ def find_max_batch_size(
         RuntimeError: not enough memory even for a batch size of 1.
     """
     return sab.find_max_batch(
-        step, device, search=method, maximum=maximum_batch, rounding="power_of_two"
+        step, device, search=method, max_batch_size=maximum_batch, rounding="power_of_two"
     ).batch_size
 
 
@@ -75,7 +75,7 @@ def next_batch_size(
     if batch_increase_function is None:
         return current_batch_size
     return sab.grow_batch_size(
-        batch_increase_function, epoch, current=current_batch_size, maximum=max_batch_size
+        batch_increase_function, epoch, current=current_batch_size, max_batch_size=max_batch_size
     )
 
 

@@ -20,7 +20,8 @@ use candle_nn::{
     VarMap,
 };
 use libsab::{
-    BatchRef, BucketSampler, Buckets, Plan, PlanOptions, SamplerOptions, SequentialSampler, Sizes,
+    BatchRef, BucketRule, BucketSampler, Plan, PlanOptions, SamplerOptions, SequentialSampler,
+    Sizes,
 };
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -179,10 +180,10 @@ fn main() -> Result<()> {
 
     // Static batches are one bucket of everything. The budget of the other plan makes batches of as
     // many words on average.
-    let everything = Buckets::Boundaries(vec![0.0, longest as f64 + 1.0]);
+    let everything = BucketRule::Boundaries(vec![0.0, longest as f64 + 1.0]);
     let mean_words = total as f64 / training.parts.len() as f64;
     let plans = [
-        ("static", PlanOptions::new().buckets(everything).batch_size(STATIC_BATCH_SIZE)),
+        ("static", PlanOptions::new().bucket_rule(everything).batch_size(STATIC_BATCH_SIZE)),
         (
             "libsab",
             PlanOptions::new()

@@ -194,23 +194,19 @@ impl<'a> BaguaBatchSampler<'a> {
         Ok(BaguaBatchSampler { handle })
     }
 
-    /// Batches that close before their complexities would sum to more than `max_total`.
+    /// Batches that close before their complexities would sum to more than `budget`.
     ///
     /// # Errors
     ///
     /// [`Error::Argument`] for a complexity or an option that breaks a rule.
-    pub fn with_max_total(
+    pub fn with_budget(
         complexity: &Sizes<'_>,
         balancing: &BaguaOptions,
-        max_total: f64,
+        budget: f64,
         options: &SamplerOptions,
     ) -> Result<Self, Error> {
-        let handle = SamplerHandle::load_balancing_max_total(
-            &complexity.handle,
-            balancing,
-            max_total,
-            &options.raw,
-        )?;
+        let handle =
+            SamplerHandle::bagua_with_budget(&complexity.handle, balancing, budget, &options.raw)?;
         Ok(BaguaBatchSampler { handle })
     }
 }

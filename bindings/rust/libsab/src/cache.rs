@@ -239,8 +239,8 @@ impl Cache {
     /// # Errors
     ///
     /// [`Error::Io`].
-    pub fn num_keys(&self) -> Result<u64, Error> {
-        self.handle.num_keys()
+    pub fn key_count(&self) -> Result<u64, Error> {
+        self.handle.key_count()
     }
 
     /// Removes all keys of the dataset name from the store.

@@ -17,7 +17,7 @@ pub enum ThresholdsMethod {
     LeastTotal,
     /// Those whose costliest group costs least, and of these the ones whose groups cost least in
     /// sum: exact.
-    LeastWorst,
+    LeastLargest,
     /// Groups that cost about the same, by asym's greedy search from random places.
     Randomised,
 }
@@ -25,7 +25,7 @@ pub enum ThresholdsMethod {
 constants! {
     ThresholdsMethod {
         LeastTotal = SAB_THRESHOLDS_LEAST_TOTAL,
-        LeastWorst = SAB_THRESHOLDS_LEAST_WORST,
+        LeastLargest = SAB_THRESHOLDS_LEAST_LARGEST,
         Randomised = SAB_THRESHOLDS_RANDOMISED,
     }
 }
@@ -36,7 +36,7 @@ options! {
 /// ```
 /// use libsab::{ThresholdsMethod, ThresholdsOptions};
 ///
-/// let options = ThresholdsOptions::new().method(ThresholdsMethod::LeastWorst);
+/// let options = ThresholdsOptions::new().method(ThresholdsMethod::LeastLargest);
 /// ```
 pub struct ThresholdsOptions<'f>: sab_thresholds_options {
     starts: Vec<u64>,
@@ -95,7 +95,7 @@ pub struct Thresholds {
     /// Sum of the groups' costs.
     pub total: f64,
     /// Cost of the costliest group.
-    pub worst: f64,
+    pub largest: f64,
     /// Of the costs of two neighbours.
     pub largest_difference: f64,
     /// Randomised searches that ended with groups of the same cost.
@@ -137,7 +137,7 @@ pub fn find_thresholds(
     Ok(Thresholds {
         thresholds,
         total: info.total,
-        worst: info.worst,
+        largest: info.largest,
         largest_difference: info.largest_difference,
         even: info.even,
         repeated: info.repeated,

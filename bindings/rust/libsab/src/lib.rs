@@ -126,7 +126,7 @@ pub use group::{find_thresholds, Grouping, Thresholds, ThresholdsMethod, Thresho
 pub use pack::{PackMethod, PackedInfo, PackedOptions, PackedSampler};
 pub use padding::{ragged_mask, MaskRule, PadOptions, Padding, Shapes};
 pub use plan::{
-    Bucket, Buckets, Cost, CostTerm, Oversize, Plan, PlanInfo, PlanOptions, Report, Tail,
+    Bucket, BucketRule, Cost, CostTerm, Oversize, Plan, PlanInfo, PlanOptions, Report, Tail,
 };
 pub use ranks::{
     ranks_from_environment, ranks_from_mesh, BalancedOptions, BalancedReport, BalancedSampler,

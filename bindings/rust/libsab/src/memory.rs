@@ -780,7 +780,7 @@ impl<'f> MaxBatchOptions<'f> {
         /// The search; [`Search::Predict`].
         search(search: Search) => search = search.raw();
         /// Most samples in a batch; 100,000.
-        maximum(samples: u64) => maximum = samples;
+        max_batch_size(samples: u64) => max_batch_size = samples;
         /// Largest peak, in bytes; by default the total of the device.
         budget(bytes: u64) => budget = signed_bytes(bytes);
     }
@@ -864,7 +864,7 @@ pub fn find_max_batch(
 }
 
 /// The batch size of an epoch: `current` plus what `increase(epoch, current)` says, unless that is
-/// more than `maximum`.
+/// more than `max_batch_size`.
 ///
 /// # Errors
 ///
@@ -873,12 +873,12 @@ pub fn grow_batch_size(
     mut increase: impl FnMut(u64, u64) -> Result<i64, BoxError>,
     epoch: u64,
     current: u64,
-    maximum: u64,
+    max_batch_size: u64,
 ) -> Result<u64, Error> {
-    raw::grow_batch_size(&mut increase, epoch, current, maximum)
+    raw::grow_batch_size(&mut increase, epoch, current, max_batch_size)
 }
 
-/// The batch size of an epoch that grows by `amount` every `period` epochs, up to `maximum`.
+/// The batch size of an epoch that grows by `amount` every `period` epochs, up to `max_batch_size`.
 ///
 /// # Errors
 ///
@@ -888,12 +888,12 @@ pub fn grow_batch_size_linear(
     start: u64,
     amount: u64,
     period: u64,
-    maximum: u64,
+    max_batch_size: u64,
 ) -> Result<u64, Error> {
-    raw::grow_batch_size_linear(epoch, start, amount, period, maximum)
+    raw::grow_batch_size_linear(epoch, start, amount, period, max_batch_size)
 }
 
-/// The batch size of an epoch that doubles at each milestone, up to `maximum`.
+/// The batch size of an epoch that doubles at each milestone, up to `max_batch_size`.
 ///
 /// # Errors
 ///
@@ -902,9 +902,9 @@ pub fn grow_batch_size_doubling(
     epoch: u64,
     start: u64,
     milestones: &[u64],
-    maximum: u64,
+    max_batch_size: u64,
 ) -> Result<u64, Error> {
-    raw::grow_batch_size_doubling(epoch, start, milestones, maximum)
+    raw::grow_batch_size_doubling(epoch, start, milestones, max_batch_size)
 }
 
 // ---- steps that do not fail ---------------------------------------------------------------------
@@ -999,7 +999,7 @@ pub struct GuardOptions<'f>: sab_memory_guard_options {
 impl<'f> GuardOptions<'f> {
     setters! {
         /// Largest peak, in bytes; by default the total of the device.
-        limit(bytes: u64) => limit = signed_bytes(bytes);
+        budget(bytes: u64) => budget = signed_bytes(bytes);
         /// Steps between two judgements; the same on all ranks.
         interval(steps: u64) => interval = steps;
         /// Steps by which each judgement is made; at least 8.

@@ -70,28 +70,28 @@ impl<'v, T> PadOptions<'v, T> {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shapes {
-    rank: usize,
+    dimensions: usize,
     numbers: Vec<i64>,
     /// Elements before each sample, and of all.
     pub(crate) offsets: Vec<i64>,
 }
 
 impl Shapes {
-    /// The shapes of all samples, `rank` numbers each, one after the other.
+    /// The shapes of all samples, `dimensions` numbers each, one after the other.
     ///
     /// # Errors
     ///
-    /// [`Error::Argument`] for a rank of 0 or above 16, numbers that are no multiple of it, or too
+    /// [`Error::Argument`] for a dimensions of 0 or above 16, numbers that are no multiple of it, or too
     /// many elements.
-    pub fn new(rank: usize, shapes: &[usize]) -> Result<Self, Error> {
-        if rank == 0 || rank > 16 || shapes.len() % rank != 0 {
+    pub fn new(dimensions: usize, shapes: &[usize]) -> Result<Self, Error> {
+        if dimensions == 0 || dimensions > 16 || shapes.len() % dimensions != 0 {
             let given = shapes.len();
             return Err(Error::argument_error(format!(
-                "rank = {rank}: must be from 1 to 16 and divide the number of shapes, {given}"
+                "dimensions = {dimensions}: must be from 1 to 16 and divide the number of shapes, {given}"
             )));
         }
         let mut offsets = vec![0i64];
-        for (number, shape) in shapes.chunks(rank).enumerate() {
+        for (number, shape) in shapes.chunks(dimensions).enumerate() {
             let own = shape
                 .iter()
                 .try_fold(1i64, |product, &size| product.checked_mul(i64::try_from(size).ok()?));
@@ -102,7 +102,7 @@ impl Shapes {
                 ))
             })?);
         }
-        Ok(Shapes { rank, numbers: raw::signed(shapes), offsets })
+        Ok(Shapes { dimensions, numbers: raw::signed(shapes), offsets })
     }
 
     /// Sequences: samples of one dimension.
@@ -128,14 +128,14 @@ impl Shapes {
 
     /// Dimensions of a sample.
     #[must_use]
-    pub fn rank(&self) -> usize {
-        self.rank
+    pub fn dimensions(&self) -> usize {
+        self.dimensions
     }
 
     /// The shape of a sample. `None` for an index out of range.
     #[must_use]
     pub fn shape(&self, sample: usize) -> Option<Vec<usize>> {
-        let shape = self.numbers.chunks(self.rank).nth(sample)?;
+        let shape = self.numbers.chunks(self.dimensions).nth(sample)?;
         Some(shape.iter().map(|&size| size as usize).collect())
     }
 

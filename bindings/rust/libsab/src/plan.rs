@@ -19,7 +19,7 @@ use crate::sizes::{of_file, Sizes};
 /// Where the bucket edges come from.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
-pub enum Buckets {
+pub enum BucketRule {
     /// Buckets of whole batches, as large as [`PlanOptions::padding_target`] allows.
     #[default]
     Auto,
@@ -153,10 +153,10 @@ options! {
 /// with both, the smaller batch wins.
 ///
 /// ```
-/// use libsab::{Buckets, Plan, PlanOptions, Sizes, Tail};
+/// use libsab::{BucketRule, Plan, PlanOptions, Sizes, Tail};
 ///
 /// let sizes = Sizes::from_fn(1000, |i| (i % 90) as f64)?;
-/// let options = PlanOptions::new().budget(2048.0).buckets(Buckets::Optimal(6)).length_multiple(8.0).tail(Tail::Merge);
+/// let options = PlanOptions::new().budget(2048.0).bucket_rule(BucketRule::Optimal(6)).length_multiple(8.0).tail(Tail::Merge);
 /// assert_eq!(Plan::new(&sizes, &options)?.buckets().len(), 6);
 /// # Ok::<(), libsab::Error>(())
 /// ```
@@ -172,17 +172,17 @@ impl<'f> PlanOptions<'f> {
     setters! {
         /// Largest cost of a batch, in the unit of the cost; above 0.
         budget(budget: f64) => budget = budget;
-        /// [`Buckets::Auto`]: the largest share, in (0, 1), of padding among padded positions, and
+        /// [`BucketRule::Auto`]: the largest share, in (0, 1), of padding among padded positions, and
         /// of batches over the lower bound; 0.01. Missed only if no buckets with the fewest batches
         /// that [`min_bucket_batches`](Self::min_bucket_batches) allows reach it.
         /// [`Report::target_met`] and [`Report::nearest_target`] report this.
         padding_target(share: f64) => padding_target = share;
-        /// [`Buckets::Auto`]: the fewest batches in a bucket, so that batch mates change from epoch
+        /// [`BucketRule::Auto`]: the fewest batches in a bucket, so that batch mates change from epoch
         /// to epoch; among the longest 1 % of the samples a quarter of it, but not fewer than 4. 0,
         /// the default, stands for 16, fewer (down to 4) if the padding target is out of reach with
         /// 16, and at most a sixteenth of all batches.
         min_bucket_batches(batches: u64) => bucket_batches = batches;
-        /// [`Buckets::Auto`]: at most so many distinct (count, padded length), with the least
+        /// [`BucketRule::Auto`]: at most so many distinct (count, padded length), with the least
         /// padding, for compilers and CUDA graphs. Batches are then padded to their bucket's
         /// length. No limit by default.
         ///
@@ -209,25 +209,25 @@ impl<'f> PlanOptions<'f> {
         self.batch_sizes([samples])
     }
 
-    /// Samples a batch for each of the [`Buckets::Boundaries`], ascending.
+    /// Samples a batch for each of the [`BucketRule::Boundaries`], ascending.
     pub fn batch_sizes(mut self, samples: impl Into<Vec<u64>>) -> Self {
         self.batch_sizes = samples.into();
         self
     }
 
-    /// Where the bucket edges come from; [`Buckets::Auto`].
-    pub fn buckets(mut self, buckets: Buckets) -> Self {
-        self.raw.buckets = match buckets {
-            Buckets::Auto => sys::SAB_BUCKETS_AUTO,
-            Buckets::Boundaries(boundaries) => {
+    /// Where the bucket edges come from; [`BucketRule::Auto`].
+    pub fn bucket_rule(mut self, rule: BucketRule) -> Self {
+        self.raw.bucket_rule = match rule {
+            BucketRule::Auto => sys::SAB_BUCKETS_AUTO,
+            BucketRule::Boundaries(boundaries) => {
                 self.boundaries = boundaries;
                 sys::SAB_BUCKETS_BOUNDARIES
             }
-            Buckets::Optimal(count) => {
+            BucketRule::Optimal(count) => {
                 self.raw.bucket_count = usize::try_from(count).unwrap_or(usize::MAX);
                 sys::SAB_BUCKETS_OPTIMAL
             }
-            Buckets::Equal(batches) => {
+            BucketRule::Equal(batches) => {
                 self.raw.bucket_batches = batches;
                 sys::SAB_BUCKETS_EQUAL
             }
@@ -591,7 +591,7 @@ pub struct Report {
     /// Variance between batches of the mean size, over that of batches drawn at random; 1: random,
     /// 0: all batches alike.
     pub variance_ratio: f64,
-    /// [`Buckets::Auto`]: the [padding target](PlanOptions::padding_target) where the plan meets
+    /// [`BucketRule::Auto`]: the [padding target](PlanOptions::padding_target) where the plan meets
     /// it, else the smallest that it could have met. 0 for a plan without a target.
     pub nearest_target: f64,
     /// The plan meets its padding target, or has none.

@@ -422,11 +422,10 @@ impl<'a> BionemoSizeAwareSampler<'a> {
     pub fn new(
         indices: Option<&[i64]>,
         sizes: &Sizes<'a>,
-        max_total_size: f64,
+        budget: f64,
         options: &SamplerOptions,
     ) -> Result<Self, Error> {
-        let handle =
-            SamplerHandle::size_aware(indices, &sizes.handle, max_total_size, &options.raw)?;
+        let handle = SamplerHandle::size_aware(indices, &sizes.handle, budget, &options.raw)?;
         Ok(BionemoSizeAwareSampler { handle })
     }
 }
@@ -445,7 +444,7 @@ pub struct BionemoSizeAwareStream<'a> {
 impl<'a> BionemoSizeAwareStream<'a> {
     /// Batches of the samples of a closure. `source(epoch, position)` gives an index, any number,
     /// and its size, finite and at least 0; `None` at the end. The position is 0 when the epoch
-    /// begins (again), then one more each time. `max_total_size` is finite and at least 0.
+    /// begins (again), then one more each time. `budget` is finite and at least 0.
     ///
     /// ```
     /// use libsab::BionemoSizeAwareStream;
@@ -464,10 +463,10 @@ impl<'a> BionemoSizeAwareStream<'a> {
     ///
     /// [`Error::Argument`] for a maximum that breaks the rule.
     pub fn from_fn(
-        max_total_size: f64,
+        budget: f64,
         mut source: impl FnMut(u64, u64) -> Option<(i64, f64)> + Send + 'a,
     ) -> Result<Self, Error> {
-        Self::try_from_fn(max_total_size, move |epoch, position| Ok(source(epoch, position)))
+        Self::try_from_fn(budget, move |epoch, position| Ok(source(epoch, position)))
     }
 
     /// As [`BionemoSizeAwareStream::from_fn`], with a closure that may fail.
@@ -476,10 +475,10 @@ impl<'a> BionemoSizeAwareStream<'a> {
     ///
     /// [`Error::Argument`] for a maximum that breaks the rule.
     pub fn try_from_fn(
-        max_total_size: f64,
+        budget: f64,
         source: impl FnMut(u64, u64) -> Result<Option<(i64, f64)>, BoxError> + Send + 'a,
     ) -> Result<Self, Error> {
-        let handle = SamplerHandle::size_aware_stream(Box::new(source), max_total_size)?;
+        let handle = SamplerHandle::size_aware_stream(Box::new(source), budget)?;
         Ok(BionemoSizeAwareStream { handle })
     }
 
@@ -496,14 +495,14 @@ impl<'a> BionemoSizeAwareStream<'a> {
     ///
     /// [`Error::Argument`] for a maximum that breaks the rule.
     pub fn from_iters<I>(
-        max_total_size: f64,
+        budget: f64,
         mut samples: impl FnMut(u64) -> I + Send + 'a,
     ) -> Result<Self, Error>
     where
         I: Iterator<Item = (i64, f64)> + Send + 'a,
     {
         let mut current = None;
-        Self::from_fn(max_total_size, move |epoch, position| {
+        Self::from_fn(budget, move |epoch, position| {
             if position == 0 {
                 current = Some(samples(epoch));
             }
@@ -559,23 +558,19 @@ impl<'a> BionemoOptions<'a> {
     }
 
     /// Greedy batches by `size` instead of the plan's batch sizes. The closure is called once for
-    /// each sample of an epoch, as batches are formed. `max_total_size` is finite and at least 0.
-    pub fn max_total_size(
-        self,
-        max_total_size: f64,
-        size: impl Fn(usize) -> f64 + Send + Sync + 'a,
-    ) -> Self {
-        self.try_max_total_size(max_total_size, move |index| Ok(size(index)))
+    /// each sample of an epoch, as batches are formed. `budget` is finite and at least 0.
+    pub fn budget(self, budget: f64, size: impl Fn(usize) -> f64 + Send + Sync + 'a) -> Self {
+        self.try_budget(budget, move |index| Ok(size(index)))
     }
 
-    /// As [`max_total_size`](Self::max_total_size), with a closure that may fail. The sampler then
+    /// As [`budget`](Self::budget), with a closure that may fail. The sampler then
     /// gives its error as [`Error::Callback`].
-    pub fn try_max_total_size(
+    pub fn try_budget(
         mut self,
-        max_total_size: f64,
+        budget: f64,
         size: impl Fn(usize) -> Result<f64, BoxError> + Send + Sync + 'a,
     ) -> Self {
-        self.raw.max_total_size = max_total_size;
+        self.raw.budget = budget;
         self.size = KeptHook(Some(Arc::new(size)));
         self
     }
@@ -588,10 +583,10 @@ impl<'a> BionemoOptions<'a> {
 /// there is no random access. Keeps 8 bytes a sample.
 ///
 /// ```
-/// use libsab::{Buckets, Plan, PlanOptions, Sizes, BionemoOptions, BionemoSampler};
+/// use libsab::{BucketRule, Plan, PlanOptions, Sizes, BionemoOptions, BionemoSampler};
 ///
 /// let sizes = Sizes::from_fn(25, |i| i as f64)?;
-/// let options = PlanOptions::new().buckets(Buckets::Boundaries(vec![0.0, 6.0, 15.0, 25.0])).batch_size(3);
+/// let options = PlanOptions::new().bucket_rule(BucketRule::Boundaries(vec![0.0, 6.0, 15.0, 25.0])).batch_size(3);
 /// let mut sampler = BionemoSampler::new(&Plan::new(&sizes, &options)?, &BionemoOptions::new().seed(0))?;
 /// assert_eq!(sampler.next().unwrap()?.indices, [24, 17, 16]);
 /// # Ok::<(), libsab::Error>(())
@@ -601,7 +596,7 @@ pub struct BionemoSampler<'a> {
 }
 
 impl<'a> BionemoSampler<'a> {
-    /// A sampler on a plan made with [`Buckets::Boundaries`](crate::Buckets::Boundaries) and
+    /// A sampler on a plan made with [`BucketRule::Boundaries`](crate::BucketRule::Boundaries) and
     /// [`Tail::Keep`](crate::Tail::Keep) or [`Tail::Drop`](crate::Tail::Drop).
     ///
     /// # Errors
@@ -615,7 +610,7 @@ impl<'a> BionemoSampler<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::Unsupported`] under [`BionemoOptions::max_total_size`].
+    /// [`Error::Unsupported`] under [`BionemoOptions::budget`].
     pub fn batch_count(&self) -> Result<u64, Error> {
         self.handle.batch_count()
     }

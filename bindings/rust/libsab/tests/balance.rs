@@ -122,7 +122,7 @@ fn ranks_cover_the_data_in_equal_steps() {
     assert!(steps.iter().all(|&each| each == steps[0]));
     assert!(seen.iter().all(|&times| times >= 1));
     let totals =
-        BaguaBatchSampler::with_max_total(&complexity(), &balancing, 120.0, &SamplerOptions::new())
+        BaguaBatchSampler::with_budget(&complexity(), &balancing, 120.0, &SamplerOptions::new())
             .unwrap();
     for batch in totals {
         assert!(batch.unwrap().total <= 120.0);

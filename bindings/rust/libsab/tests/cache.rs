@@ -42,9 +42,9 @@ fn values_are_kept_and_shared_by_name() {
         many.iter().map(|value| value.as_ref().map(|value| value.to_vec())).collect::<Vec<_>>(),
         [Some(vec![]), None, Some(vec![4])]
     );
-    assert_eq!(one.num_keys().unwrap(), 3);
+    assert_eq!(one.key_count().unwrap(), 3);
     one.clear().unwrap();
-    assert_eq!(two.num_keys().unwrap(), 0);
+    assert_eq!(two.key_count().unwrap(), 0);
     drop((one, two));
     assert_eq!(&held[..], [1, 2, 3]);
     drop(held);

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use common::Mine;
 use libsab::{
-    BionemoOptions, BionemoSampler, BionemoSizeAwareSampler, BionemoSizeAwareStream, Buckets,
+    BionemoOptions, BionemoSampler, BionemoSizeAwareSampler, BionemoSizeAwareStream, BucketRule,
     Error, Plan, PlanOptions, SamplerOptions, Sizes,
 };
 
@@ -41,7 +41,7 @@ fn thousand() -> Sizes<'static> {
 
 fn boundary_plan() -> Plan {
     let options =
-        PlanOptions::new().buckets(Buckets::Boundaries(vec![0.0, 20.0, 41.0])).batch_size(4);
+        PlanOptions::new().bucket_rule(BucketRule::Boundaries(vec![0.0, 20.0, 41.0])).batch_size(4);
     Plan::new(&thousand(), &options).unwrap()
 }
 
@@ -214,13 +214,12 @@ fn stream_of_iterators_makes_one_an_epoch_and_agrees_with_indices() {
 fn torch_size_closure_error_and_panic_come_back() {
     let plan = boundary_plan();
     let calls = AtomicUsize::new(0);
-    let options = BionemoOptions::new().try_max_total_size(60.0, |_| {
-        match calls.fetch_add(1, Ordering::Relaxed) {
+    let options =
+        BionemoOptions::new().try_budget(60.0, |_| match calls.fetch_add(1, Ordering::Relaxed) {
             0 => Err(Mine(1).into()),
             1 => panic_any(77usize),
             _ => Ok(20.0),
-        }
-    });
+        });
     let mut sampler = BionemoSampler::new(&plan, &options).unwrap();
     assert!(matches!(sampler.batch_count(), Err(Error::Unsupported(_))));
     assert_eq!(mine(sampler.next().unwrap()), 1);
@@ -243,10 +242,10 @@ impl Drop for Noisy<'_> {
 fn noisy_stream(
     drops: &AtomicUsize,
     panics: bool,
-    max_total_size: f64,
+    budget: f64,
 ) -> Result<BionemoSizeAwareStream<'_>, Error> {
     let noisy = Noisy(drops, panics);
-    BionemoSizeAwareStream::from_fn(max_total_size, move |_, _| {
+    BionemoSizeAwareStream::from_fn(budget, move |_, _| {
         let _ = &noisy;
         None
     })

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use libsab::{
     create_buckets, BionemoOptions, BionemoSampler, BionemoSizeAwareSampler,
-    BionemoSizeAwareStream, BucketSampler, Buckets, Cost, Error, LastStep, Oversize, Plan,
+    BionemoSizeAwareStream, BucketRule, BucketSampler, Cost, Error, LastStep, Oversize, Plan,
     PlanOptions, SamplerOptions, SequentialSampler, Sizes,
 };
 
@@ -163,22 +163,22 @@ fn plan_options_that_break_a_rule_are_refused() {
     assert_refused!(Plan::new(&sizes, &new().budget(f64::NAN)), Argument, "budget");
     assert_refused!(Plan::new(&sizes, &new().padding_target(1.0)), Argument, "padding_target");
     assert_refused!(
-        Plan::new(&sizes, &new().buckets(Buckets::Optimal(0))),
+        Plan::new(&sizes, &new().bucket_rule(BucketRule::Optimal(0))),
         Argument,
         "bucket_count"
     );
     assert_refused!(
-        Plan::new(&sizes, &new().buckets(Buckets::Equal(0))),
+        Plan::new(&sizes, &new().bucket_rule(BucketRule::Equal(0))),
         Argument,
         "bucket_batches"
     );
     assert_refused!(
-        Plan::new(&sizes, &new().buckets(Buckets::Boundaries(vec![1.0]))),
+        Plan::new(&sizes, &new().bucket_rule(BucketRule::Boundaries(vec![1.0]))),
         Argument,
         "boundar"
     );
     assert_refused!(
-        Plan::new(&sizes, &new().buckets(Buckets::Boundaries(vec![1.0, 9.0, 1.0]))),
+        Plan::new(&sizes, &new().bucket_rule(BucketRule::Boundaries(vec![1.0, 9.0, 1.0]))),
         Argument,
         "boundaries"
     );
@@ -272,21 +272,13 @@ fn sampler_options_that_break_a_rule_are_refused() {
         Argument,
         "-1"
     );
-    assert_refused!(
-        BionemoSizeAwareSampler::new(None, &sizes, -5.0, &options),
-        Argument,
-        "max_total_size"
-    );
+    assert_refused!(BionemoSizeAwareSampler::new(None, &sizes, -5.0, &options), Argument, "budget");
     assert_refused!(
         BionemoSizeAwareSampler::new(None, &sizes, f64::INFINITY, &options),
         Argument,
-        "max_total_size"
+        "budget"
     );
-    assert_refused!(
-        BionemoSizeAwareStream::from_fn(f64::NAN, |_, _| None),
-        Argument,
-        "max_total_size"
-    );
+    assert_refused!(BionemoSizeAwareStream::from_fn(f64::NAN, |_, _| None), Argument, "budget");
     assert_refused!(BionemoSampler::new(&plan, &BionemoOptions::new()), Argument);
 }
 
@@ -348,7 +340,7 @@ fn foreign_and_damaged_states_are_refused_and_change_nothing() {
 #[test]
 fn torch_generator_is_read_and_set_or_refused() {
     let options =
-        PlanOptions::new().buckets(Buckets::Boundaries(vec![0.0, 5.0, 10.0])).batch_size(2);
+        PlanOptions::new().bucket_rule(BucketRule::Boundaries(vec![0.0, 5.0, 10.0])).batch_size(2);
     let plan = Plan::new(&Sizes::copied(&[3u8, 1, 4, 1, 5, 9, 2, 6]).unwrap(), &options).unwrap();
     let mut first = BionemoSampler::new(&plan, &BionemoOptions::new().seed(5)).unwrap();
     assert_eq!(first.batch_count().unwrap(), plan.info().batches);

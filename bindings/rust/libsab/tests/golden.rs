@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use libsab::{
-    Batch, BatchRef, BionemoOptions, BionemoSampler, BionemoSizeAwareSampler, BucketSampler,
-    Buckets, Cost, Error, LastStep, Oversize, PackMethod, PackedOptions, PackedSampler, Plan,
+    Batch, BatchRef, BionemoOptions, BionemoSampler, BionemoSizeAwareSampler, BucketRule,
+    BucketSampler, Cost, Error, LastStep, Oversize, PackMethod, PackedOptions, PackedSampler, Plan,
     PlanOptions, SamplerOptions, SequentialSampler, Sizes, Tail,
 };
 
@@ -61,12 +61,15 @@ impl Case<'_> {
         self.plan.iter().fold(PlanOptions::new(), |options, words| match words[..] {
             ["budget", value] => options.budget(number(value)),
             ["batch_size", value] => options.batch_size(number(value)),
-            ["buckets", "auto"] => options.buckets(Buckets::Auto),
-            ["buckets", "optimal", count] => options.buckets(Buckets::Optimal(number(count))),
-            ["buckets", "equal", batches] => options.buckets(Buckets::Equal(number(batches))),
-            ["boundaries", ref edges @ ..] => {
-                options.buckets(Buckets::Boundaries(edges.iter().copied().map(number).collect()))
+            ["buckets", "auto"] => options.bucket_rule(BucketRule::Auto),
+            ["buckets", "optimal", count] => {
+                options.bucket_rule(BucketRule::Optimal(number(count)))
             }
+            ["buckets", "equal", batches] => {
+                options.bucket_rule(BucketRule::Equal(number(batches)))
+            }
+            ["boundaries", ref edges @ ..] => options
+                .bucket_rule(BucketRule::Boundaries(edges.iter().copied().map(number).collect())),
             ["cost", "padded"] => options.cost(Cost::Padded),
             ["cost", "quadratic"] => options.cost(Cost::Quadratic),
             ["tail", "keep"] => options.tail(Tail::Keep),

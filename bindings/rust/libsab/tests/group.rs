@@ -24,7 +24,7 @@ proptest! {
             let random = find(ThresholdsMethod::Randomised);
             prop_assert_eq!(random.even + random.repeated + random.not_tolerated + random.extreme + random.narrow, 10);
             prop_assert!(find(ThresholdsMethod::LeastTotal).total <= random.total);
-            prop_assert!(find(ThresholdsMethod::LeastWorst).worst <= random.worst);
+            prop_assert!(find(ThresholdsMethod::LeastLargest).largest <= random.largest);
         }
     }
 

@@ -9,7 +9,7 @@ use libsab::memory::{
 };
 use libsab::{
     find_thresholds, BaguaBatchSampler, BaguaOptions, BalancedOptions, BalancedSampler,
-    BionemoOptions, BionemoSampler, BionemoSizeAwareStream, BucketSampler, Buckets, Error, Plan,
+    BionemoOptions, BionemoSampler, BionemoSizeAwareStream, BucketRule, BucketSampler, Error, Plan,
     PlanOptions, SamplerOptions, ShardedSampler, Sizes, ThresholdsOptions,
 };
 
@@ -20,8 +20,8 @@ fn sizes() -> Sizes<'static> {
 }
 
 fn plan() -> Plan {
-    let edges = Buckets::Boundaries(vec![0.0, 9.0]);
-    Plan::new(&sizes(), &PlanOptions::new().buckets(edges).batch_size(2)).unwrap()
+    let rule = BucketRule::Boundaries(vec![0.0, 9.0]);
+    Plan::new(&sizes(), &PlanOptions::new().bucket_rule(rule).batch_size(2)).unwrap()
 }
 
 #[test]
@@ -50,9 +50,9 @@ fn closures_of_options() {
     let thresholds = ThresholdsOptions::new().cost_fn(|count, length| count as f64 * length);
     find_thresholds(&sizes(), 1, &thresholds).unwrap();
 
-    let torch = BionemoOptions::new().max_total_size(4.0, |i| [3.0, 1.0, 4.0, 2.0][i]);
+    let torch = BionemoOptions::new().budget(4.0, |i| [3.0, 1.0, 4.0, 2.0][i]);
     assert!(BionemoSampler::new(&plan(), &torch).unwrap().count() > 1);
-    let torch = BionemoOptions::new().try_max_total_size(4.0, |i| Ok(TEXTS[i].parse()?));
+    let torch = BionemoOptions::new().try_budget(4.0, |i| Ok(TEXTS[i].parse()?));
     assert!(BionemoSampler::new(&plan(), &torch).unwrap().all(|batch| batch.is_ok()));
 }
 
@@ -112,13 +112,13 @@ fn closures_of_steps() {
     peaks.collect(&mut probe, TEXTS, &options, |text| Ok(vec![text.parse()?])).unwrap();
     assert_eq!(peaks.get(0).unwrap().features, [3.0]);
 
-    let limits = MaxBatchOptions::new().budget(1 << 40).maximum(2).reduce(|_| Ok(()));
+    let limits = MaxBatchOptions::new().budget(1 << 40).max_batch_size(2).reduce(|_| Ok(()));
     assert_eq!(find_max_batch(&mut probe, &limits, |_, _| Ok(())).unwrap().batch_size, 2);
     assert_eq!(grow_batch_size(|_, current| Ok(i64::try_from(current)?), 0, 4, 9).unwrap(), 8);
     plan().verify(&mut probe, 1, |_| Ok(())).unwrap();
 
     let sampler = BucketSampler::new(&plan(), &SamplerOptions::new()).unwrap();
-    let limit = GuardOptions::new().limit(1 << 40).reduce(|_| Ok(()));
+    let limit = GuardOptions::new().budget(1 << 40).reduce(|_| Ok(()));
     if let Ok(mut guard) = MemoryGuard::new(&probe, sampler, &limit) {
         let batch = guard.next_batch().unwrap().unwrap();
         guard.step(&batch, &StepOptions::new(), |_, _, _| Ok(())).unwrap();

@@ -65,7 +65,7 @@ fn what_does_not_fit_is_refused() {
     };
     let shapes = Shapes::of_lengths(&[1, 3]).unwrap();
     let options = PadOptions::new(Padding::Constant(0u8));
-    refused(Shapes::new(0, &[]).map(drop), "rank = 0");
+    refused(Shapes::new(0, &[]).map(drop), "dimensions = 0");
     refused(Shapes::new(2, &[1]).map(drop), "divide the number of shapes, 1");
     refused(Shapes::new(2, &[usize::MAX, 2]).map(drop), "below 2^63");
     refused(
@@ -76,7 +76,7 @@ fn what_does_not_fit_is_refused() {
     refused(shapes.pad(&[1, 2, 3, 4], None, &options.batch_dim(2)).map(drop), "batch_dim = 2");
     refused(
         shapes.pad(&[1, 2, 3, 4], None, &PadOptions::new(Padding::Array(&[1], &[1]))).map(drop),
-        "below the rank, 1",
+        "below the dimensions, 1",
     );
     refused(
         shapes.pad(&[1, 2, 3, 4], None, &PadOptions::new(Padding::Array(&[1], &[0]))).map(drop),
@@ -96,7 +96,7 @@ fn what_does_not_fit_is_refused() {
         "size_of::<T>() = 0",
     );
     let mut back = [0; 4];
-    refused(shapes.unpad(&[1; 6], &[3, 1], None, &options, &mut back), "must be the rank, 1");
+    refused(shapes.unpad(&[1; 6], &[3, 1], None, &options, &mut back), "must be the dimensions, 1");
     refused(shapes.unpad(&[1; 5], &[3], None, &options, &mut back), "padded.len() = 5");
     refused(
         shapes.unpad(&[1; 6], &[3], Some(&[0, 0]), &options, &mut back),

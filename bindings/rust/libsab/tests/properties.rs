@@ -2,18 +2,18 @@
 //! any number of ranks.
 
 use libsab::{
-    Batch, BionemoSizeAwareSampler, BucketSampler, Buckets, LastStep, PackMethod, PackedOptions,
+    Batch, BionemoSizeAwareSampler, BucketRule, BucketSampler, LastStep, PackMethod, PackedOptions,
     PackedSampler, Plan, PlanOptions, SamplerOptions, SequentialSampler, Sizes, State, Tail,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-fn buckets() -> impl Strategy<Value = Buckets> {
+fn buckets() -> impl Strategy<Value = BucketRule> {
     prop_oneof![
-        Just(Buckets::Auto),
-        (1u64..6).prop_map(Buckets::Optimal),
-        (1u64..5).prop_map(Buckets::Equal),
-        Just(Buckets::Boundaries(vec![0.0, 10.0, 25.0, 60.0, 101.0])),
+        Just(BucketRule::Auto),
+        (1u64..6).prop_map(BucketRule::Optimal),
+        (1u64..5).prop_map(BucketRule::Equal),
+        Just(BucketRule::Boundaries(vec![0.0, 10.0, 25.0, 60.0, 101.0])),
     ]
 }
 
@@ -21,8 +21,8 @@ fn lengths() -> impl Strategy<Value = Vec<u16>> {
     vec(0u16..=100, 1..400)
 }
 
-fn plan_of(lengths: &[u16], budget: f64, buckets: Buckets, tail: Tail) -> Plan {
-    let options = PlanOptions::new().budget(budget).buckets(buckets).tail(tail);
+fn plan_of(lengths: &[u16], budget: f64, rule: BucketRule, tail: Tail) -> Plan {
+    let options = PlanOptions::new().budget(budget).bucket_rule(rule).tail(tail);
     Plan::new(&Sizes::borrowed(lengths).unwrap(), &options).unwrap()
 }
 
@@ -125,7 +125,7 @@ proptest! {
     fn seek_at_and_a_same_size_restore_agree_with_next(
         lengths in lengths(), seed in any::<u64>(), world_size in 1u64..=16, rank_part in 0f64..1.0,
     ) {
-        let plan = plan_of(&lengths, 300.0, Buckets::Auto, Tail::Keep);
+        let plan = plan_of(&lengths, 300.0, BucketRule::Auto, Tail::Keep);
         let rank = (rank_part * world_size as f64) as u64;
         let options = SamplerOptions::new().seed(seed).rank(rank).world_size(world_size);
         let mut sampler = BucketSampler::new(&plan, &options).unwrap();
@@ -147,7 +147,7 @@ proptest! {
     fn dropping_and_wrapping_the_last_step_keep_steps_equal(
         lengths in lengths(), seed in any::<u64>(), world_size in 1u64..=16, wrap in any::<bool>(),
     ) {
-        let plan = plan_of(&lengths, 300.0, Buckets::Auto, Tail::Keep);
+        let plan = plan_of(&lengths, 300.0, BucketRule::Auto, Tail::Keep);
         let last_step = if wrap { LastStep::Wrap } else { LastStep::Drop };
         let mut ranks = samplers(&plan, SamplerOptions::new().seed(seed).last_step(last_step), world_size);
         let batches = plan.info().batches;

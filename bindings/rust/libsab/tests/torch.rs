@@ -17,11 +17,14 @@ fn the_component_opens_and_emulates_a_device() {
     let stats = probe.stats().unwrap();
     assert_eq!((stats.current, stats.peak, stats.total), (0, 0, Some(64 << 20)));
     // What runs out by its own account is believed, whatever the device says.
-    let found =
-        find_max_batch(&mut probe, &MaxBatchOptions::new().maximum(7), |count, _| match count {
+    let found = find_max_batch(
+        &mut probe,
+        &MaxBatchOptions::new().max_batch_size(7),
+        |count, _| match count {
             0..=4 => Ok(()),
             _ => Err(StepError::OutOfMemory),
-        });
+        },
+    );
     assert_eq!(found.unwrap().batch_size, 4);
     assert!(matches!(Probe::new("cuda:99"), Err(Error::Argument(_) | Error::Unsupported(_))));
     libsab::torch::open(None).unwrap();

@@ -360,7 +360,7 @@ class BucketBatchSampler(TorchSampler[list[int]]):
 
         calls = Calls(size=size)
         if greedy is not None:
-            options.max_total_size = greedy[0].max_total_size
+            options.budget = greedy[0].max_total_size
             options.size, options.size_ctx = lib.sab_py_size, calls.handle
         if sizes is not None:
             options.sizes = sizes._handle

@@ -65,14 +65,14 @@ impl SamplerHandle<'static> {
         .map(Self::over)
     }
 
-    pub(crate) fn load_balancing_max_total(
+    pub(crate) fn bagua_with_budget(
         complexity: &SizesHandle<'_>,
         balancing: &BaguaOptions,
-        max_total: f64,
+        budget: f64,
         options: &sys::sab_sampler_options,
     ) -> Result<Self, Error> {
         let mut raw = *balancing.raw;
-        raw.max_total = max_total;
+        raw.budget = budget;
         // SAFETY: a live handle, which the sampler does not keep, and structs whose sizes are set.
         make(|sampler| unsafe {
             sys::sab_bagua_batch_sampler_new(complexity.pointer(), &raw, options, sampler)

@@ -154,7 +154,7 @@ impl CacheHandle {
         check(unsafe { sys::sab_cache_flush(self.pointer()) }).map(drop)
     }
 
-    pub(crate) fn num_keys(&self) -> Result<u64, Error> {
+    pub(crate) fn key_count(&self) -> Result<u64, Error> {
         let mut keys = 0;
         // SAFETY: a live handle, and room for a number.
         check(unsafe { sys::sab_cache_key_count(self.pointer(), &mut keys) })?;

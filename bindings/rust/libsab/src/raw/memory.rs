@@ -602,7 +602,7 @@ pub(crate) fn grow_batch_size(
     increase: &mut IncreaseFn<'_>,
     epoch: u64,
     current: u64,
-    maximum: u64,
+    max_batch_size: u64,
 ) -> Result<u64, Error> {
     let mut batch_size = 0;
     let mut calls = Guarded::new(Closures { increase: Some(increase), ..Closures::default() });
@@ -613,7 +613,7 @@ pub(crate) fn grow_batch_size(
             calls.context(),
             epoch,
             current,
-            maximum,
+            max_batch_size,
             &mut batch_size,
         )
     };
@@ -626,12 +626,19 @@ pub(crate) fn grow_batch_size_linear(
     start: u64,
     amount: u64,
     period: u64,
-    maximum: u64,
+    max_batch_size: u64,
 ) -> Result<u64, Error> {
     let mut batch_size = 0;
     // SAFETY: room for a number.
     check(unsafe {
-        sys::sab_batch_size_grow_linear(epoch, start, amount, period, maximum, &mut batch_size)
+        sys::sab_batch_size_grow_linear(
+            epoch,
+            start,
+            amount,
+            period,
+            max_batch_size,
+            &mut batch_size,
+        )
     })?;
     Ok(batch_size)
 }
@@ -640,7 +647,7 @@ pub(crate) fn grow_batch_size_doubling(
     epoch: u64,
     start: u64,
     milestones: &[u64],
-    maximum: u64,
+    max_batch_size: u64,
 ) -> Result<u64, Error> {
     let mut batch_size = 0;
     // SAFETY: so many milestones, and room for a number.
@@ -650,7 +657,7 @@ pub(crate) fn grow_batch_size_doubling(
             start,
             elements(milestones),
             milestones.len(),
-            maximum,
+            max_batch_size,
             &mut batch_size,
         )
     })?;

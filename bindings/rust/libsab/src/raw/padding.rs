@@ -5,11 +5,11 @@ use std::mem::size_of;
 use super::*;
 use crate::padding::{MaskRule, PadOptions, Padding, Shapes};
 
-/// The options for shapes of this rank and this padded shape. The pointer in them lives as long as
+/// The options for shapes of this dimensions and this padded shape. The pointer in them lives as long as
 /// `options`.
 fn pad_options<T: Copy>(
     options: &PadOptions<'_, T>,
-    rank: usize,
+    dimensions: usize,
     shape: &[i64],
 ) -> Result<sys::sab_pad_options, Error> {
     let mut given = *options.raw;
@@ -22,9 +22,9 @@ fn pad_options<T: Copy>(
         Padding::Array(values, dims) => {
             let mut expected = 1usize;
             for (i, &dim) in dims.iter().enumerate() {
-                if dim >= rank || (i > 0 && dims[i - 1] >= dim) {
+                if dim >= dimensions || (i > 0 && dims[i - 1] >= dim) {
                     return Err(Error::argument_error(format!(
-                        "dims = {dims:?}: must be ascending and below the rank, {rank}"
+                        "dims = {dims:?}: must be ascending and below the dimensions, {dimensions}"
                     )));
                 }
                 given.value_dims |= 1 << dim;
@@ -49,7 +49,7 @@ fn ragged<T>(shapes: &Shapes, values: *mut c_void) -> Result<sys::sab_ragged, Er
     }
     let mut ragged = empty::<sys::sab_ragged>();
     ragged.samples = shapes.samples() as u64;
-    ragged.rank = shapes.rank() as u64;
+    ragged.dimensions = shapes.dimensions() as u64;
     ragged.element_size = size_of::<T>() as u64;
     ragged.shapes = shapes.all().as_ptr();
     ragged.values = values;
@@ -78,10 +78,10 @@ pub(crate) fn pad<T: Copy>(
 ) -> Result<(Vec<T>, Vec<usize>), Error> {
     let samples = ragged::<T>(shapes, values.as_ptr().cast_mut().cast())?;
     let (pointer, count) = places(shapes, indices);
-    let mut shape = vec![0i64; shapes.rank()];
-    // SAFETY: arrays of the lengths said, and room for `rank` numbers.
+    let mut shape = vec![0i64; shapes.dimensions()];
+    // SAFETY: arrays of the lengths said, and room for `dimensions` numbers.
     check(unsafe { sys::sab_ragged_padded_shape(&samples, pointer, count, shape.as_mut_ptr()) })?;
-    let given = pad_options(options, shapes.rank(), &shape)?;
+    let given = pad_options(options, shapes.dimensions(), &shape)?;
     let total = product(count, &shape).ok_or_else(Error::no_memory)?;
     let mut padded: Vec<T> = Vec::new();
     padded.try_reserve_exact(total).map_err(|_| Error::no_memory())?;
@@ -111,10 +111,10 @@ pub(crate) fn unpad<T: Copy>(
 ) -> Result<(), Error> {
     let samples = ragged::<T>(shapes, values.as_mut_ptr().cast())?;
     let (pointer, count) = places(shapes, indices);
-    if shape.len() != shapes.rank() {
-        let (given, rank) = (shape.len(), shapes.rank());
+    if shape.len() != shapes.dimensions() {
+        let (given, dimensions) = (shape.len(), shapes.dimensions());
         return Err(Error::argument_error(format!(
-            "shape.len() = {given}: must be the rank, {rank}"
+            "shape.len() = {given}: must be the dimensions, {dimensions}"
         )));
     }
     let shape = signed(shape);

@@ -83,7 +83,7 @@ impl<'a> SamplerHandle<'a> {
     pub(crate) fn size_aware(
         indices: Option<&[i64]>,
         sizes: &SizesHandle<'a>,
-        max_total_size: f64,
+        budget: f64,
         options: &sys::sab_sampler_options,
     ) -> Result<Self, Error> {
         // An empty slice is no sample at all, while NULL would be all of them in order.
@@ -96,7 +96,7 @@ impl<'a> SamplerHandle<'a> {
                 data,
                 count,
                 sizes.pointer(),
-                max_total_size,
+                budget,
                 options,
                 sampler,
             )
@@ -120,10 +120,7 @@ impl<'a> SamplerHandle<'a> {
         made(check_with(status, [failure_of(progress)]), handle).map(Self::over)
     }
 
-    pub(crate) fn size_aware_stream(
-        source: Box<IndexFn<'a>>,
-        max_total_size: f64,
-    ) -> Result<Self, Error> {
+    pub(crate) fn size_aware_stream(source: Box<IndexFn<'a>>, budget: f64) -> Result<Self, Error> {
         let (kept, context) = KeptBox::of(Guarded::new(source));
         // SAFETY: the context fits its trampoline and lives as long as the sampler, which frees it
         // after the C handle.
@@ -132,7 +129,7 @@ impl<'a> SamplerHandle<'a> {
                 Some(index_trampoline),
                 context,
                 None,
-                max_total_size,
+                budget,
                 sampler,
             )
         })?;

@@ -59,7 +59,7 @@ class RedisStore:
 
     def num_keys(self) -> int:
         """Number of keys on the servers."""
-        return self.cache.num_keys()
+        return self.cache.key_count()
 
     def clear(self) -> None:
         """Deletes all keys on the servers."""

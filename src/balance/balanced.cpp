@@ -287,8 +287,8 @@ double BalancedSampler::weight_from(std::size_t first) const {
     return sum;
 }
 
-/// Where the step that begins at a offset ends: its samples are then in offsets_. Says whether more
-/// would have fitted.
+/// The end of the step that begins at a position. Its samples are then in offsets_. `is_full`: no
+/// more would have fitted.
 BalancedSampler::UnitPosition BalancedSampler::next_start(UnitPosition at, bool& is_full) {
     const UnitPosition begin = at;
     const uint64_t all = parts(),
@@ -326,8 +326,8 @@ BalancedSampler::UnitPosition BalancedSampler::next_start(UnitPosition at, bool&
     }
     is_full = is_full || (samples_ > 0 && offsets_.size() == samples_) ||
               (capacity_ > 0 && weight + mean_weight_ > room());
-    // The least loaded micro-batch holds at most the mean, so that any sample finds a offset where
-    // the mean and the largest do not exceed the capacity together.
+    // The least loaded micro-batch holds at most the mean, so any sample fits if the mean and the
+    // largest sample together do not exceed the capacity.
     if (capacity_ > 0 && offsets_.size() > all &&
         weight / static_cast<double>(all) + largest > capacity_) {
         const std::size_t taken = offsets_.size();
@@ -381,7 +381,7 @@ void BalancedSampler::even_out() {
     if (!fits || !assign()) middle = before;
 }
 
-/// Takes the samples between two offsets.
+/// Takes the samples between two positions.
 void BalancedSampler::take(UnitPosition at, UnitPosition end) {
     offsets_.clear();
     while (at != end) append(at, at.unit == end.unit ? end.offset - at.offset : schedule_.cohort);

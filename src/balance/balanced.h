@@ -49,7 +49,7 @@ private:
         double weight;
     };
 
-    /// A offset in the order: a unit, and samples of it that are before the offset.
+    /// A position in the order: a unit, and the samples of it that are before the position.
     /// SAB_LAST_STEP_WRAP goes on past the last unit with the first.
     struct UnitPosition {
         uint64_t unit = 0;
@@ -63,7 +63,8 @@ private:
         /// micro-batches of a step, over all ranks, of those who began the epoch
         uint64_t cohort = 1;
         uint64_t heavy = 0;  ///< samples in cohorts, a multiple of that
-        uint64_t kept = 0;   ///< sorted offsets below were not too large for those
+        uint64_t kept =
+            0;  ///< samples, in ascending order of size, that were not too large for those
         UnitPosition first;  ///< of what can be reached
         uint64_t first_step = 0;
         uint64_t first_position = 0;  ///< micro-batches that each rank had taken
@@ -71,7 +72,7 @@ private:
         uint64_t took_over = 0;
     };
 
-    /// Samples of nearly the same size, by descending size up to `end`: they change offsets from
+    /// Samples of nearly the same size, by descending size up to `end`: their order changes from
     /// epoch to epoch.
     struct Band {
         uint64_t end;
@@ -118,9 +119,11 @@ private:
     uint64_t rules_ = 0;        ///< hash of all that says where steps end
     uint64_t fingerprint_ = 0;  ///< of the samples
     Sorted sorted_;
-    std::vector<uint32_t> distinct_of_;  ///< by sorted offset
+    std::vector<uint32_t>
+        distinct_of_;  ///< index of the distinct size, by offset in the sorted order
     std::vector<SampleCost> sample_costs_;
-    uint64_t kept_ = 0;  ///< sorted offsets below are not too large for these caps
+    uint64_t kept_ =
+        0;  ///< samples, in ascending order of size, that are not too large for these caps
     double mean_cost_ = 0, mean_weight_ = 0;
     bool has_whole_sizes_ = false;
 

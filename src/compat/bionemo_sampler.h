@@ -53,7 +53,7 @@ private:
     CallerContext size_ctx_;
     MersenneTwister generator_;
     std::vector<BucketQueue> queues_;
-    std::vector<uint32_t> open_;  ///< offsets of the batch under way
+    std::vector<uint32_t> open_;  ///< samples of the present batch, as offsets in the bucket
     double open_total_ = 0;
     std::size_t chosen_ = 0;
     Stage stage_ = Stage::choosing;

@@ -35,7 +35,7 @@ uint32_t most_sequences(const sab_packed_options& options) {
                : unlimited;
 }
 
-/// Collects patterns of bins, and gives each its sequences of each length.
+/// Collects bin patterns and assigns the sequences of each length to them.
 class Collector {
 public:
     explicit Collector(Packing& packing) : packing_(packing), next_(packing.lengths.size()) {}
@@ -205,7 +205,7 @@ public:
           tree_(2 * std::size_t{slots_}),
           bins_(slots_) {}
 
-    /// One pattern of so many bins of one sequence.
+    /// A pattern of `count` bins with one sequence each.
     void alone(uint32_t which, uint32_t count) {
         collector_.begin(count);
         collector_.add(which, 1);
@@ -301,7 +301,7 @@ void pack_as_they_come(Packing& packing, const Sorted& sorted, const sab_packed_
     };
     packing.parts.reserve(sorted.count);  // room that is not used is not touched
     WindowPacker packer(packing, options);
-    // What fills a bin meets no other: those are one pattern.
+    // Sequences that fill a bin alone are one pattern.
     if (packing.lengths[0].length == packing.capacity) packer.alone(0, packing.lengths[0].count);
     std::vector<uint32_t> rest(sorted.count, unlimited);  // by sample: which length is packed of it
     for (std::size_t distinct = 0, offset = 0; offset < sorted.count - packing.skipped.size();

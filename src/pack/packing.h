@@ -24,7 +24,7 @@ struct Length {
 /// them.
 struct Segment {
     uint32_t end;     ///< its last sequence's number, plus one
-    uint32_t offset;  ///< sorted offset of its first sample
+    uint32_t offset;  ///< offset of its first sample in the sorted order
     uint32_t pieces;  ///< that each sample gives
     uint64_t start;   ///< in the sample, of the first of them
 };
@@ -49,7 +49,7 @@ struct BinPattern {
 struct Packing {
     uint32_t capacity = 0;
     bool splits = false;
-    std::unique_ptr<uint32_t[]> order;  ///< sample at each sorted offset
+    std::unique_ptr<uint32_t[]> order;  ///< sample indices by size
     std::span<const uint32_t> skipped;  ///< of `order`
     std::vector<Length> lengths;        ///< longest first
     std::vector<Segment> segments;

@@ -36,7 +36,7 @@ double BoundaryFinder::total_before(uint32_t offset) const {
            sorted_.distinct_sizes[distinct] * (offset - sorted_.first_offsets[distinct]);
 }
 
-/// distinct_at(), quick where the distinct is `hint` or a little below.
+/// distinct_at(), faster if the result is `hint` or a little below.
 std::size_t BoundaryFinder::distinct_near(uint32_t offset, std::size_t hint) const {
     const std::vector<uint32_t>& first = sorted_.first_offsets;
     if (first[hint + 1] <= offset) return distinct_at(offset);
@@ -75,7 +75,7 @@ std::vector<BucketRange> BoundaryFinder::by_boundaries(const std::vector<double>
 }
 
 std::vector<uint32_t> BoundaryFinder::optimal_ends(std::size_t count, const Progress& progress) {
-    // Candidate boundaries: where a distinct size begins, and the two ends.
+    // Candidates: the offset of each distinct size, and the two ends.
     std::vector<uint32_t> boundaries{begin_};
     for (const uint32_t first : sorted_.first_offsets)
         if (first > begin_ && first < end_) boundaries.push_back(first);
@@ -112,7 +112,7 @@ std::vector<BucketRange> BoundaryFinder::equal_buckets(uint64_t batches) {
         const uint64_t size = batch_size_of(distinct), fits = (end - begin_) / size;
         uint32_t begin =
             fits > 0 ? end - static_cast<uint32_t>(size * std::min(batches, fits)) : begin_;
-        // What would be left for the shorter samples is too little for a run of its own.
+        // The remaining shorter samples are too few for another bucket.
         if (begin > begin_ &&
             (begin - begin_) / batch_size_of(distinct_near(begin - 1, distinct)) < batches)
             begin = begin_;
@@ -137,8 +137,8 @@ BoundaryFinder::Waste BoundaryFinder::waste(const std::vector<BucketRange>& rang
     return sum;
 }
 
-/// The fewest batches of a run whose longest sample is among the longest 1 %, where few samples
-/// must not cost many batches.
+/// The fewest batches of a bucket whose longest sample is among the longest 1 %: larger buckets
+/// there would take many batches for few samples.
 static uint64_t fewest_of_longest(uint64_t fewest) {
     return std::max(std::min<uint64_t>(fewest, 4), fewest / 4);
 }
@@ -147,9 +147,9 @@ std::vector<BucketRange> BoundaryFinder::by_fewest_batches(uint64_t fewest,
                                                            std::vector<BucketRange> equal) {
     const Waste limit = waste(equal);
     const uint64_t offsets = end_ - begin_;
-    // Numbers of batches are multiples of `step`: with many batches in a run, or few samples in a
-    // batch, one batch more or less matters little. Bounds the time and the memory. little beside
-    // sorting
+    // Numbers of batches are multiples of `step`, which bounds time and memory: with many batches
+    // in a bucket, or few samples in a batch, one batch more or less matters little. The bound is
+    // small compared with sorting.
     const uint64_t most_work = std::max<uint64_t>(
         1 << 14, std::min(offsets / 8, std::max<uint64_t>(1 << 17, offsets / 64)));
     uint64_t step = 1;
@@ -159,22 +159,21 @@ std::vector<BucketRange> BoundaryFinder::by_fewest_batches(uint64_t fewest,
     const uint64_t few = rounded(fewest_of_longest(fewest)), many = rounded(fewest),
                    most = (limit.batches - few) / step * step;
 
-    /// How to come to `left` shortest samples with a number of batches.
+    /// The best way to leave only the `left` shortest samples, for a number of batches.
     struct Way {
         uint32_t left;
-        uint32_t run;   ///< batches of the last run
-        double padded;  ///< of all runs
+        uint32_t run;   ///< batches of the last bucket
+        double padded;  ///< of all buckets so far
     };
     const auto unreached = static_cast<uint32_t>(offsets + 1),
                longest = static_cast<uint32_t>(offsets - offsets / 100);
     std::vector<Way> ways(most / step + 1, {unreached, 0, 0});
     ways[0] = {unreached - 1, 0, 0};
-    // Nearer to the end than this, a run may leave too few samples for another one, or be longer so
-    // that it does not.
+    // This near to the end, a bucket may leave too few samples for another one, or must be longer.
     const uint64_t near_end = many * batch_size_at(begin_);
-    const auto is_enough = [&](uint64_t left, std::size_t level_above) {
+    const auto is_enough = [&](uint64_t left, std::size_t distinct_above) {
         const uint64_t size =
-            batch_size_of(distinct_near(static_cast<uint32_t>(begin_ + left - 1), level_above));
+            batch_size_of(distinct_near(static_cast<uint32_t>(begin_ + left - 1), distinct_above));
         return left / size >= (left > longest ? few : many);
     };
     uint64_t least = limit.batches, last = ways.size();
@@ -187,7 +186,7 @@ std::vector<BucketRange> BoundaryFinder::by_fewest_batches(uint64_t fewest,
         const uint64_t size = batch_size_of(distinct), room = way.left / size,
                        first = way.left > longest ? few : many;
         const double padded_length = padded_(sorted_.distinct_sizes[distinct]);
-        // All that are left may be the last run.
+        // All remaining samples may be the last bucket.
         const uint64_t all = batches + (way.left + size - 1) / size;
         const double all_padded = way.padded + padded_length * way.left;
         if (all < least || (all == least && all_padded < least_padded)) {
@@ -227,7 +226,7 @@ BoundaryFinder::Automatic BoundaryFinder::automatic(
         std::vector<BucketRange> equal = equal_buckets(batches);
         Automatic found{by_fewest_batches(batches, equal), batches, 0, 0};
         found.overhead = overhead_of(found.ranges);
-        // fewer batches may pad more, where a cost is not in proportion to the length
+        // fewer batches may pad more if the cost is not proportional to the length
         if (found.overhead > target)
             if (const double overhead = overhead_of(equal); overhead < found.overhead)
                 found = {std::move(equal), batches, overhead, 0};
@@ -239,16 +238,16 @@ BoundaryFinder::Automatic BoundaryFinder::automatic(
         tried.push_back(best_with(std::max(fewest, tried.back().fewest / 2)));
         nearest = std::min(nearest, tried.back().overhead);
     }
-    // by_fewest_batches() is not exact for many batches or few runs: what equal runs of these
-    // lengths reach is promised.
+    // by_fewest_batches() is not exact for many batches or few buckets. The result is at least as
+    // good as equal buckets of these numbers of batches.
     for (const uint64_t batches : {16, 8, 4}) {
         if (nearest <= target || batches <= fewest) break;
         std::vector<BucketRange> equal = equal_buckets(batches);
         if (const double overhead = overhead_of(equal); overhead < nearest)
             tried.push_back({std::move(equal), batches, nearest = overhead, 0});
     }
-    // Out of reach, most of the waste may come from batches that no whole number of samples fills:
-    // then smaller buckets would cost mates and save little.
+    // If the target cannot be met, most of the waste may come from batches that no whole number of
+    // samples fills. Smaller buckets would then mix fewer samples and save little.
     const double goal = nearest <= target ? target : fewest < most ? 1.25 * nearest : nearest;
     auto chosen =
         std::ranges::find_if(tried, [&](const Automatic& each) { return each.overhead <= goal; });
@@ -273,8 +272,8 @@ BoundaryFinder::Automatic BoundaryFinder::automatic(
 }
 
 std::vector<BucketRange> BoundaryFinder::by_shapes(std::size_t count, const Progress& progress) {
-    // Runs from the longest down, each of so many full batches; the shortest samples are the last
-    // run and have the one tail.
+    // Buckets from the longest down, each with the given number of full batches. The shortest
+    // samples are the last bucket and have the one tail.
     const auto lay_out = [&](const std::vector<uint64_t>& batches) {
         std::vector<BucketRange> ranges;
         uint32_t end = end_;
@@ -290,8 +289,7 @@ std::vector<BucketRange> BoundaryFinder::by_shapes(std::size_t count, const Prog
         std::ranges::reverse(ranges);
         return ranges;
     };
-    // At first a run holds its optimal interval, and of the next one what its last batch has room
-    // for.
+    // At first a bucket holds its optimal interval and fills its last batch from the next interval.
     const std::vector<uint32_t> ends = optimal_ends(count, progress);
     std::vector<uint64_t> batches;
     uint32_t end = end_;
@@ -301,7 +299,7 @@ std::vector<BucketRange> BoundaryFinder::by_shapes(std::size_t count, const Prog
         batches.push_back(end > begin ? (end - begin + size - 1) / size : 0);
         end -= static_cast<uint32_t>(std::min<uint64_t>(batches.back() * size, end - begin_));
     }
-    // Then batches move between neighbours while that pads less.
+    // Then batches move between neighbours while that reduces the padding.
     std::vector<BucketRange> best = lay_out(batches);
     double least = waste(best).padded;
     for (bool improves = true; improves;) {

@@ -1,5 +1,5 @@
 #pragma once
-/// Where the sorted order is range into buckets.
+/// Finds where buckets begin in the sorted order.
 
 #include <cstdint>
 #include <functional>
@@ -9,17 +9,16 @@
 
 namespace sab {
 
-/// A bucket: the sorted offsets [begin, end) and the samples in a full batch of them.
+/// The samples of a bucket, [begin, end) of the sorted order, and the samples in a full batch.
 struct BucketRange {
     uint32_t begin;
     uint32_t end;
-    uint64_t batch_size;
-    // a tail counts
+    uint64_t batch_size;  /// with a smaller last one
     uint64_t batches() const { return (end - begin + batch_size - 1) / batch_size; }
 };
 
-/// Ranges the offsets [begin, end) of a sorted order. All ranges are given in ascending order and
-/// cover the offsets without a gap.
+/// Divides [begin, end) of a sorted order into buckets. The ranges are in ascending order and cover
+/// it without a gap.
 class BoundaryFinder {
 public:
     /// `padded` is the padded length of a size; `batch_size_for` the samples in a full batch whose
@@ -36,35 +35,38 @@ public:
     /// inequality of the cost allows (F. F. Yao, 1980).
     std::vector<BucketRange> optimal(std::size_t count, const Progress& progress);
 
-    /// Runs of `batches` full batches, from the longest down; what is left joins the last run.
+    /// Buckets of `batches` full batches, from the longest down. The remaining samples join the
+    /// last bucket.
     std::vector<BucketRange> equal_buckets(uint64_t batches);
 
-    /// Runs of at least `fewest` whole batches (a quarter of it, but up to 4, among the longest 1 %
-    /// of the samples), with as few batches in sum as can be, and of those the least padding; never
-    /// more than `equal`, which equal_buckets(fewest) gives. Dynamic programming over the number of
-    /// batches so far, from the longest sample down: for each number of batches, the way that
-    /// leaves the fewest samples is best. A run is never so long that it could be two.
+    /// Buckets of at least `fewest` whole batches (a quarter of it, but up to 4, among the longest
+    /// 1 % of the samples) with the fewest batches in total and, among those, the least padding.
+    /// Never more batches than `equal`, the result of equal_buckets(fewest). Dynamic programming
+    /// over the number of batches so far, from the longest sample down: for each number of batches,
+    /// the solution that leaves the fewest samples is best. No bucket is large enough to be divided
+    /// into two.
     std::vector<BucketRange> by_fewest_batches(uint64_t fewest, std::vector<BucketRange> equal);
 
     struct Automatic {
         std::vector<BucketRange> ranges;
-        uint64_t fewest;  ///< batches in a run
-        double overhead;  ///< what overhead_of says of the ranges
-        double nearest;   ///< the target where it was met, else the least overhead that was found
+        uint64_t fewest;  ///< least number of batches in a bucket
+        double overhead;  ///< overhead_of(ranges)
+        double nearest;   ///< the target if it was met, else the least overhead found
     };
-    /// Whole-batch runs whose overhead, as `overhead_of` gives it, is at most `target`: those of
-    /// by_fewest_batches() with the largest least number of batches that meets it, from `most` up,
-    /// or, where that misses it, down to `fewest`.
+    /// Buckets of whole batches with an overhead of at most `target`: the result of
+    /// by_fewest_batches() for the largest number of batches that meets the target. Begins with
+    /// `most`; goes up while the target is met, or down to `fewest` while it is missed.
     Automatic automatic(double target, uint64_t fewest, uint64_t most,
                         const std::function<double(const std::vector<BucketRange>&)>& overhead_of,
                         const Progress& progress);
 
-    /// `count` runs of full batches with one tail, from the optimal intervals on by moving batches
-    /// while that pads less: within about 1 % of the least padded total.
+    /// `count` buckets of full batches with one tail. Begins with the optimal intervals and moves
+    /// batches between neighbours while that reduces the padding: within about 1 % of the least
+    /// padded total.
     std::vector<BucketRange> by_shapes(std::size_t count, const Progress& progress);
 
     struct Waste {
-        double padded = 0;  ///< each sample padded to its range's longest
+        double padded = 0;  ///< each sample padded to the longest of its range
         double padding = 0;
         uint64_t batches = 0;
     };
@@ -90,8 +92,8 @@ private:
     uint32_t begin_, end_;
     std::function<double(double)> padded_;
     std::function<uint64_t(double)> batch_size_for_;
-    std::vector<double> totals_;  ///< sum of sizes before each distinct
-    /// by distinct, 0: not asked for yet, since a callback may be slow
+    std::vector<double> totals_;  ///< sum of the sizes before each distinct size
+    /// of each distinct size; 0: not computed yet, since a callback may be slow
     std::vector<uint64_t> batch_sizes_;
 };
 

@@ -114,7 +114,7 @@ void merge_tails(std::vector<BucketRange>& ranges) {
     }
 }
 
-/// Buckets for SAB_BUCKETS_AUTO. `singles`: batches of one sample, added to those of the ranges.
+/// Buckets for SAB_BUCKETS_AUTO. `singles`: batches of one sample, added to those of the buckets.
 BoundaryFinder::Automatic automatic_ranges(BoundaryFinder& finder, const sab_plan_options& options,
                                            uint64_t lower_bound, uint64_t singles,
                                            const Progress& progress) {
@@ -137,9 +137,8 @@ BoundaryFinder::Automatic automatic_ranges(BoundaryFinder& finder, const sab_pla
     return finder.automatic(options.padding_target, fewest, most, overhead_of, progress);
 }
 
-/// How many of `shapes` the samples over the budget get, so that both kinds together pad least. The
-/// least padded total is convex in the number of intervals, so the best overhead is where one more
-/// no longer pays.
+/// The number of shapes for samples over the budget that gives the least padding in total. The
+/// least padded total is convex in the number of intervals, so it is found by bisection.
 std::size_t shapes_of_singles(BoundaryFinder& others, BoundaryFinder& singles, std::size_t shapes,
                               const Progress& progress) {
     const auto padded = [&](std::size_t given) {
@@ -181,7 +180,7 @@ public:
                      " is less than cost(1, ", shortest, ") = ", one,
                      ": they do not hold for lengths so short");
         }
-        find_places();
+        find_usable_samples();
     }
 
     const Cost& cost() const { return cost_; }
@@ -191,7 +190,7 @@ public:
             [this](double size) { return std::max<uint64_t>(largest_batch(size), 1); });
     }
     PlanFacts facts(const BoundaryFinder& finder) const;
-    std::vector<BucketRange> range(BoundaryFinder& finder, PlanFacts& facts) const;
+    std::vector<BucketRange> ranges(BoundaryFinder& finder, PlanFacts& facts) const;
     Bucket bucket(const BoundaryFinder& finder, const BucketRange& range, std::size_t number) const;
 
 private:
@@ -200,7 +199,7 @@ private:
     bool has_singles() const { return options_.oversize == SAB_OVERSIZE_SINGLE; }
     uint64_t outside() const { return count_ - (end_ - begin_); }
     uint64_t largest_batch(double size) const;
-    void find_places();
+    void find_usable_samples();
     double least_batches() const;
     std::vector<BucketRange> singles(BoundaryFinder& finder, std::size_t& shapes) const;
 
@@ -212,7 +211,7 @@ private:
     const Progress progress_;
     const uint32_t count_;
     const double zero_length_;
-    uint32_t begin_ = 0, end_ = 0;  ///< the offsets inside the boundaries and the budget
+    uint32_t begin_ = 0, end_ = 0;  ///< the samples within the boundaries and the budget
 };
 
 /// How many samples of one size make a batch; 0 when not even one fits the budget.
@@ -227,7 +226,7 @@ uint64_t PlanBuilder::largest_batch(double size) const {
     return fits;
 }
 
-void PlanBuilder::find_places() {
+void PlanBuilder::find_usable_samples() {
     end_ = count_;
     if (!boundaries_.empty()) {
         const auto place_of = [&](double boundary) {
@@ -281,9 +280,8 @@ PlanFacts PlanBuilder::facts(const BoundaryFinder& finder) const {
     return facts;
 }
 
-/// No batch holds more samples of a size than the budget pays for, so each sample takes at least
-/// its overhead of one batch: the sum of these. Several batch sizes are those of boundaries, whose
-/// ranges say them.
+/// Sum over all samples of the least share of a batch that each takes: no batch holds more samples
+/// of a size than the budget allows. With a batch size for each bucket, ranges() adds them instead.
 double PlanBuilder::least_batches() const {
     double least_batches = static_cast<double>(has_singles() ? outside() : 0), all = 0;
     const bool is_proportional =
@@ -327,8 +325,8 @@ std::vector<BucketRange> PlanBuilder::singles(BoundaryFinder& finder, std::size_
     return alone;
 }
 
-/// Ranges the offsets into buckets; sets what the facts say of the lower bound and the target.
-std::vector<BucketRange> PlanBuilder::range(BoundaryFinder& finder, PlanFacts& facts) const {
+/// Divides the samples into buckets; sets the lower bound and the targets of the facts.
+std::vector<BucketRange> PlanBuilder::ranges(BoundaryFinder& finder, PlanFacts& facts) const {
     double all_batches = least_batches();
     std::size_t shapes = options_.max_shapes;
     const std::vector<BucketRange> alone = singles(finder, shapes);
@@ -367,7 +365,7 @@ std::vector<BucketRange> PlanBuilder::range(BoundaryFinder& finder, PlanFacts& f
     return ranges;
 }
 
-/// The bucket of a range; `number` is that of the range.
+/// The bucket of the range number `number`.
 Bucket PlanBuilder::bucket(const BoundaryFinder& finder, const BucketRange& range,
                            std::size_t number) const {
     Bucket bucket{};
@@ -389,7 +387,7 @@ Bucket PlanBuilder::bucket(const BoundaryFinder& finder, const BucketRange& rang
         bucket.cost =
             cost_(std::min(bucket.batch_size, bucket.samples()), cost_length(bucket.longest));
     }
-    // the ranges after these are of samples alone
+    // the ranges after these are of single samples
     const bool has_boundaries = number + 1 < boundaries_.size();
     bucket.lower = has_boundaries ? boundaries_[number] : bucket.shortest;
     bucket.upper = has_boundaries ? boundaries_[number + 1] : bucket.longest;
@@ -420,8 +418,8 @@ double Plan::priced(double padded_length) const {
 }
 
 std::size_t Plan::skipped(std::span<int64_t> room) const {
-    // Buckets cover one stretch of the sorted offsets, so what is left out lies before and after
-    // it, unless it was put into buckets of one.
+    // Buckets cover one range of the sorted order. Samples before and after it are skipped, unless
+    // they are in buckets of single samples.
     uint32_t begin = static_cast<uint32_t>(order_.size()), end = 0;
     for (const Bucket& bucket : buckets_) {
         begin = std::min(begin, bucket.begin);
@@ -454,7 +452,7 @@ std::shared_ptr<const Plan> Plan::make(Sorted sorted, const sab_plan_options& op
     const PlanBuilder builder(sorted, options);
     BoundaryFinder finder = builder.finder();
     PlanFacts facts = builder.facts(finder);
-    const std::vector<BucketRange> ranges = builder.range(finder, facts);
+    const std::vector<BucketRange> ranges = builder.ranges(finder, facts);
     const auto count = static_cast<uint32_t>(sorted.count);
     auto arrays = std::make_shared<Arrays>();
     for (std::size_t i = 0; i < ranges.size(); ++i) {

@@ -21,8 +21,8 @@ struct Bucket {
     double cost;                            ///< of its largest batch
     uint64_t batch_size;                    ///< samples in a full batch, at least 1
     uint64_t batches;                       ///< an epoch, by the tail policy
-    uint32_t begin, end;                    ///< its sorted offsets
-    uint32_t distinct_begin, distinct_end;  ///< its distinct_count; neighbours may overhead one
+    uint32_t begin, end;                    ///< its samples in the sorted order
+    uint32_t distinct_begin, distinct_end;  ///< its distinct sizes; neighbours may share one
     uint64_t samples() const { return end - begin; }
 };
 
@@ -49,15 +49,15 @@ struct PlanFacts {
 class Plan {
 public:
     static std::shared_ptr<const Plan> make(const Sizes& sizes, const sab_plan_options& options);
-    /// Of samples that are sorted already. Without their order it is a plan of offsets only: it
-    /// says what buckets there are, and no more.
+    /// Of samples that are sorted already. Without their order the plan has buckets, but no sample
+    /// indices.
     static std::shared_ptr<const Plan> make(Sorted sorted, const sab_plan_options& options);
     static std::shared_ptr<const Plan> open(const char* path);
     static std::shared_ptr<const Plan> read(std::span<const std::byte> image);
 
     const PlanFacts& facts() const { return facts_; }
-    /// Samples by sorted offset. The plan may be a mapped file, which somebody may have changed
-    /// since it was opened: check_sample() what is read.
+    /// Sample indices in ascending order of size. The plan may be a mapped file that was changed
+    /// after it was opened: call check_sample() for each index that is read.
     std::span<const uint32_t> order() const { return order_; }
     void check_sample(uint32_t index) const {
         if (index >= facts_.samples) [[unlikely]]

@@ -13,8 +13,8 @@ namespace {
 constexpr ImageKind plan_image{{'S', 'A', 'B', 'P', 'L', 'A', 'N', '\0'}, 2, "a plan"};
 
 /// Sections follow in this order, without gaps: coefficients (float64), distinct sizes (float64),
-/// buckets (Bucket), first offsets of the distinct sizes (uint32, one more than there are sizes),
-/// order (uint32). The checksum is also the plan's fingerprint.
+/// buckets (Bucket), the offset in the order of each distinct size (uint32, one more than there are
+/// sizes), order (uint32). The checksum is also the plan's fingerprint.
 struct PlanHeader {
     ImageHeader image;
     uint64_t coefficients;  ///< number of
@@ -52,8 +52,8 @@ std::span<const Item> take(std::span<const std::byte>& rest, uint64_t count,
     return items;
 }
 
-/// What offsets and counts are computed from is copied before it is checked: a mapped file may
-/// change at any time.
+/// The arrays that offsets and counts are computed from are copied before they are checked: a
+/// mapped file may change at any time.
 struct Copied {
     std::shared_ptr<const void> image;
     std::vector<double> coefficients;

@@ -1,5 +1,5 @@
 #pragma once
-/// A row of places range into stretches that cost least in sum.
+/// Divides a sequence into segments whose total cost is least.
 
 #include <algorithm>
 #include <cmath>
@@ -14,7 +14,7 @@
 
 namespace sab {
 
-/// How a row of the dynamic programme is filled. LinearCost needs none of these.
+/// How a row of the dynamic programme is filled. Not used with LinearCost.
 enum class Rows {
     /// by divide and conquer, which costs allow that satisfy the quadrangle inequality (F. F. Yao,
     /// 1980)
@@ -22,8 +22,8 @@ enum class Rows {
     plain  ///< by trying all: for any cost
 };
 
-/// Costs fixed[end - 1] + each[end - 1] * (first[end] - first[begin]), where `each` never falls and
-/// `first` always rises: a row takes no longer than it is long.
+/// A segment costs fixed[end - 1] + each[end - 1] * (first[end] - first[begin]), where `each` never
+/// decreases and `first` always increases. A row takes time in proportion to its length.
 struct LinearCost {
     const double* fixed;
     const double* each;
@@ -33,13 +33,13 @@ struct LinearCost {
     }
 };
 
-/// From where to where a stretch may end.
+/// Where a segment may end.
 struct Ends {
     std::size_t low, high;
 };
 
-/// Where each of `count` stretches of [0, places) may end, none being empty; the last but one at
-/// the end, too, where one fewer will do.
+/// Where each of `count` segments of [0, places) may end. No segment is empty. With `or_one_fewer`
+/// the last but one may also end at the end.
 inline std::vector<Ends> all_ends(std::size_t places, std::size_t count, bool or_one_fewer) {
     std::vector<Ends> ends;
     for (std::size_t k = 1; k < count; ++k)
@@ -60,9 +60,9 @@ public:
           next_(best_),
           from_(ends.size()) {}
 
-    /// Rows are filled in blocks. Where a block is not all of them, only the last block's choices
-    /// are kept, and those of the others are made again from the row before the block when they are
-    /// asked for: the same numbers in the same order, so the same ranges.
+    /// Fills rows in blocks. If there are several blocks, only the choices of the last block are
+    /// kept. Those of the others are computed again, from the row before the block, with the same
+    /// result.
     std::vector<uint32_t> find(const Progress& progress) {
         const std::size_t places = ends_.back().high, block = rows_of_a_block();
         std::size_t count = ends_.size();
@@ -93,8 +93,8 @@ public:
 private:
     static constexpr double infinite = std::numeric_limits<double>::infinity();
 
-    /// A block of b rows keeps 4 bytes for each row and place, and 8 bytes for each block and
-    /// place: least at b = sqrt(2 * rows).
+    /// A block of b rows takes 4 bytes for each row and element, and 8 bytes for each block and
+    /// element: least at b = sqrt(2 * rows).
     std::size_t rows_of_a_block() const {
         const std::size_t count = ends_.size();
         if (count * ends_.back().high <= most_kept_ / sizeof(uint32_t)) return count;
@@ -129,12 +129,12 @@ private:
         from_[k_][j - ends_[k_].low] = static_cast<uint32_t>(where);
     }
 
-    /// The last stretch before j begins from `first` to `last`; the first of the cheapest places is
+    /// The last segment before j begins between `first` and `last`; the first of the cheapest is
     /// taken.
     std::size_t fill(std::size_t j, std::size_t first, std::size_t last) {
         last = std::min(last, j - 1);
         double least = infinite;
-        // all infinite: so are all further j, and those before are not limited by this one
+        // if all are infinite, those of further j are, too
         std::size_t where = last;
         for (std::size_t i = first; i <= last; ++i) {
             const double sum = best_[i] + cost_(i, j);
@@ -164,9 +164,9 @@ private:
         }
     }
 
-    /// To begin at i costs best[i] - each * first[i], a line over `each`, and what is the same for
-    /// all i. Lines fall ever steeper, and `each` never falls: so the lowest line is found by going
-    /// along the lower hull of those there are (the convex hull trick).
+    /// A segment that begins at i costs best[i] - each * first[i], a line over `each`, plus a term
+    /// that is the same for all i. Each line falls more steeply than the one before and `each`
+    /// never decreases, so the lowest line moves along the lower hull (convex hull trick).
     void fill_by_lines() {
         std::vector<Line>& hull = hull_;
         hull.resize(std::max(hull.size(), ends_[k_ - 1].high - ends_[k_ - 1].low + 1));
@@ -195,19 +195,20 @@ private:
     Rows rows_;
     const CostOf& cost_;
     std::size_t most_kept_;
-    /// [j]: least cost of the places before j in k_ stretches, and in one more
+    /// [j]: least cost of the elements before j in k_ segments, and in one more
     std::vector<double> best_, next_;
-    std::vector<std::vector<uint32_t>> from_;  ///< where the last of k_ + 1 stretches begins, by j
+    std::vector<std::vector<uint32_t>> from_;  ///< by j: where the last of k_ + 1 segments begins
     std::vector<Line> hull_;
     std::size_t k_ = 0;
     uint64_t done_ = 0, total_ = 0;  ///< rows, for the progress
 };
 
-/// The ends of the stretches that cost least in sum; where the last but one may end at the end,
-/// those of one stretch fewer if they cost less. `ends` as all_ends() has them, or fewer: low and
-/// high always rise, and low <= high. `cost(begin, end)` may be infinite, for what must not be;
-/// then it is for all longer stretches around it too. Keeps 4 bytes for each row and place up to
-/// `most_kept` bytes; beyond, about 12 * sqrt(rows) bytes a place, and takes twice the time.
+/// The ends of the segments whose total cost is least. If the last but one may end at the end, one
+/// segment fewer if that costs less. `ends`: a subset of those of all_ends(); low and high always
+/// increase, and low <= high. `cost(begin, end)` is infinite for a segment that is not allowed;
+/// then no longer segment around it is allowed. Uses 4 bytes for each row and element up to
+/// `most_kept` bytes. Beyond that it uses about 12 * sqrt(rows) bytes an element and takes twice
+/// the time.
 template <class CostOf>
 std::vector<uint32_t> optimal_segments(std::span<const Ends> ends, Rows rows,
                                        const Progress& progress, const CostOf& cost,

@@ -77,7 +77,7 @@ Sorted sort_by_counting(const View& view, std::size_t count, const Range& range,
     using Number = typename View::number_type;
     const auto least = static_cast<Number>(range.least);
     const auto width = static_cast<std::size_t>(range.most - range.least) + 1;
-    // A number that is outside of the range by now is counted in the last offset.
+    // A number that is outside of the range by now is counted in the last counter.
     const auto key = [view, least, width](std::size_t i) __attribute__((always_inline)) {
         if constexpr (std::is_integral_v<Number>) {
             return std::min<uint64_t>(static_cast<uint64_t>(view[i]) - static_cast<uint64_t>(least),
@@ -97,14 +97,14 @@ Sorted sort_by_counting(const View& view, std::size_t count, const Range& range,
 
     Sorted sorted = make_distinct_sizes(next, count, range.least);
     if (!with_order) return sorted;
-    // The last offset is for those that find none.
+    // The last element takes the samples that have no offset.
     sorted.order = std::unique_ptr<uint32_t[]>(new uint32_t[count + 1]);
     uint32_t* order = sorted.order.get();
     progress.blocks(count, 2 * count, 3 * count, [&](std::size_t first, std::size_t last) {
         for (std::size_t i = first; i < last; ++i)
             order[std::min<std::size_t>(counts[key(i)]++, count)] = static_cast<uint32_t>(i);
     });
-    // Where each size has as many samples as were counted, every offset was written.
+    // If each size has as many samples as were counted, every element was written.
     for (std::size_t distinct = 0; distinct < sorted.distinct_sizes.size(); ++distinct)
         if (next[static_cast<std::size_t>(sorted.distinct_sizes[distinct] - range.least)] !=
             sorted.first_offsets[distinct + 1])

@@ -14,16 +14,16 @@ namespace sab {
 
 struct Sorted {
     std::size_t count = 0;
-    /// sample at each sorted offset; equal sizes by index. Null when only the distinct_count were
-    /// asked for
+    /// sample indices by size; equal sizes by index. Null without `with_order`
     std::unique_ptr<uint32_t[]> order;
     std::vector<double> distinct_sizes;  ///< the distinct sizes, ascending
-    /// sorted offset where each begins; one more at the end: `count`
+    /// offset in `order` of the first sample of each; one more at the end: `count`
     std::vector<uint32_t> first_offsets;
 };
 
-/// Which of the distinct_count that begin at the offsets `first` a offset lies in. The first
-/// distinct is not compared: in a mapped file that was changed it might begin behind the offset.
+/// Index of the distinct size at an offset of the sorted order, from the offsets `first` of the
+/// distinct sizes. The first one is not compared: in a mapped file that was changed it might be
+/// larger than the offset.
 inline std::size_t distinct_of(std::span<const uint32_t> first, uint32_t offset) {
     const auto later = first.subspan(1);
     return static_cast<std::size_t>(std::ranges::upper_bound(later, offset) - later.begin());

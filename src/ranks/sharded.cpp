@@ -283,7 +283,7 @@ private:
     Sorted own_;                        ///< the shard
     std::shared_ptr<const Plan> plan_;  ///< of all shards' samples; without their order
     std::vector<uint64_t> counts_;      ///< samples by bucket and rank
-    std::vector<uint32_t> own_begin_;   ///< offset in own_ of each bucket's first sample
+    std::vector<uint32_t> own_begin_;   ///< offset in own_.order of each bucket's first sample
     std::vector<uint64_t> last_step_;   ///< steps up to each bucket's end
     uint64_t skipped_ = 0;
     uint64_t fingerprint_ = 0;

@@ -1,7 +1,6 @@
 /// The native order, version 2. ARCHITECTURE.md tells it as a whole.
 ///
-/// The samples of a batch are a stretch of the bucket's permuted offsets; the order of the batches
-/// is CostOrder's.
+/// The samples of a batch are a range of the bucket's permutation. CostOrder orders the batches.
 #include <algorithm>
 
 #include "sampler/cost_order.h"
@@ -12,7 +11,7 @@ namespace {
 /// Equal batches of one bucket: its full ones, or its tail.
 struct BucketClass {
     std::size_t bucket;
-    uint64_t first;  ///< permuted offset of its first sample
+    uint64_t first;  ///< position of its first sample in the bucket's permutation
     BatchClass batches;
 };
 

@@ -37,7 +37,7 @@ void CostOrder::set_options(const EpochOptions& epoch_options) {
 }
 
 void CostOrder::lay_out_steps(const EpochOptions& epoch_options) {
-    // The batches over a multiple of the step are taken from the classes with the most samples.
+    // The batches that do not fill a step are taken from the classes with the most samples.
     uint64_t over = batches_ % epoch_options.step_batches;
     full_step_batches_ = batches_ - over;
     std::vector<std::size_t> by_samples(over > 0 ? classes_.size() : 0);

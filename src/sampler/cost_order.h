@@ -10,38 +10,38 @@
 
 namespace sab {
 
-/// Batches that are alike.
+/// Batches of the same number of samples and the same cost.
 struct BatchClass {
     uint64_t samples;  ///< in each
     uint64_t batches;
     double cost;
 };
 
-/// Every batch of an epoch has an id. Ids are sorted by cost, so that `step` neighbours cost
-/// nearly the same; inside a band of nearly equal cost the ids are permuted, so that a step mixes
-/// classes; the steps are permuted. The batches that fill no last step are taken from those with
-/// the most samples, which can be split between ranks, and stand at the end.
+/// Every batch of an epoch has an id. Ids are sorted by cost, so that the `step_batches` neighbours
+/// of a step cost nearly the same. Inside a band of nearly equal cost the ids are permuted, so that
+/// a step mixes classes. The steps are permuted. If the batches do not fill the last step, its
+/// batches are those with the most samples, which can be split between ranks.
 class CostOrder {
 public:
-    /// Which batch of which batch_class.
+    /// A batch of a class.
     struct Found {
         std::size_t batch_class;
         uint64_t batch;
     };
 
     CostOrder() = default;
-    /// Kinds by cost, highest first.
+    /// Classes by cost, highest first.
     explicit CostOrder(std::vector<BatchClass> classes);
 
-    /// The same classes in the order of an epoch.
+    /// The same classes with the order of another epoch.
     CostOrder with_options(const EpochOptions& epoch_options) const;
     const EpochOptions& epoch_options() const { return epoch_options_; }
     uint64_t batches() const { return batches_; }
     const BatchClass& batch_class(std::size_t index) const { return classes_[index]; }
     Found find(uint64_t position) const;
-    /// Which of the `world` batches or pieces of a step a rank takes. Where a band of cost is
-    /// narrower than a step, these stand by cost, and a fixed place would give one rank all the
-    /// longest batches. So each step begins at a random rank.
+    /// Which of the `world` batches or pieces of a step a rank takes. If a band of cost is narrower
+    /// than a step, they are sorted by cost, and a fixed rule would give one rank all the longest
+    /// batches. So each step begins at a random rank.
     uint64_t rotated_rank(uint64_t step, uint64_t rank, uint64_t world) const {
         const uint64_t rotated = rank + multiply_high(mix(ranks_key_ ^ step), world);
         return rotated < world ? rotated : rotated - world;
@@ -50,7 +50,7 @@ public:
     uint64_t samples_key(uint64_t bucket) const { return mix(samples_key_ ^ bucket); }
 
 private:
-    /// A stretch of ids: batches `first`, `first` + 1, ... of a batch_class.
+    /// A range of ids: batches `first`, `first` + 1, ... of a class.
     struct IdRange {
         std::size_t batch_class;
         uint64_t first;
@@ -68,8 +68,8 @@ private:
     std::vector<BatchClass> classes_;
     uint64_t batches_ = 0;
     EpochOptions epoch_options_;
-    uint64_t full_step_batches_ = 0;  ///< batches in whole steps
-    uint64_t costliest_steps_ = 0;    ///< steps at the beginning that stay in the order of cost
+    uint64_t full_step_batches_ = 0;  ///< batches of the full steps
+    uint64_t costliest_steps_ = 0;    ///< steps at the beginning that are not permuted
     std::vector<IdRange> ranges_;
     std::vector<Band> bands_;
     Permutation steps_;

@@ -36,7 +36,7 @@ struct CursorState {
     uint64_t step_batches;  ///< world size that began the epoch
     uint64_t costliest_first;
     double budget;                ///< of the batches to come; 0: the plan's
-    uint64_t remainder_position;  ///< a global_batch that others began; see Cursor::GlobalBatch
+    uint64_t remainder_position;  ///< the rest of a global batch; see Cursor::Schedule
     uint64_t remainder_first;
     uint64_t remainder_batches;
 };
@@ -65,8 +65,8 @@ sab_sampler* new_cursor(std::unique_ptr<Sequence> sequence, const sab_sampler_op
     return new_handle(std::make_unique<Cursor>(std::move(sequence), options));
 }
 
-/// Takes a epoch_order, if there is one, and changes the schedule. A failure leaves both as they
-/// were.
+/// Takes an epoch order, if there is one, and changes the schedule. A failure leaves both
+/// unchanged.
 template <class Body>
 void Cursor::attempt(std::unique_ptr<Sequence::EpochOrder> epoch_order, Body&& body) {
     Schedule before = schedule_;
@@ -162,7 +162,7 @@ uint64_t Cursor::least_pieces(const Slice& batch) const {
     return most == 0 ? batch.count : (batch.count + most - 1) / most;
 }
 
-/// From `step` on other rules hold: what lies before is not to be reached any more.
+/// Another world size or budget takes over at `step`. Earlier steps cannot be reached any more.
 void Cursor::take_over(uint64_t step) {
     if (step >= batch_count()) {
         schedule_.start_position = sequence_->batches();
@@ -274,10 +274,9 @@ Cursor::Slice Cursor::slice(const Substep& substep, uint64_t rotated) const {
     return {0, 0, 0};
 }
 
-/// Into how many pieces each batch of a global_batch is split, as many together as there are slots
-/// for them. The least cost is searched for with which the pieces that cost at most that find a
-/// substep each. Places left over go to the first batches that can be split further; those left
-/// over then get nothing.
+/// The number of pieces of each batch of a global batch. All slots of its steps get a piece if
+/// there are enough samples. Bisection finds the least cost such that pieces of at most this cost
+/// fit the slots. Slots that are left go to the first batches that can be split further.
 const std::vector<uint64_t>& Cursor::split(const Substep& substep) const {
     const GlobalBatch& global_batch = substep.global_batch;
     if (global_batch == split_batch_) return pieces_;
@@ -372,7 +371,8 @@ void Cursor::save(std::span<std::byte, SAB_STATE_SIZE> out) const {
     write_state(kind(), fingerprint(), std::as_bytes(std::span(&state, 1)), out);
 }
 
-/// Refuses a state whose fields cannot be, as far as they show it without the epoch's epoch_order.
+/// Refuses a state with impossible fields, as far as this can be seen without the order of the
+/// epoch.
 void Cursor::check_state(const CursorState& state) const {
     check_consistent(state.world_size >= 1 && state.world_size <= largest_world_size &&
                      state.step_batches >= 1 && state.step_batches <= largest_world_size);
@@ -382,7 +382,7 @@ void Cursor::check_state(const CursorState& state) const {
                      (state.budget > 0 && std::isfinite(state.budget) && has_adjustable_budget() &&
                       plan().facts().cost != SAB_COST_CALLBACK));
     check_consistent(state.start_step <= uint64_t{1} << 62);
-    // only a lowered budget leaves a part of a global_batch
+    // only a lowered budget leaves the rest of a global batch
     if (state.budget > 0 || state.remainder_batches > 0) {
         check_consistent(state.world_size <= most_ranks_lowered);
         check_lowered_ranks(schedule_.world_size);

@@ -46,7 +46,7 @@ private:
         return sequence_->plan() != nullptr && sequence_->kind() != SamplerKind::costliest;
     }
 
-    /// A rank's slice of a batch.
+    /// Samples of a batch that a rank takes.
     struct Slice {
         uint64_t position;
         uint64_t first;
@@ -63,7 +63,7 @@ private:
         bool operator==(const GlobalBatch&) const = default;
     };
 
-    /// A step of a global_batch.
+    /// A step of a global batch.
     struct Substep {
         GlobalBatch global_batch;
         uint64_t step;
@@ -84,13 +84,14 @@ private:
         // later.
         uint64_t start_step = 0;
         uint64_t start_position = 0;
-        /// what is left of a global_batch that others began; 0 batches: nothing
+        /// the rest of a global batch that another number of ranks, or another budget, began; 0
+        /// batches: nothing
         GlobalBatch remainder;
         uint64_t remainder_steps = 0;
         uint64_t step = 0;
         Pricing pricing;
-        /// under a lowered budget: steps before each global_batch, and at last their number; empty:
-        /// a step a global_batch
+        /// under a lowered budget: steps before each global batch, then their total; empty: each
+        /// global batch is one step
         std::vector<uint64_t> steps_before;
     };
     struct NewSchedule;
@@ -118,7 +119,7 @@ private:
     sab_sampler_options options_;
     Schedule schedule_;
     mutable Batch scratch_;
-    /// the global_batch that was split last, and into how many pieces each of its batches
+    /// the global batch that was split last, and the number of pieces of each of its batches
     mutable GlobalBatch split_batch_;
     mutable std::vector<uint64_t> pieces_;
 };

@@ -47,7 +47,7 @@ double PlanReader::total(const Bucket& bucket, std::span<const uint32_t> offsets
     if (distinct_count == 1) return count * size[bucket.distinct_begin];
     constexpr uint32_t few = 8;
     if (plan_->facts().whole_sizes && distinct_count <= few) {
-        // Exact in any order: count the offsets at or above each step of the sizes.
+        // Exact in any order: counts the samples of at least each distinct size.
         double total = count * size[bucket.distinct_begin];
         for (uint32_t distinct = bucket.distinct_begin + 1; distinct < bucket.distinct_end;
              ++distinct) {

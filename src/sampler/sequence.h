@@ -52,11 +52,11 @@ struct Batch {
     }
 };
 
-/// How an epoch is laid out.
+/// What the order of an epoch depends on, besides the batches.
 struct EpochOptions {
     uint64_t seed = 0;
     uint64_t epoch = 0;
-    /// batches that are taken together: the world size that began the epoch
+    /// batches of a step: the world size that began the epoch
     uint64_t step_batches = 1;
     uint64_t costliest_first = 0;
     bool operator==(const EpochOptions&) const = default;
@@ -85,17 +85,17 @@ public:
     virtual SamplerKind kind() const = 0;
     virtual uint64_t fingerprint() const = 0;  ///< of what the sequence is made from
     virtual uint64_t skipped() const = 0;
-    virtual uint64_t batches() const = 0;  ///< as with_options
-    /// How an epoch is laid out, kept apart from the sequence until all that goes with it is ready.
+    virtual uint64_t batches() const = 0;  ///< of the present epoch order
+    /// The order of an epoch, kept apart from the sequence until all that belongs to it is ready.
     class EpochOrder {
     public:
         virtual ~EpochOrder() = default;
     };
-    /// Lays out an epoch; null where all epochs are alike.
+    /// Makes the order of an epoch; null if all epochs are the same.
     virtual std::unique_ptr<EpochOrder> make_epoch_order(const EpochOptions&) const {
         return nullptr;
     }
-    /// Puts a epoch_order in place of the present one, which it becomes. Not called with null.
+    /// Swaps the present epoch order with another one. Not called with null.
     virtual void exchange(EpochOrder&) noexcept {}
     /// As Sampler::own().
     virtual void own() noexcept {}
@@ -115,12 +115,12 @@ public:
     /// Samples of all ranks at that step, where other ranks take batches of sequences of their own.
     virtual uint64_t step_samples(uint64_t position) const { return samples(position); }
     virtual bool has_others() const { return false; }
-    /// The part of `count` samples from `first` on; 0 is the share of a rank in a last step of
-    /// fewer samples than ranks.
+    /// The part of `count` samples from `first` on; 0 for a rank of a last step with fewer samples
+    /// than ranks.
     virtual void fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const = 0;
 };
 
-/// A epoch_order that is a value.
+/// An epoch order that holds a value.
 template <class Value>
 class EpochOrderOf : public Sequence::EpochOrder {
 public:
@@ -128,7 +128,7 @@ public:
     Value value;
 };
 
-/// Reads batches of a plan from offsets inside a bucket.
+/// Reads batches of a plan from offsets in a bucket.
 class PlanReader {
 public:
     explicit PlanReader(std::shared_ptr<const Plan> plan) : plan_(std::move(plan)) {}
@@ -141,7 +141,7 @@ private:
     std::shared_ptr<const Plan> plan_;
 };
 
-/// The bucket order.
+/// The bucket order: shuffled.
 std::unique_ptr<Sequence> make_bucket_sequence(std::shared_ptr<const Plan> plan);
 /// The plan's batches as they stand.
 std::unique_ptr<Sequence> make_sequential_sequence(std::shared_ptr<const Plan> plan);

@@ -10,8 +10,7 @@ class SortedSequence : public Sequence {
 public:
     struct Slice {
         std::size_t bucket;
-        uint64_t
-            first;  ///< offset inside the bucket; offsets past its end begin again at its start
+        uint64_t first;  ///< offset in the bucket; past its end it begins again
         uint64_t count;
     };
     SortedSequence(std::shared_ptr<const Plan> plan, SamplerKind kind, std::vector<Slice> slices)

@@ -7,7 +7,7 @@
  * the variable-length attention kernels take it). Each epoch deals the samples of equal length out
  * to the bins anew and permutes the bins, so that bin mates change while every bin stays exactly as
  * full. A bin is a pure function of (sizes, options, seed, epoch, position), as a batch of the
- * native order is: it resumes at any step with any number of ranks.
+ * bucket order is: it resumes at any step with any number of ranks.
  *
  * What a bin costs is the sum of the squares of its lengths (attention inside each sequence), and
  * bins of near-equal cost make a step, so that no rank waits.

@@ -1,5 +1,5 @@
 #pragma once
-/// What an epoch of the native order is like.
+/// What an epoch of the bucket order is like.
 
 #include <memory>
 

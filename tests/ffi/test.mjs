@@ -295,7 +295,7 @@ test('a stream that calls functions is refused under a stage with threads', () =
 test('what a memory guard uses is not freed before it', () => {
   const probe = new Handle('sab_probe', 'sab_probe_new', 'host', null);
   const sampler = samplerOver(planOf(someSizes()));
-  const guard = new Handle('sab_memory_guard', 'sab_memory_guard_new', probe, sampler, options('sab_memory_guard_options', { limit: 2 ** 40 }));
+  const guard = new Handle('sab_memory_guard', 'sab_memory_guard_new', probe, sampler, options('sab_memory_guard_options', { budget: 2 ** 40 }));
   for (const used of [probe, sampler]) assert.throws(() => used.free(), /a sab_memory_guard uses it/);
   guard.free();
   probe.free();

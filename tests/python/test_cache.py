@@ -41,16 +41,16 @@ class TestKeeping:
                 )
                 assert key in cache
             assert cache.get("x") is None and cache.get("x", 5) == 5 and "x" not in cache
-            assert cache.num_keys() == 4
+            assert cache.key_count() == 4
             cache.clear()
-            assert cache.num_keys() == 0
+            assert cache.key_count() == 0
 
     def test_kinds_of_keys_are_apart(self, url):
         keys = [1, "1", b"1", -1, "-1", "\0i1", b"\0i1", "\0b1", "\0s1", "\0", b"\0", "\0s\0i1"]
         cache = sab.Cache(url)
         for number, key in enumerate(keys):
             cache.put(key, number)
-        assert cache.get_many(keys) == list(range(len(keys))) and cache.num_keys() == len(keys)
+        assert cache.get_many(keys) == list(range(len(keys))) and cache.key_count() == len(keys)
         assert cache.get(np.int64(1)) == 0 and cache.get(True) == 0
         cache.put_many({1: "number", "1": "text"})
         assert (cache.get(1), cache.get("1"), cache.get(b"1")) == ("number", "text", 2)
@@ -94,7 +94,7 @@ class TestKeeping:
         cache = sab.Cache(url, capacity=200_000, serializer="bytes")
         for n in range(100):
             cache.put(n, bytes(10_000))
-        assert 5 <= cache.num_keys() <= 20 and cache.stats().evictions == 100 - cache.num_keys()
+        assert 5 <= cache.key_count() <= 20 and cache.stats().evictions == 100 - cache.key_count()
 
     def test_closed(self, url):
         cache = sab.Cache(url)
@@ -491,7 +491,7 @@ class TestDataset:
         for _ in range(3):
             assert [int(dataset[n][0]) for n in range(len(dataset))] == [n * n for n in range(40)]
         assert (tmp_path / "log").stat().st_size == 40
-        assert dataset.cache.num_keys() == 40
+        assert dataset.cache.key_count() == 40
 
     @pytest.mark.parametrize("method", ["fork", "spawn"])
     def test_workers_of_a_data_loader(self, tmp_path, file, method):
@@ -521,7 +521,7 @@ class TestProcesses:
         cache.put("a", b"1")
         again = pickle.loads(pickle.dumps(cache))
         assert again.get("a") == b"1" and again.url == cache.url
-        assert pickle.loads(pickle.dumps(sab.Cache("memory:"))).num_keys() == 0
+        assert pickle.loads(pickle.dumps(sab.Cache("memory:"))).key_count() == 0
 
     def test_a_folder_that_is_left(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)

@@ -69,9 +69,9 @@ def test_values_are_kept_and_shared(servers):
         for n, value in enumerate(sab.Cache(url, dataset_name="one").get_many(range(200)))
     )
     two.put("a", 1)
-    assert (one.num_keys(), two.num_keys(), sab.Cache(url).num_keys()) == (200, 1, 201)
+    assert (one.key_count(), two.key_count(), sab.Cache(url).key_count()) == (200, 1, 201)
     one.clear()
-    assert (one.num_keys(), two.num_keys()) == (0, 1)
+    assert (one.key_count(), two.key_count()) == (0, 1)
     assert two.get_or_load("b", lambda key: 2) == 2 and two.get("b") == 2
 
 
@@ -115,7 +115,7 @@ class TestBagua:
             assert [
                 loader.get(index, lambda x: calls.append(x) or x * 2) for index in range(30)
             ] == [2 * n for n in range(30)]
-        assert calls == list(range(30)) and loader.num_keys() == 30
+        assert calls == list(range(30)) and loader.key_count() == 30
         # Each key lies on the server that the xxHash of its name says.
         placed = subprocess.run(
             ["redis-cli", "-p", str(servers[1].port), "keys", "*"],
@@ -126,7 +126,7 @@ class TestBagua:
         assert 0 < len(placed) < 30 and all(key.startswith("test_") for key in placed)
         one = CacheLoader(hosts=hosts, cluster_mode=False, dataset_name="one")
         one.get("k", lambda key: key)
-        assert one.num_keys() == int(
+        assert one.key_count() == int(
             subprocess.run(
                 ["redis-cli", "-p", str(servers[0].port), "dbsize"],
                 capture_output=True,
@@ -153,7 +153,7 @@ class TestBagua:
             for _ in range(3):
                 for (a, b), (c, d) in zip([dataset[n] for n in range(len(dataset))], samples):
                     assert (a == c).all() and (b == d).all()
-            assert dataset.cache_loader.num_keys() == keys
+            assert dataset.cache_loader.key_count() == keys
 
     def test_store(self, servers):
         from sab.compat.bagua.contrib.utils.redis_store import RedisStore
@@ -166,7 +166,7 @@ class TestBagua:
         assert (
             store.get("4") == b"four"
             and store.get("6") is None
-            and store.num_keys() == 4
+            and store.key_count() == 4
             and store.status()
         )
         servers[2].kill()
@@ -188,7 +188,7 @@ class TestBagua:
                 loader.get(rank, lambda key: key * 10)
                 dist.barrier()
                 assert loader.get(1 - rank, lambda key: "not shared") == (1 - rank) * 10
-                assert loader.num_keys() == 2
+                assert loader.key_count() == 2
                 dist.barrier()
                 """
             )

@@ -1,4 +1,4 @@
-/// Single epochs of the native order's permutation against uniformly random permutations; see
+/// Single epochs of the bucket order's permutation against uniformly random permutations; see
 /// pair_statistics.h. Order version 1, which had weak keys, is kept here to show that the tests
 /// find them.
 #include <gtest/gtest.h>

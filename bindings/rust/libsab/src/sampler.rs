@@ -313,7 +313,7 @@ macro_rules! one_way {
 #[cfg(feature = "stream")]
 pub(crate) use one_way;
 
-/// The native order: shuffled, resumable, with random access.
+/// The bucket order: shuffled, resumable, with random access.
 ///
 /// Each epoch permutes the samples inside each bucket of the plan and the batches of the epoch. A
 /// batch is a pure function of plan, seed, epoch and step, so that nothing is shuffled in memory,

@@ -452,7 +452,7 @@ fn closures_of_ranks_come_back() {
     let Err(Error::Mismatch(message)) = sampler.check_ranks(0, 1, |_, _| Ok(())) else {
         panic!("nothing was gathered")
     };
-    assert!(message.text().contains("place 0 of 1 does not hold"));
+    assert!(message.text().contains("slot 0 of 1 does not hold"));
     assert!(argument(sampler.check_ranks(1, 1, gathers)).contains("rank = 1"));
     assert!(argument(sampler.check_ranks(0, 0, gathers)).contains("world_size = 0"));
 }

@@ -683,6 +683,7 @@ typedef struct sab_readahead_stream_options {
  int32_t (*boundary_key_fn)(void *ctx, const sab_record *record, uint64_t *key);
  void *ctx;
  void (*release)(void *ctx);
+ sab_oversize oversize;
 } sab_readahead_stream_options;
 void sab_readahead_stream_options_init(sab_readahead_stream_options *options, size_t struct_size);
 sab_status sab_readahead_stream_new(sab_stream *source, const sab_readahead_stream_options *options, sab_stream **stream);
@@ -693,6 +694,7 @@ typedef struct sab_pack_stream_options {
  uint64_t read_ahead;
  int32_t shuffle;
  uint64_t seed;
+ sab_oversize oversize;
 } sab_pack_stream_options;
 void sab_pack_stream_options_init(sab_pack_stream_options *options, size_t struct_size);
 sab_status sab_pack_stream_new(sab_stream *source, const sab_pack_stream_options *options, sab_stream **stream);

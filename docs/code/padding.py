@@ -45,7 +45,7 @@ import warnings
 
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
-    plan = sab.plan(sizes, budget=400)
+    plan = sab.plan(sizes, budget=400, oversize="skip")
 assert caught[0].category is sab.SkippedWarning
 assert (sizes[plan.skipped] > 400).all() and len(plan.skipped) == (sizes > 400).sum()
 # [end]

@@ -57,7 +57,7 @@ typedef int32_t sab_tail;
 typedef int32_t sab_oversize;
 /** left out, counted, listed by sab_plan_skipped(), and said once on the log */
 #define SAB_OVERSIZE_SKIP 0
-/** the plan is refused; the message names the first such sample */
+/** the plan is refused; the message says how many there are and names the first. The default */
 #define SAB_OVERSIZE_ERROR 1
 /** each alone in a batch, the only batches that may cost more than the budget; padded to its own
  *  length, or, under `max_shapes`, to one of the lengths chosen for such samples */
@@ -123,7 +123,7 @@ typedef struct sab_plan_options {
     void *cost_ctx;
     /** SAB_TAIL_KEEP */
     sab_tail tail;
-    /** SAB_OVERSIZE_SKIP */
+    /** SAB_OVERSIZE_ERROR */
     sab_oversize oversize;
     /** AUTO only: at most this many distinct (count, padded length), with the least padding;
      *  batches are then padded to their bucket's length. SAB_TAIL_KEEP and SAB_TAIL_MERGE need one
@@ -157,7 +157,7 @@ typedef struct sab_plan_options {
      NULL,                     \
      NULL,                     \
      SAB_TAIL_KEEP,            \
-     SAB_OVERSIZE_SKIP,        \
+     SAB_OVERSIZE_ERROR,       \
      0,                        \
      NULL,                     \
      NULL}

@@ -124,7 +124,8 @@ SAB_API sab_status sab_stream_set_progress(sab_stream *stream, sab_progress_fn p
 SAB_API sab_status sab_stream_rewind(sab_stream *stream) SAB_NOEXCEPT;
 
 /** How many things were skipped by a policy since the stream was made: files that could not be
- * read, by SAB_ON_ERROR_SKIP.
+ * read, by SAB_ON_ERROR_SKIP, and records over a limit, by SAB_OVERSIZE_SKIP. Records that a
+ * restore reads again are counted again.
  *
  * @param stream  a handle
  * @param count   filled
@@ -609,8 +610,8 @@ typedef struct sab_readahead_stream_options {
     uint64_t read_ahead;
     /** most records in a batch; 0: no such limit */
     uint64_t batch_size;
-    /** count * largest size of a batch, which a single record may exceed; 0: no such limit. One of
-     *  these or `batch_size_fn` must be given */
+    /** largest count * largest size of a batch; see `oversize`. 0: no such limit. One of these or
+     *  `batch_size_fn` must be given */
     double budget;
     /** the batches of a window; 1 */
     int32_t shuffle;
@@ -630,9 +631,25 @@ typedef struct sab_readahead_stream_options {
     void *ctx;
     /** called once when the stream is freed, and not when the constructor fails; NULL */
     void (*release)(void *ctx);
+    /** what becomes of a record that is larger than `budget`. SAB_OVERSIZE_ERROR (default):
+     *  sab_stream_next() gives SAB_E_ARGUMENT and names the record. SAB_OVERSIZE_SKIP: it is left
+     *  out and counted by sab_stream_skipped_count(). SAB_OVERSIZE_SINGLE: it is a batch alone,
+     *  over the budget */
+    sab_oversize oversize;
 } sab_readahead_stream_options;
-#define SAB_READAHEAD_STREAM_OPTIONS_INIT \
-    {sizeof(sab_readahead_stream_options), 10000, 0, 0, 1, 0, 0, NULL, NULL, NULL, NULL}
+#define SAB_READAHEAD_STREAM_OPTIONS_INIT  \
+    {sizeof(sab_readahead_stream_options), \
+     10000,                                \
+     0,                                    \
+     0,                                    \
+     1,                                    \
+     0,                                    \
+     0,                                    \
+     NULL,                                 \
+     NULL,                                 \
+     NULL,                                 \
+     NULL,                                 \
+     SAB_OVERSIZE_ERROR}
 
 /** Sets the defaults, the same as SAB_READAHEAD_STREAM_OPTIONS_INIT: for languages without C's
  * macros.
@@ -665,8 +682,13 @@ typedef struct sab_pack_stream_options {
     uint64_t read_ahead;  /**< records in a window, kept in memory; from 1 to 2^31. 10,000 */
     int32_t shuffle;      /**< the lists of a window; 1 */
     uint64_t seed;        /**< of the shuffles */
+    /** what becomes of a record that is larger than `capacity`. SAB_OVERSIZE_ERROR (default):
+     *  sab_stream_next() gives SAB_E_ARGUMENT and names the record. SAB_OVERSIZE_SKIP: it is left
+     *  out and counted by sab_stream_skipped_count() */
+    sab_oversize oversize;
 } sab_pack_stream_options;
-#define SAB_PACK_STREAM_OPTIONS_INIT {sizeof(sab_pack_stream_options), 0, 0, 10000, 1, 0}
+#define SAB_PACK_STREAM_OPTIONS_INIT \
+    {sizeof(sab_pack_stream_options), 0, 0, 10000, 1, 0, SAB_OVERSIZE_ERROR}
 
 /** Sets the defaults, the same as SAB_PACK_STREAM_OPTIONS_INIT: for languages without C's macros.
  *
@@ -682,8 +704,7 @@ SAB_API void sab_pack_stream_options_init(sab_pack_stream_options *options, size
  * for the next window, up to half of one. Inside a list records stand as they came. A restore reads
  * up to eight windows again. Where all sizes are known ahead sab_packed_sampler_new() packs better.
  *
- * @param source   a stream; a map sets the sizes of its records. sab_stream_next() gives
- *     SAB_E_ARGUMENT for one that is larger than the capacity
+ * @param source   a stream; a map sets the sizes of its records
  * @param options  NULL is refused, since the capacity must be given
  * @param stream   the new handle
  * @return SAB_OK; SAB_E_ARGUMENT

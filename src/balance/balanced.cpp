@@ -133,6 +133,20 @@ BalancedSampler::BalancedSampler(const Sizes& sizes, const sab_balanced_options&
     make_steps(progress);
 }
 
+/// Names the first of the samples from the sorted offset `kept` on, which no micro-batch can hold.
+[[noreturn]] static void refuse_oversize(const Sorted& sorted, uint64_t kept,
+                                         const sab_balanced_options& balanced) {
+    const auto count = static_cast<uint32_t>(sorted.count);
+    const uint32_t first = first_sample(sorted, static_cast<uint32_t>(kept), count);
+    const double size = sorted.distinct_sizes[distinct_of(sorted.first_offsets, first)];
+    const bool is_long = balanced.max_total > 0 && size > balanced.max_total;
+    fail(SAB_E_ARGUMENT, std::string_view(described(sorted, first)), ": must fit ",
+         is_long ? "balanced.max_total" : "balanced.memory_budget", " = ",
+         is_long ? balanced.max_total : balanced.memory_budget, " alone; ", count - kept, " of ",
+         count,
+         " samples do not. Set balanced.oversize to SAB_OVERSIZE_SKIP (0), or use a larger budget");
+}
+
 /// Costs and weights of the distinct sizes, and how many samples are not too large.
 void BalancedSampler::weigh(const sab_balanced_options& balanced, const Cost& cost) {
     std::optional<Memory> memory;
@@ -182,11 +196,11 @@ void BalancedSampler::weigh(const sab_balanced_options& balanced, const Cost& co
         all_weight += distinct.weight * (end - begin);
     }
     const uint64_t over = sorted_.count - kept_;
-    if (over > 0 && (balanced.oversize == SAB_OVERSIZE_ERROR || kept_ == 0))
-        fail(SAB_E_ARGUMENT, "sizes[", sorted_.order[kept_],
-             "] = ", sorted_.distinct_sizes[distinct_of_[kept_]], ": must be at most ",
-             most > 0 ? "balanced.max_total" : "balanced.memory_budget", " alone (", over, " of ",
-             sorted_.count, " samples are not)");
+    if (over > 0 && balanced.oversize == SAB_OVERSIZE_ERROR)
+        refuse_oversize(sorted_, kept_, balanced);
+    if (kept_ == 0)
+        fail(SAB_E_ARGUMENT, "sizes: no sample is left: all ", over,
+             " are over the cap of a micro-batch alone");
     if (over > 0)
         log(SAB_LOG_WARNING, "skipped ", over, " of ", sorted_.count,
             " samples: each over the cap of a micro-batch alone");

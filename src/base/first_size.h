@@ -59,8 +59,8 @@ SAB_FIRST_RELEASED(sab_list_stream_options, world_size)
 SAB_FIRST_RELEASED(sab_source_functions, objects)
 SAB_FIRST_RELEASED(sab_files_stream_options, on_error)
 SAB_FIRST_RELEASED(sab_map_stream_options, objects)
-SAB_FIRST_RELEASED(sab_readahead_stream_options, release)
-SAB_FIRST_RELEASED(sab_pack_stream_options, seed)
+SAB_FIRST_RELEASED(sab_readahead_stream_options, oversize)
+SAB_FIRST_RELEASED(sab_pack_stream_options, oversize)
 #endif
 #if SAB_WITH_GROUP
 SAB_FIRST_RELEASED(sab_thresholds_options, progress_ctx)

@@ -200,6 +200,7 @@ private:
     uint64_t outside() const { return count_ - (end_ - begin_); }
     uint64_t largest_batch(double size) const;
     void find_usable_samples();
+    [[noreturn]] void refuse_oversize() const;
     double least_batches() const;
     std::vector<BucketRange> singles(BoundaryFinder& finder, std::size_t& shapes) const;
 
@@ -246,20 +247,37 @@ void PlanBuilder::find_usable_samples() {
             sorted_.first_offsets[static_cast<std::size_t>(over - sorted_.distinct_sizes.begin())]);
     }
     end_ = std::max(begin_, end_);
-    if (outside() > 0 && options_.oversize == SAB_OVERSIZE_ERROR) {
-        const bool is_long = end_ < count_;
-        const std::string name =
-            sorted_.order == nullptr
-                ? "a size"
-                : text("sizes[", is_long ? sorted_.order[count_ - 1] : sorted_.order[0], "]");
-        fail(SAB_E_ARGUMENT, std::string_view(name), " = ",
-             is_long ? sorted_.distinct_sizes.back() : sorted_.distinct_sizes.front(),
-             ": must be inside the boundaries and cost at most the budget, ", options_.budget,
-             ", alone (", outside(), " of ", count_, " samples do not)");
-    }
+    if (outside() > 0 && options_.oversize == SAB_OVERSIZE_ERROR) refuse_oversize();
     if (begin_ == end_ && !has_singles())
         fail(SAB_E_ARGUMENT, "sizes: no sample is left: all ", count_,
              " are outside the boundaries or over the budget, ", options_.budget);
+}
+
+/// Names the first sample that is outside the boundaries or over the budget, and what helps.
+void PlanBuilder::refuse_oversize() const {
+    uint32_t first = begin_ > 0 ? first_sample(sorted_, 0, begin_) : count_;
+    if (end_ < count_) {
+        const uint32_t over = first_sample(sorted_, end_, count_);
+        const bool comes_first = first == count_ || (sorted_.order != nullptr &&
+                                                     sorted_.order[over] < sorted_.order[first]);
+        if (comes_first) first = over;
+    }
+    const double size = sorted_.distinct_sizes[distinct_of(sorted_.first_offsets, first)];
+    const bool is_inside =
+        boundaries_.empty() || (size >= boundaries_.front() && size < boundaries_.back());
+    const std::string rule =
+        is_inside ? text("must cost at most the budget, ", options_.budget, ", alone")
+                  : text("must be at least the first boundary, ", boundaries_.front(),
+                         ", and below the last, ", boundaries_.back());
+    const std::string_view choices = sorted_.order != nullptr
+                                         ? "SAB_OVERSIZE_SKIP (0) or SAB_OVERSIZE_SINGLE (2)"
+                                         : "SAB_OVERSIZE_SKIP (0)";
+    fail(SAB_E_ARGUMENT, std::string_view(described(sorted_, first)), ": ", std::string_view(rule),
+         "; ", outside(), " of ", count_, " samples are ",
+         boundaries_.empty() ? "over the budget" : "outside the boundaries or over the budget",
+         ". Set options.oversize to ", choices,
+         boundaries_.empty() ? ", or use a larger budget"
+                             : ", or use other boundaries or a larger budget");
 }
 
 PlanFacts PlanBuilder::facts(const BoundaryFinder& finder) const {

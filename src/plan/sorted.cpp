@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/bits.h"
+#include "base/error.h"
 
 namespace sab {
 namespace {
@@ -169,6 +170,12 @@ Sorted sort_by_radix(const View& view, std::size_t count, bool with_order,
 }
 
 }  // namespace
+
+std::string described(const Sorted& sorted, uint32_t offset) {
+    const double size = sorted.distinct_sizes[distinct_of(sorted.first_offsets, offset)];
+    if (sorted.order == nullptr) return text("a size = ", size);
+    return text("sizes[", sorted.order[offset], "] = ", size);
+}
 
 Sorted sort_by_size(const Sizes& sizes, bool with_order, const Progress& progress) {
     if (!sizes.is_dense()) return sort_by_size(sizes.dense(), with_order, progress);

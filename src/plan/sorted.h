@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/progress.h"
@@ -28,6 +29,18 @@ inline std::size_t distinct_of(std::span<const uint32_t> first, uint32_t offset)
     const auto later = first.subspan(1);
     return static_cast<std::size_t>(std::ranges::upper_bound(later, offset) - later.begin());
 }
+
+/// The offset of the sample with the lowest index among the offsets [begin, end), which are not
+/// empty.
+inline uint32_t first_sample(const Sorted& sorted, uint32_t begin, uint32_t end) {
+    if (sorted.order == nullptr) return begin;
+    return static_cast<uint32_t>(
+        std::min_element(sorted.order.get() + begin, sorted.order.get() + end) -
+        sorted.order.get());
+}
+
+/// "sizes[3] = 17" for the sample at an offset; "a size = 17" if the indices are not known.
+std::string described(const Sorted& sorted, uint32_t offset);
 
 /// Sorts by counting where sizes are whole numbers in a narrow range, by radix otherwise. Throws
 /// for a size that breaks the rules.

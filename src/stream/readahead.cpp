@@ -4,24 +4,37 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <numeric>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/bits.h"
 #include "base/error.h"
+#include "base/guard.h"
 #include "base/python_random.h"
 #include "stream/stream.h"
 
 namespace sab {
 namespace {
 
+/// The largest size of a record, and what becomes of larger ones.
+struct RecordLimit {
+    double most = std::numeric_limits<double>::infinity();
+    sab_oversize oversize = SAB_OVERSIZE_ERROR;
+    std::string_view option;   ///< of `most`, for messages
+    std::string_view choices;  ///< of `oversize`, for messages
+};
+
 /// Records are read in windows; each window is arranged, and given in parts. A state is that of the
 /// source and the generator at a window that began with nothing carried over, and how many parts
 /// were given since.
 class Ahead : public Over {
 public:
-    Ahead(uint64_t window, uint64_t seed) : window_(window), seed_(seed), random_(seed) {}
+    Ahead(uint64_t window, uint64_t seed, const RecordLimit& limit = {})
+        : window_(window), seed_(seed), random_(seed), limit_(limit) {}
 
     bool next(Record& record) override {
         while (given_ == order_.size()) {
@@ -34,10 +47,13 @@ public:
         return true;
     }
 
+    uint64_t skipped() const override { return Over::skipped() + skipped_; }
+
     void rewind() override {
         source_->rewind();
         forget();
         is_over_ = false;
+        taken_ = 0;
         random_ = PythonRandom(seed_);
     }
 
@@ -49,6 +65,7 @@ public:
         const bool has_window = windows_since_ > 0;
         state.bytes(has_window ? before_ : state_of(*source_));
         state.generator((has_window ? random_before_ : random_).generator());
+        state.number(has_window ? taken_before_ : taken_);
         state.number(has_window ? given_since_ : 0);
         state.number(has_window);
         state.number(is_over_);
@@ -60,6 +77,7 @@ public:
         const auto before = state.bytes();
         restore_from(*source_, before);
         state.generator(random_.generator());
+        taken_ = state.number();
         uint64_t given = state.number(most_windows * window_ + window_);
         const bool has_window = state.number(1) == 1, is_over = state.number(1) == 1;
         if (!has_window) {
@@ -114,6 +132,7 @@ private:
             if (!has_rest_) {
                 before_ = state_of(*source_);  // first, since only this can fail
                 random_before_ = random_;
+                taken_before_ = taken_;
                 given_since_ = windows_since_ = 0;
             }
             keep_rest();
@@ -122,14 +141,32 @@ private:
             wanted_ = items_.size() + window_;
             is_reading_ = true;
         }
-        while (!is_over_ && items_.size() < wanted_) {  // what came before a failure is kept
+        // What came before a failure is kept.
+        while (check_size(), !is_over_ && items_.size() < wanted_) {
             if (items_.size() % 4096 == 0) report_progress(items_.size(), wanted_);
             is_over_ = !pull(*source_, items_);
+            if (!is_over_) ++taken_;
         }
         rest_.clear();
         has_rest_ = !arrange(is_over_ || windows_since_ + 1 >= most_windows);
         is_reading_ = false;
         ++windows_since_;
+    }
+
+    /// Leaves out or refuses the record that was taken last if it is too large. One that is refused
+    /// stays, so that the next call refuses it again.
+    void check_size() {
+        if (items_.empty() || !(items_.back().view.size > limit_.most)) return;
+        const std::string record =
+            text("record ", taken_ - 1, " of size ", items_.back().view.size);
+        if (limit_.oversize == SAB_OVERSIZE_ERROR)
+            fail(SAB_E_ARGUMENT, std::string_view(record), ": must be at most ", limit_.option,
+                 " = ", limit_.most, ". Set options.oversize to ", limit_.choices,
+                 ", or use a larger one");
+        items_.pop_back();
+        if (skipped_++ == 0)
+            log(SAB_LOG_WARNING, "skipped ", std::string_view(record), ": over ", limit_.option,
+                " = ", limit_.most, "; others are only counted");
     }
 
     /// Moves what is carried over to the front of items_, and takes the rest away.
@@ -140,8 +177,12 @@ private:
         rest_.clear();
     }
 
+    const RecordLimit limit_;
     Bytes before_;
     PythonRandom random_before_{0};
+    uint64_t taken_ = 0;         ///< records of the source, since its beginning
+    uint64_t taken_before_ = 0;  ///< of them, before the window of before_
+    uint64_t skipped_ = 0;
     std::size_t given_ = 0;  ///< of order_
     /// items of the window that is read: those carried over, and as many as it reads
     uint64_t wanted_ = 0;
@@ -227,7 +268,7 @@ private:
 class ReadAhead : public Ahead {
 public:
     ReadAhead(const sab_readahead_stream_options& options, Context context)
-        : Ahead(options.read_ahead, options.seed),
+        : Ahead(options.read_ahead, options.seed, limit_of(options)),
           options_(options),
           context_(std::move(context)) {}
     void attach(StreamPtr source) noexcept override {
@@ -242,7 +283,7 @@ public:
         for (const uint64_t number :
              {options_.read_ahead, options_.batch_size, static_cast<uint64_t>(options_.shuffle),
               static_cast<uint64_t>(options_.carry_over), options_.seed,
-              uint64_t{options_.batch_size_fn != nullptr},
+              static_cast<uint64_t>(options_.oversize), uint64_t{options_.batch_size_fn != nullptr},
               uint64_t{options_.boundary_key_fn != nullptr}})
             description.add(number);
         description.add(options_.budget);
@@ -255,6 +296,12 @@ private:
     struct Batch {
         uint32_t begin, end;  ///< in sorted_
     };
+
+    static RecordLimit limit_of(const sab_readahead_stream_options& options) {
+        if (options.budget == 0 || options.oversize == SAB_OVERSIZE_SINGLE) return {};
+        return {options.budget, options.oversize, "options.budget",
+                "SAB_OVERSIZE_SKIP (0) or SAB_OVERSIZE_SINGLE (2)"};
+    }
 
     bool arrange(bool must_use_all) override {
         by_size_.sort(items_, sorted_);
@@ -392,14 +439,17 @@ private:
 class Pack : public Ahead {
 public:
     explicit Pack(const sab_pack_stream_options& options)
-        : Ahead(options.read_ahead, options.seed), options_(options) {}
+        : Ahead(options.read_ahead, options.seed,
+                {options.capacity, options.oversize, "options.capacity", "SAB_OVERSIZE_SKIP (0)"}),
+          options_(options) {}
 
     void describe(Description& description) const override {
         const Description::Replayed replayed(description);
         source_->describe(description);
         description.add("pack");
-        for (const uint64_t number : {options_.read_ahead, options_.max_records,
-                                      static_cast<uint64_t>(options_.shuffle), options_.seed})
+        for (const uint64_t number :
+             {options_.read_ahead, options_.max_records, static_cast<uint64_t>(options_.shuffle),
+              options_.seed, static_cast<uint64_t>(options_.oversize)})
             description.add(number);
         description.add(options_.capacity);
     }
@@ -413,10 +463,6 @@ private:
 
     bool arrange(bool must_use_all) override {
         by_size_.sort(items_, sorted_);
-        if (const double largest = items_.empty() ? 0 : items_[sorted_[0]].view.size;
-            largest > options_.capacity)
-            fail(SAB_E_ARGUMENT, "options.capacity = ", options_.capacity, ": a record of size ",
-                 largest, " does not fit");
         bins_.clear();
         std::multimap<double, uint32_t> open;  // by the room that is left
         for (const uint32_t item : sorted_) {
@@ -576,6 +622,9 @@ static void check_readahead(const sab_readahead_stream_options& options) {
           options.carry_over, "must be 0 or 1");
     check(options.carry_over == 0 || options.boundary_key_fn == nullptr, "options.carry_over",
           options.carry_over, "does not go with a boundary_key_fn");
+    check(options.oversize >= SAB_OVERSIZE_SKIP && options.oversize <= SAB_OVERSIZE_SINGLE,
+          "options.oversize", options.oversize,
+          "must be one of SAB_OVERSIZE_SKIP (0) to SAB_OVERSIZE_SINGLE (2)");
     check(options.carry_over == 0 || options.read_ahead <= most_records / 2, "options.read_ahead",
           options.read_ahead, "must be at most 2^31 with carry_over");
 }
@@ -592,6 +641,9 @@ StagePtr make_pack(const sab_pack_stream_options& options) {
           options.read_ahead, "must be from 1 to 2^31");
     check(options.shuffle == 0 || options.shuffle == 1, "options.shuffle", options.shuffle,
           "must be 0 or 1");
+    check(options.oversize == SAB_OVERSIZE_SKIP || options.oversize == SAB_OVERSIZE_ERROR,
+          "options.oversize", options.oversize,
+          "must be SAB_OVERSIZE_SKIP (0) or SAB_OVERSIZE_ERROR (1)");
     return std::make_unique<Pack>(options);
 }
 

@@ -840,7 +840,13 @@ static void bad_options(void) {
     REFUSED("fill = nan", balanced.fill = NAN);
     REFUSED("method = 7", balanced.method = 7);
     REFUSED("oversize = 2", balanced.oversize = SAB_OVERSIZE_SINGLE);
-    REFUSED("must be at most balanced.max_total alone", balanced.max_total = 700);
+    REFUSED(
+        "must fit balanced.max_total = 700 alone; 7 of 1500 samples do not. Set "
+        "balanced.oversize to SAB_OVERSIZE_SKIP (0), or use a larger budget",
+        balanced.max_total = 700);
+    REFUSED("must fit balanced.memory_budget = 600 alone", balanced.memory_terms = fine;
+            balanced.memory_term_count = 2; balanced.memory_budget = 600);
+    REFUSED("no sample is left", balanced.max_total = 0.5; balanced.oversize = SAB_OVERSIZE_SKIP);
     REFUSED("memory_terms = NULL", balanced.memory_term_count = 1);
     REFUSED("memory_terms[0].count_power = 2", balanced.memory_terms = squared_count;
             balanced.memory_term_count = 1; balanced.memory_budget = 5);

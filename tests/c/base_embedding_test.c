@@ -103,6 +103,7 @@ static sab_sampler *sampler_of(const copy *of, double most) {
     sab_plan *plan = NULL;
     sab_sampler *sampler = NULL;
     sab_plan_options options = budget(most);
+    options.oversize = SAB_OVERSIZE_SKIP;
     EXPECT(of->sab_sizes_new(lengths(500), 500, SAB_INT32, NULL, &sizes) == SAB_OK);
     EXPECT(of->sab_plan_new(sizes, &options, &plan) == (most < 0 ? SAB_E_ARGUMENT : SAB_OK));
     if (plan != NULL) EXPECT(of->sab_bucket_sampler_new(plan, NULL, &sampler) == SAB_OK);

@@ -413,7 +413,7 @@ static void Defaults_AreThoseOfTheHeaders(void) {
            plan.batch_size_multiple == 1);
     EXPECT(plan.length_multiple == 0 && plan.coefficients == NULL && plan.coefficient_count == 0 &&
            plan.cost_fn == NULL && plan.cost_ctx == NULL);
-    EXPECT(plan.tail == SAB_TAIL_KEEP && plan.oversize == SAB_OVERSIZE_SKIP &&
+    EXPECT(plan.tail == SAB_TAIL_KEEP && plan.oversize == SAB_OVERSIZE_ERROR &&
            plan.max_shapes == 0 && plan.progress == NULL && plan.progress_ctx == NULL);
     const sab_sampler_options sampler = SAB_SAMPLER_OPTIONS_INIT;
     EXPECT(sampler.struct_size == sizeof sampler && sampler.seed == 0 && sampler.epoch == 0 &&

@@ -56,6 +56,7 @@ static void LogCallback_ThatThrows_IsPassedOver() {
     sab_plan *plan = nullptr;
     sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
     options.budget = 10;
+    options.oversize = SAB_OVERSIZE_SKIP;
     Counter counter;
     const auto throws = [](void *ctx, sab_log_level, const char *) {
         ++static_cast<Counter *>(ctx)->calls;

@@ -562,7 +562,8 @@ static void Refuses_WhatBreaksARule(void) {
     EXPECT_REFUSED("pack.struct_size = 4: must be at least");
     pack.capacity = 10;
     EXPECT_REFUSED(
-        "sizes[3] = 11: must be at most the capacity, 10 (2 of 4 samples are longer), unless");
+        "sizes[1] = 12: must be at most the capacity, 10; 2 of 4 samples are longer. Set "
+        "pack.oversize to SAB_OVERSIZE_SKIP (0) or pack.split to 1, or use a larger capacity");
     pack.capacity = 2;
     pack.oversize = SAB_OVERSIZE_SKIP;
     EXPECT_REFUSED("no sample is left: all 4 are longer than the capacity, 2");

@@ -100,6 +100,7 @@ static sab_stream *readahead(sab_stream *source, uint64_t read_ahead, uint64_t b
     options.budget = budget;
     options.shuffle = shuffle;
     options.seed = seed;
+    options.oversize = SAB_OVERSIZE_SINGLE;
     sab_stream *stream = NULL;
     EXPECT_OK(sab_readahead_stream_new(source, &options, &stream));
     return stream;
@@ -658,7 +659,7 @@ static void Pack_FillsItsListsAndLosesNothing(void) {
     }
 }
 
-static void Pack_RefusesWhatDoesNotFit(void) {
+static void Pack_RefusesBadOptions(void) {
     const sab_record long_one[] = {{SAB_RECORD_BYTES, 3, "abc", 3},
                                    {SAB_RECORD_BYTES, 6, "abcdef", 6}};
     sab_pack_stream_options options = SAB_PACK_STREAM_OPTIONS_INIT, same;
@@ -666,7 +667,6 @@ static void Pack_RefusesWhatDoesNotFit(void) {
     EXPECT(same.struct_size == options.struct_size && same.read_ahead == 10000 &&
            same.shuffle == 1 && same.capacity == 0 && same.max_records == 0);
     sab_stream *source = NULL, *stream = NULL;
-    sab_record record = SAB_RECORD_INIT;
     EXPECT_OK(sab_list_stream_new(long_one, 2, NULL, &source));
     EXPECT_FAILS(sab_pack_stream_new(source, NULL, &stream), SAB_E_ARGUMENT, "options = NULL");
     EXPECT_FAILS(sab_pack_stream_new(source, &options, &stream), SAB_E_ARGUMENT,
@@ -683,10 +683,136 @@ static void Pack_RefusesWhatDoesNotFit(void) {
     EXPECT_FAILS(sab_pack_stream_new(source, &options, &stream), SAB_E_ARGUMENT,
                  "options.shuffle = 2");
     options.shuffle = 1;
-    EXPECT_OK(sab_pack_stream_new(source, &options, &stream));
-    EXPECT_FAILS(sab_stream_next(stream, &record), SAB_E_ARGUMENT,
-                 "options.capacity = 5: a record of size 6 does not fit");
-    sab_stream_free(stream);
+    options.oversize = SAB_OVERSIZE_SINGLE;
+    EXPECT_FAILS(sab_pack_stream_new(source, &options, &stream), SAB_E_ARGUMENT,
+                 "options.oversize = 2: must be SAB_OVERSIZE_SKIP (0) or SAB_OVERSIZE_ERROR (1)");
+    sab_stream_free(source);
+}
+
+/* Records larger than the limit of a window */
+
+enum window { READAHEAD, CARRYING, PACK };
+
+/* In windows of three: records of sizes 3, 6, 5, 9, 2, 1 under a limit of 5. */
+static sab_stream *limited(enum window window, sab_oversize oversize) {
+    static const double sizes[] = {3, 6, 5, 9, 2, 1};
+    sab_record records[COUNT(sizes)];
+    for (size_t i = 0; i < COUNT(sizes); ++i)
+        records[i] = (sab_record){SAB_RECORD_BYTES, sizes[i], "abcdefghi", (uint64_t)sizes[i]};
+    sab_stream *stream = NULL;
+    EXPECT_OK(sab_list_stream_new(records, COUNT(sizes), NULL, &stream));
+    if (window == PACK) {
+        sab_pack_stream_options options = SAB_PACK_STREAM_OPTIONS_INIT;
+        EXPECT(options.oversize == SAB_OVERSIZE_ERROR);
+        options.capacity = 5;
+        options.read_ahead = 3;
+        options.oversize = oversize;
+        EXPECT_OK(sab_pack_stream_new(stream, &options, &stream));
+    } else {
+        sab_readahead_stream_options options = SAB_READAHEAD_STREAM_OPTIONS_INIT;
+        EXPECT(options.oversize == SAB_OVERSIZE_ERROR);
+        options.budget = 5;
+        options.read_ahead = 3;
+        options.carry_over = window == CARRYING;
+        options.oversize = oversize;
+        EXPECT_OK(sab_readahead_stream_new(stream, &options, &stream));
+    }
+    return stream;
+}
+
+/* What is left of the stream: records in all, and in lists of one that are over
+ * the limit. */
+static void count_left(sab_stream *stream, size_t *records, size_t *over) {
+    sab_record record = SAB_RECORD_INIT;
+    *records = *over = 0;
+    sab_status status;
+    while ((status = sab_stream_next(stream, &record)) == SAB_OK) {
+        double total = 0;
+        const sab_record *items = record.data;
+        for (uint64_t i = 0; i < record.length; ++i) total += items[i].size;
+        EXPECT(total <= 5 || record.length == 1);
+        *records += record.length;
+        *over += total > 5;
+    }
+    EXPECT(status == SAB_END);
+}
+
+static void Oversize_IsRefusedAgainAndAgain(void) {
+    for (enum window window = READAHEAD; window <= PACK; ++window) {
+        sab_stream *stream = limited(window, SAB_OVERSIZE_ERROR);
+        sab_record record = SAB_RECORD_INIT;
+        for (int again = 0; again < 3; ++again)
+            EXPECT_FAILS(sab_stream_next(stream, &record), SAB_E_ARGUMENT,
+                         window == PACK
+                             ? "record 1 of size 6: must be at most options.capacity = 5. Set "
+                               "options.oversize to SAB_OVERSIZE_SKIP (0), or use a larger one"
+                             : "record 1 of size 6: must be at most options.budget = 5. Set "
+                               "options.oversize to SAB_OVERSIZE_SKIP (0) or SAB_OVERSIZE_SINGLE "
+                               "(2), or use a larger one");
+        EXPECT_OK(sab_stream_rewind(stream));
+        EXPECT_FAILS(sab_stream_next(stream, &record), SAB_E_ARGUMENT, "record 1 of size 6");
+        sab_stream_free(stream);
+    }
+}
+
+static void Oversize_IsSkippedAndCounted(void) {
+    for (enum window window = READAHEAD; window <= PACK; ++window) {
+        sab_stream *stream = limited(window, SAB_OVERSIZE_SKIP);
+        size_t records, over;
+        uint64_t skipped = 0;
+        count_left(stream, &records, &over);
+        EXPECT_OK(sab_stream_skipped_count(stream, &skipped));
+        EXPECT(records == 4 && over == 0 && skipped == 2);
+        sab_stream_free(stream);
+    }
+}
+
+static void Oversize_IsSkippedAfterARestore(void) {
+    for (enum window window = READAHEAD; window <= PACK; ++window)
+        for (int stop = 0; stop < 3; ++stop) {
+            sab_stream *first = limited(window, SAB_OVERSIZE_SKIP),
+                       *second = limited(window, SAB_OVERSIZE_SKIP);
+            sab_record record = SAB_RECORD_INIT;
+            for (int i = 0; i < stop; ++i) EXPECT(sab_stream_next(first, &record) >= SAB_OK);
+            EXPECT_OK(sab_stream_state_restore(second, state, save(first)));
+            size_t records[2], over[2];
+            count_left(first, &records[0], &over[0]);
+            count_left(second, &records[1], &over[1]);
+            EXPECT(records[0] == records[1] && over[1] == 0);
+            sab_stream_free(first);
+            sab_stream_free(second);
+        }
+}
+
+static void Oversize_IsAListAlone(void) {
+    for (enum window window = READAHEAD; window <= CARRYING; ++window) {
+        sab_stream *stream = limited(window, SAB_OVERSIZE_SINGLE);
+        size_t records, over;
+        count_left(stream, &records, &over);
+        EXPECT(records == 6 && over == 2);
+        sab_stream_free(stream);
+    }
+}
+
+/* The number of a refused record counts from the beginning of the source, also after a restore. */
+static void Oversize_IsNamedAfterARestore(void) {
+    sab_record records[8];
+    for (size_t i = 0; i < COUNT(records); ++i)
+        records[i] = (sab_record){SAB_RECORD_BYTES, i == 6 ? 6 : 2, "abcdef", 2};
+    sab_readahead_stream_options options = SAB_READAHEAD_STREAM_OPTIONS_INIT;
+    options.budget = 4;
+    options.read_ahead = 4;
+    sab_stream *streams[2];
+    for (int i = 0; i < 2; ++i) {
+        EXPECT_OK(sab_list_stream_new(records, COUNT(records), NULL, &streams[i]));
+        EXPECT_OK(sab_readahead_stream_new(streams[i], &options, &streams[i]));
+    }
+    sab_record record = SAB_RECORD_INIT;
+    EXPECT_OK(sab_stream_next(streams[0], &record));
+    EXPECT_OK(sab_stream_state_restore(streams[1], state, save(streams[0])));
+    EXPECT_OK(sab_stream_next(streams[1], &record));
+    EXPECT_FAILS(sab_stream_next(streams[1], &record), SAB_E_ARGUMENT, "record 6 of size 6");
+    for (int i = 0; i < 2; ++i) sab_stream_free(streams[i]);
 }
 
 /* Following and cancelling */
@@ -771,6 +897,7 @@ static sab_stream *any_pipeline(uint64_t seed) {
                 carrying.budget = 1 + (double)below(60);
                 carrying.carry_over = 1;
                 carrying.seed = below(9);
+                carrying.oversize = SAB_OVERSIZE_SINGLE;
                 EXPECT_OK(sab_readahead_stream_new(source, &carrying, &stream));
                 break;
             case 15: /* room for lists of lists */
@@ -1233,6 +1360,10 @@ static void Arguments_ThatCannotBe_AreRefusedAndTheSourceStays(void) {
     options.shuffle = 2;
     EXPECT_FAILS(sab_readahead_stream_new(source, &options, &stream), SAB_E_ARGUMENT,
                  "options.shuffle = 2");
+    options.shuffle = 1;
+    options.oversize = 3;
+    EXPECT_FAILS(sab_readahead_stream_new(source, &options, &stream), SAB_E_ARGUMENT,
+                 "options.oversize = 3: must be one of SAB_OVERSIZE_SKIP (0)");
     EXPECT_FAILS(sab_flatten_stream_new(source, NULL), SAB_E_ARGUMENT, "stream = NULL");
     EXPECT_FAILS(sab_flatten_stream_new(NULL, &stream), SAB_E_ARGUMENT, "source = NULL");
     EXPECT_FAILS(sab_files_stream_new(NULL, NULL, &stream), SAB_E_ARGUMENT, "source = NULL");
@@ -1288,7 +1419,12 @@ int main(void) {
     RUN(Objects_AreLetGoOfOnceEachAndGoThroughStates);
     RUN(Sampler_OfAStream_CountsItsRecords);
     RUN(Pack_FillsItsListsAndLosesNothing);
-    RUN(Pack_RefusesWhatDoesNotFit);
+    RUN(Pack_RefusesBadOptions);
+    RUN(Oversize_IsRefusedAgainAndAgain);
+    RUN(Oversize_IsSkippedAndCounted);
+    RUN(Oversize_IsSkippedAfterARestore);
+    RUN(Oversize_IsAListAlone);
+    RUN(Oversize_IsNamedAfterARestore);
     RUN(Progress_OfALongWindow_Cancels);
     RUN(Progress_OfSeveralSources_IsKept);
     RUN(Progress_ThatSetsAnother_IsTheLastOfTheCall);

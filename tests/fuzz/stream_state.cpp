@@ -15,6 +15,7 @@ static sab_stream* make_pipeline() {
     sab_list_stream_options endless = SAB_LIST_STREAM_OPTIONS_INIT;
     endless.infinite = endless.shuffle = 1;
     sab_readahead_stream_options ahead = SAB_READAHEAD_STREAM_OPTIONS_INIT;
+    ahead.oversize = SAB_OVERSIZE_SINGLE;
     ahead.read_ahead = 5;
     ahead.batch_size = 2;
     ahead.carry_over = 1;

@@ -86,7 +86,10 @@ def test_input_errors(tmp_path):
         (["plan", "SIZES", "--cost", "cubic"], "--cost cubic"),
         (["plan", "SIZES", "--buckets", "-3"], "--buckets -3"),
         (["plan", "SIZES", "--padding", "2"], "padding = 2"),
-        (["pack", "SIZES", "--capacity", "20"], "must be at most the capacity, 20"),
+        (
+            ["pack", "SIZES", "--capacity", "20", "--oversize", "error"],
+            "must be at most the capacity, 20",
+        ),
         (["pack", "SIZES", "--capacity", "0"], "capacity = 0"),
         (["compare", "SIZES", "--batch-size", "0"], "--batch-size 0"),
         (["compare", "SIZES", "--picture", "x.bmp"], ".png or .svg"),
@@ -150,7 +153,24 @@ def test_compare_table_and_json(sizes_file, capsys, tmp_path):
 def test_oversized_samples_are_left_out_everywhere(tmp_path, capsys):
     np.save(tmp_path / "sizes.npy", np.array([1, 2, 3, 900, 4]))
     assert main(["compare", str(tmp_path / "sizes.npy"), "--budget", "10"]) == 0
-    assert "1 samples are over the budget alone" in capsys.readouterr().out
+    assert "skipped: 1 sample is over the budget alone" in capsys.readouterr().out
+
+
+def test_every_command_says_what_it_skips(tmp_path, capsys):
+    np.save(tmp_path / "sizes.npy", np.array([1, 2, 3, 900, 4, 800]))
+    sizes = str(tmp_path / "sizes.npy")
+    for command in (
+        ["compare", sizes, "--budget", "10"],
+        ["plan", sizes, "--budget", "10"],
+        ["pack", sizes, "--capacity", "10"],
+    ):
+        assert main(command) == 0
+        assert "skipped: 2 samples are " in capsys.readouterr().out
+        assert main([*command, "--json"]) == 0
+        captured = capsys.readouterr()
+        assert "skipped: 2 samples are " in captured.err and json.loads(captured.out)
+    assert main(["plan", sizes, "--budget", "10", "--oversize", "error"]) == 2
+    assert "sizes[3] = 900: must cost at most the budget, 10" in capsys.readouterr().err
 
 
 def test_plan_saves_what_it_reports(sizes_file, tmp_path, capsys):
@@ -397,6 +417,6 @@ def test_pack(sizes_file):
     ).stdout.decode()
     assert "first_fit" in table and "best_fit" not in table and "are cut into pieces" in table
     assert (
-        "are left out"
+        "samples are longer than the capacity"
         in run("pack", sizes_file, "--capacity", "40", "--oversize", "skip").stdout.decode()
     )

@@ -113,7 +113,7 @@ def test_arguments_that_cannot_be():
     for options, error, words in (
         ({"max_total": 0}, ValueError, "max_total = 0"),
         ({"max_total": None}, ValueError, "samples of a step, or a cap"),
-        ({"max_total": 100}, ValueError, "must be at most max_total alone"),
+        ({"max_total": 100}, ValueError, "must fit max_total = 100 alone"),
         ({"samples": 3, "world_size": 4}, ValueError, "samples = 3"),
         ({"samples": 2**70}, ValueError, "samples = "),
         ({"micro_batches": 0}, ValueError, "micro_batches = 0"),

@@ -364,10 +364,14 @@ def test_max_shapes():
 def test_oversize_policies():
     sizes = [1, 2, 50, 3]
     with pytest.warns(sab.SkippedWarning, match="1 of 4"):
-        plan = sab.plan(sizes, budget=10)
+        plan = sab.plan(sizes, budget=10, oversize="skip")
     assert plan.skipped.tolist() == [2]
-    with pytest.raises(ValueError, match=r"sizes\[2\] = 50"):
-        sab.plan(sizes, budget=10, oversize="error")
+    with pytest.raises(
+        ValueError,
+        match=r"sizes\[2\] = 50: must cost at most the budget, 10, alone; 1 of 4 .* Set "
+        "oversize to 'skip' or 'single', or use a larger budget",
+    ):
+        sab.plan(sizes, budget=10)
     plan = sab.plan(sizes, budget=10, oversize="single")
     assert sorted(flat(walk(sab.BucketSampler(plan)))) == [0, 1, 2, 3]
 
@@ -522,7 +526,7 @@ def test_bad_sizes(sizes, error, message):
         ({"budget": 8, "max_shapes": 1}, "max_shapes = 1"),
         ({"budget": 8, "batch_size_multiple": 0}, "batch_size_multiple = 0"),
         ({"budget": 8, "length_multiple": -1}, "length_multiple = -1"),
-        ({"budget": 0.5}, "no sample is left"),
+        ({"budget": 0.5, "oversize": "skip"}, "no sample is left"),
     ],
 )
 def test_bad_plan_options(options, message):

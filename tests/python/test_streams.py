@@ -406,6 +406,21 @@ def test_a_stream_may_be_collected_in_its_own_thread():
     assert list(numbers(3)) == [0, 1, 2]
 
 
+def test_records_over_the_limit():
+    def sizes(**oversize):
+        return Stream.from_items([3, 6, 2, 9, 1]).readahead(3, budget=6, key=float, **oversize)
+
+    with pytest.raises(ValueError, match="record 3 of size 9: must be at most budget = 6"):
+        list(sizes())
+    skipping = sizes(oversize="skip")
+    assert sorted(sum(skipping, [])) == [1, 2, 3, 6] and skipping.skipped == 1
+    assert [9] in list(sizes(oversize="single"))
+    packed = Stream.from_items([3, 6, 2, 9, 1]).pack(6, key=float, oversize="skip")
+    assert sorted(sum(packed, [])) == [1, 2, 3, 6]
+    with pytest.raises(ValueError, match="oversize = 'single'"):
+        packed.pack(6, oversize="single")
+
+
 def test_packing_fills_rows_and_loses_nothing(chunks):
     rows = list(
         Stream.from_files(chunks).pack(
@@ -420,7 +435,7 @@ def test_packing_fills_rows_and_loses_nothing(chunks):
         )
     )
     assert list(numbers(7).pack(6, key=float, shuffle=False)) == [[0, 6], [1, 5], [2, 4], [3]]
-    with pytest.raises(ValueError, match="a record of size 7 does not fit"):
+    with pytest.raises(ValueError, match="record 7 of size 7: must be at most capacity = 6"):
         list(numbers(8).pack(6, key=float))
 
 

@@ -72,7 +72,7 @@ end
 """
     Plan(sizes; budget, padding = 0.01, boundaries, buckets, bucket_batches, batch_size,
          cost = :padded, max_batch_size, batch_size_multiple = 1, length_multiple = 0, tail = :keep,
-         drop_last = false, oversize = :skip, max_shapes, progress)
+         drop_last = false, oversize = :error, max_shapes, progress)
 
 Puts samples of similar size into buckets, and decides how many samples of a bucket make a batch, so
 that no batch costs more than `budget`. `sizes` is anything that [`Sizes`](@ref) takes.
@@ -86,8 +86,8 @@ that no batch costs more than `budget`. `sizes` is anything that [`Sizes`](@ref)
   `:equal`. By default buckets are as large as possible with less than `padding` of padding.
 - `tail`: how samples that fill no batch are treated: `:keep`, `:merge`, `:drop` (`drop_last`) or
   `:wrap`.
-- `oversize`: how samples over the budget are treated: `:skip` (with a warning), `:error` or
-  `:single`.
+- `oversize`: how samples over the budget are treated: `:error`, `:skip` (left out with a warning)
+  or `:single` (a batch of each).
 - `progress(done, total)`: called during the call; stops it by returning `false`.
 
 The others are those of `sab_plan_options`.

@@ -916,6 +916,7 @@ mutable struct sab_readahead_stream_options <: Struct
     boundary_key_fn::Ptr{Cvoid}
     ctx::Ptr{Cvoid}
     release::Ptr{Cvoid}
+    oversize::sab_oversize
     sab_readahead_stream_options() = new()
 end
 
@@ -932,6 +933,7 @@ mutable struct sab_pack_stream_options <: Struct
     read_ahead::UInt64
     shuffle::Int32
     seed::UInt64
+    oversize::sab_oversize
     sab_pack_stream_options() = new()
 end
 

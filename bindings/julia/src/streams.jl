@@ -479,10 +479,10 @@ boundary_key_callback(ctx, record, key) = guard(ctx) do calls
 end
 
 # Options of readahead, and their functions.
-function readahead_options(source::Stream; read_ahead = nothing, budget = nothing, batch_size = nothing, boundary_key = nothing, shuffle = nothing, carry_over = nothing, seed = nothing)
+function readahead_options(source::Stream; read_ahead = nothing, budget = nothing, batch_size = nothing, boundary_key = nothing, shuffle = nothing, carry_over = nothing, seed = nothing, oversize = nothing)
     is_number = batch_size isa Integer
     given = options(Raw.sab_readahead_stream_options; read_ahead = read_ahead, budget = budget, batch_size = is_number ? batch_size : nothing, shuffle = shuffle, carry_over = carry_over,
-        seed = seed)
+        seed = seed, oversize = choice(:oversize, oversize, OVERSIZE))
     functions = Calls[]
     if boundary_key !== nothing || !(is_number || batch_size === nothing)
         push!(functions, Calls(Stage((batch_size = batch_size, boundary_key = boundary_key), source.type)))
@@ -495,11 +495,12 @@ end
 
 """
     readahead_stream(source; budget, batch_size, read_ahead = 10_000, boundary_key, shuffle = true,
-                     carry_over = false, seed = 0)
+                     carry_over = false, seed = 0, oversize = :error)
 
 Batches of records of similar size: a window is read, sorted, cut and shuffled. `budget`: count ×
 largest size. `batch_size`: a number, or a function of the largest record. Records with different
-`boundary_key(record)` never share a batch. [`size_stream`](@ref) sets the sizes.
+`boundary_key(record)` never share a batch. `oversize`: how records larger than the budget are
+treated: `:error`, `:skip` or `:single` (a batch of each). [`size_stream`](@ref) sets the sizes.
 """
 function readahead_stream(source::Stream; given...)
     values, functions = readahead_options(source; given...)
@@ -529,12 +530,15 @@ state(sampler::ReadaheadSampler) = written((buffer, room, size) -> under(stream 
 restore!(sampler::ReadaheadSampler, state::Vector{UInt8}) = (under(stream -> Raw.sab_stream_state_restore(stream, state, length(state)), sampler); sampler)
 
 """
-    pack_stream(source, capacity; max_records, read_ahead = 10_000, shuffle = true, seed = 0)
+    pack_stream(source, capacity; max_records, read_ahead = 10_000, shuffle = true, seed = 0,
+                oversize = :error)
 
-Vectors of records whose sizes sum to nearly `capacity`.
+Vectors of records whose sizes sum to nearly `capacity`. `oversize = :skip` leaves out larger
+records, which are an error by default.
 """
-function pack_stream(source::Stream, capacity::Real; max_records = nothing, read_ahead = nothing, shuffle = nothing, seed = nothing)
-    given = options(Raw.sab_pack_stream_options; capacity = capacity, max_records = max_records, read_ahead = read_ahead, shuffle = shuffle, seed = seed)
+function pack_stream(source::Stream, capacity::Real; max_records = nothing, read_ahead = nothing, shuffle = nothing, seed = nothing, oversize = nothing)
+    given = options(Raw.sab_pack_stream_options; capacity = capacity, max_records = max_records, read_ahead = read_ahead, shuffle = shuffle, seed = seed,
+        oversize = choice(:oversize, oversize, OVERSIZE))
     return staged(out -> Raw.sab_pack_stream_new(source, given, out), source)
 end
 

@@ -9,7 +9,7 @@ message(call) = sprint(showerror, thrown(call))
     @test message(() -> SAB.Plan([1, 2]; budget = -1)) == "SABError: options.budget = -1: must be finite and above 0 (0: none) (SAB_E_ARGUMENT)"
     @test status(() -> SAB.Plan([1, 2])) == Raw.SAB_E_ARGUMENT
     @test status(() -> SAB.Plan([1.0, NaN]; budget = 5)) == Raw.SAB_E_ARGUMENT
-    @test status(() -> SAB.Plan([1, 99]; budget = 5, oversize = :error)) == Raw.SAB_E_ARGUMENT
+    @test status(() -> SAB.Plan([1, 99]; budget = 5)) == Raw.SAB_E_ARGUMENT
     @test status(() -> SAB.BucketSampler(plan; rank = 3, world_size = 2)) == Raw.SAB_E_ARGUMENT
     @test status(() -> read("/nowhere/plan", SAB.Plan)) == Raw.SAB_E_IO
     @test status(() -> write("/nowhere/plan", plan)) == Raw.SAB_E_IO

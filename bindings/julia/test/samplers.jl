@@ -26,7 +26,7 @@ walk(sampler) = [collect(batch.indices) for batch in sampler]
 end
 
 @testset "plan" begin
-    plan = quietly(() -> SAB.Plan([3, 1, 2, 3, 9]; budget = 6, boundaries = [1, 3, 4]))
+    plan = quietly(() -> SAB.Plan([3, 1, 2, 3, 9]; budget = 6, boundaries = [1, 3, 4], oversize = :skip))
     facts = SAB.info(plan)
     @test (facts.samples, facts.skipped, facts.buckets, facts.total) == (5, 1, 2, 9.0)
     @test SAB.skipped(plan) == [5] # from 1
@@ -36,7 +36,7 @@ end
     @test 0 < report.padding < 0.2
     @test occursin("padding", string(report))
     @test repr(plan) == "Plan(5 samples in 2 batches, 2 buckets)"
-    @test_logs (:warn, r"1 samples are outside") SAB.Plan([1, 99]; budget = 6)
+    @test_logs (:warn, r"1 samples are outside") SAB.Plan([1, 99]; budget = 6, oversize = :skip)
     mktempdir() do folder
         @test write(joinpath(folder, "plan"), plan) == filesize(joinpath(folder, "plan")) == write(IOBuffer(), plan)
         for other in (read(joinpath(folder, "plan"), SAB.Plan), read(image(plan), SAB.Plan))
@@ -48,7 +48,7 @@ end
     sizes = made_sizes(3000, 90)
     # A constant, 1 a sample, 1 a token.
     @test SAB.report(SAB.Plan(sizes; budget = 512, cost = [10.0, 1.0, 1.0])).batches > SAB.report(SAB.Plan(sizes; budget = 512)).batches
-    @test all(b -> b.cost <= 5000, SAB.buckets(quietly(() -> SAB.Plan(sizes; budget = 5000, cost = :quadratic))))
+    @test all(b -> b.cost <= 5000, SAB.buckets(quietly(() -> SAB.Plan(sizes; budget = 5000, cost = :quadratic, oversize = :skip))))
     @test SAB.report(SAB.Plan(sizes; budget = 512, max_shapes = 5)).shapes <= 6
     @test all(b -> b.batch_size <= 3, SAB.buckets(SAB.Plan(sizes; batch_size = 3)))
     @test length(SAB.buckets(SAB.Plan(sizes; budget = 512, buckets = 7))) == 7

@@ -42,6 +42,10 @@ mktempdir() do folder
         @test sort(collect(SAB.block_shuffle_stream(SAB.array_stream(1:50), 10))) == 1:50
         @test collect(SAB.shard_stream(SAB.array_stream(1:5), 1, 2)) == [2, 4, []]
         @test all(row -> sum(row) <= 20, SAB.pack_stream(SAB.size_stream(identity, SAB.array_stream(1:15)), 20))
+        long() = SAB.size_stream(identity, SAB.array_stream([1, 9, 2]))
+        @test occursin("record 1 of size 9", message(() -> collect(SAB.readahead_stream(long(); budget = 5))))
+        @test sort(reduce(vcat, collect(SAB.readahead_stream(long(); budget = 5, oversize = :skip)))) == [1, 2]
+        @test sort(reduce(vcat, collect(SAB.pack_stream(long(), 5; oversize = :skip)))) == [1, 2]
         @test all(batch -> length(batch) * maximum(length, batch) <= 100, SAB.readahead_stream(lines(); budget = 100))
         @test all(batch -> length(unique(x -> x % 2, batch)) == 1, SAB.readahead_stream(SAB.array_stream(1:40); batch_size = largest -> 3, boundary_key = x -> x % 2))
         escaped = Ref{Any}()

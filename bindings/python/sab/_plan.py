@@ -55,7 +55,7 @@ _TAILS = {
     "drop": lib.SAB_TAIL_DROP,
     "wrap": lib.SAB_TAIL_WRAP,
 }
-_OVERSIZE = {
+OVERSIZE = {
     "skip": lib.SAB_OVERSIZE_SKIP,
     "error": lib.SAB_OVERSIZE_ERROR,
     "single": lib.SAB_OVERSIZE_SINGLE,
@@ -388,7 +388,8 @@ def plan_options(budget: float | None, given: PlanOptions) -> tuple[CData, Calls
             raise ValueError(f"drop_last = True and tail = {tail!r}: only one may be given")
         tail = "drop"
     options.tail = one_of("tail", tail, _TAILS)
-    options.oversize = one_of("oversize", given.get("oversize", "skip"), _OVERSIZE)
+    if "oversize" in given:
+        options.oversize = one_of("oversize", given["oversize"], OVERSIZE)
     shapes = given.get("max_shapes")
     options.max_shapes = 0 if shapes is None else whole("max_shapes", shapes, 1)
     options.progress, options.progress_ctx = lib.sab_py_progress, calls.handle
@@ -439,7 +440,7 @@ def plan(
     length_multiple: float = 0,
     tail: Tail = "keep",
     drop_last: bool = False,
-    oversize: Oversize = "skip",
+    oversize: Oversize = "error",
     max_shapes: int | None = None,
     progress: bool | Progress | None = None,
 ) -> Plan:
@@ -468,8 +469,9 @@ def plan(
         tail: what becomes of the samples of a bucket that fill no batch: ``"keep"``, ``"merge"``
             into the next bucket, ``"drop"``, ``"wrap"``.
         drop_last: the same as ``tail="drop"``.
-        oversize: samples outside the boundaries or over the budget alone: ``"skip"`` (with a
-            SkippedWarning), ``"error"``, ``"single"`` batches.
+        oversize: samples outside the boundaries or over the budget alone: ``"error"`` refuses
+            them, ``"skip"`` leaves them out with a SkippedWarning, ``"single"`` makes a batch of
+            each.
         max_shapes: at most this many distinct (count, padded length), with the least padding, for
             compilers and CUDA graphs. The tail that ``"keep"`` and ``"merge"`` leave needs one,
             ``"single"`` batches at least one.

@@ -13,12 +13,13 @@ import time
 import weakref
 from collections.abc import Generator, Iterable, Sequence
 from random import Random
-from typing import Any, Callable, Union
+from typing import Any, Callable, Literal, Union
 
 import numpy as np
 
-from sab._arguments import whole
+from sab._arguments import one_of, whole
 from sab._native import Calls, CData, Progress, check, ffi, lib, new_options
+from sab._plan import OVERSIZE, SKIP_OR_ERROR, Oversize
 
 _dumps, _loads = pickle.dumps, pickle.loads
 lib.sab_py_use_pickle(id(_dumps), id(_loads))
@@ -395,13 +396,14 @@ class Stream:
         shuffle: bool = True,
         carry_over: bool = False,
         seed: int = 0,
+        oversize: Oversize = "error",
     ) -> Stream:
         """Batches, as lists, of records of like size: a window is read, sorted by size, cut into
         batches, and these are shuffled.
 
         Args:
             read_ahead: records of a window.
-            budget: count * largest size of a batch; 0: no such limit.
+            budget: largest count * largest size of a batch; 0: no such limit.
             batch_size: most records of a batch, or a function that says so of its largest record;
                 None: no such limit.
             key: the size of a record: ``"len"``, ``"words"`` or ``"bytes"`` of text, which are
@@ -412,6 +414,8 @@ class Stream:
                 up to twice the memory; a restore reads up to eight windows again. Not with
                 ``boundary_key``.
             seed: of the shuffles.
+            oversize: records larger than the budget: ``"error"`` refuses them, ``"skip"`` leaves
+                them out, ``"single"`` makes a batch of each.
         """
         _check_key(key)
         size = (
@@ -431,6 +435,7 @@ class Stream:
             bool(shuffle),
             bool(carry_over),
             whole("seed", seed),
+            one_of("oversize", oversize, OVERSIZE),
         )
 
     def pack(
@@ -442,17 +447,20 @@ class Stream:
         key: Key = "len",
         shuffle: bool = True,
         seed: int = 0,
+        oversize: Literal["error", "skip"] = "error",
     ) -> Stream:
         """Lists of records whose sizes sum to nearly ``capacity``: rows for packed training. A
         window is packed by best-fit decreasing; what fills no row waits for the next.
 
         Args:
-            capacity: of a list. A larger record is an error.
+            capacity: of a list.
             read_ahead: records of a window.
             max_records: most records of a list; None: no limit.
             key: the size of a record, as for :meth:`readahead`.
             shuffle: the lists of a window.
             seed: of the shuffles.
+            oversize: records larger than the capacity: ``"error"`` refuses them, ``"skip"`` leaves
+                them out.
         """
         _check_key(key)
         most = 0 if max_records is None else whole("max_records", max_records, 1)
@@ -464,6 +472,7 @@ class Stream:
             key,
             bool(shuffle),
             whole("seed", seed),
+            one_of("oversize", oversize, SKIP_OR_ERROR),
         )
 
     # ---- running ----
@@ -844,9 +853,11 @@ def _pack(
     key: Any,
     shuffle: bool,
     seed: int,
+    oversize: int,
 ) -> None:
     _set_sizes(pipeline, place, is_text, key)
     options = new_options("sab_pack_stream_options")
+    options.oversize = oversize
     options.capacity, options.max_records, options.read_ahead, options.shuffle, options.seed = (
         capacity,
         most,
@@ -869,9 +880,11 @@ def _readahead(
     shuffle: bool,
     carry_over: bool,
     seed: int,
+    oversize: int,
 ) -> None:
     _set_sizes(pipeline, place, is_text, key)
     options = new_options("sab_readahead_stream_options")
+    options.oversize = oversize
     options.read_ahead, options.budget, options.shuffle, options.carry_over, options.seed = (
         read_ahead,
         budget,

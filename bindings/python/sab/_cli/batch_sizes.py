@@ -38,6 +38,7 @@ class Answer(NamedTuple):
     peaks: sab.Peaks
     sizes: list[Size]
     budget: int
+    skipped: int  # samples that are over the budget alone
 
 
 def bytes_of(text: str) -> int:
@@ -139,8 +140,16 @@ def answer(options: argparse.Namespace) -> Answer:
             progress=True if sys.stderr.isatty() else None,
         )
     assert model.measured is not None
+    skipped = 0
     if sizes is not None:
-        plan = sab.plan(sizes, cost=model, budget=budget, max_batch_size=options.max_batch_size)
+        plan = sab.plan(
+            sizes,
+            cost=model,
+            budget=budget,
+            max_batch_size=options.max_batch_size,
+            oversize="skip",
+        )
+        skipped = plan.skipped_count
         found = [
             (bucket.padded_length, bucket.batch_size) for bucket in plan.buckets if bucket.batches
         ]
@@ -156,6 +165,7 @@ def answer(options: argparse.Namespace) -> Answer:
         model.measured,
         [Size(length, batch_size, float(need)) for (length, batch_size), need in zip(found, needs)],
         budget,
+        skipped,
     )
 
 

@@ -13,7 +13,9 @@ from sab._cli import baselines
 from sab._cli.inputs import InputError
 from sab._cli.measure import Row, measure
 from sab._cli.options import Commands, common_options, read_to_plan
-from sab._cli.tables import print_table
+from sab._cli.tables import print_skipped, print_table
+
+_SKIPPED = "over the budget alone; no system gets them"
 
 
 def add(commands: Commands) -> None:
@@ -33,7 +35,7 @@ def _run(options: argparse.Namespace) -> None:
     if options.batch_size < 1:
         raise InputError(f"--batch-size {options.batch_size}: must be at least 1")
     sizes, unit = read_to_plan(options)
-    plan = sab.plan(sizes, options.budget)
+    plan = sab.plan(sizes, options.budget, oversize="skip")
     fitting = np.setdiff1d(np.arange(len(sizes)), plan.skipped) if len(plan.skipped) else None
     kept = sizes if fitting is None else np.asarray(sizes)[fitting]
     if fitting is not None:
@@ -66,6 +68,7 @@ def _run(options: argparse.Namespace) -> None:
         )
         draw(options.picture, title, kept, edges, rows, unit)
     if options.json:
+        print_skipped(len(sizes) - len(kept), _SKIPPED, as_json=True)
         facts = {
             "samples": len(sizes),
             "skipped": len(sizes) - len(kept),
@@ -98,11 +101,7 @@ def _run(options: argparse.Namespace) -> None:
         ],
         [_cells(row) for row in rows],
     )
-    if len(kept) < len(sizes):
-        print(
-            f"{len(sizes) - len(kept):,} samples are over the budget alone and are left out "
-            "everywhere."
-        )
+    print_skipped(len(sizes) - len(kept), _SKIPPED, as_json=False)
     print(
         "over the bound: batches over the fewest that the budget allows. largest batch: its "
         "padded size, where it is over the budget a GPU runs out."

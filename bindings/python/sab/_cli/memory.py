@@ -9,7 +9,7 @@ import sys
 
 from sab._cli.batch_sizes import answer, bytes_of
 from sab._cli.options import Commands, check_picture
-from sab._cli.tables import print_paths, print_table
+from sab._cli.tables import print_paths, print_skipped, print_table
 
 
 def add(commands: Commands) -> None:
@@ -91,6 +91,7 @@ def _run(options: argparse.Namespace) -> None:
 
         draw_memory(options.picture, found, predicted)
     measured = list(zip(found.peaks.features, found.peaks.peaks.tolist(), predicted.tolist()))
+    print_skipped(found.skipped, "over the budget alone", options.json)
     if options.json:
         points = [
             {"count": count, "length": length, "measured": peak, "predicted": guess}

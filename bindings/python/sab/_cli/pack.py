@@ -8,7 +8,7 @@ import time
 
 import sab
 from sab._cli.options import Commands, read
-from sab._cli.tables import print_table
+from sab._cli.tables import print_skipped, print_table
 from sab._pack import PackMethod
 
 
@@ -32,9 +32,9 @@ def add(commands: Commands) -> None:
     pack.add_argument("--split", action="store_true", help="cut samples longer than the capacity")
     pack.add_argument(
         "--oversize",
-        default="error",
-        choices=["error", "skip"],
-        help="samples longer than the capacity, not split (default: error)",
+        default="skip",
+        choices=["skip", "error"],
+        help="samples longer than the capacity, not split (default: skip)",
     )
     pack.add_argument(
         "--window", type=int, default=256, help="bins that first_fit keeps open (default: 256)"
@@ -59,6 +59,8 @@ def _run(options: argparse.Namespace) -> None:
             window=options.window,
         )
         packings[method] = sampler.info, time.perf_counter() - begin
+    info, _ = next(iter(packings.values()))
+    print_skipped(info.skipped, "longer than the capacity; see --oversize", options.json)
     if options.json:
         facts = {
             method: {
@@ -70,7 +72,6 @@ def _run(options: argparse.Namespace) -> None:
         }
         print(json.dumps({"capacity": options.capacity, "methods": facts}, indent=2))
         return
-    info, _ = next(iter(packings.values()))
     print_table(
         f"{info.sequences:,} sequences of {info.total:,.0f} {unit} in bins of "
         f"{options.capacity:,}, at least {info.lower_bound:,}",
@@ -88,7 +89,5 @@ def _run(options: argparse.Namespace) -> None:
             for method, (info, seconds) in packings.items()
         ],
     )
-    if info.skipped:
-        print(f"{info.skipped:,} samples are longer than a bin and are left out.")
     if info.split:
         print(f"{info.split:,} samples are longer than a bin and are cut into pieces.")

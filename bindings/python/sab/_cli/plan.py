@@ -10,7 +10,9 @@ from typing import Any
 import sab
 from sab._cli.inputs import InputError
 from sab._cli.options import Commands, common_options, read_to_plan
-from sab._cli.tables import print_paths
+from sab._cli.tables import print_paths, print_skipped
+
+_SKIPPED = "outside the boundaries or over the budget alone; see --oversize"
 
 
 def add(commands: Commands) -> None:
@@ -39,7 +41,12 @@ def add(commands: Commands) -> None:
     plan.add_argument("--batch-size-multiple", type=int, default=1)
     plan.add_argument("--length-multiple", type=float, default=0)
     plan.add_argument("--tail", default="keep", choices=["keep", "merge", "drop", "wrap"])
-    plan.add_argument("--oversize", default="skip", choices=["skip", "error", "single"])
+    plan.add_argument(
+        "--oversize",
+        default="skip",
+        choices=["skip", "error", "single"],
+        help="samples outside the boundaries or over the budget alone (default: skip)",
+    )
     plan.add_argument("--max-shapes", type=int)
     plan.add_argument("--world-size", type=int, default=1, help="ranks to report for (default: 1)")
     plan.add_argument(
@@ -97,10 +104,12 @@ def _run(options: argparse.Namespace) -> None:
         )
         draw(options.picture, title, sizes, [bucket.longest for bucket in report.buckets], [], unit)
     if options.json:
+        print_skipped(plan.skipped_count, _SKIPPED, as_json=True)
         facts = report._asdict()
         facts["buckets"] = [bucket._asdict() for bucket in report.buckets]
         facts["fingerprint"] = f"{plan.fingerprint:016x}"
         print(json.dumps(facts, indent=2))
         return
     print(report)
+    print_skipped(plan.skipped_count, _SKIPPED, as_json=False)
     print_paths(("plan", options.save), ("picture", options.picture))

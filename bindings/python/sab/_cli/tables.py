@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -36,6 +37,13 @@ def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]
 
 def _raise_broken_pipe() -> NoReturn:
     raise BrokenPipeError
+
+
+def print_skipped(count: int, why: str, as_json: bool) -> None:
+    """Says how many samples are left out, if any. Standard output is kept for JSON."""
+    if count:
+        samples = "sample is" if count == 1 else "samples are"
+        print(f"skipped: {count:,} {samples} {why}", file=sys.stderr if as_json else sys.stdout)
 
 
 def print_paths(*written: tuple[str, str | None]) -> None:

@@ -126,9 +126,9 @@ pub enum Tail {
 #[non_exhaustive]
 pub enum Oversize {
     /// Left out, counted, listed by [`Plan::skipped`], and logged once.
-    #[default]
     Skip,
-    /// The plan is refused; the message names the first such sample.
+    /// The plan is refused; the message says how many there are and names the first.
+    #[default]
     Error,
     /// Each alone in a batch, the only batches that may cost more than the budget.
     Single,
@@ -200,7 +200,7 @@ impl<'f> PlanOptions<'f> {
         length_multiple(multiple: f64) => length_multiple = multiple;
         /// What becomes of samples that do not fill a last batch; [`Tail::Keep`].
         tail(tail: Tail) => tail = tail.raw();
-        /// What becomes of samples that are too large; [`Oversize::Skip`].
+        /// What becomes of samples that are too large; [`Oversize::Error`].
         oversize(oversize: Oversize) => oversize = oversize.raw();
     }
 

@@ -471,6 +471,10 @@ impl PackedOptions {
         shuffle(wanted: bool) => shuffle = i32::from(wanted);
         /// Seed of the shuffles.
         seed(seed: u64) => seed = seed;
+        /// What becomes of records larger than the capacity; [`Oversize::Error`](crate::Oversize).
+        /// Records that are skipped are counted by [`Stream::skipped`].
+        /// [`Oversize::Single`](crate::Oversize::Single) is refused.
+        oversize(oversize: crate::Oversize) => oversize = oversize.raw();
     }
 }
 
@@ -491,8 +495,7 @@ impl ReadaheadOptions {
         read_ahead(records: u64) => read_ahead = records;
         /// Most records in a batch; 0: no limit.
         batch_size(records: u64) => batch_size = records;
-        /// Largest product of number and largest size in a batch, which a single record may exceed;
-        /// 0: no limit.
+        /// Largest product of number and largest size in a batch; 0: no limit.
         budget(budget: f64) => budget = budget;
         /// Whether the batches of a window are shuffled.
         shuffle(wanted: bool) => shuffle = i32::from(wanted);
@@ -501,6 +504,9 @@ impl ReadaheadOptions {
         carry_over(wanted: bool) => carry_over = i32::from(wanted);
         /// Seed of the shuffles.
         seed(seed: u64) => seed = seed;
+        /// What becomes of records larger than the budget; [`Oversize::Error`](crate::Oversize).
+        /// Records that are skipped are counted by [`Stream::skipped`].
+        oversize(oversize: crate::Oversize) => oversize = oversize.raw();
     }
 
     /// Most records in a batch whose largest is this one, at least 1. With several limits the
@@ -1165,7 +1171,8 @@ impl Stream {
         self.handle.rewind()
     }
 
-    /// Number of files skipped by [`OnError::Skip`] since the stream was made.
+    /// Number of files skipped by [`OnError::Skip`], and of records skipped by
+    /// [`Oversize::Skip`](crate::Oversize::Skip), since the stream was made.
     #[must_use]
     pub fn skipped(&self) -> u64 {
         self.handle.skipped()

@@ -204,7 +204,7 @@ fn plan_options_that_break_a_rule_are_refused() {
         "batch_size_multiple"
     );
     assert_refused!(Plan::new(&sizes, &new().length_multiple(-8.0)), Argument, "length_multiple");
-    assert_refused!(Plan::new(&sizes, &new().budget(4.0).oversize(Oversize::Error)), Argument, "4");
+    assert_refused!(Plan::new(&sizes, &new().budget(4.0)), Argument, "4");
     assert_refused!(Plan::new(&sizes, &new().cost_fn(|_, _| f64::NAN)), Argument);
     assert_refused!(Plan::new(&Sizes::borrowed::<u8>(&[]).unwrap(), &new()), Argument);
 }
@@ -213,7 +213,8 @@ fn plan_options_that_break_a_rule_are_refused() {
 fn oversize_samples_are_listed_or_stand_alone() {
     let data = [3u8, 20, 4, 30, 5];
     let sizes = Sizes::borrowed(&data).unwrap();
-    let skipping = Plan::new(&sizes, &PlanOptions::new().budget(12.0)).unwrap();
+    let skipping =
+        Plan::new(&sizes, &PlanOptions::new().budget(12.0).oversize(Oversize::Skip)).unwrap();
     assert_eq!((skipping.skipped(), skipping.info().skipped), (vec![1, 3], 2));
     let single =
         Plan::new(&sizes, &PlanOptions::new().budget(12.0).oversize(Oversize::Single)).unwrap();

@@ -4,10 +4,11 @@
 use std::panic::{catch_unwind, panic_any};
 use std::sync::{Arc, Mutex};
 
-use libsab::{clear_log, set_log, LogLevel, Plan, PlanOptions, Sizes};
+use libsab::{clear_log, set_log, LogLevel, Oversize, Plan, PlanOptions, Sizes};
 
 fn plan_that_skips_one() -> Plan {
-    Plan::new(&Sizes::copied(&[3u8, 99, 4]).unwrap(), &PlanOptions::new().budget(12.0)).unwrap()
+    let options = PlanOptions::new().budget(12.0).oversize(Oversize::Skip);
+    Plan::new(&Sizes::copied(&[3u8, 99, 4]).unwrap(), &options).unwrap()
 }
 
 #[test]

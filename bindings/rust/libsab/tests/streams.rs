@@ -651,7 +651,13 @@ fn pipeline(infinite: bool, stages: &[(u8, u64)]) -> Stream {
                 Made::from((number_of(record.bytes().unwrap()) * 2 % 1000).to_string())
             }),
             7 => stream.prefetch(3 * number),
-            8 => stream.readahead(&ReadaheadOptions::new().read_ahead(9).budget(12.0).seed(number)),
+            8 => stream.readahead(
+                &ReadaheadOptions::new()
+                    .read_ahead(9)
+                    .budget(12.0)
+                    .seed(number)
+                    .oversize(libsab::Oversize::Single),
+            ),
             9 if number % 2 == 0 => stream.readahead(
                 &ReadaheadOptions::new()
                     .read_ahead(9)

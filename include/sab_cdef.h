@@ -756,9 +756,9 @@ sab_status sab_grouping_partition_new(const int64_t *indices, const uint64_t *co
 sab_status sab_grouping_consecutive_new(const uint64_t *counts, size_t groups, sab_grouping **grouping);
 typedef struct sab_grouping_view {
  size_t struct_size;
- uint64_t samples;
- uint64_t groups;
- uint64_t dimensions;
+ size_t samples;
+ size_t groups;
+ size_t dimensions;
  const int64_t *offsets;
  const int64_t *permutation;
  const int64_t *inverse;
@@ -769,9 +769,9 @@ sab_status sab_grouping_get_view(const sab_grouping *grouping, sab_grouping_view
 void sab_grouping_free(sab_grouping *grouping);
 typedef struct sab_ragged {
  size_t struct_size;
- uint64_t samples;
- uint64_t dimensions;
- uint64_t element_size;
+ size_t samples;
+ size_t dimensions;
+ size_t element_size;
  const int64_t *shapes;
  const int64_t *strides;
  void *values;

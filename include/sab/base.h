@@ -33,9 +33,9 @@ typedef int32_t sab_status;
 #define SAB_OK 0
 /** nothing is left: the epoch has no more batches */
 #define SAB_END 1
-/** an argument or a size breaks a rule; the message names it, its value and the rule */
+/** invalid argument or size; the message names it, its value and the rule */
 #define SAB_E_ARGUMENT (-1)
-/** memory could not be had */
+/** out of memory */
 #define SAB_E_NO_MEMORY (-2)
 /** the caller's callback failed; sab_last_callback_code() has its code. Never used otherwise */
 #define SAB_E_CALLBACK (-3)
@@ -45,15 +45,15 @@ typedef int32_t sab_status;
 #define SAB_E_IO (-5)
 /** bytes are truncated, corrupted or of another format or version */
 #define SAB_E_FORMAT (-6)
-/** a state is well formed but belongs to another plan, seed or sampler; both values are shown */
+/** a valid state that belongs to another plan, seed or sampler; the message has both values */
 #define SAB_E_MISMATCH (-7)
-/** this kind of handle cannot do that, stated in its header */
+/** not supported by this handle; its header says so */
 #define SAB_E_UNSUPPORTED (-8)
-/** a fault of the library itself; please report the message */
+/** a defect of the library; please report the message */
 #define SAB_E_INTERNAL (-9)
-/** the device's memory does not suffice even for a batch of one */
+/** the device has too little memory even for a batch of one sample */
 #define SAB_E_DEVICE_MEMORY (-10)
-/** another rank did not come in time; the message says which */
+/** timeout while waiting for another rank; the message names it */
 #define SAB_E_TIMEOUT (-11)
 
 /** Name of a status, such as "SAB_E_ARGUMENT".
@@ -63,13 +63,12 @@ typedef int32_t sab_status;
  */
 SAB_API const char *sab_status_name(sab_status status) SAB_NOEXCEPT;
 
-/** What went wrong in the last call of this thread that failed: argument, value, rule.
+/** Message of the last failed call of this thread: argument, value, rule.
  *
- * Only meaningful right after a failure. At most 1,023 bytes, UTF-8 where the caller's own text
- * was.
+ * Only meaningful right after a failure. At most 1,023 bytes; UTF-8 if the caller's own text is.
  *
- * @return never NULL, "" before the first failure; belongs to the thread and is overwritten by its
- *     next failing call
+ * @return never NULL; "" before the first failure. The text belongs to the thread and is
+ *     overwritten by its next failed call
  */
 SAB_API const char *sab_last_error_message(void) SAB_NOEXCEPT;
 
@@ -93,40 +92,40 @@ SAB_API uint32_t sab_abi_version(void) SAB_NOEXCEPT;
  */
 SAB_API const char *sab_version_string(void) SAB_NOEXCEPT;
 
-/** Weight of a log line. */
+/** Severity of a log message. */
 typedef int32_t sab_log_level;
-/** something was left out or changed that the caller may not expect, such as skipped samples */
+/** a result that the caller may not expect, such as skipped samples */
 #define SAB_LOG_WARNING 1
-/** a fact about a build */
+/** information */
 #define SAB_LOG_INFO 2
 
-/** Receives a line of the log.
+/** Receives a log message.
  *
  * @param ctx      the pointer given with the callback
  * @param level    SAB_LOG_WARNING or SAB_LOG_INFO
- * @param message  one line without a newline; dies when the callback returns
+ * @param message  one line without a newline; valid until the callback returns
  */
 typedef void (*sab_log_fn)(void *ctx, sab_log_level level, const char *message);
 
-/** Sets the process's log callback. Without one the library is silent.
+/** Sets the log callback of the process. Without one the library writes no messages.
  *
- * Called in the thread whose call has something to say, so possibly in several at once. To retire a
- * callback, set another or NULL and let the calls that are under way return before `ctx` dies.
+ * It is called in the thread whose call logs, so possibly in several at once. To remove a callback,
+ * set another one or NULL, and keep `ctx` until the calls that have begun return.
  *
- * @param callback  NULL for silence
- * @param ctx       handed to each call; stays the caller's
+ * @param callback  NULL: no messages
+ * @param ctx       passed to each call; owned by the caller
  */
 SAB_API void sab_log_set_callback(sab_log_fn callback, void *ctx) SAB_NOEXCEPT;
 
-/** Follows a long call and may stop it.
+/** Reports the progress of a long call and may cancel it.
  *
- * Called some hundred times in a long call, always in the calling thread; another thread cancels by
- * setting a flag that this callback reads.
+ * It is called some hundred times in a long call, always in the calling thread. Another thread can
+ * cancel by setting a flag that this callback reads.
  *
  * @param ctx    the pointer given with the callback
  * @param done   work done, in the unit of `total`
  * @param total  all work of this call; may differ from call to call
- * @return 0 to go on; anything else ends the call with SAB_E_CANCELLED and is kept for
+ * @return 0 to continue; any other code ends the call with SAB_E_CANCELLED and is returned by
  *     sab_last_callback_code()
  */
 typedef int32_t (*sab_progress_fn)(void *ctx, uint64_t done, uint64_t total);

@@ -1,18 +1,18 @@
 /** @file cache.h
- * Values that are expensive to make, such as preprocessed samples, made once and kept: in this
- * machine's files (LMDB), on Redis servers, or in this process.
+ * Keeps values that are expensive to compute, such as preprocessed samples: in files (LMDB), on
+ * Redis servers, or in this process.
  *
- * sab_cache_get_or_load() gives the value of a key, made by the caller's function where nobody has
- * made it. A cache is no store of record: what is damaged, evicted or out of reach is a miss, and
- * made again.
+ * sab_cache_get_or_load() returns the value of a key and calls the caller's function if there is
+ * none. A cache is not permanent storage: a damaged, evicted or unreachable value is a miss and is
+ * computed again.
  *
  * Security: a cache trusts everyone who can write to its file or its servers. The checksum of a
- * value finds damage, not forgery: whoever can write can replace any value. Treat values as input
- * from those users, and do not decode them with a format that runs code, such as Python's pickle or
- * Julia's Serialization, unless they may run code in every reader. Files are created for their
- * owner only (`file_mode`). Redis sends passwords and values over the network unencrypted. Answers
- * of a server are bounded in bytes and in time, so that a server can give wrong values and misses
- * but cannot stop a reader.
+ * value detects damage, not forgery: everyone who can write can replace any value. Treat values as
+ * input from those users, and do not decode them with a format that runs code, such as Python's
+ * pickle or Julia's Serialization, unless they may run code in every reader. Files are created for
+ * their owner only (`file_mode`). Redis sends passwords and values over the network unencrypted.
+ * Answers of a server are bounded in bytes and in time, so that a server can give wrong values and
+ * misses but cannot stop a reader.
  *
  * Tier: provisional. Functions and structs here may change or be removed in a minor release.
  */
@@ -28,56 +28,54 @@ extern "C" {
 /** A cache. Any number of threads may use it at once. */
 typedef struct sab_cache sab_cache;
 
-/** Bytes out of a cache; may be read and freed by any thread, also after the cache is. */
+/** A value of a cache. Any thread may read and free it, also after the cache is freed. */
 typedef struct sab_cache_value sab_cache_value;
 
-/** What to do when the place where values are kept is out of reach: a server down, hanging,
- * refusing or full, a file system full.
+/** Policy if the storage fails: a server is down, hangs, refuses or is full, or a file system is
+ * full.
  */
 typedef int32_t sab_cache_failure;
-/** reads are misses and writes are dropped, both counted; a line of the log says so once, and once
- *  when it is over. Tried again after 0.1 s, then ever later, up to 10 s */
+/** reads are misses and writes are dropped, and both are counted. The beginning and the end of an
+ *  outage are logged. Retries after 0.1 s, then with growing delays up to 10 s */
 #define SAB_CACHE_DEGRADE 0
 /** calls fail with SAB_E_IO */
 #define SAB_CACHE_ERROR 1
 
-/** How to keep values. */
+/** Options of a cache. */
 typedef struct sab_cache_options {
     /** set by SAB_CACHE_OPTIONS_INIT */
     size_t struct_size;
-    /** values are kept under "{dataset_name}_{key}": caches of one name share and overwrite each
-     *  other's. NULL (default): under the key as it is; all keys are the cache's */
+    /** values are kept under "{dataset_name}_{key}": caches of one name share their values. NULL
+     *  (default): under the key itself; all keys belong to the cache */
     const char *dataset_name;
-    /** values to collect before they are written together; at least 1. Until then they are read
-     *  from the buffer, and lost with the process. They are also written by sab_cache_flush(),
-     *  sab_cache_free(), before a fork(), and as `flush_interval` says. 1 */
+    /** number of values that are collected before they are written together; at least 1. Until then
+     *  they are read from the buffer, and lost if the process ends abnormally. sab_cache_flush(),
+     *  sab_cache_free(), fork() and `flush_interval` also write them. 1 */
     uint64_t writer_buffer_size;
-    /** seconds after which a call of this cache writes what is in the buffer; above 0. 1 */
+    /** seconds after which a call on this cache writes the buffer; above 0. 1 */
     double flush_interval;
-    /** bytes to keep; when there are more, values are evicted at random. "lmdb:": of pages in use
-     *  by the dataset name; the file is larger by what values that are held and writes that are
-     *  under way keep. "redis-server:": its maxmemory. Of servers that are there already it is
-     *  their own matter. 0 (default): no bound */
+    /** largest number of bytes; beyond it, random values are evicted. "lmdb:": pages used by the
+     *  dataset name; the file is larger while values or writes use old pages. "redis-server:": its
+     *  maxmemory. Ignored for "redis:", where the servers' configuration applies. 0 (default): no
+     *  limit */
     uint64_t capacity;
     /** SAB_CACHE_DEGRADE */
     sab_cache_failure on_failure;
-    /** Redis: 1: the servers are a Redis Cluster, any node of which is enough; 0 (default): keys
-     *  are dealt out to the servers by xxHash */
+    /** Redis: 1: the servers are nodes of a Redis Cluster, one of which suffices; 0 (default):
+     *  xxHash assigns keys to servers */
     int32_t is_cluster;
-    /** Redis: seconds to connect, and for each answer, or 64 KiB of a long one; above 0. A host's
-     *  name is looked up for as long as the system does. 1 */
+    /** Redis: seconds to connect, and for each answer or 64 KiB of a long answer; above 0. The
+     *  system's own limit applies to name resolution. 1 */
     double timeout;
-    /** seconds to wait at most while somebody else makes a value, before making it, too; at least
-     *  0. 60 */
+    /** longest time in seconds to wait for a value that another thread or process computes; at
+     *  least 0. 60 */
     double load_wait;
-    /** Redis: seconds in all for one request of a call to its servers, with all answers,
-     *  redirections, and steps of SCAN; when it is over, the call fails as `on_failure` says. A
-     *  sab_cache_get_or_load() makes up to five requests besides waiting. 0 (default): 10 times
-     *  `timeout` */
+    /** Redis: total seconds for one request to the servers, with all answers, redirections, and
+     *  steps of SCAN; after that `on_failure` applies. sab_cache_get_or_load() makes up to five
+     *  requests besides waiting. 0 (default): 10 times `timeout` */
     double call_timeout;
-    /** "lmdb:": permissions of the files that are created, less the umask: from 0600 to 0666
-     *  (octal), with read and write for the owner. Files that exist keep theirs. 0 (default):
-     *  0600 */
+    /** "lmdb:": permissions of new files, restricted by the umask: from 0600 to 0666 (octal), with
+     *  read and write for the owner. Existing files keep theirs. 0 (default): 0600 */
     uint64_t file_mode;
 } sab_cache_options;
 #define SAB_CACHE_OPTIONS_INIT \
@@ -93,95 +91,99 @@ SAB_API void sab_cache_options_init(sab_cache_options *options, size_t struct_si
 
 /** Opens a cache.
  *
- * Use after fork(): a child goes on with connections and files of its own; what was in the buffer
- * is the parent's to write. Values that were got before are the parent's, too: a child may read
- * those from "lmdb:" as long as the parent lives and holds them, and frees its own.
+ * URLs:
  *
- * @param url      "lmdb:PATH": a file, made when it is not there, and PATH-lock and PATH-loading
- *     beside it. Any number of processes of one machine at once; not on network file systems. A
- *     process that is killed leaves it whole; a machine that loses power may damage it. One that is
- *     stopped while it writes holds up the others' writes. Remove all three files, and when nobody
- *     has them open: whoever has goes on with what was there and writes no more; cutting them short
- *     ends processes that read
- *     "redis://[USER:PASSWORD@]HOST:PORT[,[USER:PASSWORD@]HOST:PORT...][/DB]": one or many servers;
- *     USER and PASSWORD percent-encoded, either may be empty, for the hosts that follow, too; HOST
- *     may be an IPv6 address in brackets; PORT 6379 when left out. The user must be allowed GET,
- *     MGET, SET, MSET and EVAL, for sab_cache_key_count() and sab_cache_clear() SCAN and UNLINK
- *     "redis-server:[PROGRAM][@ADDRESS]": starts a Redis server (the program "redis-server" by
- *     default) on an address of this machine, the loopback interface by default, with a password of
- *     its own. It ends with this process, however that ends, and its children. "memory:": in this
- *     process only
+ * - "lmdb:PATH": a file, created if missing, with PATH-lock and PATH-loading beside it. Any number
+ *   of processes of one machine may use it; not on network file systems. A killed process leaves it
+ *   intact; a power failure may damage it. A process suspended while it writes blocks other
+ *   writers. Remove all three files together, while no process has them open. Truncating them stops
+ *   processes that read with SIGBUS.
+ * - "redis://[USER:PASSWORD@]HOST:PORT[,[USER:PASSWORD@]HOST:PORT...][/DB]": one or several
+ *   servers. USER and PASSWORD are percent-encoded, may be empty, and also apply to the hosts that
+ *   follow. HOST may be an IPv6 address in brackets. PORT is 6379 by default. The user needs GET,
+ *   MGET, SET, MSET and EVAL; for sab_cache_key_count() and sab_cache_clear() also SCAN and UNLINK.
+ * - "redis-server:[PROGRAM][@ADDRESS]": starts a Redis server (by default the program
+ *   "redis-server") on an address of this machine, by default the loopback interface, with a random
+ *   password. It stops when this process and its children have ended, also after a crash.
+ * - "memory:": in this process only.
+ *
+ * Use after fork(): a child opens connections and files of its own; the parent writes the buffer. A
+ * child may read values that the parent got from "lmdb:" before fork(), as long as the parent keeps
+ * them. Each process frees its own handles.
+ *
+ * @param url      see above
  * @param options  NULL: the defaults
  * @param cache    the new handle; free with sab_cache_free()
- * @return SAB_OK, also when a Redis server cannot be reached and `on_failure` is SAB_CACHE_DEGRADE;
+ * @return SAB_OK, also if a Redis server cannot be reached and `on_failure` is SAB_CACHE_DEGRADE;
  *     SAB_E_ARGUMENT; SAB_E_IO
  */
 SAB_API sab_status sab_cache_new(const char *url, const sab_cache_options *options,
                                  sab_cache **cache) SAB_NOEXCEPT;
 
-/** Where the cache is, for others to open: the URL with passwords, that of a file without symbolic
- * links and whatever the working directory, and for "redis-server:" that of the server which was
- * started.
+/** The URL of the cache, for other processes: with passwords; for a file the absolute path without
+ * symlinks; for "redis-server:" the URL of the started server.
  *
  * @param cache  a handle
  * @return belongs to the cache; "" for NULL
  */
 SAB_API const char *sab_cache_url(const sab_cache *cache) SAB_NOEXCEPT;
 
-/** Gives the value of a key.
+/** Reads the value of a key.
  *
  * @param cache     a handle
  * @param key       `key_size` bytes
  * @param key_size  at least 1, at most 2^20
- * @param value     the value, to be freed with sab_cache_value_free(); NULL when there is none, and
- *     on failure. From "lmdb:" it is a view of the file, as long as it is held what was evicted or
- *     overwritten since keeps its place there; of more than 64 states of the file, a copy
- * @return SAB_OK, also when there is none; SAB_E_ARGUMENT; SAB_E_IO
+ * @param value     the value, free with sab_cache_value_free(); NULL if there is none, and on
+ *     failure. From "lmdb:" it is a view of the file: while it is held, values that are evicted or
+ *     overwritten still take space there. If values of more than 64 states of the file are held, it
+ *     is a copy
+ * @return SAB_OK, also if there is none; SAB_E_ARGUMENT; SAB_E_IO
  */
 SAB_API sab_status sab_cache_get(sab_cache *cache, const void *key, size_t key_size,
                                  sab_cache_value **value) SAB_NOEXCEPT;
 
-/** Keeps a value, over one that is there.
+/** Writes a value, replacing an existing one.
  *
  * @param cache     a handle
  * @param key       `key_size` bytes
  * @param key_size  at least 1, at most 2^20
- * @param data      `size` bytes, copied; may be NULL when there are none
+ * @param data      `size` bytes, copied; may be NULL if `size` is 0
  * @param size      at most 2^31 - 1 (Redis: 2^29 - 16, larger ones are dropped)
  * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_IO
  */
 SAB_API sab_status sab_cache_put(sab_cache *cache, const void *key, size_t key_size,
                                  const void *data, size_t size) SAB_NOEXCEPT;
 
-/** Makes a value.
+/** Computes a value.
  *
  * @param ctx       the pointer given with the callback
  * @param key       `key_size` bytes
  * @param key_size  number of bytes
- * @param data      to be set to the value's bytes, which must stay until the call that loads
- *     returns
+ * @param data      to be set to the value's bytes, which must stay valid until
+ *     sab_cache_get_or_load() returns
  * @param size      to be set to their number
- * @return 0; anything else is kept for sab_last_callback_code(), and nothing is kept in the cache
+ * @return 0; any other code is a failure, which sab_last_callback_code() returns; then nothing is
+ *     written
  */
 typedef int32_t (*sab_cache_load_fn)(void *ctx, const void *key, size_t key_size, const void **data,
                                      size_t *size);
 
-/** Gives the value of a key, made by `load` where there is none.
+/** Reads the value of a key, or computes it with `load` if there is none.
  *
- * While one makes it, others who ask for the same key wait for it: threads of this process, and
- * with "lmdb:" and Redis other processes, on Redis other machines. They wait `load_wait` seconds at
- * most, then make it themselves; at once when the one who makes it fails or is killed, and where
- * threads would wait for each other. `load` may use the cache, for this key too.
+ * While one caller computes a value, other callers with the same key wait for it: threads of this
+ * process and, with "lmdb:" and Redis, other processes (with Redis also of other machines). They
+ * compute it themselves after `load_wait` seconds, or at once if the first caller fails or is
+ * killed, or if threads would wait for each other. `load` may use the cache, also for this key.
  *
  * @param cache     a handle
  * @param key       `key_size` bytes
  * @param key_size  at least 1, at most 2^20
  * @param load      called at most once, in this thread
- * @param ctx       handed to `load`
- * @param progress  called now and then while the call waits for somebody else, with the
- *     milliseconds so far and those of `load_wait`; may end the call; NULL for none
- * @param progress_ctx  handed to `progress`
- * @param value     the value, to be freed with sab_cache_value_free(); NULL on failure
+ * @param ctx       passed to `load`
+ * @param progress  called from time to time while the call waits, with the elapsed milliseconds and
+ *     those of `load_wait`; may cancel; NULL for none
+ * @param progress_ctx  passed to `progress`
+ * @param value     the value, free with sab_cache_value_free(); NULL on failure
  * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_CALLBACK; SAB_E_CANCELLED from `progress`; SAB_E_IO
  */
 SAB_API sab_status sab_cache_get_or_load(sab_cache *cache, const void *key, size_t key_size,
@@ -193,11 +195,11 @@ SAB_API sab_status sab_cache_get_or_load(sab_cache *cache, const void *key, size
 typedef struct sab_cache_item {
     const void *key;  /**< `key_size` bytes */
     size_t key_size;  /**< at least 1, at most 2^20 */
-    const void *data; /**< to put: `size` bytes */
-    size_t size;      /**< to put: as for sab_cache_put() */
+    const void *data; /**< for writing: `size` bytes */
+    size_t size;      /**< for writing: as for sab_cache_put() */
 } sab_cache_item;
 
-/** Gives the values of many keys at once: by one request to each server, or one transaction.
+/** Reads the values of many keys with one request to each server, or one transaction.
  *
  * @param cache   a handle
  * @param items   `count` keys
@@ -208,59 +210,58 @@ typedef struct sab_cache_item {
 SAB_API sab_status sab_cache_get_many(sab_cache *cache, const sab_cache_item *items, size_t count,
                                       sab_cache_value **values) SAB_NOEXCEPT;
 
-/** Keeps many values at once, past the buffer.
+/** Writes many values at once, without the buffer.
  *
  * @param cache  a handle
- * @param items  `count` keys and values; of equal keys the last counts
+ * @param items  `count` keys and values; of equal keys the last one is kept
  * @param count  number of `items`
  * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_IO
  */
 SAB_API sab_status sab_cache_put_many(sab_cache *cache, const sab_cache_item *items, size_t count)
     SAB_NOEXCEPT;
 
-/** Writes what is in the buffer.
+/** Writes the buffer.
  *
  * @param cache  a handle
  * @return SAB_OK; SAB_E_IO
  */
 SAB_API sab_status sab_cache_flush(sab_cache *cache) SAB_NOEXCEPT;
 
-/** Counts the keys of the cache's dataset name (all keys where it has none), after a flush. Redis:
- * by walking through all keys of the servers.
+/** Counts the keys of the cache's dataset name (all keys if it has none), after a flush. Redis:
+ * scans all keys of the servers.
  *
  * @param cache  a handle
- * @param keys   filled on SAB_OK; with SAB_CACHE_DEGRADE without those of servers that are out of
- *     reach
+ * @param keys   filled on SAB_OK; with SAB_CACHE_DEGRADE unreachable servers are not counted
  * @return SAB_OK; SAB_E_IO
  */
 SAB_API sab_status sab_cache_key_count(sab_cache *cache, uint64_t *keys) SAB_NOEXCEPT;
 
-/** Removes all keys of the cache's dataset name, for everybody. On Redis those are all that begin
- * with "{dataset_name}_"; without a name all that there are.
+/** Removes all keys of the cache's dataset name, for all processes. On Redis these are the keys
+ * that begin with "{dataset_name}_"; without a name all keys.
  *
  * @param cache  a handle
  * @return SAB_OK; SAB_E_IO
  */
 SAB_API sab_status sab_cache_clear(sab_cache *cache) SAB_NOEXCEPT;
 
-/** What a cache has done since it was opened, in this process. */
+/** Statistics of a cache in this process since it was opened. */
 typedef struct sab_cache_stats {
     size_t struct_size;     /**< set by SAB_CACHE_STATS_INIT */
-    uint64_t hits;          /**< values that were there */
-    uint64_t misses;        /**< values that were not, damaged ones and failures among them */
-    uint64_t loads;         /**< values made by `load` */
-    uint64_t waits;         /**< values that somebody else made meanwhile */
+    uint64_t hits;          /**< values found */
+    uint64_t misses;        /**< values not found, including damaged ones and failures */
+    uint64_t loads;         /**< values computed by `load` */
+    uint64_t waits;         /**< values that another caller computed meanwhile */
     uint64_t evictions;     /**< values evicted by this process ("lmdb:", "memory:") */
-    uint64_t damaged;       /**< values whose checksum was wrong: misses */
-    uint64_t failures;      /**< calls that could not reach their place */
+    uint64_t damaged;       /**< values with a wrong checksum: misses */
+    uint64_t failures;      /**< calls that could not reach the storage */
     uint64_t dropped;       /**< values that could not be written */
-    uint64_t bytes_read;    /**< of values that were there */
+    uint64_t bytes_read;    /**< of values found */
     uint64_t bytes_written; /**< of values written */
     uint64_t buffered;      /**< values in the buffer now */
 } sab_cache_stats;
 #define SAB_CACHE_STATS_INIT {sizeof(sab_cache_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
-/** Says what a cache has done.
+/** Reads the statistics.
  *
  * @param cache  a handle
  * @param stats  filled on SAB_OK; its struct_size must be set
@@ -272,17 +273,17 @@ SAB_API sab_status sab_cache_get_stats(const sab_cache *cache, sab_cache_stats *
  *
  * @param value  a value
  * @param size   filled with their number; may be NULL
- * @return belong to the value; NULL for NULL
+ * @return owned by the value; NULL for NULL
  */
 SAB_API const void *sab_cache_value_data(const sab_cache_value *value, size_t *size) SAB_NOEXCEPT;
 
-/** Gives a value back.
+/** Frees a value.
  *
  * @param value  a value or NULL
  */
 SAB_API void sab_cache_value_free(sab_cache_value *value) SAB_NOEXCEPT;
 
-/** Writes what is in the buffer and gives the handle back. No other call on it may be under way.
+/** Writes the buffer and frees the handle. No other call on it may be running.
  *
  * @param cache  a handle or NULL
  */

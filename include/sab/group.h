@@ -1,11 +1,11 @@
 /** @file group.h
- * Batches cut into groups of like lengths, so that each group is padded to its own longest.
+ * Divides batches into groups of similar lengths, so that each group is padded to its own longest.
  *
- * sab_thresholds_find() decides, once for a data set, where to cut: lengths up to the first
- * threshold are one group, those above it up to the second the next, and those above the last one
- * the last. sab_grouping does so with the samples of a batch, or of anything: it says in which
- * order to take them, group by group, and how to get back, for any runtime that can index by an
- * array. sab_ragged_pad() stacks the samples of a group, sab_ragged_unpad() takes them apart.
+ * sab_thresholds_find() finds thresholds once for a data set. Lengths up to the first threshold are
+ * the first group, those above it up to the second threshold the next, and those above the last
+ * threshold the last. sab_grouping assigns the samples of a batch to groups. It gives index arrays
+ * that reorder the samples group by group, and restore their order. sab_ragged_pad() stacks the
+ * samples of a group in one array, sab_ragged_unpad() takes them out again.
  *
  * Tier: provisional. Functions and structs here may change or be removed in a minor release.
  */
@@ -22,16 +22,15 @@ extern "C" {
 
 /* ---- Thresholds ---- */
 
-/** What thresholds are best. */
+/** Objective of the thresholds. */
 typedef int32_t sab_thresholds_method;
-/** those whose groups cost least in sum: exact, by dynamic programming over the distinct lengths */
+/** least total cost of the groups: exact, by dynamic programming over the distinct lengths */
 #define SAB_THRESHOLDS_LEAST_TOTAL 0
-/** those whose costliest group costs least, by bisection, and of these the ones whose groups cost
- *  least in sum: exact */
+/** least cost of the costliest group, and among those the least total: exact, by bisection */
 #define SAB_THRESHOLDS_LEAST_LARGEST 1
-/** groups that cost about the same, by a greedy search from random places: that of asym. The
- *  threshold between the two neighbours whose costs differ most moves by one distinct length
- *  towards the costlier, again and again */
+/** groups of about the same cost, by the randomised greedy search of asym: the threshold between
+ *  the two neighbours whose costs differ most moves by one distinct length towards the costlier
+ *  one, repeatedly */
 #define SAB_THRESHOLDS_RANDOMISED 2
 
 /** How to find thresholds. */
@@ -40,22 +39,23 @@ typedef struct sab_thresholds_options {
     size_t struct_size;
     /** SAB_THRESHOLDS_LEAST_TOTAL */
     sab_thresholds_method method;
-    /** what a group costs, of its count and its longest length; SAB_COST_PADDED */
+    /** cost of a group, from its count and its longest length; SAB_COST_PADDED */
     sab_cost cost;
-    /** 1: a group costs count * cost(1, longest), and a callback is asked once for each distinct
-     *  length only; 0 (default) */
+    /** 1: a group costs count * cost(1, longest), and a callback is called only once for each
+     *  distinct length; 0 (default) */
     int32_t cost_per_sample;
-    /** RANDOMISED: searches, of which the one with the most even groups counts; at least 1. 100 */
+    /** RANDOMISED: number of searches; the one with the most even groups is the result; at least 1.
+     *  100 */
     uint32_t num_trials;
-    /** RANDOMISED: a search ends when more than so many steps have not made the largest difference
-     *  smaller; at least 0. -1 (default): twice the number of distinct lengths */
+    /** RANDOMISED: a search ends after more than this number of steps that do not reduce the
+     *  largest difference; at least 0. -1 (default): twice the number of distinct lengths */
     int64_t tolerate;
-    /** RANDOMISED: of the places where searches begin, those of CPython's
+    /** RANDOMISED: seed of the start points, which are those of CPython's
      *  `random.Random(seed).sample`; 0 */
     uint64_t seed;
-    /** RANDOMISED: instead, num_trials * k of them: for each search k of the distinct lengths, by
-     *  number from 0, ascending in length, in any order, no two equal; read during the call.
-     *  NULL */
+    /** RANDOMISED: instead of `seed`, num_trials * k start points: for each search, k indices of
+     *  distinct lengths in ascending order of length, in any order, no two equal; read during the
+     *  call. NULL */
     const uint64_t *starts;
     /** POLYNOMIAL: c[0], c[1], ...; read during the call */
     const double *coefficients;
@@ -68,11 +68,11 @@ typedef struct sab_thresholds_options {
     size_t cost_term_count;
     /** CALLBACK: called during the call */
     sab_cost_fn cost_fn;
-    /** handed to `cost_fn` */
+    /** passed to `cost_fn` */
     void *cost_ctx;
-    /** follows and may cancel; NULL */
+    /** reports progress and may cancel; NULL */
     sab_progress_fn progress;
-    /** handed to `progress` */
+    /** passed to `progress` */
     void *progress_ctx;
 } sab_thresholds_options;
 #define SAB_THRESHOLDS_OPTIONS_INIT  \
@@ -102,8 +102,7 @@ typedef struct sab_thresholds_options {
 SAB_API void sab_thresholds_options_init(sab_thresholds_options *options, size_t struct_size)
     SAB_NOEXCEPT;
 
-/** What groups by thresholds cost, when each is one batch. A group without samples costs nothing.
- */
+/** Costs of the groups, if each is one batch. A group without samples costs nothing. */
 typedef struct sab_thresholds_info {
     /** set by SAB_THRESHOLDS_INFO_INIT */
     size_t struct_size;
@@ -111,33 +110,31 @@ typedef struct sab_thresholds_info {
     double total;
     /** cost of the costliest group */
     double largest;
-    /** of the costs of two neighbours: what the randomised search makes small */
+    /** largest difference of the costs of two neighbours, which the randomised search minimises */
     double largest_difference;
     /** RANDOMISED: searches that ended with groups of the same cost ("perfect") */
     uint64_t even;
-    /** searches that went back to where they were two steps before ("repeated") */
+    /** searches that returned to the thresholds of two steps before ("repeated") */
     uint64_t repeated;
     /** searches ended by `tolerate` ("could not tolerate") */
     uint64_t not_tolerated;
-    /** searches whose threshold could go no further, at the shortest or longest length
-     *  ("extreme") */
+    /** searches that ended at the shortest or longest length ("extreme") */
     uint64_t extreme;
-    /** searches whose threshold could go no further, beside another one ("narrow gap") */
+    /** searches that ended because two thresholds met ("narrow gap") */
     uint64_t narrow;
 } sab_thresholds_info;
 #define SAB_THRESHOLDS_INFO_INIT {sizeof(sab_thresholds_info), 0, 0, 0, 0, 0, 0, 0, 0}
 
-/** Finds `k` thresholds, which cut lengths into `k` + 1 groups.
+/** Finds `k` thresholds, which divide lengths into `k` + 1 groups.
  *
- * Thresholds are lengths that occur, ascending. The last one is the longest, and its group above
- * empty, only where a group more would cost more (the exact methods, for costs with a constant), or
- * where a randomised search ended there.
+ * Thresholds are lengths of the data, in ascending order. The last threshold is the longest length,
+ * and the group above it empty, only if one more group would cost more (exact methods, for costs
+ * with a constant) or a randomised search ended there.
  *
- * The exact methods rely on costs that never decrease with count or length. Least sums also rely on
- * this: a sample more costs at least as much in a group that is larger or longer. Formulas and
- * `cost_per_sample` grant it; a callback of count and length may break it and is nevertheless
- * answered exactly up to 1,024 distinct lengths, being asked about all possible groups where need
- * be.
+ * The exact methods need costs that never decrease with count or length. The least total also needs
+ * this: one more sample costs at least as much in a group that is larger or longer. Formulas and
+ * `cost_per_sample` satisfy it. For a callback that does not, the result is exact up to 1,024
+ * distinct lengths; the callback may then be called for all possible groups.
  *
  * Time: that of sorting by counting, then some k * d steps for d distinct lengths and costs in
  * proportion to the count but for a constant: a third of a second for a million and 15 thresholds.
@@ -158,12 +155,12 @@ SAB_API sab_status sab_thresholds_find(const sab_sizes *lengths, uint64_t k,
 
 /* ---- Groupings ---- */
 
-/** Samples, such as those of a batch, in groups: which sample is in which, and how to reorder what
- * belongs to them, there and back. Immutable, shareable.
+/** Samples, such as those of a batch, in groups, and the index arrays that reorder them and restore
+ * the order. Immutable; threads may share it.
  */
 typedef struct sab_grouping sab_grouping;
 
-/** One length of the samples, and where it is cut. */
+/** One length of the samples, and its thresholds. */
 typedef struct sab_grouping_dimension {
     const sab_sizes *lengths; /**< of all samples */
     const double *thresholds; /**< in any order, no two equal, none NaN */
@@ -173,10 +170,10 @@ typedef struct sab_grouping_dimension {
 /** Groups samples by one or several of their lengths, such as residues of a protein and atoms of
  * its ligand.
  *
- * Each dimension is cut into the lengths up to its first threshold, those above it up to the
- * second, ..., those above its last one. Samples that lie in the same interval of every dimension
- * are a group. There are no empty groups. They come in ascending order of the first dimension's
- * interval, then the second's, and so on.
+ * The thresholds of a dimension divide its lengths into intervals: up to the first threshold, above
+ * it up to the second, ..., above the last. Samples in the same interval of every dimension are a
+ * group. There are no empty groups. They come in ascending order of the first dimension's interval,
+ * then the second's, and so on.
  *
  * Time: some 50 ns a sample. Memory: 24 bytes a sample, and during the call 8 more and 4 for each
  * dimension.
@@ -231,22 +228,21 @@ SAB_API sab_status sab_grouping_partition_new(const int64_t *indices, const uint
 SAB_API sab_status sab_grouping_consecutive_new(const uint64_t *counts, size_t groups,
                                                 sab_grouping **grouping) SAB_NOEXCEPT;
 
-/** What a grouping is. The arrays are the grouping's and live as long as it does. */
+/** Contents of a grouping. The arrays belong to the grouping and are valid as long as it. */
 typedef struct sab_grouping_view {
     /** set by SAB_GROUPING_VIEW_INIT */
     size_t struct_size;
     /** number of samples */
-    uint64_t samples;
+    size_t samples;
     /** number of groups */
-    uint64_t groups;
-    /** of lengths; 0 where the groups were given */
-    uint64_t dimensions;
-    /** groups + 1: group g stands at the places from offsets[g] to below offsets[g + 1] */
+    size_t groups;
+    /** number of lengths of a sample; 0 if the groups were given */
+    size_t dimensions;
+    /** groups + 1 numbers: group g is at positions offsets[g] to below offsets[g + 1] */
     const int64_t *offsets;
-    /** the sample at each place; in a group by ascending index, or as they were given */
+    /** the sample at each position; in a group by ascending index, or as given */
     const int64_t *permutation;
-    /** the place of each sample: inverse[permutation[place]] == place. Puts what was computed group
-     *  by group back in order */
+    /** the position of each sample: inverse[permutation[p]] == p. Restores the order of results */
     const int64_t *inverse;
     /** the group of each sample */
     const int64_t *group_of;
@@ -265,7 +261,7 @@ typedef struct sab_grouping_view {
 SAB_API sab_status sab_grouping_get_view(const sab_grouping *grouping, sab_grouping_view *groups)
     SAB_NOEXCEPT;
 
-/** Gives the handle back.
+/** Frees the handle.
  *
  * @param grouping  a handle or NULL
  */
@@ -273,18 +269,18 @@ SAB_API void sab_grouping_free(sab_grouping *grouping) SAB_NOEXCEPT;
 
 /* ---- Padding ---- */
 
-/** Samples of one array each, such as tensors, whose shapes differ: where their elements lie. The
- * memory is the caller's.
+/** Samples of different shapes, one array each, such as tensors, and the addresses of their
+ * elements. The caller owns the memory.
  */
 typedef struct sab_ragged {
     /** set by SAB_RAGGED_INIT */
     size_t struct_size;
     /** number of samples */
-    uint64_t samples;
+    size_t samples;
     /** dimensions of each sample, at most 16; 0: a sample is one element */
-    uint64_t dimensions;
+    size_t dimensions;
     /** bytes of an element, at least 1 */
-    uint64_t element_size;
+    size_t element_size;
     /** samples * dimensions: the shape of the first sample, of the second, ...; NULL where
      *  `dimensions` is 0 */
     const int64_t *shapes;
@@ -293,38 +289,38 @@ typedef struct sab_ragged {
     const int64_t *strides;
     /** all samples in one piece; or NULL */
     void *values;
-    /** where each sample begins in `values`, in elements; NULL: they lie end to end, and each call
-     *  adds up the shapes of all samples, also where `indices` name a few */
+    /** where each sample begins in `values`, in elements; NULL: they lie end to end. Each call then
+     *  adds up the shapes of all samples, even if `indices` names few */
     const int64_t *offsets;
-    /** instead of `values`: where each sample begins; of samples without elements anything */
+    /** instead of `values`: the address of each sample; ignored for samples without elements */
     void *const *data;
 } sab_ragged;
 #define SAB_RAGGED_INIT {sizeof(sab_ragged), 0, 0, 0, NULL, NULL, NULL, NULL, NULL}
 
-/** What stands in places that a sample does not reach. */
+/** Value of padded positions. */
 typedef int32_t sab_pad_rule;
 /** a value, or along some dimensions an array of them */
 #define SAB_PADDING_CONSTANT 0
-/** along each dimension the sample's last element; the value where a sample has none */
+/** along each dimension the sample's last element; the value if a sample has none */
 #define SAB_PADDING_REPEAT 1
 
-/** How to pad, and to undo it. */
+/** Options of padding and unpadding. */
 typedef struct sab_pad_options {
     /** set by SAB_PAD_OPTIONS_INIT */
     size_t struct_size;
-    /** where the dimension of samples stands in the padded array, at most `dimensions`; 0 */
+    /** index of the samples' dimension in the padded array, at most `dimensions`; 0 */
     uint64_t batch_dim;
     /** SAB_PADDING_CONSTANT */
     sab_pad_rule padding;
     /** an element, or several by `value_dims`; NULL (default): zero bytes */
     const void *value;
     /** a bit for each dimension of the samples. Those whose bit is set, the lowest being the first
-     *  dimension, are the dimensions of `value`, row-major: a padded place gets the element for its
-     *  index there. No sample may be shorter there than the padded array. Such as 0b110 to pad
+     *  dimension, are the dimensions of `value`, row-major: a padded position gets the element of
+     *  its index there. No sample may be shorter there than the padded array. Such as 0b110 to pad
      *  rotations of shape (length, 3, 3) with the identity. 0 */
     uint64_t value_dims;
-    /** 1: the calling one only; else at most so many, of at least 1 MiB each, which end before the
-     *  call does; 0 (default): as many as there are processors */
+    /** 1: only the calling thread; otherwise the maximum number of threads, with at least 1 MiB
+     *  each, which end before the call returns; 0 (default): the number of processors */
     uint64_t threads;
 } sab_pad_options;
 #define SAB_PAD_OPTIONS_INIT {sizeof(sab_pad_options), 0, SAB_PADDING_CONSTANT, NULL, 0, 0}
@@ -337,9 +333,9 @@ typedef struct sab_pad_options {
  */
 SAB_API void sab_pad_options_init(sab_pad_options *options, size_t struct_size) SAB_NOEXCEPT;
 
-/** The least shape that holds some samples: the longest along each dimension.
+/** The smallest shape that holds the samples: the largest length along each dimension.
  *
- * @param samples  their memory is not looked at
+ * @param samples  their elements are not read
  * @param indices  which samples, such as the permutation of a grouping from a group's offset on;
  *     NULL: all
  * @param count    number of `indices`; without them, of samples
@@ -372,11 +368,11 @@ SAB_API sab_status sab_ragged_pad(const sab_ragged *samples, const int64_t *indi
  * @param padded   an array as sab_ragged_pad() makes it
  * @param shape    its `dimensions` numbers without the samples' dimension, each at least as large
  *     as those of sab_ragged_padded_shape()
- * @param indices  which sample stands at each place of the array; NULL: all, in order. With several
+ * @param indices  the sample at each position of the array; NULL: all, in order. With several
  *     threads no two may be equal
  * @param count    number of `indices`; without them, of samples
- * @param options  `batch_dim` and `threads` count; NULL: the defaults
- * @param samples  their elements are written, as far as they are in `indices`
+ * @param options  only `batch_dim` and `threads` are used; NULL: the defaults
+ * @param samples  elements of the samples in `indices` are written
  * @return SAB_OK; SAB_E_ARGUMENT, with nothing written
  */
 SAB_API sab_status sab_ragged_unpad(const void *padded, const int64_t *shape,
@@ -384,7 +380,7 @@ SAB_API sab_status sab_ragged_unpad(const void *padded, const int64_t *shape,
                                     const sab_pad_options *options, const sab_ragged *samples)
     SAB_NOEXCEPT;
 
-/** Which places of padded samples are valid. */
+/** Which positions of padded samples are valid. */
 typedef int32_t sab_mask_rule;
 #define SAB_MASK_ALL 0 /**< those within the sample's length along all dimensions */
 #define SAB_MASK_ANY 1 /**< those within it along at least one: that of asym */

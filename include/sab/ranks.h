@@ -1,9 +1,9 @@
 /** @file ranks.h
- * Ranks: which one this process is, whether all ranks hold the same, and samples that are spread
- * over them.
+ * Ranks: the rank of this process, a check that all ranks hold the same, and samples that are
+ * sharded over ranks.
  *
- * Samplers need no communication. The functions here that communicate do so through callbacks of
- * the caller, when training begins.
+ * Samplers need no communication. Functions here that communicate use callbacks of the caller,
+ * before training begins.
  *
  * Tier: stable.
  */
@@ -23,12 +23,12 @@ extern "C" {
 
 /** Reads rank and world size from the environment that a launcher set: RANK and WORLD_SIZE
  * (torchrun), SLURM_PROCID and SLURM_NTASKS, OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE,
- * PMI_RANK and PMI_SIZE (MPICH, Intel MPI), in this order; the first pair of which one is set
- * counts.
+ * PMI_RANK and PMI_SIZE (MPICH, Intel MPI), in this order. The first pair of which a variable is
+ * set is used.
  *
- * @param rank        filled; 0 where no launcher set anything
- * @param world_size  filled; 1 where no launcher set anything
- * @return SAB_OK; SAB_E_ARGUMENT where one of a pair is missing or no number, or the rank is not
+ * @param rank        filled; 0 if no variable is set
+ * @param world_size  filled; 1 if no variable is set
+ * @return SAB_OK; SAB_E_ARGUMENT if one of a pair is missing or not a number, or the rank is not
  *     below the world size
  */
 SAB_API sab_status sab_ranks_from_environment(uint64_t *rank, uint64_t *world_size) SAB_NOEXCEPT;
@@ -54,42 +54,42 @@ SAB_API sab_status sab_ranks_from_mesh(const uint64_t *shape, const int32_t *is_
 
 /* ---- Ranks that talk to each other: at the start only ---- */
 
-/** Gathers bytes from all ranks; every rank calls it at the same time with the same `size`. For
- * native callers sab_torch_store_all_gather() is one.
+/** Gathers bytes from all ranks. Every rank calls it at the same time with the same `size`.
+ * sab_torch_store_all_gather() is such a function.
  *
  * @param ctx   the pointer given with the callback
  * @param mine  `size` bytes of this rank
  * @param size  bytes of each rank
- * @param all   room for world size times `size` bytes, to be filled in the order of the ranks. What
- *     no rank can have given is refused with SAB_E_MISMATCH
- * @return 0; anything else is a failure, such as a rank that never came, and comes back unchanged
- *     through sab_last_callback_code()
+ * @param all   room for world size times `size` bytes, to be filled in the order of the ranks.
+ *     Impossible bytes are refused with SAB_E_MISMATCH
+ * @return 0; any other code is a failure, such as a missing rank, which sab_last_callback_code()
+ *     returns unchanged
  */
 typedef int32_t (*sab_all_gather_fn)(void *ctx, const void *mine, size_t size, void *all);
 
-/** Leaves in each of `values` the least of what the ranks put there. Called on every rank the same
- * number of times.
+/** Sets each of `values` to its minimum over all ranks. It is called on every rank the same number
+ * of times.
  *
  * @param ctx     the pointer given with the callback
  * @param values  read and written
  * @param count   number of `values`
- * @return 0; anything else is a failure
+ * @return 0; any other code is a failure
  */
 typedef int32_t (*sab_reduce_fn)(void *ctx, int64_t *values, size_t count);
 
-/** Checks that all ranks hold the same: library order version, kind and contents of what is
- * sampled, seed, epoch, step, world size, policies; and that each rank is there once. To be called
- * on all ranks after their samplers are made or restored.
+/** Checks that all ranks hold the same: order version, kind and contents of the sampler, seed,
+ * epoch, step, world size and policies; and that each rank takes part once. Call it on all ranks
+ * after their samplers are made or restored.
  *
  * @param sampler     a sampler with random access
- * @param rank        of this process among those that `all_gather` joins
- * @param world_size  number of them, 1 to 2^20
+ * @param rank        rank of this process in `all_gather`
+ * @param world_size  number of ranks in `all_gather`, 1 to 2^20
  * @param all_gather  called twice, with 16 and with some 200 bytes. A rank that fails gives its
  *     status in the first call, so that no rank waits for it. A rank without memory for the answers
  *     does so among at most 2,700 ranks; among more, the others wait until `all_gather` gives up
  * @param ctx         handed to `all_gather`
  * @return SAB_OK, on all ranks; SAB_E_MISMATCH, on all ranks, with a message that names the ranks
- *     that differ from most, what in, and both values; SAB_E_CALLBACK; SAB_E_UNSUPPORTED
+ *     that differ from most, the field and both values; SAB_E_CALLBACK; SAB_E_UNSUPPORTED
  */
 SAB_API sab_status sab_sampler_check_ranks(const sab_sampler *sampler, uint64_t rank,
                                            uint64_t world_size, sab_all_gather_fn all_gather,

@@ -1,18 +1,18 @@
 /** @file sizes.h
- * sab_sizes: where the size of each sample comes from.
+ * sab_sizes: the size of each sample.
  *
- * A size is what makes a sample long or heavy: tokens, residues, frames, seconds, nodes. Any finite
- * number from 0 to 2^53. One rule each, checked when the sizes are read (by sab_plan_new, a
- * sampler over sizes):
+ * A size is a number such as the tokens, residues, frames, seconds or nodes of a sample: any finite
+ * number from 0 to 2^53. Sizes are checked when they are read (by sab_plan_new() or a sampler over
+ * sizes):
  *
  * - NaN        refused
  * - infinity   refused
  * - negative   refused
- * - zero       a sample like any other; it costs as much as the smallest size above zero in the
- *   same sizes (1 when there is none), since an empty sample takes a row of its batch all the same
- * - over 2^53  refused, since it has no exact double
+ * - zero       allowed; costs as much as the smallest size above zero of the same sizes (1 if there
+ *   is none), since an empty sample takes a row of its batch, too
+ * - over 2^53  refused, since a double cannot hold it exactly
  *
- * Every refusal names the index and the value. At most 4,294,967,295 samples.
+ * The error message names the index and the value. At most 4,294,967,295 samples.
  *
  * Tier: stable.
  */
@@ -28,7 +28,7 @@ extern "C" {
 /** The sizes of a data set: immutable, shareable between threads. */
 typedef struct sab_sizes sab_sizes;
 
-/** Type of one size in memory, in the machine's byte order. */
+/** Element type of sizes in memory, in the machine's byte order. */
 typedef int32_t sab_dtype;
 #define SAB_INT8 1
 #define SAB_INT16 2
@@ -41,18 +41,16 @@ typedef int32_t sab_dtype;
 #define SAB_FLOAT32 9
 #define SAB_FLOAT64 10
 
-/** How the sizes lie in memory. */
+/** Layout of the sizes in memory. */
 typedef struct sab_sizes_options {
     /** set by SAB_SIZES_OPTIONS_INIT */
     size_t struct_size;
-    /** bytes from one sample to the next, negative to walk backwards; 0: dense. Any alignment */
+    /** bytes from one sample to the next, may be negative; 0: dense. Any alignment is allowed */
     int64_t stride;
-    /** 1: copy now; 0 (default): borrow, the memory must live and stay unchanged as long as the
-     *  handle and what is built from it directly (a plan copies what it needs; a size-aware sampler
-     *  keeps the handle) */
+    /** 1: copy now; 0 (default): borrow. Borrowed memory must stay valid and unchanged as long as
+     *  the handle and the samplers made from it. A plan copies what it needs */
     int32_t copy;
-    /** sizes a sample; 1 (several, such as source and target length, are refused in this
-     *  version) */
+    /** sizes of each sample; only 1 is supported in this version */
     int32_t columns;
 } sab_sizes_options;
 #define SAB_SIZES_OPTIONS_INIT {sizeof(sab_sizes_options), 0, 0, 1}
@@ -65,7 +63,7 @@ typedef struct sab_sizes_options {
  */
 SAB_API void sab_sizes_options_init(sab_sizes_options *options, size_t struct_size) SAB_NOEXCEPT;
 
-/** Takes sizes from memory.
+/** Makes sizes from an array.
  *
  * @param data     the first size; may be NULL when `count` is 0
  * @param count    number of samples
@@ -77,27 +75,27 @@ SAB_API void sab_sizes_options_init(sab_sizes_options *options, size_t struct_si
 SAB_API sab_status sab_sizes_new(const void *data, size_t count, sab_dtype dtype,
                                  const sab_sizes_options *options, sab_sizes **sizes) SAB_NOEXCEPT;
 
-/** Says the size of one sample.
+/** Gives the size of one sample.
  *
  * @param ctx    the pointer given with the callback
  * @param index  the sample, from 0
- * @param size   to be filled
- * @return 0; anything else is a failure and comes back unchanged through sab_last_callback_code()
+ * @param size   to be set
+ * @return 0; any other code is a failure, which sab_last_callback_code() returns unchanged
  */
 typedef int32_t (*sab_size_fn)(void *ctx, int64_t index, double *size);
 
-/** Asks a callback for each size, once, in ascending order, during this call.
+/** Makes sizes by calling a function once for each sample, in ascending order, during this call.
  *
- * Keeps 4 bytes a sample while all sizes are whole numbers below 2^32, 8 otherwise.
+ * Takes 4 bytes a sample if all sizes are whole numbers below 2^32, otherwise 8.
  *
  * @param count         number of samples
  * @param size          called `count` times
  * @param ctx           handed to `size`
- * @param progress      follows and may cancel; NULL for none
+ * @param progress      reports progress and may cancel; NULL for none
  * @param progress_ctx  handed to `progress`
  * @param sizes         the new handle; free with sab_sizes_free()
- * @return SAB_OK; SAB_E_CALLBACK when `size` failed; SAB_E_CANCELLED; SAB_E_ARGUMENT for a size
- *     that breaks the rules above
+ * @return SAB_OK; SAB_E_CALLBACK if `size` failed; SAB_E_CANCELLED; SAB_E_ARGUMENT for a size that
+ *     breaks the rules above
  */
 SAB_API sab_status sab_sizes_callback_new(size_t count, sab_size_fn size, void *ctx,
                                           sab_progress_fn progress, void *progress_ctx,
@@ -105,8 +103,8 @@ SAB_API sab_status sab_sizes_callback_new(size_t count, sab_size_fn size, void *
 
 /** Number of samples.
  *
- * @param sizes  a handle; NULL counts 0
- * @return the count given when it was made
+ * @param sizes  a handle; NULL has 0 samples
+ * @return the number of samples
  */
 SAB_API size_t sab_sizes_count(const sab_sizes *sizes) SAB_NOEXCEPT;
 
@@ -119,7 +117,7 @@ SAB_API size_t sab_sizes_count(const sab_sizes *sizes) SAB_NOEXCEPT;
  */
 SAB_API sab_status sab_sizes_get(const sab_sizes *sizes, size_t index, double *size) SAB_NOEXCEPT;
 
-/** Gives the handle back. Plans and samplers built from it live on.
+/** Frees the handle. Plans and samplers made from it stay valid.
  *
  * @param sizes  a handle or NULL
  */

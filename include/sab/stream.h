@@ -1,30 +1,29 @@
 /** @file stream.h
- * Pipelines of records that can be stopped anywhere and go on at the next record: sources, stages,
- * one pull at a time.
+ * Pipelines of records that resume at the next record: sources and stages.
  *
  *     sab_stream *s;
- *     sab_list_stream_new(file_names, count, &options, &s);          file names, permuted for ever,
- * this rank's share sab_files_stream_new(s, NULL, &s);                             their lines
- *     sab_prefetch_stream_new(s, 10000, &s);                         read in a thread
- *     sab_block_shuffle_stream_new(s, 100000, seed, &s);             shuffled in blocks
- *     sab_readahead_stream_new(s, &readahead, &s);                   batches of like sizes
+ *     sab_list_stream_new(file_names, count, &options, &s);  file names of this rank, shuffled
+ *     sab_files_stream_new(s, NULL, &s);                     lines of the files
+ *     sab_prefetch_stream_new(s, 10000, &s);                 read in a thread
+ *     sab_block_shuffle_stream_new(s, 100000, seed, &s);     shuffled in blocks
+ *     sab_readahead_stream_new(s, &readahead, &s);           batches of similar sizes
  *
- * A constructor takes its source: on SAB_OK it belongs to the new stream, which frees it; on a
- * failure it stays the caller's and `*stream` is as it was, so that one variable may serve as both.
- * A stream is for one thread at a time; what it runs in threads of its own is said where it does.
+ * A constructor takes ownership of its source: on SAB_OK the new stream owns and frees it. On
+ * failure the caller still owns it and `*stream` is unchanged, so one variable can serve as both. A
+ * stream is for one thread at a time. Stages that use threads of their own say so.
  *
- * A failed call loses no record: the next call goes on where it failed, also after SAB_E_NO_MEMORY.
- * Failures in the stream's threads are reported by sab_stream_next(), after the records that came
- * before them.
+ * A failed call loses no record: the next call continues where it failed, also after
+ * SAB_E_NO_MEMORY. sab_stream_next() reports failures in threads of the stream after the records
+ * that came before them.
  *
  * Callbacks and their contexts: `release` is called exactly once, when neither the stream nor one
- * of its threads can call the callbacks any more. This is during sab_stream_free(), in the same
- * thread, unless a callback in one of the stream's own threads frees it, or it is given to
- * sab_stream_abandon(): then the last thread calls `release`. A callback must not free a stream
- * while a call on that stream is under way in the same thread.
+ * of its threads can call the callbacks any more. Usually this is during sab_stream_free(), in the
+ * same thread. If a callback in one of the stream's own threads frees the stream, or after
+ * sab_stream_abandon(), the last thread calls `release`. A callback must not free a stream while a
+ * call on that stream has not returned in the same thread.
  *
- * The stages are those of infinibatch, and with the same seed their orders are the same: random
- * choices are those of CPython's `random.Random`.
+ * The stages are those of infinibatch. With the same seed they give the same order: random choices
+ * are those of CPython's `random.Random`.
  *
  * Tier: provisional. Functions and structs here may change or be removed in a minor release.
  */
@@ -38,10 +37,10 @@
 extern "C" {
 #endif
 
-/** Records, one after the other. */
+/** A sequence of records. */
 typedef struct sab_stream sab_stream;
 
-/** What a record is. */
+/** Kind of a record. */
 typedef int32_t sab_record_kind;
 #define SAB_RECORD_BYTES 0  /**< bytes */
 #define SAB_RECORD_LIST 1   /**< a list of records */
@@ -49,31 +48,29 @@ typedef int32_t sab_record_kind;
 
 /** A record. Its layout never changes. */
 typedef struct sab_record {
-    /** what `data` is */
+    /** kind of `data` */
     sab_record_kind kind;
-    /** what batches count, finite and not negative: `length` where nothing else was said; of a list
-     *  the sum */
+    /** size for batching, finite and not negative: by default `length`; of a list the sum */
     double size;
     /** the bytes; the records of a list, contiguous (`const sab_record *`); or the handle */
     const void *data;
-    /** how many bytes or records; of a handle 0 */
+    /** number of bytes or records; 0 for a handle */
     size_t length;
 } sab_record;
 #define SAB_RECORD_INIT {SAB_RECORD_BYTES, 0, NULL, 0}
 
-/** What streams do with a caller's handles. */
+/** Functions for handles of the caller. */
 typedef struct sab_object_functions {
     /** set by SAB_OBJECT_FUNCTIONS_INIT */
     size_t struct_size;
-    /** handed to each function */
+    /** passed to each function */
     void *ctx;
-    /** the stream lets go of a handle that it was given, once for each time it was; from any
-     *  thread. NULL */
+    /** called once for each time the handle was passed in, from any thread. NULL */
     void (*release)(void *ctx, void *object);
-    /** writes it for a state: fills `size`, and `buffer` when `capacity` is enough. 0, or a
-     *  failure. NULL: states that hold records are refused */
+    /** writes a handle to a state: sets `size`, and `buffer` if `capacity` suffices. Returns 0, or
+     *  a failure. NULL: states that hold records are refused */
     int32_t (*save)(void *ctx, void *object, void *buffer, size_t capacity, size_t *size);
-    /** makes a handle of what `save` wrote. Given exactly when `save` is */
+    /** makes a handle from the bytes of `save`. Given if and only if `save` is */
     int32_t (*load)(void *ctx, const void *data, size_t size, void **object);
 } sab_object_functions;
 #define SAB_OBJECT_FUNCTIONS_INIT {sizeof(sab_object_functions), NULL, NULL, NULL, NULL}
@@ -90,42 +87,39 @@ SAB_API void sab_object_functions_init(sab_object_functions *functions, size_t s
 /** Takes the next record.
  *
  * @param stream  a handle
- * @param record  filled on SAB_OK, with what lives until the next call on the stream
- * @return SAB_OK; SAB_END when there are no more; what a source or a callback failed with: the call
- *     can be made again, and goes on where it failed; SAB_E_NO_MEMORY likewise; SAB_E_CANCELLED by
- *     sab_stream_set_progress()
+ * @param record  filled on SAB_OK; valid until the next call on the stream
+ * @return SAB_OK; SAB_END at the end; the failure of a source or callback, or SAB_E_NO_MEMORY: the
+ *     next call continues where it failed; SAB_E_CANCELLED by sab_stream_set_progress()
  */
 SAB_API sab_status sab_stream_next(sab_stream *stream, sab_record *record) SAB_NOEXCEPT;
 
-/** Lets long calls be followed and cancelled: a window that is read, a thread that is waited for. A
- * stream over one source keeps the callback of the source, and one over several keeps all of
- * theirs, until this is called.
+/** Sets a callback that reports the progress of long calls and may cancel them, while a window is
+ * read or a thread is waited for. Without this call a stream uses the callbacks of its sources.
  *
  * @param stream    a handle
- * @param progress  called now and then during sab_stream_next() and sab_stream_state_restore(), in
- *     the same thread, with the records of the window read so far and its size (0 where there is
- *     none); NULL for none
- * @param ctx       handed to `progress`
+ * @param progress  called from time to time during sab_stream_next() and
+ *     sab_stream_state_restore(), in the same thread, with the number of records of the window read
+ *     so far and its size (0 if there is no window); NULL for none
+ * @param ctx       passed to `progress`
  * @return SAB_OK
  */
 SAB_API sab_status sab_stream_set_progress(sab_stream *stream, sab_progress_fn progress, void *ctx)
     SAB_NOEXCEPT;
 
-/** Goes back to the first record, of the first epoch.
+/** Returns to the first record of the first epoch.
  *
- * When one of several sources fails, those before it are at their beginnings. sab_stream_next()
- * then fails until sab_stream_rewind() or a restore succeeds. The threads of a map may finish one
- * record each after the call has returned, as after sab_stream_state_restore(); they map no other
- * old records.
+ * If one of several sources fails, sab_stream_next() fails until sab_stream_rewind() or a restore
+ * succeeds. The threads of a map may finish one record each after the call has returned, as after
+ * sab_stream_state_restore(); they map no other old records.
  *
  * @param stream  a handle
  * @return SAB_OK; SAB_E_UNSUPPORTED for a source of callbacks without `rewind`; SAB_E_CALLBACK
  */
 SAB_API sab_status sab_stream_rewind(sab_stream *stream) SAB_NOEXCEPT;
 
-/** How many things were skipped by a policy since the stream was made: files that could not be
- * read, by SAB_ON_ERROR_SKIP, and records over a limit, by SAB_OVERSIZE_SKIP. Records that a
- * restore reads again are counted again.
+/** Number of files that were skipped because they could not be read (SAB_ON_ERROR_SKIP), and of
+ * records that were skipped because they exceed a limit (SAB_OVERSIZE_SKIP), since the stream was
+ * made. Records that a restore reads again are counted again.
  *
  * @param stream  a handle
  * @param count   filled
@@ -133,33 +127,33 @@ SAB_API sab_status sab_stream_rewind(sab_stream *stream) SAB_NOEXCEPT;
  */
 SAB_API sab_status sab_stream_skipped_count(const sab_stream *stream, uint64_t *count) SAB_NOEXCEPT;
 
-/** Saves where the stream stands, sources and stages together, threads included.
+/** Saves the state of the stream, with its sources, stages and threads.
  *
  * @param stream    a handle
  * @param buffer    room for `capacity` bytes; NULL when `capacity` is 0
  * @param capacity  nothing is written when it is smaller than `size`
- * @param size      filled with the bytes of the state. Small (2.5 KiB for each stage that draws at
- *     random, 40 bytes for each file that was read), but for a buffered shuffle, whose records are
- *     in it
- * @return SAB_OK; SAB_E_ARGUMENT while sab_stream_next() has failed in the middle of what it makes
- *     and has not been called again; SAB_E_UNSUPPORTED where objects must be saved and have no
- *     `save` (some stages keep states of their source while they run: sab_stream_next() then fails
- *     alike); SAB_E_CALLBACK
+ * @param size      filled with the number of bytes. Small (2.5 KiB for each random stage, 40 bytes
+ *     for each file that was read), except with a buffered shuffle, whose records are part of it
+ * @return SAB_OK; SAB_E_ARGUMENT after sab_stream_next() failed inside a batch, until it is called
+ *     again; SAB_E_UNSUPPORTED if objects must be saved and have no `save` (for stages that save
+ *     states of their source while they run, sab_stream_next() fails in the same way);
+ *     SAB_E_CALLBACK
  */
 SAB_API sab_status sab_stream_state_save(const sab_stream *stream, void *buffer, size_t capacity,
                                          size_t *size) SAB_NOEXCEPT;
 
-/** Goes on where a state was saved, by this or another process. At most one buffer of each stage is
- * read again, or, of stages that keep the state of a source of their own, one record for each 64
- * bytes of that.
+/** Resumes from a state that this or another process saved. Each stage reads at most one buffer
+ * again; a stage that keeps the state of a source of its own reads one record for each 64 bytes of
+ * that state.
  *
- * @param stream  a handle of a pipeline made alike. Lists may have grown at their end: what is new
- *     joins when the list is gone through again. Ranks may be others in sab_shard_stream_new()
+ * @param stream  a handle of an equal pipeline. Lists may have new records at their end, which are
+ *     used from the next walk over the list on. sab_shard_stream_new() may have another rank and
+ *     world size
  * @param data    what sab_stream_state_save() wrote
  * @param size    its length in bytes
  * @return SAB_OK; SAB_E_FORMAT for a truncated, damaged or foreign state, of a newer version or
- *     another byte order; SAB_E_MISMATCH when it belongs to another pipeline, or a list or a file
- *     has changed since; SAB_E_CANCELLED. After a failure the stream stands at its beginning
+ *     another byte order; SAB_E_MISMATCH if it belongs to another pipeline, or a list or file has
+ *     changed; SAB_E_CANCELLED. After a failure the stream is at its beginning
  */
 SAB_API sab_status sab_stream_state_restore(sab_stream *stream, const void *data, size_t size)
     SAB_NOEXCEPT;
@@ -182,14 +176,14 @@ SAB_API void sab_stream_abandon(sab_stream *stream) SAB_NOEXCEPT;
 
 /* ---- Sources ---- */
 
-/** How a list is gone through. */
+/** How a list is read. */
 typedef struct sab_list_stream_options {
     /** set by SAB_LIST_STREAM_OPTIONS_INIT */
     size_t struct_size;
-    /** 0: once, each rank a consecutive block of the list, blocks that differ by at most 1, so that
-     *  the ranks in order give the list. 1: for ever, each rank every world_size-th record */
+    /** 0: once; each rank reads a consecutive block of the list, and block sizes differ by at most
+     *  1. 1: endlessly; each rank reads every world_size-th record */
     int32_t infinite;
-    /** 1: another permutation each time through; only when infinite. 0 */
+    /** 1: another permutation for each walk over the list; only if infinite. 0 */
     int32_t shuffle;
     /** of the permutations */
     uint64_t seed;
@@ -211,7 +205,7 @@ SAB_API void sab_list_stream_options_init(sab_list_stream_options *options, size
 
 /** A source: the records of a list, such as file names.
  *
- * @param records  of bytes, copied; at least 1 when infinite
+ * @param records  records of bytes, copied; at least 1 if infinite
  * @param count    number of `records`
  * @param options  NULL: the defaults
  * @param stream   the new handle; free with sab_stream_free()
@@ -221,11 +215,11 @@ SAB_API sab_status sab_list_stream_new(const sab_record *records, size_t count,
                                        const sab_list_stream_options *options, sab_stream **stream)
     SAB_NOEXCEPT;
 
-/** A source: the items of an array, as the bytes they are.
+/** A source: the items of an array, each as a record of its bytes.
  *
  * @param items      copied
  * @param item_size  bytes of each; at least 1
- * @param count      number of `items`; at least 1 when infinite
+ * @param count      number of `items`; at least 1 if infinite
  * @param options    NULL: the defaults
  * @param stream     the new handle
  * @return SAB_OK; SAB_E_ARGUMENT
@@ -234,27 +228,29 @@ SAB_API sab_status sab_array_stream_new(const void *items, size_t item_size, siz
                                         const sab_list_stream_options *options, sab_stream **stream)
     SAB_NOEXCEPT;
 
-/** A source of the caller's. Each function returns 0, or a code that comes back unchanged. */
+/** Functions of a caller's source. Each returns 0, or a code that sab_last_callback_code() returns
+ * unchanged.
+ */
 typedef struct sab_source_functions {
     /** set by SAB_SOURCE_FUNCTIONS_INIT */
     size_t struct_size;
-    /** handed to each function */
+    /** passed to each function */
     void *ctx;
-    /** fills the next record, of bytes, which are copied, or an object, which is given away; its
-     *  size is -1 at first, which stands for `length`. The bytes must stay until another of these
-     *  functions is called, since the copy is tried again after SAB_E_NO_MEMORY. SAB_END at the
-     *  end, and from then on. Must be given */
+    /** sets the next record: bytes, which are copied, or an object, whose ownership passes to the
+     *  stream. Its size is -1 at first, which means `length`. The bytes must stay valid until
+     *  another of these functions is called, since the copy is retried after SAB_E_NO_MEMORY.
+     *  Returns SAB_END at the end and after it. Must be given */
     int32_t (*next)(void *ctx, sab_record *record);
-    /** goes back to the first record. NULL: cannot */
+    /** returns to the first record. NULL: not supported */
     int32_t (*rewind)(void *ctx);
-    /** as sab_stream_state_save(). NULL: a state counts records, and a restore rewinds and takes as
-     *  many again */
+    /** as sab_stream_state_save(). NULL: a state is the number of records, and a restore rewinds
+     *  and reads as many again */
     int32_t (*state_save)(void *ctx, void *buffer, size_t capacity, size_t *size);
-    /** given exactly when `state_save` is */
+    /** given if and only if `state_save` is */
     int32_t (*state_restore)(void *ctx, const void *data, size_t size);
-    /** called once when the stream is freed, and not when the constructor fails; NULL */
+    /** called once when the stream is freed, not if the constructor fails; NULL */
     void (*release)(void *ctx);
-    /** copied; NULL where no objects are made */
+    /** copied; NULL if no objects are made */
     const sab_object_functions *objects;
 } sab_source_functions;
 #define SAB_SOURCE_FUNCTIONS_INIT \
@@ -269,8 +265,8 @@ typedef struct sab_source_functions {
 SAB_API void sab_source_functions_init(sab_source_functions *functions, size_t struct_size)
     SAB_NOEXCEPT;
 
-/** A source: what the caller's functions give. Under a stage that runs in a thread they are called
- * from there, one at a time.
+/** A source that calls functions of the caller. A stage with threads calls them from a thread, one
+ * at a time.
  *
  * @param functions  copied; `next` must be given
  * @param stream     the new handle
@@ -279,8 +275,8 @@ SAB_API void sab_source_functions_init(sab_source_functions *functions, size_t s
 SAB_API sab_status sab_callback_stream_new(const sab_source_functions *functions,
                                            sab_stream **stream) SAB_NOEXCEPT;
 
-/** A source: random numbers in [0, 1) for ever, those of CPython's `random.Random(seed).random()`,
- * each the 8 bytes of a double, of that size.
+/** A source of endless random numbers in [0, 1): those of CPython's `random.Random(seed).random()`,
+ * each as the 8 bytes of a double. The size of a record is its number.
  *
  * @param seed    of the numbers
  * @param stream  the new handle
@@ -288,17 +284,17 @@ SAB_API sab_status sab_callback_stream_new(const sab_source_functions *functions
  */
 SAB_API sab_status sab_random_stream_new(uint64_t seed, sab_stream **stream) SAB_NOEXCEPT;
 
-/** Where one record of a file ends and the next begins. */
+/** How a file is divided into records. */
 typedef int32_t sab_framing;
 #define SAB_FRAMING_LINES 0  /**< lines, without their ends (`\n` or `\r\n`) */
 #define SAB_FRAMING_LENGTH 1 /**< each after its length: 4 bytes, little-endian */
 
-/** What to do about a file that cannot be read. */
+/** Policy for a file that cannot be read. */
 typedef int32_t sab_on_error;
-/** sab_stream_next() fails, and tries again when it is called again */
+/** sab_stream_next() fails; the next call tries again */
 #define SAB_ON_ERROR_STOP 0
-/** a warning is logged with the file and the byte, the rest of the file is left out, and
- *  sab_stream_skipped_count() counts it */
+/** logs a warning with the file and the byte, skips the rest of the file, and counts it in
+ *  sab_stream_skipped_count() */
 #define SAB_ON_ERROR_SKIP 1
 
 /** How files are read. */
@@ -320,39 +316,38 @@ typedef struct sab_files_stream_options {
 SAB_API void sab_files_stream_options_init(sab_files_stream_options *options, size_t struct_size)
     SAB_NOEXCEPT;
 
-/** The records of the files that the records of the source name: plain, of gzip (RFC 1952) or of
- * Zstandard (RFC 8878), as their first bytes say. A restore seeks in a plain file; in one of
- * Zstandard it passes over whole frames that tell their sizes; it reads one of gzip again up to the
- * place.
+/** The records of files whose names are the records of the source. Files may be plain, gzip (RFC
+ * 1952) or Zstandard (RFC 8878), recognised by their first bytes. A restore seeks in a plain file.
+ * In a Zstandard file it skips whole frames of known size. It reads a gzip file again up to the
+ * saved position.
  *
- * A file that is opened again, by a restore or when the names come round again, must be the same.
- * The library compares the size and 16 blocks of 4 KiB spread over the file. Of a file up to 64 KiB
- * it compares everything. If the modification time differs, it also reads again all bytes that were
- * read before and compares their checksum. All this is of the file as it is stored, compressed or
- * not. Not detected: a change that keeps size, samples and modification time, and a change in bytes
- * that were neither read nor sampled. When only the modification time differs a warning is logged.
+ * A file that is opened again must be unchanged. The library compares the size and 16 blocks of 4
+ * KiB spread over the file. Of a file up to 64 KiB it compares everything. If the modification time
+ * differs, it also reads again all bytes that were read before and compares their checksum. This
+ * applies to the stored bytes, compressed or not. Not detected: a change that keeps size, samples
+ * and modification time, and a change in bytes that were neither read nor sampled. If only the
+ * modification time differs, a warning is logged.
  *
- * @param source   of file names
+ * @param source   a stream of file names
  * @param options  NULL: the defaults
  * @param stream   the new handle
- * @return SAB_OK; SAB_E_ARGUMENT. sab_stream_next() then gives SAB_E_IO for a file that cannot be
- *     read and SAB_E_FORMAT for one that is damaged or cut off and for a record that is too long,
- *     with the file and the byte; SAB_E_MISMATCH for a file that has changed since it was read
- *     before
+ * @return SAB_OK; SAB_E_ARGUMENT. sab_stream_next() then returns SAB_E_IO for a file that cannot be
+ *     read, SAB_E_FORMAT for a damaged or truncated file or a record that is too long, with the
+ *     file and the byte, and SAB_E_MISMATCH for a file that has changed
  */
 SAB_API sab_status sab_files_stream_new(sab_stream *source, const sab_files_stream_options *options,
                                         sab_stream **stream) SAB_NOEXCEPT;
 
 /* ---- Stages: record by record ---- */
 
-/** Turns a record into another.
+/** Maps a record to another one.
  *
  * @param ctx     the pointer given with the callback
- * @param record  the record; dies when the callback returns
- * @param made    to be filled; is the record itself at first, so that setting its size alone is
- *     enough. Bytes are copied when the callback returns; another object is given away. Lists
- *     cannot be made
- * @return 0; anything else is a failure
+ * @param record  the record; valid until the callback returns
+ * @param made    to be set; initially the record itself, so setting only its size is possible.
+ *     Bytes are copied when the callback returns; ownership of another object passes to the stream.
+ *     Lists are not allowed
+ * @return 0; any other code is a failure
  */
 typedef int32_t (*sab_map_fn)(void *ctx, const sab_record *record, sab_record *made);
 
@@ -360,16 +355,16 @@ typedef int32_t (*sab_map_fn)(void *ctx, const sab_record *record, sab_record *m
 typedef struct sab_map_stream_options {
     /** set by SAB_MAP_STREAM_OPTIONS_INIT */
     size_t struct_size;
-    /** must give the same for the same record, or a restore does not. Must be given */
+    /** must give the same result for the same record, otherwise a restore differs. Must be given */
     sab_map_fn map;
-    /** handed to `map` and `release` */
+    /** passed to `map` and `release` */
     void *ctx;
-    /** called once when the stream is freed, and not when the constructor fails; NULL */
+    /** called once when the stream is freed, not if the constructor fails; NULL */
     void (*release)(void *ctx);
-    /** 0 (default): `map` is called in the thread that takes the records; N: from so many threads
-     *  at once, order kept */
+    /** 0 (default): `map` is called in the thread that reads the stream; N: in N threads, in the
+     *  same order of records */
     uint64_t threads;
-    /** copied; NULL where no objects are made */
+    /** copied; NULL if no objects are made */
     const sab_object_functions *objects;
 } sab_map_stream_options;
 #define SAB_MAP_STREAM_OPTIONS_INIT {sizeof(sab_map_stream_options), NULL, NULL, NULL, 0, NULL}
@@ -383,7 +378,7 @@ typedef struct sab_map_stream_options {
 SAB_API void sab_map_stream_options_init(sab_map_stream_options *options, size_t struct_size)
     SAB_NOEXCEPT;
 
-/** Each record turned into another.
+/** Maps each record to another one.
  *
  * @param source   a stream
  * @param options  NULL is refused, since `map` must be given
@@ -393,13 +388,12 @@ SAB_API void sab_map_stream_options_init(sab_map_stream_options *options, size_t
 SAB_API sab_status sab_map_stream_new(sab_stream *source, const sab_map_stream_options *options,
                                       sab_stream **stream) SAB_NOEXCEPT;
 
-/** Opens what a record stands for.
+/** Opens a stream for a record.
  *
  * @param ctx     the pointer given with the callback
- * @param record  the record; dies when the callback returns
- * @param made    to be filled with a stream of finitely many records, which is given away; NULL for
- *     none
- * @return 0; anything else is a failure
+ * @param record  the record; valid until the callback returns
+ * @param made    to be set to a finite stream, whose ownership passes; NULL for none
+ * @return 0; any other code is a failure
  */
 typedef int32_t (*sab_select_fn)(void *ctx, const sab_record *record, sab_stream **made);
 
@@ -407,11 +401,10 @@ typedef int32_t (*sab_select_fn)(void *ctx, const sab_record *record, sab_stream
  * stream after the other.
  *
  * @param source   a stream
- * @param select   must open the same for the same record
- * @param ctx      handed to `select` and `release`
- * @param release  called once when the stream is freed, and not when the constructor fails; NULL
- *     for none
- * @param objects  those of the streams that are opened; copied; NULL where they give no objects
+ * @param select   must open an equal stream for the same record
+ * @param ctx      passed to `select` and `release`
+ * @param release  called once when the stream is freed, not if the constructor fails; NULL for none
+ * @param objects  functions of the objects of these streams; copied; NULL if there are no objects
  * @param stream   the new handle
  * @return SAB_OK; SAB_E_ARGUMENT
  */
@@ -420,7 +413,7 @@ SAB_API sab_status sab_select_stream_new(sab_stream *source, sab_select_fn selec
                                          const sab_object_functions *objects, sab_stream **stream)
     SAB_NOEXCEPT;
 
-/** The records of lists, one by one; a record that is no list is passed on.
+/** The records of lists, one by one; other records are passed on.
  *
  * @param source  a stream
  * @param stream  the new handle
@@ -428,29 +421,27 @@ SAB_API sab_status sab_select_stream_new(sab_stream *source, sab_select_fn selec
  */
 SAB_API sab_status sab_flatten_stream_new(sab_stream *source, sab_stream **stream) SAB_NOEXCEPT;
 
-/** Takes a step with a state of its own.
+/** Maps a record and a state to another record and the next state.
  *
  * @param ctx     the pointer given with the callback
- * @param state   what the step before left; dies when the callback returns
- * @param record  the record; dies when the callback returns
- * @param next    to be filled with the state that follows; is `state` at first. As `made`
- * @param made    to be filled with what the record becomes; is the record at first; as in
- *     sab_map_fn
- * @return 0; anything else is a failure
+ * @param state   result of the previous step; valid until the callback returns
+ * @param record  the record; valid until the callback returns
+ * @param next    to be set to the next state; initially `state`. As `made`
+ * @param made    to be set to the new record; initially the record; as in sab_map_fn
+ * @return 0; any other code is a failure
  */
 typedef int32_t (*sab_recur_fn)(void *ctx, const sab_record *state, const sab_record *record,
                                 sab_record *next, sab_record *made);
 
-/** Each record turned into another, by steps that know a state: counters, running means, joins. The
- * state is part of the saved one.
+/** Maps each record to another one with a state: counters, running means, joins. The state is part
+ * of the saved state.
  *
  * @param source   a stream
  * @param recur    a step
- * @param ctx      handed to `recur` and `release`
- * @param release  called once when the stream is freed, and not when the constructor fails; NULL
- *     for none
+ * @param ctx      passed to `recur` and `release`
+ * @param release  called once when the stream is freed, not if the constructor fails; NULL for none
  * @param initial  the first state, of bytes, which are copied; NULL: no bytes
- * @param objects  copied; NULL where neither states nor records made are objects
+ * @param objects  copied; NULL if neither states nor new records are objects
  * @param stream   the new handle
  * @return SAB_OK; SAB_E_ARGUMENT
  */
@@ -459,19 +450,19 @@ SAB_API sab_status sab_recurrent_stream_new(sab_stream *source, sab_recur_fn rec
                                             const sab_object_functions *objects,
                                             sab_stream **stream) SAB_NOEXCEPT;
 
-/** A random generator of a stream: lives while its callback runs. */
+/** A random generator of a stream; valid while the callback runs. */
 typedef struct sab_random sab_random;
 
 /** The next number in [0, 1), as CPython's `random()`.
  *
- * @param random  as the callback has it
+ * @param random  the generator passed to the callback
  * @return the number
  */
 SAB_API double sab_random_real(sab_random *random) SAB_NOEXCEPT;
 
 /** The next whole number below `limit`, as CPython's `randrange(limit)`.
  *
- * @param random  as the callback has it
+ * @param random  the generator passed to the callback
  * @param limit   at least 1; 0 gives 0
  * @return the number
  */
@@ -479,32 +470,31 @@ SAB_API uint64_t sab_random_below(sab_random *random, uint64_t limit) SAB_NOEXCE
 
 /** The next random bits, as CPython's `getrandbits(bits)`.
  *
- * @param random  as the callback has it
+ * @param random  the generator passed to the callback
  * @param bits    from 1 to 64; others give 0
  * @return the bits, as a number
  */
 SAB_API uint64_t sab_random_bits(sab_random *random, uint32_t bits) SAB_NOEXCEPT;
 
-/** Turns a record into another, by chance.
+/** Maps a record to a random record.
  *
  * @param ctx     the pointer given with the callback
- * @param random  the only source of chance: what is drawn is part of the state
- * @param record  the record; dies when the callback returns
+ * @param random  the only source of randomness to use: its state is saved
+ * @param record  the record; valid until the callback returns
  * @param made    as in sab_map_fn
- * @return 0; anything else is a failure
+ * @return 0; any other code is a failure
  */
 typedef int32_t (*sab_random_map_fn)(void *ctx, sab_random *random, const sab_record *record,
                                      sab_record *made);
 
-/** Each record turned into another by chance, such as a sample of it or noise added.
+/** Maps each record to a random one, for example with noise added.
  *
  * @param source   a stream
- * @param map      draws from its generator alone
- * @param ctx      handed to `map` and `release`
- * @param release  called once when the stream is freed, and not when the constructor fails; NULL
- *     for none
+ * @param map      must use only the generator for random choices
+ * @param ctx      passed to `map` and `release`
+ * @param release  called once when the stream is freed, not if the constructor fails; NULL for none
  * @param seed     of the generator
- * @param objects  copied; NULL where no objects are made
+ * @param objects  copied; NULL if no objects are made
  * @param stream   the new handle
  * @return SAB_OK; SAB_E_ARGUMENT
  */
@@ -515,39 +505,37 @@ SAB_API sab_status sab_random_map_stream_new(sab_stream *source, sab_random_map_
 
 /* ---- Stages: several streams ---- */
 
-/** Lists of a record of each source; ends with the first that ends.
+/** Lists with one record of each source; ends when the first source ends.
  *
- * @param sources  taken all, or none
+ * @param sources  ownership of all passes, or of none
  * @param count    number of `sources`, at least 1
  * @param stream   the new handle
- * @return SAB_OK; SAB_E_ARGUMENT also when a source is given twice
+ * @return SAB_OK; SAB_E_ARGUMENT also if a source is given twice
  */
 SAB_API sab_status sab_zip_stream_new(sab_stream *const *sources, size_t count, sab_stream **stream)
     SAB_NOEXCEPT;
 
-/** Records of several sources, mixed as a control stream says: the size of its next record, without
- * its fraction, is the number of the source that is next. Ends when the control stream or the
- * source that is next ends.
+/** Mixes the records of several sources. The size of the next record of the control stream, rounded
+ * down, is the index of the next source. Ends when the control stream or the chosen source ends.
  *
  * @param control  a stream, such as a random one, mapped
- * @param sources  taken all, together with `control`, or none
+ * @param sources  ownership of all passes, together with `control`, or of none
  * @param count    number of `sources`, at least 1
  * @param stream   the new handle
- * @return SAB_OK; SAB_E_ARGUMENT also when a stream is given twice. sab_stream_next() then gives
- *     SAB_E_ARGUMENT, each time, for a number of no source
+ * @return SAB_OK; SAB_E_ARGUMENT also if a stream is given twice. sab_stream_next() returns
+ *     SAB_E_ARGUMENT for an index that no source has
  */
 SAB_API sab_status sab_multiplex_stream_new(sab_stream *control, sab_stream *const *sources,
                                             size_t count, sab_stream **stream) SAB_NOEXCEPT;
 
-/** Every world_size-th record, those of this rank, of a source that is the same on all ranks. All
- * ranks see as many records: where the last round has not one for each, the ranks that go short get
- * an empty list. Put after the stage that makes batches, it splits any finite data without loss,
- * repetition or a rank that waits. Where it is the last stage, or only maps come after it, a state
- * may be restored with another rank and world size: it counts what all ranks have seen.
+/** Every world_size-th record of a source that is equal on all ranks. All ranks get the same number
+ * of records: if the last records are fewer than the ranks, the other ranks get an empty list.
+ * After a stage that makes batches it divides finite data without loss or repetition. If it is the
+ * last stage, or only maps follow, a state may be restored with another rank and world size.
  *
- * Each rank reads everything up to here, so what is costly, such as tokenizing, comes after.
+ * Each rank runs all stages before it, so expensive stages such as tokenizing should follow it.
  *
- * @param source      a stream, made alike on all ranks
+ * @param source      a stream, equal on all ranks
  * @param rank        below `world_size`
  * @param world_size  at least 1
  * @param stream      the new handle
@@ -568,8 +556,8 @@ SAB_API sab_status sab_shard_stream_new(sab_stream *source, uint64_t rank, uint6
 SAB_API sab_status sab_batch_stream_new(sab_stream *source, uint64_t batch_size,
                                         sab_stream **stream) SAB_NOEXCEPT;
 
-/** Lists of `width` consecutive records, each one record further: a sliding window. None when there
- * are fewer records.
+/** Sliding window: lists of `width` consecutive records, each one record after the one before.
+ * There is no list if there are fewer records.
  *
  * @param source  a stream
  * @param width   at least 1
@@ -590,50 +578,50 @@ SAB_API sab_status sab_window_stream_new(sab_stream *source, uint64_t width, sab
 SAB_API sab_status sab_block_shuffle_stream_new(sab_stream *source, uint64_t block_size,
                                                 uint64_t seed, sab_stream **stream) SAB_NOEXCEPT;
 
-/** Each record takes a random place in a buffer, and what was there goes on. The saved state holds
- * the buffer's records.
+/** Shuffles with a buffer: each record replaces a random record of the buffer, which is passed on.
+ * The saved state has the records of the buffer.
  *
  * @param source       a stream
- * @param buffer_size  places, kept in memory; from 1 to 2^32
- * @param seed         of the places
+ * @param buffer_size  records of the buffer, kept in memory; from 1 to 2^32
+ * @param seed         of the shuffle
  * @param stream       the new handle
  * @return SAB_OK; SAB_E_ARGUMENT
  */
 SAB_API sab_status sab_buffered_shuffle_stream_new(sab_stream *source, uint64_t buffer_size,
                                                    uint64_t seed, sab_stream **stream) SAB_NOEXCEPT;
 
-/** How batches are made ahead. */
+/** Options of sab_readahead_stream_new(). */
 typedef struct sab_readahead_stream_options {
     /** set by SAB_READAHEAD_STREAM_OPTIONS_INIT */
     size_t struct_size;
     /** records in a window, kept in memory; from 1 to 2^32. 10,000 */
     uint64_t read_ahead;
-    /** most records in a batch; 0: no such limit */
+    /** largest number of records in a batch; 0: no limit */
     uint64_t batch_size;
-    /** largest count * largest size of a batch; see `oversize`. 0: no such limit. One of these or
+    /** limit of count * largest size of a batch; see `oversize`. 0: no limit. One of these or
      *  `batch_size_fn` must be given */
     double budget;
-    /** the batches of a window; 1 */
+    /** 1: the batches of a window are shuffled. 1 */
     int32_t shuffle;
-    /** 1: what fits no batch well is carried over to the next window, up to as many records again,
-     *  for a third of the padding; a restore reads up to eight windows again. Not with
-     *  `boundary_key_fn`. 0: every window is used up, as infinibatch does */
+    /** 1: records that fit no batch well are carried over to the next window, up to one window of
+     *  them, which reduces padding to about a third; a restore reads up to eight windows again. Not
+     *  with `boundary_key_fn`. 0: each window is used up, as in infinibatch */
     int32_t carry_over;
     /** of the shuffles */
     uint64_t seed;
-    /** most records in a batch whose largest is this one, at least 1; together with the others the
-     *  least counts; asked of every record with `carry_over`. NULL */
+    /** largest number of records in a batch whose largest record is this one, at least 1. The
+     *  smallest limit applies; called for every record with `carry_over`. NULL */
     int32_t (*batch_size_fn)(void *ctx, const sab_record *largest, uint64_t *batch_size);
     /** records of different keys never share a batch: as in infinibatch, a batch ends where the key
      *  changes in the order of sizes. NULL */
     int32_t (*boundary_key_fn)(void *ctx, const sab_record *record, uint64_t *key);
-    /** handed to the two and `release` */
+    /** passed to these two and `release` */
     void *ctx;
-    /** called once when the stream is freed, and not when the constructor fails; NULL */
+    /** called once when the stream is freed, not if the constructor fails; NULL */
     void (*release)(void *ctx);
-    /** what becomes of a record that is larger than `budget`. SAB_OVERSIZE_ERROR (default):
-     *  sab_stream_next() gives SAB_E_ARGUMENT and names the record. SAB_OVERSIZE_SKIP: it is left
-     *  out and counted by sab_stream_skipped_count(). SAB_OVERSIZE_SINGLE: it is a batch alone,
+    /** policy for a record larger than `budget`. SAB_OVERSIZE_ERROR (default): sab_stream_next()
+     *  returns SAB_E_ARGUMENT and names the record. SAB_OVERSIZE_SKIP: the record is skipped and
+     *  counted by sab_stream_skipped_count(). SAB_OVERSIZE_SINGLE: the record is a batch alone,
      *  over the budget */
     sab_oversize oversize;
 } sab_readahead_stream_options;
@@ -661,12 +649,12 @@ typedef struct sab_readahead_stream_options {
 SAB_API void sab_readahead_stream_options_init(sab_readahead_stream_options *options,
                                                size_t struct_size) SAB_NOEXCEPT;
 
-/** Batches, as lists, of records of like size: reads a window, sorts it by size, largest first and
- * stably, cuts it into batches and shuffles them (after Marian NMT's BatchGenerator, by way of
- * infinibatch's BucketedReadaheadBatchIterator).
+/** Batches of records of similar size, as lists: reads a window, sorts it by size, largest first
+ * and stably, divides it into batches and shuffles them (after Marian NMT's BatchGenerator, by way
+ * of infinibatch's BucketedReadaheadBatchIterator).
  *
- * @param source   a stream; the sizes of its records are the key: a map sets them
- * @param options  NULL is refused, since a limit must be given
+ * @param source   a stream; a map can set the sizes of its records
+ * @param options  NULL is refused, since a budget or batch size must be given
  * @param stream   the new handle
  * @return SAB_OK; SAB_E_ARGUMENT
  */
@@ -700,11 +688,11 @@ SAB_API void sab_pack_stream_options_init(sab_pack_stream_options *options, size
     SAB_NOEXCEPT;
 
 /** Lists of records whose sizes sum to nearly `capacity`: rows for packed training from a stream of
- * unknown length. A window is read and packed by best-fit decreasing; lists that are not full wait
- * for the next window, up to half of one. Inside a list records stand as they came. A restore reads
- * up to eight windows again. Where all sizes are known ahead sab_packed_sampler_new() packs better.
+ * unknown length. A window is packed by best-fit decreasing. Lists that are not full are kept for
+ * the next window, up to half a window. Records keep their order in a list. A restore reads up to
+ * eight windows again. If all sizes are known in advance, sab_packed_sampler_new() packs better.
  *
- * @param source   a stream; a map sets the sizes of its records
+ * @param source   a stream; a map can set the sizes of its records
  * @param options  NULL is refused, since the capacity must be given
  * @param stream   the new handle
  * @return SAB_OK; SAB_E_ARGUMENT
@@ -713,9 +701,9 @@ SAB_API sab_status sab_pack_stream_new(sab_stream *source, const sab_pack_stream
                                        sab_stream **stream) SAB_NOEXCEPT;
 
 /** The batches of a stream of lists, such as sab_readahead_stream_new() makes, as a sampler for
- * sab_next_batch(): `indices` count the records of the source from 0 on, in the order in which they
- * were read. It has one endless epoch or, of a finite source, one that ends. Its state is that of
- * its stream: see sab_sampler_stream_new().
+ * sab_next_batch(): `indices` are the numbers of the records from 0, in the order in which they
+ * were read. It has one epoch, which ends with the source. Its state is that of its stream: see
+ * sab_sampler_stream_new().
  *
  * @param source   a stream of records with sizes
  * @param options  of the batches; NULL is refused
@@ -729,19 +717,18 @@ SAB_API sab_status sab_readahead_sampler_new(sab_stream *source,
 /** The stream under a sampler of sab_readahead_sampler_new(), to save and restore.
  *
  * @param sampler  a handle
- * @param stream   filled with a handle that the sampler keeps: not to be freed, nor read from
+ * @param stream   filled with a handle that the sampler owns: do not free it or read from it
  * @return SAB_OK; SAB_E_UNSUPPORTED for other samplers
  */
 SAB_API sab_status sab_sampler_stream_new(sab_sampler *sampler, sab_stream **stream) SAB_NOEXCEPT;
 
 /* ---- Stages: threads ---- */
 
-/** The same records, taken from the source ahead of time by a thread. The thread starts with the
- * first record that is taken; a child after fork() starts its own, and goes on where the parent
- * stood.
+/** The same records, read in advance by a thread. The thread starts with the first call of
+ * sab_stream_next(). A child after fork() starts its own thread and continues where the parent was.
  *
- * @param source       a stream; runs in the thread, its callbacks too
- * @param buffer_size  most records taken ahead; from 1 to 2^32
+ * @param source       a stream; its callbacks run in the thread, too
+ * @param buffer_size  largest number of records read in advance; from 1 to 2^32
  * @param stream       the new handle
  * @return SAB_OK; SAB_E_ARGUMENT
  */

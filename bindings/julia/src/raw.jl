@@ -1017,9 +1017,9 @@ sab_grouping_consecutive_new(counts, groups, grouping) = ccall(_sab_grouping_con
 
 mutable struct sab_grouping_view <: Struct
     struct_size::Csize_t
-    samples::UInt64
-    groups::UInt64
-    dimensions::UInt64
+    samples::Csize_t
+    groups::Csize_t
+    dimensions::Csize_t
     offsets::Ptr{Int64}
     permutation::Ptr{Int64}
     inverse::Ptr{Int64}
@@ -1035,9 +1035,9 @@ sab_grouping_free(grouping) = ccall(_sab_grouping_free[], Cvoid, (Ptr{sab_groupi
 
 mutable struct sab_ragged <: Struct
     struct_size::Csize_t
-    samples::UInt64
-    dimensions::UInt64
-    element_size::UInt64
+    samples::Csize_t
+    dimensions::Csize_t
+    element_size::Csize_t
     shapes::Ptr{Int64}
     strides::Ptr{Int64}
     values::Ptr{Cvoid}

@@ -76,7 +76,7 @@ fn what_does_not_fit_is_refused() {
     refused(shapes.pad(&[1, 2, 3, 4], None, &options.batch_dim(2)).map(drop), "batch_dim = 2");
     refused(
         shapes.pad(&[1, 2, 3, 4], None, &PadOptions::new(Padding::Array(&[1], &[1]))).map(drop),
-        "below the dimensions, 1",
+        "below the number of dimensions, 1",
     );
     refused(
         shapes.pad(&[1, 2, 3, 4], None, &PadOptions::new(Padding::Array(&[1], &[0]))).map(drop),

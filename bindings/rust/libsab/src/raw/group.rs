@@ -109,8 +109,7 @@ impl GroupingHandle {
         let groups: sys::sab_grouping_view = certain(filled(|groups| unsafe {
             sys::sab_grouping_get_view(self.0.pointer(), groups)
         }));
-        let (samples, count, dimensions) =
-            (groups.samples as usize, groups.groups as usize, groups.dimensions as usize);
+        let (samples, count, dimensions) = (groups.samples, groups.groups, groups.dimensions);
         // SAFETY: arrays of these lengths, which live unchanged as long as the handle.
         unsafe {
             Groups {

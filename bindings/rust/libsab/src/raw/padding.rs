@@ -5,7 +5,7 @@ use std::mem::size_of;
 use super::*;
 use crate::padding::{MaskRule, PadOptions, Padding, Shapes};
 
-/// The options for shapes of this dimensions and this padded shape. The pointer in them lives as long as
+/// The options for samples of this number of dimensions and this padded shape. The pointer in them lives as long as
 /// `options`.
 fn pad_options<T: Copy>(
     options: &PadOptions<'_, T>,
@@ -24,7 +24,7 @@ fn pad_options<T: Copy>(
             for (i, &dim) in dims.iter().enumerate() {
                 if dim >= dimensions || (i > 0 && dims[i - 1] >= dim) {
                     return Err(Error::argument_error(format!(
-                        "dims = {dims:?}: must be ascending and below the dimensions, {dimensions}"
+                        "dims = {dims:?}: must be ascending and below the number of dimensions, {dimensions}"
                     )));
                 }
                 given.value_dims |= 1 << dim;
@@ -48,9 +48,9 @@ fn ragged<T>(shapes: &Shapes, values: *mut c_void) -> Result<sys::sab_ragged, Er
         return Err(Error::argument_error("size_of::<T>() = 0: must be at least 1"));
     }
     let mut ragged = empty::<sys::sab_ragged>();
-    ragged.samples = shapes.samples() as u64;
-    ragged.dimensions = shapes.dimensions() as u64;
-    ragged.element_size = size_of::<T>() as u64;
+    ragged.samples = shapes.samples();
+    ragged.dimensions = shapes.dimensions();
+    ragged.element_size = size_of::<T>();
     ragged.shapes = shapes.all().as_ptr();
     ragged.values = values;
     ragged.offsets = shapes.offsets.as_ptr();
@@ -114,7 +114,7 @@ pub(crate) fn unpad<T: Copy>(
     if shape.len() != shapes.dimensions() {
         let (given, dimensions) = (shape.len(), shapes.dimensions());
         return Err(Error::argument_error(format!(
-            "shape.len() = {given}: must be the dimensions, {dimensions}"
+            "shape.len() = {given}: must be the number of dimensions, {dimensions}"
         )));
     }
     let shape = signed(shape);

@@ -1,7 +1,7 @@
 /** @file torch.h
- * What needs LibTorch: the probes "cpu" and "cuda:N" of sab_probe_new(), tensors by DLPack, samples
- * of tensors that are grouped, padded and taken apart with their gradients, and a store through
- * which ranks meet.
+ * Functions that need LibTorch: the probes "cpu" and "cuda:N" of sab_probe_new(), tensors by
+ * DLPack, samples of tensors that are grouped, padded and unpadded with their gradients, and a
+ * store for communication among ranks.
  *
  * libsab itself does not link LibTorch. A second library, `libsab_torch.so.0`, does; it is built
  * for one version of LibTorch and loaded on demand, once, for the life of the process.
@@ -23,17 +23,16 @@ extern "C" {
 /** A tensor of the DLPack exchange format, version 0 (dlpack.h). */
 struct DLManagedTensor;
 
-/** Loads the LibTorch component, with symbols that stay its own. Does nothing when it is loaded
- * already.
+/** Loads the LibTorch component. Its symbols are local. Does nothing if it is loaded already.
  *
- * A LibTorch that the process has loaded is used when it is the one that the component was built
- * for; next to another the component is not loaded. Safe to call from several threads.
+ * A LibTorch that the process has loaded is used if it is the version that the component was built
+ * for; otherwise the component is not loaded. Safe to call from several threads.
  *
  * @param path  file name of the component; NULL: the environment's SAB_TORCH_LIBRARY, else
- *     `libsab_torch.so.0` beside libsab, else where the system looks
- * @return SAB_OK; SAB_E_IO when the component or its LibTorch is not found or cannot be loaded: the
- *     message says where was looked and what the loader said; SAB_E_MISMATCH when it was built for
- *     another LibTorch than the one loaded, or for another libsab: both versions are shown
+ *     `libsab_torch.so.0` beside libsab, else the system's search path
+ * @return SAB_OK; SAB_E_IO if the component or its LibTorch is not found or cannot be loaded: the
+ *     message has the searched paths and the loader's error; SAB_E_MISMATCH if it was built for
+ *     another LibTorch than the one loaded, or for another libsab: the message has both versions
  */
 SAB_API sab_status sab_torch_open(const char *path) SAB_NOEXCEPT;
 
@@ -46,7 +45,7 @@ typedef struct sab_torch_info {
 } sab_torch_info;
 #define SAB_TORCH_INFO_INIT {sizeof(sab_torch_info), NULL, NULL, 0}
 
-/** Says which LibTorch is in use.
+/** Gives the LibTorch in use.
  *
  * @param info  filled on SAB_OK; its struct_size must be set
  * @return SAB_OK; SAB_E_UNSUPPORTED before sab_torch_open()
@@ -56,7 +55,7 @@ SAB_API sab_status sab_torch_get_info(sab_torch_info *info) SAB_NOEXCEPT;
 /** Sizes from a tensor of any device; copied.
  *
  * @param tensor  one dimension; 8 to 64-bit integers, float32 or float64. Its deleter is called on
- *     SAB_OK, it stays the caller's otherwise
+ *     SAB_OK; otherwise the caller still owns it
  * @param sizes   the new handle; free with sab_sizes_free()
  * @return SAB_OK; SAB_E_ARGUMENT for another shape or dtype; SAB_E_UNSUPPORTED before
  *     sab_torch_open()
@@ -64,32 +63,30 @@ SAB_API sab_status sab_torch_get_info(sab_torch_info *info) SAB_NOEXCEPT;
 SAB_API sab_status sab_torch_sizes_new(struct DLManagedTensor *tensor, sab_sizes **sizes)
     SAB_NOEXCEPT;
 
-/** The indices of a batch as an int64 tensor on a device, to gather its samples there.
+/** Copies the indices of a batch to an int64 tensor on a device, to gather its samples there.
  *
  * @param batch   as a sampler showed it
  * @param device  "cpu", "cuda", "cuda:N", ...
- * @param tensor  filled with a tensor of its own memory; the caller calls its deleter. NULL on
- *     failure
- * @return SAB_OK; SAB_E_ARGUMENT for a device that is not there; SAB_E_UNSUPPORTED before
- *     sab_torch_open()
+ * @param tensor  filled with a new tensor; the caller calls its deleter. NULL on failure
+ * @return SAB_OK; SAB_E_ARGUMENT for a missing device; SAB_E_UNSUPPORTED before sab_torch_open()
  */
 SAB_API sab_status sab_torch_indices_new(const sab_batch *batch, const char *device,
                                          struct DLManagedTensor **tensor) SAB_NOEXCEPT;
 
-/** A place where the ranks of a job meet, to be told apart and to agree, once, at the start: a
- * TCPStore of c10d's. One thread at a time.
+/** A store for communication among the ranks of a job before training: a TCPStore of c10d. One
+ * thread at a time.
  */
 typedef struct sab_torch_store sab_torch_store;
 
 /** Opens the store on rank 0, or connects to it.
  *
  * @param host        name or address of rank 0's machine
- * @param port        to listen on; not one that another store of the job uses
+ * @param port        port of the store; must differ from those of other stores of the job
  * @param rank        of this process
  * @param world_size  number of ranks, 1 to 2^20
- * @param timeout     seconds that connecting, and each gathering, may take; above 0, at most 10^6
+ * @param timeout     limit in seconds for connecting and for each gather; above 0, at most 10^6
  * @param store       the new handle; free with sab_torch_store_free()
- * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_IO when the port cannot be opened or reached;
+ * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_IO if the port cannot be opened or reached;
  *     SAB_E_UNSUPPORTED before sab_torch_open()
  */
 SAB_API sab_status sab_torch_store_new(const char *host, uint16_t port, uint64_t rank,
@@ -102,14 +99,14 @@ SAB_API sab_status sab_torch_store_new(const char *host, uint16_t port, uint64_t
  * @param mine   `size` bytes of this rank
  * @param size   bytes of each rank, the same on all
  * @param all    room for world size times `size` bytes; filled in the order of the ranks
- * @return SAB_OK; SAB_E_TIMEOUT, on all ranks that came, with the number of one that did not;
- *     SAB_E_MISMATCH where ranks gave other sizes; SAB_E_IO when rank 0 is gone. Rank 0, which
- *     holds the store, stays until the others have heard the outcome
+ * @return SAB_OK; SAB_E_TIMEOUT on all ranks that called it, with the number of a missing rank;
+ *     SAB_E_MISMATCH if sizes differ among ranks; SAB_E_IO if rank 0 is gone. Rank 0 holds the
+ *     store and returns after the other ranks have the result
  */
 SAB_API int32_t sab_torch_store_all_gather(void *store, const void *mine, size_t size, void *all)
     SAB_NOEXCEPT;
 
-/** Gives the handle back.
+/** Frees the handle.
  *
  * @param store  a handle or NULL
  */
@@ -117,9 +114,10 @@ SAB_API void sab_torch_store_free(sab_torch_store *store) SAB_NOEXCEPT;
 
 /* ---- Collections ---- */
 
-/** Samples of one or several tensors each, one by one or stacked in padded groups. Immutable:
- * grouping one makes another, whose tensors have the first one's as their gradient's origin, as far
- * as they came as LibTorch's own and require gradients. To be shared as LibTorch's tensors may be.
+/** Samples of one or several tensors each, separate or stacked in padded groups. Immutable:
+ * grouping makes a new collection. Gradients flow back to the tensors of the first one if they are
+ * LibTorch tensors that require gradients. Threads may share it as they may share LibTorch's
+ * tensors.
  */
 typedef struct sab_torch_collection sab_torch_collection;
 
@@ -132,26 +130,23 @@ struct sab_torch_tensor;
 typedef struct sab_torch_leaf {
     /** set by SAB_TORCH_LEAF_INIT */
     size_t struct_size;
-    /** where it stands in a sample: keys of nested dictionaries and numbers in tuples, outermost
-     *  first, '/' between them, such as "protein/rotation" or "ligand/0". "" or NULL: a sample is
-     *  this tensor */
+    /** path in a sample: keys of nested dictionaries and indices of tuples, outermost first,
+     *  separated by '/', such as "protein/rotation" or "ligand/0". "" or NULL: a sample is this
+     *  tensor */
     const char *path;
-    /** what its dimensions mean when samples are stacked, such as "(B, L_residue, 3, M_hidden)":
-     *  `B` the samples, exactly once; `L_name` a length, which may differ between samples, but not
-     *  between the tensors of one; a number that size; `M` or `M_name` any size, the same in all
-     *  samples */
+    /** meaning of its dimensions in stacked samples, such as "(B, L_residue, 3, M_hidden)": `B` the
+     *  samples, exactly once; `L_name` a length, which may differ between samples, but not between
+     *  the tensors of one; a number that size; `M` or `M_name` any size, the same in all samples */
     const char *signature;
-    /** for each sample its tensor, without dimension B; no negative strides. Their deleters are
-     *  called when they are not needed any more, on SAB_OK only, by whichever thread frees the last
-     *  that needs them. One that is given several times is one tensor, whose deleter is called
-     *  once */
+    /** for each sample its tensor, without dimension B; no negative strides. On SAB_OK their
+     *  deleters are called when they are not needed any more, in the thread that frees the last
+     *  user. A tensor that is given several times is one tensor, whose deleter is called once */
     struct DLManagedTensor *const *dlpack;
-    /** instead of `dlpack`: shared, gradients go through them. All of one dtype and device,
-     *  strided */
+    /** instead of `dlpack`: shared, with gradients. All of one dtype and device, strided */
     struct sab_torch_tensor *const *tensors;
     /** SAB_PADDING_CONSTANT */
     sab_pad_rule padding;
-    /** that constant; 0 */
+    /** the constant; 0 */
     double value;
     /** instead of `value`: a tensor over the dimensions of `signature` that are numbers, such as
      *  the identity for rotations, of the same dtype and device. Its deleter as above. NULL */
@@ -162,10 +157,10 @@ typedef struct sab_torch_leaf {
 #define SAB_TORCH_LEAF_INIT \
     {sizeof(sab_torch_leaf), NULL, NULL, NULL, NULL, SAB_PADDING_CONSTANT, 0, NULL, NULL}
 
-/** Makes a collection of samples, not grouped.
+/** Makes a collection of separate samples.
  *
  * @param leaves      the tensors of a sample, `leaf_count` of them; paths must differ, and none may
- *     lead through another
+ *     be a prefix of another
  * @param leaf_count  at least 1, at most 2^20
  * @param samples     number of samples
  * @param collection  the new handle; free with sab_torch_collection_free()
@@ -180,17 +175,17 @@ SAB_API sab_status sab_torch_collection_new(const sab_torch_leaf *leaves, size_t
  * @param collection  a handle
  * @param name        such as "residue" for dimensions `L_residue`
  * @param lengths     the new handle; free with sab_sizes_free()
- * @return SAB_OK; SAB_E_ARGUMENT when no dimension has that name
+ * @return SAB_OK; SAB_E_ARGUMENT if no dimension has that name
  */
 SAB_API sab_status sab_torch_collection_lengths(const sab_torch_collection *collection,
                                                 const char *name, sab_sizes **lengths) SAB_NOEXCEPT;
 
-/** Stacks samples group by group, each tensor padded to the longest of its group. A collection that
- * is grouped is grouped anew, in one pass. Group g has the samples at its places in the grouping.
+/** Stacks samples group by group, each tensor padded to the longest of its group. A grouped
+ * collection is grouped again in one pass. Group g has the samples at its positions in the
+ * grouping.
  *
- * In memory of the CPU samples are copied once, in threads of at least 1 MiB each, as many as
- * LibTorch uses; elsewhere gathered by LibTorch's own operations, as on a CPU where a padding has
- * gradients.
+ * On a CPU samples are copied once, by as many threads as LibTorch uses, with at least 1 MiB each.
+ * On other devices, and if the padding has gradients, LibTorch's operations gather them.
  *
  * @param collection  a handle
  * @param grouping    of as many samples, by their original order; empty groups are left out. Read
@@ -202,20 +197,21 @@ SAB_API sab_status sab_torch_collection_group(const sab_torch_collection *collec
                                               const sab_grouping *grouping,
                                               sab_torch_collection **grouped) SAB_NOEXCEPT;
 
-/** Takes samples out of their groups, without padding and in their original order.
+/** Returns the samples of the groups, without padding and in their original order.
  *
  * @param collection  grouped
  * @param samples     the new handle; free with sab_torch_collection_free()
- * @return SAB_OK; SAB_E_ARGUMENT when it is not grouped; SAB_E_DEVICE_MEMORY
+ * @return SAB_OK; SAB_E_ARGUMENT if it is not grouped; SAB_E_DEVICE_MEMORY
  */
 SAB_API sab_status sab_torch_collection_ungroup(const sab_torch_collection *collection,
                                                 sab_torch_collection **samples) SAB_NOEXCEPT;
 
-/** Makes a grouped collection of what a model made of the groups, to be ungrouped, or grouped anew.
+/** Makes a grouped collection from the outputs of a model for the groups, to be ungrouped or
+ * grouped again.
  *
- * @param collection  grouped: what the model was given
- * @param leaves      the tensors that it gave back, one for each group with dimension B in it.
- *     Lengths are those of `collection`, by their names; no others may appear
+ * @param collection  grouped: the inputs of the model
+ * @param leaves      the outputs of the model, one for each group with dimension B. Lengths are
+ *     those of `collection`, by their names; no others may appear
  * @param leaf_count  at least 1
  * @param outputs     the new handle; free with sab_torch_collection_free()
  * @return SAB_OK; SAB_E_ARGUMENT
@@ -224,7 +220,7 @@ SAB_API sab_status sab_torch_collection_outputs(const sab_torch_collection *coll
                                                 const sab_torch_leaf *leaves, size_t leaf_count,
                                                 sab_torch_collection **outputs) SAB_NOEXCEPT;
 
-/** What a collection is. */
+/** Facts of a collection. */
 typedef struct sab_torch_collection_info {
     size_t struct_size; /**< set by SAB_TORCH_COLLECTION_INFO_INIT */
     uint64_t samples;   /**< number of samples */
@@ -233,7 +229,7 @@ typedef struct sab_torch_collection_info {
 } sab_torch_collection_info;
 #define SAB_TORCH_COLLECTION_INFO_INIT {sizeof(sab_torch_collection_info), 0, 0, 0}
 
-/** Says what a collection is.
+/** Gives the facts of a collection.
  *
  * @param collection  a handle
  * @param info        filled on SAB_OK; its struct_size must be set
@@ -242,12 +238,12 @@ typedef struct sab_torch_collection_info {
 SAB_API sab_status sab_torch_collection_get_info(const sab_torch_collection *collection,
                                                  sab_torch_collection_info *info) SAB_NOEXCEPT;
 
-/** A tensor of a sample, or of a group where the collection is grouped.
+/** A tensor of a sample, or of a group if the collection is grouped.
  *
  * @param collection  a handle
  * @param leaf        which tensor, in the order in which leaves were given
  * @param index       which sample, or which group
- * @param tensor      shares the collection's memory, which is not to be written; without gradients.
+ * @param tensor      shares the collection's memory, which must not be written; without gradients.
  *     The caller calls its deleter. NULL on failure
  * @return SAB_OK; SAB_E_ARGUMENT
  */
@@ -255,7 +251,7 @@ SAB_API sab_status sab_torch_collection_get_dlpack(const sab_torch_collection *c
                                                    size_t leaf, size_t index,
                                                    struct DLManagedTensor **tensor) SAB_NOEXCEPT;
 
-/** The same as LibTorch's own tensor, with its gradient's origin.
+/** The same as a LibTorch tensor, with gradients.
  *
  * @param collection  a handle
  * @param leaf        which tensor
@@ -267,13 +263,13 @@ SAB_API sab_status sab_torch_collection_get_tensor(const sab_torch_collection *c
                                                    size_t leaf, size_t index,
                                                    struct sab_torch_tensor *tensor) SAB_NOEXCEPT;
 
-/** The mask of a group: which places are samples' own, not padding.
+/** The mask of a group: which positions are data, not padding.
  *
  * @param collection  grouped
  * @param group       which group
  * @param names       lengths, such as "residue" or "residue, atom": the mask has shape (B, residue,
- *     atom), true where a place is within all of them. Or NULL: the mask has the shape of a tensor
- *     of the group, `leaf`, and goes by its lengths
+ *     atom), true for positions within all of them. Or NULL: the mask has the shape and lengths of
+ *     the tensor `leaf` of the group
  * @param leaf        where `names` is NULL
  * @param mask        of dtype bool, assigned on SAB_OK, on the device of the group's first tensor,
  *     or that of `leaf`
@@ -297,7 +293,7 @@ SAB_API sab_status sab_torch_collection_get_mask_dlpack(const sab_torch_collecti
                                                         size_t leaf, struct DLManagedTensor **mask)
     SAB_NOEXCEPT;
 
-/** Gives the handle back. What was made of it lives on.
+/** Frees the handle. What was made of it lives on.
  *
  * @param collection  a handle or NULL
  */

@@ -141,7 +141,7 @@ def ranks():
         waits.append(each.max(0).sum() / each.mean(0).sum())
         waits.append(work.report(world_size=world).rank_imbalance)
         waits.append(
-            sab.BalancedSampler(sizes, max_total=BUDGET, cost="quadratic", world_size=world)
+            sab.BalancedSampler(sizes, budget=BUDGET, balance="quadratic", world_size=world)
             .report()
             .rank_imbalance
         )

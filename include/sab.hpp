@@ -4,8 +4,10 @@
  * A thin layer over sab.h without logic of its own. It is compiled with the program, so the C
  * functions stay the binary interface. It needs no run-time type information.
  *
- *     auto options = sab::PlanOptions();  // the C struct with its defaults
- *     options.budget = 4096;
+ *     const sab_budget budget = {nullptr, 4096};  // padded tokens of a batch
+ *     auto options = sab::PlanOptions();          // the C struct with its defaults
+ *     options.budgets = &budget;
+ *     options.budget_count = 1;
  *     const sab::Plan plan(sab::Sizes(lengths), options);
  *     sab::BucketSampler sampler(plan);
  *     for (const sab::Batch &batch : sampler) train(batch.indices, batch.count);
@@ -129,8 +131,12 @@ constexpr sab_dtype dtype() {
 inline int32_t size_of(void *ctx, int64_t index, double *size) noexcept {
     return guarded([&] { return *size = from<SizeFunction>(ctx)(index), 0; });
 }
-inline int32_t cost_of(void *ctx, uint64_t count, double length, double *cost) noexcept {
-    return guarded([&] { return *cost = from<CostFunction>(ctx)(count, length), 0; });
+inline int32_t cost_of(void *ctx, uint64_t count, const double *lengths, const double *, size_t,
+                       double *cost) noexcept {
+    return guarded([&] { return *cost = from<CostFunction>(ctx)(count, lengths[0]), 0; });
+}
+inline void free_cost(void *ctx) noexcept {
+    delete static_cast<CostFunction *>(ctx);
 }
 
 }  // namespace detail
@@ -228,14 +234,43 @@ private:
     }
 };
 
+/// What a batch costs; immutable. Threads may share it if they may share its function. See
+/// sab_cost.
+class Cost : public Handle<sab_cost, sab_cost_free> {
+public:
+    using Handle::Handle;
+    /// A sum of terms.
+    explicit Cost(const std::vector<sab_cost_term> &terms)
+        : Handle(created(sab_cost_terms_new, terms.data(), terms.size())) {}
+    /// What a function returns. It must never decrease in either argument.
+    explicit Cost(CostFunction function)
+        : Cost(std::make_unique<CostFunction>(std::move(function))) {}
+    /// count * length.
+    static Cost padded() {
+        return Cost(created(sab_cost_padded_new, static_cast<const double *>(nullptr), size_t{1}));
+    }
+    /// The cost of `count` samples, padded to `length`.
+    double operator()(uint64_t count, double length) const {
+        const double total = static_cast<double>(count) * length;
+        double cost = 0;
+        check(sab_cost_evaluate(get(), count, &length, &total, 1, &cost));
+        return cost;
+    }
+
+private:
+    explicit Cost(std::unique_ptr<CostFunction> function)
+        : Handle(created(sab_cost_callback_new, &detail::cost_of, function.get(),
+                         &detail::free_cost)) {
+        (void)function.release();  // the cost's now
+    }
+};
+
 /// Buckets and batch sizes; immutable, shareable between threads. See sab_plan.
 class Plan : public Handle<sab_plan, sab_plan_free> {
 public:
     using Handle::Handle;
-    /// With a `cost` function, which is called only now, or the cost that `given` names.
-    explicit Plan(const Sizes &sizes, const sab_plan_options &given = PlanOptions(),
-                  const CostFunction &cost = {})
-        : Handle(make(sizes, given, cost)) {}
+    explicit Plan(const Sizes &sizes, const sab_plan_options &given)
+        : Handle(created(sab_plan_new, sizes.get(), &given)) {}
     /// Maps a file that save() wrote.
     static Plan open(const char *path) { return Plan(created(sab_plan_file_new, path)); }
     /// From bytes that write() gave.
@@ -245,22 +280,18 @@ public:
     void save(const char *path) const { check(sab_plan_save(get(), path)); }
     std::vector<unsigned char> write() const { return written<unsigned char>(sab_plan_write); }
     sab_plan_info info() const { return filled<sab_plan_info>(sab_plan_get_info); }
+    /// The limit of a budget.
+    double budget(size_t index) const {
+        double limit = 0;
+        check(sab_plan_get_budget(get(), index, &limit));
+        return limit;
+    }
     sab_bucket bucket(size_t index) const { return filled<sab_bucket>(sab_plan_get_bucket, index); }
     /// The samples that no batch has.
     std::vector<int64_t> skipped() const { return written<int64_t>(sab_plan_skipped); }
     /// What an epoch of a BucketSampler with these options is like.
     sab_plan_report report(const sab_sampler_options &given = SamplerOptions()) const {
         return filled<sab_plan_report>(sab_plan_get_report, &given, sab_progress_fn{}, nullptr);
-    }
-
-private:
-    static sab_plan *make(const Sizes &sizes, sab_plan_options given, const CostFunction &cost) {
-        if (cost) {
-            given.cost = SAB_COST_CALLBACK;
-            given.cost_fn = &detail::cost_of;
-            given.cost_ctx = detail::context(cost);
-        }
-        return created(sab_plan_new, sizes.get(), &given);
     }
 };
 
@@ -290,8 +321,14 @@ public:
     void seek(uint64_t position) { check(sab_sampler_seek(get(), position)); }
     uint64_t epoch() const { return tell().first; }
     uint64_t position() const { return tell().second; }
-    void set_budget(double budget) { check(sab_sampler_set_budget(get(), budget)); }
-    double budget() const { return value<double>(sab_sampler_get_budget); }
+    void set_budget(size_t index, double limit) {
+        check(sab_sampler_set_budget(get(), index, limit));
+    }
+    double budget(size_t index) const {
+        double limit = 0;
+        check(sab_sampler_get_budget(get(), index, &limit));
+        return limit;
+    }
     /// Where the cursor is, the same bytes on all ranks.
     std::vector<unsigned char> state() const {
         std::vector<unsigned char> bytes(SAB_STATE_SIZE);
@@ -449,9 +486,11 @@ public:
         check(sab_memory_model_predict(get(), features.data(), 1, &peak, nullptr));
         return peak;
     }
-    /// The terms of a plan's cost, for `cost_terms` of the plan's options.
-    std::vector<sab_cost_term> cost_terms() const {
-        return written<sab_cost_term>(sab_memory_model_cost_terms);
+    /// The upper prediction as a cost, in bytes.
+    Cost cost() const {
+        sab_cost *cost = nullptr;
+        check(sab_memory_model_cost_new(get(), &cost));
+        return Cost(cost);
     }
 };
 

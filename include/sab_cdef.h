@@ -57,19 +57,26 @@ sab_status sab_sizes_get(const sab_sizes *sizes, size_t index, double *size);
 void sab_sizes_free(sab_sizes *sizes);
 /* sab/cost.h */
 enum {
- SAB_COST_PADDED = 0,
- SAB_COST_QUADRATIC = 1,
- SAB_COST_POLYNOMIAL = 2,
- SAB_COST_CALLBACK = 3,
- SAB_COST_TERMS = 4,
+ SAB_MAX_COLUMNS = 8,
+ SAB_MAX_COST_TERMS = 64,
+ SAB_MAX_BUDGETS = 8,
 };
-typedef int32_t sab_cost;
+typedef struct sab_cost sab_cost;
 typedef struct sab_cost_term {
  double coefficient;
  uint32_t count_power;
- uint32_t length_power;
+ uint32_t length_powers[8];
 } sab_cost_term;
-typedef int32_t (*sab_cost_fn)(void *ctx, uint64_t count, double length, double *cost);
+typedef int32_t (*sab_cost_fn)(void *ctx, uint64_t count, const double *lengths, const double *totals, size_t columns, double *cost);
+sab_status sab_cost_padded_new(const double *weights, size_t columns, sab_cost **cost);
+sab_status sab_cost_terms_new(const sab_cost_term *terms, size_t count, sab_cost **cost);
+sab_status sab_cost_callback_new(sab_cost_fn fn, void *ctx, void (*release)(void *ctx), sab_cost **cost);
+sab_status sab_cost_evaluate(const sab_cost *cost, uint64_t count, const double *lengths, const double *totals, size_t columns, double *value);
+void sab_cost_free(sab_cost *cost);
+typedef struct sab_budget {
+ const sab_cost *cost;
+ double limit;
+} sab_budget;
 /* sab/plan.h */
 enum {
  SAB_BUCKETS_AUTO = 0,
@@ -91,8 +98,8 @@ typedef int32_t sab_oversize;
 typedef struct sab_plan_options {
  size_t struct_size;
  sab_bucket_rule bucket_rule;
- sab_cost cost;
- double budget;
+ const sab_budget *budgets;
+ size_t budget_count;
  double padding_target;
  const double *boundaries;
  size_t boundary_count;
@@ -103,12 +110,6 @@ typedef struct sab_plan_options {
  uint64_t max_batch_size;
  uint64_t batch_size_multiple;
  double length_multiple;
- const double *coefficients;
- size_t coefficient_count;
- const sab_cost_term *cost_terms;
- size_t cost_term_count;
- sab_cost_fn cost_fn;
- void *cost_ctx;
  sab_tail tail;
  sab_oversize oversize;
  size_t max_shapes;
@@ -138,10 +139,11 @@ typedef struct sab_plan_info {
  uint64_t lower_bound;
  uint64_t fingerprint;
  double total;
- double budget;
+ size_t budget_count;
 } sab_plan_info;
 sab_status sab_plan_new(const sab_sizes *sizes, const sab_plan_options *options, sab_plan **plan);
 sab_status sab_plan_get_info(const sab_plan *plan, sab_plan_info *info);
+sab_status sab_plan_get_budget(const sab_plan *plan, size_t index, double *limit);
 sab_status sab_plan_get_bucket(const sab_plan *plan, size_t index, sab_bucket *bucket);
 sab_status sab_plan_skipped(const sab_plan *plan, int64_t *indices, size_t capacity, size_t *count);
 sab_status sab_plan_save(const sab_plan *plan, const char *path);
@@ -157,7 +159,7 @@ enum {
  SAB_SAMPLER_BATCH_COUNT = 1,
  SAB_SAMPLER_RANDOM_ACCESS = 2,
  SAB_SAMPLER_BUDGET = 4,
- SAB_STATE_SIZE = 136,
+ SAB_STATE_SIZE = 192,
 };
 typedef struct sab_sampler sab_sampler;
 typedef struct sab_batch {
@@ -202,8 +204,8 @@ sab_status sab_sampler_skipped_count(const sab_sampler *sampler, uint64_t *count
 sab_status sab_sampler_set_epoch(sab_sampler *sampler, uint64_t epoch);
 sab_status sab_sampler_seek(sab_sampler *sampler, uint64_t position);
 sab_status sab_sampler_tell(const sab_sampler *sampler, uint64_t *epoch, uint64_t *position);
-sab_status sab_sampler_set_budget(sab_sampler *sampler, double budget);
-sab_status sab_sampler_get_budget(const sab_sampler *sampler, double *budget);
+sab_status sab_sampler_set_budget(sab_sampler *sampler, size_t index, double limit);
+sab_status sab_sampler_get_budget(const sab_sampler *sampler, size_t index, double *limit);
 sab_status sab_sampler_state_save(const sab_sampler *sampler, void *state);
 sab_status sab_sampler_state_restore(sab_sampler *sampler, const void *state, size_t size);
 void sab_sampler_free(sab_sampler *sampler);
@@ -251,6 +253,8 @@ typedef struct sab_packed_options {
  int32_t split;
  sab_oversize oversize;
  uint64_t window;
+ const sab_cost *const *balance;
+ size_t balance_count;
  sab_progress_fn progress;
  void *progress_ctx;
 } sab_packed_options;
@@ -357,10 +361,8 @@ typedef struct sab_measurement_options {
  double shortest;
  double longest;
  uint64_t max_count;
- double max_padded_total;
+ sab_budget budget;
  uint32_t degree;
- const sab_memory_model *model;
- double budget;
 } sab_measurement_options;
 void sab_measurement_options_init(sab_measurement_options *options, size_t struct_size);
 sab_status sab_measurement_points_find(const sab_measurement_options *options, size_t points, uint64_t *counts, double *lengths);
@@ -391,7 +393,7 @@ sab_status sab_memory_model_fit_new(const double *features, size_t count, size_t
 sab_status sab_memory_model_get_info(const sab_memory_model *model, sab_memory_model_info *info);
 sab_status sab_memory_model_get_term(const sab_memory_model *model, size_t index, double *coefficient, uint32_t *powers);
 sab_status sab_memory_model_predict(const sab_memory_model *model, const double *features, size_t count, double *predicted, double *upper);
-sab_status sab_memory_model_cost_terms(const sab_memory_model *model, sab_cost_term *terms, size_t capacity, size_t *term_count);
+sab_status sab_memory_model_cost_new(const sab_memory_model *model, sab_cost **cost);
 sab_status sab_memory_model_save(const sab_memory_model *model, const char *path);
 sab_status sab_memory_model_file_new(const char *path, sab_memory_model **model);
 sab_status sab_memory_model_write(const sab_memory_model *model, void *buffer, size_t capacity, size_t *size);
@@ -523,18 +525,11 @@ typedef struct sab_balanced_options {
  size_t struct_size;
  uint64_t micro_batches;
  uint64_t samples;
- double max_total;
- const sab_cost_term *memory_terms;
- size_t memory_term_count;
- double memory_budget;
+ const sab_budget *budgets;
+ size_t budget_count;
  double fill;
- sab_cost cost;
- const double *coefficients;
- size_t coefficient_count;
- const sab_cost_term *cost_terms;
- size_t cost_term_count;
- sab_cost_fn cost_fn;
- void *cost_ctx;
+ const sab_cost *const *balance;
+ size_t balance_count;
  sab_partition_method method;
  sab_oversize oversize;
  sab_progress_fn progress;
@@ -715,18 +710,12 @@ typedef int32_t sab_thresholds_method;
 typedef struct sab_thresholds_options {
  size_t struct_size;
  sab_thresholds_method method;
- sab_cost cost;
+ const sab_cost *cost;
  int32_t cost_per_sample;
  uint32_t num_trials;
  int64_t tolerate;
  uint64_t seed;
  const uint64_t *starts;
- const double *coefficients;
- size_t coefficient_count;
- const sab_cost_term *cost_terms;
- size_t cost_term_count;
- sab_cost_fn cost_fn;
- void *cost_ctx;
  sab_progress_fn progress;
  void *progress_ctx;
 } sab_thresholds_options;

@@ -61,12 +61,13 @@ class Signature:
 
 @dataclasses.dataclass(frozen=True)
 class Type:
-    """A value, a pointer to one, or a pointer to a function."""
+    """A value, an array of them, a pointer to one, or a pointer to a function."""
 
     name: str  # such as "double" or "struct DLManagedTensor"; "" for a pointer to a function
     is_const: bool = False
     pointers: tuple[bool, ...] = ()  # for each `*`, whether that pointer itself is const
     function: Signature | None = None
+    extent: int = 0  # elements of a field that is an array
 
 
 @dataclasses.dataclass(frozen=True)
@@ -166,7 +167,8 @@ def declare(type_: Type, name: str) -> str:
     if type_.function is not None:
         return declare_function(type_.function, f"(*{name})")
     stars = "".join("*const " if is_const else "*" for is_const in type_.pointers)
-    return f"{'const ' if type_.is_const else ''}{type_.name} {stars}{name}"
+    extent = f"[{type_.extent}]" if type_.extent else ""
+    return f"{'const ' if type_.is_const else ''}{type_.name} {stars}{name}{extent}"
 
 
 def declare_function(signature: Signature, name: str) -> str:
@@ -196,7 +198,7 @@ TOKENS = re.compile(
       | (?P<directive>\#(?:\\\n|[^\n/]|/(?!\*))*)
       | (?P<word>\w+)
       | (?P<string>"[^"\n]*")
-      | (?P<mark>[{}();,*])""",
+      | (?P<mark>[][{}();,*])""",
     re.DOTALL | re.VERBOSE,
 )
 
@@ -387,9 +389,21 @@ class Parser:
             self.pending = plain(self.take().text)
         documentation = self.take_documentation()
         variable = self.variable()
+        if self.take_if("["):
+            array = dataclasses.replace(variable.type, extent=self.extent())
+            variable = dataclasses.replace(variable, type=array)
         self.expect(";")
         documentation = self.take_trailing(documentation)
         return dataclasses.replace(variable, documentation=documentation)
+
+    def extent(self) -> int:
+        """The elements of an array, named by a constant of the header; `[` was read."""
+        line, name = self.peek().line, self.take_name()
+        self.expect("]")
+        for each in self.declarations:
+            if isinstance(each, Constant) and each.name == name:
+                return each.value
+        raise self.error(line, f"unknown constant: {name!r}")
 
     def forward(self) -> None:
         self.expect("struct")
@@ -685,7 +699,7 @@ def julia_type(type_: Type, callbacks: set[str], is_argument: bool = False) -> s
     name = "Ptr{Cvoid}" if name in callbacks else SCALARS.get(name, name)
     for _ in type_.pointers:
         name = f"Ptr{{{name}}}"
-    return name
+    return f"NTuple{{{type_.extent},{name}}}" if type_.extent else name
 
 
 def julia_struct(struct: Struct, callbacks: set[str]) -> Iterator[str]:

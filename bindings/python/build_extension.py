@@ -10,7 +10,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 # The callbacks that run Python.
 EXTRA = """
 extern "Python" int32_t sab_py_size(void *ctx, int64_t index, double *size);
-extern "Python" int32_t sab_py_cost(void *ctx, uint64_t count, double length, double *cost);
+extern "Python" int32_t sab_py_cost(void *ctx, uint64_t count, const double *lengths,
+    const double *totals, size_t columns, double *cost);
 extern "Python" int32_t sab_py_index(void *ctx, uint64_t epoch, uint64_t position, int64_t *index,
     double *size);
 extern "Python" int32_t sab_py_all_gather(void *ctx, const void *mine, size_t size, void *all);

@@ -34,6 +34,13 @@ print(f"{model.info.margin:.1%} margin, {len(model.terms)} terms")
 plan = sab.plan(sizes, cost=model, budget=14 << 20)  # bytes
 # [end]
 
+# [several]
+plan = sab.plan(sizes, budget=[sab.Budget(14 << 20, cost=model), sab.Budget(6400)])
+for batch in sab.BucketSampler(plan).batches():
+    assert batch.count * batch.padded_length <= 6400  # tokens
+    assert model.cost()(batch.count, batch.padded_length) <= 14 << 20  # bytes
+# [end]
+
 # [verify]
 worst = plan.verify(
     lambda batch: step(batch.count, batch.padded_length), device, count=3

@@ -29,7 +29,7 @@ print(
 
 # [balanced]
 sampler = sab.BalancedSampler(
-    sizes, max_total=8192, cost="quadratic", micro_batches=2, rank=0, world_size=8
+    sizes, budget=8192, balance="quadratic", micro_batches=2, rank=0, world_size=8
 )
 report = sampler.report()
 assert report.rank_imbalance < 1.01

@@ -133,18 +133,20 @@ int main(void) {
     sab_peaks_free(peaks);
 
     /* The model is the cost of a plan whose budget is the device. */
-    sab_cost_term terms[8];
+    sab_budget budget = {NULL, (double)arena.total};
+    sab_cost *cost;
+    check(sab_memory_model_cost_new(model, &cost));
+    budget.cost = cost;
     sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
-    check(sab_memory_model_cost_terms(model, terms, 8, &options.cost_term_count));
-    options.cost = SAB_COST_TERMS;
-    options.cost_terms = terms;
-    options.budget = (double)arena.total;
+    options.budgets = &budget;
+    options.budget_count = 1;
     sab_memory_model_free(model);
     sab_sizes *sizes;
     sab_plan *plan;
     sab_sampler *sampler;
     check(sab_sizes_new(sizes_of_samples, SAMPLES, SAB_INT32, NULL, &sizes));
     check(sab_plan_new(sizes, &options, &plan));
+    sab_cost_free(cost); /* the plan does not need it */
     check(sab_bucket_sampler_new(plan, NULL, &sampler));
 
     sab_memory_guard *guard;

@@ -30,8 +30,10 @@ int main() {
     for (std::size_t i = 0; i < tokens.size(); ++i)
         tokens[i] = static_cast<std::int32_t>(1 + i * 7919 % 97);
 
+    sab_budget budget = {nullptr, 1024};  // padded tokens of a batch
     sab::PlanOptions options;
-    options.budget = 1024;  // padded tokens of a batch
+    options.budgets = &budget;
+    options.budget_count = 1;
     const sab::Plan plan(sab::Sizes(tokens), options);
     std::printf("padding %.1f %%\n", 100 * plan.report().padding);
 
@@ -44,7 +46,7 @@ int main() {
     std::printf("%zu samples, each seen once\n", seen.size());
 
     try {
-        options.budget = -1;
+        budget.limit = -1;
         const sab::Plan refused(sab::Sizes(tokens), options);
     } catch (const sab::Error& error) {
         std::printf("refused: %s\n", error.what());

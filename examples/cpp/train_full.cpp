@@ -74,6 +74,7 @@ int main() {
 
     // Small steps give a first model; steps that it says are near the budget, the one that is used.
     sab_memory_model* model = nullptr;
+    sab_cost* cost = nullptr;  // of the model
     sab_memory_model_options fit = SAB_MEMORY_MODEL_OPTIONS_INIT;
     fit.coverage = 0.9;
     for (int round = 0; round < 2; ++round) {
@@ -81,8 +82,7 @@ int main() {
         range.shortest = 4;
         range.longest = 154;
         range.max_count = 10000;
-        range.model = model;
-        range.budget = total_bytes;
+        if (cost != nullptr) range.budget = {cost, total_bytes};
         check(sab_measurement_points_find(&range, job.counts.size(), job.counts.data(),
                                           job.lengths.data()));
         sab_collect_peak_options collect = SAB_COLLECT_PEAK_OPTIONS_INIT;
@@ -109,14 +109,14 @@ int main() {
         check(sab_memory_model_fit_new(measured.features, measured.count, measured.feature_count,
                                        bytes.data(), &fit, &model));
         sab_peaks_free(peaks);
+        sab_cost_free(cost);
+        check(sab_memory_model_cost_new(model, &cost));
     }
 
-    std::vector<sab_cost_term> terms(8);
+    const sab_budget budget = {cost, total_bytes};
     sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
-    check(sab_memory_model_cost_terms(model, terms.data(), terms.size(), &options.cost_term_count));
-    options.cost = SAB_COST_TERMS;
-    options.cost_terms = terms.data();
-    options.budget = total_bytes;
+    options.budgets = &budget;
+    options.budget_count = 1;
     sab_sizes* sizes = nullptr;
     sab_plan* plan = nullptr;
     sab_sampler* sampler = nullptr;
@@ -155,6 +155,7 @@ int main() {
     sab_sampler_free(sampler);
     sab_plan_free(plan);
     sab_sizes_free(sizes);
+    sab_cost_free(cost);
     sab_memory_model_free(model);
     trainer.clear();
     sab_probe_free(probe);

@@ -42,9 +42,9 @@ local function declared(owner, text)
     callbacks[kind] = true
     return {type = kind, name = name}
   end
-  local kind
-  kind, name = text:match("^%s*(.-)%s*([%w_]+)%s*$")
-  return {type = kind, name = name}
+  local kind, length
+  kind, name, length = text:match("^%s*(.-)%s*([%w_]+)(%[?%w*%]?)%s*$")
+  return {type = kind .. length, name = name}
 end
 
 local function split(owner, list)
@@ -297,12 +297,37 @@ function sab.check(status, level)
   return status
 end
 
---- An options struct with its defaults, and with `values`.
+-- Budgets, each a limit or a table of `cost` and `limit`, as an array of C.
+local function budget_array(values)
+  local array = ffi.new("sab_budget[?]", #values)
+  for at, each in ipairs(values) do
+    local given = type(each) == "table" and each or {limit = each}
+    if given.cost ~= nil then alive(("budgets[%d].cost"):format(at - 1), given.cost) end
+    array[at - 1].cost, array[at - 1].limit = given.cost, given.limit
+  end
+  return array
+end
+
+local function cost_array(values)
+  for at, cost in ipairs(values) do alive(("balance[%d]"):format(at - 1), cost) end
+  return ffi.new("const sab_cost *[?]", #values, values)
+end
+
+-- How tables become the arrays that options point to, by the type of the field.
+local arrays = {["const sab_budget *"] = budget_array, ["const sab_cost *const *"] = cost_array}
+
+--- An options struct with its defaults, and with `values`. Budgets and costs to balance can be
+-- tables, whose length is set as well: {budgets = {64, {cost = cost, limit = 1000}}}.
 function sab.options(kind, values)
   local options, fields, given = ffi.new(kind), structs[kind], {}
   raw[kind .. "_init"](options, ffi.sizeof(kind))
   for name, value in pairs(values or {}) do
     local field = fields[name] or error(("%s has no field %s"):format(kind, name), 2)
+    if arrays[field] and type(value) == "table" then
+      options[name:gsub("s$", "") .. "_count"] = #value
+      local array = arrays[field](value)
+      given[array], value = value, array
+    end
     if range_of(field) then value = whole(name, field, value) end
     if is_handle(field) then alive(name, value) end
     given[name] = callbacks[field] and callback_of(field, value) or without_nul(name, value)

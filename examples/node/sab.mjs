@@ -45,7 +45,7 @@ const freedLater = []; // frees handles that callbacks freed, which the calls ma
 const kept = new Map(); // callbacks that handles continue to use, by the pointer of the handle
 const calling = new Set(); // pointers of the streams that call functions for a record
 const NONE = Object.freeze([]);
-const KEEPS_CALLBACKS = ['sab_stream', 'sab_sampler', 'sab_probe', 'sab_memory_guard'];
+const KEEPS_CALLBACKS = ['sab_cost', 'sab_stream', 'sab_sampler', 'sab_probe', 'sab_memory_guard'];
 
 // A callback that the library can call. No exception may pass through C: it is kept for the
 // innermost call.
@@ -107,8 +107,14 @@ class Call {
     if (RANGE[type.primitive]) return whole(name, RANGE[type.primitive], value);
     if (type.primitive === 'Callback') return this.callback(type.name, value);
     if (type.primitive === 'Pointer' && value?.constructor === Object) return this.struct(type.ref.name, value);
+    if (type.primitive === 'Pointer' && Array.isArray(value)) return value.map((each) => this.element(name, type.ref, each));
     if (value instanceof Handle) return pointerOf(name, type.ref?.name, value);
     return withoutNul(name, value);
+  }
+
+  // An element of an array that a struct points to: a struct, a handle, or a number.
+  element(name, type, value) {
+    return type.primitive === 'Record' ? this.struct(type.name, value) : this.field(name, type, value);
   }
 
   // Runs the call. `made` is the kind of handle that it returns through its last argument.
@@ -251,7 +257,11 @@ function declare(text, library) {
     } else if ((found = /^typedef struct \w+ \{(.*)\} (\w+)$/.exec(statement))) {
       const [, fields, struct] = found;
       const members = fields.split(';').map((each) => parameter(named(struct, each.trim())).replace('_Inout_ ', '')).filter((each) => each);
-      koffi.struct(struct, Object.fromEntries(members.map((each) => /^(.*?)(\w+)$/.exec(each).slice(1, 3).reverse())));
+      const member = (each) => {
+        const [, type, name, length] = /^(.*?)(\w+)(?:\[(\d+)\])?$/.exec(each);
+        return [name, length ? koffi.array(type.trim(), Number(length)) : type];
+      };
+      koffi.struct(struct, Object.fromEntries(members.map(member)));
       structs.add(struct);
     } else if ((found = /^(?:typedef )?struct (\w+)/.exec(statement))) {
       koffi.opaque(found[1]);
@@ -280,13 +290,18 @@ export function check(status) {
   return status;
 }
 
-// An options struct with its defaults, and with `values`.
+// An options struct with its defaults, and with `values`. Arrays of budgets and of costs to balance
+// set their length as well; a budget can be its limit: { budgets: [64, { cost, limit: 1000 }] }.
 export function options(kind, values = {}) {
   const made = {};
   lib[`${kind}_init`](made, koffi.sizeof(kind));
   const { members } = koffi.type(kind);
-  for (const [name, value] of Object.entries(values)) {
+  for (let [name, value] of Object.entries(values)) {
     if (!(name in made)) throw new TypeError(`${kind} has no field ${name}`);
+    if (Array.isArray(value) && /^(budgets|balance)$/.test(name)) {
+      value = value.map((each) => (typeof each === 'number' ? { cost: null, limit: each } : each));
+      made[`${name.replace(/s$/, '')}_count`] = value.length;
+    }
     const { primitive, ref } = members[name].type;
     if (RANGE[primitive]) whole(name, RANGE[primitive], value);
     if (value instanceof Handle) pointerOf(name, ref?.name, value);

@@ -94,7 +94,7 @@ SAB_API sab_status sab_items_partition(const double *costs, size_t count, uint64
 
 /* ---- Balanced steps ---- */
 
-/** How steps of balanced micro-batches are made. `samples`, or a cap, must be given. */
+/** How steps of balanced micro-batches are made. `samples` or `budgets` must be given. */
 typedef struct sab_balanced_options {
     /** set by SAB_BALANCED_OPTIONS_INIT */
     size_t struct_size;
@@ -102,67 +102,46 @@ typedef struct sab_balanced_options {
      *  be filled. Together with the world size at most 2^20. 1 */
     uint64_t micro_batches;
     /** samples of a step, over all ranks and micro-batches, at least as many as these; fewer where
-     *  a cap stands against it. 0: as many as fit */
+     *  a budget is reached first. 0: as many as fit */
     uint64_t samples;
-    /** hard cap: no micro-batch's sizes sum to more. 0: none */
-    double max_total;
-    /** what a micro-batch needs: a constant, and terms of the count to the power 1, each sample's
-     *  own length in it, such as the terms of a memory model of packed batches; read during the
-     *  call. NULL */
-    const sab_cost_term *memory_terms;
-    /** number of `memory_terms`; 0: no such cap */
-    size_t memory_term_count;
-    /** hard cap: no micro-batch needs more by `memory_terms` */
-    double memory_budget;
-    /** share of all caps together that a step's samples may take: the rest is room in which costs
+    /** what no micro-batch exceeds: all of them hold. A micro-batch is a row, without padding:
+     *  sab/cost.h says what it costs, and a NULL cost is the sum of its sizes. Read during the
+     *  call; callbacks are called once for each distinct size. NULL */
+    const sab_budget *budgets;
+    /** number of `budgets`, 0 to SAB_MAX_BUDGETS */
+    size_t budget_count;
+    /** share of all budgets of a step that its samples may take: the rest is room in which costs
      *  are evened out. In (0, 1]; 0.95 */
     double fill;
-    /** what a micro-batch costs: the sum over its samples of the cost of one sample of that length,
-     *  without padding, which must never decrease with it. SAB_COST_PADDED: its size;
-     *  SAB_COST_QUADRATIC: its square; SAB_COST_POLYNOMIAL, SAB_COST_TERMS (a fitted model) and
-     *  SAB_COST_CALLBACK as for plans, of a batch of one */
-    sab_cost cost;
-    /** POLYNOMIAL: read during the call */
-    const double *coefficients;
-    /** number of `coefficients` */
-    size_t coefficient_count;
-    /** TERMS: read during the call */
-    const sab_cost_term *cost_terms;
-    /** number of `cost_terms` */
-    size_t cost_term_count;
-    /** CALLBACK: called during the call, once for each distinct size */
-    sab_cost_fn cost_fn;
-    /** handed to `cost_fn` */
-    void *cost_ctx;
+    /** the cost that is evened out, also that of a row; a constant term is the same for all
+     *  micro-batches and is not counted. Read during the call. NULL: the cost of the first budget,
+     *  or the sum of sizes without a budget */
+    const sab_cost *const *balance;
+    /** number of `balance`, 0 or 1 */
+    size_t balance_count;
     /** how samples are dealt to micro-batches; SAB_PARTITION_KARMARKAR_KARP */
     sab_partition_method method;
-    /** samples over a cap alone: SAB_OVERSIZE_SKIP or SAB_OVERSIZE_ERROR (default) */
+    /** samples that alone exceed a budget: SAB_OVERSIZE_SKIP or SAB_OVERSIZE_ERROR (default) */
     sab_oversize oversize;
     /** follows and may cancel the constructor; NULL */
     sab_progress_fn progress;
     /** handed to `progress` */
     void *progress_ctx;
 } sab_balanced_options;
-#define SAB_BALANCED_OPTIONS_INIT  \
-    {sizeof(sab_balanced_options), \
-     1,                            \
-     0,                            \
-     0.0,                          \
-     NULL,                         \
-     0,                            \
-     0.0,                          \
-     0.95,                         \
-     SAB_COST_PADDED,              \
-     NULL,                         \
-     0,                            \
-     NULL,                         \
-     0,                            \
-     NULL,                         \
-     NULL,                         \
-     SAB_PARTITION_KARMARKAR_KARP, \
-     SAB_OVERSIZE_ERROR,           \
-     NULL,                         \
-     NULL}
+#define SAB_BALANCED_OPTIONS_INIT     \
+    {                                 \
+        sizeof(sab_balanced_options), \
+        1,                            \
+        0,                            \
+        NULL,                         \
+        0,                            \
+        0.95,                         \
+        NULL,                         \
+        0,                            \
+        SAB_PARTITION_KARMARKAR_KARP, \
+        SAB_OVERSIZE_ERROR,           \
+        NULL,                         \
+        NULL}
 
 /** Sets the defaults, the same as SAB_BALANCED_OPTIONS_INIT: for languages without C's macros.
  *
@@ -174,15 +153,15 @@ SAB_API void sab_balanced_options_init(sab_balanced_options *options, size_t str
     SAB_NOEXCEPT;
 
 /** Steps of samples in random order, dealt to ranks and micro-batches so that all cost alike, under
- * a hard cap of tokens or memory: for batches without padding (packed, nested, variable-length
+ * budgets of tokens or memory: for batches without padding (packed, nested, variable-length
  * attention), whose cost is not their number of tokens.
  *
- * Each epoch permutes the samples. A step takes the next ones, up to `samples` or until the caps
- * are full, and deals them out by sab_items_partition(): every rank takes as many micro-batches,
- * costs are near the mean, no cap is ever exceeded, no sample is lost or repeated, and the ranks
- * need not talk to each other. Samples that cost more than an eighth of a mean micro-batch come in
- * cohorts of neighbours in size, one for each micro-batch of a step, since little else could
- * outweigh them.
+ * Each epoch permutes the samples. A step takes the next ones, up to `samples` or until the
+ * budgets are used, and deals them out by sab_items_partition(): every rank takes as many
+ * micro-batches, costs are near the mean, no budget is ever exceeded, no sample is lost or
+ * repeated, and the ranks need not talk to each other. Samples that cost more than an eighth of a
+ * mean micro-batch come in cohorts of neighbours in size, one for each micro-batch of a step, since
+ * little else could outweigh them.
  *
  * sab_batch: `step` is the optimizer's step; `micro_batch` and `micro_batches` say where in it the
  * batch stands; `step_samples` and `step_total` are those of the whole step, over all ranks and
@@ -193,10 +172,10 @@ SAB_API void sab_balanced_options_init(sab_balanced_options *options, size_t str
  * samples than micro-batches, loss weight 0), left out, or filled up from the epoch's beginning. A
  * step is full when it has `samples`, or no sample of mean size would fit any more.
  *
- * A state goes on with any other world size, `micro_batches`, `samples`, cost and caps, from
- * between two steps; inside a step only with the same. Samples that are too large for lower caps
- * are left out from there on; those that were too large for the caps that began the epoch come with
- * the next one.
+ * A state goes on with any other world size, `micro_batches`, `samples`, balance and budgets, from
+ * between two steps; inside a step only with the same. Samples that are too large for lower budgets
+ * are left out from there on; those that were too large for the budgets that began the epoch come
+ * with the next one.
  *
  * Time: an epoch begins with one pass over the samples, in the constructor, sab_sampler_set_epoch()
  * and sab_sampler_state_restore(): some 50 ns each, and where a step has a sample larger than the
@@ -208,7 +187,7 @@ SAB_API void sab_balanced_options_init(sab_balanced_options *options, size_t str
  * @param balanced  see there; NULL is refused
  * @param options   NULL: seed 0, one rank
  * @param sampler   the new handle; free with sab_sampler_free()
- * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_CALLBACK from `cost_fn`; SAB_E_CANCELLED
+ * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_CALLBACK from a cost; SAB_E_CANCELLED
  */
 SAB_API sab_status sab_balanced_sampler_new(const sab_sizes *sizes,
                                             const sab_balanced_options *balanced,
@@ -230,7 +209,7 @@ typedef struct sab_balanced_report {
     uint64_t steps;
     /** sum of the sizes in the steps */
     double total;
-    /** share of the caps that the samples take; 0 without a cap */
+    /** share of the budgets that the samples take; 0 without a budget */
     double fill;
     /** mean over steps of (cost of the costliest rank / mean cost of the ranks); 1: perfect */
     double rank_imbalance;

@@ -13,6 +13,7 @@
 #define SAB_GROUP_H
 
 #include "sab/base.h"
+#include "sab/cost.h"
 #include "sab/plan.h"
 #include "sab/sizes.h"
 
@@ -39,8 +40,9 @@ typedef struct sab_thresholds_options {
     size_t struct_size;
     /** SAB_THRESHOLDS_LEAST_TOTAL */
     sab_thresholds_method method;
-    /** cost of a group, from its count and its longest length; SAB_COST_PADDED */
-    sab_cost cost;
+    /** what a group costs, as a padded batch of its count and its longest length. Read and called
+     *  during the call. NULL: the padded total */
+    const sab_cost *cost;
     /** 1: a group costs count * cost(1, longest), and a callback is called only once for each
      *  distinct length; 0 (default) */
     int32_t cost_per_sample;
@@ -57,19 +59,6 @@ typedef struct sab_thresholds_options {
      *  distinct lengths in ascending order of length, in any order, no two equal; read during the
      *  call. NULL */
     const uint64_t *starts;
-    /** POLYNOMIAL: c[0], c[1], ...; read during the call */
-    const double *coefficients;
-    /** number of `coefficients` */
-    size_t coefficient_count;
-    /** TERMS, such as those of a memory model, not negative for the shortest length; read during
-     *  the call */
-    const sab_cost_term *cost_terms;
-    /** number of `cost_terms` */
-    size_t cost_term_count;
-    /** CALLBACK: called during the call */
-    sab_cost_fn cost_fn;
-    /** passed to `cost_fn` */
-    void *cost_ctx;
     /** reports progress and may cancel; NULL */
     sab_progress_fn progress;
     /** passed to `progress` */
@@ -78,17 +67,11 @@ typedef struct sab_thresholds_options {
 #define SAB_THRESHOLDS_OPTIONS_INIT  \
     {sizeof(sab_thresholds_options), \
      SAB_THRESHOLDS_LEAST_TOTAL,     \
-     SAB_COST_PADDED,                \
+     NULL,                           \
      0,                              \
      100,                            \
      -1,                             \
      0,                              \
-     NULL,                           \
-     NULL,                           \
-     0,                              \
-     NULL,                           \
-     0,                              \
-     NULL,                           \
      NULL,                           \
      NULL,                           \
      NULL}
@@ -147,7 +130,7 @@ typedef struct sab_thresholds_info {
  * @param options     NULL: the defaults
  * @param thresholds  room for `k` numbers, filled on SAB_OK
  * @param info        filled on SAB_OK, its struct_size must be set; or NULL
- * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_CALLBACK from `cost_fn`; SAB_E_CANCELLED
+ * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_CALLBACK from the cost; SAB_E_CANCELLED
  */
 SAB_API sab_status sab_thresholds_find(const sab_sizes *lengths, uint64_t k,
                                        const sab_thresholds_options *options, double *thresholds,

@@ -318,18 +318,15 @@ typedef struct sab_measurement_options {
     double longest;
     /** most samples in a batch; at least 2 */
     uint64_t max_count;
-    /** no point has a larger count * length, so that none runs out of memory; 0: 4 * `longest` */
-    double max_padded_total;
+    /** With a NULL cost no point has more padded positions (count * length) than `limit`, so that
+     *  none runs out of memory; a limit of 0 (default) is 4 * `longest`. With a cost, such as that
+     *  of a first model, only points that cost from a third to nine tenths of `limit` are picked,
+     *  where batches of that budget will be; `limit` must then be above 0 */
+    sab_budget budget;
     /** of the model, see sab_memory_model_options. 2 */
     uint32_t degree;
-    /** a first model of count and length: only points whose upper prediction is from a third to
-     *  nine tenths of `budget` are picked, where batches of that budget will lie;
-     *  `max_padded_total` does not count then. NULL: none */
-    const sab_memory_model *model;
-    /** with `model`: bytes */
-    double budget;
 } sab_measurement_options;
-#define SAB_MEASUREMENT_OPTIONS_INIT {sizeof(sab_measurement_options), 0, 0, 0, 0, 2, NULL, 0}
+#define SAB_MEASUREMENT_OPTIONS_INIT {sizeof(sab_measurement_options), 0, 0, 0, {NULL, 0}, 2}
 
 /** Sets the defaults, the same as SAB_MEASUREMENT_OPTIONS_INIT: for languages without C's macros.
  *
@@ -354,7 +351,8 @@ SAB_API void sab_measurement_options_init(sab_measurement_options *options, size
  *     model
  * @param counts    room for `points` numbers
  * @param lengths   room for `points` numbers
- * @return SAB_OK; SAB_E_ARGUMENT, also when the range has fewer different points than are asked for
+ * @return SAB_OK; SAB_E_ARGUMENT, also when the range has fewer different points than are asked
+ *     for; SAB_E_CALLBACK from the budget's cost
  */
 SAB_API sab_status sab_measurement_points_find(const sab_measurement_options *options,
                                                size_t points, uint64_t *counts, double *lengths)
@@ -482,18 +480,17 @@ SAB_API sab_status sab_memory_model_predict(const sab_memory_model *model, const
                                             size_t count, double *predicted, double *upper)
     SAB_NOEXCEPT;
 
-/** The upper prediction as the cost of a plan: give the terms to sab_plan_options with
- * SAB_COST_TERMS, and a number of bytes as the budget.
+/** Makes a cost of the upper prediction, in bytes: the limit of a budget of it is a number of
+ * bytes. A negative constant counts as 0.
  *
- * @param model       of 2 features, count and padded length, without a negative coefficient but
- *     that of the count (as SAB_MODEL_BATCH is)
- * @param terms       room for `capacity` terms
- * @param capacity    nothing is written when it is smaller than `term_count`
- * @param term_count  filled with the number of terms
+ * @param model  of 2 features, count and padded length, without a negative coefficient but that of
+ *     the count and the constant (as SAB_MODEL_BATCH is)
+ * @param cost   the new handle; free with sab_cost_free(); NULL on failure. It does not need the
+ *     model
  * @return SAB_OK; SAB_E_ARGUMENT for a model of other features or with another negative coefficient
  */
-SAB_API sab_status sab_memory_model_cost_terms(const sab_memory_model *model, sab_cost_term *terms,
-                                               size_t capacity, size_t *term_count) SAB_NOEXCEPT;
+SAB_API sab_status sab_memory_model_cost_new(const sab_memory_model *model, sab_cost **cost)
+    SAB_NOEXCEPT;
 
 /** Writes the model to a file, which is replaced in one step.
  *
@@ -562,9 +559,9 @@ typedef int32_t sab_search;
 /** from two steps: memory(2) - memory(1) is the memory of one sample. Correct only if memory is
  *  linear in the count */
 #define SAB_SEARCH_DIFFERENCE 1
-/** bisection between 1 and the maximum; runs out of memory */
+/** bisection between 1 and `max_batch_size`; runs out of memory */
 #define SAB_SEARCH_BINARY 2
-/** the maximum, then half of it, until it fits */
+/** `max_batch_size`, then half of it, until it fits */
 #define SAB_SEARCH_HALVE 3
 
 /** How a batch size is rounded down. */
@@ -584,7 +581,7 @@ typedef struct sab_max_batch_options {
     const double *lengths;
     /** number of `lengths` */
     size_t length_count;
-    /** upper limit; 100,000 as in the torchtune proposal */
+    /** no batch size is larger; 100,000 as in the torchtune proposal */
     uint64_t max_batch_size;
     /** limit of the peaks in bytes; 0: the device's `total` */
     int64_t budget;
@@ -708,7 +705,7 @@ typedef struct sab_memory_guard sab_memory_guard;
 typedef struct sab_memory_guard_options {
     /** set by SAB_MEMORY_GUARD_OPTIONS_INIT */
     size_t struct_size;
-    /** limit of the peaks in bytes; 0: the device's `total` */
+    /** bytes that peaks are to stay under; 0: the device's `total` */
     int64_t budget;
     /** steps between two checks; the same on all ranks. 16 */
     uint64_t interval;
@@ -741,7 +738,7 @@ typedef struct sab_memory_guard_info {
     uint64_t out_of_memory;
     /** times the budget was lowered */
     uint64_t lowered;
-    /** of the coming batches, in the unit of the plan's cost */
+    /** the plan's first budget as it is for the coming batches, in the unit of its cost */
     double budget;
     /** largest peak */
     int64_t peak;
@@ -755,17 +752,18 @@ typedef struct sab_memory_guard_info {
 /** Makes a guard for a run.
  *
  * Every `interval` steps it refits two numbers to the last `window` steps: how far peaks lie above
- * the plan's cost (its constant, when the plan's cost is a memory model; otherwise the bytes of a
- * unit of cost), and how fast that grows. If the coming batches would reach `budget` within two
- * intervals, the guard lowers the sampler's budget on all ranks (sab_sampler_set_budget()) and logs
- * a message.
+ * the cost of the plan's first budget (its constant, when the cost is that of a memory model;
+ * otherwise the bytes of a unit of cost), and how fast that grows. When the batches to come would
+ * reach `budget` within two intervals, the plan's first budget is lowered
+ * (sab_sampler_set_budget()) so that they do not, on all ranks alike, and a line goes to the log.
  *
  * @param probe    the device
- * @param sampler  of a plan whose cost is no callback; must outlive the guard
+ * @param sampler  of a plan whose first budget has a cost that is no callback; must outlive the
+ *     guard
  * @param options  NULL: the defaults
  * @param guard    the new handle; free with sab_memory_guard_free()
- * @return SAB_OK; SAB_E_ARGUMENT also if neither `budget` nor the device's total is known;
- *     SAB_E_UNSUPPORTED for a sampler whose budget cannot be lowered
+ * @return SAB_OK; SAB_E_ARGUMENT also when `budget` is 0 and the device's total is not known;
+ *     SAB_E_UNSUPPORTED for a sampler whose first budget cannot be lowered
  */
 SAB_API sab_status sab_memory_guard_new(sab_probe *probe, sab_sampler *sampler,
                                         const sab_memory_guard_options *options,

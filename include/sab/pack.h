@@ -9,8 +9,8 @@
  * full. A bin is a pure function of (sizes, options, seed, epoch, position), as a batch of the
  * bucket order is: it resumes at any step with any number of ranks.
  *
- * What a bin costs is the sum of the squares of its lengths (attention inside each sequence), and
- * bins of near-equal cost make a step, so that no rank waits.
+ * Bins of near-equal cost make a step, so that no rank waits. `balance` gives the cost of a bin. By
+ * default it is the sum of the squares of its lengths (attention inside each sequence).
  *
  * Of sab_batch: `count` sequences of `longest` and `total` tokens; `padded_length` and
  * `padded_total` are both the capacity, what a row of fixed size takes; `cu_seqlens`; and with
@@ -23,6 +23,7 @@
 #define SAB_PACK_H
 
 #include "sab/base.h"
+#include "sab/cost.h"
 #include "sab/plan.h"
 #include "sab/sampler.h"
 #include "sab/sizes.h"
@@ -52,7 +53,7 @@ typedef struct sab_packed_options {
     size_t struct_size;
     /** SAB_PACK_BEST_FIT */
     sab_pack_method method;
-    /** tokens in a bin, 1 to 2^31 - 1; must be given */
+    /** the budget of a bin: its tokens, 1 to 2^31 - 1; must be given */
     uint64_t capacity;
     /** sequences in a bin at most; 0: no limit. Where the limit binds, HISTOGRAM needs fewer bins
      *  than BEST_FIT, which leaves many short sequences together at the end */
@@ -67,13 +68,28 @@ typedef struct sab_packed_options {
     /** FIRST_FIT: bins open at once, 1 to 1,048,576: where one more is needed the oldest closes. A
      *  bin that is full closes at once. 256 */
     uint64_t window;
+    /** what a bin costs, as that of a row (sab/cost.h). Read during the call; callbacks are called
+     *  once for each distinct length in the bins. NULL: the sum of the squares of its lengths */
+    const sab_cost *const *balance;
+    /** number of `balance`, 0 or 1 */
+    size_t balance_count;
     /** follows and may cancel; NULL */
     sab_progress_fn progress;
     /** handed to `progress` */
     void *progress_ctx;
 } sab_packed_options;
-#define SAB_PACKED_OPTIONS_INIT \
-    {sizeof(sab_packed_options), SAB_PACK_BEST_FIT, 0, 0, 0, SAB_OVERSIZE_ERROR, 256, NULL, NULL}
+#define SAB_PACKED_OPTIONS_INIT  \
+    {sizeof(sab_packed_options), \
+     SAB_PACK_BEST_FIT,          \
+     0,                          \
+     0,                          \
+     0,                          \
+     SAB_OVERSIZE_ERROR,         \
+     256,                        \
+     NULL,                       \
+     0,                          \
+     NULL,                       \
+     NULL}
 
 /** Sets the defaults, the same as SAB_PACKED_OPTIONS_INIT: for languages without C's macros.
  *
@@ -128,7 +144,7 @@ typedef struct sab_packed_info {
  * @param sampler  the new handle; free with sab_sampler_free()
  * @return SAB_OK; SAB_E_ARGUMENT for options or sizes that break a rule, a sample longer than the
  *     capacity that is neither split nor skipped, more than 4,294,967,295 pieces, and when no
- *     sample is left; SAB_E_CANCELLED from `progress`
+ *     sample is left; SAB_E_CALLBACK from `balance`; SAB_E_CANCELLED from `progress`
  */
 SAB_API sab_status sab_packed_sampler_new(const sab_sizes *sizes, const sab_packed_options *pack,
                                           const sab_sampler_options *options, sab_sampler **sampler)

@@ -2,13 +2,14 @@
  * sab_plan: which batches there are, decided once, before training.
  *
  * A plan sorts the samples by size, cuts the sorted order into buckets and decides how many samples
- * make a batch in each bucket, so that no batch costs more than the budget. It is immutable,
+ * make a batch in each bucket, so that no batch exceeds a budget. It is immutable,
  * shareable, needs 4 bytes a sample (plus 12 a distinct size), and can be saved to a file that all
  * processes of a machine map.
  *
  * A batch of `count` samples, the longest of length `longest`, is padded to `padded_length`:
- * `longest` rounded up to a multiple of `length_multiple`. Its cost is cost(count, padded_length);
- * its padding is count * padded_length minus the sum of its sizes.
+ * `longest` rounded up to a multiple of `length_multiple`. Its costs are those of the budgets, of
+ * `count` and `padded_length` (sab/cost.h). Its padding is count * padded_length minus the sum of
+ * its sizes.
  *
  * Tier: stable.
  */
@@ -26,7 +27,7 @@ extern "C" {
 /** Batches of a data set, decided. */
 typedef struct sab_plan sab_plan;
 
-/** Where the bucket edges come from. */
+/** How the boundaries between buckets are found. */
 typedef int32_t sab_bucket_rule;
 /** buckets of whole batches, as large as `padding_target` allows; the fewest batches for their
  *  size */
@@ -63,18 +64,19 @@ typedef int32_t sab_oversize;
  *  length, or, under `max_shapes`, to one of the lengths chosen for such samples */
 #define SAB_OVERSIZE_SINGLE 2
 
-/** How to make a plan. Either `budget` or `batch_sizes` must be given; with both, the smaller batch
- * wins.
+/** How to make a plan. `budgets` or `batch_sizes` must be given; with both, the smaller batch wins.
  */
 typedef struct sab_plan_options {
     /** set by SAB_PLAN_OPTIONS_INIT */
     size_t struct_size;
-    /** where the edges come from; SAB_BUCKETS_AUTO */
+    /** SAB_BUCKETS_AUTO */
     sab_bucket_rule bucket_rule;
-    /** what a batch costs; SAB_COST_PADDED */
-    sab_cost cost;
-    /** largest cost of a batch, in the unit of the cost; > 0. 0: none */
-    double budget;
+    /** what no batch may exceed: all of them hold. The first one's cost is also what batches of one
+     *  step have in common, and what costliest-first orders sort by. Read during the call; of a
+     *  callback only the limit is kept. NULL */
+    const sab_budget *budgets;
+    /** number of `budgets`, 0 to SAB_MAX_BUDGETS. Without a budget the cost is the padded total */
+    size_t budget_count;
     /** AUTO: the largest share, in (0, 1), of padding among padded positions (each sample padded to
      *  its bucket's longest), and, under a budget, of batches over the lower bound. 0.01. Missed
      *  only if no buckets with the fewest batches that `bucket_batches` allows reach it.
@@ -109,18 +111,6 @@ typedef struct sab_plan_options {
     uint64_t batch_size_multiple;
     /** lengths are padded to a multiple of this, such as 8 for tensor cores; 0: as they are */
     double length_multiple;
-    /** POLYNOMIAL: c[0], c[1], ...; read during the call */
-    const double *coefficients;
-    /** number of `coefficients`, at least 2 */
-    size_t coefficient_count;
-    /** TERMS: read during the call */
-    const sab_cost_term *cost_terms;
-    /** number of `cost_terms`, 1 to 64 */
-    size_t cost_term_count;
-    /** CALLBACK: the cost */
-    sab_cost_fn cost_fn;
-    /** handed to `cost_fn` */
-    void *cost_ctx;
     /** SAB_TAIL_KEEP */
     sab_tail tail;
     /** SAB_OVERSIZE_ERROR */
@@ -138,8 +128,8 @@ typedef struct sab_plan_options {
 #define SAB_PLAN_OPTIONS_INIT  \
     {sizeof(sab_plan_options), \
      SAB_BUCKETS_AUTO,         \
-     SAB_COST_PADDED,          \
-     0.0,                      \
+     NULL,                     \
+     0,                        \
      0.01,                     \
      NULL,                     \
      0,                        \
@@ -150,12 +140,6 @@ typedef struct sab_plan_options {
      0,                        \
      1,                        \
      0.0,                      \
-     NULL,                     \
-     0,                        \
-     NULL,                     \
-     0,                        \
-     NULL,                     \
-     NULL,                     \
      SAB_TAIL_KEEP,            \
      SAB_OVERSIZE_ERROR,       \
      0,                        \
@@ -179,7 +163,7 @@ typedef struct sab_bucket {
     double longest;       /**< largest size in it; 0 when it is empty */
     double padded_length; /**< `longest`, rounded up to `length_multiple` */
     double total;         /**< sum of its sizes */
-    double cost;          /**< cost of its largest batch, at most the budget */
+    double cost;          /**< cost of its largest batch, by the first budget's cost */
     uint64_t samples;     /**< samples in it */
     uint64_t batch_size;  /**< samples in a full batch */
     uint64_t batches;     /**< batches an epoch */
@@ -198,16 +182,16 @@ typedef struct sab_plan_info {
     uint64_t buckets;
     /** batches an epoch on one rank */
     uint64_t batches;
-    /** no plan of these samples under this budget has fewer batches: the sum of each sample's share
-     *  of the budget, rounded up (padded and quadratic cost: ceil(total cost without padding /
-     *  budget)) */
+    /** no plan of these samples under these budgets has fewer batches: for each budget the sum of
+     *  each sample's share of the limit, rounded up (for a cost of one term that is proportional to
+     *  the count: ceil(total cost without padding / limit)); the largest of these */
     uint64_t lower_bound;
     /** equal only for equal plans: compare it between ranks and runs */
     uint64_t fingerprint;
     /** sum of the sizes of the samples not skipped */
     double total;
-    /** as given, 0 when none was */
-    double budget;
+    /** budgets that a batch keeps; see sab_plan_get_budget() */
+    size_t budget_count;
 } sab_plan_info;
 #define SAB_PLAN_INFO_INIT {sizeof(sab_plan_info), 0, 0, 0, 0, 0, 0, 0, 0}
 
@@ -217,7 +201,7 @@ typedef struct sab_plan_info {
  * @param options  see sab_plan_options; NULL is refused, since a budget or a batch size is needed
  * @param plan     the new handle; free with sab_plan_free()
  * @return SAB_OK; SAB_E_ARGUMENT for options or sizes that break a rule, and when no sample is
- *     left; SAB_E_CALLBACK from `cost_fn`; SAB_E_CANCELLED from `progress`
+ *     left; SAB_E_CALLBACK from a cost; SAB_E_CANCELLED from `progress`
  */
 SAB_API sab_status sab_plan_new(const sab_sizes *sizes, const sab_plan_options *options,
                                 sab_plan **plan) SAB_NOEXCEPT;
@@ -229,6 +213,16 @@ SAB_API sab_status sab_plan_new(const sab_sizes *sizes, const sab_plan_options *
  * @return SAB_OK; SAB_E_ARGUMENT
  */
 SAB_API sab_status sab_plan_get_info(const sab_plan *plan, sab_plan_info *info) SAB_NOEXCEPT;
+
+/** One of the budgets that the plan was made with.
+ *
+ * @param plan   a handle
+ * @param index  below sab_plan_info.budget_count
+ * @param limit  filled on SAB_OK with the limit, in the unit of the budget's cost
+ * @return SAB_OK; SAB_E_ARGUMENT
+ */
+SAB_API sab_status sab_plan_get_budget(const sab_plan *plan, size_t index, double *limit)
+    SAB_NOEXCEPT;
 
 /** One bucket, in ascending order of size.
  *

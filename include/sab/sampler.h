@@ -270,38 +270,44 @@ SAB_API sab_status sab_sampler_seek(sab_sampler *sampler, uint64_t position) SAB
 SAB_API sab_status sab_sampler_tell(const sab_sampler *sampler, uint64_t *epoch, uint64_t *position)
     SAB_NOEXCEPT;
 
-/** Sets another budget for the batches to come, in this epoch and the following ones, for when
- * memory turns out to be scarcer than the plan knew.
+/** Sets another limit of one of the plan's budgets for the batches to come, in this epoch and the
+ * following ones, for when memory turns out to be scarcer than the plan knew. The other budgets
+ * stay as they are.
  *
- * A step whose batches cost more than the budget becomes several steps, as few as can be: its
+ * A step whose batches exceed a budget becomes several steps, as few as can be: its
  * batches are cut into pieces that are dealt to the ranks in order, so that all ranks still take
  * the same number of steps, no sample is lost, and the order stays. The number of steps of the
- * epoch grows. The budget is part of the saved state. All ranks must set it at the same step. Only
- * a single sample that costs more alone exceeds it.
+ * epoch grows. The limits are part of the saved state. All ranks must set it at the same step. Only
+ * a single sample that costs more alone exceeds a lowered limit.
  *
  * Takes time by the number of batches left, and memory for a number each. For at most 2^20 ranks.
  *
- * @param sampler  of a plan (sab_bucket_sampler_new(), sab_sequential_sampler_new()) whose cost is
- *     no callback
- * @param budget   in the unit of the plan's cost; finite, above 0. 0, or more than the plan's own:
- *     the plan's own again
- * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_UNSUPPORTED for another sampler or a plan priced by a
- *     callback
+ * @param sampler  of a plan (sab_bucket_sampler_new(), sab_sequential_sampler_new()) with a budget
+ *     whose cost is no callback, or without a budget
+ * @param index    of the budget; below sab_plan_info.budget_count. 0 of a plan without a budget is
+ *     the padded total
+ * @param limit    in the unit of the budget's cost; finite, above its constant. 0, or more than the
+ *     plan's own: the plan's own again
+ * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_UNSUPPORTED for another sampler and for a budget whose cost
+ *     is a callback, which the plan does not keep
  */
-SAB_API sab_status sab_sampler_set_budget(sab_sampler *sampler, double budget) SAB_NOEXCEPT;
+SAB_API sab_status sab_sampler_set_budget(sab_sampler *sampler, size_t index, double limit)
+    SAB_NOEXCEPT;
 
-/** The budget of the batches to come.
+/** The limit of a budget for the batches to come.
  *
  * @param sampler  as for sab_sampler_set_budget()
- * @param budget   filled with what was set, or the plan's own; 0 when the plan has none
- * @return SAB_OK; SAB_E_UNSUPPORTED
+ * @param index    as for sab_sampler_set_budget()
+ * @param limit    filled with what was set, or the plan's own; 0 when the plan has none
+ * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_UNSUPPORTED
  */
-SAB_API sab_status sab_sampler_get_budget(const sab_sampler *sampler, double *budget) SAB_NOEXCEPT;
+SAB_API sab_status sab_sampler_get_budget(const sab_sampler *sampler, size_t index, double *limit)
+    SAB_NOEXCEPT;
 
 /** Bytes of a saved state: magic "SABS", version, length, fingerprint, place, checksum;
  * little-endian (ARCHITECTURE.md).
  */
-#define SAB_STATE_SIZE 136
+#define SAB_STATE_SIZE 192
 
 /** Saves where the cursor stands. All ranks at one step save the same bytes.
  *

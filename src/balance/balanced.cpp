@@ -21,45 +21,85 @@ constexpr double band_width = 0.99;      // sizes in a band, to the largest
 constexpr double rounding_of_sums = 1e-9;
 constexpr uint64_t ahead_count = 1024;  // units permuted at once
 
-/// What a micro-batch needs by the caller's terms: a constant, and so much for each sample.
-class Memory {
+/// What samples cost in a row, asked for in ascending order of their sizes.
+class RowCost {
 public:
-    explicit Memory(const sab_balanced_options& balanced)
-        : terms_(balanced.memory_terms, balanced.memory_term_count) {
-        require(balanced.memory_terms, "balanced.memory_terms");
-        const Cost checked(SAB_COST_TERMS, Cost::coefficients_of(terms_), nullptr, nullptr);
-        for (std::size_t i = 0; i < terms_.size(); ++i)
-            if (terms_[i].count_power != 1 &&
-                !(terms_[i].count_power == 0 && terms_[i].length_power == 0))
-                fail(SAB_E_ARGUMENT, "balanced.memory_terms[", i,
-                     "].count_power = ", terms_[i].count_power,
-                     ": must be 1, or 0 with a length_power of 0: what a batch without padding "
-                     "needs is a sum over its samples");
-        check(std::isfinite(balanced.memory_budget) && balanced.memory_budget > checked.constant(),
-              "balanced.memory_budget", balanced.memory_budget,
-              "must be finite and more than the constant of balanced.memory_terms, ",
-              checked.constant());
-        capacity_ = balanced.memory_budget - checked.constant();
+    /// `name` is that of the cost in messages.
+    RowCost(Cost cost, std::string name) : cost_(std::move(cost)), name_(std::move(name)) {
+        cost_.check_row(name_);
     }
-    double capacity() const { return capacity_; }
-    double of_sample(double size) const {
-        double sum = 0;
-        for (const sab_cost_term& term : terms_)
-            sum += term.count_power == 1
-                       ? term.coefficient * std::pow(size, static_cast<int>(term.length_power))
-                       : 0;
-        if (!(sum >= 0 && std::isfinite(sum)))
-            fail(SAB_E_ARGUMENT, "balanced.memory_terms: a sample of length ", size, " needs ", sum,
-                 ": must be finite and not negative");
-        return sum;
+    double operator()(double size) {
+        const double cost = cost_.in_row(size, name_);
+        if (cost < before_)
+            fail(SAB_E_ARGUMENT, name_, ": a sample of length ", size, " costs ", cost,
+                 ", a shorter one ", before_, ": must never decrease");
+        return before_ = cost;
     }
 
 private:
-    std::span<const sab_cost_term> terms_;
-    double capacity_ = 0;
+    Cost cost_;
+    std::string name_;
+    double before_ = 0;
 };
 
 }  // namespace
+
+/// What micro-batches may hold: how much of it each size takes.
+class BalancedSampler::Budgets {
+public:
+    explicit Budgets(const sab_balanced_options& balanced) {
+        for (Budget& budget :
+             read_budgets(balanced.budgets, balanced.budget_count, "balanced.budgets")) {
+            const double room = budget.limit - budget.cost.constant();
+            are_totals_ = are_totals_ && budget.cost.is_total();
+            const std::string name = text("balanced.budgets[", all_.size(), "]");
+            all_.push_back({{std::move(budget.cost), name + ".cost"}, budget.limit, room, 0});
+        }
+    }
+
+    /// Takes the next size; false when a sample of it exceeds a budget alone.
+    bool take(double size) {
+        for (exceeded_ = 0; exceeded_ < all_.size(); ++exceeded_) {
+            One& one = all_[exceeded_];
+            if ((one.needs = one.cost(size)) > one.room) return false;
+        }
+        return true;
+    }
+    /// By the first budget, of the size that was taken last.
+    double cost(double size) const { return all_.empty() ? size : all_[0].needs; }
+    double weight(double size) const {
+        if (all_.size() <= 1) return cost(size);
+        // Where the sum of the largest shares is at most 1, each sum of shares is.
+        double share = 0;
+        for (const One& one : all_) share = std::max(share, one.needs / one.room);
+        return share;
+    }
+
+    /// Of a micro-batch; 0: no budget.
+    double capacity(bool has_whole_sizes) const {
+        if (all_.empty()) return 0;
+        const double exact = all_.size() == 1 ? all_[0].room : 1;
+        // Sums of whole numbers are exact. Others are rounded, differently in each order: a little
+        // room ensures that none of them is over the budget.
+        return all_.size() == 1 && are_totals_ && has_whole_sizes ? exact
+                                                                  : exact * (1 - rounding_of_sums);
+    }
+    /// "balanced.budgets[0].limit = 16", of the budget that the size taken last exceeded.
+    std::string exceeded() const {
+        return text("balanced.budgets[", exceeded_, "].limit = ", all_[exceeded_].limit);
+    }
+
+private:
+    struct One {
+        RowCost cost;
+        double limit;
+        double room;   ///< the limit without the constant of the cost
+        double needs;  ///< of it, by the size taken last
+    };
+    std::vector<One> all_;
+    std::size_t exceeded_ = 0;
+    bool are_totals_ = true;
+};
 
 /// The body of a saved state: where the ranks stood in the order of the epoch.
 struct BalancedState {
@@ -76,7 +116,7 @@ struct BalancedState {
     uint32_t micro_batches;  ///< of a step, of each rank
     uint32_t offset;         ///< samples of the unit that are before the step
 };
-static_assert(sizeof(StateHeader) + sizeof(BalancedState) == SAB_STATE_SIZE);
+static_assert(sizeof(StateHeader) + sizeof(BalancedState) <= SAB_STATE_SIZE);
 
 BalancedSampler& BalancedSampler::of(Sampler& sampler) {
     need_kind(sampler, SamplerKind::balanced, "sab_balanced_sampler_new");
@@ -96,8 +136,6 @@ BalancedSampler::BalancedSampler(const Sizes& sizes, const sab_balanced_options&
     check(options.world_size <= most_parts / balanced.micro_batches, "options.world_size",
           options.world_size, "times balanced.micro_batches = ", balanced.micro_batches,
           " must be at most ", most_parts);
-    check(balanced.max_total >= 0 && std::isfinite(balanced.max_total), "balanced.max_total",
-          balanced.max_total, "must be finite and above 0 (0: no cap)");
     check(balanced.fill > 0 && balanced.fill <= 1, "balanced.fill", balanced.fill,
           "must be above 0 and at most 1");
     check(balanced.method >= SAB_PARTITION_KARMARKAR_KARP &&
@@ -107,18 +145,20 @@ BalancedSampler::BalancedSampler(const Sizes& sizes, const sab_balanced_options&
     check(balanced.oversize == SAB_OVERSIZE_SKIP || balanced.oversize == SAB_OVERSIZE_ERROR,
           "balanced.oversize", balanced.oversize,
           "must be SAB_OVERSIZE_SKIP (0) or SAB_OVERSIZE_ERROR (1)");
-    if (balanced.samples == 0 && balanced.max_total == 0 && balanced.memory_term_count == 0)
+    if (balanced.samples == 0 && balanced.budget_count == 0)
         fail(SAB_E_ARGUMENT,
-             "balanced.samples = 0 and balanced.max_total = 0: samples of a step, or a cap, must "
-             "be given");
+             "balanced.samples = 0 and balanced.budget_count = 0: samples of a step, or a budget, "
+             "must be given");
     check(balanced.samples == 0 || balanced.samples >= parts(), "balanced.samples",
           balanced.samples, "must be at least the number of micro-batches of a step, ", parts());
     check(sizes.count() > 0, "sizes.count", sizes.count(), "must be at least 1");
-    const Cost cost = Cost::of(balanced, "balanced");
+    Budgets budgets(balanced);
+    const std::optional<Cost> balance =
+        read_balance(balanced.balance, balanced.balance_count, "balanced.balance");
 
     const Progress progress(balanced.progress, balanced.progress_ctx);
     sorted_ = sort_by_size(sizes, true, progress);
-    weigh(balanced, cost);
+    weigh(balanced, budgets, balance);
     Hasher hash;
     hash.add_all(std::span(sorted_.distinct_sizes));
     hash.add_all(std::span(sorted_.first_offsets));
@@ -135,34 +175,22 @@ BalancedSampler::BalancedSampler(const Sizes& sizes, const sab_balanced_options&
 
 /// Names the first of the samples from the sorted offset `kept` on, which no micro-batch can hold.
 [[noreturn]] static void refuse_oversize(const Sorted& sorted, uint64_t kept,
-                                         const sab_balanced_options& balanced) {
+                                         std::string_view budget) {
     const auto count = static_cast<uint32_t>(sorted.count);
     const uint32_t first = first_sample(sorted, static_cast<uint32_t>(kept), count);
-    const double size = sorted.distinct_sizes[distinct_of(sorted.first_offsets, first)];
-    const bool is_long = balanced.max_total > 0 && size > balanced.max_total;
-    fail(SAB_E_ARGUMENT, std::string_view(described(sorted, first)), ": must fit ",
-         is_long ? "balanced.max_total" : "balanced.memory_budget", " = ",
-         is_long ? balanced.max_total : balanced.memory_budget, " alone; ", count - kept, " of ",
-         count,
+    fail(SAB_E_ARGUMENT, std::string_view(described(sorted, first)), ": must fit ", budget,
+         " alone; ", count - kept, " of ", count,
          " samples do not. Set balanced.oversize to SAB_OVERSIZE_SKIP (0), or use a larger budget");
 }
 
 /// Costs and weights of the distinct sizes, and how many samples are not too large.
-void BalancedSampler::weigh(const sab_balanced_options& balanced, const Cost& cost) {
-    std::optional<Memory> memory;
-    if (balanced.memory_term_count > 0)
-        memory.emplace(balanced);
-    else
-        check(balanced.memory_budget == 0, "balanced.memory_budget", balanced.memory_budget,
-              "goes with balanced.memory_terms only");
-    const double most = balanced.max_total;
-    const bool has_both = most > 0 && memory;
-    capacity_ = has_both ? 1 : most > 0 ? most : memory ? memory->capacity() : 0;
-    // Sums of whole numbers are exact. Others are rounded, differently in each order: a little room
-    // sees to it that none of them is over the cap.
+void BalancedSampler::weigh(const sab_balanced_options& balanced, Budgets& budgets,
+                            const std::optional<Cost>& balance) {
+    std::optional<RowCost> balanced_cost;
+    if (balance) balanced_cost.emplace(*balance, "balanced.balance[0]");
     has_whole_sizes_ = std::ranges::all_of(sorted_.distinct_sizes,
                                            [](double size) { return size == std::floor(size); });
-    if (memory || !has_whole_sizes_) capacity_ *= 1 - rounding_of_sums;
+    capacity_ = budgets.capacity(has_whole_sizes_);
 
     kept_ = sorted_.count;
     distinct_of_.resize(sorted_.count);
@@ -172,40 +200,30 @@ void BalancedSampler::weigh(const sab_balanced_options& balanced, const Cost& co
         const uint32_t begin = sorted_.first_offsets[i], end = sorted_.first_offsets[i + 1];
         std::fill(distinct_of_.begin() + begin, distinct_of_.begin() + end,
                   static_cast<uint32_t>(i));
-        const double needs = memory ? memory->of_sample(size) : 0;
-        if (begin >= kept_ || (most > 0 && size > most) || (memory && needs > memory->capacity())) {
+        if (begin >= kept_ || !budgets.take(size)) {
             kept_ = std::min<uint64_t>(kept_, begin);
             sample_costs_.push_back({0, capacity_});
             continue;
         }
-        SampleCost distinct{cost(1, size), size};
-        if (!(distinct.cost >= 0 && std::isfinite(distinct.cost)))
-            fail(SAB_E_ARGUMENT, "balanced.cost: a sample of length ", size, " costs ",
-                 distinct.cost, ": must be finite and not negative");
-        // Where the sum of the larger shares keeps to 1, each sum of shares does.
-        if (memory)
-            distinct.weight = has_both ? std::max(size / most, needs / memory->capacity()) : needs;
+        SampleCost distinct{balanced_cost ? (*balanced_cost)(size) : budgets.cost(size),
+                            budgets.weight(size)};
         if (capacity_ > 0) distinct.weight = std::min(distinct.weight, capacity_);
         sample_costs_.push_back(distinct);
-        if (i > 0 && (distinct.cost < sample_costs_[i - 1].cost ||
-                      distinct.weight < sample_costs_[i - 1].weight))
-            fail(SAB_E_ARGUMENT, "balanced.cost: length ", size,
-                 " costs or needs less than length ", sorted_.distinct_sizes[i - 1],
-                 ": must never decrease");
         all_cost += distinct.cost * (end - begin);
         all_weight += distinct.weight * (end - begin);
     }
     const uint64_t over = sorted_.count - kept_;
     if (over > 0 && balanced.oversize == SAB_OVERSIZE_ERROR)
-        refuse_oversize(sorted_, kept_, balanced);
+        refuse_oversize(sorted_, kept_, budgets.exceeded());
     if (kept_ == 0)
         fail(SAB_E_ARGUMENT, "sizes: no sample is left: all ", over,
-             " are over the cap of a micro-batch alone");
+             " are over a budget of a micro-batch alone");
     if (over > 0)
         log(SAB_LOG_WARNING, "skipped ", over, " of ", sorted_.count,
-            " samples: each over the cap of a micro-batch alone");
+            " samples: each over a budget of a micro-batch alone");
     if (!std::isfinite(all_cost))
-        fail(SAB_E_ARGUMENT, "balanced.cost: costs must have a finite sum");
+        fail(SAB_E_ARGUMENT, balance ? "balanced.balance[0]" : "balanced.budgets[0].cost",
+             ": costs must have a finite sum");
     mean_cost_ = all_cost / static_cast<double>(kept_);
     mean_weight_ = all_weight / static_cast<double>(kept_);
 }

@@ -89,7 +89,9 @@ private:
     uint64_t heavy_of(uint64_t cohort) const;
     uint64_t rules() const;
 
-    void weigh(const sab_balanced_options& balanced, const Cost& cost);
+    class Budgets;
+    void weigh(const sab_balanced_options& balanced, Budgets& budgets,
+               const std::optional<Cost>& balance);
     template <class Body>
     void attempt(Body&& body);
     void permute_units();
@@ -114,7 +116,7 @@ private:
     uint64_t micro_batches_;
     uint64_t samples_;     ///< of a step; 0: as many as there is room for
     double fill_;          ///< of the room that a step may fill
-    double capacity_ = 0;  ///< of a micro-batch; 0: no cap
+    double capacity_ = 0;  ///< of a micro-batch; 0: no budget
     sab_partition_method method_;
     uint64_t rules_ = 0;        ///< hash of all that says where steps end
     uint64_t fingerprint_ = 0;  ///< of the samples

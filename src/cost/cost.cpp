@@ -8,124 +8,154 @@
 namespace sab {
 namespace {
 
-constexpr std::size_t term_width = 3;
-constexpr std::size_t most_terms = 64;
-constexpr double highest_power = 8;
+constexpr uint32_t highest_power = 8;
 
-double power(double base, double exponent) {
+double power(double base, uint32_t exponent) {
     double product = 1;
-    for (int i = 0; i < static_cast<int>(exponent); ++i) product *= base;
+    for (uint32_t i = 0; i < exponent; ++i) product *= base;
     return product;
+}
+
+bool has_lengths(const CostTerm& term) {
+    return std::ranges::any_of(term.length_powers, [](uint32_t each) { return each > 0; });
+}
+
+void check_term(const CostTerm& term, std::size_t i) {
+    // A negative term of the count corrects what the terms of the length count too much.
+    const bool may_be_negative = term.count_power == 1 && !has_lengths(term);
+    if (!(std::isfinite(term.coefficient) && (term.coefficient >= 0 || may_be_negative)))
+        fail(SAB_E_ARGUMENT, "terms[", i, "].coefficient = ", term.coefficient,
+             ": must be finite and not negative (only that of count alone may be)");
+    if (term.count_power > highest_power)
+        fail(SAB_E_ARGUMENT, "terms[", i, "].count_power = ", term.count_power,
+             ": must be at most ", highest_power);
+    for (std::size_t j = 0; j < term.length_powers.size(); ++j)
+        if (term.length_powers[j] > highest_power)
+            fail(SAB_E_ARGUMENT, "terms[", i, "].length_powers[", j, "] = ", term.length_powers[j],
+                 ": must be at most ", highest_power);
+}
+
+void check_number(double value, std::string_view name, std::size_t i) {
+    if (!(value >= 0 && std::isfinite(value)))
+        fail(SAB_E_ARGUMENT, name, "[", i, "] = ", value, ": must be finite and not negative");
 }
 
 }  // namespace
 
-std::vector<double> Cost::coefficients_of(std::span<const sab_cost_term> terms) {
-    std::vector<double> coefficients;
-    for (const sab_cost_term& term : terms)
-        coefficients.insert(coefficients.end(),
-                            {term.coefficient, static_cast<double>(term.count_power),
-                             static_cast<double>(term.length_power)});
-    return coefficients;
+Cost::Cost(const double* weights, std::size_t columns) : columns_(columns) {
+    check(columns >= 1 && columns <= SAB_MAX_COLUMNS, "columns", columns, "must be from 1 to ",
+          SAB_MAX_COLUMNS);
+    double largest = 0;
+    for (std::size_t i = 0; i < columns; ++i) {
+        const double weight = weights != nullptr ? weights[i] : 1;
+        check_number(weight, "weights", i);
+        largest = std::max(largest, weight);
+        terms_.push_back({weight, 1, {}, 0});
+        terms_.back().length_powers[i] = 1;
+    }
+    check(largest > 0, "weights[0]", largest, "at least one weight must be above 0");
 }
 
-Cost::Cost(sab_cost kind, std::vector<double> coefficients, sab_cost_fn callback, void* ctx)
-    : kind_(kind), coefficients_(std::move(coefficients)), callback_(callback), ctx_(ctx) {
-    check(kind >= SAB_COST_PADDED && kind <= SAB_COST_TERMS, "options.cost", kind,
-          "must be one of SAB_COST_PADDED (0) to SAB_COST_TERMS (4)");
-    if (kind == SAB_COST_POLYNOMIAL) {
-        check(coefficients_.size() >= 2, "options.coefficient_count", coefficients_.size(),
-              "must be at least 2 for SAB_COST_POLYNOMIAL");
-        for (std::size_t i = 0; i < coefficients_.size(); ++i)
-            if (!(coefficients_[i] >= 0 && std::isfinite(coefficients_[i])))
-                fail(SAB_E_ARGUMENT, "options.coefficients[", i, "] = ", coefficients_[i],
-                     ": must be finite and not negative");
+Cost::Cost(std::vector<CostTerm> terms, bool in_bytes)
+    : terms_(std::move(terms)), columns_(0), in_bytes_(in_bytes) {
+    check(!terms_.empty() && terms_.size() <= SAB_MAX_COST_TERMS, "count", terms_.size(),
+          "must be from 1 to ", SAB_MAX_COST_TERMS);
+    for (std::size_t i = 0; i < terms_.size(); ++i) {
+        check_term(terms_[i], i);
+        for (std::size_t j = 0; j < SAB_MAX_COLUMNS; ++j)
+            if (terms_[i].length_powers[j] > 0) columns_ = std::max(columns_, j + 1);
     }
-    if (kind == SAB_COST_TERMS) {
-        const std::size_t terms = coefficients_.size() / term_width;
-        check(terms >= 1 && terms <= most_terms, "options.cost_term_count", terms,
-              "must be from 1 to ", most_terms, " for SAB_COST_TERMS");
-        for (std::size_t i = 0; i < terms; ++i) {
-            const double* term = &coefficients_[i * term_width];
-            // may take back what the terms of the length say too much
-            const bool is_per_sample = term[1] == 1 && term[2] == 0;
-            if (!(std::isfinite(term[0]) && (term[0] >= 0 || is_per_sample)))
-                fail(SAB_E_ARGUMENT, "options.cost_terms[", i, "].coefficient = ", term[0],
-                     ": must be finite and not negative (only that of count alone may be)");
-            if (!(term[1] >= 0 && term[1] <= highest_power && term[2] >= 0 &&
-                  term[2] <= highest_power))
-                fail(SAB_E_ARGUMENT, "options.cost_terms[", i, "]: powers ", term[1], " and ",
-                     term[2], " must be at most ", highest_power);
-        }
-    }
-    if (kind == SAB_COST_CALLBACK)
-        require(reinterpret_cast<const void*>(callback), "options.cost_fn");
 }
 
-double Cost::operator()(uint64_t count, double length) const {
-    const auto n = static_cast<double>(count);
-    switch (kind_) {
-        case SAB_COST_PADDED: return n * length;
-        case SAB_COST_QUADRATIC: return n * (length * length);
-        case SAB_COST_POLYNOMIAL: return coefficients_[0] + n * by_count(1, length);
-        case SAB_COST_TERMS: {
-            double sum = 0;
-            for (std::size_t i = 0; i < coefficients_.size(); i += term_width)
-                sum += coefficients_[i] * power(n, coefficients_[i + 1]) *
-                       power(length, coefficients_[i + 2]);
-            return sum;
-        }
-        default: break;
-    }
+Cost::Cost(sab_cost_fn callback, void* ctx) : columns_(0), callback_(callback), ctx_(ctx) {
+    require(reinterpret_cast<const void*>(callback), "fn");
+}
+
+Cost Cost::unknown() {
+    return Cost(std::size_t{0});
+}
+
+double Cost::call(uint64_t count, std::span<const double> lengths, const double* totals) const {
     double cost = 0;
-    if (const int32_t code =
-            called_back("the cost callback", [&] { return callback_(ctx_, count, length, &cost); });
+    if (const int32_t code = called_back(
+            "the cost callback",
+            [&] { return callback_(ctx_, count, lengths.data(), totals, lengths.size(), &cost); });
         code != 0)
         throw Error(SAB_E_CALLBACK,
                     text("the cost callback failed with code ", code, " at count ", count,
-                         ", length ", length),
+                         ", length ", lengths[0]),
                     code);
     if (!(cost >= 0 && std::isfinite(cost)))
-        fail(SAB_E_ARGUMENT, "cost(", count, ", ", length, ") = ", cost,
+        fail(SAB_E_ARGUMENT, "cost(", count, ", ", lengths[0], ") = ", cost,
              ": must be finite and not negative");
     return cost;
 }
 
-double Cost::by_count(int power_of_count, double length) const {
-    if (kind_ == SAB_COST_TERMS) {
-        double sum = 0;
-        for (std::size_t i = 0; i < coefficients_.size(); i += term_width)
-            if (coefficients_[i + 1] == power_of_count)
-                sum += coefficients_[i] * power(length, coefficients_[i + 2]);
-        return sum;
+double Cost::operator()(uint64_t count, double length) const {
+    const auto n = static_cast<double>(count);
+    if (is_callback()) {
+        const double total = n * length;
+        return call(count, {&length, 1}, &total);
     }
-    if (kind_ != SAB_COST_POLYNOMIAL)
-        return power_of_count == 1 && is_proportional() ? (*this)(1, length) : 0;
-    if (power_of_count == 0) return coefficients_[0];
-    double one = 0;  // Horner's rule
-    for (std::size_t i = coefficients_.size(); i-- > 1;) one = one * length + coefficients_[i];
-    return one;
+    double sum = 0;
+    for (const CostTerm& term : terms_)
+        sum += term.coefficient * power(n, term.count_power) * power(length, term.length_powers[0]);
+    return sum;
 }
 
-int Cost::count_degree() const {
-    double degree = 1;
-    if (kind_ == SAB_COST_TERMS)
-        for (std::size_t i = 0; i < coefficients_.size(); i += term_width)
-            degree = std::max(degree, coefficients_[i + 1]);
-    return static_cast<int>(degree);
+double Cost::evaluate(uint64_t count, std::span<const double> lengths, const double* totals) const {
+    check(count >= 1, "count", count, "must be at least 1");
+    check(lengths.size() >= std::max<std::size_t>(columns_, 1) && lengths.size() <= SAB_MAX_COLUMNS,
+          "columns", lengths.size(), "must be from ", std::max<std::size_t>(columns_, 1),
+          ", the columns of the cost, to ", SAB_MAX_COLUMNS);
+    for (std::size_t j = 0; j < lengths.size(); ++j) {
+        check_number(lengths[j], "lengths", j);
+        if (totals != nullptr) check_number(totals[j], "totals", j);
+    }
+    const auto n = static_cast<double>(count);
+    if (is_callback()) {
+        std::array<double, SAB_MAX_COLUMNS> padded{};
+        std::ranges::transform(lengths, padded.begin(), [&](double length) { return n * length; });
+        return call(count, lengths, totals != nullptr ? totals : padded.data());
+    }
+    double sum = 0;
+    for (const CostTerm& term : terms_) {
+        double product = term.coefficient * power(n, term.count_power);
+        for (std::size_t j = 0; j < columns_; ++j)
+            product *= power(lengths[j], term.length_powers[j]);
+        sum += product;
+    }
+    if (!(sum >= 0 && std::isfinite(sum)))
+        fail(SAB_E_ARGUMENT, "cost(", count, ", ", lengths[0], ") = ", sum,
+             ": must be finite and not negative");
+    return sum;
 }
 
-uint64_t Cost::largest_count(double length, double budget, uint64_t limit) const {
+double Cost::by_count(uint32_t power_of_count, double length) const {
+    double sum = 0;
+    for (const CostTerm& term : terms_)
+        if (term.count_power == power_of_count)
+            sum += term.coefficient * power(length, term.length_powers[0]);
+    return sum;
+}
+
+uint32_t Cost::count_degree() const {
+    uint32_t degree = 1;
+    for (const CostTerm& term : terms_) degree = std::max(degree, term.count_power);
+    return degree;
+}
+
+uint64_t Cost::largest_count(double length, double limit, uint64_t most) const {
     // Invariant of the search: `fits` samples fit (or it is 0), `too_many` do not (or it is over
-    // the limit).
-    uint64_t fits = 0, too_many = limit + 1;
+    // the most).
+    uint64_t fits = 0, too_many = most + 1;
     double cost_of_fits = 0;
     const auto try_count = [&](uint64_t count) {
         const double cost = (*this)(count, length);
         if (cost < cost_of_fits)
             fail(SAB_E_ARGUMENT, "cost(", count, ", ", length, ") = ", cost,
                  ": must not be less than cost(", fits, ", ", length, ") = ", cost_of_fits);
-        if (cost <= budget) {
+        if (cost <= limit) {
             fits = count;
             cost_of_fits = cost;
         } else {
@@ -133,16 +163,86 @@ uint64_t Cost::largest_count(double length, double budget, uint64_t limit) const
         }
     };
     if (is_proportional()) {  // start next to the answer
-        const double guess = budget / (*this)(1, length);
+        const double guess = limit / (*this)(1, length);
         const uint64_t near =
-            guess < static_cast<double>(limit) ? static_cast<uint64_t>(guess) : limit;
+            guess < static_cast<double>(most) ? static_cast<uint64_t>(guess) : most;
         if (near >= 1) try_count(near);
-        if (fits > 0 && fits < limit) try_count(fits + 1);
+        if (fits > 0 && fits < most) try_count(fits + 1);
     }
-    for (uint64_t step = std::max<uint64_t>(fits, 1); too_many > limit && fits < limit; step *= 2)
-        try_count(std::min(limit, fits + step));
+    for (uint64_t step = std::max<uint64_t>(fits, 1); too_many > most && fits < most; step *= 2)
+        try_count(std::min(most, fits + step));
     while (too_many - fits > 1) try_count(fits + (too_many - fits) / 2);
     return fits;
+}
+
+double Cost::in_row(double length, std::string_view name) const {
+    const double cost = is_callback() ? (*this)(1, length) : by_count(1, length);
+    if (!(cost >= 0 && std::isfinite(cost)))
+        fail(SAB_E_ARGUMENT, name, ": a sample of length ", length, " costs ", cost,
+             ": must be finite and not negative");
+    return cost;
+}
+
+bool Cost::is_total() const {
+    return is_proportional() && terms_[0].coefficient == 1 && columns_ == 1 &&
+           terms_[0].length_powers[0] == 1;
+}
+
+void Cost::check_row(std::string_view name) const {
+    for (std::size_t i = 0; i < terms_.size(); ++i)
+        if (terms_[i].count_power > 1 || (terms_[i].count_power == 0 && has_lengths(terms_[i])))
+            fail(SAB_E_ARGUMENT, name, ": its term ", i, " has a count_power of ",
+                 terms_[i].count_power,
+                 ": must be 1, or 0 without lengths, since the cost of a row is a sum over its "
+                 "samples");
+}
+
+std::vector<CostTerm> read_terms(std::span<const sab_cost_term> terms) {
+    std::vector<CostTerm> read;
+    for (const sab_cost_term& term : terms) {
+        read.push_back({term.coefficient, term.count_power, {}, 0});
+        std::ranges::copy(term.length_powers, read.back().length_powers.begin());
+    }
+    return read;
+}
+
+Cost read_cost(const sab_cost* cost, std::string_view name) {
+    if (cost == nullptr) return {};
+    check(cost->impl.columns() <= 1, name, text(cost->impl.columns(), " columns"),
+          "the sizes have one column");
+    return cost->impl;
+}
+
+std::vector<Budget> read_budgets(const sab_budget* budgets, std::size_t count,
+                                 std::string_view name) {
+    if (count > SAB_MAX_BUDGETS)
+        fail(SAB_E_ARGUMENT, "number of ", name, " = ", count, ": must be at most ",
+             SAB_MAX_BUDGETS);
+    if (count > 0) require(budgets, name);
+    std::vector<Budget> read;
+    for (std::size_t i = 0; i < count; ++i) {
+        const double limit = budgets[i].limit;
+        if (!(limit > 0 && std::isfinite(limit)))
+            fail(SAB_E_ARGUMENT, name, "[", i, "].limit = ", limit, ": must be finite and above 0");
+        read.push_back({read_cost(budgets[i].cost, text(name, "[", i, "].cost")), limit});
+        if (const double constant = read.back().cost.constant(); limit <= constant)
+            fail(SAB_E_ARGUMENT, name, "[", i, "].limit = ", limit,
+                 ": must be more than the cost's constant term, ", constant,
+                 ", which a batch of nothing costs");
+    }
+    return read;
+}
+
+std::optional<Cost> read_balance(const sab_cost* const* balance, std::size_t count,
+                                 std::string_view name) {
+    if (count == 0) return std::nullopt;
+    if (count > 1) fail(SAB_E_ARGUMENT, "number of ", name, " = ", count, ": must be at most 1");
+    require(balance, name);
+    const std::string first = text(name, "[0]");
+    require(balance[0], first);
+    Cost cost = read_cost(balance[0], first);
+    cost.check_row(first);
+    return cost;
 }
 
 }  // namespace sab

@@ -1,65 +1,113 @@
 #pragma once
-/// What a batch costs, and how many samples the budget allows.
+/// What a batch costs, and how many samples a budget allows.
 
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
+#include "base/caller_context.h"
 #include "base/error.h"
 #include "sab/cost.h"
 
 namespace sab {
 
+/// A term of a cost. Plain data: it is written to plan files as it is.
+struct CostTerm {
+    double coefficient;
+    uint32_t count_power;
+    std::array<uint32_t, SAB_MAX_COLUMNS> length_powers;
+    uint32_t reserved;
+};
+
+/// The terms of a cost, or the caller's callback, which the caller keeps alive as long as it is
+/// used.
 class Cost {
 public:
-    Cost() = default;  ///< padded total
-    Cost(sab_cost kind, std::vector<double> coefficients, sab_cost_fn callback, void* ctx);
+    /// The padded total of one column.
+    Cost() : Cost(nullptr, 1) {}
+    /// The padded total with one weight a column; 1 each when `weights` is NULL.
+    Cost(const double* weights, std::size_t columns);
+    /// `in_bytes`: the cost predicts memory.
+    Cost(std::vector<CostTerm> terms, bool in_bytes);
+    Cost(sab_cost_fn callback, void* ctx);
+    /// Stands for a callback that is not kept: it must not be evaluated.
+    static Cost unknown();
 
-    /// The one that an option struct asks for: all that have a cost name its fields alike. `name`
-    /// is the struct's in messages.
-    template <class Options>
-    static Cost of(const Options& options, std::string_view name) {
-        if (options.coefficient_count > 0)
-            require(options.coefficients, text(name, ".coefficients"));
-        if (options.cost_term_count > 0) require(options.cost_terms, text(name, ".cost_terms"));
-        const std::span<const double> coefficients(options.coefficients, options.coefficient_count);
-        return {options.cost,
-                options.cost == SAB_COST_TERMS
-                    ? coefficients_of({options.cost_terms, options.cost_term_count})
-                    : std::vector<double>(coefficients.begin(), coefficients.end()),
-                options.cost_fn, options.cost_ctx};
-    }
+    /// What may outlive the call.
+    Cost kept() const { return is_callback() ? unknown() : *this; }
 
-    sab_cost kind() const { return kind_; }
-    /// Of SAB_COST_POLYNOMIAL; of SAB_COST_TERMS three numbers a term: coefficient, power of the
-    /// count, power of the length.
-    const std::vector<double>& coefficients() const { return coefficients_; }
-    static std::vector<double> coefficients_of(std::span<const sab_cost_term> terms);
+    bool is_callback() const { return terms_.empty(); }
+    bool is_in_bytes() const { return in_bytes_; }
+    std::span<const CostTerm> terms() const { return terms_; }
+    /// Columns that sizes must have at least.
+    std::size_t columns() const { return columns_; }
 
     /// What a batch of nothing costs.
     double constant() const { return by_count(0, 0); }
 
     /// The cost as a polynomial in the count, but for a callback: the coefficient of count^power at
     /// `length`, for powers up to count_degree().
-    double by_count(int power, double length) const;
-    int count_degree() const;
+    double by_count(uint32_t power, double length) const;
+    uint32_t count_degree() const;
 
-    /// Cost of `count` samples padded to `length`; throws SAB_E_CALLBACK and for a callback's
-    /// answer that is no cost.
+    /// Cost of `count` samples padded to `length`, of sizes with one column; throws SAB_E_CALLBACK
+    /// and for a callback's answer that is no cost.
     double operator()(uint64_t count, double length) const;
 
-    /// The most samples of `length` that `budget` pays for, at most `limit`; 0 when not even one.
-    uint64_t largest_count(double length, double budget, uint64_t limit) const;
+    /// See sab_cost_evaluate().
+    double evaluate(uint64_t count, std::span<const double> lengths, const double* totals) const;
+
+    /// The most samples of `length` that `limit` pays for, at most `most`; 0 when not even one.
+    uint64_t largest_count(double length, double limit, uint64_t most) const;
 
     /// Whether a batch of n samples costs n times as much as one.
-    bool is_proportional() const { return kind_ == SAB_COST_PADDED || kind_ == SAB_COST_QUADRATIC; }
+    bool is_proportional() const { return terms_.size() == 1 && terms_[0].count_power == 1; }
+
+    /// What a sample adds to the cost of a row, which begins with constant(). `name` is that of
+    /// the cost in messages.
+    double in_row(double length, std::string_view name) const;
+    /// Whether the cost of a row is the sum of its lengths.
+    bool is_total() const;
+    /// Refuses a cost that a row cannot have.
+    void check_row(std::string_view name) const;
 
 private:
-    sab_cost kind_ = SAB_COST_PADDED;
-    std::vector<double> coefficients_;
+    explicit Cost(std::size_t columns) : columns_(columns) {}
+    double call(uint64_t count, std::span<const double> lengths, const double* totals) const;
+
+    std::vector<CostTerm> terms_;  ///< none: a callback
+    std::size_t columns_ = 1;
+    bool in_bytes_ = false;
     sab_cost_fn callback_ = nullptr;
     void* ctx_ = nullptr;
 };
 
+std::vector<CostTerm> read_terms(std::span<const sab_cost_term> terms);
+
+/// A limit on a cost.
+struct Budget {
+    Cost cost;
+    double limit;
+};
+
+/// The budgets of an option struct, checked. `name` is that of the array in messages.
+std::vector<Budget> read_budgets(const sab_budget* budgets, std::size_t count,
+                                 std::string_view name);
+
+/// The cost of rows that is evened out, checked; none when none is given. `name` is that of the
+/// array in messages.
+std::optional<Cost> read_balance(const sab_cost* const* balance, std::size_t count,
+                                 std::string_view name);
+
+/// A cost of sizes with one column, checked; the padded total when none is given.
+Cost read_cost(const sab_cost* cost, std::string_view name);
+
 }  // namespace sab
+
+struct sab_cost {
+    sab::Cost impl;
+    sab::CallerContext ctx{nullptr, nullptr};
+};

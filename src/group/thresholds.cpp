@@ -27,19 +27,18 @@ public:
     Groups(Sorted sorted, Cost cost, bool per_sample)
         : sorted_(std::move(sorted)), cost_(std::move(cost)) {
         // its answers are checked where they are given
-        if (cost_.kind() == SAB_COST_CALLBACK && !per_sample) return;
-        const int degree = per_sample ? 1 : cost_.count_degree();
-        by_count_.resize(static_cast<std::size_t>(degree) + 1);
-        for (int power = 0; power <= degree; ++power)
+        if (cost_.is_callback() && !per_sample) return;
+        const uint32_t degree = per_sample ? 1 : cost_.count_degree();
+        by_count_.resize(std::size_t{degree} + 1);
+        for (uint32_t power = 0; power <= degree; ++power)
             for (std::size_t level = 0; level < levels(); ++level)
-                by_count_[static_cast<std::size_t>(power)].push_back(
-                    !per_sample  ? cost_.by_count(power, length(level))
-                    : power == 1 ? cost_(1, length(level))
-                                 : 0);
+                by_count_[power].push_back(!per_sample  ? cost_.by_count(power, length(level))
+                                           : power == 1 ? cost_(1, length(level))
+                                                        : 0);
         const double one = of(1, 0), two = of(2, 0);
         if (!(one >= 0 && two >= one))
-            fail(SAB_E_ARGUMENT, "options.cost_terms: cost(1, ", length(0), ") = ", one,
-                 " and cost(2, ", length(0), ") = ", two,
+            fail(SAB_E_ARGUMENT, "options.cost: cost(1, ", length(0), ") = ", one, " and cost(2, ",
+                 length(0), ") = ", two,
                  " must not be negative nor decrease: they do not hold for lengths so short");
         for (std::size_t level = 0; level < levels(); ++level)
             check_sum(of(static_cast<double>(sorted_.count), level), "of all samples in one group");
@@ -430,7 +429,7 @@ std::vector<double> find_thresholds(const Sizes& lengths, uint64_t k,
           "options.starts", "given", "goes with SAB_THRESHOLDS_RANDOMISED only");
     check(lengths.count() >= 1 && lengths.count() <= largest_sample_count, "lengths.count",
           lengths.count(), "must be from 1 to 4294967295");
-    Cost cost = Cost::of(options, "options");
+    Cost cost = read_cost(options.cost, "options.cost");
 
     const Progress progress(options.progress, options.progress_ctx);
     Sorted sorted = sort_by_size(lengths, false, progress);

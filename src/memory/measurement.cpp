@@ -18,7 +18,7 @@ struct Point {
     double length;
 };
 
-void check_options(const sab_measurement_options& options, const MemoryModel* model) {
+void check_options(const sab_measurement_options& options) {
     const auto is_length = [](double length) { return length > 0 && std::isfinite(length); };
     check(is_length(options.shortest), "options.shortest", options.shortest,
           "must be finite and above 0");
@@ -27,17 +27,14 @@ void check_options(const sab_measurement_options& options, const MemoryModel* mo
     check(options.max_count >= 2, "options.max_count", options.max_count, "must be at least 2");
     check(options.degree == 1 || options.degree == 2, "options.degree", options.degree,
           "must be 1 or 2");
-    check(options.max_padded_total >= 0 && std::isfinite(options.max_padded_total),
-          "options.max_padded_total", options.max_padded_total, "must be finite and at least 0");
+    const double limit = options.budget.limit;
+    const bool has_cost = options.budget.cost != nullptr;
+    check((has_cost ? limit > 0 : limit >= 0) && std::isfinite(limit), "options.budget.limit",
+          limit,
+          has_cost ? "must be finite and above 0 with a cost" : "must be finite and at least 0");
     check(options.max_count <= uint64_t{1} << 53, "options.max_count", options.max_count,
           "must be at most 2^53");
     check(options.longest <= 1e60, "options.longest", options.longest, "must be at most 1e60");
-    if (model != nullptr) {
-        check(model->info().feature_count == 2, "options.model", model->info().feature_count,
-              "must be of two features, count and length");
-        check(options.budget > 0 && std::isfinite(options.budget), "options.budget", options.budget,
-              "must be finite and above 0 with a model");
-    }
 }
 
 /// Lengths to choose from: evenly spaced ones, and ones with an even ratio.
@@ -58,36 +55,30 @@ std::vector<double> grid_of(const sab_measurement_options& options, std::size_t 
     return grid;
 }
 
-/// Batches that are neither too large nor, by a model, too small to tell much.
-std::vector<Point> candidates_of(const sab_measurement_options& options, const MemoryModel* model,
-                                 std::size_t points) {
-    const double most =
-        options.max_padded_total > 0 ? options.max_padded_total : 4 * options.longest;
-    const auto predicted = [&](double count, double length) {
-        return model->upper(model->predict(std::array{count, length}));
-    };
-    const auto is_too_large = [&](double count, double length) {
-        return model == nullptr ? count * length > most
-                                : predicted(count, length) > 0.9 * options.budget;
-    };
-    const auto is_too_small = [&](double count, double length) {
-        return model != nullptr && predicted(count, length) < options.budget / 3;
-    };
+/// Batches that are neither too large nor, by the cost that is given, too small to tell much.
+std::vector<Point> candidates_of(const sab_measurement_options& options, std::size_t points) {
+    const bool has_cost = options.budget.cost != nullptr;
+    const Cost cost = read_cost(options.budget.cost, "options.budget.cost");
+    const double limit = options.budget.limit, least = has_cost ? limit / 3 : 0,
+                 most = has_cost    ? 0.9 * limit
+                        : limit > 0 ? limit
+                                    : 4 * options.longest;
     std::vector<Point> candidates;
     for (const double length : grid_of(options, points))
-        for (uint64_t count = 1;
-             count <= options.max_count && !is_too_large(static_cast<double>(count), length);
-             count += std::max<uint64_t>(1, count / 8))
-            if (!is_too_small(static_cast<double>(count), length))
-                candidates.push_back({count, length});
-    if (candidates.size() < points && model != nullptr) {
-        const double least = predicted(1, options.shortest);
-        check(least <= 0.9 * options.budget, "options.budget", options.budget,
-              "one sample of length ", options.shortest, " takes ", least, " bytes by the model");
-        const double largest = predicted(static_cast<double>(options.max_count), options.longest);
-        check(largest >= options.budget / 3, "options.budget", options.budget,
-              "no batch takes a third of it: ", options.max_count, " samples of length ",
-              options.longest, " take ", largest, " bytes by the model");
+        for (uint64_t count = 1; count <= options.max_count;
+             count += std::max<uint64_t>(1, count / 8)) {
+            const double value = cost(count, length);
+            if (value > most) break;
+            if (value >= least) candidates.push_back({count, length});
+        }
+    if (candidates.size() < points && has_cost) {
+        const double one = cost(1, options.shortest);
+        check(one <= most, "options.budget.limit", limit, "one sample of length ", options.shortest,
+              " costs ", one, ", more than nine tenths of it");
+        const double all = cost(options.max_count, options.longest);
+        check(all >= least, "options.budget.limit", limit,
+              "no batch costs a third of it: ", options.max_count, " samples of length ",
+              options.longest, " cost ", all);
     }
     check(candidates.size() >= points, "points", points, "the range has only ", candidates.size(),
           " different points: widen it (of one length alone sab_max_batch_find() says all)");
@@ -131,14 +122,14 @@ std::vector<std::size_t> most_telling(const std::vector<Point>& candidates,
 
 }  // namespace
 
-void measurement_points(const sab_measurement_options& options, const MemoryModel* model,
-                        std::span<uint64_t> counts, std::span<double> lengths) {
-    check_options(options, model);
+void measurement_points(const sab_measurement_options& options, std::span<uint64_t> counts,
+                        std::span<double> lengths) {
+    check_options(options);
     const auto terms = model_terms(SAB_MODEL_BATCH, options.degree, 2);
     const std::size_t points = counts.size();
     check(points > terms.size() && points <= 1000, "points", points, "must be from ",
           terms.size() + 1, " to 1000 for degree ", options.degree);
-    const std::vector<Point> candidates = candidates_of(options, model, points);
+    const std::vector<Point> candidates = candidates_of(options, points);
     std::vector<std::size_t> chosen = most_telling(candidates, terms, points);
     std::ranges::sort(chosen, {}, [&](std::size_t i) {
         return static_cast<double>(candidates[i].count) * candidates[i].length;

@@ -93,8 +93,7 @@ sab_status sab_measurement_points_find(const sab_measurement_options* options, s
         sab::require(lengths, "lengths");
         const auto given =
             sab::read_options(options, sab_measurement_options SAB_MEASUREMENT_OPTIONS_INIT);
-        sab::measurement_points(given, given.model == nullptr ? nullptr : given.model->impl.get(),
-                                {counts, points}, {lengths, points});
+        sab::measurement_points(given, {counts, points}, {lengths, points});
     });
 }
 
@@ -156,15 +155,10 @@ sab_status sab_memory_model_predict(const sab_memory_model* model, const double*
     });
 }
 
-sab_status sab_memory_model_cost_terms(const sab_memory_model* model, sab_cost_term* terms,
-                                       size_t capacity, size_t* term_count) noexcept {
-    return sab::guard([&] {
+sab_status sab_memory_model_cost_new(const sab_memory_model* model, sab_cost** cost) noexcept {
+    return sab::guard_new(cost, "cost", [&] {
         sab::require(model, "model");
-        sab::require(term_count, "term_count");
-        if (capacity > 0) sab::require(terms, "terms");
-        const auto all = model->impl->cost_terms();
-        if (capacity >= all.size()) std::ranges::copy(all, terms);
-        *term_count = all.size();
+        return new sab_cost{model->impl->cost()};
     });
 }
 

@@ -44,22 +44,21 @@ void check_shape(const sab_batch& batch) {
 MemoryGuard::MemoryGuard(std::shared_ptr<Probe> probe, Sampler& sampler,
                          const sab_memory_guard_options& options)
     : probe_(std::move(probe)),
-      sampler_(need_budget(sampler, "sab_memory_guard_new")),
+      sampler_(need_lowerable(sampler, 0, "sab_memory_guard_new")),
       options_(options),
       cost_(sampler_.plan().cost()),
+      in_bytes_(cost_.is_in_bytes()),
       ran_out_cost_(nowhere) {
     check(options.budget >= 0, "options.budget", options.budget, "must be at least 0");
     check(options.interval >= 1, "options.interval", options.interval, "must be at least 1");
     check(options.window >= 8 && options.window <= 65536, "options.window", options.window,
           "must be from 8 to 65536");
-    const PlanFacts& facts = sampler_.plan().facts();
-    in_bytes_ = facts.cost == SAB_COST_TERMS;
-    if (facts.budget == 0)
+    if (sampler_.plan().budget_count() == 0)
         fail(SAB_E_UNSUPPORTED, "sampler: its plan has no budget that could be lowered");
     budget_ = options.budget > 0 ? options.budget : probe_->read().total;
     if (budget_ < 0)
         fail(SAB_E_ARGUMENT,
-             "options.budget = 0: the probe does not know the device's total: a limit must be "
+             "options.budget = 0: the probe does not know the device's total: a budget must be "
              "given");
     window_.reserve(options.window);
 }
@@ -163,7 +162,7 @@ MemoryGuard::Refit MemoryGuard::refit() const {
 }
 
 void MemoryGuard::judge() {
-    const double budget = sampler_.budget();
+    const double limit = sampler_.limit(0);
     double allowed = 0.95 * ran_out_cost_;
     ran_out_cost_ = nowhere;
     if (window_.size() >= std::min<std::size_t>(8, options_.window)) {
@@ -181,30 +180,30 @@ void MemoryGuard::judge() {
             floor = std::min(floor, cost_(1, plan.priced(bucket.padded_length)));
     allowed = std::max(allowed, std::max(floor, cost_.constant() * (1 + 1e-9)));
 
-    auto share = static_cast<int64_t>(std::clamp(allowed / budget, 0.0, 1.0) * parts);
+    auto share = static_cast<int64_t>(std::clamp(allowed / limit, 0.0, 1.0) * parts);
     if (options_.reduce != nullptr)
         Probe::hook([&] { return options_.reduce(options_.reduce_ctx, &share, 1); }, "reduce");
     if (static_cast<double>(share) >= 0.998 * parts) return;
-    const double least = budget * (static_cast<double>(share) / parts);
+    const double least = limit * (static_cast<double>(share) / parts);
     if (!lower(least))
         fail(SAB_E_MISMATCH, "another rank could not lower its budget; all ranks keep theirs");
     ++lowered_;
     log(SAB_LOG_WARNING,
-        "memory is scarcer than planned: the budget of the batches to come is lowered from ",
-        budget, " to ", least, " after step ", steps_, " (largest peak ", peak_, " of ", budget_,
+        "memory is scarcer than planned: the budget of the batches to come is lowered from ", limit,
+        " to ", least, " after step ", steps_, " (largest peak ", peak_, " of ", budget_,
         " bytes)");
 }
 
 /// Lowers the budget on all ranks or, where it fails on one of them, on none: their batches must
 /// stay those of one order. False when it failed on another rank.
-bool MemoryGuard::lower(double budget) {
+bool MemoryGuard::lower(double limit) {
     int64_t all_can = 1;
     const auto agree = [&] {
         Probe::hook([&] { return options_.reduce(options_.reduce_ctx, &all_can, 1); }, "reduce");
     };
     const std::unique_ptr<AdjustableBudget::Change> change = [&] {
         try {
-            return sampler_.prepare_budget(budget);
+            return sampler_.prepare_limit(0, limit);
         } catch (...) {
             all_can = 0;
             if (options_.reduce != nullptr) {
@@ -223,7 +222,7 @@ bool MemoryGuard::lower(double budget) {
 
 sab_memory_guard_info MemoryGuard::info() const {
     const double mean = peak_count_ > 0 ? peaks_ / static_cast<double>(peak_count_) : 0;
-    return {0, steps_, out_of_memory_, lowered_, sampler_.budget(), peak_, mean, creep_};
+    return {0, steps_, out_of_memory_, lowered_, sampler_.limit(0), peak_, mean, creep_};
 }
 
 }  // namespace sab

@@ -36,16 +36,16 @@ private:
     };
     void finish(const sab_batch& batch, Outcome outcome, std::exception_ptr failure);
     void record(const sab_batch& batch, Outcome outcome);
-    bool lower(double budget);
+    bool lower(double limit);
     Refit refit() const;
     void judge();
 
     std::shared_ptr<Probe> probe_;
-    AdjustableBudget& sampler_;
+    AdjustableBudget& sampler_;  ///< whose first budget is lowered
     sab_memory_guard_options options_;
     Cost cost_;
     bool in_bytes_;
-    int64_t budget_ = 0;
+    int64_t budget_ = 0;                 ///< bytes that peaks may have
     std::unique_ptr<Probe::Span> span_;  ///< of the step that has begun
     std::vector<Step> window_;           ///< a ring, of steps that had samples
     std::size_t oldest_ = 0;

@@ -360,11 +360,11 @@ double MemoryModel::predict(std::span<const double> features) const {
     return sum;
 }
 
-std::vector<sab_cost_term> MemoryModel::cost_terms() const {
+Cost MemoryModel::cost() const {
     if (info_.feature_count != 2)
         fail(SAB_E_ARGUMENT, "model: has ", info_.feature_count,
              " features, only one of count and padded length can be the cost of a plan");
-    std::vector<sab_cost_term> terms;
+    std::vector<CostTerm> terms;
     const double margin = 1 + info_.margin;
     double constant = 0;
     for (const Term& term : terms_) {
@@ -376,11 +376,11 @@ std::vector<sab_cost_term> MemoryModel::cost_terms() const {
             fail(SAB_E_ARGUMENT, "model: its term count^", term.powers[0], " * length^",
                  term.powers[1], " has the coefficient ", term.coefficient,
                  ": a cost must not fall; fit it as SAB_MODEL_BATCH");
-        terms.push_back({term.coefficient * margin, term.powers[0], term.powers[1]});
+        terms.push_back({term.coefficient * margin, term.powers[0], {term.powers[1]}, 0});
     }
     // A negative constant is left out: the cost is a little more than the prediction then.
-    terms.insert(terms.begin(), {std::max(constant, 0.0) * margin, 0, 0});
-    return terms;
+    terms.insert(terms.begin(), {std::max(constant, 0.0) * margin, 0, {}, 0});
+    return {std::move(terms), true};
 }
 
 }  // namespace sab

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "cost/cost.h"
 #include "sab/memory.h"
 
 namespace sab {
@@ -31,7 +32,8 @@ public:
     double upper(double predicted) const {
         return std::max(predicted, predicted * (1 + info_.margin));
     }
-    std::vector<sab_cost_term> cost_terms() const;
+    /// The upper prediction.
+    Cost cost() const;
 
     std::vector<std::byte> image() const;
     void save(const char* path) const;
@@ -50,8 +52,8 @@ std::vector<std::vector<uint32_t>> model_terms(sab_memory_model_kind kind, uint3
 double term_value(std::span<const double> features, std::span<const uint32_t> powers);
 
 /// See sab_measurement_points_find().
-void measurement_points(const sab_measurement_options& options, const MemoryModel* model,
-                        std::span<uint64_t> counts, std::span<double> lengths);
+void measurement_points(const sab_measurement_options& options, std::span<uint64_t> counts,
+                        std::span<double> lengths);
 
 }  // namespace sab
 

@@ -5,9 +5,11 @@
 #include <cmath>
 #include <functional>
 #include <map>
+#include <optional>
 
 #include "base/guard.h"
 #include "base/hasher.h"
+#include "cost/cost.h"
 
 namespace sab {
 namespace {
@@ -50,7 +52,6 @@ public:
         const uint32_t tokens = packing_.lengths[length].length;
         pattern.sequences += count;
         pattern.total += count * tokens;
-        pattern.cost += static_cast<double>(count) * tokens * tokens;
     }
 
 private:
@@ -414,8 +415,29 @@ uint64_t lower_bound(const Packing& packing, uint32_t most) {
     return static_cast<uint64_t>(bins);
 }
 
+/// What a sequence of each length adds to the cost of its bin.
+std::vector<double> costs_of_lengths(const Packing& packing, const std::optional<Cost>& balance) {
+    const Cost squares({{1, 1, {2}, 0}}, false);
+    std::vector<double> costs;
+    for (const Length& length : packing.lengths)
+        costs.push_back((balance ? *balance : squares).in_row(length.length, "pack.balance[0]"));
+    return costs;
+}
+
+void sort_by_cost(Packing& packing, std::span<const double> costs) {
+    for (std::size_t i = 0; i < packing.patterns.size(); ++i) {
+        const std::size_t end = i + 1 < packing.patterns.size() ? packing.patterns[i + 1].part_begin
+                                                                : packing.parts.size();
+        for (std::size_t part = packing.patterns[i].part_begin; part < end; ++part)
+            packing.patterns[i].cost +=
+                packing.parts[part].count * costs[packing.parts[part].length];
+    }
+    std::ranges::stable_sort(packing.patterns, std::ranges::greater{}, &BinPattern::cost);
+}
+
+/// `costs`: of lengths, if the caller has given them.
 uint64_t fingerprint_of(const Packing& packing, const Sorted& sorted,
-                        const sab_packed_options& options) {
+                        const sab_packed_options& options, std::span<const double> costs) {
     const uint64_t rules[] = {static_cast<uint64_t>(options.method),
                               options.capacity,
                               options.max_sequences,
@@ -427,6 +449,7 @@ uint64_t fingerprint_of(const Packing& packing, const Sorted& sorted,
     hash.add_bytes(packing.order.get(), sorted.count * sizeof(uint32_t));
     hash.add_all(std::span(sorted.first_offsets));
     hash.add_all(std::span(sorted.distinct_sizes));
+    hash.add_all(costs);
     return hash.digest();
 }
 
@@ -449,6 +472,8 @@ void check_pack_options(const sab_packed_options& options) {
 
 Packing pack(const Sizes& sizes, const sab_packed_options& options) {
     check(sizes.count() > 0, "sizes.count", sizes.count(), "must be at least 1");
+    const std::optional<Cost> balance =
+        read_balance(options.balance, options.balance_count, "pack.balance");
     const Progress progress(options.progress, options.progress_ctx);
     Sorted sorted = sort_by_size(sizes, true, progress);
     Packing packing;
@@ -463,7 +488,8 @@ Packing pack(const Sizes& sizes, const sab_packed_options& options) {
         pack_as_they_come(packing, sorted, options, progress);
     else
         pack_from_the_longest(packing, options, progress);
-    std::ranges::stable_sort(packing.patterns, std::ranges::greater{}, &BinPattern::cost);
+    const std::vector<double> costs = costs_of_lengths(packing, balance);
+    sort_by_cost(packing, costs);
 
     info.samples = sorted.count;
     info.skipped = packing.skipped.size();
@@ -472,7 +498,8 @@ Packing pack(const Sizes& sizes, const sab_packed_options& options) {
         info.most_sequences = std::max<uint64_t>(info.most_sequences, pattern.sequences);
     }
     info.fill = info.total / (static_cast<double>(info.bins) * packing.capacity);
-    info.fingerprint = fingerprint_of(packing, sorted, options);
+    info.fingerprint = fingerprint_of(packing, sorted, options,
+                                      balance ? std::span(costs) : std::span<const double>());
     if (info.skipped > 0)
         log(SAB_LOG_WARNING, "skipped ", info.skipped, " of ", info.samples,
             " samples: longer than the capacity, ", packing.capacity);

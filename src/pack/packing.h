@@ -43,7 +43,7 @@ struct BinPattern {
     uint32_t bins;
     uint32_t sequences;  ///< in each
     uint32_t total;      ///< tokens in each
-    double cost;         ///< sum of the squared lengths in each
+    double cost;         ///< of each, without the constant of the cost
 };
 
 struct Packing {

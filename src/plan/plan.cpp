@@ -15,7 +15,6 @@ struct Arrays {
     std::vector<double> distinct_sizes;
     std::vector<uint32_t> first_offsets;
     std::vector<Bucket> buckets;
-    std::vector<double> coefficients;
 };
 
 template <class Number>
@@ -59,12 +58,10 @@ void check_scalars(const sab_plan_options& options) {
     check(options.bucket_rule >= SAB_BUCKETS_AUTO && options.bucket_rule <= SAB_BUCKETS_EQUAL,
           "options.bucket_rule", options.bucket_rule,
           "must be one of SAB_BUCKETS_AUTO (0) to SAB_BUCKETS_EQUAL (3)");
-    check(options.budget >= 0 && std::isfinite(options.budget), "options.budget", options.budget,
-          "must be finite and above 0 (0: none)");
-    if (options.budget == 0 && options.batch_size_count == 0)
+    if (options.budget_count == 0 && options.batch_size_count == 0)
         fail(SAB_E_ARGUMENT,
-             "options.budget = 0 and options.batch_size_count = 0: a budget or a batch size must "
-             "be given");
+             "options.budget_count = 0 and options.batch_size_count = 0: a budget or a batch size "
+             "must be given");
     check(options.padding_target > 0 && options.padding_target < 1, "options.padding_target",
           options.padding_target, "must be between 0 and 1");
     const bool by_boundaries = options.bucket_rule == SAB_BUCKETS_BOUNDARIES;
@@ -130,8 +127,9 @@ BoundaryFinder::Automatic automatic_ranges(BoundaryFinder& finder, const sab_pla
         const BoundaryFinder::Waste waste = finder.waste(ranges);
         const double padding = waste.padded > 0 ? waste.padding / waste.padded : 0;
         const auto bound = static_cast<double>(lower_bound);
-        const double over =
-            options.budget > 0 ? (static_cast<double>(waste.batches + singles) - bound) / bound : 0;
+        const double over = options.budget_count > 0
+                                ? (static_cast<double>(waste.batches + singles) - bound) / bound
+                                : 0;
         return std::max(padding, over);
     };
     return finder.automatic(options.padding_target, fewest, most, overhead_of, progress);
@@ -165,25 +163,16 @@ public:
           boundaries_(options.bucket_rule == SAB_BUCKETS_BOUNDARIES ? read_boundaries(options)
                                                                     : std::vector<double>()),
           batch_sizes_(read_batch_sizes(options, boundaries_.size())),
-          cost_(Cost::of(options, "options")),
+          budgets_(read_budgets(options.budgets, options.budget_count, "options.budgets")),
+          cost_(budgets_.empty() ? Cost() : budgets_[0].cost),
           progress_(options.progress, options.progress_ctx),
           count_(static_cast<uint32_t>(sorted.count)),
           zero_length_(price_of_zero(sorted.distinct_sizes)) {
-        check(options.budget == 0 || options.budget > cost_.constant(), "options.budget",
-              options.budget, "must be more than the cost's constant term, ", cost_.constant(),
-              ", which a batch of nothing costs");
-        if (options.cost == SAB_COST_TERMS) {
-            const double shortest = cost_length(sorted.distinct_sizes[0]), one = cost_(1, shortest),
-                         two = cost_(2, shortest);
-            if (two < one)
-                fail(SAB_E_ARGUMENT, "options.cost_terms: cost(2, ", shortest, ") = ", two,
-                     " is less than cost(1, ", shortest, ") = ", one,
-                     ": they do not hold for lengths so short");
-        }
+        for (std::size_t i = 0; i < budgets_.size(); ++i) check_rises(i);
         find_usable_samples();
     }
 
-    const Cost& cost() const { return cost_; }
+    std::span<const Budget> budgets() const { return budgets_; }
     BoundaryFinder finder() const {
         return BoundaryFinder(
             sorted_, begin_, end_, [this](double size) { return padded(size); },
@@ -198,9 +187,15 @@ private:
     double cost_length(double size) const { return padded(size > 0 ? size : zero_length_); }
     bool has_singles() const { return options_.oversize == SAB_OVERSIZE_SINGLE; }
     uint64_t outside() const { return count_ - (end_ - begin_); }
-    uint64_t largest_batch(double size) const;
+    uint64_t largest_batch(double size, std::span<const Budget> budgets) const;
+    uint64_t largest_batch(double size) const { return largest_batch(size, budgets_); }
+    bool fits_alone(double size) const;
+    std::string limits() const;
+    std::string exceeded(double size) const;
+    void check_rises(std::size_t budget) const;
     void find_usable_samples();
     [[noreturn]] void refuse_oversize() const;
+    double least_batches(std::span<const Budget> budgets) const;
     double least_batches() const;
     std::vector<BucketRange> singles(BoundaryFinder& finder, std::size_t& shapes) const;
 
@@ -208,23 +203,59 @@ private:
     const sab_plan_options& options_;
     const std::vector<double> boundaries_;
     const std::vector<uint64_t> batch_sizes_;
-    const Cost cost_;
+    const std::vector<Budget> budgets_;
+    const Cost cost_;  ///< of the first budget; the padded total where there is none
     const Progress progress_;
     const uint32_t count_;
     const double zero_length_;
     uint32_t begin_ = 0, end_ = 0;  ///< the samples within the boundaries and the budget
 };
 
-/// How many samples of one size make a batch; 0 when not even one fits the budget.
-uint64_t PlanBuilder::largest_batch(double size) const {
+/// Refuses terms of which two of the shortest samples cost less than one.
+void PlanBuilder::check_rises(std::size_t budget) const {
+    const Cost& cost = budgets_[budget].cost;
+    if (cost.is_callback()) return;
+    const double shortest = cost_length(sorted_.distinct_sizes[0]), one = cost(1, shortest),
+                 two = cost(2, shortest);
+    if (two < one)
+        fail(SAB_E_ARGUMENT, "options.budgets[", budget, "].cost: cost(2, ", shortest, ") = ", two,
+             " is less than cost(1, ", shortest, ") = ", one,
+             ": its terms do not hold for lengths so short");
+}
+
+/// How many samples of one size make a batch; 0 when not even one fits the budgets.
+uint64_t PlanBuilder::largest_batch(double size, std::span<const Budget> budgets) const {
     uint64_t fits = count_;
     if (options_.max_batch_size > 0) fits = std::min(fits, options_.max_batch_size);
-    if (options_.budget > 0) fits = cost_.largest_count(cost_length(size), options_.budget, fits);
+    for (const Budget& budget : budgets)
+        fits = budget.cost.largest_count(cost_length(size), budget.limit, fits);
     if (fits >= options_.batch_size_multiple) fits -= fits % options_.batch_size_multiple;
     if (batch_sizes_.size() == 1 && fits > 0)
-        fits = options_.budget > 0 ? std::min(fits, batch_sizes_[0]) : batch_sizes_[0];
+        fits = budgets.empty() ? batch_sizes_[0] : std::min(fits, batch_sizes_[0]);
     if (options_.max_batch_size > 0) fits = std::min(fits, options_.max_batch_size);
     return fits;
+}
+
+bool PlanBuilder::fits_alone(double size) const {
+    return std::ranges::all_of(budgets_, [&](const Budget& budget) {
+        return budget.cost(1, cost_length(size)) <= budget.limit;
+    });
+}
+
+/// The limits of the budgets, for messages.
+std::string PlanBuilder::limits() const {
+    std::string list = budgets_.size() > 1 ? "budgets" : "budget";
+    for (const Budget& budget : budgets_) list += text(", ", budget.limit);
+    return list;
+}
+
+/// The first budget that a sample of this size exceeds alone, for messages.
+std::string PlanBuilder::exceeded(double size) const {
+    std::size_t i = 0;
+    while (i + 1 < budgets_.size() && budgets_[i].cost(1, cost_length(size)) <= budgets_[i].limit)
+        ++i;
+    return budgets_.size() == 1 ? text("the budget, ", budgets_[i].limit)
+                                : text("options.budgets[", i, "].limit = ", budgets_[i].limit);
 }
 
 void PlanBuilder::find_usable_samples() {
@@ -238,10 +269,9 @@ void PlanBuilder::find_usable_samples() {
         begin_ = place_of(boundaries_.front());
         end_ = place_of(boundaries_.back());
     }
-    if (options_.budget > 0) {
-        const auto over = std::ranges::partition_point(sorted_.distinct_sizes, [&](double size) {
-            return cost_(1, cost_length(size)) <= options_.budget;
-        });
+    if (!budgets_.empty()) {
+        const auto over = std::ranges::partition_point(
+            sorted_.distinct_sizes, [&](double size) { return fits_alone(size); });
         end_ = std::min(
             end_,
             sorted_.first_offsets[static_cast<std::size_t>(over - sorted_.distinct_sizes.begin())]);
@@ -250,7 +280,7 @@ void PlanBuilder::find_usable_samples() {
     if (outside() > 0 && options_.oversize == SAB_OVERSIZE_ERROR) refuse_oversize();
     if (begin_ == end_ && !has_singles())
         fail(SAB_E_ARGUMENT, "sizes: no sample is left: all ", count_,
-             " are outside the boundaries or over the budget, ", options_.budget);
+             " are outside the boundaries or over the ", std::string_view(limits()));
 }
 
 /// Names the first sample that is outside the boundaries or over the budget, and what helps.
@@ -266,7 +296,7 @@ void PlanBuilder::refuse_oversize() const {
     const bool is_inside =
         boundaries_.empty() || (size >= boundaries_.front() && size < boundaries_.back());
     const std::string rule =
-        is_inside ? text("must cost at most the budget, ", options_.budget, ", alone")
+        is_inside ? text("must cost at most ", std::string_view(exceeded(size)), ", alone")
                   : text("must be at least the first boundary, ", boundaries_.front(),
                          ", and below the last, ", boundaries_.back());
     const std::string_view choices = sorted_.order != nullptr
@@ -284,9 +314,7 @@ PlanFacts PlanBuilder::facts(const BoundaryFinder& finder) const {
     PlanFacts facts{};
     facts.samples = count_;
     facts.skipped = has_singles() ? 0 : outside();
-    facts.budget = options_.budget;
     facts.length_multiple = options_.length_multiple;
-    facts.cost = options_.cost;
     facts.tail = options_.tail;
     facts.pads_to_bucket = options_.max_shapes > 0;
     facts.bucket_rule = options_.bucket_rule;
@@ -298,24 +326,35 @@ PlanFacts PlanBuilder::facts(const BoundaryFinder& finder) const {
     return facts;
 }
 
-/// Sum over all samples of the least share of a batch that each takes: no batch holds more samples
-/// of a size than the budget allows. With a batch size for each bucket, ranges() adds them instead.
-double PlanBuilder::least_batches() const {
-    double least_batches = static_cast<double>(has_singles() ? outside() : 0), all = 0;
+/// No batch holds more samples of a size than a budget pays for, so each sample takes at least its
+/// share of one batch: the sum of these, for at most one budget.
+double PlanBuilder::least_batches(std::span<const Budget> budgets) const {
+    double shares = 0, all = 0;
     const bool is_proportional =
-        options_.budget > 0 && cost_.is_proportional() && batch_sizes_.empty();
-    if (batch_sizes_.size() > 1) return least_batches;
+        !budgets.empty() && budgets[0].cost.is_proportional() && batch_sizes_.empty();
     for (std::size_t distinct = 0; distinct < sorted_.distinct_sizes.size(); ++distinct) {
         const uint32_t first = std::clamp(sorted_.first_offsets[distinct], begin_, end_),
                        last = std::clamp(sorted_.first_offsets[distinct + 1], begin_, end_);
         if (last == first) continue;
+        const double size = sorted_.distinct_sizes[distinct];
         if (is_proportional)
-            all += cost_(last - first, sorted_.distinct_sizes[distinct]);
+            all += budgets[0].cost(last - first, size);
         else
-            least_batches += static_cast<double>(last - first) /
-                             static_cast<double>(largest_batch(sorted_.distinct_sizes[distinct]));
+            shares += static_cast<double>(last - first) /
+                      static_cast<double>(largest_batch(size, budgets));
     }
-    return is_proportional ? least_batches + all / options_.budget : least_batches;
+    return is_proportional ? all / budgets[0].limit : shares;
+}
+
+/// The least number of batches by the budget that needs most. Several batch sizes are those of
+/// boundaries, whose ranges give their shares.
+double PlanBuilder::least_batches() const {
+    const auto singles = static_cast<double>(has_singles() ? outside() : 0);
+    if (batch_sizes_.size() > 1) return singles;
+    if (budgets_.empty()) return singles + least_batches({});
+    double most = 0;
+    for (const Budget& budget : budgets_) most = std::max(most, least_batches({&budget, 1}));
+    return singles + most;
 }
 
 /// The samples over the budget that are batches of one. Under `max_shapes` they take their part of
@@ -353,8 +392,7 @@ std::vector<BucketRange> PlanBuilder::ranges(BoundaryFinder& finder, PlanFacts& 
         ranges = finder.by_boundaries(boundaries_);
         for (std::size_t i = 0; i < ranges.size() && batch_sizes_.size() > 1; ++i) {
             const uint64_t given = batch_sizes_[i];
-            ranges[i].batch_size =
-                options_.budget > 0 ? std::min(ranges[i].batch_size, given) : given;
+            ranges[i].batch_size = budgets_.empty() ? given : std::min(ranges[i].batch_size, given);
             if (options_.max_batch_size > 0)
                 ranges[i].batch_size = std::min(ranges[i].batch_size, options_.max_batch_size);
             all_batches += static_cast<double>(ranges[i].end - ranges[i].begin) /
@@ -484,14 +522,15 @@ std::shared_ptr<const Plan> Plan::make(Sorted sorted, const sab_plan_options& op
     arrays->order = std::move(sorted.order);
     arrays->distinct_sizes = std::move(sorted.distinct_sizes);
     arrays->first_offsets = std::move(sorted.first_offsets);
-    arrays->coefficients = builder.cost().coefficients();
     std::shared_ptr<Plan> plan(new Plan);
     plan->facts_ = facts;
     if (arrays->order != nullptr) plan->order_ = {arrays->order.get(), count};
     plan->distinct_sizes_ = arrays->distinct_sizes;
     plan->first_offsets_ = arrays->first_offsets;
     plan->buckets_ = arrays->buckets;
-    plan->coefficients_ = arrays->coefficients;
+    for (const Budget& budget : builder.budgets())
+        plan->budgets_.push_back({budget.cost.kept(), budget.limit});
+    if (plan->budgets_.empty()) plan->budgets_.push_back({Cost(), 0});
     plan->owner_ = std::move(arrays);
     plan->fingerprint_ = plan->checksum();
     Progress(options.progress, options.progress_ctx).report(3 * sorted.count, 3 * sorted.count);

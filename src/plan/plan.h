@@ -33,17 +33,14 @@ struct PlanFacts {
     uint64_t batches;
     uint64_t lower_bound;
     double total;
-    double budget;
     double length_multiple;
     double padding_target;  ///< of SAB_BUCKETS_AUTO without max_shapes, 0 otherwise
     double
         nearest_target;  ///< padding_target where it is met, else the least that was within reach
-    int32_t cost;        ///< sab_cost
     int32_t tail;        ///< sab_tail
     int32_t pads_to_bucket;  ///< 1: batches are padded to their bucket's length
     int32_t whole_sizes;     ///< 1: all sizes are whole numbers and so are all sums of them
     int32_t bucket_rule;     ///< sab_bucket_rule
-    int32_t reserved;
 };
 
 class Plan {
@@ -66,12 +63,13 @@ public:
     std::span<const double> distinct_sizes() const { return distinct_sizes_; }
     std::span<const uint32_t> first_offsets() const { return first_offsets_; }
     std::span<const Bucket> buckets() const { return buckets_; }
-    std::span<const double> coefficients() const { return coefficients_; }
+    /// What its batches keep; the padded total with a limit of 0, which is none, where no budget
+    /// was given. Callbacks are not kept: their costs must not be evaluated.
+    std::span<const Budget> budgets() const { return budgets_; }
+    std::size_t budget_count() const { return budgets_[0].limit > 0 ? budgets_.size() : 0; }
     uint64_t fingerprint() const { return fingerprint_; }
-    /// What priced its batches; not for a plan priced by a callback, which is not kept.
-    Cost cost() const {
-        return {facts_.cost, {coefficients_.begin(), coefficients_.end()}, nullptr, nullptr};
-    }
+    /// The cost of the first budget; the padded total where there is none or it was a callback.
+    Cost cost() const { return budgets_[0].cost.is_callback() ? Cost() : budgets_[0].cost; }
 
     /// A length as a batch is padded to it.
     double padded(double length) const;
@@ -104,7 +102,7 @@ private:
     std::span<const double> distinct_sizes_;
     std::span<const uint32_t> first_offsets_;
     std::span<const Bucket> buckets_;
-    std::span<const double> coefficients_;
+    std::vector<Budget> budgets_;
     std::shared_ptr<const void> owner_;  ///< of the arrays
 };
 

@@ -21,8 +21,18 @@ sab_status sab_plan_get_info(const sab_plan* plan, sab_plan_info* info) noexcept
         sab::write_result(
             sab_plan_info{0, facts.samples, facts.skipped, plan->impl->buckets().size(),
                           facts.batches, facts.lower_bound, plan->impl->fingerprint(), facts.total,
-                          facts.budget},
+                          plan->impl->budget_count()},
             info);
+    });
+}
+
+sab_status sab_plan_get_budget(const sab_plan* plan, size_t index, double* limit) noexcept {
+    return sab::guard([&] {
+        sab::require(plan, "plan");
+        sab::require(limit, "limit");
+        const std::size_t count = plan->impl->budget_count();
+        sab::check(index < count, "index", index, "must be below the number of budgets, ", count);
+        *limit = plan->impl->budgets()[index].limit;
     });
 }
 

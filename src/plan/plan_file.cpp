@@ -10,33 +10,64 @@
 namespace sab {
 namespace {
 
-constexpr ImageKind plan_image{{'S', 'A', 'B', 'P', 'L', 'A', 'N', '\0'}, 2, "a plan"};
+constexpr ImageKind plan_image{{'S', 'A', 'B', 'P', 'L', 'A', 'N', '\0'}, 3, "a plan"};
 
-/// Sections follow in this order, without gaps: coefficients (float64), distinct sizes (float64),
-/// buckets (Bucket), the offset in the order of each distinct size (uint32, one more than there are
-/// sizes), order (uint32). The checksum is also the plan's fingerprint.
+/// A budget in a file. Its terms follow those of the budgets before it.
+struct BudgetRecord {
+    double limit;       ///< 0: none, of the only one
+    uint32_t terms;     ///< number of; 0: the cost was a callback
+    uint32_t in_bytes;  ///< 1: the cost predicts memory
+};
+
+/// Sections follow in this order, without gaps: budgets (BudgetRecord), their terms (CostTerm),
+/// distinct sizes (float64), buckets (Bucket), the offset in the order of each distinct size
+/// (uint32, one more than there are sizes), order (uint32). The checksum is also the plan's
+/// fingerprint.
 struct PlanHeader {
     ImageHeader image;
-    uint64_t coefficients;  ///< number of
+    uint64_t budgets;  ///< number of
+    uint64_t terms;
     uint64_t distinct_count;
     uint64_t buckets;
     PlanFacts facts;
 };
 
 // The bytes are a format: a change of layout needs a new version.
-static_assert(sizeof(PlanHeader) == 152 && sizeof(PlanFacts) == 96 && sizeof(Bucket) == 88);
+static_assert(sizeof(PlanHeader) == 144 && sizeof(PlanFacts) == 80 && sizeof(Bucket) == 88 &&
+              sizeof(BudgetRecord) == 16 && sizeof(CostTerm) == 48);
 
-PlanHeader header_of(const Plan& plan, uint64_t length) {
-    return {begin_image(plan_image, length), plan.coefficients().size(),
-            plan.distinct_sizes().size(), plan.buckets().size(), plan.facts()};
-}
+/// A plan as a file has it. The plan must outlive it.
+class PlanImage {
+public:
+    explicit PlanImage(const Plan& plan) : plan_(plan) {
+        for (const Budget& budget : plan.budgets()) {
+            const std::span<const CostTerm> terms = budget.cost.terms();
+            budgets_.push_back({budget.limit, static_cast<uint32_t>(terms.size()),
+                                budget.cost.is_in_bytes() ? 1u : 0u});
+            terms_.insert(terms_.end(), terms.begin(), terms.end());
+        }
+        header_ = {begin_image(plan_image, 0),   budgets_.size(),       terms_.size(),
+                   plan.distinct_sizes().size(), plan.buckets().size(), plan.facts()};
+        header_.image.length = image_size(parts());
+    }
 
-/// The image's parts; the first one is the header.
-ImageParts parts_of(const Plan& plan, const PlanHeader& header) {
-    return {std::as_bytes(std::span(&header, 1)), std::as_bytes(plan.coefficients()),
-            std::as_bytes(plan.distinct_sizes()), std::as_bytes(plan.buckets()),
-            std::as_bytes(plan.first_offsets()),  std::as_bytes(plan.order())};
-}
+    uint64_t checksum() const { return image_checksum(parts()); }
+    void set_checksum(uint64_t checksum) { header_.image.checksum = checksum; }
+
+    /// The first one is the header.
+    ImageParts parts() const {
+        return {std::as_bytes(std::span(&header_, 1)), std::as_bytes(std::span(budgets_)),
+                std::as_bytes(std::span(terms_)),      std::as_bytes(plan_.distinct_sizes()),
+                std::as_bytes(plan_.buckets()),        std::as_bytes(plan_.first_offsets()),
+                std::as_bytes(plan_.order())};
+    }
+
+private:
+    const Plan& plan_;
+    std::vector<BudgetRecord> budgets_;
+    std::vector<CostTerm> terms_;
+    PlanHeader header_{};
+};
 
 bool is_proper(double size) {
     return size >= 0 && size <= largest_size;
@@ -56,32 +87,52 @@ std::span<const Item> take(std::span<const std::byte>& rest, uint64_t count,
 /// mapped file may change at any time.
 struct Copied {
     std::shared_ptr<const void> image;
-    std::vector<double> coefficients;
     std::vector<Bucket> buckets;
 };
+
+/// The budgets of the next `count` records and the terms behind them.
+std::vector<Budget> take_budgets(std::span<const std::byte>& rest, uint64_t count, uint64_t terms,
+                                 const ImageRefusal& refuse) {
+    if (count < 1 || count > SAB_MAX_BUDGETS) refuse("its number of budgets is invalid");
+    std::vector<Budget> budgets;
+    const auto records = take<BudgetRecord>(rest, count, refuse);
+    std::span<const CostTerm> left = take<CostTerm>(rest, terms, refuse);
+    for (const BudgetRecord record : records) {
+        const bool has_limit = record.limit > 0 || (record.limit == 0 && count == 1);
+        if (record.terms > left.size() || !has_limit || !std::isfinite(record.limit))
+            refuse("one of its budgets is invalid");
+        const std::span<const CostTerm> own = left.first(record.terms);
+        left = left.subspan(record.terms);
+        try {
+            budgets.push_back({own.empty() ? Cost::unknown()
+                                           : Cost({own.begin(), own.end()}, record.in_bytes != 0),
+                               record.limit});
+        } catch (const Error&) {
+            refuse("the cost of one of its budgets is invalid");
+        }
+    }
+    for (const Budget& budget : budgets)
+        if (budget.cost.columns() > 1) refuse("the cost of one of its budgets has several columns");
+    if (!left.empty()) refuse("its arrays do not fit its length");
+    return budgets;
+}
 
 }  // namespace
 
 uint64_t Plan::checksum() const {
-    PlanHeader header = header_of(*this, 0);
-    header.image.length = image_size(parts_of(*this, header));
-    return image_checksum(parts_of(*this, header));
+    return PlanImage(*this).checksum();
 }
 
 std::size_t Plan::write(std::span<std::byte> room) const {
-    PlanHeader header = header_of(*this, 0);
-    const ImageParts parts = parts_of(*this, header);
-    header.image.length = image_size(parts);
-    header.image.checksum = fingerprint_;
-    return write_image(parts, room);
+    PlanImage image(*this);
+    image.set_checksum(fingerprint_);
+    return write_image(image.parts(), room);
 }
 
 void Plan::save(const char* path) const {
-    PlanHeader header = header_of(*this, 0);
-    const ImageParts parts = parts_of(*this, header);
-    header.image.length = image_size(parts);
-    header.image.checksum = fingerprint_;
-    replace_file(path, parts);
+    PlanImage image(*this);
+    image.set_checksum(fingerprint_);
+    replace_file(path, image.parts());
 }
 
 std::shared_ptr<const Plan> Plan::from_image(std::span<const std::byte> image,
@@ -94,7 +145,7 @@ std::shared_ptr<const Plan> Plan::from_image(std::span<const std::byte> image,
     std::shared_ptr<Plan> plan(new Plan);
     std::span<const std::byte> rest = image.subspan(sizeof header);
     plan->facts_ = header.facts;
-    const auto coefficients = take<double>(rest, header.coefficients, refuse);
+    plan->budgets_ = take_budgets(rest, header.budgets, header.terms, refuse);
     plan->distinct_sizes_ = take<double>(rest, header.distinct_count, refuse);
     const auto buckets = take<Bucket>(rest, header.buckets, refuse);
     if (header.distinct_count >= largest_sample_count) refuse("it has too many sizes");
@@ -102,10 +153,7 @@ std::shared_ptr<const Plan> Plan::from_image(std::span<const std::byte> image,
     plan->order_ = take<uint32_t>(rest, header.facts.samples, refuse);
     if (!rest.empty()) refuse("its arrays do not fit its length");
     const auto copied =
-        std::make_shared<const Copied>(Copied{std::move(owner),
-                                              {coefficients.begin(), coefficients.end()},
-                                              {buckets.begin(), buckets.end()}});
-    plan->coefficients_ = copied->coefficients;
+        std::make_shared<const Copied>(Copied{std::move(owner), {buckets.begin(), buckets.end()}});
     plan->buckets_ = copied->buckets;
     plan->owner_ = copied;
     plan->fingerprint_ = plan->checksum();
@@ -128,20 +176,11 @@ void Plan::check_facts(const ImageRefusal& refuse) const {
     if (facts.samples < 1 || facts.samples > largest_sample_count ||
         facts.skipped >= facts.samples + 1)
         refuse("its number of samples is off");
-    if (facts.tail < SAB_TAIL_KEEP || facts.tail > SAB_TAIL_WRAP || facts.cost < SAB_COST_PADDED ||
-        facts.cost > SAB_COST_TERMS || facts.bucket_rule < SAB_BUCKETS_AUTO ||
-        facts.bucket_rule > SAB_BUCKETS_EQUAL || !is_proper(facts.length_multiple) ||
-        !(facts.total >= 0) || !(facts.budget >= 0) || !(facts.padding_target >= 0) ||
-        !(facts.nearest_target >= facts.padding_target) ||
-        (facts.cost != SAB_COST_POLYNOMIAL && facts.cost != SAB_COST_TERMS &&
-         !coefficients_.empty()))
+    if (facts.tail < SAB_TAIL_KEEP || facts.tail > SAB_TAIL_WRAP ||
+        facts.bucket_rule < SAB_BUCKETS_AUTO || facts.bucket_rule > SAB_BUCKETS_EQUAL ||
+        !is_proper(facts.length_multiple) || !(facts.total >= 0) || !(facts.padding_target >= 0) ||
+        !(facts.nearest_target >= facts.padding_target))
         refuse("one of its options is off");
-    if (facts.cost == SAB_COST_CALLBACK) return;
-    try {
-        cost();
-    } catch (const Error&) {
-        refuse("its cost is off");
-    }
 }
 
 void Plan::check_distinct_sizes(const ImageRefusal& refuse) const {

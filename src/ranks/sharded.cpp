@@ -47,21 +47,21 @@ uint64_t hash_of(const sab_plan_options& options, const EpochOptions& epoch_opti
     add(ranks.world_size);
     add(epoch_options.seed);
     add(epoch_options.epoch);
-    for (const int32_t value : {options.bucket_rule, options.cost, options.tail, options.oversize})
-        add(value);
-    for (const double value : {options.budget, options.padding_target, options.length_multiple})
-        add(value);
+    for (const int32_t value : {options.bucket_rule, options.tail, options.oversize}) add(value);
+    for (const double value : {options.padding_target, options.length_multiple}) add(value);
     for (const uint64_t value :
          {uint64_t{options.bucket_count}, options.bucket_batches, options.max_batch_size,
           options.batch_size_multiple, uint64_t{options.max_shapes}})
         add(value);
     add_all(options.boundaries, options.boundary_count);
     add_all(options.batch_sizes, options.batch_size_count);
-    add_all(options.coefficients, options.coefficient_count);
-    for (std::size_t i = 0; options.cost_terms != nullptr && i < options.cost_term_count; ++i) {
-        add(options.cost_terms[i].coefficient);
-        add(options.cost_terms[i].count_power);
-        add(options.cost_terms[i].length_power);
+    add(uint64_t{options.budget_count});
+    const std::size_t budgets = std::min<std::size_t>(options.budget_count, SAB_MAX_BUDGETS);
+    for (std::size_t i = 0; options.budgets != nullptr && i < budgets; ++i) {
+        const auto& [cost, limit] = options.budgets[i];
+        add(limit);
+        add(uint64_t{cost != nullptr});
+        if (cost != nullptr) hash.add_all(cost->impl.terms());
     }
     return hash.digest();
 }

@@ -1,10 +1,12 @@
 #include "sampler/capabilities.h"
 
+#include <algorithm>
+
 namespace sab {
 namespace {
 
-bool is_priced_by_callback(AdjustableBudget& adjustable) {
-    return adjustable.plan().facts().cost == SAB_COST_CALLBACK;
+bool can_be_lowered(const Budget& budget) {
+    return !budget.cost.is_callback();
 }
 
 }  // namespace
@@ -14,7 +16,8 @@ uint64_t capabilities(Sampler& sampler) {
     if (sampler.known_batch_count()) found |= SAB_SAMPLER_BATCH_COUNT;
     if (sampler.random_access() != nullptr) found |= SAB_SAMPLER_RANDOM_ACCESS;
     AdjustableBudget* const adjustable = sampler.adjustable_budget();
-    if (adjustable != nullptr && !is_priced_by_callback(*adjustable)) found |= SAB_SAMPLER_BUDGET;
+    if (adjustable != nullptr && std::ranges::any_of(adjustable->plan().budgets(), can_be_lowered))
+        found |= SAB_SAMPLER_BUDGET;
     return found;
 }
 
@@ -24,14 +27,26 @@ RandomAccess& need_random_access(Sampler& sampler, const char* function) {
     return *found;
 }
 
-AdjustableBudget& need_budget(Sampler& sampler, const char* function) {
+AdjustableBudget& need_budget(Sampler& sampler, std::size_t index, const char* function) {
     AdjustableBudget* const found = sampler.adjustable_budget();
     if (found == nullptr)
         fail(SAB_E_UNSUPPORTED, function, ": this sampler's batches are not a plan's");
-    if (is_priced_by_callback(*found))
+    const std::span<const Budget> budgets = found->plan().budgets();
+    if (std::ranges::none_of(budgets, can_be_lowered))
         fail(SAB_E_UNSUPPORTED, function,
-             ": the plan was priced by a callback, which is not kept: price it by terms");
+             ": the costs of the plan's budgets are callbacks, which it does not keep: use a cost "
+             "of terms");
+    check(index < budgets.size(), "index", index, "must be below the number of budgets, ",
+          budgets.size());
     return *found;
+}
+
+AdjustableBudget& need_lowerable(Sampler& sampler, std::size_t index, const char* function) {
+    AdjustableBudget& found = need_budget(sampler, index, function);
+    if (!can_be_lowered(found.plan().budgets()[index]))
+        fail(SAB_E_UNSUPPORTED, function, ": the cost of budget ", index,
+             " is a callback, which the plan does not keep: use a cost of terms");
+    return found;
 }
 
 uint64_t need_batch_count(const Sampler& sampler, const char* function) {

@@ -35,10 +35,11 @@ struct CursorState {
     uint64_t world_size;
     uint64_t step_batches;  ///< world size that began the epoch
     uint64_t costliest_first;
-    double budget;                ///< of the batches to come; 0: the plan's
     uint64_t remainder_position;  ///< the rest of a global batch; see Cursor::Schedule
     uint64_t remainder_first;
     uint64_t remainder_batches;
+    /// of the plan's budgets, for the batches to come; 0: the plan's
+    std::array<double, SAB_MAX_BUDGETS> limits;
 };
 static_assert(sizeof(StateHeader) + sizeof(CursorState) == SAB_STATE_SIZE);
 
@@ -125,7 +126,7 @@ void Cursor::count_steps() {
     split_batch_ = {};
     schedule_.remainder_steps = steps_of(schedule_.remainder);
     schedule_.steps_before.clear();
-    if (schedule_.pricing.budget == 0) return;
+    if (!schedule_.pricing.is_lowered()) return;
     schedule_.steps_before.reserve(global_batches() + 1);
     schedule_.steps_before.push_back(0);
     for (uint64_t global_batch = 0, count = global_batches(); global_batch < count; ++global_batch)
@@ -135,7 +136,7 @@ void Cursor::count_steps() {
                 global_batch_from(schedule_.start_position + global_batch * schedule_.world_size)));
 }
 
-/// The fewest steps in which no piece costs more than the budget.
+/// The fewest steps in which no piece exceeds a budget.
 uint64_t Cursor::steps_of(const GlobalBatch& global_batch) const {
     uint64_t pieces = 0, batches = global_batch.batches;
     // the epoch several times over
@@ -157,7 +158,7 @@ Cursor::Slice Cursor::batch_of(const GlobalBatch& global_batch, uint64_t index) 
 }
 
 uint64_t Cursor::least_pieces(const Slice& batch) const {
-    if (schedule_.pricing.budget == 0) return 1;
+    if (!schedule_.pricing.is_lowered()) return 1;
     const uint64_t most = schedule_.pricing.most_samples[sequence_->bucket(batch.position)];
     return most == 0 ? batch.count : (batch.count + most - 1) / most;
 }
@@ -202,10 +203,13 @@ void Cursor::exchange(Schedule& schedule) noexcept {
     split_batch_ = {};
 }
 
-std::unique_ptr<AdjustableBudget::Change> Cursor::prepare_budget(double budget) {
+std::unique_ptr<AdjustableBudget::Change> Cursor::prepare_limit(std::size_t index, double limit) {
     auto change = std::make_unique<NewSchedule>(*this);
     attempt(nullptr, [&] {
-        Pricing pricing = priced(budget);
+        Limits limits = schedule_.pricing.limits;
+        const double own = plan().budgets()[index].limit;
+        limits[index] = own == 0 || limit < own ? limit : 0;
+        Pricing pricing = priced(limits);
         take_over(schedule_.step);
         schedule_.pricing = std::move(pricing);
         count_steps();
@@ -214,23 +218,30 @@ std::unique_ptr<AdjustableBudget::Change> Cursor::prepare_budget(double budget) 
     return change;
 }
 
-Cursor::Pricing Cursor::priced(double budget) const {
+Cursor::Pricing Cursor::priced(const Limits& limits) const {
     Pricing pricing;
-    if (budget == 0 || (plan().facts().budget > 0 && budget >= plan().facts().budget))
-        return pricing;
-    const Cost cost = plan().cost();
-    check_lowered_ranks(schedule_.world_size);
-    check(budget > cost.constant(), "budget", budget,
-          "must be more than the cost's constant term, ", cost.constant());
-    for (const Bucket& bucket : plan().buckets())
-        pricing.most_samples.push_back(
-            cost.largest_count(plan().priced(bucket.padded_length), budget, bucket.batch_size));
-    pricing.budget = budget;
+    for (std::size_t i = 0; i < limits.size(); ++i) {
+        if (limits[i] == 0) continue;
+        const Cost& cost = plan().budgets()[i].cost;
+        check_lowered_ranks(schedule_.world_size);
+        check(limits[i] > cost.constant(), "limit", limits[i],
+              "must be more than the cost's constant term, ", cost.constant());
+        if (!pricing.is_lowered())
+            for (const Bucket& bucket : plan().buckets())
+                pricing.most_samples.push_back(bucket.batch_size);
+        for (std::size_t b = 0; b < pricing.most_samples.size(); ++b) {
+            const double length = plan().priced(plan().buckets()[b].padded_length);
+            pricing.most_samples[b] =
+                cost.largest_count(length, limits[i], pricing.most_samples[b]);
+        }
+    }
+    pricing.limits = limits;
     return pricing;
 }
 
-double Cursor::budget() const {
-    return schedule_.pricing.budget > 0 ? schedule_.pricing.budget : plan().facts().budget;
+double Cursor::limit(std::size_t index) const {
+    const double lowered = schedule_.pricing.limits[index];
+    return lowered > 0 ? lowered : plan().budgets()[index].limit;
 }
 
 uint64_t Cursor::read(uint64_t step, uint64_t room, EpochBatch& batch) {
@@ -364,10 +375,10 @@ void Cursor::save(std::span<std::byte, SAB_STATE_SIZE> out) const {
                             schedule_.world_size,
                             schedule_.epoch_options.step_batches,
                             options_.costliest_first,
-                            schedule_.pricing.budget,
                             schedule_.remainder.position,
                             schedule_.remainder.first,
-                            schedule_.remainder.batches};
+                            schedule_.remainder.batches,
+                            schedule_.pricing.limits};
     write_state(kind(), fingerprint(), std::as_bytes(std::span(&state, 1)), out);
 }
 
@@ -378,12 +389,16 @@ void Cursor::check_state(const CursorState& state) const {
                      state.step_batches >= 1 && state.step_batches <= largest_world_size);
     check_consistent(state.step >= state.start_step &&
                      state.remainder_batches <= largest_world_size);
-    check_consistent(state.budget == 0 ||
-                     (state.budget > 0 && std::isfinite(state.budget) && has_adjustable_budget() &&
-                      plan().facts().cost != SAB_COST_CALLBACK));
+    for (std::size_t i = 0; i < state.limits.size(); ++i)
+        check_consistent(state.limits[i] == 0 ||
+                         (state.limits[i] > 0 && std::isfinite(state.limits[i]) &&
+                          has_adjustable_budget() && i < plan().budgets().size() &&
+                          !plan().budgets()[i].cost.is_callback()));
     check_consistent(state.start_step <= uint64_t{1} << 62);
     // only a lowered budget leaves the rest of a global batch
-    if (state.budget > 0 || state.remainder_batches > 0) {
+    const bool is_lowered =
+        std::ranges::any_of(state.limits, [](double limit) { return limit > 0; });
+    if (is_lowered || state.remainder_batches > 0) {
         check_consistent(state.world_size <= most_ranks_lowered);
         check_lowered_ranks(schedule_.world_size);
     }
@@ -405,7 +420,7 @@ void Cursor::go_to(const CursorState& state) {
         (schedule_.remainder.batches > 0 &&
          schedule_.remainder.first < sequence_->samples(schedule_.remainder.position)));
     try {
-        schedule_.pricing = priced(state.budget);
+        schedule_.pricing = priced(state.limits);
     } catch (const Error&) {
         check_consistent(false);
     }

@@ -1,6 +1,8 @@
 #pragma once
 /// A rank's way through a sequence: equal steps, splitting, seeking, state.
 
+#include <array>
+
 #include "sampler/sampler.h"
 
 namespace sab {
@@ -40,8 +42,8 @@ private:
     void move_to(uint64_t step) noexcept override { schedule_.step = step; }
 
     const Plan& plan() const override { return *sequence_->plan(); }
-    double budget() const override;
-    std::unique_ptr<Change> prepare_budget(double budget) override;
+    double limit(std::size_t index) const override;
+    std::unique_ptr<Change> prepare_limit(std::size_t index, double limit) override;
     bool has_adjustable_budget() const {
         return sequence_->plan() != nullptr && sequence_->kind() != SamplerKind::costliest;
     }
@@ -70,10 +72,13 @@ private:
         uint64_t steps;
     };
 
-    /// What a lowered budget pays for.
+    using Limits = std::array<double, SAB_MAX_BUDGETS>;  ///< by budget; 0: the plan's
+
+    /// What lowered budgets pay for.
     struct Pricing {
-        double budget = 0;                   ///< 0: the plan's
-        std::vector<uint64_t> most_samples;  ///< by bucket
+        Limits limits{};
+        std::vector<uint64_t> most_samples;  ///< by bucket; none when no budget is lowered
+        bool is_lowered() const { return !most_samples.empty(); }
     };
 
     /// All that changes as the cursor moves on.
@@ -99,7 +104,7 @@ private:
     uint64_t global_batches() const;
     GlobalBatch global_batch_from(uint64_t position) const;
     Substep substep_of(uint64_t step) const;
-    Pricing priced(double budget) const;
+    Pricing priced(const Limits& limits) const;
     void count_steps();
     uint64_t steps_of(const GlobalBatch& global_batch) const;
     Slice batch_of(const GlobalBatch& global_batch, uint64_t index) const;

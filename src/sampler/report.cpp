@@ -90,10 +90,6 @@ sab_plan_report report_of(const PlanFacts& facts) {
     return report;
 }
 
-Cost cost_of(const Plan& plan) {
-    return plan.facts().cost == SAB_COST_CALLBACK ? Cost() : plan.cost();
-}
-
 /// What the batches of all ranks in one epoch sum up to.
 class Sums {
 public:
@@ -103,7 +99,7 @@ public:
           next_batch_(next_batch),
           world_size_(world_size),
           sizes_(moments_of(plan)),
-          cost_(cost_of(plan)),
+          cost_(plan.cost()),
           is_seen_(plan.facts().samples) {}
 
     /// The batches of a step follow each other, by rank.

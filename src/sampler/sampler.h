@@ -114,14 +114,14 @@ private:
     void check_reachable(uint64_t position) const;
 };
 
-/// A budget of the batches to come that can be lowered and raised again.
+/// The budgets of the batches to come, which can be lowered and raised again.
 class AdjustableBudget {
 public:
     virtual ~AdjustableBudget() = default;
 
     /// What the batches are of.
     virtual const Plan& plan() const = 0;
-    virtual double budget() const = 0;
+    virtual double limit(std::size_t index) const = 0;
     /// A change that is ready: commit() cannot fail, and without it nothing changes. Goes before
     /// any other call.
     class Change {
@@ -129,7 +129,8 @@ public:
         virtual ~Change() = default;
         virtual void commit() noexcept = 0;
     };
-    virtual std::unique_ptr<Change> prepare_budget(double budget) = 0;
+    /// `limit` 0: the plan's own.
+    virtual std::unique_ptr<Change> prepare_limit(std::size_t index, double limit) = 0;
 };
 
 }  // namespace sab

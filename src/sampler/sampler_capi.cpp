@@ -130,20 +130,23 @@ sab_status sab_sampler_tell(const sab_sampler* sampler, uint64_t* epoch,
     });
 }
 
-sab_status sab_sampler_set_budget(sab_sampler* sampler, double budget) noexcept {
+sab_status sab_sampler_set_budget(sab_sampler* sampler, size_t index, double limit) noexcept {
     return sab::guard([&] {
         sab::require(sampler, "sampler");
-        sab::check(budget >= 0 && std::isfinite(budget), "budget", budget,
+        sab::check(limit >= 0 && std::isfinite(limit), "limit", limit,
                    "must be finite and above 0 (0: the plan's own)");
-        sab::need_budget(*sampler->impl, "sab_sampler_set_budget").prepare_budget(budget)->commit();
+        sab::need_lowerable(*sampler->impl, index, "sab_sampler_set_budget")
+            .prepare_limit(index, limit)
+            ->commit();
     });
 }
 
-sab_status sab_sampler_get_budget(const sab_sampler* sampler, double* budget) noexcept {
+sab_status sab_sampler_get_budget(const sab_sampler* sampler, size_t index,
+                                  double* limit) noexcept {
     return sab::guard([&] {
         sab::require(sampler, "sampler");
-        sab::require(budget, "budget");
-        *budget = sab::need_budget(*sampler->impl, "sab_sampler_get_budget").budget();
+        sab::require(limit, "limit");
+        *limit = sab::need_budget(*sampler->impl, index, "sab_sampler_get_budget").limit(index);
     });
 }
 

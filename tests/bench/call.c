@@ -2,6 +2,7 @@
  * Prints "c NANOSECONDS". The other call.* do the same. */
 #include <string.h>
 
+#include "../c/budgets.h"
 #include "timing.h"
 
 #define CALLS 2000 /* in a pass, which is over before the processor goes to somebody else */
@@ -15,7 +16,7 @@ int main(void) {
     sab_sampler* sampler = NULL;
     sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
     sab_sampler_options walk = SAB_SAMPLER_OPTIONS_INIT;
-    options.budget = 1;
+    SET_BUDGET(options, 1);
     walk.step_totals = 0;
     check(sab_sizes_new(ones, CALLS, SAB_UINT8, NULL, &sizes));
     check(sab_plan_new(sizes, &options, &plan));

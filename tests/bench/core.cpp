@@ -6,6 +6,8 @@
 /// compared take turns.
 #include <sab.h>
 
+#include "../c/budgets.h"
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -80,7 +82,7 @@ int main(int argc, char** argv) {
     const int rounds = is_huge ? 1 : 7;
 
     sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
-    options.budget = 16384;
+    SET_BUDGET(options, 16384);
     sab_plan* plan = nullptr;
     const double before = memory("RssAnon:");
     check(sab_plan_new(sizes, &options, &plan));

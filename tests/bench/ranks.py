@@ -32,7 +32,7 @@ def of_ranks(per_rank, cost):
 
 def balanced(sizes, power, world_size, most):
     report = sab.BalancedSampler(
-        sizes, max_total=most, cost="quadratic" if power == 2 else "linear", world_size=world_size
+        sizes, budget=most, balance=[0] * (power + 1) + [1], world_size=world_size
     ).report()
     return report.rank_imbalance, report.time / report.least_time
 

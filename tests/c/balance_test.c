@@ -401,7 +401,7 @@ static sab_sampler *balanced_with(const sab_balanced_options *balanced,
 }
 
 static double cost_of(const sab_balanced_options *balanced, double size) {
-    return balanced->cost == SAB_COST_QUADRATIC ? size * size : size;
+    return balanced->balance_count > 0 ? size * size : size;
 }
 
 /* What an epoch must be on all ranks together. */
@@ -443,7 +443,7 @@ static void check_epoch(const sab_balanced_options *balanced, uint64_t world_siz
                        batch.padded_length == total && batch.padded_total == total);
                 EXPECT(batch.step == step && batch.micro_batch == m &&
                        batch.micro_batches == balanced->micro_batches && batch.bucket == -1);
-                EXPECT(balanced->max_total == 0 || total <= balanced->max_total);
+                EXPECT(balanced->budget_count == 0 || total <= balanced->budgets[0].limit);
                 step_total += total;
                 step_samples += batch.count;
                 told = batch.step_total;
@@ -474,8 +474,8 @@ static void every_sample_once_in_equal_steps_under_the_cap(void) {
             for (int i = 0; i < 8; ++i) {
                 sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
                 balanced.micro_batches = micro_batches;
-                balanced.cost = i % 2 == 0 ? SAB_COST_PADDED : SAB_COST_QUADRATIC;
-                if (i / 2 % 2 == 0 || i >= 4) balanced.max_total = i < 4 ? 1000 : 800;
+                if (i % 2 == 1) BALANCE_SQUARES(balanced);
+                if (i / 2 % 2 == 0 || i >= 4) SET_BUDGET(balanced, i < 4 ? 1000 : 800);
                 if (i / 2 % 2 == 1) balanced.samples = 60;
                 if (i == 7) balanced.fill = 1;
                 check_epoch(&balanced, world_size);
@@ -485,9 +485,9 @@ static void every_sample_once_in_equal_steps_under_the_cap(void) {
 static void costs_are_even(void) {
     sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
     const sab_sampler_options options = ranks(0, 4);
-    balanced.max_total = 4000;
+    SET_BUDGET(balanced, 4000);
     for (int quadratic = 0; quadratic < 2; ++quadratic) {
-        balanced.cost = quadratic ? SAB_COST_QUADRATIC : SAB_COST_PADDED;
+        if (quadratic) BALANCE_SQUARES(balanced);
         sab_sampler *sampler = balanced_with(&balanced, &options);
         sab_balanced_report report = SAB_BALANCED_REPORT_INIT;
         EXPECT_OK(sab_balanced_sampler_get_report(sampler, NULL, NULL, &report));
@@ -546,8 +546,8 @@ static void go_on(uint64_t world_size, uint64_t micro_batches, uint64_t samples,
     for (uint64_t r = 0; r < world_size; ++r) {
         sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
         balanced.samples = samples;
-        balanced.max_total = 900;
-        balanced.cost = SAB_COST_QUADRATIC;
+        SET_BUDGET(balanced, 900);
+        BALANCE_SQUARES(balanced);
         balanced.micro_batches = micro_batches;
         const sab_sampler_options options = ranks(r, world_size);
         sab_sampler *sampler = balanced_with(&balanced, &options);
@@ -584,7 +584,7 @@ static void a_state_inside_a_step(void) {
     unsigned char again[SAB_STATE_SIZE];
     memcpy(again, state, sizeof again);
     sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
-    balanced.max_total = 900;
+    SET_BUDGET(balanced, 900);
     balanced.micro_batches = 3;
     const sab_sampler_options options = ranks(0, 3);
     sab_sampler *sampler = balanced_with(&balanced, &options);
@@ -603,12 +603,12 @@ static void a_state_goes_on_with_other_costs_and_caps(void) {
     const int32_t *sizes = skewed();
     for (int i = 0; i < 6; ++i) {
         sab_balanced_options before = SAB_BALANCED_OPTIONS_INIT, after = SAB_BALANCED_OPTIONS_INIT;
-        before.max_total = i % 2 == 0 ? 1000 : 850;
+        SET_BUDGET(before, i % 2 == 0 ? 1000 : 850);
         before.micro_batches = 1 + (uint64_t)i % 3;
-        before.cost = SAB_COST_QUADRATIC;
+        BALANCE_SQUARES(before);
         after = before;
-        if (i < 2) after.cost = SAB_COST_PADDED;
-        if (i >= 2) after.max_total = i < 4 ? 400 : 2000;
+        if (i < 2) after.balance_count = 0;
+        if (i >= 2) SET_BUDGET(after, i < 4 ? 400 : 2000);
         after.oversize = SAB_OVERSIZE_SKIP;
         int seen[SKEWED] = {0};
         unsigned char state[SAB_STATE_SIZE], again[SAB_STATE_SIZE];
@@ -628,7 +628,7 @@ static void a_state_goes_on_with_other_costs_and_caps(void) {
                 sab_batch batch = SAB_BATCH_INIT;
                 for (uint64_t k = 0; part == 1 || k < 3 * before.micro_batches; ++k) {
                     if (sab_next_batch(sampler, &batch) != SAB_OK) break;
-                    EXPECT(batch.total <= (part == 0 ? before : after).max_total);
+                    EXPECT(batch.total <= (part == 0 ? before : after).budgets[0].limit);
                     for (uint64_t j = 0; j < batch.count; ++j) ++seen[batch.indices[j]];
                 }
                 if (part == 0 && r == 3) EXPECT_OK(sab_sampler_state_save(sampler, state));
@@ -662,18 +662,17 @@ static void caps_hold_whatever_the_rounding(void) {
     static double sizes[SKEWED];
     random_state = 7;
     for (int i = 0; i < SKEWED; ++i) sizes[i] = 0.1 * (1 + below(9));
-    const sab_cost_term terms[] = {{1e17, 0, 0}, {1, 1, 1}};
+    const sab_cost_term terms[] = {{1e17, 0, {0}}, {1, 1, {1}}};
+    sab_cost *memory = NULL;
+    EXPECT_OK(sab_cost_terms_new(terms, COUNT(terms), &memory));
+    const sab_budget budgets[] = {{NULL, 1.5}, {memory, 1e17 + 16}};
     sab_sizes *handle = NULL;
     EXPECT_OK(sab_sizes_new(sizes, SKEWED, SAB_FLOAT64, NULL, &handle));
     for (int i = 0; i < 2; ++i) {
         sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
         balanced.fill = 1;
-        balanced.max_total = 1.5;
-        if (i == 1) {
-            balanced.memory_terms = terms;
-            balanced.memory_term_count = 2;
-            balanced.memory_budget = 1e17 + 16;
-        }
+        balanced.budgets = budgets;
+        balanced.budget_count = (size_t)i + 1;
         const sab_sampler_options options = ranks(0, 2);
         sab_sampler *sampler = NULL;
         EXPECT_OK(sab_balanced_sampler_new(handle, &balanced, &options, &sampler));
@@ -685,6 +684,7 @@ static void caps_hold_whatever_the_rounding(void) {
         sab_sampler_free(sampler);
     }
     sab_sizes_free(handle);
+    sab_cost_free(memory);
 }
 
 /* A few light samples among heavy ones. */
@@ -694,7 +694,7 @@ static void no_micro_batch_is_empty_before_the_last_step(void) {
     sab_sizes *handle = sizes_of(sizes, SKEWED);
     for (uint64_t r = 0; r < 8; ++r) {
         sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
-        balanced.max_total = 100;
+        SET_BUDGET(balanced, 100);
         const sab_sampler_options options = ranks(r, 8);
         sab_sampler *sampler = NULL;
         uint64_t count = 0;
@@ -712,7 +712,7 @@ static void no_micro_batch_is_empty_before_the_last_step(void) {
 
 static void foreign_states(void) {
     sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
-    balanced.max_total = 900;
+    SET_BUDGET(balanced, 900);
     sab_sampler_options options = ranks(0, 2);
     sab_sampler *sampler = balanced_with(&balanced, &options);
     unsigned char state[SAB_STATE_SIZE];
@@ -738,17 +738,18 @@ static void foreign_states(void) {
     sab_sampler_free(sampler);
 }
 
-static void memory_caps(void) {
+static void memory_budgets(void) {
     /* 1000 + 3 a token + 0.01 a token squared, and tokens besides. */
-    const sab_cost_term terms[] = {{1000, 0, 0}, {3, 1, 1}, {0.01, 1, 2}};
+    const sab_cost_term terms[] = {{1000, 0, {0}}, {3, 1, {1}}, {0.01, 1, {2}}};
+    sab_cost *memory = NULL;
+    EXPECT_OK(sab_cost_terms_new(terms, COUNT(terms), &memory));
+    const sab_budget budgets[] = {{memory, 12000}, {NULL, 1500}};
     const int32_t *sizes = skewed();
     for (int with_tokens = 0; with_tokens < 2; ++with_tokens) {
         sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
-        balanced.memory_terms = terms;
-        balanced.memory_term_count = COUNT(terms);
-        balanced.memory_budget = 12000;
-        balanced.cost = SAB_COST_QUADRATIC;
-        if (with_tokens) balanced.max_total = 1500;
+        balanced.budgets = budgets;
+        balanced.budget_count = with_tokens ? 2 : 1;
+        BALANCE_SQUARES(balanced);
         const sab_sampler_options options = ranks(1, 3);
         sab_sampler *sampler = balanced_with(&balanced, &options);
         sab_batch batch = SAB_BATCH_INIT;
@@ -763,11 +764,44 @@ static void memory_caps(void) {
         }
         sab_sampler_free(sampler);
     }
+    sab_cost_free(memory);
 }
 
-static int32_t cube(void *ctx, uint64_t count, double length, double *cost) {
-    if (count != 1) return 5;
-    *cost = length * length * length;
+/* The first budget's cost is what is evened out, unless `balance` says otherwise. */
+static void balance_is_the_first_budget_by_default(void) {
+    sab_cost *costs[2] = {new_quadratic(), NULL};
+    EXPECT_OK(sab_cost_padded_new(NULL, 1, &costs[1]));
+    const sab_budget by_squares[] = {{costs[0], 3e6}, {NULL, 4000}},
+                     by_tokens[] = {{NULL, 4000}, {costs[0], 3e6}};
+    const sab_sampler_options options = ranks(0, 4);
+    sab_balanced_report reports[4];
+    for (int i = 0; i < 4; ++i) {
+        sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
+        balanced.budgets = i % 2 == 0 ? by_squares : by_tokens;
+        balanced.budget_count = 2;
+        if (i >= 2) {
+            balanced.balance = (const sab_cost *const *)&costs[i == 2];
+            balanced.balance_count = 1;
+        }
+        sab_sampler *sampler = balanced_with(&balanced, &options);
+        reports[i] = (sab_balanced_report)SAB_BALANCED_REPORT_INIT;
+        EXPECT_OK(sab_balanced_sampler_get_report(sampler, NULL, NULL, &reports[i]));
+        sab_sampler_free(sampler);
+    }
+    double squares_of_all = 0, all = 0;
+    for (int i = 0; i < SKEWED; ++i) {
+        all += skewed()[i];
+        squares_of_all += (double)skewed()[i] * skewed()[i];
+    }
+    EXPECT(reports[0].least_time == squares_of_all / 4 && reports[1].least_time == all / 4);
+    EXPECT(reports[2].least_time == all / 4 && reports[3].least_time == squares_of_all / 4);
+    for (size_t i = 0; i < COUNT(costs); ++i) sab_cost_free(costs[i]);
+}
+
+static int32_t cube(void *ctx, uint64_t count, const double *lengths, const double *totals,
+                    size_t columns, double *cost) {
+    if (count != 1 || columns != 1 || totals[0] != lengths[0]) return 5;
+    *cost = lengths[0] * lengths[0] * lengths[0];
     return ++*(int *)ctx == 40 ? 77 : 0;
 }
 
@@ -778,25 +812,21 @@ static int32_t stop(void *ctx, uint64_t done, uint64_t total) {
 }
 
 static void costs_of_all_kinds(void) {
-    const double coefficients[] = {5, 0, 100, 1};
-    const sab_cost_term terms[] = {{100, 1, 1}, {1, 1, 2}};
+    const sab_cost_term terms[] = {{100, 1, {1}}, {1, 1, {2}}, {5, 0, {0}}};
+    sab_cost *cost = NULL;
+    EXPECT_OK(sab_cost_terms_new(terms, COUNT(terms), &cost));
+    const sab_cost *balance[] = {cost};
     sab_sampler_options options = ranks(0, 2);
     sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
-    balanced.max_total = 2000;
-    balanced.cost = SAB_COST_POLYNOMIAL;
-    balanced.coefficients = coefficients;
-    balanced.coefficient_count = COUNT(coefficients);
-    sab_sampler_free(balanced_with(&balanced, &options));
-    balanced.cost = SAB_COST_TERMS;
-    balanced.cost_terms = terms;
-    balanced.cost_term_count = COUNT(terms);
+    SET_BUDGET(balanced, 2000);
+    balanced.balance = balance;
+    balanced.balance_count = 1;
     sab_sampler_free(balanced_with(&balanced, &options));
     balanced.method = SAB_PARTITION_LONGEST_FIRST;
     sab_sampler_free(balanced_with(&balanced, &options));
     int calls = 100;
-    balanced.cost = SAB_COST_CALLBACK;
-    balanced.cost_fn = cube;
-    balanced.cost_ctx = &calls;
+    sab_cost_free(cost);
+    balance[0] = cost = new_callback(cube, &calls);
     sab_sampler_free(balanced_with(&balanced, &options));
     calls = 0;
     sab_sizes *sizes = sizes_of(skewed(), SKEWED);
@@ -804,7 +834,13 @@ static void costs_of_all_kinds(void) {
     EXPECT_FAILS(sab_balanced_sampler_new(sizes, &balanced, &options, &sampler), SAB_E_CALLBACK,
                  "77");
     EXPECT(sab_last_callback_code() == 77 && sampler == NULL);
-    balanced.cost = SAB_COST_PADDED;
+    balanced.balance_count = 0;
+    calls = 0;
+    SET_BUDGET_OF(balanced, cost, 1e12);
+    EXPECT_FAILS(sab_balanced_sampler_new(sizes, &balanced, &options, &sampler), SAB_E_CALLBACK,
+                 "77");
+    sab_cost_free(cost);
+    SET_BUDGET(balanced, 2000);
     calls = 0;
     balanced.progress = stop;
     balanced.progress_ctx = &calls;
@@ -817,13 +853,21 @@ static void costs_of_all_kinds(void) {
 static void bad_options(void) {
     sab_sizes *sizes = sizes_of(skewed(), SKEWED);
     sab_sampler *sampler = NULL;
-    const sab_cost_term squared_count[] = {{1, 2, 1}};
-    const sab_cost_term fine[] = {{10, 0, 0}, {1, 1, 1}};
+    const sab_cost_term terms[][2] = {{{1, 2, {1}}, {1, 1, {1}}},
+                                      {{10, 0, {0}}, {1, 1, {1}}},
+                                      {{2, 0, {1}}, {1, 1, {1}}},
+                                      {{-5000, 1, {0}}, {1, 1, {1}}},
+                                      {{1, 1, {0, 1}}, {1, 1, {1}}}};
+    sab_cost *costs[COUNT(terms)] = {NULL};
+    for (size_t i = 0; i < COUNT(terms); ++i) EXPECT_OK(sab_cost_terms_new(terms[i], 2, &costs[i]));
+    const sab_budget second[] = {{NULL, 1000}, {costs[1], 600}};
+    const sab_cost *const none[] = {NULL}, *const squared_count[] = {costs[0]},
+                          *const negative[] = {costs[3]}, *const columns[] = {costs[4]};
 #define REFUSED(words, ...)                                                          \
     do {                                                                             \
         sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;                   \
         sab_sampler_options options = ranks(0, 4);                                   \
-        balanced.max_total = 1000;                                                   \
+        SET_BUDGET(balanced, 1000);                                                  \
         __VA_ARGS__;                                                                 \
         EXPECT_FAILS(sab_balanced_sampler_new(sizes, &balanced, &options, &sampler), \
                      SAB_E_ARGUMENT, words);                                         \
@@ -831,9 +875,9 @@ static void bad_options(void) {
     } while (0)
     REFUSED("micro_batches = 0", balanced.micro_batches = 0);
     REFUSED("world_size = 4", balanced.micro_batches = 1 << 19);
-    REFUSED("max_total = -1", balanced.max_total = -1);
-    REFUSED("max_total = inf", balanced.max_total = INFINITY);
-    REFUSED("samples of a step, or a cap", balanced.max_total = 0);
+    REFUSED("balanced.budgets[0].limit = -1", SET_BUDGET(balanced, -1));
+    REFUSED("balanced.budgets[0].limit = inf", SET_BUDGET(balanced, INFINITY));
+    REFUSED("samples of a step, or a budget", balanced.budget_count = 0);
     REFUSED("samples = 3: must be at least the number of micro-batches of a step, 4",
             balanced.samples = 3);
     REFUSED("fill = 0", balanced.fill = 0);
@@ -841,40 +885,49 @@ static void bad_options(void) {
     REFUSED("method = 7", balanced.method = 7);
     REFUSED("oversize = 2", balanced.oversize = SAB_OVERSIZE_SINGLE);
     REFUSED(
-        "must fit balanced.max_total = 700 alone; 7 of 1500 samples do not. Set "
+        "must fit balanced.budgets[0].limit = 700 alone; 7 of 1500 samples do not. Set "
         "balanced.oversize to SAB_OVERSIZE_SKIP (0), or use a larger budget",
-        balanced.max_total = 700);
-    REFUSED("must fit balanced.memory_budget = 600 alone", balanced.memory_terms = fine;
-            balanced.memory_term_count = 2; balanced.memory_budget = 600);
-    REFUSED("no sample is left", balanced.max_total = 0.5; balanced.oversize = SAB_OVERSIZE_SKIP);
-    REFUSED("memory_terms = NULL", balanced.memory_term_count = 1);
-    REFUSED("memory_terms[0].count_power = 2", balanced.memory_terms = squared_count;
-            balanced.memory_term_count = 1; balanced.memory_budget = 5);
-    REFUSED("more than the constant of balanced.memory_terms, 10", balanced.memory_terms = fine;
-            balanced.memory_term_count = 2; balanced.memory_budget = 10);
-    REFUSED("goes with balanced.memory_terms only", balanced.memory_budget = 10);
-    REFUSED("coefficients = NULL", balanced.cost = SAB_COST_POLYNOMIAL;
-            balanced.coefficient_count = 2);
-    REFUSED("options.cost_fn", balanced.cost = SAB_COST_CALLBACK);
-    REFUSED("options.cost = 9", balanced.cost = 9);
+        SET_BUDGET(balanced, 700));
+    REFUSED("must fit balanced.budgets[1].limit = 600 alone", balanced.budgets = second;
+            balanced.budget_count = 2);
+    REFUSED("no sample is left", SET_BUDGET(balanced, 0.5); balanced.oversize = SAB_OVERSIZE_SKIP);
+    REFUSED("balanced.budgets = NULL", balanced.budgets = NULL);
+    REFUSED("balanced.budgets[0].cost: its term 0 has a count_power of 2",
+            SET_BUDGET_OF(balanced, costs[0], 1e9));
+    REFUSED("balanced.budgets[0].cost: its term 0 has a count_power of 0",
+            SET_BUDGET_OF(balanced, costs[2], 1e9));
+    REFUSED("balanced.budgets[0].cost = 2 columns", SET_BUDGET_OF(balanced, costs[4], 1e9));
+    REFUSED("more than the cost's constant term, 10", SET_BUDGET_OF(balanced, costs[1], 10));
+    REFUSED("balanced.budgets[0].cost: a sample of length 1 costs -4999",
+            SET_BUDGET_OF(balanced, costs[3], 1e9));
+    REFUSED("number of balanced.balance = 2", balanced.balance_count = 2);
+    REFUSED("balanced.balance = NULL", balanced.balance_count = 1);
+    REFUSED("balanced.balance[0] = NULL", balanced.balance = none; balanced.balance_count = 1);
+    REFUSED("balanced.balance[0]: its term 0", balanced.balance = squared_count;
+            balanced.balance_count = 1);
+    REFUSED("balanced.balance[0]: a sample of length 1 costs -4999", balanced.balance = negative;
+            balanced.balance_count = 1);
+    REFUSED("balanced.balance[0] = 2 columns", balanced.balance = columns;
+            balanced.balance_count = 1);
     REFUSED("options.rank = 4", options.rank = 4);
     REFUSED("options.world_size = 0", options.world_size = 0);
     REFUSED("struct_size", balanced.struct_size = 8);
+    for (size_t i = 0; i < COUNT(costs); ++i) sab_cost_free(costs[i]);
     sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
-    balanced.max_total = 1000;
+    SET_BUDGET(balanced, 1000);
     EXPECT_FAILS(sab_balanced_sampler_new(sizes, NULL, NULL, &sampler), SAB_E_ARGUMENT, "balanced");
     EXPECT_FAILS(sab_balanced_sampler_new(NULL, &balanced, NULL, &sampler), SAB_E_ARGUMENT,
                  "sizes");
     EXPECT_FAILS(sab_balanced_sampler_new(sizes, &balanced, NULL, NULL), SAB_E_ARGUMENT, "sampler");
     balanced.oversize = SAB_OVERSIZE_SKIP;
-    balanced.max_total = 50;
+    SET_BUDGET(balanced, 50);
     EXPECT_OK(sab_balanced_sampler_new(sizes, &balanced, NULL, &sampler));
     uint64_t skipped = 0, over = 0;
     for (int i = 0; i < SKEWED; ++i) over += skewed()[i] > 50;
     EXPECT_OK(sab_sampler_skipped_count(sampler, &skipped));
     EXPECT(skipped == over);
     EXPECT_FAILS(sab_sampler_seek(sampler, 1u << 30), SAB_E_ARGUMENT, "position");
-    EXPECT_FAILS(sab_sampler_set_budget(sampler, 10), SAB_E_UNSUPPORTED, "");
+    EXPECT_FAILS(sab_sampler_set_budget(sampler, 0, 10), SAB_E_UNSUPPORTED, "");
     sab_sampler_free(sampler);
     sab_sizes_free(sizes);
 }
@@ -888,7 +941,7 @@ static void little_data(void) {
         for (uint64_t r = 0; r < 8; ++r) {
             sab_sizes *sizes = sizes_of(i == 0 ? zeros : one, count);
             sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
-            balanced.max_total = 10;
+            SET_BUDGET(balanced, 10);
             const sab_sampler_options options = ranks(r, 8);
             sab_sampler *sampler = NULL;
             EXPECT_OK(sab_balanced_sampler_new(sizes, &balanced, &options, &sampler));
@@ -923,7 +976,8 @@ int main(void) {
     RUN(caps_hold_whatever_the_rounding);
     RUN(no_micro_batch_is_empty_before_the_last_step);
     RUN(foreign_states);
-    RUN(memory_caps);
+    RUN(memory_budgets);
+    RUN(balance_is_the_first_budget_by_default);
     RUN(costs_of_all_kinds);
     RUN(bad_options);
     RUN(little_data);

@@ -186,11 +186,11 @@ static void copies_do_not_disturb_each_other(int way) {
 
     /* the last error */
     sampler_of(&own, -1);
-    EXPECT(strstr(own.sab_last_error_message(), "budget = -1") != NULL &&
+    EXPECT(strstr(own.sab_last_error_message(), "limit = -1") != NULL &&
            other.sab_last_error_message()[0] == '\0');
     sampler_of(&other, -2);
-    EXPECT(strstr(own.sab_last_error_message(), "budget = -1") != NULL &&
-           strstr(other.sab_last_error_message(), "budget = -2") != NULL);
+    EXPECT(strstr(own.sab_last_error_message(), "limit = -1") != NULL &&
+           strstr(other.sab_last_error_message(), "limit = -2") != NULL);
 
     /* the log: samples that are too long are skipped, which is told */
     int lines = 0, other_lines = 0;
@@ -289,9 +289,9 @@ static void *fails_and_stays(void *of) {
     const char *message = other->sab_last_error_message();
     pthread_barrier_wait(&barrier); /* closed after this ... */
     pthread_barrier_wait(&barrier); /* ... before this */
-    EXPECT(strstr(message, "budget = -1") != NULL);
+    EXPECT(strstr(message, "limit = -1") != NULL);
     sampler_of(other, -2);
-    EXPECT(strstr(other->sab_last_error_message(), "budget = -2") != NULL);
+    EXPECT(strstr(other->sab_last_error_message(), "limit = -2") != NULL);
     return NULL;
 }
 

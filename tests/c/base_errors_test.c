@@ -406,13 +406,12 @@ static void Defaults_AreThoseOfTheHeaders(void) {
            sizes.columns == 1);
     const sab_plan_options plan = SAB_PLAN_OPTIONS_INIT;
     EXPECT(plan.struct_size == sizeof plan && plan.bucket_rule == SAB_BUCKETS_AUTO &&
-           plan.cost == SAB_COST_PADDED && plan.budget == 0);
+           plan.budgets == NULL && plan.budget_count == 0);
     EXPECT(plan.padding_target == 0.01 && plan.boundaries == NULL && plan.boundary_count == 0 &&
            plan.bucket_count == 0 && plan.bucket_batches == 0);
     EXPECT(plan.batch_sizes == NULL && plan.batch_size_count == 0 && plan.max_batch_size == 0 &&
            plan.batch_size_multiple == 1);
-    EXPECT(plan.length_multiple == 0 && plan.coefficients == NULL && plan.coefficient_count == 0 &&
-           plan.cost_fn == NULL && plan.cost_ctx == NULL);
+    EXPECT(plan.length_multiple == 0);
     EXPECT(plan.tail == SAB_TAIL_KEEP && plan.oversize == SAB_OVERSIZE_ERROR &&
            plan.max_shapes == 0 && plan.progress == NULL && plan.progress_ctx == NULL);
     const sab_sampler_options sampler = SAB_SAMPLER_OPTIONS_INIT;

@@ -16,6 +16,7 @@
 #include <sab/stream.h>
 #include <sab/torch.h>
 
+#include "budgets.h"
 #include "expect.h"
 
 static void Callback_ThatFails_GivesItsCode() {
@@ -35,10 +36,10 @@ static void Epoch_GivesEverySampleOnce() {
     sab_sampler *sampler = nullptr;
     sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
     EXPECT_OK(sab_sizes_new(tokens, 10, SAB_INT32, nullptr, &sizes));
-    options.budget = -1;
+    SET_BUDGET(options, -1);
     // an exception inside, none outside
-    EXPECT_FAILS(sab_plan_new(sizes, &options, &plan), SAB_E_ARGUMENT, "budget = -1");
-    options.budget = 64;
+    EXPECT_FAILS(sab_plan_new(sizes, &options, &plan), SAB_E_ARGUMENT, "limit = -1");
+    SET_BUDGET(options, 64);
     EXPECT_OK(sab_plan_new(sizes, &options, &plan));
     EXPECT_OK(sab_bucket_sampler_new(plan, nullptr, &sampler));
     sab_batch batch = SAB_BATCH_INIT;

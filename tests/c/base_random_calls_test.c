@@ -26,9 +26,10 @@ static double any_number(void) {
     return numbers[below(14)];
 }
 
-static int32_t wild_cost(void *ctx, uint64_t count, double length, double *cost) {
-    (void)ctx;
-    *cost = below(20) ? (double)count * length : any_number();
+static int32_t wild_cost(void *ctx, uint64_t count, const double *lengths, const double *totals,
+                         size_t columns, double *cost) {
+    (void)ctx, (void)count, (void)lengths, (void)columns;
+    *cost = below(20) ? totals[0] : any_number();
     return below(500) ? 0 : any_choice();
 }
 
@@ -81,11 +82,31 @@ static void note(sab_status status) {
 /* NULL one time in eight. */
 #define MAYBE(pointer) (below(8) ? (pointer) : NULL)
 
+/* One of a few costs, made anew from time to time; NULL where it was refused. */
+static sab_cost *any_cost(void) {
+    static sab_cost *costs[4];
+    sab_cost **cost = &costs[below(4)];
+    if (below(4) > 0) return *cost;
+    sab_cost_free(*cost);
+    const uint64_t kind = below(3);
+    if (kind == 0) {
+        note(sab_cost_callback_new(below(8) ? wild_cost : NULL, NULL, NULL, cost));
+    } else if (kind == 1) {
+        note(sab_cost_padded_new(MAYBE(reals), below(4), cost));
+    } else {
+        sab_cost_term terms[3];
+        for (int i = 0; i < 3; ++i)
+            terms[i] = (sab_cost_term){any_number(), (uint32_t)below(3), {(uint32_t)below(4)}};
+        note(sab_cost_terms_new(MAYBE(terms), below(4), cost));
+    }
+    return *cost;
+}
+
 static sab_plan_options wild_plan_options(void) {
     sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
-    options.budget = below(4) ? 300 : any_number();
+    SET_BUDGET(options, below(4) ? 300 : any_number());
     if (below(2)) options.bucket_rule = any_choice();
-    if (below(3) == 0) options.cost = any_choice();
+    if (below(3) == 0) SET_BUDGET_OF(options, any_cost(), 300);
     if (below(8) == 0) options.padding_target = any_number();
     if (below(3) == 0) {
         options.bucket_rule = SAB_BUCKETS_BOUNDARIES;
@@ -102,9 +123,6 @@ static sab_plan_options wild_plan_options(void) {
     if (below(4) == 0) options.max_batch_size = any_count();
     if (below(4) == 0) options.batch_size_multiple = any_count();
     if (below(4) == 0) options.length_multiple = any_number();
-    options.coefficients = MAYBE(reals);
-    options.coefficient_count = below(5);
-    options.cost_fn = below(8) ? wild_cost : NULL;
     if (below(3) == 0) options.tail = any_choice();
     if (below(3) == 0) options.oversize = any_choice();
     if (below(4) == 0) options.max_shapes = below(2) ? below(9) : (size_t)any_count();
@@ -148,7 +166,7 @@ static void wild_thresholds(const sab_sizes *lengths) {
     sab_thresholds_info info = SAB_THRESHOLDS_INFO_INIT;
     double thresholds[256];
     if (below(2)) options.method = below(8) ? (int32_t)below(3) : any_choice();
-    if (below(3) == 0) options.cost = any_choice();
+    if (below(3) == 0) options.cost = any_cost();
     if (below(3) == 0) options.cost_per_sample = any_choice();
     options.num_trials = (uint32_t)below(5);
     if (below(3) == 0) options.tolerate = below(4) ? (int64_t)below(99) : (int64_t)random_word();
@@ -157,9 +175,6 @@ static void wild_thresholds(const sab_sizes *lengths) {
     for (int i = 0; i < 64; ++i) words[i] = below(30) ? below(20) : any_count();
     const uint64_t k = below(4) ? below(9) : any_count();
     options.starts = below(4) == 0 && k <= 9 ? words : NULL;
-    options.coefficients = MAYBE(reals);
-    options.coefficient_count = below(5);
-    options.cost_fn = below(8) ? wild_cost : NULL;
     options.progress = below(2) ? wild_progress : NULL;
     if (below(20) == 0) options.struct_size = below(sizeof options + 1);
     if (below(20) == 0) info.struct_size = below(sizeof info + 1);

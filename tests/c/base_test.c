@@ -167,7 +167,8 @@ static void Messages_DoNotDependOnTheLocale(void) {
     sab_plan_options options = budget(-1.5);
     sab_sizes *sizes = sizes_of(lengths(5), 5);
     sab_plan *plan = NULL;
-    EXPECT_FAILS(sab_plan_new(sizes, &options, &plan), SAB_E_ARGUMENT, "options.budget = -1.5");
+    EXPECT_FAILS(sab_plan_new(sizes, &options, &plan), SAB_E_ARGUMENT,
+                 "options.budgets[0].limit = -1.5");
     sab_sizes_free(sizes);
     setlocale(LC_ALL, "C");
 }

@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "budgets.h"
 #include "expect.h"
 
 struct Counter {
@@ -55,7 +56,7 @@ static void LogCallback_ThatThrows_IsPassedOver() {
     sab_sizes *sizes = nullptr;
     sab_plan *plan = nullptr;
     sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
-    options.budget = 10;
+    SET_BUDGET(options, 10);
     options.oversize = SAB_OVERSIZE_SKIP;
     Counter counter;
     const auto throws = [](void *ctx, sab_log_level, const char *) {

@@ -867,7 +867,7 @@ static void StateOfBatches_IsNoneOfTheirSamplers(void) {
     EXPECT_OK(sab_sampler_state_save(batches, state));
     EXPECT_FAILS(sab_sampler_state_restore(sampler, state, sizeof state), SAB_E_MISMATCH,
                  "order 7, this sampler has 6");
-    EXPECT_FAILS(sab_sampler_set_budget(sampler, 5), SAB_E_UNSUPPORTED, "not a plan's");
+    EXPECT_FAILS(sab_sampler_set_budget(sampler, 0, 5), SAB_E_UNSUPPORTED, "not a plan's");
     sab_sampler_free(sampler);
     sab_sampler_free(batches);
     sab_sizes_free(sizes);

@@ -34,19 +34,24 @@ static double steps(double count, double longest) {
     return ceil(count / 8) * 8 * ceil(longest / 16);
 }
 
-static int32_t ask(void *ctx, uint64_t count, double length, double *cost) {
-    *cost = (*(price *const *)ctx)((double)count, length);
+static int32_t ask(void *ctx, uint64_t count, const double *lengths, const double *totals,
+                   size_t columns, double *cost) {
+    (void)totals, (void)columns;
+    *cost = (*(price *const *)ctx)((double)count, lengths[0]);
     return 0;
 }
 
-static int32_t fail_after(void *ctx, uint64_t count, double length, double *cost) {
-    *cost = (double)count * length;
+static int32_t fail_after(void *ctx, uint64_t count, const double *lengths, const double *totals,
+                          size_t columns, double *cost) {
+    (void)count, (void)lengths, (void)columns;
+    *cost = totals[0];
     return --*(int *)ctx < 0 ? 42 : 0;
 }
 
-static int32_t falling(void *ctx, uint64_t count, double length, double *cost) {
-    (void)ctx;
-    *cost = (double)count / length;
+static int32_t falling(void *ctx, uint64_t count, const double *lengths, const double *totals,
+                       size_t columns, double *cost) {
+    (void)ctx, (void)totals, (void)columns;
+    *cost = (double)count / lengths[0];
     return 0;
 }
 
@@ -109,9 +114,10 @@ static int near(double a, double b) {
 }
 
 static void exact_methods_equal_trying_all(void) {
-    static const double polynomial[] = {40, 2, 1};
-    static const sab_cost_term terms[] = {{100, 0, 0}, {1, 2, 0}, {3, 1, 2}},
-                               linear[] = {{5, 0, 0}, {-2, 1, 0}, {3, 1, 1}};
+    static const sab_cost_term polynomial[] = {{40, 0, {0}}, {2, 1, {0}}, {1, 1, {1}}},
+                               terms[] = {{100, 0, {0}}, {1, 2, {0}}, {3, 1, {2}}},
+                               linear[] = {{5, 0, {0}}, {-2, 1, {0}}, {3, 1, {1}}};
+    static const sab_cost_term *const terms_of[9] = {[2] = polynomial, [3] = terms, [8] = linear};
     static price *const prices[] = {padded,        quadratic, with_constant, model,   padded,
                                     with_constant, steps,     quadratic,     short_of};
     for (int round = 0; round < ROUNDS; ++round) {
@@ -125,19 +131,17 @@ static void exact_methods_equal_trying_all(void) {
         }
         const int k = 1 + (int)below((uint32_t)all.levels - 1), kind = round % 9;
         price *cost = prices[kind];
+        sab_cost *handle = NULL; /* of kind 0: the default */
+        if (kind == 1)
+            handle = new_quadratic();
+        else if (terms_of[kind] != NULL)
+            EXPECT_OK(sab_cost_terms_new(terms_of[kind], 3, &handle));
+        else if (kind != 0)
+            handle = new_callback(ask, &cost);
         for (int method = SAB_THRESHOLDS_LEAST_TOTAL; method <= SAB_THRESHOLDS_RANDOMISED;
              ++method) {
             sab_thresholds_options options = by(method);
-            options.cost = kind < 2                 ? kind
-                           : kind == 2              ? SAB_COST_POLYNOMIAL
-                           : kind == 3 || kind == 8 ? SAB_COST_TERMS
-                                                    : SAB_COST_CALLBACK;
-            options.coefficients = polynomial;
-            options.coefficient_count = COUNT(polynomial);
-            options.cost_terms = kind == 3 ? terms : linear;
-            options.cost_term_count = COUNT(terms);
-            options.cost_fn = ask;
-            options.cost_ctx = &cost;
+            options.cost = handle;
             options.cost_per_sample = kind == 7;
             double thresholds[MOST];
             sab_thresholds_info info = SAB_THRESHOLDS_INFO_INIT, own = SAB_THRESHOLDS_INFO_INIT;
@@ -161,6 +165,7 @@ static void exact_methods_equal_trying_all(void) {
                 info.even + info.repeated + info.not_tolerated + info.extreme + info.narrow;
             EXPECT(searches == (method == SAB_THRESHOLDS_RANDOMISED ? options.num_trials : 0));
         }
+        sab_cost_free(handle);
     }
 }
 
@@ -239,12 +244,12 @@ static void seeds_decide_where_searches_begin(void) {
 /* With a constant that is worth more than padding, the last group is left empty. */
 static void a_group_fewer_where_one_more_costs_more(void) {
     const int32_t numbers[] = {1, 2, 3};
-    static const double coefficients[] = {1000, 0, 1};
+    static const sab_cost_term terms[] = {{1000, 0, {0}}, {1, 1, {1}}};
+    sab_cost *cost = NULL;
+    EXPECT_OK(sab_cost_terms_new(terms, COUNT(terms), &cost));
     sab_sizes *sizes = sizes_of(numbers, 3);
     sab_thresholds_options options = by(SAB_THRESHOLDS_LEAST_TOTAL);
-    options.cost = SAB_COST_POLYNOMIAL;
-    options.coefficients = coefficients;
-    options.coefficient_count = 3;
+    options.cost = cost;
     double found[2];
     sab_thresholds_info info = SAB_THRESHOLDS_INFO_INIT;
     EXPECT_OK(sab_thresholds_find(sizes, 1, &options, found, &info));
@@ -252,6 +257,7 @@ static void a_group_fewer_where_one_more_costs_more(void) {
     EXPECT_OK(sab_thresholds_find(sizes, 2, &options, found, &info));
     EXPECT(found[0] == 1 && found[1] == 3 && info.total == 2007);
     sab_sizes_free(sizes);
+    sab_cost_free(cost);
 }
 
 static void an_empty_sample_costs_as_much_as_the_shortest(void) {
@@ -275,14 +281,14 @@ static void many_lengths_by_a_callback(void) {
         sab_thresholds_options options = by(method);
         double formula[7], asked[7];
         EXPECT_OK(sab_thresholds_find(sizes, 7, &options, formula, NULL));
-        options.cost = SAB_COST_CALLBACK;
-        options.cost_fn = ask;
-        options.cost_ctx = &(price *){padded};
+        sab_cost *cost = new_callback(ask, &(price *){padded});
+        options.cost = cost;
         EXPECT_OK(sab_thresholds_find(sizes, 7, &options, asked, NULL));
         EXPECT(memcmp(formula, asked, sizeof asked) == 0);
         options.cost_per_sample = 1;
         EXPECT_OK(sab_thresholds_find(sizes, 7, &options, asked, NULL));
         EXPECT(memcmp(formula, asked, sizeof asked) == 0);
+        sab_cost_free(cost);
     }
     sab_sizes_free(sizes);
 }
@@ -347,39 +353,41 @@ static void thresholds_refusals(void) {
     EXPECT_FAILS(sab_thresholds_find(sizes, 2, &options, found, NULL), SAB_E_ARGUMENT,
                  "goes with SAB_THRESHOLDS_RANDOMISED only");
     options = by(SAB_THRESHOLDS_LEAST_TOTAL);
-    options.cost = SAB_COST_CALLBACK;
-    EXPECT_FAILS(sab_thresholds_find(sizes, 2, &options, found, NULL), SAB_E_ARGUMENT,
-                 "options.cost_fn");
     int answers = 2;
-    options.cost_fn = fail_after;
-    options.cost_ctx = &answers;
+    const double weights[] = {1, 1};
+    sab_cost *costs[6] = {new_callback(fail_after, &answers), new_callback(falling, NULL)};
+    EXPECT_OK(sab_cost_padded_new(weights, 2, &costs[5]));
+    options.cost = costs[5];
+    EXPECT_FAILS(sab_thresholds_find(sizes, 2, &options, found, NULL), SAB_E_ARGUMENT,
+                 "options.cost = 2 columns: the sizes have one column");
+    options.cost = costs[0];
     EXPECT_FAILS(sab_thresholds_find(sizes, 2, &options, found, NULL), SAB_E_CALLBACK,
                  "failed with code 42");
     EXPECT(sab_last_callback_code() == 42);
-    options.cost_fn = falling;
+    options.cost = costs[1];
     options.cost_per_sample = 1;
     EXPECT_FAILS(sab_thresholds_find(sizes, 2, &options, found, NULL), SAB_E_ARGUMENT,
                  "must never decrease");
     options.method = SAB_THRESHOLDS_RANDOMISED; /* which takes any cost */
     EXPECT_OK(sab_thresholds_find(sizes, 2, &options, (double[2]){0}, NULL));
-    const double huge[] = {0, 1e308};
+    const sab_cost_term huge[] = {{1e308, 1, {0}}};
+    EXPECT_OK(sab_cost_terms_new(huge, 1, &costs[2]));
     options = by(SAB_THRESHOLDS_LEAST_TOTAL);
-    options.cost = SAB_COST_POLYNOMIAL;
-    options.coefficients = huge;
-    options.coefficient_count = 2;
+    options.cost = costs[2];
     EXPECT_FAILS(sab_thresholds_find(sizes, 2, &options, found, NULL), SAB_E_ARGUMENT,
                  "of all samples in one group must be finite");
-    const double constants[] = {1e308, 1}; /* each group is finite, and all three are not */
-    options.coefficients = constants;
+    /* each group is finite, and all three are not */
+    const sab_cost_term constants[] = {{1e308, 0, {0}}, {1, 1, {0}}};
+    EXPECT_OK(sab_cost_terms_new(constants, 2, &costs[3]));
+    options.cost = costs[3];
     EXPECT_FAILS(sab_thresholds_find(sizes, 2, &options, found, NULL), SAB_E_ARGUMENT,
                  "options.cost = inf: of all groups must be finite");
-    const sab_cost_term terms[] = {{-100, 1, 0}, {1, 1, 1}};
+    const sab_cost_term terms[] = {{-100, 1, {0}}, {1, 1, {1}}};
+    EXPECT_OK(sab_cost_terms_new(terms, 2, &costs[4]));
     for (int method = SAB_THRESHOLDS_LEAST_TOTAL; method <= SAB_THRESHOLDS_RANDOMISED; ++method)
         for (int per_sample = 0; per_sample < 2; ++per_sample) {
             options = by(method);
-            options.cost = SAB_COST_TERMS;
-            options.cost_terms = terms;
-            options.cost_term_count = 2;
+            options.cost = costs[4];
             options.cost_per_sample = per_sample;
             EXPECT_FAILS(sab_thresholds_find(sizes, 2, &options, found, NULL), SAB_E_ARGUMENT,
                          "cost(1, 1) = -99 and cost(2, 1) = -198 must not be negative");
@@ -388,6 +396,7 @@ static void thresholds_refusals(void) {
     options.progress = cancel;
     EXPECT_FAILS(sab_thresholds_find(sizes, 2, &options, found, NULL), SAB_E_CANCELLED, "code 7");
     EXPECT(found[0] == -1 && found[1] == -1);
+    for (size_t i = 0; i < COUNT(costs); ++i) sab_cost_free(costs[i]);
     sab_sizes_free(sizes);
     sab_sizes *none = sizes_of(NULL, 0);
     EXPECT_FAILS(sab_thresholds_find(none, 1, NULL, found, NULL), SAB_E_ARGUMENT,

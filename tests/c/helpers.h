@@ -4,6 +4,7 @@
 
 #include <stdint.h>
 
+#include "budgets.h"
 #include "expect.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
@@ -40,7 +41,7 @@ static inline sab_plan *plan_with(const int32_t *numbers, size_t count,
 
 static inline sab_plan_options budget(double most) {
     sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
-    options.budget = most;
+    if (most != 0) SET_BUDGET(options, most);
     return options;
 }
 

@@ -133,23 +133,39 @@ static void leak(struct guarded *run) {
     run->device.held = guarded_base + (int64_t)(run->leak * (double)run->done / GUARDED);
 }
 
+/* 1e7 + count * (1e4 + 3e4 * length) bytes, fitted to exact measurements. */
+static sab_cost *modelled_cost(void) {
+    double features[64], peaks[32];
+    for (int i = 0; i < 32; ++i) {
+        const double count = features[2 * i] = 1 + i % 8,
+                     length = features[2 * i + 1] = 10 * (1 + i / 8);
+        peaks[i] = 1e7 + count * (1e4 + 3e4 * length);
+    }
+    sab_memory_model_options options = SAB_MEMORY_MODEL_OPTIONS_INIT;
+    options.degree = 1;
+    sab_memory_model *model = NULL;
+    sab_cost *cost = NULL;
+    EXPECT_OK(sab_memory_model_fit_new(features, 32, 2, peaks, &options, &model));
+    EXPECT_OK(sab_memory_model_cost_new(model, &cost));
+    sab_memory_model_free(model);
+    return cost;
+}
+
 /* Plans of GUARDED samples, some 600 batches: by a model of their bytes (3.5e7 are allowed), or by
  * padded tokens. */
 static sab_plan *guarded_plan(int by_model) {
     static int32_t numbers[GUARDED];
-    const sab_cost_term terms[] = {{1e7, 0, 0}, {1e4, 1, 0}, {3e4, 1, 1}};
-    sab_plan_options options = budget(by_model ? 3.5e7 : 800);
-    if (by_model) {
-        options.cost = SAB_COST_TERMS;
-        options.cost_terms = terms;
-        options.cost_term_count = COUNT(terms);
-    }
+    sab_plan_options options = budget(800);
+    sab_cost *cost = by_model ? modelled_cost() : NULL;
+    if (by_model) SET_BUDGET_OF(options, cost, 3.5e7);
     uint32_t x = 1;
     for (int i = 0; i < GUARDED; ++i) {
         x = x * 1664525u + 1013904223u;
         numbers[i] = (int32_t)(1 + (x >> 16) % (1 + (x >> 8) % 97));
     }
-    return plan_with(numbers, GUARDED, &options);
+    sab_plan *plan = plan_with(numbers, GUARDED, &options);
+    sab_cost_free(cost);
+    return plan;
 }
 
 static sab_memory_guard_info guard_info(const sab_memory_guard *guard) {
@@ -191,7 +207,7 @@ static int run_guarded(struct guarded *run, const sab_plan *plan, int is_guarded
     if (is_guarded) {
         *info = guard_info(guard);
         double budget = 0;
-        EXPECT_OK(sab_sampler_get_budget(sampler, &budget));
+        EXPECT_OK(sab_sampler_get_budget(sampler, 0, &budget));
         EXPECT(info->steps == steps && info->budget == budget && info->peak <= run->device.limit &&
                info->mean_peak > 1e7 && info->mean_peak <= (double)info->peak);
     }
@@ -555,7 +571,8 @@ static void *guard_as_rank(void *argument) {
         leak(&self->run);
         self->samples += batch.count;
         if (self->steps < COUNT(self->budgets))
-            self->failed += sab_sampler_get_budget(sampler, &self->budgets[self->steps]) != SAB_OK;
+            self->failed +=
+                sab_sampler_get_budget(sampler, 0, &self->budgets[self->steps]) != SAB_OK;
     }
     self->info.struct_size = sizeof self->info;
     self->failed += sab_memory_guard_get_info(guard, &self->info) != SAB_OK;

@@ -21,7 +21,7 @@ static void MeasurementPoints_AreInRangeDistinctAscendingAndEnoughToFit(void) {
                         options.shortest = shortests[r];
                         options.longest = longests[r];
                         options.max_count = most_counts[m];
-                        options.max_padded_total = total == 0 ? 0 : 32 * longests[r];
+                        options.budget.limit = total == 0 ? 0 : 32 * longests[r];
                         options.degree = degree;
                         const double most = total == 0 ? 4 * longests[r] : 32 * longests[r];
                         EXPECT_OK(sab_measurement_points_find(&options, points, counts, measured));
@@ -48,6 +48,43 @@ static void MeasurementPoints_AreInRangeDistinctAscendingAndEnoughToFit(void) {
                     }
 }
 
+/* With a cost, points lie where batches of the budget will be. */
+static void MeasurementPoints_OfACost_AreNearTheBudget(void) {
+    const sab_cost_term terms[] = {{1000, 0, {0}}, {3, 1, {1}}};
+    const double weights[] = {1, 1};
+    uint64_t counts[20];
+    double measured[20];
+    sab_cost *cost = NULL;
+    EXPECT_OK(sab_cost_terms_new(terms, COUNT(terms), &cost));
+    sab_measurement_options options = SAB_MEASUREMENT_OPTIONS_INIT;
+    options.shortest = 8;
+    options.longest = 512;
+    options.max_count = 1024;
+    options.budget.cost = cost;
+    options.budget.limit = 60000;
+    EXPECT_OK(sab_measurement_points_find(&options, 20, counts, measured));
+    for (int i = 0; i < 20; ++i) {
+        const double one = 1000 + 3 * (double)counts[i] * measured[i];
+        EXPECT(one >= 20000 && one <= 54000);
+    }
+    options.budget.limit = 1100;
+    EXPECT_FAILS(sab_measurement_points_find(&options, 20, counts, measured), SAB_E_ARGUMENT,
+                 "options.budget.limit = 1100: one sample of length 8 costs 1024");
+    options.budget.limit = 1e8;
+    EXPECT_FAILS(sab_measurement_points_find(&options, 20, counts, measured), SAB_E_ARGUMENT,
+                 "options.budget.limit = 1e+08: no batch costs a third of it");
+    options.budget.limit = 0;
+    EXPECT_FAILS(sab_measurement_points_find(&options, 20, counts, measured), SAB_E_ARGUMENT,
+                 "options.budget.limit = 0: must be finite and above 0 with a cost");
+    sab_cost_free(cost);
+    EXPECT_OK(sab_cost_padded_new(weights, 2, &cost));
+    options.budget.cost = cost;
+    options.budget.limit = 4000;
+    EXPECT_FAILS(sab_measurement_points_find(&options, 20, counts, measured), SAB_E_ARGUMENT,
+                 "options.budget.cost = 2 columns: the sizes have one column");
+    sab_cost_free(cost);
+}
+
 static void MeasurementPoints_OfARangeThatCannotBe_IsRefused(void) {
     uint64_t counts[2000];
     double measured[2000];
@@ -68,10 +105,10 @@ static void MeasurementPoints_OfARangeThatCannotBe_IsRefused(void) {
         EXPECT_FAILS(sab_measurement_points_find(&options, 12, counts, measured), SAB_E_ARGUMENT,
                      "options.longest = ");
         options = good;
-        options.max_padded_total = wrong[i];
+        options.budget.limit = wrong[i];
         if (wrong[i] != 0)
             EXPECT_FAILS(sab_measurement_points_find(&options, 12, counts, measured),
-                         SAB_E_ARGUMENT, "options.max_padded_total = ");
+                         SAB_E_ARGUMENT, "options.budget.limit = ");
     }
     options = good;
     options.longest = 7;
@@ -159,6 +196,12 @@ static sab_memory_model_info info_of(const sab_memory_model *model) {
     return info;
 }
 
+static sab_cost *cost_of(const sab_memory_model *model) {
+    sab_cost *cost = NULL;
+    EXPECT_OK(sab_memory_model_cost_new(model, &cost));
+    return cost;
+}
+
 /* The coefficient of a term; 0 when it was left out. */
 static double coefficient_of(const sab_memory_model *model, const uint32_t *powers, size_t width) {
     double coefficient = 0;
@@ -231,10 +274,10 @@ static void Fit_OfAPolynomial_RecoversEveryTerm(void) {
     uint32_t each[3];
     EXPECT_FAILS(sab_memory_model_get_term(model, 4, &coefficient, each), SAB_E_ARGUMENT,
                  "index = 4");
-    sab_cost_term terms[16];
-    size_t count = 0;
-    EXPECT_FAILS(sab_memory_model_cost_terms(model, terms, 16, &count), SAB_E_ARGUMENT,
-                 "model: has 3 features");
+    sab_cost *cost = NULL;
+    EXPECT_FAILS(sab_memory_model_cost_new(model, &cost), SAB_E_ARGUMENT, "model: has 3 features");
+    EXPECT_FAILS(sab_memory_model_cost_new(NULL, &cost), SAB_E_ARGUMENT, "model = NULL");
+    EXPECT_FAILS(sab_memory_model_cost_new(model, NULL), SAB_E_ARGUMENT, "cost = NULL");
     sab_memory_model_free(model);
 }
 
@@ -327,10 +370,7 @@ static void Fit_OfBatches_NeverFalls(void) {
             EXPECT_OK(sab_memory_model_get_term(model, i, &coefficient, powers));
             EXPECT(isfinite(coefficient) && (coefficient >= 0 || powers[1] == 0));
         }
-        sab_cost_term terms[8];
-        size_t count = 0;
-        EXPECT_OK(sab_memory_model_cost_terms(model, terms, 8, &count));
-        EXPECT(count <= 8);
+        sab_cost_free(cost_of(model));
         double shortest = data.features[1], last = 0;
         for (size_t i = 0; i < data.count; ++i) shortest = fmin(shortest, data.features[2 * i + 1]);
         for (double n = 1; n < 100; n *= 2) /* from the shortest length measured on */
@@ -359,12 +399,9 @@ static void Fit_OfStepsOnFewerPlaces_IsExact(void) {
     const uint32_t per_count[] = {1, 0}, per_token[] = {1, 1};
     EXPECT(is_near(coefficient_of(model, per_count, 2), -15e4, 1e-6) &&
            is_near(coefficient_of(model, per_token, 2), 5e4, 1e-6));
-    sab_cost_term terms[8];
     sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
-    EXPECT_OK(sab_memory_model_cost_terms(model, terms, 8, &options.cost_term_count));
-    options.cost = SAB_COST_TERMS;
-    options.cost_terms = terms;
-    options.budget = 1e6 + 5e4 * 100;
+    sab_cost *cost = cost_of(model);
+    SET_BUDGET_OF(options, cost, 1e6 + 5e4 * 100);
     int32_t some_lengths[100];
     for (int i = 0; i < 100; ++i) some_lengths[i] = 4 + i % 40;
     sab_plan *plan = plan_with(some_lengths, 100, &options);
@@ -375,6 +412,7 @@ static void Fit_OfStepsOnFewerPlaces_IsExact(void) {
     EXPECT_FAILS(sab_plan_new(sizes, &options, &plan), SAB_E_ARGUMENT, "cost(");
     EXPECT(plan == NULL);
     sab_sizes_free(sizes);
+    sab_cost_free(cost);
     sab_memory_model_free(model);
 }
 
@@ -616,12 +654,9 @@ static void Model_DamagedAnywhere_IsRefused(void) {
     sab_memory_model_free(model);
 }
 
-static sab_plan_options priced_by(const sab_memory_model *model, sab_cost_term *terms,
-                                  double bytes) {
-    sab_plan_options options = budget(bytes);
-    EXPECT_OK(sab_memory_model_cost_terms(model, terms, 8, &options.cost_term_count));
-    options.cost = SAB_COST_TERMS;
-    options.cost_terms = terms;
+static sab_plan_options limited(const sab_cost *cost, double bytes) {
+    sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
+    SET_BUDGET_OF(options, cost, bytes);
     return options;
 }
 
@@ -634,13 +669,8 @@ static void Plan_PricedByAModel_KeepsUpperPredictionsUnderTheBudget(void) {
             for (size_t i = 0; i < data.count; ++i)
                 data.peaks[i] = fmax(1e6, data.peaks[i] - 5.03e8);
         sab_memory_model *model = model_of(&data, NULL);
-        sab_cost_term terms[8];
-        size_t count = 0;
-        terms[0].coefficient = -1;
-        /* too small: nothing is written */
-        EXPECT_OK(sab_memory_model_cost_terms(model, terms, 1, &count));
-        EXPECT(count >= 2 && terms[0].coefficient == -1);
-        sab_plan_options options = priced_by(model, terms, 2e9);
+        sab_cost *cost = cost_of(model);
+        sab_plan_options options = limited(cost, 2e9);
         for (sab_bucket_rule buckets = SAB_BUCKETS_AUTO; buckets <= SAB_BUCKETS_EQUAL;
              buckets += SAB_BUCKETS_EQUAL) {
             options.bucket_rule = buckets;
@@ -662,6 +692,7 @@ static void Plan_PricedByAModel_KeepsUpperPredictionsUnderTheBudget(void) {
             sab_sampler_free(sampler);
             sab_plan_free(plan);
         }
+        sab_cost_free(cost);
         sab_memory_model_free(model);
     }
 }
@@ -675,20 +706,22 @@ static void Plan_WithLessThanTheModelsConstant_IsRefused(void) {
     const sab_memory_model_info info = info_of(model);
     const double constant = info.constant * (1 + info.margin),
                  too_little[] = {1, constant / 2, constant * (1 - 1e-9), constant};
-    sab_cost_term terms[8];
+    sab_cost *cost = cost_of(model);
     sab_plan *plan = NULL;
     for (size_t i = 0; i < COUNT(too_little); ++i) {
-        const sab_plan_options options = priced_by(model, terms, too_little[i]);
+        const sab_plan_options options = limited(cost, too_little[i]);
         EXPECT_FAILS(sab_plan_new(sizes, &options, &plan), SAB_E_ARGUMENT, "constant term");
     }
-    sab_plan_options options = priced_by(model, terms, constant * 1.5);
+    sab_plan_options options = limited(cost, constant * 1.5);
     EXPECT_OK(sab_plan_new(sizes, &options, &plan));
     sab_sampler *sampler = rank_of(plan, 0, 1);
-    EXPECT_FAILS(sab_sampler_set_budget(sampler, constant * 0.9), SAB_E_ARGUMENT, "constant term");
-    EXPECT_OK(sab_sampler_set_budget(sampler, constant * 1.2));
+    EXPECT_FAILS(sab_sampler_set_budget(sampler, 0, constant * 0.9), SAB_E_ARGUMENT,
+                 "constant term");
+    EXPECT_OK(sab_sampler_set_budget(sampler, 0, constant * 1.2));
     sab_sampler_free(sampler);
     sab_plan_free(plan);
     sab_sizes_free(sizes);
+    sab_cost_free(cost);
     sab_memory_model_free(model);
 }
 
@@ -743,6 +776,7 @@ static void Peaks_OfTheMeasurementPoints_MakeAModel(void) {
 
 int main(void) {
     RUN(MeasurementPoints_AreInRangeDistinctAscendingAndEnoughToFit);
+    RUN(MeasurementPoints_OfACost_AreNearTheBudget);
     RUN(MeasurementPoints_OfARangeThatCannotBe_IsRefused);
     RUN(Fit_OfBatches_RecoversTheirPolynomial);
     RUN(Fit_OfAPolynomial_RecoversEveryTerm);

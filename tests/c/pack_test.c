@@ -406,6 +406,48 @@ static void Steps_CostNearlyTheSameOnAllRanks(void) {
     for (int rank = 0; rank < ranks; ++rank) sab_sampler_free(samplers[rank]);
 }
 
+static int32_t count_calls(void *ctx, uint64_t count, const double *lengths, const double *totals,
+                           size_t columns, double *cost) {
+    (void)lengths, (void)columns;
+    *cost = 1;
+    ++*(int *)ctx;
+    return count == 1 && totals[0] == lengths[0] ? 0 : 5;
+}
+
+/* With a cost of 1 a sequence, the costliest bins are those with most sequences. */
+static void Balance_SaysWhatABinCosts(void) {
+    enum { count = 2000 };
+    static int32_t numbers[count];
+    draw_lengths(numbers, count, 500);
+    const sab_cost_term each = {1, 1, {0}};
+    int calls = 0;
+    sab_cost *costs[] = {NULL, new_callback(count_calls, &calls), new_quadratic()};
+    EXPECT_OK(sab_cost_terms_new(&each, 1, &costs[0]));
+    uint64_t fingerprints[COUNT(costs)];
+    for (size_t i = 0; i < COUNT(costs); ++i) {
+        sab_packed_options pack = into(500);
+        pack.balance = (const sab_cost *const *)&costs[i];
+        pack.balance_count = 1;
+        sab_sampler_options options = of_rank(0, 1);
+        options.costliest_first = 10;
+        sab_sampler *sampler = packed(numbers, count, &pack, &options);
+        uint64_t bins = info_of(sampler).bins, fewest = UINT64_MAX;
+        int is_sorted = 1;
+        sab_batch batch = SAB_BATCH_INIT;
+        for (uint64_t bin = 0; bin < bins; ++bin) {
+            EXPECT_OK(sab_next_batch(sampler, &batch));
+            if (bin < 10 && batch.count < fewest) fewest = batch.count;
+            if (bin >= 10 && batch.count > fewest) is_sorted = 0;
+        }
+        EXPECT(is_sorted == (i < 2));
+        fingerprints[i] = info_of(sampler).fingerprint;
+        sab_sampler_free(sampler);
+        sab_cost_free(costs[i]);
+    }
+    EXPECT(calls > 0 && calls <= 501); /* once a length */
+    EXPECT(fingerprints[0] == fingerprints[1] && fingerprints[0] != fingerprints[2]);
+}
+
 static void Mates_ChangeBetweenEpochs(void) {
     enum { count = 5000 };
     static int32_t numbers[count];
@@ -488,8 +530,8 @@ static void At_SeekAndBlocks_GiveTheSameBins(void) {
         first = offsets[step + 1];
     }
     double budget = 0;
-    EXPECT_FAILS(sab_sampler_set_budget(walked, 10), SAB_E_UNSUPPORTED, "not a plan's");
-    EXPECT_FAILS(sab_sampler_get_budget(walked, &budget), SAB_E_UNSUPPORTED, "not a plan's");
+    EXPECT_FAILS(sab_sampler_set_budget(walked, 0, 10), SAB_E_UNSUPPORTED, "not a plan's");
+    EXPECT_FAILS(sab_sampler_get_budget(walked, 0, &budget), SAB_E_UNSUPPORTED, "not a plan's");
     sab_sampler_free(walked);
     sab_sampler_free(asked);
 }
@@ -560,6 +602,28 @@ static void Refuses_WhatBreaksARule(void) {
     EXPECT_REFUSED("pack.window = 1048577: must be from 1 to 1048576");
     pack.struct_size = 4;
     EXPECT_REFUSED("pack.struct_size = 4: must be at least");
+    const sab_cost_term wrong[] = {{1, 2, {1}}, {-9, 1, {0}}, {1, 1, {0, 1}}};
+    const char *const words[] = {"pack.balance[0]: its term 0 has a count_power of 2",
+                                 "pack.balance[0]: a sample of length 12 costs -9",
+                                 "pack.balance[0] = 2 columns: the sizes have one column"};
+    const sab_cost *balance[] = {NULL};
+    pack.balance_count = 1;
+    EXPECT_REFUSED("pack.balance = NULL");
+    pack.balance = balance;
+    pack.balance_count = 1;
+    EXPECT_REFUSED("pack.balance[0] = NULL");
+    pack.balance = balance;
+    pack.balance_count = 2;
+    EXPECT_REFUSED("number of pack.balance = 2: must be at most 1");
+    for (size_t i = 0; i < COUNT(wrong); ++i) {
+        sab_cost *cost = NULL;
+        EXPECT_OK(sab_cost_terms_new(&wrong[i], 1, &cost));
+        balance[0] = cost;
+        pack.balance = balance;
+        pack.balance_count = 1;
+        EXPECT_REFUSED(words[i]);
+        sab_cost_free(cost);
+    }
     pack.capacity = 10;
     EXPECT_REFUSED(
         "sizes[1] = 12: must be at most the capacity, 10; 2 of 4 samples are longer. Set "
@@ -660,6 +724,7 @@ int main(void) {
     RUN(Bins_AreThoseOfATextbook);
     RUN(Epoch_HasEverySampleOnceOverAllRanks);
     RUN(Steps_CostNearlyTheSameOnAllRanks);
+    RUN(Balance_SaysWhatABinCosts);
     RUN(Mates_ChangeBetweenEpochs);
     RUN(State_GoesOnAtAnyStepWithAnyRanks);
     RUN(At_SeekAndBlocks_GiveTheSameBins);

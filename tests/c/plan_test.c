@@ -88,7 +88,7 @@ static void BatchSizes_OneForAllOrOneABucket(void) {
     EXPECT_BUCKETS(range, &options, "0..5 n6 b4 x2; 6..14 n9 b4 x3; 15..24 n10 b4 x3");
     options.batch_sizes = each;
     options.batch_size_count = 3;
-    options.budget = 50; /* with both, the smaller batch wins: 50 / 24 = 2 */
+    SET_BUDGET(options, 50); /* with both, the smaller batch wins: 50 / 24 = 2 */
     EXPECT_BUCKETS(range, &options, "0..5 n6 b2 x3; 6..14 n9 b3 x3; 15..24 n10 b2 x5");
 }
 
@@ -196,7 +196,7 @@ static void BatchSize_FollowsTheBudgetAndItsLimits(void) {
     const double boundaries[] = {0, 11};
     sab_plan_options options = bounded(boundaries, 2, 79);
     EXPECT_BUCKETS(tens, &options, "10..10 n100 b7 x15");
-    options.budget = 80; /* the budget itself is allowed */
+    SET_BUDGET(options, 80); /* the budget itself is allowed */
     EXPECT_BUCKETS(tens, &options, "10..10 n100 b8 x13");
     options.max_batch_size = 5;
     EXPECT_BUCKETS(tens, &options, "10..10 n100 b5 x20");
@@ -221,27 +221,111 @@ static void BatchSize_FollowsTheBudgetAndItsLimits(void) {
     sab_plan_free(plan);
 }
 
-static int32_t linear_in_length(void *ctx, uint64_t count, double length, double *cost) {
-    *cost = 3 + (double)count * (1 + 2 * length);
-    return ctx == NULL ? 1 : 0;
+static int32_t linear_in_length(void *ctx, uint64_t count, const double *lengths,
+                                const double *totals, size_t columns, double *cost) {
+    *cost = 3 + (double)count + 2 * totals[0];
+    return ctx == NULL || columns != 1 || totals[0] != (double)count * lengths[0];
 }
 
 static void Cost_DecidesWhatTheBudgetPaysFor(void) {
     int32_t tens[100];
     for (int i = 0; i < 100; ++i) tens[i] = 10;
-    const double boundaries[] = {0, 11}, coefficients[] = {3, 1, 2};
+    const double boundaries[] = {0, 11}, twice = 2;
+    const sab_cost_term terms[] = {{3, 0, {0}}, {1, 1, {0}}, {2, 1, {1}}};
     sab_plan_options options = bounded(boundaries, 2, 1000);
     EXPECT_BUCKETS(tens, &options, "10..10 n100 b100 x1"); /* count * length */
-    options.cost = SAB_COST_QUADRATIC;                     /* count * length^2 */
+    sab_cost *costs[4] = {new_quadratic(), NULL, new_callback(linear_in_length, tens), NULL};
+    EXPECT_OK(sab_cost_terms_new(terms, COUNT(terms), &costs[1]));
+    EXPECT_OK(sab_cost_padded_new(&twice, 1, &costs[3]));
+    SET_BUDGET_OF(options, costs[0], 1000); /* count * length^2 */
     EXPECT_BUCKETS(tens, &options, "10..10 n100 b10 x10");
-    options.cost = SAB_COST_POLYNOMIAL; /* 3 + count * (1 + 2 * length): 3 + 47 * 21 = 990 */
-    options.coefficients = coefficients;
-    options.coefficient_count = 3;
+    SET_BUDGET_OF(options, costs[1], 1000); /* 3 + count * (1 + 2 * length): 3 + 47 * 21 = 990 */
     EXPECT_BUCKETS(tens, &options, "10..10 n100 b47 x3");
-    options.cost = SAB_COST_CALLBACK;
-    options.cost_fn = linear_in_length;
-    options.cost_ctx = tens;
+    SET_BUDGET_OF(options, costs[2], 1000);
     EXPECT_BUCKETS(tens, &options, "10..10 n100 b47 x3");
+    SET_BUDGET_OF(options, costs[3], 1000); /* 2 * count * length */
+    EXPECT_BUCKETS(tens, &options, "10..10 n100 b50 x2");
+    for (size_t i = 0; i < COUNT(costs); ++i) sab_cost_free(costs[i]);
+}
+
+/* Of short samples the padded total is the limit, of long ones the squares are. */
+static void SeveralBudgets_AllHold(void) {
+    const int32_t numbers[] = {2, 2, 2, 2, 2, 2, 2, 2, 10, 10, 10, 10};
+    const double boundaries[] = {0, 5, 11};
+    sab_cost *squares = new_quadratic();
+    sab_plan_options options = bounded(boundaries, 3, 12);
+    const sab_budget budgets[] = {{NULL, 20}, {squares, 100}};
+    options.budgets = budgets;
+    options.budget_count = 1;
+    EXPECT_BUCKETS(numbers, &options, "2..2 n8 b10 x1; 10..10 n4 b2 x2");
+    options.budgets = budgets + 1;
+    EXPECT_BUCKETS(numbers, &options, "2..2 n8 b12 x1; 10..10 n4 b1 x4");
+    options.budgets = budgets;
+    options.budget_count = 2;
+    EXPECT_BUCKETS(numbers, &options, "2..2 n8 b10 x1; 10..10 n4 b1 x4");
+
+    sab_plan *plan = plan_with(numbers, COUNT(numbers), &options);
+    /* 56 / 20 and 432 / 100: the largest of both, rounded up */
+    EXPECT(info_of(plan).lower_bound == 5 && info_of(plan).budget_count == 2);
+    sab_bucket bucket = SAB_BUCKET_INIT;
+    EXPECT_OK(sab_plan_get_bucket(plan, 1, &bucket));
+    EXPECT(bucket.cost == 10); /* by the first budget */
+    double limits[2] = {0, 0};
+    for (size_t i = 0; i < 2; ++i) EXPECT_OK(sab_plan_get_budget(plan, i, &limits[i]));
+    EXPECT(limits[0] == 20 && limits[1] == 100);
+    EXPECT_FAILS(sab_plan_get_budget(plan, 2, limits), SAB_E_ARGUMENT,
+                 "index = 2: must be below the number of budgets, 2");
+    EXPECT_FAILS(sab_plan_get_budget(plan, 0, NULL), SAB_E_ARGUMENT, "limit = NULL");
+    EXPECT_FAILS(sab_plan_get_budget(NULL, 0, limits), SAB_E_ARGUMENT, "plan = NULL");
+    sab_plan_free(plan);
+    sab_cost_free(squares);
+}
+
+/* A plan keeps the terms of its budgets in its file, but no callback. */
+static void SavedPlan_KeepsItsBudgets(void) {
+    const sab_cost_term terms[] = {{5, 0, {0}}, {2, 1, {1}}, {0.5, 1, {2}}};
+    sab_cost *costs[] = {NULL, new_callback(linear_in_length, "")};
+    EXPECT_OK(sab_cost_terms_new(terms, COUNT(terms), &costs[0]));
+    const sab_budget budgets[] = {{costs[0], 60000}, {costs[1], 9000}, {NULL, 4000}};
+    sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
+    options.budgets = budgets;
+    options.budget_count = COUNT(budgets);
+    sab_plan *plan = plan_with(lengths(500), 500, &options), *read = NULL;
+    for (size_t i = 0; i < COUNT(costs); ++i) sab_cost_free(costs[i]);
+    unsigned char image[20000];
+    size_t size = 0;
+    EXPECT_OK(sab_plan_write(plan, image, sizeof image, &size));
+    EXPECT(size <= sizeof image);
+    EXPECT_OK(sab_plan_bytes_new(image, size, &read));
+    EXPECT(info_of(read).fingerprint == info_of(plan).fingerprint &&
+           info_of(read).budget_count == 3);
+    sab_plan *both[] = {plan, read};
+    char states[2][512];
+    for (int i = 0; i < 2; ++i) {
+        sab_sampler *sampler = NULL;
+        EXPECT_OK(sab_bucket_sampler_new(both[i], NULL, &sampler));
+        double limit = 0;
+        EXPECT_OK(sab_sampler_get_budget(sampler, 1, &limit));
+        EXPECT(limit == 9000);
+        EXPECT_FAILS(sab_sampler_set_budget(sampler, 1, 8000), SAB_E_UNSUPPORTED,
+                     "the cost of budget 1 is a callback, which the plan does not keep");
+        EXPECT_FAILS(sab_sampler_set_budget(sampler, 3, 8000), SAB_E_ARGUMENT,
+                     "index = 3: must be below the number of budgets, 3");
+        EXPECT_OK(sab_sampler_set_budget(sampler, 0, 6000));
+        EXPECT_OK(sab_sampler_set_budget(sampler, 2, 3000));
+        EXPECT_OK(sab_sampler_get_budget(sampler, 0, &limit));
+        EXPECT(limit == 6000);
+        EXPECT_OK(sab_sampler_state_save(sampler, states[i]));
+        sab_batch batch = SAB_BATCH_INIT;
+        while (sab_next_batch(sampler, &batch) == SAB_OK) {
+            const double n = (double)batch.count, l = batch.padded_length;
+            EXPECT(batch.count == 1 || (5 + n * (2 * l + 0.5 * l * l) <= 6000 && n * l <= 3000 &&
+                                        3 + n + 2 * n * l <= 9000));
+        }
+        sab_sampler_free(sampler);
+        sab_plan_free(both[i]);
+    }
+    EXPECT(memcmp(states[0], states[1], SAB_STATE_SIZE) == 0);
 }
 
 static void SizeZero_CostsAsMuchAsTheSmallestAboveZero(void) {
@@ -420,6 +504,7 @@ static void MaxShapes_CountOversizeSinglesToo(void) {
 
 static void LowerBound_IsTheTotalOverTheBudget(void) {
     const int32_t numbers[] = {6, 6, 6, 6};
+    sab_cost *squares = new_quadratic();
     const sab_plan_options options = budget(10); /* 24 / 10 */
     sab_plan *plan = plan_with(numbers, 4, &options);
     EXPECT(info_of(plan).lower_bound == 3 && info_of(plan).batches == 4);
@@ -428,14 +513,14 @@ static void LowerBound_IsTheTotalOverTheBudget(void) {
         for (int32_t tail = SAB_TAIL_KEEP; tail <= SAB_TAIL_WRAP; ++tail) {
             if (tail == SAB_TAIL_DROP) continue;
             sab_plan_options many = budget(most);
-            many.cost = most % 2;
-            many.budget *= many.cost == SAB_COST_QUADRATIC ? 97 : 1;
+            if (most % 2 == 1) SET_BUDGET_OF(many, squares, 97 * most);
             many.tail = tail;
             plan = plan_with(lengths(1000), 1000, &many);
             EXPECT(info_of(plan).lower_bound <= info_of(plan).batches &&
                    info_of(plan).lower_bound > 0);
             sab_plan_free(plan);
         }
+    sab_cost_free(squares);
 }
 
 static void Fingerprint_TellsPlansApart(void) {
@@ -586,7 +671,7 @@ static void PlanFile_OfAnotherKind_IsNamed(void) {
     EXPECT_OK(sab_plan_write(plan, image, size, &needed));
     image[12] = 9;
     EXPECT_FAILS(sab_plan_bytes_new(image, size, &again), SAB_E_FORMAT,
-                 "version is 9, this library reads 2");
+                 "version is 9, this library reads 3");
     image[12] = 1;
     image[8] ^= 5;
     EXPECT_FAILS(sab_plan_bytes_new(image, size, &again), SAB_E_FORMAT, "byte order");
@@ -653,7 +738,12 @@ static void PlanFile_OverwrittenInPlace_GivesNoIndexOutOfRange(void) {
 static void Plan_BadOptions_AreNamed(void) {
     const double boundaries[] = {1, 5, 5}, not_a_number[] = {1, NAN};
     const uint64_t zero[] = {0}, two[] = {1, 2};
-    const double negative[] = {1, -1};
+    const double weights[] = {1, 1};
+    const sab_cost_term terms[] = {{50, 0, {0}}, {-9, 1, {0}}, {1, 1, {1}}};
+    sab_cost *two_columns = NULL, *falling = NULL;
+    EXPECT_OK(sab_cost_padded_new(weights, 2, &two_columns));
+    EXPECT_OK(sab_cost_terms_new(terms, COUNT(terms), &falling));
+    const sab_budget nine[9] = {{NULL, 300}, {NULL, -3}};
     sab_sizes *sizes = sizes_of(lengths(50), 50);
     sab_plan *plan = NULL;
     sab_plan_options options;
@@ -664,15 +754,14 @@ static void Plan_BadOptions_AreNamed(void) {
         EXPECT_FAILS(sab_plan_new(sizes, &options, &plan), SAB_E_ARGUMENT, words); \
         EXPECT(plan == NULL);                                                      \
     } while (0)
-    REFUSED("a budget or a batch size must be given", options.budget = 0);
-    REFUSED("budget = -1", options.budget = -1);
-    REFUSED("budget = nan", options.budget = NAN);
-    REFUSED("budget = inf", options.budget = INFINITY);
-    REFUSED("no sample is left", options.budget = 0.5; options.oversize = SAB_OVERSIZE_SKIP);
+    REFUSED("a budget or a batch size must be given", options.budget_count = 0);
+    REFUSED("options.budgets[0].limit = 0", SET_BUDGET(options, 0));
+    REFUSED("options.budgets[0].limit = -1", SET_BUDGET(options, -1));
+    REFUSED("options.budgets[0].limit = nan", SET_BUDGET(options, NAN));
+    REFUSED("options.budgets[0].limit = inf", SET_BUDGET(options, INFINITY));
+    REFUSED("no sample is left", SET_BUDGET(options, 0.5); options.oversize = SAB_OVERSIZE_SKIP);
     REFUSED("bucket_rule = 4", options.bucket_rule = 4);
     REFUSED("bucket_rule = -1", options.bucket_rule = -1);
-    REFUSED("cost = 5", options.cost = 5);
-    REFUSED("cost_term_count = 0", options.cost = SAB_COST_TERMS);
     REFUSED("padding_target = 0", options.padding_target = 0);
     REFUSED("padding_target = 1", options.padding_target = 1);
     REFUSED("padding_target = nan", options.padding_target = NAN);
@@ -698,13 +787,17 @@ static void Plan_BadOptions_AreNamed(void) {
     REFUSED("batch_size_multiple = 0", options.batch_size_multiple = 0);
     REFUSED("length_multiple = -8", options.length_multiple = -8);
     REFUSED("length_multiple = nan", options.length_multiple = NAN);
-    REFUSED("coefficient_count = 0", options.cost = SAB_COST_POLYNOMIAL);
-    REFUSED("coefficients[1] = -1", options.cost = SAB_COST_POLYNOMIAL;
-            options.coefficients = negative; options.coefficient_count = 2);
-    REFUSED("cost_fn = NULL", options.cost = SAB_COST_CALLBACK);
+    REFUSED("options.budgets = NULL", options.budgets = NULL);
+    REFUSED("number of options.budgets = 9: must be at most 8", options.budgets = nine;
+            options.budget_count = 9);
+    REFUSED("options.budgets[1].limit = -3", options.budgets = nine; options.budget_count = 2);
+    REFUSED("options.budgets[0].cost = 2 columns", SET_BUDGET_OF(options, two_columns, 300));
+    REFUSED("more than the cost's constant term, 50", SET_BUDGET_OF(options, falling, 50));
+    REFUSED("options.budgets[0].cost: cost(2, 1) = 34 is less than",
+            SET_BUDGET_OF(options, falling, 300));
     REFUSED("tail = 4", options.tail = 4);
     REFUSED("oversize = 3", options.oversize = 3);
-    REFUSED("alone", options.budget = 20; options.oversize = SAB_OVERSIZE_ERROR);
+    REFUSED("alone", SET_BUDGET(options, 20); options.oversize = SAB_OVERSIZE_ERROR);
     REFUSED("max_shapes = 1", options.max_shapes = 1);
     REFUSED("max_shapes = 3: goes with", options.max_shapes = 3;
             options.bucket_rule = SAB_BUCKETS_EQUAL; options.bucket_batches = 2);
@@ -712,21 +805,27 @@ static void Plan_BadOptions_AreNamed(void) {
     EXPECT_FAILS(sab_plan_new(sizes, NULL, &plan), SAB_E_ARGUMENT, "options = NULL");
     EXPECT_FAILS(sab_plan_new(sizes, &options, NULL), SAB_E_ARGUMENT, "plan = NULL");
     sab_sizes_free(sizes);
+    sab_cost_free(two_columns);
+    sab_cost_free(falling);
 }
 
-static int32_t failing_cost(void *ctx, uint64_t count, double length, double *cost) {
-    *cost = (double)count * length;
+static int32_t failing_cost(void *ctx, uint64_t count, const double *lengths, const double *totals,
+                            size_t columns, double *cost) {
+    (void)totals, (void)columns;
+    *cost = (double)count * lengths[0];
     return ctx == NULL ? 31 : 0;
 }
 
-static int32_t decreasing_cost(void *ctx, uint64_t count, double length, double *cost) {
-    (void)ctx, (void)length;
+static int32_t decreasing_cost(void *ctx, uint64_t count, const double *lengths,
+                               const double *totals, size_t columns, double *cost) {
+    (void)ctx, (void)lengths, (void)totals, (void)columns;
     *cost = 1000 - (double)count;
     return 0;
 }
 
-static int32_t infinite_cost(void *ctx, uint64_t count, double length, double *cost) {
-    (void)ctx, (void)length;
+static int32_t infinite_cost(void *ctx, uint64_t count, const double *lengths, const double *totals,
+                             size_t columns, double *cost) {
+    (void)ctx, (void)lengths, (void)totals, (void)columns;
     *cost = count > 2 ? INFINITY : 1;
     return 0;
 }
@@ -735,20 +834,21 @@ static void CostCallback_FailsLiesOrWorks(void) {
     sab_sizes *sizes = sizes_of(lengths(50), 50);
     sab_plan *plan = NULL;
     sab_plan_options options = budget(5000);
-    options.cost = SAB_COST_CALLBACK;
-    options.cost_fn = failing_cost;
+    sab_cost *costs[] = {new_callback(failing_cost, NULL), new_callback(decreasing_cost, NULL),
+                         new_callback(infinite_cost, NULL), new_callback(failing_cost, &options)};
+    SET_BUDGET_OF(options, costs[0], 5000);
     EXPECT_FAILS(sab_plan_new(sizes, &options, &plan), SAB_E_CALLBACK, "code 31");
     EXPECT(sab_last_callback_code() == 31);
-    options.cost_fn = decreasing_cost;
+    SET_BUDGET_OF(options, costs[1], 5000);
     EXPECT_FAILS(sab_plan_new(sizes, &options, &plan), SAB_E_ARGUMENT, "must not be less than");
-    options.cost_fn = infinite_cost;
+    SET_BUDGET_OF(options, costs[2], 5000);
     EXPECT_FAILS(sab_plan_new(sizes, &options, &plan), SAB_E_ARGUMENT, "must be finite");
-    options.cost_fn = failing_cost;
-    options.cost_ctx = &options;
+    SET_BUDGET_OF(options, costs[3], 5000);
     EXPECT_OK(sab_plan_new(sizes, &options, &plan));
     sab_plan_free(plan);
     options.progress = stop_at_half;
     EXPECT_FAILS(sab_plan_new(sizes, &options, &plan), SAB_E_CANCELLED, "code 55");
+    for (size_t i = 0; i < COUNT(costs); ++i) sab_cost_free(costs[i]);
     sab_sizes_free(sizes);
 }
 
@@ -764,7 +864,7 @@ static void Plan_SaysWhatItHolds(void) {
     sab_plan_info info = SAB_PLAN_INFO_INIT;
     EXPECT_OK(sab_plan_get_info(plan, &info));
     EXPECT(info.samples == 5 && info.skipped == 1 && info.buckets == 2 && info.batches == 2 &&
-           info.total == 9 && info.lower_bound == 2 && info.budget == 6);
+           info.total == 9 && info.lower_bound == 2 && info.budget_count == 1);
     sab_bucket bucket = SAB_BUCKET_INIT;
     EXPECT_OK(sab_plan_get_bucket(plan, 0, &bucket));
     EXPECT(bucket.lower == 1 && bucket.upper == 3 && bucket.shortest == 1 && bucket.longest == 2 &&
@@ -856,6 +956,8 @@ int main(void) {
     RUN(Auto_KeepsPaddingAndBatchesUnderTheTarget);
     RUN(BatchSize_FollowsTheBudgetAndItsLimits);
     RUN(Cost_DecidesWhatTheBudgetPaysFor);
+    RUN(SeveralBudgets_AllHold);
+    RUN(SavedPlan_KeepsItsBudgets);
     RUN(SizeZero_CostsAsMuchAsTheSmallestAboveZero);
     RUN(TailMerge_MovesTheLongestUp);
     RUN(TailDrop_LeavesOthersOutInEachEpoch);

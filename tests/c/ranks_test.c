@@ -218,7 +218,7 @@ static void shards(void) {
             EXPECT_OK(sab_sampler_state_save(jobs[0].sampler, state));
             EXPECT_OK(sab_sampler_set_epoch(jobs[0].sampler, 3));
             EXPECT_OK(sab_sampler_state_restore(jobs[0].sampler, state, sizeof state));
-            EXPECT_FAILS(sab_sampler_set_budget(jobs[0].sampler, 10), SAB_E_UNSUPPORTED, "");
+            EXPECT_FAILS(sab_sampler_set_budget(jobs[0].sampler, 0, 10), SAB_E_UNSUPPORTED, "");
             free_all(jobs, world_size);
         }
 }
@@ -236,11 +236,11 @@ static void shards_that_break_a_rule(void) {
     EXPECT(jobs[1].status == SAB_E_ARGUMENT && strstr(jobs[1].message, "sizes[1] = -2") != NULL);
     EXPECT(jobs[2].status == SAB_E_ARGUMENT && strstr(jobs[2].message, "rank 1") != NULL);
     jobs[1].sizes = good;
-    jobs[2].plan.budget = 11;
+    SET_BUDGET(jobs[2].plan, 11);
     on_all(make_sharded, jobs, 3);
     for (int i = 0; i < 3; ++i)
         EXPECT(jobs[i].status == SAB_E_MISMATCH && strstr(jobs[i].message, "options") != NULL);
-    jobs[2].plan.budget = 10;
+    SET_BUDGET(jobs[2].plan, 10);
     jobs[1].options.seed = 12;
     on_all(make_sharded, jobs, 3);
     for (int i = 0; i < 3; ++i)

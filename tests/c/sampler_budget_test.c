@@ -13,13 +13,16 @@
 
 enum order { NATIVE, SEQUENTIAL };
 
+/* What a plan's budget is of. */
+enum price { PADDED, QUADRATIC, POLYNOMIAL, TERMS };
+
 /* A plan and how it is walked. */
 struct job {
     sab_plan *plan;
     enum order order;
     int32_t sizes[SAMPLES];
     size_t samples;
-    sab_cost cost;
+    enum price cost;
     double budget; /* the plan's own */
     sab_tail tail;
     sab_last_step last_step;
@@ -27,29 +30,24 @@ struct job {
     int skipped[SAMPLES];
 };
 
-static const double coefficients[] = {20, 1, 0.5, 0.01};
-static const sab_cost_term terms[] = {{50, 0, 0},   {2, 1, 0},   {1.5, 1, 1},
-                                      {0.02, 1, 2}, {0.5, 0, 1}, {0.25, 2, 0}};
+enum { MOST_TERMS = 6 };
+static const sab_cost_term terms_of[][MOST_TERMS] = {
+    [PADDED] = {{1, 1, {1}}},
+    [QUADRATIC] = {{1, 1, {2}}},
+    [POLYNOMIAL] = {{20, 0, {0}}, {1, 1, {0}}, {0.5, 1, {1}}, {0.01, 1, {2}}},
+    [TERMS] = {
+        {50, 0, {0}}, {2, 1, {0}}, {1.5, 1, {1}}, {0.02, 1, {2}}, {0.5, 0, {1}}, {0.25, 2, {0}}}};
 
-static double cost_of(sab_cost cost, uint64_t count, double length) {
-    const double n = (double)count;
+static double cost_of(enum price cost, uint64_t count, double length) {
     double sum = 0;
-    switch (cost) {
-        case SAB_COST_PADDED: return n * length;
-        case SAB_COST_QUADRATIC: return n * length * length;
-        case SAB_COST_POLYNOMIAL:
-            return coefficients[0] + n * (coefficients[1] + coefficients[2] * length +
-                                          coefficients[3] * length * length);
-        default:
-            for (size_t i = 0; i < COUNT(terms); ++i)
-                sum += terms[i].coefficient * pow(n, terms[i].count_power) *
-                       pow(length, terms[i].length_power);
-            return sum;
-    }
+    for (size_t i = 0; i < MOST_TERMS; ++i)
+        sum += terms_of[cost][i].coefficient * pow((double)count, terms_of[cost][i].count_power) *
+               pow(length, terms_of[cost][i].length_powers[0]);
+    return sum;
 }
 
-static double constant_of(sab_cost cost) {
-    return cost == SAB_COST_POLYNOMIAL ? 20 : cost == SAB_COST_TERMS ? 50 : 0;
+static double constant_of(enum price cost) {
+    return cost == POLYNOMIAL ? 20 : cost == TERMS ? 50 : 0;
 }
 
 static void make_plan(struct job *job, sab_bucket_rule buckets, sab_oversize oversize,
@@ -57,12 +55,9 @@ static void make_plan(struct job *job, sab_bucket_rule buckets, sab_oversize ove
     static const double boundaries[] = {0, 8, 20, 50, 1000};
     sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
     options.bucket_rule = buckets;
-    options.cost = job->cost;
-    options.budget = job->budget;
-    options.coefficients = job->cost == SAB_COST_POLYNOMIAL ? coefficients : NULL;
-    options.coefficient_count = job->cost == SAB_COST_POLYNOMIAL ? COUNT(coefficients) : 0;
-    options.cost_terms = job->cost == SAB_COST_TERMS ? terms : NULL;
-    options.cost_term_count = job->cost == SAB_COST_TERMS ? COUNT(terms) : 0;
+    sab_cost *cost = NULL;
+    EXPECT_OK(sab_cost_terms_new(terms_of[job->cost], MOST_TERMS, &cost));
+    SET_BUDGET_OF(options, cost, job->budget);
     options.tail = job->tail;
     options.oversize = oversize;
     options.length_multiple = length_multiple;
@@ -71,6 +66,7 @@ static void make_plan(struct job *job, sab_bucket_rule buckets, sab_oversize ove
     options.bucket_count = buckets == SAB_BUCKETS_OPTIMAL ? 4 : 0;
     options.bucket_batches = buckets == SAB_BUCKETS_EQUAL ? 3 : 0;
     job->plan = plan_with(job->sizes, job->samples, &options);
+    sab_cost_free(cost);
     int64_t left_out[SAMPLES];
     size_t count = 0;
     EXPECT_OK(sab_plan_skipped(job->plan, left_out, SAMPLES, &count));
@@ -85,8 +81,8 @@ static struct job any_job(void) {
     const uint64_t longest = 1 + below(90);
     for (size_t i = 0; i < job.samples; ++i)
         job.sizes[i] = (int32_t)(1 + below(1 + below(longest)));
-    job.cost = (sab_cost)below(5);
-    if (job.cost == SAB_COST_CALLBACK) job.cost = SAB_COST_TERMS;
+    const uint64_t price = below(5); /* terms twice as often */
+    job.cost = price > TERMS ? TERMS : (enum price)price;
     job.budget = cost_of(job.cost, 1 + below(12), (double)longest);
     job.tail = (sab_tail)below(4);
     job.last_step = (sab_last_step)below(3);
@@ -104,7 +100,7 @@ static struct job any_job(void) {
 }
 
 /* The plan of most tests: batches of five samples and more. */
-static struct job text_job(sab_cost cost, sab_last_step last_step) {
+static struct job text_job(enum price cost, sab_last_step last_step) {
     struct job job = {0};
     job.samples = SAMPLES;
     memcpy(job.sizes, lengths(SAMPLES), SAMPLES * sizeof(int32_t));
@@ -148,12 +144,12 @@ static void free_world(struct world *world) {
 
 static void set_budget_of(struct world *world, double budget) {
     for (uint64_t rank = 0; rank < world->ranks; ++rank)
-        EXPECT_OK(sab_sampler_set_budget(world->samplers[rank], budget));
+        EXPECT_OK(sab_sampler_set_budget(world->samplers[rank], 0, budget));
 }
 
 static double budget_of(const struct world *world) {
     double budget = -1;
-    EXPECT_OK(sab_sampler_get_budget(world->samplers[0], &budget));
+    EXPECT_OK(sab_sampler_get_budget(world->samplers[0], 0, &budget));
     return budget;
 }
 
@@ -351,10 +347,10 @@ static void AnyRun_HandedToOtherRanks_HasNoStepWithoutSamples(void) {
 static void SetBudget_CutsEachBatchInEqualPartsAndKeepsTheOrder(void) {
     for (enum order order = NATIVE; order <= SEQUENTIAL; ++order)
         for (int percent = 5; percent <= 100; percent += 5) {
-            struct job job = text_job(SAB_COST_PADDED, SAB_LAST_STEP_SPLIT);
+            struct job job = text_job(PADDED, SAB_LAST_STEP_SPLIT);
             job.order = order;
             sab_sampler *whole = sampler_of(&job, 0, 1), *cut = sampler_of(&job, 0, 1);
-            EXPECT_OK(sab_sampler_set_budget(cut, job.budget * percent / 100));
+            EXPECT_OK(sab_sampler_set_budget(cut, 0, job.budget * percent / 100));
             sab_batch batch = SAB_BATCH_INIT, part = SAB_BATCH_INIT;
             while (sab_next_batch(whole, &batch) == SAB_OK) {
                 uint64_t done = 0, least = batch.count, most = 0, parts = 0;
@@ -396,7 +392,7 @@ static void SetBudget_Twice_InTheMiddleOfASplitStep_CutsTheRestFiner(void) {
     sab_batch batch = SAB_BATCH_INIT;
     int seen[80] = {0};
     for (size_t i = 0; i < COUNT(expected); ++i) {
-        EXPECT_OK(sab_sampler_set_budget(sampler, budgets[i]));
+        EXPECT_OK(sab_sampler_set_budget(sampler, 0, budgets[i]));
         EXPECT_OK(sab_next_batch(sampler, &batch));
         /* forty in two; the second twenty in two; the second ten in two; what is cut stays cut */
         if (i < 4) EXPECT(batch.count == expected[i]);
@@ -421,7 +417,7 @@ static void SetBudget_OnWhatOtherRanksBegan_KeepsTheNewBudget(void) {
             int seen[360] = {0};
             for (uint64_t rank = 0; rank < 3; ++rank) {
                 three[rank] = rank_of(plan, rank, 3);
-                EXPECT_OK(sab_sampler_set_budget(three[rank], 100));
+                EXPECT_OK(sab_sampler_set_budget(three[rank], 0, 100));
                 sab_batch batch = SAB_BATCH_INIT;
                 for (uint64_t i = 0; i < taken; ++i) {
                     EXPECT_OK(sab_next_batch(three[rank], &batch));
@@ -439,7 +435,7 @@ static void SetBudget_OnWhatOtherRanksBegan_KeepsTheNewBudget(void) {
                     EXPECT_OK(sab_next_batch(two[rank], &batch));
                     for (uint64_t k = 0; k < batch.count; ++k) ++seen[batch.indices[k]];
                 }
-                EXPECT_OK(sab_sampler_set_budget(two[rank], 50));
+                EXPECT_OK(sab_sampler_set_budget(two[rank], 0, 50));
                 while (sab_next_batch(two[rank], &batch) == SAB_OK) {
                     over += batch.padded_total > 50;
                     for (uint64_t k = 0; k < batch.count; ++k) ++seen[batch.indices[k]];
@@ -453,7 +449,7 @@ static void SetBudget_OnWhatOtherRanksBegan_KeepsTheNewBudget(void) {
 }
 
 static void SetBudget_NotBelowThePlans_ChangesNothing(void) {
-    struct job job = text_job(SAB_COST_TERMS, SAB_LAST_STEP_SPLIT);
+    struct job job = text_job(TERMS, SAB_LAST_STEP_SPLIT);
     struct rest *plain = malloc(sizeof *plain), *same = malloc(sizeof *same);
     const double budgets[] = {0, job.budget, 2 * job.budget, DBL_MAX};
     sab_sampler *sampler = sampler_of(&job, 1, 3);
@@ -461,9 +457,9 @@ static void SetBudget_NotBelowThePlans_ChangesNothing(void) {
     for (size_t i = 0; i < COUNT(budgets); ++i) {
         double budget = -1;
         EXPECT_OK(sab_sampler_set_epoch(sampler, 0));
-        EXPECT_OK(sab_sampler_set_budget(sampler, job.budget / 2));
-        EXPECT_OK(sab_sampler_set_budget(sampler, budgets[i]));
-        EXPECT_OK(sab_sampler_get_budget(sampler, &budget));
+        EXPECT_OK(sab_sampler_set_budget(sampler, 0, job.budget / 2));
+        EXPECT_OK(sab_sampler_set_budget(sampler, 0, budgets[i]));
+        EXPECT_OK(sab_sampler_get_budget(sampler, 0, &budget));
         EXPECT(budget == job.budget);
         read_rest(sampler, same);
         EXPECT(is_rest_of(same, plain, 0));
@@ -478,7 +474,7 @@ static void SetBudget_NotBelowThePlans_ChangesNothing(void) {
 static void Raised_GoesBackToWholeBatches(void) {
     for (sab_last_step last_step = SAB_LAST_STEP_SPLIT; last_step <= SAB_LAST_STEP_WRAP;
          ++last_step) {
-        struct job job = text_job(SAB_COST_PADDED, last_step);
+        struct job job = text_job(PADDED, last_step);
         struct world world = world_of(&job, 3), whole = world_of(&job, 3);
         const uint64_t steps = steps_of(&whole);
         int seen[SAMPLES] = {0};
@@ -500,7 +496,7 @@ static void Raised_GoesBackToWholeBatches(void) {
 }
 
 static void SetEpoch_KeepsTheBudget(void) {
-    struct job job = text_job(SAB_COST_POLYNOMIAL, SAB_LAST_STEP_SPLIT);
+    struct job job = text_job(POLYNOMIAL, SAB_LAST_STEP_SPLIT);
     struct world world = world_of(&job, 2), later = world_of(&job, 2);
     int seen[SAMPLES] = {0};
     for (int i = 0; i < 4; ++i) step_of(&job, &world, seen);
@@ -510,7 +506,7 @@ static void SetEpoch_KeepsTheBudget(void) {
         for (uint64_t rank = 0; rank < 2; ++rank) {
             EXPECT_OK(sab_sampler_set_epoch(world.samplers[rank], epoch));
             EXPECT_OK(sab_sampler_set_epoch(later.samplers[rank], epoch));
-            EXPECT_OK(sab_sampler_set_budget(later.samplers[rank], job.budget / 3));
+            EXPECT_OK(sab_sampler_set_budget(later.samplers[rank], 0, job.budget / 3));
         }
         EXPECT(budget_of(&world) == job.budget / 3 && steps_of(&world) == steps_of(&later));
         unsigned char state[SAB_STATE_SIZE], same[SAB_STATE_SIZE];
@@ -538,10 +534,10 @@ static void PlanWithoutABudget_CanBeGivenOne(void) {
     for (uint64_t rank = 0; rank < 3; ++rank) {
         sab_sampler *sampler = rank_of(plan, rank, 3);
         double budget = -1;
-        EXPECT_OK(sab_sampler_get_budget(sampler, &budget));
+        EXPECT_OK(sab_sampler_get_budget(sampler, 0, &budget));
         EXPECT(budget == 0);
-        EXPECT_OK(sab_sampler_set_budget(sampler, 100));
-        EXPECT_OK(sab_sampler_get_budget(sampler, &budget));
+        EXPECT_OK(sab_sampler_set_budget(sampler, 0, 100));
+        EXPECT_OK(sab_sampler_get_budget(sampler, 0, &budget));
         EXPECT(budget == 100);
         sab_batch batch = SAB_BATCH_INIT;
         while (sab_next_batch(sampler, &batch) == SAB_OK) {
@@ -549,8 +545,8 @@ static void PlanWithoutABudget_CanBeGivenOne(void) {
             for (uint64_t i = 0; i < batch.count; ++i) ++seen[batch.indices[i]];
         }
         EXPECT_OK(sab_sampler_set_epoch(sampler, 0));
-        EXPECT_OK(sab_sampler_set_budget(sampler, 0));
-        EXPECT_OK(sab_sampler_get_budget(sampler, &budget));
+        EXPECT_OK(sab_sampler_set_budget(sampler, 0, 0));
+        EXPECT_OK(sab_sampler_get_budget(sampler, 0, &budget));
         EXPECT(budget == 0);
         sab_sampler_free(sampler);
     }
@@ -565,10 +561,10 @@ static void SeekAndAt_UnderALoweredBudget_AgreeWithNext(void) {
     for (sab_last_step last_step = SAB_LAST_STEP_SPLIT; last_step <= SAB_LAST_STEP_WRAP;
          ++last_step)
         for (uint64_t ranks = 1; ranks <= 5; ranks += 2) {
-            struct job job = text_job(SAB_COST_QUADRATIC, last_step);
+            struct job job = text_job(QUADRATIC, last_step);
             sab_sampler *sampler = sampler_of(&job, ranks - 1, ranks);
             uint64_t steps = 0;
-            EXPECT_OK(sab_sampler_set_budget(sampler, job.budget / 5));
+            EXPECT_OK(sab_sampler_set_budget(sampler, 0, job.budget / 5));
             EXPECT_OK(sab_sampler_batch_count(sampler, &steps));
             read_rest(sampler, whole);
             EXPECT(whole->steps == steps);
@@ -593,7 +589,7 @@ static void SeekAndAt_UnderALoweredBudget_AgreeWithNext(void) {
             EXPECT_FAILS(sab_sampler_at(sampler, steps, &batch), SAB_E_ARGUMENT, "position = ");
             /* what another budget went through is not to be reached any more */
             EXPECT_OK(sab_sampler_seek(sampler, 3));
-            EXPECT_OK(sab_sampler_set_budget(sampler, job.budget / 6));
+            EXPECT_OK(sab_sampler_set_budget(sampler, 0, job.budget / 6));
             EXPECT_FAILS(sab_sampler_seek(sampler, 2), SAB_E_ARGUMENT, "another budget");
             EXPECT_FAILS(sab_sampler_at(sampler, 2, &batch), SAB_E_ARGUMENT, "another budget");
             EXPECT_OK(sab_sampler_at(sampler, 3, &batch));
@@ -618,7 +614,7 @@ static void NextBatches_UnderALoweredBudget_AgreesWithNextBatch(void) {
             for (int which = 0; which < 2; ++which) {
                 sab_sampler *sampler = which == 0 ? one : many;
                 uint64_t epoch = 0, place = 0;
-                EXPECT_OK(sab_sampler_set_budget(sampler, budget));
+                EXPECT_OK(sab_sampler_set_budget(sampler, 0, budget));
                 EXPECT_OK(sab_sampler_batch_count(sampler, &steps));
                 EXPECT_OK(sab_sampler_tell(sampler, &epoch, &place));
                 EXPECT_OK(sab_sampler_seek(sampler, place + step < steps ? place + step : steps));
@@ -665,14 +661,14 @@ static void SavedAtEveryStep_GoesOnTheSame(void) {
     for (sab_last_step last_step = SAB_LAST_STEP_SPLIT; last_step <= SAB_LAST_STEP_WRAP;
          ++last_step)
         for (uint64_t ranks = 1; ranks <= 4; ++ranks) {
-            struct job job = text_job(SAB_COST_TERMS, last_step);
+            struct job job = text_job(TERMS, last_step);
             sab_sampler *sampler = sampler_of(&job, ranks - 1, ranks), *other = NULL;
             sab_batch batch = SAB_BATCH_INIT;
             uint64_t steps = 0, first = 0;
             for (int time = 0; time < 4; ++time) { /* after 0, 1, 2 and 3 changes of the budget */
                 if (time > 0)
                     EXPECT_OK(
-                        sab_sampler_set_budget(sampler, job.budget * (time == 2 ? 0.2 : 0.4)));
+                        sab_sampler_set_budget(sampler, 0, job.budget * (time == 2 ? 0.2 : 0.4)));
                 unsigned char begin[SAB_STATE_SIZE];
                 EXPECT_OK(sab_sampler_state_save(sampler, begin));
                 EXPECT_OK(sab_sampler_batch_count(sampler, &steps));
@@ -708,20 +704,20 @@ static void SavedAtEveryStep_GoesOnTheSame(void) {
 
 /* A state carries its budget, whatever the sampler had. */
 static void Restore_BringsItsBudget(void) {
-    struct job job = text_job(SAB_COST_PADDED, SAB_LAST_STEP_SPLIT);
+    struct job job = text_job(PADDED, SAB_LAST_STEP_SPLIT);
     sab_sampler *sampler = sampler_of(&job, 0, 2), *other = sampler_of(&job, 1, 2);
     unsigned char state[SAB_STATE_SIZE];
     double budget = -1;
-    EXPECT_OK(sab_sampler_set_budget(sampler, job.budget / 2));
+    EXPECT_OK(sab_sampler_set_budget(sampler, 0, job.budget / 2));
     EXPECT_OK(sab_sampler_state_save(sampler, state));
-    EXPECT_OK(sab_sampler_set_budget(other, job.budget / 3));
+    EXPECT_OK(sab_sampler_set_budget(other, 0, job.budget / 3));
     EXPECT_OK(sab_sampler_state_restore(other, state, sizeof state));
-    EXPECT_OK(sab_sampler_get_budget(other, &budget));
+    EXPECT_OK(sab_sampler_get_budget(other, 0, &budget));
     EXPECT(budget == job.budget / 2);
-    EXPECT_OK(sab_sampler_set_budget(sampler, 0));
+    EXPECT_OK(sab_sampler_set_budget(sampler, 0, 0));
     EXPECT_OK(sab_sampler_state_save(sampler, state));
     EXPECT_OK(sab_sampler_state_restore(other, state, sizeof state));
-    EXPECT_OK(sab_sampler_get_budget(other, &budget));
+    EXPECT_OK(sab_sampler_get_budget(other, 0, &budget));
     EXPECT(budget == job.budget);
     sab_sampler_free(sampler);
     sab_sampler_free(other);
@@ -734,7 +730,7 @@ static void ChainOfWorlds_FromEveryStep_LosesAndRepeatsNothing(void) {
     const uint64_t chains[][3] = {{3, 2, 5}, {1, 4, 2}, {5, 3, 1}, {2, 5, 3}};
     for (size_t c = 0; c < COUNT(chains); ++c)
         for (int cut = 2; cut <= 7; cut += 5) {
-            struct job job = text_job(SAB_COST_PADDED, SAB_LAST_STEP_SPLIT);
+            struct job job = text_job(PADDED, SAB_LAST_STEP_SPLIT);
             struct world counted = world_of(&job, chains[c][0]);
             set_budget_of(&counted, job.budget / cut);
             const uint64_t steps = steps_of(&counted);
@@ -761,7 +757,7 @@ static void ChainOfWorlds_FromEveryStep_LosesAndRepeatsNothing(void) {
 }
 
 static void Restore_OfADamagedState_ChangesNothing(void) {
-    struct job job = text_job(SAB_COST_TERMS, SAB_LAST_STEP_SPLIT);
+    struct job job = text_job(TERMS, SAB_LAST_STEP_SPLIT);
     struct world world = world_of(&job, 2);
     struct rest *whole = malloc(sizeof *whole), *part = malloc(sizeof *part);
     int seen[SAMPLES] = {0};
@@ -780,13 +776,13 @@ static void Restore_OfADamagedState_ChangesNothing(void) {
         }
     for (size_t size = 0; size < sizeof state; ++size)
         EXPECT(sab_sampler_state_restore(sampler, state, size) == SAB_E_FORMAT);
-    struct job others[] = {job, job, job, text_job(SAB_COST_PADDED, SAB_LAST_STEP_SPLIT)};
+    struct job others[] = {job, job, job, text_job(PADDED, SAB_LAST_STEP_SPLIT)};
     others[0].seed = 8;
     others[1].last_step = SAB_LAST_STEP_DROP;
     others[2].order = SEQUENTIAL;
     for (size_t i = 0; i < COUNT(others); ++i) { /* of another seed, policy, order, plan */
         sab_sampler *other = sampler_of(&others[i], 1, 2);
-        EXPECT_OK(sab_sampler_set_budget(other, job.budget / 5));
+        EXPECT_OK(sab_sampler_set_budget(other, 0, job.budget / 5));
         EXPECT_OK(sab_sampler_state_save(other, foreign));
         EXPECT(sab_sampler_state_restore(sampler, foreign, sizeof foreign) == SAB_E_MISMATCH);
         sab_sampler_free(other);
@@ -817,7 +813,7 @@ static void SizeZero_CostsAsMuchAsTheSmallestAboveZero(void) {
         sab_plan *plan = plan_with(numbers, 15, &options);
         sab_sampler *sampler = rank_of(plan, 0, 1);
         sab_batch batch = SAB_BATCH_INIT;
-        EXPECT_OK(sab_sampler_set_budget(sampler, 8));
+        EXPECT_OK(sab_sampler_set_budget(sampler, 0, 8));
         while (sab_next_batch(sampler, &batch) == SAB_OK)
             EXPECT(batch.count <= (multiple == 0 ? 2 : 1));
         sab_sampler_free(sampler);
@@ -828,14 +824,15 @@ static void SizeZero_CostsAsMuchAsTheSmallestAboveZero(void) {
 /* What is refused */
 
 static void Restore_OfALoweredBudgetOnTooManyRanks_IsRefusedAndChangesNothing(void) {
-    struct job job = text_job(SAB_COST_PADDED, SAB_LAST_STEP_SPLIT);
+    struct job job = text_job(PADDED, SAB_LAST_STEP_SPLIT);
     sab_sampler *few = sampler_of(&job, 0, 8);
     unsigned char states[2][SAB_STATE_SIZE], before[SAB_STATE_SIZE], after[SAB_STATE_SIZE];
     sab_batch batch = SAB_BATCH_INIT;
-    EXPECT_OK(sab_sampler_set_budget(few, job.budget / 3));
+    EXPECT_OK(sab_sampler_set_budget(few, 0, job.budget / 3));
     EXPECT_OK(sab_next_batch(few, &batch));
     EXPECT_OK(sab_sampler_state_save(few, states[0]));
-    EXPECT_OK(sab_sampler_set_budget(few, 0)); /* in the middle of a round: a part of it is left */
+    EXPECT_OK(
+        sab_sampler_set_budget(few, 0, 0)); /* in the middle of a round: a part of it is left */
     EXPECT_OK(sab_sampler_state_save(few, states[1]));
     for (int i = 0; i < 2; ++i) {
         sab_sampler *many = sampler_of(&job, 5, UINT32_MAX);
@@ -855,32 +852,33 @@ static void Restore_OfALoweredBudgetOnTooManyRanks_IsRefusedAndChangesNothing(vo
 }
 
 static void SetBudget_OfWhatIsNoBudget_IsRefusedAndChangesNothing(void) {
-    struct job job = text_job(SAB_COST_TERMS, SAB_LAST_STEP_SPLIT); /* 50 is its constant */
+    struct job job = text_job(TERMS, SAB_LAST_STEP_SPLIT); /* 50 is its constant */
     sab_sampler *sampler = sampler_of(&job, 0, 2);
     unsigned char state[SAB_STATE_SIZE], after[SAB_STATE_SIZE];
     sab_batch batch = SAB_BATCH_INIT;
     const double wrong[] = {-1, -0.5, NAN, INFINITY, -INFINITY};
-    EXPECT_OK(sab_sampler_set_budget(sampler, job.budget / 3));
+    EXPECT_OK(sab_sampler_set_budget(sampler, 0, job.budget / 3));
     for (int i = 0; i < 3; ++i) EXPECT_OK(sab_next_batch(sampler, &batch));
     EXPECT_OK(sab_sampler_state_save(sampler, state));
     for (size_t i = 0; i < COUNT(wrong); ++i)
-        EXPECT_FAILS(sab_sampler_set_budget(sampler, wrong[i]), SAB_E_ARGUMENT, "budget = ");
-    EXPECT_FAILS(sab_sampler_set_budget(sampler, 50), SAB_E_ARGUMENT,
-                 "budget = 50: must be more than the cost's constant term, 50");
-    EXPECT_FAILS(sab_sampler_set_budget(sampler, 1), SAB_E_ARGUMENT, "budget = 1: ");
-    EXPECT_FAILS(sab_sampler_set_budget(NULL, 100), SAB_E_ARGUMENT, "sampler = NULL");
-    EXPECT_FAILS(sab_sampler_get_budget(sampler, NULL), SAB_E_ARGUMENT, "budget = NULL");
+        EXPECT_FAILS(sab_sampler_set_budget(sampler, 0, wrong[i]), SAB_E_ARGUMENT, "limit = ");
+    EXPECT_FAILS(sab_sampler_set_budget(sampler, 0, 50), SAB_E_ARGUMENT,
+                 "limit = 50: must be more than the cost's constant term, 50");
+    EXPECT_FAILS(sab_sampler_set_budget(sampler, 0, 1), SAB_E_ARGUMENT, "limit = 1: ");
+    EXPECT_FAILS(sab_sampler_set_budget(NULL, 0, 100), SAB_E_ARGUMENT, "sampler = NULL");
+    EXPECT_FAILS(sab_sampler_get_budget(sampler, 0, NULL), SAB_E_ARGUMENT, "limit = NULL");
     EXPECT_OK(sab_sampler_state_save(sampler, after));
     EXPECT(memcmp(state, after, sizeof state) == 0);
-    EXPECT_OK(sab_sampler_set_budget(sampler, 50.5)); /* pays for no sample: each is alone */
+    EXPECT_OK(sab_sampler_set_budget(sampler, 0, 50.5)); /* pays for no sample: each is alone */
     while (sab_next_batch(sampler, &batch) == SAB_OK) EXPECT(batch.count <= 1);
     sab_sampler_free(sampler);
     sab_plan_free(job.plan);
 }
 
-static int32_t padded_cost(void *ctx, uint64_t count, double length, double *cost) {
-    (void)ctx;
-    *cost = (double)count * length;
+static int32_t padded_cost(void *ctx, uint64_t count, const double *lengths, const double *totals,
+                           size_t columns, double *cost) {
+    (void)ctx, (void)count, (void)lengths, (void)columns;
+    *cost = totals[0];
     return 0;
 }
 
@@ -896,9 +894,10 @@ static void SetBudget_OfAnotherSampler_IsUnsupported(void) {
     sab_plan *plan = a_plan();
     sab_sizes *sizes = sizes_of(lengths(SAMPLES), SAMPLES);
     sab_plan_options options = budget(300);
-    options.cost = SAB_COST_CALLBACK;
-    options.cost_fn = padded_cost;
+    sab_cost *cost = new_callback(padded_cost, NULL);
+    SET_BUDGET_OF(options, cost, 300);
     sab_plan *priced = plan_with(lengths(SAMPLES), SAMPLES, &options);
+    sab_cost_free(cost);
     const double boundaries[] = {0, 100};
     options = budget(300);
     options.bucket_rule = SAB_BUCKETS_BOUNDARIES;
@@ -914,9 +913,9 @@ static void SetBudget_OfAnotherSampler_IsUnsupported(void) {
     EXPECT_OK(sab_bucket_sampler_new(priced, NULL, &samplers[4]));
     EXPECT_OK(sab_sequential_sampler_new(priced, NULL, &samplers[5]));
     for (size_t i = 0; i < COUNT(samplers); ++i) {
-        EXPECT_FAILS(sab_sampler_set_budget(samplers[i], 100), SAB_E_UNSUPPORTED,
+        EXPECT_FAILS(sab_sampler_set_budget(samplers[i], 0, 100), SAB_E_UNSUPPORTED,
                      "sab_sampler_set_budget: ");
-        EXPECT_FAILS(sab_sampler_get_budget(samplers[i], &found), SAB_E_UNSUPPORTED,
+        EXPECT_FAILS(sab_sampler_get_budget(samplers[i], 0, &found), SAB_E_UNSUPPORTED,
                      "sab_sampler_get_budget: ");
         sab_sampler_free(samplers[i]);
     }

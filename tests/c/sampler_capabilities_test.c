@@ -27,31 +27,33 @@ static void expect_capabilities(sab_sampler *sampler, uint64_t expected) {
 
     const sab_status lowered = expected & SAB_SAMPLER_BUDGET ? SAB_OK : SAB_E_UNSUPPORTED;
     double budget = 0;
-    EXPECT(sab_sampler_get_budget(sampler, &budget) == lowered);
-    EXPECT(sab_sampler_set_budget(sampler, 150) == lowered);
+    EXPECT(sab_sampler_get_budget(sampler, 0, &budget) == lowered);
+    EXPECT(sab_sampler_set_budget(sampler, 0, 150) == lowered);
     sab_sampler_free(sampler);
 }
 
-static sab_plan *plan_by_boundaries(sab_cost cost, sab_cost_fn fn) {
+static sab_plan *plan_by_boundaries(sab_cost *cost) {
     static const double boundaries[] = {0, 20, 50, 100};
     sab_plan_options options = budget(300);
     options.bucket_rule = SAB_BUCKETS_BOUNDARIES;
     options.boundaries = boundaries;
     options.boundary_count = COUNT(boundaries);
-    options.cost = cost;
-    options.cost_fn = fn;
+    options.budgets = a_budget(cost, options.budgets->limit);
     return plan_with(lengths(SAMPLES), SAMPLES, &options);
 }
 
-static int32_t padded(void *ctx, uint64_t count, double length, double *cost) {
-    (void)ctx;
-    *cost = (double)count * length;
+static int32_t padded(void *ctx, uint64_t count, const double *lengths, const double *totals,
+                      size_t columns, double *cost) {
+    (void)ctx, (void)count, (void)lengths, (void)columns;
+    *cost = totals[0];
     return 0;
 }
 
 static void SamplersOfPlans_SayWhatTheySupport(void) {
-    sab_plan *plan = plan_by_boundaries(SAB_COST_PADDED, NULL);
-    sab_plan *by_callback = plan_by_boundaries(SAB_COST_CALLBACK, padded);
+    sab_cost *cost = new_callback(padded, NULL);
+    sab_plan *plan = plan_by_boundaries(NULL);
+    sab_plan *by_callback = plan_by_boundaries(cost);
+    sab_cost_free(cost);
     sab_sampler *sampler = NULL;
     EXPECT_OK(sab_bucket_sampler_new(plan, NULL, &sampler));
     expect_capabilities(sampler, ANYWHERE | SAB_SAMPLER_BUDGET);
@@ -100,7 +102,7 @@ static void SamplersOfSizes_SayWhatTheySupport(void) {
     EXPECT_OK(sab_packed_sampler_new(sizes, &pack, NULL, &sampler));
     expect_capabilities(sampler, ANYWHERE);
     sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
-    balanced.max_total = 300;
+    SET_BUDGET(balanced, 300);
     EXPECT_OK(sab_balanced_sampler_new(sizes, &balanced, NULL, &sampler));
     expect_capabilities(sampler, ANYWHERE);
     sab_bagua_options balancing = SAB_BAGUA_OPTIONS_INIT;

@@ -36,10 +36,16 @@ std::vector<std::int32_t> tokens() {
     return made;
 }
 
-sab::Plan small_plan() {
+sab::Plan plan_under(const std::vector<sab_budget>& budgets) {
     sab::PlanOptions options;
-    options.budget = 1024;
+    options.budgets = budgets.data();
+    options.budget_count = budgets.size();
+    options.oversize = SAB_OVERSIZE_SKIP;
     return sab::Plan(sab::Sizes(tokens()), options);
+}
+
+sab::Plan small_plan() {
+    return plan_under({{nullptr, 1024}});
 }
 
 std::vector<std::int64_t> walk(sab::Sampler& sampler) {
@@ -86,13 +92,30 @@ void Plan_IsMadeWrittenReadAndSaved() {
     plan.save("handles_test.plan");
     EXPECT(sab::Plan::open("handles_test.plan").info().fingerprint == plan.info().fingerprint);
     std::remove("handles_test.plan");
-    sab::PlanOptions options;
-    options.budget = 50;
-    options.oversize = SAB_OVERSIZE_SKIP;
-    const sab::Plan squares(sab::Sizes(tokens()), options, [](std::uint64_t count, double length) {
-        return static_cast<double>(count) * length * length;
-    });
-    EXPECT(squares.skipped().size() == squares.info().skipped && squares.info().skipped > 0);
+    EXPECT(plan.info().budget_count == 1 && plan.budget(0) == 1024);
+    EXPECT(fails(SAB_E_ARGUMENT, "index = 1", [&] { plan.budget(1); }));
+}
+
+double squares(std::uint64_t count, double length) {
+    return static_cast<double>(count) * length * length;
+}
+
+void Cost_IsTermsOrAFunction() {
+    EXPECT(sab::Cost::padded()(3, 10) == 30);
+    const sab::Cost terms(std::vector<sab_cost_term>{{2, 0, {}}, {1, 1, {2}}});
+    EXPECT(terms(3, 10) == 302);
+    const auto alive = std::make_shared<int>(0);
+    {
+        const sab::Cost cost(
+            [alive](std::uint64_t count, double length) { return squares(count, length); });
+        EXPECT(alive.use_count() == 2 && cost(3, 10) == 300);
+        const sab::Plan plan = plan_under({{nullptr, 1024}, {cost.get(), 50}});
+        EXPECT(plan.budget(1) == 50 && plan.info().skipped > 0);
+        EXPECT(plan.skipped().size() == plan.info().skipped);
+    }
+    EXPECT(alive.use_count() == 1);
+    EXPECT(fails(SAB_E_ARGUMENT, "terms[0].coefficient",
+                 [] { sab::Cost(std::vector<sab_cost_term>{{-1, 1, {1}}}); }));
 }
 
 void Sampler_IsARangeOfBatches() {
@@ -115,8 +138,8 @@ void Sampler_IsARangeOfBatches() {
     const sab::Batch shown = other.at(0);
     EXPECT(std::equal(shown.begin(), shown.end(), first.begin()) && shown.size() == shown.count);
     other.set_epoch(0);
-    other.set_budget(512);
-    EXPECT(other.budget() == 512 && has_each_once(walk(other), 1000));
+    other.set_budget(0, 512);
+    EXPECT(other.budget(0) == 512 && has_each_once(walk(other), 1000));
 }
 
 void Samplers_OfEachKind() {
@@ -134,7 +157,9 @@ void Samplers_OfEachKind() {
     EXPECT(has_each_once(walk(packed), 1000) && packed.info().samples == 1000);
     EXPECT(packed.skipped().empty());
     sab::BalancedOptions balance;
-    balance.max_total = 1024;
+    const sab_budget budget = {nullptr, 1024};
+    balance.budgets = &budget;
+    balance.budget_count = 1;
     sab::BalancedSampler balanced(sizes, balance);
     EXPECT(has_each_once(walk(balanced), 1000) && balanced.report().samples == 1000);
     sab_sampler* raw = nullptr;
@@ -164,9 +189,7 @@ void SizeAwareStream_OwnsItsFunction() {
 }
 
 void Errors_HaveStatusAndMessage() {
-    sab::PlanOptions options;
-    options.budget = -1;
-    EXPECT(fails(SAB_E_ARGUMENT, "budget = -1", [&] { sab::Plan(sab::Sizes(tokens()), options); }));
+    EXPECT(fails(SAB_E_ARGUMENT, "budgets[0].limit = -1", [] { plan_under({{nullptr, -1}}); }));
     EXPECT(fails(SAB_E_IO, "/nowhere/plan", [] { sab::Plan::open("/nowhere/plan"); }));
     EXPECT(fails(SAB_E_FORMAT, "", [] { sab::Plan::read("abc", 3); }));
     const sab::Plan plan = small_plan();
@@ -217,12 +240,9 @@ void Exceptions_PassThroughCallbacks() {
                    return 1;
                });
            }) == 1);
-    sab::PlanOptions options;
-    options.budget = 100;
-    const sab::Sizes sizes(tokens());
-    EXPECT(thrown_by([&] {
-               sab::Plan(sizes, options, [](std::uint64_t, double) -> double { throw Mine{2}; });
-           }) == 2);
+    const sab::Cost cost([](std::uint64_t, double) -> double { throw Mine{2}; });
+    EXPECT(thrown_by([&] { plan_under({{cost.get(), 100}}); }) == 2);
+    EXPECT(thrown_by([&] { cost(1, 1); }) == 2);
     bool failing = true;
     sab::BionemoSizeAwareStream stream(
         [&](std::uint64_t, std::uint64_t position, std::int64_t& index, double& size) {
@@ -241,7 +261,7 @@ void Exceptions_PassThroughCallbacks() {
            4);
     // The next failure is the library's own again.
     EXPECT(fails(SAB_E_ARGUMENT, "nan", [&] {
-        sab::Plan(sab::Sizes(1, [](std::int64_t) { return std::nan(""); }), options);
+        sab::Plan(sab::Sizes(1, [](std::int64_t) { return std::nan(""); }), sab::PlanOptions());
     }));
 }
 
@@ -276,13 +296,9 @@ void MemoryModel_IsTheCostOfAPlan() {
     model.save("handles_test.model");
     EXPECT(sab::MemoryModel::open("handles_test.model").predict({5, 10}) == predicted);
     std::remove("handles_test.model");
-    const std::vector<sab_cost_term> terms = model.cost_terms();
-    sab::PlanOptions options;
-    options.cost = SAB_COST_TERMS;
-    options.cost_terms = terms.data();
-    options.cost_term_count = terms.size();
-    options.budget = 20000;
-    EXPECT(sab::Plan(sab::Sizes(tokens()), options).info().samples == 1000);
+    const sab::Cost cost = model.cost();
+    EXPECT(cost(5, 10) >= predicted);
+    EXPECT(plan_under({{cost.get(), 20000}}).info().samples == 1000);
     EXPECT(fails(SAB_E_ARGUMENT, "", [] { sab::MemoryModel({}, {}); }));
 }
 
@@ -339,6 +355,7 @@ int main() {
     RUN(Options_AreTheDefaultsOfC);
     RUN(Sizes_ComeFromVectorsPointersAndFunctions);
     RUN(Plan_IsMadeWrittenReadAndSaved);
+    RUN(Cost_IsTermsOrAFunction);
     RUN(Sampler_IsARangeOfBatches);
     RUN(Samplers_OfEachKind);
     RUN(SizeAwareStream_OwnsItsFunction);

@@ -39,7 +39,6 @@ local function sizes_by_rule(count, modulus)
 end
 
 local words_of = {
-  cost = {padded = lib.SAB_COST_PADDED, quadratic = lib.SAB_COST_QUADRATIC},
   tail = {keep = lib.SAB_TAIL_KEEP, merge = lib.SAB_TAIL_MERGE, drop = lib.SAB_TAIL_DROP, wrap = lib.SAB_TAIL_WRAP},
   oversize = {skip = lib.SAB_OVERSIZE_SKIP, single = lib.SAB_OVERSIZE_SINGLE},
   last_step = {split = lib.SAB_LAST_STEP_SPLIT, drop = lib.SAB_LAST_STEP_DROP, wrap = lib.SAB_LAST_STEP_WRAP},
@@ -48,10 +47,16 @@ local words_of = {
 local integers = {max_batch_size = true, batch_size_multiple = true, max_shapes = true, max_sequences = true, window = true, split = true,
                   seed = true, rank = true, world_size = true, costliest_first = true}
 
+local length_powers = {padded = 1, quadratic = 2} -- of costs
+
 local function set(options, lines, kept)
   for _, words in ipairs(lines) do
     local key, value = words[2], words[3]
-    if words_of[key] then
+    if key == "budget" then
+      kept.limit = tonumber(value)
+    elseif key == "cost" then
+      kept.cost = sab.new("sab_cost", "sab_cost_terms_new", ffi.new("sab_cost_term[1]", {{1, 1, {assert(length_powers[value]), 0}}}), 1)
+    elseif words_of[key] then
       options[key] = assert(words_of[key][value], value)
     elseif key == "batch_size" then
       kept.batch_sizes, options.batch_size_count = array("uint64_t", words, 3)
@@ -70,6 +75,10 @@ local function set(options, lines, kept)
     else
       options[key] = tonumber(value) -- an unknown name is an error of the FFI's
     end
+  end
+  if kept and kept.limit then
+    kept.budgets = ffi.new("sab_budget[1]", {{cost = kept.cost, limit = kept.limit}})
+    options.budgets, options.budget_count = kept.budgets, 1
   end
   return options
 end
@@ -170,12 +179,12 @@ end
 
 local lengths = ffi.new("int32_t[4]", {3, 1, 4, 1})
 local function some_sizes() return sab.new("sab_sizes", "sab_sizes_new", lengths, 4, lib.SAB_INT32, nil) end
-local function some_plan(options) return sab.new("sab_plan", "sab_plan_new", some_sizes(), sab.options("sab_plan_options", options or {budget = 8})) end
+local function some_plan(options) return sab.new("sab_plan", "sab_plan_new", some_sizes(), sab.options("sab_plan_options", options or {budgets = {8}})) end
 local function some_sampler() return sab.new("sab_sampler", "sab_bucket_sampler_new", some_plan(), nil) end
 
 test("a failure is an error with the library's message", function()
-  expect_error("budget = -2", some_plan, {budget = -2})
-  expect_error("sizes", sab.new, "sab_plan", "sab_plan_new", nil, sab.options("sab_plan_options", {budget = 2}))
+  expect_error("budgets[0].limit = -2", some_plan, {budgets = {-2}})
+  expect_error("sizes", sab.new, "sab_plan", "sab_plan_new", nil, sab.options("sab_plan_options", {budgets = {2}}))
   expect_error("no_such_option", sab.options, "sab_plan_options", {no_such_option = 1})
 end)
 
@@ -217,17 +226,18 @@ test("what a function raises comes out of the call", function()
   local function fail() calls = calls + 1 error(mine) end
   assert(raised(sab.new, "sab_sizes", "sab_sizes_callback_new", 3, fail, nil, nil, nil) == mine and calls == 1)
   assert(raised(lib.sab_sizes_callback_new, 3, fail, nil, nil, nil, ffi.new("sab_sizes *[1]")) == mine)
-  assert(raised(some_plan, {budget = 8, progress = fail}) == mine)
-  assert(raised(some_plan, {budget = 8, cost = lib.SAB_COST_CALLBACK, cost_fn = fail}) == mine)
+  assert(raised(some_plan, {budgets = {8}, progress = fail}) == mine)
+  local cost = sab.new("sab_cost", "sab_cost_callback_new", fail, nil, nil)
+  assert(raised(some_plan, {budgets = {{cost = cost, limit = 8}}}) == mine)
   expect_error("a callback must return a whole number or nothing, not three", sab.new, "sab_sizes", "sab_sizes_callback_new", 3, function() return "three" end, nil, nil, nil)
   local failing = sab.new("sab_sampler", "sab_bionemo_size_aware_stream_sampler_new", fail, nil, nil, 10)
   collectgarbage()
   assert(raised(sab.batches(failing)) == mine)
-  local function nested() assert(raised(some_plan, {budget = 8, progress = fail}) == mine) error("outer", 0) end
-  assert(raised(some_plan, {budget = 8, progress = nested}) == "outer")
-  assert(some_plan({budget = 8, progress = function() some_plan() end}) ~= nil)
+  local function nested() assert(raised(some_plan, {budgets = {8}, progress = fail}) == mine) error("outer", 0) end
+  assert(raised(some_plan, {budgets = {8}, progress = nested}) == "outer")
+  assert(some_plan({budgets = {8}, progress = function() some_plan() end}) ~= nil)
   expect_error("threads of the library", lib.sab_log_set_callback, fail, nil)
-  for _ = 1, 3000 do some_plan({budget = 8, progress = function() end}) end -- no more callbacks than the FFI has
+  for _ = 1, 3000 do some_plan({budgets = {8}, progress = function() end}) end -- no more callbacks than the FFI has
 end)
 
 test("a handle that a function frees is freed after the call", function()
@@ -239,7 +249,7 @@ test("a handle that a function frees is freed after the call", function()
     assert(lib.sab_sizes_count(pointer) == 1000) -- the memory is still there
     sab.check(lib.sab_sizes_get(pointer, 999, seen))
   end
-  sab.new("sab_plan", "sab_plan_new", sizes, sab.options("sab_plan_options", {budget = 100, progress = progress}))
+  sab.new("sab_plan", "sab_plan_new", sizes, sab.options("sab_plan_options", {budgets = {100}, progress = progress}))
   assert(seen[0] == 7)
   expect_error("sizes: this handle is freed", lib.sab_sizes_count, sizes)
 end)
@@ -316,7 +326,7 @@ end)
 
 test("options keep alive what they point to", function()
   for _ = 1, 100 do
-    local options = sab.options("sab_plan_options", {budget = 8, bucket_rule = lib.SAB_BUCKETS_BOUNDARIES, boundaries = ffi.new("double[4]", {0, 2, 4, 5}), boundary_count = 4})
+    local options = sab.options("sab_plan_options", {budgets = {8}, bucket_rule = lib.SAB_BUCKETS_BOUNDARIES, boundaries = ffi.new("double[4]", {0, 2, 4, 5}), boundary_count = 4})
     collectgarbage()
     for _ = 1, 50 do ffi.new("double[4]", {1, 1, 1, 1}) end
     sab.new("sab_plan", "sab_plan_new", some_sizes(), options)

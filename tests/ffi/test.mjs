@@ -22,19 +22,27 @@ function test(name, run) {
 }
 
 const WORDS = {
-  cost: { padded: lib.SAB_COST_PADDED, quadratic: lib.SAB_COST_QUADRATIC },
   tail: { keep: lib.SAB_TAIL_KEEP, merge: lib.SAB_TAIL_MERGE, drop: lib.SAB_TAIL_DROP, wrap: lib.SAB_TAIL_WRAP },
   oversize: { skip: lib.SAB_OVERSIZE_SKIP, single: lib.SAB_OVERSIZE_SINGLE },
   last_step: { split: lib.SAB_LAST_STEP_SPLIT, drop: lib.SAB_LAST_STEP_DROP, wrap: lib.SAB_LAST_STEP_WRAP },
   method: { best_fit: lib.SAB_PACK_BEST_FIT, histogram: lib.SAB_PACK_HISTOGRAM, first_fit: lib.SAB_PACK_FIRST_FIT },
 };
 
+const term = (power) => new Handle('sab_cost', 'sab_cost_terms_new', [{ coefficient: 1, count_power: 1, length_powers: [power, 0, 0, 0, 0, 0, 0, 0] }], 1);
+const COSTS = { padded: () => term(1), quadratic: () => term(2) };
+
 // An options struct by the lines of a case.
 function by(kind, lines) {
   const made = options(kind);
+  const budget = { cost: null, limit: null };
   for (const [key, value, more] of lines) {
     const numbers = lines.find((words) => words[0] === key).slice(1);
-    if (WORDS[key]) made[key] = WORDS[key][value];
+    if (key === 'budget') {
+      budget.limit = Number(value);
+      Object.assign(made, { budgets: [budget], budget_count: 1 });
+    }
+    else if (key === 'cost') budget.cost = COSTS[value]();
+    else if (WORDS[key]) made[key] = WORDS[key][value];
     else if (key === 'batch_size') Object.assign(made, { batch_sizes: BigUint64Array.from(numbers, BigInt), batch_size_count: numbers.length });
     else if (key === 'boundaries')
       Object.assign(made, { bucket_rule: lib.SAB_BUCKETS_BOUNDARIES, boundaries: Float64Array.from(numbers, Number), boundary_count: numbers.length });
@@ -128,13 +136,13 @@ for (const file of files) {
 
 const lengths = Int32Array.of(3, 1, 4, 1);
 const someSizes = () => new Handle('sab_sizes', 'sab_sizes_new', lengths, 4, lib.SAB_INT32, options('sab_sizes_options', { copy: 1 }));
-const planOf = (sizes, values = { budget: 8 }) => new Handle('sab_plan', 'sab_plan_new', sizes, options('sab_plan_options', values));
+const planOf = (sizes, values = { budgets: [8] }) => new Handle('sab_plan', 'sab_plan_new', sizes, options('sab_plan_options', values));
 const samplerOver = (plan, given = null) => new Handle('sab_sampler', 'sab_bucket_sampler_new', plan, given);
 
 test("a failure is an exception with the library's message", () => {
-  const make = (budget) => planOf(someSizes(), { budget });
-  assert.throws(() => make(-2), (error) => error instanceof SabError && error.status === 'SAB_E_ARGUMENT' && error.message.includes('budget = -2'));
-  assert.throws(() => planOf(null, { budget: 2 }), /sizes/);
+  const make = (limit) => planOf(someSizes(), { budgets: [limit] });
+  assert.throws(() => make(-2), (error) => error instanceof SabError && error.status === 'SAB_E_ARGUMENT' && error.message.includes('budgets[0].limit = -2'));
+  assert.throws(() => planOf(null, { budgets: [2] }), /sizes/);
 });
 
 test('a vector that is wrong is noticed', () => {
@@ -221,8 +229,9 @@ test('what a function throws comes out of the call', () => {
   const sizes = someSizes();
   assert.equal(thrown(() => new Handle('sab_sizes', 'sab_sizes_callback_new', 3, () => (++calls, fail()), null, null, null)), mine);
   assert.equal(calls, 1); // the call ended there
-  assert.equal(thrown(() => planOf(sizes, { budget: 8, progress: fail })), mine);
-  assert.equal(thrown(() => planOf(sizes, { budget: 8, cost: lib.SAB_COST_CALLBACK, cost_fn: fail })), mine);
+  assert.equal(thrown(() => planOf(sizes, { budgets: [8], progress: fail })), mine);
+  const cost = new Handle('sab_cost', 'sab_cost_callback_new', fail, null, null);
+  assert.equal(thrown(() => planOf(sizes, { budgets: [{ cost, limit: 8 }] })), mine);
   assert.match(thrown(() => new Handle('sab_sizes', 'sab_sizes_callback_new', 3, () => 'three', null, null, null)).message, /a callback must return a whole number or nothing, not String/);
   assert.match(thrown(() => new Handle('sab_sizes', 'sab_sizes_callback_new', 3, async () => 0, null, null, null)).message, /not Promise/);
   const sampler = new Handle('sab_sampler', 'sab_bionemo_size_aware_stream_sampler_new', (_, epoch, position) => (position === 0n || position === 0 ? lib.SAB_END : 0), null, null, 10);
@@ -245,7 +254,7 @@ test('a handle that a function frees is freed after the call', () => {
     assert.equal(Number(lib.sab_sizes_count(pointer)), 100_000); // the memory is still there
     isSeen = sizeAt(pointer, 99_999) === 7;
   };
-  const plan = planOf(sizes, { budget: 100, progress });
+  const plan = planOf(sizes, { budgets: [100], progress });
   assert(isSeen);
   plan.free();
 });

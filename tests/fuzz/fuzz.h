@@ -9,6 +9,8 @@
 
 #include <sab.h>
 
+#include "../c/budgets.h"
+
 #define PROMISE(kept)                                                               \
     do {                                                                            \
         if (!(kept))                                                                \

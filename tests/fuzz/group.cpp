@@ -8,9 +8,10 @@
 namespace {
 
 /// Obeys no rule but that it is a cost, and always the same.
-int32_t any_cost(void* ctx, uint64_t count, double length, double* cost) {
+int32_t any_cost(void* ctx, uint64_t count, const double* lengths, const double*, size_t,
+                 double* cost) {
     const auto mixed = (count * 0x9E3779B97F4A7C15u) ^
-                       (static_cast<uint64_t>(length) * 0xC2B2AE3D27D4EB4Fu) ^
+                       (static_cast<uint64_t>(lengths[0]) * 0xC2B2AE3D27D4EB4Fu) ^
                        *static_cast<uint8_t*>(ctx);
     *cost = static_cast<double>((mixed * 0xBF58476D1CE4E5B9u) >> 50);
     return 0;
@@ -24,30 +25,28 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     options.num_trials = 1 + input.take<uint8_t>() % 4;
     options.tolerate = input.take<uint8_t>() - 1;
     options.seed = input.take<uint16_t>();
-    options.cost = input.take<uint8_t>() % 5;
+    const uint8_t kind = input.take<uint8_t>() % 4;
     options.cost_per_sample = input.take<uint8_t>() % 2;
     const uint64_t k = 1 + input.take<uint8_t>() % 12;
     uint8_t mixer = input.take<uint8_t>();
     const bool is_wild = input.take<uint8_t>() % 8 == 0;
-    double coefficients[3];
-    sab_cost_term terms[3];
-    for (int i = 0; i < 3; ++i) {
-        coefficients[i] = is_wild ? input.take<double>() : input.take<uint8_t>();
-        terms[i] = {coefficients[i], input.take<uint8_t>() % (is_wild ? 10u : 4u),
-                    input.take<uint8_t>() % (is_wild ? 10u : 4u)};
+    sab_cost_term terms[3] = {};
+    for (sab_cost_term& term : terms) {
+        term.coefficient = is_wild ? input.take<double>() : input.take<uint8_t>();
+        term.count_power = input.take<uint8_t>() % (is_wild ? 10u : 4u);
+        term.length_powers[0] = input.take<uint8_t>() % (is_wild ? 10u : 4u);
     }
-    options.coefficients = coefficients;
-    options.cost_terms = terms;
-    options.coefficient_count = options.cost_term_count = 3;
-    options.cost_fn = any_cost;
-    options.cost_ctx = &mixer;
+    sab_cost* cost = kind == 1 ? new_quadratic() : nullptr;
+    if (kind == 2) PROMISE((sab_cost_terms_new(terms, 3, &cost) == SAB_OK) == (cost != nullptr));
+    if (kind == 3) cost = new_callback(any_cost, &mixer);
+    options.cost = cost;
     std::vector<double> lengths;
     while (input.left() > 0)
         lengths.push_back(is_wild ? input.take<double>() : input.take<uint8_t>());
     sab_sizes* sizes = nullptr;
     PROMISE(sab_sizes_new(lengths.data(), lengths.size(), SAB_FLOAT64, nullptr, &sizes) == SAB_OK);
 
-    const bool is_lawful = !is_wild && options.cost != SAB_COST_CALLBACK;
+    const bool is_lawful = !is_wild && kind != 3;
     double total[3] = {0}, worst[3] = {0};
     int done = 0;
     for (const sab_thresholds_method method :
@@ -91,5 +90,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
                 worst[SAB_THRESHOLDS_LEAST_TOTAL] * (1 + 1e-12));
     }
     sab_sizes_free(sizes);
+    sab_cost_free(cost);
     return 0;
 }

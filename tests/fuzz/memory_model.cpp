@@ -3,6 +3,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -39,8 +40,7 @@ static std::vector<uint8_t> a_model(bool is_batch) {
 }
 
 /// A plan that the model prices: no batch of it is predicted to be over the budget.
-static void plan_by(const sab_memory_model* model, const sab_cost_term* terms, size_t count,
-                    double constant) {
+static void plan_by(const sab_memory_model* model, const sab_cost* cost, double constant) {
     static const std::array<uint8_t, 40> lengths = [] {
         std::array<uint8_t, 40> made{};
         for (size_t i = 0; i < made.size(); ++i) made[i] = static_cast<uint8_t>(1 + i * 37 % 50);
@@ -49,10 +49,7 @@ static void plan_by(const sab_memory_model* model, const sab_cost_term* terms, s
     sab_sizes* sizes = nullptr;
     sab_plan* plan = nullptr;
     sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
-    options.cost = SAB_COST_TERMS;
-    options.cost_terms = terms;
-    options.cost_term_count = count;
-    options.budget = constant + 1e5;
+    SET_BUDGET_OF(options, cost, constant + 1e5);
     PROMISE(sab_sizes_new(lengths.data(), lengths.size(), SAB_UINT8, nullptr, &sizes) == SAB_OK);
     const sab_status status = sab_plan_new(sizes, &options, &plan);
     PROMISE((status == SAB_OK) == (plan != nullptr) &&
@@ -60,13 +57,13 @@ static void plan_by(const sab_memory_model* model, const sab_cost_term* terms, s
     sab_sampler* sampler = nullptr;
     if (status == SAB_OK) {
         PROMISE(sab_bucket_sampler_new(plan, nullptr, &sampler) == SAB_OK);
-        PROMISE(sab_sampler_set_budget(sampler, constant + 5e4) <= SAB_OK);
+        PROMISE(sab_sampler_set_budget(sampler, 0, constant + 5e4) <= SAB_OK);
         sab_batch batch = SAB_BATCH_INIT;
         while (sab_next_batch(sampler, &batch) == SAB_OK) {
             const double shape[] = {static_cast<double>(batch.count), batch.padded_length};
             double upper = 0;
             PROMISE(sab_memory_model_predict(model, shape, 1, nullptr, &upper) == SAB_OK);
-            PROMISE(batch.count == 1 || upper <= options.budget * (1 + 1e-9));
+            PROMISE(batch.count == 1 || upper <= options.budgets->limit * (1 + 1e-9));
         }
     }
     sab_sampler_free(sampler);
@@ -118,22 +115,15 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
     double predicted[4], upper[4];
     PROMISE(sab_memory_model_predict(model, shapes.data(), 4, predicted, upper) == SAB_OK);
-    std::vector<sab_cost_term> terms(info.term_count + 1);
-    size_t count = 0;
-    const sab_status priced =
-        sab_memory_model_cost_terms(model, terms.data(), terms.size(), &count);
+    sab_cost* cost = nullptr;
+    const sab_status priced = sab_memory_model_cost_new(model, &cost);
     PROMISE(priced == SAB_OK || (priced == SAB_E_ARGUMENT &&
                                  (info.feature_count != 2 || info.kind == SAB_MODEL_POLYNOMIAL)));
     if (priced == SAB_OK) {
-        PROMISE(count >= 1 && count <= terms.size());
-        for (size_t i = 0; i < count; ++i) {
-            PROMISE(terms[i].coefficient >= 0 ||
-                    (terms[i].count_power == 1 && terms[i].length_power == 0));
-            if (terms[i].count_power == 0 && terms[i].length_power == 0)
-                constant += terms[i].coefficient;
-        }
-        plan_by(model, terms.data(), count, constant);
+        constant = std::max(info.constant, 0.0) * (1 + info.margin);
+        plan_by(model, cost, constant);
     }
+    sab_cost_free(cost);
     sab_memory_model_free(model);
     return 0;
 }

@@ -26,7 +26,8 @@ static Options* raw_options(Input& input, std::vector<uint64_t>& room) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     Input input(data, size);
     static const double numbers[64] = {0, 10, 20, 30, 40, 50};
-    static const sab_cost_term terms[64] = {{5, 0, 0}, {-1, 1, 0}, {2, 1, 1}, {0.1, 2, 2}};
+    static sab_cost* const squares = new_quadratic();
+    static const sab_budget budgets[64] = {{nullptr, 60}, {squares, 900}, {nullptr, 100}};
     static const uint64_t batch_sizes[64] = {3, 4, 5, 6};
     static const uint8_t sample_sizes[30] = {1, 7, 3, 44, 23, 12, 9, 9, 9, 31};
     std::vector<uint64_t> plan_room, sampler_room;
@@ -35,13 +36,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     plan_options->boundary_count %= 64;
     plan_options->batch_sizes = batch_sizes;
     plan_options->batch_size_count %= 64;
-    plan_options->coefficients = numbers;
-    plan_options->coefficient_count %= 64;
-    plan_options->cost_terms = terms;
-    plan_options->cost_term_count %= 64;
-    plan_options->cost_fn = nullptr;
+    plan_options->budgets = budgets;
+    plan_options->budget_count %= 64;
     plan_options->progress = nullptr;
-    if (plan_options->budget == 0) plan_options->budget = 60;
+    if (plan_options->budget_count == 0) plan_options->budget_count = 1;
     sab_sizes* sizes = nullptr;
     sab_plan* plan = nullptr;
     PROMISE(sab_sizes_new(sample_sizes, sizeof sample_sizes, SAB_UINT8, nullptr, &sizes) == SAB_OK);

@@ -5,11 +5,16 @@
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     Input input(data, size);
     sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
-    options.budget = 1 + input.take<uint16_t>() % 2000;
+    const double limit = 1 + input.take<uint16_t>() % 2000;
     options.bucket_rule = input.take<uint8_t>() % 4;
     options.tail = input.take<uint8_t>() % 4;
     options.oversize = input.take<uint8_t>() % 3;
-    options.cost = input.take<uint8_t>() % 2;
+    static sab_cost* const squares = new_quadratic();
+    // The padded total, its squares, or both.
+    const uint8_t costs = input.take<uint8_t>() % 3;
+    const sab_budget budgets[] = {{nullptr, limit}, {squares, limit}};
+    options.budgets = budgets + (costs == 1 ? 1 : 0);
+    options.budget_count = costs == 2 ? 2 : 1;
     options.batch_size_multiple = 1 + input.take<uint8_t>() % 9;
     options.length_multiple = input.take<uint8_t>() % 17;
     options.max_batch_size = input.take<uint8_t>() % 40;
@@ -48,11 +53,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
             longest = one > longest ? one : longest;
         }
         PROMISE(batch.total == total && batch.longest == longest && batch.padded_length >= longest);
-        const double cost = options.cost == SAB_COST_QUADRATIC
-                                ? batch.padded_total * batch.padded_length
-                                : batch.padded_total;
-        PROMISE(batch.count == 1 ? options.oversize == SAB_OVERSIZE_SINGLE || cost <= options.budget
-                                 : cost <= options.budget);
+        double cost = 0;
+        for (size_t i = 0; i < options.budget_count; ++i) {
+            const double own = options.budgets[i].cost != nullptr
+                                   ? batch.padded_total * batch.padded_length
+                                   : batch.padded_total;
+            cost = own > cost ? own : cost;
+        }
+        PROMISE(cost <= limit || (batch.count == 1 && options.oversize == SAB_OVERSIZE_SINGLE));
     }
     sab_sampler_free(sampler);
     sab_plan_report report = SAB_PLAN_REPORT_INIT;

@@ -16,7 +16,7 @@ static sab_sizes* make_sizes() {
 static sab_plan* make_plan(const sab_sizes* sizes) {
     sab_plan* plan = nullptr;
     sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
-    options.budget = 100;
+    SET_BUDGET(options, 100);
     PROMISE(sab_plan_new(sizes, &options, &plan) == SAB_OK);
     return plan;
 }
@@ -35,9 +35,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         PROMISE(sab_bucket_sampler_new(plan, &options, &sampler) == SAB_OK);
     } else {
         sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
-        balanced.max_total = 100;
+        SET_BUDGET(balanced, 100);
         balanced.micro_batches = 1 + kind / 2 % 4;
-        balanced.cost = SAB_COST_QUADRATIC;
+        BALANCE_SQUARES(balanced);
         PROMISE(sab_balanced_sampler_new(sizes, &balanced, &options, &sampler) == SAB_OK);
     }
     uint8_t state[SAB_STATE_SIZE];

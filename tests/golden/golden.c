@@ -38,6 +38,8 @@ struct golden_case {
     uint32_t* sizes;
     size_t size_count;
     sab_plan_options plan;
+    sab_budget plan_budget;
+    int is_quadratic;
     double boundaries[64];
     uint64_t batch_size;
     sab_packed_options pack;
@@ -86,12 +88,12 @@ static void set_plan(struct golden_case* c, char** words, size_t count) {
     static const char* const oversize[] = {"skip", "error", "single", NULL};
     const char *key = words[1], *value = words[2];
     if (strcmp(key, "budget") == 0)
-        c->plan.budget = number(value);
+        c->plan_budget.limit = number(value);
     else if (strcmp(key, "batch_size") == 0) {
         c->batch_size = (uint64_t)number(value);
         c->plan.batch_size_count = 1;
     } else if (strcmp(key, "cost") == 0)
-        c->plan.cost = one_of(value, costs);
+        c->is_quadratic = one_of(value, costs);
     else if (strcmp(key, "tail") == 0)
         c->plan.tail = one_of(value, tails);
     else if (strcmp(key, "oversize") == 0)
@@ -116,6 +118,17 @@ static void set_plan(struct golden_case* c, char** words, size_t count) {
             c->plan.bucket_batches = (uint64_t)number(words[3]);
     } else
         die(key, "is not a known option of a plan");
+}
+
+static void make_plan(struct golden_case* c) {
+    const sab_cost_term squares = {1, 1, {2}};
+    sab_cost* cost = NULL;
+    if (c->is_quadratic) check(sab_cost_terms_new(&squares, 1, &cost), c->name);
+    c->plan_budget.cost = cost;
+    c->plan.budgets = &c->plan_budget;
+    c->plan.budget_count = c->plan_budget.limit > 0;
+    check(sab_plan_new(c->sab_sizes_handle, &c->plan, &c->plan_handle), c->name);
+    sab_cost_free(cost);
 }
 
 static void set_pack(struct golden_case* c, char** words) {
@@ -166,7 +179,7 @@ static void begin_epoch(struct golden_case* c, uint64_t epoch) {
     } else if (c->sampler == NULL) {
         c->plan.boundaries = c->boundaries;
         c->plan.batch_sizes = &c->batch_size;
-        check(sab_plan_new(c->sab_sizes_handle, &c->plan, &c->plan_handle), c->name);
+        make_plan(c);
         if (strcmp(c->kind, "bucket") == 0)
             check(sab_bucket_sampler_new(c->plan_handle, &c->options, &c->sampler), c->name);
         else if (strcmp(c->kind, "sequential") == 0)

@@ -39,7 +39,7 @@ Outcome outcome_of(const Plan& plan) {
     outcome.padding = padded > 0 ? (padded - total) / padded : 0;
     const auto bound = static_cast<double>(plan.facts().lower_bound);
     outcome.overhead =
-        plan.facts().budget > 0
+        plan.budget_count() > 0
             ? std::max(outcome.padding, (static_cast<double>(plan.facts().batches) - bound) / bound)
             : outcome.padding;
     return outcome;
@@ -81,36 +81,36 @@ std::vector<uint32_t> any_sizes(std::mt19937_64& random, std::size_t count) {
 }
 
 sab_plan_options any_options(std::mt19937_64& random, const std::vector<uint32_t>& sizes,
-                             std::vector<double>& coefficients, uint64_t& batch_size) {
+                             std::vector<sab_cost_term>& terms, sab_budget& budget,
+                             uint64_t& batch_size) {
     sab_plan_options options SAB_PLAN_OPTIONS_INIT;
     const double longest = *std::ranges::max_element(sizes);
     const double multiples[] = {1, 2, 4, 8, 32};
-    options.budget = longest * multiples[random() % 5];
-    if (random() % 4 == 0)
-        options.length_multiple = 8, options.budget += 8 * multiples[random() % 5];
+    double limit = longest * multiples[random() % 5];
+    if (random() % 4 == 0) options.length_multiple = 8, limit += 8 * multiples[random() % 5];
     if (random() % 6 == 0) options.max_batch_size = 1 + random() % 64;
     if (random() % 6 == 0) options.batch_size_multiple = 8;
     if (random() % 5 == 0) options.tail = SAB_TAIL_MERGE;
     switch (random() % 8) {
         case 0:
-            options.cost = SAB_COST_QUADRATIC;
-            options.budget *= longest + 8;
+            terms = {{1, 1, {2}}};
+            limit *= longest + 8;
             break;
         case 1:  // what a sample costs besides its length outweighs the length
-            coefficients = {longest, 3 * longest, 1};
-            options.cost = SAB_COST_POLYNOMIAL;
-            options.coefficients = coefficients.data();
-            options.coefficient_count = coefficients.size();
-            options.budget = longest + (4 * longest + 8) * multiples[random() % 5];
+            terms = {{longest, 0, {0}}, {3 * longest, 1, {0}}, {1, 1, {1}}};
+            limit = longest + (4 * longest + 8) * multiples[random() % 5];
             break;
         case 2:
-            options.budget = 0;
+            limit = 0;
             options.batch_sizes = &batch_size;
             options.batch_size_count = 1;
             batch_size = 1 + random() % 32;
             break;
         default: break;
     }
+    budget.limit = limit;
+    options.budgets = limit > 0 ? &budget : nullptr;
+    options.budget_count = limit > 0;
     return options;
 }
 
@@ -120,9 +120,14 @@ TEST(Automatic, IsNeverWorseThanEqualRunsAndReachesWhatTheyReach) {
     for (int round = 0; round < 80; ++round) {
         const std::vector<uint32_t> numbers = any_sizes(random, 300 + random() % 8000);
         const Sizes sizes(numbers.data(), numbers.size(), SAB_UINT32, sizeof(uint32_t), nullptr);
-        std::vector<double> coefficients;
+        std::vector<sab_cost_term> terms;
+        sab_budget budget{};
         uint64_t batch_size = 0;
-        sab_plan_options options = any_options(random, numbers, coefficients, batch_size);
+        sab_plan_options options = any_options(random, numbers, terms, budget, batch_size);
+        sab_cost* cost = nullptr;
+        if (!terms.empty())
+            ASSERT_EQ(sab_cost_terms_new(terms.data(), terms.size(), &cost), SAB_OK);
+        budget.cost = cost;
         std::map<uint64_t, Outcome> equal;
         for (const uint64_t batches : {1, 2, 4, 5, 8, 11, 16, 40}) {
             options.bucket_rule = SAB_BUCKETS_EQUAL;
@@ -260,7 +265,9 @@ TEST(Automatic, OfManyShortLengths_IsNearTheLowerBound) {
     const std::vector<uint32_t> lengths = paragraphs();
     const Sizes sizes(lengths.data(), lengths.size(), SAB_UINT32, sizeof(uint32_t), nullptr);
     sab_plan_options options SAB_PLAN_OPTIONS_INIT;
-    options.budget = 16384;
+    const sab_budget budget{nullptr, 16384};
+    options.budgets = &budget;
+    options.budget_count = 1;
     options.padding_target = 1e-9;  // as near as can be
     const auto batches = [&](uint64_t fewest) {
         options.bucket_batches = fewest;

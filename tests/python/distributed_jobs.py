@@ -59,8 +59,8 @@ def sampler_of(kind, rank, world_size, micro_batches=1):
         )
     return sab.BalancedSampler(
         SIZES,
-        max_total=500,
-        cost="quadratic",
+        budget=500,
+        balance="quadratic",
         micro_batches=micro_batches,
         seed=4,
         rank=rank,

@@ -796,7 +796,7 @@ def test_budget_changes_in_the_middle_of_an_epoch():
     resumed = sab.BucketSampler(plan, seed=3)
     resumed.load_state_dict(state)
     assert resumed.budget == 400 and len(resumed) == len(sampler)
-    with pytest.raises(ValueError, match="budget = -1"):
+    with pytest.raises(ValueError, match="limit = -1"):
         sampler.set_budget(-1)
 
 
@@ -1084,9 +1084,9 @@ def test_budgets_and_lengths_that_nothing_can_be_learned_of():
             **options,
         )
 
-    with pytest.raises(ValueError, match="budget = 10: one sample of length 5 takes"):
+    with pytest.raises(ValueError, match="budget = 10: one sample of length 5 costs"):
         learn(budget=10)
-    with pytest.raises(ValueError, match="no batch takes a third of it: 4 samples of length 100"):
+    with pytest.raises(ValueError, match="no batch costs a third of it: 4 samples of length 100"):
         learn(max_count=4, budget=10**9)
     with pytest.raises(ValueError, match="of one length find_max_batch"):
         learn(shortest=100)

@@ -13,7 +13,7 @@ SIZES = np.minimum(np.random.default_rng(0).lognormal(4, 0.8, 3000).astype(np.in
 
 def balanced(**options):
     return sab.BalancedSampler(
-        SIZES, **{"max_total": 1000, "cost": "quadratic", "seed": 2, **options}
+        SIZES, **{"budget": 1000, "balance": "quadratic", "seed": 2, **options}
     )
 
 
@@ -85,7 +85,7 @@ def test_a_pickle_stands_where_it_was():
         sab.Sizes(SIZES),
         sab.Sizes(lambda index: float(SIZES[index]), count=len(SIZES)),
     ):
-        sampler = sab.BalancedSampler(sizes, max_total=1000, micro_batches=2)
+        sampler = sab.BalancedSampler(sizes, budget=1000, micro_batches=2)
         passed = iter(sampler)
         head = [next(passed) for _ in range(5)]
         copy = pickle.loads(pickle.dumps(sampler))
@@ -97,41 +97,61 @@ def test_a_pickle_stands_where_it_was():
 
 
 def test_costs_of_all_kinds():
-    for cost in ("linear", "quadratic", [1, 0, 2, 0.5], lambda length: length**1.5):
-        assert balanced(cost=cost, world_size=4).report().rank_imbalance < 1.05
-    with pytest.raises(KeyError):
-        balanced(cost=lambda length: {}[length])
+    costs = (
+        "padded",
+        "quadratic",
+        [1, 0, 2, 0.5],
+        sab.Cost.terms([(2.0, 1, 1), (0.5, 1, 2)]),
+        lambda count, length: count * length**1.5,
+        None,
+    )
+    for cost in costs:
+        assert balanced(balance=cost, world_size=4).report().rank_imbalance < 1.05
+    for options in ({"balance": lambda count, length: {}[length]}, {"cost": lambda *_: {}[_]}):
+        with pytest.raises(KeyError):
+            balanced(**options)
     model = sab.MemoryModel.fit(
         [[n, length] for n in (1, 2, 4, 8) for length in (10, 50, 100, 200)],
         [1000 + 5 * n * length for n in (1, 2, 4, 8) for length in (10, 50, 100, 200)],
     )
-    sampler = balanced(max_total=None, memory=model, memory_budget=9000)
-    assert max(1000 + 5 * batch.total for batch in sampler.batches()) <= 9000 * 1.01
+    for options in ({"cost": model}, {"budget": sab.Budget(9000, model)}):
+        sampler = balanced(**{"budget": 9000, "balance": None, **options})
+        assert max(1000 + 5 * batch.total for batch in sampler.batches()) <= 9000 * 1.01
+        assert max(batch.total for batch in sampler.batches()) > 1000
+    both = balanced(budget=[sab.Budget(9000, cost=model), 1000])
+    assert max(batch.total for batch in both.batches()) <= 1000
+    assert pickle.loads(pickle.dumps(both)).state_dict() == both.state_dict()
 
 
 def test_arguments_that_cannot_be():
     for options, error, words in (
-        ({"max_total": 0}, ValueError, "max_total = 0"),
-        ({"max_total": None}, ValueError, "samples of a step, or a cap"),
-        ({"max_total": 100}, ValueError, "must fit max_total = 100 alone"),
+        ({"budget": 0}, ValueError, "budget = 0"),
+        ({"budget": None}, ValueError, "samples of a step, or a budget"),
+        ({"budget": 100}, ValueError, "must fit budget = 100 alone"),
+        ({"budget": [1000, sab.Budget(-5)]}, ValueError, r"^budget\[1\].limit = -5"),
+        ({"budget": [1000, "x"]}, TypeError, r"^budget\[1\] = 'x'"),
+        ({"budget": sab.Budget(5, "cubic")}, ValueError, "^budget.cost = 'cubic'"),
+        ({"budget": sab.Budget(5), "cost": "padded"}, ValueError, "^cost: goes with a single"),
+        ({"budget": [900], "cost": "padded"}, ValueError, "^cost: goes with a single"),
+        ({"budget": [9] * 9}, ValueError, r"^len\(budget\) = 9"),
         ({"samples": 3, "world_size": 4}, ValueError, "samples = 3"),
         ({"samples": 2**70}, ValueError, "samples = "),
         ({"micro_batches": 0}, ValueError, "micro_batches = 0"),
         ({"micro_batches": 1.5}, TypeError, "micro_batches = 1.5"),
         ({"fill": 2}, ValueError, "fill = 2"),
-        ({"cost": "cubic"}, ValueError, "cost = 'cubic'"),
-        ({"cost": [1, -2]}, ValueError, r"^cost\[1\] = -2"),
-        ({"cost": lambda length: float("nan")}, ValueError, "nan"),
-        ({"cost": lambda length: -length}, ValueError, "not negative"),
+        ({"balance": "cubic"}, ValueError, "^balance = 'cubic'"),
+        ({"balance": [1, -2]}, ValueError, r"^balance\[1\] = -2"),
+        ({"balance": lambda count, length: float("nan")}, ValueError, "= nan: must be finite"),
+        ({"balance": lambda count, length: -length}, ValueError, "not negative"),
+        ({"cost": sab.Cost.terms([(1, 2, 1)])}, ValueError, "^cost: its term 0"),
         ({"method": "best"}, ValueError, "method = 'best'"),
         ({"oversize": "single"}, ValueError, "oversize = 'single'"),
-        ({"memory_budget": 5}, ValueError, "must be given together"),
         ({"rank": 2, "world_size": 2}, ValueError, "rank = 2"),
     ):
         with pytest.raises(error, match=words):
             balanced(**options)
-    with pytest.warns(sab.SkippedWarning, match="over the cap"):
-        assert balanced(max_total=100, oversize="skip").skipped_count == (SIZES > 100).sum()
+    with pytest.warns(sab.SkippedWarning, match="over a budget"):
+        assert balanced(budget=100, oversize="skip").skipped_count == (SIZES > 100).sum()
 
 
 def test_a_mesh_gives_the_data_rank():
@@ -181,7 +201,7 @@ def test_ranks_of_the_environment(monkeypatch):
 def test_ranks_that_differ_are_named():
     def check(gather, rank):
         sampler = balanced(
-            rank=rank, world_size=3, cost="linear" if rank == 1 else "quadratic", seed=9
+            rank=rank, world_size=3, balance="padded" if rank == 1 else "quadratic", seed=9
         )
         return sab.check_ranks(sampler, gather=gather, rank=rank, world_size=3)
 

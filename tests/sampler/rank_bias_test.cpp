@@ -23,7 +23,7 @@ struct Walked {
     uint64_t steps = 0;                        ///< of an epoch
 };
 
-sab_plan* plan_of(uint64_t count, double budget) {
+sab_plan* plan_of(uint64_t count, double limit) {
     std::mt19937_64 random(7);
     std::vector<double> lengths(count);
     for (double& length : lengths) {  // roughly log-normal
@@ -34,7 +34,9 @@ sab_plan* plan_of(uint64_t count, double budget) {
     sab_sizes* sizes = nullptr;
     EXPECT_EQ(sab_sizes_new(lengths.data(), lengths.size(), SAB_FLOAT64, nullptr, &sizes), SAB_OK);
     sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
-    options.budget = budget;
+    const sab_budget budget{nullptr, limit};
+    options.budgets = &budget;
+    options.budget_count = 1;
     sab_plan* plan = nullptr;
     EXPECT_EQ(sab_plan_new(sizes, &options, &plan), SAB_OK);
     sab_sizes_free(sizes);

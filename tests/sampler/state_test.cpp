@@ -17,7 +17,9 @@ TEST(State, OfAnotherOrderVersion_IsRefusedWithBothVersions) {
     sab_sizes* sizes = nullptr;
     ASSERT_EQ(sab_sizes_new(lengths, std::size(lengths), SAB_FLOAT64, nullptr, &sizes), SAB_OK);
     sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
-    options.budget = 16;
+    const sab_budget budget{nullptr, 16};
+    options.budgets = &budget;
+    options.budget_count = 1;
     sab_plan* plan = nullptr;
     ASSERT_EQ(sab_plan_new(sizes, &options, &plan), SAB_OK);
     sab_sampler* sampler = nullptr;

@@ -13,8 +13,10 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sab.h>
+
 #include <sys/socket.h>
 #include <unistd.h>
+#include "../c/budgets.h"
 
 #include <algorithm>
 #include <chrono>
@@ -475,7 +477,7 @@ TEST_F(Torch, Store_MakesOneSamplerOfShardsAndChecksIt) {
         sab_sizes* sizes = nullptr;
         OK(sab_sizes_new(lengths.data(), lengths.size(), SAB_INT32, nullptr, &sizes));
         sab_plan_options plan = SAB_PLAN_OPTIONS_INIT;
-        plan.budget = 60;
+        SET_BUDGET(plan, 60);
         sab_sampler_options options = SAB_SAMPLER_OPTIONS_INIT;
         options.rank = rank;
         options.world_size = 3;
@@ -516,7 +518,7 @@ TEST_F(Torch, Store_RefusesOtherSizes) {
 
 TEST_F(Torch, Store_SaysWhyACheckFailed) {
     sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
-    options.budget = 10;
+    SET_BUDGET(options, 10);
     const int32_t lengths[3] = {1, 2, 3};
     sab_sizes* sizes = nullptr;
     sab_plan* plan = nullptr;

@@ -31,7 +31,7 @@ using Serialization: serialize, deserialize
 
 export SABError
 # Sizes, plans
-export Sizes, Plan, Report, create_buckets, costliest_batches
+export Sizes, Cost, Budget, Plan, Report, create_buckets, costliest_batches
 # Samplers
 export Batch, Sampler, BucketSampler, SequentialSampler, BionemoSizeAwareSampler, BionemoSizeAwareStream,
     BionemoSampler, PackedSampler, BalancedSampler, ShardedSampler, BaguaSampler,
@@ -57,6 +57,7 @@ export Cache, get_many, put_many!, key_count
 include("raw.jl")
 include("library.jl")
 include("sizes.jl")
+include("cost.jl")
 include("memory.jl")
 include("plan.jl")
 include("samplers.jl")

@@ -71,30 +71,26 @@ function BaguaBatchSampler(complexity; make_batches = nothing, budget = nothing,
 end
 
 """
-    BalancedSampler(sizes; samples, max_total, memory, memory_budget, micro_batches = 1,
-                    fill = 0.95, cost = :linear, method = :karmarkar_karp, oversize = :error,
-                    progress, seed = 0, ...)
+    BalancedSampler(sizes; samples, budget, cost, balance, micro_batches = 1, fill = 0.95,
+                    method = :karmarkar_karp, oversize = :error, progress, seed = 0, ...)
 
-Steps of samples in random order whose micro-batches cost the same on all ranks. A micro-batch has at
-most `max_total` tokens, or fits `memory_budget` by `memory`, a [`MemoryModel`](@ref) of packed
-batches. For batches without padding. `cost` of a sample: `:linear`, `:quadratic`, coefficients, a
-model, or a function of its length. The other options are those of a [`BucketSampler`](@ref);
-positions count micro-batches.
+Steps of samples in random order whose micro-batches cost the same on all ranks. For batches without
+padding. No micro-batch exceeds a `budget`: a number of tokens, a [`Budget`](@ref) with a cost, or a
+vector of them. `cost`, of a micro-batch, goes with a number as `budget`, such as a
+[`MemoryModel`](@ref) of packed batches with a budget in bytes. `balance` is the cost that is evened
+out, by default that of the first budget. Both are anything that [`Cost`](@ref) takes. The other
+options are those of a [`BucketSampler`](@ref); positions count micro-batches.
 """
-function BalancedSampler(sizes; samples = nothing, max_total = nothing, memory = nothing, memory_budget = nothing, micro_batches = nothing, fill = nothing, cost = :linear,
-                         method = nothing, oversize = nothing, progress = nothing, given...)
-    (memory === nothing) == (memory_budget === nothing) || throw(ArgumentError("memory and memory_budget: must be given together"))
+function BalancedSampler(sizes; samples = nothing, budget = nothing, cost = nothing, balance = nothing, micro_batches = nothing, fill = nothing, method = nothing, oversize = nothing,
+                         progress = nothing, given...)
     walk = sampler_options(; given...)
-    of_sample = cost_function(cost) === nothing ? cost : (count, length) -> cost(length)
-    calls = Calls(cost_function(of_sample); progress = progress)
-    balanced = options(Raw.sab_balanced_options; samples = samples, max_total = max_total, memory_budget = memory_budget, micro_batches = micro_batches, fill = fill,
-        method = choice(:method, method, PARTITION_METHODS), oversize = choice(:oversize, oversize, OVERSIZE), progress = progress_pointer(), progress_ctx = pointer_from_objref(calls))
-    terms = memory === nothing ? nothing : cost_terms(memory)
-    terms === nothing || (balanced.memory_terms = pointer(terms); balanced.memory_term_count = length(terms))
-    kept = set_cost!(balanced, of_sample, calls, (linear = Raw.SAB_COST_PADDED, quadratic = Raw.SAB_COST_QUADRATIC))
-    sizes = read_sizes(sizes, calls.main, progress)
-    pointer_ = GC.@preserve calls kept terms created(out -> Raw.sab_balanced_sampler_new(sizes, balanced, walk, out), Raw.sab_sampler, calls)
-    return BalancedSampler(pointer_)
+    calls, costs = Calls(; progress = progress), Costs()
+    balanced = options(Raw.sab_balanced_options; samples = samples, micro_batches = micro_batches, fill = fill, method = choice(:method, method, PARTITION_METHODS),
+        oversize = choice(:oversize, oversize, OVERSIZE), progress = progress_pointer(), progress_ctx = pointer_from_objref(calls))
+    set_budgets!(balanced, budget, cost, costs)
+    set_balance!(balanced, balance, costs)
+    sizes = read_sizes(sizes, progress, costs.functions...)
+    return GC.@preserve calls costs BalancedSampler(created(out -> Raw.sab_balanced_sampler_new(sizes, balanced, walk, out), Raw.sab_sampler, calls, costs.functions...))
 end
 
 """
@@ -174,8 +170,8 @@ the plan are as for [`Plan`](@ref).
 function ShardedSampler(sizes, gather; rank::Integer, world_size::Integer, seed = nothing, epoch = nothing, given...)
     sizes = read_sizes(sizes, gather)
     walk = sampler_options(; rank = rank, world_size = world_size, seed = seed, epoch = epoch)
-    plan_given, calls, kept = plan_options(; given...)
+    plan_given, calls, costs = plan_options(; given...)
     gathering = Calls((gather, world_size))
     make(out) = Raw.sab_sharded_sampler_new(sizes, plan_given, walk, all_gather_pointer(), gathering, out)
-    return GC.@preserve kept ShardedSampler(created(make, Raw.sab_sampler, calls, gathering))
+    return GC.@preserve calls costs ShardedSampler(created(make, Raw.sab_sampler, calls, gathering, costs.functions...))
 end

@@ -1,24 +1,24 @@
 # Groups of samples of similar length; padding.
 
 """
-    find_thresholds(lengths, k; cost = :padded, method = :least_total, cost_per_sample = false,
+    find_thresholds(lengths, k; cost, method = :least_total, cost_per_sample = false,
                     num_trials, tolerate, seed, progress)
 
 The `k` thresholds that cut lengths into groups with the least total cost, or with
 `method = :least_largest` the least cost of the costliest group; `:randomised` is the search of asym.
 Returns `thresholds`, the costs `total`, `largest` and `largest_difference`, and how the searches
-ended. `cost` is as for a [`Plan`](@ref).
+ended. `cost` is anything that [`Cost`](@ref) takes; by default `:padded`.
 """
-function find_thresholds(lengths, k::Integer; cost = :padded, method = nothing, cost_per_sample = nothing, num_trials = nothing, tolerate = nothing, seed = nothing, progress = nothing)
-    calls = Calls(cost_function(cost); progress = progress)
+function find_thresholds(lengths, k::Integer; cost = nothing, method = nothing, cost_per_sample = nothing, num_trials = nothing, tolerate = nothing, seed = nothing, progress = nothing)
+    calls, costs = Calls(; progress = progress), Costs()
     methods = (least_total = Raw.SAB_THRESHOLDS_LEAST_TOTAL, least_largest = Raw.SAB_THRESHOLDS_LEAST_LARGEST, randomised = Raw.SAB_THRESHOLDS_RANDOMISED)
     given = options(Raw.sab_thresholds_options; method = choice(:method, method, methods), cost_per_sample = cost_per_sample, num_trials = num_trials, tolerate = tolerate, seed = seed,
         progress = progress_pointer(), progress_ctx = pointer_from_objref(calls))
-    kept = set_cost!(given, cost, calls)
-    lengths = read_sizes(lengths, calls.main, progress)
+    given.cost = pointer!(costs, cost === nothing ? nothing : Cost(cost))
+    lengths = read_sizes(lengths, progress, costs.functions...)
     thresholds = Vector{Float64}(undef, converted(UInt64, :k, k))
-    found = GC.@preserve kept calls filled(Raw.sab_thresholds_info) do out
-        check(calling(() -> Raw.sab_thresholds_find(lengths, length(thresholds), given, thresholds, out)), calls)
+    found = GC.@preserve costs calls filled(Raw.sab_thresholds_info) do out
+        check(calling(() -> Raw.sab_thresholds_find(lengths, length(thresholds), given, thresholds, out)), calls, costs.functions...)
     end
     return merge((thresholds = thresholds,), fields(found))
 end

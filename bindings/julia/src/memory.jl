@@ -230,13 +230,7 @@ function predicted(model::MemoryModel, features::AbstractMatrix, is_upper)
 end
 (model::MemoryModel)(features::Real...) = predict_upper(model, reshape(collect(Float64, features), :, 1))[1]
 
-function cost_terms(model::MemoryModel)
-    count = Ref{Csize_t}(0)
-    check(Raw.sab_memory_model_cost_terms(model, C_NULL, 0, count))
-    terms = Vector{Raw.sab_cost_term}(undef, count[])
-    check(Raw.sab_memory_model_cost_terms(model, terms, length(terms), count))
-    return terms
-end
+cost_of(name, model::MemoryModel) = cost_of(name, CostHandle(created(out -> Raw.sab_memory_model_cost_new(model, out), Raw.sab_cost)))
 
 function Base.show(io::IO, model::MemoryModel)
     isopen(model) || return print(io, "MemoryModel(closed)")
@@ -245,18 +239,20 @@ function Base.show(io::IO, model::MemoryModel)
 end
 
 """
-    measurement_points(shortest, longest, points; max_count, max_padded_total, degree = 2, model,
-                       budget)
+    measurement_points(shortest, longest, points; max_count, budget, cost, degree = 2)
 
-The `(count, length)` whose measurements improve a model of batches most. With a first `model`, only
-points near `budget`.
+The `(count, length)` whose measurements improve a model of batches most. Without a `cost` no point
+has more than `budget` padded positions, by default 4 × longest. With a `cost`, such as a first
+model, only points that cost from a third to nine tenths of `budget`.
 """
-function measurement_points(shortest::Real, longest::Real, points::Integer; max_count = 1 << 20, max_padded_total = nothing, degree = nothing, model = nothing, budget = nothing)
-    given = options(Raw.sab_measurement_options; shortest = shortest, longest = longest, max_count = max_count, max_padded_total = max_padded_total, degree = degree, budget = budget)
-    model === nothing || (given.model = Base.unsafe_convert(Ptr{Raw.sab_memory_model}, model))
+function measurement_points(shortest::Real, longest::Real, points::Integer; max_count = 1 << 20, budget = nothing, cost = nothing, degree = nothing)
+    given, costs = options(Raw.sab_measurement_options; shortest = shortest, longest = longest, max_count = max_count, degree = degree), Costs()
+    limits = budget_list(budget, cost)
+    length(limits) <= 1 || throw(ArgumentError("budget: must be at most one, not $(length(limits))"))
+    isempty(limits) || (given.budget = raw!(costs, only(limits)))
     points = Int(converted(UInt32, :points, points))
     counts, lengths = Vector{UInt64}(undef, points), Vector{Float64}(undef, points)
-    GC.@preserve model check(Raw.sab_measurement_points_find(given, points, counts, lengths))
+    GC.@preserve costs check(calling(() -> Raw.sab_measurement_points_find(given, points, counts, lengths)), costs.functions...)
     return collect(zip(Int.(counts), lengths))
 end
 
@@ -271,8 +267,8 @@ end
 reduce_pointer() = @cfunction(reduce_callback, Int32, (Ptr{Cvoid}, Ptr{Int64}, Csize_t))
 
 """
-    find_max_batch(step, probe; lengths, search = :predict, max_batch_size = 100_000, budget, rounding,
-                   multiple, reduce, progress)
+    find_max_batch(step, probe; lengths, search = :predict, max_batch_size = 100_000, budget,
+                   rounding, multiple, reduce, progress)
 
 The largest batch whose `step(count, length)` fits the device, for each of `lengths`: `batch_sizes`,
 `batch_size` (of the longest), `trials`, `out_of_memory`, `peak`, `budget`. `search`: `:predict`,

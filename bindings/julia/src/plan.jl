@@ -1,6 +1,5 @@
 # Plans.
 
-const COSTS = (padded = Raw.SAB_COST_PADDED, quadratic = Raw.SAB_COST_QUADRATIC)
 const TAILS = (keep = Raw.SAB_TAIL_KEEP, merge = Raw.SAB_TAIL_MERGE, drop = Raw.SAB_TAIL_DROP, wrap = Raw.SAB_TAIL_WRAP)
 const OVERSIZE = (skip = Raw.SAB_OVERSIZE_SKIP, error = Raw.SAB_OVERSIZE_ERROR, single = Raw.SAB_OVERSIZE_SINGLE)
 const LAST_STEPS = (split = Raw.SAB_LAST_STEP_SPLIT, drop = Raw.SAB_LAST_STEP_DROP, wrap = Raw.SAB_LAST_STEP_WRAP)
@@ -12,45 +11,19 @@ mutable struct Plan <: Handle{Raw.sab_plan}
 end
 free(plan::Ptr{Raw.sab_plan}) = Raw.sab_plan_free(plan)
 
-cost_callback(ctx, count, length, cost) = guard(ctx) do calls
-    unsafe_store!(cost, Float64(calls.main(Int(count), length)))
-    0
-end
-cost_pointer() = @cfunction(cost_callback, Int32, (Ptr{Cvoid}, UInt64, Float64, Ptr{Float64}))
-
-# The function among the kinds of cost.
-cost_function(cost) = cost
-cost_function(::Union{Nothing,Symbol,AbstractString,AbstractVector,MemoryModel}) = nothing
-
-# Sets the cost of options, whose function is that of `calls`. Returns what they then point to.
-function set_cost!(given, cost, calls::Calls, words::NamedTuple = COSTS)
-    if cost isa Union{Symbol,AbstractString}
-        given.cost = choice(:cost, cost, words)
-        return nothing
-    elseif cost isa MemoryModel
-        terms = cost_terms(cost)
-        given.cost, given.cost_terms, given.cost_term_count = Raw.SAB_COST_TERMS, pointer(terms), length(terms)
-        return terms
-    elseif cost isa AbstractVector
-        coefficients = dense(Float64, cost)
-        given.cost, given.coefficients, given.coefficient_count = Raw.SAB_COST_POLYNOMIAL, pointer(coefficients), length(coefficients)
-        return coefficients
-    end
-    given.cost, given.cost_fn, given.cost_ctx = Raw.SAB_COST_CALLBACK, cost_pointer(), pointer_from_objref(calls)
-    return nothing
-end
-
-# The options of a plan, their functions, and the memory that they point to.
-function plan_options(; budget = nothing, padding = nothing, boundaries = nothing, buckets = nothing, bucket_batches = nothing, batch_size = nothing, cost = :padded,
+# The options of a plan, their functions, costs, and the memory that they point to.
+function plan_options(; budget = nothing, padding = nothing, boundaries = nothing, buckets = nothing, bucket_batches = nothing, batch_size = nothing, cost = nothing,
                       max_batch_size = nothing, batch_size_multiple = nothing, length_multiple = nothing, tail = nothing, drop_last = false, oversize = nothing,
                       max_shapes = nothing, progress = nothing)
     boundaries === nothing || buckets === nothing || throw(ArgumentError("boundaries and buckets: only one may be given"))
     drop_last && tail !== nothing && throw(ArgumentError("drop_last and tail: only one may be given"))
-    calls = Calls(cost_function(cost); progress = progress)
-    given = options(Raw.sab_plan_options; budget = budget, padding_target = padding, bucket_batches = bucket_batches, max_batch_size = max_batch_size,
+    calls, costs = Calls(; progress = progress), Costs()
+    given = options(Raw.sab_plan_options; padding_target = padding, bucket_batches = bucket_batches, max_batch_size = max_batch_size,
         batch_size_multiple = batch_size_multiple, length_multiple = length_multiple, max_shapes = max_shapes, tail = choice(:tail, drop_last ? :drop : tail, TAILS),
         oversize = choice(:oversize, oversize, OVERSIZE), progress = progress_pointer(), progress_ctx = pointer_from_objref(calls))
-    kept = Any[calls]
+    set_budgets!(given, budget, cost, costs)
+    kept = costs.kept
+    push!(kept, calls)
     if boundaries !== nothing
         edges = dense(Float64, boundaries)
         given.bucket_rule, given.boundaries, given.boundary_count = Raw.SAB_BUCKETS_BOUNDARIES, pointer(edges), length(edges)
@@ -65,23 +38,23 @@ function plan_options(; budget = nothing, padding = nothing, boundaries = nothin
         given.batch_sizes, given.batch_size_count = pointer(counts), length(counts)
         push!(kept, counts)
     end
-    push!(kept, set_cost!(given, cost, calls))
-    return given, calls, kept
+    return given, calls, costs
 end
 
 """
     Plan(sizes; budget, padding = 0.01, boundaries, buckets, bucket_batches, batch_size,
-         cost = :padded, max_batch_size, batch_size_multiple = 1, length_multiple = 0, tail = :keep,
+         cost, max_batch_size, batch_size_multiple = 1, length_multiple = 0, tail = :keep,
          drop_last = false, oversize = :error, max_shapes, progress)
 
 Puts samples of similar size into buckets, and decides how many samples of a bucket make a batch, so
 that no batch costs more than `budget`. `sizes` is anything that [`Sizes`](@ref) takes.
 
-- `budget`: largest cost of a batch. Instead or in addition `batch_size`: a number of samples, or
-  with `boundaries` one number for each bucket.
-- `cost`: `:padded` (count × length), `:quadratic`, a vector of coefficients
-  (`c[1] + count * (c[2] + c[3] * length + ...)`), a [`MemoryModel`](@ref) with a budget in bytes, or
-  a function `cost(count, length)`.
+- `budget`: largest cost of a batch: a number of padded tokens, a [`Budget`](@ref) with a cost, or
+  a vector of them, of which a batch keeps all. The first one's cost also decides which batches stand
+  together in a step. Instead or in addition `batch_size`: a number of samples, or with `boundaries`
+  one number for each bucket.
+- `cost`: of a batch, with a number as `budget`: anything that [`Cost`](@ref) takes, such as
+  `:quadratic`, or a [`MemoryModel`](@ref) with a budget in bytes.
 - `boundaries`: edges of the buckets. Or `buckets`: a number of buckets with the best edges, or
   `:equal`. By default buckets are as large as possible with less than `padding` of padding.
 - `tail`: how samples that fill no batch are treated: `:keep`, `:merge`, `:drop` (`drop_last`) or
@@ -92,10 +65,10 @@ that no batch costs more than `budget`. `sizes` is anything that [`Sizes`](@ref)
 
 The others are those of `sab_plan_options`.
 """
-function Plan(sizes; cost = :padded, progress = nothing, given...)
-    plan_given, calls, kept = plan_options(; cost = cost, progress = progress, given...)
-    sizes = read_sizes(sizes, calls.main, progress)
-    plan = GC.@preserve kept Plan(created(out -> Raw.sab_plan_new(sizes, plan_given, out), Raw.sab_plan, calls))
+function Plan(sizes; progress = nothing, given...)
+    plan_given, calls, costs = plan_options(; progress = progress, given...)
+    sizes = read_sizes(sizes, progress, costs.functions...)
+    plan = GC.@preserve costs Plan(created(out -> Raw.sab_plan_new(sizes, plan_given, out), Raw.sab_plan, calls, costs.functions...))
     left_out = info(plan).skipped
     left_out > 0 && @warn "$left_out samples are outside the boundaries or over the budget and are left out: see SAB.skipped(plan)"
     return plan
@@ -106,9 +79,20 @@ end
 
 Facts that are the same in every epoch: `samples`, `skipped`, `buckets`, `batches` of an epoch on one
 rank, `lower_bound` of their number, `fingerprint` (equal only for equal plans), `total` of the
-sizes, `budget`.
+sizes, `budget_count`.
 """
 info(plan::Plan) = fields(filled(out -> Raw.sab_plan_get_info(plan, out), Raw.sab_plan_info))
+
+"""
+    budgets(plan)
+
+The limits of the budgets that the plan was made with.
+"""
+budgets(plan::Plan) = map(1:info(plan).budget_count) do index
+    limit = Ref(0.0)
+    check(Raw.sab_plan_get_budget(plan, index - 1, limit))
+    limit[]
+end
 
 """
     buckets(plan)

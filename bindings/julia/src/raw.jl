@@ -79,17 +79,31 @@ const _sab_sizes_get = Ref(C_NULL)
 sab_sizes_get(sizes, index, size) = ccall(_sab_sizes_get[], sab_status, (Ptr{sab_sizes}, Csize_t, Ptr{Float64}), sizes, index, size)
 const _sab_sizes_free = Ref(C_NULL)
 sab_sizes_free(sizes) = ccall(_sab_sizes_free[], Cvoid, (Ptr{sab_sizes},), sizes)
-const SAB_COST_PADDED = 0
-const SAB_COST_QUADRATIC = 1
-const SAB_COST_POLYNOMIAL = 2
-const SAB_COST_CALLBACK = 3
-const SAB_COST_TERMS = 4
-const sab_cost = Int32
+const SAB_MAX_COLUMNS = 8
+const SAB_MAX_COST_TERMS = 64
+const SAB_MAX_BUDGETS = 8
+struct sab_cost end
 
 struct sab_cost_term
     coefficient::Float64
     count_power::UInt32
-    length_power::UInt32
+    length_powers::NTuple{8,UInt32}
+end
+
+const _sab_cost_padded_new = Ref(C_NULL)
+sab_cost_padded_new(weights, columns, cost) = ccall(_sab_cost_padded_new[], sab_status, (Ptr{Float64}, Csize_t, Ptr{Ptr{sab_cost}}), weights, columns, cost)
+const _sab_cost_terms_new = Ref(C_NULL)
+sab_cost_terms_new(terms, count, cost) = ccall(_sab_cost_terms_new[], sab_status, (Ptr{sab_cost_term}, Csize_t, Ptr{Ptr{sab_cost}}), terms, count, cost)
+const _sab_cost_callback_new = Ref(C_NULL)
+sab_cost_callback_new(fn, ctx, release, cost) = ccall(_sab_cost_callback_new[], sab_status, (Ptr{Cvoid}, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{Ptr{sab_cost}}), fn, ctx, release, cost)
+const _sab_cost_evaluate = Ref(C_NULL)
+sab_cost_evaluate(cost, count, lengths, totals, columns, value) = ccall(_sab_cost_evaluate[], sab_status, (Ptr{sab_cost}, UInt64, Ptr{Float64}, Ptr{Float64}, Csize_t, Ptr{Float64}), cost, count, lengths, totals, columns, value)
+const _sab_cost_free = Ref(C_NULL)
+sab_cost_free(cost) = ccall(_sab_cost_free[], Cvoid, (Ptr{sab_cost},), cost)
+
+struct sab_budget
+    cost::Ptr{sab_cost}
+    limit::Float64
 end
 
 const SAB_BUCKETS_AUTO = 0
@@ -111,8 +125,8 @@ const sab_oversize = Int32
 mutable struct sab_plan_options <: Struct
     struct_size::Csize_t
     bucket_rule::sab_bucket_rule
-    cost::sab_cost
-    budget::Float64
+    budgets::Ptr{sab_budget}
+    budget_count::Csize_t
     padding_target::Float64
     boundaries::Ptr{Float64}
     boundary_count::Csize_t
@@ -123,12 +137,6 @@ mutable struct sab_plan_options <: Struct
     max_batch_size::UInt64
     batch_size_multiple::UInt64
     length_multiple::Float64
-    coefficients::Ptr{Float64}
-    coefficient_count::Csize_t
-    cost_terms::Ptr{sab_cost_term}
-    cost_term_count::Csize_t
-    cost_fn::Ptr{Cvoid}
-    cost_ctx::Ptr{Cvoid}
     tail::sab_tail
     oversize::sab_oversize
     max_shapes::Csize_t
@@ -166,7 +174,7 @@ mutable struct sab_plan_info <: Struct
     lower_bound::UInt64
     fingerprint::UInt64
     total::Float64
-    budget::Float64
+    budget_count::Csize_t
     sab_plan_info() = new()
 end
 
@@ -174,6 +182,8 @@ const _sab_plan_new = Ref(C_NULL)
 sab_plan_new(sizes, options, plan) = ccall(_sab_plan_new[], sab_status, (Ptr{sab_sizes}, Ptr{sab_plan_options}, Ptr{Ptr{sab_plan}}), sizes, options, plan)
 const _sab_plan_get_info = Ref(C_NULL)
 sab_plan_get_info(plan, info) = ccall(_sab_plan_get_info[], sab_status, (Ptr{sab_plan}, Ptr{sab_plan_info}), plan, info)
+const _sab_plan_get_budget = Ref(C_NULL)
+sab_plan_get_budget(plan, index, limit) = ccall(_sab_plan_get_budget[], sab_status, (Ptr{sab_plan}, Csize_t, Ptr{Float64}), plan, index, limit)
 const _sab_plan_get_bucket = Ref(C_NULL)
 sab_plan_get_bucket(plan, index, bucket) = ccall(_sab_plan_get_bucket[], sab_status, (Ptr{sab_plan}, Csize_t, Ptr{sab_bucket}), plan, index, bucket)
 const _sab_plan_skipped = Ref(C_NULL)
@@ -194,7 +204,7 @@ const SAB_LAST_STEP_WRAP = 2
 const SAB_SAMPLER_BATCH_COUNT = 1
 const SAB_SAMPLER_RANDOM_ACCESS = 2
 const SAB_SAMPLER_BUDGET = 4
-const SAB_STATE_SIZE = 136
+const SAB_STATE_SIZE = 192
 struct sab_sampler end
 
 mutable struct sab_batch <: Struct
@@ -259,9 +269,9 @@ sab_sampler_seek(sampler, position) = ccall(_sab_sampler_seek[], sab_status, (Pt
 const _sab_sampler_tell = Ref(C_NULL)
 sab_sampler_tell(sampler, epoch, position) = ccall(_sab_sampler_tell[], sab_status, (Ptr{sab_sampler}, Ptr{UInt64}, Ptr{UInt64}), sampler, epoch, position)
 const _sab_sampler_set_budget = Ref(C_NULL)
-sab_sampler_set_budget(sampler, budget) = ccall(_sab_sampler_set_budget[], sab_status, (Ptr{sab_sampler}, Float64), sampler, budget)
+sab_sampler_set_budget(sampler, index, limit) = ccall(_sab_sampler_set_budget[], sab_status, (Ptr{sab_sampler}, Csize_t, Float64), sampler, index, limit)
 const _sab_sampler_get_budget = Ref(C_NULL)
-sab_sampler_get_budget(sampler, budget) = ccall(_sab_sampler_get_budget[], sab_status, (Ptr{sab_sampler}, Ptr{Float64}), sampler, budget)
+sab_sampler_get_budget(sampler, index, limit) = ccall(_sab_sampler_get_budget[], sab_status, (Ptr{sab_sampler}, Csize_t, Ptr{Float64}), sampler, index, limit)
 const _sab_sampler_state_save = Ref(C_NULL)
 sab_sampler_state_save(sampler, state) = ccall(_sab_sampler_state_save[], sab_status, (Ptr{sab_sampler}, Ptr{Cvoid}), sampler, state)
 const _sab_sampler_state_restore = Ref(C_NULL)
@@ -315,6 +325,8 @@ mutable struct sab_packed_options <: Struct
     split::Int32
     oversize::sab_oversize
     window::UInt64
+    balance::Ptr{Ptr{sab_cost}}
+    balance_count::Csize_t
     progress::Ptr{Cvoid}
     progress_ctx::Ptr{Cvoid}
     sab_packed_options() = new()
@@ -459,10 +471,8 @@ mutable struct sab_measurement_options <: Struct
     shortest::Float64
     longest::Float64
     max_count::UInt64
-    max_padded_total::Float64
+    budget::sab_budget
     degree::UInt32
-    model::Ptr{sab_memory_model}
-    budget::Float64
     sab_measurement_options() = new()
 end
 
@@ -510,8 +520,8 @@ const _sab_memory_model_get_term = Ref(C_NULL)
 sab_memory_model_get_term(model, index, coefficient, powers) = ccall(_sab_memory_model_get_term[], sab_status, (Ptr{sab_memory_model}, Csize_t, Ptr{Float64}, Ptr{UInt32}), model, index, coefficient, powers)
 const _sab_memory_model_predict = Ref(C_NULL)
 sab_memory_model_predict(model, features, count, predicted, upper) = ccall(_sab_memory_model_predict[], sab_status, (Ptr{sab_memory_model}, Ptr{Float64}, Csize_t, Ptr{Float64}, Ptr{Float64}), model, features, count, predicted, upper)
-const _sab_memory_model_cost_terms = Ref(C_NULL)
-sab_memory_model_cost_terms(model, terms, capacity, term_count) = ccall(_sab_memory_model_cost_terms[], sab_status, (Ptr{sab_memory_model}, Ptr{sab_cost_term}, Csize_t, Ptr{Csize_t}), model, terms, capacity, term_count)
+const _sab_memory_model_cost_new = Ref(C_NULL)
+sab_memory_model_cost_new(model, cost) = ccall(_sab_memory_model_cost_new[], sab_status, (Ptr{sab_memory_model}, Ptr{Ptr{sab_cost}}), model, cost)
 const _sab_memory_model_save = Ref(C_NULL)
 sab_memory_model_save(model, path) = ccall(_sab_memory_model_save[], sab_status, (Ptr{sab_memory_model}, Cstring), model, path)
 const _sab_memory_model_file_new = Ref(C_NULL)
@@ -691,18 +701,11 @@ mutable struct sab_balanced_options <: Struct
     struct_size::Csize_t
     micro_batches::UInt64
     samples::UInt64
-    max_total::Float64
-    memory_terms::Ptr{sab_cost_term}
-    memory_term_count::Csize_t
-    memory_budget::Float64
+    budgets::Ptr{sab_budget}
+    budget_count::Csize_t
     fill::Float64
-    cost::sab_cost
-    coefficients::Ptr{Float64}
-    coefficient_count::Csize_t
-    cost_terms::Ptr{sab_cost_term}
-    cost_term_count::Csize_t
-    cost_fn::Ptr{Cvoid}
-    cost_ctx::Ptr{Cvoid}
+    balance::Ptr{Ptr{sab_cost}}
+    balance_count::Csize_t
     method::sab_partition_method
     oversize::sab_oversize
     progress::Ptr{Cvoid}
@@ -960,18 +963,12 @@ const sab_thresholds_method = Int32
 mutable struct sab_thresholds_options <: Struct
     struct_size::Csize_t
     method::sab_thresholds_method
-    cost::sab_cost
+    cost::Ptr{sab_cost}
     cost_per_sample::Int32
     num_trials::UInt32
     tolerate::Int64
     seed::UInt64
     starts::Ptr{UInt64}
-    coefficients::Ptr{Float64}
-    coefficient_count::Csize_t
-    cost_terms::Ptr{sab_cost_term}
-    cost_term_count::Csize_t
-    cost_fn::Ptr{Cvoid}
-    cost_ctx::Ptr{Cvoid}
     progress::Ptr{Cvoid}
     progress_ctx::Ptr{Cvoid}
     sab_thresholds_options() = new()
@@ -1237,9 +1234,15 @@ function load(library)
     _sab_sizes_count[] = dlsym(library, :sab_sizes_count)
     _sab_sizes_get[] = dlsym(library, :sab_sizes_get)
     _sab_sizes_free[] = dlsym(library, :sab_sizes_free)
+    _sab_cost_padded_new[] = dlsym(library, :sab_cost_padded_new)
+    _sab_cost_terms_new[] = dlsym(library, :sab_cost_terms_new)
+    _sab_cost_callback_new[] = dlsym(library, :sab_cost_callback_new)
+    _sab_cost_evaluate[] = dlsym(library, :sab_cost_evaluate)
+    _sab_cost_free[] = dlsym(library, :sab_cost_free)
     _sab_plan_options_init[] = dlsym(library, :sab_plan_options_init)
     _sab_plan_new[] = dlsym(library, :sab_plan_new)
     _sab_plan_get_info[] = dlsym(library, :sab_plan_get_info)
+    _sab_plan_get_budget[] = dlsym(library, :sab_plan_get_budget)
     _sab_plan_get_bucket[] = dlsym(library, :sab_plan_get_bucket)
     _sab_plan_skipped[] = dlsym(library, :sab_plan_skipped)
     _sab_plan_save[] = dlsym(library, :sab_plan_save)
@@ -1294,7 +1297,7 @@ function load(library)
     _sab_memory_model_get_info[] = dlsym(library, :sab_memory_model_get_info)
     _sab_memory_model_get_term[] = dlsym(library, :sab_memory_model_get_term)
     _sab_memory_model_predict[] = dlsym(library, :sab_memory_model_predict)
-    _sab_memory_model_cost_terms[] = dlsym(library, :sab_memory_model_cost_terms)
+    _sab_memory_model_cost_new[] = dlsym(library, :sab_memory_model_cost_new)
     _sab_memory_model_save[] = dlsym(library, :sab_memory_model_save)
     _sab_memory_model_file_new[] = dlsym(library, :sab_memory_model_file_new)
     _sab_memory_model_write[] = dlsym(library, :sab_memory_model_write)

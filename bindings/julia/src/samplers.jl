@@ -232,18 +232,20 @@ end
 @doc (@doc state) restore!
 
 """
-    budget(sampler)
-    set_budget!(sampler, budget)
+    budget(sampler; index = 1)
+    set_budget!(sampler, limit; index = 1)
 
-The budget of the batches to come. A lower budget makes several steps of one, on all ranks alike.
-0 is the budget of the plan.
+The limit of one of the plan's budgets for the batches to come. A lower limit makes several steps of
+one, on all ranks alike. 0 is the limit of the plan.
 """
-function budget(sampler::Sampler)
-    value = Ref(0.0)
-    check(Raw.sab_sampler_get_budget(sampler, value))
-    return value[]
+function budget(sampler::Sampler; index::Integer = 1)
+    limit = Ref(0.0)
+    check(Raw.sab_sampler_get_budget(sampler, budget_index(index), limit))
+    return limit[]
 end
-set_budget!(sampler::Sampler, budget::Real) = (check(Raw.sab_sampler_set_budget(sampler, budget)); sampler)
+set_budget!(sampler::Sampler, limit::Real; index::Integer = 1) = (check(Raw.sab_sampler_set_budget(sampler, budget_index(index), limit)); sampler)
+# The library counts from 0.
+budget_index(index) = index >= 1 ? index - 1 : throw(ArgumentError("index = $index: must be at least 1"))
 @doc (@doc budget) set_budget!
 
 function Base.show(io::IO, sampler::Sampler)
@@ -363,21 +365,25 @@ end
 
 """
     PackedSampler(sizes, capacity; method = :best_fit, max_sequences, split = false,
-                  oversize = :error, window, progress, seed = 0, rank = 0, world_size = 1, ...)
+                  oversize = :error, window, balance, progress, seed = 0, rank = 0, world_size = 1,
+                  ...)
 
 Samples end to end in rows of `capacity`. Each row is a batch with `cu_seqlens`. `method`:
 `:best_fit`, `:histogram` or `:first_fit` (with `window` rows open at once). `split` cuts longer
-samples; otherwise `oversize` is `:error` or `:skip`. The other options are those of a
+samples; otherwise `oversize` is `:error` or `:skip`. `balance` is what rows of one step have in
+common, anything that [`Cost`](@ref) takes; by default `:quadratic`. The other options are those of a
 [`BucketSampler`](@ref).
 """
-function PackedSampler(sizes, capacity::Integer; method = nothing, max_sequences = nothing, split = nothing, oversize = nothing, window = nothing, progress = nothing, given...)
-    sizes = read_sizes(sizes, progress)
+function PackedSampler(sizes, capacity::Integer; method = nothing, max_sequences = nothing, split = nothing, oversize = nothing, window = nothing, balance = nothing,
+                       progress = nothing, given...)
     walk = sampler_options(; given...)
-    calls = Calls(; progress = progress)
+    calls, costs = Calls(; progress = progress), Costs()
     methods = (best_fit = Raw.SAB_PACK_BEST_FIT, histogram = Raw.SAB_PACK_HISTOGRAM, first_fit = Raw.SAB_PACK_FIRST_FIT)
     pack = options(Raw.sab_packed_options; capacity = capacity, method = choice(:method, method, methods), max_sequences = max_sequences, split = split,
         oversize = choice(:oversize, oversize, OVERSIZE), window = window, progress = progress_pointer(), progress_ctx = pointer_from_objref(calls))
-    return GC.@preserve calls PackedSampler(created(out -> Raw.sab_packed_sampler_new(sizes, pack, walk, out), Raw.sab_sampler, calls))
+    set_balance!(pack, balance, costs)
+    sizes = read_sizes(sizes, progress, costs.functions...)
+    return GC.@preserve calls costs PackedSampler(created(out -> Raw.sab_packed_sampler_new(sizes, pack, walk, out), Raw.sab_sampler, calls, costs.functions...))
 end
 
 """

@@ -6,7 +6,7 @@ message(call) = sprint(showerror, thrown(call))
     plan = SAB.Plan([1, 2, 3]; budget = 10)
     sampler = SAB.BucketSampler(plan)
     @test status(() -> SAB.Plan([1, 2]; budget = -1)) == Raw.SAB_E_ARGUMENT
-    @test message(() -> SAB.Plan([1, 2]; budget = -1)) == "SABError: options.budget = -1: must be finite and above 0 (0: none) (SAB_E_ARGUMENT)"
+    @test message(() -> SAB.Plan([1, 2]; budget = -1)) == "SABError: options.budgets[0].limit = -1: must be finite and above 0 (SAB_E_ARGUMENT)"
     @test status(() -> SAB.Plan([1, 2])) == Raw.SAB_E_ARGUMENT
     @test status(() -> SAB.Plan([1.0, NaN]; budget = 5)) == Raw.SAB_E_ARGUMENT
     @test status(() -> SAB.Plan([1, 99]; budget = 5)) == Raw.SAB_E_ARGUMENT
@@ -42,7 +42,9 @@ end
     @test message(() -> SAB.BucketSampler(plan; seed = 1.5)) == "ArgumentError: seed = 1.5: must be a whole number from 0 to 18446744073709551615"
     for call in (() -> SAB.Plan([1]; budget = 1, buckets = 2, boundaries = [0, 2]), () -> SAB.Plan([1]; budget = 1, drop_last = true, tail = :keep), () -> SAB.Plan([1]; budget = 1, buckets = :few),
                  () -> SAB.Plan([1]; budget = 1, cost = :cubic), () -> SAB.BucketSampler(plan; last_step = "lose"), () -> SAB.set_epoch!(sampler, -1), () -> seek(sampler, -1),
-                 () -> SAB.BalancedSampler([1]; memory_budget = 1), () -> SAB.partition([1, 2], 2; weights = [1], capacity = 1), () -> SAB.ranks_from_mesh([1, 2], [1], 0),
+                 () -> SAB.Plan([1]; budget = SAB.Budget(1), cost = :padded), () -> SAB.Plan([1]; budget = 1, cost = [1]), () -> SAB.Cost(["a"]), () -> SAB.Cost(1),
+                 () -> SAB.BalancedSampler([1]; samples = 1, balance = :cubic), () -> SAB.measurement_points(1, 2, 3; budget = [1, 2]), () -> SAB.budget(sampler; index = 0),
+                 () -> SAB.partition([1, 2], 2; weights = [1], capacity = 1), () -> SAB.ranks_from_mesh([1, 2], [1], 0),
                  () -> SAB.set_generator!(SAB.BionemoSampler(SAB.Plan([1, 2]; boundaries = [1, 3], batch_size = 1)), UInt32[1]), () -> SAB.array_stream(["a"]),
                  () -> SAB.zip_stream(SAB.array_stream([1]), SAB.list_stream(["a"])), () -> SAB.unpad(zeros(2, 2), [1]), () -> SAB.ragged_mask([1 2]; shape = [1, 2]),
                  () -> SAB.Cache("memory:"; serializer = :pickle), () -> setindex!(SAB.Cache("memory:"; serializer = :bytes), 1, "key"), () -> SAB.MemoryModel([1.0 2; 3 4], [1.0]))

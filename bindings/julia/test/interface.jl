@@ -9,7 +9,7 @@ own_names() = filter(name -> !startswith(string(name), r"[#_]") && isdefined(SAB
     documented = Set(binding.var for binding in keys(Base.Docs.meta(SAB)) if binding.mod === SAB)
     @test setdiff(exported, documented) == []
     @test intersect(exported, names(Base)) == []
-    @test all(name in documented for name in (:report, :buckets, :info, :skipped, :state, :budget, :epoch, :stats, :url, :terms, :ranks, :generator, :partition, :version))
+    @test all(name in documented for name in (:report, :buckets, :info, :skipped, :state, :budget, :budgets, :epoch, :stats, :url, :terms, :ranks, :generator, :partition, :version))
 end
 
 # A type whose values are stored without a box, or a small union of such types.

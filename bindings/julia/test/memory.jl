@@ -41,6 +41,9 @@ end
     end
     @test occursin("2 terms", repr(model))
     @test all(((count, length),) -> 1 <= count <= 64 && 1 <= length <= 50, SAB.measurement_points(1, 50, 12; max_count = 64))
+    @test SAB.Cost(model)(10, 20) == model(10, 20)
+    near = SAB.measurement_points(1, 50, 12; max_count = 64, budget = 100_000, cost = model)
+    @test all(((count, length),) -> 0.3 * 100_000 <= model(count, length) <= 0.95 * 100_000, near)
     plan = SAB.Plan(made_sizes(2000, 20); cost = model, budget = 100_000)
     @test all(batch -> 1000 + 100batch.padded_total <= 100_000 * 1.001, SAB.BucketSampler(plan))
     largest = SAB.find_max_batch((count, length) -> run!(device, count, length), probe; lengths = [10, 100])

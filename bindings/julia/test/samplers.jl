@@ -211,6 +211,27 @@ end
         append!(seen, batch.indices)
     end
     @test sort(seen) == 1:1000
+    plan = SAB.Plan(made_sizes(1000, 50); budget = [1000, SAB.Budget(20_000; cost = :quadratic)])
+    @test SAB.budgets(plan) == [1000, 20_000]
+    sampler = SAB.BucketSampler(plan)
+    SAB.set_budget!(sampler, 10_000; index = 2)
+    @test (SAB.budget(sampler), SAB.budget(sampler; index = 2)) == (1000, 10_000)
+    @test all(batch -> length(batch) * batch.padded_length^2 <= 10_000, sampler)
+end
+
+@testset "costs" begin
+    @test SAB.Cost(:padded)(3, 10) == 30
+    @test SAB.Cost(:quadratic)(3, 10) == 300
+    @test SAB.Cost([5, 1, 2])(3, 10) == 5 + 3 + 60
+    @test SAB.Cost([(5, 0, 0), (2.0, 1, 1)])(3, 10) == 65
+    @test SAB.Cost((count, length) -> count + length)(3, 10) == 13
+    @test SAB.Cost(SAB.Cost(:padded))(3, 10) == 30
+    sizes = made_sizes(500, 50)
+    plans = [SAB.Plan(sizes; budget = 9000, cost = cost) for cost in (:quadratic, [0, 0, 0, 1], (count, length) -> count * length^2)]
+    push!(plans, SAB.Plan(sizes; budget = SAB.Budget(9000; cost = SAB.Cost([(1, 1, 2)]))))
+    @test length(unique(SAB.buckets.(plans))) == 1
+    samplers = [SAB.PackedSampler(sizes, 100; given...) for given in ((;), (balance = :quadratic,), (balance = (count, length) -> count * length^2,))]
+    @test length(unique(walk.(samplers))) == 1
 end
 
 @testset "greedy batches" begin
@@ -256,14 +277,16 @@ end
 
 @testset "balanced steps" begin
     sizes = made_sizes(2000, 300)
-    samplers = [SAB.BalancedSampler(sizes; max_total = 4096, micro_batches = 2, cost = :quadratic, seed = 4, rank = rank, world_size = 3) for rank in 0:2]
+    samplers = [SAB.BalancedSampler(sizes; budget = 4096, micro_batches = 2, balance = :quadratic, seed = 4, rank = rank, world_size = 3) for rank in 0:2]
     @test length(unique(SAB.batch_count.(samplers))) == 1
     batches = [collect(sampler) for sampler in samplers]
     @test sort(joined(b.indices for each in batches for b in each)) == 1:2000
     @test all(b -> b.total <= 4096 && b.micro_batches == 2, Iterators.flatten(batches))
     report = SAB.report(samplers[1])
     @test report.samples == 2000 && 1 <= report.rank_imbalance < 1.1
-    @test SAB.batch_count(SAB.BalancedSampler(sizes; samples = 64, cost = length -> length^1.5)) == cld(2000, 64)
+    @test SAB.batch_count(SAB.BalancedSampler(sizes; samples = 64, balance = (count, length) -> count * length^1.5)) == cld(2000, 64)
+    bytes = SAB.Budget(9000; cost = [1000.0, 0.0, 3.0])
+    @test all(batch -> batch.total <= 1000 && 1000 + 3batch.total <= 9000, SAB.BalancedSampler(sizes; budget = [bytes, 1000]))
     parts = SAB.partition([4, 5, 6, 7, 8], 2)
     @test [sum([4, 5, 6, 7, 8][parts .== part]) for part in 1:2] == [15, 15]
     @test sort([count(==(part), SAB.partition(ones(6), 3; equal_counts = true)) for part in 1:3]) == [2, 2, 2]

@@ -16,6 +16,7 @@ from sab._balance import BaguaBatchSampler, BaguaSampler, partition
 from sab._batch import Batch
 from sab._cache import Cache, CachedDataset, CacheStats
 from sab._collection import Collection, Grouped
+from sab._cost import Budget, Cost
 from sab._devices import Device, is_out_of_memory
 from sab._group import Grouping, Thresholds, find_thresholds
 from sab._guard import MemoryGuard, MemoryGuardInfo
@@ -74,11 +75,13 @@ __all__ = [
     "BionemoSizeAwareStream",
     "Bucket",
     "BucketSampler",
+    "Budget",
     "Cache",
     "CacheStats",
     "CachedDataset",
     "Cancelled",
     "Collection",
+    "Cost",
     "Device",
     "DeviceMemoryError",
     "Error",

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sab._arguments import flag, one_of, whole
+from sab._cost import CostLike, cost_handle
 from sab._native import Calls, CData, Progress, check, ffi, lib, new_options, new_struct
-from sab._plan import Cost, set_cost
 from sab._sizes import SizesLike, as_sizes
 
 ThresholdMethod = Literal["least_total", "least_largest", "randomised"]
@@ -43,7 +43,7 @@ def find_thresholds(
     lengths: SizesLike,
     k: int,
     *,
-    cost: Cost = "padded",
+    cost: CostLike | None = None,
     method: ThresholdMethod = "least_total",
     cost_per_sample: bool = False,
     num_trials: int = 100,
@@ -81,8 +81,8 @@ def find_thresholds(
     """
     k = whole("k", k, 1)
     options = new_options("sab_thresholds_options")
-    calls = Calls(cost=cost if callable(cost) else None, progress=progress, what="thresholds")
-    keep = set_cost(options, cost, calls)
+    calls = Calls(progress=progress, what="thresholds")
+    options.cost = cost_handle("cost", cost, calls)
     options.method = one_of("method", method, _METHODS)
     options.cost_per_sample = flag("cost_per_sample", cost_per_sample)
     options.num_trials = whole("num_trials", num_trials, 1, bits=32)
@@ -97,7 +97,7 @@ def find_thresholds(
                 f"{k}) whole numbers of at least 0"
             )
         rows = np.ascontiguousarray(rows, np.uint64)
-        keep.append(rows)
+        calls.kept.append(rows)
         options.starts = ffi.cast("uint64_t *", rows.ctypes.data)
     options.progress, options.progress_ctx = lib.sab_py_progress, calls.handle
     sizes = as_sizes(lengths)

@@ -46,7 +46,8 @@ class MemoryGuard:
     batch. Each lowering is logged.
 
     Args:
-        sampler: of a plan whose cost is no callable. Batches that a loader has fetched already keep
+        sampler: of a plan whose first budget has a cost that is no function; that budget is
+            lowered. Batches that a loader has fetched already keep
             their size.
         device: see :class:`Probe`.
         budget: bytes that peaks are to stay under; the device's total by default.

@@ -82,10 +82,8 @@ def find_max_batch(
         reduce=reduce_function(reduce),
     )
     options = new_options("sab_max_batch_options")
-    options.search, options.max_batch_size = (
-        one_of("search", search, _SEARCHES),
-        whole("max_batch_size", max_batch_size, 1),
-    )
+    options.search = one_of("search", search, _SEARCHES)
+    options.max_batch_size = whole("max_batch_size", max_batch_size, 1)
     options.budget = 0 if budget is None else whole("budget", budget, 1)
     if rounding == "power_of_two":
         options.rounding = lib.SAB_ROUND_POWER_OF_TWO

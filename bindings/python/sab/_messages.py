@@ -4,47 +4,53 @@ constants."""
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
-_FIELD = re.compile(r"\b(?:options|balanced|balancing|pack)\.([a-z_]+)")
+_FIELD = re.compile(
+    r"\b(?:options|balanced|balancing|pack)\."
+    r"((?:(?:budgets|balance)\[\d+\]|budget\b)(?:\.[a-z]+)?|[a-z_]+)"
+)
 _KEYWORDS = {
     "padding_target": "padding",
     "boundary_count": "len(boundaries)",
     "bucket_count": "buckets",
     "batch_sizes": "batch_size",
     "batch_size_count": "len(batch_size)",
-    "coefficients": "cost",
-    "coefficient_count": "len(cost)",
-    "cost_terms": "cost",
-    "cost_term_count": "cost",
-    "cost_fn": "cost",
-    "memory_terms": "memory",
-    "memory_term_count": "memory",
+    "bucket_rule": "buckets",
+    "budgets": "budget",
+    "budget.limit": "budget",
+    "budget.cost": "cost",
+    "budget_count": "len(budget)",
     "is_cluster": "cluster",
 }
 _CONSTANT = re.compile(
-    r"SAB_(BUCKETS|COST|TAIL|OVERSIZE|LAST_STEP|PARTITION|PACK|THRESHOLDS|MODEL|SEARCH|ROUND|CACHE"
+    r"SAB_(BUCKETS|TAIL|OVERSIZE|LAST_STEP|PARTITION|PACK|THRESHOLDS|MODEL|SEARCH|ROUND|CACHE"
     r"|PADDING|MASK|ON_ERROR|FRAMING|BIONEMO_SHUFFLE)_([A-Z_]+)(?: \(-?\d+\))?"
 )
 _CHOICES = {
     "BUCKETS_AUTO": "neither boundaries nor buckets",
     "BUCKETS_BOUNDARIES": "boundaries",
     "BUCKETS_OPTIMAL": "a number of buckets",
-    "COST_POLYNOMIAL": "coefficients",
-    "COST_CALLBACK": "a function",
-    "COST_TERMS": "a model",
 }
+_LENGTH = re.compile(r"\bnumber of (budget|balance) = ")
 _UNSET = re.compile(r" \(0: [^)]*\)")  # what the number 0 means in C, where Python has None
 
 
-def in_python(message: str) -> str:
+def in_python(message: str, names: Mapping[str, str] | None = None) -> str:
     """A message of the library as one of the package.
+
+    Args:
+        message: of the library.
+        names: fields of the options that the caller knows by another name.
 
     >>> in_python("options.bucket_count = 3: goes with SAB_BUCKETS_OPTIMAL only")
     'buckets = 3: goes with a number of buckets only'
     >>> in_python("options.tail = 7: must be one of SAB_TAIL_KEEP (0) to SAB_TAIL_WRAP (3)")
     "tail = 7: must be one of 'keep' to 'wrap'"
     """
-    message = _FIELD.sub(lambda found: _KEYWORDS.get(found[1], found[1]), message)
+    known = {**_KEYWORDS, **(names or {})}
+    message = _FIELD.sub(lambda found: known.get(found[1], found[1]), message)
+    message = _LENGTH.sub(r"len(\1) = ", message)
     return _UNSET.sub("", _CONSTANT.sub(_choice, message))
 
 

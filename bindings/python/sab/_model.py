@@ -8,7 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sab._arguments import flag, one_of, real, whole
+from sab._cost import Budget, Cost, CostLike, budget_array
 from sab._native import (
+    Calls,
     CData,
     DeviceMemoryError,
     Progress,
@@ -33,10 +35,9 @@ def measurement_points(
     *,
     max_count: int,
     points: int | None = None,
-    max_padded_total: float | None = None,
+    budget: float | Budget | None = None,
+    cost: CostLike | None = None,
     degree: int = 2,
-    model: MemoryModel | None = None,
-    budget: float | None = None,
 ) -> list[tuple[int, float]]:
     """Which (count, length) to measure for a :class:`MemoryModel` of batches, in ascending order of
     count * length.
@@ -47,30 +48,27 @@ def measurement_points(
         shortest, longest: range of padded lengths.
         max_count: most samples in a batch.
         points: how many; twice as many as the model has terms by default.
-        max_padded_total: no point has a larger count * length; 4 * longest by default, so that none
-            runs out of memory.
+        budget: without a cost: no point has a larger count * length; 4 * longest by default, so
+            that none runs out of memory. With one: only points that cost from a third to nine
+            tenths of it.
+        cost: such as a first model, with the budget in bytes; as for :func:`sab.plan`.
         degree: of the model.
-        model, budget: with a first model, only points that it predicts to take a third to nine
-            tenths of ``budget`` bytes.
     """
     points = whole("points", (12 if degree == 2 else 6) if points is None else points, 1)
     if points > 1000:
         raise ValueError(f"points = {points}: must be at most 1000")
     options = new_options("sab_measurement_options")
-    if not (model is None or isinstance(model, MemoryModel)):
-        raise TypeError(f"model = {model!r}: must be a MemoryModel")
-    if (model is None) != (budget is None):
-        raise ValueError(f"budget = {budget}: goes with model, and model with budget")
-    if model is not None:
-        options.model = model._handle
-        options.budget = real("budget", budget)
+    calls = Calls()
+    budgets, count = budget_array(budget, cost, calls)
+    if count > 1:
+        raise ValueError(f"len(budget) = {count}: must be at most 1")
+    if count:
+        options.budget = budgets[0]
     options.shortest, options.longest = real("shortest", shortest), real("longest", longest)
     options.max_count = whole("max_count", max_count, 1)
     options.degree = whole("degree", degree, bits=31)
-    most = 0 if max_padded_total is None else real("max_padded_total", max_padded_total)
-    options.max_padded_total = most
     counts, lengths = ffi.new("uint64_t[]", points), ffi.new("double[]", points)
-    check(lib.sab_measurement_points_find(options, points, counts, lengths))
+    check(lib.sab_measurement_points_find(options, points, counts, lengths), calls)
     return [
         (int(counts[i]), int(lengths[i]) if lengths[i].is_integer() else lengths[i])
         for i in range(points)
@@ -238,8 +236,8 @@ class MemoryModel(Saved, kind="sab_memory_model"):
                     max_count=max_count,
                     points=points,
                     degree=degree,
-                    model=first,
                     budget=limit,
+                    cost=first,
                 )
             )
         model = cls.fit(large.features, needs(large), degree=degree, coverage=coverage)
@@ -282,12 +280,11 @@ class MemoryModel(Saved, kind="sab_memory_model"):
             terms.append((coefficient[0], tuple(powers)))
         return terms
 
-    def _cost_terms(self) -> CData:
-        count = ffi.new("size_t *")
-        check(lib.sab_memory_model_cost_terms(self._handle, ffi.NULL, 0, count))
-        terms = ffi.new("sab_cost_term[]", count[0])
-        check(lib.sab_memory_model_cost_terms(self._handle, terms, count[0], count))
-        return terms
+    def cost(self) -> Cost:
+        """The upper prediction of a model of batches as a cost, in bytes."""
+        handle = ffi.new("sab_cost **")
+        check(lib.sab_memory_model_cost_new(self._handle, handle))
+        return Cost._own(handle, MemoryModel.cost, self)
 
     def __repr__(self) -> str:
         return f"<sab.MemoryModel of {self.info.measurements} measurements: {self}>"

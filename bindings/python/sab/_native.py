@@ -90,15 +90,16 @@ class Calls:
     def __init__(
         self,
         size: Callable[[int], float] | None = None,
-        cost: Callable[[int, float], float] | None = None,
         source: Callable[[int, int], tuple[int, float] | None] | None = None,
         progress: bool | Progress | None = None,
         what: str = "",
         gather: Callable[[bytes], Sequence[bytes]] | None = None,
         load: Callable[[], Any] | None = None,
     ) -> None:
-        self.size, self.cost, self.source, self.gather, self.load = size, cost, source, gather, load
+        self.size, self.source, self.gather, self.load = size, source, gather, load
         self.made: Any = None  # what a load gave, until the call is over
+        self.kept: list[object] = []  # memory and handles that the options point to
+        self.names: dict[str, str] = {}  # fields of the options: what the caller calls them
         if not (progress is None or isinstance(progress, bool) or callable(progress)):
             raise TypeError(f"progress = {progress!r}: must be True, False, None or a function")
         self.bar = _bar(what) if progress is True else None
@@ -131,12 +132,6 @@ def keep_exception(kind: Any, exception: BaseException, traceback: Any) -> None:
 @ffi.def_extern(error=-1, onerror=keep_exception)
 def sab_py_size(ctx: CData, index: int, size: CData) -> int:
     size[0] = ffi.from_handle(ctx).size(index)
-    return 0
-
-
-@ffi.def_extern(error=-1, onerror=keep_exception)
-def sab_py_cost(ctx: CData, count: int, length: float, cost: CData) -> int:
-    cost[0] = ffi.from_handle(ctx).cost(count, length)
     return 0
 
 
@@ -216,7 +211,8 @@ def check(status: int, calls: Calls | None = None) -> int:
     message = ffi.string(lib.sab_last_error_message()).decode(errors="replace")
     if calls is not None:
         calls.raise_kept()
-    raise _EXCEPTIONS.get(status, Error)(in_python(message))
+    names = calls.names if calls is not None else {}
+    raise _EXCEPTIONS.get(status, Error)(in_python(message, names))
 
 
 def warn_of_skipped(skipped: int, samples: int, why: str) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from sab._arguments import flag, one_of, whole
 from sab._batch import Indices
+from sab._cost import CostLike, set_balance
 from sab._native import (
     Calls,
     Progress,
@@ -71,6 +72,8 @@ class PackedSampler(RandomAccessSampler):
         oversize: samples longer than ``capacity`` that are not split: ``"error"``, or ``"skip"``
             with a SkippedWarning.
         window: bins that ``"first_fit"`` keeps open at once.
+        balance: what bins of one step have in common: a cost as for :func:`sab.plan`, summed over
+            the samples of a bin. ``"quadratic"`` by default: attention inside each sample.
         seed, rank, world_size, last_step, costliest_first, step_totals, output: as for
             :class:`sab.BucketSampler`.
         progress: True for a bar, or ``progress(done, total)``.
@@ -93,6 +96,7 @@ class PackedSampler(RandomAccessSampler):
         split: bool = False,
         oversize: Literal["error", "skip"] = "error",
         window: int = 256,
+        balance: CostLike | None = None,
         seed: int = 0,
         rank: int = 0,
         world_size: int = 1,
@@ -110,6 +114,7 @@ class PackedSampler(RandomAccessSampler):
         pack.split = flag("split", split)
         pack.oversize = one_of("oversize", oversize, SKIP_OR_ERROR)
         calls = Calls(progress=progress, what="packing")
+        set_balance(pack, balance, calls)
         pack.progress, pack.progress_ctx = lib.sab_py_progress, calls.handle
         order: Order = {
             "seed": seed,
@@ -134,6 +139,7 @@ class PackedSampler(RandomAccessSampler):
                 "split": split,
                 "oversize": oversize,
                 "window": window,
+                "balance": balance,
                 **order,
                 "output": output,
             },

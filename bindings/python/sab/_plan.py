@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from typing import (
-    Any,
-    Callable,
-    Literal,
-    NamedTuple,
-    Protocol,
-    TypedDict,
-    Union,
-    cast,
-    runtime_checkable,
-)
+from collections.abc import Sequence
+from typing import Any, Callable, Literal, NamedTuple, TypedDict
 
 import numpy as np
 import numpy.typing as npt
 
 from sab._arguments import elements, flag, one_dimension, one_of, real, whole
 from sab._batch import Batch, batches_of
+from sab._cost import BudgetLike, CostLike, set_budgets
 from sab._native import (
     Calls,
     CData,
@@ -38,17 +28,6 @@ from sab._saved import Saved
 from sab._sizes import SizesLike, as_sizes
 from sab._work import Work
 
-
-@runtime_checkable
-class CostModel(Protocol):
-    """A cost that the library evaluates itself, such as a :class:`sab.MemoryModel`."""
-
-    def _cost_terms(self) -> CData:
-        """The terms in C."""
-        ...
-
-
-_COSTS = {"padded": lib.SAB_COST_PADDED, "quadratic": lib.SAB_COST_QUADRATIC}
 _TAILS = {
     "keep": lib.SAB_TAIL_KEEP,
     "merge": lib.SAB_TAIL_MERGE,
@@ -70,9 +49,6 @@ LAST_STEPS = {
 Tail = Literal["keep", "merge", "drop", "wrap"]
 Oversize = Literal["skip", "error", "single"]
 LastStep = Literal["split", "drop", "wrap"]
-Cost = Union[
-    Literal["padded", "quadratic"], Sequence[float], Callable[[int, float], float], CostModel
-]
 
 
 class Bucket(NamedTuple):
@@ -201,8 +177,22 @@ class Plan(Saved, kind="sab_plan"):
 
     @property
     def lower_bound(self) -> int:
-        """No plan of these samples under this budget has fewer batches."""
+        """No plan of these samples under these budgets has fewer batches."""
         return int(self._info.lower_bound)
+
+    @property
+    def budgets(self) -> list[float]:
+        """The limits of the budgets that the plan was made with."""
+        limit, limits = ffi.new("double *"), list[float]()
+        for index in range(self._info.budget_count):
+            check(lib.sab_plan_get_budget(self._handle, index, limit))
+            limits.append(float(limit[0]))
+        return limits
+
+    @property
+    def budget(self) -> float | None:
+        """The limit of the first budget; None for a plan without a budget."""
+        return next(iter(self.budgets), None)
 
     @property
     def fingerprint(self) -> int:
@@ -312,35 +302,6 @@ class Plan(Saved, kind="sab_plan"):
         )
 
 
-def set_cost(
-    options: CData, cost: object, calls: Calls, names: Mapping[str, int] = _COSTS
-) -> list[object]:
-    """Sets the cost of any options that have one; gives what they then point to."""
-    if callable(cost):
-        options.cost, options.cost_fn = lib.SAB_COST_CALLBACK, lib.sab_py_cost
-        options.cost_ctx = calls.handle
-        return []
-    if isinstance(cost, CostModel):
-        terms = cost._cost_terms()
-        options.cost, options.cost_terms = lib.SAB_COST_TERMS, terms
-        options.cost_term_count = len(terms)
-        return [terms]
-    if isinstance(cost, str):
-        options.cost = one_of("cost", cost, names)
-        return []
-    try:
-        coefficients = one_dimension("cost", cast(Any, cost), np.float64)
-    except TypeError:
-        raise TypeError(
-            f"cost = {cost!r:.60}: must be one of {', '.join(map(repr, names))}, coefficients, "
-            "a MemoryModel or a function"
-        ) from None
-    options.cost = lib.SAB_COST_POLYNOMIAL
-    options.coefficients = ffi.cast("double *", coefficients.ctypes.data)
-    options.coefficient_count = coefficients.size
-    return [coefficients]
-
-
 class PlanOptions(TypedDict, total=False):
     """The options of :func:`plan` that :class:`sab.ShardedSampler` takes, too."""
 
@@ -349,7 +310,7 @@ class PlanOptions(TypedDict, total=False):
     buckets: int | Literal["equal"] | None
     bucket_batches: int | None
     batch_size: int | Sequence[int] | None
-    cost: Cost
+    cost: CostLike | None
     max_batch_size: int | None
     batch_size_multiple: int
     length_multiple: float
@@ -360,23 +321,16 @@ class PlanOptions(TypedDict, total=False):
     progress: bool | Progress | None
 
 
-def plan_options(budget: float | None, given: PlanOptions) -> tuple[CData, Calls, list[object]]:
-    """The options of a plan in C, the functions among them, and the arrays that they point to."""
+def plan_options(budget: BudgetLike | None, given: PlanOptions) -> tuple[CData, Calls]:
+    """The options of a plan in C, and the functions among them."""
     unknown = given.keys() - PlanOptions.__annotations__.keys()
     if unknown:
         raise TypeError(f"{min(unknown)}: is no option of a plan")
     options = new_options("sab_plan_options")
-    cost = given.get("cost", "padded")
-    calls = Calls(
-        cost=cost if callable(cost) else None, progress=given.get("progress"), what="plan"
-    )
-    keep: list[object] = list(set_cost(options, cost, calls))
-    if budget is not None:
-        options.budget = real("budget", budget)
-        if not 0 < options.budget < math.inf:
-            raise ValueError(f"budget = {budget}: must be finite and above 0")
+    calls = Calls(progress=given.get("progress"), what="plan")
+    set_budgets(options, budget, given.get("cost"), calls)
     options.padding_target = real("padding", given.get("padding", options.padding_target))
-    _set_buckets(options, given, keep)
+    _set_buckets(options, given, calls)
     most = given.get("max_batch_size")
     options.max_batch_size = 0 if most is None else whole("max_batch_size", most, 1)
     multiple = given.get("batch_size_multiple", 1)
@@ -393,17 +347,17 @@ def plan_options(budget: float | None, given: PlanOptions) -> tuple[CData, Calls
     shapes = given.get("max_shapes")
     options.max_shapes = 0 if shapes is None else whole("max_shapes", shapes, 1)
     options.progress, options.progress_ctx = lib.sab_py_progress, calls.handle
-    return options, calls, keep
+    return options, calls
 
 
-def _set_buckets(options: CData, given: PlanOptions, keep: list[object]) -> None:
+def _set_buckets(options: CData, given: PlanOptions, calls: Calls) -> None:
     """Sets which buckets there are and how many samples their batches have."""
     boundaries, buckets = given.get("boundaries"), given.get("buckets")
     if boundaries is not None and buckets is not None:
         raise ValueError("boundaries and buckets: only one may be given")
     if boundaries is not None:
         edges = one_dimension("boundaries", boundaries, np.float64)
-        keep.append(edges)
+        calls.kept.append(edges)
         options.bucket_rule = lib.SAB_BUCKETS_BOUNDARIES
         options.boundaries = ffi.cast("double *", edges.ctypes.data)
         options.boundary_count = edges.size
@@ -420,21 +374,21 @@ def _set_buckets(options: CData, given: PlanOptions, keep: list[object]) -> None
         is_one = np.ndim(batch_size) == 0  # type: ignore[arg-type,unused-ignore]
         each = [batch_size] if is_one else elements("batch_size", batch_size)
         counts = np.array([whole("batch_size", count, 1) for count in each], np.uint64)
-        keep.append(counts)
+        calls.kept.append(counts)
         options.batch_sizes = ffi.cast("uint64_t *", counts.ctypes.data)
         options.batch_size_count = counts.size
 
 
 def plan(
     sizes: SizesLike,
-    budget: float | None = None,
+    budget: BudgetLike | None = None,
     *,
     padding: float = 0.01,
     boundaries: npt.ArrayLike | None = None,
     buckets: int | Literal["equal"] | None = None,
     bucket_batches: int | None = None,
     batch_size: int | Sequence[int] | None = None,
-    cost: Cost = "padded",
+    cost: CostLike | None = None,
     max_batch_size: int | None = None,
     batch_size_multiple: int = 1,
     length_multiple: float = 0,
@@ -448,7 +402,9 @@ def plan(
 
     Args:
         sizes: anything that :class:`sab.Sizes` takes.
-        budget: the largest cost of a batch, in the unit of the cost: padded tokens by default.
+        budget: the largest cost of a batch, in the unit of ``cost``: padded tokens by default. A
+            :class:`sab.Budget` has a cost of its own. Of a list of budgets a batch keeps all; the
+            first one decides which batches stand together in a step.
         padding: without boundaries or buckets: buckets as large as possible whose padding stays
             under this share, and whose batches stay under ``1 + padding`` times the lower bound.
             :meth:`Plan.report` says whether it was met, and what can be reached.
@@ -459,9 +415,10 @@ def plan(
             padding; 16, fewer where the padding is out of reach).
         batch_size: samples a batch, for all buckets, or, with boundaries, one for each; with a
             budget the smaller wins.
-        cost: ``"padded"`` (count * length), ``"quadratic"`` (count * length**2), coefficients ``c``
-            of ``c[0] + count * (c[1] + c[2] * length + ...)``, a :class:`sab.MemoryModel` (the
-            budget is bytes then), or a function ``cost(count, length)`` that never decreases.
+        cost: of a batch, with a single number as budget: ``"padded"`` (count * length, the
+            default), ``"quadratic"`` (count * length**2), coefficients ``c`` of ``c[0] + count *
+            (c[1] + c[2] * length + ...)``, a :class:`sab.MemoryModel` (the budget is in bytes), a
+            function ``cost(count, length)`` that never decreases, or a :class:`sab.Cost`.
         max_batch_size: no batch has more samples.
         batch_size_multiple: batch sizes from the budget are rounded down to a multiple, where one
             fits.
@@ -502,11 +459,10 @@ def plan(
         "max_shapes": max_shapes,
         "progress": progress,
     }
-    options, calls, keep = plan_options(budget, given)
+    options, calls = plan_options(budget, given)
     source = as_sizes(sizes)  # keeps the borrowed memory alive during the call
     handle = ffi.new("sab_plan **")
     check(lib.sab_plan_new(source._handle, options, handle), calls)
-    del keep
     made = Plan(handle[0])
     warn_of_skipped(
         made.skipped_count, made.sample_count, "outside the boundaries or over the budget"

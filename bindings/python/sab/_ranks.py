@@ -12,7 +12,6 @@ from typing import (
     Literal,
     NamedTuple,
     TypeVar,
-    Union,
     cast,
 )
 
@@ -20,6 +19,7 @@ import numpy as np
 
 from sab._arguments import elements, function, one_of, real, whole
 from sab._balance import PARTITION_METHODS, PartitionMethod
+from sab._cost import BudgetLike, CostLike, set_balance, set_budgets
 from sab._native import (
     Calls,
     CData,
@@ -34,7 +34,7 @@ from sab._native import (
     record_of,
     warn_of_skipped,
 )
-from sab._plan import SKIP_OR_ERROR, CostModel, LastStep, PlanOptions, plan_options, set_cost
+from sab._plan import SKIP_OR_ERROR, LastStep, PlanOptions, plan_options
 from sab._samplers import OUTPUTS, Order, Output, RandomAccessSampler, remake, sampler_options
 from sab._sizes import Sizes, SizesLike, as_sizes
 
@@ -43,11 +43,6 @@ if TYPE_CHECKING:
 
 Made = TypeVar("Made")
 Gather = Callable[[bytes], Sequence[bytes]]
-BalanceCost = Union[
-    Literal["linear", "quadratic"], Sequence[float], Callable[[float], float], CostModel
-]
-
-_COSTS = {"linear": lib.SAB_COST_PADDED, "quadratic": lib.SAB_COST_QUADRATIC}
 
 
 def _torch_distributed() -> Any:
@@ -329,8 +324,8 @@ class BalancedReport(NamedTuple):
             ("skipped, dropped", f"{self.skipped:,}, {self.dropped:,}"),
             ("steps", f"{self.steps:,}"),
             (
-                "share of the caps that is filled",
-                f"{100 * self.fill:.2f} %" if self.fill else "no cap",
+                "share of the budgets that is filled",
+                f"{100 * self.fill:.2f} %" if self.fill else "no budget",
             ),
             (
                 "rank imbalance (1: none), the largest",
@@ -345,29 +340,9 @@ class BalancedReport(NamedTuple):
         return "\n".join(f"{name:<40}{value:>22}" for name, value in rows)
 
 
-def _cost_of_count(cost: Callable[[float], float]) -> Callable[[int, float], float]:
-    return lambda count, length: cost(length)
-
-
-def _set_memory(
-    options: CData, memory: CostModel | None, memory_budget: float | None
-) -> list[object]:
-    """Sets the memory model and its budget; gives what they then point to."""
-    if (memory is None) != (memory_budget is None):
-        raise ValueError("memory and memory_budget: must be given together")
-    if memory is None or memory_budget is None:
-        return []
-    if not isinstance(memory, CostModel):
-        raise TypeError(f"memory is a {type(memory).__name__}: must be a sab.MemoryModel")
-    terms = memory._cost_terms()
-    options.memory_terms, options.memory_term_count = terms, len(terms)
-    options.memory_budget = real("memory_budget", memory_budget)
-    return [terms]
-
-
 class BalancedSampler(RandomAccessSampler):
     """Steps of samples in random order, dealt to ranks and micro-batches so that all cost alike,
-    under a hard cap of tokens or memory.
+    under budgets of tokens or memory.
 
     For batches without padding (packed, nested, variable-length attention), whose cost is not their
     number of tokens. Iterating gives this rank's micro-batches; :meth:`batches` says of each its
@@ -377,26 +352,29 @@ class BalancedSampler(RandomAccessSampler):
 
     Args:
         sizes: anything that :class:`sab.Sizes` takes.
-        samples: of a step, over all ranks and micro-batches; None: as many as the caps allow.
-        max_total: no micro-batch's sizes sum to more.
-        memory, memory_budget: no micro-batch needs more bytes by this :class:`sab.MemoryModel` of
-            packed batches.
+        samples: of a step, over all ranks and micro-batches; None: as many as the budgets allow.
+        budget: the largest cost of a micro-batch: of the sum of its sizes by default. A
+            :class:`sab.Budget` has a cost of its own. Of a list of budgets a micro-batch keeps all.
+        cost: of a micro-batch, with a single number as budget: as for :func:`sab.plan`, without
+            padding. A term of the count is summed over the samples, each with its own length; a
+            constant counts once; a function is called as ``cost(1, length)`` for each length. A
+            :class:`sab.MemoryModel` of packed batches takes a budget in bytes.
+        balance: what micro-batches and ranks have in common: as ``cost``, without the constant.
+            By default the cost of the first budget, or the sum of sizes without one. Such as
+            ``"quadratic"`` (attention), or a :class:`sab.MemoryModel` fitted to times.
         micro_batches: that each rank takes in a step: gradient accumulation, a pipeline to be
             filled.
-        fill: share of the caps that a step's samples may take; the rest is room in which costs are
-            evened out.
-        cost: of a sample: ``"linear"``, ``"quadratic"`` (attention), coefficients ``c`` of ``c[0] +
-            c[1] + c[2] * length + ...`` as for plans, a :class:`sab.MemoryModel` fitted to times,
-            or a function ``cost(length)``; must never decrease.
+        fill: share of the budgets that a step's samples may take; the rest is room in which costs
+            are evened out.
         method: ``"karmarkar_karp"`` or ``"longest_first"``.
-        oversize: samples over a cap alone: ``"error"``, or ``"skip"`` with a SkippedWarning.
+        oversize: samples over a budget alone: ``"error"``, or ``"skip"`` with a SkippedWarning.
         seed, rank, world_size, output: as for :class:`sab.BucketSampler`.
         last_step: samples that fill no step: ``"split"`` (dealt out nevertheless), ``"drop"``,
             ``"wrap"`` (filled up from the epoch's beginning).
         progress: True for a bar, or ``progress(done, total)``.
 
     >>> import sab
-    >>> sampler = sab.BalancedSampler([5, 3, 4, 1, 2, 3], max_total=10, fill=1, seed=3)
+    >>> sampler = sab.BalancedSampler([5, 3, 4, 1, 2, 3], budget=10, fill=1, seed=3)
     >>> sorted(index for batch in sampler for index in batch.tolist())
     [0, 1, 2, 3, 4, 5]
     """
@@ -406,12 +384,11 @@ class BalancedSampler(RandomAccessSampler):
         sizes: SizesLike,
         *,
         samples: int | None = None,
-        max_total: float | None = None,
-        memory: CostModel | None = None,
-        memory_budget: float | None = None,
+        budget: BudgetLike | None = None,
+        cost: CostLike | None = None,
+        balance: CostLike | None = None,
         micro_batches: int = 1,
         fill: float = 0.95,
-        cost: BalanceCost = "linear",
         method: PartitionMethod = "karmarkar_karp",
         oversize: Literal["error", "skip"] = "error",
         seed: int = 0,
@@ -421,19 +398,13 @@ class BalancedSampler(RandomAccessSampler):
         output: Output = "numpy",
         progress: bool | Progress | None = None,
     ) -> None:
-        calls = Calls(
-            cost=_cost_of_count(cost) if callable(cost) else None, progress=progress, what="balance"
-        )
+        calls = Calls(progress=progress, what="balance")
         options = new_options("sab_balanced_options")
         options.micro_batches = whole("micro_batches", micro_batches, 1)
         options.samples = 0 if samples is None else whole("samples", samples, 1)
-        if max_total is not None:
-            options.max_total = real("max_total", max_total)
-            if not max_total > 0:
-                raise ValueError(f"max_total = {max_total}: must be above 0")
-        keep = _set_memory(options, memory, memory_budget)
+        set_budgets(options, budget, cost, calls)
+        set_balance(options, balance, calls)
         options.fill = real("fill", fill)
-        keep += set_cost(options, cost, calls, _COSTS)
         options.method = one_of("method", method, PARTITION_METHODS)
         options.oversize = one_of("oversize", oversize, SKIP_OR_ERROR)
         options.progress, options.progress_ctx = lib.sab_py_progress, calls.handle
@@ -449,26 +420,24 @@ class BalancedSampler(RandomAccessSampler):
             lib.sab_balanced_sampler_new(source._handle, options, sampler_options(order), handle),
             calls,
         )
-        del keep
         self._adopt(handle, output)
         self._source = source
         self._made_from = (
             (source,),
             {
                 "samples": samples,
-                "max_total": max_total,
-                "memory": memory,
-                "memory_budget": memory_budget,
+                "budget": budget,
+                "cost": cost,
+                "balance": balance,
                 "micro_batches": micro_batches,
                 "fill": fill,
-                "cost": cost,
                 "method": method,
                 "oversize": oversize,
                 **order,
                 "output": output,
             },
         )
-        warn_of_skipped(self.skipped_count, len(source), "over the cap alone")
+        warn_of_skipped(self.skipped_count, len(source), "over a budget alone")
 
     def __reduce__(self) -> tuple[Any, ...]:
         kept = self._source._keep
@@ -510,7 +479,7 @@ class ShardedSampler(RandomAccessSampler):
     def __init__(
         self,
         sizes: SizesLike,
-        budget: float | None = None,
+        budget: BudgetLike | None = None,
         *,
         seed: int = 0,
         group: Any = None,
@@ -523,18 +492,17 @@ class ShardedSampler(RandomAccessSampler):
     ) -> None:
         reach, own, size = _joined(group, gather, rank, world_size, timeout)
 
-        def begin() -> tuple[Sizes, tuple[CData, Calls, list[object]], CData]:
+        def begin() -> tuple[Sizes, tuple[CData, Calls], CData]:
             one_of("output", output, OUTPUTS)
             order: Order = {"seed": seed, "rank": own, "world_size": size}
             return as_sizes(sizes), plan_options(budget, plan), sampler_options(order)
 
-        source, (options, calls, keep), order = _together(reach, begin)
+        source, (options, calls), order = _together(reach, begin)
         joined = Calls(gather=reach)
         handle = ffi.new("sab_sampler **")
         status = lib.sab_sharded_sampler_new(
             source._handle, options, order, lib.sab_py_all_gather, joined.handle, handle
         )
-        del keep
         check(status, joined if joined.exception is not None else calls)
         self._adopt(handle, output)
         warn_of_skipped(

@@ -212,32 +212,40 @@ class RandomAccessSampler(Sampler):
 
     @property
     def budget(self) -> float:
-        """The budget of the batches to come: the plan's, or what :meth:`set_budget` said."""
-        budget = ffi.new("double *")
-        check(lib.sab_sampler_get_budget(self._handle, budget))
-        return float(budget[0])
+        """The limit of the plan's first budget for the batches to come; 0 without a budget."""
+        return self.get_budget()
 
-    def set_budget(self, budget: float) -> None:
-        """Sets another budget for the batches to come, in this epoch and the following ones; 0: the
-        plan's own again.
+    def get_budget(self, index: int = 0) -> float:
+        """The limit of one of the plan's budgets for the batches to come: the plan's, or the last
+        of :meth:`set_budget`.
+        """
+        limit = ffi.new("double *")
+        check(lib.sab_sampler_get_budget(self._handle, whole("index", index), limit))
+        return float(limit[0])
+
+    def set_budget(self, limit: float, index: int = 0) -> None:
+        """Sets another limit of one of the plan's budgets for the batches to come, in this epoch
+        and the following ones. 0: the plan's own again.
 
         Steps whose batches cost more become several steps, on all ranks alike: no sample is lost,
         and ``len()`` grows. Part of :meth:`state_dict`. All ranks must set it at the same step.
+        The cost of the budget must not be a function.
         """
-        with self._changing_budget():
-            check(lib.sab_sampler_set_budget(self._handle, real("budget", budget)))
+        index = whole("index", index)
+        with self._changing_budget(index):
+            check(lib.sab_sampler_set_budget(self._handle, index, real("limit", limit)))
 
     @contextlib.contextmanager
-    def _changing_budget(self) -> Generator[None, None, None]:
+    def _changing_budget(self, index: int = 0) -> Generator[None, None, None]:
         """Puts the cursor, which may have run ahead, where the pass is, and lets the pass fetch
         anew what follows.
         """
         self._seek(self._step)
-        before = self.budget
+        before = self.get_budget(index)
         try:
             yield
         finally:
-            if self._handle != ffi.NULL and self.budget != before:
+            if self._handle != ffi.NULL and self.get_budget(index) != before:
                 self._budget_changes += 1
 
     def batch(self, step: int) -> Batch:

@@ -134,9 +134,9 @@ SCENARIO(balanced_sampler, Threads::none) {
     sab_sizes *const sizes = sizes_of(run, lengths());
     sab_sampler_options options = rank_options();
     sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
-    balanced.max_total = 120;
+    SET_BUDGET(balanced, 120);
     balanced.micro_batches = 2;
-    balanced.cost = SAB_COST_QUADRATIC;
+    BALANCE_SQUARES(balanced);
     balanced.progress = go_on;
     sab_sampler *sampler = nullptr;
     CALL_INTO(sampler, sab_balanced_sampler_new(sizes, &balanced, &options, &sampler));

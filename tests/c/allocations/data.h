@@ -2,6 +2,7 @@
 #ifndef ALLOCATIONS_DATA_H
 #define ALLOCATIONS_DATA_H
 
+#include "../budgets.h"
 #include "harness.h"
 
 /// Lengths that look like text: many short, few long.
@@ -34,7 +35,7 @@ inline sab_plan *plan_with(Run &run, const sab_plan_options &options) {
 
 inline sab_plan_options with_budget(double budget) {
     sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
-    options.budget = budget;
+    SET_BUDGET(options, budget);
     return options;
 }
 

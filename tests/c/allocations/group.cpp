@@ -3,8 +3,9 @@
 
 namespace {
 
-int32_t cost_of(void *, uint64_t count, double length, double *cost) {
-    *cost = static_cast<double>(count) * length * length;
+int32_t cost_of(void *, uint64_t, const double *lengths, const double *totals, std::size_t,
+                double *cost) {
+    *cost = totals[0] * lengths[0];
     return 0;
 }
 
@@ -22,16 +23,15 @@ void note_grouping(Run &run, sab_grouping *grouping) {
 
 SCENARIO(thresholds, Threads::none) {
     sab_sizes *const sizes = sizes_of(run, lengths());
+    sab_cost *cost = nullptr;
+    CALL_INTO(cost, sab_cost_callback_new(cost_of, nullptr, nullptr, &cost));
     for (const sab_thresholds_method method :
          {SAB_THRESHOLDS_LEAST_TOTAL, SAB_THRESHOLDS_LEAST_LARGEST, SAB_THRESHOLDS_RANDOMISED})
         for (const bool asks : {false, true}) {
             sab_thresholds_options options = SAB_THRESHOLDS_OPTIONS_INIT;
             options.method = method;
             options.num_trials = 5;
-            if (asks) {
-                options.cost = SAB_COST_CALLBACK;
-                options.cost_fn = cost_of;
-            }
+            if (asks) options.cost = cost;
             std::vector<double> thresholds(4);
             sab_thresholds_info info = SAB_THRESHOLDS_INFO_INIT;
             CALL_INTO(thresholds,
@@ -40,6 +40,7 @@ SCENARIO(thresholds, Threads::none) {
             run.note(&info, sizeof info);
         }
     CALL_PLAIN(sab_sizes_free(sizes));
+    CALL_PLAIN(sab_cost_free(cost));
 }
 
 SCENARIO(groupings, Threads::none) {

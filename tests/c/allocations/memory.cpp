@@ -149,10 +149,12 @@ void note_model(Run &run, const sab_memory_model *model) {
     CALL_INTO(predicted, sab_memory_model_predict(model, rows, 2, predicted.data(), upper.data()));
     run.note(predicted.data(), 2 * sizeof(double));
     run.note(upper.data(), 2 * sizeof(double));
-    std::vector<sab_cost_term> terms(10);
-    std::size_t count = 0;
-    CALL_INTO(terms, sab_memory_model_cost_terms(model, terms.data(), terms.size(), &count));
-    for (std::size_t i = 0; i < count; ++i) run.note(terms[i].coefficient);
+    sab_cost *cost = nullptr;
+    CALL_INTO(cost, sab_memory_model_cost_new(model, &cost));
+    double value = 0;
+    CALL_INTO(value, sab_cost_evaluate(cost, 2, rows + 1, nullptr, 1, &value));
+    run.note(value);
+    CALL_PLAIN(sab_cost_free(cost));
 }
 
 }  // namespace
@@ -359,9 +361,9 @@ SCENARIO(memory_guard_of_ranks, Threads::none) {
         CALL_INTO(batch, sab_next_batch(sampler, &batch));
         const int before = device.reduced;
         double old_budget = 0, new_budget = 0;
-        CALL(sab_sampler_get_budget(sampler, &old_budget));
+        CALL(sab_sampler_get_budget(sampler, 0, &old_budget));
         const sab_status status = CALL_ONCE(sab_memory_guard_step(guard, &batch, &step));
-        CALL(sab_sampler_get_budget(sampler, &new_budget));
+        CALL(sab_sampler_get_budget(sampler, 0, &new_budget));
         run.require((i % 4 == 0) == (device.reduced > before),
                     "the other ranks wait at a judgement");
         run.require(device.told != 0 || status != SAB_OK,

@@ -13,8 +13,8 @@ int32_t size_of(void *, int64_t index, double *size) {
 int32_t go_on(void *, uint64_t, uint64_t) {
     return 0;
 }
-int32_t cost_of(void *, uint64_t count, double length, double *cost) {
-    *cost = 3 + static_cast<double>(count) * length;
+int32_t cost_of(void *, uint64_t, const double *, const double *totals, std::size_t, double *cost) {
+    *cost = 3 + totals[0];
     return 0;
 }
 void ignore(void *, sab_log_level, const char *) {}
@@ -128,12 +128,8 @@ SCENARIO(plan_boundaries, Threads::none) {
 
 SCENARIO(plan_optimal, Threads::none) {
     sab_plan_options options = with_budget(300);
-    const double coefficients[] = {1, 1, 1};
     options.bucket_rule = SAB_BUCKETS_OPTIMAL;
     options.bucket_count = 4;
-    options.cost = SAB_COST_POLYNOMIAL;
-    options.coefficients = coefficients;
-    options.coefficient_count = 3;
     options.tail = SAB_TAIL_MERGE;
     play_plan(run, options);
 }
@@ -142,8 +138,6 @@ SCENARIO(plan_rank, Threads::none) {
     sab_plan_options options = with_budget(300);
     options.bucket_rule = SAB_BUCKETS_EQUAL;
     options.bucket_batches = 2;
-    options.cost = SAB_COST_CALLBACK;
-    options.cost_fn = cost_of;
     play_plan(run, options);
 }
 
@@ -157,12 +151,37 @@ SCENARIO(plan_shapes, Threads::none) {
 SCENARIO(plan_skip, Threads::none) {
     CALL_PLAIN(sab_log_set_callback(ignore, nullptr));
     sab_plan_options options = with_budget(30);
-    const sab_cost_term terms[] = {{1, 1, 1}, {0.5, 1, 0}};
-    options.cost = SAB_COST_TERMS;
-    options.cost_terms = terms;
-    options.cost_term_count = 2;
     play_plan(run, options);
     CALL_PLAIN(sab_log_set_callback(nullptr, nullptr));
+}
+
+SCENARIO(plan_budgets, Threads::none) {
+    const sab_cost_term terms[] = {{1, 0, {0}}, {1, 1, {1}}, {0.5, 1, {0}}};
+    const double weight = 2;
+    sab_cost *costs[3] = {};
+    CALL_INTO(costs[0], sab_cost_terms_new(terms, 3, &costs[0]));
+    CALL_INTO(costs[1], sab_cost_padded_new(&weight, 1, &costs[1]));
+    CALL_INTO(costs[2], sab_cost_callback_new(cost_of, nullptr, nullptr, &costs[2]));
+    const double length = 7;
+    for (const sab_cost *const cost : costs) {
+        double value = 0;
+        CALL_INTO(value, sab_cost_evaluate(cost, 3, &length, nullptr, 1, &value));
+        run.note(value);
+    }
+    sab_cost *none = nullptr;
+    CALL_FAILS(SAB_E_ARGUMENT, sab_cost_terms_new(terms, 0, &none));
+    const sab_budget budgets[] = {
+        {costs[0], 300}, {costs[1], 500}, {costs[2], 280}, {nullptr, 290}};
+    sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
+    options.budgets = budgets;
+    options.budget_count = 4;
+    sab_plan *const plan = plan_with(run, options);
+    for (sab_cost *const cost : costs) CALL_PLAIN(sab_cost_free(cost));
+    note_plan(run, plan);
+    double limit = 0;
+    CALL_INTO(limit, sab_plan_get_budget(plan, 1, &limit));
+    run.note(limit);
+    CALL_PLAIN(sab_plan_free(plan));
 }
 
 SCENARIO(plan_files, Threads::none) {

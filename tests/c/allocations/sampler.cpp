@@ -120,13 +120,13 @@ SCENARIO(lowered_budget, Threads::none) {
     sab_sampler *sampler = nullptr;
     CALL_INTO(sampler, sab_bucket_sampler_new(plan, &options, &sampler));
     walk(run, sampler, 2);
-    CALL_OR_SKIP(sab_sampler_set_budget(sampler, 120));
+    CALL_OR_SKIP(sab_sampler_set_budget(sampler, 0, 120));
     note_state(run, sampler);
     walk(run, sampler, 2);
     double budget = 0;
-    CALL_INTO(budget, sab_sampler_get_budget(sampler, &budget));
+    CALL_INTO(budget, sab_sampler_get_budget(sampler, 0, &budget));
     run.note(budget);
-    CALL_OR_SKIP(sab_sampler_set_budget(sampler, 90));
+    CALL_OR_SKIP(sab_sampler_set_budget(sampler, 0, 90));
     note_state(run, sampler);
     CALL_OR_SKIP(sab_sampler_set_epoch(sampler, 2));
     note_state(run, sampler);
@@ -143,7 +143,7 @@ SCENARIO(other_ranks, Threads::none) {
     sab_sampler_options options = rank_options();
     sab_sampler *three = nullptr, *two = nullptr;
     CALL_INTO(three, sab_bucket_sampler_new(plan, &options, &three));
-    CALL(sab_sampler_set_budget(three, 100));
+    CALL(sab_sampler_set_budget(three, 0, 100));
     walk(run, three, 4);
     std::vector<unsigned char> state(SAB_STATE_SIZE);
     CALL_INTO(state, sab_sampler_state_save(three, state.data()));

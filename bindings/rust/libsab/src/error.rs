@@ -9,7 +9,7 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// use libsab::{Plan, PlanOptions, Sizes};
 ///
 /// let error = Plan::new(&Sizes::copied(&[3u8])?, &PlanOptions::new().budget(-1.0)).unwrap_err();
-/// assert_eq!((error.argument(), error.value()), (Some("budget"), Some("-1")));
+/// assert_eq!((error.argument(), error.value()), (Some("budgets[0].limit"), Some("-1")));
 /// println!("{error}");
 /// # Ok::<(), libsab::Error>(())
 /// ```

@@ -1,10 +1,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::cost::Cost;
 use crate::error::Error;
-use crate::options::{
-    constants, cost_setters, options, progress_setter, setters, CostOption, Hook,
-};
+use crate::options::{constants, cost_setter, options, progress_setter, setters, Hook};
 use crate::raw::{self, GroupingHandle, ProgressFn};
 use crate::sizes::Sizes;
 
@@ -40,7 +39,7 @@ options! {
 /// ```
 pub struct ThresholdsOptions<'f>: sab_thresholds_options {
     starts: Vec<u64>,
-    cost: CostOption<'f>,
+    cost: Option<Cost<'f>>,
     progress: Hook<ProgressFn<'f>>,
 }
 }
@@ -69,18 +68,12 @@ impl<'f> ThresholdsOptions<'f> {
         self
     }
 
-    cost_setters! {
+    cost_setter! {
         'f,
-        /// Cost of a group, of its count and its longest length;
-        /// [`Cost::Padded`](crate::Cost::Padded).
-        cost,
-        /// Cost of a group of `count` samples, the longest of `length`: finite, not negative, never
-        /// decreasing in either. Beyond 1,024 distinct lengths the exact methods also rely on a
-        /// sample more costing at least as much in a group that is larger or longer.
-        cost_fn(count: u64, length: f64),
-        /// As [`cost_fn`](Self::cost_fn), with a closure that may fail. [`find_thresholds`] then
-        /// gives its error as [`Error::Callback`].
-        try_cost_fn
+        /// Cost of a group, of its count and its longest length; [`Cost::padded`]. With a closure and
+        /// beyond 1,024 distinct lengths, the exact methods also rely on a sample more costing at
+        /// least as much in a group that is larger or longer.
+        cost
     }
 
     progress_setter!('f);

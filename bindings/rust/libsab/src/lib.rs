@@ -100,6 +100,7 @@ mod balance;
 mod batch;
 #[cfg(feature = "cache")]
 mod cache;
+mod cost;
 mod error;
 mod group;
 pub mod memory;
@@ -121,13 +122,12 @@ pub use balance::{
 pub use batch::{Batch, BatchRef};
 #[cfg(feature = "cache")]
 pub use cache::{Cache, CacheFailure, CacheOptions, CacheStats, CacheValue};
+pub use cost::{Budget, Cost, CostTerm, MAX_COLUMNS};
 pub use error::{BoxError, Detail, Error};
 pub use group::{find_thresholds, Grouping, Thresholds, ThresholdsMethod, ThresholdsOptions};
 pub use pack::{PackMethod, PackedInfo, PackedOptions, PackedSampler};
 pub use padding::{ragged_mask, MaskRule, PadOptions, Padding, Shapes};
-pub use plan::{
-    Bucket, BucketRule, Cost, CostTerm, Oversize, Plan, PlanInfo, PlanOptions, Report, Tail,
-};
+pub use plan::{Bucket, BucketRule, Oversize, Plan, PlanInfo, PlanOptions, Report, Tail};
 pub use ranks::{
     ranks_from_environment, ranks_from_mesh, BalancedOptions, BalancedReport, BalancedSampler,
     ShardedSampler,

@@ -8,7 +8,7 @@
 //!
 //! ```
 //! use libsab::memory::{measurement_points, MeasurementOptions, MemoryModel, ModelOptions, Peaks, CollectOptions, Probe};
-//! use libsab::{BucketSampler, Plan, PlanOptions, SamplerOptions, Sizes};
+//! use libsab::{BucketSampler, Budget, Plan, PlanOptions, SamplerOptions, Sizes};
 //!
 #![doc = include_str!("memory/toy.txt")]
 //! # let toy = Toy::new(1_000_000);
@@ -22,7 +22,7 @@
 //! let model = MemoryModel::from_peaks(&peaks, &ModelOptions::default())?;
 //!
 //! let sizes = Sizes::from_fn(1000, |i| (4 + i % 87) as f64)?;
-//! let plan = Plan::new(&sizes, &PlanOptions::new().cost(model.cost()?).budget(1e6))?;
+//! let plan = Plan::new(&sizes, &PlanOptions::new().budget(Budget::new(1e6).cost(model.cost()?)))?;
 //! for batch in BucketSampler::new(&plan, &SamplerOptions::new())? {
 //!     let batch = batch?;
 //!     assert!(5_000.0 + 20.0 * batch.padded_total < 1e6 * (1.0 + 1e-6));
@@ -38,9 +38,9 @@ use std::rc::Rc;
 use sab_sys as sys;
 
 use crate::batch::{Batch, BatchRef};
+use crate::cost::{Budget, Cost};
 use crate::error::{BoxError, Error};
 use crate::options::{constants, options, progress_setter, setters, Hook};
-use crate::plan::{Cost, CostTerm};
 use crate::raw::{
     self, known, signed_bytes, GuardHandle, HookFn, ModelHandle, PeaksHandle, ProbeHandle,
     ProgressFn, ReduceFn,
@@ -451,18 +451,15 @@ options! {
 /// assert_eq!(measurement_points(&options, 12)?.len(), 12);
 /// # Ok::<(), libsab::Error>(())
 /// ```
-pub struct MeasurementOptions<'m>: sab_measurement_options {
-    model: Option<&'m MemoryModel>,
+pub struct MeasurementOptions<'f>: sab_measurement_options {
+    budget: Option<Budget<'f>>,
 }
 }
 
-impl<'m> MeasurementOptions<'m> {
+impl<'f> MeasurementOptions<'f> {
     setters! {
         /// Most samples in a batch.
         max_count(samples: u64) => max_count = samples;
-        /// No point has a larger count * length, so that none runs out of memory; 4 * longest by
-        /// default.
-        max_padded_total(total: f64) => max_padded_total = total;
         /// Degree of the model: 1 or 2; 2.
         degree(degree: u32) => degree = degree;
     }
@@ -474,11 +471,11 @@ impl<'m> MeasurementOptions<'m> {
         self
     }
 
-    /// With a first model: only points that it predicts to take a third to nine tenths of `budget`
-    /// bytes, near the batches of that budget.
-    pub fn near(mut self, model: &'m MemoryModel, budget: f64) -> Self {
-        self.model = Some(model);
-        self.raw.budget = budget;
+    /// A number: no point has a larger count * length, so that none runs out of memory; 4 * longest
+    /// by default. A [`Budget`] with a cost, such as that of a first model: only points that cost
+    /// from a third to nine tenths of its limit, near the batches of that budget.
+    pub fn budget(mut self, budget: impl Into<Budget<'f>>) -> Self {
+        self.budget = Some(budget.into());
         self
     }
 }
@@ -489,7 +486,8 @@ impl<'m> MeasurementOptions<'m> {
 ///
 /// # Errors
 ///
-/// [`Error::Argument`] for a range that cannot be, or that has fewer points.
+/// [`Error::Argument`] for a range that cannot be, or that has fewer points; [`Error::Callback`]
+/// from the closure of the budget's cost.
 pub fn measurement_points(
     options: &MeasurementOptions<'_>,
     points: usize,
@@ -642,13 +640,8 @@ impl MemoryModel {
     /// # Errors
     ///
     /// [`Error::Argument`] for a model of other features than count and length, or one that falls.
-    pub fn cost(&self) -> Result<Cost, Error> {
-        let terms = self.handle.cost_terms()?.into_iter().map(|term| CostTerm {
-            coefficient: term.coefficient,
-            count_power: term.count_power,
-            length_power: term.length_power,
-        });
-        Ok(Cost::Terms(terms.collect()))
+    pub fn cost<'f>(&self) -> Result<Cost<'f>, Error> {
+        self.handle.cost().map(Cost::of_handle)
     }
 
     /// Facts of the model.

@@ -6,12 +6,6 @@ use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use sab_sys as sys;
-
-use crate::error::BoxError;
-use crate::plan::{Cost, CostTerm};
-use crate::raw::CostFn;
-
 /// Defines an option struct over one of the library, with more fields for what this points to.
 macro_rules! options {
     (
@@ -82,46 +76,33 @@ macro_rules! progress_setter {
     };
 }
 
-/// The setters of a cost: a formula, or a closure with these arguments.
-macro_rules! cost_setters {
-    (
-        $life:lifetime,
-        $(#[$cost:meta])* cost,
-        $(#[$function:meta])* cost_fn($($argument:ident: $type:ty),*),
-        $(#[$fallible:meta])* try_cost_fn
-    ) => {
-        $(#[$cost])*
-        pub fn cost(mut self, cost: $crate::Cost) -> Self {
-            self.cost.set(cost);
-            self
+/// The setters of budgets, after which nothing exceeds them.
+macro_rules! budget_setters {
+    ($life:lifetime, $(#[$meta:meta])*) => {
+        $(#[$meta])*
+        pub fn budget(self, budget: impl Into<$crate::Budget<$life>>) -> Self {
+            self.budgets([budget.into()])
         }
 
-        $(#[$function])*
-        pub fn cost_fn(self, mut cost: impl FnMut($($type),*) -> f64 + $life) -> Self {
-            self.try_cost_fn(move |$($argument),*| Ok(cost($($argument),*)))
-        }
-
-        $(#[$fallible])*
-        pub fn try_cost_fn(
+        /// Several budgets, at most 8, of which all hold.
+        pub fn budgets(
             mut self,
-            mut cost: impl FnMut($($type),*) -> Result<f64, $crate::BoxError> + $life,
+            budgets: impl IntoIterator<Item = $crate::Budget<$life>>,
         ) -> Self {
-            self.cost.set_function(move |_count, length| {
-                $crate::options::cost_arguments!(_count, length, $($argument),*);
-                cost($($argument),*)
-            });
+            self.budgets = budgets.into_iter().collect();
             self
         }
     };
 }
 
-/// Names the arguments of a cost closure: count and length, or the length alone.
-macro_rules! cost_arguments {
-    ($count_value:ident, $length_value:ident, $count:ident, $length:ident) => {
-        let ($count, $length) = ($count_value, $length_value);
-    };
-    ($count_value:ident, $length_value:ident, $length:ident) => {
-        let $length = $length_value;
+/// The setter of a cost that is a field beside the library's struct.
+macro_rules! cost_setter {
+    ($life:lifetime, $(#[$meta:meta])* $setter:ident) => {
+        $(#[$meta])*
+        pub fn $setter(mut self, cost: $crate::Cost<$life>) -> Self {
+            self.$setter = Some(cost);
+            self
+        }
     };
 }
 
@@ -138,7 +119,7 @@ macro_rules! constants {
     )*};
 }
 
-pub(crate) use {constants, cost_arguments, cost_setters, options, progress_setter, setters};
+pub(crate) use {budget_setters, constants, cost_setter, options, progress_setter, setters};
 
 /// An optional closure of options. Options are used by reference, and may be used several times, so
 /// that calls share it.
@@ -195,42 +176,5 @@ impl<F: ?Sized> Clone for KeptHook<F> {
 impl<F: ?Sized> fmt::Debug for KeptHook<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.0.is_some() { "a closure" } else { "none" })
-    }
-}
-
-/// The cost that options ask for.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct CostOption<'f> {
-    /// `None`: the library's default.
-    pub(crate) kind: Option<sys::sab_cost>,
-    pub(crate) coefficients: Vec<f64>,
-    pub(crate) terms: Vec<sys::sab_cost_term>,
-    pub(crate) function: Hook<CostFn<'f>>,
-}
-
-impl<'f> CostOption<'f> {
-    pub(crate) fn set(&mut self, cost: Cost) {
-        *self = Self::default();
-        self.kind = Some(match cost {
-            Cost::Padded => sys::SAB_COST_PADDED,
-            Cost::Quadratic => sys::SAB_COST_QUADRATIC,
-            Cost::Polynomial(coefficients) => {
-                self.coefficients = coefficients;
-                sys::SAB_COST_POLYNOMIAL
-            }
-            Cost::Terms(terms) => {
-                self.terms = terms.iter().map(CostTerm::raw).collect();
-                sys::SAB_COST_TERMS
-            }
-        });
-    }
-
-    pub(crate) fn set_function(
-        &mut self,
-        function: impl FnMut(u64, f64) -> Result<f64, BoxError> + 'f,
-    ) {
-        *self = Self::default();
-        self.kind = Some(sys::SAB_COST_CALLBACK);
-        self.function = Hook::of(Rc::new(RefCell::new(function)));
     }
 }

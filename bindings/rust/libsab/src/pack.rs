@@ -4,8 +4,9 @@ use std::iter::FusedIterator;
 use sab_sys as sys;
 
 use crate::batch::{Batch, BatchRef};
+use crate::cost::Cost;
 use crate::error::Error;
-use crate::options::{options, progress_setter, setters, Hook};
+use crate::options::{cost_setter, options, progress_setter, setters, Hook};
 use crate::raw::{certain, ProgressFn, SamplerHandle};
 use crate::sampler::{random_access, sampler, SamplerOptions, State};
 use crate::sizes::Sizes;
@@ -39,6 +40,7 @@ options! {
 /// let options = PackedOptions::new().capacity(2048).method(PackMethod::Histogram).max_sequences(16);
 /// ```
 pub struct PackedOptions<'f>: sab_packed_options {
+    balance: Option<Cost<'f>>,
     progress: Hook<ProgressFn<'f>>,
 }
 }
@@ -72,6 +74,13 @@ impl<'f> PackedOptions<'f> {
     pub fn skip_oversize(mut self) -> Self {
         self.raw.oversize = sys::SAB_OVERSIZE_SKIP;
         self
+    }
+
+    cost_setter! {
+        'f,
+        /// What bins of one step have in common, summed over the samples of a bin;
+        /// [`Cost::quadratic`]: attention inside each sample.
+        balance
     }
 
     progress_setter!('f);

@@ -7,11 +7,10 @@ use std::sync::Arc;
 use sab_sys as sys;
 
 use crate::batch::BatchRef;
+use crate::cost::Budget;
 use crate::error::Error;
 use crate::memory::{Probe, StepError, Verification};
-use crate::options::{
-    constants, cost_setters, options, progress_setter, setters, CostOption, Hook,
-};
+use crate::options::{budget_setters, constants, options, progress_setter, setters, Hook};
 use crate::raw::{PlanHandle, ProgressFn, SamplerHandle};
 use crate::sampler::{CostliestSampler, SamplerOptions};
 use crate::sizes::{of_file, Sizes};
@@ -31,77 +30,6 @@ pub enum BucketRule {
     /// Runs of so many whole batches, at least 1, in the sorted order, longest first; no tail but
     /// in the bucket of the shortest.
     Equal(u64),
-}
-
-/// What a batch costs, where "length" is its padded length. [`PlanOptions::cost_fn`] takes a
-/// closure instead.
-///
-/// ```
-/// use libsab::{Cost, PlanOptions};
-///
-/// // 4 units a sample and a token, one a pair of tokens.
-/// let options = PlanOptions::new().budget(1e6).cost(Cost::Polynomial(vec![0.0, 0.0, 4.0, 1.0]));
-/// ```
-#[derive(Clone, Debug, Default, PartialEq)]
-#[non_exhaustive]
-pub enum Cost {
-    /// count * length: padded tokens.
-    #[default]
-    Padded,
-    /// count * length^2: attention.
-    Quadratic,
-    /// c\[0\] + count * (c\[1\] + c\[2\] * length + c\[3\] * length^2 + ...) with these c, at least
-    /// 2, none negative.
-    Polynomial(Vec<f64>),
-    /// The sum of these terms, 1 to 64; what
-    /// [`MemoryModel::cost`](crate::memory::MemoryModel::cost) gives.
-    Terms(Vec<CostTerm>),
-}
-
-impl Cost {
-    /// The same as terms.
-    pub(crate) fn terms(self) -> Vec<CostTerm> {
-        let term = |coefficient, count_power, length_power| CostTerm {
-            coefficient,
-            count_power,
-            length_power,
-        };
-        match self {
-            Cost::Padded => vec![term(1.0, 1, 1)],
-            Cost::Quadratic => vec![term(1.0, 1, 2)],
-            Cost::Polynomial(coefficients) => {
-                let power = |i: usize| if i == 0 { (0, 0) } else { (1, i as u32 - 1) };
-                coefficients
-                    .into_iter()
-                    .enumerate()
-                    .map(|(i, each)| term(each, power(i).0, power(i).1))
-                    .collect()
-            }
-            Cost::Terms(terms) => terms,
-        }
-    }
-}
-
-/// One term of a cost: coefficient * `count^count_power` * `length^length_power`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct CostTerm {
-    /// Finite, not negative; that of the count alone (powers 1 and 0) may be, as long as no cost
-    /// falls with the count.
-    pub coefficient: f64,
-    /// At most 8.
-    pub count_power: u32,
-    /// At most 8.
-    pub length_power: u32,
-}
-
-impl CostTerm {
-    pub(crate) fn raw(&self) -> sys::sab_cost_term {
-        sys::sab_cost_term {
-            coefficient: self.coefficient,
-            count_power: self.count_power,
-            length_power: self.length_power,
-        }
-    }
 }
 
 /// What becomes of the samples of a bucket that do not fill a last batch.
@@ -163,15 +91,13 @@ options! {
 pub struct PlanOptions<'f>: sab_plan_options {
     boundaries: Vec<f64>,
     batch_sizes: Vec<u64>,
-    cost: CostOption<'f>,
+    budgets: Vec<Budget<'f>>,
     progress: Hook<ProgressFn<'f>>,
 }
 }
 
 impl<'f> PlanOptions<'f> {
     setters! {
-        /// Largest cost of a batch, in the unit of the cost; above 0.
-        budget(budget: f64) => budget = budget;
         /// [`BucketRule::Auto`]: the largest share, in (0, 1), of padding among padded positions, and
         /// of batches over the lower bound; 0.01. Missed only if no buckets with the fewest batches
         /// that [`min_bucket_batches`](Self::min_bucket_batches) allows reach it.
@@ -235,25 +161,18 @@ impl<'f> PlanOptions<'f> {
         self
     }
 
-    cost_setters! {
+    budget_setters! {
         'f,
-        /// What a batch costs; [`Cost::Padded`].
-        cost,
-        /// What a batch of `count` samples padded to `length` costs: finite, not negative, never
-        /// decreasing in either. Called only while the plan is made.
+        /// What no batch exceeds: a number of padded tokens, or a [`Budget`] with a cost. The cost of
+        /// the first budget also decides which batches stand together in a step.
         ///
         /// ```
-        /// # use libsab::{Plan, PlanOptions, Sizes};
-        /// let sizes = Sizes::from_fn(1000, |i| (i % 90) as f64)?;
-        /// let options = PlanOptions::new().budget(5000.0).cost_fn(|count, length| count as f64 * (length + 2.0));
-        /// let plan = Plan::new(&sizes, &options)?;
-        /// assert!(plan.buckets().iter().all(|bucket| bucket.cost <= 5000.0));
-        /// # Ok::<(), libsab::Error>(())
+        /// use libsab::{Budget, Cost, PlanOptions};
+        ///
+        /// let tokens = PlanOptions::new().budget(16384.0);
+        /// let pairs = Budget::new(1e6).cost(Cost::quadratic());
+        /// let both = PlanOptions::new().budgets([Budget::new(16384.0), pairs]);
         /// ```
-        cost_fn(count: u64, length: f64),
-        /// As [`cost_fn`](Self::cost_fn), with a closure that may fail. [`Plan::new`] then gives
-        /// its error as [`Error::Callback`].
-        try_cost_fn
     }
 
     progress_setter!('f);
@@ -364,8 +283,13 @@ impl Plan {
             lower_bound: info.lower_bound,
             fingerprint: info.fingerprint,
             total: info.total,
-            budget: info.budget,
         }
+    }
+
+    /// The limits of the budgets that the plan was made with.
+    #[must_use]
+    pub fn budgets(&self) -> Vec<f64> {
+        (0..self.handle.info().budget_count).map(|index| self.handle.budget(index)).collect()
     }
 
     /// The buckets, in ascending order of size.
@@ -498,14 +422,12 @@ pub struct PlanInfo {
     pub buckets: u64,
     /// Batches an epoch on one rank.
     pub batches: u64,
-    /// No plan of these samples under this budget has fewer batches.
+    /// No plan of these samples under these budgets has fewer batches.
     pub lower_bound: u64,
     /// Equal only for equal plans: compare it between ranks and runs.
     pub fingerprint: u64,
     /// Sum of the sizes of the samples not skipped.
     pub total: f64,
-    /// As given, 0 when none was.
-    pub budget: f64,
 }
 
 /// One bucket of a plan.
@@ -524,7 +446,7 @@ pub struct Bucket {
     pub padded_length: f64,
     /// Sum of its sizes.
     pub total: f64,
-    /// Cost of its largest batch, at most the budget.
+    /// Cost of its largest batch, by the first budget's cost.
     pub cost: f64,
     /// Samples in it.
     pub samples: u64,

@@ -7,9 +7,10 @@ use sab_sys as sys;
 
 use crate::balance::PartitionMethod;
 use crate::batch::{Batch, BatchRef};
+use crate::cost::{Budget, Cost};
 use crate::error::{BoxError, Error};
-use crate::options::{cost_setters, options, progress_setter, setters, CostOption, Hook};
-use crate::plan::{Cost, CostTerm, PlanOptions};
+use crate::options::{budget_setters, cost_setter, options, progress_setter, setters, Hook};
+use crate::plan::PlanOptions;
 use crate::raw::{self, certain, ProgressFn, SamplerHandle};
 use crate::sampler::{random_access, sampler, SamplerOptions, State};
 use crate::sizes::Sizes;
@@ -52,17 +53,17 @@ pub fn ranks_from_mesh(shape: &[u64], is_data: &[bool], rank: u64) -> Result<(u6
 }
 
 options! {
-/// Steps of a [`BalancedSampler`]. [`samples`](Self::samples) or a cap,
-/// [`max_total`](Self::max_total) or [`memory`](Self::memory), must be given.
+/// Steps of a [`BalancedSampler`]. [`samples`](Self::samples) or [`budget`](Self::budget) must be
+/// given.
 ///
 /// ```
 /// use libsab::{BalancedOptions, Cost, PartitionMethod};
 ///
-/// let options = BalancedOptions::new().max_total(8192.0).micro_batches(4).cost(Cost::Quadratic).method(PartitionMethod::LongestFirst);
+/// let options = BalancedOptions::new().budget(8192.0).micro_batches(4).balance(Cost::quadratic()).method(PartitionMethod::LongestFirst);
 /// ```
 pub struct BalancedOptions<'f>: sab_balanced_options {
-    memory_terms: Vec<sys::sab_cost_term>,
-    cost: CostOption<'f>,
+    budgets: Vec<Budget<'f>>,
+    balance: Option<Cost<'f>>,
     progress: Hook<ProgressFn<'f>>,
 }
 }
@@ -72,12 +73,10 @@ impl<'f> BalancedOptions<'f> {
         /// Micro-batches that each rank takes in a step, for gradient accumulation or a pipeline;
         /// 1.
         micro_batches(count: u64) => micro_batches = count;
-        /// Samples of a step, over all ranks and micro-batches; fewer if a cap is reached first. As
+        /// Samples of a step, over all ranks and micro-batches; fewer if a budget is reached first. As
         /// many as fit by default.
         samples(samples: u64) => samples = samples;
-        /// A hard cap: no micro-batch's sizes sum to more.
-        max_total(total: f64) => max_total = total;
-        /// Share of the caps, in (0, 1], that the samples of a step may take; the rest is room in
+        /// Share of the budgets, in (0, 1], that the samples of a step may take; the rest is room in
         /// which costs are balanced; 0.95.
         fill(share: f64) => fill = share;
         /// How the samples of a step are assigned to its micro-batches;
@@ -85,53 +84,45 @@ impl<'f> BalancedOptions<'f> {
         method(method: PartitionMethod) => method = method.raw();
     }
 
-    /// A hard cap: no micro-batch needs more than `budget` bytes, where each sample needs them at
-    /// its own length. What [`MemoryModel::cost`](crate::memory::MemoryModel::cost) gives, of a
-    /// model of packed batches, or other terms of the count to the power 1.
-    ///
-    /// ```
-    /// use libsab::{BalancedOptions, BalancedSampler, Cost, SamplerOptions, Sizes};
-    ///
-    /// let lengths: Vec<u32> = (0..1000).map(|i| 1 + i * 7919 % 200).collect();
-    /// let needs = |length: f64| 3.0 * length + 0.01 * length * length;
-    /// let memory = Cost::Polynomial(vec![1000.0, 0.0, 3.0, 0.01]);         // of which 1000 once a micro-batch
-    /// let options = BalancedOptions::new().memory(memory, 12_000.0).cost(Cost::Quadratic);
-    /// for batch in BalancedSampler::new(&Sizes::borrowed(&lengths)?, &options, &SamplerOptions::new().world_size(2))? {
-    ///     let bytes: f64 = batch?.indices.iter().map(|&index| needs(lengths[index as usize].into())).sum();
-    ///     assert!(1000.0 + bytes <= 12_000.0 * (1.0 + 1e-12));
-    /// }
-    /// # Ok::<(), libsab::Error>(())
-    /// ```
-    pub fn memory(mut self, needs: Cost, budget: f64) -> Self {
-        self.memory_terms = needs.terms().iter().map(CostTerm::raw).collect();
-        self.raw.memory_budget = budget;
-        self
-    }
-
-    cost_setters! {
+    budget_setters! {
         'f,
-        /// Cost of a sample, as of a batch of it alone, without padding; a micro-batch costs the
-        /// sum over its samples. [`Cost::Padded`], the default, is its size, [`Cost::Quadratic`]
-        /// its square; a model fitted to times gives [`Cost::Terms`].
-        cost,
-        /// Cost of a sample of a length: finite, not negative, never decreasing. Called only while
-        /// the sampler is made, once for each distinct size.
+        /// What no micro-batch exceeds: a number for the sum of its sizes, or a [`Budget`] with a
+        /// cost, such as that of a model of packed batches
+        /// ([`MemoryModel::cost`](crate::memory::MemoryModel::cost)).
         ///
         /// ```
-        /// # use libsab::{BalancedOptions, BalancedSampler, SamplerOptions, Sizes};
+        /// use libsab::{BalancedOptions, BalancedSampler, Budget, Cost, SamplerOptions, Sizes};
+        ///
+        /// let lengths: Vec<u32> = (0..1000).map(|i| 1 + i * 7919 % 200).collect();
+        /// let needs = |length: f64| 3.0 * length + 0.01 * length * length;
+        /// let memory = Cost::polynomial(&[1000.0, 0.0, 3.0, 0.01]);         // of which 1000 once a micro-batch
+        /// let options = BalancedOptions::new().budget(Budget::new(12_000.0).cost(memory)).balance(Cost::quadratic());
+        /// for batch in BalancedSampler::new(&Sizes::borrowed(&lengths)?, &options, &SamplerOptions::new().world_size(2))? {
+        ///     let bytes: f64 = batch?.indices.iter().map(|&index| needs(lengths[index as usize].into())).sum();
+        ///     assert!(1000.0 + bytes <= 12_000.0 * (1.0 + 1e-12));
+        /// }
+        /// # Ok::<(), libsab::Error>(())
+        /// ```
+    }
+
+    cost_setter! {
+        'f,
+        /// What micro-batches and ranks have in common, without its constant. By default the cost
+        /// of the first budget, or the sum of the sizes without one.
+        ///
+        /// ```
+        /// # use libsab::{BalancedOptions, BalancedSampler, Cost, SamplerOptions, Sizes};
         /// let sizes = Sizes::from_fn(1000, |i| (i % 90) as f64)?;
-        /// let options = BalancedOptions::new().max_total(2000.0).cost_fn(|length| length * (1.0 + length / 4096.0));
+        /// let cost = Cost::from_fn(|count, length| count as f64 * length * (1.0 + length / 4096.0));
+        /// let options = BalancedOptions::new().budget(2000.0).balance(cost);
         /// let mut sampler = BalancedSampler::new(&sizes, &options, &SamplerOptions::new().world_size(4))?;
         /// assert!(sampler.report()?.rank_imbalance < 1.01);
         /// # Ok::<(), libsab::Error>(())
         /// ```
-        cost_fn(length: f64),
-        /// As [`cost_fn`](Self::cost_fn), with a closure that may fail. [`BalancedSampler::new`]
-        /// then gives its error as [`Error::Callback`].
-        try_cost_fn
+        balance
     }
 
-    /// Leaves out samples over a cap alone, which are an error by default. They are counted and
+    /// Leaves out samples over a budget alone, which are an error by default. They are counted and
     /// logged once.
     pub fn skip_oversize(mut self) -> Self {
         self.raw.oversize = sys::SAB_OVERSIZE_SKIP;
@@ -142,7 +133,7 @@ impl<'f> BalancedOptions<'f> {
 }
 
 /// Steps of samples in random order, dealt to ranks and micro-batches so that all cost alike, under
-/// a hard cap of tokens or memory.
+/// budgets of tokens or memory.
 ///
 /// For batches without padding (packed, nested, variable-length attention), whose cost is not their
 /// number of tokens. Each epoch permutes the samples; a step takes the next ones and deals them out
@@ -158,7 +149,7 @@ impl<'f> BalancedOptions<'f> {
 /// use libsab::{BalancedOptions, BalancedSampler, Cost, SamplerOptions, Sizes};
 ///
 /// let lengths: Vec<u32> = (0..1000).map(|i| 1 + i * 7919 % 200).collect();
-/// let balanced = BalancedOptions::new().max_total(2048.0).micro_batches(2).cost(Cost::Quadratic);
+/// let balanced = BalancedOptions::new().budget(2048.0).micro_batches(2).balance(Cost::quadratic());
 /// let options = SamplerOptions::new().seed(7).rank(1).world_size(4);
 /// let mut sampler = BalancedSampler::new(&Sizes::borrowed(&lengths)?, &balanced, &options)?;
 /// println!("{:.3} of the mean is the costliest rank", sampler.report()?.rank_imbalance);
@@ -184,8 +175,8 @@ impl BalancedSampler {
     ///
     /// # Errors
     ///
-    /// [`Error::Argument`] for options or sizes that break a rule, and for a sample over a cap
-    /// alone that is not skipped; [`Error::Callback`] from the cost closure; [`Error::Cancelled`]
+    /// [`Error::Argument`] for options or sizes that break a rule, and for a sample over a
+    /// budget alone that is not skipped; [`Error::Callback`] from the cost closure; [`Error::Cancelled`]
     /// from the progress closure.
     pub fn new(
         sizes: &Sizes<'_>,
@@ -229,7 +220,7 @@ random_access!(BalancedSampler);
 pub struct BalancedReport {
     /// Samples in the sizes.
     pub samples: u64,
-    /// Of them, left out because they are over a cap alone.
+    /// Of them, left out because they are over a budget alone.
     pub skipped: u64,
     /// Left out of this epoch by [`LastStep::Drop`](crate::LastStep::Drop).
     pub dropped: u64,
@@ -237,7 +228,7 @@ pub struct BalancedReport {
     pub steps: u64,
     /// Sum of the sizes in the steps.
     pub total: f64,
-    /// Share of the caps that the samples take; 0 without a cap.
+    /// Share of the budgets that the samples take; 0 without a budget.
     pub fill: f64,
     /// Mean over steps of cost of the costliest rank / mean cost of the ranks; 1: perfect.
     pub rank_imbalance: f64,

@@ -23,7 +23,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use sab_sys as sys;
 
 use crate::error::{BoxError, Detail, Error};
-use crate::options::{CostOption, Hook};
+use crate::options::Hook;
 use crate::{Batch, BatchRef, LogLevel, State, BIONEMO_GENERATOR_WORDS};
 
 mod handle;
@@ -35,6 +35,8 @@ pub(crate) use balance::*;
 mod cache;
 #[cfg(feature = "cache")]
 pub(crate) use cache::*;
+mod cost;
+pub(crate) use cost::*;
 mod group;
 pub(crate) use group::*;
 mod memory;
@@ -202,23 +204,6 @@ impl<F> Guarded<F> {
     }
 }
 
-unsafe extern "C" fn cost_trampoline(
-    context: *mut c_void,
-    count: u64,
-    length: f64,
-    cost: *mut f64,
-) -> i32 {
-    // SAFETY: `context` is the Guarded closure given with this trampoline, alive and used by nobody
-    // else during the call.
-    let guarded = unsafe { &mut *context.cast::<Guarded<&RefCell<CostFn<'_>>>>() };
-    guarded.run(|function| {
-        let answer = (function.borrow_mut())(count, length)?;
-        // SAFETY: the caller gives room for one number.
-        unsafe { cost.write(answer) };
-        Ok(sys::SAB_OK)
-    })
-}
-
 unsafe extern "C" fn progress_trampoline(context: *mut c_void, done: u64, total: u64) -> i32 {
     // SAFETY: `context` is the Guarded closure given with this trampoline, alive and used by nobody
     // else during the call.
@@ -240,46 +225,6 @@ fn progress_parts(
 fn failure_of<F>(guarded: Option<Guarded<F>>) -> Option<Failure> {
     guarded?.failure
 }
-
-/// The cost and the progress closure of options during a call.
-struct CostAndProgress<'a, 'f> {
-    cost: Option<Guarded<&'a RefCell<CostFn<'f>>>>,
-    progress: Option<Guarded<Progress<'a, 'f>>>,
-}
-
-impl<'a, 'f> CostAndProgress<'a, 'f> {
-    fn new(cost: &'a CostOption<'f>, progress: &'a Hook<ProgressFn<'f>>) -> Self {
-        CostAndProgress {
-            cost: cost.function.get().map(Guarded::new),
-            progress: progress.get().map(Guarded::new),
-        }
-    }
-
-    fn cost_parts(&mut self) -> (sys::sab_cost_fn, *mut c_void) {
-        match &mut self.cost {
-            Some(guarded) => (Some(cost_trampoline), guarded.context()),
-            None => (None, null_mut()),
-        }
-    }
-
-    fn failures(self) -> [Option<Failure>; 2] {
-        [failure_of(self.cost), failure_of(self.progress)]
-    }
-}
-
-/// Points an option struct at its cost and its progress closure, which must outlive the call.
-macro_rules! point_at_cost_and_progress {
-    ($raw:ident, $cost:expr, $closures:ident) => {
-        $raw.cost = $cost.kind.unwrap_or($raw.cost);
-        $raw.coefficients = elements(&$cost.coefficients);
-        $raw.coefficient_count = $cost.coefficients.len();
-        $raw.cost_terms = elements(&$cost.terms);
-        $raw.cost_term_count = $cost.terms.len();
-        ($raw.cost_fn, $raw.cost_ctx) = $closures.cost_parts();
-        ($raw.progress, $raw.progress_ctx) = progress_parts(&mut $closures.progress);
-    };
-}
-use point_at_cost_and_progress;
 
 /// A pointer to the elements, NULL when there are none.
 fn elements<T>(values: &[T]) -> *const T {

@@ -234,12 +234,13 @@ macro_rules! plan_sampler {
         random_access!($name);
 
         impl $name {
-            /// Sets another budget for the batches to come, in this epoch and the following ones,
-            /// for when memory turns out to be scarcer than the plan knew; 0, or more than the
-            /// plan's own, is the plan's own again. All ranks must set it at the same step.
+            /// Sets another limit of one of the plan's budgets, by index, for the batches to come,
+            /// in this epoch and the following ones, for when memory turns out to be scarcer than
+            /// the plan knew; 0, or more than the plan's own, is the plan's own again. All ranks
+            /// must set it at the same step.
             ///
             /// A step whose batches cost more becomes several steps of smaller batches: no sample
-            /// is lost, the order stays, and [`batch_count`](Self::batch_count) grows. The budget
+            /// is lost, the order stays, and [`batch_count`](Self::batch_count) grows. The limit
             /// is part of the [state](Self::state).
             ///
             /// ```
@@ -248,8 +249,8 @@ macro_rules! plan_sampler {
             /// let plan = Plan::new(&Sizes::from_fn(1000, |i| (1 + i % 90) as f64)?, &PlanOptions::new().budget(2048.0))?;
             #[doc = concat!("let mut sampler = ", stringify!($name), "::new(&plan, &SamplerOptions::new())?;")]
             /// sampler.next();
-            /// sampler.set_budget(1000.0)?;
-            /// assert_eq!(sampler.budget()?, 1000.0);
+            /// sampler.set_budget(0, 1000.0)?;
+            /// assert_eq!(sampler.budget(0)?, 1000.0);
             /// for batch in sampler {
             ///     assert!(batch?.padded_total <= 1000.0);
             /// }
@@ -258,20 +259,22 @@ macro_rules! plan_sampler {
             ///
             /// # Errors
             ///
-            /// [`Error::Argument`] for a budget that is negative, not finite or at most the cost's
-            /// constant; [`Error::Unsupported`] when a closure priced the plan.
-            pub fn set_budget(&mut self, budget: f64) -> Result<(), Error> {
-                self.handle.set_budget(budget)
+            /// [`Error::Argument`] for a limit that is negative, not finite or at most the cost's
+            /// constant, and for an index that no budget has; [`Error::Unsupported`] for a budget
+            /// whose cost is a closure, and for a plan without budgets.
+            pub fn set_budget(&mut self, index: usize, limit: f64) -> Result<(), Error> {
+                self.handle.set_budget(index, limit)
             }
 
-            /// The budget of the batches to come, in the unit of the plan's cost; 0 when the plan
-            /// has none.
+            /// The limit of one of the plan's budgets, by index, for the batches to come, in the
+            /// unit of its cost.
             ///
             /// # Errors
             ///
-            /// None that is known.
-            pub fn budget(&self) -> Result<f64, Error> {
-                self.handle.budget()
+            /// [`Error::Argument`] for an index that no budget has; [`Error::Unsupported`] for a
+            /// plan without budgets.
+            pub fn budget(&self, index: usize) -> Result<f64, Error> {
+                self.handle.budget(index)
             }
         }
 

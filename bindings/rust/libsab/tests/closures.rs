@@ -13,7 +13,7 @@ use std::sync::Arc;
 use common::Mine;
 use libsab::{
     BionemoOptions, BionemoSampler, BionemoSizeAwareSampler, BionemoSizeAwareStream, BucketRule,
-    Error, Plan, PlanOptions, SamplerOptions, Sizes,
+    Budget, Cost, Error, Plan, PlanOptions, SamplerOptions, Sizes,
 };
 
 /// The caller's own error inside a result, also by way of `source`.
@@ -87,13 +87,16 @@ fn size_closure_bad_size_names_index_and_value() {
 
 #[test]
 fn cost_closure_error_comes_back() {
-    let options = PlanOptions::new().budget(100.0).try_cost_fn(|_, _| Err(Mine(5).into()));
+    let cost = Cost::try_from_fn(|_, _| Err(Mine(5).into()));
+    assert_eq!(mine(cost.evaluate(1, 2.0)), 5);
+    let options = PlanOptions::new().budget(Budget::new(100.0).cost(cost));
     assert_eq!(mine(Plan::new(&thousand(), &options)), 5);
 }
 
 #[test]
 fn cost_closure_panic_goes_on() {
-    let options = PlanOptions::new().budget(100.0).cost_fn(|_, _| panic_any(44usize));
+    let cost = Cost::from_fn(|_, _| panic_any(44usize));
+    let options = PlanOptions::new().budgets([100.0.into(), Budget::new(100.0).cost(cost)]);
     assert_eq!(panic_of(|| Plan::new(&thousand(), &options)), 44);
 }
 
@@ -103,7 +106,8 @@ fn cost_closure_prices_like_the_built_in_cost() {
     let built_in = Plan::new(&sizes, &PlanOptions::new().budget(300.0)).unwrap();
     let closure = Plan::new(
         &sizes,
-        &PlanOptions::new().budget(300.0).cost_fn(|count, length| count as f64 * length),
+        &PlanOptions::new()
+            .budget(Budget::new(300.0).cost(Cost::from_fn(|count, length| count as f64 * length))),
     )
     .unwrap();
     assert_eq!(built_in.buckets(), closure.buckets());

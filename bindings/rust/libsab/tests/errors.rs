@@ -7,8 +7,8 @@ use std::path::PathBuf;
 
 use libsab::{
     create_buckets, BionemoOptions, BionemoSampler, BionemoSizeAwareSampler,
-    BionemoSizeAwareStream, BucketRule, BucketSampler, Cost, Error, LastStep, Oversize, Plan,
-    PlanOptions, SamplerOptions, SequentialSampler, Sizes,
+    BionemoSizeAwareStream, BucketRule, BucketSampler, Budget, Cost, Error, LastStep, Oversize,
+    Plan, PlanOptions, SamplerOptions, SequentialSampler, Sizes,
 };
 
 /// Fails unless the result is this kind of error with these words in its message.
@@ -183,14 +183,17 @@ fn plan_options_that_break_a_rule_are_refused() {
         "boundaries"
     );
     assert_refused!(
-        Plan::new(&sizes, &new().cost(Cost::Polynomial(vec![1.0]))),
+        Plan::new(&sizes, &new().budget(Budget::new(9.0).cost(Cost::terms([])))),
         Argument,
-        "coefficient"
+        "count = 0"
     );
     assert_refused!(
-        Plan::new(&sizes, &new().cost(Cost::Polynomial(vec![1.0, -1.0]))),
+        Plan::new(
+            &sizes,
+            &new().budget(Budget::new(9.0).cost(Cost::polynomial(&[1.0, 0.0, -1.0])))
+        ),
         Argument,
-        "coefficients"
+        "terms[2].coefficient = -1"
     );
     assert_refused!(Plan::new(&sizes, &PlanOptions::new().batch_size(0)), Argument, "batch_sizes");
     assert_refused!(
@@ -205,7 +208,9 @@ fn plan_options_that_break_a_rule_are_refused() {
     );
     assert_refused!(Plan::new(&sizes, &new().length_multiple(-8.0)), Argument, "length_multiple");
     assert_refused!(Plan::new(&sizes, &new().budget(4.0)), Argument, "4");
-    assert_refused!(Plan::new(&sizes, &new().cost_fn(|_, _| f64::NAN)), Argument);
+    let nan = Budget::new(9.0).cost(Cost::from_fn(|_, _| f64::NAN));
+    assert_refused!(Plan::new(&sizes, &new().budget(nan)), Argument, "cost(1, 4) = nan");
+    assert_refused!(Plan::new(&sizes, &new().budgets(vec![Budget::new(9.0); 9])), Argument, "9");
     assert_refused!(Plan::new(&Sizes::borrowed::<u8>(&[]).unwrap(), &new()), Argument);
 }
 
@@ -387,7 +392,7 @@ fn errors_speak_and_version_is_there() {
 fn errors_name_argument_and_value() {
     let sizes = Sizes::copied(&[3u8, 1]).unwrap();
     let error = Plan::new(&sizes, &PlanOptions::new().budget(-1.0)).unwrap_err();
-    assert_eq!((error.argument(), error.value()), (Some("budget"), Some("-1")));
+    assert_eq!((error.argument(), error.value()), (Some("budgets[0].limit"), Some("-1")));
     let error = Sizes::strided(&[1u8], 0).unwrap_err();
     assert_eq!((error.argument(), error.value()), (Some("step"), Some("0")));
     let error = Plan::new(&Sizes::copied(&[1.0, -2.0]).unwrap(), &PlanOptions::new().budget(9.0));

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use libsab::{
     Batch, BatchRef, BionemoOptions, BionemoSampler, BionemoSizeAwareSampler, BucketRule,
-    BucketSampler, Cost, Error, LastStep, Oversize, PackMethod, PackedOptions, PackedSampler, Plan,
-    PlanOptions, SamplerOptions, SequentialSampler, Sizes, Tail,
+    BucketSampler, Budget, Cost, Error, LastStep, Oversize, PackMethod, PackedOptions,
+    PackedSampler, Plan, PlanOptions, SamplerOptions, SequentialSampler, Sizes, Tail,
 };
 
 /// Any sampler of a case.
@@ -58,8 +58,12 @@ fn number<T: std::str::FromStr>(word: &str) -> T {
 
 impl Case<'_> {
     fn plan_options(&self) -> PlanOptions<'static> {
+        let quadratic = self.plan.iter().any(|words| words[..] == ["cost", "quadratic"]);
         self.plan.iter().fold(PlanOptions::new(), |options, words| match words[..] {
-            ["budget", value] => options.budget(number(value)),
+            ["budget", value] => {
+                let cost = if quadratic { Cost::quadratic() } else { Cost::padded() };
+                options.budget(Budget::new(number(value)).cost(cost))
+            }
             ["batch_size", value] => options.batch_size(number(value)),
             ["buckets", "auto"] => options.bucket_rule(BucketRule::Auto),
             ["buckets", "optimal", count] => {
@@ -70,8 +74,7 @@ impl Case<'_> {
             }
             ["boundaries", ref edges @ ..] => options
                 .bucket_rule(BucketRule::Boundaries(edges.iter().copied().map(number).collect())),
-            ["cost", "padded"] => options.cost(Cost::Padded),
-            ["cost", "quadratic"] => options.cost(Cost::Quadratic),
+            ["cost", "padded" | "quadratic"] => options,
             ["tail", "keep"] => options.tail(Tail::Keep),
             ["tail", "merge"] => options.tail(Tail::Merge),
             ["tail", "drop"] => options.tail(Tail::Drop),

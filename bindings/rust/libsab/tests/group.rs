@@ -16,7 +16,7 @@ proptest! {
         prop_assume!(distinct.len() > 1);
         let k = k.min(distinct.len() as u64 - 1);
         let sizes = Sizes::borrowed(&lengths).unwrap();
-        for cost in [Cost::Padded, Cost::Quadratic, Cost::Polynomial(vec![9.0, 1.0, 2.0])] {
+        for cost in [Cost::padded(), Cost::quadratic(), Cost::polynomial(&[9.0, 1.0, 2.0])] {
             let find = |method| {
                 let options = ThresholdsOptions::new().method(method).cost(cost.clone()).num_trials(10).tolerate(30).seed(seed);
                 find_thresholds(&sizes, k, &options).unwrap()
@@ -69,19 +69,23 @@ fn searches_begin_where_they_are_told() {
 fn closures_price_groups_and_may_fail() {
     let sizes = Sizes::borrowed(&[1, 2, 3, 4, 5]).unwrap();
     let mut asked = Vec::new();
-    let options = ThresholdsOptions::new().cost_per_sample(true).cost_fn(|count, length| {
+    let cost = Cost::from_fn(|count, length| {
         asked.push((count, length));
         length
     });
+    let options = ThresholdsOptions::new().cost_per_sample(true).cost(cost);
     assert_eq!(find_thresholds(&sizes, 2, &options).unwrap().total, 17.0); // 1, 2; 3; 4, 5
     drop(options);
     assert_eq!(asked, [(1, 1.0), (1, 2.0), (1, 3.0), (1, 4.0), (1, 5.0)]);
-    let failing = ThresholdsOptions::new().try_cost_fn(|_, _| Err("no price".into()));
+    let cost = Cost::try_from_fn(|_, _| Err("no price".into()));
+    let failing = ThresholdsOptions::new().cost(cost);
     assert!(
         matches!(find_thresholds(&sizes, 2, &failing), Err(Error::Callback(error)) if error.to_string() == "no price")
     );
-    let panicking =
-        || find_thresholds(&sizes, 2, &ThresholdsOptions::new().cost_fn(|_, _| panic!("no price")));
+    let panicking = || {
+        let cost = Cost::from_fn(|_, _| panic!("no price"));
+        find_thresholds(&sizes, 2, &ThresholdsOptions::new().cost(cost))
+    };
     assert_eq!(*catch_unwind(panicking).unwrap_err().downcast::<&str>().unwrap(), "no price");
     let stopped = ThresholdsOptions::new().progress(|_, _| ControlFlow::Break(()));
     assert!(matches!(find_thresholds(&sizes, 2, &stopped), Err(Error::Cancelled)));

@@ -9,8 +9,8 @@ use libsab::memory::{
 };
 use libsab::{
     find_thresholds, BaguaBatchSampler, BaguaOptions, BalancedOptions, BalancedSampler,
-    BionemoOptions, BionemoSampler, BionemoSizeAwareStream, BucketRule, BucketSampler, Error, Plan,
-    PlanOptions, SamplerOptions, ShardedSampler, Sizes, ThresholdsOptions,
+    BionemoOptions, BionemoSampler, BionemoSizeAwareStream, BucketRule, BucketSampler, Budget,
+    Cost, Error, Plan, PlanOptions, SamplerOptions, ShardedSampler, Sizes, ThresholdsOptions,
 };
 
 const TEXTS: [&str; 4] = ["3", "1", "4", "2"];
@@ -36,18 +36,18 @@ fn closures_of_sizes() {
 
 #[test]
 fn closures_of_options() {
-    let options = PlanOptions::new().budget(8.0);
-    let total = options.clone().cost_fn(|count, length| count as f64 * length);
-    assert_eq!(Plan::new(&sizes(), &total).unwrap().info().samples, 4);
-    let parsed =
-        options.try_cost_fn(|count, length| Ok(length * count.to_string().parse::<f64>()?));
-    assert_eq!(Plan::new(&sizes(), &parsed).unwrap().info().samples, 4);
+    let total = Cost::from_fn(|count, length| count as f64 * length);
+    let options = PlanOptions::new().budget(Budget::new(8.0).cost(total));
+    assert_eq!(Plan::new(&sizes(), &options).unwrap().info().samples, 4);
+    let parsed = Cost::try_from_fn(|count, length| Ok(length * count.to_string().parse::<f64>()?));
+    let options = PlanOptions::new().budget(Budget::new(8.0).cost(parsed));
+    assert_eq!(Plan::new(&sizes(), &options).unwrap().info().samples, 4);
 
-    let balanced = BalancedOptions::new().max_total(9.0).try_cost_fn(|length| Ok(length + 1.0));
+    let balance = Cost::try_from_fn(|_, length| Ok(length + 1.0));
+    let balanced = BalancedOptions::new().budget(9.0).balance(balance);
     BalancedSampler::new(&sizes(), &balanced, &SamplerOptions::new()).unwrap();
-    let balanced = BalancedOptions::new().max_total(9.0).cost_fn(|length| length);
-    BalancedSampler::new(&sizes(), &balanced, &SamplerOptions::new()).unwrap();
-    let thresholds = ThresholdsOptions::new().cost_fn(|count, length| count as f64 * length);
+    let cost = Cost::from_fn(|count, length| count as f64 * length);
+    let thresholds = ThresholdsOptions::new().cost(cost);
     find_thresholds(&sizes(), 1, &thresholds).unwrap();
 
     let torch = BionemoOptions::new().budget(4.0, |i| [3.0, 1.0, 4.0, 2.0][i]);

@@ -14,7 +14,7 @@ use libsab::memory::{
     MeasurementOptions, MemoryGuard, MemoryModel, ModelKind, ModelOptions, Peaks, Probe, Rounding,
     Search, StepError, StepOptions,
 };
-use libsab::{BoxError, BucketSampler, Error, Plan, PlanOptions, SamplerOptions, Sizes};
+use libsab::{BoxError, BucketSampler, Budget, Error, Plan, PlanOptions, SamplerOptions, Sizes};
 
 /// What a device holds, and can hold.
 #[derive(Default)]
@@ -282,14 +282,20 @@ fn a_model_is_fitted_saved_and_the_cost_of_a_plan() {
         Err(Error::Argument(_))
     ));
 
-    let plan =
-        Plan::new(&lengths(), &PlanOptions::new().cost(model.cost().unwrap()).budget(4e6)).unwrap();
+    let plan = Plan::new(
+        &lengths(),
+        &PlanOptions::new().budget(Budget::new(4e6).cost(model.cost().unwrap())),
+    )
+    .unwrap();
     for batch in BucketSampler::new(&plan, &SamplerOptions::new()).unwrap() {
         let batch = batch.unwrap();
         assert!(bytes_of(batch.indices.len() as f64, batch.padded_length) <= 4e6 * (1.0 + 1e-6));
     }
     let near = measurement_points(
-        &MeasurementOptions::new().lengths(4.0, 90.0).max_count(100_000).near(&model, 8e6),
+        &MeasurementOptions::new()
+            .lengths(4.0, 90.0)
+            .max_count(100_000)
+            .budget(Budget::new(8e6).cost(model.cost().unwrap())),
         12,
     )
     .unwrap();
@@ -429,15 +435,17 @@ fn run(
     }
     let lowered = guard.info().lowered;
     let sampler = guard.into_sampler();
-    assert!(lowered == 0 || sampler.budget()? < plan.info().budget);
+    assert!(lowered == 0 || sampler.budget(0)? < plan.budgets()[0]);
     Ok((seen, lowered))
 }
 
 #[test]
 fn a_guard_outlives_a_leak_that_ends_an_unguarded_run() {
-    let plan =
-        Plan::new(&lengths(), &PlanOptions::new().cost(fitted().cost().unwrap()).budget(4e6))
-            .unwrap();
+    let plan = Plan::new(
+        &lengths(),
+        &PlanOptions::new().budget(Budget::new(4e6).cost(fitted().cost().unwrap())),
+    )
+    .unwrap();
     let device = Simulated::new(4_010_000);
     assert!(run(&device, &plan, 1.2e6, false).is_err());
     let (mut seen, lowered) = run(&device, &plan, 1.2e6, true).unwrap();
@@ -452,15 +460,15 @@ fn a_budget_is_part_of_the_state() {
     let plan = Plan::new(&lengths(), &PlanOptions::new().budget(2048.0)).unwrap();
     let mut sampler = BucketSampler::new(&plan, &SamplerOptions::new()).unwrap();
     sampler.next();
-    sampler.set_budget(700.0).unwrap();
+    sampler.set_budget(0, 700.0).unwrap();
     let state = sampler.state();
     let mut resumed = BucketSampler::new(&plan, &SamplerOptions::new()).unwrap();
     resumed.restore(&state).unwrap();
-    assert_eq!(resumed.budget().unwrap(), 700.0);
+    assert_eq!(resumed.budget(0).unwrap(), 700.0);
     let rest: Vec<_> = sampler.map(|batch| batch.unwrap().indices).collect();
     assert_eq!(resumed.map(|batch| batch.unwrap().indices).collect::<Vec<_>>(), rest);
     assert!(matches!(
-        BucketSampler::new(&plan, &SamplerOptions::new()).unwrap().set_budget(f64::NAN),
+        BucketSampler::new(&plan, &SamplerOptions::new()).unwrap().set_budget(0, f64::NAN),
         Err(Error::Argument(_))
     ));
 }

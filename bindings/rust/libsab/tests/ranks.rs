@@ -15,7 +15,7 @@ use common::Mine;
 use libsab::torch::TorchStore;
 use libsab::{
     ranks_from_environment, ranks_from_mesh, BalancedOptions, BalancedSampler, BoxError,
-    BucketSampler, Cost, CostTerm, Error, LastStep, PartitionMethod, Plan, PlanOptions,
+    BucketSampler, Budget, Cost, CostTerm, Error, LastStep, PartitionMethod, Plan, PlanOptions,
     SamplerOptions, ShardedSampler, Sizes, State, Tail,
 };
 use static_assertions::{assert_impl_all, assert_not_impl_any};
@@ -59,9 +59,9 @@ fn ranks_cover_the_samples_in_even_steps_under_the_cap() {
     for (world_size, micro_batches) in [(1, 1), (2, 3), (3, 2), (5, 1)] {
         let options = || {
             BalancedOptions::new()
-                .max_total(1000.0)
+                .budget(1000.0)
                 .micro_batches(micro_batches)
-                .cost(Cost::Quadratic)
+                .balance(Cost::quadratic())
         };
         let report = balanced(&options(), 0, world_size).unwrap().report().unwrap();
         let (mut seen, mut samples, mut told) =
@@ -103,20 +103,17 @@ fn ranks_cover_the_samples_in_even_steps_under_the_cap() {
 
 #[test]
 fn costs_of_all_kinds_are_even() {
-    let terms = vec![
-        CostTerm { coefficient: 4.0, count_power: 1, length_power: 1 },
-        CostTerm { coefficient: 1.0, count_power: 1, length_power: 2 },
-    ];
-    let options = || BalancedOptions::new().max_total(4000.0);
+    let terms = [CostTerm::new(4.0, 1, 1), CostTerm::new(1.0, 1, 2)];
+    let options = || BalancedOptions::new().budget(4000.0);
     for options in [
         options(),
-        options().cost(Cost::Quadratic),
-        options().cost(Cost::Polynomial(vec![0.0, 0.0, 4.0, 1.0])),
-        options().cost(Cost::Terms(terms)),
-        options().cost_fn(|length| length * length),
+        options().balance(Cost::quadratic()),
+        options().balance(Cost::polynomial(&[0.0, 0.0, 4.0, 1.0])),
+        options().balance(Cost::terms(terms)),
+        options().balance(Cost::from_fn(|_, length| length * length)),
         options()
-            .cost_fn(|_| panic!("replaced"))
-            .cost(Cost::Padded)
+            .balance(Cost::from_fn(|_, _| panic!("replaced")))
+            .balance(Cost::padded())
             .method(PartitionMethod::LongestFirst),
     ] {
         let report = balanced(&options, 0, 4).unwrap().report().unwrap();
@@ -128,12 +125,10 @@ fn costs_of_all_kinds_are_even() {
 }
 
 #[test]
-fn memory_is_a_cap_too() {
-    let (sizes, needs) = (skewed(), vec![1000.0, 0.0, 3.0, 0.01]);
-    let options = BalancedOptions::new()
-        .memory(Cost::Polynomial(needs), 14_000.0)
-        .max_total(1500.0)
-        .fill(1.0);
+fn all_budgets_hold() {
+    let sizes = skewed();
+    let bytes = Budget::new(14_000.0).cost(Cost::polynomial(&[1000.0, 0.0, 3.0, 0.01]));
+    let options = BalancedOptions::new().budgets([bytes, 1500.0.into()]).fill(1.0);
     for batch in balanced(&options, 1, 3).unwrap() {
         let batch = batch.unwrap();
         let lengths = batch.indices.iter().map(|&index| f64::from(sizes[index as usize]));
@@ -147,33 +142,36 @@ fn memory_is_a_cap_too() {
 
 #[test]
 fn what_breaks_a_rule_is_refused() {
-    let options = || BalancedOptions::new().max_total(1000.0);
-    assert!(
-        argument(balanced(&BalancedOptions::new(), 0, 1)).contains("samples of a step, or a cap")
-    );
+    let options = || BalancedOptions::new().budget(1000.0);
+    assert!(argument(balanced(&BalancedOptions::new(), 0, 1))
+        .contains("samples of a step, or a budget"));
     assert!(argument(balanced(&options().micro_batches(0), 0, 1)).contains("micro_batches = 0"));
     assert!(argument(balanced(&options().fill(0.0), 0, 1)).contains("fill = 0"));
     assert!(argument(balanced(&options().samples(3), 0, 4)).contains("samples = 3"));
-    assert!(argument(balanced(&options().memory(Cost::Terms(Vec::new()), 5.0), 0, 1))
-        .contains("memory_budget"));
+    assert!(argument(balanced(&options().balance(Cost::terms([])), 0, 1)).contains("count = 0"));
+    let several = options().budgets([1000.0.into(), Budget::new(-5.0)]);
+    assert!(argument(balanced(&several, 0, 1)).contains("budgets[1].limit = -5"));
+    let squares = Budget::new(1e6).cost(Cost::terms([CostTerm::new(1.0, 2, 1)]));
+    assert!(argument(balanced(&options().budget(squares), 0, 1)).contains("budgets[0].cost"));
     assert!(argument(balanced(&options(), 4, 4)).contains("rank = 4"));
-    let skipping = BalancedOptions::new().max_total(50.0);
-    assert!(argument(balanced(&skipping, 0, 1)).contains("must fit balanced.max_total = "));
-    let sampler = balanced(&BalancedOptions::new().max_total(50.0).skip_oversize(), 0, 1).unwrap();
+    let skipping = BalancedOptions::new().budget(50.0);
+    assert!(argument(balanced(&skipping, 0, 1))
+        .contains("must fit balanced.budgets[0].limit = 50 alone"));
+    let sampler = balanced(&BalancedOptions::new().budget(50.0).skip_oversize(), 0, 1).unwrap();
     assert_eq!(sampler.skipped_count(), skewed().iter().filter(|&&size| size > 50).count() as u64);
 }
 
 #[test]
 fn closures_come_back() {
-    let options = || BalancedOptions::new().max_total(1000.0);
-    let fails = |length: f64| if length > 60.0 { Err(Mine(0).into()) } else { Ok(length) };
-    let Err(Error::Callback(error)) = balanced(&options().try_cost_fn(fails), 0, 1) else {
-        panic!("did not fail")
-    };
-    assert!(error.is::<Mine>());
-    let panics = || balanced(&options().cost_fn(|_| panic!("of the closure")), 0, 1);
-    assert!(catch_unwind(AssertUnwindSafe(panics)).is_err());
     let calls = Cell::new(0);
+    let options = || BalancedOptions::new().budget(1000.0);
+    let fails = |_, length: f64| if length > 60.0 { Err(Mine(0).into()) } else { Ok(length) };
+    let failing = options().balance(Cost::try_from_fn(fails));
+    let Err(Error::Callback(error)) = balanced(&failing, 0, 1) else { panic!("did not fail") };
+    assert!(error.is::<Mine>());
+    let panicking = options().balance(Cost::from_fn(|_, _| panic!("of the closure")));
+    let panics = || balanced(&panicking, 0, 1);
+    assert!(catch_unwind(AssertUnwindSafe(panics)).is_err());
     let stops = options().progress(|done, total| {
         assert!(done <= total);
         calls.set(calls.get() + 1);
@@ -202,7 +200,7 @@ fn a_state_goes_on_with_other_ranks() {
         let mut states = Vec::new();
         for rank in 0..world_size {
             let mut sampler = balanced(
-                &BalancedOptions::new().max_total(900.0).micro_batches(micro_batches),
+                &BalancedOptions::new().budget(900.0).micro_batches(micro_batches),
                 rank,
                 world_size,
             )
@@ -220,10 +218,10 @@ fn a_state_goes_on_with_other_ranks() {
     }
     assert!(seen.iter().all(|&times| times == 1));
     let mut sampler =
-        balanced(&BalancedOptions::new().max_total(900.0).micro_batches(3), 0, 2).unwrap();
+        balanced(&BalancedOptions::new().budget(900.0).micro_batches(3), 0, 2).unwrap();
     sampler.seek(4).unwrap();
     let inside = sampler.state();
-    let mut other = balanced(&BalancedOptions::new().max_total(900.0), 0, 3).unwrap();
+    let mut other = balanced(&BalancedOptions::new().budget(900.0), 0, 3).unwrap();
     let Err(Error::Mismatch(message)) = other.restore(&inside) else {
         panic!("went on inside a step")
     };
@@ -426,9 +424,8 @@ fn closures_of_ranks_come_back() {
         assert!(error.is::<Mine>());
         assert!(catch_unwind(AssertUnwindSafe(|| make(plan(), call, true))).is_err());
     }
-    let Err(Error::Callback(error)) =
-        make(plan().try_cost_fn(|_, _| Err(Mine(0).into())), 0, false)
-    else {
+    let failing = Budget::new(500.0).cost(Cost::try_from_fn(|_, _| Err(Mine(0).into())));
+    let Err(Error::Callback(error)) = make(plan().budget(failing), 0, false) else {
         panic!("did not fail")
     };
     assert!(error.is::<Mine>());

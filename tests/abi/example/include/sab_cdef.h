@@ -3,10 +3,14 @@
 enum {
  SAB_OK = 0,
  SAB_E_ARGUMENT = -1,
+ SAB_SIDES = 6,
 };
 typedef int32_t sab_status;
 typedef struct sab_box sab_box;
 typedef sab_status (*sab_look_fn)(void *ctx, const sab_box *box, double *const *weights);
+typedef struct sab_faces {
+ uint32_t colours[6];
+} sab_faces;
 typedef struct sab_box_options {
  size_t struct_size;
  const double *weights;

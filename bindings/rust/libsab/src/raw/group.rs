@@ -19,10 +19,11 @@ pub(crate) fn find_thresholds(
             "starts.len() = {given}: must be {k} for each of {trials} trials"
         )));
     }
-    let mut closures = CostAndProgress::new(&options.cost, &options.progress);
+    let mut call = InCall::new(&options.progress);
     let mut raw = *options.raw;
     raw.starts = elements(starts);
-    point_at_cost_and_progress!(raw, options.cost, closures);
+    raw.cost = call.optional_cost(options.cost.as_ref())?;
+    (raw.progress, raw.progress_ctx) = call.progress();
     let mut thresholds = vec![0.0; room];
     let mut info = empty();
     // SAFETY: a live handle, room for `k` numbers, a struct whose size is set; arrays and closures
@@ -30,7 +31,7 @@ pub(crate) fn find_thresholds(
     let status = unsafe {
         sys::sab_thresholds_find(lengths.pointer(), k, &raw, thresholds.as_mut_ptr(), &mut info)
     };
-    check_with(status, closures.failures())?;
+    check_with(status, call.failures())?;
     Ok((thresholds, info))
 }
 

@@ -78,6 +78,7 @@ macro_rules! handles {
 
 handles! {
     sab_sizes, sab_sizes_free, Send, Sync;
+    sab_cost, sab_cost_free, Send, Sync;
     sab_plan, sab_plan_free, Send, Sync;
     sab_grouping, sab_grouping_free, Send, Sync;
     sab_memory_model, sab_memory_model_free, Send, Sync;

@@ -393,12 +393,16 @@ pub(crate) fn measurement_points(
     points: usize,
 ) -> Result<Vec<(u64, f64)>, Error> {
     let mut raw = *options.raw;
-    raw.model = options.model.map_or(null(), |model| model.handle.pointer());
+    let mut call = InCall::without_progress();
+    if let Some(budget) = &options.budget {
+        raw.budget = call.budget(budget)?;
+    }
     let (mut counts, mut lengths) = (vec![0; points.max(1)], vec![0.0; points.max(1)]);
-    // SAFETY: a struct whose size is set, a live model, and room for `points` numbers each.
-    check(unsafe {
+    // SAFETY: a struct whose size is set, a live cost, and room for `points` numbers each.
+    let status = unsafe {
         sys::sab_measurement_points_find(&raw, points, counts.as_mut_ptr(), lengths.as_mut_ptr())
-    })?;
+    };
+    check_with(status, call.failures())?;
     Ok(counts.into_iter().zip(lengths).collect())
 }
 
@@ -479,13 +483,8 @@ impl ModelHandle {
         Ok((predicted, upper))
     }
 
-    pub(crate) fn cost_terms(&self) -> Result<Vec<sys::sab_cost_term>, Error> {
-        // SAFETY: a live handle; a model cannot change, so the count is the same in both calls.
-        unsafe {
-            array(|terms, capacity, count| {
-                sys::sab_memory_model_cost_terms(self.pointer(), terms, capacity, count)
-            })
-        }
+    pub(crate) fn cost(&self) -> Result<CostHandle, Error> {
+        CostHandle::of_model(self)
     }
 
     pub(crate) fn save(&self, path: &Path) -> Result<(), Error> {

@@ -15,16 +15,16 @@ impl PlanOptions<'_> {
             &sys::sab_plan_options,
         ) -> Result<(sys::sab_status, Option<H>, Option<Failure>), Error>,
     ) -> Result<H, Error> {
-        let mut closures = CostAndProgress::new(&self.cost, &self.progress);
+        let mut call = InCall::new(&self.progress);
         let mut raw = *self.raw;
         raw.boundaries = elements(&self.boundaries);
         raw.boundary_count = self.boundaries.len();
         raw.batch_sizes = elements(&self.batch_sizes);
         raw.batch_size_count = self.batch_sizes.len();
-        point_at_cost_and_progress!(raw, self.cost, closures);
+        (raw.budgets, raw.budget_count) = call.budgets(&self.budgets)?;
+        (raw.progress, raw.progress_ctx) = call.progress();
         let (status, handle, failure) = construct(&raw)?;
-        let [cost, progress] = closures.failures();
-        made(check_with(status, [failure, cost, progress]), handle)
+        made(check_with(status, [failure].into_iter().chain(call.failures())), handle)
     }
 }
 
@@ -78,6 +78,13 @@ impl PlanHandle {
     pub(crate) fn info(&self) -> sys::sab_plan_info {
         // SAFETY: a live handle, and a struct whose size is set.
         certain(filled(|info| unsafe { sys::sab_plan_get_info(self.pointer(), info) }))
+    }
+
+    pub(crate) fn budget(&self, index: usize) -> f64 {
+        let mut limit = 0.0;
+        // SAFETY: a live handle, and room for a number.
+        certain(check(unsafe { sys::sab_plan_get_budget(self.pointer(), index, &mut limit) }));
+        limit
     }
 
     pub(crate) fn bucket(&self, index: usize) -> sys::sab_bucket {

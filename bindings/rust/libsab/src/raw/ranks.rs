@@ -77,17 +77,17 @@ impl SamplerHandle<'static> {
         balanced: &BalancedOptions<'_>,
         options: &sys::sab_sampler_options,
     ) -> Result<Self, Error> {
-        let mut closures = CostAndProgress::new(&balanced.cost, &balanced.progress);
+        let mut call = InCall::new(&balanced.progress);
         let mut raw = *balanced.raw;
-        raw.memory_terms = elements(&balanced.memory_terms);
-        raw.memory_term_count = balanced.memory_terms.len();
-        point_at_cost_and_progress!(raw, balanced.cost, closures);
+        (raw.budgets, raw.budget_count) = call.budgets(&balanced.budgets)?;
+        (raw.balance, raw.balance_count) = call.balance(balanced.balance.as_ref())?;
+        (raw.progress, raw.progress_ctx) = call.progress();
         // SAFETY: a live handle, structs whose sizes are set; arrays and closures outlive the call,
         // the only time they are used.
         let (status, handle) = construct(|sampler| unsafe {
             sys::sab_balanced_sampler_new(sizes.pointer(), &raw, options, sampler)
         })?;
-        made(check_with(status, closures.failures()), handle).map(Self::over)
+        made(check_with(status, call.failures()), handle).map(Self::over)
     }
 
     pub(crate) fn sharded(

@@ -109,15 +109,16 @@ impl<'a> SamplerHandle<'a> {
         pack: &PackedOptions<'_>,
         options: &sys::sab_sampler_options,
     ) -> Result<Self, Error> {
-        let mut progress = pack.progress.get().map(Guarded::new);
+        let mut call = InCall::new(&pack.progress);
         let mut raw = *pack.raw;
-        (raw.progress, raw.progress_ctx) = progress_parts(&mut progress);
+        (raw.balance, raw.balance_count) = call.balance(pack.balance.as_ref())?;
+        (raw.progress, raw.progress_ctx) = call.progress();
         // SAFETY: a live handle, structs whose sizes are set; the closure outlives the call, the
         // only time it is used.
         let (status, handle) = construct(|sampler| unsafe {
             sys::sab_packed_sampler_new(sizes.pointer(), &raw, options, sampler)
         })?;
-        made(check_with(status, [failure_of(progress)]), handle).map(Self::over)
+        made(check_with(status, call.failures()), handle).map(Self::over)
     }
 
     pub(crate) fn size_aware_stream(source: Box<IndexFn<'a>>, budget: f64) -> Result<Self, Error> {
@@ -238,18 +239,18 @@ impl<'a> SamplerHandle<'a> {
         Ok(())
     }
 
-    pub(crate) fn set_budget(&mut self, budget: f64) -> Result<(), Error> {
+    pub(crate) fn set_budget(&mut self, index: usize, limit: f64) -> Result<(), Error> {
         // SAFETY: a live handle that nobody else uses.
-        let status = unsafe { sys::sab_sampler_set_budget(self.pointer(), budget) };
+        let status = unsafe { sys::sab_sampler_set_budget(self.pointer(), index, limit) };
         self.check(status)?;
         Ok(())
     }
 
-    pub(crate) fn budget(&self) -> Result<f64, Error> {
-        let mut budget = 0.0;
+    pub(crate) fn budget(&self, index: usize) -> Result<f64, Error> {
+        let mut limit = 0.0;
         // SAFETY: a live handle, and room for a number.
-        check(unsafe { sys::sab_sampler_get_budget(self.pointer(), &mut budget) })?;
-        Ok(budget)
+        check(unsafe { sys::sab_sampler_get_budget(self.pointer(), index, &mut limit) })?;
+        Ok(limit)
     }
 
     pub(crate) fn pack_info(&self) -> sys::sab_packed_info {

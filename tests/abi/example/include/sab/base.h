@@ -39,6 +39,14 @@ typedef struct sab_box sab_box;
 /** Looks at a box. */
 typedef sab_status (*sab_look_fn)(void *ctx, const sab_box *box, double *const *weights);
 
+/** Sides of a box. */
+#define SAB_SIDES 6
+
+/** The faces of a box. */
+typedef struct sab_faces {
+    uint32_t colours[SAB_SIDES]; /**< one a side */
+} sab_faces;
+
 /** How a box is made. */
 typedef struct sab_box_options {
     /** set by SAB_BOX_OPTIONS_INIT */

@@ -310,19 +310,18 @@ fn closures_kept_beside_a_handle_keep_how_they_failed() {
         assert_eq!(index_trampoline(context, 5, 2, &mut index, &mut size), sys::SAB_END);
         assert!(kept.take_failure().is_none());
     }
-    let mut cost = CostOption::default();
-    cost.set_function(|count, length| {
+    let cost: &RefCell<CostFn<'_>> = &RefCell::new(|count, length| {
         calls.set(calls.get() + 1);
         Ok(count as f64 * length)
     });
-    let progress = Hook::default();
-    let mut closures = CostAndProgress::new(&cost, &progress);
-    let (function, context) = closures.cost_parts();
-    let mut answer = 0.0;
+    let (kept, context) = Shared::new(Guarded::new(cost));
+    let (length, mut answer) = (4.0, 0.0);
     // SAFETY: as above.
-    assert_eq!(unsafe { function.unwrap()(context, 3, 4.0, &mut answer) }, sys::SAB_OK);
+    unsafe {
+        assert_eq!(cost_trampoline(context, 3, &length, &length, 1, &mut answer), sys::SAB_OK);
+        assert!(kept.take_failure().is_none());
+    }
     assert_eq!((answer, calls.get()), (12.0, 1));
-    assert!(closures.failures().iter().all(Option::is_none));
 }
 
 #[test]

@@ -18,8 +18,14 @@ Base.unsafe_convert(::Type{Ptr{T}}, value::T) where {T<:Struct} =
 
 const SAB_OK = 0
 const SAB_E_ARGUMENT = -1
+const SAB_SIDES = 6
 const sab_status = Int32
 struct sab_box end
+
+struct sab_faces
+    colours::NTuple{6,UInt32}
+end
+
 
 mutable struct sab_box_options <: Struct
     struct_size::Csize_t

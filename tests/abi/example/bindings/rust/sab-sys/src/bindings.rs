@@ -1,1 +1,1 @@
-// SHA-256 of include/sab_cdef.h: 5d57cc6c277fc2ed3370133af5396e3710547f9ea470097b77851813e3fc1af7
+// SHA-256 of include/sab_cdef.h: 204fe562982edcc84c24d6d6efbb33548fd6419cdcaa668811c80a90a0248363

@@ -1,0 +1,166 @@
+use std::cell::RefCell;
+use std::fmt;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use sab_sys as sys;
+
+use crate::error::{BoxError, Error};
+use crate::raw::{self, CostFn, CostHandle};
+
+/// The most sizes of a sample that a cost can refer to.
+pub const MAX_COLUMNS: usize = sys::SAB_MAX_COLUMNS as usize;
+
+/// What a batch costs: a sum of terms, a memory model, or a closure.
+///
+/// In a padded batch of n samples, padded to the length L, a term is c · n^p · L^q. In a row, where
+/// nothing is padded, a term with p = 1 is summed over the samples, each with its own length; a
+/// constant counts once; a closure is called for each sample alone.
+///
+/// Rules that terms break are reported by the call that uses the cost.
+///
+/// ```
+/// use libsab::{Budget, Cost, PlanOptions};
+///
+/// // 4 units for each token and one for each pair of tokens.
+/// let cost = Cost::polynomial(&[0.0, 0.0, 4.0, 1.0]);
+/// assert_eq!(cost.evaluate(2, 10.0)?, 280.0);
+/// let options = PlanOptions::new().budget(Budget::new(1e6).cost(cost));
+/// # Ok::<(), libsab::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Cost<'f>(pub(crate) CostKind<'f>);
+
+#[derive(Clone)]
+pub(crate) enum CostKind<'f> {
+    Terms(Vec<CostTerm>),
+    Handle(Arc<CostHandle>),
+    Function(Rc<RefCell<CostFn<'f>>>),
+}
+
+impl<'f> Cost<'f> {
+    /// count * length: padded tokens; in a row the sum of the sizes.
+    #[must_use]
+    pub fn padded() -> Self {
+        Self::terms([CostTerm::new(1.0, 1, 1)])
+    }
+
+    /// count * length^2: attention.
+    #[must_use]
+    pub fn quadratic() -> Self {
+        Self::terms([CostTerm::new(1.0, 1, 2)])
+    }
+
+    /// c\[0\] + count * (c\[1\] + c\[2\] * length + c\[3\] * length^2 + ...).
+    #[must_use]
+    pub fn polynomial(coefficients: &[f64]) -> Self {
+        let of_count = coefficients.iter().skip(1).zip(0..);
+        Self::terms(
+            (coefficients.iter().take(1).map(|&constant| CostTerm::new(constant, 0, 0)))
+                .chain(of_count.map(|(&each, power)| CostTerm::new(each, 1, power))),
+        )
+    }
+
+    /// The sum of these terms, 1 to 64.
+    #[must_use]
+    pub fn terms(terms: impl IntoIterator<Item = CostTerm>) -> Self {
+        Cost(CostKind::Terms(terms.into_iter().collect()))
+    }
+
+    /// What the closure returns for a count and a length: finite, not negative, never decreasing in
+    /// either. It is called only during the call that the cost is given to.
+    ///
+    /// ```
+    /// # use libsab::{Budget, Cost, Plan, PlanOptions, Sizes};
+    /// let sizes = Sizes::from_fn(1000, |i| (i % 90) as f64)?;
+    /// let cost = Cost::from_fn(|count, length| count as f64 * (length + 2.0));
+    /// let plan = Plan::new(&sizes, &PlanOptions::new().budget(Budget::new(5000.0).cost(cost)))?;
+    /// assert!(plan.buckets().iter().all(|bucket| bucket.cost <= 5000.0));
+    /// # Ok::<(), libsab::Error>(())
+    /// ```
+    #[must_use]
+    pub fn from_fn(mut cost: impl FnMut(u64, f64) -> f64 + 'f) -> Self {
+        Self::try_from_fn(move |count, length| Ok(cost(count, length)))
+    }
+
+    /// As [`from_fn`](Self::from_fn), with a closure that may fail. The call that uses the cost
+    /// then gives its error as [`Error::Callback`].
+    #[must_use]
+    pub fn try_from_fn(cost: impl FnMut(u64, f64) -> Result<f64, BoxError> + 'f) -> Self {
+        Cost(CostKind::Function(Rc::new(RefCell::new(cost))))
+    }
+
+    pub(crate) fn of_handle(handle: CostHandle) -> Self {
+        Cost(CostKind::Handle(Arc::new(handle)))
+    }
+
+    /// The cost of a batch of `count` samples, at least 1, padded to `length`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Argument`] for numbers or terms that break a rule; [`Error::Callback`] from the
+    /// closure.
+    pub fn evaluate(&self, count: u64, length: f64) -> Result<f64, Error> {
+        raw::evaluate_cost(self, count, length)
+    }
+}
+
+impl fmt::Debug for Cost<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            CostKind::Terms(terms) => f.debug_tuple("Cost").field(terms).finish(),
+            CostKind::Handle(_) => f.write_str("Cost(a memory model)"),
+            CostKind::Function(_) => f.write_str("Cost(a closure)"),
+        }
+    }
+}
+
+/// One term of a [`Cost`]: coefficient * `count^count_power` * `length^length_powers[0]`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CostTerm {
+    /// Finite, not negative; that of the count alone (powers 1 and 0) may be negative, as long as
+    /// no cost decreases with the count.
+    pub coefficient: f64,
+    /// At most 8.
+    pub count_power: u32,
+    /// One for each size of a sample; at most 8 each. For now samples have one size.
+    pub length_powers: [u32; MAX_COLUMNS],
+}
+
+impl CostTerm {
+    /// A term of samples with one size.
+    #[must_use]
+    pub fn new(coefficient: f64, count_power: u32, length_power: u32) -> Self {
+        let mut length_powers = [0; MAX_COLUMNS];
+        length_powers[0] = length_power;
+        CostTerm { coefficient, count_power, length_powers }
+    }
+}
+
+/// A limit on what a batch costs. A number is a budget of the default cost.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Budget<'f> {
+    pub(crate) limit: f64,
+    pub(crate) cost: Option<Cost<'f>>,
+}
+
+impl<'f> Budget<'f> {
+    /// The largest cost of a batch, above 0, of the padded total of a padded batch, or the sum of
+    /// the sizes of a row.
+    pub fn new(limit: f64) -> Self {
+        Budget { limit, cost: None }
+    }
+
+    /// What a batch costs.
+    pub fn cost(mut self, cost: Cost<'f>) -> Self {
+        self.cost = Some(cost);
+        self
+    }
+}
+
+impl From<f64> for Budget<'_> {
+    fn from(limit: f64) -> Self {
+        Budget::new(limit)
+    }
+}

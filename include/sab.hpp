@@ -316,7 +316,8 @@ public:
         return batch;
     }
     uint64_t batch_count() const { return value<uint64_t>(sab_sampler_batch_count); }
-    uint64_t skipped_count() const { return value<uint64_t>(sab_sampler_skipped_count); }
+    /// The samples that are left out because they are too large.
+    std::vector<int64_t> skipped() const { return written<int64_t>(sab_sampler_skipped); }
     void set_epoch(uint64_t epoch) { check(sab_sampler_set_epoch(get(), epoch)); }
     void seek(uint64_t position) { check(sab_sampler_seek(get(), position)); }
     uint64_t epoch() const { return tell().first; }
@@ -440,8 +441,6 @@ public:
                   const sab_sampler_options &given = SamplerOptions())
         : Sampler(created(sab_packed_sampler_new, sizes.get(), &pack, &given)) {}
     sab_packed_info info() const { return filled<sab_packed_info>(sab_packed_sampler_get_info); }
-    /// The samples that are longer than a row.
-    std::vector<int64_t> skipped() const { return written<int64_t>(sab_pack_skipped); }
 };
 
 /// Steps whose micro-batches cost the same on all ranks; see sab_balanced_sampler_new().

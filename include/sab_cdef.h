@@ -200,7 +200,7 @@ sab_status sab_sampler_next_batches(sab_sampler *sampler, size_t max_batches, in
 sab_status sab_sampler_at(sab_sampler *sampler, uint64_t position, sab_batch *batch);
 sab_status sab_sampler_capabilities(const sab_sampler *sampler, uint64_t *capabilities);
 sab_status sab_sampler_batch_count(const sab_sampler *sampler, uint64_t *count);
-sab_status sab_sampler_skipped_count(const sab_sampler *sampler, uint64_t *count);
+sab_status sab_sampler_skipped(const sab_sampler *sampler, int64_t *indices, size_t capacity, size_t *count);
 sab_status sab_sampler_set_epoch(sab_sampler *sampler, uint64_t epoch);
 sab_status sab_sampler_seek(sab_sampler *sampler, uint64_t position);
 sab_status sab_sampler_tell(const sab_sampler *sampler, uint64_t *epoch, uint64_t *position);
@@ -274,7 +274,6 @@ typedef struct sab_packed_info {
 } sab_packed_info;
 sab_status sab_packed_sampler_new(const sab_sizes *sizes, const sab_packed_options *pack, const sab_sampler_options *options, sab_sampler **sampler);
 sab_status sab_packed_sampler_get_info(const sab_sampler *sampler, sab_packed_info *info);
-sab_status sab_pack_skipped(const sab_sampler *sampler, int64_t *indices, size_t capacity, size_t *count);
 /* sab/memory.h */
 enum {
  SAB_OUT_OF_MEMORY = 2,

@@ -159,17 +159,6 @@ SAB_API sab_status sab_packed_sampler_new(const sab_sizes *sizes, const sab_pack
 SAB_API sab_status sab_packed_sampler_get_info(const sab_sampler *sampler, sab_packed_info *info)
     SAB_NOEXCEPT;
 
-/** The samples that were left out, by ascending size.
- *
- * @param sampler   made by sab_packed_sampler_new()
- * @param indices   room for `capacity` indices
- * @param capacity  how many to write at most
- * @param count     filled with how many there are
- * @return SAB_OK; SAB_E_ARGUMENT, also for another sampler
- */
-SAB_API sab_status sab_pack_skipped(const sab_sampler *sampler, int64_t *indices, size_t capacity,
-                                    size_t *count) SAB_NOEXCEPT;
-
 #ifdef __cplusplus
 }
 #endif

@@ -233,15 +233,20 @@ SAB_API sab_status sab_sampler_capabilities(const sab_sampler *sampler, uint64_t
 SAB_API sab_status sab_sampler_batch_count(const sab_sampler *sampler, uint64_t *count)
     SAB_NOEXCEPT;
 
-/** Samples that the sampler leaves out because they are too large: the plan's, or those a
- * size-aware sampler has met so far.
+/** The samples that the sampler leaves out because they are too large: by ascending size, or, of
+ * samplers that meet them on the way, those of the current epoch so far in the order in which they
+ * were met.
  *
- * @param sampler  a handle
- * @param count    filled on SAB_OK
- * @return SAB_OK; SAB_E_ARGUMENT
+ * The indices of a sampler of a stream are not known: each is -1.
+ *
+ * @param sampler   a handle
+ * @param indices   room for `capacity` indices; may be NULL if `capacity` is 0
+ * @param capacity  how many to write at most
+ * @param count     filled with how many there are
+ * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_FORMAT when the plan's file was changed
  */
-SAB_API sab_status sab_sampler_skipped_count(const sab_sampler *sampler, uint64_t *count)
-    SAB_NOEXCEPT;
+SAB_API sab_status sab_sampler_skipped(const sab_sampler *sampler, int64_t *indices,
+                                       size_t capacity, size_t *count) SAB_NOEXCEPT;
 
 /** Begins an epoch at its first step.
  *

@@ -599,7 +599,7 @@ void BalancedSampler::restore(std::span<const std::byte> bytes) {
 sab_balanced_report BalancedSampler::report(const Progress& progress) {
     sab_balanced_report report = SAB_BALANCED_REPORT_INIT;
     report.samples = sorted_.count;
-    report.skipped = skipped();
+    report.skipped = skipped({});
     report.steps = starts_.size() - 1;
     uint64_t seen = 0;
     double weight = 0, cost = 0, micro_batch_imbalance = 0, rank_imbalance = 0;

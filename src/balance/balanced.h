@@ -30,7 +30,9 @@ public:
     void set_epoch(uint64_t epoch) override;
     uint64_t epoch() const override { return schedule_.epoch; }
     uint64_t step() const override { return position_; }
-    uint64_t skipped() const override { return sorted_.count - kept_; }
+    std::size_t skipped(std::span<int64_t> room) const override {
+        return copy_indices<uint32_t>({sorted_.order.get() + kept_, sorted_.count - kept_}, room);
+    }
     uint64_t batch_count() const override {
         return schedule_.first_position + (starts_.size() - 1) * micro_batches_;
     }

@@ -35,7 +35,7 @@ public:
     void own() noexcept override { batches_ctx_.own(); }
     SamplerKind kind() const override { return kind_; }
     uint64_t fingerprint() const override { return fingerprint_; }
-    uint64_t skipped() const override { return 0; }
+    std::size_t skipped(std::span<int64_t>) const override { return 0; }
     uint64_t batches() const override { return now_.batches; }
     std::unique_ptr<Sequence::EpochOrder> make_epoch_order(
         const EpochOptions& epoch_options) const override;

@@ -59,6 +59,7 @@ void BionemoSampler::set_epoch(uint64_t epoch) {
     stage_ = Stage::choosing;
     open_.clear();
     open_total_ = 0;
+    too_large_.clear();
 }
 
 std::optional<uint64_t> BionemoSampler::known_batch_count() const {
@@ -156,7 +157,7 @@ bool BionemoSampler::form_greedily(BucketQueue& queue) {
             open_.push_back(queue.offsets[queue.next]);
             open_total_ += queue.size;
         } else {
-            ++too_large_;
+            too_large_.push_back(index);
             log(SAB_LOG_WARNING, "skipped sample ", index, ": size ", queue.size,
                 " is over budget = ", options_.budget, " alone");
         }

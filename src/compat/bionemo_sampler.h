@@ -23,7 +23,11 @@ public:
     void set_epoch(uint64_t epoch) override;
     uint64_t epoch() const override { return epoch_; }
     uint64_t step() const override { return step_; }
-    uint64_t skipped() const override { return reader_.plan().facts().skipped + too_large_; }
+    std::size_t skipped(std::span<int64_t> room) const override {
+        const std::size_t before = reader_.plan().skipped(room);
+        return before +
+               copy_indices<int64_t>(too_large_, room.subspan(std::min(before, room.size())));
+    }
     std::optional<uint64_t> known_batch_count() const override;
 
     MersenneTwister& generator() { return generator_; }
@@ -61,7 +65,7 @@ private:
     uint64_t total_remaining_ = 0;
     uint64_t epoch_ = 0;
     uint64_t step_ = 0;
-    uint64_t too_large_ = 0;
+    std::vector<int64_t> too_large_;  ///< samples of this epoch
 };
 
 }  // namespace sab

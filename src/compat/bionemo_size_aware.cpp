@@ -28,7 +28,7 @@ public:
                 const double size = checked_size(view[static_cast<std::size_t>(index)],
                                                  static_cast<std::size_t>(index));
                 if (size > budget) {
-                    ++skipped_;
+                    skipped_.push_back(index);
                     continue;
                 }
                 if (group.count > 0 && size + group.total > budget) {
@@ -45,14 +45,16 @@ public:
         hash.add_all(std::span(indices_));
         hash.add_all(std::span(groups_));
         fingerprint_ = hash.digest();
-        if (skipped_ > 0)
-            log(SAB_LOG_WARNING, "skipped ", skipped_, " of ", count,
+        if (!skipped_.empty())
+            log(SAB_LOG_WARNING, "skipped ", skipped_.size(), " of ", count,
                 " samples: each over budget = ", budget, " alone");
     }
 
     SamplerKind kind() const override { return SamplerKind::bionemo_size_aware; }
     uint64_t fingerprint() const override { return fingerprint_; }
-    uint64_t skipped() const override { return skipped_; }
+    std::size_t skipped(std::span<int64_t> room) const override {
+        return copy_indices<int64_t>(skipped_, room);
+    }
     uint64_t batches() const override { return groups_.size(); }
     uint64_t samples(uint64_t position) const override { return groups_[position].count; }
     double cost(uint64_t position) const override { return groups_[position].total; }
@@ -89,7 +91,7 @@ private:
     std::vector<int64_t> indices_;
     double budget_;
     std::vector<Group> groups_;
-    uint64_t skipped_ = 0;
+    std::vector<int64_t> skipped_;
     uint64_t fingerprint_ = 0;
 };
 

@@ -20,6 +20,7 @@ void BionemoSizeAwareStream::set_epoch(uint64_t epoch) {
     epoch_ = epoch;
     step_ = position_ = 0;
     ended_ = false;
+    skipped_.clear();
     ahead_.reset();
     open_.clear();
     open_total_ = open_longest_ = 0;
@@ -49,9 +50,9 @@ bool BionemoSizeAwareStream::take() {
 bool BionemoSizeAwareStream::next(EpochBatch& placed) {
     for (; take(); ahead_.reset()) {
         if (ahead_->size > budget_) {
+            skipped_.push_back(ahead_->index);
             log(SAB_LOG_WARNING, "skipped sample ", ahead_->index, ": size ", ahead_->size,
                 " is over budget = ", budget_, " alone");
-            ++skipped_;
             continue;
         }
         if (!open_.empty() && ahead_->size + open_total_ > budget_) break;

@@ -19,7 +19,9 @@ public:
     void set_epoch(uint64_t epoch) override;
     uint64_t epoch() const override { return epoch_; }
     uint64_t step() const override { return step_; }
-    uint64_t skipped() const override { return skipped_; }
+    std::size_t skipped(std::span<int64_t> room) const override {
+        return copy_indices<int64_t>(skipped_, room);
+    }
 
 private:
     bool take();
@@ -31,7 +33,7 @@ private:
     uint64_t step_ = 0;
     uint64_t position_ = 0;  ///< of the source
     bool ended_ = false;
-    uint64_t skipped_ = 0;
+    std::vector<int64_t> skipped_;  ///< of this epoch
     // The sample that the source gave last, until it is in a batch, and the batch under way: kept
     // when the source fails or memory runs out.
     std::optional<Sample> ahead_;

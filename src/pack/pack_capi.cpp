@@ -29,16 +29,4 @@ sab_status sab_packed_sampler_get_info(const sab_sampler* sampler, sab_packed_in
     });
 }
 
-sab_status sab_pack_skipped(const sab_sampler* sampler, int64_t* indices, size_t capacity,
-                            size_t* count) noexcept {
-    return sab::guard([&] {
-        sab::require(sampler, "sampler");
-        const std::span<const uint32_t> skipped = sab::packing_of(*sampler->impl).skipped;
-        sab::require(count, "count");
-        if (capacity > 0) sab::require(indices, "indices");
-        std::copy_n(skipped.begin(), std::min(capacity, skipped.size()), indices);
-        *count = skipped.size();
-    });
-}
-
 }  // extern "C"

@@ -16,7 +16,9 @@ public:
 
     SamplerKind kind() const override { return SamplerKind::packed; }
     uint64_t fingerprint() const override { return packing_.info.fingerprint; }
-    uint64_t skipped() const override { return packing_.info.skipped; }
+    std::size_t skipped(std::span<int64_t> room) const override {
+        return copy_indices(packing_.skipped, room);
+    }
     uint64_t batches() const override { return order_.batches(); }
     uint64_t rotated_rank(uint64_t step, uint64_t rank, uint64_t world) const override {
         return order_.rotated_rank(step, rank, world);

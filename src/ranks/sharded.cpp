@@ -113,7 +113,13 @@ public:
 
     SamplerKind kind() const override { return SamplerKind::sharded; }
     uint64_t fingerprint() const override { return fingerprint_; }
-    uint64_t skipped() const override { return skipped_; }
+    std::size_t skipped(std::span<int64_t> room) const override {
+        // The kept samples are one range of the sorted shard.
+        const std::span<const uint32_t> order(own_.order.get(), own_.count);
+        const std::size_t before = copy_indices(order.first(kept_begin_), room);
+        return before +
+               copy_indices(order.subspan(kept_end_), room.subspan(std::min(before, room.size())));
+    }
     uint64_t batches() const override { return last_step_.empty() ? 0 : last_step_.back(); }
     std::unique_ptr<EpochOrder> make_epoch_order(const EpochOptions& epoch_options) const override {
         return std::make_unique<EpochOrderOf<Steps>>(with_options(epoch_options));
@@ -214,7 +220,6 @@ private:
         const std::span<const Bucket> buckets = plan_->buckets();
         counts_.assign(buckets.size() * ranks_, 0);
         own_begin_.assign(buckets.size(), 0);
-        uint64_t kept = 0;
         // samples of the size on lower ranks
         std::vector<uint64_t> before(plan_->distinct_sizes().size());
         for (std::size_t r = 0; r < ranks_; ++r) {
@@ -236,12 +241,13 @@ private:
                     if (r == rank_ && samples == 0)
                         own_begin_[each] = static_cast<uint32_t>(own + (from - begin));
                     samples += to - from;
-                    if (r == rank_) kept += to - from;
+                    if (r == rank_ && kept_end_ == 0)
+                        kept_begin_ = static_cast<uint32_t>(own + (from - begin));
+                    if (r == rank_) kept_end_ = static_cast<uint32_t>(own + (to - begin));
                 }
                 own += bar.count;
             }
         }
-        skipped_ = own_.count - kept;
         uint64_t steps = 0;
         for (std::size_t b = 0; b < buckets.size(); ++b) {
             const uint64_t most =
@@ -285,7 +291,7 @@ private:
     std::vector<uint64_t> counts_;      ///< samples by bucket and rank
     std::vector<uint32_t> own_begin_;   ///< offset in own_.order of each bucket's first sample
     std::vector<uint64_t> last_step_;   ///< steps up to each bucket's end
-    uint64_t skipped_ = 0;
+    uint32_t kept_begin_ = 0, kept_end_ = 0;  ///< offsets in own_
     uint64_t fingerprint_ = 0;
     Steps steps_;
     mutable std::vector<uint32_t> offsets_;

@@ -47,7 +47,9 @@ public:
 
     SamplerKind kind() const override { return SamplerKind::bucket; }
     uint64_t fingerprint() const override { return reader_.plan().fingerprint(); }
-    uint64_t skipped() const override { return reader_.plan().facts().skipped; }
+    std::size_t skipped(std::span<int64_t> room) const override {
+        return reader_.plan().skipped(room);
+    }
     uint64_t batches() const override { return order_.batches(); }
     uint64_t rotated_rank(uint64_t step, uint64_t rank, uint64_t world) const override {
         return order_.rotated_rank(step, rank, world);

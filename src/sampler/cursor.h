@@ -20,7 +20,7 @@ public:
     void set_epoch(uint64_t epoch) override;
     uint64_t epoch() const override { return schedule_.epoch_options.epoch; }
     uint64_t step() const override { return schedule_.step; }
-    uint64_t skipped() const override { return sequence_->skipped(); }
+    std::size_t skipped(std::span<int64_t> room) const override { return sequence_->skipped(room); }
     uint64_t batch_count() const override;
     AdjustableBudget* adjustable_budget() override {
         return has_adjustable_budget() ? this : nullptr;

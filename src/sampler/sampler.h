@@ -59,7 +59,9 @@ public:
     virtual void set_epoch(uint64_t epoch) = 0;
     virtual uint64_t epoch() const = 0;
     virtual uint64_t step() const = 0;
-    virtual uint64_t skipped() const = 0;
+    /// Writes the samples that are left out, as many as there is room for; -1 where the index is
+    /// not known. Returns their number.
+    virtual std::size_t skipped(std::span<int64_t> room) const = 0;
     /// Batches of the epoch; none where they are not known before they are formed.
     virtual std::optional<uint64_t> known_batch_count() const { return std::nullopt; }
 

@@ -97,11 +97,13 @@ sab_status sab_sampler_batch_count(const sab_sampler* sampler, uint64_t* count) 
     });
 }
 
-sab_status sab_sampler_skipped_count(const sab_sampler* sampler, uint64_t* count) noexcept {
+sab_status sab_sampler_skipped(const sab_sampler* sampler, int64_t* indices, size_t capacity,
+                               size_t* count) noexcept {
     return sab::guard([&] {
         sab::require(sampler, "sampler");
         sab::require(count, "count");
-        *count = sampler->impl->skipped();
+        if (capacity > 0) sab::require(indices, "indices");
+        *count = sampler->impl->skipped({indices, capacity});
     });
 }
 

@@ -79,12 +79,20 @@ enum class SamplerKind : uint32_t {
     readahead = 12
 };
 
+/// Copies as many of the indices as there is room for. Returns their number.
+template <class Index>
+std::size_t copy_indices(std::span<const Index> indices, std::span<int64_t> room) {
+    std::ranges::copy(indices.first(std::min(indices.size(), room.size())), room.begin());
+    return indices.size();
+}
+
 class Sequence {
 public:
     virtual ~Sequence() = default;
     virtual SamplerKind kind() const = 0;
     virtual uint64_t fingerprint() const = 0;  ///< of what the sequence is made from
-    virtual uint64_t skipped() const = 0;
+    /// Writes the samples that are left out, as many as there is room for. Returns their number.
+    virtual std::size_t skipped(std::span<int64_t> room) const = 0;
     virtual uint64_t batches() const = 0;  ///< of the present epoch order
     /// The order of an epoch, kept apart from the sequence until all that belongs to it is ready.
     class EpochOrder {

@@ -18,7 +18,9 @@ public:
 
     SamplerKind kind() const override { return kind_; }
     uint64_t fingerprint() const override { return reader_.plan().fingerprint(); }
-    uint64_t skipped() const override { return reader_.plan().facts().skipped; }
+    std::size_t skipped(std::span<int64_t> room) const override {
+        return reader_.plan().skipped(room);
+    }
     uint64_t batches() const override { return slices_.size(); }
     const Plan* plan() const override { return &reader_.plan(); }
     std::size_t bucket(uint64_t position) const override { return slices_[position].bucket; }

@@ -1,5 +1,6 @@
 #include "stream/readahead_sampler.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace sab {
@@ -84,6 +85,13 @@ bool ReadAheadSampler::next(EpochBatch& placed) {
     placed.step_samples = batch.count;
     placed.step_total = batch.total;
     return true;
+}
+
+/// The stream counts what it skips, and does not know the indices.
+std::size_t ReadAheadSampler::skipped(std::span<int64_t> room) const {
+    const auto count = static_cast<std::size_t>(stream_->impl->skipped());
+    std::ranges::fill(room.first(std::min(count, room.size())), -1);
+    return count;
 }
 
 void ReadAheadSampler::set_epoch(uint64_t epoch) {

@@ -24,7 +24,7 @@ public:
     void set_epoch(uint64_t epoch) override;
     uint64_t epoch() const override { return epoch_; }
     uint64_t step() const override { return step_; }
-    uint64_t skipped() const override { return stream_->impl->skipped(); }
+    std::size_t skipped(std::span<int64_t> room) const override;
     sab_stream* stream() const { return stream_.get(); }
 
 private:

@@ -922,10 +922,14 @@ static void bad_options(void) {
     balanced.oversize = SAB_OVERSIZE_SKIP;
     SET_BUDGET(balanced, 50);
     EXPECT_OK(sab_balanced_sampler_new(sizes, &balanced, NULL, &sampler));
-    uint64_t skipped = 0, over = 0;
+    size_t skipped = 0, over = 0;
+    int64_t indices[SKEWED];
     for (int i = 0; i < SKEWED; ++i) over += skewed()[i] > 50;
-    EXPECT_OK(sab_sampler_skipped_count(sampler, &skipped));
+    EXPECT_OK(sab_sampler_skipped(sampler, indices, SKEWED, &skipped));
     EXPECT(skipped == over);
+    for (size_t i = 0; i < skipped; ++i)
+        EXPECT(skewed()[indices[i]] > 50 &&
+               (i == 0 || skewed()[indices[i]] >= skewed()[indices[i - 1]]));
     EXPECT_FAILS(sab_sampler_seek(sampler, 1u << 30), SAB_E_ARGUMENT, "position");
     EXPECT_FAILS(sab_sampler_set_budget(sampler, 0, 10), SAB_E_UNSUPPORTED, "");
     sab_sampler_free(sampler);

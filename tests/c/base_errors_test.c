@@ -177,8 +177,9 @@ static void NullArgumentsOfSamplers_AreNamed(void) {
     IS_NULL(sab_sampler_at(sampler, 0, NULL), "batch");
     IS_NULL(sab_sampler_batch_count(NULL, &number), "sampler");
     IS_NULL(sab_sampler_batch_count(sampler, NULL), "count");
-    IS_NULL(sab_sampler_skipped_count(NULL, &number), "sampler");
-    IS_NULL(sab_sampler_skipped_count(sampler, NULL), "count");
+    IS_NULL(sab_sampler_skipped(NULL, NULL, 0, &count), "sampler");
+    IS_NULL(sab_sampler_skipped(sampler, NULL, 0, NULL), "count");
+    IS_NULL(sab_sampler_skipped(sampler, NULL, 1, &count), "indices");
     IS_NULL(sab_sampler_set_epoch(NULL, 0), "sampler");
     IS_NULL(sab_sampler_seek(NULL, 0), "sampler");
     IS_NULL(sab_sampler_tell(NULL, &number, &other), "sampler");

@@ -351,7 +351,7 @@ static void call_sampler(unsigned choice) {
             break;
         case 21:
             note(below(2) ? sab_sampler_batch_count(sampler, MAYBE(&number))
-                          : sab_sampler_skipped_count(sampler, MAYBE(&number)));
+                          : sab_sampler_skipped(sampler, MAYBE(longs), below(64), MAYBE(&count)));
             break;
         case 22: {
             unsigned char saved[SAB_STATE_SIZE] = {0};
@@ -365,7 +365,6 @@ static void call_sampler(unsigned choice) {
             sab_packed_info facts = SAB_PACKED_INFO_INIT;
             if (below(16) == 0) facts.struct_size = below(sizeof facts + 1);
             note(sab_packed_sampler_get_info(sampler, MAYBE(&facts)));
-            note(sab_pack_skipped(sampler, MAYBE(longs), below(64), MAYBE(&count)));
             break;
         }
         default: break;

@@ -167,9 +167,10 @@ static void SizeAware_FollowsTheDocumentedRule(void) {
     EXPECT_OK(sab_bionemo_size_aware_sampler_new(NULL, 6, sizes, 4, NULL, &sampler));
     print_epoch(sampler, text);
     EXPECT(strcmp(text, "[[0, 1], [3, 4], [5]]") == 0);
-    uint64_t skipped = 0;
-    EXPECT_OK(sab_sampler_skipped_count(sampler, &skipped));
-    EXPECT(skipped == 1);
+    int64_t index = -1;
+    size_t skipped = 0;
+    EXPECT_OK(sab_sampler_skipped(sampler, &index, 1, &skipped));
+    EXPECT(skipped == 1 && index == 2);
     sab_sampler_free(sampler);
     const int64_t order[] = {5, 3, 1}, wrong[] = {6};
     EXPECT_OK(sab_bionemo_size_aware_sampler_new(order, 3, sizes, 4, NULL, &sampler));
@@ -297,12 +298,14 @@ static void SizeAware_FollowsTheRuleWrittenOut(void) {
             sab_bionemo_size_aware_stream_sampler_new(from_lengths, order, NULL, most, &stream));
         sab_batch batch = SAB_BATCH_INIT, streamed = SAB_BATCH_INIT;
         int64_t open[SAMPLES];
-        uint64_t count = 0, skipped = 0, said = 1, said_by_stream = 1;
+        uint64_t count = 0;
+        size_t skipped = 0, said = 1, said_by_stream = 1;
+        int64_t left_out[SAMPLES], listed[SAMPLES], listed_by_stream[SAMPLES];
         int32_t total = 0;
         for (int i = 0; i <= SAMPLES; ++i) {
             const int32_t size = i < SAMPLES ? lengths(SAMPLES)[order[i]] : 0;
             if (i < SAMPLES && size > most) {
-                ++skipped;
+                left_out[skipped++] = order[i];
                 continue;
             }
             /* the batch closes before it would exceed */
@@ -322,9 +325,14 @@ static void SizeAware_FollowsTheRuleWrittenOut(void) {
         }
         EXPECT(sab_next_batch(sampler, &batch) == SAB_END &&
                sab_next_batch(stream, &streamed) == SAB_END);
-        EXPECT_OK(sab_sampler_skipped_count(sampler, &said));
-        EXPECT_OK(sab_sampler_skipped_count(stream, &said_by_stream));
-        EXPECT(said == skipped && said_by_stream == skipped);
+        EXPECT_OK(sab_sampler_skipped(sampler, listed, SAMPLES, &said));
+        EXPECT_OK(sab_sampler_skipped(stream, listed_by_stream, SAMPLES, &said_by_stream));
+        EXPECT(said == skipped && said_by_stream == skipped &&
+               memcmp(listed, left_out, skipped * sizeof *listed) == 0 &&
+               memcmp(listed_by_stream, left_out, skipped * sizeof *listed) == 0);
+        EXPECT_OK(sab_sampler_set_epoch(stream, 1));
+        EXPECT_OK(sab_sampler_skipped(stream, NULL, 0, &said_by_stream));
+        EXPECT(said_by_stream == 0);
         sab_sampler_free(sampler);
         sab_sampler_free(stream);
     }

@@ -397,10 +397,12 @@ static void Oversize_IsSkippedRefusedOrAlone(void) {
     sab_plan *plan = plan_with(numbers, 5, &options);
     sab_sampler *sampler = rank_of(plan, 0, 1);
     int seen[5] = {0};
-    uint64_t count = 0;
+    size_t count = 0;
     walk(sampler, seen);
     EXPECT(seen[0] == 1 && seen[1] == 0 && seen[2] == 1 && seen[3] == 1 && seen[4] == 0);
-    EXPECT_OK(sab_sampler_skipped_count(sampler, &count));
+    int64_t skipped[2] = {0};
+    EXPECT_OK(sab_sampler_skipped(sampler, skipped, 2, &count));
+    EXPECT(skipped[0] == 4 && skipped[1] == 1); /* by ascending size */
     EXPECT(count == 2 && info_of(plan).skipped == 2 && info_of(plan).total == 12 &&
            report_of(plan).skipped == 2);
     sab_sampler_free(sampler);

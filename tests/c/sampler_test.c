@@ -763,7 +763,7 @@ static void SamplerOptions_BadOnes_AreNamed(void) {
                  "sampler = NULL");
     EXPECT_FAILS(sab_sampler_at(NULL, 0, &batch), SAB_E_ARGUMENT, "sampler = NULL");
     EXPECT_FAILS(sab_sampler_batch_count(NULL, &number), SAB_E_ARGUMENT, "sampler = NULL");
-    EXPECT_FAILS(sab_sampler_skipped_count(NULL, &number), SAB_E_ARGUMENT, "sampler = NULL");
+    EXPECT_FAILS(sab_sampler_skipped(NULL, NULL, 0, &count), SAB_E_ARGUMENT, "sampler = NULL");
     EXPECT_FAILS(sab_sampler_set_epoch(NULL, 0), SAB_E_ARGUMENT, "sampler = NULL");
     EXPECT_FAILS(sab_sampler_seek(NULL, 0), SAB_E_ARGUMENT, "sampler = NULL");
     EXPECT_FAILS(sab_sampler_tell(NULL, &number, &number), SAB_E_ARGUMENT, "sampler = NULL");

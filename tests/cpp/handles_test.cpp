@@ -127,7 +127,7 @@ void Sampler_IsARangeOfBatches() {
     EXPECT(has_each_once(first, 1000) && sampler.position() == sampler.batch_count());
     EXPECT(walk(sampler).empty());
     sampler.set_epoch(1);
-    EXPECT(sampler.epoch() == 1 && walk(sampler) != first && sampler.skipped_count() == 0);
+    EXPECT(sampler.epoch() == 1 && walk(sampler) != first && sampler.skipped().size() == 0);
     sampler.set_epoch(0);
     sampler.seek(2);
     const auto state = sampler.state();

@@ -205,10 +205,18 @@ Number of samples that the sampler leaves out because they are too large, or of 
 [`files_stream`](@ref) did not read to their ends.
 """
 function skipped_count(sampler::Sampler)
-    count = Ref{UInt64}(0)
-    check(Raw.sab_sampler_skipped_count(sampler, count))
+    count = Ref{Csize_t}(0)
+    check(Raw.sab_sampler_skipped(sampler, C_NULL, 0, count))
     return Int(count[])
 end
+
+"""
+    skipped(sampler)
+
+The samples that are left out because they are too large, by ascending size; of greedy samplers those
+of the current epoch so far. 0 where the index is not known.
+"""
+skipped(sampler::Sampler) = skipped_samples((samples, room, count) -> Raw.sab_sampler_skipped(sampler, samples, room, count), skipped_count(sampler))
 
 """
     state(sampler)
@@ -393,10 +401,3 @@ Facts of the packing: `samples`, `skipped`, `split`, `sequences`, `bins`, `lower
 `most_sequences`, `fingerprint`, `total`, `fill`.
 """
 info(sampler::PackedSampler) = fields(filled(out -> Raw.sab_packed_sampler_get_info(sampler, out), Raw.sab_packed_info))
-
-"""
-    skipped(sampler::PackedSampler)
-
-The samples that are left out because they are longer than a row, by ascending size.
-"""
-skipped(sampler::PackedSampler) = skipped_samples((samples, room, count) -> Raw.sab_pack_skipped(sampler, samples, room, count), info(sampler).skipped)

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-import numpy as np
-
 from sab._arguments import flag, one_of, whole
-from sab._batch import Indices
 from sab._cost import CostLike, set_balance
 from sab._native import (
     Calls,
@@ -151,16 +148,3 @@ class PackedSampler(RandomAccessSampler):
         info = new_struct("sab_packed_info")
         check(lib.sab_packed_sampler_get_info(self._handle, info))
         return record_of(PackedInfo, info)
-
-    @property
-    def skipped(self) -> Indices:
-        """The samples that were left out, by ascending size."""
-        count = ffi.new("size_t *")
-        check(lib.sab_pack_skipped(self._handle, ffi.NULL, 0, count))
-        indices = np.empty(count[0], np.int64)
-        check(
-            lib.sab_pack_skipped(
-                self._handle, ffi.cast("int64_t *", indices.ctypes.data), indices.size, count
-            )
-        )
-        return indices

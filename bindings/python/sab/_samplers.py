@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sab._arguments import flag, indices_of, one_of, real, whole
-from sab._batch import Batch, batch_of, new_batch
+from sab._batch import Batch, Indices, batch_of, new_batch
 from sab._native import (
     Calls,
     CData,
@@ -86,10 +86,20 @@ class Sampler:
 
     @property
     def skipped_count(self) -> int:
-        """Samples left out because they are too large."""
-        count = ffi.new("uint64_t *")
-        check(lib.sab_sampler_skipped_count(self._handle, count))
+        """Number of samples left out because they are too large."""
+        count = ffi.new("size_t *")
+        check(lib.sab_sampler_skipped(self._handle, ffi.NULL, 0, count))
         return int(count[0])
+
+    @property
+    def skipped(self) -> Indices:
+        """The samples left out because they are too large, by ascending size; of greedy samplers
+        those of the current epoch so far.
+        """
+        indices = np.empty(self.skipped_count, np.int64)
+        room = ffi.cast("int64_t *", indices.ctypes.data)
+        check(lib.sab_sampler_skipped(self._handle, room, indices.size, ffi.new("size_t *")))
+        return indices
 
     def set_epoch(self, epoch: int) -> None:
         """Chooses the epoch of the next pass; the same on all ranks."""

@@ -14,6 +14,13 @@ void note_state(Run &run, const sab_sampler *sampler) {
 }
 
 /// All that a sampler with random access can do.
+static void note_skipped(Run &run, sab_sampler *sampler) {
+    std::vector<int64_t> skipped(256);
+    std::size_t count = 0;
+    CALL(sab_sampler_skipped(sampler, skipped.data(), skipped.size(), &count));
+    run.note(skipped.data(), count * sizeof skipped[0]);
+}
+
 void use(Run &run, sab_sampler *sampler) {
     walk(run, sampler, 3);
     note_state(run, sampler);
@@ -45,9 +52,7 @@ void use(Run &run, sab_sampler *sampler) {
     CALL_OR_SKIP(sab_sampler_seek(sampler, 1));
     walk(run, sampler);
     note_state(run, sampler);
-    uint64_t skipped = 0;
-    CALL(sab_sampler_skipped_count(sampler, &skipped));
-    run.note(skipped);
+    note_skipped(run, sampler);
     CALL_FAILS(SAB_E_ARGUMENT, sab_sampler_seek(sampler, 1000000));
     state[40] ^= 1;
     CALL_FAILS(SAB_E_FORMAT, sab_sampler_state_restore(sampler, state.data(), state.size()));
@@ -203,9 +208,7 @@ SCENARIO(size_aware_stream, Threads::none) {
     walk(run, sampler, 4);
     CALL_OR_SKIP(sab_sampler_set_epoch(sampler, 1));
     walk(run, sampler);
-    uint64_t skipped = 0;
-    CALL(sab_sampler_skipped_count(sampler, &skipped));
-    run.note(skipped);
+    note_skipped(run, sampler);
     CALL_PLAIN(sab_sampler_free(sampler));
 }
 
@@ -248,9 +251,7 @@ SCENARIO(torch_sampler_by_size, Threads::none) {
         walk(run, sampler);
         CALL(sab_sampler_set_epoch(sampler, 1));
         walk(run, sampler);
-        uint64_t skipped = 0;
-        CALL(sab_sampler_skipped_count(sampler, &skipped));
-        run.note(skipped);
+        note_skipped(run, sampler);
         CALL_PLAIN(sab_sampler_free(sampler));
     }
     CALL_PLAIN(sab_plan_free(plan));
@@ -272,10 +273,7 @@ static void play_packed(Run &run, sab_pack_method method) {
     sab_packed_info info = SAB_PACKED_INFO_INIT;
     CALL_INTO(info, sab_packed_sampler_get_info(sampler, &info));
     run.note(&info, sizeof info);
-    std::vector<int64_t> skipped(info.skipped);
-    std::size_t count = 0;
-    CALL_INTO(skipped, sab_pack_skipped(sampler, skipped.data(), skipped.size(), &count));
-    run.note(skipped.data(), skipped.size() * sizeof skipped[0]);
+    note_skipped(run, sampler);
     use(run, sampler);
     CALL_PLAIN(sab_sampler_free(sampler));
 }

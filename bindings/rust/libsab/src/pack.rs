@@ -143,12 +143,6 @@ impl PackedSampler {
             fill: info.fill,
         }
     }
-
-    /// The samples that were left out, by ascending size.
-    #[must_use]
-    pub fn skipped(&self) -> Vec<i64> {
-        self.handle.pack_skipped()
-    }
 }
 
 random_access!(PackedSampler);

@@ -103,10 +103,19 @@ macro_rules! sampler {
                 certain(self.handle.tell())
             }
 
-            /// Samples left out because they are too large: the plan's, or those that a size-aware
-            /// sampler has met.
-            pub fn skipped_count(&self) -> u64 {
+            /// Number of samples left out because they are too large.
+            pub fn skipped_count(&self) -> usize {
                 certain(self.handle.skipped_count())
+            }
+
+            /// The samples left out because they are too large, by ascending size; of greedy
+            /// samplers those of the current epoch so far; -1 where the index is not known.
+            ///
+            /// # Errors
+            ///
+            /// [`Error::Format`] when the file of the plan was changed.
+            pub fn skipped(&self) -> Result<Vec<i64>, Error> {
+                self.handle.skipped()
             }
         }
 

@@ -158,7 +158,7 @@ fn what_breaks_a_rule_is_refused() {
     assert!(argument(balanced(&skipping, 0, 1))
         .contains("must fit balanced.budgets[0].limit = 50 alone"));
     let sampler = balanced(&BalancedOptions::new().budget(50.0).skip_oversize(), 0, 1).unwrap();
-    assert_eq!(sampler.skipped_count(), skewed().iter().filter(|&&size| size > 50).count() as u64);
+    assert_eq!(sampler.skipped_count(), skewed().iter().filter(|&&size| size > 50).count());
 }
 
 #[test]

@@ -195,11 +195,22 @@ impl<'a> SamplerHandle<'a> {
         Ok(count)
     }
 
-    pub(crate) fn skipped_count(&self) -> Result<u64, Error> {
+    pub(crate) fn skipped_count(&self) -> Result<usize, Error> {
         let mut count = 0;
-        // SAFETY: a live handle, and room for a number.
-        check(unsafe { sys::sab_sampler_skipped_count(self.pointer(), &mut count) })?;
+        // SAFETY: a live handle, no room for indices, and room for a number.
+        check(unsafe {
+            sys::sab_sampler_skipped(self.pointer(), std::ptr::null_mut(), 0, &mut count)
+        })?;
         Ok(count)
+    }
+
+    pub(crate) fn skipped(&self) -> Result<Vec<i64>, Error> {
+        // SAFETY: a live handle, which does not move between the two calls.
+        unsafe {
+            array(|indices, capacity, count| {
+                sys::sab_sampler_skipped(self.pointer(), indices, capacity, count)
+            })
+        }
     }
 
     pub(crate) fn set_epoch(&mut self, epoch: u64) -> Result<(), Error> {
@@ -256,15 +267,6 @@ impl<'a> SamplerHandle<'a> {
     pub(crate) fn pack_info(&self) -> sys::sab_packed_info {
         // SAFETY: a live handle, and a struct whose size is set.
         certain(filled(|info| unsafe { sys::sab_packed_sampler_get_info(self.pointer(), info) }))
-    }
-
-    pub(crate) fn pack_skipped(&self) -> Vec<i64> {
-        // SAFETY: a live handle; a packing cannot change, so the count is the same in both calls.
-        certain(unsafe {
-            array(|indices, capacity, count| {
-                sys::sab_pack_skipped(self.pointer(), indices, capacity, count)
-            })
-        })
     }
 
     pub(crate) fn generator(&self) -> Result<[u32; BIONEMO_GENERATOR_WORDS], Error> {

@@ -5,6 +5,7 @@
 #include "torch/component/internal.h"
 
 #if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 9)
+#include <ATen/Context.h>
 #include <c10/core/CachingDeviceAllocator.h>
 
 namespace sab_torch {
@@ -35,6 +36,7 @@ void make_device_probe(c10::Device device, int64_t total_bytes, sab_probe_callba
                                              ": LibTorch has no way to limit a device that holds "
                                              "for all of them: set the limit of " +
                                              device.str() + " itself");
+    at::globalContext().lazyInitDevice(device.type());  // the allocator has no statistics before
     auto probe = std::make_unique<DeviceProbe>(device);
     callbacks.reset = [](void* ctx) {
         return answered(

@@ -10,70 +10,76 @@ import torch
 
 from sab.torch import fuse_optimizer
 
-count, elements = [int(each) for each in sys.argv[1:3] + ["1000", "32"][len(sys.argv) - 1 :]]
-torch.set_num_threads(1)
 ROUNDS = 25
+OURS = "libsab, new gradients (set_to_none=True)"
 
 
-def make():
-    return [torch.nn.Parameter(torch.randn(elements)) for _ in range(count)]
-
-
-def set_gradients(params, fresh):
-    for param in params:
-        if fresh or param.grad is None:
-            param.grad = torch.randn(elements)
+def synchronize():
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
 
 
 class Contender:
-    def __init__(self, kind, options, fuse=False, fresh=False):
-        self.params, self.fresh, self.best = make(), fresh, float("inf")
+    def __init__(self, kind, options, count, elements, fuse=False, fresh=False):
+        self.params = [torch.nn.Parameter(torch.randn(elements)) for _ in range(count)]
+        self.fresh, self.best = fresh, float("inf")
         self.optimizer = kind(self.params, **options)
         if fuse:
             fuse_optimizer(self.optimizer, replace_step=True)
 
     def round(self):
-        set_gradients(self.params, self.fresh)
+        for param in self.params:
+            if self.fresh or param.grad is None:
+                param.grad = torch.randn_like(param)
+        synchronize()
         begin = time.perf_counter()
         self.optimizer.step()
+        synchronize()
         self.best = min(self.best, time.perf_counter() - begin)
 
 
-def contenders(kind, options):
-    yield (
-        "torch, foreach=False (its default on a CPU)",
-        Contender(kind, {**options, "foreach": False}),
-    )
-    yield "torch, foreach=True", Contender(kind, {**options, "foreach": True})
+def contenders(kind, options, count, elements):
+    def make(*more, **rest):
+        return Contender(kind, {**options, **dict(more)}, count, elements, **rest)
+
+    yield "torch, foreach=False (its default on a CPU)", make(("foreach", False))
+    yield "torch, foreach=True", make(("foreach", True))
     with contextlib.suppress(RuntimeError, TypeError):  # older versions have none for a CPU
-        yield "torch, fused=True", Contender(kind, {**options, "fused": True})
-    yield "libsab, gradients kept (set_to_none=False)", Contender(kind, options, fuse=True)
-    yield (
-        "libsab, new gradients (set_to_none=True)",
-        Contender(kind, options, fuse=True, fresh=True),
-    )
+        yield "torch, fused=True", make(("fused", True))
+    yield "libsab, gradients kept (set_to_none=False)", make(fuse=True)
+    yield OURS, make(fuse=True, fresh=True)
 
 
-tables = []
-for kind, options in ((torch.optim.SGD, dict(lr=0.1, momentum=0.9)), (torch.optim.Adam, {})):
-    rows = dict(contenders(kind, options))
-    for _ in range(ROUNDS):
-        for each in rows.values():
-            each.round()
-    tables.append({name: each.best for name, each in rows.items()})
+def compare(count, elements, rounds):
+    """Seconds of a step: {"SGD, momentum": {contender: seconds}, "Adam": ...}."""
+    tables = {}
+    for name, kind, options in (
+        ("SGD, momentum", torch.optim.SGD, dict(lr=0.1, momentum=0.9)),
+        ("Adam", torch.optim.Adam, {}),
+    ):
+        rows = dict(contenders(kind, options, count, elements))
+        for _ in range(rounds):
+            for each in rows.values():
+                each.round()
+        tables[name] = {contender: each.best for contender, each in rows.items()}
+    return tables
 
-print(
-    f"| a step of {count:,} parameters of {elements:,}, torch {torch.__version__}, ms (times as "
-    f"long) | SGD, momentum | Adam |"
-)
-print("|---|---:|---:|")
-for name in tables[0]:
+
+def main():
+    count, elements = [int(each) for each in sys.argv[1:3] + ["1000", "32"][len(sys.argv) - 1 :]]
+    torch.set_num_threads(1)
+    tables = compare(count, elements, ROUNDS)
     print(
-        f"| {name} |",
-        " | ".join(
-            f"{table[name] * 1e3:.2f} "
-            f"({table[name] / table['libsab, new gradients (set_to_none=True)']:.1f})"
-            for table in tables
-        ),
-        "|",
+        f"| a step of {count:,} parameters of {elements:,}, torch {torch.__version__}, ms (times "
+        f"as long) | {' | '.join(tables)} |"
     )
+    print("|---|---:|---:|")
+    for name in next(iter(tables.values())):
+        cells = [
+            f"{each[name] * 1e3:.2f} ({each[name] / each[OURS]:.1f})" for each in tables.values()
+        ]
+        print(f"| {name} | {' | '.join(cells)} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -130,7 +130,8 @@ def overhead(data, thresholds):
     return least(step, 50)
 
 
-def training(size):
+def notebook():
+    """asym's notebook: its samples, [(tokens, label)], and thresholds for them."""
     rng = np.random.default_rng(0)
     torch.manual_seed(0)
     weights = np.array([1, 1 / 4, 1 / 16, 1 / 64])
@@ -138,7 +139,13 @@ def training(size):
     data = [
         (torch.randint(0, 8, (length,)), float(rng.integers(0, 2))) for length in lengths.tolist()
     ]
-    thresholds = sab.find_thresholds(lengths, k=3).thresholds.tolist()
+    return data, sab.find_thresholds(lengths, k=3).thresholds.tolist()
+
+
+def compare(size, rounds):
+    """{kind: (seconds of an epoch, times as fast as padded, difference of losses, of gradients)},
+    and seconds of grouping in a step."""
+    data, thresholds = notebook()
     model = Model(size)
     first = {name: value.clone() for name, value in model.state_dict().items()}
     kinds = {
@@ -160,29 +167,37 @@ def training(size):
     except ImportError:
         pass
     runs = {kind: [] for kind in kinds}
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         for kind, outputs in kinds.items():
             runs[kind].append(epoch(model, first, outputs, data, thresholds))
     expected, gradients = runs["padded"][0][1:]
-    fast = min(run[0] for run in runs["sab.Collection"])
-    print(
-        f"| an epoch of {SAMPLES // BATCH} steps, size {size:,}, {torch.get_num_threads()} "
-        f"threads, torch {torch.__version__} | seconds | times as fast as padded | loss differs "
-        f"by | gradients by |"
-    )
-    print("|---|---:|---:|---:|---:|")
+    base = min(run[0] for run in runs["padded"])
+    rows = {}
     for kind, each in runs.items():
         seconds = min(run[0] for run in each)
-        ratio = min(run[0] for run in runs["padded"]) / seconds
         loss = max(abs(a - b) / b for a, b in zip(each[0][1], expected))
         gradient = max(
             float((a - b).abs().max() / b.abs().max()) for a, b in zip(each[0][2], gradients)
         )
+        rows[kind] = (seconds, base / seconds, loss, gradient)
+    return rows, overhead(data, thresholds)
+
+
+def training(size):
+    rows, spent = compare(size, ROUNDS)
+    steps = SAMPLES // BATCH
+    print(
+        f"| an epoch of {steps} steps, size {size:,}, {torch.get_num_threads()} "
+        f"threads, torch {torch.__version__} | seconds | times as fast as padded | loss differs "
+        f"by | gradients by |"
+    )
+    print("|---|---:|---:|---:|---:|")
+    for kind, (seconds, ratio, loss, gradient) in rows.items():
         print(f"| {kind} | {seconds:.2f} | {ratio:.1f} | {loss:.1e} | {gradient:.1e} |")
-    spent = overhead(data, thresholds)
+    share = spent / (rows["sab.Collection"][0] / steps)
     print(
         f"\nGrouping and joining a batch of {BATCH}: {spent * 1e3:.2f} ms, "
-        f"{100 * spent / (fast / (SAMPLES // BATCH)):.2f} % of a step in groups.\n"
+        f"{100 * share:.2f} % of a step in groups.\n"
     )
 
 

@@ -105,6 +105,10 @@ documentation() {
   PATH=$PWD/build/julia:$PATH PYTHONPATH=$PWD/build/recipes docs/build.sh build/prefix build/venv build/site
 }
 
+gpu_dry_run() { # with what the recipes of the documentation run with
+  PYTHON=build/venv/bin/python PYTHONPATH=$PWD/build/recipes tests/gpu/run.sh --dry-run
+}
+
 fetch_torch() {
   [ -d build/torch/torch/lib ] || build/venv/bin/pip install -q --no-deps --target build/torch torch==2.15.0 nvidia-cuda-cupti==13.5.25 nvidia-cuda-runtime==13.5.37
 }
@@ -186,6 +190,8 @@ if [ "$mode" = everything ]; then
   tests/coverage.sh build/coverage
   step "documentation"
   documentation
+  step "the script for GPUs, dry run"
+  gpu_dry_run
   step "fuzzers, 20 s each"
   tests/fuzz/run.sh "$PWD/build/fuzz" 20
 fi
@@ -194,5 +200,5 @@ printf '\n== all passed (%d min)\n' $((SECONDS / 60))
 printf '%s\n' "${times[@]}"
 left_out=()
 [ "$mode" != quick ] || left_out+=("sanitizers" "programs of other releases" "readers of the headers")
-[ "$mode" = everything ] || left_out+=("lint" "a build without the optional parts" "coverage" "documentation" "LibTorch of PyPI" "Rust under valgrind and Miri" "generated Rust declarations" "fuzzers")
+[ "$mode" = everything ] || left_out+=("lint" "a build without the optional parts" "coverage" "documentation" "the script for GPUs" "LibTorch of PyPI" "Rust under valgrind and Miri" "generated Rust declarations" "fuzzers")
 [ ${#left_out[@]} -eq 0 ] || (IFS=';' && echo "left out (CI=true ./test.sh runs everything): ${left_out[*]}" | sed 's/;/, /g')

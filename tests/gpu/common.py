@@ -1,0 +1,243 @@
+"""What all parts use: arguments, the device, the machine, time, tables and results.
+
+A part is a program: `python PART.py [--dry-run] [--results FOLDER] [--seconds N]`. Its exit status
+is 0 when every target was met, 1 when one was missed, 2 when it failed, 3 when it cannot run here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import importlib.metadata
+import json
+import os
+import pathlib
+import platform
+import subprocess
+import sys
+import textwrap
+import time
+import traceback
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+import sab
+
+WIDTH = 80
+KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+FOLDER = pathlib.Path(__file__).resolve().parent
+PACKAGES = (
+    "numpy",
+    "transformers",
+    "accelerate",
+    "pytorch-lightning",
+    "lightning",
+    "jax",
+    "triton",
+)
+
+
+class Figure(NamedTuple):
+    """One figure with its target: met is None for figures that a dry run does not judge."""
+
+    name: str
+    asked: str
+    measured: str
+    met: bool | None
+
+
+def wrapped_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """A table of at most WIDTH columns: the first column to the left, the others to the right; the
+    widest columns are wrapped where the table would be wider."""
+    cells = [[str(cell) for cell in row] for row in (columns, *rows)]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(columns))]
+    while sum(widths) + 2 * (len(widths) - 1) > WIDTH:
+        widths[widths.index(max(widths))] -= 1
+    lines = []
+    for number, row in enumerate(cells):
+        parts = [textwrap.wrap(cell, width) or [""] for cell, width in zip(row, widths)]
+        for at in range(max(map(len, parts))):
+            texts = [part[at] if at < len(part) else "" for part in parts]
+            padded = [texts[0].ljust(widths[0])]
+            padded += [text.rjust(width) for text, width in zip(texts[1:], widths[1:])]
+            lines.append("  ".join(padded).rstrip())
+        if number == 0:
+            lines.append("  ".join("-" * width for width in widths))
+    assert max(map(len, lines)) <= WIDTH
+    return "\n".join(lines)
+
+
+def driver_version() -> str:
+    try:
+        told = subprocess.run(
+            ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"],
+            capture_output=True,
+            text=True,
+            timeout=20,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return "not known"
+    return told.stdout.splitlines()[0].strip() if told.returncode == 0 else "not known"
+
+
+def machine(dry_run: bool) -> dict[str, Any]:
+    """The machine and the versions that a table belongs to."""
+    properties = torch.cuda.get_device_properties(0)
+    versions = {"Python": platform.python_version(), "libsab": sab.__version__}
+    versions["torch"] = torch.__version__
+    versions["CUDA"] = str(torch.version.cuda)
+    for package in PACKAGES:
+        try:
+            versions[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return {
+        "device": properties.name,
+        "device_bytes": int(properties.total_memory),
+        "driver": "none" if dry_run else driver_version(),
+        "processors": os.cpu_count(),
+        "system": platform.platform(),
+        "versions": versions,
+    }
+
+
+class Part:
+    """One part: reads the arguments, prints tables, judges figures, writes JSON.
+
+    `with Part("peaks", 120) as part:` ends the program with the part's exit status.
+    """
+
+    def __init__(self, name: str, seconds: float) -> None:
+        parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__)
+        parser.add_argument("--dry-run", action="store_true", help="on the CPU, small")
+        default = os.environ.get("OUT") or str(FOLDER.parents[1] / "build" / "gpu")
+        parser.add_argument("--results", default=default, help="folder for JSON")
+        parser.add_argument(
+            "--seconds", type=float, default=seconds, help=f"time for this part ({seconds:g})"
+        )
+        parser.add_argument("--run", default="", help=argparse.SUPPRESS)  # a process of the part's
+        self.arguments = parser.parse_args()
+        self.dry_run: bool = self.arguments.dry_run
+        self.name = name
+        self.begun = time.monotonic()
+        self.deadline = self.begun + self.arguments.seconds
+        self.figures: list[Figure] = []
+        self.tables: list[dict[str, Any]] = []
+        self.left_out: list[str] = []
+        if self.dry_run:
+            from stand_in import install
+
+            install()
+        if not torch.cuda.is_available():
+            print(f"{name}: torch {torch.__version__} sees no CUDA device; --dry-run needs none")
+            raise SystemExit(3)
+        #: where tensors are; their memory is always that of "cuda:0"
+        self.device = torch.device("cpu" if self.dry_run else "cuda:0")
+
+    def size(self, full: Any, dry: Any) -> Any:
+        """A number of the full run, and the small one of a dry run."""
+        return dry if self.dry_run else full
+
+    def time_left(self, share: float = 1.0) -> float:
+        """Seconds until this share of the part's time is over."""
+        end = self.begun + share * (self.deadline - self.begun)
+        return end - time.monotonic()
+
+    def is_over(self, share: float, what: str) -> bool:
+        """Whether this share of the time is over; then what is left out is noted."""
+        if self.time_left(share) > 0:
+            return False
+        self.leave_out(f"{what}: no time left")
+        return True
+
+    def leave_out(self, text: str) -> None:
+        self.left_out.append(text)
+
+    def note(self, text: str) -> None:
+        print(textwrap.fill(text, WIDTH), flush=True)
+
+    def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        self.tables.append({"title": title, "columns": list(columns), "rows": [*map(list, rows)]})
+        print()
+        self.note(title)
+        print(wrapped_table(columns, rows), flush=True)
+
+    def figure(
+        self, name: str, asked: str, measured: Any, met: bool, *, exact: bool = False
+    ) -> None:
+        """Adds a figure. A dry run judges only those that are exact at every size."""
+        judged = met if exact or not self.dry_run else None
+        self.figures.append(Figure(name, asked, str(measured), judged))
+
+    def __enter__(self) -> Part:
+        # What is imported stays: collecting garbage after each step need not look at it.
+        gc.collect()
+        gc.freeze()
+        self.machine = machine(self.dry_run)
+        self.note(f"== {self.name}" + (": dry run on the CPU" if self.dry_run else ""))
+        return self
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if error is not None and not isinstance(error, Exception):
+            return  # the user's, such as Ctrl-C
+        failure = None
+        if error is not None:
+            failure = "".join(traceback.format_exception(kind, error, trace))
+            print(failure, file=sys.stderr, flush=True)
+        seconds = time.monotonic() - self.begun
+        words = {True: "yes", False: "NO", None: "not judged"}
+        if self.figures:
+            rows = [(f.name, f.asked, f.measured, words[f.met]) for f in self.figures]
+            print("\nTargets")
+            print(wrapped_table(("figure", "asked", "measured", "met"), rows))
+        for text in self.left_out:
+            self.note(f"left out: {text}")
+        device = f"{self.machine['device']}, {self.machine['device_bytes'] / GIB:.1f} GiB"
+        versions = ", ".join(f"{key} {value}" for key, value in self.machine["versions"].items())
+        self.note(f"{device}, driver {self.machine['driver']}; {versions}")
+        self.note(f"{self.name}: {seconds:.0f} s")
+        self._write(failure, seconds)
+        sys.stdout.flush()
+        missed = any(figure.met is False for figure in self.figures)
+        raise SystemExit(2 if failure else 1 if missed else 0)
+
+    def _write(self, failure: str | None, seconds: float) -> None:
+        folder = pathlib.Path(self.arguments.results)
+        folder.mkdir(parents=True, exist_ok=True)
+        result = {
+            "part": self.name,
+            "dry_run": self.dry_run,
+            "machine": self.machine,
+            "seconds": round(seconds, 1),
+            "failure": failure,
+            "left_out": self.left_out,
+            "figures": [figure._asdict() for figure in self.figures],
+            "tables": self.tables,
+        }
+        path = folder / f"{self.name}.json"
+        path.write_text(json.dumps(result, indent=1, default=float) + "\n")
+
+
+def percent(share: float, digits: int = 1) -> str:
+    return f"{100 * share:.{digits}f} %"
+
+
+def size_text(count: float) -> str:
+    return f"{count / GIB:.2f} GiB" if count >= GIB else f"{count / MIB:.1f} MiB"
+
+
+def median(values: Sequence[float]) -> float:
+    ordered = sorted(values)
+    return ordered[len(ordered) // 2]
+
+
+def timed(calls: int, call: Any) -> float:
+    """Seconds of one call, of `calls` in a row that end with all work on the device done."""
+    torch.cuda.synchronize()
+    begin = time.perf_counter()
+    for _ in range(calls):
+        call()
+    torch.cuda.synchronize()
+    return (time.perf_counter() - begin) / calls

@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# Shows on a GPU what libsab promises there. No network is needed.
+#   tests/gpu/run.sh [OPTION...] [PART...]
+# Parts: peaks models guard faults epochs small native jax; by default all, in at most 25 minutes.
+#   --wheels FOLDER   installs the wheels of the folder into build/gpu/site first: libsab's and,
+#                     where Python lacks it, cffi's. Without it Python must have both
+#   --results FOLDER  JSON of each part; by default $OUT, or else build/gpu
+#   --seconds N       time for each part, instead of its own
+#   --dry-run         every part on the CPU, with small numbers; SAB_TORCH_LIBRARY must name the
+#                     LibTorch component for the torch that is installed
+# PYTHON names the interpreter (python3). It needs torch and numpy. The part native also needs cmake
+# and a C++ compiler. Parts whose tools are missing say so.
+# Exit status: 0 every target was met; 1 a target was missed; 2 a part failed; 3 no GPU.
+set -uo pipefail
+root=$(cd "$(dirname "$0")/../.." && pwd)
+python=${PYTHON:-python3}
+results=${OUT:-$root/build/gpu}
+wheels='' options=() parts=()
+while [ $# -gt 0 ]; do
+  case $1 in
+    --wheels) wheels=$2 && shift ;;
+    --results) results=$2 && shift ;;
+    --seconds) options+=(--seconds "$2") && shift ;;
+    --dry-run) options+=(--dry-run) ;;
+    peaks | models | guard | faults | epochs | small | native | jax) parts+=("$1") ;;
+    *) sed -n '2,15p' "$0" && exit 2 ;;
+  esac
+  shift
+done
+[ ${#parts[@]} -gt 0 ] || parts=(peaks models guard faults epochs small native jax)
+
+if [ -n "$wheels" ]; then
+  site=$root/build/gpu/site
+  "$python" -m pip install -q --no-index --no-deps --no-compile --no-cache-dir --upgrade \
+    --target "$site" "$wheels"/*.whl || exit 2
+  export PYTHONPATH=$site${PYTHONPATH:+:$PYTHONPATH}
+fi
+if ! "$python" -c 'import torch, sab'; then
+  echo "$python needs torch, libsab and cffi: see --wheels" >&2
+  exit 2
+fi
+
+export PYTHONUNBUFFERED=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1
+worst=0 summary=()
+for part in "${parts[@]}"; do
+  file=$part
+  [ "$part" != jax ] || file=shapes # a file jax.py would hide the package
+  begin=$SECONDS
+  timeout --kill-after=10 480 \
+    "$python" "$root/tests/gpu/$file.py" --results "$results" ${options[@]+"${options[@]}"}
+  status=$?
+  case $status in
+    0) outcome='all targets met' ;;
+    1) outcome='MISSED A TARGET' ;;
+    3) outcome='no GPU' ;;
+    124 | 137) outcome='STOPPED after 480 s' status=2 ;;
+    *) outcome='FAILED' status=2 ;;
+  esac
+  [ "$status" -le "$worst" ] || worst=$status
+  summary+=("$(printf '%-8s%-20s%5d s' "$part" "$outcome" $((SECONDS - begin)))")
+  echo
+done
+printf '%s\n' "${summary[@]}"
+echo "JSON: $results"
+exit "$worst"

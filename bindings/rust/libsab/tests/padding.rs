@@ -96,7 +96,10 @@ fn what_does_not_fit_is_refused() {
         "size_of::<T>() = 0",
     );
     let mut back = [0; 4];
-    refused(shapes.unpad(&[1; 6], &[3, 1], None, &options, &mut back), "must be the dimensions, 1");
+    refused(
+        shapes.unpad(&[1; 6], &[3, 1], None, &options, &mut back),
+        "must be the number of dimensions, 1",
+    );
     refused(shapes.unpad(&[1; 5], &[3], None, &options, &mut back), "padded.len() = 5");
     refused(
         shapes.unpad(&[1; 6], &[3], Some(&[0, 0]), &options, &mut back),

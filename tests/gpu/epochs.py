@@ -22,7 +22,6 @@ from workloads import (
     Decoder,
     Packed,
     Texts,
-    fused_attention,
     lengths,
     packed_attention,
 )
@@ -124,13 +123,12 @@ class Run:
 
     def __init__(self, part: Part, case: Case, texts: Texts, words: int) -> None:
         torch.manual_seed(0)
-        width, layers, heads = part.size((768, 12, 12), (16, 1, 2))
         longest = int(case.sizes.max()) + 1
-        self.network = Decoder(width, layers, heads, words, longest, fused_attention)
+        self.network = Decoder(part.size((768, 12, 12), (16, 1, 2)), words, longest)
         self.network.packed_attention = packed_attention(part.device)[1]
         self.network.to(part.device)
         self.parameters = sum(each.numel() for each in self.network.parameters())
-        fused: dict[str, bool] = part.size({"fused": True}, {})
+        fused: dict[str, Any] = part.size({"fused": True}, {})
         self.optimizer = torch.optim.AdamW(self.network.parameters(), lr=3e-4, **fused)
         self.part, self.case, self.texts = part, case, texts
 

@@ -148,13 +148,14 @@ def unguarded(
     """The other batches; a step that runs out is skipped and counted."""
     end = time.perf_counter() + seconds
 
-    def planned() -> Iterator[tuple[Any, int]]:
-        sampler = sab.BucketSampler(batches.plan, seed=0)
+    def planned(plan: sab.Plan) -> Iterator[tuple[Any, int]]:
+        sampler = sab.BucketSampler(plan, seed=0)
         while True:
             for batch in sampler.batches():
                 yield batch.indices, int(batch.padded_length)
 
-    for indices, length in planned() if batches.plan is not None else batches.static():
+    plan = batches.plan
+    for indices, length in batches.static() if plan is None else planned(plan):
         if run.steps + run.failed == steps or time.perf_counter() > end:
             break
         torch.cuda.reset_peak_memory_stats()
@@ -182,7 +183,7 @@ def train(part: Part, name: str) -> dict[str, Any]:
     shape = part.size((512, 8, 8), (16, 1, 2))
     with sab.Probe(MEMORY, total_bytes=total) as probe:
         torch.manual_seed(0)
-        network = Decoder(*shape, words, part.size(2048, 256), plain_attention)
+        network = Decoder(shape, words, part.size(2048, 256), plain_attention)
         made = random_words(words, part.device)
         trainer = Trainer(network, made, part.device, half=not part.dry_run)
         sizes = lengths("proteins", *part.size((100_000, 2048), (2000, 32, 64)))

@@ -98,7 +98,7 @@ def networks(part: Part, longest: int) -> dict[str, Make]:
 
     def decoder(attention: Callable[..., torch.Tensor]) -> Make:
         return lambda: Trainer(
-            Decoder(width, layers, heads, words, longest, attention),
+            Decoder((width, layers, heads), words, longest, attention),
             random_words(words, device),
             device,
         )
@@ -240,11 +240,8 @@ def by_lightning(trainer: Trainer, length: int, device: torch.device) -> tuple[i
             self.weight = nn.Parameter(torch.zeros(1))
 
         def train_dataloader(self) -> Any:
-            return torch.utils.data.DataLoader(
-                range(1 << 20),  # type: ignore[arg-type]
-                batch_size=self.batch_size,
-                collate_fn=len,
-            )
+            samples: Any = range(1 << 20)
+            return torch.utils.data.DataLoader(samples, batch_size=self.batch_size, collate_fn=len)
 
         def training_step(self, count: int, _: int) -> torch.Tensor:
             trial(int(count))

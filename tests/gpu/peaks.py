@@ -140,8 +140,8 @@ def exactness(part: Part) -> None:
 
 def step_trainer(part: Part) -> tuple[Trainer, int, int]:
     """A training step of some tens of milliseconds, and its shape."""
-    width, layers, count, length = part.size((768, 6, 16, 512), (16, 2, 8, 16))
-    network = Decoder(width, layers, part.size(12, 2), part.size(8192, 64), 512)
+    count, length = part.size((16, 512), (8, 16))
+    network = Decoder(part.size((768, 6, 12), (16, 2, 2)), part.size(8192, 64), 512)
     made = random_words(part.size(8192, 64), part.device)
     return Trainer(network, made, part.device), count, length
 

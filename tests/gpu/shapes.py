@@ -56,11 +56,10 @@ class StandInDevice:
         return {"bytes_in_use": held, "peak_bytes_in_use": self.peak}
 
 
-def train(part: Part, jax: Any, network: Network, shapes: int) -> list[Any]:
+def train(part: Part, jax: Any, network: Network, shapes: int | None) -> list[Any]:
     """Epochs of a plan, padded to the plan's lengths."""
     sizes = lengths("glosses", part.size(60_000, 60), 82)
-    options = {"max_shapes": shapes} if shapes else {}
-    plan = sab.plan(sizes, budget=part.size(16384, 128), **options)
+    plan = sab.plan(sizes, budget=part.size(16384, 128), max_shapes=shapes)
     sampler = sab.BucketSampler(plan, seed=0)
     seen = len(network.compiled)
     random = np.random.default_rng(0)
@@ -124,7 +123,7 @@ def main() -> None:
         met = compiled <= shapes
         part.figure("shapes compiled", f"at most {shapes}", compiled, met, exact=True)
         if not part.is_over(0.5, "a plan without max_shapes"):
-            rows.append(train(part, jax, Network(jax, width), 0))
+            rows.append(train(part, jax, Network(jax, width), None))
         columns = ("shapes", "steps", "compiled", "padding", "seconds")
         part.table(f"Glosses: {SOURCE}", columns, rows)
 

@@ -7,7 +7,6 @@ the limit as a full device does. Nothing is cached, so that reserved bytes are a
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Generator
 from typing import Any
 
@@ -23,19 +22,8 @@ class Properties:
     total_memory = TOTAL
 
 
-class Event:
-    def __init__(self, **_: Any) -> None:
-        self.time = 0.0
-
-    def record(self, *_: Any) -> None:
-        self.time = time.perf_counter()
-
-    def elapsed_time(self, end: Event) -> float:
-        return 1e3 * (end.time - self.time)
-
-
-class Stream:
-    def wait_stream(self, _: Stream) -> None:
+class AnyStream:
+    def wait_stream(self, _: AnyStream) -> None:
         pass
 
 
@@ -49,7 +37,7 @@ class Graph:
 class StandIn:
     """torch.cuda of one device; what it lacks is torch.cuda's own."""
 
-    Event, Stream, CUDAGraph = Event, Stream, Graph
+    CUDAGraph = Graph
 
     def __init__(self, real: Any) -> None:
         self._real = real
@@ -114,11 +102,14 @@ class StandIn:
     def set_rng_state(self, *_: Any) -> None:
         pass
 
-    def current_stream(self, _: Any = None) -> Stream:
-        return Stream()
+    def Stream(self) -> AnyStream:
+        return AnyStream()
+
+    def current_stream(self, _: Any = None) -> AnyStream:
+        return AnyStream()
 
     @contextlib.contextmanager
-    def stream(self, _: Stream) -> Generator[None, None, None]:
+    def stream(self, _: AnyStream) -> Generator[None, None, None]:
         yield
 
     @contextlib.contextmanager
@@ -129,4 +120,5 @@ class StandIn:
 def install() -> None:
     """Replaces torch.cuda for this process."""
     torch.set_num_threads(1)  # tensors are small
-    torch.cuda = StandIn(torch.cuda)  # type: ignore[assignment]
+    module: Any = torch
+    module.cuda = StandIn(torch.cuda)

@@ -57,21 +57,22 @@ class Texts:
         self.tokens = torch.from_numpy(tokens).to(device)
         self.begins, self.first = first[:-1], torch.from_numpy(first).to(device)
 
-    def padded(self, indices: Sequence[int], length: int) -> tuple[torch.Tensor, torch.Tensor]:
+    def padded(
+        self, indices: npt.NDArray[np.int64], length: int
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """Words and the words that follow them, (samples, length); IGNORED beyond their ends."""
-        chosen = torch.as_tensor(np.asarray(indices), device=self.device)
+        chosen = torch.as_tensor(indices, device=self.device)
         begin, end = self.first[chosen][:, None], self.first[chosen + 1][:, None]
         places = begin + torch.arange(length + 1, device=self.device)
         words = self.tokens[places.clamp(max=len(self.tokens) - 1)]
         words = torch.where(places < end, words, torch.full_like(words, IGNORED))
         return words[:, :-1].clamp(min=0), words[:, 1:]
 
-    def packed(self, indices: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
+    def packed(self, indices: npt.NDArray[np.int64]) -> tuple[torch.Tensor, torch.Tensor]:
         """The same end to end, (tokens,)."""
-        chosen = np.asarray(indices)
-        sizes = self.sizes[chosen]
+        sizes = self.sizes[indices]
         ends = np.cumsum(sizes)
-        shifts = np.repeat(self.begins[chosen] - (ends - sizes), sizes)
+        shifts = np.repeat(self.begins[indices] - (ends - sizes), sizes)
         places = torch.from_numpy(np.arange(ends[-1]) + shifts).to(self.device)
         following = self.tokens[(places + 1).clamp(max=len(self.tokens) - 1)]
         following[torch.from_numpy(ends - 1).to(self.device)] = IGNORED
@@ -161,20 +162,20 @@ class Block(nn.Module):
 
 
 class Decoder(nn.Module):
-    """A causal language model. Called with words and the words that follow, padded or, with
-    `packed`, end to end."""
+    """A causal language model of (width, layers, heads). Called with words and the words that
+    follow, padded or, with `packed`, end to end."""
 
     def __init__(
         self,
-        width: int,
-        layers: int,
-        heads: int,
+        shape: tuple[int, int, int],
         words: int,
         longest: int,
         attention: Callable[..., torch.Tensor] = fused_attention,
     ) -> None:
         super().__init__()
-        self.attention, self.packed_attention = attention, masked_packed_attention
+        width, layers, heads = shape
+        self.attention = attention
+        self.packed_attention: PackedAttention = masked_packed_attention
         self.words, self.places = nn.Embedding(words, width), nn.Embedding(longest, width)
         self.blocks = nn.ModuleList([Block(width, heads) for _ in range(layers)])
         self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, words, bias=False)

@@ -225,7 +225,7 @@ def measure(
 
 
 def main() -> None:
-    with Part("epochs", 330) as part:
+    with Part("epochs", 300) as part:
         peak = ceiling(part)
         for case in cases(part):
             rows, rates = [], {}

@@ -128,10 +128,7 @@ def ranks():
         steps = len(sizes) // (world * per_rank)
         each = cost[order[: steps * world * per_rank]].reshape(steps, world, per_rank).sum(2)
         waits = [each.max(1).sum() / each.mean(1).sum()]
-        samplers = [
-            sab.BucketSampler(places, rank=rank, world_size=world, step_totals=False)
-            for rank in range(world)
-        ]
+        samplers = [sab.BucketSampler(places, rank=rank, world_size=world) for rank in range(world)]
         each = np.array(
             [
                 [batch.count * batch.padded_length**2 for batch in sampler.batches()]

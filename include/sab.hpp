@@ -105,6 +105,11 @@ using PlanOptions = Options<sab_plan_options, sab_plan_options_init>;
 using SamplerOptions = Options<sab_sampler_options, sab_sampler_options_init>;
 using PackedOptions = Options<sab_packed_options, sab_packed_options_init>;
 using BalancedOptions = Options<sab_balanced_options, sab_balanced_options_init>;
+using BionemoOptions = Options<sab_bionemo_options, sab_bionemo_options_init>;
+using BaguaOptions = Options<sab_bagua_options, sab_bagua_options_init>;
+#if SAB_WITH_STREAM
+using ReadaheadOptions = Options<sab_readahead_stream_options, sab_readahead_stream_options_init>;
+#endif
 #if SAB_WITH_MEMORY
 using ModelOptions = Options<sab_memory_model_options, sab_memory_model_options_init>;
 using ProbeOptions = Options<sab_probe_options, sab_probe_options_init>;
@@ -300,13 +305,20 @@ struct Batch : sab_batch {
     Batch() noexcept : sab_batch(SAB_BATCH_INIT) {}
     const int64_t *begin() const noexcept { return indices; }
     const int64_t *end() const noexcept { return indices + count; }
-    size_t size() const noexcept { return static_cast<size_t>(count); }
+    size_t size() const noexcept { return count; }
+    /// The positions that the batch takes in memory: its samples, padded, or its row.
+    double padded_total() const noexcept {
+        const size_t rows = layout == SAB_LAYOUT_ROW ? 1 : count;
+        return static_cast<double>(rows) * *padded_length;
+    }
 };
 
 /// A cursor over the batches of an epoch, for one thread at a time; see sab_sampler.
 class Sampler : public Handle<sab_sampler, sab_sampler_free> {
 public:
     using Handle::Handle;
+    /// Begins a pass: the current epoch, or the next one after the end; see sab_sampler_begin().
+    void begin_pass() { check(sab_sampler_begin(get())); }
     /// Moves to the next batch; false at the end of the epoch.
     bool next(Batch &batch) { return check(sab_next_batch(get(), &batch)) == SAB_OK; }
     /// A batch of the epoch. Does not move the cursor.
@@ -315,6 +327,12 @@ public:
         check(sab_sampler_at(get(), position, &batch));
         return batch;
     }
+    /// The rows of the batch that was shown last; their arrays are valid as long as it is.
+    sab_rows rows() { return filled<sab_rows>(sab_batch_rows); }
+    /// The step of the batch that was shown last, over all ranks and micro-batches.
+    sab_step step() { return filled<sab_step>(sab_batch_step); }
+    /// The sum of SAB_SAMPLER_... that this sampler supports.
+    uint64_t capabilities() const { return value<uint64_t>(sab_sampler_capabilities); }
     uint64_t batch_count() const { return value<uint64_t>(sab_sampler_batch_count); }
     /// The samples that are left out because they are too large.
     std::vector<int64_t> skipped() const { return written<int64_t>(sab_sampler_skipped); }
@@ -332,16 +350,14 @@ public:
     }
     /// Where the cursor is, the same bytes on all ranks.
     std::vector<unsigned char> state() const {
-        std::vector<unsigned char> bytes(SAB_STATE_SIZE);
-        check(sab_sampler_state_save(get(), bytes.data()));
-        return bytes;
+        return written<unsigned char>(sab_sampler_state_save);
     }
-    /// Continues at a saved state, on any number of ranks.
+    /// Continues at a saved state, on any number of ranks and micro-batches.
     void restore(const std::vector<unsigned char> &state) {
         check(sab_sampler_state_restore(get(), state.data(), state.size()));
     }
 
-    /// An input iterator over the batches from the cursor to the end of the epoch.
+    /// An input iterator over the batches of a pass.
     class Iterator {
     public:
         using iterator_category = std::input_iterator_tag;
@@ -366,7 +382,11 @@ public:
         Sampler *sampler_ = nullptr;
         Batch batch_;
     };
-    Iterator begin() { return Iterator(this); }
+    /// Begins a pass, so a second loop gives the next epoch, or this one again after a `break`.
+    Iterator begin() {
+        begin_pass();
+        return Iterator(this);
+    }
     Iterator end() { return {}; }
 
 private:
@@ -432,6 +452,46 @@ private:
         return made;
     }
     static void free_source(void *ctx) noexcept { delete static_cast<Source *>(ctx); }
+};
+
+/// The order of bionemo-size-aware-batching; see sab_bionemo_sampler_new().
+class BionemoSampler : public Sampler {
+public:
+    explicit BionemoSampler(const Plan &plan, const sab_bionemo_options &given = BionemoOptions())
+        : Sampler(created(sab_bionemo_sampler_new, plan.get(), &given)) {}
+};
+
+/// The order of Bagua's load-balancing sampler; see sab_bagua_sampler_new().
+class BaguaSampler : public Sampler {
+public:
+    explicit BaguaSampler(const Sizes &complexity,
+                          const sab_bagua_options &balancing = BaguaOptions(),
+                          const sab_sampler_options &given = SamplerOptions())
+        : Sampler(created(sab_bagua_sampler_new, complexity.get(), &balancing, &given)) {}
+};
+
+/// The order of Bagua's load-balancing batch sampler; see sab_bagua_batch_sampler_new().
+class BaguaBatchSampler : public Sampler {
+public:
+    BaguaBatchSampler(const Sizes &complexity, const sab_bagua_options &balancing,
+                      const sab_sampler_options &given = SamplerOptions())
+        : Sampler(created(sab_bagua_batch_sampler_new, complexity.get(), &balancing, &given)) {}
+};
+
+/// Samples that are spread over the ranks; see sab_sharded_sampler_new().
+class ShardedSampler : public Sampler {
+public:
+    /// Fills `all` with the `size` bytes of each rank, in their order. Called only now.
+    using AllGather = std::function<void(const void *mine, size_t size, void *all)>;
+    ShardedSampler(const Sizes &sizes, const sab_plan_options &plan,
+                   const sab_sampler_options &given, const AllGather &all_gather)
+        : Sampler(created(sab_sharded_sampler_new, sizes.get(), &plan, &given, &gather,
+                          detail::context(all_gather))) {}
+
+private:
+    static int32_t gather(void *ctx, const void *mine, size_t size, void *all) noexcept {
+        return detail::guarded([&] { return detail::from<AllGather>(ctx)(mine, size, all), 0; });
+    }
 };
 
 /// Samples end to end in rows; see sab_packed_sampler_new().
@@ -609,6 +669,16 @@ public:
     }
     void restore(const std::vector<unsigned char> &state) {
         check(sab_stream_state_restore(get(), state.data(), state.size()));
+    }
+};
+
+/// Batches of a stream that is read ahead; see sab_readahead_sampler_new().
+class ReadaheadSampler : public Sampler {
+public:
+    /// The stream is then moved from.
+    ReadaheadSampler(Stream &&source, const sab_readahead_stream_options &given)
+        : Sampler(created(sab_readahead_sampler_new, source.get(), &given)) {
+        source.release();  // the sampler's now
     }
 };
 #endif

@@ -153,33 +153,45 @@ sab_status sab_plan_bytes_new(const void *data, size_t size, sab_plan **plan);
 void sab_plan_free(sab_plan *plan);
 /* sab/sampler.h */
 enum {
+ SAB_LAYOUT_PADDED = 0,
+ SAB_LAYOUT_ROW = 1,
  SAB_LAST_STEP_SPLIT = 0,
  SAB_LAST_STEP_DROP = 1,
  SAB_LAST_STEP_WRAP = 2,
  SAB_SAMPLER_BATCH_COUNT = 1,
  SAB_SAMPLER_RANDOM_ACCESS = 2,
  SAB_SAMPLER_BUDGET = 4,
- SAB_STATE_SIZE = 192,
 };
 typedef struct sab_sampler sab_sampler;
+typedef int32_t sab_layout;
 typedef struct sab_batch {
  size_t struct_size;
  const int64_t *indices;
- uint64_t count;
- double longest;
- double total;
- double padded_length;
- double padded_total;
+ size_t count;
+ sab_layout layout;
+ size_t columns;
+ const double *longest;
+ const double *padded_length;
+ const double *total;
  int64_t bucket;
  uint64_t epoch;
  uint64_t step;
- uint64_t step_samples;
- double step_total;
  uint64_t micro_batch;
- uint64_t micro_batches;
- const int32_t *cu_seqlens;
- const int64_t *starts;
 } sab_batch;
+typedef struct sab_rows {
+ size_t struct_size;
+ size_t columns;
+ const int32_t *const *cu_seqlens;
+ const int64_t *starts;
+ const double *capacity;
+} sab_rows;
+typedef struct sab_step {
+ size_t struct_size;
+ uint64_t micro_batches;
+ uint64_t samples;
+ size_t columns;
+ const double *totals;
+} sab_step;
 typedef int32_t sab_last_step;
 typedef struct sab_sampler_options {
  size_t struct_size;
@@ -187,15 +199,18 @@ typedef struct sab_sampler_options {
  uint64_t epoch;
  uint64_t rank;
  uint64_t world_size;
+ uint64_t micro_batches;
  sab_last_step last_step;
- int32_t step_totals;
  uint64_t costliest_first;
 } sab_sampler_options;
 void sab_sampler_options_init(sab_sampler_options *options, size_t struct_size);
 sab_status sab_bucket_sampler_new(const sab_plan *plan, const sab_sampler_options *options, sab_sampler **sampler);
 sab_status sab_sequential_sampler_new(const sab_plan *plan, const sab_sampler_options *options, sab_sampler **sampler);
 sab_status sab_costliest_sampler_new(const sab_plan *plan, uint64_t count, sab_sampler **sampler);
+sab_status sab_sampler_begin(sab_sampler *sampler);
 sab_status sab_next_batch(sab_sampler *sampler, sab_batch *batch);
+sab_status sab_batch_rows(sab_sampler *sampler, sab_rows *rows);
+sab_status sab_batch_step(sab_sampler *sampler, sab_step *step);
 sab_status sab_sampler_next_batches(sab_sampler *sampler, size_t max_batches, int64_t *indices, size_t capacity, uint64_t *offsets, size_t *count);
 sab_status sab_sampler_at(sab_sampler *sampler, uint64_t position, sab_batch *batch);
 sab_status sab_sampler_capabilities(const sab_sampler *sampler, uint64_t *capabilities);
@@ -206,7 +221,7 @@ sab_status sab_sampler_seek(sab_sampler *sampler, uint64_t position);
 sab_status sab_sampler_tell(const sab_sampler *sampler, uint64_t *epoch, uint64_t *position);
 sab_status sab_sampler_set_budget(sab_sampler *sampler, size_t index, double limit);
 sab_status sab_sampler_get_budget(const sab_sampler *sampler, size_t index, double *limit);
-sab_status sab_sampler_state_save(const sab_sampler *sampler, void *state);
+sab_status sab_sampler_state_save(const sab_sampler *sampler, void *state, size_t capacity, size_t *size);
 sab_status sab_sampler_state_restore(sab_sampler *sampler, const void *state, size_t size);
 void sab_sampler_free(sab_sampler *sampler);
 typedef struct sab_plan_report {
@@ -522,7 +537,6 @@ void sab_partition_options_init(sab_partition_options *options, size_t struct_si
 sab_status sab_items_partition(const double *costs, size_t count, uint64_t parts, const sab_partition_options *options, uint32_t *part_of);
 typedef struct sab_balanced_options {
  size_t struct_size;
- uint64_t micro_batches;
  uint64_t samples;
  const sab_budget *budgets;
  size_t budget_count;

@@ -16,7 +16,7 @@ int main() {
     sab::BucketSampler sampler(plan);
     std::uint64_t samples = 0;
     for (const sab::Batch& batch : sampler) {
-        if (batch.padded_total > budget.limit) return 1;
+        if (batch.padded_total() > budget.limit) return 1;
         samples += batch.count;
     }
     std::printf("%llu samples\n", static_cast<unsigned long long>(samples));

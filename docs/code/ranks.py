@@ -27,6 +27,15 @@ print(
     f"{steps.pop()} steps, costliest rank over mean: {plan.report(world_size=8).rank_imbalance:.4f}"
 )
 
+# [accumulation]
+sampler = sab.BucketSampler(plan, seed=0, rank=0, world_size=8, micro_batches=4)
+for batch in sampler.batches():
+    step = sampler.step()  # totals of the step, over all ranks and micro-batches
+    weight = batch.count / step.samples  # of a mean over samples; of tokens: total / step.total
+    is_last = batch.micro_batch + 1 == step.micro_batches  # now the optimizer steps
+# [end]
+assert is_last and 0 < weight <= 1
+
 # [balanced]
 sampler = sab.BalancedSampler(
     sizes, budget=8192, balance="quadratic", micro_batches=2, rank=0, world_size=8
@@ -36,9 +45,8 @@ assert report.rank_imbalance < 1.01
 for batch in sampler.batches():
     assert sizes[batch.indices].sum() <= 8192
     assert batch.cu_seqlens[-1] == sizes[batch.indices].sum()  # edges for variable-length attention
-    weight = (
-        8 / batch.step_total
-    )  # of the sum of its tokens' losses: DDP's mean of that is the mean over the step's tokens
+    # Of the sum of its tokens' losses: DDP's mean of that is the mean over the step's tokens.
+    weight = 8 / sampler.step().total
 # [end]
 print(f"balanced, quadratic: {report.rank_imbalance:.4f}, fill {report.fill:.1%}")
 

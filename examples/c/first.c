@@ -22,7 +22,7 @@ int main(void) {
 
     sab_batch batch = SAB_BATCH_INIT;
     while (sab_next_batch(sampler, &batch) == SAB_OK) {
-        printf("padded to %2.0f:", batch.padded_length);
+        printf("padded to %2.0f:", *batch.padded_length);
         for (uint64_t i = 0; i < batch.count; ++i) printf(" %d", (int)batch.indices[i]);
         printf("\n");
     }

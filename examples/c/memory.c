@@ -80,7 +80,7 @@ static int32_t run_part(void *ctx, uint64_t first, uint64_t count, double weight
     const struct trainer *trainer = ctx;
     /* a real one takes batch->indices[first] to [first + count - 1], and multiplies the loss */
     (void)first, (void)weight;
-    return train(trainer->arena, count, trainer->batch->padded_length);
+    return train(trainer->arena, count, *trainer->batch->padded_length);
 }
 
 static void check(sab_status status) {

@@ -15,16 +15,20 @@ static void check(sab_status status) {
 
 static int seen[SAMPLES];
 
-/* One rank takes `steps` steps (or all that are left) from `state` on, and leaves its own state
- * there. */
+struct state {
+    unsigned char bytes[256];
+    size_t size;
+};
+
+/* One rank takes `steps` steps (or all that are left) from a state on, and saves its own. */
 static void train(const sab_plan *plan, uint64_t rank, uint64_t world_size, uint64_t steps,
-                  const unsigned char *from, unsigned char *to) {
+                  const struct state *from, struct state *to) {
     sab_sampler_options options = SAB_SAMPLER_OPTIONS_INIT;
     options.rank = rank;
     options.world_size = world_size;
     sab_sampler *sampler = NULL;
     check(sab_bucket_sampler_new(plan, &options, &sampler));
-    if (from != NULL) check(sab_sampler_state_restore(sampler, from, SAB_STATE_SIZE));
+    if (from != NULL) check(sab_sampler_state_restore(sampler, from->bytes, from->size));
     sab_batch batch = SAB_BATCH_INIT;
     while (steps-- > 0) {
         const sab_status status = sab_next_batch(sampler, &batch);
@@ -32,7 +36,8 @@ static void train(const sab_plan *plan, uint64_t rank, uint64_t world_size, uint
         if (status == SAB_END) break;
         for (uint64_t i = 0; i < batch.count; ++i) ++seen[batch.indices[i]];
     }
-    check(sab_sampler_state_save(sampler, to)); /* the same bytes on every rank */
+    /* the same bytes on every rank */
+    check(sab_sampler_state_save(sampler, to->bytes, sizeof to->bytes, &to->size));
     sab_sampler_free(sampler);
 }
 
@@ -48,9 +53,9 @@ int main(void) {
     check(sab_sizes_new(tokens, SAMPLES, SAB_INT32, NULL, &sizes));
     check(sab_plan_new(sizes, &options, &plan));
 
-    unsigned char stopped[SAB_STATE_SIZE], end[SAB_STATE_SIZE];
-    for (uint64_t rank = 0; rank < 2; ++rank) train(plan, rank, 2, 10, NULL, stopped);
-    for (uint64_t rank = 0; rank < 4; ++rank) train(plan, rank, 4, UINT64_MAX, stopped, end);
+    struct state stopped, end;
+    for (uint64_t rank = 0; rank < 2; ++rank) train(plan, rank, 2, 10, NULL, &stopped);
+    for (uint64_t rank = 0; rank < 4; ++rank) train(plan, rank, 4, UINT64_MAX, &stopped, &end);
     for (int i = 0; i < SAMPLES; ++i)
         if (seen[i] != 1) return 1;
     printf("%d samples, each seen once\n", SAMPLES);

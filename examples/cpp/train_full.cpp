@@ -135,7 +135,7 @@ int main() {
     step.chunk = [](void* ctx, uint64_t, uint64_t count, double weight) -> int32_t {
         const Job& job = *static_cast<Job*>(ctx);
         job.trainer.part(static_cast<int64_t>(count),
-                         static_cast<int64_t>(job.batch->padded_length), weight);
+                         static_cast<int64_t>(*job.batch->padded_length), weight);
         return 0;
     };
     sab_batch batch = SAB_BATCH_INIT;

@@ -10,5 +10,5 @@ local sampler = sab.new("sab_sampler", "sab_bucket_sampler_new", plan, nil)
 for batch in sab.batches(sampler) do
   local indices = {}
   for i = 0, tonumber(batch.count) - 1 do indices[#indices + 1] = tonumber(batch.indices[i]) end
-  print(("padded to %2d: %s"):format(batch.padded_length, table.concat(indices, " ")))
+  print(("padded to %2d: %s"):format(batch.padded_length[0], table.concat(indices, " ")))
 end

@@ -351,11 +351,28 @@ function sab.new(kind, constructor, ...)
   return handle
 end
 
---- The batches from the cursor to the end of the epoch: `for batch in sab.batches(sampler)`. All
--- are the same object with new contents.
+--- Begins a pass and returns its batches: `for batch, rows in sab.batches(sampler)`. `batch` is a
+-- sab_batch; `rows` is a sab_rows for a batch in one row, otherwise nil. All batches are the same
+-- objects with new contents.
 function sab.batches(sampler)
+  local lib = sab.lib
+  sab.check(lib.sab_sampler_begin(sampler))
   local batch = ffi.new("sab_batch", {struct_size = ffi.sizeof("sab_batch")})
-  return function() return sab.check(sab.lib.sab_next_batch(sampler, batch)) == sab.lib.SAB_OK and batch or nil end
+  local rows = ffi.new("sab_rows", {struct_size = ffi.sizeof("sab_rows")})
+  return function()
+    if sab.check(lib.sab_next_batch(sampler, batch)) ~= lib.SAB_OK then return nil end
+    if batch.layout ~= lib.SAB_LAYOUT_ROW then return batch end
+    sab.check(lib.sab_batch_rows(sampler, rows))
+    return batch, rows
+  end
+end
+
+--- The sab_step of the batch that was shown last: totals over all ranks and micro-batches, for the
+-- weights of a loss.
+function sab.step(sampler)
+  local step = ffi.new("sab_step", {struct_size = ffi.sizeof("sab_step")})
+  sab.check(sab.lib.sab_batch_step(sampler, step))
+  return step
 end
 
 return sab

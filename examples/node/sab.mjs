@@ -354,7 +354,7 @@ function copied(Type, pointer, count) {
 
 // Reads a field, by koffi's name of its type.
 const READ = {
-  Float64: (view, at) => view.getFloat64(at, true),
+  Int32: (view, at) => view.getInt32(at, true),
   Int64: (view, at) => Number(view.getBigInt64(at, true)),
   UInt64: (view, at) => {
     const value = view.getBigUint64(at, true);
@@ -363,21 +363,54 @@ const READ = {
   Pointer: (view, at) => view.getBigUint64(at, true),
 };
 
-// The batches from the cursor to the end of the epoch, as objects with the fields of sab_batch.
-// `indices` is a copy in a BigInt64Array; `cu_seqlens` (Int32Array) and `starts` (BigInt64Array)
-// are copies or null. Fields are read from memory, because converting a struct takes ten times as
-// long as the call.
-export function* batches(sampler) {
-  const fields = Object.values(koffi.type('sab_batch').members).map(({ name, type, offset }) => [name, READ[type.primitive], offset]);
-  const memory = new Uint8Array(koffi.sizeof('sab_batch'));
+// Reads a struct that a function of the library fills. Its fields are read from memory, because
+// converting a struct takes ten times as long as the call.
+function reader(kind) {
+  const fields = Object.values(koffi.type(kind).members).map(({ name, type, offset }) => [name, READ[type.primitive], offset]);
+  const memory = new Uint8Array(koffi.sizeof(kind));
   const view = new DataView(memory.buffer);
-  view.setBigUint64(koffi.offsetof('sab_batch', 'struct_size'), BigInt(memory.length), true);
-  while (check(lib.sab_next_batch(sampler, memory)) === lib.SAB_OK) {
-    const batch = {};
-    for (const [name, read, offset] of fields) batch[name] = read(view, offset);
+  view.setBigUint64(koffi.offsetof(kind, 'struct_size'), BigInt(memory.length), true);
+  const read = () => {
+    const made = {};
+    for (const [name, readField, offset] of fields) if (name !== 'struct_size') made[name] = readField(view, offset);
+    return made;
+  };
+  return { memory, read };
+}
+
+const first = (pointer) => copied(Float64Array, pointer, 1)[0];
+
+// Begins a pass and returns its batches as objects with the fields of sab_batch. `indices` is a
+// copy in a BigInt64Array; `longest`, `padded_length` and `total` are numbers. Of a batch in one
+// row, `cu_seqlens` (Int32Array) and `starts` (BigInt64Array) are copies; otherwise they are null.
+export function batches(sampler) {
+  check(lib.sab_sampler_begin(sampler));
+  return walk(sampler);
+}
+
+function* walk(sampler) {
+  const shown = reader('sab_batch');
+  const rows = reader('sab_rows');
+  while (check(lib.sab_next_batch(sampler, shown.memory)) === lib.SAB_OK) {
+    const batch = shown.read();
+    for (const name of ['longest', 'padded_length', 'total']) batch[name] = first(batch[name]);
     batch.indices = copied(BigInt64Array, batch.indices, batch.count) ?? new BigInt64Array(0);
-    batch.cu_seqlens = copied(Int32Array, batch.cu_seqlens, batch.count + 1);
-    batch.starts = copied(BigInt64Array, batch.starts, batch.count);
+    batch.cu_seqlens = batch.starts = null;
+    if (batch.layout === lib.SAB_LAYOUT_ROW) {
+      check(lib.sab_batch_rows(sampler, rows.memory));
+      const { cu_seqlens, starts } = rows.read();
+      if (cu_seqlens !== 0n) batch.cu_seqlens = copied(Int32Array, copied(BigUint64Array, cu_seqlens, 1)[0], batch.count + 1);
+      batch.starts = copied(BigInt64Array, starts, batch.count);
+    }
     yield batch;
   }
+}
+
+// The step of the batch that was shown last: `micro_batches`, `samples` and `total` over all ranks,
+// for the weights of a loss.
+export function step(sampler) {
+  const shown = reader('sab_step');
+  check(lib.sab_batch_step(sampler, shown.memory));
+  const { micro_batches, samples, totals } = shown.read();
+  return { micro_batches, samples, total: first(totals) };
 }

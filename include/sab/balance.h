@@ -98,11 +98,8 @@ SAB_API sab_status sab_items_partition(const double *costs, size_t count, uint64
 typedef struct sab_balanced_options {
     /** set by SAB_BALANCED_OPTIONS_INIT */
     size_t struct_size;
-    /** micro-batches that each rank takes in a step: gradient accumulation, stages of a pipeline to
-     *  be filled. Together with the world size at most 2^20. 1 */
-    uint64_t micro_batches;
-    /** samples of a step, over all ranks and micro-batches, at least as many as these; fewer where
-     *  a budget is reached first. 0: as many as fit */
+    /** samples of a step, over all ranks and micro-batches, at least as many as these; fewer if a
+     *  budget is reached first. 0: as many as fit */
     uint64_t samples;
     /** what no micro-batch exceeds: all of them hold. A micro-batch is a row, without padding:
      *  sab/cost.h says what it costs, and a NULL cost is the sum of its sizes. Read during the
@@ -128,20 +125,9 @@ typedef struct sab_balanced_options {
     /** handed to `progress` */
     void *progress_ctx;
 } sab_balanced_options;
-#define SAB_BALANCED_OPTIONS_INIT     \
-    {                                 \
-        sizeof(sab_balanced_options), \
-        1,                            \
-        0,                            \
-        NULL,                         \
-        0,                            \
-        0.95,                         \
-        NULL,                         \
-        0,                            \
-        SAB_PARTITION_KARMARKAR_KARP, \
-        SAB_OVERSIZE_ERROR,           \
-        NULL,                         \
-        NULL}
+#define SAB_BALANCED_OPTIONS_INIT                                                              \
+    {sizeof(sab_balanced_options), 0,    NULL, 0, 0.95, NULL, 0, SAB_PARTITION_KARMARKAR_KARP, \
+     SAB_OVERSIZE_ERROR,           NULL, NULL}
 
 /** Sets the defaults, the same as SAB_BALANCED_OPTIONS_INIT: for languages without C's macros.
  *
@@ -163,19 +149,17 @@ SAB_API void sab_balanced_options_init(sab_balanced_options *options, size_t str
  * mean micro-batch come in cohorts of neighbours in size, one for each micro-batch of a step, since
  * little else could outweigh them.
  *
- * sab_batch: `step` is the optimizer's step; `micro_batch` and `micro_batches` say where in it the
- * batch stands; `step_samples` and `step_total` are those of the whole step, over all ranks and
- * micro-batches: count / step_samples or total / step_total is the weight of a mean. They cost
- * nothing here: `step_totals` of the options is not used, nor is `costliest_first`. Positions
- * (seek, tell, at, count) are micro-batches of this rank. `last_step`: samples that fill no step
- * are dealt out nevertheless (SPLIT: a micro-batch of the last step is empty where there are fewer
- * samples than micro-batches, loss weight 0), left out, or filled up from the epoch's beginning. A
- * step is full when it has `samples`, or no sample of mean size would fit any more.
+ * A batch is a micro-batch in one row (SAB_LAYOUT_ROW). `world_size` times `micro_batches` of the
+ * sampler's options is at most 2^20. `costliest_first` is not used. `last_step`: samples that fill
+ * no step are dealt out nevertheless (SPLIT: a micro-batch of the last step is empty when there are
+ * fewer samples than micro-batches, loss weight 0), left out, or filled up from the epoch's
+ * beginning. A step is full when it has `samples`, or no sample of mean size would fit any more.
+ * All steps have the same number of micro-batches.
  *
- * A state goes on with any other world size, `micro_batches`, `samples`, balance and budgets, from
- * between two steps; inside a step only with the same. Samples that are too large for lower budgets
- * are left out from there on; those that were too large for the budgets that began the epoch come
- * with the next one.
+ * A state that was saved between two steps can be restored with any other world size,
+ * `micro_batches`, `samples`, balance and budgets; one that was saved inside a step only with the
+ * same. Samples that are too large for lower budgets are left out from there on; those that were
+ * too large for the budgets that began the epoch come with the next one.
  *
  * Time: an epoch begins with one pass over the samples, in the constructor, sab_sampler_set_epoch()
  * and sab_sampler_state_restore(): some 50 ns each, and where a step has a sample larger than the

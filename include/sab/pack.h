@@ -12,10 +12,10 @@
  * Bins of near-equal cost make a step, so that no rank waits. `balance` gives the cost of a bin. By
  * default it is the sum of the squares of its lengths (attention inside each sequence).
  *
- * Of sab_batch: `count` sequences of `longest` and `total` tokens; `padded_length` and
- * `padded_total` are both the capacity, what a row of fixed size takes; `cu_seqlens`; and with
- * `split`, `starts`. A last step that is split between ranks deals out the sequences of its bins.
- * The sequences of a bin stand longest first.
+ * The layout of a batch is SAB_LAYOUT_ROW: `count` sequences of `longest` and `total` tokens,
+ * longest first. `padded_length` is the capacity, the length of a row of fixed size.
+ * sab_batch_rows() gives `cu_seqlens`, the capacity and, with `split`, `starts`. A last micro-batch
+ * that is split between ranks deals out the sequences of its bins.
  *
  * Tier: stable.
  */

@@ -78,8 +78,8 @@ typedef int32_t (*sab_all_gather_fn)(void *ctx, const void *mine, size_t size, v
 typedef int32_t (*sab_reduce_fn)(void *ctx, int64_t *values, size_t count);
 
 /** Checks that all ranks hold the same: order version, kind and contents of the sampler, seed,
- * epoch, step, world size and policies; and that each rank takes part once. Call it on all ranks
- * after their samplers are made or restored.
+ * epoch, position, world size, micro-batches and policies; and that each rank takes part once. Call
+ * it on all ranks after their samplers are made or restored.
  *
  * @param sampler     a sampler with random access
  * @param rank        rank of this process in `all_gather`
@@ -99,19 +99,21 @@ SAB_API sab_status sab_sampler_check_ranks(const sab_sampler *sampler, uint64_t 
  * of its own shard.
  *
  * The ranks gather the histograms of their sizes, not the sizes; from the sum of them every rank
- * makes the same plan. At each step all ranks take a batch of the same bucket, so that the batches
- * of a step cost nearly the same. A bucket takes as many steps as the rank with most samples in it
- * needs; the others split theirs as evenly: all take the same number of steps, nothing is lost or
- * repeated, the budget is kept. Indices are those of the own shard. `step_samples` counts all
- * ranks' samples; `step_total` is -1 on more than one rank, since their sizes are not known here.
+ * makes the same plan. In each micro-batch all ranks take a batch of the same bucket, so that these
+ * batches cost nearly the same. A bucket has as many of them as the rank with most samples in it
+ * needs. The other ranks split their samples evenly, so all take the same number of batches, no
+ * sample is lost or repeated, and the budget is kept. Indices are those of the own shard.
+ * sab_batch_step() counts the samples of all ranks; its totals are -1 on several ranks, since the
+ * sizes of their samples are not known here.
  *
  * A state goes on with the same shards only.
  *
  * @param sizes       of this rank's samples, maybe none; read during the call only
  * @param plan        `tail` must be SAB_TAIL_KEEP and `oversize` not SAB_OVERSIZE_SINGLE; the same
  *     on all ranks
- * @param options     rank and world size (at most 2^20) are those of the shards; `seed` and `epoch`
- *     must be the same on all ranks; `last_step`, `costliest_first` and `step_totals` are not used
+ * @param options     rank and world size (at most 2^20) are those of the shards; `seed`, `epoch`
+ *     and `micro_batches` must be the same on all ranks; `last_step` and `costliest_first` are not
+ *     used
  * @param all_gather  called four times, with 24 bytes, 8 bytes, the distinct sizes and their
  *     counts, and 16 bytes; not kept. A rank that fails reports it in the next call. A rank without
  *     memory for the answers does so among at most 2,700 ranks; among more, the others wait until

@@ -1,16 +1,64 @@
 /** @file sampler.h
- * sab_sampler: a cursor over the batches of an epoch, for one rank.
+ * sab_sampler: the batches of an epoch, one after the other, for one rank.
  *
- * The batches of an epoch stand in one global order. At step s the ranks take the next `world_size`
- * batches, one each. In the native and the packed order each step begins at a random rank, so that
- * no rank always gets the longest. Ranks need not talk to each other, all take the same number of
- * steps, and the batches of one step cost nearly the same. When the batches of an epoch do not fill
- * the last step, that step's batches are split between the ranks (or dropped, or repeated:
- * `last_step`), so that by default no sample is lost or seen twice.
+ *     sab_batch batch = SAB_BATCH_INIT;
+ *     sab_status status;
+ *     for (int epoch = 0; epoch < 3; ++epoch) {
+ *         sab_sampler_begin(sampler);
+ *         while ((status = sab_next_batch(sampler, &batch)) == SAB_OK)
+ *             train(batch.indices, batch.count, batch.padded_length[0]);
+ *     }
  *
- * In the native order (sab_bucket_sampler_new) a batch is a pure function of plan, seed, epoch and
- * position: seeking costs what stepping costs, and the saved state is a few dozen bytes, the same
- * on all ranks, which goes on from the same sample with any other number of ranks.
+ * Epoch, step, micro-batch, position
+ *
+ * The batches of an epoch are in one global order. With W ranks and M micro-batches a step of the
+ * optimizer takes the next W * M batches of the order. Micro-batch m is the next W of them, one for
+ * each rank. So the batches that all ranks took before a micro-batch are the beginning of the
+ * order, and a state that was saved there can be restored on any number of ranks. In the bucket
+ * order and in the packed order each micro-batch begins at a random rank, so that no rank always
+ * gets the longest batch. The balanced sampler deals out samples, not batches: see balance.h.
+ *
+ * A position is the number of a batch of this rank in the epoch, from 0: it counts micro-batches.
+ * sab_batch.step is the number of the optimizer's step, sab_batch.micro_batch the number of the
+ * batch in this step.
+ *
+ * Ranks need not communicate. All take the same number of batches, and the batches of the ranks in
+ * one micro-batch have nearly the same cost. The last step has as many micro-batches as its batches
+ * need, the same number on all ranks. When the batches do not fill the last micro-batch of all
+ * ranks, they are split between the ranks, or left out, or repeated: see sab_last_step. By default
+ * no sample is lost or repeated.
+ *
+ * Passes
+ *
+ * A pass is a walk over an epoch with sab_next_batch(). sab_sampler_begin() begins one:
+ *
+ * | before                                                 | the pass is                       |
+ * |--------------------------------------------------------|-----------------------------------|
+ * | no batch was taken                                     | the current epoch                 |
+ * | SAB_END was returned                                   | the next epoch                    |
+ * | the last pass was not finished                         | the same epoch from its start     |
+ * | a state was restored, its epoch had not returned END   | what is left of the saved epoch,  |
+ * |                                                        | which may be nothing              |
+ * | a state was restored, its epoch had returned SAB_END   | the next epoch                    |
+ *
+ * After sab_sampler_set_epoch() and sab_sampler_seek() the pass begins where they went. The first
+ * call of sab_next_batch() begins a pass where none was begun, so one epoch needs no
+ * sab_sampler_begin(). After SAB_END sab_next_batch() returns SAB_END again until
+ * sab_sampler_begin(), sab_sampler_set_epoch() or sab_sampler_seek() is called.
+ *
+ * Loss weights
+ *
+ * sab_batch_step() gives the totals of a step over all ranks and micro-batches. The weight of a
+ * batch in a mean over samples is count / step.samples, in a mean over tokens
+ * total[0] / step.totals[0].
+ *
+ * Seeking and state
+ *
+ * In the bucket order (sab_bucket_sampler_new()) a batch is a pure function of plan, seed, epoch
+ * and position, so seeking takes as long as a step. A saved state has about a hundred bytes, which
+ * are the same on all ranks.
+ *
+ * A number that is not known is -1.
  *
  * Tier: stable.
  */
@@ -28,88 +76,120 @@ extern "C" {
 /** A cursor over batches. One thread at a time. */
 typedef struct sab_sampler sab_sampler;
 
-/** One batch. */
+/* ---- A batch ---- */
+
+/** How the samples of a batch are laid out. */
+typedef int32_t sab_layout;
+/** each sample is padded to `padded_length` */
+#define SAB_LAYOUT_PADDED 0
+/** the samples are end to end in one row: see sab_batch_rows() */
+#define SAB_LAYOUT_ROW 1
+
+/** One batch. Its arrays belong to the sampler and stay valid until the next call on it. */
 typedef struct sab_batch {
     /** set by SAB_BATCH_INIT */
     size_t struct_size;
-    /** `count` sample indices; they belong to the sampler and stay valid until the next call on
-     *  it */
+    /** `count` sample indices */
     const int64_t *indices;
-    /** samples; 0 only in the last step, when fewer samples than ranks (or micro-batches of all
-     *  ranks) are left, and on ranks whose shard has fewer of a bucket than it has steps (loss
-     *  weight 0) */
-    uint64_t count;
-    /** largest size in the batch */
-    double longest;
-    /** sum of the sizes */
-    double total;
-    /** length to pad to: `longest` rounded up to the plan's `length_multiple`, or the bucket's
-     *  length under `max_shapes`; packed sampler: the capacity; balanced sampler: `total`, since
-     *  nothing is padded */
-    double padded_length;
-    /** count * padded_length; packed and balanced samplers: padded_length, since the sequences
-     *  share one row */
-    double padded_total;
-    /** index of the bucket in the plan; -1 where there are no buckets */
+    /** number of samples. 0 only for a rank without a share (loss weight 0): in the last step, and
+     *  when its shard has fewer samples in the bucket than the bucket has steps */
+    size_t count;
+    /** SAB_LAYOUT_PADDED or SAB_LAYOUT_ROW */
+    sab_layout layout;
+    /** sizes of a sample: numbers in each of the three arrays below. 1 */
+    size_t columns;
+    /** largest size in the batch, one a column */
+    const double *longest;
+    /** length of the batch, one a column. Padded: `longest` rounded up to the plan's
+     *  `length_multiple`, or the bucket's length under `max_shapes`. Row: the length of the row,
+     *  which is the capacity in the packed sampler and `total` in the balanced sampler */
+    const double *padded_length;
+    /** sum of the sizes, one a column */
+    const double *total;
+    /** index of the bucket in the plan; -1 without buckets */
     int64_t bucket;
     /** epoch of the batch */
     uint64_t epoch;
-    /** step of the batch in its epoch, from 0 */
+    /** step of the optimizer in the epoch, from 0 */
     uint64_t step;
-    /** samples of this step over all ranks: count / step_samples is this rank's weight of a mean
-     *  over samples; 0 when the sampler was told not to work it out (`step_totals`) */
-    uint64_t step_samples;
-    /** sum of sizes of this step over all ranks: total / step_total is the weight of a mean over
-     *  tokens; -1 when the sampler was told not to work it out */
-    double step_total;
-    /** balanced sampler: which of the rank's micro-batches of the step this is, from 0; 0
-     *  elsewhere */
+    /** number of the batch among this rank's micro-batches of the step, from 0 */
     uint64_t micro_batch;
-    /** balanced sampler: micro-batches that each rank takes in a step; 1 elsewhere */
-    uint64_t micro_batches;
-    /** packed sampler, and balanced sampler of whole-number sizes that sum to less than 2^31:
-     *  `count` + 1 cumulative lengths, the first 0; theirs are the lifetime and owner of `indices`.
-     *  NULL elsewhere */
-    const int32_t *cu_seqlens;
-    /** packed sampler that splits samples: where each of the `count` sequences begins in its
-     *  sample; as `indices`. NULL elsewhere */
-    const int64_t *starts;
 } sab_batch;
-#define SAB_BATCH_INIT {sizeof(sab_batch), NULL, 0, 0, 0, 0, 0, -1, 0, 0, 0, 0, 0, 1, NULL, NULL}
+#define SAB_BATCH_INIT \
+    {sizeof(sab_batch), NULL, 0, SAB_LAYOUT_PADDED, 0, NULL, NULL, NULL, -1, 0, 0, 0}
 
-/** What becomes of the batches that do not fill the last step of all ranks. */
+/** The rows of a batch whose layout is SAB_LAYOUT_ROW. Its arrays belong to the sampler and stay
+ *  valid until the next call on it that shows another batch. */
+typedef struct sab_rows {
+    /** set by SAB_ROWS_INIT */
+    size_t struct_size;
+    /** as in sab_batch */
+    size_t columns;
+    /** for each column, `count` + 1 cumulative lengths that begin with 0, as kernels for attention
+     *  of variable length take them. NULL when the lengths are not whole numbers with a sum below
+     *  2^31 (balanced sampler) */
+    const int32_t *const *cu_seqlens;
+    /** the position in its sample at which each of the `count` sequences begins; NULL when the
+     *  sampler does not split samples */
+    const int64_t *starts;
+    /** length that no row exceeds, one a column; -1 in the balanced sampler, whose rows have no
+     *  fixed length */
+    const double *capacity;
+} sab_rows;
+#define SAB_ROWS_INIT {sizeof(sab_rows), 0, NULL, NULL, NULL}
+
+/** A step of the optimizer, over all ranks and all their micro-batches. `totals` belongs to the
+ *  sampler and stays valid until the next call on it. */
+typedef struct sab_step {
+    /** set by SAB_STEP_INIT */
+    size_t struct_size;
+    /** batches that each rank takes in the step; the last step of an epoch may have fewer than
+     *  others */
+    uint64_t micro_batches;
+    /** number of samples */
+    uint64_t samples;
+    /** as in sab_batch */
+    size_t columns;
+    /** sum of the sizes, one a column; -1 when not known (sharded sampler of several ranks) */
+    const double *totals;
+} sab_step;
+#define SAB_STEP_INIT {sizeof(sab_step), 0, 0, 0, NULL}
+
+/* ---- Samplers ---- */
+
+/** What happens to batches that do not fill the last step of all ranks. */
 typedef int32_t sab_last_step;
-/** they are split so that every rank gets a share: nothing lost, nothing twice */
+/** those of the last micro-batch are split so that every rank gets a share: no sample is lost or
+ *  repeated. The last step may have fewer micro-batches */
 #define SAB_LAST_STEP_SPLIT 0
-/** they are left out of this epoch */
+/** they are left out of this epoch, so that all steps are full */
 #define SAB_LAST_STEP_DROP 1
 /** the step is filled with batches from the beginning of the epoch */
 #define SAB_LAST_STEP_WRAP 2
 
-/** How to walk. Used by all samplers. */
+/** Ranks, epochs and steps. Used by all samplers with random access. */
 typedef struct sab_sampler_options {
     /** set by SAB_SAMPLER_OPTIONS_INIT */
     size_t struct_size;
     /** of the shuffled orders; the same on all ranks. 0 */
     uint64_t seed;
-    /** where to begin. 0 */
+    /** the first epoch. 0 */
     uint64_t epoch;
     /** this rank, below `world_size`. 0 */
     uint64_t rank;
     /** number of ranks, 1 to 2^32 - 1. 1 */
     uint64_t world_size;
+    /** batches that each rank takes in a step, 1 to 2^20: gradient accumulation, stages of a
+     *  pipeline; the same on all ranks. 1 */
+    uint64_t micro_batches;
     /** SAB_LAST_STEP_SPLIT */
     sab_last_step last_step;
-    /** 1 (default): fill step_samples and step_total of each batch, which looks at the other ranks'
-     *  batches of the step; 0: do not, so that the work of a rank is independent of
-     *  `world_size` */
-    int32_t step_totals;
-    /** native and packed order: begin the epoch with at least this many of the batches that may
-     *  cost most, so that memory runs out early if it ever does. 0 */
+    /** bucket order and packed order: the epoch begins with at least this many of the batches that
+     *  may cost most, so that a lack of memory shows early. 0 */
     uint64_t costliest_first;
 } sab_sampler_options;
 #define SAB_SAMPLER_OPTIONS_INIT \
-    {sizeof(sab_sampler_options), 0, 0, 0, 1, SAB_LAST_STEP_SPLIT, 1, 0}
+    {sizeof(sab_sampler_options), 0, 0, 0, 1, 1, SAB_LAST_STEP_SPLIT, 0}
 
 /** Sets the defaults, the same as SAB_SAMPLER_OPTIONS_INIT: for languages without C's macros.
  *
@@ -120,11 +200,11 @@ typedef struct sab_sampler_options {
 SAB_API void sab_sampler_options_init(sab_sampler_options *options, size_t struct_size)
     SAB_NOEXCEPT;
 
-/** The native order: shuffled, random access, a pure function of (plan, seed, epoch, position).
+/** The bucket order: shuffled, random access, a pure function of (plan, seed, epoch, position).
  *
  * Each epoch permutes the samples inside each bucket and the batches of the epoch with keyed
  * permutations (order version 2), so nothing is shuffled in memory. Small last batches of buckets
- * stand where their cost does the least harm to balance.
+ * are where their cost does the least harm to balance.
  *
  * @param plan     may be freed before the sampler
  * @param options  NULL: seed 0, one rank
@@ -161,19 +241,52 @@ SAB_API sab_status sab_sequential_sampler_new(const sab_plan *plan,
 SAB_API sab_status sab_costliest_sampler_new(const sab_plan *plan, uint64_t count,
                                              sab_sampler **sampler) SAB_NOEXCEPT;
 
+/* ---- Walking ---- */
+
+/** Begins a pass over an epoch; the table of the file comment says which.
+ *
+ * @param sampler  any sampler
+ * @return SAB_OK; SAB_E_CALLBACK when a callback that makes batches failed
+ */
+SAB_API sab_status sab_sampler_begin(sab_sampler *sampler) SAB_NOEXCEPT;
+
 /** Moves to the next batch and shows it in `*batch`.
  *
  * @param sampler  any sampler
  * @param batch    filled on SAB_OK, untouched otherwise; its struct_size must be set
  *     (SAB_BATCH_INIT)
  * @return SAB_OK; SAB_END when the epoch has no more batches, again on every further call until
- *     sab_sampler_set_epoch() or sab_sampler_seek(); SAB_E_CALLBACK when a callback of the sampler
- *     failed: the batch under way is kept and the next call goes on with the sample that failed
+ *     sab_sampler_begin(), sab_sampler_set_epoch() or sab_sampler_seek(); SAB_E_CALLBACK when a
+ *     callback of the sampler failed: the batch under way is kept and the next call continues with
+ *     the sample that failed
  */
 SAB_API sab_status sab_next_batch(sab_sampler *sampler, sab_batch *batch) SAB_NOEXCEPT;
 
-/** Moves over several batches at once, for callers to whom a call is dear. Only their indices are
- * shown.
+/** Shows the rows of the batch that sab_next_batch() or sab_sampler_at() showed last.
+ *
+ * @param sampler  any sampler
+ * @param rows     filled on SAB_OK, untouched otherwise; its struct_size must be set
+ *     (SAB_ROWS_INIT)
+ * @return SAB_OK; SAB_E_UNSUPPORTED when the batch is padded; SAB_E_ARGUMENT when there is no such
+ *     batch: before the first one, and after a call that failed or moved the cursor to another
+ *     epoch, state or budget
+ */
+SAB_API sab_status sab_batch_rows(sab_sampler *sampler, sab_rows *rows) SAB_NOEXCEPT;
+
+/** Shows the step of the batch that sab_next_batch() or sab_sampler_at() showed last.
+ *
+ * Looks at the batches of all ranks in the step: on several ranks the time grows with their number.
+ * The batch that was shown stays valid.
+ *
+ * @param sampler  any sampler
+ * @param step     filled on SAB_OK, untouched otherwise; its struct_size must be set
+ *     (SAB_STEP_INIT)
+ * @return SAB_OK; SAB_E_ARGUMENT when there is no such batch, as for sab_batch_rows()
+ */
+SAB_API sab_status sab_batch_step(sab_sampler *sampler, sab_step *step) SAB_NOEXCEPT;
+
+/** Moves over several batches at once, for callers with a high cost per call. Only their indices
+ * are shown.
  *
  * Batch i of the `count` batches is indices[offsets[i]] ... indices[offsets[i + 1] - 1]. Stops at
  * `max_batches`, at the end of the epoch, or before a batch that does not fit. When not even the
@@ -191,11 +304,11 @@ SAB_API sab_status sab_sampler_next_batches(sab_sampler *sampler, size_t max_bat
                                             int64_t *indices, size_t capacity, uint64_t *offsets,
                                             size_t *count) SAB_NOEXCEPT;
 
-/** Shows the batch at a step of the current epoch without moving the cursor.
+/** Shows the batch at a position of the current epoch without moving the cursor.
  *
  * @param sampler   a sampler with random access
- * @param position  step of this rank, below sab_sampler_batch_count() and not before the step at
- *     which another number of ranks left off
+ * @param position  number of a batch of this rank, below sab_sampler_batch_count() and not before
+ *     the position at which a state of other ranks or another budget took over
  * @param batch     as for sab_next_batch()
  * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_UNSUPPORTED
  */
@@ -223,8 +336,8 @@ SAB_API sab_status sab_sampler_at(sab_sampler *sampler, uint64_t position, sab_b
 SAB_API sab_status sab_sampler_capabilities(const sab_sampler *sampler, uint64_t *capabilities)
     SAB_NOEXCEPT;
 
-/** Number of steps of the current epoch, exact, the same on every rank. After a restore from
- * another number of ranks it counts the steps taken there too.
+/** Number of batches that this rank takes in the current epoch, exact, the same on every rank.
+ * After a restore from another number of ranks it counts the batches that each of them took, too.
  *
  * @param sampler  a handle
  * @param count    filled on SAB_OK
@@ -248,7 +361,7 @@ SAB_API sab_status sab_sampler_batch_count(const sab_sampler *sampler, uint64_t 
 SAB_API sab_status sab_sampler_skipped(const sab_sampler *sampler, int64_t *indices,
                                        size_t capacity, size_t *count) SAB_NOEXCEPT;
 
-/** Begins an epoch at its first step.
+/** Moves the cursor to the first batch of an epoch.
  *
  * @param sampler  a handle
  * @param epoch    any number; the same on all ranks
@@ -260,16 +373,17 @@ SAB_API sab_status sab_sampler_set_epoch(sab_sampler *sampler, uint64_t epoch) S
  *
  * @param sampler   a sampler with random access (any sampler for position 0, which begins the epoch
  *     again)
- * @param position  step of this rank, at most sab_sampler_batch_count(), which is the end
+ * @param position  number of a batch of this rank, at most sab_sampler_batch_count(), which is the
+ *     end
  * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_UNSUPPORTED
  */
 SAB_API sab_status sab_sampler_seek(sab_sampler *sampler, uint64_t position) SAB_NOEXCEPT;
 
-/** Where the cursor stands.
+/** Tells where the cursor is.
  *
  * @param sampler   a handle
  * @param epoch     filled with the current epoch
- * @param position  filled with the step that sab_next_batch() will show
+ * @param position  filled with the position of the batch that sab_next_batch() will show
  * @return SAB_OK; SAB_E_ARGUMENT
  */
 SAB_API sab_status sab_sampler_tell(const sab_sampler *sampler, uint64_t *epoch, uint64_t *position)
@@ -279,11 +393,12 @@ SAB_API sab_status sab_sampler_tell(const sab_sampler *sampler, uint64_t *epoch,
  * following ones, for when memory turns out to be scarcer than the plan knew. The other budgets
  * stay as they are.
  *
- * A step whose batches exceed a budget becomes several steps, as few as can be: its
- * batches are cut into pieces that are dealt to the ranks in order, so that all ranks still take
- * the same number of steps, no sample is lost, and the order stays. The number of steps of the
- * epoch grows. The limits are part of the saved state. All ranks must set it at the same step. Only
- * a single sample that costs more alone exceeds a lowered limit.
+ * A micro-batch whose batches exceed a budget becomes several, as few as possible: its batches are
+ * cut into pieces that are dealt to the ranks in order, so that all ranks still take the same
+ * number of batches, no sample is lost, and the order stays. The number of batches of the epoch
+ * grows. The limits are part of the saved state. All ranks must set it at the same position.
+ * Inside a step of several micro-batches the step ends there. Only a single sample that costs more
+ * alone exceeds a lowered limit.
  *
  * Takes time by the number of batches left, and memory for a number each. For at most 2^20 ranks.
  *
@@ -309,27 +424,27 @@ SAB_API sab_status sab_sampler_set_budget(sab_sampler *sampler, size_t index, do
 SAB_API sab_status sab_sampler_get_budget(const sab_sampler *sampler, size_t index, double *limit)
     SAB_NOEXCEPT;
 
-/** Bytes of a saved state: magic "SABS", version, length, fingerprint, place, checksum;
- * little-endian (ARCHITECTURE.md).
- */
-#define SAB_STATE_SIZE 192
-
-/** Saves where the cursor stands. All ranks at one step save the same bytes.
+/** Saves where the cursor is, and whether the epoch has returned SAB_END. All ranks at one position
+ * save the same bytes. Format: ARCHITECTURE.md.
  *
- * @param sampler  a sampler with random access
- * @param state    room for SAB_STATE_SIZE bytes
+ * @param sampler   a sampler with random access
+ * @param state     room for `capacity` bytes; may be NULL when `capacity` is 0
+ * @param capacity  nothing is written when it is smaller than `size`
+ * @param size      filled with the number of bytes of the state
  * @return SAB_OK; SAB_E_UNSUPPORTED
  */
-SAB_API sab_status sab_sampler_state_save(const sab_sampler *sampler, void *state) SAB_NOEXCEPT;
+SAB_API sab_status sab_sampler_state_save(const sab_sampler *sampler, void *state, size_t capacity,
+                                          size_t *size) SAB_NOEXCEPT;
 
-/** Goes on where a state was saved, by this or another number of ranks.
+/** Continues where a state was saved, by this or another number of ranks and micro-batches.
  *
- * With the same `world_size` the steps go on as they would have. With another, the samples that no
- * rank has taken yet are dealt out among the new ranks, none lost and none repeated; step numbers
- * go on from the saved one.
+ * With the same `world_size` and `micro_batches` the batches continue as they would have. With
+ * others, the samples that no rank has taken yet are dealt out among the new ranks, none lost and
+ * none repeated. Positions and steps continue from the saved ones. A step that was saved between
+ * two of its micro-batches then ends there, and the next batch begins a new step.
  *
  * @param sampler  a sampler on an equal plan with the same seed, `last_step` and `costliest_first`;
- *     rank and world size are its own
+ *     rank, world size and micro-batches are its own
  * @param state    what sab_sampler_state_save() wrote
  * @param size     its length in bytes
  * @return SAB_OK; SAB_E_FORMAT for a truncated, damaged or foreign state or a newer version;
@@ -346,7 +461,7 @@ SAB_API sab_status sab_sampler_state_restore(sab_sampler *sampler, const void *s
  */
 SAB_API void sab_sampler_free(sab_sampler *sampler) SAB_NOEXCEPT;
 
-/** What an epoch of the native order is like, known before any training. */
+/** What an epoch of the bucket order is like, known before any training. */
 typedef struct sab_plan_report {
     /** set by SAB_PLAN_REPORT_INIT */
     size_t struct_size;
@@ -361,7 +476,7 @@ typedef struct sab_plan_report {
     uint64_t repeated;
     /** batches over all ranks */
     uint64_t batches;
-    /** steps of each rank */
+    /** steps of the optimizer */
     uint64_t steps;
     /** see sab_plan_info */
     uint64_t lower_bound;
@@ -394,14 +509,14 @@ typedef struct sab_plan_report {
 #define SAB_PLAN_REPORT_INIT \
     {sizeof(sab_plan_report), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
-/** Walks an epoch of the native order, and the next for `meet_again`, and says what it is like.
+/** Walks an epoch of the bucket order, and the next for `meet_again`, and measures it.
  *
  * Time: about two epochs of batches. Needs 4 1/8 bytes a sample while it runs. The measures of
  * randomness are those that lhotse, ms-swift and Mosaic users print by hand (correlation,
  * variance), and the share of batch mates that meet again.
  *
  * @param plan          a handle
- * @param options       how the sampler would walk (seed, epoch, world_size, last_step,
+ * @param options       of the sampler (seed, epoch, world_size, micro_batches, last_step,
  *     costliest_first); NULL: as for the sampler
  * @param progress      follows and may cancel; NULL for none
  * @param progress_ctx  handed to `progress`

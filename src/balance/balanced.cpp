@@ -104,19 +104,16 @@ private:
 /// The body of a saved state: where the ranks stood in the order of the epoch.
 struct BalancedState {
     OrderState order;
-    uint64_t position;   ///< micro-batches that each rank has taken
     uint64_t took_over;  ///< position at which these options took over
     uint64_t step;       ///< of the optimizer
     uint64_t unit;       ///< of the order, in which the step begins
-    uint64_t world_size;
-    uint64_t cohort;  ///< with `heavy` and `kept`: of those who began the epoch
+    uint64_t cohort;     ///< with `heavy` and `kept`: of those who began the epoch
     uint64_t heavy;
     uint64_t kept;
-    uint64_t rules;          ///< hash of all that says where steps end
-    uint32_t micro_batches;  ///< of a step, of each rank
-    uint32_t offset;         ///< samples of the unit that are before the step
+    uint64_t rules;   ///< hash of all that says where steps end
+    uint64_t offset;  ///< samples of the unit that are before the step
 };
-static_assert(sizeof(StateHeader) + sizeof(BalancedState) <= SAB_STATE_SIZE);
+static_assert(sizeof(BalancedState) == sizeof(OrderState) + std::size_t{8} * 8);
 
 BalancedSampler& BalancedSampler::of(Sampler& sampler) {
     need_kind(sampler, SamplerKind::balanced, "sab_balanced_sampler_new");
@@ -126,15 +123,12 @@ BalancedSampler& BalancedSampler::of(Sampler& sampler) {
 BalancedSampler::BalancedSampler(const Sizes& sizes, const sab_balanced_options& balanced,
                                  const sab_sampler_options& options)
     : options_(options),
-      micro_batches_(balanced.micro_batches),
       samples_(balanced.samples),
       fill_(balanced.fill),
       method_(balanced.method) {
     check_sampler_options(options);
-    check(balanced.micro_batches >= 1 && balanced.micro_batches <= most_parts,
-          "balanced.micro_batches", balanced.micro_batches, "must be from 1 to ", most_parts);
-    check(options.world_size <= most_parts / balanced.micro_batches, "options.world_size",
-          options.world_size, "times balanced.micro_batches = ", balanced.micro_batches,
+    check(options.world_size <= most_parts / options.micro_batches, "options.world_size",
+          options.world_size, "times options.micro_batches = ", options.micro_batches,
           " must be at most ", most_parts);
     check(balanced.fill > 0 && balanced.fill <= 1, "balanced.fill", balanced.fill,
           "must be above 0 and at most 1");
@@ -231,8 +225,8 @@ void BalancedSampler::weigh(const sab_balanced_options& balanced, Budgets& budge
 /// All that says, beside the samples, where a step ends and who takes what of it.
 uint64_t BalancedSampler::rules() const {
     Hasher hash;
-    for (const uint64_t number :
-         {options_.world_size, micro_batches_, samples_, static_cast<uint64_t>(method_), kept_})
+    for (const uint64_t number : {options_.world_size, options_.micro_batches, samples_,
+                                  static_cast<uint64_t>(method_), kept_})
         hash.add(number);
     for (const double number : {fill_, capacity_}) hash.add(number);
     hash.add_all(std::span(sample_costs_));
@@ -448,9 +442,9 @@ void BalancedSampler::load(uint64_t step) {
     rank_of_part_.resize(all);
     const Permutation shuffled(all, permutation_key(options_.seed, schedule_.epoch, Purpose::parts,
                                                     schedule_.first_step + step));
-    if (micro_batches_ == 1 || options_.world_size == 1) {
+    if (options_.micro_batches == 1 || options_.world_size == 1) {
         for (uint32_t part = 0; part < all; ++part)
-            rank_of_part_[part] = static_cast<uint32_t>(shuffled(part) / micro_batches_);
+            rank_of_part_[part] = static_cast<uint32_t>(shuffled(part) / options_.micro_batches);
     } else {
         partitioner_.partition(part_costs_, {}, {method_, options_.world_size, true, 0},
                                rank_of_part_);
@@ -464,7 +458,7 @@ void BalancedSampler::load(uint64_t step) {
     for (uint32_t i = 0; i < all; ++i) {
         const auto part = static_cast<uint32_t>(shuffled(i));
         const uint32_t rank = rank_of_part_[part];
-        slot_of_part_[part] = rank * static_cast<uint32_t>(micro_batches_) + next[rank]++;
+        slot_of_part_[part] = rank * static_cast<uint32_t>(options_.micro_batches) + next[rank]++;
     }
     slot_begin_.assign(all + 1, 0);
     for (const uint32_t part : part_of_) ++slot_begin_[slot_of_part_[part] + 1];
@@ -477,9 +471,10 @@ void BalancedSampler::load(uint64_t step) {
 }
 
 void BalancedSampler::fill(uint64_t position, EpochBatch& placed) {
-    const uint64_t after = position - schedule_.first_position, step = after / micro_batches_;
+    const uint64_t after = position - schedule_.first_position,
+                   step = after / options_.micro_batches;
     load(step);
-    const uint64_t slot = options_.rank * micro_batches_ + after % micro_batches_;
+    const uint64_t slot = options_.rank * options_.micro_batches + after % options_.micro_batches;
     const std::size_t begin = slot_begin_[slot], end = slot_begin_[slot + 1];
     Batch& batch = placed.batch;
     batch.fill(end - begin, [&](uint64_t i) {
@@ -497,11 +492,14 @@ void BalancedSampler::fill(uint64_t position, EpochBatch& placed) {
                 static_cast<int32_t>(sorted_.distinct_sizes[distinct_of_[dealt_[i]]]));
     }
     placed.epoch = schedule_.epoch;
+    placed.position = position;
     placed.step = schedule_.first_step + step;
-    placed.step_samples = offsets_.size();
-    placed.step_total = total_;
-    placed.micro_batch = after % micro_batches_;
-    placed.micro_batches = micro_batches_;
+    placed.micro_batch = after % options_.micro_batches;
+}
+
+StepTotals BalancedSampler::step_of(const EpochBatch& batch) {
+    load(batch.step - schedule_.first_step);
+    return {options_.micro_batches, offsets_.size(), total_};
 }
 
 uint64_t BalancedSampler::read(uint64_t position, uint64_t /*room*/, EpochBatch& batch) {
@@ -524,7 +522,7 @@ void BalancedSampler::attempt(Body&& body) {
     }
 }
 
-void BalancedSampler::set_epoch(uint64_t epoch) {
+void BalancedSampler::go_to_epoch(uint64_t epoch) {
     attempt([&] {
         schedule_ = {epoch, parts(), heavy_of(parts()), kept_, {}, 0, 0, 0};
         position_ = 0;
@@ -533,31 +531,26 @@ void BalancedSampler::set_epoch(uint64_t epoch) {
     });
 }
 
-void BalancedSampler::save(std::span<std::byte, SAB_STATE_SIZE> out) const {
-    const uint64_t step = (position_ - schedule_.first_position) / micro_batches_;
-    const BalancedState state{order_state(schedule_.epoch, options_),
-                              position_,
+std::size_t BalancedSampler::save(std::span<std::byte> out) const {
+    const uint64_t step = (position_ - schedule_.first_position) / options_.micro_batches;
+    const BalancedState state{order_state(),
                               schedule_.took_over,
                               schedule_.first_step + step,
                               starts_[step].unit,
-                              options_.world_size,
                               schedule_.cohort,
                               schedule_.heavy,
                               schedule_.kept,
                               rules_,
-                              static_cast<uint32_t>(micro_batches_),
-                              static_cast<uint32_t>(starts_[step].offset)};
-    write_state(kind(), fingerprint_, std::as_bytes(std::span(&state, 1)), out);
+                              starts_[step].offset};
+    return write_state(kind(), fingerprint_, std::as_bytes(std::span(&state, 1)), out);
 }
 
 /// Refuses a state whose fields cannot be, as far as they show it without the epoch's layout.
 void BalancedSampler::check_state(const BalancedState& state) const {
-    check_consistent(state.micro_batches >= 1 && state.micro_batches <= most_parts &&
-                     state.cohort >= 1 && state.cohort <= most_parts && state.world_size >= 1);
+    check_consistent(state.cohort >= 1 && state.cohort <= most_parts);
     check_consistent(state.kept >= 1 && state.kept <= sorted_.count && state.heavy <= state.kept &&
                      state.heavy % state.cohort == 0 && state.offset < state.cohort);
-    check_consistent(state.position >= state.took_over && state.position <= uint64_t{1} << 62 &&
-                     state.step <= state.position);
+    check_consistent(state.order.position >= state.took_over && state.step <= state.order.position);
 }
 
 /// Goes where a state was saved. `is_alike`: the steps end where they did for those who saved it.
@@ -566,34 +559,35 @@ void BalancedSampler::go_to(const BalancedState& state, bool is_alike) {
     schedule_ = {state.order.epoch, state.cohort, state.heavy, state.kept, {}, 0, 0, 0};
     permute_units();
     check_consistent(offset.offset == 0 || permuted(offset.unit % units()) < cohorts());
-    position_ = state.position;
+    position_ = state.order.position;
     // nothing took over yet: all of the epoch can be reached
     const bool is_whole = is_alike && state.took_over == 0;
     if (!is_whole) {
         schedule_.first = offset;
         schedule_.first_step = state.step;
         schedule_.first_position =
-            state.position - (state.position - state.took_over) % state.micro_batches;
-        schedule_.took_over = is_alike ? state.took_over : state.position;
+            position_ - (position_ - state.took_over) % state.order.micro_batches;
+        schedule_.took_over = is_alike ? state.took_over : position_;
     }
     make_steps({});
-    check_consistent(state.position <= batch_count());
-    if (is_whole) check_consistent(starts_[state.position / micro_batches_] == offset);
+    check_consistent(position_ <= batch_count());
+    if (is_whole) check_consistent(starts_[position_ / options_.micro_batches] == offset);
 }
 
-void BalancedSampler::restore(std::span<const std::byte> bytes) {
+bool BalancedSampler::go_to_state(std::span<const std::byte> bytes) {
     BalancedState state{};
     read_state(bytes, kind(), fingerprint_, std::as_writable_bytes(std::span(&state, 1)));
     match_order(state.order, options_);
     check_state(state);
-    const bool is_alike = state.rules == rules_ && state.world_size == options_.world_size &&
-                          state.micro_batches == micro_batches_;
-    const uint64_t inside = (state.position - state.took_over) % state.micro_batches;
+    const bool is_alike = state.rules == rules_ && state.order.world_size == options_.world_size &&
+                          state.order.micro_batches == options_.micro_batches;
+    const uint64_t inside = (state.order.position - state.took_over) % state.order.micro_batches;
     if (!is_alike && inside != 0)
         fail(SAB_E_MISMATCH, "state: was saved inside a step, after micro-batch ", inside, " of ",
-             state.micro_batches,
+             state.order.micro_batches,
              ": another world size, or other options, can only go on from between two steps");
     attempt([&] { go_to(state, is_alike); });
+    return state.order.has_ended == 1;
 }
 
 sab_balanced_report BalancedSampler::report(const Progress& progress) {
@@ -614,7 +608,7 @@ sab_balanced_report BalancedSampler::report(const Progress& progress) {
         std::ranges::fill(rank_costs, 0.0);
         double sum = 0;
         for (std::size_t part = 0; part < part_costs_.size(); ++part) {
-            rank_costs[slot_of_part_[part] / micro_batches_] += part_costs_[part];
+            rank_costs[slot_of_part_[part] / options_.micro_batches] += part_costs_[part];
             sum += part_costs_[part];
         }
         const double slowest = std::ranges::max(rank_costs),

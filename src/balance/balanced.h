@@ -27,17 +27,16 @@ public:
     static BalancedSampler& of(Sampler& sampler);
 
     SamplerKind kind() const override { return SamplerKind::balanced; }
-    void set_epoch(uint64_t epoch) override;
     uint64_t epoch() const override { return schedule_.epoch; }
-    uint64_t step() const override { return position_; }
+    uint64_t position() const override { return position_; }
     std::size_t skipped(std::span<int64_t> room) const override {
         return copy_indices<uint32_t>({sorted_.order.get() + kept_, sorted_.count - kept_}, room);
     }
     uint64_t batch_count() const override {
-        return schedule_.first_position + (starts_.size() - 1) * micro_batches_;
+        return schedule_.first_position + (starts_.size() - 1) * options_.micro_batches;
     }
-    void save(std::span<std::byte, SAB_STATE_SIZE> state) const override;
-    void restore(std::span<const std::byte> state) override;
+    StepTotals step_of(const EpochBatch& batch) override;
+    std::size_t save(std::span<std::byte> state) const override;
 
     const sab_sampler_options& options() const override { return options_; }
     uint64_t fingerprint() const override { return fingerprint_; }
@@ -81,7 +80,7 @@ private:
         Permutation offsets;
     };
 
-    uint64_t parts() const { return options_.world_size * micro_batches_; }
+    uint64_t parts() const { return options_.world_size * options_.micro_batches; }
     uint64_t cohorts() const { return schedule_.heavy / schedule_.cohort; }
     uint64_t units() const { return cohorts() + (schedule_.kept - schedule_.heavy); }
     double room() const { return fill_ * capacity_ * static_cast<double>(parts()); }
@@ -109,13 +108,14 @@ private:
     void check_state(const BalancedState& state) const;
     void go_to(const BalancedState& state, bool is_alike);
 
+    void go_to_epoch(uint64_t epoch) override;
+    bool go_to_state(std::span<const std::byte> state) override;
     uint64_t first_position() const override { return schedule_.first_position; }
     void fill(uint64_t position, EpochBatch& batch) override;
     uint64_t read(uint64_t position, uint64_t room, EpochBatch& batch) override;
     void move_to(uint64_t position) noexcept override { position_ = position; }
 
     sab_sampler_options options_;
-    uint64_t micro_batches_;
     uint64_t samples_;     ///< of a step; 0: as many as there is room for
     double fill_;          ///< of the room that a step may fill
     double capacity_ = 0;  ///< of a micro-batch; 0: no budget

@@ -52,9 +52,9 @@ BionemoSampler& BionemoSampler::of(Sampler& sampler) {
     return static_cast<BionemoSampler&>(sampler);
 }
 
-void BionemoSampler::set_epoch(uint64_t epoch) {
+void BionemoSampler::go_to_epoch(uint64_t epoch) {
     epoch_ = epoch;
-    step_ = 0;
+    position_ = 0;
     begun_ = false;
     stage_ = Stage::choosing;
     open_.clear();
@@ -167,7 +167,7 @@ bool BionemoSampler::form_greedily(BucketQueue& queue) {
     return !open_.empty();
 }
 
-bool BionemoSampler::next(EpochBatch& placed) {
+bool BionemoSampler::take(EpochBatch& placed) {
     if (!begun_) begin_pass();
     while (total_remaining_ > 0) {
         // Where a size callback fails, or memory runs out, the next call goes on with the batch
@@ -192,9 +192,7 @@ bool BionemoSampler::next(EpochBatch& placed) {
         queue.remaining -= open_.size();
         total_remaining_ -= open_.size();
         placed.epoch = epoch_;
-        placed.step = step_++;
-        placed.step_samples = placed.batch.count;
-        placed.step_total = placed.batch.total;
+        placed.position = placed.step = position_++;
         return true;
     }
     return false;

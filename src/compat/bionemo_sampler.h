@@ -19,10 +19,8 @@ public:
 
     SamplerKind kind() const override { return SamplerKind::bionemo; }
     void own() noexcept override { size_ctx_.own(); }
-    bool next(EpochBatch& batch) override;
-    void set_epoch(uint64_t epoch) override;
     uint64_t epoch() const override { return epoch_; }
-    uint64_t step() const override { return step_; }
+    uint64_t position() const override { return position_; }
     std::size_t skipped(std::span<int64_t> room) const override {
         const std::size_t before = reader_.plan().skipped(room);
         return before +
@@ -45,6 +43,8 @@ private:
     };
     /// How far the batch under way has come.
     enum class Stage { choosing, forming, formed };
+    bool take(EpochBatch& batch) override;
+    void go_to_epoch(uint64_t epoch) override;
     void begin_pass();
     std::size_t choose();
     bool form(BucketQueue& queue);
@@ -64,7 +64,7 @@ private:
     bool begun_ = false;
     uint64_t total_remaining_ = 0;
     uint64_t epoch_ = 0;
-    uint64_t step_ = 0;
+    uint64_t position_ = 0;
     std::vector<int64_t> too_large_;  ///< samples of this epoch
 };
 

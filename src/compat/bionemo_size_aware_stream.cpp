@@ -16,9 +16,9 @@ BionemoSizeAwareStream::BionemoSizeAwareStream(sab_index_fn source, void* ctx,
     check_budget(budget);
 }
 
-void BionemoSizeAwareStream::set_epoch(uint64_t epoch) {
+void BionemoSizeAwareStream::go_to_epoch(uint64_t epoch) {
     epoch_ = epoch;
-    step_ = position_ = 0;
+    position_ = taken_ = 0;
     ended_ = false;
     skipped_.clear();
     ahead_.reset();
@@ -28,27 +28,27 @@ void BionemoSizeAwareStream::set_epoch(uint64_t epoch) {
 
 /// Takes the next sample from the source; false at the end. Whatever fails afterwards, the source
 /// has given it and does not give it again.
-bool BionemoSizeAwareStream::take() {
+bool BionemoSizeAwareStream::read() {
     if (ahead_) return true;
     if (ended_) return false;
     Sample sample{0, 0};
     const int32_t code = called_back("the index source", [&] {
-        return source_(ctx_.get(), epoch_, position_, &sample.index, &sample.size);
+        return source_(ctx_.get(), epoch_, taken_, &sample.index, &sample.size);
     });
     ended_ = code == SAB_END;
     if (ended_) return false;
     if (code != 0)
         throw Error(SAB_E_CALLBACK,
-                    text("the index source failed with code ", code, " at position ", position_),
+                    text("the index source failed with code ", code, " at position ", taken_),
                     code);
-    sample.size = checked_size(sample.size, position_);
-    ++position_;
+    sample.size = checked_size(sample.size, taken_);
+    ++taken_;
     ahead_ = sample;
     return true;
 }
 
-bool BionemoSizeAwareStream::next(EpochBatch& placed) {
-    for (; take(); ahead_.reset()) {
+bool BionemoSizeAwareStream::take(EpochBatch& placed) {
+    for (; read(); ahead_.reset()) {
         if (ahead_->size > budget_) {
             skipped_.push_back(ahead_->index);
             log(SAB_LOG_WARNING, "skipped sample ", ahead_->index, ": size ", ahead_->size,
@@ -66,9 +66,7 @@ bool BionemoSizeAwareStream::next(EpochBatch& placed) {
     placed.batch.total = open_total_;
     placed.batch.bucket = -1;
     placed.epoch = epoch_;
-    placed.step = step_++;
-    placed.step_samples = open_.size();
-    placed.step_total = open_total_;
+    placed.position = placed.step = position_++;
     open_.clear();
     open_total_ = open_longest_ = 0;
     return true;

@@ -15,23 +15,23 @@ public:
 
     SamplerKind kind() const override { return SamplerKind::bionemo_size_aware_stream; }
     void own() noexcept override { ctx_.own(); }
-    bool next(EpochBatch& batch) override;
-    void set_epoch(uint64_t epoch) override;
     uint64_t epoch() const override { return epoch_; }
-    uint64_t step() const override { return step_; }
+    uint64_t position() const override { return position_; }
     std::size_t skipped(std::span<int64_t> room) const override {
         return copy_indices<int64_t>(skipped_, room);
     }
 
 private:
-    bool take();
+    bool take(EpochBatch& batch) override;
+    void go_to_epoch(uint64_t epoch) override;
+    bool read();
 
     sab_index_fn source_;
     CallerContext ctx_;
     double budget_;
     uint64_t epoch_ = 0;
-    uint64_t step_ = 0;
-    uint64_t position_ = 0;  ///< of the source
+    uint64_t position_ = 0;
+    uint64_t taken_ = 0;  ///< samples from the source
     bool ended_ = false;
     std::vector<int64_t> skipped_;  ///< of this epoch
     // The sample that the source gave last, until it is in a batch, and the batch under way: kept

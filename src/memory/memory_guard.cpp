@@ -35,8 +35,10 @@ Line fit_line(const Points& points, X&& x, Y&& y) {
 }
 
 void check_shape(const sab_batch& batch) {
-    check(batch.padded_length >= 0 && std::isfinite(batch.padded_length), "batch.padded_length",
-          batch.padded_length, "must be finite and not negative");
+    require(batch.padded_length, "batch.padded_length");
+    const double length = *batch.padded_length;
+    check(length >= 0 && std::isfinite(length), "batch.padded_length[0]", length,
+          "must be finite and not negative");
 }
 
 }  // namespace
@@ -118,7 +120,7 @@ void MemoryGuard::finish(const sab_batch& batch, Outcome outcome, std::exception
 void MemoryGuard::record(const sab_batch& batch, Outcome outcome) {
     const std::unique_ptr<Probe::Span> span = std::move(span_);
     if (batch.count > 0 && outcome != Outcome::failed) {
-        const double cost = cost_(batch.count, sampler_.plan().priced(batch.padded_length));
+        const double cost = cost_(batch.count, sampler_.plan().priced(*batch.padded_length));
         const int64_t peak = span != nullptr ? span->most(probe_->peak()) : probe_->peak();
         if (outcome == Outcome::ran_out) {  // its peak is that of its parts
             ++out_of_memory_;

@@ -26,7 +26,7 @@ void verify(std::shared_ptr<const Plan> plan, Probe& probe, uint64_t count, sab_
         seen.total = stats.total;
         if (code == SAB_OUT_OF_MEMORY)
             fail(SAB_E_DEVICE_MEMORY, "batch ", placed.step, " of the worst, ", batch.count,
-                 " samples padded to ", batch.padded_length,
+                 " samples padded to ", placed.batch.padded_length,
                  ", runs out of memory: lower the budget");
         if (code != 0) fail_callback(text("batch ", placed.step, " of the worst"), code);
     }

@@ -44,6 +44,7 @@ void PackedSequence::fill(uint64_t position, uint64_t first, uint64_t count, Bat
     batch.padded_length = count > 0 ? packing_.capacity : 0;
     batch.bucket = -1;
     batch.is_row = true;
+    batch.capacity = static_cast<double>(packing_.capacity);
     uint64_t done = 0;
     for (const Part* part = &packing_.parts[packing_.patterns[which].part_begin]; done < count;
          ++part) {

@@ -1,7 +1,6 @@
 #include "ranks/ranks.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cstdlib>
 #include <map>
@@ -35,8 +34,9 @@ struct Told {
     uint64_t seed;
     uint64_t fingerprint;
     uint64_t world_size;
+    uint64_t micro_batches;
     uint64_t epoch;
-    uint64_t step;
+    uint64_t position;
     uint64_t last_step;
     uint64_t costliest_first;
     uint64_t checksum;  ///< of the state
@@ -52,21 +52,22 @@ constexpr Field fields[] = {
     {"seed", &Told::seed},
     {"fingerprint of the samples", &Told::fingerprint},
     {"world size", &Told::world_size},
+    {"micro_batches", &Told::micro_batches},
     {"epoch", &Told::epoch},
-    {"step", &Told::step},
+    {"position", &Told::position},
     {"last_step", &Told::last_step},
     {"costliest_first", &Told::costliest_first},
     {"checksum of its other options (budget, cost, caps and the like)", &Told::checksum},
 };
 
 Told told_of(const RandomAccess& sampler) {
-    std::array<std::byte, SAB_STATE_SIZE> state{};
+    std::vector<std::byte> state(sampler.save({}));
     sampler.save(state);
     StateHeader header;
     std::memcpy(&header, state.data(), sizeof header);
     const sab_sampler_options& options = sampler.options();
     return {static_cast<uint64_t>(sampler.kind()), options.seed, sampler.fingerprint(),
-            options.world_size, sampler.epoch(), sampler.step(),
+            options.world_size, options.micro_batches, sampler.epoch(), sampler.position(),
             static_cast<uint64_t>(options.last_step),
             // no option of this kind
             sampler.kind() == SamplerKind::balanced ? 0 : options.costliest_first, header.checksum,

@@ -36,7 +36,7 @@ struct Made {
 
 /// Of all that says what the plan is, but for callbacks.
 uint64_t hash_of(const sab_plan_options& options, const EpochOptions& epoch_options,
-                 const Ranks& ranks) {
+                 uint64_t micro_batches, const Ranks& ranks) {
     Hasher hash;
     const auto add = [&](const auto& value) { hash.add(value); };
     const auto add_all = [&](const auto* values, std::size_t count) {
@@ -47,6 +47,7 @@ uint64_t hash_of(const sab_plan_options& options, const EpochOptions& epoch_opti
     add(ranks.world_size);
     add(epoch_options.seed);
     add(epoch_options.epoch);
+    add(micro_batches);
     for (const int32_t value : {options.bucket_rule, options.tail, options.oversize}) add(value);
     for (const double value : {options.padding_target, options.length_multiple}) add(value);
     for (const uint64_t value :
@@ -81,8 +82,8 @@ uint64_t check_shards(std::span<const Shard> shards, const Ranks& ranks) {
                     shards[r].status == SAB_E_ARGUMENT ? SAB_E_ARGUMENT : SAB_E_MISMATCH);
         if (shards[r].options != mine.options)
             fail(SAB_E_MISMATCH,
-                 "plan: its options, the seed, the epoch or the world size are not the same on "
-                 "ranks ",
+                 "plan: its options, the seed, the epoch, the world size or the micro-batches are "
+                 "not the same on ranks ",
                  ranks.rank, " and ", r);
         if (shards[r].distinct_count > largest_sample_count)
             fail(SAB_E_MISMATCH, "all_gather: slot ", r, " holds ", shards[r].distinct_count,
@@ -129,7 +130,7 @@ public:
     }
 
     bool has_others() const override { return ranks_ > 1; }
-    uint64_t step_samples(uint64_t position) const override {
+    uint64_t samples_of_ranks(uint64_t position) const override {
         const Piece piece = find(position);
         uint64_t sum = 0;
         for (uint64_t r = 0; r < ranks_; ++r)
@@ -305,7 +306,7 @@ std::unique_ptr<sab_sampler> make_sharded_sampler(const Sizes& sizes,
                                                   const Ranks& ranks) {
     // A rank that fails reports its status in the next gathering, so that the others do not wait
     // for it. The memory for their answers is there before.
-    Shard mine{SAB_OK, 0, hash_of(options, {given.seed, given.epoch}, ranks)};
+    Shard mine{SAB_OK, 0, hash_of(options, {given.seed, given.epoch}, given.micro_batches, ranks)};
     Sorted own;
     std::vector<Shard> shards;
     std::vector<Made> plans;
@@ -361,6 +362,7 @@ std::unique_ptr<sab_sampler> make_sharded_sampler(const Sizes& sizes,
             sab_sampler_options alone SAB_SAMPLER_OPTIONS_INIT;
             alone.seed = given.seed;
             alone.epoch = given.epoch;
+            alone.micro_batches = given.micro_batches;
             sampler.reset(new_cursor(std::move(owned), alone));
             made = sequence->made(all);
         },

@@ -26,13 +26,13 @@ uint64_t pieces_of(uint64_t samples, double cost, double most) {
 
 }  // namespace
 
-/// The body of a saved state: where a world stood in the order of the epoch.
+/// The body of a saved state: where the ranks were in the order of the epoch.
 struct CursorState {
     OrderState order;
-    uint64_t step;        ///< the next one
-    uint64_t start_step;  ///< where this number of ranks, or this budget, took over
-    uint64_t start_position;
-    uint64_t world_size;
+    // Where these ranks, micro-batches or this budget took over:
+    uint64_t first_position;
+    uint64_t first_step;
+    uint64_t first_batch;
     uint64_t step_batches;  ///< world size that began the epoch
     uint64_t costliest_first;
     uint64_t remainder_position;  ///< the rest of a global batch; see Cursor::Schedule
@@ -41,7 +41,7 @@ struct CursorState {
     /// of the plan's budgets, for the batches to come; 0: the plan's
     std::array<double, SAB_MAX_BUDGETS> limits;
 };
-static_assert(sizeof(StateHeader) + sizeof(CursorState) == SAB_STATE_SIZE);
+static_assert(sizeof(CursorState) == sizeof(OrderState) + (std::size_t{8} + SAB_MAX_BUDGETS) * 8);
 
 void check_sampler_options(const sab_sampler_options& options) {
     check(options.world_size >= 1 && options.world_size <= largest_world_size, "options.world_size",
@@ -51,15 +51,16 @@ void check_sampler_options(const sab_sampler_options& options) {
     check(options.last_step >= SAB_LAST_STEP_SPLIT && options.last_step <= SAB_LAST_STEP_WRAP,
           "options.last_step", options.last_step,
           "must be one of SAB_LAST_STEP_SPLIT (0) to SAB_LAST_STEP_WRAP (2)");
-    check(options.step_totals == 0 || options.step_totals == 1, "options.step_totals",
-          options.step_totals, "must be 0 or 1");
+    check(options.micro_batches >= 1 && options.micro_batches <= most_micro_batches,
+          "options.micro_batches", options.micro_batches, "must be from 1 to ", most_micro_batches);
 }
 
 Cursor::Cursor(std::unique_ptr<Sequence> sequence, const sab_sampler_options& options)
     : sequence_(std::move(sequence)), options_(options) {
     check_sampler_options(options);
     schedule_.world_size = options.world_size;
-    set_epoch(options.epoch);
+    schedule_.micro_batches = options.micro_batches;
+    Cursor::go_to_epoch(options.epoch);
 }
 
 sab_sampler* new_cursor(std::unique_ptr<Sequence> sequence, const sab_sampler_options& options) {
@@ -82,62 +83,82 @@ void Cursor::attempt(std::unique_ptr<Sequence::EpochOrder> epoch_order, Body&& b
     }
 }
 
-void Cursor::set_epoch(uint64_t epoch) {
+void Cursor::go_to_epoch(uint64_t epoch) {
     const EpochOptions epoch_options{options_.seed, epoch, schedule_.world_size,
                                      options_.costliest_first};
     attempt(sequence_->make_epoch_order(epoch_options), [&] {
         schedule_.epoch_options = epoch_options;
-        schedule_.start_step = schedule_.start_position = schedule_.step = 0;
+        schedule_.first_position = schedule_.first_step = schedule_.first_batch =
+            schedule_.position = 0;
         schedule_.remainder = {};
-        count_steps();
+        count_batches();
     });
 }
 
+/// Those that the batches left need, without what SAB_LAST_STEP_WRAP repeats.
 uint64_t Cursor::global_batches() const {
-    const uint64_t left = sequence_->batches() - schedule_.start_position;
+    const uint64_t left = sequence_->batches() - schedule_.first_batch;
     const uint64_t world = schedule_.world_size;
     return left / world + (options_.last_step != SAB_LAST_STEP_DROP && left % world != 0);
 }
 
-uint64_t Cursor::batch_count() const {
-    return schedule_.start_step + schedule_.remainder_steps +
-           (schedule_.steps_before.empty() ? global_batches() : schedule_.steps_before.back());
-}
-
 Cursor::GlobalBatch Cursor::global_batch_from(uint64_t position) const {
-    const uint64_t world = schedule_.world_size, left = sequence_->batches() - position;
-    return {position, 0, options_.last_step == SAB_LAST_STEP_WRAP ? world : std::min(world, left)};
+    const uint64_t world = schedule_.world_size;
+    return {position, 0,
+            options_.last_step == SAB_LAST_STEP_WRAP
+                ? world
+                : std::min(world, sequence_->batches() - position)};
 }
 
-Cursor::Substep Cursor::substep_of(uint64_t step) const {
-    uint64_t after = step - schedule_.start_step;
-    if (after < schedule_.remainder_steps)
-        return {schedule_.remainder, after, schedule_.remainder_steps};
-    after -= schedule_.remainder_steps;
-    if (schedule_.steps_before.empty())
-        return {global_batch_from(schedule_.start_position + after * schedule_.world_size), 0, 1};
-    const auto next = std::ranges::upper_bound(schedule_.steps_before, after);
-    const auto index = static_cast<uint64_t>(next - schedule_.steps_before.begin()) - 1;
-    return {global_batch_from(schedule_.start_position + index * schedule_.world_size),
-            after - schedule_.steps_before[index], *next - schedule_.steps_before[index]};
+Cursor::GlobalBatch Cursor::global_batch_of(uint64_t index) const {
+    return global_batch_from(schedule_.first_batch + index * schedule_.world_size);
 }
 
-void Cursor::count_steps() {
+Cursor::Substep Cursor::substep_of(uint64_t position) const {
+    uint64_t after = position - schedule_.first_position;
+    if (after < schedule_.remainder_count)
+        return {schedule_.remainder, after, schedule_.remainder_count};
+    after -= schedule_.remainder_count;
+    if (schedule_.count_before.empty()) return {global_batch_of(after), 0, 1};
+    const auto next = std::ranges::upper_bound(schedule_.count_before, after);
+    const auto index = static_cast<uint64_t>(next - schedule_.count_before.begin()) - 1;
+    return {global_batch_of(index), after - schedule_.count_before[index],
+            *next - schedule_.count_before[index]};
+}
+
+/// The batches of each rank. Whole steps, unless the last step is split.
+void Cursor::count_batches() {
     split_batch_ = {};
-    schedule_.remainder_steps = steps_of(schedule_.remainder);
-    schedule_.steps_before.clear();
-    if (!schedule_.pricing.is_lowered()) return;
-    schedule_.steps_before.reserve(global_batches() + 1);
-    schedule_.steps_before.push_back(0);
-    for (uint64_t global_batch = 0, count = global_batches(); global_batch < count; ++global_batch)
-        schedule_.steps_before.push_back(
-            schedule_.steps_before.back() +
-            steps_of(
-                global_batch_from(schedule_.start_position + global_batch * schedule_.world_size)));
+    schedule_.remainder_count = micro_batches_of(schedule_.remainder);
+    schedule_.count_before.clear();
+    uint64_t needed = schedule_.remainder_count + global_batches();
+    if (schedule_.pricing.is_lowered()) {
+        schedule_.count_before.reserve(global_batches() + 1);
+        schedule_.count_before.push_back(0);
+        const auto add_round = [&] {
+            const uint64_t index = schedule_.count_before.size() - 1;
+            schedule_.count_before.push_back(schedule_.count_before.back() +
+                                             micro_batches_of(global_batch_of(index)));
+        };
+        for (uint64_t global_batch = 0, count = global_batches(); global_batch < count;
+             ++global_batch)
+            add_round();
+        needed = schedule_.remainder_count + schedule_.count_before.back();
+        if (options_.last_step == SAB_LAST_STEP_WRAP)
+            while ((schedule_.remainder_count + schedule_.count_before.back()) /
+                       schedule_.micro_batches * schedule_.micro_batches <
+                   needed)
+                add_round();
+    }
+    const uint64_t over = needed % schedule_.micro_batches;
+    if (over > 0 && options_.last_step == SAB_LAST_STEP_DROP) needed -= over;
+    if (over > 0 && options_.last_step == SAB_LAST_STEP_WRAP)
+        needed += schedule_.micro_batches - over;
+    schedule_.end = schedule_.first_position + needed;
 }
 
-/// The fewest steps in which no piece exceeds a budget.
-uint64_t Cursor::steps_of(const GlobalBatch& global_batch) const {
+/// The fewest micro-batches in which no piece exceeds a budget.
+uint64_t Cursor::micro_batches_of(const GlobalBatch& global_batch) const {
     uint64_t pieces = 0, batches = global_batch.batches;
     // the epoch several times over
     if (const uint64_t all = sequence_->batches();
@@ -163,36 +184,46 @@ uint64_t Cursor::least_pieces(const Slice& batch) const {
     return most == 0 ? batch.count : (batch.count + most - 1) / most;
 }
 
-/// Another world size or budget takes over at `step`. Earlier steps cannot be reached any more.
-void Cursor::take_over(uint64_t step) {
-    if (step >= batch_count()) {
-        schedule_.start_position = sequence_->batches();
+/// Another world size, number of micro-batches or budget takes over at `position`. Earlier
+/// positions cannot be reached any more. A step of which the ranks took a part ends here.
+void Cursor::take_over(uint64_t position) {
+    const uint64_t all = sequence_->batches();
+    const uint64_t remainder_end = schedule_.first_position + schedule_.remainder_count;
+    const uint64_t steps = (position - schedule_.first_position + schedule_.micro_batches - 1) /
+                           schedule_.micro_batches;
+    if (position >= schedule_.end) {
+        schedule_.first_batch = all;
         schedule_.remainder = {};
-    } else if (const Substep substep = substep_of(step);
-               step < schedule_.start_step + schedule_.remainder_steps || substep.step > 0) {
-        if (step >= schedule_.start_step + schedule_.remainder_steps)
-            schedule_.start_position = std::min(
-                substep.global_batch.position + schedule_.world_size, sequence_->batches());
-        // The first piece of the next step is where the rest begins: pieces are dealt in order.
+    } else if (const Substep substep = substep_of(position);
+               position < remainder_end || substep.index > 0) {
+        if (position >= remainder_end)
+            schedule_.first_batch =
+                std::min(substep.global_batch.position + schedule_.world_size, all);
+        // The first piece of the next micro-batch is where the rest begins: pieces are dealt in
+        // order.
         const std::vector<uint64_t>& pieces = split(substep);
-        uint64_t index = 0, before = substep.step * schedule_.world_size;
+        uint64_t index = 0, before = substep.index * schedule_.world_size;
         for (; before >= pieces[index]; ++index) before -= pieces[index];
         const Slice batch = batch_of(substep.global_batch, index);
-        const uint64_t position = substep.global_batch.position + index, all = sequence_->batches();
+        const uint64_t first = substep.global_batch.position + index;
         schedule_.remainder = {};  // what SAB_LAST_STEP_WRAP would repeat is done
-        if (position < all)
-            schedule_.remainder = {position, batch.first + batch.count * before / pieces[index],
-                                   std::min(substep.global_batch.batches - index, all - position)};
+        if (first < all)
+            schedule_.remainder = {first, batch.first + batch.count * before / pieces[index],
+                                   std::min(substep.global_batch.batches - index, all - first)};
     } else {
         schedule_.remainder = {};
-        schedule_.start_position = substep.global_batch.position;
+        schedule_.first_batch = std::min(substep.global_batch.position, all);
     }
-    schedule_.start_step = step;
+    schedule_.first_position = position;
+    schedule_.first_step += steps;
 }
 
 struct Cursor::NewSchedule : AdjustableBudget::Change {
     explicit NewSchedule(Cursor& of) : cursor(of), schedule(of.schedule_) {}
-    void commit() noexcept override { cursor.exchange(schedule); }
+    void commit() noexcept override {
+        cursor.exchange(schedule);
+        ++cursor.changes_;
+    }
 
     Cursor& cursor;
     Schedule schedule;
@@ -210,9 +241,9 @@ std::unique_ptr<AdjustableBudget::Change> Cursor::prepare_limit(std::size_t inde
         const double own = plan().budgets()[index].limit;
         limits[index] = own == 0 || limit < own ? limit : 0;
         Pricing pricing = priced(limits);
-        take_over(schedule_.step);
+        take_over(schedule_.position);
         schedule_.pricing = std::move(pricing);
-        count_steps();
+        count_batches();
     });
     exchange(change->schedule);
     return change;
@@ -244,34 +275,35 @@ double Cursor::limit(std::size_t index) const {
     return lowered > 0 ? lowered : plan().budgets()[index].limit;
 }
 
-uint64_t Cursor::read(uint64_t step, uint64_t room, EpochBatch& batch) {
-    const Slice part = slice(substep_of(step), rotated_rank(step, options_.rank));
+uint64_t Cursor::read(uint64_t position, uint64_t room, EpochBatch& batch) {
+    const Slice part = slice(substep_of(position), rotated_rank(position, options_.rank));
     if (part.count > 0 && part.count <= room)
         sequence_->fill(part.position, part.first, part.count, batch.batch);
     return part.count;
 }
 
-void Cursor::fill(uint64_t step, uint64_t rank, EpochBatch& batch) {
-    const Substep substep = substep_of(step);
-    const Slice part = slice(substep, rotated_rank(step, rank));
+void Cursor::fill(uint64_t position, uint64_t rank, EpochBatch& batch) {
+    const Slice part = slice(substep_of(position), rotated_rank(position, rank));
     sequence_->fill(part.position, part.first, part.count, batch.batch);
     batch.epoch = schedule_.epoch_options.epoch;
-    batch.step = step;
-    batch.step_samples = 0;
-    batch.step_total = -1;
-    if (options_.step_totals != 0) add_step_totals(substep, batch);
+    batch.position = position;
+    const uint64_t after = position - schedule_.first_position,
+                   steps = after / schedule_.micro_batches;
+    batch.step = schedule_.first_step + steps;
+    batch.micro_batch = after - steps * schedule_.micro_batches;
 }
 
-uint64_t Cursor::rotated_rank(uint64_t step, uint64_t rank) const {
-    return schedule_.world_size == 1 ? 0
-                                     : sequence_->rotated_rank(step, rank, schedule_.world_size);
+uint64_t Cursor::rotated_rank(uint64_t position, uint64_t rank) const {
+    return schedule_.world_size == 1
+               ? 0
+               : sequence_->rotated_rank(position, rank, schedule_.world_size);
 }
 
 Cursor::Slice Cursor::slice(const Substep& substep, uint64_t rotated) const {
-    if (substep.steps == 1 && substep.global_batch.batches == schedule_.world_size)
+    if (substep.count == 1 && substep.global_batch.batches == schedule_.world_size)
         return batch_of(substep.global_batch, rotated);
     const std::vector<uint64_t>& pieces = split(substep);
-    uint64_t piece = substep.step * schedule_.world_size + rotated;
+    uint64_t piece = substep.index * schedule_.world_size + rotated;
     for (uint64_t i = 0; i < pieces.size(); ++i) {
         if (piece < pieces[i]) {
             const Slice batch = batch_of(substep.global_batch, i);
@@ -285,9 +317,9 @@ Cursor::Slice Cursor::slice(const Substep& substep, uint64_t rotated) const {
     return {0, 0, 0};
 }
 
-/// The number of pieces of each batch of a global batch. All slots of its steps get a piece if
-/// there are enough samples. Bisection finds the least cost such that pieces of at most this cost
-/// fit the slots. Slots that are left go to the first batches that can be split further.
+/// The number of pieces of each batch of a global batch. All slots of its micro-batches get a piece
+/// if there are enough samples. Bisection finds the least cost such that pieces of at most this
+/// cost fit the slots. Slots that are left go to the first batches that can be split further.
 const std::vector<uint64_t>& Cursor::split(const Substep& substep) const {
     const GlobalBatch& global_batch = substep.global_batch;
     if (global_batch == split_batch_) return pieces_;
@@ -306,7 +338,7 @@ const std::vector<uint64_t>& Cursor::split(const Substep& substep) const {
             {batch.count, least_pieces(batch), slice * sequence_->cost(batch.position)});
         high = std::max(high, batches.back().cost);
     }
-    const uint64_t slots = substep.steps * schedule_.world_size;
+    const uint64_t slots = substep.count * schedule_.world_size;
     const auto count_pieces = [&](double most) {
         uint64_t sum = 0;
         for (uint64_t i = 0; i < batches.size() && sum <= slots; ++i)
@@ -331,26 +363,35 @@ const std::vector<uint64_t>& Cursor::split(const Substep& substep) const {
     return pieces_;
 }
 
-void Cursor::add_step_totals(const Substep& substep, EpochBatch& batch) const {
-    const uint64_t world = schedule_.world_size;
-    if (sequence_->has_others()) {
-        batch.step_samples = sequence_->step_samples(substep.global_batch.position);
-        return;
+StepTotals Cursor::step_of(const EpochBatch& batch) {
+    const uint64_t first = batch.position - batch.micro_batch,
+                   end = std::min(first + schedule_.micro_batches, schedule_.end);
+    StepTotals totals{end - first};
+    if (schedule_.world_size == 1 && totals.micro_batches == 1 && !sequence_->has_others()) {
+        totals.samples = batch.batch.count;
+        totals.total = batch.batch.total;
+        return totals;
     }
-    if (world == 1) {
-        batch.step_samples = batch.batch.count;
-        batch.step_total = batch.batch.total;
-        return;
-    }
-    batch.step_total = 0;
+    for (uint64_t position = first; position < end; ++position)
+        add_totals(substep_of(position), totals);
+    return totals;
+}
+
+/// Adds what all ranks take in a micro-batch.
+void Cursor::add_totals(const Substep& substep, StepTotals& totals) const {
     const GlobalBatch& global_batch = substep.global_batch;
-    if (substep.steps > 1 || global_batch.first > 0) {
-        for (uint64_t rotated = 0; rotated < world; ++rotated) {
+    if (sequence_->has_others()) {
+        totals.samples += sequence_->samples_of_ranks(global_batch.position);
+        totals.total = -1;
+        return;
+    }
+    if (substep.count > 1 || global_batch.first > 0) {
+        for (uint64_t rotated = 0; rotated < schedule_.world_size; ++rotated) {
             const Slice part = slice(substep, rotated);
             if (part.count == 0) continue;
             sequence_->fill(part.position, part.first, part.count, scratch_);
-            batch.step_samples += scratch_.count;
-            batch.step_total += scratch_.total;
+            totals.samples += scratch_.count;
+            totals.total += scratch_.total;
         }
         return;
     }
@@ -358,8 +399,8 @@ void Cursor::add_step_totals(const Substep& substep, EpochBatch& batch) const {
     const uint64_t batches = sequence_->batches();
     const auto add = [&](uint64_t first, uint64_t end, uint64_t times) {
         for (uint64_t position = first; position < end; ++position) {
-            batch.step_samples += times * sequence_->samples(position % batches);
-            batch.step_total += static_cast<double>(times) * sequence_->total(position % batches);
+            totals.samples += times * sequence_->samples(position % batches);
+            totals.total += static_cast<double>(times) * sequence_->total(position % batches);
         }
     };
     // more ranks than batches see the epoch several times over
@@ -367,52 +408,52 @@ void Cursor::add_step_totals(const Substep& substep, EpochBatch& batch) const {
     add(global_batch.position, global_batch.position + global_batch.batches % batches, 1);
 }
 
-void Cursor::save(std::span<std::byte, SAB_STATE_SIZE> out) const {
-    const CursorState state{order_state(schedule_.epoch_options.epoch, options_),
-                            schedule_.step,
-                            schedule_.start_step,
-                            schedule_.start_position,
-                            schedule_.world_size,
+std::size_t Cursor::save(std::span<std::byte> out) const {
+    const CursorState state{order_state(),
+                            schedule_.first_position,
+                            schedule_.first_step,
+                            schedule_.first_batch,
                             schedule_.epoch_options.step_batches,
                             options_.costliest_first,
                             schedule_.remainder.position,
                             schedule_.remainder.first,
                             schedule_.remainder.batches,
                             schedule_.pricing.limits};
-    write_state(kind(), fingerprint(), std::as_bytes(std::span(&state, 1)), out);
+    return write_state(kind(), fingerprint(), std::as_bytes(std::span(&state, 1)), out);
 }
 
 /// Refuses a state with impossible fields, as far as this can be seen without the order of the
 /// epoch.
 void Cursor::check_state(const CursorState& state) const {
-    check_consistent(state.world_size >= 1 && state.world_size <= largest_world_size &&
-                     state.step_batches >= 1 && state.step_batches <= largest_world_size);
-    check_consistent(state.step >= state.start_step &&
+    check_consistent(state.step_batches >= 1 && state.step_batches <= largest_world_size);
+    check_consistent(state.order.position >= state.first_position &&
+                     state.first_position >= state.first_step &&
                      state.remainder_batches <= largest_world_size);
     for (std::size_t i = 0; i < state.limits.size(); ++i)
         check_consistent(state.limits[i] == 0 ||
                          (state.limits[i] > 0 && std::isfinite(state.limits[i]) &&
                           has_adjustable_budget() && i < plan().budgets().size() &&
                           !plan().budgets()[i].cost.is_callback()));
-    check_consistent(state.start_step <= uint64_t{1} << 62);
     // only a lowered budget leaves the rest of a global batch
     const bool is_lowered =
         std::ranges::any_of(state.limits, [](double limit) { return limit > 0; });
     if (is_lowered || state.remainder_batches > 0) {
-        check_consistent(state.world_size <= most_ranks_lowered);
+        check_consistent(state.order.world_size <= most_ranks_lowered);
         check_lowered_ranks(schedule_.world_size);
     }
 }
 
-/// Goes where a state was saved, as a cursor of the world that saved it does.
+/// Goes where a state was saved, as a cursor of the ranks that saved it.
 void Cursor::go_to(const CursorState& state) {
-    check_consistent(state.start_position <= sequence_->batches());
+    check_consistent(state.first_batch <= sequence_->batches());
     check_consistent(state.remainder_batches == 0 ||
-                     (state.remainder_position < state.start_position &&
-                      state.remainder_batches <= state.start_position - state.remainder_position));
-    schedule_.world_size = state.world_size;
-    schedule_.start_step = state.start_step;
-    schedule_.start_position = state.start_position;
+                     (state.remainder_position < state.first_batch &&
+                      state.remainder_batches <= state.first_batch - state.remainder_position));
+    schedule_.world_size = state.order.world_size;
+    schedule_.micro_batches = state.order.micro_batches;
+    schedule_.first_position = state.first_position;
+    schedule_.first_step = state.first_step;
+    schedule_.first_batch = state.first_batch;
     schedule_.remainder = {state.remainder_position, state.remainder_first,
                            state.remainder_batches};
     check_consistent(
@@ -424,12 +465,12 @@ void Cursor::go_to(const CursorState& state) {
     } catch (const Error&) {
         check_consistent(false);
     }
-    count_steps();
-    check_consistent(state.step <= batch_count());
-    schedule_.step = state.step;
+    count_batches();
+    check_consistent(state.order.position <= schedule_.end);
+    schedule_.position = state.order.position;
 }
 
-void Cursor::restore(std::span<const std::byte> bytes) {
+bool Cursor::go_to_state(std::span<const std::byte> bytes) {
     CursorState state{};
     read_state(bytes, kind(), fingerprint(), std::as_writable_bytes(std::span(&state, 1)));
     match_order(state.order, options_);
@@ -438,15 +479,17 @@ void Cursor::restore(std::span<const std::byte> bytes) {
     const EpochOptions epoch_options{options_.seed, state.order.epoch, state.step_batches,
                                      options_.costliest_first};
     attempt(sequence_->make_epoch_order(epoch_options), [&] {
-        const uint64_t own = schedule_.world_size;
         schedule_.epoch_options = epoch_options;
         go_to(state);
-        if (own != state.world_size) {
-            take_over(schedule_.step);
-            schedule_.world_size = own;
-            count_steps();
+        if (state.order.world_size != options_.world_size ||
+            state.order.micro_batches != options_.micro_batches) {
+            take_over(schedule_.position);
+            schedule_.world_size = options_.world_size;
+            schedule_.micro_batches = options_.micro_batches;
+            count_batches();
         }
     });
+    return state.order.has_ended == 1;
 }
 
 }  // namespace sab

@@ -17,11 +17,11 @@ public:
     Cursor(std::unique_ptr<Sequence> sequence, const sab_sampler_options& options);
 
     SamplerKind kind() const override { return sequence_->kind(); }
-    void set_epoch(uint64_t epoch) override;
     uint64_t epoch() const override { return schedule_.epoch_options.epoch; }
-    uint64_t step() const override { return schedule_.step; }
+    uint64_t position() const override { return schedule_.position; }
     std::size_t skipped(std::span<int64_t> room) const override { return sequence_->skipped(room); }
-    uint64_t batch_count() const override;
+    uint64_t batch_count() const override { return schedule_.end; }
+    StepTotals step_of(const EpochBatch& batch) override;
     AdjustableBudget* adjustable_budget() override {
         return has_adjustable_budget() ? this : nullptr;
     }
@@ -29,17 +29,20 @@ public:
     const sab_sampler_options& options() const override { return options_; }
     uint64_t fingerprint() const override { return sequence_->fingerprint(); }
     const Sequence& sequence() const { return *sequence_; }
-    void save(std::span<std::byte, SAB_STATE_SIZE> state) const override;
-    void restore(std::span<const std::byte> state) override;
+    std::size_t save(std::span<std::byte> state) const override;
 
     /// The batch of any rank; for reports.
-    void fill(uint64_t step, uint64_t rank, EpochBatch& batch);
+    void fill(uint64_t position, uint64_t rank, EpochBatch& batch);
 
 private:
-    uint64_t first_position() const override { return schedule_.start_step; }
-    void fill(uint64_t step, EpochBatch& batch) override { fill(step, options_.rank, batch); }
-    uint64_t read(uint64_t step, uint64_t room, EpochBatch& batch) override;
-    void move_to(uint64_t step) noexcept override { schedule_.step = step; }
+    void go_to_epoch(uint64_t epoch) override;
+    bool go_to_state(std::span<const std::byte> state) override;
+    uint64_t first_position() const override { return schedule_.first_position; }
+    void fill(uint64_t position, EpochBatch& batch) override {
+        fill(position, options_.rank, batch);
+    }
+    uint64_t read(uint64_t position, uint64_t room, EpochBatch& batch) override;
+    void move_to(uint64_t position) noexcept override { schedule_.position = position; }
 
     const Plan& plan() const override { return *sequence_->plan(); }
     double limit(std::size_t index) const override;
@@ -55,9 +58,10 @@ private:
         uint64_t count;
     };
 
-    /// What the ranks take from the order together: so many batches from `position` on, the first
-    /// of them from its sample `first` on. A global_batch takes one step, or several under a
-    /// lowered budget, whose world size times steps slots are dealt pieces of the batches.
+    /// What the ranks take from the order together: so many batches from `position` of the order
+    /// on, the first of them from its sample `first` on. A global batch is one micro-batch, or
+    /// several under a lowered budget, whose world size times micro-batches slots are dealt pieces
+    /// of the batches.
     struct GlobalBatch {
         uint64_t position = 0;
         uint64_t first = 0;
@@ -65,11 +69,11 @@ private:
         bool operator==(const GlobalBatch&) const = default;
     };
 
-    /// A step of a global batch.
+    /// A micro-batch of a global batch.
     struct Substep {
         GlobalBatch global_batch;
-        uint64_t step;
-        uint64_t steps;
+        uint64_t index;
+        uint64_t count;  ///< of the global batch
     };
 
     using Limits = std::array<double, SAB_MAX_BUDGETS>;  ///< by budget; 0: the plan's
@@ -84,41 +88,45 @@ private:
     /// All that changes as the cursor moves on.
     struct Schedule {
         uint64_t world_size = 1;
+        uint64_t micro_batches = 1;  ///< of a step, of each rank
         EpochOptions epoch_options;
-        // Where this number of ranks or this budget took over: at the beginning of the epoch, or
-        // later.
-        uint64_t start_step = 0;
-        uint64_t start_position = 0;
+        // Where these ranks, micro-batches or this budget took over: at the beginning of the epoch,
+        // or later.
+        uint64_t first_position = 0;
+        uint64_t first_step = 0;
+        uint64_t first_batch = 0;  ///< of the order
         /// the rest of a global batch that another number of ranks, or another budget, began; 0
         /// batches: nothing
         GlobalBatch remainder;
-        uint64_t remainder_steps = 0;
-        uint64_t step = 0;
+        uint64_t remainder_count = 0;  ///< micro-batches of it
+        uint64_t position = 0;         ///< of the next batch
+        uint64_t end = 0;              ///< number of batches of each rank
         Pricing pricing;
-        /// under a lowered budget: steps before each global batch, then their total; empty: each
-        /// global batch is one step
-        std::vector<uint64_t> steps_before;
+        /// under a lowered budget: micro-batches before each global batch, then their total; empty:
+        /// each global batch is one micro-batch
+        std::vector<uint64_t> count_before;
     };
     struct NewSchedule;
 
     uint64_t global_batches() const;
     GlobalBatch global_batch_from(uint64_t position) const;
-    Substep substep_of(uint64_t step) const;
+    GlobalBatch global_batch_of(uint64_t index) const;
+    Substep substep_of(uint64_t position) const;
     Pricing priced(const Limits& limits) const;
-    void count_steps();
-    uint64_t steps_of(const GlobalBatch& global_batch) const;
+    void count_batches();
+    uint64_t micro_batches_of(const GlobalBatch& global_batch) const;
     Slice batch_of(const GlobalBatch& global_batch, uint64_t index) const;
     uint64_t least_pieces(const Slice& batch) const;
-    uint64_t rotated_rank(uint64_t step, uint64_t rank) const;
+    uint64_t rotated_rank(uint64_t position, uint64_t rank) const;
     Slice slice(const Substep& substep, uint64_t rotated) const;
     const std::vector<uint64_t>& split(const Substep& substep) const;
-    void take_over(uint64_t step);
+    void take_over(uint64_t position);
     void check_state(const CursorState& state) const;
     void go_to(const CursorState& state);
     template <class Body>
     void attempt(std::unique_ptr<Sequence::EpochOrder> epoch_order, Body&& body);
     void exchange(Schedule& schedule) noexcept;
-    void add_step_totals(const Substep& substep, EpochBatch& batch) const;
+    void add_totals(const Substep& substep, StepTotals& totals) const;
 
     std::unique_ptr<Sequence> sequence_;
     sab_sampler_options options_;

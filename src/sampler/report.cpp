@@ -102,21 +102,22 @@ public:
           cost_(plan.cost()),
           is_seen_(plan.facts().samples) {}
 
-    /// The batches of a step follow each other, by rank.
+    /// The batches of a rank in a step follow each other.
     void add(uint64_t rank, const Batch& batch) {
-        double cost = 0;
-        if (batch.count > 0) {
-            add_samples(batch);
-            if (rank == 0) lengths_.add(batch.longest);
-            cost = cost_(batch.count, plan_.priced(batch.padded_length));
-        }
-        step_cost_ += cost;
-        step_most_ = std::max(step_most_, cost);
-        if (rank + 1 == world_size_) {
-            imbalance_ +=
-                step_cost_ > 0 ? step_most_ * static_cast<double>(world_size_) / step_cost_ : 1;
-            step_cost_ = step_most_ = 0;
-        }
+        if (batch.count == 0) return;
+        add_samples(batch);
+        if (rank == 0) lengths_.add(batch.longest);
+        rank_cost_ += cost_(batch.count, plan_.priced(batch.padded_length));
+    }
+    void end_rank() {
+        step_cost_ += rank_cost_;
+        step_most_ = std::max(step_most_, rank_cost_);
+        rank_cost_ = 0;
+    }
+    void end_step() {
+        imbalance_ +=
+            step_cost_ > 0 ? step_most_ * static_cast<double>(world_size_) / step_cost_ : 1;
+        step_cost_ = step_most_ = 0;
     }
 
     void write_to(sab_plan_report& report) const {
@@ -172,8 +173,8 @@ private:
     std::vector<uint32_t> mates_;
     LagCorrelation lengths_;
     uint64_t batches_ = 0, repeated_ = 0;
-    double total_ = 0, padded_total_ = 0, between_ = 0, imbalance_ = 0, step_cost_ = 0,
-           step_most_ = 0, pairs_ = 0, met_again_ = 0, partners_ = 0, seen_ = 0;
+    double total_ = 0, padded_total_ = 0, between_ = 0, imbalance_ = 0, rank_cost_ = 0,
+           step_cost_ = 0, step_most_ = 0, pairs_ = 0, met_again_ = 0, partners_ = 0, seen_ = 0;
 };
 
 }  // namespace
@@ -181,33 +182,44 @@ private:
 sab_plan_report make_report(const std::shared_ptr<const Plan>& plan, sab_sampler_options options,
                             const Progress& progress) {
     options.rank = 0;
-    options.step_totals = 0;
     const PlanFacts& facts = plan->facts();
     Cursor cursor(make_bucket_sequence(plan), options);
-    const uint64_t steps = cursor.batch_count();
+    const uint64_t count = cursor.batch_count(), of_step = options.micro_batches,
+                   steps = count / of_step + (count % of_step != 0);
     EpochBatch placed;
-    const auto each_batch = [&](uint64_t done, auto&& visit) {
+    const auto each_rank = [&](uint64_t done, auto&& visit, auto&& end_rank, auto&& end_step) {
         for (uint64_t step = 0; step < steps; ++step) {
             if (step % 256 == 0) progress.report(done + step, 2 * steps);
+            const uint64_t end = std::min(count, (step + 1) * of_step);
             for (uint64_t rank = 0; rank < options.world_size; ++rank) {
-                cursor.fill(step, rank, placed);
-                visit(rank, placed.batch);
+                for (uint64_t position = step * of_step; position < end; ++position) {
+                    cursor.fill(position, rank, placed);
+                    visit(rank, placed.batch);
+                }
+                end_rank();
             }
+            end_step();
         }
     };
 
     std::vector<uint32_t> next_batch(facts.samples, no_batch);
     uint32_t name = 0;
     cursor.set_epoch(options.epoch + 1);
-    each_batch(0, [&](uint64_t, const Batch& batch) {
-        for (uint64_t i = 0; i < batch.count; ++i)
-            next_batch[static_cast<std::size_t>(batch.buffer[i])] = name;
-        ++name;
-    });
+    const auto nothing = [] {};
+    each_rank(
+        0,
+        [&](uint64_t, const Batch& batch) {
+            for (uint64_t i = 0; i < batch.count; ++i)
+                next_batch[static_cast<std::size_t>(batch.buffer[i])] = name;
+            ++name;
+        },
+        nothing, nothing);
 
     Sums sums(*plan, next_batch, options.world_size);
     cursor.set_epoch(options.epoch);
-    each_batch(steps, [&](uint64_t rank, const Batch& batch) { sums.add(rank, batch); });
+    each_rank(
+        steps, [&](uint64_t rank, const Batch& batch) { sums.add(rank, batch); },
+        [&] { sums.end_rank(); }, [&] { sums.end_step(); });
     sab_plan_report report = report_of(facts);
     report.steps = steps;
     sums.write_to(report);

@@ -12,41 +12,46 @@
 
 namespace sab {
 
-/// A batch with its place in the epoch and the totals of its step.
+/// A batch with its place in the epoch.
 struct EpochBatch {
+    static constexpr uint64_t nothing_shown = ~uint64_t{0};
+
     Batch batch;
     uint64_t epoch = 0;
-    uint64_t step = 0;
-    uint64_t step_samples = 0;
-    double step_total = -1;
+    uint64_t position = 0;  ///< among the batches of the rank
+    uint64_t step = 0;      ///< of the optimizer
     uint64_t micro_batch = 0;
-    uint64_t micro_batches = 1;
+    /// Sampler::changes() when it was shown
+    uint64_t changes = nothing_shown;
 };
 
-/// As the C ABI shows it; `indices` live as long as `placed` is not changed.
+/// As the C ABI shows it; the arrays live as long as `placed` is not changed.
 inline sab_batch shown(const EpochBatch& placed) {
     const Batch& b = placed.batch;
-    const double rows = b.is_row ? 1 : static_cast<double>(b.count);
     return {sizeof(sab_batch),
             b.buffer.data(),
             b.count,
-            b.longest,
-            b.total,
-            b.padded_length,
-            rows * b.padded_length,
+            b.is_row ? SAB_LAYOUT_ROW : SAB_LAYOUT_PADDED,
+            1,
+            &b.longest,
+            &b.padded_length,
+            &b.total,
             b.bucket,
             placed.epoch,
             placed.step,
-            placed.step_samples,
-            placed.step_total,
-            placed.micro_batch,
-            placed.micro_batches,
-            b.cu_seqlens.empty() ? nullptr : b.cu_seqlens.data(),
-            b.starts.empty() ? nullptr : b.starts.data()};
+            placed.micro_batch};
 }
+
+/// A step of the optimizer, over all ranks.
+struct StepTotals {
+    uint64_t micro_batches = 1;  ///< of each rank
+    uint64_t samples = 0;
+    double total = 0;  ///< -1: not known
+};
 
 class RandomAccess;
 class AdjustableBudget;
+struct OrderState;
 
 /// What every sampler can do: walk the batches of an epoch in order.
 class Sampler {
@@ -54,16 +59,26 @@ public:
     virtual ~Sampler() = default;
 
     virtual SamplerKind kind() const = 0;
+    /// Begins a pass over an epoch; see sab_sampler_begin().
+    void begin();
     /// False when the epoch has no more batches.
-    virtual bool next(EpochBatch& batch) = 0;
-    virtual void set_epoch(uint64_t epoch) = 0;
+    bool next(EpochBatch& batch);
+    void set_epoch(uint64_t epoch);
     virtual uint64_t epoch() const = 0;
-    virtual uint64_t step() const = 0;
+    /// Of the batch that next() shows.
+    virtual uint64_t position() const = 0;
     /// Writes the samples that are left out, as many as there is room for; -1 where the index is
     /// not known. Returns their number.
     virtual std::size_t skipped(std::span<int64_t> room) const = 0;
     /// Batches of the epoch; none where they are not known before they are formed.
     virtual std::optional<uint64_t> known_batch_count() const { return std::nullopt; }
+
+    /// The step of a batch that was shown since the last change. By default it is this batch alone.
+    virtual StepTotals step_of(const EpochBatch& batch) {
+        return {1, batch.batch.count, batch.batch.total};
+    }
+    /// How often the sampler went to another epoch, state or budget.
+    uint64_t changes() const { return changes_; }
 
     // What only some samplers can do, else null. capabilities.h refuses for all of them.
     virtual RandomAccess* random_access() { return nullptr; }
@@ -72,6 +87,20 @@ public:
     /// Takes over what the caller handed to the constructor: a callback's context or a stream.
     /// Called once, when nothing can fail any more: after a failed call it is still the caller's.
     virtual void own() noexcept {}
+
+protected:
+    /// How far the pass over the epoch is.
+    enum class Pass {
+        ready,    ///< the cursor is where the pass begins
+        running,  ///< a batch was taken
+        ended     ///< the end was reported
+    };
+
+    virtual bool take(EpochBatch& batch) = 0;
+    virtual void go_to_epoch(uint64_t epoch) = 0;
+
+    Pass pass_ = Pass::ready;
+    uint64_t changes_ = 0;
 };
 
 /// What next_block() moved over.
@@ -83,7 +112,6 @@ struct BatchBlock {
 /// A sampler whose batches can be read in any order and whose position can be saved.
 class RandomAccess : public Sampler {
 public:
-    bool next(EpochBatch& batch) final;
     std::optional<uint64_t> known_batch_count() const final { return batch_count(); }
     RandomAccess* random_access() final { return this; }
 
@@ -95,20 +123,25 @@ public:
     BatchBlock next_block(EpochBatch& scratch, std::size_t most, std::span<int64_t> indices,
                           uint64_t* offsets);
 
-    virtual void save(std::span<std::byte, SAB_STATE_SIZE> state) const = 0;
-    virtual void restore(std::span<const std::byte> state) = 0;
+    /// Writes a state where there is room for it. Returns its size.
+    virtual std::size_t save(std::span<std::byte> state) const = 0;
+    void restore(std::span<const std::byte> state);
 
     virtual const sab_sampler_options& options() const = 0;
     /// Of the samples and of what else its batches are made from.
     virtual uint64_t fingerprint() const = 0;
 
 protected:
+    bool take(EpochBatch& batch) final;
+    /// What a state of any kind says of this sampler.
+    OrderState order_state() const;
+    /// Goes where a state was saved. Says whether the end of its epoch was reported.
+    virtual bool go_to_state(std::span<const std::byte> state) = 0;
     /// Positions before it were taken by another number of ranks or under other options.
     virtual uint64_t first_position() const = 0;
     /// Shows the batch at a position that can be reached.
     virtual void fill(uint64_t position, EpochBatch& batch) = 0;
-    /// Reads the samples of a batch, if they are at most `room`, without the totals of its step.
-    /// Returns their number.
+    /// Reads the samples of a batch, if they are at most `room`. Returns their number.
     virtual uint64_t read(uint64_t position, uint64_t room, EpochBatch& batch) = 0;
     virtual void move_to(uint64_t position) noexcept = 0;
 
@@ -140,6 +173,9 @@ public:
 struct sab_sampler {
     std::unique_ptr<sab::Sampler> impl;
     sab::EpochBatch shown;
+    // Arrays of one column of what sab_batch_rows() and sab_batch_step() showed:
+    const int32_t* cu_seqlens = nullptr;
+    double step_total = 0;
 };
 
 namespace sab {

@@ -11,6 +11,14 @@ sab_sampler_options read_options(const sab_sampler_options* options) {
     return sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT);
 }
 
+/// Refuses a sampler whose last batch is not there any more.
+void need_shown(const sab_sampler& sampler) {
+    if (sampler.shown.changes != sampler.impl->changes())
+        sab::fail(SAB_E_ARGUMENT,
+                  "sampler: shows no batch: the last call must be a successful sab_next_batch() or "
+                  "sab_sampler_at()");
+}
+
 }  // namespace
 
 extern "C" {
@@ -45,6 +53,13 @@ sab_status sab_costliest_sampler_new(const sab_plan* plan, uint64_t count,
     });
 }
 
+sab_status sab_sampler_begin(sab_sampler* sampler) noexcept {
+    return sab::guard([&] {
+        sab::require(sampler, "sampler");
+        sampler->impl->begin();
+    });
+}
+
 sab_status sab_next_batch(sab_sampler* sampler, sab_batch* batch) noexcept {
     return sab::guard([&]() -> sab_status {
         sab::require(sampler, "sampler");
@@ -52,6 +67,34 @@ sab_status sab_next_batch(sab_sampler* sampler, sab_batch* batch) noexcept {
         if (!sampler->impl->next(sampler->shown)) return SAB_END;
         sab::write_result(sab::shown(sampler->shown), batch);
         return SAB_OK;
+    });
+}
+
+sab_status sab_batch_rows(sab_sampler* sampler, sab_rows* rows) noexcept {
+    return sab::guard([&] {
+        sab::require(sampler, "sampler");
+        sab::check_result(rows, "rows");
+        need_shown(*sampler);
+        const sab::Batch& batch = sampler->shown.batch;
+        if (!batch.is_row) sab::fail(SAB_E_UNSUPPORTED, "sab_batch_rows: the batch is padded");
+        sampler->cu_seqlens = batch.cu_seqlens.data();
+        sab::write_result(
+            {sizeof(sab_rows), 1, batch.cu_seqlens.empty() ? nullptr : &sampler->cu_seqlens,
+             batch.starts.empty() ? nullptr : batch.starts.data(), &batch.capacity},
+            rows);
+    });
+}
+
+sab_status sab_batch_step(sab_sampler* sampler, sab_step* step) noexcept {
+    return sab::guard([&] {
+        sab::require(sampler, "sampler");
+        sab::check_result(step, "step");
+        need_shown(*sampler);
+        const sab::StepTotals totals = sampler->impl->step_of(sampler->shown);
+        sampler->step_total = totals.total;
+        sab::write_result(
+            {sizeof(sab_step), totals.micro_batches, totals.samples, 1, &sampler->step_total},
+            step);
     });
 }
 
@@ -128,7 +171,7 @@ sab_status sab_sampler_tell(const sab_sampler* sampler, uint64_t* epoch,
         sab::require(epoch, "epoch");
         sab::require(position, "position");
         *epoch = sampler->impl->epoch();
-        *position = sampler->impl->step();
+        *position = sampler->impl->position();
     });
 }
 
@@ -152,13 +195,14 @@ sab_status sab_sampler_get_budget(const sab_sampler* sampler, size_t index,
     });
 }
 
-sab_status sab_sampler_state_save(const sab_sampler* sampler, void* state) noexcept {
+sab_status sab_sampler_state_save(const sab_sampler* sampler, void* state, size_t capacity,
+                                  size_t* size) noexcept {
     return sab::guard([&] {
         sab::require(sampler, "sampler");
-        sab::require(state, "state");
-        sab::need_random_access(*sampler->impl, "sab_sampler_state_save")
-            .save(std::span<std::byte, SAB_STATE_SIZE>(static_cast<std::byte*>(state),
-                                                       SAB_STATE_SIZE));
+        sab::require(size, "size");
+        if (capacity > 0) sab::require(state, "state");
+        *size = sab::need_random_access(*sampler->impl, "sab_sampler_state_save")
+                    .save({static_cast<std::byte*>(state), capacity});
     });
 }
 

@@ -24,8 +24,9 @@ struct Batch {
     double total = 0;
     double padded_length = 0;
     int64_t bucket = -1;
-    bool is_row = false;              ///< its samples lie end to end
-    std::vector<int32_t> cu_seqlens;  ///< of packed batches, else empty
+    bool is_row = false;              ///< its samples are end to end
+    double capacity = -1;             ///< of a row; -1: not fixed
+    std::vector<int32_t> cu_seqlens;  ///< of a row of whole-number sizes, else empty
     /// of packed batches that may hold pieces: grows as `buffer` does; else empty
     std::vector<int64_t> starts;
 
@@ -120,8 +121,9 @@ public:
     virtual double cost(uint64_t position) const = 0;  ///< in any one unit
     virtual double total(uint64_t position) const = 0;
     virtual std::size_t bucket(uint64_t) const { return 0; }  ///< of the plan
-    /// Samples of all ranks at that step, where other ranks take batches of sequences of their own.
-    virtual uint64_t step_samples(uint64_t position) const { return samples(position); }
+    /// Samples of all ranks in that micro-batch, where other ranks take batches of sequences of
+    /// their own.
+    virtual uint64_t samples_of_ranks(uint64_t position) const { return samples(position); }
     virtual bool has_others() const { return false; }
     /// The part of `count` samples from `first` on; 0 for a rank of a last step with fewer samples
     /// than ranks.

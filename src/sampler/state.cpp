@@ -9,7 +9,7 @@
 namespace sab {
 namespace {
 
-constexpr uint32_t state_version = 2;
+constexpr uint32_t state_version = 3;
 
 uint64_t checksum_of(std::span<const std::byte> state) {
     const auto covered = state.subspan(offsetof(StateHeader, length));
@@ -18,15 +18,18 @@ uint64_t checksum_of(std::span<const std::byte> state) {
 
 }  // namespace
 
-void write_state(SamplerKind kind, uint64_t fingerprint, std::span<const std::byte> body,
-                 std::span<std::byte, SAB_STATE_SIZE> out) {
-    StateHeader header{{'S', 'A', 'B', 'S'},        state_version, 0, SAB_STATE_SIZE,
+std::size_t write_state(SamplerKind kind, uint64_t fingerprint, std::span<const std::byte> body,
+                        std::span<std::byte> out) {
+    const std::size_t size = sizeof(StateHeader) + body.size();
+    if (out.size() < size) return size;
+    const std::span<std::byte> state = out.first(size);
+    StateHeader header{{'S', 'A', 'B', 'S'},        state_version, 0, static_cast<uint32_t>(size),
                        static_cast<uint32_t>(kind), fingerprint};
-    std::ranges::fill(out, std::byte{0});
-    std::ranges::copy(body, out.begin() + sizeof header);
-    std::memcpy(out.data(), &header, sizeof header);
-    header.checksum = checksum_of(out);
-    std::memcpy(out.data(), &header, sizeof header);
+    std::ranges::copy(body, state.begin() + sizeof header);
+    std::memcpy(state.data(), &header, sizeof header);
+    header.checksum = checksum_of(state);
+    std::memcpy(state.data(), &header, sizeof header);
+    return size;
 }
 
 void read_state(std::span<const std::byte> state, SamplerKind kind, uint64_t fingerprint,
@@ -38,13 +41,17 @@ void read_state(std::span<const std::byte> state, SamplerKind kind, uint64_t fin
     if (header.version != state_version)
         fail(SAB_E_FORMAT, "state: has version ", header.version, ", this library reads ",
              state_version);
-    if (state.size() != SAB_STATE_SIZE || header.length != SAB_STATE_SIZE)
-        fail(SAB_E_FORMAT, "state: has ", state.size(), " bytes, must have ", SAB_STATE_SIZE);
+    const auto check_size = [&](std::size_t size) {
+        if (state.size() != size)
+            fail(SAB_E_FORMAT, "state: has ", state.size(), " bytes, must have ", size);
+    };
+    check_size(std::max<std::size_t>(header.length, sizeof header));
     if (header.checksum != checksum_of(state))
         fail(SAB_E_FORMAT, "state: its checksum does not match: it is damaged");
     match_state("kind of order", header.kind, static_cast<uint32_t>(kind));
     match_state("fingerprint", header.fingerprint, fingerprint);
-    std::ranges::copy(state.subspan(sizeof header, body.size()), body.begin());
+    check_size(sizeof header + body.size());
+    std::ranges::copy(state.subspan(sizeof header), body.begin());
 }
 
 void match_state(const char* what, uint64_t saved, uint64_t own) {
@@ -53,19 +60,19 @@ void match_state(const char* what, uint64_t saved, uint64_t own) {
              own);
 }
 
-OrderState order_state(uint64_t epoch, const sab_sampler_options& options) {
-    return {order_version, options.last_step, options.seed, epoch};
-}
-
 void match_order(const OrderState& saved, const sab_sampler_options& options) {
     match_state("order version", saved.version, order_version);
     match_state("seed", saved.seed, options.seed);
     match_state("last_step", static_cast<uint32_t>(saved.last_step),
                 static_cast<uint32_t>(options.last_step));
+    check_consistent(saved.world_size >= 1 && saved.world_size <= largest_world_size &&
+                     saved.micro_batches >= 1 && saved.micro_batches <= most_micro_batches);
+    check_consistent(saved.position <= uint64_t{1} << 62 && saved.has_ended <= 1);
 }
 
 void check_consistent(bool is_sound) {
-    if (!is_sound) fail(SAB_E_FORMAT, "state: its place in the epoch cannot be");
+    if (!is_sound)
+        fail(SAB_E_FORMAT, "state: its position is not one of this epoch; the state is damaged");
 }
 
 }  // namespace sab

@@ -1,5 +1,5 @@
 #pragma once
-/// Bytes of a saved sampler state, format version 2: a header, and a body of the sampler's kind.
+/// Bytes of a saved sampler state, format version 3: a header, and a body of the sampler's kind.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,6 +12,7 @@ namespace sab {
 
 inline constexpr uint32_t order_version = 2;
 inline constexpr uint64_t largest_world_size = 0xFFFFFFFFu;
+inline constexpr uint64_t most_micro_batches = uint64_t{1} << 20;
 
 /// What a state of any kind begins with. Little-endian.
 struct StateHeader {
@@ -25,17 +26,22 @@ struct StateHeader {
 };
 static_assert(sizeof(StateHeader) == 32);
 
-/// What every body begins with: the order of the epoch.
+/// What every body begins with: the order of the epoch, and how far the ranks are in it.
 struct OrderState {
     uint32_t version;  ///< order_version
     sab_last_step last_step;
     uint64_t seed;
     uint64_t epoch;
+    uint64_t position;  ///< of the next batch
+    uint64_t world_size;
+    uint32_t micro_batches;  ///< of a step, of each rank
+    uint32_t has_ended;      ///< 1: the end of the epoch was reported
 };
+static_assert(sizeof(OrderState) == 48);
 
-/// Writes a state. Zeros follow a body that is smaller than there is room for.
-void write_state(SamplerKind kind, uint64_t fingerprint, std::span<const std::byte> body,
-                 std::span<std::byte, SAB_STATE_SIZE> out);
+/// Writes a state if there is room for it. Returns its size.
+std::size_t write_state(SamplerKind kind, uint64_t fingerprint, std::span<const std::byte> body,
+                        std::span<std::byte> out);
 
 /// Reads the body of a state. Refuses what is no whole state of this version, and that of another
 /// kind of sampler or of other samples.
@@ -45,9 +51,8 @@ void read_state(std::span<const std::byte> state, SamplerKind kind, uint64_t fin
 /// Refuses a state that has something else than this sampler.
 void match_state(const char* what, uint64_t saved, uint64_t own);
 
-OrderState order_state(uint64_t epoch, const sab_sampler_options& options);
-
-/// Refuses an order with another version, seed or last step than this sampler's.
+/// Refuses an order with another version, seed or last step than this sampler's, and fields that no
+/// sampler writes.
 void match_order(const OrderState& saved, const sab_sampler_options& options);
 
 /// Refuses a state whose fields cannot be.

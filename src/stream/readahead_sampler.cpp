@@ -64,7 +64,7 @@ void ReadAheadSampler::own() noexcept {
     source_ = nullptr;
 }
 
-bool ReadAheadSampler::next(EpochBatch& placed) {
+bool ReadAheadSampler::take(EpochBatch& placed) {
     const Progress progress = stream_->progress.all();
     const CurrentProgress current(&progress);
     Record record;
@@ -81,9 +81,7 @@ bool ReadAheadSampler::next(EpochBatch& placed) {
     batch.total = record.view.size;
     batch.bucket = 0;
     placed.epoch = epoch_;
-    placed.step = step_++;
-    placed.step_samples = batch.count;
-    placed.step_total = batch.total;
+    placed.position = placed.step = position_++;
     return true;
 }
 
@@ -94,10 +92,10 @@ std::size_t ReadAheadSampler::skipped(std::span<int64_t> room) const {
     return count;
 }
 
-void ReadAheadSampler::set_epoch(uint64_t epoch) {
+void ReadAheadSampler::go_to_epoch(uint64_t epoch) {
     stream_->impl->rewind();
     epoch_ = epoch;
-    step_ = 0;
+    position_ = 0;
 }
 
 }  // namespace sab

@@ -20,21 +20,22 @@ public:
 
     SamplerKind kind() const override { return SamplerKind::readahead; }
     void own() noexcept override;
-    bool next(EpochBatch& placed) override;
-    void set_epoch(uint64_t epoch) override;
     uint64_t epoch() const override { return epoch_; }
-    uint64_t step() const override { return step_; }
+    uint64_t position() const override { return position_; }
     std::size_t skipped(std::span<int64_t> room) const override;
     sab_stream* stream() const { return stream_.get(); }
 
 private:
+    bool take(EpochBatch& placed) override;
+    void go_to_epoch(uint64_t epoch) override;
+
     // Until own():
     sab_stream* source_;
     StagePtr numbered_, batches_;
 
     std::unique_ptr<sab_stream> stream_;
     KeptRecord* kept_;  ///< the last stage of stream_
-    uint64_t epoch_ = 0, step_ = 0;
+    uint64_t epoch_ = 0, position_ = 0;
 };
 
 }  // namespace sab

@@ -17,7 +17,6 @@ int main(void) {
     sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
     sab_sampler_options walk = SAB_SAMPLER_OPTIONS_INIT;
     SET_BUDGET(options, 1);
-    walk.step_totals = 0;
     check(sab_sizes_new(ones, CALLS, SAB_UINT8, NULL, &sizes));
     check(sab_plan_new(sizes, &options, &plan));
     check(sab_sequential_sampler_new(plan, &walk, &sampler));

@@ -34,6 +34,6 @@ function nanoseconds(walk, sampler)
     return 1e9 * best / CALLS
 end
 
-sampler = SAB.SequentialSampler(SAB.Plan(fill(0x01, CALLS); budget = 1); step_totals = false)
+sampler = SAB.SequentialSampler(SAB.Plan(fill(0x01, CALLS); budget = 1))
 @printf("julia %.1f\n", nanoseconds(raw, sampler))
 @printf("julia-batches %.1f\n", nanoseconds(batches, sampler))

@@ -15,7 +15,7 @@ local ones = ffi.new("uint8_t[?]", CALLS)
 ffi.fill(ones, CALLS, 1)
 local sizes = sab.new("sab_sizes", "sab_sizes_new", ones, CALLS, lib.SAB_UINT8, nil)
 local plan = sab.new("sab_plan", "sab_plan_new", sizes, sab.options("sab_plan_options", {budgets = {1}}))
-local sampler = sab.new("sab_sampler", "sab_sequential_sampler_new", plan, sab.options("sab_sampler_options", {step_totals = 0}))
+local sampler = sab.new("sab_sampler", "sab_sequential_sampler_new", plan, nil)
 
 local function raw()
   local batch = ffi.new("sab_batch", {struct_size = ffi.sizeof("sab_batch")})

@@ -11,7 +11,7 @@ const PASSES = 500;
 const ones = new Uint8Array(CALLS).fill(1);
 const sizes = new Handle('sab_sizes', 'sab_sizes_new', ones, CALLS, lib.SAB_UINT8, options('sab_sizes_options', { copy: 1 }));
 const plan = new Handle('sab_plan', 'sab_plan_new', sizes, options('sab_plan_options', { budgets: [1] }));
-const sampler = new Handle('sab_sampler', 'sab_sequential_sampler_new', plan, options('sab_sampler_options', { step_totals: 0 }));
+const sampler = new Handle('sab_sampler', 'sab_sequential_sampler_new', plan, null);
 
 function raw() {
   const batch = new Uint8Array(koffi.sizeof('sab_batch'));

@@ -24,7 +24,7 @@ def best_of(run, sampler):
 
 def main():
     plan = sab.plan(np.ones(CALLS, np.uint8), budget=1)
-    sampler = sab.SequentialSampler(plan, step_totals=False)
+    sampler = sab.SequentialSampler(plan)
 
     def raw():
         batch = ffi.new("sab_batch *")

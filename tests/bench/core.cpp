@@ -157,7 +157,8 @@ int main(int argc, char** argv) {
     uint64_t steps = 0;
     check(sab_sampler_batch_count(sampler, &steps));
     Least step, seek, restore;
-    unsigned char state[SAB_STATE_SIZE];
+    std::vector<unsigned char> state(256);
+    std::size_t state_size = 0;
     constexpr uint64_t tries = 4000;
     for (int round = 0; round < rounds; ++round) {
         check(sab_sampler_seek(sampler, 0));
@@ -165,13 +166,13 @@ int main(int argc, char** argv) {
             for (uint64_t i = 0; i < tries && i < steps; ++i)
                 check(sab_next_batch(sampler, &batch));
         });
-        check(sab_sampler_state_save(sampler, state));
+        check(sab_sampler_state_save(sampler, state.data(), state.size(), &state_size));
         seek.time([&] {
             for (uint64_t i = 0; i < tries; ++i) check(sab_sampler_seek(sampler, i * 7919 % steps));
         });
         restore.time([&] {
             for (uint64_t i = 0; i < tries; ++i)
-                check(sab_sampler_state_restore(sampler, state, sizeof state));
+                check(sab_sampler_state_restore(sampler, state.data(), state_size));
         });
     }
     print("seek over next", seek.seconds() / step.seconds(), 10, "times");
@@ -182,7 +183,6 @@ int main(int argc, char** argv) {
     for (const uint64_t world_size : {uint64_t{1}, uint64_t{512}}) {
         sab_sampler_options rank = SAB_SAMPLER_OPTIONS_INIT;
         rank.world_size = world_size;
-        rank.step_totals = 0;
         sab_sampler* one = nullptr;
         check(sab_bucket_sampler_new(plan, &rank, &one));
         check(sab_sampler_batch_count(one, &steps));

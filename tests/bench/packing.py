@@ -149,9 +149,7 @@ def imbalance(sizes, capacity, ranks=8):
     order as it is, and of a random one."""
     costs = []
     for rank in range(ranks):
-        sampler = sab.PackedSampler(
-            sizes, capacity, seed=1, rank=rank, world_size=ranks, step_totals=False
-        )
+        sampler = sab.PackedSampler(sizes, capacity, seed=1, rank=rank, world_size=ranks)
         costs.append(
             [
                 float(np.square(np.diff(row.cu_seqlens), dtype=np.float64).sum())

@@ -75,8 +75,8 @@ def main():
         plan = sab.plan(sizes, budget=budget, oversize="single")
         # Without the totals of a step, so that both sides of the comparison do the same work.
         sampler, lists = (
-            sab.BucketSampler(plan, step_totals=False),
-            sab.BucketSampler(plan, step_totals=False, output="list"),
+            sab.BucketSampler(plan),
+            sab.BucketSampler(plan, output="list"),
         )
         best = {}
         for _ in range(5):

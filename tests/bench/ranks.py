@@ -46,7 +46,7 @@ def bucket(sizes, power, world_size, most, cost):
     )
     return imbalance_of(
         [
-            list(sab.BucketSampler(plan, rank=rank, world_size=world_size, step_totals=False))
+            list(sab.BucketSampler(plan, rank=rank, world_size=world_size))
             for rank in range(world_size)
         ],
         cost,

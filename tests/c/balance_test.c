@@ -405,49 +405,53 @@ static double cost_of(const sab_balanced_options *balanced, double size) {
 }
 
 /* What an epoch must be on all ranks together. */
-static void check_epoch(const sab_balanced_options *balanced, uint64_t world_size) {
+static void check_epoch(const sab_balanced_options *balanced, uint64_t world_size,
+                        uint64_t micro_batches) {
     static sab_sampler *samplers[16];
     static int seen[SKEWED];
     const int32_t *sizes = skewed();
     memset(seen, 0, sizeof seen);
     for (uint64_t r = 0; r < world_size; ++r) {
-        const sab_sampler_options options = ranks(r, world_size);
+        sab_sampler_options options = ranks(r, world_size);
+        options.micro_batches = micro_batches;
         samplers[r] = balanced_with(balanced, &options);
     }
     sab_balanced_report report = SAB_BALANCED_REPORT_INIT;
     EXPECT_OK(sab_balanced_sampler_get_report(samplers[0], NULL, NULL, &report));
     uint64_t count = 0;
     EXPECT_OK(sab_sampler_batch_count(samplers[0], &count));
-    EXPECT(count == report.steps * balanced->micro_batches);
+    EXPECT(count == report.steps * micro_batches);
     double time = 0, all = 0;
     for (uint64_t step = 0; step < report.steps; ++step) {
         double slowest = 0, step_total = 0, told = -1;
         uint64_t step_samples = 0, told_samples = 0;
         for (uint64_t r = 0; r < world_size; ++r) {
             double cost = 0;
-            for (uint64_t m = 0; m < balanced->micro_batches; ++m) {
+            for (uint64_t m = 0; m < micro_batches; ++m) {
                 sab_batch batch = SAB_BATCH_INIT;
                 EXPECT_OK(sab_next_batch(samplers[r], &batch));
                 double total = 0, longest = 0;
-                EXPECT(batch.cu_seqlens != NULL && batch.starts == NULL &&
-                       batch.cu_seqlens[0] == 0);
+                const sab_rows rows = rows_of(samplers[r]);
+                const int32_t *cu_seqlens = rows.cu_seqlens[0];
+                EXPECT(batch.layout == SAB_LAYOUT_ROW && rows.starts == NULL &&
+                       *rows.capacity == -1 && cu_seqlens[0] == 0);
                 for (uint64_t i = 0; i < batch.count; ++i) {
-                    EXPECT(batch.cu_seqlens[i + 1] - batch.cu_seqlens[i] ==
-                           sizes[batch.indices[i]]);
+                    EXPECT(cu_seqlens[i + 1] - cu_seqlens[i] == sizes[batch.indices[i]]);
                     ++seen[batch.indices[i]];
                     total += sizes[batch.indices[i]];
                     longest = fmax(longest, sizes[batch.indices[i]]);
                     cost += cost_of(balanced, sizes[batch.indices[i]]);
                 }
-                EXPECT(batch.total == total && batch.longest == longest &&
-                       batch.padded_length == total && batch.padded_total == total);
+                EXPECT(*batch.total == total && *batch.longest == longest &&
+                       *batch.padded_length == total && padded_total(&batch) == total);
+                const sab_step said = step_of(samplers[r]);
                 EXPECT(batch.step == step && batch.micro_batch == m &&
-                       batch.micro_batches == balanced->micro_batches && batch.bucket == -1);
+                       said.micro_batches == micro_batches && batch.bucket == -1);
                 EXPECT(balanced->budget_count == 0 || total <= balanced->budgets[0].limit);
                 step_total += total;
                 step_samples += batch.count;
-                told = batch.step_total;
-                told_samples = batch.step_samples;
+                told = *said.totals;
+                told_samples = said.samples;
             }
             slowest = fmax(slowest, cost);
             all += cost;
@@ -473,12 +477,11 @@ static void every_sample_once_in_equal_steps_under_the_cap(void) {
         for (uint64_t micro_batches = 1; micro_batches <= 3; ++micro_batches)
             for (int i = 0; i < 8; ++i) {
                 sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
-                balanced.micro_batches = micro_batches;
                 if (i % 2 == 1) BALANCE_SQUARES(balanced);
                 if (i / 2 % 2 == 0 || i >= 4) SET_BUDGET(balanced, i < 4 ? 1000 : 800);
                 if (i / 2 % 2 == 1) balanced.samples = 60;
                 if (i == 7) balanced.fill = 1;
-                check_epoch(&balanced, world_size);
+                check_epoch(&balanced, world_size, micro_batches);
             }
 }
 
@@ -541,59 +544,58 @@ static void last_steps(void) {
 
 /* Takes `steps` micro-batches on each of some ranks from a state, and gives the next one. */
 static void go_on(uint64_t world_size, uint64_t micro_batches, uint64_t samples, int64_t count,
-                  unsigned char *state, int *seen) {
-    unsigned char first[SAB_STATE_SIZE];
+                  struct state *state, int *seen) {
+    struct state first;
     for (uint64_t r = 0; r < world_size; ++r) {
         sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
         balanced.samples = samples;
         SET_BUDGET(balanced, 900);
         BALANCE_SQUARES(balanced);
-        balanced.micro_batches = micro_batches;
-        const sab_sampler_options options = ranks(r, world_size);
+        sab_sampler_options options = ranks(r, world_size);
+        options.micro_batches = micro_batches;
         sab_sampler *sampler = balanced_with(&balanced, &options);
-        if (state[0] != 0) EXPECT_OK(sab_sampler_state_restore(sampler, state, SAB_STATE_SIZE));
+        if (state->size != 0) EXPECT_OK(restore_state(sampler, state));
         sab_batch batch = SAB_BATCH_INIT;
         for (int64_t i = 0; i != count && sab_next_batch(sampler, &batch) == SAB_OK; ++i)
             for (uint64_t k = 0; k < batch.count; ++k) ++seen[batch.indices[k]];
-        unsigned char own[SAB_STATE_SIZE];
-        EXPECT_OK(sab_sampler_state_save(sampler, own));
-        if (r == 0) memcpy(first, own, sizeof own);
-        EXPECT(memcmp(first, own, sizeof own) == 0);
+        struct state own;
+        EXPECT_OK(save_state(sampler, &own));
+        if (r == 0) first = own;
+        EXPECT(memcmp(&first, &own, sizeof own) == 0);
         sab_sampler_free(sampler);
     }
-    memcpy(state, first, sizeof first);
+    *state = first;
 }
 
 static void a_state_goes_on_with_other_ranks(void) {
     for (uint64_t begun = 1; begun <= 5; ++begun)
         for (uint64_t then = 1; then <= 7; then += 2) {
-            unsigned char state[SAB_STATE_SIZE] = {0};
+            struct state state = {0, {0}};
             int seen[SKEWED] = {0};
-            go_on(begun, 2, 0, 4, state, seen);
-            go_on(then, 1, 0, 3, state, seen);
-            go_on(begun + 1, 3, 40, 6, state, seen);
-            go_on(then + 1, 2, 0, -1, state, seen);
+            go_on(begun, 2, 0, 4, &state, seen);
+            go_on(then, 1, 0, 3, &state, seen);
+            go_on(begun + 1, 3, 40, 6, &state, seen);
+            go_on(then + 1, 2, 0, -1, &state, seen);
             EXPECT(all_are(seen, SKEWED, 1));
         }
 }
 
 static void a_state_inside_a_step(void) {
-    unsigned char state[SAB_STATE_SIZE] = {0};
+    struct state state = {0, {0}};
     int seen[SKEWED] = {0};
-    go_on(2, 3, 0, 4, state, seen); /* one step and a third */
-    unsigned char again[SAB_STATE_SIZE];
-    memcpy(again, state, sizeof again);
+    go_on(2, 3, 0, 4, &state, seen); /* one step and a third */
+    struct state again = state;
     sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
     SET_BUDGET(balanced, 900);
-    balanced.micro_batches = 3;
-    const sab_sampler_options options = ranks(0, 3);
+    sab_sampler_options options = ranks(0, 3);
+    options.micro_batches = 3;
     sab_sampler *sampler = balanced_with(&balanced, &options);
-    EXPECT_FAILS(sab_sampler_state_restore(sampler, state, sizeof state), SAB_E_MISMATCH,
+    EXPECT_FAILS(restore_state(sampler, &state), SAB_E_MISMATCH,
                  "inside a step, after micro-batch 1 of 3");
     int fresh[SKEWED] = {0};
     walk(sampler, fresh); /* as if nothing had been */
     sab_sampler_free(sampler);
-    go_on(2, 3, 0, -1, again, seen);
+    go_on(2, 3, 0, -1, &again, seen);
     EXPECT(all_are(seen, SKEWED, 1));
 }
 
@@ -604,34 +606,35 @@ static void a_state_goes_on_with_other_costs_and_caps(void) {
     for (int i = 0; i < 6; ++i) {
         sab_balanced_options before = SAB_BALANCED_OPTIONS_INIT, after = SAB_BALANCED_OPTIONS_INIT;
         SET_BUDGET(before, i % 2 == 0 ? 1000 : 850);
-        before.micro_batches = 1 + (uint64_t)i % 3;
+        const uint64_t micro_batches = 1 + (uint64_t)i % 3;
         BALANCE_SQUARES(before);
         after = before;
         if (i < 2) after.balance_count = 0;
         if (i >= 2) SET_BUDGET(after, i < 4 ? 400 : 2000);
         after.oversize = SAB_OVERSIZE_SKIP;
         int seen[SKEWED] = {0};
-        unsigned char state[SAB_STATE_SIZE], again[SAB_STATE_SIZE];
+        struct state state, again;
         for (int part = 0; part < 2; ++part)
             for (uint64_t r = 0; r < 4; ++r) {
-                const sab_sampler_options options = ranks(r, 4);
+                sab_sampler_options options = ranks(r, 4);
+                options.micro_batches = micro_batches;
                 sab_sampler *sampler = balanced_with(part == 0 ? &before : &after, &options);
                 if (part == 1) {
-                    EXPECT_OK(sab_sampler_state_restore(sampler, state, sizeof state));
+                    EXPECT_OK(restore_state(sampler, &state));
                     /* and once more, as if this rank had been replaced */
-                    EXPECT_OK(sab_sampler_state_save(sampler, again));
-                    EXPECT_OK(sab_sampler_state_restore(sampler, again, sizeof again));
-                    unsigned char third[SAB_STATE_SIZE];
-                    EXPECT_OK(sab_sampler_state_save(sampler, third));
-                    EXPECT(memcmp(again, third, sizeof third) == 0);
+                    EXPECT_OK(save_state(sampler, &again));
+                    EXPECT_OK(restore_state(sampler, &again));
+                    struct state third;
+                    EXPECT_OK(save_state(sampler, &third));
+                    EXPECT(memcmp(&again, &third, sizeof third) == 0);
                 }
                 sab_batch batch = SAB_BATCH_INIT;
-                for (uint64_t k = 0; part == 1 || k < 3 * before.micro_batches; ++k) {
+                for (uint64_t k = 0; part == 1 || k < 3 * micro_batches; ++k) {
                     if (sab_next_batch(sampler, &batch) != SAB_OK) break;
-                    EXPECT(batch.total <= (part == 0 ? before : after).budgets[0].limit);
+                    EXPECT(*batch.total <= (part == 0 ? before : after).budgets[0].limit);
                     for (uint64_t j = 0; j < batch.count; ++j) ++seen[batch.indices[j]];
                 }
-                if (part == 0 && r == 3) EXPECT_OK(sab_sampler_state_save(sampler, state));
+                if (part == 0 && r == 3) EXPECT_OK(save_state(sampler, &state));
                 sab_sampler_free(sampler);
             }
         for (int k = 0; k < SKEWED; ++k)
@@ -643,16 +646,16 @@ static void the_end_of_an_epoch_is_a_state_too(void) {
     for (int policy = SAB_LAST_STEP_SPLIT; policy <= SAB_LAST_STEP_WRAP; ++policy)
         for (uint64_t samples = 3; samples < 90; samples += 13) {
             sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
-            balanced.micro_batches = 3;
             balanced.samples = samples;
             sab_sampler_options options = ranks(0, 1);
+            options.micro_batches = 3;
             options.last_step = policy;
             sab_sampler *sampler = balanced_with(&balanced, &options);
             int seen[SKEWED] = {0};
             walk(sampler, seen);
-            unsigned char state[SAB_STATE_SIZE];
-            EXPECT_OK(sab_sampler_state_save(sampler, state));
-            EXPECT_OK(sab_sampler_state_restore(sampler, state, sizeof state));
+            struct state state;
+            EXPECT_OK(save_state(sampler, &state));
+            EXPECT_OK(restore_state(sampler, &state));
             EXPECT(walk(sampler, seen) == 0);
             sab_sampler_free(sampler);
         }
@@ -679,7 +682,7 @@ static void caps_hold_whatever_the_rounding(void) {
         sab_batch batch = SAB_BATCH_INIT;
         uint64_t steps = 0;
         for (; sab_next_batch(sampler, &batch) == SAB_OK; ++steps)
-            EXPECT(batch.total <= 1.5 && batch.cu_seqlens == NULL);
+            EXPECT(*batch.total <= 1.5 && cu_seqlens_of(sampler) == NULL);
         EXPECT(steps > 100);
         sab_sampler_free(sampler);
     }
@@ -715,21 +718,20 @@ static void foreign_states(void) {
     SET_BUDGET(balanced, 900);
     sab_sampler_options options = ranks(0, 2);
     sab_sampler *sampler = balanced_with(&balanced, &options);
-    unsigned char state[SAB_STATE_SIZE];
-    EXPECT_OK(sab_sampler_state_save(sampler, state));
-    EXPECT_FAILS(sab_sampler_state_restore(sampler, state, 100), SAB_E_FORMAT, "100 bytes");
-    state[40] ^= 1;
-    EXPECT_FAILS(sab_sampler_state_restore(sampler, state, sizeof state), SAB_E_FORMAT, "checksum");
+    struct state state;
+    EXPECT_OK(save_state(sampler, &state));
+    EXPECT_FAILS(sab_sampler_state_restore(sampler, state.bytes, 100), SAB_E_FORMAT, "100 bytes");
+    state.bytes[40] ^= 1;
+    EXPECT_FAILS(restore_state(sampler, &state), SAB_E_FORMAT, "checksum");
     options.seed = 12;
     sab_sampler *other = balanced_with(&balanced, &options);
-    EXPECT_OK(sab_sampler_state_save(other, state));
-    EXPECT_FAILS(sab_sampler_state_restore(sampler, state, sizeof state), SAB_E_MISMATCH,
-                 "seed 12");
+    EXPECT_OK(save_state(other, &state));
+    EXPECT_FAILS(restore_state(sampler, &state), SAB_E_MISMATCH, "seed 12");
     sab_sampler_free(other);
     sab_plan *plan = a_plan();
     other = rank_of(plan, 0, 2);
-    EXPECT_OK(sab_sampler_state_save(other, state));
-    EXPECT_FAILS(sab_sampler_state_restore(sampler, state, sizeof state), SAB_E_MISMATCH, "order");
+    EXPECT_OK(save_state(other, &state));
+    EXPECT_FAILS(restore_state(sampler, &state), SAB_E_MISMATCH, "order");
     EXPECT_FAILS(sab_balanced_sampler_get_report(other, NULL, NULL,
                                                  &(sab_balanced_report)SAB_BALANCED_REPORT_INIT),
                  SAB_E_ARGUMENT, "sab_balanced_sampler_new");
@@ -760,7 +762,7 @@ static void memory_budgets(void) {
                 bytes += 3 * size + 0.01 * size * size;
             }
             EXPECT(bytes <= 12000 * (1 + 1e-12));
-            EXPECT(!with_tokens || batch.total <= 1500);
+            EXPECT(!with_tokens || *batch.total <= 1500);
         }
         sab_sampler_free(sampler);
     }
@@ -873,8 +875,8 @@ static void bad_options(void) {
                      SAB_E_ARGUMENT, words);                                         \
         EXPECT(sampler == NULL);                                                     \
     } while (0)
-    REFUSED("micro_batches = 0", balanced.micro_batches = 0);
-    REFUSED("world_size = 4", balanced.micro_batches = 1 << 19);
+    REFUSED("options.micro_batches = 0: must be from 1 to 1048576", options.micro_batches = 0);
+    REFUSED("world_size = 4", options.micro_batches = 1 << 19);
     REFUSED("balanced.budgets[0].limit = -1", SET_BUDGET(balanced, -1));
     REFUSED("balanced.budgets[0].limit = inf", SET_BUDGET(balanced, INFINITY));
     REFUSED("samples of a step, or a budget", balanced.budget_count = 0);

@@ -160,9 +160,11 @@ static void NullArgumentsOfSamplers_AreNamed(void) {
     int64_t longs[128];
     uint64_t number = 0, other = 0, offsets[8];
     uint32_t words[SAB_BIONEMO_GENERATOR_WORDS] = {0};
-    unsigned char bytes[SAB_STATE_SIZE] = {0};
+    unsigned char bytes[256] = {0};
     size_t count = 0;
     sab_batch batch = SAB_BATCH_INIT;
+    sab_rows rows = SAB_ROWS_INIT;
+    sab_step step = SAB_STEP_INIT;
     IS_NULL(sab_bionemo_sampler_get_generator(NULL, words), "sampler");
     IS_NULL(sab_bionemo_sampler_get_generator(torch, NULL), "words");
     IS_NULL(sab_bionemo_sampler_set_generator(NULL, words), "sampler");
@@ -185,8 +187,14 @@ static void NullArgumentsOfSamplers_AreNamed(void) {
     IS_NULL(sab_sampler_tell(NULL, &number, &other), "sampler");
     IS_NULL(sab_sampler_tell(sampler, NULL, &other), "epoch");
     IS_NULL(sab_sampler_tell(sampler, &number, NULL), "position");
-    IS_NULL(sab_sampler_state_save(NULL, bytes), "sampler");
-    IS_NULL(sab_sampler_state_save(sampler, NULL), "state");
+    IS_NULL(sab_sampler_begin(NULL), "sampler");
+    IS_NULL(sab_batch_rows(NULL, &rows), "sampler");
+    IS_NULL(sab_batch_rows(sampler, NULL), "rows");
+    IS_NULL(sab_batch_step(NULL, &step), "sampler");
+    IS_NULL(sab_batch_step(sampler, NULL), "step");
+    IS_NULL(sab_sampler_state_save(NULL, bytes, sizeof bytes, &count), "sampler");
+    IS_NULL(sab_sampler_state_save(sampler, NULL, sizeof bytes, &count), "state");
+    IS_NULL(sab_sampler_state_save(sampler, bytes, sizeof bytes, NULL), "size");
     IS_NULL(sab_sampler_state_restore(NULL, bytes, sizeof bytes), "sampler");
     IS_NULL(sab_sampler_state_restore(sampler, NULL, sizeof bytes), "state");
     sab_sampler_free(NULL);
@@ -242,8 +250,8 @@ static void FailedCalls_LeaveOutputsAndCursorAlone(void) {
     sab_batch batch = SAB_BATCH_INIT, after = SAB_BATCH_INIT;
     EXPECT_OK(sab_next_batch(sampler, &batch));
     EXPECT_OK(sab_next_batch(twin, &after));
-    unsigned char state[SAB_STATE_SIZE] = {0}, before[SAB_STATE_SIZE], now[SAB_STATE_SIZE];
-    EXPECT_OK(sab_sampler_state_save(sampler, before));
+    struct state state = {136, {0}}, before, now;
+    EXPECT_OK(save_state(sampler, &before));
 
     sab_batch kept;
     memset(&kept, 0x5A, sizeof kept);
@@ -252,7 +260,7 @@ static void FailedCalls_LeaveOutputsAndCursorAlone(void) {
     EXPECT(sab_sampler_at(sampler, UINT64_MAX, &kept) == SAB_E_ARGUMENT);
     EXPECT(memcmp(&kept, &untouched, sizeof kept) == 0);
     EXPECT(sab_sampler_seek(sampler, UINT64_MAX) == SAB_E_ARGUMENT);
-    EXPECT(sab_sampler_state_restore(sampler, state, sizeof state) == SAB_E_FORMAT);
+    EXPECT(restore_state(sampler, &state) == SAB_E_FORMAT);
     size_t count = 99;
     uint64_t offsets[2] = {7, 7};
     int64_t index = -7;
@@ -273,8 +281,8 @@ static void FailedCalls_LeaveOutputsAndCursorAlone(void) {
            count == 99 && index == -7);
     sab_sizes_free(sizes);
 
-    EXPECT_OK(sab_sampler_state_save(sampler, now));
-    EXPECT(memcmp(before, now, sizeof now) == 0);
+    EXPECT_OK(save_state(sampler, &now));
+    EXPECT(memcmp(&before, &now, sizeof now) == 0);
     EXPECT_OK(sab_next_batch(sampler, &batch));
     EXPECT_OK(sab_next_batch(twin, &after));
     EXPECT(batch.step == 1 && batch.count == after.count &&
@@ -418,7 +426,7 @@ static void Defaults_AreThoseOfTheHeaders(void) {
     const sab_sampler_options sampler = SAB_SAMPLER_OPTIONS_INIT;
     EXPECT(sampler.struct_size == sizeof sampler && sampler.seed == 0 && sampler.epoch == 0 &&
            sampler.rank == 0 && sampler.world_size == 1);
-    EXPECT(sampler.last_step == SAB_LAST_STEP_SPLIT && sampler.step_totals == 1 &&
+    EXPECT(sampler.last_step == SAB_LAST_STEP_SPLIT && sampler.micro_batches == 1 &&
            sampler.costliest_first == 0);
     const sab_bionemo_options torch = SAB_BIONEMO_OPTIONS_INIT;
     EXPECT(torch.struct_size == sizeof torch && torch.seed == 0 &&

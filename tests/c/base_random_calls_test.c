@@ -142,7 +142,7 @@ static sab_sampler_options wild_sampler_options(void) {
         options.rank = below(3) ? below(options.world_size ? options.world_size : 1) : any_count();
     }
     if (below(3) == 0) options.last_step = any_choice();
-    options.step_totals = options.world_size > 64 ? 0 : 1; /* totals cost time by the world size */
+    if (below(3) == 0) options.micro_batches = below(9) ? below(9) : UINT64_MAX;
     if (below(3) == 0) options.costliest_first = any_count();
     if (below(20) == 0) options.struct_size = below(sizeof options + 1);
     return options;
@@ -335,10 +335,17 @@ static void call_sampler(unsigned choice) {
     sab_sampler *sampler = samplers[below(HANDLES)];
     sab_batch batch = SAB_BATCH_INIT;
     if (below(16) == 0) batch.struct_size = below(sizeof batch + 1);
+    sab_rows rows = SAB_ROWS_INIT;
+    sab_step step = SAB_STEP_INIT;
     uint64_t number = 0, other = 0;
     size_t count = 0;
     switch (choice) {
-        case 17: note(sab_next_batch(sampler, MAYBE(&batch))); break;
+        case 17:
+            note(sab_next_batch(sampler, MAYBE(&batch)));
+            note(sab_batch_rows(sampler, MAYBE(&rows)));
+            note(sab_batch_step(sampler, MAYBE(&step)));
+            if (below(4) == 0) note(sab_sampler_begin(sampler));
+            break;
         case 18:
             note(sab_sampler_next_batches(sampler, below(100), MAYBE(longs), below(1024),
                                           MAYBE(words), MAYBE(&count)));
@@ -354,11 +361,13 @@ static void call_sampler(unsigned choice) {
                           : sab_sampler_skipped(sampler, MAYBE(longs), below(64), MAYBE(&count)));
             break;
         case 22: {
-            unsigned char saved[SAB_STATE_SIZE] = {0};
-            note(sab_sampler_state_save(sampler, MAYBE(saved)));
+            unsigned char saved[256] = {0};
+            size_t size = 0;
+            note(sab_sampler_state_save(sampler, MAYBE(saved), below(4) ? sizeof saved : 0,
+                                        below(16) ? &size : NULL));
             if (below(2)) saved[below(sizeof saved)] ^= (unsigned char)(1 + below(255));
             note(sab_sampler_state_restore(samplers[below(HANDLES)], MAYBE(saved),
-                                           below(4) ? sizeof saved : below(sizeof saved)));
+                                           below(4) ? size : below(sizeof saved)));
             break;
         }
         case 25: {

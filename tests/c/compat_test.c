@@ -237,20 +237,18 @@ static void Stream_FailsAndGoesOn_AndIsReleasedOnce(void) {
     EXPECT_FAILS(sab_next_batch(sampler, &batch), SAB_E_CALLBACK, "code 77 at position 3");
     EXPECT(sab_last_callback_code() == 77);
     EXPECT_OK(sab_next_batch(sampler, &batch));
-    EXPECT(batch.count == 5 && batch.indices[4] == 104 && batch.total == 10);
+    EXPECT(batch.count == 5 && batch.indices[4] == 104 && *batch.total == 10);
     EXPECT(sab_next_batch(sampler, &batch) == SAB_END);
     EXPECT_OK(sab_sampler_seek(sampler, 0));
     EXPECT_OK(sab_next_batch(sampler, &batch));
-    unsigned char state[SAB_STATE_SIZE];
+    struct state state;
     uint64_t count;
     EXPECT_FAILS(sab_sampler_seek(sampler, 1), SAB_E_UNSUPPORTED, "random access");
     EXPECT_FAILS(sab_sampler_at(sampler, 0, &batch), SAB_E_UNSUPPORTED, "sab_sampler_at");
     EXPECT_FAILS(sab_sampler_batch_count(sampler, &count), SAB_E_UNSUPPORTED,
                  "sab_sampler_batch_count");
-    EXPECT_FAILS(sab_sampler_state_save(sampler, state), SAB_E_UNSUPPORTED,
-                 "sab_sampler_state_save");
-    EXPECT_FAILS(sab_sampler_state_restore(sampler, state, sizeof state), SAB_E_UNSUPPORTED,
-                 "sab_sampler_state_restore");
+    EXPECT_FAILS(save_state(sampler, &state), SAB_E_UNSUPPORTED, "sab_sampler_state_save");
+    EXPECT_FAILS(restore_state(sampler, &state), SAB_E_UNSUPPORTED, "sab_sampler_state_restore");
     EXPECT(source.released == 0);
     sab_sampler_free(sampler);
     EXPECT(source.released == 1);
@@ -312,9 +310,9 @@ static void SizeAware_FollowsTheRuleWrittenOut(void) {
             if (count > 0 && (i == SAMPLES || total + size > most)) {
                 EXPECT_OK(sab_next_batch(sampler, &batch));
                 EXPECT_OK(sab_next_batch(stream, &streamed));
-                EXPECT(batch.count == count && batch.total == total &&
+                EXPECT(batch.count == count && *batch.total == total &&
                        memcmp(batch.indices, open, count * sizeof *open) == 0);
-                EXPECT(streamed.count == count && streamed.total == total &&
+                EXPECT(streamed.count == count && *streamed.total == total &&
                        memcmp(streamed.indices, open, count * sizeof *open) == 0);
                 count = 0;
                 total = 0;
@@ -350,7 +348,7 @@ static void Stream_BeginsAgainWithTheEpoch(void) {
     EXPECT_OK(sab_sampler_set_epoch(stream, 7));
     EXPECT_OK(sab_next_batch(stream, &batch));
     EXPECT(batch.indices[0] == 7 && batch.epoch == 7 && batch.step == 0 &&
-           batch.step_samples == batch.count);
+           step_of(stream).samples == batch.count);
     uint64_t epoch = 0, step = 0;
     EXPECT_OK(sab_sampler_tell(stream, &epoch, &step));
     EXPECT(epoch == 7 && step == 1);
@@ -365,7 +363,7 @@ static void TorchOrder_SaysWhatItCannot(void) {
     sab_sampler *sampler = NULL;
     EXPECT_OK(sab_bionemo_sampler_new(plan, NULL, &sampler));
     sab_batch batch = SAB_BATCH_INIT;
-    unsigned char state[SAB_STATE_SIZE] = {0};
+    struct state state = {0, {0}};
     int64_t indices[100];
     uint64_t offsets[2], count = 0;
     size_t batches = 0;
@@ -373,10 +371,8 @@ static void TorchOrder_SaysWhatItCannot(void) {
     EXPECT_FAILS(sab_sampler_at(sampler, 0, &batch), SAB_E_UNSUPPORTED, "sab_sampler_at");
     EXPECT_FAILS(sab_sampler_next_batches(sampler, 1, indices, 100, offsets, &batches),
                  SAB_E_UNSUPPORTED, "sab_sampler_next_batches");
-    EXPECT_FAILS(sab_sampler_state_save(sampler, state), SAB_E_UNSUPPORTED,
-                 "sab_sampler_state_save");
-    EXPECT_FAILS(sab_sampler_state_restore(sampler, state, sizeof state), SAB_E_UNSUPPORTED,
-                 "sab_sampler_state_restore");
+    EXPECT_FAILS(save_state(sampler, &state), SAB_E_UNSUPPORTED, "sab_sampler_state_save");
+    EXPECT_FAILS(restore_state(sampler, &state), SAB_E_UNSUPPORTED, "sab_sampler_state_restore");
     EXPECT_OK(sab_sampler_batch_count(sampler, &count));
     int seen[100] = {0};
     EXPECT(walk(sampler, seen) == count && all_are(seen, 100, 1));
@@ -505,7 +501,7 @@ static void LoadBalancing_GivesThePublishedOrder(void) {
         uint64_t steps = 0;
         for (; sab_next_batch(sampler, &batch) == SAB_OK; ++steps)
             EXPECT(batch.count == 1 && batch.indices[0] == cases[i].order[steps] &&
-                   batch.total == complexity_of(batch.indices[0]));
+                   *batch.total == complexity_of(batch.indices[0]));
         EXPECT(steps == (cases[i].drop_last ? 7 : 8));
         sab_sampler_free(sampler);
     }
@@ -558,10 +554,10 @@ static void RanksOfAStep_GetNeighboursByComplexity(void) {
         double least = INFINITY, most = 0, total = 0, said = 0;
         for (uint64_t rank = 0; rank < 5; ++rank) {
             EXPECT_OK(sab_next_batch(of_rank[rank], &batch));
-            least = fmin(least, batch.total);
-            most = fmax(most, batch.total);
-            total += batch.total;
-            said = batch.step_total;
+            least = fmin(least, *batch.total);
+            most = fmax(most, *batch.total);
+            total += *batch.total;
+            said = *step_of(of_rank[rank]).totals;
         }
         EXPECT(most - least <= 5 && total == said);
     }
@@ -651,7 +647,7 @@ static void MaxTotal_MakesBatchesWithoutACallback(void) {
         EXPECT_OK(sab_bagua_batch_sampler_new(sizes, &balancing, &options, &sampler));
         sab_batch batch = SAB_BATCH_INIT;
         while (sab_next_batch(sampler, &batch) == SAB_OK) {
-            EXPECT(batch.total <= 200 && batch.count > 0);
+            EXPECT(*batch.total <= 200 && batch.count > 0);
             for (uint64_t i = 0; i < batch.count; ++i) ++seen[batch.indices[i]];
         }
         sab_sampler_free(sampler);
@@ -674,7 +670,7 @@ static void State_GoesOnWithTheSameOrOtherRanks(void) {
             for (uint64_t other_size = 1; other_size <= 5; ++other_size)
                 for (uint64_t stop = 0; stop < 40; stop += 13) {
                     int whole[LOADED_SAMPLES] = {0}, seen[LOADED_SAMPLES] = {0};
-                    unsigned char state[SAB_STATE_SIZE], again[SAB_STATE_SIZE];
+                    struct state state, again;
                     struct maker maker = {0, 0, 0};
                     sab_bagua_options balancing = made_by(&maker);
                     for (uint64_t rank = 0; rank < world_size + other_size; ++rank) {
@@ -692,12 +688,12 @@ static void State_GoesOnWithTheSameOrOtherRanks(void) {
                             walk(sampler, whole);
                             EXPECT_OK(sab_sampler_set_epoch(sampler, 3));
                             take(sampler, stop, seen);
-                            EXPECT_OK(sab_sampler_state_save(sampler, state));
+                            EXPECT_OK(save_state(sampler, &state));
                         } else {
-                            EXPECT_OK(sab_sampler_state_restore(sampler, state, sizeof state));
-                            EXPECT_OK(sab_sampler_state_save(sampler, again));
+                            EXPECT_OK(restore_state(sampler, &state));
+                            EXPECT_OK(save_state(sampler, &again));
                             EXPECT(world_size != other_size ||
-                                   memcmp(state, again, sizeof state) == 0);
+                                   memcmp(&state, &again, sizeof state) == 0);
                             take(sampler, UINT64_MAX, seen);
                         }
                         sab_sampler_free(sampler);
@@ -721,25 +717,24 @@ static void ACallbackThatFails_ComesBackUnchangedAndChangesNothing(void) {
     struct maker sound = {0, 0, 0};
     EXPECT_OK(sab_bagua_batch_sampler_new(sizes, &balancing, &options, &sampler));
     other = batch_sampler(sizes, &sound, 0, 0, 2);
-    unsigned char state[SAB_STATE_SIZE], before[SAB_STATE_SIZE], after[SAB_STATE_SIZE];
+    struct state state, before, after;
     EXPECT_OK(sab_sampler_set_epoch(other, 1));
     EXPECT_OK(sab_sampler_seek(other, 5));
-    EXPECT_OK(sab_sampler_state_save(other, state));
+    EXPECT_OK(save_state(other, &state));
     EXPECT_OK(sab_sampler_seek(sampler, 7));
-    EXPECT_OK(sab_sampler_state_save(sampler, before));
+    EXPECT_OK(save_state(sampler, &before));
     sab_batch batch = SAB_BATCH_INIT;
     EXPECT_OK(sab_sampler_at(sampler, 7, &batch));
     const int64_t first = batch.indices[0];
     maker.fails_at = maker.calls + 1;
     EXPECT_FAILS(sab_sampler_set_epoch(sampler, 1), SAB_E_CALLBACK, "code 42");
     maker.fails_at = maker.calls + 2; /* of two ranks, the second */
-    EXPECT_FAILS(sab_sampler_state_restore(sampler, state, sizeof state), SAB_E_CALLBACK,
-                 "code 42");
-    EXPECT_OK(sab_sampler_state_save(sampler, after));
-    EXPECT(memcmp(before, after, sizeof before) == 0);
+    EXPECT_FAILS(restore_state(sampler, &state), SAB_E_CALLBACK, "code 42");
+    EXPECT_OK(save_state(sampler, &after));
+    EXPECT(memcmp(&before, &after, sizeof before) == 0);
     EXPECT_OK(sab_next_batch(sampler, &batch));
     EXPECT(batch.step == 7 && batch.epoch == 0 && batch.indices[0] == first);
-    EXPECT_OK(sab_sampler_state_restore(sampler, state, sizeof state));
+    EXPECT_OK(restore_state(sampler, &state));
     sab_sampler_free(sampler);
     sab_sampler_free(other);
     EXPECT(maker.released == 1);
@@ -762,17 +757,17 @@ static void StateOfACallbackThatMadeMore_IsRefusedWithoutAskingTwice(void) {
     options.epoch = 1;
     EXPECT_OK(sab_bagua_batch_sampler_new(sizes, &balancing, &options, &other));
     EXPECT_OK(sab_sampler_seek(other, 70));
-    unsigned char state[SAB_STATE_SIZE], before[SAB_STATE_SIZE], after[SAB_STATE_SIZE];
-    EXPECT_OK(sab_sampler_state_save(other, state));
+    struct state state, before, after;
+    EXPECT_OK(save_state(other, &state));
     sab_batch batch = SAB_BATCH_INIT;
     EXPECT_OK(sab_next_batch(sampler, &batch));
     const int64_t first = batch.indices[0];
-    EXPECT_OK(sab_sampler_state_save(sampler, before));
-    EXPECT_FAILS(sab_sampler_state_restore(sampler, state, sizeof state), SAB_E_FORMAT,
-                 "its place in the epoch cannot be");
+    EXPECT_OK(save_state(sampler, &before));
+    EXPECT_FAILS(restore_state(sampler, &state), SAB_E_FORMAT,
+                 "its position is not one of this epoch");
     EXPECT(maker.calls == 4); /* two ranks, epochs 0 and 1 */
-    EXPECT_OK(sab_sampler_state_save(sampler, after));
-    EXPECT(memcmp(before, after, sizeof before) == 0);
+    EXPECT_OK(save_state(sampler, &after));
+    EXPECT(memcmp(&before, &after, sizeof before) == 0);
     EXPECT_OK(sab_sampler_at(sampler, 0, &batch));
     EXPECT(batch.indices[0] == first);
     sab_sampler_free(sampler);
@@ -871,10 +866,9 @@ static void StateOfBatches_IsNoneOfTheirSamplers(void) {
     options.budget = 100;
     EXPECT_OK(sab_bagua_sampler_new(sizes, NULL, NULL, &sampler));
     EXPECT_OK(sab_bagua_batch_sampler_new(sizes, &options, NULL, &batches));
-    unsigned char state[SAB_STATE_SIZE];
-    EXPECT_OK(sab_sampler_state_save(batches, state));
-    EXPECT_FAILS(sab_sampler_state_restore(sampler, state, sizeof state), SAB_E_MISMATCH,
-                 "order 7, this sampler has 6");
+    struct state state;
+    EXPECT_OK(save_state(batches, &state));
+    EXPECT_FAILS(restore_state(sampler, &state), SAB_E_MISMATCH, "order 7, this sampler has 6");
     EXPECT_FAILS(sab_sampler_set_budget(sampler, 0, 5), SAB_E_UNSUPPORTED, "not a plan's");
     sab_sampler_free(sampler);
     sab_sampler_free(batches);

@@ -76,6 +76,48 @@ static inline sab_sampler *rank_of(const sab_plan *plan, uint64_t rank, uint64_t
     return sampler;
 }
 
+static inline double padded_total(const sab_batch *batch) {
+    const double rows = batch->layout == SAB_LAYOUT_ROW ? 1 : (double)batch->count;
+    return rows * *batch->padded_length;
+}
+
+/* The step of the batch that was shown last. */
+static inline sab_step step_of(sab_sampler *sampler) {
+    sab_step step = SAB_STEP_INIT;
+    EXPECT_OK(sab_batch_step(sampler, &step));
+    EXPECT(step.columns == 1);
+    return step;
+}
+
+/* The rows of the batch that was shown last. */
+static inline sab_rows rows_of(sab_sampler *sampler) {
+    sab_rows rows = SAB_ROWS_INIT;
+    EXPECT_OK(sab_batch_rows(sampler, &rows));
+    EXPECT(rows.columns == 1);
+    return rows;
+}
+
+/* The cumulative lengths of the batch that was shown last, or NULL. */
+static inline const int32_t *cu_seqlens_of(sab_sampler *sampler) {
+    const sab_rows rows = rows_of(sampler);
+    return rows.cu_seqlens != NULL ? rows.cu_seqlens[0] : NULL;
+}
+
+/* A saved state; zeros follow its bytes. */
+struct state {
+    size_t size;
+    unsigned char bytes[256];
+};
+
+static inline sab_status save_state(const sab_sampler *sampler, struct state *state) {
+    memset(state, 0, sizeof *state);
+    return sab_sampler_state_save(sampler, state->bytes, sizeof state->bytes, &state->size);
+}
+
+static inline sab_status restore_state(sab_sampler *sampler, const struct state *state) {
+    return sab_sampler_state_restore(sampler, state->bytes, state->size);
+}
+
 /* Walks to the end of the epoch, counting how often each sample is seen; gives the number of steps.
  */
 static inline uint64_t walk(sab_sampler *sampler, int *seen) {

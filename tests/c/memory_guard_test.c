@@ -17,13 +17,13 @@ static int32_t run_batch(void *ctx, const sab_batch *batch) {
     if (run->probe != NULL) sab_probe_free(run->probe);
     run->probe = NULL;
     run->other_rng += run->device->rng != 1;
-    run->rose += run->batches > 0 && batch->padded_total > run->last;
-    run->last = batch->padded_total;
+    run->rose += run->batches > 0 && padded_total(batch) > run->last;
+    run->last = padded_total(batch);
     if (run->batches++ == run->fails_at) {
         touch(run->device, 1);
         return run->code;
     }
-    return touch(run->device, (int64_t)(10 * batch->padded_total));
+    return touch(run->device, (int64_t)(10 * padded_total(batch)));
 }
 
 static void PlanVerify_RunsTheWorstBatchesFirst(void) {
@@ -116,7 +116,7 @@ static const int64_t guarded_base = 10000000;
 
 static int64_t guarded_bytes(const struct guarded *run, uint64_t count) {
     const double share = (double)run->done / GUARDED,
-                 tokens = (double)count * run->batch->padded_length;
+                 tokens = (double)count * *run->batch->padded_length;
     return (int64_t)((run->each * (double)count + 3e4 * tokens) * (1 + run->growth * share));
 }
 
@@ -412,8 +412,8 @@ static void Guard_WindowAndMean_LeaveEmptyStepsOut(void) {
     EXPECT_OK(sab_memory_guard_new(probe, sampler, &options, &guard));
     sab_batch batch = SAB_BATCH_INIT;
     EXPECT_OK(sab_next_batch(sampler, &batch));
-    batch.count = 10;
-    batch.padded_length = 10; /* by the model 1e7 + 1e5 + 3e6 */
+    const double ten = 10;
+    batch.padded_length = &ten; /* by the model 1e7 + 1e5 + 3e6 */
     /* every eighth step has no samples for this rank; the ninth step was a bad one */
     for (int i = 0; i < 80; ++i) {
         batch.count = i % 8 == 7 ? 0 : 10;

@@ -682,7 +682,7 @@ static void Plan_PricedByAModel_KeepsUpperPredictionsUnderTheBudget(void) {
             double largest = 0;
             int samples = 0;
             for (; sab_next_batch(sampler, &batch) == SAB_OK; samples += (int)batch.count) {
-                const double shape[] = {(double)batch.count, batch.padded_length};
+                const double shape[] = {(double)batch.count, *batch.padded_length};
                 double upper = 0;
                 EXPECT_OK(sab_memory_model_predict(model, shape, 1, NULL, &upper));
                 EXPECT(upper <= 2e9 * (1 + 1e-12));

@@ -58,9 +58,9 @@ static const char *bins_of(sab_sampler *sampler) {
     size_t count = 0;
     while (count < 64 && sab_next_batch(sampler, &batch) == SAB_OK) {
         char *end = bins[count++];
+        const int32_t *cu_seqlens = cu_seqlens_of(sampler);
         for (uint64_t i = 0; i < batch.count; ++i)
-            end +=
-                sprintf(end, i == 0 ? "%d" : "+%d", batch.cu_seqlens[i + 1] - batch.cu_seqlens[i]);
+            end += sprintf(end, i == 0 ? "%d" : "+%d", cu_seqlens[i + 1] - cu_seqlens[i]);
     }
     qsort(bins, count, sizeof *bins, (int (*)(const void *, const void *))strcmp);
     char *end = text;
@@ -167,10 +167,12 @@ static void Split_GivesFullPiecesAndARemainder(void) {
                info.lower_bound == 7 && info.total == 68);
         int seen[5][25] = {{0}};
         sab_batch batch = SAB_BATCH_INIT;
-        while (sab_next_batch(sampler, &batch) == SAB_OK)
+        while (sab_next_batch(sampler, &batch) == SAB_OK) {
+            const sab_rows rows = rows_of(sampler);
             for (uint64_t i = 0; i < batch.count; ++i)
-                for (int32_t at = 0; at < batch.cu_seqlens[i + 1] - batch.cu_seqlens[i]; ++at)
-                    ++seen[batch.indices[i]][batch.starts[i] + at];
+                for (int32_t at = 0; at < rows.cu_seqlens[0][i + 1] - rows.cu_seqlens[0][i]; ++at)
+                    ++seen[batch.indices[i]][rows.starts[i] + at];
+        }
         for (int s = 0; s < 5; ++s)
             for (int at = 0; at < 25; ++at) EXPECT(seen[s][at] == (at < numbers[s]));
         sab_sampler_free(sampler);
@@ -186,11 +188,14 @@ static void Batch_IsOneRowOfTheCapacity(void) {
     /* longest first */
     EXPECT(batch.count == 3 && batch.indices[0] == 1 && batch.indices[1] == 0 &&
            batch.indices[2] == 2);
-    EXPECT(batch.cu_seqlens[0] == 0 && batch.cu_seqlens[1] == 5 && batch.cu_seqlens[2] == 8 &&
-           batch.cu_seqlens[3] == 10 && batch.starts == NULL);
-    EXPECT(batch.longest == 5 && batch.total == 10 && batch.padded_length == 12 &&
-           batch.padded_total == 12 && batch.bucket == -1);
-    EXPECT(batch.step_samples == 3 && batch.step_total == 10);
+    const sab_rows rows = rows_of(sampler);
+    const int32_t *cu_seqlens = rows.cu_seqlens[0];
+    EXPECT(cu_seqlens[0] == 0 && cu_seqlens[1] == 5 && cu_seqlens[2] == 8 && cu_seqlens[3] == 10);
+    EXPECT(batch.layout == SAB_LAYOUT_ROW && rows.starts == NULL && *rows.capacity == 12);
+    EXPECT(*batch.longest == 5 && *batch.total == 10 && *batch.padded_length == 12 &&
+           padded_total(&batch) == 12 && batch.bucket == -1);
+    const sab_step step = step_of(sampler);
+    EXPECT(step.micro_batches == 1 && step.samples == 3 && *step.totals == 10);
     const sab_packed_info info = info_of(sampler);
     EXPECT(info.bins == 1 && info.fill == 10 / 12.0 && info.lower_bound == 1 &&
            info.sequences == 3 && info.skipped == 0 && info.split == 0);
@@ -294,7 +299,7 @@ static void Bins_AreThoseOfATextbook(void) {
         EXPECT((info.bins == bins || is_better) && info.lower_bound <= info.bins);
         sab_batch batch = SAB_BATCH_INIT;
         for (size_t i = 0; i < bins && sab_next_batch(sampler, &batch) == SAB_OK; ++i)
-            got[i] = (struct plain_bin){(int32_t)pack.capacity - (int32_t)batch.total,
+            got[i] = (struct plain_bin){(int32_t)pack.capacity - (int32_t)*batch.total,
                                         (uint32_t)batch.count};
         qsort(expected, bins, sizeof *expected, by_room);
         qsort(got, bins, sizeof *got, by_room);
@@ -324,14 +329,16 @@ static uint64_t check_epoch(const int32_t *numbers, size_t count, const sab_pack
         uint64_t own = 0;
         while (sab_next_batch(sampler, &batch) == SAB_OK) {
             ++own;
-            EXPECT(batch.cu_seqlens != NULL && batch.cu_seqlens[0] == 0 &&
-                   batch.total == batch.cu_seqlens[batch.count]);
-            EXPECT(batch.total <= (double)pack->capacity &&
+            const sab_rows rows = rows_of(sampler);
+            const int32_t *cu_seqlens = rows.cu_seqlens[0];
+            EXPECT(cu_seqlens[0] == 0 && *batch.total == cu_seqlens[batch.count]);
+            EXPECT(*batch.total <= (double)pack->capacity &&
                    (pack->max_sequences == 0 || batch.count <= pack->max_sequences));
-            EXPECT((batch.starts != NULL) == pack->split && batch.step_total >= batch.total);
-            EXPECT(batch.padded_total == (batch.count > 0 ? (double)pack->capacity : 0));
+            EXPECT((rows.starts != NULL) == pack->split &&
+                   *step_of(sampler).totals >= *batch.total);
+            EXPECT(padded_total(&batch) == (batch.count > 0 ? (double)pack->capacity : 0));
             for (uint64_t i = 0; i < batch.count; ++i) {
-                tokens[batch.indices[i]] += batch.cu_seqlens[i + 1] - batch.cu_seqlens[i];
+                tokens[batch.indices[i]] += cu_seqlens[i + 1] - cu_seqlens[i];
                 ++times[batch.indices[i]];
             }
         }
@@ -392,8 +399,9 @@ static void Steps_CostNearlyTheSameOnAllRanks(void) {
             sab_batch batch = SAB_BATCH_INIT;
             EXPECT_OK(sab_next_batch(samplers[rank], &batch));
             double cost = 0;
+            const int32_t *cu_seqlens = cu_seqlens_of(samplers[rank]);
             for (uint64_t i = 0; i < batch.count; ++i) {
-                const double length = batch.cu_seqlens[i + 1] - batch.cu_seqlens[i];
+                const double length = cu_seqlens[i + 1] - cu_seqlens[i];
                 cost += length * length;
             }
             sum += cost;
@@ -478,7 +486,7 @@ static void State_GoesOnAtAnyStepWithAnyRanks(void) {
             sab_packed_options pack = into(100);
             pack.method = method;
             memset(seen, 0, sizeof seen);
-            unsigned char state[SAB_STATE_SIZE], other[SAB_STATE_SIZE];
+            struct state state, other;
             for (uint64_t rank = 0; rank < 3; ++rank) {
                 const sab_sampler_options options = of_rank(rank, 3);
                 sab_sampler *sampler = packed(numbers, count, &pack, &options);
@@ -487,14 +495,14 @@ static void State_GoesOnAtAnyStepWithAnyRanks(void) {
                     EXPECT_OK(sab_next_batch(sampler, &batch));
                     for (uint64_t i = 0; i < batch.count; ++i) ++seen[batch.indices[i]];
                 }
-                EXPECT_OK(sab_sampler_state_save(sampler, rank == 0 ? state : other));
-                EXPECT(rank == 0 || memcmp(state, other, sizeof state) == 0);
+                EXPECT_OK(save_state(sampler, rank == 0 ? &state : &other));
+                EXPECT(rank == 0 || memcmp(&state, &other, sizeof state) == 0);
                 sab_sampler_free(sampler);
             }
             for (uint64_t rank = 0; rank < ranks; ++rank) {
                 const sab_sampler_options options = of_rank(rank, ranks);
                 sab_sampler *sampler = packed(numbers, count, &pack, &options);
-                EXPECT_OK(sab_sampler_state_restore(sampler, state, sizeof state));
+                EXPECT_OK(restore_state(sampler, &state));
                 walk(sampler, seen);
                 sab_sampler_free(sampler);
             }
@@ -502,8 +510,7 @@ static void State_GoesOnAtAnyStepWithAnyRanks(void) {
             pack.capacity = 101;
             sab_sampler_options options = of_rank(0, 1);
             sab_sampler *sampler = packed(numbers, count, &pack, &options);
-            EXPECT_FAILS(sab_sampler_state_restore(sampler, state, sizeof state), SAB_E_MISMATCH,
-                         "fingerprint");
+            EXPECT_FAILS(restore_state(sampler, &state), SAB_E_MISMATCH, "fingerprint");
             sab_sampler_free(sampler);
         }
 }
@@ -522,8 +529,8 @@ static void At_SeekAndBlocks_GiveTheSameBins(void) {
         EXPECT_OK(sab_sampler_at(asked, step, &other));
         EXPECT(other.count == batch.count &&
                memcmp(other.indices, batch.indices, batch.count * sizeof *indices) == 0);
-        EXPECT(memcmp(other.cu_seqlens, batch.cu_seqlens,
-                      (batch.count + 1) * sizeof *batch.cu_seqlens) == 0);
+        EXPECT(memcmp(cu_seqlens_of(asked), cu_seqlens_of(walked),
+                      (batch.count + 1) * sizeof(int32_t)) == 0);
         if (step >= count) continue;
         EXPECT(offsets[step + 1] - first == batch.count &&
                memcmp(indices + first, batch.indices, batch.count * sizeof *indices) == 0);

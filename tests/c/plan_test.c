@@ -215,8 +215,8 @@ static void BatchSize_FollowsTheBudgetAndItsLimits(void) {
     sab_sampler *sampler = rank_of(plan, 0, 1);
     sab_batch batch = SAB_BATCH_INIT;
     EXPECT_OK(sab_next_batch(sampler, &batch));
-    EXPECT(batch.longest == 10 && batch.padded_length == 16 && batch.padded_total == 80 &&
-           batch.total == 50);
+    EXPECT(*batch.longest == 10 && *batch.padded_length == 16 && padded_total(&batch) == 80 &&
+           *batch.total == 50);
     sab_sampler_free(sampler);
     sab_plan_free(plan);
 }
@@ -300,7 +300,7 @@ static void SavedPlan_KeepsItsBudgets(void) {
     EXPECT(info_of(read).fingerprint == info_of(plan).fingerprint &&
            info_of(read).budget_count == 3);
     sab_plan *both[] = {plan, read};
-    char states[2][512];
+    struct state states[2];
     for (int i = 0; i < 2; ++i) {
         sab_sampler *sampler = NULL;
         EXPECT_OK(sab_bucket_sampler_new(both[i], NULL, &sampler));
@@ -315,17 +315,17 @@ static void SavedPlan_KeepsItsBudgets(void) {
         EXPECT_OK(sab_sampler_set_budget(sampler, 2, 3000));
         EXPECT_OK(sab_sampler_get_budget(sampler, 0, &limit));
         EXPECT(limit == 6000);
-        EXPECT_OK(sab_sampler_state_save(sampler, states[i]));
+        EXPECT_OK(save_state(sampler, &states[i]));
         sab_batch batch = SAB_BATCH_INIT;
         while (sab_next_batch(sampler, &batch) == SAB_OK) {
-            const double n = (double)batch.count, l = batch.padded_length;
+            const double n = (double)batch.count, l = *batch.padded_length;
             EXPECT(batch.count == 1 || (5 + n * (2 * l + 0.5 * l * l) <= 6000 && n * l <= 3000 &&
                                         3 + n + 2 * n * l <= 9000));
         }
         sab_sampler_free(sampler);
         sab_plan_free(both[i]);
     }
-    EXPECT(memcmp(states[0], states[1], SAB_STATE_SIZE) == 0);
+    EXPECT(memcmp(&states[0], &states[1], sizeof states[0]) == 0);
 }
 
 static void SizeZero_CostsAsMuchAsTheSmallestAboveZero(void) {
@@ -432,7 +432,7 @@ static void Oversize_IsSkippedRefusedOrAlone(void) {
     sab_batch batch = SAB_BATCH_INIT;
     memset(seen, 0, sizeof seen);
     while (sab_next_batch(sampler, &batch) == SAB_OK) {
-        EXPECT(batch.padded_total <= 20 || batch.count == 1);
+        EXPECT(padded_total(&batch) <= 20 || batch.count == 1);
         for (uint64_t i = 0; i < batch.count; ++i) ++seen[batch.indices[i]];
     }
     EXPECT(all_are(seen, 5, 1) && info_of(plan).skipped == 0 && info_of(plan).total == 122);
@@ -450,15 +450,15 @@ static size_t shapes_of(const sab_plan *plan, double *longest_single) {
     while (sab_next_batch(sampler, &batch) == SAB_OK) {
         size_t i = 0;
         while (i < count &&
-               !(shapes[i][0] == (double)batch.count && shapes[i][1] == batch.padded_length))
+               !(shapes[i][0] == (double)batch.count && shapes[i][1] == *batch.padded_length))
             ++i;
-        EXPECT(batch.longest <= batch.padded_length);
-        if (batch.longest <= 50 && batch.longest > 12 && batch.padded_length > *longest_single)
-            *longest_single = batch.padded_length;
+        EXPECT(*batch.longest <= *batch.padded_length);
+        if (*batch.longest <= 50 && *batch.longest > 12 && *batch.padded_length > *longest_single)
+            *longest_single = *batch.padded_length;
         if (i < count) continue;
         EXPECT(count < 64);
         shapes[count][0] = (double)batch.count;
-        shapes[count++][1] = batch.padded_length;
+        shapes[count++][1] = *batch.padded_length;
     }
     sab_sampler_free(sampler);
     return count;
@@ -563,8 +563,8 @@ static void Report_AgreesWithAWalk(void) {
                 for (steps = 0; sab_next_batch(sampler, &batch) == SAB_OK; ++steps) {
                     batches += batch.count > 0;
                     samples += batch.count;
-                    total += batch.total;
-                    padded += batch.padded_total;
+                    total += *batch.total;
+                    padded += padded_total(&batch);
                 }
                 sab_sampler_free(sampler);
             }

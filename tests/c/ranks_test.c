@@ -172,6 +172,7 @@ static void shards(void) {
                     j->plan.bucket_batches = 3;
                 }
                 j->options = ranks(r, world_size);
+                j->options.micro_batches = 1 + (uint64_t)kind;
                 begin = end;
             }
             on_all(make_sharded, jobs, world_size);
@@ -183,41 +184,46 @@ static void shards(void) {
             EXPECT_OK(sab_sampler_batch_count(jobs[0].sampler, &steps));
             static int seen[MOST_RANKS][SKEWED];
             memset(seen, 0, sizeof seen);
+            uint64_t sum = 0, told = 0;
             for (uint64_t step = 0; step <= steps; ++step) {
-                uint64_t sum = 0, told = 0;
                 int64_t bucket = -1;
                 for (uint64_t r = 0; r < world_size; ++r) {
                     sab_batch batch = SAB_BATCH_INIT;
                     const sab_status status = sab_next_batch(jobs[r].sampler, &batch);
                     EXPECT(status == (step < steps ? SAB_OK : SAB_END));
                     if (status != SAB_OK) continue;
+                    const sab_step said = step_of(jobs[r].sampler);
+                    if (r == 0 && batch.micro_batch == 0) {
+                        EXPECT(sum == told); /* of the step before */
+                        sum = 0;
+                    }
                     sum += batch.count;
-                    told = batch.step_samples;
-                    EXPECT(batch.padded_total <= 900);
-                    EXPECT(world_size == 1 ? batch.step_total == batch.total
-                                           : batch.step_total == -1);
+                    told = said.samples;
+                    EXPECT(batch.micro_batch == step % (1 + (uint64_t)kind));
+                    EXPECT(padded_total(&batch) <= 900);
+                    EXPECT(world_size > 1 ? *said.totals == -1 : *said.totals >= *batch.total);
                     double total = 0;
                     for (uint64_t i = 0; i < batch.count; ++i) {
                         ++seen[r][batch.indices[i]];
                         total += jobs[r].sizes[batch.indices[i]];
                     }
-                    EXPECT(total == batch.total);
+                    EXPECT(total == *batch.total);
                     if (batch.count > 0) {
                         EXPECT(bucket == -1 || bucket == batch.bucket);
                         bucket = batch.bucket;
                     }
                 }
-                EXPECT(sum == told);
             }
+            EXPECT(sum == told);
             for (uint64_t r = 0; r < world_size; ++r) EXPECT(all_are(seen[r], jobs[r].count, 1));
             on_all(check_job, jobs, world_size);
             for (uint64_t r = 0; r < world_size; ++r) EXPECT(jobs[r].status == SAB_OK);
             /* A state goes on, with the same shard. */
-            unsigned char state[SAB_STATE_SIZE];
+            struct state state;
             EXPECT_OK(sab_sampler_seek(jobs[0].sampler, steps / 2));
-            EXPECT_OK(sab_sampler_state_save(jobs[0].sampler, state));
+            EXPECT_OK(save_state(jobs[0].sampler, &state));
             EXPECT_OK(sab_sampler_set_epoch(jobs[0].sampler, 3));
-            EXPECT_OK(sab_sampler_state_restore(jobs[0].sampler, state, sizeof state));
+            EXPECT_OK(restore_state(jobs[0].sampler, &state));
             EXPECT_FAILS(sab_sampler_set_budget(jobs[0].sampler, 0, 10), SAB_E_UNSUPPORTED, "");
             free_all(jobs, world_size);
         }
@@ -269,7 +275,7 @@ static void shards_that_break_a_rule(void) {
 
 static void a_state_belongs_to_its_shards(void) {
     const int32_t up[4] = {1, 2, 3, 4}, down[4] = {4, 3, 2, 1};
-    unsigned char state[SAB_STATE_SIZE];
+    struct state state;
     for (int i = 0; i < 2; ++i) {
         job jobs[2] = {{.sizes = up, .count = 4}, {.sizes = i == 0 ? up : down, .count = 4}};
         for (int r = 0; r < 2; ++r) {
@@ -277,10 +283,9 @@ static void a_state_belongs_to_its_shards(void) {
             jobs[r].options = ranks((uint64_t)r, 2);
         }
         on_all(make_sharded, jobs, 2);
-        if (i == 0) EXPECT_OK(sab_sampler_state_save(jobs[0].sampler, state));
+        if (i == 0) EXPECT_OK(save_state(jobs[0].sampler, &state));
         for (int r = 0; r < 2 && i == 1; ++r)
-            EXPECT_FAILS(sab_sampler_state_restore(jobs[r].sampler, state, sizeof state),
-                         SAB_E_MISMATCH, "fingerprint");
+            EXPECT_FAILS(restore_state(jobs[r].sampler, &state), SAB_E_MISMATCH, "fingerprint");
         free_all(jobs, 2);
     }
 }
@@ -326,7 +331,7 @@ static void ranks_that_disagree(void) {
     ALL_SAY("world size 5, but there are 4 ranks");
     for (uint64_t r = 0; r < 4; ++r) MAKE(r, plan, (void)0);
     EXPECT_OK(sab_sampler_seek(jobs[3].sampler, 2));
-    ALL_SAY("rank 3 has step 2, the others 0");
+    ALL_SAY("rank 3 has position 2, the others 0");
     free_all(jobs, 4);
     /* A sampler that has no state fails on its rank; the others hear of it. */
     for (uint64_t r = 1; r < 4; ++r) MAKE(r, plan, (void)0);

@@ -170,22 +170,22 @@ static uint64_t place_of(const struct world *world) {
 }
 
 /* What all ranks save is the same. */
-static void save_world(const struct world *world, unsigned char *state) {
-    unsigned char same[SAB_STATE_SIZE];
-    EXPECT_OK(sab_sampler_state_save(world->samplers[0], state));
+static void save_world(const struct world *world, struct state *state) {
+    struct state same;
+    EXPECT_OK(save_state(world->samplers[0], state));
     for (uint64_t rank = 1; rank < world->ranks; ++rank) {
-        EXPECT_OK(sab_sampler_state_save(world->samplers[rank], same));
-        EXPECT(memcmp(same, state, sizeof same) == 0);
+        EXPECT_OK(save_state(world->samplers[rank], &same));
+        EXPECT(memcmp(&same, state, sizeof same) == 0);
     }
 }
 
 /* Another world goes on where this one stands. */
 static struct world handed_over(const struct job *job, const struct world *from, uint64_t ranks) {
-    unsigned char state[SAB_STATE_SIZE];
-    save_world(from, state);
+    struct state state;
+    save_world(from, &state);
     struct world world = world_of(job, ranks);
     for (uint64_t rank = 0; rank < ranks; ++rank)
-        EXPECT_OK(sab_sampler_state_restore(world.samplers[rank], state, sizeof state));
+        EXPECT_OK(restore_state(world.samplers[rank], &state));
     EXPECT(place_of(&world) == place_of(from) && budget_of(&world) == budget_of(from));
     return world;
 }
@@ -193,7 +193,7 @@ static struct world handed_over(const struct job *job, const struct world *from,
 static int empty_steps; /* in which no rank had a sample: there is no mean over them */
 
 /* Takes one step of all ranks and checks whatever a step promises; 0 at the end of the epoch. */
-static int step_of(const struct job *job, struct world *world, int *seen) {
+static int take_step(const struct job *job, struct world *world, int *seen) {
     const uint64_t step = place_of(world), steps = steps_of(world);
     const double most = budget_of(world) * (1 + 1e-9);
     uint64_t samples = 0, said = 0;
@@ -209,21 +209,22 @@ static int step_of(const struct job *job, struct world *world, int *seen) {
                status_ahead == (step < steps ? SAB_OK : SAB_E_ARGUMENT));
         if (status != SAB_OK) continue;
         EXPECT(batch.step == step && ahead.step == step && batch.count == ahead.count &&
-               batch.total == ahead.total);
+               *batch.total == *ahead.total);
         EXPECT(batch.count == 0 ||
                memcmp(indices, batch.indices, batch.count * sizeof *indices) == 0);
         EXPECT(batch.count <= 1 || most <= 0 ||
-               cost_of(job->cost, batch.count, batch.padded_length) <= most);
-        EXPECT(rank == 0 || (batch.step_samples == said && batch.step_total == said_total));
-        said = batch.step_samples;
-        said_total = batch.step_total;
+               cost_of(job->cost, batch.count, *batch.padded_length) <= most);
+        const sab_step whole = step_of(world->samplers[rank]);
+        EXPECT(rank == 0 || (whole.samples == said && *whole.totals == said_total));
+        said = whole.samples;
+        said_total = *whole.totals;
         double sum = 0, longest = 0;
         for (uint64_t i = 0; i < batch.count; ++i) {
             ++seen[batch.indices[i]];
             sum += job->sizes[batch.indices[i]];
             longest = fmax(longest, job->sizes[batch.indices[i]]);
         }
-        EXPECT(batch.total == sum && batch.longest == longest);
+        EXPECT(*batch.total == sum && *batch.longest == longest);
         samples += batch.count;
         total += sum;
     }
@@ -300,7 +301,7 @@ static void run_epoch(const struct job *job, uint64_t ranks, uint64_t rarity, in
             steps = steps_of(&world);
         }
         EXPECT(steps_of(&world) == steps);
-    } while (step_of(job, &world, seen));
+    } while (take_step(job, &world, seen));
     EXPECT(place_of(&world) == steps);
     expect_coverage(job, seen);
     free_world(&world);
@@ -361,7 +362,7 @@ static void SetBudget_CutsEachBatchInEqualPartsAndKeepsTheOrder(void) {
                     if (part.count == 0 || done + part.count > batch.count) break;
                     EXPECT(memcmp(part.indices, batch.indices + done,
                                   part.count * sizeof *part.indices) == 0);
-                    EXPECT(part.padded_length <= batch.padded_length);
+                    EXPECT(*part.padded_length <= *batch.padded_length);
                     least = part.count < least ? part.count : least;
                     most = part.count > most ? part.count : most;
                     done += part.count;
@@ -413,7 +414,7 @@ static void SetBudget_OnWhatOtherRanksBegan_KeepsTheNewBudget(void) {
         for (uint64_t more = 0; more <= 2; ++more) {
             sab_plan *plan = plan_with(tens, 360, &options);
             sab_sampler *three[3], *two[2];
-            unsigned char state[SAB_STATE_SIZE];
+            struct state state;
             int seen[360] = {0};
             for (uint64_t rank = 0; rank < 3; ++rank) {
                 three[rank] = rank_of(plan, rank, 3);
@@ -423,13 +424,13 @@ static void SetBudget_OnWhatOtherRanksBegan_KeepsTheNewBudget(void) {
                     EXPECT_OK(sab_next_batch(three[rank], &batch));
                     for (uint64_t k = 0; k < batch.count; ++k) ++seen[batch.indices[k]];
                 }
-                EXPECT_OK(sab_sampler_state_save(three[rank], state));
+                EXPECT_OK(save_state(three[rank], &state));
                 sab_sampler_free(three[rank]);
             }
             int over = 0;
             for (uint64_t rank = 0; rank < 2; ++rank) {
                 two[rank] = rank_of(plan, rank, 2);
-                EXPECT_OK(sab_sampler_state_restore(two[rank], state, sizeof state));
+                EXPECT_OK(restore_state(two[rank], &state));
                 sab_batch batch = SAB_BATCH_INIT;
                 for (uint64_t i = 0; i < more; ++i) {
                     EXPECT_OK(sab_next_batch(two[rank], &batch));
@@ -437,7 +438,7 @@ static void SetBudget_OnWhatOtherRanksBegan_KeepsTheNewBudget(void) {
                 }
                 EXPECT_OK(sab_sampler_set_budget(two[rank], 0, 50));
                 while (sab_next_batch(two[rank], &batch) == SAB_OK) {
-                    over += batch.padded_total > 50;
+                    over += padded_total(&batch) > 50;
                     for (uint64_t k = 0; k < batch.count; ++k) ++seen[batch.indices[k]];
                 }
                 sab_sampler_free(two[rank]);
@@ -478,14 +479,14 @@ static void Raised_GoesBackToWholeBatches(void) {
         struct world world = world_of(&job, 3), whole = world_of(&job, 3);
         const uint64_t steps = steps_of(&whole);
         int seen[SAMPLES] = {0};
-        for (int i = 0; i < 2; ++i) step_of(&job, &world, seen);
+        for (int i = 0; i < 2; ++i) take_step(&job, &world, seen);
         set_budget_of(&world, job.budget / 4);
         EXPECT(steps_of(&world) > steps);
-        for (int i = 0; i < 5; ++i) step_of(&job, &world, seen);
+        for (int i = 0; i < 5; ++i) take_step(&job, &world, seen);
         set_budget_of(&world, 0);
         EXPECT(budget_of(&world) == job.budget && steps_of(&world) < steps + 12);
         const uint64_t all = steps_of(&world);
-        while (step_of(&job, &world, seen)) {
+        while (take_step(&job, &world, seen)) {
         }
         EXPECT(place_of(&world) == all);
         expect_coverage(&job, seen);
@@ -499,9 +500,9 @@ static void SetEpoch_KeepsTheBudget(void) {
     struct job job = text_job(POLYNOMIAL, SAB_LAST_STEP_SPLIT);
     struct world world = world_of(&job, 2), later = world_of(&job, 2);
     int seen[SAMPLES] = {0};
-    for (int i = 0; i < 4; ++i) step_of(&job, &world, seen);
+    for (int i = 0; i < 4; ++i) take_step(&job, &world, seen);
     set_budget_of(&world, job.budget / 3);
-    step_of(&job, &world, seen);
+    take_step(&job, &world, seen);
     for (uint64_t epoch = 0; epoch < 3; ++epoch) {
         for (uint64_t rank = 0; rank < 2; ++rank) {
             EXPECT_OK(sab_sampler_set_epoch(world.samplers[rank], epoch));
@@ -509,12 +510,12 @@ static void SetEpoch_KeepsTheBudget(void) {
             EXPECT_OK(sab_sampler_set_budget(later.samplers[rank], 0, job.budget / 3));
         }
         EXPECT(budget_of(&world) == job.budget / 3 && steps_of(&world) == steps_of(&later));
-        unsigned char state[SAB_STATE_SIZE], same[SAB_STATE_SIZE];
-        save_world(&world, state);
-        save_world(&later, same);
-        EXPECT(memcmp(state, same, sizeof state) == 0);
+        struct state state, same;
+        save_world(&world, &state);
+        save_world(&later, &same);
+        EXPECT(memcmp(&state, &same, sizeof state) == 0);
         memset(seen, 0, sizeof seen);
-        while (step_of(&job, &world, seen)) {
+        while (take_step(&job, &world, seen)) {
         }
         expect_coverage(&job, seen);
     }
@@ -541,7 +542,7 @@ static void PlanWithoutABudget_CanBeGivenOne(void) {
         EXPECT(budget == 100);
         sab_batch batch = SAB_BATCH_INIT;
         while (sab_next_batch(sampler, &batch) == SAB_OK) {
-            EXPECT(batch.count <= 1 || batch.padded_total <= 100);
+            EXPECT(batch.count <= 1 || padded_total(&batch) <= 100);
             for (uint64_t i = 0; i < batch.count; ++i) ++seen[batch.indices[i]];
         }
         EXPECT_OK(sab_sampler_set_epoch(sampler, 0));
@@ -669,19 +670,19 @@ static void SavedAtEveryStep_GoesOnTheSame(void) {
                 if (time > 0)
                     EXPECT_OK(
                         sab_sampler_set_budget(sampler, 0, job.budget * (time == 2 ? 0.2 : 0.4)));
-                unsigned char begin[SAB_STATE_SIZE];
-                EXPECT_OK(sab_sampler_state_save(sampler, begin));
+                struct state begin;
+                EXPECT_OK(save_state(sampler, &begin));
                 EXPECT_OK(sab_sampler_batch_count(sampler, &steps));
                 read_rest(sampler, whole);
                 EXPECT(whole->steps == steps - first);
                 for (uint64_t stop = first; stop <= steps; ++stop) {
-                    unsigned char state[SAB_STATE_SIZE], again[SAB_STATE_SIZE];
+                    struct state state, again;
                     EXPECT_OK(sab_sampler_seek(sampler, stop));
-                    EXPECT_OK(sab_sampler_state_save(sampler, state));
+                    EXPECT_OK(save_state(sampler, &state));
                     other = sampler_of(&job, ranks - 1, ranks);
-                    EXPECT_OK(sab_sampler_state_restore(other, state, sizeof state));
-                    EXPECT_OK(sab_sampler_state_save(other, again));
-                    EXPECT(memcmp(state, again, sizeof state) == 0);
+                    EXPECT_OK(restore_state(other, &state));
+                    EXPECT_OK(save_state(other, &again));
+                    EXPECT(memcmp(&state, &again, sizeof state) == 0);
                     uint64_t same = 0;
                     EXPECT_OK(sab_sampler_batch_count(other, &same));
                     EXPECT(same == steps);
@@ -689,7 +690,7 @@ static void SavedAtEveryStep_GoesOnTheSame(void) {
                     EXPECT(is_rest_of(part, whole, stop - first));
                     sab_sampler_free(other);
                 }
-                EXPECT_OK(sab_sampler_state_restore(sampler, begin, sizeof begin));
+                EXPECT_OK(restore_state(sampler, &begin));
                 /* three steps on: in the middle of a split one */
                 const uint64_t walked = time == 1 ? 3 : 2;
                 for (uint64_t i = 0; i < walked && first < steps; ++i, ++first)
@@ -706,17 +707,17 @@ static void SavedAtEveryStep_GoesOnTheSame(void) {
 static void Restore_BringsItsBudget(void) {
     struct job job = text_job(PADDED, SAB_LAST_STEP_SPLIT);
     sab_sampler *sampler = sampler_of(&job, 0, 2), *other = sampler_of(&job, 1, 2);
-    unsigned char state[SAB_STATE_SIZE];
+    struct state state;
     double budget = -1;
     EXPECT_OK(sab_sampler_set_budget(sampler, 0, job.budget / 2));
-    EXPECT_OK(sab_sampler_state_save(sampler, state));
+    EXPECT_OK(save_state(sampler, &state));
     EXPECT_OK(sab_sampler_set_budget(other, 0, job.budget / 3));
-    EXPECT_OK(sab_sampler_state_restore(other, state, sizeof state));
+    EXPECT_OK(restore_state(other, &state));
     EXPECT_OK(sab_sampler_get_budget(other, 0, &budget));
     EXPECT(budget == job.budget / 2);
     EXPECT_OK(sab_sampler_set_budget(sampler, 0, 0));
-    EXPECT_OK(sab_sampler_state_save(sampler, state));
-    EXPECT_OK(sab_sampler_state_restore(other, state, sizeof state));
+    EXPECT_OK(save_state(sampler, &state));
+    EXPECT_OK(restore_state(other, &state));
     EXPECT_OK(sab_sampler_get_budget(other, 0, &budget));
     EXPECT(budget == job.budget);
     sab_sampler_free(sampler);
@@ -739,15 +740,15 @@ static void ChainOfWorlds_FromEveryStep_LosesAndRepeatsNothing(void) {
                 int seen[SAMPLES] = {0};
                 struct world world = world_of(&job, chains[c][0]);
                 set_budget_of(&world, job.budget / cut);
-                for (uint64_t i = 0; i < stop; ++i) step_of(&job, &world, seen);
+                for (uint64_t i = 0; i < stop; ++i) take_step(&job, &world, seen);
                 for (size_t which = 1; which < 3; ++which) {
                     struct world next = handed_over(&job, &world, chains[c][which]);
                     free_world(&world);
                     world = next;
                     for (uint64_t i = 0; which == 1 && i < stop % 4; ++i)
-                        step_of(&job, &world, seen);
+                        take_step(&job, &world, seen);
                 }
-                while (step_of(&job, &world, seen)) {
+                while (take_step(&job, &world, seen)) {
                 }
                 expect_coverage(&job, seen);
                 free_world(&world);
@@ -761,21 +762,20 @@ static void Restore_OfADamagedState_ChangesNothing(void) {
     struct world world = world_of(&job, 2);
     struct rest *whole = malloc(sizeof *whole), *part = malloc(sizeof *part);
     int seen[SAMPLES] = {0};
-    unsigned char state[SAB_STATE_SIZE], damaged[SAB_STATE_SIZE], after[SAB_STATE_SIZE],
-        foreign[SAB_STATE_SIZE];
-    for (int i = 0; i < 3; ++i) step_of(&job, &world, seen);
+    struct state state, damaged, after, foreign;
+    for (int i = 0; i < 3; ++i) take_step(&job, &world, seen);
     set_budget_of(&world, job.budget / 4);
-    for (int i = 0; i < 2; ++i) step_of(&job, &world, seen);
-    save_world(&world, state);
+    for (int i = 0; i < 2; ++i) take_step(&job, &world, seen);
+    save_world(&world, &state);
     sab_sampler *sampler = world.samplers[1];
-    for (size_t i = 0; i < sizeof state; ++i)
+    for (size_t i = 0; i < state.size; ++i)
         for (int bit = 0; bit < 8; ++bit) {
-            memcpy(damaged, state, sizeof state);
-            damaged[i] ^= (unsigned char)(1 << bit);
-            EXPECT(sab_sampler_state_restore(sampler, damaged, sizeof damaged) == SAB_E_FORMAT);
+            damaged = state;
+            damaged.bytes[i] ^= (unsigned char)(1 << bit);
+            EXPECT(restore_state(sampler, &damaged) == SAB_E_FORMAT);
         }
-    for (size_t size = 0; size < sizeof state; ++size)
-        EXPECT(sab_sampler_state_restore(sampler, state, size) == SAB_E_FORMAT);
+    for (size_t size = 0; size < state.size; ++size)
+        EXPECT(sab_sampler_state_restore(sampler, state.bytes, size) == SAB_E_FORMAT);
     struct job others[] = {job, job, job, text_job(PADDED, SAB_LAST_STEP_SPLIT)};
     others[0].seed = 8;
     others[1].last_step = SAB_LAST_STEP_DROP;
@@ -783,14 +783,14 @@ static void Restore_OfADamagedState_ChangesNothing(void) {
     for (size_t i = 0; i < COUNT(others); ++i) { /* of another seed, policy, order, plan */
         sab_sampler *other = sampler_of(&others[i], 1, 2);
         EXPECT_OK(sab_sampler_set_budget(other, 0, job.budget / 5));
-        EXPECT_OK(sab_sampler_state_save(other, foreign));
-        EXPECT(sab_sampler_state_restore(sampler, foreign, sizeof foreign) == SAB_E_MISMATCH);
+        EXPECT_OK(save_state(other, &foreign));
+        EXPECT(restore_state(sampler, &foreign) == SAB_E_MISMATCH);
         sab_sampler_free(other);
     }
-    EXPECT_OK(sab_sampler_state_save(sampler, after));
-    EXPECT(memcmp(state, after, sizeof state) == 0 && budget_of(&world) == job.budget / 4);
+    EXPECT_OK(save_state(sampler, &after));
+    EXPECT(memcmp(&state, &after, sizeof state) == 0 && budget_of(&world) == job.budget / 4);
     sab_sampler *fresh = sampler_of(&job, 1, 2);
-    EXPECT_OK(sab_sampler_state_restore(fresh, state, sizeof state));
+    EXPECT_OK(restore_state(fresh, &state));
     read_rest(fresh, whole);
     read_rest(sampler, part);
     EXPECT(is_rest_of(part, whole, 0));
@@ -826,25 +826,25 @@ static void SizeZero_CostsAsMuchAsTheSmallestAboveZero(void) {
 static void Restore_OfALoweredBudgetOnTooManyRanks_IsRefusedAndChangesNothing(void) {
     struct job job = text_job(PADDED, SAB_LAST_STEP_SPLIT);
     sab_sampler *few = sampler_of(&job, 0, 8);
-    unsigned char states[2][SAB_STATE_SIZE], before[SAB_STATE_SIZE], after[SAB_STATE_SIZE];
+    struct state states[2], before, after;
     sab_batch batch = SAB_BATCH_INIT;
     EXPECT_OK(sab_sampler_set_budget(few, 0, job.budget / 3));
     EXPECT_OK(sab_next_batch(few, &batch));
-    EXPECT_OK(sab_sampler_state_save(few, states[0]));
+    EXPECT_OK(save_state(few, &states[0]));
     EXPECT_OK(
         sab_sampler_set_budget(few, 0, 0)); /* in the middle of a round: a part of it is left */
-    EXPECT_OK(sab_sampler_state_save(few, states[1]));
+    EXPECT_OK(save_state(few, &states[1]));
     for (int i = 0; i < 2; ++i) {
         sab_sampler *many = sampler_of(&job, 5, UINT32_MAX);
-        EXPECT_OK(sab_sampler_state_save(many, before));
+        EXPECT_OK(save_state(many, &before));
         EXPECT_FAILS(
-            sab_sampler_state_restore(many, states[i], SAB_STATE_SIZE), SAB_E_ARGUMENT,
+            restore_state(many, &states[i]), SAB_E_ARGUMENT,
             "options.world_size = 4294967295: a budget is lowered for at most 1048576 ranks");
-        EXPECT_OK(sab_sampler_state_save(many, after));
-        EXPECT(memcmp(before, after, sizeof before) == 0);
+        EXPECT_OK(save_state(many, &after));
+        EXPECT(memcmp(&before, &after, sizeof before) == 0);
         sab_sampler_free(many);
         many = sampler_of(&job, 5, 1 << 20);
-        EXPECT_OK(sab_sampler_state_restore(many, states[i], SAB_STATE_SIZE));
+        EXPECT_OK(restore_state(many, &states[i]));
         sab_sampler_free(many);
     }
     sab_sampler_free(few);
@@ -854,12 +854,12 @@ static void Restore_OfALoweredBudgetOnTooManyRanks_IsRefusedAndChangesNothing(vo
 static void SetBudget_OfWhatIsNoBudget_IsRefusedAndChangesNothing(void) {
     struct job job = text_job(TERMS, SAB_LAST_STEP_SPLIT); /* 50 is its constant */
     sab_sampler *sampler = sampler_of(&job, 0, 2);
-    unsigned char state[SAB_STATE_SIZE], after[SAB_STATE_SIZE];
+    struct state state, after;
     sab_batch batch = SAB_BATCH_INIT;
     const double wrong[] = {-1, -0.5, NAN, INFINITY, -INFINITY};
     EXPECT_OK(sab_sampler_set_budget(sampler, 0, job.budget / 3));
     for (int i = 0; i < 3; ++i) EXPECT_OK(sab_next_batch(sampler, &batch));
-    EXPECT_OK(sab_sampler_state_save(sampler, state));
+    EXPECT_OK(save_state(sampler, &state));
     for (size_t i = 0; i < COUNT(wrong); ++i)
         EXPECT_FAILS(sab_sampler_set_budget(sampler, 0, wrong[i]), SAB_E_ARGUMENT, "limit = ");
     EXPECT_FAILS(sab_sampler_set_budget(sampler, 0, 50), SAB_E_ARGUMENT,
@@ -867,8 +867,8 @@ static void SetBudget_OfWhatIsNoBudget_IsRefusedAndChangesNothing(void) {
     EXPECT_FAILS(sab_sampler_set_budget(sampler, 0, 1), SAB_E_ARGUMENT, "limit = 1: ");
     EXPECT_FAILS(sab_sampler_set_budget(NULL, 0, 100), SAB_E_ARGUMENT, "sampler = NULL");
     EXPECT_FAILS(sab_sampler_get_budget(sampler, 0, NULL), SAB_E_ARGUMENT, "limit = NULL");
-    EXPECT_OK(sab_sampler_state_save(sampler, after));
-    EXPECT(memcmp(state, after, sizeof state) == 0);
+    EXPECT_OK(save_state(sampler, &after));
+    EXPECT(memcmp(&state, &after, sizeof state) == 0);
     EXPECT_OK(sab_sampler_set_budget(sampler, 0, 50.5)); /* pays for no sample: each is alone */
     while (sab_next_batch(sampler, &batch) == SAB_OK) EXPECT(batch.count <= 1);
     sab_sampler_free(sampler);

@@ -62,10 +62,10 @@ static void EveryPlanAndOrder_KeepsCoverageStepsAndBudget(void) {
                                     total += size;
                                     longest = fmax(longest, size);
                                 }
-                                EXPECT(batch.total == total && batch.longest == longest &&
+                                EXPECT(*batch.total == total && *batch.longest == longest &&
                                        batch.step == walked);
-                                EXPECT((order == SIZE_AWARE ? batch.total : batch.padded_total) <=
-                                       BUDGET);
+                                EXPECT((order == SIZE_AWARE ? *batch.total
+                                                            : padded_total(&batch)) <= BUDGET);
                                 EXPECT(batch.count > 0 || last_step == SAB_LAST_STEP_SPLIT);
                                 ++walked;
                             }
@@ -109,24 +109,19 @@ static void StepTotals_AreTheTrueSumsUnderEveryPolicy(void) {
                     sab_batch batch = SAB_BATCH_INIT;
                     for (steps = 0; sab_next_batch(sampler, &batch) == SAB_OK; ++steps) {
                         samples[steps] += batch.count;
-                        totals[steps] += batch.total;
-                        EXPECT(rank == 0 || (batch.step_samples == said[steps] &&
-                                             batch.step_total == said_total[steps]));
-                        said[steps] = batch.step_samples;
-                        said_total[steps] = batch.step_total;
+                        totals[steps] += *batch.total;
+                        const sab_step step = step_of(sampler);
+                        EXPECT(step.micro_batches == 1);
+                        EXPECT(rank == 0 ||
+                               (step.samples == said[steps] && *step.totals == said_total[steps]));
+                        said[steps] = step.samples;
+                        said_total[steps] = *step.totals;
                     }
                     sab_sampler_free(sampler);
                 }
                 for (uint64_t step = 0; step < steps; ++step)
                     EXPECT(samples[step] == said[step] && totals[step] == said_total[step]);
             }
-    sab_sampler_options without = ranks(0, 2);
-    without.step_totals = 0;
-    sab_sampler *sampler = sampler_of(NATIVE, plan, sizes, &without);
-    sab_batch batch = SAB_BATCH_INIT;
-    EXPECT_OK(sab_next_batch(sampler, &batch));
-    EXPECT(batch.step_samples == 0 && batch.step_total == -1);
-    sab_sampler_free(sampler);
     sab_plan_free(plan);
     sab_sizes_free(sizes);
 }
@@ -140,9 +135,10 @@ static void MoreRanksThanSamples_GiveEmptyBatches(void) {
         sab_sampler *sampler = rank_of(plan, rank, 5);
         sab_batch batch = SAB_BATCH_INIT;
         EXPECT_OK(sab_next_batch(sampler, &batch));
-        EXPECT(batch.count <= 1 && batch.step_samples == 3 && batch.step_total == 15);
+        const sab_step step = step_of(sampler);
+        EXPECT(batch.count <= 1 && step.samples == 3 && *step.totals == 15);
         EXPECT(batch.count > 0 ||
-               (batch.total == 0 && batch.padded_total == 0 && batch.bucket == -1));
+               (*batch.total == 0 && padded_total(&batch) == 0 && batch.bucket == -1));
         empty += batch.count == 0;
         for (uint64_t i = 0; i < batch.count; ++i) ++seen[batch.indices[i]];
         EXPECT(sab_next_batch(sampler, &batch) == SAB_END);
@@ -164,7 +160,7 @@ static double least_imbalance(const sab_plan *plan, uint64_t world_size) {
     sab_sampler *sampler = rank_of(plan, 0, 1);
     sab_batch batch = SAB_BATCH_INIT;
     uint64_t batches = 0;
-    while (sab_next_batch(sampler, &batch) == SAB_OK) costs[batches++] = batch.padded_total;
+    while (sab_next_batch(sampler, &batch) == SAB_OK) costs[batches++] = padded_total(&batch);
     sab_sampler_free(sampler);
     qsort(costs, batches, sizeof *costs, by_value);
     const uint64_t steps = batches / world_size;
@@ -291,12 +287,12 @@ static void WorstBatches_AreNeverExceededInAnyEpoch(void) {
         sab_batch first = SAB_BATCH_INIT, batch = SAB_BATCH_INIT;
         EXPECT_OK(sab_costliest_sampler_new(plan, 1, &worst));
         EXPECT_OK(sab_next_batch(worst, &first));
-        EXPECT(first.padded_total <= BUDGET);
+        EXPECT(padded_total(&first) <= BUDGET);
         EXPECT(sab_next_batch(worst, &batch) == SAB_END);
         for (uint64_t epoch = 0; epoch < 20; ++epoch) {
             EXPECT_OK(sab_sampler_set_epoch(sampler, epoch));
             while (sab_next_batch(sampler, &batch) == SAB_OK)
-                EXPECT(batch.padded_total <= first.padded_total);
+                EXPECT(padded_total(&batch) <= padded_total(&first));
         }
         uint64_t count = 0;
         sab_plan_info info = SAB_PLAN_INFO_INIT;
@@ -327,14 +323,14 @@ static void SavedAndRestored_GivesTheSameBytesAndBatches(void) {
             uint64_t steps = 0;
             EXPECT_OK(sab_sampler_batch_count(sampler, &steps));
             for (uint64_t stop = 0; stop <= steps; ++stop) {
-                unsigned char state[SAB_STATE_SIZE], again[SAB_STATE_SIZE];
+                struct state state, again;
                 options.epoch = 9; /* the state says where, not the options */
                 other = sampler_of(order, plan, sizes, &options);
                 EXPECT_OK(sab_sampler_seek(sampler, stop));
-                EXPECT_OK(sab_sampler_state_save(sampler, state));
-                EXPECT_OK(sab_sampler_state_restore(other, state, sizeof state));
-                EXPECT_OK(sab_sampler_state_save(other, again));
-                EXPECT(memcmp(state, again, sizeof state) == 0);
+                EXPECT_OK(save_state(sampler, &state));
+                EXPECT_OK(restore_state(other, &state));
+                EXPECT_OK(save_state(other, &again));
+                EXPECT(memcmp(&state, &again, sizeof state) == 0);
                 sab_batch batch = SAB_BATCH_INIT, same = SAB_BATCH_INIT;
                 sab_status status;
                 while ((status = sab_next_batch(sampler, &batch)) == SAB_OK) {
@@ -360,7 +356,7 @@ static void ThreeResumes_OnOtherNumbersOfRanks_LoseNothing(void) {
         for (uint64_t round = 0; round < 30; ++round) {
             const uint64_t worlds[] = {1 + round % 7, 1 + round / 2 % 5, 1 + (round + 3) % 6,
                                        1 + round / 5};
-            unsigned char state[SAB_STATE_SIZE], saved[SAB_STATE_SIZE];
+            struct state state, saved;
             int seen[SAMPLES] = {0};
             uint64_t step_before = 0;
             for (size_t leg = 0; leg < COUNT(worlds); ++leg) {
@@ -368,7 +364,7 @@ static void ThreeResumes_OnOtherNumbersOfRanks_LoseNothing(void) {
                 for (uint64_t rank = 0; rank < worlds[leg]; ++rank) {
                     const sab_sampler_options options = ranks(rank, worlds[leg]);
                     sab_sampler *sampler = sampler_of(order, plan, sizes, &options);
-                    if (leg > 0) EXPECT_OK(sab_sampler_state_restore(sampler, state, sizeof state));
+                    if (leg > 0) EXPECT_OK(restore_state(sampler, &state));
                     EXPECT_OK(sab_sampler_tell(sampler, &epoch, &step));
                     EXPECT(epoch == 0 && step == step_before);
                     sab_batch batch = SAB_BATCH_INIT;
@@ -378,11 +374,11 @@ static void ThreeResumes_OnOtherNumbersOfRanks_LoseNothing(void) {
                         EXPECT(batch.step == step_before + i);
                         for (uint64_t k = 0; k < batch.count; ++k) ++seen[batch.indices[k]];
                     }
-                    EXPECT_OK(sab_sampler_state_save(sampler, saved));
+                    EXPECT_OK(save_state(sampler, &saved));
                     EXPECT_OK(sab_sampler_tell(sampler, &epoch, &step));
                     sab_sampler_free(sampler);
                 }
-                memcpy(state, saved, sizeof state);
+                state = saved;
                 step_before = step;
             }
             EXPECT(all_are(seen, SAMPLES, 1));
@@ -394,11 +390,11 @@ static void ThreeResumes_OnOtherNumbersOfRanks_LoseNothing(void) {
 static void AfterAResumeOnOtherRanks_EarlierStepsAreRefused(void) {
     sab_plan *plan = a_plan();
     sab_sampler *two = rank_of(plan, 0, 2), *three = rank_of(plan, 1, 3);
-    unsigned char state[SAB_STATE_SIZE];
+    struct state state;
     sab_batch batch = SAB_BATCH_INIT;
     EXPECT_OK(sab_sampler_seek(two, 4));
-    EXPECT_OK(sab_sampler_state_save(two, state));
-    EXPECT_OK(sab_sampler_state_restore(three, state, sizeof state));
+    EXPECT_OK(save_state(two, &state));
+    EXPECT_OK(restore_state(three, &state));
     EXPECT_FAILS(sab_sampler_at(three, 3, &batch), SAB_E_ARGUMENT,
                  "position = 3: must not be before position 4");
     EXPECT_FAILS(sab_sampler_seek(three, 3), SAB_E_ARGUMENT,
@@ -416,9 +412,9 @@ static void State_OfAnotherSampler_IsRefusedAndChangesNothing(void) {
     sab_plan *plan = plan_of(SAB_BUCKETS_AUTO, SAB_TAIL_KEEP);
     sab_sampler_options options = ranks(0, 2);
     sab_sampler *sampler = sampler_of(NATIVE, plan, sizes, &options), *other = NULL;
-    unsigned char state[SAB_STATE_SIZE], after[SAB_STATE_SIZE], longer[SAB_STATE_SIZE + 1] = {0};
+    struct state state, after;
     EXPECT_OK(sab_sampler_seek(sampler, 3));
-    EXPECT_OK(sab_sampler_state_save(sampler, state));
+    EXPECT_OK(save_state(sampler, &state));
     const struct {
         sab_last_step last_step;
         uint64_t seed, costliest_first;
@@ -432,34 +428,32 @@ static void State_OfAnotherSampler_IsRefusedAndChangesNothing(void) {
         options.seed = others[i].seed;
         options.costliest_first = others[i].costliest_first;
         other = sampler_of(NATIVE, plan, sizes, &options);
-        unsigned char foreign[SAB_STATE_SIZE];
-        EXPECT_OK(sab_sampler_state_save(other, foreign));
-        EXPECT_FAILS(sab_sampler_state_restore(sampler, foreign, sizeof foreign), SAB_E_MISMATCH,
-                     others[i].words);
+        struct state foreign;
+        EXPECT_OK(save_state(other, &foreign));
+        EXPECT_FAILS(restore_state(sampler, &foreign), SAB_E_MISMATCH, others[i].words);
         sab_sampler_free(other);
     }
-    memcpy(longer, state, sizeof state);
-    EXPECT_FAILS(sab_sampler_state_restore(sampler, longer, sizeof longer), SAB_E_FORMAT,
-                 "has 193 bytes, must have 192");
-    longer[4] = 1;
-    EXPECT_FAILS(sab_sampler_state_restore(sampler, longer, SAB_STATE_SIZE), SAB_E_FORMAT,
-                 "has version 1, this library reads 2");
+    struct state changed = state;
+    ++changed.size;
+    EXPECT_FAILS(restore_state(sampler, &changed), SAB_E_FORMAT, "has 209 bytes, must have 208");
+    changed = state;
+    changed.bytes[4] = 2;
+    EXPECT_FAILS(restore_state(sampler, &changed), SAB_E_FORMAT,
+                 "has version 2, this library reads 3");
     sab_sampler *worst = NULL;
     EXPECT_OK(sab_costliest_sampler_new(plan, 2, &worst));
-    EXPECT_FAILS(sab_sampler_state_restore(worst, state, sizeof state), SAB_E_MISMATCH,
-                 "order 1, this sampler has 4");
+    EXPECT_FAILS(restore_state(worst, &state), SAB_E_MISMATCH, "order 1, this sampler has 4");
     sab_sampler_free(worst);
     EXPECT_OK(sab_bionemo_size_aware_sampler_new(NULL, SAMPLES, sizes, 200, NULL, &other));
     sab_sampler *more = NULL;
     EXPECT_OK(sab_bionemo_size_aware_sampler_new(NULL, SAMPLES, sizes, 201, NULL, &more));
-    unsigned char of_size_aware[SAB_STATE_SIZE];
-    EXPECT_OK(sab_sampler_state_save(other, of_size_aware));
-    EXPECT_FAILS(sab_sampler_state_restore(more, of_size_aware, SAB_STATE_SIZE), SAB_E_MISMATCH,
-                 "fingerprint");
+    struct state of_size_aware;
+    EXPECT_OK(save_state(other, &of_size_aware));
+    EXPECT_FAILS(restore_state(more, &of_size_aware), SAB_E_MISMATCH, "fingerprint");
     sab_sampler_free(other);
     sab_sampler_free(more);
-    EXPECT_OK(sab_sampler_state_save(sampler, after)); /* it stands where it stood */
-    EXPECT(memcmp(state, after, sizeof state) == 0);
+    EXPECT_OK(save_state(sampler, &after)); /* it stands where it stood */
+    EXPECT(memcmp(&state, &after, sizeof state) == 0);
     sab_sampler_free(sampler);
     sab_plan_free(plan);
     sab_sizes_free(sizes);
@@ -487,9 +481,10 @@ static void SizesPlanSampler_GiveEverySampleOnce(void) {
             total += tokens[batch.indices[i]];
             longest = fmax(longest, tokens[batch.indices[i]]);
         }
-        EXPECT(batch.total == total && batch.longest == longest);
-        EXPECT(batch.padded_total == (double)batch.count * longest && batch.padded_total <= 64);
-        EXPECT(batch.step_samples == batch.count && batch.step_total == batch.total);
+        EXPECT(*batch.total == total && *batch.longest == longest);
+        EXPECT(padded_total(&batch) == (double)batch.count * longest && padded_total(&batch) <= 64);
+        const sab_step step = step_of(sampler);
+        EXPECT(step.samples == batch.count && *step.totals == *batch.total);
     }
     EXPECT(all_are(seen, 10, 1));
     sab_sampler_free(sampler);
@@ -560,7 +555,7 @@ static void WorstBatches_CostAtLeastAsMuchAsAny(void) {
     sab_batch first = SAB_BATCH_INIT, batch = SAB_BATCH_INIT;
     EXPECT_OK(sab_next_batch(worst, &first));
     while (sab_next_batch(sampler, &batch) == SAB_OK)
-        EXPECT(batch.padded_total <= first.padded_total);
+        EXPECT(padded_total(&batch) <= padded_total(&first));
     sab_sampler *none = NULL;
     EXPECT_FAILS(sab_costliest_sampler_new(plan, 0, &none), SAB_E_ARGUMENT, "count = 0");
     sab_sampler_free(worst);
@@ -600,9 +595,12 @@ static void StepTotals_AreTheSumOverRanks(void) {
         for (int rank = 0; rank < 5; ++rank) {
             EXPECT_OK(sab_sampler_at(ranks[rank], step, &batch));
             samples += batch.count;
-            total += batch.total;
+            total += *batch.total;
         }
-        EXPECT(batch.step_samples == samples && batch.step_total == total);
+        for (int rank = 0; rank < 5; ++rank) {
+            const sab_step whole = step_of(ranks[rank]);
+            EXPECT(whole.samples == samples && *whole.totals == total);
+        }
     }
     for (int rank = 0; rank < 5; ++rank) sab_sampler_free(ranks[rank]);
     sab_plan_free(plan);
@@ -668,7 +666,7 @@ static void Resume_AtEveryStepOnAnyRanks_LosesNothing(void) {
         for (uint64_t stop = 0; stop <= steps; ++stop)
             for (uint64_t after = 1; after <= 6; ++after) {
                 int seen[120] = {0};
-                unsigned char state[SAB_STATE_SIZE], same[SAB_STATE_SIZE];
+                struct state state, same;
                 sab_batch batch = SAB_BATCH_INIT;
                 for (uint64_t rank = 0; rank < before; ++rank) {
                     sab_sampler *sampler = rank_of(plan, rank, before);
@@ -676,14 +674,14 @@ static void Resume_AtEveryStepOnAnyRanks_LosesNothing(void) {
                         EXPECT_OK(sab_next_batch(sampler, &batch));
                         for (uint64_t i = 0; i < batch.count; ++i) ++seen[batch.indices[i]];
                     }
-                    EXPECT_OK(sab_sampler_state_save(sampler, rank == 0 ? state : same));
-                    EXPECT(rank == 0 || memcmp(state, same, sizeof state) == 0);
+                    EXPECT_OK(save_state(sampler, rank == 0 ? &state : &same));
+                    EXPECT(rank == 0 || memcmp(&state, &same, sizeof state) == 0);
                     sab_sampler_free(sampler);
                 }
                 uint64_t walked = 0;
                 for (uint64_t rank = 0; rank < after; ++rank) {
                     sab_sampler *sampler = rank_of(plan, rank, after);
-                    EXPECT_OK(sab_sampler_state_restore(sampler, state, sizeof state));
+                    EXPECT_OK(restore_state(sampler, &state));
                     const uint64_t rest = walk(sampler, seen);
                     EXPECT(rank == 0 || rest == walked);
                     walked = rest;
@@ -698,37 +696,36 @@ static void Resume_AtEveryStepOnAnyRanks_LosesNothing(void) {
 static void State_DamagedOrForeign_IsRefused(void) {
     sab_plan *plan = a_plan();
     sab_sampler *sampler = rank_of(plan, 0, 1), *sequential = NULL;
-    unsigned char state[SAB_STATE_SIZE], damaged[SAB_STATE_SIZE];
-    EXPECT_OK(sab_sampler_state_save(sampler, state));
-    for (size_t size = 0; size < sizeof state; ++size)
-        EXPECT(sab_sampler_state_restore(sampler, state, size) == SAB_E_FORMAT);
-    for (size_t bit = 0; bit < 8 * sizeof state; ++bit) {
-        memcpy(damaged, state, sizeof state);
-        damaged[bit / 8] ^= (unsigned char)(1u << bit % 8);
-        EXPECT(sab_sampler_state_restore(sampler, damaged, sizeof state) == SAB_E_FORMAT);
+    struct state state, damaged;
+    EXPECT_OK(save_state(sampler, &state));
+    for (size_t size = 0; size < state.size; ++size)
+        EXPECT(sab_sampler_state_restore(sampler, state.bytes, size) == SAB_E_FORMAT);
+    for (size_t bit = 0; bit < 8 * state.size; ++bit) {
+        damaged = state;
+        damaged.bytes[bit / 8] ^= (unsigned char)(1u << bit % 8);
+        EXPECT(restore_state(sampler, &damaged) == SAB_E_FORMAT);
     }
     EXPECT_OK(sab_sequential_sampler_new(plan, NULL, &sequential));
-    EXPECT_FAILS(sab_sampler_state_restore(sequential, state, sizeof state), SAB_E_MISMATCH,
-                 "order 1, this sampler has 2");
+    EXPECT_FAILS(restore_state(sequential, &state), SAB_E_MISMATCH, "order 1, this sampler has 2");
     sab_sampler_options options = SAB_SAMPLER_OPTIONS_INIT;
     sab_sampler *other = NULL;
     EXPECT_OK(sab_bucket_sampler_new(plan, &options, &other));
-    EXPECT_FAILS(sab_sampler_state_restore(other, state, sizeof state), SAB_E_MISMATCH,
-                 "seed 7, this sampler has 0");
+    EXPECT_FAILS(restore_state(other, &state), SAB_E_MISMATCH, "seed 7, this sampler has 0");
     sab_sampler_free(other);
     options.seed = 7;
     options.costliest_first = 2;
     EXPECT_OK(sab_bucket_sampler_new(plan, &options, &other));
-    EXPECT_FAILS(sab_sampler_state_restore(other, state, sizeof state), SAB_E_MISMATCH,
+    EXPECT_FAILS(restore_state(other, &state), SAB_E_MISMATCH,
                  "costliest_first 0, this sampler has 2");
     sab_sampler_free(other);
     sab_plan_options changed = budget(301);
     sab_plan *foreign = plan_with(lengths(500), 500, &changed);
     other = rank_of(foreign, 0, 1);
-    EXPECT_FAILS(sab_sampler_state_restore(other, state, sizeof state), SAB_E_MISMATCH,
-                 "fingerprint");
+    EXPECT_FAILS(restore_state(other, &state), SAB_E_MISMATCH, "fingerprint");
     EXPECT_FAILS(sab_sampler_state_restore(other, NULL, 3), SAB_E_ARGUMENT, "state = NULL");
-    EXPECT_FAILS(sab_sampler_state_save(other, NULL), SAB_E_ARGUMENT, "state = NULL");
+    size_t size = 0;
+    EXPECT_FAILS(sab_sampler_state_save(other, NULL, 1, &size), SAB_E_ARGUMENT, "state = NULL");
+    EXPECT_FAILS(sab_sampler_state_save(other, NULL, 0, NULL), SAB_E_ARGUMENT, "size = NULL");
     sab_sampler_free(other);
     sab_sampler_free(sampler);
     sab_sampler_free(sequential);
@@ -751,7 +748,8 @@ static void SamplerOptions_BadOnes_AreNamed(void) {
     SAMPLER_REFUSED("world_size = 0", options.world_size = 0);
     SAMPLER_REFUSED("world_size = 4294967296", options.world_size = UINT64_C(1) << 32);
     SAMPLER_REFUSED("last_step = 3", options.last_step = 3);
-    SAMPLER_REFUSED("step_totals = 2", options.step_totals = 2);
+    SAMPLER_REFUSED("micro_batches = 0: must be from 1 to 1048576", options.micro_batches = 0);
+    SAMPLER_REFUSED("micro_batches = 1048577", options.micro_batches = (1 << 20) + 1);
     SAMPLER_REFUSED("struct_size = 1", options.struct_size = 1);
     EXPECT_FAILS(sab_bucket_sampler_new(NULL, NULL, &sampler), SAB_E_ARGUMENT, "plan = NULL");
     EXPECT_FAILS(sab_bucket_sampler_new(plan, NULL, NULL), SAB_E_ARGUMENT, "sampler = NULL");

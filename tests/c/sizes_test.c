@@ -254,8 +254,8 @@ static void Sizes_AsAFieldOfRecords_AreReadInPlace(void) {
     sab_batch batch = SAB_BATCH_INIT;
     double total = 0;
     while (sab_next_batch(sampler, &batch) == SAB_OK) {
-        EXPECT(batch.padded_total <= 3);
-        total += batch.total;
+        EXPECT(padded_total(&batch) <= 3);
+        total += *batch.total;
     }
     EXPECT(total == 7.5);
     sab_sampler_free(sampler);

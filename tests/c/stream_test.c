@@ -599,7 +599,7 @@ static void Sampler_OfAStream_CountsItsRecords(void) {
         uint64_t step = 0;
         while (sab_next_batch(sampler, &batch) == SAB_OK) {
             EXPECT(batch.step == step++ && batch.epoch == (uint64_t)pass &&
-                   (double)batch.count * batch.padded_length <= 30);
+                   (double)batch.count * *batch.padded_length <= 30);
             for (size_t i = 0; i < batch.count; ++i)
                 EXPECT(batch.indices[i] == batches_of_thirty[at++]);
             EXPECT(batches_of_thirty[at++] == -1);

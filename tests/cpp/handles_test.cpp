@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <memory>
 #include <numeric>
 #include <sab.hpp>
@@ -125,9 +126,17 @@ void Sampler_IsARangeOfBatches() {
     sab::BucketSampler sampler(plan, options);
     const auto first = walk(sampler);
     EXPECT(has_each_once(first, 1000) && sampler.position() == sampler.batch_count());
-    EXPECT(walk(sampler).empty());
-    sampler.set_epoch(1);
-    EXPECT(sampler.epoch() == 1 && walk(sampler) != first && sampler.skipped().size() == 0);
+    sab::Batch after;
+    EXPECT(!sampler.next(after));
+    const auto second = walk(sampler);  // the next epoch
+    EXPECT(sampler.epoch() == 1 && second != first && sampler.skipped().empty());
+    for (const sab::Batch& batch : sampler)
+        if (batch.step == 1) break;
+    EXPECT(sampler.epoch() == 2 && sampler.position() == 2);
+    for (const sab::Batch& batch : sampler) {
+        EXPECT(batch.epoch == 2 && batch.step == 0);  // after a break from the start
+        break;
+    }
     sampler.set_epoch(0);
     sampler.seek(2);
     const auto state = sampler.state();
@@ -233,6 +242,86 @@ int thrown_by(const Call& call) {
     return 0;
 }
 
+void OrdersOfOtherPackages_GiveEachSampleOnce() {
+    const sab::Sizes sizes(tokens());
+    sab::PlanOptions by_boundaries;
+    const std::vector<double> boundaries{0, 30, 60, 100};
+    const sab_budget budget = {nullptr, 1024};
+    by_boundaries.budgets = &budget;
+    by_boundaries.budget_count = 1;
+    by_boundaries.bucket_rule = SAB_BUCKETS_BOUNDARIES;
+    by_boundaries.boundaries = boundaries.data();
+    by_boundaries.boundary_count = boundaries.size();
+    const sab::Plan plan(sizes, by_boundaries);
+    sab::BionemoSampler bionemo(plan);
+    EXPECT(has_each_once(walk(bionemo), 1000));
+    sab::BaguaOptions balancing;
+    balancing.batch_size = 7;
+    sab::BaguaSampler bagua(sizes, balancing);
+    EXPECT(has_each_once(walk(bagua), 1000) && bagua.batch_count() == 143);
+    balancing.budget = 500;
+    sab::BaguaBatchSampler batches(sizes, balancing);
+    EXPECT(has_each_once(walk(batches), 1000));
+    EXPECT(fails(SAB_E_ARGUMENT, "budget",
+                 [&] { sab::BaguaBatchSampler(sizes, sab::BaguaOptions()); }));
+}
+
+void ShardedSampler_GathersByAFunction() {
+    const sab::Sizes sizes(tokens());
+    const sab_budget budget = {nullptr, 1024};
+    sab::PlanOptions options;
+    options.budgets = &budget;
+    options.budget_count = 1;
+    int calls = 0;
+    sab::ShardedSampler sampler(sizes, options, sab::SamplerOptions(),
+                                [&](const void* mine, std::size_t size, void* all) {
+                                    ++calls;
+                                    std::memcpy(all, mine, size);
+                                });
+    EXPECT(calls == 4 && has_each_once(walk(sampler), 1000));
+    EXPECT(thrown_by([&] {
+               sab::ShardedSampler(sizes, options, sab::SamplerOptions(),
+                                   [](const void*, std::size_t, void*) { throw Mine{5}; });
+           }) == 5);
+}
+
+void ReadaheadSampler_TakesTheStream() {
+    const std::vector<std::int32_t> items{1, 2, 3, 4, 5, 6, 7, 8};
+    sab::Stream stream = sab::Stream::source(sab_array_stream_new, items.data(), sizeof(items[0]),
+                                             items.size(), nullptr);
+    EXPECT(fails(SAB_E_ARGUMENT, "batch_size",
+                 [&] { sab::ReadaheadSampler(std::move(stream), sab::ReadaheadOptions()); }));
+    EXPECT(stream.get() != nullptr);  // a failed call takes nothing
+    sab::ReadaheadOptions options;
+    options.read_ahead = 4;
+    options.batch_size = 3;
+    sab::ReadaheadSampler sampler(std::move(stream), options);
+    EXPECT(has_each_once(walk(sampler), 8) && stream.get() == nullptr);
+}
+
+void Steps_HaveTheSamplesOfAllRanksAndMicroBatches() {
+    const sab::Plan plan = small_plan();
+    std::vector<std::int64_t> seen;
+    for (std::uint64_t rank = 0; rank < 2; ++rank) {
+        sab::SamplerOptions options;
+        options.rank = rank;
+        options.world_size = 2;
+        options.micro_batches = 3;
+        sab::BucketSampler sampler(plan, options);
+        EXPECT(sampler.capabilities() ==
+               (SAB_SAMPLER_BATCH_COUNT | SAB_SAMPLER_RANDOM_ACCESS | SAB_SAMPLER_BUDGET));
+        for (const sab::Batch& batch : sampler) {
+            const sab_step step = sampler.step();
+            EXPECT(step.samples > batch.size() && *step.totals > *batch.total);
+            EXPECT(step.micro_batches == 3 || batch.step == (sampler.batch_count() - 1) / 3);
+            EXPECT(batch.padded_total() <= 1024);
+            seen.insert(seen.end(), batch.begin(), batch.end());
+        }
+        EXPECT(fails(SAB_E_ARGUMENT, "shows no batch", [&] { sampler.step(); }));
+    }
+    EXPECT(has_each_once(seen, 1000));
+}
+
 void Exceptions_PassThroughCallbacks() {
     EXPECT(thrown_by([] {
                sab::Sizes(9, [](std::int64_t index) -> double {
@@ -255,7 +344,9 @@ void Exceptions_PassThroughCallbacks() {
     sab::Batch batch;
     EXPECT(stream.next(batch) && thrown_by([&] { stream.next(batch); }) == 3);
     failing = false;
-    EXPECT(walk(stream) == (std::vector<std::int64_t>{2, 3, 4}));  // continues where it failed
+    std::vector<std::int64_t> rest;
+    while (stream.next(batch)) rest.insert(rest.end(), batch.begin(), batch.end());
+    EXPECT(rest == (std::vector<std::int64_t>{2, 3, 4}));  // continues where it failed
     sab::Cache cache("memory:");
     EXPECT(thrown_by([&] { cache.get_or_load("key", []() -> std::string { throw Mine{4}; }); }) ==
            4);
@@ -361,6 +452,10 @@ int main() {
     RUN(SizeAwareStream_OwnsItsFunction);
     RUN(Errors_HaveStatusAndMessage);
     RUN(Handles_MoveAndAreRefusedAfterwards);
+    RUN(OrdersOfOtherPackages_GiveEachSampleOnce);
+    RUN(ShardedSampler_GathersByAFunction);
+    RUN(ReadaheadSampler_TakesTheStream);
+    RUN(Steps_HaveTheSamplesOfAllRanksAndMicroBatches);
     RUN(Exceptions_PassThroughCallbacks);
     RUN(Cache_KeepsValues);
     RUN(MemoryModel_IsTheCostOfAPlan);

@@ -45,7 +45,7 @@ local words_of = {
   method = {best_fit = lib.SAB_PACK_BEST_FIT, histogram = lib.SAB_PACK_HISTOGRAM, first_fit = lib.SAB_PACK_FIRST_FIT},
 }
 local integers = {max_batch_size = true, batch_size_multiple = true, max_shapes = true, max_sequences = true, window = true, split = true,
-                  seed = true, rank = true, world_size = true, costliest_first = true}
+                  seed = true, rank = true, world_size = true, micro_batches = true, costliest_first = true}
 
 local length_powers = {padded = 1, quadratic = 2} -- of costs
 
@@ -125,7 +125,7 @@ end
 
 local function check_case(case)
   local sampler = sampler_of(case)
-  local next_batch, batch, is_open
+  local next_batch, batch, rows, is_open
   local function expect_end() assert(not is_open or next_batch() == nil, "more batches than recorded") end
   for _, words in ipairs(case.lines) do
     local key = words[1]
@@ -135,12 +135,14 @@ local function check_case(case)
       next_batch = sab.batches(sampler)
       is_open = false
     elseif key == "batch" then
-      batch, is_open = assert(next_batch(), "too few batches"), true
+      batch, rows = next_batch()
+      assert(batch, "too few batches")
+      is_open = true
       equal(batch.indices, batch.count, words)
     elseif key == "cu_seqlens" then
-      equal(batch.cu_seqlens, batch.count + 1, words)
+      equal(rows.cu_seqlens[0], batch.count + 1, words)
     elseif key == "starts" then
-      equal(batch.starts, batch.count, words)
+      equal(rows.starts, batch.count, words)
     else
       assert(key == "digest", key)
       check_digest(next_batch, words)
@@ -341,6 +343,76 @@ test("handles go in any order, and with the collector", function()
     for batch in sab.batches(sampler) do samples = samples + tonumber(batch.count) end
     assert(samples == 4)
   end
+end)
+
+-- The table of decision 3.
+test("a second loop is the next epoch, or the same one from its start", function()
+  local many = ffi.new("int32_t[60]")
+  for i = 0, 59 do many[i] = 1 + i * 7 % 30 end
+  local sizes = sab.new("sab_sizes", "sab_sizes_new", many, 60, lib.SAB_INT32, nil)
+  local plan = sab.new("sab_plan", "sab_plan_new", sizes, sab.options("sab_plan_options", {budgets = {100}}))
+  local function fresh(epoch) return sab.new("sab_sampler", "sab_bucket_sampler_new", plan, sab.options("sab_sampler_options", {seed = 3, epoch = epoch or 0})) end
+  local function pass(sampler, count)
+    local made = {}
+    for batch in sab.batches(sampler) do
+      made[#made + 1] = ffi.string(batch.indices, 8 * batch.count)
+      if #made == count then break end
+    end
+    return made
+  end
+  local function same(got, expected, first, last)
+    assert(table.concat(got) == table.concat(expected, "", first or 1, last or #expected))
+  end
+  local function state_of(sampler)
+    local size = ffi.new("size_t[1]")
+    sab.check(lib.sab_sampler_state_save(sampler, nil, 0, size))
+    local state = ffi.new("uint8_t[?]", size[0])
+    sab.check(lib.sab_sampler_state_save(sampler, state, size[0], size))
+    return {state, size[0]}
+  end
+  local function restored(state)
+    local sampler = fresh()
+    sab.check(lib.sab_sampler_state_restore(sampler, state[1], state[2]))
+    return sampler
+  end
+  local first, second = pass(fresh()), pass(fresh(1))
+  assert(#first > 4 and table.concat(first) ~= table.concat(second))
+
+  local sampler = fresh() -- nothing was taken; the last pass was finished
+  sab.batches(sampler)
+  same(pass(sampler), first)
+  same(pass(sampler), second)
+  sampler = fresh() -- it was broken off
+  same(pass(sampler, 2), first, 1, 2)
+  local middle = state_of(sampler)
+  same(pass(sampler), first)
+  local ended = state_of(sampler)
+  sampler = restored(middle) -- a state was restored, its end had not been reported
+  same(pass(sampler), first, 3)
+  same(pass(sampler), second)
+  sampler = fresh() -- nothing may be left
+  same(pass(sampler, #first), first)
+  sampler = restored(state_of(sampler))
+  same(pass(sampler), {})
+  same(pass(sampler), second)
+  same(pass(restored(ended)), second) -- its end had been reported
+end)
+
+test("the weights of the micro-batches of a step sum to 1", function()
+  local plan, weights, steps = some_plan({batch_sizes = ffi.new("uint64_t[1]", 1), batch_size_count = 1}), {}, 0
+  for rank = 0, 1 do
+    local sampler = sab.new("sab_sampler", "sab_bucket_sampler_new", plan, sab.options("sab_sampler_options", {rank = rank, world_size = 2, micro_batches = 2}))
+    for batch, rows in sab.batches(sampler) do
+      local step = sab.step(sampler)
+      assert(rows == nil and step.micro_batches == 2)
+      weights[tonumber(batch.step)] = (weights[tonumber(batch.step)] or 0) + tonumber(batch.count) / tonumber(step.samples)
+    end
+  end
+  for _, weight in pairs(weights) do
+    assert(weight == 1)
+    steps = steps + 1
+  end
+  assert(steps == 1)
 end)
 
 print(("%d passed, %d failed"):format(passed, failed))

@@ -6,7 +6,7 @@ import { createRequire } from 'node:module';
 import { pathToFileURL } from 'node:url';
 
 const [module, ...files] = process.argv.slice(2);
-const { Handle, SabError, batches, check, lib, options } = await import(pathToFileURL(module));
+const { Handle, SabError, batches, check, lib, options, step } = await import(pathToFileURL(module));
 const koffi = createRequire(pathToFileURL(module))('koffi');
 
 let passed = 0;
@@ -330,6 +330,67 @@ test('handles are freed once, in any order', () => {
   for (const { indices } of batches(sampler)) samples += indices.length;
   assert.equal(samples, 4);
   sampler.free();
+});
+
+// The table of decision 3.
+test('a second loop is the next epoch, or the same one from its start', () => {
+  const many = Int32Array.from({ length: 60 }, (_, i) => 1 + ((i * 7) % 30));
+  const sizes = new Handle('sab_sizes', 'sab_sizes_new', many, 60, lib.SAB_INT32, null);
+  const plan = planOf(sizes, { budgets: [100] });
+  const fresh = (epoch = 0) => samplerOver(plan, options('sab_sampler_options', { seed: 3, epoch }));
+  const pass = (sampler, count = Infinity) => {
+    const made = [];
+    for (const { indices } of batches(sampler)) if (made.push(indices.join(' ')) === count) break;
+    return made;
+  };
+  const stateOf = (sampler) => {
+    const size = [0];
+    check(lib.sab_sampler_state_save(sampler, null, 0, size));
+    const state = new Uint8Array(size[0]);
+    check(lib.sab_sampler_state_save(sampler, state, state.length, size));
+    return state;
+  };
+  const restored = (state) => {
+    const sampler = fresh();
+    check(lib.sab_sampler_state_restore(sampler, state, state.length));
+    return sampler;
+  };
+  const [first, second] = [pass(fresh()), pass(fresh(1))];
+  assert(first.length > 4);
+  assert.notDeepEqual(first, second);
+
+  let sampler = fresh(); // nothing was taken; the last pass was finished
+  batches(sampler);
+  assert.deepEqual(pass(sampler), first);
+  assert.deepEqual(pass(sampler), second);
+  sampler = fresh(); // it was broken off
+  assert.deepEqual(pass(sampler, 2), first.slice(0, 2));
+  const middle = stateOf(sampler);
+  assert.deepEqual(pass(sampler), first);
+  const ended = stateOf(sampler);
+  sampler = restored(middle); // a state was restored, its end had not been reported
+  assert.deepEqual(pass(sampler), first.slice(2));
+  assert.deepEqual(pass(sampler), second);
+  sampler = fresh(); // nothing may be left
+  assert.deepEqual(pass(sampler, first.length), first);
+  sampler = restored(stateOf(sampler));
+  assert.deepEqual(pass(sampler), []);
+  assert.deepEqual(pass(sampler), second);
+  assert.deepEqual(pass(restored(ended)), second); // its end had been reported
+});
+
+test('the weights of the micro-batches of a step sum to 1', () => {
+  const plan = planOf(someSizes(), { batch_sizes: BigUint64Array.of(1n), batch_size_count: 1 });
+  const weights = new Map();
+  for (const rank of [0, 1]) {
+    const sampler = samplerOver(plan, options('sab_sampler_options', { rank, world_size: 2, micro_batches: 2 }));
+    for (const batch of batches(sampler)) {
+      const { micro_batches, samples, total } = step(sampler);
+      assert.deepEqual([micro_batches, total, batch.cu_seqlens], [2, 9, null]);
+      weights.set(batch.step, (weights.get(batch.step) ?? 0) + batch.count / samples);
+    }
+  }
+  assert.deepEqual([...weights], [[0, 1]]);
 });
 
 console.log(`${passed} passed, ${failed} failed`);

@@ -50,6 +50,7 @@ inline void walk_ranks(const sab_plan* plan, uint64_t samples, uint64_t world_si
         options.seed = seed;
         options.rank = rank;
         options.world_size = world_size;
+        options.micro_batches = 1 + seed % 4;
         sab_sampler *sampler = nullptr, *other = nullptr;
         PROMISE(sab_bucket_sampler_new(plan, &options, &sampler) == SAB_OK &&
                 sab_bucket_sampler_new(plan, &options, &other) == SAB_OK);

@@ -60,7 +60,7 @@ static void plan_by(const sab_memory_model* model, const sab_cost* cost, double 
         PROMISE(sab_sampler_set_budget(sampler, 0, constant + 5e4) <= SAB_OK);
         sab_batch batch = SAB_BATCH_INIT;
         while (sab_next_batch(sampler, &batch) == SAB_OK) {
-            const double shape[] = {static_cast<double>(batch.count), batch.padded_length};
+            const double shape[] = {static_cast<double>(batch.count), *batch.padded_length};
             double upper = 0;
             PROMISE(sab_memory_model_predict(model, shape, 1, nullptr, &upper) == SAB_OK);
             PROMISE(batch.count == 1 || upper <= options.budgets->limit * (1 + 1e-9));

@@ -47,13 +47,16 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         sab_batch batch = SAB_BATCH_INIT;
         uint64_t walked = 0;
         for (; sab_next_batch(sampler, &batch) == SAB_OK; ++walked) {
-            PROMISE(batch.total <= static_cast<double>(pack.capacity) &&
+            PROMISE(*batch.total <= static_cast<double>(pack.capacity) &&
                     (pack.max_sequences == 0 || batch.count <= pack.max_sequences));
+            sab_rows rows = SAB_ROWS_INIT;
+            PROMISE(sab_batch_rows(sampler, &rows) == SAB_OK);
+            const int32_t* const cu_seqlens = rows.cu_seqlens[0];
             for (uint64_t i = 0; i < batch.count; ++i) {
-                const int32_t length = batch.cu_seqlens[i + 1] - batch.cu_seqlens[i];
+                const int32_t length = cu_seqlens[i + 1] - cu_seqlens[i];
                 const uint64_t index = static_cast<uint64_t>(batch.indices[i]),
-                               start = batch.starts != nullptr
-                                           ? static_cast<uint64_t>(batch.starts[i])
+                               start = rows.starts != nullptr
+                                           ? static_cast<uint64_t>(rows.starts[i])
                                            : 0;
                 PROMISE(index < lengths.size() && length >= 0 &&
                         start + static_cast<uint64_t>(length) <= lengths[index]);

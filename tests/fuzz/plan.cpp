@@ -52,12 +52,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
             total += one;
             longest = one > longest ? one : longest;
         }
-        PROMISE(batch.total == total && batch.longest == longest && batch.padded_length >= longest);
+        PROMISE(*batch.total == total && *batch.longest == longest &&
+                *batch.padded_length >= longest);
+        const double padded_total = static_cast<double>(batch.count) * *batch.padded_length;
         double cost = 0;
         for (size_t i = 0; i < options.budget_count; ++i) {
             const double own = options.budgets[i].cost != nullptr
-                                   ? batch.padded_total * batch.padded_length
-                                   : batch.padded_total;
+                                   ? padded_total * *batch.padded_length
+                                   : padded_total;
             cost = own > cost ? own : cost;
         }
         PROMISE(cost <= limit || (batch.count == 1 && options.oversize == SAB_OVERSIZE_SINGLE));

@@ -31,33 +31,38 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     options.last_step = input.take<uint8_t>() % 3;
     sab_sampler* sampler = nullptr;
     const uint8_t kind = input.take<uint8_t>();
+    options.micro_batches = 1 + kind / 2 % 4;
     if (kind % 2 == 0) {
         PROMISE(sab_bucket_sampler_new(plan, &options, &sampler) == SAB_OK);
     } else {
         sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
         SET_BUDGET(balanced, 100);
-        balanced.micro_batches = 1 + kind / 2 % 4;
         BALANCE_SQUARES(balanced);
         PROMISE(sab_balanced_sampler_new(sizes, &balanced, &options, &sampler) == SAB_OK);
     }
-    uint8_t state[SAB_STATE_SIZE];
-    PROMISE(sab_sampler_state_save(sampler, state) == SAB_OK);
+    size_t state_size = 0;
+    PROMISE(sab_sampler_state_save(sampler, nullptr, 0, &state_size) == SAB_OK);
+    std::vector<uint8_t> state(state_size);
+    PROMISE(sab_sampler_state_save(sampler, state.data(), state_size, &state_size) == SAB_OK);
     while (input.left() > 0) {
-        const auto place = input.take<uint8_t>() % sizeof state;
+        const auto place = input.take<uint8_t>() % state_size;
         state[place] = input.take<uint8_t>();
     }
     // after magic and version, of all that follows it
-    const uint64_t checksum = XXH3_64bits(state + 16, sizeof state - 16);
-    std::memcpy(state + 8, &checksum, sizeof checksum);
-    const sab_status status = sab_sampler_state_restore(sampler, state, sizeof state);
+    const uint64_t checksum = XXH3_64bits(state.data() + 16, state_size - 16);
+    std::memcpy(state.data() + 8, &checksum, sizeof checksum);
+    const sab_status status = sab_sampler_state_restore(sampler, state.data(), state_size);
     PROMISE(status == SAB_OK || status == SAB_E_FORMAT || status == SAB_E_MISMATCH);
     uint64_t count = 0, epoch = 0, step = 0, walked = 0;
     PROMISE(sab_sampler_batch_count(sampler, &count) == SAB_OK &&
             sab_sampler_tell(sampler, &epoch, &step) == SAB_OK && step <= count);
     sab_batch batch = SAB_BATCH_INIT;
-    while (sab_next_batch(sampler, &batch) == SAB_OK) ++walked;
-    // a step has a sample, some twice where a last step wraps around
-    PROMISE(walked == count - step && walked <= 480);
+    sab_step whole = SAB_STEP_INIT;
+    for (; sab_next_batch(sampler, &batch) == SAB_OK; ++walked)
+        PROMISE(sab_batch_step(sampler, &whole) == SAB_OK && whole.samples >= batch.count &&
+                batch.micro_batch < whole.micro_batches);
+    // a micro-batch has a sample of some rank; a last step that wraps around has more of them
+    PROMISE(walked == count - step && walked <= 1920);
     sab_sampler_free(sampler);
     return 0;
 }

@@ -221,15 +221,24 @@ static size_t split(char* line, char** words) {
     return count;
 }
 
-static void write_batch(const sab_batch* batch, FILE* write) {
+static sab_rows rows_of(struct golden_case* c) {
+    sab_rows rows = SAB_ROWS_INIT;
+    check(sab_batch_rows(c->sampler, &rows), c->name);
+    return rows;
+}
+
+static void write_batch(struct golden_case* c, const sab_batch* batch, FILE* write) {
     fputs("batch", write);
-    for (uint64_t i = 0; i < batch->count; ++i) fprintf(write, " %" PRId64, batch->indices[i]);
-    if (batch->cu_seqlens != NULL) fputs("\ncu_seqlens", write);
-    for (uint64_t i = 0; batch->cu_seqlens != NULL && i <= batch->count; ++i)
-        fprintf(write, " %" PRId32, batch->cu_seqlens[i]);
-    if (batch->starts != NULL) fputs("\nstarts", write);
-    for (uint64_t i = 0; batch->starts != NULL && i < batch->count; ++i)
-        fprintf(write, " %" PRId64, batch->starts[i]);
+    for (size_t i = 0; i < batch->count; ++i) fprintf(write, " %" PRId64, batch->indices[i]);
+    if (batch->layout == SAB_LAYOUT_ROW) {
+        const sab_rows rows = rows_of(c);
+        fputs("\ncu_seqlens", write);
+        for (size_t i = 0; i <= batch->count; ++i)
+            fprintf(write, " %" PRId32, rows.cu_seqlens[0][i]);
+        if (rows.starts != NULL) fputs("\nstarts", write);
+        for (size_t i = 0; rows.starts != NULL && i < batch->count; ++i)
+            fprintf(write, " %" PRId64, rows.starts[i]);
+    }
     fputs("\n", write);
 }
 
@@ -287,7 +296,7 @@ static int run(const char* path, FILE* write) {
                 digest(&c, text, sizeof text);
                 fprintf(write, "digest %s\n", text);
             } else if (write != NULL) {
-                while (sab_next_batch(c.sampler, &batch) == SAB_OK) write_batch(&batch, write);
+                while (sab_next_batch(c.sampler, &batch) == SAB_OK) write_batch(&c, &batch, write);
             }
         } else if (strcmp(key, "batch") == 0 && write == NULL) {
             expects_end = 1;
@@ -296,8 +305,9 @@ static int run(const char* path, FILE* write) {
                 wrong = 1;
         } else if (is_row && write == NULL) {
             const int is_starts = strcmp(key, "starts") == 0;
+            const sab_rows rows = rows_of(&c);
             if (count - 1 != batch.count + !is_starts ||
-                !has_words(is_starts ? NULL : batch.cu_seqlens, is_starts ? batch.starts : NULL,
+                !has_words(is_starts ? NULL : rows.cu_seqlens[0], is_starts ? rows.starts : NULL,
                            words, count))
                 wrong = 1;
         } else if (strcmp(key, "digest") == 0 && write == NULL) {

@@ -54,8 +54,9 @@ def loss_sum(model, indices):
 
 def sampler_of(kind, rank, world_size, micro_batches=1):
     if kind == "bucket":
+        plan = sab.plan(SIZES, budget=600, padding=0.05)
         return sab.BucketSampler(
-            sab.plan(SIZES, budget=600, padding=0.05), seed=4, rank=rank, world_size=world_size
+            plan, seed=4, rank=rank, world_size=world_size, micro_batches=micro_batches
         )
     return sab.BalancedSampler(
         SIZES,
@@ -80,10 +81,11 @@ def train(rank, world_size, kind, micro_batches):
     sab.check_ranks(sampler, timeout=60)
     steps = 0
     for batch in sampler.batches():
-        is_last = batch.micro_batch + 1 == batch.micro_batches
+        step = sampler.step()
+        is_last = batch.micro_batch + 1 == step.micro_batches
         with contextlib.nullcontext() if is_last else model.no_sync():
             # DDP takes the mean over ranks; the weights of a step sum to one over all.
-            (loss_sum(model, batch.indices) * (world_size / batch.step_total)).backward()
+            (loss_sum(model, batch.indices) * (world_size / step.total)).backward()
         if is_last:
             optimizer.step()
             optimizer.zero_grad()
@@ -98,9 +100,10 @@ def train_alone(kind, micro_batches, world_size):
     samplers = [sampler_of(kind, rank, world_size, micro_batches) for rank in range(world_size)]
     for batches in zip(*(sampler.batches() for sampler in samplers)):
         indices = np.concatenate([batch.indices for batch in batches])
+        step = samplers[0].step()
         if len(indices):
-            (loss_sum(model, indices) / batches[0].step_total).backward()
-        if batches[0].micro_batch + 1 == micro_batches:
+            (loss_sum(model, indices) / step.total).backward()
+        if batches[0].micro_batch + 1 == step.micro_batches:
             optimizer.step()
             optimizer.zero_grad()
     return parameters_of(model)
@@ -192,7 +195,7 @@ def shards(rank, world_size):
         gathered, [(batch.count, batch.bucket, batch.padded_total) for batch in batches]
     )
     for step, parts in enumerate(zip(*gathered)):
-        assert batches[step].step_samples == sum(count for count, _, _ in parts)
+        assert sampler.step(step).samples == sum(count for count, _, _ in parts)
         assert len({bucket for count, bucket, _ in parts if count}) == 1
         assert all(total <= 600 for _, _, total in parts)
     return {

@@ -25,7 +25,8 @@ def run(job, world_size, **arguments):
 
 
 @pytest.mark.parametrize(
-    "kind, micro_batches, world_size", [("bucket", 1, 3), ("balanced", 1, 4), ("balanced", 2, 2)]
+    "kind, micro_batches, world_size",
+    [("bucket", 1, 3), ("bucket", 3, 2), ("balanced", 1, 4), ("balanced", 2, 2)],
 )
 def test_ddp_on_uneven_data_ends_everywhere_and_learns_what_one_process_learns(
     kind, micro_batches, world_size

@@ -45,10 +45,11 @@ def threads(world_size, work):
 
 @pytest.mark.parametrize("world_size, micro_batches", [(1, 1), (3, 1), (4, 3), (8, 2)])
 def test_every_sample_once_in_even_steps_under_the_cap(world_size, micro_batches):
-    ranks = [
-        list(balanced(rank=rank, world_size=world_size, micro_batches=micro_batches).batches())
+    samplers = [
+        balanced(rank=rank, world_size=world_size, micro_batches=micro_batches)
         for rank in range(world_size)
     ]
+    ranks = [list(sampler.batches()) for sampler in samplers]
     assert len({len(batches) for batches in ranks}) == 1 and len(ranks[0]) % micro_batches == 0
     assert sorted(
         index for batches in ranks for batch in batches for index in batch.indices
@@ -56,18 +57,17 @@ def test_every_sample_once_in_even_steps_under_the_cap(world_size, micro_batches
     costs = np.zeros((len(ranks[0]) // micro_batches, world_size))
     for rank, batches in enumerate(ranks):
         for batch in batches:
-            assert (
-                batch.total == SIZES[batch.indices].sum() <= 1000
-                and batch.micro_batches == micro_batches
-            )
+            assert batch.total == SIZES[batch.indices].sum() <= 1000
             assert (
                 np.diff(batch.cu_seqlens) == SIZES[batch.indices]
             ).all() and batch.padded_total == batch.total
             costs[batch.step, rank] += (SIZES[batch.indices] ** 2.0).sum()
     for step in range(len(costs)):
         parts = [batch for batches in ranks for batch in batches if batch.step == step]
-        assert {batch.step_samples for batch in parts} == {sum(batch.count for batch in parts)}
-        assert {batch.step_total for batch in parts} == {sum(batch.total for batch in parts)}
+        whole = sab.Step(
+            micro_batches, sum(batch.count for batch in parts), sum(batch.total for batch in parts)
+        )
+        assert {sampler.step(step * micro_batches) for sampler in samplers} == {whole}
     report = balanced(world_size=world_size, micro_batches=micro_batches).report()
     assert f"{report.rank_imbalance:.4f}" in str(report)
     assert (
@@ -241,9 +241,9 @@ def test_shards_take_the_same_steps():
     for epoch in range(2):
         steps = list(zip(*(sampler.batches() for sampler in samplers)))
         assert len(steps) == len(samplers[0])
-        for batches in steps:
-            assert {batch.step_samples for batch in batches} == {
-                sum(batch.count for batch in batches)
+        for position, batches in enumerate(steps):
+            assert {sampler.step(position) for sampler in samplers} == {
+                (1, sum(batch.count for batch in batches), -1)
             }
             assert max(batch.padded_total for batch in batches) <= 4000
         for rank, shard in enumerate(shards):

@@ -147,14 +147,68 @@ def test_three_resumes_lose_nothing():
 @settings(max_examples=100, deadline=None)
 def test_step_totals_are_those_of_all_ranks(sizes, world_size, seed, last_step):
     plan = sab.plan(sizes, budget=80)
-    for step in zip(
-        *(
-            list(sampler.batches())
-            for sampler in all_ranks(plan, world_size, seed=seed, last_step=last_step)
-        )
-    ):
-        assert {batch.step_samples for batch in step} == {sum(batch.count for batch in step)}
-        assert {batch.step_total for batch in step} == {sum(batch.total for batch in step)}
+    walks = [
+        [(batch, sampler.step()) for batch in sampler.batches()]
+        for sampler in all_ranks(plan, world_size, seed=seed, last_step=last_step)
+    ]
+    for ranks in zip(*walks):
+        batches = [batch for batch, _ in ranks]
+        whole = sab.Step(1, sum(b.count for b in batches), sum(b.total for b in batches))
+        assert {step for _, step in ranks} == {whole}
+
+
+@given(
+    sizes_lists,
+    st.integers(1, 5),
+    st.integers(1, 4),
+    seeds,
+    st.sampled_from(["split", "drop", "wrap"]),
+)
+@settings(max_examples=60, deadline=None)
+def test_the_weights_of_micro_batches_sum_to_one(sizes, world_size, micro_batches, seed, last_step):
+    plan = sab.plan(sizes, budget=80)
+    options = {"seed": seed, "last_step": last_step, "micro_batches": micro_batches}
+    ranks = all_ranks(plan, world_size, **options)
+    weights, numbers = {}, {}
+    for sampler in ranks:
+        for position, batch in enumerate(sampler.batches()):
+            assert (batch.step, batch.micro_batch) == divmod(position, micro_batches)
+            step = sampler.step()
+            assert step == sampler.step(position)
+            assert step.micro_batches == micro_batches or (
+                last_step == "split" and batch.step == (len(sampler) - 1) // micro_batches
+            )
+            numbers.setdefault(batch.step, set()).add(step.micro_batches)
+            weights.setdefault(batch.step, []).append(batch.count / step.samples)
+    assert all(sum(each) == pytest.approx(1) for each in weights.values())
+    assert all(
+        len(weights[step]) == world_size * number
+        for step, every in numbers.items()
+        for number in every
+    )
+    if last_step == "split":
+        assert sorted(
+            flat(flat([walk(sampler) for sampler in all_ranks(plan, world_size, **options)]))
+        ) == list(range(len(sizes)))
+
+
+def test_micro_batches_resume_inside_a_step_on_any_number_of_ranks():
+    sizes = np.random.default_rng(1).integers(1, 90, 1000)
+    plan = sab.plan(sizes, budget=300)
+    taken, state, steps = [], None, []
+    for world_size, micro_batches, count in ((3, 2, 5), (2, 3, 7), (1, 4, 10**9)):
+        samplers = all_ranks(plan, world_size, seed=9, micro_batches=micro_batches)
+        for sampler in samplers:
+            if state is not None:
+                sampler.load_state_dict(state)
+            batches = list(itertools.islice(sampler.batches(), count))
+            taken += [batch.indices.tolist() for batch in batches]
+        if steps:  # the step that was under way has ended
+            assert (batches[0].step, batches[0].micro_batch) == (steps[-1] + 1, 0)
+        steps += [batch.step for batch in batches]
+        state = samplers[0].state_dict()
+    assert sorted(flat(taken)) == list(range(1000))
+    assert sorted(set(steps)) == list(range(steps[-1] + 1))
 
 
 def test_ranks_of_a_step_cost_nearly_the_same():
@@ -238,6 +292,107 @@ def test_a_pass_that_gave_its_last_batch_is_over_though_nobody_asked_for_more():
     assert (
         list(sampler) == [] and next(iter(sampler)).tolist() == passes[1][0]
     )  # what is left of the epoch that is resumed: nothing
+
+
+def test_what_a_second_loop_over_a_sampler_gives():
+    """The table of decision 3."""
+    plan = sab.plan([1 + i * 7 % 30 for i in range(60)], budget=100)
+
+    def fresh(state=None):
+        sampler = sab.BucketSampler(plan, seed=3)
+        if state is not None:
+            sampler.load_state_dict(state)
+        return sampler
+
+    def of_epoch(epoch):
+        sampler = fresh()
+        sampler.set_epoch(epoch)
+        return walk(sampler)
+
+    def records(sampler):
+        return [batch.indices.tolist() for batch in sampler.batches()]
+
+    first, second = of_epoch(0), of_epoch(1)
+    assert len(first) > 4 and first != second
+    for loop in (walk, records):
+        sampler = fresh()  # nothing was taken; the last pass was finished
+        iter(sampler), sampler.batches()
+        assert loop(sampler) == first and loop(sampler) == second
+        sampler = fresh()  # it was broken off
+        assert [batch.tolist() for batch in itertools.islice(sampler, 2)] == first[:2]
+        middle = sampler.state_dict()
+        assert loop(sampler) == first
+        ended = sampler.state_dict()
+        sampler = fresh(middle)  # a state was restored, its end had not been reported
+        iter(sampler)
+        assert loop(sampler) == first[2:] and loop(sampler) == second
+        sampler = fresh(middle)
+        next(iter(sampler))
+        assert loop(sampler) == first
+        sampler = fresh()  # nothing may be left
+        list(itertools.islice(sampler, len(first)))
+        sampler = fresh(sampler.state_dict())
+        assert loop(sampler) == [] and loop(sampler) == second
+        assert loop(fresh(ended)) == second  # its end had been reported
+        assert loop(fresh(sampler.state_dict(len(first)))) == []  # not with a number of batches
+
+
+def test_a_state_after_some_batches_changes_nothing():
+    plan = sab.plan([1 + i * 7 % 30 for i in range(60)], budget=100)
+    sampler = sab.BucketSampler(plan)
+    first = walk(sampler)
+    sampler.state_dict(2)
+    second = walk(sampler)
+    assert second != first  # the end stays reported
+    sampler.set_epoch(0)
+    passing = iter(sampler)
+    assert next(passing).tolist() == first[0]
+    state = sampler.state_dict(3)
+    assert [batch.tolist() for batch in passing] == first[1:]
+    sampler.load_state_dict(state)
+    sampler.state_dict(1)
+    assert walk(sampler) == first[3:]  # what is left is still to come
+
+
+def test_copies_go_on_like_the_original():
+    sampler = sab.BucketSampler(sab.plan([1 + i * 7 % 30 for i in range(60)], budget=100))
+    first = walk(sampler)
+    second = walk(pickle.loads(pickle.dumps(sampler)))
+    assert second != first
+    next(iter(sampler))
+    copied = pickle.loads(pickle.dumps(sampler))
+    assert copied.state_dict() == sampler.state_dict()
+    assert walk(copied) == walk(sampler) == second
+
+
+def test_capabilities():
+    sampler = sab.BucketSampler(sab.plan([3, 4], budget=9))
+    assert sampler.capabilities == (True, True, True)
+    packed = sab.PackedSampler([3, 4], capacity=9)
+    assert packed.capabilities.random_access and not packed.capabilities.budget
+    assert not any(sab.BionemoSizeAwareStream([1], [3, 4], budget=9).capabilities)
+
+
+def test_a_batch_in_one_row_has_its_rows():
+    for sampler in (
+        sab.PackedSampler([3, 9, 4], capacity=9),
+        sab.BalancedSampler([3, 9, 4], budget=9),
+    ):
+        for batch in sampler.batches():
+            assert batch.layout == "row" and batch.padded_total == batch.padded_length
+            assert batch.cu_seqlens.tolist()[:: batch.count] == [0, batch.total]
+    fractions = sab.BalancedSampler([0.5, 1.5], budget=9)
+    assert fractions.batch(0).cu_seqlens is None
+    padded = sab.BucketSampler(sab.plan([3, 4], budget=9)).batch(0)
+    assert (padded.layout, padded.cu_seqlens, padded.starts) == ("padded", None, None)
+
+
+def test_a_step_before_any_batch_is_an_error():
+    sampler = sab.BucketSampler(sab.plan([3, 4], budget=9))
+    with pytest.raises(ValueError, match="no batch"):
+        sampler.step()
+    with pytest.raises(IndexError, match="position = 1"):
+        sampler.step(1)
 
 
 def test_moving_the_epoch_under_a_pass_is_an_error():
@@ -552,7 +707,7 @@ def test_bad_sampler_options():
     with pytest.raises(sab.MismatchError, match="fingerprint"):
         sab.BucketSampler(sab.plan([1, 2], budget=8)).load_state_dict(state)
     with pytest.raises(sab.FormatError):
-        sab.BucketSampler(plan).load_state_dict({"state": state["state"][:-1], "finished": False})
+        sab.BucketSampler(plan).load_state_dict({"state": state["state"][:-1]})
 
 
 # Callbacks, interrupts, threads, processes

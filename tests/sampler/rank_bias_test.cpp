@@ -54,7 +54,6 @@ Walked walk(const sab_plan* plan, uint64_t count, uint64_t ranks, sab_last_step 
         options.world_size = ranks;
         options.last_step = last_step;
         options.costliest_first = costliest_first;
-        options.step_totals = 0;
         sab_sampler* sampler = nullptr;
         EXPECT_EQ(sab_bucket_sampler_new(plan, &options, &sampler), SAB_OK);
         EXPECT_EQ(sab_sampler_batch_count(sampler, &walked.steps), SAB_OK);
@@ -63,7 +62,7 @@ Walked walk(const sab_plan* plan, uint64_t count, uint64_t ranks, sab_last_step 
         for (uint64_t epoch = 0; epoch < epochs; ++epoch) {
             EXPECT_EQ(sab_sampler_set_epoch(sampler, epoch), SAB_OK);
             while (sab_next_batch(sampler, &batch) == SAB_OK) {
-                walked.longest[(epoch * walked.steps + batch.step) * ranks + rank] = batch.longest;
+                walked.longest[(epoch * walked.steps + batch.step) * ranks + rank] = *batch.longest;
                 for (uint64_t i = 0; i < batch.count; ++i)
                     ++walked.times[static_cast<std::size_t>(batch.indices[i])][rank];
             }

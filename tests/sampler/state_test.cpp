@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 #include <sab.h>
 
-#include <array>
 #include <cstring>
+#include <vector>
 
 #include "base/xxhash.h"
 
@@ -24,8 +24,10 @@ TEST(State, OfAnotherOrderVersion_IsRefusedWithBothVersions) {
     ASSERT_EQ(sab_plan_new(sizes, &options, &plan), SAB_OK);
     sab_sampler* sampler = nullptr;
     ASSERT_EQ(sab_bucket_sampler_new(plan, nullptr, &sampler), SAB_OK);
-    std::array<unsigned char, SAB_STATE_SIZE> bytes{};
-    ASSERT_EQ(sab_sampler_state_save(sampler, bytes.data()), SAB_OK);
+    std::size_t size = 0;
+    ASSERT_EQ(sab_sampler_state_save(sampler, nullptr, 0, &size), SAB_OK);
+    std::vector<unsigned char> bytes(size);
+    ASSERT_EQ(sab_sampler_state_save(sampler, bytes.data(), size, &size), SAB_OK);
     ASSERT_EQ(sab_sampler_state_restore(sampler, bytes.data(), bytes.size()), SAB_OK);
 
     StateHeader header;

@@ -36,7 +36,7 @@ export Sizes, Cost, Budget, Plan, Report, create_buckets, costliest_batches
 export Batch, Sampler, BucketSampler, SequentialSampler, BionemoSizeAwareSampler, BionemoSizeAwareStream,
     BionemoSampler, PackedSampler, BalancedSampler, ShardedSampler, BaguaSampler,
     BaguaBatchSampler, ReadaheadSampler
-export next_batch!, batch_count, skipped_count, set_epoch!, set_budget!, restore!, set_generator!,
+export begin!, next_batch!, padded_total, batch_count, skipped_count, set_epoch!, set_budget!, restore!, set_generator!,
     ranks_from_mesh, check_ranks
 # Memory
 export Probe, Device, MemoryModel, MemoryGuard, reset!, release_cache!, torch_open, collect_peak,

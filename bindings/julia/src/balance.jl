@@ -71,7 +71,7 @@ function BaguaBatchSampler(complexity; make_batches = nothing, budget = nothing,
 end
 
 """
-    BalancedSampler(sizes; samples, budget, cost, balance, micro_batches = 1, fill = 0.95,
+    BalancedSampler(sizes; samples, budget, cost, balance, fill = 0.95,
                     method = :karmarkar_karp, oversize = :error, progress, seed = 0, ...)
 
 Steps of samples in random order whose micro-batches cost the same on all ranks. For batches without
@@ -79,13 +79,13 @@ padding. No micro-batch exceeds a `budget`: a number of tokens, a [`Budget`](@re
 vector of them. `cost`, of a micro-batch, goes with a number as `budget`, such as a
 [`MemoryModel`](@ref) of packed batches with a budget in bytes. `balance` is the cost that is evened
 out, by default that of the first budget. Both are anything that [`Cost`](@ref) takes. The other
-options are those of a [`BucketSampler`](@ref); positions count micro-batches.
+options are those of a [`BucketSampler`](@ref).
 """
-function BalancedSampler(sizes; samples = nothing, budget = nothing, cost = nothing, balance = nothing, micro_batches = nothing, fill = nothing, method = nothing, oversize = nothing,
+function BalancedSampler(sizes; samples = nothing, budget = nothing, cost = nothing, balance = nothing, fill = nothing, method = nothing, oversize = nothing,
                          progress = nothing, given...)
     walk = sampler_options(; given...)
     calls, costs = Calls(; progress = progress), Costs()
-    balanced = options(Raw.sab_balanced_options; samples = samples, micro_batches = micro_batches, fill = fill, method = choice(:method, method, PARTITION_METHODS),
+    balanced = options(Raw.sab_balanced_options; samples = samples, fill = fill, method = choice(:method, method, PARTITION_METHODS),
         oversize = choice(:oversize, oversize, OVERSIZE), progress = progress_pointer(), progress_ctx = pointer_from_objref(calls))
     set_budgets!(balanced, budget, cost, costs)
     set_balance!(balanced, balance, costs)

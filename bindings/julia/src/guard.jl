@@ -26,15 +26,14 @@ function MemoryGuard(sampler::Sampler, probe::Probe; budget = nothing, interval 
     return MemoryGuard(pointer, sampler, probe, calls)
 end
 
-# The fields of a batch that the library reads.
+# A batch as C has it, and the numbers that it points to.
 function shape(batch::Batch)
-    raw = Raw.sab_batch()
+    raw, numbers = Raw.sab_batch(), [batch.longest, batch.padded_length, batch.total]
     raw.struct_size = sizeof(Raw.sab_batch)
-    raw.indices, raw.cu_seqlens, raw.starts = C_NULL, C_NULL, C_NULL
-    raw.count, raw.longest, raw.total, raw.padded_length, raw.padded_total = length(batch), batch.longest, batch.total, batch.padded_length, batch.padded_total
-    raw.bucket, raw.epoch, raw.step, raw.step_samples, raw.step_total = batch.bucket - 1, batch.epoch, batch.step, batch.step_samples, batch.step_total
-    raw.micro_batch, raw.micro_batches = batch.micro_batch, batch.micro_batches
-    return raw
+    raw.indices, raw.count, raw.layout, raw.columns = C_NULL, length(batch), batch.layout === :row ? Raw.SAB_LAYOUT_ROW : Raw.SAB_LAYOUT_PADDED, 1
+    raw.longest, raw.padded_length, raw.total = pointer(numbers, 1), pointer(numbers, 2), pointer(numbers, 3)
+    raw.bucket, raw.epoch, raw.step, raw.micro_batch = batch.bucket - 1, batch.epoch, batch.step, batch.micro_batch
+    return raw, numbers
 end
 
 # A call on a guard, which uses its sampler.
@@ -57,8 +56,8 @@ Runs a step under the guard, first with the whole batch: see [`step_in_chunks`](
 """
 function step!(chunk, guard::MemoryGuard, batch::Batch; given...)
     values, calls, kept = step_options(chunk, guard.probe; given...)
-    seen = shape(batch)
-    GC.@preserve kept calls guarding(() -> Raw.sab_memory_guard_step(guard, seen, values), guard, calls)
+    seen, numbers = shape(batch)
+    GC.@preserve kept calls numbers guarding(() -> Raw.sab_memory_guard_step(guard, seen, values), guard, calls)
     return nothing
 end
 
@@ -69,7 +68,7 @@ Runs `run()`, a step of the caller's own, under the guard. Its exception is thro
 guard has checked whether memory ran out.
 """
 function watch!(run, guard::MemoryGuard, batch::Batch)
-    seen = shape(batch)
+    seen, numbers = shape(batch)
     guarding(() -> Raw.sab_memory_guard_begin(guard), guard)
     ran_out = false
     try
@@ -79,7 +78,7 @@ function watch!(run, guard::MemoryGuard, batch::Batch)
         ran_out = probe === nothing ? exception isa OutOfMemoryError : probe.main.is_out_of_memory(exception)
         rethrow()
     finally
-        guarding(() -> Raw.sab_memory_guard_end(guard, seen, ran_out), guard)
+        GC.@preserve numbers guarding(() -> Raw.sab_memory_guard_end(guard, seen, ran_out), guard)
     end
 end
 

@@ -162,9 +162,9 @@ Base.show(io::IO, ::MIME"text/plain", report::Report) = table(io,
     "variance between batches (1: random)" => round(report.variance_ratio; digits = 2))
 Base.print(io::IO, report::Report) = show(io, MIME"text/plain"(), report)
 
-function sampler_options(; seed = nothing, epoch = nothing, rank = nothing, world_size = nothing, last_step = nothing, step_totals = nothing, costliest_first = nothing)
+function sampler_options(; seed = nothing, epoch = nothing, rank = nothing, world_size = nothing, last_step = nothing, micro_batches = nothing, costliest_first = nothing)
     return options(Raw.sab_sampler_options; seed = seed, epoch = epoch, rank = rank, world_size = world_size, last_step = choice(:last_step, last_step, LAST_STEPS),
-        step_totals = step_totals, costliest_first = costliest_first)
+        micro_batches = micro_batches, costliest_first = costliest_first)
 end
 
 """

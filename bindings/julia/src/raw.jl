@@ -198,33 +198,51 @@ const _sab_plan_bytes_new = Ref(C_NULL)
 sab_plan_bytes_new(data, size, plan) = ccall(_sab_plan_bytes_new[], sab_status, (Ptr{Cvoid}, Csize_t, Ptr{Ptr{sab_plan}}), data, size, plan)
 const _sab_plan_free = Ref(C_NULL)
 sab_plan_free(plan) = ccall(_sab_plan_free[], Cvoid, (Ptr{sab_plan},), plan)
+const SAB_LAYOUT_PADDED = 0
+const SAB_LAYOUT_ROW = 1
 const SAB_LAST_STEP_SPLIT = 0
 const SAB_LAST_STEP_DROP = 1
 const SAB_LAST_STEP_WRAP = 2
 const SAB_SAMPLER_BATCH_COUNT = 1
 const SAB_SAMPLER_RANDOM_ACCESS = 2
 const SAB_SAMPLER_BUDGET = 4
-const SAB_STATE_SIZE = 192
 struct sab_sampler end
+const sab_layout = Int32
 
 mutable struct sab_batch <: Struct
     struct_size::Csize_t
     indices::Ptr{Int64}
-    count::UInt64
-    longest::Float64
-    total::Float64
-    padded_length::Float64
-    padded_total::Float64
+    count::Csize_t
+    layout::sab_layout
+    columns::Csize_t
+    longest::Ptr{Float64}
+    padded_length::Ptr{Float64}
+    total::Ptr{Float64}
     bucket::Int64
     epoch::UInt64
     step::UInt64
-    step_samples::UInt64
-    step_total::Float64
     micro_batch::UInt64
-    micro_batches::UInt64
-    cu_seqlens::Ptr{Int32}
-    starts::Ptr{Int64}
     sab_batch() = new()
+end
+
+
+mutable struct sab_rows <: Struct
+    struct_size::Csize_t
+    columns::Csize_t
+    cu_seqlens::Ptr{Ptr{Int32}}
+    starts::Ptr{Int64}
+    capacity::Ptr{Float64}
+    sab_rows() = new()
+end
+
+
+mutable struct sab_step <: Struct
+    struct_size::Csize_t
+    micro_batches::UInt64
+    samples::UInt64
+    columns::Csize_t
+    totals::Ptr{Float64}
+    sab_step() = new()
 end
 
 const sab_last_step = Int32
@@ -235,8 +253,8 @@ mutable struct sab_sampler_options <: Struct
     epoch::UInt64
     rank::UInt64
     world_size::UInt64
+    micro_batches::UInt64
     last_step::sab_last_step
-    step_totals::Int32
     costliest_first::UInt64
     sab_sampler_options() = new()
 end
@@ -250,8 +268,14 @@ const _sab_sequential_sampler_new = Ref(C_NULL)
 sab_sequential_sampler_new(plan, options, sampler) = ccall(_sab_sequential_sampler_new[], sab_status, (Ptr{sab_plan}, Ptr{sab_sampler_options}, Ptr{Ptr{sab_sampler}}), plan, options, sampler)
 const _sab_costliest_sampler_new = Ref(C_NULL)
 sab_costliest_sampler_new(plan, count, sampler) = ccall(_sab_costliest_sampler_new[], sab_status, (Ptr{sab_plan}, UInt64, Ptr{Ptr{sab_sampler}}), plan, count, sampler)
+const _sab_sampler_begin = Ref(C_NULL)
+sab_sampler_begin(sampler) = ccall(_sab_sampler_begin[], sab_status, (Ptr{sab_sampler},), sampler)
 const _sab_next_batch = Ref(C_NULL)
 sab_next_batch(sampler, batch) = ccall(_sab_next_batch[], sab_status, (Ptr{sab_sampler}, Ptr{sab_batch}), sampler, batch)
+const _sab_batch_rows = Ref(C_NULL)
+sab_batch_rows(sampler, rows) = ccall(_sab_batch_rows[], sab_status, (Ptr{sab_sampler}, Ptr{sab_rows}), sampler, rows)
+const _sab_batch_step = Ref(C_NULL)
+sab_batch_step(sampler, step) = ccall(_sab_batch_step[], sab_status, (Ptr{sab_sampler}, Ptr{sab_step}), sampler, step)
 const _sab_sampler_next_batches = Ref(C_NULL)
 sab_sampler_next_batches(sampler, max_batches, indices, capacity, offsets, count) = ccall(_sab_sampler_next_batches[], sab_status, (Ptr{sab_sampler}, Csize_t, Ptr{Int64}, Csize_t, Ptr{UInt64}, Ptr{Csize_t}), sampler, max_batches, indices, capacity, offsets, count)
 const _sab_sampler_at = Ref(C_NULL)
@@ -273,7 +297,7 @@ sab_sampler_set_budget(sampler, index, limit) = ccall(_sab_sampler_set_budget[],
 const _sab_sampler_get_budget = Ref(C_NULL)
 sab_sampler_get_budget(sampler, index, limit) = ccall(_sab_sampler_get_budget[], sab_status, (Ptr{sab_sampler}, Csize_t, Ptr{Float64}), sampler, index, limit)
 const _sab_sampler_state_save = Ref(C_NULL)
-sab_sampler_state_save(sampler, state) = ccall(_sab_sampler_state_save[], sab_status, (Ptr{sab_sampler}, Ptr{Cvoid}), sampler, state)
+sab_sampler_state_save(sampler, state, capacity, size) = ccall(_sab_sampler_state_save[], sab_status, (Ptr{sab_sampler}, Ptr{Cvoid}, Csize_t, Ptr{Csize_t}), sampler, state, capacity, size)
 const _sab_sampler_state_restore = Ref(C_NULL)
 sab_sampler_state_restore(sampler, state, size) = ccall(_sab_sampler_state_restore[], sab_status, (Ptr{sab_sampler}, Ptr{Cvoid}, Csize_t), sampler, state, size)
 const _sab_sampler_free = Ref(C_NULL)
@@ -697,7 +721,6 @@ sab_items_partition(costs, count, parts, options, part_of) = ccall(_sab_items_pa
 
 mutable struct sab_balanced_options <: Struct
     struct_size::Csize_t
-    micro_batches::UInt64
     samples::UInt64
     budgets::Ptr{sab_budget}
     budget_count::Csize_t
@@ -1252,7 +1275,10 @@ function load(library)
     _sab_bucket_sampler_new[] = dlsym(library, :sab_bucket_sampler_new)
     _sab_sequential_sampler_new[] = dlsym(library, :sab_sequential_sampler_new)
     _sab_costliest_sampler_new[] = dlsym(library, :sab_costliest_sampler_new)
+    _sab_sampler_begin[] = dlsym(library, :sab_sampler_begin)
     _sab_next_batch[] = dlsym(library, :sab_next_batch)
+    _sab_batch_rows[] = dlsym(library, :sab_batch_rows)
+    _sab_batch_step[] = dlsym(library, :sab_batch_step)
     _sab_sampler_next_batches[] = dlsym(library, :sab_sampler_next_batches)
     _sab_sampler_at[] = dlsym(library, :sab_sampler_at)
     _sab_sampler_capabilities[] = dlsym(library, :sab_sampler_capabilities)

@@ -12,33 +12,39 @@ Base.parent(numbers::OneBased) = numbers.parent
 Base.@propagate_inbounds Base.getindex(numbers::OneBased, index::Int) = numbers.parent[index] + 1
 
 """
-A batch: the fields of `sab_batch`.
+One batch.
 
 - `indices`: its samples, from 1 (`parent(batch.indices)`: from 0).
-- `longest`, `total`, `padded_length`, `padded_total`: of the sizes.
+- `layout`: `:padded`, each sample padded to `padded_length`, or `:row`, the samples end to end.
+- `longest`, `padded_length`, `total`: of the sizes.
 - `bucket`: its bucket in the plan, 0 if there are none.
-- `epoch`, `step`: its position; `step` is the number of steps before it.
-- `step_samples`, `step_total`: of all ranks together, for the weights of a loss.
-- `micro_batch`, `micro_batches`: of balanced samplers.
-- `cu_seqlens`: cumulative lengths, of packed and balanced samplers; otherwise `nothing`.
-- `starts`: where each piece begins in its sample, of packed samplers that split; otherwise `nothing`.
+- `epoch`, `step`, `micro_batch`: its position. `step` is the number of optimizer steps before it,
+  `micro_batch` the number of this rank's batches of the step before it.
+- `cu_seqlens`: cumulative lengths, of rows of whole-number sizes; otherwise `nothing`.
+- `starts`: where each piece begins in its sample, of rows of samplers that split; otherwise
+  `nothing`.
 """
 struct Batch
     indices::OneBased
+    layout::Symbol
     longest::Float64
-    total::Float64
     padded_length::Float64
-    padded_total::Float64
+    total::Float64
     bucket::Int
     epoch::UInt64
     step::Int
-    step_samples::Int
-    step_total::Float64
     micro_batch::Int
-    micro_batches::Int
     cu_seqlens::Union{Nothing,Vector{Int32}}
     starts::Union{Nothing,Vector{Int64}}
 end
+
+"""
+    padded_total(batch)
+
+Number of positions that a [`Batch`](@ref) takes with padding: samples times `padded_length`; for a
+row, its `padded_length`.
+"""
+padded_total(batch::Batch) = batch.layout === :row ? batch.padded_length : length(batch) * batch.padded_length
 
 # A copy of numbers in the library's memory.
 shown(pointer::Ptr{T}, count) where {T} = shown!(Vector{T}(undef, count), pointer)
@@ -65,19 +71,23 @@ mutable struct Buffers
     Buffers() = new([], [], [])
 end
 
-function Batch(raw::Raw.sab_batch, buffers::Buffers)
-    count = Int(raw.count)
-    buffers.indices = shown!(resized(buffers.indices, count), raw.indices)
-    raw.cu_seqlens == C_NULL || (buffers.cu_seqlens = shown!(resized(buffers.cu_seqlens, count + 1), raw.cu_seqlens))
-    raw.starts == C_NULL || (buffers.starts = shown!(resized(buffers.starts, count), raw.starts))
-    return Batch(raw, buffers.indices, raw.cu_seqlens == C_NULL ? nothing : buffers.cu_seqlens, raw.starts == C_NULL ? nothing : buffers.starts)
+# A new array, or that of the buffers.
+kept(::Nothing, name, pointer, count) = shown(pointer, count)
+kept(buffers::Buffers, name, pointer, count) = setproperty!(buffers, name, shown!(resized(getproperty(buffers, name), count), pointer))
+
+# The batch that the sampler showed last; `nothing` stands for one that can only be padded.
+function Batch(raw::Raw.sab_batch, sampler = nothing, buffers = nothing)
+    count, cu_seqlens, starts = Int(raw.count), nothing, nothing
+    indices = kept(buffers, :indices, raw.indices, count)
+    is_row = raw.layout == Raw.SAB_LAYOUT_ROW
+    if is_row
+        rows = filled(out -> Raw.sab_batch_rows(sampler, out), Raw.sab_rows)
+        rows.cu_seqlens == C_NULL || (cu_seqlens = kept(buffers, :cu_seqlens, unsafe_load(rows.cu_seqlens), count + 1))
+        rows.starts == C_NULL || (starts = kept(buffers, :starts, rows.starts, count))
+    end
+    return Batch(OneBased(indices), is_row ? :row : :padded, unsafe_load(raw.longest), unsafe_load(raw.padded_length), unsafe_load(raw.total), raw.bucket + 1, raw.epoch, raw.step,
+        raw.micro_batch, cu_seqlens, starts)
 end
-function Batch(raw::Raw.sab_batch)
-    count = Int(raw.count)
-    return Batch(raw, shown(raw.indices, count), raw.cu_seqlens == C_NULL ? nothing : shown(raw.cu_seqlens, count + 1), raw.starts == C_NULL ? nothing : shown(raw.starts, count))
-end
-Batch(raw::Raw.sab_batch, indices, cu_seqlens, starts) = Batch(OneBased(indices), raw.longest, raw.total, raw.padded_length, raw.padded_total, raw.bucket + 1, raw.epoch, raw.step,
-    raw.step_samples, raw.step_total, raw.micro_batch, raw.micro_batches, cu_seqlens, starts)
 
 Base.length(batch::Batch) = length(batch.indices)
 Base.show(io::IO, batch::Batch) = print(io, "Batch($(length(batch)) samples, padded to $(batch.padded_length), step $(batch.step) of epoch $(batch.epoch))")
@@ -85,12 +95,20 @@ Base.show(io::IO, batch::Batch) = print(io, "Batch($(length(batch)) samples, pad
 """
 A cursor over the batches of an epoch, for one task at a time.
 
-    for batch in sampler ... end        # the batches from the cursor to the end of the epoch
-    next_batch!(sampler)                # the next batch, or nothing
-    sampler[step], batch_count(sampler) # any batch of the epoch, and their number
-    set_epoch!(sampler, epoch)          # begins an epoch; a loop at the end has no batches
-    seek(sampler, steps); position(sampler)
+    for batch in sampler ... end            # a pass
+    next_batch!(sampler)                    # the next batch, or nothing
+    SAB.step(sampler)                       # totals of its step, for the weights of a loss
+    sampler[number], batch_count(sampler)   # any batch of the epoch, and their number
+    set_epoch!(sampler, epoch)
+    seek(sampler, batches); position(sampler)
     saved = SAB.state(sampler); restore!(sampler, saved)     # on any number of ranks
+
+Each loop begins a pass, as `SAB.begin!(sampler)` does:
+
+- after a finished pass, the next epoch;
+- after a pass that was broken off, the same epoch from its start;
+- after `restore!`, what is left of the saved epoch; the next epoch if the saved one was finished;
+- after `set_epoch!` and `seek`, from there.
 """
 abstract type Sampler <: Handle{Raw.sab_sampler} end
 free(sampler::Ptr{Raw.sab_sampler}) = Raw.sab_sampler_free(sampler)
@@ -130,20 +148,56 @@ batches share the same arrays: the next call with `copy = false` overwrites them
 function next_batch!(sampler::Sampler; copy::Bool = true)
     raw = sampler.raw
     status = sampler.calls === nothing ? Raw.sab_next_batch(sampler, raw) : call(() -> Raw.sab_next_batch(sampler, raw), sampler)
-    status == Raw.SAB_OK && return copy ? Batch(raw) : Batch(raw, sampler.buffers)
+    status == Raw.SAB_OK && return copy ? Batch(raw, sampler) : Batch(raw, sampler, sampler.buffers)
     status == Raw.SAB_END && return nothing
     check(status)
 end
 
-function Base.iterate(sampler::Sampler, state = nothing)
-    batch = next_batch!(sampler)
-    return batch === nothing ? nothing : (batch, nothing)
+"""
+    begin!(sampler)
+
+Begins a pass, as a loop does: see [`Sampler`](@ref).
+"""
+function begin!(sampler::Sampler)
+    call(() -> Raw.sab_sampler_begin(sampler), sampler)
+    return sampler
 end
-# A cursor has no `length`: a loop begins at the cursor, and a budget that is lowered during the
-# loop
-# makes more batches of the epoch. `collect` would write beyond an array with the earlier length.
+
+function Base.iterate(sampler::Sampler, pass = begin!(sampler))
+    batch = next_batch!(sampler)
+    return batch === nothing ? nothing : (batch, pass)
+end
+# A sampler has no `length`: only a loop that has begun knows its number of batches. It can be
+# another epoch than now, with another number, or what is left of one. `collect` does not check
+# bounds when a `length` was given. batch_count() is the number of the current epoch.
 Base.IteratorSize(::Type{<:Sampler}) = Base.SizeUnknown()
 Base.eltype(::Type{<:Sampler}) = Batch
+
+"""
+    SAB.step(sampler)
+
+Totals of the optimizer step of the batch that `next_batch!`, a loop or `sampler[number]` gave last,
+over all ranks and micro-batches: `micro_batches`, `samples`, `total`. The weight of a batch in a
+mean over samples is `length(batch) / step.samples`, in a mean over tokens `batch.total / step.total`.
+`total` is -1 when it is not known: for a [`ShardedSampler`](@ref) of several ranks.
+"""
+function step(sampler::Sampler)
+    raw = filled(out -> Raw.sab_batch_step(sampler, out), Raw.sab_step)
+    return (micro_batches = Int(raw.micro_batches), samples = Int(raw.samples), total = unsafe_load(raw.totals))
+end
+
+"""
+    SAB.capabilities(sampler)
+
+Functions that a sampler supports beside those that all samplers have: `batch_count`,
+`random_access` (any batch, `seek`, states) and `budget`, each `true` or `false`.
+"""
+function capabilities(sampler::Sampler)
+    bits = Ref{UInt64}(0)
+    check(Raw.sab_sampler_capabilities(sampler, bits))
+    has(bit) = bits[] & bit != 0
+    return (batch_count = has(Raw.SAB_SAMPLER_BATCH_COUNT), random_access = has(Raw.SAB_SAMPLER_RANDOM_ACCESS), budget = has(Raw.SAB_SAMPLER_BUDGET))
+end
 
 """
     batch_count(sampler)
@@ -158,16 +212,16 @@ function batch_count(sampler::Sampler)
 end
 Base.firstindex(sampler::Sampler) = 1
 Base.lastindex(sampler::Sampler) = batch_count(sampler)
-function Base.getindex(sampler::Sampler, step::Integer)
-    1 <= step <= batch_count(sampler) || throw(BoundsError(sampler, step))
-    call(() -> Raw.sab_sampler_at(sampler, step - 1, sampler.raw), sampler)
-    return Batch(sampler.raw)
+function Base.getindex(sampler::Sampler, number::Integer)
+    1 <= number <= batch_count(sampler) || throw(BoundsError(sampler, number))
+    call(() -> Raw.sab_sampler_at(sampler, number - 1, sampler.raw), sampler)
+    return Batch(sampler.raw, sampler)
 end
 
 """
     set_epoch!(sampler, epoch)
 
-Begins an epoch at its first step. Use the same epoch on all ranks.
+Moves the cursor to the first batch of an epoch. Use the same epoch on all ranks.
 """
 function set_epoch!(sampler::Sampler, epoch::Integer)
     number = converted(UInt64, :epoch, epoch)
@@ -175,9 +229,9 @@ function set_epoch!(sampler::Sampler, epoch::Integer)
     return sampler
 end
 
-"Moves the cursor of a [`Sampler`](@ref) to the batch after the first `steps` of the epoch."
-function Base.seek(sampler::Sampler, steps::Integer)
-    number = converted(UInt64, :steps, steps)
+"Moves the cursor of a [`Sampler`](@ref) to the batch after the first `batches` of the epoch."
+function Base.seek(sampler::Sampler, batches::Integer)
+    number = converted(UInt64, :batches, batches)
     call(() -> Raw.sab_sampler_seek(sampler, number), sampler)
     return sampler
 end
@@ -222,15 +276,17 @@ skipped(sampler::Sampler) = skipped_samples((samples, room, count) -> Raw.sab_sa
     state(sampler)
     restore!(sampler, state)
 
-`state` returns the position of the cursor, 136 bytes that are the same on all ranks. `restore!`
-continues there, on the same or another number of ranks; no sample is lost or repeated.
+`state` returns the position of the cursor as bytes, which are the same on all ranks, and whether the
+epoch was finished. `restore!` continues there, on the same or another number of ranks; no sample is lost or repeated.
 
     write("sampler.state", SAB.state(sampler))
     restore!(sampler, read("sampler.state"))
 """
 function state(sampler::Sampler)
-    bytes = Vector{UInt8}(undef, Raw.SAB_STATE_SIZE)
-    check(Raw.sab_sampler_state_save(sampler, bytes))
+    size = Ref{Csize_t}(0)
+    check(Raw.sab_sampler_state_save(sampler, C_NULL, 0, size))
+    bytes = Vector{UInt8}(undef, size[])
+    check(Raw.sab_sampler_state_save(sampler, bytes, length(bytes), size))
     return bytes
 end
 function restore!(sampler::Sampler, state::Vector{UInt8})
@@ -258,19 +314,20 @@ budget_index(index) = index >= 1 ? index - 1 : throw(ArgumentError("index = $ind
 
 function Base.show(io::IO, sampler::Sampler)
     isopen(sampler) || return print(io, nameof(typeof(sampler)), "(closed)")
-    print(io, nameof(typeof(sampler)), "(step $(position(sampler)) of epoch $(epoch(sampler)))")
+    print(io, nameof(typeof(sampler)), "(batch $(position(sampler)) of epoch $(epoch(sampler)))")
 end
 
 # ---- Kinds ----
 
 """
     BucketSampler(plan; seed = 0, rank = 0, world_size = 1, epoch = 0, last_step = :split,
-                  costliest_first = 0, step_totals = true)
+                  costliest_first = 0, micro_batches = 1)
 
 The batches in shuffled order with random access, a pure function of plan, seed, epoch and step. At
 each step the batches of all ranks have nearly the same cost. `last_step` is the treatment of batches
 that do not fill the last step of all ranks: they are split (`:split`), left out (`:drop`), or filled
-up with repeated batches (`:wrap`).
+up with repeated batches (`:wrap`). Each rank takes `micro_batches` batches in a step of the
+optimizer; [`SAB.step`](@ref) gives the weights of the loss.
 """
 function BucketSampler(plan::Plan; given...)
     walk = sampler_options(; given...)
@@ -279,7 +336,7 @@ end
 
 """
     SequentialSampler(plan; rank = 0, world_size = 1, epoch = 0, last_step = :split,
-                      step_totals = true)
+                      micro_batches = 1)
 
 The batches in the order of size, then index. For evaluation.
 """
@@ -297,7 +354,7 @@ costliest_batches(plan::Plan, count::Integer = 1) = collect(CostliestSampler(cre
 
 """
     BionemoSizeAwareSampler(sizes, budget; indices, rank = 0, world_size = 1, epoch = 0,
-                     last_step = :split, step_totals = true)
+                     last_step = :split, micro_batches = 1)
 
 Greedy batches in the order of `indices`, by default of the samples. A batch closes before its total
 would exceed `budget`. Samples larger than that are left out.

@@ -94,7 +94,9 @@ end
     @test SAB.next_batch!(sampler).indices == [0, 1]
     @test thrown(() -> SAB.next_batch!(sampler)) == Mine(1)
     failing[] = false
-    @test walk(sampler) == [[2, 3], [4]]
+    @test SAB.next_batch!(sampler).indices == [2, 3]
+    @test SAB.next_batch!(sampler).indices == [4]
+    @test SAB.next_batch!(sampler) === nothing
 end
 
 @testset "a function may yield, and keep its task in its thread" begin

@@ -45,7 +45,7 @@ end
     near = SAB.measurement_points(1, 50, 12; max_count = 64, budget = 100_000, cost = model)
     @test all(((count, length),) -> 0.3 * 100_000 <= model(count, length) <= 0.95 * 100_000, near)
     plan = SAB.Plan(made_sizes(2000, 20); cost = model, budget = 100_000)
-    @test all(batch -> 1000 + 100batch.padded_total <= 100_000 * 1.001, SAB.BucketSampler(plan))
+    @test all(batch -> 1000 + 100SAB.padded_total(batch) <= 100_000 * 1.001, SAB.BucketSampler(plan))
     largest = SAB.find_max_batch((count, length) -> run!(device, count, length), probe; lengths = [10, 100])
     @test all(0.98 .<= largest.batch_sizes ./ [999, 99] .<= 1)
     @test SAB.find_max_batch((count, length) -> run!(device, count, length), probe; search = :binary, lengths = [10]).batch_size == 999

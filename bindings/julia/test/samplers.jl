@@ -63,10 +63,12 @@ end
         @test sort(joined(b.indices for each in batches for b in each)) == 1:5000
         @test length(unique(map(length, batches))) == 1
         @test SAB.batch_count.(samplers) == length.(batches)
-        @test all(b -> b.padded_total <= 2048 && b.padded_total == length(b) * b.padded_length, Iterators.flatten(batches))
+        @test all(b -> b.layout === :padded && SAB.padded_total(b) == length(b) * b.padded_length <= 2048, Iterators.flatten(batches))
         @test all(b -> b.total == sum(sizes[b.indices]) && b.longest == maximum(sizes[b.indices]), Iterators.filter(b -> length(b) > 0, Iterators.flatten(batches)))
-        for step in 1:length(batches[1])
-            @test sum(length(each[step]) for each in batches) == batches[1][step].step_samples
+        for number in 1:length(batches[1])
+            samplers[1][number]
+            of_all = [each[number] for each in batches]
+            @test SAB.step(samplers[1]) == (micro_batches = 1, samples = sum(length, of_all), total = sum(b.total for b in of_all))
         end
     end
 end
@@ -75,8 +77,7 @@ end
     plan = SAB.Plan(made_sizes(2000, 100); budget = 1024)
     sampler = SAB.BucketSampler(plan; seed = 1)
     first = walk(sampler)
-    @test walk(sampler) == [] # the end stays the end
-    @test SAB.next_batch!(sampler) === nothing
+    @test SAB.next_batch!(sampler) === nothing # the end stays the end
     second = walk(SAB.set_epoch!(sampler, 1))
     @test first != second
     @test walk(SAB.set_epoch!(sampler, 0)) == first
@@ -90,10 +91,55 @@ end
     seek(sampler, 4)
     @test position(sampler) == 4
     @test walk(sampler) == first[5:end]
-    @test repr(seek(sampler, 2)) == "BucketSampler(step 2 of epoch 0)"
-    costs = [batch.padded_total for batch in SAB.costliest_batches(plan, 5)]
+    @test repr(seek(sampler, 2)) == "BucketSampler(batch 2 of epoch 0)"
+    costs = [SAB.padded_total(batch) for batch in SAB.costliest_batches(plan, 5)]
     @test issorted(costs; rev = true)
-    @test costs[1] >= maximum(batch.padded_total for batch in seek(sampler, 0))
+    @test costs[1] >= maximum(SAB.padded_total(batch) for batch in seek(sampler, 0))
+end
+
+# The table of decision 3.
+@testset "what a second loop over a sampler gives" begin
+    plan = SAB.Plan(made_sizes(60, 30); budget = 100)
+    fresh() = SAB.BucketSampler(plan; seed = 3)
+    taken(sampler, count) = [collect(batch.indices) for batch in Iterators.take(sampler, count)]
+    first, second = walk(fresh()), walk(SAB.set_epoch!(fresh(), 1))
+    @test length(first) > 4 && first != second
+    sampler = fresh() # nothing was taken; the last pass was finished
+    SAB.begin!(sampler)
+    @test walk(sampler) == first
+    @test walk(sampler) == second
+    sampler = fresh() # it was broken off
+    @test taken(sampler, 2) == first[1:2]
+    middle = SAB.state(sampler)
+    @test walk(sampler) == first
+    ended = SAB.state(sampler)
+    sampler = SAB.restore!(fresh(), middle) # a state was restored, its end had not been reported
+    @test walk(sampler) == first[3:end]
+    @test walk(sampler) == second
+    sampler = fresh() # nothing may be left
+    foreach(_ -> SAB.next_batch!(sampler), first)
+    SAB.restore!(sampler, SAB.state(sampler))
+    @test walk(sampler) == []
+    @test walk(sampler) == second
+    @test walk(SAB.restore!(fresh(), ended)) == second # its end had been reported
+    @test Base.IteratorSize(sampler) === Base.SizeUnknown() && !applicable(length, sampler)
+end
+
+@testset "micro-batches of a step" begin
+    plan = SAB.Plan(made_sizes(300, 30); budget = 100)
+    samplers = [SAB.BucketSampler(plan; micro_batches = 3, rank = rank, world_size = 2) for rank in 0:1]
+    weights, samples = Dict{Int,Float64}(), Int[]
+    for sampler in samplers, number in 1:SAB.batch_count(sampler)
+        batch = sampler[number]
+        step = SAB.step(sampler)
+        @test (batch.step, batch.micro_batch) == divrem(number - 1, 3)
+        weights[batch.step] = get(weights, batch.step, 0.0) + length(batch) / step.samples
+        append!(samples, batch.indices)
+    end
+    @test all(isapprox(1), values(weights))
+    @test sort(samples) == 1:300
+    @test SAB.capabilities(samplers[1]) == (batch_count = true, random_access = true, budget = true)
+    @test SAB.capabilities(SAB.BionemoSizeAwareStream((epoch, position) -> nothing, 7)) == (batch_count = false, random_access = false, budget = false)
 end
 
 @testset "indices from 1, and from 0 underneath" begin
@@ -181,7 +227,6 @@ end
                 SAB.state(sampler)
             end
             @test all(==(states[1]), states) # all ranks save the same bytes
-            @test length(states[1]) == Raw.SAB_STATE_SIZE
             saved = states[1]
         end
         @test sort(seen) == 1:4000
@@ -194,7 +239,7 @@ end
     @test SAB.state(SAB.restore!(SAB.BucketSampler(plan; seed = 9), SAB.state(sampler))) == SAB.state(sampler)
     mktempdir() do folder
         path = joinpath(folder, "state")
-        @test write(path, SAB.state(sampler)) == Raw.SAB_STATE_SIZE
+        @test write(path, SAB.state(sampler)) == length(SAB.state(sampler))
         @test SAB.state(SAB.restore!(SAB.BucketSampler(plan; seed = 9), read(path))) == SAB.state(sampler)
     end
 end
@@ -206,8 +251,8 @@ end
     steps = SAB.batch_count(sampler)
     SAB.set_budget!(sampler, 400)
     @test SAB.batch_count(sampler) > steps
-    for batch in sampler
-        @test batch.padded_total <= 400
+    while (batch = SAB.next_batch!(sampler)) !== nothing
+        @test SAB.padded_total(batch) <= 400
         append!(seen, batch.indices)
     end
     @test sort(seen) == 1:1000
@@ -266,6 +311,7 @@ end
     @test length(rows) == facts.bins >= facts.lower_bound
     @test sort(joined(row.indices for row in rows)) == 1:1000
     for row in rows
+        @test row.layout === :row && SAB.padded_total(row) == row.padded_length == 256
         @test row.cu_seqlens == [0; cumsum(sizes[row.indices])]
         @test row.cu_seqlens[end] <= 256
     end
@@ -281,7 +327,7 @@ end
     @test length(unique(SAB.batch_count.(samplers))) == 1
     batches = [collect(sampler) for sampler in samplers]
     @test sort(joined(b.indices for each in batches for b in each)) == 1:2000
-    @test all(b -> b.total <= 4096 && b.micro_batches == 2, Iterators.flatten(batches))
+    @test all(b -> b.total <= 4096, Iterators.flatten(batches))
     report = SAB.report(samplers[1])
     @test report.samples == 2000 && 1 <= report.rank_imbalance < 1.1
     @test SAB.batch_count(SAB.BalancedSampler(sizes; samples = 64, balance = (count, length) -> count * length^1.5)) == cld(2000, 64)

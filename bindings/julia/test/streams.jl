@@ -55,7 +55,10 @@ mktempdir() do folder
         sampler = SAB.ReadaheadSampler(SAB.size_stream(length, SAB.list_stream(["a"^i for i in 1:30])); budget = 40)
         head = collect(SAB.next_batch!(sampler).indices)
         saved = SAB.state(sampler)
-        rest = walk(sampler)
+        rest = Vector{Int}[]
+        while (batch = SAB.next_batch!(sampler)) !== nothing
+            push!(rest, collect(batch.indices))
+        end
         @test sort([head; joined(rest)]) == 1:30
         other = SAB.ReadaheadSampler(SAB.size_stream(length, SAB.list_stream(["a"^i for i in 1:30])); budget = 40)
         @test walk(SAB.restore!(other, saved)) == rest

@@ -13,7 +13,7 @@ Sizes are in the caller's unit: tokens, residues, frames, seconds, nodes.
 """
 
 from sab._balance import BaguaBatchSampler, BaguaSampler, partition
-from sab._batch import Batch
+from sab._batch import Batch, Capabilities, Step
 from sab._cache import Cache, CachedDataset, CacheStats
 from sab._collection import Collection, Grouped
 from sab._cost import Budget, Cost
@@ -80,6 +80,7 @@ __all__ = [
     "CacheStats",
     "CachedDataset",
     "Cancelled",
+    "Capabilities",
     "Collection",
     "Cost",
     "Device",
@@ -106,6 +107,7 @@ __all__ = [
     "ShardedSampler",
     "Sizes",
     "SkippedWarning",
+    "Step",
     "Stream",
     "Thresholds",
     "UnsupportedError",

@@ -121,7 +121,7 @@ class BaguaSampler(RandomAccessSampler):
         random_level: from 0 (best balance) to 1 (most random): noise before sorting, as a share of
             the range of complexities.
         batch_size: successive samples of the rank in a batch.
-        step_totals, output: as for :class:`sab.BucketSampler`.
+        micro_batches, output: as for :class:`sab.BucketSampler`.
 
     >>> import sab
     >>> sampler = sab.BaguaSampler([5, 1, 4, 2], rank=1, world_size=2, shuffle=False)
@@ -140,7 +140,7 @@ class BaguaSampler(RandomAccessSampler):
         drop_last: bool = False,
         random_level: float = 0.0,
         batch_size: int = 1,
-        step_totals: bool = True,
+        micro_batches: int = 1,
         output: Output = "numpy",
     ) -> None:
         balancing = _balancing_options(shuffle, drop_last, random_level)
@@ -149,7 +149,7 @@ class BaguaSampler(RandomAccessSampler):
             "seed": seed,
             "rank": rank,
             "world_size": world_size,
-            "step_totals": step_totals,
+            "micro_batches": micro_batches,
         }
         handle = ffi.new("sab_sampler **")
         sizes = as_sizes(complexity)
@@ -208,7 +208,7 @@ class BaguaBatchSampler(RandomAccessSampler):
             indices.
         budget: instead: a batch closes before its complexities would sum to more.
         drop_last: leave out batches that not all ranks have.
-        step_totals, output: as for :class:`sab.BucketSampler`.
+        micro_batches, output: as for :class:`sab.BucketSampler`.
 
     Raises:
         ValueError: an argument breaks a rule, or a rank gets no batch while others do; and whatever
@@ -232,7 +232,7 @@ class BaguaBatchSampler(RandomAccessSampler):
         seed: int = 0,
         drop_last: bool = False,
         random_level: float = 0.0,
-        step_totals: bool = True,
+        micro_batches: int = 1,
         output: Output = "numpy",
     ) -> None:
         balancing = _balancing_options(shuffle, drop_last, random_level)
@@ -247,7 +247,7 @@ class BaguaBatchSampler(RandomAccessSampler):
             "seed": seed,
             "rank": rank,
             "world_size": world_size,
-            "step_totals": step_totals,
+            "micro_batches": micro_batches,
         }
         handle = ffi.new("sab_sampler **")
         sizes = as_sizes(complexity)

@@ -89,6 +89,7 @@ class MemoryGuard:
         )
         if reduce is not None:
             options.reduce, options.reduce_ctx = lib.sab_py_reduce, self._reduce.handle
+        self._padded_length = ffi.new("double *")  # of the batch of the step
         handle = ffi.new("sab_memory_guard **")
         self._probe._check(
             lib.sab_memory_guard_new(self._probe._handle, sampler._handle, options, handle)
@@ -97,11 +98,12 @@ class MemoryGuard:
         self._watched = sampler._handle  # which the guard goes on using when the sampler is closed
 
     def _shape(self, batch: Batch | tuple[int, float]) -> CData:
+        count, padded_length = (
+            (batch.count, batch.padded_length) if isinstance(batch, Batch) else batch
+        )
         shape = new_batch()
-        if isinstance(batch, Batch):
-            shape.count, shape.padded_length = batch.count, batch.padded_length
-        else:
-            shape.count, shape.padded_length = batch
+        self._padded_length[0] = padded_length
+        shape.count, shape.columns, shape.padded_length = count, 1, self._padded_length
         return shape
 
     def _ended(self, status: int, calls: Work, before: float) -> None:
@@ -155,7 +157,7 @@ class MemoryGuard:
                 "step %d, %d samples of padded length %g, ran out of memory and was split",
                 before.steps,
                 shape.count,
-                shape.padded_length,
+                shape.padded_length[0],
             )
 
     @contextlib.contextmanager

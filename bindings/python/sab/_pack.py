@@ -71,7 +71,7 @@ class PackedSampler(RandomAccessSampler):
         window: bins that ``"first_fit"`` keeps open at once.
         balance: what bins of one step have in common: a cost as for :func:`sab.plan`, summed over
             the samples of a bin. ``"quadratic"`` by default: attention inside each sample.
-        seed, rank, world_size, last_step, costliest_first, step_totals, output: as for
+        seed, rank, world_size, last_step, costliest_first, micro_batches, output: as for
             :class:`sab.BucketSampler`.
         progress: True for a bar, or ``progress(done, total)``.
 
@@ -99,7 +99,7 @@ class PackedSampler(RandomAccessSampler):
         world_size: int = 1,
         last_step: LastStep = "split",
         costliest_first: int = 0,
-        step_totals: bool = True,
+        micro_batches: int = 1,
         output: Output = "numpy",
         progress: bool | Progress | None = None,
     ) -> None:
@@ -119,7 +119,7 @@ class PackedSampler(RandomAccessSampler):
             "world_size": world_size,
             "last_step": last_step,
             "costliest_first": costliest_first,
-            "step_totals": step_totals,
+            "micro_batches": micro_batches,
         }
         handle = ffi.new("sab_sampler **")
         source = as_sizes(sizes)

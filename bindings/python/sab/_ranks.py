@@ -292,9 +292,7 @@ def check_ranks(
     def begin() -> CData:
         if sampler._handle == ffi.NULL:
             raise ValueError("sampler: is closed")
-        if hasattr(sampler, "_seek"):
-            sampler._seek(sampler._step)
-        return sampler._handle
+        return sampler._catch_up()
 
     handle = _together(reach, begin)
     calls = Calls(gather=reach)
@@ -346,9 +344,10 @@ class BalancedSampler(RandomAccessSampler):
 
     For batches without padding (packed, nested, variable-length attention), whose cost is not their
     number of tokens. Iterating gives this rank's micro-batches; :meth:`batches` says of each its
-    ``step``, ``micro_batch``, and the totals of the step over all ranks. ``len()``, :meth:`batch`
-    and states count micro-batches. In the last step a micro-batch may be empty, where fewer samples
-    than micro-batches are left: its loss weighs nothing, but its rank must take part in the step.
+    ``step`` and ``micro_batch``, and :meth:`step` gives the totals over all ranks. ``len()``,
+    :meth:`batch` and states count micro-batches. In the last step a micro-batch may be empty, where
+    fewer samples than micro-batches are left: its loss weighs nothing, but its rank must take part
+    in the step.
 
     Args:
         sizes: anything that :class:`sab.Sizes` takes.
@@ -400,7 +399,6 @@ class BalancedSampler(RandomAccessSampler):
     ) -> None:
         calls = Calls(progress=progress, what="balance")
         options = new_options("sab_balanced_options")
-        options.micro_batches = whole("micro_batches", micro_batches, 1)
         options.samples = 0 if samples is None else whole("samples", samples, 1)
         set_budgets(options, budget, cost, calls)
         set_balance(options, balance, calls)
@@ -413,6 +411,7 @@ class BalancedSampler(RandomAccessSampler):
             "rank": rank,
             "world_size": world_size,
             "last_step": last_step,
+            "micro_batches": micro_batches,
         }
         source = as_sizes(sizes)
         handle = ffi.new("sab_sampler **")
@@ -429,7 +428,6 @@ class BalancedSampler(RandomAccessSampler):
                 "budget": budget,
                 "cost": cost,
                 "balance": balance,
-                "micro_batches": micro_batches,
                 "fill": fill,
                 "method": method,
                 "oversize": oversize,
@@ -444,7 +442,7 @@ class BalancedSampler(RandomAccessSampler):
         if kept is None:
             kept = np.array([self._source[i] for i in range(len(self._source))])
         options = self._made_from[1]
-        return remake, (type(self), (kept,), options, self.state_dict(), self._resumes)
+        return remake, (type(self), (kept,), options, self.state_dict(), self._under_way)
 
     def report(self, *, progress: bool | Progress | None = None) -> BalancedReport:
         """How even the current epoch is on all ranks, before any training."""

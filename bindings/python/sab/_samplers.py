@@ -16,8 +16,8 @@ from typing import (
 import numpy as np
 import numpy.typing as npt
 
-from sab._arguments import flag, indices_of, one_of, real, whole
-from sab._batch import Batch, Indices, batch_of, new_batch
+from sab._arguments import indices_of, one_of, real, whole
+from sab._batch import Batch, Capabilities, Indices, Step, batch_of, new_batch, step_of
 from sab._native import (
     Calls,
     CData,
@@ -55,21 +55,24 @@ def plan_handle(plan: Plan) -> CData:
 class Sampler:
     """What all samplers share.
 
-    Iterating gives the batches of the current epoch, each an int64 array of sample indices with
-    memory of its own. A pass that gave its last batch moves on to the next epoch by itself unless
-    :meth:`set_epoch` says otherwise, so that forgetting it does not repeat an order. A pass that
-    was broken off begins again at the epoch's start; after :meth:`load_state_dict` the first pass
-    begins where the state was saved. A sampler is for one thread at a time; samplers on one plan
-    are independent of each other.
+    Iterating gives the batches of an epoch, each an int64 array of sample indices with memory of
+    its own. Each ``for`` loop begins a pass:
+
+    - after a finished pass, the next epoch;
+    - after a pass that was broken off, the same epoch from its start;
+    - after :meth:`load_state_dict`, what is left of the saved epoch; the next epoch if the saved
+      one was finished.
+
+    A pass that gave its last batch is finished, since some trainers stop after ``len()`` batches. A
+    sampler is for one thread at a time; samplers on one plan are independent of each other.
     """
 
     _handle: CData
-    _told: tuple[Any, Any]  # filled by the library: an epoch, a step
+    _told: tuple[Any, Any]  # filled by the library: an epoch, a position
     _calls: Calls | None = None
     _output: Output = "numpy"
-    _step: int = 0
-    _finished: bool = False
-    _resumes: bool = False
+    _step: int = 0  # batches of the epoch that were given or skipped by a restore
+    _under_way: bool = False  # the pass has given a batch and has not ended
 
     def _adopt(self, handle: CData, output: Output) -> None:
         one_of("output", output, OUTPUTS)
@@ -77,12 +80,26 @@ class Sampler:
         self._told = ffi.new("uint64_t *"), ffi.new("uint64_t *")
         self._output = output
 
+    def _tell(self) -> tuple[int, int]:
+        epoch, position = self._told
+        check(lib.sab_sampler_tell(self._handle, epoch, position))
+        return int(epoch[0]), int(position[0])
+
     @property
     def epoch(self) -> int:
         """The epoch that iterating walks, or walked last."""
-        epoch, step = self._told
-        check(lib.sab_sampler_tell(self._handle, epoch, step))
-        return int(epoch[0])
+        return self._tell()[0]
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What this sampler supports."""
+        bits = ffi.new("uint64_t *")
+        check(lib.sab_sampler_capabilities(self._handle, bits))
+        return Capabilities(
+            bool(bits[0] & lib.SAB_SAMPLER_BATCH_COUNT),
+            bool(bits[0] & lib.SAB_SAMPLER_RANDOM_ACCESS),
+            bool(bits[0] & lib.SAB_SAMPLER_BUDGET),
+        )
 
     @property
     def skipped_count(self) -> int:
@@ -104,18 +121,14 @@ class Sampler:
     def set_epoch(self, epoch: int) -> None:
         """Chooses the epoch of the next pass; the same on all ranks."""
         check(lib.sab_sampler_set_epoch(self._handle, whole("epoch", epoch)), self._calls)
-        self._step, self._finished, self._resumes = 0, False, False
+        self._step, self._under_way = 0, False
 
-    def _begin(self) -> int:
-        """Makes ready for a pass and gives its epoch."""
-        epoch = self.epoch
-        if self._finished or (not self._resumes and self._gave_all()):
-            self.set_epoch(epoch + 1)
-            return epoch + 1
-        if not self._resumes:
-            self.set_epoch(epoch)
-        self._resumes = False
-        return epoch
+    def _begin(self) -> tuple[int, int]:
+        """Begins a pass and gives its epoch and first position."""
+        check(lib.sab_sampler_begin(self._handle), self._calls)
+        epoch, self._step = self._tell()
+        self._under_way = False
+        return epoch, self._step
 
     def __iter__(self) -> Iterator[Any]:
         indices = (batch.indices for batch in self.batches())
@@ -123,32 +136,44 @@ class Sampler:
 
     def batches(self) -> Iterator[Batch]:
         """The pass that iterating gives, as :class:`Batch` with all that is known of each."""
-        epoch = self._begin()
-        batch, step = new_batch(), self._step
+        return self._walk(*self._begin())
+
+    def _walk(self, epoch: int, step: int) -> Iterator[Batch]:
+        batch = new_batch()
         while True:
-            self._check_epoch(epoch)
-            self._seek(step)
+            self._go_on(epoch, step)
             if check(lib.sab_next_batch(self._handle, batch), self._calls) == lib.SAB_END:
-                self._finished = True
+                self._under_way = False
                 return
             self._step = step = step + 1
-            yield batch_of(batch)
+            self._under_way = True
+            yield batch_of(batch, self._handle)
 
-    def _gave_all(self) -> bool:
-        """Whether the pass gave its last batch, be it asked for one more or not: some trainers stop
-        after ``len()`` batches.
+    def step(self) -> Step:
+        """The optimizer's step of the batch that was given last, over all ranks and
+        micro-batches.
         """
-        return False
+        return step_of(self._handle)
 
-    def _check_epoch(self, epoch: int) -> None:
-        if self.epoch != epoch:
+    def _go_on(self, epoch: int, step: int) -> None:
+        """Puts the cursor where a pass is; another pass may have moved it."""
+        current, position = self._tell()
+        if current != epoch:
             raise RuntimeError(
-                f"the sampler moved to epoch {self.epoch} while a pass over epoch {epoch} was "
-                "under way"
+                f"the sampler moved to epoch {current} while a pass over epoch {epoch} was under "
+                "way"
             )
+        if position != step:
+            self._seek(step)
 
     def _seek(self, step: int) -> None:
-        """Puts the cursor where this pass is; another pass may have moved it."""
+        """Nothing: a sampler without random access has one pass at a time."""
+
+    def _catch_up(self) -> CData:
+        """The handle, with the cursor, which may have run ahead, where the pass is."""
+        if self._handle != ffi.NULL and self._tell()[1] != self._step:
+            self._seek(self._step)
+        return self._handle
 
     def close(self) -> None:
         """Frees the sampler; using it afterwards is an error. Also done by ``with`` and when it is
@@ -169,26 +194,29 @@ class RandomAccessSampler(Sampler):
     _made_from: tuple[tuple[Any, ...], Mapping[str, Any]]  # arguments of the constructor
 
     def __len__(self) -> int:
-        """Steps of the epoch: exact, and the same on every rank."""
+        """This rank's batches of the epoch: exact, and the same on every rank."""
         count = ffi.new("uint64_t *")
         check(lib.sab_sampler_batch_count(self._handle, count))
         return int(count[0])
 
-    def _gave_all(self) -> bool:
-        return 0 < self._step == len(self)
+    def _begin(self) -> tuple[int, int]:
+        if self._under_way:  # the cursor runs ahead, so that the library cannot know it
+            self.set_epoch(self.epoch + (self._step == len(self)))
+        return super()._begin()
 
     def __iter__(self) -> Iterator[Any]:
-        epoch = self._begin()
-        step, is_list = self._step, self._output == "list"
+        return self._walk_blocks(*self._begin())
+
+    def _walk_blocks(self, epoch: int, step: int) -> Iterator[Any]:
+        is_list = self._output == "list"
         # Many batches a call, sliced from one block: a call costs more than a batch. Batches are a
-        # pure function of the step, so the cursor may run ahead of what was yielded.
+        # pure function of the position, so the cursor may run ahead of what was yielded.
         offsets = np.empty(BLOCK + 1, np.uint64)
         offsets_pointer = ffi.cast("uint64_t *", offsets.ctypes.data)
         count = ffi.new("size_t *")
         room = 1 << 13
         while True:
-            self._check_epoch(epoch)
-            self._seek(step)
+            self._go_on(epoch, step)
             block = np.empty(room, np.int64)
             block_pointer = ffi.cast("int64_t *", block.ctypes.data)
             if (
@@ -199,7 +227,7 @@ class RandomAccessSampler(Sampler):
                 )
                 == lib.SAB_END
             ):
-                self._finished = True
+                self._under_way = False
                 return
             if count[0] == 0:
                 room = int(offsets[1])
@@ -208,8 +236,8 @@ class RandomAccessSampler(Sampler):
             begin = 0
             changes = self._budget_changes
             for end in edges[1:]:
-                step += 1
-                self._step = step
+                self._step = step = step + 1
+                self._under_way = True
                 yield block[begin:end].tolist() if is_list else block[begin:end]
                 begin = end
                 if self._budget_changes != changes:  # what was fetched ahead is of the old budget
@@ -247,10 +275,8 @@ class RandomAccessSampler(Sampler):
 
     @contextlib.contextmanager
     def _changing_budget(self, index: int = 0) -> Generator[None, None, None]:
-        """Puts the cursor, which may have run ahead, where the pass is, and lets the pass fetch
-        anew what follows.
-        """
-        self._seek(self._step)
+        """Lets the pass fetch anew what follows."""
+        self._catch_up()
         before = self.get_budget(index)
         try:
             yield
@@ -258,33 +284,67 @@ class RandomAccessSampler(Sampler):
             if self._handle != ffi.NULL and self.get_budget(index) != before:
                 self._budget_changes += 1
 
-    def batch(self, step: int) -> Batch:
-        """The batch at a step of the current epoch; negative steps count from the end."""
-        count = len(self)
-        if not -count <= step < count:
-            raise IndexError(f"step = {step}: the epoch has {count} steps")
+    def batch(self, position: int) -> Batch:
+        """The batch at a position of the current epoch; negative ones count from the end."""
         batch = new_batch()
-        check(lib.sab_sampler_at(self._handle, step % count, batch))
-        return batch_of(batch)
+        check(lib.sab_sampler_at(self._handle, self._index(position), batch))
+        return batch_of(batch, self._handle)
 
-    def __getitem__(self, step: int) -> Any:
-        indices = self.batch(step).indices
+    def step(self, position: int | None = None) -> Step:
+        """The optimizer's step, over all ranks and micro-batches, of the batch that the pass gave
+        last, or of the batch at ``position``.
+
+        >>> import sab
+        >>> sampler = sab.BucketSampler(sab.plan([3, 3, 3, 3], budget=6), world_size=2)
+        >>> [(batch.count, sampler.step().samples) for batch in sampler.batches()]
+        [(2, 4)]
+        """
+        if position is None:
+            if self._step == 0:
+                raise ValueError("step(): the pass has given no batch yet")
+            position = self._step - 1
+        check(lib.sab_sampler_at(self._handle, self._index(position), new_batch()))
+        return step_of(self._handle)
+
+    def _index(self, position: int) -> int:
+        count = len(self)
+        if not -count <= position < count:
+            raise IndexError(f"position = {position}: the epoch has {count} batches")
+        return position % count
+
+    def __getitem__(self, position: int) -> Any:
+        indices = self.batch(position).indices
         return indices.tolist() if self._output == "list" else indices
 
     def state_dict(self, step: int | None = None) -> dict[str, Any]:
-        """Where the pass stands: after the batches that were yielded, or after ``step`` of them,
-        for loaders that fetch ahead of training.
+        """Where the pass is: after the batches that were yielded, and whether it has ended. With
+        ``step``: after so many batches of the epoch, not ended, for loaders that fetch ahead of
+        training.
 
-        The same on all ranks. Holds plain values: ``state`` (136 bytes) and ``finished``.
+        The same on all ranks. Holds plain values: ``state`` (bytes).
         """
-        step = self._step if step is None else step
-        self._seek(step)
-        state = ffi.new(f"unsigned char[{lib.SAB_STATE_SIZE}]")
-        check(lib.sab_sampler_state_save(self._handle, state))
-        return {
-            "state": bytes(ffi.buffer(state)),
-            "finished": step == len(self) if step != self._step else self._finished,
-        }
+        if step is None:
+            self._catch_up()
+            return {"state": self._state()}
+        before = None if self._under_way else self._state()
+        self._seek(whole("step", step))
+        state = self._state()
+        if before is not None:
+            self._restore(before)
+        return {"state": state}
+
+    def _state(self) -> bytes:
+        size = ffi.new("size_t *")
+        check(lib.sab_sampler_state_save(self._handle, ffi.NULL, 0, size))
+        state = bytearray(size[0])
+        check(lib.sab_sampler_state_save(self._handle, ffi.from_buffer(state), len(state), size))
+        return bytes(state)
+
+    def _restore(self, state: bytes) -> None:
+        check(
+            lib.sab_sampler_state_restore(self._handle, ffi.from_buffer(state), len(state)),
+            self._calls,
+        )
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Goes on where :meth:`state_dict` was taken, by this or another number of ranks. A
@@ -294,19 +354,11 @@ class RandomAccessSampler(Sampler):
             FormatError: the state is damaged or of another version; MismatchError: it belongs to
                 another plan, seed or sampler.
         """
-        state = state_dict["state"]
-        check(
-            lib.sab_sampler_state_restore(self._handle, ffi.from_buffer(state), len(state)),
-            self._calls,
-        )
-        epoch, step = ffi.new("uint64_t *"), ffi.new("uint64_t *")
-        check(lib.sab_sampler_tell(self._handle, epoch, step))
-        self._step = int(step[0])
-        self._finished = bool(state_dict.get("finished", False))
-        self._resumes = True
+        self._restore(state_dict["state"])
+        self._step, self._under_way = self._tell()[1], False
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return remake, (type(self), *self._made_from, self.state_dict(), self._resumes)
+        return remake, (type(self), *self._made_from, self.state_dict(), self._under_way)
 
 
 def remake(
@@ -314,12 +366,12 @@ def remake(
     arguments: tuple[Any, ...],
     options: Mapping[str, Any],
     state: dict[str, Any],
-    resumes: bool,
+    under_way: bool,
 ) -> RandomAccessSampler:
     """Makes a sampler again from what its `__reduce__` gave."""
     sampler = kind(*arguments, **options)
     sampler.load_state_dict(state)
-    sampler._resumes = resumes
+    sampler._under_way = under_way
     return sampler
 
 
@@ -331,7 +383,7 @@ class Order(TypedDict, total=False):
     world_size: int
     last_step: LastStep
     costliest_first: int
-    step_totals: bool
+    micro_batches: int
 
 
 def sampler_options(order: Order) -> CData:
@@ -342,7 +394,7 @@ def sampler_options(order: Order) -> CData:
     options.world_size = whole("world_size", order.get("world_size", 1), 1)
     options.costliest_first = whole("costliest_first", order.get("costliest_first", 0))
     options.last_step = one_of("last_step", order.get("last_step", "split"), LAST_STEPS)
-    options.step_totals = flag("step_totals", order.get("step_totals", True))
+    options.micro_batches = whole("micro_batches", order.get("micro_batches", 1), 1)
     return options
 
 
@@ -360,8 +412,9 @@ class BucketSampler(RandomAccessSampler):
         last_step: the batches that do not fill the last step of all ranks: ``"split"`` between them
             (nothing lost or repeated), ``"drop"``, ``"wrap"``.
         costliest_first: begin each epoch with at least this many of the costliest batches.
-        step_totals: work out :attr:`Batch.step_samples` and :attr:`Batch.step_total` for
-            ``batches()``.
+        micro_batches: batches that each rank takes in a step of the optimizer (gradient
+            accumulation). ``len()``, positions and states count batches; :meth:`step` gives the
+            weights of the loss.
         output: ``"numpy"`` arrays, or ``"list"`` of int.
 
     >>> import sab
@@ -380,7 +433,7 @@ class BucketSampler(RandomAccessSampler):
         world_size: int = 1,
         last_step: LastStep = "split",
         costliest_first: int = 0,
-        step_totals: bool = True,
+        micro_batches: int = 1,
         output: Output = "numpy",
     ) -> None:
         order: Order = {
@@ -389,7 +442,7 @@ class BucketSampler(RandomAccessSampler):
             "world_size": world_size,
             "last_step": last_step,
             "costliest_first": costliest_first,
-            "step_totals": step_totals,
+            "micro_batches": micro_batches,
         }
         handle = ffi.new("sab_sampler **")
         check(lib.sab_bucket_sampler_new(plan_handle(plan), sampler_options(order), handle))
@@ -409,14 +462,14 @@ class SequentialSampler(RandomAccessSampler):
         rank: int = 0,
         world_size: int = 1,
         last_step: LastStep = "split",
-        step_totals: bool = True,
+        micro_batches: int = 1,
         output: Output = "numpy",
     ) -> None:
         order: Order = {
             "rank": rank,
             "world_size": world_size,
             "last_step": last_step,
-            "step_totals": step_totals,
+            "micro_batches": micro_batches,
         }
         handle = ffi.new("sab_sampler **")
         check(lib.sab_sequential_sampler_new(plan_handle(plan), sampler_options(order), handle))
@@ -436,7 +489,7 @@ class BionemoSizeAwareSampler(RandomAccessSampler):
         indices: order of the samples: an array or a list, or None for 0, 1, 2, ...
         sizes: anything that :class:`sab.Sizes` takes.
         budget: largest sum of the sizes of a batch.
-        rank, world_size, last_step, step_totals, output: as for :class:`BucketSampler`.
+        rank, world_size, last_step, micro_batches, output: as for :class:`BucketSampler`.
 
     >>> import sab
     >>> sampler = sab.BionemoSizeAwareSampler(None, [2, 2, 2, 2, 2], budget=4)
@@ -453,14 +506,14 @@ class BionemoSizeAwareSampler(RandomAccessSampler):
         rank: int = 0,
         world_size: int = 1,
         last_step: LastStep = "split",
-        step_totals: bool = True,
+        micro_batches: int = 1,
         output: Output = "numpy",
     ) -> None:
         order: Order = {
             "rank": rank,
             "world_size": world_size,
             "last_step": last_step,
-            "step_totals": step_totals,
+            "micro_batches": micro_batches,
         }
         self._sizes = as_sizes(sizes)
         array = None if indices is None else indices_of("indices", indices)

@@ -103,7 +103,7 @@ def sab_py_chunk(ctx: CData, first: int, count: int, weight: float) -> int:
 
 @ffi.def_extern(error=-1, onerror=_keep_work)
 def sab_py_batch(ctx: CData, batch: CData) -> int:
-    _functions(ctx)["run"](batch_of(batch))
+    _functions(ctx)["run"](batch_of(batch, ffi.NULL))
     return 0
 
 

@@ -30,7 +30,9 @@ class Loader(DataLoader):
             yield batch
 
     def state_dict(self):
-        return {"step": self.step, "sampler": self.batch_sampler.state_dict(step=self.step)}
+        is_finished = self.step == len(self)  # then the sampler's own state says so
+        state = self.batch_sampler.state_dict(None if is_finished else self.step)
+        return {"step": self.step, "sampler": state}
 
     def load_state_dict(self, state):
         self.step = state["step"]
@@ -62,7 +64,7 @@ def train(folder, stop=None, resume=False):
     if resume:
         accelerator.load_state(f"{folder}/state")
     for words, labels in loader:
-        step_samples = sampler.batch(loader.step - 1).step_samples  # of all ranks
+        step_samples = sampler.step(loader.step - 1).samples  # of all ranks
         words, labels = words.to(accelerator.device), labels.to(accelerator.device)
         loss = functional.cross_entropy(model(words), labels, reduction="sum")
         optimizer.zero_grad()

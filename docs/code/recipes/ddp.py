@@ -34,7 +34,7 @@ def train(steps, state=None):
         words, labels = collate([dataset[index] for index in batch.indices])
         loss = nn.functional.cross_entropy(model(words), labels, reduction="sum")
         loss = (
-            loss * world_size / batch.step_samples
+            loss * world_size / sampler.step().samples
         )  # DDP takes the mean over ranks: this makes it the mean over the step's samples
         optimizer.zero_grad()
         loss.backward()

@@ -42,11 +42,8 @@ class Data(pl.LightningDataModule):
         return batch
 
     def state_dict(self):
-        state = self.sampler.state_dict(step=self.step)
-        return {
-            "step": self.step,
-            "sampler": {**state, "finished": False},
-        }  # it is Lightning that begins the next epoch
+        # With a step the state is not that of a finished epoch: Lightning begins the next one.
+        return {"step": self.step, "sampler": self.sampler.state_dict(step=self.step)}
 
     def load_state_dict(self, state):
         self.saved = state

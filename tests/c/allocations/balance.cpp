@@ -55,9 +55,8 @@ int32_t make_batches(void *, const int64_t *indices, std::size_t count, sab_batc
 }
 
 void walk_on(Run &run, sab_sampler *sampler) {
-    std::vector<unsigned char> state(SAB_STATE_SIZE);
     walk(run, sampler, 4);
-    CALL_INTO(state, sab_sampler_state_save(sampler, state.data()));
+    std::vector<unsigned char> state = state_of(run, sampler);
     run.note(state.data(), state.size());
     CALL_OR_SKIP(sab_sampler_set_epoch(sampler, 2));
     walk(run, sampler, 2);
@@ -68,7 +67,7 @@ void walk_on(Run &run, sab_sampler *sampler) {
     CALL_INTO(batch, sab_sampler_at(sampler, 1, &batch));
     run.note_batch(batch);
     walk(run, sampler);
-    CALL(sab_sampler_state_save(sampler, state.data()));
+    state = state_of(run, sampler);
     run.note(state.data(), state.size());
 }
 
@@ -135,7 +134,6 @@ SCENARIO(balanced_sampler, Threads::none) {
     sab_sampler_options options = rank_options();
     sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
     SET_BUDGET(balanced, 120);
-    balanced.micro_batches = 2;
     BALANCE_SQUARES(balanced);
     balanced.progress = go_on;
     sab_sampler *sampler = nullptr;

@@ -44,16 +44,32 @@ inline sab_sampler_options rank_options() {
     options.seed = 5;
     options.rank = 1;
     options.world_size = 3;
+    options.micro_batches = 2;
     return options;
 }
 
-/// The next batches, `most` at most.
+/// The next batches with their steps and rows, `most` at most.
 inline void walk(Run &run, sab_sampler *sampler, int most = 10000) {
     sab_batch batch = SAB_BATCH_INIT;
     for (int i = 0; i < most; ++i) {
         if (CALL_INTO(batch, sab_next_batch(sampler, &batch)) != SAB_OK) break;
         run.note_batch(batch);
+        sab_step step = SAB_STEP_INIT;
+        CALL_INTO(step, sab_batch_step(sampler, &step));
+        run.note_step(step);
+        sab_rows rows = SAB_ROWS_INIT;
+        if (batch.layout == SAB_LAYOUT_PADDED) continue;
+        CALL_INTO(rows, sab_batch_rows(sampler, &rows));
+        run.note_rows(batch, rows);
     }
+}
+
+inline std::vector<unsigned char> state_of(Run &run, const sab_sampler *sampler) {
+    std::size_t size = 0;
+    CALL(sab_sampler_state_save(sampler, nullptr, 0, &size));
+    std::vector<unsigned char> state(size);
+    CALL_INTO(state, sab_sampler_state_save(sampler, state.data(), state.size(), &size));
+    return state;
 }
 
 #endif

@@ -294,16 +294,25 @@ void Run::note(const void *data, std::size_t size) {
 
 void Run::note_batch(const sab_batch &batch) {
     note(batch.indices, batch.count * sizeof *batch.indices);
-    for (const double number :
-         {batch.longest, batch.total, batch.padded_length, batch.padded_total, batch.step_total})
-        note(number);
+    for (const double *numbers : {batch.longest, batch.total, batch.padded_length})
+        note(numbers, batch.columns * sizeof *numbers);
     for (const uint64_t number :
-         {batch.count, static_cast<uint64_t>(batch.bucket), batch.epoch, batch.step,
-          batch.step_samples, batch.micro_batch, batch.micro_batches})
+         {uint64_t{batch.count}, static_cast<uint64_t>(batch.layout),
+          static_cast<uint64_t>(batch.bucket), batch.epoch, batch.step, batch.micro_batch})
         note(number);
-    if (batch.cu_seqlens != nullptr)
-        note(batch.cu_seqlens, (batch.count + 1) * sizeof *batch.cu_seqlens);
-    if (batch.starts != nullptr) note(batch.starts, batch.count * sizeof *batch.starts);
+}
+
+void Run::note_rows(const sab_batch &batch, const sab_rows &rows) {
+    if (rows.cu_seqlens != nullptr)
+        note(rows.cu_seqlens[0], (batch.count + 1) * sizeof rows.cu_seqlens[0][0]);
+    if (rows.starts != nullptr) note(rows.starts, batch.count * sizeof *rows.starts);
+    note(*rows.capacity);
+}
+
+void Run::note_step(const sab_step &step) {
+    note(step.micro_batches);
+    note(step.samples);
+    note(*step.totals);
 }
 
 void Run::note_record(const sab_record &record) {

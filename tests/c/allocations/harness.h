@@ -82,6 +82,8 @@ public:
     void note(double number) { note(&number, sizeof number); }
     void note_text(const char *text) { note(text, std::strlen(text)); }
     void note_batch(const sab_batch &batch);
+    void note_rows(const sab_batch &batch, const sab_rows &rows);
+    void note_step(const sab_step &step);
     void note_record(const sab_record &record);
 
     /// A `ctx` whose `release` is counted: must be called exactly once in the run.

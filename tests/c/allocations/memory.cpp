@@ -72,7 +72,7 @@ sab_step_in_chunks_options leaking_step(Device *device) {
     return step;
 }
 int32_t run_batch(void *ctx, const sab_batch *batch) {
-    return step_of(device_of(ctx), batch->padded_total);
+    return step_of(device_of(ctx), static_cast<double>(batch->count) * *batch->padded_length);
 }
 int32_t work(void *ctx, uint64_t item, double *features, std::size_t, std::size_t *count) {
     features[0] = static_cast<double>(item);
@@ -343,8 +343,9 @@ SCENARIO(memory_guard_of_ranks, Threads::none) {
     sab_probe *const probe = probe_of(run, device);
     sab_plan *const plan = plan_with(run, with_budget(100));
     sab_sampler *sampler = nullptr;
-    const sab_sampler_options first_of_two = {sizeof first_of_two, 5, 0, 0, 2,
-                                              SAB_LAST_STEP_SPLIT, 1, 0};
+    sab_sampler_options first_of_two = SAB_SAMPLER_OPTIONS_INIT;
+    first_of_two.seed = 5;
+    first_of_two.world_size = 2;
     CALL_INTO(sampler, sab_bucket_sampler_new(plan, &first_of_two, &sampler));
     sab_memory_guard_options options = SAB_MEMORY_GUARD_OPTIONS_INIT;
     options.interval = 4;

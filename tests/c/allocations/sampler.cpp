@@ -4,8 +4,7 @@
 namespace {
 
 void note_state(Run &run, const sab_sampler *sampler) {
-    std::vector<unsigned char> state(SAB_STATE_SIZE);
-    CALL_INTO(state, sab_sampler_state_save(sampler, state.data()));
+    const std::vector<unsigned char> state = state_of(run, sampler);
     run.note(state.data(), state.size());
     uint64_t epoch = 0, step = 0;
     CALL(sab_sampler_tell(sampler, &epoch, &step));
@@ -24,8 +23,7 @@ static void note_skipped(Run &run, sab_sampler *sampler) {
 void use(Run &run, sab_sampler *sampler) {
     walk(run, sampler, 3);
     note_state(run, sampler);
-    std::vector<unsigned char> state(SAB_STATE_SIZE);
-    CALL(sab_sampler_state_save(sampler, state.data()));
+    std::vector<unsigned char> state = state_of(run, sampler);
     uint64_t count = 0, capabilities = 0;
     CALL(sab_sampler_capabilities(sampler, &capabilities));
     run.note(capabilities);
@@ -51,6 +49,10 @@ void use(Run &run, sab_sampler *sampler) {
     note_state(run, sampler);
     CALL_OR_SKIP(sab_sampler_seek(sampler, 1));
     walk(run, sampler);
+    note_state(run, sampler);
+    CALL_OR_SKIP(sab_sampler_begin(sampler));  // the next epoch
+    walk(run, sampler, 2);
+    CALL_OR_SKIP(sab_sampler_begin(sampler));  // the same again
     note_state(run, sampler);
     note_skipped(run, sampler);
     CALL_FAILS(SAB_E_ARGUMENT, sab_sampler_seek(sampler, 1000000));
@@ -143,16 +145,16 @@ SCENARIO(lowered_budget, Threads::none) {
 }
 
 SCENARIO(other_ranks, Threads::none) {
-    // A state of three ranks goes on with two, in the middle of a step under a lowered budget.
+    // A state of three ranks is restored on two, in the middle of a step under a lowered budget.
     sab_plan *const plan = plan_with(run, with_budget(300));
     sab_sampler_options options = rank_options();
     sab_sampler *three = nullptr, *two = nullptr;
     CALL_INTO(three, sab_bucket_sampler_new(plan, &options, &three));
     CALL(sab_sampler_set_budget(three, 0, 100));
     walk(run, three, 4);
-    std::vector<unsigned char> state(SAB_STATE_SIZE);
-    CALL_INTO(state, sab_sampler_state_save(three, state.data()));
+    const std::vector<unsigned char> state = state_of(run, three);
     options.world_size = 2;
+    options.micro_batches = 1;
     CALL_INTO(two, sab_bucket_sampler_new(plan, &options, &two));
     walk(run, two, 1);
     CALL_OR_SKIP(sab_sampler_state_restore(two, state.data(), state.size()));

@@ -22,7 +22,7 @@ fn nanoseconds(mut pass: impl FnMut() -> Result<i64, Error>) -> Result<f64, Erro
 fn main() -> Result<(), Error> {
     let ones = vec![1u8; CALLS];
     let plan = Plan::new(&Sizes::copied(&ones)?, &PlanOptions::new().budget(1.0))?;
-    let mut sampler = SequentialSampler::new(&plan, &SamplerOptions::new().step_totals(false))?;
+    let mut sampler = SequentialSampler::new(&plan, &SamplerOptions::new())?;
     let borrowed = nanoseconds(|| {
         let mut sum = 0;
         sampler.set_epoch(0)?;
@@ -34,7 +34,7 @@ fn main() -> Result<(), Error> {
     println!("rust {borrowed:.1}");
     let owned = nanoseconds(|| {
         sampler.set_epoch(0)?;
-        sampler.by_ref().try_fold(0, |sum, batch| Ok(sum + batch?.indices[0]))
+        sampler.iter_mut().try_fold(0, |sum, batch| Ok(sum + batch?.indices[0]))
     })?;
     println!("rust-batches {owned:.1}");
     Ok(())

@@ -1,11 +1,10 @@
 use std::fmt;
-use std::iter::FusedIterator;
 
-use crate::batch::{Batch, BatchRef};
+use crate::batch::BatchRef;
 use crate::error::{BoxError, Error};
 use crate::options::{constants, options, progress_setter, setters, Hook};
 use crate::raw::{self, certain, ProgressFn, SamplerHandle};
-use crate::sampler::{random_access, sampler, SamplerOptions, State};
+use crate::sampler::{random_access, sampler, SamplerOptions};
 use crate::sizes::Sizes;
 
 /// How items are assigned to parts at first. Exchanges between the costliest part and cheaper ones
@@ -119,8 +118,8 @@ impl BaguaOptions {
 ///
 /// let complexity = Sizes::copied(&[5u8, 1, 4, 2])?;
 /// let balancing = BaguaOptions::new().shuffle(false);
-/// let sampler = BaguaSampler::new(&complexity, &balancing, &SamplerOptions::new().rank(1).world_size(2))?;
-/// let batches: Vec<_> = sampler.map(|batch| Ok(batch?.indices)).collect::<Result<_, libsab::Error>>()?;
+/// let mut sampler = BaguaSampler::new(&complexity, &balancing, &SamplerOptions::new().rank(1).world_size(2))?;
+/// let batches: Vec<_> = sampler.iter_mut().map(|batch| Ok(batch?.indices)).collect::<Result<_, libsab::Error>>()?;
 /// assert_eq!(batches, [[3], [0]]);
 /// # Ok::<(), libsab::Error>(())
 /// ```
@@ -167,10 +166,10 @@ impl<'a> BaguaBatchSampler<'a> {
     /// let complexity = Sizes::copied(&[5u8, 1, 4, 2, 3])?;
     /// let balancing = BaguaOptions::new().shuffle(false);
     /// let options = SamplerOptions::new();
-    /// let sampler = BaguaBatchSampler::new(&complexity, &balancing, &options, |samples| {
+    /// let mut sampler = BaguaBatchSampler::new(&complexity, &balancing, &options, |samples| {
     ///     Ok(samples.chunks(2).map(<[i64]>::to_vec).collect())
     /// })?;
-    /// let batches: Vec<_> = sampler.map(|batch| Ok(batch?.indices)).collect::<Result<_, libsab::Error>>()?;
+    /// let batches: Vec<_> = sampler.iter_mut().map(|batch| Ok(batch?.indices)).collect::<Result<_, libsab::Error>>()?;
     /// assert_eq!(batches, [vec![1, 3], vec![4, 2], vec![0]]);
     /// # Ok::<(), libsab::Error>(())
     /// ```

@@ -1,3 +1,14 @@
+/// How the samples of a batch are laid out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Layout {
+    /// Each sample is padded to [`Batch::padded_length`].
+    #[default]
+    Padded,
+    /// The samples are end to end in one row.
+    Row,
+}
+
 /// One batch; `I` is how its indices are held and `L` its cumulative lengths, owned by default.
 ///
 /// ```
@@ -5,50 +16,63 @@
 ///
 /// let plan = Plan::new(&Sizes::from_vec(vec![3u8, 5])?, &PlanOptions::new().batch_size(2))?;
 /// let mut sampler = SequentialSampler::new(&plan, &SamplerOptions::new())?;
-/// let batch = sampler.next().unwrap()?;
-/// assert_eq!((batch.indices, batch.total, batch.padded_total), (vec![0, 1], 8.0, 10.0));
+/// let batch = sampler.next_batch().unwrap()?;
+/// assert_eq!((batch.padded_total(), batch.total, batch.indices), (10.0, 8.0, vec![0, 1]));
 /// # Ok::<(), libsab::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Batch<I = Vec<i64>, L = Vec<i32>> {
-    /// The samples. None only in the last step, when fewer samples than ranks are left (loss weight
-    /// 0).
+    /// The samples. None only for a rank without a share (loss weight 0): in the last step, and
+    /// when its shard has fewer samples in the bucket than the bucket has steps.
     pub indices: I,
+    /// How the samples are laid out.
+    pub layout: Layout,
     /// Largest size in the batch.
     pub longest: f64,
+    /// Length of the batch. Padded: `longest` rounded up to the plan's length multiple, or the
+    /// bucket's length under `max_shapes`. Row: the length of the row, which is the capacity in
+    /// the packed sampler and `total` in the balanced sampler.
+    pub padded_length: f64,
     /// Sum of the sizes.
     pub total: f64,
-    /// Length to pad to: `longest` rounded up to the plan's length multiple, or the bucket's length
-    /// under `max_shapes`. Packed sampler: the capacity.
-    pub padded_length: f64,
-    /// Number of samples times `padded_length`. Packed sampler: the capacity, since the sequences
-    /// share one row.
-    pub padded_total: f64,
-    /// The bucket of the plan; `None` where there are no buckets.
+    /// The bucket of the plan; `None` without buckets.
     pub bucket: Option<usize>,
     /// Epoch of the batch.
     pub epoch: u64,
-    /// Step of the batch in its epoch, from 0.
+    /// Step of the optimizer in the epoch, from 0.
     pub step: u64,
-    /// Samples of this step over all ranks: `indices.len() / step_samples` is this rank's weight of
-    /// a mean over samples. 0 when
-    /// [`SamplerOptions::step_totals`](crate::SamplerOptions::step_totals) is off.
-    pub step_samples: u64,
-    /// Sum of sizes of this step over all ranks: `total / step_total` is the weight of a mean over
-    /// tokens. -1 when [`SamplerOptions::step_totals`](crate::SamplerOptions::step_totals) is off,
-    /// and from a sharded sampler on more than one rank.
-    pub step_total: f64,
-    /// Balanced sampler: which of the rank's micro-batches of the step this is, from 0; 0
-    /// elsewhere.
+    /// Number of the batch among this rank's micro-batches of the step, from 0.
     pub micro_batch: u64,
-    /// Balanced sampler: micro-batches that each rank takes in a step; 1 elsewhere.
-    pub micro_batches: u64,
-    /// Packed sampler: where each sequence begins in the row, and at last where the row ends: one
-    /// more than there are indices.
+    /// Row of whole-number sizes: where each sequence begins in the row, and at last where the row
+    /// ends: one more than there are indices.
     pub cu_seqlens: Option<L>,
-    /// Packed sampler that splits samples: where each sequence begins in its sample.
+    /// Row of a sampler that splits samples: where each sequence begins in its sample.
     pub starts: Option<I>,
+}
+
+/// A step of the optimizer, over all ranks and all their micro-batches.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Step {
+    /// Batches that each rank takes in the step.
+    pub micro_batches: u64,
+    /// Number of samples: `batch.indices.len() / samples` is the weight of a batch in a mean over
+    /// samples.
+    pub samples: u64,
+    /// Sum of the sizes: `batch.total / total` is the weight of a batch in a mean over tokens.
+    /// `None` when not known: sharded sampler of several ranks.
+    pub total: Option<f64>,
+}
+
+impl<I: AsRef<[i64]>, L> Batch<I, L> {
+    /// Number of positions with padding: samples times padded length, or the length of the row.
+    pub fn padded_total(&self) -> f64 {
+        match self.layout {
+            Layout::Padded => self.indices.as_ref().len() as f64 * self.padded_length,
+            Layout::Row => self.padded_length,
+        }
+    }
 }
 
 impl<I: AsRef<[i64]>, L: AsRef<[i32]>> Batch<I, L> {
@@ -66,17 +90,14 @@ impl<I, L> Batch<I, L> {
     ) -> Batch<J, M> {
         Batch {
             indices: indices(&self.indices),
+            layout: self.layout,
             longest: self.longest,
-            total: self.total,
             padded_length: self.padded_length,
-            padded_total: self.padded_total,
+            total: self.total,
             bucket: self.bucket,
             epoch: self.epoch,
             step: self.step,
-            step_samples: self.step_samples,
-            step_total: self.step_total,
             micro_batch: self.micro_batch,
-            micro_batches: self.micro_batches,
             cu_seqlens: self.cu_seqlens.as_ref().map(lengths),
             starts: self.starts.as_ref().map(indices),
         }

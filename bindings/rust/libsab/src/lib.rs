@@ -19,7 +19,7 @@
 //!     sampler.set_epoch(epoch)?;
 //!     for batch in &mut sampler {
 //!         let batch = batch?;
-//!         assert!(batch.padded_total <= 4096.0);
+//!         assert!(batch.padded_total() <= 4096.0);
 //!         // batch.indices: the samples; batch.padded_length: the length to pad them to
 //!     }
 //! }
@@ -119,7 +119,7 @@ pub mod torch;
 pub use balance::{
     partition, BaguaBatchSampler, BaguaOptions, BaguaSampler, PartitionMethod, PartitionOptions,
 };
-pub use batch::{Batch, BatchRef};
+pub use batch::{Batch, BatchRef, Layout, Step};
 #[cfg(feature = "cache")]
 pub use cache::{Cache, CacheFailure, CacheOptions, CacheStats, CacheValue};
 pub use cost::{Budget, Cost, CostTerm, MAX_COLUMNS};
@@ -133,9 +133,9 @@ pub use ranks::{
     ShardedSampler,
 };
 pub use sampler::{
-    BionemoOptions, BionemoSampler, BionemoShuffle, BionemoSizeAwareSampler,
-    BionemoSizeAwareStream, BucketSampler, CostliestSampler, LastStep, PlanSampler, SamplerOptions,
-    SequentialSampler, State, BIONEMO_GENERATOR_WORDS, STATE_SIZE,
+    Batches, BionemoOptions, BionemoSampler, BionemoShuffle, BionemoSizeAwareSampler,
+    BionemoSizeAwareStream, BucketSampler, Capabilities, CostliestSampler, LastStep, PlanSampler,
+    SamplerOptions, SequentialSampler, BIONEMO_GENERATOR_WORDS,
 };
 pub use sizes::{create_buckets, CreatedBuckets, Element, Sizes};
 #[cfg(feature = "stream")]

@@ -23,9 +23,9 @@
 //!
 //! let sizes = Sizes::from_fn(1000, |i| (4 + i % 87) as f64)?;
 //! let plan = Plan::new(&sizes, &PlanOptions::new().budget(Budget::new(1e6).cost(model.cost()?)))?;
-//! for batch in BucketSampler::new(&plan, &SamplerOptions::new())? {
+//! for batch in &mut BucketSampler::new(&plan, &SamplerOptions::new())? {
 //!     let batch = batch?;
-//!     assert!(5_000.0 + 20.0 * batch.padded_total < 1e6 * (1.0 + 1e-6));
+//!     assert!(5_000.0 + 20.0 * batch.padded_total() < 1e6 * (1.0 + 1e-6));
 //! }
 //! # Ok::<(), libsab::Error>(())
 //! ```
@@ -37,7 +37,7 @@ use std::rc::Rc;
 
 use sab_sys as sys;
 
-use crate::batch::{Batch, BatchRef};
+use crate::batch::Batch;
 use crate::cost::{Budget, Cost};
 use crate::error::{BoxError, Error};
 use crate::options::{constants, options, progress_setter, setters, Hook};
@@ -1142,7 +1142,7 @@ impl<'d, S: PlanSampler> MemoryGuard<'d, S> {
     ///
     /// None that is known.
     pub fn next_batch(&mut self) -> Option<Result<Batch, Error>> {
-        self.sampler.held_mut().next().map(|batch| batch.map(BatchRef::into_owned))
+        self.sampler.held_mut().next_batch()
     }
 
     /// Begins another epoch.
@@ -1154,7 +1154,7 @@ impl<'d, S: PlanSampler> MemoryGuard<'d, S> {
         self.sampler.held_mut().set_epoch(epoch)
     }
 
-    /// Goes on where a [`State`](crate::State) was saved.
+    /// Goes on where a state was saved.
     ///
     /// # Errors
     ///

@@ -1,14 +1,13 @@
 use std::fmt;
-use std::iter::FusedIterator;
 
 use sab_sys as sys;
 
-use crate::batch::{Batch, BatchRef};
+use crate::batch::BatchRef;
 use crate::cost::Cost;
 use crate::error::Error;
 use crate::options::{cost_setter, options, progress_setter, setters, Hook};
 use crate::raw::{certain, ProgressFn, SamplerHandle};
-use crate::sampler::{random_access, sampler, SamplerOptions, State};
+use crate::sampler::{random_access, sampler, SamplerOptions};
 use crate::sizes::Sizes;
 
 /// Which bin a sequence goes into.

@@ -336,7 +336,7 @@ impl Plan {
     /// ```
     /// # use libsab::{Plan, PlanOptions, Sizes};
     /// # let plan = Plan::new(&Sizes::from_fn(1000, |i| (i % 90) as f64)?, &PlanOptions::new().budget(2048.0))?;
-    /// for batch in plan.costliest_batches(3)? {
+    /// for batch in &mut plan.costliest_batches(3)? {
     ///     let batch = batch?;
     ///     println!("{} samples padded to {}", batch.indices.len(), batch.padded_length);
     /// }
@@ -362,7 +362,7 @@ impl Plan {
     /// let mut probe = Probe::from_device(&toy);
     /// let seen = plan.verify(&mut probe, 5, |batch| {
     ///     // forward and backward on batch.indices, padded to batch.padded_length
-    /// #   toy.step(batch.padded_total as u64)
+    /// #   toy.step(batch.padded_total() as u64)
     /// })?;
     /// println!("at most {} of {:?} bytes", seen.peak, seen.total);
     /// # assert_eq!((seen.batches, seen.total), (5, Some(3_000)));

@@ -1,18 +1,17 @@
 use std::cell::RefCell;
 use std::fmt;
-use std::iter::FusedIterator;
 use std::ops::ControlFlow;
 
 use sab_sys as sys;
 
 use crate::balance::PartitionMethod;
-use crate::batch::{Batch, BatchRef};
+use crate::batch::BatchRef;
 use crate::cost::{Budget, Cost};
 use crate::error::{BoxError, Error};
 use crate::options::{budget_setters, cost_setter, options, progress_setter, setters, Hook};
 use crate::plan::PlanOptions;
 use crate::raw::{self, certain, ProgressFn, SamplerHandle};
-use crate::sampler::{random_access, sampler, SamplerOptions, State};
+use crate::sampler::{random_access, sampler, SamplerOptions};
 use crate::sizes::Sizes;
 
 /// Rank and world size as a launcher set them in the environment: torchrun, SLURM, Open MPI, or
@@ -59,7 +58,7 @@ options! {
 /// ```
 /// use libsab::{BalancedOptions, Cost, PartitionMethod};
 ///
-/// let options = BalancedOptions::new().budget(8192.0).micro_batches(4).balance(Cost::quadratic()).method(PartitionMethod::LongestFirst);
+/// let options = BalancedOptions::new().budget(8192.0).balance(Cost::quadratic()).method(PartitionMethod::LongestFirst);
 /// ```
 pub struct BalancedOptions<'f>: sab_balanced_options {
     budgets: Vec<Budget<'f>>,
@@ -70,9 +69,6 @@ pub struct BalancedOptions<'f>: sab_balanced_options {
 
 impl<'f> BalancedOptions<'f> {
     setters! {
-        /// Micro-batches that each rank takes in a step, for gradient accumulation or a pipeline;
-        /// 1.
-        micro_batches(count: u64) => micro_batches = count;
         /// Samples of a step, over all ranks and micro-batches; fewer if a budget is reached first. As
         /// many as fit by default.
         samples(samples: u64) => samples = samples;
@@ -97,7 +93,7 @@ impl<'f> BalancedOptions<'f> {
         /// let needs = |length: f64| 3.0 * length + 0.01 * length * length;
         /// let memory = Cost::polynomial(&[1000.0, 0.0, 3.0, 0.01]);         // of which 1000 once a micro-batch
         /// let options = BalancedOptions::new().budget(Budget::new(12_000.0).cost(memory)).balance(Cost::quadratic());
-        /// for batch in BalancedSampler::new(&Sizes::borrowed(&lengths)?, &options, &SamplerOptions::new().world_size(2))? {
+        /// for batch in &mut BalancedSampler::new(&Sizes::borrowed(&lengths)?, &options, &SamplerOptions::new().world_size(2))? {
         ///     let bytes: f64 = batch?.indices.iter().map(|&index| needs(lengths[index as usize].into())).sum();
         ///     assert!(1000.0 + bytes <= 12_000.0 * (1.0 + 1e-12));
         /// }
@@ -140,25 +136,23 @@ impl<'f> BalancedOptions<'f> {
 /// by [`partition`](crate::partition). No sample is lost or repeated, every rank takes as many
 /// micro-batches, and the ranks need not talk to each other.
 ///
-/// An item is a micro-batch, and positions count them. [`Batch::step`] is the optimizer's step and
-/// [`Batch::micro_batch`] the place in it; [`Batch::step_samples`] and [`Batch::step_total`] are
-/// those of the whole step, over all ranks and micro-batches. A state goes on with any other world
-/// size, micro-batches, samples and caps from between two steps, and inside a step with the same.
+/// A batch is a micro-batch in one row. A state goes on with any other world size, micro-batches,
+/// samples and caps from between two steps, and inside a step with the same.
 ///
 /// ```
 /// use libsab::{BalancedOptions, BalancedSampler, Cost, SamplerOptions, Sizes};
 ///
 /// let lengths: Vec<u32> = (0..1000).map(|i| 1 + i * 7919 % 200).collect();
-/// let balanced = BalancedOptions::new().budget(2048.0).micro_batches(2).balance(Cost::quadratic());
-/// let options = SamplerOptions::new().seed(7).rank(1).world_size(4);
+/// let balanced = BalancedOptions::new().budget(2048.0).balance(Cost::quadratic());
+/// let options = SamplerOptions::new().seed(7).rank(1).world_size(4).micro_batches(2);
 /// let mut sampler = BalancedSampler::new(&Sizes::borrowed(&lengths)?, &balanced, &options)?;
 /// println!("{:.3} of the mean is the costliest rank", sampler.report()?.rank_imbalance);
 ///
-/// for batch in &mut sampler {
-///     let batch = batch?;
+/// while let Some(batch) = sampler.next_batch() {
+///     let (batch, step) = (batch?, sampler.step()?);
 ///     assert!(batch.total <= 2048.0);
-///     // batch.total / batch.step_total: the weight of this micro-batch in a mean over the step's tokens
-///     if batch.micro_batch + 1 == batch.micro_batches {
+///     let _weight = batch.total / step.total.unwrap();    // in a mean over the tokens of the step
+///     if batch.micro_batch + 1 == step.micro_batches {
 ///         // the optimizer's step
 ///     }
 /// }
@@ -170,8 +164,7 @@ pub struct BalancedSampler {
 
 impl BalancedSampler {
     /// Sorts the sizes, which are not needed afterwards, and makes the steps of the first epoch. Of
-    /// the options, `step_totals` and
-    /// `costliest_first` are not used.
+    /// the options, `costliest_first` is not used.
     ///
     /// # Errors
     ///
@@ -267,9 +260,9 @@ impl From<sys::sab_balanced_report> for BalancedReport {
 /// The ranks gather histograms of their sizes; from the sum of them every rank makes the same plan.
 /// At each step all take a batch of the same bucket, so that the batches of a step cost nearly the
 /// same. All take the same number of steps, nothing is lost or repeated, and the budget is kept.
-/// Indices are those of the own shard. [`Batch::step_samples`] counts all ranks' samples;
-/// [`Batch::step_total`] is -1 on more than one rank, since their sizes are not known here. A state
-/// goes on with the same shards only.
+/// Indices are those of the own shard. [`Step::samples`](crate::Step::samples) counts all ranks'
+/// samples; [`Step::total`](crate::Step::total) is `None` on more than one rank, since their sizes
+/// are not known here. A state goes on with the same shards only.
 pub struct ShardedSampler {
     handle: SamplerHandle<'static>,
 }
@@ -278,7 +271,7 @@ impl ShardedSampler {
     /// To be called on all ranks at once, with the same plan options:
     /// [`Tail::Keep`](crate::Tail::Keep), and not [`Oversize::Single`](crate::Oversize::Single).
     /// The sizes are of this rank's samples, maybe none, and not needed afterwards. Of the options,
-    /// seed and epoch must be the same on all ranks; `last_step`, `costliest_first` and `step_totals`
+    /// seed, epoch and micro-batches must be the same on all ranks; `last_step` and `costliest_first`
     /// are not used.
     ///
     /// `all_gather(mine, all)` fills `all`, world size times as long as `mine`, with what each rank
@@ -292,11 +285,11 @@ impl ShardedSampler {
     /// let sizes = Sizes::from_fn(1000, |i| (i % 90) as f64)?;
     /// let (rank, world_size) = (0, 1);
     /// let options = SamplerOptions::new().seed(7).rank(rank).world_size(world_size);
-    /// let sampler = ShardedSampler::new(&sizes, &PlanOptions::new().budget(2048.0), &options, |mine, all| {
+    /// let mut sampler = ShardedSampler::new(&sizes, &PlanOptions::new().budget(2048.0), &options, |mine, all| {
     ///     all.copy_from_slice(mine);      // the only rank
     ///     Ok(())
     /// })?;
-    /// let samples: usize = sampler.map(|batch| Ok(batch?.indices.len())).sum::<Result<_, libsab::Error>>()?;
+    /// let samples: usize = sampler.iter_mut().map(|batch| Ok(batch?.indices.len())).sum::<Result<_, libsab::Error>>()?;
     /// assert_eq!(samples, 1000);
     /// # Ok::<(), libsab::Error>(())
     /// ```

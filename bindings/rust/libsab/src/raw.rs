@@ -24,7 +24,7 @@ use sab_sys as sys;
 
 use crate::error::{BoxError, Detail, Error};
 use crate::options::Hook;
-use crate::{Batch, BatchRef, LogLevel, State, BIONEMO_GENERATOR_WORDS};
+use crate::{Batch, BatchRef, Capabilities, Layout, LogLevel, Step, BIONEMO_GENERATOR_WORDS};
 
 mod handle;
 pub(crate) use handle::*;

@@ -11,12 +11,6 @@ use crate::plan::Plan;
 use crate::raw::{certain, HoldsSampler, SamplerHandle, SizeFn};
 use crate::sizes::Sizes;
 
-/// Bytes of a saved state.
-pub const STATE_SIZE: usize = sys::SAB_STATE_SIZE as usize;
-
-/// State of a sampler, to be stored with a checkpoint. All ranks at one step have the same.
-pub type State = [u8; STATE_SIZE];
-
 /// Words of a Mersenne twister's state: 624 of state and, last, the number of words used since they
 /// were made.
 pub const BIONEMO_GENERATOR_WORDS: usize = sys::SAB_BIONEMO_GENERATOR_WORDS as usize;
@@ -43,8 +37,8 @@ constants! {
 }
 
 options! {
-/// Order, epoch and ranks of a sampler. By default seed 0, epoch 0, one rank, the last step split,
-/// step totals filled.
+/// Order, epoch and ranks of a sampler. By default seed 0, epoch 0, one rank, one micro-batch, the
+/// last step split.
 ///
 /// ```
 /// let options = libsab::SamplerOptions::new().seed(7).rank(3).world_size(8);
@@ -65,9 +59,9 @@ impl SamplerOptions {
         world_size(ranks: u64) => world_size = ranks;
         /// What becomes of the batches that do not fill the last step; [`LastStep::Split`].
         last_step(last_step: LastStep) => last_step = last_step.raw();
-        /// Whether [`Batch::step_samples`] and [`Batch::step_total`] are filled, which takes time
-        /// in proportion to the number of ranks.
-        step_totals(wanted: bool) => step_totals = i32::from(wanted);
+        /// Batches that each rank takes in a step of the optimizer (gradient accumulation); the same
+        /// on all ranks.
+        micro_batches(count: u64) => micro_batches = count;
         /// [`BucketSampler`], [`PackedSampler`](crate::PackedSampler): begin each epoch with at
         /// least so many of the batches that may cost most, so that an out-of-memory error comes
         /// early.
@@ -75,21 +69,128 @@ impl SamplerOptions {
     }
 }
 
+/// Functions that a sampler supports beside those that all samplers have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Capabilities {
+    /// The number of batches of an epoch.
+    pub batch_count: bool,
+    /// Any batch of the epoch, seeking, and states.
+    pub random_access: bool,
+    /// A budget that can be lowered.
+    pub budget: bool,
+}
+
+/// The batches of a pass over an epoch: the iterator of `&mut` any sampler.
+///
+/// Which epoch that is: after a finished pass the next one, after a pass that was broken off the
+/// same one from its start, after a restore what is left of the saved epoch, unless the saved pass
+/// was finished.
+pub struct Batches<'s, 'a> {
+    handle: &'s mut SamplerHandle<'a>,
+    /// The first item, when the pass could not begin.
+    failure: Option<Error>,
+}
+
+impl<'s, 'a> Batches<'s, 'a> {
+    pub(crate) fn begin(handle: &'s mut SamplerHandle<'a>) -> Self {
+        let failure = handle.begin().err();
+        Batches { handle, failure }
+    }
+}
+
+impl Iterator for Batches<'_, '_> {
+    type Item = Result<Batch, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self.failure.take() {
+            Some(failure) => Some(Err(failure)),
+            None => self.handle.next_batch(),
+        }
+    }
+
+    /// The batches that are left of the epoch, exactly, when the sampler knows their number.
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        if self.failure.is_some() {
+            return (1, None);
+        }
+        let (Ok(count), Ok((_, position))) = (self.handle.batch_count(), self.handle.tell()) else {
+            return (0, None);
+        };
+        let left = usize::try_from(count.saturating_sub(position)).ok();
+        (left.unwrap_or(usize::MAX), left)
+    }
+}
+
+impl FusedIterator for Batches<'_, '_> {}
+
+impl fmt::Debug for Batches<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Batches").field("tell", &self.handle.tell()).finish_non_exhaustive()
+    }
+}
+
 /// Methods of all samplers.
 macro_rules! sampler {
-    ($name:ident $(<$life:lifetime>)?) => {
+    ($name:ident) => {
+        sampler!(@ $name, 'static,);
+    };
+    ($name:ident<$life:lifetime>) => {
+        sampler!(@ $name, $life, $life);
+    };
+    (@ $name:ident, $held:lifetime, $($life:lifetime)?) => {
         impl $(<$life>)? $name $(<$life>)? {
-            /// The next batch with its indices borrowed from the sampler: nothing is copied. `None`
-            /// at the end of the epoch, again and again until the next epoch begins.
+            /// Begins a pass and gives its batches, as `for batch in &mut sampler` does.
+            pub fn iter_mut(&mut self) -> $crate::Batches<'_, $held> {
+                $crate::Batches::begin(&mut self.handle)
+            }
+
+            /// Begins a pass: what the next batch belongs to. See [`Batches`](crate::Batches).
             ///
             /// # Errors
             ///
-            /// As the iterator.
+            /// [`Error::NoMemory`]; [`Error::Callback`] when a closure that makes batches failed.
+            pub fn begin(&mut self) -> Result<(), Error> {
+                self.handle.begin()
+            }
+
+            /// The next batch of the pass. `None` at the end of the epoch, again and again until
+            /// another pass begins.
+            ///
+            /// # Errors
+            ///
+            /// [`Error::Callback`] when a closure of the sampler failed.
+            pub fn next_batch(&mut self) -> Option<Result<$crate::Batch, Error>> {
+                self.handle.next_batch()
+            }
+
+            /// As [`next_batch`](Self::next_batch), with the arrays borrowed from the sampler:
+            /// nothing is copied.
+            ///
+            /// # Errors
+            ///
+            /// As [`next_batch`](Self::next_batch).
             pub fn next_ref(&mut self) -> Option<Result<BatchRef<'_>, Error>> {
                 self.handle.next()
             }
 
-            /// Begins an epoch at its first step.
+            /// The step of the batch that was shown last, over all ranks and micro-batches. On
+            /// several ranks its time grows with their number.
+            ///
+            /// # Errors
+            ///
+            /// [`Error::Argument`] when there is no such batch: before the first one, and after a
+            /// call that failed or moved to another epoch, state or budget.
+            pub fn step(&mut self) -> Result<$crate::Step, Error> {
+                self.handle.step()
+            }
+
+            /// What this sampler supports.
+            pub fn capabilities(&self) -> $crate::Capabilities {
+                certain(self.handle.capabilities())
+            }
+
+            /// Moves to the first batch of an epoch.
             ///
             /// # Errors
             ///
@@ -98,7 +199,7 @@ macro_rules! sampler {
                 self.handle.set_epoch(epoch)
             }
 
-            /// The current epoch, and the step that the next batch will have.
+            /// The current epoch, and the position in it of the next batch.
             pub fn tell(&self) -> (u64, u64) {
                 certain(self.handle.tell())
             }
@@ -119,7 +220,14 @@ macro_rules! sampler {
             }
         }
 
-        impl $(<$life>)? FusedIterator for $name $(<$life>)? {}
+        impl<'s $(, $life)?> IntoIterator for &'s mut $name $(<$life>)? {
+            type Item = Result<$crate::Batch, Error>;
+            type IntoIter = $crate::Batches<'s, $held>;
+
+            fn into_iter(self) -> Self::IntoIter {
+                self.iter_mut()
+            }
+        }
 
         impl $(<$life>)? fmt::Debug for $name $(<$life>)? {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -134,36 +242,20 @@ macro_rules! random_access {
     ($name:ident $(<$life:lifetime>)?) => {
         sampler!($name $(<$life>)?);
 
-        impl $(<$life>)? Iterator for $name $(<$life>)? {
-            type Item = Result<Batch, Error>;
-
-            fn next(&mut self) -> Option<Self::Item> {
-                Some(self.next_ref()?.map(BatchRef::into_owned))
-            }
-
-            /// The steps that are left of the epoch, exactly.
-            fn size_hint(&self) -> (usize, Option<usize>) {
-                let left = usize::try_from(self.batch_count() - self.tell().1).ok();
-                (left.unwrap_or(usize::MAX), left)
-            }
-        }
-
-        impl $(<$life>)? ExactSizeIterator for $name $(<$life>)? {}
-
         impl $(<$life>)? $name $(<$life>)? {
-            /// Number of steps of the current epoch, exact, the same on every rank. After a restore
-            /// from another number of ranks it counts the steps taken there too. What is left of
-            /// them is `len()`.
+            /// Number of batches that this rank takes in the current epoch, exact, the same on every
+            /// rank. After a restore from another number of ranks it counts the batches that each
+            /// of them took, too.
             pub fn batch_count(&self) -> u64 {
                 certain(self.handle.batch_count())
             }
 
-            /// The batch at a step of the current epoch; the cursor stays where it is.
+            /// The batch at a position of the current epoch; the cursor stays where it is.
             ///
             /// # Errors
             ///
             /// [`Error::Argument`] for a position at or over [`batch_count`](Self::batch_count), or
-            /// before the step at which another number of ranks left off.
+            /// before the position at which a state of other ranks or another budget took over.
             pub fn at(&mut self, position: u64) -> Result<BatchRef<'_>, Error> {
                 self.handle.at(position)
             }
@@ -178,9 +270,9 @@ macro_rules! random_access {
                 self.handle.seek(position)
             }
 
-            /// State of the cursor, to be stored with a checkpoint. All ranks at one step have
+            /// State of the cursor, to be stored with a checkpoint. All ranks at one position have
             /// the same.
-            pub fn state(&self) -> State {
+            pub fn state(&self) -> Vec<u8> {
                 certain(self.handle.state())
             }
 
@@ -257,11 +349,10 @@ macro_rules! plan_sampler {
             ///
             /// let plan = Plan::new(&Sizes::from_fn(1000, |i| (1 + i % 90) as f64)?, &PlanOptions::new().budget(2048.0))?;
             #[doc = concat!("let mut sampler = ", stringify!($name), "::new(&plan, &SamplerOptions::new())?;")]
-            /// sampler.next();
             /// sampler.set_budget(0, 1000.0)?;
             /// assert_eq!(sampler.budget(0)?, 1000.0);
-            /// for batch in sampler {
-            ///     assert!(batch?.padded_total <= 1000.0);
+            /// for batch in &mut sampler {
+            ///     assert!(batch?.padded_total() <= 1000.0);
             /// }
             /// # Ok::<(), libsab::Error>(())
             /// ```
@@ -307,24 +398,6 @@ pub trait PlanSampler: HoldsSampler {}
 
 impl<S: PlanSampler> PlanSampler for &mut S {}
 
-/// Methods of samplers without random access.
-macro_rules! one_way {
-    ($name:ident $(<$life:lifetime>)?) => {
-        sampler!($name $(<$life>)?);
-
-        impl $(<$life>)? Iterator for $name $(<$life>)? {
-            type Item = Result<Batch, Error>;
-
-            fn next(&mut self) -> Option<Self::Item> {
-                Some(self.next_ref()?.map(BatchRef::into_owned))
-            }
-        }
-    };
-}
-
-#[cfg(feature = "stream")]
-pub(crate) use one_way;
-
 /// The bucket order: shuffled, resumable, with random access.
 ///
 /// Each epoch permutes the samples inside each bucket of the plan and the batches of the epoch. A
@@ -337,15 +410,20 @@ pub(crate) use one_way;
 /// let sizes = Sizes::from_fn(1000, |i| (1 + i % 90) as f64)?;
 /// let plan = Plan::new(&sizes, &PlanOptions::new().budget(2048.0))?;
 /// let mut sampler = BucketSampler::new(&plan, &SamplerOptions::new().seed(7))?;
-/// assert_eq!(sampler.len() as u64, sampler.batch_count());
+/// for _epoch in 0..2 {
+///     for batch in &mut sampler {                 // each loop is the next epoch
+///         assert!(batch?.padded_total() <= 2048.0);
+///     }
+/// }
 ///
-/// let first = sampler.next().unwrap()?;
+/// sampler.set_epoch(5)?;
+/// let first = sampler.next_batch().unwrap()?;
 /// let state = sampler.state();                    // store it with the checkpoint
-/// let second = sampler.next().unwrap()?;
+/// let second = sampler.next_batch().unwrap()?;
 ///
 /// let mut resumed = BucketSampler::new(&plan, &SamplerOptions::new().seed(7))?;
 /// resumed.restore(&state)?;
-/// assert_eq!(resumed.next().unwrap()?, second);
+/// assert_eq!(resumed.next_batch().unwrap()?, second);
 /// assert_eq!(resumed.at(0)?.indices, first.indices);
 /// # Ok::<(), libsab::Error>(())
 /// ```
@@ -373,7 +451,8 @@ plan_sampler!(BucketSampler);
 /// use libsab::{Plan, PlanOptions, SamplerOptions, SequentialSampler, Sizes};
 ///
 /// let plan = Plan::new(&Sizes::copied(&[30u8, 10, 20])?, &PlanOptions::new().batch_size(2))?;
-/// let batches: Vec<_> = SequentialSampler::new(&plan, &SamplerOptions::new())?.collect::<Result<_, _>>()?;
+/// let mut sampler = SequentialSampler::new(&plan, &SamplerOptions::new())?;
+/// let batches: Vec<_> = sampler.iter_mut().collect::<Result<_, _>>()?;
 /// let indices: Vec<i64> = batches.into_iter().flat_map(|batch| batch.indices).collect();
 /// assert_eq!(indices, [1, 2, 0]);
 /// # Ok::<(), libsab::Error>(())
@@ -413,9 +492,9 @@ random_access!(CostliestSampler);
 ///
 /// let lengths = [4u32, 3, 9, 5, 2];
 /// let sizes = Sizes::borrowed(&lengths)?;
-/// let sampler = BionemoSizeAwareSampler::new(Some(&[4, 3, 2, 1, 0]), &sizes, 8.0, &SamplerOptions::new())?;
+/// let mut sampler = BionemoSizeAwareSampler::new(Some(&[4, 3, 2, 1, 0]), &sizes, 8.0, &SamplerOptions::new())?;
 /// assert_eq!(sampler.skipped_count(), 1);
-/// let batches: Vec<_> = sampler.map(|batch| Ok(batch?.indices)).collect::<Result<_, libsab::Error>>()?;
+/// let batches: Vec<_> = sampler.iter_mut().map(|batch| Ok(batch?.indices)).collect::<Result<_, libsab::Error>>()?;
 /// assert_eq!(batches, [vec![4, 3], vec![1, 0]]);
 /// # Ok::<(), libsab::Error>(())
 /// ```
@@ -462,11 +541,11 @@ impl<'a> BionemoSizeAwareStream<'a> {
     /// use libsab::BionemoSizeAwareStream;
     ///
     /// let lengths = [4.0, 3.0, 9.0, 5.0];
-    /// let stream = BionemoSizeAwareStream::from_fn(8.0, |_epoch, position| {
+    /// let mut stream = BionemoSizeAwareStream::from_fn(8.0, |_epoch, position| {
     ///     let length = *lengths.get(position as usize)?;
     ///     Some((position as i64, length))
     /// })?;
-    /// let batches: Vec<_> = stream.map(|batch| Ok(batch?.indices)).collect::<Result<_, libsab::Error>>()?;
+    /// let batches: Vec<_> = stream.iter_mut().map(|batch| Ok(batch?.indices)).collect::<Result<_, libsab::Error>>()?;
     /// assert_eq!(batches, [vec![0, 1], vec![3]]);
     /// # Ok::<(), libsab::Error>(())
     /// ```
@@ -498,8 +577,8 @@ impl<'a> BionemoSizeAwareStream<'a> {
     ///
     /// ```
     /// let lengths = [4.0, 3.0, 9.0, 5.0];
-    /// let stream = libsab::BionemoSizeAwareStream::from_iters(8.0, |_epoch| (0..).zip(lengths))?;
-    /// assert_eq!(stream.count(), 2);
+    /// let mut stream = libsab::BionemoSizeAwareStream::from_iters(8.0, |_epoch| (0..).zip(lengths))?;
+    /// assert_eq!(stream.iter_mut().count(), 2);
     /// # Ok::<(), libsab::Error>(())
     /// ```
     ///
@@ -523,7 +602,7 @@ impl<'a> BionemoSizeAwareStream<'a> {
     }
 }
 
-one_way!(BionemoSizeAwareStream<'a>);
+sampler!(BionemoSizeAwareStream<'a>);
 
 /// Shuffles of a [`BionemoSampler`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -600,7 +679,7 @@ impl<'a> BionemoOptions<'a> {
 /// let sizes = Sizes::from_fn(25, |i| i as f64)?;
 /// let options = PlanOptions::new().bucket_rule(BucketRule::Boundaries(vec![0.0, 6.0, 15.0, 25.0])).batch_size(3);
 /// let mut sampler = BionemoSampler::new(&Plan::new(&sizes, &options)?, &BionemoOptions::new().seed(0))?;
-/// assert_eq!(sampler.next().unwrap()?.indices, [24, 17, 16]);
+/// assert_eq!(sampler.next_batch().unwrap()?.indices, [24, 17, 16]);
 /// # Ok::<(), libsab::Error>(())
 /// ```
 pub struct BionemoSampler<'a> {
@@ -643,4 +722,4 @@ impl<'a> BionemoSampler<'a> {
     }
 }
 
-one_way!(BionemoSampler<'a>);
+sampler!(BionemoSampler<'a>);

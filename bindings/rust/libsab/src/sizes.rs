@@ -135,11 +135,11 @@ impl Sizes<'static> {
     /// ```
     /// use libsab::{SamplerOptions, BionemoSizeAwareSampler, Sizes};
     ///
-    /// let sampler = {
+    /// let mut sampler = {
     ///     let sizes = Sizes::from_vec(vec![4u32, 3, 9])?;
     ///     BionemoSizeAwareSampler::new(None, &sizes, 9.0, &SamplerOptions::new())?
     /// };
-    /// assert_eq!(sampler.count(), 2);
+    /// assert_eq!(sampler.iter_mut().count(), 2);
     /// # Ok::<(), libsab::Error>(())
     /// ```
     ///

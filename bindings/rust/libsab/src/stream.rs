@@ -84,11 +84,11 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::batch::{Batch, BatchRef};
+use crate::batch::BatchRef;
 use crate::error::{BoxError, Error};
 use crate::options::{constants, options, setters, KeptHook};
 use crate::raw::{certain, NumberFn, RandomHandle, RecordView, SamplerHandle, StreamHandle};
-use crate::sampler::{one_way, sampler};
+use crate::sampler::sampler;
 use crate::sizes::Element;
 
 // ---- records ------------------------------------------------------------------------------------
@@ -1224,12 +1224,12 @@ impl FusedIterator for Owned<'_> {}
 /// let source = || Stream::list(["aaaa", "b", "cccc", "d"], &ListOptions::new());
 /// let options = ReadaheadOptions::new().budget(8.0).shuffle(false);
 /// let mut sampler = ReadaheadSampler::new(source()?, &options)?;
-/// assert_eq!(sampler.next().unwrap()?.indices, [0, 2]);
+/// assert_eq!(sampler.next_batch().unwrap()?.indices, [0, 2]);
 ///
 /// let state = sampler.stream_state()?;
 /// let mut resumed = ReadaheadSampler::new(source()?, &options)?;
 /// resumed.restore_stream(&state)?;
-/// assert_eq!(resumed.next().unwrap()?.indices, [1, 3]);
+/// assert_eq!(resumed.next_batch().unwrap()?.indices, [1, 3]);
 /// # Ok::<(), libsab::Error>(())
 /// ```
 pub struct ReadaheadSampler {
@@ -1266,4 +1266,4 @@ impl ReadaheadSampler {
     }
 }
 
-one_way!(ReadaheadSampler);
+sampler!(ReadaheadSampler);

@@ -109,22 +109,22 @@ fn ranks_cover_the_data_in_equal_steps() {
     for rank in 0..7 {
         let options = SamplerOptions::new().seed(3).rank(rank).world_size(7);
         let one_by_one = BaguaSampler::new(&complexity(), &balancing, &options).unwrap();
-        assert_eq!(one_by_one.len(), 22);
+        assert_eq!(one_by_one.batch_count(), 22);
         let made = BaguaBatchSampler::new(&complexity(), &balancing, &options, |samples| {
             Ok(uneven(samples))
         });
-        let made = made.unwrap();
-        steps.push(made.len());
-        for batch in made {
+        let mut made = made.unwrap();
+        steps.push(made.batch_count());
+        for batch in &mut made {
             batch.unwrap().indices.iter().for_each(|&index| seen[index as usize] += 1);
         }
     }
     assert!(steps.iter().all(|&each| each == steps[0]));
     assert!(seen.iter().all(|&times| times >= 1));
-    let totals =
+    let mut totals =
         BaguaBatchSampler::with_budget(&complexity(), &balancing, 120.0, &SamplerOptions::new())
             .unwrap();
-    for batch in totals {
+    for batch in &mut totals {
         assert!(batch.unwrap().total <= 120.0);
     }
 }
@@ -142,7 +142,7 @@ fn a_closure_that_fails_changes_nothing() {
     let (balancing, options) = (BaguaOptions::new(), SamplerOptions::new().world_size(2));
     let mut sampler =
         BaguaBatchSampler::new(&complexity(), &balancing, &options, make_batches).unwrap();
-    let first = sampler.next().unwrap().unwrap();
+    let first = sampler.next_batch().unwrap().unwrap();
     fails.store(true, Ordering::Relaxed);
     let Err(Error::Callback(error)) = sampler.set_epoch(1) else { panic!("did not fail") };
     assert!(error.is::<Mine>());

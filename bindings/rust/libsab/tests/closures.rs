@@ -185,12 +185,12 @@ fn stream_failure_keeps_the_batch_under_way() {
     })
     .unwrap();
     assert_eq!(mine(stream.next_ref().unwrap()), 3);
-    assert_eq!(panic_of(|| stream.next().is_some()), 66);
-    assert_eq!(stream.next().unwrap().unwrap().indices, [0, 1, 2, 30]);
-    assert!(stream.next().is_none());
-    assert!(stream.next().is_none());
+    assert_eq!(panic_of(|| stream.next_batch().is_some()), 66);
+    assert_eq!(stream.next_batch().unwrap().unwrap().indices, [0, 1, 2, 30]);
+    assert!(stream.next_batch().is_none());
+    assert!(stream.next_batch().is_none());
     stream.set_epoch(1).unwrap();
-    assert_eq!(stream.next().unwrap().unwrap().indices, [0, 1, 2, 30]);
+    assert_eq!(stream.next_batch().unwrap().unwrap().indices, [0, 1, 2, 30]);
 }
 
 #[test]
@@ -205,11 +205,11 @@ fn stream_of_iterators_makes_one_an_epoch_and_agrees_with_indices() {
         stream.set_epoch(epoch).unwrap();
         let order: Vec<i64> = (0..50).map(|i| (i + epoch as i64) % 50).collect();
         let sizes = Sizes::borrowed(&lengths).unwrap();
-        let sampler =
+        let mut sampler =
             BionemoSizeAwareSampler::new(Some(&order), &sizes, 20.0, &SamplerOptions::new())
                 .unwrap();
-        let expected: Vec<_> = sampler.map(|batch| batch.unwrap().indices).collect();
-        let batches: Vec<_> = stream.by_ref().map(|batch| batch.unwrap().indices).collect();
+        let expected: Vec<_> = sampler.iter_mut().map(|batch| batch.unwrap().indices).collect();
+        let batches: Vec<_> = stream.iter_mut().map(|batch| batch.unwrap().indices).collect();
         assert_eq!(batches, expected);
     }
 }
@@ -226,9 +226,9 @@ fn torch_size_closure_error_and_panic_come_back() {
         });
     let mut sampler = BionemoSampler::new(&plan, &options).unwrap();
     assert!(matches!(sampler.batch_count(), Err(Error::Unsupported(_))));
-    assert_eq!(mine(sampler.next().unwrap()), 1);
-    assert_eq!(panic_of(|| sampler.next().is_some()), 77);
-    assert_eq!(sampler.next().unwrap().unwrap().indices.len(), 3);
+    assert_eq!(mine(sampler.next_batch().unwrap()), 1);
+    assert_eq!(panic_of(|| sampler.next_batch().is_some()), 77);
+    assert_eq!(sampler.next_batch().unwrap().unwrap().indices.len(), 3);
 }
 
 /// Counts its drops, or panics in them.

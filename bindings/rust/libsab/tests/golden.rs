@@ -112,6 +112,7 @@ impl Case<'_> {
             ["seed", value] => options.seed(number(value)),
             ["rank", value] => options.rank(number(value)),
             ["world_size", value] => options.world_size(number(value)),
+            ["micro_batches", value] => options.micro_batches(number(value)),
             ["costliest_first", value] => options.costliest_first(number(value)),
             ["last_step", "split"] => options.last_step(LastStep::Split),
             ["last_step", "drop"] => options.last_step(LastStep::Drop),

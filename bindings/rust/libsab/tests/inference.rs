@@ -51,28 +51,28 @@ fn closures_of_options() {
     find_thresholds(&sizes(), 1, &thresholds).unwrap();
 
     let torch = BionemoOptions::new().budget(4.0, |i| [3.0, 1.0, 4.0, 2.0][i]);
-    assert!(BionemoSampler::new(&plan(), &torch).unwrap().count() > 1);
+    assert!(BionemoSampler::new(&plan(), &torch).unwrap().iter_mut().count() > 1);
     let torch = BionemoOptions::new().try_budget(4.0, |i| Ok(TEXTS[i].parse()?));
-    assert!(BionemoSampler::new(&plan(), &torch).unwrap().all(|batch| batch.is_ok()));
+    assert!(BionemoSampler::new(&plan(), &torch).unwrap().iter_mut().all(|batch| batch.is_ok()));
 }
 
 #[test]
 fn closures_of_samplers() {
     let stream =
         BionemoSizeAwareStream::from_fn(4.0, |_, position| (position < 3).then_some((7, 2.0)));
-    assert_eq!(stream.unwrap().count(), 2);
+    assert_eq!(stream.unwrap().iter_mut().count(), 2);
     let texts = BionemoSizeAwareStream::try_from_fn(4.0, |_, position| {
         let Some(text) = TEXTS.get(usize::try_from(position)?) else { return Ok(None) };
         Ok(Some((7, text.parse()?)))
     });
-    assert_eq!(texts.unwrap().count(), 3);
+    assert_eq!(texts.unwrap().iter_mut().count(), 3);
 
     let (balancing, options) = (BaguaOptions::new(), SamplerOptions::new());
     let pairs = BaguaBatchSampler::new(&sizes(), &balancing, &options, |samples| {
         let size = "2".parse()?;
         Ok(samples.chunks(size).map(<[i64]>::to_vec).collect())
     });
-    assert_eq!(pairs.unwrap().count(), 2);
+    assert_eq!(pairs.unwrap().iter_mut().count(), 2);
 
     let plan = PlanOptions::new().budget(8.0);
     let sharded = ShardedSampler::new(&sizes(), &plan, &options, |mine, all| {

@@ -287,7 +287,7 @@ fn a_model_is_fitted_saved_and_the_cost_of_a_plan() {
         &PlanOptions::new().budget(Budget::new(4e6).cost(model.cost().unwrap())),
     )
     .unwrap();
-    for batch in BucketSampler::new(&plan, &SamplerOptions::new()).unwrap() {
+    for batch in &mut BucketSampler::new(&plan, &SamplerOptions::new()).unwrap() {
         let batch = batch.unwrap();
         assert!(bytes_of(batch.indices.len() as f64, batch.padded_length) <= 4e6 * (1.0 + 1e-6));
     }
@@ -394,9 +394,9 @@ fn the_worst_batches_are_run_first() {
     let device = Simulated::new(30_000);
     let mut probe = Probe::from_device(&device);
     let seen =
-        plan.verify(&mut probe, 5, |batch| device.step(10 * batch.padded_total as u64)).unwrap();
+        plan.verify(&mut probe, 5, |batch| device.step(10 * batch.padded_total() as u64)).unwrap();
     assert!(seen.batches == 5 && seen.peak > 20_000 && seen.total == Some(30_000));
-    let over = plan.verify(&mut probe, 5, |batch| device.step(20 * batch.padded_total as u64));
+    let over = plan.verify(&mut probe, 5, |batch| device.step(20 * batch.padded_total() as u64));
     assert!(
         matches!(over, Err(Error::DeviceMemory(text)) if text.text().contains("samples padded to"))
     );
@@ -418,7 +418,7 @@ fn run(
         device.step((bytes_of(count as f64, length) - 1e6) as u64)
     };
     if !guarded {
-        while let Some(batch) = sampler.next().transpose()? {
+        while let Some(batch) = sampler.next_batch().transpose()? {
             if step(seen.len(), batch.indices.len() as u64, batch.padded_length).is_err() {
                 return Err(format!("out of memory after {} samples", seen.len()).into());
             }
@@ -459,14 +459,15 @@ fn a_guard_outlives_a_leak_that_ends_an_unguarded_run() {
 fn a_budget_is_part_of_the_state() {
     let plan = Plan::new(&lengths(), &PlanOptions::new().budget(2048.0)).unwrap();
     let mut sampler = BucketSampler::new(&plan, &SamplerOptions::new()).unwrap();
-    sampler.next();
+    sampler.next_batch();
     sampler.set_budget(0, 700.0).unwrap();
     let state = sampler.state();
     let mut resumed = BucketSampler::new(&plan, &SamplerOptions::new()).unwrap();
     resumed.restore(&state).unwrap();
     assert_eq!(resumed.budget(0).unwrap(), 700.0);
-    let rest: Vec<_> = sampler.map(|batch| batch.unwrap().indices).collect();
-    assert_eq!(resumed.map(|batch| batch.unwrap().indices).collect::<Vec<_>>(), rest);
+    let rest: Vec<_> =
+        std::iter::from_fn(|| sampler.next_batch()).map(|batch| batch.unwrap().indices).collect();
+    assert_eq!(resumed.iter_mut().map(|batch| batch.unwrap().indices).collect::<Vec<_>>(), rest);
     assert!(matches!(
         BucketSampler::new(&plan, &SamplerOptions::new()).unwrap().set_budget(0, f64::NAN),
         Err(Error::Argument(_))
@@ -494,7 +495,7 @@ fn a_guard_gives_errors_and_panics_back() {
     guard.begin().unwrap();
     assert_eq!(mine(guard.end(&batch, true)), 8);
     drop(guard);
-    sampler.next().unwrap().unwrap();
+    sampler.next_batch().unwrap().unwrap();
     let blind = Simulated::new(0);
     assert!(matches!(
         MemoryGuard::new(&Probe::from_device(&blind), &mut sampler, &GuardOptions::new()),

@@ -116,7 +116,7 @@ fn a_closure_that_drops_the_sampler_over_its_stream_goes_on_with_what_it_owns() 
     let mut sampler =
         ReadaheadSampler::new(stream, &ReadaheadOptions::new().read_ahead(10).batch_size(2))
             .unwrap();
-    sampler.next().unwrap().unwrap();
+    sampler.next_batch().unwrap().unwrap();
     *slot.lock().unwrap() = Some(sampler);
     assert!(was_whole.recv_timeout(PATIENCE).unwrap());
     dropped.recv_timeout(PATIENCE).unwrap();
@@ -238,7 +238,7 @@ fn stages() -> [(&'static str, Make); 9] {
                 &options.boundary_key_fn(move |_| u64::from(own.is_whole())),
             )?;
             assert_eq!(
-                sampler.by_ref().map(|batch| batch.unwrap().indices.len()).sum::<usize>(),
+                sampler.iter_mut().map(|batch| batch.unwrap().indices.len()).sum::<usize>(),
                 10
             );
             Ok(numbers(1))
@@ -496,7 +496,7 @@ fn an_npy_file_that_was_opened_may_change() {
     let lengths = lengths(20_000);
     fs::write(&file.0, npy(&lengths)).unwrap();
     let sizes = Sizes::open_npy(&file.0).unwrap();
-    let sampler =
+    let mut sampler =
         BionemoSizeAwareSampler::new(None, &sizes, 1000.0, &SamplerOptions::new()).unwrap();
     file.truncate();
     assert_eq!(sizes.get(19_999).unwrap(), f64::from(lengths[19_999]));
@@ -508,7 +508,7 @@ fn an_npy_file_that_was_opened_may_change() {
             .info()
             .fingerprint
     );
-    assert_eq!(sampler.map(|batch| batch.unwrap().indices.len()).sum::<usize>(), 20_000);
+    assert_eq!(sampler.iter_mut().map(|batch| batch.unwrap().indices.len()).sum::<usize>(), 20_000);
 }
 
 #[test]
@@ -523,6 +523,7 @@ fn a_plan_file_that_was_opened_may_change() {
     let walk = |plan: &Plan| -> Vec<Vec<i64>> {
         BucketSampler::new(plan, &SamplerOptions::new())
             .unwrap()
+            .iter_mut()
             .map(|batch| batch.unwrap().indices)
             .collect()
     };
@@ -543,7 +544,7 @@ fn a_mapped_plan_file_that_is_overwritten_gives_no_index_out_of_range() {
     assert_eq!(mapped.info(), plan.info());
     file.overwrite(&vec![0xff; fs::metadata(&file.0).unwrap().len() as usize]);
     let mut sampler = BucketSampler::new(&mapped, &SamplerOptions::new()).unwrap();
-    let error = sampler.next().unwrap().map(drop).unwrap_err();
+    let error = sampler.next_batch().unwrap().map(drop).unwrap_err();
     assert!(
         matches!(&error, Error::Format(message) if message.text().contains("must be below 20000")),
         "{error:?}"
@@ -566,16 +567,19 @@ fn sizes_of_a_mapped_file_are_those_of_the_file() {
 fn sizes_of_a_vector_live_as_long_as_the_sampler() {
     let lengths = lengths(20_000);
     let expected = |sizes: &Sizes<'_>| {
-        let sampler =
+        let mut sampler =
             BionemoSizeAwareSampler::new(None, sizes, 1000.0, &SamplerOptions::new()).unwrap();
-        sampler.map(|batch| batch.unwrap().indices).collect::<Vec<_>>()
+        sampler.iter_mut().map(|batch| batch.unwrap().indices).collect::<Vec<_>>()
     };
     let expected = expected(&Sizes::borrowed(&lengths).unwrap());
     let sizes = Sizes::try_from(lengths).unwrap();
-    let sampler =
+    let mut sampler =
         BionemoSizeAwareSampler::new(None, &sizes, 1000.0, &SamplerOptions::new()).unwrap();
     drop(sizes);
-    assert_eq!(sampler.map(|batch| batch.unwrap().indices).collect::<Vec<_>>(), expected);
+    assert_eq!(
+        sampler.iter_mut().map(|batch| batch.unwrap().indices).collect::<Vec<_>>(),
+        expected
+    );
 }
 
 /// Options are used by reference, so several stages share a closure; it is dropped with the last.
@@ -584,12 +588,13 @@ fn a_closure_of_options_is_shared_by_stages() {
     let (own, dropped) = Captured::new();
     let options = ReadaheadOptions::new().batch_size_fn(move |_| 1 + u64::from(own.is_whole()));
     let mut streams = [numbers(4), numbers(6)].map(|stream| stream.readahead(&options).unwrap());
-    let sampler = ReadaheadSampler::new(numbers(8), &options).unwrap();
+    let mut sampler = ReadaheadSampler::new(numbers(8), &options).unwrap();
     drop(options);
     assert_eq!(streams.iter_mut().map(|stream| stream.owned().count()).sum::<usize>(), 5);
     drop(streams);
     assert!(dropped.try_recv().is_err());
-    assert_eq!(sampler.count(), 4);
+    assert_eq!(sampler.iter_mut().count(), 4);
+    drop(sampler);
     dropped.recv().unwrap();
 }
 

@@ -2,8 +2,9 @@
 //! any number of ranks.
 
 use libsab::{
-    Batch, BionemoSizeAwareSampler, BucketRule, BucketSampler, LastStep, PackMethod, PackedOptions,
-    PackedSampler, Plan, PlanOptions, SamplerOptions, SequentialSampler, Sizes, State, Tail,
+    Batch, BionemoSizeAwareSampler, BionemoSizeAwareStream, BucketRule, BucketSampler, LastStep,
+    PackMethod, PackedOptions, PackedSampler, Plan, PlanOptions, SamplerOptions, SequentialSampler,
+    Sizes, Tail,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -55,35 +56,44 @@ proptest! {
     #[test]
     fn an_epoch_covers_every_sample_once_in_equal_steps_within_the_budget(
         lengths in lengths(), budget in 100f64..2000.0, buckets in buckets(), merge in any::<bool>(),
-        seed in any::<u64>(), epoch in any::<u64>(), world_size in 1u64..=16, costliest_first in 0u64..8,
+        seed in any::<u64>(), epoch in any::<u64>(), world_size in 1u64..=16, micro_batches in 1u64..4,
+        costliest_first in 0u64..8,
     ) {
         let plan = plan_of(&lengths, budget, buckets, if merge { Tail::Merge } else { Tail::Keep });
-        let options = SamplerOptions::new().seed(seed).epoch(epoch).costliest_first(costliest_first);
+        let options = SamplerOptions::new().seed(seed).epoch(epoch).micro_batches(micro_batches).costliest_first(costliest_first);
         let mut ranks = samplers(&plan, options, world_size);
-        let steps = ranks[0].batch_count();
+        let count = ranks[0].batch_count();
         let mut seen = Seen::new(lengths.len());
-        for step in 0..steps {
-            let (mut samples, mut total) = (0, 0.0);
-            let mut step_totals = None;
+        let (mut samples, mut total) = (0, 0.0);
+        for position in 0..count {
+            let mut told = None;
+            let micro_batch = position % micro_batches;
+            if micro_batch == 0 {
+                (samples, total) = (0, 0.0);
+            }
             for rank in &mut ranks {
-                prop_assert_eq!(rank.len() as u64, steps - step);
+                prop_assert_eq!((rank.batch_count(), rank.tell()), (count, (epoch, position)));
                 let batch = rank.next_ref().unwrap().unwrap();
-                prop_assert!(batch.padded_total <= budget);
-                prop_assert_eq!(batch.padded_total, batch.indices.len() as f64 * batch.padded_length);
+                prop_assert!(batch.padded_total() <= budget);
+                prop_assert_eq!(batch.padded_total(), batch.indices.len() as f64 * batch.padded_length);
                 prop_assert_eq!(batch.longest, batch.indices.iter().map(|&i| f64::from(lengths[i as usize])).fold(0.0, f64::max));
                 prop_assert_eq!(batch.total, batch.indices.iter().map(|&i| f64::from(lengths[i as usize])).sum::<f64>());
-                prop_assert_eq!((batch.epoch, batch.step), (epoch, step));
-                let totals = (batch.step_samples, batch.step_total);
-                prop_assert_eq!(*step_totals.get_or_insert(totals), totals);
+                prop_assert_eq!((batch.epoch, batch.step, batch.micro_batch), (epoch, position / micro_batches, micro_batch));
                 samples += batch.indices.len() as u64;
                 total += batch.total;
                 seen.add(batch.indices);
+                let step = rank.step().unwrap();
+                prop_assert_eq!(*told.get_or_insert(step), step);
             }
-            prop_assert_eq!(step_totals, Some((samples, total)));
+            let told = told.unwrap();
+            if micro_batch + 1 == told.micro_batches {
+                prop_assert_eq!((told.samples, told.total), (samples, Some(total)));
+            }
+            prop_assert!(told.micro_batches == micro_batches || position / micro_batches == (count - 1) / micro_batches);
         }
         for rank in &mut ranks {
-            prop_assert!(rank.next().is_none());
-            prop_assert!(rank.next().is_none());
+            prop_assert!(rank.next_batch().is_none());
+            prop_assert!(rank.next_batch().is_none());
         }
         prop_assert!(seen.all_once());
     }
@@ -96,7 +106,7 @@ proptest! {
         let plan = plan_of(&lengths, budget, buckets, Tail::Keep);
         let options = SamplerOptions::new().seed(seed).epoch(5);
         let mut seen = Seen::new(lengths.len());
-        let mut state: Option<State> = None;
+        let mut state: Option<Vec<u8>> = None;
         for (leg, &world_size) in worlds.iter().enumerate() {
             let mut ranks = samplers(&plan, options, world_size);
             if let Some(state) = &state {
@@ -106,10 +116,10 @@ proptest! {
                     prop_assert!(!same_world || rank.state() == *state);
                 }
             }
-            let left = ranks[0].len();
+            let left = ranks[0].iter_mut().size_hint().0;
             let steps = stops.get(leg).map_or(left, |part| (part * left as f64).round() as usize);
             for rank in &mut ranks {
-                prop_assert_eq!(rank.len(), left);
+                prop_assert_eq!(rank.iter_mut().size_hint(), (left, Some(left)));
                 for _ in 0..steps {
                     seen.add(rank.next_ref().unwrap().unwrap().indices);
                 }
@@ -131,15 +141,15 @@ proptest! {
         let mut sampler = BucketSampler::new(&plan, &options).unwrap();
         let states: Vec<_> = (0..sampler.batch_count()).map(|step| { sampler.seek(step).unwrap(); sampler.state() }).collect();
         sampler.seek(0).unwrap();
-        let walked: Vec<_> = sampler.by_ref().map(Result::unwrap).collect();
+        let walked: Vec<_> = sampler.iter_mut().map(Result::unwrap).collect();
         for (step, batch) in walked.iter().enumerate().rev() {
             prop_assert_eq!(&sampler.at(step as u64).unwrap().into_owned(), batch);
             sampler.seek(step as u64).unwrap();
             prop_assert_eq!(sampler.tell(), (0, step as u64));
-            prop_assert_eq!(&sampler.next().unwrap().unwrap(), batch);
+            prop_assert_eq!(&sampler.next_batch().unwrap().unwrap(), batch);
             let mut fresh = BucketSampler::new(&plan, &options).unwrap();
             fresh.restore(&states[step]).unwrap();
-            prop_assert_eq!(&fresh.next().unwrap().unwrap(), batch);
+            prop_assert_eq!(&fresh.next_batch().unwrap().unwrap(), batch);
         }
     }
 
@@ -154,7 +164,7 @@ proptest! {
         let steps = if wrap { batches.div_ceil(world_size) } else { batches / world_size };
         let mut seen = Seen::new(lengths.len());
         for rank in &mut ranks {
-            let walked: Vec<_> = rank.map(Result::unwrap).collect();
+            let walked: Vec<_> = rank.iter_mut().map(Result::unwrap).collect();
             prop_assert_eq!(walked.len() as u64, steps);
             walked.iter().for_each(|batch| seen.add(&batch.indices));
         }
@@ -169,8 +179,8 @@ proptest! {
         prop_assert_eq!(plan.info(), same.info());
         prop_assert_eq!(plan.buckets(), same.buckets());
         let walk = |plan: &Plan| -> Vec<i64> {
-            let sampler = SequentialSampler::new(plan, &SamplerOptions::new()).unwrap();
-            sampler.flat_map(|batch| batch.unwrap().indices).collect()
+            let mut sampler = SequentialSampler::new(plan, &SamplerOptions::new()).unwrap();
+            sampler.iter_mut().flat_map(|batch| batch.unwrap().indices).collect()
         };
         let order = walk(&plan);
         let key = |index: &i64| (lengths[*index as usize], *index);
@@ -196,9 +206,9 @@ proptest! {
             expected.last_mut().unwrap().push(index as i64);
         }
         let sizes = Sizes::borrowed(&lengths).unwrap();
-        let sampler = BionemoSizeAwareSampler::new(None, &sizes, most, &SamplerOptions::new()).unwrap();
+        let mut sampler = BionemoSizeAwareSampler::new(None, &sizes, most, &SamplerOptions::new()).unwrap();
         prop_assert_eq!(sampler.skipped_count(), lengths.iter().filter(|&&length| f64::from(length) > most).count());
-        let batches: Vec<_> = sampler.map(|batch| batch.unwrap().indices).collect();
+        let batches: Vec<_> = sampler.iter_mut().map(|batch| batch.unwrap().indices).collect();
         prop_assert_eq!(batches, expected);
     }
 
@@ -229,14 +239,14 @@ proptest! {
         for rank in 0..world_size {
             let mut sampler = sampler(rank, world_size).unwrap();
             let steps = cut.min(sampler.batch_count());
-            (0..steps).for_each(|_| take(sampler.next().unwrap().unwrap()));
+            (0..steps).for_each(|_| take(sampler.next_batch().unwrap().unwrap()));
             let own = sampler.state();
-            prop_assert_eq!(*state.get_or_insert(own), own);
+            prop_assert_eq!(state.get_or_insert_with(|| own.clone()), &own);
         }
         for rank in 0..restored {
             let mut sampler = sampler(rank, restored).unwrap();
-            sampler.restore(&state.unwrap()).unwrap();
-            sampler.for_each(|batch| take(batch.unwrap()));
+            sampler.restore(state.as_ref().unwrap()).unwrap();
+            sampler.iter_mut().for_each(|batch| take(batch.unwrap()));
         }
         let kept = |&length: &u16| if split || fits(length) { i64::from(length) } else { 0 };
         prop_assert_eq!(tokens, lengths.iter().map(kept).collect::<Vec<_>>());
@@ -244,4 +254,66 @@ proptest! {
         prop_assert!(info.lower_bound <= info.bins && info.fill <= 1.0);
         prop_assert_eq!(info.skipped as usize, sampler(0, 1).unwrap().skipped().unwrap().len());
     }
+}
+
+/// The table of decision 3: what a second loop over a sampler gives.
+#[test]
+fn a_second_loop_is_the_next_epoch_or_the_same_one_from_its_start() {
+    let lengths: Vec<u16> = (0..60).map(|i| 1 + i * 7 % 30).collect();
+    let plan = plan_of(&lengths, 100.0, BucketRule::Auto, Tail::Keep);
+    let fresh = || BucketSampler::new(&plan, &SamplerOptions::new().seed(3)).unwrap();
+    let epoch = |number| {
+        let mut sampler = fresh();
+        sampler.set_epoch(number).unwrap();
+        sampler.iter_mut().map(|batch| batch.unwrap().indices).collect::<Vec<_>>()
+    };
+    let pass = |sampler: &mut BucketSampler, count: usize| {
+        sampler.iter_mut().take(count).map(|batch| batch.unwrap().indices).collect::<Vec<_>>()
+    };
+    let (first, second) = (epoch(0), epoch(1));
+    assert!(first.len() > 4 && first != second);
+
+    // Nothing was taken; the last pass was finished.
+    let mut sampler = fresh();
+    assert_eq!(pass(&mut sampler, 0), Vec::<Vec<i64>>::new());
+    assert_eq!(pass(&mut sampler, usize::MAX), first);
+    assert!(sampler.next_batch().is_none());
+    assert_eq!(pass(&mut sampler, usize::MAX), second);
+
+    // It was broken off.
+    let mut sampler = fresh();
+    assert_eq!(pass(&mut sampler, 2), first[..2]);
+    let middle = sampler.state();
+    assert_eq!(pass(&mut sampler, usize::MAX), first);
+    let ended = sampler.state();
+
+    // A state was restored, its end had not been reported; then it is an ordinary pass.
+    let mut sampler = fresh();
+    sampler.restore(&middle).unwrap();
+    assert_eq!(pass(&mut sampler, 1), first[2..3]);
+    assert_eq!(pass(&mut sampler, usize::MAX), first);
+    sampler.restore(&middle).unwrap();
+    assert_eq!(pass(&mut sampler, usize::MAX), first[2..]);
+    assert_eq!(pass(&mut sampler, usize::MAX), second);
+
+    // Nothing may be left.
+    let mut sampler = fresh();
+    (0..first.len()).for_each(|_| drop(sampler.next_batch().unwrap().unwrap()));
+    let all = sampler.state();
+    sampler.restore(&all).unwrap();
+    assert_eq!(pass(&mut sampler, usize::MAX), Vec::<Vec<i64>>::new());
+    assert_eq!(pass(&mut sampler, usize::MAX), second);
+
+    // Its end had been reported.
+    sampler.restore(&ended).unwrap();
+    assert_eq!(pass(&mut sampler, usize::MAX), second);
+}
+
+#[test]
+fn a_sampler_tells_what_it_supports() {
+    let plan = plan_of(&[3, 4, 5], 100.0, BucketRule::Auto, Tail::Keep);
+    let can = BucketSampler::new(&plan, &SamplerOptions::new()).unwrap().capabilities();
+    assert!(can.batch_count && can.random_access && can.budget);
+    let can = BionemoSizeAwareStream::from_fn(8.0, |_, _| None).unwrap().capabilities();
+    assert!(!can.batch_count && !can.random_access && !can.budget);
 }

@@ -15,13 +15,13 @@ use common::Mine;
 use libsab::torch::TorchStore;
 use libsab::{
     ranks_from_environment, ranks_from_mesh, BalancedOptions, BalancedSampler, BoxError,
-    BucketSampler, Budget, Cost, CostTerm, Error, LastStep, PartitionMethod, Plan, PlanOptions,
-    SamplerOptions, ShardedSampler, Sizes, State, Tail,
+    BucketSampler, Budget, Cost, CostTerm, Error, LastStep, Layout, PartitionMethod, Plan,
+    PlanOptions, SamplerOptions, ShardedSampler, Sizes, Tail,
 };
 use static_assertions::{assert_impl_all, assert_not_impl_any};
 
-assert_impl_all!(BalancedSampler: Send, ExactSizeIterator);
-assert_impl_all!(ShardedSampler: Send, ExactSizeIterator);
+assert_impl_all!(BalancedSampler: Send);
+assert_impl_all!(ShardedSampler: Send);
 assert_impl_all!(TorchStore: Send);
 assert_not_impl_any!(BalancedSampler: Sync, Clone);
 assert_not_impl_any!(ShardedSampler: Sync, Clone);
@@ -41,7 +41,17 @@ fn balanced(
     rank: u64,
     world_size: u64,
 ) -> Result<BalancedSampler, Error> {
-    BalancedSampler::new(&Sizes::borrowed(&skewed()).unwrap(), options, &on(rank, world_size))
+    accumulating(options, rank, world_size, 1)
+}
+
+fn accumulating(
+    options: &BalancedOptions<'_>,
+    rank: u64,
+    world_size: u64,
+    micro_batches: u64,
+) -> Result<BalancedSampler, Error> {
+    let on = on(rank, world_size).micro_batches(micro_batches);
+    BalancedSampler::new(&Sizes::borrowed(&skewed()).unwrap(), options, &on)
 }
 
 fn argument<T>(result: Result<T, Error>) -> String {
@@ -57,36 +67,34 @@ fn argument<T>(result: Result<T, Error>) -> String {
 fn ranks_cover_the_samples_in_even_steps_under_the_cap() {
     let sizes = skewed();
     for (world_size, micro_batches) in [(1, 1), (2, 3), (3, 2), (5, 1)] {
-        let options = || {
-            BalancedOptions::new()
-                .budget(1000.0)
-                .micro_batches(micro_batches)
-                .balance(Cost::quadratic())
-        };
-        let report = balanced(&options(), 0, world_size).unwrap().report().unwrap();
+        let options = || BalancedOptions::new().budget(1000.0).balance(Cost::quadratic());
+        let sampler = |rank| accumulating(&options(), rank, world_size, micro_batches).unwrap();
+        let report = sampler(0).report().unwrap();
         let (mut seen, mut samples, mut told) =
             (vec![0; sizes.len()], vec![0; report.steps as usize], vec![0; report.steps as usize]);
         let mut costs = vec![vec![0.0; world_size as usize]; report.steps as usize];
         for rank in 0..world_size {
-            let sampler = balanced(&options(), rank, world_size).unwrap();
+            let mut sampler = sampler(rank);
             assert_eq!(
                 (sampler.batch_count(), sampler.skipped_count()),
                 (report.steps * micro_batches, 0)
             );
-            for (position, batch) in (0..).zip(sampler) {
-                let batch = batch.unwrap();
+            for position in 0..sampler.batch_count() {
+                let batch = sampler.next_batch().unwrap().unwrap();
+                let whole = sampler.step().unwrap();
                 assert_eq!(
                     (batch.step, batch.micro_batch),
                     (position / micro_batches, position % micro_batches)
                 );
-                assert_eq!((batch.micro_batches, batch.bucket), (micro_batches, None));
+                assert_eq!((whole.micro_batches, batch.bucket), (micro_batches, None));
+                assert_eq!(batch.layout, Layout::Row);
                 let lengths = batch.indices.iter().map(|&index| f64::from(sizes[index as usize]));
                 assert_eq!(lengths.clone().sum::<f64>(), batch.total);
                 assert!(batch.total <= 1000.0);
                 let step = batch.step as usize;
                 costs[step][rank as usize] += lengths.map(|length| length * length).sum::<f64>();
                 samples[step] += batch.indices.len() as u64;
-                told[step] = batch.step_samples;
+                told[step] = whole.samples;
                 batch.indices.iter().for_each(|&index| seen[index as usize] += 1);
             }
         }
@@ -129,7 +137,7 @@ fn all_budgets_hold() {
     let sizes = skewed();
     let bytes = Budget::new(14_000.0).cost(Cost::polynomial(&[1000.0, 0.0, 3.0, 0.01]));
     let options = BalancedOptions::new().budgets([bytes, 1500.0.into()]).fill(1.0);
-    for batch in balanced(&options, 1, 3).unwrap() {
+    for batch in &mut balanced(&options, 1, 3).unwrap() {
         let batch = batch.unwrap();
         let lengths = batch.indices.iter().map(|&index| f64::from(sizes[index as usize]));
         assert!(
@@ -145,7 +153,7 @@ fn what_breaks_a_rule_is_refused() {
     let options = || BalancedOptions::new().budget(1000.0);
     assert!(argument(balanced(&BalancedOptions::new(), 0, 1))
         .contains("samples of a step, or a budget"));
-    assert!(argument(balanced(&options().micro_batches(0), 0, 1)).contains("micro_batches = 0"));
+    assert!(argument(accumulating(&options(), 0, 1, 0)).contains("micro_batches = 0"));
     assert!(argument(balanced(&options().fill(0.0), 0, 1)).contains("fill = 0"));
     assert!(argument(balanced(&options().samples(3), 0, 4)).contains("samples = 3"));
     assert!(argument(balanced(&options().balance(Cost::terms([])), 0, 1)).contains("count = 0"));
@@ -194,31 +202,26 @@ fn closures_come_back() {
 #[test]
 fn a_state_goes_on_with_other_ranks() {
     let mut seen = vec![0; 1500];
-    let mut state: Option<State> = None;
+    let mut state: Option<Vec<u8>> = None;
     for (world_size, micro_batches, count) in [(2, 2, 4), (5, 1, 3), (3, 3, 6), (4, 2, usize::MAX)]
     {
         let mut states = Vec::new();
         for rank in 0..world_size {
-            let mut sampler = balanced(
-                &BalancedOptions::new().budget(900.0).micro_batches(micro_batches),
-                rank,
-                world_size,
-            )
-            .unwrap();
+            let options = BalancedOptions::new().budget(900.0);
+            let mut sampler = accumulating(&options, rank, world_size, micro_batches).unwrap();
             if let Some(state) = &state {
                 sampler.restore(state).unwrap();
             }
-            for batch in sampler.by_ref().take(count) {
+            for batch in sampler.iter_mut().take(count) {
                 batch.unwrap().indices.iter().for_each(|&index| seen[index as usize] += 1);
             }
             states.push(sampler.state());
         }
         assert!(states.iter().all(|each| *each == states[0]));
-        state = Some(states[0]);
+        state = states.pop();
     }
     assert!(seen.iter().all(|&times| times == 1));
-    let mut sampler =
-        balanced(&BalancedOptions::new().budget(900.0).micro_batches(3), 0, 2).unwrap();
+    let mut sampler = accumulating(&BalancedOptions::new().budget(900.0), 0, 2, 3).unwrap();
     sampler.seek(4).unwrap();
     let inside = sampler.state();
     let mut other = balanced(&BalancedOptions::new().budget(900.0), 0, 3).unwrap();
@@ -346,31 +349,35 @@ fn shards_are_covered_in_equal_steps_of_one_bucket() {
             sampler
                 .check_ranks(rank, world_size, |mine, all| group.all_gather(rank, mine, all))
                 .unwrap();
-            let batches: Vec<_> = sampler.by_ref().map(|batch| batch.unwrap()).collect();
+            let mut batches = Vec::new();
+            while let Some(batch) = sampler.next_batch() {
+                batches.push((batch.unwrap(), sampler.step().unwrap()));
+            }
             sampler.seek(1).unwrap();
             let state = sampler.state();
             sampler.set_epoch(1).unwrap();
             sampler.restore(&state).unwrap();
-            assert_eq!(sampler.next().unwrap().unwrap(), batches[1]);
+            assert_eq!(sampler.next_batch().unwrap().unwrap(), batches[1].0);
             batches
         });
         for (rank, batches) in (0..).zip(&ranks) {
             let sizes = shard(rank, world_size);
             let mut seen = vec![0; sizes.len()];
-            for batch in batches {
-                assert!(batch.padded_total <= 2000.0);
+            for (batch, _) in batches {
+                assert!(batch.padded_total() <= 2000.0);
                 batch.indices.iter().for_each(|&index| seen[index as usize] += 1);
             }
             assert!(seen.iter().all(|&times| times == 1));
         }
         for step in 0..ranks[0].len() {
             let of_step: Vec<_> = ranks.iter().map(|batches| &batches[step]).collect();
-            let samples: usize = of_step.iter().map(|batch| batch.indices.len()).sum();
-            assert!(of_step.iter().all(|batch| batch.step_samples == samples as u64));
-            let mut buckets: Vec<_> = of_step.iter().filter_map(|batch| batch.bucket).collect();
+            let samples: usize = of_step.iter().map(|(batch, _)| batch.indices.len()).sum();
+            assert!(of_step.iter().all(|(_, step)| step.samples == samples as u64));
+            let mut buckets: Vec<_> =
+                of_step.iter().filter_map(|(batch, _)| batch.bucket).collect();
             buckets.dedup();
             assert_eq!(buckets.len(), 1);
-            assert!(world_size == 1 || of_step[0].step_total == -1.0);
+            assert_eq!(of_step[0].1.total.is_some(), world_size == 1);
         }
         assert!(ranks.iter().all(|batches| batches.len() == ranks[0].len()));
     }
@@ -482,7 +489,7 @@ fn ranks_that_disagree_are_named() {
         refused(4, &odd(on(2, 4).last_step(LastStep::Drop)), 0).contains("rank 2 has last_step 1")
     );
     assert!(refused(4, &odd(on(1, 4)), 0).contains("ranks 1 and 2 were both made with rank 1"));
-    assert!(refused(4, &|rank| on(rank, 4), 2).contains("rank 3 has step 2, the others 0"));
+    assert!(refused(4, &|rank| on(rank, 4), 2).contains("rank 3 has position 2, the others 0"));
     assert!(refused(3, &|rank| on(rank, 4), 0).contains("world size 4, but there are 3 ranks"));
 }
 

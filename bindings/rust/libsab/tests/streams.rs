@@ -25,7 +25,7 @@ use static_assertions::{assert_impl_all, assert_not_impl_any};
 assert_impl_all!(Stream: Send);
 assert_not_impl_any!(Stream: Sync, Clone);
 assert_impl_all!(RecordRef<'static>: Send, Sync, Copy);
-assert_impl_all!(ReadaheadSampler: Send, Iterator);
+assert_impl_all!(ReadaheadSampler: Send);
 assert_not_impl_any!(ReadaheadSampler: Sync, Clone);
 
 /// The numbers from 0 on, as text.
@@ -870,21 +870,24 @@ fn ten_stages_go_on_on_four_ranks_instead_of_two() {
 fn a_sampler_counts_the_records_of_the_source() {
     let sampler = || ReadaheadSampler::new(padded(30), &windows_of_twelve().batch_size(3)).unwrap();
     let mut first = sampler();
-    let batches: Vec<_> = (&mut first).map(Result::unwrap).collect();
+    let batches: Vec<_> = first.iter_mut().map(Result::unwrap).collect();
     let expected: Vec<&[i64]> =
         BATCHES_OF_THREE.split(|number| *number == -1).filter(|list| !list.is_empty()).collect();
     assert_eq!(batches.iter().map(|batch| &batch.indices[..]).collect::<Vec<_>>(), expected);
     assert!(batches
         .iter()
-        .all(|batch| batch.padded_total == batch.longest * batch.indices.len() as f64));
+        .all(|batch| batch.padded_total() == batch.longest * batch.indices.len() as f64));
     assert_eq!((batches[2].step, first.tell(), first.skipped_count()), (2, (0, 10), 0));
 
     first.set_epoch(1).unwrap();
-    assert_eq!(first.nth(3).unwrap().unwrap().indices, expected[3]);
+    assert_eq!(first.iter_mut().nth(3).unwrap().unwrap().indices, expected[3]);
     let state = first.stream_state().unwrap();
     let mut second = sampler();
     second.restore_stream(&state).unwrap();
-    assert_eq!(second.map(|batch| batch.unwrap().indices).collect::<Vec<_>>(), expected[4..]);
+    assert_eq!(
+        second.iter_mut().map(|batch| batch.unwrap().indices).collect::<Vec<_>>(),
+        expected[4..]
+    );
     assert!(matches!(first.restore_stream(&state[1..]), Err(Error::Format(_))));
 
     let fault = Fault::new(4, false);
@@ -894,8 +897,11 @@ fn a_sampler_counts_the_records_of_the_source() {
         .prefetch(5)
         .unwrap();
     let mut failing = ReadaheadSampler::new(source, &windows_of_twelve().batch_size(3)).unwrap();
-    assert_eq!(mine(failing.next().unwrap()), 4);
-    assert_eq!(failing.map(|batch| batch.unwrap().indices).collect::<Vec<_>>(), expected);
+    assert_eq!(mine(failing.next_batch().unwrap()), 4);
+    assert_eq!(
+        failing.iter_mut().map(|batch| batch.unwrap().indices).collect::<Vec<_>>(),
+        expected
+    );
     assert!(refusal(ReadaheadSampler::new(numbers(3), &ReadaheadOptions::new()))
         .contains("must be given"));
 }

@@ -3,8 +3,9 @@
 use std::thread;
 
 use libsab::{
-    BatchRef, BionemoSampler, BionemoSizeAwareSampler, BionemoSizeAwareStream, BucketSampler,
-    CostliestSampler, Error, Plan, PlanOptions, SamplerOptions, SequentialSampler, Sizes,
+    Batch, BatchRef, BionemoSampler, BionemoSizeAwareSampler, BionemoSizeAwareStream,
+    BucketSampler, CostliestSampler, Error, Plan, PlanOptions, SamplerOptions, SequentialSampler,
+    Sizes,
 };
 use static_assertions::{assert_impl_all, assert_not_impl_any};
 
@@ -12,13 +13,14 @@ assert_impl_all!(Sizes<'static>: Send, Sync);
 assert_impl_all!(Plan: Send, Sync, Clone);
 assert_impl_all!(Error: Send, Sync);
 assert_impl_all!(BatchRef<'static>: Send, Sync);
-assert_impl_all!(BucketSampler: Send, ExactSizeIterator);
-assert_impl_all!(SequentialSampler: Send, ExactSizeIterator);
-assert_impl_all!(CostliestSampler: Send, ExactSizeIterator);
-assert_impl_all!(BionemoSizeAwareSampler<'static>: Send, ExactSizeIterator);
-assert_impl_all!(BionemoSizeAwareStream<'static>: Send, Iterator);
-assert_impl_all!(BionemoSampler<'static>: Send, Iterator);
-assert_not_impl_any!(BucketSampler: Sync, Clone);
+assert_impl_all!(BucketSampler: Send);
+assert_impl_all!(SequentialSampler: Send);
+assert_impl_all!(CostliestSampler: Send);
+assert_impl_all!(BionemoSizeAwareSampler<'static>: Send);
+assert_impl_all!(BionemoSizeAwareStream<'static>: Send);
+assert_impl_all!(BionemoSampler<'static>: Send);
+assert_impl_all!(&mut BucketSampler: IntoIterator<Item = Result<Batch, Error>>);
+assert_not_impl_any!(BucketSampler: Sync, Clone, Iterator);
 assert_not_impl_any!(SequentialSampler: Sync, Clone);
 assert_not_impl_any!(CostliestSampler: Sync, Clone);
 assert_not_impl_any!(BionemoSizeAwareSampler<'static>: Sync, Clone);
@@ -26,7 +28,8 @@ assert_not_impl_any!(BionemoSizeAwareStream<'static>: Sync, Clone);
 assert_not_impl_any!(BionemoSampler<'static>: Sync, Clone);
 
 fn walk(plan: &Plan, options: &SamplerOptions) -> Vec<i64> {
-    BucketSampler::new(plan, options).unwrap().flat_map(|batch| batch.unwrap().indices).collect()
+    let mut sampler = BucketSampler::new(plan, options).unwrap();
+    sampler.iter_mut().flat_map(|batch| batch.unwrap().indices).collect()
 }
 
 #[test]
@@ -53,13 +56,13 @@ fn a_sampler_outlives_its_plan_and_moves_to_another_thread() {
     .unwrap();
     let expected = walk(&plan, &SamplerOptions::new());
     let mut sampler = BucketSampler::new(&plan, &SamplerOptions::new()).unwrap();
-    let mut seen = sampler.next().unwrap().unwrap().indices;
+    let mut seen = sampler.next_batch().unwrap().unwrap().indices;
     drop(plan);
-    seen.extend(
-        thread::spawn(move || sampler.flat_map(|batch| batch.unwrap().indices).collect::<Vec<_>>())
-            .join()
-            .unwrap(),
-    );
+    let rest = thread::spawn(move || {
+        let rest = std::iter::from_fn(|| sampler.next_batch());
+        rest.flat_map(|batch| batch.unwrap().indices).collect::<Vec<_>>()
+    });
+    seen.extend(rest.join().unwrap());
     assert_eq!(seen, expected);
 }
 

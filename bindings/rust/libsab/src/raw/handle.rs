@@ -199,6 +199,8 @@ structs! {
     sab_probe_stats,
     sab_packed_info,
     sab_peaks_view,
+    sab_rows,
+    sab_step,
     sab_plan_info,
     sab_ragged,
     sab_plan_report,

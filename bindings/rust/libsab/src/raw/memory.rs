@@ -795,7 +795,7 @@ impl<'d> GuardHandle<'d> {
         chunk: &mut ChunkFn<'_>,
     ) -> Result<(), Error> {
         let shape = shape_of(&batch);
-        let (status, failure) = run_step(shape.count, options, chunk, |raw| {
+        let (status, failure) = run_step(shape.count as u64, options, chunk, |raw| {
             // SAFETY: a live handle; a batch that outlives the call; a context that fits its
             // trampolines and outlives the call.
             unsafe { sys::sab_memory_guard_step(self.pointer(), &shape, raw) }
@@ -823,16 +823,15 @@ impl<'d> GuardHandle<'d> {
     }
 }
 
-/// A batch as C has it.
+/// A batch as C has it, which points to this one.
 fn shape_of(batch: &BatchRef<'_>) -> sys::sab_batch {
     let mut shape = empty::<sys::sab_batch>();
     shape.indices = batch.indices.as_ptr();
-    shape.count = batch.indices.len() as u64;
-    shape.longest = batch.longest;
-    shape.total = batch.total;
-    shape.padded_length = batch.padded_length;
-    shape.padded_total = batch.padded_total;
+    shape.count = batch.indices.len();
+    shape.columns = 1;
+    shape.longest = &batch.longest;
+    shape.total = &batch.total;
+    shape.padded_length = &batch.padded_length;
     shape.bucket = -1;
-    shape.micro_batches = 1;
     shape
 }

@@ -167,9 +167,45 @@ impl<'a> SamplerHandle<'a> {
         let status = unsafe { sys::sab_next_batch(self.pointer(), &mut batch) };
         match self.check(status) {
             Ok(sys::SAB_END) => None,
-            Ok(_) => Some(Ok(self.show(&batch))),
+            Ok(_) => Some(self.show(&batch)),
             Err(error) => Some(Err(error)),
         }
+    }
+
+    pub(crate) fn next_batch(&mut self) -> Option<Result<Batch, Error>> {
+        self.next().map(|batch| batch.map(BatchRef::into_owned))
+    }
+
+    pub(crate) fn begin(&mut self) -> Result<(), Error> {
+        // SAFETY: a live handle that nobody else uses.
+        let status = unsafe { sys::sab_sampler_begin(self.pointer()) };
+        self.check(status)?;
+        Ok(())
+    }
+
+    pub(crate) fn step(&mut self) -> Result<Step, Error> {
+        let mut step = empty::<sys::sab_step>();
+        // SAFETY: a live handle that nobody else uses, and a struct whose size is set.
+        check(unsafe { sys::sab_batch_step(self.pointer(), &mut step) })?;
+        // SAFETY: a number a column, valid until the next call.
+        let total = unsafe { *step.totals };
+        Ok(Step {
+            micro_batches: step.micro_batches,
+            samples: step.samples,
+            total: (total >= 0.0).then_some(total),
+        })
+    }
+
+    pub(crate) fn capabilities(&self) -> Result<Capabilities, Error> {
+        let mut bits = 0;
+        // SAFETY: a live handle, and room for a number.
+        check(unsafe { sys::sab_sampler_capabilities(self.pointer(), &mut bits) })?;
+        let has = |bit: i32| bits & bit as u64 != 0;
+        Ok(Capabilities {
+            batch_count: has(sys::SAB_SAMPLER_BATCH_COUNT),
+            random_access: has(sys::SAB_SAMPLER_RANDOM_ACCESS),
+            budget: has(sys::SAB_SAMPLER_BUDGET),
+        })
     }
 
     pub(crate) fn at(&mut self, position: u64) -> Result<BatchRef<'_>, Error> {
@@ -177,15 +213,26 @@ impl<'a> SamplerHandle<'a> {
         // SAFETY: a live handle that nobody else uses, and a struct whose size is set.
         let status = unsafe { sys::sab_sampler_at(self.pointer(), position, &mut batch) };
         self.check(status)?;
-        Ok(self.show(&batch))
+        self.show(&batch)
     }
 
-    /// The borrow of `self` keeps the indices from being overwritten by the next call.
-    #[allow(clippy::unused_self)]
-    fn show(&mut self, batch: &sys::sab_batch) -> BatchRef<'_> {
-        // SAFETY: `count` indices that stay valid until the next call on the sampler, which needs
-        // `&mut self`.
-        unsafe { shown(batch) }
+    /// The borrow of `self` keeps the arrays from being overwritten by the next call.
+    fn show(&mut self, batch: &sys::sab_batch) -> Result<BatchRef<'_>, Error> {
+        // SAFETY: arrays that stay valid until the next call on the sampler that shows another
+        // batch, which needs `&mut self`.
+        let mut shown = unsafe { shown(batch) };
+        if shown.layout == Layout::Row {
+            let mut rows = empty::<sys::sab_rows>();
+            // SAFETY: a live handle that nobody else uses, and a struct whose size is set.
+            check(unsafe { sys::sab_batch_rows(self.pointer(), &mut rows) })?;
+            // SAFETY: as above; NULL, or an array a column.
+            unsafe {
+                shown.cu_seqlens =
+                    (!rows.cu_seqlens.is_null()).then(|| slice(*rows.cu_seqlens, batch.count + 1));
+                shown.starts = (!rows.starts.is_null()).then(|| slice(rows.starts, batch.count));
+            }
+        }
+        Ok(shown)
     }
 
     pub(crate) fn batch_count(&self) -> Result<u64, Error> {
@@ -234,11 +281,13 @@ impl<'a> SamplerHandle<'a> {
         Ok((epoch, position))
     }
 
-    pub(crate) fn state(&self) -> Result<State, Error> {
-        let mut state = [0u8; crate::STATE_SIZE];
-        // SAFETY: a live handle, and room for SAB_STATE_SIZE bytes.
-        check(unsafe { sys::sab_sampler_state_save(self.pointer(), state.as_mut_ptr().cast()) })?;
-        Ok(state)
+    pub(crate) fn state(&self) -> Result<Vec<u8>, Error> {
+        // SAFETY: a live handle; the cursor does not move between the two calls.
+        unsafe {
+            array(|state: *mut u8, capacity, size| {
+                sys::sab_sampler_state_save(self.pointer(), state.cast(), capacity, size)
+            })
+        }
     }
 
     pub(crate) fn restore(&mut self, state: &[u8]) -> Result<(), Error> {
@@ -290,30 +339,27 @@ impl<'a> SamplerHandle<'a> {
     }
 }
 
+/// A batch without what only rows have.
+///
 /// # Safety
 ///
 /// The arrays of the batch are valid for `'a`.
 pub(super) unsafe fn shown<'a>(batch: &sys::sab_batch) -> BatchRef<'a> {
-    Batch {
-        // SAFETY: the caller's promise.
-        indices: unsafe { slice(batch.indices, batch.count as usize) },
-        longest: batch.longest,
-        total: batch.total,
-        padded_length: batch.padded_length,
-        padded_total: batch.padded_total,
-        bucket: usize::try_from(batch.bucket).ok(),
-        epoch: batch.epoch,
-        step: batch.step,
-        step_samples: batch.step_samples,
-        step_total: batch.step_total,
-        micro_batch: batch.micro_batch,
-        micro_batches: batch.micro_batches,
-        // SAFETY: the caller's promise.
-        cu_seqlens: (!batch.cu_seqlens.is_null())
-            .then(|| unsafe { slice(batch.cu_seqlens, batch.count as usize + 1) }),
-        // SAFETY: the caller's promise.
-        starts: (!batch.starts.is_null())
-            .then(|| unsafe { slice(batch.starts, batch.count as usize) }),
+    // SAFETY: the caller's promise; a number a column.
+    unsafe {
+        Batch {
+            indices: slice(batch.indices, batch.count),
+            layout: if batch.layout == sys::SAB_LAYOUT_ROW { Layout::Row } else { Layout::Padded },
+            longest: *batch.longest,
+            padded_length: *batch.padded_length,
+            total: *batch.total,
+            bucket: usize::try_from(batch.bucket).ok(),
+            epoch: batch.epoch,
+            step: batch.step,
+            micro_batch: batch.micro_batch,
+            cu_seqlens: None,
+            starts: None,
+        }
     }
 }
 

@@ -13,7 +13,7 @@ fn main() -> Result<(), libsab::Error> {
     let mut seen = 0;
     for batch in &mut sampler {
         let batch = batch?;
-        assert!(batch.padded_total <= 4096.0);
+        assert!(batch.padded_total() <= 4096.0);
         seen += batch.indices.len();
     }
     assert_eq!(seen, tokens.len());

@@ -1,0 +1,256 @@
+/* What a pass over an epoch gives, for every kind of sampler: the rows of the table in sampler.h.
+ */
+#include <stdlib.h>
+
+#include "kinds.h"
+
+#define SAMPLES 90
+
+struct epoch {
+    size_t count;
+    int64_t firsts[SAMPLES]; /* first index of each batch, or -1 */
+};
+
+static sab_sampler *made(enum kind kind) {
+    sab_sampler_options options = SAB_SAMPLER_OPTIONS_INIT;
+    options.seed = 3;
+    options.epoch = kind < WITH_OPTIONS ? 4 : 0;
+    options.micro_batches = 2;
+    return sampler_of_kind(kind, lengths(SAMPLES), SAMPLES, &options);
+}
+
+/* The epoch in which a sampler begins. */
+static uint64_t first_epoch(enum kind kind) {
+    return kind < WITH_OPTIONS ? 4 : 0;
+}
+
+static uint64_t epoch_of(const sab_sampler *sampler) {
+    uint64_t epoch = 0, position = 0;
+    EXPECT_OK(sab_sampler_tell(sampler, &epoch, &position));
+    return epoch;
+}
+
+static uint64_t position_of(const sab_sampler *sampler) {
+    uint64_t epoch = 0, position = 0;
+    EXPECT_OK(sab_sampler_tell(sampler, &epoch, &position));
+    return position;
+}
+
+/* At most `most` batches from the cursor on. */
+static struct epoch taken(sab_sampler *sampler, size_t most) {
+    struct epoch epoch;
+    memset(&epoch, 0, sizeof epoch);
+    sab_batch batch = SAB_BATCH_INIT;
+    sab_status status = SAB_OK;
+    while (epoch.count < most && (status = sab_next_batch(sampler, &batch)) == SAB_OK)
+        epoch.firsts[epoch.count++] = batch.count > 0 ? batch.indices[0] : -1;
+    EXPECT(status == SAB_OK || status == SAB_END);
+    return epoch;
+}
+
+static struct epoch rest(sab_sampler *sampler) {
+    const struct epoch epoch = taken(sampler, SAMPLES);
+    sab_batch batch = SAB_BATCH_INIT;
+    EXPECT(sab_next_batch(sampler, &batch) == SAB_END);
+    return epoch;
+}
+
+/* An epoch as a sampler of its own gives it. */
+static struct epoch epoch_at(enum kind kind, uint64_t epoch) {
+    sab_sampler *sampler = made(kind);
+    EXPECT_OK(sab_sampler_set_epoch(sampler, epoch));
+    const struct epoch whole = rest(sampler);
+    sab_sampler_free(sampler);
+    return whole;
+}
+
+static int are_same(const struct epoch *a, const struct epoch *b) {
+    return memcmp(a, b, sizeof *a) == 0;
+}
+
+/* The torch-generator order continues with its generator, so no two passes are alike. */
+static void expect_epoch(enum kind kind, const struct epoch *pass, uint64_t epoch) {
+    const struct epoch expected = epoch_at(kind, epoch);
+    EXPECT(kind == BIONEMO ? pass->count > 0 : are_same(pass, &expected));
+}
+
+static void Begin_WhereNothingWasTaken_IsTheCurrentEpoch(void) {
+    for (enum kind kind = 0; kind < KINDS; ++kind) {
+        if (!is_there(kind)) continue;
+        sab_sampler *sampler = made(kind);
+        EXPECT_OK(sab_sampler_begin(sampler));
+        EXPECT_OK(sab_sampler_begin(sampler));
+        EXPECT(epoch_of(sampler) == first_epoch(kind) && position_of(sampler) == 0);
+        const struct epoch pass = rest(sampler);
+        expect_epoch(kind, &pass, first_epoch(kind));
+        EXPECT(pass.count > 2);
+        sab_sampler_free(sampler);
+    }
+}
+
+static void Begin_AfterTheEnd_IsTheNextEpoch(void) {
+    for (enum kind kind = 0; kind < KINDS; ++kind) {
+        if (!is_there(kind)) continue;
+        sab_sampler *sampler = made(kind);
+        rest(sampler); /* without sab_sampler_begin() */
+        for (uint64_t epoch = first_epoch(kind) + 1; epoch < first_epoch(kind) + 4; ++epoch) {
+            sab_batch batch = SAB_BATCH_INIT;
+            EXPECT(sab_next_batch(sampler, &batch) == SAB_END);
+            EXPECT(epoch_of(sampler) == epoch - 1);
+            EXPECT_OK(sab_sampler_begin(sampler));
+            EXPECT(epoch_of(sampler) == epoch && position_of(sampler) == 0);
+            const struct epoch pass = rest(sampler);
+            expect_epoch(kind, &pass, epoch);
+        }
+        sab_sampler_free(sampler);
+    }
+}
+
+static void Begin_AfterABrokenOffPass_IsTheSameEpochFromItsStart(void) {
+    for (enum kind kind = 0; kind < KINDS; ++kind) {
+        if (!is_there(kind)) continue;
+        sab_sampler *sampler = made(kind);
+        const uint64_t epoch = first_epoch(kind);
+        for (size_t count = 1; count <= 3; ++count) {
+            taken(sampler, count);
+            EXPECT(position_of(sampler) == count);
+            EXPECT_OK(sab_sampler_begin(sampler));
+            EXPECT(epoch_of(sampler) == epoch && position_of(sampler) == 0);
+        }
+        /* all batches, but not the end */
+        const struct epoch whole = epoch_at(kind, epoch);
+        if (kind != BIONEMO) {
+            taken(sampler, whole.count);
+            EXPECT_OK(sab_sampler_begin(sampler));
+        }
+        const struct epoch pass = rest(sampler);
+        expect_epoch(kind, &pass, epoch);
+        sab_sampler_free(sampler);
+    }
+}
+
+/* Three of the epochs that a state can be saved in: begun, at the end, ended. */
+static void Begin_AfterARestore_IsWhatWasLeft(void) {
+    for (enum kind kind = 0; kind <= COSTLIEST; ++kind) {
+        const struct epoch whole = epoch_at(kind, 6);
+        for (size_t count = 0; count <= whole.count; ++count) {
+            sab_sampler *saved = made(kind), *sampler = made(kind);
+            struct state state;
+            EXPECT_OK(sab_sampler_set_epoch(saved, 6));
+            taken(saved, count);
+            EXPECT_OK(save_state(saved, &state));
+            taken(sampler, 2); /* whatever was before */
+            EXPECT_OK(restore_state(sampler, &state));
+            EXPECT_OK(sab_sampler_begin(sampler));
+            EXPECT(epoch_of(sampler) == 6 && position_of(sampler) == count);
+            const struct epoch left = rest(sampler);
+            EXPECT(left.count == whole.count - count &&
+                   memcmp(left.firsts, whole.firsts + count, left.count * sizeof *left.firsts) ==
+                       0);
+            EXPECT_OK(sab_sampler_begin(sampler));
+            EXPECT(epoch_of(sampler) == 7 && position_of(sampler) == 0);
+            sab_sampler_free(saved);
+            sab_sampler_free(sampler);
+        }
+    }
+}
+
+static void Begin_AfterARestoreOfAnEndedEpoch_IsTheNextEpoch(void) {
+    for (enum kind kind = 0; kind <= COSTLIEST; ++kind) {
+        sab_sampler *saved = made(kind), *sampler = made(kind);
+        struct state state, again;
+        sab_batch batch = SAB_BATCH_INIT;
+        rest(saved);
+        EXPECT_OK(save_state(saved, &state));
+        EXPECT_OK(restore_state(sampler, &state));
+        EXPECT_OK(save_state(sampler, &again));
+        EXPECT(memcmp(&state, &again, sizeof state) == 0);
+        EXPECT(sab_next_batch(sampler, &batch) == SAB_END);
+        EXPECT_OK(restore_state(sampler, &state));
+        EXPECT_OK(sab_sampler_begin(sampler));
+        EXPECT(epoch_of(sampler) == first_epoch(kind) + 1 && position_of(sampler) == 0);
+        const struct epoch pass = rest(sampler);
+        expect_epoch(kind, &pass, first_epoch(kind) + 1);
+        sab_sampler_free(saved);
+        sab_sampler_free(sampler);
+    }
+}
+
+static void Begin_AfterSeekOrSetEpoch_StaysThere(void) {
+    for (enum kind kind = 0; kind <= COSTLIEST; ++kind) {
+        const struct epoch whole = epoch_at(kind, 1);
+        sab_sampler *sampler = made(kind);
+        rest(sampler);
+        EXPECT_OK(sab_sampler_set_epoch(sampler, 1));
+        EXPECT_OK(sab_sampler_seek(sampler, 2));
+        EXPECT_OK(sab_sampler_begin(sampler));
+        EXPECT(epoch_of(sampler) == 1 && position_of(sampler) == 2);
+        EXPECT(rest(sampler).count == whole.count - 2);
+        EXPECT_OK(sab_sampler_seek(sampler, whole.count)); /* the end was not reported since */
+        EXPECT_OK(sab_sampler_begin(sampler));
+        EXPECT(epoch_of(sampler) == 1 && rest(sampler).count == 0);
+        EXPECT_OK(sab_sampler_begin(sampler));
+        EXPECT(epoch_of(sampler) == 2);
+        sab_sampler_free(sampler);
+    }
+}
+
+static void NextBatches_ArePassesToo(void) {
+    for (enum kind kind = 0; kind <= COSTLIEST; ++kind) {
+        sab_sampler *sampler = made(kind);
+        int64_t indices[SAMPLES];
+        uint64_t offsets[3];
+        size_t count = 0;
+        EXPECT_OK(sab_sampler_next_batches(sampler, 2, indices, SAMPLES, offsets, &count));
+        EXPECT_OK(sab_sampler_begin(sampler)); /* broken off */
+        EXPECT(epoch_of(sampler) == first_epoch(kind) && position_of(sampler) == 0);
+        EXPECT_OK(sab_sampler_next_batches(sampler, 2, NULL, 0, offsets, &count));
+        EXPECT(count == 0); /* nothing was taken */
+        sab_status status;
+        while ((status = sab_sampler_next_batches(sampler, 2, indices, SAMPLES, offsets, &count)) ==
+               SAB_OK) {
+        }
+        EXPECT(status == SAB_END);
+        EXPECT_OK(sab_sampler_begin(sampler));
+        EXPECT(epoch_of(sampler) == first_epoch(kind) + 1 && position_of(sampler) == 0);
+        sab_sampler_free(sampler);
+    }
+}
+
+static int32_t fails_in_epoch_one(void *ctx, const int64_t *indices, size_t count,
+                                  sab_batches *batches) {
+    const int *fails = ctx;
+    return *fails ? 41 : sab_bagua_batches_add(batches, indices, count);
+}
+
+static void Begin_ThatFails_ChangesNothing(void) {
+    sab_sizes *sizes = sizes_of(lengths(SAMPLES), SAMPLES);
+    sab_bagua_options balancing = SAB_BAGUA_OPTIONS_INIT;
+    int fails = 0;
+    balancing.make_batches = fails_in_epoch_one;
+    balancing.make_batches_ctx = &fails;
+    sab_sampler *sampler = NULL;
+    EXPECT_OK(sab_bagua_batch_sampler_new(sizes, &balancing, NULL, &sampler));
+    rest(sampler);
+    fails = 1;
+    sab_batch batch = SAB_BATCH_INIT;
+    EXPECT(sab_sampler_begin(sampler) == SAB_E_CALLBACK && sab_last_callback_code() == 41);
+    EXPECT(epoch_of(sampler) == 0 && sab_next_batch(sampler, &batch) == SAB_END);
+    fails = 0;
+    EXPECT_OK(sab_sampler_begin(sampler));
+    EXPECT(epoch_of(sampler) == 1 && rest(sampler).count == 1);
+    sab_sampler_free(sampler);
+    sab_sizes_free(sizes);
+}
+
+int main(void) {
+    RUN(Begin_WhereNothingWasTaken_IsTheCurrentEpoch);
+    RUN(Begin_AfterTheEnd_IsTheNextEpoch);
+    RUN(Begin_AfterABrokenOffPass_IsTheSameEpochFromItsStart);
+    RUN(Begin_AfterARestore_IsWhatWasLeft);
+    RUN(Begin_AfterARestoreOfAnEndedEpoch_IsTheNextEpoch);
+    RUN(Begin_AfterSeekOrSetEpoch_StaysThere);
+    RUN(NextBatches_ArePassesToo);
+    RUN(Begin_ThatFails_ChangesNothing);
+    return finish();
+}

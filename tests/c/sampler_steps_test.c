@@ -1,0 +1,383 @@
+/* Steps of several micro-batches, for every kind of sampler: coverage, equal steps, totals, states
+ * that other ranks and micro-batches restore. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "kinds.h"
+
+#define MOST_SAMPLES 160
+#define MOST_RANKS 6
+#define MOST_BATCHES 1024 /* of a rank: an epoch of single samples, wrapped */
+
+/* What one trial walks: all drawn at random. */
+struct trial {
+    enum kind kind;
+    int32_t numbers[MOST_SAMPLES];
+    size_t count;
+    uint64_t seed;
+    sab_last_step last_step;
+};
+
+struct job {
+    uint64_t world_size, micro_batches;
+    sab_sampler *samplers[MOST_RANKS];
+};
+
+static struct trial drawn(enum kind kind) {
+    struct trial trial;
+    memset(&trial, 0, sizeof trial);
+    trial.kind = kind;
+    trial.count = 1 + below(MOST_SAMPLES);
+    for (size_t i = 0; i < trial.count; ++i) trial.numbers[i] = 1 + (int32_t)below(1 + below(100));
+    trial.seed = random_word();
+    trial.last_step = (sab_last_step)below(3);
+    return trial;
+}
+
+/* Bagua's order repeats samples of its own accord. */
+static int repeats(const struct trial *trial) {
+    return trial->kind == BAGUA || trial->kind == BAGUA_BATCHES;
+}
+
+static struct job job_of(const struct trial *trial, uint64_t world_size, uint64_t micro_batches) {
+    struct job job = {world_size, micro_batches, {NULL}};
+    for (uint64_t rank = 0; rank < world_size; ++rank) {
+        sab_sampler_options options = ranks(rank, world_size);
+        options.seed = trial->seed;
+        options.last_step = trial->last_step;
+        options.micro_batches = micro_batches;
+        job.samplers[rank] = sampler_of_kind(trial->kind, trial->numbers, trial->count, &options);
+    }
+    return job;
+}
+
+static struct job drawn_job(const struct trial *trial) {
+    const uint64_t world_size = trial->kind == SHARDED ? 1 : 1 + below(MOST_RANKS);
+    return job_of(trial, world_size, 1 + below(5));
+}
+
+static void free_job(struct job *job) {
+    for (uint64_t rank = 0; rank < job->world_size; ++rank) sab_sampler_free(job->samplers[rank]);
+}
+
+static uint64_t count_of(const struct job *job) {
+    uint64_t count = 0, same = 0;
+    EXPECT_OK(sab_sampler_batch_count(job->samplers[0], &count));
+    for (uint64_t rank = 1; rank < job->world_size; ++rank) {
+        EXPECT_OK(sab_sampler_batch_count(job->samplers[rank], &same));
+        EXPECT(same == count);
+    }
+    return count;
+}
+
+static uint64_t position_of(const struct job *job) {
+    uint64_t epoch = 0, position = 0;
+    EXPECT_OK(sab_sampler_tell(job->samplers[0], &epoch, &position));
+    return position;
+}
+
+/* A step as its batches sum up, and as the sampler says it. */
+struct totals {
+    uint64_t step;
+    uint64_t micro_batches, samples;
+    double total;
+    uint64_t said_micro_batches, said_samples;
+    double said_total;
+};
+
+static void expect_whole(const struct totals *totals) {
+    if (totals->micro_batches != totals->said_micro_batches) return; /* not all of it was seen */
+    EXPECT(totals->samples == totals->said_samples && totals->total == totals->said_total);
+}
+
+/* Takes a micro-batch on all ranks; 0 at the end. `totals` are of the step under way. */
+static int take(const struct trial *trial, struct job *job, struct totals *totals, int *seen) {
+    int is_end = 0;
+    for (uint64_t rank = 0; rank < job->world_size; ++rank) {
+        sab_batch batch = SAB_BATCH_INIT, same = SAB_BATCH_INIT;
+        sab_sampler *sampler = job->samplers[rank];
+        const uint64_t position = position_of(&(struct job){1, 1, {sampler}});
+        const sab_status status = sab_next_batch(sampler, &batch);
+        EXPECT(rank == 0 || is_end == (status == SAB_END));
+        is_end = status == SAB_END;
+        if (is_end) continue;
+        if (batch.micro_batch == 0 && rank == 0) {
+            expect_whole(totals);
+            *totals = (struct totals){.step = batch.step};
+        }
+        const sab_step said = step_of(sampler);
+        EXPECT(batch.step == totals->step && batch.micro_batch < said.micro_batches &&
+               said.micro_batches <= job->micro_batches);
+        EXPECT(rank == 0 ||
+               (said.samples == totals->said_samples && *said.totals == totals->said_total &&
+                batch.micro_batch + 1 == totals->micro_batches));
+        totals->micro_batches += rank == 0;
+        totals->samples += batch.count;
+        totals->total += *batch.total;
+        totals->said_micro_batches = said.micro_batches;
+        totals->said_samples = said.samples;
+        totals->said_total = *said.totals;
+        double total = 0;
+        for (size_t i = 0; i < batch.count; ++i) {
+            ++seen[batch.indices[i]];
+            total += trial->numbers[batch.indices[i]];
+        }
+        EXPECT(total == *batch.total);
+        const uint64_t step = batch.step, micro_batch = batch.micro_batch, count = batch.count;
+        EXPECT_OK(sab_sampler_at(sampler, position, &same));
+        EXPECT(same.step == step && same.micro_batch == micro_batch && same.count == count);
+    }
+    if (is_end) expect_whole(totals);
+    return !is_end;
+}
+
+static void expect_coverage(const struct trial *trial, const int *seen) {
+    for (size_t i = 0; i < trial->count; ++i)
+        EXPECT(repeats(trial) ? seen[i] >= 1 || trial->last_step == SAB_LAST_STEP_DROP
+               : trial->last_step == SAB_LAST_STEP_SPLIT ? seen[i] == 1
+               : trial->last_step == SAB_LAST_STEP_DROP  ? seen[i] <= 1
+                                                         : seen[i] >= 1);
+}
+
+static void Epoch_OfMicroBatches_KeepsCoverageEqualStepsAndTotals(void) {
+    random_state = 1;
+    for (enum kind kind = 0; kind < WITH_OPTIONS; ++kind)
+        for (int round = 0; round < 150; ++round) {
+            struct trial trial = drawn(kind);
+            if (kind == SHARDED) trial.last_step = SAB_LAST_STEP_SPLIT; /* not used there */
+            struct job job = drawn_job(&trial);
+            const uint64_t count = count_of(&job);
+            int seen[MOST_SAMPLES] = {0};
+            struct totals totals = {0};
+            uint64_t position = 0;
+            for (; take(&trial, &job, &totals, seen); ++position)
+                EXPECT(totals.step == position / job.micro_batches &&
+                       totals.micro_batches == position % job.micro_batches + 1);
+            EXPECT(position == count);
+            EXPECT(trial.last_step == SAB_LAST_STEP_SPLIT || count % job.micro_batches == 0);
+            expect_coverage(&trial, seen);
+            free_job(&job);
+        }
+}
+
+/* Whatever the micro-batches, position p shows the same batch. */
+static void Order_DoesNotDependOnTheMicroBatches(void) {
+    random_state = 2;
+    for (enum kind kind = 0; kind < BALANCED; ++kind)
+        for (int round = 0; round < 40; ++round) {
+            struct trial trial = drawn(kind);
+            trial.last_step = SAB_LAST_STEP_SPLIT;
+            const uint64_t world_size = kind == SHARDED ? 1 : 1 + below(MOST_RANKS);
+            struct job one = job_of(&trial, world_size, 1),
+                       several = job_of(&trial, world_size, 2 + below(4));
+            EXPECT(count_of(&one) == count_of(&several));
+            for (uint64_t rank = 0; rank < world_size; ++rank) {
+                sab_batch batch = SAB_BATCH_INIT, same = SAB_BATCH_INIT;
+                while (sab_next_batch(one.samplers[rank], &batch) == SAB_OK) {
+                    EXPECT_OK(sab_next_batch(several.samplers[rank], &same));
+                    EXPECT(batch.count == same.count && batch.micro_batch == 0 &&
+                           (batch.count == 0 || memcmp(batch.indices, same.indices,
+                                                       batch.count * sizeof(int64_t)) == 0));
+                }
+                EXPECT(sab_next_batch(several.samplers[rank], &same) == SAB_END);
+            }
+            free_job(&one);
+            free_job(&several);
+        }
+}
+
+static struct state state_of_all(const struct job *job) {
+    struct state state, same;
+    EXPECT_OK(save_state(job->samplers[0], &state));
+    for (uint64_t rank = 1; rank < job->world_size; ++rank) {
+        EXPECT_OK(save_state(job->samplers[rank], &same));
+        EXPECT(memcmp(&state, &same, sizeof state) == 0);
+    }
+    return state;
+}
+
+/* Another job continues where this one is. */
+static struct job handed_over(const struct trial *trial, struct job *from) {
+    const struct state state = state_of_all(from);
+    const uint64_t position = position_of(from);
+    struct job job =
+        below(4) == 0 ? job_of(trial, from->world_size, from->micro_batches) : drawn_job(trial);
+    for (uint64_t rank = 0; rank < job.world_size; ++rank)
+        EXPECT_OK(restore_state(job.samplers[rank], &state));
+    EXPECT(position_of(&job) == position);
+    free_job(from);
+    return job;
+}
+
+static void lower(struct job *job) {
+    static const double budgets[] = {120, 150, 0};
+    const double budget = budgets[below(3)];
+    for (uint64_t rank = 0; rank < job->world_size; ++rank)
+        EXPECT_OK(sab_sampler_set_budget(job->samplers[rank], 0, budget));
+}
+
+/* Saved between any two micro-batches and restored by other ranks and micro-batches, again and
+ * again; with a plan the budget changes, too. */
+static void Restore_BetweenMicroBatches_LosesAndRepeatsNothing(void) {
+    random_state = 3;
+    for (enum kind kind = 0; kind < BALANCED; ++kind)
+        for (int round = 0; round < 200; ++round) {
+            struct trial trial = drawn(kind);
+            trial.last_step = SAB_LAST_STEP_SPLIT;
+            struct job job = drawn_job(&trial);
+            int seen[MOST_SAMPLES] = {0};
+            struct totals totals = {0};
+            for (;;) {
+                const uint64_t end = position_of(&job) + below(6);
+                while (position_of(&job) < end && take(&trial, &job, &totals, seen)) {
+                }
+                const int is_new = position_of(&job) == 0;
+                if (kind <= SEQUENTIAL && below(4) == 0) lower(&job);
+                job = handed_over(&trial, &job);
+                sab_batch next = SAB_BATCH_INIT;
+                if (sab_sampler_at(job.samplers[0], position_of(&job), &next) != SAB_OK) break;
+                EXPECT(next.step == totals.step + (next.micro_batch == 0 && !is_new));
+                EXPECT(next.micro_batch == 0 || next.micro_batch == totals.micro_batches);
+            }
+            expect_coverage(&trial, seen);
+            free_job(&job);
+        }
+}
+
+/* Dropped and repeated samples are those of the last step alone. */
+static void Restore_UnderDropAndWrap_KeepsStepsFull(void) {
+    random_state = 4;
+    for (enum kind kind = 0; kind < BAGUA; ++kind)
+        for (int round = 0; round < 100; ++round) {
+            struct trial trial = drawn(kind);
+            trial.last_step = round % 2 == 0 ? SAB_LAST_STEP_DROP : SAB_LAST_STEP_WRAP;
+            struct job job = drawn_job(&trial);
+            int seen[MOST_SAMPLES] = {0};
+            struct totals totals = {0};
+            const uint64_t first = below(1 + count_of(&job) / 2);
+            for (uint64_t i = 0; i < first; ++i) take(&trial, &job, &totals, seen);
+            if (kind <= SEQUENTIAL && below(3) == 0) lower(&job);
+            const struct state state = state_of_all(&job);
+            struct job next = drawn_job(&trial);
+            for (uint64_t rank = 0; rank < next.world_size; ++rank)
+                EXPECT_OK(restore_state(next.samplers[rank], &state));
+            const int is_same =
+                next.world_size == job.world_size && next.micro_batches == job.micro_batches;
+            EXPECT(is_same || (count_of(&next) - first) % next.micro_batches == 0);
+            for (uint64_t i = first; i < count_of(&next); ++i)
+                for (uint64_t rank = 0; rank < next.world_size; ++rank) {
+                    sab_batch batch = SAB_BATCH_INIT;
+                    EXPECT_OK(sab_next_batch(next.samplers[rank], &batch));
+                    for (size_t k = 0; k < batch.count; ++k) ++seen[batch.indices[k]];
+                }
+            expect_coverage(&trial, seen);
+            free_job(&job);
+            free_job(&next);
+        }
+}
+
+static sab_sampler *bucket_sampler(uint64_t micro_batches) {
+    sab_sampler_options options = ranks(0, 2);
+    options.micro_batches = micro_batches;
+    return sampler_of_kind(BUCKET, lengths(100), 100, &options);
+}
+
+static void Step_OfNoShownBatch_IsRefused(void) {
+    sab_sampler *sampler = bucket_sampler(3);
+    struct state state;
+    sab_batch batch = SAB_BATCH_INIT;
+    sab_step step = SAB_STEP_INIT;
+    sab_rows rows = SAB_ROWS_INIT;
+    int64_t indices[100];
+    uint64_t offsets[9];
+    size_t count = 0;
+#define EXPECT_NOTHING_SHOWN()                                                          \
+    do {                                                                                \
+        EXPECT_FAILS(sab_batch_step(sampler, &step), SAB_E_ARGUMENT, "shows no batch"); \
+        EXPECT_FAILS(sab_batch_rows(sampler, &rows), SAB_E_ARGUMENT, "shows no batch"); \
+        EXPECT(step.samples == 0 && step.totals == NULL && rows.capacity == NULL);      \
+    } while (0)
+    EXPECT_NOTHING_SHOWN();
+    EXPECT_OK(save_state(sampler, &state));
+    EXPECT_OK(sab_next_batch(sampler, &batch));
+    EXPECT(step_of(sampler).micro_batches == 3);
+    EXPECT_OK(sab_sampler_set_epoch(sampler, 0));
+    EXPECT_NOTHING_SHOWN();
+    EXPECT_OK(sab_next_batch(sampler, &batch));
+    EXPECT_OK(restore_state(sampler, &state));
+    EXPECT_NOTHING_SHOWN();
+    EXPECT_OK(sab_next_batch(sampler, &batch));
+    EXPECT_OK(sab_sampler_set_budget(sampler, 0, 120));
+    EXPECT_NOTHING_SHOWN();
+    EXPECT_OK(sab_sampler_next_batches(sampler, 1, indices, 100, offsets, &count));
+    EXPECT_NOTHING_SHOWN();
+    EXPECT_OK(sab_next_batch(sampler, &batch));
+    EXPECT_FAILS(sab_batch_rows(sampler, &rows), SAB_E_UNSUPPORTED, "the batch is padded");
+    while (sab_next_batch(sampler, &batch) == SAB_OK) {
+    }
+    EXPECT_NOTHING_SHOWN();
+    step.struct_size = 8;
+    EXPECT_FAILS(sab_batch_step(sampler, &step), SAB_E_ARGUMENT, "step.struct_size = 8");
+    rows.struct_size = 8;
+    EXPECT_FAILS(sab_batch_rows(sampler, &rows), SAB_E_ARGUMENT, "rows.struct_size = 8");
+    sab_sampler_free(sampler);
+}
+
+static void Budget_SetInsideAStep_EndsTheStep(void) {
+    sab_sampler *sampler = bucket_sampler(3);
+    sab_batch batch = SAB_BATCH_INIT;
+    for (int i = 0; i < 4; ++i) EXPECT_OK(sab_next_batch(sampler, &batch));
+    EXPECT(batch.step == 1 && batch.micro_batch == 0);
+    EXPECT_OK(sab_sampler_set_budget(sampler, 0, 120));
+    EXPECT_OK(sab_next_batch(sampler, &batch));
+    EXPECT(batch.step == 2 && batch.micro_batch == 0);
+    sab_sampler_free(sampler);
+}
+
+static void State_IsWrittenOnlyWhereThereIsRoom(void) {
+    sab_sampler *sampler = bucket_sampler(2);
+    size_t size = 0, again = 0;
+    EXPECT_OK(sab_sampler_state_save(sampler, NULL, 0, &size));
+    EXPECT(size > 32 && size <= 256);
+    unsigned char bytes[256];
+    memset(bytes, 7, sizeof bytes);
+    EXPECT_OK(sab_sampler_state_save(sampler, bytes, size - 1, &again));
+    EXPECT(again == size && bytes[0] == 7 && bytes[size - 2] == 7);
+    EXPECT_OK(sab_sampler_state_save(sampler, bytes, sizeof bytes, &again));
+    EXPECT(again == size && memcmp(bytes, "SABS", 4) == 0 && bytes[size] == 7);
+    EXPECT_OK(sab_sampler_state_restore(sampler, bytes, size));
+    sab_sampler_free(sampler);
+}
+
+/* Ranks wait for each other once a step, not once a micro-batch. */
+static void Report_CountsStepsOfTheOptimizer(void) {
+    const sab_plan_options how = budget(200);
+    sab_plan *plan = plan_with(lengths(400), 400, &how);
+    sab_sampler_options options = ranks(0, 4);
+    sab_plan_report one = SAB_PLAN_REPORT_INIT, several = SAB_PLAN_REPORT_INIT;
+    options.last_step = SAB_LAST_STEP_DROP;
+    EXPECT_OK(sab_plan_get_report(plan, &options, NULL, NULL, &one));
+    options.micro_batches = 3;
+    EXPECT_OK(sab_plan_get_report(plan, &options, NULL, NULL, &several));
+    EXPECT(several.steps == one.steps / 3 && several.dropped >= one.dropped);
+    EXPECT(several.rank_imbalance >= 1 && several.rank_imbalance < one.rank_imbalance);
+    options = ranks(0, 4);
+    EXPECT_OK(sab_plan_get_report(plan, &options, NULL, NULL, &one));
+    options.micro_batches = 3;
+    EXPECT_OK(sab_plan_get_report(plan, &options, NULL, NULL, &several));
+    EXPECT(several.steps == (one.steps + 2) / 3 && several.batches == one.batches);
+    EXPECT(several.total == one.total && several.dropped == 0);
+    sab_plan_free(plan);
+}
+
+int main(void) {
+    RUN(Epoch_OfMicroBatches_KeepsCoverageEqualStepsAndTotals);
+    RUN(Order_DoesNotDependOnTheMicroBatches);
+    RUN(Restore_BetweenMicroBatches_LosesAndRepeatsNothing);
+    RUN(Restore_UnderDropAndWrap_KeepsStepsFull);
+    RUN(Step_OfNoShownBatch_IsRefused);
+    RUN(Budget_SetInsideAStep_EndsTheStep);
+    RUN(State_IsWrittenOnlyWhereThereIsRoom);
+    RUN(Report_CountsStepsOfTheOptimizer);
+    return finish();
+}

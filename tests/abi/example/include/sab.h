@@ -4,8 +4,8 @@
 #ifndef SAB_H
 #define SAB_H
 
-#include "sab/base.h"
 #include "sab/features.h"
+#include "sab/base.h"
 #if SAB_WITH_EXTRA
 #include "sab/extra.h"
 #endif

@@ -30,9 +30,8 @@ extern "C" {
 typedef int32_t sab_status;
 /** done */
 #define SAB_OK 0
-#define SAB_E_ARGUMENT                   \
-    (-1) /**< an argument breaks a rule, \
-          * on two lines */
+#define SAB_E_ARGUMENT (-1) /**< an argument breaks a rule,
+                             * on two lines */
 
 /** A box. */
 typedef struct sab_box sab_box;
@@ -55,11 +54,13 @@ typedef struct sab_box_options {
     const double *weights; /**< NULL */
     /** called once with `ctx`,
      *  in any thread */
-    int32_t (*release)(void *ctx, uint64_t count);
+    int32_t (*release)(void *ctx,
+                       uint64_t count);
     /** 0. @since 0.2 */
     uint64_t end;
 } sab_box_options;
-#define SAB_BOX_OPTIONS_INIT {sizeof(sab_box_options), NULL, NULL, 0}
+#define SAB_BOX_OPTIONS_INIT \
+    {sizeof(sab_box_options), NULL, NULL, 0}
 
 /** Sets the defaults.
  *
@@ -76,8 +77,10 @@ SAB_API void sab_box_options_init(sab_box_options *options, size_t struct_size) 
  * @param box      the new handle
  * @return SAB_OK; SAB_E_ARGUMENT
  */
-SAB_API sab_status sab_box_new(const char *name, sab_look_fn look, void (*release)(void *ctx),
-                               sab_box **box) SAB_NOEXCEPT;
+SAB_API sab_status
+sab_box_new(const char *name, sab_look_fn look,
+            void (*release)(void *ctx),
+            sab_box **box) SAB_NOEXCEPT;
 
 /** The name of a status. @since 0.2
  *

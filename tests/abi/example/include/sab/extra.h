@@ -39,8 +39,8 @@ SAB_API void sab_thing_init(sab_thing *thing, size_t struct_size) SAB_NOEXCEPT;
  * @param pairs    what to pack
  * @param tensors  as many tensors
  */
-SAB_API sab_status sab_pack(const sab_pair *pairs, struct DLManagedTensor *const *tensors)
-    SAB_NOEXCEPT;
+SAB_API sab_status sab_pack(const sab_pair *pairs,
+                            struct DLManagedTensor *const *tensors) SAB_NOEXCEPT;
 
 #ifdef __cplusplus
 }

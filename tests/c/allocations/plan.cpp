@@ -123,6 +123,7 @@ SCENARIO(plan_boundaries, Threads::none) {
     options.boundary_count = 4;
     options.batch_sizes = &size;
     options.batch_size_count = 1;
+    options.oversize = SAB_OVERSIZE_SKIP;
     play_plan(run, options);
 }
 
@@ -151,6 +152,7 @@ SCENARIO(plan_shapes, Threads::none) {
 SCENARIO(plan_skip, Threads::none) {
     CALL_PLAIN(sab_log_set_callback(ignore, nullptr));
     sab_plan_options options = with_budget(30);
+    options.oversize = SAB_OVERSIZE_SKIP;
     play_plan(run, options);
     CALL_PLAIN(sab_log_set_callback(nullptr, nullptr));
 }

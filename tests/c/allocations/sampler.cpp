@@ -82,6 +82,7 @@ sab_plan *plan_of_boundaries(Run &run) {
     options.boundary_count = 4;
     options.batch_sizes = &size;
     options.batch_size_count = 1;
+    options.oversize = SAB_OVERSIZE_SKIP;
     return plan_with(run, options);
 }
 

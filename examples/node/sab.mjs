@@ -378,7 +378,7 @@ function reader(kind) {
   return { memory, read };
 }
 
-const first = (pointer) => copied(Float64Array, pointer, 1)[0];
+const first = (pointer) => koffi.decode.double(pointer);
 
 // Begins a pass and returns its batches as objects with the fields of sab_batch. `indices` is a
 // copy in a BigInt64Array; `longest`, `padded_length` and `total` are numbers. Of a batch in one

@@ -7,7 +7,8 @@
 set -euo pipefail
 prefix=$(realpath -e "$1") venv=$(realpath -e "$2") out=$(realpath -m "$3")
 cd "$(dirname "$0")"
-libdir=$(dirname "$(find "$prefix" -name libsab.so)")
+. ../cmake/setup.sh
+libdir=$(libdir_of "$prefix")
 export PKG_CONFIG_PATH=$libdir/pkgconfig LD_LIBRARY_PATH=$libdir PATH=$venv/bin:$PATH
 export SAB_LIBRARY=$libdir/libsab.so.0 SAB_TORCH_LIBRARY=$libdir/libsab_torch.so.0
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/generated/cargo} SAB_NO_BUNDLED=1

@@ -1,11 +1,12 @@
 /** @file balance.h
- * Work dealt out evenly: items to parts, samples to the ranks and micro-batches of a step.
+ * Balanced work: items assigned to parts, samples assigned to the ranks and micro-batches of a
+ * step.
  *
  * sab_items_partition() assigns items (samples, batches, micro-batches) to parts (ranks, steps,
- * pipeline slots) so that the costliest part costs little more than the mean, optionally with as
- * many items in every part, and under a hard cap of another quantity, such as memory.
+ * pipeline slots) so that the costliest part costs little more than the mean. Optionally every part
+ * has the same number of items, or keeps a limit on another quantity, such as memory.
  *
- * sab_balanced_sampler_new() does so with the samples of each step.
+ * sab_balanced_sampler_new() does this with the samples of each step.
  *
  * Tier: provisional. Functions and structs here may change or be removed in a minor release.
  */
@@ -29,7 +30,7 @@ typedef int32_t sab_partition_method;
 /** each item, costliest first, to the part that costs least so far: faster, less even */
 #define SAB_PARTITION_LONGEST_FIRST 1
 
-/** What a partition must keep. */
+/** How items are assigned to parts, and which limits each part keeps. */
 typedef struct sab_partition_options {
     /** set by SAB_PARTITION_OPTIONS_INIT */
     size_t struct_size;
@@ -38,10 +39,11 @@ typedef struct sab_partition_options {
     /** 1: every part has the same number of items, and the count must be a multiple of the parts; 0
      *  (default) */
     int32_t equal_counts;
-    /** what each item counts against `capacity`, such as tokens or bytes: finite, at least 0. NULL
-     *  (default): no cap */
+    /** weight of each item, such as tokens or bytes: finite, at least 0. NULL (default): no
+     *  capacity is kept */
     const double *weights;
-    /** with `weights`: no part's weights sum to more; finite, above 0. Without: 0 (default) */
+    /** with `weights`: the largest sum of weights of a part; finite, above 0. Without: 0 (default)
+     */
     double capacity;
     /** called every few milliseconds and may cancel; NULL (default) for none */
     sab_progress_fn progress;
@@ -62,22 +64,22 @@ SAB_API void sab_partition_options_init(sab_partition_options *options, size_t s
 
 /** Assigns items to parts so that the largest sum of costs is small.
  *
- * Whatever the method, single items then move, or change places, between the costliest part and
- * cheaper ones while that lowers the largest sum and it is over the mean by a hundred-thousandth;
- * how long is bounded by the number of items. The same costs give the same parts on every machine.
+ * After either method single items are moved or exchanged between the costliest part and cheaper
+ * ones. This continues while it lowers the largest sum and that is over the mean by more than a
+ * hundred-thousandth; the number of moves is bounded by the number of items. The same costs give
+ * the same parts on every machine.
  *
- * A cap on weights is kept always: the sum of a part's weights, added up in double in the order of
- * the items, is at most the capacity. So 0.1, 0.2 and 0.3, in this order, are more than 0.6; of
- * whole numbers every sum is exact. Where balance and cap are at odds, assignments are tried that
- * care less and less for balance. As finding one under the cap is a bin packing problem, a tight
- * cap that could be held may be refused; with several items to a part and some percent of room that
- * is rare.
+ * The capacity is always kept: the sum of a part's weights, added in double in the order of the
+ * items, is at most the capacity. So 0.1, 0.2 and 0.3, in this order, exceed 0.6. Sums of whole
+ * numbers are exact. If no balanced assignment keeps the capacity, less balanced ones are tried.
+ * Finding one is a bin packing problem, so a capacity that could be kept may be refused. That is
+ * rare with several items in a part and a few percent of free capacity.
  *
- * Time grows as that of sorting items and parts, plus a bounded time for what moves. By the
- * machine: a quarter of a millisecond for 4,096 items on 64 parts, half a second for a million, two
- * for two million on a million parts. Under a cap several times that: four milliseconds for the
- * 4,096, five seconds for the two million on a million parts. A cap that one item, or all together,
- * exceed is refused at once. Memory: some 80 bytes an item and 150 a part.
+ * Time grows like that of sorting items and parts, plus a bounded time for moves. Examples: a
+ * quarter of a millisecond for 4,096 items on 64 parts, half a second for a million items, two
+ * seconds for two million items on a million parts. With a capacity it takes several times as long:
+ * four milliseconds for the 4,096 items, five seconds for the two million. A capacity that one item
+ * or the total exceeds is refused at once. Memory: about 80 bytes an item and 150 bytes a part.
  *
  * @param costs    `count` costs, finite, at least 0, with a finite sum; may be NULL when `count` is
  *     0
@@ -98,31 +100,31 @@ SAB_API sab_status sab_items_partition(const double *costs, size_t count, uint64
 typedef struct sab_balanced_options {
     /** set by SAB_BALANCED_OPTIONS_INIT */
     size_t struct_size;
-    /** samples of a step, over all ranks and micro-batches, at least as many as these; fewer if a
-     *  budget is reached first. 0: as many as fit */
+    /** samples of a step over all ranks and micro-batches; at least the number of micro-batches.
+     *  Fewer if a budget is reached first. 0: as many as fit */
     uint64_t samples;
-    /** what no micro-batch exceeds: all of them hold. A micro-batch is a row, without padding:
-     *  sab/cost.h says what it costs, and a NULL cost is the sum of its sizes. Read during the
+    /** limits that each micro-batch keeps, all of them. A micro-batch is a row, without padding;
+     *  see sab/cost.h for the cost of a row. A NULL cost is the sum of its sizes. Read during the
      *  call; callbacks are called once for each distinct size. NULL */
     const sab_budget *budgets;
     /** number of `budgets`, 0 to SAB_MAX_BUDGETS */
     size_t budget_count;
-    /** share of all budgets of a step that its samples may take: the rest is room in which costs
-     *  are evened out. In (0, 1]; 0.95 */
+    /** share of all budgets of a step that its samples may take; the rest stays free so that costs
+     *  can be balanced. In (0, 1]; 0.95 */
     double fill;
-    /** the cost that is evened out, also that of a row; a constant term is the same for all
-     *  micro-batches and is not counted. Read during the call. NULL: the cost of the first budget,
-     *  or the sum of sizes without a budget */
+    /** the cost that is balanced, of a row. A constant term is the same for all micro-batches and
+     *  is not counted. Read during the call. NULL: the cost of the first budget, or the sum of
+     *  sizes without a budget */
     const sab_cost *const *balance;
     /** number of `balance`, 0 or 1 */
     size_t balance_count;
-    /** how samples are dealt to micro-batches; SAB_PARTITION_KARMARKAR_KARP */
+    /** how samples are assigned to micro-batches; SAB_PARTITION_KARMARKAR_KARP */
     sab_partition_method method;
     /** samples that alone exceed a budget: SAB_OVERSIZE_SKIP or SAB_OVERSIZE_ERROR (default) */
     sab_oversize oversize;
-    /** follows and may cancel the constructor; NULL */
+    /** reports progress and may cancel the constructor; NULL */
     sab_progress_fn progress;
-    /** handed to `progress` */
+    /** passed to `progress` */
     void *progress_ctx;
 } sab_balanced_options;
 #define SAB_BALANCED_OPTIONS_INIT                                                              \
@@ -138,37 +140,37 @@ typedef struct sab_balanced_options {
 SAB_API void sab_balanced_options_init(sab_balanced_options *options, size_t struct_size)
     SAB_NOEXCEPT;
 
-/** Steps of samples in random order, dealt to ranks and micro-batches so that all cost alike, under
- * budgets of tokens or memory: for batches without padding (packed, nested, variable-length
+/** Steps of samples in random order, assigned to ranks and micro-batches of nearly equal cost,
+ * under budgets of tokens or memory. For batches without padding (packed, nested, variable-length
  * attention), whose cost is not their number of tokens.
  *
- * Each epoch permutes the samples. A step takes the next ones, up to `samples` or until the
- * budgets are used, and deals them out by sab_items_partition(): every rank takes as many
- * micro-batches, costs are near the mean, no budget is ever exceeded, no sample is lost or
- * repeated, and the ranks need not talk to each other. Samples that cost more than an eighth of a
- * mean micro-batch come in cohorts of neighbours in size, one for each micro-batch of a step, since
- * little else could outweigh them.
+ * Each epoch permutes the samples. A step takes the next ones, up to `samples` or until the budgets
+ * are used, and assigns them as sab_items_partition() does. Every rank takes the same number of
+ * micro-batches, no budget is exceeded, and no sample is lost or repeated. Ranks need not
+ * communicate. Samples that cost more than an eighth of a mean micro-batch are hard to balance with
+ * other samples. Those of similar size are therefore taken together, one for each micro-batch of a
+ * step.
  *
  * A batch is a micro-batch in one row (SAB_LAYOUT_ROW). `world_size` times `micro_batches` of the
- * sampler's options is at most 2^20. `costliest_first` is not used. `last_step`: samples that fill
- * no step are dealt out nevertheless (SPLIT: a micro-batch of the last step is empty when there are
- * fewer samples than micro-batches, loss weight 0), left out, or filled up from the epoch's
- * beginning. A step is full when it has `samples`, or no sample of mean size would fit any more.
- * All steps have the same number of micro-batches.
+ * sampler's options is at most 2^20. `costliest_first` is not used. `last_step` says
+ * how samples that fill no step are treated: they are the last step (SPLIT), are left out (DROP),
+ * or are filled up from the beginning of the epoch (WRAP). With SPLIT a micro-batch of the last
+ * step is empty when there are fewer samples than micro-batches; its loss weight is 0. A step is
+ * full when it has `samples`, or when no sample of mean size would fit. All steps have the same
+ * number of micro-batches.
  *
  * A state that was saved between two steps can be restored with any other world size,
  * `micro_batches`, `samples`, balance and budgets; one that was saved inside a step only with the
- * same. Samples that are too large for lower budgets are left out from there on; those that were
- * too large for the budgets that began the epoch come with the next one.
+ * same. Samples that are too large for lower budgets are left out from there on. Samples that were
+ * too large for the budgets that began the epoch return in the next epoch.
  *
- * Time: an epoch begins with one pass over the samples, in the constructor, sab_sampler_set_epoch()
- * and sab_sampler_state_restore(): some 50 ns each, and where a step has a sample larger than the
- * room that `fill` leaves in its micro-batch, as much again as a partition of the step costs, which
- * is some 100 ns a sample. Making a step costs a partition, too. Memory: 8 bytes a sample, 40 a
- * distinct size, 16 a step.
+ * Time: an epoch begins with one pass over the samples, about 50 ns each, in the constructor,
+ * sab_sampler_set_epoch() and sab_sampler_state_restore(). A step with a sample larger than the
+ * room that `fill` leaves is partitioned there, too, about 100 ns a sample. Making a step takes one
+ * partition. Memory: 8 bytes a sample, 40 a distinct size, 16 a step.
  *
  * @param sizes     read during the call only
- * @param balanced  see there; NULL is refused
+ * @param balanced  see sab_balanced_options; NULL is refused
  * @param options   NULL: seed 0, one rank
  * @param sampler   the new handle; free with sab_sampler_free()
  * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_CALLBACK from a cost; SAB_E_CANCELLED
@@ -178,18 +180,17 @@ SAB_API sab_status sab_balanced_sampler_new(const sab_sizes *sizes,
                                             const sab_sampler_options *options,
                                             sab_sampler **sampler) SAB_NOEXCEPT;
 
-/** How even the current epoch of a balanced sampler is, for all ranks: known before any training.
- */
+/** Balance of the current epoch of a balanced sampler over all ranks, known before training. */
 typedef struct sab_balanced_report {
     /** set by SAB_BALANCED_REPORT_INIT */
     size_t struct_size;
     /** samples in the sizes */
     uint64_t samples;
-    /** too large */
+    /** samples left out because they are too large */
     uint64_t skipped;
-    /** left out of this epoch by SAB_LAST_STEP_DROP */
+    /** samples left out of this epoch by SAB_LAST_STEP_DROP */
     uint64_t dropped;
-    /** of the optimizer */
+    /** steps of the optimizer */
     uint64_t steps;
     /** sum of the sizes in the steps */
     double total;
@@ -201,19 +202,20 @@ typedef struct sab_balanced_report {
     double largest_rank_imbalance;
     /** mean over steps of (cost of the costliest micro-batch / mean) */
     double micro_batch_imbalance;
-    /** sum over steps of the cost of the costliest rank: what an epoch takes where every step waits
-     *  for the slowest */
+    /** sum over steps of the cost of the costliest rank: the time of an epoch if each step waits
+     *  for the slowest rank */
     double time;
-    /** total cost / world size: what it would take without waiting */
+    /** total cost / world size: the time of an epoch without waiting */
     double least_time;
 } sab_balanced_report;
 #define SAB_BALANCED_REPORT_INIT {sizeof(sab_balanced_report), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
-/** Walks the current epoch of a balanced sampler, which stays where it is.
+/** Measures the current epoch of a balanced sampler. Does not move its cursor.
  *
- * @param sampler       made by sab_balanced_sampler_new(); from where its world size took over
- * @param progress      follows and may cancel; NULL for none
- * @param progress_ctx  handed to `progress`
+ * @param sampler       made by sab_balanced_sampler_new(). After a restore from another world size
+ *     the report begins where this one took over
+ * @param progress      reports progress and may cancel; NULL for none
+ * @param progress_ctx  passed to `progress`
  * @param report        filled on SAB_OK; its struct_size must be set
  * @return SAB_OK; SAB_E_ARGUMENT for another sampler; SAB_E_CANCELLED
  */

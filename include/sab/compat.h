@@ -3,7 +3,7 @@
  * batches.
  *
  * - bionemo-size-aware-batching 1.0.0: sab_bionemo_create_buckets(),
- * sab_bionemo_size_aware_sampler_new(), sab_bionemo_sampler_new().
+ *   sab_bionemo_size_aware_sampler_new(), sab_bionemo_sampler_new().
  * - Bagua's contrib package: sab_bagua_sampler_new(). Samples are sorted by complexity,
  *   successive ones go to the ranks of one step, and the steps are shuffled.
  *
@@ -36,7 +36,7 @@ extern "C" {
  * @param sizes             an integer dtype; at least one sample
  * @param max_width         widest interval, at least 1
  * @param min_bucket_count  samples an interval should hold, at least 1
- * @param boundaries        room for `capacity` + 1 numbers: the edges, ascending
+ * @param boundaries        room for `capacity` + 1 numbers: the boundaries, ascending
  * @param bucket_sizes      room for `capacity` numbers: the samples in each interval
  * @param capacity          number of intervals there is room for
  * @param bucket_count      always filled with the number of intervals, on SAB_OK
@@ -51,15 +51,15 @@ SAB_API sab_status sab_bionemo_create_buckets(const sab_sizes *sizes, int64_t ma
 /** Greedy batches in the order of the indices: a batch closes before its total would exceed
  * `budget`.
  *
- * A sample over the budget alone is skipped, counted, and said on the log. The rule of
- * `SizeAwareBatchSampler` of bionemo-size-aware-batching 1.0.0. The batch boundaries are found when
- * the sampler is made: one pass, 24 bytes a batch.
+ * A sample over the budget alone is skipped and counted, with a log message. This is the rule of
+ * `SizeAwareBatchSampler` of bionemo-size-aware-batching 1.0.0. The constructor finds the batches
+ * in one pass and keeps 24 bytes for each.
  *
  * @param indices         order of the samples, copied; NULL: 0, 1, 2, ...
  * @param count           number of `indices`; with NULL indices at most the number of sizes
- * @param sizes           sizes of the samples; may be freed before the sampler, borrowed memory
- *     under it must live on
- * @param budget  largest total of a batch; finite, at least 0
+ * @param sizes           sizes of the samples; may be freed before the sampler, but memory that
+ *     they borrow must stay valid
+ * @param budget          largest total of a batch; finite, at least 0
  * @param options         `seed` and `costliest_first` are not used
  * @param sampler         the new handle; free with sab_sampler_free()
  * @return SAB_OK; SAB_E_ARGUMENT, also for an index outside the sizes
@@ -74,25 +74,26 @@ SAB_API sab_status sab_bionemo_size_aware_sampler_new(const int64_t *indices, si
  * @param ctx       the pointer given with the callback
  * @param epoch     the epoch that is walked
  * @param position  0 when the epoch begins (again), then one more each time
- * @param index     to be filled; any number, handed back in batches
+ * @param index     to be filled; any number, returned in batches
  * @param size      to be filled; finite, at least 0
- * @return 0; 1 (SAB_END) when there are no more; anything else is a failure and comes back
- *     unchanged through sab_last_callback_code()
+ * @return 0; 1 (SAB_END) when there are no more; anything else is a failure and is available
+ *     unchanged from sab_last_callback_code()
  */
 typedef int32_t (*sab_index_fn)(void *ctx, uint64_t epoch, uint64_t position, int64_t *index,
                                 double *size);
 
-/** Greedy batches over an index source that is read as the batches are: one rank, length unknown.
+/** Greedy batches over an index source that is read while batches are made: one rank, number of
+ * batches unknown.
  *
  * The same rule as sab_bionemo_size_aware_sampler_new(). sab_sampler_batch_count(),
- * sab_sampler_seek() (but to step 0), sab_sampler_at() and the state functions answer
- * SAB_E_UNSUPPORTED.
+ * sab_sampler_seek() (except to position 0), sab_sampler_at(), sab_sampler_next_batches() and the
+ * state functions return SAB_E_UNSUPPORTED.
  *
  * @param source          called by sab_next_batch(), in its thread
- * @param ctx             handed to `source`
+ * @param ctx             passed to `source`
  * @param release         called once with `ctx` by sab_sampler_free(), in its thread, and not when
  *     this call fails; NULL for none
- * @param budget  largest total of a batch; finite, at least 0
+ * @param budget          largest total of a batch; finite, at least 0
  * @param sampler         the new handle; free with sab_sampler_free()
  * @return SAB_OK; SAB_E_ARGUMENT
  */
@@ -109,7 +110,7 @@ SAB_API sab_status sab_bionemo_size_aware_stream_sampler_new(sab_index_fn source
  *  themselves */
 #define SAB_BIONEMO_SHUFFLE_BUCKETS 2
 
-/** How the torch-generator order forms and shuffles batches. */
+/** How the bionemo sampler forms and shuffles batches. */
 typedef struct sab_bionemo_options {
     /** set by SAB_BIONEMO_OPTIONS_INIT */
     size_t struct_size;
@@ -120,13 +121,13 @@ typedef struct sab_bionemo_options {
     /** greedy batches by `sizes` or `size` instead of the plan's batch sizes; negative (default):
      *  the plan's */
     double budget;
-    /** with budget: what each sample counts there; borrowed memory under it must live on.
-     *  NULL: ask `size` */
+    /** with `budget`: the size of each sample; memory that they borrow must stay valid. NULL:
+     *  `size` gives them */
     const sab_sizes *sizes;
-    /** with budget, without `sizes`: asked once for each sample of an epoch, as batches are
+    /** with `budget`, without `sizes`: called once for each sample of an epoch, while batches are
      *  formed */
     sab_size_fn size;
-    /** handed to `size`, until the sampler is freed */
+    /** passed to `size`, until the sampler is freed */
     void *size_ctx;
     /** called once with `size_ctx` by sab_sampler_free(), in its thread, and not when the
      *  constructor fails; NULL */
@@ -147,11 +148,11 @@ SAB_API void sab_bionemo_options_init(sab_bionemo_options *options, size_t struc
  * torch.
  *
  * Mersenne twister, torch.randperm inside each bucket, torch.multinomial (as built with MKL, which
- * the published outputs come from) for the bucket of each batch. One rank. Each epoch goes on from
- * the generator and the order that the epoch before left, so there is no random access: the
- * functions that sab_bionemo_size_aware_stream_sampler_new() lists are not supported here either,
- * but for sab_sampler_batch_count(), which is when the plan's batch sizes are used. Keeps 8 bytes a
- * sample.
+ * the published outputs come from) for the bucket of each batch. One rank. Each epoch begins with
+ * the generator and the order that the previous epoch left, so there is no random access. The
+ * functions that sab_bionemo_size_aware_stream_sampler_new() lists are not supported here either.
+ * Exception: sab_sampler_batch_count() is supported if the plan's batch sizes are used. Keeps 8
+ * bytes a sample.
  *
  * @param plan     made with SAB_BUCKETS_BOUNDARIES and SAB_TAIL_KEEP or SAB_TAIL_DROP; may be freed
  *     before the sampler
@@ -162,12 +163,11 @@ SAB_API void sab_bionemo_options_init(sab_bionemo_options *options, size_t struc
 SAB_API sab_status sab_bionemo_sampler_new(const sab_plan *plan, const sab_bionemo_options *options,
                                            sab_sampler **sampler) SAB_NOEXCEPT;
 
-/** Words of a Mersenne twister's state: 624 of state and, last, the number of words used since they
- * were made (0 to 624).
- */
+/** Number of words of a Mersenne twister's state: 624 words, then the number of them that were used
+ * (0 to 624). */
 #define SAB_BIONEMO_GENERATOR_WORDS 625
 
-/** Reads the generator of a torch-order sampler, to carry on with it elsewhere.
+/** Reads the generator of a bionemo sampler, to continue with it elsewhere.
  *
  * @param sampler  made by sab_bionemo_sampler_new()
  * @param words    room for SAB_BIONEMO_GENERATOR_WORDS words
@@ -176,7 +176,7 @@ SAB_API sab_status sab_bionemo_sampler_new(const sab_plan *plan, const sab_bione
 SAB_API sab_status sab_bionemo_sampler_get_generator(const sab_sampler *sampler, uint32_t *words)
     SAB_NOEXCEPT;
 
-/** Sets the generator of a torch-order sampler.
+/** Sets the generator of a bionemo sampler.
  *
  * @param sampler  made by sab_bionemo_sampler_new()
  * @param words    SAB_BIONEMO_GENERATOR_WORDS words; the last at most 624
@@ -190,10 +190,9 @@ typedef struct sab_batches sab_batches;
 
 /** Adds a batch.
  *
- * What is refused here fails the call that runs the callback too, also when the callback takes no
- * notice.
+ * An error also fails the call that runs the callback, even if the callback ignores it.
  *
- * @param batches  the collector handed to the callback
+ * @param batches  the collector passed to the callback
  * @param indices  the samples of the batch, each from 0 to below the number of samples; copied
  * @param count    number of `indices`, at least 1
  * @return SAB_OK; SAB_E_ARGUMENT
@@ -203,27 +202,27 @@ SAB_API sab_status sab_bagua_batches_add(sab_batches *batches, const int64_t *in
 
 /** Makes batches of the samples of one rank.
  *
- * Must give the same batches whenever it is given the same indices, since every rank makes those of
- * all ranks. A batch without samples fails the call, as sab_bagua_batches_add() says; no batch at
- * all is none for that rank.
+ * Must give the same batches for the same indices, since every rank makes the batches of all ranks.
+ * A batch without samples fails the call. It may add no batch; then that rank has none.
  *
  * @param ctx      the pointer given with the callback
- * @param indices  the samples of a rank in the order of the epoch; dies when the callback returns
+ * @param indices  the samples of a rank in the order of the epoch; valid until the callback returns
  * @param count    number of `indices`
  * @param batches  takes the batches in order, by sab_bagua_batches_add()
- * @return 0; anything else is a failure and comes back unchanged through sab_last_callback_code()
+ * @return 0; anything else is a failure and is available unchanged from sab_last_callback_code()
  */
 typedef int32_t (*sab_make_batches_fn)(void *ctx, const int64_t *indices, size_t count,
                                        sab_batches *batches);
 
-/** How load is balanced. */
+/** How Bagua's samplers balance load. */
 typedef struct sab_bagua_options {
     /** set by SAB_BAGUA_OPTIONS_INIT */
     size_t struct_size;
     /** 1 (default): steps in another order each epoch; 0: by complexity, the least complex first */
     int32_t shuffle;
-    /** 1: samples, or in the batch sampler batches, that not all ranks have are left out; 0
-     *  (default): ranks that lack some see their, or the data's, first ones again */
+    /** 1: samples (batch sampler: batches) that do not fill the last step of all ranks are left
+     *  out. 0 (default): the last step is filled with the least complex samples (batch sampler: the
+     *  rank's first batches) again */
     int32_t drop_last;
     /** with `shuffle`: noise added to the complexities before they are sorted, as a share of their
      *  range. 0 (default): the best balance, 1: the most random order */
@@ -235,9 +234,9 @@ typedef struct sab_bagua_options {
     double budget;
     /** batch sampler: makes the batches; called once for each rank by the constructor, and whenever
      *  an epoch or another number of ranks begins (sab_sampler_set_epoch(),
-     *  sab_sampler_state_restore()). NULL: `budget` does */
+     *  sab_sampler_state_restore()). NULL: `budget` makes the batches */
     sab_make_batches_fn make_batches;
-    /** handed to `make_batches`, until the sampler is freed */
+    /** passed to `make_batches`, until the sampler is freed */
     void *make_batches_ctx;
     /** called once with `make_batches_ctx` by sab_sampler_free(), in its thread, and not when the
      *  constructor fails; NULL */
@@ -263,13 +262,13 @@ SAB_API void sab_bagua_options_init(sab_bagua_options *options, size_t struct_si
  * matters only when another number of ranks goes on in the middle of an epoch.
  *
  * The batches of an epoch are known when it begins, so there is random access. Keeps 16 bytes a
- * sample. Noise of a range of 2^28 or more is drawn as current versions of torch do; 1.13 and
- * others before drew it otherwise up to 2^32.
+ * sample. Noise of a range of 2^28 or more is drawn as current versions of torch do; versions up to
+ * 1.13 drew ranges below 2^32 differently.
  *
- * @param complexity  work that each sample makes; read here, and not needed afterwards
- * @param balancing   NULL: the defaults. What is the batch sampler's is not used
+ * @param complexity  complexity of each sample; read during the call only
+ * @param balancing   NULL: the defaults. Fields of the batch sampler are not used
  * @param options     seed, epoch, ranks; NULL: as for all samplers. `costliest_first` is not used.
- * At most 2^20 ranks
+ *     At most 2^20 ranks
  * @param sampler     the new handle; free with sab_sampler_free()
  * @return SAB_OK; SAB_E_ARGUMENT
  */
@@ -278,18 +277,18 @@ SAB_API sab_status sab_bagua_sampler_new(const sab_sizes *complexity,
                                          const sab_sampler_options *options, sab_sampler **sampler)
     SAB_NOEXCEPT;
 
-/** The batches of Bagua's `LoadBalancingDistributedBatchSampler`: of variable size, as many on each
- * rank.
+/** The batches of Bagua's `LoadBalancingDistributedBatchSampler`: of variable size, the same number
+ * on each rank.
  *
- * The samples of each rank, as sab_bagua_sampler_new() deals them out without `drop_last`,
- * are made into batches. Ranks with fewer batches than others then see their first ones again; with
- * `drop_last` the others leave out their last ones. Two things differ from what the original does
- * (not from what its document says): its `drop_last` leaves out nothing but lengthens the ranks,
- * and a rank that lacks more batches than it has stays short there, while here it goes round again.
+ * The samples of each rank, as sab_bagua_sampler_new() assigns them without `drop_last`, are made
+ * into batches. Ranks with fewer batches than others repeat their first ones. With `drop_last` the
+ * other ranks leave out their last ones instead. Both follow the original's documentation. Its code
+ * differs in two ways: its `drop_last` leaves out nothing and lengthens the ranks, and a rank that
+ * lacks more batches than it has stays short, while here it repeats them several times.
  *
- * Keeps 32 bytes a batch besides.
+ * Keeps 32 bytes a batch in addition.
  *
- * @param complexity  work that each sample makes; read here, and not needed afterwards
+ * @param complexity  complexity of each sample; read during the call only
  * @param balancing   either `make_batches` or `budget` must be set; `batch_size` is not used
  * @param options     as for sab_bagua_sampler_new()
  * @param sampler     the new handle; free with sab_sampler_free()

@@ -1,8 +1,8 @@
 /** @file cost.h
- * sab_cost: what a batch costs. sab_budget: a limit on a cost.
+ * sab_cost: the cost of a batch. sab_budget: a limit on a cost.
  *
  * A cost is a function of a batch: its number of samples `n`, and for each column of the sizes the
- * length `L` and the total `T`. It is made once and given to everything that has a budget or that
+ * length `L` and the total `T`. It is made once and given to everything that has a budget or
  * balances work: plans, balanced steps, packed rows, thresholds.
  *
  * | function                      | cost of a batch                       |
@@ -43,16 +43,16 @@ extern "C" {
 /** Budgets of a batch, at most. */
 #define SAB_MAX_BUDGETS 8
 
-/** What a batch costs. Immutable; several threads may use one handle at the same time, where a
- * callback that it was made of allows that. */
+/** The cost of a batch. Immutable. Several threads may use one handle at the same time, unless its
+ * callback must not be called so. */
 typedef struct sab_cost sab_cost;
 
 /** One term of a cost: coefficient * n^count_power * L0^length_powers[0] * L1^length_powers[1] ...
  */
 typedef struct sab_cost_term {
-    /** finite and not negative. That of the count alone (powers 1, and 0 of all lengths) may be
-     *  negative as long as the whole cost does not decrease with the count for any length that it
-     *  is used with */
+    /** finite and not negative. Exception: the coefficient of the count alone (count power 1,
+     *  length powers 0) may be negative if the whole cost does not decrease with the count for any
+     *  length that it is used with */
     double coefficient;
     /** at most 8 */
     uint32_t count_power;
@@ -60,7 +60,7 @@ typedef struct sab_cost_term {
     uint32_t length_powers[SAB_MAX_COLUMNS];
 } sab_cost_term;
 
-/** Computes what a batch costs.
+/** Computes the cost of a batch.
  *
  * Called only inside of calls that are given the cost, by the thread that makes the call.
  *

@@ -2,20 +2,20 @@
  * Packing: samples laid end to end in rows (bins) of a fixed capacity, for training without
  * padding.
  *
- * sab_packed_sampler_new() decides which lengths share a bin, once, and gives a sampler of which
- * each batch is one bin: its samples, and where each begins and ends in the row (`cu_seqlens`, as
- * the variable-length attention kernels take it). Each epoch deals the samples of equal length out
- * to the bins anew and permutes the bins, so that bin mates change while every bin stays exactly as
- * full. A bin is a pure function of (sizes, options, seed, epoch, position), as a batch of the
- * bucket order is: it resumes at any step with any number of ranks.
+ * sab_packed_sampler_new() decides once which lengths share a bin. Each batch of its sampler is one
+ * bin: its samples, and where each begins and ends in the row (`cu_seqlens`, as kernels for
+ * attention of variable length take it). Each epoch assigns the samples of equal length to the bins
+ * anew and permutes the bins. So samples share a bin with other samples in each epoch, while every
+ * bin stays exactly as full. A bin is a pure function of (sizes, options, seed, epoch, position),
+ * as a batch of the bucket order is, so an epoch resumes at any step with any number of ranks.
  *
- * Bins of near-equal cost make a step, so that no rank waits. `balance` gives the cost of a bin. By
- * default it is the sum of the squares of its lengths (attention inside each sequence).
+ * The bins of one step have nearly the same cost. `balance` gives the cost of a bin. By default it
+ * is the sum of the squares of its lengths (attention inside each sequence).
  *
  * The layout of a batch is SAB_LAYOUT_ROW: `count` sequences of `longest` and `total` tokens,
  * longest first. `padded_length` is the capacity, the length of a row of fixed size.
- * sab_batch_rows() gives `cu_seqlens`, the capacity and, with `split`, `starts`. A last micro-batch
- * that is split between ranks deals out the sequences of its bins.
+ * sab_batch_rows() gives `cu_seqlens`, the capacity and, with `split`, `starts`. When the last
+ * micro-batch is split between ranks, the sequences of its bins are assigned to the ranks.
  *
  * Tier: stable.
  */
@@ -35,12 +35,12 @@ extern "C" {
 /** Which bin a sequence goes into. */
 typedef int32_t sab_pack_method;
 /** longest first, each into the fullest bin that has room for it: best-fit decreasing, the fewest
- *  bins. Of bins equally full that with the most sequences */
+ *  bins. Of equally full bins the one with the most sequences is taken */
 #define SAB_PACK_BEST_FIT 0
 /** longest first, each into the emptiest bin that has room for it: shortest-pack-first histogram
  *  packing (Krell et al. 2021), which spreads lengths more evenly over the bins. A bin is opened
- *  only where none has room; under `max_sequences` the fewest bins that there must be are open from
- *  the beginning, where that needs fewer */
+ *  only where none has room. Under `max_sequences` the least possible number of bins is open from
+ *  the beginning, if that gives fewer bins */
 #define SAB_PACK_HISTOGRAM 1
 /** in the order of the indices, each into the oldest open bin that has room for it, `window` bins
  *  open at once: online, so samples that are neighbours in the data may only meet lengths of their
@@ -53,7 +53,7 @@ typedef struct sab_packed_options {
     size_t struct_size;
     /** SAB_PACK_BEST_FIT */
     sab_pack_method method;
-    /** the budget of a bin: its tokens, 1 to 2^31 - 1; must be given */
+    /** the budget of a bin: the largest sum of its lengths, 1 to 2^31 - 1; must be given */
     uint64_t capacity;
     /** sequences in a bin at most; 0: no limit. Where the limit binds, HISTOGRAM needs fewer bins
      *  than BEST_FIT, which leaves many short sequences together at the end */
@@ -61,21 +61,20 @@ typedef struct sab_packed_options {
     /** 1: a sample longer than `capacity` is cut into pieces of `capacity`, each a bin of its own,
      *  and a remainder that is packed as samples are. 0: see `oversize` */
     int32_t split;
-    /** what becomes of samples longer than `capacity` that are not split: SAB_OVERSIZE_ERROR
-     *  (default here) or SAB_OVERSIZE_SKIP. SAB_OVERSIZE_SINGLE is refused, since no bin holds
-     *  them */
+    /** how samples longer than `capacity` that are not split are treated: SAB_OVERSIZE_ERROR
+     *  (default) or SAB_OVERSIZE_SKIP. SAB_OVERSIZE_SINGLE is refused, since no bin holds them */
     sab_oversize oversize;
-    /** FIRST_FIT: bins open at once, 1 to 1,048,576: where one more is needed the oldest closes. A
-     *  bin that is full closes at once. 256 */
+    /** FIRST_FIT: number of bins open at the same time, 1 to 1,048,576. When another one is needed,
+     *  the oldest is closed. A full bin is closed at once. 256 */
     uint64_t window;
-    /** what a bin costs, as that of a row (sab/cost.h). Read during the call; callbacks are called
+    /** the cost of a bin, which is a row (sab/cost.h). Read during the call; callbacks are called
      *  once for each distinct length in the bins. NULL: the sum of the squares of its lengths */
     const sab_cost *const *balance;
     /** number of `balance`, 0 or 1 */
     size_t balance_count;
-    /** follows and may cancel; NULL */
+    /** reports progress and may cancel; NULL */
     sab_progress_fn progress;
-    /** handed to `progress` */
+    /** passed to `progress` */
     void *progress_ctx;
 } sab_packed_options;
 #define SAB_PACKED_OPTIONS_INIT  \
@@ -105,9 +104,9 @@ typedef struct sab_packed_info {
     size_t struct_size;
     /** samples in the sizes */
     uint64_t samples;
-    /** of them, left out because they are longer than a bin */
+    /** samples left out because they are longer than a bin */
     uint64_t skipped;
-    /** of them, cut into pieces */
+    /** samples cut into pieces */
     uint64_t split;
     /** samples and pieces in the bins */
     uint64_t sequences;
@@ -117,7 +116,7 @@ typedef struct sab_packed_info {
      *  sequences; and what is needed because long sequences cannot share a bin and leave too little
      *  room (the bound L2 of Martello and Toth) */
     uint64_t lower_bound;
-    /** in a bin */
+    /** largest number of sequences in a bin */
     uint64_t most_sequences;
     /** equal only for equal packings: compare it between ranks and runs */
     uint64_t fingerprint;
@@ -128,19 +127,18 @@ typedef struct sab_packed_info {
 } sab_packed_info;
 #define SAB_PACKED_INFO_INIT {sizeof(sab_packed_info), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
-/** Packs, and gives the bins of an epoch one by one.
+/** Packs samples into bins. The batches of the sampler are the bins.
  *
  * Time: about that of sorting the sizes by counting, since equal lengths are packed together
- * (FIRST_FIT looks at each sample). Memory: 4 bytes a sample, and while packing some 160 for each
- * distinct length (FIRST_FIT: 12 bytes more a sample). That is little for texts; with as many
- * lengths as samples, such as bytes of files, each costs by the logarithm of the open bins and
- * misses the cache: ten million distinct lengths up to 2^31 - 1 take minutes and 1.6 GB. A sample
- * of length 0 is a sequence that takes no room.
+ * (FIRST_FIT packs each sample by itself). Memory: 4 bytes a sample, and while packing about 160
+ * for each distinct length (FIRST_FIT: 12 bytes more a sample). With about as many distinct lengths
+ * as samples, such as sizes of files in bytes, packing is much slower: ten million distinct lengths
+ * up to 2^31 - 1 take minutes and 1.6 GB. A sample of length 0 is a sequence that takes no room.
  *
  * @param sizes    lengths: whole numbers, since `cu_seqlens` are; read during the call only
  * @param pack     see sab_packed_options; NULL is refused, since a capacity is needed
  * @param options  `costliest_first` begins the epoch with the costliest bins; NULL: seed 0, one
- * rank
+ *     rank
  * @param sampler  the new handle; free with sab_sampler_free()
  * @return SAB_OK; SAB_E_ARGUMENT for options or sizes that break a rule, a sample longer than the
  *     capacity that is neither split nor skipped, more than 4,294,967,295 pieces, and when no

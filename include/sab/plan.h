@@ -1,10 +1,10 @@
 /** @file plan.h
- * sab_plan: which batches there are, decided once, before training.
+ * sab_plan: which batches there are. It is made once, before training.
  *
  * A plan sorts the samples by size, cuts the sorted order into buckets and decides how many samples
- * make a batch in each bucket, so that no batch exceeds a budget. It is immutable,
- * shareable, needs 4 bytes a sample (plus 12 a distinct size), and can be saved to a file that all
- * processes of a machine map.
+ * make a batch in each bucket, so that no batch exceeds a budget. It is immutable and several
+ * threads may use it at the same time. It needs 4 bytes a sample and 12 bytes a distinct size. It
+ * can be saved to a file that all processes of a machine map.
  *
  * A batch of `count` samples, the longest of length `longest`, is padded to `padded_length`:
  * `longest` rounded up to a multiple of `length_multiple`. Its costs are those of the budgets, of
@@ -24,55 +24,55 @@
 extern "C" {
 #endif
 
-/** Batches of a data set, decided. */
+/** The batches of a data set. */
 typedef struct sab_plan sab_plan;
 
 /** How the boundaries between buckets are found. */
 typedef int32_t sab_bucket_rule;
-/** buckets of whole batches, as large as `padding_target` allows; the fewest batches for their
- *  size */
+/** buckets of whole batches, as large as `padding_target` allows, with as few batches as buckets of
+ *  that size can have */
 #define SAB_BUCKETS_AUTO 0
 /** the caller's `boundaries`: [b0, b1), [b1, b2), ... */
 #define SAB_BUCKETS_BOUNDARIES 1
 /** the `bucket_count` intervals of size that pad least: exact, by dynamic programming over the
  *  distinct sizes, when each sample is padded to its bucket's longest */
 #define SAB_BUCKETS_OPTIMAL 2
-/** runs of `bucket_batches` whole batches in the sorted order, longest first; no tail but in the
- *  bucket of the shortest samples */
+/** runs of `bucket_batches` whole batches in the sorted order, longest first; only the bucket of
+ * the shortest samples has a tail */
 #define SAB_BUCKETS_EQUAL 3
 
-/** What becomes of the samples of a bucket that do not fill a last batch. */
+/** How the samples of a bucket that do not fill its last batch are treated. */
 typedef int32_t sab_tail;
 /** a smaller last batch */
 #define SAB_TAIL_KEEP 0
-/** the longest of them move into the next bucket up, across a boundary if need be; the last bucket
- *  keeps its tail */
+/** the longest of them move into the next bucket of longer samples, even across a boundary; the
+ * last bucket keeps its tail */
 #define SAB_TAIL_MERGE 1
-/** not in this epoch; which samples, changes from epoch to epoch (drop_last) */
+/** they are left out of this epoch (drop_last); each epoch leaves out other samples */
 #define SAB_TAIL_DROP 2
 /** the last batch is filled with samples of the same bucket that then appear twice in the epoch; a
  *  bucket of fewer samples than a batch is one smaller batch */
 #define SAB_TAIL_WRAP 3
 
-/** What becomes of samples that are outside the boundaries, or cost more than the budget alone. */
+/** How samples are treated that are outside the boundaries or cost more than the budget alone. */
 typedef int32_t sab_oversize;
-/** left out, counted, listed by sab_plan_skipped(), and said once on the log */
+/** they are left out, counted and listed by sab_plan_skipped(); one log message says how many */
 #define SAB_OVERSIZE_SKIP 0
-/** the plan is refused; the message says how many there are and names the first. The default */
+/** the call fails; the message says how many there are and names the first. The default */
 #define SAB_OVERSIZE_ERROR 1
-/** each alone in a batch, the only batches that may cost more than the budget; padded to its own
- *  length, or, under `max_shapes`, to one of the lengths chosen for such samples */
+/** each is a batch of its own. Only these batches may cost more than the budget. They are padded to
+ *  their own length or, under `max_shapes`, to one of the lengths chosen for such samples */
 #define SAB_OVERSIZE_SINGLE 2
 
-/** How to make a plan. `budgets` or `batch_sizes` must be given; with both, the smaller batch wins.
- */
+/** How to make a plan. `budgets` or `batch_sizes` must be given. With both, the smaller batch size
+ * is used. */
 typedef struct sab_plan_options {
     /** set by SAB_PLAN_OPTIONS_INIT */
     size_t struct_size;
     /** SAB_BUCKETS_AUTO */
     sab_bucket_rule bucket_rule;
-    /** what no batch may exceed: all of them hold. The first one's cost is also what batches of one
-     *  step have in common, and what costliest-first orders sort by. Read during the call; of a
+    /** limits that each batch keeps, all of them. The batches of one step have nearly the same cost
+     *  by the first budget, and costliest-first orders sort by it. Read during the call; of a
      *  callback only the limit is kept. NULL */
     const sab_budget *budgets;
     /** number of `budgets`, 0 to SAB_MAX_BUDGETS. Without a budget the cost is the padded total */
@@ -90,13 +90,13 @@ typedef struct sab_plan_options {
      *  Memory while planning: 4 * bucket_count * distinct sizes bytes; where that is more than 64
      *  MiB, 12 * sqrt(bucket_count) * distinct sizes bytes, and twice the time */
     size_t bucket_count;
-    /** RANK: batches in a bucket, at least 1. AUTO: the fewest batches in a bucket, so that batch
+    /** EQUAL: batches in a bucket, at least 1. AUTO: the fewest batches in a bucket, so that batch
      *  mates change from epoch to epoch; buckets that begin among the longest 1 % of the samples
      *  may have a quarter of it (but not fewer than 4). 0: 16, fewer (down to 4) where
      *  `padding_target` is out of reach with 16, and at most a sixteenth of all batches. What the
      *  target leaves over goes to larger buckets. If the target is missed, the default is the
-     *  largest of 16, 8 and 4 that wastes at most a quarter more than the least found. RANK with
-     *  the number that the plan takes never has both less padding and fewer batches; RANK with a
+     *  largest of 16, 8 and 4 that wastes at most a quarter more than the least found. EQUAL with
+     *  the number that the plan takes never has both less padding and fewer batches; EQUAL with a
      *  smaller one may */
     uint64_t bucket_batches;
     /** samples a batch: one number for all buckets, or (BOUNDARIES) one a bucket, ascending; NULL:
@@ -120,9 +120,9 @@ typedef struct sab_plan_options {
      *  for the tail, samples of SAB_OVERSIZE_SINGLE at least one. 0: no limit. A last step that is
      *  split between ranks, or a lowered budget, may add shapes */
     size_t max_shapes;
-    /** follows and may cancel; NULL */
+    /** reports progress and may cancel; NULL */
     sab_progress_fn progress;
-    /** handed to `progress` */
+    /** passed to `progress` */
     void *progress_ctx;
 } sab_plan_options;
 #define SAB_PLAN_OPTIONS_INIT  \
@@ -176,7 +176,7 @@ typedef struct sab_plan_info {
     size_t struct_size;
     /** samples in the sizes */
     uint64_t samples;
-    /** of them, left out by the oversize policy */
+    /** samples that the oversize policy left out */
     uint64_t skipped;
     /** buckets, empty ones included */
     uint64_t buckets;
@@ -190,7 +190,7 @@ typedef struct sab_plan_info {
     uint64_t fingerprint;
     /** sum of the sizes of the samples not skipped */
     double total;
-    /** budgets that a batch keeps; see sab_plan_get_budget() */
+    /** number of budgets; see sab_plan_get_budget() */
     size_t budget_count;
 } sab_plan_info;
 #define SAB_PLAN_INFO_INIT {sizeof(sab_plan_info), 0, 0, 0, 0, 0, 0, 0, 0}
@@ -288,7 +288,7 @@ SAB_API sab_status sab_plan_write(const sab_plan *plan, void *buffer, size_t cap
  */
 SAB_API sab_status sab_plan_bytes_new(const void *data, size_t size, sab_plan **plan) SAB_NOEXCEPT;
 
-/** Gives the handle back. Samplers on the plan live on.
+/** Frees the handle. Samplers on the plan remain valid.
  *
  * @param plan  a handle or NULL
  */

@@ -55,8 +55,8 @@
  * Seeking and state
  *
  * In the bucket order (sab_bucket_sampler_new()) a batch is a pure function of plan, seed, epoch
- * and position, so seeking takes as long as a step. A saved state has about a hundred bytes, which
- * are the same on all ranks.
+ * and position, so seeking takes as long as a step. A saved state has about 200 bytes, which are
+ * the same on all ranks.
  *
  * A number that is not known is -1.
  *
@@ -96,7 +96,7 @@ typedef struct sab_batch {
     size_t count;
     /** SAB_LAYOUT_PADDED or SAB_LAYOUT_ROW */
     sab_layout layout;
-    /** sizes of a sample: numbers in each of the three arrays below. 1 */
+    /** number of columns of the sizes: the length of each of the three arrays below. 1 */
     size_t columns;
     /** largest size in the batch, one a column */
     const double *longest;
@@ -171,7 +171,7 @@ typedef int32_t sab_last_step;
 typedef struct sab_sampler_options {
     /** set by SAB_SAMPLER_OPTIONS_INIT */
     size_t struct_size;
-    /** of the shuffled orders; the same on all ranks. 0 */
+    /** seed of the shuffled orders; the same on all ranks. 0 */
     uint64_t seed;
     /** the first epoch. 0 */
     uint64_t epoch;
@@ -203,8 +203,8 @@ SAB_API void sab_sampler_options_init(sab_sampler_options *options, size_t struc
 /** The bucket order: shuffled, random access, a pure function of (plan, seed, epoch, position).
  *
  * Each epoch permutes the samples inside each bucket and the batches of the epoch with keyed
- * permutations (order version 2), so nothing is shuffled in memory. Small last batches of buckets
- * are where their cost does the least harm to balance.
+ * permutations (order version 2), so nothing is shuffled in memory. The smaller last batches of
+ * buckets are placed where they change the balance of a step least.
  *
  * @param plan     may be freed before the sampler
  * @param options  NULL: seed 0, one rank
@@ -226,12 +226,12 @@ SAB_API sab_status sab_sequential_sampler_new(const sab_plan *plan,
                                               const sab_sampler_options *options,
                                               sab_sampler **sampler) SAB_NOEXCEPT;
 
-/** The `count` costliest batches that an epoch of the plan can have, costliest first: step through
- * them once before training.
+/** The `count` costliest batches that an epoch of the plan can have, costliest first. Run them once
+ * before training to see that memory suffices.
  *
- * Each bucket gives the batch of its longest samples, then, when `count` is larger than the number
- * of buckets, the batch of the next longest, and so on. No batch of any epoch costs more than the
- * first of these.
+ * Each bucket gives the batch of its longest samples. When `count` is larger than the number of
+ * buckets, each gives the batch of the next longest, and so on. No batch of any epoch costs more
+ * than the first of these.
  *
  * @param plan     may be freed before the sampler
  * @param count    how many at most; at least 1
@@ -257,8 +257,8 @@ SAB_API sab_status sab_sampler_begin(sab_sampler *sampler) SAB_NOEXCEPT;
  *     (SAB_BATCH_INIT)
  * @return SAB_OK; SAB_END when the epoch has no more batches, again on every further call until
  *     sab_sampler_begin(), sab_sampler_set_epoch() or sab_sampler_seek(); SAB_E_CALLBACK when a
- *     callback of the sampler failed: the batch under way is kept and the next call continues with
- *     the sample that failed
+ *     callback of the sampler failed: the unfinished batch is kept, and the next call continues
+ * with the sample that failed
  */
 SAB_API sab_status sab_next_batch(sab_sampler *sampler, sab_batch *batch) SAB_NOEXCEPT;
 
@@ -275,8 +275,8 @@ SAB_API sab_status sab_batch_rows(sab_sampler *sampler, sab_rows *rows) SAB_NOEX
 
 /** Shows the step of the batch that sab_next_batch() or sab_sampler_at() showed last.
  *
- * Looks at the batches of all ranks in the step: on several ranks the time grows with their number.
- * The batch that was shown stays valid.
+ * Computes the batches of all ranks in the step, so the time grows with the number of ranks. The
+ * batch that was shown stays valid.
  *
  * @param sampler  any sampler
  * @param step     filled on SAB_OK, untouched otherwise; its struct_size must be set
@@ -289,8 +289,8 @@ SAB_API sab_status sab_batch_step(sab_sampler *sampler, sab_step *step) SAB_NOEX
  * are shown.
  *
  * Batch i of the `count` batches is indices[offsets[i]] ... indices[offsets[i + 1] - 1]. Stops at
- * `max_batches`, at the end of the epoch, or before a batch that does not fit. When not even the
- * first fits, `count` is 0 and offsets[1] is the room that it needs.
+ * `max_batches`, at the end of the epoch, or before a batch that does not fit. When the first batch
+ * does not fit, `count` is 0 and offsets[1] is the capacity that it needs.
  *
  * @param sampler      a sampler with random access
  * @param max_batches  at least 1
@@ -336,8 +336,8 @@ SAB_API sab_status sab_sampler_at(sab_sampler *sampler, uint64_t position, sab_b
 SAB_API sab_status sab_sampler_capabilities(const sab_sampler *sampler, uint64_t *capabilities)
     SAB_NOEXCEPT;
 
-/** Number of batches that this rank takes in the current epoch, exact, the same on every rank.
- * After a restore from another number of ranks it counts the batches that each of them took, too.
+/** Exact number of batches that this rank takes in the current epoch; the same on every rank. After
+ * a restore from another number of ranks it includes the batches that each of those took.
  *
  * @param sampler  a handle
  * @param count    filled on SAB_OK
@@ -346,16 +346,16 @@ SAB_API sab_status sab_sampler_capabilities(const sab_sampler *sampler, uint64_t
 SAB_API sab_status sab_sampler_batch_count(const sab_sampler *sampler, uint64_t *count)
     SAB_NOEXCEPT;
 
-/** The samples that the sampler leaves out because they are too large: by ascending size, or, of
- * samplers that meet them on the way, those of the current epoch so far in the order in which they
- * were met.
+/** Lists the samples that the sampler leaves out because they are too large, by ascending size.
+ * Samplers that read their samples while they are walked list those of the current epoch so far, in
+ * the order in which they were read.
  *
  * The indices of a sampler of a stream are not known: each is -1.
  *
  * @param sampler   a handle
  * @param indices   room for `capacity` indices; may be NULL if `capacity` is 0
  * @param capacity  how many to write at most
- * @param count     filled with how many there are
+ * @param count     filled with the number of samples left out
  * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_FORMAT when the plan's file was changed
  */
 SAB_API sab_status sab_sampler_skipped(const sab_sampler *sampler, int64_t *indices,
@@ -389,36 +389,36 @@ SAB_API sab_status sab_sampler_seek(sab_sampler *sampler, uint64_t position) SAB
 SAB_API sab_status sab_sampler_tell(const sab_sampler *sampler, uint64_t *epoch, uint64_t *position)
     SAB_NOEXCEPT;
 
-/** Sets another limit of one of the plan's budgets for the batches to come, in this epoch and the
- * following ones, for when memory turns out to be scarcer than the plan knew. The other budgets
- * stay as they are.
+/** Sets another limit for one of the plan's budgets, for the batches to come in this epoch and the
+ * following ones. Use it when less memory is free than the plan assumed. The other budgets stay as
+ * they are.
  *
  * A micro-batch whose batches exceed a budget becomes several, as few as possible: its batches are
  * cut into pieces that are dealt to the ranks in order, so that all ranks still take the same
  * number of batches, no sample is lost, and the order stays. The number of batches of the epoch
  * grows. The limits are part of the saved state. All ranks must set it at the same position.
- * Inside a step of several micro-batches the step ends there. Only a single sample that costs more
- * alone exceeds a lowered limit.
+ * Inside a step of several micro-batches the step ends there. A lowered limit is exceeded only by a
+ * single sample that alone costs more.
  *
- * Takes time by the number of batches left, and memory for a number each. For at most 2^20 ranks.
+ * Time and memory grow with the number of batches left (8 bytes a batch). For at most 2^20 ranks.
  *
  * @param sampler  of a plan (sab_bucket_sampler_new(), sab_sequential_sampler_new()) with a budget
  *     whose cost is no callback, or without a budget
  * @param index    of the budget; below sab_plan_info.budget_count. 0 of a plan without a budget is
  *     the padded total
  * @param limit    in the unit of the budget's cost; finite, above its constant. 0, or more than the
- *     plan's own: the plan's own again
+ *     plan's own limit: the plan's own limit again
  * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_UNSUPPORTED for another sampler and for a budget whose cost
  *     is a callback, which the plan does not keep
  */
 SAB_API sab_status sab_sampler_set_budget(sab_sampler *sampler, size_t index, double limit)
     SAB_NOEXCEPT;
 
-/** The limit of a budget for the batches to come.
+/** Reads the limit of a budget for the batches to come.
  *
  * @param sampler  as for sab_sampler_set_budget()
  * @param index    as for sab_sampler_set_budget()
- * @param limit    filled with what was set, or the plan's own; 0 when the plan has none
+ * @param limit    filled with the limit that was set, or the plan's own; 0 when the plan has none
  * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_UNSUPPORTED
  */
 SAB_API sab_status sab_sampler_get_budget(const sab_sampler *sampler, size_t index, double *limit)
@@ -455,21 +455,21 @@ SAB_API sab_status sab_sampler_state_save(const sab_sampler *sampler, void *stat
 SAB_API sab_status sab_sampler_state_restore(sab_sampler *sampler, const void *state, size_t size)
     SAB_NOEXCEPT;
 
-/** Gives the handle back.
+/** Frees the handle.
  *
  * @param sampler  a handle or NULL
  */
 SAB_API void sab_sampler_free(sab_sampler *sampler) SAB_NOEXCEPT;
 
-/** What an epoch of the bucket order is like, known before any training. */
+/** Statistics of an epoch of the bucket order, known before training. */
 typedef struct sab_plan_report {
     /** set by SAB_PLAN_REPORT_INIT */
     size_t struct_size;
     /** samples in the sizes */
     uint64_t samples;
-    /** left out by the oversize policy */
+    /** samples that the oversize policy left out */
     uint64_t skipped;
-    /** left out of this epoch by SAB_TAIL_DROP or SAB_LAST_STEP_DROP */
+    /** samples left out of this epoch by SAB_TAIL_DROP or SAB_LAST_STEP_DROP */
     uint64_t dropped;
     /** appearances in this epoch beyond each sample's first, by SAB_TAIL_WRAP or
      *  SAB_LAST_STEP_WRAP */
@@ -480,16 +480,16 @@ typedef struct sab_plan_report {
     uint64_t steps;
     /** see sab_plan_info */
     uint64_t lower_bound;
-    /** distinct (count, padded length) */
+    /** number of distinct pairs of count and padded length */
     uint64_t shapes;
     /** sum of the sizes in the batches */
     double total;
-    /** sum of their padded totals */
+    /** sum of count * padded length of the batches */
     double padded_total;
     /** 1 - total / padded_total */
     double padding;
-    /** mean over steps of (largest cost of a rank / mean cost of the ranks); 1: perfect. Cost by
-     *  padded total where a callback priced the plan */
+    /** mean over steps of (largest cost of a rank / mean cost of the ranks); 1: perfect. The cost
+     *  is the first budget's, or the padded total if that is a callback */
     double rank_imbalance;
     /** share of the pairs of batch mates of this epoch that are batch mates in the next one too */
     double meet_again;
@@ -509,17 +509,15 @@ typedef struct sab_plan_report {
 #define SAB_PLAN_REPORT_INIT \
     {sizeof(sab_plan_report), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
-/** Walks an epoch of the bucket order, and the next for `meet_again`, and measures it.
+/** Measures an epoch of the bucket order, and the next one for `meet_again`.
  *
- * Time: about two epochs of batches. Needs 4 1/8 bytes a sample while it runs. The measures of
- * randomness are those that lhotse, ms-swift and Mosaic users print by hand (correlation,
- * variance), and the share of batch mates that meet again.
+ * Time: about two epochs of batches. Needs 4 1/8 bytes a sample while it runs.
  *
  * @param plan          a handle
  * @param options       of the sampler (seed, epoch, world_size, micro_batches, last_step,
  *     costliest_first); NULL: as for the sampler
- * @param progress      follows and may cancel; NULL for none
- * @param progress_ctx  handed to `progress`
+ * @param progress      reports progress and may cancel; NULL for none
+ * @param progress_ctx  passed to `progress`
  * @param report        filled on SAB_OK; its struct_size must be set
  * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_CANCELLED
  */

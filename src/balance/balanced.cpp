@@ -394,7 +394,7 @@ void BalancedSampler::make_steps(const Progress& progress) {
 void BalancedSampler::even_out() {
     UnitPosition& middle = starts_[starts_.size() - 2];
     const UnitPosition begin = starts_[starts_.size() - 3], end = starts_.back(), before = middle;
-    take(begin, end);
+    gather(begin, end);
     double left = weight_from(0) / 2;
     offsets_.clear();
     for (middle = begin; left > 0 && middle != end;) {
@@ -403,12 +403,12 @@ void BalancedSampler::even_out() {
         left -= weight_from(count);
     }
     const bool fits = middle.unit < end.unit && assign();
-    if (fits) take(middle, end);
+    if (fits) gather(middle, end);
     if (!fits || !assign()) middle = before;
 }
 
-/// Takes the samples between two positions.
-void BalancedSampler::take(UnitPosition at, UnitPosition end) {
+/// Gathers the samples between two positions.
+void BalancedSampler::gather(UnitPosition at, UnitPosition end) {
     offsets_.clear();
     while (at != end) append(at, at.unit == end.unit ? end.offset - at.offset : schedule_.cohort);
 }
@@ -429,7 +429,7 @@ bool BalancedSampler::assign() {
 void BalancedSampler::load(uint64_t step) {
     if (loaded_ == step) return;
     loaded_.reset();
-    take(starts_[step], starts_[step + 1]);
+    gather(starts_[step], starts_[step + 1]);
     if (!assign()) fail(SAB_E_INTERNAL, "balanced sampler: a step does not fit its micro-batches");
     total_ = 0;
     for (const uint32_t offset : offsets_) total_ += sorted_.distinct_sizes[distinct_of_[offset]];

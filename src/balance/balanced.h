@@ -98,7 +98,7 @@ private:
     void permute_units();
     uint32_t permuted(uint64_t unit);
     void append(UnitPosition& at, uint64_t most);
-    void take(UnitPosition at, UnitPosition end);
+    void gather(UnitPosition at, UnitPosition end);
     void make_steps(const Progress& progress);
     void even_out();
     double weight_from(std::size_t first) const;

@@ -44,7 +44,7 @@ report = sampler.report()
 assert report.rank_imbalance < 1.01
 for batch in sampler.batches():
     assert sizes[batch.indices].sum() <= 8192
-    assert batch.cu_seqlens[-1] == sizes[batch.indices].sum()  # edges for variable-length attention
+    assert batch.cu_seqlens[-1] == sizes[batch.indices].sum()  # cumulative lengths
     # Of the sum of its tokens' losses: DDP's mean of that is the mean over the step's tokens.
     weight = 8 / sampler.step().total
 # [end]

@@ -32,7 +32,7 @@ assert sorted(np.concatenate([*first, rest]).tolist()) == list(range(10_000))
 # [random]
 sampler = sab.BucketSampler(plan, seed=0)
 sampler.set_epoch(7)
-batch = sampler.batch(123)  # step 123 of epoch 7, without those before it
+batch = sampler.batch(123)  # position 123 of epoch 7, without those before it
 assert (sampler[123] == batch.indices).all() and batch.epoch == 7
 # [end]
 

@@ -239,7 +239,7 @@ private:
     }
 };
 
-/// What a batch costs; immutable. Threads may share it if they may share its function. See
+/// The cost of a batch; immutable. Threads may share it if they may share its function. See
 /// sab_cost.
 class Cost : public Handle<sab_cost, sab_cost_free> {
 public:
@@ -247,7 +247,7 @@ public:
     /// A sum of terms.
     explicit Cost(const std::vector<sab_cost_term> &terms)
         : Handle(created(sab_cost_terms_new, terms.data(), terms.size())) {}
-    /// What a function returns. It must never decrease in either argument.
+    /// The cost that a function returns. It must never decrease in either argument.
     explicit Cost(CostFunction function)
         : Cost(std::make_unique<CostFunction>(std::move(function))) {}
     /// count * length.
@@ -292,9 +292,9 @@ public:
         return limit;
     }
     sab_bucket bucket(size_t index) const { return filled<sab_bucket>(sab_plan_get_bucket, index); }
-    /// The samples that no batch has.
+    /// The samples outside the boundaries or over the budget, which are left out.
     std::vector<int64_t> skipped() const { return written<int64_t>(sab_plan_skipped); }
-    /// What an epoch of a BucketSampler with these options is like.
+    /// Statistics of an epoch of a BucketSampler with these options.
     sab_plan_report report(const sab_sampler_options &given = SamplerOptions()) const {
         return filled<sab_plan_report>(sab_plan_get_report, &given, sab_progress_fn{}, nullptr);
     }

@@ -148,11 +148,12 @@ SAB_API void sab_bionemo_options_init(sab_bionemo_options *options, size_t struc
  * torch.
  *
  * Mersenne twister, torch.randperm inside each bucket, torch.multinomial (as built with MKL, which
- * the published outputs come from) for the bucket of each batch. One rank. Each epoch begins with
- * the generator and the order that the previous epoch left, so there is no random access. The
- * functions that sab_bionemo_size_aware_stream_sampler_new() lists are not supported here either.
- * Exception: sab_sampler_batch_count() is supported if the plan's batch sizes are used. Keeps 8
- * bytes a sample.
+ * the published outputs come from) for the bucket of each batch. One rank. Each pass begins with
+ * the generator and the order that the previous pass left. So there is no random access, and a pass
+ * that repeats an unfinished epoch has another order. The functions that
+ * sab_bionemo_size_aware_stream_sampler_new() lists are not supported here either. Exception:
+ * sab_sampler_batch_count() is supported if the plan's batch sizes are used. Keeps 8 bytes a
+ * sample.
  *
  * @param plan     made with SAB_BUCKETS_BOUNDARIES and SAB_TAIL_KEEP or SAB_TAIL_DROP; may be freed
  *     before the sampler

@@ -15,7 +15,7 @@ free(cost::Ptr{Raw.sab_cost}) = Raw.sab_cost_free(cost)
     Cost(model)
     Cost(function)
 
-What a batch costs. `cost(count, length)` is the cost of `count` samples, padded to `length`:
+The cost of a batch. `cost(count, length)` is the cost of `count` samples, padded to `length`:
 
 - `:padded`: count × length. `:quadratic`: count × length².
 - a vector `c` of numbers: `c[1] + count * (c[2] + c[3] * length + c[4] * length^2 + ...)`.

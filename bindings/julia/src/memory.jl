@@ -360,7 +360,7 @@ batch_callback(ctx, batch) = guard(calls -> worked(calls.main, Batch(unsafe_load
 """
     verify(run, plan, probe; count = 16, progress)
 
-Runs the worst batches of a plan before training: `run(batch)` for each, costliest first. Returns
+Runs the costliest batches of a plan before training: `run(batch)` for each, costliest first. Returns
 `batches`, the number of batches run, their largest `peak`, and the `total` of the device. Throws an
 [`SABError`](@ref) of status `SAB_E_DEVICE_MEMORY` if one runs out of memory.
 """

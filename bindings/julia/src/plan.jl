@@ -55,7 +55,7 @@ that no batch costs more than `budget`. `sizes` is anything that [`Sizes`](@ref)
   one number for each bucket.
 - `cost`: of a batch, with a number as `budget`: anything that [`Cost`](@ref) takes, such as
   `:quadratic`, or a [`MemoryModel`](@ref) with a budget in bytes.
-- `boundaries`: edges of the buckets. Or `buckets`: a number of buckets with the best edges, or
+- `boundaries`: where buckets begin. Or `buckets`: a number of buckets with the best boundaries, or
   `:equal`. By default buckets are as large as possible with less than `padding` of padding.
 - `tail`: how samples that fill no batch are treated: `:keep`, `:merge`, `:drop` (`drop_last`) or
   `:wrap`.

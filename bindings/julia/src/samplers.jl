@@ -323,8 +323,8 @@ end
     BucketSampler(plan; seed = 0, rank = 0, world_size = 1, epoch = 0, last_step = :split,
                   costliest_first = 0, micro_batches = 1)
 
-The batches in shuffled order with random access, a pure function of plan, seed, epoch and step. At
-each step the batches of all ranks have nearly the same cost. `last_step` is the treatment of batches
+The batches in shuffled order with random access, a pure function of plan, seed, epoch and position.
+In each step the batches of all ranks have nearly the same cost. `last_step` is the treatment of batches
 that do not fill the last step of all ranks: they are split (`:split`), left out (`:drop`), or filled
 up with repeated batches (`:wrap`). Each rank takes `micro_batches` batches in a step of the
 optimizer; [`SAB.step`](@ref) gives the weights of the loss.
@@ -394,7 +394,7 @@ end
 The order of `BucketBatchSampler` of bionemo-size-aware-batching for the same seed, without torch.
 The plan must have `boundaries`. `shuffle`: `:all`, `:none` or `:buckets`. With `budget`
 batches are formed greedily by `sizes`: [`Sizes`](@ref), a vector, or a function of a sample. Each
-pass is the next epoch.
+pass begins with the generator and the order that the previous pass left.
 """
 function BionemoSampler(plan::Plan; seed = nothing, shuffle = nothing, budget = nothing, sizes = nothing)
     words = (none = Raw.SAB_BIONEMO_SHUFFLE_NONE, all = Raw.SAB_BIONEMO_SHUFFLE_ALL, buckets = Raw.SAB_BIONEMO_SHUFFLE_BUCKETS)

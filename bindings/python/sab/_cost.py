@@ -35,7 +35,7 @@ class CostModel(Protocol):
 
 
 class Cost:
-    """What a batch costs: immutable, shareable between threads, picklable if its function is.
+    """The cost of a batch: immutable, shareable between threads, picklable if its function is.
 
     ``Cost(function)`` makes a cost of ``function(count, length)``, which must be finite, at least
     0, and never decrease in either argument. :meth:`padded` and :meth:`terms` make costs that the
@@ -270,7 +270,7 @@ def set_budgets(
 
 
 def set_balance(options: CData, balance: CostLike | None, calls: Calls) -> None:
-    """Sets what options even out."""
+    """Sets the cost that options balance."""
     if balance is None:
         return
     array = ffi.new("sab_cost *[]", [cost_handle("balance", balance, calls)])

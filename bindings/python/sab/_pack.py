@@ -48,10 +48,10 @@ class PackedSampler(RandomAccessSampler):
     """Bins of a fixed capacity for packed training: each batch is one row of samples laid end to
     end.
 
-    Which lengths share a bin is decided once. Each epoch deals the samples of equal length out to
-    the bins anew and permutes the bins, so that bin mates change while every bin stays exactly as
-    full; any bin is a pure function of sizes, options, seed, epoch and step. Bins of near-equal
-    cost, the sum of squared lengths, make a step of the ranks.
+    Which lengths share a bin is decided once. Each epoch assigns the samples of equal length to the
+    bins anew and permutes the bins, so that samples share a bin with others while every bin stays
+    exactly as full. A bin is a pure function of sizes, options, seed, epoch and position. The bins
+    of one step have nearly the same cost, by default the sum of squared lengths.
 
     Iterating gives arrays of sample indices; :meth:`batches` gives :class:`sab.Batch` with
     ``cu_seqlens`` (int32, where each sequence begins and ends in the row, as variable-length
@@ -59,7 +59,7 @@ class PackedSampler(RandomAccessSampler):
 
     Args:
         sizes: anything that :class:`sab.Sizes` takes; whole numbers.
-        capacity: tokens in a bin.
+        capacity: largest sum of lengths in a bin.
         method: ``"best_fit"`` (best-fit decreasing, the fewest bins), ``"histogram"``
             (shortest-pack-first, which spreads lengths more evenly and needs fewer bins where
             ``max_sequences`` binds) or ``"first_fit"`` (online, in the order of the samples,

@@ -274,7 +274,7 @@ class Plan(Saved, kind="sab_plan"):
         count: int = 16,
         progress: bool | Progress | None = None,
     ) -> Verification:
-        """Runs the ``count`` worst batches before training, costliest first.
+        """Runs the ``count`` costliest batches before training, costliest first.
 
         Raises:
             DeviceMemoryError: a batch ran out of memory. Whatever else ``run`` raises.
@@ -398,23 +398,24 @@ def plan(
     max_shapes: int | None = None,
     progress: bool | Progress | None = None,
 ) -> Plan:
-    """Decides which batches there are.
+    """Makes a plan: which batches there are.
 
     Args:
         sizes: anything that :class:`sab.Sizes` takes.
         budget: the largest cost of a batch, in the unit of ``cost``: padded tokens by default. A
-            :class:`sab.Budget` has a cost of its own. Of a list of budgets a batch keeps all; the
-            first one decides which batches stand together in a step.
+            :class:`sab.Budget` has a cost of its own. A batch keeps all budgets of a list; the
+            batches of a step have nearly the same cost by the first one.
         padding: without boundaries or buckets: buckets as large as possible whose padding stays
             under this share, and whose batches stay under ``1 + padding`` times the lower bound.
             :meth:`Plan.report` says whether it was met, and what can be reached.
-        boundaries: edges ``b0, b1, ...`` of left-closed, right-open buckets, in any order.
+        boundaries: numbers ``b0, b1, ...``: the buckets are ``[b0, b1)``, ``[b1, b2)``, ... In any
+            order.
         buckets: a number: that many intervals of size that pad least; ``"equal"``: runs of
             ``bucket_batches`` whole batches.
         bucket_batches: batches in a bucket (``"equal"``), or the fewest that a bucket may have (by
             padding; 16, fewer where the padding is out of reach).
         batch_size: samples a batch, for all buckets, or, with boundaries, one for each; with a
-            budget the smaller wins.
+            budget the smaller size is used.
         cost: of a batch, with a single number as budget: ``"padded"`` (count * length, the
             default), ``"quadratic"`` (count * length**2), coefficients ``c`` of ``c[0] + count *
             (c[1] + c[2] * length + ...)``, a :class:`sab.MemoryModel` (the budget is in bytes), a
@@ -423,7 +424,7 @@ def plan(
         batch_size_multiple: batch sizes from the budget are rounded down to a multiple, where one
             fits.
         length_multiple: lengths are padded to a multiple of this, such as 8 for tensor cores.
-        tail: what becomes of the samples of a bucket that fill no batch: ``"keep"``, ``"merge"``
+        tail: how samples of a bucket that fill no batch are treated: ``"keep"``, ``"merge"``
             into the next bucket, ``"drop"``, ``"wrap"``.
         drop_last: the same as ``tail="drop"``.
         oversize: samples outside the boundaries or over the budget alone: ``"error"`` refuses
@@ -478,7 +479,7 @@ def verify(
     count: int = 16,
     progress: bool | Progress | None = None,
 ) -> Verification:
-    """Runs the ``count`` worst batches of a plan before training: see :meth:`Plan.verify`."""
+    """Runs the ``count`` costliest batches of a plan before training: see :meth:`Plan.verify`."""
     return plan.verify(run, device, count=count, progress=progress)
 
 

@@ -339,21 +339,21 @@ class BalancedReport(NamedTuple):
 
 
 class BalancedSampler(RandomAccessSampler):
-    """Steps of samples in random order, dealt to ranks and micro-batches so that all cost alike,
+    """Steps of samples in random order, assigned to ranks and micro-batches of nearly equal cost,
     under budgets of tokens or memory.
 
     For batches without padding (packed, nested, variable-length attention), whose cost is not their
     number of tokens. Iterating gives this rank's micro-batches; :meth:`batches` says of each its
     ``step`` and ``micro_batch``, and :meth:`step` gives the totals over all ranks. ``len()``,
-    :meth:`batch` and states count micro-batches. In the last step a micro-batch may be empty, where
-    fewer samples than micro-batches are left: its loss weighs nothing, but its rank must take part
-    in the step.
+    :meth:`batch` and states count micro-batches. In the last step a micro-batch may be empty, when
+    fewer samples than micro-batches are left: its loss has the weight 0, but its rank must take
+    part in the step.
 
     Args:
         sizes: anything that :class:`sab.Sizes` takes.
         samples: of a step, over all ranks and micro-batches; None: as many as the budgets allow.
         budget: the largest cost of a micro-batch: of the sum of its sizes by default. A
-            :class:`sab.Budget` has a cost of its own. Of a list of budgets a micro-batch keeps all.
+            :class:`sab.Budget` has a cost of its own. A micro-batch keeps all budgets of a list.
         cost: of a micro-batch, with a single number as budget: as for :func:`sab.plan`, without
             padding. A term of the count is summed over the samples, each with its own length; a
             constant counts once; a function is called as ``cost(1, length)`` for each length. A
@@ -361,15 +361,14 @@ class BalancedSampler(RandomAccessSampler):
         balance: what micro-batches and ranks have in common: as ``cost``, without the constant.
             By default the cost of the first budget, or the sum of sizes without one. Such as
             ``"quadratic"`` (attention), or a :class:`sab.MemoryModel` fitted to times.
-        micro_batches: that each rank takes in a step: gradient accumulation, a pipeline to be
-            filled.
-        fill: share of the budgets that a step's samples may take; the rest is room in which costs
-            are evened out.
+        micro_batches: batches that each rank takes in a step (gradient accumulation).
+        fill: share of the budgets that a step's samples may take; the rest stays free so that costs
+            can be balanced.
         method: ``"karmarkar_karp"`` or ``"longest_first"``.
         oversize: samples over a budget alone: ``"error"``, or ``"skip"`` with a SkippedWarning.
         seed, rank, world_size, output: as for :class:`sab.BucketSampler`.
-        last_step: samples that fill no step: ``"split"`` (dealt out nevertheless), ``"drop"``,
-            ``"wrap"`` (filled up from the epoch's beginning).
+        last_step: samples that fill no step: ``"split"`` (they are the last step), ``"drop"``,
+            ``"wrap"`` (filled up from the beginning of the epoch).
         progress: True for a bar, or ``progress(done, total)``.
 
     >>> import sab

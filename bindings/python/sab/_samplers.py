@@ -135,7 +135,7 @@ class Sampler:
         return (each.tolist() for each in indices) if self._output == "list" else indices
 
     def batches(self) -> Iterator[Batch]:
-        """The pass that iterating gives, as :class:`Batch` with all that is known of each."""
+        """The pass that iterating gives, as :class:`Batch` objects."""
         return self._walk(*self._begin())
 
     def _walk(self, epoch: int, step: int) -> Iterator[Batch]:
@@ -266,7 +266,7 @@ class RandomAccessSampler(Sampler):
         and the following ones. 0: the plan's own again.
 
         Steps whose batches cost more become several steps, on all ranks alike: no sample is lost,
-        and ``len()`` grows. Part of :meth:`state_dict`. All ranks must set it at the same step.
+        and ``len()`` grows. Part of :meth:`state_dict`. All ranks must set it at the same position.
         The cost of the budget must not be a function.
         """
         index = whole("index", index)
@@ -318,7 +318,7 @@ class RandomAccessSampler(Sampler):
 
     def state_dict(self, step: int | None = None) -> dict[str, Any]:
         """Where the pass is: after the batches that were yielded, and whether it has ended. With
-        ``step``: after so many batches of the epoch, not ended, for loaders that fetch ahead of
+        ``step``: after this many batches of this rank, not ended, for loaders that fetch ahead of
         training.
 
         The same on all ranks. Holds plain values: ``state`` (bytes).
@@ -347,8 +347,8 @@ class RandomAccessSampler(Sampler):
         )
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Goes on where :meth:`state_dict` was taken, by this or another number of ranks. A
-        finished epoch goes on with the next one.
+        """Continues where :meth:`state_dict` was taken, by this or another number of ranks. After
+        the state of a finished epoch the next pass is the next epoch.
 
         Raises:
             FormatError: the state is damaged or of another version; MismatchError: it belongs to
@@ -400,7 +400,7 @@ def sampler_options(order: Order) -> CData:
 
 class BucketSampler(RandomAccessSampler):
     """The batches of a plan in a shuffled, resumable order: any batch is a pure function of plan,
-    seed, epoch and step.
+    seed, epoch and position.
 
     Goes into ``torch.utils.data.DataLoader(dataset, batch_sampler=...)`` as it is.
 
@@ -408,7 +408,7 @@ class BucketSampler(RandomAccessSampler):
         plan: a :class:`sab.Plan`.
         seed: of the order; the same on all ranks.
         rank, world_size: this rank among the ranks. All take the same number of steps, of nearly
-            equal cost, without talking to each other.
+            equal cost, without communication.
         last_step: the batches that do not fill the last step of all ranks: ``"split"`` between them
             (nothing lost or repeated), ``"drop"``, ``"wrap"``.
         costliest_first: begin each epoch with at least this many of the costliest batches.
@@ -481,8 +481,8 @@ class BionemoSizeAwareSampler(RandomAccessSampler):
     """Greedy batches in the order of ``indices``: a batch closes before its total would exceed
     ``budget``.
 
-    A sample over the maximum alone is skipped with a SkippedWarning (see :attr:`skipped_count`).
-    For indices that are read as the batches are, or sizes that come from a function, see
+    A sample over the budget alone is skipped with a SkippedWarning (see :attr:`skipped_count`).
+    For indices that are read while batches are made, or sizes from a function, see
     :class:`BionemoSizeAwareStream`.
 
     Args:

@@ -11,7 +11,7 @@ use crate::raw::{self, CostFn, CostHandle};
 /// The most sizes of a sample that a cost can refer to.
 pub const MAX_COLUMNS: usize = sys::SAB_MAX_COLUMNS as usize;
 
-/// What a batch costs: a sum of terms, a memory model, or a closure.
+/// The cost of a batch: a sum of terms, a memory model, or a closure.
 ///
 /// In a padded batch of n samples, padded to the length L, a term is c · n^p · L^q. In a row, where
 /// nothing is padded, a term with p = 1 is summed over the samples, each with its own length; a
@@ -137,7 +137,7 @@ impl CostTerm {
     }
 }
 
-/// A limit on what a batch costs. A number is a budget of the default cost.
+/// A limit on the cost of a batch. A number is a budget of the default cost.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Budget<'f> {
@@ -152,7 +152,7 @@ impl<'f> Budget<'f> {
         Budget { limit, cost: None }
     }
 
-    /// What a batch costs.
+    /// The cost that is limited.
     pub fn cost(mut self, cost: Cost<'f>) -> Self {
         self.cost = Some(cost);
         self

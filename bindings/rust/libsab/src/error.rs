@@ -202,7 +202,7 @@ mod tests {
     fn parts_of_messages() {
         for (text, expected) in [
             ("budget = -1: must be above 0", Some(("budget", "-1"))),
-            ("options.cost_terms[2] = 9: must be at most 8", Some(("cost_terms[2]", "9"))),
+            ("options.batch_sizes[2] = 0: must be at least 1", Some(("batch_sizes[2]", "0"))),
             ("features.len() = 5: must be 4", Some(("features.len()", "5"))),
             ("url = \"a: b\": must name a store", Some(("url", "a: b"))),
             ("url = \"a\" without a rule", None),

@@ -32,8 +32,8 @@
 //! - [`SequentialSampler`]: the batches of a plan unshuffled; for evaluation.
 //! - [`PackedSampler`]: samples laid end to end in rows of a fixed length, for attention that takes
 //!   cumulative lengths.
-//! - [`BalancedSampler`]: batches without padding that cost all ranks, and all micro-batches, the
-//!   same.
+//! - [`BalancedSampler`]: batches without padding, of nearly equal cost on all ranks and in all
+//!   micro-batches.
 //! - [`ShardedSampler`]: samples that are spread over the ranks, each of which knows only its own.
 //! - [`BionemoSizeAwareSampler`], [`BionemoSizeAwareStream`], `ReadaheadSampler`: greedy batches in the order of
 //!   the samples.
@@ -83,8 +83,8 @@
 //!
 //! A closure that may fail returns `Result<_, `[`BoxError`]`>`, so that `?` works on any error
 //! without a type annotation; steps on a device return `Result<_,
-//! `[`StepError`](memory::StepError)`>`. Where most closures cannot fail there are two methods:
-//! `cost_fn` takes the value itself, `try_cost_fn` a result.
+//! `[`StepError`](memory::StepError)`>`. Where most closures cannot fail there are two functions:
+//! [`Cost::from_fn`] takes the value itself, [`Cost::try_from_fn`] a result.
 //!
 //! Closures are called in the calling thread, but for those of a [`stream`] that runs in threads.
 //! An error that one returns comes back as [`Error::Callback`]. A panic is resumed in the caller.

@@ -15,50 +15,50 @@ use crate::raw::{PlanHandle, ProgressFn, SamplerHandle};
 use crate::sampler::{CostliestSampler, SamplerOptions};
 use crate::sizes::{of_file, Sizes};
 
-/// Where the bucket edges come from.
+/// How the boundaries between buckets are found.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub enum BucketRule {
     /// Buckets of whole batches, as large as [`PlanOptions::padding_target`] allows.
     #[default]
     Auto,
-    /// These edges: `[b0, b1), [b1, b2), ...`; at least 2, in any order, no two equal.
+    /// These boundaries: `[b0, b1), [b1, b2), ...`; at least 2, in any order, no two equal.
     Boundaries(Vec<f64>),
-    /// So many intervals of size, at least 1, that pad least: the exact optimum when each sample is
+    /// This number of intervals of size, at least 1, that pad least: the exact optimum when each sample is
     /// padded to its bucket's longest.
     Optimal(u64),
-    /// Runs of so many whole batches, at least 1, in the sorted order, longest first; no tail but
-    /// in the bucket of the shortest.
+    /// Runs of this number of whole batches, at least 1, in the sorted order, longest first. Only
+    /// the bucket of the shortest samples has a tail.
     Equal(u64),
 }
 
-/// What becomes of the samples of a bucket that do not fill a last batch.
+/// How the samples of a bucket that do not fill its last batch are treated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Tail {
     /// A smaller last batch.
     #[default]
     Keep,
-    /// The longest of them move into the next bucket up, across a boundary if need be; the last
-    /// bucket keeps its tail.
+    /// The longest of them move into the next bucket of longer samples, even across a boundary; the
+    /// last bucket keeps its tail.
     Merge,
-    /// Not in this epoch; which samples, changes from epoch to epoch.
+    /// They are left out of this epoch; each epoch leaves out other samples.
     Drop,
     /// The last batch is filled with samples of the same bucket, which then appear twice in the
     /// epoch.
     Wrap,
 }
 
-/// What becomes of samples that are outside the boundaries, or cost more than the budget alone.
+/// How samples are treated that are outside the boundaries or cost more than the budget alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Oversize {
-    /// Left out, counted, listed by [`Plan::skipped`], and logged once.
+    /// They are left out, counted and listed by [`Plan::skipped`]; one log message says how many.
     Skip,
-    /// The plan is refused; the message says how many there are and names the first.
+    /// The call fails; the message says how many there are and names the first. The default.
     #[default]
     Error,
-    /// Each alone in a batch, the only batches that may cost more than the budget.
+    /// Each is a batch of its own. Only these batches may cost more than the budget.
     Single,
 }
 
@@ -78,7 +78,7 @@ constants! {
 
 options! {
 /// How to make a plan. [`budget`](Self::budget) or [`batch_size`](Self::batch_size) must be given;
-/// with both, the smaller batch wins.
+/// with both, the smaller batch size is used.
 ///
 /// ```
 /// use libsab::{BucketRule, Plan, PlanOptions, Sizes, Tail};
@@ -124,9 +124,9 @@ impl<'f> PlanOptions<'f> {
         /// Lengths are padded to a multiple of this, such as 8 for tensor cores. No rounding by
         /// default.
         length_multiple(multiple: f64) => length_multiple = multiple;
-        /// What becomes of samples that do not fill a last batch; [`Tail::Keep`].
+        /// How samples that do not fill a last batch are treated; [`Tail::Keep`].
         tail(tail: Tail) => tail = tail.raw();
-        /// What becomes of samples that are too large; [`Oversize::Error`].
+        /// How samples that are too large are treated; [`Oversize::Error`].
         oversize(oversize: Oversize) => oversize = oversize.raw();
     }
 
@@ -141,7 +141,7 @@ impl<'f> PlanOptions<'f> {
         self
     }
 
-    /// Where the bucket edges come from; [`BucketRule::Auto`].
+    /// How the boundaries between buckets are found; [`BucketRule::Auto`].
     pub fn bucket_rule(mut self, rule: BucketRule) -> Self {
         self.raw.bucket_rule = match rule {
             BucketRule::Auto => sys::SAB_BUCKETS_AUTO,
@@ -163,8 +163,8 @@ impl<'f> PlanOptions<'f> {
 
     budget_setters! {
         'f,
-        /// What no batch exceeds: a number of padded tokens, or a [`Budget`] with a cost. The cost of
-        /// the first budget also decides which batches stand together in a step.
+        /// A limit that each batch keeps: a number of padded tokens, or a [`Budget`] with a cost. The
+        /// batches of a step have nearly the same cost by the first budget.
         ///
         /// ```
         /// use libsab::{Budget, Cost, PlanOptions};
@@ -178,7 +178,7 @@ impl<'f> PlanOptions<'f> {
     progress_setter!('f);
 }
 
-/// Which batches there are, decided once, before training.
+/// Which batches there are. Made once, before training.
 ///
 /// Immutable and shareable between threads; a clone is the same plan. It needs 4 bytes a sample,
 /// plus 12 a distinct size.
@@ -305,8 +305,8 @@ impl Plan {
     }
 
     /// Walks the epoch that the options name, and the next, in the order of a
-    /// [`BucketSampler`](crate::BucketSampler), and says what it is like. Takes about the time of
-    /// two epochs of batches, and 4 bytes a sample while it runs.
+    /// [`BucketSampler`](crate::BucketSampler), and measures them. Takes about the time of two epochs
+    /// of batches, and 4 bytes a sample while it runs.
     ///
     /// # Errors
     ///
@@ -350,8 +350,8 @@ impl Plan {
         Ok(CostliestSampler { handle: SamplerHandle::worst(&self.handle, count)? })
     }
 
-    /// Runs the `count` worst batches, at least 1, before training, costliest first, and says how
-    /// much memory they took. Gradients are the caller's to clear.
+    /// Runs the `count` costliest batches, at least 1, before training, costliest first. Returns how
+    /// much memory they took. The caller clears the gradients.
     ///
     /// ```
     /// # use libsab::memory::Probe;
@@ -480,7 +480,7 @@ impl From<sys::sab_bucket> for Bucket {
 pub struct Report {
     /// Samples in the sizes.
     pub samples: u64,
-    /// Left out by the oversize policy.
+    /// Samples that the oversize policy left out.
     pub skipped: u64,
     /// Left out of this epoch by [`Tail::Drop`] or [`LastStep::Drop`](crate::LastStep::Drop).
     pub dropped: u64,
@@ -489,7 +489,7 @@ pub struct Report {
     pub repeated: u64,
     /// Batches over all ranks.
     pub batches: u64,
-    /// Steps of each rank.
+    /// Steps of the optimizer.
     pub steps: u64,
     /// See [`PlanInfo::lower_bound`].
     pub lower_bound: u64,

@@ -128,16 +128,16 @@ impl<'f> BalancedOptions<'f> {
     progress_setter!('f);
 }
 
-/// Steps of samples in random order, dealt to ranks and micro-batches so that all cost alike, under
+/// Steps of samples in random order, assigned to ranks and micro-batches of nearly equal cost, under
 /// budgets of tokens or memory.
 ///
 /// For batches without padding (packed, nested, variable-length attention), whose cost is not their
-/// number of tokens. Each epoch permutes the samples; a step takes the next ones and deals them out
-/// by [`partition`](crate::partition). No sample is lost or repeated, every rank takes as many
-/// micro-batches, and the ranks need not talk to each other.
+/// number of tokens. Each epoch permutes the samples; a step takes the next ones and assigns them as
+/// [`partition`](crate::partition) does. No sample is lost or repeated, every rank takes the same
+/// number of micro-batches, and ranks need not communicate.
 ///
-/// A batch is a micro-batch in one row. A state goes on with any other world size, micro-batches,
-/// samples and caps from between two steps, and inside a step with the same.
+/// A batch is a micro-batch in one row. A state from between two steps restores with any other world
+/// size, micro-batches, samples, balance and budgets; one from inside a step only with the same.
 ///
 /// ```
 /// use libsab::{BalancedOptions, BalancedSampler, Cost, SamplerOptions, Sizes};
@@ -168,8 +168,8 @@ impl BalancedSampler {
     ///
     /// # Errors
     ///
-    /// [`Error::Argument`] for options or sizes that break a rule, and for a sample over a
-    /// budget alone that is not skipped; [`Error::Callback`] from the cost closure; [`Error::Cancelled`]
+    /// [`Error::Argument`] for options or sizes that break a rule, and for a sample over a budget
+    /// alone that is not skipped; [`Error::Callback`] from the cost closure; [`Error::Cancelled`]
     /// from the progress closure.
     pub fn new(
         sizes: &Sizes<'_>,
@@ -229,10 +229,10 @@ pub struct BalancedReport {
     pub largest_rank_imbalance: f64,
     /// Mean over steps of cost of the costliest micro-batch / mean.
     pub micro_batch_imbalance: f64,
-    /// Sum over steps of the cost of the costliest rank: what an epoch takes where every step waits
-    /// for the slowest.
+    /// Sum over steps of the cost of the costliest rank: the time of an epoch if each step waits for
+    /// the slowest rank.
     pub time: f64,
-    /// Total cost / world size: what it would take without waiting.
+    /// Total cost / world size: the time of an epoch without waiting.
     pub least_time: f64,
 }
 

@@ -15,7 +15,7 @@ use crate::sizes::Sizes;
 /// were made.
 pub const BIONEMO_GENERATOR_WORDS: usize = sys::SAB_BIONEMO_GENERATOR_WORDS as usize;
 
-/// What becomes of the batches that do not fill the last step of all ranks.
+/// How batches that do not fill the last step of all ranks are treated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LastStep {
@@ -57,13 +57,13 @@ impl SamplerOptions {
         rank(rank: u64) => rank = rank;
         /// Number of ranks, 1 to 2^32 - 1.
         world_size(ranks: u64) => world_size = ranks;
-        /// What becomes of the batches that do not fill the last step; [`LastStep::Split`].
+        /// How batches that do not fill the last step are treated; [`LastStep::Split`].
         last_step(last_step: LastStep) => last_step = last_step.raw();
         /// Batches that each rank takes in a step of the optimizer (gradient accumulation); the same
         /// on all ranks.
         micro_batches(count: u64) => micro_batches = count;
         /// [`BucketSampler`], [`PackedSampler`](crate::PackedSampler): begin each epoch with at
-        /// least so many of the batches that may cost most, so that an out-of-memory error comes
+        /// least this many of the batches that may cost most, so that an out-of-memory error comes
         /// early.
         costliest_first(batches: u64) => costliest_first = batches;
     }
@@ -243,9 +243,9 @@ macro_rules! random_access {
         sampler!($name $(<$life>)?);
 
         impl $(<$life>)? $name $(<$life>)? {
-            /// Number of batches that this rank takes in the current epoch, exact, the same on every
-            /// rank. After a restore from another number of ranks it counts the batches that each
-            /// of them took, too.
+            /// Exact number of batches that this rank takes in the current epoch; the same on every
+            /// rank. After a restore from another number of ranks it includes the batches that each
+            /// of those took.
             pub fn batch_count(&self) -> u64 {
                 certain(self.handle.batch_count())
             }
@@ -277,8 +277,8 @@ macro_rules! random_access {
             }
 
             /// Goes on where a [state](Self::state) was taken, by this or another number of ranks.
-            /// With another, the samples that no rank has taken yet are dealt out among the new
-            /// ranks, none lost and none repeated.
+            /// With another, the new ranks share the samples that no rank has taken yet, none lost
+            /// and none repeated.
             ///
             /// # Errors
             ///
@@ -336,9 +336,9 @@ macro_rules! plan_sampler {
 
         impl $name {
             /// Sets another limit of one of the plan's budgets, by index, for the batches to come,
-            /// in this epoch and the following ones, for when memory turns out to be scarcer than
-            /// the plan knew; 0, or more than the plan's own, is the plan's own again. All ranks
-            /// must set it at the same step.
+            /// in this epoch and the following ones, when less memory is free than the plan assumed.
+            /// 0, or more than the plan's own limit, is the plan's own limit again. All ranks must
+            /// set it at the same position. A plan without budgets has one of padded totals, 0.
             ///
             /// A step whose batches cost more becomes several steps of smaller batches: no sample
             /// is lost, the order stays, and [`batch_count`](Self::batch_count) grows. The limit
@@ -361,18 +361,18 @@ macro_rules! plan_sampler {
             ///
             /// [`Error::Argument`] for a limit that is negative, not finite or at most the cost's
             /// constant, and for an index that no budget has; [`Error::Unsupported`] for a budget
-            /// whose cost is a closure, and for a plan without budgets.
+            /// whose cost is a closure.
             pub fn set_budget(&mut self, index: usize, limit: f64) -> Result<(), Error> {
                 self.handle.set_budget(index, limit)
             }
 
             /// The limit of one of the plan's budgets, by index, for the batches to come, in the
-            /// unit of its cost.
+            /// unit of its cost; 0 when the plan has none.
             ///
             /// # Errors
             ///
-            /// [`Error::Argument`] for an index that no budget has; [`Error::Unsupported`] for a
-            /// plan without budgets.
+            /// [`Error::Argument`] for an index that no budget has; [`Error::Unsupported`] when the
+            /// costs of all budgets are closures.
             pub fn budget(&self, index: usize) -> Result<f64, Error> {
                 self.handle.budget(index)
             }
@@ -393,7 +393,7 @@ macro_rules! plan_sampler {
 }
 
 /// A sampler whose budget can be lowered: [`BucketSampler`], [`SequentialSampler`], or either by
-/// `&mut`. What a [`MemoryGuard`](crate::memory::MemoryGuard) watches over.
+/// `&mut`. A [`MemoryGuard`](crate::memory::MemoryGuard) takes one.
 pub trait PlanSampler: HoldsSampler {}
 
 impl<S: PlanSampler> PlanSampler for &mut S {}
@@ -401,8 +401,8 @@ impl<S: PlanSampler> PlanSampler for &mut S {}
 /// The bucket order: shuffled, resumable, with random access.
 ///
 /// Each epoch permutes the samples inside each bucket of the plan and the batches of the epoch. A
-/// batch is a pure function of plan, seed, epoch and step, so that nothing is shuffled in memory,
-/// seeking costs what stepping costs, and ranks need not talk to each other.
+/// batch is a pure function of plan, seed, epoch and position. So nothing is shuffled in memory, seeking
+/// takes as long as a step, and ranks need not communicate.
 ///
 /// ```
 /// use libsab::{BucketSampler, Plan, PlanOptions, SamplerOptions, Sizes};
@@ -483,9 +483,9 @@ pub struct CostliestSampler {
 random_access!(CostliestSampler);
 
 /// Greedy batches in the order of the indices: a batch closes before its total would exceed the
-/// maximum.
+/// budget.
 ///
-/// A sample over the maximum alone is skipped, counted, and said on the log.
+/// A sample over the budget alone is skipped and counted, with a log message.
 ///
 /// ```
 /// use libsab::{SamplerOptions, BionemoSizeAwareSampler, Sizes};
@@ -509,7 +509,7 @@ impl<'a> BionemoSizeAwareSampler<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::Argument`] for a maximum, an option, an index or a size that breaks a rule.
+    /// [`Error::Argument`] for a budget, an option, an index or a size that breaks a rule.
     pub fn new(
         indices: Option<&[i64]>,
         sizes: &Sizes<'a>,
@@ -523,8 +523,8 @@ impl<'a> BionemoSizeAwareSampler<'a> {
 
 random_access!(BionemoSizeAwareSampler<'a>);
 
-/// The rule of [`BionemoSizeAwareSampler`] over a source that is read as the batches are: one rank, length
-/// unknown, no random access.
+/// The rule of [`BionemoSizeAwareSampler`] over a source that is read while batches are made: one
+/// rank, number of batches unknown, no random access.
 ///
 /// An item is an error when the source's closure failed; the batch under way is kept, and the next
 /// call goes on with the sample that failed.
@@ -552,7 +552,7 @@ impl<'a> BionemoSizeAwareStream<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::Argument`] for a maximum that breaks the rule.
+    /// [`Error::Argument`] for a budget that breaks the rule.
     pub fn from_fn(
         budget: f64,
         mut source: impl FnMut(u64, u64) -> Option<(i64, f64)> + Send + 'a,
@@ -564,7 +564,7 @@ impl<'a> BionemoSizeAwareStream<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::Argument`] for a maximum that breaks the rule.
+    /// [`Error::Argument`] for a budget that breaks the rule.
     pub fn try_from_fn(
         budget: f64,
         source: impl FnMut(u64, u64) -> Result<Option<(i64, f64)>, BoxError> + Send + 'a,
@@ -584,7 +584,7 @@ impl<'a> BionemoSizeAwareStream<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::Argument`] for a maximum that breaks the rule.
+    /// [`Error::Argument`] for a budget that breaks the rule.
     pub fn from_iters<I>(
         budget: f64,
         mut samples: impl FnMut(u64) -> I + Send + 'a,
@@ -670,8 +670,9 @@ impl<'a> BionemoOptions<'a> {
 /// The order of `BucketBatchSampler` of bionemo-size-aware-batching 1.0.0, seed for seed, without
 /// torch.
 ///
-/// One rank. Each epoch goes on from the generator and the order that the epoch before left, so
-/// there is no random access. Keeps 8 bytes a sample.
+/// One rank. Each pass begins with the generator and the order that the previous pass left. So there
+/// is no random access, and a pass that repeats an unfinished epoch has another order. Keeps 8 bytes
+/// a sample.
 ///
 /// ```
 /// use libsab::{BucketRule, Plan, PlanOptions, Sizes, BionemoOptions, BionemoSampler};
@@ -692,7 +693,7 @@ impl<'a> BionemoSampler<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::Argument`] for another plan, or a maximum that breaks the rule.
+    /// [`Error::Argument`] for another plan, or a budget that breaks the rule.
     pub fn new(plan: &Plan, options: &BionemoOptions<'a>) -> Result<Self, Error> {
         Ok(BionemoSampler { handle: SamplerHandle::torch(&plan.handle, options)? })
     }

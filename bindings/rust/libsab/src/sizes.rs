@@ -280,7 +280,7 @@ impl fmt::Debug for Sizes<'_> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CreatedBuckets {
-    /// Edges, ascending: interval `i` is `boundaries[i] .. boundaries[i + 1]`, the upper edge not
+    /// Boundaries, ascending: interval `i` is `boundaries[i] .. boundaries[i + 1]`, the upper one not
     /// in it.
     pub boundaries: Vec<i64>,
     /// Samples in each interval.

@@ -87,7 +87,7 @@ typedef int32_t (*sab_reduce_fn)(void *ctx, int64_t *values, size_t count);
  * @param all_gather  called twice, with 16 and with some 200 bytes. A rank that fails gives its
  *     status in the first call, so that no rank waits for it. A rank without memory for the answers
  *     does so among at most 2,700 ranks; among more, the others wait until `all_gather` gives up
- * @param ctx         handed to `all_gather`
+ * @param ctx         passed to `all_gather`
  * @return SAB_OK, on all ranks; SAB_E_MISMATCH, on all ranks, with a message that names the ranks
  *     that differ from most, the field and both values; SAB_E_CALLBACK; SAB_E_UNSUPPORTED
  */
@@ -106,9 +106,9 @@ SAB_API sab_status sab_sampler_check_ranks(const sab_sampler *sampler, uint64_t 
  * sab_batch_step() counts the samples of all ranks; its totals are -1 on several ranks, since the
  * sizes of their samples are not known here.
  *
- * A state goes on with the same shards only.
+ * A state restores only with the same shards.
  *
- * @param sizes       of this rank's samples, maybe none; read during the call only
+ * @param sizes       sizes of this rank's samples, may be empty; read during the call only
  * @param plan        `tail` must be SAB_TAIL_KEEP and `oversize` not SAB_OVERSIZE_SINGLE; the same
  *     on all ranks
  * @param options     rank and world size (at most 2^20) are those of the shards; `seed`, `epoch`
@@ -118,7 +118,7 @@ SAB_API sab_status sab_sampler_check_ranks(const sab_sampler *sampler, uint64_t 
  *     counts, and 16 bytes; not kept. A rank that fails reports it in the next call. A rank without
  *     memory for the answers does so among at most 2,700 ranks; among more, the others wait until
  *     `all_gather` gives up
- * @param ctx         handed to `all_gather`
+ * @param ctx         passed to `all_gather`
  * @param sampler     the new handle; free with sab_sampler_free()
  * @return SAB_OK, on all ranks; SAB_E_ARGUMENT, on all ranks where the sizes of one break a rule:
  *     the message names the rank; SAB_E_MISMATCH where the options differ or a rank failed

@@ -90,9 +90,9 @@ typedef int32_t (*sab_size_fn)(void *ctx, int64_t index, double *size);
  *
  * @param count         number of samples
  * @param size          called `count` times
- * @param ctx           handed to `size`
+ * @param ctx           passed to `size`
  * @param progress      reports progress and may cancel; NULL for none
- * @param progress_ctx  handed to `progress`
+ * @param progress_ctx  passed to `progress`
  * @param sizes         the new handle; free with sab_sizes_free()
  * @return SAB_OK; SAB_E_CALLBACK if `size` failed; SAB_E_CANCELLED; SAB_E_ARGUMENT for a size that
  *     breaks the rules above

@@ -32,7 +32,7 @@ typedef int32_t (*sab_batch_increase_fn)(void *ctx, uint64_t epoch, uint64_t cur
  * that would go past the maximum is not made.
  *
  * @param increase        says by how much
- * @param ctx             handed to `increase`
+ * @param ctx             passed to `increase`
  * @param epoch           the epoch that begins
  * @param current         batch size until now; at least 1
  * @param max_batch_size  largest batch size, as sab_max_batch_find() finds it
@@ -92,7 +92,7 @@ typedef struct sab_step_in_chunks_options {
     /** before each try: set the gradients to zero. NULL: nothing adds up over parts; where
      *  something does, the parts that fitted before one ran out would count twice */
     int32_t (*begin)(void *ctx);
-    /** handed to both */
+    /** passed to both */
     void *ctx;
     /** what each sample counts in the loss, such as its tokens: a part weighs its share of their
      *  sum; positive sum, none negative. A part that weighs nothing is not run. NULL: all the

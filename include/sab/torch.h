@@ -293,7 +293,7 @@ SAB_API sab_status sab_torch_collection_get_mask_dlpack(const sab_torch_collecti
                                                         size_t leaf, struct DLManagedTensor **mask)
     SAB_NOEXCEPT;
 
-/** Frees the handle. What was made of it lives on.
+/** Frees the handle. Objects made from it remain valid.
  *
  * @param collection  a handle or NULL
  */

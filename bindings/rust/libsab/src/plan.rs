@@ -24,8 +24,8 @@ pub enum BucketRule {
     Auto,
     /// These boundaries: `[b0, b1), [b1, b2), ...`; at least 2, in any order, no two equal.
     Boundaries(Vec<f64>),
-    /// This number of intervals of size, at least 1, that pad least: the exact optimum when each sample is
-    /// padded to its bucket's longest.
+    /// This number of intervals of size, at least 1, that pad least: the exact optimum when each
+    /// sample is padded to its bucket's longest.
     Optimal(u64),
     /// Runs of this number of whole batches, at least 1, in the sorted order, longest first. Only
     /// the bucket of the shortest samples has a tail.
@@ -98,15 +98,15 @@ pub struct PlanOptions<'f>: sab_plan_options {
 
 impl<'f> PlanOptions<'f> {
     setters! {
-        /// [`BucketRule::Auto`]: the largest share, in (0, 1), of padding among padded positions, and
-        /// of batches over the lower bound; 0.01. Missed only if no buckets with the fewest batches
-        /// that [`min_bucket_batches`](Self::min_bucket_batches) allows reach it.
+        /// [`BucketRule::Auto`]: the largest share, in (0, 1), of padding among padded positions,
+        /// and of batches over the lower bound; 0.01. Missed only if no buckets with the fewest
+        /// batches that [`min_bucket_batches`](Self::min_bucket_batches) allows reach it.
         /// [`Report::target_met`] and [`Report::nearest_target`] report this.
         padding_target(share: f64) => padding_target = share;
-        /// [`BucketRule::Auto`]: the fewest batches in a bucket, so that batch mates change from epoch
-        /// to epoch; among the longest 1 % of the samples a quarter of it, but not fewer than 4. 0,
-        /// the default, stands for 16, fewer (down to 4) if the padding target is out of reach with
-        /// 16, and at most a sixteenth of all batches.
+        /// [`BucketRule::Auto`]: the fewest batches in a bucket, so that batch mates change from
+        /// epoch to epoch; among the longest 1 % of the samples a quarter of it, but not fewer than
+        /// 4. 0, the default, stands for 16, fewer (down to 4) if the padding target is out of
+        /// reach with 16, and at most a sixteenth of all batches.
         min_bucket_batches(batches: u64) => bucket_batches = batches;
         /// [`BucketRule::Auto`]: at most so many distinct (count, padded length), with the least
         /// padding, for compilers and CUDA graphs. Batches are then padded to their bucket's
@@ -163,8 +163,8 @@ impl<'f> PlanOptions<'f> {
 
     budget_setters! {
         'f,
-        /// A limit that each batch keeps: a number of padded tokens, or a [`Budget`] with a cost. The
-        /// batches of a step have nearly the same cost by the first budget.
+        /// A limit that each batch keeps: a number of padded tokens, or a [`Budget`] with a cost.
+        /// The batches of a step have nearly the same cost by the first budget.
         ///
         /// ```
         /// use libsab::{Budget, Cost, PlanOptions};
@@ -305,8 +305,8 @@ impl Plan {
     }
 
     /// Walks the epoch that the options name, and the next, in the order of a
-    /// [`BucketSampler`](crate::BucketSampler), and measures them. Takes about the time of two epochs
-    /// of batches, and 4 bytes a sample while it runs.
+    /// [`BucketSampler`](crate::BucketSampler), and measures them. Takes about the time of two
+    /// epochs of batches, and 4 bytes a sample while it runs.
     ///
     /// # Errors
     ///
@@ -350,8 +350,8 @@ impl Plan {
         Ok(CostliestSampler { handle: SamplerHandle::worst(&self.handle, count)? })
     }
 
-    /// Runs the `count` costliest batches, at least 1, before training, costliest first. Returns how
-    /// much memory they took. The caller clears the gradients.
+    /// Runs the `count` costliest batches, at least 1, before training, costliest first. Returns
+    /// how much memory they took. The caller clears the gradients.
     ///
     /// ```
     /// # use libsab::memory::Probe;

@@ -69,11 +69,11 @@ pub struct BalancedOptions<'f>: sab_balanced_options {
 
 impl<'f> BalancedOptions<'f> {
     setters! {
-        /// Samples of a step, over all ranks and micro-batches; fewer if a budget is reached first. As
-        /// many as fit by default.
+        /// Samples of a step, over all ranks and micro-batches; fewer if a budget is reached first.
+        /// As many as fit by default.
         samples(samples: u64) => samples = samples;
-        /// Share of the budgets, in (0, 1], that the samples of a step may take; the rest is room in
-        /// which costs are balanced; 0.95.
+        /// Share of the budgets, in (0, 1], that the samples of a step may take; the rest is room
+        /// in which costs are balanced; 0.95.
         fill(share: f64) => fill = share;
         /// How the samples of a step are assigned to its micro-batches;
         /// [`PartitionMethod::KarmarkarKarp`].
@@ -128,16 +128,17 @@ impl<'f> BalancedOptions<'f> {
     progress_setter!('f);
 }
 
-/// Steps of samples in random order, assigned to ranks and micro-batches of nearly equal cost, under
-/// budgets of tokens or memory.
+/// Steps of samples in random order, assigned to ranks and micro-batches of nearly equal cost,
+/// under budgets of tokens or memory.
 ///
 /// For batches without padding (packed, nested, variable-length attention), whose cost is not their
-/// number of tokens. Each epoch permutes the samples; a step takes the next ones and assigns them as
-/// [`partition`](crate::partition) does. No sample is lost or repeated, every rank takes the same
-/// number of micro-batches, and ranks need not communicate.
+/// number of tokens. Each epoch permutes the samples; a step takes the next ones and assigns them
+/// as [`partition`](crate::partition) does. No sample is lost or repeated, every rank takes the
+/// same number of micro-batches, and ranks need not communicate.
 ///
-/// A batch is a micro-batch in one row. A state from between two steps restores with any other world
-/// size, micro-batches, samples, balance and budgets; one from inside a step only with the same.
+/// A batch is a micro-batch in one row. A state from between two steps restores with any other
+/// world size, micro-batches, samples, balance and budgets; one from inside a step only with the
+/// same.
 ///
 /// ```
 /// use libsab::{BalancedOptions, BalancedSampler, Cost, SamplerOptions, Sizes};
@@ -229,8 +230,8 @@ pub struct BalancedReport {
     pub largest_rank_imbalance: f64,
     /// Mean over steps of cost of the costliest micro-batch / mean.
     pub micro_batch_imbalance: f64,
-    /// Sum over steps of the cost of the costliest rank: the time of an epoch if each step waits for
-    /// the slowest rank.
+    /// Sum over steps of the cost of the costliest rank: the time of an epoch if each step waits
+    /// for the slowest rank.
     pub time: f64,
     /// Total cost / world size: the time of an epoch without waiting.
     pub least_time: f64,
@@ -271,8 +272,8 @@ impl ShardedSampler {
     /// To be called on all ranks at once, with the same plan options:
     /// [`Tail::Keep`](crate::Tail::Keep), and not [`Oversize::Single`](crate::Oversize::Single).
     /// The sizes are of this rank's samples, maybe none, and not needed afterwards. Of the options,
-    /// seed, epoch and micro-batches must be the same on all ranks; `last_step` and `costliest_first`
-    /// are not used.
+    /// seed, epoch and micro-batches must be the same on all ranks; `last_step` and
+    /// `costliest_first` are not used.
     ///
     /// `all_gather(mine, all)` fills `all`, world size times as long as `mine`, with what each rank
     /// gave, in the order of the ranks. Such is

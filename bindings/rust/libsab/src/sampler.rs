@@ -59,8 +59,8 @@ impl SamplerOptions {
         world_size(ranks: u64) => world_size = ranks;
         /// How batches that do not fill the last step are treated; [`LastStep::Split`].
         last_step(last_step: LastStep) => last_step = last_step.raw();
-        /// Batches that each rank takes in a step of the optimizer (gradient accumulation); the same
-        /// on all ranks.
+        /// Batches that each rank takes in a step of the optimizer (gradient accumulation); the
+        /// same on all ranks.
         micro_batches(count: u64) => micro_batches = count;
         /// [`BucketSampler`], [`PackedSampler`](crate::PackedSampler): begin each epoch with at
         /// least this many of the batches that may cost most, so that an out-of-memory error comes
@@ -336,9 +336,10 @@ macro_rules! plan_sampler {
 
         impl $name {
             /// Sets another limit of one of the plan's budgets, by index, for the batches to come,
-            /// in this epoch and the following ones, when less memory is free than the plan assumed.
-            /// 0, or more than the plan's own limit, is the plan's own limit again. All ranks must
-            /// set it at the same position. A plan without budgets has one of padded totals, 0.
+            /// in this epoch and the following ones, when less memory is free than the plan
+            /// assumed. 0, or more than the plan's own limit, is the plan's own limit again. All
+            /// ranks must set it at the same position. A plan without budgets has the budget 0, of
+            /// the padded total.
             ///
             /// A step whose batches cost more becomes several steps of smaller batches: no sample
             /// is lost, the order stays, and [`batch_count`](Self::batch_count) grows. The limit
@@ -401,8 +402,8 @@ impl<S: PlanSampler> PlanSampler for &mut S {}
 /// The bucket order: shuffled, resumable, with random access.
 ///
 /// Each epoch permutes the samples inside each bucket of the plan and the batches of the epoch. A
-/// batch is a pure function of plan, seed, epoch and position. So nothing is shuffled in memory, seeking
-/// takes as long as a step, and ranks need not communicate.
+/// batch is a pure function of plan, seed, epoch and position. So nothing is shuffled in memory,
+/// seeking takes as long as a step, and ranks need not communicate.
 ///
 /// ```
 /// use libsab::{BucketSampler, Plan, PlanOptions, SamplerOptions, Sizes};
@@ -670,9 +671,9 @@ impl<'a> BionemoOptions<'a> {
 /// The order of `BucketBatchSampler` of bionemo-size-aware-batching 1.0.0, seed for seed, without
 /// torch.
 ///
-/// One rank. Each pass begins with the generator and the order that the previous pass left. So there
-/// is no random access, and a pass that repeats an unfinished epoch has another order. Keeps 8 bytes
-/// a sample.
+/// One rank. Each pass begins with the generator and the order that the previous pass left. So
+/// there is no random access, and a pass that repeats an unfinished epoch has another order. Keeps
+/// 8 bytes a sample.
 ///
 /// ```
 /// use libsab::{BucketRule, Plan, PlanOptions, Sizes, BionemoOptions, BionemoSampler};

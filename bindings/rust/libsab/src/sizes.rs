@@ -280,8 +280,8 @@ impl fmt::Debug for Sizes<'_> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CreatedBuckets {
-    /// Boundaries, ascending: interval `i` is `boundaries[i] .. boundaries[i + 1]`, the upper one not
-    /// in it.
+    /// Boundaries, ascending: interval `i` is `boundaries[i] .. boundaries[i + 1]`, the upper one
+    /// not in it.
     pub boundaries: Vec<i64>,
     /// Samples in each interval.
     pub bucket_sizes: Vec<u64>,

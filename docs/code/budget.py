@@ -42,11 +42,11 @@ for batch in sab.BucketSampler(plan).batches():
 # [end]
 
 # [verify]
-worst = plan.verify(
+seen = plan.verify(
     lambda batch: step(batch.count, batch.padded_length), device, count=3
 )  # the costliest batches, before training
-print(f"largest peak {worst.peak / 2**20:.1f} MiB of 14")
-assert worst.peak <= 14 << 20
+print(f"largest peak {seen.peak / 2**20:.1f} MiB of 14")
+assert seen.peak <= 14 << 20
 # [end]
 
 # [guard]

@@ -14,8 +14,8 @@ print(
     f"{sampler.info.lower_bound:,}"
 )
 for row in sampler.batches():
-    edges = row.cu_seqlens  # int32: sequence i lies at edges[i] to edges[i + 1] in the row
-    assert (np.diff(edges) == sizes[row.indices]).all() and edges[-1] <= 2048
+    offsets = row.cu_seqlens  # int32: sequence i is at offsets[i] to offsets[i + 1] of the row
+    assert (np.diff(offsets) == sizes[row.indices]).all() and offsets[-1] <= 2048
 # [end]
 
 # [split]

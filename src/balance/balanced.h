@@ -1,5 +1,5 @@
 #pragma once
-/// Steps of samples in random order whose micro-batches cost alike under a hard cap.
+/// Steps of samples in random order whose micro-batches have nearly equal cost, under budgets.
 
 #include <optional>
 

@@ -60,8 +60,8 @@ private:
 
     /// What the ranks take from the order together: so many batches from `position` of the order
     /// on, the first of them from its sample `first` on. A global batch is one micro-batch, or
-    /// several under a lowered budget, whose world size times micro-batches slots are dealt pieces
-    /// of the batches.
+    /// several under a lowered budget. Their slots, one for each rank and micro-batch, are filled
+    /// with pieces of the batches.
     struct GlobalBatch {
         uint64_t position = 0;
         uint64_t first = 0;

@@ -1,5 +1,5 @@
 #pragma once
-/// The batches of an epoch in one global order, before they are dealt out to ranks.
+/// The batches of an epoch in one global order, before they are assigned to ranks.
 
 #include <algorithm>
 #include <cstdint>

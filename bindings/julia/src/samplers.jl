@@ -106,7 +106,7 @@ A cursor over the batches of an epoch, for one task at a time.
 Each loop begins a pass, as `SAB.begin!(sampler)` does:
 
 - after a finished pass, the next epoch;
-- after a pass that was broken off, the same epoch from its start;
+- after a pass that was not finished, the same epoch from its start;
 - after `restore!`, what is left of the saved epoch; the next epoch if the saved one was finished;
 - after `set_epoch!` and `seek`, from there.
 """

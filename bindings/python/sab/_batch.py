@@ -23,7 +23,8 @@ class Batch(NamedTuple):
         layout: ``"padded"``: each sample is padded to ``padded_length``; ``"row"``: the samples lie
             end to end in one row.
         longest: largest size in the batch.
-        padded_length: what to pad to; of a row, its length with padding.
+        padded_length: length to pad to; of a row, its length: the capacity in the packed sampler,
+            ``total`` in the balanced sampler.
         total: sum of the sizes.
         bucket: the bucket of the plan; -1 where there are none.
         epoch: epoch of the batch.

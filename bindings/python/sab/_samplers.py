@@ -59,7 +59,7 @@ class Sampler:
     its own. Each ``for`` loop begins a pass:
 
     - after a finished pass, the next epoch;
-    - after a pass that was broken off, the same epoch from its start;
+    - after a pass that was not finished, the same epoch from its start;
     - after :meth:`load_state_dict`, what is left of the saved epoch; the next epoch if the saved
       one was finished.
 

@@ -83,7 +83,7 @@ pub struct Capabilities {
 
 /// The batches of a pass over an epoch: the iterator of `&mut` any sampler.
 ///
-/// Which epoch that is: after a finished pass the next one, after a pass that was broken off the
+/// Which epoch that is: after a finished pass the next one, after a pass that was not finished the
 /// same one from its start, after a restore what is left of the saved epoch, unless the saved pass
 /// was finished.
 pub struct Batches<'s, 'a> {

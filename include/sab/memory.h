@@ -472,8 +472,8 @@ SAB_API sab_status sab_memory_model_get_term(const sab_memory_model *model, size
  * @param model      a handle
  * @param features   `count` rows of as many finite numbers as the model has features
  * @param count      rows
- * @param predicted  room for `count` numbers: the expected peaks. may be NULL
- * @param upper      room for `count` numbers: with the margin. may be NULL
+ * @param predicted  room for `count` numbers: the expected peaks; may be NULL
+ * @param upper      room for `count` numbers: the peaks with the margin; may be NULL
  * @return SAB_OK; SAB_E_ARGUMENT
  */
 SAB_API sab_status sab_memory_model_predict(const sab_memory_model *model, const double *features,
@@ -732,7 +732,7 @@ SAB_API void sab_memory_guard_options_init(sab_memory_guard_options *options, si
 typedef struct sab_memory_guard_info {
     /** set by SAB_MEMORY_GUARD_INFO_INIT */
     size_t struct_size;
-    /** seen */
+    /** number of measured steps */
     uint64_t steps;
     /** steps that ran out of memory and were split */
     uint64_t out_of_memory;

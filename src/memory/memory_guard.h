@@ -1,5 +1,5 @@
 #pragma once
-/// Keeps a run within its memory: watches the peaks of its steps and lowers the budget of its
+/// Keeps a run within its memory: measures the peaks of its steps and lowers the budget of its
 /// sampler in time.
 
 #include <exception>

@@ -8,7 +8,7 @@
 
 namespace sab {
 
-/// Runs the worst batches; SAB_E_DEVICE_MEMORY still fills `seen`.
+/// Runs the costliest batches; SAB_E_DEVICE_MEMORY still fills `seen`.
 void verify(std::shared_ptr<const Plan> plan, Probe& probe, uint64_t count, sab_batch_fn run,
             void* ctx, const Progress& progress, sab_verification& seen);
 

@@ -3,7 +3,7 @@
 """
     MemoryGuard(sampler, probe; budget, interval = 16, window = 64, reduce)
 
-Watches the memory of real steps, and lowers the first budget of the sampler before their peaks
+Measures the memory of real steps, and lowers the first budget of the sampler before their peaks
 exceed `budget` bytes, by default the total of the device.
 `reduce(values)` returns the minimum over all ranks, so that they lower alike. A step that runs out
 is run again in halves. For the task of its sampler.

@@ -41,20 +41,18 @@ class MemoryGuardInfo(NamedTuple):
 
 
 class MemoryGuard:
-    """Keeps a run within its memory: watches the peaks of real steps, lowers the sampler's budget
-    before a creeping run fails, and survives an out-of-memory error in a step by splitting its
-    batch. Each lowering is logged.
+    """Keeps a run within its memory: measures the peaks of real steps, lowers the sampler's budget
+    before memory runs out, and retries an out-of-memory step in halves. Each lowering is logged.
 
     Args:
         sampler: of a plan whose first budget has a cost that is no function; that budget is
-            lowered. Batches that a loader has fetched already keep
-            their size.
+            lowered. Batches that a loader has already fetched keep their size.
         device: see :class:`Probe`.
         budget: bytes that peaks are to stay under; the device's total by default.
-        interval: judged every so many steps, the same on all ranks.
-        window: by the last so many steps.
-        reduce: where ranks train together: ``"torch"``, or a function from a list of int to the
-            least over the ranks.
+        interval: steps between two checks; the same on all ranks.
+        window: number of last steps that a check uses.
+        reduce: if ranks train together: ``"torch"``, or a function from a list of int to the
+            minimum of each over the ranks.
     """
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -9,7 +9,7 @@ namespace sab {
 
 /// Bins stand in CostOrder's order. The sequences of each length are permuted anew each epoch, and
 /// a bin takes its stretch of them.
-class PackedSequence : public Sequence {
+class PackedSequence : public CostOrderedSequence {
 public:
     explicit PackedSequence(Packing packing);
     const Packing& packing() const { return packing_; }
@@ -18,16 +18,6 @@ public:
     uint64_t fingerprint() const override { return packing_.info.fingerprint; }
     std::size_t skipped(std::span<int64_t> room) const override {
         return copy_indices(packing_.skipped, room);
-    }
-    uint64_t batches() const override { return order_.batches(); }
-    uint64_t rotated_rank(uint64_t step, uint64_t rank, uint64_t world) const override {
-        return order_.rotated_rank(step, rank, world);
-    }
-    std::unique_ptr<EpochOrder> make_epoch_order(const EpochOptions& epoch_options) const override {
-        return std::make_unique<EpochOrderOf<CostOrder>>(order_.with_options(epoch_options));
-    }
-    void exchange(EpochOrder& epoch_order) noexcept override {
-        std::swap(order_, static_cast<EpochOrderOf<CostOrder>&>(epoch_order).value);
     }
     uint64_t samples(uint64_t position) const override { return found(position).sequences; }
     double cost(uint64_t position) const override { return found(position).cost; }
@@ -41,7 +31,6 @@ private:
     std::span<const uint32_t> sequences(const Length& length, uint64_t first, uint64_t count) const;
 
     Packing packing_;
-    CostOrder order_;
     mutable std::vector<uint32_t> sequences_;
 };
 

@@ -15,7 +15,7 @@ struct BucketClass {
     BatchClass batches;
 };
 
-class BucketSequence : public Sequence {
+class BucketSequence : public CostOrderedSequence {
 public:
     explicit BucketSequence(std::shared_ptr<const Plan> plan) : reader_(std::move(plan)) {
         const auto buckets = reader_.plan().buckets();
@@ -49,16 +49,6 @@ public:
     uint64_t fingerprint() const override { return reader_.plan().fingerprint(); }
     std::size_t skipped(std::span<int64_t> room) const override {
         return reader_.plan().skipped(room);
-    }
-    uint64_t batches() const override { return order_.batches(); }
-    uint64_t rotated_rank(uint64_t step, uint64_t rank, uint64_t world) const override {
-        return order_.rotated_rank(step, rank, world);
-    }
-    std::unique_ptr<EpochOrder> make_epoch_order(const EpochOptions& epoch_options) const override {
-        return std::make_unique<EpochOrderOf<CostOrder>>(order_.with_options(epoch_options));
-    }
-    void exchange(EpochOrder& epoch_order) noexcept override {
-        std::swap(order_, static_cast<EpochOrderOf<CostOrder>&>(epoch_order).value);
     }
 
     const Plan* plan() const override { return &reader_.plan(); }
@@ -107,7 +97,6 @@ private:
 
     PlanReader reader_;
     std::vector<BucketClass> classes_;  ///< by cost, highest first
-    CostOrder order_;
     mutable std::vector<uint32_t> offsets_;
 };
 

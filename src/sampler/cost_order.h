@@ -80,4 +80,22 @@ private:
     mutable Found found_{};
 };
 
+/// A sequence in CostOrder's order.
+class CostOrderedSequence : public Sequence {
+public:
+    uint64_t batches() const override { return order_.batches(); }
+    uint64_t rotated_rank(uint64_t step, uint64_t rank, uint64_t world) const override {
+        return order_.rotated_rank(step, rank, world);
+    }
+    std::unique_ptr<EpochOrder> make_epoch_order(const EpochOptions& epoch_options) const override {
+        return std::make_unique<EpochOrderOf<CostOrder>>(order_.with_options(epoch_options));
+    }
+    void exchange(EpochOrder& epoch_order) noexcept override {
+        std::swap(order_, static_cast<EpochOrderOf<CostOrder>&>(epoch_order).value);
+    }
+
+protected:
+    CostOrder order_;
+};
+
 }  // namespace sab

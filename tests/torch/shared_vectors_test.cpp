@@ -1,16 +1,14 @@
 // What the LibTorch component and the Python package both implement, by the vectors that both test
 // against: tests/golden/torch.
 #include <ATen/Functions.h>
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
 #include <sab/torch.hpp>
 
 #include <fstream>
 #include <sstream>
 #include <thread>
+
+#include "free_port.h"
 
 namespace {
 
@@ -66,18 +64,6 @@ TEST_F(SharedVectors, Signatures_AreReadAndRefused) {
             at::IntArrayRef(stacked))
             << line;
     }
-}
-
-uint16_t free_port() {
-    const int listener = ::socket(AF_INET, SOCK_STREAM, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
-    EXPECT_EQ(::bind(listener, reinterpret_cast<sockaddr*>(&address), size), 0);
-    ::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size);
-    ::close(listener);
-    return ntohs(address.sin_port);
 }
 
 TEST_F(SharedVectors, Gathering_GivesAllOrNamesTheRank) {

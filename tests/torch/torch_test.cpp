@@ -11,12 +11,7 @@
 #include <ATen/ops/randperm.h>
 #include <c10/util/Exception.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <sab.h>
-
-#include <sys/socket.h>
-#include <unistd.h>
-#include "../c/budgets.h"
 
 #include <algorithm>
 #include <chrono>
@@ -25,6 +20,9 @@
 #include <random>
 #include <thread>
 #include <vector>
+
+#include "../c/budgets.h"
+#include "free_port.h"
 
 namespace {
 
@@ -431,22 +429,10 @@ TEST_F(Torch, TorchOrder_IsLibTorchsRandperm) {
     }
 }
 
-int free_port() {
-    const int listener = ::socket(AF_INET, SOCK_STREAM, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
-    EXPECT_EQ(::bind(listener, reinterpret_cast<sockaddr*>(&address), size), 0);
-    EXPECT_EQ(::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size), 0);
-    ::close(listener);
-    return ntohs(address.sin_port);
-}
-
 /// Runs `body(store, rank)` on each of some ranks, which are threads with a store each.
 template <class Body>
 void on_ranks(uint64_t world_size, double timeout, Body&& body) {
-    const auto port = static_cast<uint16_t>(free_port());
+    const auto port = free_port();
     std::vector<std::thread> threads;
     for (uint64_t rank = 0; rank < world_size; ++rank)
         threads.emplace_back([&, rank] {
@@ -544,9 +530,7 @@ TEST_F(Torch, Store_SaysWhyACheckFailed) {
 
 TEST_F(Torch, Store_ThatCannotBeReached) {
     sab_torch_store* store = nullptr;
-    EXPECT_EQ(
-        sab_torch_store_new("127.0.0.1", static_cast<uint16_t>(free_port()), 1, 2, 0.5, &store),
-        SAB_E_IO);
+    EXPECT_EQ(sab_torch_store_new("127.0.0.1", free_port(), 1, 2, 0.5, &store), SAB_E_IO);
     EXPECT_NE(std::strstr(sab_last_error_message(), "cannot be reached"), nullptr)
         << sab_last_error_message();
     EXPECT_EQ(store, nullptr);

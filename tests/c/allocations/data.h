@@ -39,6 +39,20 @@ inline sab_plan_options with_budget(double budget) {
     return options;
 }
 
+/// Batches of 8 in buckets by boundaries, which leave out two of the samples.
+inline sab_plan_options with_boundaries() {
+    static const double boundaries[] = {0, 10, 20, 45};
+    static const uint64_t size = 8;
+    sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
+    options.bucket_rule = SAB_BUCKETS_BOUNDARIES;
+    options.boundaries = boundaries;
+    options.boundary_count = 4;
+    options.batch_sizes = &size;
+    options.batch_size_count = 1;
+    options.oversize = SAB_OVERSIZE_SKIP;
+    return options;
+}
+
 inline sab_sampler_options rank_options() {
     sab_sampler_options options = SAB_SAMPLER_OPTIONS_INIT;
     options.seed = 5;

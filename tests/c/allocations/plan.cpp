@@ -115,16 +115,7 @@ SCENARIO(plan_auto, Threads::none) {
 }
 
 SCENARIO(plan_boundaries, Threads::none) {
-    sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
-    const double boundaries[] = {0, 10, 20, 45};
-    const uint64_t size = 8;
-    options.bucket_rule = SAB_BUCKETS_BOUNDARIES;
-    options.boundaries = boundaries;
-    options.boundary_count = 4;
-    options.batch_sizes = &size;
-    options.batch_size_count = 1;
-    options.oversize = SAB_OVERSIZE_SKIP;
-    play_plan(run, options);
+    play_plan(run, with_boundaries());
 }
 
 SCENARIO(plan_optimal, Threads::none) {

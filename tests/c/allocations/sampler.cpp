@@ -73,19 +73,6 @@ int32_t size_by_index(void *, int64_t index, double *size) {
     return 0;
 }
 
-sab_plan *plan_of_boundaries(Run &run) {
-    sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
-    static const double boundaries[] = {0, 10, 20, 45};
-    static const uint64_t size = 8;
-    options.bucket_rule = SAB_BUCKETS_BOUNDARIES;
-    options.boundaries = boundaries;
-    options.boundary_count = 4;
-    options.batch_sizes = &size;
-    options.batch_size_count = 1;
-    options.oversize = SAB_OVERSIZE_SKIP;
-    return plan_with(run, options);
-}
-
 }  // namespace
 
 SCENARIO(bucket_sampler, Threads::none) {
@@ -216,7 +203,7 @@ SCENARIO(size_aware_stream, Threads::none) {
 }
 
 SCENARIO(torch_sampler, Threads::none) {
-    sab_plan *const plan = plan_of_boundaries(run);
+    sab_plan *const plan = plan_with(run, with_boundaries());
     sab_sampler *sampler = nullptr;
     CALL_INTO(sampler, sab_bionemo_sampler_new(plan, nullptr, &sampler));
     CALL_PLAIN(sab_plan_free(plan));
@@ -236,7 +223,7 @@ SCENARIO(torch_sampler, Threads::none) {
 }
 
 SCENARIO(torch_sampler_by_size, Threads::none) {
-    sab_plan *const plan = plan_of_boundaries(run);
+    sab_plan *const plan = plan_with(run, with_boundaries());
     for (const bool asks : {false, true}) {
         sab_bionemo_options options = SAB_BIONEMO_OPTIONS_INIT;
         sab_sizes *const sizes = sizes_of(run, lengths());

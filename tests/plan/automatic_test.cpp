@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <memory>
 #include <random>
 
 namespace sab {
@@ -127,6 +128,7 @@ TEST(Automatic, IsNeverWorseThanEqualRunsAndReachesWhatTheyReach) {
         sab_cost* cost = nullptr;
         if (!terms.empty())
             ASSERT_EQ(sab_cost_terms_new(terms.data(), terms.size(), &cost), SAB_OK);
+        const std::unique_ptr<sab_cost, decltype(&sab_cost_free)> owner(cost, sab_cost_free);
         budget.cost = cost;
         std::map<uint64_t, Outcome> equal;
         for (const uint64_t batches : {1, 2, 4, 5, 8, 11, 16, 40}) {

@@ -258,7 +258,7 @@ SAB_API sab_status sab_sampler_begin(sab_sampler *sampler) SAB_NOEXCEPT;
  * @return SAB_OK; SAB_END when the epoch has no more batches, again on every further call until
  *     sab_sampler_begin(), sab_sampler_set_epoch() or sab_sampler_seek(); SAB_E_CALLBACK when a
  *     callback of the sampler failed: the unfinished batch is kept, and the next call continues
- * with the sample that failed
+ *     with the sample that failed
  */
 SAB_API sab_status sab_next_batch(sab_sampler *sampler, sab_batch *batch) SAB_NOEXCEPT;
 

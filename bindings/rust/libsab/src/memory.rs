@@ -1026,7 +1026,7 @@ pub struct GuardInfo {
     pub creep: f64,
 }
 
-/// Keeps a run within its memory: watches the peaks of real steps, lowers the sampler's budget
+/// Keeps a run within its memory: measures the peaks of real steps, lowers the sampler's budget
 /// before a creeping run fails, and brings a step that runs out through by splitting its batch.
 /// Each lowering is logged. Belongs to the thread of its probe.
 ///
@@ -1163,7 +1163,7 @@ impl<'d, S: PlanSampler> MemoryGuard<'d, S> {
         self.sampler.held_mut().restore(state)
     }
 
-    /// Ends the watch; the sampler keeps its budget.
+    /// Frees the guard and returns the sampler, which keeps its budget.
     pub fn into_sampler(self) -> S {
         self.sampler
     }

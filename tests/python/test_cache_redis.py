@@ -115,7 +115,7 @@ class TestBagua:
             assert [
                 loader.get(index, lambda x: calls.append(x) or x * 2) for index in range(30)
             ] == [2 * n for n in range(30)]
-        assert calls == list(range(30)) and loader.key_count() == 30
+        assert calls == list(range(30)) and loader.num_keys() == 30
         # Each key lies on the server that the xxHash of its name says.
         placed = subprocess.run(
             ["redis-cli", "-p", str(servers[1].port), "keys", "*"],
@@ -126,7 +126,7 @@ class TestBagua:
         assert 0 < len(placed) < 30 and all(key.startswith("test_") for key in placed)
         one = CacheLoader(hosts=hosts, cluster_mode=False, dataset_name="one")
         one.get("k", lambda key: key)
-        assert one.key_count() == int(
+        assert one.num_keys() == int(
             subprocess.run(
                 ["redis-cli", "-p", str(servers[0].port), "dbsize"],
                 capture_output=True,
@@ -153,7 +153,7 @@ class TestBagua:
             for _ in range(3):
                 for (a, b), (c, d) in zip([dataset[n] for n in range(len(dataset))], samples):
                     assert (a == c).all() and (b == d).all()
-            assert dataset.cache_loader.key_count() == keys
+            assert dataset.cache_loader.num_keys() == keys
 
     def test_store(self, servers):
         from sab.compat.bagua.contrib.utils.redis_store import RedisStore
@@ -166,7 +166,7 @@ class TestBagua:
         assert (
             store.get("4") == b"four"
             and store.get("6") is None
-            and store.key_count() == 4
+            and store.num_keys() == 4
             and store.status()
         )
         servers[2].kill()
@@ -188,7 +188,7 @@ class TestBagua:
                 loader.get(rank, lambda key: key * 10)
                 dist.barrier()
                 assert loader.get(1 - rank, lambda key: "not shared") == (1 - rank) * 10
-                assert loader.key_count() == 2
+                assert loader.num_keys() == 2
                 dist.barrier()
                 """
             )

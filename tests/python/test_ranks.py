@@ -269,5 +269,6 @@ def test_shards_take_the_same_steps():
         and "rank 2 failed" in str(said[0])
         and "rank 2 failed" in str(said[1])
     )
-    alone = sab.ShardedSampler(SIZES, budget=4000)
+    alone = sab.ShardedSampler(SIZES, budget=4000, micro_batches=2)
     assert sorted(np.concatenate(list(alone))) == list(range(len(SIZES)))
+    assert [(b.step, b.micro_batch) for b in alone.batches()][:3] == [(0, 0), (0, 1), (1, 0)]

@@ -161,15 +161,15 @@ function check_ranks(sampler::Sampler, gather; rank::Integer, world_size::Intege
 end
 
 """
-    ShardedSampler(sizes, gather; rank, world_size, seed = 0, epoch = 0, plan options...)
+    ShardedSampler(sizes, gather; rank, world_size, seed = 0, epoch = 0, micro_batches = 1, plan options...)
 
 Batches of samples that are spread over the ranks. Each rank knows and reads only its own shard:
 `sizes` and indices are those of the shard. `gather` is as for [`check_ranks`](@ref), the options of
 the plan are as for [`Plan`](@ref).
 """
-function ShardedSampler(sizes, gather; rank::Integer, world_size::Integer, seed = nothing, epoch = nothing, given...)
+function ShardedSampler(sizes, gather; rank::Integer, world_size::Integer, seed = nothing, epoch = nothing, micro_batches = nothing, given...)
     sizes = read_sizes(sizes, gather)
-    walk = sampler_options(; rank = rank, world_size = world_size, seed = seed, epoch = epoch)
+    walk = sampler_options(; rank = rank, world_size = world_size, seed = seed, epoch = epoch, micro_batches = micro_batches)
     plan_given, calls, costs = plan_options(; given...)
     gathering = Calls((gather, world_size))
     make(out) = Raw.sab_sharded_sampler_new(sizes, plan_given, walk, all_gather_pointer(), gathering, out)

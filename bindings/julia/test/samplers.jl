@@ -376,7 +376,7 @@ end
     walks = Vector{Any}(undef, 3)
     @sync for rank in 0:2
         @async begin # all in one thread: the callbacks wait in the middle of the library's calls
-            sampler = SAB.ShardedSampler(shards[rank + 1], bytes -> meet(three, rank, bytes); rank = rank, world_size = 3, budget = 256, seed = 2)
+            sampler = SAB.ShardedSampler(shards[rank + 1], bytes -> meet(three, rank, bytes); rank = rank, world_size = 3, budget = 256, seed = 2, micro_batches = 2)
             SAB.check_ranks(sampler, bytes -> meet(three, rank, bytes); rank = rank, world_size = 3)
             walks[rank + 1] = walk(sampler)
         end

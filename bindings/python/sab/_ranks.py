@@ -468,7 +468,7 @@ class ShardedSampler(RandomAccessSampler):
     Args:
         sizes: of this rank's samples, maybe none.
         budget: as for :func:`sab.plan`, whose other options may be given by name, but for ``tail``.
-        seed, output: as for :class:`sab.BucketSampler`.
+        seed, micro_batches, output: as for :class:`sab.BucketSampler`.
         group: a process group of torch.distributed; None: all ranks.
         gather, rank, world_size, timeout: as for :func:`check_ranks`.
     """
@@ -479,6 +479,7 @@ class ShardedSampler(RandomAccessSampler):
         budget: BudgetLike | None = None,
         *,
         seed: int = 0,
+        micro_batches: int = 1,
         group: Any = None,
         gather: Gather | None = None,
         rank: int | None = None,
@@ -491,7 +492,12 @@ class ShardedSampler(RandomAccessSampler):
 
         def begin() -> tuple[Sizes, tuple[CData, Calls], CData]:
             one_of("output", output, OUTPUTS)
-            order: Order = {"seed": seed, "rank": own, "world_size": size}
+            order: Order = {
+                "seed": seed,
+                "rank": own,
+                "world_size": size,
+                "micro_batches": micro_batches,
+            }
             return as_sizes(sizes), plan_options(budget, plan), sampler_options(order)
 
         source, (options, calls), order = _together(reach, begin)

@@ -86,7 +86,7 @@ impl<'f> PackedOptions<'f> {
 }
 
 /// Bins of a fixed capacity for packed training: each batch is one row of samples laid end to end,
-/// and [`Batch::cu_seqlens`] says where.
+/// and [`Batch::cu_seqlens`](crate::Batch::cu_seqlens) says where.
 ///
 /// Which lengths share a bin is decided once. Each epoch deals the samples of equal length out to
 /// the bins anew and permutes the bins, so that bin mates change while every bin stays exactly as

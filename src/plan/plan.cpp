@@ -118,10 +118,10 @@ BoundaryFinder::Automatic automatic_ranges(BoundaryFinder& finder, const sab_pla
     // With 16 batches in a bucket two batch mates meet again in about 1 of 16 epochs, with 4 in 1
     // of 4. A small epoch has no room for that.
     const uint64_t room = std::max<uint64_t>(lower_bound / 16, 1);
-    const uint64_t most =
-        options.bucket_batches > 0 ? options.bucket_batches : std::min<uint64_t>(room, 16);
-    const uint64_t fewest =
-        options.bucket_batches > 0 ? options.bucket_batches : std::min<uint64_t>(room, 4);
+    // No plan has more batches than samples, of which there are fewer than 2^32.
+    const uint64_t given = std::min<uint64_t>(options.bucket_batches, UINT32_MAX);
+    const uint64_t most = given > 0 ? given : std::min<uint64_t>(room, 16);
+    const uint64_t fewest = given > 0 ? given : std::min<uint64_t>(room, 4);
     const auto overhead_of = [&](std::vector<BucketRange> ranges) {
         if (options.tail == SAB_TAIL_MERGE) merge_tails(ranges);
         const BoundaryFinder::Waste waste = finder.waste(ranges);

@@ -107,18 +107,21 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     std::vector<double> shapes(4 * info.feature_count);
     for (size_t i = 0; i < shapes.size(); ++i) shapes[i] = static_cast<double>(1 + i * 7 % 50);
     std::vector<uint32_t> powers(info.feature_count);
-    double constant = 0;
+    double constant = 0, sum = 0;
     for (size_t i = 0; i < info.term_count; ++i) {
         double coefficient = NAN;
         PROMISE(sab_memory_model_get_term(model, i, &coefficient, powers.data()) == SAB_OK &&
                 std::isfinite(coefficient));
+        sum += std::abs(coefficient);
     }
+    const bool is_finite = std::isfinite(sum * (1 + info.margin));
     double predicted[4], upper[4];
     PROMISE(sab_memory_model_predict(model, shapes.data(), 4, predicted, upper) == SAB_OK);
     sab_cost* cost = nullptr;
     const sab_status priced = sab_memory_model_cost_new(model, &cost);
-    PROMISE(priced == SAB_OK || (priced == SAB_E_ARGUMENT &&
-                                 (info.feature_count != 2 || info.kind == SAB_MODEL_POLYNOMIAL)));
+    PROMISE(priced == SAB_OK ||
+            (priced == SAB_E_ARGUMENT &&
+             (info.feature_count != 2 || info.kind == SAB_MODEL_POLYNOMIAL || !is_finite)));
     if (priced == SAB_OK) {
         constant = std::max(info.constant, 0.0) * (1 + info.margin);
         plan_by(model, cost, constant);

@@ -61,7 +61,8 @@ public:
     bool take(double size) {
         for (exceeded_ = 0; exceeded_ < all_.size(); ++exceeded_) {
             One& one = all_[exceeded_];
-            if ((one.needs = one.cost(size)) > one.room) return false;
+            one.needs = one.cost(size);
+            if (one.needs > one.room) return false;
         }
         return true;
     }

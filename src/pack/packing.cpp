@@ -419,6 +419,7 @@ uint64_t lower_bound(const Packing& packing, uint32_t most) {
 std::vector<double> costs_of_lengths(const Packing& packing, const std::optional<Cost>& balance) {
     const Cost squares({{1, 1, {2}, 0}}, false);
     std::vector<double> costs;
+    costs.reserve(packing.lengths.size());
     for (const Length& length : packing.lengths)
         costs.push_back((balance ? *balance : squares).in_row(length.length, "pack.balance[0]"));
     return costs;

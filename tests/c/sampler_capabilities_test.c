@@ -1,9 +1,7 @@
 /* Every kind of sampler says what it supports, and supports no less and no more. */
-#include "helpers.h"
+#include "kinds.h"
 
 #define SAMPLES 100
-#define COUNTED SAB_SAMPLER_BATCH_COUNT
-#define ANYWHERE (SAB_SAMPLER_BATCH_COUNT | SAB_SAMPLER_RANDOM_ACCESS)
 
 static void expect_capabilities(sab_sampler *sampler, uint64_t expected) {
     uint64_t capabilities = ~UINT64_C(0), count = 0;
@@ -49,22 +47,22 @@ static int32_t padded(void *ctx, uint64_t count, const double *lengths, const do
     return 0;
 }
 
-static void SamplersOfPlans_SayWhatTheySupport(void) {
+static void Samplers_SayWhatTheySupport(void) {
+    FOR_CONSTRUCTORS(kind) {
+        const sab_sampler_options options = SAB_SAMPLER_OPTIONS_INIT;
+        expect_capabilities(sampler_of_kind(kind, lengths(SAMPLES), SAMPLES, &options),
+                            kind->capabilities);
+    }
+}
+
+/* Some options take capabilities away. */
+static void Samplers_WithCallbacksOrGreedyBatches_SupportLess(void) {
     sab_cost *cost = new_callback(padded, NULL);
-    sab_plan *plan = plan_by_boundaries(NULL);
-    sab_plan *by_callback = plan_by_boundaries(cost);
+    sab_plan *plan = plan_by_boundaries(cost);
     sab_cost_free(cost);
     sab_sampler *sampler = NULL;
     EXPECT_OK(sab_bucket_sampler_new(plan, NULL, &sampler));
-    expect_capabilities(sampler, ANYWHERE | SAB_SAMPLER_BUDGET);
-    EXPECT_OK(sab_bucket_sampler_new(by_callback, NULL, &sampler));
     expect_capabilities(sampler, ANYWHERE);
-    EXPECT_OK(sab_sequential_sampler_new(plan, NULL, &sampler));
-    expect_capabilities(sampler, ANYWHERE | SAB_SAMPLER_BUDGET);
-    EXPECT_OK(sab_costliest_sampler_new(plan, 3, &sampler));
-    expect_capabilities(sampler, ANYWHERE);
-    EXPECT_OK(sab_bionemo_sampler_new(plan, NULL, &sampler));
-    expect_capabilities(sampler, COUNTED);
     sab_sizes *sizes = sizes_of(lengths(SAMPLES), SAMPLES);
     sab_bionemo_options options = SAB_BIONEMO_OPTIONS_INIT;
     options.budget = 300;
@@ -73,79 +71,20 @@ static void SamplersOfPlans_SayWhatTheySupport(void) {
     expect_capabilities(sampler, 0);
     sab_sizes_free(sizes);
     sab_plan_free(plan);
-    sab_plan_free(by_callback);
 }
-
-static int32_t next_index(void *ctx, uint64_t epoch, uint64_t position, int64_t *index,
-                          double *size) {
-    (void)ctx, (void)epoch;
-    *index = (int64_t)position;
-    *size = 1;
-    return position < SAMPLES ? 0 : SAB_END;
-}
-
-static int32_t gather_alone(void *ctx, const void *mine, size_t size, void *all) {
-    (void)ctx;
-    memcpy(all, mine, size);
-    return 0;
-}
-
-static void SamplersOfSizes_SayWhatTheySupport(void) {
-    sab_sizes *sizes = sizes_of(lengths(SAMPLES), SAMPLES);
-    sab_sampler *sampler = NULL;
-    EXPECT_OK(sab_bionemo_size_aware_sampler_new(NULL, SAMPLES, sizes, 300, NULL, &sampler));
-    expect_capabilities(sampler, ANYWHERE);
-    EXPECT_OK(sab_bionemo_size_aware_stream_sampler_new(next_index, NULL, NULL, 10, &sampler));
-    expect_capabilities(sampler, 0);
-    sab_packed_options pack = SAB_PACKED_OPTIONS_INIT;
-    pack.capacity = 128;
-    EXPECT_OK(sab_packed_sampler_new(sizes, &pack, NULL, &sampler));
-    expect_capabilities(sampler, ANYWHERE);
-    sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
-    SET_BUDGET(balanced, 300);
-    EXPECT_OK(sab_balanced_sampler_new(sizes, &balanced, NULL, &sampler));
-    expect_capabilities(sampler, ANYWHERE);
-    sab_bagua_options balancing = SAB_BAGUA_OPTIONS_INIT;
-    EXPECT_OK(sab_bagua_sampler_new(sizes, &balancing, NULL, &sampler));
-    expect_capabilities(sampler, ANYWHERE);
-    balancing.budget = 300;
-    EXPECT_OK(sab_bagua_batch_sampler_new(sizes, &balancing, NULL, &sampler));
-    expect_capabilities(sampler, ANYWHERE);
-    sab_plan_options plan = budget(300);
-    EXPECT_OK(sab_sharded_sampler_new(sizes, &plan, NULL, gather_alone, NULL, &sampler));
-    expect_capabilities(sampler, ANYWHERE);
-    sab_sizes_free(sizes);
-}
-
-#if SAB_WITH_STREAM
-static void ReadaheadSampler_SaysWhatItSupports(void) {
-    static const int32_t items[] = {1, 2, 3, 4, 5, 6, 7, 8};
-    sab_stream *stream = NULL;
-    EXPECT_OK(sab_array_stream_new(items, sizeof *items, COUNT(items), NULL, &stream));
-    sab_readahead_stream_options options = SAB_READAHEAD_STREAM_OPTIONS_INIT;
-    options.read_ahead = 4;
-    options.batch_size = 2;
-    sab_sampler *sampler = NULL;
-    EXPECT_OK(sab_readahead_sampler_new(stream, &options, &sampler));
-    expect_capabilities(sampler, 0);
-}
-#endif
 
 static void Arguments_ThatAreNull_AreRefused(void) {
     uint64_t capabilities = 0;
     EXPECT_FAILS(sab_sampler_capabilities(NULL, &capabilities), SAB_E_ARGUMENT, "sampler = NULL");
     sab_sampler *sampler = NULL;
-    EXPECT_OK(sab_bionemo_size_aware_stream_sampler_new(next_index, NULL, NULL, 10, &sampler));
+    EXPECT_OK(sab_bionemo_size_aware_stream_sampler_new(next_of_source, NULL, NULL, 10, &sampler));
     EXPECT_FAILS(sab_sampler_capabilities(sampler, NULL), SAB_E_ARGUMENT, "capabilities = NULL");
     sab_sampler_free(sampler);
 }
 
 int main(void) {
-    RUN(SamplersOfPlans_SayWhatTheySupport);
-    RUN(SamplersOfSizes_SayWhatTheySupport);
-#if SAB_WITH_STREAM
-    RUN(ReadaheadSampler_SaysWhatItSupports);
-#endif
+    RUN(Samplers_SayWhatTheySupport);
+    RUN(Samplers_WithCallbacksOrGreedyBatches_SupportLess);
     RUN(Arguments_ThatAreNull_AreRefused);
     return finish();
 }

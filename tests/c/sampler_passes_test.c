@@ -11,17 +11,17 @@ struct epoch {
     int64_t firsts[SAMPLES]; /* first index of each batch, or -1 */
 };
 
-static sab_sampler *made(enum kind kind) {
-    sab_sampler_options options = SAB_SAMPLER_OPTIONS_INIT;
-    options.seed = 3;
-    options.epoch = kind < WITH_OPTIONS ? 4 : 0;
-    options.micro_batches = 2;
-    return sampler_of_kind(kind, lengths(SAMPLES), SAMPLES, &options);
+/* The epoch in which a sampler begins. */
+static uint64_t first_epoch(const struct constructor *kind) {
+    return kind->properties & WITH_OPTIONS ? 4 : 0;
 }
 
-/* The epoch in which a sampler begins. */
-static uint64_t first_epoch(enum kind kind) {
-    return kind < WITH_OPTIONS ? 4 : 0;
+static sab_sampler *made(const struct constructor *kind) {
+    sab_sampler_options options = SAB_SAMPLER_OPTIONS_INIT;
+    options.seed = 3;
+    options.epoch = first_epoch(kind);
+    options.micro_batches = 2;
+    return sampler_of_kind(kind, lengths(SAMPLES), SAMPLES, &options);
 }
 
 static uint64_t epoch_of(const sab_sampler *sampler) {
@@ -56,7 +56,7 @@ static struct epoch rest(sab_sampler *sampler) {
 }
 
 /* An epoch as a sampler of its own gives it. */
-static struct epoch epoch_at(enum kind kind, uint64_t epoch) {
+static struct epoch epoch_at(const struct constructor *kind, uint64_t epoch) {
     sab_sampler *sampler = made(kind);
     EXPECT_OK(sab_sampler_set_epoch(sampler, epoch));
     const struct epoch whole = rest(sampler);
@@ -69,14 +69,13 @@ static int are_same(const struct epoch *a, const struct epoch *b) {
 }
 
 /* The torch-generator order continues with its generator, so no two passes are alike. */
-static void expect_epoch(enum kind kind, const struct epoch *pass, uint64_t epoch) {
+static void expect_epoch(const struct constructor *kind, const struct epoch *pass, uint64_t epoch) {
     const struct epoch expected = epoch_at(kind, epoch);
-    EXPECT(kind == BIONEMO ? pass->count > 0 : are_same(pass, &expected));
+    EXPECT(kind->properties & BY_GENERATOR ? pass->count > 0 : are_same(pass, &expected));
 }
 
 static void Begin_WhereNothingWasTaken_IsTheCurrentEpoch(void) {
-    for (enum kind kind = 0; kind < KINDS; ++kind) {
-        if (!is_there(kind)) continue;
+    FOR_CONSTRUCTORS(kind) {
         sab_sampler *sampler = made(kind);
         EXPECT_OK(sab_sampler_begin(sampler));
         EXPECT_OK(sab_sampler_begin(sampler));
@@ -89,8 +88,7 @@ static void Begin_WhereNothingWasTaken_IsTheCurrentEpoch(void) {
 }
 
 static void Begin_AfterTheEnd_IsTheNextEpoch(void) {
-    for (enum kind kind = 0; kind < KINDS; ++kind) {
-        if (!is_there(kind)) continue;
+    FOR_CONSTRUCTORS(kind) {
         sab_sampler *sampler = made(kind);
         rest(sampler); /* without sab_sampler_begin() */
         for (uint64_t epoch = first_epoch(kind) + 1; epoch < first_epoch(kind) + 4; ++epoch) {
@@ -107,8 +105,7 @@ static void Begin_AfterTheEnd_IsTheNextEpoch(void) {
 }
 
 static void Begin_AfterABrokenOffPass_IsTheSameEpochFromItsStart(void) {
-    for (enum kind kind = 0; kind < KINDS; ++kind) {
-        if (!is_there(kind)) continue;
+    FOR_CONSTRUCTORS(kind) {
         sab_sampler *sampler = made(kind);
         const uint64_t epoch = first_epoch(kind);
         for (size_t count = 1; count <= 3; ++count) {
@@ -119,7 +116,7 @@ static void Begin_AfterABrokenOffPass_IsTheSameEpochFromItsStart(void) {
         }
         /* all batches, but not the end */
         const struct epoch whole = epoch_at(kind, epoch);
-        if (kind != BIONEMO) {
+        if (!(kind->properties & BY_GENERATOR)) {
             taken(sampler, whole.count);
             EXPECT_OK(sab_sampler_begin(sampler));
         }
@@ -131,7 +128,8 @@ static void Begin_AfterABrokenOffPass_IsTheSameEpochFromItsStart(void) {
 
 /* Three of the epochs that a state can be saved in: begun, at the end, ended. */
 static void Begin_AfterARestore_IsWhatWasLeft(void) {
-    for (enum kind kind = 0; kind <= COSTLIEST; ++kind) {
+    FOR_CONSTRUCTORS(kind) {
+        if (!(kind->capabilities & SAB_SAMPLER_RANDOM_ACCESS)) continue;
         const struct epoch whole = epoch_at(kind, 6);
         for (size_t count = 0; count <= whole.count; ++count) {
             sab_sampler *saved = made(kind), *sampler = made(kind);
@@ -156,7 +154,8 @@ static void Begin_AfterARestore_IsWhatWasLeft(void) {
 }
 
 static void Begin_AfterARestoreOfAnEndedEpoch_IsTheNextEpoch(void) {
-    for (enum kind kind = 0; kind <= COSTLIEST; ++kind) {
+    FOR_CONSTRUCTORS(kind) {
+        if (!(kind->capabilities & SAB_SAMPLER_RANDOM_ACCESS)) continue;
         sab_sampler *saved = made(kind), *sampler = made(kind);
         struct state state, again;
         sab_batch batch = SAB_BATCH_INIT;
@@ -177,7 +176,8 @@ static void Begin_AfterARestoreOfAnEndedEpoch_IsTheNextEpoch(void) {
 }
 
 static void Begin_AfterSeekOrSetEpoch_StaysThere(void) {
-    for (enum kind kind = 0; kind <= COSTLIEST; ++kind) {
+    FOR_CONSTRUCTORS(kind) {
+        if (!(kind->capabilities & SAB_SAMPLER_RANDOM_ACCESS)) continue;
         const struct epoch whole = epoch_at(kind, 1);
         sab_sampler *sampler = made(kind);
         rest(sampler);
@@ -196,7 +196,8 @@ static void Begin_AfterSeekOrSetEpoch_StaysThere(void) {
 }
 
 static void NextBatches_ArePassesToo(void) {
-    for (enum kind kind = 0; kind <= COSTLIEST; ++kind) {
+    FOR_CONSTRUCTORS(kind) {
+        if (!(kind->capabilities & SAB_SAMPLER_RANDOM_ACCESS)) continue;
         sab_sampler *sampler = made(kind);
         int64_t indices[SAMPLES];
         uint64_t offsets[3];

@@ -11,7 +11,7 @@
 
 /* What one trial walks: all drawn at random. */
 struct trial {
-    enum kind kind;
+    const struct constructor *kind;
     int32_t numbers[MOST_SAMPLES];
     size_t count;
     uint64_t seed;
@@ -23,7 +23,7 @@ struct job {
     sab_sampler *samplers[MOST_RANKS];
 };
 
-static struct trial drawn(enum kind kind) {
+static struct trial drawn(const struct constructor *kind) {
     struct trial trial;
     memset(&trial, 0, sizeof trial);
     trial.kind = kind;
@@ -34,9 +34,16 @@ static struct trial drawn(enum kind kind) {
     return trial;
 }
 
-/* Bagua's order repeats samples of its own accord. */
+static int keeps_order(const struct constructor *kind) {
+    return kind->properties & WITH_OPTIONS && !(kind->properties & BY_MICRO_BATCHES);
+}
+
+static int can_be_lowered(const struct constructor *kind) {
+    return (kind->capabilities & SAB_SAMPLER_BUDGET) != 0;
+}
+
 static int repeats(const struct trial *trial) {
-    return trial->kind == BAGUA || trial->kind == BAGUA_BATCHES;
+    return (trial->kind->properties & REPEATS) != 0;
 }
 
 static struct job job_of(const struct trial *trial, uint64_t world_size, uint64_t micro_batches) {
@@ -51,9 +58,12 @@ static struct job job_of(const struct trial *trial, uint64_t world_size, uint64_
     return job;
 }
 
+static uint64_t drawn_ranks(const struct constructor *kind) {
+    return kind->properties & ONE_RANK ? 1 : 1 + below(MOST_RANKS);
+}
+
 static struct job drawn_job(const struct trial *trial) {
-    const uint64_t world_size = trial->kind == SHARDED ? 1 : 1 + below(MOST_RANKS);
-    return job_of(trial, world_size, 1 + below(5));
+    return job_of(trial, drawn_ranks(trial->kind), 1 + below(5));
 }
 
 static void free_job(struct job *job) {
@@ -141,10 +151,12 @@ static void expect_coverage(const struct trial *trial, const int *seen) {
 
 static void Epoch_OfMicroBatches_KeepsCoverageEqualStepsAndTotals(void) {
     random_state = 1;
-    for (enum kind kind = 0; kind < WITH_OPTIONS; ++kind)
+    FOR_CONSTRUCTORS(kind) {
+        if (!(kind->properties & WITH_OPTIONS)) continue;
         for (int round = 0; round < 150; ++round) {
             struct trial trial = drawn(kind);
-            if (kind == SHARDED) trial.last_step = SAB_LAST_STEP_SPLIT; /* not used there */
+            if (kind->properties & ONE_RANK)
+                trial.last_step = SAB_LAST_STEP_SPLIT; /* not used there */
             struct job job = drawn_job(&trial);
             const uint64_t count = count_of(&job);
             int seen[MOST_SAMPLES] = {0};
@@ -158,16 +170,18 @@ static void Epoch_OfMicroBatches_KeepsCoverageEqualStepsAndTotals(void) {
             expect_coverage(&trial, seen);
             free_job(&job);
         }
+    }
 }
 
 /* Whatever the micro-batches, position p shows the same batch. */
 static void Order_DoesNotDependOnTheMicroBatches(void) {
     random_state = 2;
-    for (enum kind kind = 0; kind < BALANCED; ++kind)
+    FOR_CONSTRUCTORS(kind) {
+        if (!keeps_order(kind)) continue;
         for (int round = 0; round < 40; ++round) {
             struct trial trial = drawn(kind);
             trial.last_step = SAB_LAST_STEP_SPLIT;
-            const uint64_t world_size = kind == SHARDED ? 1 : 1 + below(MOST_RANKS);
+            const uint64_t world_size = drawn_ranks(kind);
             struct job one = job_of(&trial, world_size, 1),
                        several = job_of(&trial, world_size, 2 + below(4));
             EXPECT(count_of(&one) == count_of(&several));
@@ -184,6 +198,7 @@ static void Order_DoesNotDependOnTheMicroBatches(void) {
             free_job(&one);
             free_job(&several);
         }
+    }
 }
 
 static struct state state_of_all(const struct job *job) {
@@ -220,7 +235,8 @@ static void lower(struct job *job) {
  * again; with a plan the budget changes, too. */
 static void Restore_BetweenMicroBatches_LosesAndRepeatsNothing(void) {
     random_state = 3;
-    for (enum kind kind = 0; kind < BALANCED; ++kind)
+    FOR_CONSTRUCTORS(kind) {
+        if (!keeps_order(kind)) continue;
         for (int round = 0; round < 200; ++round) {
             struct trial trial = drawn(kind);
             trial.last_step = SAB_LAST_STEP_SPLIT;
@@ -232,7 +248,7 @@ static void Restore_BetweenMicroBatches_LosesAndRepeatsNothing(void) {
                 while (position_of(&job) < end && take(&trial, &job, &totals, seen)) {
                 }
                 const int is_new = position_of(&job) == 0;
-                if (kind <= SEQUENTIAL && below(4) == 0) lower(&job);
+                if (can_be_lowered(kind) && below(4) == 0) lower(&job);
                 job = handed_over(&trial, &job);
                 sab_batch next = SAB_BATCH_INIT;
                 if (sab_sampler_at(job.samplers[0], position_of(&job), &next) != SAB_OK) break;
@@ -242,12 +258,14 @@ static void Restore_BetweenMicroBatches_LosesAndRepeatsNothing(void) {
             expect_coverage(&trial, seen);
             free_job(&job);
         }
+    }
 }
 
 /* Dropped and repeated samples are those of the last step alone. */
 static void Restore_UnderDropAndWrap_KeepsStepsFull(void) {
     random_state = 4;
-    for (enum kind kind = 0; kind < BAGUA; ++kind)
+    FOR_CONSTRUCTORS(kind) {
+        if (!keeps_order(kind) || kind->properties & (REPEATS | ONE_RANK)) continue;
         for (int round = 0; round < 100; ++round) {
             struct trial trial = drawn(kind);
             trial.last_step = round % 2 == 0 ? SAB_LAST_STEP_DROP : SAB_LAST_STEP_WRAP;
@@ -256,7 +274,7 @@ static void Restore_UnderDropAndWrap_KeepsStepsFull(void) {
             struct totals totals = {0};
             const uint64_t first = below(1 + count_of(&job) / 2);
             for (uint64_t i = 0; i < first; ++i) take(&trial, &job, &totals, seen);
-            if (kind <= SEQUENTIAL && below(3) == 0) lower(&job);
+            if (can_be_lowered(kind) && below(3) == 0) lower(&job);
             const struct state state = state_of_all(&job);
             struct job next = drawn_job(&trial);
             for (uint64_t rank = 0; rank < next.world_size; ++rank)
@@ -274,12 +292,13 @@ static void Restore_UnderDropAndWrap_KeepsStepsFull(void) {
             free_job(&job);
             free_job(&next);
         }
+    }
 }
 
 static sab_sampler *bucket_sampler(uint64_t micro_batches) {
     sab_sampler_options options = ranks(0, 2);
     options.micro_batches = micro_batches;
-    return sampler_of_kind(BUCKET, lengths(100), 100, &options);
+    return sampler_of_kind(constructor_of("bucket"), lengths(100), 100, &options);
 }
 
 static void Step_OfNoShownBatch_IsRefused(void) {

@@ -7,6 +7,8 @@
 
 #include <sab.h>
 
+#include "../c/constructors.h"
+
 #define MAX_WORDS 4096
 
 static void die(const char* what, const char* why) {
@@ -42,10 +44,8 @@ struct golden_case {
     int is_quadratic;
     double boundaries[64];
     uint64_t batch_size;
-    sab_packed_options pack;
-    sab_sampler_options options;
+    struct inputs inputs; /* of the sampler */
     char kind[32];
-    double budget;
     sab_sizes* sab_sizes_handle;
     sab_plan* plan_handle;
     sab_sampler* sampler;
@@ -55,8 +55,7 @@ static void begin_case(struct golden_case* c, const char* name) {
     memset(c, 0, sizeof *c);
     snprintf(c->name, sizeof c->name, "%s", name);
     c->plan = (sab_plan_options)SAB_PLAN_OPTIONS_INIT;
-    c->pack = (sab_packed_options)SAB_PACKED_OPTIONS_INIT;
-    c->options = (sab_sampler_options)SAB_SAMPLER_OPTIONS_INIT;
+    c->inputs = default_inputs();
 }
 
 static void end_case(struct golden_case* c) {
@@ -123,6 +122,8 @@ static void set_plan(struct golden_case* c, char** words, size_t count) {
 static void make_plan(struct golden_case* c) {
     const sab_cost_term squares = {1, 1, {2}};
     sab_cost* cost = NULL;
+    c->plan.boundaries = c->boundaries;
+    c->plan.batch_sizes = &c->batch_size;
     if (c->is_quadratic) check(sab_cost_terms_new(&squares, 1, &cost), c->name);
     c->plan_budget.cost = cost;
     c->plan.budgets = &c->plan_budget;
@@ -136,17 +137,17 @@ static void set_pack(struct golden_case* c, char** words) {
     static const char* const oversize[] = {"skip", "error", NULL};
     const char *key = words[1], *value = words[2];
     if (strcmp(key, "method") == 0)
-        c->pack.method = one_of(value, methods);
+        c->inputs.packed.method = one_of(value, methods);
     else if (strcmp(key, "capacity") == 0)
-        c->pack.capacity = (uint64_t)number(value);
+        c->inputs.packed.capacity = (uint64_t)number(value);
     else if (strcmp(key, "max_sequences") == 0)
-        c->pack.max_sequences = (uint64_t)number(value);
+        c->inputs.packed.max_sequences = (uint64_t)number(value);
     else if (strcmp(key, "split") == 0)
-        c->pack.split = (int32_t)number(value);
+        c->inputs.packed.split = (int32_t)number(value);
     else if (strcmp(key, "oversize") == 0)
-        c->pack.oversize = one_of(value, oversize);
+        c->inputs.packed.oversize = one_of(value, oversize);
     else if (strcmp(key, "window") == 0)
-        c->pack.window = (uint64_t)number(value);
+        c->inputs.packed.window = (uint64_t)number(value);
     else
         die(key, "is not a known option of a packing");
 }
@@ -155,41 +156,30 @@ static void set_option(struct golden_case* c, char** words) {
     static const char* const last_steps[] = {"split", "drop", "wrap", NULL};
     const char *key = words[1], *value = words[2];
     if (strcmp(key, "seed") == 0)
-        c->options.seed = strtoull(value, NULL, 10);
+        c->inputs.options.seed = strtoull(value, NULL, 10);
     else if (strcmp(key, "rank") == 0)
-        c->options.rank = strtoull(value, NULL, 10);
+        c->inputs.options.rank = strtoull(value, NULL, 10);
     else if (strcmp(key, "world_size") == 0)
-        c->options.world_size = strtoull(value, NULL, 10);
+        c->inputs.options.world_size = strtoull(value, NULL, 10);
     else if (strcmp(key, "costliest_first") == 0)
-        c->options.costliest_first = strtoull(value, NULL, 10);
+        c->inputs.options.costliest_first = strtoull(value, NULL, 10);
     else if (strcmp(key, "last_step") == 0)
-        c->options.last_step = one_of(value, last_steps);
+        c->inputs.options.last_step = one_of(value, last_steps);
     else
         die(key, "is not a known option of a sampler");
 }
 
+static void make_sampler(struct golden_case* c) {
+    const struct constructor* constructor = constructor_of(c->kind);
+    if (constructor == NULL) die(c->kind, "is not a known sampler");
+    if (constructor->source == OF_PLAN || constructor->source == OF_BOUNDARIES) make_plan(c);
+    c->inputs.sizes = c->sab_sizes_handle;
+    c->inputs.plan = c->plan_handle;
+    check(constructor->make(&c->inputs, &c->sampler), c->name);
+}
+
 static void begin_epoch(struct golden_case* c, uint64_t epoch) {
-    if (c->sampler == NULL && strcmp(c->kind, "bionemo_size_aware") == 0) {
-        check(sab_bionemo_size_aware_sampler_new(NULL, c->size_count, c->sab_sizes_handle,
-                                                 c->budget, &c->options, &c->sampler),
-              c->name);
-    } else if (c->sampler == NULL && strcmp(c->kind, "packed") == 0) {
-        check(sab_packed_sampler_new(c->sab_sizes_handle, &c->pack, &c->options, &c->sampler),
-              c->name);
-    } else if (c->sampler == NULL) {
-        c->plan.boundaries = c->boundaries;
-        c->plan.batch_sizes = &c->batch_size;
-        make_plan(c);
-        if (strcmp(c->kind, "bucket") == 0)
-            check(sab_bucket_sampler_new(c->plan_handle, &c->options, &c->sampler), c->name);
-        else if (strcmp(c->kind, "sequential") == 0)
-            check(sab_sequential_sampler_new(c->plan_handle, &c->options, &c->sampler), c->name);
-        else {
-            sab_bionemo_options options = SAB_BIONEMO_OPTIONS_INIT;
-            options.seed = c->options.seed;
-            check(sab_bionemo_sampler_new(c->plan_handle, &options, &c->sampler), c->name);
-        }
-    }
+    if (c->sampler == NULL) make_sampler(c);
     check(sab_sampler_set_epoch(c->sampler, epoch), c->name);
 }
 
@@ -286,7 +276,7 @@ static int run(const char* path, FILE* write) {
             set_pack(&c, words);
         else if (strcmp(key, "sampler") == 0) {
             snprintf(c.kind, sizeof c.kind, "%s", words[1]);
-            if (count > 2) c.budget = number(words[2]);
+            if (count > 2) c.inputs.number = number(words[2]);
         } else if (strcmp(key, "option") == 0)
             set_option(&c, words);
         else if (strcmp(key, "epoch") == 0) {

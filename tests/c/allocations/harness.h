@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -165,7 +166,7 @@ enum class Threads { none, some };
 
 struct Scenario {
     const char *name;
-    void (*play)(Run &run);
+    std::function<void(Run &run)> play;
     Threads threads;
 };
 std::vector<Scenario> &scenarios();

@@ -1,4 +1,5 @@
-// sampler, pack
+// Every constructor of a sampler; sampler, pack
+#include "../constructors.h"
 #include "data.h"
 
 namespace {
@@ -12,14 +13,14 @@ void note_state(Run &run, const sab_sampler *sampler) {
     run.note(step);
 }
 
-/// All that a sampler with random access can do.
-static void note_skipped(Run &run, sab_sampler *sampler) {
+void note_skipped(Run &run, sab_sampler *sampler) {
     std::vector<int64_t> skipped(256);
     std::size_t count = 0;
     CALL(sab_sampler_skipped(sampler, skipped.data(), skipped.size(), &count));
     run.note(skipped.data(), count * sizeof skipped[0]);
 }
 
+/// All that a sampler with random access can do.
 void use(Run &run, sab_sampler *sampler) {
     walk(run, sampler, 3);
     note_state(run, sampler);
@@ -61,6 +62,44 @@ void use(Run &run, sab_sampler *sampler) {
     walk(run, sampler);
 }
 
+/// A sampler of a row of the table, on one of several ranks where it can be.
+void play_constructor(Run &run, const constructor &kind) {
+    static const std::vector<int32_t> numbers(lengths().begin(), lengths().end());
+    inputs given = default_inputs();
+    given.numbers = numbers.data();
+    given.count = numbers.size();
+    if (!(kind.properties & ONE_RANK)) given.options = rank_options();
+    given.options.costliest_first = 2;
+    sab_sizes *const sizes = sizes_of(run, lengths());
+    sab_plan *const plan =
+        plan_with(run, kind.source == OF_BOUNDARIES ? with_boundaries() : with_budget(300));
+    given.sizes = sizes;
+    given.plan = plan;
+    const std::string call = std::string("sab_") + kind.name + "_sampler_new()";
+    sab_sampler *sampler = nullptr;
+    run.call(call.c_str(), Run::Kind::must, SAB_OK, [&] { return kind.make(&given, &sampler); },
+             {Run::out(sampler)});
+    CALL_PLAIN(sab_plan_free(plan));
+    CALL_PLAIN(sab_sizes_free(sizes));
+    if (kind.capabilities & SAB_SAMPLER_RANDOM_ACCESS) {
+        use(run, sampler);
+    } else {
+        walk(run, sampler, 2);
+        CALL_OR_SKIP(sab_sampler_set_epoch(sampler, 1));
+        walk(run, sampler);
+        note_skipped(run, sampler);
+    }
+    CALL_PLAIN(sab_sampler_free(sampler));
+}
+
+/// A scenario for each row of the table.
+const bool are_registered = [] {
+    FOR_CONSTRUCTORS(kind)
+    scenarios().push_back(
+        {kind->name, [kind](Run &run) { play_constructor(run, *kind); }, Threads::none});
+    return true;
+}();
+
 int32_t next_index(void *, uint64_t epoch, uint64_t position, int64_t *index, double *size) {
     if (position >= lengths().size()) return SAB_END;
     *index = static_cast<int64_t>(position * 7 + epoch);
@@ -74,17 +113,6 @@ int32_t size_by_index(void *, int64_t index, double *size) {
 }
 
 }  // namespace
-
-SCENARIO(bucket_sampler, Threads::none) {
-    sab_plan *const plan = plan_with(run, with_budget(300));
-    sab_sampler_options options = rank_options();
-    options.costliest_first = 2;
-    sab_sampler *sampler = nullptr;
-    CALL_INTO(sampler, sab_bucket_sampler_new(plan, &options, &sampler));
-    CALL_PLAIN(sab_plan_free(plan));
-    use(run, sampler);
-    CALL_PLAIN(sab_sampler_free(sampler));
-}
 
 SCENARIO(next_batches, Threads::none) {
     // First batches of few, then of many samples: memory for them is needed on the way.
@@ -165,15 +193,6 @@ SCENARIO(sequential_sampler, Threads::none) {
     CALL_INTO(sampler, sab_sequential_sampler_new(plan, &how, &sampler));
     CALL_PLAIN(sab_plan_free(plan));
     use(run, sampler);
-    CALL_PLAIN(sab_sampler_free(sampler));
-}
-
-SCENARIO(costliest_batches, Threads::none) {
-    sab_plan *const plan = plan_with(run, with_budget(300));
-    sab_sampler *sampler = nullptr;
-    CALL_INTO(sampler, sab_costliest_sampler_new(plan, 10, &sampler));
-    CALL_PLAIN(sab_plan_free(plan));
-    walk(run, sampler);
     CALL_PLAIN(sab_sampler_free(sampler));
 }
 

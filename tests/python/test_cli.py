@@ -147,7 +147,16 @@ def test_compare_table_and_json(sizes_file, capsys, tmp_path):
     systems = {row["system"]: row for row in facts["systems"]}
     assert len(systems) == 5
     assert systems["libsab"]["padding"] < systems["static batches of 32"]["padding"]
-    assert systems["libsab"]["worst"] <= 512 and systems["whole sort (fairseq)"]["meet_again"] == 1
+    assert (
+        systems["libsab"]["largest_batch"] <= 512
+        and systems["whole sort (fairseq)"]["meet_again"] == 1
+    )
+
+
+@pytest.mark.parametrize("command", ["compare", "plan", "pack"])
+def test_tables_fit_a_terminal_of_80_columns(sizes_file, capsys, command):
+    assert main([command, str(sizes_file)]) == 0
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
 
 
 def test_oversized_samples_are_left_out_everywhere(tmp_path, capsys):
@@ -233,7 +242,7 @@ def test_greedy_and_measure_by_hand():
     batches = baselines.greedy(np.arange(5), sizes, 6)
     assert [batch.tolist() for batch in batches] == [[0, 1, 2], [3], [4]]
     row = measure("x", sizes, 6, lambda epoch: batches)
-    assert row.batches == 3 and row.worst == 6 and row.meet_again == 1
+    assert row.batches == 3 and row.largest_batch == 6 and row.meet_again == 1
     assert row.padding == pytest.approx(1 - 13 / 14) and row.over_lower_bound == pytest.approx(1)
 
 

@@ -57,7 +57,7 @@ def _run(options: argparse.Namespace) -> None:
         ("libsab", ours),
     ]
     rows = [measure(name, kept, options.budget, epoch) for name, epoch in systems]
-    edges = [bucket.longest for bucket in plan.buckets]
+    boundaries = [bucket.longest for bucket in plan.buckets]
     if options.picture:
         from sab._cli.picture import draw
 
@@ -66,7 +66,7 @@ def _run(options: argparse.Namespace) -> None:
             f"{100 * static.padding:.0f} % padding in static batches, {100 * best.padding:.1f} % "
             "with libsab"
         )
-        draw(options.picture, title, kept, edges, rows, unit)
+        draw(options.picture, title, kept, boundaries, rows, unit)
     if options.json:
         print_skipped(len(sizes) - len(kept), _SKIPPED, as_json=True)
         facts = {
@@ -80,7 +80,7 @@ def _run(options: argparse.Namespace) -> None:
                 {
                     **facts,
                     "lower_bound": plan.lower_bound,
-                    "buckets": len(edges),
+                    "buckets": len(boundaries),
                     "systems": [row._asdict() for row in rows],
                 },
                 indent=2,
@@ -102,14 +102,9 @@ def _run(options: argparse.Namespace) -> None:
         [_cells(row) for row in rows],
     )
     print_skipped(len(sizes) - len(kept), _SKIPPED, as_json=False)
-    print(
-        "over the bound: batches over the fewest that the budget allows. largest batch: its "
-        "padded size, where it is over the budget a GPU runs out."
-    )
-    print(
-        "mates meet again: share of the pairs in a batch that are in one batch again in the next "
-        "epoch."
-    )
+    print("over the bound: batches, divided by the fewest that the budget allows")
+    print("largest batch: its padded size; above the budget, a GPU runs out of memory")
+    print("mates meet again: share of pairs of a batch that are in one batch next epoch")
     if options.picture:
         print(f"picture: {options.picture}")
 
@@ -120,7 +115,7 @@ def _cells(row: Row) -> list[str]:
         f"{row.batches:,}",
         f"{row.over_lower_bound:.3f}",
         f"{100 * row.padding:.2f} %",
-        f"{row.worst:,.0f}",
+        f"{row.largest_batch:,.0f}",
         f"{100 * row.meet_again:.1f} %",
         f"{row.seconds:.4f}",
     ]

@@ -11,15 +11,15 @@ import numpy.typing as npt
 
 
 class Row(NamedTuple):
-    """What is said of one system. ``worst`` is the largest padded total of a batch, ``meet_again``
-    the share of batch mates that meet again.
+    """Figures of one system. ``largest_batch`` is the largest padded total of a batch,
+    ``meet_again`` the share of batch mates that are in one batch again in the next epoch.
     """
 
     system: str
     batches: int
     padding: float
     over_lower_bound: float
-    worst: float
+    largest_batch: float
     meet_again: float
     seconds: float
 

@@ -1,5 +1,5 @@
-"""The pictures: sizes with bucket edges and the padding of each system; memory measured against
-predicted, and batch sizes.
+"""The pictures: sizes with bucket boundaries and the padding of each system; memory measured
+against predicted, and batch sizes.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def draw(
     path: str,
     title: str,
     sizes: npt.NDArray[Any],
-    edges: Sequence[float],
+    boundaries: Sequence[float],
     rows: Sequence[Row],
     unit: str,
 ) -> None:
@@ -65,7 +65,7 @@ def draw(
         squeeze=False,
     )
     figure.suptitle(title, x=0.012, ha="left", fontsize=15, fontweight="bold")
-    _histogram(axes[0][0], sizes, edges, unit)
+    _histogram(axes[0][0], sizes, boundaries, unit)
     if rows:
         _bars(axes[1][0], rows)
     _save(plt, figure, path)
@@ -116,7 +116,7 @@ def _bare(axis: Any) -> None:
     axis.tick_params(length=0, colors=INK)
 
 
-def _histogram(axis: Any, sizes: npt.NDArray[Any], edges: Sequence[float], unit: str) -> None:
+def _histogram(axis: Any, sizes: npt.NDArray[Any], boundaries: Sequence[float], unit: str) -> None:
     array = np.asarray(sizes)
     top = float(np.quantile(array, 0.999)) * 1.05 + 1
     whole = np.issubdtype(array.dtype, np.integer)
@@ -124,7 +124,7 @@ def _histogram(axis: Any, sizes: npt.NDArray[Any], edges: Sequence[float], unit:
         np.arange(0, top + 1, max(1, round(top / 160))) - 0.5 if whole else np.linspace(0, top, 160)
     )
     axis.hist(array, bins=bins, color=OTHERS, zorder=2)
-    shown = [edge for edge in edges if edge <= top]
+    shown = [boundary for boundary in boundaries if boundary <= top]
     axis.vlines(
         shown, 0, 0.06, transform=axis.get_xaxis_transform(), color=OURS, linewidth=0.9, zorder=3
     )
@@ -138,7 +138,7 @@ def _histogram(axis: Any, sizes: npt.NDArray[Any], edges: Sequence[float], unit:
     axis.text(
         1,
         0.86,
-        f"{len(edges):,} bucket edges",
+        f"{len(boundaries):,} bucket boundaries",
         transform=axis.transAxes,
         ha="right",
         va="top",

@@ -3,40 +3,34 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 from collections.abc import Sequence
-from typing import NoReturn
 
 
 def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    try:
-        from rich import box
-        from rich.console import Console
-        from rich.table import Table
-    except ImportError:
-        widths = [max(len(line[i]) for line in [header, *rows]) for i in range(len(header))]
-        print(title)
-        for line in [header, *rows]:
-            print(
-                "  ".join(
-                    cell.ljust(width) if i == 0 else cell.rjust(width)
-                    for i, (cell, width) in enumerate(zip(line, widths))
-                )
-            )
-        return
-    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
-    for i, name in enumerate(header):
-        table.add_column(name, justify="left" if i == 0 else "right", no_wrap=True)
+    """Prints rows. Headings are broken between words, so that columns are as narrow as possible."""
+    widths = [
+        max(map(len, [*name.split(), *(row[column] for row in rows)]))
+        for column, name in enumerate(header)
+    ]
+    headings = [textwrap.wrap(name, width) for name, width in zip(header, widths)]
+    height = max(map(len, headings))
+    lines = zip(*([""] * (height - len(heading)) + heading for heading in headings))
+
+    def print_line(cells: Sequence[str]) -> None:
+        aligned = [
+            cell.rjust(width) if column else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(cells, widths))
+        ]
+        print("  ".join(aligned).rstrip())
+
+    print(f"{title}\n")
+    for line in lines:
+        print_line(line)
+    print("─" * (sum(widths) + 2 * (len(widths) - 1)))
     for row in rows:
-        table.add_row(*row, style="bold" if row[0] == "libsab" else "")
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=120)
-    setattr(console, "on_broken_pipe", _raise_broken_pipe)  # noqa: B010  # rich's own exits with 1
-    console.print(table)
-
-
-def _raise_broken_pipe() -> NoReturn:
-    raise BrokenPipeError
+        print_line(row)
+    print()
 
 
 def print_skipped(count: int, why: str, as_json: bool) -> None:

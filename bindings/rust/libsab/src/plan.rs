@@ -347,7 +347,7 @@ impl Plan {
     ///
     /// [`Error::Argument`] for a count of 0.
     pub fn costliest_batches(&self, count: u64) -> Result<CostliestSampler, Error> {
-        Ok(CostliestSampler { handle: SamplerHandle::worst(&self.handle, count)? })
+        Ok(CostliestSampler { handle: SamplerHandle::costliest(&self.handle, count)? })
     }
 
     /// Runs the `count` costliest batches, at least 1, before training, costliest first. Returns

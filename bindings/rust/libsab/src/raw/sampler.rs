@@ -73,7 +73,7 @@ impl<'a> SamplerHandle<'a> {
             .map(Self::over)
     }
 
-    pub(crate) fn worst(plan: &PlanHandle, count: u64) -> Result<Self, Error> {
+    pub(crate) fn costliest(plan: &PlanHandle, count: u64) -> Result<Self, Error> {
         // SAFETY: a live handle.
         make(|sampler| unsafe { sys::sab_costliest_sampler_new(plan.pointer(), count, sampler) })
             .map(Self::over)

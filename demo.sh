@@ -7,6 +7,7 @@ cd "$(dirname "$0")"
 need_packages g++ cmake ninja-build libxxhash-dev libeigen3-dev libisal-dev libzstd-dev liblmdb-dev \
   python3-venv python3-dev python3-numpy python3-torch wordnet-base
 make_venv build/venv
+echo "building libsab for Python, which takes a few minutes"
 build/venv/bin/pip install -q -c bindings/python/constraints.txt "./bindings/python[cli]"
 
 build/venv/bin/python examples/python/wordnet.py > build/glosses.txt

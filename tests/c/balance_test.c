@@ -852,9 +852,21 @@ static void costs_of_all_kinds(void) {
     sab_sizes_free(sizes);
 }
 
-static void bad_options(void) {
+/* `...` are statements that change `balanced` or `options`. */
+#define REFUSED(words, ...)                                                          \
+    do {                                                                             \
+        sab_sampler *sampler = (sab_sampler *)&sizes;                                \
+        sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;                   \
+        sab_sampler_options options = ranks(0, 4);                                   \
+        SET_BUDGET(balanced, 1000);                                                  \
+        __VA_ARGS__;                                                                 \
+        EXPECT_FAILS(sab_balanced_sampler_new(sizes, &balanced, &options, &sampler), \
+                     SAB_E_ARGUMENT, words);                                         \
+        EXPECT(sampler == NULL);                                                     \
+    } while (0)
+
+static void bad_costs(void) {
     sab_sizes *sizes = sizes_of(skewed(), SKEWED);
-    sab_sampler *sampler = NULL;
     const sab_cost_term terms[][2] = {{{1, 2, {1}}, {1, 1, {1}}},
                                       {{10, 0, {0}}, {1, 1, {1}}},
                                       {{2, 0, {1}}, {1, 1, {1}}},
@@ -865,35 +877,8 @@ static void bad_options(void) {
     const sab_budget second[] = {{NULL, 1000}, {costs[1], 600}};
     const sab_cost *const none[] = {NULL}, *const squared_count[] = {costs[0]},
                           *const negative[] = {costs[3]}, *const columns[] = {costs[4]};
-#define REFUSED(words, ...)                                                          \
-    do {                                                                             \
-        sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;                   \
-        sab_sampler_options options = ranks(0, 4);                                   \
-        SET_BUDGET(balanced, 1000);                                                  \
-        __VA_ARGS__;                                                                 \
-        EXPECT_FAILS(sab_balanced_sampler_new(sizes, &balanced, &options, &sampler), \
-                     SAB_E_ARGUMENT, words);                                         \
-        EXPECT(sampler == NULL);                                                     \
-    } while (0)
-    REFUSED("options.micro_batches = 0: must be from 1 to 1048576", options.micro_batches = 0);
-    REFUSED("world_size = 4", options.micro_batches = 1 << 19);
-    REFUSED("balanced.budgets[0].limit = -1", SET_BUDGET(balanced, -1));
-    REFUSED("balanced.budgets[0].limit = inf", SET_BUDGET(balanced, INFINITY));
-    REFUSED("samples of a step, or a budget", balanced.budget_count = 0);
-    REFUSED("samples = 3: must be at least the number of micro-batches of a step, 4",
-            balanced.samples = 3);
-    REFUSED("fill = 0", balanced.fill = 0);
-    REFUSED("fill = nan", balanced.fill = NAN);
-    REFUSED("method = 7", balanced.method = 7);
-    REFUSED("oversize = 2", balanced.oversize = SAB_OVERSIZE_SINGLE);
-    REFUSED(
-        "must fit balanced.budgets[0].limit = 700 alone; 7 of 1500 samples do not. Set "
-        "balanced.oversize to SAB_OVERSIZE_SKIP (0), or use a larger budget",
-        SET_BUDGET(balanced, 700));
     REFUSED("must fit balanced.budgets[1].limit = 600 alone", balanced.budgets = second;
             balanced.budget_count = 2);
-    REFUSED("no sample is left", SET_BUDGET(balanced, 0.5); balanced.oversize = SAB_OVERSIZE_SKIP);
-    REFUSED("balanced.budgets = NULL", balanced.budgets = NULL);
     REFUSED("balanced.budgets[0].cost: its term 0 has a count_power of 2",
             SET_BUDGET_OF(balanced, costs[0], 1e9));
     REFUSED("balanced.budgets[0].cost: its term 0 has a count_power of 0",
@@ -911,16 +896,46 @@ static void bad_options(void) {
             balanced.balance_count = 1);
     REFUSED("balanced.balance[0] = 2 columns", balanced.balance = columns;
             balanced.balance_count = 1);
+    for (size_t i = 0; i < COUNT(costs); ++i) sab_cost_free(costs[i]);
+    sab_sizes_free(sizes);
+}
+
+static void bad_options(void) {
+    sab_sizes *sizes = sizes_of(skewed(), SKEWED);
+    REFUSED("options.micro_batches = 0: must be from 1 to 1048576", options.micro_batches = 0);
+    REFUSED("world_size = 4", options.micro_batches = 1 << 19);
+    REFUSED("balanced.budgets[0].limit = -1", SET_BUDGET(balanced, -1));
+    REFUSED("balanced.budgets[0].limit = inf", SET_BUDGET(balanced, INFINITY));
+    REFUSED("samples of a step, or a budget", balanced.budget_count = 0);
+    REFUSED("samples = 3: must be at least the number of micro-batches of a step, 4",
+            balanced.samples = 3);
+    REFUSED("fill = 0", balanced.fill = 0);
+    REFUSED("fill = nan", balanced.fill = NAN);
+    REFUSED("method = 7", balanced.method = 7);
+    REFUSED("oversize = 2", balanced.oversize = SAB_OVERSIZE_SINGLE);
+    REFUSED(
+        "must fit balanced.budgets[0].limit = 700 alone; 7 of 1500 samples do not. Set "
+        "balanced.oversize to SAB_OVERSIZE_SKIP (0), or use a larger budget",
+        SET_BUDGET(balanced, 700));
+    REFUSED("no sample is left", SET_BUDGET(balanced, 0.5); balanced.oversize = SAB_OVERSIZE_SKIP);
+    REFUSED("balanced.budgets = NULL", balanced.budgets = NULL);
     REFUSED("options.rank = 4", options.rank = 4);
     REFUSED("options.world_size = 0", options.world_size = 0);
     REFUSED("struct_size", balanced.struct_size = 8);
-    for (size_t i = 0; i < COUNT(costs); ++i) sab_cost_free(costs[i]);
+    sab_sampler *sampler = NULL;
     sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
     SET_BUDGET(balanced, 1000);
     EXPECT_FAILS(sab_balanced_sampler_new(sizes, NULL, NULL, &sampler), SAB_E_ARGUMENT, "balanced");
     EXPECT_FAILS(sab_balanced_sampler_new(NULL, &balanced, NULL, &sampler), SAB_E_ARGUMENT,
                  "sizes");
     EXPECT_FAILS(sab_balanced_sampler_new(sizes, &balanced, NULL, NULL), SAB_E_ARGUMENT, "sampler");
+    sab_sizes_free(sizes);
+}
+
+static void skips_what_no_budget_holds(void) {
+    sab_sizes *sizes = sizes_of(skewed(), SKEWED);
+    sab_sampler *sampler = NULL;
+    sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
     balanced.oversize = SAB_OVERSIZE_SKIP;
     SET_BUDGET(balanced, 50);
     EXPECT_OK(sab_balanced_sampler_new(sizes, &balanced, NULL, &sampler));
@@ -985,7 +1000,9 @@ int main(void) {
     RUN(memory_budgets);
     RUN(balance_is_the_first_budget_by_default);
     RUN(costs_of_all_kinds);
+    RUN(bad_costs);
     RUN(bad_options);
+    RUN(skips_what_no_budget_holds);
     RUN(little_data);
     return finish();
 }

@@ -319,10 +319,10 @@ static void many_groups(void) {
     sab_sizes_free(sizes);
 }
 
-static void thresholds_refusals(void) {
+static void thresholds_refuse_bad_options(void) {
     sab_sizes *sizes = powers_of_four();
     double found[4] = {-1, -1, -1, -1};
-    sab_thresholds_options options = by(SAB_THRESHOLDS_LEAST_TOTAL);
+    sab_thresholds_options options;
     EXPECT_FAILS(sab_thresholds_find(NULL, 1, NULL, found, NULL), SAB_E_ARGUMENT, "lengths");
     EXPECT_FAILS(sab_thresholds_find(sizes, 1, NULL, NULL, NULL), SAB_E_ARGUMENT, "thresholds");
     EXPECT_FAILS(sab_thresholds_find(sizes, 0, NULL, found, NULL), SAB_E_ARGUMENT,
@@ -353,6 +353,20 @@ static void thresholds_refusals(void) {
     EXPECT_FAILS(sab_thresholds_find(sizes, 2, &options, found, NULL), SAB_E_ARGUMENT,
                  "goes with SAB_THRESHOLDS_RANDOMISED only");
     options = by(SAB_THRESHOLDS_LEAST_TOTAL);
+    options.progress = cancel;
+    EXPECT_FAILS(sab_thresholds_find(sizes, 2, &options, found, NULL), SAB_E_CANCELLED, "code 7");
+    EXPECT(found[0] == -1 && found[1] == -1);
+    sab_sizes_free(sizes);
+    sab_sizes *none = sizes_of(NULL, 0);
+    EXPECT_FAILS(sab_thresholds_find(none, 1, NULL, found, NULL), SAB_E_ARGUMENT,
+                 "lengths.count = 0");
+    sab_sizes_free(none);
+}
+
+static void thresholds_refuse_bad_costs(void) {
+    sab_sizes *sizes = powers_of_four();
+    double found[4] = {-1, -1, -1, -1};
+    sab_thresholds_options options = by(SAB_THRESHOLDS_LEAST_TOTAL);
     int answers = 2;
     const double weights[] = {1, 1};
     sab_cost *costs[6] = {new_callback(fail_after, &answers), new_callback(falling, NULL)};
@@ -392,16 +406,9 @@ static void thresholds_refusals(void) {
             EXPECT_FAILS(sab_thresholds_find(sizes, 2, &options, found, NULL), SAB_E_ARGUMENT,
                          "cost(1, 1) = -99 and cost(2, 1) = -198 must not be negative");
         }
-    options = by(SAB_THRESHOLDS_LEAST_TOTAL);
-    options.progress = cancel;
-    EXPECT_FAILS(sab_thresholds_find(sizes, 2, &options, found, NULL), SAB_E_CANCELLED, "code 7");
     EXPECT(found[0] == -1 && found[1] == -1);
     for (size_t i = 0; i < COUNT(costs); ++i) sab_cost_free(costs[i]);
     sab_sizes_free(sizes);
-    sab_sizes *none = sizes_of(NULL, 0);
-    EXPECT_FAILS(sab_thresholds_find(none, 1, NULL, found, NULL), SAB_E_ARGUMENT,
-                 "lengths.count = 0");
-    sab_sizes_free(none);
 }
 
 /* Groupings */
@@ -618,7 +625,8 @@ int main(void) {
     RUN(an_empty_sample_costs_as_much_as_the_shortest);
     RUN(many_lengths_by_a_callback);
     RUN(many_groups);
-    RUN(thresholds_refusals);
+    RUN(thresholds_refuse_bad_options);
+    RUN(thresholds_refuse_bad_costs);
     RUN(one_length_in_groups);
     RUN(two_lengths_in_groups);
     RUN(many_dimensions_as_a_slow_way_has_them);

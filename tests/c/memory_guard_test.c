@@ -137,8 +137,9 @@ static void leak(struct guarded *run) {
 static sab_cost *modelled_cost(void) {
     double features[64], peaks[32];
     for (int i = 0; i < 32; ++i) {
+        const int row = i / 8;
         const double count = features[2 * i] = 1 + i % 8,
-                     length = features[2 * i + 1] = 10 * (1 + i / 8);
+                     length = features[2 * i + 1] = 10 * (1 + row);
         peaks[i] = 1e7 + count * (1e4 + 3e4 * length);
     }
     sab_memory_model_options options = SAB_MEMORY_MODEL_OPTIONS_INIT;

@@ -583,16 +583,19 @@ static int32_t stop(void *ctx, uint64_t done, uint64_t total) {
     return done >= *(uint64_t *)ctx ? 42 : 0;
 }
 
-static void Refuses_WhatBreaksARule(void) {
-    const int32_t numbers[] = {5, 12, 3, 11};
-    sab_sizes *sizes = sizes_of(numbers, 4);
-    sab_sampler *sampler = (sab_sampler *)&sizes;
+/* Of the sampler of `sizes` and `pack`, which starts anew with a capacity of 20. */
 #define EXPECT_REFUSED(words)                                                                      \
     do {                                                                                           \
+        sab_sampler *sampler = (sab_sampler *)&sizes;                                              \
         EXPECT_FAILS(sab_packed_sampler_new(sizes, &pack, NULL, &sampler), SAB_E_ARGUMENT, words); \
         EXPECT(sampler == NULL);                                                                   \
         pack = into(20);                                                                           \
     } while (0)
+
+static void Refuses_BadOptions(void) {
+    const int32_t numbers[] = {5, 12, 3, 11};
+    sab_sizes *sizes = sizes_of(numbers, 4);
+    sab_sampler *sampler = NULL;
     sab_packed_options pack = into(0);
     EXPECT_REFUSED("pack.capacity = 0: must be from 1 to 2^31 - 1");
     pack.capacity = UINT64_C(1) << 31;
@@ -609,6 +612,27 @@ static void Refuses_WhatBreaksARule(void) {
     EXPECT_REFUSED("pack.window = 1048577: must be from 1 to 1048576");
     pack.struct_size = 4;
     EXPECT_REFUSED("pack.struct_size = 4: must be at least");
+    EXPECT_FAILS(sab_packed_sampler_new(NULL, &pack, NULL, &sampler), SAB_E_ARGUMENT,
+                 "sizes = NULL");
+    EXPECT_FAILS(sab_packed_sampler_new(sizes, NULL, NULL, &sampler), SAB_E_ARGUMENT,
+                 "pack = NULL");
+    EXPECT_FAILS(sab_packed_sampler_new(sizes, &pack, NULL, NULL), SAB_E_ARGUMENT,
+                 "sampler = NULL");
+    const sab_sampler_options options = of_rank(3, 2);
+    EXPECT_FAILS(sab_packed_sampler_new(sizes, &pack, &options, &sampler), SAB_E_ARGUMENT,
+                 "options.rank = 3");
+    uint64_t when = 4;
+    pack.progress = stop;
+    pack.progress_ctx = &when;
+    EXPECT_FAILS(sab_packed_sampler_new(sizes, &pack, NULL, &sampler), SAB_E_CANCELLED, "code 42");
+    EXPECT(sampler == NULL && sab_last_callback_code() == 42);
+    sab_sizes_free(sizes);
+}
+
+static void Refuses_BadBalance(void) {
+    const int32_t numbers[] = {5, 12, 3, 11};
+    sab_sizes *sizes = sizes_of(numbers, 4);
+    sab_packed_options pack = into(20);
     const sab_cost_term wrong[] = {{1, 2, {1}}, {-9, 1, {0}}, {1, 1, {0, 1}}};
     const char *const words[] = {"pack.balance[0]: its term 0 has a count_power of 2",
                                  "pack.balance[0]: a sample of length 12 costs -9",
@@ -631,27 +655,19 @@ static void Refuses_WhatBreaksARule(void) {
         EXPECT_REFUSED(words[i]);
         sab_cost_free(cost);
     }
-    pack.capacity = 10;
+    sab_sizes_free(sizes);
+}
+
+static void Refuses_SizesThatDoNotFit(void) {
+    const int32_t numbers[] = {5, 12, 3, 11};
+    sab_sizes *sizes = sizes_of(numbers, 4);
+    sab_packed_options pack = into(10);
     EXPECT_REFUSED(
         "sizes[1] = 12: must be at most the capacity, 10; 2 of 4 samples are longer. Set "
         "pack.oversize to SAB_OVERSIZE_SKIP (0) or pack.split to 1, or use a larger capacity");
     pack.capacity = 2;
     pack.oversize = SAB_OVERSIZE_SKIP;
     EXPECT_REFUSED("no sample is left: all 4 are longer than the capacity, 2");
-    EXPECT_FAILS(sab_packed_sampler_new(NULL, &pack, NULL, &sampler), SAB_E_ARGUMENT,
-                 "sizes = NULL");
-    EXPECT_FAILS(sab_packed_sampler_new(sizes, NULL, NULL, &sampler), SAB_E_ARGUMENT,
-                 "pack = NULL");
-    EXPECT_FAILS(sab_packed_sampler_new(sizes, &pack, NULL, NULL), SAB_E_ARGUMENT,
-                 "sampler = NULL");
-    const sab_sampler_options options = of_rank(3, 2);
-    EXPECT_FAILS(sab_packed_sampler_new(sizes, &pack, &options, &sampler), SAB_E_ARGUMENT,
-                 "options.rank = 3");
-    uint64_t when = 4;
-    pack.progress = stop;
-    pack.progress_ctx = &when;
-    EXPECT_FAILS(sab_packed_sampler_new(sizes, &pack, NULL, &sampler), SAB_E_CANCELLED, "code 42");
-    EXPECT(sampler == NULL && sab_last_callback_code() == 42);
     sab_sizes_free(sizes);
 
     const double halves[] = {3, 2.5};
@@ -735,7 +751,9 @@ int main(void) {
     RUN(At_SeekAndBlocks_GiveTheSameBins);
     RUN(WorstFirst_BeginsWithTheCostliestBins);
     RUN(Million_SamplesFillTheirBins);
-    RUN(Refuses_WhatBreaksARule);
+    RUN(Refuses_BadOptions);
+    RUN(Refuses_BadBalance);
+    RUN(Refuses_SizesThatDoNotFit);
     RUN(Skip_CountsAndListsWhatIsLonger);
     RUN(Init_SetsTheDefaults);
     return finish();

@@ -146,76 +146,92 @@ static void free_all(job *jobs, uint64_t world_size) {
     }
 }
 
+/* Shards of different lengths, one of them empty; the bucket rule and micro-batches of `kind`. */
+static void make_shards(job *jobs, uint64_t world_size, int kind) {
+    static const double boundaries[] = {1, 20, 60, 900};
+    const int32_t *sizes = skewed();
+    size_t begin = 0;
+    for (uint64_t r = 0; r < world_size; ++r) {
+        job *const j = &jobs[r];
+        const size_t end = r + 1 == world_size ? SKEWED
+                           : r == 2            ? begin
+                                               : begin + (SKEWED - begin) / (2 + r);
+        j->sizes = sizes + begin;
+        j->count = end - begin;
+        j->plan = budget(900);
+        if (kind == 1) {
+            j->plan.bucket_rule = SAB_BUCKETS_BOUNDARIES;
+            j->plan.boundaries = boundaries;
+            j->plan.boundary_count = COUNT(boundaries);
+        }
+        if (kind == 2) {
+            j->plan.bucket_rule = SAB_BUCKETS_EQUAL;
+            j->plan.bucket_batches = 3;
+        }
+        j->options = ranks(r, world_size);
+        j->options.micro_batches = 1 + (uint64_t)kind;
+        begin = end;
+    }
+    on_all(make_sharded, jobs, world_size);
+    for (uint64_t r = 0; r < world_size; ++r) {
+        EXPECT(jobs[r].status == SAB_OK);
+        if (jobs[r].status != SAB_OK) fprintf(stderr, "%s\n", jobs[r].message);
+    }
+}
+
+/* A batch of one shard; adds what it holds to `seen`. */
+static void check_shard_batch(const job *j, const sab_batch *batch, const sab_step *said,
+                              uint64_t world_size, int *seen) {
+    EXPECT(padded_total(batch) <= 900);
+    EXPECT(world_size > 1 ? *said->totals == -1 : *said->totals >= *batch->total);
+    double total = 0;
+    for (uint64_t i = 0; i < batch->count; ++i) {
+        ++seen[batch->indices[i]];
+        total += j->sizes[batch->indices[i]];
+    }
+    EXPECT(total == *batch->total);
+}
+
+/* An epoch: all ranks agree on steps and buckets, and each sample comes once. */
+static void walk_shards(job *jobs, uint64_t world_size, uint64_t steps) {
+    static int seen[MOST_RANKS][SKEWED];
+    memset(seen, 0, sizeof seen);
+    uint64_t sum = 0, told = 0;
+    for (uint64_t step = 0; step <= steps; ++step) {
+        int64_t bucket = -1;
+        for (uint64_t r = 0; r < world_size; ++r) {
+            sab_batch batch = SAB_BATCH_INIT;
+            const sab_status status = sab_next_batch(jobs[r].sampler, &batch);
+            EXPECT(status == (step < steps ? SAB_OK : SAB_END));
+            if (status != SAB_OK) continue;
+            const sab_step said = step_of(jobs[r].sampler);
+            if (r == 0 && batch.micro_batch == 0) {
+                EXPECT(sum == told); /* of the step before */
+                sum = 0;
+            }
+            sum += batch.count;
+            told = said.samples;
+            EXPECT(batch.micro_batch == step % jobs[r].options.micro_batches);
+            check_shard_batch(&jobs[r], &batch, &said, world_size, seen[r]);
+            if (batch.count > 0) {
+                EXPECT(bucket == -1 || bucket == batch.bucket);
+                bucket = batch.bucket;
+            }
+        }
+    }
+    EXPECT(sum == told);
+    for (uint64_t r = 0; r < world_size; ++r) EXPECT(all_are(seen[r], jobs[r].count, 1));
+}
+
 static void shards(void) {
     for (uint64_t world_size = 1; world_size <= MOST_RANKS; ++world_size)
         for (int kind = 0; kind < 3; ++kind) {
             static job jobs[MOST_RANKS];
             memset(jobs, 0, sizeof jobs);
-            static const double boundaries[] = {1, 20, 60, 900};
-            const int32_t *sizes = skewed();
-            size_t begin = 0;
-            for (uint64_t r = 0; r < world_size; ++r) { /* uneven shards, one of them empty */
-                job *const j = &jobs[r];
-                const size_t end = r + 1 == world_size ? SKEWED
-                                   : r == 2            ? begin
-                                                       : begin + (SKEWED - begin) / (2 + r);
-                j->sizes = sizes + begin;
-                j->count = end - begin;
-                j->plan = budget(900);
-                if (kind == 1) {
-                    j->plan.bucket_rule = SAB_BUCKETS_BOUNDARIES;
-                    j->plan.boundaries = boundaries;
-                    j->plan.boundary_count = COUNT(boundaries);
-                }
-                if (kind == 2) {
-                    j->plan.bucket_rule = SAB_BUCKETS_EQUAL;
-                    j->plan.bucket_batches = 3;
-                }
-                j->options = ranks(r, world_size);
-                j->options.micro_batches = 1 + (uint64_t)kind;
-                begin = end;
-            }
-            on_all(make_sharded, jobs, world_size);
+            make_shards(jobs, world_size, kind);
             uint64_t steps = 0;
-            for (uint64_t r = 0; r < world_size; ++r) {
-                EXPECT(jobs[r].status == SAB_OK);
-                if (jobs[r].status != SAB_OK) fprintf(stderr, "%s\n", jobs[r].message);
-            }
             EXPECT_OK(sab_sampler_batch_count(jobs[0].sampler, &steps));
-            static int seen[MOST_RANKS][SKEWED];
-            memset(seen, 0, sizeof seen);
-            uint64_t sum = 0, told = 0;
-            for (uint64_t step = 0; step <= steps; ++step) {
-                int64_t bucket = -1;
-                for (uint64_t r = 0; r < world_size; ++r) {
-                    sab_batch batch = SAB_BATCH_INIT;
-                    const sab_status status = sab_next_batch(jobs[r].sampler, &batch);
-                    EXPECT(status == (step < steps ? SAB_OK : SAB_END));
-                    if (status != SAB_OK) continue;
-                    const sab_step said = step_of(jobs[r].sampler);
-                    if (r == 0 && batch.micro_batch == 0) {
-                        EXPECT(sum == told); /* of the step before */
-                        sum = 0;
-                    }
-                    sum += batch.count;
-                    told = said.samples;
-                    EXPECT(batch.micro_batch == step % (1 + (uint64_t)kind));
-                    EXPECT(padded_total(&batch) <= 900);
-                    EXPECT(world_size > 1 ? *said.totals == -1 : *said.totals >= *batch.total);
-                    double total = 0;
-                    for (uint64_t i = 0; i < batch.count; ++i) {
-                        ++seen[r][batch.indices[i]];
-                        total += jobs[r].sizes[batch.indices[i]];
-                    }
-                    EXPECT(total == *batch.total);
-                    if (batch.count > 0) {
-                        EXPECT(bucket == -1 || bucket == batch.bucket);
-                        bucket = batch.bucket;
-                    }
-                }
-            }
-            EXPECT(sum == told);
-            for (uint64_t r = 0; r < world_size; ++r) EXPECT(all_are(seen[r], jobs[r].count, 1));
+            walk_shards(jobs, world_size, steps);
             on_all(check_job, jobs, world_size);
             for (uint64_t r = 0; r < world_size; ++r) EXPECT(jobs[r].status == SAB_OK);
             /* A state goes on, with the same shard. */

@@ -296,7 +296,8 @@ void ReadaheadSampler_TakesTheStream() {
     options.read_ahead = 4;
     options.batch_size = 3;
     sab::ReadaheadSampler sampler(std::move(stream), options);
-    EXPECT(has_each_once(walk(sampler), 8) && stream.get() == nullptr);
+    EXPECT(has_each_once(walk(sampler), 8));
+    EXPECT(stream.get() == nullptr);  // NOLINT: after a move
 }
 
 void Steps_HaveTheSamplesOfAllRanksAndMicroBatches() {

@@ -2,12 +2,15 @@
 
 import pickle
 import threading
+from typing import Any
 
 import numpy as np
 import pytest
 
 import sab
 
+# The library without its types, to give it what a type checker would refuse.
+untyped: Any = sab
 SIZES = np.minimum(np.random.default_rng(5).lognormal(4, 0.8, 2000).astype(np.int64) + 1, 400)
 
 
@@ -197,51 +200,55 @@ def test_threads_share_a_cost():
 @pytest.mark.parametrize(
     "make, error, words",
     [
-        (lambda: sab.Cost(5), TypeError, "^function = 5: must be a function"),
-        (lambda: sab.Cost(None), TypeError, "^function = None: must be a function"),
-        (lambda: sab.Cost.padded([1, -1]), ValueError, r"^weights\[1\] = -1"),
-        (lambda: sab.Cost.padded("x"), TypeError, "^weights = 'x'"),
-        (lambda: sab.Cost.terms([]), ValueError, "count = 0"),
-        (lambda: sab.Cost.terms(5), TypeError, "^terms = 5: must be a list"),
-        (lambda: sab.Cost.terms([(1, 2)]), ValueError, r"^len\(terms\[0\]\) = 2"),
-        (lambda: sab.Cost.terms([(1, 1, [0] * 9)]), ValueError, r"^len\(terms\[0\]\[2\]\) = 9"),
-        (lambda: sab.Cost.terms([(1, 1, 1), (1, 9, 1)]), ValueError, r"^terms\[1\]"),
-        (lambda: sab.Cost.terms([("x", 1, 1)]), TypeError, r"^terms\[0\]\[0\] = 'x'"),
-        (lambda: sab.Cost.terms([(1, 1.5, 1)]), TypeError, r"^terms\[0\]\[1\] = 1.5"),
-        (lambda: sab.Cost.terms([(-1, 1, 1)]), ValueError, r"^terms\[0\].coefficient = -1"),
-        (lambda: sab.Cost.padded()(0, 1), ValueError, "count = 0"),
-        (lambda: sab.plan([1], cost="padded"), ValueError, "^cost: goes with a budget"),
-        (lambda: sab.plan([1], []), ValueError, "a budget or a batch size must be given"),
-        (lambda: sab.plan([1], "x"), TypeError, "^budget = 'x': must be a number"),
-        (lambda: sab.plan([1], 9, cost=5), ValueError, "^cost has 0 dimensions"),
-        (lambda: sab.plan([1], 9, cost=[1]), ValueError, r"^len\(cost\) = 1"),
-        (lambda: sab.plan([1], 9, cost=[1] * 11), ValueError, r"^len\(cost\) = 11"),
-        (lambda: sab.plan([1], 9, cost=object()), TypeError, "^cost = <object"),
-        (lambda: sab.plan([1], sab.Budget(9, object())), TypeError, "^budget.cost = <object"),
-        (lambda: sab.plan([1], [1, sab.Budget(0)]), ValueError, r"^budget\[1\].limit = 0"),
-        (lambda: sab.plan([1], [1] * 9), ValueError, r"^len\(budget\) = 9"),
+        (lambda: untyped.Cost(5), TypeError, "^function = 5: must be a function"),
+        (lambda: untyped.Cost(None), TypeError, "^function = None: must be a function"),
+        (lambda: untyped.Cost.padded([1, -1]), ValueError, r"^weights\[1\] = -1"),
+        (lambda: untyped.Cost.padded("x"), TypeError, "^weights = 'x'"),
+        (lambda: untyped.Cost.terms([]), ValueError, "count = 0"),
+        (lambda: untyped.Cost.terms(5), TypeError, "^terms = 5: must be a list"),
+        (lambda: untyped.Cost.terms([(1, 2)]), ValueError, r"^len\(terms\[0\]\) = 2"),
+        (lambda: untyped.Cost.terms([(1, 1, [0] * 9)]), ValueError, r"^len\(terms\[0\]\[2\]\) = 9"),
+        (lambda: untyped.Cost.terms([(1, 1, 1), (1, 9, 1)]), ValueError, r"^terms\[1\]"),
+        (lambda: untyped.Cost.terms([("x", 1, 1)]), TypeError, r"^terms\[0\]\[0\] = 'x'"),
+        (lambda: untyped.Cost.terms([(1, 1.5, 1)]), TypeError, r"^terms\[0\]\[1\] = 1.5"),
+        (lambda: untyped.Cost.terms([(-1, 1, 1)]), ValueError, r"^terms\[0\].coefficient = -1"),
+        (lambda: untyped.Cost.padded()(0, 1), ValueError, "count = 0"),
+        (lambda: untyped.plan([1], cost="padded"), ValueError, "^cost: goes with a budget"),
+        (lambda: untyped.plan([1], []), ValueError, "a budget or a batch size must be given"),
+        (lambda: untyped.plan([1], "x"), TypeError, "^budget = 'x': must be a number"),
+        (lambda: untyped.plan([1], 9, cost=5), ValueError, "^cost has 0 dimensions"),
+        (lambda: untyped.plan([1], 9, cost=[1]), ValueError, r"^len\(cost\) = 1"),
+        (lambda: untyped.plan([1], 9, cost=[1] * 11), ValueError, r"^len\(cost\) = 11"),
+        (lambda: untyped.plan([1], 9, cost=object()), TypeError, "^cost = <object"),
         (
-            lambda: sab.plan([1], [9, sab.Budget(9, sab.Cost.padded([1, 1]))]),
+            lambda: untyped.plan([1], untyped.Budget(9, object())),
+            TypeError,
+            "^budget.cost = <object",
+        ),
+        (lambda: untyped.plan([1], [1, untyped.Budget(0)]), ValueError, r"^budget\[1\].limit = 0"),
+        (lambda: untyped.plan([1], [1] * 9), ValueError, r"^len\(budget\) = 9"),
+        (
+            lambda: untyped.plan([1], [9, untyped.Budget(9, untyped.Cost.padded([1, 1]))]),
             ValueError,
             r"^budget\[1\].cost = 2 columns",
         ),
         (
-            lambda: sab.plan([1], 9, cost=lambda count, length: -1),
+            lambda: untyped.plan([1], 9, cost=lambda count, length: -1),
             ValueError,
             r"^cost\(1, 1\) = -1: must be finite and not negative",
         ),
         (
-            lambda: sab.plan([1], 9, cost=sab.Cost.padded([1, 1])),
+            lambda: untyped.plan([1], 9, cost=untyped.Cost.padded([1, 1])),
             ValueError,
             "^cost = 2 columns",
         ),
         (
-            lambda: sab.measurement_points(1, 9, max_count=8, budget=[9, 9]),
+            lambda: untyped.measurement_points(1, 9, max_count=8, budget=[9, 9]),
             ValueError,
             r"^len\(budget\) = 2",
         ),
         (
-            lambda: sab.measurement_points(1, 9, max_count=8, cost=model()),
+            lambda: untyped.measurement_points(1, 9, max_count=8, cost=model()),
             ValueError,
             "^cost: goes with a budget",
         ),

@@ -14,7 +14,8 @@ struct inputs {
     size_t count;
     const sab_sizes *sizes;
     const sab_plan *plan;
-    double number; /* a budget or a count */
+    const sab_plan_options *plan_options; /* of a sampler that makes a plan; NULL: `number` */
+    double number;                        /* a budget or a count */
     sab_packed_options packed;
     sab_balanced_options balanced;
     sab_bagua_options bagua;
@@ -59,17 +60,21 @@ static inline sab_status make_balanced(const struct inputs *given, sab_sampler *
     return sab_balanced_sampler_new(given->sizes, &given->balanced, &given->options, sampler);
 }
 
-static inline int32_t gather_alone(void *ctx, const void *mine, size_t size, void *all) {
-    (void)ctx;
-    memcpy(all, mine, size);
+/* Every rank has the same shard. */
+static inline int32_t gather_repeated(void *ctx, const void *mine, size_t size, void *all) {
+    const struct inputs *given = (const struct inputs *)ctx;
+    for (uint64_t rank = 0; rank < given->options.world_size; ++rank)
+        memcpy((char *)all + rank * size, mine, size);
     return 0;
 }
 
 static inline sab_status make_sharded(const struct inputs *given, sab_sampler **sampler) {
     sab_plan_options plan = SAB_PLAN_OPTIONS_INIT;
     SET_BUDGET(plan, given->number);
-    return sab_sharded_sampler_new(given->sizes, &plan, &given->options, gather_alone, NULL,
-                                   sampler);
+    struct inputs ctx = *given;
+    return sab_sharded_sampler_new(given->sizes,
+                                   given->plan_options != NULL ? given->plan_options : &plan,
+                                   &given->options, gather_repeated, &ctx, sampler);
 }
 
 static inline sab_status make_bionemo_size_aware(const struct inputs *given,

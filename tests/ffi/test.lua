@@ -42,12 +42,17 @@ local words_of = {
   tail = {keep = lib.SAB_TAIL_KEEP, merge = lib.SAB_TAIL_MERGE, drop = lib.SAB_TAIL_DROP, wrap = lib.SAB_TAIL_WRAP},
   oversize = {skip = lib.SAB_OVERSIZE_SKIP, single = lib.SAB_OVERSIZE_SINGLE},
   last_step = {split = lib.SAB_LAST_STEP_SPLIT, drop = lib.SAB_LAST_STEP_DROP, wrap = lib.SAB_LAST_STEP_WRAP},
-  method = {best_fit = lib.SAB_PACK_BEST_FIT, histogram = lib.SAB_PACK_HISTOGRAM, first_fit = lib.SAB_PACK_FIRST_FIT},
+  method = {best_fit = lib.SAB_PACK_BEST_FIT, histogram = lib.SAB_PACK_HISTOGRAM, first_fit = lib.SAB_PACK_FIRST_FIT,
+            karmarkar_karp = lib.SAB_PARTITION_KARMARKAR_KARP, longest_first = lib.SAB_PARTITION_LONGEST_FIRST},
 }
 local integers = {max_batch_size = true, batch_size_multiple = true, max_shapes = true, max_sequences = true, window = true, split = true,
                   seed = true, rank = true, world_size = true, micro_batches = true, costliest_first = true}
 
 local length_powers = {padded = 1, quadratic = 2} -- of costs
+
+local function cost_of(word)
+  return sab.new("sab_cost", "sab_cost_terms_new", ffi.new("sab_cost_term[1]", {{1, 1, {assert(length_powers[word]), 0}}}), 1)
+end
 
 local function set(options, lines, kept)
   for _, words in ipairs(lines) do
@@ -55,7 +60,11 @@ local function set(options, lines, kept)
     if key == "budget" then
       kept.limit = tonumber(value)
     elseif key == "cost" then
-      kept.cost = sab.new("sab_cost", "sab_cost_terms_new", ffi.new("sab_cost_term[1]", {{1, 1, {assert(length_powers[value]), 0}}}), 1)
+      kept.cost = cost_of(value)
+    elseif key == "balance" then
+      kept.balanced_cost = cost_of(value)
+      kept.balance = ffi.new("const sab_cost *[1]", {kept.balanced_cost})
+      options.balance, options.balance_count = kept.balance, 1
     elseif words_of[key] then
       options[key] = assert(words_of[key][value], value)
     elseif key == "batch_size" then
@@ -98,6 +107,15 @@ local function sampler_of(case)
   end
   if kind == "packed" then
     return sab.new("sab_sampler", "sab_packed_sampler_new", sizes, set(sab.options("sab_packed_options"), case.pack), options)
+  end
+  if kind == "balanced" then
+    return sab.new("sab_sampler", "sab_balanced_sampler_new", sizes, set(sab.options("sab_balanced_options"), case.balanced, kept), options)
+  end
+  if kind == "sharded" then -- every rank has these sizes
+    local function gather(_, mine, size, all)
+      for rank = 0, tonumber(options.world_size) - 1 do ffi.copy(ffi.cast("char *", all) + rank * size, mine, size) end
+    end
+    return sab.new("sab_sampler", "sab_sharded_sampler_new", sizes, set(sab.options("sab_plan_options"), case.plan, kept), options, gather, nil)
   end
   return sab.new("sab_sampler", "sab_" .. kind .. "_sampler_new", plan(), options)
 end
@@ -143,6 +161,9 @@ local function check_case(case)
       equal(rows.cu_seqlens[0], batch.count + 1, words)
     elseif key == "starts" then
       equal(rows.starts, batch.count, words)
+    elseif key == "step" then
+      local step = sab.step(sampler)
+      equal({[0] = batch.step, batch.micro_batch, step.micro_batches, step.samples, step.totals[0]}, 5, words)
     else
       assert(key == "digest", key)
       check_digest(next_batch, words)
@@ -160,7 +181,7 @@ for _, path in ipairs(arg) do
     if key == nil or key:sub(1, 1) == "#" then
       -- a comment
     elseif key == "case" then
-      case = {name = words[2], plan = {}, pack = {}, option = {}, lines = {}}
+      case = {name = words[2], plan = {}, pack = {}, balanced = {}, option = {}, lines = {}}
     elseif key == "sizes" then
       case.sizes, case.count = array("uint32_t", words, 2)
     elseif key == "sizes_rule" then

@@ -25,7 +25,8 @@ const WORDS = {
   tail: { keep: lib.SAB_TAIL_KEEP, merge: lib.SAB_TAIL_MERGE, drop: lib.SAB_TAIL_DROP, wrap: lib.SAB_TAIL_WRAP },
   oversize: { skip: lib.SAB_OVERSIZE_SKIP, single: lib.SAB_OVERSIZE_SINGLE },
   last_step: { split: lib.SAB_LAST_STEP_SPLIT, drop: lib.SAB_LAST_STEP_DROP, wrap: lib.SAB_LAST_STEP_WRAP },
-  method: { best_fit: lib.SAB_PACK_BEST_FIT, histogram: lib.SAB_PACK_HISTOGRAM, first_fit: lib.SAB_PACK_FIRST_FIT },
+  method: { best_fit: lib.SAB_PACK_BEST_FIT, histogram: lib.SAB_PACK_HISTOGRAM, first_fit: lib.SAB_PACK_FIRST_FIT,
+            karmarkar_karp: lib.SAB_PARTITION_KARMARKAR_KARP, longest_first: lib.SAB_PARTITION_LONGEST_FIRST },
 };
 
 const term = (power) => new Handle('sab_cost', 'sab_cost_terms_new', [{ coefficient: 1, count_power: 1, length_powers: [power, 0, 0, 0, 0, 0, 0, 0] }], 1);
@@ -42,6 +43,7 @@ function by(kind, lines) {
       Object.assign(made, { budgets: [budget], budget_count: 1 });
     }
     else if (key === 'cost') budget.cost = COSTS[value]();
+    else if (key === 'balance') Object.assign(made, { balance: [COSTS[value]()], balance_count: 1 });
     else if (WORDS[key]) made[key] = WORDS[key][value];
     else if (key === 'batch_size') Object.assign(made, { batch_sizes: BigUint64Array.from(numbers, BigInt), batch_size_count: numbers.length });
     else if (key === 'boundaries')
@@ -66,6 +68,17 @@ function samplerOf(its) {
   const walk = by('sab_sampler_options', its.option);
   if (kind === 'bionemo_size_aware') return make('sab_bionemo_size_aware_sampler_new', null, its.sizes.length, sizes, Number(most), walk);
   if (kind === 'packed') return make('sab_packed_sampler_new', sizes, by('sab_packed_options', its.pack), walk);
+  if (kind === 'balanced') return make('sab_balanced_sampler_new', sizes, by('sab_balanced_options', its.balanced), walk);
+  if (kind === 'sharded') {
+    // Every rank has these sizes.
+    const gather = (_, mine, size, all) => {
+      const shard = [...koffi.decode(mine, 'uint8_t', size)];
+      const shards = Array(walk.world_size).fill(shard).flat();
+      koffi.encode(all, koffi.array('uint8_t', shards.length), shards);
+      return 0;
+    };
+    return make('sab_sharded_sampler_new', sizes, by('sab_plan_options', its.plan), walk, gather, null);
+  }
   return make(`sab_${kind}_sampler_new`, plan(), walk);
 }
 
@@ -102,6 +115,9 @@ function checkCase(its) {
       assert.equal(batch.cu_seqlens.join(' '), words.join(' '));
     } else if (key === 'starts') {
       assert.equal(batch.starts.join(' '), words.join(' '));
+    } else if (key === 'step') {
+      const { micro_batches, samples, total } = step(sampler);
+      assert.equal([batch.step, batch.micro_batch, micro_batches, samples, total].join(' '), words.join(' '));
     } else {
       assert.equal(key, 'digest');
       assert.equal(digestOf(epoch), words.join(' '));
@@ -124,7 +140,7 @@ for (const file of files) {
   for (const line of readFileSync(file, 'utf8').split('\n')) {
     const [key, ...words] = line.split(' ');
     if (line === '' || key.startsWith('#')) continue;
-    if (key === 'case') its = { name: words[0], plan: [], pack: [], option: [], lines: [] };
+    if (key === 'case') its = { name: words[0], plan: [], pack: [], balanced: [], option: [], lines: [] };
     else if (key === 'sizes') its.sizes = Uint32Array.from(words, Number);
     else if (key === 'sizes_rule') its.sizes = sizesByRule(Number(words[0]), BigInt(words[1]));
     else if (key === 'sampler') its.sampler = words;

@@ -45,6 +45,9 @@ struct golden_case {
     double boundaries[64];
     uint64_t batch_size;
     struct inputs inputs; /* of the sampler */
+    sab_budget balanced_budget;
+    int balanced_is_quadratic, balances_squares;
+    int has_steps; /* the option micro_batches is set, so a batch is followed by its step */
     char kind[32];
     sab_sizes* sab_sizes_handle;
     sab_plan* plan_handle;
@@ -56,6 +59,8 @@ static void begin_case(struct golden_case* c, const char* name) {
     snprintf(c->name, sizeof c->name, "%s", name);
     c->plan = (sab_plan_options)SAB_PLAN_OPTIONS_INIT;
     c->inputs = default_inputs();
+    c->inputs.balanced = (sab_balanced_options)SAB_BALANCED_OPTIONS_INIT;
+    c->inputs.plan_options = &c->plan;
 }
 
 static void end_case(struct golden_case* c) {
@@ -80,16 +85,20 @@ static void set_sizes(struct golden_case* c, char** words, size_t count) {
     check(sab_sizes_new(c->sizes, c->size_count, SAB_UINT32, NULL, &c->sab_sizes_handle), c->name);
 }
 
+static const char* const costs[] = {"padded", "quadratic", NULL};
+
 static void set_plan(struct golden_case* c, char** words, size_t count) {
     static const char* const buckets[] = {"auto", "boundaries", "optimal", "equal", NULL};
-    static const char* const costs[] = {"padded", "quadratic", NULL};
     static const char* const tails[] = {"keep", "merge", "drop", "wrap", NULL};
     static const char* const oversize[] = {"skip", "error", "single", NULL};
     const char *key = words[1], *value = words[2];
-    if (strcmp(key, "budget") == 0)
+    if (strcmp(key, "budget") == 0) {
         c->plan_budget.limit = number(value);
-    else if (strcmp(key, "batch_size") == 0) {
+        c->plan.budgets = &c->plan_budget;
+        c->plan.budget_count = 1;
+    } else if (strcmp(key, "batch_size") == 0) {
         c->batch_size = (uint64_t)number(value);
+        c->plan.batch_sizes = &c->batch_size;
         c->plan.batch_size_count = 1;
     } else if (strcmp(key, "cost") == 0)
         c->is_quadratic = one_of(value, costs);
@@ -107,6 +116,7 @@ static void set_plan(struct golden_case* c, char** words, size_t count) {
         c->plan.max_shapes = (size_t)number(value);
     else if (strcmp(key, "boundaries") == 0) {
         c->plan.bucket_rule = SAB_BUCKETS_BOUNDARIES;
+        c->plan.boundaries = c->boundaries;
         c->plan.boundary_count = count - 2;
         for (size_t i = 2; i < count; ++i) c->boundaries[i - 2] = number(words[i]);
     } else if (strcmp(key, "buckets") == 0) {
@@ -119,15 +129,16 @@ static void set_plan(struct golden_case* c, char** words, size_t count) {
         die(key, "is not a known option of a plan");
 }
 
-static void make_plan(struct golden_case* c) {
+static sab_cost* quadratic_cost(struct golden_case* c) {
     const sab_cost_term squares = {1, 1, {2}};
-    sab_cost* cost = NULL;
-    c->plan.boundaries = c->boundaries;
-    c->plan.batch_sizes = &c->batch_size;
-    if (c->is_quadratic) check(sab_cost_terms_new(&squares, 1, &cost), c->name);
+    sab_cost* cost;
+    check(sab_cost_terms_new(&squares, 1, &cost), c->name);
+    return cost;
+}
+
+static void make_plan(struct golden_case* c) {
+    sab_cost* cost = c->is_quadratic ? quadratic_cost(c) : NULL;
     c->plan_budget.cost = cost;
-    c->plan.budgets = &c->plan_budget;
-    c->plan.budget_count = c->plan_budget.limit > 0;
     check(sab_plan_new(c->sab_sizes_handle, &c->plan, &c->plan_handle), c->name);
     sab_cost_free(cost);
 }
@@ -152,6 +163,30 @@ static void set_pack(struct golden_case* c, char** words) {
         die(key, "is not a known option of a packing");
 }
 
+static void set_balanced(struct golden_case* c, char** words) {
+    static const char* const methods[] = {"karmarkar_karp", "longest_first", NULL};
+    static const char* const oversize[] = {"skip", "error", NULL};
+    const char *key = words[1], *value = words[2];
+    if (strcmp(key, "samples") == 0)
+        c->inputs.balanced.samples = (uint64_t)number(value);
+    else if (strcmp(key, "budget") == 0) {
+        c->balanced_budget.limit = number(value);
+        c->inputs.balanced.budgets = &c->balanced_budget;
+        c->inputs.balanced.budget_count = 1;
+    } else if (strcmp(key, "cost") == 0)
+        c->balanced_is_quadratic = one_of(value, costs);
+    else if (strcmp(key, "balance") == 0)
+        c->balances_squares = one_of(value, costs);
+    else if (strcmp(key, "fill") == 0)
+        c->inputs.balanced.fill = number(value);
+    else if (strcmp(key, "method") == 0)
+        c->inputs.balanced.method = one_of(value, methods);
+    else if (strcmp(key, "oversize") == 0)
+        c->inputs.balanced.oversize = one_of(value, oversize);
+    else
+        die(key, "is not a known option of a balanced sampler");
+}
+
 static void set_option(struct golden_case* c, char** words) {
     static const char* const last_steps[] = {"split", "drop", "wrap", NULL};
     const char *key = words[1], *value = words[2];
@@ -161,7 +196,10 @@ static void set_option(struct golden_case* c, char** words) {
         c->inputs.options.rank = strtoull(value, NULL, 10);
     else if (strcmp(key, "world_size") == 0)
         c->inputs.options.world_size = strtoull(value, NULL, 10);
-    else if (strcmp(key, "costliest_first") == 0)
+    else if (strcmp(key, "micro_batches") == 0) {
+        c->inputs.options.micro_batches = strtoull(value, NULL, 10);
+        c->has_steps = 1;
+    } else if (strcmp(key, "costliest_first") == 0)
         c->inputs.options.costliest_first = strtoull(value, NULL, 10);
     else if (strcmp(key, "last_step") == 0)
         c->inputs.options.last_step = one_of(value, last_steps);
@@ -173,14 +211,15 @@ static void make_sampler(struct golden_case* c) {
     const struct constructor* constructor = constructor_of(c->kind);
     if (constructor == NULL) die(c->kind, "is not a known sampler");
     if (constructor->source == OF_PLAN || constructor->source == OF_BOUNDARIES) make_plan(c);
+    sab_cost* const squares = quadratic_cost(c);
+    const sab_cost* const balance = squares;
+    if (c->balanced_is_quadratic) c->balanced_budget.cost = squares;
+    c->inputs.balanced.balance = &balance;
+    c->inputs.balanced.balance_count = c->balances_squares;
     c->inputs.sizes = c->sab_sizes_handle;
     c->inputs.plan = c->plan_handle;
     check(constructor->make(&c->inputs, &c->sampler), c->name);
-}
-
-static void begin_epoch(struct golden_case* c, uint64_t epoch) {
-    if (c->sampler == NULL) make_sampler(c);
-    check(sab_sampler_set_epoch(c->sampler, epoch), c->name);
+    sab_cost_free(squares);
 }
 
 static uint64_t hash_word(uint64_t hash, uint64_t word) {
@@ -217,6 +256,19 @@ static sab_rows rows_of(struct golden_case* c) {
     return rows;
 }
 
+static sab_step step_of(struct golden_case* c) {
+    sab_step step = SAB_STEP_INIT;
+    check(sab_batch_step(c->sampler, &step), c->name);
+    return step;
+}
+
+/* "step STEP MICRO_BATCH MICRO_BATCHES SAMPLES TOTAL" of the last batch. */
+static void describe_step(struct golden_case* c, const sab_batch* batch, char* out, size_t room) {
+    const sab_step step = step_of(c);
+    snprintf(out, room, "step %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %.0f", batch->step,
+             batch->micro_batch, step.micro_batches, step.samples, step.totals[0]);
+}
+
 static void write_batch(struct golden_case* c, const sab_batch* batch, FILE* write) {
     fputs("batch", write);
     for (size_t i = 0; i < batch->count; ++i) fprintf(write, " %" PRId64, batch->indices[i]);
@@ -229,7 +281,26 @@ static void write_batch(struct golden_case* c, const sab_batch* batch, FILE* wri
         for (size_t i = 0; rows.starts != NULL && i < batch->count; ++i)
             fprintf(write, " %" PRId64, rows.starts[i]);
     }
+    if (c->has_steps) {
+        char text[128];
+        describe_step(c, batch, text, sizeof text);
+        fprintf(write, "\n%s", text);
+    }
     fputs("\n", write);
+}
+
+/* Writes the epoch that begins, a long one as a digest. */
+static void write_epoch(struct golden_case* c, FILE* write) {
+    if (c->size_count > 200) {
+        char text[64];
+        digest(c, text, sizeof text);
+        fprintf(write, "digest %s\n", text);
+        return;
+    }
+    sab_batch batch = SAB_BATCH_INIT;
+    sab_status status;
+    while ((status = sab_next_batch(c->sampler, &batch)) == SAB_OK) write_batch(c, &batch, write);
+    check(status, c->name);
 }
 
 /* Whether the numbers of the last batch are those of the words after the first. */
@@ -241,76 +312,95 @@ static int has_words(const int32_t* narrow, const int64_t* wide, char** words, s
     return 1;
 }
 
+static int is_any_of(const char* key, const char* const* keys) {
+    for (; *keys != NULL; ++keys)
+        if (strcmp(key, *keys) == 0) return 1;
+    return 0;
+}
+
+/* Whether the library's next batch, or what it says of its last one, is that of a line. */
+static int is_as_recorded(struct golden_case* c, sab_batch* batch, char** words, size_t count) {
+    const char* const key = words[0];
+    if (strcmp(key, "batch") == 0)
+        return sab_next_batch(c->sampler, batch) == SAB_OK && batch->count == count - 1 &&
+               has_words(NULL, batch->indices, words, count);
+    if (strcmp(key, "cu_seqlens") == 0)
+        return count == batch->count + 2 && has_words(rows_of(c).cu_seqlens[0], NULL, words, count);
+    if (strcmp(key, "starts") == 0)
+        return count == batch->count + 1 && has_words(NULL, rows_of(c).starts, words, count);
+    char text[128], expected[128];
+    if (strcmp(key, "step") == 0) {
+        if (count != 6) return 0;
+        describe_step(c, batch, text, sizeof text);
+        snprintf(expected, sizeof expected, "step %s %s %s %s %s", words[1], words[2], words[3],
+                 words[4], words[5]);
+    } else {
+        digest(c, text, sizeof text);
+        snprintf(expected, sizeof expected, "%s %s", words[1], words[2]);
+    }
+    return strcmp(text, expected) == 0;
+}
+
+/* Reads a line that describes the inputs of a case. */
+static void set_input(struct golden_case* c, char** words, size_t count) {
+    const char* const key = words[0];
+    if (strcmp(key, "case") == 0)
+        begin_case(c, words[1]);
+    else if (strcmp(key, "sizes") == 0 || strcmp(key, "sizes_rule") == 0)
+        set_sizes(c, words, count);
+    else if (strcmp(key, "plan") == 0)
+        set_plan(c, words, count);
+    else if (strcmp(key, "pack") == 0)
+        set_pack(c, words);
+    else if (strcmp(key, "balanced") == 0)
+        set_balanced(c, words);
+    else if (strcmp(key, "option") == 0)
+        set_option(c, words);
+    else if (strcmp(key, "sampler") == 0) {
+        snprintf(c->kind, sizeof c->kind, "%s", words[1]);
+        if (count > 2) c->inputs.number = number(words[2]);
+    } else if (strcmp(key, "epoch") == 0) {
+        if (c->sampler == NULL) make_sampler(c);
+        check(sab_sampler_set_epoch(c->sampler, strtoull(words[1], NULL, 10)), c->name);
+    } else
+        die(key, "is not a known line");
+}
+
 /* Reads the file; where `write` is a file, copies the inputs there and puts the library's batches
  * in place of the file's. */
 static int run(const char* path, FILE* write) {
-    FILE* file = fopen(path, "r");
-    if (file == NULL) die(path, "cannot be read");
+    static const char* const outputs[] = {"batch", "cu_seqlens", "starts", "step", "digest", NULL};
     static char line[1 << 16], copy[1 << 16];
     static char* words[MAX_WORDS];
+    FILE* file = fopen(path, "r");
+    if (file == NULL) die(path, "cannot be read");
     struct golden_case c;
     memset(&c, 0, sizeof c);
     int passed = 0, failed = 0, wrong = 0, expects_end = 0;
     sab_batch batch = SAB_BATCH_INIT;
     while (fgets(line, sizeof line, file) != NULL) {
         memcpy(copy, line, strlen(line) + 1);
-        size_t count = line[0] == '#' ? 0 : split(line, words);
-        const char* key = count > 0 ? words[0] : "";
-        /* of the batch before */
-        const int is_row = strcmp(key, "cu_seqlens") == 0 || strcmp(key, "starts") == 0;
-        const int is_output = is_row || strcmp(key, "batch") == 0 || strcmp(key, "digest") == 0;
+        const size_t count = line[0] == '#' ? 0 : split(line, words);
+        const char* const key = count > 0 ? words[0] : "";
+        const int is_output = is_any_of(key, outputs);
         if (write != NULL && !is_output) fputs(copy, write);
         if (expects_end && !is_output) {
             if (write == NULL && sab_next_batch(c.sampler, &batch) != SAB_END) wrong = 1;
             expects_end = 0;
         }
         if (count == 0) continue;
-        if (strcmp(key, "case") == 0) {
-            begin_case(&c, words[1]);
-            wrong = 0;
-        } else if (strcmp(key, "sizes") == 0 || strcmp(key, "sizes_rule") == 0)
-            set_sizes(&c, words, count);
-        else if (strcmp(key, "plan") == 0)
-            set_plan(&c, words, count);
-        else if (strcmp(key, "pack") == 0)
-            set_pack(&c, words);
-        else if (strcmp(key, "sampler") == 0) {
-            snprintf(c.kind, sizeof c.kind, "%s", words[1]);
-            if (count > 2) c.inputs.number = number(words[2]);
-        } else if (strcmp(key, "option") == 0)
-            set_option(&c, words);
-        else if (strcmp(key, "epoch") == 0) {
-            begin_epoch(&c, strtoull(words[1], NULL, 10));
-            if (write != NULL && c.size_count > 200) {
-                char text[64];
-                digest(&c, text, sizeof text);
-                fprintf(write, "digest %s\n", text);
-            } else if (write != NULL) {
-                while (sab_next_batch(c.sampler, &batch) == SAB_OK) write_batch(&c, &batch, write);
-            }
-        } else if (strcmp(key, "batch") == 0 && write == NULL) {
+        if (is_output) {
             expects_end = 1;
-            if (sab_next_batch(c.sampler, &batch) != SAB_OK || batch.count != count - 1 ||
-                !has_words(NULL, batch.indices, words, count))
-                wrong = 1;
-        } else if (is_row && write == NULL) {
-            const int is_starts = strcmp(key, "starts") == 0;
-            const sab_rows rows = rows_of(&c);
-            if (count - 1 != batch.count + !is_starts ||
-                !has_words(is_starts ? NULL : rows.cu_seqlens[0], is_starts ? rows.starts : NULL,
-                           words, count))
-                wrong = 1;
-        } else if (strcmp(key, "digest") == 0 && write == NULL) {
-            char text[64], expected[64];
-            digest(&c, text, sizeof text);
-            snprintf(expected, sizeof expected, "%s %s", words[1], words[2]);
-            if (strcmp(text, expected) != 0) wrong = 1;
+            if (write == NULL && !is_as_recorded(&c, &batch, words, count)) wrong = 1;
         } else if (strcmp(key, "end") == 0) {
             end_case(&c);
             if (wrong) fprintf(stderr, "golden: %s differs\n", c.name);
             wrong ? ++failed : ++passed;
-        } else if (!is_output)
-            die(key, "is not a known line");
+            wrong = 0;
+        } else {
+            set_input(&c, words, count);
+            if (write != NULL && strcmp(key, "epoch") == 0) write_epoch(&c, write);
+        }
     }
     fclose(file);
     if (write == NULL) printf("%d passed, %d failed\n", passed, failed);

@@ -1,7 +1,6 @@
 """The Python package: properties of plans and samplers over random inputs, state, inputs and
 errors."""
 
-import contextlib
 import copy
 import doctest
 import importlib
@@ -892,69 +891,6 @@ def test_type_hints():
     assert result.returncode == 0, result.stdout
 
 
-def golden_cases():
-    for path in sorted((REPO / "tests/golden").glob("*.txt")):
-        case = None
-        for line in path.read_text().splitlines():
-            words = line.split()
-            if not words or words[0].startswith("#"):
-                continue
-            if words[0] == "case":
-                case = {"name": words[1], "plan": [], "pack": {}, "option": {}, "epochs": []}
-            elif words[0] == "sizes":
-                case["sizes"] = np.array(words[1:], np.uint32)
-            elif words[0] == "sizes_rule":
-                x, made = 1, []
-                for _ in range(int(words[1])):
-                    x = (x * 6364136223846793005 + 1442695040888963407) % 2**64
-                    made.append(1 + (x >> 33) % int(words[2]))
-                case["sizes"] = np.array(made, np.uint32)
-            elif words[0] == "plan":
-                case["plan"].append(words[1:])
-            elif words[0] == "pack":
-                case["pack"][words[1]] = int(words[2]) if words[2].isdecimal() else words[2]
-            elif words[0] == "sampler":
-                case["kind"] = words[1:]
-            elif words[0] == "option":
-                case["option"][words[1]] = words[2] if words[1] == "last_step" else int(words[2])
-            elif words[0] == "epoch":
-                case["epochs"].append((int(words[1]), []))
-            elif words[0] == "batch":
-                case["epochs"][-1][1].append([int(word) for word in words[1:]])
-            elif words[0] in ("cu_seqlens", "starts"):
-                case["epochs"][-1][1].append((words[0], [int(word) for word in words[1:]]))
-            elif words[0] == "digest":
-                case["epochs"][-1][1].extend(["digest", int(words[1]), words[2]])
-            else:
-                assert words[0] == "end"
-                yield case
-
-
-def fnv(batches):
-    value = 14695981039346656037
-    for batch in batches:
-        for byte in np.array([len(batch), *batch], "<u8").tobytes():
-            value = (value ^ byte) * 1099511628211 % 2**64
-    return f"{value:016x}"
-
-
-def check_packed(case):
-    sampler = sab.PackedSampler(case["sizes"], **case["pack"], **case["option"])
-    for epoch, expected in case["epochs"]:
-        sampler.set_epoch(epoch)
-        batches = list(sampler.batches())
-        if expected[0] == "digest":
-            assert [len(batches), fnv([batch.indices for batch in batches])] == expected[1:]
-            continue
-        lines = []
-        for batch in batches:
-            lines.append(batch.indices.tolist())
-            lines.append(("cu_seqlens", batch.cu_seqlens.tolist()))
-            if batch.starts is not None:
-                lines.append(("starts", batch.starts.tolist()))
-        assert lines == expected
-
-
 @pytest.mark.parametrize(
     "make, words",
     [
@@ -1004,41 +940,6 @@ def test_what_can_be_made_again_is_pickled_and_copied():
             copy.deepcopy(sampler),
         ):
             assert [batch.tolist() for batch in again] == expected
-
-
-@pytest.mark.filterwarnings("ignore::sab.SkippedWarning")
-@pytest.mark.parametrize("case", golden_cases(), ids=lambda case: case["name"])
-def test_golden_vectors(case):
-    if case["kind"][0] == "packed":
-        check_packed(case)
-        return
-    if case["kind"][0] == "bionemo":
-        pytest.skip("drawn by sab.compat.bionemo, whose documented outputs are tested")
-    options = {}
-    for key, *values in case["plan"]:
-        if key == "boundaries":
-            options[key] = [float(value) for value in values]
-        elif key == "buckets" and values[0] == "equal":
-            options.update(buckets="equal", bucket_batches=int(values[1]))
-        elif key == "buckets":
-            options["buckets"] = int(values[1])
-        else:
-            options[key] = values[0] if key in ("cost", "tail", "oversize") else int(values[0])
-    if case["kind"][0] == "bionemo_size_aware":
-        sampler = sab.BionemoSizeAwareSampler(
-            None, case["sizes"], budget=float(case["kind"][1]), **case["option"]
-        )
-    else:
-        with pytest.warns() if case["name"] == "boundaries_skip" else contextlib.nullcontext():
-            plan = sab.plan(case["sizes"], **options)
-        sampler = getattr(sab, case["kind"][0].title() + "Sampler")(plan, **case["option"])
-    for epoch, expected in case["epochs"]:
-        sampler.set_epoch(epoch)
-        batches = walk(sampler)
-        if expected and expected[0] == "digest":
-            assert [len(batches), fnv(batches)] == expected[1:]
-        else:
-            assert batches == expected
 
 
 def test_a_target_that_is_met_exactly_is_met():

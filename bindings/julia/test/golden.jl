@@ -26,6 +26,8 @@ function golden_sampler(case)
     sizes, kind = case.sizes, case.kind[1]
     walk = Dict(Symbol(key) => something(tryparse(UInt64, value), Symbol(value)) for (key, value) in case.options)
     kind == "bionemo_size_aware" && return SAB.BionemoSizeAwareSampler(sizes, parse(Float64, case.kind[2]); walk...)
+    kind == "balanced" && return SAB.BalancedSampler(sizes; golden_keywords(case.balanced)..., walk...)
+    kind == "sharded" && return SAB.ShardedSampler(sizes, mine -> fill(mine, Int(walk[:world_size])); golden_keywords(case.plan)..., walk...)
     if kind == "packed"
         given = golden_keywords(case.pack)
         capacity = pop!(given, :capacity)
@@ -50,7 +52,7 @@ function digest(sampler)
     return ["$steps", string(hash; base = 16, pad = 16)]
 end
 
-new_case(name) = (name = name, sizes = UInt32[], plan = Any[], pack = Any[], options = Any[], kind = String[])
+new_case(name) = (name = name, sizes = UInt32[], plan = Any[], pack = Any[], balanced = Any[], options = Any[], kind = String[])
 
 # Checks the vectors of a text; the names of cases that differ, and how many cases there are.
 function golden(text)
@@ -61,7 +63,7 @@ function golden(text)
         words = split(line)
         (isempty(words) || startswith(line, "#")) && continue
         key, values = words[1], words[2:end]
-        if expects_end && !(key in ("batch", "cu_seqlens", "starts"))
+        if expects_end && !(key in ("batch", "cu_seqlens", "starts", "step"))
             SAB.next_batch!(sampler) === nothing || differs()
             expects_end = false
         end
@@ -76,6 +78,8 @@ function golden(text)
             push!(case.plan, values)
         elseif key == "pack"
             push!(case.pack, values)
+        elseif key == "balanced"
+            push!(case.balanced, values)
         elseif key == "option"
             push!(case.options, values)
         elseif key == "sampler"
@@ -90,6 +94,9 @@ function golden(text)
             batch.cu_seqlens == numbers(values) || differs()
         elseif key == "starts"
             batch.starts == numbers(values) || differs()
+        elseif key == "step"
+            step = SAB.step(sampler)
+            [batch.step, batch.micro_batch, step.micro_batches, step.samples, step.total] == numbers(values) || differs()
         elseif key == "digest"
             digest(sampler) == values || differs()
         elseif key != "end"

@@ -5,41 +5,44 @@ use std::fs;
 use std::path::Path;
 
 use libsab::{
-    Batch, BatchRef, BionemoOptions, BionemoSampler, BionemoSizeAwareSampler, BucketRule,
-    BucketSampler, Budget, Cost, Error, LastStep, Oversize, PackMethod, PackedOptions,
-    PackedSampler, Plan, PlanOptions, SamplerOptions, SequentialSampler, Sizes, Tail,
+    BalancedOptions, BalancedSampler, Batch, BatchRef, BionemoOptions, BionemoSampler,
+    BionemoSizeAwareSampler, BucketRule, BucketSampler, Budget, Cost, Error, LastStep, Oversize,
+    PackMethod, PackedOptions, PackedSampler, PartitionMethod, Plan, PlanOptions, SamplerOptions,
+    SequentialSampler, ShardedSampler, Sizes, Step, Tail,
 };
 
-/// Any sampler of a case.
-enum AnySampler {
-    Bucket(BucketSampler),
-    Sequential(SequentialSampler),
-    SizeAware(BionemoSizeAwareSampler<'static>),
-    Packed(PackedSampler),
-    Torch(BionemoSampler<'static>),
+/// What all samplers do, by methods of their own.
+trait Walk {
+    fn next_ref(&mut self) -> Option<Result<BatchRef<'_>, Error>>;
+    fn step(&mut self) -> Result<Step, Error>;
+    fn set_epoch(&mut self, epoch: u64) -> Result<(), Error>;
 }
 
-impl AnySampler {
-    fn next_ref(&mut self) -> Option<Result<BatchRef<'_>, Error>> {
-        match self {
-            AnySampler::Bucket(sampler) => sampler.next_ref(),
-            AnySampler::Sequential(sampler) => sampler.next_ref(),
-            AnySampler::SizeAware(sampler) => sampler.next_ref(),
-            AnySampler::Packed(sampler) => sampler.next_ref(),
-            AnySampler::Torch(sampler) => sampler.next_ref(),
+macro_rules! walk {
+    ($($sampler:ty),*) => {$(
+        impl Walk for $sampler {
+            fn next_ref(&mut self) -> Option<Result<BatchRef<'_>, Error>> {
+                self.next_ref()
+            }
+            fn step(&mut self) -> Result<Step, Error> {
+                self.step()
+            }
+            fn set_epoch(&mut self, epoch: u64) -> Result<(), Error> {
+                self.set_epoch(epoch)
+            }
         }
-    }
-
-    fn set_epoch(&mut self, epoch: u64) -> Result<(), Error> {
-        match self {
-            AnySampler::Bucket(sampler) => sampler.set_epoch(epoch),
-            AnySampler::Sequential(sampler) => sampler.set_epoch(epoch),
-            AnySampler::SizeAware(sampler) => sampler.set_epoch(epoch),
-            AnySampler::Packed(sampler) => sampler.set_epoch(epoch),
-            AnySampler::Torch(sampler) => sampler.set_epoch(epoch),
-        }
-    }
+    )*};
 }
+
+walk!(
+    BucketSampler,
+    SequentialSampler,
+    BionemoSizeAwareSampler<'static>,
+    PackedSampler,
+    BalancedSampler,
+    ShardedSampler,
+    BionemoSampler<'static>
+);
 
 /// The lines of a case.
 #[derive(Default)]
@@ -48,6 +51,7 @@ struct Case<'t> {
     sizes: Vec<u32>,
     plan: Vec<Vec<&'t str>>,
     pack: Vec<Vec<&'t str>>,
+    balanced: Vec<Vec<&'t str>>,
     sampler: Vec<&'t str>,
     options: Vec<Vec<&'t str>>,
 }
@@ -107,6 +111,24 @@ impl Case<'_> {
         )
     }
 
+    fn balanced_options(&self) -> BalancedOptions<'static> {
+        let quadratic = self.balanced.iter().any(|words| words[..] == ["cost", "quadratic"]);
+        self.balanced.iter().fold(BalancedOptions::new(), |options, words| match words[..] {
+            ["samples", value] => options.samples(number(value)),
+            ["budget", value] => {
+                let cost = if quadratic { Cost::quadratic() } else { Cost::padded() };
+                options.budget(Budget::new(number(value)).cost(cost))
+            }
+            ["cost", "padded" | "quadratic"] | ["balance", "padded"] => options,
+            ["balance", "quadratic"] => options.balance(Cost::quadratic()),
+            ["fill", value] => options.fill(number(value)),
+            ["method", "karmarkar_karp"] => options.method(PartitionMethod::KarmarkarKarp),
+            ["method", "longest_first"] => options.method(PartitionMethod::LongestFirst),
+            ["oversize", "skip"] => options.skip_oversize(),
+            _ => panic!("{}: unknown balancing {words:?}", self.name),
+        })
+    }
+
     fn sampler_options(&self) -> SamplerOptions {
         self.options.iter().fold(SamplerOptions::new(), |options, words| match words[..] {
             ["seed", value] => options.seed(number(value)),
@@ -126,26 +148,32 @@ impl Case<'_> {
         self.options.iter().find(|words| words[0] == "seed").map_or(0, |words| number(words[1]))
     }
 
-    fn make_sampler(&self) -> Result<AnySampler, Error> {
+    fn make_sampler(&self) -> Result<Box<dyn Walk>, Error> {
         let sizes = Sizes::copied(&self.sizes)?;
         let options = self.sampler_options();
         let plan = || Plan::new(&sizes, &self.plan_options());
         Ok(match self.sampler[..] {
-            ["bucket"] => AnySampler::Bucket(BucketSampler::new(&plan()?, &options)?),
-            ["sequential"] => AnySampler::Sequential(SequentialSampler::new(&plan()?, &options)?),
-            ["bionemo_size_aware", most] => AnySampler::SizeAware(BionemoSizeAwareSampler::new(
-                None,
-                &sizes,
-                number(most),
-                &options,
-            )?),
-            ["packed"] => {
-                AnySampler::Packed(PackedSampler::new(&sizes, &self.pack_options(), &options)?)
+            ["bucket"] => Box::new(BucketSampler::new(&plan()?, &options)?),
+            ["sequential"] => Box::new(SequentialSampler::new(&plan()?, &options)?),
+            ["bionemo_size_aware", most] => {
+                Box::new(BionemoSizeAwareSampler::new(None, &sizes, number(most), &options)?)
             }
-            ["bionemo"] => AnySampler::Torch(BionemoSampler::new(
-                &plan()?,
-                &BionemoOptions::new().seed(self.seed()),
+            ["packed"] => Box::new(PackedSampler::new(&sizes, &self.pack_options(), &options)?),
+            ["balanced"] => {
+                Box::new(BalancedSampler::new(&sizes, &self.balanced_options(), &options)?)
+            }
+            ["sharded"] => Box::new(ShardedSampler::new(
+                &sizes,
+                &self.plan_options(),
+                &options,
+                |mine, all| {
+                    all.chunks_exact_mut(mine.len()).for_each(|rank| rank.copy_from_slice(mine));
+                    Ok(())
+                },
             )?),
+            ["bionemo"] => {
+                Box::new(BionemoSampler::new(&plan()?, &BionemoOptions::new().seed(self.seed()))?)
+            }
             _ => panic!("{}: unknown sampler {:?}", self.name, self.sampler),
         })
     }
@@ -175,13 +203,13 @@ fn sizes_by_rule(count: usize, modulus: u64) -> Vec<u32> {
 fn check(text: &str) -> usize {
     let mut cases = 0;
     let mut case = Case::default();
-    let mut sampler: Option<AnySampler> = None;
+    let mut sampler: Option<Box<dyn Walk>> = None;
     let mut last: Option<Batch> = None;
     let mut expects_end = false;
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let words: Vec<&str> = line.split_whitespace().collect();
         let Some((&key, values)) = words.split_first() else { continue };
-        if expects_end && !["batch", "cu_seqlens", "starts"].contains(&key) {
+        if expects_end && !["batch", "cu_seqlens", "starts", "step"].contains(&key) {
             assert!(
                 sampler.as_mut().unwrap().next_ref().is_none(),
                 "{}: more batches than recorded",
@@ -196,6 +224,7 @@ fn check(text: &str) -> usize {
                 case.sizes = sizes_by_rule(number(count), number(modulus));
             }
             ("plan", option) => case.plan.push(option.to_vec()),
+            ("balanced", option) => case.balanced.push(option.to_vec()),
             ("pack", option) => case.pack.push(option.to_vec()),
             ("sampler", kind) => case.sampler = kind.to_vec(),
             ("option", option) => case.options.push(option.to_vec()),
@@ -222,6 +251,15 @@ fn check(text: &str) -> usize {
             ("starts", starts) => {
                 let expected: Vec<i64> = starts.iter().copied().map(number).collect();
                 assert_eq!(last.as_ref().unwrap().starts, Some(expected), "{}", case.name);
+            }
+            ("step", values) => {
+                let batch = last.as_ref().unwrap();
+                let step = sampler.as_mut().unwrap().step().unwrap();
+                let total = step.total.unwrap_or(-1.0);
+                let shown = [batch.step, batch.micro_batch, step.micro_batches, step.samples]
+                    .map(|each| each as f64);
+                let expected: Vec<f64> = values.iter().copied().map(number).collect();
+                assert_eq!([&shown[..], &[total]].concat(), expected, "{}", case.name);
             }
             ("digest", [steps, hash]) => {
                 let mut digest = Digest(14_695_981_039_346_656_037);

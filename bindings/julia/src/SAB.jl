@@ -29,31 +29,7 @@ module SAB
 using Libdl: Libdl
 using Serialization: serialize, deserialize
 
-export SABError
-# Sizes, plans
-export Sizes, Cost, Budget, Plan, Report, create_buckets, costliest_batches
-# Samplers
-export Batch, Sampler, BucketSampler, SequentialSampler, BionemoSizeAwareSampler, BionemoSizeAwareStream,
-    BionemoSampler, PackedSampler, BalancedSampler, ShardedSampler, BaguaSampler,
-    BaguaBatchSampler, ReadaheadSampler
-export begin!, next_batch!, padded_total, batch_count, skipped_count, set_epoch!, set_budget!, restore!, set_generator!,
-    ranks_from_mesh, check_ranks
-# Memory
-export Probe, Device, MemoryModel, MemoryGuard, reset!, release_cache!, torch_open, collect_peak,
-    measurement_points, predict, predict_upper, find_max_batch, step_in_chunks, verify, step!, watch!,
-    grow_batch_size, grow_batch_size_linear, grow_batch_size_doubling
-# Streams
-export Stream, StreamRandom, next!, set_progress!, list_stream, array_stream, random_stream,
-    iterable_stream, files_stream, map_stream, size_stream, select_stream, flatten_stream,
-    recurrent_stream, random_map_stream, zip_stream, multiplex_stream, shard_stream, batch_stream,
-    window_stream, block_shuffle_stream, buffered_shuffle_stream, readahead_stream, pack_stream,
-    prefetch_stream
-# Groups, padding
-export Grouping, find_thresholds, predefined_grouping, partition_grouping, consecutive_grouping, pad,
-    unpad, ragged_mask
-# Cache
-export Cache, get_many, put_many!, key_count
-
+# Each file exports its names.
 include("raw.jl")
 include("library.jl")
 include("sizes.jl")

@@ -1,5 +1,8 @@
 # Even distribution: items to parts, samples to ranks.
 
+export BalancedSampler, ShardedSampler, BaguaSampler, BaguaBatchSampler, ranks_from_mesh,
+    check_ranks
+
 const PARTITION_METHODS = (karmarkar_karp = Raw.SAB_PARTITION_KARMARKAR_KARP, longest_first = Raw.SAB_PARTITION_LONGEST_FIRST)
 
 """
@@ -27,6 +30,8 @@ function partition(costs, parts::Integer; method = nothing, equal_counts = nothi
 end
 
 
+@sampler BaguaSampler
+
 """
     BaguaSampler(complexity; batch_size = 1, shuffle = true, drop_last = false,
                          random_level = 0, seed = 0, rank = 0, world_size = 1, epoch = 0)
@@ -49,6 +54,8 @@ make_batches_callback(ctx, indices, count, batches) = guard(ctx) do calls
     0
 end
 
+@sampler BaguaBatchSampler
+
 """
     BaguaBatchSampler(complexity; make_batches, budget, shuffle = true,
                               drop_last = false, random_level = 0, seed = 0, rank = 0,
@@ -69,6 +76,8 @@ function BaguaBatchSampler(complexity; make_batches = nothing, budget = nothing,
     end
     return GC.@preserve calls BaguaBatchSampler(created(out -> Raw.sab_bagua_batch_sampler_new(complexity, balancing, walk, out), Raw.sab_sampler, calls), calls)
 end
+
+@sampler BalancedSampler
 
 """
     BalancedSampler(sizes; samples, budget, cost, balance, fill = 0.95,
@@ -159,6 +168,8 @@ function check_ranks(sampler::Sampler, gather; rank::Integer, world_size::Intege
     check(calling(() -> Raw.sab_sampler_check_ranks(sampler, converted(UInt64, :rank, rank), converted(UInt64, :world_size, world_size), all_gather_pointer(), calls)), calls)
     return nothing
 end
+
+@sampler ShardedSampler
 
 """
     ShardedSampler(sizes, gather; rank, world_size, seed = 0, epoch = 0, micro_batches = 1, plan options...)

@@ -1,5 +1,7 @@
 # Caches.
 
+export Cache, get_many, put_many!, key_count
+
 """
     Cache(url; serializer = :julia, dataset_name, writer_buffer_size = 1, flush_interval = 1,
           capacity, on_failure = :degrade, is_cluster = false, timeout = 1, load_wait = 60,

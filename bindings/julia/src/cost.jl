@@ -1,5 +1,7 @@
 # Costs of batches, and budgets: limits on costs.
 
+export Cost, Budget
+
 # A cost that the library evaluates itself.
 mutable struct CostHandle <: Handle{Raw.sab_cost}
     pointer::Ptr{Raw.sab_cost}

@@ -1,5 +1,8 @@
 # Groups of samples of similar length; padding.
 
+export Grouping, find_thresholds, predefined_grouping, partition_grouping, consecutive_grouping,
+    pad, unpad, ragged_mask
+
 """
     find_thresholds(lengths, k; cost, method = :least_total, cost_per_sample = false,
                     num_trials, tolerate, seed, progress)

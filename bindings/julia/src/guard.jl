@@ -1,5 +1,7 @@
 # The memory guard.
 
+export MemoryGuard, step!, watch!
+
 """
     MemoryGuard(sampler, probe; budget, interval = 16, window = 64, reduce)
 

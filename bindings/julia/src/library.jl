@@ -1,5 +1,7 @@
 # Finding the library; handles, errors and callbacks.
 
+export SABError
+
 const LIBRARY_NAME = "libsab.so.0"
 const ABI_VERSION = 1 # of the headers that raw.jl was made from
 

@@ -1,5 +1,9 @@
 # Device memory of batches: measured, modelled, limited.
 
+export Probe, Device, MemoryModel, reset!, release_cache!, torch_open, collect_peak,
+    measurement_points, predict, predict_upper, find_max_batch, step_in_chunks, verify,
+    grow_batch_size, grow_batch_size_linear, grow_batch_size_doubling
+
 """
     Device(; reset, current, peak, reserved, total, release_cache, is_out_of_memory, rng_save,
            rng_restore)

@@ -1,5 +1,7 @@
 # Plans.
 
+export Plan, Report, create_buckets
+
 const TAILS = (keep = Raw.SAB_TAIL_KEEP, merge = Raw.SAB_TAIL_MERGE, drop = Raw.SAB_TAIL_DROP, wrap = Raw.SAB_TAIL_WRAP)
 const OVERSIZE = (skip = Raw.SAB_OVERSIZE_SKIP, error = Raw.SAB_OVERSIZE_ERROR, single = Raw.SAB_OVERSIZE_SINGLE)
 const LAST_STEPS = (split = Raw.SAB_LAST_STEP_SPLIT, drop = Raw.SAB_LAST_STEP_DROP, wrap = Raw.SAB_LAST_STEP_WRAP)

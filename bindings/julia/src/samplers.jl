@@ -1,5 +1,9 @@
 # Samplers: cursors over the batches of an epoch, for one rank.
 
+export Batch, Sampler, BucketSampler, SequentialSampler, BionemoSizeAwareSampler,
+    BionemoSizeAwareStream, BionemoSampler, PackedSampler, begin!, next_batch!, padded_total,
+    batch_count, skipped_count, set_epoch!, set_budget!, restore!, set_generator!, costliest_batches
+
 """
 Indices that count from 1, a view of the library's, which count from 0. `parent` returns the latter.
 """
@@ -119,9 +123,9 @@ function Base.close(sampler::Sampler)
     invoke(close, Tuple{Handle{Raw.sab_sampler}}, sampler)
 end
 
-for name in (:BucketSampler, :SequentialSampler, :BionemoSizeAwareSampler, :BionemoSizeAwareStream, :BionemoSampler, :PackedSampler, :BalancedSampler, :ShardedSampler, :BaguaSampler,
-             :BaguaBatchSampler, :ReadaheadSampler, :CostliestSampler)
-    @eval mutable struct $name{C,K} <: Sampler
+# Defines the type of a kind of sampler. Its constructors follow.
+macro sampler(name)
+    return esc(:(mutable struct $name{C,K} <: Sampler
         pointer::Ptr{Raw.sab_sampler}
         calls::C           # functions that the sampler continues to call
         kept::K            # what the library borrows
@@ -133,7 +137,7 @@ for name in (:BucketSampler, :SequentialSampler, :BionemoSizeAwareSampler, :Bion
             raw.struct_size = sizeof(Raw.sab_batch)
             return finalizer(finish, new{C,K}(pointer, calls, kept, raw, Buffers(), Calls[]))
         end
-    end
+    end))
 end
 
 # A call on a sampler, which may run functions.
@@ -319,6 +323,8 @@ end
 
 # ---- Kinds ----
 
+@sampler BucketSampler
+
 """
     BucketSampler(plan; seed = 0, rank = 0, world_size = 1, epoch = 0, last_step = :split,
                   costliest_first = 0, micro_batches = 1)
@@ -334,6 +340,8 @@ function BucketSampler(plan::Plan; given...)
     return BucketSampler(created(out -> Raw.sab_bucket_sampler_new(plan, walk, out), Raw.sab_sampler))
 end
 
+@sampler SequentialSampler
+
 """
     SequentialSampler(plan; rank = 0, world_size = 1, epoch = 0, last_step = :split,
                       micro_batches = 1)
@@ -345,12 +353,16 @@ function SequentialSampler(plan::Plan; given...)
     return SequentialSampler(created(out -> Raw.sab_sequential_sampler_new(plan, walk, out), Raw.sab_sampler))
 end
 
+@sampler CostliestSampler
+
 """
     costliest_batches(plan, count = 1)
 
 The costliest batches that an epoch of the plan can have, costliest first: to run before training.
 """
 costliest_batches(plan::Plan, count::Integer = 1) = collect(CostliestSampler(created(out -> Raw.sab_costliest_sampler_new(plan, converted(UInt64, :count, count), out), Raw.sab_sampler)))
+
+@sampler BionemoSizeAwareSampler
 
 """
     BionemoSizeAwareSampler(sizes, budget; indices, rank = 0, world_size = 1, epoch = 0,
@@ -375,6 +387,8 @@ index_callback(ctx, epoch, position, index, size) = guard(ctx) do calls
     return 0
 end
 
+@sampler BionemoSizeAwareStream
+
 """
     BionemoSizeAwareStream(source, budget)
 
@@ -387,6 +401,8 @@ function BionemoSizeAwareStream(source, budget::Real)
     callback = @cfunction(index_callback, Int32, (Ptr{Cvoid}, UInt64, UInt64, Ptr{Int64}, Ptr{Float64}))
     return BionemoSizeAwareStream(created(out -> Raw.sab_bionemo_size_aware_stream_sampler_new(callback, calls, C_NULL, budget, out), Raw.sab_sampler), calls)
 end
+
+@sampler BionemoSampler
 
 """
     BionemoSampler(plan; seed = 0, shuffle = :all, budget, sizes)
@@ -427,6 +443,8 @@ function set_generator!(sampler::BionemoSampler, words::Vector{UInt32})
     return sampler
 end
 @doc (@doc generator) set_generator!
+
+@sampler PackedSampler
 
 """
     PackedSampler(sizes, capacity; method = :best_fit, max_sequences, split = false,

@@ -1,5 +1,7 @@
 # The size of each sample.
 
+export Sizes
+
 const DTYPES = Dict{DataType,Int}(Int8 => Raw.SAB_INT8, Int16 => Raw.SAB_INT16, Int32 => Raw.SAB_INT32, Int64 => Raw.SAB_INT64, UInt8 => Raw.SAB_UINT8, UInt16 => Raw.SAB_UINT16,
     UInt32 => Raw.SAB_UINT32, UInt64 => Raw.SAB_UINT64, Float32 => Raw.SAB_FLOAT32, Float64 => Raw.SAB_FLOAT64)
 const Sized = Union{Int8,Int16,Int32,Int64,UInt8,UInt16,UInt32,UInt64,Float32,Float64}

@@ -1,5 +1,11 @@
 # Streams: pipelines of records with a state.
 
+export Stream, ReadaheadSampler, StreamRandom, next!, set_progress!, list_stream, array_stream,
+    random_stream, iterable_stream, files_stream, map_stream, size_stream, select_stream,
+    flatten_stream, recurrent_stream, random_map_stream, zip_stream, multiplex_stream, shard_stream,
+    batch_stream, window_stream, block_shuffle_stream, buffered_shuffle_stream, readahead_stream,
+    pack_stream, prefetch_stream
+
 """
 Records, one after the other, for one task at a time: `for record in stream`, or [`next!`](@ref). A
 stream is a source, such as [`list_stream`](@ref), with stages over it:
@@ -506,6 +512,8 @@ function readahead_stream(source::Stream; given...)
     values, functions = readahead_options(source; given...)
     return staged(out -> Raw.sab_readahead_stream_new(source, values, out), source, functions...)
 end
+
+@sampler ReadaheadSampler
 
 """
     ReadaheadSampler(source; budget, ...)

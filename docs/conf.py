@@ -1,5 +1,5 @@
-"""Settings of Sphinx, and the directive `show`, by which pages include parts of programs that
-run.py runs. See build.sh."""
+"""Settings of Sphinx, and two directives. `show` includes a part of a program that run.py runs,
+`public` describes the names of Python modules. See build.sh."""
 
 import importlib
 import os
@@ -10,6 +10,7 @@ import re
 from docutils import nodes
 from sphinx.directives.code import LiteralInclude
 from sphinx.errors import ExtensionError
+from sphinx.util.docutils import SphinxDirective
 
 import sab
 import sab.compat
@@ -77,6 +78,22 @@ class Show(LiteralInclude):
         return super().run()
 
 
+class Public(SphinxDirective):
+    """``.. public:: MODULE...``: the public names of modules of the Python package, in the order in
+    which they are defined."""
+
+    required_arguments, final_argument_whitespace = 1, True
+
+    def run(self):
+        lines = []
+        for name in self.arguments[0].split():
+            module = importlib.import_module(f"sab.{name}")
+            for public in (each for each in vars(module) if each in module.__all__):
+                kind = "autoclass" if isinstance(getattr(sab, public), type) else "autofunction"
+                lines += [f".. {kind}:: sab.{public}", ""]
+        return self.parse_text_to_nodes("\n".join(lines))
+
+
 def check_names(app, error):
     """Fails where a public name of the Python package is not in the reference, or one that another
     library has not in the table of migration.md."""
@@ -98,4 +115,5 @@ def check_names(app, error):
 
 def setup(app):
     app.add_directive("show", Show)
+    app.add_directive("public", Public)
     app.connect("build-finished", check_names)

@@ -16,14 +16,15 @@ REPO = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPO / "tools"))
 import abi
 
-# Place -> files, and what must stand in one of them for the constructor NAME.
+# Place -> files, and what must stand in one of them for the constructor NAME, which is
+# sab_KIND_sampler_new.
 PLACES = {
     "C tests": ("tests/c/*_test.c", r"\bNAME\("),
-    "allocation failures": ("tests/c/allocations/*.cpp", r"\bNAME\("),
-    "golden vectors": ("tests/golden/golden.c", r"\bNAME\("),
+    "table of the tests": ("tests/c/constructors.h", r'\bNAME\((?s:.*)\{"KIND", make_KIND, '),
+    "golden vectors": ("tests/golden/*.txt", r"(?m)^sampler KIND\b"),
     "C++": ("include/sab.hpp", r"\bcreated\(\s*NAME,"),
     "Python": ("bindings/python/sab/**/*.py", r"\blib\.NAME\("),
-    "Rust": ("bindings/rust/libsab/src/**/*.rs", r"\bsys::NAME\("),
+    "Rust": ("bindings/rust/libsab/src/**/*.rs", r"\bsys::NAME\b"),
     "Julia": ("bindings/julia/src/*.jl", r"\bRaw\.NAME\("),
 }
 # Where a constructor need not stand, and why.
@@ -62,13 +63,19 @@ def constructors() -> list[str]:
     return found
 
 
+def kind_of(name: str) -> str:
+    return name.removeprefix("sab_").removesuffix("_sampler_new")
+
+
 def missing(names: list[str]) -> set[tuple[str, str]]:
     """(constructor, place) where it does not stand."""
     return {
         (name, place)
         for name in names
         for place, (pattern, words) in PLACES.items()
-        if not re.search(words.replace("NAME", name), text_of(pattern))
+        if not re.search(
+            words.replace("NAME", name).replace("KIND", kind_of(name)), text_of(pattern)
+        )
     }
 
 
@@ -80,21 +87,36 @@ def check_places() -> None:
     assert not needless, f"exceptions that are none: {needless}"
 
 
-def check_reference() -> None:
-    """The class of Python that calls a constructor is in the reference."""
-    reference = (REPO / "docs/reference/python.rst").read_text()
-    compat = (REPO / "docs/reference/compat.rst").read_text()
-    wrappers = set()
-    for path in REPO.glob("bindings/python/sab/**/*.py"):
-        module = "sab." + ".".join(path.relative_to(REPO / "bindings/python/sab").parts)[:-3]
+def wrappers() -> dict[str, str]:
+    """The samplers of Python that call a constructor, and their modules."""
+    package = REPO / "bindings/python/sab"
+    found = {}
+    for path in package.glob("**/*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ClassDef) and re.search(
-                r"\blib\.sab_\w+_sampler_new\(", ast.unparse(node)
+            if not isinstance(node, ast.ClassDef) or "Sampler" not in " ".join(
+                map(ast.unparse, node.bases)
             ):
-                wrappers.add(node.name)
-                is_listed = f"sab.{node.name}\n" in reference or f"{module}\n" in compat
-                assert is_listed, f"{node.name} of {module} is not in docs/reference"
-    assert len(wrappers) > 8, wrappers
+                continue
+            if re.search(r"\blib\.sab_\w+_sampler_new\(", ast.unparse(node)):
+                found[node.name] = "sab." + ".".join(path.relative_to(package).parts)[:-3]
+    assert len(found) > 8, found
+    return found
+
+
+def check_documentation() -> None:
+    """Each class is exported by its module, in the reference and in which.md."""
+    reference = (REPO / "docs/reference/python.rst").read_text()
+    described = " ".join(re.findall(r"^\.\. public:: (.*)$", reference, re.MULTILINE)).split()
+    guide = (REPO / "docs/guide/which.md").read_text()
+    compat = (REPO / "docs/reference/compat.rst").read_text()
+    for name, module in wrappers().items():
+        if f"{module}\n" in compat:
+            continue
+        path = REPO / "bindings/python" / (module.replace(".", "/") + ".py")
+        exported = re.search(r"^__all__ = \[(.*?)\]", path.read_text(), re.DOTALL | re.MULTILINE)
+        assert exported and f'"{name}"' in exported[1], f"{name} is not in __all__ of {module}"
+        assert module.removeprefix("sab.") in described, f"{module} is not in python.rst"
+        assert re.search(rf"\b{name}\b", guide), f"{name} is not in which.md"
 
 
 def check_a_new_constructor_is_found() -> None:
@@ -103,4 +125,4 @@ def check_a_new_constructor_is_found() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(run_all([check_places, check_reference, check_a_new_constructor_is_found]))
+    sys.exit(run_all([check_places, check_documentation, check_a_new_constructor_is_found]))

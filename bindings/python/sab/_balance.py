@@ -23,6 +23,8 @@ from sab._native import (
 from sab._samplers import Order, Output, RandomAccessSampler, sampler_options
 from sab._sizes import SizesLike, as_sizes
 
+__all__ = ["BaguaBatchSampler", "BaguaSampler", "partition"]
+
 PartitionMethod = Literal["karmarkar_karp", "longest_first"]
 PARTITION_METHODS = {
     "karmarkar_karp": lib.SAB_PARTITION_KARMARKAR_KARP,

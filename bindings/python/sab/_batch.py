@@ -10,6 +10,8 @@ import numpy.typing as npt
 
 from sab._native import Calls, CData, check, ffi, lib, new_struct
 
+__all__ = ["Batch", "Capabilities", "Step"]
+
 Indices = npt.NDArray[np.int64]
 Layout = Literal["padded", "row"]
 

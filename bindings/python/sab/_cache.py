@@ -35,6 +35,8 @@ from sab._native import (
     record_of,
 )
 
+__all__ = ["Cache", "CacheStats", "CachedDataset"]
+
 Key = Union[str, bytes, int]
 Value = TypeVar("Value")
 

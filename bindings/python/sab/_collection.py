@@ -40,6 +40,8 @@ from sab._signature import (
     value_at,
 )
 
+__all__ = ["Collection", "Grouped"]
+
 Own = TypeVar("Own", bound="_Tensors")
 
 

@@ -14,6 +14,8 @@ import numpy.typing as npt
 from sab._arguments import elements, function, one_dimension, real, whole
 from sab._native import Calls, CData, check, ffi, keep_exception, lib
 
+__all__ = ["Budget", "Cost"]
+
 _MAX_POWER = 8  # of a count or a length in a term
 
 

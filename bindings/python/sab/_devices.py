@@ -24,6 +24,8 @@ from sab._native import (
     new_struct,
 )
 
+__all__ = ["Device", "is_out_of_memory"]
+
 _OUT_OF_MEMORY = (
     "out of memory",
     "can't allocate memory",

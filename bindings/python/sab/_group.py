@@ -13,6 +13,8 @@ from sab._cost import CostLike, cost_handle
 from sab._native import Calls, CData, Progress, check, ffi, lib, new_options, new_struct
 from sab._sizes import SizesLike, as_sizes
 
+__all__ = ["Grouping", "Thresholds", "find_thresholds"]
+
 ThresholdMethod = Literal["least_total", "least_largest", "randomised"]
 _METHODS = {
     "least_total": lib.SAB_THRESHOLDS_LEAST_TOTAL,

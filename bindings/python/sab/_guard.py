@@ -25,6 +25,8 @@ from sab._probe import DeviceLike, Probe
 from sab._samplers import RandomAccessSampler
 from sab._work import Reduce, Work, reduce_function
 
+__all__ = ["MemoryGuard", "MemoryGuardInfo"]
+
 log: logging.Logger = logging.getLogger("sab")
 
 

@@ -18,6 +18,16 @@ from sab._native import CData, DeviceMemoryError, Progress, check, ffi, lib, new
 from sab._probe import DeviceLike, probe_of
 from sab._work import Reduce, Work, forget, reduce_function
 
+__all__ = [
+    "MaxBatch",
+    "find_executable_batch_size",
+    "find_max_batch",
+    "grow_batch_size",
+    "grow_batch_size_doubling",
+    "grow_batch_size_linear",
+    "step_in_chunks",
+]
+
 log: logging.Logger = logging.getLogger("sab")
 
 Search = Literal["predict", "difference", "binary", "halve"]

@@ -25,6 +25,8 @@ from sab._peaks import Peaks, collect_peak
 from sab._probe import DeviceLike, probe_of
 from sab._saved import Saved
 
+__all__ = ["MemoryModel", "MemoryModelInfo", "measurement_points"]
+
 ModelKind = Literal["batch", "polynomial"]
 _KINDS = {"batch": lib.SAB_MODEL_BATCH, "polynomial": lib.SAB_MODEL_POLYNOMIAL}
 

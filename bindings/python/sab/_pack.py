@@ -21,6 +21,8 @@ from sab._plan import SKIP_OR_ERROR, LastStep
 from sab._samplers import Order, Output, RandomAccessSampler, sampler_options
 from sab._sizes import SizesLike, as_sizes
 
+__all__ = ["PackedInfo", "PackedSampler"]
+
 PackMethod = Literal["best_fit", "histogram", "first_fit"]
 _METHODS = {
     "best_fit": lib.SAB_PACK_BEST_FIT,

@@ -14,6 +14,8 @@ from sab._native import Progress, check, ffi, lib, new_options, new_struct
 from sab._probe import DeviceLike, probe_of
 from sab._work import Work
 
+__all__ = ["Peaks", "collect_peak"]
+
 
 class Peaks(NamedTuple):
     """What was measured: one entry a recorded item, in bytes; -1 where the device does not tell."""

@@ -28,6 +28,8 @@ from sab._saved import Saved
 from sab._sizes import SizesLike, as_sizes
 from sab._work import Work
 
+__all__ = ["Bucket", "Plan", "Report", "Verification", "create_buckets", "plan", "verify"]
+
 _TAILS = {
     "keep": lib.SAB_TAIL_KEEP,
     "merge": lib.SAB_TAIL_MERGE,

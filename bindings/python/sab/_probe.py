@@ -23,6 +23,8 @@ from sab._native import (
     unpicklable,
 )
 
+__all__ = ["Probe", "ProbeStats"]
+
 
 class TorchDevice(Protocol):
     """A device of a framework, such as a ``torch.device``: its text names it."""

@@ -41,6 +41,15 @@ from sab._sizes import Sizes, SizesLike, as_sizes
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+__all__ = [
+    "BalancedReport",
+    "BalancedSampler",
+    "ShardedSampler",
+    "check_ranks",
+    "ranks",
+    "ranks_from_mesh",
+]
+
 Made = TypeVar("Made")
 Gather = Callable[[bytes], Sequence[bytes]]
 

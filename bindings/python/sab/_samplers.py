@@ -31,6 +31,13 @@ from sab._native import (
 from sab._plan import LAST_STEPS, LastStep, Plan
 from sab._sizes import SizesLike, as_sizes
 
+__all__ = [
+    "BionemoSizeAwareSampler",
+    "BionemoSizeAwareStream",
+    "BucketSampler",
+    "SequentialSampler",
+]
+
 BLOCK = 64  # batches fetched at once
 
 

@@ -18,6 +18,8 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from sab._columns import Column, Rule
 
+__all__ = ["Jagged"]
+
 Signature = Union[str, dict[str, Any], tuple[Any, ...]]
 Path = tuple[Any, ...]
 

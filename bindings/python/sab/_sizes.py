@@ -11,6 +11,8 @@ import numpy.typing as npt
 from sab._arguments import whole
 from sab._native import Calls, Progress, check, ffi, lib, new_options, path_bytes, unpicklable
 
+__all__ = ["Sizes"]
+
 _DTYPES = {
     "int8": lib.SAB_INT8,
     "int16": lib.SAB_INT16,

@@ -21,6 +21,8 @@ from sab._arguments import one_of, whole
 from sab._native import Calls, CData, Progress, check, ffi, lib, new_options
 from sab._plan import OVERSIZE, SKIP_OR_ERROR, Oversize
 
+__all__ = ["Stream"]
+
 _dumps, _loads = pickle.dumps, pickle.loads
 lib.sab_py_use_pickle(id(_dumps), id(_loads))
 _NEXT_FAILED_TO_DECODE = 1000

@@ -116,28 +116,19 @@ mod sizes;
 pub mod stream;
 pub mod torch;
 
-pub use balance::{
-    partition, BaguaBatchSampler, BaguaOptions, BaguaSampler, PartitionMethod, PartitionOptions,
-};
-pub use batch::{Batch, BatchRef, Layout, Step};
+pub use balance::*;
+pub use batch::*;
 #[cfg(feature = "cache")]
-pub use cache::{Cache, CacheFailure, CacheOptions, CacheStats, CacheValue};
-pub use cost::{Budget, Cost, CostTerm, MAX_COLUMNS};
-pub use error::{BoxError, Detail, Error};
-pub use group::{find_thresholds, Grouping, Thresholds, ThresholdsMethod, ThresholdsOptions};
-pub use pack::{PackMethod, PackedInfo, PackedOptions, PackedSampler};
-pub use padding::{ragged_mask, MaskRule, PadOptions, Padding, Shapes};
-pub use plan::{Bucket, BucketRule, Oversize, Plan, PlanInfo, PlanOptions, Report, Tail};
-pub use ranks::{
-    ranks_from_environment, ranks_from_mesh, BalancedOptions, BalancedReport, BalancedSampler,
-    ShardedSampler,
-};
-pub use sampler::{
-    Batches, BionemoOptions, BionemoSampler, BionemoShuffle, BionemoSizeAwareSampler,
-    BionemoSizeAwareStream, BucketSampler, Capabilities, CostliestSampler, LastStep, PlanSampler,
-    SamplerOptions, SequentialSampler, BIONEMO_GENERATOR_WORDS,
-};
-pub use sizes::{create_buckets, CreatedBuckets, Element, Sizes};
+pub use cache::*;
+pub use cost::*;
+pub use error::*;
+pub use group::*;
+pub use pack::*;
+pub use padding::*;
+pub use plan::*;
+pub use ranks::*;
+pub use sampler::*;
+pub use sizes::*;
 #[cfg(feature = "stream")]
 pub use stream::ReadaheadSampler;
 

@@ -439,7 +439,13 @@ impl BucketSampler {
     ///
     /// [`Error::Argument`] for options that break a rule.
     pub fn new(plan: &Plan, options: &SamplerOptions) -> Result<Self, Error> {
-        Ok(BucketSampler { handle: SamplerHandle::bucket(&plan.handle, &options.raw)? })
+        Ok(BucketSampler {
+            handle: SamplerHandle::of_plan(
+                sys::sab_bucket_sampler_new,
+                &plan.handle,
+                &options.raw,
+            )?,
+        })
     }
 }
 
@@ -469,7 +475,13 @@ impl SequentialSampler {
     ///
     /// [`Error::Argument`] for options that break a rule.
     pub fn new(plan: &Plan, options: &SamplerOptions) -> Result<Self, Error> {
-        Ok(SequentialSampler { handle: SamplerHandle::sequential(&plan.handle, &options.raw)? })
+        Ok(SequentialSampler {
+            handle: SamplerHandle::of_plan(
+                sys::sab_sequential_sampler_new,
+                &plan.handle,
+                &options.raw,
+            )?,
+        })
     }
 }
 

@@ -32,6 +32,13 @@ pub(super) unsafe extern "C" fn index_trampoline(
     })
 }
 
+/// A constructor of `sab-sys` that takes a plan and options.
+pub(crate) type PlanConstructor = unsafe extern "C" fn(
+    *const sys::sab_plan,
+    *const sys::sab_sampler_options,
+    *mut *mut sys::sab_sampler,
+) -> sys::sab_status;
+
 /// Owns a `sab_sampler`; `'a` is how long the memory or the closure under it is borrowed.
 pub struct SamplerHandle<'a> {
     handle: Owned<sys::sab_sampler>,
@@ -55,22 +62,14 @@ impl<'a> SamplerHandle<'a> {
         self.handle.pointer()
     }
 
-    pub(crate) fn bucket(
+    /// A sampler that goes by a plan and options alone.
+    pub(crate) fn of_plan(
+        constructor: PlanConstructor,
         plan: &PlanHandle,
         options: &sys::sab_sampler_options,
     ) -> Result<Self, Error> {
-        // SAFETY: a live handle, and a struct whose size is set.
-        make(|sampler| unsafe { sys::sab_bucket_sampler_new(plan.pointer(), options, sampler) })
-            .map(Self::over)
-    }
-
-    pub(crate) fn sequential(
-        plan: &PlanHandle,
-        options: &sys::sab_sampler_options,
-    ) -> Result<Self, Error> {
-        // SAFETY: a live handle, and a struct whose size is set.
-        make(|sampler| unsafe { sys::sab_sequential_sampler_new(plan.pointer(), options, sampler) })
-            .map(Self::over)
+        // SAFETY: a function of sab-sys, a live handle, and a struct whose size is set.
+        make(|sampler| unsafe { constructor(plan.pointer(), options, sampler) }).map(Self::over)
     }
 
     pub(crate) fn costliest(plan: &PlanHandle, count: u64) -> Result<Self, Error> {

@@ -26,8 +26,8 @@ std::atomic<sab_log_fn> log_callback{nullptr};
 std::atomic<void*> log_ctx{nullptr};
 
 /// The writer that was at work when another thread forked is not in the child, which drops what was
-/// half written.
-void drop_half_written() {
+/// half written. Unused on Windows, where pthread_atfork() is a macro that ignores its arguments.
+[[maybe_unused]] void drop_half_written() {
     const uint64_t count = log_sequence.load();
     if (count % 2 == 0) return;
     log_callback.store(nullptr);

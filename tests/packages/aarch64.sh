@@ -15,7 +15,8 @@ checkout_in "$root"
 in_chroot "$root" sh -euc '
   cross="-G Ninja -DCMAKE_TOOLCHAIN_FILE=/sab/cmake/aarch64-linux-gnu.cmake -DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache"
   cmake -S /sab -B /build $cross -DCMAKE_INSTALL_PREFIX=/prefix > /dev/null
-  ninja -C /build --quiet install > /dev/null
+  ninja -C /build --quiet
+  cmake --install /build > /dev/null
   cmake -S /sab/tests/c -B /tests $cross -DCMAKE_PREFIX_PATH=/prefix > /dev/null
   ninja -C /tests --quiet
   aarch64-linux-gnu-gcc /sab/tests/golden/golden.c -I/prefix/include -L$(dirname /prefix/lib*/libsab.so) -lsab -lm -o /tests/golden

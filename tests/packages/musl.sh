@@ -34,7 +34,8 @@ in_chroot "$root" sh -euc '
   cross="-G Ninja -DCMAKE_TOOLCHAIN_FILE=/sab/cmake/x86_64-linux-musl.cmake -DCMAKE_FIND_ROOT_PATH=/musl -DCMAKE_BUILD_TYPE=Release"
   links="-L/musl/lib -Wl,-z,stack-size=131072"
   cmake -S /sab -B /build $cross -DCMAKE_INSTALL_PREFIX=/prefix > /dev/null
-  ninja -C /build --quiet install > /dev/null
+  ninja -C /build --quiet
+  cmake --install /build > /dev/null
   cmake -S /sab/tests/c -B /static $cross -DCMAKE_PREFIX_PATH=/prefix -DUSE_STATIC=ON -DCMAKE_EXE_LINKER_FLAGS="-static $links" > /dev/null
   cmake -S /sab/tests/c -B /shared $cross -DCMAKE_PREFIX_PATH=/prefix -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DCMAKE_EXE_LINKER_FLAGS="-pie $links" \
     -DCMAKE_MODULE_LINKER_FLAGS="$links" > /dev/null

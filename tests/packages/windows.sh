@@ -17,14 +17,15 @@ in_chroot "$root" sh -euc '
   make -s -C libzstd-*/lib libzstd.a CC=x86_64-w64-mingw32-gcc AR=x86_64-w64-mingw32-ar ZSTD_LIB_COMPRESSION=0 ZSTD_LIB_DICTBUILDER=0
   windows=/usr/x86_64-w64-mingw32
   install -D -t $windows/include/isa-l libisal-*/include/igzip_lib.h libisal-*/include/types.h
-  install -D -t $windows/include libzstd-*/lib/zstd.h /usr/include/xxhash.h
+  install -D -t $windows/include libzstd-*/lib/zstd.h libzstd-*/lib/zstd_errors.h /usr/include/xxhash.h
   install libisal-*/bin/isa-l.a $windows/lib/libisal.a
   install -t $windows/lib libzstd-*/lib/libzstd.a
   cp -r /usr/include/eigen3 $windows/include/' >> "$root.log" 2>&1
 in_chroot "$root" sh -euc '
   cross="-G Ninja -DCMAKE_TOOLCHAIN_FILE=/sab/cmake/x86_64-w64-mingw32.cmake -DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache"
   cmake -S /sab -B /build $cross -DCMAKE_INSTALL_PREFIX=/prefix > /dev/null
-  ninja -C /build --quiet install > /dev/null
+  ninja -C /build --quiet
+  cmake --install /build > /dev/null
   cmake -S /sab/tests/c -B /tests $cross -DCMAKE_PREFIX_PATH=/prefix > /dev/null
   ninja -C /tests --quiet
   x86_64-w64-mingw32-gcc /sab/tests/golden/golden.c -I/prefix/include /prefix/lib/libsab.dll.a -o /tests/golden.exe'

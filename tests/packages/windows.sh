@@ -28,7 +28,7 @@ in_chroot "$root" sh -euc '
   cmake --install /build > /dev/null
   cmake -S /sab/tests/c -B /tests $cross -DCMAKE_PREFIX_PATH=/prefix > /dev/null
   ninja -C /tests --quiet
-  x86_64-w64-mingw32-gcc /sab/tests/golden/golden.c -I/prefix/include /prefix/lib/libsab.dll.a -o /tests/golden.exe'
+  x86_64-w64-mingw32-gcc -static /sab/tests/golden/golden.c -I/prefix/include /prefix/lib/libsab.dll.a -o /tests/golden.exe'
 in_chroot "$root" sh -euc '
   export WINEDEBUG=-all WINEPATH="Z:\\prefix\\bin"
   wine() { /usr/lib/wine/wine64 "$@"; }

@@ -308,7 +308,7 @@ static void many_groups(void) {
             sab_thresholds_info info = SAB_THRESHOLDS_INFO_INIT;
             EXPECT_OK(
                 sab_thresholds_find(sizes, count - 1 - (uint64_t)fewer, &options, found, &info));
-            /* else the two that are one apart would be the worst group */
+            /* else the two that are one apart would be the costliest group */
             const int is_total = method == SAB_THRESHOLDS_LEAST_TOTAL;
             EXPECT(info.total == sum + (fewer ? is_total ? 1 : 2 : 0) &&
                    info.largest == (fewer && is_total ? 2 * numbers[70001] : numbers[count - 1]));
@@ -322,14 +322,13 @@ static void many_groups(void) {
 static void thresholds_refuse_bad_options(void) {
     sab_sizes *sizes = powers_of_four();
     double found[4] = {-1, -1, -1, -1};
-    sab_thresholds_options options;
     EXPECT_FAILS(sab_thresholds_find(NULL, 1, NULL, found, NULL), SAB_E_ARGUMENT, "lengths");
     EXPECT_FAILS(sab_thresholds_find(sizes, 1, NULL, NULL, NULL), SAB_E_ARGUMENT, "thresholds");
     EXPECT_FAILS(sab_thresholds_find(sizes, 0, NULL, found, NULL), SAB_E_ARGUMENT,
                  "k = 0: must be at least 1");
     EXPECT_FAILS(sab_thresholds_find(sizes, 4, NULL, found, NULL), SAB_E_ARGUMENT,
                  "k = 4: must be at least 1 and below the number of distinct lengths, 4");
-    options.method = 3;
+    sab_thresholds_options options = by(3);
     EXPECT_FAILS(sab_thresholds_find(sizes, 1, &options, found, NULL), SAB_E_ARGUMENT,
                  "options.method = 3");
     options = by(SAB_THRESHOLDS_RANDOMISED);

@@ -6,8 +6,8 @@
 #include <numeric>
 #include <tuple>
 
-#include "base/guard.h"
 #include "base/hasher.h"
+#include "base/log.h"
 #include "sampler/capabilities.h"
 #include "sampler/cursor.h"
 #include "sampler/state.h"

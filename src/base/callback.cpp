@@ -1,5 +1,7 @@
 #include "base/callback.h"
 
+#include <chrono>
+#include <thread>
 #include <utility>
 
 namespace sab {
@@ -15,6 +17,10 @@ CurrentProgress::CurrentProgress(const Progress* progress) noexcept
     : before_(std::exchange(progress_of_thread, progress)) {}
 CurrentProgress::~CurrentProgress() {
     progress_of_thread = before_;
+}
+
+void sleep_until_exit() {
+    for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
 }
 
 void fail_as_thrown(std::string_view what) {

@@ -37,6 +37,10 @@ private:
     const Progress* before_;
 };
 
+/// For a thread that ends in a callback. Functions of the C ABI are noexcept, so the exception that
+/// ends the thread would abort the process.
+[[noreturn]] void sleep_until_exit();
+
 /// In a handler: the failure of a callback whose C++ exception is being handled.
 [[noreturn, gnu::cold]] void fail_as_thrown(std::string_view what);
 

@@ -13,20 +13,12 @@ namespace sab {
 
 /// Keeps the calling thread's last failure; never allocates.
 sab_status set_last_error(sab_status status, const char* message, int32_t callback_code) noexcept;
+const char* last_error_message() noexcept;
+int32_t last_error_callback_code() noexcept;
 
 /// In a handler: what the exception being handled means. Out of line, since every function of the
 /// ABI ends in it.
 [[gnu::cold]] sab_status set_caught_error() noexcept;
-
-/// Sends a line to the process's log callback, if there is one.
-void log_line(sab_log_level level, std::initializer_list<TextPart> parts) noexcept;
-
-/// The same of text and numbers. The line is left out when there is no memory for it: a warning is
-/// no reason to fail.
-template <class... Parts>
-void log(sab_log_level level, const Parts&... parts) noexcept {
-    log_line(level, {TextPart(parts)...});
-}
 
 /// Runs `body` and turns whatever leaves it into a status and the thread's message. The only place
 /// that catches.

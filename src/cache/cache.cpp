@@ -36,8 +36,12 @@ View of_frame(std::shared_ptr<const std::string> frame) {
 
 }  // namespace
 
-Cache::Cache(Settings settings, std::function<std::unique_ptr<Store>()> open)
-    : settings_(std::move(settings)), open_(std::move(open)) {
+Cache::Cache(std::string_view url, const sab_cache_options& options)
+    : open_(store_of(url, options)),
+      settings_{options.dataset_name == nullptr ? std::nullopt
+                                                : std::optional<std::string>(options.dataset_name),
+                options.writer_buffer_size, options.flush_interval, options.load_wait,
+                options.on_failure} {
     watch_forks();
     try {
         url_ = state().store->url();

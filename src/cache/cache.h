@@ -24,16 +24,14 @@ namespace sab::cache {
 /// Makes a value; its bytes stay until the call that loads returns.
 using Load = std::function<std::string_view()>;
 
+/// Makes the store of a cache, and makes it anew in a child after a fork.
+using OpenStore = std::function<std::unique_ptr<Store>()>;
+/// Checks the options. The store is that of the URL.
+OpenStore store_of(std::string_view url, const sab_cache_options& options);
+
 class Cache {
 public:
-    struct Settings {
-        std::optional<std::string> dataset_name;
-        uint64_t writer_buffer_size;
-        double flush_interval, load_wait;
-        sab_cache_failure on_failure;
-    };
-    /// `open` makes the store, now and again in a child after a fork.
-    Cache(Settings settings, std::function<std::unique_ptr<Store>()> open);
+    Cache(std::string_view url, const sab_cache_options& options);
     ~Cache();
     Cache(const Cache&) = delete;
     Cache& operator=(const Cache&) = delete;
@@ -53,6 +51,12 @@ public:
     void in_child() noexcept;
 
 private:
+    struct Settings {
+        std::optional<std::string> dataset_name;
+        uint64_t writer_buffer_size;
+        double flush_interval, load_wait;
+        sab_cache_failure on_failure;
+    };
     struct State;
     using Buffer = std::unordered_map<std::string, std::shared_ptr<const std::string>>;
 
@@ -66,8 +70,8 @@ private:
     void write_under_way(State& own);
     void settle(const Outcome& outcome);
 
+    const OpenStore open_;  // first: its making checks the options
     const Settings settings_;
-    const std::function<std::unique_ptr<Store>()> open_;
     std::string url_;
     std::mutex making_state_;
     std::atomic<State*> state_{nullptr};
@@ -92,3 +96,19 @@ struct sab_cache {
 struct sab_cache_value {
     sab::cache::View view;
 };
+
+namespace sab::cache {
+
+std::string_view read_key(const void* key, std::size_t size, std::string_view name);
+std::string_view read_value(const void* data, std::size_t size, std::string_view name);
+void check_item_count(std::size_t count);
+std::vector<std::string_view> read_keys(std::span<const sab_cache_item> items);
+std::vector<Item> read_items(std::span<const sab_cache_item> items);
+/// Calls the caller's function. `key` must outlive what is returned.
+Load load_with(sab_cache_load_fn load, void* ctx, std::string_view key);
+/// A handle for each key, null where the cache has no value. The handles are made first, so that no
+/// value that was found is lost.
+std::vector<std::unique_ptr<sab_cache_value>> find_values(Cache& cache,
+                                                          std::span<const std::string_view> keys);
+
+}  // namespace sab::cache

@@ -19,7 +19,7 @@
 #include <thread>
 
 #include "base/files.h"
-#include "base/guard.h"
+#include "base/log.h"
 #include "base/xxhash.h"
 #include "cache/forks.h"
 #include "cache/store.h"

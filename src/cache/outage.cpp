@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/guard.h"
+#include "base/log.h"
 
 namespace sab::cache {
 namespace {

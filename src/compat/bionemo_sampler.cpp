@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "base/callback.h"
-#include "base/guard.h"
+#include "base/log.h"
 #include "sampler/capabilities.h"
 
 namespace sab {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "base/guard.h"
 #include "base/hasher.h"
+#include "base/log.h"
 
 namespace sab {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/callback.h"
-#include "base/guard.h"
+#include "base/log.h"
 #include "compat/bionemo_size_aware.h"
 #include "sizes/sizes.h"
 

@@ -8,18 +8,12 @@
 
 namespace {
 
-constexpr std::size_t most_dimensions = 64;
-
 sab::Samples read_samples(const sab_ragged* samples, const int64_t* indices, std::size_t count,
                           const int64_t* shape) {
     sab::require(samples, "samples");
     const auto given = sab::read_options(samples, sab_ragged SAB_RAGGED_INIT, "samples");
     if (given.dimensions > 0) sab::require(shape, "shape");
     return {given, indices, count};
-}
-
-void check_groups(std::size_t groups) {
-    sab::check(groups <= sab::largest_sample_count, "groups", groups, "must be at most 4294967295");
 }
 
 }  // namespace
@@ -46,28 +40,19 @@ sab_status sab_grouping_thresholds_new(const sab_grouping_dimension* dimensions,
                                        sab_grouping** grouping) noexcept {
     return sab::guard_new(grouping, "grouping", [&] {
         sab::require(dimensions, "dimensions");
-        sab::check(count >= 1 && count <= most_dimensions, "count", count, "must be from 1 to ",
-                   most_dimensions);
         return new sab_grouping{sab::group_by_thresholds({dimensions, count})};
     });
 }
 
 sab_status sab_grouping_single_new(size_t samples, sab_grouping** grouping) noexcept {
-    return sab::guard_new(grouping, "grouping", [&] {
-        sab::check(samples <= sab::largest_sample_count, "samples", samples,
-                   "must be at most 4294967295");
-        const uint64_t all = samples;
-        return new sab_grouping{sab::group_consecutively({&all, 1})};
-    });
+    return sab::guard_new(grouping, "grouping",
+                          [&] { return new sab_grouping{sab::group_together(samples)}; });
 }
 
 sab_status sab_grouping_predefined_new(const int64_t* group_of, size_t samples, size_t groups,
                                        sab_grouping** grouping) noexcept {
     return sab::guard_new(grouping, "grouping", [&] {
         if (samples > 0) sab::require(group_of, "group_of");
-        sab::check(samples <= sab::largest_sample_count, "samples", samples,
-                   "must be at most 4294967295");
-        check_groups(groups);
         return new sab_grouping{sab::group_by_numbers({group_of, samples}, groups)};
     });
 }
@@ -76,7 +61,6 @@ sab_status sab_grouping_partition_new(const int64_t* indices, const uint64_t* co
                                       sab_grouping** grouping) noexcept {
     return sab::guard_new(grouping, "grouping", [&] {
         if (groups > 0) sab::require(counts, "counts");
-        check_groups(groups);
         return new sab_grouping{sab::group_by_partition(indices, {counts, groups})};
     });
 }
@@ -85,7 +69,6 @@ sab_status sab_grouping_consecutive_new(const uint64_t* counts, size_t groups,
                                         sab_grouping** grouping) noexcept {
     return sab::guard_new(grouping, "grouping", [&] {
         if (groups > 0) sab::require(counts, "counts");
-        check_groups(groups);
         return new sab_grouping{sab::group_consecutively({counts, groups})};
     });
 }
@@ -94,12 +77,7 @@ sab_status sab_grouping_get_view(const sab_grouping* grouping, sab_grouping_view
     return sab::guard([&] {
         sab::require(grouping, "grouping");
         sab::check_result(groups, "groups");
-        const sab::Grouping& own = grouping->impl;
-        sab::write_result(sab_grouping_view{0, own.permutation.size(), own.groups(), own.dimensions,
-                                            own.offsets.data(), own.permutation.data(),
-                                            own.inverse.data(), own.group_of.data(),
-                                            own.dimensions > 0 ? own.intervals.data() : nullptr},
-                          groups);
+        sab::write_result(grouping->impl.view(), groups);
     });
 }
 
@@ -140,16 +118,8 @@ sab_status sab_ragged_unpad(const void* padded, const int64_t* shape, const int6
 sab_status sab_ragged_mask(const int64_t* lengths, size_t count, const int64_t* shape,
                            size_t dimensions, sab_mask_rule rule, uint8_t* mask) noexcept {
     return sab::guard([&] {
-        sab::check(dimensions >= 1 && dimensions <= sab::most_dimensions, "dimensions", dimensions,
-                   "must be from 1 to ", sab::most_dimensions);
-        sab::check(count <= std::size_t{1} << 48, "count", count, "must be at most 2^48");
         sab::require(shape, "shape");
-        if (count > 0) {
-            sab::require(lengths, "lengths");
-            if (std::find(shape, shape + dimensions, 0) == shape + dimensions)
-                sab::require(mask, "mask");
-        }
-        sab::fill_length_mask({lengths, count * dimensions}, {shape, dimensions}, rule, mask);
+        sab::fill_length_mask(lengths, count, {shape, dimensions}, rule, mask);
     });
 }
 

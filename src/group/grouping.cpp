@@ -9,6 +9,16 @@
 namespace sab {
 namespace {
 
+constexpr std::size_t most_grouping_dimensions = 64;
+
+void check_sample_count(std::size_t samples) {
+    check(samples <= largest_sample_count, "samples", samples, "must be at most 4294967295");
+}
+
+void check_group_count(std::size_t groups) {
+    check(groups <= largest_sample_count, "groups", groups, "must be at most 4294967295");
+}
+
 std::vector<double> read_thresholds(const sab_grouping_dimension& dimension, std::size_t number) {
     const std::string name = text("dimensions[", number, "].threshold");
     check(dimension.threshold_count >= 1 && dimension.threshold_count < largest_sample_count,
@@ -67,6 +77,8 @@ std::vector<uint32_t> sorted_by(const std::vector<uint32_t>& order,
 }  // namespace
 
 Grouping group_by_thresholds(std::span<const sab_grouping_dimension> dimensions) {
+    check(dimensions.size() >= 1 && dimensions.size() <= most_grouping_dimensions, "count",
+          dimensions.size(), "must be from 1 to ", most_grouping_dimensions);
     std::vector<std::vector<uint32_t>> interval(dimensions.size());  // of each sample, by dimension
     std::vector<std::size_t> widths;
     for (std::size_t d = 0; d < dimensions.size(); ++d) {
@@ -110,6 +122,8 @@ Grouping group_by_thresholds(std::span<const sab_grouping_dimension> dimensions)
 }
 
 Grouping group_by_numbers(std::span<const int64_t> group_of, std::size_t groups) {
+    check_sample_count(group_of.size());
+    check_group_count(groups);
     std::vector<uint64_t> counts(groups);
     for (std::size_t i = 0; i < group_of.size(); ++i) {
         if (group_of[i] < 0 || static_cast<uint64_t>(group_of[i]) >= groups)
@@ -129,6 +143,7 @@ Grouping group_by_numbers(std::span<const int64_t> group_of, std::size_t groups)
 }
 
 Grouping group_by_partition(const int64_t* indices, std::span<const uint64_t> counts) {
+    check_group_count(counts.size());
     Grouping made;
     made.offsets = offsets_of(counts);
     const auto samples = static_cast<std::size_t>(made.offsets.back());
@@ -149,12 +164,31 @@ Grouping group_by_partition(const int64_t* indices, std::span<const uint64_t> co
 }
 
 Grouping group_consecutively(std::span<const uint64_t> counts) {
+    check_group_count(counts.size());
     Grouping made;
     made.offsets = offsets_of(counts);
     made.permutation.resize(static_cast<std::size_t>(made.offsets.back()));
     std::iota(made.permutation.begin(), made.permutation.end(), int64_t{0});
     invert(made);
     return made;
+}
+
+Grouping group_together(std::size_t samples) {
+    check_sample_count(samples);
+    const uint64_t count = samples;
+    return group_consecutively({&count, 1});
+}
+
+sab_grouping_view Grouping::view() const {
+    return {0,
+            permutation.size(),
+            groups(),
+            dimensions,
+            offsets.data(),
+            permutation.data(),
+            inverse.data(),
+            group_of.data(),
+            dimensions > 0 ? intervals.data() : nullptr};
 }
 
 }  // namespace sab

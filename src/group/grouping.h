@@ -14,12 +14,15 @@ struct Grouping {
     std::vector<int64_t> offsets, permutation, inverse, group_of, intervals;
     std::size_t dimensions = 0;
     std::size_t groups() const { return offsets.size() - 1; }
+    sab_grouping_view view() const;
 };
 
 Grouping group_by_thresholds(std::span<const sab_grouping_dimension> dimensions);
 Grouping group_by_numbers(std::span<const int64_t> group_of, std::size_t groups);
 Grouping group_by_partition(const int64_t* indices, std::span<const uint64_t> counts);
 Grouping group_consecutively(std::span<const uint64_t> counts);
+/// All samples in one group.
+Grouping group_together(std::size_t samples);
 
 }  // namespace sab
 

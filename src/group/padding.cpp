@@ -451,15 +451,22 @@ void unpad(const void* padded, const int64_t* shape, const int64_t* strides,
                });
 }
 
-void fill_length_mask(std::span<const int64_t> lengths, std::span<const int64_t> shape,
+void fill_length_mask(const int64_t* lengths, std::size_t count, std::span<const int64_t> shape,
                       sab_mask_rule rule, uint8_t* mask) {
+    const std::size_t dimensions = shape.size();
+    check(dimensions >= 1 && dimensions <= most_dimensions, "dimensions", dimensions,
+          "must be from 1 to ", most_dimensions);
+    check(count <= std::size_t{1} << 48, "count", count, "must be at most 2^48");
+    if (count > 0) {
+        require(lengths, "lengths");
+        if (!is_empty(shape.data(), dimensions)) require(mask, "mask");
+    }
     check(rule == SAB_MASK_ALL || rule == SAB_MASK_ANY, "rule", rule,
           "must be SAB_MASK_ALL or SAB_MASK_ANY");
-    const std::size_t dimensions = shape.size(), count = lengths.size() / dimensions;
     for (std::size_t d = 0; d < dimensions; ++d)
         if (shape[d] < 0)
             fail(SAB_E_ARGUMENT, "shape[", d, "] = ", shape[d], ": must be at least 0");
-    for (std::size_t i = 0; i < lengths.size(); ++i)
+    for (std::size_t i = 0; i < count * dimensions; ++i)
         if (lengths[i] < 0 || lengths[i] > shape[i % dimensions])
             fail(SAB_E_ARGUMENT, "lengths[", i / dimensions, "][", i % dimensions,
                  "] = ", lengths[i], ": must be from 0 to shape[", i % dimensions, "], ",
@@ -493,7 +500,7 @@ void fill_length_mask(std::span<const int64_t> lengths, std::span<const int64_t>
         return block;
     };
     for (std::size_t sample = 0; sample < count; ++sample)
-        mask = fill(fill, lengths.data() + sample * dimensions, 0, mask);
+        mask = fill(fill, lengths + sample * dimensions, 0, mask);
 }
 
 }  // namespace sab

@@ -48,7 +48,8 @@ void pad(const Samples& samples, const int64_t* shape, const sab_pad_options& op
 /// `strides` of the whole array, in elements; NULL: it is row-major.
 void unpad(const void* padded, const int64_t* shape, const int64_t* strides,
            const sab_pad_options& options, const Samples& samples);
-void fill_length_mask(std::span<const int64_t> lengths, std::span<const int64_t> shape,
+/// Of `count` samples, each with a length for each dimension of the shape.
+void fill_length_mask(const int64_t* lengths, std::size_t count, std::span<const int64_t> shape,
                       sab_mask_rule rule, uint8_t* mask);
 
 }  // namespace sab

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cmath>
 
 #include "base/guard.h"
 #include "base/image.h"
@@ -105,12 +104,10 @@ sab_status sab_memory_model_fit_new(const double* features, size_t count, size_t
             sab::require(features, "features");
             sab::require(peaks, "peaks");
         }
-        sab::check(feature_count <= 65536 && count <= std::size_t{1} << 32, "count", count,
-                   "must be at most 2^32 rows of at most 65536 features");
         const auto given =
             sab::read_options(options, sab_memory_model_options SAB_MEMORY_MODEL_OPTIONS_INIT);
-        return new sab_memory_model{sab::MemoryModel::fit({features, count * feature_count},
-                                                          feature_count, {peaks, count}, given)};
+        return new sab_memory_model{
+            sab::MemoryModel::fit(features, count, feature_count, peaks, given)};
     });
 }
 
@@ -129,11 +126,9 @@ sab_status sab_memory_model_get_term(const sab_memory_model* model, size_t index
         sab::require(model, "model");
         sab::require(coefficient, "coefficient");
         sab::require(powers, "powers");
-        const auto terms = model->impl->terms();
-        sab::check(index < terms.size(), "index", index, "must be below the number of terms, ",
-                   terms.size());
-        *coefficient = terms[index].coefficient;
-        std::ranges::copy(terms[index].powers, powers);
+        const sab::MemoryModel::Term& term = model->impl->term(index);
+        *coefficient = term.coefficient;
+        std::ranges::copy(term.powers, powers);
     });
 }
 
@@ -142,16 +137,7 @@ sab_status sab_memory_model_predict(const sab_memory_model* model, const double*
     return sab::guard([&] {
         sab::require(model, "model");
         if (count > 0) sab::require(features, "features");
-        const std::size_t width = model->impl->info().feature_count;
-        for (std::size_t i = 0; i < count * width; ++i)
-            if (!std::isfinite(features[i]))
-                sab::fail(SAB_E_ARGUMENT, "features[", i / width, "][", i % width,
-                          "] = ", features[i], ": must be finite");
-        for (std::size_t i = 0; i < count; ++i) {
-            const double peak = model->impl->predict({features + i * width, width});
-            if (predicted != nullptr) predicted[i] = peak;
-            if (upper != nullptr) upper[i] = model->impl->upper(peak);
-        }
+        model->impl->predict(features, count, predicted, upper);
     });
 }
 
@@ -226,15 +212,8 @@ sab_status sab_plan_verify(const sab_plan* plan, sab_probe* probe, uint64_t coun
         sab::require(probe, "probe");
         sab::require(reinterpret_cast<const void*>(run), "run");
         sab::check_result(result, "result");
-        sab_verification seen = SAB_VERIFICATION_INIT;
-        try {
-            sab::verify(plan->impl, *std::shared_ptr(probe->impl), count, run, ctx,
-                        sab::Progress(progress, progress_ctx), seen);
-        } catch (const sab::Error& error) {
-            if (error.status() == SAB_E_DEVICE_MEMORY) sab::write_result(seen, result);
-            throw;
-        }
-        sab::write_result(seen, result);
+        sab::verify(plan->impl, *std::shared_ptr(probe->impl), count, run, ctx,
+                    sab::Progress(progress, progress_ctx), result);
     });
 }
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "base/guard.h"
+#include "base/log.h"
 #include "sampler/capabilities.h"
 
 namespace sab {

@@ -273,10 +273,13 @@ double term_value(std::span<const double> features, std::span<const uint32_t> po
     return product;
 }
 
-std::shared_ptr<const MemoryModel> MemoryModel::fit(std::span<const double> features,
+std::shared_ptr<const MemoryModel> MemoryModel::fit(const double* feature_rows, std::size_t count,
                                                     std::size_t feature_count,
-                                                    std::span<const double> peaks,
+                                                    const double* row_peaks,
                                                     const sab_memory_model_options& options) {
+    check(feature_count <= 65536 && count <= std::size_t{1} << 32, "count", count,
+          "must be at most 2^32 rows of at most 65536 features");
+    const std::span features(feature_rows, count * feature_count), peaks(row_peaks, count);
     check_data(features, feature_count, peaks, options);
     const std::size_t n = peaks.size();
     const std::size_t term_count = model_terms(options.kind, options.degree, feature_count).size();
@@ -340,10 +343,10 @@ std::shared_ptr<const MemoryModel> MemoryModel::fit(std::span<const double> feat
     for (const double each : held_out) squares += each * each;
     info.held_out_residual = std::sqrt(squares / static_cast<double>(n));
     std::ranges::sort(held_out);
-    const auto count = static_cast<double>(n);
-    const double place = std::ceil((count + 1) * options.coverage);
-    info.coverage = place > count ? count / (count + 1) : options.coverage;
-    info.margin = std::max(0.0, held_out[static_cast<std::size_t>(std::min(place, count)) - 1]);
+    const auto measured = static_cast<double>(n);
+    const double place = std::ceil((measured + 1) * options.coverage);
+    info.coverage = place > measured ? measured / (measured + 1) : options.coverage;
+    info.margin = std::max(0.0, held_out[static_cast<std::size_t>(std::min(place, measured)) - 1]);
     return model;
 }
 
@@ -358,6 +361,26 @@ double MemoryModel::predict(std::span<const double> features) const {
     double sum = 0;
     for (const Term& term : terms_) sum += term.coefficient * term_value(features, term.powers);
     return sum;
+}
+
+const MemoryModel::Term& MemoryModel::term(std::size_t index) const {
+    check(index < terms_.size(), "index", index, "must be below the number of terms, ",
+          terms_.size());
+    return terms_[index];
+}
+
+void MemoryModel::predict(const double* features, std::size_t count, double* predicted,
+                          double* upper_predicted) const {
+    const std::size_t width = info_.feature_count;
+    for (std::size_t i = 0; i < count * width; ++i)
+        if (!std::isfinite(features[i]))
+            fail(SAB_E_ARGUMENT, "features[", i / width, "][", i % width, "] = ", features[i],
+                 ": must be finite");
+    for (std::size_t i = 0; i < count; ++i) {
+        const double peak = predict({features + i * width, width});
+        if (predicted != nullptr) predicted[i] = peak;
+        if (upper_predicted != nullptr) upper_predicted[i] = upper(peak);
+    }
 }
 
 Cost MemoryModel::cost() const {

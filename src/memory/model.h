@@ -18,9 +18,9 @@ public:
         std::vector<uint32_t> powers;  ///< one a feature
     };
 
-    static std::shared_ptr<const MemoryModel> fit(std::span<const double> features,
-                                                  std::size_t feature_count,
-                                                  std::span<const double> peaks,
+    /// From `count` rows of `feature_count` features, with a peak for each.
+    static std::shared_ptr<const MemoryModel> fit(const double* features, std::size_t count,
+                                                  std::size_t feature_count, const double* peaks,
                                                   const sab_memory_model_options& options);
     static std::shared_ptr<const MemoryModel> open(const char* path);
     static std::shared_ptr<const MemoryModel> read(std::span<const std::byte> image,
@@ -28,7 +28,10 @@ public:
 
     const sab_memory_model_info& info() const { return info_; }
     std::span<const Term> terms() const { return terms_; }
+    const Term& term(std::size_t index) const;
     double predict(std::span<const double> features) const;
+    /// Predictions for `count` rows of features. `predicted` and `upper` may be NULL.
+    void predict(const double* features, std::size_t count, double* predicted, double* upper) const;
     double upper(double predicted) const {
         return std::max(predicted, predicted * (1 + info_.margin));
     }

@@ -8,7 +8,7 @@
 #include <numeric>
 #include <optional>
 
-#include "base/guard.h"
+#include "base/log.h"
 #include "base/progress.h"
 
 namespace sab {

@@ -2,18 +2,20 @@
 
 #include <algorithm>
 
+#include "base/guard.h"
 #include "memory/search.h"
 #include "sampler/cursor.h"
 
 namespace sab {
 
 void verify(std::shared_ptr<const Plan> plan, Probe& probe, uint64_t count, sab_batch_fn run,
-            void* ctx, const Progress& progress, sab_verification& seen) {
+            void* ctx, const Progress& progress, sab_verification* result) {
     check(count >= 1, "count", count, "must be at least 1");
-    Cursor worst(make_costliest_sequence(std::move(plan), count), SAB_SAMPLER_OPTIONS_INIT);
+    Cursor costliest(make_costliest_sequence(std::move(plan), count), SAB_SAMPLER_OPTIONS_INIT);
+    sab_verification seen = SAB_VERIFICATION_INIT;
     Probe::Rng rng(probe);
-    const uint64_t batches = worst.batch_count();
-    for (EpochBatch placed; worst.next(placed);) {
+    const uint64_t batches = costliest.batch_count();
+    for (EpochBatch placed; costliest.next(placed);) {
         progress.report(seen.batches, batches);
         rng.restore();
         probe.release_cache();
@@ -24,13 +26,16 @@ void verify(std::shared_ptr<const Plan> plan, Probe& probe, uint64_t count, sab_
         ++seen.batches;
         seen.peak = std::max(seen.peak, measuring.span().most(stats.peak));
         seen.total = stats.total;
-        if (code == SAB_OUT_OF_MEMORY)
-            fail(SAB_E_DEVICE_MEMORY, "batch ", placed.step, " of the worst, ", batch.count,
+        if (code == SAB_OUT_OF_MEMORY) {
+            write_result(seen, result);
+            fail(SAB_E_DEVICE_MEMORY, "costliest batch ", placed.step, ", ", batch.count,
                  " samples padded to ", placed.batch.padded_length,
                  ", runs out of memory: lower the budget");
-        if (code != 0) fail_callback(text("batch ", placed.step, " of the worst"), code);
+        }
+        if (code != 0) fail_callback(text("costliest batch ", placed.step), code);
     }
     rng.restore();
+    write_result(seen, result);
 }
 
 }  // namespace sab

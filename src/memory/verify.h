@@ -1,5 +1,5 @@
 #pragma once
-/// A dry run of the batches that may cost most.
+/// A run of the costliest batches of a plan, to see whether they fit the memory.
 
 #include "base/progress.h"
 #include "memory/probe.h"
@@ -8,8 +8,8 @@
 
 namespace sab {
 
-/// Runs the costliest batches; SAB_E_DEVICE_MEMORY still fills `seen`.
+/// Runs the costliest batches. `result` is filled on success and before SAB_E_DEVICE_MEMORY.
 void verify(std::shared_ptr<const Plan> plan, Probe& probe, uint64_t count, sab_batch_fn run,
-            void* ctx, const Progress& progress, sab_verification& seen);
+            void* ctx, const Progress& progress, sab_verification* result);
 
 }  // namespace sab

@@ -7,8 +7,8 @@
 #include <map>
 #include <optional>
 
-#include "base/guard.h"
 #include "base/hasher.h"
+#include "base/log.h"
 #include "cost/cost.h"
 
 namespace sab {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/guard.h"
+#include "base/log.h"
 #include "plan/boundaries.h"
 
 namespace sab {

@@ -1,6 +1,7 @@
 #include "sampler/capabilities.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace sab {
 namespace {
@@ -60,6 +61,12 @@ uint64_t need_batch_count(const Sampler& sampler, const char* function) {
 
 void need_kind(const Sampler& sampler, SamplerKind kind, const char* constructor) {
     if (sampler.kind() != kind) fail(SAB_E_ARGUMENT, "sampler: must be one of ", constructor);
+}
+
+void set_limit(Sampler& sampler, std::size_t index, double limit) {
+    check(limit >= 0 && std::isfinite(limit), "limit", limit,
+          "must be finite and above 0 (0: the plan's own)");
+    need_lowerable(sampler, index, "sab_sampler_set_budget").prepare_limit(index, limit)->commit();
 }
 
 void seek(Sampler& sampler, uint64_t position) {

@@ -18,6 +18,9 @@ uint64_t need_batch_count(const Sampler& sampler, const char* function);
 /// SAB_E_ARGUMENT for a sampler that another function has made.
 void need_kind(const Sampler& sampler, SamplerKind kind, const char* constructor);
 
+/// Limit 0 is the plan's own.
+void set_limit(Sampler& sampler, std::size_t index, double limit);
+
 /// Position 0 begins the epoch again, which every sampler can do.
 void seek(Sampler& sampler, uint64_t position);
 

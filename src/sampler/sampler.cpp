@@ -12,6 +12,29 @@ sab_sampler* new_handle(std::unique_ptr<Sampler> sampler) {
     return handle;
 }
 
+static void need_shown(const sab_sampler& sampler) {
+    if (sampler.shown.changes != sampler.impl->changes())
+        fail(SAB_E_ARGUMENT,
+             "sampler: shows no batch: the last call must be a successful sab_next_batch() or "
+             "sab_sampler_at()");
+}
+
+sab_rows shown_rows(sab_sampler& sampler) {
+    need_shown(sampler);
+    const Batch& batch = sampler.shown.batch;
+    if (!batch.is_row) fail(SAB_E_UNSUPPORTED, "sab_batch_rows: the batch is padded");
+    sampler.cu_seqlens = batch.cu_seqlens.data();
+    return {sizeof(sab_rows), 1, batch.cu_seqlens.empty() ? nullptr : &sampler.cu_seqlens,
+            batch.starts.empty() ? nullptr : batch.starts.data(), &batch.capacity};
+}
+
+sab_step shown_step(sab_sampler& sampler) {
+    need_shown(sampler);
+    const StepTotals totals = sampler.impl->step_of(sampler.shown);
+    sampler.step_total = totals.total;
+    return {sizeof(sab_step), totals.micro_batches, totals.samples, 1, &sampler.step_total};
+}
+
 void Sampler::begin() {
     if (pass_ == Pass::ended)
         set_epoch(epoch() + 1);

@@ -180,6 +180,11 @@ struct sab_sampler {
 
 namespace sab {
 
+/// What sab_batch_rows() and sab_batch_step() give for the batch that was shown last. Refuses if
+/// there is none.
+sab_rows shown_rows(sab_sampler& sampler);
+sab_step shown_step(sab_sampler& sampler);
+
 /// The handle of a sampler, which now owns what the caller handed to its constructor.
 sab_sampler* new_handle(std::unique_ptr<Sampler> sampler);
 

@@ -1,5 +1,3 @@
-#include <cmath>
-
 #include "base/guard.h"
 #include "sampler/capabilities.h"
 #include "sampler/cursor.h"
@@ -9,14 +7,6 @@ namespace {
 
 sab_sampler_options read_options(const sab_sampler_options* options) {
     return sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT);
-}
-
-/// Refuses a sampler whose last batch is not there any more.
-void need_shown(const sab_sampler& sampler) {
-    if (sampler.shown.changes != sampler.impl->changes())
-        sab::fail(SAB_E_ARGUMENT,
-                  "sampler: shows no batch: the last call must be a successful sab_next_batch() or "
-                  "sab_sampler_at()");
 }
 
 }  // namespace
@@ -74,14 +64,7 @@ sab_status sab_batch_rows(sab_sampler* sampler, sab_rows* rows) noexcept {
     return sab::guard([&] {
         sab::require(sampler, "sampler");
         sab::check_result(rows, "rows");
-        need_shown(*sampler);
-        const sab::Batch& batch = sampler->shown.batch;
-        if (!batch.is_row) sab::fail(SAB_E_UNSUPPORTED, "sab_batch_rows: the batch is padded");
-        sampler->cu_seqlens = batch.cu_seqlens.data();
-        sab::write_result(
-            {sizeof(sab_rows), 1, batch.cu_seqlens.empty() ? nullptr : &sampler->cu_seqlens,
-             batch.starts.empty() ? nullptr : batch.starts.data(), &batch.capacity},
-            rows);
+        sab::write_result(sab::shown_rows(*sampler), rows);
     });
 }
 
@@ -89,12 +72,7 @@ sab_status sab_batch_step(sab_sampler* sampler, sab_step* step) noexcept {
     return sab::guard([&] {
         sab::require(sampler, "sampler");
         sab::check_result(step, "step");
-        need_shown(*sampler);
-        const sab::StepTotals totals = sampler->impl->step_of(sampler->shown);
-        sampler->step_total = totals.total;
-        sab::write_result(
-            {sizeof(sab_step), totals.micro_batches, totals.samples, 1, &sampler->step_total},
-            step);
+        sab::write_result(sab::shown_step(*sampler), step);
     });
 }
 
@@ -178,11 +156,7 @@ sab_status sab_sampler_tell(const sab_sampler* sampler, uint64_t* epoch,
 sab_status sab_sampler_set_budget(sab_sampler* sampler, size_t index, double limit) noexcept {
     return sab::guard([&] {
         sab::require(sampler, "sampler");
-        sab::check(limit >= 0 && std::isfinite(limit), "limit", limit,
-                   "must be finite and above 0 (0: the plan's own)");
-        sab::need_lowerable(*sampler->impl, index, "sab_sampler_set_budget")
-            .prepare_limit(index, limit)
-            ->commit();
+        sab::set_limit(*sampler->impl, index, limit);
     });
 }
 

@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-#include "base/guard.h"
+#include "base/log.h"
 
 namespace sab {
 

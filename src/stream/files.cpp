@@ -9,8 +9,8 @@
 #include <unordered_map>
 
 #include "base/files.h"
-#include "base/guard.h"
 #include "base/hasher.h"
+#include "base/log.h"
 #include "base/xxhash.h"
 #include "stream/stream.h"
 

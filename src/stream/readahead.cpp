@@ -13,7 +13,7 @@
 
 #include "base/bits.h"
 #include "base/error.h"
-#include "base/guard.h"
+#include "base/log.h"
 #include "base/python_random.h"
 #include "stream/stream.h"
 

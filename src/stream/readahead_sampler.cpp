@@ -44,7 +44,7 @@ ReadAheadSampler::ReadAheadSampler(sab_stream* source, const sab_readahead_strea
       stream_(std::make_unique<sab_stream>()) {
     auto kept = std::make_unique<KeptRecord>();
     kept_ = kept.get();
-    stream_->impl = std::move(kept);
+    stream_->impl.stream = std::move(kept);
 }
 
 ReadAheadSampler::~ReadAheadSampler() = default;
@@ -56,8 +56,8 @@ ReadAheadSampler& ReadAheadSampler::of(Sampler& sampler) {
 }
 
 void ReadAheadSampler::own() noexcept {
-    stream_->progress = std::move(source_->progress);
-    numbered_->attach(std::move(source_->impl));
+    stream_->impl.progress = std::move(source_->impl.progress);
+    numbered_->attach(std::move(source_->impl.stream));
     batches_->attach(std::move(numbered_));
     kept_->attach(std::move(batches_));
     delete source_;
@@ -65,7 +65,7 @@ void ReadAheadSampler::own() noexcept {
 }
 
 bool ReadAheadSampler::take(EpochBatch& placed) {
-    const Progress progress = stream_->progress.all();
+    const Progress progress = stream_->impl.progress.all();
     const CurrentProgress current(&progress);
     Record record;
     if (!kept_->next(record)) return false;
@@ -87,13 +87,13 @@ bool ReadAheadSampler::take(EpochBatch& placed) {
 
 /// The stream counts what it skips, and does not know the indices.
 std::size_t ReadAheadSampler::skipped(std::span<int64_t> room) const {
-    const auto count = static_cast<std::size_t>(stream_->impl->skipped());
+    const auto count = static_cast<std::size_t>(stream_->impl.stream->skipped());
     std::ranges::fill(room.first(std::min(count, room.size())), -1);
     return count;
 }
 
 void ReadAheadSampler::go_to_epoch(uint64_t epoch) {
-    stream_->impl->rewind();
+    stream_->impl.stream->rewind();
     epoch_ = epoch;
     position_ = 0;
 }

@@ -243,7 +243,7 @@ private:
 
 }  // namespace
 
-StreamPtr make_list(std::vector<Record> records, const sab_list_stream_options& options) {
+static StreamPtr make_list(std::vector<Record> records, const sab_list_stream_options& options) {
     for (const auto& [name, flag] :
          {std::pair{"options.infinite", options.infinite}, {"options.shuffle", options.shuffle}})
         check(flag == 0 || flag == 1, name, flag, "must be 0 or 1");
@@ -257,6 +257,36 @@ StreamPtr make_list(std::vector<Record> records, const sab_list_stream_options& 
           "must be at least 1 for an infinite list");
     return std::make_unique<ListSource>(
         std::make_shared<const std::vector<Record>>(std::move(records)), options);
+}
+
+StreamPtr make_list(std::span<const sab_record> records, const sab_list_stream_options& options) {
+    std::vector<Record> list;
+    list.reserve(records.size());
+    Copier copier;
+    for (std::size_t i = 0; i < records.size(); ++i) {
+        const std::string name = text("records[", i, "]");
+        if (records[i].kind != SAB_RECORD_BYTES)
+            fail(SAB_E_ARGUMENT, name, ".kind = ", records[i].kind,
+                 ": must be SAB_RECORD_BYTES (0)");
+        list.push_back(taken(name, records[i], Record{}, nullptr, copier));
+    }
+    return make_list(std::move(list), options);
+}
+
+StreamPtr make_array(const void* items, std::size_t item_size, std::size_t count,
+                     const sab_list_stream_options& options) {
+    check(item_size >= 1, "item_size", item_size, "must be at least 1");
+    check(count <= SIZE_MAX / 64 / item_size, "count", count, "is too large");
+    Shares shares;
+    shares.take(new Block(std::max<std::size_t>(count * item_size, 1)));
+    if (count > 0) std::memcpy(shares.block()->data(), items, count * item_size);
+    std::vector<Record> list;
+    list.reserve(count);
+    for (std::size_t i = 0; i < count; ++i)
+        list.push_back({{SAB_RECORD_BYTES, static_cast<double>(item_size),
+                         shares.block()->data() + i * item_size, item_size},
+                        shares.share()});
+    return make_list(std::move(list), options);
 }
 
 StreamPtr make_callback(const sab_source_functions& functions) {

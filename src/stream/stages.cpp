@@ -7,10 +7,6 @@
 #include "base/python_random.h"
 #include "stream/stream.h"
 
-struct sab_random {
-    sab::PythonRandom generator;
-};
-
 namespace sab {
 
 Over::Over() = default;
@@ -319,7 +315,7 @@ public:
     bool next(Record& record) override {
         for (;;) {
             if (opened_ == nullptr && !open()) return false;
-            if (opened_->impl != nullptr && opened_->impl->next(record)) return true;
+            if (opened_->impl.stream != nullptr && opened_->impl.stream->next(record)) return true;
             close();
         }
     }
@@ -329,17 +325,17 @@ public:
     }
     void save(StateWriter& state) const override {
         before_.save(state, *source_, opened_ == nullptr && !is_waiting_);
-        const bool is_inside = opened_ != nullptr && opened_->impl != nullptr;
+        const bool is_inside = opened_ != nullptr && opened_->impl.stream != nullptr;
         state.number(is_inside);
-        if (is_inside) state.bytes(state_of(*opened_->impl));
+        if (is_inside) state.bytes(state_of(*opened_->impl.stream));
     }
     void restore(StateReader& state) override {
         forget();
         before_.restore(state, *source_);
         if (state.number(1) == 0) return;
         const auto inside = state.bytes();
-        if (!open() || opened_->impl == nullptr) StateReader::refuse();
-        restore_from(*opened_->impl, inside);
+        if (!open() || opened_->impl.stream == nullptr) StateReader::refuse();
+        restore_from(*opened_->impl.stream, inside);
     }
     void describe(Description& description) const override {
         const Description::Replayed replayed(description);
@@ -351,7 +347,9 @@ public:
     }
     uint64_t skipped() const override {
         return source_->skipped() + skipped_ +
-               (opened_ != nullptr && opened_->impl != nullptr ? opened_->impl->skipped() : 0);
+               (opened_ != nullptr && opened_->impl.stream != nullptr
+                    ? opened_->impl.stream->skipped()
+                    : 0);
     }
     void add_objects(ObjectKinds& kinds) const override {
         if (objects_ != nullptr) kinds.push_back(objects_);
@@ -364,7 +362,8 @@ private:
         before_.forget();
     }
     void close() {
-        if (opened_ != nullptr && opened_->impl != nullptr) skipped_ += opened_->impl->skipped();
+        if (opened_ != nullptr && opened_->impl.stream != nullptr)
+            skipped_ += opened_->impl.stream->skipped();
         opened_ = nullptr;
     }
     bool open() {
@@ -692,9 +691,9 @@ private:
 };
 
 /// A round is a record for each rank.
-class Rank : public Over {
+class Shard : public Over {
 public:
-    Rank(uint64_t rank, uint64_t world_size) : rank_(rank), world_size_(world_size) {}
+    Shard(uint64_t rank, uint64_t world_size) : rank_(rank), world_size_(world_size) {}
 
     bool next(Record& record) override {
         while (!is_over_ && seen_ < world_size_) {  // what came before a failure is kept
@@ -733,7 +732,7 @@ public:
         description.add(world_size_);
     }
     StreamPtr fresh() const override {
-        return make_over<Rank>(source_->fresh(), rank_, world_size_);
+        return make_over<Shard>(source_->fresh(), rank_, world_size_);
     }
 
 private:
@@ -829,17 +828,43 @@ StagePtr make_window(uint64_t width) {
     return std::make_unique<Window>(width);
 }
 
-StagePtr make_zip(std::size_t count) {
-    return std::make_unique<Zip>(count);
-}
-StagePtr make_multiplex(std::size_t count) {
-    return std::make_unique<Multiplex>(count);
+sab_stream* stack(StagePtr stage, sab_stream* source) {
+    auto made = std::make_unique<sab_stream>();
+    stage->attach(std::move(source->impl.stream));  // nothing can fail from here on
+    made->impl.stream = std::move(stage);
+    made->impl.progress = std::move(source->impl.progress);
+    delete source;
+    return made.release();
 }
 
-StagePtr make_rank(uint64_t rank, uint64_t world_size) {
+static sab_stream* stack_over_many(StagePtr stage, std::span<sab_stream* const> sources) {
+    for (auto source = sources.begin(); source != sources.end(); ++source)
+        if (std::find(sources.begin(), source, *source) != source)
+            fail(SAB_E_ARGUMENT, "sources: a stream is given twice");
+    auto made = std::make_unique<sab_stream>();
+    for (const sab_stream* const source : sources) made->impl.progress.add(source->impl.progress);
+    for (sab_stream* const source : sources) {  // nothing can fail from here on
+        stage->attach(std::move(source->impl.stream));
+        delete source;
+    }
+    made->impl.stream = std::move(stage);
+    return made.release();
+}
+
+sab_stream* zip(std::span<sab_stream* const> sources) {
+    return stack_over_many(std::make_unique<Zip>(sources.size()), sources);
+}
+
+sab_stream* multiplex(sab_stream* control, std::span<sab_stream* const> sources) {
+    std::vector<sab_stream*> all{control};
+    all.insert(all.end(), sources.begin(), sources.end());
+    return stack_over_many(std::make_unique<Multiplex>(all.size()), all);
+}
+
+StagePtr make_shard(uint64_t rank, uint64_t world_size) {
     check(world_size >= 1, "world_size", world_size, "must be at least 1");
     check(rank < world_size, "rank", rank, "must be below the world size, ", world_size);
-    return std::make_unique<Rank>(rank, world_size);
+    return std::make_unique<Shard>(rank, world_size);
 }
 
 StagePtr make_numbered() {
@@ -847,21 +872,3 @@ StagePtr make_numbered() {
 }
 
 }  // namespace sab
-
-extern "C" {
-
-double sab_random_real(sab_random* random) noexcept {
-    return random == nullptr ? 0 : random->generator.real();
-}
-
-uint64_t sab_random_bits(sab_random* random, uint32_t bits) noexcept {
-    return random == nullptr || bits < 1 || bits > 64
-               ? 0
-               : random->generator.bits(static_cast<int>(bits));
-}
-
-uint64_t sab_random_below(sab_random* random, uint64_t limit) noexcept {
-    return random == nullptr || limit == 0 ? 0 : random->generator.below(limit);
-}
-
-}  // extern "C"

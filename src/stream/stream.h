@@ -2,10 +2,12 @@
 /// Streams of records: each pulls from the one under it, which it owns.
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "base/caller_context.h"
 #include "base/progress.h"
+#include "base/python_random.h"
 #include "stream/record.h"
 #include "stream/state.h"
 
@@ -114,7 +116,10 @@ private:
     bool before_;
 };
 
-StreamPtr make_list(std::vector<Record> records, const sab_list_stream_options& options);
+StreamPtr make_list(std::span<const sab_record> records, const sab_list_stream_options& options);
+/// A list of `count` records of `item_size` bytes each, which are copied.
+StreamPtr make_array(const void* items, std::size_t item_size, std::size_t count,
+                     const sab_list_stream_options& options);
 StreamPtr make_callback(const sab_source_functions& functions);
 StreamPtr make_random(uint64_t seed);
 StagePtr make_files(const sab_files_stream_options& options);
@@ -127,7 +132,7 @@ StagePtr make_recurrent(sab_recur_fn recur, void* ctx, void (*release)(void*),
                         const sab_record* initial, const sab_object_functions* objects);
 StagePtr make_random_map(sab_random_map_fn map, void* ctx, void (*release)(void*), uint64_t seed,
                          const sab_object_functions* objects);
-StagePtr make_rank(uint64_t rank, uint64_t world_size);
+StagePtr make_shard(uint64_t rank, uint64_t world_size);
 StagePtr make_batches(uint64_t batch_size);
 StagePtr make_window(uint64_t width);
 StagePtr make_block_shuffle(uint64_t block_size, uint64_t seed);
@@ -137,10 +142,6 @@ StagePtr make_pack(const sab_pack_stream_options& options);
 StagePtr make_prefetch(uint64_t buffer_size);
 /// Records of the same sizes whose bytes are their number, 8 bytes.
 StagePtr make_numbered();
-/// Over `count` sources, which attach() takes one after the other. The first one of a multiplex is
-/// the control stream.
-StagePtr make_zip(std::size_t count);
-StagePtr make_multiplex(std::size_t count);
 
 Bytes state_of(const Stream& stream);
 void restore_from(Stream& stream, std::span<const std::byte> state);
@@ -238,10 +239,34 @@ private:
     std::vector<std::pair<sab_progress_fn, void*>> callbacks_;
 };
 
+/// What a handle holds: a stream, its progress callbacks, and the record that it gave last.
+struct Pipeline {
+    StreamPtr stream{};
+    StreamProgress progress{};
+    Record shown{};
+
+    /// False at the end. Otherwise the record is `shown`; after a failure that is the one before.
+    bool next();
+    void rewind();
+    /// Copies the sealed state if it fits. Returns its size.
+    std::size_t save(std::span<std::byte> room) const;
+    /// After a failure the stream is at its beginning.
+    void restore(std::span<const std::byte> state);
+};
+
+/// A handle of `stage` over the stream of `source`, whose handle is freed. A failure leaves
+/// `source` as it was.
+sab_stream* stack(StagePtr stage, sab_stream* source);
+/// The same over several sources. Each may be given only once.
+sab_stream* zip(std::span<sab_stream* const> sources);
+sab_stream* multiplex(sab_stream* control, std::span<sab_stream* const> sources);
+
 }  // namespace sab
 
 struct sab_stream {
-    sab::StreamPtr impl;
-    sab::StreamProgress progress{};
-    sab::Record shown{};  ///< what next() gave last
+    sab::Pipeline impl{};
+};
+
+struct sab_random {
+    sab::PythonRandom generator;
 };

@@ -1,61 +1,25 @@
-#include <algorithm>
-#include <cstring>
-
 #include "base/guard.h"
 #include "stream/readahead_sampler.h"
 #include "stream/stream.h"
 
 namespace {
 
-void finish_over(sab_stream* source, sab_stream** stream, sab::StagePtr stage) {
-    auto made = std::make_unique<sab_stream>();
-    stage->attach(std::move(source->impl));  // nothing can fail from here on
-    made->impl = std::move(stage);
-    made->progress = std::move(source->progress);
-    delete source;
-    *stream = made.release();
-}
-
-/// A stream over a source, which is taken only when the stream could be made. `*stream` changes
-/// only then: it may be the source itself.
+/// A stage over a source, which is taken only on success. `*stream` changes only then, since it may
+/// be the source itself.
 template <class Make>
 sab_status guard_over(sab_stream* source, sab_stream** stream, Make&& make) noexcept {
     return sab::guard([&] {
         sab::require(stream, "stream");
         sab::require(source, "source");
-        finish_over(source, stream, make());
+        *stream = sab::stack(make(), source);
     });
 }
 
-/// The same over several.
-void over_many(const std::vector<sab_stream*>& sources, sab_stream** stream,
-               sab::StagePtr (*make)(std::size_t)) {
-    for (std::size_t i = 0; i < sources.size(); ++i)
-        if (std::find(sources.begin(), sources.begin() + static_cast<std::ptrdiff_t>(i),
-                      sources[i]) != sources.begin() + static_cast<std::ptrdiff_t>(i))
-            sab::fail(SAB_E_ARGUMENT, "sources: a stream is given twice");
-    auto made = std::make_unique<sab_stream>();
-    for (const sab_stream* const source : sources) made->progress.add(source->progress);
-    sab::StagePtr stage = make(sources.size());
-    for (sab_stream* const source : sources) {  // nothing can fail from here on
-        stage->attach(std::move(source->impl));
-        delete source;
-    }
-    made->impl = std::move(stage);
-    *stream = made.release();
-}
-
-std::vector<sab_stream*> listed(sab_stream* const* sources, std::size_t count) {
+std::span<sab_stream* const> read_sources(sab_stream* const* sources, std::size_t count) {
     sab::check(count >= 1, "count", count, "must be at least 1");
     sab::require(sources, "sources");
     for (std::size_t i = 0; i < count; ++i) sab::require(sources[i], sab::text("sources[", i, "]"));
-    return {sources, sources + count};
-}
-
-uint64_t fingerprint_of(const sab_stream& stream) {
-    sab::Description description;
-    stream.impl->describe(description);
-    return description.fingerprint();
+    return {sources, count};
 }
 
 }  // namespace
@@ -66,12 +30,8 @@ sab_status sab_stream_next(sab_stream* stream, sab_record* record) noexcept {
     return sab::guard([&]() -> sab_status {
         sab::require(stream, "stream");
         sab::require(record, "record");
-        const sab::Progress progress = stream->progress.all();
-        const sab::CurrentProgress current(&progress);
-        sab::Record next;
-        if (!stream->impl->next(next)) return SAB_END;
-        stream->shown = std::move(next);
-        *record = stream->shown.view;
+        if (!stream->impl.next()) return SAB_END;
+        *record = stream->impl.shown.view;
         return SAB_OK;
     });
 }
@@ -80,16 +40,14 @@ sab_status sab_stream_set_progress(sab_stream* stream, sab_progress_fn progress,
                                    void* ctx) noexcept {
     return sab::guard([&] {
         sab::require(stream, "stream");
-        stream->progress = sab::StreamProgress(progress, ctx);
+        stream->impl.progress = sab::StreamProgress(progress, ctx);
     });
 }
 
 sab_status sab_stream_rewind(sab_stream* stream) noexcept {
     return sab::guard([&] {
         sab::require(stream, "stream");
-        const sab::Progress progress = stream->progress.all();
-        const sab::CurrentProgress current(&progress);
-        stream->impl->rewind();
+        stream->impl.rewind();
     });
 }
 
@@ -97,7 +55,7 @@ sab_status sab_stream_skipped_count(const sab_stream* stream, uint64_t* count) n
     return sab::guard([&] {
         sab::require(stream, "stream");
         sab::require(count, "count");
-        *count = stream->impl->skipped();
+        *count = stream->impl.stream->skipped();
     });
 }
 
@@ -107,9 +65,7 @@ sab_status sab_stream_state_save(const sab_stream* stream, void* buffer, size_t 
         sab::require(stream, "stream");
         sab::require(size, "size");
         if (capacity > 0) sab::require(buffer, "buffer");
-        const sab::Bytes state = sab::seal(fingerprint_of(*stream), sab::state_of(*stream->impl));
-        *size = state.size();
-        if (capacity >= state.size()) std::ranges::copy(state, static_cast<std::byte*>(buffer));
+        *size = stream->impl.save({static_cast<std::byte*>(buffer), capacity});
     });
 }
 
@@ -117,23 +73,7 @@ sab_status sab_stream_state_restore(sab_stream* stream, const void* data, size_t
     return sab::guard([&] {
         sab::require(stream, "stream");
         if (size > 0) sab::require(data, "data");
-        const sab::Progress progress = stream->progress.all();
-        const sab::CurrentProgress current(&progress);
-        try {
-            sab::restore_from(
-                *stream->impl,
-                sab::unseal({static_cast<const std::byte*>(data), size}, fingerprint_of(*stream)));
-        } catch (const sab::ThreadEnd&) {
-            throw;
-        } catch (...) {
-            try {
-                stream->impl->rewind();
-            } catch (const sab::ThreadEnd&) {
-                throw;
-            } catch (...) {  // ignored: the failure of the restore is reported
-            }
-            throw;
-        }
+        stream->impl.restore({static_cast<const std::byte*>(data), size});
     });
 }
 
@@ -154,19 +94,7 @@ sab_status sab_list_stream_new(const sab_record* records, size_t count,
         if (count > 0) sab::require(records, "records");
         const auto given =
             sab::read_options(options, sab_list_stream_options SAB_LIST_STREAM_OPTIONS_INIT);
-        std::vector<sab::Record> list;
-        list.reserve(count);
-        sab::Copier copier;
-        for (std::size_t i = 0; i < count; ++i) {
-            const std::string name = sab::text("records[", i, "]");
-            if (records[i].kind != SAB_RECORD_BYTES)
-                sab::fail(SAB_E_ARGUMENT, name, ".kind = ", records[i].kind,
-                          ": must be SAB_RECORD_BYTES (0)");
-            list.push_back(sab::taken(name, records[i], sab::Record{}, nullptr, copier));
-        }
-        auto made = std::make_unique<sab_stream>();
-        made->impl = sab::make_list(std::move(list), given);
-        *stream = made.release();
+        *stream = new sab_stream{{sab::make_list({records, count}, given)}};
     });
 }
 
@@ -176,22 +104,9 @@ sab_status sab_array_stream_new(const void* items, size_t item_size, size_t coun
     return sab::guard([&] {
         sab::require(stream, "stream");
         if (count > 0) sab::require(items, "items");
-        sab::check(item_size >= 1, "item_size", item_size, "must be at least 1");
-        sab::check(count <= SIZE_MAX / 64 / item_size, "count", count, "is too large");
         const auto given =
             sab::read_options(options, sab_list_stream_options SAB_LIST_STREAM_OPTIONS_INIT);
-        sab::Shares shares;
-        shares.take(new sab::Block(std::max<std::size_t>(count * item_size, 1)));
-        if (count > 0) std::memcpy(shares.block()->data(), items, count * item_size);
-        std::vector<sab::Record> list;
-        list.reserve(count);
-        for (std::size_t i = 0; i < count; ++i)
-            list.push_back({{SAB_RECORD_BYTES, static_cast<double>(item_size),
-                             shares.block()->data() + i * item_size, item_size},
-                            shares.share()});
-        auto made = std::make_unique<sab_stream>();
-        made->impl = sab::make_list(std::move(list), given);
-        *stream = made.release();
+        *stream = new sab_stream{{sab::make_array(items, item_size, count, given)}};
     });
 }
 
@@ -202,18 +117,14 @@ sab_status sab_callback_stream_new(const sab_source_functions* functions,
         sab::require(functions, "functions");
         const auto given =
             sab::read_options(functions, sab_source_functions SAB_SOURCE_FUNCTIONS_INIT);
-        auto made = std::make_unique<sab_stream>();
-        made->impl = sab::make_callback(given);
-        *stream = made.release();
+        *stream = new sab_stream{{sab::make_callback(given)}};
     });
 }
 
 sab_status sab_random_stream_new(uint64_t seed, sab_stream** stream) noexcept {
     return sab::guard([&] {
         sab::require(stream, "stream");
-        auto made = std::make_unique<sab_stream>();
-        made->impl = sab::make_random(seed);
-        *stream = made.release();
+        *stream = new sab_stream{{sab::make_random(seed)}};
     });
 }
 
@@ -265,7 +176,7 @@ sab_status sab_zip_stream_new(sab_stream* const* sources, size_t count,
                               sab_stream** stream) noexcept {
     return sab::guard([&] {
         sab::require(stream, "stream");
-        over_many(listed(sources, count), stream, sab::make_zip);
+        *stream = sab::zip(read_sources(sources, count));
     });
 }
 
@@ -274,15 +185,13 @@ sab_status sab_multiplex_stream_new(sab_stream* control, sab_stream* const* sour
     return sab::guard([&] {
         sab::require(stream, "stream");
         sab::require(control, "control");
-        std::vector<sab_stream*> all = listed(sources, count);
-        all.insert(all.begin(), control);
-        over_many(all, stream, sab::make_multiplex);
+        *stream = sab::multiplex(control, read_sources(sources, count));
     });
 }
 
 sab_status sab_shard_stream_new(sab_stream* source, uint64_t rank, uint64_t world_size,
                                 sab_stream** stream) noexcept {
-    return guard_over(source, stream, [&] { return sab::make_rank(rank, world_size); });
+    return guard_over(source, stream, [&] { return sab::make_shard(rank, world_size); });
 }
 
 sab_status sab_batch_stream_new(sab_stream* source, uint64_t batch_size,
@@ -346,6 +255,20 @@ sab_status sab_sampler_stream_new(sab_sampler* sampler, sab_stream** stream) noe
 sab_status sab_prefetch_stream_new(sab_stream* source, uint64_t buffer_size,
                                    sab_stream** stream) noexcept {
     return guard_over(source, stream, [&] { return sab::make_prefetch(buffer_size); });
+}
+
+double sab_random_real(sab_random* random) noexcept {
+    return random == nullptr ? 0 : random->generator.real();
+}
+
+uint64_t sab_random_bits(sab_random* random, uint32_t bits) noexcept {
+    return random == nullptr || bits < 1 || bits > 64
+               ? 0
+               : random->generator.bits(static_cast<int>(bits));
+}
+
+uint64_t sab_random_below(sab_random* random, uint64_t limit) noexcept {
+    return random == nullptr || limit == 0 ? 0 : random->generator.below(limit);
 }
 
 }  // extern "C"

@@ -43,7 +43,7 @@ static sab_plan *new_plan(void) {
     return plan;
 }
 
-enum kind { NATIVE, SEQUENTIAL, WORST, SIZE_AWARE, STREAM, TORCH, OPENED, READ, KINDS };
+enum kind { NATIVE, SEQUENTIAL, COSTLIEST, SIZE_AWARE, STREAM, TORCH, OPENED, READ, KINDS };
 
 /* A sampler by every constructor there is; whatever it was made from is freed already. */
 static sab_sampler *new_sampler(enum kind kind) {
@@ -56,7 +56,7 @@ static sab_sampler *new_sampler(enum kind kind) {
     switch (kind) {
         case NATIVE: EXPECT_OK(sab_bucket_sampler_new(plan, NULL, &sampler)); break;
         case SEQUENTIAL: EXPECT_OK(sab_sequential_sampler_new(plan, NULL, &sampler)); break;
-        case WORST: EXPECT_OK(sab_costliest_sampler_new(plan, UINT64_MAX, &sampler)); break;
+        case COSTLIEST: EXPECT_OK(sab_costliest_sampler_new(plan, UINT64_MAX, &sampler)); break;
         case SIZE_AWARE:
             EXPECT_OK(
                 sab_bionemo_size_aware_sampler_new(NULL, SAMPLES, sizes, 120, NULL, &sampler));

@@ -543,7 +543,7 @@ static void At_SeekAndBlocks_GiveTheSameBins(void) {
     sab_sampler_free(asked);
 }
 
-static void WorstFirst_BeginsWithTheCostliestBins(void) {
+static void CostliestFirst_BeginsWithTheCostliestBins(void) {
     const int32_t numbers[] = {9, 8, 7, 6, 5, 5, 5, 5};
     const sab_packed_options pack = into(10);
     sab_sampler_options options = SAB_SAMPLER_OPTIONS_INIT;
@@ -749,7 +749,7 @@ int main(void) {
     RUN(Mates_ChangeBetweenEpochs);
     RUN(State_GoesOnAtAnyStepWithAnyRanks);
     RUN(At_SeekAndBlocks_GiveTheSameBins);
-    RUN(WorstFirst_BeginsWithTheCostliestBins);
+    RUN(CostliestFirst_BeginsWithTheCostliestBins);
     RUN(Million_SamplesFillTheirBins);
     RUN(Refuses_BadOptions);
     RUN(Refuses_BadBalance);

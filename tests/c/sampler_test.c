@@ -254,11 +254,11 @@ static void Sequential_GoesUpBySizeThenIndex(void) {
     sab_plan_free(plan);
 }
 
-static void WorstFirst_BeginsWithTheCostliest(void) {
+static void CostliestFirst_BeginsWithTheCostliest(void) {
     sab_plan *plan = a_plan();
-    for (uint64_t worst = 1; worst <= 100; worst *= 3) {
+    for (uint64_t costliest = 1; costliest <= 100; costliest *= 3) {
         sab_sampler_options options = SAB_SAMPLER_OPTIONS_INIT;
-        options.costliest_first = worst;
+        options.costliest_first = costliest;
         sab_sampler *sampler = NULL;
         EXPECT_OK(sab_bucket_sampler_new(plan, &options, &sampler));
         sab_batch batch = SAB_BATCH_INIT;
@@ -268,7 +268,7 @@ static void WorstFirst_BeginsWithTheCostliest(void) {
             sab_bucket bucket = SAB_BUCKET_INIT;
             EXPECT_OK(sab_plan_get_bucket(plan, (size_t)batch.bucket, &bucket));
             const double may_cost = bucket.cost * (double)batch.count / (double)bucket.batch_size;
-            if (step < worst)
+            if (step < costliest)
                 least_of_first = fmin(least_of_first, may_cost);
             else
                 most_of_rest = fmax(most_of_rest, may_cost);
@@ -280,15 +280,15 @@ static void WorstFirst_BeginsWithTheCostliest(void) {
     sab_plan_free(plan);
 }
 
-static void WorstBatches_AreNeverExceededInAnyEpoch(void) {
+static void CostliestBatches_AreNeverExceededInAnyEpoch(void) {
     for (sab_bucket_rule buckets = SAB_BUCKETS_AUTO; buckets <= SAB_BUCKETS_EQUAL; ++buckets) {
         sab_plan *plan = plan_of(buckets, SAB_TAIL_KEEP);
-        sab_sampler *worst = NULL, *all = NULL, *sampler = rank_of(plan, 0, 1);
+        sab_sampler *costliest = NULL, *all = NULL, *sampler = rank_of(plan, 0, 1);
         sab_batch first = SAB_BATCH_INIT, batch = SAB_BATCH_INIT;
-        EXPECT_OK(sab_costliest_sampler_new(plan, 1, &worst));
-        EXPECT_OK(sab_next_batch(worst, &first));
+        EXPECT_OK(sab_costliest_sampler_new(plan, 1, &costliest));
+        EXPECT_OK(sab_next_batch(costliest, &first));
         EXPECT(padded_total(&first) <= BUDGET);
-        EXPECT(sab_next_batch(worst, &batch) == SAB_END);
+        EXPECT(sab_next_batch(costliest, &batch) == SAB_END);
         for (uint64_t epoch = 0; epoch < 20; ++epoch) {
             EXPECT_OK(sab_sampler_set_epoch(sampler, epoch));
             while (sab_next_batch(sampler, &batch) == SAB_OK)
@@ -303,7 +303,7 @@ static void WorstBatches_AreNeverExceededInAnyEpoch(void) {
         int seen[SAMPLES] = {0};
         walk(all, seen);
         EXPECT(all_are(seen, SAMPLES, 1));
-        sab_sampler_free(worst);
+        sab_sampler_free(costliest);
         sab_sampler_free(all);
         sab_sampler_free(sampler);
         sab_plan_free(plan);
@@ -440,10 +440,10 @@ static void State_OfAnotherSampler_IsRefusedAndChangesNothing(void) {
     changed.bytes[4] = 2;
     EXPECT_FAILS(restore_state(sampler, &changed), SAB_E_FORMAT,
                  "has version 2, this library reads 3");
-    sab_sampler *worst = NULL;
-    EXPECT_OK(sab_costliest_sampler_new(plan, 2, &worst));
-    EXPECT_FAILS(restore_state(worst, &state), SAB_E_MISMATCH, "order 1, this sampler has 4");
-    sab_sampler_free(worst);
+    sab_sampler *costliest = NULL;
+    EXPECT_OK(sab_costliest_sampler_new(plan, 2, &costliest));
+    EXPECT_FAILS(restore_state(costliest, &state), SAB_E_MISMATCH, "order 1, this sampler has 4");
+    sab_sampler_free(costliest);
     EXPECT_OK(sab_bionemo_size_aware_sampler_new(NULL, SAMPLES, sizes, 200, NULL, &other));
     sab_sampler *more = NULL;
     EXPECT_OK(sab_bionemo_size_aware_sampler_new(NULL, SAMPLES, sizes, 201, NULL, &more));
@@ -545,20 +545,20 @@ static void TailWrap_InABucketSmallerThanABatch_ShowsEachSampleOnce(void) {
     sab_plan_free(plan);
 }
 
-static void WorstBatches_CostAtLeastAsMuchAsAny(void) {
+static void CostliestBatches_CostAtLeastAsMuchAsAny(void) {
     sab_plan *plan = a_plan();
-    sab_sampler *worst = NULL, *sampler = rank_of(plan, 0, 1);
-    EXPECT_OK(sab_costliest_sampler_new(plan, 3, &worst));
+    sab_sampler *costliest = NULL, *sampler = rank_of(plan, 0, 1);
+    EXPECT_OK(sab_costliest_sampler_new(plan, 3, &costliest));
     uint64_t count = 0;
-    EXPECT_OK(sab_sampler_batch_count(worst, &count));
+    EXPECT_OK(sab_sampler_batch_count(costliest, &count));
     EXPECT(count == 3);
     sab_batch first = SAB_BATCH_INIT, batch = SAB_BATCH_INIT;
-    EXPECT_OK(sab_next_batch(worst, &first));
+    EXPECT_OK(sab_next_batch(costliest, &first));
     while (sab_next_batch(sampler, &batch) == SAB_OK)
         EXPECT(padded_total(&batch) <= padded_total(&first));
     sab_sampler *none = NULL;
     EXPECT_FAILS(sab_costliest_sampler_new(plan, 0, &none), SAB_E_ARGUMENT, "count = 0");
-    sab_sampler_free(worst);
+    sab_sampler_free(costliest);
     sab_sampler_free(sampler);
     sab_plan_free(plan);
 }
@@ -815,8 +815,8 @@ int main(void) {
     RUN(RanksOfOneStep_CostNearlyTheSame);
     RUN(Order_DependsOnSeedAndEpochAlone);
     RUN(Sequential_GoesUpBySizeThenIndex);
-    RUN(WorstFirst_BeginsWithTheCostliest);
-    RUN(WorstBatches_AreNeverExceededInAnyEpoch);
+    RUN(CostliestFirst_BeginsWithTheCostliest);
+    RUN(CostliestBatches_AreNeverExceededInAnyEpoch);
     RUN(SavedAndRestored_GivesTheSameBytesAndBatches);
     RUN(ThreeResumes_OnOtherNumbersOfRanks_LoseNothing);
     RUN(AfterAResumeOnOtherRanks_EarlierStepsAreRefused);
@@ -825,7 +825,7 @@ int main(void) {
     RUN(NextBatch_AfterEnd_ReturnsEndAgain);
     RUN(Tail_EachPolicy_DoesWhatItSays);
     RUN(TailWrap_InABucketSmallerThanABatch_ShowsEachSampleOnce);
-    RUN(WorstBatches_CostAtLeastAsMuchAsAny);
+    RUN(CostliestBatches_CostAtLeastAsMuchAsAny);
     RUN(Ranks_ShareAnEpochInEqualSteps);
     RUN(StepTotals_AreTheSumOverRanks);
     RUN(AtSeekAndBlocks_ShowWhatNextShows);

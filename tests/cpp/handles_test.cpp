@@ -156,8 +156,8 @@ void Samplers_OfEachKind() {
     const sab::Plan plan = small_plan();
     sab::SequentialSampler sequential(plan);
     EXPECT(has_each_once(walk(sequential), 1000));
-    sab::CostliestSampler worst(plan, 3);
-    EXPECT(std::distance(worst.begin(), worst.end()) == 3);
+    sab::CostliestSampler costliest(plan, 3);
+    EXPECT(std::distance(costliest.begin(), costliest.end()) == 3);
     sab::BionemoSizeAwareSampler greedy(sizes, 500);
     EXPECT(has_each_once(walk(greedy), 1000));
     sab::PackedOptions pack;

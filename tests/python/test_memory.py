@@ -689,7 +689,7 @@ def test_torchtune_train_step():
     assert is_oom_exception(MemoryError())
 
 
-def test_verify_runs_the_worst_batches():
+def test_verify_runs_the_costliest_batches():
     sizes = numbers(0).integers(1, 90, 2000)
     plan, device = sab.plan(sizes, budget=1000), Pretend(11_000)
     seen = []

@@ -530,12 +530,12 @@ def test_oversize_policies():
     assert sorted(flat(walk(sab.BucketSampler(plan)))) == [0, 1, 2, 3]
 
 
-def test_worst_batches_come_first_and_cost_most():
+def test_costliest_batches_come_first_and_cost_most():
     sizes = np.random.default_rng(6).integers(1, 300, 5000)
     plan = sab.plan(sizes, budget=4096)
-    worst = plan.costliest_batches(3)
+    costliest = plan.costliest_batches(3)
     most = max(batch.padded_total for batch in sab.BucketSampler(plan).batches())
-    assert len(worst) == 3 and worst[0].padded_total >= most
+    assert len(costliest) == 3 and costliest[0].padded_total >= most
     costs = [bucket.cost for bucket in plan.buckets]
     first = next(iter(sab.BucketSampler(plan, costliest_first=1).batches()))
     assert plan.buckets[first.bucket].cost == max(costs)

@@ -224,8 +224,8 @@ fn oversize_samples_are_listed_or_stand_alone() {
     let single =
         Plan::new(&sizes, &PlanOptions::new().budget(12.0).oversize(Oversize::Single)).unwrap();
     assert!(single.skipped().is_empty());
-    let worst = single.costliest_batches(1).unwrap().next_batch().unwrap().unwrap();
-    assert_eq!(worst.indices, [3]);
+    let costliest = single.costliest_batches(1).unwrap().next_batch().unwrap().unwrap();
+    assert_eq!(costliest.indices, [3]);
     assert_refused!(single.costliest_batches(0), Argument, "count");
 }
 

@@ -389,7 +389,7 @@ fn a_step_is_halved_until_it_fits() {
 }
 
 #[test]
-fn the_worst_batches_are_run_first() {
+fn the_costliest_batches_are_run_first() {
     let plan = Plan::new(&lengths(), &PlanOptions::new().budget(2048.0)).unwrap();
     let device = Simulated::new(30_000);
     let mut probe = Probe::from_device(&device);

@@ -82,13 +82,16 @@ end
     @test [batch_count(sampler) for sampler in every_sampler() if sampler isa BucketSampler] == [count]
 end
 
-# A handle that cannot be freed.
-struct NeverFreed end
-mutable struct Broken <: SAB.Handle{NeverFreed}
-    pointer::Ptr{NeverFreed}
-    Broken() = finalizer(SAB.finish, new(Ptr{NeverFreed}(8)))
-end
-SAB.free(::Ptr{NeverFreed}) = error("cannot be freed")
+# A handle that cannot be freed, here and in a process of its own.
+const BROKEN = """
+    struct NeverFreed end
+    mutable struct Broken <: SAB.Handle{NeverFreed}
+        pointer::Ptr{NeverFreed}
+        Broken() = finalizer(SAB.finish, new(Ptr{NeverFreed}(8)))
+    end
+    SAB.free(::Ptr{NeverFreed}) = error("cannot be freed")
+    """
+include_string(@__MODULE__, BROKEN)
 
 @testset "finalizers never throw" begin
     @test SAB.finish(Broken()) === nothing
@@ -98,12 +101,7 @@ SAB.free(::Ptr{NeverFreed}) = error("cannot be freed")
     # Julia prints what a finalizer throws; the library may be closed before the last handle is.
     code = """
         using SAB
-        struct NeverFreed end
-        mutable struct Broken <: SAB.Handle{NeverFreed}
-            pointer::Ptr{NeverFreed}
-            Broken() = finalizer(SAB.finish, new(Ptr{NeverFreed}(8)))
-        end
-        SAB.free(::Ptr{NeverFreed}) = error("cannot be freed")
+        $BROKEN
         plan = Plan([1, 2, 3]; budget = 5)
         kept = Any[plan, BucketSampler(plan), map_stream(x -> [x], array_stream(1:9)), SAB.Cache("memory:"), Broken()]
         library = SAB.Libdl.dlopen(ENV["SAB_LIBRARY"])

@@ -153,10 +153,10 @@ class BaguaSampler(RandomAccessSampler):
             "world_size": world_size,
             "micro_batches": micro_batches,
         }
-        handle = ffi.new("sab_sampler **")
         sizes = as_sizes(complexity)
-        check(lib.sab_bagua_sampler_new(sizes._handle, balancing, sampler_options(order), handle))
-        self._adopt(handle, output)
+        self._construct(
+            output, lib.sab_bagua_sampler_new, sizes._handle, balancing, sampler_options(order)
+        )
         self._made_from = (
             (complexity,),
             {
@@ -251,15 +251,15 @@ class BaguaBatchSampler(RandomAccessSampler):
             "world_size": world_size,
             "micro_batches": micro_batches,
         }
-        handle = ffi.new("sab_sampler **")
         sizes = as_sizes(complexity)
-        check(
-            lib.sab_bagua_batch_sampler_new(
-                sizes._handle, balancing, sampler_options(order), handle
-            ),
-            self._calls,
+        self._construct(
+            output,
+            lib.sab_bagua_batch_sampler_new,
+            sizes._handle,
+            balancing,
+            sampler_options(order),
+            calls=self._calls,
         )
-        self._adopt(handle, output)
         self._made_from = (
             (complexity, make_batches),
             {

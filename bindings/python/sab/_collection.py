@@ -10,6 +10,7 @@ from typing import (
     TYPE_CHECKING,
     Any,
     Callable,
+    NamedTuple,
     TypeVar,
 )
 
@@ -45,28 +46,27 @@ __all__ = ["Collection", "Grouped"]
 Own = TypeVar("Own", bound="_Tensors")
 
 
+class _Parts(NamedTuple):
+    signature: Signature
+    leaves: list[Leaf]
+    columns: list[Column]
+    rules: list[Rule]
+    lengths: dict[str, npt.NDArray[np.int64]]
+    samples: int
+
+
 class _Tensors:
     """What collections and grouped collections have in common."""
 
     signature: Signature
 
-    def __init__(
-        self,
-        signature: Signature,
-        leaves: list[Leaf],
-        columns: list[Column],
-        rules: list[Rule],
-        lengths: dict[str, npt.NDArray[np.int64]],
-        count: int,
-    ) -> None:
-        self.signature = signature
-        self._leaves, self._columns, self._rules, self._lengths, self._count = (
-            leaves,
-            columns,
-            rules,
-            lengths,
-            count,
-        )
+    def __init__(self, parts: _Parts) -> None:
+        self.signature = parts.signature
+        self._leaves = parts.leaves
+        self._columns = parts.columns
+        self._rules = parts.rules
+        self._lengths = parts.lengths
+        self._count = parts.samples
 
     def __len__(self) -> int:
         """Number of samples."""
@@ -108,22 +108,24 @@ class _Tensors:
         below: Signature = dict(items_of(self.signature))[key]
         return below, [at for at, leaf in enumerate(self._leaves) if leaf.path[0] == key]
 
-    def _shared(
-        self, key: Any
-    ) -> tuple[
-        Signature, list[Leaf], list[Column], list[Rule], dict[str, npt.NDArray[np.int64]], int
-    ]:
+    def _parts_at(self, key: Any) -> _Parts:
         signature, which = self._part(key)
         leaves = [Leaf(self._leaves[at].path[1:], self._leaves[at].signature) for at in which]
         names = {dim.name for leaf in leaves for dim in leaf.signature.own if dim.kind == "L"}
         lengths = {name: sizes for name, sizes in self._lengths.items() if name in names}
-        return (
+        return _Parts(
             signature,
             leaves,
             [self._columns[at] for at in which],
             [self._rules[at] for at in which],
             lengths,
             self._count,
+        )
+
+    def _parts(self, columns: list[Column]) -> _Parts:
+        """The same samples in other columns."""
+        return _Parts(
+            self.signature, self._leaves, columns, self._rules, self._lengths, self._count
         )
 
     def _copied(self: Own, copy: Callable[[Any], Any]) -> Own:
@@ -161,9 +163,7 @@ class _Tensors:
             column.grouped(grouping.permutation, offsets, leaf.signature.batch_dim, rule)
             for leaf, column, rule in zip(self._leaves, self._columns, self._rules)
         ]
-        return Grouped(
-            self.signature, self._leaves, columns, self._rules, self._lengths, self._count, grouping
-        )
+        return Grouped(self._parts(columns), grouping)
 
 
 class Collection(_Tensors):
@@ -259,19 +259,13 @@ class Collection(_Tensors):
             raise ValueError(f"lengths has {unknown[0]!r}, which the signature has not")
         check_keys(padding, signature)
         rules = [rule_of(padding, leaf, column) for leaf, column in zip(leaves, columns)]
-        super().__init__(
-            signature,
-            leaves,
-            columns,
-            rules,
-            {name: sizes for name, (sizes, _) in known.items()},
-            next(iter(counts)),
-        )
+        sizes_of = {name: sizes for name, (sizes, _) in known.items()}
+        super().__init__(_Parts(signature, leaves, columns, rules, sizes_of, next(iter(counts))))
 
     @classmethod
-    def _made(cls, *parts: Any) -> Collection:
+    def _made(cls, parts: _Parts) -> Collection:
         made = cls.__new__(cls)
-        _Tensors.__init__(made, *parts)
+        _Tensors.__init__(made, parts)
         return made
 
     def group(self, grouping: Grouping | None = None) -> Grouped:
@@ -326,7 +320,7 @@ class Collection(_Tensors):
 
     def __getitem__(self, key: Any) -> Collection:
         """What stands at a key of the signature, where that is a dictionary or tuple."""
-        return Collection._made(*self._shared(key))
+        return Collection._made(self._parts_at(key))
 
     def __repr__(self) -> str:
         return f"<sab.Collection: {len(self):,} samples of {self.signature!r}>"
@@ -358,17 +352,8 @@ class Grouped(_Tensors):
         grouped_by: the grouping. Groups without samples are left out of all that follows.
     """
 
-    def __init__(
-        self,
-        signature: Signature,
-        leaves: list[Leaf],
-        columns: list[Column],
-        rules: list[Rule],
-        lengths: dict[str, npt.NDArray[np.int64]],
-        count: int,
-        grouping: Grouping,
-    ) -> None:
-        super().__init__(signature, leaves, columns, rules, lengths, count)
+    def __init__(self, parts: _Parts, grouping: Grouping) -> None:
+        super().__init__(parts)
         self.grouped_by = grouping
 
     @property
@@ -503,7 +488,9 @@ class Grouped(_Tensors):
         rules = [rule_of(padding, leaf, column) for leaf, column in zip(leaves, columns)]
         names = {dim.name for leaf in leaves for dim in leaf.signature.own if dim.kind == "L"}
         lengths = {name: sizes for name, sizes in self._lengths.items() if name in names}
-        return Grouped(output, leaves, columns, rules, lengths, self._count, self.grouped_by)
+        return Grouped(
+            _Parts(output, leaves, columns, rules, lengths, self._count), self.grouped_by
+        )
 
     def _check_output(
         self,
@@ -544,14 +531,7 @@ class Grouped(_Tensors):
 
     def ungroup(self) -> Collection:
         """The samples without padding, in their original order."""
-        return Collection._made(
-            self.signature,
-            self._leaves,
-            [column.in_one_piece() for column in self._columns],
-            self._rules,
-            self._lengths,
-            self._count,
-        )
+        return Collection._made(self._parts([column.in_one_piece() for column in self._columns]))
 
     def join(self) -> Any:
         """All samples stacked in their original order, padded to the longest of all; nested as the
@@ -571,7 +551,7 @@ class Grouped(_Tensors):
 
     def __getitem__(self, key: Any) -> Grouped:
         """What stands at a key of the signature, where that is a dictionary or tuple."""
-        return Grouped(*self._shared(key), self.grouped_by)
+        return Grouped(self._parts_at(key), self.grouped_by)
 
     def __repr__(self) -> str:
         return (

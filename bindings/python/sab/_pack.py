@@ -10,7 +10,6 @@ from sab._native import (
     Calls,
     Progress,
     check,
-    ffi,
     lib,
     new_options,
     new_struct,
@@ -123,12 +122,14 @@ class PackedSampler(RandomAccessSampler):
             "costliest_first": costliest_first,
             "micro_batches": micro_batches,
         }
-        handle = ffi.new("sab_sampler **")
-        source = as_sizes(sizes)
-        check(
-            lib.sab_packed_sampler_new(source._handle, pack, sampler_options(order), handle), calls
+        self._construct(
+            output,
+            lib.sab_packed_sampler_new,
+            as_sizes(sizes)._handle,
+            pack,
+            sampler_options(order),
+            calls=calls,
         )
-        self._adopt(handle, output)
         warn_of_skipped(self.info.skipped, self.info.samples, "longer than the capacity")
         self._made_from = (
             (sizes, capacity),

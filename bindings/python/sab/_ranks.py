@@ -422,12 +422,14 @@ class BalancedSampler(RandomAccessSampler):
             "micro_batches": micro_batches,
         }
         source = as_sizes(sizes)
-        handle = ffi.new("sab_sampler **")
-        check(
-            lib.sab_balanced_sampler_new(source._handle, options, sampler_options(order), handle),
-            calls,
+        self._construct(
+            output,
+            lib.sab_balanced_sampler_new,
+            source._handle,
+            options,
+            sampler_options(order),
+            calls=calls,
         )
-        self._adopt(handle, output)
         self._source = source
         self._made_from = (
             (source,),

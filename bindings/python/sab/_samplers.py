@@ -81,9 +81,21 @@ class Sampler:
     _step: int = 0  # batches of the epoch that were given or skipped by a restore
     _under_way: bool = False  # the pass has given a batch and has not ended
 
+    def _construct(
+        self,
+        output: Output,
+        constructor: Callable[..., int],
+        *given: Any,
+        calls: Calls | None = None,
+    ) -> None:
+        """Calls a constructor of C and owns the sampler that it makes."""
+        handle = ffi.new("sab_sampler **")
+        check(constructor(*given, handle), calls)
+        self._adopt(handle, output)
+
     def _adopt(self, handle: CData, output: Output) -> None:
-        one_of("output", output, OUTPUTS)
         self._handle = ffi.gc(handle[0], lib.sab_sampler_free)
+        one_of("output", output, OUTPUTS)
         self._told = ffi.new("uint64_t *"), ffi.new("uint64_t *")
         self._output = output
 
@@ -451,9 +463,9 @@ class BucketSampler(RandomAccessSampler):
             "costliest_first": costliest_first,
             "micro_batches": micro_batches,
         }
-        handle = ffi.new("sab_sampler **")
-        check(lib.sab_bucket_sampler_new(plan_handle(plan), sampler_options(order), handle))
-        self._adopt(handle, output)
+        self._construct(
+            output, lib.sab_bucket_sampler_new, plan_handle(plan), sampler_options(order)
+        )
         self._made_from = (plan,), {**order, "output": output}
 
 
@@ -478,9 +490,9 @@ class SequentialSampler(RandomAccessSampler):
             "last_step": last_step,
             "micro_batches": micro_batches,
         }
-        handle = ffi.new("sab_sampler **")
-        check(lib.sab_sequential_sampler_new(plan_handle(plan), sampler_options(order), handle))
-        self._adopt(handle, output)
+        self._construct(
+            output, lib.sab_sequential_sampler_new, plan_handle(plan), sampler_options(order)
+        )
         self._made_from = (plan,), {**order, "output": output}
 
 
@@ -525,18 +537,15 @@ class BionemoSizeAwareSampler(RandomAccessSampler):
         self._sizes = as_sizes(sizes)
         array = None if indices is None else indices_of("indices", indices)
         count = len(self._sizes) if array is None else array.size
-        handle = ffi.new("sab_sampler **")
-        check(
-            lib.sab_bionemo_size_aware_sampler_new(
-                ffi.NULL if array is None else ffi.cast("int64_t *", array.ctypes.data),
-                count,
-                self._sizes._handle,
-                real("budget", budget),
-                sampler_options(order),
-                handle,
-            )
+        self._construct(
+            output,
+            lib.sab_bionemo_size_aware_sampler_new,
+            ffi.NULL if array is None else ffi.cast("int64_t *", array.ctypes.data),
+            count,
+            self._sizes._handle,
+            real("budget", budget),
+            sampler_options(order),
         )
-        self._adopt(handle, output)
         warn_of_skipped(self.skipped_count, count, "over budget")
         options = {"budget": budget, **order, "output": output}
         self._made_from = (array, sizes), options
@@ -587,14 +596,11 @@ class BionemoSizeAwareStream(Sampler):
             return given
 
         self._calls = Calls(source=source)
-        handle = ffi.new("sab_sampler **")
-        check(
-            lib.sab_bionemo_size_aware_stream_sampler_new(
-                lib.sab_py_index,
-                self._calls.handle,
-                ffi.NULL,
-                real("budget", budget),
-                handle,
-            )
+        self._construct(
+            output,
+            lib.sab_bionemo_size_aware_stream_sampler_new,
+            lib.sab_py_index,
+            self._calls.handle,
+            ffi.NULL,
+            real("budget", budget),
         )
-        self._adopt(handle, output)

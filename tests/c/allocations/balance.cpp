@@ -145,11 +145,7 @@ SCENARIO(balanced_sampler, Threads::none) {
     run.note(&report, sizeof report);
     walk(run, sampler);
     CALL(sab_sampler_set_epoch(sampler, 4));
-    std::vector<int64_t> indices(60);
-    std::vector<uint64_t> offsets(9);
-    std::size_t count = 0;
-    CALL_OR_SKIP(sab_sampler_next_batches(sampler, 8, indices.data(), indices.size(),
-                                          offsets.data(), &count));
+    take_block(run, sampler, 8, 60);
     walk(run, sampler);
     CALL_PLAIN(sab_sampler_free(sampler));
 }

@@ -38,6 +38,20 @@ void get(Run &run, sab_cache *cache, const char *key) {
     note_value(run, value);
 }
 
+template <std::size_t count>
+void get_many(Run &run, sab_cache *cache, const sab_cache_item (&items)[count]) {
+    std::vector<sab_cache_value *> values(count);
+    CALL_INTO(values, sab_cache_get_many(cache, items, count, values.data()));
+    for (sab_cache_value *const value : values) note_value(run, value);
+}
+
+void get_or_load(Run &run, sab_cache *cache, const char *key) {
+    sab_cache_value *value = nullptr;
+    CALL_INTO(value, sab_cache_get_or_load(cache, key, std::strlen(key), load, nullptr, go_on,
+                                           nullptr, &value));
+    note_value(run, value);
+}
+
 sab_cache *open(Run &run, const char *url, uint64_t buffer = 3) {
     sab_cache_options options = SAB_CACHE_OPTIONS_INIT;
     options.on_failure = SAB_CACHE_ERROR;
@@ -64,14 +78,10 @@ void use(Run &run, sab_cache *cache) {
     get(run, cache, "k1");
     get(run, cache, "missing");
     const sab_cache_item items[] = {{"k1", 2, "xyz", 3}, {"k9", 2, "xyz", 3}, {"k4", 2, "xyz", 3}};
-    std::vector<sab_cache_value *> values(3);
-    CALL_INTO(values, sab_cache_get_many(cache, items, 3, values.data()));
-    for (sab_cache_value *const value : values) note_value(run, value);
+    get_many(run, cache, items);
     CALL(sab_cache_put_many(cache, items, 3));
     get(run, cache, "k9");
-    sab_cache_value *value = nullptr;
-    CALL_INTO(value, sab_cache_get_or_load(cache, "new", 3, load, nullptr, go_on, nullptr, &value));
-    note_value(run, value);
+    get_or_load(run, cache, "new");
     get(run, cache, "new");
     uint64_t keys = 0;
     CALL_INTO(keys, sab_cache_key_count(cache, &keys));
@@ -135,14 +145,10 @@ SCENARIO(cache_on_redis, Threads::none) {
     CALL_OR_SKIP(sab_cache_put(cache, "a", 1, "new", 3));
     CALL_OR_SKIP(sab_cache_flush(cache));
     const sab_cache_item items[] = {{"a", 1, "xyz", 3}, {"b", 1, "xyz", 3}};
-    std::vector<sab_cache_value *> values(2);
-    CALL_INTO(values, sab_cache_get_many(cache, items, 2, values.data()));
-    for (sab_cache_value *const value : values) note_value(run, value);
+    get_many(run, cache, items);
     CALL_OR_SKIP(sab_cache_put_many(cache, items, 2));
     get(run, cache, "b");
-    sab_cache_value *value = nullptr;
-    CALL_INTO(value, sab_cache_get_or_load(cache, "new", 3, load, nullptr, go_on, nullptr, &value));
-    note_value(run, value);
+    get_or_load(run, cache, "new");
     uint64_t keys = 0;
     CALL_INTO(keys, sab_cache_key_count(cache, &keys));
     run.note(keys);

@@ -78,6 +78,15 @@ inline void walk(Run &run, sab_sampler *sampler, int most = 10000) {
     }
 }
 
+/// Several batches in one call, at most `most` and of at most `room` samples together.
+inline void take_block(Run &run, sab_sampler *sampler, std::size_t most, std::size_t room) {
+    std::vector<int64_t> indices(room);
+    std::vector<uint64_t> offsets(most + 1);
+    std::size_t count = 0;
+    CALL_OR_SKIP(
+        sab_sampler_next_batches(sampler, most, indices.data(), room, offsets.data(), &count));
+}
+
 inline std::vector<unsigned char> state_of(Run &run, const sab_sampler *sampler) {
     std::size_t size = 0;
     CALL(sab_sampler_state_save(sampler, nullptr, 0, &size));

@@ -126,11 +126,7 @@ SCENARIO(next_batches, Threads::none) {
     CALL_INTO(plan, sab_plan_new(sizes, &options, &plan));
     sab_sampler *sampler = nullptr;
     CALL_INTO(sampler, sab_bucket_sampler_new(plan, nullptr, &sampler));
-    std::vector<int64_t> indices(64);
-    std::vector<uint64_t> offsets(65);
-    std::size_t count = 0;
-    CALL_OR_SKIP(sab_sampler_next_batches(sampler, 20, indices.data(), indices.size(),
-                                          offsets.data(), &count));
+    take_block(run, sampler, 20, 64);
     walk(run, sampler);
     CALL_PLAIN(sab_sampler_free(sampler));
     CALL_PLAIN(sab_plan_free(plan));

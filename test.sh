@@ -109,6 +109,13 @@ gpu_dry_run() { # with what the recipes of the documentation run with
   PYTHON=build/venv/bin/python PYTHONPATH=$PWD/build/recipes tests/gpu/run.sh --dry-run
 }
 
+referee() { # fails when the counts of libsab's batches are not what it promises
+  local long
+  long=$(wc -l bench/peers/[!_]*.py | awk '$2 != "total" && $1 > 40')
+  [ -z "$long" ] || { echo "longer than 40 lines: $long" && return 1; }
+  SAB_WHEEL=$(echo "$PWD"/build/wheels/*.whl) ./bench.sh --quick > build/referee.log
+}
+
 fetch_torch() {
   [ -d build/torch/torch/lib ] || build/venv/bin/pip install -q --no-deps --target build/torch torch==2.15.0 nvidia-cuda-cupti==13.5.25 nvidia-cuda-runtime==13.5.37
 }
@@ -192,6 +199,8 @@ if [ "$mode" = everything ]; then
   documentation
   step "the script for GPUs, dry run"
   gpu_dry_run
+  step "the referee, quick"
+  referee
   step "fuzzers, 20 s each"
   tests/fuzz/run.sh "$PWD/build/fuzz" 20
 fi
@@ -200,5 +209,5 @@ printf '\n== all passed (%d min)\n' $((SECONDS / 60))
 printf '%s\n' "${times[@]}"
 left_out=()
 [ "$mode" != quick ] || left_out+=("sanitizers" "programs of other releases" "readers of the headers")
-[ "$mode" = everything ] || left_out+=("lint" "a build without the optional parts" "coverage" "documentation" "the script for GPUs" "LibTorch of PyPI" "Rust under valgrind and Miri" "generated Rust declarations" "fuzzers")
+[ "$mode" = everything ] || left_out+=("lint" "a build without the optional parts" "coverage" "documentation" "the script for GPUs" "the referee" "LibTorch of PyPI" "Rust under valgrind and Miri" "generated Rust declarations" "fuzzers")
 [ ${#left_out[@]} -eq 0 ] || (IFS=';' && echo "left out (CI=true ./test.sh runs everything): ${left_out[*]}" | sed 's/;/, /g')

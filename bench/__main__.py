@@ -1,0 +1,109 @@
+"""python -m bench [QUESTION...] [--quick] [--lengths FILE]: see bench.sh."""
+
+import argparse
+import datetime
+import importlib
+import importlib.metadata
+import os
+import pathlib
+import platform
+import subprocess
+import sys
+import time
+from typing import Any
+
+import numpy as np
+import torch
+
+from bench import data, page
+from bench.peers import Peer, all_peers
+from bench.questions import Settings
+from bench.report import as_json, draw
+
+ROOT = pathlib.Path(__file__).parent.parent
+QUESTIONS = ["padding", "speed", "ranks", "packing", "resume", "elastic", "order"]
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="bench.sh", description="libsab and its peers")
+    parser.add_argument("question", nargs="*", help=f"of {', '.join(QUESTIONS)}; all by default")
+    parser.add_argument("--quick", action="store_true", help="few samples, into build/benchmarks")
+    parser.add_argument("--lengths", help="a file of lengths instead of the data sets")
+    options = parser.parse_args()
+    unknown = set(options.question) - set(QUESTIONS)
+    if unknown:
+        parser.error(f"{min(unknown)}: must be one of {', '.join(QUESTIONS)}")
+    return options
+
+
+def versions(peers: list[type[Peer]]) -> dict[str, str]:
+    found = {"torch": torch.__version__, "numpy": np.__version__, "libsab": ""}
+    for line in (ROOT / "bench/requirements.txt").read_text().splitlines():
+        name, _, version = line.partition("  #")[0].partition("==")
+        if name in {peer.distribution for peer in peers}:
+            found[name] = version
+    found["libsab"] = importlib.metadata.version("libsab")
+    return found
+
+
+def not_installed() -> dict[str, str]:
+    path = ROOT / "build/bench-sources/failed.tsv"
+    lines = path.read_text().splitlines() if path.exists() else []
+    return dict(line.split("\t", 1) for line in lines)
+
+
+def machine() -> str:
+    model = platform.machine()
+    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            model = line.partition(": ")[2]
+            break
+    load = os.getloadavg()[1]
+    return f"{model}, {os.cpu_count()} cores, no GPU; load average {load:.1f} during the run"
+
+
+def commit() -> str:
+    command = ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]
+    found = subprocess.run(command, check=False, capture_output=True, text=True)
+    return found.stdout.strip()
+
+
+def main() -> None:
+    options = arguments()
+    peers = all_peers()
+    settings = Settings(peers, data.load(options.quick, options.lengths), options.quick)
+    answers, wrong = [], []
+    for name in options.question or QUESTIONS:
+        begin = time.monotonic()
+        question = importlib.import_module(f"bench.questions.{name}")
+        answer = question.run(settings)
+        answers.append(answer)
+        wrong += [f"{name}: {each}" for each in question.check(answer)]
+        print(page.section(answer), flush=True)
+        print(f"\n({time.monotonic() - begin:.0f} s)\n", file=sys.stderr, flush=True)
+    about: dict[str, Any] = {
+        "versions": versions(peers),
+        "machine": machine(),
+        "date": datetime.date.today().isoformat(),
+        "commit": commit(),
+        "quick": options.quick,
+        "not installed": not_installed(),
+        "settings": {peer.name: [peer.setting, peer.source] for peer in peers},
+    }
+    public = not options.quick and options.lengths is None
+    folder = ROOT / ("docs/benchmarks" if public else "build/benchmarks")
+    folder.mkdir(parents=True, exist_ok=True)
+    whole = not options.question
+    for answer in answers:
+        draw(answer, folder / f"{answer.question}.svg")
+    if whole or not public:
+        (folder / "results.json").write_text(as_json(answers, about) + "\n")
+        target = ROOT / "docs/benchmarks.md" if public else folder / "benchmarks.md"
+        page.write(target, ROOT / "docs/benchmarks.md", answers, about)
+        print(f"wrote {target.relative_to(ROOT)} and {folder.relative_to(ROOT)}/", file=sys.stderr)
+    if wrong:
+        raise SystemExit("\n".join(["libsab did not keep what it promises:", *wrong]))
+
+
+if __name__ == "__main__":
+    main()

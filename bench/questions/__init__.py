@@ -1,0 +1,33 @@
+"""One file for each question: run(settings) asks all peers and returns an Answer, check(answer)
+returns what libsab promises and did not keep."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Callable, TypeVar
+
+from bench.data import Data
+from bench.peers import Peer
+from bench.report import Cell
+
+Value = TypeVar("Value")
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    peers: Sequence[type[Peer]]
+    data: Sequence[Data]
+    quick: bool
+
+
+def cells_of(ask: Callable[[], "list[Cell]"], columns: int) -> list[Cell]:
+    """What `ask` returns; where the peer cannot, why."""
+    try:
+        found = ask()
+    except NotImplementedError as error:
+        return [str(error), *["-"] * (columns - 1)]
+    except Exception as error:
+        lines = str(error).strip().splitlines()
+        why = f"{type(error).__name__}: {lines[-1] if lines else ''}"[:100].replace("|", " ")
+        return [why, *["-"] * (columns - 1)]
+    assert len(found) == columns
+    return found

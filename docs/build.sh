@@ -22,6 +22,6 @@ doxygen generated/Doxyfile
 rm -rf generated/extra/rust
 cp -r "$CARGO_TARGET_DIR/doc" generated/extra/rust
 python run.py
-python readme.py | tail -n 1
-python pictures.py generated
+mkdir -p generated/pictures
+python pictures.py generated/pictures # those of the pages are in pictures/
 python -m sphinx -q -W --keep-going -d generated/doctrees -b html . "$out"

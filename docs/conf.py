@@ -1,5 +1,5 @@
-"""Settings of Sphinx, and two directives. `show` includes a part of a program that run.py runs,
-`public` describes the names of Python modules. See build.sh."""
+"""Settings of Sphinx, and the directive `public`, which describes the names of Python modules. See
+build.sh."""
 
 import importlib
 import os
@@ -7,8 +7,6 @@ import pathlib
 import pkgutil
 import re
 
-from docutils import nodes
-from sphinx.directives.code import LiteralInclude
 from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
 
@@ -17,7 +15,7 @@ import sab.compat
 
 project, version, release = "libsab", sab.__version__, sab.__version__
 extensions = ["myst_parser", "breathe", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
-exclude_patterns = ["generated", "code"]
+exclude_patterns = ["README.md", "generated", "code"]  # index.rst includes README.md
 
 html_theme = "furo"
 html_title = f"libsab {release}"
@@ -39,43 +37,6 @@ autodoc_typehints_format = "short"
 autodoc_default_options = {"members": True}
 python_maximum_signature_line_length = 120
 c_maximum_signature_line_length = 120
-
-LANGUAGES = {
-    ".py": "python",
-    ".c": "c",
-    ".h": "c",
-    ".cpp": "cpp",
-    ".rs": "rust",
-    ".jl": "julia",
-    ".lua": "lua",
-    ".mjs": "javascript",
-    ".sh": "bash",
-    ".toml": "toml",
-}
-
-
-class Show(LiteralInclude):
-    """``{show} FILE [PART]``: a file, or what stands in it between the line with [PART] and the
-    next with [end]."""
-
-    required_arguments, optional_arguments, final_argument_whitespace = 1, 1, False
-
-    def run(self):
-        name = self.arguments[0]
-        if "generated/" in name and not os.path.exists(
-            os.path.join(os.path.dirname(self.env.doc2path(self.env.docname)), name)
-        ):
-            if os.environ.get("SAB_DOCS_PARTIAL") != "1":
-                raise self.error(f"{name}: run.py has not written it")
-            return [
-                nodes.paragraph("", "", nodes.emphasis("", "Not run for this copy of the site."))
-            ]  # a recipe whose library was not there
-        self.options["language"] = LANGUAGES.get(os.path.splitext(name)[1], "text")
-        if len(self.arguments) > 1:
-            self.options.update(
-                {"start-after": f"[{self.arguments[1]}]", "end-before": "[end]", "dedent": None}
-            )
-        return super().run()
 
 
 class Public(SphinxDirective):
@@ -114,6 +75,5 @@ def check_names(app, error):
 
 
 def setup(app):
-    app.add_directive("show", Show)
     app.add_directive("public", Public)
     app.connect("build-finished", check_names)

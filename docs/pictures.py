@@ -1,10 +1,8 @@
-"""Draws the pictures of the site: docs/pictures.py FOLDER. Data: WordNet's glosses and random
-numbers."""
+"""Draws the pictures of the pages: docs/pictures.py FOLDER. Data: WordNet's
+glosses and random numbers."""
 
-import io
 import json
 import pathlib
-import re
 import subprocess
 import sys
 
@@ -13,9 +11,6 @@ import matplotlib
 matplotlib.use("svg")
 import matplotlib.pyplot as plt
 import numpy as np
-from rich._export_format import CONSOLE_SVG_FORMAT
-from rich.console import Console
-from rich.text import Text
 
 import sab
 
@@ -42,8 +37,8 @@ def save(name):
     plt.close()
 
 
-def compare(*options):
-    """What `sab compare` prints of the glosses."""
+def compare():
+    """What `sab compare` says of the glosses, as JSON."""
     (FOLDER / "glosses.txt").write_text("".join(f"{text}\n" for text in texts))
     command = [
         pathlib.Path(sys.executable).parent / "sab",
@@ -51,7 +46,7 @@ def compare(*options):
         "glosses.txt",
         "--budget",
         str(BUDGET),
-        *options,
+        "--json",
     ]
     return subprocess.run(
         command,
@@ -63,7 +58,7 @@ def compare(*options):
 
 
 def padding():
-    for row in json.loads(compare("--json"))["systems"][:-1]:
+    for row in json.loads(compare())["systems"][:-1]:
         place = 100 * row["meet_again"], 100 * row["padding"]
         plt.plot(*place, "o", color="tab:gray")
         side = -1 if row["system"].startswith(("sorted", "whole")) else 1
@@ -214,21 +209,5 @@ def shapes():
     save("shapes")
 
 
-def terminal():
-    """What `sab compare` prints, as a picture of a terminal, and the picture that it draws."""
-    output = compare("--picture", "glosses.png")
-    console = Console(record=True, width=80, file=io.StringIO(), force_terminal=True)
-    console.print("$ sab compare glosses.txt --budget 1024")
-    console.print(Text(output))
-    fonts = re.compile(
-        r"@font-face \{\{.*?\}\}", re.S
-    )  # the reader's own monospaced font: nothing is fetched
-    console.save_svg(
-        str(FOLDER / "compare.svg"),
-        title="sab compare",
-        code_format=fonts.sub("", CONSOLE_SVG_FORMAT).replace("Fira Code", "monospace"),
-    )
-
-
-for draw in (padding, buckets, ranks, memory, shapes, terminal):
+for draw in (padding, buckets, ranks, memory, shapes):
     draw()

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the linters: tests/lint.sh [CHECK...], by default all of them:
-# clang-format, clang-tidy, ruff, types (mypy and pyright), rustfmt, clippy, shellcheck.
+# clang-format, clang-tidy, ruff, types (mypy and pyright), rustfmt, clippy, shellcheck, prose.
 # They are installed into build/lint-venv. `tests/lint.sh format` formats all files instead.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -28,7 +28,11 @@ shell_scripts() {
   git ls-files -s | sed -n 's/^100.*\t//p' | xargs grep -IlE '^#!.*[/ ](ba)?sh( |$)'
 }
 
-run_clang-format() {
+run_clang-run_prose() {
+  python3 tests/prose.py
+}
+
+format() {
   c_files | xargs clang-format --dry-run -Werror
 }
 
@@ -93,7 +97,7 @@ format() {
 install_linters
 export PATH=$venv/bin:$PATH
 checks=("$@")
-[ $# -gt 0 ] || checks=(clang-format ruff shellcheck rustfmt types clippy clang-tidy)
+[ $# -gt 0 ] || checks=(clang-format ruff prose shellcheck rustfmt types clippy clang-tidy)
 if [ "${checks[*]}" = format ]; then
   format
   exit

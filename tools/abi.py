@@ -798,19 +798,21 @@ def rust(library: Library, include: pathlib.Path, current: str) -> str | None:
 
 
 def reference_page(header: Header) -> str:
-    return f"# sab/{header.room}.h\n\n```{{doxygenfile}} {header.room}.h\n```\n"
+    title = f"sab/{header.room}.h"
+    return f"{title}\n{'=' * len(title)}\n\n.. doxygenfile:: {header.room}.h\n"
 
 
 def reference_list(library: Library) -> str:
-    rows = ["| header | tier |", "|---|---|"]
-    rows += [f"| [sab/{h.room}.h](c/{h.room}.md) | {h.tier} |" for h in library.headers]
-    pages = [f"c/{header.room}" for header in library.headers]
-    return "\n".join([*rows, "", "```{toctree}", ":maxdepth: 1", ":hidden:", "", *pages, "```"])
+    lines = ["", ".. list-table::", "   :header-rows: 1", "", "   * - header", "     - tier"]
+    for header in library.headers:
+        lines += [f"   * - :doc:`sab/{header.room}.h <c/{header.room}>`", f"     - {header.tier}"]
+    lines += ["", ".. toctree::", "   :hidden:", ""]
+    return "\n".join([*lines, *(f"   c/{header.room}" for header in library.headers), ""])
 
 
 def replace_region(page: str, text: str) -> str:
     """The page with `text` between the two lines that mark what is generated."""
-    begin, end = f"<!-- {NOTICE} -->", "<!-- end of the generated part -->"
+    begin, end = f".. {NOTICE}", ".. End of the generated part."
     before, found_begin, rest = page.partition(begin)
     _, found_end, after = rest.partition(end)
     if not (found_begin and found_end):
@@ -925,7 +927,7 @@ def outputs(root: pathlib.Path) -> dict[str, str | None]:
         int(re.findall(rf"SAB_ABI_{part} (\d+)", cmake)[0]) for part in ("MAJOR", "MINOR")
     )
     library = Library(read_headers(include), (major, minor))
-    reference = "docs/reference/c.md"
+    reference = "docs/reference/c.rst"
     bindings = root / BINDINGS
     extension = root / "bindings/python/build_extension.py"
     return {
@@ -939,7 +941,7 @@ def outputs(root: pathlib.Path) -> dict[str, str | None]:
             declarations_file(library), extension.read_text() if extension.exists() else ""
         ),
         reference: replace_region((root / reference).read_text(), reference_list(library)),
-        **{f"docs/reference/c/{h.room}.md": reference_page(h) for h in library.headers},
+        **{f"docs/reference/c/{h.room}.rst": reference_page(h) for h in library.headers},
         BINDINGS: rust(library, include, bindings.read_text() if bindings.exists() else ""),
     }
 
@@ -979,7 +981,7 @@ def main() -> bool:
         for name, text in files.items()
         if not (root / name).exists() or (root / name).read_text() != text
     }
-    pages = (f"docs/reference/c/{path.name}" for path in root.glob("docs/reference/c/*.md"))
+    pages = (f"docs/reference/c/{path.name}" for path in root.glob("docs/reference/c/*.rst"))
     stray = sorted(set(pages) - files.keys())
     return check(list(differ), stray) if sys.argv[1:] else write(root, differ, stray)
 

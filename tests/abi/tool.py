@@ -92,14 +92,14 @@ def check_expected_files() -> None:
 def check_every_difference_is_named() -> None:
     with tempfile.TemporaryDirectory() as folder:
         root = copy(folder)
-        changed = ["src/libsab.map", "bindings/julia/src/raw.jl", "docs/reference/c.md"]
+        changed = ["src/libsab.map", "bindings/julia/src/raw.jl", "docs/reference/c.rst"]
         for path in changed:
             text = (root / path).read_text()
             (root / path).write_text(text.replace("sab", "bas"))
-        (root / "docs/reference/c/stray.md").write_text("# sab/stray.h\n")
+        (root / "docs/reference/c/stray.rst").write_text("# sab/stray.h\n")
         status, said = tool(root, "--check")
         assert status == 1
-        for path in [*changed, "docs/reference/c/stray.md"]:
+        for path in [*changed, "docs/reference/c/stray.rst"]:
             assert f"{path}: differs" in said, said
         assert said.count("\n") == 4, said
 

@@ -51,7 +51,7 @@ class Batch(NamedTuple):
 
     @property
     def padded_total(self) -> float:
-        """Positions that the batch takes with padding: ``count * padded_length``; of a row its
+        """Positions of the batch, padding included. This is ``count * padded_length``; of a row its
         padded length.
         """
         return self.padded_length if self.layout == "row" else self.count * self.padded_length

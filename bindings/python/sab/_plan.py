@@ -198,7 +198,7 @@ class Plan(Saved, kind="sab_plan"):
 
     @property
     def fingerprint(self) -> int:
-        """Equal only for equal plans: compare it between ranks and runs."""
+        """Is equal only for equal plans. Compare it between ranks and runs."""
         return int(self._info.fingerprint)
 
     @property

@@ -287,12 +287,12 @@ class ShapeSignatureData(Data):
 
     @property
     def bdim_loc(self) -> tuple[list[str], int] | None:
-        """Where a batch dimension stands: keys and the number of the dimension."""
+        """Position of a batch dimension, as keys and the number of the dimension."""
         return self.get_bdim_loc() if self.batched else None
 
     @property
     def ldim_map(self) -> dict[str, tuple[list[str], int]]:
-        """For each length where it stands first: keys and the number of the dimension."""
+        """First position of each length, as keys and the number of the dimension."""
         return self.get_ldim_map()
 
     @property

@@ -1,0 +1,138 @@
+"""Checks the prose of the documentation: tests/prose.py [FILE...]
+
+No sentence over 30 words, no line over 100 characters outside tables and links, no forbidden phrase,
+and README.md within its length. A kind of file is added by a function in READERS that gives its
+paragraphs, and a pattern in FILES.
+"""
+
+import pathlib
+import re
+import sys
+from collections.abc import Callable, Iterator
+
+REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
+FILES = [
+    "README.md",
+    "SECURITY.md",
+    "docs/**/*.md",
+    "examples/README.md",
+    "bindings/*/README.md",
+    "bindings/rust/*/README.md",
+]
+LEFT_OUT = ("docs/benchmarks.md", "docs/decisions/")  # still to be shortened
+LONGEST_SENTENCE, LONGEST_LINE = 30, 100  # words, characters
+README_LINES, README_WORDS = 150, 900
+FORBIDDEN = [
+    r"cost(s|ing)? nothing to speak of",
+    r"let(s)? (it |them )?be\b",
+    r"lets? go of",
+    r"nobody",
+    r"goes on at exactly",
+    r"put(s)? differently",
+    r"for orientation",
+    r"brings? .{1,30} through",
+    r"takes? back",
+    r"(is|are|to be) heard",
+    r"maybe none",
+    r"will not do\b",
+    r"as they come",
+    r"and the like\b",
+    r"such and such",
+    r"of (its|their|one's) own accord",
+    r"hears? of",
+    r"knows? nothing",
+    r"(simply|just|easily|obviously|of course|basically|actually|very unique)\b",
+    r"blazing",
+    r"seamless(ly)?",
+    r"leverag(e|es|ing)",
+    r"utili[sz]e",
+    r"world-class|cutting-edge|state-of-the-art",
+]
+
+Paragraph = tuple[int, str]  # the number of its first line, its text
+
+
+def read_markdown(lines: list[str]) -> Iterator[Paragraph]:
+    """Paragraphs and items of lists; no code, comments, tables or headings."""
+    start, text, end = 0, "", ""
+    for number, line in enumerate([*lines, ""], 1):
+        if end:
+            end = "" if line.strip() == end or (end == "-->" and line.endswith(end)) else end
+            continue
+        stripped = line.strip()
+        if stripped.startswith("```"):
+            end = "```"
+        elif stripped.startswith("<!--") and "-->" not in stripped:
+            end = "-->"
+        is_text = not re.match(r"$|#|\||<|```|!\[|:::|    \S", stripped if text else line.rstrip())
+        if text and (not is_text or re.match(r"([-*]|\d+\.) ", stripped)):
+            yield start, text
+            text = ""
+        if is_text:
+            start = start if text else number
+            text += " " + re.sub(r"^([-*]|\d+\.) ", "", stripped)
+
+
+def long_lines(lines: list[str]) -> Iterator[int]:
+    """Numbers of lines of prose that are too long."""
+    in_code = False
+    for number, line in enumerate(lines, 1):
+        if line.startswith("```"):
+            in_code = not in_code
+        elif len(line) > LONGEST_LINE and not in_code and not re.search(r"^\||\]\(|https?://", line):
+            yield number
+
+
+READERS: dict[str, Callable[[list[str]], Iterator[Paragraph]]] = {".md": read_markdown}
+
+
+def sentences(text: str) -> list[str]:
+    text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", text)  # links are their text
+    text = re.sub(r"`[^`]*`", "code", text)
+    text = re.sub(r"\b(e\.g|i\.e|vs|etc|No)\.", r"\1", text)
+    return re.split(r"(?<=[.!?:])[*)\"]*\s+", text)
+
+
+def check(path: pathlib.Path) -> Iterator[str]:
+    name = path.relative_to(REPOSITORY)
+    lines = path.read_text().splitlines()
+    for number in long_lines(lines):
+        yield f"{name}:{number}: {len(lines[number - 1])} characters: at most {LONGEST_LINE}"
+    for number, text in READERS[path.suffix](lines):
+        for sentence in sentences(text):
+            words = sum(1 for word in sentence.split() if re.search(r"\w", word))
+            if words > LONGEST_SENTENCE:
+                yield (
+                    f"{name}:{number}: a sentence of {words} words: at most {LONGEST_SENTENCE}: "
+                    f"{sentence[:60]}..."
+                )
+        for phrase in FORBIDDEN:
+            if found := re.search(rf"\b{phrase}", text, re.IGNORECASE):
+                yield f"{name}:{number}: {found[0]!r}: write it plainly"
+
+
+def check_readme() -> Iterator[str]:
+    text = (REPOSITORY / "README.md").read_text()
+    for count, limit, what in (
+        (len(text.splitlines()), README_LINES, "lines"),
+        (len(text.split()), README_WORDS, "words"),
+    ):
+        if count > limit:
+            yield f"README.md: {count} {what}: at most {limit}"
+
+
+def main() -> bool:
+    paths = [pathlib.Path(name).resolve() for name in sys.argv[1:]]
+    if not paths:
+        paths = sorted({path for pattern in FILES for path in REPOSITORY.glob(pattern)})
+    failures = list(check_readme())
+    for path in paths:
+        name = str(path.relative_to(REPOSITORY))
+        if not name.startswith(LEFT_OUT) and "generated" not in path.parts:
+            failures += check(path)
+    print("\n".join(failures), end="\n" if failures else "")
+    return bool(failures)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -74,6 +74,12 @@ def check_names(app, error):
             raise ExtensionError(f"not in the reference: {', '.join(missing)}")
 
 
+def skip_field(app, kind, name, item, skip, options):
+    """Fields of named tuples are in the signature; "Alias for field number 0" says nothing."""
+    return True if type(item).__name__ == "_tuplegetter" else None
+
+
 def setup(app):
     app.add_directive("public", Public)
+    app.connect("autodoc-skip-member", skip_field)
     app.connect("build-finished", check_names)

@@ -115,9 +115,8 @@ def part_of(argument):
     name, _, part = argument.partition(" ")
     text = (REPOSITORY / name).read_text()
     if part:
-        text = re.search(
-            rf"^.*\[{re.escape(part)}\].*\n((?:.*\n)*?)^.*\[end\]", text, re.M
-        ).group(1)
+        pattern = rf"^.*\[{re.escape(part)}\].*\n((?:.*\n)*?)^.*\[end\]"
+        text = re.search(pattern, text, re.M)[1]
         text = textwrap.dedent(text)
     return text.strip("\n").splitlines()
 

@@ -1,8 +1,8 @@
 """Checks the prose of the documentation: tests/prose.py [FILE...]
 
-No sentence over 30 words, no line over 100 characters outside tables and links, no forbidden phrase,
-and README.md within its length. A kind of file is added by a function in READERS that gives its
-paragraphs, and a pattern in FILES.
+No sentence over 30 words, no line over 100 characters outside tables and links, no forbidden
+phrase, and README.md within its length. To add a kind of file, add a function to READERS that gives
+its paragraphs, and a pattern to FILES.
 """
 
 import pathlib
@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
 FILES = [
     "README.md",
-    "SECURITY.md",
     "docs/**/*.md",
     "examples/README.md",
     "bindings/*/README.md",
@@ -79,7 +78,9 @@ def long_lines(lines: list[str]) -> Iterator[int]:
     for number, line in enumerate(lines, 1):
         if line.startswith("```"):
             in_code = not in_code
-        elif len(line) > LONGEST_LINE and not in_code and not re.search(r"^\||\]\(|https?://", line):
+        elif (
+            len(line) > LONGEST_LINE and not in_code and not re.search(r"^\||\]\(|https?://", line)
+        ):
             yield number
 
 

@@ -18,8 +18,8 @@ import sab
 
 # [loader]
 class Loader(DataLoader):
-    """Its state is where the loop stands. Workers have fetched more, which is what the sampler's
-    own state counts."""
+    """A loader whose state is the position of the loop. The sampler's own state also counts the
+    batches that workers have fetched."""
 
     step = 0
 
@@ -57,9 +57,8 @@ def train(folder, stop=None, resume=False):
 
     torch.manual_seed(0)
     model = Model()
-    model, optimizer = accelerator.prepare(
-        model, torch.optim.SGD(model.parameters(), lr=0.1)
-    )  # not the loader: it knows its rank already
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, optimizer = accelerator.prepare(model, optimizer)  # not the loader
     accelerator.register_for_checkpointing(loader)
     if resume:
         accelerator.load_state(f"{folder}/state")
@@ -68,9 +67,8 @@ def train(folder, stop=None, resume=False):
         words, labels = words.to(accelerator.device), labels.to(accelerator.device)
         loss = functional.cross_entropy(model(words), labels, reduction="sum")
         optimizer.zero_grad()
-        accelerator.backward(
-            loss * accelerator.num_processes / step_samples
-        )  # gradients are averaged over ranks: this makes it the mean over the step's samples
+        # Gradients are averaged over ranks. The factor makes it the mean over the step's samples.
+        accelerator.backward(loss * accelerator.num_processes / step_samples)
         optimizer.step()
         seen += [tuple(row[row != 0].tolist()) for row in words]
         if loader.step == stop:

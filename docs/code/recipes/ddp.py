@@ -16,15 +16,14 @@ import sab
 
 # [train]
 def train(steps, state=None):
-    """Trains for so many steps; gives the samples of this rank and the state of the sampler."""
+    """Trains for a number of steps. Returns this rank's samples and the state of the sampler."""
     rank, world_size = sab.ranks()  # of torch.distributed
     plan = sab.plan(sizes, budget=1024)
     sampler = sab.BucketSampler(plan, seed=0, rank=rank, world_size=world_size)
     if state is not None:
         sampler.load_state_dict(state)
-    sab.check_ranks(
-        sampler, timeout=60
-    )  # all have the same data, seed and step; names the rank that has not
+    # Checks that all ranks have the same data, seed and step.
+    sab.check_ranks(sampler, timeout=60)
 
     torch.manual_seed(0)
     model = nn.parallel.DistributedDataParallel(Model())
@@ -33,9 +32,8 @@ def train(steps, state=None):
     for batch in sampler.batches():
         words, labels = collate([dataset[index] for index in batch.indices])
         loss = nn.functional.cross_entropy(model(words), labels, reduction="sum")
-        loss = (
-            loss * world_size / sampler.step().samples
-        )  # DDP takes the mean over ranks: this makes it the mean over the step's samples
+        # DDP takes the mean over ranks. The factor makes it the mean over the step's samples.
+        loss = loss * world_size / sampler.step().samples
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -61,11 +59,11 @@ def main(folder):
     # [elastic]
     mp.spawn(worker, (2, folder, 8, None), nprocs=2)  # two ranks, stopped after 8 steps
     (first, state), (second, other) = (torch.load(f"{folder}/rank-{rank}.pt") for rank in range(2))
-    assert state == other  # all ranks save the same
+    assert state == other  # all ranks save the same state
 
-    mp.spawn(worker, (1, folder, -1, state), nprocs=1)  # one rank goes on to the end of the epoch
+    mp.spawn(worker, (1, folder, -1, state), nprocs=1)  # one rank finishes the epoch
     rest, _ = torch.load(f"{folder}/rank-0.pt")
-    assert sorted(first + second + rest) == list(range(len(dataset)))  # nothing lost, nothing twice
+    assert sorted(first + second + rest) == list(range(len(dataset)))  # each sample once
     # [end]
     print(
         f"{len(first)} and {len(second)} samples on two ranks, {len(rest)} on one: {len(dataset)} "
@@ -78,9 +76,8 @@ def main(folder):
     loader = DataLoader(dataset, batch_sampler=sampler, collate_fn=collate, num_workers=2)
     for step, _ in enumerate(loader):
         if step == 4:
-            state = sampler.state_dict(
-                step=step + 1
-            )  # workers have fetched more than was trained on: say how many steps were
+            # Workers have fetched more than was trained on, so pass the number of steps.
+            state = sampler.state_dict(step=step + 1)
             break
     # [end]
     sampler.load_state_dict(state)

@@ -42,9 +42,8 @@ weights = {
 }
 for _ in range(3):
     for batch in sampler.batches():
-        words = np.zeros(
-            (batch.count, int(batch.padded_length)), np.int32
-        )  # pad to the plan's length, not to the batch's longest
+        # Pad to the plan's length, not to the batch's longest sample.
+        words = np.zeros((batch.count, int(batch.padded_length)), np.int32)
         for row, index in zip(words, batch.indices):
             row[: sizes[index]] = sentences[index]
         weights, loss = step(weights, words, labels[batch.indices])

@@ -3,6 +3,7 @@
 needs: pytorch_lightning
 """
 
+import functools
 import logging
 import tempfile
 import warnings
@@ -35,9 +36,8 @@ class Data(pl.LightningDataModule):
             self.saved = None
         return DataLoader(dataset, batch_sampler=self.sampler, collate_fn=collate, num_workers=2)
 
-    def on_before_batch_transfer(
-        self, batch, dataloader_index
-    ):  # when the step of a batch begins: workers, and Lightning itself, have fetched more
+    def on_before_batch_transfer(self, batch, dataloader_index):
+        # Called when the step of a batch begins. Workers and Lightning have fetched more.
         self.step += self.trainer.training
         return batch
 
@@ -73,7 +73,7 @@ def main(folder):
     # [options]
     options = dict(
         use_distributed_sampler=False,  # keep this sampler: it knows its rank
-        reload_dataloaders_every_n_epochs=1,  # for each epoch a sampler that is told its number
+        reload_dataloaders_every_n_epochs=1,  # a sampler for each epoch, with its number
     )
     # [end]
     options.update(
@@ -85,15 +85,15 @@ def main(folder):
     )
 
     # [fit]
-    def keep():
-        return pl.callbacks.ModelCheckpoint(
-            folder,
-            "step-{step}",
-            every_n_train_steps=10,
-            save_top_k=-1,
-            auto_insert_metric_name=False,
-            enable_version_counter=False,
-        )
+    keep = functools.partial(
+        pl.callbacks.ModelCheckpoint,
+        folder,
+        "step-{step}",
+        every_n_train_steps=10,
+        save_top_k=-1,
+        auto_insert_metric_name=False,
+        enable_version_counter=False,
+    )
 
     whole = Training()
     pl.Trainer(max_epochs=2, callbacks=[keep()], **options).fit(whole, datamodule=Data())
@@ -103,9 +103,8 @@ def main(folder):
         pl.Trainer(max_epochs=2, callbacks=[keep()], **options).fit(
             resumed, datamodule=Data(), ckpt_path=f"{folder}/step-{step}.ckpt"
         )
-        assert (
-            resumed.seen == whole.seen[step:]
-        )  # the same batches as without the stop, to the end of the second epoch
+        # The same batches as without the stop, to the end of the second epoch.
+        assert resumed.seen == whole.seen[step:]
     # [end]
     assert (
         whole.seen[: len(whole.seen) // 2] != whole.seen[len(whole.seen) // 2 :]

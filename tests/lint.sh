@@ -28,11 +28,7 @@ shell_scripts() {
   git ls-files -s | sed -n 's/^100.*\t//p' | xargs grep -IlE '^#!.*[/ ](ba)?sh( |$)'
 }
 
-run_clang-run_prose() {
-  python3 tests/prose.py
-}
-
-format() {
+run_clang-format() {
   c_files | xargs clang-format --dry-run -Werror
 }
 
@@ -85,6 +81,10 @@ run_shellcheck() {
   shell_scripts | xargs shellcheck
   # What is sourced, and examples of the documentation.
   git ls-files -s '*.sh' | sed -n 's/^100.*\t//p' | xargs grep -L '^#!' | xargs shellcheck -s bash
+}
+
+run_prose() {
+  python3 tests/prose.py
 }
 
 format() {

@@ -96,6 +96,10 @@ SAB_API sab_status sab_stream_next(sab_stream *stream, sab_record *record) SAB_N
 /** Sets a callback that reports the progress of long calls and may cancel them, while a window is
  * read or a thread is waited for. Without this call a stream uses the callbacks of its sources.
  *
+ * Only this callback can stop a call that reads a source without an end and skips all of its
+ * records (SAB_OVERSIZE_SKIP) or files (SAB_ON_ERROR_SKIP). It can also stop a restore that reads
+ * many records again.
+ *
  * @param stream    a handle
  * @param progress  called from time to time during sab_stream_next() and
  *     sab_stream_state_restore(), in the same thread, with the number of records of the window read

@@ -61,9 +61,9 @@ void CostOrder::lay_out_steps(const EpochOptions& epoch_options) {
     for (const std::size_t k : last)
         ranges_.push_back({k, classes_[k].batches - taken[k], id += taken[k]});
 
-    costliest_steps_ = std::min(full_step_batches_ / epoch_options.step_batches,
-                                (epoch_options.costliest_first + epoch_options.step_batches - 1) /
-                                    epoch_options.step_batches);
+    const uint64_t costliest = std::min(epoch_options.costliest_first, full_step_batches_);
+    costliest_steps_ =
+        costliest / epoch_options.step_batches + (costliest % epoch_options.step_batches != 0);
     // A band ends before the batch that costs less than nine tenths of its first.
     bands_.clear();
     const uint64_t first = costliest_steps_ * epoch_options.step_batches;

@@ -262,7 +262,7 @@ public:
             const unsigned long long content =
                 ZSTD_getFrameContentSize(bytes + from, file->size() - from);
             if (content == ZSTD_CONTENTSIZE_UNKNOWN || content == ZSTD_CONTENTSIZE_ERROR ||
-                at + content > place)
+                content > place - at)
                 break;
             const std::size_t frame =
                 ZSTD_findFrameCompressedSize(bytes + from, file->size() - from);
@@ -450,6 +450,7 @@ public:
             }
             if (file_ != nullptr) *current_ = file_->known();
             file_ = nullptr;
+            report_progress(0, 0);  // files without an end may all be skipped
         }
     }
 

@@ -142,8 +142,9 @@ private:
             is_reading_ = true;
         }
         // What came before a failure is kept.
-        while (check_size(), !is_over_ && items_.size() < wanted_) {
-            if (items_.size() % 4096 == 0) report_progress(items_.size(), wanted_);
+        for (uint64_t read = 0; check_size(), !is_over_ && items_.size() < wanted_; ++read) {
+            // by records read, not kept: a source whose records are all skipped can be cancelled
+            if (read % 4096 == 0) report_progress(items_.size(), wanted_);
             is_over_ = !pull(*source_, items_);
             if (!is_over_) ++taken_;
         }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <limits>
 
 #include "base/guard.h"
 #include "base/python_random.h"
@@ -766,7 +767,7 @@ public:
     }
     void restore(StateReader& state) override {
         source_->restore(state);
-        count_ = state.number();
+        count_ = state.number(std::numeric_limits<int64_t>::max());
     }
     void describe(Description& description) const override {
         source_->describe(description);

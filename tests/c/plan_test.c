@@ -104,6 +104,24 @@ static void Rank_CutsWholeBatchesFromTheLongestDown(void) {
     EXPECT_BUCKETS(numbers, &options, "1..6 n6 b3 x2; 7..10 n4 b2 x2");
 }
 
+static void BucketBatches_OfAnyNumber_AreAccepted(void) {
+    const int32_t numbers[] = {10, 9, 8, 7, 6, 5, 4, 3, 2, 1}, one[] = {5};
+    const uint64_t large[] = {10,        1000, UINT32_MAX, UINT64_C(1) << 32, UINT64_C(1) << 63,
+                              UINT64_MAX};
+    for (size_t i = 0; i < COUNT(large); ++i)
+        for (sab_tail tail = SAB_TAIL_KEEP; tail <= SAB_TAIL_MERGE; ++tail)
+            for (int is_equal = 0; is_equal < 2; ++is_equal) {
+                sab_plan_options options = budget(20);
+                options.bucket_rule = is_equal ? SAB_BUCKETS_EQUAL : SAB_BUCKETS_AUTO;
+                options.bucket_batches = large[i];
+                options.tail = tail;
+                EXPECT_BUCKETS(numbers, &options, "1..10 n10 b2 x5");
+                sab_plan *plan = plan_with(one, 1, &options);
+                EXPECT(info_of(plan).batches == 1 && info_of(plan).buckets == 1);
+                sab_plan_free(plan);
+            }
+}
+
 static void Optimal_PadsAsLittleAsAnyCutCan(void) {
     const int32_t hand[] = {1, 1, 2, 9, 10};
     sab_plan_options options = budget(10);
@@ -954,6 +972,7 @@ int main(void) {
     RUN(Boundaries_MayBeEmptyOrInfinite);
     RUN(BatchSizes_OneForAllOrOneABucket);
     RUN(Rank_CutsWholeBatchesFromTheLongestDown);
+    RUN(BucketBatches_OfAnyNumber_AreAccepted);
     RUN(Optimal_PadsAsLittleAsAnyCutCan);
     RUN(Auto_KeepsPaddingAndBatchesUnderTheTarget);
     RUN(BatchSize_FollowsTheBudgetAndItsLimits);

@@ -289,6 +289,41 @@ static void shards_that_break_a_rule(void) {
            one.sampler == NULL);
 }
 
+static void samples_that_no_rank_takes_are_listed(void) {
+    static const double boundaries[] = {2, 40, 100};
+    const int32_t sizes[2][4] = {{3, 50, 1, 60}, {2, 30, 70, 0}};
+    const int64_t expected[2][3] = {{2, 1, 3}, {3, 2, -1}}; /* by size */
+    const size_t skipped[2] = {3, 2};
+    job jobs[2];
+    memset(jobs, 0, sizeof jobs);
+    for (uint64_t r = 0; r < 2; ++r) {
+        jobs[r].sizes = sizes[r];
+        jobs[r].count = 4;
+        jobs[r].plan = budget(40);
+        jobs[r].plan.bucket_rule = SAB_BUCKETS_BOUNDARIES;
+        jobs[r].plan.boundaries = boundaries;
+        jobs[r].plan.boundary_count = COUNT(boundaries);
+        jobs[r].plan.oversize = SAB_OVERSIZE_SKIP;
+        jobs[r].options = ranks(r, 2);
+    }
+    on_all(make_sharded, jobs, 2);
+    for (int r = 0; r < 2; ++r) {
+        int seen[4] = {0};
+        int64_t indices[4] = {-1, -1, -1, -1};
+        size_t count = 0;
+        EXPECT(jobs[r].status == SAB_OK);
+        for (size_t capacity = 0; capacity <= 4; ++capacity) {
+            EXPECT_OK(sab_sampler_skipped(jobs[r].sampler, indices, capacity, &count));
+            EXPECT(count == skipped[r] && indices[capacity < count ? capacity : count] == -1);
+        }
+        EXPECT(memcmp(indices, expected[r], sizeof expected[r]) == 0);
+        walk(jobs[r].sampler, seen);
+        for (size_t i = 0; i < count; ++i) ++seen[indices[i]];
+        EXPECT(all_are(seen, 4, 1));
+    }
+    free_all(jobs, 2);
+}
+
 static void a_state_belongs_to_its_shards(void) {
     const int32_t up[4] = {1, 2, 3, 4}, down[4] = {4, 3, 2, 1};
     struct state state;
@@ -435,6 +470,7 @@ int main(void) {
     RUN(meshes);
     RUN(shards);
     RUN(shards_that_break_a_rule);
+    RUN(samples_that_no_rank_takes_are_listed);
     RUN(a_state_belongs_to_its_shards);
     RUN(ranks_that_disagree);
     RUN(what_no_rank_gave_is_refused);

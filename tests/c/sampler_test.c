@@ -280,6 +280,24 @@ static void CostliestFirst_BeginsWithTheCostliest(void) {
     sab_plan_free(plan);
 }
 
+static void CostliestFirst_OfMoreThanAllBatches_OrdersAllOfThem(void) {
+    sab_plan *plan = a_plan();
+    const uint64_t numbers[] = {1000, UINT64_MAX};
+    for (uint64_t world_size = 1; world_size <= 3; ++world_size) {
+        char epochs[2][8192];
+        for (int i = 0; i < 2; ++i) {
+            sab_sampler_options options = ranks(0, world_size);
+            options.costliest_first = numbers[i];
+            sab_sampler *sampler = NULL;
+            EXPECT_OK(sab_bucket_sampler_new(plan, &options, &sampler));
+            print_epoch(sampler, epochs[i]);
+            sab_sampler_free(sampler);
+        }
+        EXPECT(strcmp(epochs[0], epochs[1]) == 0);
+    }
+    sab_plan_free(plan);
+}
+
 static void CostliestBatches_AreNeverExceededInAnyEpoch(void) {
     for (sab_bucket_rule buckets = SAB_BUCKETS_AUTO; buckets <= SAB_BUCKETS_EQUAL; ++buckets) {
         sab_plan *plan = plan_of(buckets, SAB_TAIL_KEEP);
@@ -816,6 +834,7 @@ int main(void) {
     RUN(Order_DependsOnSeedAndEpochAlone);
     RUN(Sequential_GoesUpBySizeThenIndex);
     RUN(CostliestFirst_BeginsWithTheCostliest);
+    RUN(CostliestFirst_OfMoreThanAllBatches_OrdersAllOfThem);
     RUN(CostliestBatches_AreNeverExceededInAnyEpoch);
     RUN(SavedAndRestored_GivesTheSameBytesAndBatches);
     RUN(ThreeResumes_OnOtherNumbersOfRanks_LoseNothing);

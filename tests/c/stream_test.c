@@ -624,6 +624,26 @@ static void Sampler_OfAStream_CountsItsRecords(void) {
     sab_plan_free(plan);
 }
 
+/* It counts the samples that the budget leaves out, and does not know their indices. */
+static void Sampler_OfAStream_CountsWhatItSkips(void) {
+    sab_readahead_stream_options options = SAB_READAHEAD_STREAM_OPTIONS_INIT;
+    options.read_ahead = 4;
+    options.budget = 5;
+    options.oversize = SAB_OVERSIZE_SKIP;
+    sab_sampler *sampler = NULL;
+    EXPECT_OK(sab_readahead_sampler_new(numbers(30, 1, NULL), &options, &sampler));
+    sab_batch batch = SAB_BATCH_INIT;
+    size_t taken = 0, skipped = 1;
+    EXPECT_OK(sab_sampler_skipped(sampler, NULL, 0, &skipped));
+    EXPECT(skipped == 0);
+    while (sab_next_batch(sampler, &batch) == SAB_OK) taken += batch.count;
+    int64_t indices[3] = {7, 7, 7};
+    EXPECT_OK(sab_sampler_skipped(sampler, indices, 2, &skipped));
+    EXPECT(taken > 0 && skipped == 30 - taken && skipped > 2);
+    EXPECT(indices[0] == -1 && indices[1] == -1 && indices[2] == 7);
+    sab_sampler_free(sampler);
+}
+
 /* Packing */
 
 static void Pack_FillsItsListsAndLosesNothing(void) {
@@ -693,14 +713,8 @@ static void Pack_RefusesBadOptions(void) {
 
 enum window { READAHEAD, CARRYING, PACK };
 
-/* In windows of three: records of sizes 3, 6, 5, 9, 2, 1 under a limit of 5. */
-static sab_stream *limited(enum window window, sab_oversize oversize) {
-    static const double sizes[] = {3, 6, 5, 9, 2, 1};
-    sab_record records[COUNT(sizes)];
-    for (size_t i = 0; i < COUNT(sizes); ++i)
-        records[i] = (sab_record){SAB_RECORD_BYTES, sizes[i], "abcdefghi", (uint64_t)sizes[i]};
-    sab_stream *stream = NULL;
-    EXPECT_OK(sab_list_stream_new(records, COUNT(sizes), NULL, &stream));
+/* `stream` in windows of three records with a limit of 5. */
+static sab_stream *limited_stream(sab_stream *stream, enum window window, sab_oversize oversize) {
     if (window == PACK) {
         sab_pack_stream_options options = SAB_PACK_STREAM_OPTIONS_INIT;
         EXPECT(options.oversize == SAB_OVERSIZE_ERROR);
@@ -718,6 +732,17 @@ static sab_stream *limited(enum window window, sab_oversize oversize) {
         EXPECT_OK(sab_readahead_stream_new(stream, &options, &stream));
     }
     return stream;
+}
+
+/* In windows of three: records of sizes 3, 6, 5, 9, 2, 1 under a limit of 5. */
+static sab_stream *limited(enum window window, sab_oversize oversize) {
+    static const double sizes[] = {3, 6, 5, 9, 2, 1};
+    sab_record records[COUNT(sizes)];
+    for (size_t i = 0; i < COUNT(sizes); ++i)
+        records[i] = (sab_record){SAB_RECORD_BYTES, sizes[i], "abcdefghi", (uint64_t)sizes[i]};
+    sab_stream *stream = NULL;
+    EXPECT_OK(sab_list_stream_new(records, COUNT(sizes), NULL, &stream));
+    return limited_stream(stream, window, oversize);
 }
 
 /* What is left of the stream: records in all, and in lists of one that are over
@@ -832,6 +857,48 @@ static void Progress_OfALongWindow_Cancels(void) {
     EXPECT_FAILS(sab_stream_next(stream, &record), SAB_E_CANCELLED, "code 5");
     EXPECT_OK(sab_stream_next(stream, &record)); /* goes on where it was */
     EXPECT(calls == 6);
+    sab_stream_free(stream);
+}
+
+/* Gives as many small records as *ctx says, then large ones without an end. */
+static int32_t small_then_large(void *ctx, sab_record *record) {
+    int *small = ctx;
+    *record = (sab_record){SAB_RECORD_BYTES, *small > 0 ? 1 : 9, "a", 1};
+    *small -= *small > 0;
+    return 0;
+}
+
+static void Progress_OfASourceWhoseRecordsAreAllSkipped_Cancels(void) {
+    for (int kept = 0; kept < 2; ++kept)
+        for (enum window window = READAHEAD; window <= PACK; ++window) {
+            int calls = 0, small = kept;
+            sab_source_functions functions = SAB_SOURCE_FUNCTIONS_INIT;
+            functions.ctx = &small;
+            functions.next = small_then_large;
+            sab_stream *stream = NULL;
+            EXPECT_OK(sab_callback_stream_new(&functions, &stream));
+            stream = limited_stream(stream, window, SAB_OVERSIZE_SKIP);
+            EXPECT_OK(sab_stream_set_progress(stream, cancel_third, &calls));
+            sab_record record = SAB_RECORD_INIT;
+            EXPECT_FAILS(sab_stream_next(stream, &record), SAB_E_CANCELLED, "code 5");
+            EXPECT(calls == 3);
+            sab_stream_free(stream);
+        }
+}
+
+static void Progress_OfFilesThatAreAllSkipped_Cancels(void) {
+    int calls = 0;
+    sab_list_stream_options endless = permuting(1, 0, 1);
+    sab_files_stream_options options = SAB_FILES_STREAM_OPTIONS_INIT;
+    options.on_error = SAB_ON_ERROR_SKIP;
+    sab_stream *stream = NULL;
+    sab_record record = SAB_RECORD_INIT;
+    EXPECT_OK(sab_files_stream_new(numbers(3, 1, &endless), &options, &stream)); /* no files */
+    EXPECT_OK(sab_stream_set_progress(stream, cancel_third, &calls));
+    EXPECT_FAILS(sab_stream_next(stream, &record), SAB_E_CANCELLED, "code 5");
+    uint64_t skipped = 0;
+    EXPECT_OK(sab_stream_skipped_count(stream, &skipped));
+    EXPECT(calls == 3 && skipped == 3);
     sab_stream_free(stream);
 }
 
@@ -1418,6 +1485,7 @@ int main(void) {
     RUN(Source_ThatCannotRewind_SaysSo);
     RUN(Objects_AreLetGoOfOnceEachAndGoThroughStates);
     RUN(Sampler_OfAStream_CountsItsRecords);
+    RUN(Sampler_OfAStream_CountsWhatItSkips);
     RUN(Pack_FillsItsListsAndLosesNothing);
     RUN(Pack_RefusesBadOptions);
     RUN(Oversize_IsRefusedAgainAndAgain);
@@ -1426,6 +1494,8 @@ int main(void) {
     RUN(Oversize_IsAListAlone);
     RUN(Oversize_IsNamedAfterARestore);
     RUN(Progress_OfALongWindow_Cancels);
+    RUN(Progress_OfASourceWhoseRecordsAreAllSkipped_Cancels);
+    RUN(Progress_OfFilesThatAreAllSkipped_Cancels);
     RUN(Progress_OfSeveralSources_IsKept);
     RUN(Progress_ThatSetsAnother_IsTheLastOfTheCall);
     RUN(Rewind_ThatFailsInTheMiddle_IsCalledAgain);

@@ -504,7 +504,8 @@ class Stream:
 
     def set_progress(self, progress: bool | Progress | None) -> None:
         """Follows long windows: True for a bar, or ``progress(done, total)``, which stops by
-        returning False or raising.
+        returning False or raising. Only this stops a stream that reads a source without an end and
+        skips all of its records or files.
         """
         if self._pipeline is not None:
             with self._pipeline as pipeline:

@@ -37,8 +37,6 @@ def about_peers(about: dict[str, Any]) -> str:
         "The peers run with Debian's torch 1.13.1. Where a package imports more than its sampler "
         "needs, such as a newer torch, Ray or CUDA, only the module of the sampler is imported. "
         "lhotse is the newest version that runs with this torch; the others are the newest.",
-        "",
-        f"Machine: {about['machine']}. Commit {about['commit']}, {about['date']}.",
     ]
     return "\n".join(lines)
 
@@ -50,7 +48,7 @@ def write(
     parts = [INTRODUCTION, about_peers(about)]
     for answer in answers:
         picture = f"![{answer.title}]({folder}{answer.question}.svg)"
-        parts.append(f"{section(answer)}\n\n{picture}")
+        parts.append(f"{section(answer)}\n\n{picture}\n\nMeasured {answer.measured}")
     before, _, rest = template.read_text().partition(BEGIN)
     _, _, after = rest.partition(END)
     target.write_text(f"{before}{BEGIN}\n" + "\n\n".join(parts) + f"\n\n{END}{after}")

@@ -35,6 +35,16 @@ class Answer:
     tables: list[Table]
     picture: int = 0
     logarithmic: bool = False
+    measured: str = ""  # when, of which commit, on which machine
+
+
+def holes(table: Table) -> list[str]:
+    """Rows that lack a cell, or have one that is no number."""
+    return [
+        f"{table.title}: {name}: {row}"
+        for name, row in table.rows.items()
+        if len(row) != len(table.columns) or any(cell != cell for cell in row)
+    ]
 
 
 def shown(column: Column, cell: Cell) -> str:
@@ -87,7 +97,7 @@ def draw(answer: Answer, path: pathlib.Path) -> None:
         len(answer.tables),
         sharey=True,
         squeeze=False,
-        figsize=(2.6 + 2.4 * len(answer.tables), 0.6 + 0.28 * len(names)),
+        figsize=(2.6 + 2.2 * len(answer.tables), 0.8 + 0.26 * len(names)),
         layout="constrained",
     )
     for axis, table in zip(axes[0], answer.tables):
@@ -105,24 +115,35 @@ def draw(answer: Answer, path: pathlib.Path) -> None:
                 fontsize=7,
                 annotation_clip=False,
             )
-        axis.set_yticks(range(len(names)), names, fontsize=8)
-        axis.set_title(
-            f"{table.title}\n{table.columns[answer.picture].name}", fontsize=8, color=grey
-        )
-        axis.tick_params(colors=grey, labelsize=7)
-        axis.margins(x=0.25)
+        title = table.title.replace(", ", "\n", 1)
+        axis.set_title(f"{title}\n{table.columns[answer.picture].name}", fontsize=8, color=grey)
+        axis.margins(x=0.3)
         if answer.logarithmic:
             axis.set_xscale("log")
+        axis.set_yticks(range(len(names)), names, fontsize=8)
+        axis.set_ylim(len(names) - 0.4, -0.6)
+        axis.xaxis.set_visible(False)
+        axis.tick_params(colors=grey, length=0)
         for side in axis.spines.values():
             side.set_visible(False)
-    axes[0][0].invert_yaxis()
     figure.savefig(path, transparent=True, metadata={"Date": None})
     plt.close(figure)
 
 
-def as_json(answers: list[Answer], about: dict[str, Any]) -> str:
+def to_json(answers: list[Answer], about: dict[str, Any]) -> str:
     return json.dumps(
         {**about, "answers": [dataclasses.asdict(answer) for answer in answers]},
         indent=1,
-        default=sorted,
+        default=sorted,  # sets
     )
+
+
+def from_json(text: str) -> list[Answer]:
+    answers = []
+    for given in json.loads(text)["answers"]:
+        for table in given["tables"]:
+            table["columns"] = [Column(**column) for column in table["columns"]]
+            table["fair"] = None if table["fair"] is None else set(table["fair"])
+        given["tables"] = [Table(**table) for table in given["tables"]]
+        answers.append(Answer(**given))
+    return answers

@@ -7,7 +7,7 @@ class Bagua(Peer):
     name = "Bagua LoadBalancing"
     distribution = "bagua"
     setting = "`LoadBalancingDistributedSampler`, complexity: the length, `random_level=0`"
-    source = "https://bagua.readthedocs.io/en/latest/autoapi/bagua/torch_api/contrib/load_balancing_data_loader/"
+    source = "https://github.com/BaguaSys/bagua/blob/master/bagua/torch_api/contrib/load_balancing_data_loader.py"
 
     def __init__(self, work: Work) -> None:
         super().__init__(work)

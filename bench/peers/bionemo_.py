@@ -10,7 +10,7 @@ class Bionemo(Peer):
     name = "bionemo BucketBatchSampler"
     distribution = "bionemo-size-aware-batching"
     setting = "30 quantile buckets, `SizeAwareBatchSampler` up to the budget with the padded size"
-    source = "https://docs.nvidia.com/bionemo-framework/latest/main/references/API_reference/bionemo/size_aware_batching/sampler/"
+    source = "https://nvidia.github.io/bionemo-framework/API_reference/bionemo/size_aware_batching/sampler"
 
     def __init__(self, work: Work) -> None:
         super().__init__(work)

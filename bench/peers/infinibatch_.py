@@ -10,7 +10,7 @@ class Infinibatch(Peer):
     name = "infinibatch BucketedReadahead"
     distribution = "infinibatch"
     setting = "`read_ahead=10_000`, batch size: budget over longest; `ChunkedSourceIterator`"
-    source = "https://github.com/microsoft/infinibatch#dynamic-batching"
+    source = "https://github.com/microsoft/infinibatch"
 
     def iterator(self, number: int) -> Any:
         from infinibatch.iterators import BucketedReadaheadBatchIterator, ChunkedSourceIterator

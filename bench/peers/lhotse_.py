@@ -7,7 +7,7 @@ class Lhotse(Peer):
     name = "lhotse DynamicBucketingSampler"
     distribution = "lhotse"
     setting = "`max_duration`: the budget, `num_buckets=30`, `shuffle=True`, a second for each unit"
-    source = "https://lhotse.readthedocs.io/en/latest/datasets.html#dynamic-bucketing"
+    source = "https://lhotse.readthedocs.io/en/latest/datasets.html"
 
     def __init__(self, work: Work) -> None:
         super().__init__(work)

@@ -10,7 +10,7 @@ class Megatron(Peer):
     name = "Megatron hybrid CP scheduler"
     distribution = "megatron-core"
     setting = "`BalancedCPScheduler`, random steps of all ranks, each sample on one rank"
-    source = "https://docs.nvidia.com/megatron-core/developer-guide/latest/api-guide/core/core.pipeline_parallel.html"
+    source = "https://docs.nvidia.com/megatron-core/developer-guide/latest/apidocs/core/core.pipeline_parallel.hybrid_cp_schedule.html"
     padded = False
 
     def __init__(self, work: Work) -> None:

@@ -10,7 +10,7 @@ class Mosaic(Peer):
     name = "mosaicml-streaming random"
     distribution = "mosaicml-streaming"
     setting = "`batching_method='random'`, `shuffle_algo='py1e'`, shards of 4,096 samples; defaults"
-    source = "https://docs.mosaicml.com/projects/streaming/en/stable/dataset_configuration/shuffling.html"
+    source = "https://docs.mosaicml.com/projects/streaming/en/latest/api_reference/generated/streaming.StreamingDataset.html"
 
     def __init__(self, work: Work) -> None:
         super().__init__(work)

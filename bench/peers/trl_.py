@@ -7,7 +7,7 @@ class Trl(Peer):
     name = "trl pack_dataset"
     distribution = "trl"
     setting = "`strategy='bfd'`, its default; each token is the number of its sample"
-    source = "https://huggingface.co/docs/trl/reducing_memory_usage#packing"
+    source = "https://huggingface.co/docs/trl/main/en/reducing_memory_usage"
 
     def pack(self, capacity: int) -> list[Batch]:
         import datasets

@@ -12,7 +12,7 @@ class Verl(Peer):
         "`trainer.balance_batch=True`: random steps, dealt out to the ranks by "
         "`get_seqlen_balanced_partitions` of `calculate_workload`, equal counts"
     )
-    source = "https://verl.readthedocs.io/en/latest/perf/perf_tuning.html"
+    source = "https://verl.readthedocs.io/en/latest/examples/config.html"
     padded = False
 
     def __init__(self, work: Work) -> None:

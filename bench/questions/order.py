@@ -80,7 +80,8 @@ def meeting_limit(log_chance: float) -> int:
     pairs = held * (held - 1) / 2
     limit = int((rate * pairs).sum())
     steps = np.geomspace(1e-3, 8, 450)
-    growth = (rate * np.expm1(np.outer(steps, pairs))).sum(1)
+    with np.errstate(over="ignore"):  # infinity is not the least
+        growth = (rate * np.expm1(np.outer(steps, pairs))).sum(1)
     while (growth - steps * (limit + 1)).min() >= log_chance:
         limit += 1
     return limit

@@ -14,6 +14,7 @@ rank waits. Padded: a batch costs its samples times its longest. Squares: it cos
 its squared lengths, as attention over packed samples does. Steps are those of the rank with the \
 fewest and of the one with the most; a job whose ranks differ hangs, or drops batches. libsab's \
 BucketSampler is given a plan of padded cost, BalancedSampler balances squares."""
+STEPS = {8: 12, 64: 4}
 COLUMNS = [
     Column("imbalance, padded", "{:.4f}", "least"),
     Column("time lost", "{:.2%}", "least"),
@@ -47,8 +48,8 @@ def run(settings: Settings) -> Answer:
     tables = []
     for data in settings.data[-1:] if settings.quick else settings.data[1:3] or settings.data:
         for ranks in (8,) if settings.quick else (8, 64):
-            # Some 12 steps on 64 ranks; an epoch of many, as the next epochs bring it.
-            wanted = 12 * 64 * data.budget if not settings.quick else 12 * 8 * data.budget
+            # Where the data has fewer steps, the next epochs are added to it.
+            wanted = ranks * STEPS[ranks] * data.budget
             copies = -(-wanted // int(data.lengths.sum()))
             lengths = np.tile(data.lengths, copies)
             lengths = lengths[: int(np.searchsorted(np.cumsum(lengths), wanted)) + 1]

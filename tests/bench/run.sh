@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds and runs the benches and prints their tables in Markdown, as in README.md. Peers are
-# installed if possible. run.sh [COPIES]: lengths drawn COPIES times over (9: ten million, 86: a
-# hundred million), without the peers.
+# Builds and runs the benches of the core and prints their tables in Markdown; bench.sh compares
+# libsab with its peers. run.sh [COPIES]: lengths drawn COPIES times over (9: ten million, 86: a
+# hundred million), of the core alone.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . cmake/setup.sh
@@ -29,11 +29,8 @@ for line in sys.stdin:
 [ "$copies" = 1 ] || exit 0
 
 $python -m pip install -q -c bindings/python/constraints.txt ./bindings/python
-$python -m pip install -q --no-deps \
-  bionemo-size-aware-batching==1.0.0 infinibatch==0.1.1 redis==5.2.1 ||
-  echo "(peers could not be installed)" >&2
-echo
-PYTHONPATH=${FAIRSEQ_MODULE:-build} $python tests/bench/peers.py build/lengths.npy
+$python -m pip install -q --no-deps infinibatch==0.1.1 redis==5.2.1 ||
+  echo "(infinibatch and redis could not be installed)" >&2
 echo
 $python tests/bench/plans.py
 echo
@@ -44,8 +41,6 @@ echo
 $python tests/bench/packing.py build/bench/tests/bench/bench_packing
 echo
 $python tests/bench/partition.py
-echo
-$python tests/bench/ranks.py build/lengths.npy
 echo
 $python tests/bench/thresholds.py build/lengths.npy
 echo

@@ -113,10 +113,9 @@ def alone(module: str, *absent: str, **names: object) -> Any:
     before = set(sys.modules)
     try:
         for name in [*parents, *absent]:
-            if name not in sys.modules:
-                stand_in = sys.modules[name] = _AbsentModule(name)
-                if name in parents:
-                    stand_in.__path__ = list(_spec(name).submodule_search_locations or [])
+            stand_in = sys.modules.setdefault(name, _AbsentModule(name))
+            if name in parents and "__path__" not in vars(stand_in):
+                stand_in.__path__ = list(_spec(name).submodule_search_locations or [])
         spec = _spec(module)
         made = sys.modules[module] = importlib.util.module_from_spec(spec)
         vars(made).update(names)

@@ -137,7 +137,7 @@ def row(peer: type[Peer], data: Data, seeds: int, epochs: int) -> list[Cell]:
 
 
 def run(settings: Settings) -> Answer:
-    seeds, epochs = (2, 5) if settings.quick else (8, 50)
+    seeds, epochs = (2, 5) if settings.quick else (8, 25)
     data = settings.data[-1 if settings.quick else min(1, len(settings.data) - 1)]
     data = Data(data.name, data.lengths[:20_000], data.budget)
     table = Table(f"correlation on {data.name}, {len(data.lengths):,} samples", COLUMNS)

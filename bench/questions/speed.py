@@ -14,11 +14,12 @@ from bench.peers import Batch, Peer, Work, all_peers
 from bench.questions import Settings, cells_of
 from bench.report import MACHINE, Answer, Cell, Column, Table
 
-TEXT = """One shuffled epoch on one rank, batches used and let go, as in training; an epoch is \
-cut short after 4 seconds. Ready is the time until the first batch of a new sampler. Memory is \
-the peak of a process of its own, beyond the lengths and what the imports take."""
+TEXT = """One shuffled epoch on one rank, batches used and let go, as in training. An epoch is \
+cut short after 4 seconds; a sampler whose later batches are faster, such as PyG's, then looks \
+up to twice as slow as it is. Ready is the time until the first batch of a new sampler. Memory \
+is the peak of a process of its own, beyond the lengths and what the imports take."""
 COLUMNS = [
-    Column(f"million samples a second{MACHINE}", "{:,.2f}", "most"),
+    Column(f"million samples a second{MACHINE}", "{:.3g}", "most"),
     Column(f"time of a sample, libsab = 1{MACHINE}", "{:,.1f}", "least"),
     Column(f"ready after, seconds{MACHINE}", "{:,.3f}", "least"),
     Column(f"memory, MiB{MACHINE}", "{:,.0f}", "least"),

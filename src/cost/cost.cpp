@@ -40,6 +40,13 @@ void check_number(double value, std::string_view name, std::size_t i) {
         fail(SAB_E_ARGUMENT, name, "[", i, "] = ", value, ": must be finite and not negative");
 }
 
+double checked_cost(double cost, uint64_t count, double length) {
+    if (!(cost >= 0 && std::isfinite(cost)))
+        fail(SAB_E_ARGUMENT, "cost(", count, ", ", length, ") = ", cost,
+             ": must be finite and not negative");
+    return cost;
+}
+
 }  // namespace
 
 Cost::Cost(const double* weights, std::size_t columns) : columns_(columns) {
@@ -85,10 +92,7 @@ double Cost::call(uint64_t count, std::span<const double> lengths, const double*
                     text("the cost callback failed with code ", code, " at count ", count,
                          ", length ", lengths[0]),
                     code);
-    if (!(cost >= 0 && std::isfinite(cost)))
-        fail(SAB_E_ARGUMENT, "cost(", count, ", ", lengths[0], ") = ", cost,
-             ": must be finite and not negative");
-    return cost;
+    return checked_cost(cost, count, lengths[0]);
 }
 
 double Cost::operator()(uint64_t count, double length) const {
@@ -125,10 +129,7 @@ double Cost::evaluate(uint64_t count, std::span<const double> lengths, const dou
             product *= power(lengths[j], term.length_powers[j]);
         sum += product;
     }
-    if (!(sum >= 0 && std::isfinite(sum)))
-        fail(SAB_E_ARGUMENT, "cost(", count, ", ", lengths[0], ") = ", sum,
-             ": must be finite and not negative");
-    return sum;
+    return checked_cost(sum, count, lengths[0]);
 }
 
 double Cost::by_count(uint32_t power_of_count, double length) const {

@@ -135,26 +135,26 @@ void Cursor::count_batches() {
     if (schedule_.pricing.is_lowered()) {
         schedule_.count_before.reserve(global_batches() + 1);
         schedule_.count_before.push_back(0);
-        const auto add_round = [&] {
-            const uint64_t index = schedule_.count_before.size() - 1;
-            schedule_.count_before.push_back(schedule_.count_before.back() +
-                                             micro_batches_of(global_batch_of(index)));
-        };
-        for (uint64_t global_batch = 0, count = global_batches(); global_batch < count;
-             ++global_batch)
-            add_round();
+        for (uint64_t index = 0, count = global_batches(); index < count; ++index)
+            add_global_batch();
         needed = schedule_.remainder_count + schedule_.count_before.back();
-        if (options_.last_step == SAB_LAST_STEP_WRAP)
-            while ((schedule_.remainder_count + schedule_.count_before.back()) /
-                       schedule_.micro_batches * schedule_.micro_batches <
-                   needed)
-                add_round();
     }
     const uint64_t over = needed % schedule_.micro_batches;
     if (over > 0 && options_.last_step == SAB_LAST_STEP_DROP) needed -= over;
-    if (over > 0 && options_.last_step == SAB_LAST_STEP_WRAP)
+    if (over > 0 && options_.last_step == SAB_LAST_STEP_WRAP) {
         needed += schedule_.micro_batches - over;
+        while (schedule_.pricing.is_lowered() &&
+               schedule_.remainder_count + schedule_.count_before.back() < needed)
+            add_global_batch();
+    }
     schedule_.end = schedule_.first_position + needed;
+}
+
+/// Under a lowered budget: counts the micro-batches of the next global batch.
+void Cursor::add_global_batch() {
+    const uint64_t index = schedule_.count_before.size() - 1;
+    schedule_.count_before.push_back(schedule_.count_before.back() +
+                                     micro_batches_of(global_batch_of(index)));
 }
 
 /// The fewest micro-batches in which no piece exceeds a budget.

@@ -114,6 +114,7 @@ private:
     Substep substep_of(uint64_t position) const;
     Pricing priced(const Limits& limits) const;
     void count_batches();
+    void add_global_batch();
     uint64_t micro_batches_of(const GlobalBatch& global_batch) const;
     Slice batch_of(const GlobalBatch& global_batch, uint64_t index) const;
     uint64_t least_pieces(const Slice& batch) const;

@@ -827,23 +827,25 @@ static void WrongLoadBalancing_IsRefusedByName(void) {
     for (size_t i = 0; i < COUNT(wrong); ++i)
         EXPECT_FAILS(sab_bagua_sampler_new(sizes, &wrong[i].options, NULL, &sampler),
                      SAB_E_ARGUMENT, wrong[i].words);
-    options.budget = INFINITY;
-    EXPECT_FAILS(sab_bagua_batch_sampler_new(sizes, &options, NULL, &sampler), SAB_E_ARGUMENT,
-                 "balancing.budget = inf: must be finite");
-    options.budget = 95;
-    EXPECT_FAILS(sab_bagua_batch_sampler_new(sizes, &options, NULL, &sampler), SAB_E_ARGUMENT,
-                 "balancing.budget = 95: sample 61 alone has complexity 96");
-    options.make_batches = wrong_index;
-    EXPECT_FAILS(sab_bagua_batch_sampler_new(sizes, &options, NULL, &sampler), SAB_E_ARGUMENT,
-                 "balancing.budget = 95: must not be set beside balancing.make_batches");
-    options.budget = 0;
-    EXPECT_FAILS(sab_bagua_batch_sampler_new(sizes, &options, NULL, &sampler), SAB_E_ARGUMENT,
-                 "indices[1] = 150: must be");
-    options.make_batches = none_of_the_first;
-    options.shuffle = 0;
     sab_sampler_options two = ranks(0, 2);
-    EXPECT_FAILS(sab_bagua_batch_sampler_new(sizes, &options, &two, &sampler), SAB_E_ARGUMENT,
-                 "made no batch for rank 0 and 1 for another");
+    const struct {
+        double budget;
+        int32_t (*make_batches)(void *, const int64_t *, size_t, sab_batches *);
+        const char *words;
+    } wrong_batches[] = {
+        {INFINITY, NULL, "balancing.budget = inf: must be finite"},
+        {95, NULL, "balancing.budget = 95: sample 61 alone has complexity 96"},
+        {95, wrong_index, "balancing.budget = 95: must not be set beside balancing.make_batches"},
+        {0, wrong_index, "indices[1] = 150: must be"},
+        {0, none_of_the_first, "made no batch for rank 0 and 1 for another"},
+    };
+    options.shuffle = 0;
+    for (size_t i = 0; i < COUNT(wrong_batches); ++i) {
+        options.budget = wrong_batches[i].budget;
+        options.make_batches = wrong_batches[i].make_batches;
+        EXPECT_FAILS(sab_bagua_batch_sampler_new(sizes, &options, &two, &sampler), SAB_E_ARGUMENT,
+                     wrong_batches[i].words);
+    }
     two.world_size = 1048577;
     EXPECT_FAILS(sab_bagua_sampler_new(sizes, NULL, &two, &sampler), SAB_E_ARGUMENT,
                  "options.world_size = 1048577: load is balanced over at most");

@@ -82,8 +82,7 @@ class Capabilities(NamedTuple):
 
 
 def new_batch() -> CData:
-    batch = new_struct("sab_batch")
-    return batch
+    return new_struct("sab_batch")
 
 
 def copied(pointer: CData, count: int, dtype: Any) -> Any:

@@ -33,32 +33,34 @@
  *   (SAB_END) or a negative failure. After a failure sab_last_error_message() says, for the calling
  *   thread, which argument, which value and which rule. A failed call changes nothing. Nothing in
  *   the library prints, exits or aborts.
- * - Ownership. A constructor (`..._new`, `..._open`, `..._read`) gives its handle through the last
- *   argument, sets it to NULL on failure, and the caller gives the handle back with the matching
- *   `..._free`, which takes NULL and never fails. Handles keep what they were built from alive:
- *   they may be freed in any order. Memory is never handed over to be released with free(): the
- *   caller brings the buffer, or borrows one that its owner's comment limits.
+ * - Ownership. A constructor (`..._new`) gives its handle through the last argument, and sets it to
+ *   NULL on failure. The caller frees the handle with the matching `..._free`, which ignores NULL
+ *   and never fails. Handles keep what they were built from alive, so they may be freed in any
+ *   order. The caller never calls free() on memory of the library. Either the caller provides the
+ *   buffer, or the comment of the function says how long a borrowed one stays valid.
  * - Threads. `const` handles may be used by any number of threads at once. A cursor (sab_sampler)
  *   is for one thread at a time.
- * - Fork. Every handle may be used in a child after fork(), and freed there; no thread or lock
- *   lives between calls.
- * - Callbacks. Called in the calling thread and, unless stated, only during the call that received
- *   them. Pointers handed to a callback die when it returns. A callback must not call back with the
- *   handle that is being worked on. It must not throw: a C++ exception that leaves it ends the call
- *   with SAB_E_CALLBACK or SAB_E_INTERNAL and its text, one that leaves a `release` ends the
- *   process. Neither longjmp(), pthread_exit() nor pthread_cancel() may end a call.
+ * - Fork. Every handle may be used in a child after fork(), and freed there. No lock is held
+ *   between calls, and the only threads between calls are those of streams that ask for them.
+ * - Callbacks. They are called in the calling thread and only during the call that received them,
+ *   unless stated otherwise. Pointers passed to a callback are valid until it returns. A callback
+ *   must not use the handle of the call that it is called from. It must not throw: a C++ exception
+ *   ends the call with SAB_E_CALLBACK or SAB_E_INTERNAL and the text of the exception. An exception
+ *   from a `release` function ends the process. longjmp(), pthread_exit() and pthread_cancel() must
+ *   not end a call.
  * - Options. `struct_size` comes first and is set by the `_INIT` macro. NULL options mean the
- *   defaults. A struct smaller than the first released one is refused; a larger one passes when
- *   what this library does not know is zero.
+ *   defaults. A struct smaller than the first released one is refused. A larger one is accepted if
+ *   all bytes that this library does not know are zero.
  * - Embedding. The headers are plain C99 and C++11. A thread needs 64 KiB of stack. The library
- *   sets no signal handler, locale or environment; its threads, where asked for, have the signal
- *   mask of the thread that began them. Several copies of it, shared or static, may be in one
- *   process, each with last errors and a log callback of its own; no two may have one cache file
- *   open at once, and one in a namespace of its own (dlmopen) is not told of forks: a child leaves
- *   its handles alone. The shared library stays loaded after dlclose(), since threads may be in it.
- *   A shared object with the static library inside is to be linked with `-Wl,-z,nodelete` for that,
- *   and with `-Wl,--exclude-libs,libsab.a` so that it uses its own copy and does not export it;
- *   CMake's sab::sab_static says both by itself.
+ *   sets no signal handler, locale or environment variable. Its threads have the signal mask of the
+ *   thread that started them.
+ * - Copies. Several copies of the library, shared or static, may be in one process. Each has its
+ *   own last errors and log callback. Two copies must not have one cache file open at once. A copy
+ *   in a namespace of its own (dlmopen) does not detect forks: a child must not use its handles.
+ *   The shared library stays loaded after dlclose(), because threads may be running in it.
+ * - Static library. Link a shared object that contains it with `-Wl,-z,nodelete`, for the same
+ *   reason, and with `-Wl,--exclude-libs,libsab.a`, so that it uses its own copy and does not
+ *   export it. CMake's target sab::sab_static adds both.
  * - Units. Sizes, lengths and totals are in the caller's unit (tokens, residues, frames, seconds,
  *   nodes). Indices are the positions of samples in the sizes, from 0.
  */

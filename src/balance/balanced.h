@@ -13,10 +13,9 @@
 
 namespace sab {
 
-/// The order of an epoch is a permutation of units: most are one sample; of the samples that cost
-/// much, so many neighbours in size as a step has micro-batches are one, so that each gets one of
-/// them. A step takes the next samples of the order until it is full. ARCHITECTURE.md tells it as a
-/// whole.
+/// The order of an epoch is a permutation of units. Most units are one sample. A unit of heavy
+/// samples has one for each micro-batch of a step. A step takes the next samples of the order until
+/// it is full. README.md in this folder has the details.
 struct BalancedState;
 
 class BalancedSampler : public RandomAccess {

@@ -306,7 +306,7 @@ at::Tensor mask_of(const Collection& collection, std::size_t group,
     if (names.empty())
         mask.fill_(true);
     else
-        sab::fill_length_mask(lengths, padded, SAB_MASK_ALL,
+        sab::fill_length_mask(lengths.data(), samples.size(), padded, SAB_MASK_ALL,
                               static_cast<uint8_t*>(mask.data_ptr()));
     return mask;
 }

@@ -23,7 +23,7 @@ PLACES = {
     "table of the tests": ("tests/c/constructors.h", r'\bNAME\((?s:.*)\{"KIND", make_KIND, '),
     "golden vectors": ("tests/golden/*.txt", r"(?m)^sampler KIND\b"),
     "C++": ("include/sab.hpp", r"\bcreated\(\s*NAME,"),
-    "Python": ("bindings/python/sab/**/*.py", r"\blib\.NAME\("),
+    "Python": ("bindings/python/sab/**/*.py", r"\blib\.NAME\b"),
     "Rust": ("bindings/rust/libsab/src/**/*.rs", r"\bsys::NAME\b"),
     "Julia": ("bindings/julia/src/*.jl", r"\bRaw\.NAME\("),
 }
@@ -97,7 +97,7 @@ def wrappers() -> dict[str, str]:
                 map(ast.unparse, node.bases)
             ):
                 continue
-            if re.search(r"\blib\.sab_\w+_sampler_new\(", ast.unparse(node)):
+            if re.search(r"\blib\.sab_\w+_sampler_new\b", ast.unparse(node)):
                 found[node.name] = "sab." + ".".join(path.relative_to(package).parts)[:-3]
     assert len(found) > 8, found
     return found

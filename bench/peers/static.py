@@ -1,4 +1,5 @@
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch.utils.data import BatchSampler, DistributedSampler
@@ -16,9 +17,8 @@ class Static(Peer):
 
     def __init__(self, work: Work) -> None:
         super().__init__(work)
-        self.sampler = DistributedSampler(
-            range(len(work.lengths)), work.world_size, work.rank, seed=work.seed
-        )
+        samples: Any = range(len(work.lengths))
+        self.sampler: Any = DistributedSampler(samples, work.world_size, work.rank, seed=work.seed)
         self.batches = BatchSampler(self.sampler, work.count, drop_last=False)
 
     def epoch(self, number: int) -> Iterator[Batch]:

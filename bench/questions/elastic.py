@@ -21,8 +21,8 @@ COLUMNS = [
     for ranks in OTHERS
     for each in (
         Column(f"{RANKS} ranks to {ranks}"),
-        Column("lost", "{:,}", "least"),
-        Column("repeated", "{:,}", "least"),
+        Column(f"lost with {ranks}", "{:,}", "least"),
+        Column(f"repeated with {ranks}", "{:,}", "least"),
     )
 ]
 
@@ -65,7 +65,7 @@ def run(settings: Settings) -> Answer:
     for peer in settings.peers:
         if hasattr(peer, "epoch"):
             table.rows[peer.name] = cells_of(lambda: row(peer, data), len(COLUMNS))
-    return Answer("elastic", "Resume on another number of ranks", TEXT, [table], picture=1)
+    return Answer("elastic", "Resume on another number of ranks", TEXT, [table], picture=4)
 
 
 def check(answer: Answer) -> list[str]:

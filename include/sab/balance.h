@@ -152,17 +152,17 @@ SAB_API void sab_balanced_options_init(sab_balanced_options *options, size_t str
  * step.
  *
  * A batch is a micro-batch in one row (SAB_LAYOUT_ROW). `world_size` times `micro_batches` of the
- * sampler's options is at most 2^20. `costliest_first` is not used. `last_step` says
- * how samples that fill no step are treated: they are the last step (SPLIT), are left out (DROP),
- * or are filled up from the beginning of the epoch (WRAP). With SPLIT a micro-batch of the last
+ * sampler's options is at most 2^20. `costliest_first` is not used. `last_step` says how samples
+ * that fill no step are treated: they are the last step (SPLIT), are left out (DROP), or are filled
+ * up from the beginning of the epoch (WRAP). With SPLIT a micro-batch of the last
  * step is empty when there are fewer samples than micro-batches; its loss weight is 0. A step is
  * full when it has `samples`, or when no sample of mean size would fit. All steps have the same
  * number of micro-batches.
  *
  * A state that was saved between two steps can be restored with any other world size,
- * `micro_batches`, `samples`, balance and budgets; one that was saved inside a step only with the
- * same. Samples that are too large for lower budgets are left out from there on. Samples that were
- * too large for the budgets that began the epoch return in the next epoch.
+ * `micro_batches`, `samples`, balance and budgets. A state that was saved inside a step can only be
+ * restored with the same. Samples that are too large for lower budgets are left out from there on.
+ * Samples that were too large for the budgets that began the epoch return in the next epoch.
  *
  * Time: an epoch begins with one pass over the samples, about 50 ns each, in the constructor,
  * sab_sampler_set_epoch() and sab_sampler_state_restore(). A step with a sample larger than the

@@ -8,11 +8,11 @@
  *
  * Security: a cache trusts everyone who can write to its file or its servers. The checksum of a
  * value detects damage, not forgery: everyone who can write can replace any value. Treat values as
- * input from those users, and do not decode them with a format that runs code, such as Python's
- * pickle or Julia's Serialization, unless they may run code in every reader. Files are created for
+ * input from those users. Do not decode them with a format that runs code, such as Python's pickle
+ * or Julia's Serialization, unless those users may run code in every reader. Files are created for
  * their owner only (`file_mode`). Redis sends passwords and values over the network unencrypted.
- * Answers of a server are bounded in bytes and in time, so that a server can give wrong values and
- * misses but cannot stop a reader.
+ * Replies of a server are limited in bytes and in time. So a server can return wrong values and
+ * misses, but it cannot stop a reader.
  *
  * Tier: provisional. Functions and structs here may change or be removed in a minor release.
  */

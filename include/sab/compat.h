@@ -26,10 +26,10 @@ extern "C" {
 /** Cuts whole-number sizes into the narrowest intervals that hold `min_bucket_count` samples each,
  * none wider than `max_width`.
  *
- * Starting at the smallest size, an interval grows by one distinct size at a time until it holds
- * `min_bucket_count` samples or would become wider than `max_width`; a gap wider than `max_width`
- * gives empty intervals of exactly `max_width`. The intervals are [boundaries[i], boundaries[i +
- * 1]). This is `create_buckets` of bionemo-size-aware-batching 1.0.0.
+ * Starting at the smallest size, an interval grows by one distinct size at a time. It ends when it
+ * holds `min_bucket_count` samples or would become wider than `max_width`. A gap wider than
+ * `max_width` gives empty intervals of exactly `max_width`. The intervals are [boundaries[i],
+ * boundaries[i + 1]). This is `create_buckets` of bionemo-size-aware-batching 1.0.0.
  *
  * Call it with NULL arrays and a capacity of 0 to learn the count, then again.
  *

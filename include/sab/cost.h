@@ -51,8 +51,8 @@ typedef struct sab_cost sab_cost;
  */
 typedef struct sab_cost_term {
     /** finite and not negative. Exception: the coefficient of the count alone (count power 1,
-     *  length powers 0) may be negative if the whole cost does not decrease with the count for any
-     *  length that it is used with */
+     *  length powers 0) may be negative. The whole cost must then not decrease with the count for
+     *  any length that it is used with */
     double coefficient;
     /** at most 8 */
     uint32_t count_power;

@@ -110,19 +110,19 @@ typedef struct sab_thresholds_info {
 
 /** Finds `k` thresholds, which divide lengths into `k` + 1 groups.
  *
- * Thresholds are lengths of the data, in ascending order. The last threshold is the longest length,
- * and the group above it empty, only if one more group would cost more (exact methods, for costs
- * with a constant) or a randomised search ended there.
+ * Thresholds are lengths of the data, in ascending order. The last threshold can be the longest
+ * length, so that the group above it is empty. This happens if one more group would cost more
+ * (exact methods, for costs with a constant), or if a randomised search ended there.
  *
  * The exact methods need costs that never decrease with count or length. The least total also needs
  * this: one more sample costs at least as much in a group that is larger or longer. Formulas and
  * `cost_per_sample` satisfy it. For a callback that does not, the result is exact up to 1,024
  * distinct lengths; the callback may then be called for all possible groups.
  *
- * Time: that of sorting by counting, then some k * d steps for d distinct lengths and costs in
- * proportion to the count but for a constant: a third of a second for a million and 15 thresholds.
- * Other costs, callbacks of count and length and terms of higher powers of the count, are computed
- * some k * d * log2(d) times; far fewer for LEAST_LARGEST. Memory: 4 * k * d bytes.
+ * Time, for d distinct lengths: a counting sort, then about k * d steps for costs that are
+ * proportional to the count except for a constant. Example: a third of a second for a million
+ * lengths and 15 thresholds. Other costs (callbacks, higher powers of the count) are computed about
+ * k * d * log2(d) times, and far fewer times for LEAST_LARGEST. Memory: 4 * k * d bytes.
  *
  * @param lengths     read during the call only; a length of zero costs as much as the shortest
  *     above zero

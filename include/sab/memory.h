@@ -320,8 +320,8 @@ typedef struct sab_measurement_options {
     uint64_t max_count;
     /** With a NULL cost no point has more padded positions (count * length) than `limit`, so that
      *  none runs out of memory; a limit of 0 (default) is 4 * `longest`. With a cost, such as that
-     *  of a first model, only points that cost from a third to nine tenths of `limit` are picked,
-     *  where batches of that budget will be; `limit` must then be above 0 */
+     *  of a first model, only points that cost from a third to nine tenths of `limit` are picked.
+     *  Batches of that budget will be in this range. `limit` must then be above 0 */
     sab_budget budget;
     /** of the model, see sab_memory_model_options. 2 */
     uint32_t degree;
@@ -426,12 +426,13 @@ typedef struct sab_memory_model_info {
 
 /** Fits a model to measurements.
  *
- * Weighted least squares (relative errors) by QR, backward elimination of terms by the Bayesian
- * information criterion, and a margin by split conformal prediction over left-out measurements: the
- * relative residual of each measurement under a model fitted without it (in 50 groups when there
- * are more), of which the ceil((n + 1) * coverage)-th smallest is the margin (Vovk et al.,
- * "Algorithmic Learning in a Random World"; Barber et al., "Predictive inference with the
- * jackknife+"). The guarantee holds for batches similar to the measured ones.
+ * The method is weighted least squares (relative errors) by QR. Terms are removed by backward
+ * elimination under the Bayesian information criterion. The margin comes from conformal prediction.
+ * Each measurement has a relative residual under a model fitted without it (without its group, of
+ * 50 groups, if there are more than 50 measurements). The margin is the ceil((n + 1) * coverage)-th
+ * smallest of these residuals. See Vovk et al., "Algorithmic Learning in a Random World", and
+ * Barber et al., "Predictive inference with the jackknife+". The guarantee holds for batches
+ * similar to the measured ones.
  *
  * @param features       `count` rows of `feature_count` finite numbers
  * @param count          measurements; at least one more than there are terms
@@ -751,11 +752,11 @@ typedef struct sab_memory_guard_info {
 
 /** Makes a guard for a run.
  *
- * Every `interval` steps it refits two numbers to the last `window` steps: how far peaks lie above
- * the cost of the plan's first budget (its constant, when the cost is that of a memory model;
- * otherwise the bytes of a unit of cost), and how fast that grows. When the batches to come would
- * reach `budget` within two intervals, the plan's first budget is lowered
- * (sab_sampler_set_budget()) so that they do not, on all ranks alike, and a line goes to the log.
+ * Every `interval` steps it fits two numbers to the last `window` steps. The first one is how far
+ * peaks lie above the cost of the plan's first budget. This is the constant of the cost if the cost
+ * is that of a memory model, and otherwise the bytes of a unit of cost. The second one is how fast
+ * the first one grows. If the coming batches would reach `budget` within two intervals, the plan's
+ * first budget is lowered on all ranks (sab_sampler_set_budget()), and a message is logged.
  *
  * @param probe    the device
  * @param sampler  of a plan whose first budget has a cost that is no callback; must outlive the

@@ -5,9 +5,9 @@
  * sab_packed_sampler_new() decides once which lengths share a bin. Each batch of its sampler is one
  * bin: its samples, and where each begins and ends in the row (`cu_seqlens`, as kernels for
  * attention of variable length take it). Each epoch assigns the samples of equal length to the bins
- * anew and permutes the bins. So samples share a bin with other samples in each epoch, while every
- * bin stays exactly as full. A bin is a pure function of (sizes, options, seed, epoch, position),
- * as a batch of the bucket order is, so an epoch resumes at any step with any number of ranks.
+ * again and permutes the bins. So a sample shares its bin with other samples in each epoch, while
+ * every bin stays exactly as full. A bin is a pure function of (sizes, options, seed, epoch,
+ * position). So an epoch can be resumed at any step with any number of ranks.
  *
  * The bins of one step have nearly the same cost. `balance` gives the cost of a bin. By default it
  * is the sum of the squares of its lengths (attention inside each sequence).
@@ -140,9 +140,9 @@ typedef struct sab_packed_info {
  * @param options  `costliest_first` begins the epoch with the costliest bins; NULL: seed 0, one
  *     rank
  * @param sampler  the new handle; free with sab_sampler_free()
- * @return SAB_OK; SAB_E_ARGUMENT for options or sizes that break a rule, a sample longer than the
- *     capacity that is neither split nor skipped, more than 4,294,967,295 pieces, and when no
- *     sample is left; SAB_E_CALLBACK from `balance`; SAB_E_CANCELLED from `progress`
+ * @return SAB_OK; SAB_E_ARGUMENT for options or sizes that break a rule, over 4,294,967,295
+ *     pieces, no sample left, or a sample longer than the capacity that is neither split
+ *     nor skipped; SAB_E_CALLBACK from `balance`; SAB_E_CANCELLED from `progress`
  */
 SAB_API sab_status sab_packed_sampler_new(const sab_sizes *sizes, const sab_packed_options *pack,
                                           const sab_sampler_options *options, sab_sampler **sampler)

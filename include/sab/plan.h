@@ -1,10 +1,10 @@
 /** @file plan.h
  * sab_plan: which batches there are. It is made once, before training.
  *
- * A plan sorts the samples by size, cuts the sorted order into buckets and decides how many samples
- * make a batch in each bucket, so that no batch exceeds a budget. It is immutable and several
- * threads may use it at the same time. It needs 4 bytes a sample and 12 bytes a distinct size. It
- * can be saved to a file that all processes of a machine map.
+ * A plan sorts the samples by size and cuts the sorted order into buckets. It decides how many
+ * samples make a batch in each bucket, so that no batch exceeds a budget. It is immutable, and
+ * several threads may use it at the same time. It needs 4 bytes a sample and 12 bytes a distinct
+ * size. It can be saved to a file that all processes of a machine map.
  *
  * A batch of `count` samples, the longest of length `longest`, is padded to `padded_length`:
  * `longest` rounded up to a multiple of `length_multiple`. Its costs are those of the budgets, of
@@ -90,14 +90,15 @@ typedef struct sab_plan_options {
      *  Memory while planning: 4 * bucket_count * distinct sizes bytes; where that is more than 64
      *  MiB, 12 * sqrt(bucket_count) * distinct sizes bytes, and twice the time */
     size_t bucket_count;
-    /** EQUAL: batches in a bucket, at least 1. AUTO: the fewest batches in a bucket, so that batch
-     *  mates change from epoch to epoch; buckets that begin among the longest 1 % of the samples
-     *  may have a quarter of it (but not fewer than 4). 0: 16, fewer (down to 4) where
-     *  `padding_target` is out of reach with 16, and at most a sixteenth of all batches. What the
-     *  target leaves over goes to larger buckets. If the target is missed, the default is the
-     *  largest of 16, 8 and 4 that wastes at most a quarter more than the least found. EQUAL with
-     *  the number that the plan takes never has both less padding and fewer batches; EQUAL with a
-     *  smaller one may */
+    /** EQUAL: batches in a bucket, at least 1. AUTO: the smallest number of batches in a bucket, so
+     *  that the samples of a batch change from epoch to epoch. Buckets that begin among the longest
+     *  1 % of the samples may have a quarter of it (but not fewer than 4).
+     *
+     *  0: 16, and at most a sixteenth of all batches. Fewer (down to 4) if `padding_target` cannot
+     *  be reached with 16. If less is wasted than the target allows, buckets are made larger. If
+     *  the target cannot be reached, the default is the largest of 16, 8 and 4 that wastes at most
+     * a quarter more than the least found. EQUAL with the number that the plan takes never has both
+     *  less padding and fewer batches. EQUAL with a smaller number may */
     uint64_t bucket_batches;
     /** samples a batch: one number for all buckets, or (BOUNDARIES) one a bucket, ascending; NULL:
      *  by the budget */

@@ -14,9 +14,9 @@
  * The batches of an epoch are in one global order. With W ranks and M micro-batches a step of the
  * optimizer takes the next W * M batches of the order. Micro-batch m is the next W of them, one for
  * each rank. So the batches that all ranks took before a micro-batch are the beginning of the
- * order, and a state that was saved there can be restored on any number of ranks. In the bucket
- * order and in the packed order each micro-batch begins at a random rank, so that no rank always
- * gets the longest batch. The balanced sampler deals out samples, not batches: see balance.h.
+ * order. A state that was saved there can be restored on any number of ranks. In the bucket order
+ * and in the packed order each micro-batch begins at a random rank, so that no rank always gets the
+ * longest batch. The balanced sampler assigns samples, not batches, to ranks: see balance.h.
  *
  * A position is the number of a batch of this rank in the epoch, from 0: it counts micro-batches.
  * sab_batch.step is the number of the optimizer's step, sab_batch.micro_batch the number of the
@@ -393,12 +393,12 @@ SAB_API sab_status sab_sampler_tell(const sab_sampler *sampler, uint64_t *epoch,
  * following ones. Use it when less memory is free than the plan assumed. The other budgets stay as
  * they are.
  *
- * A micro-batch whose batches exceed a budget becomes several, as few as possible: its batches are
- * cut into pieces that are dealt to the ranks in order, so that all ranks still take the same
- * number of batches, no sample is lost, and the order stays. The number of batches of the epoch
- * grows. The limits are part of the saved state. All ranks must set it at the same position.
- * Inside a step of several micro-batches the step ends there. A lowered limit is exceeded only by a
- * single sample that alone costs more.
+ * A micro-batch whose batches exceed a budget becomes several, as few as possible. Its batches are
+ * cut into pieces, which are assigned to the ranks in order. So all ranks still take the same
+ * number of batches, no sample is lost, and the order stays the same. The number of batches of the
+ * epoch grows. The limits are part of the saved state. All ranks must set the limit at the same
+ * position. If this is inside a step of several micro-batches, the step ends there. Only a single
+ * sample that alone costs more than the lowered limit exceeds it.
  *
  * Time and memory grow with the number of batches left (8 bytes a batch). For at most 2^20 ranks.
  *
@@ -439,9 +439,9 @@ SAB_API sab_status sab_sampler_state_save(const sab_sampler *sampler, void *stat
 /** Continues where a state was saved, by this or another number of ranks and micro-batches.
  *
  * With the same `world_size` and `micro_batches` the batches continue as they would have. With
- * others, the samples that no rank has taken yet are dealt out among the new ranks, none lost and
- * none repeated. Positions and steps continue from the saved ones. A step that was saved between
- * two of its micro-batches then ends there, and the next batch begins a new step.
+ * others, the samples that no rank has taken yet are assigned to the new ranks. No sample is lost
+ * or repeated. Positions and steps continue from the saved ones. A step that was saved between two
+ * of its micro-batches then ends there, and the next batch begins a new step.
  *
  * @param sampler  a sampler on an equal plan with the same seed, `last_step` and `costliest_first`;
  *     rank, world size and micro-batches are its own

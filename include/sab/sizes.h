@@ -8,8 +8,8 @@
  * - NaN        refused
  * - infinity   refused
  * - negative   refused
- * - zero       allowed; costs as much as the smallest size above zero of the same sizes (1 if there
- *   is none), since an empty sample takes a row of its batch, too
+ * - zero       allowed. It costs as much as the smallest size above zero of the same sizes, or 1 if
+ *   there is none. The reason: an empty sample takes a row of its batch, too
  * - over 2^53  refused, since a double cannot hold it exactly
  *
  * The error message names the index and the value. At most 4,294,967,295 samples.

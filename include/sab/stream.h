@@ -102,8 +102,8 @@ SAB_API sab_status sab_stream_next(sab_stream *stream, sab_record *record) SAB_N
  *
  * @param stream    a handle
  * @param progress  called from time to time during sab_stream_next() and
- *     sab_stream_state_restore(), in the same thread, with the number of records of the window read
- *     so far and its size (0 if there is no window); NULL for none
+ *     sab_stream_state_restore(), in the same thread. Its numbers are the records of the window
+ * read so far and the size of the window (0 if there is no window). NULL for none
  * @param ctx       passed to `progress`
  * @return SAB_OK
  */
@@ -335,9 +335,9 @@ SAB_API void sab_files_stream_options_init(sab_files_stream_options *options, si
  * @param source   a stream of file names
  * @param options  NULL: the defaults
  * @param stream   the new handle
- * @return SAB_OK; SAB_E_ARGUMENT. sab_stream_next() then returns SAB_E_IO for a file that cannot be
- *     read, SAB_E_FORMAT for a damaged or truncated file or a record that is too long, with the
- *     file and the byte, and SAB_E_MISMATCH for a file that has changed
+ * @return SAB_OK; SAB_E_ARGUMENT. Later, sab_stream_next() returns SAB_E_IO for a file that cannot
+ *     be read; SAB_E_FORMAT for a damaged or truncated file, or a record that is too long, with the
+ *     file and the byte; SAB_E_MISMATCH for a file that has changed
  */
 SAB_API sab_status sab_files_stream_new(sab_stream *source, const sab_files_stream_options *options,
                                         sab_stream **stream) SAB_NOEXCEPT;
@@ -608,8 +608,8 @@ typedef struct sab_readahead_stream_options {
     /** 1: the batches of a window are shuffled. 1 */
     int32_t shuffle;
     /** 1: records that fit no batch well are carried over to the next window, up to one window of
-     *  them, which reduces padding to about a third; a restore reads up to eight windows again. Not
-     *  with `boundary_key_fn`. 0: each window is used up, as in infinibatch */
+     *  them. This reduces padding to about a third, but a restore reads up to eight windows again.
+     *  Not with `boundary_key_fn`. 0: each window is used up, as in infinibatch */
     int32_t carry_over;
     /** of the shuffles */
     uint64_t seed;

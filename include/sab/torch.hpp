@@ -1,22 +1,26 @@
 /** @file torch.hpp
- *  Collections for C++ programs on LibTorch: samples of nested tensors, grouped, padded and taken
- * apart with their gradients.
+ * Collections for C++ programs with LibTorch: samples of nested tensors are grouped, padded and
+ * separated again, with their gradients.
  *
- *  A thin layer over sab/torch.h, C++17, that is compiled with the program and its own LibTorch,
- * which must be the one that the component was built for:
+ * This is a thin C++17 layer over sab/torch.h. It is compiled with the program and the program's
+ * own LibTorch, which must be the one that the component was built for.
  *
- *      sab_torch_open(nullptr);
- *      const sab::Collection batch(samples, "(B, L_sequence)");                   // std::vector of
- * tensors, or of nested dictionaries and tuples of them const sab::Collection outputs =
- * batch.group(batch.grouping({{"sequence", {16, 64}}})) .apply([&](const c10::IValue& x, const
- * at::Tensor& mask) { return model(x.toTensor(), mask); }, "(B, M_hidden)", "sequence"); const
- * at::Tensor all = outputs.group(sab::Grouping::uni(samples.size()))[0].toTensor();   // in the
- * order of the samples loss(all).backward();
+ *     // samples: std::vector of tensors, or of nested dictionaries and tuples of tensors
+ *     sab_torch_open(nullptr);
+ *     const sab::Collection batch(samples, "(B, L_sequence)");
+ *     const sab::Collection outputs =
+ *         batch.group(batch.grouping({{"sequence", {16, 64}}}))
+ *             .apply([&](const c10::IValue& x, const at::Tensor& mask) {
+ *                 return model(x.toTensor(), mask);
+ *             }, "(B, M_hidden)", "sequence");
+ *     // all: one tensor, in the order of the samples
+ *     const at::Tensor all = outputs.group(sab::Grouping::uni(samples.size()))[0].toTensor();
+ *     loss(all).backward();
  *
- *  Failures of libsab are thrown as sab::Error, values that are not nested as their signature is as
- * std::invalid_argument. Objects are immutable, cheap to copy, and share what they hold; threads
- * may share them as they may LibTorch's tensors. One that was moved from can only be assigned to or
- * destroyed.
+ * Failures of libsab are thrown as sab::Error. Values that are not nested as their signature says
+ * are refused with std::invalid_argument. Objects are immutable, cheap to copy, and share their
+ * data. Threads may share them as they may share LibTorch's tensors. An object that was moved from
+ * can only be assigned to or destroyed.
  */
 #ifndef SAB_TORCH_HPP
 #define SAB_TORCH_HPP

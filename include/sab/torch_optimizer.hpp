@@ -1,15 +1,15 @@
 /** @file torch_optimizer.hpp
- *  Steps of LibTorch's optimizers that update many small parameters as one. C++17; of the program's
- * own LibTorch, it needs nothing of libsab but this file.
+ * Steps of LibTorch's optimizers that update many small parameters as one. C++17. It uses the
+ * program's own LibTorch and needs no other file of libsab.
  *
- *      torch::optim::Adam adam(model->parameters(), torch::optim::AdamOptions(1e-3));
- *      sab::FusedOptimizer fused(adam);
- *      for (...) {
- *          fused.zero_grad();
- *          loss(batch).backward();
- *          fused.step();
- *      }
- *      torch::save(adam, "adam.pt");                     // as ever
+ *     torch::optim::Adam adam(model->parameters(), torch::optim::AdamOptions(1e-3));
+ *     sab::FusedOptimizer fused(adam);
+ *     for (...) {
+ *         fused.zero_grad();
+ *         loss(batch).backward();
+ *         fused.step();
+ *     }
+ *     torch::save(adam, "adam.pt");                     // as without it
  */
 #ifndef SAB_TORCH_OPTIMIZER_HPP
 #define SAB_TORCH_OPTIMIZER_HPP
@@ -40,31 +40,35 @@
 
 namespace sab {
 
-/** A second step for an optimizer, with the results of its own, bit for bit.
+/** A faster step for an optimizer. Its results equal those of the optimizer's own step bit for bit.
  *
- *  The parameters of a group that are small (up to 4,096 elements on a CPU, 1,048,576 on a GPU),
- * contiguous, of one type and on one device are laid end to end in memory, and the optimizer's own
- * step runs with these stretches in their place. Groups, their options and the state of each
- * parameter are the optimizer's, before and after: it can be saved and loaded, given groups and
- * stepped itself at any time.
+ * Small parameters of a group are placed end to end in memory if they are contiguous, of one type
+ * and on one device. Small means up to 4,096 elements on a CPU and 1,048,576 on a GPU. The
+ * optimizer's own step then runs on these stretches instead. Groups, options and the state of each
+ * parameter stay with the optimizer. So it can be saved, loaded, given new groups, or stepped
+ * itself at any time.
  *
- *  Adam, AdamW, SGD, RMSprop and Adagrad are fused; others (LBFGS, optimizers of one's own) take
- * their own step. So do, among fused ones, parameters that are large, without dimensions, not
- * contiguous, sparse, complex, on a CPU half-precision (which rounds otherwise at the end of a
- * tensor than in it), overlapping others or in several groups, or with a sparse gradient.
- * Parameters without a gradient are skipped, with their state. Those whose memory another tensor
- * uses, or that came with memory of their own (from_blob), are not moved.
+ * Adam, AdamW, SGD, RMSprop and Adagrad are fused. Other optimizers take their own step. So do
+ * these parameters of fused optimizers:
  *
- *  Ownership: refers to the optimizer, which must outlive it; parameters and state stay whole when
- * it goes. Threads: those that the optimizer's step allows.
+ * - large parameters, and parameters without dimensions,
+ * - parameters that are not contiguous, sparse, complex, or have a sparse gradient,
+ * - on a CPU, parameters of half precision, which rounds differently at the end of a tensor,
+ * - parameters that overlap others or are in several groups.
+ *
+ * Parameters without a gradient are skipped, with their state. A parameter is not moved if another
+ * tensor uses its memory, or if it came with memory of its own (from_blob).
+ *
+ * Ownership: refers to the optimizer, which must outlive it. Parameters and state stay valid when
+ * this object is destroyed. Threads: those that the optimizer's step allows.
  */
 class FusedOptimizer {
 public:
     using Optimizer = torch::optim::Optimizer;
 
-    /** @param optimizer  stays the caller's
-     *  @param flatten    lay parameters end to end, now and those that come later; else only those
-     * that lie so already are fused, and none is moved */
+    /** @param optimizer  belongs to the caller
+     *  @param flatten    true: place parameters end to end, also those that are added later. false:
+     *                    move none, and fuse only those that are end to end already */
     explicit FusedOptimizer(Optimizer &optimizer, bool flatten = true)
         : optimizer_(optimizer), flatten_(flatten), kind_(kind_of(optimizer)) {
         if (!kind_.make) return;

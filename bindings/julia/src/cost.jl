@@ -25,9 +25,9 @@ The cost of a batch. `cost(count, length)` is the cost of `count` samples, padde
 - a [`MemoryModel`](@ref) of batches: its upper prediction, in bytes.
 - a function of `(count, length)` that never decreases.
 
-Where a `cost` or `balance` is an option, these values can be given directly. In a row, where nothing
-is padded, a term of the count is summed over the samples, each with its own length; a constant
-counts once; a function is called for each sample alone.
+Where a `cost` or `balance` is an option, these values can be given directly. In a row nothing is
+padded: a term of the count is summed over the samples, each with its own length. A constant counts
+once. A function is called for each sample alone.
 """
 struct Cost{T}
     given::T # a CostHandle, or a function

@@ -29,8 +29,10 @@ end
 """
 Samples in groups. Immutable. Iterates vectors of indices; `grouping[i]` is the i-th of them.
 
-`group_of` is the group of each sample, `permutation` the samples group by group, `inverse` the
-position of each sample there, `intervals` the interval of each group (a column) in each dimension.
+- `group_of`: the group of each sample
+- `permutation`: the samples group by group
+- `inverse`: the position of each sample in `permutation`
+- `intervals`: the interval of each group (a column) in each dimension
 
     Grouping(lengths => thresholds, ...)      # by one or several lengths
     Grouping(count)                           # all samples in one group

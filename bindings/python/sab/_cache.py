@@ -267,32 +267,36 @@ class Cache(Generic[Value]):
     same key in other languages as its UTF-8 bytes.
 
     Args:
-        url: ``"lmdb:PATH"``, a file for all processes of a machine;
-            ``"redis://[USER:PASSWORD@]HOST:PORT[,HOST:PORT...][/DB]"``;
-            ``"redis-server:[PROGRAM][@ADDRESS]"``, which starts a Redis server, on the loopback
-            interface by default, that ends with this process; ``"memory:"``, this process only.
-        dataset_name: values are kept under ``"{dataset_name}_{key}"``; caches of one name share
-            them. None: under the key as it is.
+        url: ``"lmdb:PATH"``: a file for all processes of a machine.
+            ``"redis://[USER:PASSWORD@]HOST:PORT[,HOST:PORT...][/DB]"``: Redis servers.
+            ``"redis-server:[PROGRAM][@ADDRESS]"``: starts a Redis server that ends with this
+            process, on the loopback interface by default. ``"memory:"``: this process only.
+        dataset_name: values are kept under ``"{dataset_name}_{key}"``. Caches with the same name
+            share their values. None: under the key itself.
         writer_buffer_size: values to collect before they are written together. They are also
             written by :meth:`flush`, :meth:`close`, any call after ``flush_interval`` seconds,
             before a fork, and when a process of multiprocessing ends.
-        capacity: bytes to keep; more are evicted at random. None: no bound. Not for Redis servers
-            that are there already.
-        on_failure: ``"degrade"``: what is out of reach is a miss; ``"error"``: an OSError.
-        timeout: seconds to wait for a Redis server to connect, and for each of its answers.
-        call_timeout: seconds in all for one request to the Redis servers, whatever they answer.
-            None: 10 times ``timeout``.
+        capacity: largest number of bytes; beyond it, random values are evicted. None: no limit.
+            Ignored for ``"redis:"``, where the servers' configuration applies.
+        on_failure: ``"degrade"``: values that cannot be reached are misses. ``"error"``: raises
+            OSError.
+        timeout: seconds to connect to a Redis server, and to wait for each of its answers.
+        call_timeout: total seconds for one request to the Redis servers. None: 10 times
+            ``timeout``.
         file_mode: permissions of the files that are created, less the umask; ``0o660`` shares them
             with the group.
-        load_wait: seconds to wait at most while somebody else makes a value, before making it, too.
+        load_wait: longest time in seconds to wait for a value that another thread or process makes.
         cluster: the servers are a Redis Cluster.
-        serializer: ``"pickle"`` (protocol 5), also where it is None; ``"bytes"``; ``"view"``, bytes
-            as a read-only memoryview without a copy; ``"arrays"``; or a pair of functions, from
-            value to bytes and from a memoryview to value. ``"arrays"`` takes numpy arrays and
-            scalars (no objects, no fields), CPU tensors that need no gradient, int, float, bool,
-            str, bytes and None, and lists, tuples and dicts of these; anything else is a TypeError.
-            It reads arrays and tensors in place, from LMDB without a copy, read-only. Torch knows
-            no read-only tensors: writing to one ends the process; clone it first.
+        serializer: ``"pickle"`` (protocol 5) is the default. ``"bytes"``: values are bytes.
+            ``"view"``: bytes, which are read as a read-only memoryview without a copy.
+            ``"arrays"``: see below. Or a pair of functions: from value to bytes, and from a
+            memoryview to value.
+
+    ``serializer="arrays"`` takes numpy arrays and scalars (no objects, no fields), CPU tensors that
+    need no gradient, int, float, bool, str, bytes and None. Lists, tuples and dicts of these are
+    allowed, too; anything else raises TypeError. Arrays and tensors are read in place and are
+    read-only; from LMDB they are not copied. Torch has no read-only tensors: writing to such a
+    tensor ends the process. Clone it first.
 
     Raises:
         ValueError: an argument breaks a rule. OSError: the file cannot be opened.
@@ -484,8 +488,8 @@ class Cache(Generic[Value]):
         return record_of(CacheStats, stats)
 
     def close(self) -> None:
-        """Writes what is in the buffer and lets go of files and connections; values stay valid.
-        Again: nothing.
+        """Writes the buffer and closes files and connections. Values stay valid. A second call has
+        no effect.
         """
         handle, self._handle = self._handle, None
         if handle is not None:

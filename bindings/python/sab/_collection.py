@@ -170,28 +170,28 @@ class Collection(_Tensors):
     """Samples of one or several tensors each, whose shapes differ. Immutable; picklable; needs
     torch.
 
-    A signature says what the dimensions mean when samples are stacked, such as ``"(B, L_residue, 3,
-    M_hidden)"``: ``B`` the samples; ``L_name`` a length, which may differ between samples, but not
-    between the tensors of one; a number that size; ``M`` or ``M_name`` any size, the same in all
-    samples. Dictionaries and tuples of signatures describe samples that are such.
+    A signature gives the meaning of the dimensions of stacked samples, such as ``"(B, L_residue, 3,
+    M_hidden)"``. ``B``: the samples. ``L_name``: a length, which may differ between samples, but
+    not between the tensors of one sample. A number: this size. ``M`` or ``M_name``: any size, the
+    same in all samples. Dictionaries and tuples of signatures describe nested samples.
 
     Args:
-        samples: a list with an entry for each sample, nested as the signature, of tensors on any
-            device, numpy arrays or numbers. Or, nested as the signature, at each place all that
-            samples have there: a list of tensors, a nested tensor, a :class:`sab.Jagged` of values
-            and offsets, or a tensor that is stacked as the signature says.
+        samples: a list with an entry for each sample, nested like the signature, of tensors on any
+            device, numpy arrays or numbers. Or one structure, nested like the signature, with the
+            data of all samples at each place: a list of tensors, a nested tensor, a
+            :class:`sab.Jagged` of values and offsets, or a stacked tensor.
         signature: a text, or dictionaries and tuples of texts.
-        padding: what stands where samples do not reach: a number, ``"repeat"`` (the sample's last
-            element along each dimension), or a tensor over the dimensions that are numbers, such as
-            the identity for rotations of ``"(B, L_residue, 3, 3)"``; nested as the signature, where
-            keys that are left out stand for 0, or one for all. Such a tensor may be a parameter: it
-            gets its gradient.
-        lengths: where samples are stacked: for names of lengths those of the samples; by default
-            all of the tensor's.
+        padding: the value at padded places. A number; ``"repeat"``: the sample's last element along
+            each dimension; or a tensor over the dimensions that are numbers, such as the identity
+            for rotations of ``"(B, L_residue, 3, 3)"``. One value for all, or nested like the
+            signature, where missing keys mean 0. The tensor may be a parameter and gets its
+            gradient.
+        lengths: for stacked samples: the lengths of the samples by name. By default each sample has
+            the full length of the tensor.
 
-    Gradients go through all of it to the tensors given, twice where need be. Tensors given must not
-    change their shapes afterwards. It does not stand inside ``torch.compile``: compile the module
-    that is applied.
+    Gradients pass through all operations to the given tensors; second derivatives work, too. The
+    shapes of the given tensors must not change afterwards. A collection cannot be used inside
+    ``torch.compile``: compile the module that is applied.
 
     Raises:
         ValueError: a tensor is not as the signature says, or another rule is broken.

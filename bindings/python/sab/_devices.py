@@ -117,7 +117,7 @@ def _set_python_rng(state: Any) -> None:
 
 
 class _TorchAccelerator(Device):
-    """A device of torch with a caching allocator: ``torch.cuda``, or ``torch.xpu`` and the like
+    """A device of torch with a caching allocator: ``torch.cuda``, or ``torch.xpu`` and others
     where that torch has them.
     """
 

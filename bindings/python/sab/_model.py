@@ -181,9 +181,11 @@ class MemoryModel(Saved, kind="sab_memory_model"):
         cleanup: Callable[[], Any] | None = None,
         progress: bool | Progress | None = None,
     ) -> MemoryModel:
-        """Finds out what batches need: runs ``step(count, length)`` on ``points`` small batches,
-        fits a first model, runs it on ``points`` more that this model predicts to take a third to
-        nine tenths of the budget, and fits the model to those.
+        """Measures batches and fits a model.
+
+        Runs ``step(count, length)`` on ``points`` small batches and fits a first model. Then runs
+        it on ``points`` more batches, which this model predicts to take a third to nine tenths of
+        the budget, and fits the model to those.
 
         Args:
             step: runs a training step on a batch of ``count`` samples of padded length ``length``.

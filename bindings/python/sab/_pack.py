@@ -49,29 +49,31 @@ class PackedSampler(RandomAccessSampler):
     """Bins of a fixed capacity for packed training: each batch is one row of samples laid end to
     end.
 
-    Which lengths share a bin is decided once. Each epoch assigns the samples of equal length to the
-    bins anew and permutes the bins, so that samples share a bin with others while every bin stays
-    exactly as full. A bin is a pure function of sizes, options, seed, epoch and position. The bins
-    of one step have nearly the same cost, by default the sum of squared lengths.
+    The constructor decides which lengths share a bin. Each epoch assigns the samples of equal
+    length to the bins again and permutes the bins. So a sample shares its bin with other samples in
+    each epoch, while every bin stays exactly as full. A bin is a pure function of sizes, options,
+    seed, epoch and position. The bins of one step have nearly the same cost, by default the sum of
+    squared lengths.
 
-    Iterating gives arrays of sample indices; :meth:`batches` gives :class:`sab.Batch` with
-    ``cu_seqlens`` (int32, where each sequence begins and ends in the row, as variable-length
-    attention takes it) and, with ``split``, ``starts`` (where each piece begins in its sample).
+    Iterating gives arrays of sample indices. :meth:`batches` gives :class:`sab.Batch` with
+    ``cu_seqlens``: int32, where each sequence begins and ends in the row, for variable-length
+    attention. With ``split`` it also has ``starts``: where each piece begins in its sample.
 
     Args:
         sizes: anything that :class:`sab.Sizes` takes; whole numbers.
         capacity: largest sum of lengths in a bin.
-        method: ``"best_fit"`` (best-fit decreasing, the fewest bins), ``"histogram"``
-            (shortest-pack-first, which spreads lengths more evenly and needs fewer bins where
-            ``max_sequences`` binds) or ``"first_fit"`` (online, in the order of the samples,
-            ``window`` bins open at once).
+        method: ``"best_fit"``: best-fit decreasing, the fewest bins. ``"histogram"``:
+            shortest-pack-first, which spreads lengths more evenly and needs fewer bins if
+            ``max_sequences`` limits them. ``"first_fit"``: online, in the order of the samples,
+            with ``window`` open bins.
         max_sequences: sequences in a bin at most; 0 for no limit.
         split: cut samples longer than ``capacity`` into pieces of it and a remainder.
         oversize: samples longer than ``capacity`` that are not split: ``"error"``, or ``"skip"``
             with a SkippedWarning.
         window: bins that ``"first_fit"`` keeps open at once.
-        balance: what bins of one step have in common: a cost as for :func:`sab.plan`, summed over
-            the samples of a bin. ``"quadratic"`` by default: attention inside each sample.
+        balance: the cost that the bins of one step have in common: a cost as for :func:`sab.plan`,
+            summed over the samples of a bin. ``"quadratic"`` by default: attention inside each
+            sample.
         seed, rank, world_size, last_step, costliest_first, micro_batches, output: as for
             :class:`sab.BucketSampler`.
         progress: True for a bar, or ``progress(done, total)``.

@@ -60,8 +60,8 @@ def collect_peak(
             is.
         inputs: read one at a time.
         device: see :class:`Probe`.
-        cleanup: called after each input, also after one that failed, to let go of what ``work``
-            holds.
+        cleanup: called after each input, also after one that failed, to release the memory that
+            ``work`` holds.
         warm_up: the first so many inputs are run but not recorded.
         collect_garbage, release_cache: after each input, so that a peak does not depend on the
             inputs before.

@@ -69,8 +69,8 @@ class Bucket(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What an epoch is like, before any training: the fields of ``sab_plan_report``, and the plan's
-    buckets. Prints as a table.
+    """Statistics of an epoch, known before training: the fields of ``sab_plan_report``, and the
+    plan's buckets. Prints as a table.
     """
 
     samples: int
@@ -147,13 +147,13 @@ class Verification(NamedTuple):
 
 
 class Plan(Saved, kind="sab_plan"):
-    """Batches, decided: immutable, shareable between threads, picklable. Made by :func:`sab.plan`
-    or :meth:`Plan.open`.
+    """Which samples share a bucket, and how many make a batch. Immutable; threads may share it;
+    picklable. Made by :func:`sab.plan` or :meth:`Plan.open`.
 
-    :meth:`Plan.open` maps the file; all processes that open it share its memory. While the plan or
-    a sampler on it lives, do not truncate the file (the process would stop with SIGBUS) and do not
-    overwrite it (a sampler would raise FormatError, or give other samples). To replace it, rename a
-    new file over it, as :meth:`Plan.save` does.
+    :meth:`Plan.open` maps the file, and all processes that open it share its memory. Do not
+    truncate the file while the plan or a sampler on it exists: the process would stop with SIGBUS.
+    Do not overwrite it either: a sampler would raise FormatError or give other samples. To replace
+    the file, rename a new one over it, as :meth:`Plan.save` does.
     """
 
     def __init__(self, handle: CData) -> None:
@@ -261,7 +261,7 @@ class Plan(Saved, kind="sab_plan"):
         return Report(**fields, buckets=self.buckets)
 
     def costliest_batches(self, count: int = 1) -> list[Batch]:
-        """The costliest batches (:class:`sab.Batch`) that an epoch can have, costliest first: run
+        """The costliest batches (:class:`sab.Batch`) that an epoch can have, costliest first. Run
         them once before training.
         """
         handle = ffi.new("sab_sampler **")
@@ -279,7 +279,7 @@ class Plan(Saved, kind="sab_plan"):
         """Runs the ``count`` costliest batches before training, costliest first.
 
         Raises:
-            DeviceMemoryError: a batch ran out of memory. Whatever else ``run`` raises.
+            DeviceMemoryError: a batch ran out of memory. Other exceptions of ``run`` pass through.
         """
         calls = Work(progress, "verify", run=run)
         result = new_struct("sab_verification")
@@ -418,9 +418,9 @@ def plan(
             padding; 16, fewer where the padding is out of reach).
         batch_size: samples a batch, for all buckets, or, with boundaries, one for each; with a
             budget the smaller size is used.
-        cost: of a batch, with a single number as budget: ``"padded"`` (count * length, the
-            default), ``"quadratic"`` (count * length**2), coefficients ``c`` of ``c[0] + count *
-            (c[1] + c[2] * length + ...)``, a :class:`sab.MemoryModel` (the budget is in bytes), a
+        cost: the cost of a batch if ``budget`` is a single number. ``"padded"``: count * length,
+            the default. ``"quadratic"``: count * length**2. Coefficients ``c``: ``c[0] + count *
+            (c[1] + c[2] * length + ...)``. A :class:`sab.MemoryModel`: the budget is in bytes. Or a
             function ``cost(count, length)`` that never decreases, or a :class:`sab.Cost`.
         max_batch_size: no batch has more samples.
         batch_size_multiple: batch sizes from the budget are rounded down to a multiple, where one
@@ -432,15 +432,14 @@ def plan(
         oversize: samples outside the boundaries or over the budget alone: ``"error"`` refuses
             them, ``"skip"`` leaves them out with a SkippedWarning, ``"single"`` makes a batch of
             each.
-        max_shapes: at most this many distinct (count, padded length), with the least padding, for
-            compilers and CUDA graphs. The tail that ``"keep"`` and ``"merge"`` leave needs one,
-            ``"single"`` batches at least one.
+        max_shapes: largest number of distinct (count, padded length), for compilers and CUDA
+            graphs; padding is as small as possible with them. The tail of ``"keep"`` and
+            ``"merge"`` needs one shape, and ``"single"`` batches need at least one.
         progress: True for a bar, or ``progress(done, total)``, which stops the build by returning
             False or raising.
 
     Raises:
-        ValueError: naming the argument, its value and the rule; and whatever a function given here
-            raises.
+        ValueError: an argument breaks a rule. Exceptions of the given functions pass through.
 
     >>> import sab
     >>> sab.plan([1, 2, 3, 4, 5, 6], budget=12, boundaries=[1, 4, 7]).batch_count

@@ -130,21 +130,22 @@ class ProbeStats(NamedTuple):
 
 
 class Probe:
-    """Sees the memory of a device.
+    """Reads the memory statistics of a device.
 
     Args:
-        device: ``"host"`` (resident memory of this process), ``"cpu"`` (bytes of CPU tensors of the
-            torch that is installed, from now on, in this thread and in backward; by torch's
-            profiler, which costs a tenth of a small step, or by libsab's LibTorch component where
-            SAB_TORCH_LIBRARY names it, which costs less), ``"cuda"``, ``"cuda:N"``,
-            ``"xpu:N"``, a ``torch.device``, ``"jax:N"``, or a :class:`sab.Device` of one's own.
-        total_bytes: let the device have this many bytes only: an allocation beyond them raises
-            torch's out-of-memory error. For ``"cuda:N"`` by torch's memory fraction; for ``"cpu"``
-            emulated, which needs libsab's LibTorch component built for that torch
-            (SAB_TORCH_LIBRARY).
+        device: ``"host"``: resident memory of this process. ``"cpu"``: bytes of CPU tensors that
+            torch allocates from now on, in this thread and in backward. ``"cuda"``, ``"cuda:N"``,
+            ``"xpu:N"`` or a ``torch.device``: torch's caching allocator. ``"jax:N"``: a device of
+            JAX. Or a :class:`sab.Device` of the caller.
+        total_bytes: limits the device to this many bytes. An allocation beyond them raises torch's
+            out-of-memory error. ``"cuda:N"`` uses torch's memory fraction. ``"cpu"`` emulates the
+            limit and needs libsab's LibTorch component, built for that torch (SAB_TORCH_LIBRARY).
 
-    A probe is for one thread at a time; a ``"cpu"`` one for the thread that made it, closed in
-    reverse order of making.
+    ``"cpu"`` uses torch's profiler, which takes a tenth of the time of a small step. It takes less
+    with libsab's LibTorch component, if SAB_TORCH_LIBRARY names it.
+
+    A probe is for one thread at a time. A ``"cpu"`` probe is for the thread that made it. Close
+    such probes in reverse order.
     """
 
     def __copy__(self) -> Probe:

@@ -254,9 +254,7 @@ def _joined(
 
 
 def _together(gather: Gather, begin: Callable[[], Made]) -> Made:
-    """What `begin` gives on this rank. Where it fails on one, all hear of it instead of waiting for
-    it.
-    """
+    """What `begin` returns on this rank. If it fails on one rank, it fails on all ranks."""
     failure: BaseException | None = None
     made: Made | None = None
     try:
@@ -471,14 +469,14 @@ class ShardedSampler(RandomAccessSampler):
     """Batches of samples that are spread over the ranks, each of which knows and takes only those
     of its own shard.
 
-    The ranks gather histograms of their sizes; from the sum of them all make the same plan. At each
-    step all take a batch of the same bucket; all take the same number of steps, nothing is lost or
-    repeated, and no batch is over the budget. Must be made on all ranks at once. Indices are those
-    of the own shard.
+    The ranks gather histograms of their sizes, and all make the same plan from the sum. In each
+    step all ranks take a batch of the same bucket. All take the same number of steps, no sample is
+    lost or repeated, and no batch exceeds the budget. Must be made on all ranks at once. Indices
+    are those of this rank's shard.
 
     Args:
-        sizes: of this rank's samples, maybe none.
-        budget: as for :func:`sab.plan`, whose other options may be given by name, but for ``tail``.
+        sizes: of this rank's samples; may be empty.
+        budget: as for :func:`sab.plan`. Its other options, except ``tail``, may be given by name.
         seed, micro_batches, output: as for :class:`sab.BucketSampler`.
         group: a process group of torch.distributed; None: all ranks.
         gather, rank, world_size, timeout: as for :func:`check_ranks`.

@@ -60,10 +60,10 @@ class Sizes:
     """The size of each sample (tokens, residues, frames, seconds, nodes): finite, from 0 to 2**53.
 
     Args:
-        sizes: a 1-D array, buffer, torch tensor, DLPack object or list of any integer type, float32
-            or float64 (borrowed, not copied, at any stride; keep it unchanged); the path of a
-            ``.npy`` file, which is mapped (do not truncate or overwrite it meanwhile; to replace
-            it, rename a new file over it); or a function ``size(index)``.
+        sizes: a 1-D array, buffer, torch tensor, DLPack object or list, of any integer type,
+            float32 or float64. It is borrowed, not copied, with any stride; keep it unchanged. Or
+            the path of a ``.npy`` file, which is mapped. Do not truncate or overwrite a mapped
+            file; to replace it, rename a new file over it. Or a function ``size(index)``.
         count: number of samples, with a function only.
         progress: True for a bar, or ``progress(done, total)``, with a function only.
 

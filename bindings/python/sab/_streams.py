@@ -306,8 +306,8 @@ class Stream:
         )
 
     def map(self, function: Callable[[Any], Any], *, threads: int = 0) -> Stream:
-        """Each record turned into another. With ``threads``, by so many at once, order kept: worth
-        it where the function lets go of Python's lock.
+        """Maps each record with a function. With ``threads``, that many threads call it, and the
+        order stays the same. Threads help if the function releases Python's lock.
         """
         return self._then(
             "map", _function("function", function), whole("threads", threads), is_text=False

@@ -15,8 +15,8 @@ Reduce = Callable[[Sequence[int]], Sequence[int]]
 
 
 def forget(error: BaseException) -> None:
-    """Lets go of what the frames of an exception hold, and of those behind it: the tensors of the
-    step that failed.
+    """Clears the frames of an exception and of its causes, which hold the tensors of the failed
+    step.
     """
     seen: set[int] = set()
     waiting: list[BaseException | None] = [error]

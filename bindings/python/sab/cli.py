@@ -18,8 +18,8 @@ from sab._cli.inputs import InputError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command; gives the exit status: 0, 2 for an input or option that will not do, 130
-    after Ctrl-C, 141 where who read the output has gone.
+    """Runs the command. Returns the exit code: 0; 2 for an invalid input or option; 130 after
+    Ctrl-C; 141 if the reader of the output has ended.
     """
     parser = _parser()
     options = parser.parse_args(arguments)

@@ -13,11 +13,11 @@ pub const MAX_COLUMNS: usize = sys::SAB_MAX_COLUMNS as usize;
 
 /// The cost of a batch: a sum of terms, a memory model, or a closure.
 ///
-/// In a padded batch of n samples, padded to the length L, a term is c · n^p · L^q. In a row, where
-/// nothing is padded, a term with p = 1 is summed over the samples, each with its own length; a
-/// constant counts once; a closure is called for each sample alone.
+/// In a padded batch of n samples, padded to the length L, a term is c · n^p · L^q. In a row nothing
+/// is padded: a term with p = 1 is summed over the samples, each with its own length. A constant
+/// counts once. A closure is called for each sample alone.
 ///
-/// Rules that terms break are reported by the call that uses the cost.
+/// The call that uses the cost checks the terms.
 ///
 /// ```
 /// use libsab::{Budget, Cost, PlanOptions};

@@ -3,8 +3,8 @@
 //! A [`Probe`] reads the memory of a device: of LibTorch (`"cuda:0"`, `"cpu"`), of the process
 //! (`"host"`), or of the caller's own [`Device`]. [`Peaks`] are measured on batches of known shape,
 //! a [`MemoryModel`] is fitted to them, and is the [`Cost`] of a plan whose budget is in bytes.
-//! [`find_max_batch`] finds the largest batch of one shape; [`step_in_chunks`] and [`MemoryGuard`]
-//! bring a step through that runs out of memory.
+//! [`find_max_batch`] finds the largest batch of one shape. [`step_in_chunks`] and [`MemoryGuard`]
+//! retry a step that runs out of memory in smaller parts.
 //!
 //! ```
 //! use libsab::memory::{measurement_points, MeasurementOptions, MemoryModel, ModelOptions, Peaks, CollectOptions, Probe};
@@ -1022,13 +1022,13 @@ pub struct GuardInfo {
     pub peak: Option<u64>,
     /// Mean of the peaks, in bytes.
     pub mean_peak: f64,
-    /// By how much peaks lie above what the model says, at most, in bytes.
+    /// Largest number of bytes by which peaks exceed the model.
     pub creep: f64,
 }
 
-/// Keeps a run within its memory: measures the peaks of real steps, lowers the sampler's budget
-/// before a creeping run fails, and brings a step that runs out through by splitting its batch.
-/// Each lowering is logged. Belongs to the thread of its probe.
+/// Keeps a run within its memory. It measures the peaks of real steps and lowers the sampler's
+/// budget before memory runs out. A step that runs out of memory is retried in halves. Each
+/// lowering is logged. Belongs to the thread of its probe.
 ///
 /// ```
 /// # use libsab::memory::{GuardOptions, MemoryGuard, Probe, StepOptions};

@@ -271,9 +271,9 @@ pub struct ShardedSampler {
 impl ShardedSampler {
     /// To be called on all ranks at once, with the same plan options:
     /// [`Tail::Keep`](crate::Tail::Keep), and not [`Oversize::Single`](crate::Oversize::Single).
-    /// The sizes are of this rank's samples, maybe none, and not needed afterwards. Of the options,
-    /// seed, epoch and micro-batches must be the same on all ranks; `last_step` and
-    /// `costliest_first` are not used.
+    /// The sizes are of this rank's samples. They may be empty and are not needed afterwards. Seed,
+    /// epoch and micro-batches must be the same on all ranks. `last_step` and `costliest_first` are
+    /// not used.
     ///
     /// `all_gather(mine, all)` fills `all`, world size times as long as `mine`, with what each rank
     /// gave, in the order of the ranks. Such is

@@ -5,9 +5,9 @@
 //! beside the closure and answers with a failure. After the call the panic is resumed, or the
 //! closure's own error is returned.
 //!
-//! A sampler's closure is owned by the Rust handle and dropped after the C handle, so the caller's
-//! destructor never runs inside C, and a panic in it needs no catching. Closures of streams, which
-//! threads may be running, are owned by C.
+//! A sampler's closure is owned by the Rust handle and dropped after the C handle. So the caller's
+//! destructor never runs inside C, and a panic in it need not be caught. Closures of streams are
+//! owned by C, because threads may be running them.
 #![allow(unsafe_code)]
 
 use std::any::Any;
@@ -258,7 +258,7 @@ impl<F> Kept for Guarded<F> {
     }
 }
 
-/// Owns a value that C points to as well. Not a `Box`, which would promise that nobody else does.
+/// Owns a value that C points to as well. Not a `Box`, which would promise a unique pointer.
 struct Shared<T: ?Sized>(NonNull<T>);
 
 // SAFETY: it owns the value, as a Box does.

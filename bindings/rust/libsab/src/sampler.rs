@@ -83,9 +83,9 @@ pub struct Capabilities {
 
 /// The batches of a pass over an epoch: the iterator of `&mut` any sampler.
 ///
-/// Which epoch that is: after a finished pass the next one, after a pass that was not finished the
-/// same one from its start, after a restore what is left of the saved epoch, unless the saved pass
-/// was finished.
+/// After a finished pass it is the next epoch. After a pass that was not finished it is the same
+/// epoch from its start. After a restore it is the rest of the saved epoch, or the next epoch if the
+/// saved pass was finished.
 pub struct Batches<'s, 'a> {
     handle: &'s mut SamplerHandle<'a>,
     /// The first item, when the pass could not begin.
@@ -335,14 +335,14 @@ macro_rules! plan_sampler {
         random_access!($name);
 
         impl $name {
-            /// Sets another limit of one of the plan's budgets, by index, for the batches to come,
-            /// in this epoch and the following ones, when less memory is free than the plan
+            /// Sets another limit of one of the plan's budgets, by index, for the batches to come
+            /// in this epoch and the following ones. Use it when less memory is free than the plan
             /// assumed. 0, or more than the plan's own limit, is the plan's own limit again. All
-            /// ranks must set it at the same position. A plan without budgets has the budget 0, of
-            /// the padded total.
+            /// ranks must set it at the same position. In a plan without budgets, index 0 is the
+            /// padded total.
             ///
-            /// A step whose batches cost more becomes several steps of smaller batches: no sample
-            /// is lost, the order stays, and [`batch_count`](Self::batch_count) grows. The limit
+            /// A step whose batches cost more becomes several steps of smaller batches. No sample
+            /// is lost, the order stays the same, and [`batch_count`](Self::batch_count) grows. The limit
             /// is part of the [state](Self::state).
             ///
             /// ```

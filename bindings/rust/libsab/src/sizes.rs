@@ -290,9 +290,9 @@ pub struct CreatedBuckets {
 /// Cuts whole-number sizes into the narrowest intervals that hold `min_bucket_count` samples each,
 /// none wider than `max_width`.
 ///
-/// Starting at the smallest size, an interval grows by one distinct size at a time until it holds
-/// `min_bucket_count` samples or would become wider than `max_width`; a gap wider than `max_width`
-/// gives empty intervals of exactly `max_width`.
+/// Starting at the smallest size, an interval grows by one distinct size at a time. It ends when it
+/// holds `min_bucket_count` samples or would become wider than `max_width`. A gap wider than
+/// `max_width` gives empty intervals of exactly `max_width`.
 ///
 /// ```
 /// let lengths = [1i64, 2, 2, 3, 10, 11, 12];

@@ -1,8 +1,9 @@
-//! Streams: pipelines of records that can be stopped anywhere and go on at the next record.
+//! Streams: pipelines of records that can be stopped anywhere and resumed at the next record.
 //!
-//! A source gives records; stages turn, group and shuffle them. What is larger than memory is read
-//! as it is needed, batches have like sizes, and a [state](Stream::state) of a few kilobytes goes
-//! on at exactly the next record, in this process or another, on this number of ranks or another.
+//! A source gives records; stages map, group and shuffle them. Data larger than memory is read when
+//! it is needed, and batches have records of similar sizes. A [state](Stream::state) of a few
+//! kilobytes resumes at the next record, in this process or another, also on another number of
+//! ranks.
 //!
 //! ```
 //! use libsab::stream::{FilesOptions, ListOptions, Made, ReadaheadOptions, Stream};
@@ -780,8 +781,8 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// [`Error::NoMemory`]. [`Stream::next`] then gives [`Error::Io`] for a file that cannot be
-    /// read, [`Error::Format`] for one that is damaged or whose record is too long, and
+    /// [`Error::NoMemory`]. Later, [`Stream::next`] gives [`Error::Io`] for a file that cannot be
+    /// read; [`Error::Format`] for one that is damaged or whose record is too long;
     /// [`Error::Mismatch`] for one that has changed since it was read before.
     pub fn files(self, options: &FilesOptions) -> Result<Self, Error> {
         Ok(Stream { handle: self.handle.files(options)? })
@@ -1178,10 +1179,11 @@ impl Stream {
         self.handle.skipped()
     }
 
-    /// Follows long calls, and may stop them: `progress(done, total)` now and then while
-    /// a record is taken or a state restored, in the same thread, with the records of the window
-    /// read so far and its size (0 where there is none). A stage over the stream takes it along,
-    /// and one over several streams those of all of them.
+    /// Reports the progress of long calls, and may cancel them. `progress(done, total)` is called
+    /// from time to time while a record is taken or a state is restored, in the same thread. Its
+    /// numbers are the records of the window read so far and the size of the window (0 if there is
+    /// none). A stage over the stream keeps its progress closure, and a stage over several streams
+    /// keeps all of them.
     pub fn set_progress(
         &mut self,
         progress: impl FnMut(u64, u64) -> ControlFlow<()> + Send + 'static,

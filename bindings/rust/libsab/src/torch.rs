@@ -75,8 +75,8 @@ pub struct TorchStore {
 
 impl TorchStore {
     /// Opens the store on rank 0, or connects to it. `host` is the name or address of rank 0's
-    /// machine, and `port` one that no other store of the job uses; connecting, and each gathering,
-    /// may take `timeout`, above 0 and at most 10^6 seconds.
+    /// machine. `port` is a port that no other store of the job uses. Connecting, and each
+    /// gathering, may take `timeout`, above 0 and at most 10^6 seconds.
     ///
     /// # Errors
     ///

@@ -18,7 +18,7 @@ use crate::error::Error;
 pub(crate) trait Handle {
     /// # Safety
     ///
-    /// `handle` is live, and nobody uses it again.
+    /// `handle` is live and is not used again.
     unsafe fn free(handle: *mut Self);
 }
 

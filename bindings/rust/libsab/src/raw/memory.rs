@@ -60,8 +60,8 @@ struct Closures<'a, 'w, 'f> {
 
 /// # Safety
 ///
-/// `context` is the `Guarded<Closures>` given with the trampoline, alive and used by nobody else
-/// during the call.
+/// `context` is the `Guarded<Closures>` given with the trampoline. It is alive, and nothing else
+/// uses it during the call.
 unsafe fn closures<'a>(context: *mut c_void) -> &'a mut Guarded<Closures<'a, 'a, 'a>> {
     // SAFETY: the caller's promise.
     unsafe { &mut *context.cast() }

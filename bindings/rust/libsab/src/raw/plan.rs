@@ -46,7 +46,7 @@ impl PlanHandle {
 
     /// # Safety
     ///
-    /// Nobody truncates the file or writes to it while the handle, or what is made of it, lives.
+    /// The file is not truncated or written to while the handle, or an object made from it, lives.
     pub(crate) unsafe fn map(path: &Path) -> Result<Self, Error> {
         let path = path_text(path)?;
         // SAFETY: a NUL-terminated path.

@@ -93,7 +93,7 @@ impl SizesHandle<'static> {
 
     /// # Safety
     ///
-    /// Nobody truncates the file or writes to it while the handle, or what is made of it, lives.
+    /// The file is not truncated or written to while the handle, or an object made from it, lives.
     #[cfg(feature = "files")]
     pub(crate) unsafe fn map_npy(path: &Path) -> Result<Self, Error> {
         let path = path_text(path)?;

@@ -187,7 +187,7 @@ impl Failures {
         }
     }
 
-    /// Lets go of what never came to the caller, since the stream went elsewhere.
+    /// Drops failures that did not reach the caller before the stream was rewound or restored.
     fn forget(&self) {
         let mut kind = self.lock();
         let stale = match &mut *kind {
@@ -228,7 +228,7 @@ struct Stage<F> {
 ///
 /// # Safety
 ///
-/// `context` is the `Stage<F>` given with this function, which nobody uses any more.
+/// `context` is the `Stage<F>` given with this function. It is not used any more.
 unsafe extern "C" fn release<F: Send>(context: *mut c_void) {
     // SAFETY: made by Offered::new, and given to C, which calls this once.
     let stage = unsafe { Box::from_raw(context.cast::<Stage<F>>()) };
@@ -269,8 +269,8 @@ impl<F: Send + 'static> Drop for Offered<F> {
 ///
 /// # Safety
 ///
-/// `context` is the `Stage<F>` given with the trampoline, alive and used by nobody else during the
-/// call.
+/// `context` is the `Stage<F>` given with the trampoline. It is alive, and nothing else uses it
+/// during the call.
 unsafe fn run_stage<F>(
     context: *mut c_void,
     call: impl FnOnce(&mut F) -> Result<i32, BoxError>,

@@ -15,7 +15,7 @@ Batches are counted by the program itself, never by a peer's own report. Times o
 from runs that take turns in one process; the least of each counts. Columns that depend on the \
 machine say so. The best value of a column is bold; *no* stands where a peer has no such thing. \
 A peer is a file of at most 40 lines in `bench/peers`, with its setting and the documentation \
-that recommends it: corrections are welcome."""
+that recommends it: corrections are welcome. `docs/benchmarks/results.json` has all numbers."""
 
 
 def section(answer: Answer) -> str:

@@ -1,9 +1,9 @@
 """Checks the prose of the documentation: tests/prose.py [FILE...]
 
 No sentence over 30 words, no line over 100 characters outside tables and links, no forbidden
-phrase, and README.md within its length. Of code, only the text is checked that users read: comments
-that document declarations, and docstrings. To add a kind of file, add a function to READERS that
-gives its paragraphs, and a pattern to FILES.
+phrase, no dead link, and README.md within its length. Of code, only the text is checked that users
+read: comments that document declarations, and docstrings. To add a kind of file, add a function to
+READERS that gives its paragraphs, and a pattern to FILES.
 """
 
 import ast
@@ -159,6 +159,14 @@ READERS: dict[str, Callable[[list[str]], Iterator[Paragraph]]] = {
 }
 
 
+def dead_links(path: pathlib.Path) -> Iterator[str]:
+    """Links to files that do not exist."""
+    text = re.sub(r"^```.*?^```|`[^`\n]*`", "", path.read_text(), flags=re.MULTILINE | re.DOTALL)
+    for target in re.findall(r"\]\(([^)#\s]+)", text):
+        if "://" not in target and not (path.parent / target).exists():
+            yield target
+
+
 def sentences(text: str) -> list[str]:
     text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", text)  # links are their text
     text = re.sub(r"`[^`]*`", "code", text)
@@ -172,6 +180,8 @@ def check(path: pathlib.Path) -> Iterator[str]:
     lines = path.read_text().splitlines()
     for number in long_lines(lines) if path.suffix == ".md" else ():  # formatters know the others
         yield f"{name}:{number}: {len(lines[number - 1])} characters: at most {LONGEST_LINE}"
+    for target in dead_links(path) if path.suffix == ".md" else ():
+        yield f"{name}: link to {target}: no such file"
     for number, text in READERS[path.suffix](lines):
         for sentence in sentences(text):
             words = sum(1 for word in sentence.split() if re.search(r"\w", word))

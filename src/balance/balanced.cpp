@@ -117,7 +117,7 @@ struct BalancedState {
 static_assert(sizeof(BalancedState) == sizeof(OrderState) + std::size_t{8} * 8);
 
 BalancedSampler& BalancedSampler::of(Sampler& sampler) {
-    need_kind(sampler, SamplerKind::balanced, "sab_balanced_sampler_new");
+    need_kind(sampler, "sab_balanced_sampler_new");
     return static_cast<BalancedSampler&>(sampler);
 }
 

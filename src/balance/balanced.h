@@ -25,7 +25,7 @@ public:
     /// The one that sab_balanced_sampler_new() made; refuses another sampler.
     static BalancedSampler& of(Sampler& sampler);
 
-    SamplerKind kind() const override { return SamplerKind::balanced; }
+    SamplerKind kind() const override { return kind_of("sab_balanced_sampler_new"); }
     uint64_t epoch() const override { return schedule_.epoch; }
     uint64_t position() const override { return position_; }
     std::size_t skipped(std::span<int64_t> room) const override {

@@ -36,7 +36,7 @@ sab_bagua_options checked(SamplerKind kind, sab_bagua_options options) {
           options.drop_last, "must be 0 or 1");
     check(options.random_level >= 0 && options.random_level <= 1, "balancing.random_level",
           options.random_level, "must be from 0 to 1");
-    if (kind == SamplerKind::bagua) {
+    if (kind == bagua_kind) {
         check(options.batch_size >= 1, "balancing.batch_size", options.batch_size,
               "must be at least 1");
         options.budget = 0;
@@ -92,7 +92,7 @@ std::unique_ptr<Sequence::EpochOrder> BaguaSequence::make_epoch_order(
     const uint64_t ranks = epoch_options.step_batches, count = complexity_.size();
     check(ranks <= most_ranks, "options.world_size", ranks, "load is balanced over at most ",
           most_ranks, " ranks");
-    const bool drops_samples = kind_ == SamplerKind::bagua && options_.drop_last != 0;
+    const bool drops_samples = kind_ == bagua_kind && options_.drop_last != 0;
     Dealt dealt;
     dealt.epoch_options = epoch_options;
     dealt.per_rank = count / ranks + (!drops_samples && count % ranks != 0);
@@ -110,7 +110,7 @@ std::unique_ptr<Sequence::EpochOrder> BaguaSequence::make_epoch_order(
     for (uint64_t rank = 0; rank < ranks; ++rank)
         for (const uint32_t chunk : chunks)
             dealt.samples.push_back(by_complexity[(chunk * ranks + rank) % count]);
-    if (kind_ == SamplerKind::bagua)
+    if (kind_ == bagua_kind)
         dealt.batches =
             (dealt.per_rank / options_.batch_size + (dealt.per_rank % options_.batch_size != 0)) *
             ranks;

@@ -28,6 +28,9 @@ struct Batches {
     void add(const int64_t* batch, std::size_t count);
 };
 
+inline constexpr SamplerKind bagua_kind = kind_of("sab_bagua_sampler_new");
+inline constexpr SamplerKind bagua_batch_kind = kind_of("sab_bagua_batch_sampler_new");
+
 /// Position p is batch p / group of rank p % group, and all ranks have as many, so a step is whole.
 class BaguaSequence : public Sequence {
 public:

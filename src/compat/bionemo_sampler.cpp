@@ -48,7 +48,7 @@ BionemoSampler::BionemoSampler(std::shared_ptr<const Plan> plan, const sab_bione
 }
 
 BionemoSampler& BionemoSampler::of(Sampler& sampler) {
-    need_kind(sampler, SamplerKind::bionemo, "sab_bionemo_sampler_new");
+    need_kind(sampler, "sab_bionemo_sampler_new");
     return static_cast<BionemoSampler&>(sampler);
 }
 

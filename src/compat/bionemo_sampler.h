@@ -17,7 +17,7 @@ public:
     /// The one that sab_bionemo_sampler_new() made; refuses another sampler.
     static BionemoSampler& of(Sampler& sampler);
 
-    SamplerKind kind() const override { return SamplerKind::bionemo; }
+    SamplerKind kind() const override { return kind_of("sab_bionemo_sampler_new"); }
     void own() noexcept override { size_ctx_.own(); }
     uint64_t epoch() const override { return epoch_; }
     uint64_t position() const override { return position_; }

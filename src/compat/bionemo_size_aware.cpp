@@ -50,7 +50,7 @@ public:
                 " samples: each over budget = ", budget, " alone");
     }
 
-    SamplerKind kind() const override { return SamplerKind::bionemo_size_aware; }
+    SamplerKind kind() const override { return kind_of("sab_bionemo_size_aware_sampler_new"); }
     uint64_t fingerprint() const override { return fingerprint_; }
     std::size_t skipped(std::span<int64_t> room) const override {
         return copy_indices<int64_t>(skipped_, room);

@@ -13,7 +13,9 @@ class BionemoSizeAwareStream : public Sampler {
 public:
     BionemoSizeAwareStream(sab_index_fn source, void* ctx, void (*release)(void*), double budget);
 
-    SamplerKind kind() const override { return SamplerKind::bionemo_size_aware_stream; }
+    SamplerKind kind() const override {
+        return kind_of("sab_bionemo_size_aware_stream_sampler_new");
+    }
     void own() noexcept override { ctx_.own(); }
     uint64_t epoch() const override { return epoch_; }
     uint64_t position() const override { return position_; }

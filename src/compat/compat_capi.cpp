@@ -96,7 +96,7 @@ sab_status sab_bagua_sampler_new(const sab_sizes* complexity, const sab_bagua_op
                                  const sab_sampler_options* options,
                                  sab_sampler** sampler) noexcept {
     return sab::guard_new(sampler, "sampler", [&] {
-        return new_load_balancing(sab::SamplerKind::bagua, complexity, balancing, options);
+        return new_load_balancing(sab::bagua_kind, complexity, balancing, options);
     });
 }
 
@@ -105,7 +105,7 @@ sab_status sab_bagua_batch_sampler_new(const sab_sizes* complexity,
                                        const sab_sampler_options* options,
                                        sab_sampler** sampler) noexcept {
     return sab::guard_new(sampler, "sampler", [&] {
-        return new_load_balancing(sab::SamplerKind::bagua_batch, complexity, balancing, options);
+        return new_load_balancing(sab::bagua_batch_kind, complexity, balancing, options);
     });
 }
 

@@ -8,7 +8,7 @@
 namespace sab {
 
 const Packing& packing_of(const Sampler& sampler) {
-    need_kind(sampler, SamplerKind::packed, "sab_packed_sampler_new");
+    need_kind(sampler, "sab_packed_sampler_new");
     const Sequence& sequence = static_cast<const Cursor&>(sampler).sequence();
     return static_cast<const PackedSequence&>(sequence).packing();
 }

@@ -14,7 +14,7 @@ public:
     explicit PackedSequence(Packing packing);
     const Packing& packing() const { return packing_; }
 
-    SamplerKind kind() const override { return SamplerKind::packed; }
+    SamplerKind kind() const override { return kind_of("sab_packed_sampler_new"); }
     uint64_t fingerprint() const override { return packing_.info.fingerprint; }
     std::size_t skipped(std::span<int64_t> room) const override {
         return copy_indices(packing_.skipped, room);

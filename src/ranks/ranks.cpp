@@ -70,8 +70,8 @@ Told told_of(const RandomAccess& sampler) {
             options.world_size, options.micro_batches, sampler.epoch(), sampler.position(),
             static_cast<uint64_t>(options.last_step),
             // no option of this kind
-            sampler.kind() == SamplerKind::balanced ? 0 : options.costliest_first, header.checksum,
-            options.rank};
+            sampler.kind() == kind_of("sab_balanced_sampler_new") ? 0 : options.costliest_first,
+            header.checksum, options.rank};
 }
 
 /// "rank 2 has seed 8, the others 7": those that differ from what most have.
@@ -194,7 +194,7 @@ void check_ranks(Sampler& sampler, const Ranks& ranks) {
             fail(SAB_E_MISMATCH, "ranks: ", std::string_view(odd));
     }
     // each has a shard of its own
-    if (sampler.kind() == SamplerKind::sharded) return;
+    if (sampler.kind() == kind_of("sab_sharded_sampler_new")) return;
     if (mine.world_size != ranks.world_size)
         fail(SAB_E_MISMATCH, "ranks: their samplers have world size ", mine.world_size,
              ", but there are ", ranks.world_size, " ranks");

@@ -112,7 +112,7 @@ public:
     }
     void set_fingerprint(uint64_t fingerprint) { fingerprint_ = fingerprint; }
 
-    SamplerKind kind() const override { return SamplerKind::sharded; }
+    SamplerKind kind() const override { return kind_of("sab_sharded_sampler_new"); }
     uint64_t fingerprint() const override { return fingerprint_; }
     std::size_t skipped(std::span<int64_t> room) const override {
         // The kept samples are one range of the sorted shard.

@@ -3,7 +3,9 @@
 /// The samples of a batch are a range of the bucket's permutation. CostOrder orders the batches.
 #include <algorithm>
 
+#include "base/guard.h"
 #include "sampler/cost_order.h"
+#include "sampler/cursor.h"
 
 namespace sab {
 namespace {
@@ -45,7 +47,7 @@ public:
         order_ = CostOrder(std::move(batches));
     }
 
-    SamplerKind kind() const override { return SamplerKind::bucket; }
+    SamplerKind kind() const override { return kind_of("sab_bucket_sampler_new"); }
     uint64_t fingerprint() const override { return reader_.plan().fingerprint(); }
     std::size_t skipped(std::span<int64_t> room) const override {
         return reader_.plan().skipped(room);
@@ -107,3 +109,16 @@ std::unique_ptr<Sequence> make_bucket_sequence(std::shared_ptr<const Plan> plan)
 }
 
 }  // namespace sab
+
+extern "C" {
+
+sab_status sab_bucket_sampler_new(const sab_plan* plan, const sab_sampler_options* options,
+                                  sab_sampler** sampler) noexcept {
+    return sab::guard_new(sampler, "sampler", [&] {
+        sab::require(plan, "plan");
+        const auto given = sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT);
+        return sab::new_cursor(sab::make_bucket_sequence(plan->impl), given);
+    });
+}
+
+}  // extern "C"

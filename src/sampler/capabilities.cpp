@@ -59,8 +59,9 @@ uint64_t need_batch_count(const Sampler& sampler, const char* function) {
     return *count;
 }
 
-void need_kind(const Sampler& sampler, SamplerKind kind, const char* constructor) {
-    if (sampler.kind() != kind) fail(SAB_E_ARGUMENT, "sampler: must be one of ", constructor);
+void need_kind(const Sampler& sampler, const char* constructor) {
+    if (sampler.kind() != kind_of(constructor))
+        fail(SAB_E_ARGUMENT, "sampler: must be one of ", constructor);
 }
 
 void set_limit(Sampler& sampler, std::size_t index, double limit) {

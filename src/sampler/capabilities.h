@@ -16,7 +16,7 @@ AdjustableBudget& need_lowerable(Sampler& sampler, std::size_t index, const char
 uint64_t need_batch_count(const Sampler& sampler, const char* function);
 
 /// SAB_E_ARGUMENT for a sampler that another function has made.
-void need_kind(const Sampler& sampler, SamplerKind kind, const char* constructor);
+void need_kind(const Sampler& sampler, const char* constructor);
 
 /// Limit 0 is the plan's own.
 void set_limit(Sampler& sampler, std::size_t index, double limit);

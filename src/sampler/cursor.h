@@ -48,7 +48,8 @@ private:
     double limit(std::size_t index) const override;
     std::unique_ptr<Change> prepare_limit(std::size_t index, double limit) override;
     bool has_adjustable_budget() const {
-        return sequence_->plan() != nullptr && sequence_->kind() != SamplerKind::costliest;
+        return sequence_->plan() != nullptr &&
+               sequence_->kind() != kind_of("sab_costliest_sampler_new");
     }
 
     /// Samples of a batch that a rank takes.

@@ -13,36 +13,6 @@ sab_sampler_options read_options(const sab_sampler_options* options) {
 
 extern "C" {
 
-sab_status sab_bucket_sampler_new(const sab_plan* plan, const sab_sampler_options* options,
-                                  sab_sampler** sampler) noexcept {
-    return sab::guard_new(sampler, "sampler", [&] {
-        sab::require(plan, "plan");
-        const auto given = read_options(options);
-        sab::check_sampler_options(given);
-        return sab::new_cursor(sab::make_bucket_sequence(plan->impl), given);
-    });
-}
-
-sab_status sab_sequential_sampler_new(const sab_plan* plan, const sab_sampler_options* options,
-                                      sab_sampler** sampler) noexcept {
-    return sab::guard_new(sampler, "sampler", [&] {
-        sab::require(plan, "plan");
-        const auto given = read_options(options);
-        sab::check_sampler_options(given);
-        return sab::new_cursor(sab::make_sequential_sequence(plan->impl), given);
-    });
-}
-
-sab_status sab_costliest_sampler_new(const sab_plan* plan, uint64_t count,
-                                     sab_sampler** sampler) noexcept {
-    return sab::guard_new(sampler, "sampler", [&] {
-        sab::require(plan, "plan");
-        sab::check(count >= 1, "count", count, "must be at least 1");
-        return sab::new_cursor(sab::make_costliest_sequence(plan->impl, count),
-                               SAB_SAMPLER_OPTIONS_INIT);
-    });
-}
-
 sab_status sab_sampler_begin(sab_sampler* sampler) noexcept {
     return sab::guard([&] {
         sab::require(sampler, "sampler");

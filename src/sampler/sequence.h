@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "plan/plan.h"
@@ -63,22 +64,15 @@ struct EpochOptions {
     bool operator==(const EpochOptions&) const = default;
 };
 
-/// Kinds of samplers: by the sequence that they walk, as states name them, or by themselves.
-enum class SamplerKind : uint32_t {
-    bucket = 1,
-    sequential = 2,
-    bionemo_size_aware = 3,
-    costliest = 4,
-    packed = 5,
-    bagua = 6,
-    bagua_batch = 7,
-    balanced = 8,
-    sharded = 9,
-    // without a state
-    bionemo = 10,
-    bionemo_size_aware_stream = 11,
-    readahead = 12
-};
+/// Kinds of samplers, as states name them: the FNV-1a (32 bits) of the constructor's name.
+enum class SamplerKind : uint32_t {};
+
+constexpr SamplerKind kind_of(std::string_view constructor) {
+    uint32_t hash = 2166136261u;
+    for (const char letter : constructor)
+        hash = (hash ^ static_cast<unsigned char>(letter)) * 16777619u;
+    return SamplerKind{hash};
+}
 
 /// Copies as many of the indices as there is room for. Returns their number.
 template <class Index>
@@ -153,8 +147,6 @@ private:
 
 /// The bucket order: shuffled.
 std::unique_ptr<Sequence> make_bucket_sequence(std::shared_ptr<const Plan> plan);
-/// The plan's batches as they stand.
-std::unique_ptr<Sequence> make_sequential_sequence(std::shared_ptr<const Plan> plan);
 /// The costliest batches that there can be.
 std::unique_ptr<Sequence> make_costliest_sequence(std::shared_ptr<const Plan> plan, uint64_t count);
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 
-#include "sampler/sequence.h"
+#include "base/guard.h"
+#include "sampler/cursor.h"
 
 namespace sab {
 namespace {
@@ -56,8 +57,6 @@ private:
     mutable std::vector<uint32_t> offsets_;
 };
 
-}  // namespace
-
 std::unique_ptr<Sequence> make_sequential_sequence(std::shared_ptr<const Plan> plan) {
     std::vector<SortedSequence::Slice> slices;
     for (std::size_t b = 0; b < plan->buckets().size(); ++b) {
@@ -69,9 +68,11 @@ std::unique_ptr<Sequence> make_sequential_sequence(std::shared_ptr<const Plan> p
             slices.push_back({b, first, is_short ? bucket.samples() - first : bucket.batch_size});
         }
     }
-    return std::make_unique<SortedSequence>(std::move(plan), SamplerKind::sequential,
+    return std::make_unique<SortedSequence>(std::move(plan), kind_of("sab_sequential_sampler_new"),
                                             std::move(slices));
 }
+
+}  // namespace
 
 std::unique_ptr<Sequence> make_costliest_sequence(std::shared_ptr<const Plan> plan,
                                                   uint64_t count) {
@@ -93,8 +94,31 @@ std::unique_ptr<Sequence> make_costliest_sequence(std::shared_ptr<const Plan> pl
                                       : std::min(bucket.batch_size, end);
             slices.push_back({b, end < size ? 0 : end - size, size});
         }
-    return std::make_unique<SortedSequence>(std::move(plan), SamplerKind::costliest,
+    return std::make_unique<SortedSequence>(std::move(plan), kind_of("sab_costliest_sampler_new"),
                                             std::move(slices));
 }
 
 }  // namespace sab
+
+extern "C" {
+
+sab_status sab_sequential_sampler_new(const sab_plan* plan, const sab_sampler_options* options,
+                                      sab_sampler** sampler) noexcept {
+    return sab::guard_new(sampler, "sampler", [&] {
+        sab::require(plan, "plan");
+        const auto given = sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT);
+        return sab::new_cursor(sab::make_sequential_sequence(plan->impl), given);
+    });
+}
+
+sab_status sab_costliest_sampler_new(const sab_plan* plan, uint64_t count,
+                                     sab_sampler** sampler) noexcept {
+    return sab::guard_new(sampler, "sampler", [&] {
+        sab::require(plan, "plan");
+        sab::check(count >= 1, "count", count, "must be at least 1");
+        return sab::new_cursor(sab::make_costliest_sequence(plan->impl, count),
+                               SAB_SAMPLER_OPTIONS_INIT);
+    });
+}
+
+}  // extern "C"

@@ -48,7 +48,8 @@ void read_state(std::span<const std::byte> state, SamplerKind kind, uint64_t fin
     check_size(std::max<std::size_t>(header.length, sizeof header));
     if (header.checksum != checksum_of(state))
         fail(SAB_E_FORMAT, "state: its checksum does not match: it is damaged");
-    match_state("kind of order", header.kind, static_cast<uint32_t>(kind));
+    if (header.kind != static_cast<uint32_t>(kind))
+        fail(SAB_E_MISMATCH, "state: was saved by another kind of sampler");
     match_state("fingerprint", header.fingerprint, fingerprint);
     check_size(sizeof header + body.size());
     std::ranges::copy(state.subspan(sizeof header), body.begin());

@@ -50,7 +50,7 @@ ReadAheadSampler::ReadAheadSampler(sab_stream* source, const sab_readahead_strea
 ReadAheadSampler::~ReadAheadSampler() = default;
 
 ReadAheadSampler& ReadAheadSampler::of(Sampler& sampler) {
-    if (sampler.kind() != SamplerKind::readahead)
+    if (sampler.kind() != kind_of("sab_readahead_sampler_new"))
         fail(SAB_E_UNSUPPORTED, "sab_sampler_stream_new: this sampler has no stream under it");
     return static_cast<ReadAheadSampler&>(sampler);
 }

@@ -18,7 +18,7 @@ public:
     /// The one that sab_readahead_sampler_new() made; refuses another sampler.
     static ReadAheadSampler& of(Sampler& sampler);
 
-    SamplerKind kind() const override { return SamplerKind::readahead; }
+    SamplerKind kind() const override { return kind_of("sab_readahead_sampler_new"); }
     void own() noexcept override;
     uint64_t epoch() const override { return epoch_; }
     uint64_t position() const override { return position_; }

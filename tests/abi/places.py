@@ -19,14 +19,16 @@ import abi
 # Place -> files, and what must stand in one of them for the constructor NAME, which is
 # sab_KIND_sampler_new.
 PLACES = {
-    "C tests": ("tests/c/*_test.c", r"\bNAME\("),
-    "table of the tests": ("tests/c/constructors.h", r'\bNAME\((?s:.*)\{"KIND", make_KIND, '),
+    "table of the C tests": ("tests/c/constructors.h", r'\bNAME\((?s:.*)\{"KIND", make_KIND, '),
     "golden vectors": ("tests/golden/*.txt", r"(?m)^sampler KIND\b"),
     "C++": ("include/sab.hpp", r"\bcreated\(\s*NAME,"),
     "Python": ("bindings/python/sab/**/*.py", r"\blib\.NAME\b"),
     "Rust": ("bindings/rust/libsab/src/**/*.rs", r"\bsys::NAME\b"),
     "Julia": ("bindings/julia/src/*.jl", r"\bRaw\.NAME\("),
 }
+# A constructor with arguments of its own has C tests of its own.
+C_TESTS = ("tests/c/*_test.c", r"\bNAME\(")
+COMMON_ARGUMENTS = {"plan", "options", "sampler"}
 # Where a constructor need not stand, and why.
 OF_A_PEER = "its order is that of another library, and is tested against that library's"
 EXCEPTIONS = {
@@ -52,13 +54,15 @@ def text_of(pattern: str) -> str:
     return "\n".join(path.read_text() for path in paths)
 
 
-def constructors() -> list[str]:
-    found = [
-        function.name
+@functools.cache
+def constructors() -> dict[str, set[str]]:
+    """The constructors of samplers, and their parameters."""
+    found = {
+        function.name: {parameter.name for parameter in function.signature.parameters}
         for header in abi.read_headers(REPO / "include")
         for function in header.of(abi.Function)
         if function.name.endswith("_sampler_new")
-    ]
+    }
     assert len(found) > 8, found
     return found
 
@@ -67,12 +71,16 @@ def kind_of(name: str) -> str:
     return name.removeprefix("sab_").removesuffix("_sampler_new")
 
 
-def missing(names: list[str]) -> set[tuple[str, str]]:
+def places_of(parameters: set[str]) -> dict[str, tuple[str, str]]:
+    return PLACES if parameters <= COMMON_ARGUMENTS else {**PLACES, "C tests": C_TESTS}
+
+
+def missing(functions: dict[str, set[str]]) -> set[tuple[str, str]]:
     """(constructor, place) where it does not stand."""
     return {
         (name, place)
-        for name in names
-        for place, (pattern, words) in PLACES.items()
+        for name, parameters in functions.items()
+        for place, (pattern, words) in places_of(parameters).items()
         if not re.search(
             words.replace("NAME", name).replace("KIND", kind_of(name)), text_of(pattern)
         )
@@ -119,10 +127,20 @@ def check_documentation() -> None:
         assert re.search(rf"\b{name}\b", guide), f"{name} is not in which.md"
 
 
+def check_kinds() -> None:
+    """States name a sampler by its constructor."""
+    sources = text_of("src/**/*.cpp") + text_of("src/**/*.h")
+    named = set(re.findall(r'\b(?:kind_of|need_kind)\((?:sampler, )?"(\w+)"\)', sources))
+    assert named == set(constructors()), named ^ set(constructors())
+
+
 def check_a_new_constructor_is_found() -> None:
     """One that stands nowhere is missing everywhere."""
-    assert len(missing(["sab_none_sampler_new"])) == len(PLACES)
+    assert len(missing({"sab_none_sampler_new": {"plan", "sampler"}})) == len(PLACES)
+    assert len(missing({"sab_none_sampler_new": {"plan", "count"}})) == len(PLACES) + 1
 
 
 if __name__ == "__main__":
-    sys.exit(run_all([check_places, check_documentation, check_a_new_constructor_is_found]))
+    sys.exit(
+        run_all([check_places, check_documentation, check_kinds, check_a_new_constructor_is_found])
+    )

@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "helpers.h"
+#include "kinds.h"
 
 #define IS_NULL(call, name) EXPECT_FAILS(call, SAB_E_ARGUMENT, name " = NULL: must be given")
 
@@ -134,23 +134,39 @@ static void NullArgumentsOfPlans_AreNamed(void) {
 }
 
 static void NullArgumentsOfConstructors_AreNamed(void) {
-    sab_sizes *sizes = sizes_of(lengths(100), 100);
-    sab_plan *plan = bounded_plan();
     sab_sampler *new_sampler = NULL;
-    IS_NULL(sab_bucket_sampler_new(NULL, NULL, &new_sampler), "plan");
-    IS_NULL(sab_bucket_sampler_new(plan, NULL, NULL), "sampler");
-    IS_NULL(sab_sequential_sampler_new(NULL, NULL, &new_sampler), "plan");
-    IS_NULL(sab_sequential_sampler_new(plan, NULL, NULL), "sampler");
-    IS_NULL(sab_costliest_sampler_new(NULL, 1, &new_sampler), "plan");
-    IS_NULL(sab_costliest_sampler_new(plan, 1, NULL), "sampler");
-    IS_NULL(sab_bionemo_size_aware_sampler_new(NULL, 1, NULL, 9, NULL, &new_sampler), "sizes");
-    IS_NULL(sab_bionemo_size_aware_sampler_new(NULL, 1, sizes, 9, NULL, NULL), "sampler");
+    FOR_CONSTRUCTORS(kind) {
+        struct inputs given = default_inputs();
+        if (kind->source == OF_NUMBERS) continue;
+        if (kind->source != OF_SIZES)
+            IS_NULL(kind->make(&given, &new_sampler), "plan");
+        else if (kind->properties & REPEATS)
+            IS_NULL(kind->make(&given, &new_sampler), "complexity");
+        else
+            IS_NULL(kind->make(&given, &new_sampler), "sizes");
+    }
     IS_NULL(sab_bionemo_size_aware_stream_sampler_new(NULL, NULL, NULL, 9, &new_sampler), "source");
-    IS_NULL(sab_bionemo_size_aware_stream_sampler_new(any_index, NULL, NULL, 9, NULL), "sampler");
-    IS_NULL(sab_bionemo_sampler_new(NULL, NULL, &new_sampler), "plan");
-    IS_NULL(sab_bionemo_sampler_new(plan, NULL, NULL), "sampler");
-    sab_plan_free(plan);
-    sab_sizes_free(sizes);
+}
+
+static void Constructors_RefuseBadOptionsAndNoRoomForTheHandle(void) {
+    static const int32_t numbers[] = {3, 1, 4, 1, 5, 9, 2, 6};
+    FOR_CONSTRUCTORS(kind) {
+        sab_sizes *sizes = sizes_of(numbers, COUNT(numbers));
+        sab_plan *plan = plan_for(kind, numbers, COUNT(numbers));
+        struct inputs given = inputs_of(numbers, COUNT(numbers), sizes, plan);
+        IS_NULL(kind->make(&given, NULL), "sampler");
+        sab_sampler *sampler = NULL;
+        given.options.world_size = 0;
+        if (kind->properties & WITH_OPTIONS)
+            EXPECT_FAILS(kind->make(&given, &sampler), SAB_E_ARGUMENT, "world_size = 0");
+        given.options.world_size = 1;
+        given.options.struct_size = 3;
+        if (kind->properties & WITH_OPTIONS)
+            EXPECT_FAILS(kind->make(&given, &sampler), SAB_E_ARGUMENT, "options.struct_size = 3");
+        EXPECT(sampler == NULL);
+        sab_plan_free(plan);
+        sab_sizes_free(sizes);
+    }
 }
 
 static void NullArgumentsOfSamplers_AreNamed(void) {
@@ -497,6 +513,7 @@ int main(void) {
     RUN(NullArgumentsOfSizes_AreNamed);
     RUN(NullArgumentsOfPlans_AreNamed);
     RUN(NullArgumentsOfConstructors_AreNamed);
+    RUN(Constructors_RefuseBadOptionsAndNoRoomForTheHandle);
     RUN(NullArgumentsOfSamplers_AreNamed);
     RUN(Constructors_ThatFail_SetTheHandleToNull);
     RUN(FailedCalls_LeaveOutputsAndCursorAlone);

@@ -17,17 +17,23 @@ static inline sab_plan *plan_for(const struct constructor *kind, const int32_t *
     return plan_with(numbers, count, &options);
 }
 
+static inline struct inputs inputs_of(const int32_t *numbers, size_t count, const sab_sizes *sizes,
+                                      const sab_plan *plan) {
+    struct inputs given = default_inputs();
+    given.numbers = numbers;
+    given.count = count;
+    given.sizes = sizes;
+    given.plan = plan;
+    return given;
+}
+
 /* The numbers must outlive the sampler. */
 static inline sab_sampler *sampler_of_kind(const struct constructor *kind, const int32_t *numbers,
                                            size_t count, const sab_sampler_options *options) {
-    struct inputs given = default_inputs();
-    given.options = *options;
-    given.numbers = numbers;
-    given.count = count;
     sab_sizes *sizes = sizes_of(numbers, count);
     sab_plan *plan = plan_for(kind, numbers, count);
-    given.sizes = sizes;
-    given.plan = plan;
+    struct inputs given = inputs_of(numbers, count, sizes, plan);
+    given.options = *options;
     sab_sampler *sampler = NULL;
     EXPECT_OK(kind->make(&given, &sampler));
     sab_plan_free(plan);

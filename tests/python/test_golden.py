@@ -87,7 +87,7 @@ def made_sampler(case: Case) -> Any:
     if kind == "bionemo_size_aware":
         budget = float(case.sampler[1])
         return sab.BionemoSizeAwareSampler(None, case.sizes, budget=budget, **options)
-    make = getattr(sab, kind.title() + "Sampler")
+    make = getattr(sab, kind.title().replace("_", "") + "Sampler")
     return make(sab.plan(case.sizes, **case.plan), **options)
 
 

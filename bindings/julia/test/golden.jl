@@ -35,7 +35,7 @@ function golden_sampler(case)
         return SAB.PackedSampler(sizes, capacity; given..., walk...)
     end
     plan = SAB.Plan(sizes; golden_keywords(case.plan)...)
-    return getfield(SAB, Symbol(titlecase(kind), "Sampler"))(plan; walk...)
+    return getfield(SAB, Symbol(replace(titlecase(kind), "_" => ""), "Sampler"))(plan; walk...)
 end
 
 hash_word(hash, word) = foldl((hash, byte) -> (hash ⊻ byte) * 0x00000100000001b3, reinterpret(UInt8, [htol(UInt64(word))]); init = hash)

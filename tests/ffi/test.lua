@@ -117,7 +117,10 @@ local function sampler_of(case)
     end
     return sab.new("sab_sampler", "sab_sharded_sampler_new", sizes, set(sab.options("sab_plan_options"), case.plan, kept), options, gather, nil)
   end
-  return sab.new("sab_sampler", "sab_" .. kind .. "_sampler_new", plan(), options)
+  local arguments = {#case.plan > 0 and plan() or sizes}
+  for i = 3, #case.sampler do arguments[#arguments + 1] = tonumber(case.sampler[i]) end
+  arguments[#arguments + 1] = options
+  return sab.new("sab_sampler", "sab_" .. kind .. "_sampler_new", unpack(arguments))
 end
 
 local function equal(got, count, words)

@@ -63,10 +63,10 @@ function samplerOf(its) {
   const sizes = new Handle('sab_sizes', 'sab_sizes_new', its.sizes, its.sizes.length, lib.SAB_UINT32, options('sab_sizes_options', { copy: 1 }));
   const plan = () => new Handle('sab_plan', 'sab_plan_new', sizes, by('sab_plan_options', its.plan));
   const make = (maker, ...values) => new Handle('sab_sampler', maker, ...values);
-  const [kind, most] = its.sampler;
+  const [kind, ...numbers] = its.sampler;
   if (kind === 'bionemo') return make('sab_bionemo_sampler_new', plan(), by('sab_bionemo_options', its.option));
   const walk = by('sab_sampler_options', its.option);
-  if (kind === 'bionemo_size_aware') return make('sab_bionemo_size_aware_sampler_new', null, its.sizes.length, sizes, Number(most), walk);
+  if (kind === 'bionemo_size_aware') return make('sab_bionemo_size_aware_sampler_new', null, its.sizes.length, sizes, Number(numbers[0]), walk);
   if (kind === 'packed') return make('sab_packed_sampler_new', sizes, by('sab_packed_options', its.pack), walk);
   if (kind === 'balanced') return make('sab_balanced_sampler_new', sizes, by('sab_balanced_options', its.balanced), walk);
   if (kind === 'sharded') {
@@ -79,7 +79,7 @@ function samplerOf(its) {
     };
     return make('sab_sharded_sampler_new', sizes, by('sab_plan_options', its.plan), walk, gather, null);
   }
-  return make(`sab_${kind}_sampler_new`, plan(), walk);
+  return make(`sab_${kind}_sampler_new`, its.plan.length ? plan() : sizes, ...numbers.map(Number), walk);
 }
 
 function digestOf(epoch) {

@@ -88,7 +88,8 @@ def made_sampler(case: Case) -> Any:
         budget = float(case.sampler[1])
         return sab.BionemoSizeAwareSampler(None, case.sizes, budget=budget, **options)
     make = getattr(sab, kind.title().replace("_", "") + "Sampler")
-    return make(sab.plan(case.sizes, **case.plan), **options)
+    source = sab.plan(case.sizes, **case.plan) if case.plan else case.sizes
+    return make(source, *map(int, case.sampler[1:]), **options)
 
 
 def fnv(batches: Iterable[Any]) -> str:

@@ -25,7 +25,6 @@ end
 function golden_sampler(case)
     sizes, kind = case.sizes, case.kind[1]
     walk = Dict(Symbol(key) => something(tryparse(UInt64, value), Symbol(value)) for (key, value) in case.options)
-    kind == "bionemo_size_aware" && return SAB.BionemoSizeAwareSampler(sizes, parse(Float64, case.kind[2]); walk...)
     kind == "balanced" && return SAB.BalancedSampler(sizes; golden_keywords(case.balanced)..., walk...)
     kind == "sharded" && return SAB.ShardedSampler(sizes, mine -> fill(mine, Int(walk[:world_size])); golden_keywords(case.plan)..., walk...)
     if kind == "packed"
@@ -34,8 +33,9 @@ function golden_sampler(case)
         haskey(given, :split) && (given[:split] = given[:split] == 1)
         return SAB.PackedSampler(sizes, capacity; given..., walk...)
     end
-    plan = SAB.Plan(sizes; golden_keywords(case.plan)...)
-    return getfield(SAB, Symbol(replace(titlecase(kind), "_" => ""), "Sampler"))(plan; walk...)
+    source = isempty(case.plan) ? sizes : SAB.Plan(sizes; golden_keywords(case.plan)...)
+    type = getfield(SAB, Symbol(replace(titlecase(kind), "_" => ""), "Sampler"))
+    return type(source, numbers(case.kind[2:end])...; walk...)
 end
 
 hash_word(hash, word) = foldl((hash, byte) -> (hash ⊻ byte) * 0x00000100000001b3, reinterpret(UInt8, [htol(UInt64(word))]); init = hash)

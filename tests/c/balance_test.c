@@ -731,7 +731,7 @@ static void foreign_states(void) {
     sab_plan *plan = a_plan();
     other = rank_of(plan, 0, 2);
     EXPECT_OK(save_state(other, &state));
-    EXPECT_FAILS(restore_state(sampler, &state), SAB_E_MISMATCH, "order");
+    EXPECT_FAILS(restore_state(sampler, &state), SAB_E_MISMATCH, "another kind of sampler");
     EXPECT_FAILS(sab_balanced_sampler_get_report(other, NULL, NULL,
                                                  &(sab_balanced_report)SAB_BALANCED_REPORT_INIT),
                  SAB_E_ARGUMENT, "sab_balanced_sampler_new");

@@ -45,16 +45,17 @@ void read_image_header(const ImageKind& kind, std::span<const std::byte> image,
                        const ImageRefusal& refuse, void* header, std::size_t size) {
     if (image.size() < sizeof kind.magic ||
         std::memcmp(image.data(), kind.magic, sizeof kind.magic) != 0)
-        refuse("it does not begin as ", kind.object, " does");
+        refuse("its first bytes are not those of a ", kind.object);
     if (image.size() < size) refuse("it is truncated inside its header");
     std::memcpy(header, image.data(), size);
     ImageHeader common;
     std::memcpy(&common, image.data(), sizeof common);
     if (common.byte_order != image_byte_order)
-        refuse("it was written on a machine of the other byte order");
+        refuse("it was written on a machine of another byte order");
     if (common.version != kind.version)
         refuse("its format version is ", common.version, ", this library reads ", kind.version);
-    if (common.length != image.size()) refuse("it has ", image.size(), " bytes of ", common.length);
+    if (common.length != image.size())
+        refuse("it has ", image.size(), " bytes, must have ", common.length);
 }
 
 }  // namespace sab

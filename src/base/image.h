@@ -21,7 +21,7 @@ struct ImageHeader {
 };
 static_assert(sizeof(ImageHeader) == 32);
 
-/// A kind of image. `object` is what messages call it, with its article.
+/// A kind of image. `object` is its name in messages.
 struct ImageKind {
     char magic[8];
     uint32_t version;
@@ -44,7 +44,7 @@ public:
     ImageRefusal(const ImageKind& kind, std::string_view name) : kind_(kind), name_(name) {}
     template <class... Why>
     [[noreturn]] void operator()(const Why&... why) const {
-        fail(SAB_E_FORMAT, name_, " is not ", kind_.object, " that can be used: ", why...);
+        fail(SAB_E_FORMAT, name_, ": is not a valid ", kind_.object, ": ", why...);
     }
 
 private:

@@ -160,7 +160,7 @@ void BaguaSequence::make_batches(Dealt& dealt) const {
     }
     if (options_.drop_last == 0 && least == 0 && most > 0)
         fail(SAB_E_ARGUMENT, "the batch callback made no batch for rank ", poorest, " and ", most,
-             " for another: there is none to see again");
+             " for another: must make at least one for each rank");
     const uint64_t per_rank = options_.drop_last != 0 ? least : most;
     dealt.batches = per_rank * ranks;
     dealt.made.resize(dealt.batches);

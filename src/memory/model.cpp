@@ -174,7 +174,7 @@ std::vector<Eigen::Index> select_terms(const Problem& problem, bool by_criterion
         if (values[f].size() == 1)
             fail(SAB_E_ARGUMENT, "features: ", name(f), " is ", *values[f].begin(), " in all ",
                  count, " measurements: measure at least ", needed, " different values of it");
-        fail(SAB_E_ARGUMENT, "features: ", name(f), " takes only ", values[f].size(),
+        fail(SAB_E_ARGUMENT, "features: ", name(f), " has only ", values[f].size(),
              " values, from ", *values[f].begin(), " to ", *values[f].rbegin(), ": degree ",
              options.degree, " needs at least ", needed, ": measure another one");
     }
@@ -207,9 +207,9 @@ std::vector<Eigen::Index> select_terms(const Problem& problem, bool by_criterion
     std::string where;
     for (std::size_t f = 0; f < best.size(); ++f)
         where += text(f == 0 ? ": measure also " : ", ", name(f), " = ", best[f]);
-    fail(SAB_E_ARGUMENT, "features: ", count, " measurements tell only ",
+    fail(SAB_E_ARGUMENT, "features: ", count, " measurements determine only ",
          static_cast<int64_t>(rank), " of ", problem.terms.size(),
-         " terms apart: the features vary together",
+         " terms: the features vary together",
          where.empty() ? std::string(": vary them independently") : where);
 }
 

@@ -11,7 +11,7 @@
 namespace sab {
 namespace {
 
-constexpr ImageKind model_image{{'S', 'A', 'B', 'M', 'O', 'D', 'E', 'L'}, 1, "a memory model"};
+constexpr ImageKind model_image{{'S', 'A', 'B', 'M', 'O', 'D', 'E', 'L'}, 1, "memory model"};
 
 /// Terms follow, each a coefficient (float64) and a power (uint32) for each feature.
 struct Header {
@@ -81,10 +81,11 @@ std::shared_ptr<const MemoryModel> MemoryModel::read(std::span<const std::byte> 
         refuse("its terms do not fit its length");
     for (const double number : {header.margin, header.coverage, header.residual,
                                 header.held_out_residual, header.largest_residual})
-        if (!(number >= 0 && std::isfinite(number))) refuse("one of its numbers is off");
+        if (!(number >= 0 && std::isfinite(number)))
+            refuse("one of its numbers is negative or not finite");
     if (header.kind < SAB_MODEL_BATCH || header.kind > SAB_MODEL_POLYNOMIAL ||
         (header.kind == SAB_MODEL_BATCH && header.features != 2))
-        refuse("its kind is off");
+        refuse("its kind is ", header.kind, ", with ", header.features, " features");
     auto model = std::make_shared<MemoryModel>();
     const std::byte* at = image.data() + sizeof header;
     for (uint64_t i = 0; i < header.terms; ++i) {
@@ -95,10 +96,10 @@ std::shared_ptr<const MemoryModel> MemoryModel::read(std::span<const std::byte> 
         at += header.features * sizeof(uint32_t);
         if (!std::isfinite(term.coefficient) ||
             std::ranges::any_of(term.powers, [](uint32_t power) { return power > 2; }))
-            refuse("a term is off");
+            refuse("the coefficient or a power of term ", i, " is out of range");
         if (header.kind == SAB_MODEL_BATCH && term.coefficient < 0 &&
             (term.powers[0] > 1 || term.powers[1] > 0))
-            refuse("its memory falls");
+            refuse("term ", i, " predicts less memory for larger batches");
         model->terms_.push_back(std::move(term));
     }
     model->refresh_constant();

@@ -10,7 +10,7 @@
 namespace sab {
 namespace {
 
-constexpr ImageKind plan_image{{'S', 'A', 'B', 'P', 'L', 'A', 'N', '\0'}, 3, "a plan"};
+constexpr ImageKind plan_image{{'S', 'A', 'B', 'P', 'L', 'A', 'N', '\0'}, 3, "plan"};
 
 /// A budget in a file. Its terms follow those of the budgets before it.
 struct BudgetRecord {
@@ -175,41 +175,45 @@ void Plan::check_facts(const ImageRefusal& refuse) const {
     const PlanFacts& facts = facts_;
     if (facts.samples < 1 || facts.samples > largest_sample_count ||
         facts.skipped >= facts.samples + 1)
-        refuse("its number of samples is off");
+        refuse("it has ", facts.samples, " samples, of which ", facts.skipped, " are skipped");
     if (facts.tail < SAB_TAIL_KEEP || facts.tail > SAB_TAIL_WRAP ||
         facts.bucket_rule < SAB_BUCKETS_AUTO || facts.bucket_rule > SAB_BUCKETS_EQUAL ||
         !is_proper(facts.length_multiple) || !(facts.total >= 0) || !(facts.padding_target >= 0) ||
         !(facts.nearest_target >= facts.padding_target))
-        refuse("one of its options is off");
+        refuse("one of its options is invalid");
 }
 
 void Plan::check_distinct_sizes(const ImageRefusal& refuse) const {
     if (distinct_sizes_.empty() || first_offsets_.front() != 0 ||
         first_offsets_.back() != facts_.samples)
-        refuse("its sizes are off");
+        refuse("its distinct sizes do not have all samples");
     for (std::size_t i = 0; i < distinct_sizes_.size(); ++i)
         if (!is_proper(distinct_sizes_[i]) || first_offsets_[i] >= first_offsets_[i + 1] ||
             (i > 0 && distinct_sizes_[i - 1] >= distinct_sizes_[i]))
-            refuse("its sizes are off");
+            refuse("distinct size ", i, " is ", distinct_sizes_[i], ": out of order or range");
     uint32_t largest = 0;
     for (const uint32_t index : order_) largest = std::max(largest, index);
-    if (largest >= facts_.samples) refuse("it names a sample that there is not");
+    if (largest >= facts_.samples)
+        refuse("sample index ", largest, ": must be below ", facts_.samples);
 }
 
 void Plan::check_buckets(const ImageRefusal& refuse) const {
     uint64_t batches = 0;
     std::vector<std::pair<uint32_t, uint32_t>> offsets;
-    for (const Bucket& bucket : buckets_) {
+    for (std::size_t number = 0; number < buckets_.size(); ++number) {
+        const Bucket& bucket = buckets_[number];
         const uint64_t samples = bucket.samples();
         if (bucket.begin > bucket.end || bucket.end > facts_.samples || bucket.batch_size < 1)
-            refuse("a bucket is off");
+            refuse("bucket ", number, " begins at ", bucket.begin, " and ends at ", bucket.end,
+                   ", with a batch size of ", bucket.batch_size);
         const uint64_t expected =
             facts_.tail == SAB_TAIL_DROP
                 ? samples / bucket.batch_size
                 : samples / bucket.batch_size + (samples % bucket.batch_size != 0);
         if (bucket.batches != expected ||
             (facts_.tail == SAB_TAIL_WRAP && bucket.batch_size > std::max<uint64_t>(samples, 1)))
-            refuse("a bucket is off");
+            refuse("bucket ", number, " has ", bucket.batches, " batches of ", bucket.batch_size,
+                   " for ", samples, " samples");
         batches += expected;
         if (samples == 0) continue;
         if (bucket.distinct_begin >= bucket.distinct_end ||
@@ -219,10 +223,11 @@ void Plan::check_buckets(const ImageRefusal& refuse) const {
             first_offsets_[bucket.distinct_end] < bucket.end ||
             first_offsets_[bucket.distinct_end - 1] >= bucket.end || !(bucket.cost >= 0) ||
             !(bucket.padded_length >= bucket.longest))
-            refuse("a bucket is off");
+            refuse("the sizes or the cost of bucket ", number, " do not match its samples");
         offsets.emplace_back(bucket.begin, bucket.end);
     }
-    if (batches != facts_.batches) refuse("its number of batches is off");
+    if (batches != facts_.batches)
+        refuse("it has ", facts_.batches, " batches, but its buckets have ", batches);
     std::ranges::sort(offsets);
     for (std::size_t i = 1; i < offsets.size(); ++i)
         if (offsets[i].first != offsets[i - 1].second) refuse("its buckets overlap or leave a gap");

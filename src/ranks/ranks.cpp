@@ -147,11 +147,10 @@ namespace {
 void check_greetings(std::span<const Greeting> greetings) {
     for (std::size_t i = 0; i < greetings.size(); ++i) {
         if (greetings[i].rank != i)
-            fail(SAB_E_MISMATCH, "ranks: the one that all_gather puts at place ", i,
-                 " says that it is rank ", greetings[i].rank);
+            fail(SAB_E_MISMATCH, "all_gather: slot ", i, " holds rank ", greetings[i].rank);
         if (greetings[i].status != SAB_OK)
-            fail(SAB_E_MISMATCH, "ranks: rank ", i,
-                 " cannot say where its sampler stands: ", sab_status_name(greetings[i].status));
+            fail(SAB_E_MISMATCH, "ranks: rank ", i, " could not save the state of its sampler: ",
+                 sab_status_name(greetings[i].status));
     }
     if (std::ranges::all_of(greetings, [&](const Greeting& each) {
             return each.order_version == greetings[0].order_version;

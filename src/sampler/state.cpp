@@ -35,7 +35,7 @@ std::size_t write_state(SamplerKind kind, uint64_t fingerprint, std::span<const 
 void read_state(std::span<const std::byte> state, SamplerKind kind, uint64_t fingerprint,
                 std::span<std::byte> body) {
     if (state.size() < 8 || std::memcmp(state.data(), "SABS", 4) != 0)
-        fail(SAB_E_FORMAT, "state: does not begin as a state does");
+        fail(SAB_E_FORMAT, "state: is not the state of a sampler: must begin with \"SABS\"");
     StateHeader header{};
     std::memcpy(&header, state.data(), std::min(state.size(), sizeof header));
     if (header.version != state_version)

@@ -142,7 +142,7 @@ protected:
              " or before: ", why);
     }
     [[noreturn]] void refuse_end() const {
-        fail(SAB_E_FORMAT, "file \"", disk_.name(), "\" is cut off at byte ", place_);
+        fail(SAB_E_FORMAT, "file \"", disk_.name(), "\" is truncated at byte ", place_);
     }
     /// More of the file; false at its end.
     bool fill() {
@@ -413,8 +413,8 @@ private:
              " is longer than options.max_record, ", most_, ": ", length, " bytes or more");
     }
     [[noreturn]] void refuse_end() const {
-        fail(SAB_E_FORMAT, "file \"", disk_.name(), "\" is cut off in the record at byte ", place_,
-             " of what comes out");
+        fail(SAB_E_FORMAT, "file \"", disk_.name(), "\" is truncated in the record at byte ",
+             place_, " of its decompressed contents");
     }
 
     KnownFile disk_;

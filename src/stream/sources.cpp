@@ -50,12 +50,11 @@ public:
         const uint64_t index = state.number(), count = state.number(), hash = state.number();
         if (options_.shuffle != 0) state.generator(random_.generator());
         if (count > records_->size())
-            fail(SAB_E_MISMATCH, "state: is of a list of ", count, " records, this one has ",
+            fail(SAB_E_MISMATCH, "state: belongs to a list of ", count, " records, this list has ",
                  records_->size());
         begin(count);
         if (hash != hash_)
-            fail(SAB_E_MISMATCH, "state: the first ", count,
-                 " records of the list are others than they were");
+            fail(SAB_E_MISMATCH, "state: the first ", count, " records of the list have changed");
         if (options_.infinite == 0 ? index < begin_ || index > end_ : index >= count)
             StateReader::refuse();
         index_ = index;

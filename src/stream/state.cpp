@@ -48,7 +48,7 @@ void StateWriter::generator(const MersenneTwister& generator) {
 }
 
 void StateReader::refuse() {
-    fail(SAB_E_FORMAT, "state: what it says of the place in the stream cannot be");
+    fail(SAB_E_FORMAT, "state: its position in the stream is invalid; the state is damaged");
 }
 
 uint64_t StateReader::number() {
@@ -107,7 +107,7 @@ std::span<const std::byte> unseal(std::span<const std::byte> state, uint64_t fin
     Header header{};
     uint64_t checksum = 0;
     if (state.size() < sizeof header + sizeof checksum || std::memcmp(state.data(), "SABT", 4) != 0)
-        fail(SAB_E_FORMAT, "state: does not begin as a stream's state does");
+        fail(SAB_E_FORMAT, "state: is not the state of a stream: must begin with \"SABT\"");
     std::memcpy(&header, state.data(), sizeof header);
     if (header.version == __builtin_bswap32(state_version))
         fail(SAB_E_FORMAT, "state: was written by a machine of another byte order");

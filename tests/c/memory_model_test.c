@@ -451,7 +451,7 @@ static void Fit_OfTooLittle_SaysWhatToMeasure(void) {
             "length is 128 in all 20 measurements: measure at least 2 different values");
     measure(&data, 20, 0);
     for (size_t i = 0; i < data.count; ++i) data.features[2 * i + 1] = i % 2 == 0 ? 64 : 256;
-    REFUSED(data, NULL, "length takes only 2 values, from 64 to 256");
+    REFUSED(data, NULL, "length has only 2 values, from 64 to 256");
     /* count and length vary, but together */
     measure(&data, 20, 0);
     for (size_t i = 0; i < data.count; ++i) {

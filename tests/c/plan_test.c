@@ -696,7 +696,7 @@ static void PlanFile_OfAnotherKind_IsNamed(void) {
     image[8] ^= 5;
     EXPECT_FAILS(sab_plan_bytes_new(image, size, &again), SAB_E_FORMAT, "byte order");
     EXPECT_FAILS(sab_plan_bytes_new("PK\3\4 something else", 18, &again), SAB_E_FORMAT,
-                 "does not begin as a plan does");
+                 "its first bytes are not those of a plan");
 #ifndef _WIN32
     EXPECT_FAILS(sab_plan_file_new("/dev/null", &again), SAB_E_IO, "regular file");
 #endif

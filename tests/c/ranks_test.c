@@ -395,7 +395,7 @@ static void ranks_that_disagree(void) {
     EXPECT_OK(sab_bionemo_sampler_new(third, NULL, &jobs[0].sampler));
     on_all(check_job, jobs, 4);
     EXPECT(jobs[0].status == SAB_E_UNSUPPORTED && jobs[1].status == SAB_E_MISMATCH &&
-           strstr(jobs[1].message, "rank 0 cannot say") != NULL);
+           strstr(jobs[1].message, "rank 0 could not save") != NULL);
     free_all(jobs, 4);
     sab_plan_free(third);
     sab_plan_free(other);

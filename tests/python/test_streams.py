@@ -100,7 +100,7 @@ def test_records_after_their_lengths(tmp_path):
     stream = Stream.from_files([path], framing="length", encoding=None)
     assert list(stream) == records
     path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(sab.FormatError, match="cut off in the record at byte"):
+    with pytest.raises(sab.FormatError, match="truncated in the record at byte"):
         list(Stream.from_files([path], framing="length", encoding=None))
     path.write_bytes(b"\xff\xff\xff\x7f")
     with pytest.raises(sab.FormatError, match=r"longer than max_record, 100"):

@@ -130,7 +130,7 @@ class MemoryModel(Saved, kind="sab_memory_model"):
             select_terms: leave out terms that do not pay.
 
         Raises:
-            ValueError: too few measurements, or such that cannot tell the terms apart: the message
+            ValueError: too few measurements, or some that do not determine all terms: the message
                 says what to measure next.
 
         >>> rows = [(n, l) for n in (1, 2, 4, 8) for l in (10, 50, 100)]

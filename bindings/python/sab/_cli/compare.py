@@ -1,4 +1,4 @@
-"""The command ``sab compare``: padding and batches beside what else is in use."""
+"""The command ``sab compare``: padding and batches of libsab and of other methods."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def add(commands: Commands) -> None:
     compare = commands.add_parser(
         "compare",
         parents=[common_options()],
-        help="padding and batches of libsab beside what else is in use",
+        help="compare padding and batches of libsab with other methods",
     )
     compare.add_argument(
-        "--batch-size", type=int, default=32, help="of the static batches (default: 32)"
+        "--batch-size", type=int, default=32, help="size of static batches (default: 32)"
     )
     compare.set_defaults(run=_run)
 

@@ -37,13 +37,13 @@ def add(commands: Commands) -> None:
         "--total",
         type=bytes_of,
         metavar="BYTES",
-        help="let the device have so much only, such as 16GiB",
+        help="limit the memory of the device, such as 16GiB",
     )
     memory.add_argument(
         "--budget",
         type=bytes_of,
         metavar="BYTES",
-        help="that a batch may take (default: the device's total)",
+        help="bytes that a batch may take (default: the device's total)",
     )
     memory.add_argument("--shortest", type=float, help="padded length (default: of INPUT)")
     memory.add_argument("--longest", type=float, help="padded length (default: of INPUT)")
@@ -57,7 +57,7 @@ def add(commands: Commands) -> None:
         "--points", type=int, default=12, help="steps in each of two rounds (default: 12)"
     )
     memory.add_argument(
-        "--degree", type=int, default=2, choices=[1, 2], help="of the model (default: 2)"
+        "--degree", type=int, default=2, choices=[1, 2], help="degree of the model (default: 2)"
     )
     memory.add_argument(
         "--coverage",

@@ -32,7 +32,7 @@ def common_options() -> argparse.ArgumentParser:
     common.add_argument(
         "--budget", type=float, default=16384, help="padded size of a batch (default: 16384)"
     )
-    common.add_argument("--seed", type=int, default=0, help="of the shuffles (default: 0)")
+    common.add_argument("--seed", type=int, default=0, help="seed of the shuffles (default: 0)")
     common.add_argument("--json", action="store_true", help="print JSON instead of a table")
     common.add_argument("--picture", metavar="FILE", help="write a .png or .svg picture")
     return common

@@ -21,14 +21,18 @@ def add(commands: Commands) -> None:
     pack.add_argument(
         "--bytes", action="store_true", help="count the bytes of a line of text, not its words"
     )
-    pack.add_argument("--capacity", type=int, default=2048, help="of a bin (default: 2048)")
+    pack.add_argument(
+        "--capacity", type=int, default=2048, help="capacity of a bin (default: 2048)"
+    )
     pack.add_argument(
         "--method",
         action="append",
         choices=["best_fit", "histogram", "first_fit"],
         help="may be given several times (default: all)",
     )
-    pack.add_argument("--max-sequences", type=int, default=0, help="in a bin (default: no limit)")
+    pack.add_argument(
+        "--max-sequences", type=int, default=0, help="samples in a bin (default: no limit)"
+    )
     pack.add_argument("--split", action="store_true", help="cut samples longer than the capacity")
     pack.add_argument(
         "--oversize",

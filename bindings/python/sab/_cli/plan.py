@@ -24,12 +24,12 @@ def add(commands: Commands) -> None:
         "--padding",
         type=float,
         default=0.01,
-        help="share of padding, and of batches over the lower bound, to stay under (default: 0.01)",
+        help="largest share of padding, and of batches over the lower bound (default: 0.01)",
     )
     plan.add_argument("--boundaries", type=float, nargs="+", help="bucket boundaries")
-    plan.add_argument("--buckets", help="number of buckets that pad least, or 'equal'")
+    plan.add_argument("--buckets", help="number of buckets with the least padding, or 'equal'")
     plan.add_argument(
-        "--bucket-batches", type=int, help="batches in a bucket (equal), or the fewest"
+        "--bucket-batches", type=int, help="batches in a bucket (equal), or the smallest number"
     )
     plan.add_argument(
         "--batch-size", type=int, nargs="+", help="samples a batch: one number, or one a bucket"

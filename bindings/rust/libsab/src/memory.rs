@@ -594,7 +594,7 @@ impl MemoryModel {
     ///
     /// # Errors
     ///
-    /// [`Error::Argument`] for too few measurements, or such that cannot tell the terms apart: the
+    /// [`Error::Argument`] for too few measurements, or some that do not determine all terms: the
     /// message says what to measure next.
     pub fn fit(
         features: &[f64],

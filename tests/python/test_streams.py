@@ -169,7 +169,7 @@ def test_lists_grow_between_epochs_but_do_not_change(chunks):
     assert sorted(next(longer) for _ in range(3000)) == sorted(LINES)
     with pytest.raises(sab.MismatchError, match="list"):
         Stream.from_files(chunks[1:5], shuffle=True, seed=3).load_state_dict(stream.state_dict())
-    with pytest.raises(sab.MismatchError, match="list of 4 records, this one has 3"):
+    with pytest.raises(sab.MismatchError, match="list of 4 records, this list has 3"):
         Stream.from_files(chunks[:3], shuffle=True, seed=3).load_state_dict(stream.state_dict())
 
 

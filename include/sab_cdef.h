@@ -463,7 +463,7 @@ typedef struct sab_memory_guard_info {
  uint64_t steps;
  uint64_t out_of_memory;
  uint64_t lowered;
- double budget;
+ double limit;
  int64_t peak;
  double mean_peak;
  double creep;

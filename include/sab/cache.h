@@ -56,13 +56,13 @@ typedef struct sab_cache_options {
     double flush_interval;
     /** largest number of bytes; beyond it, random values are evicted. "lmdb:": pages used by the
      *  dataset name; the file is larger while values or writes use old pages. "redis-server:": its
-     *  maxmemory. Ignored for "redis:", where the servers' configuration applies. 0 (default): no
+     *  maxmemory. Refused for "redis:", where the servers' configuration applies. 0 (default): no
      *  limit */
     uint64_t capacity;
     /** SAB_CACHE_DEGRADE */
     sab_cache_failure on_failure;
-    /** Redis: 1: the servers are nodes of a Redis Cluster, one of which suffices; 0 (default):
-     *  xxHash assigns keys to servers */
+    /** 1: the servers of "redis:" are nodes of a Redis Cluster, and one of them suffices. 0
+     *  (default): xxHash assigns keys to servers */
     int32_t is_cluster;
     /** Redis: seconds to connect, and for each answer or 64 KiB of a long answer; above 0. The
      *  system's own limit applies to name resolution. 1 */

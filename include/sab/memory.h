@@ -739,8 +739,9 @@ typedef struct sab_memory_guard_info {
     uint64_t out_of_memory;
     /** times the budget was lowered */
     uint64_t lowered;
-    /** the plan's first budget as it is for the coming batches, in the unit of its cost */
-    double budget;
+    /** limit of the plan's first budget for the coming batches, as sab_sampler_get_budget() gives
+     *  it */
+    double limit;
     /** largest peak */
     int64_t peak;
     /** mean of the peaks */

@@ -430,7 +430,7 @@ SAB_API sab_status sab_flatten_stream_new(sab_stream *source, sab_stream **strea
  * @param ctx     the pointer given with the callback
  * @param state   result of the previous step; valid until the callback returns
  * @param record  the record; valid until the callback returns
- * @param next    to be set to the next state; initially `state`. As `made`
+ * @param next    to be set to the next state; initially `state`; as `made` in sab_map_fn
  * @param made    to be set to the new record; initially the record; as in sab_map_fn
  * @return 0; any other code is a failure
  */
@@ -674,9 +674,9 @@ typedef struct sab_pack_stream_options {
     uint64_t read_ahead;  /**< records in a window, kept in memory; from 1 to 2^31. 10,000 */
     int32_t shuffle;      /**< the lists of a window; 1 */
     uint64_t seed;        /**< of the shuffles */
-    /** what becomes of a record that is larger than `capacity`. SAB_OVERSIZE_ERROR (default):
-     *  sab_stream_next() gives SAB_E_ARGUMENT and names the record. SAB_OVERSIZE_SKIP: it is left
-     *  out and counted by sab_stream_skipped_count() */
+    /** policy for a record larger than `capacity`. SAB_OVERSIZE_ERROR (default): sab_stream_next()
+     *  returns SAB_E_ARGUMENT and names the record. SAB_OVERSIZE_SKIP: the record is skipped and
+     *  counted by sab_stream_skipped_count() */
     sab_oversize oversize;
 } sab_pack_stream_options;
 #define SAB_PACK_STREAM_OPTIONS_INIT \

@@ -70,10 +70,10 @@ public:
     double cost(double size) const { return all_.empty() ? size : all_[0].needs; }
     double weight(double size) const {
         if (all_.size() <= 1) return cost(size);
-        // Where the sum of the largest shares is at most 1, each sum of shares is.
-        double share = 0;
-        for (const One& one : all_) share = std::max(share, one.needs / one.room);
-        return share;
+        // If the largest fractions of the samples sum to at most 1, so do those of each budget.
+        double fraction = 0;
+        for (const One& one : all_) fraction = std::max(fraction, one.needs / one.room);
+        return fraction;
     }
 
     /// Of a micro-batch; 0: no budget.
@@ -260,17 +260,17 @@ void BalancedSampler::permute_units() {
         return permutation_key(options_.seed, schedule_.epoch, purpose, which);
     };
     bands_.clear();
-    for (uint64_t rank = 0; rank < schedule_.heavy;) {
+    for (uint64_t begin = 0; begin < schedule_.heavy;) {
         // By size, not by cost: whoever goes on with another cost must find the same order.
         const double least =
-            band_width * sorted_.distinct_sizes[distinct_of_[schedule_.kept - 1 - rank]];
+            band_width * sorted_.distinct_sizes[distinct_of_[schedule_.kept - 1 - begin]];
         const auto first = std::ranges::lower_bound(sorted_.distinct_sizes, least) -
                            sorted_.distinct_sizes.begin();
         const uint64_t end = std::min<uint64_t>(
             schedule_.heavy,
             schedule_.kept - sorted_.first_offsets[static_cast<std::size_t>(first)]);
-        bands_.push_back({end, Permutation(end - rank, key(Purpose::cohorts, bands_.size()))});
-        rank = end;
+        bands_.push_back({end, Permutation(end - begin, key(Purpose::cohorts, bands_.size()))});
+        begin = end;
     }
     units_ = Permutation(units(), key(Purpose::units, 0));
     ahead_.clear();
@@ -297,10 +297,10 @@ void BalancedSampler::append(UnitPosition& at, uint64_t most) {
     for (uint64_t i = 0; i < count; ++i) {
         uint64_t offset = unit - cohorts();
         if (is_cohort) {
-            const uint64_t rank = unit * schedule_.cohort + at.offset + i;
-            const auto band = std::ranges::upper_bound(bands_, rank, {}, &Band::end);
+            const uint64_t from_longest = unit * schedule_.cohort + at.offset + i;
+            const auto band = std::ranges::upper_bound(bands_, from_longest, {}, &Band::end);
             const uint64_t first = band->end - band->offsets.count();
-            offset = schedule_.kept - 1 - (first + band->offsets(rank - first));
+            offset = schedule_.kept - 1 - (first + band->offsets(from_longest - first));
         }
         if (offset < kept_) offsets_.push_back(static_cast<uint32_t>(offset));
     }

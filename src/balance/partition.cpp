@@ -19,7 +19,7 @@ namespace {
 constexpr uint32_t no_item = 0xFFFFFFFFu;
 constexpr std::size_t most_work = std::size_t{1} << 26;  // a second or two
 constexpr std::size_t most_skipped = 8;                  // parts without room, an item
-constexpr std::size_t most_singles = 64;                 // items tried against runs of others
+constexpr std::size_t most_singles = 64;                 // items tried against ranges of others
 
 /// Whole numbers whose sum is exact in any order.
 bool are_whole(std::span<const double> numbers) {
@@ -113,16 +113,16 @@ bool Partitioner::partition(std::span<const double> costs, std::span<const doubl
     for (const double slack : {0.0, slack_}) {
         if (is_found) break;
         if (!best_fit(slack)) continue;
-        gather();
-        is_found = is_held();
+        collect_items();
+        is_found = keeps_capacity();
     }
     if (!is_found) return false;
-    gather();
+    collect_items();
     improve();
     return true;
 }
 
-void Partitioner::tell() {
+void Partitioner::report_work() {
     constexpr uint64_t usual_work = 16;  // an item: sorted, joined, listed, moved
     done_ += std::exchange(unreported_, 0);
     const uint64_t total = usual_work * (costs_.size() + rules_.parts);
@@ -180,13 +180,13 @@ void Partitioner::sort_by_cost() {
 bool Partitioner::differencing() {
     difference();
     if (weights_.empty() && !rules_.equal_counts) return true;
-    gather();
-    if (!is_held() && !repair()) return false;
+    collect_items();
+    if (!keeps_capacity() && !repair()) return false;
     if (!rules_.equal_counts) return true;
     const double largest = largest_cost();
     kept_.assign(part_of_.begin(), part_of_.end());
     if (longest_first()) {
-        gather();
+        collect_items();
         if (largest_cost() < largest) return true;
     }
     std::ranges::copy(kept_, part_of_.begin());
@@ -359,12 +359,12 @@ Partitioner::State Partitioner::merge(const State& a, const State& b) {
 bool Partitioner::longest_first() {
     const auto parts = static_cast<uint32_t>(rules_.parts);
     std::vector<double> cost(parts), held(weights_.empty() ? 0 : parts);
-    std::vector<uint32_t> places(rules_.equal_counts ? parts : 0,
-                                 static_cast<uint32_t>(costs_.size() / parts));
+    std::vector<uint32_t> free_slots(rules_.equal_counts ? parts : 0,
+                                     static_cast<uint32_t>(costs_.size() / parts));
     std::size_t work = most_skipped * costs_.size();
     LeastLoads by_cost(cost), by_weight(held);
     std::vector<LeastLoads::Load> without_room;
-    const auto is_open = [&](uint32_t part) { return places.empty() || places[part] > 0; };
+    const auto is_open = [&](uint32_t part) { return free_slots.empty() || free_slots[part] > 0; };
     for (const uint32_t item : by_cost_) {
         const auto fits = [&](uint32_t part) {
             return held.empty() || held[part] == 0 ||
@@ -384,7 +384,7 @@ bool Partitioner::longest_first() {
         part_of_[item] = part;
         cost[part] += costs_[item];
         if (!held.empty()) held[part] += weights_[item];
-        if (!places.empty()) --places[part];
+        if (!free_slots.empty()) --free_slots[part];
         for (const LeastLoads::Load& each : without_room) by_cost.add(each);
         worked(1 + without_room.size());
         without_room.clear();
@@ -392,11 +392,12 @@ bool Partitioner::longest_first() {
     return true;
 }
 
-void Partitioner::move(Ranking& ranking, uint32_t part, double from, double to, bool stays) {
-    auto node = ranking.extract({from, part});
+void Partitioner::change_load(PartsByLoad& parts_by_load, uint32_t part, double from, double to,
+                              bool stays) {
+    auto node = parts_by_load.extract({from, part});
     if (!stays) return;
     node.value().first = to;
-    ranking.insert(std::move(node));
+    parts_by_load.insert(std::move(node));
 }
 
 /// Each item, heaviest first, to the part with the least room that suffices: balance comes later.
@@ -406,9 +407,9 @@ bool Partitioner::best_fit(double slack) {
                              [&](uint32_t a, uint32_t b) { return weights_[a] > weights_[b]; });
     const auto last = static_cast<uint32_t>(rules_.parts - 1);
     // of parts counted from the last, so that the first one is found among those equally full
-    Ranking open;
+    PartsByLoad open;
     for (uint32_t part = 0; part <= last; ++part) open.emplace_hint(open.end(), 0, part);
-    std::vector<uint64_t> places(
+    std::vector<uint64_t> free_slots(
         rules_.parts, rules_.equal_counts ? costs_.size() / rules_.parts : costs_.size());
     for (const uint32_t item : by_weight) {
         const double weight = weights_[item];
@@ -419,7 +420,7 @@ bool Partitioner::best_fit(double slack) {
         if (after == open.begin()) return false;
         const auto [held, part] = *std::prev(after);
         part_of_[item] = last - part;
-        move(open, part, held, held + weight, --places[last - part] > 0);
+        change_load(open, part, held, held + weight, --free_slots[last - part] > 0);
         worked(1);
     }
     return true;
@@ -427,7 +428,7 @@ bool Partitioner::best_fit(double slack) {
 
 // What follows works on the parts with their items, `parts_`, and keeps `part_of_` along.
 
-void Partitioner::gather() {
+void Partitioner::collect_items() {
     for (Part& part : open_parts()) part.items.clear();
     in_stretches([&](uint32_t first, uint32_t end) {
         for (uint32_t k = first; k < end; ++k)
@@ -452,24 +453,25 @@ std::span<Partitioner::Part> Partitioner::open_parts() {
 }
 
 /// Parts that cost, or weigh, least first.
-Partitioner::Ranking Partitioner::ranked(double Part::* load) {
+Partitioner::PartsByLoad Partitioner::sorted_parts(double Part::* load) {
     std::vector<std::pair<double, uint32_t>> parts(rules_.parts);
     for (uint32_t part = 0; part < rules_.parts; ++part) parts[part] = {parts_[part].*load, part};
     std::ranges::sort(parts);
-    return Ranking(parts.begin(), parts.end());
+    return PartsByLoad(parts.begin(), parts.end());
 }
 
 double Partitioner::largest_cost() {
     return std::ranges::max_element(open_parts(), {}, &Part::cost)->cost;
 }
 
-bool Partitioner::is_held() {
+bool Partitioner::keeps_capacity() {
     if (weights_.empty()) return true;
-    return std::ranges::all_of(open_parts(), [&](const Part& part) { return is_held(part); });
+    return std::ranges::all_of(open_parts(),
+                               [&](const Part& part) { return keeps_capacity(part); });
 }
 
 /// Whether its weights, added up in the order of the items, are within the capacity.
-bool Partitioner::is_held(const Part& part) const {
+bool Partitioner::keeps_capacity(const Part& part) const {
     if (part.weight + slack_ <= rules_.capacity) return true;
     if (part.weight - slack_ > rules_.capacity) return false;
     std::vector<uint32_t> items = part.items;
@@ -489,22 +491,22 @@ void Partitioner::put(uint32_t item, Part& part) {
 }
 
 void Partitioner::apply(const Exchange& exchange, uint32_t from, uint32_t to, double Part::* load,
-                        Ranking& ranking) {
-    const auto cut = [](Part& part, const Run& run) {
-        const auto first = part.items.begin() + static_cast<std::ptrdiff_t>(run.first),
-                   end = first + static_cast<std::ptrdiff_t>(run.count);
+                        PartsByLoad& parts_by_load) {
+    const auto take_out = [](Part& part, const ItemRange& range) {
+        const auto first = part.items.begin() + static_cast<std::ptrdiff_t>(range.first),
+                   end = first + static_cast<std::ptrdiff_t>(range.count);
         const std::vector<uint32_t> items(first, end);
         part.items.erase(first, end);
         return items;
     };
-    const std::vector<uint32_t> given = cut(parts_[from], exchange.given),
-                                taken = cut(parts_[to], exchange.taken);
+    const std::vector<uint32_t> given = take_out(parts_[from], exchange.given),
+                                taken = take_out(parts_[to], exchange.taken);
     for (const uint32_t item : taken) put(item, parts_[from]);
     for (const uint32_t item : given) put(item, parts_[to]);
     for (const uint32_t part : {from, to}) {
         const double before = parts_[part].*load;
         count(parts_[part]);
-        move(ranking, part, before, parts_[part].*load);
+        change_load(parts_by_load, part, before, parts_[part].*load);
     }
 }
 
@@ -522,7 +524,7 @@ void Partitioner::improve() {
         std::min((weights_.empty() ? 64 : 512) * (costs_.size() + parts.size()), most_work);
     // memory is the less at hand, the more there is
     const std::size_t try_work = std::bit_width(parts.size()), exchange_work = try_work * try_work;
-    Ranking by_cost = ranked(&Part::cost);
+    PartsByLoad by_cost = sorted_parts(&Part::cost);
     for (bool lowered = true; lowered;) {
         const uint32_t costliest = by_cost.rbegin()->second;
         const Part& from = parts[costliest];
@@ -544,7 +546,7 @@ void Partitioner::improve() {
                 pairs <= work) {
                 work -= pairs;
                 worked(pairs);
-                exchange = best_exchange_of_runs(from, to);
+                exchange = best_exchange_of_ranges(from, to);
             }
             if (!exchange.is_found()) continue;
             work -= std::min(work, ours + theirs + exchange_work);
@@ -593,32 +595,33 @@ Partitioner::Exchange Partitioner::best_exchange(const Part& from, const Part& t
 /// Under a tight cap nothing moves one by one: an item that costs much for its weight goes for
 /// several that together weigh about as much and cost less, or the other way round. Those several
 /// are neighbours by cost.
-Partitioner::Exchange Partitioner::best_exchange_of_runs(const Part& from, const Part& to) const {
+Partitioner::Exchange Partitioner::best_exchange_of_ranges(const Part& from, const Part& to) const {
     const double gap = from.cost - to.cost;
     Exchange best;
     best.score = gap / 2 - (whole_ ? 0 : from.cost * 1e-12);
-    const auto search = [&](const Part& singles, const Part& runs, bool gives_single) {
+    const auto search = [&](const Part& singles, const Part& ranges, bool gives_single) {
         const std::size_t stride = singles.items.size() / most_singles + 1;
         for (std::size_t single = 0; single < singles.items.size(); single += stride) {
             const uint32_t one = singles.items[single];
-            // a run, for both to stay under the cap
-            const double lightest = runs.weight + weight(one) - rules_.capacity + slack_;
+            // a range, for both to stay under the cap
+            const double lightest = ranges.weight + weight(one) - rules_.capacity + slack_;
             const double heaviest = rules_.capacity - singles.weight + weight(one) - slack_;
-            double run_cost = 0, run_weight = 0;
+            double range_cost = 0, range_weight = 0;
             std::size_t end = 0;
-            for (std::size_t first = 0; first < runs.items.size(); ++first) {
-                for (; end < runs.items.size() && (run_weight < lightest || end <= first); ++end) {
-                    run_cost += costs_[runs.items[end]];
-                    run_weight += weight(runs.items[end]);
+            for (std::size_t first = 0; first < ranges.items.size(); ++first) {
+                for (; end < ranges.items.size() && (range_weight < lightest || end <= first);
+                     ++end) {
+                    range_cost += costs_[ranges.items[end]];
+                    range_weight += weight(ranges.items[end]);
                 }
-                if (run_weight < lightest) break;
+                if (range_weight < lightest) break;
                 const double score = std::abs(
-                    (gives_single ? costs_[one] - run_cost : run_cost - costs_[one]) - gap / 2);
-                if (run_weight <= heaviest && score < best.score)
+                    (gives_single ? costs_[one] - range_cost : range_cost - costs_[one]) - gap / 2);
+                if (range_weight <= heaviest && score < best.score)
                     best = gives_single ? Exchange{{single, 1}, {first, end - first}, score}
                                         : Exchange{{first, end - first}, {single, 1}, score};
-                run_cost -= costs_[runs.items[first]];
-                run_weight -= weight(runs.items[first]);
+                range_cost -= costs_[ranges.items[first]];
+                range_weight -= weight(ranges.items[first]);
             }
         }
     };
@@ -634,7 +637,7 @@ bool Partitioner::repair() {
     const std::size_t try_work = std::bit_width(rules_.parts), exchange_work = try_work * try_work;
     // items and pairs of them looked at
     std::size_t work = std::min(256 * costs_.size(), most_work);
-    Ranking by_weight = ranked(&Part::weight);
+    PartsByLoad by_weight = sorted_parts(&Part::weight);
     while (work > 0) {
         const uint32_t heaviest = by_weight.rbegin()->second;
         const Part& from = parts_[heaviest];
@@ -656,11 +659,11 @@ bool Partitioner::repair() {
             best = exchange;
             best_to = light->second;
         }
-        if (!best.is_found()) return is_held();
+        if (!best.is_found()) return keeps_capacity();
         work -= std::min(work, from.items.size() + parts_[best_to].items.size() + exchange_work);
         apply(best, heaviest, best_to, &Part::weight, by_weight);
     }
-    return is_held();
+    return keeps_capacity();
 }
 
 /// The exchange that takes most of what `from` weighs too much, and among those that take all of it

@@ -52,17 +52,17 @@ private:
         std::vector<uint32_t> items;  ///< costliest first
     };
 
-    using Ranking = std::set<std::pair<double, uint32_t>>;  ///< parts by a load, then by index
+    using PartsByLoad = std::set<std::pair<double, uint32_t>>;  ///< parts by a load, then by index
 
     /// Neighbours in a part's items.
-    struct Run {
+    struct ItemRange {
         std::size_t first = 0;
         std::size_t count = 0;
     };
 
     /// Items that go to another part, perhaps for some that come back.
     struct Exchange {
-        Run given, taken;
+        ItemRange given, taken;
         double score = 0;  ///< the lower, the better
         bool is_found() const { return given.count > 0; }
     };
@@ -71,9 +71,9 @@ private:
     /// caller can stop a long call within milliseconds.
     void worked(std::size_t items) {
         unreported_ += items;
-        if (unreported_ >= reported_work) tell();
+        if (unreported_ >= reported_work) report_work();
     }
-    void tell();
+    void report_work();
     template <class Block>
     void in_stretches(Block&& block);
 
@@ -91,20 +91,21 @@ private:
 
     bool longest_first();
     bool best_fit(double slack);
-    static void move(Ranking& ranking, uint32_t part, double from, double to, bool stays = true);
-    void gather();
+    static void change_load(PartsByLoad& parts_by_load, uint32_t part, double from, double to,
+                            bool stays = true);
+    void collect_items();
     std::span<Part> open_parts();
-    Ranking ranked(double Part::* load);
+    PartsByLoad sorted_parts(double Part::* load);
     double largest_cost();
-    bool is_held();
-    bool is_held(const Part& part) const;
+    bool keeps_capacity();
+    bool keeps_capacity(const Part& part) const;
     bool repair();
     void improve();
     Exchange best_exchange(const Part& from, const Part& to) const;
-    Exchange best_exchange_of_runs(const Part& from, const Part& to) const;
+    Exchange best_exchange_of_ranges(const Part& from, const Part& to) const;
     Exchange best_relief(const Part& from, const Part& to, bool with_swaps) const;
     void apply(const Exchange& exchange, uint32_t from, uint32_t to, double Part::* load,
-               Ranking& ranking);
+               PartsByLoad& parts_by_load);
     void put(uint32_t item, Part& part);
     void count(Part& part) const;
 

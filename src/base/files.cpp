@@ -100,12 +100,12 @@ OpenFile::~OpenFile() {
     ::close(file_);
 }
 
-std::size_t OpenFile::read(uint64_t place, char* to, std::size_t room) const {
+std::size_t OpenFile::read(uint64_t offset, char* to, std::size_t room) const {
     for (;;) {
-        const ssize_t count = ::pread(file_, to, room, static_cast<off_t>(place));
+        const ssize_t count = ::pread(file_, to, room, static_cast<off_t>(offset));
         if (count >= 0) return static_cast<std::size_t>(count);
         if (errno != EINTR)
-            fail(SAB_E_IO, "cannot read file \"", name_, "\" at byte ", place, ": ",
+            fail(SAB_E_IO, "cannot read file \"", name_, "\" at byte ", offset, ": ",
                  std::strerror(errno));
     }
 }

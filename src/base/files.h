@@ -28,7 +28,7 @@ public:
     OpenFile& operator=(const OpenFile&) = delete;
 
     /// As much as there is room for, or less; 0 at the end.
-    std::size_t read(uint64_t place, char* to, std::size_t room) const;
+    std::size_t read(uint64_t offset, char* to, std::size_t room) const;
     const std::string& name() const { return name_; }
     uint64_t size() const { return size_; }
     /// When it was modified last, in nanoseconds or coarser, as the system has it.

@@ -97,12 +97,12 @@ OpenFile::~OpenFile() {
     _close(file_);
 }
 
-std::size_t OpenFile::read(uint64_t place, char* to, std::size_t room) const {
-    const bool is_there = _lseeki64(file_, static_cast<int64_t>(place), SEEK_SET) >= 0;
+std::size_t OpenFile::read(uint64_t offset, char* to, std::size_t room) const {
+    const bool is_there = _lseeki64(file_, static_cast<int64_t>(offset), SEEK_SET) >= 0;
     const int count =
         is_there ? _read(file_, to, static_cast<unsigned>(std::min(room, most_at_once))) : -1;
     if (count < 0)
-        fail(SAB_E_IO, "cannot read file \"", name_, "\" at byte ", place, ": ",
+        fail(SAB_E_IO, "cannot read file \"", name_, "\" at byte ", offset, ": ",
              std::strerror(errno));
     return static_cast<std::size_t>(count);
 }

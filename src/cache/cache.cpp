@@ -108,7 +108,7 @@ std::vector<std::optional<View>> Cache::find(std::span<const std::string> keys) 
     State& own = state();
     std::vector<std::optional<View>> found(keys.size());
     std::vector<std::string_view> missing;
-    std::vector<std::size_t> places;
+    std::vector<std::size_t> missing_at;
     {
         const std::scoped_lock lock(own.buffering);
         for (std::size_t i = 0; i < keys.size(); ++i) {
@@ -121,7 +121,7 @@ std::vector<std::optional<View>> Cache::find(std::span<const std::string> keys) 
                 found[i] = of_frame(*frame);
             } else {
                 missing.push_back(keys[i]);
-                places.push_back(i);
+                missing_at.push_back(i);
             }
         }
     }
@@ -132,7 +132,7 @@ std::vector<std::optional<View>> Cache::find(std::span<const std::string> keys) 
     for (std::size_t i = 0; i < missing.size(); ++i) {
         if (!kept[i]) continue;
         if (const auto value = unframed(missing[i], kept[i]->bytes))
-            found[places[i]] = View{std::move(kept[i]->owner), *value};
+            found[missing_at[i]] = View{std::move(kept[i]->owner), *value};
         else
             ++counters_.damaged;
     }

@@ -77,11 +77,11 @@ std::string why(int code, const std::string& path) {
 }
 
 /// A byte of a file, locked for this process alone, and free again however that ends.
-bool set_lock(int descriptor, off_t place, short kind) {
+bool set_lock(int descriptor, off_t offset, short kind) {
     struct flock range{};
     range.l_type = kind;
     range.l_whence = SEEK_SET;
-    range.l_start = place;
+    range.l_start = offset;
     range.l_len = 1;
     return fcntl(descriptor, F_SETLK, &range) == 0;
 }
@@ -290,20 +290,20 @@ private:
 /// ends.
 class FileClaim : public Claim {
 public:
-    FileClaim(std::shared_ptr<File> file, off_t place) : file_(std::move(file)), place_(place) {}
+    FileClaim(std::shared_ptr<File> file, off_t offset) : file_(std::move(file)), offset_(offset) {}
     ~FileClaim() override {
         if (is_held_ && file_->generation == fork_generation())
-            set_lock(file_->loading, place_, F_UNLCK);
+            set_lock(file_->loading, offset_, F_UNLCK);
     }
     /// False while another process has it.
     bool take() {
-        is_held_ = set_lock(file_->loading, place_, F_WRLCK);
+        is_held_ = set_lock(file_->loading, offset_, F_WRLCK);
         return is_held_ || !is_locked_by_another();
     }
 
 private:
     std::shared_ptr<File> file_;
-    off_t place_;
+    off_t offset_;
     bool is_held_ = false;
 };
 
@@ -392,8 +392,8 @@ public:
 
     std::unique_ptr<Claim> claim(std::string_view key, double) override {
         const std::string whole = name_ + '\0' + std::string(key);
-        const auto place = static_cast<off_t>(XXH3_64bits(whole.data(), whole.size()) >> 2);
-        auto claim = std::make_unique<FileClaim>(file_, place);
+        const auto offset = static_cast<off_t>(XXH3_64bits(whole.data(), whole.size()) >> 2);
+        auto claim = std::make_unique<FileClaim>(file_, offset);
         if (!claim->take()) return nullptr;
         return claim;
     }

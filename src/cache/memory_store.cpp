@@ -97,17 +97,17 @@ private:
             drawable_.push_back(latest);
         }
         while (capacity_ > 0 && bytes_ > capacity_) {
-            std::size_t place = random_() % drawable_.size();
-            if (drawable_[place] == latest) place = place + 1 < drawable_.size() ? place + 1 : 0;
-            evict(place);
+            std::size_t index = random_() % drawable_.size();
+            if (drawable_[index] == latest) index = index + 1 < drawable_.size() ? index + 1 : 0;
+            evict(index);
             ++outcome.evictions;
         }
     }
 
-    void evict(std::size_t place) noexcept {
-        Entries::value_type* const entry = drawable_[place];
+    void evict(std::size_t index) noexcept {
+        Entries::value_type* const entry = drawable_[index];
         bytes_ -= size(entry->first, *entry->second);
-        drawable_[place] = drawable_.back();
+        drawable_[index] = drawable_.back();
         drawable_.pop_back();
         entries_.erase(entries_.find(entry->first));
     }

@@ -22,7 +22,7 @@ constexpr std::size_t largest_frame = std::size_t{1} << 29;  // Redis's own boun
 constexpr std::size_t most_keys = 128, most_bytes = std::size_t{1} << 16;
 // of one answer: it has 8 GiB at most
 constexpr std::size_t most_values = 16;
-constexpr std::size_t most_rounds = 6;  // of redirections
+constexpr std::size_t most_attempts = 6;  // of redirections
 constexpr ReplyBounds a_value{largest_frame + 64, 0, largest_frame},
     some_keys{largest_frame, std::size_t{1} << 20, largest_frame},
     a_map{std::size_t{1} << 26, std::size_t{1} << 20, std::size_t{1} << 16};
@@ -273,7 +273,7 @@ void RedisStore::perform(std::vector<Task>& tasks, Outcome& outcome, const Deadl
         if (task.server == nullptr) task.server = server_of(task.key, task.failure, deadline);
         if (task.server != nullptr) left.push_back(&task);
     }
-    for (std::size_t round = 0; !left.empty() && round < most_rounds; ++round) {
+    for (std::size_t attempt = 0; !left.empty() && attempt < most_attempts; ++attempt) {
         const uint64_t known = maps_.load();
         bool is_map_old = false;
         left = carry_out(left, is_map_old, deadline);
@@ -291,7 +291,7 @@ void RedisStore::perform(std::vector<Task>& tasks, Outcome& outcome, const Deadl
     }
     for (Task* const task : left)
         if (task->failure.empty())
-            task->failure = text(std::string_view(task->server->name), ": ", most_rounds,
+            task->failure = text(std::string_view(task->server->name), ": ", most_attempts,
                                  " redirections lead nowhere");
     for (const Task& task : tasks)
         if (!task.failure.empty()) outcome.failure = task.failure;
@@ -384,16 +384,16 @@ std::vector<Command> RedisStore::commands_of(Part& part) const {
 /// What a server answered to its tasks.
 void RedisStore::read(Part& part, Exchange& exchange, std::vector<Task*>& again, bool& is_map_old) {
     part.trouble = exchange.failure;
-    std::size_t at = 0, place = 0;
+    std::size_t at = 0, next_reply = 0;
     for (const std::size_t count : part.bundles) {
         const auto tasks = std::span(part.tasks).subspan(at, count);
         at += count;
-        if (tasks[0]->is_asking) ++place;
-        if (place >= exchange.replies.size()) {
+        if (tasks[0]->is_asking) ++next_reply;
+        if (next_reply >= exchange.replies.size()) {
             for (Task* const task : tasks) task->failure = exchange.failure;
             continue;
         }
-        Reply reply = std::move(exchange.replies[place++]);
+        Reply reply = std::move(exchange.replies[next_reply++]);
         if (count > 1 && is_error(reply) &&
             begins_with_any(reply.text, {"NOPERM", "ERR unknown command"})) {
             part.server->has_many_keys = false;

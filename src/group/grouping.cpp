@@ -56,10 +56,10 @@ void invert(Grouping& made) {
     made.inverse.resize(made.permutation.size());
     made.group_of.resize(made.permutation.size());
     for (std::size_t group = 0; group < made.groups(); ++group)
-        for (int64_t place = made.offsets[group]; place < made.offsets[group + 1]; ++place) {
+        for (int64_t slot = made.offsets[group]; slot < made.offsets[group + 1]; ++slot) {
             const auto sample =
-                static_cast<std::size_t>(made.permutation[static_cast<std::size_t>(place)]);
-            made.inverse[sample] = place;
+                static_cast<std::size_t>(made.permutation[static_cast<std::size_t>(slot)]);
+            made.inverse[sample] = slot;
             made.group_of[sample] = static_cast<int64_t>(group);
         }
 }
@@ -108,13 +108,13 @@ Grouping group_by_thresholds(std::span<const sab_grouping_dimension> dimensions)
     Grouping made;
     made.dimensions = dimensions.size();
     made.permutation.assign(order.begin(), order.end());
-    for (std::size_t place = 0; place < order.size(); ++place) {
+    for (std::size_t slot = 0; slot < order.size(); ++slot) {
         const auto differs = [&](const std::vector<uint32_t>& key) {
-            return key[order[place]] != key[order[place - 1]];
+            return key[order[slot]] != key[order[slot - 1]];
         };
-        if (place > 0 && std::ranges::none_of(interval, differs)) continue;
-        made.offsets.push_back(static_cast<int64_t>(place));
-        for (const auto& key : interval) made.intervals.push_back(key[order[place]]);
+        if (slot > 0 && std::ranges::none_of(interval, differs)) continue;
+        made.offsets.push_back(static_cast<int64_t>(slot));
+        for (const auto& key : interval) made.intervals.push_back(key[order[slot]]);
     }
     made.offsets.push_back(static_cast<int64_t>(order.size()));
     invert(made);
@@ -149,14 +149,14 @@ Grouping group_by_partition(const int64_t* indices, std::span<const uint64_t> co
     const auto samples = static_cast<std::size_t>(made.offsets.back());
     if (samples > 0) require(indices, "indices");
     std::vector<bool> is_taken(samples);
-    for (std::size_t place = 0; place < samples; ++place) {
-        if (indices[place] < 0 || static_cast<uint64_t>(indices[place]) >= samples)
-            fail(SAB_E_ARGUMENT, "indices[", place, "] = ", indices[place],
+    for (std::size_t slot = 0; slot < samples; ++slot) {
+        if (indices[slot] < 0 || static_cast<uint64_t>(indices[slot]) >= samples)
+            fail(SAB_E_ARGUMENT, "indices[", slot, "] = ", indices[slot],
                  ": must be at least 0 and below the number of samples, ", samples);
-        if (is_taken[static_cast<std::size_t>(indices[place])])
-            fail(SAB_E_ARGUMENT, "indices[", place, "] = ", indices[place],
+        if (is_taken[static_cast<std::size_t>(indices[slot])])
+            fail(SAB_E_ARGUMENT, "indices[", slot, "] = ", indices[slot],
                  ": stands there for the second time");
-        is_taken[static_cast<std::size_t>(indices[place])] = true;
+        is_taken[static_cast<std::size_t>(indices[slot])] = true;
     }
     made.permutation.assign(indices, indices + samples);
     invert(made);

@@ -1,5 +1,5 @@
 #pragma once
-/// Samples in groups, and the way there and back.
+/// Which samples are in which group, and how to restore their order.
 
 #include <cstdint>
 #include <span>

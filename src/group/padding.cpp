@@ -120,7 +120,7 @@ void set_as(char* to, const char* value, std::size_t count) {
         std::memcpy(to + i * sizeof element, &element, sizeof element);
 }
 
-/// The padded array: its layout, and what stands in the places that samples do not reach.
+/// The padded array: its layout, and the values of padded positions.
 class Padded {
 public:
     Padded(const Samples& samples, const int64_t* shape, const sab_pad_options& options,
@@ -169,8 +169,8 @@ public:
     }
 
     std::size_t bytes_of_all() const { return bytes_of_all_; }
-    char* place(void* padded, std::size_t place) const {
-        return static_cast<char*>(padded) + static_cast<int64_t>(place) * batch_stride_;
+    char* sample_at(void* padded, std::size_t slot) const {
+        return static_cast<char*>(padded) + static_cast<int64_t>(slot) * batch_stride_;
     }
     const int64_t* strides() const { return strides_.data(); }
 
@@ -195,14 +195,14 @@ public:
 
 private:
     void check_samples(const Samples& samples) {
-        for (std::size_t place = 0; place < count_; ++place) {
-            const int64_t* const own = samples.shape(place);
+        for (std::size_t slot = 0; slot < count_; ++slot) {
+            const int64_t* const own = samples.shape(slot);
             for (std::size_t d = 0; d < dimensions_; ++d)
                 if (own[d] != shape_[d]) {
                     if (own[d] > shape_[d])
                         fail(SAB_E_ARGUMENT, "shape[", d, "] = ", shape_[d],
                              ": must be at least as large as that of each sample, such as ", own[d],
-                             " of sample ", samples.number(place));
+                             " of sample ", samples.number(slot));
                     is_cut_in_first_ = is_cut_in_first_ && d == 0;
                 }
         }
@@ -216,10 +216,10 @@ private:
         int64_t count = 1;
         for (std::size_t d = dimensions_; d-- > 0;) {
             if ((options.value_dims >> d & 1) == 0) continue;
-            for (std::size_t place = 0; place < count_; ++place)
-                if (samples.shape(place)[d] < shape_[d])
+            for (std::size_t slot = 0; slot < count_; ++slot)
+                if (samples.shape(slot)[d] < shape_[d])
                     fail(SAB_E_ARGUMENT, "options.value_dims = ", options.value_dims, ": sample ",
-                         samples.number(place), " is padded along dimension ", d,
+                         samples.number(slot), " is padded along dimension ", d,
                          ", which the value cannot have then");
             if (!has_elements) continue;
             value_strides_[d] = count * static_cast<int64_t>(bytes_);
@@ -324,15 +324,15 @@ Samples::Samples(const sab_ragged& given, const int64_t* indices, std::size_t co
     if (indices == nullptr)
         check(count == given.samples, "count", count, "must be the number of samples, ",
               given.samples, ", where there are no indices");
-    for (std::size_t place = 0; place < count; ++place) {
+    for (std::size_t slot = 0; slot < count; ++slot) {
         if (indices != nullptr &&
-            (indices[place] < 0 || static_cast<uint64_t>(indices[place]) >= given.samples))
-            fail(SAB_E_ARGUMENT, "indices[", place, "] = ", indices[place],
+            (indices[slot] < 0 || static_cast<uint64_t>(indices[slot]) >= given.samples))
+            fail(SAB_E_ARGUMENT, "indices[", slot, "] = ", indices[slot],
                  ": must be at least 0 and below the number of samples, ", given.samples);
-        const int64_t* const own = shape(place);
+        const int64_t* const own = shape(slot);
         for (std::size_t d = 0; d < dimensions_; ++d)
             if (own[d] < 0)
-                fail(SAB_E_ARGUMENT, "samples.shapes[", number(place), "][", d, "] = ", own[d],
+                fail(SAB_E_ARGUMENT, "samples.shapes[", number(slot), "][", d, "] = ", own[d],
                      ": must be at least 0");
     }
 }
@@ -342,14 +342,14 @@ void Samples::need_memory() {
         if (given_.values != nullptr)
             fail(SAB_E_ARGUMENT,
                  "samples.values and samples.data are both given: one of them is meant");
-        for (std::size_t place = 0; place < count_; ++place)
-            if (given_.data[number(place)] == nullptr && !is_empty(shape(place), dimensions_))
-                fail(SAB_E_ARGUMENT, "samples.data[", number(place), "] is NULL");
+        for (std::size_t slot = 0; slot < count_; ++slot)
+            if (given_.data[number(slot)] == nullptr && !is_empty(shape(slot), dimensions_))
+                fail(SAB_E_ARGUMENT, "samples.data[", number(slot), "] is NULL");
         return;
     }
     bool has_elements = false;
-    for (std::size_t place = 0; !has_elements && place < count_; ++place)
-        has_elements = !is_empty(shape(place), dimensions_);
+    for (std::size_t slot = 0; !has_elements && slot < count_; ++slot)
+        has_elements = !is_empty(shape(slot), dimensions_);
     if (has_elements) require(given_.values, "samples.values");
     if (given_.offsets != nullptr || dimensions_ == 0) return;
     offsets_.reserve(given_.samples);
@@ -368,22 +368,22 @@ void Samples::need_memory() {
     }
 }
 
-Shape Samples::byte_strides(std::size_t place) const {
+Shape Samples::byte_strides(std::size_t slot) const {
     Shape strides{};
-    const int64_t* const own = shape(place);
+    const int64_t* const own = shape(slot);
     int64_t next = static_cast<int64_t>(element_size());
     for (std::size_t d = dimensions_; d-- > 0;) {
         strides[d] = next;
         if (given_.strides != nullptr && own[d] > 1)
-            strides[d] = given_.strides[number(place) * dimensions_ + d] *
+            strides[d] = given_.strides[number(slot) * dimensions_ + d] *
                          static_cast<int64_t>(element_size());
         next *= own[d];
     }
     return strides;
 }
 
-char* Samples::data(std::size_t place) const {
-    const std::size_t sample = number(place);
+char* Samples::data(std::size_t slot) const {
+    const std::size_t sample = number(slot);
     if (given_.data != nullptr) return static_cast<char*>(given_.data[sample]);
     if (given_.values == nullptr) return nullptr;
     const int64_t offset = given_.offsets != nullptr ? given_.offsets[sample]
@@ -394,9 +394,9 @@ char* Samples::data(std::size_t place) const {
 
 Shape Samples::longest() const {
     Shape longest{};
-    for (std::size_t place = 0; place < count_; ++place)
+    for (std::size_t slot = 0; slot < count_; ++slot)
         for (std::size_t d = 0; d < dimensions_; ++d)
-            longest[d] = std::max(longest[d], shape(place)[d]);
+            longest[d] = std::max(longest[d], shape(slot)[d]);
     return longest;
 }
 
@@ -411,10 +411,10 @@ void pad(const Samples& samples, const int64_t* shape, const sab_pad_options& op
         in_threads(samples.count(), array.bytes_of_all(), options.threads,
                    [&](std::size_t begin, std::size_t end) {
                        char* own = static_cast<char*>(padded) + begin * row;
-                       for (std::size_t place = begin; place < end; ++place, own += row) {
+                       for (std::size_t slot = begin; slot < end; ++slot, own += row) {
                            const std::size_t used =
-                               static_cast<std::size_t>(samples.shape(place)[0]) * unit;
-                           if (used > 0) std::memcpy(own, samples.data(place), used);
+                               static_cast<std::size_t>(samples.shape(slot)[0]) * unit;
+                           if (used > 0) std::memcpy(own, samples.data(slot), used);
                            array.fill_end(own + used, row - used);
                        }
                    });
@@ -422,12 +422,12 @@ void pad(const Samples& samples, const int64_t* shape, const sab_pad_options& op
     }
     in_threads(samples.count(), array.bytes_of_all(), options.threads,
                [&](std::size_t begin, std::size_t end) {
-                   for (std::size_t place = begin; place < end; ++place) {
-                       char* const own = array.place(padded, place);
-                       const int64_t* const own_shape = samples.shape(place);
+                   for (std::size_t slot = begin; slot < end; ++slot) {
+                       char* const own = array.sample_at(padded, slot);
+                       const int64_t* const own_shape = samples.shape(slot);
                        if (!is_empty(own_shape, samples.dimensions()))
-                           copy_array(own, array.strides(), samples.data(place),
-                                      samples.byte_strides(place).data(), own_shape,
+                           copy_array(own, array.strides(), samples.data(slot),
+                                      samples.byte_strides(slot).data(), own_shape,
                                       samples.dimensions(), samples.element_size());
                        array.fill(own, own_shape);
                    }
@@ -442,11 +442,11 @@ void unpad(const void* padded, const int64_t* shape, const int64_t* strides,
     if (strides != nullptr) array.set_strides(strides);
     in_threads(samples.count(), array.bytes_of_all(), options.threads,
                [&](std::size_t begin, std::size_t end) {
-                   for (std::size_t place = begin; place < end; ++place)
-                       if (!is_empty(samples.shape(place), samples.dimensions()))
-                           copy_array(samples.data(place), samples.byte_strides(place).data(),
-                                      array.place(const_cast<void*>(padded), place),
-                                      array.strides(), samples.shape(place), samples.dimensions(),
+                   for (std::size_t slot = begin; slot < end; ++slot)
+                       if (!is_empty(samples.shape(slot), samples.dimensions()))
+                           copy_array(samples.data(slot), samples.byte_strides(slot).data(),
+                                      array.sample_at(const_cast<void*>(padded), slot),
+                                      array.strides(), samples.shape(slot), samples.dimensions(),
                                       samples.element_size());
                });
 }

@@ -16,12 +16,13 @@
 namespace sab {
 namespace {
 
-// distinct lengths of which a callback is asked about all groups
+// up to so many distinct lengths the costs of all groups are computed at most once
 constexpr std::size_t most_tabled = 1024;
 constexpr uint64_t steps_between_reports = uint64_t{1} << 16;
 
-/// Groups are made of whole levels, the distinct lengths. Thresholds are levels too: group g is the
-/// levels after threshold g - 1 up to threshold g.
+/// The costs of groups. A group is a range of the distinct lengths, which are numbered in ascending
+/// order. A threshold is such a number, too: group g has the lengths after threshold g - 1 up to
+/// threshold g.
 class Groups {
 public:
     Groups(Sorted sorted, Cost cost, bool per_sample)
@@ -31,40 +32,41 @@ public:
         const uint32_t degree = per_sample ? 1 : cost_.count_degree();
         by_count_.resize(std::size_t{degree} + 1);
         for (uint32_t power = 0; power <= degree; ++power)
-            for (std::size_t level = 0; level < levels(); ++level)
-                by_count_[power].push_back(!per_sample  ? cost_.by_count(power, length(level))
-                                           : power == 1 ? cost_(1, length(level))
+            for (std::size_t number = 0; number < length_count(); ++number)
+                by_count_[power].push_back(!per_sample  ? cost_.by_count(power, length(number))
+                                           : power == 1 ? cost_(1, length(number))
                                                         : 0);
         const double one = of(1, 0), two = of(2, 0);
         if (!(one >= 0 && two >= one))
             fail(SAB_E_ARGUMENT, "options.cost: cost(1, ", length(0), ") = ", one, " and cost(2, ",
                  length(0), ") = ", two,
                  " must not be negative nor decrease: they do not hold for lengths so short");
-        for (std::size_t level = 0; level < levels(); ++level)
-            check_sum(of(static_cast<double>(sorted_.count), level), "of all samples in one group");
+        for (std::size_t number = 0; number < length_count(); ++number)
+            check_sum(of(static_cast<double>(sorted_.count), number),
+                      "of all samples in one group");
     }
 
-    std::size_t levels() const { return sorted_.distinct_sizes.size(); }
-    double threshold(std::size_t level) const { return sorted_.distinct_sizes[level]; }
-    /// By the power of the count what to multiply it by, of each level as the longest; none for a
-    /// callback.
+    std::size_t length_count() const { return sorted_.distinct_sizes.size(); }
+    double threshold(std::size_t number) const { return sorted_.distinct_sizes[number]; }
+    /// Factors of the powers of the count, for each distinct length as the longest of a group.
+    /// Empty for a callback.
     const std::vector<std::vector<double>>& by_count() const { return by_count_; }
-    /// samples below each level
+    /// Number of samples shorter than each distinct length.
     const uint32_t* first() const { return sorted_.first_offsets.data(); }
 
-    /// Of the levels [begin, end).
+    /// Cost of the group of the distinct lengths [begin, end).
     double operator()(std::size_t begin, std::size_t end) const {
         const uint32_t count = sorted_.first_offsets[end] - sorted_.first_offsets[begin];
         if (count == 0) return 0;
         return by_count_.empty() ? cost_(count, length(end - 1)) : of(count, end - 1);
     }
 
-    /// What the exact methods rely on, as far as it can be seen without asking a callback for more.
+    /// Checks what the exact methods rely on, without further calls of a callback.
     void check_rising() const {
-        for (std::size_t level = 1; !by_count_.empty() && level < levels(); ++level)
-            if (const double here = of(1, level), before = of(1, level - 1); here < before)
-                fail(SAB_E_ARGUMENT, "options.cost: cost(1, ", length(level), ") = ", here,
-                     " is less than cost(1, ", length(level - 1), ") = ", before,
+        for (std::size_t number = 1; !by_count_.empty() && number < length_count(); ++number)
+            if (const double here = of(1, number), before = of(1, number - 1); here < before)
+                fail(SAB_E_ARGUMENT, "options.cost: cost(1, ", length(number), ") = ", here,
+                     " is less than cost(1, ", length(number - 1), ") = ", before,
                      ": must never decrease");
     }
 
@@ -73,16 +75,16 @@ public:
     }
 
 private:
-    double length(std::size_t level) const {
-        if (sorted_.distinct_sizes[level] > 0) return sorted_.distinct_sizes[level];
+    double length(std::size_t number) const {
+        if (sorted_.distinct_sizes[number] > 0) return sorted_.distinct_sizes[number];
         // an empty sample takes a row all the same
-        return levels() > 1 ? sorted_.distinct_sizes[1] : 1;
+        return length_count() > 1 ? sorted_.distinct_sizes[1] : 1;
     }
 
-    double of(double count, std::size_t level) const {
+    double of(double count, std::size_t number) const {
         double cost = 0;  // Horner's rule
         for (std::size_t power = by_count_.size(); power-- > 0;)
-            cost = cost * count + by_count_[power][level];
+            cost = cost * count + by_count_[power][number];
         return cost;
     }
 
@@ -91,41 +93,41 @@ private:
     std::vector<std::vector<double>> by_count_;
 };
 
-using Levels = std::vector<uint32_t>;  // of the thresholds, ascending
+using LengthNumbers = std::vector<uint32_t>;  // thresholds, ascending
 
-/// Calls `use(rows, cost)` with the group's costs in the form that is fastest to ask for again and
-/// again.
+/// Calls `use(rows, cost)` with the costs in the form that is fastest to evaluate many times.
 template <class Use>
-Levels with_costs(const Groups& groups, const Use& use) {
-    const std::size_t levels = groups.levels();
+LengthNumbers with_costs(const Groups& groups, const Use& use) {
+    const std::size_t length_count = groups.length_count();
     const auto& by_count = groups.by_count();
     if (by_count.size() == 2)
         return use(Rows::divided,
                    LinearCost{by_count[0].data(), by_count[1].data(), groups.first()});
-    if (!by_count.empty() || levels > most_tabled)
+    if (!by_count.empty() || length_count > most_tabled)
         return use(Rows::divided,
                    [&](std::size_t begin, std::size_t end) { return groups(begin, end); });
-    std::vector<double> table(levels * (levels + 1), -1);  // until it is asked for
+    std::vector<double> table(length_count * (length_count + 1), -1);  // negative: not computed yet
     return use(Rows::plain, [&](std::size_t begin, std::size_t end) {
-        double& known = table[begin * (levels + 1) + end];
+        double& known = table[begin * (length_count + 1) + end];
         if (known < 0) known = groups(begin, end);
         return known;
     });
 }
 
-Levels thresholds_of(const std::vector<uint32_t>& ends, std::size_t k, std::size_t levels) {
-    Levels thresholds(ends.begin(), ends.end());
+LengthNumbers thresholds_of(const std::vector<uint32_t>& ends, std::size_t k,
+                            std::size_t length_count) {
+    LengthNumbers thresholds(ends.begin(), ends.end());
     for (uint32_t& end : thresholds) --end;
     // a group fewer: its threshold is the longest
-    thresholds.resize(k, static_cast<uint32_t>(levels - 1));
+    thresholds.resize(k, static_cast<uint32_t>(length_count - 1));
     return thresholds;
 }
 
-Levels least_total(const Groups& groups, std::size_t k, const Progress& progress) {
+LengthNumbers least_total(const Groups& groups, std::size_t k, const Progress& progress) {
     return with_costs(groups, [&](Rows rows, const auto& cost) {
         return thresholds_of(
-            optimal_segments(all_ends(groups.levels(), k + 1, true), rows, progress, cost), k,
-            groups.levels());
+            optimal_segments(all_ends(groups.length_count(), k + 1, true), rows, progress, cost), k,
+            groups.length_count());
     });
 }
 
@@ -143,7 +145,7 @@ std::size_t most_that(std::size_t limit, const Fits& fits) {
 template <class CostOf>
 struct Capped {
     const CostOf& cost;
-    std::size_t levels;
+    std::size_t length_count;
     double most;
 
     double operator()(std::size_t begin, std::size_t end) const {
@@ -151,15 +153,15 @@ struct Capped {
         return given <= most ? given : std::numeric_limits<double>::infinity();
     }
 
-    /// Where a group that begins at `begin` can end at the latest; there where not even one level
+    /// The largest end of a group that begins at `begin`; `begin` itself if not even one length
     /// fits.
     std::size_t latest_end(std::size_t begin) const {
-        return begin + most_that(levels - begin,
+        return begin + most_that(length_count - begin,
                                  [&](std::size_t n) { return cost(begin, begin + n) <= most; });
     }
 
-    /// Where a group that ends at `end`, above 0, can begin at the earliest; one level is taken to
-    /// fit.
+    /// The smallest beginning of a group that ends at `end`, which is above 0. One length is
+    /// assumed to fit.
     std::size_t earliest_begin(std::size_t end) const {
         return end - std::max<std::size_t>(1, most_that(end, [&](std::size_t n) {
                                                return cost(end - n, end) <= most;
@@ -172,17 +174,17 @@ struct Capped {
             ends, [&](std::size_t end) { return cost(std::exchange(begin, end), end) <= most; });
     }
 
-    /// Where each group can end, when those before and those after it all fit.
+    /// The range of ends of each group for which all groups before and after it fit.
     std::vector<Ends> ends(std::size_t count) const {
-        std::vector<Ends> ends = all_ends(levels, count, true);
-        std::size_t end = 0, begin = levels;
+        std::vector<Ends> ends = all_ends(length_count, count, true);
+        std::size_t end = 0, begin = length_count;
         for (std::size_t group = 0; group + 1 < count; ++group)
             ends[group].high = std::min(ends[group].high, end = latest_end(end));
         for (std::size_t group = count - 1; group-- > 0 && begin > 0;)
             ends[group].low = std::max(ends[group].low, begin = earliest_begin(begin));
         const bool is_lawful =
             std::ranges::all_of(ends, [](const Ends& each) { return each.low <= each.high; });
-        return is_lawful ? ends : all_ends(levels, count, true);
+        return is_lawful ? ends : all_ends(length_count, count, true);
     }
 };
 
@@ -195,7 +197,7 @@ bool are_wide(const std::vector<Ends>& ends) {
 
 /// The cost of the costliest of `count` groups when that is least.
 template <class CostOf>
-double least_largest(const CostOf& cost, std::size_t levels, std::size_t count) {
+double least_largest(const CostOf& cost, std::size_t length_count, std::size_t count) {
     // Groups as long as `most` allows, from the shortest length on: whether `count` reach the end,
     // the costliest, and the cheapest that was too long.
     struct Walk {
@@ -205,20 +207,20 @@ double least_largest(const CostOf& cost, std::size_t levels, std::size_t count) 
     const auto walk = [&](double most) {
         Walk found{false, 0, std::numeric_limits<double>::infinity()};
         std::size_t begin = 0;
-        for (std::size_t group = 0; group < count && begin < levels; ++group) {
-            const std::size_t end = Capped<CostOf>{cost, levels, most}.latest_end(begin);
-            if (end < levels)
+        for (std::size_t group = 0; group < count && begin < length_count; ++group) {
+            const std::size_t end = Capped<CostOf>{cost, length_count, most}.latest_end(begin);
+            if (end < length_count)
                 found.least_refused = std::min(found.least_refused, cost(begin, end + 1));
             if (end == begin) return found;
             found.largest = std::max(found.largest, cost(begin, end));
             begin = end;
         }
-        found.suffices = begin == levels;
+        found.suffices = begin == length_count;
         return found;
     };
     // Numbers from 0 on stand in the order of their bits. What is too little remains so up to the
     // cheapest group refused; enough is never more than the costliest group made.
-    double low = cost(levels - 1, levels) + 0.0, most = cost(0, levels) + 0.0;
+    double low = cost(length_count - 1, length_count) + 0.0, most = cost(0, length_count) + 0.0;
     while (low < most) {
         const uint64_t from = bits_of(low), middle = from + (bits_of(most) - from) / 2;
         const Walk found = walk(number_of(middle));
@@ -230,19 +232,19 @@ double least_largest(const CostOf& cost, std::size_t levels, std::size_t count) 
     return most;
 }
 
-Levels least_largest(const Groups& groups, std::size_t k, const Progress& progress) {
-    const std::size_t levels = groups.levels();
+LengthNumbers least_largest(const Groups& groups, std::size_t k, const Progress& progress) {
+    const std::size_t length_count = groups.length_count();
     return with_costs(groups, [&](Rows rows, const auto& cost) {
-        const Capped<std::decay_t<decltype(cost)>> capped{cost, levels,
-                                                          least_largest(cost, levels, k + 1)};
+        const Capped<std::decay_t<decltype(cost)>> capped{cost, length_count,
+                                                          least_largest(cost, length_count, k + 1)};
         const std::vector<Ends> ends = capped.ends(k + 1);
         if constexpr (std::is_same_v<std::decay_t<decltype(cost)>, LinearCost>)
             // few cuts are ruled out, so that the quick way is likely to keep to the rest
             if (are_wide(ends)) {
                 const std::vector<uint32_t> found = optimal_segments(ends, rows, progress, cost);
-                if (capped.allows(found)) return thresholds_of(found, k, levels);
+                if (capped.allows(found)) return thresholds_of(found, k, length_count);
             }
-        return thresholds_of(optimal_segments(ends, rows, progress, capped), k, levels);
+        return thresholds_of(optimal_segments(ends, rows, progress, capped), k, length_count);
     });
 }
 
@@ -255,7 +257,7 @@ public:
     Search(const Groups& groups, std::size_t k, uint64_t tolerate, const Progress& progress)
         : groups_(groups), tolerate_(tolerate), progress_(progress), costs_(k + 1) {}
 
-    Levels at;              ///< where the search began, then where it ended
+    LengthNumbers at;       ///< where the search began, then where it ended
     double difference = 0;  ///< the largest there
 
     Ending run(uint64_t trial, uint64_t trials) {
@@ -287,7 +289,7 @@ public:
             }
             const bool is_up = costs_[j + 1] > costs_[j];
             if (is_up ? j + 1 == k : j == 0) {
-                if (at[j] == (is_up ? groups_.levels() - 1 : 0)) return Ending::extreme;
+                if (at[j] == (is_up ? groups_.length_count() - 1 : 0)) return Ending::extreme;
             } else if (is_up ? at[j + 1] - at[j] == 1 : at[j] - at[j - 1] == 1) {
                 return Ending::narrow;
             }
@@ -306,7 +308,7 @@ private:
 
     void price(std::size_t group) {
         costs_[group] = groups_(group == 0 ? 0 : at[group - 1] + 1,
-                                group == at.size() ? groups_.levels() : at[group] + 1);
+                                group == at.size() ? groups_.length_count() : at[group] + 1);
     }
 
     void move(Step step) {
@@ -326,13 +328,13 @@ private:
 };
 
 /// CPython's `random.sample(range(count), k)`.
-Levels sample(PythonRandom& random, std::size_t count, std::size_t k) {
+LengthNumbers sample(PythonRandom& random, std::size_t count, std::size_t k) {
     double set_size = 21;  // a list of all costs less than a set of those taken
     if (k > 5)
         set_size += std::pow(4.0, std::ceil(std::log(static_cast<double>(k) * 3) / std::log(4.0)));
-    Levels taken(k);
+    LengthNumbers taken(k);
     if (static_cast<double>(count) <= set_size) {
-        Levels pool(count);
+        LengthNumbers pool(count);
         std::iota(pool.begin(), pool.end(), 0u);
         for (std::size_t i = 0; i < k; ++i) {
             const uint64_t j = random.below(count - i);
@@ -351,12 +353,13 @@ Levels sample(PythonRandom& random, std::size_t count, std::size_t k) {
     return taken;
 }
 
-Levels given_start(const uint64_t* start, std::size_t trial, std::size_t levels, std::size_t k) {
-    Levels taken;
+LengthNumbers given_start(const uint64_t* start, std::size_t trial, std::size_t length_count,
+                          std::size_t k) {
+    LengthNumbers taken;
     for (std::size_t i = 0; i < k; ++i) {
-        if (start[i] >= levels)
+        if (start[i] >= length_count)
             fail(SAB_E_ARGUMENT, "options.starts[", trial * k + i, "] = ", start[i],
-                 ": must be below the number of distinct lengths, ", levels);
+                 ": must be below the number of distinct lengths, ", length_count);
         taken.push_back(static_cast<uint32_t>(start[i]));
     }
     std::ranges::sort(taken);
@@ -366,20 +369,20 @@ Levels given_start(const uint64_t* start, std::size_t trial, std::size_t levels,
     return taken;
 }
 
-Levels randomised(const Groups& groups, std::size_t k, const sab_thresholds_options& options,
-                  const Progress& progress, sab_thresholds_info& info) {
-    const std::size_t levels = groups.levels();
+LengthNumbers randomised(const Groups& groups, std::size_t k, const sab_thresholds_options& options,
+                         const Progress& progress, sab_thresholds_info& info) {
+    const std::size_t length_count = groups.length_count();
     Search search(groups, k,
-                  options.tolerate < 0 ? 2 * levels : static_cast<uint64_t>(options.tolerate),
+                  options.tolerate < 0 ? 2 * length_count : static_cast<uint64_t>(options.tolerate),
                   progress);
     PythonRandom random(options.seed);
-    Levels best;
+    LengthNumbers best;
     double least = 0;
     for (std::size_t trial = 0; trial < options.num_trials; ++trial) {
         progress.report(trial, options.num_trials);
         search.at = options.starts != nullptr
-                        ? given_start(options.starts + trial * k, trial, levels, k)
-                        : sample(random, levels, k);
+                        ? given_start(options.starts + trial * k, trial, length_count, k)
+                        : sample(random, length_count, k);
         std::ranges::sort(search.at);
         switch (search.run(trial, options.num_trials)) {
             case Ending::even: ++info.even; break;
@@ -396,12 +399,12 @@ Levels randomised(const Groups& groups, std::size_t k, const sab_thresholds_opti
     return best;
 }
 
-void price(const Groups& groups, const Levels& thresholds, sab_thresholds_info& info) {
+void price(const Groups& groups, const LengthNumbers& thresholds, sab_thresholds_info& info) {
     double before = 0;
     for (std::size_t group = 0; group <= thresholds.size(); ++group) {
         const double cost =
             groups(group == 0 ? 0 : thresholds[group - 1] + 1,
-                   group == thresholds.size() ? groups.levels() : thresholds[group] + 1);
+                   group == thresholds.size() ? groups.length_count() : thresholds[group] + 1);
         info.total += cost;
         info.largest = std::max(info.largest, cost);
         if (group > 0)
@@ -433,20 +436,20 @@ std::vector<double> find_thresholds(const Sizes& lengths, uint64_t k,
 
     const Progress progress(options.progress, options.progress_ctx);
     Sorted sorted = sort_by_size(lengths, false, progress);
-    const std::size_t levels = sorted.distinct_sizes.size();
-    check(k >= 1 && k < levels, "k", k,
-          "must be at least 1 and below the number of distinct lengths, ", levels);
+    const std::size_t length_count = sorted.distinct_sizes.size();
+    check(k >= 1 && k < length_count, "k", k,
+          "must be at least 1 and below the number of distinct lengths, ", length_count);
     const Groups groups(std::move(sorted), std::move(cost), options.cost_per_sample == 1);
     if (options.method != SAB_THRESHOLDS_RANDOMISED) groups.check_rising();
     const auto count = static_cast<std::size_t>(k);
-    const Levels found = options.method == SAB_THRESHOLDS_LEAST_TOTAL
-                             ? least_total(groups, count, progress)
-                         : options.method == SAB_THRESHOLDS_LEAST_LARGEST
-                             ? least_largest(groups, count, progress)
-                             : randomised(groups, count, options, progress, info);
+    const LengthNumbers found = options.method == SAB_THRESHOLDS_LEAST_TOTAL
+                                    ? least_total(groups, count, progress)
+                                : options.method == SAB_THRESHOLDS_LEAST_LARGEST
+                                    ? least_largest(groups, count, progress)
+                                    : randomised(groups, count, options, progress, info);
     price(groups, found, info);
     std::vector<double> thresholds;
-    for (const uint32_t level : found) thresholds.push_back(groups.threshold(level));
+    for (const uint32_t number : found) thresholds.push_back(groups.threshold(number));
     return thresholds;
 }
 

@@ -59,44 +59,44 @@ private:
     std::vector<uint32_t> next_;  ///< sequence of each length that is in no bin yet
 };
 
-/// Packs from the longest length down. Bins that were treated alike are a group, and a length goes
-/// to whole groups at a time, so that time and memory follow the distinct lengths. The bins are
-/// those that come of placing the sequences one by one: a bin that took one is again the best for
-/// the next of that length as long as it has room.
-class GroupPacker {
+/// Packs from the longest length down. Bins with the same contents are a bin set, and the sequences
+/// of a length are placed into whole bin sets, so that time and memory depend on the number of
+/// distinct lengths. The result is that of placing the sequences one by one: a bin that took a
+/// sequence is also the best one for the next sequence of that length as long as it has room.
+class BinSetPacker {
 public:
     /// `ahead`: bins opened before the first sequence, at most as many as there must be.
-    GroupPacker(const Packing& packing, const sab_packed_options& options, uint64_t ahead,
-                const Progress& progress)
+    BinSetPacker(const Packing& packing, const sab_packed_options& options, uint64_t ahead,
+                 const Progress& progress)
         : packing_(packing),
           is_best_fit_(options.method == SAB_PACK_BEST_FIT),
           most_(most_sequences(options)),
           shortest_(packing.lengths.back().length) {
         if (ahead > 0)
             open_.emplace(key(packing.capacity, 0),
-                          Group{static_cast<uint32_t>(ahead), packing.capacity, 0, none});
+                          BinSet{static_cast<uint32_t>(ahead), packing.capacity, 0, none});
         for (uint32_t i = 0; i < packing_.lengths.size(); ++i) {
             if (i % 1024 == 0) progress.report(i, packing_.lengths.size());
-            offset(i);
+            place(i);
         }
-        for (const auto& [key, group] : open_)
-            if (group.sequences > 0) full_.push_back(group);
+        for (const auto& [key, set] : open_)
+            if (set.sequences > 0) full_.push_back(set);
     }
 
     uint64_t bins() const {
         uint64_t bins = 0;
-        for (const Group& group : full_) bins += group.bins;
+        for (const BinSet& set : full_) bins += set.bins;
         return bins;
     }
 
     void write(Packing& packing) const {
         Collector collector(packing);
         std::vector<uint32_t> chain;
-        for (const Group& group : full_) {
+        for (const BinSet& set : full_) {
             chain.clear();
-            for (uint32_t step = group.last; step != none; step = steps_[step].before)
+            for (uint32_t step = set.last; step != none; step = steps_[step].before)
                 chain.push_back(step);
-            collector.begin(group.bins);
+            collector.begin(set.bins);
             for (std::size_t i = chain.size(); i-- > 0;)
                 collector.add(steps_[chain[i]].length, steps_[chain[i]].count);
         }
@@ -105,66 +105,65 @@ public:
 private:
     static constexpr uint32_t none = 0xFFFFFFFFu;
 
-    /// What bins got, as the end of a chain: `count` sequences of a length after all that `before`
-    /// says. Groups that split share their chain.
+    /// The contents of bins as a linked list: `count` sequences of a length, after those of the
+    /// step `before`. Bin sets that were divided share the beginning of their list.
     struct Step {
         uint32_t before;
         uint32_t length;
         uint32_t count;
     };
-    struct Group {
+    struct BinSet {
         uint32_t bins;
         uint32_t room;
         uint32_t sequences;
-        uint32_t last;  ///< step
+        uint32_t last;  ///< number of the last step
     };
-    using Open = std::multimap<uint64_t, Group>;
+    using Open = std::multimap<uint64_t, BinSet>;
 
     /// Fullest first, and among those equally full that with the most sequences.
     static uint64_t key(uint32_t room, uint32_t sequences) {
         return uint64_t{room} << 32 | (none - sequences);
     }
 
-    void offset(uint32_t which) {
+    void place(uint32_t which) {
         const uint32_t length = packing_.lengths[which].length;
         uint32_t left = packing_.lengths[which].count;
-        const Group fresh{unlimited, packing_.capacity, 0, none};
+        const BinSet fresh{unlimited, packing_.capacity, 0, none};
         while (left > 0) {
             auto found = is_best_fit_ || open_.empty() ? open_.lower_bound(key(length, none))
                                                        : std::prev(open_.end());
             if (found != open_.end() && found->second.room < length) found = open_.end();
-            const Group group = found == open_.end() ? fresh : found->second;
-            const uint32_t fits = length == 0
-                                      ? most_ - group.sequences
-                                      : std::min(most_ - group.sequences, group.room / length);
+            const BinSet set = found == open_.end() ? fresh : found->second;
+            const uint32_t fits = length == 0 ? most_ - set.sequences
+                                              : std::min(most_ - set.sequences, set.room / length);
             const uint32_t each = is_best_fit_ || found == open_.end()
                                       ? std::min(fits, left)
                                       : evenly(found, length, fits, left);
-            const uint32_t bins = std::min(group.bins, left / each);
+            const uint32_t bins = std::min(set.bins, left / each);
             if (found != open_.end()) {
                 found->second.bins -= bins;
                 if (found->second.bins == 0) open_.erase(found);
             }
-            put(group, bins, which, each);
+            put(set, bins, which, each);
             left -= bins * each;
         }
     }
 
-    /// How many each bin of the emptiest group takes until another is emptier.
+    /// How many sequences each bin of the emptiest bin set takes until another set is emptier.
     uint32_t evenly(Open::iterator emptiest, uint32_t length, uint32_t fits, uint32_t left) const {
-        const Group& group = emptiest->second;
+        const BinSet& set = emptiest->second;
         const bool is_alone = emptiest == open_.begin();
-        const uint32_t ahead = is_alone ? unlimited : group.room - std::prev(emptiest)->second.room;
+        const uint32_t ahead = is_alone ? unlimited : set.room - std::prev(emptiest)->second.room;
         const uint32_t turns = length > 0 ? ahead / length : ahead > 0 ? unlimited : 1;
-        return std::clamp(std::min(turns, left / group.bins), uint32_t{1}, fits);
+        return std::clamp(std::min(turns, left / set.bins), uint32_t{1}, fits);
     }
 
-    void put(const Group& group, uint32_t bins, uint32_t which, uint32_t each) {
-        Step step{group.last, which, each};
-        if (group.last != none && steps_[group.last].length == which)
-            step = {steps_[group.last].before, which, steps_[group.last].count + each};
-        const Group next{bins, group.room - each * packing_.lengths[which].length,
-                         group.sequences + each, static_cast<uint32_t>(steps_.size())};
+    void put(const BinSet& set, uint32_t bins, uint32_t which, uint32_t each) {
+        Step step{set.last, which, each};
+        if (set.last != none && steps_[set.last].length == which)
+            step = {steps_[set.last].before, which, steps_[set.last].count + each};
+        const BinSet next{bins, set.room - each * packing_.lengths[which].length,
+                          set.sequences + each, static_cast<uint32_t>(steps_.size())};
         steps_.push_back(step);
         if (next.room < shortest_ || next.sequences == most_)
             full_.push_back(next);
@@ -177,18 +176,18 @@ private:
     uint32_t most_;
     uint32_t shortest_;
     Open open_;
-    std::vector<Group> full_;  ///< that take no more; at the end all
+    std::vector<BinSet> full_;  ///< sets that take no more; at the end all sets
     std::vector<Step> steps_;
 };
 
 void pack_from_the_longest(Packing& packing, const sab_packed_options& options,
                            const Progress& progress) {
-    const GroupPacker packer(packing, options, 0, progress);
+    const BinSetPacker packer(packing, options, 0, progress);
     // Bins that open as they are needed get long sequences or short ones, and a limit on their
     // number leaves those with short ones empty. Where the bins are there from the beginning each
     // gets some of both.
     if (options.method == SAB_PACK_HISTOGRAM && options.max_sequences > 0) {
-        const GroupPacker other(packing, options, packing.info.lower_bound, progress);
+        const BinSetPacker other(packing, options, packing.info.lower_bound, progress);
         if (other.bins() < packer.bins()) return other.write(packing);
     }
     packer.write(packing);

@@ -38,13 +38,12 @@ struct Ends {
     std::size_t low, high;
 };
 
-/// Where each of `count` segments of [0, places) may end. No segment is empty. With `or_one_fewer`
+/// Where each of `count` segments of [0, items) may end. No segment is empty. With `or_one_fewer`
 /// the last but one may also end at the end.
-inline std::vector<Ends> all_ends(std::size_t places, std::size_t count, bool or_one_fewer) {
+inline std::vector<Ends> all_ends(std::size_t items, std::size_t count, bool or_one_fewer) {
     std::vector<Ends> ends;
-    for (std::size_t k = 1; k < count; ++k)
-        ends.push_back({k, places - (count - k) + or_one_fewer});
-    ends.push_back({places, places});
+    for (std::size_t k = 1; k < count; ++k) ends.push_back({k, items - (count - k) + or_one_fewer});
+    ends.push_back({items, items});
     return ends;
 }
 
@@ -64,7 +63,7 @@ public:
     /// kept. Those of the others are computed again, from the row before the block, with the same
     /// result.
     std::vector<uint32_t> find(const Progress& progress) {
-        const std::size_t places = ends_.back().high, block = rows_of_a_block();
+        const std::size_t items = ends_.back().high, block = rows_of_a_block();
         std::size_t count = ends_.size();
         std::vector<std::vector<double>> before;
         total_ = block < count ? 2 * count : count;
@@ -74,9 +73,9 @@ public:
             if (block < count) before.push_back(best_);
             fill_rows(first, std::min(first + block, count), progress);
         }
-        if (count > 1 && ends_[count - 2].high == places && next_[places] < best_[places]) --count;
+        if (count > 1 && ends_[count - 2].high == items && next_[items] < best_[items]) --count;
         std::vector<uint32_t> found(count);
-        std::size_t j = places;
+        std::size_t j = items;
         for (std::size_t k = count; k-- > 0;) {
             found[k] = static_cast<uint32_t>(j);
             if (k == 0) break;

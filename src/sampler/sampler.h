@@ -12,7 +12,7 @@
 
 namespace sab {
 
-/// A batch with its place in the epoch.
+/// A batch with its position in the epoch.
 struct EpochBatch {
     static constexpr uint64_t nothing_shown = ~uint64_t{0};
 

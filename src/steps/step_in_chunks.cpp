@@ -61,7 +61,7 @@ ChunkedStep step_in_chunks(Probe& probe, uint64_t count,
     }
 }
 
-void guarded_step(MemoryGuard& watch, const sab_batch& batch,
+void guarded_step(MemoryGuard& guard, const sab_batch& batch,
                   const sab_step_in_chunks_options& options) {
     const auto work = [&](Probe& probe) {
         const ChunkedStep done = step_in_chunks(probe, batch.count, options);
@@ -69,7 +69,7 @@ void guarded_step(MemoryGuard& watch, const sab_batch& batch,
         return done.chunk_size < batch.count ? MemoryGuard::Outcome::in_parts
                                              : MemoryGuard::Outcome::whole;
     };
-    watch.step(batch, std::ref(work));  // a copy would take memory, and might fail before the step
+    guard.step(batch, std::ref(work));  // a copy would take memory, and might fail before the step
 }
 
 }  // namespace sab

@@ -15,8 +15,8 @@ struct ChunkedStep {
 };
 ChunkedStep step_in_chunks(Probe& probe, uint64_t count, const sab_step_in_chunks_options& options);
 
-/// A step in parts that the guard watches.
-void guarded_step(MemoryGuard& watch, const sab_batch& batch,
+/// A step in parts, measured by the guard.
+void guarded_step(MemoryGuard& guard, const sab_batch& batch,
                   const sab_step_in_chunks_options& options);
 
 }  // namespace sab

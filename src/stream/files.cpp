@@ -37,11 +37,11 @@ public:
     }
 
     const std::string& name() const { return disk_.name(); }
-    std::size_t read(uint64_t place, char* to, std::size_t room) {
-        if (place > summed_) sum_until(place);
-        const std::size_t count = disk_.read(place, to, room);
-        if (place <= summed_ && place + count > summed_)
-            sum({to + (summed_ - place), static_cast<std::size_t>(place + count - summed_)});
+    std::size_t read(uint64_t offset, char* to, std::size_t room) {
+        if (offset > summed_) sum_until(offset);
+        const std::size_t count = disk_.read(offset, to, room);
+        if (offset <= summed_ && offset + count > summed_)
+            sum({to + (summed_ - offset), static_cast<std::size_t>(offset + count - summed_)});
         return count;
     }
     Known known() const {
@@ -88,12 +88,12 @@ private:
         fail(SAB_E_MISMATCH, "file \"", name(), "\" has changed since it was read before");
     }
 
-    void sum_until(uint64_t place) {
+    void sum_until(uint64_t offset) {
         std::vector<char> bytes(block);
-        while (summed_ < place) {
-            report_progress(summed_, place);
+        while (summed_ < offset) {
+            report_progress(summed_, offset);
             const std::size_t count =
-                disk_.read(summed_, bytes.data(), std::min<uint64_t>(block, place - summed_));
+                disk_.read(summed_, bytes.data(), std::min<uint64_t>(block, offset - summed_));
             if (count == 0) return;
             sum({bytes.data(), count});
         }
@@ -134,30 +134,30 @@ public:
     /// As much as there is room for, or less; 0 at the end.
     virtual std::size_t read(char* to, std::size_t room) = 0;
     /// Goes to a byte of what comes out, or to one before; says which.
-    virtual uint64_t seek(uint64_t place) = 0;
+    virtual uint64_t seek(uint64_t offset) = 0;
 
 protected:
     [[noreturn]] void refuse(std::string_view why) const {
-        fail(SAB_E_FORMAT, "file \"", disk_.name(), "\" is damaged at byte ", place_,
+        fail(SAB_E_FORMAT, "file \"", disk_.name(), "\" is damaged at byte ", offset_,
              " or before: ", why);
     }
     [[noreturn]] void refuse_end() const {
-        fail(SAB_E_FORMAT, "file \"", disk_.name(), "\" is truncated at byte ", place_);
+        fail(SAB_E_FORMAT, "file \"", disk_.name(), "\" is truncated at byte ", offset_);
     }
     /// More of the file; false at its end.
     bool fill() {
         begin_ = 0;
-        end_ = disk_.read(place_, buffer_.data(), buffer_.size());
-        place_ += end_;
+        end_ = disk_.read(offset_, buffer_.data(), buffer_.size());
+        offset_ += end_;
         return end_ > 0;
     }
-    void go_to(uint64_t place) {
-        place_ = place;
+    void go_to(uint64_t offset) {
+        offset_ = offset;
         begin_ = end_ = 0;
     }
 
     KnownFile& disk_;
-    uint64_t place_ = 0;  ///< in the file, after what is in the buffer
+    uint64_t offset_ = 0;  ///< in the file, after what is in the buffer
     std::vector<char> buffer_ = std::vector<char>(1 << 16);
     std::size_t begin_ = 0, end_ = 0;
 };
@@ -166,11 +166,11 @@ class PlainContents : public Contents {
 public:
     using Contents::Contents;
     std::size_t read(char* to, std::size_t room) override {
-        const std::size_t count = disk_.read(place_, to, room);
-        place_ += count;
+        const std::size_t count = disk_.read(offset_, to, room);
+        offset_ += count;
         return count;
     }
-    uint64_t seek(uint64_t place) override { return place_ = place; }
+    uint64_t seek(uint64_t offset) override { return offset_ = offset; }
 };
 
 class GzipContents : public Contents {
@@ -251,7 +251,7 @@ public:
         }
         return out.pos;
     }
-    uint64_t seek(uint64_t place) override {
+    uint64_t seek(uint64_t offset) override {
         ZSTD_DCtx_reset(stream_.get(), ZSTD_reset_session_only);
         is_inside_ = false;
         const auto file = map_file(disk_.name().c_str());
@@ -262,7 +262,7 @@ public:
             const unsigned long long content =
                 ZSTD_getFrameContentSize(bytes + from, file->size() - from);
             if (content == ZSTD_CONTENTSIZE_UNKNOWN || content == ZSTD_CONTENTSIZE_ERROR ||
-                content > place - at)
+                content > offset - at)
                 break;
             const std::size_t frame =
                 ZSTD_findFrameCompressedSize(bytes + from, file->size() - from);
@@ -299,11 +299,11 @@ public:
         : disk_(name, before), contents_(contents_of(disk_)), framing_(framing), most_(most) {}
 
     /// The next record begins there.
-    void seek(uint64_t place) {
-        place_ = place;
+    void seek(uint64_t offset) {
+        offset_ = offset;
         is_lost_ = true;
     }
-    uint64_t place() const { return place_; }
+    uint64_t offset() const { return offset_; }
     Known known() const { return disk_.known(); }
 
     /// False at the end of the file. After a failure the same record is read again.
@@ -339,7 +339,7 @@ private:
             if (length > most_) refuse_length(length);
             give(record, data() + begin_, length);
             begin_ += used;
-            place_ += used;
+            offset_ += used;
             return true;
         }
     }
@@ -359,7 +359,7 @@ private:
             if (!more(4 + length)) refuse_end();
         give(record, data() + begin_ + 4, length);
         begin_ += 4 + length;
-        place_ += 4 + length;
+        offset_ += 4 + length;
         return true;
     }
 
@@ -392,42 +392,42 @@ private:
     void find() {
         begin_ = end_ = 0;
         shares_.drop();
-        uint64_t at = contents_->seek(place_);
-        for (; at < place_; at += end_) {
+        uint64_t at = contents_->seek(offset_);
+        for (; at < offset_; at += end_) {
             begin_ = end_ = 0;
             if (!more())
                 fail(SAB_E_MISMATCH, "file \"", disk_.name(), "\" ends at byte ", at,
-                     ", before byte ", place_, ", where the stream stood: it has changed");
+                     ", before byte ", offset_, ", where the stream stood: it has changed");
             report_progress(0, 0);
-            if (at + end_ > place_) {
-                begin_ = static_cast<std::size_t>(place_ - at);
+            if (at + end_ > offset_) {
+                begin_ = static_cast<std::size_t>(offset_ - at);
                 break;
             }
         }
-        if (at == place_) begin_ = end_ = 0;
+        if (at == offset_) begin_ = end_ = 0;
         is_lost_ = false;
     }
 
     [[noreturn]] void refuse_length(uint64_t length) const {
-        fail(SAB_E_FORMAT, "file \"", disk_.name(), "\": the record at byte ", place_,
+        fail(SAB_E_FORMAT, "file \"", disk_.name(), "\": the record at byte ", offset_,
              " is longer than options.max_record, ", most_, ": ", length, " bytes or more");
     }
     [[noreturn]] void refuse_end() const {
         fail(SAB_E_FORMAT, "file \"", disk_.name(), "\" is truncated in the record at byte ",
-             place_, " of its decompressed contents");
+             offset_, " of its decompressed contents");
     }
 
     KnownFile disk_;
     std::unique_ptr<Contents> contents_;
     sab_framing framing_;
     uint64_t most_;
-    uint64_t place_ = 0;  ///< where the next record begins
-    Shares shares_;       ///< of the block that is read into
+    uint64_t offset_ = 0;  ///< where the next record begins
+    Shares shares_;        ///< of the block that is read into
     std::size_t begin_ = 0, end_ = 0;
     bool is_lost_ = false;
 };
 
-class Files : public Over {
+class Files : public SourceStage {
 public:
     explicit Files(const sab_files_stream_options& options) : options_(options) {}
 
@@ -468,7 +468,7 @@ public:
                 state.number(number);
         }
         state.number(file_ != nullptr);
-        if (file_ != nullptr) state.number(file_->place());
+        if (file_ != nullptr) state.number(file_->offset());
     }
 
     void restore(StateReader& state) override {
@@ -481,9 +481,9 @@ public:
                 *number = state.number();
         }
         if (state.number(1) == 0) return;
-        const uint64_t place = state.number();
+        const uint64_t offset = state.number();
         if (!open()) StateReader::refuse();
-        file_->seek(place);
+        file_->seek(offset);
     }
 
     void describe(Description& description) const override {
@@ -494,7 +494,7 @@ public:
         description.add(options_.max_record);
     }
 
-    StreamPtr fresh() const override { return make_over<Files>(source_->fresh(), options_); }
+    StreamPtr fresh() const override { return make_stage<Files>(source_->fresh(), options_); }
     uint64_t skipped() const override { return skipped_ + source_->skipped(); }
     void add_objects(ObjectKinds&) const override {}
 
@@ -527,8 +527,8 @@ private:
     }
 
     sab_files_stream_options options_;
-    Before before_;   ///< the name of the file that is read
-    Record waiting_;  ///< name of a file that could not be opened yet
+    RetryMark before_;  ///< the name of the file that is read
+    Record waiting_;    ///< name of a file that could not be opened yet
     bool has_waiting_ = false;
     std::unique_ptr<File> file_;
     /// the files that were read, by the hashes of their names

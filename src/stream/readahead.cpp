@@ -28,10 +28,10 @@ struct RecordLimit {
     std::string_view choices;  ///< of `oversize`, for messages
 };
 
-/// Records are read in windows; each window is arranged, and given in parts. A state is that of the
-/// source and the generator at a window that began with nothing carried over, and how many parts
-/// were given since.
-class Ahead : public Over {
+/// Records are read in windows. Each window is ordered and then given in parts. A state is that of
+/// the source and the generator at a window that began with nothing carried over, and how many
+/// parts were given since.
+class Ahead : public SourceStage {
 public:
     Ahead(uint64_t window, uint64_t seed, const RecordLimit& limit = {})
         : window_(window), seed_(seed), random_(seed), limit_(limit) {}
@@ -47,7 +47,7 @@ public:
         return true;
     }
 
-    uint64_t skipped() const override { return Over::skipped() + skipped_; }
+    uint64_t skipped() const override { return SourceStage::skipped() + skipped_; }
 
     void rewind() override {
         source_->rewind();
@@ -190,7 +190,7 @@ private:
     uint64_t given_since_ = 0;    ///< parts since before_
     uint64_t windows_since_ = 0;  ///< windows since before_
     bool has_rest_ = false;       ///< the next window begins with what this one leaves
-    bool is_reading_ = false;     ///< a window has begun and is not arranged
+    bool is_reading_ = false;     ///< a window has begun and is not ordered yet
     bool is_over_ = false;        ///< of the source
 };
 
@@ -205,7 +205,7 @@ public:
         description.add(seed_);
     }
     StreamPtr fresh() const override {
-        return make_over<BlockShuffle>(source_->fresh(), window_, seed_);
+        return make_stage<BlockShuffle>(source_->fresh(), window_, seed_);
     }
 
 private:
@@ -252,11 +252,11 @@ public:
         for (int shift = 0; shift < 64; shift += digit) {
             constexpr uint64_t mask = (1u << digit) - 1;
             if (((any ^ all) >> shift & mask) == 0) continue;
-            std::array<uint32_t, mask + 1> places{};
-            for (const uint64_t key : keys_) ++places[key >> shift & mask];
-            uint32_t place = 0;
-            for (uint32_t& number : places) place += std::exchange(number, place);
-            for (const uint32_t item : sorted) other_[places[keys_[item] >> shift & mask]++] = item;
+            std::array<uint32_t, mask + 1> starts{};
+            for (const uint64_t key : keys_) ++starts[key >> shift & mask];
+            uint32_t next = 0;
+            for (uint32_t& number : starts) next += std::exchange(number, next);
+            for (const uint32_t item : sorted) other_[starts[keys_[item] >> shift & mask]++] = item;
             std::swap(sorted, other_);
         }
     }
@@ -290,7 +290,7 @@ public:
         description.add(options_.budget);
     }
     StreamPtr fresh() const override {
-        return make_over<ReadAhead>(source_->fresh(), options_, context_);
+        return make_stage<ReadAhead>(source_->fresh(), options_, context_);
     }
 
 private:
@@ -374,8 +374,8 @@ private:
         constexpr std::size_t grades = 4096;
         const auto count = static_cast<uint32_t>(sorted_.size());
         batches_.clear();
-        ends_.assign(count, 0);
-        std::vector<uint32_t> grade(count), places(grades + 1);
+        capacity_.assign(count, 0);
+        std::vector<uint32_t> grade(count), starts(grades + 1);
         sums_.resize(count + 1);
         for (uint32_t i = 0; i < count; ++i) sums_[i + 1] = sums_[i] + items_[sorted_[i]].view.size;
         for (uint32_t i = 0; i < count; ++i) {
@@ -383,23 +383,24 @@ private:
             const uint64_t most = largest(item);
             grade[i] = grades;  // no full batch begins here
             if (most > count - i) continue;
-            ends_[i] = i + static_cast<uint32_t>(most);
+            capacity_[i] = i + static_cast<uint32_t>(most);
             const double places_of = item.size * static_cast<double>(most);
-            const double share = places_of > 0 ? 1 - (sums_[ends_[i]] - sums_[i]) / places_of : 0;
+            const double share =
+                places_of > 0 ? 1 - (sums_[capacity_[i]] - sums_[i]) / places_of : 0;
             grade[i] = static_cast<uint32_t>(
                 std::clamp(share * grades, 0.0, static_cast<double>(grades - 1)));
-            ++places[grade[i] + 1];
+            ++starts[grade[i] + 1];
         }
-        std::partial_sum(places.begin(), places.end(), places.begin());
+        std::partial_sum(starts.begin(), starts.end(), starts.begin());
         other_.resize(count);
-        const uint32_t candidates = places[grades];
+        const uint32_t candidates = starts[grades];
         for (uint32_t i = 0; i < count; ++i)
-            if (grade[i] < grades) other_[places[grade[i]]++] = i;
+            if (grade[i] < grades) other_[starts[grade[i]]++] = i;
 
         is_used_.assign(count, 0);
         uint64_t left = count;
         for (uint32_t k = 0; k < candidates && left > window_; ++k) {
-            const uint32_t begin = other_[k], end = ends_[begin];
+            const uint32_t begin = other_[k], end = capacity_[begin];
             if (std::find(is_used_.begin() + begin, is_used_.begin() + end, 1) !=
                 is_used_.begin() + end)
                 continue;
@@ -429,7 +430,7 @@ private:
     sab_readahead_stream_options options_;
     Context context_;
     BySize by_size_;
-    std::vector<uint32_t> sorted_, other_, ends_;
+    std::vector<uint32_t> sorted_, other_, capacity_;
     std::vector<char> is_used_;
     std::vector<double> sums_;
     std::vector<Batch> batches_;
@@ -454,7 +455,7 @@ public:
             description.add(number);
         description.add(options_.capacity);
     }
-    StreamPtr fresh() const override { return make_over<Pack>(source_->fresh(), options_); }
+    StreamPtr fresh() const override { return make_stage<Pack>(source_->fresh(), options_); }
 
 private:
     struct Bin {
@@ -468,14 +469,14 @@ private:
         std::multimap<double, uint32_t> open;  // by the room that is left
         for (const uint32_t item : sorted_) {
             const double size = items_[item].view.size;
-            auto place = open.lower_bound(size);
+            auto fitting = open.lower_bound(size);
             uint32_t bin = 0;
-            if (place == open.end()) {
+            if (fitting == open.end()) {
                 bin = static_cast<uint32_t>(bins_.size());
                 bins_.emplace_back();
             } else {
-                bin = place->second;
-                open.erase(place);
+                bin = fitting->second;
+                open.erase(fitting);
             }
             bins_[bin].used += size;
             bins_[bin].items.push_back(item);
@@ -515,10 +516,10 @@ private:
     std::vector<Bin> bins_;
 };
 
-class BufferedShuffle : public Over {
+class BufferedShuffle : public SourceStage {
 public:
     BufferedShuffle(uint64_t buffer_size, uint64_t seed)
-        : buffer_(buffer_size), seed_(seed), random_(seed), places_(buffer_size) {}
+        : buffer_(buffer_size), seed_(seed), random_(seed), capacity_(buffer_size) {}
 
     bool next(Record& record) override {
         while (!is_flushing_) {
@@ -528,8 +529,8 @@ public:
                 break;
             }
             if (item.view.kind == SAB_RECORD_BYTES) leave_block(item);
-            Record& place = buffer_[random_.below(buffer_.size())];
-            std::swap(place, item);
+            Record& drawn = buffer_[random_.below(buffer_.size())];
+            std::swap(drawn, item);
             if (item.owner.get() == nullptr) continue;
             record = std::move(item);
             return true;
@@ -548,7 +549,7 @@ public:
         random_ = PythonRandom(seed_);
         is_flushing_ = false;
         buffer_.clear();
-        buffer_.resize(places_);  // allocates nothing: it was as long before
+        buffer_.resize(capacity_);  // allocates nothing: it was as long before
     }
     void save(StateWriter& state) const override {
         source_->save(state);
@@ -566,8 +567,8 @@ public:
         state.generator(random_.generator());
         is_flushing_ = state.number(1) == 1;
         buffer_.clear();
-        buffer_.resize(state.number(places_));
-        if (!is_flushing_ && buffer_.size() != places_) StateReader::refuse();
+        buffer_.resize(state.number(capacity_));
+        if (!is_flushing_ && buffer_.size() != capacity_) StateReader::refuse();
         const ObjectKinds kinds = objects_in(*this);
         for (Record& record : buffer_) {
             if (state.number(1) == 0) continue;
@@ -578,11 +579,11 @@ public:
     void describe(Description& description) const override {
         source_->describe(description);
         description.add("buffered shuffle");
-        description.add(places_);
+        description.add(capacity_);
         description.add(seed_);
     }
     StreamPtr fresh() const override {
-        return make_over<BufferedShuffle>(source_->fresh(), places_, seed_);
+        return make_stage<BufferedShuffle>(source_->fresh(), capacity_, seed_);
     }
 
 private:
@@ -602,7 +603,7 @@ private:
     std::vector<Record> buffer_;
     uint64_t seed_;
     PythonRandom random_;
-    uint64_t places_;
+    uint64_t capacity_;
     bool is_flushing_ = false;
     Copier copier_;
 };

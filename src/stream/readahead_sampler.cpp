@@ -5,7 +5,7 @@
 
 namespace sab {
 
-class KeptRecord : public Over {
+class RetriedRecord : public SourceStage {
 public:
     bool next(Record& record) override {
         if (!has_record_ && !source_->next(record_)) return false;
@@ -30,7 +30,7 @@ public:
         source_->restore(state);
     }
     void describe(Description& description) const override { source_->describe(description); }
-    StreamPtr fresh() const override { return make_over<KeptRecord>(source_->fresh()); }
+    StreamPtr fresh() const override { return make_stage<RetriedRecord>(source_->fresh()); }
 
 private:
     Record record_;
@@ -42,7 +42,7 @@ ReadAheadSampler::ReadAheadSampler(sab_stream* source, const sab_readahead_strea
       numbered_(make_numbered()),
       batches_(make_readahead(options)),
       stream_(std::make_unique<sab_stream>()) {
-    auto kept = std::make_unique<KeptRecord>();
+    auto kept = std::make_unique<RetriedRecord>();
     kept_ = kept.get();
     stream_->impl.stream = std::move(kept);
 }

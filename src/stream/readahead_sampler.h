@@ -7,7 +7,7 @@
 namespace sab {
 
 /// Keeps a record until it was used: one whose use failed for lack of memory is not lost.
-class KeptRecord;
+class RetriedRecord;
 
 /// The batches of a read-ahead stream of numbered records.
 class ReadAheadSampler : public Sampler {
@@ -34,7 +34,7 @@ private:
     StagePtr numbered_, batches_;
 
     std::unique_ptr<sab_stream> stream_;
-    KeptRecord* kept_;  ///< the last stage of stream_
+    RetriedRecord* kept_;  ///< the last stage of stream_
     uint64_t epoch_ = 0, position_ = 0;
 };
 

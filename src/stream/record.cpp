@@ -38,10 +38,10 @@ Record Copier::copy(std::string_view bytes, double size) {
         return {{SAB_RECORD_BYTES, size, own.block()->data(), bytes.size()}, own.share()};
     }
     reserve(bytes.size());
-    char* const place = shares_.block()->data() + used_;
-    if (!bytes.empty()) std::memcpy(place, bytes.data(), bytes.size());
+    char* const to = shares_.block()->data() + used_;
+    if (!bytes.empty()) std::memcpy(to, bytes.data(), bytes.size());
     used_ += bytes.size();
-    return {{SAB_RECORD_BYTES, size, place, bytes.size()}, shares_.share()};
+    return {{SAB_RECORD_BYTES, size, to, bytes.size()}, shares_.share()};
 }
 
 Record Copier::object(void* handle, double size, const ObjectsPtr& objects) {

@@ -1,4 +1,4 @@
-/// Streams that turn, join and group the records of others.
+/// Stages that transform, join and group records.
 #include <algorithm>
 #include <cmath>
 #include <deque>
@@ -10,11 +10,11 @@
 
 namespace sab {
 
-Over::Over() = default;
-Over::~Over() = default;
-Making::Making(Context context, ObjectsPtr objects)
+SourceStage::SourceStage() = default;
+SourceStage::~SourceStage() = default;
+ObjectStage::ObjectStage(Context context, ObjectsPtr objects)
     : context_(std::move(context)), objects_(std::move(objects)) {}
-Making::~Making() = default;
+ObjectStage::~ObjectStage() = default;
 Context context_of(void* pointer, void (*release)(void*)) {
     return std::make_shared<CallerContext>(pointer, release);
 }
@@ -141,15 +141,15 @@ ObjectKinds objects_in(const Stream& stream) {
 
 namespace {
 
-[[noreturn]] void refuse_half(std::string_view where) {
+[[noreturn]] void refuse_unfinished(std::string_view where) {
     fail(SAB_E_ARGUMENT, "stream: failed ", where,
          ": call sab_stream_next() until it succeeds, or restore an earlier state");
 }
 
-class Map : public Making {
+class Map : public ObjectStage {
 public:
     Map(sab_map_fn map, Context context, ObjectsPtr objects)
-        : Making(std::move(context), std::move(objects)), map_(map) {}
+        : ObjectStage(std::move(context), std::move(objects)), map_(map) {}
 
     bool next(Record& record) override {
         if (!is_waiting_ && !source_->next(waiting_)) return false;
@@ -166,7 +166,7 @@ public:
         is_waiting_ = false;
     }
     void save(StateWriter& state) const override {
-        if (is_waiting_) refuse_half("to map a record");
+        if (is_waiting_) refuse_unfinished("to map a record");
         source_->save(state);
     }
     void restore(StateReader& state) override {
@@ -178,7 +178,7 @@ public:
         description.add("map");
     }
     StreamPtr fresh() const override {
-        return make_over<Map>(source_->fresh(), map_, context_, objects_);
+        return make_stage<Map>(source_->fresh(), map_, context_, objects_);
     }
 
 private:
@@ -188,11 +188,11 @@ private:
     bool is_waiting_ = false;
 };
 
-/// A map whose calls know something of their own, which is part of the state.
-class Recurrent : public Making {
+/// A map whose calls share a value, which is part of the state.
+class Recurrent : public ObjectStage {
 public:
     Recurrent(sab_recur_fn recur, Context context, Record initial, ObjectsPtr objects)
-        : Making(std::move(context), std::move(objects)),
+        : ObjectStage(std::move(context), std::move(objects)),
           recur_(recur),
           initial_(std::move(initial)),
           state_(initial_) {}
@@ -222,7 +222,7 @@ public:
         state_ = initial_;
     }
     void save(StateWriter& state) const override {
-        if (is_waiting_) refuse_half("in a recurrent step");
+        if (is_waiting_) refuse_unfinished("in a recurrent step");
         source_->save(state);
         write_record(state, state_, objects_in(*this));
     }
@@ -236,7 +236,7 @@ public:
         description.add("recurrent");
     }
     StreamPtr fresh() const override {
-        return make_over<Recurrent>(source_->fresh(), recur_, context_, initial_, objects_);
+        return make_stage<Recurrent>(source_->fresh(), recur_, context_, initial_, objects_);
     }
 
 private:
@@ -248,10 +248,10 @@ private:
     bool is_waiting_ = false;
 };
 
-class RandomMap : public Making {
+class RandomMap : public ObjectStage {
 public:
     RandomMap(sab_random_map_fn map, Context context, uint64_t seed, ObjectsPtr objects)
-        : Making(std::move(context), std::move(objects)),
+        : ObjectStage(std::move(context), std::move(objects)),
           map_(map),
           seed_(seed),
           random_{PythonRandom(seed)} {}
@@ -279,7 +279,7 @@ public:
         random_.generator = PythonRandom(seed_);
     }
     void save(StateWriter& state) const override {
-        if (is_waiting_) refuse_half("to map a record");
+        if (is_waiting_) refuse_unfinished("to map a record");
         source_->save(state);
         state.generator(random_.generator.generator());
     }
@@ -294,7 +294,7 @@ public:
         description.add(seed_);
     }
     StreamPtr fresh() const override {
-        return make_over<RandomMap>(source_->fresh(), map_, context_, seed_, objects_);
+        return make_stage<RandomMap>(source_->fresh(), map_, context_, seed_, objects_);
     }
 
 private:
@@ -308,10 +308,10 @@ private:
 
 /// The records of streams that a callback opens. A state is that of the source before the record,
 /// and that of the stream that was opened for it.
-class Select : public Making {
+class Select : public ObjectStage {
 public:
     Select(sab_select_fn select, Context context, ObjectsPtr objects)
-        : Making(std::move(context), std::move(objects)), select_(select) {}
+        : ObjectStage(std::move(context), std::move(objects)), select_(select) {}
 
     bool next(Record& record) override {
         for (;;) {
@@ -344,7 +344,7 @@ public:
         description.add("select");
     }
     StreamPtr fresh() const override {
-        return make_over<Select>(source_->fresh(), select_, context_, objects_);
+        return make_stage<Select>(source_->fresh(), select_, context_, objects_);
     }
     uint64_t skipped() const override {
         return source_->skipped() + skipped_ +
@@ -382,14 +382,14 @@ private:
     }
 
     sab_select_fn select_;
-    Before before_;
+    RetryMark before_;
     Record waiting_;
     bool is_waiting_ = false;
     std::unique_ptr<sab_stream> opened_;
     uint64_t skipped_ = 0;
 };
 
-class Batches : public Over {
+class Batches : public SourceStage {
 public:
     explicit Batches(uint64_t batch_size) : batch_size_(batch_size) {}
 
@@ -410,7 +410,8 @@ public:
         list_ = nullptr;
     }
     void save(StateWriter& state) const override {
-        if (list_ != nullptr && !list_->items.empty()) refuse_half("in the middle of a batch");
+        if (list_ != nullptr && !list_->items.empty())
+            refuse_unfinished("in the middle of a batch");
         source_->save(state);
     }
     void restore(StateReader& state) override {
@@ -422,19 +423,19 @@ public:
         description.add("batch");
         description.add(batch_size_);
     }
-    StreamPtr fresh() const override { return make_over<Batches>(source_->fresh(), batch_size_); }
+    StreamPtr fresh() const override { return make_stage<Batches>(source_->fresh(), batch_size_); }
 
 private:
     uint64_t batch_size_;
     std::unique_ptr<List> list_;
 };
 
-/// The records of lists. A state is that of the source before the list, and a place in it.
-class Flatten : public Over {
+/// The records of lists. A state is that of the source before the list, and an index in it.
+class Flatten : public SourceStage {
 public:
     bool next(Record& record) override {
-        while (place_ == count_) {
-            place_ = count_ = 0;
+        while (index_ == count_) {
+            index_ = count_ = 0;
             if (!before_.next(*source_, list_)) return false;
             if (!list_.is_list()) {
                 record = std::move(list_);
@@ -442,28 +443,28 @@ public:
             }
             count_ = list_of(list_).items.size();
         }
-        record = list_of(list_).at(place_++);
+        record = list_of(list_).at(index_++);
         return true;
     }
     void rewind() override {
         source_->rewind();
-        place_ = count_ = 0;
+        index_ = count_ = 0;
         before_.forget();
     }
     void save(StateWriter& state) const override {
-        const bool is_inside = place_ < count_;
+        const bool is_inside = index_ < count_;
         before_.save(state, *source_, !is_inside);
-        state.number(is_inside ? place_ : 0);
+        state.number(is_inside ? index_ : 0);
     }
     void restore(StateReader& state) override {
-        place_ = count_ = 0;
+        index_ = count_ = 0;
         before_.restore(state, *source_);
-        const uint64_t place = state.number();
-        if (place == 0) return;
+        const uint64_t index = state.number();
+        if (index == 0) return;
         if (!before_.next(*source_, list_) || !list_.is_list() ||
-            place >= list_of(list_).items.size())
+            index >= list_of(list_).items.size())
             StateReader::refuse();
-        place_ = place;
+        index_ = index;
         count_ = list_of(list_).items.size();
     }
     void describe(Description& description) const override {
@@ -471,17 +472,17 @@ public:
         source_->describe(description);
         description.add("flatten");
     }
-    StreamPtr fresh() const override { return make_over<Flatten>(source_->fresh()); }
+    StreamPtr fresh() const override { return make_stage<Flatten>(source_->fresh()); }
 
 private:
-    Before before_;
+    RetryMark before_;
     Record list_;
-    std::size_t place_ = 0, count_ = 0;
+    std::size_t index_ = 0, count_ = 0;
 };
 
-/// A state is that of the source at a place at or before the window, and how many records from
-/// there on are to be skipped.
-class Window : public Over {
+/// A state has the state of the source at or before the beginning of the window, and the number of
+/// records from there to the window.
+class Window : public SourceStage {
 public:
     explicit Window(uint64_t width) : width_(width) {}
 
@@ -489,14 +490,14 @@ public:
         if (!is_marked_) mark();
         while (items_.size() < width_) {
             // two marks, so that the older one is at most two windows back
-            if (taken_ - later_place_ >= width_) {
+            if (taken_ - later_taken_ >= width_) {
                 Bytes here = state_of(*source_);
-                if (begin() >= later_place_) {
+                if (begin() >= later_taken_) {
                     mark_ = std::move(later_);
-                    mark_place_ = later_place_;
+                    mark_taken_ = later_taken_;
                 }
                 later_ = std::move(here);
-                later_place_ = taken_;
+                later_taken_ = taken_;
             }
             if (!pull(*source_, items_)) return false;
             ++taken_;
@@ -516,7 +517,7 @@ public:
     }
     void save(StateWriter& state) const override {
         state.bytes(is_marked_ ? mark_ : state_of(*source_));
-        state.number(is_marked_ ? begin() - mark_place_ : 0);
+        state.number(is_marked_ ? begin() - mark_taken_ : 0);
         state.number(items_.size());
     }
     void restore(StateReader& state) override {
@@ -536,14 +537,14 @@ public:
         description.add("window");
         description.add(width_);
     }
-    StreamPtr fresh() const override { return make_over<Window>(source_->fresh(), width_); }
+    StreamPtr fresh() const override { return make_stage<Window>(source_->fresh(), width_); }
 
 private:
     uint64_t begin() const { return taken_ - items_.size(); }
     void mark() {
         Bytes here = state_of(*source_), again = here;
         items_.clear();
-        taken_ = mark_place_ = later_place_ = 0;
+        taken_ = mark_taken_ = later_taken_ = 0;
         mark_ = std::move(here);
         later_ = std::move(again);
         is_marked_ = true;
@@ -553,14 +554,14 @@ private:
     std::deque<Record> items_;  ///< from begin() on
     uint64_t taken_ = 0;        ///< records taken from the source since the first mark
     Bytes mark_, later_;
-    uint64_t mark_place_ = 0, later_place_ = 0;
+    uint64_t mark_taken_ = 0, later_taken_ = 0;
     bool is_marked_ = false;
 };
 
 /// Streams over several others.
-class OverMany : public Stage {
+class MultiSourceStage : public Stage {
 public:
-    explicit OverMany(std::size_t count) { sources_.reserve(count); }
+    explicit MultiSourceStage(std::size_t count) { sources_.reserve(count); }
     void attach(StreamPtr source) noexcept override { sources_.push_back(std::move(source)); }
     uint64_t skipped() const override {
         uint64_t count = 0;
@@ -573,30 +574,30 @@ public:
     void rewind() override {
         for (const StreamPtr& source : sources_) {
             source->rewind();
-            is_apart_ = true;
+            is_inconsistent_ = true;
         }
-        is_apart_ = is_over_ = false;
+        is_inconsistent_ = is_over_ = false;
         forget();
     }
     void save(StateWriter& state) const override {
-        check_place();
-        if (is_half()) refuse_half("in the middle of a record of several");
+        check_consistent();
+        if (is_half()) refuse_unfinished("in the middle of a record of several");
         state.number(is_over_);
         for (const StreamPtr& source : sources_) source->save(state);
     }
     void restore(StateReader& state) override {
         forget();
         is_over_ = state.number(1) == 1;
-        is_apart_ = true;
+        is_inconsistent_ = true;
         for (const StreamPtr& source : sources_) source->restore(state);
-        is_apart_ = false;
+        is_inconsistent_ = false;
     }
 
 protected:
     virtual void forget() = 0;
     virtual bool is_half() const = 0;
-    void check_place() const {
-        if (is_apart_)
+    void check_consistent() const {
+        if (is_inconsistent_)
             fail(SAB_E_ARGUMENT,
                  "stream: failed to rewind all its sources: call sab_stream_rewind() until it "
                  "succeeds, or restore a state");
@@ -616,15 +617,15 @@ protected:
     bool is_over_ = false;
 
 private:
-    bool is_apart_ = false;  ///< a failure left the sources at places that do not belong together
+    bool is_inconsistent_ = false;  ///< after a failure not all sources were rewound
 };
 
-class Zip : public OverMany {
+class Zip : public MultiSourceStage {
 public:
-    using OverMany::OverMany;
+    using MultiSourceStage::MultiSourceStage;
 
     bool next(Record& record) override {
-        check_place();
+        check_consistent();
         if (is_over_) return false;
         if (list_ == nullptr) list_ = std::make_unique<List>();
         while (list_->items.size() < sources_.size()) {
@@ -653,12 +654,12 @@ private:
 };
 
 /// The first of its sources is the control stream.
-class Multiplex : public OverMany {
+class Multiplex : public MultiSourceStage {
 public:
-    using OverMany::OverMany;
+    using MultiSourceStage::MultiSourceStage;
 
     bool next(Record& record) override {
-        check_place();
+        check_consistent();
         if (is_over_) return false;
         if (!has_control_) {
             Record control;
@@ -691,8 +692,8 @@ private:
     bool has_control_ = false;
 };
 
-/// A round is a record for each rank.
-class Shard : public Over {
+/// Each rank gets one of every `world_size` records.
+class Shard : public SourceStage {
 public:
     Shard(uint64_t rank, uint64_t world_size) : rank_(rank), world_size_(world_size) {}
 
@@ -715,7 +716,7 @@ public:
         forget();
     }
     void save(StateWriter& state) const override {
-        if (seen_ > 0) refuse_half("in the middle of a round of ranks");
+        if (seen_ > 0) refuse_unfinished("between the records of the ranks");
         state.number(is_over_);
         source_->save(state);
     }
@@ -733,7 +734,7 @@ public:
         description.add(world_size_);
     }
     StreamPtr fresh() const override {
-        return make_over<Shard>(source_->fresh(), rank_, world_size_);
+        return make_stage<Shard>(source_->fresh(), rank_, world_size_);
     }
 
 private:
@@ -742,12 +743,12 @@ private:
         is_over_ = false;
     }
     uint64_t rank_, world_size_;
-    uint64_t seen_ = 0;  ///< records of the round that is under way
+    uint64_t seen_ = 0;  ///< records of the current `world_size`, seen so far
     Record mine_;
     bool is_over_ = false;
 };
 
-class Numbered : public Over {
+class Numbered : public SourceStage {
 public:
     bool next(Record& record) override {
         copier_.reserve(sizeof count_);
@@ -773,7 +774,7 @@ public:
         source_->describe(description);
         description.add("numbered");
     }
-    StreamPtr fresh() const override { return make_over<Numbered>(source_->fresh()); }
+    StreamPtr fresh() const override { return make_stage<Numbered>(source_->fresh()); }
     void add_objects(ObjectKinds&) const override {}
 
 private:

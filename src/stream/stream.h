@@ -1,5 +1,5 @@
 #pragma once
-/// Streams of records: each pulls from the one under it, which it owns.
+/// Streams of records. Each stage reads from its source, which it owns.
 
 #include <memory>
 #include <span>
@@ -19,23 +19,23 @@ using StreamPtr = std::unique_ptr<Stream>;
 class Stream {
 public:
     virtual ~Stream() = default;
-    /// False at the end, and from then on. After a failure it can be called again.
+    /// False at the end and on every later call. After a failure it can be called again.
     virtual bool next(Record& record) = 0;
     virtual void rewind() = 0;
-    /// All from here to the source.
+    /// Saves this stream and all sources below it.
     virtual void save(StateWriter& state) const = 0;
     virtual void restore(StateReader& state) = 0;
     virtual void describe(Description& description) const = 0;
-    /// The same pipeline at its beginning. Reads only what never changes, so that it may be called
-    /// when a thread that ran this one is gone.
+    /// The same pipeline at its beginning. Reads only members that never change, so that it may be
+    /// called in a child process, where the threads of this pipeline no longer exist.
     virtual StreamPtr fresh() const = 0;
     virtual uint64_t skipped() const = 0;
-    /// The functions of the handles that may come out, in the order of the stages.
+    /// The functions of the handles that records may hold, in the order of the stages.
     virtual void add_objects(ObjectKinds& kinds) const = 0;
 };
 
-/// A stream over others. It is made without them: everything that can fail comes first, and taking
-/// a source is the last step, which cannot.
+/// A stream over others. It is constructed without its sources: everything that can fail comes
+/// first, and attach() cannot fail.
 class Stage : public Stream {
 public:
     /// Takes the source. From now on the stage owns also what the caller's callbacks need.
@@ -44,10 +44,10 @@ public:
 using StagePtr = std::unique_ptr<Stage>;
 
 /// A stage over one source.
-class Over : public Stage {
+class SourceStage : public Stage {
 public:
-    Over();
-    ~Over() override;
+    SourceStage();
+    ~SourceStage() override;
     void attach(StreamPtr source) noexcept override { source_ = std::move(source); }
     uint64_t skipped() const override { return source_->skipped(); }
     void add_objects(ObjectKinds& kinds) const override { source_->add_objects(kinds); }
@@ -58,7 +58,7 @@ protected:
 
 /// A stage with its source.
 template <class Made, class... Given>
-StreamPtr make_over(StreamPtr source, Given&&... given) {
+StreamPtr make_stage(StreamPtr source, Given&&... given) {
     auto stage = std::make_unique<Made>(std::forward<Given>(given)...);
     stage->attach(std::move(source));
     return stage;
@@ -68,18 +68,18 @@ StreamPtr make_over(StreamPtr source, Given&&... given) {
 using Context = std::shared_ptr<CallerContext>;
 Context context_of(void* pointer, void (*release)(void*));
 
-/// A stage whose callbacks may make objects of its own.
-class Making : public Over {
+/// A stage whose callbacks may return objects of the caller.
+class ObjectStage : public SourceStage {
 public:
-    Making(Context context, ObjectsPtr objects);
-    ~Making() override;
+    ObjectStage(Context context, ObjectsPtr objects);
+    ~ObjectStage() override;
     void attach(StreamPtr source) noexcept override {
-        Over::attach(std::move(source));
+        SourceStage::attach(std::move(source));
         context_->own();
     }
     void add_objects(ObjectKinds& kinds) const override {
         if (objects_ != nullptr) kinds.push_back(objects_);
-        Over::add_objects(kinds);
+        SourceStage::add_objects(kinds);
     }
 
 protected:
@@ -87,8 +87,8 @@ protected:
     ObjectsPtr objects_;
 };
 
-/// Takes the next record into a new place at the end. The place is made first, so that no record
-/// that was taken is lost. False at the end.
+/// Appends the next record of the source. Its slot is allocated first, so that no record is lost
+/// when memory runs out. False at the end.
 template <class Records>
 bool pull(Stream& source, Records& into) {
     into.emplace_back();
@@ -103,8 +103,8 @@ bool pull(Stream& source, Records& into) {
     return has_next;
 }
 
-/// While one lives, streams that this thread frees do not wait for their threads. A thread that is
-/// left runs to the end of its callback, then frees what it holds.
+/// While one exists, streams that this thread frees do not wait for their threads. Such a thread
+/// finishes its callback and then frees what it owns.
 class LeavingThreads {
 public:
     LeavingThreads() noexcept;
@@ -146,9 +146,8 @@ StagePtr make_numbered();
 Bytes state_of(const Stream& stream);
 void restore_from(Stream& stream, std::span<const std::byte> state);
 
-/// Where a source stands, without asking it for every record: a state of it, and how many records
-/// were taken since. A state is made anew only when as many records were taken as make up for its
-/// size.
+/// The position of a source: a saved state of it, and the number of records taken since. A new
+/// state is saved only after so many records that its size does not matter.
 struct Mark {
     std::shared_ptr<const Bytes> state;  ///< shared, so that copying a mark cannot fail
     uint64_t taken = 0;
@@ -156,20 +155,20 @@ struct Mark {
     bool is_worth_moving(uint64_t usual) const {
         return state == nullptr || taken >= std::max<uint64_t>(usual, state->size() / 64);
     }
-    /// Moves to where the source stands, unless it failed in the middle of a record: then the mark
-    /// goes on to hold.
+    /// Moves to the position of the source. The mark stays valid if the source cannot be saved
+    /// because it failed in the middle of a record.
     void move_to(const Stream& source, uint64_t usual = 1);
     void save(StateWriter& out, uint64_t more) const;
-    /// Saves where the source stands now.
+    /// Saves the current position of the source.
     static void save_of(const Stream& source, StateWriter& out);
-    /// Puts the source there.
+    /// Restores the source to the saved position.
     void restore(StateReader& in, Stream& source);
     void go(Stream& source) const;
 };
 
-/// The place of a source before the record that was taken last, or that is being taken: a try that
-/// failed is gone on with from the same place.
-class Before {
+/// The position of a source before the record that was taken last, or that is being taken. After a
+/// failure the record is taken again from there.
+class RetryMark {
 public:
     bool next(Stream& source, Record& record) {
         if (!is_trying_) {
@@ -183,7 +182,7 @@ public:
         has_record_ = has_next;
         return has_next;
     }
-    /// Before that record where it is not done with, else behind it.
+    /// Saves the position after the record if it `is_done`, otherwise the one before it.
     void save(StateWriter& out, const Stream& source, bool is_done) const {
         if (!is_done || is_trying_) return mark_.save(out, 0);
         Mark::save_of(source, out);

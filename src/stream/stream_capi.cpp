@@ -7,7 +7,7 @@ namespace {
 /// A stage over a source, which is taken only on success. `*stream` changes only then, since it may
 /// be the source itself.
 template <class Make>
-sab_status guard_over(sab_stream* source, sab_stream** stream, Make&& make) noexcept {
+sab_status guard_stage(sab_stream* source, sab_stream** stream, Make&& make) noexcept {
     return sab::guard([&] {
         sab::require(stream, "stream");
         sab::require(source, "source");
@@ -130,7 +130,7 @@ sab_status sab_random_stream_new(uint64_t seed, sab_stream** stream) noexcept {
 
 sab_status sab_files_stream_new(sab_stream* source, const sab_files_stream_options* options,
                                 sab_stream** stream) noexcept {
-    return guard_over(source, stream, [&] {
+    return guard_stage(source, stream, [&] {
         return sab::make_files(
             sab::read_options(options, sab_files_stream_options SAB_FILES_STREAM_OPTIONS_INIT));
     });
@@ -138,7 +138,7 @@ sab_status sab_files_stream_new(sab_stream* source, const sab_files_stream_optio
 
 sab_status sab_map_stream_new(sab_stream* source, const sab_map_stream_options* options,
                               sab_stream** stream) noexcept {
-    return guard_over(source, stream, [&] {
+    return guard_stage(source, stream, [&] {
         sab::require(options, "options");
         return sab::make_map(
             sab::read_options(options, sab_map_stream_options SAB_MAP_STREAM_OPTIONS_INIT));
@@ -148,28 +148,28 @@ sab_status sab_map_stream_new(sab_stream* source, const sab_map_stream_options* 
 sab_status sab_select_stream_new(sab_stream* source, sab_select_fn select, void* ctx,
                                  void (*release)(void* ctx), const sab_object_functions* objects,
                                  sab_stream** stream) noexcept {
-    return guard_over(source, stream,
-                      [&] { return sab::make_select(select, ctx, release, objects); });
+    return guard_stage(source, stream,
+                       [&] { return sab::make_select(select, ctx, release, objects); });
 }
 
 sab_status sab_flatten_stream_new(sab_stream* source, sab_stream** stream) noexcept {
-    return guard_over(source, stream, [&] { return sab::make_flatten(); });
+    return guard_stage(source, stream, [&] { return sab::make_flatten(); });
 }
 
 sab_status sab_recurrent_stream_new(sab_stream* source, sab_recur_fn recur, void* ctx,
                                     void (*release)(void* ctx), const sab_record* initial,
                                     const sab_object_functions* objects,
                                     sab_stream** stream) noexcept {
-    return guard_over(source, stream,
-                      [&] { return sab::make_recurrent(recur, ctx, release, initial, objects); });
+    return guard_stage(source, stream,
+                       [&] { return sab::make_recurrent(recur, ctx, release, initial, objects); });
 }
 
 sab_status sab_random_map_stream_new(sab_stream* source, sab_random_map_fn map, void* ctx,
                                      void (*release)(void* ctx), uint64_t seed,
                                      const sab_object_functions* objects,
                                      sab_stream** stream) noexcept {
-    return guard_over(source, stream,
-                      [&] { return sab::make_random_map(map, ctx, release, seed, objects); });
+    return guard_stage(source, stream,
+                       [&] { return sab::make_random_map(map, ctx, release, seed, objects); });
 }
 
 sab_status sab_zip_stream_new(sab_stream* const* sources, size_t count,
@@ -191,32 +191,32 @@ sab_status sab_multiplex_stream_new(sab_stream* control, sab_stream* const* sour
 
 sab_status sab_shard_stream_new(sab_stream* source, uint64_t rank, uint64_t world_size,
                                 sab_stream** stream) noexcept {
-    return guard_over(source, stream, [&] { return sab::make_shard(rank, world_size); });
+    return guard_stage(source, stream, [&] { return sab::make_shard(rank, world_size); });
 }
 
 sab_status sab_batch_stream_new(sab_stream* source, uint64_t batch_size,
                                 sab_stream** stream) noexcept {
-    return guard_over(source, stream, [&] { return sab::make_batches(batch_size); });
+    return guard_stage(source, stream, [&] { return sab::make_batches(batch_size); });
 }
 
 sab_status sab_window_stream_new(sab_stream* source, uint64_t width, sab_stream** stream) noexcept {
-    return guard_over(source, stream, [&] { return sab::make_window(width); });
+    return guard_stage(source, stream, [&] { return sab::make_window(width); });
 }
 
 sab_status sab_block_shuffle_stream_new(sab_stream* source, uint64_t block_size, uint64_t seed,
                                         sab_stream** stream) noexcept {
-    return guard_over(source, stream, [&] { return sab::make_block_shuffle(block_size, seed); });
+    return guard_stage(source, stream, [&] { return sab::make_block_shuffle(block_size, seed); });
 }
 
 sab_status sab_buffered_shuffle_stream_new(sab_stream* source, uint64_t buffer_size, uint64_t seed,
                                            sab_stream** stream) noexcept {
-    return guard_over(source, stream,
-                      [&] { return sab::make_buffered_shuffle(buffer_size, seed); });
+    return guard_stage(source, stream,
+                       [&] { return sab::make_buffered_shuffle(buffer_size, seed); });
 }
 
 sab_status sab_readahead_stream_new(sab_stream* source, const sab_readahead_stream_options* options,
                                     sab_stream** stream) noexcept {
-    return guard_over(source, stream, [&] {
+    return guard_stage(source, stream, [&] {
         sab::require(options, "options");
         return sab::make_readahead(sab::read_options(
             options, sab_readahead_stream_options SAB_READAHEAD_STREAM_OPTIONS_INIT));
@@ -225,7 +225,7 @@ sab_status sab_readahead_stream_new(sab_stream* source, const sab_readahead_stre
 
 sab_status sab_pack_stream_new(sab_stream* source, const sab_pack_stream_options* options,
                                sab_stream** stream) noexcept {
-    return guard_over(source, stream, [&] {
+    return guard_stage(source, stream, [&] {
         sab::require(options, "options");
         return sab::make_pack(
             sab::read_options(options, sab_pack_stream_options SAB_PACK_STREAM_OPTIONS_INIT));
@@ -254,7 +254,7 @@ sab_status sab_sampler_stream_new(sab_sampler* sampler, sab_stream** stream) noe
 
 sab_status sab_prefetch_stream_new(sab_stream* source, uint64_t buffer_size,
                                    sab_stream** stream) noexcept {
-    return guard_over(source, stream, [&] { return sab::make_prefetch(buffer_size); });
+    return guard_stage(source, stream, [&] { return sab::make_prefetch(buffer_size); });
 }
 
 double sab_random_real(sab_random* random) noexcept {

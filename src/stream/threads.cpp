@@ -162,7 +162,7 @@ public:
         description.add("prefetch");
     }
     StreamPtr fresh() const override {
-        return make_over<Prefetch>(side_->source->fresh(), buffer_size_);
+        return make_stage<Prefetch>(side_->source->fresh(), buffer_size_);
     }
     uint64_t skipped() const override {
         return thread_.count() > 0 ? side_->skipped.load(std::memory_order_relaxed)
@@ -350,7 +350,7 @@ private:
 };
 
 /// The thread that takes the records takes them from the source too, in tasks; others map them.
-class ParallelMap : public Over {
+class ParallelMap : public SourceStage {
 public:
     ParallelMap(sab_map_fn map, Context context, ObjectsPtr objects, uint64_t threads)
         : threads_wanted_(threads),
@@ -369,7 +369,7 @@ public:
         }
     }
     void attach(StreamPtr source) noexcept override {
-        Over::attach(std::move(source));
+        SourceStage::attach(std::move(source));
         side_->context->own();
     }
 
@@ -422,12 +422,12 @@ public:
         description.add("parallel map");
     }
     StreamPtr fresh() const override {
-        return make_over<ParallelMap>(source_->fresh(), side_->map, side_->context, side_->objects,
-                                      threads_wanted_);
+        return make_stage<ParallelMap>(source_->fresh(), side_->map, side_->context, side_->objects,
+                                       threads_wanted_);
     }
     void add_objects(ObjectKinds& kinds) const override {
         if (side_->objects != nullptr) kinds.push_back(side_->objects);
-        Over::add_objects(kinds);
+        SourceStage::add_objects(kinds);
     }
 
 private:

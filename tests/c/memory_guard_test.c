@@ -209,7 +209,7 @@ static int run_guarded(struct guarded *run, const sab_plan *plan, int is_guarded
         *info = guard_info(guard);
         double budget = 0;
         EXPECT_OK(sab_sampler_get_budget(sampler, 0, &budget));
-        EXPECT(info->steps == steps && info->budget == budget && info->peak <= run->device.limit &&
+        EXPECT(info->steps == steps && info->limit == budget && info->peak <= run->device.limit &&
                info->mean_peak > 1e7 && info->mean_peak <= (double)info->peak);
     }
     sab_memory_guard_free(guard);
@@ -228,7 +228,7 @@ static void Guard_OfALeakOfThirtyPercent_LowersInTime(void) {
         run = a_run(by_model, 35700000);
         run.leak = 0.3 * 3.5e7;
         EXPECT(run_guarded(&run, plan, 1, &info) == 0 && info.out_of_memory == 0);
-        EXPECT(info.lowered >= 1 && info.budget < (by_model ? 3.5e7 : 800));
+        EXPECT(info.lowered >= 1 && info.limit < (by_model ? 3.5e7 : 800));
         EXPECT(info.peak > 0.9 * 35700000); /* and uses what there is */
         sab_plan_free(plan);
     }
@@ -254,7 +254,7 @@ static void Guard_OfASteadyRun_LowersNothing(void) {
         sab_memory_guard_info info = SAB_MEMORY_GUARD_INFO_INIT;
         struct guarded run = a_run(by_model, 36000000);
         EXPECT(run_guarded(&run, plan, 1, &info) == 0 && info.lowered == 0 &&
-               info.budget == (by_model ? 3.5e7 : 800));
+               info.limit == (by_model ? 3.5e7 : 800));
         sab_plan_free(plan);
     }
 }
@@ -384,8 +384,8 @@ static void Guard_BeginAndEnd_SeeWhatStepSees(void) {
         leak(&runs[1]);
     }
     const sab_memory_guard_info a = guard_info(guards[0]), b = guard_info(guards[1]);
-    EXPECT(a.steps == b.steps && a.budget == b.budget && a.lowered == b.lowered &&
-           a.peak == b.peak && a.mean_peak == b.mean_peak && a.creep == b.creep);
+    EXPECT(a.steps == b.steps && a.limit == b.limit && a.lowered == b.lowered && a.peak == b.peak &&
+           a.mean_peak == b.mean_peak && a.creep == b.creep);
     EXPECT(sab_memory_guard_end(guards[1], &batch[1], 2) == SAB_E_ARGUMENT);
     for (int i = 0; i < 2; ++i) {
         sab_memory_guard_free(guards[i]);
@@ -458,7 +458,7 @@ static void Guard_OfSizesOfZero_KeepsTheirPrice(void) {
         EXPECT_OK(sab_memory_guard_end(guard, &batch, 0));
     }
     const sab_memory_guard_info info = guard_info(guard);
-    EXPECT(info.lowered == 1 && is_near(info.budget, 100, 1e-9));
+    EXPECT(info.lowered == 1 && is_near(info.limit, 100, 1e-9));
     EXPECT_OK(sab_next_batch(sampler, &batch));
     EXPECT(batch.count == 1);
     sab_memory_guard_free(guard);

@@ -164,7 +164,7 @@ def overhead(part: Part) -> None:
             probe.stats()
 
         def guarded() -> None:
-            with guard.watch((count, length)):
+            with guard.measure((count, length)):
                 alone()
 
         def collected(thorough: bool) -> float:

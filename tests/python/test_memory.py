@@ -748,7 +748,7 @@ def test_guard_outlives_a_leak_that_ends_an_unguarded_run(caplog):
     # The plan leaves no room at all: one of the steps before the first judgement may run out, and
     # is split.
     assert (
-        info.lowered > 0 and info.budget < limit and info.out_of_memory <= 1 and info.peak <= limit
+        info.lowered > 0 and info.limit < limit and info.out_of_memory <= 1 and info.peak <= limit
     )
     assert "memory is scarcer than planned" in caplog.text
     assert (
@@ -775,7 +775,7 @@ def test_guard_splits_a_step_that_runs_out(caplog):
         assert "ran out of memory and was split" in caplog.text
         with pytest.raises(KeyError):
             guard.step((4, 10), lambda first, count, weight: {}[0])
-        with pytest.raises(RuntimeError, match="out of memory"), guard.watch((4, 10)):
+        with pytest.raises(RuntimeError, match="out of memory"), guard.measure((4, 10)):
             device.take(20_000)
         assert guard.info.out_of_memory == 2
 
@@ -854,7 +854,7 @@ with sab.MemoryGuard(sampler, device, interval=4, reduce="torch") as guard:
         guard.step(batch, step)
         seen += batch.indices.tolist()
     info = guard.info
-    print(found.batch_size, info.lowered, info.budget, info.steps, info.out_of_memory)
+    print(found.batch_size, info.lowered, info.limit, info.steps, info.out_of_memory)
 print(*seen)
 """
 
@@ -1097,7 +1097,7 @@ def test_budgets_and_lengths_that_nothing_can_be_learned_of():
     assert torch.equal(torch.get_rng_state(), state[0]) and random.getstate() == state[1]
 
 
-@pytest.mark.parametrize("how", ["step", "watch", "failing step"])
+@pytest.mark.parametrize("how", ["step", "measure", "failing step"])
 def test_each_lowering_is_logged_and_no_sample_comes_twice(how, caplog):
     device = Pretend(220)
     sampler = sab.BucketSampler(sab.plan([5] * 400, budget=100), seed=2)
@@ -1107,8 +1107,8 @@ def test_each_lowering_is_logged_and_no_sample_comes_twice(how, caplog):
         seen += indices.tolist()
         device.held = min(device.held + 10, 150)
         batch = len(indices), 5.0
-        if how == "watch":
-            with guard.watch(batch):
+        if how == "measure":
+            with guard.measure(batch):
                 device.take(5 * len(indices))
         elif how == "step" or len(seen) > 60:
             guard.step(batch, lambda first, count, weight: device.take(5 * count))
@@ -1125,10 +1125,10 @@ def test_each_lowering_is_logged_and_no_sample_comes_twice(how, caplog):
     )
 
 
-def test_a_watched_step_that_fails_is_counted():
+def test_a_measured_step_that_fails_is_counted():
     device = Pretend(1000)
     guard = sab.MemoryGuard(sab.BucketSampler(sab.plan([5, 3], budget=100)), sab.Probe(device))
-    with pytest.raises(KeyError), guard.watch((1, 5.0)):
+    with pytest.raises(KeyError), guard.measure((1, 5.0)):
         raise KeyError
     assert guard.info.steps == 1 and guard.info.out_of_memory == 0
     with pytest.raises(ValueError, match=r"padded_length\[0\] = nan"):

@@ -1,6 +1,6 @@
 # The memory guard.
 
-export MemoryGuard, step!, watch!
+export MemoryGuard, step!, measure!
 
 """
     MemoryGuard(sampler, probe; budget, interval = 16, window = 64, reduce)
@@ -64,12 +64,12 @@ function step!(chunk, guard::MemoryGuard, batch::Batch; given...)
 end
 
 """
-    watch!(run, guard, batch)
+    measure!(run, guard, batch)
 
 Runs `run()`, a step of the caller's own, under the guard. Its exception is thrown again after the
 guard has checked whether memory ran out.
 """
-function watch!(run, guard::MemoryGuard, batch::Batch)
+function measure!(run, guard::MemoryGuard, batch::Batch)
     seen, numbers = shape(batch)
     guarding(() -> Raw.sab_memory_guard_begin(guard), guard)
     ran_out = false
@@ -87,7 +87,7 @@ end
 """
     info(guard)
 
-Statistics of a [`MemoryGuard`](@ref): `steps`, `out_of_memory`, `lowered`, `budget`, `peak`,
+Statistics of a [`MemoryGuard`](@ref): `steps`, `out_of_memory`, `lowered`, `limit`, `peak`,
 `mean_peak`, `creep`.
 """
 info(guard::MemoryGuard) = fields(filled(out -> Raw.sab_memory_guard_get_info(guard, out), Raw.sab_memory_guard_info))

@@ -621,7 +621,7 @@ mutable struct sab_memory_guard_info <: Struct
     steps::UInt64
     out_of_memory::UInt64
     lowered::UInt64
-    budget::Float64
+    limit::Float64
     peak::Int64
     mean_peak::Float64
     creep::Float64

@@ -64,15 +64,15 @@ end
     end
     @test SAB.info(guard).steps == SAB.batch_count(sampler)
     batch = sampler[1]
-    @test SAB.watch!(() -> 5, guard, batch) == 5
-    @test thrown(() -> SAB.watch!(() -> throw(Mine(4)), guard, batch)) == Mine(4)
-    @test thrown(() -> SAB.watch!(() -> throw(OutOfMemoryError()), guard, batch)) isa OutOfMemoryError
+    @test SAB.measure!(() -> 5, guard, batch) == 5
+    @test thrown(() -> SAB.measure!(() -> throw(Mine(4)), guard, batch)) == Mine(4)
+    @test thrown(() -> SAB.measure!(() -> throw(OutOfMemoryError()), guard, batch)) isa OutOfMemoryError
     @test SAB.info(guard).out_of_memory == 1
     for handle in (guard, sampler)
         @test occursin("functions that it calls", message(() -> SAB.step!((samples, weight) -> close(handle), guard, batch)))
     end
     close(sampler)
-    @test thrown(() -> SAB.watch!(() -> 5, guard, batch)) isa ArgumentError
+    @test thrown(() -> SAB.measure!(() -> 5, guard, batch)) isa ArgumentError
     host = SAB.Probe("host")
     @test SAB.stats(host).current > 10^7
     SAB.release_cache!(SAB.reset!(host))

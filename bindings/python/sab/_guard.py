@@ -31,12 +31,12 @@ log: logging.Logger = logging.getLogger("sab")
 
 
 class MemoryGuardInfo(NamedTuple):
-    """What a guard has seen and done: the fields of ``sab_memory_guard_info``."""
+    """Statistics of a guard: the fields of ``sab_memory_guard_info``."""
 
     steps: int
     out_of_memory: int
     lowered: int
-    budget: float
+    limit: float
     peak: int
     mean_peak: float
     creep: float
@@ -95,7 +95,7 @@ class MemoryGuard:
             lib.sab_memory_guard_new(self._probe._handle, sampler._handle, options, handle)
         )
         self._handle = ffi.gc(handle[0], lib.sab_memory_guard_free)
-        self._watched = sampler._handle  # which the guard goes on using when the sampler is closed
+        self._kept = sampler._handle  # the guard uses it even after the sampler is closed
 
     def _shape(self, batch: Batch | tuple[int, float]) -> CData:
         count, padded_length = (
@@ -119,12 +119,12 @@ class MemoryGuard:
         if self._handle == ffi.NULL:
             return
         info = self.info
-        if info.budget != before:
+        if info.limit != before:
             log.warning(
                 "memory is scarcer than planned: the budget of the batches to come is lowered "
                 "from %.6g to %.6g after step %d (largest peak %d bytes)",
                 before,
-                info.budget,
+                info.limit,
                 info.steps,
                 info.peak,
             )
@@ -149,7 +149,7 @@ class MemoryGuard:
         with self._sampler._changing_budget():
             before = self.info
             self._ended(
-                lib.sab_memory_guard_step(self._handle, shape, options), calls, before.budget
+                lib.sab_memory_guard_step(self._handle, shape, options), calls, before.limit
             )
         del kept
         if self.info.out_of_memory > before.out_of_memory:
@@ -161,10 +161,10 @@ class MemoryGuard:
             )
 
     @contextlib.contextmanager
-    def watch(self, batch: Batch | tuple[int, float]) -> Generator[None, None, None]:
-        """For loops that run their own step: ``with guard.watch(batch): ...``. An out-of-memory
-        error is noted and comes out; a step that fails otherwise is counted, since other ranks may
-        count it too, and nothing else is made of it.
+    def measure(self, batch: Batch | tuple[int, float]) -> Generator[None, None, None]:
+        """For loops that run their own step: ``with guard.measure(batch): ...``. An out-of-memory
+        error is recorded and raised again. Any other error is raised, too, and the step is only
+        counted, since other ranks may count it.
         """
         shape = self._shape(batch)
         self._probe._check(lib.sab_memory_guard_begin(self._handle))
@@ -181,7 +181,7 @@ class MemoryGuard:
 
     def _end(self, shape: CData, ran_out: bool) -> None:
         with self._sampler._changing_budget():
-            before = self.info.budget
+            before = self.info.limit
             self._ended(lib.sab_memory_guard_end(self._handle, shape, ran_out), Work(), before)
 
     @property

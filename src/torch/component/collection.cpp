@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "group/padding.h"
 #include "torch/component/internal.h"
-#include "torch/component/moves.h"
+#include "torch/component/layout.h"
 #include "torch/component/signature.h"
 
 namespace sab_torch {
@@ -267,16 +267,16 @@ std::unique_ptr<Collection> moved_to(const Collection& collection,
     made->lengths = collection.lengths;
     made->groups = groups;
     for (const Leaf& leaf : collection.leaves) {
-        const Move move{layout_of(leaf, collection.groups, collection.samples,
-                                  present_shapes(collection, leaf)),
-                        layout_of(leaf, groups, collection.samples,
-                                  groups ? padded_shapes(leaf, *groups) : leaf.shapes),
-                        collection.samples,
-                        leaf.dimensions(),
-                        leaf.shapes,
-                        groups ? leaf.rule : Rule{}};
+        const LayoutChange change{layout_of(leaf, collection.groups, collection.samples,
+                                            present_shapes(collection, leaf)),
+                                  layout_of(leaf, groups, collection.samples,
+                                            groups ? padded_shapes(leaf, *groups) : leaf.shapes),
+                                  collection.samples,
+                                  leaf.dimensions(),
+                                  leaf.shapes,
+                                  groups ? leaf.rule : Rule{}};
         made->leaves.push_back(
-            {leaf.path, leaf.signature, leaf.rule, moved(move, leaf.tensors), leaf.shapes});
+            {leaf.path, leaf.signature, leaf.rule, with_layout(change, leaf.tensors), leaf.shapes});
     }
     return made;
 }
@@ -298,8 +298,8 @@ at::Tensor mask_of(const Collection& collection, std::size_t group,
         sizes{static_cast<int64_t>(samples.size())};
     for (std::size_t n = 0; n < names.size(); ++n) {
         const std::vector<int64_t>& own = collection.lengths.at(names[n]);
-        for (std::size_t place = 0; place < samples.size(); ++place)
-            lengths[place * names.size() + n] = own[static_cast<std::size_t>(samples[place])];
+        for (std::size_t slot = 0; slot < samples.size(); ++slot)
+            lengths[slot * names.size() + n] = own[static_cast<std::size_t>(samples[slot])];
     }
     sizes.insert(sizes.end(), padded.begin(), padded.end());
     at::Tensor mask = at::empty(sizes, at::TensorOptions(at::kBool));

@@ -29,9 +29,9 @@ using Total = std::size_t;
 using Total = int64_t;
 #endif
 
-class Watch : public c10::MemoryReportingInfoBase {
+class AllocationRecorder : public c10::MemoryReportingInfoBase {
 public:
-    Watch(c10::DebugInfoBase* outer, int64_t limit)
+    AllocationRecorder(c10::DebugInfoBase* outer, int64_t limit)
         : outer_(dynamic_cast<c10::MemoryReportingInfoBase*>(outer)), limit_(limit) {}
 
     void reportMemoryUsage(void* block, int64_t size, Total allocated, Total reserved,
@@ -74,8 +74,8 @@ private:
         {
             const std::scoped_lock lock(mutex_);
             if (!open_) return;
-            // An address given out again was freed where the watch does not see: in a thread that
-            // LibTorch does not run for this one.
+            // An address given out again was freed where the recorder does not see: in a thread
+            // that LibTorch does not run for this one.
             if (const auto stale = blocks_.find(block); stale != blocks_.end()) {
                 current_ -= stale->second;
                 blocks_.erase(stale);
@@ -88,7 +88,7 @@ private:
                 return;
             }
         }
-        // The block is there already: it is taken back. No watch counts it, nor that it goes.
+        // The block is allocated already, so it is freed. No recorder counts either.
         refused = block;
         c10::profiledCPUMemoryReporter().Delete(block);
         refused = nullptr;
@@ -99,7 +99,7 @@ private:
     }
     void give_back(void* block, int64_t size) {
         const std::scoped_lock lock(mutex_);
-        // others were there before the watch began
+        // other blocks were allocated before the recorder
         if (open_ && blocks_.erase(block) > 0) current_ += size;
     }
 
@@ -107,14 +107,14 @@ private:
     const int64_t limit_;
     std::mutex mutex_;
     bool open_ = true;
-    /// given out since the watch began and not given back, with their bytes
+    /// allocated since the recorder exists and not freed, with their bytes
     std::unordered_map<void*, int64_t> blocks_;
     int64_t current_ = 0;
     int64_t peak_ = 0;
 };
 
 struct CpuProbe {
-    std::shared_ptr<Watch> watch;
+    std::shared_ptr<AllocationRecorder> recorder;
     std::thread::id thread = std::this_thread::get_id();
     Generators generators{c10::Device(c10::DeviceType::CPU)};
 };
@@ -125,12 +125,12 @@ CpuProbe& probe_of(void* ctx) {
 
 void release(void* ctx) {
     const std::unique_ptr<CpuProbe> probe(static_cast<CpuProbe*>(ctx));
-    probe->watch->close();
-    // Elsewhere than on top of its own thread's debug info the watch stays where it is and only
+    probe->recorder->close();
+    // Elsewhere than on top of its own thread's debug info the recorder stays in place and only
     // passes reports on.
     const auto kind = c10::DebugInfoKind::PROFILER_STATE;
     if (std::this_thread::get_id() != probe->thread ||
-        c10::ThreadLocalDebugInfo::get(kind) != probe->watch.get())
+        c10::ThreadLocalDebugInfo::get(kind) != probe->recorder.get())
         return;
     answered([] { c10::ThreadLocalDebugInfo::_pop(c10::DebugInfoKind::PROFILER_STATE); });
 }
@@ -147,22 +147,23 @@ Uncounted::~Uncounted() {
 void make_cpu_probe(int64_t total_bytes, sab_probe_callbacks& callbacks) {
     auto probe = std::make_unique<CpuProbe>();
     const auto kind = c10::DebugInfoKind::PROFILER_STATE;
-    probe->watch = std::make_shared<Watch>(c10::ThreadLocalDebugInfo::get(kind), total_bytes);
-    c10::ThreadLocalDebugInfo::_push(kind, probe->watch);
+    probe->recorder =
+        std::make_shared<AllocationRecorder>(c10::ThreadLocalDebugInfo::get(kind), total_bytes);
+    c10::ThreadLocalDebugInfo::_push(kind, probe->recorder);
     callbacks.reset = [](void* ctx) {
-        probe_of(ctx).watch->reset();
+        probe_of(ctx).recorder->reset();
         return int32_t{0};
     };
     callbacks.current = [](void* ctx, int64_t* bytes) {
-        *bytes = probe_of(ctx).watch->current();
+        *bytes = probe_of(ctx).recorder->current();
         return int32_t{0};
     };
     callbacks.peak = [](void* ctx, int64_t* bytes) {
-        *bytes = probe_of(ctx).watch->peak();
+        *bytes = probe_of(ctx).recorder->peak();
         return int32_t{0};
     };
     callbacks.total = [](void* ctx, int64_t* bytes) {
-        const int64_t limit = probe_of(ctx).watch->limit();
+        const int64_t limit = probe_of(ctx).recorder->limit();
         *bytes = limit > 0 ? limit : int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
         return int32_t{0};
     };

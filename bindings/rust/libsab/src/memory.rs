@@ -1010,14 +1010,14 @@ impl<'f> GuardOptions<'f> {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct GuardInfo {
-    /// Seen.
+    /// Measured steps.
     pub steps: u64,
     /// Steps that ran out and were split.
     pub out_of_memory: u64,
     /// Times the budget was lowered.
     pub lowered: u64,
-    /// Of the coming batches, in the unit of the plan's cost.
-    pub budget: f64,
+    /// Limit of the plan's first budget for the coming batches, in the unit of its cost.
+    pub limit: f64,
     /// Largest peak, in bytes; `None` before the first step.
     pub peak: Option<u64>,
     /// Mean of the peaks, in bytes.
@@ -1122,7 +1122,7 @@ impl<'d, S: PlanSampler> MemoryGuard<'d, S> {
             steps: info.steps,
             out_of_memory: info.out_of_memory,
             lowered: info.lowered,
-            budget: info.budget,
+            limit: info.limit,
             peak: known(info.peak),
             mean_peak: info.mean_peak,
             creep: info.creep,

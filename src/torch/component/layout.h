@@ -1,5 +1,5 @@
 #pragma once
-/// Samples moved from some tensors to others, with gradients.
+/// Copies samples from tensors of one layout to tensors of another, with gradients.
 
 #include <ATen/core/Tensor.h>
 
@@ -12,7 +12,7 @@
 
 namespace sab_torch {
 
-/// Which samples stand in which group, none of which is empty.
+/// Which samples are in which group. No group is empty.
 struct Groups {
     std::vector<int64_t> offsets, permutation;
     std::size_t count() const { return offsets.size() - 1; }
@@ -24,8 +24,8 @@ struct Groups {
 
 using Numbers = std::shared_ptr<const std::vector<int64_t>>;
 
-/// The tensors that samples lie in: each in one of its own, or stacked along a dimension and
-/// padded, in groups.
+/// How samples lie in tensors: each sample in its own tensor, or the samples of a group stacked
+/// along a dimension and padded.
 struct Layout {
     std::shared_ptr<const Groups> groups;  // null: one by one
     std::size_t batch_dim;                 // of groups
@@ -37,7 +37,7 @@ struct Layout {
     }
 };
 
-/// What stands where samples do not reach.
+/// The values of padded positions.
 struct Rule {
     sab_pad_rule padding = SAB_PADDING_CONSTANT;
     at::Tensor value;         // of the samples' dtype
@@ -45,15 +45,16 @@ struct Rule {
 };
 
 /// One of the layouts is in groups.
-struct Move {
+struct LayoutChange {
     Layout from, to;
     std::size_t samples, dimensions;  // dimensions of a sample
     Numbers shapes;                   // of each sample
     Rule rule;
 };
 
-/// New tensors of the layout `move.to`. `sources` has the layout `move.from`; all are of one dtype
-/// and device.
-std::vector<at::Tensor> moved(const Move& move, const std::vector<at::Tensor>& sources);
+/// New tensors of the layout `change.to`. `sources` have the layout `change.from`, one dtype and
+/// one device.
+std::vector<at::Tensor> with_layout(const LayoutChange& change,
+                                    const std::vector<at::Tensor>& sources);
 
 }  // namespace sab_torch

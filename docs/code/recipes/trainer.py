@@ -9,7 +9,13 @@ import torch
 from toy import dataset, sizes
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader
-from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
+from transformers import (
+    BertConfig,
+    BertForSequenceClassification,
+    PrinterCallback,
+    Trainer,
+    TrainingArguments,
+)
 
 import sab
 
@@ -77,6 +83,7 @@ def train(folder, **arguments):
         BertForSequenceClassification(config), TrainingArguments(folder, **common), pad, dataset
     )
     trainer.seen = []
+    trainer.remove_callback(PrinterCallback)
     trainer.train(**arguments)
     return trainer
 

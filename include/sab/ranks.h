@@ -95,16 +95,16 @@ SAB_API sab_status sab_sampler_check_ranks(const sab_sampler *sampler, uint64_t 
                                            uint64_t world_size, sab_all_gather_fn all_gather,
                                            void *ctx) SAB_NOEXCEPT;
 
-/** The batches of samples that are spread over the ranks, each of which knows and takes only those
- * of its own shard.
+/** Makes a sampler for samples that are spread over the ranks. Each rank knows and takes only the
+ * samples of its own shard.
  *
- * The ranks gather the histograms of their sizes, not the sizes; from the sum of them every rank
- * makes the same plan. In each micro-batch all ranks take a batch of the same bucket, so that these
- * batches cost nearly the same. A bucket has as many of them as the rank with most samples in it
- * needs. The other ranks split their samples evenly, so all take the same number of batches, no
- * sample is lost or repeated, and the budget is kept. Indices are those of the own shard.
- * sab_batch_step() counts the samples of all ranks; its totals are -1 on several ranks, since the
- * sizes of their samples are not known here.
+ * The ranks exchange histograms of their sizes, not the sizes. Every rank makes the same plan from
+ * the sum of the histograms. In each micro-batch all ranks take a batch of the same bucket, so that
+ * these batches have nearly the same cost. A bucket has as many micro-batches as the rank with the
+ * most samples in it needs. The other ranks split their samples evenly. So all ranks take the same
+ * number of batches, no sample is lost or repeated, and no batch exceeds the budget. Indices are
+ * those of the rank's own shard. sab_batch_step() counts the samples of all ranks. With several
+ * ranks its totals are -1, because the sizes of the other ranks' samples are not known.
  *
  * A state restores only with the same shards.
  *
@@ -115,9 +115,9 @@ SAB_API sab_status sab_sampler_check_ranks(const sab_sampler *sampler, uint64_t 
  *     and `micro_batches` must be the same on all ranks; `last_step` and `costliest_first` are not
  *     used
  * @param all_gather  called four times, with 24 bytes, 8 bytes, the distinct sizes and their
- *     counts, and 16 bytes; not kept. A rank that fails reports it in the next call. A rank without
- *     memory for the answers does so among at most 2,700 ranks; among more, the others wait until
- *     `all_gather` gives up
+ *     counts, and 16 bytes; not kept. A rank that fails reports it in the next call. With more than
+ *     2,700 ranks, a rank without memory for the gathered bytes cannot report it. The others then
+ *     wait until `all_gather` gives up
  * @param ctx         passed to `all_gather`
  * @param sampler     the new handle; free with sab_sampler_free()
  * @return SAB_OK, on all ranks; SAB_E_ARGUMENT, on all ranks where the sizes of one break a rule:

@@ -102,8 +102,8 @@ SAB_API sab_status sab_stream_next(sab_stream *stream, sab_record *record) SAB_N
  *
  * @param stream    a handle
  * @param progress  called from time to time during sab_stream_next() and
- *     sab_stream_state_restore(), in the same thread. Its numbers are the records of the window
- * read so far and the size of the window (0 if there is no window). NULL for none
+ *     sab_stream_state_restore(), in the same thread. It gets the number of records read so far
+ *     of the window, and the size of the window. Without a window the size is 0. NULL for none
  * @param ctx       passed to `progress`
  * @return SAB_OK
  */

@@ -135,9 +135,9 @@ typedef struct sab_torch_leaf {
      *  tensor */
     const char *path;
     /** meaning of its dimensions in stacked samples, such as "(B, L_residue, 3, M_hidden)". `B`:
-     * the samples, exactly once. `L_name`: a length, which may differ between samples, but not
-     * between the tensors of one sample. A number: this size. `M` or `M_name`: any size, the same
-     * in all samples */
+     *  the samples, exactly once. `L_name`: a length, which may differ between samples, but not
+     *  between the tensors of one sample. A number: this size. `M` or `M_name`: any size, the same
+     *  in all samples */
     const char *signature;
     /** for each sample its tensor, without dimension B; no negative strides. On SAB_OK their
      *  deleters are called when they are not needed any more, in the thread that frees the last

@@ -466,7 +466,7 @@ class BalancedSampler(RandomAccessSampler):
 
 
 class ShardedSampler(RandomAccessSampler):
-    """Batches of samples that are spread over the ranks, each of which knows and takes only those
+    """Batches of samples that are spread over the ranks. Each rank knows and takes only the samples
     of its own shard.
 
     The ranks gather histograms of their sizes, and all make the same plan from the sum. In each

@@ -255,15 +255,16 @@ impl From<sys::sab_balanced_report> for BalancedReport {
     }
 }
 
-/// The batches of samples that are spread over the ranks, each of which knows and takes only those
-/// of its own shard.
+/// The batches of samples that are spread over the ranks. Each rank knows and takes only the
+/// samples of its own shard.
 ///
-/// The ranks gather histograms of their sizes; from the sum of them every rank makes the same plan.
-/// At each step all take a batch of the same bucket, so that the batches of a step cost nearly the
-/// same. All take the same number of steps, nothing is lost or repeated, and the budget is kept.
-/// Indices are those of the own shard. [`Step::samples`](crate::Step::samples) counts all ranks'
-/// samples; [`Step::total`](crate::Step::total) is `None` on more than one rank, since their sizes
-/// are not known here. A state goes on with the same shards only.
+/// The ranks exchange histograms of their sizes. Every rank makes the same plan from the sum. In
+/// each step all ranks take a batch of the same bucket, so that these batches have nearly the same
+/// cost. All take the same number of steps, no sample is lost or repeated, and no batch exceeds the
+/// budget. Indices are those of the rank's own shard. [`Step::samples`](crate::Step::samples)
+/// counts the samples of all ranks. [`Step::total`](crate::Step::total) is `None` with several
+/// ranks, because the sizes of the other ranks' samples are not known. A state restores only with
+/// the same shards.
 pub struct ShardedSampler {
     handle: SamplerHandle<'static>,
 }

@@ -7,7 +7,7 @@ from bench.peers import Batch, Peer, Work
 class Libsab(Peer):
     name = "libsab BucketSampler"
     distribution = "libsab"
-    setting = "`sab.plan(lengths, budget)` and `BucketSampler`; `PackedSampler` for packing"
+    setting = "`sab.plan(lengths, budget)` and `BucketSampler`, defaults"
     source = "guide/which.md"
 
     def __init__(self, work: Work) -> None:
@@ -29,6 +29,3 @@ class Libsab(Peer):
     def resume(self, state: dict[str, object]) -> Iterator[Batch]:
         self.sampler.load_state_dict(state)
         return iter(self.sampler)
-
-    def pack(self, capacity: int) -> list[Batch]:
-        return list(sab.PackedSampler(self.work.lengths, capacity))

@@ -6,7 +6,7 @@ from bench.peers import Batch, Peer, alone
 class Trl(Peer):
     name = "trl pack_dataset"
     distribution = "trl"
-    setting = "`strategy='bfd'`, its default; each token is the number of its sample"
+    setting = "`strategy='bfd'` in batches of 1,000 samples, both defaults"
     source = "https://huggingface.co/docs/trl/main/en/reducing_memory_usage"
 
     def pack(self, capacity: int) -> list[Batch]:

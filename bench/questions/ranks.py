@@ -22,9 +22,9 @@ STEPS = {8: 12, 64: 3}
 MOST = 2.0  # seconds of the processor for one rank
 COLUMNS = [
     Column("imbalance, padded", "{:.4f}", "least"),
-    Column("time lost", "{:.2%}", "least"),
+    Column("time lost, padded", "{:.2%}", "least"),
     Column("imbalance, squares", "{:.4f}", "least"),
-    Column("time lost", "{:.2%}", "least"),
+    Column("time lost, squares", "{:.2%}", "least"),
     Column("steps"),
 ]
 

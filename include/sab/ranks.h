@@ -84,9 +84,10 @@ typedef int32_t (*sab_reduce_fn)(void *ctx, int64_t *values, size_t count);
  * @param sampler     a sampler with random access
  * @param rank        rank of this process in `all_gather`
  * @param world_size  number of ranks in `all_gather`, 1 to 2^20
- * @param all_gather  called twice, with 16 and with some 200 bytes. A rank that fails gives its
- *     status in the first call, so that no rank waits for it. A rank without memory for the answers
- *     does so among at most 2,700 ranks; among more, the others wait until `all_gather` gives up
+ * @param all_gather  called twice, with 16 and with about 200 bytes. A rank that fails reports its
+ *     status in the first call, so that no rank waits for it. With more than 2,700 ranks, a rank
+ *     without memory for the gathered bytes cannot report it. The others then wait until
+ *     `all_gather` gives up
  * @param ctx         passed to `all_gather`
  * @return SAB_OK, on all ranks; SAB_E_MISMATCH, on all ranks, with a message that names the ranks
  *     that differ from most, the field and both values; SAB_E_CALLBACK; SAB_E_UNSUPPORTED

@@ -323,7 +323,7 @@ SAB_API sab_status sab_sampler_at(sab_sampler *sampler, uint64_t position, sab_b
 /** sab_sampler_get_budget() and sab_sampler_set_budget() */
 #define SAB_SAMPLER_BUDGET 4
 
-/** Tells which functions a sampler supports beside those that every sampler has.
+/** Returns which functions a sampler supports, apart from those that every sampler has.
  *
  * A function that is not supported returns SAB_E_UNSUPPORTED. The capabilities of a sampler never
  * change.

@@ -94,9 +94,9 @@ typedef struct sab_step_in_chunks_options {
     int32_t (*begin)(void *ctx);
     /** passed to both */
     void *ctx;
-    /** what each sample counts in the loss, such as its tokens: a part weighs its share of their
-     *  sum; positive sum, none negative. A part that weighs nothing is not run. NULL: all the
-     *  same */
+    /** weight of each sample in the loss, such as its tokens; none negative, with a positive sum.
+     *  The weight of a part is its share of the sum. A part with weight 0 is not run. NULL: equal
+     *  weights */
     const double *sample_weights;
     /** largest part of the first try; 0: the whole batch */
     uint64_t chunk_size;
@@ -120,7 +120,8 @@ SAB_API void sab_step_in_chunks_options_init(sab_step_in_chunks_options *options
  * Each time it runs out a line goes to the log. The step of the optimizer is the caller's, after
  * this.
  *
- * @param probe       the device: what it takes for out of memory, its random generators and cache
+ * @param probe       the device: recognises out-of-memory errors, restores random generators,
+ *     releases caches
  * @param count       samples in the batch; at least 1
  * @param options     what to run; NULL is refused, since `chunk` must be given
  * @param chunk_size  filled on SAB_OK with the size of part that fitted: begin with it next time.

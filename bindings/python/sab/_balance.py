@@ -1,4 +1,4 @@
-"""Work dealt out evenly: items to parts, samples to ranks."""
+"""Balanced work: items assigned to parts, samples assigned to ranks."""
 
 from __future__ import annotations
 

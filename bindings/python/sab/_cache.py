@@ -411,11 +411,11 @@ class Cache(Generic[Value]):
         check(lib.sab_cache_put(self._open(), name, len(name), data, len(data)))
 
     def get_or_load(self, key: Key, load: Callable[[Any], Value]) -> Value:
-        """The value of a key, made by ``load(key)`` where there is none.
+        """The value of a key. If there is none, ``load(key)`` makes it.
 
-        While one makes it, others who ask for the same key wait for it, ``load_wait`` seconds at
-        most: threads, and processes that share the file or the servers. What ``load`` raises comes
-        through.
+        While one caller makes the value, other callers with the same key wait for it, at most
+        ``load_wait`` seconds. These are threads, and processes that share the file or the servers.
+        Exceptions of ``load`` pass through.
         """
         data = _bytes_of(key)
         fresh: list[Value] = []
@@ -540,11 +540,11 @@ class Cache(Generic[Value]):
 
 
 class CachedDataset(Generic[Value]):
-    """A dataset whose samples are made once: a wrapper for any that has ``len()`` and indices; for
-    torch's DataLoader, its workers included.
+    """A dataset that makes each sample once and keeps it in a cache. It wraps any dataset that has
+    ``len()`` and indices, also for the workers of torch's DataLoader.
 
     Args:
-        dataset: the dataset; asked for samples that are not in the cache.
+        dataset: gives the samples that are not in the cache.
         cache: a :class:`Cache`, or the URL of one.
         arguments: of :class:`Cache`, where ``cache`` is a URL.
 

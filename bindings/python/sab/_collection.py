@@ -417,18 +417,18 @@ class Grouped(_Tensors):
         mask: str | Sequence[str] | None = None,
         padding: Any = 0,
     ) -> Grouped:
-        """Calls ``module(group)``, or ``module(group, mask)``, for each group, and keeps what it
-        gives as a collection in the same groups: to be ungrouped, joined or grouped anew.
+        """Calls ``module(group)``, or ``module(group, mask)``, for each group. The outputs are a
+        collection in the same groups, which can be ungrouped, joined or grouped again.
 
         Args:
             module: a module of torch or another function.
-            output: the signature of what it gives back. Lengths are those of the samples, by name;
-                new ones cannot appear.
+            output: the signature of the outputs. Lengths are those of the samples, by name; new
+                ones are not allowed.
             mask: what :meth:`masks` takes; None: no masks.
-            padding: of the outputs, where they are grouped anew; as for :class:`sab.Collection`.
+            padding: of the outputs, if they are grouped again; as for :class:`sab.Collection`.
 
         Raises:
-            ValueError: an output is not as its signature says; and whatever the module raises.
+            ValueError: an output does not match its signature. Exceptions of the module pass.
         """
         leaves = leaves_of(output, "output")
         output = copied_signature(output, leaves)

@@ -60,15 +60,16 @@ def find_thresholds(
     Args:
         lengths: anything that :class:`sab.Sizes` takes.
         k: number of thresholds, below the number of distinct lengths.
-        cost: what a group costs, of its count and its longest length: as for :func:`sab.plan`.
-        method: ``"least_total"``: the groups that cost least in sum, exactly; ``"least_largest"``:
-            those whose costliest costs least, exactly; ``"randomised"``: groups of about the same
-            cost, by asym's greedy search from random places.
+        cost: the cost of a group by its count and its longest length: as for :func:`sab.plan`.
+        method: ``"least_total"``: the least total cost of all groups, exactly. ``"least_largest"``:
+            the least cost of the costliest group, exactly. ``"randomised"``: groups of about the
+            same cost, by asym's greedy search from random places.
         cost_per_sample: a group costs ``count * cost(1, longest)``; a function is then called once
             for each distinct length only.
-        num_trials, tolerate: of ``"randomised"``: searches, and how many steps of each need not
-            make the largest difference between neighbours smaller (by default twice the number of
-            distinct lengths).
+        num_trials: with ``"randomised"``: number of searches.
+        tolerate: with ``"randomised"``: a search ends after more than this number of steps that do
+            not reduce the largest difference between neighbours. Default: twice the number of
+            distinct lengths.
         seed: of ``"randomised"``: searches begin at ``random.Random(seed).sample(range(distinct
             lengths), k)``.
         starts: instead, an array of ``num_trials`` rows of ``k`` numbers of distinct lengths.
@@ -118,11 +119,11 @@ def find_thresholds(
 
 
 class Grouping:
-    """Samples in groups: the order that takes them group by group, and the way back. Made by one of
-    the class methods; picklable; iterating gives the indices of each group.
+    """Samples in groups: index arrays that reorder samples group by group, and restore their order.
+    Made by one of the class methods; picklable. Iterating gives the indices of each group.
 
     Attributes:
-        offsets: int64, one more than there are groups: group ``g`` stands at the places
+        offsets: int64, one more than there are groups: group ``g`` has the places from
             ``offsets[g]`` to below ``offsets[g + 1]``.
         permutation: int64, the sample at each place: ``values[grouping.permutation]`` has them
             group by group.
@@ -248,7 +249,7 @@ class Grouping:
 
     @classmethod
     def consecutive(cls, counts: npt.ArrayLike) -> Grouping:
-        """Groups of consecutive samples, so many in each."""
+        """Groups of consecutive samples; ``counts`` has the number of samples of each group."""
         numbers = _whole_numbers("counts", counts, np.uint64)
         handle = ffi.new("sab_grouping **")
         return cls._made(
@@ -265,11 +266,11 @@ class Grouping:
         Args:
             samples: a list of tensors, one for each sample, on any device; a nested tensor; or a
                 :class:`sab.Jagged` of values and offsets.
-            padding: what stands where samples do not reach: a number, a tensor of one, or
-                ``"repeat"``: along each dimension the sample's last element.
-            batch_dim: where the dimension of samples stands in the stacked tensors.
+            padding: the value at padded places: a number, a tensor of one number, or ``"repeat"``:
+                the sample's last element along each dimension.
+            batch_dim: position of the dimension of samples in the stacked tensors.
 
-        Gradients go through it. Samples of several tensors, whose dimensions mean something:
+        Gradients pass through it. For samples of several tensors with named dimensions, see
         :class:`sab.Collection`.
 
         Raises:

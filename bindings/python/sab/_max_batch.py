@@ -142,8 +142,8 @@ def find_executable_batch_size(
     """Decorator: calls the function with a batch size as first argument, and again with a smaller
     one whenever it runs out of memory.
 
-    As accelerate's. The batch size found is kept for the next call. The tensors of a failed try are
-    let go before the next; each lowering is logged.
+    Works like accelerate's decorator. The batch size found is kept for the next call. The tensors
+    of a failed try are freed before the next one. Each lowering is logged.
 
     Args:
         starting_batch_size: of the first call.
@@ -259,7 +259,7 @@ def step_in_chunks(
         count: samples in the batch.
         device: see :class:`Probe`.
         begin: before each try, such as ``optimizer.zero_grad``.
-        weights: what each sample counts in the loss, such as its tokens.
+        weights: weight of each sample in the loss, such as its tokens.
         chunk_size: largest part of the first try; the whole batch by default.
 
     Returns:

@@ -149,7 +149,7 @@ class PackedSampler(RandomAccessSampler):
 
     @property
     def info(self) -> PackedInfo:
-        """Bins, fill and what no packing can do better than."""
+        """Number of bins, fill, and the lower bound of any packing."""
         info = new_struct("sab_packed_info")
         check(lib.sab_packed_sampler_get_info(self._handle, info))
         return record_of(PackedInfo, info)

@@ -18,7 +18,7 @@ __all__ = ["Peaks", "collect_peak"]
 
 
 class Peaks(NamedTuple):
-    """What was measured: one entry a recorded item, in bytes; -1 where the device does not tell."""
+    """Measurements: one entry for each recorded item, in bytes; -1 if not known."""
 
     features: list[Any]  # what `work` returned
     peaks: npt.NDArray[np.int64]
@@ -48,11 +48,11 @@ def collect_peak(
     release_cache: bool = True,
     progress: bool | Progress | None = None,
 ) -> Peaks:
-    """Runs ``work`` on each input and records the peak of memory, and what ``work`` returned: the
-    features of the input.
+    """Runs ``work`` on each input. Records the peak of memory and the features of the input, which
+    ``work`` returns.
 
     Inputs that run out of memory are listed in ``out_of_memory`` and skipped. Any other exception
-    comes out unchanged, with what was measured before it as its attribute ``collected``.
+    passes through unchanged. Its attribute ``collected`` has the measurements made before it.
 
     Args:
         work: runs an input, such as a training step, and returns what describes it: a sequence of

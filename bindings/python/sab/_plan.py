@@ -235,8 +235,8 @@ class Plan(Saved, kind="sab_plan"):
         costliest_first: int = 0,
         progress: bool | Progress | None = None,
     ) -> Report:
-        """Walks an epoch of :class:`sab.BucketSampler` with these arguments, and the next, and says
-        what it is like.
+        """Statistics of an epoch of :class:`sab.BucketSampler` with these arguments. Walks this
+        epoch and the next one.
 
         >>> import sab
         >>> round(sab.plan([3, 1, 2, 3], budget=6, boundaries=[1, 3, 4]).report().padding, 3)

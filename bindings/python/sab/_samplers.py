@@ -284,8 +284,9 @@ class RandomAccessSampler(Sampler):
         """Sets another limit of one of the plan's budgets for the batches to come, in this epoch
         and the following ones. 0: the plan's own again.
 
-        Steps whose batches cost more become several steps, on all ranks alike: no sample is lost,
-        and ``len()`` grows. Part of :meth:`state_dict`. All ranks must set it at the same position.
+        Steps whose batches cost more become several steps, on all ranks. No sample is lost, and
+        ``len()`` grows. The limit is part of :meth:`state_dict`. All ranks must set it at the same
+        position.
         The cost of the budget must not be a function.
         """
         index = whole("index", index)

@@ -1,4 +1,4 @@
-"""Streams: pipelines of records that stop anywhere and go on at the next record."""
+"""Streams: pipelines of records that can be stopped anywhere and resumed at the next record."""
 
 from __future__ import annotations
 
@@ -123,8 +123,8 @@ class _Pipeline:
         self.lock.release()
 
     def free(self, patience: float) -> None:
-        """Frees the streams. Functions that run on in their threads are waited for so many seconds,
-        then left; nothing is called after them.
+        """Frees the streams. Waits at most ``patience`` seconds for functions that still run in
+        their threads. No other function is called after them.
         """
         handle, self.handle = self.handle, ffi.NULL
         stages, self.stages = self.stages, []
@@ -186,10 +186,10 @@ class Stream:
     True
     >>> state = batches.state_dict()  # later, elsewhere: batches.load_state_dict(state)
 
-    Records are ``str`` (lines), or any value that a function gives. Nothing runs before the first
-    record is asked for. A stream is its own iterator: a loop that was left goes on where it was;
-    one that reached the end begins again. Streams can be pickled where their functions can, with
-    the place where they stand.
+    Records are ``str`` (lines), or any value that a function returns. Nothing runs before the first
+    record is taken. A stream is its own iterator: a loop after a ``break`` continues at the next
+    record, and a loop after the end begins again. A stream can be pickled, with its position, if
+    its functions can be pickled.
 
     Native stages run without Python's lock. Functions may run in another thread: those under
     :meth:`prefetch`, and those of ``map(threads=N)``.
@@ -334,8 +334,8 @@ class Stream:
         return self._then("recurrent", _function("function", function), initial, is_text=False)
 
     def random_map(self, function: Callable[[Random, Any], Any], *, seed: int = 0) -> Stream:
-        """``function(generator, record)``; what is drawn from the generator, a ``random.Random``,
-        is part of the saved state.
+        """Maps each record with ``function(generator, record)``. The state of the generator, a
+        ``random.Random``, is part of the saved state.
         """
         return self._then(
             "random_map", _function("function", function), whole("seed", seed), is_text=False
@@ -376,8 +376,8 @@ class Stream:
         return self._then("block_shuffle", whole("block_size", block_size, 1), whole("seed", seed))
 
     def buffered_shuffle(self, buffer_size: int, *, seed: int = 0) -> Stream:
-        """Each record takes a random place in a buffer, and what was there goes on. A saved state
-        holds the buffer, pickled.
+        """Puts each record at a random place of a buffer and gives the record that was there. A
+        saved state contains the buffer, pickled.
         """
         return self._then(
             "buffered_shuffle", whole("buffer_size", buffer_size, 1), whole("seed", seed)
@@ -406,8 +406,8 @@ class Stream:
         Args:
             read_ahead: records of a window.
             budget: largest count * largest size of a batch; 0: no such limit.
-            batch_size: most records of a batch, or a function that says so of its largest record;
-                None: no such limit.
+            batch_size: largest number of records in a batch, or a function that returns it for the
+                largest record; None: no limit.
             key: the size of a record: ``"len"``, ``"words"`` or ``"bytes"`` of text, which are
                 counted without Python, or a function.
             boundary_key: records of different keys never share a batch.
@@ -559,7 +559,7 @@ class Stream:
         return int(count[0])
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the stream stands, for :meth:`load_state_dict`: a few KiB, but for the records of a
+        """The state of the stream, for :meth:`load_state_dict`: a few KiB, and the records of a
         :meth:`buffered_shuffle`.
         """
         with self._opened() as pipeline:
@@ -577,8 +577,8 @@ class Stream:
         return {"state": bytes(buffer), "finished": self._finished}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Goes on where :meth:`state_dict` was taken, in this or another process. After a failure
-        the stream stands at its beginning.
+        """Resumes where :meth:`state_dict` was called, in this or another process. After a failure
+        the stream is at its beginning.
 
         Raises:
             FormatError, MismatchError: the state is damaged, or of another pipeline or other files.
@@ -588,8 +588,8 @@ class Stream:
         self._finished = bool(state_dict.get("finished", False))
 
     def close(self) -> None:
-        """Stops the threads and frees everything; the next record begins anew. A function that runs
-        for longer than a second is left to end in its thread.
+        """Stops the threads and frees all memory. The next record is the first one again. A
+        function that runs for longer than a second ends later, in its thread.
         """
         if self._pipeline is not None:
             if isinstance(threading.current_thread(), threading._DummyThread):

@@ -101,7 +101,11 @@ julia() {
 }
 
 documentation() {
-  [ -d build/recipes ] || build/venv/bin/pip install -q --no-deps --target build/recipes -r docs/recipes.txt
+  if ! cmp -s docs/recipes.txt build/recipes/installed.txt; then
+    rm -rf build/recipes
+    build/venv/bin/pip install -q --no-deps --target build/recipes -r docs/recipes.txt
+    cp docs/recipes.txt build/recipes/installed.txt
+  fi
   PATH=$PWD/build/julia:$PATH PYTHONPATH=$PWD/build/recipes docs/build.sh build/prefix build/venv build/site
 }
 

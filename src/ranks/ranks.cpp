@@ -48,7 +48,7 @@ struct Field {
     uint64_t Told::* value;
 };
 constexpr Field fields[] = {
-    {"kind of order", &Told::kind},
+    {"sampler of kind", &Told::kind},
     {"seed", &Told::seed},
     {"fingerprint of the samples", &Told::fingerprint},
     {"world size", &Told::world_size},

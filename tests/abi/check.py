@@ -181,16 +181,14 @@ def check_documentation(_):
 
 
 def check_guards(_):
-    sources = "".join(
-        source.read_text().split('extern "C" {', 1)[1]
-        for source in (REPO / "src").glob("*/*_capi.cpp")
-    )
+    texts = [source.read_text() for source in (REPO / "src").glob("*/*.cpp")]
+    sources = "".join(text.split('extern "C" {', 1)[1] for text in texts if 'extern "C" {' in text)
     for name in set(declared()) - UNGUARDED:
         if name.endswith(CANNOT_FAIL):
             continue
         body = re.search(rf"\b{name}\([^{{]*\) noexcept \{{\s*(.*)", sources)
         assert body and re.match(
-            r"return (sab::guard|sab::guard_new|guard_over|new_collection)\(", body.group(1)
+            r"return (sab::guard|sab::guard_new|guard_stage|new_collection)\(", body.group(1)
         ), f"{name} does without the guard"
 
 

@@ -113,7 +113,9 @@ def changes(then, now):
         "a parameter": {
             "sab_plan_new": now["sab_plan_new"].replace("const sab_sizes", "sab_sizes")
         },
-        "a callback": {"sab_cost_fn": now["sab_cost_fn"].replace("double length", "float length")},
+        "a callback": {
+            "sab_cost_fn": now["sab_cost_fn"].replace("const double *", "const float *")
+        },
         "a lost function": {"sab_plan_new": None},
         "swapped fields": {"sab_plan_options": swapped},
         "a renamed field": {
@@ -121,7 +123,7 @@ def changes(then, now):
         },
         "a field of another type": {
             "sab_plan_options": [
-                field.replace("double budget", "size_t budget") for field in options
+                field.replace("size_t budget_count", "double budget_count") for field in options
             ]
         },
         "a field in the middle": {"sab_plan_options": [options[0], "uint64_t more", *options[1:]]},
@@ -145,6 +147,8 @@ def main():
     for line in found:
         print("FAILED", line)
     tried = changes(then, now)
+    for what, change in tried.items():
+        assert all(now.get(name) != value for name, value in change.items()), f"{what}: no change"
     missed = [what for what, change in tried.items() if not list(broken(then, {**now, **change}))]
     grown = {"sab_plan_options": [*then["sab_plan_options"], "uint64_t more"]}
     missed += (

@@ -19,7 +19,8 @@ for header in abi.read_headers(include):
         name = struct.name
         appended = f"    uint64_t appended; /**< 0. @since 9.9 */\n}} {name};"
         text, fields = re.subn(rf"^\}} {name};", appended, text, flags=re.MULTILINE)
-        text, macros = re.subn(rf"(\{{\s*sizeof\({name}\)[^}}]*?)\s*\}}", r"\1, 0 }", text)
+        values = rf"(\{{\s*sizeof\({name}\)(?:[^{{}}]|\{{[^{{}}]*\}})*?)\s*\}}"
+        text, macros = re.subn(values, r"\1, 0 }", text)
         assert (fields, macros) == (1, 1), f"{name}: {fields} definitions, {macros} macros"
         grown += 1
     path.write_text(text)

@@ -35,6 +35,11 @@ void check_term(const CostTerm& term, std::size_t i) {
                  ": must be at most ", highest_power);
 }
 
+void check_term_count(std::size_t count) {
+    check(count >= 1 && count <= SAB_MAX_COST_TERMS, "count", count, "must be from 1 to ",
+          SAB_MAX_COST_TERMS);
+}
+
 void check_number(double value, std::string_view name, std::size_t i) {
     if (!(value >= 0 && std::isfinite(value)))
         fail(SAB_E_ARGUMENT, name, "[", i, "] = ", value, ": must be finite and not negative");
@@ -65,8 +70,7 @@ Cost::Cost(const double* weights, std::size_t columns) : columns_(columns) {
 
 Cost::Cost(std::vector<CostTerm> terms, bool in_bytes)
     : terms_(std::move(terms)), columns_(0), in_bytes_(in_bytes) {
-    check(!terms_.empty() && terms_.size() <= SAB_MAX_COST_TERMS, "count", terms_.size(),
-          "must be from 1 to ", SAB_MAX_COST_TERMS);
+    check_term_count(terms_.size());
     for (std::size_t i = 0; i < terms_.size(); ++i) {
         check_term(terms_[i], i);
         for (std::size_t j = 0; j < SAB_MAX_COLUMNS; ++j)
@@ -199,6 +203,7 @@ void Cost::check_row(std::string_view name) const {
 }
 
 std::vector<CostTerm> read_terms(std::span<const sab_cost_term> terms) {
+    check_term_count(terms.size());  // before any of them is read
     std::vector<CostTerm> read;
     for (const sab_cost_term& term : terms) {
         read.push_back({term.coefficient, term.count_power, {}, 0});

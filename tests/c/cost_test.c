@@ -147,6 +147,7 @@ static void Costs_ThatBreakARule_AreRefused(void) {
     const sab_cost_term terms[65] = {{1, 1, {1}}};
     REFUSED(sab_cost_terms_new(terms, 0, &cost), "count = 0: must be from 1 to 64");
     REFUSED(sab_cost_terms_new(terms, 65, &cost), "count = 65: must be from 1 to 64");
+    REFUSED(sab_cost_terms_new(terms, SIZE_MAX, &cost), "must be from 1 to 64"); /* none is read */
     REFUSED(sab_cost_terms_new(NULL, 1, &cost), "terms = NULL");
     const sab_cost_term wrong[][2] = {{{1, 1, {1}}, {-1, 1, {1}}},
                                       {{1, 1, {1}}, {-1, 2, {0}}},

@@ -425,13 +425,16 @@ std::vector<double> costs_of_lengths(const Packing& packing, const std::optional
 }
 
 void sort_by_cost(Packing& packing, std::span<const double> costs) {
+    double sum = 0;
     for (std::size_t i = 0; i < packing.patterns.size(); ++i) {
         const std::size_t end = i + 1 < packing.patterns.size() ? packing.patterns[i + 1].part_begin
                                                                 : packing.parts.size();
         for (std::size_t part = packing.patterns[i].part_begin; part < end; ++part)
             packing.patterns[i].cost +=
                 packing.parts[part].count * costs[packing.parts[part].length];
+        sum += static_cast<double>(packing.patterns[i].bins) * packing.patterns[i].cost;
     }
+    if (!std::isfinite(sum)) fail(SAB_E_ARGUMENT, "pack.balance[0]: costs must have a finite sum");
     std::ranges::stable_sort(packing.patterns, std::ranges::greater{}, &BinPattern::cost);
 }
 

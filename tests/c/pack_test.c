@@ -633,10 +633,11 @@ static void Refuses_BadBalance(void) {
     const int32_t numbers[] = {5, 12, 3, 11};
     sab_sizes *sizes = sizes_of(numbers, 4);
     sab_packed_options pack = into(20);
-    const sab_cost_term wrong[] = {{1, 2, {1}}, {-9, 1, {0}}, {1, 1, {0, 1}}};
+    const sab_cost_term wrong[] = {{1, 2, {1}}, {-9, 1, {0}}, {1, 1, {0, 1}}, {1e308, 1, {0}}};
     const char *const words[] = {"pack.balance[0]: its term 0 has a count_power of 2",
                                  "pack.balance[0]: a sample of length 12 costs -9",
-                                 "pack.balance[0] = 2 columns: the sizes have one column"};
+                                 "pack.balance[0] = 2 columns: the sizes have one column",
+                                 "pack.balance[0]: costs must have a finite sum"};
     const sab_cost *balance[] = {NULL};
     pack.balance_count = 1;
     EXPECT_REFUSED("pack.balance = NULL");

@@ -391,14 +391,14 @@ void BalancedSampler::make_steps(const Progress& progress) {
 }
 
 /// A last step of a few samples would be uneven: it shares those of the step before, half of the
-/// weight each.
+/// weight each, but at least a sample for each micro-batch of the step before.
 void BalancedSampler::even_out() {
     UnitPosition& middle = starts_[starts_.size() - 2];
     const UnitPosition begin = starts_[starts_.size() - 3], end = starts_.back(), before = middle;
     gather(begin, end);
     double left = weight_from(0) / 2;
     offsets_.clear();
-    for (middle = begin; left > 0 && middle != end;) {
+    for (middle = begin; (left > 0 || offsets_.size() < parts()) && middle != end;) {
         const std::size_t count = offsets_.size();
         append(middle, parts());
         left -= weight_from(count);

@@ -713,6 +713,32 @@ static void no_micro_batch_is_empty_before_the_last_step(void) {
     sab_sizes_free(handle);
 }
 
+/* The last two steps share their samples, which would not suffice for two full steps. */
+static void a_step_that_gives_samples_to_the_last_keeps_enough(void) {
+    for (size_t count = 10; count < 80; ++count) {
+        int32_t sizes[80];
+        for (size_t i = 0; i < count; ++i) sizes[i] = 1 + (int32_t)(i % 3);
+        sab_sizes *handle = sizes_of(sizes, count);
+        for (uint64_t r = 0; r < 9; ++r) {
+            sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
+            SET_BUDGET(balanced, 7);
+            balanced.fill = 0.56;
+            const sab_sampler_options options = ranks(r, 9);
+            sab_sampler *sampler = NULL;
+            uint64_t steps = 0;
+            EXPECT_OK(sab_balanced_sampler_new(handle, &balanced, &options, &sampler));
+            EXPECT_OK(sab_sampler_batch_count(sampler, &steps));
+            sab_batch batch = SAB_BATCH_INIT;
+            for (uint64_t step = 0; step + 1 < steps; ++step) {
+                EXPECT_OK(sab_next_batch(sampler, &batch));
+                EXPECT(batch.count > 0);
+            }
+            sab_sampler_free(sampler);
+        }
+        sab_sizes_free(handle);
+    }
+}
+
 static void foreign_states(void) {
     sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
     SET_BUDGET(balanced, 900);
@@ -996,6 +1022,7 @@ int main(void) {
     RUN(the_end_of_an_epoch_is_a_state_too);
     RUN(caps_hold_whatever_the_rounding);
     RUN(no_micro_batch_is_empty_before_the_last_step);
+    RUN(a_step_that_gives_samples_to_the_last_keeps_enough);
     RUN(foreign_states);
     RUN(memory_budgets);
     RUN(balance_is_the_first_budget_by_default);

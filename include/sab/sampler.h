@@ -92,7 +92,8 @@ typedef struct sab_batch {
     /** `count` sample indices */
     const int64_t *indices;
     /** number of samples. 0 only for a rank without a share (loss weight 0): in the last step, and
-     *  when its shard has fewer samples in the bucket than the bucket has steps */
+     *  when its shard has fewer samples in the bucket than the bucket has steps. Under a lowered
+     *  budget also when a micro-batch has fewer samples than ranks */
     size_t count;
     /** SAB_LAYOUT_PADDED or SAB_LAYOUT_ROW */
     sab_layout layout;
@@ -268,8 +269,8 @@ SAB_API sab_status sab_next_batch(sab_sampler *sampler, sab_batch *batch) SAB_NO
  * @param rows     filled on SAB_OK, untouched otherwise; its struct_size must be set
  *     (SAB_ROWS_INIT)
  * @return SAB_OK; SAB_E_UNSUPPORTED when the batch is padded; SAB_E_ARGUMENT when there is no such
- *     batch: before the first one, and after a call that failed or moved the cursor to another
- *     epoch, state or budget
+ *     batch: before the first one, after these two returned anything but SAB_OK, and after a call
+ *     that moved the cursor to another epoch, state or budget, or over several batches
  */
 SAB_API sab_status sab_batch_rows(sab_sampler *sampler, sab_rows *rows) SAB_NOEXCEPT;
 
@@ -398,7 +399,8 @@ SAB_API sab_status sab_sampler_tell(const sab_sampler *sampler, uint64_t *epoch,
  * number of batches, no sample is lost, and the order stays the same. The number of batches of the
  * epoch grows. The limits are part of the saved state. All ranks must set the limit at the same
  * position. If this is inside a step of several micro-batches, the step ends there. Only a single
- * sample that alone costs more than the lowered limit exceeds it.
+ * sample that alone costs more than the lowered limit exceeds it. Setting the limit that holds
+ * already changes nothing.
  *
  * Time and memory grow with the number of batches left (8 bytes a batch). For at most 2^20 ranks.
  *

@@ -229,17 +229,23 @@ struct Cursor::NewSchedule : AdjustableBudget::Change {
     Schedule schedule;
 };
 
+/// Of a limit that is set already: neither a step nor the batches that were read ahead end here.
+struct NoChange : AdjustableBudget::Change {
+    void commit() noexcept override {}
+};
+
 void Cursor::exchange(Schedule& schedule) noexcept {
     std::swap(schedule_, schedule);
     split_batch_ = {};
 }
 
 std::unique_ptr<AdjustableBudget::Change> Cursor::prepare_limit(std::size_t index, double limit) {
+    Limits limits = schedule_.pricing.limits;
+    const double own = plan().budgets()[index].limit;
+    limits[index] = own == 0 || limit < own ? limit : 0;
+    if (limits == schedule_.pricing.limits) return std::make_unique<NoChange>();
     auto change = std::make_unique<NewSchedule>(*this);
     attempt(nullptr, [&] {
-        Limits limits = schedule_.pricing.limits;
-        const double own = plan().budgets()[index].limit;
-        limits[index] = own == 0 || limit < own ? limit : 0;
         Pricing pricing = priced(limits);
         take_over(schedule_.position);
         schedule_.pricing = std::move(pricing);

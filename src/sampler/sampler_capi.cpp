@@ -23,6 +23,7 @@ sab_status sab_sampler_begin(sab_sampler* sampler) noexcept {
 sab_status sab_next_batch(sab_sampler* sampler, sab_batch* batch) noexcept {
     return sab::guard([&]() -> sab_status {
         sab::require(sampler, "sampler");
+        sampler->shown.changes = sab::EpochBatch::nothing_shown;
         sab::check_result(batch, "batch");
         if (!sampler->impl->next(sampler->shown)) return SAB_END;
         sab::write_result(sab::shown(sampler->shown), batch);
@@ -66,6 +67,7 @@ sab_status sab_sampler_next_batches(sab_sampler* sampler, size_t max_batches, in
 sab_status sab_sampler_at(sab_sampler* sampler, uint64_t position, sab_batch* batch) noexcept {
     return sab::guard([&] {
         sab::require(sampler, "sampler");
+        sampler->shown.changes = sab::EpochBatch::nothing_shown;
         sab::check_result(batch, "batch");
         sab::need_random_access(*sampler->impl, "sab_sampler_at").at(position, sampler->shown);
         sab::write_result(sab::shown(sampler->shown), batch);

@@ -471,6 +471,32 @@ static void SetBudget_NotBelowThePlans_ChangesNothing(void) {
     free(same);
 }
 
+static void SetBudget_ToTheLimitThatHolds_ChangesNothing(void) {
+    struct job job = text_job(PADDED, SAB_LAST_STEP_DROP);
+    sab_sampler_options options = ranks(0, 2);
+    options.micro_batches = 3;
+    options.last_step = SAB_LAST_STEP_DROP;
+    for (int is_lowered = 0; is_lowered < 2; ++is_lowered) {
+        sab_sampler *sampler = NULL;
+        EXPECT_OK(sab_bucket_sampler_new(job.plan, &options, &sampler));
+        const double limit = is_lowered ? job.budget / 4 : job.budget;
+        EXPECT_OK(sab_sampler_set_budget(sampler, 0, limit));
+        sab_batch batch = SAB_BATCH_INIT;
+        struct state before, after;
+        EXPECT_OK(sab_next_batch(sampler, &batch)); /* the step has two more */
+        EXPECT_OK(save_state(sampler, &before));
+        const uint64_t samples = step_of(sampler).samples;
+        EXPECT_OK(sab_sampler_set_budget(sampler, 0, limit));
+        EXPECT(step_of(sampler).samples == samples);
+        EXPECT_OK(save_state(sampler, &after));
+        EXPECT(memcmp(&before, &after, sizeof before) == 0);
+        EXPECT_OK(sab_next_batch(sampler, &batch));
+        EXPECT(batch.step == 0 && batch.micro_batch == 1);
+        sab_sampler_free(sampler);
+    }
+    sab_plan_free(job.plan);
+}
+
 /* What was taken before stays taken, and what comes after the split step is whole again. */
 static void Raised_GoesBackToWholeBatches(void) {
     for (sab_last_step last_step = SAB_LAST_STEP_SPLIT; last_step <= SAB_LAST_STEP_WRAP;
@@ -934,6 +960,7 @@ int main(void) {
     RUN(SetBudget_Twice_InTheMiddleOfASplitStep_CutsTheRestFiner);
     RUN(SetBudget_OnWhatOtherRanksBegan_KeepsTheNewBudget);
     RUN(SetBudget_NotBelowThePlans_ChangesNothing);
+    RUN(SetBudget_ToTheLimitThatHolds_ChangesNothing);
     RUN(Raised_GoesBackToWholeBatches);
     RUN(SetEpoch_KeepsTheBudget);
     RUN(PlanWithoutABudget_CanBeGivenOne);

@@ -828,6 +828,26 @@ static void TwoThreads_OnOnePlan_AreIndependent(void) {
     sab_plan_free(plan);
 }
 
+static void BatchStep_AfterACallThatShowsNoBatch_IsRefused(void) {
+    sab_plan *plan = a_plan();
+    sab_sampler *sampler = rank_of(plan, 0, 1);
+    sab_batch batch = SAB_BATCH_INIT, small = SAB_BATCH_INIT;
+    small.struct_size = 8;
+    sab_step step = SAB_STEP_INIT;
+    sab_rows rows = SAB_ROWS_INIT;
+    for (int i = 0; i < 3; ++i) {
+        EXPECT_OK(sab_next_batch(sampler, &batch));
+        EXPECT_OK(sab_batch_step(sampler, &step));
+        EXPECT((i == 0   ? sab_sampler_at(sampler, 1000000, &batch)
+                : i == 1 ? sab_sampler_at(sampler, 0, &small)
+                         : sab_next_batch(sampler, &small)) == SAB_E_ARGUMENT);
+        EXPECT_FAILS(sab_batch_step(sampler, &step), SAB_E_ARGUMENT, "shows no batch");
+        EXPECT_FAILS(sab_batch_rows(sampler, &rows), SAB_E_ARGUMENT, "shows no batch");
+    }
+    sab_sampler_free(sampler);
+    sab_plan_free(plan);
+}
+
 int main(void) {
     RUN(EveryPlanAndOrder_KeepsCoverageStepsAndBudget);
     RUN(StepTotals_AreTheTrueSumsUnderEveryPolicy);
@@ -854,5 +874,6 @@ int main(void) {
     RUN(State_DamagedOrForeign_IsRefused);
     RUN(SamplerOptions_BadOnes_AreNamed);
     RUN(TwoThreads_OnOnePlan_AreIndependent);
+    RUN(BatchStep_AfterACallThatShowsNoBatch_IsRefused);
     return finish();
 }

@@ -2,6 +2,7 @@
 
 import pickle
 import threading
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -119,6 +120,27 @@ def test_each_budget_is_lowered_by_its_index():
         with pytest.raises(error, match=words):
             sampler.set_budget(*arguments)
     assert sampler.get_budget(1) == 400_000
+
+
+@pytest.mark.parametrize("last_step", ["split", "drop", "wrap"])
+@pytest.mark.parametrize("limit", [0, 4096])
+def test_the_limit_that_holds_can_be_set_at_every_step(limit, last_step):
+    sampler = sab.BucketSampler(sab.plan(SIZES, budget=8192), micro_batches=3, last_step=last_step)
+    sampler.set_budget(limit)
+    expected = [batch.indices.tolist() for batch in sampler.batches()]
+    sampler.set_epoch(0)
+    seen = []
+    for batch in sampler:
+        seen.append(batch.tolist())
+        sampler.set_budget(limit)
+    assert seen == expected
+
+
+def test_a_budget_is_any_real_number():
+    for number in (100, 100.0, np.float32(100), np.array(100), Fraction(100)):
+        assert sab.plan([3, 5, 8], budget=number).budgets == [100.0]
+    with pytest.raises(ValueError, match="budget: is too large"):
+        sab.plan([3, 5, 8], budget=10**400)
 
 
 def test_packed_rows_are_balanced_by_any_cost():

@@ -33,6 +33,8 @@ def real(name: str, value: Any) -> float:
         return math.ldexp(value, 0)  # unlike float(), takes no text
     except TypeError:
         raise TypeError(f"{name} = {value!r}: must be a number") from None
+    except OverflowError:
+        raise ValueError(f"{name}: is too large for a floating-point number") from None
 
 
 def flag(name: str, value: Any) -> bool:

@@ -241,6 +241,7 @@ def budget_array(
             raise ValueError("cost: goes with a budget")
         return ffi.NULL, 0
     is_one = isinstance(budget, (Budget, str)) or not hasattr(budget, "__iter__")
+    is_one = is_one or getattr(budget, "ndim", 1) == 0  # an array or a tensor of one number
     given = [budget] if is_one else elements("budget", budget)
     if cost is not None and not (is_one and not isinstance(budget, Budget)):
         raise ValueError(

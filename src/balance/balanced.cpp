@@ -21,6 +21,8 @@ constexpr double band_width = 0.99;      // sizes in a band, to the largest
 constexpr double rounding_of_sums = 1e-9;
 constexpr uint64_t ahead_count = 1024;  // units permuted at once
 
+}  // namespace
+
 /// What samples cost in a row, asked for in ascending order of their sizes.
 class RowCost {
 public:
@@ -41,8 +43,6 @@ private:
     std::string name_;
     double before_ = 0;
 };
-
-}  // namespace
 
 /// What micro-batches may hold: how much of it each size takes.
 class BalancedSampler::Budgets {

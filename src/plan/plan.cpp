@@ -42,9 +42,12 @@ std::vector<uint64_t> read_batch_sizes(const sab_plan_options& options,
                                        std::size_t boundary_count) {
     std::vector<uint64_t> sizes =
         read_array(options.batch_sizes, options.batch_size_count, "options.batch_sizes");
-    for (std::size_t i = 0; i < sizes.size(); ++i)
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
         if (sizes[i] == 0)
             fail(SAB_E_ARGUMENT, "options.batch_sizes[", i, "] = 0: must be at least 1");
+        // No plan has more samples. Sums of samples and batch sizes cannot overflow.
+        sizes[i] = std::min<uint64_t>(sizes[i], UINT32_MAX);
+    }
     if (sizes.size() > 1) {
         check(options.bucket_rule == SAB_BUCKETS_BOUNDARIES, "options.batch_size_count",
               sizes.size(), "must be 0 or 1 unless the boundaries are given");

@@ -92,6 +92,23 @@ static void BatchSizes_OneForAllOrOneABucket(void) {
     EXPECT_BUCKETS(range, &options, "0..5 n6 b2 x3; 6..14 n9 b3 x3; 15..24 n10 b2 x5");
 }
 
+static void BatchSize_LargerThanAnyPlan_IsOneBatch(void) {
+    int32_t sizes[] = {3, 1, 2};
+    const uint64_t many[] = {(uint64_t)1 << 32, UINT64_MAX - 1, UINT64_MAX};
+    for (size_t i = 0; i < COUNT(many); ++i)
+        for (sab_tail tail = SAB_TAIL_KEEP; tail <= SAB_TAIL_MERGE; ++tail) {
+            sab_plan_options options = budget(0);
+            options.batch_sizes = &many[i];
+            options.batch_size_count = 1;
+            options.tail = tail;
+            sab_plan *plan = plan_with(sizes, 3, &options);
+            sab_plan_info info = SAB_PLAN_INFO_INIT;
+            EXPECT_OK(sab_plan_get_info(plan, &info));
+            EXPECT(info.batches == 1 && info.lower_bound == 1);
+            sab_plan_free(plan);
+        }
+}
+
 static void Rank_CutsWholeBatchesFromTheLongestDown(void) {
     const int32_t numbers[] = {10, 9, 8, 7, 6, 5, 4, 3, 2, 1};
     sab_plan_options options = budget(20);
@@ -971,6 +988,7 @@ int main(void) {
     RUN(Boundaries_IncludeTheLowerAndNotTheUpper);
     RUN(Boundaries_MayBeEmptyOrInfinite);
     RUN(BatchSizes_OneForAllOrOneABucket);
+    RUN(BatchSize_LargerThanAnyPlan_IsOneBatch);
     RUN(Rank_CutsWholeBatchesFromTheLongestDown);
     RUN(BucketBatches_OfAnyNumber_AreAccepted);
     RUN(Optimal_PadsAsLittleAsAnyCutCan);

@@ -276,8 +276,8 @@ SAB_API sab_status sab_batch_rows(sab_sampler *sampler, sab_rows *rows) SAB_NOEX
 
 /** Shows the step of the batch that sab_next_batch() or sab_sampler_at() showed last.
  *
- * Computes the batches of all ranks in the step, so the time grows with the number of ranks. The
- * batch that was shown stays valid.
+ * Computes the batches of all ranks in the step, so the time grows with the numbers of ranks and of
+ * micro-batches. The batch that was shown stays valid.
  *
  * @param sampler  any sampler
  * @param step     filled on SAB_OK, untouched otherwise; its struct_size must be set

@@ -65,23 +65,28 @@ static int listening(int *port) {
     return made;
 }
 
-/* Ports outside of those that connections get: a server that was killed finds its own free. */
+static int is_free(int port) {
+    const int made = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in address = at(port);
+    const int bound = bind(made, (struct sockaddr *)&address, sizeof address) == 0;
+    close(made);
+    return bound;
+}
+
+/* Ports outside of those that connections get: a server that was killed finds its own free. The
+ * nodes of a cluster also listen 10,000 above, which must be below 32768, where those begin. */
 static int free_port(void) {
     static int next;
     /* apart from where another run began: a server that is killed leaves its port for a while */
     if (next == 0) {
         struct timespec now;
         clock_gettime(CLOCK_REALTIME, &now);
-        next = 20000 + (int)(now.tv_nsec / 1000 % 11000);
+        next = 20000 + (int)(now.tv_nsec / 1000 % 2700);
     }
-    while (1) {
-        next = next < 31000 ? next + 1 : 20000;
-        const int made = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        struct sockaddr_in address = at(next);
-        const int is_free = bind(made, (struct sockaddr *)&address, sizeof address) == 0;
-        close(made);
-        if (is_free) return next;
-    }
+    do {
+        next = next < 22700 ? next + 1 : 20000;
+    } while (!is_free(next) || !is_free(next + 10000));
+    return next;
 }
 
 static int connected(int port) {

@@ -7,7 +7,7 @@ from typing import Callable, TypeVar
 
 from bench.data import Data
 from bench.peers import Peer
-from bench.report import Cell
+from bench.report import Cell, Column, Table
 
 Value = TypeVar("Value")
 
@@ -31,3 +31,18 @@ def cells_of(ask: Callable[[], "list[Cell]"], columns: int) -> list[Cell]:
         return [why, *["-"] * (columns - 1)]
     assert len(found) == columns
     return found
+
+
+def short_epochs(
+    settings: Settings,
+    columns: list[Column],
+    row: Callable[[type[Peer], Data], list[Cell]],
+) -> Table:
+    """A row for each peer with epochs, of 12,000 samples of one data set."""
+    data = settings.data[-1 if settings.quick else min(1, len(settings.data) - 1)]
+    data = Data(data.name, data.lengths[:12_000], data.budget)
+    table = Table(f"{data.name}, {len(data.lengths):,} samples", columns)
+    for peer in settings.peers:
+        if hasattr(peer, "epoch"):
+            table.rows[peer.name] = cells_of(lambda: row(peer, data), len(columns))
+    return table

@@ -8,8 +8,8 @@ import numpy as np
 from bench import count
 from bench.data import Data
 from bench.peers import Peer, Work
-from bench.questions import Settings, cells_of
-from bench.report import Answer, Cell, Column, Table
+from bench.questions import Settings, short_epochs
+from bench.report import Answer, Cell, Column
 
 RANKS, EPOCH = 4, 3
 TEXT = f"""{RANKS} ranks stop after a third of the steps of an epoch and go on from their states \
@@ -56,12 +56,7 @@ def row(peer: type[Peer], data: Data) -> list[Cell]:
 
 
 def run(settings: Settings) -> Answer:
-    data = settings.data[-1 if settings.quick else min(1, len(settings.data) - 1)]
-    data = Data(data.name, data.lengths[:12_000], data.budget)
-    table = Table(f"{data.name}, {len(data.lengths):,} samples", COLUMNS)
-    for peer in settings.peers:
-        if hasattr(peer, "epoch"):
-            table.rows[peer.name] = cells_of(lambda: row(peer, data), len(COLUMNS))
+    table = short_epochs(settings, COLUMNS, row)
     return Answer("resume", "Resume in the middle of an epoch", TEXT, [table], picture=1)
 
 

@@ -43,7 +43,6 @@ void Sampler::begin() {
 }
 
 bool Sampler::next(EpochBatch& batch) {
-    batch.changes = EpochBatch::nothing_shown;
     if (!take(batch)) {
         pass_ = Pass::ended;
         return false;
@@ -71,7 +70,6 @@ void RandomAccess::at(uint64_t position, EpochBatch& batch) {
     check_reachable(position);
     check(position < batch_count(), "position", position,
           "must be below the number of batches of the rank, ", batch_count());
-    batch.changes = EpochBatch::nothing_shown;
     fill(position, batch);
     batch.changes = changes_;
 }

@@ -3,14 +3,6 @@
 #include "sampler/cursor.h"
 #include "sampler/report.h"
 
-namespace {
-
-sab_sampler_options read_options(const sab_sampler_options* options) {
-    return sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT);
-}
-
-}  // namespace
-
 extern "C" {
 
 sab_status sab_sampler_begin(sab_sampler* sampler) noexcept {
@@ -172,7 +164,7 @@ sab_status sab_plan_get_report(const sab_plan* plan, const sab_sampler_options* 
     return sab::guard([&] {
         sab::require(plan, "plan");
         sab::check_result(report, "report");
-        const auto given = read_options(options);
+        const auto given = sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT);
         sab::check_sampler_options(given);
         sab::write_result(
             sab::make_report(plan->impl, given, sab::Progress(progress, progress_ctx)), report);

@@ -690,18 +690,15 @@ static void caps_hold_whatever_the_rounding(void) {
     sab_cost_free(memory);
 }
 
-/* A few light samples among heavy ones. */
-static void no_micro_batch_is_empty_before_the_last_step(void) {
-    static int32_t sizes[SKEWED];
-    for (int i = 0; i < SKEWED; ++i) sizes[i] = i % 50 == 0 ? 10 : 90 + i % 11;
-    sab_sizes *handle = sizes_of(sizes, SKEWED);
-    for (uint64_t r = 0; r < 8; ++r) {
-        sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
-        SET_BUDGET(balanced, 100);
-        const sab_sampler_options options = ranks(r, 8);
+/* Walks all ranks: each has samples in every batch before the last step. */
+static void expect_samples_before_the_last_step(const sab_sizes *sizes,
+                                                const sab_balanced_options *balanced,
+                                                uint64_t world_size) {
+    for (uint64_t r = 0; r < world_size; ++r) {
+        const sab_sampler_options options = ranks(r, world_size);
         sab_sampler *sampler = NULL;
         uint64_t count = 0;
-        EXPECT_OK(sab_balanced_sampler_new(handle, &balanced, &options, &sampler));
+        EXPECT_OK(sab_balanced_sampler_new(sizes, balanced, &options, &sampler));
         EXPECT_OK(sab_sampler_batch_count(sampler, &count));
         sab_batch batch = SAB_BATCH_INIT;
         for (uint64_t step = 0; step + 1 < count; ++step) {
@@ -710,6 +707,16 @@ static void no_micro_batch_is_empty_before_the_last_step(void) {
         }
         sab_sampler_free(sampler);
     }
+}
+
+/* A few light samples among heavy ones. */
+static void no_micro_batch_is_empty_before_the_last_step(void) {
+    static int32_t sizes[SKEWED];
+    for (int i = 0; i < SKEWED; ++i) sizes[i] = i % 50 == 0 ? 10 : 90 + i % 11;
+    sab_sizes *handle = sizes_of(sizes, SKEWED);
+    sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
+    SET_BUDGET(balanced, 100);
+    expect_samples_before_the_last_step(handle, &balanced, 8);
     sab_sizes_free(handle);
 }
 
@@ -719,22 +726,10 @@ static void a_step_that_gives_samples_to_the_last_keeps_enough(void) {
         int32_t sizes[80];
         for (size_t i = 0; i < count; ++i) sizes[i] = 1 + (int32_t)(i % 3);
         sab_sizes *handle = sizes_of(sizes, count);
-        for (uint64_t r = 0; r < 9; ++r) {
-            sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
-            SET_BUDGET(balanced, 7);
-            balanced.fill = 0.56;
-            const sab_sampler_options options = ranks(r, 9);
-            sab_sampler *sampler = NULL;
-            uint64_t steps = 0;
-            EXPECT_OK(sab_balanced_sampler_new(handle, &balanced, &options, &sampler));
-            EXPECT_OK(sab_sampler_batch_count(sampler, &steps));
-            sab_batch batch = SAB_BATCH_INIT;
-            for (uint64_t step = 0; step + 1 < steps; ++step) {
-                EXPECT_OK(sab_next_batch(sampler, &batch));
-                EXPECT(batch.count > 0);
-            }
-            sab_sampler_free(sampler);
-        }
+        sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
+        SET_BUDGET(balanced, 7);
+        balanced.fill = 0.56;
+        expect_samples_before_the_last_step(handle, &balanced, 9);
         sab_sizes_free(handle);
     }
 }

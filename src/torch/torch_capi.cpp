@@ -1,7 +1,7 @@
 #include "base/guard.h"
 #include "group/grouping.h"
 #include "sizes/sizes.h"
-#include "torch/torch.h"
+#include "torch/loaded.h"
 
 namespace {
 

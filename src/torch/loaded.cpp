@@ -1,4 +1,4 @@
-#include "torch/torch.h"
+#include "torch/loaded.h"
 
 #include <atomic>
 #include <cmath>

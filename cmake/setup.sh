@@ -38,9 +38,9 @@ build() {
   ninja -C "$directory" --quiet
 }
 
-# test_build DIRECTORY [CTEST OPTION...]: runs the tests of a build.
+# test_build DIRECTORY [CTEST OPTION...]: runs the tests of a build; one that hangs fails.
 test_build() {
-  (cd "$1" && ctest --output-on-failure --parallel 2 "${@:2}")
+  (cd "$1" && ctest --output-on-failure --parallel 2 --timeout 900 "${@:2}")
 }
 
 # libdir_of PREFIX: the folder of the installed library.

@@ -1172,22 +1172,16 @@ static void Lines_OfGzip_AreReadAndDamageIsFound(void) {
 
 /* What a callback and the thread that made the stream share. */
 struct shared_map {
-    pthread_t taker; /* its calls are those of a map without threads */
     _Atomic(sab_stream *) stream;
-    atomic_int calls, is_inside, may_leave, is_done, released;
-    int at, ends_thread;
+    atomic_int is_inside, may_leave, is_done, released;
+    int number; /* of the record whose call the test waits for */
+    int ends_thread;
 };
-
-/* Whether this is the call of a thread of the stream that the test waits for. */
-static int is_call_to_watch(struct shared_map *shared) {
-    return !pthread_equal(pthread_self(), shared->taker) &&
-           atomic_fetch_add(&shared->calls, 1) == shared->at;
-}
 
 static int32_t free_own_stream(void *ctx, const sab_record *record, sab_record *made) {
     struct shared_map *shared = ctx;
-    (void)record, (void)made;
-    if (!is_call_to_watch(shared)) return 0;
+    (void)made;
+    if (number_of(record) != shared->number) return 0;
     sab_stream *stream;
     while ((stream = atomic_exchange(&shared->stream, NULL)) == NULL) usleep(100);
     sab_stream_free(stream);
@@ -1198,8 +1192,8 @@ static int32_t free_own_stream(void *ctx, const sab_record *record, sab_record *
 
 static int32_t stay_inside(void *ctx, const sab_record *record, sab_record *made) {
     struct shared_map *shared = ctx;
-    (void)record, (void)made;
-    if (!is_call_to_watch(shared)) return 0;
+    (void)made;
+    if (number_of(record) != shared->number) return 0;
     atomic_store(&shared->is_inside, 1);
     while (!atomic_load(&shared->may_leave)) usleep(100);
     EXPECT(atomic_load(&shared->released) == 0);
@@ -1220,19 +1214,22 @@ static sab_stream *mapped_in_threads(struct shared_map *shared, sab_map_fn map, 
     options.ctx = shared;
     options.release = shared_released;
     options.threads = kind == 1 || kind == 2 ? 2 : 0;
-    sab_stream *stream = NULL;
-    EXPECT_OK(sab_random_stream_new(1, &stream));
+    sab_stream *stream = numbers(MOST, 0, NULL);
     EXPECT_OK(sab_map_stream_new(stream, &options, &stream));
     if (kind != 1) EXPECT_OK(sab_prefetch_stream_new(stream, 64, &stream));
     if (kind == 3) EXPECT_OK(sab_prefetch_stream_new(stream, 64, &stream));
     return stream;
 }
 
+/* A record that is mapped ahead of time, but not in the task or block of the first record, which
+ * must not wait for it. A task of two threads has 64 records, a block of a prefetch has 16. */
+static int number_ahead(int kind) {
+    return kind == 1 || kind == 2 ? 100 : 40;
+}
+
 static void Stream_FreedByItsOwnThread_EndsAfterTheCallback(void) {
     for (int kind = 0; kind < 4; ++kind) {
-        /* taken ahead, but not with the first record */
-        struct shared_map shared = {.taker = pthread_self(),
-                                    .at = kind == 1 || kind == 2 ? 250 : 40};
+        struct shared_map shared = {.number = number_ahead(kind)};
         sab_stream *stream = mapped_in_threads(&shared, free_own_stream, kind);
         sab_record record = SAB_RECORD_INIT;
         EXPECT_OK(sab_stream_next(stream, &record));
@@ -1251,9 +1248,7 @@ static void Stream_ThatIsAbandoned_IsReleasedWhenItsCallbackEnds(void) {
 #endif
     for (int i = 0; i < kinds; ++i) {
         const int kind = i % 4;
-        struct shared_map shared = {.taker = pthread_self(),
-                                    .at = kind == 1 || kind == 2 ? 250 : 40,
-                                    .ends_thread = i >= 4};
+        struct shared_map shared = {.number = number_ahead(kind), .ends_thread = i >= 4};
         sab_stream *stream = mapped_in_threads(&shared, stay_inside, kind);
         sab_record record = SAB_RECORD_INIT;
         EXPECT_OK(sab_stream_next(stream, &record));

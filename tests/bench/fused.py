@@ -20,8 +20,11 @@ def synchronize():
 
 
 class Contender:
-    def __init__(self, kind, options, count, elements, fuse=False, fresh=False):
-        self.params = [torch.nn.Parameter(torch.randn(elements)) for _ in range(count)]
+    def __init__(self, kind, options, shape, fuse=False, fresh=False):
+        count, elements, device = shape
+        self.params = [
+            torch.nn.Parameter(torch.randn(elements, device=device)) for _ in range(count)
+        ]
         self.fresh, self.best = fresh, float("inf")
         self.optimizer = kind(self.params, **options)
         if fuse:
@@ -38,9 +41,9 @@ class Contender:
         self.best = min(self.best, time.perf_counter() - begin)
 
 
-def contenders(kind, options, count, elements):
+def contenders(kind, options, shape):
     def make(*more, **rest):
-        return Contender(kind, {**options, **dict(more)}, count, elements, **rest)
+        return Contender(kind, {**options, **dict(more)}, shape, **rest)
 
     yield "torch, foreach=False (its default on a CPU)", make(("foreach", False))
     yield "torch, foreach=True", make(("foreach", True))
@@ -50,14 +53,14 @@ def contenders(kind, options, count, elements):
     yield OURS, make(fuse=True, fresh=True)
 
 
-def compare(count, elements, rounds):
+def compare(count, elements, rounds, device="cpu"):
     """Seconds of a step: {"SGD, momentum": {contender: seconds}, "Adam": ...}."""
     tables = {}
     for name, kind, options in (
         ("SGD, momentum", torch.optim.SGD, dict(lr=0.1, momentum=0.9)),
         ("Adam", torch.optim.Adam, {}),
     ):
-        rows = dict(contenders(kind, options, count, elements))
+        rows = dict(contenders(kind, options, (count, elements, device)))
         for _ in range(rounds):
             for each in rows.values():
                 each.round()

@@ -1,12 +1,14 @@
 """What all parts use: arguments, the device, the machine, time, tables and results.
 
 A part is a program: `python PART.py [--dry-run] [--results FOLDER] [--seconds N]`. Its exit status
-is 0 when every target was met, 1 when one was missed, 2 when it failed, 3 when it cannot run here.
+is 0 when every target was met, 2 when it failed (1, Python's own, when it could not begin), 3 when
+it cannot run here, 4 when a target was missed, 5 when something was left out.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gc
 import importlib.metadata
 import json
@@ -18,7 +20,7 @@ import sys
 import textwrap
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -79,7 +81,8 @@ def driver_version() -> str:
         )
     except (OSError, subprocess.TimeoutExpired):
         return "not known"
-    return told.stdout.splitlines()[0].strip() if told.returncode == 0 else "not known"
+    lines = told.stdout.split() if told.returncode == 0 else []
+    return lines[0] if lines else "not known"
 
 
 def machine(dry_run: bool) -> dict[str, Any]:
@@ -126,6 +129,7 @@ class Part:
         self.figures: list[Figure] = []
         self.tables: list[dict[str, Any]] = []
         self.left_out: list[str] = []
+        self.failures: list[str] = []
         if self.dry_run:
             from stand_in import install
 
@@ -163,12 +167,24 @@ class Part:
         print()
         self.note(title)
         print(wrapped_table(columns, rows), flush=True)
+        self._write(ended=False)
+
+    @contextlib.contextmanager
+    def attempt(self, what: str) -> Generator[None, None, None]:
+        """An exception inside is told and fails the part, but the rest of the part runs."""
+        try:
+            yield
+        except Exception:
+            told = f"{what}: {traceback.format_exc()}"
+            print(told, file=sys.stderr, flush=True)
+            self.failures.append(told)
+        self._write(ended=False)
 
     def figure(
         self, name: str, asked: str, measured: Any, met: bool, *, exact: bool = False
     ) -> None:
         """Adds a figure. A dry run judges only those that are exact at every size."""
-        judged = met if exact or not self.dry_run else None
+        judged = bool(met) if exact or not self.dry_run else None
         self.figures.append(Figure(name, asked, str(measured), judged))
 
     def __enter__(self) -> Part:
@@ -177,16 +193,16 @@ class Part:
         gc.freeze()
         self.machine = machine(self.dry_run)
         self.note(f"== {self.name}" + (": dry run on the CPU" if self.dry_run else ""))
+        self._write(ended=False)
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if error is not None and not isinstance(error, Exception):
             return  # the user's, such as Ctrl-C
-        failure = None
         if error is not None:
-            failure = "".join(traceback.format_exception(kind, error, trace))
-            print(failure, file=sys.stderr, flush=True)
-        seconds = time.monotonic() - self.begun
+            told = "".join(traceback.format_exception(kind, error, trace))
+            print(told, file=sys.stderr, flush=True)
+            self.failures.append(told)
         words = {True: "yes", False: "NO", None: "not judged"}
         if self.figures:
             rows = [(f.name, f.asked, f.measured, words[f.met]) for f in self.figures]
@@ -197,21 +213,24 @@ class Part:
         device = f"{self.machine['device']}, {self.machine['device_bytes'] / GIB:.1f} GiB"
         versions = ", ".join(f"{key} {value}" for key, value in self.machine["versions"].items())
         self.note(f"{device}, driver {self.machine['driver']}; {versions}")
-        self.note(f"{self.name}: {seconds:.0f} s")
-        self._write(failure, seconds)
-        sys.stdout.flush()
+        self.note(f"{self.name}: {time.monotonic() - self.begun:.0f} s")
+        self._write(ended=True)
         missed = any(figure.met is False for figure in self.figures)
-        raise SystemExit(2 if failure else 1 if missed else 0)
+        raise SystemExit(2 if self.failures else 4 if missed else 5 if self.left_out else 0)
 
-    def _write(self, failure: str | None, seconds: float) -> None:
+    def _write(self, ended: bool) -> None:
+        """Writes what there is so far: a part may be killed."""
+        if self.arguments.run:
+            return  # its parent writes
         folder = pathlib.Path(self.arguments.results)
         folder.mkdir(parents=True, exist_ok=True)
         result = {
             "part": self.name,
             "dry_run": self.dry_run,
             "machine": self.machine,
-            "seconds": round(seconds, 1),
-            "failure": failure,
+            "ended": ended,
+            "seconds": round(time.monotonic() - self.begun, 1),
+            "failures": self.failures,
             "left_out": self.left_out,
             "figures": [figure._asdict() for figure in self.figures],
             "tables": self.tables,

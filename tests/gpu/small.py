@@ -22,7 +22,7 @@ ASYM = 5.8  # times as fast as padded batches, by asym's notebook
 
 def optimizers(part: Part) -> None:
     count, elements, rounds = part.size((1000, 32, 50), (20, 8, 2))
-    tables = fused.compare(count, elements, rounds)
+    tables = fused.compare(count, elements, rounds, part.device)
     names = next(iter(tables.values()))
     rows = [(name, *(f"{1e3 * table[name]:.3f}" for table in tables.values())) for name in names]
     part.table(f"A step of {count:,} parameters of {elements}, ms", ("", *tables), rows)
@@ -52,12 +52,14 @@ def in_groups(part: Part) -> None:
 
 
 def main() -> None:
-    with Part("small", 90) as part:
+    with Part("small", 60) as part:
+        with part.attempt("optimizers"):
+            optimizers(part)
         if not part.dry_run:
             module: Any = torch  # whose types are of an older version
             module.set_default_device(part.device)
-        optimizers(part)
-        in_groups(part)
+        with part.attempt("groups"):
+            in_groups(part)
 
 
 if __name__ == "__main__":

@@ -31,11 +31,14 @@ SOURCE = "lengths drawn from recorded quantiles of WordNet's glosses and mmseqs2
 IGNORED = -100  # cross_entropy's own
 
 
-def lengths(kind: str, count: int, longest: int, parts: int = 1) -> npt.NDArray[np.int64]:
-    """Lengths distributed as those of a data set, divided by `parts`; longer ones are cut."""
+def lengths(
+    kind: str, count: int, longest: int, parts: int = 1, shortest: int = 1
+) -> npt.NDArray[np.int64]:
+    """Lengths distributed as those of a data set, divided by `parts`; longer ones are cut, shorter
+    ones are made longer."""
     quantiles = [int(each) for each in QUANTILES[kind].split()]
     drawn = np.interp(np.random.default_rng(0).random(count) * 100, PERCENTS, quantiles)
-    return np.clip(drawn / parts, 1, longest).astype(np.int64)
+    return np.clip(drawn / parts, shortest, longest).astype(np.int64)
 
 
 class Texts:

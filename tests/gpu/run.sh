@@ -32,7 +32,7 @@ if ! mkdir -p "$results" || ! touch "$results/written"; then
   echo "$results: JSON cannot be written there: see --results" >&2
   exit 2
 fi
-rm "$results/written"
+rm -f "$results/written"
 
 if [ -n "$wheels" ]; then
   site=$root/build/gpu/site

@@ -195,7 +195,7 @@ def train(part: Part, name: str) -> dict[str, Any]:
         torch.cuda.synchronize()
         begin = time.perf_counter()
         loop = guarded if kind == "libsab" else unguarded
-        loop(run, batches, texts, trainer, steps, seconds)
+        loop(run, batches, texts, trainer, steps, part.size(seconds, 3600))
         torch.cuda.synchronize()
         run.seconds = time.perf_counter() - begin
         return {**run.result(total), "size": batches.size, "asked": steps}
@@ -210,7 +210,7 @@ def in_process(part: Part, name: str) -> dict[str, Any]:
         environment["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
     command = [sys.executable, __file__, "--run", name] + ["--dry-run"] * part.dry_run
     # What comes before the steps takes longer where there is more memory.
-    seconds = max(min(part.time_left(), RUNS[name][4] + 80), 1)
+    seconds = max(min(part.time_left(), part.size(RUNS[name][4] + 80, 3600)), 1)
     done = subprocess.run(
         command, env=environment, stdout=subprocess.PIPE, text=True, timeout=seconds
     )

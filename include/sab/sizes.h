@@ -101,6 +101,37 @@ SAB_API sab_status sab_sizes_callback_new(size_t count, sab_size_fn size, void *
                                           sab_progress_fn progress, void *progress_ctx,
                                           sab_sizes **sizes) SAB_NOEXCEPT;
 
+/** Joins the sizes of several handles: those of the first, then those of the second, and so on.
+ * Nothing is copied. What the parts borrow must stay valid as long as the new handle.
+ *
+ * @param parts  handles, which may be freed afterwards; may be NULL when `count` is 0
+ * @param count  number of handles
+ * @param sizes  the new handle; free with sab_sizes_free()
+ * @return SAB_OK; SAB_E_ARGUMENT
+ */
+SAB_API sab_status sab_sizes_join_new(const sab_sizes *const *parts, size_t count,
+                                      sab_sizes **sizes) SAB_NOEXCEPT;
+
+/** Which of the joined parts has a sample.
+ *
+ * @param sizes  a handle
+ * @param index  below sab_sizes_count()
+ * @param part   filled on SAB_OK: index of the part in the arguments of sab_sizes_join_new(); 0 if
+ *     the sizes were not joined
+ * @param row    filled on SAB_OK: index of the sample in that part
+ * @return SAB_OK; SAB_E_ARGUMENT for an index out of range
+ */
+SAB_API sab_status sab_sizes_source(const sab_sizes *sizes, size_t index, size_t *part, size_t *row)
+    SAB_NOEXCEPT;
+
+/** Text that says what the sizes were read from, such as "array of int32: 1,000 sizes". It is meant
+ * for people, and may change in any release.
+ *
+ * @param sizes  a handle; NULL has an empty text
+ * @return the text, which belongs to the handle
+ */
+SAB_API const char *sab_sizes_description(const sab_sizes *sizes) SAB_NOEXCEPT;
+
 /** Number of samples.
  *
  * @param sizes  a handle; NULL has 0 samples

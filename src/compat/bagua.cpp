@@ -66,7 +66,7 @@ BaguaSequence::BaguaSequence(SamplerKind kind, const Sizes& complexity,
     check(complexity.count() <= largest_sample_count, "complexity.count", complexity.count(),
           "must be at most 4294967295");
     complexity_.resize(complexity.count());
-    complexity.visit([&](auto view) {
+    complexity.dense("complexity").visit([&](auto view) {
         for (std::size_t i = 0; i < complexity_.size(); ++i)
             complexity_[i] = checked_size(view[i], i, "complexity");
     });

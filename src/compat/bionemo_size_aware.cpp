@@ -12,14 +12,14 @@ class BionemoSizeAwareSequence : public Sequence {
 public:
     BionemoSizeAwareSequence(const int64_t* indices, std::size_t count, const Sizes& sizes,
                              double budget)
-        : sizes_(sizes),
+        : sizes_(sizes.dense()),
           indices_(indices, indices == nullptr ? nullptr : indices + count),
           budget_(budget) {
         check_budget(budget);
         check(indices != nullptr || count <= sizes.count(), "count", count,
               "must be at most the number of sizes, ", sizes.count());
         Group group{0, 0, 0};
-        sizes.visit([&](auto view) {
+        sizes_.visit([&](auto view) {
             for (std::size_t i = 0; i < count; ++i) {
                 const int64_t index = at(i);
                 if (index < 0 || static_cast<uint64_t>(index) >= sizes.count())
@@ -87,7 +87,7 @@ private:
         return indices_.empty() ? static_cast<int64_t>(i) : indices_[i];
     }
 
-    Sizes sizes_;
+    DenseSizes sizes_;
     std::vector<int64_t> indices_;
     double budget_;
     std::vector<Group> groups_;

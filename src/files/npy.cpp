@@ -91,16 +91,14 @@ Header parse(std::span<const std::byte> file, std::string_view name) {
             parse_shape(value_of(header, "shape", name), name), start + length};
 }
 
-Sizes sizes_in(std::span<const std::byte> image, std::shared_ptr<const void> owner,
-               std::string_view name) {
+Header header_of(std::span<const std::byte> image, std::string_view name) {
     const Header header = parse(image, name);
     const std::size_t item = dtype_size(header.dtype);
     const std::size_t room = (image.size() - header.data_offset) / item;
     if (header.count > room)
         fail(SAB_E_FORMAT, name, ": the .npy file is truncated: ", header.count,
              " sizes are promised, ", room, " are there");
-    return Sizes(image.data() + header.data_offset, header.count, header.dtype,
-                 static_cast<std::ptrdiff_t>(item), std::move(owner));
+    return header;
 }
 
 }  // namespace
@@ -108,11 +106,17 @@ Sizes sizes_in(std::span<const std::byte> image, std::shared_ptr<const void> own
 Sizes map_npy(const char* path) {
     auto file = map_file(path);
     const std::span<const std::byte> image = *file;
-    return sizes_in(image, std::move(file), text("\"", path, "\""));
+    const Header header = header_of(image, text("\"", path, "\""));
+    return Sizes(image.data() + header.data_offset, header.count, header.dtype,
+                 static_cast<std::ptrdiff_t>(dtype_size(header.dtype)), std::move(file));
 }
 
 Sizes read_npy(std::span<const std::byte> image) {
-    return sizes_in(image, nullptr, "data").dense();
+    const Header header = header_of(image, "data");
+    sab_sizes_options options = SAB_SIZES_OPTIONS_INIT;
+    options.copy = 1;
+    return Sizes::from_memory(image.data() + header.data_offset, header.count, header.dtype,
+                              options);
 }
 
 }  // namespace sab

@@ -93,7 +93,7 @@ Grouping group_by_thresholds(std::span<const sab_grouping_dimension> dimensions)
         const std::vector<double> thresholds = read_thresholds(dimensions[d], d);
         widths.push_back(thresholds.size() + 1);
         interval[d].resize(count);
-        lengths.visit([&](auto view) {
+        lengths.dense().visit([&](auto view) {
             for (std::size_t i = 0; i < count; ++i)
                 interval[d][i] = static_cast<uint32_t>(
                     std::ranges::lower_bound(thresholds, checked_size(view[i], i)) -

@@ -178,9 +178,9 @@ std::string described(const Sorted& sorted, uint32_t offset) {
 }
 
 Sorted sort_by_size(const Sizes& sizes, bool with_order, const Progress& progress) {
-    if (!sizes.is_dense()) return sort_by_size(sizes.dense(), with_order, progress);
-    const std::size_t count = sizes.count();
-    return sizes.visit_dense([&](auto view) {
+    const DenseSizes dense = sizes.dense();
+    const std::size_t count = dense.count();
+    return dense.visit([&](auto view) {
         const Range range = find_range(view, count, progress);
         // Counting pays while its counters take less than a byte a sample.
         const double widest = static_cast<double>(std::max<std::size_t>(65536, count / 4));

@@ -1,9 +1,172 @@
 #include "sizes/sizes.h"
 
 #include <algorithm>
+#include <array>
+#include <limits>
+#include <optional>
 #include <vector>
 
 namespace sab {
+namespace {
+
+/// Numbers of one type at any stride and alignment.
+template <class Number>
+struct StridedView {
+    using number_type = Number;
+    const std::byte* data;
+    std::ptrdiff_t stride;
+    Number operator[](std::size_t i) const {
+        Number number;
+        std::memcpy(&number, data + static_cast<std::ptrdiff_t>(i) * stride, sizeof number);
+        return number;
+    }
+};
+
+struct HalfView {
+    using number_type = float;
+    StridedView<uint16_t> bits;
+    float operator[](std::size_t i) const {
+        const uint32_t half = bits[i];
+        const uint32_t exponent = (half >> 10) & 31, fraction = half & 1023;
+        float size = std::ldexp(static_cast<float>(fraction | (exponent == 0 ? 0 : 1024)),
+                                static_cast<int>(exponent == 0 ? 1 : exponent) - 25);
+        if (exponent == 31)
+            size = fraction == 0 ? std::numeric_limits<float>::infinity()
+                                 : std::numeric_limits<float>::quiet_NaN();
+        return (half >> 15) != 0 ? -size : size;
+    }
+};
+
+template <class Offset>
+struct DifferenceView {
+    using number_type = int64_t;
+    DenseView<Offset> offsets;
+    int64_t operator[](std::size_t i) const {
+        return static_cast<int64_t>(static_cast<uint64_t>(offsets[i + 1]) -
+                                    static_cast<uint64_t>(offsets[i]));
+    }
+};
+
+struct ConstantView {
+    using number_type = double;
+    double constant;
+    double operator[](std::size_t) const { return constant; }
+};
+
+/// Elements of a dictionary. NaN, which is no size, for an index outside of it: a null may have
+/// any index, and others were checked, but the memory may have changed.
+template <class Index>
+struct IndexView {
+    using number_type = double;
+    StridedView<Index> indices;
+    const std::vector<double>* dictionary;
+    double operator[](std::size_t i) const {
+        const auto index = static_cast<uint64_t>(indices[i]);
+        return index < dictionary->size() ? (*dictionary)[index]
+                                          : std::numeric_limits<double>::quiet_NaN();
+    }
+};
+
+template <class Body>
+decltype(auto) visit_integers(const Chunk& chunk, Body&& body) {
+    const auto* data = static_cast<const std::byte*>(chunk.data);
+    switch (chunk.dtype) {
+        case SAB_INT8: return body(StridedView<int8_t>{data, chunk.stride});
+        case SAB_INT16: return body(StridedView<int16_t>{data, chunk.stride});
+        case SAB_INT32: return body(StridedView<int32_t>{data, chunk.stride});
+        case SAB_INT64: return body(StridedView<int64_t>{data, chunk.stride});
+        case SAB_UINT8: return body(StridedView<uint8_t>{data, chunk.stride});
+        case SAB_UINT16: return body(StridedView<uint16_t>{data, chunk.stride});
+        case SAB_UINT32: return body(StridedView<uint32_t>{data, chunk.stride});
+        default: return body(StridedView<uint64_t>{data, chunk.stride});
+    }
+}
+
+/// Calls `body` with the view of the chunk's memory.
+template <class Body>
+decltype(auto) visit(const Chunk& chunk, Body&& body) {
+    const auto* data = static_cast<const std::byte*>(chunk.data);
+    switch (chunk.layout) {
+        case Chunk::Layout::halves: return body(HalfView{{data, chunk.stride}});
+        case Chunk::Layout::differences:
+            if (chunk.dtype == SAB_INT32) return body(DifferenceView<int32_t>{{data}});
+            return body(DifferenceView<int64_t>{{data}});
+        case Chunk::Layout::constant: return body(ConstantView{chunk.constant});
+        case Chunk::Layout::indices:
+            return visit_integers(chunk, [&]<class Index>(StridedView<Index> indices) {
+                return body(IndexView<Index>{indices, chunk.dictionary.get()});
+            });
+        case Chunk::Layout::numbers: break;
+    }
+    if (chunk.dtype == SAB_FLOAT32) return body(StridedView<float>{data, chunk.stride});
+    if (chunk.dtype == SAB_FLOAT64) return body(StridedView<double>{data, chunk.stride});
+    return visit_integers(chunk, body);
+}
+
+bool is_null(const Chunk& chunk, std::size_t i) {
+    return chunk.validity != nullptr && ((*chunk.validity)[i / 8] >> (i % 8) & 1) == 0;
+}
+
+/// Adds all sizes of a chunk. At a size that breaks a rule: the index of the first of its block.
+std::optional<std::size_t> add_to(DenseBuilder& builder, const Chunk& chunk) {
+    return visit(chunk, [&](auto view) -> std::optional<std::size_t> {
+        using Number = std::conditional_t<std::is_integral_v<typename decltype(view)::number_type>,
+                                          int64_t, double>;
+        std::array<Number, 1024> block;
+        for (std::size_t first = 0; first < chunk.count; first += block.size()) {
+            const std::size_t count = std::min(block.size(), chunk.count - first);
+            for (std::size_t i = 0; i < count; ++i) block[i] = static_cast<Number>(view[first + i]);
+            for (std::size_t i = 0; chunk.validity != nullptr && i < count; ++i)
+                if (is_null(chunk, first + i)) block[i] = 0;
+            if (!builder.add(std::span(block).first(count))) return first;
+        }
+        return std::nullopt;
+    });
+}
+
+double size_at(const Chunk& chunk, std::size_t i, std::size_t index, std::string_view name) {
+    if (is_null(chunk, i)) return 0;
+    return visit(chunk, [&](auto view) { return checked_size(view[i], index, name); });
+}
+
+bool is_dense(const Chunk& chunk) {
+    return chunk.layout == Chunk::Layout::numbers && chunk.validity == nullptr &&
+           chunk.stride == static_cast<std::ptrdiff_t>(dtype_size(chunk.dtype));
+}
+
+template <class Number>
+DenseSizes dense_sizes(std::vector<Number>&& numbers, sab_dtype dtype) {
+    auto owner = std::make_shared<const std::vector<Number>>(std::move(numbers));
+    const void* data = owner->data();
+    const std::size_t count = owner->size();
+    return DenseSizes(data, count, dtype, std::move(owner));
+}
+
+template <class From, class To>
+void convert(std::vector<From>& from, std::vector<To>& to) {
+    to.reserve(from.capacity());
+    to.assign(from.begin(), from.end());
+    std::vector<From>().swap(from);
+}
+
+template <class From, class To>
+void append(std::span<const From> numbers, std::vector<To>& to) {
+    const std::size_t before = to.size();
+    to.resize(before + numbers.size());
+    for (std::size_t i = 0; i < numbers.size(); ++i) to[before + i] = static_cast<To>(numbers[i]);
+}
+
+std::string described(sab_dtype dtype, std::size_t count) {
+    static constexpr const char* names[] = {"int8",   "int16",  "int32",  "int64",   "uint8",
+                                            "uint16", "uint32", "uint64", "float32", "float64"};
+    return text("array of ", names[dtype - 1], ": ", counted(count, "size"));
+}
+
+void check_count(std::size_t count, std::string_view name = "count") {
+    check(count <= largest_sample_count, name, count, "must be at most ", largest_sample_count);
+}
+
+}  // namespace
 
 std::size_t dtype_size(sab_dtype dtype) {
     switch (dtype) {
@@ -23,14 +186,127 @@ std::size_t dtype_size(sab_dtype dtype) {
     }
 }
 
+std::string counted(std::size_t count, std::string_view noun) {
+    std::string digits = text(count);
+    for (std::size_t end = digits.size(); end > 3; end -= 3) digits.insert(end - 3, ",");
+    return text(digits, " ", noun, count == 1 ? "" : "s");
+}
+
+bool DenseBuilder::add(std::span<const int64_t> numbers) {
+    uint64_t most = 0;  // a negative number is a large one here
+    for (const int64_t number : numbers) most = std::max(most, static_cast<uint64_t>(number));
+    if (most > static_cast<uint64_t>(largest_size)) return false;
+    if (!real_.empty()) {
+        append(numbers, real_);
+        return true;
+    }
+    if (wide_.empty() && most <= std::numeric_limits<uint32_t>::max()) {
+        append(numbers, narrow_);
+        return true;
+    }
+    if (wide_.empty()) convert(narrow_, wide_);
+    append(numbers, wide_);
+    return true;
+}
+
+bool DenseBuilder::add(std::span<const double> numbers) {
+    bool proper = true, whole = true;
+    for (const double number : numbers) {
+        proper = proper && is_size(number);
+        whole = whole && number == std::floor(number);
+    }
+    if (!proper) return false;
+    if (real_.empty() && whole) {
+        std::array<int64_t, 1024> block;
+        for (std::size_t first = 0; first < numbers.size(); first += block.size()) {
+            const auto some =
+                numbers.subspan(first, std::min(block.size(), numbers.size() - first));
+            std::ranges::transform(some, block.begin(),
+                                   [](double number) { return static_cast<int64_t>(number); });
+            if (!add(std::span<const int64_t>(block).first(some.size()))) return false;
+        }
+        return true;
+    }
+    if (real_.empty() && wide_.empty()) convert(narrow_, real_);
+    if (real_.empty() && !wide_.empty()) convert(wide_, real_);
+    append(numbers, real_);
+    return true;
+}
+
+DenseSizes DenseBuilder::finish() {
+    if (!real_.empty()) return dense_sizes(std::move(real_), SAB_FLOAT64);
+    if (!wide_.empty()) return dense_sizes(std::move(wide_), SAB_UINT64);
+    return dense_sizes(std::move(narrow_), SAB_UINT32);
+}
+
+Chunk Chunk::numbers(const void* data, std::size_t count, sab_dtype dtype, std::ptrdiff_t stride,
+                     std::shared_ptr<const void> owner) {
+    Chunk chunk;
+    chunk.dtype = dtype;
+    chunk.data = data;
+    chunk.count = count;
+    chunk.stride = stride;
+    chunk.is_integer = dtype <= SAB_UINT64;
+    chunk.owner = std::move(owner);
+    return chunk;
+}
+
+Chunk Chunk::differences(const void* offsets, std::size_t count, sab_dtype dtype,
+                         std::shared_ptr<const void> owner) {
+    Chunk chunk = numbers(offsets, count, dtype, 0, std::move(owner));
+    chunk.layout = Layout::differences;
+    return chunk;
+}
+
 Sizes::Sizes(const void* data, std::size_t count, sab_dtype dtype, std::ptrdiff_t stride,
              std::shared_ptr<const void> owner)
-    : data_(data), count_(count), dtype_(dtype), stride_(stride), owner_(std::move(owner)) {
-    check(count <= largest_sample_count, "count", count, "must be at most ", largest_sample_count);
+    : Sizes({Chunk::numbers(data, count, dtype, stride, std::move(owner))},
+            described(dtype, count)) {}
+
+Sizes::Sizes(const DenseSizes& sizes, std::string description)
+    : Sizes({Chunk::numbers(sizes.data(), sizes.count(), sizes.dtype(),
+                            static_cast<std::ptrdiff_t>(dtype_size(sizes.dtype())), sizes.owner())},
+            std::move(description)) {}
+
+Sizes::Sizes(std::vector<Chunk> chunks, std::string description)
+    : chunks_(std::move(chunks)), description_(std::move(description)) {
+    if (chunks_.size() > 1) std::erase_if(chunks_, [](const Chunk& c) { return c.count == 0; });
+    for (const Chunk& chunk : chunks_) {
+        first_.push_back(count_);
+        check_count(chunk.count);
+        count_ += chunk.count;
+        check_count(count_);
+    }
+}
+
+bool Sizes::is_integer() const {
+    return std::ranges::all_of(chunks_, &Chunk::is_integer);
 }
 
 double Sizes::at(std::size_t index) const {
-    return visit([&](auto view) { return checked_size(view[index], index); });
+    const auto chunk =
+        static_cast<std::size_t>(std::ranges::upper_bound(first_, index) - first_.begin()) - 1;
+    return size_at(chunks_[chunk], index - first_[chunk], index, "sizes");
+}
+
+DenseSizes Sizes::dense(std::string_view name) const {
+    if (chunks_.size() == 1 && is_dense(chunks_[0]))
+        return DenseSizes(chunks_[0].data, count_, chunks_[0].dtype, chunks_[0].owner);
+    DenseBuilder builder(count_);
+    for (std::size_t c = 0; c < chunks_.size(); ++c) {
+        const Chunk& chunk = chunks_[c];
+        const std::optional<std::size_t> broken = add_to(builder, chunk);
+        if (!broken) continue;
+        for (std::size_t i = *broken; i < chunk.count; ++i) size_at(chunk, i, first_[c] + i, name);
+        fail(SAB_E_ARGUMENT, name, ": were changed while they were read");
+    }
+    return builder.finish();
+}
+
+Sizes::Source Sizes::source(std::size_t index) const {
+    const auto part =
+        static_cast<std::size_t>(std::ranges::upper_bound(parts_, index) - parts_.begin()) - 1;
+    return {part, index - parts_[part]};
 }
 
 Sizes Sizes::from_memory(const void* data, std::size_t count, sab_dtype dtype,
@@ -43,7 +319,7 @@ Sizes Sizes::from_memory(const void* data, std::size_t count, sab_dtype dtype,
                                             : static_cast<std::ptrdiff_t>(options.stride);
     if (options.copy == 0) return Sizes(data, count, dtype, stride, nullptr);
 
-    check(count <= largest_sample_count, "count", count, "must be at most ", largest_sample_count);
+    check_count(count);
     std::shared_ptr<std::byte[]> copy(new std::byte[std::max<std::size_t>(count * item, 1)]);
     const auto* from = static_cast<const std::byte*>(data);
     for (std::size_t i = 0; i < count; ++i)
@@ -54,12 +330,8 @@ Sizes Sizes::from_memory(const void* data, std::size_t count, sab_dtype dtype,
 
 Sizes Sizes::from_callback(std::size_t count, sab_size_fn size, void* ctx,
                            const Progress& progress) {
-    check(count <= largest_sample_count, "count", count, "must be at most ", largest_sample_count);
-    // Whole numbers below 2^32, the usual case, take 4 bytes; the first other size moves all to
-    // doubles.
-    auto whole = std::make_shared<std::vector<uint32_t>>();
-    auto real = std::make_shared<std::vector<double>>();
-    whole->reserve(count);
+    check_count(count);
+    DenseBuilder builder(count);
     for (std::size_t i = 0; i < count; ++i) {
         if (i % 1024 == 0) progress.report(i, count);
         double value = 0;
@@ -67,23 +339,26 @@ Sizes Sizes::from_callback(std::size_t count, sab_size_fn size, void* ctx,
             throw Error(SAB_E_CALLBACK,
                         text("the size callback failed with code ", code, " at index ", i), code);
         value = checked_size(value, i);
-        if (real->empty() && value < 4294967296.0 && value == std::floor(value)) {
-            whole->push_back(static_cast<uint32_t>(value));
-            continue;
-        }
-        if (real->empty()) {
-            real->reserve(count);
-            real->assign(whole->begin(), whole->end());
-            std::vector<uint32_t>().swap(*whole);
-        }
-        real->push_back(value);
+        if (!builder.add(std::span<const double>(&value, 1))) fail(SAB_E_INTERNAL, "a size");
     }
-    if (!real->empty()) {
-        const void* data = real->data();
-        return Sizes(data, count, SAB_FLOAT64, sizeof(double), std::move(real));
+    return Sizes(builder.finish(), text("callback: ", counted(count, "size")));
+}
+
+Sizes Sizes::join(std::span<const sab_sizes* const> parts) {
+    std::vector<Chunk> chunks;
+    std::vector<std::size_t> first{0};
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+        require(parts[i], text("parts[", i, "]"));
+        const Sizes& part = parts[i]->impl;
+        chunks.insert(chunks.end(), part.chunks_.begin(), part.chunks_.end());
+        first.push_back(first.back() + part.count());
+        check_count(first.back(), text("the count of parts 0 to ", i));
     }
-    const void* data = whole->data();
-    return Sizes(data, count, SAB_UINT32, sizeof(uint32_t), std::move(whole));
+    Sizes joined(std::move(chunks),
+                 text(counted(parts.size(), "part"), ": ", counted(first.back(), "size")));
+    if (first.size() > 1) first.pop_back();
+    joined.parts_ = std::move(first);
+    return joined;
 }
 
 }  // namespace sab

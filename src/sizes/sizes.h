@@ -1,5 +1,5 @@
 #pragma once
-/// Sizes of samples in any of ten number types and any stride, read in place.
+/// Sizes of samples, read where they are: numbers of any type and stride, and lengths by offsets.
 
 #include <cmath>
 #include <concepts>
@@ -7,9 +7,11 @@
 #include <cstring>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/progress.h"
@@ -45,93 +47,141 @@ double checked_size(Number number, std::size_t index, std::string_view name = "s
     return size + 0.0;  // -0.0 becomes 0.0
 }
 
-/// Numbers of one type, dense and aligned.
+/// Numbers of one type, one after the other at any alignment.
 template <class Number>
 struct DenseView {
     using number_type = Number;
-    const Number* data;
-    Number operator[](std::size_t i) const { return data[i]; }
-};
-
-/// Numbers of one type at any stride and alignment.
-template <class Number>
-struct StridedView {
-    using number_type = Number;
     const std::byte* data;
-    std::ptrdiff_t stride;
     Number operator[](std::size_t i) const {
         Number number;
-        std::memcpy(&number, data + static_cast<std::ptrdiff_t>(i) * stride, sizeof number);
+        std::memcpy(&number, data + i * sizeof number, sizeof number);
         return number;
     }
 };
 
 std::size_t dtype_size(sab_dtype dtype);  // throws SAB_E_ARGUMENT for an unknown one
 
+/// A count as text: "1,000,000 texts", "1 text".
+std::string counted(std::size_t count, std::string_view noun);
+
+/// Sizes that are numbers of one type, one after the other. Code that reads all sizes is written
+/// for these.
+class DenseSizes {
+public:
+    DenseSizes(const void* data, std::size_t count, sab_dtype dtype,
+               std::shared_ptr<const void> owner)
+        : data_(static_cast<const std::byte*>(data)),
+          count_(count),
+          dtype_(dtype),
+          owner_(std::move(owner)) {}
+
+    std::size_t count() const { return count_; }
+    const std::byte* data() const { return data_; }
+    sab_dtype dtype() const { return dtype_; }
+    const std::shared_ptr<const void>& owner() const { return owner_; }
+
+    /// Calls `body` with the DenseView of the type.
+    template <class Body>
+    decltype(auto) visit(Body&& body) const {
+        switch (dtype_) {
+            case SAB_INT8: return body(DenseView<int8_t>{data_});
+            case SAB_INT16: return body(DenseView<int16_t>{data_});
+            case SAB_INT32: return body(DenseView<int32_t>{data_});
+            case SAB_INT64: return body(DenseView<int64_t>{data_});
+            case SAB_UINT8: return body(DenseView<uint8_t>{data_});
+            case SAB_UINT16: return body(DenseView<uint16_t>{data_});
+            case SAB_UINT32: return body(DenseView<uint32_t>{data_});
+            case SAB_UINT64: return body(DenseView<uint64_t>{data_});
+            case SAB_FLOAT32: return body(DenseView<float>{data_});
+            default: return body(DenseView<double>{data_});
+        }
+    }
+
+private:
+    const std::byte* data_;
+    std::size_t count_;
+    sab_dtype dtype_;
+    std::shared_ptr<const void> owner_;
+};
+
+/// Collects sizes in the narrowest of uint32, uint64 and double that holds all.
+class DenseBuilder {
+public:
+    explicit DenseBuilder(std::size_t expected_count) { narrow_.reserve(expected_count); }
+    /// False, and nothing was added, if a number breaks a rule of sizes.
+    [[nodiscard]] bool add(std::span<const int64_t> numbers);
+    [[nodiscard]] bool add(std::span<const double> numbers);
+    DenseSizes finish();
+
+private:
+    std::vector<uint32_t> narrow_;
+    std::vector<uint64_t> wide_;  // all sizes, once one needs it
+    std::vector<double> real_;    // in the same way
+};
+
+/// Sizes that lie in memory in one way.
+struct Chunk {
+    enum class Layout : uint8_t {
+        numbers,      ///< of `dtype`, `stride` bytes from one to the next
+        halves,       ///< IEEE float16, in the same way
+        differences,  ///< of `count` + 1 offsets, int32 or int64: each minus the one before
+        constant,     ///< `constant` for each sample
+        indices       ///< of `dtype`: the size is an element of `dictionary`
+    };
+    Layout layout = Layout::numbers;
+    sab_dtype dtype = SAB_INT32;
+    const void* data = nullptr;
+    std::size_t count = 0;
+    std::ptrdiff_t stride = 0;
+    double constant = 0;
+    std::shared_ptr<const std::vector<double>> dictionary{};
+    bool is_integer = true;
+    /// A bit for each sample, from the lowest bit of the first byte; a size whose bit is 0 is 0.
+    /// Null: all bits are 1.
+    std::shared_ptr<const std::vector<uint8_t>> validity{};
+    std::shared_ptr<const void> owner{};  ///< keeps the memory alive; null when it is the caller's
+
+    static Chunk numbers(const void* data, std::size_t count, sab_dtype dtype,
+                         std::ptrdiff_t stride, std::shared_ptr<const void> owner);
+    static Chunk differences(const void* offsets, std::size_t count, sab_dtype dtype,
+                             std::shared_ptr<const void> owner);
+};
+
+/// The sizes of a data set: chunks one after the other, read where they are.
 class Sizes {
 public:
-    /// `owner` keeps the memory alive; null when it is the caller's.
+    /// One chunk of numbers.
     Sizes(const void* data, std::size_t count, sab_dtype dtype, std::ptrdiff_t stride,
           std::shared_ptr<const void> owner);
+    Sizes(std::vector<Chunk> chunks, std::string description);
+    Sizes(const DenseSizes& sizes, std::string description);
 
     static Sizes from_memory(const void* data, std::size_t count, sab_dtype dtype,
                              const sab_sizes_options& options);
     static Sizes from_callback(std::size_t count, sab_size_fn size, void* ctx,
                                const Progress& progress);
+    static Sizes join(std::span<const sab_sizes* const> parts);
 
     std::size_t count() const { return count_; }
-    bool is_integer() const { return dtype_ <= SAB_UINT64; }
+    bool is_integer() const;
     double at(std::size_t index) const;
+    /// These sizes if they are one chunk of dense numbers, otherwise a copy that is checked; `name`
+    /// is that of the sizes in messages.
+    DenseSizes dense(std::string_view name = "sizes") const;
 
-    bool is_dense() const {
-        return stride_ == static_cast<std::ptrdiff_t>(dtype_size(dtype_)) &&
-               reinterpret_cast<std::uintptr_t>(data_) % dtype_size(dtype_) == 0;
-    }
-    /// A copy that is dense.
-    Sizes dense() const {
-        return from_memory(data_, count_, dtype_, {sizeof(sab_sizes_options), stride_, 1, 1});
-    }
-
-    /// Calls `body` with a DenseView: for code so large that there shall be one for each type only.
-    template <class Body>
-    decltype(auto) visit_dense(Body&& body) const {
-        return visit([&](auto view) {
-            using Number = typename decltype(view)::number_type;
-            return body(DenseView<Number>{static_cast<const Number*>(data_)});
-        });
-    }
-
-    /// Calls `body` with the view that fits the memory.
-    template <class Body>
-    decltype(auto) visit(Body&& body) const {
-        switch (dtype_) {
-            case SAB_INT8: return with<int8_t>(body);
-            case SAB_INT16: return with<int16_t>(body);
-            case SAB_INT32: return with<int32_t>(body);
-            case SAB_INT64: return with<int64_t>(body);
-            case SAB_UINT8: return with<uint8_t>(body);
-            case SAB_UINT16: return with<uint16_t>(body);
-            case SAB_UINT32: return with<uint32_t>(body);
-            case SAB_UINT64: return with<uint64_t>(body);
-            case SAB_FLOAT32: return with<float>(body);
-            default: return with<double>(body);
-        }
-    }
+    const std::string& description() const { return description_; }
+    struct Source {
+        std::size_t part, row;
+    };
+    /// Which of the joined sizes has a sample, and its index there.
+    Source source(std::size_t index) const;
 
 private:
-    template <class Number, class Body>
-    decltype(auto) with(Body& body) const {
-        if (stride_ == static_cast<std::ptrdiff_t>(sizeof(Number)) &&
-            reinterpret_cast<std::uintptr_t>(data_) % alignof(Number) == 0)
-            return body(DenseView<Number>{static_cast<const Number*>(data_)});
-        return body(StridedView<Number>{static_cast<const std::byte*>(data_), stride_});
-    }
-
-    const void* data_;
-    std::size_t count_;
-    sab_dtype dtype_;
-    std::ptrdiff_t stride_;
-    std::shared_ptr<const void> owner_;
+    std::vector<Chunk> chunks_;
+    std::vector<std::size_t> first_{};   ///< index of the first sample of each chunk
+    std::vector<std::size_t> parts_{0};  ///< index of the first sample of each joined part
+    std::size_t count_ = 0;
+    std::string description_;
 };
 
 }  // namespace sab

@@ -21,6 +21,32 @@ sab_status sab_sizes_callback_new(size_t count, sab_size_fn size, void* ctx,
     });
 }
 
+sab_status sab_sizes_join_new(const sab_sizes* const* parts, size_t count,
+                              sab_sizes** sizes) noexcept {
+    return sab::guard_new(sizes, "sizes", [&] {
+        if (count > 0) sab::require(static_cast<const void*>(parts), "parts");
+        return new sab_sizes{sab::Sizes::join({parts, count})};
+    });
+}
+
+sab_status sab_sizes_source(const sab_sizes* sizes, size_t index, size_t* part,
+                            size_t* row) noexcept {
+    return sab::guard([&] {
+        sab::require(sizes, "sizes");
+        sab::require(part, "part");
+        sab::require(row, "row");
+        sab::check(index < sizes->impl.count(), "index", index, "must be below the count, ",
+                   sizes->impl.count());
+        const sab::Sizes::Source source = sizes->impl.source(index);
+        *part = source.part;
+        *row = source.row;
+    });
+}
+
+const char* sab_sizes_description(const sab_sizes* sizes) noexcept {
+    return sizes == nullptr ? "" : sizes->impl.description().c_str();
+}
+
 size_t sab_sizes_count(const sab_sizes* sizes) noexcept {
     return sizes == nullptr ? 0 : sizes->impl.count();
 }

@@ -86,6 +86,8 @@ static void NullArgumentsOfSizes_AreNamed(void) {
     IS_NULL(sab_sizes_npy_read(bytes, sizeof bytes, NULL), "sizes");
     IS_NULL(sab_sizes_callback_new(1, NULL, NULL, NULL, NULL, &new_sizes), "size");
     IS_NULL(sab_sizes_callback_new(1, any_size, NULL, NULL, NULL, NULL), "sizes");
+    IS_NULL(sab_sizes_join_new(NULL, 1, &new_sizes), "parts");
+    IS_NULL(sab_sizes_join_new(NULL, 0, NULL), "sizes");
     IS_NULL(sab_sizes_get(NULL, 0, &value), "sizes");
     IS_NULL(sab_sizes_get(sizes, 0, NULL), "size");
     EXPECT(sab_sizes_count(NULL) == 0);

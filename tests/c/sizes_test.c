@@ -277,7 +277,167 @@ static void SizeCallback_ThatBreaksARule_IsNamed(void) {
     sab_sizes_free(sizes);
 }
 
+/* Sizes of 1, 2, ... `count` in memory of their own, as float64 of twice the stride. */
+static sab_sizes *copied_from(double first, size_t count) {
+    double numbers[64] = {0};
+    for (size_t i = 0; i < count; ++i) numbers[2 * i] = first + (double)i;
+    sab_sizes_options options = SAB_SIZES_OPTIONS_INIT;
+    options.stride = 2 * sizeof(double);
+    options.copy = 1;
+    sab_sizes *sizes = NULL;
+    EXPECT_OK(sab_sizes_new(numbers, count, SAB_FLOAT64, &options, &sizes));
+    return sizes;
+}
+
+static void Sizes_Joined_AreThoseOfTheirPartsInOrder(void) {
+    const int16_t every_second[] = {4, -1, 5, -1};
+    const uint64_t large[] = {UINT64_C(1) << 40};
+    sab_sizes_options strided = SAB_SIZES_OPTIONS_INIT;
+    strided.stride = 2 * sizeof(int16_t);
+    sab_sizes *parts[4] = {copied_from(1, 3), NULL, NULL, copied_from(6, 0)};
+    sab_sizes *inner = NULL, *sizes = NULL;
+    EXPECT_OK(sab_sizes_new(every_second, 2, SAB_INT16, &strided, &parts[1]));
+    EXPECT_OK(sab_sizes_new(large, 1, SAB_UINT64, NULL, &parts[2]));
+    EXPECT_OK(sab_sizes_join_new((const sab_sizes *const *)parts, 4, &inner));
+    sab_sizes *const outer[] = {parts[3], inner, parts[2]};
+    EXPECT_OK(sab_sizes_join_new((const sab_sizes *const *)outer, 3, &sizes));
+    for (size_t i = 0; i < COUNT(parts); ++i) sab_sizes_free(parts[i]);
+    EXPECT(sab_sizes_count(sizes) == 7);
+    const double expected[] = {1, 2, 3, 4, 5, 1099511627776.0, 1099511627776.0};
+    for (size_t i = 0; i < COUNT(expected); ++i) {
+        double value = 0;
+        EXPECT_OK(sab_sizes_get(sizes, i, &value));
+        EXPECT(value == expected[i]);
+    }
+    const struct {
+        const sab_sizes *sizes;
+        size_t index, part, row;
+    } sources[] = {{inner, 0, 0, 0}, {inner, 2, 0, 2}, {inner, 3, 1, 0}, {inner, 5, 2, 0},
+                   {sizes, 0, 1, 0}, {sizes, 5, 1, 5}, {sizes, 6, 2, 0}};
+    for (size_t i = 0; i < COUNT(sources); ++i) {
+        size_t part = 9, row = 9;
+        EXPECT_OK(sab_sizes_source(sources[i].sizes, sources[i].index, &part, &row));
+        EXPECT(part == sources[i].part && row == sources[i].row);
+    }
+    sab_sizes_free(inner);
+    sab_sizes_free(sizes);
+}
+
+/* The first batch of a sampler over the parts. */
+static void expect_plan(sab_sizes *const *parts, size_t count, double longest, double total) {
+    sab_sizes *sizes = NULL;
+    EXPECT_OK(sab_sizes_join_new((const sab_sizes *const *)parts, count, &sizes));
+    const sab_plan_options options = budget(1e18);
+    sab_plan *plan = NULL;
+    EXPECT_OK(sab_plan_new(sizes, &options, &plan));
+    sab_sizes_free(sizes);
+    sab_sampler *sampler = rank_of(plan, 0, 1);
+    sab_batch batch = SAB_BATCH_INIT;
+    double most = 0, sum = 0;
+    while (sab_next_batch(sampler, &batch) == SAB_OK) {
+        most = *batch.longest > most ? *batch.longest : most;
+        sum += *batch.total;
+    }
+    EXPECT(most == longest && sum == total);
+    sab_sampler_free(sampler);
+    sab_plan_free(plan);
+}
+
+static void Plan_OfJoinedSizes_HasTheirValues(void) {
+    const uint8_t bytes[] = {200, 100};
+    const int64_t large[] = {INT64_C(1) << 40, 3};
+    const double fractions[] = {0.25, 5.5};
+    sab_sizes *parts[4] = {NULL};
+    EXPECT_OK(sab_sizes_new(bytes, 2, SAB_UINT8, NULL, &parts[0]));
+    EXPECT_OK(sab_sizes_new(large, 2, SAB_INT64, NULL, &parts[1]));
+    EXPECT_OK(sab_sizes_new(fractions, 2, SAB_FLOAT64, NULL, &parts[2]));
+    EXPECT_OK(sab_sizes_new(bytes, 2, SAB_UINT8, NULL, &parts[3]));
+    expect_plan(parts, 1, 200, 300);
+    expect_plan(parts, 2, 1099511627776.0, 1099511628079.0);
+    expect_plan(parts, 4, 1099511627776.0, 1099511628384.75);
+    expect_plan(parts + 2, 2, 200, 305.75);
+    for (size_t i = 0; i < COUNT(parts); ++i) sab_sizes_free(parts[i]);
+}
+
+static void Sizes_JoinedOfManyBlocks_AreReadInFull(void) {
+    enum { count = 5000 };
+    static int32_t numbers[count];
+    uint64_t expected = 0;
+    for (int32_t i = 0; i < count; ++i) expected += (uint64_t)(numbers[i] = i);
+    sab_sizes *part = sizes_of(numbers, count), *twice[] = {part, part};
+    expect_plan(twice, 2, count - 1, 2 * (double)expected);
+    sab_sizes_free(part);
+}
+
+static void Sizes_JoinedThatBreakARule_AreNamedByTheirIndex(void) {
+    const sab_plan_options options = budget(10);
+    const double bad[] = {2, 3, -0.5};
+    sab_sizes *parts[2] = {copied_from(1, 2), NULL}, *sizes = NULL;
+    sab_plan *plan = NULL;
+    double value = 0;
+    EXPECT_OK(sab_sizes_new(bad, 3, SAB_FLOAT64, NULL, &parts[1]));
+    EXPECT_OK(sab_sizes_join_new((const sab_sizes *const *)parts, 2, &sizes));
+    EXPECT_FAILS(sab_plan_new(sizes, &options, &plan), SAB_E_ARGUMENT,
+                 "sizes[4] = -0.5: must not be negative");
+    EXPECT_FAILS(sab_sizes_get(sizes, 4, &value), SAB_E_ARGUMENT, "sizes[4] = -0.5");
+    sab_bagua_options complexity = SAB_BAGUA_OPTIONS_INIT;
+    sab_sampler *sampler = NULL;
+    EXPECT_FAILS(sab_bagua_sampler_new(sizes, &complexity, NULL, &sampler), SAB_E_ARGUMENT,
+                 "complexity[4] = -0.5: must not be negative");
+    sab_sizes_free(sizes);
+    sab_sizes_free(parts[0]);
+    sab_sizes_free(parts[1]);
+}
+
+static void Join_BadArguments_AreNamed(void) {
+    const int32_t one = 1;
+    sab_sizes *sizes = NULL;
+    sab_sizes *const parts[] = {sizes_of(&one, 1), NULL};
+    EXPECT_FAILS(sab_sizes_join_new((const sab_sizes *const *)parts, 2, &sizes), SAB_E_ARGUMENT,
+                 "parts[1] = NULL");
+    EXPECT_FAILS(sab_sizes_join_new(NULL, 1, &sizes), SAB_E_ARGUMENT, "parts = NULL");
+    sab_sizes *large[2] = {NULL};
+    EXPECT_OK(sab_sizes_new(&one, 4000000000u, SAB_INT32, NULL, &large[0]));
+    large[1] = large[0];
+    EXPECT_FAILS(sab_sizes_join_new((const sab_sizes *const *)large, 2, &sizes), SAB_E_ARGUMENT,
+                 "the count of parts 0 to 1 = 8000000000: must be at most 4294967295");
+    EXPECT_OK(sab_sizes_join_new(NULL, 0, &sizes));
+    EXPECT(sab_sizes_count(sizes) == 0);
+    size_t part = 5, row = 5;
+    EXPECT_FAILS(sab_sizes_source(sizes, 0, &part, &row), SAB_E_ARGUMENT, "index = 0");
+    EXPECT_FAILS(sab_sizes_source(NULL, 0, &part, &row), SAB_E_ARGUMENT, "sizes = NULL");
+    EXPECT_FAILS(sab_sizes_source(parts[0], 0, NULL, &row), SAB_E_ARGUMENT, "part = NULL");
+    EXPECT_FAILS(sab_sizes_source(parts[0], 0, &part, NULL), SAB_E_ARGUMENT, "row = NULL");
+    EXPECT(part == 5 && row == 5);
+    EXPECT_OK(sab_sizes_source(parts[0], 0, &part, &row));
+    EXPECT(part == 0 && row == 0);
+    sab_sizes_free(sizes);
+    sab_sizes_free(large[0]);
+    sab_sizes_free(parts[0]);
+}
+
+static void Sizes_Descriptions_SayWhatWasRead(void) {
+    const int32_t one = 1;
+    sab_sizes *parts[2] = {NULL}, *joined = NULL;
+    EXPECT_OK(sab_sizes_new(&one, 1234567, SAB_INT32, NULL, &parts[0]));
+    EXPECT_OK(sab_sizes_callback_new(1, any_size, NULL, NULL, NULL, &parts[1]));
+    EXPECT(strcmp(sab_sizes_description(parts[0]), "array of int32: 1,234,567 sizes") == 0);
+    EXPECT(strcmp(sab_sizes_description(parts[1]), "callback: 1 size") == 0);
+    EXPECT_OK(sab_sizes_join_new((const sab_sizes *const *)parts, 2, &joined));
+    EXPECT(strcmp(sab_sizes_description(joined), "2 parts: 1,234,568 sizes") == 0);
+    EXPECT(strcmp(sab_sizes_description(NULL), "") == 0);
+    sab_sizes_free(parts[0]);
+    sab_sizes_free(parts[1]);
+    sab_sizes_free(joined);
+}
+
 int main(void) {
+    RUN(Sizes_Joined_AreThoseOfTheirPartsInOrder);
+    RUN(Plan_OfJoinedSizes_HasTheirValues);
+    RUN(Sizes_JoinedOfManyBlocks_AreReadInFull);
+    RUN(Sizes_JoinedThatBreakARule_AreNamedByTheirIndex);
+    RUN(Join_BadArguments_AreNamed);
+    RUN(Sizes_Descriptions_SayWhatWasRead);
     RUN(Sizes_OfEveryTypeAndStride_AreRead);
     RUN(Sizes_ThatBreakARule_AreRefused);
     RUN(Sizes_BadArguments_AreNamed);

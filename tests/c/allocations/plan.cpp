@@ -84,6 +84,23 @@ SCENARIO(sizes_callback, Threads::none) {
     CALL_PLAIN(sab_sizes_free(sizes));
 }
 
+SCENARIO(sizes_join, Threads::none) {
+    sab_sizes *const part = sizes_of(run, lengths()), *const parts[] = {part, part};
+    sab_sizes *sizes = nullptr;
+    CALL_INTO(sizes, sab_sizes_join_new(parts, 2, &sizes));
+    run.note_text(CALL_PLAIN(sab_sizes_description(sizes)));
+    std::size_t index = 0, row = 0;
+    CALL_INTO(row, sab_sizes_source(sizes, 130, &index, &row));
+    run.note(uint64_t{row});
+    sab_plan *plan = nullptr;
+    const sab_plan_options options = with_budget(300);
+    CALL_INTO(plan, sab_plan_new(sizes, &options, &plan));
+    note_plan(run, plan);
+    CALL_PLAIN(sab_plan_free(plan));
+    CALL_PLAIN(sab_sizes_free(sizes));
+    CALL_PLAIN(sab_sizes_free(part));
+}
+
 SCENARIO(sizes_npy, Threads::none) {
     const std::string path = folder + "/sizes.npy", missing = folder + "/missing.npy";
     FILE *const file = std::fopen(path.c_str(), "wb");

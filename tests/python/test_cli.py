@@ -4,6 +4,7 @@ with."""
 import gzip
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -151,6 +152,28 @@ def test_compare_table_and_json(sizes_file, capsys, tmp_path):
         systems["libsab"]["largest_batch"] <= 512
         and systems["whole sort (fairseq)"]["meet_again"] == 1
     )
+
+
+def test_a_missed_target_is_reported(sizes_file, tmp_path, capsys):
+    assert main(["compare", str(sizes_file), "--budget", "4096"]) == 0
+    assert "its target of 1 % for padding and extra batches is missed" in capsys.readouterr().out
+    assert main(["plan", str(sizes_file), "--budget", "4096"]) == 0
+    assert "missed: " in capsys.readouterr().out
+    np.save(tmp_path / "equal.npy", np.full(4096, 8))
+    assert main(["compare", str(tmp_path / "equal.npy"), "--budget", "4096"]) == 0
+    assert "missed" not in capsys.readouterr().out
+    assert main(["plan", str(tmp_path / "equal.npy"), "--budget", "4096"]) == 0
+    assert "met: 1.00 %\n" in capsys.readouterr().out
+    assert main(["plan", str(tmp_path / "equal.npy"), "--buckets", "2"]) == 0
+    assert "none\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["compare", "plan", "pack"])
+def test_every_option_has_a_description(capsys, command):
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    options = capsys.readouterr().out.split("options:\n")[1]
+    assert re.findall(r"^  (--\S+)(?: \S+)*\n(?! {20})", options, re.M) == []
 
 
 @pytest.mark.parametrize("command", ["compare", "plan", "pack"])

@@ -144,7 +144,7 @@ percent(share) = string(round(100 * share; digits = 2), " %")
 
 function table(io::IO, rows...)
     for (index, (name, value)) in enumerate(rows)
-        print(io, index == 1 ? "" : "\n", rpad(name, 42), lpad(string(value), 20))
+        print(io, index == 1 ? "" : "\n", name, lpad(string(value), 62 - length(name)))
     end
 end
 
@@ -155,7 +155,7 @@ Base.show(io::IO, ::MIME"text/plain", report::Report) = table(io,
     "fewest that the budget allows" => report.lower_bound,
     "steps of each rank" => report.steps,
     "padding" => percent(report.padding),
-    "target met (nearest within reach)" => report.nearest_target == 0 ? "no target" : "$(report.target_met ? "yes" : "no") ($(percent(report.nearest_target)))",
+    "target (padding, extra batches)" => report.nearest_target == 0 ? "none" : "$(report.target_met ? "met" : "missed"): $(percent(report.nearest_target))$(report.target_met ? "" : " at best")",
     "distinct shapes" => report.shapes,
     "rank imbalance (1: none)" => round(report.rank_imbalance; digits = 4),
     "batch mates that meet again next epoch" => percent(report.meet_again),

@@ -96,9 +96,10 @@ class Report(NamedTuple):
     def __str__(self) -> str:
         over = self.batches / self.lower_bound if self.lower_bound else 1.0
         target = (
-            f"{'yes' if self.target_met else 'no'} ({100 * self.nearest_target:.2f} %)"
+            f"{'met' if self.target_met else 'missed'}: {100 * self.nearest_target:.2f} %"
+            f"{'' if self.target_met else ' at best'}"
             if self.nearest_target
-            else "no target"
+            else "none"
         )
         rows = [
             ("samples", f"{self.samples:,}"),
@@ -109,7 +110,7 @@ class Report(NamedTuple):
             ("batches (over the lower bound)", f"{self.batches:,} ({over:.4f})"),
             ("steps of each rank", f"{self.steps:,}"),
             ("padding", f"{100 * self.padding:.2f} %"),
-            ("target met (nearest within reach)", target),
+            ("target (padding, extra batches)", target),
             ("distinct shapes", f"{self.shapes:,}"),
             ("rank imbalance (1: none)", f"{self.rank_imbalance:.4f}"),
             ("batch mates that meet again next epoch", f"{100 * self.meet_again:.2f} %"),
@@ -117,7 +118,7 @@ class Report(NamedTuple):
             ("correlation of successive lengths", f"{self.length_correlation:.3f}"),
             ("variance between batches (1: random)", f"{self.variance_ratio:.2f}"),
         ]
-        lines = [f"{name:<40}{value:>22}" for name, value in rows]
+        lines = [f"{name}{value:>{62 - len(name)}}" for name, value in rows]
         lines.append(
             f"{'bucket':>8}{'shortest':>10}{'longest':>10}"
             f"{'samples':>12}{'batch size':>12}{'batches':>10}"

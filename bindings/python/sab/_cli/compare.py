@@ -105,6 +105,13 @@ def _run(options: argparse.Namespace) -> None:
     print("over the bound: batches, divided by the fewest that the budget allows")
     print("largest batch: its padded size; above the budget, a GPU runs out of memory")
     print("mates meet again: share of pairs of a batch that are in one batch next epoch")
+    report = plan.report(seed=options.seed)
+    if not report.target_met:
+        print(
+            "libsab: its target of 1 % for padding and extra batches is missed, "
+            f"{100 * report.nearest_target:.1f} % at\n        best; more samples or a smaller "
+            "budget usually bring it nearer"
+        )
     if options.picture:
         print(f"picture: {options.picture}")
 

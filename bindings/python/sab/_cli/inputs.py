@@ -34,7 +34,7 @@ def read_sizes(
     """
     try:
         if path.endswith(".npy"):
-            return _npy(path), "as in the file"
+            return _npy(path), "units"
         with _open(path) as stream:
             head = stream.peek(1)[:1]
             plain = pathlib.PurePath(path[:-3] if path.endswith(".gz") else path)

@@ -24,12 +24,18 @@ def add(commands: Commands) -> None:
         "--padding",
         type=float,
         default=0.01,
-        help="largest share of padding, and of batches over the lower bound (default: 0.01)",
+        help="target for the share of padding, and for the share of batches over the lower bound "
+        "(default: 0.01)",
     )
     plan.add_argument("--boundaries", type=float, nargs="+", help="bucket boundaries")
-    plan.add_argument("--buckets", help="number of buckets with the least padding, or 'equal'")
     plan.add_argument(
-        "--bucket-batches", type=int, help="batches in a bucket (equal), or the smallest number"
+        "--buckets",
+        help="number of buckets, placed for the least padding; or equal: as many batches in each",
+    )
+    plan.add_argument(
+        "--bucket-batches",
+        type=int,
+        help="batches of each bucket (--buckets equal), or the fewest (by --padding)",
     )
     plan.add_argument(
         "--batch-size", type=int, nargs="+", help="samples a batch: one number, or one a bucket"
@@ -37,17 +43,38 @@ def add(commands: Commands) -> None:
     plan.add_argument(
         "--cost", default="padded", help="padded, quadratic, or coefficients such as 0,0,1,0.01"
     )
-    plan.add_argument("--max-batch-size", type=int)
-    plan.add_argument("--batch-size-multiple", type=int, default=1)
-    plan.add_argument("--length-multiple", type=float, default=0)
-    plan.add_argument("--tail", default="keep", choices=["keep", "merge", "drop", "wrap"])
+    plan.add_argument("--max-batch-size", type=int, help="most samples in a batch")
+    plan.add_argument(
+        "--batch-size-multiple",
+        type=int,
+        default=1,
+        help="round batch sizes down to a multiple of this, such as 8 (default: 1)",
+    )
+    plan.add_argument(
+        "--length-multiple",
+        type=float,
+        default=0,
+        help="pad lengths to a multiple of this, such as 8 for tensor cores (default: off)",
+    )
+    plan.add_argument(
+        "--tail",
+        default="keep",
+        choices=["keep", "merge", "drop", "wrap"],
+        help="samples of a bucket that fill no batch: keep as a smaller batch, merge into the next "
+        "bucket, drop, or wrap: repeat other samples of the bucket (default: keep)",
+    )
     plan.add_argument(
         "--oversize",
         default="skip",
         choices=["skip", "error", "single"],
-        help="samples outside the boundaries or over the budget alone (default: skip)",
+        help="samples that are outside the boundaries, or exceed the budget alone: skip, refuse "
+        "with an error, or make a batch of each (default: skip)",
     )
-    plan.add_argument("--max-shapes", type=int)
+    plan.add_argument(
+        "--max-shapes",
+        type=int,
+        help="most pairs of batch size and padded length (default: no limit)",
+    )
     plan.add_argument("--world-size", type=int, default=1, help="ranks to report for (default: 1)")
     plan.add_argument(
         "--save", metavar="FILE", help="write the plan, for sab.Plan.open and sab_plan_file_new"

@@ -145,11 +145,16 @@ MemoryGuard::Refit MemoryGuard::refit() const {
         const Line line = fit_line(window_, cost, [](const Step& step) { return step.peak; });
         double peaks = 0, costs = 0;
         for (const Step& step : window_) peaks += step.peak, costs += step.cost;
-        // Where costs are all alike no constant can be told from them: the peak is taken to be a
-        // multiple of the cost.
-        fitted = line.b > 0 && line.a >= 0 && line.b > 4 * line.b_error
+        const auto n = static_cast<double>(window_.size());
+        // An uncertain slope is the steepest that the steps allow. Where costs are all alike no
+        // constant can be told from them: the peak is taken to be a multiple of the cost. Peaks
+        // that do not grow with the cost have a slope above 0, because it divides.
+        const double multiple = costs > 0 ? peaks / costs : 1;
+        const double steepest =
+            std::min(multiple, std::max(line.b + 4 * line.b_error, 1e-6 * multiple));
+        fitted = line.b > 4 * line.b_error && line.a >= 0
                      ? Refit{line.a, line.b, 0}
-                     : Refit{0, costs > 0 ? peaks / costs : 1, 0};
+                     : Refit{(peaks - steepest * costs) / n, steepest, 0};
     }
     const auto above = [&](const Step& step) {
         return step.peak - fitted.constant - fitted.slope * step.cost;

@@ -432,6 +432,31 @@ static void Guard_WindowAndMean_LeaveEmptyStepsOut(void) {
     sab_plan_free(plan);
 }
 
+/* Peaks that do not grow with the batch, such as those of an allocator that keeps its memory, stay
+ * where they are: a cheap batch among costly ones does not make them seem to exceed the model. */
+static void Guard_OfPeaksThatAreTheSameForAllBatches_LowersNothing(void) {
+    sab_plan *plan = guarded_plan(0);
+    struct device device = device_of(guarded_base, 22000000);
+    sab_sampler *sampler = rank_of(plan, 0, 1);
+    sab_probe *probe = probe_of(&device);
+    sab_memory_guard *guard = NULL;
+    EXPECT_OK(sab_memory_guard_new(probe, sampler, NULL, &guard));
+    sab_batch batch = SAB_BATCH_INIT;
+    double least = INFINITY;
+    for (int i = 0; sab_next_batch(sampler, &batch) == SAB_OK; ++i) {
+        least = fmin(least, padded_total(&batch));
+        EXPECT_OK(sab_memory_guard_begin(guard));
+        EXPECT(touch(&device, 10000000 + i * 7919 % 100 * 1000) == 0);
+        EXPECT_OK(sab_memory_guard_end(guard, &batch, 0));
+    }
+    const sab_memory_guard_info info = guard_info(guard);
+    EXPECT(info.steps > 300 && least < 600 && info.lowered == 0 && info.limit == 800);
+    sab_memory_guard_free(guard);
+    sab_probe_free(probe);
+    sab_sampler_free(sampler);
+    sab_plan_free(plan);
+}
+
 /* A size of zero costs as much as the smallest above zero, for the guard as for the plan: no budget
  * below that helps. */
 static void Guard_OfSizesOfZero_KeepsTheirPrice(void) {
@@ -622,6 +647,7 @@ int main(void) {
     RUN(Guard_OfAStepThatRunsOut_SplitsItAndCountsItOnce);
     RUN(Guard_BeginAndEnd_SeeWhatStepSees);
     RUN(Guard_WindowAndMean_LeaveEmptyStepsOut);
+    RUN(Guard_OfPeaksThatAreTheSameForAllBatches_LowersNothing);
     RUN(Guard_OfSizesOfZero_KeepsTheirPrice);
     RUN(Guard_ThatCannotBe_IsRefused);
     RUN(Guard_OnThreeRanks_LowersAlike);

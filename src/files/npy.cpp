@@ -1,4 +1,5 @@
 /// The .npy format, versions 1.0 to 3.0: NumPy Enhancement Proposal 1 and numpy.lib.format.
+#include <algorithm>
 #include <charconv>
 #include <optional>
 #include <string_view>
@@ -55,10 +56,11 @@ sab_dtype parse_dtype(std::string_view value, std::string_view name) {
 }
 
 std::size_t parse_shape(std::string_view value, std::string_view name) {
-    const auto refuse = [&] {
-        fail(SAB_E_FORMAT, name, ": the shape of the .npy file must have one dimension");
-    };
     const std::size_t close = value.find(')');
+    const auto refuse = [&] {
+        fail(SAB_E_FORMAT, name, ": the .npy file has shape ",
+             value.substr(0, std::min(close, value.size() - 1) + 1), ": must have one dimension");
+    };
     if (value.empty() || value[0] != '(' || close == std::string_view::npos) refuse();
     std::string_view inside = value.substr(1, close - 1);
     while (!inside.empty() && (inside.back() == ' ' || inside.back() == ','))

@@ -50,7 +50,7 @@ void read_state(std::span<const std::byte> state, SamplerKind kind, uint64_t fin
         fail(SAB_E_FORMAT, "state: its checksum does not match: it is damaged");
     if (header.kind != static_cast<uint32_t>(kind))
         fail(SAB_E_MISMATCH, "state: was saved by another kind of sampler");
-    match_state("fingerprint", header.fingerprint, fingerprint);
+    match_state("other sizes or options: fingerprint", header.fingerprint, fingerprint);
     check_size(sizeof header + body.size());
     std::ranges::copy(state.subspan(sizeof header), body.begin());
 }

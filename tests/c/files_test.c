@@ -62,7 +62,8 @@ static void Npy_GoodFilesAreMapped_BadOnesRefused(void) {
         const char *words;
     } bad[] = {
         {"{'descr': '>i2', 'fortran_order': False, 'shape': (3,), }", "big-endian"},
-        {"{'descr': '<i2', 'fortran_order': False, 'shape': (3, 1), }", "one dimension"},
+        {"{'descr': '<i2', 'fortran_order': False, 'shape': (3, 1), }",
+         "has shape (3, 1): must have one dimension"},
         {"{'descr': '<i2', 'fortran_order': False, 'shape': (), }", "one dimension"},
         {"{'descr': '<f2', 'fortran_order': False, 'shape': (3,), }", "dtype <f2"},
         {"{'descr': [('a', '<i2')], 'fortran_order': False, 'shape': (3,), }",

@@ -784,7 +784,7 @@ SAB_API sab_status sab_memory_guard_begin(sab_memory_guard *guard) SAB_NOEXCEPT;
  * @param guard          a handle
  * @param batch          the batch of the step
  * @param out_of_memory  1 if the step ran out of memory, else 0
- * @return SAB_OK; SAB_E_CALLBACK; SAB_E_MISMATCH as for sab_memory_guard_step()
+ * @return SAB_OK; SAB_E_CALLBACK; SAB_E_MISMATCH as for sab_memory_guard_step() of sab/steps.h
  */
 SAB_API sab_status sab_memory_guard_end(sab_memory_guard *guard, const sab_batch *batch,
                                         int32_t out_of_memory) SAB_NOEXCEPT;

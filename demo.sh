@@ -11,6 +11,6 @@ echo "building libsab for Python, which takes a few minutes"
 build/venv/bin/pip install -q -c bindings/python/constraints.txt "./bindings/python[cli]"
 
 build/venv/bin/python examples/python/wordnet.py > build/glosses.txt
-build/venv/bin/sab compare build/glosses.txt --budget 1024 --picture build/glosses.png
+build/venv/bin/sab compare build/glosses.txt --words --budget 1024 --picture build/glosses.png
 echo
 build/venv/bin/python examples/python/train_glosses.py "$@"

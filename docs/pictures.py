@@ -44,6 +44,7 @@ def compare():
         pathlib.Path(sys.executable).parent / "sab",
         "compare",
         "glosses.txt",
+        "--words",
         "--budget",
         str(BUDGET),
         "--json",

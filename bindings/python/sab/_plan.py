@@ -107,34 +107,34 @@ class Report(NamedTuple):
                 "skipped, dropped, repeated",
                 f"{self.skipped:,}, {self.dropped:,}, {self.repeated:,}",
             ),
-            ("batches (over the lower bound)", f"{self.batches:,} ({over:.4f})"),
+            ("batches (× minimum)", f"{self.batches:,} ({over:.4f})"),
             ("steps of each rank", f"{self.steps:,}"),
             ("padding", f"{100 * self.padding:.2f} %"),
             ("target (padding, extra batches)", target),
             ("distinct shapes", f"{self.shapes:,}"),
             ("rank imbalance (1: none)", f"{self.rank_imbalance:.4f}"),
-            ("batch mates that meet again next epoch", f"{100 * self.meet_again:.2f} %"),
+            ("repeat pairs: together again next epoch", f"{100 * self.meet_again:.2f} %"),
             ("possible batch mates of a sample", f"{self.partners:,.0f}"),
             ("correlation of successive lengths", f"{self.length_correlation:.3f}"),
             ("variance between batches (1: random)", f"{self.variance_ratio:.2f}"),
         ]
-        lines = [f"{name}{value:>{62 - len(name)}}" for name, value in rows]
+        lines = [f"{name}{value:>{60 - len(name)}}" for name, value in rows]
         lines.append(
-            f"{'bucket':>8}{'shortest':>10}{'longest':>10}"
+            f"{'bucket':>6}{'shortest':>10}{'longest':>10}"
             f"{'samples':>12}{'batch size':>12}{'batches':>10}"
         )
         shown = list(enumerate(self.buckets))
         for number, bucket in shown if len(shown) <= 12 else shown[:6]:
             lines.append(_bucket_line(number, bucket))
         if len(shown) > 12:
-            lines.append(f"{'...':>8}")
+            lines.append(f"{'...':>6}")
             lines.extend(_bucket_line(number, bucket) for number, bucket in shown[-6:])
         return "\n".join(lines)
 
 
 def _bucket_line(number: int, bucket: Bucket) -> str:
     return (
-        f"{number:>8}{bucket.shortest:>10g}{bucket.longest:>10g}"
+        f"{number:>6}{bucket.shortest:>10g}{bucket.longest:>10g}"
         f"{bucket.samples:>12,}{bucket.batch_size:>12,}{bucket.batches:>10,}"
     )
 

@@ -1,10 +1,11 @@
-"""The command ``sab``: ``sab compare INPUT``, ``sab plan INPUT``, ``sab pack INPUT`` and ``sab
-memory MODULE:FUNCTION``.
+"""The command ``sab``: ``sab sizes FILE``, ``sab plan FILE``, ``sab compare FILE``, ``sab pack
+FILE`` and ``sab memory MODULE:FUNCTION``.
 """
 
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 import traceback
@@ -12,7 +13,7 @@ import warnings
 from collections.abc import Sequence
 
 import sab
-from sab._cli import compare, memory, pack, plan
+from sab._cli import compare, memory, pack, plan, sizes
 from sab._cli.batch_sizes import StepError
 from sab._cli.inputs import InputError
 
@@ -21,8 +22,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command. Returns the exit code: 0; 2 for an invalid input or option; 130 after
     Ctrl-C; 141 if the reader of the output has ended.
     """
-    parser = _parser()
-    options = parser.parse_args(arguments)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # names of files, lines of tables
+    options = _parser().parse_args(arguments)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", sab.SkippedWarning)  # the tables say how many
@@ -35,16 +37,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
             os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
         )  # for the flush when Python ends
         return 141
-    except (InputError, ValueError, OSError, sab.Error) as error:
+    except Exception as error:
         cause = error.__cause__
         if isinstance(error, StepError) and cause is not None:
             traceback.print_exception(type(cause), cause, cause.__traceback__)
-        print(f"sab: {error}", file=sys.stderr)
-        return 2
-    except ImportError as error:
-        print(f"sab: {error.name} is needed for this: pip install 'libsab[cli]'", file=sys.stderr)
+        print(f"sab: {_words_of(error)}", file=sys.stderr)
         return 2
     return 0
+
+
+def _words_of(error: Exception) -> str:
+    """The message of an error, with its kind where the message alone does not say enough."""
+    if isinstance(error, MemoryError):
+        return str(error) or "out of memory"
+    expected = (InputError, ValueError, OSError, ImportError, sab.Error)
+    return str(error) if isinstance(error, expected) else f"{type(error).__name__}: {error}"
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -54,7 +61,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"libsab {sab.__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    for command in (compare, plan, pack, memory):
+    for command in (sizes, plan, compare, pack, memory):
         command.add(commands)
     return parser
 

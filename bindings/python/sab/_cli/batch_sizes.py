@@ -7,16 +7,14 @@ import importlib
 import importlib.util
 import math
 import pathlib
-import re
 import sys
 from typing import Any, Callable, NamedTuple, cast
 
 import numpy as np
 
 import sab
-from sab._cli.inputs import InputError, read_sizes
-
-_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+from sab._cli.inputs import InputError
+from sab._cli.options import read
 
 
 class StepError(InputError):
@@ -39,16 +37,6 @@ class Answer(NamedTuple):
     sizes: list[Size]
     budget: int
     skipped: int  # samples that are over the budget alone
-
-
-def bytes_of(text: str) -> int:
-    """A number of bytes: 1000000, 500M, 1.5G, 16GiB."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE)
-    if found is None:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} must be a number of bytes such as 500M or 16GiB"
-        )
-    return int(float(found[1]) * _UNITS[found[2].upper()])
 
 
 def load_step(target: str) -> Callable[[int, float], Any]:
@@ -90,14 +78,14 @@ def answer(options: argparse.Namespace) -> Answer:
     """Runs the step on a few batches and works the rest out."""
     sizes: Any | None = None
     shortest, longest = options.shortest, options.longest
-    if options.input is not None:
-        sizes, _ = read_sizes(options.input, options.bytes, None)
+    if options.files:
+        sizes = read(options)
         kept = np.asarray(sizes)[np.asarray(sizes) > 0]
         if len(kept) == 0:
-            raise InputError(f"{options.input}: has no sample")
+            raise InputError("no sample has a size above 0")
         shortest, longest = shortest or float(kept.min()), longest or float(kept.max())
     if shortest is None or longest is None:
-        raise InputError("an INPUT of sizes, or --shortest and --longest, must be given")
+        raise InputError("a FILE of sizes, or --shortest and --longest, must be given")
     for option, number in (
         ("--shortest", shortest),
         ("--longest", longest),

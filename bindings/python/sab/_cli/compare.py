@@ -13,7 +13,8 @@ from sab._cli import baselines
 from sab._cli.inputs import InputError
 from sab._cli.measure import Row, measure
 from sab._cli.options import Commands, common_options, read_to_plan
-from sab._cli.tables import print_skipped, print_table
+from sab._cli.quantities import whole
+from sab._cli.tables import print_left_out, print_notes, print_paths, print_table, print_text
 
 _SKIPPED = "over the budget alone; no system gets them"
 
@@ -26,7 +27,7 @@ def add(commands: Commands) -> None:
         help="compare padding and batches of libsab with other methods",
     )
     compare.add_argument(
-        "--batch-size", type=int, default=32, help="size of static batches (default: 32)"
+        "--batch-size", type=whole, default=32, help="size of static batches (default: 32)"
     )
     compare.set_defaults(run=_run)
 
@@ -34,7 +35,7 @@ def add(commands: Commands) -> None:
 def _run(options: argparse.Namespace) -> None:
     if options.batch_size < 1:
         raise InputError(f"--batch-size {options.batch_size}: must be at least 1")
-    sizes, unit = read_to_plan(options)
+    sizes = read_to_plan(options)
     plan = sab.plan(sizes, options.budget, oversize="skip")
     fitting = np.setdiff1d(np.arange(len(sizes)), plan.skipped) if len(plan.skipped) else None
     kept = sizes if fitting is None else np.asarray(sizes)[fitting]
@@ -66,9 +67,9 @@ def _run(options: argparse.Namespace) -> None:
             f"{100 * static.padding:.0f} % padding in static batches, {100 * best.padding:.1f} % "
             "with libsab"
         )
-        draw(options.picture, title, kept, boundaries, rows, unit)
+        draw(options.picture, title, kept, boundaries, rows)
     if options.json:
-        print_skipped(len(sizes) - len(kept), _SKIPPED, as_json=True)
+        print_left_out("skipped", len(sizes) - len(kept), _SKIPPED, as_json=True)
         facts = {
             "samples": len(sizes),
             "skipped": len(sizes) - len(kept),
@@ -88,32 +89,27 @@ def _run(options: argparse.Namespace) -> None:
         )
         return
     print_table(
-        f"{len(kept):,} samples of {np.sum(kept, dtype=np.float64):,.0f} {unit}, budget "
-        f"{options.budget:,.0f} padded a batch",
-        [
-            "",
-            "batches",
-            "over the bound",
-            "padding",
-            "largest batch",
-            "mates meet again",
-            "seconds",
-        ],
+        f"{len(kept):,} samples, total size {np.sum(kept, dtype=np.float64):,.0f}, budget "
+        f"{options.budget:,.0f}",
+        ["", "batches", "× minimum", "padding", "largest", "repeat pairs"],
         [_cells(row) for row in rows],
     )
-    print_skipped(len(sizes) - len(kept), _SKIPPED, as_json=False)
-    print("over the bound: batches, divided by the fewest that the budget allows")
-    print("largest batch: its padded size; above the budget, a GPU runs out of memory")
-    print("mates meet again: share of pairs of a batch that are in one batch next epoch")
+    print_left_out("skipped", len(sizes) - len(kept), _SKIPPED)
+    print_notes(
+        ("batches", "batches of an epoch"),
+        ("× minimum", "batches / the fewest that the budget allows"),
+        ("padding", "share of the padded size that holds no sample"),
+        ("largest", "padded size of the largest batch"),
+        ("repeat pairs", "pairs of a batch together again next epoch"),
+    )
     report = plan.report(seed=options.seed)
     if not report.target_met:
-        print(
+        print_text(
             "libsab: its target of 1 % for padding and extra batches is missed, "
-            f"{100 * report.nearest_target:.1f} % at\n        best; more samples or a smaller "
-            "budget usually bring it nearer"
+            f"{100 * report.nearest_target:.1f} % at best; more samples or a smaller budget "
+            "usually bring it nearer"
         )
-    if options.picture:
-        print(f"picture: {options.picture}")
+    print_paths(("picture", options.picture))
 
 
 def _cells(row: Row) -> list[str]:
@@ -124,5 +120,4 @@ def _cells(row: Row) -> list[str]:
         f"{100 * row.padding:.2f} %",
         f"{row.largest_batch:,.0f}",
         f"{100 * row.meet_again:.1f} %",
-        f"{row.seconds:.4f}",
     ]

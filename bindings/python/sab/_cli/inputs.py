@@ -22,33 +22,32 @@ class InputError(Exception):
 
 
 def read_sizes(
-    path: str, count_bytes: bool, progress: Callable[[int], None] | None = None
+    path: str, words: bool, progress: Callable[[int, int], None] | None = None
 ) -> tuple[npt.NDArray[Any], str]:
-    """The size of each sample, and its unit: words of a line (or its UTF-8 bytes), residues of a
-    FASTA record, numbers of a .npy file.
+    """The size of each sample, and how the file was read.
 
     Args:
         path: file name, or ``-``.
-        count_bytes: bytes of a line instead of words.
-        progress: called with the number of bytes read so far.
+        words: count the words of a line of text instead of its UTF-8 bytes.
+        progress: called with the number of bytes read so far, and of all bytes or 0.
     """
     try:
         if path.endswith(".npy"):
-            return _npy(path), "units"
+            sizes = _npy(path)
+            return sizes, f".npy: {len(sizes):,} sizes"
         with _open(path) as stream:
             head = stream.peek(1)[:1]
             plain = pathlib.PurePath(path[:-3] if path.endswith(".gz") else path)
             is_fasta = head == b">" or plain.suffix in FASTA_ENDINGS
             lines = _followed(stream, progress)
-            sizes = np.fromiter(
-                _residues(lines) if is_fasta else _lines(lines, count_bytes), np.int64
-            )
+            sizes = np.fromiter(_residues(lines) if is_fasta else _lines(lines, words), np.int64)
     except (OSError, EOFError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError(f"{path}: {reason}") from error
     if sizes.size == 0:
         raise InputError(f"{path}: holds no sample")
-    return sizes, "residues" if is_fasta else "bytes" if count_bytes else "words"
+    unit = "residues of FASTA" if is_fasta else "words of lines" if words else "bytes of lines"
+    return sizes, f"{unit}: {len(sizes):,} samples"
 
 
 def _npy(path: str) -> npt.NDArray[Any]:
@@ -75,18 +74,20 @@ def _open(path: str) -> io.BufferedReader:
     return opened
 
 
-def _followed(stream: Iterable[bytes], progress: Callable[[int], None] | None) -> Iterator[bytes]:
+def _followed(
+    stream: Iterable[bytes], progress: Callable[[int, int], None] | None
+) -> Iterator[bytes]:
     done = 0
     for number, line in enumerate(stream):
         done += len(line)
         if progress is not None and number % 20_000 == 0:
-            progress(done)
+            progress(done, 0)
         yield line
 
 
-def _lines(lines: Iterator[bytes], count_bytes: bool) -> Iterator[int]:
+def _lines(lines: Iterator[bytes], words: bool) -> Iterator[int]:
     for line in lines:
-        yield len(line.rstrip(b"\r\n")) if count_bytes else len(line.split())
+        yield len(line.split()) if words else len(line.rstrip(b"\r\n"))
 
 
 def _residues(lines: Iterator[bytes]) -> Iterator[int]:

@@ -7,9 +7,10 @@ import contextlib
 import json
 import sys
 
-from sab._cli.batch_sizes import answer, bytes_of
-from sab._cli.options import Commands, check_picture
-from sab._cli.tables import print_paths, print_skipped, print_table
+from sab._cli.batch_sizes import answer
+from sab._cli.options import Commands, add_inputs, check_picture
+from sab._cli.quantities import quantity, whole
+from sab._cli.tables import print_left_out, print_paths, print_table
 
 
 def add(commands: Commands) -> None:
@@ -17,51 +18,45 @@ def add(commands: Commands) -> None:
     memory = commands.add_parser(
         "memory",
         help="probe a training step, fit a model of its memory, print batch sizes for lengths",
+        description="Batch sizes are those of the buckets of a plan of the sizes in FILE, or of "
+        "lengths from --shortest to --longest.",
     )
     memory.add_argument(
         "step",
         metavar="MODULE:FUNCTION",
         help="or FILE.py:FUNCTION; function(count, length) runs a step on a batch of that shape",
     )
-    memory.add_argument(
-        "input",
-        metavar="INPUT",
-        nargs="?",
-        help="sizes as for `sab plan`: batch sizes are those of the buckets of its plan",
-    )
-    memory.add_argument(
-        "--bytes", action="store_true", help="count the bytes of a line of text, not its words"
-    )
+    add_inputs(memory, "*")
     memory.add_argument("--device", default="cuda", help="cuda:N, cpu, host, ... (default: cuda)")
     memory.add_argument(
         "--total",
-        type=bytes_of,
+        type=whole,
         metavar="BYTES",
         help="limit the memory of the device, such as 16GiB",
     )
     memory.add_argument(
         "--budget",
-        type=bytes_of,
+        type=whole,
         metavar="BYTES",
         help="bytes that a batch may take (default: the device's total)",
     )
-    memory.add_argument("--shortest", type=float, help="padded length (default: of INPUT)")
-    memory.add_argument("--longest", type=float, help="padded length (default: of INPUT)")
+    memory.add_argument("--shortest", type=quantity, help="padded length (default: of FILE)")
+    memory.add_argument("--longest", type=quantity, help="padded length (default: of FILE)")
     memory.add_argument(
         "--max-batch-size",
-        type=int,
+        type=whole,
         default=100_000,
         help="most samples in a batch (default: 100000)",
     )
     memory.add_argument(
-        "--points", type=int, default=12, help="steps in each of two rounds (default: 12)"
+        "--points", type=whole, default=12, help="steps in each of two rounds (default: 12)"
     )
     memory.add_argument(
         "--degree", type=int, default=2, choices=[1, 2], help="degree of the model (default: 2)"
     )
     memory.add_argument(
         "--coverage",
-        type=float,
+        type=quantity,
         default=0.9,
         help="share of batches that should stay under the prediction (default: 0.9)",
     )
@@ -91,7 +86,7 @@ def _run(options: argparse.Namespace) -> None:
 
         draw_memory(options.picture, found, predicted)
     measured = list(zip(found.peaks.features, found.peaks.peaks.tolist(), predicted.tolist()))
-    print_skipped(found.skipped, "over the budget alone", options.json)
+    print_left_out("skipped", found.skipped, "over the budget alone", options.json)
     if options.json:
         points = [
             {"count": count, "length": length, "measured": peak, "predicted": guess}

@@ -7,8 +7,9 @@ import json
 import time
 
 import sab
-from sab._cli.options import Commands, read
-from sab._cli.tables import print_skipped, print_table
+from sab._cli.options import Commands, add_inputs, read
+from sab._cli.quantities import whole
+from sab._cli.tables import print_left_out, print_notes, print_table
 from sab._pack import PackMethod
 
 
@@ -17,12 +18,9 @@ def add(commands: Commands) -> None:
     pack = commands.add_parser(
         "pack", help="pack samples into rows of a fixed capacity, and say how full they are"
     )
-    pack.add_argument("input", metavar="INPUT", help="as for `sab plan`")
+    add_inputs(pack)
     pack.add_argument(
-        "--bytes", action="store_true", help="count the bytes of a line of text, not its words"
-    )
-    pack.add_argument(
-        "--capacity", type=int, default=2048, help="capacity of a bin (default: 2048)"
+        "--capacity", type=whole, default=2048, help="capacity of a bin (default: 2048)"
     )
     pack.add_argument(
         "--method",
@@ -31,7 +29,7 @@ def add(commands: Commands) -> None:
         help="may be given several times (default: all)",
     )
     pack.add_argument(
-        "--max-sequences", type=int, default=0, help="samples in a bin (default: no limit)"
+        "--max-sequences", type=whole, default=0, help="samples in a bin (default: no limit)"
     )
     pack.add_argument("--split", action="store_true", help="cut samples longer than the capacity")
     pack.add_argument(
@@ -41,14 +39,14 @@ def add(commands: Commands) -> None:
         help="samples longer than the capacity, not split (default: skip)",
     )
     pack.add_argument(
-        "--window", type=int, default=256, help="bins that first_fit keeps open (default: 256)"
+        "--window", type=whole, default=256, help="bins that first_fit keeps open (default: 256)"
     )
     pack.add_argument("--json", action="store_true", help="print JSON instead of a table")
     pack.set_defaults(run=_run)
 
 
 def _run(options: argparse.Namespace) -> None:
-    sizes, unit = read(options)
+    sizes = read(options)
     packings: dict[str, tuple[sab.PackedInfo, float]] = {}
     methods: list[PackMethod] = options.method or ["best_fit", "histogram", "first_fit"]
     for method in methods:
@@ -64,7 +62,8 @@ def _run(options: argparse.Namespace) -> None:
         )
         packings[method] = sampler.info, time.perf_counter() - begin
     info, _ = next(iter(packings.values()))
-    print_skipped(info.skipped, "longer than the capacity; see --oversize", options.json)
+    why = "longer than the capacity; see --oversize"
+    print_left_out("skipped", info.skipped, why, options.json)
     if options.json:
         facts = {
             method: {
@@ -77,9 +76,9 @@ def _run(options: argparse.Namespace) -> None:
         print(json.dumps({"capacity": options.capacity, "methods": facts}, indent=2))
         return
     print_table(
-        f"{info.sequences:,} sequences of {info.total:,.0f} {unit} in bins of "
-        f"{options.capacity:,}, at least {info.lower_bound:,}",
-        ["", "bins", "over the bound", "fill", "sequences a bin", "most", "seconds"],
+        f"{info.sequences:,} sequences, total size {info.total:,.0f}, capacity "
+        f"{options.capacity:,}",
+        ["", "bins", "× minimum", "fill", "mean", "most", "seconds"],
         [
             [
                 method,
@@ -92,6 +91,14 @@ def _run(options: argparse.Namespace) -> None:
             ]
             for method, (info, seconds) in packings.items()
         ],
+    )
+    print_notes(
+        ("bins", "rows of the capacity"),
+        ("× minimum", "bins / the fewest that hold the total"),
+        ("fill", "share of the bins that holds samples"),
+        ("mean", "sequences in a bin on average"),
+        ("most", "largest number of sequences in a bin"),
+        ("seconds", "time of packing"),
     )
     if info.split:
         print(f"{info.split:,} samples are longer than a bin and are cut into pieces.")

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sab._cli.batch_sizes import Answer
+from sab._cli.inputs import InputError
 from sab._cli.measure import Row
 
 INK, MUTED, OURS, OTHERS = (
@@ -23,7 +24,10 @@ INK, MUTED, OURS, OTHERS = (
 
 def _pyplot() -> Any:
     """matplotlib.pyplot for files, in the style of the pictures."""
-    import matplotlib
+    try:
+        import matplotlib
+    except ImportError:
+        raise InputError("--picture needs matplotlib: pip install 'libsab[cli]'") from None
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
@@ -51,7 +55,6 @@ def draw(
     sizes: npt.NDArray[Any],
     boundaries: Sequence[float],
     rows: Sequence[Row],
-    unit: str,
 ) -> None:
     """Writes a .png or .svg; ``rows`` may be empty."""
     plt = _pyplot()
@@ -65,7 +68,7 @@ def draw(
         squeeze=False,
     )
     figure.suptitle(title, x=0.012, ha="left", fontsize=15, fontweight="bold")
-    _histogram(axes[0][0], sizes, boundaries, unit)
+    _histogram(axes[0][0], sizes, boundaries)
     if rows:
         _bars(axes[1][0], rows)
     _save(plt, figure, path)
@@ -116,7 +119,7 @@ def _bare(axis: Any) -> None:
     axis.tick_params(length=0, colors=INK)
 
 
-def _histogram(axis: Any, sizes: npt.NDArray[Any], boundaries: Sequence[float], unit: str) -> None:
+def _histogram(axis: Any, sizes: npt.NDArray[Any], boundaries: Sequence[float]) -> None:
     array = np.asarray(sizes)
     top = float(np.quantile(array, 0.999)) * 1.05 + 1
     whole = np.issubdtype(array.dtype, np.integer)
@@ -131,7 +134,7 @@ def _histogram(axis: Any, sizes: npt.NDArray[Any], boundaries: Sequence[float], 
     axis.set_xlim(0, top)
     axis.set_yticks([])
     _bare(axis)
-    axis.set_xlabel(f"size of a sample ({unit})")
+    axis.set_xlabel("size of a sample")
     beyond = int((array > top).sum())
     note = f"{len(array):,} samples" + (f", {beyond:,} longer ones not shown" if beyond else "")
     axis.text(1, 0.97, note, transform=axis.transAxes, ha="right", va="top", color=INK)

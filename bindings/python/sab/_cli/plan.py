@@ -10,7 +10,8 @@ from typing import Any
 import sab
 from sab._cli.inputs import InputError
 from sab._cli.options import Commands, common_options, read_to_plan
-from sab._cli.tables import print_paths, print_skipped
+from sab._cli.quantities import quantity, whole
+from sab._cli.tables import print_left_out, print_paths
 
 _SKIPPED = "outside the boundaries or over the budget alone; see --oversize"
 
@@ -22,37 +23,37 @@ def add(commands: Commands) -> None:
     )
     plan.add_argument(
         "--padding",
-        type=float,
+        type=quantity,
         default=0.01,
         help="target for the share of padding, and for the share of batches over the lower bound "
         "(default: 0.01)",
     )
-    plan.add_argument("--boundaries", type=float, nargs="+", help="bucket boundaries")
+    plan.add_argument("--boundaries", type=quantity, nargs="+", help="bucket boundaries")
     plan.add_argument(
         "--buckets",
         help="number of buckets, placed for the least padding; or equal: as many batches in each",
     )
     plan.add_argument(
         "--bucket-batches",
-        type=int,
+        type=whole,
         help="batches of each bucket (--buckets equal), or the fewest (by --padding)",
     )
     plan.add_argument(
-        "--batch-size", type=int, nargs="+", help="samples a batch: one number, or one a bucket"
+        "--batch-size", type=whole, nargs="+", help="samples a batch: one number, or one a bucket"
     )
     plan.add_argument(
         "--cost", default="padded", help="padded, quadratic, or coefficients such as 0,0,1,0.01"
     )
-    plan.add_argument("--max-batch-size", type=int, help="most samples in a batch")
+    plan.add_argument("--max-batch-size", type=whole, help="most samples in a batch")
     plan.add_argument(
         "--batch-size-multiple",
-        type=int,
+        type=whole,
         default=1,
         help="round batch sizes down to a multiple of this, such as 8 (default: 1)",
     )
     plan.add_argument(
         "--length-multiple",
-        type=float,
+        type=quantity,
         default=0,
         help="pad lengths to a multiple of this, such as 8 for tensor cores (default: off)",
     )
@@ -72,10 +73,12 @@ def add(commands: Commands) -> None:
     )
     plan.add_argument(
         "--max-shapes",
-        type=int,
+        type=whole,
         help="most pairs of batch size and padded length (default: no limit)",
     )
-    plan.add_argument("--world-size", type=int, default=1, help="ranks to report for (default: 1)")
+    plan.add_argument(
+        "--world-size", type=whole, default=1, help="ranks to report for (default: 1)"
+    )
     plan.add_argument(
         "--save", metavar="FILE", help="write the plan, for sab.Plan.open and sab_plan_file_new"
     )
@@ -86,22 +89,23 @@ def _run(options: argparse.Namespace) -> None:
     cost: Any = options.cost
     if cost not in ("padded", "quadratic"):
         try:
-            cost = [float(number) for number in cost.split(",")]
-        except ValueError:
+            cost = [quantity(number) for number in cost.split(",")]
+        except argparse.ArgumentTypeError:
             raise InputError(
                 f"--cost {options.cost}: must be padded, quadratic or numbers between commas"
             ) from None
     buckets: Any = options.buckets
     if buckets is not None and buckets != "equal":
-        if not buckets.isdecimal():
-            raise InputError(f"--buckets {buckets}: must be a number or equal")
-        buckets = int(buckets)
+        try:
+            buckets = whole(buckets)
+        except argparse.ArgumentTypeError:
+            raise InputError(f"--buckets {buckets}: must be a whole number or equal") from None
     batch_size = (
         options.batch_size[0]
         if options.batch_size and len(options.batch_size) == 1
         else options.batch_size
     )
-    sizes, unit = read_to_plan(options)
+    sizes = read_to_plan(options)
     plan = sab.plan(
         sizes,
         options.budget,
@@ -129,14 +133,16 @@ def _run(options: argparse.Namespace) -> None:
             f"{100 * report.padding:.1f} % padding, {report.batches:,} batches in "
             f"{len(report.buckets):,} buckets"
         )
-        draw(options.picture, title, sizes, [bucket.longest for bucket in report.buckets], [], unit)
+        draw(options.picture, title, sizes, [bucket.longest for bucket in report.buckets], [])
     if options.json:
-        print_skipped(plan.skipped_count, _SKIPPED, as_json=True)
+        print_left_out("skipped", plan.skipped_count, _SKIPPED, as_json=True)
         facts = report._asdict()
         facts["buckets"] = [bucket._asdict() for bucket in report.buckets]
         facts["fingerprint"] = f"{plan.fingerprint:016x}"
         print(json.dumps(facts, indent=2))
         return
     print(report)
-    print_skipped(plan.skipped_count, _SKIPPED, as_json=False)
+    print_left_out("skipped", report.skipped, _SKIPPED)
+    print_left_out("dropped", report.dropped, "in no batch of an epoch; see --tail")
+    print_left_out("repeated", report.repeated, "twice in an epoch; see --tail")
     print_paths(("plan", options.save), ("picture", options.picture))

@@ -48,6 +48,7 @@ EXTRA += """
 typedef struct sab_py_stage sab_py_stage;
 void sab_py_use_pickle(uintptr_t dumps, uintptr_t loads);
 void sab_py_set_over(void);
+int32_t sab_py_stream_progress(void *ctx, uint64_t done, uint64_t total);
 sab_py_stage *sab_py_stage_new(uintptr_t held, int32_t is_text);
 void sab_py_stage_close(sab_py_stage *stage);
 int32_t sab_py_stage_is_used(sab_py_stage *stage);
@@ -69,7 +70,7 @@ builder = cffi.FFI()
 builder.cdef((HERE / "libsab" / "include" / "sab_cdef.h").read_text() + EXTRA)
 builder.set_source(
     "sab._sab",
-    "#include <sab.h>\n#include <stdlib.h>\n#include <string.h>\n"
+    "#include <sab.h>\n#include <stdlib.h>\n#include <string.h>\n#include <unistd.h>\n"
     + (HERE / "streams.c").read_text(),
 )
 builder.emit_c_code(sys.argv[1])

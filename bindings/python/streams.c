@@ -23,10 +23,18 @@ typedef struct sab_py_stage {
     uint64_t count;  /* number of the last key */
 } sab_py_stage;
 
-/* The interpreter is exiting: threads must not take its lock. */
+/* The interpreter is exiting: threads must not take its lock. It ends those that try, but only
+ * until it is gone: later, PyGILState_Ensure() reads freed memory. */
 static volatile int32_t sab_py_is_over;
 static void sab_py_set_over(void) {
     sab_py_is_over = 1;
+}
+
+static int32_t sab_py_progress(void* ctx, uint64_t done, uint64_t total);
+
+/* Cancels the call of a daemon thread when the interpreter is exiting. */
+static int32_t sab_py_stream_progress(void* ctx, uint64_t done, uint64_t total) {
+    return sab_py_is_over ? 1 : sab_py_progress(ctx, done, total);
 }
 
 static PyObject *sab_py_dumps, *sab_py_loads; /* of pickle */
@@ -49,6 +57,7 @@ typedef struct sab_py_entry {
 } sab_py_entry;
 
 static sab_py_entry sab_py_enter(sab_py_stage* stage) {
+    while (sab_py_is_over) sleep(1); /* until the process ends; the main thread is not here */
     sab_py_entry entry = {PyGILState_Ensure(), NULL};
     entry.held = stage->held;
     Py_XINCREF(entry.held);

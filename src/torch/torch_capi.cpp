@@ -34,7 +34,7 @@ sab_status sab_torch_get_info(sab_torch_info* info) noexcept {
 sab_status sab_torch_sizes_new(DLManagedTensor* tensor, sab_sizes** sizes) noexcept {
     return sab::guard_new(sizes, "sizes", [&] {
         sab::require(tensor, "tensor");
-        auto made = std::make_unique<sab_sizes>(sab::sizes_of_tensor(tensor));
+        std::unique_ptr<sab_sizes> made(new sab_sizes{sab::sizes_of_tensor(tensor)});
         sab::torch_component().delete_tensor(tensor);
         return made.release();
     });

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import threading
+from typing import Any
 
 import numpy as np
 import pytest
@@ -707,6 +708,27 @@ def test_bad_sampler_options():
         sab.BucketSampler(sab.plan([1, 2], budget=8)).load_state_dict(state)
     with pytest.raises(sab.FormatError):
         sab.BucketSampler(plan).load_state_dict({"state": state["state"][:-1]})
+
+
+def test_values_of_other_types_are_named():
+    sampler: Any = sab.BucketSampler(sab.plan([1, 2, 3], budget=8))
+    stream: Any = sab.Stream.from_items(["a", "b"])
+    for damaged in ({}, {"state": "abc"}, "abc", None):
+        for resumed in (sampler, stream):
+            with pytest.raises(TypeError, match=r"state_dict = .*: must be a dictionary of state"):
+                resumed.load_state_dict(damaged)
+    for position in ("a", 1.0, None):
+        with pytest.raises(TypeError, match=r"position = .*: must be a whole number"):
+            sampler[position]
+    nothing: Any = lambda *arguments: None  # noqa: E731  # a function of the user that gives nothing
+    with pytest.raises(TypeError, match=r"sizes\(0\) gave None: must be a number"):
+        sab.Sizes(nothing, count=3)
+    with pytest.raises(TypeError, match=r"cost\(\d+, \d+\) gave None: must be a number"):
+        sab.plan([1, 2, 3], budget=8, cost=nothing)
+    with pytest.raises(TypeError, match=r"size\(5\) = None: must be a number"):
+        list(sab.BionemoSizeAwareStream([5], nothing, budget=8))
+    with pytest.raises(TypeError, match=r"an index = 'a': must be a whole number"):
+        list(sab.BionemoSizeAwareStream(["a"], nothing, budget=8))  # type: ignore[list-item]
 
 
 # Callbacks, interrupts, threads, processes

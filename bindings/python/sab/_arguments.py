@@ -13,12 +13,17 @@ import numpy as np
 import numpy.typing as npt
 
 
-def whole(name: str, value: Any, least: int = 0, bits: int = 64) -> int:
-    """A whole number from `least` to below 2**bits, or an error that names it."""
+def integer(name: str, value: Any) -> int:
+    """A whole number, or an error that names it."""
     try:
-        number = operator.index(value)
+        return operator.index(value)
     except TypeError:
         raise TypeError(f"{name} = {value!r}: must be a whole number") from None
+
+
+def whole(name: str, value: Any, least: int = 0, bits: int = 64) -> int:
+    """A whole number from `least` to below 2**bits, or an error that names it."""
+    number = integer(name, value)
     if not least <= number < 1 << bits:
         raise ValueError(
             f"{name} = {number}: must be "
@@ -85,3 +90,14 @@ def indices_of(name: str, values: npt.ArrayLike) -> npt.NDArray[np.int64]:
             "must be whole numbers in one dimension"
         )
     return np.ascontiguousarray(array, np.int64)
+
+
+def saved_state(state_dict: Any) -> bytes:
+    """The state in what `state_dict()` gave, or an error that says what it must be."""
+    state = state_dict.get("state") if isinstance(state_dict, Mapping) else None
+    if not isinstance(state, (bytes, bytearray, memoryview)):
+        raise TypeError(
+            f"state_dict = {state_dict!r:.60}: must be a dictionary of state_dict(), whose 'state' "
+            "is bytes"
+        )
+    return bytes(state)

@@ -169,7 +169,13 @@ class _CostCall:
 def sab_py_cost(
     ctx: CData, count: int, lengths: CData, totals: CData, columns: int, cost: CData
 ) -> int:
-    cost[0] = ffi.from_handle(ctx).function(count, lengths[0])
+    given = ffi.from_handle(ctx).function(count, lengths[0])
+    try:
+        cost[0] = given
+    except TypeError:
+        raise TypeError(
+            f"cost({count}, {lengths[0]:g}) gave {given!r:.60}: must be a number"
+        ) from None
     return 0
 
 

@@ -131,7 +131,11 @@ def keep_exception(kind: Any, exception: BaseException, traceback: Any) -> None:
 
 @ffi.def_extern(error=-1, onerror=keep_exception)
 def sab_py_size(ctx: CData, index: int, size: CData) -> int:
-    size[0] = ffi.from_handle(ctx).size(index)
+    given = ffi.from_handle(ctx).size(index)
+    try:
+        size[0] = given
+    except TypeError:
+        raise TypeError(f"sizes({index}) gave {given!r:.60}: must be a number") from None
     return 0
 
 

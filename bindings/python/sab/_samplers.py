@@ -16,7 +16,7 @@ from typing import (
 import numpy as np
 import numpy.typing as npt
 
-from sab._arguments import indices_of, one_of, real, whole
+from sab._arguments import indices_of, integer, one_of, real, saved_state, whole
 from sab._batch import Batch, Capabilities, Indices, Step, batch_of, new_batch, step_of
 from sab._native import (
     Calls,
@@ -328,7 +328,7 @@ class RandomAccessSampler(Sampler):
 
     def _index(self, position: int) -> int:
         count = len(self)
-        if not -count <= position < count:
+        if not -count <= integer("position", position) < count:
             raise IndexError(f"position = {position}: the epoch has {count} batches")
         return position % count
 
@@ -374,7 +374,7 @@ class RandomAccessSampler(Sampler):
             FormatError: the state is damaged or of another version; MismatchError: it belongs to
                 another plan, seed or sampler.
         """
-        self._restore(state_dict["state"])
+        self._restore(saved_state(state_dict))
         self._step, self._under_way = self._tell()[1], False
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -592,7 +592,8 @@ class BionemoSizeAwareStream(Sampler):
                 pending = next(walk, None)
             if pending is None:
                 return None
-            given = (pending, size_of(pending))
+            index = integer("an index", pending)
+            given = (index, real(f"size({index})", size_of(index)))
             pending = None
             return given
 

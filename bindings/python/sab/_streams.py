@@ -17,7 +17,7 @@ from typing import Any, Callable, Literal, Union
 
 import numpy as np
 
-from sab._arguments import one_of, whole
+from sab._arguments import one_of, saved_state, whole
 from sab._native import Calls, CData, Progress, check, ffi, lib, new_options
 from sab._plan import OVERSIZE, SKIP_OR_ERROR, Oversize
 
@@ -25,6 +25,7 @@ __all__ = ["Stream"]
 
 _dumps, _loads = pickle.dumps, pickle.loads
 lib.sab_py_use_pickle(id(_dumps), id(_loads))
+_PROGRESS = ffi.addressof(lib, "sab_py_stream_progress")
 _NEXT_FAILED_TO_DECODE = 1000
 _live: weakref.WeakSet[_Pipeline] = weakref.WeakSet()
 
@@ -485,11 +486,7 @@ class Stream:
             pipeline.handle = _built(pipeline, self._recipe)
             self._pipeline = pipeline
             self._calls = Calls(progress=self._progress, what="stream")
-            check(
-                lib.sab_stream_set_progress(
-                    pipeline.handle, lib.sab_py_progress, self._calls.handle
-                )
-            )
+            check(lib.sab_stream_set_progress(pipeline.handle, _PROGRESS, self._calls.handle))
             if self._state is not None:
                 state, self._state = self._state, None
                 self._restore(state)
@@ -510,11 +507,7 @@ class Stream:
         if self._pipeline is not None:
             with self._pipeline as pipeline:
                 self._calls = Calls(progress=progress, what="stream")
-                check(
-                    lib.sab_stream_set_progress(
-                        pipeline.handle, lib.sab_py_progress, self._calls.handle
-                    )
-                )
+                check(lib.sab_stream_set_progress(pipeline.handle, _PROGRESS, self._calls.handle))
         self._progress = progress
 
     def __iter__(self) -> Stream:
@@ -583,8 +576,9 @@ class Stream:
         Raises:
             FormatError, MismatchError: the state is damaged, or of another pipeline or other files.
         """
+        state = saved_state(state_dict)
         self._finished = False
-        self._restore(bytes(state_dict["state"]))
+        self._restore(state)
         self._finished = bool(state_dict.get("finished", False))
 
     def close(self) -> None:

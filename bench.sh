@@ -11,7 +11,7 @@ cd "$(dirname "$0")"
 . cmake/setup.sh
 if command -v ccache > /dev/null; then use_ccache; fi
 packages=(g++ cmake python3-venv python3-dev python3-numpy python3-torch wordnet-base)
-[ -n "${SAB_WHEEL:-}" ] || packages+=(libxxhash-dev libeigen3-dev libisal-dev libzstd-dev liblmdb-dev)
+[ -n "${SAB_WHEEL:-}" ] || packages+=(libxxhash-dev libeigen3-dev libisal-dev libsimdjson-dev libzstd-dev liblmdb-dev)
 case " $* " in *" --quick "* | *" --lengths"*) ;; *) packages+=(mmseqs2-examples gcc-12-locales gimp-data git) ;; esac
 need_packages "${packages[@]}"
 

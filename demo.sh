@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 . cmake/setup.sh
-need_packages g++ cmake ninja-build libxxhash-dev libeigen3-dev libisal-dev libzstd-dev liblmdb-dev \
+need_packages g++ cmake ninja-build libxxhash-dev libeigen3-dev libisal-dev libsimdjson-dev libzstd-dev liblmdb-dev \
   python3-venv python3-dev python3-numpy python3-torch wordnet-base
 make_venv build/venv
 echo "building libsab for Python, which takes a few minutes"

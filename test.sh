@@ -11,7 +11,7 @@ cd "$(dirname "$0")"
 mode=${1:-$([ "${CI:-}" = true ] && echo everything || echo default)}
 case $mode in quick | default | everything | lint | coverage) ;; *) sed -n '2,7p' "$0" && exit 2 ;; esac
 [ "$mode" != lint ] || exec tests/lint.sh
-packages=(g++ ccache cmake ninja-build pkg-config binutils locales libxxhash-dev libeigen3-dev libisal-dev libzstd-dev liblmdb-dev redis-server libgtest-dev
+packages=(g++ ccache cmake ninja-build pkg-config binutils locales libxxhash-dev libeigen3-dev libisal-dev libsimdjson-dev libzstd-dev liblmdb-dev redis-server libgtest-dev
   python3-venv)
 if [ "$mode" != coverage ]; then
   packages+=(luajit python3-dev python3-numpy python3-torch libtorch-dev wordnet-base)

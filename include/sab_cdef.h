@@ -39,9 +39,12 @@ enum {
  SAB_UINT64 = 8,
  SAB_FLOAT32 = 9,
  SAB_FLOAT64 = 10,
+ SAB_TEXT_BYTES = 0,
+ SAB_TEXT_WORDS = 1,
 };
 typedef struct sab_sizes sab_sizes;
 typedef int32_t sab_dtype;
+typedef int32_t sab_text_unit;
 typedef struct sab_sizes_options {
  size_t struct_size;
  int64_t stride;
@@ -519,6 +522,22 @@ void sab_bagua_options_init(sab_bagua_options *options, size_t struct_size);
 sab_status sab_bagua_sampler_new(const sab_sizes *complexity, const sab_bagua_options *balancing, const sab_sampler_options *options, sab_sampler **sampler);
 sab_status sab_bagua_batch_sampler_new(const sab_sizes *complexity, const sab_bagua_options *balancing, const sab_sampler_options *options, sab_sampler **sampler);
 /* sab/files.h */
+enum {
+ SAB_MISSING_REFUSE = 0,
+ SAB_MISSING_SKIP = 1,
+};
+typedef int32_t sab_missing_rule;
+typedef struct sab_sizes_file_options {
+ size_t struct_size;
+ const char *format;
+ const char *column;
+ sab_text_unit text_unit;
+ sab_missing_rule missing;
+ sab_progress_fn progress;
+ void *progress_ctx;
+} sab_sizes_file_options;
+void sab_sizes_file_options_init(sab_sizes_file_options *options, size_t struct_size);
+sab_status sab_sizes_file_new(const char *path, const sab_sizes_file_options *options, sab_sizes **sizes);
 sab_status sab_sizes_npy_new(const char *path, sab_sizes **sizes);
 sab_status sab_sizes_npy_read(const void *data, size_t size, sab_sizes **sizes);
 /* sab/balance.h */

@@ -10,7 +10,7 @@ venv=$PWD/build/lint-venv
 
 install_linters() {
   # What clang-tidy needs of the library's dependencies, and packages whose types are read.
-  need_packages g++ cmake ninja-build libxxhash-dev libeigen3-dev libisal-dev libzstd-dev \
+  need_packages g++ cmake ninja-build libxxhash-dev libeigen3-dev libisal-dev libsimdjson-dev libzstd-dev \
     liblmdb-dev libgtest-dev python3-venv python3-numpy python3-torch
   local requirements=tests/lint-requirements.txt
   cmp -s $requirements "$venv/installed.txt" && return

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # build-wheel.sh OUTPUT [PREFIX]: writes the source distribution and the wheel into the folder OUTPUT. PREFIX is where libsab is installed; without it the core is built first.
 # The wheel has libsab.so and what it links inside, under names of their own, and runs where glibc is at least as new as here. A release is therefore made in Debian 11:
-#   debootstrap --variant=minbase --include=ca-certificates,g++,python3-dev,python3-venv,libxxhash-dev,libeigen3-dev,libisal-dev,libzstd-dev,liblmdb-dev bullseye ROOT
+#   debootstrap --variant=minbase --include=ca-certificates,g++,python3-dev,python3-venv,libxxhash-dev,libeigen3-dev,libisal-dev,libsimdjson-dev,libzstd-dev,liblmdb-dev bullseye ROOT
 #   cp -r CHECKOUT ROOT/libsab && chroot ROOT /libsab/bindings/python/build-wheel.sh /wheels
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -33,7 +33,7 @@ LD_LIBRARY_PATH=$(dirname "$libsab") auditwheel repair --strip --wheel-dir "$wor
 # The licences of what is inside.
 wheel unpack --dest "$work/unpacked" "$work"/repaired/*.whl > /dev/null
 licenses=$(echo "$work"/unpacked/*/*.dist-info/licenses)
-for library in isal zstd lmdb; do
+for library in isal simdjson zstd lmdb; do
   file=$(realpath "$(ldd "$libsab" | awk "/lib$library\.so/ { print \$3 }")")
   package=$(dpkg-query -S "*/$(basename "$file")" | cut -d: -f1)
   cp "/usr/share/doc/$package/copyright" "$licenses/LICENSE.$library"

@@ -1,5 +1,6 @@
 /** @file files.h
- * Sizes read from files of known formats. Today: NumPy's `.npy`.
+ * Sizes read from files of known formats: NumPy's `.npy`, the indexes of Megatron, fairseq and
+ * datatrove, JSON lines, lines of numbers, lines of text, FASTA.
  *
  * Tier: provisional. Functions and structs here may change or be removed in a minor release.
  */
@@ -12,6 +13,71 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/** What is done with a record of JSON lines that does not have the field, or has null there. */
+typedef int32_t sab_missing_rule;
+/** refuse the file; the message has the number of the line */
+#define SAB_MISSING_REFUSE 0
+/** leave the record out; sab_sizes_description() says how many were left out */
+#define SAB_MISSING_SKIP 1
+
+/** How a file is read. */
+typedef struct sab_sizes_file_options {
+    /** set by SAB_SIZES_FILE_OPTIONS_INIT */
+    size_t struct_size;
+    /** NULL: by the content, then by the name. Otherwise one of
+     *  - "npy"        NumPy's `.npy`
+     *  - "megatron"   Megatron's `.idx`: the lengths of the sequences
+     *  - "fairseq"    fairseq's `.idx`, memory-mapped or of the old kind (`TNTIDX`)
+     *  - "datatrove"  datatrove's `.ds.index`: the tokens of the documents
+     *  - "jsonl"      JSON lines, with the field `column`
+     *  - "numbers"    a size on each line
+     *  - "text"       a text on each line
+     *  - "fasta"      FASTA: the residues of each record */
+    const char *format;
+    /** the field of JSON lines, "audio.frames" for one in an object. A number is the size. The size
+     *  of a text is measured as `text_unit` says; that of a list is its number of items. NULL for
+     *  the other formats */
+    const char *column;
+    /** SAB_TEXT_BYTES (default) or SAB_TEXT_WORDS: the size of a text */
+    sab_text_unit text_unit;
+    /** SAB_MISSING_REFUSE (default) or SAB_MISSING_SKIP */
+    sab_missing_rule missing;
+    /** reports how many bytes were read, of how many (0 if that is not known), and may cancel; NULL
+     *  for none */
+    sab_progress_fn progress;
+    /** passed to `progress` */
+    void *progress_ctx;
+} sab_sizes_file_options;
+#define SAB_SIZES_FILE_OPTIONS_INIT {sizeof(sab_sizes_file_options), NULL, NULL, 0, 0, NULL, NULL}
+
+/** Sets the defaults, the same as SAB_SIZES_FILE_OPTIONS_INIT: for languages without C's macros.
+ *
+ * @param options      filled; NULL is ignored
+ * @param struct_size  size of the caller's sab_sizes_file_options; exactly this many bytes are
+ *     written
+ */
+SAB_API void sab_sizes_file_options_init(sab_sizes_file_options *options, size_t struct_size)
+    SAB_NOEXCEPT;
+
+/** Reads the sizes of the samples of a file.
+ *
+ * Indexes and `.npy` files are mapped and used in place; the warnings of sab_sizes_npy_new() hold.
+ * The other formats are read once, also from gzip and Zstandard; their sizes take 4 bytes each if
+ * all are whole numbers below 2^32, otherwise 8. The handle does not need the file any more.
+ *
+ * sab_sizes_description() says how the file was read. Text whose first lines are all numbers holds
+ * sizes; a later line that is no number is an error. Files of other formats, and text with NUL
+ * bytes or invalid UTF-8, are refused. Messages name the line.
+ *
+ * @param path     file name, in the system's encoding; "-" is standard input
+ * @param options  NULL: the format is detected
+ * @param sizes    the new handle; free with sab_sizes_free()
+ * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_IO when the file cannot be read; SAB_E_FORMAT when it is
+ *     damaged or of another format; SAB_E_CANCELLED
+ */
+SAB_API sab_status sab_sizes_file_new(const char *path, const sab_sizes_file_options *options,
+                                      sab_sizes **sizes) SAB_NOEXCEPT;
 
 /** Maps a NumPy `.npy` file (format 1.0 to 3.0, one dimension, any dtype above, little-endian or
  * one byte wide).

@@ -41,6 +41,13 @@ typedef int32_t sab_dtype;
 #define SAB_FLOAT32 9
 #define SAB_FLOAT64 10
 
+/** What the size of a text is. */
+typedef int32_t sab_text_unit;
+/** its bytes in UTF-8 */
+#define SAB_TEXT_BYTES 0
+/** its words: runs of bytes that are not white space of ASCII */
+#define SAB_TEXT_WORDS 1
+
 /** Layout of the sizes in memory. */
 typedef struct sab_sizes_options {
     /** set by SAB_SIZES_OPTIONS_INIT */

@@ -110,6 +110,14 @@ std::size_t OpenFile::read(uint64_t offset, char* to, std::size_t room) const {
     }
 }
 
+std::size_t read_standard_input(char* to, std::size_t room) {
+    for (;;) {
+        const ssize_t count = ::read(STDIN_FILENO, to, room);
+        if (count >= 0) return static_cast<std::size_t>(count);
+        if (errno != EINTR) fail(SAB_E_IO, "cannot read standard input: ", std::strerror(errno));
+    }
+}
+
 StandardStreams::StandardStreams() noexcept {
     while (true) {
         const int file = ::open("/dev/null", O_RDWR | O_CLOEXEC);

@@ -107,4 +107,13 @@ std::size_t OpenFile::read(uint64_t offset, char* to, std::size_t room) const {
     return static_cast<std::size_t>(count);
 }
 
+std::size_t read_standard_input(char* to, std::size_t room) {
+    constexpr int standard_input = 0;
+    _setmode(standard_input, _O_BINARY);
+    const int count =
+        _read(standard_input, to, static_cast<unsigned>(std::min(room, most_at_once)));
+    if (count < 0) fail(SAB_E_IO, "cannot read standard input: ", std::strerror(errno));
+    return static_cast<std::size_t>(count);
+}
+
 }  // namespace sab

@@ -49,6 +49,9 @@ SAB_FIRST_RELEASED(sab_memory_guard_info, creep)
 #endif
 SAB_FIRST_RELEASED(sab_bionemo_options, release)
 SAB_FIRST_RELEASED(sab_bagua_options, release)
+#if SAB_WITH_FILES
+SAB_FIRST_RELEASED(sab_sizes_file_options, progress_ctx)
+#endif
 SAB_FIRST_RELEASED(sab_partition_options, progress_ctx)
 SAB_FIRST_RELEASED(sab_balanced_options, progress_ctx)
 SAB_FIRST_RELEASED(sab_balanced_report, least_time)

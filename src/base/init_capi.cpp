@@ -70,6 +70,13 @@ void sab_bagua_options_init(sab_bagua_options *options, size_t struct_size) noex
     static constexpr sab_bagua_options defaults = SAB_BAGUA_OPTIONS_INIT;
     sab::init_options(options, struct_size, defaults);
 }
+#if SAB_WITH_FILES
+
+void sab_sizes_file_options_init(sab_sizes_file_options *options, size_t struct_size) noexcept {
+    static constexpr sab_sizes_file_options defaults = SAB_SIZES_FILE_OPTIONS_INIT;
+    sab::init_options(options, struct_size, defaults);
+}
+#endif
 
 void sab_partition_options_init(sab_partition_options *options, size_t struct_size) noexcept {
     static constexpr sab_partition_options defaults = SAB_PARTITION_OPTIONS_INIT;

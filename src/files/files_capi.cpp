@@ -1,7 +1,18 @@
 #include "base/guard.h"
 #include "files/npy.h"
+#include "files/sizes_file.h"
 
 extern "C" {
+
+sab_status sab_sizes_file_new(const char* path, const sab_sizes_file_options* options,
+                              sab_sizes** sizes) noexcept {
+    return sab::guard_new(sizes, "sizes", [&] {
+        sab::require(path, "path");
+        const auto given =
+            sab::read_options(options, sab_sizes_file_options SAB_SIZES_FILE_OPTIONS_INIT);
+        return new sab_sizes{sab::read_sizes_file(path, given)};
+    });
+}
 
 sab_status sab_sizes_npy_new(const char* path, sab_sizes** sizes) noexcept {
     return sab::guard_new(sizes, "sizes", [&] {

@@ -103,14 +103,23 @@ Header header_of(std::span<const std::byte> image, std::string_view name) {
     return header;
 }
 
+Sizes sizes_in(std::shared_ptr<const std::span<const std::byte>> file, std::string_view name) {
+    const std::span<const std::byte> image = *file;
+    const Header header = header_of(image, text("\"", name, "\""));
+    std::vector<Chunk> chunks{
+        Chunk::numbers(image.data() + header.data_offset, header.count, header.dtype,
+                       static_cast<std::ptrdiff_t>(dtype_size(header.dtype)), std::move(file))};
+    return Sizes(std::move(chunks), text("NumPy .npy: ", counted(header.count, "size")));
+}
+
 }  // namespace
 
 Sizes map_npy(const char* path) {
-    auto file = map_file(path);
-    const std::span<const std::byte> image = *file;
-    const Header header = header_of(image, text("\"", path, "\""));
-    return Sizes(image.data() + header.data_offset, header.count, header.dtype,
-                 static_cast<std::ptrdiff_t>(dtype_size(header.dtype)), std::move(file));
+    return sizes_in(map_file(path), path);
+}
+
+Sizes read_npy(Input& input) {
+    return sizes_in(input.image(), input.name());
 }
 
 Sizes read_npy(std::span<const std::byte> image) {

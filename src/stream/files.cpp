@@ -1,13 +1,10 @@
 /// The records of files: plain, of gzip, of Zstandard.
-#include <isa-l/igzip_lib.h>
-#include <zstd.h>
-#include <zstd_errors.h>
-
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <unordered_map>
 
+#include "base/contents.h"
 #include "base/files.h"
 #include "base/hasher.h"
 #include "base/log.h"
@@ -26,7 +23,7 @@ struct Known {
 };
 
 /// A file whose bytes are summed as they are read, in order and each once.
-class KnownFile {
+class KnownFile : public Readable {
 public:
     static constexpr std::size_t block = 1 << 16;
 
@@ -36,8 +33,8 @@ public:
         if (before != nullptr) compare(*before);
     }
 
-    const std::string& name() const { return disk_.name(); }
-    std::size_t read(uint64_t offset, char* to, std::size_t room) {
+    const std::string& name() const override { return disk_.name(); }
+    std::size_t read(uint64_t offset, char* to, std::size_t room) override {
         if (offset > summed_) sum_until(offset);
         const std::size_t count = disk_.read(offset, to, room);
         if (offset <= summed_ && offset + count > summed_)
@@ -124,179 +121,11 @@ private:
     Hasher hash_;            ///< of a block
 };
 
-/// What comes out of a file.
-class Contents {
-public:
-    explicit Contents(KnownFile& disk) : disk_(disk) {}
-    virtual ~Contents() = default;
-    Contents(const Contents&) = delete;
-    Contents& operator=(const Contents&) = delete;
-    /// As much as there is room for, or less; 0 at the end.
-    virtual std::size_t read(char* to, std::size_t room) = 0;
-    /// Goes to a byte of what comes out, or to one before; says which.
-    virtual uint64_t seek(uint64_t offset) = 0;
-
-protected:
-    [[noreturn]] void refuse(std::string_view why) const {
-        fail(SAB_E_FORMAT, "file \"", disk_.name(), "\" is damaged at byte ", offset_,
-             " or before: ", why);
-    }
-    [[noreturn]] void refuse_end() const {
-        fail(SAB_E_FORMAT, "file \"", disk_.name(), "\" is truncated at byte ", offset_);
-    }
-    /// More of the file; false at its end.
-    bool fill() {
-        begin_ = 0;
-        end_ = disk_.read(offset_, buffer_.data(), buffer_.size());
-        offset_ += end_;
-        return end_ > 0;
-    }
-    void go_to(uint64_t offset) {
-        offset_ = offset;
-        begin_ = end_ = 0;
-    }
-
-    KnownFile& disk_;
-    uint64_t offset_ = 0;  ///< in the file, after what is in the buffer
-    std::vector<char> buffer_ = std::vector<char>(1 << 16);
-    std::size_t begin_ = 0, end_ = 0;
-};
-
-class PlainContents : public Contents {
-public:
-    using Contents::Contents;
-    std::size_t read(char* to, std::size_t room) override {
-        const std::size_t count = disk_.read(offset_, to, room);
-        offset_ += count;
-        return count;
-    }
-    uint64_t seek(uint64_t offset) override { return offset_ = offset; }
-};
-
-class GzipContents : public Contents {
-public:
-    explicit GzipContents(KnownFile& disk) : Contents(disk), state_(new inflate_state) { begin(); }
-
-    std::size_t read(char* to, std::size_t room) override {
-        room = std::min<std::size_t>(room, 1u << 30);
-        state_->next_out = reinterpret_cast<uint8_t*>(to);
-        state_->avail_out = static_cast<uint32_t>(room);
-        while (state_->avail_out == room) {
-            if (state_->avail_in == 0 && !is_at_end_) {
-                is_at_end_ = !fill();
-                state_->next_in = reinterpret_cast<uint8_t*>(buffer_.data());
-                state_->avail_in = static_cast<uint32_t>(end_);
-            }
-            if (state_->block_state == ISAL_BLOCK_FINISH) {
-                if (is_at_end_) return 0;
-                if (*state_->next_in == 0) {  // padding of archives
-                    ++state_->next_in;
-                    --state_->avail_in;
-                    continue;
-                }
-                reset();  // one member after the other
-            }
-            const uint32_t in_before = state_->avail_in;
-            const int status = isal_inflate(state_.get());
-            if (status == ISAL_INCORRECT_CHECKSUM) refuse("the checksum does not match");
-            if (status < 0) refuse("no gzip data (RFC 1952)");
-            const bool is_stuck = state_->avail_out == room && state_->avail_in == in_before &&
-                                  state_->block_state != ISAL_BLOCK_FINISH;
-            if (is_stuck && is_at_end_) refuse_end();
-        }
-        return room - state_->avail_out;
-    }
-    uint64_t seek(uint64_t) override {
-        go_to(0);
-        begin();
-        return 0;
-    }
-
-private:
-    void begin() {
-        isal_inflate_init(state_.get());
-        state_->crc_flag = ISAL_GZIP;
-        state_->avail_in = 0;
-        is_at_end_ = false;
-    }
-    void reset() {
-        isal_inflate_reset(state_.get());
-        state_->crc_flag = ISAL_GZIP;
-    }
-
-    std::unique_ptr<inflate_state> state_;
-    bool is_at_end_ = false;  ///< of the file
-};
-
-class ZstdContents : public Contents {
-public:
-    explicit ZstdContents(KnownFile& disk)
-        : Contents(disk), stream_(ZSTD_createDStream(), &ZSTD_freeDStream) {
-        if (stream_ == nullptr) throw std::bad_alloc();
-    }
-
-    std::size_t read(char* to, std::size_t room) override {
-        ZSTD_outBuffer out{to, room, 0};
-        while (out.pos == 0) {
-            if (begin_ == end_ && !fill()) {
-                if (is_inside_) refuse_end();
-                return 0;
-            }
-            ZSTD_inBuffer in{buffer_.data(), end_, begin_};
-            const std::size_t left = ZSTD_decompressStream(stream_.get(), &out, &in);
-            begin_ = in.pos;
-            if (ZSTD_getErrorCode(left) == ZSTD_error_memory_allocation) throw std::bad_alloc();
-            if (ZSTD_isError(left) != 0) refuse(ZSTD_getErrorName(left));
-            is_inside_ = left != 0;
-        }
-        return out.pos;
-    }
-    uint64_t seek(uint64_t offset) override {
-        ZSTD_DCtx_reset(stream_.get(), ZSTD_reset_session_only);
-        is_inside_ = false;
-        const auto file = map_file(disk_.name().c_str());
-        const auto* const bytes = reinterpret_cast<const char*>(file->data());
-        std::size_t from = 0;
-        uint64_t at = 0;
-        while (from < file->size()) {
-            const unsigned long long content =
-                ZSTD_getFrameContentSize(bytes + from, file->size() - from);
-            if (content == ZSTD_CONTENTSIZE_UNKNOWN || content == ZSTD_CONTENTSIZE_ERROR ||
-                content > offset - at)
-                break;
-            const std::size_t frame =
-                ZSTD_findFrameCompressedSize(bytes + from, file->size() - from);
-            if (ZSTD_isError(frame) != 0) break;
-            from += frame;
-            at += content;
-        }
-        go_to(from);
-        return at;
-    }
-
-private:
-    std::unique_ptr<ZSTD_DStream, std::size_t (*)(ZSTD_DStream*)> stream_;
-    bool is_inside_ = false;  ///< a frame
-};
-
-std::unique_ptr<Contents> contents_of(KnownFile& disk) {
-    std::array<unsigned char, 4> begin{};
-    const std::size_t count = disk.read(0, reinterpret_cast<char*>(begin.data()), begin.size());
-    const bool is_zstd =
-        count == 4 && begin[1] == 0xB5 && begin[2] == 0x2F && begin[3] == 0xFD && begin[0] == 0x28;
-    const bool is_skippable = count == 4 && (begin[0] & 0xF0) == 0x50 && begin[1] == 0x2A &&
-                              begin[2] == 0x4D && begin[3] == 0x18;
-    if (is_zstd || is_skippable) return std::make_unique<ZstdContents>(disk);
-    if (count >= 2 && begin[0] == 0x1F && begin[1] == 0x8B)
-        return std::make_unique<GzipContents>(disk);
-    return std::make_unique<PlainContents>(disk);
-}
-
 /// A file that is open, record by record. Its place counts what comes out.
 class File {
 public:
     File(const std::string& name, const Known* before, sab_framing framing, uint64_t most)
-        : disk_(name, before), contents_(contents_of(disk_)), framing_(framing), most_(most) {}
+        : disk_(name, before), contents_(open_contents(disk_)), framing_(framing), most_(most) {}
 
     /// The next record begins there.
     void seek(uint64_t offset) {

@@ -116,6 +116,7 @@ def check_soname_and_needed(library):
         "libm",
         "libgcc_s",
         "libisal",
+        "libsimdjson",
         "libzstd",
         "liblmdb",
         "libc",

@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 . cmake/setup.sh
 copies=${1:-1}
-need_packages g++ cmake ninja-build libxxhash-dev libeigen3-dev libisal-dev libzstd-dev liblmdb-dev \
+need_packages g++ cmake ninja-build libxxhash-dev libeigen3-dev libisal-dev libsimdjson-dev libzstd-dev liblmdb-dev \
   redis-server python3-venv python3-dev python3-numpy python3-torch libtorch-dev wordnet-base
 need_packages gcc-12-locales gimp-data git # message catalogues for plans.py
 make_venv build/venv-bench

@@ -10,7 +10,7 @@ fresh_chroot bookworm "$root"
 in_chroot "$root" dpkg --add-architecture arm64
 in_chroot "$root" apt-get update -qq
 install_in "$root" cmake ninja-build ccache g++-aarch64-linux-gnu libxxhash-dev libeigen3-dev qemu-user-static \
-  libc6-dev:arm64 libstdc++6:arm64 libisal-dev:arm64 liblmdb-dev:arm64 libzstd-dev:arm64
+  libc6-dev:arm64 libstdc++6:arm64 libisal-dev:arm64 liblmdb-dev:arm64 libsimdjson-dev:arm64 libzstd-dev:arm64
 checkout_in "$root"
 in_chroot "$root" sh -euc '
   cross="-G Ninja -DCMAKE_TOOLCHAIN_FILE=/sab/cmake/aarch64-linux-gnu.cmake -DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache"

@@ -19,11 +19,14 @@ done
 in_chroot "$root" sh -euc '
   mkdir -p /sources /musl/lib /musl/include/isa-l
   cd /sources
-  apt-get source -qq libisal libzstd lmdb
+  apt-get source -qq libisal libzstd lmdb simdjson
   cc="CC=x86_64-linux-musl-cc -fPIC -Wno-incompatible-function-pointer-types"
   make -C libisal-* -f Makefile.unx "$cc" lib
   make -C libzstd-*/lib "$cc" libzstd.a
   make -C lmdb-*/libraries/liblmdb "$cc" liblmdb.a
+  x86_64-linux-musl-c++ -O2 -fPIC -c simdjson-*/singleheader/simdjson.cpp -o simdjson.o
+  ar rcs /musl/lib/libsimdjson.a simdjson.o
+  cp simdjson-*/singleheader/simdjson.h /musl/include/
   cp libisal-*/bin/isa-l.a /musl/lib/libisal.a
   cp libzstd-*/lib/libzstd.a lmdb-*/libraries/liblmdb/liblmdb.a /musl/lib/
   cp libisal-*/include/*.h /musl/include/isa-l/

@@ -9,13 +9,16 @@ sources_in "$root"
 install_in "$root" cmake ninja-build ccache make nasm dpkg-dev zstd g++-mingw-w64-x86-64-posix wine64 libxxhash-dev libeigen3-dev
 checkout_in "$root"
 mkdir "$root/sources"
-# Debian has no ISA-L and Zstandard for Windows, but their sources.
+# Debian has no ISA-L, simdjson and Zstandard for Windows, but their sources.
 in_chroot "$root" sh -euc '
   cd /sources
-  apt-get source -qq libisal libzstd
+  apt-get source -qq libisal libzstd simdjson
   make -s -C libisal-* -f Makefile.unx arch=mingw AS=nasm units=igzip lib
   make -s -C libzstd-*/lib libzstd.a CC=x86_64-w64-mingw32-gcc AR=x86_64-w64-mingw32-ar ZSTD_LIB_COMPRESSION=0 ZSTD_LIB_DICTBUILDER=0
+  x86_64-w64-mingw32-g++ -O2 -c simdjson-*/singleheader/simdjson.cpp -o simdjson.o
   windows=/usr/x86_64-w64-mingw32
+  x86_64-w64-mingw32-ar rcs $windows/lib/libsimdjson.a simdjson.o
+  install -D -t $windows/include simdjson-*/singleheader/simdjson.h
   install -D -t $windows/include/isa-l libisal-*/include/igzip_lib.h libisal-*/include/types.h
   install -D -t $windows/include libzstd-*/lib/zstd.h libzstd-*/lib/zstd_errors.h /usr/include/xxhash.h
   install libisal-*/bin/isa-l.a $windows/lib/libisal.a

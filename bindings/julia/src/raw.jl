@@ -55,8 +55,11 @@ const SAB_UINT32 = 7
 const SAB_UINT64 = 8
 const SAB_FLOAT32 = 9
 const SAB_FLOAT64 = 10
+const SAB_TEXT_BYTES = 0
+const SAB_TEXT_WORDS = 1
 struct sab_sizes end
 const sab_dtype = Int32
+const sab_text_unit = Int32
 
 mutable struct sab_sizes_options <: Struct
     struct_size::Csize_t
@@ -700,6 +703,26 @@ const _sab_bagua_sampler_new = Ref(C_NULL)
 sab_bagua_sampler_new(complexity, balancing, options, sampler) = ccall(_sab_bagua_sampler_new[], sab_status, (Ptr{sab_sizes}, Ptr{sab_bagua_options}, Ptr{sab_sampler_options}, Ptr{Ptr{sab_sampler}}), complexity, balancing, options, sampler)
 const _sab_bagua_batch_sampler_new = Ref(C_NULL)
 sab_bagua_batch_sampler_new(complexity, balancing, options, sampler) = ccall(_sab_bagua_batch_sampler_new[], sab_status, (Ptr{sab_sizes}, Ptr{sab_bagua_options}, Ptr{sab_sampler_options}, Ptr{Ptr{sab_sampler}}), complexity, balancing, options, sampler)
+const SAB_MISSING_REFUSE = 0
+const SAB_MISSING_SKIP = 1
+const sab_missing_rule = Int32
+
+mutable struct sab_sizes_file_options <: Struct
+    struct_size::Csize_t
+    format::Ptr{UInt8}
+    column::Ptr{UInt8}
+    text_unit::sab_text_unit
+    missing::sab_missing_rule
+    progress::Ptr{Cvoid}
+    progress_ctx::Ptr{Cvoid}
+    sab_sizes_file_options() = new()
+end
+
+const _sab_sizes_file_options_init = Ref(C_NULL)
+sab_sizes_file_options_init(options, struct_size) = ccall(_sab_sizes_file_options_init[], Cvoid, (Ptr{sab_sizes_file_options}, Csize_t), options, struct_size)
+init(options::sab_sizes_file_options) = sab_sizes_file_options_init(options, sizeof(options))
+const _sab_sizes_file_new = Ref(C_NULL)
+sab_sizes_file_new(path, options, sizes) = ccall(_sab_sizes_file_new[], sab_status, (Cstring, Ptr{sab_sizes_file_options}, Ptr{Ptr{sab_sizes}}), path, options, sizes)
 const _sab_sizes_npy_new = Ref(C_NULL)
 sab_sizes_npy_new(path, sizes) = ccall(_sab_sizes_npy_new[], sab_status, (Cstring, Ptr{Ptr{sab_sizes}}), path, sizes)
 const _sab_sizes_npy_read = Ref(C_NULL)
@@ -1355,6 +1378,8 @@ function load(library)
     _sab_bagua_options_init[] = dlsym(library, :sab_bagua_options_init)
     _sab_bagua_sampler_new[] = dlsym(library, :sab_bagua_sampler_new)
     _sab_bagua_batch_sampler_new[] = dlsym(library, :sab_bagua_batch_sampler_new)
+    _sab_sizes_file_options_init[] = something(dlsym(library, :sab_sizes_file_options_init; throw_error=false), C_NULL)
+    _sab_sizes_file_new[] = something(dlsym(library, :sab_sizes_file_new; throw_error=false), C_NULL)
     _sab_sizes_npy_new[] = something(dlsym(library, :sab_sizes_npy_new; throw_error=false), C_NULL)
     _sab_sizes_npy_read[] = something(dlsym(library, :sab_sizes_npy_read; throw_error=false), C_NULL)
     _sab_partition_options_init[] = something(dlsym(library, :sab_partition_options_init; throw_error=false), C_NULL)

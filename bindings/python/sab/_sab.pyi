@@ -62,6 +62,8 @@ class _Lib:
     SAB_UINT64: int
     SAB_FLOAT32: int
     SAB_FLOAT64: int
+    SAB_TEXT_BYTES: int
+    SAB_TEXT_WORDS: int
     SAB_MAX_COLUMNS: int
     SAB_MAX_COST_TERMS: int
     SAB_MAX_BUDGETS: int
@@ -101,6 +103,8 @@ class _Lib:
     SAB_BIONEMO_SHUFFLE_ALL: int
     SAB_BIONEMO_SHUFFLE_BUCKETS: int
     SAB_BIONEMO_GENERATOR_WORDS: int
+    SAB_MISSING_REFUSE: int
+    SAB_MISSING_SKIP: int
     SAB_PARTITION_KARMARKAR_KARP: int
     SAB_PARTITION_LONGEST_FIRST: int
     SAB_RECORD_BYTES: int
@@ -250,6 +254,8 @@ class _Lib:
     def sab_bagua_options_init(self, options: _Pointer, struct_size: int, /) -> None: ...
     def sab_bagua_sampler_new(self, complexity: _Pointer, balancing: _Pointer, options: _Pointer, sampler: _Pointer, /) -> int: ...
     def sab_bagua_batch_sampler_new(self, complexity: _Pointer, balancing: _Pointer, options: _Pointer, sampler: _Pointer, /) -> int: ...
+    def sab_sizes_file_options_init(self, options: _Pointer, struct_size: int, /) -> None: ...
+    def sab_sizes_file_new(self, path: _Pointer, options: _Pointer, sizes: _Pointer, /) -> int: ...
     def sab_sizes_npy_new(self, path: _Pointer, sizes: _Pointer, /) -> int: ...
     def sab_sizes_npy_read(self, data: _Pointer, size: int, sizes: _Pointer, /) -> int: ...
     def sab_partition_options_init(self, options: _Pointer, struct_size: int, /) -> None: ...

@@ -59,8 +59,14 @@ fn link_bundled() {
     let prefix: PathBuf = build.build();
     println!("cargo:rustc-link-search=native={}", prefix.join("lib").display());
     println!("cargo:rustc-link-lib=static=sab");
-    for (room, library) in [("STREAM", "isal"), ("STREAM", "zstd"), ("CACHE", "lmdb")] {
-        if has(room) {
+    let libraries: [(&[&str], &str); 4] = [
+        (&["FILES", "STREAM"], "isal"),
+        (&["FILES", "STREAM"], "zstd"),
+        (&["FILES"], "simdjson"),
+        (&["CACHE"], "lmdb"),
+    ];
+    for (rooms, library) in libraries {
+        if rooms.iter().any(|room| has(room)) {
             println!("cargo:rustc-link-lib={library}");
         }
     }

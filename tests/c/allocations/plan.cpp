@@ -125,6 +125,40 @@ SCENARIO(sizes_npy, Threads::none) {
     CALL_FAILS(SAB_E_FORMAT, sab_sizes_npy_read(image.data(), 127, &sizes));
 }
 
+SCENARIO(sizes_file, Threads::none) {
+    const struct {
+        const char *bytes;
+        std::size_t count;
+        const char *column;
+    } files[] = {
+        {"MMIDIDX\0\0\1\0\0\0\0\0\0\0\4\1\0\0\0\0\0\0\0\7\0\0\0\0\0\0\0\0\0\0\0", 38, nullptr},
+        {"\3\0\0\0\0\0\0\0\5\0\0\0\0\0\0\0", 16, nullptr},
+        {"{\"a\": {\"b\": 5}}\n{\"a\": {\"b\": 2.5}}\n", 34, "a.b"},
+        {"5\n2.5\n", 6, nullptr},
+        {"one\ntwo lines\n", 14, nullptr},
+        {">one\nACGT\n", 10, nullptr}};
+    for (const auto &[bytes, count, column] : files) {
+        const bool is_index = bytes[0] == '\3';
+        const std::string path = folder + (is_index ? "/sizes.ds.index" : "/sizes");
+        FILE *const file = std::fopen(path.c_str(), "wb");
+        std::fwrite(bytes, 1, count, file);
+        std::fclose(file);
+        sab_sizes_file_options options = SAB_SIZES_FILE_OPTIONS_INIT;
+        options.column = column;
+        options.progress = go_on;
+        sab_sizes *sizes = nullptr;
+        CALL_INTO(sizes, sab_sizes_file_new(path.c_str(), &options, &sizes));
+        double size = 0;
+        CALL_INTO(size, sab_sizes_get(sizes, 0, &size));
+        run.note(size);
+        run.note_text(CALL_PLAIN(sab_sizes_description(sizes)));
+        CALL_PLAIN(sab_sizes_free(sizes));
+        options.column = "none";
+        if (column != nullptr)
+            CALL_FAILS(SAB_E_FORMAT, sab_sizes_file_new(path.c_str(), &options, &sizes));
+    }
+}
+
 SCENARIO(plan_auto, Threads::none) {
     sab_plan_options options = with_budget(300);
     options.progress = go_on;

@@ -1,0 +1,61 @@
+#include "files/input.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace sab {
+namespace {
+
+/// More than is read to detect the format.
+constexpr std::size_t kept = 1 << 20;
+
+}  // namespace
+
+Input::Input(const std::string& name, const Progress& progress) : name_(name), progress_(progress) {
+    if (name != "-") file_.emplace(name);
+}
+
+std::size_t Input::read(uint64_t offset, char* to, std::size_t room) {
+    if (file_) {
+        progress_.report(std::min(offset, file_->size()), file_->size());
+        return file_->read(offset, to, room);
+    }
+    progress_.report(offset, 0);
+    std::size_t count = 0;
+    if (offset < beginning_.size()) {
+        const auto from = static_cast<std::size_t>(offset);
+        count = std::min(room, beginning_.size() - from);
+        std::memcpy(to, beginning_.data() + from, count);
+    }
+    while (count < room) {  // a pipe gives less than there is room for
+        const std::size_t more = read_standard_input(to + count, room - count);
+        if (more == 0) break;
+        if (beginning_.size() == taken_ && taken_ + more <= kept)
+            beginning_.insert(beginning_.end(), to + count, to + count + more);
+        taken_ += more;
+        count += more;
+    }
+    return count;
+}
+
+std::shared_ptr<const std::span<const std::byte>> Input::image() {
+    if (file_) return map_file(name_.c_str());
+    struct Copy {
+        std::vector<char> bytes;
+        std::span<const std::byte> view;
+    };
+    const auto copy = std::make_shared<Copy>();
+    std::vector<char>& bytes = copy->bytes;
+    constexpr std::size_t block = 1 << 20;
+    for (std::size_t end = 0;;) {
+        bytes.resize(end + block);
+        const std::size_t count = read(end, bytes.data() + end, block);
+        end += count;
+        if (count > 0) continue;
+        bytes.resize(end);
+        copy->view = std::as_bytes(std::span<const char>(bytes));
+        return {copy, &copy->view};
+    }
+}
+
+}  // namespace sab

@@ -1,0 +1,64 @@
+/// Bytes as a file of each format that sab_sizes_file_new() reads: the first byte selects it.
+#include <unistd.h>
+#include <cstdlib>
+#include <string>
+
+#include "fuzz.h"
+
+namespace {
+
+struct Target {
+    const char* format;  // nullptr: detected
+    const char* column;
+    std::string begin;  // makes most inputs interesting
+};
+
+const Target& target_of(uint8_t selector) {
+    static const std::string version("\1\0\0\0\0\0\0\0", 8);
+    static const std::string mapped = std::string("MMIDIDX\0\0", 9) + version + "\4";
+    static const Target targets[] = {{nullptr, nullptr, ""},
+                                     {"npy", nullptr, std::string("\x93NUMPY\1\0\x3A\0{", 11)},
+                                     {"megatron", nullptr, mapped},
+                                     {"fairseq", nullptr, mapped},
+                                     {"fairseq", nullptr, std::string("TNTIDX\0\0", 8) + version},
+                                     {"datatrove", nullptr, ""},
+                                     {"jsonl", "a", "{\"a\": 1}\n{\"a\":"},
+                                     {"jsonl", "a.b", "{\"a\": {\"b\": \"t\"}}\n{\"a\":"},
+                                     {"numbers", nullptr, "1\n2.5\n"},
+                                     {"text", nullptr, "a b\n"},
+                                     {"fasta", nullptr, ">a\nACGT\n"}};
+    return targets[selector % (sizeof targets / sizeof *targets)];
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+    static char path[] = "/tmp/sab_fuzz_sizes_XXXXXX";
+    static const int file = mkstemp(path);
+    PROMISE(file >= 0 && ftruncate(file, 0) == 0);
+    Input input(data, size);
+    const Target& target = target_of(input.take<uint8_t>());
+    const auto flags = input.take<uint8_t>();
+    std::string bytes = (flags & 1) != 0 ? "" : target.begin;
+    bytes.append(reinterpret_cast<const char*>(input.data()), input.left());
+    PROMISE(pwrite(file, bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()));
+    sab_sizes_file_options options = SAB_SIZES_FILE_OPTIONS_INIT;
+    options.format = target.format;
+    options.column = target.column;
+    options.text_unit = flags >> 1 & 1;
+    options.missing = flags >> 2 & 1;
+    sab_sizes* sizes = nullptr;
+    const sab_status status = sab_sizes_file_new(path, &options, &sizes);
+    const bool needs_column = target.format == nullptr && status == SAB_E_ARGUMENT;
+    PROMISE(status == SAB_OK ? sizes != nullptr
+                             : sizes == nullptr && (status == SAB_E_FORMAT || needs_column));
+    // Every size was checked but those of .npy files.
+    double value = 0;
+    for (size_t i = 0; i < sab_sizes_count(sizes) && i < 100; ++i) {
+        const sab_status read = sab_sizes_get(sizes, i, &value);
+        const bool is_npy = std::strncmp(sab_sizes_description(sizes), "NumPy", 5) == 0;
+        PROMISE(is_npy || (read == SAB_OK && value >= 0));
+    }
+    sab_sizes_free(sizes);
+    return 0;
+}

@@ -12,7 +12,6 @@ import signal
 import subprocess
 import sys
 import threading
-from typing import Any
 
 import numpy as np
 import pytest
@@ -711,8 +710,8 @@ def test_bad_sampler_options():
 
 
 def test_values_of_other_types_are_named():
-    sampler: Any = sab.BucketSampler(sab.plan([1, 2, 3], budget=8))
-    stream: Any = sab.Stream.from_items(["a", "b"])
+    sampler = sab.BucketSampler(sab.plan([1, 2, 3], budget=8))
+    stream = sab.Stream.from_items(["a", "b"])
     for damaged in ({}, {"state": "abc"}, "abc", None):
         for resumed in (sampler, stream):
             with pytest.raises(TypeError, match=r"state_dict = .*: must be a dictionary of state"):
@@ -720,7 +719,7 @@ def test_values_of_other_types_are_named():
     for position in ("a", 1.0, None):
         with pytest.raises(TypeError, match=r"position = .*: must be a whole number"):
             sampler[position]
-    nothing: Any = lambda *arguments: None  # noqa: E731  # a function of the user that gives nothing
+    nothing = lambda *arguments: None  # noqa: E731  # a function of the user that gives nothing
     with pytest.raises(TypeError, match=r"sizes\(0\) gave None: must be a number"):
         sab.Sizes(nothing, count=3)
     with pytest.raises(TypeError, match=r"cost\(\d+, \d+\) gave None: must be a number"):
@@ -728,7 +727,7 @@ def test_values_of_other_types_are_named():
     with pytest.raises(TypeError, match=r"size\(5\) = None: must be a number"):
         list(sab.BionemoSizeAwareStream([5], nothing, budget=8))
     with pytest.raises(TypeError, match=r"an index = 'a': must be a whole number"):
-        list(sab.BionemoSizeAwareStream(["a"], nothing, budget=8))  # type: ignore[list-item]
+        list(sab.BionemoSizeAwareStream(["a"], nothing, budget=8))
 
 
 # Callbacks, interrupts, threads, processes

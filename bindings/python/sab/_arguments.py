@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -94,7 +94,7 @@ def indices_of(name: str, values: npt.ArrayLike) -> npt.NDArray[np.int64]:
 
 def saved_state(state_dict: Any) -> bytes:
     """The state in what `state_dict()` gave, or an error that says what it must be."""
-    state = state_dict.get("state") if isinstance(state_dict, Mapping) else None
+    state: Any = cast("Mapping[str, Any]", state_dict).get("state") if isinstance(state_dict, Mapping) else None
     if not isinstance(state, (bytes, bytearray, memoryview)):
         raise TypeError(
             f"state_dict = {state_dict!r:.60}: must be a dictionary of state_dict(), whose 'state' "

@@ -94,10 +94,14 @@ def indices_of(name: str, values: npt.ArrayLike) -> npt.NDArray[np.int64]:
 
 def saved_state(state_dict: Any) -> bytes:
     """The state in what `state_dict()` gave, or an error that says what it must be."""
-    state: Any = cast("Mapping[str, Any]", state_dict).get("state") if isinstance(state_dict, Mapping) else None
+    state: Any = (
+        cast("Mapping[str, Any]", state_dict).get("state")
+        if isinstance(state_dict, Mapping)
+        else None
+    )
     if not isinstance(state, (bytes, bytearray, memoryview)):
         raise TypeError(
             f"state_dict = {state_dict!r:.60}: must be a dictionary of state_dict(), whose 'state' "
             "is bytes"
         )
-    return bytes(state)
+    return bytes(cast("bytes", state))

@@ -26,9 +26,9 @@ public:
     };
     std::optional<Number> parse(std::string_view line) {
         int64_t whole = 0;
-        const char* const end = line.data() + line.size();
-        if (const auto [rest, error] = std::from_chars(line.data(), end, whole);
-            error == std::errc{} && rest == end)
+        if (const auto [rest, error] =
+                std::from_chars(line.data(), line.data() + line.size(), whole);
+            error == std::errc{} && rest == line.data() + line.size())
             return Number{whole, 0};
         simdjson::dom::element element;
         const auto error = parser_.parse(line.data(), line.size(), true).get(element);

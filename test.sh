@@ -106,6 +106,7 @@ documentation() {
     build/venv/bin/pip install -q --no-deps --target build/recipes -r docs/recipes.txt
     cp docs/recipes.txt build/recipes/installed.txt
   fi
+  PYTHONPATH=$PWD/build/recipes build/venv/bin/python -m pytest -q -p no:cacheprovider tests/python/test_sources.py # with datasets
   PATH=$PWD/build/julia:$PATH PYTHONPATH=$PWD/build/recipes docs/build.sh build/prefix build/venv build/site
 }
 

@@ -646,12 +646,10 @@ def test_torch_tensors_and_dlpack_without_a_copy():
         ([3, -2], ValueError, r"sizes\[1\] = -2: must not be negative"),
         ([2**53 + 1], ValueError, r"must be at most 2\^53"),
         ([], ValueError, "sizes.count = 0"),
-        ([[1, 2]], ValueError, "dimensions"),
-        (["a"], TypeError, "dtype"),
+        (np.array([[1, 2]]), ValueError, "dimensions"),
         ([True], TypeError, "dtype bool"),
         ([1j], TypeError, "complex"),
         (np.array([1], ">i4"), ValueError, "byte order"),
-        (np.array([1], "f2"), TypeError, "float16"),
     ],
 )
 def test_bad_sizes(sizes, error, message):

@@ -15,8 +15,6 @@ from typing import (
     cast,
 )
 
-import numpy as np
-
 from sab._arguments import elements, function, one_of, real, whole
 from sab._balance import PARTITION_METHODS, PartitionMethod
 from sab._cost import BudgetLike, CostLike, set_balance, set_budgets
@@ -446,11 +444,9 @@ class BalancedSampler(RandomAccessSampler):
         warn_of_skipped(self.skipped_count, len(source), "over a budget alone")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        kept = self._source._keep
-        if kept is None:
-            kept = np.array([self._source[i] for i in range(len(self._source))])
+        sizes = self._source.values()
         options = self._made_from[1]
-        return remake, (type(self), (kept,), options, self.state_dict(), self._under_way)
+        return remake, (type(self), (sizes,), options, self.state_dict(), self._under_way)
 
     def report(self, *, progress: bool | Progress | None = None) -> BalancedReport:
         """How even the current epoch is on all ranks, before any training."""

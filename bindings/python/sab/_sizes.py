@@ -2,111 +2,101 @@
 
 from __future__ import annotations
 
+import glob
 import os
-from typing import Any, Callable, Union
+from typing import Any, Callable, Union, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from sab._arguments import whole
-from sab._native import Calls, Progress, check, ffi, lib, new_options, path_bytes, unpicklable
+from sab._arguments import flag, one_of, whole
+from sab._native import (
+    Calls,
+    CData,
+    Progress,
+    check,
+    ffi,
+    lib,
+    new_options,
+    path_bytes,
+    unpicklable,
+)
+from sab._sources import DTYPES, Nulls, arrays_of
 
 __all__ = ["Sizes"]
 
-_DTYPES = {
-    "int8": lib.SAB_INT8,
-    "int16": lib.SAB_INT16,
-    "int32": lib.SAB_INT32,
-    "int64": lib.SAB_INT64,
-    "uint8": lib.SAB_UINT8,
-    "uint16": lib.SAB_UINT16,
-    "uint32": lib.SAB_UINT32,
-    "uint64": lib.SAB_UINT64,
-    "float32": lib.SAB_FLOAT32,
-    "float64": lib.SAB_FLOAT64,
-}
-
 SizesLike = Union["Sizes", npt.ArrayLike, str, "os.PathLike[str]", Callable[[int], float]]
-
-
-def _is_array(sizes: object) -> bool:
-    return isinstance(sizes, np.ndarray)
-
-
-def _as_array(sizes: Any) -> npt.NDArray[Any]:
-    if hasattr(sizes, "detach") and hasattr(sizes, "numpy"):  # a torch tensor
-        array: npt.NDArray[Any] = sizes.detach().cpu().numpy()
-    elif hasattr(sizes, "__dlpack__") and not _is_array(sizes):
-        array = np.from_dlpack(sizes)
-    else:
-        array = np.asarray(sizes)
-    if array.ndim != 1:
-        raise ValueError(f"sizes has {array.ndim} dimensions: must have one")
-    if array.size == 0 and not _is_array(sizes):
-        array = array.astype(np.int64)
-    if array.dtype.name not in _DTYPES:
-        raise TypeError(
-            f"sizes has dtype {array.dtype}: must be an integer of 1 to 8 bytes, float32 or float64"
-        )
-    if not array.dtype.isnative:
-        raise ValueError(
-            f"sizes has dtype {array.dtype.str}, which is not in this machine's byte order: use "
-            "sizes.astype(sizes.dtype.newbyteorder('='))"
-        )
-    return array
 
 
 class Sizes:
     """The size of each sample (tokens, residues, frames, seconds, nodes): finite, from 0 to 2**53.
 
     Args:
-        sizes: a 1-D array, buffer, torch tensor, DLPack object or list, of any integer type,
-            float32 or float64. It is borrowed, not copied, with any stride; keep it unchanged. Or
-            the path of a ``.npy`` file, which is mapped. Do not truncate or overwrite a mapped
-            file; to replace it, rename a new file over it. Or a function ``size(index)``.
+        source: one of these:
+
+            - a 1-D array, buffer, torch tensor, DLPack object or list, of any integer or floating
+              type. It is borrowed, not copied, with any stride; keep it unchanged. float16 and
+              bfloat16 are copied;
+            - a list of lists, whose sizes are their lengths, or a list of texts, whose sizes are
+              their UTF-8 bytes;
+            - a Hugging Face data set, in the order of its shuffle and select;
+            - the path of a ``.npy`` file, which is mapped, a list of :class:`pathlib.Path`, or a
+              pattern such as ``"sizes-*.npy"``. Several files are one data set. Do not truncate or
+              overwrite a mapped file; to replace it, rename a new file over it;
+            - a function ``size(index)``.
+        column: the column of a data set, ``"audio.frames"`` for a field of a struct.
+        words: True counts the words of texts: runs of bytes that are not ASCII white space.
+        nulls: ``"error"`` refuses None and nulls, ``"zero"`` counts them as 0.
         count: number of samples, with a function only.
         progress: True for a bar, or ``progress(done, total)``, with a function only.
 
     Raises:
-        ValueError: for a size that breaks the rule, naming the index; TypeError: for another dtype;
-            OSError, FormatError: for a file.
+        ValueError: for a size that breaks the rule, naming the index; TypeError: for an object that
+            cannot be read, saying what to pass; OSError, FormatError: for a file.
 
     >>> len(Sizes([3, 1, 2]))
     3
+    >>> Sizes(["one", "two words"], words=True)[1]
+    2.0
     """
 
     def __init__(
         self,
-        sizes: SizesLike,
+        source: SizesLike,
         *,
+        column: str | None = None,
+        words: bool = False,
+        nulls: Nulls = "error",
         count: int | None = None,
         progress: bool | Progress | None = None,
     ) -> None:
-        handle = ffi.new("sab_sizes **")
-        self._keep: Any = None
-        calls = None
-        if isinstance(sizes, (str, os.PathLike)):
-            status = lib.sab_sizes_npy_new(path_bytes(os.fspath(sizes)), handle)
-        elif callable(sizes) and not hasattr(sizes, "__array__"):
-            if count is None:
-                raise TypeError("count must be given with a function of sizes")
-            count = whole("count", count)
-            calls = Calls(size=sizes, progress=progress, what="sizes")
-            status = lib.sab_sizes_callback_new(
-                count, lib.sab_py_size, calls.handle, lib.sab_py_progress, calls.handle, handle
-            )
+        words = flag("words", words)
+        self._keep: list[npt.NDArray[Any]] = []
+        one_of("nulls", nulls, {"error": 0, "zero": 1})
+        self._files: list[str] = _files_of(source)
+        is_function = callable(source) and not hasattr(source, "__array__")
+        if column is not None and (self._files or is_function):
+            raise ValueError(f"column = {column!r}: a .npy file or a function has no columns")
+        if self._files:
+            parts = [_mapped(path) for path in self._files]
+        elif is_function:
+            parts = [_called(source, count, progress)]
         else:
-            array = _as_array(sizes)
-            options = new_options("sab_sizes_options")
-            # A stride of 0 means dense to the library; numpy has it only for a broadcast scalar.
-            if array.strides[0] == 0 and array.size > 1:
-                array = np.ascontiguousarray(array)
-            options.stride = array.strides[0]
-            self._keep = array
-            data = ffi.cast("void *", array.__array_interface__["data"][0])
-            status = lib.sab_sizes_new(data, array.size, _DTYPES[array.dtype.name], options, handle)
-        check(status, calls)
-        self._handle = ffi.gc(handle[0], lib.sab_sizes_free)
+            self._keep = arrays_of(source, column, words, nulls)
+            parts = [_borrowed(array) for array in self._keep]
+        self._handle = parts[0] if len(parts) == 1 else _joined(parts)
+
+    def source(self, index: int) -> tuple[str | int, int]:
+        """Where a sample is: the file, or the number of the part, and the row in it.
+
+        >>> Sizes([3, 1, 2]).source(1)
+        (0, 1)
+        """
+        place = self._place(index)
+        part, row = ffi.new("size_t *"), ffi.new("size_t *")
+        check(lib.sab_sizes_source(self._handle, place, part, row))
+        number = int(part[0])
+        return self._files[number] if self._files else number, int(row[0])
 
     def __copy__(self) -> Sizes:
         return self  # immutable
@@ -121,12 +111,96 @@ class Sizes:
         return int(lib.sab_sizes_count(self._handle))
 
     def __getitem__(self, index: int) -> float:
+        place = self._place(index)
+        size = ffi.new("double *")
+        check(lib.sab_sizes_get(self._handle, place, size))
+        return float(size[0])
+
+    def values(self) -> npt.NDArray[Any]:
+        """The sizes as one array: of the caller's type if they are in memory, else float64."""
+        if len(self._keep) == 1:
+            return self._keep[0]
+        if self._keep:
+            return np.concatenate(self._keep)
+        return np.array([self[index] for index in range(len(self))])
+
+    def _place(self, index: int) -> int:
         count = len(self)
         if not -count <= index < count:
             raise IndexError(f"index = {index}: there are {count} sizes")
-        size = ffi.new("double *")
-        check(lib.sab_sizes_get(self._handle, index % count, size))
-        return float(size[0])
+        return index % count
+
+
+def _files_of(source: Any) -> list[str]:
+    """The names of files, if the source is a path, a pattern or a list of paths."""
+    if isinstance(source, str):
+        if not glob.has_magic(source) or os.path.exists(source):
+            return [source]
+        found = sorted(glob.glob(source, recursive=True))
+        if not found:
+            raise FileNotFoundError(f"no file matches {source!r}")
+        return found
+    if isinstance(source, os.PathLike):
+        return [os.fsdecode(cast("os.PathLike[str]", source))]
+    if not isinstance(source, (list, tuple)):
+        return []
+    values = cast("list[object]", source)
+    if values and all(isinstance(value, os.PathLike) for value in values):
+        return [os.fsdecode(cast("os.PathLike[str]", value)) for value in values]
+    first = values[0] if values else None
+    if isinstance(first, str) and len(first) < 4096 and "\0" not in first and os.path.isfile(first):
+        raise ValueError(
+            f"sizes[0] = {first!r} is the name of a file: pass pathlib.Path(name) for files; "
+            "a list of str is a list of texts"
+        )
+    return []
+
+
+def _owned(handle: CData) -> CData:
+    return ffi.gc(handle[0], lib.sab_sizes_free)
+
+
+def _mapped(path: str) -> CData:
+    handle = ffi.new("sab_sizes **")
+    check(lib.sab_sizes_npy_new(path_bytes(path), handle))
+    return _owned(handle)
+
+
+def _called(size: Any, count: int | None, progress: bool | Progress | None) -> CData:
+    if count is None:
+        raise TypeError("count must be given with a function of sizes")
+    calls = Calls(size=size, progress=progress, what="sizes")
+    handle = ffi.new("sab_sizes **")
+    status = lib.sab_sizes_callback_new(
+        whole("count", count),
+        lib.sab_py_size,
+        calls.handle,
+        lib.sab_py_progress,
+        calls.handle,
+        handle,
+    )
+    check(status, calls)
+    return _owned(handle)
+
+
+def _borrowed(array: npt.NDArray[Any]) -> CData:
+    handle = ffi.new("sab_sizes **")
+    options = new_options("sab_sizes_options")
+    # A stride of 0 means dense to the library; numpy has it only for a broadcast scalar.
+    options.copy = array.strides[0] == 0 and array.size > 1
+    options.stride = array.strides[0]
+    if options.copy:
+        array = np.ascontiguousarray(array)
+        options.stride = array.strides[0]
+    data = ffi.cast("void *", array.__array_interface__["data"][0])
+    check(lib.sab_sizes_new(data, array.size, DTYPES[array.dtype.name], options, handle))
+    return _owned(handle)
+
+
+def _joined(parts: list[CData]) -> CData:
+    handle = ffi.new("sab_sizes **")
+    check(lib.sab_sizes_join_new(ffi.new("sab_sizes *[]", parts), len(parts), handle))
+    return _owned(handle)
 
 
 def as_sizes(sizes: SizesLike) -> Sizes:

@@ -41,7 +41,14 @@ enum {
  SAB_FLOAT64 = 10,
  SAB_TEXT_BYTES = 0,
  SAB_TEXT_WORDS = 1,
+ SAB_NULLS_REFUSE = 0,
+ SAB_NULLS_ZERO = 1,
+ SAB_TEXT_BYTES = 0,
+ SAB_TEXT_WORDS = 1,
 };
+struct ArrowSchema;
+struct ArrowArray;
+struct ArrowArrayStream;
 typedef struct sab_sizes sab_sizes;
 typedef int32_t sab_dtype;
 typedef int32_t sab_text_unit;
@@ -55,6 +62,16 @@ void sab_sizes_options_init(sab_sizes_options *options, size_t struct_size);
 sab_status sab_sizes_new(const void *data, size_t count, sab_dtype dtype, const sab_sizes_options *options, sab_sizes **sizes);
 typedef int32_t (*sab_size_fn)(void *ctx, int64_t index, double *size);
 sab_status sab_sizes_callback_new(size_t count, sab_size_fn size, void *ctx, sab_progress_fn progress, void *progress_ctx, sab_sizes **sizes);
+typedef int32_t sab_null_rule;
+typedef int32_t sab_text_unit;
+typedef struct sab_sizes_arrow_options {
+ size_t struct_size;
+ sab_null_rule nulls;
+ sab_text_unit text_unit;
+} sab_sizes_arrow_options;
+void sab_sizes_arrow_options_init(sab_sizes_arrow_options *options, size_t struct_size);
+sab_status sab_sizes_arrow_new(struct ArrowArray *array, const struct ArrowSchema *schema, const char *column, const sab_sizes_arrow_options *options, sab_sizes **sizes);
+sab_status sab_sizes_arrow_stream_new(struct ArrowArrayStream *stream, const char *column, const sab_sizes_arrow_options *options, sab_sizes **sizes);
 sab_status sab_sizes_join_new(const sab_sizes *const *parts, size_t count, sab_sizes **sizes);
 sab_status sab_sizes_source(const sab_sizes *sizes, size_t index, size_t *part, size_t *row);
 const char *sab_sizes_description(const sab_sizes *sizes);

@@ -326,6 +326,11 @@ class Parser:
             self.pending = ""
             self.expect(f"#define {option[1]} 1")
             self.expect("#endif")
+        elif re.fullmatch(r"#ifndef ARROW_C_\w+", text):
+            # structs of another interface: bindings see them without fields
+            while (skipped := self.take()).text != "#endif":
+                if skipped.kind == "end":
+                    raise self.error(skipped.line, f"no #endif for {text!r}")
         elif re.match(r"#if(def)? ", text):
             self.conditional(token)
         elif macro := re.fullmatch(r"#define (SAB_\w+_INIT) \{.*\}", text):

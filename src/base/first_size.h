@@ -22,6 +22,7 @@ extern const std::size_t first_size;  // a struct without a row does not link
 
 // NOLINTBEGIN(bugprone-sizeof-expression): some of the fields are pointers
 SAB_FIRST_RELEASED(sab_sizes_options, columns)
+SAB_FIRST_RELEASED(sab_sizes_arrow_options, text_unit)
 SAB_FIRST_RELEASED(sab_plan_options, progress_ctx)
 SAB_FIRST_RELEASED(sab_bucket, batches)
 SAB_FIRST_RELEASED(sab_plan_info, budget_count)

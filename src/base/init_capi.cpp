@@ -9,6 +9,11 @@ void sab_sizes_options_init(sab_sizes_options *options, size_t struct_size) noex
     sab::init_options(options, struct_size, defaults);
 }
 
+void sab_sizes_arrow_options_init(sab_sizes_arrow_options *options, size_t struct_size) noexcept {
+    static constexpr sab_sizes_arrow_options defaults = SAB_SIZES_ARROW_OPTIONS_INIT;
+    sab::init_options(options, struct_size, defaults);
+}
+
 void sab_plan_options_init(sab_plan_options *options, size_t struct_size) noexcept {
     static constexpr sab_plan_options defaults = SAB_PLAN_OPTIONS_INIT;
     sab::init_options(options, struct_size, defaults);

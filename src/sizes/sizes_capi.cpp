@@ -1,5 +1,18 @@
 #include "base/guard.h"
-#include "sizes/sizes.h"
+#include "sizes/arrow.h"
+
+namespace {
+
+/// Makes a handle, and then takes over what it reads: nothing can fail any more.
+template <class Interface, class Read>
+sab_sizes* taken_over(Interface& source, Read&& read) {
+    const auto owner = std::make_shared<sab::Owned<Interface>>();
+    auto* const made = new sab_sizes{read(owner)};
+    owner->take(source);
+    return made;
+}
+
+}  // namespace
 
 extern "C" {
 
@@ -18,6 +31,33 @@ sab_status sab_sizes_callback_new(size_t count, sab_size_fn size, void* ctx,
         sab::require(reinterpret_cast<const void*>(size), "size");
         return new sab_sizes{
             sab::Sizes::from_callback(count, size, ctx, sab::Progress(progress, progress_ctx))};
+    });
+}
+
+sab_status sab_sizes_arrow_new(struct ArrowArray* array, const struct ArrowSchema* schema,
+                               const char* column, const sab_sizes_arrow_options* options,
+                               sab_sizes** sizes) noexcept {
+    return sab::guard_new(sizes, "sizes", [&] {
+        sab::require(array, "array");
+        sab::require(schema, "schema");
+        const auto given =
+            sab::read_options(options, sab_sizes_arrow_options SAB_SIZES_ARROW_OPTIONS_INIT);
+        return taken_over(*array, [&](const auto& owner) {
+            return sab::read_arrow(*array, *schema, column, given, owner);
+        });
+    });
+}
+
+sab_status sab_sizes_arrow_stream_new(struct ArrowArrayStream* stream, const char* column,
+                                      const sab_sizes_arrow_options* options,
+                                      sab_sizes** sizes) noexcept {
+    return sab::guard_new(sizes, "sizes", [&] {
+        sab::require(stream, "stream");
+        const auto given =
+            sab::read_options(options, sab_sizes_arrow_options SAB_SIZES_ARROW_OPTIONS_INIT);
+        return taken_over(*stream, [&](const auto& owner) {
+            return sab::read_arrow_stream(*stream, column, given, owner);
+        });
     });
 }
 

@@ -86,6 +86,14 @@ static void NullArgumentsOfSizes_AreNamed(void) {
     IS_NULL(sab_sizes_npy_read(bytes, sizeof bytes, NULL), "sizes");
     IS_NULL(sab_sizes_callback_new(1, NULL, NULL, NULL, NULL, &new_sizes), "size");
     IS_NULL(sab_sizes_callback_new(1, any_size, NULL, NULL, NULL, NULL), "sizes");
+    struct ArrowArray array = {0};
+    struct ArrowArrayStream stream = {0};
+    const struct ArrowSchema schema = {0};
+    IS_NULL(sab_sizes_arrow_new(NULL, &schema, NULL, NULL, &new_sizes), "array");
+    IS_NULL(sab_sizes_arrow_new(&array, NULL, NULL, NULL, &new_sizes), "schema");
+    IS_NULL(sab_sizes_arrow_new(&array, &schema, NULL, NULL, NULL), "sizes");
+    IS_NULL(sab_sizes_arrow_stream_new(NULL, NULL, NULL, &new_sizes), "stream");
+    IS_NULL(sab_sizes_arrow_stream_new(&stream, NULL, NULL, NULL), "sizes");
     IS_NULL(sab_sizes_join_new(NULL, 1, &new_sizes), "parts");
     IS_NULL(sab_sizes_join_new(NULL, 0, NULL), "sizes");
     IS_NULL(sab_sizes_get(NULL, 0, &value), "sizes");
@@ -353,6 +361,13 @@ static sab_status free_sampler(sab_status status, sab_sampler **sampler) {
     return status;
 }
 
+static void keep_array(struct ArrowArray *array) {
+    array->release = NULL;
+}
+static void keep_schema(struct ArrowSchema *schema) {
+    schema->release = NULL;
+}
+
 static void OptionStructs_OfEverySize_AreReadByRule(void) {
     sab_sizes *sizes = sizes_of(lengths(50), 50), *new_sizes = NULL;
     sab_plan *plan = bounded_plan(), *new_plan = NULL;
@@ -364,6 +379,13 @@ static void OptionStructs_OfEverySize_AreReadByRule(void) {
     EXPECT_READ_BY_RULE(
         sab_sizes_options, for_sizes,
         free_sizes(sab_sizes_new(lengths(5), 5, SAB_INT32, given, &new_sizes), &new_sizes));
+    struct ArrowArray array = {.release = keep_array};
+    struct ArrowSchema nothing = {.format = "n", .release = keep_schema};
+    const sab_sizes_arrow_options for_arrow = SAB_SIZES_ARROW_OPTIONS_INIT;
+    EXPECT_READ_BY_RULE(
+        sab_sizes_arrow_options, for_arrow,
+        (array.release = keep_array,
+         free_sizes(sab_sizes_arrow_new(&array, &nothing, NULL, given, &new_sizes), &new_sizes)));
     EXPECT_READ_BY_RULE(sab_plan_options, budget(300),
                         free_plan(sab_plan_new(sizes, given, &new_plan), &new_plan));
     EXPECT_READ_BY_RULE(sab_sampler_options, for_sampler,

@@ -57,6 +57,13 @@ const SAB_FLOAT32 = 9
 const SAB_FLOAT64 = 10
 const SAB_TEXT_BYTES = 0
 const SAB_TEXT_WORDS = 1
+const SAB_NULLS_REFUSE = 0
+const SAB_NULLS_ZERO = 1
+const SAB_TEXT_BYTES = 0
+const SAB_TEXT_WORDS = 1
+struct ArrowSchema end
+struct ArrowArray end
+struct ArrowArrayStream end
 struct sab_sizes end
 const sab_dtype = Int32
 const sab_text_unit = Int32
@@ -76,6 +83,23 @@ const _sab_sizes_new = Ref(C_NULL)
 sab_sizes_new(data, count, dtype, options, sizes) = ccall(_sab_sizes_new[], sab_status, (Ptr{Cvoid}, Csize_t, sab_dtype, Ptr{sab_sizes_options}, Ptr{Ptr{sab_sizes}}), data, count, dtype, options, sizes)
 const _sab_sizes_callback_new = Ref(C_NULL)
 sab_sizes_callback_new(count, size, ctx, progress, progress_ctx, sizes) = ccall(_sab_sizes_callback_new[], sab_status, (Csize_t, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{Ptr{sab_sizes}}), count, size, ctx, progress, progress_ctx, sizes)
+const sab_null_rule = Int32
+const sab_text_unit = Int32
+
+mutable struct sab_sizes_arrow_options <: Struct
+    struct_size::Csize_t
+    nulls::sab_null_rule
+    text_unit::sab_text_unit
+    sab_sizes_arrow_options() = new()
+end
+
+const _sab_sizes_arrow_options_init = Ref(C_NULL)
+sab_sizes_arrow_options_init(options, struct_size) = ccall(_sab_sizes_arrow_options_init[], Cvoid, (Ptr{sab_sizes_arrow_options}, Csize_t), options, struct_size)
+init(options::sab_sizes_arrow_options) = sab_sizes_arrow_options_init(options, sizeof(options))
+const _sab_sizes_arrow_new = Ref(C_NULL)
+sab_sizes_arrow_new(array, schema, column, options, sizes) = ccall(_sab_sizes_arrow_new[], sab_status, (Ptr{ArrowArray}, Ptr{ArrowSchema}, Cstring, Ptr{sab_sizes_arrow_options}, Ptr{Ptr{sab_sizes}}), array, schema, column, options, sizes)
+const _sab_sizes_arrow_stream_new = Ref(C_NULL)
+sab_sizes_arrow_stream_new(stream, column, options, sizes) = ccall(_sab_sizes_arrow_stream_new[], sab_status, (Ptr{ArrowArrayStream}, Cstring, Ptr{sab_sizes_arrow_options}, Ptr{Ptr{sab_sizes}}), stream, column, options, sizes)
 const _sab_sizes_join_new = Ref(C_NULL)
 sab_sizes_join_new(parts, count, sizes) = ccall(_sab_sizes_join_new[], sab_status, (Ptr{Ptr{sab_sizes}}, Csize_t, Ptr{Ptr{sab_sizes}}), parts, count, sizes)
 const _sab_sizes_source = Ref(C_NULL)
@@ -1281,6 +1305,9 @@ function load(library)
     _sab_sizes_options_init[] = dlsym(library, :sab_sizes_options_init)
     _sab_sizes_new[] = dlsym(library, :sab_sizes_new)
     _sab_sizes_callback_new[] = dlsym(library, :sab_sizes_callback_new)
+    _sab_sizes_arrow_options_init[] = dlsym(library, :sab_sizes_arrow_options_init)
+    _sab_sizes_arrow_new[] = dlsym(library, :sab_sizes_arrow_new)
+    _sab_sizes_arrow_stream_new[] = dlsym(library, :sab_sizes_arrow_stream_new)
     _sab_sizes_join_new[] = dlsym(library, :sab_sizes_join_new)
     _sab_sizes_source[] = dlsym(library, :sab_sizes_source)
     _sab_sizes_description[] = dlsym(library, :sab_sizes_description)

@@ -101,6 +101,91 @@ SCENARIO(sizes_join, Threads::none) {
     CALL_PLAIN(sab_sizes_free(part));
 }
 
+// A stream of two record batches with a text column, of which the second sample is null.
+struct TextColumn {
+    int arrays_left = 2, released = 0;
+    ArrowSchema text{}, *columns = &text;
+    ArrowArray texts{}, *children = &texts;
+    const void *text_buffers[3] = {"\xFD", offsets, "abcdefghij"}, *none = nullptr;
+
+    static constexpr int32_t offsets[] = {0, 2, 5, 10};
+    ArrowArrayStream stream() {
+        text.format = "u";
+        text.name = "text";
+        text.release = [](ArrowSchema *schema) { schema->release = nullptr; };
+        texts.length = 3;
+        texts.null_count = 1;
+        texts.n_buffers = 3;
+        texts.buffers = text_buffers;
+        texts.release = [](ArrowArray *array) { array->release = nullptr; };
+        return {schema_of, next_of, nullptr, [](ArrowArrayStream *of) { of->release = nullptr; },
+                this};
+    }
+    static int schema_of(ArrowArrayStream *of, ArrowSchema *out) {
+        auto *const self = static_cast<TextColumn *>(of->private_data);
+        self->arrays_left = 2;  // a call that is made again begins again
+        *out = self->text;
+        out->format = "+s";
+        out->n_children = 1;
+        out->children = &self->columns;
+        return 0;
+    }
+    ArrowArray array() {
+        ArrowArray made{};
+        made.length = 3;
+        made.n_buffers = 1;
+        made.buffers = &none;
+        made.n_children = 1;
+        made.children = &children;
+        made.private_data = this;
+        made.release = [](ArrowArray *of) {
+            ++static_cast<TextColumn *>(of->private_data)->released;
+            of->release = nullptr;
+        };
+        return made;
+    }
+    static int next_of(ArrowArrayStream *of, ArrowArray *out) {
+        auto *const self = static_cast<TextColumn *>(of->private_data);
+        *out = self->arrays_left-- > 0 ? self->array() : ArrowArray{};
+        return 0;
+    }
+};
+
+void note_sizes(Run &run, sab_sizes *sizes) {
+    run.note_text(CALL_PLAIN(sab_sizes_description(sizes)));
+    for (std::size_t i = 0; i < CALL_PLAIN(sab_sizes_count(sizes)); ++i) {
+        double size = 0;
+        CALL_INTO(size, sab_sizes_get(sizes, i, &size));
+        run.note(size);
+    }
+    CALL_PLAIN(sab_sizes_free(sizes));
+}
+
+SCENARIO(sizes_arrow, Threads::none) {
+    TextColumn column;
+    ArrowArrayStream stream = column.stream();
+    ArrowSchema schema{};
+    TextColumn::schema_of(&stream, &schema);
+    sab_sizes_arrow_options options{};
+    CALL_PLAIN(sab_sizes_arrow_options_init(&options, sizeof options));
+    sab_sizes *sizes = nullptr;
+    ArrowArray array = column.array();
+    CALL_FAILS(SAB_E_ARGUMENT, sab_sizes_arrow_new(&array, &schema, "txt", nullptr, &sizes));
+    CALL_FAILS(SAB_E_ARGUMENT, sab_sizes_arrow_new(&array, &schema, "text", nullptr, &sizes));
+    run.require(column.released == 0, "a failed call released the array");
+    for (const sab_text_unit unit : {SAB_TEXT_BYTES, SAB_TEXT_WORDS}) {
+        options.nulls = SAB_NULLS_ZERO;
+        options.text_unit = unit;
+        array = column.array();
+        CALL_INTO(sizes, sab_sizes_arrow_new(&array, &schema, "text", &options, &sizes));
+        note_sizes(run, sizes);
+    }
+    run.require(column.released == 2, "each array is released once");
+    CALL_INTO(sizes, sab_sizes_arrow_stream_new(&stream, nullptr, &options, &sizes));
+    run.require(stream.release == nullptr, "the stream was not taken over");
+    note_sizes(run, sizes);
+}
+
 SCENARIO(sizes_npy, Threads::none) {
     const std::string path = folder + "/sizes.npy", missing = folder + "/missing.npy";
     FILE *const file = std::fopen(path.c_str(), "wb");

@@ -15,6 +15,14 @@ extern "C" {
 /** A tensor of somebody else. */
 struct DLManagedTensor;
 
+/* A struct of another interface, which is not declared again. */
+#ifndef ARROW_C_DATA_INTERFACE
+#define ARROW_C_DATA_INTERFACE
+struct ArrowArray {
+    int64_t length;
+};
+#endif
+
 /** A pair. Never grows. */
 typedef struct sab_pair {
     int64_t first;           /**< the first */

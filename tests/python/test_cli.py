@@ -14,8 +14,8 @@ import sys
 import numpy as np
 import pytest
 
+import sab
 from sab._cli import baselines
-from sab._cli.inputs import InputError, read_sizes
 from sab._cli.measure import measure
 from sab._cli.meter import Meter
 from sab._cli.quantities import quantity, whole
@@ -54,8 +54,8 @@ def sizes_file(tmp_path):
 def test_formats(tmp_path, name, content, words, sizes, zipped):
     path = tmp_path / (name + (".gz" if zipped else ""))
     path.write_bytes(gzip.compress(content) if zipped else content)
-    read, description = read_sizes(str(path), words)
-    assert read.tolist() == sizes and description.endswith(f": {len(sizes)} samples")
+    read = sab.Sizes(path, words=words)
+    assert read.values().tolist() == sizes and f": {len(sizes)} " in read.description
 
 
 def test_standard_input_and_npy(sizes_file):
@@ -64,29 +64,31 @@ def test_standard_input_and_npy(sizes_file):
     assert json.loads(run("plan", sizes_file, "--json").stdout)["samples"] == 3000
 
 
-def test_input_errors(tmp_path):
-    empty, broken, wrong, headless = (
-        tmp_path / name for name in ("empty.txt", "broken.gz", "wrong.npy", "headless.fa")
-    )
-    empty.write_bytes(b"")
-    broken.write_bytes(gzip.compress(TEXT * 100)[:-9])
-    np.save(wrong, np.ones((2, 2)))
-    headless.write_bytes(b"MKV\n>a\nM\n")
-    for path, words in (
-        (empty, "no sample"),
-        (broken, "end"),
-        (wrong, "one dimension"),
-        (headless, "must begin"),
-        (tmp_path / "none", "No such file"),
+def test_input_errors(tmp_path, capsys):
+    for name, content in (
+        ("empty.txt", b""),
+        ("broken.gz", gzip.compress(TEXT * 100)[:-9]),
+        ("headless.fa", b"MKV\n>a\nM\n"),
+        ("mixed.txt", b"1\n" * 40_000 + b"three\n"),
+        ("zip", b"PK\x03\x04" + bytes(100)),
+        ("nul", b"a\0b\n"),
+        ("binary", bytes(range(256)) * 4),
+        ("a.jsonl", b'{"length": 3}\n{}\n'),
     ):
-        with pytest.raises(InputError, match=words):
-            read_sizes(str(path), False)
+        (tmp_path / name).write_bytes(content)
+        column = ["--column", "length"] if name == "a.jsonl" else []
+        assert main(["sizes", str(tmp_path / name), *column]) == 2, name
+        captured = capsys.readouterr()
+        assert captured.err.startswith("sab: ") and name in captured.err, captured.err
+    path = str(tmp_path / "a.jsonl")
+    assert main(["sizes", path, "--column", "length", "--missing", "skip"]) == 0
+    assert main(["sizes", str(tmp_path / "none")]) == 2
 
 
 @pytest.mark.parametrize(
     "arguments, words",
     [
-        (["compare", "nowhere"], "nowhere: No such file"),
+        (["compare", "nowhere"], '"nowhere": No such file'),
         (["plan", "SIZES", "--budget", "0"], "--budget 0"),
         (["plan", "SIZES", "--budget", "0.5"], "no sample is left"),
         (["plan", "SIZES", "--cost", "cubic"], "--cost cubic"),
@@ -195,7 +197,7 @@ def test_tables_fit_the_terminal(sizes_file, capsys, monkeypatch, command, width
     assert main([command, sizes_file.name]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= width
-    assert lines[0] == "sizes.npy: read as .npy: 3,000 sizes"
+    assert lines[0] == "sizes.npy: read as NumPy .npy: 3,000 sizes"
 
 
 def test_a_table_that_is_too_wide_is_printed_in_parts(capsys, monkeypatch):
@@ -265,7 +267,7 @@ def test_several_files_are_one_source(sizes_file, tmp_path, capsys):
     assert main(["sizes", "--json", str(sizes_file), str(tmp_path / "a.txt")]) == 0
     captured = capsys.readouterr()
     assert json.loads(captured.out)["samples"] == 3004
-    assert "a.txt: read as bytes of lines: 4 samples" in captured.err.replace("\n", " ")
+    assert "a.txt: read as lines of text, sizes in bytes" in captured.err.replace("\n", " ")
 
 
 def test_plan_prints_in_words_what_an_epoch_lacks(tmp_path, capsys):
@@ -334,8 +336,6 @@ def test_every_command_says_what_it_skips(tmp_path, capsys):
 
 
 def test_plan_saves_what_it_reports(sizes_file, tmp_path, capsys):
-    import sab
-
     path = tmp_path / "plan"
     options = [
         "--budget",
@@ -443,8 +443,6 @@ def test_memory_prints_measured_predicted_and_batch_sizes(step_file, tmp_path, s
         and "largest batches within 1.0 MiB" in text
         and (tmp_path / "p.svg").read_bytes().startswith(b"<?xml")
     )
-    import sab
-
     model = sab.MemoryModel.open(tmp_path / "m")
     found = json.loads(
         run(

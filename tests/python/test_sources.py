@@ -74,10 +74,10 @@ def test_sources_that_cannot_be_read(source, message):
 def test_a_column_of_what_has_none():
     with pytest.raises(TypeError, match="column = 'x': sizes of type list have no columns"):
         sab.Sizes([1], column="x")
-    with pytest.raises(
-        ValueError, match=r"column = 'x': a \.npy file or a function has no columns"
-    ):
-        sab.Sizes("a.npy", column="x")
+    with pytest.raises(ValueError, match="column = 'x': a function has no columns"):
+        sab.Sizes(float, count=1, column="x")
+    with pytest.raises(ValueError, match="format = 'npy': is for files only"):
+        sab.Sizes([1], format="npy")
 
 
 def test_files_are_one_source(tmp_path, monkeypatch):

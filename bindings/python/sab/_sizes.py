@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from typing import Any, Callable, Union, cast
+from typing import Any, Callable, Literal, Union, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,8 @@ from sab._sources import DTYPES, Nulls, arrays_of
 
 __all__ = ["Sizes"]
 
+Missing = Literal["error", "skip"]
+_MISSING = {"error": lib.SAB_MISSING_REFUSE, "skip": lib.SAB_MISSING_SKIP}
 SizesLike = Union["Sizes", npt.ArrayLike, str, "os.PathLike[str]", Callable[[int], float]]
 
 
@@ -40,15 +42,21 @@ class Sizes:
             - a list of lists, whose sizes are their lengths, or a list of texts, whose sizes are
               their UTF-8 bytes;
             - a Hugging Face data set, in the order of its shuffle and select;
-            - the path of a ``.npy`` file, which is mapped, a list of :class:`pathlib.Path`, or a
-              pattern such as ``"sizes-*.npy"``. Several files are one data set. Do not truncate or
-              overwrite a mapped file; to replace it, rename a new file over it;
+            - the path of a file, a list of :class:`pathlib.Path`, or a pattern such as
+              ``"sizes-*.npy"``. Several files are one data set. ``.npy`` files and the indexes of
+              Megatron, fairseq and datatrove are mapped; JSON lines, numbers, texts and FASTA are
+              read, also from gzip and Zstandard. Do not truncate or overwrite a mapped file; to
+              replace it, rename a new file over it;
             - a function ``size(index)``.
-        column: the column of a data set, ``"audio.frames"`` for a field of a struct.
+        column: the column of a data set or the field of JSON lines, ``"audio.frames"`` for a field
+            of a struct.
+        format: of a file, found from its content by default: ``"npy"``, ``"megatron"``,
+            ``"fairseq"``, ``"datatrove"``, ``"jsonl"``, ``"numbers"``, ``"text"``, ``"fasta"``.
         words: True counts the words of texts: runs of bytes that are not ASCII white space.
         nulls: ``"error"`` refuses None and nulls, ``"zero"`` counts them as 0.
+        missing: ``"error"`` refuses a JSON line without the field, ``"skip"`` leaves it out.
         count: number of samples, with a function only.
-        progress: True for a bar, or ``progress(done, total)``, with a function only.
+        progress: True for a bar, or ``progress(done, total)``, with a file or a function.
 
     Raises:
         ValueError: for a size that breaks the rule, naming the index; TypeError: for an object that
@@ -65,26 +73,38 @@ class Sizes:
         source: SizesLike,
         *,
         column: str | None = None,
+        format: str | None = None,
         words: bool = False,
         nulls: Nulls = "error",
+        missing: Missing = "error",
         count: int | None = None,
         progress: bool | Progress | None = None,
     ) -> None:
         words = flag("words", words)
         self._keep: list[npt.NDArray[Any]] = []
         one_of("nulls", nulls, {"error": 0, "zero": 1})
+        missing_rule = one_of("missing", missing, _MISSING)
         self._files: list[str] = _files_of(source)
         is_function = callable(source) and not hasattr(source, "__array__")
-        if column is not None and (self._files or is_function):
-            raise ValueError(f"column = {column!r}: a .npy file or a function has no columns")
+        if column is not None and is_function:
+            raise ValueError(f"column = {column!r}: a function has no columns")
+        if format is not None and not self._files:
+            raise ValueError(f"format = {format!r}: is for files only")
         if self._files:
-            parts = [_mapped(path) for path in self._files]
+            parts = [
+                _read(path, column, format, words, missing_rule, progress) for path in self._files
+            ]
         elif is_function:
             parts = [_called(source, count, progress)]
         else:
             self._keep = arrays_of(source, column, words, nulls)
             parts = [_borrowed(array) for array in self._keep]
         self._handle = parts[0] if len(parts) == 1 else _joined(parts)
+
+    @property
+    def description(self) -> str:
+        """Text that says what the sizes were read from."""
+        return ffi.string(lib.sab_sizes_description(self._handle)).decode(errors="replace")
 
     def source(self, index: int) -> tuple[str | int, int]:
         """Where a sample is: the file, or the number of the part, and the row in it.
@@ -160,9 +180,28 @@ def _owned(handle: CData) -> CData:
     return ffi.gc(handle[0], lib.sab_sizes_free)
 
 
-def _mapped(path: str) -> CData:
+def _read(
+    path: str,
+    column: str | None,
+    format: str | None,
+    words: bool,
+    missing: int,
+    progress: bool | Progress | None,
+) -> CData:
+    options = new_options("sab_sizes_file_options")
+    calls = Calls(progress=progress, what=f"reading {path}")
+    for name, value in (("column", column), ("format", format)):
+        if value is not None:
+            if not isinstance(value, str):
+                raise TypeError(f"{name} = {value!r}: must be a text")
+            text = ffi.new("char[]", path_bytes(value, name))
+            calls.kept.append(text)
+            setattr(options, name, text)
+    options.text_unit = lib.SAB_TEXT_WORDS if words else lib.SAB_TEXT_BYTES
+    options.missing = missing
+    options.progress, options.progress_ctx = lib.sab_py_progress, calls.handle
     handle = ffi.new("sab_sizes **")
-    check(lib.sab_sizes_npy_new(path_bytes(path), handle))
+    check(lib.sab_sizes_file_new(path_bytes(path), options, handle), calls)
     return _owned(handle)
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import pathlib
 import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sab._cli.inputs import InputError, read_sizes
+import sab
+from sab._cli.inputs import InputError
 from sab._cli.meter import Meter
 from sab._cli.quantities import quantity, whole
 from sab._cli.tables import print_text
@@ -26,10 +28,23 @@ def add_inputs(parser: argparse.ArgumentParser, least: str = "+") -> None:
         "files",
         metavar="FILE",
         nargs=least,
-        help=".npy of sizes, text (a sample a line), FASTA, gzip of these, or - for standard input",
+        help=".npy; index of Megatron, fairseq or datatrove; JSON lines, numbers, texts, FASTA, "
+        "also gzip or zstd; - for standard input",
+    )
+    parser.add_argument("--column", help="field of JSON lines, such as length or audio.frames")
+    parser.add_argument(
+        "--format",
+        choices=["npy", "megatron", "fairseq", "datatrove", "jsonl", "numbers", "text", "fasta"],
+        help="format of the files (default: found from their content)",
     )
     parser.add_argument(
         "--words", action="store_true", help="count the words of a text, not its UTF-8 bytes"
+    )
+    parser.add_argument(
+        "--missing",
+        default="error",
+        choices=["error", "skip"],
+        help="JSON lines without the field: refuse with an error, or skip (default: error)",
     )
 
 
@@ -57,9 +72,18 @@ def read(options: argparse.Namespace) -> npt.NDArray[Any]:
     parts: list[npt.NDArray[Any]] = []
     for path in options.files:
         with Meter(f"reading {path}") as progress:
-            sizes, description = read_sizes(path, options.words, progress)
-        parts.append(sizes)
-        print_text(f"{path}: read as {description}", sys.stderr if options.json else None)
+            sizes = sab.Sizes(
+                pathlib.Path(path),
+                column=options.column,
+                format=options.format,
+                words=options.words,
+                missing=options.missing,
+                progress=progress,
+            )
+        print_text(f"{path}: read as {sizes.description}", sys.stderr if options.json else None)
+        if len(sizes) == 0:
+            raise InputError(f"{path}: has no sample")
+        parts.append(sizes.values())
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 

@@ -43,8 +43,6 @@ enum {
  SAB_TEXT_WORDS = 1,
  SAB_NULLS_REFUSE = 0,
  SAB_NULLS_ZERO = 1,
- SAB_TEXT_BYTES = 0,
- SAB_TEXT_WORDS = 1,
 };
 struct ArrowSchema;
 struct ArrowArray;
@@ -63,7 +61,6 @@ sab_status sab_sizes_new(const void *data, size_t count, sab_dtype dtype, const 
 typedef int32_t (*sab_size_fn)(void *ctx, int64_t index, double *size);
 sab_status sab_sizes_callback_new(size_t count, sab_size_fn size, void *ctx, sab_progress_fn progress, void *progress_ctx, sab_sizes **sizes);
 typedef int32_t sab_null_rule;
-typedef int32_t sab_text_unit;
 typedef struct sab_sizes_arrow_options {
  size_t struct_size;
  sab_null_rule nulls;

@@ -163,13 +163,6 @@ typedef int32_t sab_null_rule;
 /** counted as 0 */
 #define SAB_NULLS_ZERO 1
 
-/** What the size of a text is. */
-typedef int32_t sab_text_unit;
-/** its bytes in UTF-8 */
-#define SAB_TEXT_BYTES 0
-/** its words: runs of bytes that are not white space of ASCII */
-#define SAB_TEXT_WORDS 1
-
 /** How Arrow arrays are read. */
 typedef struct sab_sizes_arrow_options {
     /** set by SAB_SIZES_ARROW_OPTIONS_INIT */

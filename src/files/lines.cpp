@@ -150,14 +150,7 @@ std::string_view trimmed(std::string_view line) {
 }
 
 int64_t text_size(std::string_view text, sab_text_unit unit) {
-    if (unit == SAB_TEXT_BYTES) return static_cast<int64_t>(text.size());
-    int64_t words = 0;
-    bool is_inside = false;
-    for (const char c : text) {
-        words += !is_inside && !is_space(c);
-        is_inside = !is_space(c);
-    }
-    return words;
+    return unit == SAB_TEXT_BYTES ? static_cast<int64_t>(text.size()) : words_in(text);
 }
 
 bool is_number(std::string_view line) {

@@ -8,9 +8,7 @@ namespace sab {
 namespace {
 
 void check_options(const sab_sizes_file_options& options) {
-    check(options.text_unit == SAB_TEXT_BYTES || options.text_unit == SAB_TEXT_WORDS,
-          "options.text_unit", options.text_unit,
-          "must be SAB_TEXT_BYTES (0) or SAB_TEXT_WORDS (1)");
+    check_text_unit(options.text_unit);
     check(options.missing == SAB_MISSING_REFUSE || options.missing == SAB_MISSING_SKIP,
           "options.missing", options.missing,
           "must be SAB_MISSING_REFUSE (0) or SAB_MISSING_SKIP (1)");

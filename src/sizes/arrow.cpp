@@ -253,17 +253,8 @@ void check_offsets(DenseView<Offset> offsets, std::size_t count, std::string_vie
     fail(SAB_E_ARGUMENT, name, ": was changed while it was read");
 }
 
-/// Runs of bytes that are not white space of ASCII.
-int64_t words_in(const std::byte* text, std::size_t size) {
-    int64_t words = 0;
-    bool is_in_word = false;
-    for (std::size_t i = 0; i < size; ++i) {
-        const auto byte = static_cast<unsigned char>(text[i]);
-        const bool is_space = byte == ' ' || (byte >= '\t' && byte <= '\r');
-        words += !is_space && !is_in_word ? 1 : 0;
-        is_in_word = !is_space;
-    }
-    return words;
+int64_t words_at(const std::byte* text, std::size_t size) {
+    return words_in(std::string_view(reinterpret_cast<const char*>(text), size));
 }
 
 /// Sizes that are counted when the handle is made: `words_of` gives those of a sample.
@@ -286,7 +277,7 @@ Chunk words_by_offsets(const Slice& slice, DenseView<Offset> offsets, std::strin
     return count_words(slice, [&](std::size_t i) {
         const Offset begin = offsets[i], end = offsets[i + 1];
         if (begin >= end) return int64_t{0};
-        return words_in(texts + begin, static_cast<std::size_t>(end - begin));
+        return words_at(texts + begin, static_cast<std::size_t>(end - begin));
     });
 }
 
@@ -297,7 +288,7 @@ Chunk words_by_views(const Slice& slice, const std::byte* views, std::string_vie
         const int32_t size = view[0], buffer = view[2], offset = view[3];
         if (size < 0)
             fail(SAB_E_ARGUMENT, name, ", row ", i, ": length = ", size, ": must not be negative");
-        if (size <= 12) return words_in(views + 16 * i + 4, static_cast<std::size_t>(size));
+        if (size <= 12) return words_at(views + 16 * i + 4, static_cast<std::size_t>(size));
         const auto refuse = [&](bool kept) {
             if (!kept)
                 fail(SAB_E_ARGUMENT, name, ", row ", i,
@@ -306,7 +297,7 @@ Chunk words_by_views(const Slice& slice, const std::byte* views, std::string_vie
         refuse(buffer >= 0 && buffer < buffers && offset >= 0);
         const DenseView<int64_t> sizes{buffer_of(slice, slice.array->n_buffers - 1, name)};
         refuse(sizes[static_cast<std::size_t>(buffer)] >= int64_t{offset} + size);
-        return words_in(buffer_of(slice, 2 + buffer, name) + offset,
+        return words_at(buffer_of(slice, 2 + buffer, name) + offset,
                         static_cast<std::size_t>(size));
     });
 }
@@ -485,9 +476,7 @@ std::string description_of(const Column& column, const char* given, std::size_t 
 void check_options(const sab_sizes_arrow_options& options) {
     check(options.nulls == SAB_NULLS_REFUSE || options.nulls == SAB_NULLS_ZERO, "options.nulls",
           options.nulls, "must be SAB_NULLS_REFUSE (0) or SAB_NULLS_ZERO (1)");
-    check(options.text_unit == SAB_TEXT_BYTES || options.text_unit == SAB_TEXT_WORDS,
-          "options.text_unit", options.text_unit,
-          "must be SAB_TEXT_BYTES (0) or SAB_TEXT_WORDS (1)");
+    check_text_unit(options.text_unit);
 }
 
 /// Runs a function of a stream, which gives 0 or an errno.

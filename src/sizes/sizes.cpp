@@ -186,6 +186,22 @@ std::size_t dtype_size(sab_dtype dtype) {
     }
 }
 
+int64_t words_in(std::string_view text) {
+    int64_t words = 0;
+    bool is_in_word = false;
+    for (const char c : text) {
+        const bool is_space = c == ' ' || (c >= '\t' && c <= '\r');
+        words += !is_space && !is_in_word ? 1 : 0;
+        is_in_word = !is_space;
+    }
+    return words;
+}
+
+void check_text_unit(sab_text_unit unit) {
+    check(unit == SAB_TEXT_BYTES || unit == SAB_TEXT_WORDS, "options.text_unit", unit,
+          "must be SAB_TEXT_BYTES (0) or SAB_TEXT_WORDS (1)");
+}
+
 std::string counted(std::size_t count, std::string_view noun) {
     std::string digits = text(count);
     for (std::size_t end = digits.size(); end > 3; end -= 3) digits.insert(end - 3, ",");

@@ -64,6 +64,10 @@ std::size_t dtype_size(sab_dtype dtype);  // throws SAB_E_ARGUMENT for an unknow
 /// A count as text: "1,000,000 texts", "1 text".
 std::string counted(std::size_t count, std::string_view noun);
 
+/// The runs of bytes of a text that are not white space of ASCII.
+int64_t words_in(std::string_view text);
+void check_text_unit(sab_text_unit unit);
+
 /// Sizes that are numbers of one type, one after the other. Code that reads all sizes is written
 /// for these.
 class DenseSizes {

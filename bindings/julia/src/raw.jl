@@ -59,8 +59,6 @@ const SAB_TEXT_BYTES = 0
 const SAB_TEXT_WORDS = 1
 const SAB_NULLS_REFUSE = 0
 const SAB_NULLS_ZERO = 1
-const SAB_TEXT_BYTES = 0
-const SAB_TEXT_WORDS = 1
 struct ArrowSchema end
 struct ArrowArray end
 struct ArrowArrayStream end
@@ -84,7 +82,6 @@ sab_sizes_new(data, count, dtype, options, sizes) = ccall(_sab_sizes_new[], sab_
 const _sab_sizes_callback_new = Ref(C_NULL)
 sab_sizes_callback_new(count, size, ctx, progress, progress_ctx, sizes) = ccall(_sab_sizes_callback_new[], sab_status, (Csize_t, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{Ptr{sab_sizes}}), count, size, ctx, progress, progress_ctx, sizes)
 const sab_null_rule = Int32
-const sab_text_unit = Int32
 
 mutable struct sab_sizes_arrow_options <: Struct
     struct_size::Csize_t

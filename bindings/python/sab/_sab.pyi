@@ -66,8 +66,6 @@ class _Lib:
     SAB_TEXT_WORDS: int
     SAB_NULLS_REFUSE: int
     SAB_NULLS_ZERO: int
-    SAB_TEXT_BYTES: int
-    SAB_TEXT_WORDS: int
     SAB_MAX_COLUMNS: int
     SAB_MAX_COST_TERMS: int
     SAB_MAX_BUDGETS: int

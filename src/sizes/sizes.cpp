@@ -204,7 +204,7 @@ void check_text_unit(sab_text_unit unit) {
 
 std::string counted(std::size_t count, std::string_view noun) {
     std::string digits = text(count);
-    for (std::size_t end = digits.size(); end > 3; end -= 3) digits.insert(end - 3, ",");
+    for (std::size_t end = digits.size(); end > 3; end -= 3) digits.insert(end - 3, 1, ',');
     return text(digits, " ", noun, count == 1 ? "" : "s");
 }
 

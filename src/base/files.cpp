@@ -110,12 +110,11 @@ std::size_t OpenFile::read(uint64_t offset, char* to, std::size_t room) const {
     }
 }
 
-std::size_t read_standard_input(char* to, std::size_t room) {
-    for (;;) {
-        const ssize_t count = ::read(STDIN_FILENO, to, room);
-        if (count >= 0) return static_cast<std::size_t>(count);
-        if (errno != EINTR) fail(SAB_E_IO, "cannot read standard input: ", std::strerror(errno));
-    }
+std::optional<std::size_t> read_standard_input(char* to, std::size_t room) {
+    const ssize_t count = ::read(STDIN_FILENO, to, room);
+    if (count >= 0) return static_cast<std::size_t>(count);
+    if (errno != EINTR) fail(SAB_E_IO, "cannot read standard input: ", std::strerror(errno));
+    return std::nullopt;
 }
 
 StandardStreams::StandardStreams() noexcept {

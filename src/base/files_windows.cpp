@@ -107,7 +107,7 @@ std::size_t OpenFile::read(uint64_t offset, char* to, std::size_t room) const {
     return static_cast<std::size_t>(count);
 }
 
-std::size_t read_standard_input(char* to, std::size_t room) {
+std::optional<std::size_t> read_standard_input(char* to, std::size_t room) {
     constexpr int standard_input = 0;
     _setmode(standard_input, _O_BINARY);
     const int count =

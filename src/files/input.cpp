@@ -28,12 +28,16 @@ std::size_t Input::read(uint64_t offset, char* to, std::size_t room) {
         std::memcpy(to, beginning_.data() + from, count);
     }
     while (count < room) {  // a pipe gives less than there is room for
-        const std::size_t more = read_standard_input(to + count, room - count);
-        if (more == 0) break;
-        if (beginning_.size() == taken_ && taken_ + more <= kept)
-            beginning_.insert(beginning_.end(), to + count, to + count + more);
-        taken_ += more;
-        count += more;
+        const std::optional<std::size_t> more = read_standard_input(to + count, room - count);
+        if (!more) {  // Ctrl-C, which the callback of an interpreter sees
+            progress_.report(taken_, 0);
+            continue;
+        }
+        if (*more == 0) break;
+        if (beginning_.size() == taken_ && taken_ + *more <= kept)
+            beginning_.insert(beginning_.end(), to + count, to + count + *more);
+        taken_ += *more;
+        count += *more;
     }
     return count;
 }

@@ -1,11 +1,13 @@
 """Sizes from lists, arrays, files and columns, and what is refused with words that help."""
 
 import decimal
+import sys
 
 import numpy as np
 import pytest
 
 import sab
+from sab.cli import main
 
 
 def all_of(*arguments, **options):
@@ -141,3 +143,101 @@ def test_columns_of_data_sets():
         sab.Sizes(datasets.DatasetDict(train=whole))
     with pytest.raises(TypeError, match="iterable data set"):
         sab.Sizes(whole.to_iterable_dataset(), column="length")
+
+
+def test_arrow_objects():
+    pa = pytest.importorskip("pyarrow")
+    dataset = pytest.importorskip("pyarrow.dataset")
+    table = pa.table(
+        {
+            "length": pa.chunked_array([[3, 1], [2]]),
+            "text": ["a b", "\u00e9", ""],
+            "ids": [[1], [], [1, 2]],
+        }
+    )
+    for source in (
+        table,
+        table.to_reader(),
+        table.to_batches(),
+        dataset.dataset(table).scanner(),
+    ):
+        for part in source if isinstance(source, list) else [source]:
+            assert all_of(part, column="length") in ([3, 1, 2], [3, 1], [2])
+    assert all_of(table["length"]) == [3, 1, 2] == all_of(table["length"].combine_chunks())
+    assert all_of(table, column="text") == [3, 2, 0]
+    assert all_of(table, column="text", words=True) == [2, 1, 0]
+    assert all_of(table, column="ids") == [1, 0, 2]
+    with pytest.raises(ValueError, match=r"length.*text.*ids"):
+        sab.Sizes(table, column="size")
+    with pytest.raises(ValueError, match="null"):
+        sab.Sizes(pa.array([1, None]))
+    assert all_of(pa.array([1, None]), nulls="zero") == [1, 0]
+    pandas = pytest.importorskip("pandas")
+    assert all_of(pandas.DataFrame({"length": [3, 1]}), column="length") == [3, 1]
+    assert all_of(pandas.Series([3, 1])) == [3, 1]
+    assert sab.plan(table["length"], budget=6).sample_count == 3
+
+
+def test_polars_and_duckdb():
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame({"length": [3, 1], "text": ["a b", "\u00e9"], "ids": [[1], []]})
+    assert all_of(frame["length"]) == [3, 1] == all_of(frame, column="length")
+    assert all_of(frame, column="text") == [3, 2] and all_of(frame["ids"]) == [1, 0]
+    pytest.importorskip("pyarrow")
+    duckdb = pytest.importorskip("duckdb")
+    query = "select unnest([3, 1, 2]) as length, 'abc' as text"
+    assert all_of(duckdb.sql(query), column="length") == [3, 1, 2]
+    assert all_of(duckdb.sql(query), column="text") == [3, 3, 3]
+
+
+def test_files_of_columns(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.csv
+    import pyarrow.feather
+    import pyarrow.parquet
+
+    table = pa.table({"length": [3, 1, 2], "text": ["a b", "cde", ""]})
+    paths = [tmp_path / name for name in ("a.parquet", "b.arrow", "c.csv")]
+    pyarrow.parquet.write_table(table, paths[0])
+    pyarrow.feather.write_feather(table, paths[1])
+    pyarrow.csv.write_csv(table, paths[2])
+    for path in paths:
+        assert all_of(path, column="length") == [3, 1, 2]
+        assert all_of(path, column="text", words=True) == [2, 1, 0]
+    assert sab.Sizes(paths, column="length").source(4) == (str(paths[1]), 1)
+    with pytest.raises(ValueError, match="column = 'size': must be one of length, text"):
+        sab.Sizes(paths, column="size")
+
+
+def test_files_of_columns_need_pyarrow(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow.dataset", None)
+    (tmp_path / "a.csv").write_text("length\n3\n")
+    with pytest.raises(ImportError, match="pyarrow is needed to read the format csv: pip install"):
+        sab.Sizes(tmp_path / "a.csv", column="length")
+
+
+def test_a_plan_is_written_as_a_schedule(tmp_path, capsys):
+    pytest.importorskip("pyarrow")
+    import pyarrow.parquet
+
+    np.save(tmp_path / "sizes.npy", np.arange(1, 301) % 50 + 1)
+    output = str(tmp_path / "schedule.parquet")
+    arguments = ["plan", str(tmp_path / "sizes.npy"), "--budget", "200", "--world-size", "2"]
+    assert main([*arguments, "--seed", "3", "--output", output]) == 0
+    rows = pyarrow.parquet.read_table(output).to_pylist()
+    plan = sab.plan(str(tmp_path / "sizes.npy"), budget=200)
+    for rank in range(2):
+        batches = list(sab.BucketSampler(plan, seed=3, rank=rank, world_size=2).batches())
+        mine = [row for row in rows if row["rank"] == rank]
+        assert [row["indices"] for row in mine] == [batch.indices.tolist() for batch in batches]
+        assert [row["padded_length"] for row in mine] == [each.padded_length for each in batches]
+        assert [row["step"] for row in mine] == [each.step for each in batches]
+    assert [row["batch"] for row in rows] == list(range(len(rows)))
+    assert f"schedule: {output}" in capsys.readouterr().out
+
+
+def test_a_schedule_needs_pyarrow(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    np.save(tmp_path / "sizes.npy", np.arange(1, 30))
+    assert main(["plan", str(tmp_path / "sizes.npy"), "--output", "x.parquet"]) == 2
+    assert "--output x.parquet: needs pyarrow: pip install pyarrow" in capsys.readouterr().err

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sab._arguments import flag, one_of, whole
+from sab._arrow import arrow_sizes, is_arrow, table_format, table_reader
 from sab._native import (
     Calls,
     CData,
@@ -41,17 +42,21 @@ class Sizes:
               bfloat16 are copied;
             - a list of lists, whose sizes are their lengths, or a list of texts, whose sizes are
               their UTF-8 bytes;
+            - an object with ``__arrow_c_array__`` or ``__arrow_c_stream__``: tables, arrays and
+              scanners of pyarrow, data frames of polars and pandas, relations of DuckDB. Numbers
+              are sizes; texts, binary values and lists have their lengths. Nothing is copied;
             - a Hugging Face data set, in the order of its shuffle and select;
             - the path of a file, a list of :class:`pathlib.Path`, or a pattern such as
               ``"sizes-*.npy"``. Several files are one data set. ``.npy`` files and the indexes of
-              Megatron, fairseq and datatrove are mapped; JSON lines, numbers, texts and FASTA are
-              read, also from gzip and Zstandard. Do not truncate or overwrite a mapped file; to
-              replace it, rename a new file over it;
+              Megatron, fairseq and datatrove are mapped. JSON lines, numbers, texts and FASTA are
+              read, also from gzip and Zstandard. Parquet, Arrow IPC and CSV need pyarrow.
+              Do not truncate or overwrite a mapped file; to replace it, rename a new file over it;
             - a function ``size(index)``.
         column: the column of a data set or the field of JSON lines, ``"audio.frames"`` for a field
             of a struct.
         format: of a file, found from its content by default: ``"npy"``, ``"megatron"``,
-            ``"fairseq"``, ``"datatrove"``, ``"jsonl"``, ``"numbers"``, ``"text"``, ``"fasta"``.
+            ``"fairseq"``, ``"datatrove"``, ``"jsonl"``, ``"numbers"``, ``"text"``, ``"fasta"``,
+            ``"parquet"``, ``"arrow"``, ``"csv"``.
         words: True counts the words of texts: runs of bytes that are not ASCII white space.
         nulls: ``"error"`` refuses None and nulls, ``"zero"`` counts them as 0.
         missing: ``"error"`` refuses a JSON line without the field, ``"skip"`` leaves it out.
@@ -92,10 +97,13 @@ class Sizes:
             raise ValueError(f"format = {format!r}: is for files only")
         if self._files:
             parts = [
-                _read(path, column, format, words, missing_rule, progress) for path in self._files
+                _read(path, column, format, words, nulls, missing_rule, progress)
+                for path in self._files
             ]
         elif is_function:
             parts = [_called(source, count, progress)]
+        elif is_arrow(source):
+            parts = [arrow_sizes(source, column, words, nulls == "zero")]
         else:
             self._keep = arrays_of(source, column, words, nulls)
             parts = [_borrowed(array) for array in self._keep]
@@ -185,9 +193,13 @@ def _read(
     column: str | None,
     format: str | None,
     words: bool,
+    nulls: Nulls,
     missing: int,
     progress: bool | Progress | None,
 ) -> CData:
+    table = table_format(path, format)
+    if table is not None:
+        return arrow_sizes(table_reader(path, table, column), column, words, nulls == "zero")
     options = new_options("sab_sizes_file_options")
     calls = Calls(progress=progress, what=f"reading {path}")
     for name, value in (("column", column), ("format", format)):

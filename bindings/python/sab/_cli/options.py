@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 import sab
+from sab._arrow import TABLE_FORMATS
 from sab._cli.inputs import InputError
 from sab._cli.meter import Meter
 from sab._cli.quantities import quantity, whole
@@ -22,6 +23,9 @@ else:
     Commands = Any
 
 
+_FORMATS = ("npy", "megatron", "fairseq", "datatrove", "jsonl", "numbers", "text", "fasta")
+
+
 def add_inputs(parser: argparse.ArgumentParser, least: str = "+") -> None:
     """Adds the files, and how they are read."""
     parser.add_argument(
@@ -29,12 +33,14 @@ def add_inputs(parser: argparse.ArgumentParser, least: str = "+") -> None:
         metavar="FILE",
         nargs=least,
         help=".npy; index of Megatron, fairseq or datatrove; JSON lines, numbers, texts, FASTA, "
-        "also gzip or zstd; - for standard input",
+        "also gzip or zstd; Parquet, Arrow IPC, CSV (with pyarrow); - for standard input",
     )
-    parser.add_argument("--column", help="field of JSON lines, such as length or audio.frames")
+    parser.add_argument(
+        "--column", help="column, or field of JSON lines, such as length or audio.frames"
+    )
     parser.add_argument(
         "--format",
-        choices=["npy", "megatron", "fairseq", "datatrove", "jsonl", "numbers", "text", "fasta"],
+        choices=[*_FORMATS, *TABLE_FORMATS],
         help="format of the files (default: found from their content)",
     )
     parser.add_argument(

@@ -82,6 +82,12 @@ def add(commands: Commands) -> None:
     plan.add_argument(
         "--save", metavar="FILE", help="write the plan, for sab.Plan.open and sab_plan_file_new"
     )
+    plan.add_argument(
+        "--output",
+        metavar="FILE",
+        help="write the batches of an epoch as Parquet: step, rank, batch, indices, padded_length "
+        "(with pyarrow)",
+    )
     plan.set_defaults(run=_run)
 
 
@@ -126,6 +132,10 @@ def _run(options: argparse.Namespace) -> None:
     report = plan.report(seed=options.seed, world_size=options.world_size)
     if options.save:
         plan.save(options.save)
+    if options.output:
+        from sab._cli.schedule import write_schedule
+
+        write_schedule(options.output, plan, options.seed, options.world_size)
     if options.picture:
         from sab._cli.picture import draw
 
@@ -145,4 +155,4 @@ def _run(options: argparse.Namespace) -> None:
     print_left_out("skipped", report.skipped, _SKIPPED)
     print_left_out("dropped", report.dropped, "in no batch of an epoch; see --tail")
     print_left_out("repeated", report.repeated, "twice in an epoch; see --tail")
-    print_paths(("plan", options.save), ("picture", options.picture))
+    print_paths(("plan", options.save), ("schedule", options.output), ("picture", options.picture))

@@ -21,8 +21,9 @@ HEADERS = [REPO / "include/sab.h", *sorted((REPO / "include/sab").glob("*.h"))]
 # They cannot fail: nothing to guard.
 UNGUARDED = {
     "sab_status_name", "sab_last_error_message", "sab_last_callback_code", "sab_abi_version",
-    "sab_version_string", "sab_log_set_callback", "sab_sizes_count", "sab_sizes_description", "sab_cache_url",
-    "sab_cache_value_data", "sab_random_real", "sab_random_bits", "sab_random_below",
+    "sab_version_string", "sab_log_set_callback", "sab_sizes_count", "sab_sizes_description",
+    "sab_cache_url", "sab_cache_value_data", "sab_random_real", "sab_random_bits",
+    "sab_random_below",
 }  # fmt: skip
 CANNOT_FAIL = (
     "_functions_init",

@@ -1,6 +1,7 @@
 """docs/benchmarks.md: what stands between two marks is written, the rest stays."""
 
 import pathlib
+import textwrap
 from typing import Any
 
 from bench.report import Answer, markdown
@@ -16,6 +17,16 @@ from runs that take turns in one process; the least of each counts. Columns that
 machine say so. The best value of a column is bold; *no* stands where a peer has no such thing. \
 A peer is a file of at most 40 lines in `bench/peers`, with its setting and the documentation \
 that recommends it: corrections are welcome. `docs/benchmarks/results.json` has all numbers."""
+
+
+def wrapped(page: str) -> str:
+    """The page with paragraphs in lines of at most 100 characters. Tables and pictures stay."""
+    return "\n".join(
+        line
+        if line.startswith(("|", "#", "!"))
+        else textwrap.fill(line, 100, break_long_words=False, break_on_hyphens=False)
+        for line in page.split("\n")
+    )
 
 
 def section(answer: Answer) -> str:
@@ -51,4 +62,5 @@ def write(
         parts.append(f"{section(answer)}\n\n{picture}\n\nMeasured {answer.measured}")
     before, _, rest = template.read_text().partition(BEGIN)
     _, _, after = rest.partition(END)
-    target.write_text(f"{before}{BEGIN}\n" + "\n\n".join(parts) + f"\n\n{END}{after}")
+    page = wrapped("\n\n".join(parts))
+    target.write_text(f"{before}{BEGIN}\n{page}\n\n{END}{after}")

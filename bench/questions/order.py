@@ -15,12 +15,13 @@ SAMPLES, BATCH, LENGTH = 1024, 16, 64
 CHANCE = 1e-6  # that one of all limits below is exceeded by a random order
 TEXT = f"""{SAMPLES:,} samples of equal length in batches of {BATCH}, so that a random \
 permutation would do. Each epoch of each seed is a test of its own, as in the test of libsab's \
-order: pairs of samples at a fixed distance (difference, or exclusive or, of their indices) that \
-share a batch, how many samples of each quarter of the data come in each quarter of the epoch, \
-and pairs that share a batch in two successive epochs. An epoch fails when a count is one that a \
-random permutation exceeds with a chance of {CHANCE:g} over all tests. The correlation is that \
-of the mean lengths of neighbouring batches on real lengths: 0 is random; a sawtooth of lengths \
-shows as a large number."""
+order. It counts pairs of samples at a fixed distance that share a batch. It counts how many \
+samples of each quarter of the data come in each quarter of the epoch. And it counts pairs that \
+share a batch in two successive epochs. A distance is the difference, or the exclusive or, of two \
+indices. \
+An epoch fails when a count is one that a random permutation exceeds with a chance of {CHANCE:g} \
+over all tests. The correlation is that of the mean lengths of neighbouring batches on real \
+lengths: 0 is random; a sawtooth of lengths shows as a large number."""
 COLUMNS = [
     Column("epochs tested", "{:,}"),
     Column("fail: pairs of a distance", "{:.1%}", "least"),

@@ -166,7 +166,7 @@ def never_come(rank, world_size):
 def fail_alone(rank, world_size):
     """Rank 1 fails before it could say anything of its samples."""
     try:
-        sab.ShardedSampler(["a"] if rank == 1 else [1, 2], budget=10, timeout=60)
+        sab.ShardedSampler([1j] if rank == 1 else [1, 2], budget=10, timeout=60)
     except (TypeError, ValueError) as error:
         return f"{type(error).__name__}: {error}"
     return None

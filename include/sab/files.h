@@ -66,7 +66,7 @@ SAB_API void sab_sizes_file_options_init(sab_sizes_file_options *options, size_t
  * The other formats are read once, also from gzip and Zstandard; their sizes take 4 bytes each if
  * all are whole numbers below 2^32, otherwise 8. The handle does not need the file any more.
  *
- * sab_sizes_description() says how the file was read. Text whose first lines are all numbers holds
+ * sab_sizes_description() says how the file was read. Text whose first line is a number holds
  * sizes; a later line that is no number is an error. Files of other formats, and text with NUL
  * bytes or invalid UTF-8, are refused. Messages name the line.
  *

@@ -1,6 +1,7 @@
 #include "base/files.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -111,6 +112,10 @@ std::size_t OpenFile::read(uint64_t offset, char* to, std::size_t room) const {
 }
 
 std::optional<std::size_t> read_standard_input(char* to, std::size_t room) {
+    pollfd input{STDIN_FILENO, POLLIN, 0};
+    // a signal ends the wait, too; other failures come again in read()
+    if (const int ready = ::poll(&input, 1, 100); ready == 0 || (ready < 0 && errno == EINTR))
+        return std::nullopt;
     const ssize_t count = ::read(STDIN_FILENO, to, room);
     if (count >= 0) return static_cast<std::size_t>(count);
     if (errno != EINTR) fail(SAB_E_IO, "cannot read standard input: ", std::strerror(errno));

@@ -41,8 +41,9 @@ private:
     uint64_t size_ = 0, modified_ = 0;
 };
 
-/// Reads on from standard input: as much as there is room for, or less; 0 at the end; nothing if a
-/// signal interrupted it. Throws SAB_E_IO.
+/// Reads on from standard input: as much as there is room for, or less; 0 at the end; nothing if
+/// none came within a tenth of a second, so that the caller can be asked whether to go on. Throws
+/// SAB_E_IO.
 std::optional<std::size_t> read_standard_input(char* to, std::size_t room);
 
 /// While it lives, no file that is opened becomes standard input, output or error of a process that

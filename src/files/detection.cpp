@@ -59,19 +59,11 @@ void refuse_others(std::string_view head, std::string_view name, std::string_vie
         refuse(name, "a JSON array: write its items to lines of their own (JSON lines)");
 }
 
-/// Whether all lines of the head are numbers; a last one that may go on behind it does not count.
-bool are_numbers(std::string_view head, bool is_whole) {
-    bool found = false;
-    while (!head.empty()) {
-        const std::size_t end = head.find('\n');
-        if (end == head.npos && !is_whole) break;
-        const std::string_view line = trimmed(head.substr(0, end));
-        if (!line.empty() && !is_number(line)) return false;
-        found = found || !line.empty();
-        if (end == head.npos) break;
-        head.remove_prefix(end + 1);
-    }
-    return found;
+/// Whether the first line that is not empty is a number. A later one that is none is an error then,
+/// so that a damaged file of numbers is not read as text.
+bool begins_with_number(std::string_view head) {
+    const std::string_view begin = trimmed(head);
+    return !begin.empty() && is_number(trimmed(begin.substr(0, begin.find('\n'))));
 }
 
 bool begins_with_object(std::string_view head) {
@@ -118,7 +110,7 @@ Format detect(Input& input, Lines& lines) {
     for (const std::string_view ending : {".fasta", ".fa", ".faa", ".fna"})
         if (plain.ends_with(ending)) return Format::fasta;
     if (begins_with_object(head)) return Format::json_lines;
-    return are_numbers(head, head.size() < (1 << 16)) ? Format::numbers : Format::text;
+    return begins_with_number(head) ? Format::numbers : Format::text;
 }
 
 }  // namespace sab

@@ -29,7 +29,7 @@ std::size_t Input::read(uint64_t offset, char* to, std::size_t room) {
     }
     while (count < room) {  // a pipe gives less than there is room for
         const std::optional<std::size_t> more = read_standard_input(to + count, room - count);
-        if (!more) {  // Ctrl-C, which the callback of an interpreter sees
+        if (!more) {  // the callback of an interpreter sees Ctrl-C
             progress_.report(taken_, 0);
             continue;
         }
@@ -43,7 +43,8 @@ std::size_t Input::read(uint64_t offset, char* to, std::size_t room) {
 }
 
 std::shared_ptr<const std::span<const std::byte>> Input::image() {
-    if (file_) return map_file(name_.c_str());
+    if (image_) return image_;
+    if (file_) return image_ = map_file(name_.c_str());
     struct Copy {
         std::vector<char> bytes;
         std::span<const std::byte> view;
@@ -58,7 +59,7 @@ std::shared_ptr<const std::span<const std::byte>> Input::image() {
         if (count > 0) continue;
         bytes.resize(end);
         copy->view = std::as_bytes(std::span<const char>(bytes));
-        return {copy, &copy->view};
+        return image_ = {copy, &copy->view};
     }
 }
 

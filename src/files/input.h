@@ -33,6 +33,7 @@ private:
     std::optional<OpenFile> file_{};  ///< none: standard input
     std::vector<char> beginning_{};   ///< of standard input
     uint64_t taken_ = 0;              ///< bytes taken from standard input
+    std::shared_ptr<const std::span<const std::byte>> image_{};
 };
 
 }  // namespace sab

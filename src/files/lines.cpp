@@ -171,7 +171,9 @@ Sizes read_numbers(Lines& lines) {
             fail(SAB_E_FORMAT, "\"", lines.name(), "\", line ", empty,
                  ": is empty: must be a number");
         const auto number = parser.parse(line);
-        if (!number) lines.refuse("\"", line.substr(0, 40), "\" is not a number");
+        if (!number)
+            lines.refuse("\"", line.substr(0, 40),
+                         "\" is not a number; format \"text\" reads lines of text");
         if (number->whole ? !is_size(*number->whole) : !is_size(number->real))
             lines.refuse(line.substr(0, 40), ": must be from 0 to 2^53");
         if (number->whole)

@@ -293,7 +293,11 @@ static void Numbers_AreSizes(void) {
         expect_refused(NULL, SAB_E_FORMAT, bad[i].words);
     }
     write_text("5\nfive\n6\n");
+    expect_refused(NULL, SAB_E_FORMAT, "line 2: \"five\" is not a number");
+    write_text("five\n6\n");
     sab_sizes_file_options options = as("numbers", NULL);
+    expect_refused(&options, SAB_E_FORMAT, "line 1: \"five\" is not a number");
+    write_text("5\nfive\n6\n");
     expect_refused(&options, SAB_E_FORMAT, "line 2: \"five\" is not a number");
     write_text("1.5\n1e400\n");
     expect_refused(&options, SAB_E_FORMAT, "line 2: \"1e400\" is not a number");

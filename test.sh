@@ -75,7 +75,7 @@ python() {
 }
 
 rust() {
-  (cd bindings/rust && PKG_CONFIG_PATH=$libdir/pkgconfig LD_LIBRARY_PATH=$libdir cargo test --locked --quiet --features system)
+  (cd bindings/rust && PKG_CONFIG_PATH=$libdir/pkgconfig LD_LIBRARY_PATH=$libdir cargo test --locked --quiet --features system,arrow)
 }
 
 rust_memory() { # under valgrind, and under Miri what needs no library
@@ -83,7 +83,7 @@ rust_memory() { # under valgrind, and under Miri what needs no library
   host=$(rustc -vV | sed -n 's/^host: //p' | tr a-z- A-Z_)
   (cd bindings/rust && env PKG_CONFIG_PATH="$libdir/pkgconfig" LD_LIBRARY_PATH="$libdir" \
     "CARGO_TARGET_${host}_RUNNER=valgrind -q --error-exitcode=1 --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite" \
-    cargo test --locked --quiet --features system --test ownership --test closures -- --test-threads=1)
+    cargo test --locked --quiet --features system,arrow --test ownership --test closures --test arrow -- --test-threads=1)
   bindings/rust/miri.sh
 }
 
@@ -101,17 +101,11 @@ julia() {
 }
 
 documentation() {
-  if ! cmp -s docs/recipes.txt build/recipes/installed.txt; then
-    rm -rf build/recipes
-    build/venv/bin/pip install -q --no-deps --target build/recipes -r docs/recipes.txt
-    cp docs/recipes.txt build/recipes/installed.txt
-  fi
-  PYTHONPATH=$PWD/build/recipes build/venv/bin/python -m pytest -q -p no:cacheprovider tests/python/test_sources.py # with datasets
-  PATH=$PWD/build/julia:$PATH PYTHONPATH=$PWD/build/recipes docs/build.sh build/prefix build/venv build/site
+  PATH=$PWD/build/julia:$PATH SAB_PYTHON_TORCH_LIBRARY=$(torch_library) docs/build.sh build/prefix build/frameworks build/site
 }
 
-gpu_dry_run() { # with what the recipes of the documentation run with
-  PYTHON=build/venv/bin/python PYTHONPATH=$PWD/build/recipes tests/gpu/run.sh --dry-run
+gpu_dry_run() {
+  PYTHON=build/frameworks/bin/python SAB_TORCH_LIBRARY=$(torch_library) tests/gpu/run.sh --dry-run
 }
 
 referee() { # fails when the counts of libsab's batches are not what it promises
@@ -121,13 +115,31 @@ referee() { # fails when the counts of libsab's batches are not what it promises
   SAB_WHEEL=$(echo "$PWD"/build/wheels/*.whl) ./bench.sh --quick > build/referee.log
 }
 
-fetch_torch() {
-  [ -d build/torch/torch/lib ] || build/venv/bin/pip install -q --no-deps --target build/torch torch==2.15.0 nvidia-cuda-cupti==13.5.25 nvidia-cuda-runtime==13.5.37
+fetch_frameworks() {
+  cmp -s tests/frameworks/requirements.txt build/frameworks/installed.txt && return
+  rm -rf build/frameworks
+  /usr/bin/python3 -m venv build/frameworks
+  build/frameworks/bin/pip install -q --no-deps -r tests/frameworks/requirements.txt
+  cp tests/frameworks/requirements.txt build/frameworks/installed.txt
 }
 
 torch_of_pypi() {
-  build build/wheel -DSAB_BUILD_TESTS=ON -DSAB_BUILD_TORCH=ON -DSAB_TORCH_ROOT="$PWD/build/torch/torch" -DSAB_TORCH_CUDA_FOLDER="$PWD/build/torch/nvidia/cu13/lib"
+  local packages
+  packages=$(echo "$PWD"/build/frameworks/lib/python3*/site-packages)
+  build build/wheel -DSAB_BUILD_TESTS=ON -DSAB_BUILD_TORCH=ON -DSAB_TORCH_ROOT="$packages/torch" -DSAB_TORCH_CUDA_FOLDER="$packages/nvidia/cu13/lib"
   test_build build/wheel -R torch
+}
+
+torch_library() { # the LibTorch component for the torch of build/frameworks
+  find "$PWD/build/wheel" -name libsab_torch.so.0
+}
+
+frameworks() {
+  build/frameworks/bin/pip install -q --force-reinstall --no-deps build/wheels/*.whl
+  local tests=(build/frameworks/bin/python -m pytest -q -p no:cacheprovider)
+  SAB_TORCH_LIBRARY=$(torch_library) "${tests[@]}" tests/frameworks tests/python/test_{loader,sources}.py --ignore-glob '*/test_jax.py' --ignore-glob '*/test_grain.py'
+  # JAX has threads, which processes that are forked beside them may wait for.
+  "${tests[@]}" tests/frameworks/test_{jax,grain}.py
 }
 
 sanitizers() { # sanitizers NAMES [CTEST OPTION...]
@@ -146,7 +158,7 @@ fi
 step "files generated from the headers"
 generated
 beside fetch_julia
-[ "$mode" != everything ] || beside fetch_torch
+[ "$mode" != everything ] || beside fetch_frameworks
 
 step "unit and C tests, golden vectors, LibTorch of Debian"
 core
@@ -196,8 +208,10 @@ if [ "$mode" != quick ]; then
 fi
 if [ "$mode" = everything ]; then
   step "LibTorch of PyPI"
-  joined fetch_torch
+  joined fetch_frameworks
   torch_of_pypi
+  step "frameworks"
+  frameworks
   step "coverage"
   tests/coverage.sh build/coverage
   step "documentation"
@@ -214,5 +228,5 @@ printf '\n== all passed (%d min)\n' $((SECONDS / 60))
 printf '%s\n' "${times[@]}"
 left_out=()
 [ "$mode" != quick ] || left_out+=("sanitizers" "programs of other releases" "readers of the headers")
-[ "$mode" = everything ] || left_out+=("lint" "a build without the optional parts" "coverage" "documentation" "the script for GPUs" "the referee" "LibTorch of PyPI" "Rust under valgrind and Miri" "generated Rust declarations" "fuzzers")
+[ "$mode" = everything ] || left_out+=("lint" "a build without the optional parts" "coverage" "documentation" "the script for GPUs" "the referee" "LibTorch of PyPI" "frameworks" "Rust under valgrind and Miri" "generated Rust declarations" "fuzzers")
 [ ${#left_out[@]} -eq 0 ] || (IFS=';' && echo "left out (CI=true ./test.sh runs everything): ${left_out[*]}" | sed 's/;/, /g')

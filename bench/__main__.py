@@ -21,7 +21,18 @@ from bench.questions import Settings
 from bench.report import draw, from_json, holes, to_json
 
 ROOT = pathlib.Path(__file__).parent.parent
-QUESTIONS = ["padding", "speed", "ranks", "packing", "resume", "elastic", "order"]
+QUESTIONS = [
+    "padding",
+    "speed",
+    "ranks",
+    "packing",
+    "columns",
+    "mixture",
+    "loader",
+    "resume",
+    "elastic",
+    "order",
+]
 
 
 def arguments() -> argparse.Namespace:

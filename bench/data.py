@@ -1,15 +1,18 @@
 """Lengths: wikitext-103's shape, WordNet's glosses, proteins, .mo pairs, or a file of lengths."""
 
+import contextlib
 import dataclasses
 import gzip
 import pathlib
 import struct
+import sys
 from typing import Optional
 
 import numpy as np
 import numpy.typing as npt
 
 Lengths = npt.NDArray[np.int64]
+EXAMPLES = str(pathlib.Path(__file__).parent.parent / "examples/python")
 WIKITEXT_SAMPLES, WIKITEXT_TOKENS = 1_164_464, 119_699_332
 
 
@@ -60,9 +63,7 @@ def pairs() -> Optional[Lengths]:
     """Messages of programs and their translations, source and target joined, in bytes (Debian:
     gcc-12-locales, gimp-data, git)."""
     found: list[int] = []
-    for path in sorted(pathlib.Path("/usr/share/locale").glob("*/LC_MESSAGES/*.mo")):
-        if not path.stem.startswith(("gcc-12", "cpplib-12", "gimp20", "git")):
-            continue
+    for path in mo_files():
         data = path.read_bytes()
         order = "<" if data[:4] == b"\xde\x12\x04\x95" else ">"
         count, sources, targets = struct.unpack(f"{order}3I", data[8:20])
@@ -72,6 +73,59 @@ def pairs() -> Optional[Lengths]:
         found += (both[0] + both[1])[1:].tolist()  # the first is a header
     lengths = np.array(found)
     return lengths[lengths > 0] if found else None
+
+
+def mo_files() -> list[pathlib.Path]:
+    """Translations of gcc, gimp and git (Debian: gcc-12-locales, gimp-data, git)."""
+    paths = sorted(pathlib.Path("/usr/share/locale").glob("*/LC_MESSAGES/*.mo"))
+    return [
+        path for path in paths if path.stem.startswith(("gcc-12", "cpplib-12", "gimp20", "git"))
+    ]
+
+
+def two_sizes(quick: bool) -> Optional[Lengths]:
+    """The same messages: a row with the characters of the source and of the target. Where quick,
+    drawn ones."""
+    if quick:
+        random = np.random.default_rng(0)
+        source = 1 + np.minimum(random.gamma(2, 20, 20_000), 600)
+        return np.stack([source, 1 + source * random.lognormal(0, 0.2, 20_000)], 1).astype(int)
+    sys.path.insert(0, EXAMPLES)
+    from train_translation import messages
+
+    found = []
+    for path in mo_files():
+        for pair in messages(path):
+            with contextlib.suppress(UnicodeDecodeError):
+                found.append([len(text.decode()) for text in pair])
+    return np.array(found) if found else None
+
+
+def graphs(quick: bool) -> Optional[Lengths]:
+    """Molecules: a row with the atoms, and twice the bonds (Debian: rdkit-data). Where quick, drawn
+    ones."""
+    if quick:
+        random = np.random.default_rng(1)
+        nodes = 1 + random.gamma(6, 3, 3000).astype(int)
+        return np.stack([nodes, 2 * (nodes + random.integers(-1, 3, 3000)).clip(0)], 1)
+    folder = pathlib.Path("/usr/share/RDKit/Data/NCI")
+    if not folder.exists():
+        return None
+    sys.path.insert(0, EXAMPLES)
+    from molecules import molecules
+
+    found = [graph for graph, _ in molecules(folder)]
+    return np.array([[len(atoms), 2 * len(bonds)] for atoms, bonds in found])
+
+
+def image_text(samples: int) -> tuple[Lengths, Lengths]:
+    """Images and tokens of drawn samples: most have few images, some are long videos."""
+    random = np.random.default_rng(2)
+    images = random.geometric(0.3, samples) - 1
+    videos = random.random(samples) < 0.02
+    images[videos] += random.integers(8, 33, int(videos.sum()))
+    tokens = 64 * images + 1 + np.minimum(random.lognormal(5, 0.9, samples), 4000).astype(int)
+    return images, tokens
 
 
 def from_file(name: str) -> Lengths:

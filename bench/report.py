@@ -102,7 +102,9 @@ def draw(answer: Answer, path: pathlib.Path) -> None:
     )
     for axis, table in zip(axes[0], answer.tables):
         for place, name in enumerate(names):
-            cell = table.rows.get(name, [None] * len(table.columns))[answer.picture]
+            if name not in table.rows:
+                continue
+            cell = table.rows[name][answer.picture]
             if isinstance(cell, (int, float)):
                 color = "#2a9d8f" if name.startswith("libsab") else "#c58a3d"
                 axis.barh(place, cell, color=color)

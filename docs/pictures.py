@@ -11,6 +11,8 @@ import matplotlib
 matplotlib.use("svg")
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.colors import LogNorm
+from matplotlib.patches import Rectangle
 
 import sab
 
@@ -101,6 +103,32 @@ def buckets():
     plt.ylabel("glosses")
     plt.title(f"{len(plan.buckets)} buckets", fontsize=10)
     save("buckets")
+
+
+def boxes():
+    random = np.random.default_rng(0)
+    source = 1 + np.minimum(random.gamma(2, 15, 100_000), 500).astype(int)
+    target = 1 + (source * random.lognormal(0, 0.2, 100_000)).astype(int)
+    pairs = {"source": source, "target": target}
+    plan = sab.plan(pairs, budget=16384, bucket_batches=16)
+    edges = np.unique(np.geomspace(1, 500, 90).astype(int)) - 0.5
+    plt.hist2d(source, target, bins=edges, cmap="Greys", norm=LogNorm(vmax=20_000), rasterized=True)
+    for bucket in plan.buckets:
+        (low, bottom), (high, top) = bucket.shortest.values(), bucket.longest.values()
+        side = Rectangle(
+            (low - 0.5, bottom - 0.5),
+            high - low + 1,
+            top - bottom + 1,
+            fill=False,
+            edgecolor="tab:blue",
+        )
+        plt.gca().add_patch(side)
+    plt.xscale("log")
+    plt.yscale("log")
+    plt.xlabel("source")
+    plt.ylabel("target")
+    plt.title(f"{len(plan.buckets)} boxes", fontsize=10)
+    save("boxes")
 
 
 def ranks():
@@ -210,5 +238,5 @@ def shapes():
     save("shapes")
 
 
-for draw in (padding, buckets, ranks, memory, shapes):
+for draw in (padding, buckets, boxes, ranks, memory, shapes):
     draw()

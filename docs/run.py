@@ -13,11 +13,12 @@ A block `text` is what the code before it prints, and is compared with that. Aft
 `<!-- figures vary -->` numbers are not compared. --write changes these blocks, and those with
 `same as`, in the pages.
 
-The first lines of a file can say `needs: NAME, ...`, `flags: ...` for the compiler and
+The first lines of a file can say `needs: NAME, ...`, `flags: ...` for the compiler or Python, and
 `arguments: ...` for the program. A program whose needs are missing fails; with SAB_DOCS_PARTIAL=1
 in the environment it is skipped. Programs run in a folder of their own, with the commands of this
 Python's environment, and must end with 0. PKG_CONFIG_PATH, LD_LIBRARY_PATH and SAB_LIBRARY must
-lead to libsab, SAB_TORCH_LIBRARY to its LibTorch component.
+lead to libsab, SAB_TORCH_LIBRARY to its LibTorch component. For programs in Python and bash,
+SAB_PYTHON_TORCH_LIBRARY leads to the component for Python's torch.
 """
 
 import argparse
@@ -60,7 +61,9 @@ class Language:
 
 
 LANGUAGES = {
-    "python": Language(".py", "python3", "{python} {source}", rf"print('{MARK}', flush=True)"),
+    "python": Language(
+        ".py", "python3", "{python} {flags} {source}", rf"print('{MARK}', flush=True)"
+    ),
     "bash": Language(".sh", "bash", "bash -eu {source}", f"echo '{MARK}'"),
     "c": Language(".c", "cc", COMPILE_C + " {flags} && ./program"),
     "cpp": Language(".cpp", "c++", COMPILE_CPP + " {flags} && ./program"),
@@ -251,6 +254,8 @@ def run(program):
         PYTHONDONTWRITEBYTECODE="1",
         COLUMNS="100",
     )
+    if program.language.suffix in (".py", ".sh") and "SAB_PYTHON_TORCH_LIBRARY" in os.environ:
+        environment["SAB_TORCH_LIBRARY"] = os.environ["SAB_PYTHON_TORCH_LIBRARY"]
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         source, crate = place(program, folder)
@@ -282,8 +287,9 @@ def run(program):
 
 
 def without_figures(lines):
-    """Words and signs of a text; columns may be wider or narrower, too."""
-    return re.sub(r"[0-9][0-9,.]*|─+|\s+", " ", " ".join(lines)).split()
+    """Words of a text; its numbers may have another sign or an exponent, its columns may be wider
+    or narrower, too."""
+    return re.sub(r"[-+]?[0-9][0-9,.]*(e[-+]?[0-9]+)?|─+|\s+", " ", " ".join(lines)).split()
 
 
 def compare(program, stdout, changes):

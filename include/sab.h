@@ -14,6 +14,7 @@
  *     sab/compat.h    the orders and rules of other packages, exactly
  *     sab/files.h     sizes read from files
  *     sab/balance.h   items and samples dealt out to parts of nearly equal cost
+ *     sab/mixture.h   data sets in proportions
  *     sab/steps.h     steps in parts, batch sizes that grow
  *     sab/stream.h    sab_stream: pipelines of records that can be saved and resumed
  *     sab/group.h     batches cut into groups of similar lengths; padding
@@ -85,6 +86,7 @@
 #include "sab/files.h"
 #endif
 #include "sab/balance.h"
+#include "sab/mixture.h"
 #if SAB_WITH_STEPS
 #include "sab/steps.h"
 #endif

@@ -32,6 +32,7 @@
 #include <functional>
 #include <iterator>
 #include <memory>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -107,10 +108,17 @@ using PackedOptions = Options<sab_packed_options, sab_packed_options_init>;
 using BalancedOptions = Options<sab_balanced_options, sab_balanced_options_init>;
 using BionemoOptions = Options<sab_bionemo_options, sab_bionemo_options_init>;
 using BaguaOptions = Options<sab_bagua_options, sab_bagua_options_init>;
+using MixtureOptions = Options<sab_mixture_options, sab_mixture_options_init>;
+using SizesArrowOptions = Options<sab_sizes_arrow_options, sab_sizes_arrow_options_init>;
+#if SAB_WITH_FILES
+using SizesFileOptions = Options<sab_sizes_file_options, sab_sizes_file_options_init>;
+#endif
 #if SAB_WITH_STREAM
 using ReadaheadOptions = Options<sab_readahead_stream_options, sab_readahead_stream_options_init>;
+using PackStreamOptions = Options<sab_pack_stream_options, sab_pack_stream_options_init>;
 #endif
 #if SAB_WITH_MEMORY
+using MeasurementOptions = Options<sab_measurement_options, sab_measurement_options_init>;
 using ModelOptions = Options<sab_memory_model_options, sab_memory_model_options_init>;
 using ProbeOptions = Options<sab_probe_options, sab_probe_options_init>;
 using GuardOptions = Options<sab_memory_guard_options, sab_memory_guard_options_init>;
@@ -121,8 +129,11 @@ using CacheOptions = Options<sab_cache_options, sab_cache_options_init>;
 
 /// The size of sample `index`.
 using SizeFunction = std::function<double(int64_t index)>;
-/// The cost of a batch of `count` samples, padded to `length`.
+/// The cost of a batch of `count` samples, padded to `length`. For sizes of one column.
 using CostFunction = std::function<double(uint64_t count, double length)>;
+/// The cost of a batch of `count` samples: the length of each column, and its total.
+using ColumnsCostFunction = std::function<double(uint64_t count, const std::vector<double> &lengths,
+                                                 const std::vector<double> &totals)>;
 /// @cond
 namespace detail {
 
@@ -136,12 +147,26 @@ constexpr sab_dtype dtype() {
 inline int32_t size_of(void *ctx, int64_t index, double *size) noexcept {
     return guarded([&] { return *size = from<SizeFunction>(ctx)(index), 0; });
 }
-inline int32_t cost_of(void *ctx, uint64_t count, const double *lengths, const double *, size_t,
-                       double *cost) noexcept {
-    return guarded([&] { return *cost = from<CostFunction>(ctx)(count, lengths[0]), 0; });
+inline int32_t cost_of(void *ctx, uint64_t count, const double *lengths, const double *totals,
+                       size_t columns, double *cost) noexcept {
+    return guarded([&] {
+        const std::vector<double> each(lengths, lengths + columns), sums(totals, totals + columns);
+        return *cost = from<ColumnsCostFunction>(ctx)(count, each, sums), 0;
+    });
 }
-inline void free_cost(void *ctx) noexcept {
-    delete static_cast<CostFunction *>(ctx);
+inline int32_t cost_of_one(void *ctx, uint64_t count, const double *lengths, const double *,
+                           size_t columns, double *cost) noexcept {
+    return guarded([&] {
+        if (columns > 1)
+            throw std::invalid_argument(
+                "cost: is a function of one length, but the "
+                "sizes have several columns");
+        return *cost = from<CostFunction>(ctx)(count, lengths[0]), 0;
+    });
+}
+template <class Function>
+void free_cost(void *ctx) noexcept {
+    delete static_cast<Function *>(ctx);
 }
 
 }  // namespace detail
@@ -217,17 +242,122 @@ public:
     static Sizes borrowed(const T *data, size_t count) {
         return from_memory(data, count, 0);
     }
+    /// An Arrow array or a column of one, without a copy. The sizes own the array then:
+    /// `array.release` becomes null. See sab_sizes_arrow_new().
+    static Sizes from_arrow(ArrowArray &array, const ArrowSchema &schema,
+                            const char *column = nullptr,
+                            const sab_sizes_arrow_options &given = SizesArrowOptions()) {
+        return Sizes(created(sab_sizes_arrow_new, &array, &schema, column, &given));
+    }
+    /// The arrays of an Arrow stream, or a column of them, without a copy. The sizes own the stream
+    /// then: `stream.release` becomes null. See sab_sizes_arrow_stream_new().
+    static Sizes from_arrow(ArrowArrayStream &stream, const char *column = nullptr,
+                            const sab_sizes_arrow_options &given = SizesArrowOptions()) {
+        return Sizes(created(sab_sizes_arrow_stream_new, &stream, column, &given));
+    }
+    /// The sizes of the parts, one after the other, without a copy.
+    static Sizes join(const std::vector<Sizes> &parts) {
+        std::vector<const sab_sizes *> handles;
+        for (const Sizes &part : parts) handles.push_back(part.get());
+        return Sizes(created(sab_sizes_join_new, handles.data(), handles.size()));
+    }
+    /// The name of a column, and its sizes.
+    using Column = std::pair<const char *, const Sizes *>;
+    /// Samples with several sizes, such as {{"source", &source}, {"target", &target}}, without a
+    /// copy; see sab_sizes_columns_new().
+    static Sizes columns(const std::vector<Column> &columns) {
+        std::vector<Sizes> named;
+        std::vector<const sab_sizes *> handles;
+        for (const auto &[name, sizes] : columns) {
+            named.emplace_back(created(sab_sizes_named_new, sizes->get(), name));
+            handles.push_back(named.back().get());
+        }
+        return Sizes(created(sab_sizes_columns_new, handles.data(), handles.size()));
+    }
+    /// Data sets in proportions by their names, such as {{"wiki", &wiki}, {"code", &code}}; see
+    /// sab_mixture_new(). The names of the options are not used.
+    static Sizes mixture(const std::vector<Column> &sources,
+                         sab_mixture_options given = MixtureOptions()) {
+        std::vector<const sab_sizes *> handles;
+        std::vector<const char *> names;
+        for (const auto &[name, sizes] : sources) {
+            handles.push_back(sizes->get());
+            names.push_back(name);
+        }
+        given.names = names.data();
+        given.name_count = names.size();
+        return Sizes(created(sab_mixture_new, handles.data(), handles.size(), &given));
+    }
+    /// One data set, whose samples have the id of their source, in proportions; see
+    /// sab_mixture_flat_new().
+    static Sizes mixture(const Sizes &sizes, const std::vector<int64_t> &ids,
+                         const sab_mixture_options &given = MixtureOptions()) {
+        return Sizes(created(sab_mixture_flat_new, sizes.get(), ids.data(), ids.size(), &given));
+    }
 #if SAB_WITH_FILES
+    /// Sizes of a file, whose format is detected; see sab_sizes_file_new().
+    static Sizes open(const char *path, const sab_sizes_file_options &given = SizesFileOptions()) {
+        return Sizes(created(sab_sizes_file_new, path, &given));
+    }
     /// Maps a NumPy file.
     static Sizes open_npy(const char *path) { return Sizes(created(sab_sizes_npy_new, path)); }
 #endif
     /// Number of samples.
     size_t size() const noexcept { return sab_sizes_count(get()); }
-    /// The size of a sample.
+    size_t column_count() const noexcept { return sab_sizes_column_count(get()); }
+    /// Name of a column, which belongs to the handle; null for one without a name.
+    const char *column_name(size_t column) const noexcept {
+        return sab_sizes_column_name(get(), column);
+    }
+    /// The size of a sample, of sizes of one column.
     double operator[](size_t index) const {
+        if (column_count() > 1)
+            throw std::invalid_argument("sizes: have several columns; use row()");
         double size = 0;
         check(sab_sizes_get(get(), index, &size));
         return size;
+    }
+    /// The sizes of a sample, one a column.
+    std::vector<double> row(size_t index) const {
+        std::vector<double> sizes(column_count());
+        check(sab_sizes_get(get(), index, sizes.data()));
+        return sizes;
+    }
+    /// A part of joined sizes, and a row of it.
+    struct Source {
+        size_t part, row;
+    };
+    /// Where a sample is; sizes that were not joined are part 0.
+    Source source(size_t index) const {
+        Source source{};
+        check(sab_sizes_source(get(), index, &source.part, &source.row));
+        return source;
+    }
+    /// Number of sources of a mixture; 0 for other sizes.
+    size_t source_count() const noexcept { return sab_mixture_source_count(get()); }
+    /// A source of a mixture in an epoch; its name belongs to the handle.
+    sab_mixture_source mixture_source(size_t index, uint64_t epoch = 0) const {
+        return filled<sab_mixture_source>(sab_mixture_get_source, index, epoch);
+    }
+    /// Where a sample of a mixture is: the number of its source, and its row there.
+    Source locate(size_t index) const {
+        Source source{};
+        check(sab_mixture_locate(get(), index, &source.part, &source.row));
+        return source;
+    }
+    /// How often each sample of a mixture appears in an epoch.
+    std::vector<uint32_t> mixture_counts(uint64_t epoch = 0) const {
+        std::vector<uint32_t> counts(size());
+        check(sab_mixture_counts(get(), epoch, counts.data(), counts.size()));
+        return counts;
+    }
+    /// Text for people that says what the sizes were read from. It belongs to the handle.
+    const char *description() const noexcept { return sab_sizes_description(get()); }
+    /// The sizes of all samples in a column.
+    std::vector<double> values(size_t column = 0) const {
+        std::vector<double> sizes(size());
+        check(sab_sizes_values(get(), column, 0, sizes.size(), sizes.data()));
+        return sizes;
     }
 
 private:
@@ -247,25 +377,32 @@ public:
     /// A sum of terms.
     explicit Cost(const std::vector<sab_cost_term> &terms)
         : Handle(created(sab_cost_terms_new, terms.data(), terms.size())) {}
-    /// The cost that a function returns. It must never decrease in either argument.
+    /// The cost that a function returns. It must never decrease in count or length.
     explicit Cost(CostFunction function)
-        : Cost(std::make_unique<CostFunction>(std::move(function))) {}
-    /// count * length.
-    static Cost padded() {
-        return Cost(created(sab_cost_padded_new, static_cast<const double *>(nullptr), size_t{1}));
+        : Cost(std::make_unique<CostFunction>(std::move(function)), &detail::cost_of_one) {}
+    /// The cost that a function of several columns returns.
+    explicit Cost(ColumnsCostFunction function)
+        : Cost(std::make_unique<ColumnsCostFunction>(std::move(function)), &detail::cost_of) {}
+    /// count * (weights[0] * length of column 0 + weights[1] * length of column 1 + ...).
+    static Cost padded(const std::vector<double> &weights = {1}) {
+        return Cost(created(sab_cost_padded_new, weights.data(), weights.size()));
     }
     /// The cost of `count` samples, padded to `length`.
     double operator()(uint64_t count, double length) const {
-        const double total = static_cast<double>(count) * length;
+        return (*this)(count, std::vector<double>{length});
+    }
+    /// The cost of `count` samples, padded to a length for each column.
+    double operator()(uint64_t count, const std::vector<double> &lengths) const {
         double cost = 0;
-        check(sab_cost_evaluate(get(), count, &length, &total, 1, &cost));
+        check(sab_cost_evaluate(get(), count, lengths.data(), nullptr, lengths.size(), &cost));
         return cost;
     }
 
 private:
-    explicit Cost(std::unique_ptr<CostFunction> function)
-        : Handle(created(sab_cost_callback_new, &detail::cost_of, function.get(),
-                         &detail::free_cost)) {
+    template <class Function>
+    Cost(std::unique_ptr<Function> function, sab_cost_fn call)
+        : Handle(
+              created(sab_cost_callback_new, call, function.get(), &detail::free_cost<Function>)) {
         (void)function.release();  // the cost's now
     }
 };
@@ -282,16 +419,24 @@ public:
     static Plan read(const void *data, size_t size) {
         return Plan(created(sab_plan_bytes_new, data, size));
     }
-    void save(const char *path) const { check(sab_plan_save(get(), path)); }
+    /// In memory of its own.
+    Plan copy() const { return Plan(created(sab_plan_copy_new, get())); }
+    /// Reads all of it. Throws for wrong checksums and content that breaks a rule.
+    void check() const { sab::check(sab_plan_check(get())); }
+    void save(const char *path) const { sab::check(sab_plan_save(get(), path)); }
     std::vector<unsigned char> write() const { return written<unsigned char>(sab_plan_write); }
     sab_plan_info info() const { return filled<sab_plan_info>(sab_plan_get_info); }
     /// The limit of a budget.
     double budget(size_t index) const {
         double limit = 0;
-        check(sab_plan_get_budget(get(), index, &limit));
+        sab::check(sab_plan_get_budget(get(), index, &limit));
         return limit;
     }
     sab_bucket bucket(size_t index) const { return filled<sab_bucket>(sab_plan_get_bucket, index); }
+    /// Name of a column of the sizes, which belongs to the handle; null for one without a name.
+    const char *column_name(size_t column) const noexcept {
+        return sab_plan_column_name(get(), column);
+    }
     /// The samples outside the boundaries or over the budget, which are left out.
     std::vector<int64_t> skipped() const { return written<int64_t>(sab_plan_skipped); }
     /// Statistics of an epoch of a BucketSampler with these options.
@@ -306,10 +451,12 @@ struct Batch : sab_batch {
     const int64_t *begin() const noexcept { return indices; }
     const int64_t *end() const noexcept { return indices + count; }
     size_t size() const noexcept { return count; }
-    /// The positions that the batch takes in memory: its samples, padded, or its row.
+    /// The positions that the batch takes in memory, over all columns: its samples, padded, or its
+    /// row.
     double padded_total() const noexcept {
         const size_t rows = layout == SAB_LAYOUT_ROW ? 1 : count;
-        return static_cast<double>(rows) * *padded_length;
+        return static_cast<double>(rows) *
+               std::accumulate(padded_length, padded_length + columns, 0.0);
     }
 };
 
@@ -331,9 +478,19 @@ public:
     sab_rows rows() { return filled<sab_rows>(sab_batch_rows); }
     /// The step of the batch that was shown last, over all ranks and micro-batches.
     sab_step step() { return filled<sab_step>(sab_batch_step); }
+    /// The batches that all ranks take in the current epoch, as an Arrow stream; see
+    /// sab_sampler_get_schedule(). The caller releases it.
+    ArrowArrayStream schedule() const { return value<ArrowArrayStream>(sab_sampler_get_schedule); }
     /// The sum of SAB_SAMPLER_... that this sampler supports.
     uint64_t capabilities() const { return value<uint64_t>(sab_sampler_capabilities); }
     uint64_t batch_count() const { return value<uint64_t>(sab_sampler_batch_count); }
+    /// What the epoch has of each source of a mixture, whose number of sources is given; see
+    /// sab_mixture_get_report().
+    std::vector<sab_mixture_report> report_sources(size_t count) {
+        std::vector<sab_mixture_report> reports(count, sab_mixture_report SAB_MIXTURE_REPORT_INIT);
+        check(sab_mixture_get_report(get(), nullptr, nullptr, reports.data(), count));
+        return reports;
+    }
     /// The samples that are left out because they are too large.
     std::vector<int64_t> skipped() const { return written<int64_t>(sab_sampler_skipped); }
     void set_epoch(uint64_t epoch) { check(sab_sampler_set_epoch(get(), epoch)); }
@@ -501,6 +658,10 @@ public:
                   const sab_sampler_options &given = SamplerOptions())
         : Sampler(created(sab_packed_sampler_new, sizes.get(), &pack, &given)) {}
     sab_packed_info info() const { return filled<sab_packed_info>(sab_packed_sampler_get_info); }
+    sab_balanced_report report() const {
+        return filled<sab_balanced_report>(sab_balanced_sampler_get_report, sab_progress_fn{},
+                                           nullptr);
+    }
 };
 
 /// Steps whose micro-batches cost the same on all ranks; see sab_balanced_sampler_new().
@@ -516,11 +677,34 @@ public:
 };
 
 #if SAB_WITH_MEMORY
+/// A batch to measure: `count` samples, and the padded length of each column.
+struct MeasurementPoint {
+    uint64_t count;
+    std::vector<double> lengths;
+};
+
+/// The batches whose measurements say most about a memory model, the largest last; see
+/// sab_measurement_points_find().
+inline std::vector<MeasurementPoint> measurement_points(const sab_measurement_options &given,
+                                                        size_t points) {
+    if (points > 1000) throw std::invalid_argument("points: must be at most 1000");
+    std::vector<uint64_t> counts(points + 1);  // not empty, so never null
+    std::vector<double> lengths(counts.size() * SAB_MAX_COLUMNS);
+    check(sab_measurement_points_find(&given, points, counts.data(), lengths.data()));
+    std::vector<MeasurementPoint> made;
+    for (size_t i = 0; i < points; ++i) {
+        const double *const row = &lengths[i * given.columns];
+        made.push_back({counts[i], std::vector<double>(row, row + given.columns)});
+    }
+    return made;
+}
+
 /// Predicts the peak memory of a batch; immutable, shareable between threads.
 class MemoryModel : public Handle<sab_memory_model, sab_memory_model_free> {
 public:
     using Handle::Handle;
-    /// Fits rows of `features`, one for each of the `peaks`, to them.
+    /// Fits rows of `features`, one for each of the `peaks`, to them. A row is a count, then the
+    /// padded length of each column.
     MemoryModel(const std::vector<double> &features, const std::vector<double> &peaks,
                 const sab_memory_model_options &given = ModelOptions())
         : Handle(created(sab_memory_model_fit_new, features.data(), peaks.size(),
@@ -539,8 +723,14 @@ public:
     sab_memory_model_info info() const {
         return filled<sab_memory_model_info>(sab_memory_model_get_info);
     }
-    /// The expected peak of one batch.
+    /// Name of a column, which belongs to the handle; null for one without a name.
+    const char *column_name(size_t column) const noexcept {
+        return sab_memory_model_column_name(get(), column);
+    }
+    /// The expected peak of one batch, of as many features as the model has.
     double predict(const std::vector<double> &features) const {
+        if (features.size() != info().feature_count)
+            throw std::invalid_argument("features: must be as many as those of the model");
         double peak = 0;
         check(sab_memory_model_predict(get(), features.data(), 1, &peak, nullptr));
         return peak;

@@ -29,6 +29,8 @@ void sab_log_set_callback(sab_log_fn callback, void *ctx);
 typedef int32_t (*sab_progress_fn)(void *ctx, uint64_t done, uint64_t total);
 /* sab/sizes.h */
 enum {
+ SAB_MAX_COLUMNS = 8,
+ SAB_MAX_COLUMN_NAME = 63,
  SAB_INT8 = 1,
  SAB_INT16 = 2,
  SAB_INT32 = 3,
@@ -41,6 +43,7 @@ enum {
  SAB_FLOAT64 = 10,
  SAB_TEXT_BYTES = 0,
  SAB_TEXT_WORDS = 1,
+ SAB_TEXT_CHARACTERS = 2,
  SAB_NULLS_REFUSE = 0,
  SAB_NULLS_ZERO = 1,
 };
@@ -54,7 +57,6 @@ typedef struct sab_sizes_options {
  size_t struct_size;
  int64_t stride;
  int32_t copy;
- int32_t columns;
 } sab_sizes_options;
 void sab_sizes_options_init(sab_sizes_options *options, size_t struct_size);
 sab_status sab_sizes_new(const void *data, size_t count, sab_dtype dtype, const sab_sizes_options *options, sab_sizes **sizes);
@@ -71,13 +73,17 @@ sab_status sab_sizes_arrow_new(struct ArrowArray *array, const struct ArrowSchem
 sab_status sab_sizes_arrow_stream_new(struct ArrowArrayStream *stream, const char *column, const sab_sizes_arrow_options *options, sab_sizes **sizes);
 sab_status sab_sizes_join_new(const sab_sizes *const *parts, size_t count, sab_sizes **sizes);
 sab_status sab_sizes_source(const sab_sizes *sizes, size_t index, size_t *part, size_t *row);
+sab_status sab_sizes_named_new(const sab_sizes *sizes, const char *name, sab_sizes **named);
+sab_status sab_sizes_columns_new(const sab_sizes *const *columns, size_t count, sab_sizes **sizes);
+size_t sab_sizes_column_count(const sab_sizes *sizes);
+const char *sab_sizes_column_name(const sab_sizes *sizes, size_t column);
 const char *sab_sizes_description(const sab_sizes *sizes);
 size_t sab_sizes_count(const sab_sizes *sizes);
 sab_status sab_sizes_get(const sab_sizes *sizes, size_t index, double *size);
+sab_status sab_sizes_values(const sab_sizes *sizes, size_t column, size_t first, size_t count, double *values);
 void sab_sizes_free(sab_sizes *sizes);
 /* sab/cost.h */
 enum {
- SAB_MAX_COLUMNS = 8,
  SAB_MAX_COST_TERMS = 64,
  SAB_MAX_BUDGETS = 8,
 };
@@ -110,6 +116,7 @@ enum {
  SAB_OVERSIZE_SKIP = 0,
  SAB_OVERSIZE_ERROR = 1,
  SAB_OVERSIZE_SINGLE = 2,
+ SAB_MAX_PLAN_THREADS = 256,
 };
 typedef struct sab_plan sab_plan;
 typedef int32_t sab_bucket_rule;
@@ -133,22 +140,30 @@ typedef struct sab_plan_options {
  sab_tail tail;
  sab_oversize oversize;
  size_t max_shapes;
+ const double *length_multiples;
+ const int64_t *separate_by;
+ size_t separate_by_count;
+ const size_t *id_shapes;
+ size_t id_shape_count;
  sab_progress_fn progress;
  void *progress_ctx;
+ uint64_t threads;
 } sab_plan_options;
 void sab_plan_options_init(sab_plan_options *options, size_t struct_size);
 typedef struct sab_bucket {
  size_t struct_size;
- double lower;
- double upper;
- double shortest;
- double longest;
- double padded_length;
- double total;
+ size_t columns;
+ const double *lower;
+ const double *upper;
+ const double *shortest;
+ const double *longest;
+ const double *padded_length;
+ const double *total;
  double cost;
  uint64_t samples;
  uint64_t batch_size;
  uint64_t batches;
+ int64_t id;
 } sab_bucket;
 typedef struct sab_plan_info {
  size_t struct_size;
@@ -160,14 +175,18 @@ typedef struct sab_plan_info {
  uint64_t fingerprint;
  double total;
  size_t budget_count;
+ size_t columns;
 } sab_plan_info;
 sab_status sab_plan_new(const sab_sizes *sizes, const sab_plan_options *options, sab_plan **plan);
 sab_status sab_plan_get_info(const sab_plan *plan, sab_plan_info *info);
 sab_status sab_plan_get_budget(const sab_plan *plan, size_t index, double *limit);
+const char *sab_plan_column_name(const sab_plan *plan, size_t column);
 sab_status sab_plan_get_bucket(const sab_plan *plan, size_t index, sab_bucket *bucket);
 sab_status sab_plan_skipped(const sab_plan *plan, int64_t *indices, size_t capacity, size_t *count);
 sab_status sab_plan_save(const sab_plan *plan, const char *path);
 sab_status sab_plan_file_new(const char *path, sab_plan **plan);
+sab_status sab_plan_check(const sab_plan *plan);
+sab_status sab_plan_copy_new(const sab_plan *plan, sab_plan **copy);
 sab_status sab_plan_write(const sab_plan *plan, void *buffer, size_t capacity, size_t *size);
 sab_status sab_plan_bytes_new(const void *data, size_t size, sab_plan **plan);
 void sab_plan_free(sab_plan *plan);
@@ -181,6 +200,7 @@ enum {
  SAB_SAMPLER_BATCH_COUNT = 1,
  SAB_SAMPLER_RANDOM_ACCESS = 2,
  SAB_SAMPLER_BUDGET = 4,
+ SAB_SAMPLER_SCHEDULE = 8,
 };
 typedef struct sab_sampler sab_sampler;
 typedef int32_t sab_layout;
@@ -197,6 +217,7 @@ typedef struct sab_batch {
  uint64_t epoch;
  uint64_t step;
  uint64_t micro_batch;
+ int64_t id;
 } sab_batch;
 typedef struct sab_rows {
  size_t struct_size;
@@ -205,6 +226,24 @@ typedef struct sab_rows {
  const int64_t *starts;
  const double *capacity;
 } sab_rows;
+typedef struct sab_block {
+ size_t struct_size;
+ size_t count;
+ const int64_t *indices;
+ const uint64_t *offsets;
+ sab_layout layout;
+ size_t columns;
+ const double *longest;
+ const double *padded_length;
+ const double *total;
+ const int64_t *bucket;
+ uint64_t epoch;
+ const uint64_t *step;
+ const uint64_t *micro_batch;
+ const int64_t *id;
+ const int32_t *const *cu_seqlens;
+ const int64_t *starts;
+} sab_block;
 typedef struct sab_step {
  size_t struct_size;
  uint64_t micro_batches;
@@ -232,7 +271,9 @@ sab_status sab_next_batch(sab_sampler *sampler, sab_batch *batch);
 sab_status sab_batch_rows(sab_sampler *sampler, sab_rows *rows);
 sab_status sab_batch_step(sab_sampler *sampler, sab_step *step);
 sab_status sab_sampler_next_batches(sab_sampler *sampler, size_t max_batches, int64_t *indices, size_t capacity, uint64_t *offsets, size_t *count);
+sab_status sab_next_block(sab_sampler *sampler, size_t max_batches, sab_block *block);
 sab_status sab_sampler_at(sab_sampler *sampler, uint64_t position, sab_batch *batch);
+sab_status sab_sampler_get_schedule(const sab_sampler *sampler, struct ArrowArrayStream *stream);
 sab_status sab_sampler_capabilities(const sab_sampler *sampler, uint64_t *capabilities);
 sab_status sab_sampler_batch_count(const sab_sampler *sampler, uint64_t *count);
 sab_status sab_sampler_skipped(const sab_sampler *sampler, int64_t *indices, size_t capacity, size_t *count);
@@ -264,6 +305,9 @@ typedef struct sab_plan_report {
  double variance_ratio;
  double nearest_target;
  uint64_t target_met;
+ size_t columns;
+ double totals[8];
+ double padded_totals[8];
 } sab_plan_report;
 sab_status sab_plan_get_report(const sab_plan *plan, const sab_sampler_options *options, sab_progress_fn progress, void *progress_ctx, sab_plan_report *report);
 /* sab/ranks.h */
@@ -278,6 +322,7 @@ enum {
  SAB_PACK_BEST_FIT = 0,
  SAB_PACK_HISTOGRAM = 1,
  SAB_PACK_FIRST_FIT = 2,
+ SAB_PACK_CONCAT = 3,
 };
 typedef int32_t sab_pack_method;
 typedef struct sab_packed_options {
@@ -292,6 +337,9 @@ typedef struct sab_packed_options {
  size_t balance_count;
  sab_progress_fn progress;
  void *progress_ctx;
+ const uint64_t *capacities;
+ size_t capacity_count;
+ uint64_t tries;
 } sab_packed_options;
 void sab_packed_options_init(sab_packed_options *options, size_t struct_size);
 typedef struct sab_packed_info {
@@ -392,8 +440,9 @@ void sab_peaks_free(sab_peaks *peaks);
 typedef struct sab_memory_model sab_memory_model;
 typedef struct sab_measurement_options {
  size_t struct_size;
- double shortest;
- double longest;
+ size_t columns;
+ double shortest[8];
+ double longest[8];
  uint64_t max_count;
  sab_budget budget;
  uint32_t degree;
@@ -407,6 +456,7 @@ typedef struct sab_memory_model_options {
  uint32_t degree;
  double coverage;
  int32_t select_terms;
+ const char *const *column_names;
 } sab_memory_model_options;
 void sab_memory_model_options_init(sab_memory_model_options *options, size_t struct_size);
 typedef struct sab_memory_model_info {
@@ -426,6 +476,7 @@ typedef struct sab_memory_model_info {
 sab_status sab_memory_model_fit_new(const double *features, size_t count, size_t feature_count, const double *peaks, const sab_memory_model_options *options, sab_memory_model **model);
 sab_status sab_memory_model_get_info(const sab_memory_model *model, sab_memory_model_info *info);
 sab_status sab_memory_model_get_term(const sab_memory_model *model, size_t index, double *coefficient, uint32_t *powers);
+const char *sab_memory_model_column_name(const sab_memory_model *model, size_t column);
 sab_status sab_memory_model_predict(const sab_memory_model *model, const double *features, size_t count, double *predicted, double *upper);
 sab_status sab_memory_model_cost_new(const sab_memory_model *model, sab_cost **cost);
 sab_status sab_memory_model_save(const sab_memory_model *model, const char *path);
@@ -549,6 +600,8 @@ typedef struct sab_sizes_file_options {
  sab_missing_rule missing;
  sab_progress_fn progress;
  void *progress_ctx;
+ int32_t copy;
+ sab_null_rule nulls;
 } sab_sizes_file_options;
 void sab_sizes_file_options_init(sab_sizes_file_options *options, size_t struct_size);
 sab_status sab_sizes_file_new(const char *path, const sab_sizes_file_options *options, sab_sizes **sizes);
@@ -564,8 +617,10 @@ typedef struct sab_partition_options {
  size_t struct_size;
  sab_partition_method method;
  int32_t equal_counts;
+ size_t cost_count;
  const double *weights;
- double capacity;
+ const double *capacities;
+ size_t capacity_count;
  sab_progress_fn progress;
  void *progress_ctx;
 } sab_partition_options;
@@ -592,15 +647,66 @@ typedef struct sab_balanced_report {
  uint64_t skipped;
  uint64_t dropped;
  uint64_t steps;
- double total;
+ size_t columns;
+ double total[8];
  double fill;
- double rank_imbalance;
- double largest_rank_imbalance;
- double micro_batch_imbalance;
- double time;
- double least_time;
+ size_t balance_count;
+ double rank_imbalance[8];
+ double largest_rank_imbalance[8];
+ double micro_batch_imbalance[8];
+ double time[8];
+ double least_time[8];
 } sab_balanced_report;
 sab_status sab_balanced_sampler_get_report(sab_sampler *sampler, sab_progress_fn progress, void *progress_ctx, sab_balanced_report *report);
+/* sab/mixture.h */
+enum {
+ SAB_MAX_SOURCES = 65535,
+ SAB_MIXTURE_SAMPLES = 0,
+ SAB_MIXTURE_SIZE = 1,
+};
+typedef int32_t sab_mixture_unit;
+typedef struct sab_mixture_options {
+ size_t struct_size;
+ const double *repeats;
+ size_t repeat_count;
+ const double *proportions;
+ size_t proportion_count;
+ double temperature;
+ sab_mixture_unit unit;
+ const char *const *names;
+ size_t name_count;
+ const uint64_t *schedule_epochs;
+ const double *schedule_repeats;
+ size_t schedule_count;
+ uint64_t seed;
+} sab_mixture_options;
+void sab_mixture_options_init(sab_mixture_options *options, size_t struct_size);
+sab_status sab_mixture_new(const sab_sizes *const *sources, size_t count, const sab_mixture_options *options, sab_sizes **sizes);
+sab_status sab_mixture_flat_new(const sab_sizes *sizes, const int64_t *ids, size_t count, const sab_mixture_options *options, sab_sizes **mixture);
+size_t sab_mixture_source_count(const sab_sizes *sizes);
+typedef struct sab_mixture_source {
+ size_t struct_size;
+ const char *name;
+ int64_t id;
+ uint64_t samples;
+ double repeat;
+ uint64_t epoch_samples;
+} sab_mixture_source;
+sab_status sab_mixture_get_source(const sab_sizes *sizes, size_t index, uint64_t epoch, sab_mixture_source *source);
+sab_status sab_mixture_locate(const sab_sizes *sizes, size_t index, size_t *source, size_t *row);
+sab_status sab_mixture_counts(const sab_sizes *sizes, uint64_t epoch, uint32_t *counts, size_t count);
+typedef struct sab_mixture_report {
+ size_t struct_size;
+ uint64_t samples;
+ uint64_t distinct;
+ uint64_t most;
+ double total;
+ double padded_total;
+ double padding;
+ double proportion;
+ double deviation;
+} sab_mixture_report;
+sab_status sab_mixture_get_report(sab_sampler *sampler, sab_progress_fn progress, void *progress_ctx, sab_mixture_report *reports, size_t count);
 /* sab/steps.h */
 typedef int32_t (*sab_batch_increase_fn)(void *ctx, uint64_t epoch, uint64_t current, int64_t *increase);
 sab_status sab_batch_size_grow(sab_batch_increase_fn increase, void *ctx, uint64_t epoch, uint64_t current, uint64_t max_batch_size, uint64_t *batch_size);
@@ -627,6 +733,8 @@ enum {
  SAB_FRAMING_LENGTH = 1,
  SAB_ON_ERROR_STOP = 0,
  SAB_ON_ERROR_SKIP = 1,
+ SAB_MIX_UNTIL_FIRST = 0,
+ SAB_MIX_UNTIL_ALL = 1,
 };
 typedef struct sab_stream sab_stream;
 typedef int32_t sab_record_kind;
@@ -683,6 +791,7 @@ typedef struct sab_files_stream_options {
  sab_framing framing;
  uint64_t max_record;
  sab_on_error on_error;
+ uint64_t readers;
 } sab_files_stream_options;
 void sab_files_stream_options_init(sab_files_stream_options *options, size_t struct_size);
 sab_status sab_files_stream_new(sab_stream *source, const sab_files_stream_options *options, sab_stream **stream);
@@ -697,6 +806,7 @@ typedef struct sab_map_stream_options {
 } sab_map_stream_options;
 void sab_map_stream_options_init(sab_map_stream_options *options, size_t struct_size);
 sab_status sab_map_stream_new(sab_stream *source, const sab_map_stream_options *options, sab_stream **stream);
+sab_status sab_text_size_stream_new(sab_stream *source, sab_text_unit unit, sab_stream **stream);
 typedef int32_t (*sab_select_fn)(void *ctx, const sab_record *record, sab_stream **made);
 sab_status sab_select_stream_new(sab_stream *source, sab_select_fn select, void *ctx, void (*release)(void *ctx), const sab_object_functions *objects, sab_stream **stream);
 sab_status sab_flatten_stream_new(sab_stream *source, sab_stream **stream);
@@ -710,6 +820,16 @@ typedef int32_t (*sab_random_map_fn)(void *ctx, sab_random *random, const sab_re
 sab_status sab_random_map_stream_new(sab_stream *source, sab_random_map_fn map, void *ctx, void (*release)(void *ctx), uint64_t seed, const sab_object_functions *objects, sab_stream **stream);
 sab_status sab_zip_stream_new(sab_stream *const *sources, size_t count, sab_stream **stream);
 sab_status sab_multiplex_stream_new(sab_stream *control, sab_stream *const *sources, size_t count, sab_stream **stream);
+typedef int32_t sab_mix_until;
+typedef struct sab_mix_stream_options {
+ size_t struct_size;
+ const double *proportions;
+ size_t proportion_count;
+ uint64_t window;
+ sab_mix_until until;
+} sab_mix_stream_options;
+void sab_mix_stream_options_init(sab_mix_stream_options *options, size_t struct_size);
+sab_status sab_mix_stream_new(sab_stream *const *sources, size_t count, const sab_mix_stream_options *options, sab_stream **stream);
 sab_status sab_shard_stream_new(sab_stream *source, uint64_t rank, uint64_t world_size, sab_stream **stream);
 sab_status sab_batch_stream_new(sab_stream *source, uint64_t batch_size, sab_stream **stream);
 sab_status sab_window_stream_new(sab_stream *source, uint64_t width, sab_stream **stream);
@@ -728,6 +848,10 @@ typedef struct sab_readahead_stream_options {
  void *ctx;
  void (*release)(void *ctx);
  sab_oversize oversize;
+ int32_t (*sizes_fn)(void *ctx, const sab_record *record, double *sizes);
+ size_t columns;
+ const sab_budget *budgets;
+ size_t budget_count;
 } sab_readahead_stream_options;
 void sab_readahead_stream_options_init(sab_readahead_stream_options *options, size_t struct_size);
 sab_status sab_readahead_stream_new(sab_stream *source, const sab_readahead_stream_options *options, sab_stream **stream);
@@ -739,6 +863,11 @@ typedef struct sab_pack_stream_options {
  int32_t shuffle;
  uint64_t seed;
  sab_oversize oversize;
+ int32_t (*sizes_fn)(void *ctx, const sab_record *record, double *sizes);
+ void *ctx;
+ void (*release)(void *ctx);
+ const uint64_t *capacities;
+ size_t capacity_count;
 } sab_pack_stream_options;
 void sab_pack_stream_options_init(sab_pack_stream_options *options, size_t struct_size);
 sab_status sab_pack_stream_new(sab_stream *source, const sab_pack_stream_options *options, sab_stream **stream);

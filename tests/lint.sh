@@ -74,7 +74,7 @@ run_clippy() {
   # With DOCS_RS nothing is linked, so that libsab need not be there.
   (cd bindings/rust && DOCS_RS=1 CARGO_TARGET_DIR="${OLDPWD}/build/cargo-lint" \
     rustup run $rust_toolchain cargo clippy --quiet --locked --workspace --all-targets \
-    -- -D warnings)
+    --features arrow -- -D warnings)
 }
 
 run_shellcheck() {

@@ -26,7 +26,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
 RUST_BINDGEN = "0.72.1"  # cargo install bindgen-cli --version 0.72.1 --locked; needs libclang
@@ -212,8 +212,8 @@ def plain(comment: str) -> str:
 class Parser:
     """Reads one header. `types` has the names of the types of the headers before it, and grows."""
 
-    def __init__(self, name: str, text: str, types: set[str]) -> None:
-        self.name, self.types = name, types
+    def __init__(self, name: str, text: str, types: set[str], constants: Mapping[str, int]) -> None:
+        self.name, self.types, self.constants = name, types, constants
         self.tokens = list(self.scan(text))
         self.at = 0
         self.declarations: list[Declaration] = []
@@ -402,12 +402,14 @@ class Parser:
         return dataclasses.replace(variable, documentation=documentation)
 
     def extent(self) -> int:
-        """The elements of an array, named by a constant of the header; `[` was read."""
+        """The elements of an array, a constant of this header or one before; `[` was read."""
         line, name = self.peek().line, self.take_name()
         self.expect("]")
         for each in self.declarations:
             if isinstance(each, Constant) and each.name == name:
                 return each.value
+        if name in self.constants:
+            return self.constants[name]
         raise self.error(line, f"unknown constant: {name!r}")
 
     def forward(self) -> None:
@@ -473,10 +475,12 @@ def read_headers(include: pathlib.Path) -> list[Header]:
     if missing:
         raise HeaderError(f"sab.h: does not include {', '.join(sorted(missing))}")
     types: set[str] = set()
+    constants: dict[str, int] = {}
     headers = []
     for option, room in found:
         name = f"sab/{room}.h"
-        header = Parser(name, (include / name).read_text(), types).header()
+        header = Parser(name, (include / name).read_text(), types, constants).header()
+        constants |= {each.name: each.value for each in header.of(Constant)}
         headers.append(dataclasses.replace(header, option=option))
     check_rules(headers)
     return headers
@@ -857,6 +861,7 @@ class _FFI:
     def buffer(self, cdata: CData, size: int = ...) -> memoryview: ...
     def from_buffer(self, python_buffer: Any) -> CData: ...
     def memmove(self, dest: Any, src: Any, n: int) -> None: ...
+    def unpack(self, cdata: CData, length: int) -> list[Any]: ...
     def new_handle(self, value: object) -> CData: ...
     def from_handle(self, handle: CData) -> Any: ...
     def def_extern(

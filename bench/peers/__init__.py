@@ -33,13 +33,30 @@ class Work:
     rank: int = 0
     world_size: int = 1
     global_count: int = 0  # samples of a step of all ranks; 0: what fills the budget on average
+    capacity: tuple[int, ...] = ()  # of samples with several sizes, whose lengths are rows
+    sources: tuple[int, ...] = ()  # samples of each data set, one after the other
+    repeats: tuple[float, ...] = ()  # of each
 
     @property
     def count(self) -> int:
         """Samples of one rank in a step, for batches of a fixed number of samples."""
         if self.global_count:
             return self.global_count // self.world_size
+        if self.sources:
+            ends = np.cumsum(self.sources)[:-1]
+            means = [part.mean() for part in np.split(self.lengths, ends)]
+            return max(1, int(self.budget / np.average(means, weights=self.asked)))
         return max(1, int(self.budget / self.lengths.mean()))
+
+    @property
+    def asked(self) -> tuple[int, ...]:
+        """Samples of each data set in an epoch."""
+        return tuple(round(n * repeat) for n, repeat in zip(self.sources, self.repeats))
+
+    @property
+    def steps(self) -> int:
+        """Batches of an epoch of the data sets."""
+        return -(-sum(self.asked) // self.count)
 
 
 class Peer:
@@ -57,6 +74,10 @@ class Peer:
     #   state(number, taken) -> state after `taken` batches of that epoch, in progress
     #   resume(state) -> iterator of the rest of the epoch, of another object of the class
     #   pack(capacity) -> bins, each a list of samples
+    #   pairs(number) -> batches of samples with two sizes, padded in both; they cost their samples
+    #       times the sum of the longest
+    #   mixed(number) -> batches of samples of several data sets; `state` and `resume` are of it
+    #   graphs(number) -> batches of samples with two sizes, each of whose sums has a capacity
 
 
 class SkippingPeer(Peer):

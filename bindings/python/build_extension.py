@@ -61,9 +61,16 @@ sab_status sab_py_select_new(sab_stream *source, sab_py_stage *stage, sab_stream
 sab_status sab_py_recurrent_new(sab_stream *source, sab_py_stage *stage, sab_stream **stream);
 sab_status sab_py_random_map_new(sab_stream *source, sab_py_stage *stage, uint64_t seed,
     sab_stream **stream);
+sab_status sab_py_pack_new(sab_stream *source, sab_pack_stream_options *options,
+    sab_py_stage *stage, sab_stream **stream);
 sab_status sab_py_readahead_new(sab_stream *source, sab_readahead_stream_options *options,
     sab_py_stage *stage, int32_t has_batch_size,
                                 int32_t has_boundary_key, sab_stream **stream);
+"""
+
+# What schedule.c has for Python.
+EXTRA += """
+sab_status sab_py_schedule_new(sab_sampler *handle, uintptr_t sampler, uintptr_t list);
 """
 
 builder = cffi.FFI()
@@ -71,6 +78,7 @@ builder.cdef((HERE / "libsab" / "include" / "sab_cdef.h").read_text() + EXTRA)
 builder.set_source(
     "sab._sab",
     "#include <sab.h>\n#include <stdlib.h>\n#include <string.h>\n#include <unistd.h>\n"
-    + (HERE / "streams.c").read_text(),
+    + (HERE / "streams.c").read_text()
+    + (HERE / "schedule.c").read_text(),
 )
 builder.emit_c_code(sys.argv[1])

@@ -394,47 +394,9 @@ static int32_t sab_py_call_size(void* ctx, const sab_record* record, sab_record*
     return sab_py_leave(entry, code);
 }
 
-/* Sizes of text without Python: its characters, its words. Of a list the number of its items, of
- * other values their len(). */
-static int32_t sab_py_call_chars(void* ctx, const sab_record* record, sab_record* made) {
-    (void)ctx;
-    if (record->kind == SAB_RECORD_OBJECT) return 0;
-    const unsigned char* text = record->data;
-    size_t count = record->length;
-    if (record->kind == SAB_RECORD_BYTES) {
-        size_t i = 0;
-        /* eight bytes at once: those that go on a character begin with the bits 10 */
-        for (; i + 8 <= record->length; i += 8) {
-            uint64_t bytes;
-            memcpy(&bytes, text + i, sizeof bytes);
-            count -=
-                (size_t)__builtin_popcountll((bytes >> 7) & ~(bytes >> 6) & 0x0101010101010101u);
-        }
-        for (; i < record->length; ++i) count -= (text[i] & 0xC0) == 0x80;
-    }
-    made->size = (double)count;
-    return 0;
-}
-
-static int32_t sab_py_call_words(void* ctx, const sab_record* record, sab_record* made) {
-    (void)ctx;
-    if (record->kind != SAB_RECORD_BYTES) return 0;
-    const unsigned char* text = record->data;
-    size_t count = 0;
-    int was_space = 1;
-    for (size_t i = 0; i < record->length; ++i) {
-        const int is_space = text[i] == ' ' || (text[i] >= '\t' && text[i] <= '\r');
-        count += was_space && !is_space;
-        was_space = is_space;
-    }
-    made->size = (double)count;
-    return 0;
-}
-
 static sab_status sab_py_map_new(sab_stream* source, sab_py_stage* stage, int32_t what,
                                  uint64_t threads, sab_stream** stream) {
-    static const sab_map_fn maps[] = {sab_py_call_map, sab_py_call_item, sab_py_call_size,
-                                      sab_py_call_chars, sab_py_call_words};
+    static const sab_map_fn maps[] = {sab_py_call_map, sab_py_call_item, sab_py_call_size};
     sab_map_stream_options options = SAB_MAP_STREAM_OPTIONS_INIT;
     const sab_object_functions objects = sab_py_objects_of(stage);
     options.map = maps[what];
@@ -659,11 +621,40 @@ static int32_t sab_py_call_boundary_key(void* ctx, const sab_record* record, uin
     return sab_py_leave(entry, code);
 }
 
+/* The sizes of a record: what each function of `call`, a tuple, gives for it. */
+static int32_t sab_py_call_sizes(void* ctx, const sab_record* record, double* sizes) {
+    const sab_py_entry entry = sab_py_enter(ctx);
+    if (entry.held == NULL) return sab_py_leave(entry, 1);
+    PyObject *functions = sab_py_item(entry, SAB_PY_CALL), *argument = sab_py_argument(ctx, record);
+    const Py_ssize_t columns = PyTuple_Size(functions);
+    int is_set = argument != NULL;
+    for (Py_ssize_t j = 0; is_set && j < columns; ++j) {
+        PyObject* size =
+            PyObject_CallFunctionObjArgs(PyTuple_GetItem(functions, j), argument, NULL);
+        if (size != NULL) sizes[j] = PyFloat_AsDouble(size);
+        is_set = size != NULL && PyErr_Occurred() == NULL;
+        Py_XDECREF(size);
+    }
+    Py_XDECREF(argument);
+    return sab_py_leave(entry, is_set ? 0 : sab_py_failed(entry));
+}
+
+/* `options`: with columns, whose sizes the functions of the stage give. */
+static sab_status sab_py_pack_new(sab_stream* source, sab_pack_stream_options* options,
+                                  sab_py_stage* stage, sab_stream** stream) {
+    options->sizes_fn = sab_py_call_sizes;
+    options->ctx = stage;
+    options->release = sab_py_stage_release;
+    sab_py_stage_use(stage);
+    return sab_py_given(stage, sab_pack_stream_new(source, options, stream));
+}
+
 static sab_status sab_py_readahead_new(sab_stream* source, sab_readahead_stream_options* options,
                                        sab_py_stage* stage, int32_t has_batch_size,
                                        int32_t has_boundary_key, sab_stream** stream) {
     options->batch_size_fn = has_batch_size ? sab_py_call_batch_size : NULL;
     options->boundary_key_fn = has_boundary_key ? sab_py_call_boundary_key : NULL;
+    options->sizes_fn = options->columns > 0 ? sab_py_call_sizes : NULL;
     options->ctx = stage;
     options->release = sab_py_stage_release;
     sab_py_stage_use(stage);

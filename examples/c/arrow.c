@@ -1,5 +1,5 @@
-/* Batches by the lengths of a text column, which Arrow's C data interface hands over.
- * Build: cc arrow.c $(pkg-config --cflags --libs sab) */
+/* Batches by the lengths of a text column, which Arrow's C data interface hands over. The batches
+ * of two ranks come back as an Arrow stream. Build: cc arrow.c $(pkg-config --cflags --libs sab) */
 #include <stdio.h>
 
 #include <sab.h>
@@ -11,6 +11,23 @@ static void release_schema(struct ArrowSchema *schema) {
 static void release_array(struct ArrowArray *array) {
     printf("the array is released\n"); /* memory of an array on the heap would be freed here */
     array->release = NULL;
+}
+
+/* An Arrow library would take the stream over. Each array of it has several rows. */
+static void print_rows(const struct ArrowArray *rows, const int32_t *offsets, const char *texts) {
+    const int64_t *steps = rows->children[0]->buffers[1], *ranks = rows->children[1]->buffers[1];
+    const int32_t *first = rows->children[3]->buffers[1]; /* of the lists of indices */
+    const int64_t *indices = rows->children[3]->children[0]->buffers[1];
+    const double *padded_lengths = rows->children[4]->buffers[1];
+    for (int64_t row = 0; row < rows->length; ++row) {
+        printf("step %d, rank %d, padded to %.0f:", (int)steps[row], (int)ranks[row],
+               padded_lengths[row]);
+        for (int32_t i = first[row]; i < first[row + 1]; ++i) {
+            const int64_t k = indices[i];
+            printf(" %.*s", (int)(offsets[k + 1] - offsets[k]), texts + offsets[k]);
+        }
+        printf("\n");
+    }
 }
 
 int main(void) {
@@ -38,24 +55,31 @@ int main(void) {
         return 1;
     }
     printf("%s\n", sab_sizes_description(sizes));
+    struct ArrowArrayStream stream;
+    sab_sampler_options ranks = SAB_SAMPLER_OPTIONS_INIT;
+    ranks.world_size = 2;
     if (sab_plan_new(sizes, &options, &plan) < 0 ||
-        sab_bucket_sampler_new(plan, NULL, &sampler) < 0) {
+        sab_bucket_sampler_new(plan, &ranks, &sampler) < 0 ||
+        sab_sampler_get_schedule(sampler, &stream) < 0) {
         fprintf(stderr, "%s\n", sab_last_error_message());
         return 1;
     }
     sab_sizes_free(sizes); /* the plan has what it needs */
 
-    sab_batch batch = SAB_BATCH_INIT;
-    while (sab_next_batch(sampler, &batch) == SAB_OK) {
-        printf("padded to %.0f:", *batch.padded_length);
-        for (uint64_t i = 0; i < batch.count; ++i) {
-            const int64_t k = batch.indices[i];
-            printf(" %.*s", (int)(offsets[k + 1] - offsets[k]), texts + offsets[k]);
-        }
-        printf("\n");
-    }
-
-    sab_sampler_free(sampler);
+    sab_sampler_free(sampler); /* the stream has what it needs */
     sab_plan_free(plan);
+
+    for (;;) {
+        struct ArrowArray rows;
+        if (stream.get_next(&stream, &rows) != 0) {
+            fprintf(stderr, "%s\n", stream.get_last_error(&stream));
+            stream.release(&stream);
+            return 1;
+        }
+        if (rows.release == NULL) break; /* the end */
+        print_rows(&rows, offsets, texts);
+        rows.release(&rows);
+    }
+    stream.release(&stream);
     return 0;
 }

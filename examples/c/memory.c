@@ -111,8 +111,8 @@ int main(void) {
     uint64_t counts[POINTS];
     double lengths[POINTS];
     sab_measurement_options range = SAB_MEASUREMENT_OPTIONS_INIT;
-    range.shortest = 4;
-    range.longest = 203;
+    range.shortest[0] = 4;
+    range.longest[0] = 203;
     range.max_count = 10000;
     check(sab_measurement_points_find(&range, POINTS, counts, lengths));
     struct trainer trainer = {&arena, counts, lengths, NULL};

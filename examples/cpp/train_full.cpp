@@ -79,8 +79,8 @@ int main() {
     fit.coverage = 0.9;
     for (int round = 0; round < 2; ++round) {
         sab_measurement_options range = SAB_MEASUREMENT_OPTIONS_INIT;
-        range.shortest = 4;
-        range.longest = 154;
+        range.shortest[0] = 4;
+        range.longest[0] = 154;
         range.max_count = 10000;
         if (cost != nullptr) range.budget = {cost, total_bytes};
         check(sab_measurement_points_find(&range, job.counts.size(), job.counts.data(),

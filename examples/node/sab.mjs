@@ -378,11 +378,13 @@ function reader(kind) {
   return { memory, read };
 }
 
-const first = (pointer) => koffi.decode.double(pointer);
+// The number of the only column, or an array of those of several.
+const perColumn = (pointer, columns) => (columns === 1 ? koffi.decode.double(pointer) : copied(Float64Array, pointer, columns));
 
 // Begins a pass and returns its batches as objects with the fields of sab_batch. `indices` is a
 // copy in a BigInt64Array; `longest`, `padded_length` and `total` are numbers. Of a batch in one
 // row, `cu_seqlens` (Int32Array) and `starts` (BigInt64Array) are copies; otherwise they are null.
+// Of sizes with several columns the numbers are a Float64Array each, and `cu_seqlens` is an array.
 export function batches(sampler) {
   check(lib.sab_sampler_begin(sampler));
   return walk(sampler);
@@ -393,13 +395,16 @@ function* walk(sampler) {
   const rows = reader('sab_rows');
   while (check(lib.sab_next_batch(sampler, shown.memory)) === lib.SAB_OK) {
     const batch = shown.read();
-    for (const name of ['longest', 'padded_length', 'total']) batch[name] = first(batch[name]);
+    for (const name of ['longest', 'padded_length', 'total']) batch[name] = perColumn(batch[name], batch.columns);
     batch.indices = copied(BigInt64Array, batch.indices, batch.count) ?? new BigInt64Array(0);
     batch.cu_seqlens = batch.starts = null;
     if (batch.layout === lib.SAB_LAYOUT_ROW) {
       check(lib.sab_batch_rows(sampler, rows.memory));
       const { cu_seqlens, starts } = rows.read();
-      if (cu_seqlens !== 0n) batch.cu_seqlens = copied(Int32Array, copied(BigUint64Array, cu_seqlens, 1)[0], batch.count + 1);
+      if (cu_seqlens !== 0n) {
+        const each = Array.from(copied(BigUint64Array, cu_seqlens, batch.columns), (ends) => copied(Int32Array, ends, batch.count + 1));
+        batch.cu_seqlens = batch.columns === 1 ? each[0] : each;
+      }
       batch.starts = copied(BigInt64Array, starts, batch.count);
     }
     yield batch;
@@ -411,6 +416,6 @@ function* walk(sampler) {
 export function step(sampler) {
   const shown = reader('sab_step');
   check(lib.sab_batch_step(sampler, shown.memory));
-  const { micro_batches, samples, totals } = shown.read();
-  return { micro_batches, samples, total: first(totals) };
+  const { micro_batches, samples, columns, totals } = shown.read();
+  return { micro_batches, samples, total: perColumn(totals, columns) };
 }

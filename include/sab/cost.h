@@ -12,8 +12,8 @@
  * | sab_cost_callback_new()       | what a function returns               |
  * | sab_memory_model_cost_new()   | bytes, as a memory model predicts     |
  *
- * Polynomials and attention (n * L^2) are terms. For now sizes have one column, so that a cost of
- * more columns is refused where it is used.
+ * Polynomials and attention (n * L^2) are terms. A cost may use fewer columns than the sizes have,
+ * but not more. That of a memory model is for as many columns as the model has.
  *
  * - In a padded batch `L` is the padded length, and `T` is n * L.
  * - In a row, where samples follow each other without padding, a term with p = 1 is summed over
@@ -21,7 +21,7 @@
  *   terms are refused. A callback is called for each sample alone (n = 1) and the results are
  *   summed.
  *
- * A cost must never decrease when n or a length grows.
+ * A cost must never decrease when n or a length grows. A plan refuses a callback that it sees fall.
  *
  * Tier: stable.
  */
@@ -29,13 +29,11 @@
 #define SAB_COST_H
 
 #include "sab/base.h"
+#include "sab/sizes.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/** Columns of sizes that a cost can refer to. */
-#define SAB_MAX_COLUMNS 8
 
 /** Terms of a cost, at most. */
 #define SAB_MAX_COST_TERMS 64

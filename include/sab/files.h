@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-/** What is done with a record of JSON lines that does not have the field, or has null there. */
+/** What is done with a record of JSON lines that does not have the field. */
 typedef int32_t sab_missing_rule;
 /** refuse the file; the message has the number of the line */
 #define SAB_MISSING_REFUSE 0
@@ -48,8 +48,14 @@ typedef struct sab_sizes_file_options {
     sab_progress_fn progress;
     /** passed to `progress` */
     void *progress_ctx;
+    /** 1: indexes and `.npy` files are read into memory; 0 (default): they are mapped */
+    int32_t copy;
+    /** what becomes of null in a field of JSON lines: SAB_NULLS_REFUSE (default) or SAB_NULLS_ZERO
+     */
+    sab_null_rule nulls;
 } sab_sizes_file_options;
-#define SAB_SIZES_FILE_OPTIONS_INIT {sizeof(sab_sizes_file_options), NULL, NULL, 0, 0, NULL, NULL}
+#define SAB_SIZES_FILE_OPTIONS_INIT \
+    {sizeof(sab_sizes_file_options), NULL, NULL, 0, 0, NULL, NULL, 0, 0}
 
 /** Sets the defaults, the same as SAB_SIZES_FILE_OPTIONS_INIT: for languages without C's macros.
  *
@@ -62,15 +68,22 @@ SAB_API void sab_sizes_file_options_init(sab_sizes_file_options *options, size_t
 
 /** Reads the sizes of the samples of a file.
  *
- * Indexes and `.npy` files are mapped and used in place; the warnings of sab_sizes_npy_new() hold.
- * The other formats are read once, also from gzip and Zstandard; their sizes take 4 bytes each if
- * all are whole numbers below 2^32, otherwise 8. The handle does not need the file any more.
+ * Indexes and `.npy` files are mapped and used in place unless `copy` is 1; the warnings of
+ * sab_sizes_npy_new() hold. The other formats are read once, also from gzip and Zstandard; their
+ * sizes take 4 bytes each if all are whole numbers below 2^32, otherwise 8. The handle does not
+ * need the file any more.
+ *
+ * JSON lines have one whole object on each line; empty lines are ignored. Of a name that an object
+ * has twice, the first field counts. Only the structure of the other fields is checked: they may
+ * have NaN, integers of any length and half surrogate pairs. An object around the field that is
+ * null makes the field null.
  *
  * sab_sizes_description() says how the file was read. Text whose first line is a number holds
  * sizes; a later line that is no number is an error. Files of other formats, and text with NUL
  * bytes or invalid UTF-8, are refused. Messages name the line.
  *
- * @param path     file name, in the system's encoding; "-" is standard input
+ * @param path     file name, in the system's encoding; "-" is standard input. Pipes and devices are
+ *     refused: give them as standard input
  * @param options  NULL: the format is detected
  * @param sizes    the new handle; free with sab_sizes_free()
  * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_IO when the file cannot be read; SAB_E_FORMAT when it is

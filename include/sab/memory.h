@@ -312,21 +312,24 @@ typedef struct sab_memory_model sab_memory_model;
 typedef struct sab_measurement_options {
     /** set by SAB_MEASUREMENT_OPTIONS_INIT */
     size_t struct_size;
-    /** smallest padded length; > 0 */
-    double shortest;
-    /** largest padded length; at least `shortest` */
-    double longest;
+    /** number of columns of the sizes, 1 to SAB_MAX_COLUMNS. 1 */
+    size_t columns;
+    /** smallest padded length of each column; > 0, of several columns at least 0 */
+    double shortest[SAB_MAX_COLUMNS];
+    /** largest padded length of each column; at least `shortest`, > 0 */
+    double longest[SAB_MAX_COLUMNS];
     /** most samples in a batch; at least 2 */
     uint64_t max_count;
-    /** With a NULL cost no point has more padded positions (count * length) than `limit`, so that
-     *  none runs out of memory; a limit of 0 (default) is 4 * `longest`. With a cost, such as that
-     *  of a first model, only points that cost from a third to nine tenths of `limit` are picked.
-     *  Batches of that budget will be in this range. `limit` must then be above 0 */
+    /** With a NULL cost no point has more padded positions (count * sum of the lengths) than
+     *  `limit`, so that none runs out of memory. A limit of 0 (default) is 4 * the sum of
+     *  `longest`. With a cost, such as that of a first model, only points that cost from a third to
+     *  nine tenths of `limit` are picked. Batches of that budget will be in this range. `limit`
+     *  must then be above 0 */
     sab_budget budget;
     /** of the model, see sab_memory_model_options. 2 */
     uint32_t degree;
 } sab_measurement_options;
-#define SAB_MEASUREMENT_OPTIONS_INIT {sizeof(sab_measurement_options), 0, 0, 0, {NULL, 0}, 2}
+#define SAB_MEASUREMENT_OPTIONS_INIT {sizeof(sab_measurement_options), 1, {0}, {0}, 0, {NULL, 0}, 2}
 
 /** Sets the defaults, the same as SAB_MEASUREMENT_OPTIONS_INIT: for languages without C's macros.
  *
@@ -337,20 +340,20 @@ typedef struct sab_measurement_options {
 SAB_API void sab_measurement_options_init(sab_measurement_options *options, size_t struct_size)
     SAB_NOEXCEPT;
 
-/** Picks the points (count, length) that determine a SAB_MODEL_BATCH model best: a D-optimal
- * design, chosen greedily on a grid. The points are in ascending order of count * length, so that
- * the largest batches come last.
+/** Picks the points (count, length of each column) that determine a SAB_MODEL_BATCH model best: a
+ * D-optimal design, chosen greedily on a grid. The points are in ascending order of count * sum of
+ * the lengths, so that the largest batches come last.
  *
  * Peaks rarely follow one polynomial from the smallest to the largest batch. Measure small batches
  * first and fit a model. With that model, pick and measure points near the budget, and fit the
  * final model.
  *
  * @param options   the range; NULL is refused
- * @param points    number of points: more than the terms of the model, so at least 4 for degree 1
- *     and 7 for degree 2; at most 1000. Twice as many (12 for degree 2) are enough to judge the
- *     model
+ * @param points    number of points: more than the terms of the model, and at most 1000. So at
+ *     least 4 for degree 1 and 7 for degree 2, or 5 and 13 of two columns. Twice as many as terms
+ *     (12 and 24 for degree 2) are enough to judge the model
  * @param counts    room for `points` numbers
- * @param lengths   room for `points` numbers
+ * @param lengths   room for `points` rows of one number a column
  * @return SAB_OK; SAB_E_ARGUMENT, also when the range has fewer different points than are asked
  *     for; SAB_E_CALLBACK from the budget's cost
  */
@@ -362,9 +365,18 @@ SAB_API sab_status sab_measurement_points_find(const sab_measurement_options *op
 
 /** The terms of a model. */
 typedef int32_t sab_memory_model_kind;
-/** of 2 features, count and length: 1, count, count * length (, count * length^2, length, length^2
- *  for degree 2), such that it never decreases with count or length from the shortest measured
- *  length on. It can be the cost of a plan */
+/** of a batch: count, then the padded length of each column. Its terms are bytes for
+ *  - 1: parameters, optimizer, what every step needs;
+ *  - count: each sample;
+ *  - count * length, of each column: activations of each position;
+ *  - degree 2: count * length * length, of each column and each two columns: attention and
+ *    cross-attention; each length, and each product of two lengths, without the count: masks,
+ *    tables of positions.
+ *
+ *  These are 2 + k terms for k columns, and (k + 1) * (k + 2) for degree 2: 6, 12 or 20 of one, two
+ *  or three columns. At most SAB_MAX_COST_TERMS, so degree 2 supports 6 columns. The model never
+ *  decreases with the count or a length from the shortest measured lengths on. It can be the cost
+ *  of a plan of as many columns */
 #define SAB_MODEL_BATCH 0
 /** of any features: all products of at most `degree` of them */
 #define SAB_MODEL_POLYNOMIAL 1
@@ -381,9 +393,13 @@ typedef struct sab_memory_model_options {
     double coverage;
     /** 1 (default): remove terms by the Bayesian information criterion; 0: keep all */
     int32_t select_terms;
+    /** the name of each column, feature_count - 1 of them, all different, each of 1 to
+     *  SAB_MAX_COLUMN_NAME bytes; read during the call. A plan refuses the cost of a model for
+     *  sizes with other names. NULL: no names */
+    const char *const *column_names;
 } sab_memory_model_options;
 #define SAB_MEMORY_MODEL_OPTIONS_INIT \
-    {sizeof(sab_memory_model_options), SAB_MODEL_BATCH, 2, 0.95, 1}
+    {sizeof(sab_memory_model_options), SAB_MODEL_BATCH, 2, 0.95, 1, NULL}
 
 /** Sets the defaults, the same as SAB_MEMORY_MODEL_OPTIONS_INIT: for languages without C's macros.
  *
@@ -436,7 +452,8 @@ typedef struct sab_memory_model_info {
  *
  * @param features       `count` rows of `feature_count` finite numbers
  * @param count          measurements; at least one more than there are terms
- * @param feature_count  2 for SAB_MODEL_BATCH: count, then padded length
+ * @param feature_count  for SAB_MODEL_BATCH 1 + the number of columns: count, then the padded
+ *     length of each column
  * @param peaks          `count` positive, finite numbers of bytes
  * @param options        NULL: the defaults
  * @param model          the new handle; free with sab_memory_model_free()
@@ -468,6 +485,16 @@ SAB_API sab_status sab_memory_model_get_info(const sab_memory_model *model,
 SAB_API sab_status sab_memory_model_get_term(const sab_memory_model *model, size_t index,
                                              double *coefficient, uint32_t *powers) SAB_NOEXCEPT;
 
+/** Name of a column of a model.
+ *
+ * @param model   a handle
+ * @param column  from 0: that of the feature column + 1
+ * @return the name, which belongs to the handle; NULL for a column without a name, and for one that
+ *     does not exist
+ */
+SAB_API const char *sab_memory_model_column_name(const sab_memory_model *model, size_t column)
+    SAB_NOEXCEPT;
+
 /** Predicts.
  *
  * @param model      a handle
@@ -482,13 +509,15 @@ SAB_API sab_status sab_memory_model_predict(const sab_memory_model *model, const
     SAB_NOEXCEPT;
 
 /** Makes a cost of the upper prediction, in bytes: the limit of a budget of it is a number of
- * bytes. A negative constant counts as 0.
+ * bytes. A negative constant counts as 0. The cost is for sizes with as many columns as the model
+ * has, of the same names if both have names. Other sizes are refused where it is used.
  *
- * @param model  of 2 features, count and padded length, without a negative coefficient but that of
- *     the count and the constant (as SAB_MODEL_BATCH is)
+ * @param model  of a count and a padded length for each column, without a negative coefficient but
+ *     that of the count and the constant (as SAB_MODEL_BATCH is)
  * @param cost   the new handle; free with sab_cost_free(); NULL on failure. It does not need the
  *     model
- * @return SAB_OK; SAB_E_ARGUMENT for a model of other features or with another negative coefficient
+ * @return SAB_OK; SAB_E_ARGUMENT for a model of other features or with another negative
+ *     coefficient, since a cost must not decrease
  */
 SAB_API sab_status sab_memory_model_cost_new(const sab_memory_model *model, sab_cost **cost)
     SAB_NOEXCEPT;

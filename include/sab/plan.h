@@ -11,6 +11,15 @@
  * `count` and `padded_length` (sab/cost.h). Its padding is count * padded_length minus the sum of
  * its sizes.
  *
+ * Sizes of several columns, such as source and target, have one `longest`, `padded_length` and sum
+ * for each column. A bucket is then a box: all samples of it are at most `longest` in each column.
+ * Boxes are made by cutting all samples in two, in one column, and each side again, as long as that
+ * saves batches. Among not too many distinct sizes several cuts are tried. The one is taken after
+ * which the fewest batches follow. Each box keeps whole batches only, but for one. A plan of
+ * several columns needs 4 bytes a sample and 4 more for each column. SAB_BUCKETS_AUTO and
+ * SAB_BUCKETS_BOUNDARIES support several columns. With one column a plan is the same as of sizes
+ * without columns.
+ *
  * Tier: stable.
  */
 #ifndef SAB_PLAN_H
@@ -64,6 +73,9 @@ typedef int32_t sab_oversize;
  *  their own length or, under `max_shapes`, to one of the lengths chosen for such samples */
 #define SAB_OVERSIZE_SINGLE 2
 
+/** The most threads that make a plan. */
+#define SAB_MAX_PLAN_THREADS 256
+
 /** How to make a plan. `budgets` or `batch_sizes` must be given. With both, the smaller batch size
  * is used. */
 typedef struct sab_plan_options {
@@ -82,9 +94,13 @@ typedef struct sab_plan_options {
      *  only if no buckets with the fewest batches that `bucket_batches` allows reach it.
      *  sab_plan_report.target_met and nearest_target report this */
     double padding_target;
-    /** BOUNDARIES: at least 2, in any order, no two equal; read during the call */
+    /** BOUNDARIES: at least 2, no two equal; read during the call. Of one column in any order. Of
+     *  several columns each boundary is a corner, one number a column, and the corners are in the
+     *  order of the buckets. The first is the lower end of all sizes. Each other one is the upper
+     *  end of a bucket, which holds the samples that are below it in every column and in no bucket
+     *  before */
     const double *boundaries;
-    /** number of `boundaries` */
+    /** number of `boundaries`; of several columns the number of corners */
     size_t boundary_count;
     /** OPTIMAL: number of buckets, at least 1. Time while planning: bucket_count * distinct sizes.
      *  Memory while planning: 4 * bucket_count * distinct sizes bytes; where that is more than 64
@@ -110,7 +126,8 @@ typedef struct sab_plan_options {
     /** batch sizes from the budget are rounded down to a multiple, where at least one multiple
      *  fits; 1 */
     uint64_t batch_size_multiple;
-    /** lengths are padded to a multiple of this, such as 8 for tensor cores; 0: as they are */
+    /** lengths of all columns are padded to a multiple of this, such as 8 for tensor cores; 0: as
+     *  they are */
     double length_multiple;
     /** SAB_TAIL_KEEP */
     sab_tail tail;
@@ -118,13 +135,31 @@ typedef struct sab_plan_options {
     sab_oversize oversize;
     /** AUTO only: at most this many distinct (count, padded length), with the least padding;
      *  batches are then padded to their bucket's length. SAB_TAIL_KEEP and SAB_TAIL_MERGE need one
-     *  for the tail, samples of SAB_OVERSIZE_SINGLE at least one. 0: no limit. A last step that is
-     *  split between ranks, or a lowered budget, may add shapes */
+     *  for the tail. Samples of SAB_OVERSIZE_SINGLE take at least one, with several columns exactly
+     *  one. 0: no limit. A last step that is split between ranks, or a lowered budget, may add
+     *  shapes */
     size_t max_shapes;
+    /** `length_multiple` of each column; NULL: the same for all columns */
+    const double *length_multiples;
+    /** an id for each sample: samples with different ids never share a batch, so each id has
+     * buckets of its own. NULL: all samples have the same id. Read during the call */
+    const int64_t *separate_by;
+    /** number of `separate_by`: that of the samples, or 0 */
+    size_t separate_by_count;
+    /** `max_shapes` of each id, in ascending order of the ids. NULL: `max_shapes` are divided by
+     *  the sizes of the ids' samples */
+    const size_t *id_shapes;
+    /** number of `id_shapes`: that of the distinct ids, or 0 */
+    size_t id_shape_count;
     /** reports progress and may cancel; NULL */
     sab_progress_fn progress;
     /** passed to `progress` */
     void *progress_ctx;
+    /** threads that sort the sizes, the caller's included; at most SAB_MAX_PLAN_THREADS. 0 and 1:
+     *  the caller's only. The plan is the same for any number. Each thread gets at least 65,536
+     *  samples. If a thread cannot be started, the caller's does its part. `progress` is called in
+     *  the caller's thread only. 1 */
+    uint64_t threads;
 } sab_plan_options;
 #define SAB_PLAN_OPTIONS_INIT  \
     {sizeof(sab_plan_options), \
@@ -145,7 +180,13 @@ typedef struct sab_plan_options {
      SAB_OVERSIZE_ERROR,       \
      0,                        \
      NULL,                     \
-     NULL}
+     NULL,                     \
+     0,                        \
+     NULL,                     \
+     0,                        \
+     NULL,                     \
+     NULL,                     \
+     1}
 
 /** Sets the defaults, the same as SAB_PLAN_OPTIONS_INIT: for languages without C's macros.
  *
@@ -155,27 +196,30 @@ typedef struct sab_plan_options {
  */
 SAB_API void sab_plan_options_init(sab_plan_options *options, size_t struct_size) SAB_NOEXCEPT;
 
-/** One bucket of a plan. */
+/** One bucket of a plan. Its arrays have one number a column, belong to the plan and live as long
+ * as the handle. */
 typedef struct sab_bucket {
-    size_t struct_size;   /**< set by SAB_BUCKET_INIT */
-    double lower;         /**< BOUNDARIES: the caller's, inclusive; otherwise `shortest` */
-    double upper;         /**< BOUNDARIES: the caller's, exclusive; otherwise `longest` */
-    double shortest;      /**< smallest size in it; 0 when it is empty */
-    double longest;       /**< largest size in it; 0 when it is empty */
-    double padded_length; /**< `longest`, rounded up to `length_multiple` */
-    double total;         /**< sum of its sizes */
-    double cost;          /**< cost of its largest batch, by the first budget's cost */
-    uint64_t samples;     /**< samples in it */
-    uint64_t batch_size;  /**< samples in a full batch */
-    uint64_t batches;     /**< batches an epoch */
+    size_t struct_size;          /**< set by SAB_BUCKET_INIT */
+    size_t columns;              /**< number of columns of the sizes */
+    const double *lower;         /**< BOUNDARIES: the caller's, inclusive; otherwise `shortest` */
+    const double *upper;         /**< BOUNDARIES: the caller's, exclusive; otherwise `longest` */
+    const double *shortest;      /**< smallest size in it; 0 when it is empty */
+    const double *longest;       /**< largest size in it; 0 when it is empty */
+    const double *padded_length; /**< `longest`, rounded up to `length_multiple` */
+    const double *total;         /**< sum of its sizes */
+    double cost;                 /**< cost of its largest batch, by the first budget's cost */
+    uint64_t samples;            /**< samples in it */
+    uint64_t batch_size;         /**< samples in a full batch */
+    uint64_t batches;            /**< batches an epoch */
+    int64_t id;                  /**< of its samples, by `separate_by`; else 0 */
 } sab_bucket;
-#define SAB_BUCKET_INIT {sizeof(sab_bucket), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+#define SAB_BUCKET_INIT {sizeof(sab_bucket), 0, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0}
 
 /** Facts of a plan that no order changes. */
 typedef struct sab_plan_info {
     /** set by SAB_PLAN_INFO_INIT */
     size_t struct_size;
-    /** samples in the sizes */
+    /** samples in the sizes; of a mixture those of epoch 0, with repeats */
     uint64_t samples;
     /** samples that the oversize policy left out */
     uint64_t skipped;
@@ -189,12 +233,14 @@ typedef struct sab_plan_info {
     uint64_t lower_bound;
     /** equal only for equal plans: compare it between ranks and runs */
     uint64_t fingerprint;
-    /** sum of the sizes of the samples not skipped */
+    /** sum of the sizes of the samples not skipped, over all columns */
     double total;
     /** number of budgets; see sab_plan_get_budget() */
     size_t budget_count;
+    /** number of columns of the sizes; see sab_plan_column_name() */
+    size_t columns;
 } sab_plan_info;
-#define SAB_PLAN_INFO_INIT {sizeof(sab_plan_info), 0, 0, 0, 0, 0, 0, 0, 0}
+#define SAB_PLAN_INFO_INIT {sizeof(sab_plan_info), 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
 /** Makes a plan. Time: about that of sorting the sizes by counting.
  *
@@ -202,7 +248,9 @@ typedef struct sab_plan_info {
  * @param options  see sab_plan_options; NULL is refused, since a budget or a batch size is needed
  * @param plan     the new handle; free with sab_plan_free()
  * @return SAB_OK; SAB_E_ARGUMENT for options or sizes that break a rule, and when no sample is
- *     left; SAB_E_CALLBACK from a cost; SAB_E_CANCELLED from `progress`
+ *     left; SAB_E_CALLBACK from a cost; SAB_E_CANCELLED from `progress`. Of a mixture (see
+ *     sab/mixture.h), the facts of the plan are those of epoch 0; its samplers make the plan of
+ *     each epoch. It cannot be saved, and SAB_E_ARGUMENT is also for a callback as a cost
  */
 SAB_API sab_status sab_plan_new(const sab_sizes *sizes, const sab_plan_options *options,
                                 sab_plan **plan) SAB_NOEXCEPT;
@@ -225,7 +273,16 @@ SAB_API sab_status sab_plan_get_info(const sab_plan *plan, sab_plan_info *info) 
 SAB_API sab_status sab_plan_get_budget(const sab_plan *plan, size_t index, double *limit)
     SAB_NOEXCEPT;
 
-/** One bucket, in ascending order of size.
+/** Name of a column of the sizes that the plan was made from.
+ *
+ * @param plan    a handle
+ * @param column  below sab_plan_info.columns
+ * @return the name, which belongs to the handle; NULL for a column without a name, and for one that
+ *     does not exist
+ */
+SAB_API const char *sab_plan_column_name(const sab_plan *plan, size_t column) SAB_NOEXCEPT;
+
+/** One bucket, in ascending order of size; of several columns of the cost of a sample.
  *
  * @param plan    a handle
  * @param index   below sab_plan_info.buckets
@@ -255,19 +312,47 @@ SAB_API sab_status sab_plan_skipped(const sab_plan *plan, int64_t *indices, size
  */
 SAB_API sab_status sab_plan_save(const sab_plan *plan, const char *path) SAB_NOEXCEPT;
 
-/** Maps a plan that sab_plan_save() wrote. All processes that open it share its memory. Its
- * checksum is verified.
+/** Maps a plan that sab_plan_save() wrote. All processes that open it share its memory.
+ *
+ * The time does not depend on the number of samples: only the header and the buckets are read and
+ * verified. Each batch then checks what it reads. A wrong sample index, or a size outside of the
+ * range of its bucket, is SAB_E_FORMAT of that call. Other damage may give other samples:
+ * sab_plan_check() detects it.
  *
  * While the handle or a sampler on it lives, do not truncate the file: a read behind its end stops
  * the process with SIGBUS. Do not overwrite it either: sampler calls then fail with SAB_E_FORMAT,
  * or give other samples. To replace it, rename a new file over the old one, as sab_plan_save()
- * does. sab_plan_bytes_new() copies instead.
+ * does. sab_plan_copy_new() gives a plan that does not depend on the file.
  *
  * @param path  file name, in the system's encoding
  * @param plan  the new handle; free with sab_plan_free()
- * @return SAB_OK; SAB_E_IO; SAB_E_FORMAT for a truncated, corrupted or foreign file
+ * @return SAB_OK; SAB_E_IO; SAB_E_FORMAT for a truncated or foreign file, and for one whose header
+ *     or buckets are damaged
  */
 SAB_API sab_status sab_plan_file_new(const char *path, sab_plan **plan) SAB_NOEXCEPT;
+
+/** Reads the whole plan. Verifies the checksums of all sections, that the order has each sample
+ * once, and that the samples of each bucket have its sizes.
+ *
+ * Takes a bit of memory for each sample during the call.
+ *
+ * @param plan  a handle
+ * @return SAB_OK; SAB_E_FORMAT, with a message that names the section or the rule;
+ *     SAB_E_UNSUPPORTED for the plan of a mixture
+ */
+SAB_API sab_status sab_plan_check(const sab_plan *plan) SAB_NOEXCEPT;
+
+/** Copies a plan into memory of its own, in huge pages where the system grants them. Its
+ * fingerprint and batches are the same.
+ *
+ * A plan with many samples in a mapped file is slower than its copy, because each batch reads
+ * scattered places of the order. All checksums are verified, because all bytes are read.
+ *
+ * @param plan  a handle
+ * @param copy  the new handle; free with sab_plan_free()
+ * @return SAB_OK; SAB_E_FORMAT for a damaged file; SAB_E_UNSUPPORTED for the plan of a mixture
+ */
+SAB_API sab_status sab_plan_copy_new(const sab_plan *plan, sab_plan **copy) SAB_NOEXCEPT;
 
 /** Writes the plan's file image to memory.
  *
@@ -280,7 +365,7 @@ SAB_API sab_status sab_plan_file_new(const char *path, sab_plan **plan) SAB_NOEX
 SAB_API sab_status sab_plan_write(const sab_plan *plan, void *buffer, size_t capacity, size_t *size)
     SAB_NOEXCEPT;
 
-/** Makes a plan from a file image, which is copied.
+/** Makes a plan from a file image, which is copied. All checksums are verified.
  *
  * @param data  what sab_plan_write() wrote
  * @param size  its length in bytes

@@ -109,22 +109,41 @@ SAB_API sab_status sab_sampler_check_ranks(const sab_sampler *sampler, uint64_t 
  *
  * A state restores only with the same shards.
  *
- * @param sizes       sizes of this rank's samples, may be empty; read during the call only
+ * # Mixtures
+ *
+ * Each rank gives a mixture (sab/mixture.h) of the samples of its own shard, with the same options,
+ * names and ids of the sources on all ranks. Each shard has samples of each source. An epoch has
+ * the samples that a mixture of all shards would have, one shard after the other. So the counts of
+ * a source are exact over all ranks, also where proportions or a temperature are given. Those of
+ * sab_mixture_get_source() and sab_mixture_counts() are of the rank's mixture alone.
+ *
+ * No epoch needs communication: the ranks exchange the size and the source of each sample once. A
+ * rank keeps 14 bytes for each sample of all ranks, and 4 for each sample of all ranks in the
+ * epoch. When an epoch begins, it makes the plan and reads all batches of all ranks once.
+ *
+ * The batches that the ranks take together stand in an order in which each source is near its due.
+ * They are of one bucket. So a source whose samples are longer or shorter than most may be farther
+ * from its due than one batch. In tests it was less than world_size batches away.
+ * sab_mixture_get_report() gives the distance, for all ranks.
+ *
+ * @param sizes       sizes of this rank's samples, may be empty or a mixture; with one column. Read
+ *     during the call only
  * @param plan        `tail` must be SAB_TAIL_KEEP and `oversize` not SAB_OVERSIZE_SINGLE; the same
- *     on all ranks
+ *     on all ranks. With a mixture no cost may be a callback
  * @param options     rank and world size (at most 2^20) are those of the shards; `seed`, `epoch`
  *     and `micro_batches` must be the same on all ranks; `last_step` and `costliest_first` are not
  *     used
  * @param all_gather  called four times, with 24 bytes, 8 bytes, the distinct sizes and their
- *     counts, and 16 bytes; not kept. A rank that fails reports it in the next call. With more than
- *     2,700 ranks, a rank without memory for the gathered bytes cannot report it. The others then
- *     wait until `all_gather` gives up
+ *     counts, and 16 bytes; not kept. With a mixture there are two more calls before the last one:
+ *     with 8 bytes, and 6 for each sample of the largest shard. A rank that fails reports it in the
+ * next call. With more than 2,700 ranks, a rank without memory for the gathered bytes cannot report
+ * it. The others then wait until `all_gather` gives up
  * @param ctx         passed to `all_gather`
  * @param sampler     the new handle; free with sab_sampler_free()
  * @return SAB_OK, on all ranks; SAB_E_ARGUMENT, on all ranks where the sizes of one break a rule:
- *     the message names the rank; SAB_E_MISMATCH where the options differ or a rank failed
- *     otherwise; SAB_E_CALLBACK. A rank whose handles or structs are refused (NULL, struct_size)
- *     does not take part
+ *     the message names the rank; SAB_E_MISMATCH where the options or the mixtures differ, with
+ *     the ranks, or a rank failed otherwise; SAB_E_CALLBACK. A rank whose handles or structs are
+ * refused (NULL, struct_size) does not take part
  */
 SAB_API sab_status sab_sharded_sampler_new(const sab_sizes *sizes, const sab_plan_options *plan,
                                            const sab_sampler_options *options,

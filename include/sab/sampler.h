@@ -115,9 +115,11 @@ typedef struct sab_batch {
     uint64_t step;
     /** number of the batch among this rank's micro-batches of the step, from 0 */
     uint64_t micro_batch;
+    /** that all its samples have, where sab_plan_options.separate_by separates them; 0 */
+    int64_t id;
 } sab_batch;
 #define SAB_BATCH_INIT \
-    {sizeof(sab_batch), NULL, 0, SAB_LAYOUT_PADDED, 0, NULL, NULL, NULL, -1, 0, 0, 0}
+    {sizeof(sab_batch), NULL, 0, SAB_LAYOUT_PADDED, 0, NULL, NULL, NULL, -1, 0, 0, 0, 0}
 
 /** The rows of a batch whose layout is SAB_LAYOUT_ROW. Its arrays belong to the sampler and stay
  *  valid until the next call on it that shows another batch. */
@@ -138,6 +140,61 @@ typedef struct sab_rows {
     const double *capacity;
 } sab_rows;
 #define SAB_ROWS_INIT {sizeof(sab_rows), 0, NULL, NULL, NULL}
+
+/** Several batches. The arrays belong to the sampler and stay valid until the next call on it. They
+ *  have the numbers of the batches one after the other. */
+typedef struct sab_block {
+    /** set by SAB_BLOCK_INIT */
+    size_t struct_size;
+    /** number of batches; at least 1 */
+    size_t count;
+    /** the samples of all batches; those of batch i begin at offsets[i] */
+    const int64_t *indices;
+    /** `count` + 1 numbers, which begin with 0 */
+    const uint64_t *offsets;
+    /** as in sab_batch; the same for all batches of the block */
+    sab_layout layout;
+    /** as in sab_batch */
+    size_t columns;
+    /** `count` * `columns` numbers: batch i has in column j the number i * columns + j */
+    const double *longest;
+    /** as `longest` */
+    const double *padded_length;
+    /** as `longest` */
+    const double *total;
+    /** one a batch */
+    const int64_t *bucket;
+    /** of all batches */
+    uint64_t epoch;
+    /** one a batch */
+    const uint64_t *step;
+    /** one a batch */
+    const uint64_t *micro_batch;
+    /** one a batch */
+    const int64_t *id;
+    /** for each column the cumulative lengths of all batches, as in sab_rows; those of batch i
+     * begin at offsets[i] + i. NULL when the batches have none */
+    const int32_t *const *cu_seqlens;
+    /** beside `indices`, as in sab_rows; NULL when the batches have none */
+    const int64_t *starts;
+} sab_block;
+#define SAB_BLOCK_INIT  \
+    {sizeof(sab_block), \
+     0,                 \
+     NULL,              \
+     NULL,              \
+     SAB_LAYOUT_PADDED, \
+     0,                 \
+     NULL,              \
+     NULL,              \
+     NULL,              \
+     NULL,              \
+     0,                 \
+     NULL,              \
+     NULL,              \
+     NULL,              \
+     NULL,              \
+     NULL}
 
 /** A step of the optimizer, over all ranks and all their micro-batches. `totals` belongs to the
  *  sampler and stays valid until the next call on it. */
@@ -232,7 +289,8 @@ SAB_API sab_status sab_sequential_sampler_new(const sab_plan *plan,
  *
  * Each bucket gives the batch of its longest samples. When `count` is larger than the number of
  * buckets, each gives the batch of the next longest, and so on. No batch of any epoch costs more
- * than the first of these.
+ * than the first of these. Of samples with several sizes that holds where full batches have at
+ * least as many samples as there are columns.
  *
  * @param plan     may be freed before the sampler
  * @param count    how many at most; at least 1
@@ -305,6 +363,24 @@ SAB_API sab_status sab_sampler_next_batches(sab_sampler *sampler, size_t max_bat
                                             int64_t *indices, size_t capacity, uint64_t *offsets,
                                             size_t *count) SAB_NOEXCEPT;
 
+/** Moves over several batches and shows them in `*block`: those that as many calls of
+ * sab_next_batch() would show.
+ *
+ * The block ends at `max_batches`, at the end of the epoch, and before a batch with a failure,
+ * which the next call meets. It also ends before a batch of another layout, or with other arrays
+ * than the first. Without SAB_SAMPLER_RANDOM_ACCESS each block has one batch. The sampler keeps the
+ * memory of the largest block: of one column about 8 bytes a sample and 72 a batch. With random
+ * access, sab_batch_rows() and sab_batch_step() have no batch to show afterwards.
+ *
+ * @param sampler      any sampler
+ * @param max_batches  at least 1
+ * @param block        filled on SAB_OK, untouched otherwise; its struct_size must be set
+ *     (SAB_BLOCK_INIT)
+ * @return SAB_OK; SAB_END and SAB_E_CALLBACK as sab_next_batch(); SAB_E_ARGUMENT
+ */
+SAB_API sab_status sab_next_block(sab_sampler *sampler, size_t max_batches, sab_block *block)
+    SAB_NOEXCEPT;
+
 /** Shows the batch at a position of the current epoch without moving the cursor.
  *
  * @param sampler   a sampler with random access
@@ -316,6 +392,49 @@ SAB_API sab_status sab_sampler_next_batches(sab_sampler *sampler, size_t max_bat
 SAB_API sab_status sab_sampler_at(sab_sampler *sampler, uint64_t position, sab_batch *batch)
     SAB_NOEXCEPT;
 
+/** Shows the batches that all ranks take in the current epoch as an Arrow stream: for dataframes,
+ * SQL and Parquet.
+ *
+ * A row is a batch of one rank. Rows are ordered by step, then by micro-batch, then by rank. No
+ * column has nulls:
+ *
+ * | column        | type        | what                                                        |
+ * |---------------|-------------|-------------------------------------------------------------|
+ * | step          | int64       | step of the optimizer in the epoch, from 0                  |
+ * | rank          | int64       | the rank that takes the batch                               |
+ * | batch         | int64       | its position: number of the batch of this rank in the epoch |
+ * | indices       | list<int64> | the samples; empty for a rank without a share               |
+ * | padded_length | double      | as in sab_batch; 0 for a rank without a share               |
+ *
+ * Of sizes with several columns, padded_length is a fixed_size_list<double> with one number a
+ * column.
+ *
+ * The rows are those that the ranks would get from sab_next_batch() if the sampler stayed in this
+ * epoch: with what SAB_LAST_STEP_WRAP repeats, without what SAB_LAST_STEP_DROP leaves out, and
+ * split as a lowered budget needs it. Where the cursor is does not matter. The rows begin at
+ * position 0. After a state of other ranks or another budget took over they begin there.
+ *
+ * The stream is a snapshot: it does not move the cursor, and no later call on the sampler changes
+ * it. The sampler may be freed before it. Sizes that the sampler reads in place must stay valid as
+ * long as the stream.
+ *
+ * Arrays are made when get_next is called, and end with the batch that brings them to 65,536
+ * indices or rows. So an epoch is never in memory as a whole. They own their memory and may outlive
+ * the stream. One thread at a time may use the stream, and the sampler may be used in another one
+ * meanwhile. Making the stream takes as long as sab_sampler_set_epoch() at most.
+ *
+ * A failed get_next returns ENOMEM, or EIO when data that is read in place was changed, such as a
+ * mapped plan file. get_last_error has the message. Calling get_next again repeats the array that
+ * failed.
+ *
+ * @param sampler  a sampler with SAB_SAMPLER_SCHEDULE: one with random access, except a sharded
+ *     sampler of several ranks, which does not know the samples of the others
+ * @param stream   filled on SAB_OK, untouched otherwise; the caller releases it
+ * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_UNSUPPORTED
+ */
+SAB_API sab_status sab_sampler_get_schedule(const sab_sampler *sampler,
+                                            struct ArrowArrayStream *stream) SAB_NOEXCEPT;
+
 /** sab_sampler_batch_count() */
 #define SAB_SAMPLER_BATCH_COUNT 1
 /** sab_sampler_at(), sab_sampler_seek() to any position, sab_sampler_next_batches(),
@@ -323,6 +442,8 @@ SAB_API sab_status sab_sampler_at(sab_sampler *sampler, uint64_t position, sab_b
 #define SAB_SAMPLER_RANDOM_ACCESS 2
 /** sab_sampler_get_budget() and sab_sampler_set_budget() */
 #define SAB_SAMPLER_BUDGET 4
+/** sab_sampler_get_schedule() */
+#define SAB_SAMPLER_SCHEDULE 8
 
 /** Returns which functions a sampler supports, apart from those that every sampler has.
  *
@@ -331,7 +452,8 @@ SAB_API sab_status sab_sampler_at(sab_sampler *sampler, uint64_t position, sab_b
  *
  * @param sampler       a handle
  * @param capabilities  filled with the sum of the supported SAB_SAMPLER_BATCH_COUNT,
- *     SAB_SAMPLER_RANDOM_ACCESS and SAB_SAMPLER_BUDGET; a later version may add others
+ *     SAB_SAMPLER_RANDOM_ACCESS, SAB_SAMPLER_BUDGET and SAB_SAMPLER_SCHEDULE; a later version may
+ *     add others
  * @return SAB_OK; SAB_E_ARGUMENT
  */
 SAB_API sab_status sab_sampler_capabilities(const sab_sampler *sampler, uint64_t *capabilities)
@@ -467,14 +589,14 @@ SAB_API void sab_sampler_free(sab_sampler *sampler) SAB_NOEXCEPT;
 typedef struct sab_plan_report {
     /** set by SAB_PLAN_REPORT_INIT */
     size_t struct_size;
-    /** samples in the sizes */
+    /** samples in the sizes; of a mixture those of the epoch, with repeats */
     uint64_t samples;
     /** samples that the oversize policy left out */
     uint64_t skipped;
     /** samples left out of this epoch by SAB_TAIL_DROP or SAB_LAST_STEP_DROP */
     uint64_t dropped;
-    /** appearances in this epoch beyond each sample's first, by SAB_TAIL_WRAP or
-     *  SAB_LAST_STEP_WRAP */
+    /** appearances in this epoch beyond each sample's first (of a mixture beyond those that it
+     *  takes), by SAB_TAIL_WRAP or SAB_LAST_STEP_WRAP */
     uint64_t repeated;
     /** batches over all ranks */
     uint64_t batches;
@@ -482,11 +604,11 @@ typedef struct sab_plan_report {
     uint64_t steps;
     /** see sab_plan_info */
     uint64_t lower_bound;
-    /** number of distinct pairs of count and padded length */
+    /** number of distinct pairs of count and padded lengths */
     uint64_t shapes;
-    /** sum of the sizes in the batches */
+    /** sum of the sizes in the batches, over all columns */
     double total;
-    /** sum of count * padded length of the batches */
+    /** sum of count * padded length of the batches, over all columns */
     double padded_total;
     /** 1 - total / padded_total */
     double padding;
@@ -497,7 +619,8 @@ typedef struct sab_plan_report {
     double meet_again;
     /** mean over samples of how many others can be its batch mates in some epoch */
     double partners;
-    /** lag-1 correlation of the longest sizes of a rank's successive batches; near 0: random */
+    /** lag-1 correlation of the longest sizes of a rank's successive batches; near 0: random. Here
+     *  and below the size of a sample of several columns is their sum */
     double length_correlation;
     /** variance between batches of the mean size, over that of batches drawn at random; 1: random,
      *  0: all batches alike, large: batches are homogeneous in size */
@@ -507,9 +630,15 @@ typedef struct sab_plan_report {
     double nearest_target;
     /** 1 when the plan meets its `padding_target` or has none, else 0 */
     uint64_t target_met;
+    /** number of columns */
+    size_t columns;
+    /** `total` of each column */
+    double totals[SAB_MAX_COLUMNS];
+    /** `padded_total` of each column */
+    double padded_totals[SAB_MAX_COLUMNS];
 } sab_plan_report;
 #define SAB_PLAN_REPORT_INIT \
-    {sizeof(sab_plan_report), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+    {sizeof(sab_plan_report), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0}, {0}}
 
 /** Measures an epoch of the bucket order, and the next one for `meet_again`.
  *

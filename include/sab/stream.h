@@ -31,7 +31,9 @@
 #define SAB_STREAM_H
 
 #include "sab/base.h"
+#include "sab/cost.h"
 #include "sab/sampler.h"
+#include "sab/sizes.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -307,9 +309,13 @@ typedef struct sab_files_stream_options {
     sab_framing framing;   /**< SAB_FRAMING_LINES */
     uint64_t max_record;   /**< a longer record is an error of the file; bytes; 0: 64 MiB */
     sab_on_error on_error; /**< SAB_ON_ERROR_STOP */
+    /** number of threads that read, decompress and divide files ahead, each a file of its own; at
+     *  most 256. 0 (default): files are read in the thread that reads the stream. Records, states
+     *  and errors are the same for any number. See sab_files_stream_new() */
+    uint64_t readers;
 } sab_files_stream_options;
 #define SAB_FILES_STREAM_OPTIONS_INIT \
-    {sizeof(sab_files_stream_options), SAB_FRAMING_LINES, 0, SAB_ON_ERROR_STOP}
+    {sizeof(sab_files_stream_options), SAB_FRAMING_LINES, 0, SAB_ON_ERROR_STOP, 0}
 
 /** Sets the defaults, the same as SAB_FILES_STREAM_OPTIONS_INIT: for languages without C's macros.
  *
@@ -331,6 +337,14 @@ SAB_API void sab_files_stream_options_init(sab_files_stream_options *options, si
  * applies to the stored bytes, compressed or not. Not detected: a change that keeps size, samples
  * and modification time, and a change in bytes that were neither read nor sampled. If only the
  * modification time differs, a warning is logged.
+ *
+ * With `readers`, threads read the next files while the records of one are given. Up to 4 * readers
+ * names are taken from the source in advance, in the thread that reads the stream. At most 32 MiB *
+ * readers of records are kept, and of each reader the block that it reads, usually 256 KiB. So
+ * files whose contents are much larger are read one after the other. A file that is named twice is
+ * begun the second time when it was read the first time. A file that failed is tried again in the
+ * thread that reads the stream. A state may be restored with another number of readers. A child
+ * after fork() starts threads of its own.
  *
  * @param source   a stream of file names
  * @param options  NULL: the defaults
@@ -391,6 +405,21 @@ SAB_API void sab_map_stream_options_init(sab_map_stream_options *options, size_t
  */
 SAB_API sab_status sab_map_stream_new(sab_stream *source, const sab_map_stream_options *options,
                                       sab_stream **stream) SAB_NOEXCEPT;
+
+/** Sets the size of texts: of records of bytes, which are in UTF-8. Lists and objects keep theirs,
+ * except that with SAB_TEXT_CHARACTERS the size of a list is the number of its records.
+ *
+ * Texts of sab_files_stream_new() are measured while the file is read, in the same thread, if no
+ * record was read and only prefetching, shuffles, shards and mixes are between. Otherwise a stage
+ * of its own measures them. A state restores only into a stream that measures in the same place.
+ *
+ * @param source  a stream
+ * @param unit    SAB_TEXT_BYTES, SAB_TEXT_WORDS or SAB_TEXT_CHARACTERS
+ * @param stream  the new handle
+ * @return SAB_OK; SAB_E_ARGUMENT
+ */
+SAB_API sab_status sab_text_size_stream_new(sab_stream *source, sab_text_unit unit,
+                                            sab_stream **stream) SAB_NOEXCEPT;
 
 /** Opens a stream for a record.
  *
@@ -532,6 +561,61 @@ SAB_API sab_status sab_zip_stream_new(sab_stream *const *sources, size_t count, 
 SAB_API sab_status sab_multiplex_stream_new(sab_stream *control, sab_stream *const *sources,
                                             size_t count, sab_stream **stream) SAB_NOEXCEPT;
 
+/** When a mix ends. */
+typedef int32_t sab_mix_until;
+/** when the source whose turn it is has ended */
+#define SAB_MIX_UNTIL_FIRST 0
+/** when all sources with a proportion have ended. After the end of one the others go on by their
+ *  proportions, and the windows begin again */
+#define SAB_MIX_UNTIL_ALL 1
+
+/** How sources are mixed. */
+typedef struct sab_mix_stream_options {
+    /** set by SAB_MIX_STREAM_OPTIONS_INIT */
+    size_t struct_size;
+    /** of the records, one for each source: finite, not negative and of any sum. A source with 0 is
+     *  not read. Others are at least 2^-39 of the sum. Must be given; copied */
+    const double *proportions;
+    /** number of `proportions`: the number of sources */
+    size_t proportion_count;
+    /** number of records over which the counts are exact; from 1 to 2^32. 1,000 */
+    uint64_t window;
+    /** when the mix ends; SAB_MIX_UNTIL_FIRST */
+    sab_mix_until until;
+} sab_mix_stream_options;
+#define SAB_MIX_STREAM_OPTIONS_INIT \
+    {sizeof(sab_mix_stream_options), NULL, 0, 1000, SAB_MIX_UNTIL_FIRST}
+
+/** Sets the defaults, the same as SAB_MIX_STREAM_OPTIONS_INIT: for languages without C's macros.
+ *
+ * @param options      filled; NULL is ignored
+ * @param struct_size  size of the caller's sab_mix_stream_options; exactly this many bytes are
+ *     written
+ */
+SAB_API void sab_mix_stream_options_init(sab_mix_stream_options *options, size_t struct_size)
+    SAB_NOEXCEPT;
+
+/** Mixes the records of several sources by proportions, with exact counts and without random
+ * numbers. After any number of records, each source has given its proportion of them to less than
+ * one record.
+ *
+ * If proportion * window is a whole number for each source, each window of the stream has exactly
+ * so many records of it. Otherwise the remainders are carried into the next windows: a source with
+ * 0.25 records in a window appears once in four.
+ *
+ * The order is even and always the same: a, b, a, a, b, a for 2 to 1. To shuffle it and keep the
+ * counts, let sab_block_shuffle_stream_new() follow, with the window as its block.
+ *
+ * @param sources  ownership of all passes, or of none
+ * @param count    number of `sources`, from 1 to 1024
+ * @param options  NULL is refused, since the proportions must be given
+ * @param stream   the new handle
+ * @return SAB_OK; SAB_E_ARGUMENT also if a source is given twice
+ */
+SAB_API sab_status sab_mix_stream_new(sab_stream *const *sources, size_t count,
+                                      const sab_mix_stream_options *options, sab_stream **stream)
+    SAB_NOEXCEPT;
+
 /** Every world_size-th record of a source that is equal on all ranks. All ranks get the same number
  * of records: if the last records are fewer than the ranks, the other ranks get an empty list.
  * After a stage that makes batches it divides finite data without loss or repetition. If it is the
@@ -628,6 +712,18 @@ typedef struct sab_readahead_stream_options {
      *  counted by sab_stream_skipped_count(). SAB_OVERSIZE_SINGLE: the record is a batch alone,
      *  over the budget */
     sab_oversize oversize;
+    /** several sizes a record: sets one number a column, each finite and not negative. Called once
+     *  for each record that is read; the `size` of the record is not used. Not with `batch_size_fn`
+     *  and `boundary_key_fn`. It gets `ctx`. NULL: one size */
+    int32_t (*sizes_fn)(void *ctx, const sab_record *record, double *sizes);
+    /** number of columns that `sizes_fn` sets, 2 to SAB_MAX_COLUMNS; 0 for one size */
+    size_t columns;
+    /** several columns: limits that each batch keeps, all of them. `budget` is one more, on count *
+     *  the sum of the largest size of each column. No cost may be a callback. Read during the call.
+     *  NULL */
+    const sab_budget *budgets;
+    /** number of `budgets` */
+    size_t budget_count;
 } sab_readahead_stream_options;
 #define SAB_READAHEAD_STREAM_OPTIONS_INIT  \
     {sizeof(sab_readahead_stream_options), \
@@ -641,7 +737,11 @@ typedef struct sab_readahead_stream_options {
      NULL,                                 \
      NULL,                                 \
      NULL,                                 \
-     SAB_OVERSIZE_ERROR}
+     SAB_OVERSIZE_ERROR,                   \
+     NULL,                                 \
+     0,                                    \
+     NULL,                                 \
+     0}
 
 /** Sets the defaults, the same as SAB_READAHEAD_STREAM_OPTIONS_INIT: for languages without C's
  * macros.
@@ -657,6 +757,10 @@ SAB_API void sab_readahead_stream_options_init(sab_readahead_stream_options *opt
  * and stably, divides it into batches and shuffles them (after Marian NMT's BatchGenerator, by way
  * of infinibatch's BucketedReadaheadBatchIterator).
  *
+ * Records of several sizes are divided into batches as sab_plan_new() divides samples into buckets
+ * of single batches. Their records keep their order. With `carry_over` the batches that pad most
+ * wait for the next window. sab_readahead_sampler_new() refuses several columns.
+ *
  * @param source   a stream; a map can set the sizes of its records
  * @param options  NULL is refused, since a budget or batch size must be given
  * @param stream   the new handle
@@ -668,8 +772,10 @@ SAB_API sab_status sab_readahead_stream_new(sab_stream *source,
 
 /** How windows are packed. */
 typedef struct sab_pack_stream_options {
-    size_t struct_size;   /**< set by SAB_PACK_STREAM_OPTIONS_INIT */
-    double capacity;      /**< largest sum of the sizes of a list; finite, above 0; must be given */
+    size_t struct_size; /**< set by SAB_PACK_STREAM_OPTIONS_INIT */
+    /** largest sum of the sizes of a list; finite, above 0; must be given for one size, and 0 for
+     *  several */
+    double capacity;
     uint64_t max_records; /**< most records in a list; 0: no limit */
     uint64_t read_ahead;  /**< records in a window, kept in memory; from 1 to 2^31. 10,000 */
     int32_t shuffle;      /**< the lists of a window; 1 */
@@ -678,9 +784,32 @@ typedef struct sab_pack_stream_options {
      *  returns SAB_E_ARGUMENT and names the record. SAB_OVERSIZE_SKIP: the record is skipped and
      *  counted by sab_stream_skipped_count() */
     sab_oversize oversize;
+    /** several sizes a record: sets one whole number a column. Called once for each record that is
+     *  read; the `size` of the record is not used. NULL: one size */
+    int32_t (*sizes_fn)(void *ctx, const sab_record *record, double *sizes);
+    /** passed to `sizes_fn` and `release` */
+    void *ctx;
+    /** called once when the stream is freed, not if the constructor fails; NULL */
+    void (*release)(void *ctx);
+    /** several columns: the largest sum of each column in a list, 1 to 2^31 - 1. Read during the
+     *  call. NULL for one size */
+    const uint64_t *capacities;
+    /** number of `capacities`, 2 to SAB_MAX_COLUMNS; 0 for one size */
+    size_t capacity_count;
 } sab_pack_stream_options;
-#define SAB_PACK_STREAM_OPTIONS_INIT \
-    {sizeof(sab_pack_stream_options), 0, 0, 10000, 1, 0, SAB_OVERSIZE_ERROR}
+#define SAB_PACK_STREAM_OPTIONS_INIT  \
+    {sizeof(sab_pack_stream_options), \
+     0,                               \
+     0,                               \
+     10000,                           \
+     1,                               \
+     0,                               \
+     SAB_OVERSIZE_ERROR,              \
+     NULL,                            \
+     NULL,                            \
+     NULL,                            \
+     NULL,                            \
+     0}
 
 /** Sets the defaults, the same as SAB_PACK_STREAM_OPTIONS_INIT: for languages without C's macros.
  *
@@ -695,6 +824,9 @@ SAB_API void sab_pack_stream_options_init(sab_pack_stream_options *options, size
  * unknown length. A window is packed by best-fit decreasing. Lists that are not full are kept for
  * the next window, up to half a window. Records keep their order in a list. A restore reads up to
  * eight windows again. If all sizes are known in advance, sab_packed_sampler_new() packs better.
+ *
+ * Records of several sizes are packed as in "Rows under several capacities" of sab/pack.h. Up to
+ * 1,000 records that no list was begun for are kept for the next window.
  *
  * @param source   a stream; a map can set the sizes of its records
  * @param options  NULL is refused, since the capacity must be given

@@ -1,5 +1,6 @@
 #include "balance/balanced.h"
-#include "balance/partition.h"
+#include "balance/packed_report.h"
+#include "balance/vector_partition.h"
 #include "base/guard.h"
 #include "sab/balance.h"
 
@@ -14,7 +15,7 @@ sab_status sab_items_partition(const double* costs, size_t count, uint64_t parts
             sab::require(costs, "costs");
             sab::require(part_of, "part_of");
         }
-        sab::partition({costs, count}, parts, given, {part_of, count});
+        sab::partition(costs, count, parts, given, {part_of, count});
     });
 }
 
@@ -37,9 +38,11 @@ sab_status sab_balanced_sampler_get_report(sab_sampler* sampler, sab_progress_fn
     return sab::guard([&] {
         sab::require(sampler, "sampler");
         sab::check_result(report, "report");
-        sab::write_result(
-            sab::BalancedSampler::of(*sampler->impl).report(sab::Progress(progress, progress_ctx)),
-            report);
+        const sab::Progress reported(progress, progress_ctx);
+        const bool is_packed = sampler->impl->kind() == sab::kind_of("sab_packed_sampler_new");
+        sab::write_result(is_packed ? sab::report_of_rows(*sampler->impl, reported)
+                                    : sab::BalancedSampler::of(*sampler->impl).report(reported),
+                          report);
     });
 }
 

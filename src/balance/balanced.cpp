@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <tuple>
 
 #include "base/hasher.h"
-#include "base/log.h"
 #include "sampler/capabilities.h"
 #include "sampler/cursor.h"
 #include "sampler/state.h"
@@ -16,91 +16,8 @@ namespace sab {
 namespace {
 
 constexpr double heavy_share = 1.0 / 8;  // of a micro-batch's mean cost
-constexpr double band_width = 0.99;      // sizes in a band, to the largest
-// of sums of as many numbers as there may be samples in a micro-batch
-constexpr double rounding_of_sums = 1e-9;
-constexpr uint64_t ahead_count = 1024;  // units permuted at once
 
 }  // namespace
-
-/// What samples cost in a row, asked for in ascending order of their sizes.
-class RowCost {
-public:
-    /// `name` is that of the cost in messages.
-    RowCost(Cost cost, std::string name) : cost_(std::move(cost)), name_(std::move(name)) {
-        cost_.check_row(name_);
-    }
-    double operator()(double size) {
-        const double cost = cost_.in_row(size, name_);
-        if (cost < before_)
-            fail(SAB_E_ARGUMENT, name_, ": a sample of length ", size, " costs ", cost,
-                 ", a shorter one ", before_, ": must never decrease");
-        return before_ = cost;
-    }
-
-private:
-    Cost cost_;
-    std::string name_;
-    double before_ = 0;
-};
-
-/// What micro-batches may hold: how much of it each size takes.
-class BalancedSampler::Budgets {
-public:
-    explicit Budgets(const sab_balanced_options& balanced) {
-        for (Budget& budget :
-             read_budgets(balanced.budgets, balanced.budget_count, "balanced.budgets")) {
-            const double room = budget.limit - budget.cost.constant();
-            are_totals_ = are_totals_ && budget.cost.is_total();
-            const std::string name = text("balanced.budgets[", all_.size(), "]");
-            all_.push_back({{std::move(budget.cost), name + ".cost"}, budget.limit, room, 0});
-        }
-    }
-
-    /// Takes the next size; false when a sample of it exceeds a budget alone.
-    bool take(double size) {
-        for (exceeded_ = 0; exceeded_ < all_.size(); ++exceeded_) {
-            One& one = all_[exceeded_];
-            one.needs = one.cost(size);
-            if (one.needs > one.room) return false;
-        }
-        return true;
-    }
-    /// By the first budget, of the size that was taken last.
-    double cost(double size) const { return all_.empty() ? size : all_[0].needs; }
-    double weight(double size) const {
-        if (all_.size() <= 1) return cost(size);
-        // If the largest fractions of the samples sum to at most 1, so do those of each budget.
-        double fraction = 0;
-        for (const One& one : all_) fraction = std::max(fraction, one.needs / one.room);
-        return fraction;
-    }
-
-    /// Of a micro-batch; 0: no budget.
-    double capacity(bool has_whole_sizes) const {
-        if (all_.empty()) return 0;
-        const double exact = all_.size() == 1 ? all_[0].room : 1;
-        // Sums of whole numbers are exact. Others are rounded, differently in each order: a little
-        // room ensures that none of them is over the budget.
-        return all_.size() == 1 && are_totals_ && has_whole_sizes ? exact
-                                                                  : exact * (1 - rounding_of_sums);
-    }
-    /// "balanced.budgets[0].limit = 16", of the budget that the size taken last exceeded.
-    std::string exceeded() const {
-        return text("balanced.budgets[", exceeded_, "].limit = ", all_[exceeded_].limit);
-    }
-
-private:
-    struct One {
-        RowCost cost;
-        double limit;
-        double room;   ///< the limit without the constant of the cost
-        double needs;  ///< of it, by the size taken last
-    };
-    std::vector<One> all_;
-    std::size_t exceeded_ = 0;
-    bool are_totals_ = true;
-};
 
 /// The body of a saved state: where the ranks stood in the order of the epoch.
 struct BalancedState {
@@ -121,7 +38,7 @@ BalancedSampler& BalancedSampler::of(Sampler& sampler) {
     return static_cast<BalancedSampler&>(sampler);
 }
 
-BalancedSampler::BalancedSampler(const Sizes& sizes, const sab_balanced_options& balanced,
+BalancedSampler::BalancedSampler(const Columns& sizes, const sab_balanced_options& balanced,
                                  const sab_sampler_options& options)
     : options_(options),
       samples_(balanced.samples),
@@ -147,193 +64,134 @@ BalancedSampler::BalancedSampler(const Sizes& sizes, const sab_balanced_options&
     check(balanced.samples == 0 || balanced.samples >= parts(), "balanced.samples",
           balanced.samples, "must be at least the number of micro-batches of a step, ", parts());
     check(sizes.count() > 0, "sizes.count", sizes.count(), "must be at least 1");
-    Budgets budgets(balanced);
-    const std::optional<Cost> balance =
-        read_balance(balanced.balance, balanced.balance_count, "balanced.balance");
 
     const Progress progress(balanced.progress, balanced.progress_ctx);
-    sorted_ = sort_by_size(sizes, true, progress);
-    weigh(balanced, budgets, balance);
-    Hasher hash;
-    hash.add_all(std::span(sorted_.distinct_sizes));
-    hash.add_all(std::span(sorted_.first_offsets));
-    hash.add_bytes(sorted_.order.get(), sorted_.count * sizeof(uint32_t));
-    fingerprint_ = hash.digest();
-    rules_ = rules();
-    schedule_.epoch = options.epoch;
-    schedule_.cohort = parts();
-    schedule_.heavy = heavy_of(schedule_.cohort);
-    schedule_.kept = kept_;
-    permute_units();
+    samples_of_ = std::make_shared<const EpochSamples>(sizes, balanced, progress);
+    take_samples(options.epoch, progress);
+    begin_epoch(options.epoch);
     make_steps(progress);
 }
 
-/// Names the first of the samples from the sorted offset `kept` on, which no micro-batch can hold.
-[[noreturn]] static void refuse_oversize(const Sorted& sorted, uint64_t kept,
-                                         std::string_view budget) {
-    const auto count = static_cast<uint32_t>(sorted.count);
-    const uint32_t first = first_sample(sorted, static_cast<uint32_t>(kept), count);
-    fail(SAB_E_ARGUMENT, std::string_view(described(sorted, first)), ": must fit ", budget,
-         " alone; ", count - kept, " of ", count,
-         " samples do not. Set balanced.oversize to SAB_OVERSIZE_SKIP (0), or use a larger budget");
+/// Those of an epoch, if they are not those at hand.
+void BalancedSampler::take_samples(uint64_t epoch, const Progress& progress) {
+    if (weighed_ != nullptr && samples_of_->are_alike(epoch, schedule_.epoch)) return;
+    weighed_ = samples_of_->of(epoch, progress);
+    rules_ = rules();
 }
 
-/// Costs and weights of the distinct sizes, and how many samples are not too large.
-void BalancedSampler::weigh(const sab_balanced_options& balanced, Budgets& budgets,
-                            const std::optional<Cost>& balance) {
-    std::optional<RowCost> balanced_cost;
-    if (balance) balanced_cost.emplace(*balance, "balanced.balance[0]");
-    has_whole_sizes_ = std::ranges::all_of(sorted_.distinct_sizes,
-                                           [](double size) { return size == std::floor(size); });
-    capacity_ = budgets.capacity(has_whole_sizes_);
+/// With the samples at hand.
+void BalancedSampler::begin_epoch(uint64_t epoch) {
+    schedule_ = {epoch, {parts(), heavy_of(parts()), weighed_->end}, {}, 0, 0, 0};
+    position_ = 0;
+    order_units();
+}
 
-    kept_ = sorted_.count;
-    distinct_of_.resize(sorted_.count);
-    double all_cost = 0, all_weight = 0;
-    for (std::size_t i = 0; i < sorted_.distinct_sizes.size(); ++i) {
-        const double size = sorted_.distinct_sizes[i];
-        const uint32_t begin = sorted_.first_offsets[i], end = sorted_.first_offsets[i + 1];
-        std::fill(distinct_of_.begin() + begin, distinct_of_.begin() + end,
-                  static_cast<uint32_t>(i));
-        if (begin >= kept_ || !budgets.take(size)) {
-            kept_ = std::min<uint64_t>(kept_, begin);
-            sample_costs_.push_back({0, capacity_});
-            continue;
-        }
-        SampleCost distinct{balanced_cost ? (*balanced_cost)(size) : budgets.cost(size),
-                            budgets.weight(size)};
-        if (capacity_ > 0) distinct.weight = std::min(distinct.weight, capacity_);
-        sample_costs_.push_back(distinct);
-        all_cost += distinct.cost * (end - begin);
-        all_weight += distinct.weight * (end - begin);
-    }
-    const uint64_t over = sorted_.count - kept_;
-    if (over > 0 && balanced.oversize == SAB_OVERSIZE_ERROR)
-        refuse_oversize(sorted_, kept_, budgets.exceeded());
-    if (kept_ == 0)
-        fail(SAB_E_ARGUMENT, "sizes: no sample is left: all ", over,
-             " are over a budget of a micro-batch alone");
-    if (over > 0)
-        log(SAB_LOG_WARNING, "skipped ", over, " of ", sorted_.count,
-            " samples: each over a budget of a micro-batch alone");
-    if (!std::isfinite(all_cost))
-        fail(SAB_E_ARGUMENT, balance ? "balanced.balance[0]" : "balanced.budgets[0].cost",
-             ": costs must have a finite sum");
-    mean_cost_ = all_cost / static_cast<double>(kept_);
-    mean_weight_ = all_weight / static_cast<double>(kept_);
+void BalancedSampler::order_units() {
+    order_ = UnitOrder(weighed_, schedule_.counts, options_.seed, schedule_.epoch, choice());
 }
 
 /// All that says, beside the samples, where a step ends and who takes what of it.
 uint64_t BalancedSampler::rules() const {
     Hasher hash;
     for (const uint64_t number : {options_.world_size, options_.micro_batches, samples_,
-                                  static_cast<uint64_t>(method_), kept_})
+                                  static_cast<uint64_t>(method_), weighed_->kept})
         hash.add(number);
-    for (const double number : {fill_, capacity_}) hash.add(number);
-    hash.add_all(std::span(sample_costs_));
+    hash.add(fill_);
+    for (const auto* numbers : {&weighed_->capacities, &weighed_->costs, &weighed_->weights})
+        hash.add_all(std::span(*numbers));
     return hash.digest();
 }
 
 /// How many samples cost so much that they must come in cohorts.
 uint64_t BalancedSampler::heavy_of(uint64_t cohort) const {
     if (cohort == 1) return 0;
+    const WeighedSamples& all = *weighed_;
     const auto all_parts = static_cast<double>(parts());
     double step_samples = static_cast<double>(samples_);
-    if (capacity_ > 0 && mean_weight_ > 0) {
-        const double fitting = room() / mean_weight_;
-        step_samples = samples_ > 0 ? std::min(step_samples, fitting) : fitting;
+    for (std::size_t i = 0; i < all.capacities.size(); ++i) {
+        if (all.mean_weight[i] == 0) continue;
+        const double fitting = room(i) / all.mean_weight[i];
+        step_samples = step_samples > 0 ? std::min(step_samples, fitting) : fitting;
     }
-    if (step_samples == 0) step_samples = static_cast<double>(kept_);  // samples that take no room
-    const double least = heavy_share * mean_cost_ * step_samples / all_parts;
-    const auto kept_costs =
-        std::span(sample_costs_).first(distinct_of_[kept_ - 1] + std::size_t{1});
-    const auto first = std::ranges::partition_point(
-        kept_costs, [&](const SampleCost& each) { return each.cost <= least; });
-    const uint64_t offset =
-        sorted_.first_offsets[static_cast<std::size_t>(first - kept_costs.begin())];
-    return offset < kept_ ? (kept_ - offset) / cohort * cohort : 0;
-}
-
-/// The permutations of the epoch.
-void BalancedSampler::permute_units() {
-    const auto key = [&](Purpose purpose, uint64_t which) {
-        return permutation_key(options_.seed, schedule_.epoch, purpose, which);
+    if (step_samples == 0)
+        step_samples = static_cast<double>(all.kept);  // samples that take no room
+    PerBudget least{};
+    for (std::size_t k = 0; k < all.balances; ++k)
+        least[k] = heavy_share * all.mean_cost[k] * step_samples / all_parts;
+    std::size_t first = 0;  // of the distinct sizes
+    const auto is_heavy = [&](std::size_t distinct) {
+        const double* const costs = all.costs.data() + distinct * all.balances;
+        return !all.is_left_out[distinct] &&
+               !std::ranges::equal(std::span(costs, all.balances),
+                                   std::span(least).first(all.balances), std::less_equal());
     };
-    bands_.clear();
-    for (uint64_t begin = 0; begin < schedule_.heavy;) {
-        // By size, not by cost: whoever goes on with another cost must find the same order.
-        const double least =
-            band_width * sorted_.distinct_sizes[distinct_of_[schedule_.kept - 1 - begin]];
-        const auto first = std::ranges::lower_bound(sorted_.distinct_sizes, least) -
-                           sorted_.distinct_sizes.begin();
-        const uint64_t end = std::min<uint64_t>(
-            schedule_.heavy,
-            schedule_.kept - sorted_.first_offsets[static_cast<std::size_t>(first)]);
-        bands_.push_back({end, Permutation(end - begin, key(Purpose::cohorts, bands_.size()))});
-        begin = end;
-    }
-    units_ = Permutation(units(), key(Purpose::units, 0));
-    ahead_.clear();
-    loaded_.reset();
-}
-
-uint32_t BalancedSampler::permuted(uint64_t unit) {
-    if (unit - ahead_first_ >= ahead_.size()) {
-        const uint64_t first = unit - unit % ahead_count;
-        ahead_.resize(std::min(ahead_count, units() - first));
-        ahead_first_ = first;
-        units_.fill(ahead_first_, ahead_);
-    }
-    return ahead_[unit - ahead_first_];
+    while (first < all.extents.size() && !is_heavy(first)) ++first;
+    const uint64_t offset = all.first_offsets[first];
+    return offset < all.end ? (all.end - offset) / cohort * cohort : 0;
 }
 
 /// Takes what is left of a unit, or the first `most` samples of that, into offsets_: but for those
 /// that are too large now.
 void BalancedSampler::append(UnitPosition& at, uint64_t most) {
-    const uint32_t unit = permuted(at.unit % units());
-    const bool is_cohort = unit < cohorts();
-    const uint64_t left = (is_cohort ? schedule_.cohort : 1) - at.offset,
-                   count = std::min(left, most);
+    const uint32_t unit = order_.at(at.unit % order_.units());
+    const uint64_t left = order_.samples_of(unit) - at.offset, count = std::min(left, most);
     for (uint64_t i = 0; i < count; ++i) {
-        uint64_t offset = unit - cohorts();
-        if (is_cohort) {
-            const uint64_t from_longest = unit * schedule_.cohort + at.offset + i;
-            const auto band = std::ranges::upper_bound(bands_, from_longest, {}, &Band::end);
-            const uint64_t first = band->end - band->offsets.count();
-            offset = schedule_.kept - 1 - (first + band->offsets(from_longest - first));
-        }
-        if (offset < kept_) offsets_.push_back(static_cast<uint32_t>(offset));
+        const uint32_t offset = order_.offset(unit, at.offset + i);
+        if (is_kept(offset)) offsets_.push_back(offset);
     }
     at = count == left ? UnitPosition{at.unit + 1, 0} : UnitPosition{at.unit, at.offset + count};
 }
 
 /// Of the samples in offsets_ from one on.
-double BalancedSampler::weight_from(std::size_t first) const {
-    double sum = 0;
-    for (std::size_t i = first; i < offsets_.size(); ++i) sum += sample_cost(offsets_[i]).weight;
-    return sum;
+BalancedSampler::Load BalancedSampler::load_from(std::size_t first) const {
+    Load load;
+    for (std::size_t i = first; i < offsets_.size() && has_budgets(); ++i) {
+        const double* const weights = weighed_->weights_of(offsets_[i]);
+        const double share = weighed_->share_of(offsets_[i]);
+        for (std::size_t j = 0; j < weighed_->capacities.size(); ++j) load.weights[j] += weights[j];
+        load.share += share;
+        load.largest = std::max(load.largest, share);
+    }
+    return load;
+}
+
+bool BalancedSampler::exceeds_room(const Load& load, const PerBudget& more) const {
+    for (std::size_t j = 0; j < weighed_->capacities.size(); ++j)
+        if (load.weights[j] + more[j] > room(j)) return true;
+    return false;
+}
+
+/// The least loaded micro-batch holds at most the mean, so any sample fits if the mean and the
+/// largest sample together do not exceed the capacity.
+bool BalancedSampler::may_not_fit(const Load& load) const {
+    if (!has_budgets() || offsets_.size() <= parts()) return false;
+    const double capacity = weighed_->capacities.size() == 1
+                                ? weighed_->capacities[0]
+                                : 1 - 4 * rounding_share(offsets_.size());
+    return load.share / static_cast<double>(parts()) + load.largest > capacity;
 }
 
 /// The end of the step that begins at a position. Its samples are then in offsets_. `is_full`: no
 /// more would have fitted.
 BalancedSampler::UnitPosition BalancedSampler::next_start(UnitPosition at, bool& is_full) {
     const UnitPosition begin = at;
-    const uint64_t all = parts(),
-                   end_unit = options_.last_step == SAB_LAST_STEP_WRAP ? ~uint64_t{0} : units();
+    const uint64_t all = parts(), kept = weighed_->kept,
+                   end_unit =
+                       options_.last_step == SAB_LAST_STEP_WRAP ? ~uint64_t{0} : order_.units();
     const uint64_t most = samples_ > 0                               ? samples_
-                          : options_.last_step == SAB_LAST_STEP_WRAP ? std::max(kept_, all)
-                                                                     : kept_;
+                          : options_.last_step == SAB_LAST_STEP_WRAP ? std::max(kept, all)
+                                                                     : kept;
     offsets_.clear();
-    double weight = 0, largest = 0;
+    Load load;
     is_full = false;
     while (at.unit < end_unit && offsets_.size() < most) {
         // Of a cohort as many at a time as there are micro-batches, so that each gets another.
         const UnitPosition before = at;
         const std::size_t count = offsets_.size();
         append(at, std::min(most - count, all));
-        if (capacity_ == 0) continue;
-        double more = weight_from(count);
-        if (count > 0 && weight + more > room()) {
+        if (!has_budgets()) continue;
+        Load more = load_from(count);
+        if (count > 0 && exceeds_room(load, more.weights)) {
             is_full = count >= all;
             if (is_full || !assign()) {
                 offsets_.resize(count);
@@ -344,19 +202,16 @@ BalancedSampler::UnitPosition BalancedSampler::next_start(UnitPosition at, bool&
             // nothing, which always fits.
             if (offsets_.size() == count) {
                 append(at, std::min(most - count, all - count));
-                more = weight_from(count);
+                more = load_from(count);
             }
         }
-        weight += more;
-        for (std::size_t i = count; i < offsets_.size(); ++i)
-            largest = std::max(largest, sample_cost(offsets_[i]).weight);
+        for (std::size_t j = 0; j < more.weights.size(); ++j) load.weights[j] += more.weights[j];
+        load.share += more.share;
+        load.largest = std::max(load.largest, more.largest);
     }
     is_full = is_full || (samples_ > 0 && offsets_.size() == samples_) ||
-              (capacity_ > 0 && weight + mean_weight_ > room());
-    // The least loaded micro-batch holds at most the mean, so any sample fits if the mean and the
-    // largest sample together do not exceed the capacity.
-    if (capacity_ > 0 && offsets_.size() > all &&
-        weight / static_cast<double>(all) + largest > capacity_) {
+              (has_budgets() && exceeds_room(load, weighed_->mean_weight));
+    if (may_not_fit(load)) {
         const std::size_t taken = offsets_.size();
         std::size_t count = taken;
         while (count > all && !assign())
@@ -375,7 +230,7 @@ BalancedSampler::UnitPosition BalancedSampler::next_start(UnitPosition at, bool&
 void BalancedSampler::make_steps(const Progress& progress) {
     starts_.assign(1, schedule_.first);
     loaded_.reset();
-    const uint64_t end = units();
+    const uint64_t end = order_.units();
     for (UnitPosition at = schedule_.first; at.unit < end;) {
         bool is_full = false;
         at = next_start(at, is_full);
@@ -396,12 +251,12 @@ void BalancedSampler::even_out() {
     UnitPosition& middle = starts_[starts_.size() - 2];
     const UnitPosition begin = starts_[starts_.size() - 3], end = starts_.back(), before = middle;
     gather(begin, end);
-    double left = weight_from(0) / 2;
+    double left = load_from(0).share / 2;
     offsets_.clear();
     for (middle = begin; (left > 0 || offsets_.size() < parts()) && middle != end;) {
         const std::size_t count = offsets_.size();
         append(middle, parts());
-        left -= weight_from(count);
+        left -= load_from(count).share;
     }
     const bool fits = middle.unit < end.unit && assign();
     if (fits) gather(middle, end);
@@ -411,35 +266,36 @@ void BalancedSampler::even_out() {
 /// Gathers the samples between two positions.
 void BalancedSampler::gather(UnitPosition at, UnitPosition end) {
     offsets_.clear();
-    while (at != end) append(at, at.unit == end.unit ? end.offset - at.offset : schedule_.cohort);
+    while (at != end)
+        append(at, at.unit == end.unit ? end.offset - at.offset : schedule_.counts.cohort);
 }
 
 /// Deals the samples in offsets_ to the micro-batches of the step; false when they do not fit.
 bool BalancedSampler::assign() {
-    costs_.clear();
-    weights_.clear();
-    for (const uint32_t offset : offsets_) {
-        costs_.push_back(sample_cost(offset).cost);
-        if (capacity_ > 0) weights_.push_back(sample_cost(offset).weight);
+    const std::size_t count = offsets_.size(), balances = weighed_->balances,
+                      caps = weighed_->capacities.size();
+    costs_.resize(count * balances);
+    weights_.resize(count * caps);
+    for (std::size_t i = 0; i < count; ++i) {
+        const double* const costs = weighed_->costs_of(offsets_[i]);
+        const double* const weights = weighed_->weights_of(offsets_[i]);
+        for (std::size_t k = 0; k < balances; ++k) costs_[k * count + i] = costs[k];
+        for (std::size_t j = 0; j < caps; ++j) weights_[j * count + i] = weights[j];
     }
-    part_of_.resize(offsets_.size());
-    return partitioner_.partition(costs_, weights_, {method_, parts(), false, capacity_}, part_of_);
+    part_of_.resize(count);
+    return partitioner_.partition({costs_, balances, count}, {weights_, caps, count},
+                                  weighed_->capacities, {method_, parts(), false}, part_of_);
 }
 
-/// Makes a step, counted from schedule_.first, the one at hand.
-void BalancedSampler::load(uint64_t step) {
-    if (loaded_ == step) return;
-    loaded_.reset();
-    gather(starts_[step], starts_[step + 1]);
-    if (!assign()) fail(SAB_E_INTERNAL, "balanced sampler: a step does not fit its micro-batches");
-    total_ = 0;
-    for (const uint32_t offset : offsets_) total_ += sorted_.distinct_sizes[distinct_of_[offset]];
-
-    // Parts in random order, so that no rank always gets the costliest; several of a rank so that
-    // ranks are even, too.
+/// Parts in random order, so that no rank always gets the costliest; several of a rank so that
+/// ranks are even, too.
+void BalancedSampler::assign_ranks(uint64_t step) {
+    const std::size_t balances = weighed_->balances, count = offsets_.size();
     const auto all = static_cast<uint32_t>(parts());
-    part_costs_.assign(all, 0);
-    for (std::size_t i = 0; i < offsets_.size(); ++i) part_costs_[part_of_[i]] += costs_[i];
+    part_costs_.assign(all * balances, 0);
+    for (std::size_t k = 0; k < balances; ++k)
+        for (std::size_t i = 0; i < count; ++i)
+            part_costs_[k * all + part_of_[i]] += costs_[k * count + i];
     rank_of_part_.resize(all);
     const Permutation shuffled(all, permutation_key(options_.seed, schedule_.epoch, Purpose::parts,
                                                     schedule_.first_step + step));
@@ -447,8 +303,8 @@ void BalancedSampler::load(uint64_t step) {
         for (uint32_t part = 0; part < all; ++part)
             rank_of_part_[part] = static_cast<uint32_t>(shuffled(part) / options_.micro_batches);
     } else {
-        partitioner_.partition(part_costs_, {}, {method_, options_.world_size, true, 0},
-                               rank_of_part_);
+        partitioner_.partition({part_costs_, balances, all}, {}, {},
+                               {method_, options_.world_size, true}, rank_of_part_);
         const Permutation ranks(options_.world_size,
                                 permutation_key(options_.seed, schedule_.epoch, Purpose::parts,
                                                 ~(schedule_.first_step + step)));
@@ -461,7 +317,21 @@ void BalancedSampler::load(uint64_t step) {
         const uint32_t rank = rank_of_part_[part];
         slot_of_part_[part] = rank * static_cast<uint32_t>(options_.micro_batches) + next[rank]++;
     }
-    slot_begin_.assign(all + 1, 0);
+}
+
+/// Makes a step, counted from schedule_.first, the one at hand.
+void BalancedSampler::load(uint64_t step) {
+    if (loaded_ == step) return;
+    loaded_.reset();
+    gather(starts_[step], starts_[step + 1]);
+    if (!assign()) fail(SAB_E_INTERNAL, "balanced sampler: a step does not fit its micro-batches");
+    total_.fill(0);
+    for (const uint32_t offset : offsets_) {
+        const std::span<const double> sizes = weighed_->sizes_of(offset);
+        for (std::size_t j = 0; j < sizes.size(); ++j) total_[j] += sizes[j];
+    }
+    assign_ranks(step);
+    slot_begin_.assign(parts() + 1, 0);
     for (const uint32_t part : part_of_) ++slot_begin_[slot_of_part_[part] + 1];
     std::partial_sum(slot_begin_.begin(), slot_begin_.end(), slot_begin_.begin());
     dealt_.resize(offsets_.size());
@@ -471,27 +341,45 @@ void BalancedSampler::load(uint64_t step) {
     loaded_ = step;
 }
 
-void BalancedSampler::fill(uint64_t position, EpochBatch& placed) {
+/// Makes samples, by their offsets, the batch.
+void BalancedSampler::show(std::span<const uint32_t> offsets, Batch& batch) const {
+    const std::size_t count = columns();
+    batch.columns = count;
+    batch.longest.fill(0);
+    batch.total.fill(0);
+    const std::span<int64_t> indices = batch.room(offsets.size());
+    for (std::size_t i = 0; i < offsets.size(); ++i) {
+        indices[i] = weighed_->order[offsets[i]];
+        const std::span<const double> sizes = weighed_->sizes_of(offsets[i]);
+        for (std::size_t j = 0; j < count; ++j) {
+            batch.longest[j] = std::max(batch.longest[j], sizes[j]);
+            batch.total[j] += sizes[j];
+        }
+    }
+    batch.bucket = -1;
+    batch.padded_length = batch.total;
+    batch.capacity.fill(-1);
+    batch.is_row = true;
+    batch.cu_seqlens.clear();
+    const double most = std::ranges::max(batch.total);
+    if (!weighed_->has_whole_sizes || most > std::numeric_limits<int32_t>::max()) return;
+    for (std::size_t j = 0; j < count; ++j) {
+        std::vector<int32_t>& cu_seqlens = batch.cu_seqlens.emplace_back(1, 0);
+        cu_seqlens.reserve(offsets.size() + 1);
+        for (const uint32_t offset : offsets)
+            cu_seqlens.push_back(cu_seqlens.back() +
+                                 static_cast<int32_t>(weighed_->sizes_of(offset)[j]));
+    }
+}
+
+void BalancedSampler::fill(uint64_t position, uint64_t rank, EpochBatch& placed) {
     const uint64_t after = position - schedule_.first_position,
                    step = after / options_.micro_batches;
     load(step);
-    const uint64_t slot = options_.rank * options_.micro_batches + after % options_.micro_batches;
+    const uint64_t slot = rank * options_.micro_batches + after % options_.micro_batches;
     const std::size_t begin = slot_begin_[slot], end = slot_begin_[slot + 1];
     Batch& batch = placed.batch;
-    batch.fill(end - begin, [&](uint64_t i) {
-        const uint32_t offset = dealt_[begin + i];
-        return Sample{sorted_.order[offset], sorted_.distinct_sizes[distinct_of_[offset]]};
-    });
-    batch.padded_length = batch.total;
-    batch.is_row = true;
-    batch.cu_seqlens.clear();
-    if (has_whole_sizes_ && batch.total <= std::numeric_limits<int32_t>::max()) {
-        batch.cu_seqlens.push_back(0);
-        for (std::size_t i = begin; i < end; ++i)
-            batch.cu_seqlens.push_back(
-                batch.cu_seqlens.back() +
-                static_cast<int32_t>(sorted_.distinct_sizes[distinct_of_[dealt_[i]]]));
-    }
+    show(std::span(dealt_).subspan(begin, end - begin), batch);
     placed.epoch = schedule_.epoch;
     placed.position = position;
     placed.step = schedule_.first_step + step;
@@ -504,20 +392,19 @@ StepTotals BalancedSampler::step_of(const EpochBatch& batch) {
 }
 
 uint64_t BalancedSampler::read(uint64_t position, uint64_t /*room*/, EpochBatch& batch) {
-    fill(position, batch);
+    fill(position, options_.rank, batch);
     return batch.batch.count;
 }
 
 /// Goes elsewhere. A failure leaves all as it was.
 template <class Body>
 void BalancedSampler::attempt(Body&& body) {
-    auto mine = std::tie(schedule_, bands_, units_, starts_, position_);
-    auto before = std::make_tuple(schedule_, bands_, units_, starts_, position_);
+    auto mine = std::tie(weighed_, rules_, schedule_, order_, starts_, position_);
+    auto before = std::make_tuple(weighed_, rules_, schedule_, order_, starts_, position_);
     try {
         body();
     } catch (...) {
         mine = std::move(before);
-        ahead_.clear();
         loaded_.reset();
         throw;
     }
@@ -525,9 +412,8 @@ void BalancedSampler::attempt(Body&& body) {
 
 void BalancedSampler::go_to_epoch(uint64_t epoch) {
     attempt([&] {
-        schedule_ = {epoch, parts(), heavy_of(parts()), kept_, {}, 0, 0, 0};
-        position_ = 0;
-        permute_units();
+        take_samples(epoch, {});
+        begin_epoch(epoch);
         make_steps({});
     });
 }
@@ -538,28 +424,39 @@ std::size_t BalancedSampler::save(std::span<std::byte> out) const {
                               schedule_.took_over,
                               schedule_.first_step + step,
                               starts_[step].unit,
-                              schedule_.cohort,
-                              schedule_.heavy,
-                              schedule_.kept,
+                              schedule_.counts.cohort,
+                              schedule_.counts.heavy,
+                              schedule_.counts.kept,
                               rules_,
                               starts_[step].offset};
-    return write_state(kind(), fingerprint_, std::as_bytes(std::span(&state, 1)), out);
+    return write_state(kind(), fingerprint(), std::as_bytes(std::span(&state, 1)), out);
 }
 
-/// Refuses a state whose fields cannot be, as far as they show it without the epoch's layout.
-void BalancedSampler::check_state(const BalancedState& state) const {
+/// Refuses a state that cannot be, as far as it shows without the epoch's layout. Says whether the
+/// steps end where they did for those who saved it.
+bool BalancedSampler::check_state(const BalancedState& state) const {
     check_consistent(state.cohort >= 1 && state.cohort <= most_parts);
-    check_consistent(state.kept >= 1 && state.kept <= sorted_.count && state.heavy <= state.kept &&
-                     state.heavy % state.cohort == 0 && state.offset < state.cohort);
+    check_consistent(state.kept >= 1 && state.kept <= weighed_->count &&
+                     state.heavy <= state.kept && state.heavy % state.cohort == 0 &&
+                     state.offset < state.cohort);
+    check_consistent(columns() == 1 || state.kept == weighed_->count);
     check_consistent(state.order.position >= state.took_over && state.step <= state.order.position);
+    const bool is_alike = state.rules == rules_ && state.order.world_size == options_.world_size &&
+                          state.order.micro_batches == options_.micro_batches;
+    const uint64_t inside = (state.order.position - state.took_over) % state.order.micro_batches;
+    if (!is_alike && inside != 0)
+        fail(SAB_E_MISMATCH, "state: was saved inside a step, after micro-batch ", inside, " of ",
+             state.order.micro_batches,
+             ": another world size, or other options, can only go on from between two steps");
+    return is_alike;
 }
 
-/// Goes where a state was saved. `is_alike`: the steps end where they did for those who saved it.
+/// Goes where a state was saved, in the epoch whose samples are at hand.
 void BalancedSampler::go_to(const BalancedState& state, bool is_alike) {
     const UnitPosition offset{state.unit, state.offset};
-    schedule_ = {state.order.epoch, state.cohort, state.heavy, state.kept, {}, 0, 0, 0};
-    permute_units();
-    check_consistent(offset.offset == 0 || permuted(offset.unit % units()) < cohorts());
+    schedule_ = {state.order.epoch, {state.cohort, state.heavy, state.kept}, {}, 0, 0, 0};
+    order_units();
+    check_consistent(offset.offset < order_.samples_of(order_.at(offset.unit % order_.units())));
     position_ = state.order.position;
     // nothing took over yet: all of the epoch can be reached
     const bool is_whole = is_alike && state.took_over == 0;
@@ -577,60 +474,103 @@ void BalancedSampler::go_to(const BalancedState& state, bool is_alike) {
 
 bool BalancedSampler::go_to_state(std::span<const std::byte> bytes) {
     BalancedState state{};
-    read_state(bytes, kind(), fingerprint_, std::as_writable_bytes(std::span(&state, 1)));
+    read_state(bytes, kind(), fingerprint(), std::as_writable_bytes(std::span(&state, 1)));
     match_order(state.order, options_);
-    check_state(state);
-    const bool is_alike = state.rules == rules_ && state.order.world_size == options_.world_size &&
-                          state.order.micro_batches == options_.micro_batches;
-    const uint64_t inside = (state.order.position - state.took_over) % state.order.micro_batches;
-    if (!is_alike && inside != 0)
-        fail(SAB_E_MISMATCH, "state: was saved inside a step, after micro-batch ", inside, " of ",
-             state.order.micro_batches,
-             ": another world size, or other options, can only go on from between two steps");
-    attempt([&] { go_to(state, is_alike); });
+    attempt([&] {
+        take_samples(state.order.epoch, {});
+        go_to(state, check_state(state));
+    });
     return state.order.has_ended == 1;
+}
+
+/// Measured at the ends of the steps that can be reached.
+std::span<const double> BalancedSampler::deviation() {
+    const EpochChoice* const from = choice();
+    if (from == nullptr) return {};
+    std::vector<double> share(from->sources()), given(share.size());
+    double all = 0, total = 0, largest = 0;
+    const auto add = [&](uint32_t offset, std::vector<double>& sums, double& sum) {
+        const uint32_t sample = weighed_->order[offset];
+        const double size = from->size_of(sample);
+        sums[from->source_of()[sample]] += size;
+        sum += size;
+        return size;
+    };
+    for (uint32_t offset = 0; offset < weighed_->end; ++offset)
+        if (is_kept(offset)) add(offset, share, all);
+    for (double& each : share) each = all > 0 ? each / all : 0;
+    deviation_.assign(share.size(), 0);
+    loaded_.reset();
+    offsets_.clear();
+    if (starts_.size() > 1) gather({}, schedule_.first);
+    for (const uint32_t offset : offsets_) add(offset, given, total);
+    for (uint64_t step = 0; step + 1 < starts_.size(); ++step) {
+        load(step);
+        std::vector<double> micro_batches(parts());
+        for (std::size_t i = 0; i < offsets_.size(); ++i)
+            micro_batches[part_of_[i]] += add(offsets_[i], given, total);
+        largest = std::max(largest, std::ranges::max(micro_batches));
+        for (std::size_t s = 0; s < share.size(); ++s)
+            deviation_[s] = std::max(deviation_[s], std::abs(given[s] - share[s] * total));
+    }
+    for (double& each : deviation_) each = largest > 0 ? each / largest : 0;
+    return deviation_;
+}
+
+double imbalance_of(std::span<const double> costs, double sum) {
+    return sum > 0 ? std::ranges::max(costs) * static_cast<double>(costs.size()) / sum : 1;
+}
+
+/// Adds the costs of the step at hand, by one of the balanced costs.
+void BalancedSampler::measure(std::size_t balance, sab_balanced_report& report) const {
+    const std::span part_costs(part_costs_.data() + balance * parts(), parts());
+    std::vector<double> rank_costs(options_.world_size);
+    double sum = 0;
+    for (std::size_t part = 0; part < part_costs.size(); ++part) {
+        rank_costs[slot_of_part_[part] / options_.micro_batches] += part_costs[part];
+        sum += part_costs[part];
+    }
+    const double imbalance = imbalance_of(rank_costs, sum);
+    report.rank_imbalance[balance] += imbalance;
+    report.largest_rank_imbalance[balance] =
+        std::max(report.largest_rank_imbalance[balance], imbalance);
+    report.micro_batch_imbalance[balance] += imbalance_of(part_costs, sum);
+    report.time[balance] += std::ranges::max(rank_costs);
+    report.least_time[balance] += sum;
 }
 
 sab_balanced_report BalancedSampler::report(const Progress& progress) {
     sab_balanced_report report = SAB_BALANCED_REPORT_INIT;
-    report.samples = sorted_.count;
+    report.samples = weighed_->count;
     report.skipped = skipped({});
     report.steps = starts_.size() - 1;
+    report.columns = columns();
+    report.balance_count = weighed_->balances;
+    const std::size_t caps = weighed_->capacities.size();
     uint64_t seen = 0;
-    double weight = 0, cost = 0, micro_batch_imbalance = 0, rank_imbalance = 0;
-    report.largest_rank_imbalance = report.steps > 0 ? 1 : 0;
-    std::vector<double> rank_costs(options_.world_size);
+    PerBudget weights{};
     for (uint64_t step = 0; step < report.steps; ++step) {
         if (step % 16 == 0) progress.report(step, report.steps);
         load(step);
-        seen += offsets_.size();
-        report.total += total_;
-        for (const double each : weights_) weight += each;
-        std::ranges::fill(rank_costs, 0.0);
-        double sum = 0;
-        for (std::size_t part = 0; part < part_costs_.size(); ++part) {
-            rank_costs[slot_of_part_[part] / options_.micro_batches] += part_costs_[part];
-            sum += part_costs_[part];
-        }
-        const double slowest = std::ranges::max(rank_costs),
-                     costliest = std::ranges::max(part_costs_);
-        const double imbalance =
-            sum > 0 ? slowest * static_cast<double>(options_.world_size) / sum : 1;
-        rank_imbalance += imbalance;
-        report.largest_rank_imbalance = std::max(report.largest_rank_imbalance, imbalance);
-        micro_batch_imbalance += sum > 0 ? costliest * static_cast<double>(parts()) / sum : 1;
-        report.time += slowest;
-        cost += sum;
+        const std::size_t count = offsets_.size();
+        seen += count;
+        for (std::size_t j = 0; j < columns(); ++j) report.total[j] += total_[j];
+        for (std::size_t i = 0; i < weights_.size(); ++i) weights[i / count] += weights_[i];
+        for (std::size_t k = 0; k < weighed_->balances; ++k) measure(k, report);
     }
     const auto steps = static_cast<double>(std::max<uint64_t>(report.steps, 1));
     // what came before is not known
     report.dropped = options_.last_step == SAB_LAST_STEP_DROP && schedule_.first_position == 0
-                         ? kept_ - seen
+                         ? weighed_->kept - seen
                          : 0;
-    report.fill = capacity_ > 0 ? weight / (capacity_ * static_cast<double>(parts()) * steps) : 0;
-    report.rank_imbalance = rank_imbalance / steps;
-    report.micro_batch_imbalance = micro_batch_imbalance / steps;
-    report.least_time = cost / static_cast<double>(options_.world_size);
+    for (std::size_t j = 0; j < caps; ++j)
+        report.fill = std::max(report.fill, weights[j] / (weighed_->capacities[j] *
+                                                          static_cast<double>(parts()) * steps));
+    for (std::size_t k = 0; k < weighed_->balances; ++k) {
+        report.rank_imbalance[k] /= steps;
+        report.micro_batch_imbalance[k] /= steps;
+        report.least_time[k] /= static_cast<double>(options_.world_size);
+    }
     return report;
 }
 

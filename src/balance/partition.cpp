@@ -21,13 +21,6 @@ constexpr std::size_t most_work = std::size_t{1} << 26;  // a second or two
 constexpr std::size_t most_skipped = 8;                  // parts without room, an item
 constexpr std::size_t most_singles = 64;                 // items tried against ranges of others
 
-/// Whole numbers whose sum is exact in any order.
-bool are_whole(std::span<const double> numbers) {
-    constexpr double exact = 9007199254740992.0;  // 2^53
-    return std::accumulate(numbers.begin(), numbers.end(), 0.0) < exact &&
-           std::ranges::all_of(numbers, [](double each) { return each == std::floor(each); });
-}
-
 /// Parts by loads that only grow: those in the heap may be behind.
 class LeastLoads {
 public:
@@ -79,19 +72,23 @@ private:
     std::vector<Load> heap_;
 };
 
-/// What a sum of some of so many numbers, added in any order and taken from again, may be off by,
-/// as a share of the largest sum.
-double rounding(std::size_t count) {
-    return 0x1p-50 * static_cast<double>(count + 1);
+}  // namespace
+
+bool are_whole(std::span<const double> numbers) {
+    constexpr double exact = 9007199254740992.0;  // 2^53
+    return std::accumulate(numbers.begin(), numbers.end(), 0.0) < exact &&
+           std::ranges::all_of(numbers, [](double each) { return each == std::floor(each); });
 }
 
-}  // namespace
+double rounding_share(std::size_t count) {
+    return 0x1p-50 * static_cast<double>(count + 1);
+}
 
 bool is_impossible(std::span<const double> weights, uint64_t parts, double capacity) {
     if (std::ranges::any_of(weights, [&](double each) { return each > capacity; })) return true;
     const double sum = std::accumulate(weights.begin(), weights.end(), 0.0),
                  room = static_cast<double>(parts) * capacity;
-    return sum > room && (are_whole(weights) || sum - room > room * rounding(weights.size()));
+    return sum > room && (are_whole(weights) || sum - room > room * rounding_share(weights.size()));
 }
 
 bool Partitioner::partition(std::span<const double> costs, std::span<const double> weights,
@@ -104,7 +101,7 @@ bool Partitioner::partition(std::span<const double> costs, std::span<const doubl
     unreported_ = done_ = 0;
     sort_by_cost();
     whole_ = are_whole(costs);
-    slack_ = are_whole(weights) ? 0 : rules.capacity * rounding(weights.size());
+    slack_ = are_whole(weights) ? 0 : rules.capacity * rounding_share(weights.size());
     if (parts_.size() < rules.parts) parts_.resize(rules.parts);
 
     bool is_found = rules.method == SAB_PARTITION_LONGEST_FIRST ? longest_first() || differencing()
@@ -691,69 +688,6 @@ Partitioner::Exchange Partitioner::best_relief(const Part& from, const Part& to,
             consider(given, taken, 1);
     }
     return best;
-}
-
-namespace {
-
-double checked_sum(std::span<const double> numbers, std::string_view name) {
-    double sum = 0;
-    for (std::size_t i = 0; i < numbers.size(); ++i) {
-        if (!(numbers[i] >= 0 && std::isfinite(numbers[i])))
-            fail(SAB_E_ARGUMENT, name, "[", i, "] = ", numbers[i],
-                 ": must be finite and at least 0");
-        sum += numbers[i];
-    }
-    if (!std::isfinite(sum)) fail(SAB_E_ARGUMENT, name, ": must have a finite sum");
-    return sum;
-}
-
-void check_rules(const sab_partition_options& options, std::size_t count, uint64_t parts) {
-    check(count <= largest_sample_count, "count", count, "must be at most 4294967295");
-    check(parts >= 1 && parts <= most_parts, "parts", parts, "must be from 1 to ", most_parts);
-    check(options.method >= SAB_PARTITION_KARMARKAR_KARP &&
-              options.method <= SAB_PARTITION_LONGEST_FIRST,
-          "options.method", options.method,
-          "must be SAB_PARTITION_KARMARKAR_KARP (0) or SAB_PARTITION_LONGEST_FIRST (1)");
-    check(options.equal_counts == 0 || options.equal_counts == 1, "options.equal_counts",
-          options.equal_counts, "must be 0 or 1");
-    if (options.weights == nullptr)
-        check(options.capacity == 0, "options.capacity", options.capacity, "needs options.weights");
-    else
-        check(options.capacity > 0 && std::isfinite(options.capacity), "options.capacity",
-              options.capacity, "must be finite and above 0");
-    check(options.equal_counts == 0 || count % parts == 0, "count", count,
-          "must be a multiple of parts = ", parts, " for equal counts");
-}
-
-[[noreturn]] void fail_capacity(std::span<const double> weights, double sum,
-                                const PartitionRules& rules) {
-    for (std::size_t i = 0; i < weights.size(); ++i)
-        check(weights[i] <= rules.capacity, "options.capacity", rules.capacity, "options.weights[",
-              i, "] = ", weights[i], " alone is more");
-    check(sum <= static_cast<double>(rules.parts) * rules.capacity, "options.capacity",
-          rules.capacity, "the weights sum to ", sum, ", which is more than ", rules.parts,
-          " parts hold");
-    fail(SAB_E_ARGUMENT, "options.capacity = ", rules.capacity, ": no assignment of ",
-         weights.size(), " items to ", rules.parts, " parts that keeps it was found");
-}
-
-}  // namespace
-
-void partition(std::span<const double> costs, uint64_t parts, const sab_partition_options& options,
-               std::span<uint32_t> part_of) {
-    check_rules(options, costs.size(), parts);
-    if (costs.empty()) return;
-    const std::span<const double> weights(options.weights,
-                                          options.weights == nullptr ? 0 : costs.size());
-    checked_sum(costs, "costs");
-    const double weight = checked_sum(weights, "options.weights");
-    const PartitionRules rules{options.method, parts, options.equal_counts != 0, options.capacity};
-    const Progress progress(options.progress, options.progress_ctx);
-    const CurrentProgress current(&progress);
-    std::vector<uint32_t> found(costs.size());  // a failed call changes nothing
-    if (!Partitioner().partition(costs, weights, rules, found))
-        fail_capacity(weights, weight, rules);
-    std::ranges::copy(found, part_of.begin());
 }
 
 }  // namespace sab

@@ -20,6 +20,13 @@ struct PartitionRules {
     double capacity = 0;        ///< of the weights of a part; used when there are weights
 };
 
+/// Whole numbers whose sum is exact in any order.
+bool are_whole(std::span<const double> numbers);
+
+/// What a sum of some of so many numbers, added in any order and taken from again, may be off by,
+/// as a share of the largest sum.
+double rounding_share(std::size_t count);
+
 /// Whether one weight, or all together, are more than the capacity allows, so that no search is
 /// needed.
 bool is_impossible(std::span<const double> weights, uint64_t parts, double capacity);
@@ -136,9 +143,5 @@ private:
     std::vector<Part> parts_;
     std::vector<uint32_t> kept_;
 };
-
-/// sab_items_partition(): checks what it is given. Changes `part_of` only when it succeeds.
-void partition(std::span<const double> costs, uint64_t parts, const sab_partition_options& options,
-               std::span<uint32_t> part_of);
 
 }  // namespace sab

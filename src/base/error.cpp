@@ -1,6 +1,7 @@
 #include "base/error.h"
 
 #include <charconv>
+#include <cmath>
 // libc++ does not set the macro, since its from_chars lacks numbers with fractions; on Apple's
 // systems it is the system's age that counts.
 #if defined(__cpp_lib_to_chars) || (defined(_LIBCPP_VERSION) && !defined(__APPLE__))
@@ -32,6 +33,15 @@ void append_number(std::string& out, Number number) {
 }
 #endif
 
+/// The sign of NaN has no meaning to a reader.
+template <std::floating_point Number>
+void append_real(std::string& out, Number number) {
+    if (std::isnan(number))
+        out += "nan";
+    else
+        append_number(out, number);
+}
+
 }  // namespace
 
 void TextPart::append_to(std::string& out) const {
@@ -39,8 +49,8 @@ void TextPart::append_to(std::string& out) const {
         case Kind::text: out += text_; break;
         case Kind::whole: append_number(out, static_cast<int64_t>(natural_)); break;
         case Kind::natural: append_number(out, natural_); break;
-        case Kind::float32: append_number(out, float32_); break;
-        case Kind::float64: append_number(out, float64_); break;
+        case Kind::float32: append_real(out, float32_); break;
+        case Kind::float64: append_real(out, float64_); break;
     }
 }
 

@@ -14,11 +14,26 @@
 
 namespace sab {
 
+namespace {
+
+/// Does not wait for the writer of a pipe.
+int open_to_read(const char* path) {
+    return ::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+}
+
+std::string_view kind_of(mode_t mode) {
+    if (S_ISFIFO(mode)) return "a pipe";
+    if (S_ISDIR(mode)) return "a directory";
+    return S_ISCHR(mode) || S_ISBLK(mode) ? "a device" : "a socket";
+}
+
+}  // namespace
+
 std::shared_ptr<const std::span<const std::byte>> map_file(const char* path) {
     const auto refuse = [&](const char* what) {
         fail(SAB_E_IO, what, " \"", path, "\": ", std::strerror(errno));
     };
-    const int file = ::open(path, O_RDONLY | O_CLOEXEC);
+    const int file = open_to_read(path);
     if (file < 0) refuse("cannot open");
     struct Closer {
         int file;
@@ -27,7 +42,8 @@ std::shared_ptr<const std::span<const std::byte>> map_file(const char* path) {
     struct stat facts{};
     if (::fstat(file, &facts) != 0) refuse("cannot read");
     if (!S_ISREG(facts.st_mode))
-        fail(SAB_E_IO, "cannot map \"", path, "\": must be a regular file");
+        fail(SAB_E_IO, "cannot map \"", path, "\": is ", kind_of(facts.st_mode),
+             ", must be a regular file");
     const auto length = static_cast<std::size_t>(facts.st_size);
     if (length == 0) return std::make_shared<const std::span<const std::byte>>();
     void* start = ::mmap(nullptr, length, PROT_READ, MAP_SHARED, file, 0);
@@ -78,14 +94,19 @@ void replace_file(const char* path, std::span<const std::span<const std::byte>> 
     if (::rename(scratch.c_str(), path) != 0) refuse("cannot write");
 }
 
-OpenFile::OpenFile(const std::string& name)
-    : name_(name), file_(::open(name.c_str(), O_RDONLY | O_CLOEXEC)) {
+OpenFile::OpenFile(const std::string& name, std::string_view advice)
+    : name_(name), file_(open_to_read(name.c_str())) {
     if (name.find('\0') != name.npos) errno = ENOENT;
     struct stat facts{};
     if (file_ < 0 || name.find('\0') != name.npos || ::fstat(file_, &facts) != 0) {
         const int number = errno;
         if (file_ >= 0) ::close(file_);
         fail(SAB_E_IO, "cannot open file \"", name, "\": ", std::strerror(number));
+    }
+    if (!S_ISREG(facts.st_mode)) {
+        ::close(file_);
+        fail(SAB_E_IO, "cannot open file \"", name, "\": is ", kind_of(facts.st_mode),
+             ", must be a regular file", advice);
     }
     size_ = static_cast<uint64_t>(facts.st_size);
 #ifdef __APPLE__

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace sab {
 
@@ -23,7 +24,8 @@ void replace_file(const char* path, std::span<const std::span<const std::byte>> 
 /// other. Throws SAB_E_IO.
 class OpenFile {
 public:
-    explicit OpenFile(const std::string& name);
+    /// Refuses at once what is no regular file, such as a pipe; `advice` ends the message.
+    explicit OpenFile(const std::string& name, std::string_view advice = "");
     ~OpenFile();
     OpenFile(const OpenFile&) = delete;
     OpenFile& operator=(const OpenFile&) = delete;

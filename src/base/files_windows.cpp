@@ -82,7 +82,7 @@ void replace_file(const char* path, std::span<const std::span<const std::byte>> 
     fail(SAB_E_IO, "cannot write \"", path, "\": ", failure);
 }
 
-OpenFile::OpenFile(const std::string& name) : name_(name), file_(-1) {
+OpenFile::OpenFile(const std::string& name, std::string_view) : name_(name), file_(-1) {
     errno = ENOENT;
     if (name.find('\0') == name.npos)
         file_ = _wopen(wide(name).c_str(), _O_RDONLY | _O_BINARY | _O_NOINHERIT);

@@ -92,6 +92,11 @@ void sab_balanced_options_init(sab_balanced_options *options, size_t struct_size
     static constexpr sab_balanced_options defaults = SAB_BALANCED_OPTIONS_INIT;
     sab::init_options(options, struct_size, defaults);
 }
+
+void sab_mixture_options_init(sab_mixture_options *options, size_t struct_size) noexcept {
+    static constexpr sab_mixture_options defaults = SAB_MIXTURE_OPTIONS_INIT;
+    sab::init_options(options, struct_size, defaults);
+}
 #if SAB_WITH_STEPS
 
 void sab_step_in_chunks_options_init(sab_step_in_chunks_options *options, size_t struct_size) noexcept {
@@ -123,6 +128,11 @@ void sab_files_stream_options_init(sab_files_stream_options *options, size_t str
 
 void sab_map_stream_options_init(sab_map_stream_options *options, size_t struct_size) noexcept {
     static constexpr sab_map_stream_options defaults = SAB_MAP_STREAM_OPTIONS_INIT;
+    sab::init_options(options, struct_size, defaults);
+}
+
+void sab_mix_stream_options_init(sab_mix_stream_options *options, size_t struct_size) noexcept {
+    static constexpr sab_mix_stream_options defaults = SAB_MIX_STREAM_OPTIONS_INIT;
     sab::init_options(options, struct_size, defaults);
 }
 

@@ -92,8 +92,10 @@ void Cache::in_child() noexcept {
 }
 
 std::string Cache::full(std::string_view key) const {
-    return settings_.dataset_name ? text(std::string_view(*settings_.dataset_name), "_", key)
-                                  : std::string(key);
+    if (!settings_.dataset_name) return std::string(key);
+    std::string whole;
+    whole.reserve(settings_.dataset_name->size() + 1 + key.size());
+    return whole.append(*settings_.dataset_name).append("_").append(key);
 }
 
 void Cache::settle(const Outcome& outcome) {

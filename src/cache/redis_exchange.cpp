@@ -9,7 +9,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <new>
 #include <system_error>
@@ -30,11 +32,11 @@ std::string reason(int code) {
 }
 
 void append_word(std::string& out, std::string_view word) {
-    out += '$';
-    TextPart(word.size()).append_to(out);
-    out += "\r\n";
-    out += word;
-    out += "\r\n";
+    std::array<char, 24> size{'$'};
+    char* end = std::to_chars(size.data() + 1, size.data() + 22, word.size()).ptr;
+    *end++ = '\r';
+    *end++ = '\n';
+    out.append(size.data(), end).append(word).append("\r\n", 2);
 }
 
 /// Loopback's ports can meet themselves where nobody listens.

@@ -36,6 +36,11 @@ std::string name_of(std::string_view key) {
     return text(key.starts_with(reserved) ? values : "", key);
 }
 
+/// The same, without a copy where the name is the key.
+std::string_view name_of(std::string_view key, std::deque<std::string>& kept) {
+    return key.starts_with(reserved) ? kept.emplace_back(name_of(key)) : key;
+}
+
 /// A key and what to do with it.
 struct Task {
     // a read or write that is refused says how the server is, others only what this user may do
@@ -131,7 +136,7 @@ public:
         std::vector<Task> tasks;
         tasks.reserve(keys.size());
         for (const std::string_view key : keys)
-            tasks.push_back({Task::read, names.emplace_back(name_of(key)), {}});
+            tasks.push_back({Task::read, name_of(key, names), {}});
         perform(tasks, outcome, deadline);
         std::vector<std::optional<View>> found(keys.size());
         for (std::size_t i = 0; i < tasks.size(); ++i) {
@@ -151,7 +156,7 @@ public:
             if (item.value.size() > largest_frame)
                 ++outcome.dropped;
             else
-                tasks.push_back({Task::write, names.emplace_back(name_of(item.key)), item.value});
+                tasks.push_back({Task::write, name_of(item.key, names), item.value});
         }
         perform(tasks, outcome, deadline);
         for (const Task& task : tasks)

@@ -65,31 +65,41 @@ BaguaSequence::BaguaSequence(SamplerKind kind, const Sizes& complexity,
       batches_ctx_(options_.make_batches_ctx, options_.release) {
     check(complexity.count() <= largest_sample_count, "complexity.count", complexity.count(),
           "must be at most 4294967295");
-    complexity_.resize(complexity.count());
+    auto numbers = std::make_shared<std::vector<double>>(complexity.count());
     complexity.dense("complexity").visit([&](auto view) {
-        for (std::size_t i = 0; i < complexity_.size(); ++i)
-            complexity_[i] = checked_size(view[i], i, "complexity");
+        for (std::size_t i = 0; i < numbers->size(); ++i)
+            (*numbers)[i] = checked_size(view[i], i, "complexity");
     });
-    if (!complexity_.empty()) {
-        const auto [least, most] = std::ranges::minmax_element(complexity_);
+    complexity_ = numbers;
+    if (!numbers->empty()) {
+        const auto [least, most] = std::ranges::minmax_element(*numbers);
         noise_ = static_cast<uint64_t>((*most - *least) * options_.random_level + 1);
         if (options_.budget > 0)
             check(*most <= options_.budget, "balancing.budget", options_.budget, "sample ",
-                  most - complexity_.begin(), " alone has complexity ", *most);
+                  most - numbers->begin(), " alone has complexity ", *most);
     }
     const double facts[] = {static_cast<double>(options_.shuffle),
                             static_cast<double>(options_.drop_last), options_.random_level,
                             static_cast<double>(options_.batch_size), options_.budget};
     Hasher hash;
     hash.add(facts);
-    hash.add_all(std::span(complexity_));
+    hash.add_all(std::span(*numbers));
     fingerprint_ = hash.digest();
 }
 
+BaguaSequence::BaguaSequence(const BaguaSequence& other)
+    : kind_(other.kind_),
+      options_(other.options_),
+      batches_ctx_(nullptr, nullptr),
+      complexity_(other.complexity_),
+      noise_(other.noise_),
+      fingerprint_(other.fingerprint_),
+      now_(other.now_) {}
+
 std::unique_ptr<Sequence::EpochOrder> BaguaSequence::make_epoch_order(
     const EpochOptions& epoch_options) const {
-    if (now_.epoch_options == epoch_options) return nullptr;
-    const uint64_t ranks = epoch_options.step_batches, count = complexity_.size();
+    if (now_->epoch_options == epoch_options) return nullptr;
+    const uint64_t ranks = epoch_options.step_batches, count = complexity_->size();
     check(ranks <= most_ranks, "options.world_size", ranks, "load is balanced over at most ",
           most_ranks, " ranks");
     const bool drops_samples = kind_ == bagua_kind && options_.drop_last != 0;
@@ -116,7 +126,8 @@ std::unique_ptr<Sequence::EpochOrder> BaguaSequence::make_epoch_order(
             ranks;
     else
         make_batches(dealt);
-    return std::make_unique<EpochOrderOf<Dealt>>(std::move(dealt));
+    return std::make_unique<EpochOrderOf<SharedDealt>>(
+        std::make_shared<const Dealt>(std::move(dealt)));
 }
 
 /// Samples by complexity and noise, then by index.
@@ -126,8 +137,8 @@ std::vector<uint32_t> BaguaSequence::sorted(MersenneTwister& generator) const {
         uint32_t index;
     };
     std::vector<Keyed> keyed;
-    keyed.reserve(complexity_.size());
-    for (const double each : complexity_) {
+    keyed.reserve(complexity_->size());
+    for (const double each : *complexity_) {
         const double more =
             options_.shuffle != 0 ? static_cast<double>(torch_below(generator, noise_)) : 0;
         keyed.push_back({each + more, static_cast<uint32_t>(keyed.size())});
@@ -143,7 +154,7 @@ std::vector<uint32_t> BaguaSequence::sorted(MersenneTwister& generator) const {
 
 void BaguaSequence::make_batches(Dealt& dealt) const {
     const uint64_t ranks = dealt.epoch_options->step_batches;
-    sab_batches batches{{complexity_.size(), {}, {}, {}}};
+    sab_batches batches{{complexity_->size(), {}, {}, {}}};
     std::vector<uint64_t> ends;  // of each rank's batches
     uint64_t least = ~uint64_t{0}, most = 0;
     std::size_t poorest = 0;
@@ -181,7 +192,7 @@ void BaguaSequence::make_batches(std::span<const int64_t> indices, sab_batches& 
     double total = 0;
     std::size_t first = 0;
     for (std::size_t i = 0; i < indices.size(); ++i) {
-        const double more = complexity_[static_cast<std::size_t>(indices[i])];
+        const double more = (*complexity_)[static_cast<std::size_t>(indices[i])];
         if (i > first && total + more > options_.budget) {
             batches.impl.add(&indices[first], i - first);
             first = i;
@@ -193,23 +204,24 @@ void BaguaSequence::make_batches(std::span<const int64_t> indices, sab_batches& 
 }
 
 Batches::Range BaguaSequence::range(uint64_t position) const {
-    if (!now_.made.empty()) return now_.made[position];
-    const uint64_t ranks = now_.epoch_options->step_batches,
+    if (!now_->made.empty()) return now_->made[position];
+    const uint64_t ranks = now_->epoch_options->step_batches,
                    first = position / ranks * options_.batch_size;
-    return {position % ranks * now_.per_rank + first,
-            std::min(options_.batch_size, now_.per_rank - first)};
+    return {position % ranks * now_->per_rank + first,
+            std::min(options_.batch_size, now_->per_rank - first)};
 }
 
-double BaguaSequence::total(uint64_t position) const {
+PerColumn BaguaSequence::total(uint64_t position) const {
     const Batches::Range part = range(position);
     double total = 0;
-    for (uint64_t i = 0; i < part.count; ++i) total += complexity_[now_.samples[part.first + i]];
-    return total;
+    for (uint64_t i = 0; i < part.count; ++i)
+        total += (*complexity_)[now_->samples[part.first + i]];
+    return {total};
 }
 
 void BaguaSequence::fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const {
-    const uint32_t* samples = now_.samples.data() + range(position).first + first;
-    batch.fill(count, [&](uint64_t i) { return Sample{samples[i], complexity_[samples[i]]}; });
+    const uint32_t* samples = now_->samples.data() + range(position).first + first;
+    batch.fill(count, [&](uint64_t i) { return Sample{samples[i], (*complexity_)[samples[i]]}; });
 }
 
 }  // namespace sab

@@ -35,19 +35,24 @@ inline constexpr SamplerKind bagua_batch_kind = kind_of("sab_bagua_batch_sampler
 class BaguaSequence : public Sequence {
 public:
     BaguaSequence(SamplerKind kind, const Sizes& complexity, const sab_bagua_options& given);
+    /// Makes no batches, so it does without the caller's context.
+    BaguaSequence(const BaguaSequence& other);
     void own() noexcept override { batches_ctx_.own(); }
+    std::unique_ptr<Sequence> copy() const override {
+        return std::make_unique<BaguaSequence>(*this);
+    }
     SamplerKind kind() const override { return kind_; }
     uint64_t fingerprint() const override { return fingerprint_; }
     std::size_t skipped(std::span<int64_t>) const override { return 0; }
-    uint64_t batches() const override { return now_.batches; }
+    uint64_t batches() const override { return now_->batches; }
     std::unique_ptr<Sequence::EpochOrder> make_epoch_order(
         const EpochOptions& epoch_options) const override;
     void exchange(Sequence::EpochOrder& epoch_order) noexcept override {
-        std::swap(now_, static_cast<EpochOrderOf<Dealt>&>(epoch_order).value);
+        std::swap(now_, static_cast<EpochOrderOf<SharedDealt>&>(epoch_order).value);
     }
     uint64_t samples(uint64_t position) const override { return range(position).count; }
-    double cost(uint64_t position) const override { return total(position); }
-    double total(uint64_t position) const override;
+    double cost(uint64_t position) const override { return total(position)[0]; }
+    PerColumn total(uint64_t position) const override;
     void fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const override;
 
 private:
@@ -61,6 +66,7 @@ private:
         /// by position, of a sequence whose batches are made
         std::vector<Batches::Range> made;
     };
+    using SharedDealt = std::shared_ptr<const Dealt>;
     std::vector<uint32_t> sorted(MersenneTwister& generator) const;
     void make_batches(Dealt& dealt) const;
     void make_batches(std::span<const int64_t> indices, sab_batches& batches) const;
@@ -69,10 +75,10 @@ private:
     SamplerKind kind_;
     sab_bagua_options options_;
     CallerContext batches_ctx_;
-    std::vector<double> complexity_;
+    std::shared_ptr<const std::vector<double>> complexity_;
     uint64_t noise_ = 1;  ///< is drawn below
     uint64_t fingerprint_ = 0;
-    Dealt now_;
+    SharedDealt now_ = std::make_shared<const Dealt>();
 };
 
 }  // namespace sab

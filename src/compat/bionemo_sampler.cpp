@@ -27,7 +27,7 @@ BionemoSampler::BionemoSampler(std::shared_ptr<const Plan> plan, const sab_bione
           "must be one of SAB_BIONEMO_SHUFFLE_NONE (0) to SAB_BIONEMO_SHUFFLE_BUCKETS (2)");
     check(!std::isnan(options.budget), "options.budget", options.budget, "must be a number");
     if (options.budget >= 0 && options.sizes != nullptr) {
-        sizes_ = options.sizes->impl;
+        sizes_ = options.sizes->impl.only();
         check(sizes_->count() == facts.samples, "options.sizes.count", sizes_->count(),
               "must be that of the plan, ", facts.samples);
     } else if (options.budget >= 0) {
@@ -130,8 +130,11 @@ bool BionemoSampler::form(BucketQueue& queue) {
 }
 
 double BionemoSampler::size_of(int64_t index) const {
-    if (sizes_) return sizes_->at(static_cast<std::size_t>(index));
     double size = 0;
+    if (sizes_) {
+        sizes_->read(static_cast<std::size_t>(index), {&size, 1});
+        return size;
+    }
     if (const int32_t code = called_back(
             "the size callback", [&] { return options_.size(size_ctx_.get(), index, &size); });
         code != 0)

@@ -12,62 +12,66 @@ class BionemoSizeAwareSequence : public Sequence {
 public:
     BionemoSizeAwareSequence(const int64_t* indices, std::size_t count, const Sizes& sizes,
                              double budget)
-        : sizes_(sizes.dense()),
-          indices_(indices, indices == nullptr ? nullptr : indices + count),
-          budget_(budget) {
+        : sizes_(sizes.dense()), budget_(budget) {
         check_budget(budget);
         check(indices != nullptr || count <= sizes.count(), "count", count,
               "must be at most the number of sizes, ", sizes.count());
+        auto made = std::make_shared<Made>();
+        made->indices.assign(indices, indices == nullptr ? nullptr : indices + count);
         Group group{0, 0, 0};
         sizes_.visit([&](auto view) {
             for (std::size_t i = 0; i < count; ++i) {
-                const int64_t index = at(i);
+                const int64_t index = made->at(i);
                 if (index < 0 || static_cast<uint64_t>(index) >= sizes.count())
                     fail(SAB_E_ARGUMENT, "indices[", i, "] = ", index,
                          ": must be from 0 to below the number of sizes, ", sizes.count());
                 const double size = checked_size(view[static_cast<std::size_t>(index)],
                                                  static_cast<std::size_t>(index));
                 if (size > budget) {
-                    skipped_.push_back(index);
+                    made->skipped.push_back(index);
                     continue;
                 }
                 if (group.count > 0 && size + group.total > budget) {
-                    groups_.push_back(group);
+                    made->groups.push_back(group);
                     group = {i, 0, 0};
                 }
                 ++group.count;
                 group.total += size;
             }
         });
-        if (group.count > 0) groups_.push_back(group);
+        if (group.count > 0) made->groups.push_back(group);
         Hasher hash;
         hash.add(budget);
-        hash.add_all(std::span(indices_));
-        hash.add_all(std::span(groups_));
+        hash.add_all(std::span(made->indices));
+        hash.add_all(std::span(made->groups));
         fingerprint_ = hash.digest();
-        if (!skipped_.empty())
-            log(SAB_LOG_WARNING, "skipped ", skipped_.size(), " of ", count,
+        if (!made->skipped.empty())
+            log(SAB_LOG_WARNING, "skipped ", made->skipped.size(), " of ", count,
                 " samples: each over budget = ", budget, " alone");
+        made_ = std::move(made);
     }
 
+    std::unique_ptr<Sequence> copy() const override {
+        return std::make_unique<BionemoSizeAwareSequence>(*this);
+    }
     SamplerKind kind() const override { return kind_of("sab_bionemo_size_aware_sampler_new"); }
     uint64_t fingerprint() const override { return fingerprint_; }
     std::size_t skipped(std::span<int64_t> room) const override {
-        return copy_indices<int64_t>(skipped_, room);
+        return copy_indices<int64_t>(made_->skipped, room);
     }
-    uint64_t batches() const override { return groups_.size(); }
-    uint64_t samples(uint64_t position) const override { return groups_[position].count; }
-    double cost(uint64_t position) const override { return groups_[position].total; }
-    double total(uint64_t position) const override { return groups_[position].total; }
+    uint64_t batches() const override { return made_->groups.size(); }
+    uint64_t samples(uint64_t position) const override { return made_->groups[position].count; }
+    double cost(uint64_t position) const override { return made_->groups[position].total; }
+    PerColumn total(uint64_t position) const override { return {made_->groups[position].total}; }
     void fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const override {
         sizes_.visit([&](auto view) {
-            const uint64_t end = indices_.empty() ? sizes_.count() : indices_.size();
-            uint64_t offset = groups_[position].begin, before = first;
+            const uint64_t end = made_->indices.empty() ? sizes_.count() : made_->indices.size();
+            uint64_t offset = made_->groups[position].begin, before = first;
             batch.fill(count, [&](uint64_t) {
                 for (;;) {
                     if (offset >= end)
                         fail(SAB_E_ARGUMENT, "sizes: were changed while a sampler used them");
-                    const int64_t index = at(offset++);
+                    const int64_t index = made_->at(offset++);
                     const auto size = static_cast<double>(view[static_cast<std::size_t>(index)]);
                     if (size > budget_) continue;
                     if (before == 0) return Sample{index, size};
@@ -83,15 +87,18 @@ private:
         uint64_t count;
         double total;
     };
-    int64_t at(std::size_t i) const {
-        return indices_.empty() ? static_cast<int64_t>(i) : indices_[i];
-    }
+    struct Made {
+        std::vector<int64_t> indices;  ///< none: 0, 1, 2, ...
+        std::vector<Group> groups;
+        std::vector<int64_t> skipped;
+        int64_t at(std::size_t i) const {
+            return indices.empty() ? static_cast<int64_t>(i) : indices[i];
+        }
+    };
 
     DenseSizes sizes_;
-    std::vector<int64_t> indices_;
     double budget_;
-    std::vector<Group> groups_;
-    std::vector<int64_t> skipped_;
+    std::shared_ptr<const Made> made_;
     uint64_t fingerprint_ = 0;
 };
 

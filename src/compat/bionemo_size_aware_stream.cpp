@@ -62,8 +62,8 @@ bool BionemoSizeAwareStream::take(EpochBatch& placed) {
     }
     if (open_.empty()) return false;
     std::ranges::copy(open_, placed.batch.room(open_.size()).begin());
-    placed.batch.longest = placed.batch.padded_length = open_longest_;
-    placed.batch.total = open_total_;
+    placed.batch.longest[0] = placed.batch.padded_length[0] = open_longest_;
+    placed.batch.total[0] = open_total_;
     placed.batch.bucket = -1;
     placed.epoch = epoch_;
     placed.position = placed.step = position_++;

@@ -4,7 +4,9 @@
 #include "compat/bionemo_sampler.h"
 #include "compat/bionemo_size_aware.h"
 #include "compat/bionemo_size_aware_stream.h"
+#include "plan/mixed_plans.h"
 #include "sampler/cursor.h"
+#include "sizes/columns.h"
 
 namespace {
 
@@ -16,8 +18,9 @@ sab_sampler* new_load_balancing(sab::SamplerKind kind, const sab_sizes* complexi
         sab::read_options(balancing, sab_bagua_options SAB_BAGUA_OPTIONS_INIT, "balancing");
     const auto walk = sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT);
     sab::check_sampler_options(walk);
-    return sab::new_cursor(std::make_unique<sab::BaguaSequence>(kind, complexity->impl, given),
-                           walk);
+    return sab::new_cursor(
+        std::make_unique<sab::BaguaSequence>(kind, complexity->impl.only("complexity"), given),
+        walk);
 }
 
 }  // namespace
@@ -35,7 +38,7 @@ sab_status sab_bionemo_create_buckets(const sab_sizes* sizes, int64_t max_width,
             sab::require(boundaries, "boundaries");
             sab::require(bucket_sizes, "bucket_sizes");
         }
-        *bucket_count = sab::create_buckets(sizes->impl, max_width, min_bucket_count,
+        *bucket_count = sab::create_buckets(sizes->impl.only(), max_width, min_bucket_count,
                                             {boundaries, capacity > 0 ? capacity + 1 : 0},
                                             {bucket_sizes, capacity});
     });
@@ -49,8 +52,8 @@ sab_status sab_bionemo_size_aware_sampler_new(const int64_t* indices, size_t cou
         sab::require(sizes, "sizes");
         const auto given = sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT);
         sab::check_sampler_options(given);
-        return sab::new_cursor(sab::make_size_aware_sequence(indices, count, sizes->impl, budget),
-                               given);
+        return sab::new_cursor(
+            sab::make_size_aware_sequence(indices, count, sizes->impl.only(), budget), given);
     });
 }
 
@@ -68,6 +71,8 @@ sab_status sab_bionemo_sampler_new(const sab_plan* plan, const sab_bionemo_optio
     return sab::guard_new(sampler, "sampler", [&] {
         sab::require(plan, "plan");
         const auto given = sab::read_options(options, sab_bionemo_options SAB_BIONEMO_OPTIONS_INIT);
+        sab::refuse_mixture(*plan, "sab_bionemo_sampler_new");
+        plan->impl->need_one_column("sab_bionemo_sampler_new");
         return sab::new_handle(std::make_unique<sab::BionemoSampler>(plan->impl, given));
     });
 }

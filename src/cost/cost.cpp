@@ -2,10 +2,22 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "base/callback.h"
 
 namespace sab {
+
+std::string lengths_text(std::span<const double> lengths) {
+    std::string list;
+    for (const double length : lengths) list += text(list.empty() ? "" : ", ", length);
+    return list;
+}
+
+std::string cost_text(uint64_t count, std::span<const double> lengths) {
+    return text("cost(", count, ", ", lengths_text(lengths), ")");
+}
+
 namespace {
 
 constexpr uint32_t highest_power = 8;
@@ -45,9 +57,9 @@ void check_number(double value, std::string_view name, std::size_t i) {
         fail(SAB_E_ARGUMENT, name, "[", i, "] = ", value, ": must be finite and not negative");
 }
 
-double checked_cost(double cost, uint64_t count, double length) {
+double checked_cost(double cost, uint64_t count, std::span<const double> lengths) {
     if (!(cost >= 0 && std::isfinite(cost)))
-        fail(SAB_E_ARGUMENT, "cost(", count, ", ", length, ") = ", cost,
+        fail(SAB_E_ARGUMENT, cost_text(count, lengths), " = ", cost,
              ": must be finite and not negative");
     return cost;
 }
@@ -94,20 +106,28 @@ double Cost::call(uint64_t count, std::span<const double> lengths, const double*
         code != 0)
         throw Error(SAB_E_CALLBACK,
                     text("the cost callback failed with code ", code, " at count ", count,
-                         ", length ", lengths[0]),
+                         ", length ", lengths_text(lengths)),
                     code);
-    return checked_cost(cost, count, lengths[0]);
+    return checked_cost(cost, count, lengths);
 }
 
-double Cost::operator()(uint64_t count, double length) const {
+/// c * n^p * L0^q0 * L1^q1 * ..., of as many columns as there are lengths.
+static double value_of(const CostTerm& term, double n, std::span<const double> lengths) {
+    double product = term.coefficient * power(n, term.count_power);
+    for (std::size_t j = 0; j < lengths.size(); ++j)
+        product *= power(lengths[j], term.length_powers[j]);
+    return product;
+}
+
+double Cost::operator()(uint64_t count, std::span<const double> lengths) const {
     const auto n = static_cast<double>(count);
     if (is_callback()) {
-        const double total = n * length;
-        return call(count, {&length, 1}, &total);
+        PerColumn totals{};
+        std::ranges::transform(lengths, totals.begin(), [&](double length) { return n * length; });
+        return call(count, lengths, totals.data());
     }
     double sum = 0;
-    for (const CostTerm& term : terms_)
-        sum += term.coefficient * power(n, term.count_power) * power(length, term.length_powers[0]);
+    for (const CostTerm& term : terms_) sum += value_of(term, n, lengths);
     return sum;
 }
 
@@ -120,28 +140,31 @@ double Cost::evaluate(uint64_t count, std::span<const double> lengths, const dou
         check_number(lengths[j], "lengths", j);
         if (totals != nullptr) check_number(totals[j], "totals", j);
     }
-    const auto n = static_cast<double>(count);
-    if (is_callback()) {
-        std::array<double, SAB_MAX_COLUMNS> padded{};
-        std::ranges::transform(lengths, padded.begin(), [&](double length) { return n * length; });
-        return call(count, lengths, totals != nullptr ? totals : padded.data());
-    }
-    double sum = 0;
-    for (const CostTerm& term : terms_) {
-        double product = term.coefficient * power(n, term.count_power);
-        for (std::size_t j = 0; j < columns_; ++j)
-            product *= power(lengths[j], term.length_powers[j]);
-        sum += product;
-    }
-    return checked_cost(sum, count, lengths[0]);
+    if (is_callback() && totals != nullptr) return call(count, lengths, totals);
+    return checked_cost((*this)(count, lengths), count, lengths);
 }
 
-double Cost::by_count(uint32_t power_of_count, double length) const {
+double Cost::by_count(uint32_t power_of_count, std::span<const double> lengths) const {
     double sum = 0;
     for (const CostTerm& term : terms_)
-        if (term.count_power == power_of_count)
-            sum += term.coefficient * power(length, term.length_powers[0]);
+        if (term.count_power == power_of_count) sum += value_of(term, 1, lengths);
     return sum;
+}
+
+std::optional<PerColumn> Cost::weights() const {
+    PerColumn weights{};
+    for (const CostTerm& term : terms_) {
+        const auto& powers = term.length_powers;
+        if (term.count_power != 1 || std::accumulate(powers.begin(), powers.end(), 0u) != 1)
+            return std::nullopt;
+        for (std::size_t j = 0; j < powers.size(); ++j) weights[j] += term.coefficient * powers[j];
+    }
+    if (is_callback()) return std::nullopt;
+    return weights;
+}
+
+bool Cost::is_proportional() const {
+    return weights().has_value() || (terms_.size() == 1 && terms_[0].count_power == 1);
 }
 
 uint32_t Cost::count_degree() const {
@@ -150,16 +173,16 @@ uint32_t Cost::count_degree() const {
     return degree;
 }
 
-uint64_t Cost::largest_count(double length, double limit, uint64_t most) const {
+uint64_t Cost::largest_count(std::span<const double> lengths, double limit, uint64_t most) const {
     // Invariant of the search: `fits` samples fit (or it is 0), `too_many` do not (or it is over
     // the most).
     uint64_t fits = 0, too_many = most + 1;
     double cost_of_fits = 0;
     const auto try_count = [&](uint64_t count) {
-        const double cost = (*this)(count, length);
+        const double cost = (*this)(count, lengths);
         if (cost < cost_of_fits)
-            fail(SAB_E_ARGUMENT, "cost(", count, ", ", length, ") = ", cost,
-                 ": must not be less than cost(", fits, ", ", length, ") = ", cost_of_fits);
+            fail(SAB_E_ARGUMENT, cost_text(count, lengths), " = ", cost, ": must not be less than ",
+                 std::string_view(cost_text(fits, lengths)), " = ", cost_of_fits);
         if (cost <= limit) {
             fits = count;
             cost_of_fits = cost;
@@ -168,7 +191,7 @@ uint64_t Cost::largest_count(double length, double limit, uint64_t most) const {
         }
     };
     if (is_proportional()) {  // start next to the answer
-        const double guess = limit / (*this)(1, length);
+        const double guess = limit / (*this)(1, lengths);
         const uint64_t near =
             guess < static_cast<double>(most) ? static_cast<uint64_t>(guess) : most;
         if (near >= 1) try_count(near);
@@ -180,17 +203,17 @@ uint64_t Cost::largest_count(double length, double limit, uint64_t most) const {
     return fits;
 }
 
-double Cost::in_row(double length, std::string_view name) const {
-    const double cost = is_callback() ? (*this)(1, length) : by_count(1, length);
+double Cost::in_row(std::span<const double> lengths, std::string_view name) const {
+    const double cost = is_callback() ? (*this)(1, lengths) : by_count(1, lengths);
     if (!(cost >= 0 && std::isfinite(cost)))
-        fail(SAB_E_ARGUMENT, name, ": a sample of length ", length, " costs ", cost,
+        fail(SAB_E_ARGUMENT, name, ": a sample of length ", lengths_text(lengths), " costs ", cost,
              ": must be finite and not negative");
     return cost;
 }
 
 bool Cost::is_total() const {
-    return is_proportional() && terms_[0].coefficient == 1 && columns_ == 1 &&
-           terms_[0].length_powers[0] == 1;
+    return terms_.size() == 1 && terms_[0].count_power == 1 && terms_[0].coefficient == 1 &&
+           columns_ == 1 && terms_[0].length_powers[0] == 1;
 }
 
 void Cost::check_row(std::string_view name) const {
@@ -212,14 +235,23 @@ std::vector<CostTerm> read_terms(std::span<const sab_cost_term> terms) {
     return read;
 }
 
-Cost read_cost(const sab_cost* cost, std::string_view name) {
-    if (cost == nullptr) return {};
-    check(cost->impl.columns() <= 1, name, text(cost->impl.columns(), " columns"),
-          "the sizes have one column");
+Cost read_cost(const sab_cost* cost, ColumnNames columns, std::string_view name) {
+    if (cost == nullptr) return Cost(nullptr, columns.size());
+    const std::vector<std::string>& own = cost->columns;
+    const bool have_names = !own.empty() && !own[0].empty() && !columns[0].empty();
+    if (!own.empty() &&
+        (own.size() != columns.size() || (have_names && !std::ranges::equal(own, columns))))
+        fail(SAB_E_ARGUMENT, name, ": is that of a memory model with ",
+             std::string_view(columns_listed(own)), ": the sizes have ",
+             std::string_view(columns_listed(columns)));
+    if (cost->impl.columns() > columns.size())
+        fail(SAB_E_ARGUMENT, name, ": uses ",
+             std::string_view(counted(cost->impl.columns(), "column")), ": must use at most ",
+             columns.size(), ", as many as the sizes have");
     return cost->impl;
 }
 
-std::vector<Budget> read_budgets(const sab_budget* budgets, std::size_t count,
+std::vector<Budget> read_budgets(const sab_budget* budgets, std::size_t count, ColumnNames columns,
                                  std::string_view name) {
     if (count > SAB_MAX_BUDGETS)
         fail(SAB_E_ARGUMENT, "number of ", name, " = ", count, ": must be at most ",
@@ -230,7 +262,7 @@ std::vector<Budget> read_budgets(const sab_budget* budgets, std::size_t count,
         const double limit = budgets[i].limit;
         if (!(limit > 0 && std::isfinite(limit)))
             fail(SAB_E_ARGUMENT, name, "[", i, "].limit = ", limit, ": must be finite and above 0");
-        read.push_back({read_cost(budgets[i].cost, text(name, "[", i, "].cost")), limit});
+        read.push_back({read_cost(budgets[i].cost, columns, text(name, "[", i, "].cost")), limit});
         if (const double constant = read.back().cost.constant(); limit <= constant)
             fail(SAB_E_ARGUMENT, name, "[", i, "].limit = ", limit,
                  ": must be more than the cost's constant term, ", constant,
@@ -239,16 +271,25 @@ std::vector<Budget> read_budgets(const sab_budget* budgets, std::size_t count,
     return read;
 }
 
+std::vector<Cost> read_balances(const sab_cost* const* balance, std::size_t count,
+                                ColumnNames columns, std::string_view name, std::size_t most) {
+    if (count > most)
+        fail(SAB_E_ARGUMENT, "number of ", name, " = ", count, ": must be at most ", most);
+    if (count > 0) require(balance, name);
+    std::vector<Cost> read;
+    for (std::size_t i = 0; i < count; ++i) {
+        const std::string each = text(name, "[", i, "]");
+        require(balance[i], each);
+        read.push_back(read_cost(balance[i], columns, each));
+        read.back().check_row(each);
+    }
+    return read;
+}
+
 std::optional<Cost> read_balance(const sab_cost* const* balance, std::size_t count,
-                                 std::string_view name) {
-    if (count == 0) return std::nullopt;
-    if (count > 1) fail(SAB_E_ARGUMENT, "number of ", name, " = ", count, ": must be at most 1");
-    require(balance, name);
-    const std::string first = text(name, "[0]");
-    require(balance[0], first);
-    Cost cost = read_cost(balance[0], first);
-    cost.check_row(first);
-    return cost;
+                                 ColumnNames columns, std::string_view name) {
+    std::vector<Cost> read = read_balances(balance, count, columns, name, 1);
+    return read.empty() ? std::nullopt : std::optional(std::move(read[0]));
 }
 
 }  // namespace sab

@@ -5,12 +5,14 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/caller_context.h"
 #include "base/error.h"
 #include "sab/cost.h"
+#include "sizes/columns.h"
 
 namespace sab {
 
@@ -46,30 +48,37 @@ public:
     std::size_t columns() const { return columns_; }
 
     /// What a batch of nothing costs.
-    double constant() const { return by_count(0, 0); }
+    double constant() const { return by_count(0, PerColumn{}); }
 
     /// The cost as a polynomial in the count, but for a callback: the coefficient of count^power at
-    /// `length`, for powers up to count_degree().
-    double by_count(uint32_t power, double length) const;
+    /// `lengths`, for powers up to count_degree().
+    double by_count(uint32_t power, std::span<const double> lengths) const;
     uint32_t count_degree() const;
 
-    /// Cost of `count` samples padded to `length`, of sizes with one column; throws SAB_E_CALLBACK
-    /// and for a callback's answer that is no cost.
-    double operator()(uint64_t count, double length) const;
+    /// Cost of `count` samples padded to `lengths`, one for each column of the sizes; throws
+    /// SAB_E_CALLBACK and for a callback's answer that is no cost.
+    double operator()(uint64_t count, std::span<const double> lengths) const;
+    double operator()(uint64_t count, double length) const {
+        return (*this)(count, std::span(&length, 1));
+    }
 
     /// See sab_cost_evaluate().
     double evaluate(uint64_t count, std::span<const double> lengths, const double* totals) const;
 
-    /// The most samples of `length` that `limit` pays for, at most `most`; 0 when not even one.
-    uint64_t largest_count(double length, double limit, uint64_t most) const;
+    /// The most samples of `lengths` that `limit` pays for, at most `most`; 0 when not even one.
+    uint64_t largest_count(std::span<const double> lengths, double limit, uint64_t most) const;
 
-    /// Whether a batch of n samples costs n times as much as one.
-    bool is_proportional() const { return terms_.size() == 1 && terms_[0].count_power == 1; }
+    /// Whether the cost is a padded total or one term, and a batch of n samples costs n times as
+    /// much as one.
+    bool is_proportional() const;
+
+    /// The weights if the cost is a padded total: n * (w0 * L0 + w1 * L1 + ...).
+    std::optional<PerColumn> weights() const;
 
     /// What a sample adds to the cost of a row, which begins with constant(). `name` is that of
     /// the cost in messages.
-    double in_row(double length, std::string_view name) const;
-    /// Whether the cost of a row is the sum of its lengths.
+    double in_row(std::span<const double> lengths, std::string_view name) const;
+    /// Whether the cost of a row is the sum of its lengths in the only column.
     bool is_total() const;
     /// Refuses a cost that a row cannot have.
     void check_row(std::string_view name) const;
@@ -85,6 +94,11 @@ private:
     void* ctx_ = nullptr;
 };
 
+/// "17", or "17, 20" of two columns.
+std::string lengths_text(std::span<const double> lengths);
+/// "cost(3, 17, 20)".
+std::string cost_text(uint64_t count, std::span<const double> lengths);
+
 std::vector<CostTerm> read_terms(std::span<const sab_cost_term> terms);
 
 /// A limit on a cost.
@@ -93,21 +107,34 @@ struct Budget {
     double limit;
 };
 
-/// The budgets of an option struct, checked. `name` is that of the array in messages.
-std::vector<Budget> read_budgets(const sab_budget* budgets, std::size_t count,
+/// The names of the columns of sizes, "" each where they have none.
+using ColumnNames = std::span<const std::string>;
+
+/// The budgets of an option struct, checked, for sizes of these columns. `name` is that of the
+/// array in messages.
+std::vector<Budget> read_budgets(const sab_budget* budgets, std::size_t count, ColumnNames columns,
                                  std::string_view name);
+
+/// The costs of rows that are evened out, checked, at most `most`; none when none are given. `name`
+/// is that of the array in messages.
+std::vector<Cost> read_balances(const sab_cost* const* balance, std::size_t count,
+                                ColumnNames columns, std::string_view name,
+                                std::size_t most = SAB_MAX_BUDGETS);
 
 /// The cost of rows that is evened out, checked; none when none is given. `name` is that of the
 /// array in messages.
 std::optional<Cost> read_balance(const sab_cost* const* balance, std::size_t count,
-                                 std::string_view name);
+                                 ColumnNames columns, std::string_view name);
 
-/// A cost of sizes with one column, checked; the padded total when none is given.
-Cost read_cost(const sab_cost* cost, std::string_view name);
+/// A cost of sizes with these columns, checked; the padded total when none is given.
+Cost read_cost(const sab_cost* cost, ColumnNames columns, std::string_view name);
 
 }  // namespace sab
 
 struct sab_cost {
     sab::Cost impl;
     sab::CallerContext ctx{nullptr, nullptr};
+    /// Names of the columns that sizes must have, "" each for any names; none: any columns, but at
+    /// least those of the cost.
+    std::vector<std::string> columns{};
 };

@@ -55,8 +55,6 @@ void refuse_others(std::string_view head, std::string_view name, std::string_vie
         if (head.starts_with(magic)) refuse(name, what, ": unpack it first");
     for (const std::string_view ending : {".csv", ".tsv"})
         if (plain.ends_with(ending)) refuse(name, "a table, by its name", by_python);
-    if (plain.ends_with(".json") && trimmed(head).starts_with('['))
-        refuse(name, "a JSON array: write its items to lines of their own (JSON lines)");
 }
 
 /// Whether the first line that is not empty is a number. A later one that is none is an error then,
@@ -66,13 +64,53 @@ bool begins_with_number(std::string_view head) {
     return !begin.empty() && is_number(trimmed(begin.substr(0, begin.find('\n'))));
 }
 
-bool begins_with_object(std::string_view head) {
+/// Whether a text goes on as JSON does behind `bracket`. "[1] Smith" is a text.
+bool begins_with_json(std::string_view text, char bracket) {
+    if (!text.starts_with(bracket)) return false;
+    std::string_view rest = trimmed(text.substr(1));
+    if (bracket == '{') return rest.starts_with('"') || rest.starts_with('}');
+    if (rest.starts_with('{') || rest.starts_with('[') || rest.starts_with('"')) return true;
+    const std::size_t end = rest.find_first_of(",]");
+    if (end == rest.npos) return false;
+    const std::string_view item = trimmed(rest.substr(0, end));
+    const std::string_view behind = rest.substr(end + 1);
+    if (rest[end] == ',') return is_number(item);
+    return (item.empty() || is_number(item)) &&
+           trimmed(behind.substr(0, behind.find('\n'))).empty();
+}
+
+/// Whether the text is JSON lines, by its first line. Throws SAB_E_FORMAT for other JSON.
+bool begins_with_json_line(std::string_view head, std::string_view name) {
+    constexpr std::string_view one_a_line =
+        ": JSON lines have one whole object on each line; format \"text\" reads lines of text";
     const std::string_view begin = trimmed(head);
-    if (!begin.starts_with('{')) return false;
+    if (begins_with_json(begin, '[')) refuse(name, "a JSON array, by its beginning", one_a_line);
+    if (!begins_with_json(begin, '{')) return false;
     const std::size_t end = begin.find('\n');
-    // a line that goes on behind the head is no usual text
-    return end == begin.npos ? begin.ends_with('}') || begin.size() > 4096
-                             : trimmed(begin.substr(0, end)).ends_with('}');
+    const bool is_cut = end == begin.npos && head.size() >= Lines::head_size;
+    if (is_cut || trimmed(begin.substr(0, end)).ends_with('}')) return true;
+    refuse(name, "JSON whose first line does not end its object", one_a_line);
+}
+
+/// Whether lines of sequences follow those that begin with ">". A quotation is no FASTA.
+bool begins_with_record(std::string_view head) {
+    if (!head.starts_with('>')) return false;
+    bool has_sequence = false;
+    const bool is_cut = head.size() >= Lines::head_size;
+    while (!head.empty()) {
+        const std::size_t end = head.find('\n');
+        if (end == head.npos && is_cut) break;
+        const std::string_view line = trimmed(head.substr(0, end));
+        head.remove_prefix(end == head.npos ? head.size() : end + 1);
+        if (line.empty() || line.starts_with('>')) continue;
+        has_sequence = true;
+        const bool is_sequence = std::ranges::all_of(line, [](char c) {
+            return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '*' || c == '-' ||
+                   c == '.';
+        });
+        if (!is_sequence) return false;
+    }
+    return has_sequence || is_cut;
 }
 
 }  // namespace
@@ -104,12 +142,12 @@ Format detect(Input& input, Lines& lines) {
     }
     const std::string_view head = lines.head();
     refuse_others(head, input.name(), plain);
-    if (head.starts_with('>')) return Format::fasta;
+    if (begins_with_record(head)) return Format::fasta;
+    if (begins_with_json_line(head, input.name())) return Format::json_lines;
     for (const std::string_view ending : {".jsonl", ".ndjson", ".json"})
         if (plain.ends_with(ending)) return Format::json_lines;
     for (const std::string_view ending : {".fasta", ".fa", ".faa", ".fna"})
         if (plain.ends_with(ending)) return Format::fasta;
-    if (begins_with_object(head)) return Format::json_lines;
     return begins_with_number(head) ? Format::numbers : Format::text;
 }
 

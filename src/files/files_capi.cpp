@@ -1,6 +1,7 @@
 #include "base/guard.h"
 #include "files/npy.h"
 #include "files/sizes_file.h"
+#include "sizes/columns.h"
 
 extern "C" {
 

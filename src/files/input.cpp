@@ -11,8 +11,9 @@ constexpr std::size_t kept = 1 << 20;
 
 }  // namespace
 
-Input::Input(const std::string& name, const Progress& progress) : name_(name), progress_(progress) {
-    if (name != "-") file_.emplace(name);
+Input::Input(const std::string& name, const Progress& progress, bool copy)
+    : name_(name), progress_(progress), copy_(copy) {
+    if (name != "-") file_.emplace(name, "; \"-\" reads a pipe from standard input");
 }
 
 std::size_t Input::read(uint64_t offset, char* to, std::size_t room) {
@@ -44,7 +45,7 @@ std::size_t Input::read(uint64_t offset, char* to, std::size_t room) {
 
 std::shared_ptr<const std::span<const std::byte>> Input::image() {
     if (image_) return image_;
-    if (file_) return image_ = map_file(name_.c_str());
+    if (file_ && !copy_) return image_ = map_file(name_.c_str());
     struct Copy {
         std::vector<char> bytes;
         std::span<const std::byte> view;

@@ -1,16 +1,18 @@
-/// A field of each line of JSON, by simdjson.
+/// A field of each line of JSON. The first stage of simdjson finds the tokens, and the values that
+/// were not asked for are skipped.
 #include <simdjson.h>
 
 #include <algorithm>
+#include <charconv>
 #include <new>
+#include <optional>
 
 #include "files/lines.h"
 
 namespace sab {
 namespace {
 
-using simdjson::dom::element;
-using simdjson::dom::element_type;
+constexpr std::string_view one_a_line = "JSON lines have one whole object on each line";
 
 /// A parser that could not allocate memory must not be used again.
 bool failed(simdjson::error_code error) {
@@ -18,51 +20,26 @@ bool failed(simdjson::error_code error) {
     return error != simdjson::SUCCESS;
 }
 
-std::string_view kind_of(const element& value) {
-    switch (value.type()) {
-        case element_type::ARRAY: return "a list";
-        case element_type::OBJECT: return "an object";
-        case element_type::STRING: return "a text";
-        case element_type::BOOL: return "true or false";
-        case element_type::NULL_VALUE: return "null";
-        default: return "a number";
-    }
-}
-
-/// "id, length, text": the fields of an object, those of objects in it as "audio.frames".
-void list_fields(const simdjson::dom::object& object, const std::string& prefix,
-                 std::string& fields) {
-    constexpr std::size_t longest = 300;
-    for (const auto field : object) {
-        if (fields.size() > longest) {
-            if (!fields.ends_with("...")) fields += ", ...";
-            return;
-        }
-        const std::string name = prefix + std::string(field.key);
-        simdjson::dom::object inner;
-        if (field.value.get(inner) == simdjson::SUCCESS && inner.begin() != inner.end()) {
-            list_fields(inner, name + ".", fields);
-            continue;
-        }
-        if (!fields.empty()) fields += ", ";
-        fields += name;
-    }
-}
-
 class JsonLines {
 public:
     JsonLines(Lines& lines, const sab_sizes_file_options& options)
-        : lines_(lines), column_(options.column), options_(options) {}
+        : lines_(lines), options_(options) {
+        if (options.column != nullptr) column_ = options.column;
+    }
 
     Sizes read() {
         for (;;) {
             const std::string_view block = lines_.block();
             if (block.empty()) break;
-            take_rest(block.size() - take_many(block));
+            if (find_tokens(block) == simdjson::SUCCESS)
+                take_block();
+            else
+                take_lines(block.size());
         }
+        if (options_.column == nullptr) refuse_without_column("");
         if (found_.count() == 0 && skipped_ > 0)
-            fail(SAB_E_FORMAT, "\"", lines_.name(), "\": no line has the field \"", column_,
-                 "\" with a value; ", fields_of_first_);
+            fail(SAB_E_FORMAT, "\"", lines_.name(), "\": no line has the field \"", column_, "\"; ",
+                 fields_of_first_);
         std::string description =
             text("JSON lines, field ", column_, ": ", counted(found_.count(), "line"));
         if (skipped_ > 0) {
@@ -73,152 +50,266 @@ public:
     }
 
 private:
-    /// The size that a field has.
-    struct Size {
-        bool is_whole = true;
-        int64_t whole = 0;
-        double real = 0;
-        bool is_allowed() const { return is_whole ? is_size(whole) : is_size(real); }
-    };
+    /// Where a token is in the text: a bracket, a comma, a colon, or the begin of another value.
+    using Token = const uint32_t*;
 
-    /// Takes lines as long as each is an object that has a size: fast, by parsing many at once.
-    /// Gives the number of bytes taken.
-    std::size_t take_many(std::string_view block) {
-        simdjson::dom::document_stream documents;
-        const auto error =
-            parser_.parse_many(block.data(), block.size(), block.size()).get(documents);
-        if (failed(error)) return 0;
-        std::size_t begin = 0, end = 0;  // of the line of the document before
-        Size size{};                     // of that document
-        auto document = documents.begin();
-        // Only if the next document begins on the next line, the one before ends on its own.
-        for (; document != documents.end() && document.current_index() == end; ++document) {
-            element value;
-            simdjson::dom::object object;
-            if (end > 0) accept(size, end - begin);
-            begin = end;
-            if (failed((*document).get(object)) || !find(object, value) || !measure(value, size) ||
-                !size.is_allowed())
-                return begin;
-            end = std::min(block.find('\n', begin), block.size() - 1) + 1;
-        }
-        if (!(document != documents.end()) && end == block.size()) {
-            accept(size, end - begin);
-            return end;
-        }
-        return begin;
-    }
-    void accept(const Size& size, std::size_t bytes) {
-        lines_.take(1, bytes);
-        add(size);
+    /// Checks UTF-8 and the ends of strings, too. A line feed is never inside of a string.
+    simdjson::error_code find_tokens(std::string_view text) {
+        text_ = text;
+        token_ = tokens_end_ = nullptr;
+        line_begin_ = 0;
+        line_end_ = text.size();
+        auto error =
+            text.size() > parser_.capacity() ? parser_.allocate(text.size()) : simdjson::SUCCESS;
+        if (failed(error)) return error;
+        const auto& stages = parser_.implementation;
+        error = stages->stage1(reinterpret_cast<const uint8_t*>(text.data()), text.size(),
+                               simdjson::stage1_mode::regular);
+        if (error == simdjson::EMPTY) return simdjson::SUCCESS;
+        if (failed(error)) return error;
+        token_ = stages->structural_indexes.get();
+        tokens_end_ = token_ + stages->n_structural_indexes;
+        return error;
     }
 
-    /// Takes the lines in so many bytes one by one: the messages name the line.
-    void take_rest(std::size_t bytes) {
+    void take_block() {
+        for (std::size_t begin = 0; begin < text_.size();) {
+            const std::size_t newline = text_.find('\n', begin);
+            line_begin_ = begin;
+            line_end_ = std::min(newline, text_.size());
+            begin = std::min(line_end_ + 1, text_.size());
+            lines_.take(1, begin - line_begin_);
+            if (peek() != '\0') take_line();
+        }
+    }
+
+    /// Takes the lines in so many bytes one by one, so that the message names the line.
+    void take_lines(std::size_t bytes) {
         const uint64_t end = lines_.taken() + bytes;
-        for (std::string_view line; lines_.taken() < end && lines_.next(line);)
-            if (!trimmed(line).empty()) take(line);
+        for (std::string_view line; lines_.taken() < end && lines_.next(line);) {
+            if (const auto error = find_tokens(line); error != simdjson::SUCCESS)
+                lines_.refuse("is not JSON: ", simdjson::error_message(error));
+            if (peek() != '\0') take_line();
+        }
     }
 
-    void take(std::string_view line) {
-        element document;
-        const auto error = parser_.parse(line.data(), line.size(), false).get(document);
-        if (failed(error)) lines_.refuse("is not JSON: ", simdjson::error_message(error));
-        simdjson::dom::object object;
-        if (document.get(object) != simdjson::SUCCESS)
-            lines_.refuse("must be a JSON object, is ", kind_of(document));
-        element value;
-        const bool has_field = find(object, value);
-        Size size{};
-        if (has_field && measure(value, size)) {
-            if (size.is_allowed()) return add(size);
-            lines_.refuse("field \"", column_,
-                          "\" = ", size.is_whole ? text(size.whole) : text(size.real),
-                          ": must be from 0 to 2^53");
+    void take_line() {
+        if (peek() != '{')
+            lines_.refuse("must be a JSON object, is ", kind_of(token_), "; ", one_a_line);
+        const Token object = token_;
+        if (options_.column == nullptr) refuse_without_column(fields_of(object));
+        const Token value = find(column_);
+        if (peek() != '\0') refuse_here("the end of the line");
+        if (value == nullptr && options_.missing == SAB_MISSING_SKIP) {
+            if (skipped_++ == 0) fields_of_first_ = fields_of(object);
+        } else if (value == nullptr) {
+            lines_.refuse("has no field \"", column_, "\"; ", fields_of(object));
+        } else if (is_null(value)) {
+            if (options_.nulls == SAB_NULLS_REFUSE)
+                lines_.refuse("field \"", column_, "\" is null; nulls count as 0 only on request");
+            found_.add(int64_t{0});
+        } else {
+            measure(value);
         }
-        if (has_field && !value.is_null())
+    }
+
+    /// The first character of the next token of the line; 0 at its end.
+    char peek() const {
+        return token_ < tokens_end_ && *token_ < line_end_ ? text_[*token_] : '\0';
+    }
+    [[noreturn]] void refuse_here(std::string_view expected) const {
+        if (peek() == '\0')
+            lines_.refuse("is not JSON: the object does not end on this line; ", one_a_line);
+        lines_.refuse("is not JSON: byte ", *token_ - line_begin_, " must be ", expected);
+    }
+
+    /// A value that is no object or list, as it is written. Nothing but white space is between it
+    /// and the next token.
+    std::string_view written(Token value) const {
+        std::size_t end = line_end_;
+        if (value + 1 < tokens_end_) end = std::min<std::size_t>(end, value[1]);
+        return trimmed(text_.substr(*value, end - *value));
+    }
+    bool is_null(Token value) const { return text_[*value] == 'n' && written(value) == "null"; }
+
+    /// Goes behind a value. Of an object or a list in it only the brackets count.
+    void skip() {
+        const char first = peek();
+        if (first == '\0' || first == ',' || first == ':' || first == '}' || first == ']')
+            refuse_here("a value");
+        ++token_;
+        for (std::size_t depth = first == '{' || first == '[' ? 1 : 0; depth > 0; ++token_) {
+            const char next = peek();
+            if (next == '\0') refuse_here("a bracket");
+            if (next == '{' || next == '[') ++depth;
+            if (next == '}' || next == ']') --depth;
+        }
+    }
+
+    /// Goes behind the object that begins here. Calls `field(name, value)` for each of its fields;
+    /// the name is as it is written.
+    template <class Field>
+    void walk(Field&& field) {
+        ++token_;
+        if (peek() == '}') {
+            ++token_;
+            return;
+        }
+        for (char end = ','; end != '}'; ++token_) {
+            if (peek() != '"') refuse_here("the name of a field");
+            const std::string_view name = written(token_++);
+            if (peek() != ':') refuse_here("a colon");
+            const Token value = ++token_;
+            skip();
+            end = peek();
+            if (end != ',' && end != '}') refuse_here("a comma or a brace");
+            field(name.substr(1, name.size() - 2), value);
+        }
+    }
+
+    /// The value of a field of the object that begins here, null if there is none. Goes behind the
+    /// object. A field whose name is the whole path comes first, and the first of equal names.
+    Token find(std::string_view path) {
+        Token whole = nullptr, outer = nullptr;
+        const std::size_t dot = path.find('.');
+        walk([&](std::string_view name, Token value) {
+            if (whole == nullptr && is_name(name, path)) whole = value;
+            if (outer == nullptr && dot != path.npos && is_name(name, path.substr(0, dot)))
+                outer = value;
+        });
+        if (whole != nullptr || outer == nullptr || is_null(outer))
+            return whole != nullptr ? whole : outer;
+        if (text_[*outer] != '{') return nullptr;
+        const Token behind = std::exchange(token_, outer);
+        const Token found = find(path.substr(dot + 1));
+        token_ = behind;
+        return found;
+    }
+
+    bool is_name(std::string_view written, std::string_view name) {
+        if (written.size() <= name.size() || written.find('\\') == written.npos)
+            return written == name;
+        return unescaped(written) == name;
+    }
+
+    /// What a string between quotes means; nothing if an escape is none.
+    std::optional<std::string_view> unescaped(std::string_view written) {
+        simdjson::dom::element string;
+        std::string_view meaning;
+        if (failed(values_.parse(written.data() - 1, written.size() + 2, false).get(string)) ||
+            failed(string.get(meaning)))
+            return std::nullopt;
+        return meaning;
+    }
+
+    void measure(Token value) {
+        const std::string_view given = written(value);
+        if (given[0] == '"') {
+            const std::string_view inside = given.substr(1, given.size() - 2);
+            if (inside.find('\\') == inside.npos)
+                return found_.add(text_size(inside, options_.text_unit));
+            if (const auto string = unescaped(inside))
+                return found_.add(text_size(*string, options_.text_unit));
+            lines_.refuse("field \"", column_, "\": an escape in the text is not valid");
+        }
+        if (given[0] == '[') return found_.add(count_items(value));
+        if (!add_number(given))
             lines_.refuse("field \"", column_, "\" is ", kind_of(value),
                           ": must be a number, a text or a list");
-        if (options_.missing == SAB_MISSING_SKIP) return skip(object);
-        if (has_field) lines_.refuse("field \"", column_, "\" is null");
-        lines_.refuse("has no field \"", column_, "\"; ", fields_of(object));
     }
 
-    /// A field whose name is the whole path comes first.
-    bool find(simdjson::dom::object object, element& value) const {
-        std::string_view path = column_;
-        while (object.at_key(path).get(value) != simdjson::SUCCESS) {
-            const std::size_t dot = path.find('.');
-            if (dot == path.npos ||
-                object.at_key(path.substr(0, dot)).get(object) != simdjson::SUCCESS)
-                return false;
-            path.remove_prefix(dot + 1);
+    int64_t count_items(Token list) {
+        const Token behind = std::exchange(token_, list + 1);
+        int64_t count = 0;
+        for (char end = peek(); end != ']'; ++token_) {
+            skip();
+            ++count;
+            end = peek();
+            if (end != ',' && end != ']') refuse_here("a comma or a bracket");
         }
+        token_ = behind;
+        return count;
+    }
+
+    /// Adds a number as JSON writes it; false if it is none.
+    bool add_number(std::string_view given) {
+        const auto refuse = [&] {
+            lines_.refuse("field \"", column_, "\" = ", given.substr(0, 40),
+                          ": must be from 0 to 2^53");
+        };
+        int64_t whole = 0;
+        const auto [end, error] = std::from_chars(given.data(), given.data() + given.size(), whole);
+        const bool is_whole =
+            end == given.data() + given.size() && (given[0] != '0' || given.size() == 1);
+        if (is_whole && (error == std::errc::result_out_of_range || !is_size(whole))) refuse();
+        if (is_whole && error == std::errc{}) {
+            found_.add(whole);
+            return true;
+        }
+        simdjson::dom::element number;
+        double real = 0;
+        if (failed(values_.parse(given.data(), given.size(), false).get(number)) ||
+            failed(number.get(real)))
+            return false;
+        if (!is_size(real)) refuse();
+        found_.add(real);
         return true;
     }
 
-    /// False if the value has no size; a number may break the rules of sizes.
-    bool measure(const element& value, Size& size) const {
-        std::string_view string;
-        simdjson::dom::array list;
-        size = {};
-        if (value.get(size.whole) == simdjson::SUCCESS) return true;
-        if (value.get(string) == simdjson::SUCCESS) {
-            size.whole = text_size(string, options_.text_unit);
-            return true;
+    std::string_view kind_of(Token value) const {
+        switch (text_[*value]) {
+            case '[': return "a list";
+            case '{': return "an object";
+            case '"': return "a text";
+            default: return written(value).substr(0, 40);
         }
-        if (value.get(list) == simdjson::SUCCESS) {
-            for ([[maybe_unused]] const auto item : list) ++size.whole;
-            return true;
-        }
-        size.is_whole = false;
-        return value.get(size.real) == simdjson::SUCCESS;
     }
 
-    void add(const Size& size) {
-        if (size.is_whole)
-            found_.add(size.whole);
-        else
-            found_.add(size.real);
-    }
-
-    void skip(const simdjson::dom::object& object) {
-        if (skipped_++ == 0) fields_of_first_ = fields_of(object);
-    }
-    std::string fields_of(const simdjson::dom::object& object) const {
+    /// "line 1 has: id, length, audio.frames": the fields of an object and of objects in it.
+    std::string fields_of(Token object) {
         std::string fields;
         list_fields(object, "", fields);
         if (fields.empty()) return text("line ", lines_.number(), " has no fields");
         return text("line ", lines_.number(), " has: ", fields);
     }
+    void list_fields(Token object, const std::string& prefix, std::string& fields) {
+        constexpr std::size_t longest = 300;
+        const Token behind = std::exchange(token_, object);
+        walk([&](std::string_view name, Token value) {
+            if (fields.size() > longest) {
+                if (!fields.ends_with("...")) fields += ", ...";
+                return;
+            }
+            const std::string whole = text(prefix, name);
+            const bool has_fields = text_[*value] == '{' && text_[value[1]] != '}';
+            if (has_fields && prefix.size() < longest)
+                return list_fields(value, whole + ".", fields);
+            fields += text(fields.empty() ? "" : ", ", whole);
+        });
+        token_ = behind;
+    }
+
+    [[noreturn]] void refuse_without_column(const std::string& fields) const {
+        fail(SAB_E_ARGUMENT, "options.column = NULL: must name a field of the JSON lines in \"",
+             lines_.name(), "\"", fields.empty() ? "" : "; ", fields);
+    }
 
     Lines& lines_;
-    std::string_view column_;
     const sab_sizes_file_options& options_;
-    simdjson::dom::parser parser_{};
+    std::string_view column_{};
+    simdjson::dom::parser parser_{};  ///< of tokens
+    simdjson::dom::parser values_{};  ///< of numbers and strings with escapes
+    std::string_view text_{};         ///< a block of lines, or one line
+    std::size_t line_begin_ = 0, line_end_ = 0;
+    Token token_ = nullptr, tokens_end_ = nullptr;  ///< the next one in the text
     FoundSizes found_{};
     std::size_t skipped_ = 0;
     std::string fields_of_first_{};
 };
 
-/// The message for options.column = NULL.
-[[noreturn]] void refuse_without_column(Lines& lines) {
-    std::string fields;
-    simdjson::dom::parser parser;
-    for (std::string_view line; fields.empty() && lines.next(line);) {
-        simdjson::dom::object object;
-        if (!failed(parser.parse(line.data(), line.size(), false).get(object)))
-            list_fields(object, "", fields);
-    }
-    fail(SAB_E_ARGUMENT, "options.column = NULL: must name a field of the JSON lines in \"",
-         lines.name(), "\"", fields.empty() ? "" : "; line ",
-         fields.empty() ? "" : text(lines.number()), fields.empty() ? "" : " has: ", fields);
-}
-
 }  // namespace
 
 Sizes read_json_lines(Lines& lines, const sab_sizes_file_options& options) {
-    if (options.column == nullptr) refuse_without_column(lines);
     return JsonLines(lines, options).read();
 }
 

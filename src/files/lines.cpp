@@ -10,12 +10,8 @@
 namespace sab {
 namespace {
 
-constexpr std::size_t head_size = 1 << 16, block_size = 1 << 18;
+constexpr std::size_t block_size = 1 << 18;
 static_assert(Lines::padding >= simdjson::SIMDJSON_PADDING);
-
-constexpr bool is_space(char c) {
-    return c == ' ' || (c >= '\t' && c <= '\r');
-}
 
 /// A number as JSON writes it. Whole numbers are the usual case.
 class NumberParser {
@@ -55,13 +51,25 @@ Lines::Lines(Input& input)
       contents_(open_contents(input)),
       buffer_(block_size + padding) {}
 
+/// Skips the mark that UTF-8 may begin with.
+void Lines::begin() {
+    constexpr std::string_view mark = "\xEF\xBB\xBF";
+    if (is_begun_) return;
+    while (end_ < mark.size() && more()) {
+    }
+    is_begun_ = true;
+    if (std::string_view(buffer_.data(), end_).starts_with(mark)) begin_ = mark.size();
+}
+
 std::string_view Lines::head() {
+    begin();
     while (end_ - begin_ < head_size && more()) {
     }
     return {buffer_.data() + begin_, std::min(end_ - begin_, head_size)};
 }
 
 bool Lines::next(std::string_view& line) {
+    begin();
     const char* newline = nullptr;
     for (std::size_t looked = 0; newline == nullptr;) {
         const std::size_t left = end_ - begin_;
@@ -82,12 +90,14 @@ bool Lines::next(std::string_view& line) {
 }
 
 std::string_view Lines::block() {
+    begin();
     if (begin_ == end_ && !more()) return {};
-    for (;;) {
+    for (std::size_t looked = 0;;) {
         const std::string_view left(buffer_.data() + begin_, end_ - begin_);
-        const std::size_t newline = left.rfind('\n');
-        if (newline != left.npos) return left.substr(0, newline + 1);
-        if (!more()) return {buffer_.data() + begin_, end_ - begin_};
+        const std::size_t newline = left.substr(looked).rfind('\n');
+        if (newline != left.npos) return left.substr(0, looked + newline + 1);
+        looked = left.size();
+        if (!more()) return left;
     }
 }
 

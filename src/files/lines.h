@@ -14,7 +14,7 @@ namespace sab {
 class Lines {
 public:
     /// So many bytes behind each line can be read; they have no meaning.
-    static constexpr std::size_t padding = 64;
+    static constexpr std::size_t padding = 64, head_size = 1 << 16;
 
     explicit Lines(Input& input);
     Compression compression() const { return compression_; }
@@ -36,6 +36,7 @@ public:
     }
 
 private:
+    void begin();
     bool more();
 
     Input& input_;
@@ -43,6 +44,7 @@ private:
     std::unique_ptr<Contents> contents_;
     std::vector<char> buffer_;
     std::size_t begin_ = 0, end_ = 0;  ///< of what was read and not taken yet
+    bool is_begun_ = false;
     uint64_t number_ = 0, taken_ = 0;
 };
 

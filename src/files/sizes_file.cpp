@@ -8,10 +8,13 @@ namespace sab {
 namespace {
 
 void check_options(const sab_sizes_file_options& options) {
+    if (options.format != nullptr) format_named(options.format);  // refuses an unknown one
     check_text_unit(options.text_unit);
     check(options.missing == SAB_MISSING_REFUSE || options.missing == SAB_MISSING_SKIP,
           "options.missing", options.missing,
           "must be SAB_MISSING_REFUSE (0) or SAB_MISSING_SKIP (1)");
+    check(options.copy == 0 || options.copy == 1, "options.copy", options.copy, "must be 0 or 1");
+    check_null_rule(options.nulls);
 }
 
 Sizes read_as(Format format, Input& input, Lines& lines, const sab_sizes_file_options& options) {
@@ -31,11 +34,10 @@ Sizes read_as(Format format, Input& input, Lines& lines, const sab_sizes_file_op
 
 Sizes read_sizes_file(const char* path, const sab_sizes_file_options& options) {
     check_options(options);
-    const auto named =
-        options.format != nullptr ? std::optional(format_named(options.format)) : std::nullopt;
-    Input input(path, Progress(options.progress, options.progress_ctx));
+    Input input(path, Progress(options.progress, options.progress_ctx), options.copy == 1);
     Lines lines(input);
-    const Format format = named ? *named : detect(input, lines);
+    const Format format =
+        options.format != nullptr ? format_named(options.format) : detect(input, lines);
     if (!is_text(format) && lines.compression() != Compression::none)
         fail(SAB_E_FORMAT, "\"", path,
              "\" is compressed: only text formats are read so; unpack it");

@@ -5,6 +5,7 @@
 #include "group/padding.h"
 #include "group/thresholds.h"
 #include "sab/group.h"
+#include "sizes/columns.h"
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "sizes/sizes.h"
+#include "sizes/columns.h"
 
 namespace sab {
 namespace {
@@ -83,7 +83,8 @@ Grouping group_by_thresholds(std::span<const sab_grouping_dimension> dimensions)
     std::vector<std::size_t> widths;
     for (std::size_t d = 0; d < dimensions.size(); ++d) {
         require(dimensions[d].lengths, text("dimensions[", d, "].lengths"));
-        const Sizes& lengths = dimensions[d].lengths->impl;
+        const Sizes& lengths =
+            dimensions[d].lengths->impl.only(text("dimensions[", d, "].lengths"));
         const std::size_t count = lengths.count();
         check(count <= largest_sample_count, text("dimensions[", d, "].lengths.count"), count,
               "must be at most 4294967295");

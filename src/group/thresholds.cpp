@@ -32,10 +32,12 @@ public:
         const uint32_t degree = per_sample ? 1 : cost_.count_degree();
         by_count_.resize(std::size_t{degree} + 1);
         for (uint32_t power = 0; power <= degree; ++power)
-            for (std::size_t number = 0; number < length_count(); ++number)
-                by_count_[power].push_back(!per_sample  ? cost_.by_count(power, length(number))
-                                           : power == 1 ? cost_(1, length(number))
+            for (std::size_t number = 0; number < length_count(); ++number) {
+                const double each = length(number);
+                by_count_[power].push_back(!per_sample  ? cost_.by_count(power, {&each, 1})
+                                           : power == 1 ? cost_(1, each)
                                                         : 0);
+            }
         const double one = of(1, 0), two = of(2, 0);
         if (!(one >= 0 && two >= one))
             fail(SAB_E_ARGUMENT, "options.cost: cost(1, ", length(0), ") = ", one, " and cost(2, ",
@@ -416,9 +418,10 @@ void price(const Groups& groups, const LengthNumbers& thresholds, sab_thresholds
 
 }  // namespace
 
-std::vector<double> find_thresholds(const Sizes& lengths, uint64_t k,
+std::vector<double> find_thresholds(const Columns& columns, uint64_t k,
                                     const sab_thresholds_options& options,
                                     sab_thresholds_info& info) {
+    const Sizes& lengths = columns.only("lengths");
     check(
         options.method >= SAB_THRESHOLDS_LEAST_TOTAL && options.method <= SAB_THRESHOLDS_RANDOMISED,
         "options.method", options.method,
@@ -432,7 +435,7 @@ std::vector<double> find_thresholds(const Sizes& lengths, uint64_t k,
           "options.starts", "given", "goes with SAB_THRESHOLDS_RANDOMISED only");
     check(lengths.count() >= 1 && lengths.count() <= largest_sample_count, "lengths.count",
           lengths.count(), "must be from 1 to 4294967295");
-    Cost cost = read_cost(options.cost, "options.cost");
+    Cost cost = read_cost(options.cost, columns.names(), "options.cost");
 
     const Progress progress(options.progress, options.progress_ctx);
     Sorted sorted = sort_by_size(lengths, false, progress);

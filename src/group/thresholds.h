@@ -4,12 +4,12 @@
 #include <vector>
 
 #include "sab/group.h"
-#include "sizes/sizes.h"
+#include "sizes/columns.h"
 
 namespace sab {
 
-/// `k` thresholds for `lengths`, ascending; fills `info` but for its size.
-std::vector<double> find_thresholds(const Sizes& lengths, uint64_t k,
+/// `k` thresholds for the lengths of the only column, ascending; fills `info` but for its size.
+std::vector<double> find_thresholds(const Columns& columns, uint64_t k,
                                     const sab_thresholds_options& options,
                                     sab_thresholds_info& info);
 

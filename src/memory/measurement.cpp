@@ -2,8 +2,8 @@
 #include <Eigen/Cholesky>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "base/error.h"
@@ -13,17 +13,38 @@ namespace sab {
 
 namespace {
 
-struct Point {
-    uint64_t count;
-    double length;
+/// The range of padded lengths of a column.
+struct Range {
+    double shortest, longest;
 };
 
+struct Point {
+    uint64_t count;
+    PerColumn lengths;
+};
+
+std::vector<Range> read_ranges(const sab_measurement_options& options) {
+    const std::string why = refused_columns(options.columns, options.degree);
+    check(why.empty(), "options.columns", options.columns, std::string_view(why));
+    std::vector<Range> ranges;
+    for (std::size_t j = 0; j < options.columns; ++j) {
+        const Range range{options.shortest[j], options.longest[j]};
+        const bool may_be_zero = options.columns > 1;
+        check((range.shortest > 0 || (may_be_zero && range.shortest == 0)) &&
+                  std::isfinite(range.shortest),
+              text("options.shortest[", j, "]"), range.shortest,
+              may_be_zero ? "must be finite and at least 0" : "must be finite and above 0");
+        check(range.longest > 0 && std::isfinite(range.longest) && range.longest >= range.shortest,
+              text("options.longest[", j, "]"), range.longest,
+              "must be finite and at least the shortest, ", range.shortest);
+        check(range.longest <= 1e60, text("options.longest[", j, "]"), range.longest,
+              "must be at most 1e60");
+        ranges.push_back(range);
+    }
+    return ranges;
+}
+
 void check_options(const sab_measurement_options& options) {
-    const auto is_length = [](double length) { return length > 0 && std::isfinite(length); };
-    check(is_length(options.shortest), "options.shortest", options.shortest,
-          "must be finite and above 0");
-    check(is_length(options.longest) && options.longest >= options.shortest, "options.longest",
-          options.longest, "must be finite and at least the shortest, ", options.shortest);
     check(options.max_count >= 2, "options.max_count", options.max_count, "must be at least 2");
     check(options.degree == 1 || options.degree == 2, "options.degree", options.degree,
           "must be 1 or 2");
@@ -34,51 +55,77 @@ void check_options(const sab_measurement_options& options) {
           has_cost ? "must be finite and above 0 with a cost" : "must be finite and at least 0");
     check(options.max_count <= uint64_t{1} << 53, "options.max_count", options.max_count,
           "must be at most 2^53");
-    check(options.longest <= 1e60, "options.longest", options.longest, "must be at most 1e60");
 }
 
-/// Lengths to choose from: evenly spaced ones, and ones with an even ratio.
-std::vector<double> grid_of(const sab_measurement_options& options, std::size_t points) {
-    const bool whole = options.shortest == std::floor(options.shortest) &&
-                       options.longest == std::floor(options.longest);
+/// Lengths of a column to choose from: evenly spaced ones, and ones with an even ratio.
+std::vector<double> grid_of(const Range& range, int steps) {
+    const auto [shortest, longest] = range;
+    const bool whole = shortest == std::floor(shortest) && longest == std::floor(longest);
+    const double first = shortest > 0 ? shortest : longest / steps;
     std::vector<double> grid;
-    const int steps = std::max(16, static_cast<int>(std::sqrt(static_cast<double>(points))) * 2);
     for (int i = 0; i <= steps; ++i)
         for (const double length :
-             {options.shortest + (options.longest - options.shortest) * i / steps,
-              options.shortest *
-                  std::pow(options.longest / options.shortest, static_cast<double>(i) / steps)})
-            grid.push_back(
-                std::clamp(whole ? std::round(length) : length, options.shortest, options.longest));
+             {shortest + (longest - shortest) * i / steps,
+              first * std::pow(longest / first, static_cast<double>(i) / steps)})
+            grid.push_back(std::clamp(whole ? std::round(length) : length, shortest, longest));
     std::ranges::sort(grid);
     grid.erase(std::unique(grid.begin(), grid.end()), grid.end());
     return grid;
 }
 
+/// Calls `visit` with all combinations of the columns' lengths.
+template <class Visit>
+void each_shape(std::span<const std::vector<double>> grids, PerColumn& lengths, std::size_t column,
+                const Visit& visit) {
+    if (column == grids.size()) return visit();
+    for (const double length : grids[column]) {
+        lengths[column] = length;
+        each_shape(grids, lengths, column + 1, visit);
+    }
+}
+
 /// Batches that are neither too large nor, by the cost that is given, too small to tell much.
-std::vector<Point> candidates_of(const sab_measurement_options& options, std::size_t points) {
+std::vector<Point> candidates_of(const sab_measurement_options& options,
+                                 std::span<const Range> ranges, std::size_t points) {
+    const std::size_t columns = ranges.size();
     const bool has_cost = options.budget.cost != nullptr;
-    const Cost cost = read_cost(options.budget.cost, "options.budget.cost");
+    const Cost cost =
+        read_cost(options.budget.cost, std::vector<std::string>(columns), "options.budget.cost");
+    PerColumn shortest{}, longest{}, lengths{};
+    // Of several columns there are fewer lengths in each, and fewer counts.
+    const int finest = std::max(16, static_cast<int>(std::sqrt(static_cast<double>(points))) * 2);
+    const int steps = std::max(2, columns == 1 ? finest : 16 >> (columns - 1));
+    const uint64_t share = std::max(2, 8 >> (columns - 1));
+    double longest_sum = 0;
+    std::vector<std::vector<double>> grids;
+    for (std::size_t j = 0; j < columns; ++j) {
+        shortest[j] = ranges[j].shortest;
+        longest[j] = ranges[j].longest;
+        longest_sum += longest[j];
+        grids.push_back(grid_of(ranges[j], steps));
+    }
     const double limit = options.budget.limit, least = has_cost ? limit / 3 : 0,
                  most = has_cost    ? 0.9 * limit
                         : limit > 0 ? limit
-                                    : 4 * options.longest;
+                                    : 4 * longest_sum;
     std::vector<Point> candidates;
-    for (const double length : grid_of(options, points))
+    each_shape(grids, lengths, 0, [&] {
         for (uint64_t count = 1; count <= options.max_count;
-             count += std::max<uint64_t>(1, count / 8)) {
-            const double value = cost(count, length);
+             count += std::max<uint64_t>(1, count / share)) {
+            const double value = cost(count, first_of(lengths, columns));
             if (value > most) break;
-            if (value >= least) candidates.push_back({count, length});
+            if (value >= least) candidates.push_back({count, lengths});
         }
+    });
     if (candidates.size() < points && has_cost) {
-        const double one = cost(1, options.shortest);
-        check(one <= most, "options.budget.limit", limit, "one sample of length ", options.shortest,
-              " costs ", one, ", more than nine tenths of it");
-        const double all = cost(options.max_count, options.longest);
+        const double one = cost(1, first_of(shortest, columns));
+        check(one <= most, "options.budget.limit", limit, "one sample of length ",
+              lengths_text(first_of(shortest, columns)), " costs ", one,
+              ", more than nine tenths of it");
+        const double all = cost(options.max_count, first_of(longest, columns));
         check(all >= least, "options.budget.limit", limit,
               "no batch costs a third of it: ", options.max_count, " samples of length ",
-              options.longest, " cost ", all);
+              lengths_text(first_of(longest, columns)), " cost ", all);
     }
     check(candidates.size() >= points, "points", points, "the range has only ", candidates.size(),
           " different points: widen it (of one length alone sab_max_batch_find() says all)");
@@ -92,25 +139,31 @@ std::vector<std::size_t> most_telling(const std::vector<Point>& candidates,
                                       std::size_t points) {
     const auto size = static_cast<Eigen::Index>(terms.size());
     Eigen::MatrixXd rows(static_cast<Eigen::Index>(candidates.size()), size);
-    for (std::size_t i = 0; i < candidates.size(); ++i)
+    std::vector<double> features(terms[0].size());
+    for (std::size_t i = 0; i < candidates.size(); ++i) {
+        features[0] = static_cast<double>(candidates[i].count);
+        std::copy_n(candidates[i].lengths.begin(), features.size() - 1, features.begin() + 1);
         for (Eigen::Index j = 0; j < size; ++j)
-            rows(static_cast<Eigen::Index>(i), j) = term_value(
-                std::array{static_cast<double>(candidates[i].count), candidates[i].length},
-                terms[static_cast<std::size_t>(j)]);
+            rows(static_cast<Eigen::Index>(i), j) =
+                term_value(features, terms[static_cast<std::size_t>(j)]);
+    }
     for (Eigen::Index j = 0; j < size; ++j) rows.col(j) /= rows.col(j).cwiseAbs().maxCoeff();
 
     Eigen::MatrixXd information = 1e-6 * Eigen::MatrixXd::Identity(size, size);
     std::vector<std::size_t> chosen;
     std::vector<bool> taken(candidates.size());
+    // What a point tells only becomes less: a point that told too little is not looked at again.
+    constexpr double rounding = 1e-6;
+    std::vector<double> told(candidates.size(), std::numeric_limits<double>::infinity());
     while (chosen.size() < points) {
         const Eigen::LDLT<Eigen::MatrixXd> factor(information);
         std::size_t best = candidates.size();
         double most_said = -1;
         for (std::size_t i = 0; i < candidates.size(); ++i) {
-            if (taken[i]) continue;
+            if (taken[i] || told[i] < most_said * (1 - rounding)) continue;
             const Eigen::VectorXd row = rows.row(static_cast<Eigen::Index>(i));
-            const double said = row.dot(factor.solve(row));
-            if (said > most_said) best = i, most_said = said;
+            told[i] = row.dot(factor.solve(row));
+            if (told[i] > most_said) best = i, most_said = told[i];
         }
         taken[best] = true;
         chosen.push_back(best);
@@ -123,20 +176,23 @@ std::vector<std::size_t> most_telling(const std::vector<Point>& candidates,
 }  // namespace
 
 void measurement_points(const sab_measurement_options& options, std::span<uint64_t> counts,
-                        std::span<double> lengths) {
+                        double* lengths) {
     check_options(options);
-    const auto terms = model_terms(SAB_MODEL_BATCH, options.degree, 2);
+    const std::vector<Range> ranges = read_ranges(options);
+    const auto terms = model_terms(SAB_MODEL_BATCH, options.degree, ranges.size() + 1);
     const std::size_t points = counts.size();
     check(points > terms.size() && points <= 1000, "points", points, "must be from ",
           terms.size() + 1, " to 1000 for degree ", options.degree);
-    const std::vector<Point> candidates = candidates_of(options, points);
+    const std::vector<Point> candidates = candidates_of(options, ranges, points);
     std::vector<std::size_t> chosen = most_telling(candidates, terms, points);
     std::ranges::sort(chosen, {}, [&](std::size_t i) {
-        return static_cast<double>(candidates[i].count) * candidates[i].length;
+        const auto& each = candidates[i].lengths;
+        return static_cast<double>(candidates[i].count) *
+               std::accumulate(each.begin(), each.end(), 0.0);
     });
     for (std::size_t i = 0; i < chosen.size(); ++i) {
         counts[i] = candidates[chosen[i]].count;
-        lengths[i] = candidates[chosen[i]].length;
+        lengths = std::copy_n(candidates[chosen[i]].lengths.begin(), ranges.size(), lengths);
     }
 }
 

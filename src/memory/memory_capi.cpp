@@ -92,7 +92,7 @@ sab_status sab_measurement_points_find(const sab_measurement_options* options, s
         sab::require(lengths, "lengths");
         const auto given =
             sab::read_options(options, sab_measurement_options SAB_MEASUREMENT_OPTIONS_INIT);
-        sab::measurement_points(given, {counts, points}, {lengths, points});
+        sab::measurement_points(given, {counts, points}, lengths);
     });
 }
 
@@ -132,6 +132,12 @@ sab_status sab_memory_model_get_term(const sab_memory_model* model, size_t index
     });
 }
 
+const char* sab_memory_model_column_name(const sab_memory_model* model, size_t column) noexcept {
+    if (model == nullptr || column >= model->impl->columns().size()) return nullptr;
+    const std::string& name = model->impl->columns()[column];
+    return name.empty() ? nullptr : name.c_str();
+}
+
 sab_status sab_memory_model_predict(const sab_memory_model* model, const double* features,
                                     size_t count, double* predicted, double* upper) noexcept {
     return sab::guard([&] {
@@ -144,7 +150,7 @@ sab_status sab_memory_model_predict(const sab_memory_model* model, const double*
 sab_status sab_memory_model_cost_new(const sab_memory_model* model, sab_cost** cost) noexcept {
     return sab::guard_new(cost, "cost", [&] {
         sab::require(model, "model");
-        return new sab_cost{model->impl->cost()};
+        return new sab_cost{model->impl->cost(), {nullptr, nullptr}, model->impl->columns()};
     });
 }
 
@@ -212,7 +218,7 @@ sab_status sab_plan_verify(const sab_plan* plan, sab_probe* probe, uint64_t coun
         sab::require(probe, "probe");
         sab::require(reinterpret_cast<const void*>(run), "run");
         sab::check_result(result, "result");
-        sab::verify(plan->impl, *std::shared_ptr(probe->impl), count, run, ctx,
+        sab::verify(*plan, *std::shared_ptr(probe->impl), count, run, ctx,
                     sab::Progress(progress, progress_ctx), result);
     });
 }

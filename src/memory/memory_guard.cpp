@@ -34,11 +34,15 @@ Line fit_line(const Points& points, X&& x, Y&& y) {
     return {mean_y - b * mean_x, b, xx > 0 && n > 2 ? std::sqrt(squares / (n - 2) / xx) : nowhere};
 }
 
-void check_shape(const sab_batch& batch) {
+void check_shape(const sab_batch& batch, std::size_t columns) {
     require(batch.padded_length, "batch.padded_length");
-    const double length = *batch.padded_length;
-    check(length >= 0 && std::isfinite(length), "batch.padded_length[0]", length,
-          "must be finite and not negative");
+    check(batch.columns == columns, "batch.columns", batch.columns, "must be those of the plan, ",
+          columns);
+    for (std::size_t j = 0; j < columns; ++j) {
+        const double length = batch.padded_length[j];
+        check(length >= 0 && std::isfinite(length), text("batch.padded_length[", j, "]"), length,
+              "must be finite and not negative");
+    }
 }
 
 }  // namespace
@@ -74,7 +78,7 @@ void MemoryGuard::step(const sab_batch& batch, const std::function<Outcome(Probe
     Outcome outcome = Outcome::failed;
     std::exception_ptr failure;
     try {
-        check_shape(batch);
+        check_shape(batch, sampler_.plan().columns());
         if (batch.count > 0) {
             begin();
             outcome = work(*probe_);
@@ -91,7 +95,7 @@ void MemoryGuard::step(const sab_batch& batch, const std::function<Outcome(Probe
 void MemoryGuard::end(const sab_batch& batch, bool ran_out) {
     std::exception_ptr failure;
     try {
-        check_shape(batch);
+        check_shape(batch, sampler_.plan().columns());
     } catch (...) {
         failure = std::current_exception();
     }
@@ -120,7 +124,8 @@ void MemoryGuard::finish(const sab_batch& batch, Outcome outcome, std::exception
 void MemoryGuard::record(const sab_batch& batch, Outcome outcome) {
     const std::unique_ptr<Probe::Span> span = std::move(span_);
     if (batch.count > 0 && outcome != Outcome::failed) {
-        const double cost = cost_(batch.count, sampler_.plan().priced(*batch.padded_length));
+        const double cost = sampler_.plan().cost_of(
+            cost_, batch.count, {batch.padded_length, sampler_.plan().columns()});
         const int64_t peak = span != nullptr ? span->most(probe_->peak()) : probe_->peak();
         if (outcome == Outcome::ran_out) {  // its peak is that of its parts
             ++out_of_memory_;
@@ -182,9 +187,9 @@ void MemoryGuard::judge() {
     // Not below what the cheapest sample alone costs: there is nothing to gain there.
     double floor = nowhere;
     const Plan& plan = sampler_.plan();
-    for (const Bucket& bucket : plan.buckets())
-        if (bucket.batches > 0)
-            floor = std::min(floor, cost_(1, plan.priced(bucket.padded_length)));
+    for (std::size_t b = 0; b < plan.buckets().size(); ++b)
+        if (plan.buckets()[b].batches > 0)
+            floor = std::min(floor, plan.cost_of(cost_, 1, plan.lengths(b).padded_length));
     allowed = std::max(allowed, std::max(floor, cost_.constant() * (1 + 1e-9)));
 
     auto share = static_cast<int64_t>(std::clamp(allowed / limit, 0.0, 1.0) * parts);

@@ -4,7 +4,6 @@
 #include <Eigen/QR>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <numeric>
 #include <set>
@@ -27,7 +26,8 @@ struct Problem {
     std::vector<double> scale;
     Matrix design;          ///< a row a measurement, each divided by its peak: relative errors
     bool is_batch = false;  ///< SAB_MODEL_BATCH: memory must not fall
-    double shortest = 0;    ///< least length measured of batches
+    /// one sample of the least length measured of each column
+    std::vector<double> smallest{};
 };
 
 /// Whether a model of batches could fall by term j. The constant may be negative: it moves the
@@ -40,7 +40,7 @@ bool falls_by(const Problem& problem, const Vector& b, Eigen::Index j) {
     for (std::size_t i = 0; i < problem.terms.size(); ++i)
         if (problem.terms[i][0] == 1)
             of_a_sample += b[static_cast<Eigen::Index>(i)] / problem.scale[i] *
-                           term_value(std::array{1.0, problem.shortest}, problem.terms[i]);
+                           term_value(problem.smallest, problem.terms[i]);
     return of_a_sample <= 0;
 }
 
@@ -50,9 +50,13 @@ Problem make_problem(std::span<const double> features, std::size_t feature_count
     problem.terms = model_terms(options.kind, options.degree, feature_count);
     problem.is_batch = options.kind == SAB_MODEL_BATCH;
     if (problem.is_batch) {
-        problem.shortest = features[1];
-        for (std::size_t i = 3; i < features.size(); i += 2)
-            problem.shortest = std::min(problem.shortest, features[i]);
+        problem.smallest.assign(features.begin(),
+                                features.begin() + static_cast<std::ptrdiff_t>(feature_count));
+        for (std::size_t i = 0; i < features.size(); ++i) {
+            double& least = problem.smallest[i % feature_count];
+            least = std::min(least, features[i]);
+        }
+        problem.smallest[0] = 1;
     }
     const auto rows = static_cast<Eigen::Index>(peaks.size());
     const auto columns = static_cast<Eigen::Index>(problem.terms.size());
@@ -157,13 +161,53 @@ std::vector<Eigen::Index> select_terms(const Problem& problem, bool by_criterion
     return kept;
 }
 
+/// Relative residual of a peak of 1: rows are divided by their peaks. A prediction that is not
+/// above zero is as wrong as can be told.
+double residual(double predicted) {
+    return 1 / std::max(predicted, 1e-3) - 1;
+}
+
+/// Of each measurement, by the terms `kept` or selected again and fitted without its group.
+std::vector<double> held_out_residuals(const Problem& problem,
+                                       const std::vector<Eigen::Index>& kept, bool by_criterion) {
+    const auto n = static_cast<std::size_t>(problem.design.rows());
+    const std::size_t groups = std::min<std::size_t>(n, 50);
+    std::vector<double> held_out(n);
+    for (std::size_t group = 0; group < groups; ++group) {
+        std::vector<Eigen::Index> others;
+        for (std::size_t i = 0; i < n; ++i)
+            if (i % groups != group) others.push_back(static_cast<Eigen::Index>(i));
+        // Terms are selected anew: which ones were kept also depends on the measurement that is
+        // held out.
+        Problem part{problem.terms, problem.scale, rows_of(problem.design, others),
+                     problem.is_batch, problem.smallest};
+        std::vector<Eigen::Index> terms = kept;
+        if (decompose(part.design).rank() == part.design.cols())
+            terms = select_terms(part, by_criterion);
+        const Vector without = solve(decompose(columns_of(part.design, terms)));
+        const Matrix whole = columns_of(problem.design, terms);
+        for (std::size_t i = group; i < n; i += groups)
+            held_out[i] = residual(whole.row(static_cast<Eigen::Index>(i)).dot(without));
+    }
+    return held_out;
+}
+
+/// Of a feature of a batch, in messages: count, length, length["source"] or length[1].
+std::string feature_name(std::size_t feature, std::span<const std::string> columns) {
+    if (feature == 0) return "count";
+    const std::string& column = columns[feature - 1];
+    if (!column.empty()) return text("length[\"", column, "\"]");
+    return columns.size() == 1 ? "length" : text("length[", feature - 1, "]");
+}
+
 /// Says what to measure so that the terms can be told apart.
 [[noreturn]] void refuse_deficient(const Problem& problem, std::span<const double> features,
-                                   std::size_t feature_count, std::size_t count,
+                                   std::span<const std::string> columns, std::size_t count,
                                    const sab_memory_model_options& options, Eigen::Index rank) {
     const bool is_batch = options.kind == SAB_MODEL_BATCH;
+    const std::size_t feature_count = columns.size() + 1;
     const auto name = [&](std::size_t f) {
-        return is_batch ? std::string(f == 0 ? "count" : "length") : text("feature ", f);
+        return is_batch ? feature_name(f, columns) : text("feature ", f);
     };
     std::vector<std::set<double>> values(feature_count);
     for (std::size_t i = 0; i < count * feature_count; ++i)
@@ -223,12 +267,13 @@ void check_data(std::span<const double> features, std::size_t feature_count,
           "must be between 0 and 1");
     check(options.select_terms == 0 || options.select_terms == 1, "options.select_terms",
           options.select_terms, "must be 0 or 1");
-    if (options.kind == SAB_MODEL_BATCH)
-        check(feature_count == 2, "feature_count", feature_count,
-              "must be 2 for SAB_MODEL_BATCH: count, then padded length");
-    else
-        check(feature_count >= 1, "feature_count", feature_count, "must be at least 1");
+    check(feature_count >= 1, "feature_count", feature_count, "must be at least 1");
     const std::size_t degree = options.degree;
+    if (options.kind == SAB_MODEL_BATCH) {
+        const std::string why = refused_columns(feature_count - 1, options.degree);
+        check(why.empty(), "feature_count", feature_count,
+              "must be 1 + the number of columns for SAB_MODEL_BATCH: ", std::string_view(why));
+    }
     check(feature_count <= most_terms &&
               (degree == 1 || (feature_count + 1) * (feature_count + 2) / 2 <= most_terms),
           "feature_count", feature_count, "gives a model of degree ", degree, " more than ",
@@ -243,13 +288,43 @@ void check_data(std::span<const double> features, std::size_t feature_count,
                  ": must be finite and above 0: measure it again");
 }
 
+/// The names given, checked; "" for each column without any.
+std::vector<std::string> read_column_names(const sab_memory_model_options& options,
+                                           std::size_t columns) {
+    std::vector<std::string> names(columns);
+    if (options.column_names == nullptr) return names;
+    check(options.kind == SAB_MODEL_BATCH, "options.column_names", "given",
+          "goes with SAB_MODEL_BATCH only");
+    for (std::size_t j = 0; j < columns; ++j) {
+        const std::string argument = text("options.column_names[", j, "]");
+        require(options.column_names[j], argument);
+        check_column_name(argument, options.column_names[j]);
+        names[j] = options.column_names[j];
+        check(std::find(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(j), names[j]) ==
+                  names.begin() + static_cast<std::ptrdiff_t>(j),
+              argument, text("\"", names[j], "\""), "must not be the name of another column");
+    }
+    return names;
+}
+
 }  // namespace
 
 std::vector<std::vector<uint32_t>> model_terms(sab_memory_model_kind kind, uint32_t degree,
                                                std::size_t feature_count) {
     if (kind == SAB_MODEL_BATCH) {
-        std::vector<std::vector<uint32_t>> terms{{0, 0}, {1, 0}, {1, 1}};
-        if (degree == 2) terms.insert(terms.end(), {{1, 2}, {0, 1}, {0, 2}});
+        // Of the lengths, without the constant; each with and without the count. The count alone is
+        // the second term.
+        const auto lengths = model_terms(SAB_MODEL_POLYNOMIAL, degree, feature_count - 1);
+        std::vector<std::vector<uint32_t>> terms;
+        const auto add = [&](uint32_t count_power, std::size_t first, std::size_t end) {
+            for (std::size_t i = first; i < end; ++i) {
+                terms.push_back({count_power});
+                terms.back().insert(terms.back().end(), lengths[i].begin(), lengths[i].end());
+            }
+        };
+        add(0, 0, 1);
+        add(1, 0, lengths.size());
+        if (degree == 2) add(0, 1, lengths.size());
         return terms;
     }
     std::vector<std::vector<uint32_t>> terms{std::vector<uint32_t>(feature_count, 0)};
@@ -264,6 +339,15 @@ std::vector<std::vector<uint32_t>> model_terms(sab_memory_model_kind kind, uint3
             ++terms.back()[g];
         }
     return terms;
+}
+
+std::string refused_columns(std::size_t columns, uint32_t degree) {
+    if (columns < 1 || columns > SAB_MAX_COLUMNS)
+        return text("columns must be from 1 to ", SAB_MAX_COLUMNS);
+    const std::size_t terms = model_terms(SAB_MODEL_BATCH, degree, columns + 1).size();
+    if (terms <= SAB_MAX_COST_TERMS) return "";
+    return text("degree ", degree, " of ", columns, " columns has ", terms, " terms, more than ",
+                SAB_MAX_COST_TERMS);
 }
 
 double term_value(std::span<const double> features, std::span<const uint32_t> powers) {
@@ -281,6 +365,8 @@ std::shared_ptr<const MemoryModel> MemoryModel::fit(const double* feature_rows, 
           "must be at most 2^32 rows of at most 65536 features");
     const std::span features(feature_rows, count * feature_count), peaks(row_peaks, count);
     check_data(features, feature_count, peaks, options);
+    auto model = std::make_shared<MemoryModel>();
+    model->columns_ = read_column_names(options, feature_count - 1);
     const std::size_t n = peaks.size();
     const std::size_t term_count = model_terms(options.kind, options.degree, feature_count).size();
     check(n > term_count, "count", n, "a model of degree ", options.degree, " of ", feature_count,
@@ -288,13 +374,12 @@ std::shared_ptr<const MemoryModel> MemoryModel::fit(const double* feature_rows, 
           " measurements: measure ", n > term_count ? 0 : term_count + 1 - n, " more");
     const Problem problem = make_problem(features, feature_count, peaks, options);
     if (const Eigen::Index rank = decompose(problem.design).rank(); rank < problem.design.cols())
-        refuse_deficient(problem, features, feature_count, n, options, rank);
+        refuse_deficient(problem, features, model->columns_, n, options, rank);
 
     const std::vector<Eigen::Index> kept = select_terms(problem, options.select_terms == 1);
     const Matrix design = columns_of(problem.design, kept);
     const Vector coefficients = solve(decompose(design));
 
-    auto model = std::make_shared<MemoryModel>();
     for (std::size_t j = 0; j < kept.size(); ++j) {
         const auto term = static_cast<std::size_t>(kept[j]);
         double coefficient = coefficients[static_cast<Eigen::Index>(j)] / problem.scale[term];
@@ -309,9 +394,6 @@ std::shared_ptr<const MemoryModel> MemoryModel::fit(const double* feature_rows, 
     info.term_count = model->terms_.size();
     info.measurements = n;
 
-    // Relative residual of a peak of 1: rows are divided by their peaks. A prediction that is not
-    // above zero is as wrong as can be told.
-    const auto residual = [](double predicted) { return 1 / std::max(predicted, 1e-3) - 1; };
     double squares = 0;
     const Vector predicted = design * coefficients;
     for (Eigen::Index i = 0; i < predicted.size(); ++i) {
@@ -321,24 +403,7 @@ std::shared_ptr<const MemoryModel> MemoryModel::fit(const double* feature_rows, 
     }
     info.residual = std::sqrt(squares / static_cast<double>(n));
 
-    const std::size_t groups = std::min<std::size_t>(n, 50);
-    std::vector<double> held_out(n);
-    for (std::size_t group = 0; group < groups; ++group) {
-        std::vector<Eigen::Index> others;
-        for (std::size_t i = 0; i < n; ++i)
-            if (i % groups != group) others.push_back(static_cast<Eigen::Index>(i));
-        // Terms are selected anew: which ones were kept also depends on the measurement that is
-        // held out.
-        Problem part{problem.terms, problem.scale, rows_of(problem.design, others),
-                     problem.is_batch, problem.shortest};
-        std::vector<Eigen::Index> terms = kept;
-        if (decompose(part.design).rank() == part.design.cols())
-            terms = select_terms(part, options.select_terms == 1);
-        const Vector without = solve(decompose(columns_of(part.design, terms)));
-        const Matrix whole = columns_of(problem.design, terms);
-        for (std::size_t i = group; i < n; i += groups)
-            held_out[i] = residual(whole.row(static_cast<Eigen::Index>(i)).dot(without));
-    }
+    std::vector<double> held_out = held_out_residuals(problem, kept, options.select_terms == 1);
     squares = 0;
     for (const double each : held_out) squares += each * each;
     info.held_out_residual = std::sqrt(squares / static_cast<double>(n));
@@ -384,22 +449,35 @@ void MemoryModel::predict(const double* features, std::size_t count, double* pre
 }
 
 Cost MemoryModel::cost() const {
-    if (info_.feature_count != 2)
-        fail(SAB_E_ARGUMENT, "model: has ", info_.feature_count,
-             " features, only one of count and padded length can be the cost of a plan");
+    if (info_.feature_count < 2 || info_.feature_count > 1 + SAB_MAX_COLUMNS ||
+        terms_.size() > SAB_MAX_COST_TERMS)
+        fail(SAB_E_ARGUMENT, "model: has ", info_.feature_count, " features and ", terms_.size(),
+             " terms: only one of a count and 1 to ", SAB_MAX_COLUMNS,
+             " padded lengths, with at most ", SAB_MAX_COST_TERMS,
+             " terms, can be the cost of a plan");
     std::vector<CostTerm> terms;
     const double margin = 1 + info_.margin;
     double constant = 0;
     for (const Term& term : terms_) {
-        if (term.powers[0] == 0 && term.powers[1] == 0) {
+        const uint32_t count_power = term.powers[0];
+        const std::span<const uint32_t> powers = std::span(term.powers).subspan(1);
+        const bool has_lengths =
+            std::ranges::any_of(powers, [](uint32_t power) { return power > 0; });
+        if (count_power == 0 && !has_lengths) {
             constant += term.coefficient;
             continue;
         }
-        if (term.coefficient < 0 && !(term.powers[0] == 1 && term.powers[1] == 0))
-            fail(SAB_E_ARGUMENT, "model: its term count^", term.powers[0], " * length^",
-                 term.powers[1], " has the coefficient ", term.coefficient,
+        if (term.coefficient < 0 && (count_power != 1 || has_lengths)) {
+            std::string factors;
+            for (std::size_t f = 0; f < term.powers.size(); ++f)
+                factors +=
+                    text(f == 0 ? "" : " * ", feature_name(f, columns_), "^", term.powers[f]);
+            fail(SAB_E_ARGUMENT, "model: its term ", std::string_view(factors),
+                 " has the coefficient ", term.coefficient,
                  ": a cost must not fall; fit it as SAB_MODEL_BATCH");
-        terms.push_back({term.coefficient * margin, term.powers[0], {term.powers[1]}, 0});
+        }
+        terms.push_back({term.coefficient * margin, count_power, {}, 0});
+        std::ranges::copy(powers, terms.back().length_powers.begin());
     }
     // A negative constant is left out: the cost is a little more than the prediction then.
     terms.insert(terms.begin(), {std::max(constant, 0.0) * margin, 0, {}, 0});

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "cost/cost.h"
@@ -29,6 +30,8 @@ public:
     const sab_memory_model_info& info() const { return info_; }
     std::span<const Term> terms() const { return terms_; }
     const Term& term(std::size_t index) const;
+    /// Of the features after the first: those of a batch are its columns. "" each without names.
+    const std::vector<std::string>& columns() const { return columns_; }
     double predict(std::span<const double> features) const;
     /// Predictions for `count` rows of features. `predicted` and `upper` may be NULL.
     void predict(const double* features, std::size_t count, double* predicted, double* upper) const;
@@ -44,6 +47,7 @@ public:
 private:
     void refresh_constant();
     sab_memory_model_info info_ = SAB_MEMORY_MODEL_INFO_INIT;
+    std::vector<std::string> columns_;
     std::vector<Term> terms_;
 };
 
@@ -54,9 +58,12 @@ std::vector<std::vector<uint32_t>> model_terms(sab_memory_model_kind kind, uint3
 /// The product of the features' powers.
 double term_value(std::span<const double> features, std::span<const uint32_t> powers);
 
+/// Why a batch of these columns has no model of this degree; "" if it has one.
+std::string refused_columns(std::size_t columns, uint32_t degree);
+
 /// See sab_measurement_points_find().
 void measurement_points(const sab_measurement_options& options, std::span<uint64_t> counts,
-                        std::span<double> lengths);
+                        double* lengths);
 
 }  // namespace sab
 

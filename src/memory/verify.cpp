@@ -8,10 +8,10 @@
 
 namespace sab {
 
-void verify(std::shared_ptr<const Plan> plan, Probe& probe, uint64_t count, sab_batch_fn run,
-            void* ctx, const Progress& progress, sab_verification* result) {
+void verify(const sab_plan& plan, Probe& probe, uint64_t count, sab_batch_fn run, void* ctx,
+            const Progress& progress, sab_verification* result) {
     check(count >= 1, "count", count, "must be at least 1");
-    Cursor costliest(make_costliest_sequence(std::move(plan), count), SAB_SAMPLER_OPTIONS_INIT);
+    Cursor costliest(make_costliest_sequence(plan, count), SAB_SAMPLER_OPTIONS_INIT);
     sab_verification seen = SAB_VERIFICATION_INIT;
     Probe::Rng rng(probe);
     const uint64_t batches = costliest.batch_count();
@@ -29,7 +29,8 @@ void verify(std::shared_ptr<const Plan> plan, Probe& probe, uint64_t count, sab_
         if (code == SAB_OUT_OF_MEMORY) {
             write_result(seen, result);
             fail(SAB_E_DEVICE_MEMORY, "costliest batch ", placed.step, ", ", batch.count,
-                 " samples padded to ", placed.batch.padded_length,
+                 " samples padded to ",
+                 lengths_text(first_of(placed.batch.padded_length, placed.batch.columns)),
                  ", runs out of memory: lower the budget");
         }
         if (code != 0) fail_callback(text("costliest batch ", placed.step), code);

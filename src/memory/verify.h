@@ -9,7 +9,7 @@
 namespace sab {
 
 /// Runs the costliest batches. `result` is filled on success and before SAB_E_DEVICE_MEMORY.
-void verify(std::shared_ptr<const Plan> plan, Probe& probe, uint64_t count, sab_batch_fn run,
-            void* ctx, const Progress& progress, sab_verification* result);
+void verify(const sab_plan& plan, Probe& probe, uint64_t count, sab_batch_fn run, void* ctx,
+            const Progress& progress, sab_verification* result);
 
 }  // namespace sab

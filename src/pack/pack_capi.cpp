@@ -13,19 +13,17 @@ sab_status sab_packed_sampler_new(const sab_sizes* sizes, const sab_packed_optio
         const auto how =
             sab::read_options(pack, sab_packed_options SAB_PACKED_OPTIONS_INIT, "pack");
         const auto given = sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT);
-        sab::check_pack_options(how);
         sab::check_sampler_options(given);
-        return sab::new_cursor(std::make_unique<sab::PackedSequence>(sab::pack(sizes->impl, how)),
-                               given);
+        return sab::new_cursor(sab::make_packed_sequence(sizes->impl, how), given);
     });
 }
 
 sab_status sab_packed_sampler_get_info(const sab_sampler* sampler, sab_packed_info* info) noexcept {
     return sab::guard([&] {
         sab::require(sampler, "sampler");
-        const sab::Packing& packing = sab::packing_of(*sampler->impl);
+        const sab::PackedRows& rows = sab::packed_rows_of(*sampler->impl);
         sab::check_result(info, "info");
-        sab::write_result(packing.info, info);
+        sab::write_result(rows.info(), info);
     });
 }
 

@@ -2,21 +2,83 @@
 
 #include <algorithm>
 
+#include "base/hasher.h"
 #include "sampler/capabilities.h"
 #include "sampler/cursor.h"
+#include "sampler/mixed_sequence.h"
 
 namespace sab {
 
-const Packing& packing_of(const Sampler& sampler) {
+const PackedRows& packed_rows_of(const Sampler& sampler) {
     need_kind(sampler, "sab_packed_sampler_new");
     const Sequence& sequence = static_cast<const Cursor&>(sampler).sequence();
-    return static_cast<const PackedSequence&>(sequence).packing();
+    return static_cast<const PackedRows&>(sequence.of_epoch());
 }
 
-PackedSequence::PackedSequence(Packing packing) : packing_(std::move(packing)) {
+namespace {
+
+/// Rows of one data set.
+std::unique_ptr<PackedRows> make_rows(const Columns& sizes, const sab_packed_options& options) {
+    if (sizes.size() > 1)
+        return std::make_unique<ColumnRows>(std::make_shared<const ColumnPacking>(sizes, options));
+    if (options.method == SAB_PACK_CONCAT)
+        return std::make_unique<ConcatenatedRows>(sizes.only(), options);
+    return std::make_unique<PackedSequence>(pack(sizes, options));
+}
+
+/// Options that may be used after the call that they were given to.
+struct KeptOptions {
+    explicit KeptOptions(const sab_packed_options& given)
+        : options(given), capacities(given.capacities, given.capacities + given.capacity_count) {
+        options.progress = nullptr;
+        options.progress_ctx = nullptr;
+        if (given.capacities != nullptr) options.capacities = capacities.data();
+        if (given.balance_count == 0 || given.balance == nullptr) return;
+        const sab_cost* const cost = given.balance[0];
+        require(cost, "pack.balance[0]");
+        if (cost->impl.is_callback())
+            fail(SAB_E_ARGUMENT,
+                 "pack.balance[0]: is a callback: the rows of a mixture are made again in each "
+                 "epoch, and must have a cost of terms");
+        kept_cost.reset(new sab_cost{cost->impl, {nullptr, nullptr}, cost->columns});
+        balance = kept_cost.get();
+        options.balance = &balance;
+    }
+    KeptOptions(const KeptOptions&) = delete;
+    KeptOptions& operator=(const KeptOptions&) = delete;
+
+    sab_packed_options options;
+    std::vector<uint64_t> capacities;
+    std::unique_ptr<sab_cost> kept_cost;
+    const sab_cost* balance = nullptr;
+};
+
+}  // namespace
+
+std::unique_ptr<Sequence> make_packed_sequence(const Columns& sizes,
+                                               const sab_packed_options& options) {
+    check_pack_options(options, sizes.size());
+    if (sizes.choice() == nullptr) return make_rows(sizes, options);
+    // A later epoch may take samples that are too long: they are refused now, and so are options
+    // that break a rule, before they are copied.
+    const auto possible = make_rows(sizes.of_samples(sizes.choice()->possible_samples()), options);
+    const auto kept = std::make_shared<const KeptOptions>(options);
+    const auto make = [sizes, kept](uint64_t epoch) {
+        auto samples =
+            std::make_shared<const std::vector<uint32_t>>(sizes.choice()->samples(epoch));
+        return EpochSequence{samples, make_rows(sizes.of_samples(*samples), kept->options)};
+    };
+    Hasher hasher;
+    hasher.add(possible->fingerprint());
+    hasher.add(sizes.choice()->fingerprint());
+    return std::make_unique<MixedSequence>(sizes.choice(), possible->kind(), hasher.digest(), make);
+}
+
+PackedSequence::PackedSequence(Packing packing)
+    : packing_(std::make_shared<const Packing>(std::move(packing))) {
     std::vector<BatchClass> patterns;
-    patterns.reserve(packing_.patterns.size());
-    for (const BinPattern& pattern : packing_.patterns)
+    patterns.reserve(packing_->patterns.size());
+    for (const BinPattern& pattern : packing_->patterns)
         patterns.push_back({pattern.sequences, pattern.bins, pattern.cost});
     order_ = CostOrder(std::move(patterns));
 }
@@ -37,42 +99,43 @@ std::span<const uint32_t> PackedSequence::sequences(const Length& length, uint64
 void PackedSequence::fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const {
     const auto [which, bin] = order_.find(position);
     int64_t* indices = batch.room(count).data();
-    batch.cu_seqlens.resize(count + 1);
-    batch.cu_seqlens[0] = 0;
-    if (packing_.splits && batch.starts.size() <= count) batch.starts.resize(count + 1);
-    batch.longest = batch.total = 0;
-    batch.padded_length = count > 0 ? packing_.capacity : 0;
+    batch.cu_seqlens.resize(1);
+    std::vector<int32_t>& cu_seqlens = batch.cu_seqlens[0];
+    cu_seqlens.resize(count + 1);
+    cu_seqlens[0] = 0;
+    if (packing_->splits && batch.starts.size() <= count) batch.starts.resize(count + 1);
+    batch.longest[0] = 0;
+    batch.padded_length[0] = count > 0 ? packing_->capacity : 0;
     batch.bucket = -1;
     batch.is_row = true;
-    batch.capacity = static_cast<double>(packing_.capacity);
+    batch.capacity[0] = static_cast<double>(packing_->capacity);
     uint64_t done = 0;
-    for (const Part* part = &packing_.parts[packing_.patterns[which].part_begin]; done < count;
+    for (const Part* part = &packing_->parts[packing_->patterns[which].part_begin]; done < count;
          ++part) {
         if (first >= part->count) {
             first -= part->count;
             continue;
         }
-        const Length& length = packing_.lengths[part->length];
-        const std::span segments(packing_.segments.data() + length.segment_begin,
+        const Length& length = packing_->lengths[part->length];
+        const std::span segments(packing_->segments.data() + length.segment_begin,
                                  length.segment_end - length.segment_begin);
-        if (done == 0) batch.longest = length.length;
+        if (done == 0) batch.longest[0] = length.length;
         const uint64_t here = std::min(part->count - first, count - done);
         for (const uint32_t sequence :
              sequences(length, part->first + bin * part->count + first, here)) {
             const auto segment = std::ranges::upper_bound(segments, sequence, {}, &Segment::end);
             const uint32_t at =
                 sequence - (segment == segments.begin() ? 0 : std::prev(segment)->end);
-            indices[done] = packing_.order[segment->offset + at / segment->pieces];
-            if (packing_.splits)
+            indices[done] = packing_->order[segment->offset + at / segment->pieces];
+            if (packing_->splits)
                 batch.starts[done] = static_cast<int64_t>(
-                    segment->start + uint64_t{at % segment->pieces} * packing_.capacity);
-            batch.cu_seqlens[done + 1] =
-                batch.cu_seqlens[done] + static_cast<int32_t>(length.length);
+                    segment->start + uint64_t{at % segment->pieces} * packing_->capacity);
+            cu_seqlens[done + 1] = cu_seqlens[done] + static_cast<int32_t>(length.length);
             ++done;
         }
         first = 0;
     }
-    batch.total = batch.cu_seqlens[count];
+    batch.total[0] = cu_seqlens[count];
 }
 
 }  // namespace sab

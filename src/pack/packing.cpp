@@ -14,8 +14,9 @@
 namespace sab {
 namespace {
 
-constexpr uint64_t largest_capacity = 0x7FFFFFFFu;  // cumulative lengths are int32
 constexpr uint64_t largest_window = uint64_t{1} << 20;
+constexpr uint64_t default_window = 256;
+constexpr uint64_t largest_tries = uint64_t{1} << 20;
 constexpr uint32_t unlimited = 0xFFFFFFFFu;
 
 /// What a size gives: so many bins that it fills alone, and one sequence that is packed.
@@ -29,12 +30,6 @@ Pieces pieces_of(double size, uint32_t capacity) {
     const auto tokens = static_cast<uint64_t>(size);
     if (tokens <= capacity) return {0, static_cast<uint32_t>(tokens), true};
     return {tokens / capacity, static_cast<uint32_t>(tokens % capacity), tokens % capacity > 0};
-}
-
-uint32_t most_sequences(const sab_packed_options& options) {
-    return options.max_sequences > 0
-               ? static_cast<uint32_t>(std::min<uint64_t>(options.max_sequences, unlimited))
-               : unlimited;
 }
 
 /// Collects bin patterns and assigns the sequences of each length to them.
@@ -200,7 +195,7 @@ public:
         : packing_(packing),
           collector_(packing),
           most_(most_sequences(options)),
-          window_(static_cast<uint32_t>(options.window)),
+          window_(static_cast<uint32_t>(options.window > 0 ? options.window : default_window)),
           slots_(std::bit_ceil(2 * window_)),
           tree_(2 * std::size_t{slots_}),
           bins_(slots_) {}
@@ -419,8 +414,10 @@ std::vector<double> costs_of_lengths(const Packing& packing, const std::optional
     const Cost squares({{1, 1, {2}, 0}}, false);
     std::vector<double> costs;
     costs.reserve(packing.lengths.size());
-    for (const Length& length : packing.lengths)
-        costs.push_back((balance ? *balance : squares).in_row(length.length, "pack.balance[0]"));
+    for (const Length& length : packing.lengths) {
+        const double tokens = length.length;
+        costs.push_back((balance ? *balance : squares).in_row({&tokens, 1}, "pack.balance[0]"));
+    }
     return costs;
 }
 
@@ -445,7 +442,9 @@ uint64_t fingerprint_of(const Packing& packing, const Sorted& sorted,
                               options.capacity,
                               options.max_sequences,
                               static_cast<uint64_t>(options.split),
-                              options.method == SAB_PACK_FIRST_FIT ? options.window : 0,
+                              options.method != SAB_PACK_FIRST_FIT ? 0
+                              : options.window > 0                 ? options.window
+                                                                   : default_window,
                               packing.info.skipped};
     Hasher hash;
     hash.add(rules);
@@ -458,25 +457,31 @@ uint64_t fingerprint_of(const Packing& packing, const Sorted& sorted,
 
 }  // namespace
 
-void check_pack_options(const sab_packed_options& options) {
-    check(options.method >= SAB_PACK_BEST_FIT && options.method <= SAB_PACK_FIRST_FIT,
-          "pack.method", options.method,
-          "must be one of SAB_PACK_BEST_FIT (0) to SAB_PACK_FIRST_FIT (2)");
-    check(options.capacity >= 1 && options.capacity <= largest_capacity, "pack.capacity",
-          options.capacity, "must be from 1 to 2^31 - 1");
+void check_pack_options(const sab_packed_options& options, std::size_t columns) {
+    check(options.method >= SAB_PACK_BEST_FIT && options.method <= SAB_PACK_CONCAT, "pack.method",
+          options.method, "must be one of SAB_PACK_BEST_FIT (0) to SAB_PACK_CONCAT (3)");
+    if (columns == 1) {
+        check(options.capacity >= 1 && options.capacity <= largest_capacity, "pack.capacity",
+              options.capacity, "must be from 1 to 2^31 - 1");
+        check(options.capacity_count == 0, "pack.capacity_count", options.capacity_count,
+              "must be 0 for one column, whose capacity is pack.capacity");
+    }
     check(options.split == 0 || options.split == 1, "pack.split", options.split, "must be 0 or 1");
     check(options.oversize == SAB_OVERSIZE_SKIP || options.oversize == SAB_OVERSIZE_ERROR,
           "pack.oversize", options.oversize,
           "must be SAB_OVERSIZE_SKIP (0) or SAB_OVERSIZE_ERROR (1): no bin holds a sample longer "
           "than the capacity");
-    check(options.window >= 1 && options.window <= largest_window, "pack.window", options.window,
-          "must be from 1 to ", largest_window);
+    check(options.window <= largest_window, "pack.window", options.window, "must be at most ",
+          largest_window);
+    check(options.tries <= largest_tries, "pack.tries", options.tries, "must be at most ",
+          largest_tries);
 }
 
-Packing pack(const Sizes& sizes, const sab_packed_options& options) {
+Packing pack(const Columns& columns, const sab_packed_options& options) {
+    const Sizes& sizes = columns.only();
     check(sizes.count() > 0, "sizes.count", sizes.count(), "must be at least 1");
     const std::optional<Cost> balance =
-        read_balance(options.balance, options.balance_count, "pack.balance");
+        read_balance(options.balance, options.balance_count, columns.names(), "pack.balance");
     const Progress progress(options.progress, options.progress_ctx);
     Sorted sorted = sort_by_size(sizes, true, progress);
     Packing packing;

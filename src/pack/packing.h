@@ -2,13 +2,16 @@
 /// Which lengths share a bin. Samples of one length are alike, so what is packed is lengths, each
 /// so many times.
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
 
+#include "base/pages.h"
 #include "plan/sorted.h"
 #include "sab/pack.h"
+#include "sizes/columns.h"
 
 namespace sab {
 
@@ -49,7 +52,7 @@ struct BinPattern {
 struct Packing {
     uint32_t capacity = 0;
     bool splits = false;
-    std::unique_ptr<uint32_t[]> order;  ///< sample indices by size
+    HugeArray<uint32_t> order;          ///< sample indices by size
     std::span<const uint32_t> skipped;  ///< of `order`
     std::vector<Length> lengths;        ///< longest first
     std::vector<Segment> segments;
@@ -58,9 +61,20 @@ struct Packing {
     sab_packed_info info{};
 };
 
-/// Refuses options that break the rules.
-void check_pack_options(const sab_packed_options& options);
+inline constexpr uint64_t largest_capacity = 0x7FFFFFFFu;  // cumulative lengths are int32
 
-Packing pack(const Sizes& sizes, const sab_packed_options& options);
+/// The largest number of sequences that a bin may have.
+inline uint32_t most_sequences(const sab_packed_options& options) {
+    constexpr uint32_t unlimited = 0xFFFFFFFFu;
+    return options.max_sequences > 0
+               ? static_cast<uint32_t>(std::min<uint64_t>(options.max_sequences, unlimited))
+               : unlimited;
+}
+
+/// Refuses options that break the rules.
+void check_pack_options(const sab_packed_options& options, std::size_t columns);
+
+/// Sizes of one column.
+Packing pack(const Columns& columns, const sab_packed_options& options);
 
 }  // namespace sab

@@ -215,7 +215,7 @@ std::vector<BucketRange> BoundaryFinder::by_fewest_batches(uint64_t fewest,
     }
 }
 
-BoundaryFinder::Automatic BoundaryFinder::automatic(
+BoundaryFinder::Tried BoundaryFinder::automatic(
     double target, uint64_t fewest, uint64_t most,
     const std::function<double(const std::vector<BucketRange>&)>& overhead_of,
     const Progress& progress) {
@@ -224,51 +224,25 @@ BoundaryFinder::Automatic BoundaryFinder::automatic(
         ++done;
         progress.report(done, done + 1);
         std::vector<BucketRange> equal = equal_buckets(batches);
-        Automatic found{by_fewest_batches(batches, equal), batches, 0, 0};
-        found.overhead = overhead_of(found.ranges);
+        Tried found{by_fewest_batches(batches, equal), batches, 0};
+        found.overhead = overhead_of(found.buckets);
         // fewer batches may pad more if the cost is not proportional to the length
         if (found.overhead > target)
             if (const double overhead = overhead_of(equal); overhead < found.overhead)
-                found = {std::move(equal), batches, overhead, 0};
+                found = {std::move(equal), batches, overhead};
         return found;
     };
-    std::vector<Automatic> tried{best_with(most)};
-    double nearest = tried[0].overhead;
-    while (tried.back().overhead > target && tried.back().fewest > fewest) {
-        tried.push_back(best_with(std::max(fewest, tried.back().fewest / 2)));
-        nearest = std::min(nearest, tried.back().overhead);
-    }
     // by_fewest_batches() is not exact for many batches or few buckets. The result is at least as
     // good as equal buckets of these numbers of batches.
-    for (const uint64_t batches : {16, 8, 4}) {
-        if (nearest <= target || batches <= fewest) break;
-        std::vector<BucketRange> equal = equal_buckets(batches);
-        if (const double overhead = overhead_of(equal); overhead < nearest)
-            tried.push_back({std::move(equal), batches, nearest = overhead, 0});
-    }
-    // If the target cannot be met, most of the waste may come from batches that no whole number of
-    // samples fills. Smaller buckets would then mix fewer samples and save little.
-    const double goal = nearest <= target ? target : fewest < most ? 1.25 * nearest : nearest;
-    auto chosen =
-        std::ranges::find_if(tried, [&](const Automatic& each) { return each.overhead <= goal; });
-    uint64_t missed = chosen == tried.begin() ? 0 : std::prev(chosen)->fewest;
-    Automatic best = std::move(*chosen);
-    while (nearest <= target && missed == 0 && best.ranges.size() > 1) {
-        Automatic larger = best_with(2 * best.fewest);
-        if (larger.overhead <= target)
-            best = std::move(larger);
-        else
-            missed = larger.fewest;
-    }
-    while (nearest <= target && missed > best.fewest + std::max<uint64_t>(1, best.fewest / 8)) {
-        Automatic between = best_with(best.fewest + (missed - best.fewest) / 2);
-        if (between.overhead <= target)
-            best = std::move(between);
-        else
-            missed = between.fewest;
-    }
-    best.nearest = std::max(target, nearest);
-    return best;
+    const auto add_equal = [&](std::vector<Tried>& tried, double& nearest) {
+        for (const uint64_t batches : {16, 8, 4}) {
+            if (nearest <= target || batches <= fewest) break;
+            std::vector<BucketRange> equal = equal_buckets(batches);
+            if (const double overhead = overhead_of(equal); overhead < nearest)
+                tried.push_back({std::move(equal), batches, nearest = overhead});
+        }
+    };
+    return find_automatic(target, fewest, most, best_with, add_equal);
 }
 
 std::vector<BucketRange> BoundaryFinder::by_shapes(std::size_t count, const Progress& progress) {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <vector>
 
+#include "plan/automatic.h"
 #include "plan/sorted.h"
 
 namespace sab {
@@ -47,18 +48,11 @@ public:
     /// into two.
     std::vector<BucketRange> by_fewest_batches(uint64_t fewest, std::vector<BucketRange> equal);
 
-    struct Automatic {
-        std::vector<BucketRange> ranges;
-        uint64_t fewest;  ///< least number of batches in a bucket
-        double overhead;  ///< overhead_of(ranges)
-        double nearest;   ///< the target if it was met, else the least overhead found
-    };
-    /// Buckets of whole batches with an overhead of at most `target`: the result of
-    /// by_fewest_batches() for the largest number of batches that meets the target. Begins with
-    /// `most`; goes up while the target is met, or down to `fewest` while it is missed.
-    Automatic automatic(double target, uint64_t fewest, uint64_t most,
-                        const std::function<double(const std::vector<BucketRange>&)>& overhead_of,
-                        const Progress& progress);
+    using Tried = Automatic<std::vector<BucketRange>>;
+    /// Buckets of whole batches with an overhead of at most `target`: see find_automatic().
+    Tried automatic(double target, uint64_t fewest, uint64_t most,
+                    const std::function<double(const std::vector<BucketRange>&)>& overhead_of,
+                    const Progress& progress);
 
     /// `count` buckets of full batches with one tail. Begins with the optimal intervals and moves
     /// batches between neighbours while that reduces the padding: within about 1 % of the least

@@ -1,30 +1,53 @@
 #pragma once
 /// The immutable plan: sorted samples, distinct sizes, buckets.
 
+#include <limits>
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "base/image.h"
+#include "base/pages.h"
 #include "cost/cost.h"
+#include "plan/batch_sizes.h"
 #include "plan/sorted.h"
 #include "sab/plan.h"
+#include "sizes/columns.h"
 
 namespace sab {
 
 /// A bucket as the samplers see it. Plain data: it is written to plan files as it is.
 struct Bucket {
-    double lower, upper;  ///< the caller's boundaries, or shortest and longest
-    double shortest, longest;
-    double padded_length;
-    double total;                           ///< sum of its sizes
-    double cost;                            ///< of its largest batch
-    uint64_t batch_size;                    ///< samples in a full batch, at least 1
-    uint64_t batches;                       ///< an epoch, by the tail policy
-    uint32_t begin, end;                    ///< its samples in the sorted order
-    uint32_t distinct_begin, distinct_end;  ///< its distinct sizes; neighbours may share one
+    double cost;          ///< of its largest batch
+    uint64_t batch_size;  ///< samples in a full batch, at least 1
+    uint64_t batches;     ///< an epoch, by the tail policy
+    int64_t id;           ///< of its samples, where ids separate them; else 0
+    uint32_t begin, end;  ///< its samples in the sorted order
+    /// of one column: its distinct sizes; neighbours may share one
+    uint32_t distinct_begin, distinct_end;
     uint64_t samples() const { return end - begin; }
 };
+
+/// The lengths of a bucket, one a column.
+struct BucketLengths {
+    std::span<const double> lower, upper;  ///< the caller's boundaries, or shortest and longest
+    std::span<const double> shortest, longest;
+    std::span<const double> padded_length;
+    std::span<const double> total;  ///< sum of its sizes
+    static constexpr std::size_t fields = 6;
+};
+
+/// The sizes that samples of a bucket may have.
+struct SizeRange {
+    double least, most;
+    bool has(double size) const { return size >= least && size <= most; }
+};
+
+/// The size with this number. Not a number, which is in no range, if the number is wrong.
+inline double decoded(uint32_t code, std::span<const double> distinct_sizes) {
+    return code < distinct_sizes.size() ? distinct_sizes[code]
+                                        : std::numeric_limits<double>::quiet_NaN();
+}
 
 /// What a plan is besides its arrays. Plain data: it is written to plan files as it is.
 struct PlanFacts {
@@ -32,8 +55,9 @@ struct PlanFacts {
     uint64_t skipped;
     uint64_t batches;
     uint64_t lower_bound;
-    double total;
-    double length_multiple;
+    double total;  ///< over all columns
+    PerColumn length_multiples;
+    PerColumn zeros;        ///< the padded lengths that lengths of 0 are priced as
     double padding_target;  ///< of SAB_BUCKETS_AUTO without max_shapes, 0 otherwise
     double
         nearest_target;  ///< padding_target where it is met, else the least that was within reach
@@ -41,41 +65,98 @@ struct PlanFacts {
     int32_t pads_to_bucket;  ///< 1: batches are padded to their bucket's length
     int32_t whole_sizes;     ///< 1: all sizes are whole numbers and so are all sums of them
     int32_t bucket_rule;     ///< sab_bucket_rule
+    uint32_t columns;
+    int32_t has_ids;  ///< 1: ids separate the samples
 };
+
+/// What keeps the arrays of a plan that was made, not opened. See Plan.
+struct PlanArrays {
+    PlanFacts facts{};
+    std::vector<std::string> names{};
+    HugeArray<uint32_t> order{};
+    std::vector<double> distinct_sizes{};
+    std::vector<std::size_t> first_distinct{};
+    std::vector<uint32_t> first_offsets{}, codes{};
+    std::vector<Bucket> buckets{};
+    std::vector<double> lengths{};
+};
+
+struct ColumnRecord;
 
 class Plan {
 public:
-    static std::shared_ptr<const Plan> make(const Sizes& sizes, const sab_plan_options& options);
+    static std::shared_ptr<const Plan> make(const Columns& sizes, const sab_plan_options& options);
     /// Of samples that are sorted already. Without their order the plan has buckets, but no sample
     /// indices.
-    static std::shared_ptr<const Plan> make(Sorted sorted, const sab_plan_options& options);
+    static std::shared_ptr<const Plan> make(Sorted sorted, const sab_plan_options& options,
+                                            std::string name = "");
+    /// Maps a file, of which it reads and verifies the header and the small sections.
     static std::shared_ptr<const Plan> open(const char* path);
+    /// Copies an image, and verifies its checksums.
     static std::shared_ptr<const Plan> read(std::span<const std::byte> image);
+    /// The same plan in memory of its own.
+    std::shared_ptr<const Plan> copy() const;
+    /// Reads all of it. Refuses wrong checksums and content that breaks a rule.
+    void check_all() const;
 
     const PlanFacts& facts() const { return facts_; }
-    /// Sample indices in ascending order of size. The plan may be a mapped file that was changed
-    /// after it was opened: call check_sample() for each index that is read.
+    std::size_t columns() const { return facts_.columns; }
+    /// Of the columns; "" where they have none.
+    const std::vector<std::string>& names() const { return names_; }
+    /// Whether the sizes are codes(). Otherwise the order is by size, and distinct_sizes() and
+    /// first_offsets() tell them.
+    bool is_coded() const { return facts_.columns > 1 || facts_.has_ids != 0; }
+    // These arrays may be in a mapped file, where any element may be wrong. What is read is checked
+    // by check_sample() and check_size().
+    /// Sample indices by bucket, and of one column in ascending order of size.
     std::span<const uint32_t> order() const { return order_; }
+    /// The sizes at a place of the order: for each column the number of its distinct size.
+    std::span<const uint32_t> codes() const { return codes_; }
+    std::span<const double> distinct_sizes() const { return distinct_sizes_; }
+    std::span<const double> distinct_sizes(std::size_t column) const {
+        return distinct_sizes_.subspan(first_distinct_[column],
+                                       first_distinct_[column + 1] - first_distinct_[column]);
+    }
+    std::span<const uint32_t> first_offsets() const { return first_offsets_; }
     void check_sample(uint32_t index) const {
         if (index >= facts_.samples) [[unlikely]]
-            fail_changed(index);
+            fail_index(index);
     }
-    std::span<const double> distinct_sizes() const { return distinct_sizes_; }
-    std::span<const uint32_t> first_offsets() const { return first_offsets_; }
+    void check_size(bool is_sound) const {
+        if (!is_sound) [[unlikely]]
+            fail_size();
+    }
     std::span<const Bucket> buckets() const { return buckets_; }
+    SizeRange size_range(std::size_t bucket, std::size_t column = 0) const {
+        const std::size_t first = bucket * BucketLengths::fields * columns() + column;
+        return {lengths_[first + 2 * columns()], lengths_[first + 3 * columns()]};
+    }
+    BucketLengths lengths(std::size_t bucket) const;
+    /// Those of all buckets.
+    std::span<const double> lengths() const { return lengths_; }
     /// What its batches keep; the padded total with a limit of 0, which is none, where no budget
     /// was given. Callbacks are not kept: their costs must not be evaluated.
     std::span<const Budget> budgets() const { return budgets_; }
     std::size_t budget_count() const { return budgets_[0].limit > 0 ? budgets_.size() : 0; }
     uint64_t fingerprint() const { return fingerprint_; }
     /// The cost of the first budget; the padded total where there is none or it was a callback.
-    Cost cost() const { return budgets_[0].cost.is_callback() ? Cost() : budgets_[0].cost; }
+    Cost cost() const {
+        return budgets_[0].cost.is_callback() ? Cost(nullptr, columns()) : budgets_[0].cost;
+    }
 
     /// A length as a batch is padded to it.
-    double padded(double length) const;
-    /// The padded length whose cost a batch padded to `padded_length` has: a size of zero costs as
-    /// much as the smallest above zero.
-    double priced(double padded_length) const;
+    double padded(double length, std::size_t column = 0) const {
+        return round_up(length, facts_.length_multiples[column]);
+    }
+    /// The lengths whose cost a batch padded to `padded_lengths` has.
+    PerColumn priced(const Cost& cost, std::span<const double> padded_lengths) const;
+    /// The cost of a batch padded to these lengths.
+    double cost_of(const Cost& cost, uint64_t count, std::span<const double> padded_lengths) const {
+        return cost(count, first_of(priced(cost, padded_lengths), columns()));
+    }
+    /// Refuses a plan of several columns, or of ids that separate samples, where `caller` supports
+    /// neither.
+    void need_one_column(std::string_view caller) const;
 
     /// Samples left out, by ascending size: at most `room` of them are written.
     std::size_t skipped(std::span<int64_t> room) const;
@@ -86,34 +167,45 @@ public:
 
 private:
     Plan() = default;
-    static std::shared_ptr<const Plan> from_image(std::span<const std::byte> image,
-                                                  std::shared_ptr<const void> owner,
-                                                  std::string_view name);
-    uint64_t checksum() const;
-    void check_sound(const ImageRefusal& refuse) const;
-    void check_facts(const ImageRefusal& refuse) const;
-    void check_distinct_sizes(const ImageRefusal& refuse) const;
+    static std::shared_ptr<const Plan> own(PlanArrays made, std::span<const Budget> budgets);
+    static std::shared_ptr<Plan> from_image(std::span<const std::byte> image,
+                                            std::shared_ptr<const void> owner, std::string name);
+    static std::shared_ptr<const Plan> from_memory(HugeArray<std::byte> memory, std::size_t size,
+                                                   std::string_view name);
+    void make_head();
+    ImageParts image_parts() const;
+    void read_columns(std::span<const ColumnRecord> columns, uint64_t distinct_count,
+                      const ImageRefusal& refuse);
     void check_buckets(const ImageRefusal& refuse) const;
-    [[noreturn, gnu::cold]] void fail_changed(uint32_t index) const;
+    void verify_large_sections(const ImageRefusal& refuse) const;
+    void check_distinct_sizes(const ImageRefusal& refuse) const;
+    void check_order(const ImageRefusal& refuse) const;
+    bool has_own_sizes(std::size_t bucket) const;
+    [[noreturn, gnu::cold]] void fail_index(uint32_t index) const;
+    [[noreturn, gnu::cold]] void fail_size() const;
 
     PlanFacts facts_{};
     uint64_t fingerprint_ = 0;
     std::span<const uint32_t> order_;
-    std::span<const double> distinct_sizes_;
+    std::span<const double> distinct_sizes_;   ///< those of the columns one after the other
+    std::vector<std::size_t> first_distinct_;  ///< of each column; one more: how many there are
     std::span<const uint32_t> first_offsets_;
+    std::span<const uint32_t> codes_;
     std::span<const Bucket> buckets_;
+    std::span<const double> lengths_;  ///< of the buckets: BucketLengths one after the other
+    std::vector<std::string> names_;
     std::vector<Budget> budgets_;
+    std::vector<std::byte> head_;        ///< the header and the small sections, as a file has them
+    std::string name_ = "plan";          ///< in messages
     std::shared_ptr<const void> owner_;  ///< of the arrays
 };
 
-double round_up(double length, double multiple);
-
-/// The size that a sample of size zero is priced at: the smallest above zero among the distinct
-/// sizes, ascending; 1 when there is none.
-double price_of_zero(std::span<const double> distinct_sizes);
+class MixedPlans;
 
 }  // namespace sab
 
 struct sab_plan {
     std::shared_ptr<const sab::Plan> impl;
+    /// Of a mixture: the plans of all epochs. `impl` is that of epoch 0, of numbers of its samples.
+    std::shared_ptr<const sab::MixedPlans> mixed{};
 };

@@ -1,5 +1,5 @@
 #include "base/guard.h"
-#include "plan/plan.h"
+#include "plan/mixed_plans.h"
 
 extern "C" {
 
@@ -9,7 +9,7 @@ sab_status sab_plan_new(const sab_sizes* sizes, const sab_plan_options* options,
         sab::require(sizes, "sizes");
         sab::require(options, "options");
         const auto given = sab::read_options(options, sab_plan_options SAB_PLAN_OPTIONS_INIT);
-        return new sab_plan{sab::Plan::make(sizes->impl, given)};
+        return sab::make_plan(sizes->impl, given).release();
     });
 }
 
@@ -20,8 +20,8 @@ sab_status sab_plan_get_info(const sab_plan* plan, sab_plan_info* info) noexcept
         const sab::PlanFacts& facts = plan->impl->facts();
         sab::write_result(
             sab_plan_info{0, facts.samples, facts.skipped, plan->impl->buckets().size(),
-                          facts.batches, facts.lower_bound, plan->impl->fingerprint(), facts.total,
-                          plan->impl->budget_count()},
+                          facts.batches, facts.lower_bound, sab::fingerprint(*plan), facts.total,
+                          plan->impl->budget_count(), plan->impl->columns()},
             info);
     });
 }
@@ -44,10 +44,19 @@ sab_status sab_plan_get_bucket(const sab_plan* plan, size_t index, sab_bucket* b
         sab::check(index < buckets.size(), "index", index, "must be below the number of buckets, ",
                    buckets.size());
         const sab::Bucket& b = buckets[index];
-        sab::write_result(sab_bucket{0, b.lower, b.upper, b.shortest, b.longest, b.padded_length,
-                                     b.total, b.cost, b.samples(), b.batch_size, b.batches},
-                          bucket);
+        const sab::BucketLengths of = plan->impl->lengths(index);
+        sab::write_result(
+            sab_bucket{0, of.lower.size(), of.lower.data(), of.upper.data(), of.shortest.data(),
+                       of.longest.data(), of.padded_length.data(), of.total.data(), b.cost,
+                       b.samples(), b.batch_size, b.batches, b.id},
+            bucket);
     });
+}
+
+const char* sab_plan_column_name(const sab_plan* plan, size_t column) noexcept {
+    if (plan == nullptr || column >= plan->impl->columns() || plan->impl->names()[0].empty())
+        return nullptr;
+    return plan->impl->names()[column].c_str();
 }
 
 sab_status sab_plan_skipped(const sab_plan* plan, int64_t* indices, size_t capacity,
@@ -56,7 +65,7 @@ sab_status sab_plan_skipped(const sab_plan* plan, int64_t* indices, size_t capac
         sab::require(plan, "plan");
         sab::require(count, "count");
         if (capacity > 0) sab::require(indices, "indices");
-        *count = plan->impl->skipped({indices, capacity});
+        *count = sab::skipped(*plan, {indices, capacity});
     });
 }
 
@@ -64,6 +73,7 @@ sab_status sab_plan_save(const sab_plan* plan, const char* path) noexcept {
     return sab::guard([&] {
         sab::require(plan, "plan");
         sab::require(path, "path");
+        sab::refuse_mixture(*plan, "sab_plan_save");
         plan->impl->save(path);
     });
 }
@@ -75,12 +85,29 @@ sab_status sab_plan_file_new(const char* path, sab_plan** plan) noexcept {
     });
 }
 
+sab_status sab_plan_check(const sab_plan* plan) noexcept {
+    return sab::guard([&] {
+        sab::require(plan, "plan");
+        sab::refuse_mixture(*plan, "sab_plan_check");
+        plan->impl->check_all();
+    });
+}
+
+sab_status sab_plan_copy_new(const sab_plan* plan, sab_plan** copy) noexcept {
+    return sab::guard_new(copy, "copy", [&] {
+        sab::require(plan, "plan");
+        sab::refuse_mixture(*plan, "sab_plan_copy_new");
+        return new sab_plan{plan->impl->copy()};
+    });
+}
+
 sab_status sab_plan_write(const sab_plan* plan, void* buffer, size_t capacity,
                           size_t* size) noexcept {
     return sab::guard([&] {
         sab::require(plan, "plan");
         sab::require(size, "size");
         if (capacity > 0) sab::require(buffer, "buffer");
+        sab::refuse_mixture(*plan, "sab_plan_write");
         *size = plan->impl->write({static_cast<std::byte*>(buffer), capacity});
     });
 }

@@ -4,13 +4,22 @@
 #include <cstring>
 
 #include "base/files.h"
+#include "base/hasher.h"
 #include "base/image.h"
+#include "base/pages.h"
 #include "plan/plan.h"
 
 namespace sab {
+
+/// A column in a file.
+struct ColumnRecord {
+    uint64_t distinct;  ///< number of its distinct sizes
+    NameField name;
+};
+
 namespace {
 
-constexpr ImageKind plan_image{{'S', 'A', 'B', 'P', 'L', 'A', 'N', '\0'}, 3, "plan"};
+constexpr ImageKind plan_image{{'S', 'A', 'B', 'P', 'L', 'A', 'N', '\0'}, 5, "plan"};
 
 /// A budget in a file. Its terms follow those of the budgets before it.
 struct BudgetRecord {
@@ -19,85 +28,113 @@ struct BudgetRecord {
     uint32_t in_bytes;  ///< 1: the cost predicts memory
 };
 
-/// Sections follow in this order, without gaps: budgets (BudgetRecord), their terms (CostTerm),
-/// distinct sizes (float64), buckets (Bucket), the offset in the order of each distinct size
-/// (uint32, one more than there are sizes), order (uint32). The checksum is also the plan's
-/// fingerprint.
+/// The sections of a file, in this order and without gaps. The small ones are verified and copied
+/// when a plan is opened. The large ones are read when they are needed.
+enum Section : std::size_t {
+    columns_section,         ///< ColumnRecord
+    budgets_section,         ///< BudgetRecord
+    terms_section,           ///< of the budgets: CostTerm
+    buckets_section,         ///< Bucket
+    lengths_section,         ///< of the buckets, float64: the fields of BucketLengths
+    distinct_sizes_section,  ///< of the columns, float64
+    first_offsets_section,   ///< of one column: Plan::first_offsets()
+    order_section,           ///< Plan::order()
+    codes_section,           ///< of several columns, or with ids: Plan::codes()
+    section_count
+};
+constexpr std::size_t small_sections = distinct_sizes_section;
+
+struct SectionKind {
+    const char* name;  ///< in messages
+    std::size_t item_bytes;
+};
+constexpr SectionKind section_kinds[section_count] = {
+    {"columns", sizeof(ColumnRecord)},   {"budgets", sizeof(BudgetRecord)},
+    {"cost terms", sizeof(CostTerm)},    {"buckets", sizeof(Bucket)},
+    {"lengths", sizeof(double)},         {"distinct sizes", sizeof(double)},
+    {"first offsets", sizeof(uint32_t)}, {"order", sizeof(uint32_t)},
+    {"codes", sizeof(uint32_t)}};
+
+using Sections = std::array<std::span<const std::byte>, section_count>;
+
+/// The checksum in `image` is of the header alone, so it depends on the content of all sections. It
+/// is also the plan's fingerprint.
 struct PlanHeader {
     ImageHeader image;
     uint64_t budgets;  ///< number of
     uint64_t terms;
-    uint64_t distinct_count;
+    uint64_t distinct_count;  ///< over all columns
     uint64_t buckets;
     PlanFacts facts;
+    std::array<uint64_t, section_count> checksums;  ///< of the sections
 };
 
 // The bytes are a format: a change of layout needs a new version.
-static_assert(sizeof(PlanHeader) == 144 && sizeof(PlanFacts) == 80 && sizeof(Bucket) == 88 &&
-              sizeof(BudgetRecord) == 16 && sizeof(CostTerm) == 48);
+static_assert(sizeof(PlanHeader) == 344 && sizeof(PlanFacts) == 208 && sizeof(Bucket) == 48 &&
+              sizeof(BudgetRecord) == 16 && sizeof(CostTerm) == 48 && sizeof(ColumnRecord) == 72);
 
-/// A plan as a file has it. The plan must outlive it.
-class PlanImage {
-public:
-    explicit PlanImage(const Plan& plan) : plan_(plan) {
-        for (const Budget& budget : plan.budgets()) {
-            const std::span<const CostTerm> terms = budget.cost.terms();
-            budgets_.push_back({budget.limit, static_cast<uint32_t>(terms.size()),
-                                budget.cost.is_in_bytes() ? 1u : 0u});
-            terms_.insert(terms_.end(), terms.begin(), terms.end());
-        }
-        header_ = {begin_image(plan_image, 0),   budgets_.size(),       terms_.size(),
-                   plan.distinct_sizes().size(), plan.buckets().size(), plan.facts()};
-        header_.image.length = image_size(parts());
+uint64_t section_checksum(std::span<const std::byte> section) {
+    Hasher hash;
+    hash.add_all(section);
+    return hash.digest();
+}
+
+bool is_coded(const PlanFacts& facts) {
+    return facts.columns > 1 || facts.has_ids != 0;
+}
+
+/// Divides what follows the header.
+Sections divide(const PlanHeader& header, std::span<const std::byte> rest,
+                const ImageRefusal& refuse) {
+    const uint64_t columns = header.facts.columns, samples = header.facts.samples;
+    const bool coded = is_coded(header.facts);
+    const uint64_t counts[section_count] = {columns,
+                                            header.budgets,
+                                            header.terms,
+                                            header.buckets,
+                                            header.buckets * BucketLengths::fields * columns,
+                                            header.distinct_count,
+                                            coded ? 0 : header.distinct_count + 1,
+                                            samples,
+                                            coded ? samples * columns : 0};
+    Sections sections;
+    for (std::size_t i = 0; i < section_count; ++i) {
+        if (counts[i] > rest.size() / section_kinds[i].item_bytes)
+            refuse("its sections do not fit its length");
+        sections[i] = rest.first(counts[i] * section_kinds[i].item_bytes);
+        rest = rest.subspan(sections[i].size());
     }
+    if (!rest.empty()) refuse("its sections do not fit its length");
+    return sections;
+}
 
-    uint64_t checksum() const { return image_checksum(parts()); }
-    void set_checksum(uint64_t checksum) { header_.image.checksum = checksum; }
+/// Compares the checksums of `sections`, which begin with section `first`.
+void verify(const PlanHeader& header, std::span<const std::span<const std::byte>> sections,
+            std::size_t first, const ImageRefusal& refuse) {
+    for (std::size_t i = 0; i < sections.size(); ++i)
+        if (section_checksum(sections[i]) != header.checksums[first + i])
+            refuse("its section \"", section_kinds[first + i].name,
+                   "\" is damaged: the checksum does not match");
+}
 
-    /// The first one is the header.
-    ImageParts parts() const {
-        return {std::as_bytes(std::span(&header_, 1)), std::as_bytes(std::span(budgets_)),
-                std::as_bytes(std::span(terms_)),      std::as_bytes(plan_.distinct_sizes()),
-                std::as_bytes(plan_.buckets()),        std::as_bytes(plan_.first_offsets()),
-                std::as_bytes(plan_.order())};
-    }
-
-private:
-    const Plan& plan_;
-    std::vector<BudgetRecord> budgets_;
-    std::vector<CostTerm> terms_;
-    PlanHeader header_{};
-};
+/// The items of a section that is aligned for them.
+template <class Item>
+std::span<const Item> items(const Sections& sections, Section section) {
+    const std::span<const std::byte> bytes = sections[section];
+    return {reinterpret_cast<const Item*>(bytes.data()), bytes.size() / sizeof(Item)};
+}
 
 bool is_proper(double size) {
     return size >= 0 && size <= largest_size;
 }
 
-/// Takes `count` items off the front of `rest`.
-template <class Item>
-std::span<const Item> take(std::span<const std::byte>& rest, uint64_t count,
-                           const ImageRefusal& refuse) {
-    if (count > rest.size() / sizeof(Item)) refuse("its arrays do not fit its length");
-    const std::span<const Item> items(reinterpret_cast<const Item*>(rest.data()), count);
-    rest = rest.subspan(items.size_bytes());
-    return items;
-}
-
-/// The arrays that offsets and counts are computed from are copied before they are checked: a
-/// mapped file may change at any time.
-struct Copied {
-    std::shared_ptr<const void> image;
-    std::vector<Bucket> buckets;
-};
-
-/// The budgets of the next `count` records and the terms behind them.
-std::vector<Budget> take_budgets(std::span<const std::byte>& rest, uint64_t count, uint64_t terms,
+std::vector<Budget> read_budgets(const PlanHeader& header, const Sections& sections,
                                  const ImageRefusal& refuse) {
+    const uint64_t count = header.budgets;
     if (count < 1 || count > SAB_MAX_BUDGETS) refuse("its number of budgets is invalid");
     std::vector<Budget> budgets;
-    const auto records = take<BudgetRecord>(rest, count, refuse);
-    std::span<const CostTerm> left = take<CostTerm>(rest, terms, refuse);
-    for (const BudgetRecord record : records) {
+    std::span<const CostTerm> left = items<CostTerm>(sections, terms_section);
+    for (const BudgetRecord& record : items<BudgetRecord>(sections, budgets_section)) {
         const bool has_limit = record.limit > 0 || (record.limit == 0 && count == 1);
         if (record.terms > left.size() || !has_limit || !std::isfinite(record.limit))
             refuse("one of its budgets is invalid");
@@ -112,89 +149,136 @@ std::vector<Budget> take_budgets(std::span<const std::byte>& rest, uint64_t coun
         }
     }
     for (const Budget& budget : budgets)
-        if (budget.cost.columns() > 1) refuse("the cost of one of its budgets has several columns");
-    if (!left.empty()) refuse("its arrays do not fit its length");
+        if (budget.cost.columns() > header.facts.columns)
+            refuse("the cost of one of its budgets has more columns than its sizes");
+    if (!left.empty()) refuse("its budgets do not have all of its cost terms");
     return budgets;
 }
 
-}  // namespace
-
-uint64_t Plan::checksum() const {
-    return PlanImage(*this).checksum();
-}
-
-std::size_t Plan::write(std::span<std::byte> room) const {
-    PlanImage image(*this);
-    image.set_checksum(fingerprint_);
-    return write_image(image.parts(), room);
-}
-
-void Plan::save(const char* path) const {
-    PlanImage image(*this);
-    image.set_checksum(fingerprint_);
-    replace_file(path, image.parts());
-}
-
-std::shared_ptr<const Plan> Plan::from_image(std::span<const std::byte> image,
-                                             std::shared_ptr<const void> owner,
-                                             std::string_view name) {
-    const ImageRefusal refuse(plan_image, name);
-    PlanHeader header;
-    read_image_header(plan_image, image, refuse, &header, sizeof header);
-
-    std::shared_ptr<Plan> plan(new Plan);
-    std::span<const std::byte> rest = image.subspan(sizeof header);
-    plan->facts_ = header.facts;
-    plan->budgets_ = take_budgets(rest, header.budgets, header.terms, refuse);
-    plan->distinct_sizes_ = take<double>(rest, header.distinct_count, refuse);
-    const auto buckets = take<Bucket>(rest, header.buckets, refuse);
-    if (header.distinct_count >= largest_sample_count) refuse("it has too many sizes");
-    plan->first_offsets_ = take<uint32_t>(rest, header.distinct_count + 1, refuse);
-    plan->order_ = take<uint32_t>(rest, header.facts.samples, refuse);
-    if (!rest.empty()) refuse("its arrays do not fit its length");
-    const auto copied =
-        std::make_shared<const Copied>(Copied{std::move(owner), {buckets.begin(), buckets.end()}});
-    plan->buckets_ = copied->buckets;
-    plan->owner_ = copied;
-    plan->fingerprint_ = plan->checksum();
-    if (plan->fingerprint_ != header.image.checksum)
-        refuse("its checksum does not match: it is damaged");
-    plan->check_sound(refuse);
-    return plan;
-}
-
-/// Bytes with a right checksum may still be wrong: nothing that a sampler relies on is taken on
-/// trust.
-void Plan::check_sound(const ImageRefusal& refuse) const {
-    check_facts(refuse);
-    check_distinct_sizes(refuse);
-    check_buckets(refuse);
-}
-
-void Plan::check_facts(const ImageRefusal& refuse) const {
-    const PlanFacts& facts = facts_;
+void check_facts(const PlanFacts& facts, uint64_t distinct_count, const ImageRefusal& refuse) {
+    if (facts.columns < 1 || facts.columns > SAB_MAX_COLUMNS || facts.has_ids < 0 ||
+        facts.has_ids > 1)
+        refuse("it has ", facts.columns, " columns");
     if (facts.samples < 1 || facts.samples > largest_sample_count ||
         facts.skipped >= facts.samples + 1)
         refuse("it has ", facts.samples, " samples, of which ", facts.skipped, " are skipped");
+    if (distinct_count >= facts.columns * largest_sample_count) refuse("it has too many sizes");
     if (facts.tail < SAB_TAIL_KEEP || facts.tail > SAB_TAIL_WRAP ||
         facts.bucket_rule < SAB_BUCKETS_AUTO || facts.bucket_rule > SAB_BUCKETS_EQUAL ||
-        !is_proper(facts.length_multiple) || !(facts.total >= 0) || !(facts.padding_target >= 0) ||
+        !std::ranges::all_of(facts.length_multiples, is_proper) ||
+        !std::ranges::all_of(facts.zeros, [](double length) { return length >= 0; }) ||
+        !(facts.total >= 0) || !(facts.padding_target >= 0) ||
         !(facts.nearest_target >= facts.padding_target))
         refuse("one of its options is invalid");
 }
 
-void Plan::check_distinct_sizes(const ImageRefusal& refuse) const {
-    if (distinct_sizes_.empty() || first_offsets_.front() != 0 ||
-        first_offsets_.back() != facts_.samples)
-        refuse("its distinct sizes do not have all samples");
-    for (std::size_t i = 0; i < distinct_sizes_.size(); ++i)
-        if (!is_proper(distinct_sizes_[i]) || first_offsets_[i] >= first_offsets_[i + 1] ||
-            (i > 0 && distinct_sizes_[i - 1] >= distinct_sizes_[i]))
-            refuse("distinct size ", i, " is ", distinct_sizes_[i], ": out of order or range");
-    uint32_t largest = 0;
-    for (const uint32_t index : order_) largest = std::max(largest, index);
-    if (largest >= facts_.samples)
-        refuse("sample index ", largest, ": must be below ", facts_.samples);
+}  // namespace
+
+void Plan::make_head() {
+    std::vector<ColumnRecord> columns;
+    columns.reserve(names_.size());
+    for (std::size_t j = 0; j < names_.size(); ++j)
+        columns.push_back({distinct_sizes(j).size(), name_field(names_[j])});
+    std::vector<BudgetRecord> budgets;
+    std::vector<CostTerm> terms;
+    for (const Budget& budget : budgets_) {
+        const std::span<const CostTerm> own = budget.cost.terms();
+        budgets.push_back(
+            {budget.limit, static_cast<uint32_t>(own.size()), budget.cost.is_in_bytes() ? 1u : 0u});
+        terms.insert(terms.end(), own.begin(), own.end());
+    }
+    const Sections sections{std::as_bytes(std::span(columns)),
+                            std::as_bytes(std::span(budgets)),
+                            std::as_bytes(std::span(terms)),
+                            std::as_bytes(buckets_),
+                            std::as_bytes(lengths_),
+                            std::as_bytes(distinct_sizes_),
+                            std::as_bytes(first_offsets_),
+                            std::as_bytes(order_),
+                            std::as_bytes(codes_)};
+    PlanHeader header{begin_image(plan_image, sizeof header),
+                      budgets.size(),
+                      terms.size(),
+                      distinct_sizes_.size(),
+                      buckets_.size(),
+                      facts_,
+                      {}};
+    for (std::size_t i = 0; i < section_count; ++i) {
+        header.image.length += sections[i].size();
+        header.checksums[i] = section_checksum(sections[i]);
+    }
+    const std::span<const std::byte> bytes = std::as_bytes(std::span(&header, 1));
+    header.image.checksum = fingerprint_ = image_checksum({bytes});
+    ImageParts parts{bytes};
+    parts.insert(parts.end(), sections.begin(), sections.begin() + small_sections);
+    head_.resize(image_size(parts));
+    write_image(parts, head_);
+}
+
+ImageParts Plan::image_parts() const {
+    return {head_, std::as_bytes(distinct_sizes_), std::as_bytes(first_offsets_),
+            std::as_bytes(order_), std::as_bytes(codes_)};
+}
+
+std::size_t Plan::write(std::span<std::byte> room) const {
+    return write_image(image_parts(), room);
+}
+
+void Plan::save(const char* path) const {
+    replace_file(path, image_parts());
+}
+
+std::shared_ptr<Plan> Plan::from_image(std::span<const std::byte> image,
+                                       std::shared_ptr<const void> owner, std::string name) {
+    const ImageRefusal refuse(plan_image, name);
+    PlanHeader header;
+    read_image_header(plan_image, image, refuse, &header, sizeof header);
+    if (header.image.checksum != image_checksum({std::as_bytes(std::span(&header, 1))}))
+        refuse("its header is damaged: the checksum does not match");
+    check_facts(header.facts, header.distinct_count, refuse);
+    Sections sections = divide(header, image.subspan(sizeof header), refuse);
+
+    // Copied before it is verified: a mapped file may change at any time.
+    std::shared_ptr<Plan> plan(new Plan);
+    plan->head_.assign(image.data(), sections[small_sections].data());
+    std::memcpy(plan->head_.data(), &header, sizeof header);
+    for (std::size_t i = 0; i < small_sections; ++i)
+        sections[i] = {plan->head_.data() + (sections[i].data() - image.data()),
+                       sections[i].size()};
+    verify(header, std::span(sections).first(small_sections), 0, refuse);
+
+    plan->facts_ = header.facts;
+    plan->read_columns(items<ColumnRecord>(sections, columns_section), header.distinct_count,
+                       refuse);
+    plan->budgets_ = read_budgets(header, sections, refuse);
+    plan->buckets_ = items<Bucket>(sections, buckets_section);
+    plan->lengths_ = items<double>(sections, lengths_section);
+    plan->distinct_sizes_ = items<double>(sections, distinct_sizes_section);
+    plan->first_offsets_ = items<uint32_t>(sections, first_offsets_section);
+    plan->order_ = items<uint32_t>(sections, order_section);
+    plan->codes_ = items<uint32_t>(sections, codes_section);
+    plan->check_buckets(refuse);
+    plan->fingerprint_ = header.image.checksum;
+    plan->name_ = std::move(name);
+    plan->owner_ = std::move(owner);
+    return plan;
+}
+
+/// The names of the columns, and how the distinct sizes are divided between them.
+void Plan::read_columns(std::span<const ColumnRecord> columns, uint64_t distinct_count,
+                        const ImageRefusal& refuse) {
+    first_distinct_ = {0};
+    for (const ColumnRecord& record : columns) {
+        const uint64_t before = first_distinct_.back();
+        if (record.distinct < 1 || record.distinct > distinct_count - before)
+            refuse("column ", names_.size(), " has ", record.distinct, " sizes");
+        first_distinct_.push_back(before + record.distinct);
+        const std::optional<std::string> name = read_name(record.name);
+        if (!name) refuse("the name of column ", names_.size(), " has no end");
+        names_.push_back(*name);
+        if (names_.back().empty() != names_[0].empty()) refuse("only some columns have names");
+    }
+    if (first_distinct_.back() != distinct_count) refuse("its columns do not have all sizes");
 }
 
 void Plan::check_buckets(const ImageRefusal& refuse) const {
@@ -203,6 +287,8 @@ void Plan::check_buckets(const ImageRefusal& refuse) const {
     for (std::size_t number = 0; number < buckets_.size(); ++number) {
         const Bucket& bucket = buckets_[number];
         const uint64_t samples = bucket.samples();
+        const uint32_t most_distinct =
+            is_coded() ? 0 : static_cast<uint32_t>(distinct_sizes_.size());
         if (bucket.begin > bucket.end || bucket.end > facts_.samples || bucket.batch_size < 1)
             refuse("bucket ", number, " begins at ", bucket.begin, " and ends at ", bucket.end,
                    ", with a batch size of ", bucket.batch_size);
@@ -214,15 +300,19 @@ void Plan::check_buckets(const ImageRefusal& refuse) const {
             (facts_.tail == SAB_TAIL_WRAP && bucket.batch_size > std::max<uint64_t>(samples, 1)))
             refuse("bucket ", number, " has ", bucket.batches, " batches of ", bucket.batch_size,
                    " for ", samples, " samples");
+        if (bucket.distinct_begin > bucket.distinct_end || bucket.distinct_end > most_distinct)
+            refuse("bucket ", number, " has the distinct sizes from ", bucket.distinct_begin,
+                   " to ", bucket.distinct_end, " of ", most_distinct);
         batches += expected;
         if (samples == 0) continue;
-        if (bucket.distinct_begin >= bucket.distinct_end ||
-            bucket.distinct_end > distinct_sizes_.size() ||
-            first_offsets_[bucket.distinct_begin] > bucket.begin ||
-            first_offsets_[bucket.distinct_begin + 1] <= bucket.begin ||
-            first_offsets_[bucket.distinct_end] < bucket.end ||
-            first_offsets_[bucket.distinct_end - 1] >= bucket.end || !(bucket.cost >= 0) ||
-            !(bucket.padded_length >= bucket.longest))
+        const bool has_sizes = is_coded() || bucket.distinct_begin < bucket.distinct_end;
+        const BucketLengths own = lengths(number);
+        bool has_lengths = true;
+        for (std::size_t j = 0; j < columns(); ++j)
+            has_lengths = has_lengths && is_proper(own.shortest[j]) && is_proper(own.longest[j]) &&
+                          own.shortest[j] <= own.longest[j] &&
+                          own.padded_length[j] >= own.longest[j];
+        if (!(bucket.cost >= 0) || !has_lengths || !has_sizes)
             refuse("the sizes or the cost of bucket ", number, " do not match its samples");
         offsets.emplace_back(bucket.begin, bucket.end);
     }
@@ -233,9 +323,84 @@ void Plan::check_buckets(const ImageRefusal& refuse) const {
         if (offsets[i].first != offsets[i - 1].second) refuse("its buckets overlap or leave a gap");
 }
 
-void Plan::fail_changed(uint32_t index) const {
-    fail(SAB_E_FORMAT, "plan: sample index ", index, ": must be below ", facts_.samples,
-         "; the plan's file was changed while it was mapped");
+void Plan::verify_large_sections(const ImageRefusal& refuse) const {
+    PlanHeader header;
+    std::memcpy(&header, head_.data(), sizeof header);
+    const ImageParts parts = image_parts();
+    verify(header, std::span(parts).subspan(1), small_sections, refuse);
+}
+
+/// Content with correct checksums may still be wrong, so all rules are checked, too.
+void Plan::check_all() const {
+    const ImageRefusal refuse(plan_image, name_);
+    verify_large_sections(refuse);
+    check_distinct_sizes(refuse);
+    check_order(refuse);
+    for (std::size_t number = 0; number < buckets_.size(); ++number)
+        if (buckets_[number].samples() > 0 && !has_own_sizes(number))
+            refuse("bucket ", number, " does not have the sizes of its samples");
+}
+
+void Plan::check_distinct_sizes(const ImageRefusal& refuse) const {
+    for (std::size_t j = 0; j < columns(); ++j) {
+        const std::span<const double> sizes = distinct_sizes(j);
+        for (std::size_t i = 0; i < sizes.size(); ++i)
+            if (!is_proper(sizes[i]) || (i > 0 && sizes[i - 1] >= sizes[i]))
+                refuse("distinct size ", i, " is ", sizes[i], ": out of order or range");
+        if (facts_.zeros[j] != padded(price_of_zero(sizes), j))
+            refuse("a size of zero is not priced as its smallest size");
+    }
+    if (is_coded()) return;
+    for (std::size_t i = 0; i + 1 < first_offsets_.size(); ++i)
+        if (first_offsets_[i] >= first_offsets_[i + 1])
+            refuse("distinct size ", i, " has no samples");
+    if (first_offsets_.front() != 0 || first_offsets_.back() != facts_.samples)
+        refuse("its distinct sizes do not have all samples");
+}
+
+void Plan::check_order(const ImageRefusal& refuse) const {
+    const uint64_t samples = facts_.samples;
+    const auto seen = make_huge_array<uint64_t>(samples / 64 + 1);
+    std::fill_n(seen.get(), samples / 64 + 1, uint64_t{0});
+    for (const uint32_t index : order_) {
+        if (index >= samples) refuse("sample index ", index, ": must be below ", samples);
+        uint64_t& word = seen[index / 64];
+        const uint64_t bit = uint64_t{1} << index % 64;
+        if ((word & bit) != 0) refuse("its order has sample ", index, " twice");
+        word |= bit;
+    }
+}
+
+/// Whether the sizes of a bucket are those of its samples.
+bool Plan::has_own_sizes(std::size_t number) const {
+    const Bucket& bucket = buckets_[number];
+    if (is_coded()) {
+        for (std::size_t j = 0; j < columns(); ++j) {
+            const std::span<const double> known = distinct_sizes(j);
+            const SizeRange range = size_range(number, j);
+            for (std::size_t place = bucket.begin; place < bucket.end; ++place)
+                if (!range.has(decoded(codes_[place * columns() + j], known))) return false;
+        }
+        return true;
+    }
+    const SizeRange range = size_range(number);
+    return first_offsets_[bucket.distinct_begin] <= bucket.begin &&
+           first_offsets_[bucket.distinct_begin + 1] > bucket.begin &&
+           first_offsets_[bucket.distinct_end] >= bucket.end &&
+           first_offsets_[bucket.distinct_end - 1] < bucket.end &&
+           distinct_sizes_[bucket.distinct_begin] == range.least &&
+           distinct_sizes_[bucket.distinct_end - 1] == range.most;
+}
+
+void Plan::fail_index(uint32_t index) const {
+    fail(SAB_E_FORMAT, std::string_view(name_), ": sample index ", index, ": must be below ",
+         facts_.samples, "; the plan's file is damaged or was changed while it was mapped");
+}
+
+void Plan::fail_size() const {
+    fail(SAB_E_FORMAT, std::string_view(name_),
+         ": the size of a sample is not in the range of its bucket; the plan's file is damaged or "
+         "was changed while it was mapped");
 }
 
 std::shared_ptr<const Plan> Plan::open(const char* path) {
@@ -244,13 +409,27 @@ std::shared_ptr<const Plan> Plan::open(const char* path) {
     return from_image(image, std::move(file), text("\"", path, "\""));
 }
 
+/// All of the image was read when it was copied, so all of it is verified.
+std::shared_ptr<const Plan> Plan::from_memory(HugeArray<std::byte> memory, std::size_t size,
+                                              std::string_view name) {
+    const std::span<const std::byte> image(memory.get(), size);
+    auto plan =
+        from_image(image, std::shared_ptr<const std::byte[]>(std::move(memory)), std::string(name));
+    plan->verify_large_sections(ImageRefusal(plan_image, name));
+    return plan;
+}
+
 std::shared_ptr<const Plan> Plan::read(std::span<const std::byte> image) {
-    // Copied into 8-byte words, since the arrays need their alignment.
-    auto words = std::make_shared<std::vector<uint64_t>>((image.size() + 7) / 8);
-    if (!image.empty()) std::memcpy(words->data(), image.data(), image.size());
-    const std::span<const std::byte> copy(reinterpret_cast<const std::byte*>(words->data()),
-                                          image.size());
-    return from_image(copy, std::move(words), "data");
+    auto memory = make_huge_array<std::byte>(image.size());
+    if (!image.empty()) std::memcpy(memory.get(), image.data(), image.size());
+    return from_memory(std::move(memory), image.size(), "data");
+}
+
+std::shared_ptr<const Plan> Plan::copy() const {
+    const std::size_t size = image_size(image_parts());
+    auto memory = make_huge_array<std::byte>(size);
+    write({memory.get(), size});
+    return from_memory(std::move(memory), size, "plan");
 }
 
 }  // namespace sab

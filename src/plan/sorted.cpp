@@ -8,6 +8,7 @@
 
 #include "base/bits.h"
 #include "base/error.h"
+#include "base/parts.h"
 
 namespace sab {
 namespace {
@@ -22,14 +23,27 @@ struct Range {
     double least = std::numeric_limits<double>::infinity();
     double most = 0;
     bool whole = true;
+
+    void add(const Range& other) {
+        least = std::min(least, other.least);
+        most = std::max(most, other.most);
+        whole = whole && other.whole;
+    }
 };
+
+/// Of `count` samples; fewer than `most` where threads would have too little to do.
+Parts parts_of(std::size_t count, std::size_t most) {
+    constexpr std::size_t least = std::size_t{1} << 16;
+    return {count, std::clamp<std::size_t>(count / least, 1, most)};
+}
 
 /// Least and most size; every size is checked against the rules.
 template <class View>
-Range find_range(const View& view, std::size_t count, const Progress& progress) {
+Range find_range(const View& view, const Parts& parts, std::string_view name,
+                 const Progress& progress) {
     using Number = typename View::number_type;
-    Range range;
-    progress.blocks(count, 0, 3 * count, [&](std::size_t first, std::size_t last) {
+    std::vector<Range> ranges(parts.parts);
+    const auto block = [&](std::size_t part, std::size_t first, std::size_t last) {
         Number least = view[first], most = view[first];
         bool proper = true, whole = true;
         for (std::size_t i = first; i < last; ++i) {
@@ -45,35 +59,36 @@ Range find_range(const View& view, std::size_t count, const Progress& progress) 
         if (!proper)
             for (std::size_t i = first; i <= last; ++i) {  // throws at the first that breaks a rule
                 if (i == last) fail_changed();
-                checked_size(view[i], i);
+                checked_size(view[i], i, name);
             }
-        range.least = std::min(range.least, static_cast<double>(least) + 0.0);
-        range.most = std::max(range.most, static_cast<double>(most));
-        range.whole = range.whole && whole;
-    });
-    return range;
+        ranges[part].add({static_cast<double>(least) + 0.0, static_cast<double>(most), whole});
+    };
+    in_parts(parts, progress, {0, parts.count, 3 * parts.count}, block);
+    for (const Range& range : ranges) ranges[0].add(range);
+    return ranges[0];
 }
 
-/// Levels from how many samples have each size from `least` on; `next` becomes where each size
-/// begins.
-Sorted make_distinct_sizes(std::vector<uint32_t>& next, std::size_t count, double least) {
+/// The samples of each size from `least` on, counted in `parts` tables of `width` counters. They
+/// become the offsets where the samples of each part begin.
+Sorted make_distinct_sizes(std::vector<uint32_t>& next, std::size_t width, std::size_t count,
+                           double least) {
     Sorted sorted;
     sorted.count = count;
     uint32_t offset = 0;
-    for (std::size_t k = 0; k < next.size(); ++k) {
-        const uint32_t here = next[k];
-        next[k] = offset;
-        if (here == 0) continue;
+    for (std::size_t k = 0; k < width; ++k) {
+        const uint32_t begin = offset;
+        for (std::size_t i = k; i < next.size(); i += width)
+            offset += std::exchange(next[i], offset);
+        if (offset == begin) continue;
         sorted.distinct_sizes.push_back(least + static_cast<double>(k));
-        sorted.first_offsets.push_back(offset);
-        offset += here;
+        sorted.first_offsets.push_back(begin);
     }
     sorted.first_offsets.push_back(offset);
     return sorted;
 }
 
 template <class View>
-Sorted sort_by_counting(const View& view, std::size_t count, const Range& range, bool with_order,
+Sorted sort_by_counting(const View& view, const Parts& all, const Range& range, bool with_order,
                         const Progress& progress) {
     using Number = typename View::number_type;
     const auto least = static_cast<Number>(range.least);
@@ -89,28 +104,46 @@ Sorted sort_by_counting(const View& view, std::size_t count, const Range& range,
                                                                     : width;
         }
     };
-    std::vector<uint32_t> next(width + 1);
-    uint32_t* const counts = next.data();
-    progress.blocks(count, count, 3 * count, [&](std::size_t first, std::size_t last) {
-        for (std::size_t i = first; i < last; ++i) ++counts[key(i)];
-    });
-    if (next[width] != 0) fail_changed();
+    // A row of counters for each part, which get at most 8 bytes a sample.
+    const std::size_t row = width + 1;
+    const Parts parts{all.count, std::min(all.parts, std::max<std::size_t>(all.count / row, 1))};
+    const std::size_t count = parts.count;
+    std::vector<uint32_t> next(parts.parts * row);
+    in_parts(parts, progress, {count, 2 * count, 3 * count},
+             [&](std::size_t part, std::size_t first, std::size_t last) {
+                 uint32_t* const counts = next.data() + part * row;
+                 for (std::size_t i = first; i < last; ++i) ++counts[key(i)];
+             });
+    for (std::size_t part = 0; part < parts.parts; ++part)
+        if (next[part * row + width] != 0) fail_changed();
 
-    Sorted sorted = make_distinct_sizes(next, count, range.least);
+    Sorted sorted = make_distinct_sizes(next, row, count, range.least);
     if (!with_order) return sorted;
+    const std::vector<uint32_t> begins = next;
     // The last element takes the samples that have no offset.
-    sorted.order = std::unique_ptr<uint32_t[]>(new uint32_t[count + 1]);
-    uint32_t* order = sorted.order.get();
-    progress.blocks(count, 2 * count, 3 * count, [&](std::size_t first, std::size_t last) {
-        for (std::size_t i = first; i < last; ++i)
-            order[std::min<std::size_t>(counts[key(i)]++, count)] = static_cast<uint32_t>(i);
-    });
-    // If each size has as many samples as were counted, every element was written.
-    for (std::size_t distinct = 0; distinct < sorted.distinct_sizes.size(); ++distinct)
-        if (next[static_cast<std::size_t>(sorted.distinct_sizes[distinct] - range.least)] !=
-            sorted.first_offsets[distinct + 1])
-            fail_changed();
+    sorted.order = make_huge_array<uint32_t>(count + 1);
+    uint32_t* const order = sorted.order.get();
+    in_parts(parts, progress, {2 * count, 3 * count, 3 * count},
+             [&](std::size_t part, std::size_t first, std::size_t last) {
+                 uint32_t* const offsets = next.data() + part * row;
+                 for (std::size_t i = first; i < last; ++i)
+                     order[std::min<std::size_t>(offsets[key(i)]++, count)] =
+                         static_cast<uint32_t>(i);
+             });
+    // If each part has as many samples of each size as were counted, every element was written.
+    for (std::size_t part = 0; part < parts.parts; ++part)
+        for (std::size_t k = 0; k < width; ++k) {
+            const uint32_t end =
+                part + 1 < parts.parts ? begins[(part + 1) * row + k] : begins[k + 1];
+            if (next[part * row + k] != end) fail_changed();
+        }
     return sorted;
+}
+
+/// Whether counting pays: its counters take less than a byte a sample.
+bool is_narrow(const Range& range, std::size_t count) {
+    const double widest = static_cast<double>(std::max<std::size_t>(65536, count / 4));
+    return count > 0 && range.whole && range.most - range.least < widest;
 }
 
 struct Keyed {
@@ -118,24 +151,40 @@ struct Keyed {
     uint32_t index;
 };
 
+/// How many items have each value of each of the eight bytes of their keys.
 using Digits = std::array<std::array<uint32_t, 256>, 8>;
 
+/// Sorts by one byte of the key; equal ones keep their order.
+void sort_by_byte(const std::vector<Keyed>& items, std::vector<Keyed>& sorted, unsigned byte,
+                  const Digits& digits, const Parts& parts, const Progress& progress,
+                  const Stage& stage) {
+    const auto digit = [&](std::size_t i) { return items[i].key >> (8 * byte) & 255; };
+    std::vector<std::array<uint32_t, 256>> next(parts.parts);
+    if (parts.parts == 1)
+        next[0] = digits[byte];
+    else
+        in_parts(parts, Progress(), stage,
+                 [&](std::size_t part, std::size_t first, std::size_t last) {
+                     for (std::size_t i = first; i < last; ++i) ++next[part][digit(i)];
+                 });
+    uint32_t offset = 0;
+    for (std::size_t k = 0; k < 256; ++k)
+        for (auto& of_part : next) offset += std::exchange(of_part[k], offset);
+    in_parts(parts, progress, stage, [&](std::size_t part, std::size_t first, std::size_t last) {
+        for (std::size_t i = first; i < last; ++i) sorted[next[part][digit(i)]++] = items[i];
+    });
+}
+
 /// What does not depend on how the sizes lie in memory.
-Sorted sort_by_digits(std::vector<Keyed> items, const Digits& digits, bool with_order,
-                      const Progress& progress) {
-    constexpr std::size_t stretch = std::size_t{1} << 18;
+Sorted sort_by_digits(std::vector<Keyed> items, const Digits& digits, const Parts& parts,
+                      bool with_order, const Progress& progress) {
     const std::size_t count = items.size();
     std::vector<Keyed> other(count);
-    for (std::size_t d = 0; d < 8; ++d) {
+    for (unsigned d = 0; d < 8; ++d) {
         // all alike in this digit
         if (std::ranges::any_of(digits[d], [&](uint32_t n) { return n == count; })) continue;
-        std::array<uint32_t, 256> next{};
-        for (std::size_t k = 1; k < 256; ++k) next[k] = next[k - 1] + digits[d][k - 1];
-        for (std::size_t first = 0; first < count; first += stretch) {
-            progress.report(2 * count + (d * count + first) / 8, 3 * count);
-            for (std::size_t i = first; i < std::min(first + stretch, count); ++i)
-                other[next[(items[i].key >> (8 * d)) & 255]++] = items[i];
-        }
+        sort_by_byte(items, other, d, digits, parts, progress,
+                     {2 * count + d * count / 8, 2 * count + (d + 1) * count / 8, 3 * count});
         items.swap(other);
     }
     std::vector<Keyed>().swap(other);
@@ -149,24 +198,30 @@ Sorted sort_by_digits(std::vector<Keyed> items, const Digits& digits, bool with_
     }
     sorted.first_offsets.push_back(static_cast<uint32_t>(count));
     if (!with_order) return sorted;
-    sorted.order = std::unique_ptr<uint32_t[]>(new uint32_t[count]);
+    sorted.order = make_huge_array<uint32_t>(count);
     std::ranges::transform(items, sorted.order.get(), &Keyed::index);
     return sorted;
 }
 
 template <class View>
-Sorted sort_by_radix(const View& view, std::size_t count, bool with_order,
+Sorted sort_by_radix(const View& view, const Parts& parts, bool with_order,
                      const Progress& progress) {
+    const std::size_t count = parts.count;
     std::vector<Keyed> items(count);
-    Digits digits{};
-    progress.blocks(count, count, 3 * count, [&](std::size_t first, std::size_t last) {
-        for (std::size_t i = first; i < last; ++i) {
-            const uint64_t key = bits_of(static_cast<double>(view[i]) + 0.0);
-            items[i] = {key, static_cast<uint32_t>(i)};
-            for (std::size_t d = 0; d < 8; ++d) ++digits[d][(key >> (8 * d)) & 255];
-        }
-    });
-    return sort_by_digits(std::move(items), digits, with_order, progress);
+    std::vector<Digits> digits(parts.parts);
+    in_parts(parts, progress, {count, 2 * count, 3 * count},
+             [&](std::size_t part, std::size_t first, std::size_t last) {
+                 Digits& own = digits[part];
+                 for (std::size_t i = first; i < last; ++i) {
+                     const uint64_t key = bits_of(static_cast<double>(view[i]) + 0.0);
+                     items[i] = {key, static_cast<uint32_t>(i)};
+                     for (std::size_t d = 0; d < 8; ++d) ++own[d][(key >> (8 * d)) & 255];
+                 }
+             });
+    for (std::size_t part = 1; part < digits.size(); ++part)
+        for (std::size_t d = 0; d < 8; ++d)
+            for (std::size_t k = 0; k < 256; ++k) digits[0][d][k] += digits[part][d][k];
+    return sort_by_digits(std::move(items), digits[0], parts, with_order, progress);
 }
 
 }  // namespace
@@ -177,16 +232,33 @@ std::string described(const Sorted& sorted, uint32_t offset) {
     return text("sizes[", sorted.order[offset], "] = ", size);
 }
 
-Sorted sort_by_size(const Sizes& sizes, bool with_order, const Progress& progress) {
-    const DenseSizes dense = sizes.dense();
-    const std::size_t count = dense.count();
+Sorted sort_by_size(const Sizes& sizes, bool with_order, const Progress& progress,
+                    std::string_view name, std::size_t threads) {
+    const DenseSizes dense = sizes.dense(name);
+    const Parts parts = parts_of(dense.count(), threads);
     return dense.visit([&](auto view) {
-        const Range range = find_range(view, count, progress);
-        // Counting pays while its counters take less than a byte a sample.
-        const double widest = static_cast<double>(std::max<std::size_t>(65536, count / 4));
-        if (count > 0 && range.whole && range.most - range.least < widest)
-            return sort_by_counting(view, count, range, with_order, progress);
-        return sort_by_radix(view, count, with_order, progress);
+        const Range range = find_range(view, parts, name, progress);
+        if (is_narrow(range, parts.count))
+            return sort_by_counting(view, parts, range, with_order, progress);
+        return sort_by_radix(view, parts, with_order, progress);
+    });
+}
+
+std::optional<Sorted> count_by_size(const Sizes& sizes, const EpochTurns& turns,
+                                    std::span<const uint16_t> source_of, std::string_view name) {
+    const DenseSizes dense = sizes.dense(name);
+    const std::size_t count = dense.count();
+    return dense.visit([&](auto view) -> std::optional<Sorted> {
+        const Range range = find_range(view, Parts{count}, name, Progress());
+        if (!is_narrow(range, count)) return std::nullopt;
+        std::vector<uint32_t> next(static_cast<std::size_t>(range.most - range.least) + 1);
+        std::size_t all = 0;
+        for (std::size_t i = 0; i < count; ++i) {
+            const uint32_t times = turns.of(i, source_of[i]);
+            next[static_cast<std::size_t>(static_cast<double>(view[i]) - range.least)] += times;
+            all += times;
+        }
+        return make_distinct_sizes(next, next.size(), all, range.least);
     });
 }
 

@@ -4,11 +4,14 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/pages.h"
 #include "base/progress.h"
+#include "sizes/choice.h"
 #include "sizes/sizes.h"
 
 namespace sab {
@@ -16,7 +19,7 @@ namespace sab {
 struct Sorted {
     std::size_t count = 0;
     /// sample indices by size; equal sizes by index. Null without `with_order`
-    std::unique_ptr<uint32_t[]> order;
+    HugeArray<uint32_t> order;
     std::vector<double> distinct_sizes;  ///< the distinct sizes, ascending
     /// offset in `order` of the first sample of each; one more at the end: `count`
     std::vector<uint32_t> first_offsets;
@@ -42,8 +45,15 @@ inline uint32_t first_sample(const Sorted& sorted, uint32_t begin, uint32_t end)
 /// "sizes[3] = 17" for the sample at an offset; "a size = 17" if the indices are not known.
 std::string described(const Sorted& sorted, uint32_t offset);
 
+/// The distinct sizes of the samples of an epoch, without their order; none where sizes are not
+/// whole numbers in a narrow range, which must be sorted.
+std::optional<Sorted> count_by_size(const Sizes& sizes, const EpochTurns& turns,
+                                    std::span<const uint16_t> source_of, std::string_view name);
+
 /// Sorts by counting where sizes are whole numbers in a narrow range, by radix otherwise. Throws
-/// for a size that breaks the rules.
-Sorted sort_by_size(const Sizes& sizes, bool with_order, const Progress& progress);
+/// for a size that breaks the rules; `name` is that of the sizes in messages. The result is the
+/// same for any number of threads, of which there are at most `threads`.
+Sorted sort_by_size(const Sizes& sizes, bool with_order, const Progress& progress,
+                    std::string_view name = "sizes", std::size_t threads = 1);
 
 }  // namespace sab

@@ -81,7 +81,7 @@ std::pair<uint64_t, uint64_t> data_rank(const uint64_t* shape, const int32_t* is
 void check_ranks(Sampler& sampler, const Ranks& ranks);
 
 /// Steps of the samples of this rank's shard, as many as the others take of theirs.
-std::unique_ptr<sab_sampler> make_sharded_sampler(const Sizes& sizes,
+std::unique_ptr<sab_sampler> make_sharded_sampler(const Columns& sizes,
                                                   const sab_plan_options& options,
                                                   const sab_sampler_options& given,
                                                   const Ranks& ranks);

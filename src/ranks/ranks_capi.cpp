@@ -53,6 +53,7 @@ sab_status sab_sharded_sampler_new(const sab_sizes* sizes, const sab_plan_option
         sab::require(plan, "plan");
         const auto rules = sab::read_options(plan, sab_plan_options SAB_PLAN_OPTIONS_INIT);
         const auto given = sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT);
+        sizes->impl.need_one_column("sizes");
         return sab::make_sharded_sampler(sizes->impl, rules, given,
                                          ranks_of(given.rank, given.world_size, all_gather, ctx))
             .release();

@@ -4,49 +4,58 @@
 #include <algorithm>
 
 #include "base/guard.h"
-#include "sampler/cost_order.h"
+#include "plan/mixed_plans.h"
+#include "sampler/bucket_classes.h"
 #include "sampler/cursor.h"
+#include "sampler/mixed_buckets.h"
+#include "sampler/mixed_sequence.h"
 
 namespace sab {
-namespace {
 
-/// Equal batches of one bucket: its full ones, or its tail.
-struct BucketClass {
-    std::size_t bucket;
-    uint64_t first;  ///< position of its first sample in the bucket's permutation
-    BatchClass batches;
-};
+std::vector<BucketClass> bucket_classes(const Plan& plan) {
+    std::vector<BucketClass> classes;
+    const auto buckets = plan.buckets();
+    for (std::size_t b = 0; b < buckets.size(); ++b) {
+        const Bucket& bucket = buckets[b];
+        if (bucket.batches == 0) continue;
+        const uint64_t full = plan.facts().tail == SAB_TAIL_WRAP
+                                  ? bucket.batches
+                                  : bucket.samples() / bucket.batch_size;
+        const uint64_t tail = bucket.samples() % bucket.batch_size;
+        if (full > 0) classes.push_back({b, 0, {bucket.batch_size, full, bucket.cost}});
+        if (bucket.batches > full) {
+            // With full batches beside it, a tail's cost is its share of theirs; alone, it is the
+            // largest batch itself.
+            const double cost = full > 0 ? bucket.cost * static_cast<double>(tail) /
+                                               static_cast<double>(bucket.batch_size)
+                                         : bucket.cost;
+            classes.push_back({b, full * bucket.batch_size, {tail, 1, cost}});
+        }
+    }
+    std::ranges::stable_sort(classes, std::ranges::greater{}, [](const BucketClass& batch_class) {
+        return batch_class.batches.cost;
+    });
+    return classes;
+}
+
+CostOrder cost_order(const std::vector<BucketClass>& classes) {
+    std::vector<BatchClass> batches(classes.size());
+    std::ranges::transform(classes, batches.begin(), &BucketClass::batches);
+    return CostOrder(std::move(batches));
+}
+
+namespace {
 
 class BucketSequence : public CostOrderedSequence {
 public:
-    explicit BucketSequence(std::shared_ptr<const Plan> plan) : reader_(std::move(plan)) {
-        const auto buckets = reader_.plan().buckets();
-        const auto tail_policy = reader_.plan().facts().tail;
-        for (std::size_t b = 0; b < buckets.size(); ++b) {
-            const Bucket& bucket = buckets[b];
-            if (bucket.batches == 0) continue;
-            const uint64_t full = tail_policy == SAB_TAIL_WRAP
-                                      ? bucket.batches
-                                      : bucket.samples() / bucket.batch_size;
-            const uint64_t tail = bucket.samples() % bucket.batch_size;
-            if (full > 0) classes_.push_back({b, 0, {bucket.batch_size, full, bucket.cost}});
-            if (bucket.batches > full) {
-                // With full batches beside it, a tail's cost is its share of theirs; alone, it is
-                // the largest batch itself.
-                const double cost = full > 0 ? bucket.cost * static_cast<double>(tail) /
-                                                   static_cast<double>(bucket.batch_size)
-                                             : bucket.cost;
-                classes_.push_back({b, full * bucket.batch_size, {tail, 1, cost}});
-            }
-        }
-        std::ranges::stable_sort(
-            classes_, std::ranges::greater{},
-            [](const BucketClass& batch_class) { return batch_class.batches.cost; });
-        std::vector<BatchClass> batches(classes_.size());
-        std::ranges::transform(classes_, batches.begin(), &BucketClass::batches);
-        order_ = CostOrder(std::move(batches));
+    explicit BucketSequence(std::shared_ptr<const Plan> plan)
+        : reader_(std::move(plan)), classes_(bucket_classes(reader_.plan())) {
+        order_ = cost_order(classes_);
     }
 
+    std::unique_ptr<Sequence> copy() const override {
+        return std::make_unique<BucketSequence>(*this);
+    }
     SamplerKind kind() const override { return kind_of("sab_bucket_sampler_new"); }
     uint64_t fingerprint() const override { return reader_.plan().fingerprint(); }
     std::size_t skipped(std::span<int64_t> room) const override {
@@ -58,13 +67,14 @@ public:
     uint64_t samples(uint64_t position) const override { return found(position).batches.samples; }
     double cost(uint64_t position) const override { return found(position).batches.cost; }
 
-    double total(uint64_t position) const override {
+    PerColumn total(uint64_t position) const override {
         const auto [batch_class, batch] = order_.find(position);
-        const Bucket& bucket = reader_.plan().buckets()[classes_[batch_class].bucket];
+        const std::size_t in = classes_[batch_class].bucket;
+        const Bucket& bucket = reader_.plan().buckets()[in];
         const uint64_t samples = classes_[batch_class].batches.samples;
-        if (bucket.distinct_end - bucket.distinct_begin == 1)
-            return static_cast<double>(samples) * bucket.longest;
-        return reader_.total(bucket, offsets(classes_[batch_class], batch, 0, samples));
+        if (!reader_.plan().is_coded() && bucket.distinct_end - bucket.distinct_begin == 1)
+            return {static_cast<double>(samples) * reader_.plan().lengths(in).longest[0]};
+        return reader_.total(in, offsets(classes_[batch_class], batch, 0, samples));
     }
 
     void fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const override {
@@ -108,6 +118,17 @@ std::unique_ptr<Sequence> make_bucket_sequence(std::shared_ptr<const Plan> plan)
     return std::make_unique<BucketSequence>(std::move(plan));
 }
 
+std::unique_ptr<Sequence> make_bucket_sequence(const sab_plan& plan) {
+    if (!plan.mixed) return make_bucket_sequence(plan.impl);
+    if (plan.mixed->can_sort()) return make_mixed_buckets(plan.mixed);
+    const auto make = [plans = plan.mixed](uint64_t epoch) {
+        MixedPlans::OfEpoch made = plans->make(epoch);
+        return EpochSequence{made.samples, make_bucket_sequence(std::move(made.plan))};
+    };
+    return std::make_unique<MixedSequence>(plan.mixed->choice(), kind_of("sab_bucket_sampler_new"),
+                                           plan.mixed->fingerprint(), make);
+}
+
 }  // namespace sab
 
 extern "C" {
@@ -117,7 +138,7 @@ sab_status sab_bucket_sampler_new(const sab_plan* plan, const sab_sampler_option
     return sab::guard_new(sampler, "sampler", [&] {
         sab::require(plan, "plan");
         const auto given = sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT);
-        return sab::new_cursor(sab::make_bucket_sequence(plan->impl), given);
+        return sab::new_cursor(sab::make_bucket_sequence(*plan), given);
     });
 }
 

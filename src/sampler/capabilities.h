@@ -5,11 +5,13 @@
 
 namespace sab {
 
-/// SAB_SAMPLER_BATCH_COUNT, SAB_SAMPLER_RANDOM_ACCESS, SAB_SAMPLER_BUDGET.
+/// The sum of the SAB_SAMPLER_... that it supports.
 uint64_t capabilities(Sampler& sampler);
 
 // What a function of the ABI needs; SAB_E_UNSUPPORTED with its name for a sampler that lacks it.
 RandomAccess& need_random_access(Sampler& sampler, const char* function);
+/// For what shows the batches of all ranks.
+RandomAccess& need_all_ranks(Sampler& sampler, const char* function);
 AdjustableBudget& need_budget(Sampler& sampler, std::size_t index, const char* function);
 /// The same for a budget that can be lowered.
 AdjustableBudget& need_lowerable(Sampler& sampler, std::size_t index, const char* function);

@@ -67,6 +67,10 @@ sab_sampler* new_cursor(std::unique_ptr<Sequence> sequence, const sab_sampler_op
     return new_handle(std::make_unique<Cursor>(std::move(sequence), options));
 }
 
+std::unique_ptr<RandomAccess> Cursor::copy() const {
+    return std::unique_ptr<RandomAccess>(new Cursor(sequence_->copy(), *this));
+}
+
 /// Takes an epoch order, if there is one, and changes the schedule. A failure leaves both
 /// unchanged.
 template <class Body>
@@ -91,6 +95,7 @@ void Cursor::go_to_epoch(uint64_t epoch) {
         schedule_.first_position = schedule_.first_step = schedule_.first_batch =
             schedule_.position = 0;
         schedule_.remainder = {};
+        schedule_.pricing = priced(schedule_.pricing.limits);  // the buckets may be others
         count_batches();
     });
 }
@@ -267,9 +272,9 @@ Cursor::Pricing Cursor::priced(const Limits& limits) const {
             for (const Bucket& bucket : plan().buckets())
                 pricing.most_samples.push_back(bucket.batch_size);
         for (std::size_t b = 0; b < pricing.most_samples.size(); ++b) {
-            const double length = plan().priced(plan().buckets()[b].padded_length);
-            pricing.most_samples[b] =
-                cost.largest_count(length, limits[i], pricing.most_samples[b]);
+            const PerColumn lengths = plan().priced(cost, plan().lengths(b).padded_length);
+            pricing.most_samples[b] = cost.largest_count(first_of(lengths, plan().columns()),
+                                                         limits[i], pricing.most_samples[b]);
         }
     }
     pricing.limits = limits;
@@ -297,6 +302,13 @@ void Cursor::fill(uint64_t position, uint64_t rank, EpochBatch& batch) {
                    steps = after / schedule_.micro_batches;
     batch.step = schedule_.first_step + steps;
     batch.micro_batch = after - steps * schedule_.micro_batches;
+}
+
+double Cursor::cost(uint64_t position, uint64_t rank) const {
+    const Slice part = slice(substep_of(position), rotated_rank(position, rank));
+    if (part.count == 0) return 0;
+    return sequence_->cost(part.position) * static_cast<double>(part.count) /
+           static_cast<double>(sequence_->samples(part.position));
 }
 
 uint64_t Cursor::rotated_rank(uint64_t position, uint64_t rank) const {
@@ -388,7 +400,7 @@ void Cursor::add_totals(const Substep& substep, StepTotals& totals) const {
     const GlobalBatch& global_batch = substep.global_batch;
     if (sequence_->has_others()) {
         totals.samples += sequence_->samples_of_ranks(global_batch.position);
-        totals.total = -1;
+        totals.total.fill(-1);
         return;
     }
     if (substep.count > 1 || global_batch.first > 0) {
@@ -397,7 +409,7 @@ void Cursor::add_totals(const Substep& substep, StepTotals& totals) const {
             if (part.count == 0) continue;
             sequence_->fill(part.position, part.first, part.count, scratch_);
             totals.samples += scratch_.count;
-            totals.total += scratch_.total;
+            sab::add(scratch_.total, 1, totals.total);
         }
         return;
     }
@@ -406,7 +418,8 @@ void Cursor::add_totals(const Substep& substep, StepTotals& totals) const {
     const auto add = [&](uint64_t first, uint64_t end, uint64_t times) {
         for (uint64_t position = first; position < end; ++position) {
             totals.samples += times * sequence_->samples(position % batches);
-            totals.total += static_cast<double>(times) * sequence_->total(position % batches);
+            sab::add(sequence_->total(position % batches), static_cast<double>(times),
+                     totals.total);
         }
     };
     // more ranks than batches see the epoch several times over

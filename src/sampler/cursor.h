@@ -20,6 +20,8 @@ public:
     uint64_t epoch() const override { return schedule_.epoch_options.epoch; }
     uint64_t position() const override { return schedule_.position; }
     std::size_t skipped(std::span<int64_t> room) const override { return sequence_->skipped(room); }
+    const EpochChoice* choice() const override { return sequence_->choice(); }
+    std::span<const double> deviation() override { return sequence_->deviation(); }
     uint64_t batch_count() const override { return schedule_.end; }
     StepTotals step_of(const EpochBatch& batch) override;
     AdjustableBudget* adjustable_budget() override {
@@ -30,17 +32,23 @@ public:
     uint64_t fingerprint() const override { return sequence_->fingerprint(); }
     const Sequence& sequence() const { return *sequence_; }
     std::size_t save(std::span<std::byte> state) const override;
-
-    /// The batch of any rank; for reports.
-    void fill(uint64_t position, uint64_t rank, EpochBatch& batch);
+    std::unique_ptr<RandomAccess> copy() const override;
+    std::size_t columns() const override { return sequence_->columns(); }
+    bool knows_all_ranks() const override { return !sequence_->has_others(); }
+    uint64_t shards() const override { return sequence_->shards(); }
+    void fill_shard(uint64_t position, uint64_t shard, Batch& batch) const override {
+        sequence_->fill_shard(substep_of(position).global_batch.position, shard, batch);
+    }
+    uint64_t first_position() const override { return schedule_.first_position; }
+    void fill(uint64_t position, uint64_t rank, EpochBatch& batch) override;
+    /// Of a batch of any rank. A part of a batch costs its share of the samples.
+    double cost(uint64_t position, uint64_t rank) const;
 
 private:
+    Cursor(std::unique_ptr<Sequence> sequence, const Cursor& other)
+        : sequence_(std::move(sequence)), options_(other.options_), schedule_(other.schedule_) {}
     void go_to_epoch(uint64_t epoch) override;
     bool go_to_state(std::span<const std::byte> state) override;
-    uint64_t first_position() const override { return schedule_.first_position; }
-    void fill(uint64_t position, EpochBatch& batch) override {
-        fill(position, options_.rank, batch);
-    }
     uint64_t read(uint64_t position, uint64_t room, EpochBatch& batch) override;
     void move_to(uint64_t position) noexcept override { schedule_.position = position; }
 

@@ -33,7 +33,8 @@ enum class Purpose : uint64_t {
     units = 5,
     cohorts = 6,
     parts = 7,
-    ranks = 8
+    ranks = 8,
+    rows = 9
 };
 
 /// What the keys of an epoch's permutations for one purpose have in common.

@@ -40,25 +40,71 @@ double PlanReader::size_at(const Bucket& bucket, uint32_t offset) const {
                                    distinct_of(distinct_count, bucket.begin + offset)];
 }
 
-double PlanReader::total(const Bucket& bucket, std::span<const uint32_t> offsets) const {
-    const std::span<const double> size = plan_->distinct_sizes();
+/// Of plans whose order is by size. `range`: of the bucket.
+double PlanReader::total_of_one(const Bucket& bucket, const SizeRange& range,
+                                std::span<const uint32_t> offsets) const {
+    if (offsets.empty()) return 0;
+    const std::span<const double> sizes = plan_->distinct_sizes();
     const uint32_t distinct_count = bucket.distinct_end - bucket.distinct_begin;
-    const auto count = static_cast<double>(offsets.size());
-    if (distinct_count == 1) return count * size[bucket.distinct_begin];
     constexpr uint32_t few = 8;
-    if (plan_->facts().whole_sizes && distinct_count <= few) {
+    bool is_sound = true;
+    double total = 0;
+    if (distinct_count == 1 || (plan_->facts().whole_sizes && distinct_count <= few)) {
         // Exact in any order: counts the samples of at least each distinct size.
-        double total = count * size[bucket.distinct_begin];
+        double size = sizes[bucket.distinct_begin];
+        uint32_t before = 0;
+        is_sound = range.has(size);
+        total = static_cast<double>(offsets.size()) * size;
         for (uint32_t distinct = bucket.distinct_begin + 1; distinct < bucket.distinct_end;
              ++distinct) {
             const uint32_t first = plan_->first_offsets()[distinct] - bucket.begin;
-            total += count_from(offsets.data(), offsets.size(), first) *
-                     (size[distinct] - size[distinct - 1]);
+            const double next = sizes[distinct];
+            is_sound = is_sound && first > before && first < bucket.samples() && next > size &&
+                       range.has(next);
+            total += count_from(offsets.data(), offsets.size(), first) * (next - size);
+            before = first;
+            size = next;
         }
-        return total;
+    } else {
+        for (const uint32_t offset : offsets) {
+            const double size = size_at(bucket, offset);
+            is_sound &= range.has(size);
+            total += size;
+        }
     }
-    double total = 0;
-    for (const uint32_t offset : offsets) total += size_at(bucket, offset);
+    plan_->check_size(is_sound);
+    return total;
+}
+
+/// Of plans whose sizes are codes.
+void PlanReader::measure(std::size_t index, std::span<const uint32_t> offsets, PerColumn& longest,
+                         PerColumn& total) const {
+    const Bucket& bucket = plan_->buckets()[index];
+    const std::size_t columns = plan_->columns();
+    longest = total = {};
+    bool is_sound = true;
+    for (std::size_t j = 0; j < columns; ++j) {
+        const uint32_t* const codes = plan_->codes().data() + bucket.begin * columns + j;
+        const std::span<const double> sizes = plan_->distinct_sizes(j);
+        const SizeRange range = plan_->size_range(index, j);
+        double most = 0, sum = 0;
+        for (const uint32_t offset : offsets) {
+            const double size = decoded(codes[offset * columns], sizes);
+            is_sound &= range.has(size);
+            most = std::max(most, size);
+            sum += size;
+        }
+        total[j] = sum;
+        longest[j] = most;
+    }
+    plan_->check_size(is_sound);
+}
+
+PerColumn PlanReader::total(std::size_t index, std::span<const uint32_t> offsets) const {
+    const Bucket& bucket = plan_->buckets()[index];
+    if (!plan_->is_coded()) return {total_of_one(bucket, plan_->size_range(index), offsets)};
+    PerColumn longest, total;
+    measure(index, offsets, longest, total);
     return total;
 }
 
@@ -70,12 +116,22 @@ void PlanReader::read(std::size_t index, std::span<const uint32_t> offsets, Batc
                  indices.data())) [[unlikely]]
         for (const int64_t sample : indices) plan_->check_sample(static_cast<uint32_t>(sample));
     batch.bucket = offsets.empty() ? -1 : static_cast<int64_t>(index);
-    batch.total = total(bucket, offsets);
-    batch.longest =
-        offsets.empty() ? 0 : size_at(bucket, highest_of(offsets.data(), offsets.size()));
-    batch.padded_length = offsets.empty()                 ? 0
-                          : plan_->facts().pads_to_bucket ? bucket.padded_length
-                                                          : plan_->padded(batch.longest);
+    batch.id = bucket.id;
+    batch.columns = plan_->columns();
+    if (plan_->is_coded()) {
+        measure(index, offsets, batch.longest, batch.total);
+    } else {
+        const SizeRange range = plan_->size_range(index);
+        batch.total[0] = total_of_one(bucket, range, offsets);
+        batch.longest[0] =
+            offsets.empty() ? 0 : size_at(bucket, highest_of(offsets.data(), offsets.size()));
+        plan_->check_size(offsets.empty() || range.has(batch.longest[0]));
+    }
+    for (std::size_t j = 0; j < batch.columns; ++j)
+        batch.padded_length[j] = offsets.empty() ? 0
+                                 : plan_->facts().pads_to_bucket
+                                     ? plan_->lengths(index).padded_length[j]
+                                     : plan_->padded(batch.longest[j], j);
 }
 
 }  // namespace sab

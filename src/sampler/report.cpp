@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -51,19 +52,41 @@ struct Moments {
 };
 Moments moments_of(const Plan& plan) {
     double count = 0, squares = 0, sum = 0;
-    for (const Bucket& bucket : plan.buckets())
+    const auto add = [&](double size, double samples) {
+        count += samples;
+        sum += size * samples;
+        squares += size * size * samples;
+    };
+    for (std::size_t number = 0; number < plan.buckets().size(); ++number) {
+        const Bucket& bucket = plan.buckets()[number];
+        const SizeRange range = plan.size_range(number);
         for (uint32_t distinct = bucket.distinct_begin; distinct < bucket.distinct_end;
              ++distinct) {
             const uint32_t first = std::max(bucket.begin, plan.first_offsets()[distinct]),
                            last = std::min(bucket.end, plan.first_offsets()[distinct + 1]);
             const double size = plan.distinct_sizes()[distinct];
-            count += last - first;
-            sum += size * (last - first);
-            squares += size * size * (last - first);
+            plan.check_size(first < last && range.has(size));
+            add(size, last - first);
         }
+        for (std::size_t place = bucket.begin; plan.is_coded() && place < bucket.end; ++place) {
+            double sum_of_columns = 0;
+            for (std::size_t j = 0; j < plan.columns(); ++j) {
+                const double size =
+                    decoded(plan.codes()[place * plan.columns() + j], plan.distinct_sizes(j));
+                plan.check_size(plan.size_range(number, j).has(size));
+                sum_of_columns += size;
+            }
+            add(sum_of_columns, 1);
+        }
+    }
     if (count == 0) return {0, 0};
     const double mean = sum / count;
     return {mean, std::max(0.0, squares / count - mean * mean)};
+}
+
+/// Over all columns.
+double sum_of(const PerColumn& numbers) {
+    return std::accumulate(numbers.begin(), numbers.end(), 0.0);
 }
 
 /// The pairs of equal numbers; sorts them.
@@ -94,20 +117,23 @@ sab_plan_report report_of(const PlanFacts& facts) {
 class Sums {
 public:
     /// `next_batch`: the batch of the next epoch that each sample is in.
-    Sums(const Plan& plan, const std::vector<uint32_t>& next_batch, uint64_t world_size)
+    /// `times`: how often each sample is to appear.
+    Sums(const Plan& plan, const std::vector<uint32_t>& next_batch, std::vector<uint32_t> times,
+         uint64_t world_size)
         : plan_(plan),
           next_batch_(next_batch),
           world_size_(world_size),
           sizes_(moments_of(plan)),
           cost_(plan.cost()),
-          is_seen_(plan.facts().samples) {}
+          times_left_(std::move(times)) {}
 
     /// The batches of a rank in a step follow each other.
     void add(uint64_t rank, const Batch& batch) {
         if (batch.count == 0) return;
         add_samples(batch);
-        if (rank == 0) lengths_.add(batch.longest);
-        rank_cost_ += cost_(batch.count, plan_.priced(batch.padded_length));
+        if (rank == 0) lengths_.add(sum_of(batch.longest));
+        rank_cost_ +=
+            plan_.cost_of(cost_, batch.count, first_of(batch.padded_length, batch.columns));
     }
     void end_rank() {
         step_cost_ += rank_cost_;
@@ -122,11 +148,14 @@ public:
 
     void write_to(sab_plan_report& report) const {
         report.batches = batches_;
-        report.total = total_;
-        report.padded_total = padded_total_;
+        report.total = sum_of(totals_);
+        report.padded_total = sum_of(padded_totals_);
+        report.columns = plan_.columns();
+        std::ranges::copy(totals_, report.totals);
+        std::ranges::copy(padded_totals_, report.padded_totals);
         report.repeated = repeated_;
         report.shapes = shapes_.size();
-        report.padding = padded_total_ > 0 ? 1 - total_ / padded_total_ : 0;
+        report.padding = report.padded_total > 0 ? 1 - report.total / report.padded_total : 0;
         report.rank_imbalance =
             report.steps > 0 ? imbalance_ / static_cast<double>(report.steps) : 1;
         report.meet_again = pairs_ > 0 ? met_again_ / pairs_ : 0;
@@ -144,10 +173,10 @@ private:
         const auto count = static_cast<double>(batch.count);
         ++batches_;
         seen_ += count;
-        total_ += batch.total;
-        padded_total_ += count * batch.padded_length;
+        sab::add(batch.total, 1, totals_);
+        sab::add(batch.padded_length, count, padded_totals_);
         shapes_.emplace(batch.count, batch.padded_length);
-        const double deviation = batch.total / count - sizes_.mean;
+        const double deviation = sum_of(batch.total) / count - sizes_.mean;
         between_ += count * deviation * deviation;
         const Bucket& bucket = plan_.buckets()[static_cast<std::size_t>(batch.bucket)];
         if (bucket.batch_size > 1) partners_ += count * static_cast<double>(bucket.samples() - 1);
@@ -155,8 +184,10 @@ private:
         mates_.clear();
         for (uint64_t i = 0; i < batch.count; ++i) {
             const auto index = static_cast<std::size_t>(batch.buffer[i]);
-            repeated_ += is_seen_[index];
-            is_seen_[index] = true;
+            if (times_left_[index] > 0)
+                --times_left_[index];
+            else
+                ++repeated_;
             if (next_batch_[index] != no_batch) mates_.push_back(next_batch_[index]);
         }
         pairs_ += count * (count - 1) / 2;
@@ -168,28 +199,28 @@ private:
     uint64_t world_size_;
     Moments sizes_;
     Cost cost_;
-    std::vector<bool> is_seen_;
-    std::set<std::pair<uint64_t, double>> shapes_;
+    std::vector<uint32_t> times_left_;  ///< that each sample is to appear
+    std::set<std::pair<uint64_t, PerColumn>> shapes_;
     std::vector<uint32_t> mates_;
     LagCorrelation lengths_;
     uint64_t batches_ = 0, repeated_ = 0;
-    double total_ = 0, padded_total_ = 0, between_ = 0, imbalance_ = 0, rank_cost_ = 0,
-           step_cost_ = 0, step_most_ = 0, pairs_ = 0, met_again_ = 0, partners_ = 0, seen_ = 0;
+    PerColumn totals_{}, padded_totals_{};
+    double between_ = 0, imbalance_ = 0, rank_cost_ = 0, step_cost_ = 0, step_most_ = 0, pairs_ = 0,
+           met_again_ = 0, partners_ = 0, seen_ = 0;
 };
 
 }  // namespace
 
-sab_plan_report make_report(const std::shared_ptr<const Plan>& plan, sab_sampler_options options,
+sab_plan_report make_report(const sab_plan& plan, sab_sampler_options options,
                             const Progress& progress) {
     options.rank = 0;
-    const PlanFacts& facts = plan->facts();
     Cursor cursor(make_bucket_sequence(plan), options);
-    const uint64_t count = cursor.batch_count(), of_step = options.micro_batches,
-                   steps = count / of_step + (count % of_step != 0);
     EpochBatch placed;
-    const auto each_rank = [&](uint64_t done, auto&& visit, auto&& end_rank, auto&& end_step) {
+    const auto each_rank = [&](uint64_t half, auto&& visit, auto&& end_rank, auto&& end_step) {
+        const uint64_t count = cursor.batch_count(), of_step = options.micro_batches,
+                       steps = count / of_step + (count % of_step != 0);
         for (uint64_t step = 0; step < steps; ++step) {
-            if (step % 256 == 0) progress.report(done + step, 2 * steps);
+            if (step % 256 == 0) progress.report(half * steps + step, 2 * steps);
             const uint64_t end = std::min(count, (step + 1) * of_step);
             for (uint64_t rank = 0; rank < options.world_size; ++rank) {
                 for (uint64_t position = step * of_step; position < end; ++position) {
@@ -200,9 +231,12 @@ sab_plan_report make_report(const std::shared_ptr<const Plan>& plan, sab_sampler
             }
             end_step();
         }
+        return steps;
     };
 
-    std::vector<uint32_t> next_batch(facts.samples, no_batch);
+    const EpochChoice* const choice = cursor.choice();
+    std::vector<uint32_t> next_batch(
+        choice != nullptr ? choice->source_of().size() : plan.impl->facts().samples, no_batch);
     uint32_t name = 0;
     cursor.set_epoch(options.epoch + 1);
     const auto nothing = [] {};
@@ -215,13 +249,18 @@ sab_plan_report make_report(const std::shared_ptr<const Plan>& plan, sab_sampler
         },
         nothing, nothing);
 
-    Sums sums(*plan, next_batch, options.world_size);
     cursor.set_epoch(options.epoch);
-    each_rank(
-        steps, [&](uint64_t rank, const Batch& batch) { sums.add(rank, batch); },
+    const Plan& of_epoch = *cursor.sequence().plan();
+    std::vector<uint32_t> times(next_batch.size(), 1);
+    if (choice != nullptr) {
+        times.assign(times.size(), 0);
+        for (const uint32_t sample : choice->samples(options.epoch)) ++times[sample];
+    }
+    Sums sums(of_epoch, next_batch, std::move(times), options.world_size);
+    sab_plan_report report = report_of(of_epoch.facts());
+    report.steps = each_rank(
+        1, [&](uint64_t rank, const Batch& batch) { sums.add(rank, batch); },
         [&] { sums.end_rank(); }, [&] { sums.end_step(); });
-    sab_plan_report report = report_of(facts);
-    report.steps = steps;
     sums.write_to(report);
     return report;
 }

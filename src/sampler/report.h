@@ -9,7 +9,7 @@
 
 namespace sab {
 
-sab_plan_report make_report(const std::shared_ptr<const Plan>& plan, sab_sampler_options options,
+sab_plan_report make_report(const sab_plan& plan, sab_sampler_options options,
                             const Progress& progress);
 
 }  // namespace sab

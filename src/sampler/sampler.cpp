@@ -23,16 +23,112 @@ sab_rows shown_rows(sab_sampler& sampler) {
     need_shown(sampler);
     const Batch& batch = sampler.shown.batch;
     if (!batch.is_row) fail(SAB_E_UNSUPPORTED, "sab_batch_rows: the batch is padded");
-    sampler.cu_seqlens = batch.cu_seqlens.data();
-    return {sizeof(sab_rows), 1, batch.cu_seqlens.empty() ? nullptr : &sampler.cu_seqlens,
-            batch.starts.empty() ? nullptr : batch.starts.data(), &batch.capacity};
+    std::ranges::transform(batch.cu_seqlens, sampler.cu_seqlens.begin(),
+                           [](const auto& of_column) { return of_column.data(); });
+    return {sizeof(sab_rows), batch.columns,
+            batch.cu_seqlens.empty() ? nullptr : sampler.cu_seqlens.data(),
+            batch.starts.empty() ? nullptr : batch.starts.data(), batch.capacity.data()};
 }
 
 sab_step shown_step(sab_sampler& sampler) {
     need_shown(sampler);
     const StepTotals totals = sampler.impl->step_of(sampler.shown);
-    sampler.step_total = totals.total;
-    return {sizeof(sab_step), totals.micro_batches, totals.samples, 1, &sampler.step_total};
+    sampler.step_totals = totals.total;
+    return {sizeof(sab_step), totals.micro_batches, totals.samples, sampler.shown.batch.columns,
+            sampler.step_totals.data()};
+}
+
+std::optional<sab_block> next_block(sab_sampler& sampler, std::size_t most) {
+    if (RandomAccess* const random_access = sampler.impl->random_access()) {
+        if (!random_access->gather(sampler.shown, most, sampler.block)) return std::nullopt;
+        return sampler.block.shown();
+    }
+    // One batch: a second one that fails could not be taken back.
+    EpochBatch& placed = sampler.shown;
+    placed.changes = EpochBatch::nothing_shown;
+    if (!sampler.impl->next(placed)) return std::nullopt;
+    const Batch& batch = placed.batch;
+    sampler.offsets = {0, batch.count};
+    return sab_block{sizeof(sab_block),
+                     1,
+                     batch.buffer.data(),
+                     sampler.offsets.data(),
+                     SAB_LAYOUT_PADDED,
+                     batch.columns,
+                     batch.longest.data(),
+                     batch.padded_length.data(),
+                     batch.total.data(),
+                     &batch.bucket,
+                     placed.epoch,
+                     &placed.step,
+                     &placed.micro_batch,
+                     &batch.id,
+                     nullptr,
+                     nullptr};
+}
+
+void BatchArrays::clear() {
+    offsets_.assign(1, 0);
+    for (auto* const numbers : {&step_, &micro_batch_}) numbers->clear();
+    for (auto* const numbers : {&indices_, &bucket_, &id_, &starts_}) numbers->clear();
+    for (auto* const numbers : {&longest_, &padded_length_, &total_}) numbers->clear();
+    for (auto& of_column : cu_seqlens_) of_column.clear();
+}
+
+bool BatchArrays::has_arrays_of(const Batch& batch) const {
+    return is_row_ == batch.is_row && has_cu_seqlens_ == !batch.cu_seqlens.empty() &&
+           has_starts_ == !batch.starts.empty();
+}
+
+bool BatchArrays::add(const EpochBatch& placed) {
+    const Batch& batch = placed.batch;
+    if (count() == 0) {
+        columns_ = batch.columns;
+        epoch_ = placed.epoch;
+        is_row_ = batch.is_row;
+        has_cu_seqlens_ = !batch.cu_seqlens.empty();
+        has_starts_ = !batch.starts.empty();
+        starts_.reserve(1);  // NULL would say that there are none
+    } else if (!has_arrays_of(batch)) {
+        return false;
+    }
+    const auto append = [](auto& to, const auto& from, std::size_t n) {
+        to.insert(to.end(), from.begin(), from.begin() + static_cast<std::ptrdiff_t>(n));
+    };
+    append(indices_, batch.buffer, batch.count);
+    append(longest_, batch.longest, columns_);
+    append(padded_length_, batch.padded_length, columns_);
+    append(total_, batch.total, columns_);
+    bucket_.push_back(batch.bucket);
+    step_.push_back(placed.step);
+    micro_batch_.push_back(placed.micro_batch);
+    id_.push_back(batch.id);
+    for (std::size_t j = 0; has_cu_seqlens_ && j < columns_; ++j)
+        append(cu_seqlens_[j], batch.cu_seqlens[j], batch.count + 1);
+    if (has_starts_) append(starts_, batch.starts, batch.count);
+    offsets_.push_back(offsets_.back() + batch.count);
+    return true;
+}
+
+sab_block BatchArrays::shown() {
+    std::ranges::transform(cu_seqlens_, cu_seqlens_data_.begin(),
+                           [](const auto& of_column) { return of_column.data(); });
+    return {sizeof(sab_block),
+            count(),
+            indices_.data(),
+            offsets_.data(),
+            is_row_ ? SAB_LAYOUT_ROW : SAB_LAYOUT_PADDED,
+            columns_,
+            longest_.data(),
+            padded_length_.data(),
+            total_.data(),
+            bucket_.data(),
+            epoch_,
+            step_.data(),
+            micro_batch_.data(),
+            id_.data(),
+            has_cu_seqlens_ ? cu_seqlens_data_.data() : nullptr,
+            has_starts_ ? starts_.data() : nullptr};
 }
 
 void Sampler::begin() {
@@ -61,7 +157,7 @@ void Sampler::set_epoch(uint64_t epoch) {
 bool RandomAccess::take(EpochBatch& batch) {
     const uint64_t next = position();
     if (next >= batch_count()) return false;
-    fill(next, batch);
+    fill(next, options().rank, batch);
     move_to(next + 1);
     return true;
 }
@@ -70,7 +166,7 @@ void RandomAccess::at(uint64_t position, EpochBatch& batch) {
     check_reachable(position);
     check(position < batch_count(), "position", position,
           "must be below the number of batches of the rank, ", batch_count());
-    fill(position, batch);
+    fill(position, options().rank, batch);
     batch.changes = changes_;
 }
 
@@ -112,6 +208,29 @@ BatchBlock RandomAccess::next_block(EpochBatch& scratch, std::size_t most,
     move_to(next);
     if (block.count > 0) pass_ = Pass::running;
     return block;
+}
+
+bool RandomAccess::gather(EpochBatch& scratch, std::size_t most, BatchArrays& block) {
+    const uint64_t first = position(), end = batch_count();
+    scratch.changes = EpochBatch::nothing_shown;
+    if (first >= end) {
+        pass_ = Pass::ended;
+        return false;
+    }
+    block.clear();
+    uint64_t next = first;
+    try {
+        for (; block.count() < most && next < end; ++next) {
+            fill(next, options().rank, scratch);
+            if (!block.add(scratch)) break;
+        }
+    } catch (...) {
+        if (next == first) throw;
+        // The block ends here: the next call begins with the batch that failed.
+    }
+    move_to(next);
+    pass_ = Pass::running;
+    return true;
 }
 
 OrderState RandomAccess::order_state() const {

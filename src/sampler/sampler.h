@@ -1,10 +1,12 @@
 #pragma once
 /// The interfaces of samplers: walking batches, random access, a budget that can be lowered.
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "base/error.h"
 #include "sab/sampler.h"
@@ -32,21 +34,46 @@ inline sab_batch shown(const EpochBatch& placed) {
             b.buffer.data(),
             b.count,
             b.is_row ? SAB_LAYOUT_ROW : SAB_LAYOUT_PADDED,
-            1,
-            &b.longest,
-            &b.padded_length,
-            &b.total,
+            b.columns,
+            b.longest.data(),
+            b.padded_length.data(),
+            b.total.data(),
             b.bucket,
             placed.epoch,
             placed.step,
-            placed.micro_batch};
+            placed.micro_batch,
+            b.id};
 }
+
+/// Batches one after the other.
+class BatchArrays {
+public:
+    void clear();
+    std::size_t count() const { return offsets_.size() - 1; }
+    /// False, without a change, for a batch that has other arrays than the first. A batch that does
+    /// not fit into memory is left out.
+    bool add(const EpochBatch& placed);
+    /// The arrays live as long as nothing is changed.
+    sab_block shown();
+
+private:
+    bool has_arrays_of(const Batch& batch) const;
+
+    std::vector<uint64_t> offsets_{0}, step_, micro_batch_;
+    std::vector<int64_t> indices_, bucket_, id_, starts_;
+    std::vector<double> longest_, padded_length_, total_;
+    std::array<std::vector<int32_t>, SAB_MAX_COLUMNS> cu_seqlens_;
+    std::array<const int32_t*, SAB_MAX_COLUMNS> cu_seqlens_data_{};
+    std::size_t columns_ = 1;
+    uint64_t epoch_ = 0;
+    bool is_row_ = false, has_cu_seqlens_ = false, has_starts_ = false;  // of the first
+};
 
 /// A step of the optimizer, over all ranks.
 struct StepTotals {
     uint64_t micro_batches = 1;  ///< of each rank
     uint64_t samples = 0;
-    double total = 0;  ///< -1: not known
+    PerColumn total{};  ///< -1: not known
 };
 
 class RandomAccess;
@@ -67,6 +94,10 @@ public:
     virtual uint64_t epoch() const = 0;
     /// Of the batch that next() shows.
     virtual uint64_t position() const = 0;
+    /// Which samples an epoch has, if the sizes are a mixture.
+    virtual const EpochChoice* choice() const { return nullptr; }
+    /// How far each source of a mixture is from its due at most, in batches.
+    virtual std::span<const double> deviation() { return {}; }
     /// Writes the samples that are left out, as many as there is room for; -1 where the index is
     /// not known. Returns their number.
     virtual std::size_t skipped(std::span<int64_t> room) const = 0;
@@ -123,6 +154,9 @@ public:
     BatchBlock next_block(EpochBatch& scratch, std::size_t most, std::span<int64_t> indices,
                           uint64_t* offsets);
 
+    /// See sab_next_block(). False when the epoch has no more batches.
+    bool gather(EpochBatch& scratch, std::size_t most, BatchArrays& block);
+
     /// Writes a state where there is room for it. Returns its size.
     virtual std::size_t save(std::span<std::byte> state) const = 0;
     void restore(std::span<const std::byte> state);
@@ -131,16 +165,26 @@ public:
     /// Of the samples and of what else its batches are made from.
     virtual uint64_t fingerprint() const = 0;
 
+    /// One that is where this one is, for another thread. It stays in this epoch.
+    virtual std::unique_ptr<RandomAccess> copy() const = 0;
+    /// Whether it knows the batches of all ranks, not only its own.
+    virtual bool knows_all_ranks() const { return true; }
+    /// Ranks whose batches it can read, where each takes batches of samples of its own; else 1.
+    virtual uint64_t shards() const { return 1; }
+    /// Reads the batch that one of them takes. Its samples are numbered as those of choice().
+    virtual void fill_shard(uint64_t /*position*/, uint64_t /*shard*/, Batch& /*batch*/) const {}
+    virtual std::size_t columns() const { return 1; }  ///< of the sizes
+    /// Positions before it were taken by another number of ranks or under other options.
+    virtual uint64_t first_position() const = 0;
+    /// Shows the batch of any rank at a position from first_position() to below batch_count().
+    virtual void fill(uint64_t position, uint64_t rank, EpochBatch& batch) = 0;
+
 protected:
     bool take(EpochBatch& batch) final;
     /// What a state of any kind says of this sampler.
     OrderState order_state() const;
     /// Goes where a state was saved. Says whether the end of its epoch was reported.
     virtual bool go_to_state(std::span<const std::byte> state) = 0;
-    /// Positions before it were taken by another number of ranks or under other options.
-    virtual uint64_t first_position() const = 0;
-    /// Shows the batch at a position that can be reached.
-    virtual void fill(uint64_t position, EpochBatch& batch) = 0;
     /// Reads the samples of a batch, if they are at most `room`. Returns their number.
     virtual uint64_t read(uint64_t position, uint64_t room, EpochBatch& batch) = 0;
     virtual void move_to(uint64_t position) noexcept = 0;
@@ -173,9 +217,12 @@ public:
 struct sab_sampler {
     std::unique_ptr<sab::Sampler> impl;
     sab::EpochBatch shown;
-    // Arrays of one column of what sab_batch_rows() and sab_batch_step() showed:
-    const int32_t* cu_seqlens = nullptr;
-    double step_total = 0;
+    // Arrays of what sab_batch_rows() and sab_batch_step() showed:
+    std::array<const int32_t*, SAB_MAX_COLUMNS> cu_seqlens{};
+    sab::PerColumn step_totals{};
+    // What sab_next_block() showed:
+    sab::BatchArrays block{};
+    std::array<uint64_t, 2> offsets{};
 };
 
 namespace sab {
@@ -184,6 +231,9 @@ namespace sab {
 /// there is none.
 sab_rows shown_rows(sab_sampler& sampler);
 sab_step shown_step(sab_sampler& sampler);
+
+/// Several batches; none when the epoch has no more.
+std::optional<sab_block> next_block(sab_sampler& sampler, std::size_t most);
 
 /// The handle of a sampler, which now owns what the caller handed to its constructor.
 sab_sampler* new_handle(std::unique_ptr<Sampler> sampler);

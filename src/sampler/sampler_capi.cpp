@@ -2,6 +2,7 @@
 #include "sampler/capabilities.h"
 #include "sampler/cursor.h"
 #include "sampler/report.h"
+#include "sampler/schedule.h"
 
 extern "C" {
 
@@ -56,6 +57,18 @@ sab_status sab_sampler_next_batches(sab_sampler* sampler, size_t max_batches, in
     });
 }
 
+sab_status sab_next_block(sab_sampler* sampler, size_t max_batches, sab_block* block) noexcept {
+    return sab::guard([&]() -> sab_status {
+        sab::require(sampler, "sampler");
+        sab::check_result(block, "block");
+        sab::check(max_batches >= 1, "max_batches", max_batches, "must be at least 1");
+        const auto shown = sab::next_block(*sampler, max_batches);
+        if (!shown) return SAB_END;
+        sab::write_result(*shown, block);
+        return SAB_OK;
+    });
+}
+
 sab_status sab_sampler_at(sab_sampler* sampler, uint64_t position, sab_batch* batch) noexcept {
     return sab::guard([&] {
         sab::require(sampler, "sampler");
@@ -63,6 +76,16 @@ sab_status sab_sampler_at(sab_sampler* sampler, uint64_t position, sab_batch* ba
         sab::check_result(batch, "batch");
         sab::need_random_access(*sampler->impl, "sab_sampler_at").at(position, sampler->shown);
         sab::write_result(sab::shown(sampler->shown), batch);
+    });
+}
+
+sab_status sab_sampler_get_schedule(const sab_sampler* sampler,
+                                    struct ArrowArrayStream* stream) noexcept {
+    return sab::guard([&] {
+        sab::require(sampler, "sampler");
+        sab::require(stream, "stream");
+        sab::make_schedule(sab::need_all_ranks(*sampler->impl, "sab_sampler_get_schedule").copy(),
+                           *stream);
     });
 }
 
@@ -166,8 +189,8 @@ sab_status sab_plan_get_report(const sab_plan* plan, const sab_sampler_options* 
         sab::check_result(report, "report");
         const auto given = sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT);
         sab::check_sampler_options(given);
-        sab::write_result(
-            sab::make_report(plan->impl, given, sab::Progress(progress, progress_ctx)), report);
+        sab::write_result(sab::make_report(*plan, given, sab::Progress(progress, progress_ctx)),
+                          report);
     });
 }
 

@@ -14,20 +14,23 @@ namespace sab {
 
 struct Sample {
     int64_t index;
-    double size;
+    double size;  ///< of the only column
 };
 
 /// A batch, or a rank's part of one.
 struct Batch {
     std::vector<int64_t> buffer;  ///< grows, never shrinks: the first `count` are the batch
     uint64_t count = 0;
-    double longest = 0;
-    double total = 0;
-    double padded_length = 0;
+    std::size_t columns = 1;
+    PerColumn longest{};
+    PerColumn total{};
+    PerColumn padded_length{};
     int64_t bucket = -1;
-    bool is_row = false;              ///< its samples are end to end
-    double capacity = -1;             ///< of a row; -1: not fixed
-    std::vector<int32_t> cu_seqlens;  ///< of a row of whole-number sizes, else empty
+    int64_t id = 0;          ///< of its samples, where ids separate them
+    bool is_row = false;     ///< its samples are end to end
+    PerColumn capacity{-1};  ///< of a row; -1: not fixed
+    /// of a row of whole-number sizes, one a column; else none
+    std::vector<std::vector<int32_t>> cu_seqlens{};
     /// of packed batches that may hold pieces: grows as `buffer` does; else empty
     std::vector<int64_t> starts;
 
@@ -38,18 +41,20 @@ struct Batch {
         return {buffer.data(), n};
     }
 
-    /// Takes `n` samples, given by `sample(i)`, which are padded to the longest and of no bucket.
+    /// Takes `n` samples of one column, given by `sample(i)`, which are padded to the longest and
+    /// of no bucket.
     template <class Get>
     void fill(uint64_t n, Get&& sample) {
         int64_t* const indices = room(n).data();
-        longest = total = 0;
+        double most = 0, sum = 0;
         for (uint64_t i = 0; i < n; ++i) {
             const Sample each = sample(i);
             indices[i] = each.index;
-            longest = std::max(longest, each.size);
-            total += each.size;
+            most = std::max(most, each.size);
+            sum += each.size;
         }
-        padded_length = longest;
+        longest[0] = padded_length[0] = most;
+        total[0] = sum;
         bucket = -1;
     }
 };
@@ -84,6 +89,9 @@ std::size_t copy_indices(std::span<const Index> indices, std::span<int64_t> room
 class Sequence {
 public:
     virtual ~Sequence() = default;
+    /// One with the present epoch order, for another thread: it shares what never changes. It makes
+    /// no other epoch order.
+    virtual std::unique_ptr<Sequence> copy() const = 0;
     virtual SamplerKind kind() const = 0;
     virtual uint64_t fingerprint() const = 0;  ///< of what the sequence is made from
     /// Writes the samples that are left out, as many as there is room for. Returns their number.
@@ -102,6 +110,12 @@ public:
     virtual void exchange(EpochOrder&) noexcept {}
     /// As Sampler::own().
     virtual void own() noexcept {}
+    /// Which samples an epoch has, if the sizes are a mixture.
+    virtual const EpochChoice* choice() const { return nullptr; }
+    /// The sequence of the present epoch, if one is made for each.
+    virtual const Sequence& of_epoch() const { return *this; }
+    /// How far each source of a mixture was from its due at most, in batches.
+    virtual std::span<const double> deviation() const { return {}; }
     /// The plan whose batches they are, if they are a plan's.
     virtual const Plan* plan() const { return nullptr; }
 
@@ -110,15 +124,24 @@ public:
         return rank;
     }
 
+    /// Of the sizes.
+    virtual std::size_t columns() const { return plan() != nullptr ? plan()->columns() : 1; }
+
     // Of the batch at a position below batches():
     virtual uint64_t samples(uint64_t position) const = 0;
     virtual double cost(uint64_t position) const = 0;  ///< in any one unit
-    virtual double total(uint64_t position) const = 0;
+    virtual PerColumn total(uint64_t position) const = 0;
     virtual std::size_t bucket(uint64_t) const { return 0; }  ///< of the plan
     /// Samples of all ranks in that micro-batch, where other ranks take batches of sequences of
     /// their own.
     virtual uint64_t samples_of_ranks(uint64_t position) const { return samples(position); }
     virtual bool has_others() const { return false; }
+    /// Ranks whose batches it can give, where each takes batches of samples of its own; else 1.
+    virtual uint64_t shards() const { return 1; }
+    /// The batch that one of them takes. Its samples are numbered over all shards.
+    virtual void fill_shard(uint64_t position, uint64_t /*shard*/, Batch& batch) const {
+        fill(position, 0, samples(position), batch);
+    }
     /// The part of `count` samples from `first` on; 0 for a rank of a last step with fewer samples
     /// than ranks.
     virtual void fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const = 0;
@@ -137,17 +160,23 @@ class PlanReader {
 public:
     explicit PlanReader(std::shared_ptr<const Plan> plan) : plan_(std::move(plan)) {}
     const Plan& plan() const { return *plan_; }
-    double total(const Bucket& bucket, std::span<const uint32_t> offsets) const;
+    PerColumn total(std::size_t bucket, std::span<const uint32_t> offsets) const;
     void read(std::size_t bucket, std::span<const uint32_t> offsets, Batch& batch) const;
 
 private:
     double size_at(const Bucket& bucket, uint32_t offset) const;
+    double total_of_one(const Bucket& bucket, const SizeRange& range,
+                        std::span<const uint32_t> offsets) const;
+    void measure(std::size_t bucket, std::span<const uint32_t> offsets, PerColumn& longest,
+                 PerColumn& total) const;
     std::shared_ptr<const Plan> plan_;
 };
 
 /// The bucket order: shuffled.
 std::unique_ptr<Sequence> make_bucket_sequence(std::shared_ptr<const Plan> plan);
+/// That of a plan which may be of a mixture.
+std::unique_ptr<Sequence> make_bucket_sequence(const sab_plan& plan);
 /// The costliest batches that there can be.
-std::unique_ptr<Sequence> make_costliest_sequence(std::shared_ptr<const Plan> plan, uint64_t count);
+std::unique_ptr<Sequence> make_costliest_sequence(const sab_plan& plan, uint64_t count);
 
 }  // namespace sab

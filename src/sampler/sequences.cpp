@@ -1,7 +1,9 @@
 #include <algorithm>
 
 #include "base/guard.h"
+#include "plan/mixed_plans.h"
 #include "sampler/cursor.h"
+#include "sampler/mixed_sequence.h"
 
 namespace sab {
 namespace {
@@ -15,30 +17,34 @@ public:
         uint64_t count;
     };
     SortedSequence(std::shared_ptr<const Plan> plan, SamplerKind kind, std::vector<Slice> slices)
-        : reader_(std::move(plan)), kind_(kind), slices_(std::move(slices)) {}
+        : reader_(std::move(plan)),
+          kind_(kind),
+          slices_(std::make_shared<const std::vector<Slice>>(std::move(slices))) {}
 
+    std::unique_ptr<Sequence> copy() const override {
+        return std::make_unique<SortedSequence>(*this);
+    }
     SamplerKind kind() const override { return kind_; }
     uint64_t fingerprint() const override { return reader_.plan().fingerprint(); }
     std::size_t skipped(std::span<int64_t> room) const override {
         return reader_.plan().skipped(room);
     }
-    uint64_t batches() const override { return slices_.size(); }
+    uint64_t batches() const override { return slices_->size(); }
     const Plan* plan() const override { return &reader_.plan(); }
-    std::size_t bucket(uint64_t position) const override { return slices_[position].bucket; }
-    uint64_t samples(uint64_t position) const override { return slices_[position].count; }
+    std::size_t bucket(uint64_t position) const override { return (*slices_)[position].bucket; }
+    uint64_t samples(uint64_t position) const override { return (*slices_)[position].count; }
     double cost(uint64_t position) const override {
-        const Slice& slice = slices_[position];
+        const Slice& slice = (*slices_)[position];
         const Bucket& bucket = reader_.plan().buckets()[slice.bucket];
         return bucket.cost * static_cast<double>(slice.count) /
                static_cast<double>(bucket.batch_size);
     }
-    double total(uint64_t position) const override {
-        const Slice& slice = slices_[position];
-        return reader_.total(reader_.plan().buckets()[slice.bucket],
-                             offsets(slice, 0, slice.count));
+    PerColumn total(uint64_t position) const override {
+        const Slice& slice = (*slices_)[position];
+        return reader_.total(slice.bucket, offsets(slice, 0, slice.count));
     }
     void fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const override {
-        const Slice& slice = slices_[position];
+        const Slice& slice = (*slices_)[position];
         reader_.read(slice.bucket, offsets(slice, first, count), batch);
     }
 
@@ -53,9 +59,21 @@ private:
 
     PlanReader reader_;
     SamplerKind kind_;
-    std::vector<Slice> slices_;
+    std::shared_ptr<const std::vector<Slice>> slices_;
     mutable std::vector<uint32_t> offsets_;
 };
+
+/// Made by `make` of a plan, of a mixture for each epoch.
+template <class Make>
+std::unique_ptr<Sequence> made_of(const sab_plan& plan, SamplerKind kind, Make make) {
+    if (!plan.mixed) return make(plan.impl);
+    const auto of_epoch = [plans = plan.mixed, make](uint64_t epoch) {
+        MixedPlans::OfEpoch made = plans->make(epoch);
+        return EpochSequence{made.samples, make(std::move(made.plan))};
+    };
+    return std::make_unique<MixedSequence>(plan.mixed->choice(), kind, plan.mixed->fingerprint(),
+                                           of_epoch, true);
+}
 
 std::unique_ptr<Sequence> make_sequential_sequence(std::shared_ptr<const Plan> plan) {
     std::vector<SortedSequence::Slice> slices;
@@ -72,10 +90,7 @@ std::unique_ptr<Sequence> make_sequential_sequence(std::shared_ptr<const Plan> p
                                             std::move(slices));
 }
 
-}  // namespace
-
-std::unique_ptr<Sequence> make_costliest_sequence(std::shared_ptr<const Plan> plan,
-                                                  uint64_t count) {
+std::unique_ptr<Sequence> make_costliest(std::shared_ptr<const Plan> plan, uint64_t count) {
     std::vector<std::size_t> by_cost;
     for (std::size_t b = 0; b < plan->buckets().size(); ++b)
         if (plan->buckets()[b].batches > 0) by_cost.push_back(b);
@@ -98,6 +113,14 @@ std::unique_ptr<Sequence> make_costliest_sequence(std::shared_ptr<const Plan> pl
                                             std::move(slices));
 }
 
+}  // namespace
+
+std::unique_ptr<Sequence> make_costliest_sequence(const sab_plan& plan, uint64_t count) {
+    return made_of(
+        plan, kind_of("sab_costliest_sampler_new"),
+        [count](std::shared_ptr<const Plan> of) { return make_costliest(std::move(of), count); });
+}
+
 }  // namespace sab
 
 extern "C" {
@@ -107,7 +130,9 @@ sab_status sab_sequential_sampler_new(const sab_plan* plan, const sab_sampler_op
     return sab::guard_new(sampler, "sampler", [&] {
         sab::require(plan, "plan");
         const auto given = sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT);
-        return sab::new_cursor(sab::make_sequential_sequence(plan->impl), given);
+        return sab::new_cursor(sab::made_of(*plan, sab::kind_of("sab_sequential_sampler_new"),
+                                            sab::make_sequential_sequence),
+                               given);
     });
 }
 
@@ -116,7 +141,7 @@ sab_status sab_costliest_sampler_new(const sab_plan* plan, uint64_t count,
     return sab::guard_new(sampler, "sampler", [&] {
         sab::require(plan, "plan");
         sab::check(count >= 1, "count", count, "must be at least 1");
-        return sab::new_cursor(sab::make_costliest_sequence(plan->impl, count),
+        return sab::new_cursor(sab::make_costliest_sequence(*plan, count),
                                SAB_SAMPLER_OPTIONS_INIT);
     });
 }

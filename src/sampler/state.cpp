@@ -11,6 +11,38 @@ namespace {
 
 constexpr uint32_t state_version = 3;
 
+/// A kind of sampler that has states.
+struct Kind {
+    const char* constructor;
+    const char* difference;  ///< between samplers of the kind with another fingerprint
+};
+
+constexpr Kind kinds[] = {
+    {"sab_bucket_sampler_new", "another plan"},
+    {"sab_sequential_sampler_new", "another plan"},
+    {"sab_costliest_sampler_new", "another plan"},
+    {"sab_packed_sampler_new", "other sizes or options of the packing"},
+    {"sab_balanced_sampler_new", "other sizes"},
+    {"sab_sharded_sampler_new", "another plan or other shards"},
+    {"sab_bionemo_size_aware_sampler_new", "other indices, other sizes or another budget"},
+    {"sab_bagua_sampler_new", "other complexities or options"},
+    {"sab_bagua_batch_sampler_new", "other complexities or options"},
+};
+
+Kind find_kind(uint32_t number) {
+    for (const Kind& kind : kinds)
+        if (static_cast<uint32_t>(kind_of(kind.constructor)) == number) return kind;
+    return {"a constructor that this library does not have", "other sizes or options"};
+}
+
+const char* name_of(sab_last_step last_step) {
+    switch (last_step) {
+        case SAB_LAST_STEP_SPLIT: return "SAB_LAST_STEP_SPLIT (0)";
+        case SAB_LAST_STEP_DROP: return "SAB_LAST_STEP_DROP (1)";
+        default: return "SAB_LAST_STEP_WRAP (2)";
+    }
+}
+
 uint64_t checksum_of(std::span<const std::byte> state) {
     const auto covered = state.subspan(offsetof(StateHeader, length));
     return XXH3_64bits(covered.data(), covered.size());
@@ -48,9 +80,13 @@ void read_state(std::span<const std::byte> state, SamplerKind kind, uint64_t fin
     check_size(std::max<std::size_t>(header.length, sizeof header));
     if (header.checksum != checksum_of(state))
         fail(SAB_E_FORMAT, "state: its checksum does not match: it is damaged");
+    const Kind own = find_kind(static_cast<uint32_t>(kind));
     if (header.kind != static_cast<uint32_t>(kind))
-        fail(SAB_E_MISMATCH, "state: was saved by another kind of sampler");
-    match_state("other sizes or options: fingerprint", header.fingerprint, fingerprint);
+        fail(SAB_E_MISMATCH, "state: was saved by another kind of sampler: it is of ",
+             find_kind(header.kind).constructor, ", this sampler of ", own.constructor);
+    if (header.fingerprint != fingerprint)
+        fail(SAB_E_MISMATCH, "state: was saved with ", own.difference, ": fingerprint ",
+             header.fingerprint, ", this sampler has ", fingerprint);
     check_size(sizeof header + body.size());
     std::ranges::copy(state.subspan(sizeof header), body.begin());
 }
@@ -64,8 +100,9 @@ void match_state(const char* what, uint64_t saved, uint64_t own) {
 void match_order(const OrderState& saved, const sab_sampler_options& options) {
     match_state("order version", saved.version, order_version);
     match_state("seed", saved.seed, options.seed);
-    match_state("last_step", static_cast<uint32_t>(saved.last_step),
-                static_cast<uint32_t>(options.last_step));
+    if (saved.last_step != options.last_step)
+        fail(SAB_E_MISMATCH, "state: was saved with last_step ", name_of(saved.last_step),
+             ", this sampler has ", name_of(options.last_step));
     check_consistent(saved.world_size >= 1 && saved.world_size <= largest_world_size &&
                      saved.micro_batches >= 1 && saved.micro_batches <= most_micro_batches);
     check_consistent(saved.position <= uint64_t{1} << 62 && saved.has_ended <= 1);

@@ -104,7 +104,7 @@ void descend(Column& column, int64_t child) {
 }
 
 /// The child that is called `rest`, or the struct whose name is the start of `rest`. Names may have
-/// dots.
+/// dots: the longest name counts.
 std::optional<int64_t> find_child(const Column& column, std::string_view rest, bool& is_whole) {
     std::optional<int64_t> found;
     is_whole = false;
@@ -116,15 +116,16 @@ std::optional<int64_t> find_child(const Column& column, std::string_view rest, b
                   "two columns have this name");
             found = i;
             is_whole = true;
-        } else if (!found && is_struct(child) && rest.starts_with(name) &&
-                   rest.substr(name.size()).starts_with('.')) {
+        } else if (!is_whole && is_struct(child) && rest.starts_with(name) &&
+                   rest.substr(name.size()).starts_with('.') &&
+                   (!found || name.size() > name_of(child_of(*column.schema, *found)).size())) {
             found = i;
         }
     }
     return found;
 }
 
-Column find_column(const ArrowSchema& schema, const char* given) {
+Column find_struct_column(const ArrowSchema& schema, const char* given) {
     check_schema(&schema);
     Column column{{}, &schema, "the array", ""};
     if (given == nullptr) {
@@ -145,6 +146,12 @@ Column find_column(const ArrowSchema& schema, const char* given) {
     }
     check(!is_struct(*column.schema), "column", text("\"", given, "\""),
           "is a struct, must be one of ", columns_of(column));
+    return column;
+}
+
+Column find_column(const ArrowSchema& schema, const char* given) {
+    Column column = find_struct_column(schema, given);
+    if (column.schema->dictionary != nullptr) check_schema(column.schema->dictionary);
     return column;
 }
 
@@ -339,10 +346,9 @@ public:
     }
 
     /// Indices of a dictionary, which must be in range where they are valid. Samples whose element
-    /// is a null become null.
+    /// is a null become null. Elements that no sample has may be no sizes.
     Chunk read_dictionary(const ArrowSchema& schema, Slice& slice,
                           const std::shared_ptr<const void>& owner) {
-        check_schema(schema.dictionary);
         if (schema.dictionary->dictionary != nullptr)
             fail(SAB_E_ARGUMENT, name_, ": a dictionary of dictionaries has no size");
         const Type& index_type = type_of(schema, name_);
@@ -353,15 +359,15 @@ public:
         Slice elements = elements_of(slice);
         Chunk values = read(*schema.dictionary, elements, nullptr);
         values.validity = elements.validity;
-        auto dictionary = std::make_shared<std::vector<double>>();
         const bool is_integer = values.is_integer;
-        Sizes({std::move(values)}, "").dense("dictionary").visit([&](auto view) {
-            for (std::size_t i = 0; i < elements.count; ++i)
-                dictionary->push_back(checked_size(view[i], i, "dictionary"));
-        });
+        const Sizes sizes({std::move(values)}, "");
+        auto dictionary = std::make_shared<const std::vector<double>>(sizes.with_nan());
 
         Chunk chunk = read(schema_of(index_type), slice, owner);
-        check_indices(chunk, slice, elements);
+        check_indices(chunk, slice, elements, [&](std::size_t element) {
+            double size = 0;
+            if (std::isnan((*dictionary)[element])) sizes.read(element, {&size, 1}, "dictionary");
+        });
         chunk.layout = Chunk::Layout::indices;
         chunk.is_integer = is_integer;
         chunk.dictionary = std::move(dictionary);
@@ -417,7 +423,10 @@ private:
         return elements;
     }
 
-    void check_indices(const Chunk& chunk, Slice& slice, const Slice& elements) const {
+    /// Calls `check_element` for each element that is used and no null.
+    template <class CheckElement>
+    void check_indices(const Chunk& chunk, Slice& slice, const Slice& elements,
+                       CheckElement&& check_element) const {
         Chunk indices = chunk;
         indices.validity = slice.validity;
         std::shared_ptr<std::vector<uint8_t>> narrowed;
@@ -429,7 +438,11 @@ private:
                     fail(SAB_E_ARGUMENT, name_, ": dictionary indices[", i, "] = ", view[i],
                          ": must be from 0 to below the elements of the dictionary, ",
                          elements.count);
-                if (is_valid(elements.validity, static_cast<std::size_t>(index))) continue;
+                const auto element = static_cast<std::size_t>(index);
+                if (is_valid(elements.validity, element)) {
+                    check_element(element);
+                    continue;
+                }
                 if (narrowed == nullptr)
                     narrowed = slice.validity != nullptr
                                    ? std::make_shared<std::vector<uint8_t>>(*slice.validity)
@@ -474,8 +487,7 @@ std::string description_of(const Column& column, const char* given, std::size_t 
 }
 
 void check_options(const sab_sizes_arrow_options& options) {
-    check(options.nulls == SAB_NULLS_REFUSE || options.nulls == SAB_NULLS_ZERO, "options.nulls",
-          options.nulls, "must be SAB_NULLS_REFUSE (0) or SAB_NULLS_ZERO (1)");
+    check_null_rule(options.nulls);
     check_text_unit(options.text_unit);
 }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <optional>
 #include <vector>
 
 namespace sab {
@@ -107,26 +106,55 @@ bool is_null(const Chunk& chunk, std::size_t i) {
     return chunk.validity != nullptr && ((*chunk.validity)[i / 8] >> (i % 8) & 1) == 0;
 }
 
-/// Adds all sizes of a chunk. At a size that breaks a rule: the index of the first of its block.
-std::optional<std::size_t> add_to(DenseBuilder& builder, const Chunk& chunk) {
-    return visit(chunk, [&](auto view) -> std::optional<std::size_t> {
-        using Number = std::conditional_t<std::is_integral_v<typename decltype(view)::number_type>,
-                                          int64_t, double>;
-        std::array<Number, 1024> block;
-        for (std::size_t first = 0; first < chunk.count; first += block.size()) {
-            const std::size_t count = std::min(block.size(), chunk.count - first);
-            for (std::size_t i = 0; i < count; ++i) block[i] = static_cast<Number>(view[first + i]);
-            for (std::size_t i = 0; chunk.validity != nullptr && i < count; ++i)
-                if (is_null(chunk, first + i)) block[i] = 0;
-            if (!builder.add(std::span(block).first(count))) return first;
-        }
-        return std::nullopt;
+/// Some numbers of a chunk: integers as such, since a double does not have all of them.
+struct Block {
+    static constexpr std::size_t room = 512;
+    std::size_t count;
+    bool is_whole;
+    std::array<int64_t, room> whole;
+    std::array<double, room> real;
+};
+
+/// Loads `block.count` numbers. Those from 2^63 on become negative, which is as wrong for a size.
+void load(Block& block, const Chunk& chunk, std::size_t first) {
+    visit(chunk, [&](auto view) {
+        block.is_whole = std::is_integral_v<typename decltype(view)::number_type>;
+        for (std::size_t i = 0; i < block.count; ++i)
+            if constexpr (std::is_integral_v<typename decltype(view)::number_type>)
+                block.whole[i] = static_cast<int64_t>(view[first + i]);
+            else
+                block.real[i] = view[first + i];
     });
+    for (std::size_t i = 0; chunk.validity != nullptr && i < block.count; ++i) {
+        if (!is_null(chunk, first + i)) continue;
+        if (block.is_whole)
+            block.whole[i] = 0;
+        else
+            block.real[i] = 0;
+    }
 }
 
-double size_at(const Chunk& chunk, std::size_t i, std::size_t index, std::string_view name) {
-    if (is_null(chunk, i)) return 0;
-    return visit(chunk, [&](auto view) { return checked_size(view[i], index, name); });
+/// The numbers as sizes; false if one breaks a rule.
+bool convert(const Block& block, double* sizes) {
+    bool proper = true;
+    for (std::size_t i = 0; block.is_whole && i < block.count; ++i) {
+        proper = proper & is_size(block.whole[i]);
+        sizes[i] = static_cast<double>(block.whole[i]);
+    }
+    for (std::size_t i = 0; !block.is_whole && i < block.count; ++i) {
+        proper = proper & is_size(block.real[i]);
+        sizes[i] = block.real[i] + 0.0;  // -0.0 becomes 0.0
+    }
+    return proper;
+}
+
+/// One of these sizes of a chunk breaks a rule. `index`: of the first of the chunk in messages.
+[[noreturn]] void refuse(const Chunk& chunk, std::size_t first, std::size_t count,
+                         std::size_t index, std::string_view name) {
+    for (std::size_t i = first; i < first + count; ++i)
+        if (!is_null(chunk, i))
+            visit(chunk, [&](auto view) { checked_size(view[i], index + i, name); });
+    fail(SAB_E_ARGUMENT, name, ": were changed while they were read");
 }
 
 bool is_dense(const Chunk& chunk) {
@@ -190,9 +218,8 @@ int64_t words_in(std::string_view text) {
     int64_t words = 0;
     bool is_in_word = false;
     for (const char c : text) {
-        const bool is_space = c == ' ' || (c >= '\t' && c <= '\r');
-        words += !is_space && !is_in_word ? 1 : 0;
-        is_in_word = !is_space;
+        words += !is_space(c) && !is_in_word ? 1 : 0;
+        is_in_word = !is_space(c);
     }
     return words;
 }
@@ -200,6 +227,11 @@ int64_t words_in(std::string_view text) {
 void check_text_unit(sab_text_unit unit) {
     check(unit == SAB_TEXT_BYTES || unit == SAB_TEXT_WORDS, "options.text_unit", unit,
           "must be SAB_TEXT_BYTES (0) or SAB_TEXT_WORDS (1)");
+}
+
+void check_null_rule(sab_null_rule rule) {
+    check(rule == SAB_NULLS_REFUSE || rule == SAB_NULLS_ZERO, "options.nulls", rule,
+          "must be SAB_NULLS_REFUSE (0) or SAB_NULLS_ZERO (1)");
 }
 
 std::string counted(std::size_t count, std::string_view noun) {
@@ -299,24 +331,72 @@ bool Sizes::is_integer() const {
     return std::ranges::all_of(chunks_, &Chunk::is_integer);
 }
 
-double Sizes::at(std::size_t index) const {
-    const auto chunk =
-        static_cast<std::size_t>(std::ranges::upper_bound(first_, index) - first_.begin()) - 1;
-    return size_at(chunks_[chunk], index - first_[chunk], index, "sizes");
+void Sizes::read(std::size_t first, std::span<double> values, std::string_view name) const {
+    if (values.empty()) return;
+    const auto begin =
+        static_cast<std::size_t>(std::ranges::upper_bound(first_, first) - first_.begin()) - 1;
+    Block block;
+    std::array<double, Block::room> unused;
+    for (const bool is_checked : {false, true})
+        for (std::size_t c = begin, done = 0; done < values.size(); done += block.count) {
+            while (first + done >= first_[c] + chunks_[c].count) ++c;
+            const std::size_t i = first + done - first_[c];
+            block.count = std::min({Block::room, chunks_[c].count - i, values.size() - done});
+            load(block, chunks_[c], i);
+            if (!convert(block, is_checked ? &values[done] : unused.data()))
+                refuse(chunks_[c], i, block.count, first_[c], name);
+        }
+}
+
+DenseSizes DenseSizes::owned() const {
+    if (owner_ != nullptr || count_ == 0) return *this;
+    const std::size_t bytes = count_ * dtype_size(dtype_);
+    auto copy = std::make_shared<std::vector<std::byte>>(data_, data_ + bytes);
+    const void* const data = copy->data();
+    return {data, count_, dtype_, std::move(copy)};
+}
+
+DenseSizes DenseSizes::of_samples(std::span<const uint32_t> samples) const {
+    return visit([&](auto view) {
+        using Number = typename decltype(view)::number_type;
+        std::vector<Number> numbers(samples.size());
+        for (std::size_t i = 0; i < samples.size(); ++i) numbers[i] = view[samples[i]];
+        return dense_sizes(std::move(numbers), dtype_);
+    });
 }
 
 DenseSizes Sizes::dense(std::string_view name) const {
     if (chunks_.size() == 1 && is_dense(chunks_[0]))
         return DenseSizes(chunks_[0].data, count_, chunks_[0].dtype, chunks_[0].owner);
     DenseBuilder builder(count_);
-    for (std::size_t c = 0; c < chunks_.size(); ++c) {
-        const Chunk& chunk = chunks_[c];
-        const std::optional<std::size_t> broken = add_to(builder, chunk);
-        if (!broken) continue;
-        for (std::size_t i = *broken; i < chunk.count; ++i) size_at(chunk, i, first_[c] + i, name);
-        fail(SAB_E_ARGUMENT, name, ": were changed while they were read");
-    }
+    Block block;
+    for (std::size_t c = 0; c < chunks_.size(); ++c)
+        for (std::size_t i = 0; i < chunks_[c].count; i += block.count) {
+            block.count = std::min(Block::room, chunks_[c].count - i);
+            load(block, chunks_[c], i);
+            const bool is_added =
+                block.is_whole
+                    ? builder.add(std::span<const int64_t>(block.whole).first(block.count))
+                    : builder.add(std::span<const double>(block.real).first(block.count));
+            if (!is_added) refuse(chunks_[c], i, block.count, first_[c], name);
+        }
     return builder.finish();
+}
+
+std::vector<double> Sizes::with_nan() const {
+    std::vector<double> sizes(count_);
+    Block block;
+    for (std::size_t c = 0; c < chunks_.size(); ++c)
+        for (std::size_t i = 0; i < chunks_[c].count; i += block.count) {
+            block.count = std::min(Block::room, chunks_[c].count - i);
+            load(block, chunks_[c], i);
+            double* const to = &sizes[first_[c] + i];
+            const bool are_sizes = convert(block, to);
+            for (std::size_t k = 0; !are_sizes && k < block.count; ++k)
+                if (!(block.is_whole ? is_size(block.whole[k]) : is_size(block.real[k])))
+                    to[k] = std::numeric_limits<double>::quiet_NaN();
+        }
+    return sizes;
 }
 
 Sizes::Source Sizes::source(std::size_t index) const {
@@ -329,7 +409,6 @@ Sizes Sizes::from_memory(const void* data, std::size_t count, sab_dtype dtype,
                          const sab_sizes_options& options) {
     const std::size_t item = dtype_size(dtype);
     if (count > 0) require(data, "data");
-    check(options.columns == 1, "options.columns", options.columns, "must be 1 in this version");
     check(options.copy == 0 || options.copy == 1, "options.copy", options.copy, "must be 0 or 1");
     const auto stride = options.stride == 0 ? static_cast<std::ptrdiff_t>(item)
                                             : static_cast<std::ptrdiff_t>(options.stride);
@@ -360,12 +439,11 @@ Sizes Sizes::from_callback(std::size_t count, sab_size_fn size, void* ctx,
     return Sizes(builder.finish(), text("callback: ", counted(count, "size")));
 }
 
-Sizes Sizes::join(std::span<const sab_sizes* const> parts) {
+Sizes Sizes::join(std::span<const Sizes* const> parts) {
     std::vector<Chunk> chunks;
     std::vector<std::size_t> first{0};
     for (std::size_t i = 0; i < parts.size(); ++i) {
-        require(parts[i], text("parts[", i, "]"));
-        const Sizes& part = parts[i]->impl;
+        const Sizes& part = *parts[i];
         chunks.insert(chunks.end(), part.chunks_.begin(), part.chunks_.end());
         first.push_back(first.back() + part.count());
         check_count(first.back(), text("the count of parts 0 to ", i));

@@ -64,9 +64,14 @@ std::size_t dtype_size(sab_dtype dtype);  // throws SAB_E_ARGUMENT for an unknow
 /// A count as text: "1,000,000 texts", "1 text".
 std::string counted(std::size_t count, std::string_view noun);
 
+/// White space of ASCII.
+constexpr bool is_space(char c) {
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
 /// The runs of bytes of a text that are not white space of ASCII.
 int64_t words_in(std::string_view text);
 void check_text_unit(sab_text_unit unit);
+void check_null_rule(sab_null_rule rule);
 
 /// Sizes that are numbers of one type, one after the other. Code that reads all sizes is written
 /// for these.
@@ -83,6 +88,10 @@ public:
     const std::byte* data() const { return data_; }
     sab_dtype dtype() const { return dtype_; }
     const std::shared_ptr<const void>& owner() const { return owner_; }
+    /// These, or a copy if their memory is a caller's.
+    DenseSizes owned() const;
+    /// Those of some samples, in their order.
+    DenseSizes of_samples(std::span<const uint32_t> samples) const;
 
     /// Calls `body` with the DenseView of the type.
     template <class Body>
@@ -164,11 +173,15 @@ public:
                              const sab_sizes_options& options);
     static Sizes from_callback(std::size_t count, sab_size_fn size, void* ctx,
                                const Progress& progress);
-    static Sizes join(std::span<const sab_sizes* const> parts);
+    static Sizes join(std::span<const Sizes* const> parts);
 
     std::size_t count() const { return count_; }
     bool is_integer() const;
-    double at(std::size_t index) const;
+    /// Reads the sizes from `first` on, which must be there; `name` is that of the sizes in
+    /// messages. All are checked before the first is written.
+    void read(std::size_t first, std::span<double> values, std::string_view name = "sizes") const;
+    /// All sizes, and NaN for those that break a rule.
+    std::vector<double> with_nan() const;
     /// These sizes if they are one chunk of dense numbers, otherwise a copy that is checked; `name`
     /// is that of the sizes in messages.
     DenseSizes dense(std::string_view name = "sizes") const;
@@ -189,7 +202,3 @@ private:
 };
 
 }  // namespace sab
-
-struct sab_sizes {
-    sab::Sizes impl;
-};

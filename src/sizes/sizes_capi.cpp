@@ -1,5 +1,8 @@
+#include <algorithm>
+
 #include "base/guard.h"
 #include "sizes/arrow.h"
+#include "sizes/columns.h"
 
 namespace {
 
@@ -65,8 +68,35 @@ sab_status sab_sizes_join_new(const sab_sizes* const* parts, size_t count,
                               sab_sizes** sizes) noexcept {
     return sab::guard_new(sizes, "sizes", [&] {
         if (count > 0) sab::require(static_cast<const void*>(parts), "parts");
-        return new sab_sizes{sab::Sizes::join({parts, count})};
+        return new sab_sizes{sab::Columns::join({parts, count})};
     });
+}
+
+sab_status sab_sizes_named_new(const sab_sizes* sizes, const char* name,
+                               sab_sizes** named) noexcept {
+    return sab::guard_new(named, "named", [&] {
+        sab::require(sizes, "sizes");
+        sab::require(name, "name");
+        return new sab_sizes{sab::Columns::named(sizes->impl, name)};
+    });
+}
+
+sab_status sab_sizes_columns_new(const sab_sizes* const* columns, size_t count,
+                                 sab_sizes** sizes) noexcept {
+    return sab::guard_new(sizes, "sizes", [&] {
+        if (count > 0) sab::require(static_cast<const void*>(columns), "columns");
+        return new sab_sizes{sab::Columns::together({columns, count})};
+    });
+}
+
+size_t sab_sizes_column_count(const sab_sizes* sizes) noexcept {
+    return sizes == nullptr ? 0 : sizes->impl.size();
+}
+
+const char* sab_sizes_column_name(const sab_sizes* sizes, size_t column) noexcept {
+    if (sizes == nullptr || column >= sizes->impl.size() || !sizes->impl.has_names())
+        return nullptr;
+    return sizes->impl.names()[column].c_str();
 }
 
 sab_status sab_sizes_source(const sab_sizes* sizes, size_t index, size_t* part,
@@ -77,7 +107,7 @@ sab_status sab_sizes_source(const sab_sizes* sizes, size_t index, size_t* part,
         sab::require(row, "row");
         sab::check(index < sizes->impl.count(), "index", index, "must be below the count, ",
                    sizes->impl.count());
-        const sab::Sizes::Source source = sizes->impl.source(index);
+        const sab::Sizes::Source source = sizes->impl[0].source(index);
         *part = source.part;
         *row = source.row;
     });
@@ -97,7 +127,27 @@ sab_status sab_sizes_get(const sab_sizes* sizes, size_t index, double* size) noe
         sab::require(size, "size");
         sab::check(index < sizes->impl.count(), "index", index, "must be below the count, ",
                    sizes->impl.count());
-        *size = sizes->impl.at(index);
+        const sab::Columns& columns = sizes->impl;
+        sab::PerColumn row{};
+        for (std::size_t j = 0; j < columns.size(); ++j)
+            columns[j].read(index, {&row[j], 1}, columns.described(j));
+        std::copy_n(row.begin(), columns.size(), size);
+    });
+}
+
+sab_status sab_sizes_values(const sab_sizes* sizes, size_t column, size_t first, size_t count,
+                            double* values) noexcept {
+    return sab::guard([&] {
+        sab::require(sizes, "sizes");
+        if (count > 0) sab::require(values, "values");
+        const sab::Columns& columns = sizes->impl;
+        sab::check(column < columns.size(), "column", column, "must be below the columns, ",
+                   columns.size());
+        const size_t all = columns.count();
+        sab::check(first <= all, "first", first, "must be at most the count, ", all);
+        sab::check(count <= all - first, "count", count,
+                   "must be at most the sizes from first on, ", all - first);
+        columns[column].read(first, {values, count}, columns.described(column));
     });
 }
 

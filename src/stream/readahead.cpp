@@ -4,199 +4,23 @@
 #include <array>
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <map>
 #include <numeric>
-#include <string>
 #include <string_view>
 #include <utility>
 
 #include "base/bits.h"
 #include "base/error.h"
-#include "base/log.h"
 #include "base/python_random.h"
-#include "stream/stream.h"
+#include "stream/ahead.h"
 
 namespace sab {
 namespace {
 
-/// The largest size of a record, and what becomes of larger ones.
-struct RecordLimit {
-    double most = std::numeric_limits<double>::infinity();
-    sab_oversize oversize = SAB_OVERSIZE_ERROR;
-    std::string_view option;   ///< of `most`, for messages
-    std::string_view choices;  ///< of `oversize`, for messages
-};
-
-/// Records are read in windows. Each window is ordered and then given in parts. A state is that of
-/// the source and the generator at a window that began with nothing carried over, and how many
-/// parts were given since.
-class Ahead : public SourceStage {
-public:
-    Ahead(uint64_t window, uint64_t seed, const RecordLimit& limit = {})
-        : window_(window), seed_(seed), random_(seed), limit_(limit) {}
-
-    bool next(Record& record) override {
-        while (given_ == order_.size()) {
-            if (is_over_ && !is_reading_) return false;
-            read();
-        }
-        give(order_[given_], record);
-        ++given_;
-        ++given_since_;
-        return true;
-    }
-
-    uint64_t skipped() const override { return SourceStage::skipped() + skipped_; }
-
-    void rewind() override {
-        source_->rewind();
-        forget();
-        is_over_ = false;
-        taken_ = 0;
-        random_ = PythonRandom(seed_);
-    }
-
-    void save(StateWriter& state) const override {
-        if (is_reading_)
-            fail(SAB_E_ARGUMENT,
-                 "stream: failed while it read ahead: call sab_stream_next() until it succeeds, or "
-                 "restore an earlier state");
-        const bool has_window = windows_since_ > 0;
-        state.bytes(has_window ? before_ : state_of(*source_));
-        state.generator((has_window ? random_before_ : random_).generator());
-        state.number(has_window ? taken_before_ : taken_);
-        state.number(has_window ? given_since_ : 0);
-        state.number(has_window);
-        state.number(is_over_);
-    }
-
-    void restore(StateReader& state) override {
-        forget();
-        is_over_ = false;
-        const auto before = state.bytes();
-        restore_from(*source_, before);
-        state.generator(random_.generator());
-        taken_ = state.number();
-        uint64_t given = state.number(most_windows * window_ + window_);
-        const bool has_window = state.number(1) == 1, is_over = state.number(1) == 1;
-        if (!has_window) {
-            is_over_ = is_over;
-            return;
-        }
-        for (read(); given > order_.size(); read()) {
-            if (is_over_ || !has_rest_) StateReader::refuse();
-            given -= order_.size();
-            given_since_ += order_.size();
-            for (; given_ < order_.size(); ++given_) drop(order_[given_]);
-        }
-        if (is_over != is_over_) StateReader::refuse();
-        given_since_ += given;
-        for (; given_ < given; ++given_) drop(order_[given_]);
-    }
-
-protected:
-    /// Arranges items_: parts for order_. False when some of the items are carried over to the next
-    /// window: those in rest_, which is empty before. When it fails it is called again.
-    virtual bool arrange(bool must_use_all) = 0;
-    virtual void give(uint32_t part, Record& record) = 0;
-    virtual void drop(uint32_t part) = 0;
-    std::size_t given() const { return given_; }
-
-    /// Parts are given in the order in which they were made, or shuffled.
-    void order_parts(std::size_t parts, bool shuffle) {
-        order_.resize(parts);
-        std::iota(order_.begin(), order_.end(), 0u);
-        if (shuffle) random_.shuffle(order_);
-    }
-
-    std::vector<Record> items_;    ///< the window
-    std::vector<uint32_t> order_;  ///< its parts, as they are given
-    std::vector<uint32_t> rest_;   ///< items that are carried over, as they came
-    const uint64_t window_, seed_;
-    PythonRandom random_;
-
-private:
-    static constexpr uint64_t most_windows = 8;
-
-    void forget() {
-        items_.clear();
-        order_.clear();
-        rest_.clear();
-        given_ = given_since_ = windows_since_ = 0;
-        has_rest_ = is_reading_ = false;
-    }
-
-    void read() {
-        if (!is_reading_) {
-            if (!has_rest_) {
-                before_ = state_of(*source_);  // first, since only this can fail
-                random_before_ = random_;
-                taken_before_ = taken_;
-                given_since_ = windows_since_ = 0;
-            }
-            keep_rest();
-            order_.clear();
-            given_ = 0;
-            wanted_ = items_.size() + window_;
-            is_reading_ = true;
-        }
-        // What came before a failure is kept.
-        for (uint64_t read = 0; check_size(), !is_over_ && items_.size() < wanted_; ++read) {
-            // by records read, not kept: a source whose records are all skipped can be cancelled
-            if (read % 4096 == 0) report_progress(items_.size(), wanted_);
-            is_over_ = !pull(*source_, items_);
-            if (!is_over_) ++taken_;
-        }
-        rest_.clear();
-        has_rest_ = !arrange(is_over_ || windows_since_ + 1 >= most_windows);
-        is_reading_ = false;
-        ++windows_since_;
-    }
-
-    /// Leaves out or refuses the record that was taken last if it is too large. One that is refused
-    /// stays, so that the next call refuses it again.
-    void check_size() {
-        if (items_.empty() || !(items_.back().view.size > limit_.most)) return;
-        const std::string record =
-            text("record ", taken_ - 1, " of size ", items_.back().view.size);
-        if (limit_.oversize == SAB_OVERSIZE_ERROR)
-            fail(SAB_E_ARGUMENT, std::string_view(record), ": must be at most ", limit_.option,
-                 " = ", limit_.most, ". Set options.oversize to ", limit_.choices,
-                 ", or use a larger one");
-        items_.pop_back();
-        if (skipped_++ == 0)
-            log(SAB_LOG_WARNING, "skipped ", std::string_view(record), ": over ", limit_.option,
-                " = ", limit_.most, "; others are only counted");
-    }
-
-    /// Moves what is carried over to the front of items_, and takes the rest away.
-    void keep_rest() {
-        for (std::size_t i = 0; i < rest_.size(); ++i)
-            if (rest_[i] != i) items_[i] = std::move(items_[rest_[i]]);
-        items_.resize(rest_.size());
-        rest_.clear();
-    }
-
-    const RecordLimit limit_;
-    Bytes before_;
-    PythonRandom random_before_{0};
-    uint64_t taken_ = 0;         ///< records of the source, since its beginning
-    uint64_t taken_before_ = 0;  ///< of them, before the window of before_
-    uint64_t skipped_ = 0;
-    std::size_t given_ = 0;  ///< of order_
-    /// items of the window that is read: those carried over, and as many as it reads
-    uint64_t wanted_ = 0;
-    uint64_t given_since_ = 0;    ///< parts since before_
-    uint64_t windows_since_ = 0;  ///< windows since before_
-    bool has_rest_ = false;       ///< the next window begins with what this one leaves
-    bool is_reading_ = false;     ///< a window has begun and is not ordered yet
-    bool is_over_ = false;        ///< of the source
-};
-
 class BlockShuffle : public Ahead {
 public:
     using Ahead::Ahead;
+    bool measure(sab_text_unit unit) override { return source_->measure(unit); }
     void describe(Description& description) const override {
         const Description::Replayed replayed(description);
         source_->describe(description);
@@ -266,14 +90,14 @@ private:
     std::vector<uint32_t> other_;
 };
 
-class ReadAhead : public Ahead {
+class ReadAhead : public AheadOfLists {
 public:
     ReadAhead(const sab_readahead_stream_options& options, Context context)
-        : Ahead(options.read_ahead, options.seed, limit_of(options)),
+        : AheadOfLists(options.read_ahead, options.seed, limit_of(options)),
           options_(options),
           context_(std::move(context)) {}
     void attach(StreamPtr source) noexcept override {
-        Ahead::attach(std::move(source));
+        AheadOfLists::attach(std::move(source));
         context_->own();
     }
 
@@ -315,16 +139,9 @@ private:
         return uses_all;
     }
 
-    void give(uint32_t part, Record& record) override {
-        auto list = std::make_unique<List>();
+    std::span<const uint32_t> items_of(uint32_t part) const override {
         const Batch batch = batches_[part];
-        list->reserve(batch.end - batch.begin);
-        for (uint32_t i = batch.begin; i < batch.end; ++i) list->add(std::move(items_[sorted_[i]]));
-        record = list_record(std::move(list));
-    }
-    void drop(uint32_t part) override {
-        for (uint32_t i = batches_[part].begin; i < batches_[part].end; ++i)
-            items_[sorted_[i]] = Record{};
+        return std::span(sorted_).subspan(batch.begin, batch.end - batch.begin);
     }
 
     void cut() {
@@ -438,11 +255,12 @@ private:
 
 /// Windows packed by best-fit decreasing: each record, largest first, goes where it leaves the
 /// least room.
-class Pack : public Ahead {
+class Pack : public AheadOfLists {
 public:
     explicit Pack(const sab_pack_stream_options& options)
-        : Ahead(options.read_ahead, options.seed,
-                {options.capacity, options.oversize, "options.capacity", "SAB_OVERSIZE_SKIP (0)"}),
+        : AheadOfLists(
+              options.read_ahead, options.seed,
+              {options.capacity, options.oversize, "options.capacity", "SAB_OVERSIZE_SKIP (0)"}),
           options_(options) {}
 
     void describe(Description& description) const override {
@@ -499,15 +317,7 @@ private:
         return must_use_all || rest_.empty();
     }
 
-    void give(uint32_t part, Record& record) override {
-        auto list = std::make_unique<List>();
-        list->reserve(bins_[part].items.size());
-        for (const uint32_t item : bins_[part].items) list->add(std::move(items_[item]));
-        record = list_record(std::move(list));
-    }
-    void drop(uint32_t part) override {
-        for (const uint32_t item : bins_[part].items) items_[item] = Record{};
-    }
+    std::span<const uint32_t> items_of(uint32_t part) const override { return bins_[part].items; }
 
     static constexpr double well_filled = 0.995;
     sab_pack_stream_options options_;
@@ -544,6 +354,7 @@ public:
         }
         return false;
     }
+    bool measure(sab_text_unit unit) override { return source_->measure(unit); }
     void rewind() override {
         source_->rewind();
         random_ = PythonRandom(seed_);
@@ -615,7 +426,8 @@ static void check_readahead(const sab_readahead_stream_options& options) {
           options.read_ahead, "must be from 1 to 2^32");
     check(options.budget >= 0 && std::isfinite(options.budget), "options.budget", options.budget,
           "must be finite and not negative");
-    check(options.batch_size > 0 || options.budget > 0 || options.batch_size_fn != nullptr,
+    check(options.batch_size > 0 || options.budget > 0 || options.budget_count > 0 ||
+              options.batch_size_fn != nullptr,
           "options.batch_size", options.batch_size,
           "a batch size, a budget or a batch_size_fn must be given");
     check(options.shuffle == 0 || options.shuffle == 1, "options.shuffle", options.shuffle,
@@ -624,6 +436,8 @@ static void check_readahead(const sab_readahead_stream_options& options) {
           options.carry_over, "must be 0 or 1");
     check(options.carry_over == 0 || options.boundary_key_fn == nullptr, "options.carry_over",
           options.carry_over, "does not go with a boundary_key_fn");
+    check(options.columns > 0 || options.budget_count == 0, "options.budget_count",
+          options.budget_count, "must be 0 without columns: give options.budget");
     check(options.oversize >= SAB_OVERSIZE_SKIP && options.oversize <= SAB_OVERSIZE_SINGLE,
           "options.oversize", options.oversize,
           "must be one of SAB_OVERSIZE_SKIP (0) to SAB_OVERSIZE_SINGLE (2)");
@@ -633,12 +447,14 @@ static void check_readahead(const sab_readahead_stream_options& options) {
 
 StagePtr make_readahead(const sab_readahead_stream_options& options) {
     check_readahead(options);
+    if (options.columns > 0 || options.sizes_fn != nullptr) return make_column_readahead(options);
     return std::make_unique<ReadAhead>(options, context_of(options.ctx, options.release));
 }
 
 StagePtr make_pack(const sab_pack_stream_options& options) {
-    check(options.capacity > 0 && std::isfinite(options.capacity), "options.capacity",
-          options.capacity, "must be finite and above 0");
+    const bool has_columns = options.capacity_count > 0 || options.sizes_fn != nullptr;
+    check(has_columns || (options.capacity > 0 && std::isfinite(options.capacity)),
+          "options.capacity", options.capacity, "must be finite and above 0");
     check(options.read_ahead >= 1 && options.read_ahead <= most_records / 2, "options.read_ahead",
           options.read_ahead, "must be from 1 to 2^31");
     check(options.shuffle == 0 || options.shuffle == 1, "options.shuffle", options.shuffle,
@@ -646,6 +462,7 @@ StagePtr make_pack(const sab_pack_stream_options& options) {
     check(options.oversize == SAB_OVERSIZE_SKIP || options.oversize == SAB_OVERSIZE_ERROR,
           "options.oversize", options.oversize,
           "must be SAB_OVERSIZE_SKIP (0) or SAB_OVERSIZE_ERROR (1)");
+    if (has_columns) return make_column_pack(options);
     return std::make_unique<Pack>(options);
 }
 

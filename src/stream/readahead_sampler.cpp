@@ -42,6 +42,8 @@ ReadAheadSampler::ReadAheadSampler(sab_stream* source, const sab_readahead_strea
       numbered_(make_numbered()),
       batches_(make_readahead(options)),
       stream_(std::make_unique<sab_stream>()) {
+    check(options.columns == 0, "options.columns", options.columns,
+          "must be 0 for a sampler, whose records are their numbers");
     auto kept = std::make_unique<RetriedRecord>();
     kept_ = kept.get();
     stream_->impl.stream = std::move(kept);
@@ -78,7 +80,7 @@ bool ReadAheadSampler::take(EpochBatch& placed) {
         std::memcpy(&sample.index, list.items[i].data, sizeof sample.index);
         return sample;
     });
-    batch.total = record.view.size;
+    batch.total[0] = record.view.size;
     batch.bucket = 0;
     placed.epoch = epoch_;
     placed.position = placed.step = position_++;

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/guard.h"
+#include "sizes/sizes.h"
 
 namespace sab {
 
@@ -67,6 +68,33 @@ ObjectsPtr objects_of(const sab_object_functions* given) {
         fail(SAB_E_ARGUMENT, "objects.", functions.save == nullptr ? "save" : "load",
              " = NULL: save and load must be given together");
     return std::make_shared<const sab_object_functions>(functions);
+}
+
+/// Those of UTF-8: all bytes but those that continue a character, which begin with the bits 10.
+/// Eight at a time: each byte of `sums` counts those at one of eight places.
+static std::size_t characters_in(std::string_view text) {
+    constexpr uint64_t ones = 0x0101010101010101;
+    constexpr std::size_t most = 255 * sizeof(uint64_t);  // that a byte can count
+    std::size_t continued = 0, at = 0;
+    while (text.size() - at >= sizeof(uint64_t)) {
+        uint64_t sums = 0;
+        const std::size_t end = at + std::min(most, (text.size() - at) & ~std::size_t{7});
+        for (; at < end; at += sizeof(uint64_t)) {
+            uint64_t bytes = 0;
+            std::memcpy(&bytes, text.data() + at, sizeof bytes);
+            sums += (bytes >> 7) & ~(bytes >> 6) & ones;
+        }
+        constexpr uint64_t pairs = 0x00FF00FF00FF00FF;
+        continued += (((sums & pairs) + (sums >> 8 & pairs)) * 0x0001000100010001) >> 48;
+    }
+    for (; at < text.size(); ++at) continued += (text[at] & 0xC0) == 0x80;
+    return text.size() - continued;
+}
+
+double size_of(std::string_view text, sab_text_unit unit) {
+    if (unit == SAB_TEXT_CHARACTERS) return static_cast<double>(characters_in(text));
+    if (unit == SAB_TEXT_WORDS) return static_cast<double>(words_in(text));
+    return static_cast<double>(text.size());
 }
 
 void check_size(std::string_view what, double size) {

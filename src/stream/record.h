@@ -201,6 +201,8 @@ inline Record taken(std::string_view what, const sab_record& made, Record&& befo
     return taken(what, made, std::move(before), std::move(object), copier);
 }
 
+/// The size of a text, of UTF-8.
+double size_of(std::string_view text, sab_text_unit unit);
 /// Checks a size that a caller gave.
 void check_size(std::string_view what, double size);
 

@@ -7,6 +7,7 @@
 #include "base/guard.h"
 #include "base/python_random.h"
 #include "stream/stream.h"
+#include "stream/turns.h"
 
 namespace sab {
 
@@ -186,6 +187,34 @@ private:
     Copier copier_;
     Record waiting_;  ///< map failed on it
     bool is_waiting_ = false;
+};
+
+/// Measures texts anew, behind what has read them.
+class TextSize : public SourceStage {
+public:
+    explicit TextSize(sab_text_unit unit) : unit_(unit) {}
+
+    bool next(Record& record) override {
+        if (!source_->next(record)) return false;
+        sab_record& view = record.view;
+        if (view.kind == SAB_RECORD_BYTES)
+            view.size = size_of(record.bytes(), unit_);
+        else if (view.kind == SAB_RECORD_LIST && unit_ == SAB_TEXT_CHARACTERS)
+            view.size = static_cast<double>(view.length);
+        return true;
+    }
+    void rewind() override { source_->rewind(); }
+    void save(StateWriter& state) const override { source_->save(state); }
+    void restore(StateReader& state) override { source_->restore(state); }
+    void describe(Description& description) const override {
+        source_->describe(description);
+        description.add("text size");
+        description.add(static_cast<uint64_t>(unit_));
+    }
+    StreamPtr fresh() const override { return make_stage<TextSize>(source_->fresh(), unit_); }
+
+private:
+    sab_text_unit unit_;
 };
 
 /// A map whose calls share a value, which is part of the state.
@@ -606,9 +635,9 @@ protected:
         description.add(static_cast<uint64_t>(sources_.size()));
         for (const StreamPtr& source : sources_) source->describe(description);
     }
-    template <class Made>
-    StreamPtr fresh_over() const {
-        auto made = std::make_unique<Made>(sources_.size());
+    template <class Made, class... Given>
+    StreamPtr fresh_over(const Given&... given) const {
+        auto made = std::make_unique<Made>(sources_.size(), given...);
         for (const StreamPtr& source : sources_) made->attach(source->fresh());
         return made;
     }
@@ -692,6 +721,62 @@ private:
     bool has_control_ = false;
 };
 
+class Mix : public MultiSourceStage {
+public:
+    Mix(std::size_t count, std::vector<double> proportions, uint64_t window, sab_mix_until until)
+        : MultiSourceStage(count),
+          proportions_(std::move(proportions)),
+          window_(window),
+          until_(until),
+          turns_(proportions_, window) {}
+
+    bool next(Record& record) override {
+        check_consistent();
+        while (!is_over_) {
+            const std::size_t source = turns_.next();
+            if (sources_[source]->next(record)) {
+                turns_.take(source);
+                return true;
+            }
+            if (until_ == SAB_MIX_UNTIL_ALL) turns_.drop(source);
+            is_over_ = until_ == SAB_MIX_UNTIL_FIRST || turns_.is_over();
+        }
+        return false;
+    }
+    void save(StateWriter& state) const override {
+        turns_.save(state);
+        MultiSourceStage::save(state);
+    }
+    void restore(StateReader& state) override {
+        Turns turns = turns_;
+        turns.restore(state);
+        MultiSourceStage::restore(state);
+        if (turns.is_over() && !is_over_) StateReader::refuse();
+        turns_ = std::move(turns);
+    }
+    bool measure(sab_text_unit unit) override {
+        bool are_all = true;
+        for (const StreamPtr& source : sources_) are_all &= source->measure(unit);
+        return are_all;
+    }
+    void describe(Description& description) const override {
+        description.add("mix");
+        for (const double proportion : proportions_) description.add(proportion);
+        description.add(window_);
+        description.add(static_cast<uint64_t>(until_));
+        describe_sources(description);
+    }
+    StreamPtr fresh() const override { return fresh_over<Mix>(proportions_, window_, until_); }
+
+private:
+    void forget() override { turns_.restart(); }
+    bool is_half() const override { return false; }
+    const std::vector<double> proportions_;
+    const uint64_t window_;
+    const sab_mix_until until_;
+    Turns turns_;
+};
+
 /// Each rank gets one of every `world_size` records.
 class Shard : public SourceStage {
 public:
@@ -711,6 +796,7 @@ public:
         seen_ = 0;
         return true;
     }
+    bool measure(sab_text_unit unit) override { return source_->measure(unit); }
     void rewind() override {
         source_->rewind();
         forget();
@@ -821,6 +907,10 @@ StagePtr make_batches(uint64_t batch_size) {
     return std::make_unique<Batches>(batch_size);
 }
 
+StagePtr make_text_size(sab_text_unit unit) {
+    return std::make_unique<TextSize>(unit);
+}
+
 StagePtr make_flatten() {
     return std::make_unique<Flatten>();
 }
@@ -837,6 +927,13 @@ sab_stream* stack(StagePtr stage, sab_stream* source) {
     made->impl.progress = std::move(source->impl.progress);
     delete source;
     return made.release();
+}
+
+sab_stream* measured(sab_stream* source, sab_text_unit unit) {
+    check(unit == SAB_TEXT_BYTES || unit == SAB_TEXT_WORDS || unit == SAB_TEXT_CHARACTERS, "unit",
+          unit, "must be SAB_TEXT_BYTES (0), SAB_TEXT_WORDS (1) or SAB_TEXT_CHARACTERS (2)");
+    if (source->impl.stream->measure(unit)) return source;
+    return stack(make_text_size(unit), source);
 }
 
 static sab_stream* stack_over_many(StagePtr stage, std::span<sab_stream* const> sources) {
@@ -861,6 +958,22 @@ sab_stream* multiplex(sab_stream* control, std::span<sab_stream* const> sources)
     std::vector<sab_stream*> all{control};
     all.insert(all.end(), sources.begin(), sources.end());
     return stack_over_many(std::make_unique<Multiplex>(all.size()), all);
+}
+
+sab_stream* mix(std::span<sab_stream* const> sources, const sab_mix_stream_options& options) {
+    check(sources.size() <= Turns::most_sources, "count", sources.size(), "must be at most 1024");
+    check(options.proportion_count == sources.size(), "options.proportion_count",
+          options.proportion_count, "must be the number of sources, ", sources.size());
+    require(options.proportions, "options.proportions");
+    check(options.window >= 1 && options.window <= most_records, "options.window", options.window,
+          "must be from 1 to 2^32");
+    check(options.until == SAB_MIX_UNTIL_FIRST || options.until == SAB_MIX_UNTIL_ALL,
+          "options.until", options.until,
+          "must be SAB_MIX_UNTIL_FIRST (0) or SAB_MIX_UNTIL_ALL (1)");
+    std::vector<double> proportions(options.proportions, options.proportions + sources.size());
+    return stack_over_many(std::make_unique<Mix>(sources.size(), std::move(proportions),
+                                                 options.window, options.until),
+                           sources);
 }
 
 StagePtr make_shard(uint64_t rank, uint64_t world_size) {

@@ -32,6 +32,9 @@ public:
     virtual uint64_t skipped() const = 0;
     /// The functions of the handles that records may hold, in the order of the stages.
     virtual void add_objects(ObjectKinds& kinds) const = 0;
+    /// From now on all records have the sizes of this unit. False where some keep other sizes: they
+    /// are no texts of files, or some were read. A stage then measures all.
+    virtual bool measure(sab_text_unit) { return false; }
 };
 
 /// A stream over others. It is constructed without its sources: everything that can fail comes
@@ -132,6 +135,7 @@ StagePtr make_recurrent(sab_recur_fn recur, void* ctx, void (*release)(void*),
                         const sab_record* initial, const sab_object_functions* objects);
 StagePtr make_random_map(sab_random_map_fn map, void* ctx, void (*release)(void*), uint64_t seed,
                          const sab_object_functions* objects);
+StagePtr make_text_size(sab_text_unit unit);
 StagePtr make_shard(uint64_t rank, uint64_t world_size);
 StagePtr make_batches(uint64_t batch_size);
 StagePtr make_window(uint64_t width);
@@ -170,6 +174,7 @@ struct Mark {
 /// failure the record is taken again from there.
 class RetryMark {
 public:
+    const Mark& mark() const { return mark_; }
     bool next(Stream& source, Record& record) {
         if (!is_trying_) {
             mark_.taken += has_record_;
@@ -256,9 +261,12 @@ struct Pipeline {
 /// A handle of `stage` over the stream of `source`, whose handle is freed. A failure leaves
 /// `source` as it was.
 sab_stream* stack(StagePtr stage, sab_stream* source);
+/// A handle of the same records with other sizes, made where the records are read, or by a stage.
+sab_stream* measured(sab_stream* source, sab_text_unit unit);
 /// The same over several sources. Each may be given only once.
 sab_stream* zip(std::span<sab_stream* const> sources);
 sab_stream* multiplex(sab_stream* control, std::span<sab_stream* const> sources);
+sab_stream* mix(std::span<sab_stream* const> sources, const sab_mix_stream_options& options);
 
 }  // namespace sab
 

@@ -145,6 +145,15 @@ sab_status sab_map_stream_new(sab_stream* source, const sab_map_stream_options* 
     });
 }
 
+sab_status sab_text_size_stream_new(sab_stream* source, sab_text_unit unit,
+                                    sab_stream** stream) noexcept {
+    return sab::guard([&] {
+        sab::require(stream, "stream");
+        sab::require(source, "source");
+        *stream = sab::measured(source, unit);
+    });
+}
+
 sab_status sab_select_stream_new(sab_stream* source, sab_select_fn select, void* ctx,
                                  void (*release)(void* ctx), const sab_object_functions* objects,
                                  sab_stream** stream) noexcept {
@@ -186,6 +195,17 @@ sab_status sab_multiplex_stream_new(sab_stream* control, sab_stream* const* sour
         sab::require(stream, "stream");
         sab::require(control, "control");
         *stream = sab::multiplex(control, read_sources(sources, count));
+    });
+}
+
+sab_status sab_mix_stream_new(sab_stream* const* sources, size_t count,
+                              const sab_mix_stream_options* options, sab_stream** stream) noexcept {
+    return sab::guard([&] {
+        sab::require(stream, "stream");
+        const auto all = read_sources(sources, count);
+        sab::require(options, "options");
+        *stream = sab::mix(
+            all, sab::read_options(options, sab_mix_stream_options SAB_MIX_STREAM_OPTIONS_INIT));
     });
 }
 

@@ -4,16 +4,14 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
-#include <condition_variable>
 #include <list>
 #include <mutex>
-#include <system_error>
 #include <thread>
 #include <utility>
 
 #include "base/callback.h"
 #include "stream/stream.h"
+#include "stream/threads.h"
 
 namespace sab {
 
@@ -24,6 +22,33 @@ thread_local bool threads_are_left = false;
 LeavingThreads::LeavingThreads() noexcept : before_(std::exchange(threads_are_left, true)) {}
 LeavingThreads::~LeavingThreads() {
     threads_are_left = before_;
+}
+bool are_threads_left() noexcept {
+    return threads_are_left;
+}
+
+uint64_t count_forks() {
+    static std::atomic<uint64_t> forks{0};
+    static const bool registered = [] {
+        if (pthread_atfork(nullptr, nullptr,
+                           [] { forks.fetch_add(1, std::memory_order_relaxed); }) != 0)
+            throw std::bad_alloc();
+        return true;
+    }();
+    (void)registered;
+    return forks.load(std::memory_order_relaxed);
+}
+
+bool Threads::is_one_of_them() const {
+    return threads_ != nullptr && std::ranges::any_of(*threads_, [](const std::thread& thread) {
+               return thread.get_id() == std::this_thread::get_id();
+           });
+}
+
+void Threads::end(bool leaves) noexcept {
+    if (threads_ == nullptr) return;
+    for (std::thread& thread : *threads_) leaves ? thread.detach() : thread.join();
+    threads_ = nullptr;
 }
 
 namespace {
@@ -41,71 +66,6 @@ int64_t coarse_milliseconds() {
     return int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
 }
 
-/// How often this process became the child of a fork: the threads of before are gone, and what they
-/// touched is in no known state.
-uint64_t count_forks() {
-    static std::atomic<uint64_t> forks{0};
-    static const bool registered = [] {
-        if (pthread_atfork(nullptr, nullptr,
-                           [] { forks.fetch_add(1, std::memory_order_relaxed); }) != 0)
-            throw std::bad_alloc();
-        return true;
-    }();
-    (void)registered;
-    return forks.load(std::memory_order_relaxed);
-}
-
-/// Waits for a condition; the caller may follow and cancel meanwhile.
-template <class Ready>
-void wait(std::unique_lock<std::mutex>& lock, std::condition_variable& changed, Ready&& ready) {
-    while (!changed.wait_for(lock, std::chrono::milliseconds(50), ready)) {
-        lock.unlock();
-        report_progress(0, 0);
-        lock.lock();
-    }
-}
-
-/// The threads of a stage. Each shares what it works on with the stage, so that it can outlive it:
-/// what C calls is released by the last one that lets go.
-class Threads {
-public:
-    Threads() = default;
-    ~Threads() { end(false); }
-    Threads(const Threads&) = delete;
-    Threads& operator=(const Threads&) = delete;
-
-    std::size_t count() const { return threads_ == nullptr ? 0 : threads_->size(); }
-    /// Starts a thread; throws SAB_E_NO_MEMORY where there can be none.
-    template <class... Work>
-    void start(std::size_t most, Work&&... work) {
-        if (threads_ == nullptr) threads_ = std::make_unique<std::vector<std::thread>>();
-        threads_->reserve(most);
-        try {
-            threads_->emplace_back(std::forward<Work>(work)...);
-        } catch (const std::system_error& error) {
-            fail(SAB_E_NO_MEMORY,
-                 "a thread could not be started: ", std::string_view(error.what()));
-        }
-    }
-    bool is_one_of_them() const {
-        return threads_ != nullptr && std::ranges::any_of(*threads_, [](const std::thread& thread) {
-                   return thread.get_id() == std::this_thread::get_id();
-               });
-    }
-    /// Waits for their ends, or leaves them to themselves.
-    void end(bool leaves) noexcept {
-        if (threads_ == nullptr) return;
-        for (std::thread& thread : *threads_) leaves ? thread.detach() : thread.join();
-        threads_ = nullptr;
-    }
-    /// In the child of a fork: they are gone. Their shares are never given back, so that nothing
-    /// that they touched is freed.
-    void forget() noexcept { (void)threads_.release(); }
-
-private:
-    std::unique_ptr<std::vector<std::thread>> threads_;
-};
-
 /// A thread takes the records of the source in blocks, each with a mark before it.
 class Prefetch : public Stage {
 public:
@@ -117,7 +77,7 @@ public:
             thread_.forget();
         } else {
             tell_to_stop();
-            thread_.end(threads_are_left || thread_.is_one_of_them());
+            thread_.end(are_threads_left() || thread_.is_one_of_them());
         }
     }
     void attach(StreamPtr source) noexcept override { side_->source = std::move(source); }
@@ -134,6 +94,9 @@ public:
         }
     }
 
+    bool measure(sab_text_unit unit) override {
+        return thread_.count() == 0 && side_->source->measure(unit);
+    }
     void rewind() override {
         check_fork();
         stop();
@@ -365,7 +328,7 @@ public:
                 side_->is_stopping = true;
             }
             side_->work.notify_all();
-            threads_.end(threads_are_left || threads_.is_one_of_them());
+            threads_.end(are_threads_left() || threads_.is_one_of_them());
         }
     }
     void attach(StreamPtr source) noexcept override {
@@ -470,14 +433,7 @@ private:
 
     /// Keeps the threads busy: two tasks for each.
     void fill() {
-        while (threads_.count() < threads_wanted_) {
-            try {
-                threads_.start(threads_wanted_, &run, side_);
-            } catch (const Error&) {  // fewer do as well
-                if (threads_.count() == 0) throw;
-                break;
-            }
-        }
+        threads_.start_all(threads_wanted_, &run, side_);
         while (tasks_.size() < 2 * threads_wanted_ + 1) {
             if (!tasks_.empty() && (tasks_.back()->is_last || tasks_.back()->source_failure)) break;
             // The task and its places come first, so that no record that was taken is lost.

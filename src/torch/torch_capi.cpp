@@ -1,6 +1,6 @@
 #include "base/guard.h"
 #include "group/grouping.h"
-#include "sizes/sizes.h"
+#include "sizes/columns.h"
 #include "torch/loaded.h"
 
 namespace {

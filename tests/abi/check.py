@@ -22,6 +22,8 @@ HEADERS = [REPO / "include/sab.h", *sorted((REPO / "include/sab").glob("*.h"))]
 UNGUARDED = {
     "sab_status_name", "sab_last_error_message", "sab_last_callback_code", "sab_abi_version",
     "sab_version_string", "sab_log_set_callback", "sab_sizes_count", "sab_sizes_description",
+    "sab_sizes_column_count", "sab_sizes_column_name", "sab_plan_column_name",
+    "sab_memory_model_column_name", "sab_mixture_source_count",
     "sab_cache_url", "sab_cache_value_data", "sab_random_real", "sab_random_bits",
     "sab_random_below",
 }  # fmt: skip
@@ -129,7 +131,7 @@ def check_size(library):
     with tempfile.NamedTemporaryFile() as stripped:
         run("strip", "-o", stripped.name, library)
         size = pathlib.Path(stripped.name).stat().st_size
-    assert size <= 1_500_000, f"{size:,} bytes without symbols"
+    assert size <= 1_660_000, f"{size:,} bytes without symbols"
 
 
 def check_nothing_runs_when_loaded(library):

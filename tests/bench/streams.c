@@ -1,12 +1,12 @@
-/* Records a second of a pipeline from C: streams THREADS CHUNK... Lines of gzip, shuffled in blocks
- * of 100,000, in batches of 16,384 bytes read 10,000 ahead. */
+/* Records a second of a pipeline from C: streams READERS CHUNK... Below 0: only reads. Lines of
+ * gzip, shuffled in blocks of 100,000, in batches of 16,384 bytes read 10,000 ahead. */
 #include <string.h>
 
 #include "timing.h"
 
 int main(int argc, char** argv) {
     if (argc < 3) return 2;
-    const int has_threads = atoi(argv[1]) > 0, is_reading_only = atoi(argv[1]) < 0;
+    const int readers = atoi(argv[1]), is_reading_only = readers < 0;
     sab_record *names = calloc((size_t)argc, sizeof *names), record = SAB_RECORD_INIT;
     for (int i = 2; i < argc; ++i) {
         names[i - 2].data = argv[i];
@@ -18,8 +18,9 @@ int main(int argc, char** argv) {
     batches.budget = 16384;
     sab_stream* s = NULL;
     check(sab_list_stream_new(names, (size_t)argc - 2, &order, &s));
-    check(sab_files_stream_new(s, NULL, &s));
-    if (has_threads) check(sab_prefetch_stream_new(s, 200000, &s));
+    sab_files_stream_options options = SAB_FILES_STREAM_OPTIONS_INIT;
+    options.readers = is_reading_only ? 0 : (uint64_t)readers;
+    check(sab_files_stream_new(s, &options, &s));
     if (!is_reading_only) {
         check(sab_block_shuffle_stream_new(s, 100000, 1, &s));
         check(sab_readahead_stream_new(s, &batches, &s));

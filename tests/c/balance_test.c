@@ -16,6 +16,10 @@ static sab_partition_options by(sab_partition_method method) {
     return options;
 }
 
+/* One weight an item, and its capacity. */
+#define SET_CAPACITY(options, ...) \
+    ((options).capacities = (const double[1]){__VA_ARGS__}, (options).capacity_count = 1)
+
 #define MOST_ITEMS 5000
 #define MOST_PARTS 300
 
@@ -35,7 +39,7 @@ static double largest_of(const double *costs, size_t count, uint64_t parts,
     }
     for (uint64_t part = 0; part < parts; ++part) {
         largest = fmax(largest, sums[part]);
-        EXPECT(options->weights == NULL || held[part] <= options->capacity);
+        EXPECT(options->weights == NULL || held[part] <= *options->capacities);
         EXPECT(!options->equal_counts || items[part] * parts == count);
     }
     return largest;
@@ -142,7 +146,7 @@ static void Capacity_IsKeptWhereItCanBe(void) {
         }
         sab_partition_options options = by(round % 2);
         options.weights = weights;
-        options.capacity = fmax(sum / (double)parts, most) * (1.02 + below(50) / 100.0);
+        SET_CAPACITY(options, fmax(sum / (double)parts, most) * (1.02 + below(50) / 100.0));
         options.equal_counts = round % 5 == 0;
         const sab_status status = sab_items_partition(costs, count, parts, &options, part_of);
         if (status == SAB_OK) {
@@ -161,7 +165,7 @@ static void TightCapacity_IsFoundByPackingAlone(void) {
     const double weights[] = {6, 5, 4, 3, 2}, costs[] = {9, 1, 8, 1, 1};
     sab_partition_options options = by(SAB_PARTITION_KARMARKAR_KARP);
     options.weights = weights;
-    options.capacity = 10;
+    SET_CAPACITY(options, 10);
     EXPECT_OK(sab_items_partition(costs, 5, 2, &options, part_of));
     EXPECT(largest_of(costs, 5, 2, &options) == 17);
 }
@@ -174,7 +178,7 @@ static void Capacity_IsThatOfSumsInTheOrderOfTheItems(void) {
     for (sab_partition_method method = 0; method < 2; ++method)
         for (size_t i = 0; i < COUNT(costs); ++i) {
             sab_partition_options options = by(method);
-            options.capacity = .6;
+            SET_CAPACITY(options, .6);
             options.weights = rising;
             EXPECT_FAILS(sab_items_partition(costs[i], 3, 1, &options, part_of), SAB_E_ARGUMENT,
                          "the weights sum to 0.6000000000000001, which is more than 1 parts hold");
@@ -200,7 +204,7 @@ static void TightCapacities_OfTenths_AreKept(void) {
         for (uint64_t part = 0; part < parts; ++part) most = fmax(most, sums[part]);
         sab_partition_options options = by(round / 2 % 2);
         options.weights = weights;
-        options.capacity = most;
+        SET_CAPACITY(options, most);
         options.equal_counts = round % 5 == 0;
         if (sab_items_partition(costs, count, parts, &options, part_of) != SAB_OK) continue;
         largest_of(costs, count, parts, &options); /* sums in the order of the items */
@@ -229,10 +233,12 @@ static void ManyParts_TakeAboutTheTimeOfSorting(void) {
                      equal_counts < 2 && (!equal_counts || items % parts[p] == 0); ++equal_counts) {
                     sab_partition_options options = by(method);
                     options.equal_counts = equal_counts;
+                    const double capacity =
+                        fmax((1 << 24) / 3.0, items / (double)parts[p] * (1 << 23) / 3.0 * 1.1);
                     if (capped) {
                         options.weights = weights;
-                        options.capacity =
-                            fmax((1 << 24) / 3.0, items / (double)parts[p] * (1 << 23) / 3.0 * 1.1);
+                        options.capacities = &capacity;
+                        options.capacity_count = 1;
                     }
                     EXPECT_OK(sab_items_partition(costs, items, parts[p], &options, found));
                     double largest = 0;
@@ -245,7 +251,7 @@ static void ManyParts_TakeAboutTheTimeOfSorting(void) {
                     memset(sums, 0, items * sizeof *sums);
                     for (int i = 0; i < items && p < 3; ++i) {
                         sums[found[i]] += weights[i];
-                        EXPECT(sums[found[i]] <= options.capacity);
+                        EXPECT(sums[found[i]] <= capacity);
                     }
                 }
     free(costs);
@@ -262,7 +268,7 @@ static void ImpossibleCapacities_AreRefusedAtOnce(void) {
     for (int i = 0; i < items; ++i) costs[i] = 1 + i % 7;
     sab_partition_options options = SAB_PARTITION_OPTIONS_INIT;
     options.weights = costs;
-    options.capacity = 8;
+    SET_CAPACITY(options, 8);
     for (int i = 0; i < 100; ++i)
         EXPECT_FAILS(sab_items_partition(costs, items, items / 4, &options, found), SAB_E_ARGUMENT,
                      "which is more than 125000 parts hold");
@@ -309,40 +315,123 @@ static void WrongPartitions_AreRefusedByName(void) {
     EXPECT_FAILS(sab_items_partition(costs, 4, 2, &options, parts), SAB_E_ARGUMENT,
                  "options.method = 2: must be");
     options = by(0);
+    options.cost_count = 0;
+    EXPECT_FAILS(sab_items_partition(costs, 4, 2, &options, parts), SAB_E_ARGUMENT,
+                 "options.cost_count = 0: must be from 1 to 8");
+    options.cost_count = 9;
+    EXPECT_FAILS(sab_items_partition(costs, 4, 2, &options, parts), SAB_E_ARGUMENT,
+                 "options.cost_count = 9: must be from 1 to 8");
+    options = by(0);
+    options.capacity_count = 9;
+    EXPECT_FAILS(sab_items_partition(costs, 4, 2, &options, parts), SAB_E_ARGUMENT,
+                 "options.capacity_count = 9: must be at most 8");
+    options.capacity_count = 1;
+    options.weights = weights;
+    EXPECT_FAILS(sab_items_partition(costs, 4, 2, &options, parts), SAB_E_ARGUMENT,
+                 "options.capacities = NULL: must be given");
+    options = by(0);
     options.equal_counts = 2;
     EXPECT_FAILS(sab_items_partition(costs, 4, 2, &options, parts), SAB_E_ARGUMENT,
                  "options.equal_counts = 2: must be 0 or 1");
     options.equal_counts = 1;
     EXPECT_FAILS(sab_items_partition(costs, 4, 3, &options, parts), SAB_E_ARGUMENT,
                  "count = 4: must be a multiple of parts = 3");
-    options.equal_counts = 0;
-    options.capacity = 5;
+    for (int i = 0; i < 4; ++i) EXPECT(parts[i] == 9);
+}
+
+static void WrongCapacitiesOfPartitions_AreRefusedByName(void) {
+    const double costs[] = {1, 2, 3, 4}, weights[] = {5, 5, 5, 6}, broken[] = {1, -2, 3, 4};
+    uint32_t parts[4] = {9, 9, 9, 9};
+    sab_partition_options options = by(0);
+    SET_CAPACITY(options, 5);
     EXPECT_FAILS(sab_items_partition(costs, 4, 2, &options, parts), SAB_E_ARGUMENT,
-                 "options.capacity = 5: needs options.weights");
+                 "options.weights = NULL: must be given");
     options.weights = weights;
-    options.capacity = 0;
+    SET_CAPACITY(options, 0);
     EXPECT_FAILS(sab_items_partition(costs, 4, 2, &options, parts), SAB_E_ARGUMENT,
-                 "options.capacity = 0: must be finite and above 0");
-    options.capacity = 5;
+                 "options.capacities[0] = 0: must be finite and above 0");
+    SET_CAPACITY(options, 5);
     EXPECT_FAILS(sab_items_partition(costs, 4, 2, &options, parts), SAB_E_ARGUMENT,
-                 "options.capacity = 5: options.weights[3] = 6 alone is more");
+                 "options.capacities[0] = 5: options.weights[3] = 6 alone is more");
     EXPECT_FAILS(sab_items_partition(costs, 4, 9, &options, parts), SAB_E_ARGUMENT,
-                 "options.capacity = 5: options.weights[3] = 6 alone is more");
-    options.capacity = 6;
+                 "options.capacities[0] = 5: options.weights[3] = 6 alone is more");
+    SET_CAPACITY(options, 6);
     EXPECT_FAILS(sab_items_partition(costs, 4, 3, &options, parts), SAB_E_ARGUMENT,
                  "the weights sum to 21, which is more than 3 parts hold");
-    options.capacity = 10;
+    SET_CAPACITY(options, 10);
     EXPECT_FAILS(sab_items_partition(costs, 4, 2, &options, parts), SAB_E_ARGUMENT,
                  "the weights sum to 21, which is more than 2 parts hold");
-    options.capacity = 10.5;
-    EXPECT_FAILS(
-        sab_items_partition(costs, 4, 2, &options, parts), SAB_E_ARGUMENT,
-        "options.capacity = 10.5: no assignment of 4 items to 2 parts that keeps it was found");
+    SET_CAPACITY(options, 10.5);
+    EXPECT_FAILS(sab_items_partition(costs, 4, 2, &options, parts), SAB_E_ARGUMENT,
+                 "options.capacities[0] = 10.5: no assignment of 4 items to 2 parts that keeps it "
+                 "was found");
     options.weights = broken;
-    broken[1] = -2;
     EXPECT_FAILS(sab_items_partition(costs, 4, 2, &options, parts), SAB_E_ARGUMENT,
                  "options.weights[1] = -2: must be finite and at least 0");
     for (int i = 0; i < 4; ++i) EXPECT(parts[i] == 9);
+}
+
+/* Two costs and two weights of each item: both costs are even, both capacities are kept. */
+static void SeveralCosts_AreAllEven(void) {
+    enum { ITEMS = 2048, PARTS = 32 };
+    static double costs[2 * ITEMS], weights[2 * ITEMS];
+    random_state = 11;
+    for (int round = 0; round < 20; ++round) {
+        double sums[2][2] = {{0}};
+        for (int i = 0; i < ITEMS; ++i) {
+            costs[i] = 1 + below(5);
+            costs[ITEMS + i] = 100 * costs[i] + below(500) / (round % 2 ? 3.0 : 1.0);
+            weights[i] = below(100);
+            weights[ITEMS + i] = below(1000) / 7.0;
+            for (int k = 0; k < 2; ++k) {
+                sums[0][k] += costs[k * ITEMS + i];
+                sums[1][k] += weights[k * ITEMS + i];
+            }
+        }
+        sab_partition_options options = by(round % 2);
+        options.cost_count = 2;
+        options.equal_counts = round % 3 == 0;
+        const double capacities[] = {sums[1][0] / PARTS * 1.05, sums[1][1] / PARTS * 1.03};
+        if (round % 4 > 1) {
+            options.weights = weights;
+            options.capacities = capacities;
+            options.capacity_count = 2;
+        }
+        EXPECT_OK(sab_items_partition(costs, ITEMS, PARTS, &options, part_of));
+        for (int k = 0; k < 2; ++k) {
+            double cost[PARTS] = {0}, held[PARTS] = {0};
+            int items[PARTS] = {0};
+            for (int i = 0; i < ITEMS; ++i) {
+                cost[part_of[i]] += costs[k * ITEMS + i];
+                held[part_of[i]] += weights[k * ITEMS + i];
+                ++items[part_of[i]];
+            }
+            for (int part = 0; part < PARTS; ++part) {
+                EXPECT(cost[part] <= 1.01 * sums[0][k] / PARTS);
+                EXPECT(options.capacity_count == 0 || held[part] <= capacities[k]);
+                EXPECT(!options.equal_counts || items[part] == ITEMS / PARTS);
+            }
+        }
+    }
+}
+
+/* A cost that one item makes uneven leaves the others to be evened out. */
+static void ACostThatCannotBeEven_LeavesTheOthers(void) {
+    enum { ITEMS = 256, PARTS = 8 };
+    static double costs[2 * ITEMS];
+    random_state = 12;
+    double sum = 0, most = 0;
+    for (int i = 0; i < ITEMS; ++i) {
+        costs[i] = i == 7 ? 1e6 : 1;
+        sum += costs[ITEMS + i] = 1 + below(100);
+    }
+    sab_partition_options options = by(SAB_PARTITION_KARMARKAR_KARP);
+    options.cost_count = 2;
+    EXPECT_OK(sab_items_partition(costs, ITEMS, PARTS, &options, part_of));
+    double cost[PARTS] = {0};
+    for (int i = 0; i < ITEMS; ++i) cost[part_of[i]] += costs[ITEMS + i];
+    for (int part = 0; part < PARTS; ++part) most = fmax(most, cost[part]);
+    EXPECT(most <= 1.01 * sum / PARTS);
 }
 
 struct follower {
@@ -461,9 +550,10 @@ static void check_epoch(const sab_balanced_options *balanced, uint64_t world_siz
         time += slowest;
     }
     EXPECT(all_are(seen, SKEWED, 1));
-    EXPECT(fabs(report.time - time) <= 1e-9 * time &&
-           fabs(report.least_time * (double)world_size - all) <= 1e-9 * all);
-    EXPECT(report.rank_imbalance >= 1 && report.rank_imbalance <= report.largest_rank_imbalance);
+    EXPECT(fabs(report.time[0] - time) <= 1e-9 * time &&
+           fabs(report.least_time[0] * (double)world_size - all) <= 1e-9 * all);
+    EXPECT(report.rank_imbalance[0] >= 1 &&
+           report.rank_imbalance[0] <= report.largest_rank_imbalance[0]);
     for (uint64_t r = 0; r < world_size; ++r) {
         sab_batch batch = SAB_BATCH_INIT;
         EXPECT(sab_next_batch(samplers[r], &batch) == SAB_END &&
@@ -494,7 +584,7 @@ static void costs_are_even(void) {
         sab_sampler *sampler = balanced_with(&balanced, &options);
         sab_balanced_report report = SAB_BALANCED_REPORT_INIT;
         EXPECT_OK(sab_balanced_sampler_get_report(sampler, NULL, NULL, &report));
-        EXPECT(report.rank_imbalance < (quadratic ? 1.02 : 1.001));
+        EXPECT(report.rank_imbalance[0] < (quadratic ? 1.02 : 1.001));
         EXPECT(report.samples == SKEWED && report.skipped == 0 && report.dropped == 0);
         EXPECT(report.fill > 0.6 && report.fill <= 0.95); /* the last step may be nearly empty */
         sab_sampler_free(sampler);
@@ -816,8 +906,8 @@ static void balance_is_the_first_budget_by_default(void) {
         all += skewed()[i];
         squares_of_all += (double)skewed()[i] * skewed()[i];
     }
-    EXPECT(reports[0].least_time == squares_of_all / 4 && reports[1].least_time == all / 4);
-    EXPECT(reports[2].least_time == all / 4 && reports[3].least_time == squares_of_all / 4);
+    EXPECT(reports[0].least_time[0] == squares_of_all / 4 && reports[1].least_time[0] == all / 4);
+    EXPECT(reports[2].least_time[0] == all / 4 && reports[3].least_time[0] == squares_of_all / 4);
     for (size_t i = 0; i < COUNT(costs); ++i) sab_cost_free(costs[i]);
 }
 
@@ -904,18 +994,18 @@ static void bad_costs(void) {
             SET_BUDGET_OF(balanced, costs[0], 1e9));
     REFUSED("balanced.budgets[0].cost: its term 0 has a count_power of 0",
             SET_BUDGET_OF(balanced, costs[2], 1e9));
-    REFUSED("balanced.budgets[0].cost = 2 columns", SET_BUDGET_OF(balanced, costs[4], 1e9));
+    REFUSED("balanced.budgets[0].cost: uses 2 columns", SET_BUDGET_OF(balanced, costs[4], 1e9));
     REFUSED("more than the cost's constant term, 10", SET_BUDGET_OF(balanced, costs[1], 10));
     REFUSED("balanced.budgets[0].cost: a sample of length 1 costs -4999",
             SET_BUDGET_OF(balanced, costs[3], 1e9));
-    REFUSED("number of balanced.balance = 2", balanced.balance_count = 2);
+    REFUSED("number of balanced.balance = 9", balanced.balance_count = 9);
     REFUSED("balanced.balance = NULL", balanced.balance_count = 1);
     REFUSED("balanced.balance[0] = NULL", balanced.balance = none; balanced.balance_count = 1);
     REFUSED("balanced.balance[0]: its term 0", balanced.balance = squared_count;
             balanced.balance_count = 1);
     REFUSED("balanced.balance[0]: a sample of length 1 costs -4999", balanced.balance = negative;
             balanced.balance_count = 1);
-    REFUSED("balanced.balance[0] = 2 columns", balanced.balance = columns;
+    REFUSED("balanced.balance[0]: uses 2 columns", balanced.balance = columns;
             balanced.balance_count = 1);
     for (size_t i = 0; i < COUNT(costs); ++i) sab_cost_free(costs[i]);
     sab_sizes_free(sizes);
@@ -1005,7 +1095,10 @@ int main(void) {
     RUN(TightCapacities_OfTenths_AreKept);
     RUN(ManyParts_TakeAboutTheTimeOfSorting);
     RUN(ImpossibleCapacities_AreRefusedAtOnce);
+    RUN(SeveralCosts_AreAllEven);
+    RUN(ACostThatCannotBeEven_LeavesTheOthers);
     RUN(WrongPartitions_AreRefusedByName);
+    RUN(WrongCapacitiesOfPartitions_AreRefusedByName);
     RUN(Partition_CanBeFollowedAndCancelledAllTheWay);
     RUN(every_sample_once_in_equal_steps_under_the_cap);
     RUN(costs_are_even);

@@ -98,6 +98,8 @@ static void NullArgumentsOfSizes_AreNamed(void) {
     IS_NULL(sab_sizes_join_new(NULL, 0, NULL), "sizes");
     IS_NULL(sab_sizes_get(NULL, 0, &value), "sizes");
     IS_NULL(sab_sizes_get(sizes, 0, NULL), "size");
+    IS_NULL(sab_sizes_values(NULL, 0, 0, 1, &value), "sizes");
+    IS_NULL(sab_sizes_values(sizes, 0, 0, 1, NULL), "values");
     EXPECT(sab_sizes_count(NULL) == 0);
     sab_sizes_free(NULL);
     sab_sizes_free(sizes);
@@ -189,6 +191,7 @@ static void NullArgumentsOfSamplers_AreNamed(void) {
     unsigned char bytes[256] = {0};
     size_t count = 0;
     sab_batch batch = SAB_BATCH_INIT;
+    sab_block block = SAB_BLOCK_INIT;
     sab_rows rows = SAB_ROWS_INIT;
     sab_step step = SAB_STEP_INIT;
     IS_NULL(sab_bionemo_sampler_get_generator(NULL, words), "sampler");
@@ -197,6 +200,8 @@ static void NullArgumentsOfSamplers_AreNamed(void) {
     IS_NULL(sab_bionemo_sampler_set_generator(torch, NULL), "words");
     IS_NULL(sab_next_batch(NULL, &batch), "sampler");
     IS_NULL(sab_next_batch(sampler, NULL), "batch");
+    IS_NULL(sab_next_block(NULL, 1, &block), "sampler");
+    IS_NULL(sab_next_block(sampler, 1, NULL), "block");
     IS_NULL(sab_sampler_next_batches(NULL, 1, longs, 64, offsets, &count), "sampler");
     IS_NULL(sab_sampler_next_batches(sampler, 1, NULL, 64, offsets, &count), "indices");
     IS_NULL(sab_sampler_next_batches(sampler, 1, longs, 64, NULL, &count), "offsets");
@@ -303,6 +308,7 @@ static void FailedCalls_LeaveOutputsAndCursorAlone(void) {
     double value = 12;
     sab_sizes *sizes = sizes_of(lengths(3), 3);
     EXPECT(sab_sizes_get(sizes, 3, &value) == SAB_E_ARGUMENT && value == 12);
+    EXPECT(sab_sizes_values(sizes, 0, 3, 1, &value) == SAB_E_ARGUMENT && value == 12);
     EXPECT(sab_bionemo_create_buckets(sizes, 0, 0, &index, &index, 1, &count) == SAB_E_ARGUMENT &&
            count == 99 && index == -7);
     sab_sizes_free(sizes);
@@ -451,8 +457,7 @@ static void ResultStructs_OfEverySize_AreFilledByRule(void) {
 
 static void Defaults_AreThoseOfTheHeaders(void) {
     const sab_sizes_options sizes = SAB_SIZES_OPTIONS_INIT;
-    EXPECT(sizes.struct_size == sizeof sizes && sizes.stride == 0 && sizes.copy == 0 &&
-           sizes.columns == 1);
+    EXPECT(sizes.struct_size == sizeof sizes && sizes.stride == 0 && sizes.copy == 0);
     const sab_plan_options plan = SAB_PLAN_OPTIONS_INIT;
     EXPECT(plan.struct_size == sizeof plan && plan.bucket_rule == SAB_BUCKETS_AUTO &&
            plan.budgets == NULL && plan.budget_count == 0);

@@ -234,7 +234,6 @@ static void call_plan(unsigned choice) {
     const sab_plan_options plan_options = wild_plan_options();
     sab_sizes_options sizes_options = SAB_SIZES_OPTIONS_INIT;
     if (below(4) == 0) sizes_options.copy = any_choice();
-    if (below(8) == 0) sizes_options.columns = any_choice();
     switch (choice) {
         case 0:
             sab_sizes_free(*size);
@@ -247,7 +246,11 @@ static void call_plan(unsigned choice) {
             note(sab_sizes_callback_new(below(200), MAYBE(wild_size), NULL, wild_progress, NULL,
                                         size));
             break;
-        case 2: note(sab_sizes_get(*size, (size_t)any_count(), MAYBE(&real))); break;
+        case 2:
+            note(sab_sizes_get(*size, (size_t)any_count(), MAYBE(&real)));
+            note(sab_sizes_values(*size, below(2), (size_t)any_count(),
+                                  below(4) ? below(65) : SIZE_MAX - below(65), MAYBE(reals)));
+            break;
         case 3:
             note(sab_bionemo_create_buckets(*size, (int64_t)any_count(), (int64_t)any_count(),
                                             longs, longs + 512, below(256), MAYBE(&count)));

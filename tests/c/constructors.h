@@ -56,6 +56,24 @@ static inline sab_status make_packed(const struct inputs *given, sab_sampler **s
     return sab_packed_sampler_new(given->sizes, &given->packed, &given->options, sampler);
 }
 
+/* Sizes of two columns, the same numbers twice, under two capacities. */
+static inline sab_status make_rows(const struct inputs *given, sab_sampler **sampler) {
+    const uint64_t capacities[] = {128, 200};
+    const sab_sizes *const parts[] = {given->sizes, given->sizes};
+    sab_packed_options packed = given->packed;
+    sab_sizes *columns = NULL;
+    if (given->sizes != NULL) {
+        const sab_status made = sab_sizes_columns_new(parts, 2, &columns);
+        if (made != SAB_OK) return made;
+    }
+    packed.capacity = 0;
+    packed.capacities = capacities;
+    packed.capacity_count = 2;
+    const sab_status status = sab_packed_sampler_new(columns, &packed, &given->options, sampler);
+    sab_sizes_free(columns);
+    return status;
+}
+
 static inline sab_status make_balanced(const struct inputs *given, sab_sampler **sampler) {
     return sab_balanced_sampler_new(given->sizes, &given->balanced, &given->options, sampler);
 }
@@ -151,7 +169,7 @@ enum source {
 #define BY_MICRO_BATCHES 8u /* its order depends on the number of micro-batches */
 #define BY_GENERATOR 16u    /* its order depends on the passes before */
 #define COUNTED SAB_SAMPLER_BATCH_COUNT
-#define ANYWHERE (SAB_SAMPLER_BATCH_COUNT | SAB_SAMPLER_RANDOM_ACCESS)
+#define ANYWHERE (SAB_SAMPLER_BATCH_COUNT | SAB_SAMPLER_RANDOM_ACCESS | SAB_SAMPLER_SCHEDULE)
 #define LOWERABLE (ANYWHERE | SAB_SAMPLER_BUDGET)
 
 struct constructor {
@@ -167,6 +185,7 @@ static const struct constructor constructors[] = {
     {"sequential", make_sequential, OF_PLAN, WITH_OPTIONS, LOWERABLE},
     {"costliest", make_costliest, OF_PLAN, 0, ANYWHERE},
     {"packed", make_packed, OF_SIZES, WITH_OPTIONS, ANYWHERE},
+    {"rows", make_rows, OF_SIZES, WITH_OPTIONS, ANYWHERE},
     {"balanced", make_balanced, OF_SIZES, WITH_OPTIONS | BY_MICRO_BATCHES, ANYWHERE},
     {"sharded", make_sharded, OF_SIZES, WITH_OPTIONS | ONE_RANK, ANYWHERE},
     {"bionemo", make_bionemo, OF_BOUNDARIES, BY_GENERATOR, COUNTED},

@@ -92,7 +92,7 @@ static void Callback_GetsLengthsAndTotals(void) {
     for (size_t i = 0; i < COUNT(wrong); ++i) {
         told.answer = wrong[i];
         EXPECT_FAILS(sab_cost_evaluate(cost, 4, lengths, NULL, 2, &value), SAB_E_ARGUMENT,
-                     "cost(4, 10) = ");
+                     "cost(4, 10, 3) = ");
     }
     EXPECT(value == -1 && told.released == 0);
     sab_cost_free(cost);

@@ -372,7 +372,7 @@ static void thresholds_refuse_bad_costs(void) {
     EXPECT_OK(sab_cost_padded_new(weights, 2, &costs[5]));
     options.cost = costs[5];
     EXPECT_FAILS(sab_thresholds_find(sizes, 2, &options, found, NULL), SAB_E_ARGUMENT,
-                 "options.cost = 2 columns: the sizes have one column");
+                 "options.cost: uses 2 columns: must use at most 1");
     options.cost = costs[0];
     EXPECT_FAILS(sab_thresholds_find(sizes, 2, &options, found, NULL), SAB_E_CALLBACK,
                  "failed with code 42");

@@ -1,5 +1,6 @@
 /* Packing: which bins come out, that a textbook would give the same, and that they walk as every
  * other order does. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "helpers.h"
@@ -600,16 +601,16 @@ static void Refuses_BadOptions(void) {
     EXPECT_REFUSED("pack.capacity = 0: must be from 1 to 2^31 - 1");
     pack.capacity = UINT64_C(1) << 31;
     EXPECT_REFUSED("pack.capacity = 2147483648: must be");
-    pack.method = 3;
-    EXPECT_REFUSED("pack.method = 3: must be one of");
+    pack.method = 4;
+    EXPECT_REFUSED("pack.method = 4: must be one of");
     pack.split = 2;
     EXPECT_REFUSED("pack.split = 2: must be 0 or 1");
     pack.oversize = SAB_OVERSIZE_SINGLE;
     EXPECT_REFUSED("pack.oversize = 2: must be SAB_OVERSIZE_SKIP");
-    pack.window = 0;
-    EXPECT_REFUSED("pack.window = 0: must be from 1 to 1048576");
     pack.window = 1048577;
-    EXPECT_REFUSED("pack.window = 1048577: must be from 1 to 1048576");
+    EXPECT_REFUSED("pack.window = 1048577: must be at most 1048576");
+    pack.tries = 1048577;
+    EXPECT_REFUSED("pack.tries = 1048577: must be at most 1048576");
     pack.struct_size = 4;
     EXPECT_REFUSED("pack.struct_size = 4: must be at least");
     EXPECT_FAILS(sab_packed_sampler_new(NULL, &pack, NULL, &sampler), SAB_E_ARGUMENT,
@@ -636,7 +637,7 @@ static void Refuses_BadBalance(void) {
     const sab_cost_term wrong[] = {{1, 2, {1}}, {-9, 1, {0}}, {1, 1, {0, 1}}, {1e308, 1, {0}}};
     const char *const words[] = {"pack.balance[0]: its term 0 has a count_power of 2",
                                  "pack.balance[0]: a sample of length 12 costs -9",
-                                 "pack.balance[0] = 2 columns: the sizes have one column",
+                                 "pack.balance[0]: uses 2 columns: must use at most 1",
                                  "pack.balance[0]: costs must have a finite sum"};
     const sab_cost *balance[] = {NULL};
     pack.balance_count = 1;
@@ -723,13 +724,302 @@ static void Skip_CountsAndListsWhatIsLonger(void) {
     sab_plan_free(plan);
 }
 
+enum { CONCATENATED = 700, LONGEST = 60 };
+
+/* Adds the tokens of a sampler's batches to `seen`. Gives how many rows are not full. */
+static uint64_t count_tokens(sab_sampler *sampler, double capacity,
+                             int seen[CONCATENATED][LONGEST]) {
+    uint64_t partial = 0;
+    sab_batch batch = SAB_BATCH_INIT;
+    while (sab_next_batch(sampler, &batch) == SAB_OK) {
+        const sab_rows rows = rows_of(sampler);
+        EXPECT(*batch.total <= capacity);
+        partial += *batch.total < capacity;
+        for (uint64_t i = 0; i < batch.count; ++i)
+            for (int32_t at = 0; at < rows.cu_seqlens[0][i + 1] - rows.cu_seqlens[0][i]; ++at)
+                ++seen[batch.indices[i]][rows.starts[i] + at];
+    }
+    return partial;
+}
+
+static void Concat_CutsShuffledSamplesAtTheCapacity(void) {
+    int32_t numbers[CONCATENATED];
+    uint64_t total = 0;
+    for (int i = 0; i < CONCATENATED; ++i)
+        total += (uint64_t)(numbers[i] = (int32_t)(i * 7919 % LONGEST));
+    sab_packed_options pack = into(50);
+    pack.method = SAB_PACK_CONCAT;
+    for (uint64_t epoch = 0; epoch < 3; ++epoch) {
+        sab_sampler_options options = SAB_SAMPLER_OPTIONS_INIT;
+        options.epoch = epoch;
+        sab_sampler *sampler = packed(numbers, CONCATENATED, &pack, &options);
+        const sab_packed_info info = info_of(sampler);
+        EXPECT(info.bins == (total + 49) / 50 && info.total == (double)total);
+        /* a state of one rank goes on with three */
+        static int seen[CONCATENATED][LONGEST];
+        memset(seen, 0, sizeof seen);
+        sab_batch batch = SAB_BATCH_INIT;
+        for (int i = 0; i < 7; ++i) {
+            EXPECT_OK(sab_next_batch(sampler, &batch));
+            const sab_rows rows = rows_of(sampler);
+            for (uint64_t s = 0; s < batch.count; ++s)
+                for (int32_t at = 0; at < rows.cu_seqlens[0][s + 1] - rows.cu_seqlens[0][s]; ++at)
+                    ++seen[batch.indices[s]][rows.starts[s] + at];
+        }
+        unsigned char state[512];
+        size_t size = 0;
+        EXPECT_OK(sab_sampler_state_save(sampler, state, sizeof state, &size));
+        sab_sampler_free(sampler);
+        uint64_t partial = 0;
+        for (uint64_t rank = 0; rank < 3; ++rank) {
+            options.world_size = 3;
+            options.rank = rank;
+            sampler = packed(numbers, CONCATENATED, &pack, &options);
+            EXPECT_OK(sab_sampler_state_restore(sampler, state, size));
+            partial += count_tokens(sampler, 50, seen);
+            sab_sampler_free(sampler);
+        }
+        EXPECT(partial <= 3); /* the last row, and what is split between the ranks */
+        for (int s = 0; s < CONCATENATED; ++s)
+            for (int at = 0; at < LONGEST; ++at) EXPECT(seen[s][at] == (at < numbers[s]));
+    }
+}
+
+static void Rows_KeepTheCapacityOfEachColumn(void) {
+    enum { PAIRS = 2000 };
+    int32_t images[PAIRS], tokens[PAIRS];
+    for (int i = 0; i < PAIRS; ++i) {
+        images[i] = i * 31 % 13;
+        tokens[i] = 20 + i * 7919 % 400 + 30 * images[i];
+    }
+    sab_sizes *parts[2], *sizes = NULL;
+    EXPECT_OK(sab_sizes_new(images, PAIRS, SAB_INT32, NULL, &parts[0]));
+    EXPECT_OK(sab_sizes_new(tokens, PAIRS, SAB_INT32, NULL, &parts[1]));
+    EXPECT_OK(sab_sizes_columns_new((const sab_sizes *const *)parts, 2, &sizes));
+    const uint64_t capacities[] = {20, 1500}, zero[] = {20, 0};
+    sab_packed_options pack = SAB_PACKED_OPTIONS_INIT;
+    pack.capacities = capacities;
+    pack.capacity_count = 2;
+    sab_sampler *sampler = NULL;
+    EXPECT_OK(sab_packed_sampler_new(sizes, &pack, NULL, &sampler));
+    int seen[PAIRS] = {0};
+    sab_batch batch = SAB_BATCH_INIT;
+    while (sab_next_batch(sampler, &batch) == SAB_OK) {
+        double sums[2] = {0, 0};
+        const sab_rows rows = rows_of(sampler);
+        for (uint64_t i = 0; i < batch.count; ++i) {
+            ++seen[batch.indices[i]];
+            sums[0] += images[batch.indices[i]];
+            sums[1] += tokens[batch.indices[i]];
+        }
+        EXPECT(batch.columns == 2 && rows.columns == 2);
+        for (int j = 0; j < 2; ++j)
+            EXPECT(batch.total[j] == sums[j] && sums[j] <= (double)capacities[j] &&
+                   rows.cu_seqlens[j][batch.count] == (int32_t)sums[j] &&
+                   rows.capacity[j] == (double)capacities[j]);
+    }
+    for (int i = 0; i < PAIRS; ++i) EXPECT(seen[i] == 1);
+    const sab_packed_info info = info_of(sampler);
+    EXPECT(info.bins >= info.lower_bound && (double)info.bins < 1.03 * (double)info.lower_bound);
+    sab_sampler_free(sampler);
+    sampler = NULL;
+    pack.capacity_count = 1;
+    EXPECT_FAILS(sab_packed_sampler_new(sizes, &pack, NULL, &sampler), SAB_E_ARGUMENT, "capacit");
+    pack.capacity_count = 2;
+    pack.capacities = zero;
+    EXPECT_FAILS(sab_packed_sampler_new(sizes, &pack, NULL, &sampler), SAB_E_ARGUMENT,
+                 "capacities[1] = 0");
+    pack.capacities = capacities;
+    pack.method = SAB_PACK_CONCAT;
+    EXPECT_FAILS(sab_packed_sampler_new(sizes, &pack, NULL, &sampler), SAB_E_ARGUMENT,
+                 "pack.method");
+    sab_sizes_free(sizes);
+    sab_sizes_free(parts[0]);
+    sab_sizes_free(parts[1]);
+}
+
+enum { MATES = 2000, MATE_EPOCHS = 8 };
+
+/* Pairs of samples that share a row in one epoch and in the next one, too. */
+static int met_again(const int32_t rows[MATE_EPOCHS][MATES]) {
+    int again = 0;
+    for (int epoch = 1; epoch < MATE_EPOCHS; ++epoch)
+        for (int a = 0; a < MATES; ++a)
+            for (int b = 0; b < a; ++b)
+                again +=
+                    rows[epoch - 1][a] == rows[epoch - 1][b] && rows[epoch][a] == rows[epoch][b];
+    return again;
+}
+
+/* Shuffled samples, each into the last row if that has room for it. */
+static void fill_randomly(const int32_t *images, const int32_t *tokens, const uint64_t *capacities,
+                          int32_t *rows) {
+    int order[MATES], row = 0;
+    for (int i = 0; i < MATES; ++i) {
+        const uint32_t other = drawn() % (uint32_t)(i + 1);
+        order[i] = order[other];
+        order[other] = i;
+    }
+    uint64_t used[2] = {0, 0};
+    for (int i = 0; i < MATES; ++i) {
+        const uint64_t here[2] = {(uint64_t)images[order[i]], (uint64_t)tokens[order[i]]};
+        if (used[0] + here[0] > capacities[0] || used[1] + here[1] > capacities[1]) {
+            ++row;
+            used[0] = used[1] = 0;
+        }
+        rows[order[i]] = row;
+        for (int j = 0; j < 2; ++j) used[j] += here[j];
+    }
+}
+
+static void Rows_GiveMatesThatSeldomMeetAgain(void) {
+    static int32_t images[MATES], tokens[MATES], rows[MATE_EPOCHS][MATES];
+    for (int i = 0; i < MATES; ++i) {
+        images[i] = (int32_t)(drawn() % 12);
+        tokens[i] = (int32_t)(20 + 40 * (uint32_t)images[i] + drawn() % 300);
+    }
+    sab_sizes *parts[2], *sizes = NULL;
+    EXPECT_OK(sab_sizes_new(images, MATES, SAB_INT32, NULL, &parts[0]));
+    EXPECT_OK(sab_sizes_new(tokens, MATES, SAB_INT32, NULL, &parts[1]));
+    EXPECT_OK(sab_sizes_columns_new((const sab_sizes *const *)parts, 2, &sizes));
+    const uint64_t capacities[] = {20, 1500};
+    sab_packed_options pack = SAB_PACKED_OPTIONS_INIT;
+    pack.capacities = capacities;
+    pack.capacity_count = 2;
+    sab_sampler *sampler = NULL;
+    EXPECT_OK(sab_packed_sampler_new(sizes, &pack, NULL, &sampler));
+    for (int epoch = 0; epoch < MATE_EPOCHS; ++epoch) {
+        EXPECT_OK(sab_sampler_set_epoch(sampler, (uint64_t)epoch));
+        sab_batch batch = SAB_BATCH_INIT;
+        for (int32_t row = 0; sab_next_batch(sampler, &batch) == SAB_OK; ++row)
+            for (uint64_t i = 0; i < batch.count; ++i) rows[epoch][batch.indices[i]] = row;
+    }
+    const int again = met_again((const int32_t (*)[MATES])rows);
+    for (int epoch = 0; epoch < MATE_EPOCHS; ++epoch)
+        fill_randomly(images, tokens, capacities, rows[epoch]);
+    const int at_random = met_again((const int32_t (*)[MATES])rows);
+    EXPECT(at_random > 0 && again <= 3 * at_random);
+    sab_sampler_free(sampler);
+    sab_sizes_free(sizes);
+    sab_sizes_free(parts[0]);
+    sab_sizes_free(parts[1]);
+}
+
+/* Report */
+
+/* What walking all ranks finds; `pack` by squares. */
+static sab_balanced_report walked_report(const int32_t *numbers, size_t count,
+                                         const sab_packed_options *pack,
+                                         sab_sampler_options options) {
+    sab_balanced_report report = SAB_BALANCED_REPORT_INIT;
+    sab_sampler *samplers[8];
+    sab_batch batch = SAB_BATCH_INIT;
+    for (uint64_t rank = 0; rank < options.world_size; ++rank) {
+        options.rank = rank;
+        samplers[rank] = packed(numbers, count, pack, &options);
+    }
+    uint64_t batches = 0;
+    EXPECT_OK(sab_sampler_batch_count(samplers[0], &batches));
+    report.steps = (batches + options.micro_batches - 1) / options.micro_batches;
+    for (uint64_t position = 0; position < batches; position += options.micro_batches) {
+        double most = 0, most_of_part = 0, sum = 0;
+        for (uint64_t rank = 0; rank < options.world_size; ++rank) {
+            double cost = 0;
+            for (uint64_t k = position; k < position + options.micro_batches && k < batches; ++k) {
+                EXPECT_OK(sab_sampler_at(samplers[rank], k, &batch));
+                const int32_t *cu_seqlens = cu_seqlens_of(samplers[rank]);
+                double part = 0;
+                for (uint64_t i = 0; i < batch.count; ++i) {
+                    const double length = cu_seqlens[i + 1] - cu_seqlens[i];
+                    part += length * length;
+                }
+                report.total[0] += batch.total[0];
+                most_of_part = fmax(most_of_part, part);
+                cost += part;
+            }
+            most = fmax(most, cost);
+            sum += cost;
+        }
+        const double ranks = (double)options.world_size, parts = ranks * options.micro_batches;
+        report.rank_imbalance[0] += most * ranks / sum / (double)report.steps;
+        report.largest_rank_imbalance[0] =
+            fmax(report.largest_rank_imbalance[0], most * ranks / sum);
+        report.micro_batch_imbalance[0] += most_of_part * parts / sum / (double)report.steps;
+        report.time[0] += most;
+        report.least_time[0] += sum / ranks;
+    }
+    for (uint64_t rank = 0; rank < options.world_size; ++rank) sab_sampler_free(samplers[rank]);
+    return report;
+}
+
+static int is_near(double got, double expected) {
+    return fabs(got - expected) <= 1e-9 * expected;
+}
+
+static void Report_IsWhatWalkingAllRanksFinds(void) {
+    int32_t numbers[700];
+    draw_lengths(numbers, COUNT(numbers), 90);
+    sab_packed_options pack = into(100);
+    for (uint64_t world_size = 1; world_size <= 8; ++world_size)
+        for (uint64_t micro_batches = 1; micro_batches <= 3; micro_batches += 2) {
+            sab_sampler_options options = of_rank(world_size - 1, world_size);
+            options.micro_batches = micro_batches;
+            options.last_step = SAB_LAST_STEP_DROP; /* whole rows only */
+            sab_sampler *sampler = packed(numbers, COUNT(numbers), &pack, &options);
+            EXPECT_OK(sab_sampler_seek(sampler, 2));
+            sab_balanced_report report = SAB_BALANCED_REPORT_INIT;
+            EXPECT_OK(sab_balanced_sampler_get_report(sampler, NULL, NULL, &report));
+            uint64_t epoch = 0, position = 0;
+            EXPECT_OK(sab_sampler_tell(sampler, &epoch, &position));
+            EXPECT(position == 2);
+            const sab_balanced_report walked =
+                walked_report(numbers, COUNT(numbers), &pack, options);
+            const sab_packed_info info = info_of(sampler);
+            EXPECT(report.samples == COUNT(numbers) && report.skipped == 0);
+            EXPECT(report.columns == 1 && report.balance_count == 1);
+            EXPECT(report.steps == walked.steps && report.fill == info.fill);
+            EXPECT(report.total[0] == walked.total[0]);
+            EXPECT(is_near(report.rank_imbalance[0], walked.rank_imbalance[0]));
+            EXPECT(is_near(report.largest_rank_imbalance[0], walked.largest_rank_imbalance[0]));
+            EXPECT(is_near(report.micro_batch_imbalance[0], walked.micro_batch_imbalance[0]));
+            EXPECT(is_near(report.time[0], walked.time[0]));
+            EXPECT(is_near(report.least_time[0], walked.least_time[0]));
+            EXPECT((report.dropped > 0) == (info.bins % (world_size * micro_batches) != 0));
+            sab_sampler_free(sampler);
+        }
+}
+
+static void Report_CountsEverySampleWhereNothingIsDropped(void) {
+    int32_t numbers[500];
+    draw_lengths(numbers, COUNT(numbers), 90);
+    double total = 0;
+    for (size_t i = 0; i < COUNT(numbers); ++i) total += numbers[i];
+    for (sab_pack_method method = SAB_PACK_BEST_FIT; method <= SAB_PACK_CONCAT; ++method) {
+        sab_packed_options pack = into(100);
+        pack.method = method;
+        const sab_sampler_options options = of_rank(1, 7);
+        sab_sampler *sampler = packed(numbers, COUNT(numbers), &pack, &options);
+        sab_balanced_report report = SAB_BALANCED_REPORT_INIT;
+        EXPECT_OK(sab_balanced_sampler_get_report(sampler, NULL, NULL, &report));
+        EXPECT(report.total[0] == total && report.dropped == 0);
+        EXPECT(report.rank_imbalance[0] >= 1 && report.time[0] >= report.least_time[0]);
+        const double steps = (double)report.steps;
+        EXPECT(report.rank_imbalance[0] <= report.largest_rank_imbalance[0]);
+        EXPECT(ceil((double)info_of(sampler).bins / 7) == steps);
+        uint64_t at_once = 0;
+        EXPECT_FAILS(sab_balanced_sampler_get_report(sampler, stop, &at_once, &report),
+                     SAB_E_CANCELLED, "");
+        sab_sampler_free(sampler);
+    }
+}
+
 static void Init_SetsTheDefaults(void) {
     const sab_packed_options expected = SAB_PACKED_OPTIONS_INIT;
     sab_packed_options options;
     memset(&options, 0, sizeof options);
     sab_packed_options_init(&options, sizeof options);
     EXPECT(options.struct_size == expected.struct_size && options.oversize == SAB_OVERSIZE_ERROR &&
-           options.window == 256 && options.capacity == 0);
+           options.window == 0 && options.capacity == 0);
     sab_packed_options_init(NULL, sizeof(sab_packed_options));
 }
 
@@ -756,6 +1046,11 @@ int main(void) {
     RUN(Refuses_BadBalance);
     RUN(Refuses_SizesThatDoNotFit);
     RUN(Skip_CountsAndListsWhatIsLonger);
+    RUN(Concat_CutsShuffledSamplesAtTheCapacity);
+    RUN(Rows_KeepTheCapacityOfEachColumn);
+    RUN(Rows_GiveMatesThatSeldomMeetAgain);
+    RUN(Report_IsWhatWalkingAllRanksFinds);
+    RUN(Report_CountsEverySampleWhereNothingIsDropped);
     RUN(Init_SetsTheDefaults);
     return finish();
 }

@@ -17,8 +17,8 @@ static const char *buckets_of(const sab_plan *plan) {
     for (size_t i = 0; i < info.buckets && end < text + sizeof text - 100; ++i) {
         sab_bucket bucket = SAB_BUCKET_INIT;
         EXPECT_OK(sab_plan_get_bucket(plan, i, &bucket));
-        end += sprintf(end, "%s%g..%g n%d b%d x%d", i == 0 ? "" : "; ", bucket.shortest,
-                       bucket.longest, (int)bucket.samples, (int)bucket.batch_size,
+        end += sprintf(end, "%s%g..%g n%d b%d x%d", i == 0 ? "" : "; ", *bucket.shortest,
+                       *bucket.longest, (int)bucket.samples, (int)bucket.batch_size,
                        (int)bucket.batches);
     }
     return text;
@@ -182,7 +182,7 @@ static void Optimal_PadsAsLittleAsAnyCutCan(void) {
             for (size_t b = 0; b < info_of(plan).buckets; ++b) {
                 sab_bucket bucket = SAB_BUCKET_INIT;
                 EXPECT_OK(sab_plan_get_bucket(plan, b, &bucket));
-                padded += (double)bucket.samples * bucket.longest;
+                padded += (double)bucket.samples * *bucket.longest;
             }
             EXPECT(padded == least);
             sab_plan_free(plan);
@@ -246,7 +246,7 @@ static void BatchSize_FollowsTheBudgetAndItsLimits(void) {
     sab_plan *plan = plan_with(tens, 100, &options);
     sab_bucket bucket = SAB_BUCKET_INIT;
     EXPECT_OK(sab_plan_get_bucket(plan, 0, &bucket));
-    EXPECT(bucket.padded_length == 16 && bucket.cost == 80 && bucket.total == 1000);
+    EXPECT(*bucket.padded_length == 16 && bucket.cost == 80 && *bucket.total == 1000);
     sab_sampler *sampler = rank_of(plan, 0, 1);
     sab_batch batch = SAB_BATCH_INIT;
     EXPECT_OK(sab_next_batch(sampler, &batch));
@@ -446,7 +446,8 @@ static void Oversize_IsSkippedRefusedOrAlone(void) {
     sab_sizes *sizes = sizes_of(numbers, 5);
     options = budget(20);
     EXPECT_FAILS(sab_plan_new(sizes, &options, &plan), SAB_E_ARGUMENT,
-                 "sizes[1] = 60: must cost at most the budget, 20, alone; 2 of 5 samples are over "
+                 "sizes[1] = 60: must cost at most the budget, 20, in a batch of one; 2 of 5 "
+                 "samples are over "
                  "the budget. Set options.oversize to SAB_OVERSIZE_SKIP (0) or "
                  "SAB_OVERSIZE_SINGLE (2), or use a larger budget");
     const double boundaries[] = {4, 55};
@@ -708,7 +709,7 @@ static void PlanFile_OfAnotherKind_IsNamed(void) {
     EXPECT_OK(sab_plan_write(plan, image, size, &needed));
     image[12] = 9;
     EXPECT_FAILS(sab_plan_bytes_new(image, size, &again), SAB_E_FORMAT,
-                 "version is 9, this library reads 3");
+                 "version is 9, this library reads 5");
     image[12] = 1;
     image[8] ^= 5;
     EXPECT_FAILS(sab_plan_bytes_new(image, size, &again), SAB_E_FORMAT, "byte order");
@@ -749,12 +750,8 @@ static void PlanFile_OverwrittenInPlace_GivesNoIndexOutOfRange(void) {
         EXPECT_OK(sab_bionemo_sampler_new(mapped, &torch, &samplers[3]));
         for (size_t i = 0; i < COUNT(samplers); ++i) {
             sab_batch batch = SAB_BATCH_INIT;
-            if (fill > 0)
-                EXPECT_FAILS(sab_next_batch(samplers[i], &batch), SAB_E_FORMAT,
-                             "must be below 500");
-            else
-                while (sab_next_batch(samplers[i], &batch) == SAB_OK)
-                    for (uint64_t k = 0; k < batch.count; ++k) EXPECT(batch.indices[k] == 0);
+            EXPECT_FAILS(sab_next_batch(samplers[i], &batch), SAB_E_FORMAT,
+                         fill > 0 ? "must be below 500" : "not in the range of its bucket");
             sab_sampler_free(samplers[i]);
         }
         int64_t skipped[500];
@@ -762,8 +759,7 @@ static void PlanFile_OverwrittenInPlace_GivesNoIndexOutOfRange(void) {
         EXPECT(sab_plan_skipped(mapped, skipped, COUNT(skipped), &count) ==
                (fill > 0 ? SAB_E_FORMAT : SAB_OK));
         sab_plan_report report = SAB_PLAN_REPORT_INIT;
-        EXPECT(sab_plan_get_report(mapped, NULL, NULL, NULL, &report) ==
-               (fill > 0 ? SAB_E_FORMAT : SAB_OK));
+        EXPECT(sab_plan_get_report(mapped, NULL, NULL, NULL, &report) == SAB_E_FORMAT);
         sab_plan_free(mapped);
         sab_plan_free(plan);
         unlink(path);
@@ -771,6 +767,70 @@ static void PlanFile_OverwrittenInPlace_GivesNoIndexOutOfRange(void) {
 }
 
 #endif
+
+/* Made by so many threads, as bytes. */
+static size_t made_by(uint64_t threads, const sab_sizes *sizes, sab_plan_options options,
+                      void **bytes) {
+    sab_plan *plan = NULL;
+    size_t size = 0;
+    options.threads = threads;
+    EXPECT_OK(sab_plan_new(sizes, &options, &plan));
+    EXPECT_OK(sab_plan_write(plan, NULL, 0, &size));
+    *bytes = malloc(size);
+    EXPECT_OK(sab_plan_write(plan, *bytes, size, &size));
+    sab_plan_free(plan);
+    return size;
+}
+
+/* Whole numbers are counted, fractions are sorted by their digits. */
+static void Threads_OfAnyNumber_MakeTheSamePlan(void) {
+    enum { MANY = 600000 };
+    const uint64_t threads[] = {0, 2, 3, 8, SAB_MAX_PLAN_THREADS};
+    double *numbers = malloc(MANY * sizeof *numbers);
+    int64_t *ids = malloc(MANY * sizeof *ids);
+    for (int kind = 0; kind < 4; ++kind) {
+        for (size_t i = 0; i < MANY; ++i) {
+            const size_t any = i * 2654435761u % 1000003;
+            ids[i] = (int64_t)(any % 3);
+            numbers[i] = (double)(any % 700) + (kind == 1 ? (double)(any % 16) / 16 : 1);
+            if (kind == 3) numbers[i] = (double)(any % 140000);
+        }
+        sab_sizes *sizes = NULL;
+        EXPECT_OK(sab_sizes_new(numbers, MANY, SAB_FLOAT64, NULL, &sizes));
+        sab_plan_options options = budget(600);
+        options.oversize = SAB_OVERSIZE_SKIP;
+        if (kind == 2) options.separate_by = ids, options.separate_by_count = MANY;
+        void *alone = NULL, *together = NULL;
+        const size_t size = made_by(1, sizes, options, &alone);
+        for (size_t t = 0; t < COUNT(threads); ++t) {
+            EXPECT(made_by(threads[t], sizes, options, &together) == size);
+            EXPECT(memcmp(alone, together, size) == 0);
+            free(together);
+        }
+        free(alone);
+        sab_sizes_free(sizes);
+    }
+    free(numbers), free(ids);
+}
+
+static void Threads_NameTheFirstWrongSize_AndCanBeCancelled(void) {
+    enum { MANY = 300000 };
+    float *numbers = malloc(MANY * sizeof *numbers);
+    for (size_t i = 0; i < MANY; ++i) numbers[i] = (float)(i % 50 + 1);
+    sab_sizes *sizes = NULL;
+    EXPECT_OK(sab_sizes_new(numbers, MANY, SAB_FLOAT32, NULL, &sizes));
+    sab_plan_options options = budget(600);
+    sab_plan *plan = NULL;
+    options.threads = 4;
+    options.progress = stop_at_half;
+    EXPECT_FAILS(sab_plan_new(sizes, &options, &plan), SAB_E_CANCELLED, "cancelled");
+    options.progress = NULL;
+    numbers[170000] = numbers[290000] = -1;
+    EXPECT_FAILS(sab_plan_new(sizes, &options, &plan), SAB_E_ARGUMENT, "sizes[170000] = -1");
+    EXPECT(plan == NULL);
+    sab_sizes_free(sizes);
+    free(numbers);
+}
 
 static void Plan_BadOptions_AreNamed(void) {
     const double boundaries[] = {1, 5, 5}, not_a_number[] = {1, NAN};
@@ -796,6 +856,7 @@ static void Plan_BadOptions_AreNamed(void) {
     REFUSED("options.budgets[0].limit = -1", SET_BUDGET(options, -1));
     REFUSED("options.budgets[0].limit = nan", SET_BUDGET(options, NAN));
     REFUSED("options.budgets[0].limit = inf", SET_BUDGET(options, INFINITY));
+    REFUSED("options.threads = 257: must be at most 256", options.threads = 257);
     REFUSED("no sample is left", SET_BUDGET(options, 0.5); options.oversize = SAB_OVERSIZE_SKIP);
     REFUSED("bucket_rule = 4", options.bucket_rule = 4);
     REFUSED("bucket_rule = -1", options.bucket_rule = -1);
@@ -828,13 +889,14 @@ static void Plan_BadOptions_AreNamed(void) {
     REFUSED("number of options.budgets = 9: must be at most 8", options.budgets = nine;
             options.budget_count = 9);
     REFUSED("options.budgets[1].limit = -3", options.budgets = nine; options.budget_count = 2);
-    REFUSED("options.budgets[0].cost = 2 columns", SET_BUDGET_OF(options, two_columns, 300));
+    REFUSED("options.budgets[0].cost: uses 2 columns: must use at most 1",
+            SET_BUDGET_OF(options, two_columns, 300));
     REFUSED("more than the cost's constant term, 50", SET_BUDGET_OF(options, falling, 50));
     REFUSED("options.budgets[0].cost: cost(2, 1) = 34 is less than",
             SET_BUDGET_OF(options, falling, 300));
     REFUSED("tail = 4", options.tail = 4);
     REFUSED("oversize = 3", options.oversize = 3);
-    REFUSED("alone", SET_BUDGET(options, 20); options.oversize = SAB_OVERSIZE_ERROR);
+    REFUSED("in a batch of one", SET_BUDGET(options, 20); options.oversize = SAB_OVERSIZE_ERROR);
     REFUSED("max_shapes = 1", options.max_shapes = 1);
     REFUSED("max_shapes = 3: goes with", options.max_shapes = 3;
             options.bucket_rule = SAB_BUCKETS_EQUAL; options.bucket_batches = 2);
@@ -904,9 +966,9 @@ static void Plan_SaysWhatItHolds(void) {
            info.total == 9 && info.lower_bound == 2 && info.budget_count == 1);
     sab_bucket bucket = SAB_BUCKET_INIT;
     EXPECT_OK(sab_plan_get_bucket(plan, 0, &bucket));
-    EXPECT(bucket.lower == 1 && bucket.upper == 3 && bucket.shortest == 1 && bucket.longest == 2 &&
-           bucket.samples == 2 && bucket.batch_size == 3 && bucket.batches == 1 &&
-           bucket.total == 3 && bucket.cost == 4);
+    EXPECT(*bucket.lower == 1 && *bucket.upper == 3 && *bucket.shortest == 1 &&
+           *bucket.longest == 2 && bucket.samples == 2 && bucket.batch_size == 3 &&
+           bucket.batches == 1 && *bucket.total == 3 && bucket.cost == 4);
     EXPECT_FAILS(sab_plan_get_bucket(plan, 2, &bucket), SAB_E_ARGUMENT, "index = 2");
     int64_t skipped[2] = {-1, -1};
     size_t count = 0;
@@ -924,6 +986,23 @@ static void Plan_SaysWhatItHolds(void) {
                  "code 55");
     sab_plan_free(plan);
     sab_plan_free(NULL);
+}
+
+static void Samples_ThatOnlyTheirPaddingMakesTooLarge_AreRefused(void) {
+    const int32_t numbers[] = {3, 9, 5};
+    sab_sizes *sizes = sizes_of(numbers, 3);
+    sab_plan_options options = budget(10);
+    options.length_multiple = 8;
+    sab_plan *plan = NULL;
+    EXPECT_FAILS(sab_plan_new(sizes, &options, &plan), SAB_E_ARGUMENT,
+                 "sizes[1] = 9: must cost at most the budget, 10, in a batch of one");
+    options.oversize = SAB_OVERSIZE_SKIP;
+    plan = plan_with(numbers, 3, &options);
+    sab_plan_info info = SAB_PLAN_INFO_INIT;
+    EXPECT_OK(sab_plan_get_info(plan, &info));
+    EXPECT(info.skipped == 1 && info.batches == 2);
+    sab_plan_free(plan);
+    sab_sizes_free(sizes);
 }
 
 static void MaxShapes_HoldsForEveryNumber(void) {
@@ -984,7 +1063,107 @@ static void PlanFile_IsReadBack_AndEveryDamageRefused(void) {
     sab_plan_free(plan);
 }
 
+static uint64_t plan_fingerprint(const sab_plan *plan) {
+    sab_plan_info info = SAB_PLAN_INFO_INIT;
+    EXPECT_OK(sab_plan_get_info(plan, &info));
+    return info.fingerprint;
+}
+
+/* Where a section of the image of a plan of one column begins. See docs/formats.md. */
+struct section {
+    const char *name;
+    size_t offset;
+};
+
+static void find_sections(const unsigned char *image, struct section sections[8]) {
+    uint64_t numbers[5]; /* budgets, terms, distinct sizes, buckets, samples */
+    memcpy(numbers, image + 32, sizeof numbers);
+    const uint64_t bytes[] = {72,
+                              numbers[0] * 16,
+                              numbers[1] * 48,
+                              numbers[3] * 48,
+                              numbers[3] * 48,
+                              numbers[2] * 8,
+                              (numbers[2] + 1) * 4,
+                              numbers[4] * 4};
+    const char *const names[] = {"columns", "budgets",        "cost terms",    "buckets",
+                                 "lengths", "distinct sizes", "first offsets", "order"};
+    size_t offset = 344;
+    for (int i = 0; i < 8; offset += bytes[i++]) {
+        sections[i].name = names[i];
+        sections[i].offset = offset;
+    }
+}
+
+static void write_file(const char *path, const unsigned char *image, size_t size) {
+    FILE *const file = fopen(path, "wb");
+    EXPECT(file != NULL && fwrite(image, 1, size, file) == size && fclose(file) == 0);
+}
+
+static void DamagedSection_IsNamed_AndItsBatchesAreChecked(void) {
+    const int32_t numbers[] = {3, 1, 2, 3, 7, 7};
+    sab_plan_options options = budget(9);
+    sab_plan *plan = plan_with(numbers, 6, &options), *opened = NULL, *copy = NULL;
+    EXPECT_OK(sab_plan_check(plan));
+    size_t size = 0;
+    EXPECT_OK(sab_plan_write(plan, NULL, 0, &size));
+    unsigned char *const image = malloc(size);
+    EXPECT_OK(sab_plan_write(plan, image, size, &size));
+    struct section sections[8];
+    find_sections(image, sections);
+    char path[] = "/tmp/sab_test_XXXXXX";
+    close(mkstemp(path));
+    image[64] ^= 1;
+    write_file(path, image, size);
+    EXPECT_FAILS(sab_plan_file_new(path, &opened), SAB_E_FORMAT, "header is damaged");
+    image[64] ^= 1;
+    for (int i = 0; i < 8; ++i) {
+        unsigned char *const byte = image + sections[i].offset + 3;
+        *byte ^= 0x80; /* makes numbers of 4 bytes large, and numbers of 8 bytes a little other */
+        write_file(path, image, size);
+        char message[64];
+        snprintf(message, sizeof message, "section \"%s\" is damaged", sections[i].name);
+        if (i < 5) {
+            EXPECT_FAILS(sab_plan_file_new(path, &opened), SAB_E_FORMAT, message);
+        } else {
+            EXPECT_OK(sab_plan_file_new(path, &opened));
+            EXPECT_FAILS(sab_plan_check(opened), SAB_E_FORMAT, message);
+            EXPECT_FAILS(sab_plan_copy_new(opened, &copy), SAB_E_FORMAT, message);
+            sab_sampler *const sampler = rank_of(opened, 0, 1);
+            sab_batch batch = SAB_BATCH_INIT;
+            sab_status status = SAB_OK;
+            while ((status = sab_next_batch(sampler, &batch)) == SAB_OK)
+                for (size_t k = 0; k < batch.count; ++k)
+                    EXPECT(batch.indices[k] >= 0 && batch.indices[k] < 6);
+            EXPECT(i == 7 ? status == SAB_E_FORMAT : status == SAB_E_FORMAT || status == SAB_END);
+            sab_sampler_free(sampler);
+            sab_plan_free(opened);
+        }
+        *byte ^= 0x80;
+    }
+    write_file(path, image, size);
+    EXPECT_OK(sab_plan_file_new(path, &opened));
+    EXPECT_OK(sab_plan_check(opened));
+    EXPECT_OK(sab_plan_copy_new(opened, &copy));
+    sab_plan_free(opened);
+    unlink(path);
+    EXPECT(plan_fingerprint(copy) == plan_fingerprint(plan));
+    int seen[6] = {0};
+    sab_sampler *const sampler = rank_of(copy, 0, 1);
+    sab_plan_free(copy);
+    walk(sampler, seen);
+    EXPECT(all_are(seen, 6, 1));
+    sab_sampler_free(sampler);
+    EXPECT_FAILS(sab_plan_check(NULL), SAB_E_ARGUMENT, "plan = NULL");
+    EXPECT_FAILS(sab_plan_copy_new(NULL, &copy), SAB_E_ARGUMENT, "plan = NULL");
+    free(image);
+    sab_plan_free(plan);
+}
+
 int main(void) {
+    RUN(DamagedSection_IsNamed_AndItsBatchesAreChecked);
+    RUN(Threads_OfAnyNumber_MakeTheSamePlan);
+    RUN(Threads_NameTheFirstWrongSize_AndCanBeCancelled);
     RUN(Boundaries_IncludeTheLowerAndNotTheUpper);
     RUN(Boundaries_MayBeEmptyOrInfinite);
     RUN(BatchSizes_OneForAllOrOneABucket);
@@ -1016,6 +1195,7 @@ int main(void) {
     RUN(Plan_BadOptions_AreNamed);
     RUN(CostCallback_FailsLiesOrWorks);
     RUN(Plan_SaysWhatItHolds);
+    RUN(Samples_ThatOnlyTheirPaddingMakesTooLarge_AreRefused);
     RUN(MaxShapes_HoldsForEveryNumber);
     RUN(PlanFile_IsReadBack_AndEveryDamageRefused);
     return finish();

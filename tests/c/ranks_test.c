@@ -1,9 +1,9 @@
 /* Who is who, and plans that ranks make together. */
 #define _GNU_SOURCE
 #include <math.h>
-#include <pthread.h>
 #include <stdlib.h>
 
+#include "gather.h"
 #include "helpers.h"
 #include "posix.h"
 
@@ -70,80 +70,12 @@ static void meshes(void) {
                  SAB_E_ARGUMENT, "fewer than 2^32");
 }
 
-#define MOST_RANKS 6
-
-typedef struct group {
-    pthread_barrier_t barrier;
-    const void *given[MOST_RANKS];
-    uint64_t world_size;
-} group;
-
-typedef struct member {
-    group *group;
-    uint64_t rank;
-    int fails;
-} member;
-
-static int32_t gather(void *ctx, const void *mine, size_t size, void *all) {
-    member *const own = ctx;
-    if (own->fails) return 55;
-    own->group->given[own->rank] = mine;
-    pthread_barrier_wait(&own->group->barrier);
-    for (uint64_t r = 0; r < own->group->world_size; ++r)
-        if (size > 0) memcpy((char *)all + r * size, own->group->given[r], size);
-    pthread_barrier_wait(&own->group->barrier);
-    return 0;
-}
-
-typedef struct job {
-    member member;
-    const int32_t *sizes;
-    size_t count;
-    sab_plan_options plan;
-    sab_sampler_options options;
-    sab_sampler *sampler;
-    sab_status status;
-    char message[1024];
-} job;
-
-static void *make_sharded(void *data) {
-    job *const j = data;
-    sab_sizes *sizes = NULL;
-    j->status = sab_sizes_new(j->sizes, j->count, SAB_INT32, NULL, &sizes);
-    if (j->status == SAB_OK)
-        j->status =
-            sab_sharded_sampler_new(sizes, &j->plan, &j->options, gather, &j->member, &j->sampler);
-    if (j->status != SAB_OK) strcpy(j->message, sab_last_error_message());
-    sab_sizes_free(sizes);
-    return NULL;
-}
-
 static void *check_job(void *data) {
     job *const j = data;
     j->status = sab_sampler_check_ranks(j->sampler, j->member.rank, j->member.group->world_size,
                                         gather, &j->member);
     strcpy(j->message, j->status == SAB_OK ? "" : sab_last_error_message());
     return NULL;
-}
-
-static void on_all(void *(*run)(void *), job *jobs, uint64_t world_size) {
-    pthread_t threads[MOST_RANKS];
-    group all = {.world_size = world_size};
-    pthread_barrier_init(&all.barrier, NULL, (unsigned)world_size);
-    for (uint64_t r = 0; r < world_size; ++r) {
-        jobs[r].member.group = &all;
-        jobs[r].member.rank = r;
-        pthread_create(&threads[r], NULL, run, &jobs[r]);
-    }
-    for (uint64_t r = 0; r < world_size; ++r) pthread_join(threads[r], NULL);
-    pthread_barrier_destroy(&all.barrier);
-}
-
-static void free_all(job *jobs, uint64_t world_size) {
-    for (uint64_t r = 0; r < world_size; ++r) {
-        sab_sampler_free(jobs[r].sampler);
-        jobs[r].sampler = NULL;
-    }
 }
 
 /* Shards of different lengths, one of them empty; the bucket rule and micro-batches of `kind`. */

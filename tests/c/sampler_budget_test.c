@@ -372,7 +372,7 @@ static void SetBudget_CutsEachBatchInEqualPartsAndKeepsTheOrder(void) {
                 sab_bucket bucket = SAB_BUCKET_INIT; /* not cut finer than needed */
                 EXPECT_OK(sab_plan_get_bucket(job.plan, (size_t)batch.bucket, &bucket));
                 const uint64_t fits = (uint64_t)fmax(
-                    1, floor(job.budget * percent / 100 / bucket.padded_length + 1e-9));
+                    1, floor(job.budget * percent / 100 / *bucket.padded_length + 1e-9));
                 EXPECT(parts == (batch.count + fits - 1) / fits);
             }
             EXPECT(sab_next_batch(cut, &part) == SAB_END);

@@ -23,6 +23,11 @@ static void expect_capabilities(sab_sampler *sampler, uint64_t expected) {
     EXPECT(restore_state(sampler, &state) == anywhere);
     EXPECT_OK(sab_sampler_seek(sampler, 0)); /* the beginning of the epoch, which all support */
 
+    const sab_status scheduled = expected & SAB_SAMPLER_SCHEDULE ? SAB_OK : SAB_E_UNSUPPORTED;
+    struct ArrowArrayStream stream;
+    EXPECT(sab_sampler_get_schedule(sampler, &stream) == scheduled);
+    if (scheduled == SAB_OK) stream.release(&stream);
+
     const sab_status lowered = expected & SAB_SAMPLER_BUDGET ? SAB_OK : SAB_E_UNSUPPORTED;
     double budget = 0;
     EXPECT(sab_sampler_get_budget(sampler, 0, &budget) == lowered);
@@ -73,6 +78,56 @@ static void Samplers_WithCallbacksOrGreedyBatches_SupportLess(void) {
     sab_plan_free(plan);
 }
 
+/* As states name the kind; rows of several columns are packed, too. */
+static const char *name_of(const struct constructor *kind) {
+    return strcmp(kind->name, "rows") == 0 ? "packed" : kind->name;
+}
+
+static void States_OfAnotherKind_AreRefusedWithBothKinds(void) {
+    const sab_sampler_options options = SAB_SAMPLER_OPTIONS_INIT;
+    FOR_CONSTRUCTORS(saved)
+    FOR_CONSTRUCTORS(restored) {
+        const uint64_t both = saved->capabilities & restored->capabilities;
+        if (!(both & SAB_SAMPLER_RANDOM_ACCESS)) continue;
+        if (strcmp(name_of(saved), name_of(restored)) == 0) continue;
+        sab_sampler *from = sampler_of_kind(saved, lengths(SAMPLES), SAMPLES, &options);
+        sab_sampler *to = sampler_of_kind(restored, lengths(SAMPLES), SAMPLES, &options);
+        struct state state;
+        EXPECT_OK(save_state(from, &state));
+        char words[200];
+        snprintf(words, sizeof words,
+                 "state: was saved by another kind of sampler: it is of sab_%s_sampler_new, this "
+                 "sampler of sab_%s_sampler_new",
+                 name_of(saved), name_of(restored));
+        EXPECT_FAILS(restore_state(to, &state), SAB_E_MISMATCH, words);
+        sab_sampler_free(from);
+        sab_sampler_free(to);
+    }
+}
+
+/* Other lengths and another seed, for every kind of sampler. */
+static void States_OfOtherSamplesOrAnotherSeed_SayWhatDiffers(void) {
+    FOR_CONSTRUCTORS(kind) {
+        if (!(kind->capabilities & SAB_SAMPLER_RANDOM_ACCESS)) continue;
+        sab_sampler_options options = SAB_SAMPLER_OPTIONS_INIT;
+        sab_sampler *from = sampler_of_kind(kind, lengths(SAMPLES), SAMPLES, &options);
+        sab_sampler *to = sampler_of_kind(kind, lengths(SAMPLES), SAMPLES - 1, &options);
+        struct state state;
+        EXPECT_OK(save_state(from, &state));
+        EXPECT_FAILS(restore_state(to, &state), SAB_E_MISMATCH, "state: was saved with ");
+        EXPECT(strstr(sab_last_error_message(), ": fingerprint ") != NULL);
+        sab_sampler_free(to);
+        if (kind->properties & WITH_OPTIONS) {
+            options.seed = 5;
+            to = sampler_of_kind(kind, lengths(SAMPLES), SAMPLES, &options);
+            EXPECT_FAILS(restore_state(to, &state), SAB_E_MISMATCH,
+                         "state: was saved with seed 0, this sampler has 5");
+            sab_sampler_free(to);
+        }
+        sab_sampler_free(from);
+    }
+}
+
 static void Arguments_ThatAreNull_AreRefused(void) {
     uint64_t capabilities = 0;
     EXPECT_FAILS(sab_sampler_capabilities(NULL, &capabilities), SAB_E_ARGUMENT, "sampler = NULL");
@@ -85,6 +140,8 @@ static void Arguments_ThatAreNull_AreRefused(void) {
 int main(void) {
     RUN(Samplers_SayWhatTheySupport);
     RUN(Samplers_WithCallbacksOrGreedyBatches_SupportLess);
+    RUN(States_OfAnotherKind_AreRefusedWithBothKinds);
+    RUN(States_OfOtherSamplesOrAnotherSeed_SayWhatDiffers);
     RUN(Arguments_ThatAreNull_AreRefused);
     return finish();
 }

@@ -74,6 +74,80 @@ static void expect_epoch(const struct constructor *kind, const struct epoch *pas
     EXPECT(kind->properties & BY_GENERATOR ? pass->count > 0 : are_same(pass, &expected));
 }
 
+static int have_same_rows(sab_sampler *sampler, const sab_batch *batch, const sab_block *block,
+                          size_t i) {
+    sab_rows rows = SAB_ROWS_INIT;
+    if (batch->layout == SAB_LAYOUT_PADDED)
+        return block->cu_seqlens == NULL && block->starts == NULL;
+    EXPECT_OK(sab_batch_rows(sampler, &rows));
+    if ((rows.cu_seqlens == NULL) != (block->cu_seqlens == NULL) ||
+        (rows.starts == NULL) != (block->starts == NULL))
+        return 0;
+    const uint64_t at = block->offsets[i];
+    for (size_t j = 0; rows.cu_seqlens != NULL && j < rows.columns; ++j)
+        if (memcmp(rows.cu_seqlens[j], block->cu_seqlens[j] + at + i, (batch->count + 1) * 4) != 0)
+            return 0;
+    return rows.starts == NULL || batch->count == 0 ||
+           memcmp(rows.starts, block->starts + at, batch->count * 8) == 0;
+}
+
+static int are_same_batch(const sab_batch *batch, const sab_block *block, size_t i) {
+    const size_t columns = batch->columns, bytes = columns * sizeof(double);
+    return batch->count == block->offsets[i + 1] - block->offsets[i] &&
+           (batch->count == 0 || memcmp(batch->indices, block->indices + block->offsets[i],
+                                        batch->count * sizeof(int64_t)) == 0) &&
+           batch->layout == block->layout && columns == block->columns &&
+           memcmp(batch->longest, block->longest + i * columns, bytes) == 0 &&
+           memcmp(batch->padded_length, block->padded_length + i * columns, bytes) == 0 &&
+           memcmp(batch->total, block->total + i * columns, bytes) == 0 &&
+           batch->bucket == block->bucket[i] && batch->epoch == block->epoch &&
+           batch->step == block->step[i] && batch->micro_batch == block->micro_batch[i] &&
+           batch->id == block->id[i];
+}
+
+/* Blocks of any size, begun after any number of batches, up to the end and past it. */
+static void NextBlock_ShowsWhatNextShows(void) {
+    FOR_CONSTRUCTORS(kind)
+    for (size_t before = 0; before < 3; ++before)
+        for (size_t most = 1; most < 100; most = most * 3 + 1) {
+            sab_sampler *sampler = made(kind), *blocks = made(kind);
+            taken(sampler, before);
+            taken(blocks, before);
+            sab_batch batch = SAB_BATCH_INIT;
+            sab_block block = SAB_BLOCK_INIT;
+            sab_status status;
+            while ((status = sab_next_block(blocks, most, &block)) == SAB_OK) {
+                EXPECT(block.count >= 1 && block.count <= most && block.offsets[0] == 0);
+                for (size_t i = 0; i < block.count; ++i) {
+                    EXPECT_OK(sab_next_batch(sampler, &batch));
+                    EXPECT(are_same_batch(&batch, &block, i));
+                    EXPECT(have_same_rows(sampler, &batch, &block, i));
+                }
+                EXPECT(position_of(blocks) == position_of(sampler));
+            }
+            EXPECT(status == SAB_END && sab_next_block(blocks, most, &block) == SAB_END);
+            EXPECT(sab_next_batch(sampler, &batch) == SAB_END);
+            EXPECT_OK(sab_sampler_begin(blocks));
+            EXPECT(epoch_of(blocks) == first_epoch(kind) + 1 && position_of(blocks) == 0);
+            sab_sampler_free(sampler);
+            sab_sampler_free(blocks);
+        }
+}
+
+static void NextBlock_OfBadArguments_MovesNothing(void) {
+    FOR_CONSTRUCTORS(kind) {
+        sab_sampler *sampler = made(kind);
+        sab_block block = SAB_BLOCK_INIT;
+        EXPECT_FAILS(sab_next_block(sampler, 0, &block), SAB_E_ARGUMENT, "max_batches = 0");
+        EXPECT_FAILS(sab_next_block(sampler, 1, NULL), SAB_E_ARGUMENT, "block = NULL");
+        EXPECT_FAILS(sab_next_block(NULL, 1, &block), SAB_E_ARGUMENT, "sampler = NULL");
+        block.struct_size = 8;
+        EXPECT_FAILS(sab_next_block(sampler, 1, &block), SAB_E_ARGUMENT, "block.struct_size = 8");
+        EXPECT(block.count == 0 && position_of(sampler) == 0);
+        sab_sampler_free(sampler);
+    }
+}
+
 static void Begin_WhereNothingWasTaken_IsTheCurrentEpoch(void) {
     FOR_CONSTRUCTORS(kind) {
         sab_sampler *sampler = made(kind);
@@ -245,6 +319,8 @@ static void Begin_ThatFails_ChangesNothing(void) {
 }
 
 int main(void) {
+    RUN(NextBlock_ShowsWhatNextShows);
+    RUN(NextBlock_OfBadArguments_MovesNothing);
     RUN(Begin_WhereNothingWasTaken_IsTheCurrentEpoch);
     RUN(Begin_AfterTheEnd_IsTheNextEpoch);
     RUN(Begin_AfterABrokenOffPass_IsTheSameEpochFromItsStart);

@@ -437,7 +437,8 @@ static void State_OfAnotherSampler_IsRefusedAndChangesNothing(void) {
         sab_last_step last_step;
         uint64_t seed, costliest_first;
         const char *words;
-    } others[] = {{SAB_LAST_STEP_DROP, 0, 0, "last_step 1, this sampler has 0"},
+    } others[] = {{SAB_LAST_STEP_DROP, 0, 0,
+                   "last_step SAB_LAST_STEP_DROP (1), this sampler has SAB_LAST_STEP_SPLIT (0)"},
                   {SAB_LAST_STEP_SPLIT, 5, 0, "seed 5, this sampler has 0"},
                   {SAB_LAST_STEP_SPLIT, 0, 4, "costliest_first 4, this sampler has 0"}};
     for (size_t i = 0; i < COUNT(others); ++i) {

@@ -49,7 +49,7 @@ static sab_sizes_arrow_options reading(sab_null_rule nulls, sab_text_unit text_u
     return options;
 }
 
-/* Reads the sizes one by one, and all at once by a sampler that takes over the array. */
+/* Reads the sizes one by one, in a range, and by a sampler that takes over the array. */
 static void expect_read(struct ArrowArray array, const struct ArrowSchema *schema,
                         const char *column, const sab_sizes_arrow_options *options,
                         const double *expected, size_t count, int line) {
@@ -63,6 +63,10 @@ static void expect_read(struct ArrowArray array, const struct ArrowSchema *schem
         EXPECT_OK(sab_sizes_get(sizes, i, &value));
         EXPECT(value == expected[i]);
     }
+    double values[64];
+    EXPECT(count <= COUNT(values));
+    EXPECT_OK(sab_sizes_values(sizes, 0, 0, count, values));
+    EXPECT(count == 0 || memcmp(values, expected, count * sizeof *values) == 0);
     EXPECT_OK(sab_bionemo_size_aware_sampler_new(NULL, count, sizes, 1e18, NULL, &sampler));
     sab_sizes_free(sizes);
     sab_batch batch = SAB_BATCH_INIT;
@@ -242,7 +246,15 @@ static void Dictionaries_ThatAreDamaged_AreRefused(void) {
     struct ArrowArray bad_elements = ARRAY(2, NULL, negative);
     schema.dictionary = &number;
     array.dictionary = &bad_elements;
+    const int32_t used[] = {0, 1};
+    array.buffers = (const void *[]){NULL, used};
     EXPECT_REFUSED(array, &schema, NULL, NULL, "dictionary[1] = -1: must not be negative");
+    number.format = "L";
+    const uint64_t large[] = {5, UINT64_MAX}, above[] = {5, (UINT64_C(1) << 53) + 1};
+    bad_elements.buffers = (const void *[]){NULL, large};
+    EXPECT_REFUSED(array, &schema, NULL, NULL, "dictionary[1] = 18446744073709551615: must be");
+    bad_elements.buffers = (const void *[]){NULL, above};
+    EXPECT_REFUSED(array, &schema, NULL, NULL, "dictionary[1] = 9007199254740993: must be");
     schema.format = "f";
     EXPECT_REFUSED(array, &schema, NULL, NULL, "\"f\" of a dictionary's indices");
     schema.format = "u";
@@ -250,6 +262,60 @@ static void Dictionaries_ThatAreDamaged_AreRefused(void) {
     schema.format = "i";
     number.dictionary = &values;
     EXPECT_REFUSED(array, &schema, NULL, NULL, "a dictionary of dictionaries");
+}
+
+static void Dictionaries_WithABadElementThatNoSampleHas_AreRead(void) {
+    struct ArrowSchema numbers = type("g", NULL), schema = type("c", NULL);
+    const double sizes[] = {3, NAN, -1, 5};
+    const int8_t indices[] = {3, 0, 1, 3};
+    struct ArrowArray elements = ARRAY(4, NULL, sizes);
+    struct ArrowArray array = ARRAY(2, NULL, indices);
+    schema.dictionary = &numbers;
+    array.dictionary = &elements;
+    EXPECT_READ(array, &schema, NULL, NULL, 5, 3);
+    const sab_sizes_arrow_options zero = reading(SAB_NULLS_ZERO, SAB_TEXT_BYTES);
+    array = ARRAY(4, "", indices); /* the sample that has it is null */
+    array.dictionary = &elements;
+    EXPECT_READ(array, &schema, NULL, &zero, 5, 3, 0, 5);
+    array.null_count = 0;
+    EXPECT_REFUSED(array, &schema, NULL, &zero, "dictionary[1] = nan: must be a number");
+}
+
+static void Dictionary_WithoutAFormat_IsRefused(void) {
+    struct ArrowSchema numbers = type(NULL, NULL), schema = type("c", NULL);
+    schema.dictionary = &numbers;
+    const struct ArrowArray array = ARRAY(0, NULL, NULL);
+    EXPECT_REFUSED(array, &schema, NULL, NULL, "schema.format = NULL");
+}
+
+static void Columns_WhoseNamesHaveDots_AreFoundByTheLongestName(void) {
+    struct ArrowSchema inner = type("i", "c"), outer = type("+s", "a"), dotted = type("+s", "a.b");
+    struct ArrowSchema shorter = type("i", "b.d");
+    struct ArrowSchema *inners[] = {&inner}, *shorters[] = {&shorter};
+    outer.n_children = dotted.n_children = 1;
+    outer.children = shorters;
+    dotted.children = inners;
+    const int32_t first[] = {1, 2}, second[] = {3, 4};
+    struct ArrowArray one = ARRAY(2, NULL, first), two = ARRAY(2, NULL, second);
+    struct ArrowArray *ones[] = {&one}, *twos[] = {&two};
+    struct ArrowArray of_outer = ARRAY(2, NULL), of_dotted = ARRAY(2, NULL);
+    of_outer.n_children = of_dotted.n_children = 1;
+    of_outer.children = ones;
+    of_dotted.children = twos;
+    for (int is_swapped = 0; is_swapped < 2; ++is_swapped) {
+        struct ArrowSchema table = type("+s", NULL);
+        struct ArrowArray array = ARRAY(2, NULL);
+        struct ArrowSchema *columns[] = {&outer, &dotted};
+        struct ArrowArray *arrays[] = {&of_outer, &of_dotted};
+        if (is_swapped) {
+            columns[0] = &dotted, columns[1] = &outer;
+            arrays[0] = &of_dotted, arrays[1] = &of_outer;
+        }
+        table.n_children = array.n_children = 2;
+        table.children = columns;
+        array.children = arrays;
+        EXPECT_READ(array, &table, "a.b.c", NULL, 3, 4);
+    }
 }
 
 static void Nulls_AreRefusedByRowOrCountAsZero(void) {
@@ -719,6 +785,9 @@ int main(void) {
     RUN(Array_OfNoSamples_NeedsNoBuffers);
     RUN(Dictionaries_AreReadByTheirIndices);
     RUN(Dictionaries_ThatAreDamaged_AreRefused);
+    RUN(Dictionaries_WithABadElementThatNoSampleHas_AreRead);
+    RUN(Dictionary_WithoutAFormat_IsRefused);
+    RUN(Columns_WhoseNamesHaveDots_AreFoundByTheLongestName);
     RUN(Nulls_AreRefusedByRowOrCountAsZero);
     RUN(Nulls_OfDictionaries_AreNulls);
     RUN(Columns_AreFoundByPathAndOffset);

@@ -92,10 +92,6 @@ static void Sizes_BadArguments_AreNamed(void) {
     EXPECT_FAILS(sab_sizes_new(&one, 1, SAB_INT32, NULL, NULL), SAB_E_ARGUMENT, "sizes = NULL");
     EXPECT_FAILS(sab_sizes_new(&one, SIZE_MAX, SAB_INT32, NULL, &sizes), SAB_E_ARGUMENT,
                  "must be at most 4294967295");
-    options.columns = 2;
-    EXPECT_FAILS(sab_sizes_new(&one, 1, SAB_INT32, &options, &sizes), SAB_E_ARGUMENT,
-                 "columns = 2");
-    options.columns = 1;
     options.copy = 2;
     EXPECT_FAILS(sab_sizes_new(&one, 1, SAB_INT32, &options, &sizes), SAB_E_ARGUMENT, "copy = 2");
     EXPECT_OK(sab_sizes_new(&one, 1, SAB_INT32, NULL, &sizes));
@@ -323,6 +319,69 @@ static void Sizes_Joined_AreThoseOfTheirPartsInOrder(void) {
     sab_sizes_free(sizes);
 }
 
+/* All ranges of sizes of five chunks, some of which are empty. */
+static void Values_OfEveryRange_AreTheSizesOneByOne(void) {
+    enum { count = 11 };
+    static const int8_t bytes[] = {1, 2, 3, 4, 5};
+    static const uint64_t large[] = {UINT64_C(1) << 40, 7};
+    sab_sizes *parts[] = {copied_from(0.5, 3), NULL, copied_from(6, 0), NULL, copied_from(9, 1)};
+    sab_sizes *sizes = NULL;
+    EXPECT_OK(sab_sizes_new(bytes, 5, SAB_INT8, NULL, &parts[1]));
+    EXPECT_OK(sab_sizes_new(large, 2, SAB_UINT64, NULL, &parts[3]));
+    EXPECT_OK(sab_sizes_join_new((const sab_sizes *const *)parts, COUNT(parts), &sizes));
+    for (size_t i = 0; i < COUNT(parts); ++i) sab_sizes_free(parts[i]);
+    double expected[count];
+    for (size_t i = 0; i < count; ++i) EXPECT_OK(sab_sizes_get(sizes, i, &expected[i]));
+    for (size_t first = 0; first <= count; ++first)
+        for (size_t some = 0; first + some <= count; ++some) {
+            double values[count + 1];
+            for (size_t i = 0; i <= count; ++i) values[i] = -7;
+            EXPECT_OK(sab_sizes_values(sizes, 0, first, some, some > 0 ? values : NULL));
+            EXPECT(memcmp(values, expected + first, some * sizeof *values) == 0);
+            EXPECT(values[some] == -7);
+        }
+    sab_sizes_free(sizes);
+}
+
+static void Values_OfABrokenSize_NameItAndWriteNothing(void) {
+    const double numbers[] = {3, NAN, 5};
+    sab_sizes *parts[] = {copied_from(1, 2), NULL}, *sizes = NULL;
+    EXPECT_OK(sab_sizes_new(numbers, 3, SAB_FLOAT64, NULL, &parts[1]));
+    EXPECT_OK(sab_sizes_join_new((const sab_sizes *const *)parts, 2, &sizes));
+    double values[5] = {-7, -7, -7, -7, -7};
+    EXPECT_FAILS(sab_sizes_values(sizes, 0, 0, 5, values), SAB_E_ARGUMENT,
+                 "sizes[3] = nan: must be a number");
+    for (size_t i = 0; i < COUNT(values); ++i) EXPECT(values[i] == -7);
+    EXPECT_OK(sab_sizes_values(sizes, 0, 0, 3, values));
+    EXPECT(values[0] == 1 && values[1] == 2 && values[2] == 3 && values[3] == -7);
+    EXPECT_OK(sab_sizes_values(sizes, 0, 4, 1, values));
+    EXPECT(values[0] == 5);
+    sab_sizes_free(sizes);
+    for (size_t i = 0; i < COUNT(parts); ++i) sab_sizes_free(parts[i]);
+}
+
+static void Values_OutOfRange_AreRefused(void) {
+    const int32_t numbers[] = {1, 2, 3};
+    sab_sizes *sizes = sizes_of(numbers, 3), *none = sizes_of(numbers, 0);
+    double values[4] = {-7};
+    EXPECT_FAILS(sab_sizes_values(sizes, 0, 4, 0, values), SAB_E_ARGUMENT,
+                 "first = 4: must be at most the count, 3");
+    EXPECT_FAILS(sab_sizes_values(sizes, 0, 0, 4, values), SAB_E_ARGUMENT,
+                 "count = 4: must be at most the sizes from first on, 3");
+    EXPECT_FAILS(sab_sizes_values(sizes, 0, 3, 1, values), SAB_E_ARGUMENT,
+                 "count = 1: must be at most the sizes from first on, 0");
+    EXPECT_FAILS(sab_sizes_values(sizes, 0, 1, SIZE_MAX, values), SAB_E_ARGUMENT,
+                 "must be at most the sizes from first on, 2");
+    EXPECT_FAILS(sab_sizes_values(sizes, 0, SIZE_MAX, 2, values), SAB_E_ARGUMENT,
+                 "must be at most the count, 3");
+    EXPECT_FAILS(sab_sizes_values(none, 0, 0, 1, values), SAB_E_ARGUMENT, "count = 1");
+    EXPECT_OK(sab_sizes_values(none, 0, 0, 0, NULL));
+    EXPECT_OK(sab_sizes_values(sizes, 0, 3, 0, NULL));
+    EXPECT(values[0] == -7);
+    sab_sizes_free(sizes);
+    sab_sizes_free(none);
+}
+
 /* The first batch of a sampler over the parts. */
 static void expect_plan(sab_sizes *const *parts, size_t count, double longest, double total) {
     sab_sizes *sizes = NULL;
@@ -366,6 +425,12 @@ static void Sizes_JoinedOfManyBlocks_AreReadInFull(void) {
     for (int32_t i = 0; i < count; ++i) expected += (uint64_t)(numbers[i] = i);
     sab_sizes *part = sizes_of(numbers, count), *twice[] = {part, part};
     expect_plan(twice, 2, count - 1, 2 * (double)expected);
+    sab_sizes *sizes = NULL;
+    EXPECT_OK(sab_sizes_join_new((const sab_sizes *const *)twice, 2, &sizes));
+    static double values[2 * count];
+    EXPECT_OK(sab_sizes_values(sizes, 0, 1, 2 * count - 1, values));
+    for (size_t i = 1; i < 2 * count; ++i) EXPECT(values[i - 1] == (double)(i % count));
+    sab_sizes_free(sizes);
     sab_sizes_free(part);
 }
 
@@ -431,8 +496,106 @@ static void Sizes_Descriptions_SayWhatWasRead(void) {
     sab_sizes_free(joined);
 }
 
+static sab_sizes *named(const sab_sizes *sizes, const char *name) {
+    sab_sizes *made = NULL;
+    EXPECT_OK(sab_sizes_named_new(sizes, name, &made));
+    return made;
+}
+
+static void Sizes_OfSeveralColumns_GiveOneNumberEach(void) {
+    const int32_t source[] = {3, 1, 2};
+    const double target[] = {0.5, 0, 7};
+    sab_sizes *parts[] = {NULL, NULL}, *columns = NULL, *twice = NULL;
+    EXPECT_OK(sab_sizes_new(source, 3, SAB_INT32, NULL, &parts[0]));
+    EXPECT_OK(sab_sizes_new(target, 3, SAB_FLOAT64, NULL, &parts[1]));
+    EXPECT_OK(sab_sizes_columns_new((const sab_sizes *const *)parts, 2, &columns));
+    EXPECT(sab_sizes_column_count(columns) == 2 && sab_sizes_count(columns) == 3);
+    EXPECT(sab_sizes_column_name(columns, 0) == NULL);
+    sab_sizes *const names[] = {named(parts[0], "source"), named(parts[1], "target")};
+    sab_sizes_free(columns);
+    EXPECT_OK(sab_sizes_columns_new((const sab_sizes *const *)names, 2, &columns));
+    for (int i = 0; i < 2; ++i) {
+        sab_sizes_free(parts[i]);
+        sab_sizes_free(names[i]);
+    }
+    double size[3] = {0, 0, -1};
+    EXPECT_OK(sab_sizes_get(columns, 2, size));
+    EXPECT(size[0] == 2 && size[1] == 7 && size[2] == -1);
+    EXPECT(strcmp(sab_sizes_column_name(columns, 1), "target") == 0);
+    EXPECT(sab_sizes_column_name(columns, 2) == NULL && sab_sizes_column_name(NULL, 0) == NULL);
+    EXPECT(sab_sizes_column_count(NULL) == 0);
+    double targets[2];
+    EXPECT_OK(sab_sizes_values(columns, 1, 1, 2, targets));
+    EXPECT(targets[0] == 0 && targets[1] == 7);
+    EXPECT_FAILS(sab_sizes_values(columns, 2, 1, 2, targets), SAB_E_ARGUMENT,
+                 "column = 2: must be below the columns, 2");
+    EXPECT(strcmp(sab_sizes_description(columns),
+                  "source: array of int32: 3 sizes; target: array of float64: 3 sizes") == 0);
+    const sab_sizes *const both[] = {columns, columns};
+    EXPECT_OK(sab_sizes_join_new(both, 2, &twice));
+    EXPECT_OK(sab_sizes_get(twice, 3, size));
+    EXPECT(sab_sizes_count(twice) == 6 && size[0] == 3 && size[1] == 0.5);
+    EXPECT(strcmp(sab_sizes_column_name(twice, 0), "source") == 0);
+    sab_sizes_free(columns);
+    sab_sizes_free(twice);
+}
+
+static void Columns_BadArguments_AreNamed(void) {
+    const int32_t numbers[] = {3, 1, -2};
+    sab_sizes *three = NULL, *two = NULL, *made = NULL;
+    EXPECT_OK(sab_sizes_new(numbers, 3, SAB_INT32, NULL, &three));
+    EXPECT_OK(sab_sizes_new(numbers, 2, SAB_INT32, NULL, &two));
+    sab_sizes *const source = named(three, "source");
+    const sab_sizes *columns[SAB_MAX_COLUMNS + 1] = {three, two};
+#define REFUSED(count, words) \
+    EXPECT_FAILS(sab_sizes_columns_new(columns, count, &made), SAB_E_ARGUMENT, words)
+    REFUSED(0, "count = 0: must be from 1 to 8");
+    REFUSED(9, "count = 9: must be from 1 to 8");
+    REFUSED(2, "columns[1]: has 2 samples: must have as many as columns[0], 3");
+    columns[1] = source;
+    REFUSED(2, "columns[1] (\"source\"): has a name: all columns must have a name, or none");
+    columns[0] = source;
+    REFUSED(2, "columns[1] (\"source\"): has the name of columns[0]");
+    columns[1] = NULL;
+    REFUSED(2, "columns[1] = NULL");
+    sab_sizes *const target = named(three, "target");
+    columns[1] = target;
+    EXPECT_OK(sab_sizes_columns_new(columns, 2, &made));
+    double size[2];
+    EXPECT_FAILS(sab_sizes_get(made, 2, size), SAB_E_ARGUMENT,
+                 "sizes[\"source\"][2] = -2: must not be negative");
+    sab_sizes *other = NULL;
+    const sab_sizes *const pair[] = {made, three};
+    EXPECT_FAILS(sab_sizes_columns_new(pair, 1, &other), SAB_E_ARGUMENT,
+                 "columns[0]: has 2 columns, source and target: must have one");
+    EXPECT_FAILS(sab_sizes_join_new(pair, 2, &other), SAB_E_ARGUMENT,
+                 "parts[1]: has 1 column: must have the columns of parts[0], 2 columns, source and "
+                 "target");
+    EXPECT_FAILS(sab_sizes_named_new(made, "a", &other), SAB_E_ARGUMENT, "must have one");
+    EXPECT_FAILS(sab_sizes_named_new(three, "", &other), SAB_E_ARGUMENT, "name = \"\"");
+    EXPECT_FAILS(sab_sizes_named_new(three, "a\nb", &other), SAB_E_ARGUMENT, "control characters");
+    EXPECT_FAILS(sab_sizes_named_new(three, NULL, &other), SAB_E_ARGUMENT, "name = NULL");
+    char long_name[SAB_MAX_COLUMN_NAME + 2] = {0};
+    memset(long_name, 'a', SAB_MAX_COLUMN_NAME + 1);
+    EXPECT_FAILS(sab_sizes_named_new(three, long_name, &other), SAB_E_ARGUMENT, "1 to 63 bytes");
+    long_name[SAB_MAX_COLUMN_NAME] = 0;
+    sab_sizes_free(named(three, long_name));
+    EXPECT(other == NULL);
+    sab_sizes_free(made);
+    sab_sizes_free(three);
+    sab_sizes_free(two);
+    sab_sizes_free(source);
+    sab_sizes_free(target);
+#undef REFUSED
+}
+
 int main(void) {
+    RUN(Sizes_OfSeveralColumns_GiveOneNumberEach);
+    RUN(Columns_BadArguments_AreNamed);
     RUN(Sizes_Joined_AreThoseOfTheirPartsInOrder);
+    RUN(Values_OfEveryRange_AreTheSizesOneByOne);
+    RUN(Values_OfABrokenSize_NameItAndWriteNothing);
+    RUN(Values_OutOfRange_AreRefused);
     RUN(Plan_OfJoinedSizes_HasTheirValues);
     RUN(Sizes_JoinedOfManyBlocks_AreReadInFull);
     RUN(Sizes_JoinedThatBreakARule_AreNamedByTheirIndex);

@@ -904,6 +904,21 @@ static void Progress_OfFilesThatAreAllSkipped_Cancels(void) {
 
 /* States */
 
+/* The stream and two others, by proportions. */
+static sab_stream *mixed(sab_stream *source) {
+    sab_stream *sources[] = {source, numbers(1 + below(50), 0, NULL),
+                             numbers(1 + below(50), 0, NULL)};
+    static const double proportions[] = {4, 2, 1};
+    sab_mix_stream_options mixing = SAB_MIX_STREAM_OPTIONS_INIT;
+    mixing.proportions = proportions;
+    mixing.proportion_count = 3;
+    mixing.window = 1 + below(20);
+    mixing.until = (sab_mix_until)below(2);
+    sab_stream *stream = NULL;
+    EXPECT_OK(sab_mix_stream_new(sources, 3, &mixing, &stream));
+    return stream;
+}
+
 /* A pipeline drawn at random; the same for the same seed. */
 static sab_stream *any_pipeline(uint64_t seed) {
     random_state = seed * 2654435761u + 1;
@@ -918,7 +933,7 @@ static sab_stream *any_pipeline(uint64_t seed) {
         sab_readahead_stream_options carrying = SAB_READAHEAD_STREAM_OPTIONS_INIT;
         sab_record initial = SAB_RECORD_INIT;
         sab_pack_stream_options packing = SAB_PACK_STREAM_OPTIONS_INIT;
-        switch (below(17)) {
+        switch (below(18)) {
             case 0: EXPECT_OK(sab_batch_stream_new(source, 1 + below(6), &stream)); break;
             case 1: EXPECT_OK(sab_flatten_stream_new(source, &stream)); break;
             case 2: EXPECT_OK(sab_window_stream_new(source, 1 + below(5), &stream)); break;
@@ -974,6 +989,7 @@ static sab_stream *any_pipeline(uint64_t seed) {
                 packing.seed = below(9);
                 EXPECT_OK(sab_pack_stream_new(source, &packing, &stream));
                 break;
+            case 16: stream = mixed(source); break;
             default:
                 sources[0] = source;
                 sources[1] = numbers(1 + below(50), 0, NULL);

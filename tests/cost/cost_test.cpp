@@ -21,7 +21,7 @@ TEST(Cost, LargestCount_IsTheLargestThatFits) {
                                            : Cost(polynomial, false);
         const double length = real(random), limit = real(random) * real(random) * real(random);
         const uint64_t most = 1 + random() % 100000;
-        const uint64_t count = cost.largest_count(length, limit, most);
+        const uint64_t count = cost.largest_count({&length, 1}, limit, most);
         ASSERT_LE(count, most);
         if (count > 0) ASSERT_LE(cost(count, length), limit);
         if (count < most) ASSERT_GT(cost(count + 1, length), limit);

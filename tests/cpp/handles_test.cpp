@@ -17,6 +17,11 @@
 
 namespace {
 
+// Both standards may be tested at once, in one folder.
+std::string file_of(const char* kind) {
+    return "handles_test_" + std::to_string(__cplusplus) + "." + kind;
+}
+
 // Whether a call throws an Error with this status and these words.
 template <class Call>
 bool fails(sab_status status, const char* words, const Call& call) {
@@ -78,9 +83,215 @@ void Sizes_ComeFromVectorsPointersAndFunctions() {
     EXPECT(copied.size() == 3 && copied[0] == 3 && borrowed[0] == 9 && asked[2] == 20);
     const std::uint8_t bytes[] = {200, 1};
     EXPECT(sab::Sizes(bytes, 2)[0] == 200);
+    EXPECT(sab::Sizes(bytes, 2).values() == (std::vector<double>{200, 1}));
+    EXPECT(sab::Sizes(bytes, 0).values().empty());
     EXPECT(sab::Sizes(std::vector<std::int64_t>{1LL << 40})[0] == 1099511627776.0);
     EXPECT(fails(SAB_E_ARGUMENT, "index", [&] { copied[3]; }));
     EXPECT(fails(SAB_E_IO, "/nowhere", [] { sab::Sizes::open_npy("/nowhere/sizes.npy"); }));
+}
+
+// An array of three int32 in Arrow's C data interface, and how often one was released.
+int released = 0;
+const std::int32_t three[] = {5, 0, 7};
+const void* three_buffers[] = {nullptr, three};
+ArrowArray arrow_array() {
+    ArrowArray array{};
+    array.length = 3;
+    array.n_buffers = 2;
+    array.buffers = three_buffers;
+    array.release = [](ArrowArray* mine) {
+        ++released;
+        mine->release = nullptr;
+    };
+    return array;
+}
+ArrowSchema arrow_schema() {
+    ArrowSchema schema{};
+    schema.format = "i";
+    schema.name = "length";
+    schema.release = [](ArrowSchema* mine) { mine->release = nullptr; };
+    return schema;
+}
+
+void Sizes_OwnArrowArrays() {
+    released = 0;
+    ArrowArray array = arrow_array();
+    ArrowSchema schema = arrow_schema();
+    EXPECT(
+        fails(SAB_E_ARGUMENT, "column", [&] { sab::Sizes::from_arrow(array, schema, "frames"); }));
+    EXPECT(array.release != nullptr && released == 0);  // still the caller's
+    {
+        const sab::Sizes sizes = sab::Sizes::from_arrow(array, schema);
+        EXPECT(array.release == nullptr && released == 0);
+        EXPECT(sizes.size() == 3 && sizes[2] == 7);
+    }
+    EXPECT(released == 1 && schema.release != nullptr);
+    schema.release(&schema);
+}
+
+// A stream of as many arrays as `private_data` says.
+ArrowArrayStream arrow_stream(std::size_t& left) {
+    ArrowArrayStream stream{};
+    stream.get_schema = [](ArrowArrayStream*, ArrowSchema* out) {
+        *out = arrow_schema();
+        return 0;
+    };
+    stream.get_next = [](ArrowArrayStream* mine, ArrowArray* out) {
+        std::size_t& arrays = *static_cast<std::size_t*>(mine->private_data);
+        *out = arrays > 0 ? arrow_array() : ArrowArray{};
+        arrays -= arrays > 0 ? 1 : 0;
+        return 0;
+    };
+    stream.get_last_error = [](ArrowArrayStream*) -> const char* { return nullptr; };
+    stream.release = [](ArrowArrayStream* mine) { mine->release = nullptr; };
+    stream.private_data = &left;
+    return stream;
+}
+
+void Sizes_OwnArrowStreams_AndAreJoined() {
+    released = 0;
+    std::size_t left = 2;
+    ArrowArrayStream stream = arrow_stream(left);
+    {
+        std::vector<sab::Sizes> parts;
+        parts.push_back(sab::Sizes::from_arrow(stream));
+        EXPECT(stream.release == nullptr && parts[0].size() == 6 && parts[0][5] == 7);
+        parts.push_back(sab::Sizes(std::vector<float>{2.5F}));
+        const sab::Sizes joined = sab::Sizes::join(parts);
+        parts.clear();
+        EXPECT(released == 0 && joined.size() == 7 && joined[3] == 5 && joined[6] == 2.5);
+        const sab::Sizes::Source source = joined.source(6);
+        EXPECT(source.part == 1 && source.row == 0);
+        EXPECT(fails(SAB_E_ARGUMENT, "index = 7", [&] { joined.source(7); }));
+    }
+    EXPECT(released == 2);
+    EXPECT(sab::Sizes::join({}).size() == 0);
+}
+
+void Sizes_ComeFromFiles() {
+    const auto write = [](const char* text) {
+        std::FILE* const file = std::fopen(file_of("sizes").c_str(), "wb");
+        EXPECT(file != nullptr && std::fputs(text, file) >= 0);
+        if (file != nullptr) std::fclose(file);
+    };
+    write("5\n7\n");
+    const sab::Sizes numbers = sab::Sizes::open(file_of("sizes").c_str());
+    EXPECT(numbers[1] == 7);
+    EXPECT(std::string(numbers.description()) == "lines of numbers: 2 sizes");
+    write("{\"text\": \"two words\"}\n");
+    sab::SizesFileOptions options;
+    options.column = "text";
+    options.text_unit = SAB_TEXT_WORDS;
+    EXPECT(sab::Sizes::open(file_of("sizes").c_str(), options)[0] == 2);
+    std::remove(file_of("sizes").c_str());
+    EXPECT(fails(SAB_E_IO, "/nowhere", [] { sab::Sizes::open("/nowhere/sizes.idx"); }));
+}
+
+sab::Sizes pairs() {
+    std::vector<std::int32_t> target(1000);
+    for (std::size_t i = 0; i < target.size(); ++i)
+        target[i] = static_cast<std::int32_t>(1 + i * 104729 % 83);
+    const sab::Sizes source(tokens()), other(target);
+    return sab::Sizes::columns({{"source", &source}, {"target", &other}});
+}
+
+void Sizes_HaveNamedColumns() {
+    const sab::Sizes sizes = pairs();
+    EXPECT(sizes.size() == 1000 && sizes.column_count() == 2);
+    EXPECT(std::string(sizes.column_name(1)) == "target");
+    EXPECT(sizes.row(999) == (std::vector<double>{sizes.values()[999], sizes.values(1)[999]}));
+    EXPECT(sizes.row(0) == (std::vector<double>{1, 1}) && sizes.values(1)[1] == 1 + 104729 % 83);
+    bool is_refused = false;  // it has no room for both
+    try {
+        (void)sizes[0];
+    } catch (const std::invalid_argument& error) {
+        is_refused = std::string(error.what()).find("row()") != std::string::npos;
+    }
+    EXPECT(is_refused);
+    EXPECT(fails(SAB_E_ARGUMENT, "column = 2", [&] { sizes.values(2); }));
+    EXPECT(fails(SAB_E_ARGUMENT, "index = 1000", [&] { sizes.row(1000); }));
+    const sab::Sizes three(std::vector<int>{1, 2, 3}), unnamed(tokens());
+    EXPECT(unnamed.column_count() == 1 && unnamed.column_name(0) == nullptr);
+    EXPECT(fails(SAB_E_ARGUMENT, "3",
+                 [&] { sab::Sizes::columns({{"source", &unnamed}, {"target", &three}}); }));
+}
+
+void Mixtures_HaveTheirProportions() {
+    const sab::Sizes wiki(tokens()), code(std::vector<int>(300, 7));
+    const double repeats[] = {0.5, 3};
+    sab::MixtureOptions options;
+    options.repeats = repeats;
+    options.repeat_count = 2;
+    const sab::Sizes mixture = sab::Sizes::mixture({{"wiki", &wiki}, {"code", &code}}, options);
+    EXPECT(mixture.source_count() == 2 && mixture.size() == wiki.size() + 300);
+    EXPECT(wiki.source_count() == 0);
+    const sab_mixture_source source = mixture.mixture_source(1, 4);
+    EXPECT(std::string(source.name) == "code" && source.epoch_samples == 900);
+    const sab::Sizes::Source place = mixture.locate(wiki.size() + 2);
+    EXPECT(place.part == 1 && place.row == 2);
+    const std::vector<std::uint32_t> counts = mixture.mixture_counts(1);
+    EXPECT(counts.back() == 3);
+
+    sab::PackedOptions pack;
+    pack.capacity = 500;
+    sab::SamplerOptions walk;
+    walk.epoch = 1;
+    sab::PackedSampler sampler(mixture, pack, walk);
+    std::vector<std::uint32_t> seen(mixture.size());
+    for (sab::Batch batch; sampler.next(batch);)
+        for (const std::int64_t index : batch) ++seen[static_cast<std::size_t>(index)];
+    EXPECT(seen == counts);
+    const std::vector<sab_mixture_report> reports = sampler.report_sources(2);
+    EXPECT(reports[1].samples == 900 && reports[1].most == 3 && reports[1].deviation <= 1);
+    EXPECT(fails(SAB_E_ARGUMENT, "count = 3", [&] { sampler.report_sources(3); }));
+
+    const sab::Sizes flat = sab::Sizes::mixture(code, std::vector<std::int64_t>(300, 5));
+    EXPECT(flat.source_count() == 1 && flat.mixture_source(0).id == 5);
+    EXPECT(fails(SAB_E_ARGUMENT, "count = 2", [&] { sab::Sizes::mixture(code, {0, 1}); }));
+    EXPECT(fails(SAB_E_ARGUMENT, "sources[0]: is a mixture",
+                 [&] { sab::Sizes::mixture({{"flat", &flat}}); }));
+    EXPECT(fails(SAB_E_ARGUMENT, "sizes: are no mixture", [&] { wiki.mixture_counts(); }));
+}
+
+double squares(std::uint64_t count, double length) {
+    return static_cast<double>(count) * length * length;
+}
+
+void Plans_OfSeveralColumns() {
+    const sab::Cost weighted = sab::Cost::padded({1, 2.5});
+    EXPECT(weighted(2, std::vector<double>{3, 4}) == 26);
+    const sab::Cost function([](std::uint64_t count, const std::vector<double>& lengths,
+                                const std::vector<double>& totals) {
+        EXPECT(totals[1] == static_cast<double>(count) * lengths[1]);
+        return static_cast<double>(count) * (lengths[0] + 2.5 * lengths[1]);
+    });
+    EXPECT(function(2, std::vector<double>{3, 4}) == 26);
+    const sab_budget budgets[] = {{weighted.get(), 4000}, {function.get(), 4000}};
+    const double multiples[] = {8, 4};
+    sab::PlanOptions options;
+    options.budgets = budgets;
+    options.budget_count = 2;
+    options.length_multiples = multiples;
+    const sab::Plan plan(pairs(), options);
+    EXPECT(plan.info().columns == 2 && std::string(plan.column_name(0)) == "source");
+    EXPECT(plan.bucket(0).columns == 2 && plan.bucket(0).longest[1] <= 83);
+    sab::BucketSampler sampler(plan);
+    for (const sab::Batch& batch : sampler) {
+        const double *const length = batch.padded_length, count = static_cast<double>(batch.count);
+        EXPECT(batch.padded_total() == count * (length[0] + length[1]));
+        EXPECT(count * (length[0] + 2.5 * length[1]) <= 4000 && std::fmod(length[1], 4) == 0);
+    }
+    const sab::Cost of_one(squares);
+    const sab_budget wrong = {of_one.get(), 4000};
+    options.budgets = &wrong;
+    options.budget_count = 1;
+    bool is_refused = false;
+    try {
+        const sab::Plan refused(pairs(), options);
+    } catch (const std::invalid_argument&) {
+        is_refused = true;
+    }
+    EXPECT(is_refused);
 }
 
 void Plan_IsMadeWrittenReadAndSaved() {
@@ -90,15 +301,11 @@ void Plan_IsMadeWrittenReadAndSaved() {
     const std::vector<unsigned char> bytes = plan.write();
     const sab::Plan read = sab::Plan::read(bytes.data(), bytes.size());
     EXPECT(read.info().fingerprint == plan.info().fingerprint);
-    plan.save("handles_test.plan");
-    EXPECT(sab::Plan::open("handles_test.plan").info().fingerprint == plan.info().fingerprint);
-    std::remove("handles_test.plan");
+    plan.save(file_of("plan").c_str());
+    EXPECT(sab::Plan::open(file_of("plan").c_str()).info().fingerprint == plan.info().fingerprint);
+    std::remove(file_of("plan").c_str());
     EXPECT(plan.info().budget_count == 1 && plan.budget(0) == 1024);
     EXPECT(fails(SAB_E_ARGUMENT, "index = 1", [&] { plan.budget(1); }));
-}
-
-double squares(std::uint64_t count, double length) {
-    return static_cast<double>(count) * length * length;
 }
 
 void Cost_IsTermsOrAFunction() {
@@ -309,8 +516,8 @@ void Steps_HaveTheSamplesOfAllRanksAndMicroBatches() {
         options.world_size = 2;
         options.micro_batches = 3;
         sab::BucketSampler sampler(plan, options);
-        EXPECT(sampler.capabilities() ==
-               (SAB_SAMPLER_BATCH_COUNT | SAB_SAMPLER_RANDOM_ACCESS | SAB_SAMPLER_BUDGET));
+        EXPECT(sampler.capabilities() == (SAB_SAMPLER_BATCH_COUNT | SAB_SAMPLER_RANDOM_ACCESS |
+                                          SAB_SAMPLER_BUDGET | SAB_SAMPLER_SCHEDULE));
         for (const sab::Batch& batch : sampler) {
             const sab_step step = sampler.step();
             EXPECT(step.samples > batch.size() && *step.totals > *batch.total);
@@ -321,6 +528,22 @@ void Steps_HaveTheSamplesOfAllRanksAndMicroBatches() {
         EXPECT(fails(SAB_E_ARGUMENT, "shows no batch", [&] { sampler.step(); }));
     }
     EXPECT(has_each_once(seen, 1000));
+}
+
+void Schedules_HaveTheBatchesOfAllRanks() {
+    const sab::Plan plan = small_plan();
+    sab::SamplerOptions options;
+    options.world_size = 2;
+    sab::BucketSampler sampler(plan, options);
+    ArrowArrayStream stream = sampler.schedule();
+    ArrowArray array;
+    EXPECT(stream.get_next(&stream, &array) == 0);
+    stream.release(&stream);
+    EXPECT(static_cast<std::uint64_t>(array.length) == 2 * sampler.batch_count());
+    const auto* const indices =
+        static_cast<const std::int64_t*>(array.children[3]->children[0]->buffers[1]);
+    EXPECT(has_each_once({indices, indices + array.children[3]->children[0]->length}, 1000));
+    array.release(&array);
 }
 
 void Exceptions_PassThroughCallbacks() {
@@ -385,13 +608,74 @@ void MemoryModel_IsTheCostOfAPlan() {
     EXPECT(predicted > 5999 && predicted < 6001 && model.info().measurements == 20);
     const auto bytes = model.write();
     EXPECT(sab::MemoryModel::read(bytes.data(), bytes.size()).predict({5, 10}) == predicted);
-    model.save("handles_test.model");
-    EXPECT(sab::MemoryModel::open("handles_test.model").predict({5, 10}) == predicted);
-    std::remove("handles_test.model");
+    model.save(file_of("model").c_str());
+    EXPECT(sab::MemoryModel::open(file_of("model").c_str()).predict({5, 10}) == predicted);
+    std::remove(file_of("model").c_str());
     const sab::Cost cost = model.cost();
     EXPECT(cost(5, 10) >= predicted);
     EXPECT(plan_under({{cost.get(), 20000}}).info().samples == 1000);
     EXPECT(fails(SAB_E_ARGUMENT, "", [] { sab::MemoryModel({}, {}); }));
+    bool is_refused = false;  // the library reads as many as the model has
+    try {
+        (void)model.predict({5});
+    } catch (const std::invalid_argument&) {
+        is_refused = true;
+    }
+    EXPECT(is_refused);
+}
+
+// The peak of a step of pairs, with attention from target to source.
+double peak_of_pairs(std::uint64_t count, double source, double target) {
+    return 1e6 + static_cast<double>(count) * (300 * (source + target) + 2 * source * target);
+}
+
+void MemoryModel_OfPairs_KeepsTheBudgetOfTheirPlan() {
+    sab::MeasurementOptions range;
+    range.columns = 2;
+    range.longest[0] = range.longest[1] = 100;
+    range.max_count = 1000;
+    std::vector<double> features, peaks;
+    for (const sab::MeasurementPoint& point : sab::measurement_points(range, 24)) {
+        const double source = point.lengths[0], target = point.lengths[1];
+        EXPECT(point.lengths.size() == 2);
+        features.insert(features.end(), {static_cast<double>(point.count), source, target});
+        peaks.push_back(peak_of_pairs(point.count, source, target));
+    }
+    const char* const names[] = {"source", "target"};
+    sab::ModelOptions named;
+    named.column_names = names;
+    const sab::MemoryModel model(features, peaks, named);
+    EXPECT(std::string(model.column_name(1)) == "target" && model.column_name(2) == nullptr);
+    EXPECT(std::fabs(model.predict({7, 30, 50}) - peak_of_pairs(7, 30, 50)) < 10);
+    const sab::Cost cost = model.cost();
+    const sab_budget budget = {cost.get(), 2e6};
+    sab::PlanOptions options;
+    options.budgets = &budget;
+    options.budget_count = 1;
+    const sab::Plan plan(pairs(), options);
+    sab::BucketSampler sampler(plan);
+    double largest = 0;
+    for (const sab::Batch& batch : sampler) {
+        const double* const length = batch.padded_length;
+        largest = std::max(largest, peak_of_pairs(batch.count, length[0], length[1]));
+    }
+    EXPECT(largest > 1.7e6 && largest <= 2e6 * (1 + 1e-6));
+    range.budget = {cost.get(), 4e6};
+    for (const sab::MeasurementPoint& point : sab::measurement_points(range, 24))
+        EXPECT(cost(point.count, point.lengths) <= 0.9 * 4e6 * (1 + 1e-9));
+    EXPECT(fails(SAB_E_ARGUMENT, "columns = 1", [&] { cost(1, 10); }));
+    EXPECT(fails(SAB_E_ARGUMENT, "2 columns, source and target",
+                 [&] { plan_under({{cost.get(), 2e6}}); }));
+    EXPECT(fails(SAB_E_ARGUMENT, "points = 0", [&] { sab::measurement_points(range, 0); }));
+    range.columns = 9;
+    EXPECT(fails(SAB_E_ARGUMENT, "columns = 9", [&] { sab::measurement_points(range, 24); }));
+    bool is_refused = false;
+    try {
+        (void)sab::measurement_points(range, SIZE_MAX);
+    } catch (const std::invalid_argument&) {
+        is_refused = true;
+    }
+    EXPECT(is_refused);
 }
 
 void MemoryGuard_WatchesSteps() {
@@ -441,11 +725,52 @@ void Stream_IsBuiltInStages() {
     EXPECT(source.next(record));  // a stage that fails leaves its source
 }
 
+// A record has two sizes: itself, and 10 minus itself.
+std::int32_t two_sizes(void*, const sab_record* record, double* sizes) {
+    sizes[0] = *static_cast<const std::int32_t*>(record->data);
+    sizes[1] = 10 - sizes[0];
+    return 0;
+}
+
+void Stream_HasRecordsOfSeveralSizes() {
+    const std::vector<std::int32_t> items{1, 2, 3, 4, 5, 6, 7, 8};
+    const auto make = [&] {
+        return sab::Stream::source(sab_array_stream_new, items.data(), sizeof(items[0]),
+                                   items.size(), nullptr);
+    };
+    const auto count = [&](sab::Stream stream) {
+        std::size_t records = 0;
+        sab_record list = SAB_RECORD_INIT;
+        while (stream.next(list)) {
+            EXPECT(list.length <= 2);
+            records += list.length;
+        }
+        return records;
+    };
+    sab::ReadaheadOptions batches;
+    batches.sizes_fn = two_sizes;
+    batches.columns = 2;
+    batches.budget = 29;  // three records have at least 3 * 10
+    EXPECT(count(make().into(sab_readahead_stream_new, &batches)) == items.size());
+    const std::vector<std::uint64_t> capacities{14, 14};  // three records have 30 together
+    sab::PackStreamOptions rows;
+    rows.sizes_fn = two_sizes;
+    rows.capacities = capacities.data();
+    rows.capacity_count = capacities.size();
+    EXPECT(count(make().into(sab_pack_stream_new, &rows)) == items.size());
+}
+
 }  // namespace
 
 int main() {
     RUN(Options_AreTheDefaultsOfC);
     RUN(Sizes_ComeFromVectorsPointersAndFunctions);
+    RUN(Sizes_OwnArrowArrays);
+    RUN(Sizes_OwnArrowStreams_AndAreJoined);
+    RUN(Sizes_ComeFromFiles);
+    RUN(Sizes_HaveNamedColumns);
+    RUN(Mixtures_HaveTheirProportions);
+    RUN(Plans_OfSeveralColumns);
     RUN(Plan_IsMadeWrittenReadAndSaved);
     RUN(Cost_IsTermsOrAFunction);
     RUN(Sampler_IsARangeOfBatches);
@@ -457,10 +782,13 @@ int main() {
     RUN(ShardedSampler_GathersByAFunction);
     RUN(ReadaheadSampler_TakesTheStream);
     RUN(Steps_HaveTheSamplesOfAllRanksAndMicroBatches);
+    RUN(Schedules_HaveTheBatchesOfAllRanks);
     RUN(Exceptions_PassThroughCallbacks);
     RUN(Cache_KeepsValues);
     RUN(MemoryModel_IsTheCostOfAPlan);
+    RUN(MemoryModel_OfPairs_KeepsTheBudgetOfTheirPlan);
     RUN(MemoryGuard_WatchesSteps);
     RUN(Stream_IsBuiltInStages);
+    RUN(Stream_HasRecordsOfSeveralSizes);
     return finish();
 }

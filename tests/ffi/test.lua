@@ -42,23 +42,38 @@ local words_of = {
   tail = {keep = lib.SAB_TAIL_KEEP, merge = lib.SAB_TAIL_MERGE, drop = lib.SAB_TAIL_DROP, wrap = lib.SAB_TAIL_WRAP},
   oversize = {skip = lib.SAB_OVERSIZE_SKIP, single = lib.SAB_OVERSIZE_SINGLE},
   last_step = {split = lib.SAB_LAST_STEP_SPLIT, drop = lib.SAB_LAST_STEP_DROP, wrap = lib.SAB_LAST_STEP_WRAP},
-  method = {best_fit = lib.SAB_PACK_BEST_FIT, histogram = lib.SAB_PACK_HISTOGRAM, first_fit = lib.SAB_PACK_FIRST_FIT,
+  method = {best_fit = lib.SAB_PACK_BEST_FIT, histogram = lib.SAB_PACK_HISTOGRAM, first_fit = lib.SAB_PACK_FIRST_FIT, concat = lib.SAB_PACK_CONCAT,
             karmarkar_karp = lib.SAB_PARTITION_KARMARKAR_KARP, longest_first = lib.SAB_PARTITION_LONGEST_FIRST},
 }
-local integers = {max_batch_size = true, batch_size_multiple = true, max_shapes = true, max_sequences = true, window = true, split = true,
+local integers = {max_batch_size = true, batch_size_multiple = true, max_shapes = true, max_sequences = true, window = true, tries = true, split = true,
                   seed = true, rank = true, world_size = true, micro_batches = true, costliest_first = true}
 
-local length_powers = {padded = 1, quadratic = 2} -- of costs
+local length_powers = {padded = {1, 0}, quadratic = {2, 0}, product = {1, 1}} -- of costs
 
 local function cost_of(word)
-  return sab.new("sab_cost", "sab_cost_terms_new", ffi.new("sab_cost_term[1]", {{1, 1, {assert(length_powers[word]), 0}}}), 1)
+  return sab.new("sab_cost", "sab_cost_terms_new", ffi.new("sab_cost_term[1]", {{1, 1, assert(length_powers[word])}}), 1)
 end
 
-local function set(options, lines, kept)
+-- Options that are arrays: the type of their elements, and the option of their length.
+local arrays = {
+  batch_size = {"uint64_t", "batch_sizes", "batch_size_count"},
+  length_multiples = {"double", "length_multiples"},
+  separate_by = {"int64_t", "separate_by", "separate_by_count"},
+  id_shapes = {"size_t", "id_shapes", "id_shape_count"},
+  capacities = {"uint64_t", "capacities", "capacity_count"},
+}
+
+local function set(options, lines, kept, columns)
   for _, words in ipairs(lines) do
     local key, value = words[2], words[3]
     if key == "budget" then
-      kept.limit = tonumber(value)
+      local cost
+      if #words > 3 then
+        local weights, count = array("double", words, 4)
+        cost = sab.new("sab_cost", "sab_cost_padded_new", weights, count)
+      end
+      kept.limits = kept.limits or {}
+      table.insert(kept.limits, {cost = cost, limit = tonumber(value)})
     elseif key == "cost" then
       kept.cost = cost_of(value)
     elseif key == "balance" then
@@ -67,11 +82,14 @@ local function set(options, lines, kept)
       options.balance, options.balance_count = kept.balance, 1
     elseif words_of[key] then
       options[key] = assert(words_of[key][value], value)
-    elseif key == "batch_size" then
-      kept.batch_sizes, options.batch_size_count = array("uint64_t", words, 3)
-      options.batch_sizes = kept.batch_sizes
+    elseif arrays[key] then
+      local kind, name, count_name = unpack(arrays[key])
+      local numbers, count = array(kind, words, 3)
+      kept[key], options[name] = numbers, numbers
+      if count_name then options[count_name] = count end
     elseif key == "boundaries" then
-      kept.boundaries, options.boundary_count = array("double", words, 3)
+      local numbers, count = array("double", words, 3)
+      kept.boundaries, options.boundary_count = numbers, count / (columns or 1)
       options.boundaries, options.bucket_rule = kept.boundaries, lib.SAB_BUCKETS_BOUNDARIES
     elseif key == "buckets" and value == "optimal" then
       options.bucket_rule, options.bucket_count = lib.SAB_BUCKETS_OPTIMAL, tonumber(words[4])
@@ -85,18 +103,54 @@ local function set(options, lines, kept)
       options[key] = tonumber(value) -- an unknown name is an error of the FFI's
     end
   end
-  if kept and kept.limit then
-    kept.budgets = ffi.new("sab_budget[1]", {{cost = kept.cost, limit = kept.limit}})
-    options.budgets, options.budget_count = kept.budgets, 1
+  if kept and kept.limits then
+    for _, each in ipairs(kept.limits) do each.cost = each.cost or kept.cost end
+    kept.budgets = ffi.new("sab_budget[?]", #kept.limits, kept.limits)
+    options.budgets, options.budget_count = kept.budgets, #kept.limits
   end
   return options
+end
+
+-- Sizes of a mixture: the first samples are those of source 0, and so on.
+local function mixture_of(case, sizes)
+  local options, kept, epochs, changes = sab.options("sab_mixture_options"), {}, {"", ""}, {"", ""}
+  local ids = ffi.new("int64_t[?]", case.count)
+  for _, words in ipairs(case.mixture) do
+    local key = words[2]
+    if key == "sources" then
+      local at = 0
+      for source = 3, #words do
+        for _ = 1, tonumber(words[source]) do
+          ids[at] = source - 3
+          at = at + 1
+        end
+      end
+    elseif key == "repeats" then
+      kept.repeats, options.repeat_count = array("double", words, 3)
+      options.repeats = kept.repeats
+    elseif key == "schedule" then
+      table.insert(epochs, words[3])
+      for i = 4, #words do table.insert(changes, words[i]) end
+    else
+      assert(key == "seed", key)
+      options.seed = whole(words[3])
+    end
+  end
+  kept.epochs, options.schedule_count = array("uint64_t", epochs, 3)
+  kept.changes = array("double", changes, 3)
+  options.schedule_epochs, options.schedule_repeats = kept.epochs, kept.changes
+  return sab.new("sab_sizes", "sab_mixture_flat_new", sizes, ids, case.count, options), kept
 end
 
 local function sampler_of(case)
   local kept = {}
   local copy = sab.options("sab_sizes_options", {copy = 1})
-  local sizes = sab.new("sab_sizes", "sab_sizes_new", case.sizes, case.count, lib.SAB_UINT32, copy)
-  local function plan() return sab.new("sab_plan", "sab_plan_new", sizes, set(sab.options("sab_plan_options"), case.plan, kept)) end
+  local columns = {}
+  for index, each in ipairs(case.sizes) do columns[index] = sab.new("sab_sizes", "sab_sizes_new", each, case.count, lib.SAB_UINT32, copy) end
+  local sizes = columns[1]
+  if #columns > 1 then sizes = sab.new("sab_sizes", "sab_sizes_columns_new", ffi.new("const sab_sizes *[?]", #columns, columns), #columns) end
+  if case.mixture and #case.mixture > 0 then sizes, kept.mixture = mixture_of(case, sizes) end
+  local function plan() return sab.new("sab_plan", "sab_plan_new", sizes, set(sab.options("sab_plan_options"), case.plan, kept, #columns)) end
   local kind = case.sampler[2]
   if kind == "bionemo" then
     return sab.new("sab_sampler", "sab_bionemo_sampler_new", plan(), set(sab.options("sab_bionemo_options"), case.option))
@@ -106,7 +160,7 @@ local function sampler_of(case)
     return sab.new("sab_sampler", "sab_bionemo_size_aware_sampler_new", nil, case.count, sizes, tonumber(case.sampler[3]), options)
   end
   if kind == "packed" then
-    return sab.new("sab_sampler", "sab_packed_sampler_new", sizes, set(sab.options("sab_packed_options"), case.pack), options)
+    return sab.new("sab_sampler", "sab_packed_sampler_new", sizes, set(sab.options("sab_packed_options"), case.pack, kept), options)
   end
   if kind == "balanced" then
     return sab.new("sab_sampler", "sab_balanced_sampler_new", sizes, set(sab.options("sab_balanced_options"), case.balanced, kept), options)
@@ -146,7 +200,7 @@ end
 
 local function check_case(case)
   local sampler = sampler_of(case)
-  local next_batch, batch, rows, is_open
+  local next_batch, batch, rows, is_open, column
   local function expect_end() assert(not is_open or next_batch() == nil, "more batches than recorded") end
   for _, words in ipairs(case.lines) do
     local key = words[1]
@@ -158,15 +212,20 @@ local function check_case(case)
     elseif key == "batch" then
       batch, rows = next_batch()
       assert(batch, "too few batches")
-      is_open = true
+      is_open, column = true, 0
       equal(batch.indices, batch.count, words)
+    elseif key == "padded_length" then
+      equal(batch.padded_length, batch.columns, words)
     elseif key == "cu_seqlens" then
-      equal(rows.cu_seqlens[0], batch.count + 1, words)
+      equal(rows.cu_seqlens[column], batch.count + 1, words)
+      column = column + 1
     elseif key == "starts" then
       equal(rows.starts, batch.count, words)
     elseif key == "step" then
       local step = sab.step(sampler)
-      equal({[0] = batch.step, batch.micro_batch, step.micro_batches, step.samples, step.totals[0]}, 5, words)
+      local got = {[0] = batch.step, batch.micro_batch, step.micro_batches, step.samples}
+      for index = 0, tonumber(step.columns) - 1 do got[4 + index] = step.totals[index] end
+      equal(got, 4 + step.columns, words)
     else
       assert(key == "digest", key)
       check_digest(next_batch, words)
@@ -184,12 +243,14 @@ for _, path in ipairs(arg) do
     if key == nil or key:sub(1, 1) == "#" then
       -- a comment
     elseif key == "case" then
-      case = {name = words[2], plan = {}, pack = {}, balanced = {}, option = {}, lines = {}}
+      case = {name = words[2], sizes = {}, mixture = {}, plan = {}, pack = {}, balanced = {}, option = {}, lines = {}}
     elseif key == "sizes" then
-      case.sizes, case.count = array("uint32_t", words, 2)
+      local numbers, count = array("uint32_t", words, 2)
+      table.insert(case.sizes, numbers)
+      case.count = count
     elseif key == "sizes_rule" then
       case.count = tonumber(words[2])
-      case.sizes = sizes_by_rule(case.count, whole(words[3]))
+      table.insert(case.sizes, sizes_by_rule(case.count, whole(words[3])))
     elseif key == "sampler" then
       case.sampler = words
     elseif key == "end" then
@@ -215,7 +276,7 @@ test("a failure is an error with the library's message", function()
 end)
 
 test("a vector that is wrong is noticed", function()
-  local case = {sizes = ffi.new("uint32_t[2]", {3, 1}), count = 2, plan = {{"plan", "batch_size", "2"}}, option = {}, sampler = {"sampler", "sequential"}}
+  local case = {sizes = {ffi.new("uint32_t[2]", {3, 1})}, count = 2, plan = {{"plan", "batch_size", "2"}}, option = {}, sampler = {"sampler", "sequential"}}
   case.lines = {{"epoch", "0"}, {"batch", "1", "0"}}
   check_case(case)
   case.lines = {{"epoch", "0"}, {"batch", "0", "1"}}

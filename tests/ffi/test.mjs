@@ -25,29 +25,44 @@ const WORDS = {
   tail: { keep: lib.SAB_TAIL_KEEP, merge: lib.SAB_TAIL_MERGE, drop: lib.SAB_TAIL_DROP, wrap: lib.SAB_TAIL_WRAP },
   oversize: { skip: lib.SAB_OVERSIZE_SKIP, single: lib.SAB_OVERSIZE_SINGLE },
   last_step: { split: lib.SAB_LAST_STEP_SPLIT, drop: lib.SAB_LAST_STEP_DROP, wrap: lib.SAB_LAST_STEP_WRAP },
-  method: { best_fit: lib.SAB_PACK_BEST_FIT, histogram: lib.SAB_PACK_HISTOGRAM, first_fit: lib.SAB_PACK_FIRST_FIT,
+  method: { best_fit: lib.SAB_PACK_BEST_FIT, histogram: lib.SAB_PACK_HISTOGRAM, first_fit: lib.SAB_PACK_FIRST_FIT, concat: lib.SAB_PACK_CONCAT,
             karmarkar_karp: lib.SAB_PARTITION_KARMARKAR_KARP, longest_first: lib.SAB_PARTITION_LONGEST_FIRST },
 };
 
-const term = (power) => new Handle('sab_cost', 'sab_cost_terms_new', [{ coefficient: 1, count_power: 1, length_powers: [power, 0, 0, 0, 0, 0, 0, 0] }], 1);
-const COSTS = { padded: () => term(1), quadratic: () => term(2) };
+const term = (...powers) =>
+  new Handle('sab_cost', 'sab_cost_terms_new', [{ coefficient: 1, count_power: 1, length_powers: Array.from({ length: 8 }, (_, column) => powers[column] ?? 0) }], 1);
+const COSTS = { padded: () => term(1), quadratic: () => term(2), product: () => term(1, 1) };
+const weighted = (weights) => new Handle('sab_cost', 'sab_cost_padded_new', Float64Array.from(weights, Number), weights.length);
+
+// Options that are arrays: the type of the array, and the option of its length.
+const ARRAYS = {
+  batch_size: [BigUint64Array, BigInt, 'batch_sizes', 'batch_size_count'],
+  length_multiples: [Float64Array, Number, 'length_multiples'],
+  separate_by: [BigInt64Array, BigInt, 'separate_by', 'separate_by_count'],
+  id_shapes: [BigUint64Array, BigInt, 'id_shapes', 'id_shape_count'],
+  capacities: [BigUint64Array, BigInt, 'capacities', 'capacity_count'],
+};
 
 // An options struct by the lines of a case.
-function by(kind, lines) {
+function by(kind, lines, columns = 1) {
   const made = options(kind);
-  const budget = { cost: null, limit: null };
+  const cost = lines.find(([key]) => key === 'cost')?.[1];
+  const budgets = lines
+    .filter(([key]) => key === 'budget')
+    .map(([, limit, ...weights]) => ({ cost: weights.length ? weighted(weights) : cost ? COSTS[cost]() : null, limit: Number(limit) }));
+  if (budgets.length) Object.assign(made, { budgets, budget_count: budgets.length });
   for (const [key, value, more] of lines) {
     const numbers = lines.find((words) => words[0] === key).slice(1);
-    if (key === 'budget') {
-      budget.limit = Number(value);
-      Object.assign(made, { budgets: [budget], budget_count: 1 });
-    }
-    else if (key === 'cost') budget.cost = COSTS[value]();
-    else if (key === 'balance') Object.assign(made, { balance: [COSTS[value]()], balance_count: 1 });
+    if (key === 'budget' || key === 'cost') continue;
+    if (key === 'balance') Object.assign(made, { balance: [COSTS[value]()], balance_count: 1 });
     else if (WORDS[key]) made[key] = WORDS[key][value];
-    else if (key === 'batch_size') Object.assign(made, { batch_sizes: BigUint64Array.from(numbers, BigInt), batch_size_count: numbers.length });
+    else if (ARRAYS[key]) {
+      const [type, convert, name, count] = ARRAYS[key];
+      made[name] = type.from(numbers, convert);
+      if (count) made[count] = numbers.length;
+    }
     else if (key === 'boundaries')
-      Object.assign(made, { bucket_rule: lib.SAB_BUCKETS_BOUNDARIES, boundaries: Float64Array.from(numbers, Number), boundary_count: numbers.length });
+      Object.assign(made, { bucket_rule: lib.SAB_BUCKETS_BOUNDARIES, boundaries: Float64Array.from(numbers, Number), boundary_count: numbers.length / columns });
     else if (key === 'buckets' && value === 'optimal') Object.assign(made, { bucket_rule: lib.SAB_BUCKETS_OPTIMAL, bucket_count: Number(more) });
     else if (key === 'buckets' && value === 'equal') Object.assign(made, { bucket_rule: lib.SAB_BUCKETS_EQUAL, bucket_batches: Number(more) });
     else if (key === 'buckets') assert.equal(value, 'auto');
@@ -59,14 +74,37 @@ function by(kind, lines) {
   return made;
 }
 
+// Sizes of a mixture: the first samples are those of source 0, and so on.
+function mixtureOf(its, sizes) {
+  const made = options('sab_mixture_options');
+  const ids = [];
+  const epochs = [];
+  const changes = [];
+  for (const [key, ...values] of its.mixture) {
+    if (key === 'sources') values.forEach((count, source) => ids.push(...Array(Number(count)).fill(BigInt(source))));
+    else if (key === 'repeats') Object.assign(made, { repeats: Float64Array.from(values, Number), repeat_count: values.length });
+    else if (key === 'schedule') {
+      epochs.push(BigInt(values[0]));
+      changes.push(...values.slice(1).map(Number));
+    } else {
+      assert.equal(key, 'seed');
+      made.seed = BigInt(values[0]);
+    }
+  }
+  if (epochs.length) Object.assign(made, { schedule_epochs: BigUint64Array.from(epochs), schedule_repeats: Float64Array.from(changes), schedule_count: epochs.length });
+  return new Handle('sab_sizes', 'sab_mixture_flat_new', sizes, BigInt64Array.from(ids), ids.length, made);
+}
+
 function samplerOf(its) {
-  const sizes = new Handle('sab_sizes', 'sab_sizes_new', its.sizes, its.sizes.length, lib.SAB_UINT32, options('sab_sizes_options', { copy: 1 }));
-  const plan = () => new Handle('sab_plan', 'sab_plan_new', sizes, by('sab_plan_options', its.plan));
+  const columns = its.sizes.map((each) => new Handle('sab_sizes', 'sab_sizes_new', each, each.length, lib.SAB_UINT32, options('sab_sizes_options', { copy: 1 })));
+  const together = columns.length === 1 ? columns[0] : new Handle('sab_sizes', 'sab_sizes_columns_new', columns.map(({ pointer }) => pointer), columns.length);
+  const sizes = its.mixture?.length ? mixtureOf(its, together) : together;
+  const plan = () => new Handle('sab_plan', 'sab_plan_new', sizes, by('sab_plan_options', its.plan, columns.length));
   const make = (maker, ...values) => new Handle('sab_sampler', maker, ...values);
   const [kind, ...numbers] = its.sampler;
   if (kind === 'bionemo') return make('sab_bionemo_sampler_new', plan(), by('sab_bionemo_options', its.option));
   const walk = by('sab_sampler_options', its.option);
-  if (kind === 'bionemo_size_aware') return make('sab_bionemo_size_aware_sampler_new', null, its.sizes.length, sizes, Number(numbers[0]), walk);
+  if (kind === 'bionemo_size_aware') return make('sab_bionemo_size_aware_sampler_new', null, its.sizes[0].length, sizes, Number(numbers[0]), walk);
   if (kind === 'packed') return make('sab_packed_sampler_new', sizes, by('sab_packed_options', its.pack), walk);
   if (kind === 'balanced') return make('sab_balanced_sampler_new', sizes, by('sab_balanced_options', its.balanced), walk);
   if (kind === 'sharded') {
@@ -99,6 +137,7 @@ function checkCase(its) {
   let epoch = [][Symbol.iterator]();
   let batch;
   let isOpen = false;
+  let column = 0; // whose cumulative lengths are next
   const expectEnd = () => assert(!isOpen || epoch.next().done, 'more batches than recorded');
   for (const [key, ...words] of its.lines) {
     if (key === 'epoch') {
@@ -110,14 +149,19 @@ function checkCase(its) {
       batch = epoch.next().value;
       assert(batch, 'too few batches');
       assert.equal(batch.indices.join(' '), words.join(' '));
+      column = 0;
       isOpen = true;
+    } else if (key === 'padded_length') {
+      assert.equal(batch.padded_length.join(' '), words.join(' '));
     } else if (key === 'cu_seqlens') {
-      assert.equal(batch.cu_seqlens.join(' '), words.join(' '));
+      const ends = its.sizes.length === 1 ? batch.cu_seqlens : batch.cu_seqlens[column++];
+      assert.equal(ends.join(' '), words.join(' '));
     } else if (key === 'starts') {
       assert.equal(batch.starts.join(' '), words.join(' '));
     } else if (key === 'step') {
       const { micro_batches, samples, total } = step(sampler);
-      assert.equal([batch.step, batch.micro_batch, micro_batches, samples, total].join(' '), words.join(' '));
+      const totals = its.sizes.length === 1 ? [total] : total;
+      assert.equal([batch.step, batch.micro_batch, micro_batches, samples, ...totals].join(' '), words.join(' '));
     } else {
       assert.equal(key, 'digest');
       assert.equal(digestOf(epoch), words.join(' '));
@@ -140,9 +184,9 @@ for (const file of files) {
   for (const line of readFileSync(file, 'utf8').split('\n')) {
     const [key, ...words] = line.split(' ');
     if (line === '' || key.startsWith('#')) continue;
-    if (key === 'case') its = { name: words[0], plan: [], pack: [], balanced: [], option: [], lines: [] };
-    else if (key === 'sizes') its.sizes = Uint32Array.from(words, Number);
-    else if (key === 'sizes_rule') its.sizes = sizesByRule(Number(words[0]), BigInt(words[1]));
+    if (key === 'case') its = { name: words[0], sizes: [], mixture: [], plan: [], pack: [], balanced: [], option: [], lines: [] };
+    else if (key === 'sizes') its.sizes.push(Uint32Array.from(words, Number));
+    else if (key === 'sizes_rule') its.sizes.push(sizesByRule(Number(words[0]), BigInt(words[1])));
     else if (key === 'sampler') its.sampler = words;
     else if (key === 'end') test(its.name, () => checkCase(its));
     else if (key in its) its[key].push(words);
@@ -162,7 +206,7 @@ test("a failure is an exception with the library's message", () => {
 });
 
 test('a vector that is wrong is noticed', () => {
-  const its = { sizes: Uint32Array.of(3, 1), plan: [['batch_size', '2']], option: [], sampler: ['sequential'] };
+  const its = { sizes: [Uint32Array.of(3, 1)], plan: [['batch_size', '2']], option: [], sampler: ['sequential'] };
   checkCase({ ...its, lines: [['epoch', '0'], ['batch', '1', '0']] });
   assert.throws(() => checkCase({ ...its, lines: [['epoch', '0'], ['batch', '0', '1']] }), /1 0/);
 });

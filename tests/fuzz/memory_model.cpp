@@ -20,37 +20,46 @@ static std::vector<uint8_t> image_of(const sab_memory_model* model) {
 }
 
 /// A model that fits what a transformer needs: to be damaged.
-static std::vector<uint8_t> a_model(bool is_batch) {
+static std::vector<uint8_t> a_model(sab_memory_model_kind kind, size_t columns) {
+    static const char* const names[] = {"source", "target"};
     std::vector<double> features, peaks;
     for (int count = 1; count <= 5; ++count)
         for (int length = 8; length <= 128; length *= 2) {
+            const int other = 3 + count * length % 11 * 9;
             features.insert(features.end(),
                             {static_cast<double>(count), static_cast<double>(length)});
+            if (columns == 2) features.push_back(other);
             peaks.push_back(1e6 + 1e3 * count + 500 * count * length +
+                            (columns == 2 ? 300 * count * other : 0) +
                             (count * 7 + length) % 5 * 1e3);
         }
     sab_memory_model_options options = SAB_MEMORY_MODEL_OPTIONS_INIT;
-    options.kind = is_batch ? SAB_MODEL_BATCH : SAB_MODEL_POLYNOMIAL;
+    options.kind = kind;
+    if (columns == 2) options.column_names = names;
     sab_memory_model* model = nullptr;
-    PROMISE(sab_memory_model_fit_new(features.data(), peaks.size(), 2, peaks.data(), &options,
-                                     &model) == SAB_OK);
+    PROMISE(sab_memory_model_fit_new(features.data(), peaks.size(), 1 + columns, peaks.data(),
+                                     &options, &model) == SAB_OK);
     std::vector<uint8_t> image = image_of(model);
     sab_memory_model_free(model);
     return image;
 }
 
 /// A plan that the model prices: no batch of it is predicted to be over the budget.
-static void plan_by(const sab_memory_model* model, const sab_cost* cost, double constant) {
+static void plan_by(const sab_memory_model* model, const sab_cost* cost, double constant,
+                    size_t columns) {
     static const std::array<uint8_t, 40> lengths = [] {
         std::array<uint8_t, 40> made{};
         for (size_t i = 0; i < made.size(); ++i) made[i] = static_cast<uint8_t>(1 + i * 37 % 50);
         return made;
     }();
-    sab_sizes* sizes = nullptr;
+    sab_sizes *sizes = nullptr, *column = nullptr;
     sab_plan* plan = nullptr;
     sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
     SET_BUDGET_OF(options, cost, constant + 1e5);
-    PROMISE(sab_sizes_new(lengths.data(), lengths.size(), SAB_UINT8, nullptr, &sizes) == SAB_OK);
+    PROMISE(sab_sizes_new(lengths.data(), lengths.size(), SAB_UINT8, nullptr, &column) == SAB_OK);
+    const std::vector<const sab_sizes*> same(columns, column);
+    PROMISE(sab_sizes_columns_new(same.data(), columns, &sizes) == SAB_OK);
+    sab_sizes_free(column);
     const sab_status status = sab_plan_new(sizes, &options, &plan);
     PROMISE((status == SAB_OK) == (plan != nullptr) &&
             (status == SAB_OK || status == SAB_E_ARGUMENT));
@@ -60,9 +69,10 @@ static void plan_by(const sab_memory_model* model, const sab_cost* cost, double 
         PROMISE(sab_sampler_set_budget(sampler, 0, constant + 5e4) <= SAB_OK);
         sab_batch batch = SAB_BATCH_INIT;
         while (sab_next_batch(sampler, &batch) == SAB_OK) {
-            const double shape[] = {static_cast<double>(batch.count), *batch.padded_length};
+            std::vector<double> shape{static_cast<double>(batch.count)};
+            shape.insert(shape.end(), batch.padded_length, batch.padded_length + columns);
             double upper = 0;
-            PROMISE(sab_memory_model_predict(model, shape, 1, nullptr, &upper) == SAB_OK);
+            PROMISE(sab_memory_model_predict(model, shape.data(), 1, nullptr, &upper) == SAB_OK);
             PROMISE(batch.count == 1 || upper <= options.budgets->limit * (1 + 1e-9));
         }
     }
@@ -74,14 +84,15 @@ static void plan_by(const sab_memory_model* model, const sab_cost* cost, double 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     // The input is a patch list on a real model: (place, byte) pairs; or, with its first bit set,
     // the raw image.
-    static const std::vector<uint8_t> models[2] = {a_model(false), a_model(true)};
+    static const std::vector<uint8_t> models[3] = {
+        a_model(SAB_MODEL_POLYNOMIAL, 1), a_model(SAB_MODEL_BATCH, 1), a_model(SAB_MODEL_BATCH, 2)};
     Input input(data, size);
     std::vector<uint8_t> image;
     const auto mode = input.take<uint8_t>();
     if (mode & 1) {
         image.assign(input.data(), input.data() + input.left());
     } else {
-        image = models[mode >> 1 & 1];
+        image = models[(mode >> 1 & 1) + (mode >> 3 & mode >> 1 & 1)];
         while (input.left() > 0) {
             const auto place = input.take<uint8_t>() % image.size();
             image[place] = input.take<uint8_t>();
@@ -102,7 +113,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     sab_memory_model_info info = SAB_MEMORY_MODEL_INFO_INIT;
     PROMISE(sab_memory_model_get_info(model, &info) == SAB_OK && info.feature_count >= 1 &&
             info.term_count >= 1);
-    PROMISE(info.kind != SAB_MODEL_BATCH || info.feature_count == 2);
+    PROMISE(info.kind != SAB_MODEL_BATCH ||
+            (info.feature_count >= 2 && info.feature_count <= 1 + SAB_MAX_COLUMNS));
+    const size_t columns = info.feature_count - 1;
+    PROMISE(sab_memory_model_column_name(model, columns) == nullptr);
     PROMISE(info.margin >= 0 && std::isfinite(info.margin));
     std::vector<double> shapes(4 * info.feature_count);
     for (size_t i = 0; i < shapes.size(); ++i) shapes[i] = static_cast<double>(1 + i * 7 % 50);
@@ -120,11 +134,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     sab_cost* cost = nullptr;
     const sab_status priced = sab_memory_model_cost_new(model, &cost);
     PROMISE(priced == SAB_OK ||
-            (priced == SAB_E_ARGUMENT &&
-             (info.feature_count != 2 || info.kind == SAB_MODEL_POLYNOMIAL || !is_finite)));
+            (priced == SAB_E_ARGUMENT && (info.kind == SAB_MODEL_POLYNOMIAL ||
+                                          info.term_count > SAB_MAX_COST_TERMS || !is_finite)));
     if (priced == SAB_OK) {
         constant = std::max(info.constant, 0.0) * (1 + info.margin);
-        plan_by(model, cost, constant);
+        plan_by(model, cost, constant, columns);
     }
     sab_cost_free(cost);
     sab_memory_model_free(model);

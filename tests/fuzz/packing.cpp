@@ -5,15 +5,16 @@
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     Input input(data, size);
     sab_packed_options pack = SAB_PACKED_OPTIONS_INIT;
-    pack.method = input.take<uint8_t>() % 4;
+    pack.method = input.take<uint8_t>() % 5;
     pack.capacity = input.take<uint8_t>() & 1 ? input.take<uint16_t>() : input.take<uint32_t>();
     pack.max_sequences = input.take<uint8_t>() % 8;
     pack.split = input.take<uint8_t>() % 2;
     pack.oversize = input.take<uint8_t>() % 4;
     pack.window = input.take<uint8_t>();
     const uint64_t world_size = 1 + input.take<uint8_t>() % 6, seed = input.take<uint64_t>();
+    const bool is_cut = pack.split || pack.method == SAB_PACK_CONCAT;
     // or there are too many pieces to walk
-    const uint32_t largest = pack.split ? 70000 : UINT32_MAX;
+    const uint32_t largest = is_cut ? 70000 : UINT32_MAX;
     std::vector<uint32_t> lengths;
     while (input.left() > 0) {
         const uint32_t length =
@@ -23,7 +24,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
     uint64_t pieces = 0;
     for (const uint32_t length : lengths) pieces += 1 + length / (pack.capacity + 1);
-    if (pack.split && pieces > 100000) return 0;
+    if (is_cut && pieces > 100000) return 0;
     sab_sizes* sizes = nullptr;
     PROMISE(sab_sizes_new(lengths.data(), lengths.size(), SAB_UINT32, nullptr, &sizes) == SAB_OK);
     std::vector<uint64_t> tokens(lengths.size());
@@ -68,7 +69,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         sab_sampler_free(sampler);
     }
     for (size_t i = 0; i < lengths.size(); ++i) {
-        const bool is_skipped = lengths[i] > pack.capacity && !pack.split;
+        const bool is_skipped = lengths[i] > pack.capacity && !is_cut;
         skipped -= is_skipped;
         PROMISE(tokens[i] == (is_skipped ? 0 : lengths[i]));
     }

@@ -18,7 +18,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (options.equal_counts) costs.resize(costs.size() / parts * parts);
     if (is_capped) {
         options.weights = weights.data();
-        options.capacity = capacity;
+        options.capacities = &capacity;
+        options.capacity_count = 1;
     }
     std::vector<uint32_t> part_of(costs.size()), again(costs.size());
     const sab_status status =

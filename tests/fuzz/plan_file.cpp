@@ -1,9 +1,86 @@
-/// Bytes as a plan file, with the checksum made right so that the deeper checks are reached. What
-/// is accepted must walk safely.
+/// Bytes as a plan file, with the checksums made right so that the deeper checks are reached. What
+/// is accepted must be used safely, in memory and in a file that changes.
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "../plan_image.h"
 #include "fuzz.h"
+
+namespace {
+
+constexpr uint64_t most_batches = 10000;
+
+bool is_expected(sab_status status) {
+    return status == SAB_OK || status == SAB_E_FORMAT;
+}
+
+/// Walks until the end or a refused batch. Returns whether it came to the end.
+bool walks(sab_sampler* sampler, uint64_t samples) {
+    sab_batch batch = SAB_BATCH_INIT;
+    sab_status status = SAB_OK;
+    while ((status = sab_next_batch(sampler, &batch)) == SAB_OK)
+        for (uint64_t i = 0; i < batch.count; ++i)
+            PROMISE(batch.indices[i] >= 0 && static_cast<uint64_t>(batch.indices[i]) < samples);
+    PROMISE(status == SAB_END || status == SAB_E_FORMAT);
+    sab_sampler_free(sampler);
+    return status == SAB_END;
+}
+
+/// All that takes a plan: a wrong element is an error of the call that reads it.
+void use(const sab_plan* plan) {
+    sab_plan_info info = SAB_PLAN_INFO_INIT;
+    PROMISE(sab_plan_get_info(plan, &info) == SAB_OK);
+    if (info.batches >= most_batches) return;
+    const sab_status checked = sab_plan_check(plan);
+    PROMISE(is_expected(checked));
+    bool comes_to_end = true;
+    sab_sampler* sampler = nullptr;
+    PROMISE(sab_sequential_sampler_new(plan, nullptr, &sampler) == SAB_OK);
+    comes_to_end = walks(sampler, info.samples) && comes_to_end;
+    PROMISE(sab_costliest_sampler_new(plan, 5, &sampler) == SAB_OK);
+    comes_to_end = walks(sampler, info.samples) && comes_to_end;
+    PROMISE(sab_bucket_sampler_new(plan, nullptr, &sampler) == SAB_OK);
+    comes_to_end = walks(sampler, info.samples) && comes_to_end;
+    sab_bionemo_options bionemo = SAB_BIONEMO_OPTIONS_INIT;
+    if (sab_bionemo_sampler_new(plan, &bionemo, &sampler) == SAB_OK)
+        comes_to_end = walks(sampler, info.samples) && comes_to_end;
+    PROMISE(comes_to_end || checked != SAB_OK);
+    if (checked == SAB_OK) walk_ranks(plan, info.samples, 3, 1, true, true);
+    sab_plan_report report = SAB_PLAN_REPORT_INIT;
+    PROMISE(is_expected(sab_plan_get_report(plan, nullptr, nullptr, nullptr, &report)));
+    int64_t skipped[64];
+    size_t count = 0;
+    PROMISE(is_expected(sab_plan_skipped(plan, skipped, 64, &count)));
+    sab_plan* copy = nullptr;
+    PROMISE(is_expected(sab_plan_copy_new(plan, &copy)));
+    sab_plan_free(copy);
+    PROMISE(sab_plan_save(plan, "/dev/shm/sab_fuzz.plan") == SAB_OK);
+}
+
+/// The same in a file, of which each section but the header changes after it was opened.
+void use_mapped(const std::vector<uint8_t>& image) {
+    const int file = memfd_create("plan", 0);
+    PROMISE(file >= 0 &&
+            write(file, image.data(), image.size()) == static_cast<ssize_t>(image.size()));
+    sab_plan* plan = nullptr;
+    PROMISE(sab_plan_file_new(("/proc/self/fd/" + std::to_string(file)).c_str(), &plan) == SAB_OK);
+    use(plan);
+    std::vector<uint8_t> changed = image;
+    for (size_t i = 344; i < changed.size(); i += 1 + i % 7)
+        changed[i] = static_cast<uint8_t>(changed[i] * 31 + i);
+    PROMISE(pwrite(file, changed.data(), changed.size(), 0) ==
+            static_cast<ssize_t>(changed.size()));
+    use(plan);
+    sab_plan_free(plan);
+    close(file);
+}
+
+}  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     // The input is a patch list on a real plan: (place, byte) pairs; or, with its first bit set,
@@ -33,19 +110,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
             image[place] = input.take<uint8_t>();
         }
     }
-    if (image.size() > 24) {
-        const uint64_t checksum = XXH3_64bits(image.data() + 24, image.size() - 24);
-        std::memcpy(image.data() + 16, &checksum, sizeof checksum);
-    }
+    repair_plan(image, [](const void* bytes, size_t count) { return XXH3_64bits(bytes, count); });
     sab_plan* plan = nullptr;
     const sab_status status = sab_plan_bytes_new(image.data(), image.size(), &plan);
     PROMISE(status == SAB_OK || (status == SAB_E_FORMAT && plan == nullptr));
     if (status != SAB_OK) return 0;
-    sab_plan_info info = SAB_PLAN_INFO_INIT;
-    PROMISE(sab_plan_get_info(plan, &info) == SAB_OK);
-    // An order that names a sample twice passes the cheap checks: all that is promised then is that
-    // nothing breaks.
-    if (info.batches < 10000) walk_ranks(plan, info.samples, 3, 1, true, true);
+    use(plan);
     sab_plan_free(plan);
+    use_mapped(image);
     return 0;
 }

@@ -47,6 +47,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     options.column = target.column;
     options.text_unit = flags >> 1 & 1;
     options.missing = flags >> 2 & 1;
+    options.nulls = flags >> 3 & 1;
     sab_sizes* sizes = nullptr;
     const sab_status status = sab_sizes_file_new(path, &options, &sizes);
     const bool needs_column = target.format == nullptr && status == SAB_E_ARGUMENT;

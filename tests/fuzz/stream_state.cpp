@@ -5,8 +5,8 @@
 
 #include "fuzz.h"
 
-/// Numbers, zipped with shuffled ones, in windows, mapped in a thread, in batches read ahead by
-/// another.
+/// Numbers, zipped with shuffled ones that are mixed with others, in windows, mapped in a thread,
+/// in batches read ahead by another.
 static sab_stream* make_pipeline() {
     static const char text[] = "0123456789abcdefghij";
     sab_record records[20];
@@ -36,7 +36,13 @@ static sab_stream* make_pipeline() {
     over([](sab_stream* source, sab_stream** made) {
         return sab_buffered_shuffle_stream_new(source, 3, 2, made);
     });
-    sources[1] = stream;
+    const double proportions[] = {3, 2};
+    sab_mix_stream_options mixing = SAB_MIX_STREAM_OPTIONS_INIT;
+    mixing.proportions = proportions;
+    mixing.proportion_count = 2;
+    sab_stream* mixed[2] = {stream, nullptr};
+    PROMISE(sab_list_stream_new(records, 20, nullptr, &mixed[1]) == SAB_OK);
+    PROMISE(sab_mix_stream_new(mixed, 2, &mixing, &sources[1]) == SAB_OK);
     PROMISE(sab_zip_stream_new(sources, 2, &stream) == SAB_OK);
     over(
         [](sab_stream* source, sab_stream** made) { return sab_flatten_stream_new(source, made); });

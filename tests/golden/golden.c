@@ -10,6 +10,8 @@
 #include "../c/constructors.h"
 
 #define MAX_WORDS 4096
+#define MAX_SOURCES 16
+#define MAX_CHANGES 4
 
 static void die(const char* what, const char* why) {
     fprintf(stderr, "golden: %s: %s\n", what, why);
@@ -34,19 +36,34 @@ static int32_t one_of(const char* word, const char* const* names) {
     return 0;
 }
 
+/* Budgets. Those with weights limit the padded total by these, the others all have one cost. */
+struct limits {
+    sab_budget budgets[SAB_MAX_BUDGETS];
+    double weights[SAB_MAX_BUDGETS][SAB_MAX_COLUMNS];
+    size_t weight_counts[SAB_MAX_BUDGETS], count;
+    int32_t cost; /* of `costs` */
+};
+
 /* What a case has said so far. */
 struct golden_case {
     char name[64];
-    uint32_t* sizes;
-    size_t size_count;
+    uint32_t* sizes[SAB_MAX_COLUMNS]; /* of each column */
+    sab_sizes* column_handles[SAB_MAX_COLUMNS];
+    size_t size_count, columns;
     sab_plan_options plan;
-    sab_budget plan_budget;
-    int is_quadratic;
-    double boundaries[64];
-    uint64_t batch_size;
+    struct limits plan_limits;
+    double boundaries[64], length_multiples[SAB_MAX_COLUMNS];
+    int64_t ids[MAX_WORDS];
+    size_t id_shapes[64];
+    uint64_t batch_size, capacities[SAB_MAX_COLUMNS];
     struct inputs inputs; /* of the sampler */
-    sab_budget balanced_budget;
-    int balanced_is_quadratic, balances_squares;
+    sab_mixture_options mixture;
+    int64_t sources[MAX_SOURCES]; /* samples of each; none: the sizes are no mixture */
+    size_t source_count;
+    double repeats[MAX_SOURCES], schedule_repeats[MAX_SOURCES * MAX_CHANGES];
+    uint64_t schedule_epochs[MAX_CHANGES];
+    struct limits balanced_limits;
+    int balances_squares;
     int has_steps; /* the option micro_batches is set, so a batch is followed by its step */
     char kind[32];
     sab_sizes* sab_sizes_handle;
@@ -58,6 +75,7 @@ static void begin_case(struct golden_case* c, const char* name) {
     memset(c, 0, sizeof *c);
     snprintf(c->name, sizeof c->name, "%s", name);
     c->plan = (sab_plan_options)SAB_PLAN_OPTIONS_INIT;
+    c->mixture = (sab_mixture_options)SAB_MIXTURE_OPTIONS_INIT;
     c->inputs = default_inputs();
     c->inputs.balanced = (sab_balanced_options)SAB_BALANCED_OPTIONS_INIT;
     c->inputs.plan_options = &c->plan;
@@ -66,43 +84,101 @@ static void begin_case(struct golden_case* c, const char* name) {
 static void end_case(struct golden_case* c) {
     sab_sampler_free(c->sampler);
     sab_plan_free(c->plan_handle);
-    sab_sizes_free(c->sab_sizes_handle);
-    free(c->sizes);
+    if (c->sab_sizes_handle != c->column_handles[0]) sab_sizes_free(c->sab_sizes_handle);
+    for (size_t j = 0; j < c->columns; ++j) {
+        sab_sizes_free(c->column_handles[j]);
+        free(c->sizes[j]);
+    }
     c->sampler = NULL;
 }
 
+/* The sizes, or those of another column. */
 static void set_sizes(struct golden_case* c, char** words, size_t count) {
     const int by_rule = strcmp(words[0], "sizes_rule") == 0;
+    const size_t column = c->columns++;
     c->size_count = by_rule ? (size_t)number(words[1]) : count - 1;
-    c->sizes = malloc(c->size_count * sizeof *c->sizes);
-    if (c->sizes == NULL) die(c->name, "no memory");
+    uint32_t* const sizes = malloc(c->size_count * sizeof *sizes);
+    if (sizes == NULL || column == SAB_MAX_COLUMNS) die(c->name, "no memory");
     uint64_t x = 1;
     for (size_t i = 0; i < c->size_count; ++i) {
         x = x * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-        c->sizes[i] = by_rule ? (uint32_t)(1 + (x >> 33) % (uint64_t)number(words[2]))
-                              : (uint32_t)number(words[i + 1]);
+        sizes[i] = by_rule ? (uint32_t)(1 + (x >> 33) % (uint64_t)number(words[2]))
+                           : (uint32_t)number(words[i + 1]);
     }
-    check(sab_sizes_new(c->sizes, c->size_count, SAB_UINT32, NULL, &c->sab_sizes_handle), c->name);
+    c->sizes[column] = sizes;
+    check(sab_sizes_new(sizes, c->size_count, SAB_UINT32, NULL, &c->column_handles[column]),
+          c->name);
 }
 
-static const char* const costs[] = {"padded", "quadratic", NULL};
+static const char* const costs[] = {"padded", "quadratic", "product", NULL};
+
+/* Reads "budget LIMIT WEIGHT...". */
+static void add_budget(struct limits* limits, char** words, size_t count) {
+    const size_t index = limits->count++;
+    limits->budgets[index].limit = number(words[2]);
+    limits->weight_counts[index] = count - 3;
+    for (size_t j = 3; j < count; ++j) limits->weights[index][j - 3] = number(words[j]);
+}
+
+/* The cost of this name, NULL for the default. */
+static sab_cost* named_cost(struct golden_case* c, int32_t name) {
+    sab_cost_term term = {1, 1, {2}};
+    sab_cost* cost = NULL;
+    if (name == 0) return NULL;
+    if (name == 2)
+        for (size_t j = 0; j < c->columns; ++j) term.length_powers[j] = 1;
+    check(sab_cost_terms_new(&term, 1, &cost), c->name);
+    return cost;
+}
+
+/* Makes the costs of budgets, which free_costs() frees. */
+static void make_costs(struct golden_case* c, struct limits* limits) {
+    for (size_t i = 0; i < limits->count; ++i) {
+        sab_cost* cost = NULL;
+        if (limits->weight_counts[i] > 0)
+            check(sab_cost_padded_new(limits->weights[i], limits->weight_counts[i], &cost),
+                  c->name);
+        else
+            cost = named_cost(c, limits->cost);
+        limits->budgets[i].cost = cost;
+    }
+}
+
+static void free_costs(struct limits* limits) {
+    for (size_t i = 0; i < limits->count; ++i) sab_cost_free((sab_cost*)limits->budgets[i].cost);
+}
+
+/* Reads the numbers after the name of an option. */
+static size_t set_numbers(double* numbers, char** words, size_t count) {
+    for (size_t i = 2; i < count; ++i) numbers[i - 2] = number(words[i]);
+    return count - 2;
+}
 
 static void set_plan(struct golden_case* c, char** words, size_t count) {
     static const char* const buckets[] = {"auto", "boundaries", "optimal", "equal", NULL};
     static const char* const tails[] = {"keep", "merge", "drop", "wrap", NULL};
     static const char* const oversize[] = {"skip", "error", "single", NULL};
     const char *key = words[1], *value = words[2];
-    if (strcmp(key, "budget") == 0) {
-        c->plan_budget.limit = number(value);
-        c->plan.budgets = &c->plan_budget;
-        c->plan.budget_count = 1;
-    } else if (strcmp(key, "batch_size") == 0) {
+    if (strcmp(key, "budget") == 0)
+        add_budget(&c->plan_limits, words, count);
+    else if (strcmp(key, "batch_size") == 0) {
         c->batch_size = (uint64_t)number(value);
         c->plan.batch_sizes = &c->batch_size;
         c->plan.batch_size_count = 1;
     } else if (strcmp(key, "cost") == 0)
-        c->is_quadratic = one_of(value, costs);
-    else if (strcmp(key, "tail") == 0)
+        c->plan_limits.cost = one_of(value, costs);
+    else if (strcmp(key, "length_multiples") == 0) {
+        set_numbers(c->length_multiples, words, count);
+        c->plan.length_multiples = c->length_multiples;
+    } else if (strcmp(key, "separate_by") == 0) {
+        for (size_t i = 2; i < count; ++i) c->ids[i - 2] = strtoll(words[i], NULL, 10);
+        c->plan.separate_by = c->ids;
+        c->plan.separate_by_count = count - 2;
+    } else if (strcmp(key, "id_shapes") == 0) {
+        for (size_t i = 2; i < count; ++i) c->id_shapes[i - 2] = (size_t)number(words[i]);
+        c->plan.id_shapes = c->id_shapes;
+        c->plan.id_shape_count = count - 2;
+    } else if (strcmp(key, "tail") == 0)
         c->plan.tail = one_of(value, tails);
     else if (strcmp(key, "oversize") == 0)
         c->plan.oversize = one_of(value, oversize);
@@ -117,8 +193,7 @@ static void set_plan(struct golden_case* c, char** words, size_t count) {
     else if (strcmp(key, "boundaries") == 0) {
         c->plan.bucket_rule = SAB_BUCKETS_BOUNDARIES;
         c->plan.boundaries = c->boundaries;
-        c->plan.boundary_count = count - 2;
-        for (size_t i = 2; i < count; ++i) c->boundaries[i - 2] = number(words[i]);
+        c->plan.boundary_count = set_numbers(c->boundaries, words, count) / c->columns;
     } else if (strcmp(key, "buckets") == 0) {
         c->plan.bucket_rule = one_of(value, buckets);
         if (c->plan.bucket_rule == SAB_BUCKETS_OPTIMAL)
@@ -129,22 +204,49 @@ static void set_plan(struct golden_case* c, char** words, size_t count) {
         die(key, "is not a known option of a plan");
 }
 
-static sab_cost* quadratic_cost(struct golden_case* c) {
-    const sab_cost_term squares = {1, 1, {2}};
-    sab_cost* cost;
-    check(sab_cost_terms_new(&squares, 1, &cost), c->name);
-    return cost;
-}
-
 static void make_plan(struct golden_case* c) {
-    sab_cost* cost = c->is_quadratic ? quadratic_cost(c) : NULL;
-    c->plan_budget.cost = cost;
     check(sab_plan_new(c->sab_sizes_handle, &c->plan, &c->plan_handle), c->name);
-    sab_cost_free(cost);
 }
 
-static void set_pack(struct golden_case* c, char** words) {
-    static const char* const methods[] = {"best_fit", "histogram", "first_fit", NULL};
+static void set_mixture(struct golden_case* c, char** words, size_t count) {
+    const char* const key = words[1];
+    if (strcmp(key, "sources") == 0) {
+        c->source_count = count - 2;
+        for (size_t i = 2; i < count; ++i) c->sources[i - 2] = strtoll(words[i], NULL, 10);
+    } else if (strcmp(key, "repeats") == 0) {
+        c->mixture.repeat_count = set_numbers(c->repeats, words, count);
+        c->mixture.repeats = c->repeats;
+    } else if (strcmp(key, "schedule") == 0) {
+        const size_t change = c->mixture.schedule_count++;
+        c->schedule_epochs[change] = strtoull(words[2], NULL, 10);
+        set_numbers(c->schedule_repeats + change * (count - 3), words + 1, count - 1);
+        c->mixture.schedule_epochs = c->schedule_epochs;
+        c->mixture.schedule_repeats = c->schedule_repeats;
+    } else if (strcmp(key, "seed") == 0)
+        c->mixture.seed = strtoull(words[2], NULL, 10);
+    else
+        die(key, "is not a known option of a mixture");
+}
+
+/* Makes a mixture of the sizes. */
+static void make_mixture(struct golden_case* c) {
+    sab_sizes* const sizes = c->sab_sizes_handle;
+    int64_t* const ids = malloc(c->size_count * sizeof *ids);
+    if (ids == NULL) die(c->name, "no memory");
+    size_t source = 0;
+    int64_t left = c->sources[0];
+    for (size_t i = 0; i < c->size_count; ++i, --left) {
+        if (left == 0) left = c->sources[++source];
+        ids[i] = (int64_t)source;
+    }
+    check(sab_mixture_flat_new(sizes, ids, c->size_count, &c->mixture, &c->sab_sizes_handle),
+          c->name);
+    free(ids);
+    if (c->columns > 1) sab_sizes_free(sizes);
+}
+
+static void set_pack(struct golden_case* c, char** words, size_t count) {
+    static const char* const methods[] = {"best_fit", "histogram", "first_fit", "concat", NULL};
     static const char* const oversize[] = {"skip", "error", NULL};
     const char *key = words[1], *value = words[2];
     if (strcmp(key, "method") == 0)
@@ -159,22 +261,27 @@ static void set_pack(struct golden_case* c, char** words) {
         c->inputs.packed.oversize = one_of(value, oversize);
     else if (strcmp(key, "window") == 0)
         c->inputs.packed.window = (uint64_t)number(value);
-    else
+    else if (strcmp(key, "tries") == 0)
+        c->inputs.packed.tries = (uint64_t)number(value);
+    else if (strcmp(key, "capacities") == 0) {
+        for (size_t i = 2; i < count; ++i) c->capacities[i - 2] = (uint64_t)number(words[i]);
+        c->inputs.packed.capacity = 0;
+        c->inputs.packed.capacities = c->capacities;
+        c->inputs.packed.capacity_count = count - 2;
+    } else
         die(key, "is not a known option of a packing");
 }
 
-static void set_balanced(struct golden_case* c, char** words) {
+static void set_balanced(struct golden_case* c, char** words, size_t count) {
     static const char* const methods[] = {"karmarkar_karp", "longest_first", NULL};
     static const char* const oversize[] = {"skip", "error", NULL};
     const char *key = words[1], *value = words[2];
     if (strcmp(key, "samples") == 0)
         c->inputs.balanced.samples = (uint64_t)number(value);
-    else if (strcmp(key, "budget") == 0) {
-        c->balanced_budget.limit = number(value);
-        c->inputs.balanced.budgets = &c->balanced_budget;
-        c->inputs.balanced.budget_count = 1;
-    } else if (strcmp(key, "cost") == 0)
-        c->balanced_is_quadratic = one_of(value, costs);
+    else if (strcmp(key, "budget") == 0)
+        add_budget(&c->balanced_limits, words, count);
+    else if (strcmp(key, "cost") == 0)
+        c->balanced_limits.cost = one_of(value, costs);
     else if (strcmp(key, "balance") == 0)
         c->balances_squares = one_of(value, costs);
     else if (strcmp(key, "fill") == 0)
@@ -210,16 +317,29 @@ static void set_option(struct golden_case* c, char** words) {
 static void make_sampler(struct golden_case* c) {
     const struct constructor* constructor = constructor_of(c->kind);
     if (constructor == NULL) die(c->kind, "is not a known sampler");
+    c->sab_sizes_handle = c->column_handles[0];
+    if (c->columns > 1)
+        check(sab_sizes_columns_new((const sab_sizes* const*)c->column_handles, c->columns,
+                                    &c->sab_sizes_handle),
+              c->name);
+    if (c->source_count > 0) make_mixture(c);
+    make_costs(c, &c->plan_limits);
+    make_costs(c, &c->balanced_limits);
+    c->plan.budgets = c->plan_limits.count > 0 ? c->plan_limits.budgets : NULL;
+    c->plan.budget_count = c->plan_limits.count;
+    c->inputs.balanced.budgets = c->balanced_limits.count > 0 ? c->balanced_limits.budgets : NULL;
+    c->inputs.balanced.budget_count = c->balanced_limits.count;
     if (constructor->source == OF_PLAN || constructor->source == OF_BOUNDARIES) make_plan(c);
-    sab_cost* const squares = quadratic_cost(c);
+    sab_cost* const squares = named_cost(c, 1);
     const sab_cost* const balance = squares;
-    if (c->balanced_is_quadratic) c->balanced_budget.cost = squares;
     c->inputs.balanced.balance = &balance;
     c->inputs.balanced.balance_count = c->balances_squares;
     c->inputs.sizes = c->sab_sizes_handle;
     c->inputs.plan = c->plan_handle;
     check(constructor->make(&c->inputs, &c->sampler), c->name);
     sab_cost_free(squares);
+    free_costs(&c->plan_limits);
+    free_costs(&c->balanced_limits);
 }
 
 static uint64_t hash_word(uint64_t hash, uint64_t word) {
@@ -262,27 +382,48 @@ static sab_step step_of(struct golden_case* c) {
     return step;
 }
 
-/* "step STEP MICRO_BATCH MICRO_BATCHES SAMPLES TOTAL" of the last batch. */
+/* Appends numbers to a text. */
+static void append_numbers(char* out, size_t room, const double* numbers, size_t count) {
+    for (size_t j = 0; j < count; ++j) {
+        const size_t length = strlen(out);
+        snprintf(out + length, room - length, " %.0f", numbers[j]);
+    }
+}
+
+/* "step STEP MICRO_BATCH MICRO_BATCHES SAMPLES TOTAL..." of the last batch. */
 static void describe_step(struct golden_case* c, const sab_batch* batch, char* out, size_t room) {
     const sab_step step = step_of(c);
-    snprintf(out, room, "step %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %.0f", batch->step,
-             batch->micro_batch, step.micro_batches, step.samples, step.totals[0]);
+    snprintf(out, room, "step %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64, batch->step,
+             batch->micro_batch, step.micro_batches, step.samples);
+    append_numbers(out, room, step.totals, step.columns);
+}
+
+/* "padded_length LENGTH..." of a batch. */
+static void describe_lengths(const sab_batch* batch, char* out, size_t room) {
+    snprintf(out, room, "padded_length");
+    append_numbers(out, room, batch->padded_length, batch->columns);
 }
 
 static void write_batch(struct golden_case* c, const sab_batch* batch, FILE* write) {
+    char text[256];
     fputs("batch", write);
     for (size_t i = 0; i < batch->count; ++i) fprintf(write, " %" PRId64, batch->indices[i]);
+    if (c->columns > 1) {
+        describe_lengths(batch, text, sizeof text);
+        fprintf(write, "\n%s", text);
+    }
     if (batch->layout == SAB_LAYOUT_ROW) {
         const sab_rows rows = rows_of(c);
-        fputs("\ncu_seqlens", write);
-        for (size_t i = 0; i <= batch->count; ++i)
-            fprintf(write, " %" PRId32, rows.cu_seqlens[0][i]);
+        for (size_t j = 0; j < c->columns; ++j) {
+            fputs("\ncu_seqlens", write);
+            for (size_t i = 0; i <= batch->count; ++i)
+                fprintf(write, " %" PRId32, rows.cu_seqlens[j][i]);
+        }
         if (rows.starts != NULL) fputs("\nstarts", write);
         for (size_t i = 0; rows.starts != NULL && i < batch->count; ++i)
             fprintf(write, " %" PRId64, rows.starts[i]);
     }
     if (c->has_steps) {
-        char text[128];
         describe_step(c, batch, text, sizeof text);
         fprintf(write, "\n%s", text);
     }
@@ -318,27 +459,42 @@ static int is_any_of(const char* key, const char* const* keys) {
     return 0;
 }
 
-/* Whether the library's next batch, or what it says of its last one, is that of a line. */
-static int is_as_recorded(struct golden_case* c, sab_batch* batch, char** words, size_t count) {
-    const char* const key = words[0];
-    if (strcmp(key, "batch") == 0)
-        return sab_next_batch(c->sampler, batch) == SAB_OK && batch->count == count - 1 &&
-               has_words(NULL, batch->indices, words, count);
-    if (strcmp(key, "cu_seqlens") == 0)
-        return count == batch->count + 2 && has_words(rows_of(c).cu_seqlens[0], NULL, words, count);
-    if (strcmp(key, "starts") == 0)
-        return count == batch->count + 1 && has_words(NULL, rows_of(c).starts, words, count);
-    char text[128], expected[128];
-    if (strcmp(key, "step") == 0) {
-        if (count != 6) return 0;
-        describe_step(c, batch, text, sizeof text);
-        snprintf(expected, sizeof expected, "step %s %s %s %s %s", words[1], words[2], words[3],
-                 words[4], words[5]);
-    } else {
-        digest(c, text, sizeof text);
-        snprintf(expected, sizeof expected, "%s %s", words[1], words[2]);
+/* Whether the words are those of a text. */
+static int has_text(const char* text, char** words, size_t count) {
+    char expected[256] = "";
+    for (size_t i = 0; i < count; ++i) {
+        const size_t length = strlen(expected);
+        snprintf(expected + length, sizeof expected - length, i > 0 ? " %s" : "%s", words[i]);
     }
     return strcmp(text, expected) == 0;
+}
+
+/* Whether the library's next batch, or what it says of its last one, is that of a line. `column` of
+ * the batch is next. */
+static int is_as_recorded(struct golden_case* c, sab_batch* batch, char** words, size_t count,
+                          size_t* column) {
+    const char* const key = words[0];
+    if (strcmp(key, "batch") == 0) {
+        *column = 0;
+        return sab_next_batch(c->sampler, batch) == SAB_OK && batch->count == count - 1 &&
+               has_words(NULL, batch->indices, words, count);
+    }
+    if (strcmp(key, "cu_seqlens") == 0) {
+        if (count != batch->count + 2 || *column == c->columns) return 0;
+        return has_words(rows_of(c).cu_seqlens[(*column)++], NULL, words, count);
+    }
+    if (strcmp(key, "starts") == 0)
+        return count == batch->count + 1 && has_words(NULL, rows_of(c).starts, words, count);
+    char text[256];
+    if (strcmp(key, "digest") == 0) {
+        digest(c, text, sizeof text);
+        return has_text(text, words + 1, count - 1);
+    }
+    if (strcmp(key, "step") == 0)
+        describe_step(c, batch, text, sizeof text);
+    else
+        describe_lengths(batch, text, sizeof text);
+    return has_text(text, words, count);
 }
 
 /* Reads a line that describes the inputs of a case. */
@@ -348,12 +504,14 @@ static void set_input(struct golden_case* c, char** words, size_t count) {
         begin_case(c, words[1]);
     else if (strcmp(key, "sizes") == 0 || strcmp(key, "sizes_rule") == 0)
         set_sizes(c, words, count);
+    else if (strcmp(key, "mixture") == 0)
+        set_mixture(c, words, count);
     else if (strcmp(key, "plan") == 0)
         set_plan(c, words, count);
     else if (strcmp(key, "pack") == 0)
-        set_pack(c, words);
+        set_pack(c, words, count);
     else if (strcmp(key, "balanced") == 0)
-        set_balanced(c, words);
+        set_balanced(c, words, count);
     else if (strcmp(key, "option") == 0)
         set_option(c, words);
     else if (strcmp(key, "sampler") == 0) {
@@ -369,7 +527,8 @@ static void set_input(struct golden_case* c, char** words, size_t count) {
 /* Reads the file; where `write` is a file, copies the inputs there and puts the library's batches
  * in place of the file's. */
 static int run(const char* path, FILE* write) {
-    static const char* const outputs[] = {"batch", "cu_seqlens", "starts", "step", "digest", NULL};
+    static const char* const outputs[] = {"batch", "padded_length", "cu_seqlens", "starts",
+                                          "step",  "digest",        NULL};
     static char line[1 << 16], copy[1 << 16];
     static char* words[MAX_WORDS];
     FILE* file = fopen(path, "r");
@@ -377,6 +536,7 @@ static int run(const char* path, FILE* write) {
     struct golden_case c;
     memset(&c, 0, sizeof c);
     int passed = 0, failed = 0, wrong = 0, expects_end = 0;
+    size_t column = 0;
     sab_batch batch = SAB_BATCH_INIT;
     while (fgets(line, sizeof line, file) != NULL) {
         memcpy(copy, line, strlen(line) + 1);
@@ -391,7 +551,7 @@ static int run(const char* path, FILE* write) {
         if (count == 0) continue;
         if (is_output) {
             expects_end = 1;
-            if (write == NULL && !is_as_recorded(&c, &batch, words, count)) wrong = 1;
+            if (write == NULL && !is_as_recorded(&c, &batch, words, count, &column)) wrong = 1;
         } else if (strcmp(key, "end") == 0) {
             end_case(&c);
             if (wrong) fprintf(stderr, "golden: %s differs\n", c.name);

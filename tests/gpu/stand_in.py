@@ -26,6 +26,9 @@ class AnyStream:
     def wait_stream(self, _: AnyStream) -> None:
         pass
 
+    def is_capturing(self) -> bool:
+        return False
+
 
 class Graph:
     """What is captured runs at once; a replay does nothing."""
@@ -102,8 +105,7 @@ class StandIn:
     def set_rng_state(self, *_: Any) -> None:
         pass
 
-    def Stream(self) -> AnyStream:
-        return AnyStream()
+    Stream = AnyStream
 
     def current_stream(self, _: Any = None) -> AnyStream:
         return AnyStream()
@@ -122,3 +124,5 @@ def install() -> None:
     torch.set_num_threads(1)  # tensors are small
     module: Any = torch
     module.cuda = StandIn(torch.cuda)
+    if hasattr(module, "accelerator"):  # torch 2.15's optimizers ask its stream at each step
+        module.accelerator.current_stream = AnyStream

@@ -31,9 +31,10 @@ Outcome outcome_of(const Plan& plan) {
                     std::numeric_limits<uint64_t>::max(),
                     plan.facts().nearest_target <= plan.facts().padding_target,
                     plan.facts().nearest_target};
-    for (const Bucket& bucket : plan.buckets()) {
-        padded += bucket.padded_length * static_cast<double>(bucket.samples());
-        total += bucket.total;
+    for (std::size_t b = 0; b < plan.buckets().size(); ++b) {
+        const Bucket& bucket = plan.buckets()[b];
+        padded += plan.lengths(b).padded_length[0] * static_cast<double>(bucket.samples());
+        total += plan.lengths(b).total[0];
         if (bucket.end <= plan.facts().samples - plan.facts().samples / 100)
             outcome.fewest = std::min(outcome.fewest, bucket.batches);
     }

@@ -21,6 +21,8 @@ CALLS = {
     "Plan.report": (PLAN.report, (), {}),
     "BucketSampler": (sab.BucketSampler, (PLAN,), {}),
     "SequentialSampler": (sab.SequentialSampler, (PLAN,), {}),
+    "BucketSampler of sizes": (sab.BucketSampler, (SIZES,), {"budget": 14}),
+    "SequentialSampler of sizes": (sab.SequentialSampler, (SIZES,), {"budget": 14}),
     "BionemoSizeAwareSampler": (sab.BionemoSizeAwareSampler, (None, SIZES), {"budget": 8}),
     "BionemoSizeAwareStream": (sab.BionemoSizeAwareStream, ([1], float), {"budget": 8}),
     "PackedSampler": (sab.PackedSampler, (SIZES, 8), {}),
@@ -53,10 +55,13 @@ CALLS = {
         (1,),
         {"start": 1, "milestones": [1], "max_batch_size": 4},
     ),
+    "scale_learning_rate": (sab.scale_learning_rate, (0.1, 64), {"reference": 32}),
+    "Meter": (sab.Meter, (), {}),
     "Cache": (sab.Cache, ("memory:",), {}),
     "ranks_from_mesh": (sab.ranks_from_mesh, ({"dp": 2, "tp": 2},), {"rank": 0}),
     "check_ranks": (sab.check_ranks, (sab.BucketSampler(PLAN),), {}),
 }
+WITH_PLAN_OPTIONS = ("ShardedSampler", "BucketSampler of sizes", "SequentialSampler of sizes")
 WRONG = [-1, -1.5, math.nan, math.inf, 1 << 70, "nonsense", object(), [[1]], 0]
 C_WORDS = re.compile(r"options\.|SAB_|ctype|cdata|an integer is required|to convert|struct")
 ANY_VALUE = {("check_ranks", "group"), ("ShardedSampler", "group")}  # without torch.distributed
@@ -64,7 +69,7 @@ ANY_VALUE = {("check_ranks", "group"), ("ShardedSampler", "group")}  # without t
 
 def keywords(name):
     parameters = list(inspect.signature(CALLS[name][0]).parameters.values())
-    if name == "ShardedSampler":  # whose other options are those of a plan
+    if name in WITH_PLAN_OPTIONS:
         parameters += inspect.signature(sab.plan).parameters.values()
     return [each.name for each in parameters if each.kind == each.KEYWORD_ONLY]
 

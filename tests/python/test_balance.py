@@ -52,10 +52,73 @@ def test_partition_keeps_the_capacity():
         sab.partition(costs, 8, weights=weights, capacity=capacity / 1.06)
     with pytest.raises(ValueError, match="must have as many as costs"):
         sab.partition(costs, 8, weights=weights[1:], capacity=capacity)
-    with pytest.raises(ValueError, match="costs has 2 dimensions"):
-        sab.partition([[1.0]], 1)
+    with pytest.raises(ValueError, match=r"costs\[0\] has 2 dimensions"):
+        sab.partition([[[1.0]]], 1)
     with pytest.raises(ValueError, match="'karmarkar_karp', 'longest_first'"):
         sab.partition([1.0], 1, method="greedy")
+
+
+def test_partition_evens_out_several_costs():
+    rng = np.random.default_rng(0)
+    images = rng.integers(1, 6, 2048)
+    costs = {"images": images, "tokens": 256 * images + rng.integers(0, 500, 2048)}
+    weights = {"nodes": rng.random(2048), "edges": rng.integers(0, 50, 2048)}
+    capacity = {name: 1.03 * each.sum() / 32 for name, each in weights.items()}
+    parts = sab.partition(costs, 32, weights=weights, capacity=capacity)
+    assert sorted(np.concatenate(parts)) == list(range(2048))
+    for each in costs.values():
+        assert max(each[part].sum() for part in parts) <= 1.01 * each.sum() / 32
+    for name, each in weights.items():
+        assert max(each[part].sum() for part in parts) <= capacity[name]
+    table = np.stack(list(costs.values()), 1)
+    for other in (list(costs.values()), table):
+        again = sab.partition(
+            other, 32, weights=list(weights.values()), capacity=[*capacity.values()]
+        )
+        assert all(map(np.array_equal, parts, again))
+
+
+@pytest.mark.parametrize(
+    "make, error, words",
+    [
+        (lambda: sab.partition({}, 2), ValueError, "costs = {}: must have at least one array"),
+        (lambda: sab.partition([[1], [1, 2]], 2), ValueError, r"costs\[1\] has 2 numbers"),
+        (
+            lambda: sab.partition([[1]] * 9, 2),
+            ValueError,
+            "costs has 9 numbers for each item: must",
+        ),
+        (
+            lambda: sab.partition({"a": [1, 2], "b": [1, float("nan")]}, 2),
+            ValueError,
+            r"costs\['b'\]\[1\] = nan: must be finite and at least 0",
+        ),
+        (
+            lambda: sab.partition([1, 2], 2, weights={"a": [1, 5]}, capacity={"a": 3}),
+            ValueError,
+            r"capacity\['a'\] = 3: weights\['a'\]\[1\] = 5 alone is more",
+        ),
+        (
+            lambda: sab.partition([1], 2, weights={"a": [1], "b": [1]}, capacity={"a": 3, "b": 0}),
+            ValueError,
+            r"capacity\['b'\] = 0: must be finite and above 0",
+        ),
+        (lambda: sab.partition([1], 2, capacity=3), ValueError, "capacity = 3: needs weights"),
+        (
+            lambda: sab.partition([1], 2, weights=[[1], [1]], capacity=[3]),
+            ValueError,
+            r"capacity = \[3\]: must be 2 numbers",
+        ),
+        (
+            lambda: sab.partition([1], 2, weights={"a": [1]}, capacity={"b": 3}),
+            ValueError,
+            "capacity = {'b': 3}: must have the keys of weights, 'a'",
+        ),
+    ],
+)
+def test_errors_of_several_costs(make, error, words):
+    with pytest.raises(error, match=words):
+        make()
 
 
 def test_rounding_of_the_capacity_is_that_of_the_order_of_the_items():
@@ -100,7 +163,7 @@ def test_as_many_parts_as_there_may_be():
 def test_wrong_arguments_are_named():
     sampler, batches = sab.BaguaSampler, sab.BaguaBatchSampler
     for call, error, words in (
-        (lambda: sab.partition(5, 2), ValueError, "costs has 0 dimensions"),
+        (lambda: sab.partition(5, 2), TypeError, "costs = 5: must be numbers in one"),
         (
             lambda: sab.partition([5], 2**64),
             ValueError,
@@ -454,5 +517,5 @@ def test_what_a_callback_raises_comes_through_and_changes_nothing():
     ):
         with pytest.raises(error, match=words):
             sab.BaguaBatchSampler(COMPLEXITY, wrong)
-    with pytest.raises(ValueError, match="budget = 0: must be set"):
+    with pytest.raises(ValueError, match="make_batches = None and budget = None: one must"):
         sab.BaguaBatchSampler(COMPLEXITY)

@@ -39,6 +39,18 @@ def test_a_cost_can_be_called(cost, expected):
     assert cost(3, 10) == expected
 
 
+@pytest.mark.parametrize(
+    "cost, expected",
+    [
+        (sab.Cost.padded([1, 2.5]), 3 * (10 + 2.5 * 20)),
+        (sab.Cost.terms([(1, 1, [1, 1])]), 3 * 10 * 20),
+        (sab.Cost(lambda count, lengths, totals: sum(lengths) + totals[1]), 30 + 60),
+    ],
+)
+def test_a_cost_of_several_columns_can_be_called(cost, expected):
+    assert cost(3, [10, 20]) == expected
+
+
 def test_a_model_is_a_cost():
     cost = model().cost()
     assert cost(4, 50) == pytest.approx(model().predict_upper([(4, 50)])[0])
@@ -238,7 +250,12 @@ def test_threads_share_a_cost():
         (lambda: untyped.plan([1], cost="padded"), ValueError, "^cost: goes with a budget"),
         (lambda: untyped.plan([1], []), ValueError, "a budget or a batch size must be given"),
         (lambda: untyped.plan([1], "x"), TypeError, "^budget = 'x': must be a number"),
-        (lambda: untyped.plan([1], 9, cost=5), ValueError, "^cost has 0 dimensions"),
+        (lambda: untyped.plan([1], {"a": 9}), ValueError, r"^budget\['a'\]: the sizes have no"),
+        (lambda: untyped.plan([1], {}), ValueError, "^budget = {}: must have at least one"),
+        (lambda: untyped.plan([1], 9, cost={"a": 1}), ValueError, r"^cost\['a'\]: the sizes"),
+        (lambda: untyped.plan([1], 9, cost="x"), ValueError, "^cost = 'x': must be one of"),
+        (lambda: untyped.Cost.padded([1])(1, "x"), TypeError, r"^length\[0\] = 'x'"),
+        (lambda: untyped.plan([1], 9, cost=5), TypeError, "^cost = 5: must be .padded"),
         (lambda: untyped.plan([1], 9, cost=[1]), ValueError, r"^len\(cost\) = 1"),
         (lambda: untyped.plan([1], 9, cost=[1] * 11), ValueError, r"^len\(cost\) = 11"),
         (lambda: untyped.plan([1], 9, cost=object()), TypeError, "^cost = <object"),
@@ -252,7 +269,7 @@ def test_threads_share_a_cost():
         (
             lambda: untyped.plan([1], [9, untyped.Budget(9, untyped.Cost.padded([1, 1]))]),
             ValueError,
-            r"^budget\[1\].cost = 2 columns",
+            r"^budget\[1\].cost: uses 2 columns",
         ),
         (
             lambda: untyped.plan([1], 9, cost=lambda count, length: -1),
@@ -262,7 +279,7 @@ def test_threads_share_a_cost():
         (
             lambda: untyped.plan([1], 9, cost=untyped.Cost.padded([1, 1])),
             ValueError,
-            "^cost = 2 columns",
+            "^cost: uses 2 columns",
         ),
         (
             lambda: untyped.measurement_points(1, 9, max_count=8, budget=[9, 9]),

@@ -21,13 +21,40 @@ class Case:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.sizes: Any = None
+        self.columns: list[Any] = []
         self.sampler: list[str] = []
+        self.mixture: list[list[str]] = []
         self.plan: dict[str, Any] = {}
         self.pack: dict[str, Any] = {}
         self.balanced: dict[str, Any] = {}
         self.option: dict[str, Any] = {}
         self.epochs: list[tuple[int, list[list[str]]]] = []
+
+    @property
+    def sizes(self) -> Any:
+        if self.mixture:
+            return mixture_of(self.plain_sizes, self.mixture)
+        return self.plain_sizes
+
+    @property
+    def plain_sizes(self) -> Any:
+        if len(self.columns) == 1:
+            return self.columns[0]
+        return {str(j): column for j, column in enumerate(self.columns)}
+
+
+def mixture_of(sizes: Any, lines: list[list[str]]) -> sab.Mixture:
+    given: dict[str, Any] = {"schedule": []}
+    for key, *values in lines:
+        if key == "sources":
+            given[key] = np.repeat(np.arange(len(values)), np.array(values, int))
+        elif key == "repeats":
+            given["repeat"] = dict(enumerate(map(float, values)))
+        elif key == "schedule":
+            given[key].append((int(values[0]), dict(enumerate(map(float, values[1:])))))
+        else:
+            given[key] = int(values[0])
+    return sab.Mixture(sizes, **given)
 
 
 def sizes_by_rule(count: int, modulus: int) -> Any:
@@ -38,10 +65,30 @@ def sizes_by_rule(count: int, modulus: int) -> Any:
     return np.array(made, np.uint32)
 
 
-def keywords(key: str, values: list[str]) -> dict[str, Any]:
+def add_keywords(given: dict[str, Any], key: str, values: list[str], columns: int) -> None:
+    """Adds an option of a constructor; a second budget makes a list."""
+    made = keywords(key, values, columns)
+    if key == "budget" and key in given:
+        earlier = given[key]
+        made[key] = [*(earlier if isinstance(earlier, list) else [earlier]), made[key]]
+    given.update(made)
+
+
+def keywords(key: str, values: list[str], columns: int) -> dict[str, Any]:
     """An option of a constructor."""
     if key == "boundaries":
-        return {key: [float(value) for value in values]}
+        edges = np.array(values, float)
+        return {key: edges if columns == 1 else edges.reshape(-1, columns)}
+    if key in ("length_multiples", "capacities"):
+        name = {"length_multiples": "length_multiple", "capacities": "capacity"}[key]
+        return {name: {str(j): int(value) for j, value in enumerate(values)}}
+    if key == "budget" and len(values) > 1:
+        weights = {str(j): float(weight) for j, weight in enumerate(values[1:])}
+        return {key: sab.Budget(float(values[0]), cost=weights)}
+    if key in ("separate_by", "id_shapes"):
+        return {key: [int(value) for value in values]}
+    if key == "fill":
+        return {key: float(values[0])}
     if key == "buckets" and values[0] == "equal":
         return {key: "equal", "bucket_batches": int(values[1])}
     if key == "buckets":
@@ -59,13 +106,15 @@ def cases() -> Iterator[Case]:
             if key == "case":
                 case = Case(values[0])
             elif key == "sizes":
-                case.sizes = np.array(values, np.uint32)
+                case.columns.append(np.array(values, np.uint32))
             elif key == "sizes_rule":
-                case.sizes = sizes_by_rule(int(values[0]), int(values[1]))
+                case.columns.append(sizes_by_rule(int(values[0]), int(values[1])))
+            elif key == "mixture":
+                case.mixture.append(values)
             elif key == "sampler":
                 case.sampler = values
             elif key in ("plan", "pack", "balanced", "option"):
-                getattr(case, key).update(keywords(values[0], values[1:]))
+                add_keywords(getattr(case, key), values[0], values[1:], len(case.columns))
             elif key == "epoch":
                 case.epochs.append((int(values[0]), []))
             elif key == "end":
@@ -76,7 +125,12 @@ def cases() -> Iterator[Case]:
 
 def made_sampler(case: Case) -> Any:
     kind, options = case.sampler[0], case.option
+    if "id_shapes" in case.plan:
+        ids = sorted(set(case.plan["separate_by"]))
+        case.plan["max_shapes"] = dict(zip(ids, case.plan.pop("id_shapes")))
     if kind == "packed":
+        if case.pack.get("method") != "first_fit" and len(case.columns) == 1:
+            case.pack.pop("window", None)  # has no effect, which Python refuses
         return sab.PackedSampler(case.sizes, **case.pack, **options)
     if kind == "balanced":
         return sab.BalancedSampler(case.sizes, **case.balanced, **options)
@@ -108,14 +162,19 @@ def lines(sampler: Any, case: Case) -> Iterator[list[str]]:
     """The lines of the epoch that begins."""
     for batch in sampler.batches():
         yield words("batch", *batch.indices)
+        several = len(case.columns) > 1
+        if several:
+            yield words("padded_length", *map(int, batch.padded_length.values()))
         if batch.cu_seqlens is not None:
-            yield words("cu_seqlens", *batch.cu_seqlens)
+            for ends in batch.cu_seqlens.values() if several else [batch.cu_seqlens]:
+                yield words("cu_seqlens", *ends)
         if batch.starts is not None:
             yield words("starts", *batch.starts)
         if "micro_batches" in case.option:
             micro_batches, samples, total = sampler.step()
-            values = batch.step, batch.micro_batch, micro_batches, samples, int(total)
-            yield words("step", *values)
+            totals = total.values() if several else [total]
+            values = batch.step, batch.micro_batch, micro_batches, samples
+            yield words("step", *values, *map(int, totals))
 
 
 @pytest.mark.filterwarnings("ignore::sab.SkippedWarning")

@@ -2,8 +2,11 @@
 device, steps that survive, and the guard."""
 
 import gc
+import os
+import pathlib
 import pickle
 import random
+import subprocess
 import sys
 import threading
 import types
@@ -117,6 +120,38 @@ def test_cpu_probe_leaves_what_was_there_before_out(total_bytes):
         own = torch.empty(10)
         assert probe.stats()[:2] == (40, 40)
         del own
+
+
+def test_only_messages_of_profiler_sessions_are_left_out(monkeypatch, capfd):
+    monkeypatch.delenv("SAB_TORCH_LIBRARY", raising=False)
+    end = torch.autograd._disable_profiler
+    at = b"2026-01-02 03:04:05 6:7 Handler.cpp:46] "
+
+    def end_with_messages():
+        os.write(2, b"USDT:" + at + b"profiler_stop\nERROR:" + at + b"no such device\n")
+        os.write(2, b"STAGE:" + at + b"Completed Stage: Collection\nmine: USDT:" + at + b"x\n")
+        return end()
+
+    monkeypatch.setattr(torch.autograd, "_disable_profiler", end_with_messages)
+    with sab.Probe("cpu") as probe:
+        assert probe.stats().current == 0
+    printed = capfd.readouterr().err.splitlines()
+    others = [f"ERROR:{at.decode()}no such device", f"mine: USDT:{at.decode()}x"]
+    assert printed[-2:] == others and set(printed) == set(others)
+
+
+def test_a_probe_without_the_component_says_how_to_get_it(tmp_path):
+    made = subprocess.run(
+        [sys.executable, "-c", "import sab; sab.Probe('cpu', total_bytes=1 << 20)"],
+        env={**os.environ, "SAB_TORCH_LIBRARY": str(tmp_path / "none.so")},
+        capture_output=True,
+        text=True,
+    )
+    error = made.stderr.split("OSError: ", 1)[1]
+    assert "none.so" in error.splitlines()[0]
+    root = pathlib.Path(torch.__file__).parent
+    assert f"-DSAB_BUILD_TORCH=ON -DSAB_TORCH_ROOT={root}" in error
+    assert "build/lib/src/torch/libsab_torch.so.0" in error
 
 
 def test_cpu_probes_agree_on_a_training_step(monkeypatch):
@@ -1069,6 +1104,25 @@ def test_arguments_that_cannot_be():
         sab.MemoryModel.open("a\0b")
 
 
+def test_learn_tells_of_all_its_steps_as_one_progress():
+    device, told = Pretend(1 << 40), []
+
+    def step(count, length):
+        device.take(5000 + 30 * count * length)
+
+    def learn(progress):
+        return sab.MemoryModel.learn(
+            step, device, shortest=5, longest=100, budget=10**6, points=7, progress=progress
+        )
+
+    learn(lambda done, total: told.append((done, total)))
+    assert told == [(done, 15) for done in range(15)]
+    with pytest.raises(sab.Cancelled):
+        learn(lambda done, total: done < 9)
+    with pytest.raises(TypeError, match="progress = 3"):
+        learn(3)
+
+
 def test_budgets_and_lengths_that_nothing_can_be_learned_of():
     device = Pretend(1 << 40)
 
@@ -1196,3 +1250,235 @@ def test_a_component_probe_is_of_its_thread():
         thread.start()
         thread.join()
         assert failures == [None]
+
+
+# Several sizes a sample
+
+PAIR_HELD = 10_000_000  # parameters and optimizer
+SHORTEST, LONGEST = {"source": 4, "target": 4}, {"source": 200, "target": 300}
+
+
+def pair_bytes(count, lengths):
+    """Of a training step: activations, and attention from target to source."""
+    source, target = lengths["source"], lengths["target"]
+    return 3e3 * count * (source + target) + 20 * count * source * target
+
+
+def pair_sizes(count, seed=0):
+    draw = numbers(seed)
+    source = np.clip(draw.lognormal(3.3, 0.7, count).astype(int) + 4, 4, 200)
+    target = np.clip((source * draw.lognormal(0.1, 0.3, count)).astype(int) + 1, 4, 300)
+    return {"source": source, "target": target}
+
+
+def pair_device(total=200_000_000):
+    device = Pretend(total)
+    device.held = device.most = PAIR_HELD
+    return device
+
+
+@pytest.fixture(scope="module")
+def exact_pairs():
+    points = sab.measurement_points(SHORTEST, LONGEST, max_count=999)
+    return sab.MemoryModel.fit(points, [PAIR_HELD + pair_bytes(*point) for point in points])
+
+
+@pytest.fixture(scope="module")
+def noisy_pairs():
+    device, draw = pair_device(), numbers(3)
+
+    def step(count, lengths):
+        device.take(int(pair_bytes(count, lengths) * (1 + 0.02 * draw.normal())))
+
+    return sab.MemoryModel.learn(step, device, shortest=SHORTEST, longest=LONGEST, points=18)
+
+
+def random_pairs(count):
+    draw = numbers(4)
+    return [
+        (int(draw.integers(1, 200)), {k: int(draw.integers(4, LONGEST[k] + 1)) for k in LONGEST})
+        for _ in range(count)
+    ]
+
+
+def test_model_of_pairs_is_learned(exact_pairs, noisy_pairs):
+    assert exact_pairs.columns == ("source", "target") and exact_pairs.info.margin < 1e-6
+    assert str(exact_pairs).startswith("1e+07 + 3,000 * count * source + 3,000 * count * target")
+    count, lengths = noisy_pairs.measured.features[0]
+    assert len(noisy_pairs.measured.features) == 18 and count >= 1 and list(lengths) == [*SHORTEST]
+    shapes = random_pairs(500)
+    true = np.array([PAIR_HELD + pair_bytes(*shape) for shape in shapes])
+    assert exact_pairs.predict(shapes) == pytest.approx(true, rel=1e-6)
+    assert 0 < noisy_pairs.info.margin < 0.1
+    noise = 1 + 0.02 * numbers(5).normal(size=500)
+    under = PAIR_HELD + (true - PAIR_HELD) * noise <= noisy_pairs.predict_upper(shapes)
+    assert under.mean() >= noisy_pairs.info.coverage - 0.05
+
+
+@pytest.mark.parametrize("options", [{}, {"length_multiple": 8}, {"max_shapes": 24}])
+def test_no_batch_of_a_plan_breaks_the_budget_of_a_model(noisy_pairs, options):
+    sizes = pair_sizes(4000)
+    for budget in (40_000_000, 190_000_000):
+        plan = sab.plan(sizes, budget=budget, cost=noisy_pairs, **options)
+        both = [sab.Budget(4096), sab.Budget(budget, cost=noisy_pairs)]
+        for each in (plan, sab.plan(sizes, budget=both, **options)):
+            shapes = [(b.count, b.padded_length) for b in sab.BucketSampler(each).batches()]
+            assert sum(count for count, _ in shapes) == 4000
+            upper = noisy_pairs.predict_upper(shapes)
+            assert upper.max() <= budget * (1 + 1e-9)
+            assert each is not plan or upper.max() > 0.9 * budget
+            if each is not plan:
+                assert max(n * sum(lengths.values()) for n, lengths in shapes) <= 4096
+        worst = plan.costliest_batches(3)
+        cost = noisy_pairs.cost()
+        costs = [cost(b.count, list(b.padded_length.values())) for b in worst]
+        assert costs == sorted(costs, reverse=True) and costs[0] == pytest.approx(
+            max(bucket.cost for bucket in plan.buckets)
+        )
+
+
+def test_a_model_prices_only_sizes_with_its_columns(exact_pairs):
+    sizes = pair_sizes(50)
+    one = sab.measurement_points(4, 90, max_count=99)
+    words = "cost: is that of a memory model with 2 columns, source and target: the sizes have "
+    for others, listed in (
+        ({"images": sizes["source"], "tokens": sizes["target"]}, "2 columns, images and tokens"),
+        ({"target": sizes["target"], "source": sizes["source"]}, "2 columns, target and source"),
+        (sizes["source"], "1 column"),
+    ):
+        with pytest.raises(ValueError, match=words + listed):
+            sab.plan(others, budget=10**9, cost=exact_pairs)
+        with pytest.raises(ValueError, match=f"balance: {words[6:]}{listed}"):
+            sab.BalancedSampler(others, samples=8, balance=exact_pairs)
+    model = sab.MemoryModel.fit(one, [bytes_of(*point) for point in one])
+    with pytest.raises(ValueError, match=r"budget\[1\].cost: .* 1 column: .* 2 columns, source"):
+        sab.plan(sizes, budget=[sab.Budget(4096), sab.Budget(10**9, cost=model)])
+    assert sab.plan(sizes["source"], budget=10**9, cost=model).batch_count == 1
+    named = sab.MemoryModel.fit(one, [bytes_of(*point) for point in one], columns=["source"])
+    assert sab.plan({"source": sizes["source"]}, budget=10**9, cost=named).batch_count == 1
+    with pytest.raises(ValueError, match="1 column, source: the sizes have 1 column, words"):
+        sab.plan({"words": sizes["source"]}, budget=10**9, cost=named)
+
+
+def test_model_of_pairs_is_fitted_to_rows_saved_and_pickled(tmp_path):
+    points = sab.measurement_points(SHORTEST, LONGEST, max_count=99)
+    assert len(points) == 24 and points[0][1].keys() == SHORTEST.keys()
+    peaks = [1e7 + pair_bytes(*point) for point in points]
+    model = sab.MemoryModel.fit(points, peaks)
+    rows = [(count, *lengths.values()) for count, lengths in points]
+    assert sab.MemoryModel.fit(rows, peaks, columns=["source", "target"]).terms == model.terms
+    assert sab.MemoryModel.fit(rows, peaks).columns == ("0", "1")
+    assert model.predict(points) == pytest.approx(model.predict(rows))
+    model.save(tmp_path / "model")
+    for same in (sab.MemoryModel.open(tmp_path / "model"), pickle.loads(pickle.dumps(model))):
+        assert (same.terms, same.info, same.columns) == (model.terms, model.info, model.columns)
+    near = sab.measurement_points(SHORTEST, LONGEST, max_count=999, budget=9e7, cost=model)
+    assert all(3e7 <= model.cost()(n, [*lengths.values()]) <= 8.1e7 for n, lengths in near)
+
+
+def test_steps_and_rows_of_pairs_are_balanced_by_a_model(exact_pairs):
+    sizes, cost = pair_sizes(1000), exact_pairs.cost()
+    constant = exact_pairs.info.constant
+
+    def row_cost(indices):
+        each = ([float(size[i]) for size in sizes.values()] for i in indices)
+        return constant + sum(cost(1, lengths) - constant for lengths in each)
+
+    budget = sab.Budget(50_000_000, cost=exact_pairs)
+    steps = sab.BalancedSampler(sizes, budget=budget)
+    assert max(map(row_cost, steps)) <= 50_000_000 * (1 + 1e-9)
+    rows = sab.PackedSampler(sizes, capacity={"source": 4096, "target": 4096}, balance=exact_pairs)
+    assert sorted(i for row in rows for i in row.tolist()) == list(range(1000))
+    points = sab.measurement_points(4, 90, max_count=1000)
+    model = sab.MemoryModel.fit(points, [bytes_of(*point) for point in points])
+    one = sab.BalancedSampler(sizes["source"], budget=sab.Budget(40e6, cost=model), oversize="skip")
+    assert len(one) > 1
+
+
+def test_peaks_of_pairs_are_collected_and_fitted(exact_pairs):
+    device = pair_device()
+
+    def work(point):
+        device.take(int(pair_bytes(*point)))
+        return point
+
+    points = sab.measurement_points(SHORTEST, LONGEST, max_count=99)
+    seen = sab.collect_peak(work, points, device, collect_garbage=False)
+    model = sab.MemoryModel.fit(seen.features, seen.peaks)
+    assert model.columns == ("source", "target")
+    shapes = random_pairs(20)
+    assert model.predict(shapes) == pytest.approx(exact_pairs.predict(shapes), rel=1e-5)
+
+
+def test_verify_runs_the_costliest_batches_of_pairs(exact_pairs):
+    plan = sab.plan(pair_sizes(4000), budget=100_000_000, cost=exact_pairs)
+    device, seen = pair_device(), []
+
+    def run(batch):
+        seen.append(exact_pairs.cost()(batch.count, list(batch.padded_length.values())))
+        device.take(int(pair_bytes(batch.count, batch.padded_length)))
+
+    found = plan.verify(run, device, count=4)
+    assert found.batches == 4 and seen == sorted(seen, reverse=True)
+    assert found.peak == pytest.approx(seen[0], rel=1e-6) and found.peak <= 100_000_000
+    device.limit = 50_000_000
+    with pytest.raises(sab.DeviceMemoryError, match=r"samples padded to \d+, \d+, runs out"):
+        plan.verify(run, device)
+
+
+def test_guard_of_pairs_lowers_the_budget_and_splits_a_step(exact_pairs, caplog):
+    limit = 100_000_000
+    plan = sab.plan(pair_sizes(20_000), budget=limit, cost=exact_pairs)
+    device, sampler = pair_device(limit), sab.BucketSampler(plan, seed=1)
+    seen = []
+    with sab.MemoryGuard(sampler, device, interval=4) as guard:
+        for batch in sampler.batches():
+            device.held = PAIR_HELD + min(2000 * sum(map(len, seen)), 20_000_000)
+
+            def part(first, count, weight, lengths=batch.padded_length):
+                device.take(int(pair_bytes(count, lengths)))
+
+            guard.step(batch, part)
+            seen.append(batch.indices)
+        info = guard.info
+        assert sorted(np.concatenate(seen).tolist()) == list(range(20_000))
+        assert info.lowered > 0 and info.limit < limit and info.peak <= limit
+        assert 0 < info.out_of_memory <= 4 and "samples of padded length " in caplog.text
+        with guard.measure((2, {"source": 5, "target": 7})):
+            device.take(100)
+        assert guard.info.steps == info.steps + 1
+        for wrong in (5.0, {"source": 5}, {"source": 5, "tokens": 7}):
+            with pytest.raises(ValueError, match="dictionary with the columns 'source', 'target'"):
+                guard.step((2, wrong), part)
+
+
+def test_ranges_and_rows_of_columns_that_cannot_be():
+    points = sab.measurement_points(SHORTEST, LONGEST, max_count=99)
+    peaks = [1e7 + pair_bytes(*point) for point in points]
+    for shortest, longest in ((SHORTEST, 9), (SHORTEST, {"source": 9}), ({}, {})):
+        with pytest.raises(ValueError, match="dictionaries with the same columns"):
+            sab.measurement_points(shortest, longest, max_count=99)
+    with pytest.raises(ValueError, match=r"shortest\['target'\] = -1: must be finite and at least"):
+        sab.measurement_points({**SHORTEST, "target": -1}, LONGEST, max_count=99)
+    nine = {str(j): 5 for j in range(9)}
+    with pytest.raises(ValueError, match=r"len\(shortest\) = 9: must be at most 8"):
+        sab.measurement_points(nine, dict.fromkeys(nine, 50), max_count=99)
+    with pytest.raises(ValueError, match=r"shortest\['target'\] = longest\['target'\] = 300: a m"):
+        sab.MemoryModel.learn(
+            print, pair_device(), shortest={**SHORTEST, "target": 300}, longest=LONGEST
+        )
+    with pytest.raises(ValueError, match=r"features\[1\]\[1\] has the columns 'source': must have"):
+        sab.MemoryModel.fit([points[0], (1, {"source": 4}), *points[2:]], peaks)
+    with pytest.raises(TypeError, match=r"features\[1\] = \(1, 4, 5\): must be a count and a dict"):
+        sab.MemoryModel.fit([points[0], (1, 4, 5), *points[2:]], peaks)
+    for columns, words in (
+        (["source"], r"len\(columns\) = 1: must be 2"),
+        (["source", "source"], r"columns\[1\] = \"source\": must not be the name of another"),
+        (["source", ""], r"columns\[1\] = \"\": must have 1 to 63 bytes"),
+    ):
+        rows = [(count, *lengths.values()) for count, lengths in points]
+        with pytest.raises(ValueError, match=words):
+            sab.MemoryModel.fit(rows, peaks, columns=columns)
+    alike = [(n, {"source": L["source"], "target": 2 * L["source"]}) for n, L in points]
+    with pytest.raises(ValueError, match=r"vary together: measure also count = .*length\[\"target"):
+        sab.MemoryModel.fit(alike, peaks)

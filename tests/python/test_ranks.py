@@ -272,3 +272,63 @@ def test_shards_take_the_same_steps():
     alone = sab.ShardedSampler(SIZES, budget=4000, micro_batches=2)
     assert sorted(np.concatenate(list(alone))) == list(range(len(SIZES)))
     assert [(b.step, b.micro_batch) for b in alone.batches()][:3] == [(0, 0), (0, 1), (1, 0)]
+
+
+PAIRS = {
+    "images": np.random.default_rng(3).integers(0, 6, 2000),
+    "tokens": np.random.default_rng(4).integers(1, 900, 2000),
+}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"budget": {"images": 60, "tokens": 9000}},
+        {"budget": [sab.Budget(60, {"images": 1}), sab.Budget(9000, cost={"tokens": 1})]},
+        {"budget": 9000, "cost": {"images": 1, "tokens": 1}, "balance": [{"images": 1}, "product"]},
+        {"samples": 400, "balance": ["padded", lambda count, lengths, totals: lengths[1] ** 2]},
+    ],
+)
+def test_balanced_steps_of_several_columns(options):
+    seen = []
+    for rank in range(3):
+        sampler = sab.BalancedSampler(PAIRS, rank=rank, world_size=3, micro_batches=2, **options)
+        for batch in sampler.batches():
+            for name, column in PAIRS.items():
+                sizes = column[batch.indices]
+                assert batch.total[name] == sizes.sum()
+                assert batch.cu_seqlens[name].tolist() == [0, *np.cumsum(sizes)]
+            if isinstance(options.get("budget"), (dict, list)):
+                assert batch.total["images"] <= 60 and batch.total["tokens"] <= 9000
+            seen.extend(batch.indices.tolist())
+    assert sorted(seen) == list(range(2000))
+    report = sampler.report()
+    assert len(report.rank_imbalance) == len(report.time) == 2
+    assert max(report.rank_imbalance) < 1.1 and "; " in str(report)
+    assert report.total == {name: column.sum() for name, column in PAIRS.items()}
+
+
+def test_balanced_steps_of_several_columns_are_pickled():
+    sampler = sab.BalancedSampler(PAIRS, budget={"images": 60, "tokens": 9000}, seed=2)
+    copy = pickle.loads(pickle.dumps(sampler))
+    assert [batch.tolist() for batch in copy] == [batch.tolist() for batch in sampler]
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        ({"budget": {"edges": 3}}, r"budget\['edges'\]: must be one of 'images', 'tokens'"),
+        ({"budget": {"images": 5, "tokens": 600}}, r"must fit budget\['tokens'\] = 600 alone"),
+        ({"samples": 9, "balance": [{"edges": 1}]}, r"balance\[0\]\['edges'\]: must be one of"),
+        ({}, "samples = None and budget = None: samples of a step, or a budget, must be given"),
+        ({"samples": 9, "balance": []}, r"balance = \[\]: must have at least one cost"),
+        ({"samples": 9, "balance": ["padded"] * 9}, r"len\(balance\) = 9: must be at most 8"),
+        (
+            {"samples": 9, "balance": ["padded", sab.Cost.padded([1, 1, 1])]},
+            r"balance\[1\]: uses 3 columns",
+        ),
+    ],
+)
+def test_wrong_options_of_several_columns_are_named(options, words):
+    with pytest.raises(ValueError, match=words):
+        sab.BalancedSampler(PAIRS, **options)

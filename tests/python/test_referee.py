@@ -9,7 +9,8 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 from bench import count
-from bench.questions import order
+from bench.peers import columns_nemo
+from bench.questions import columns, order
 from bench.report import Answer, Column, Table, best_cells, from_json, holes, markdown, to_json
 
 
@@ -19,6 +20,22 @@ def test_costs_of_batches_are_counted():
     assert counted.counts.tolist() == [2, 1]
     assert counted.longest(lengths).tolist() == [5, 1]
     assert counted.sums(lengths).tolist() == [8, 1]
+
+
+def test_what_libsab_does_not_keep_is_named():
+    def wrong(what, cells):
+        table = Table("t", what, {"libsab": cells, "a peer": cells})
+        return columns.check(Answer("columns", "", "", [table]))
+
+    assert wrong(columns.PAIRS, [1.05, 0.0, 0.1, 0, 0.1, 50.0]) == []
+    assert len(wrong(columns.PAIRS, [1.05, 0.1, 0.1, 0, 0.1, 50.0])) == 1
+    assert len(wrong(columns.GRAPHS, [0.9, 0.9, 1.0, 0.0, 0.1, 1])) == 1
+    assert wrong(columns.RANKS, [1.0, 1.01, 1.0, 1.0]) == []
+    assert len(wrong(columns.RANKS, [1.0, 1.02, 1.0, 1.0])) == 1
+
+
+def test_bins_of_equal_totals():
+    assert columns_nemo.edges(np.array([1, 1, 1, 3, 6]), 2).tolist() == [3, 6]
 
 
 def test_no_batches_are_refused():

@@ -366,7 +366,7 @@ def test_copies_go_on_like_the_original():
 
 def test_capabilities():
     sampler = sab.BucketSampler(sab.plan([3, 4], budget=9))
-    assert sampler.capabilities == (True, True, True)
+    assert sampler.capabilities == (True, True, True, True)
     packed = sab.PackedSampler([3, 4], capacity=9)
     assert packed.capabilities.random_access and not packed.capabilities.budget
     assert not any(sab.BionemoSizeAwareStream([1], [3, 4], budget=9).capabilities)
@@ -522,7 +522,7 @@ def test_oversize_policies():
     assert plan.skipped.tolist() == [2]
     with pytest.raises(
         ValueError,
-        match=r"sizes\[2\] = 50: must cost at most the budget, 10, alone; 1 of 4 .* Set "
+        match=r"sizes\[2\] = 50: must cost at most the budget, 10, in a batch of one; 1 .* Set "
         "oversize to 'skip' or 'single', or use a larger budget",
     ):
         sab.plan(sizes, budget=10)
@@ -645,8 +645,8 @@ def test_torch_tensors_and_dlpack_without_a_copy():
         ([float("inf")], ValueError, r"sizes\[0\] = inf: must be finite"),
         ([3, -2], ValueError, r"sizes\[1\] = -2: must not be negative"),
         ([2**53 + 1], ValueError, r"must be at most 2\^53"),
-        ([], ValueError, "sizes.count = 0"),
-        (np.array([[1, 2]]), ValueError, "dimensions"),
+        ([], ValueError, r"^len\(sizes\) = 0"),
+        (np.array([[[1, 2]]]), ValueError, "must have one dimension"),
         ([True], TypeError, "dtype bool"),
         ([1j], TypeError, "complex"),
         (np.array([1], ">i4"), ValueError, "byte order"),
@@ -712,7 +712,7 @@ def test_values_of_other_types_are_named():
     stream = sab.Stream.from_items(["a", "b"])
     for damaged in ({}, {"state": "abc"}, "abc", None):
         for resumed in (sampler, stream):
-            with pytest.raises(TypeError, match=r"state_dict = .*: must be a dictionary of state"):
+            with pytest.raises(TypeError, match=r"must be what state_dict"):
                 resumed.load_state_dict(damaged)
     for position in ("a", 1.0, None):
         with pytest.raises(TypeError, match=r"position = .*: must be a whole number"):
@@ -876,11 +876,9 @@ def modules_with_examples():
 
 @pytest.mark.parametrize("name", modules_with_examples())
 def test_doctests(name, tmp_path, monkeypatch):
-    if name in (
+    if name.startswith("sab.torch.") or name in (
         "sab._group",
         "sab._collection",
-        "sab.torch._datasets",
-        "sab.torch._optimizers",
         "sab.compat.torchtune",
     ):
         pytest.importorskip("torch")

@@ -1,6 +1,9 @@
 """Sizes from lists, arrays, files and columns, and what is refused with words that help."""
 
 import decimal
+import gzip
+import os
+import pathlib
 import sys
 
 import numpy as np
@@ -23,6 +26,24 @@ def test_lists_and_texts_have_lengths():
     assert all_of(np.array(["a", "bcd"])) == [1, 3]
     assert all_of(np.array(["a", "bcd"], object)) == [1, 3]
     assert all_of(["\ud800"]) == [3]
+
+
+def test_slices_and_values_read_many_sizes():
+    sizes = sab.Sizes(lambda index: 10 * index, count=5)
+    assert sizes.values().tolist() == [0, 10, 20, 30, 40] and sizes[-1] == 40
+    for chosen in (slice(1, 4), slice(None, None, 2), slice(4, 0, -3), slice(3, 3), slice(-2, 99)):
+        assert sizes[chosen].tolist() == list(range(0, 50, 10))[chosen]
+    assert sab.Sizes(lambda index: 1, count=0).values().tolist() == []
+    with pytest.raises(ValueError, match=r"sizes\[1\] = -2"):
+        sab.Sizes([1, -2])[:]
+
+
+def test_null_in_json_lines_is_refused_or_zero(tmp_path):
+    path = tmp_path / "sizes.jsonl"
+    path.write_text('{"length": 5}\n{"length": null}\n')
+    assert all_of(path, column="length", nulls="zero") == [5, 0]
+    with pytest.raises(sab.FormatError, match='line 2: field "length" is null'):
+        sab.Sizes(path, column="length", missing="skip")
 
 
 def test_words_end_at_ascii_white_space():
@@ -60,12 +81,12 @@ def test_half_floats():
     [
         ((n for n in [1]), "is a generator, which can be read only once: pass list"),
         (iter([1]), "is a list_iterator, which can be read only once"),
-        ({"length": [1]}, "is a dict: pass one of its values, such as sizes.name. of 'length'"),
+        ({3: [1]}, "sizes has the key 3: the name of a column must be a text"),
         ({1, 2}, "is a set, which has no order: pass a list"),
         (["a", 1], r"sizes\[1\] has type int: must be a text"),
         ([[1], "a"], r"sizes\[1\] has type str: must be a list"),
         ([decimal.Decimal(1)], "dtype object"),
-        ([object()], "dtype object"),
+        ([object()], "is an object: must be a number"),
     ],
 )
 def test_sources_that_cannot_be_read(source, message):
@@ -119,7 +140,9 @@ def test_columns_of_data_sets():
         all_of(whole, column="audio.frames") == [4, 3, 2, 1] == all_of(whole, column="audio.tags")
     )
     mixed = whole.shuffle(seed=3).select([2, 0, 3]).with_format("numpy")
-    assert all_of(mixed, column="length") == mixed["length"].tolist()
+    assert all_of(mixed, column="length") == [row["length"] for row in mixed]
+    assert all_of(mixed["length"]) == [row["length"] for row in mixed]  # a Column since datasets 4
+    assert all_of(mixed, column="text", words=True) == [len(row["text"].split()) for row in mixed]
     assert all_of(mixed, column="audio.frames") == [row["audio"]["frames"] for row in mixed]
     both = datasets.concatenate_datasets([whole, whole.select([1])])
     assert all_of(both, column="length") == [3, 1, 2, 5, 1]
@@ -127,18 +150,30 @@ def test_columns_of_data_sets():
     assert all_of(whole.select_columns(["length"])) == [3, 1, 2, 5]
     assert sab.plan(sab.Sizes(mixed, column="length"), budget=9).sample_count == 3
     for column, error, message in (
-        (None, ValueError, "must be given for a data set with the columns length, text"),
-        ("size", ValueError, "column = 'size': the data set has the columns length, text"),
-        ("audio.rate", ValueError, "there is no field 'rate'"),
-        ("length.x", ValueError, "there is no field 'x' in int64"),
-        ("audio", TypeError, "has type struct"),
+        (None, ValueError, "column = None: must be one of length, text, ids, audio.frames, audio."),
+        ("size", ValueError, "column = 'size': must be one of length, text"),
+        ("audio.rate", ValueError, "column = 'audio.rate': must be one of length"),
+        ("length.x", ValueError, "column = 'length.x': must be one of length"),
+        ("audio", ValueError, "column = 'audio': must be one of length"),
     ):
         with pytest.raises(error, match=message):
             sab.Sizes(whole, column=column)
     nulls = datasets.Dataset.from_dict({"length": [3, None, 2]})
-    with pytest.raises(ValueError, match="column = 'length': row 1 is null; nulls='zero'"):
+    with pytest.raises(ValueError, match="column \"length\": row 1 is null; nulls='zero' counts"):
         sab.Sizes(nulls)
     assert all_of(nulls, nulls="zero") == [3, 0, 2]
+    texts = datasets.Dataset.from_dict({"text": ["a b", None, "c", b"d".decode()]})
+    assert all_of(texts.select([2, 0])) == [1, 3]  # rows that were not selected are not checked
+    with pytest.raises(ValueError, match='column "text": row 2 is null'):
+        sab.Sizes(texts.select([3, 2, 1]), words=True)
+    assert all_of(texts.select([2, 1]), nulls="zero") == [1, 0]
+    negative = datasets.Dataset.from_dict({"length": [3, -1, 2]})
+    assert all_of(negative.select([2, 0])) == [2, 3]
+    binary = datasets.Dataset.from_dict({"data": [b"a b", b"c"]})
+    assert all_of(binary) == [3, 1]
+    for source in (binary, binary.select([1, 0])):
+        with pytest.raises(ValueError, match='column "data": binary values have no words'):
+            sab.Sizes(source, words=True)
     with pytest.raises(TypeError, match="is a DatasetDict: pass one of its values"):
         sab.Sizes(datasets.DatasetDict(train=whole))
     with pytest.raises(TypeError, match="iterable data set"):
@@ -209,8 +244,124 @@ def test_files_of_columns(tmp_path):
         sab.Sizes(paths, column="size")
 
 
+def test_files_of_columns_keep_lengths_only(tmp_path):
+    """Texts and lists are measured batch by batch."""
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet
+
+    def held_by(path, column, **options):
+        before = pa.total_allocated_bytes()
+        sizes = sab.Sizes(path, column=column, **options)
+        assert len(sizes) == 3000 and sizes[2999] == (1 if options else 999)
+        return pa.total_allocated_bytes() - before
+
+    texts = ["x" * (1 + index % 1000) for index in range(3000)]
+    texts[-1] = "x" * 999
+    table = pa.table({"text": texts, "ids": [[0] * (index % 1000) for index in range(3000)]})
+    path = tmp_path / "a.parquet"
+    pyarrow.parquet.write_table(table, path, row_group_size=500)
+    for column, options in (("text", {}), ("ids", {}), ("text", {"words": True})):
+        assert held_by(path, column, **options) < 100_000
+
+
+def test_arrow_streams_and_fields_of_structs(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet
+
+    audio = [{"frames": n, "tags": ["x"] * n} for n in (4, 3, 2, 1)]
+    table = pa.table({"a.b": [1, 2, 3, 4], "audio": audio, "text": ["a b", "\u00e9", "", "c"]})
+    stream, file = tmp_path / "cache.arrow", tmp_path / "b.ipc"
+    for path, new in ((stream, pa.ipc.new_stream), (file, pa.ipc.new_file)):
+        with new(str(path), table.schema) as writer:
+            writer.write_table(table, max_chunksize=2)
+    parquet = tmp_path / "c.parquet"
+    pyarrow.parquet.write_table(table, parquet)
+    for path in (stream, file, parquet):
+        assert all_of(path, column="a.b") == [1, 2, 3, 4]
+        assert all_of(path, column="audio.frames") == [4, 3, 2, 1]
+        assert all_of(path, column="audio.tags") == [4, 3, 2, 1]
+        assert all_of(path, column="text", words=True) == [2, 1, 0, 1]
+        with pytest.raises(ValueError, match=f"{path}: column = 'x': must be one of a.b, audio.fr"):
+            sab.Sizes(path, column="x")
+    description = sab.Sizes(stream, column="text").description
+    assert description == 'Arrow IPC, column "text", sizes in bytes: 4 texts'
+    nulls = tmp_path / "nulls.parquet"
+    pyarrow.parquet.write_table(pa.table({"text": ["a", None, "bc"]}), nulls, row_group_size=1)
+    with pytest.raises(ValueError, match=f'{nulls}: column "text": row 1 is null'):
+        sab.Sizes(nulls)
+    assert all_of(nulls, nulls="zero") == [1, 0, 2]
+
+
+def test_names_of_csv_files(tmp_path):
+    pytest.importorskip("pyarrow")
+    rows = 'length,text\n3,"a\nb"\n1,c\n'
+    for name in ("a.CSV", "b.csv.gz", "c.tsv", "D.TSV.GZ"):
+        text = rows.replace(",", "\t") if "tsv" in name.lower() else rows
+        data = gzip.compress(text.encode()) if name.lower().endswith(".gz") else text.encode()
+        (tmp_path / name).write_bytes(data)
+        assert all_of(tmp_path / name, column="length") == [3, 1]
+        assert all_of(tmp_path / name, column="text") == [3, 1]
+    (tmp_path / "damaged.csv").write_text("length,text\n3\n")
+    with pytest.raises(sab.FormatError, match=r"damaged\.csv: CSV parse error: Expected 2"):
+        sab.Sizes(tmp_path / "damaged.csv", column="length")
+
+
+def test_reading_a_table_reports_progress_and_can_be_cancelled(tmp_path):
+    pytest.importorskip("pyarrow")
+    path = tmp_path / "a.csv"
+    path.write_text("length\n" + "7\n" * 1000)
+    seen = []
+    assert len(sab.Sizes(path, progress=lambda *share: seen.append(share))) == 1000
+    assert seen == [(path.stat().st_size,) * 2]
+    with pytest.raises(sab.Cancelled):
+        sab.Sizes(path, progress=lambda done, total: False)
+    with pytest.raises(ZeroDivisionError):
+        sab.Sizes(path, progress=lambda done, total: 1 // 0)
+
+
+def test_pipes_are_read_from_standard_input_only(tmp_path):
+    os.mkfifo(tmp_path / "pipe")  # to open it would wait for ever
+    with pytest.raises(ValueError, match='pipe: is not a regular file; read a pipe as "-", the st'):
+        sab.Sizes(tmp_path / "pipe")
+    pytest.importorskip("pyarrow")
+    with pytest.raises(ValueError, match="-: Parquet is read from its end"):
+        sab.Sizes("-", format="parquet")
+
+
+def test_a_file_without_a_sample_is_an_error(tmp_path):
+    np.save(tmp_path / "empty.npy", np.empty(0))
+    with pytest.raises(ValueError, match=r"empty.npy: has no sample"):
+        sab.Sizes(tmp_path / "empty.npy")
+    assert len(sab.Sizes(np.empty(0))) == 0
+
+
+def test_a_file_named_minus(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pathlib.Path("-").write_text("3\n1\n")
+    assert all_of(pathlib.Path("-")) == [3, 1] == all_of("./-")
+
+
+def test_masked_arrays():
+    masked = np.ma.masked_array([3, 1, 2], [False, True, False])
+    with pytest.raises(ValueError, match=r"sizes\[1\] is masked: nulls='zero' counts it as 0"):
+        sab.Sizes(masked)
+    assert all_of(masked, nulls="zero") == [3, 0, 2]
+    assert all_of(np.ma.masked_array([3, 1, 2])) == [3, 1, 2]
+
+
+@pytest.mark.parametrize("place", ["x", 1.5, None])
+def test_a_place_must_be_a_whole_number(place):
+    sizes = sab.Sizes([1, 2])
+    for call in (sizes.__getitem__, sizes.source):
+        with pytest.raises(TypeError, match=f"index = {place!r}: must be a whole number"):
+            call(place)
+    sampler = sab.BucketSampler(sab.plan([1, 2], budget=2), seed=0)
+    with pytest.raises(TypeError, match=f"position = {place!r}: must be a whole number"):
+        sampler[place]
+
+
 def test_files_of_columns_need_pyarrow(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pyarrow.dataset", None)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
     (tmp_path / "a.csv").write_text("length\n3\n")
     with pytest.raises(ImportError, match="pyarrow is needed to read the format csv: pip install"):
         sab.Sizes(tmp_path / "a.csv", column="length")
@@ -232,7 +383,8 @@ def test_a_plan_is_written_as_a_schedule(tmp_path, capsys):
         assert [row["indices"] for row in mine] == [batch.indices.tolist() for batch in batches]
         assert [row["padded_length"] for row in mine] == [each.padded_length for each in batches]
         assert [row["step"] for row in mine] == [each.step for each in batches]
-    assert [row["batch"] for row in rows] == list(range(len(rows)))
+        assert [row["batch"] for row in mine] == list(range(len(mine)))
+    assert [row["rank"] for row in rows] == [0, 1] * (len(rows) // 2)
     assert f"schedule: {output}" in capsys.readouterr().out
 
 

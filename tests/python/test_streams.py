@@ -93,6 +93,35 @@ def test_files_of_every_kind_are_read_and_resumed_anywhere(chunks):
     assert sum(shares, []) == LINES
 
 
+def test_readers_give_the_same_records_and_states(tmp_path):
+    names = []
+    for number in range(7):
+        names.append(tmp_path / f"{number}.gz")
+        lines = (
+            f"{number} ä {line} " + "word " * (line % 9) + "\n" for line in range(300 * number)
+        )
+        names[-1].write_bytes(gzip.compress("".join(lines).encode()))
+
+    def batches(readers, key):
+        return (
+            Stream.from_files(names, readers=readers)
+            .block_shuffle(100, seed=1)
+            .readahead(200, budget=300, key=key)
+        )
+
+    for key in ("len", "words", lambda line: len(line.split())):
+        expected = list(batches(0, key))
+        for readers in (1, 2, 8):
+            stream = batches(readers, key)
+            begin = [next(stream) for _ in range(20)]
+            other = batches(3 - readers % 3, key)
+            other.load_state_dict(stream.state_dict())
+            assert begin + list(other) == begin + list(stream) == expected
+    assert list(batches(2, "words")) == list(batches(2, lambda line: len(line.split())))
+    with pytest.raises(ValueError, match="readers = 257"):
+        next(Stream.from_files(names, readers=257))
+
+
 def test_records_after_their_lengths(tmp_path):
     records = [b"", b"a", bytes(range(256)) * 300, b"\n\r\n"]
     path = tmp_path / "records"
@@ -224,6 +253,35 @@ def test_stages_with_functions():
         == sorted(numbers(50).buffered_shuffle(7))
         == list(range(50))
     )
+
+
+def test_mixes_have_exact_counts_in_each_window():
+    kinds = [Stream.from_items([kind], shuffle=True) for kind in "abc"]
+    mix = kinds[0].mix(*kinds[1:], proportions=np.array([0.7, 0.2, 0.1]), window=10)
+    shuffled = mix.block_shuffle(10, seed=1)
+    for _ in range(20):
+        for stream in (mix, shuffled):
+            window = [next(stream) for _ in range(10)]
+            assert [window.count(kind) for kind in "abc"] == [7, 2, 1]
+    rare = kinds[0].mix(kinds[1], proportions=[999, 1], window=100)
+    assert [next(rare) for _ in range(10_000)].count("b") == 10
+
+
+def test_mixes_end_with_the_first_stream_or_with_all(chunks):
+    def mixed(until, proportions=(2, 1, 1)):
+        text = Stream.from_files(chunks[:1], infinite=False)
+        return numbers(9).mix(Stream.from_items("ab"), text, proportions=proportions, until=until)
+
+    lines = list(Stream.from_files(chunks[:1], infinite=False))
+    first, every = list(mixed("first")), list(mixed("all"))
+    assert first == every[: len(first)] and len(first) < len(every) == 9 + 2 + len(lines)
+    for records in (range(9), ["a", "b"], lines):
+        assert [record for record in every if record in records] == list(records)
+    assert list(mixed("all", [0, 1, 0])) == ["a", "b"]  # streams with 0 are not read
+    assert [next(mixed("all", [0, 0, 1]))] == lines[:1]
+    state = mixed("first").state_dict()
+    with pytest.raises(sab.MismatchError, match="its streams or their options differ"):
+        mixed("first", (1, 2, 1)).load_state_dict(state)
 
 
 def test_readahead_sorts_by_what_it_is_told():
@@ -412,6 +470,10 @@ def test_records_over_the_limit():
 
     with pytest.raises(ValueError, match="record 3 of size 9: must be at most budget = 6"):
         list(sizes())
+    pairs = Stream.from_items([(3, 4)])
+    key = {"a": lambda pair: pair[0], "b": lambda pair: pair[1]}
+    with pytest.raises(ValueError, match="cost 7: must be at most budget = 1"):
+        list(pairs.readahead(3, budget=1, key=key))
     skipping = sizes(oversize="skip")
     assert sorted(sum(skipping, [])) == [1, 2, 3, 6] and skipping.skipped == 1
     assert [9] in list(sizes(oversize="single"))
@@ -439,6 +501,108 @@ def test_packing_fills_rows_and_loses_nothing(chunks):
         list(numbers(8).pack(6, key=float))
 
 
+# Several sizes
+
+
+def pairs(count=600):
+    draw = random.Random(1)
+    made = []
+    for number in range(count):
+        images = draw.randrange(12)
+        made.append((number, images, 20 + 40 * images + draw.randrange(300)))
+    return made
+
+
+IMAGES_AND_TOKENS = {"images": lambda pair: pair[1], "tokens": lambda pair: pair[2]}
+
+
+def positions(batch):
+    return len(batch) * (max(pair[1] for pair in batch) + max(pair[2] for pair in batch))
+
+
+@pytest.mark.parametrize("carry_over", [False, True])
+def test_readahead_of_several_sizes_keeps_its_budgets(carry_over):
+    options = {"key": IMAGES_AND_TOKENS, "carry_over": carry_over, "seed": 1}
+    stream = Stream.from_items(pairs()).readahead(150, budget=8000, **options)
+    batches = list(stream)
+    assert sorted(sum(batches, [])) == pairs()
+    assert max(map(positions, batches)) <= 8000
+    assert sum(map(positions, batches)) < 1.2 * sum(sum(pair[1:]) for pair in pairs())
+    budgets = [sab.Budget(60, cost={"images": 1.0}), sab.Budget(30000, cost="product")]
+    for given in ({"budget": budgets}, {"budget": {"images": 60, "tokens": 4000}}):
+        stream = Stream.from_items(pairs()).readahead(150, batch_size=9, **given, **options)
+        batches = list(stream)
+        assert sorted(sum(batches, [])) == pairs() and max(map(len, batches)) == 9
+        assert all(len(batch) * max(pair[1] for pair in batch) <= 60 for batch in batches)
+
+
+def test_pack_of_several_sizes_keeps_each_capacity():
+    capacity = {"images": 20, "tokens": 1500}
+    rows = list(Stream.from_items(pairs()).pack(capacity, 300, key=IMAGES_AND_TOKENS, seed=1))
+    assert sorted(sum(rows, [])) == pairs()
+    sums = [[sum(pair[j] for pair in row) for j in (1, 2)] for row in rows]
+    assert all(images <= 20 and tokens <= 1500 for images, tokens in sums)
+    bound = max(sum(images for images, _ in sums) / 20, sum(tokens for _, tokens in sums) / 1500)
+    assert len(rows) < 1.05 * bound
+    few = Stream.from_items(pairs()).pack([20, 1500], max_records=2, key=IMAGES_AND_TOKENS)
+    assert max(map(len, few)) == 2
+
+
+@pytest.mark.parametrize(
+    "cut",
+    [
+        lambda stream: stream.readahead(50, budget=8000, key=IMAGES_AND_TOKENS, carry_over=True),
+        lambda stream: stream.pack([20, 1500], 50, key=IMAGES_AND_TOKENS),
+    ],
+)
+def test_a_stream_of_several_sizes_resumes_anywhere(cut):
+    whole = list(cut(Stream.from_items(pairs(300))))
+    for taken in (0, 1, 7, len(whole) - 1, len(whole)):
+        stream = cut(Stream.from_items(pairs(300)))
+        first = list(itertools.islice(stream, taken))
+        other = cut(Stream.from_items(pairs(300)))
+        other.load_state_dict(pickle.loads(pickle.dumps(stream.state_dict())))
+        assert first + list(other) == whole
+    other = Stream.from_items(pairs(300)).pack([20, 1501], 50, key=IMAGES_AND_TOKENS)
+    with pytest.raises(sab.MismatchError):
+        other.load_state_dict(stream.state_dict())
+
+
+def test_errors_of_several_sizes_name_the_column():
+    def read(items=((0, 1, 2), (1, 9, 4)), **options):
+        return list(Stream.from_items(items).readahead(key=IMAGES_AND_TOKENS, **options))
+
+    def pack(capacity, items=((0, 1, 2), (1, 9, 4)), **options):
+        options = {"key": IMAGES_AND_TOKENS, **options}
+        return list(Stream.from_items(items).pack(capacity, **options))
+
+    over = "record 1 of sizes 9, 4 and cost 13: must be at most budget = 12. Set oversize to 'skip'"
+    for call, error, message in (
+        (lambda: read(budget=12), ValueError, over),
+        (lambda: read(budget={"images": 5}), ValueError, r"at most budget\['images'\] = 5"),
+        (lambda: read(budget={"text": 5}), ValueError, r"budget\['text'\]: must be one of 'im"),
+        (read, ValueError, "budget = 0: a budget or a batch_size must be given"),
+        (lambda: read(budget=5, cost=lambda *_: 1), ValueError, "cost: must not be a callback"),
+        (lambda: read(batch_size=len), ValueError, "batch_size: must not be a function"),
+        (lambda: read(budget=9, boundary_key=len), ValueError, "boundary_key: must not be"),
+        (lambda: read([(0, 1, "x")], budget=9), TypeError, "must be real number, not str"),
+        (lambda: read([(0, 1, -1)], budget=9), ValueError, r"record 0: sizes\[1\] = -1: must not"),
+        (lambda: numbers(3).readahead(budget=9, cost="product"), ValueError, "cost: is for rec"),
+        (lambda: pack({"images": 9}), ValueError, "capacity has no 'tokens'"),
+        (lambda: pack(9), ValueError, "capacity = 9: must have one for each column, 'images'"),
+        (lambda: pack([5, 9]), ValueError, r"record 1 of .* at most capacity\['images'\] = 5"),
+        (lambda: pack([9, 9], [(0, 1, 2.5)]), ValueError, r"sizes\[1\] = 2.5: must be a whole"),
+        (lambda: pack([9], key={"images": len}), ValueError, "len.key. = 1: must be from 2 to 8"),
+        (lambda: pack([9, 9], key={"images": len, "t": 3}), TypeError, r"key\['t'\] = 3: must be"),
+    ):
+        with pytest.raises(error, match=message):
+            call()
+    skipped = Stream.from_items([(0, 1, 2), (1, 9, 4)]).pack(
+        {"images": 5, "tokens": 9}, key=IMAGES_AND_TOKENS, oversize="skip"
+    )
+    assert list(skipped) == [[(0, 1, 2)]] and skipped.skipped == 1
+
+
 # States
 
 
@@ -448,7 +612,7 @@ def any_pipeline(seed):
         [i * 37 % 101 for i in range(60)], shuffle=draw.random() < 0.5, seed=seed
     )
     for _ in range(draw.randrange(1, 5)):
-        stage = draw.randrange(10)
+        stage = draw.randrange(11)
         if stage == 0:
             stream = stream.map(str).map(len if draw.random() < 0.1 else int)
         elif stage == 1:
@@ -474,6 +638,10 @@ def any_pipeline(seed):
             stream = stream.pack(
                 300, draw.randrange(1, 30), key=lambda x: x % 200, seed=seed
             ).flatten()
+        elif stage == 9:
+            stream = stream.mix(
+                numbers(30), numbers(7), proportions=[4, 2, 1], until=draw.choice(["first", "all"])
+            )
         else:
             stream = stream.select_many(lambda x: [x] * (1 + x % 2))
     return stream
@@ -609,6 +777,7 @@ def test_ctrl_c_comes_through_a_wait_and_a_long_window():
         lambda s: s.prefetch(64),
         lambda s: s.map(double, threads=2),
         lambda s: s.map(double, threads=2).prefetch(9).block_shuffle(20),
+        lambda s: s.mix(numbers(30), proportions=[2, 1], until="all").prefetch(9),
     ],
 )
 def test_a_forked_child_goes_on_as_its_parent(make):
@@ -738,6 +907,22 @@ def test_arguments_that_cannot_be():
         (lambda: numbers().map(3), TypeError, "function = 3"),
         (lambda: numbers().zip(3), TypeError, "must be a Stream"),
         (lambda: numbers().multiplex(), ValueError, "sources is empty"),
+        (lambda: numbers().mix(3, proportions=[1, 1]), TypeError, "others: a int: must be a Str"),
+        (lambda: numbers().mix(proportions=[1, 1]), ValueError, r"len\(proportions\) = 2: must be"),
+        (lambda: numbers().mix(proportions=1), TypeError, "proportions = 1: must be numbers"),
+        (lambda: numbers().mix(proportions="a"), TypeError, "proportions = 'a'"),
+        (lambda: numbers().mix(proportions=[1], window=0), ValueError, "window = 0"),
+        (lambda: numbers().mix(proportions=[1], until="last"), ValueError, "until = 'last'"),
+        (
+            lambda: next(numbers().mix(numbers(), proportions=[1, -0.5])),
+            ValueError,
+            r"^proportions\[1\] = -0.5: must be finite and not negative",
+        ),
+        (
+            lambda: next(numbers().mix(numbers(), proportions=[0, 0])),
+            ValueError,
+            "^the sum of proportions = 0: must be greater than 0",
+        ),
         (lambda: numbers().rank(2, 2), ValueError, "rank = 2"),
         (lambda: numbers().map(str, threads=-1), ValueError, "threads = -1"),
         (lambda: Stream.from_files(["a"], framing="csv"), ValueError, "framing = 'csv'"),

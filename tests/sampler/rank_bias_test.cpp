@@ -112,7 +112,7 @@ void expect_steps_of_the_order(const sab_plan* plan, const Walked& walked, uint6
             std::vector<double> in_order;
             for (uint64_t i = 0; i < ranks; ++i) {
                 sequence->fill(step * ranks + i, 0, sequence->samples(step * ranks + i), batch);
-                in_order.push_back(batch.longest);
+                in_order.push_back(batch.longest[0]);
             }
             const auto begin = walked.longest.begin() +
                                static_cast<std::ptrdiff_t>((epoch * walked.steps + step) * ranks);

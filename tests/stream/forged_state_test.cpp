@@ -79,10 +79,48 @@ sab_stream* joined(decltype(&sab_zip_stream_new) make) {
     return expect_made(make(sources, 2, &stream), stream);
 }
 
+/// One of its two sources has ended in the saved state if `count` is 1.
+sab_stream* mixed(std::size_t count, sab_mix_until until) {
+    const std::array<double, 2> proportions{1, 3};
+    sab_mix_stream_options options = SAB_MIX_STREAM_OPTIONS_INIT;
+    options.proportions = proportions.data();
+    options.proportion_count = proportions.size();
+    options.until = until;
+    sab_stream *sources[] = {numbers(0), nullptr}, *stream = nullptr;
+    EXPECT_EQ(sab_array_stream_new("abcdefghij", 1, count, nullptr, &sources[1]), SAB_OK);
+    return expect_made(sab_mix_stream_new(sources, 2, &options, &stream), stream);
+}
+
 sab_stream* packed(sab_stream* source) {
     sab_pack_stream_options options = SAB_PACK_STREAM_OPTIONS_INIT;
     options.capacity = 10;
     options.read_ahead = 5;
+    return expect_made(sab_pack_stream_new(source, &options, &source), source);
+}
+
+int32_t two_sizes(void* /*ctx*/, const sab_record* record, double* sizes) {
+    sizes[0] = record->size;
+    sizes[1] = 1;
+    return 0;
+}
+
+sab_stream* read_columns_ahead(sab_stream* source) {
+    sab_readahead_stream_options options = SAB_READAHEAD_STREAM_OPTIONS_INIT;
+    options.read_ahead = 5;
+    options.budget = 20;
+    options.carry_over = 1;
+    options.sizes_fn = two_sizes;
+    options.columns = 2;
+    return expect_made(sab_readahead_stream_new(source, &options, &source), source);
+}
+
+sab_stream* packed_columns(sab_stream* source) {
+    static const uint64_t capacities[] = {10, 3};
+    sab_pack_stream_options options = SAB_PACK_STREAM_OPTIONS_INIT;
+    options.read_ahead = 5;
+    options.sizes_fn = two_sizes;
+    options.capacities = capacities;
+    options.capacity_count = 2;
     return expect_made(sab_pack_stream_new(source, &options, &source), source);
 }
 
@@ -134,10 +172,14 @@ const Pipeline pipelines[] = {
     {"buffered shuffle",
      [] { return over(numbers(0), sab_buffered_shuffle_stream_new, uint64_t{3}, uint64_t{2}); }},
     {"zip", [] { return joined(sab_zip_stream_new); }},
+    {"mix until the first end", [] { return mixed(10, SAB_MIX_UNTIL_FIRST); }},
+    {"mix until all ends", [] { return mixed(1, SAB_MIX_UNTIL_ALL); }},
     {"shard", [] { return over(numbers(0), sab_shard_stream_new, uint64_t{1}, uint64_t{2}); }},
     {"read-ahead", [] { return read_ahead(numbers(0), 0); }},
     {"read-ahead that carries over", [] { return read_ahead(numbers(0), 1); }},
+    {"read-ahead of columns", [] { return read_columns_ahead(numbers(0)); }},
     {"pack", [] { return packed(numbers(0)); }},
+    {"pack of columns", [] { return packed_columns(numbers(0)); }},
     {"prefetch of an infinite list",
      [] { return over(numbers(1), sab_prefetch_stream_new, uint64_t{4}); }},
     {"prefetch", [] { return over(numbers(0), sab_prefetch_stream_new, uint64_t{4}); }},

@@ -13,22 +13,28 @@ The part of each item, from 1, such that the largest sum of costs is small. `equ
 number of items in every part. The `weights` of no part sum to more than `capacity`.
 `method = :longest_first` is faster and less even. `progress(done, total)` is called during the call,
 and stops it by returning `false`.
+
+Items may have several costs, which are all balanced: `costs` is then a matrix with a column for each
+cost. `weights` may be such a matrix, too; `capacity` then has a number for each column.
 """
 function partition(costs, parts::Integer; method = nothing, equal_counts = nothing, weights = nothing, capacity = nothing, progress = nothing)
-    costs, calls = dense(Float64, costs), Calls(; progress = progress)
-    given = options(Raw.sab_partition_options; method = choice(:method, method, PARTITION_METHODS), equal_counts = equal_counts, capacity = capacity, progress = progress_pointer(),
+    kinds, count = size(costs, 2), size(costs, 1)
+    costs, calls = dense(Float64, vec(costs)), Calls(; progress = progress)
+    given = options(Raw.sab_partition_options; method = choice(:method, method, PARTITION_METHODS), equal_counts = equal_counts, cost_count = kinds, progress = progress_pointer(),
         progress_ctx = pointer_from_objref(calls))
-    weights = weights === nothing ? nothing : dense(Float64, weights)
+    weights === nothing && capacity !== nothing && throw(ArgumentError("capacity: needs weights"))
+    capacities = Float64[each for each in something(capacity, 0)]
     if weights !== nothing
-        length(weights) == length(costs) || throw(ArgumentError("weights: must be as many as costs, $(length(costs)), not $(length(weights))"))
-        given.weights = pointer(weights)
+        size(weights, 1) == count || throw(ArgumentError("weights: must be as many as costs, $count, not $(size(weights, 1))"))
+        size(weights, 2) == length(capacities) || throw(ArgumentError("capacity: must be a number for each of $(size(weights, 2)) weights, not $(length(capacities))"))
+        weights = dense(Float64, vec(weights))
+        given.weights, given.capacities, given.capacity_count = pointer(weights), pointer(capacities), length(capacities)
     end
-    part_of = Vector{UInt32}(undef, length(costs))
+    part_of = Vector{UInt32}(undef, count)
     parts = converted(UInt64, :parts, parts)
-    GC.@preserve weights calls check(calling(() -> Raw.sab_items_partition(costs, length(costs), parts, given, part_of)), calls)
+    GC.@preserve weights capacities calls check(calling(() -> Raw.sab_items_partition(costs, count, parts, given, part_of)), calls)
     return Int.(part_of) .+ 1
 end
-
 
 @sampler BaguaSampler
 
@@ -87,8 +93,9 @@ Steps of samples in random order whose micro-batches cost the same on all ranks.
 padding. No micro-batch exceeds a `budget`: a number of tokens, a [`Budget`](@ref) with a cost, or a
 vector of them. `cost`, of a micro-batch, goes with a number as `budget`, such as a
 [`MemoryModel`](@ref) of packed batches with a budget in bytes. `balance` is the cost that is evened
-out, by default that of the first budget. Both are anything that [`Cost`](@ref) takes. The other
-options are those of a [`BucketSampler`](@ref).
+out, by default that of the first budget, or a vector of several costs. Costs are anything that
+[`Cost`](@ref) takes. Sizes may have several columns; `budget` may then be a `NamedTuple` with limits
+of some of them. The other options are those of a [`BucketSampler`](@ref).
 """
 function BalancedSampler(sizes; samples = nothing, budget = nothing, cost = nothing, balance = nothing, fill = nothing, method = nothing, oversize = nothing,
                          progress = nothing, given...)
@@ -96,22 +103,30 @@ function BalancedSampler(sizes; samples = nothing, budget = nothing, cost = noth
     calls, costs = Calls(; progress = progress), Costs()
     balanced = options(Raw.sab_balanced_options; samples = samples, fill = fill, method = choice(:method, method, PARTITION_METHODS),
         oversize = choice(:oversize, oversize, OVERSIZE), progress = progress_pointer(), progress_ctx = pointer_from_objref(calls))
-    set_budgets!(balanced, budget, cost, costs)
-    set_balance!(balanced, balance, costs)
+    names = column_names(sizes)
+    set_budgets!(balanced, budget, cost, costs, names)
+    set_balance!(balanced, balance, costs, names)
     sizes = read_sizes(sizes, progress, costs.functions...)
-    return GC.@preserve calls costs BalancedSampler(created(out -> Raw.sab_balanced_sampler_new(sizes, balanced, walk, out), Raw.sab_sampler, calls, costs.functions...))
+    return GC.@preserve calls costs BalancedSampler(created(out -> Raw.sab_balanced_sampler_new(sizes, balanced, walk, out), Raw.sab_sampler, calls, costs.functions...); names = columns(sizes))
 end
 
 """
-    report(sampler::BalancedSampler; progress)
+    report(sampler::Union{BalancedSampler,PackedSampler}; progress)
 
 How even the current epoch is on all ranks, before any training: `samples`, `skipped`, `dropped`,
 `steps`, `total`, `fill`, `rank_imbalance`, `largest_rank_imbalance`, `micro_batch_imbalance`,
-`time`, `least_time`.
+`time`, `least_time`. The last five are vectors if several costs are balanced, `total` is a
+[`PerColumn`](@ref) if the sizes have several columns. The cost of a [`PackedSampler`](@ref) is its
+`balance`.
 """
-function report(sampler::BalancedSampler; progress = nothing)
+function report(sampler::Union{BalancedSampler,PackedSampler}; progress = nothing)
     calls = Calls(; progress = progress)
-    return fields(calling(() -> filled(out -> check(Raw.sab_balanced_sampler_get_report(sampler, progress_pointer(), calls, out), calls), Raw.sab_balanced_report)))
+    found = calling(() -> filled(out -> check(Raw.sab_balanced_sampler_get_report(sampler, progress_pointer(), calls, out), calls), Raw.sab_balanced_report))
+    several(numbers, count) = count == 1 ? numbers[1] : collect(numbers[1:count])
+    balances, total = Int(found.balance_count), several(found.total, Int(found.columns))
+    return (samples = Int(found.samples), skipped = Int(found.skipped), dropped = Int(found.dropped), steps = Int(found.steps), total = total isa Vector ? PerColumn(total, sampler.names) : total,
+        fill = found.fill, rank_imbalance = several(found.rank_imbalance, balances), largest_rank_imbalance = several(found.largest_rank_imbalance, balances),
+        micro_batch_imbalance = several(found.micro_batch_imbalance, balances), time = several(found.time, balances), least_time = several(found.least_time, balances))
 end
 
 # ---- Ranks ----
@@ -179,9 +194,10 @@ Batches of samples that are spread over the ranks. Each rank knows and reads onl
 the plan are as for [`Plan`](@ref).
 """
 function ShardedSampler(sizes, gather; rank::Integer, world_size::Integer, seed = nothing, epoch = nothing, micro_batches = nothing, given...)
+    names = column_names(sizes)
     sizes = read_sizes(sizes, gather)
     walk = sampler_options(; rank = rank, world_size = world_size, seed = seed, epoch = epoch, micro_batches = micro_batches)
-    plan_given, calls, costs = plan_options(; given...)
+    plan_given, calls, costs = plan_options(names; given...)
     gathering = Calls((gather, world_size))
     make(out) = Raw.sab_sharded_sampler_new(sizes, plan_given, walk, all_gather_pointer(), gathering, out)
     return GC.@preserve calls costs ShardedSampler(created(make, Raw.sab_sampler, calls, gathering, costs.functions...))

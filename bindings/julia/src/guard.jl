@@ -30,11 +30,12 @@ end
 
 # A batch as C has it, and the numbers that it points to.
 function shape(batch::Batch)
-    raw, numbers = Raw.sab_batch(), [batch.longest, batch.padded_length, batch.total]
+    raw, numbers = Raw.sab_batch(), Float64[batch.longest...; batch.padded_length...; batch.total...]
+    columns = length(batch.longest)
     raw.struct_size = sizeof(Raw.sab_batch)
-    raw.indices, raw.count, raw.layout, raw.columns = C_NULL, length(batch), batch.layout === :row ? Raw.SAB_LAYOUT_ROW : Raw.SAB_LAYOUT_PADDED, 1
-    raw.longest, raw.padded_length, raw.total = pointer(numbers, 1), pointer(numbers, 2), pointer(numbers, 3)
-    raw.bucket, raw.epoch, raw.step, raw.micro_batch = batch.bucket - 1, batch.epoch, batch.step, batch.micro_batch
+    raw.indices, raw.count, raw.layout, raw.columns = C_NULL, length(batch), batch.layout === :row ? Raw.SAB_LAYOUT_ROW : Raw.SAB_LAYOUT_PADDED, columns
+    raw.longest, raw.padded_length, raw.total = pointer(numbers, 1), pointer(numbers, columns + 1), pointer(numbers, 2columns + 1)
+    raw.bucket, raw.epoch, raw.step, raw.micro_batch, raw.id = batch.bucket - 1, batch.epoch, batch.step, batch.micro_batch, batch.id
     return raw, numbers
 end
 

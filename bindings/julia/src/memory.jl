@@ -138,7 +138,7 @@ collect_garbage_callback(ctx) = guard(calls -> (GC.gc(); 0), ctx)
     collect_peak(work, inputs, probe; cleanup, warm_up = 0, release_cache = true, progress)
 
 Runs `work(input)` for each of `inputs` and records its peak. `work` returns the features of the
-input: numbers such as count and padded length. The result has `items` (which inputs, from 1),
+input: numbers such as count and padded length, also vectors of them. The result has `items` (which inputs, from 1),
 `features` (a column each), `before`, `peaks`, `reserved_peaks`, `largest_free`, and `out_of_memory`,
 the inputs that ran out of memory, which is no failure. `probe` is a [`Probe`](@ref). `cleanup()` and
 Julia's garbage collection run after each input.
@@ -146,7 +146,7 @@ Julia's garbage collection run after each input.
 function collect_peak(work, inputs, probe::Probe; cleanup = nothing, warm_up = nothing, release_cache = nothing, progress = nothing)
     function run(input, values)
         made = work(input)
-        made isa Union{Number,Tuple,AbstractVector} && append!(values, Float64[each for each in made])
+        made isa Union{Number,Tuple,AbstractVector} && append!(values, Float64[each for part in made for each in part])
     end
     calls = Calls(Work(run, probe, (inputs = collect(inputs), cleanup = cleanup)); progress = progress)
     given = options(Raw.sab_collect_peak_options; item_count = length(calls.main.more.inputs), warm_up = warm_up, release_cache = release_cache, ctx = pointer_from_objref(calls),
@@ -170,12 +170,15 @@ end
 # ---- The model ----
 
 """
-    MemoryModel(features, peaks; kind = :batch, degree = 2, coverage = 0.95, select_terms = true)
+    MemoryModel(features, peaks; kind = :batch, degree = 2, coverage = 0.95, select_terms = true,
+                columns)
 
 Predicts the peak memory of a batch, with a margin. It is fitted to `features`, a column for each
 measurement, and `peaks` in bytes, as [`collect_peak`](@ref) returns them. The features of kind
-`:batch` are count and padded length; those of `:polynomial` are free. `model(count, length)` is the
-upper prediction. A model can be the cost of a [`Plan`](@ref) whose budget is in bytes. Immutable;
+`:batch` are count and padded length, of samples with several sizes count and a length for each;
+those of `:polynomial` are free. `model(count, length)` is the upper prediction; of several sizes
+`model(count, lengths)` with a vector, or a `NamedTuple` by the names. `columns` are the names of the
+sizes, one for each length. A plan refuses the model as a cost of sizes with other names. A model can be the cost of a [`Plan`](@ref) whose budget is in bytes. Immutable;
 threads may share it.
 """
 mutable struct MemoryModel <: Handle{Raw.sab_memory_model}
@@ -184,13 +187,36 @@ mutable struct MemoryModel <: Handle{Raw.sab_memory_model}
 end
 free(model::Ptr{Raw.sab_memory_model}) = Raw.sab_memory_model_free(model)
 
-function MemoryModel(features::AbstractMatrix, peaks; kind = nothing, degree = nothing, coverage = nothing, select_terms = nothing)
+function MemoryModel(features::AbstractMatrix, peaks; kind = nothing, degree = nothing, coverage = nothing, select_terms = nothing, columns = nothing)
     size(features, 2) == length(peaks) || throw(ArgumentError("features: must have a column for each of the $(length(peaks)) peaks, not $(size(features, 2))"))
     kinds = (batch = Raw.SAB_MODEL_BATCH, polynomial = Raw.SAB_MODEL_POLYNOMIAL)
     given = options(Raw.sab_memory_model_options; kind = choice(:kind, kind, kinds), degree = degree, coverage = coverage, select_terms = select_terms)
     features, peaks = Matrix{Float64}(features), dense(Float64, peaks)
+    names = columns === nothing ? nothing : model_names(columns, size(features, 1) - 1)
+    pointers = names === nothing ? nothing : Ptr{UInt8}[Base.unsafe_convert(Cstring, name) for name in names]
     make(out) = Raw.sab_memory_model_fit_new(features, size(features, 2), size(features, 1), peaks, given, out)
-    return MemoryModel(created(make, Raw.sab_memory_model))
+    return GC.@preserve names pointers begin
+        pointers === nothing || (given.column_names = pointer(pointers))
+        MemoryModel(created(make, Raw.sab_memory_model))
+    end
+end
+
+# Names of the columns of a model, as the library reads them.
+function model_names(columns, count)
+    columns isa Union{Tuple,AbstractVector} && all(name -> name isa Union{Symbol,AbstractString}, columns) || throw(ArgumentError("columns = $(repr(columns)): must be names"))
+    length(columns) == count || throw(ArgumentError("columns = $(repr(columns)): must be $count, one for each length"))
+    return [Base.cconvert(Cstring, String(name)) for name in columns]
+end
+
+"""
+    SAB.columns(model)
+
+The names of the columns of a [`MemoryModel`](@ref) of batches; none for columns without a name.
+"""
+function columns(model::MemoryModel)
+    facts = info(model)
+    facts.kind == Raw.SAB_MODEL_BATCH || return Symbol[]
+    return GC.@preserve model names_by(column -> Raw.sab_memory_model_column_name(model, column), facts.feature_count - 1)
 end
 
 """
@@ -233,6 +259,12 @@ function predicted(model::MemoryModel, features::AbstractMatrix, is_upper)
     return result
 end
 (model::MemoryModel)(features::Real...) = predict_upper(model, reshape(collect(Float64, features), :, 1))[1]
+(model::MemoryModel)(count::Real, lengths::AbstractVector{<:Real}) = model(count, lengths...)
+function (model::MemoryModel)(count::Real, lengths::NamedTuple)
+    names = columns(model)
+    issetequal(keys(lengths), names) || throw(ArgumentError("lengths = $lengths: must be of $(join(map(repr, names), ", "))"))
+    return model(count, by_column(:lengths, lengths, names))
+end
 
 cost_of(name, model::MemoryModel) = cost_of(name, CostHandle(created(out -> Raw.sab_memory_model_cost_new(model, out), Raw.sab_cost)))
 
@@ -248,16 +280,31 @@ end
 The `(count, length)` whose measurements improve a model of batches most. Without a `cost` no point
 has more than `budget` padded positions, by default 4 × longest. With a `cost`, such as a first
 model, only points that cost from a third to nine tenths of `budget`.
+
+Of samples with several sizes `shortest` and `longest` are a `NamedTuple` by the names of the
+columns, such as `(source = 4, target = 4)`, and each length is a [`PerColumn`](@ref).
 """
-function measurement_points(shortest::Real, longest::Real, points::Integer; max_count = 1 << 20, budget = nothing, cost = nothing, degree = nothing)
-    given, costs = options(Raw.sab_measurement_options; shortest = shortest, longest = longest, max_count = max_count, degree = degree), Costs()
+measurement_points(shortest::Real, longest::Real, points::Integer; given...) = points_to_measure([shortest], [longest], points, ONE_COLUMN; given...)
+function measurement_points(shortest::NamedTuple, longest::NamedTuple, points::Integer; given...)
+    names = collect(keys(shortest))
+    1 <= length(names) <= Raw.SAB_MAX_COLUMNS && issetequal(names, keys(longest)) ||
+        throw(ArgumentError("shortest = $shortest, longest = $longest: must have the same columns, at most $(Raw.SAB_MAX_COLUMNS)"))
+    return points_to_measure(by_column(:shortest, shortest, names), by_column(:longest, longest, names), points, names; given...)
+end
+
+function points_to_measure(shortest, longest, points, names; max_count = 1 << 20, budget = nothing, cost = nothing, degree = nothing)
+    columns, costs = length(names), Costs()
+    of_each(lengths) = ntuple(column -> column <= columns ? Float64(lengths[column]) : 0.0, Val(Raw.SAB_MAX_COLUMNS))
+    given = options(Raw.sab_measurement_options; columns = columns, shortest = of_each(shortest), longest = of_each(longest), max_count = max_count, degree = degree)
     limits = budget_list(budget, cost)
     length(limits) <= 1 || throw(ArgumentError("budget: must be at most one, not $(length(limits))"))
-    isempty(limits) || (given.budget = raw!(costs, only(limits)))
+    isempty(limits) || (given.budget = raw!(costs, only(limits), names))
     points = Int(converted(UInt32, :points, points))
-    counts, lengths = Vector{UInt64}(undef, points), Vector{Float64}(undef, points)
+    points <= 1000 || throw(ArgumentError("points = $points: must be at most 1000"))
+    counts, lengths = Vector{UInt64}(undef, points), Matrix{Float64}(undef, columns, points)
     GC.@preserve costs check(calling(() -> Raw.sab_measurement_points_find(given, points, counts, lengths)), costs.functions...)
-    return collect(zip(Int.(counts), lengths))
+    of_point(point) = columns == 1 ? lengths[1, point] : PerColumn(lengths[:, point], names)
+    return [(Int(counts[point]), of_point(point)) for point in 1:points]
 end
 
 # ---- The largest batch, and steps in parts ----
@@ -359,7 +406,7 @@ function step_in_chunks(chunk, count::Integer, probe::Probe; prepare = nothing, 
     return Int(fitted[])
 end
 
-batch_callback(ctx, batch) = guard(calls -> worked(calls.main, Batch(unsafe_load(batch))), ctx)
+batch_callback(ctx, batch) = guard(calls -> worked(calls.main, Batch(unsafe_load(batch); names = calls.main.more)), ctx)
 
 """
     verify(run, plan, probe; count = 16, progress)
@@ -369,7 +416,7 @@ Runs the costliest batches of a plan before training: `run(batch)` for each, cos
 [`SABError`](@ref) of status `SAB_E_DEVICE_MEMORY` if one runs out of memory.
 """
 function verify(run, plan::Handle{Raw.sab_plan}, probe::Probe; count::Integer = 16, progress = nothing)
-    calls = Calls(Work(run, probe); progress = progress)
+    calls = Calls(Work(run, probe, columns(plan)); progress = progress)
     callback = @cfunction(batch_callback, Int32, (Ptr{Cvoid}, Ptr{Raw.sab_batch}))
     return fields(filled(Raw.sab_verification) do out
         probing(() -> Raw.sab_plan_verify(plan, probe, converted(UInt64, :count, count), callback, calls, progress_pointer(), calls, out), probe, calls)

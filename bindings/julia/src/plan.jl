@@ -13,22 +13,45 @@ mutable struct Plan <: Handle{Raw.sab_plan}
 end
 free(plan::Ptr{Raw.sab_plan}) = Raw.sab_plan_free(plan)
 
-# The options of a plan, their functions, costs, and the memory that they point to.
-function plan_options(; budget = nothing, padding = nothing, boundaries = nothing, buckets = nothing, bucket_batches = nothing, batch_size = nothing, cost = nothing,
+# The corners of buckets of sizes with these columns, as a matrix with a row for each column.
+function corners(boundaries::NamedTuple, columns)
+    Set(keys(boundaries)) == Set(columns) || throw(ArgumentError("boundaries: must have the columns $(join(map(repr, columns), ", ")), not $(join(map(repr, keys(boundaries)), ", "))"))
+    edges = [sort(dense(Float64, boundaries[name])) for name in columns]
+    all(each -> length(each) >= 2, edges) || throw(ArgumentError("boundaries: must be at least 2 for each column"))
+    # All combinations; the last column changes fastest.
+    upper = [reverse(corner) for corner in Iterators.product((each[2:end] for each in reverse(edges))...)]
+    return corners([[first.(edges)]; [collect(Float64, corner) for corner in vec(upper)]], columns)
+end
+function corners(boundaries, columns)
+    length(columns) == 1 && return reshape(dense(Float64, Iterators.flatten(boundaries)), 1, :)
+    all(corner -> length(corner) == length(columns), boundaries) || throw(ArgumentError("boundaries: each must have a number for each of the $(length(columns)) columns"))
+    return reduce(hcat, [dense(Float64, corner) for corner in boundaries])
+end
+
+# The options of a plan of sizes with these columns, their functions, costs, and the memory that they
+# point to.
+function plan_options(columns; budget = nothing, padding = nothing, boundaries = nothing, buckets = nothing, bucket_batches = nothing, batch_size = nothing, cost = nothing,
                       max_batch_size = nothing, batch_size_multiple = nothing, length_multiple = nothing, tail = nothing, drop_last = false, oversize = nothing,
-                      max_shapes = nothing, progress = nothing)
+                      max_shapes = nothing, separate_by = nothing, threads = nothing, progress = nothing)
     boundaries === nothing || buckets === nothing || throw(ArgumentError("boundaries and buckets: only one may be given"))
     drop_last && tail !== nothing && throw(ArgumentError("drop_last and tail: only one may be given"))
     calls, costs = Calls(; progress = progress), Costs()
     given = options(Raw.sab_plan_options; padding_target = padding, bucket_batches = bucket_batches, max_batch_size = max_batch_size,
-        batch_size_multiple = batch_size_multiple, length_multiple = length_multiple, max_shapes = max_shapes, tail = choice(:tail, drop_last ? :drop : tail, TAILS),
-        oversize = choice(:oversize, oversize, OVERSIZE), progress = progress_pointer(), progress_ctx = pointer_from_objref(calls))
-    set_budgets!(given, budget, cost, costs)
+        batch_size_multiple = batch_size_multiple, length_multiple = length_multiple isa Real ? length_multiple : nothing,
+        max_shapes = max_shapes isa AbstractDict ? nothing : max_shapes, tail = choice(:tail, drop_last ? :drop : tail, TAILS),
+        oversize = choice(:oversize, oversize, OVERSIZE), threads = threads, progress = progress_pointer(), progress_ctx = pointer_from_objref(calls))
+    set_budgets!(given, budget, cost, costs, columns)
     kept = costs.kept
     push!(kept, calls)
+    if !(length_multiple isa Union{Nothing,Real})
+        multiples = by_column(:length_multiple, length_multiple, columns)
+        given.length_multiples = pointer(multiples)
+        push!(kept, multiples)
+    end
+    set_ids!(given, separate_by, max_shapes, kept)
     if boundaries !== nothing
-        edges = dense(Float64, boundaries)
-        given.bucket_rule, given.boundaries, given.boundary_count = Raw.SAB_BUCKETS_BOUNDARIES, pointer(edges), length(edges)
+        edges = corners(boundaries, columns)
+        given.bucket_rule, given.boundaries, given.boundary_count = Raw.SAB_BUCKETS_BOUNDARIES, pointer(edges), size(edges, 2)
         push!(kept, edges)
     elseif buckets isa Integer
         given.bucket_rule, given.bucket_count = Raw.SAB_BUCKETS_OPTIMAL, converted(Csize_t, :buckets, buckets)
@@ -43,10 +66,26 @@ function plan_options(; budget = nothing, padding = nothing, boundaries = nothin
     return given, calls, costs
 end
 
+# Sets which samples are separate, and the most shapes, which may be given for each id.
+function set_ids!(given, separate_by, max_shapes, kept)
+    if separate_by !== nothing
+        ids = Int64[converted(Int64, :separate_by, id) for id in separate_by]
+        given.separate_by, given.separate_by_count = pointer(ids), length(ids)
+        push!(kept, ids)
+    end
+    max_shapes isa AbstractDict || return nothing
+    distinct = separate_by === nothing ? Int64[] : sort(unique(ids))
+    Set(keys(max_shapes)) == Set(distinct) || throw(ArgumentError("max_shapes: must have a number for each id of separate_by, $(join(distinct, ", "))"))
+    shapes = Csize_t[converted(Csize_t, :max_shapes, max_shapes[id]) for id in distinct]
+    given.id_shapes, given.id_shape_count = pointer(shapes), length(shapes)
+    push!(kept, shapes)
+    return nothing
+end
+
 """
     Plan(sizes; budget, padding = 0.01, boundaries, buckets, bucket_batches, batch_size,
          cost, max_batch_size, batch_size_multiple = 1, length_multiple = 0, tail = :keep,
-         drop_last = false, oversize = :error, max_shapes, progress)
+         drop_last = false, oversize = :error, max_shapes, separate_by, threads = 1, progress)
 
 Puts samples of similar size into buckets, and decides how many samples of a bucket make a batch, so
 that no batch costs more than `budget`. `sizes` is anything that [`Sizes`](@ref) takes.
@@ -63,12 +102,21 @@ that no batch costs more than `budget`. `sizes` is anything that [`Sizes`](@ref)
   `:wrap`.
 - `oversize`: how samples over the budget are treated: `:error`, `:skip` (left out with a warning)
   or `:single` (a batch of each).
+- `separate_by`: a whole number for each sample; samples with different numbers never share a batch.
+  `max_shapes` may then be a `Dict` with a number for each.
+- `threads`: threads that sort the sizes, at most 256. The plan is the same for any number.
 - `progress(done, total)`: called during the call; stops it by returning `false`.
+
+Sizes may have several columns: see [`Sizes`](@ref). Then `budget` may be a `NamedTuple` with limits
+of some columns, and `length_multiple` one with the multiples of some. `boundaries` are corners, a
+vector of tuples with a number for each column: the first is the lower end of all sizes, each other
+one the upper end of a bucket, which holds what is in no bucket before. Or they are a `NamedTuple`
+with boundaries for each column, whose buckets are all combinations.
 
 The others are those of `sab_plan_options`.
 """
 function Plan(sizes; progress = nothing, given...)
-    plan_given, calls, costs = plan_options(; progress = progress, given...)
+    plan_given, calls, costs = plan_options(column_names(sizes); progress = progress, given...)
     sizes = read_sizes(sizes, progress, costs.functions...)
     plan = GC.@preserve costs Plan(created(out -> Raw.sab_plan_new(sizes, plan_given, out), Raw.sab_plan, calls, costs.functions...))
     left_out = info(plan).skipped
@@ -81,9 +129,11 @@ end
 
 Facts that are the same in every epoch: `samples`, `skipped`, `buckets`, `batches` of an epoch on one
 rank, `lower_bound` of their number, `fingerprint` (equal only for equal plans), `total` of the
-sizes, `budget_count`.
+sizes over all columns, `budget_count`, `columns`.
 """
 info(plan::Plan) = fields(filled(out -> Raw.sab_plan_get_info(plan, out), Raw.sab_plan_info))
+
+columns(plan::Plan) = GC.@preserve plan names_by(column -> Raw.sab_plan_column_name(plan, column), info(plan).columns)
 
 """
     budgets(plan)
@@ -100,9 +150,22 @@ end
     buckets(plan)
 
 The buckets by ascending size, each with the fields of `sab_bucket`: `lower`, `upper`, `shortest`,
-`longest`, `padded_length`, `total`, `cost`, `samples`, `batch_size`, `batches`.
+`longest`, `padded_length`, `total`, `cost`, `samples`, `batch_size`, `batches`, `id`. Of several
+columns the first six are a [`PerColumn`](@ref) each.
 """
-buckets(plan::Plan) = [fields(filled(out -> Raw.sab_plan_get_bucket(plan, index - 1, out), Raw.sab_bucket)) for index in 1:info(plan).buckets]
+function buckets(plan::Plan)
+    names = columns(plan)
+    return [bucket(plan, index, names) for index in 1:info(plan).buckets]
+end
+
+const LENGTHS = (:lower, :upper, :shortest, :longest, :padded_length, :total)
+function bucket(plan::Plan, index, names)
+    GC.@preserve plan begin
+        raw = filled(out -> Raw.sab_plan_get_bucket(plan, index - 1, out), Raw.sab_bucket)
+        lengths = NamedTuple{LENGTHS}(map(name -> per_column(getfield(raw, name), Int(raw.columns), names), LENGTHS))
+        return merge(lengths, (cost = raw.cost, samples = Int(raw.samples), batch_size = Int(raw.batch_size), batches = Int(raw.batches), id = raw.id))
+    end
+end
 
 # Samples that are left out, as the `skipped` functions of the library write them.
 function skipped_samples(write, count)
@@ -138,6 +201,8 @@ struct Report
     variance_ratio::Float64
     nearest_target::Float64
     target_met::Bool
+    totals::PerColumn{Float64}
+    padded_totals::PerColumn{Float64}
 end
 
 percent(share) = string(round(100 * share; digits = 2), " %")
@@ -176,10 +241,12 @@ The [`Report`](@ref) of an epoch of a [`BucketSampler`](@ref) with these options
 the next.
 """
 function report(plan::Plan; progress = nothing, given...)
-    calls = Calls(; progress = progress)
+    calls, names = Calls(; progress = progress), columns(plan)
     walk = sampler_options(; given...)
     value = calling(() -> filled(out -> check(Raw.sab_plan_get_report(plan, walk, progress_pointer(), calls, out), calls), Raw.sab_plan_report))
-    return Report(fields(value)...)
+    of_columns(numbers) = PerColumn(collect(Float64, numbers[1:value.columns]), names)
+    facts = [getfield(fields(value), name) for name in fieldnames(Report)[1:end-2]]
+    return Report(facts..., of_columns(value.totals), of_columns(value.padded_totals))
 end
 
 # Files of plans and of memory models.
@@ -210,6 +277,21 @@ for (type, name) in ((:Plan, :sab_plan), (:MemoryModel, :sab_memory_model))
         end
     end
 end
+
+"""
+    SAB.check(plan)
+
+Reads the whole plan. Throws if a checksum or a rule is broken.
+"""
+check(plan::Plan) = (check(Raw.sab_plan_check(plan)); nothing)
+
+"""
+    copy(plan)
+
+The same plan in memory of its own, in huge pages where the system grants them. Batches of a plan
+with many samples in a mapped file take longer than those of its copy.
+"""
+Base.copy(plan::Plan) = Plan(created(out -> Raw.sab_plan_copy_new(plan, out), Raw.sab_plan))
 
 function Base.show(io::IO, plan::Plan)
     isopen(plan) || return print(io, "Plan(closed)")

@@ -45,6 +45,8 @@ sab_version_string() = ccall(_sab_version_string[], Cstring, ())
 const sab_log_level = Int32
 const _sab_log_set_callback = Ref(C_NULL)
 sab_log_set_callback(callback, ctx) = ccall(_sab_log_set_callback[], Cvoid, (Ptr{Cvoid}, Ptr{Cvoid}), callback, ctx)
+const SAB_MAX_COLUMNS = 8
+const SAB_MAX_COLUMN_NAME = 63
 const SAB_INT8 = 1
 const SAB_INT16 = 2
 const SAB_INT32 = 3
@@ -57,6 +59,7 @@ const SAB_FLOAT32 = 9
 const SAB_FLOAT64 = 10
 const SAB_TEXT_BYTES = 0
 const SAB_TEXT_WORDS = 1
+const SAB_TEXT_CHARACTERS = 2
 const SAB_NULLS_REFUSE = 0
 const SAB_NULLS_ZERO = 1
 struct ArrowSchema end
@@ -70,7 +73,6 @@ mutable struct sab_sizes_options <: Struct
     struct_size::Csize_t
     stride::Int64
     copy::Int32
-    columns::Int32
     sab_sizes_options() = new()
 end
 
@@ -101,15 +103,24 @@ const _sab_sizes_join_new = Ref(C_NULL)
 sab_sizes_join_new(parts, count, sizes) = ccall(_sab_sizes_join_new[], sab_status, (Ptr{Ptr{sab_sizes}}, Csize_t, Ptr{Ptr{sab_sizes}}), parts, count, sizes)
 const _sab_sizes_source = Ref(C_NULL)
 sab_sizes_source(sizes, index, part, row) = ccall(_sab_sizes_source[], sab_status, (Ptr{sab_sizes}, Csize_t, Ptr{Csize_t}, Ptr{Csize_t}), sizes, index, part, row)
+const _sab_sizes_named_new = Ref(C_NULL)
+sab_sizes_named_new(sizes, name, named) = ccall(_sab_sizes_named_new[], sab_status, (Ptr{sab_sizes}, Cstring, Ptr{Ptr{sab_sizes}}), sizes, name, named)
+const _sab_sizes_columns_new = Ref(C_NULL)
+sab_sizes_columns_new(columns, count, sizes) = ccall(_sab_sizes_columns_new[], sab_status, (Ptr{Ptr{sab_sizes}}, Csize_t, Ptr{Ptr{sab_sizes}}), columns, count, sizes)
+const _sab_sizes_column_count = Ref(C_NULL)
+sab_sizes_column_count(sizes) = ccall(_sab_sizes_column_count[], Csize_t, (Ptr{sab_sizes},), sizes)
+const _sab_sizes_column_name = Ref(C_NULL)
+sab_sizes_column_name(sizes, column) = ccall(_sab_sizes_column_name[], Cstring, (Ptr{sab_sizes}, Csize_t), sizes, column)
 const _sab_sizes_description = Ref(C_NULL)
 sab_sizes_description(sizes) = ccall(_sab_sizes_description[], Cstring, (Ptr{sab_sizes},), sizes)
 const _sab_sizes_count = Ref(C_NULL)
 sab_sizes_count(sizes) = ccall(_sab_sizes_count[], Csize_t, (Ptr{sab_sizes},), sizes)
 const _sab_sizes_get = Ref(C_NULL)
 sab_sizes_get(sizes, index, size) = ccall(_sab_sizes_get[], sab_status, (Ptr{sab_sizes}, Csize_t, Ptr{Float64}), sizes, index, size)
+const _sab_sizes_values = Ref(C_NULL)
+sab_sizes_values(sizes, column, first, count, values) = ccall(_sab_sizes_values[], sab_status, (Ptr{sab_sizes}, Csize_t, Csize_t, Csize_t, Ptr{Float64}), sizes, column, first, count, values)
 const _sab_sizes_free = Ref(C_NULL)
 sab_sizes_free(sizes) = ccall(_sab_sizes_free[], Cvoid, (Ptr{sab_sizes},), sizes)
-const SAB_MAX_COLUMNS = 8
 const SAB_MAX_COST_TERMS = 64
 const SAB_MAX_BUDGETS = 8
 struct sab_cost end
@@ -147,6 +158,7 @@ const SAB_TAIL_WRAP = 3
 const SAB_OVERSIZE_SKIP = 0
 const SAB_OVERSIZE_ERROR = 1
 const SAB_OVERSIZE_SINGLE = 2
+const SAB_MAX_PLAN_THREADS = 256
 struct sab_plan end
 const sab_bucket_rule = Int32
 const sab_tail = Int32
@@ -170,8 +182,14 @@ mutable struct sab_plan_options <: Struct
     tail::sab_tail
     oversize::sab_oversize
     max_shapes::Csize_t
+    length_multiples::Ptr{Float64}
+    separate_by::Ptr{Int64}
+    separate_by_count::Csize_t
+    id_shapes::Ptr{Csize_t}
+    id_shape_count::Csize_t
     progress::Ptr{Cvoid}
     progress_ctx::Ptr{Cvoid}
+    threads::UInt64
     sab_plan_options() = new()
 end
 
@@ -181,16 +199,18 @@ init(options::sab_plan_options) = sab_plan_options_init(options, sizeof(options)
 
 mutable struct sab_bucket <: Struct
     struct_size::Csize_t
-    lower::Float64
-    upper::Float64
-    shortest::Float64
-    longest::Float64
-    padded_length::Float64
-    total::Float64
+    columns::Csize_t
+    lower::Ptr{Float64}
+    upper::Ptr{Float64}
+    shortest::Ptr{Float64}
+    longest::Ptr{Float64}
+    padded_length::Ptr{Float64}
+    total::Ptr{Float64}
     cost::Float64
     samples::UInt64
     batch_size::UInt64
     batches::UInt64
+    id::Int64
     sab_bucket() = new()
 end
 
@@ -205,6 +225,7 @@ mutable struct sab_plan_info <: Struct
     fingerprint::UInt64
     total::Float64
     budget_count::Csize_t
+    columns::Csize_t
     sab_plan_info() = new()
 end
 
@@ -214,6 +235,8 @@ const _sab_plan_get_info = Ref(C_NULL)
 sab_plan_get_info(plan, info) = ccall(_sab_plan_get_info[], sab_status, (Ptr{sab_plan}, Ptr{sab_plan_info}), plan, info)
 const _sab_plan_get_budget = Ref(C_NULL)
 sab_plan_get_budget(plan, index, limit) = ccall(_sab_plan_get_budget[], sab_status, (Ptr{sab_plan}, Csize_t, Ptr{Float64}), plan, index, limit)
+const _sab_plan_column_name = Ref(C_NULL)
+sab_plan_column_name(plan, column) = ccall(_sab_plan_column_name[], Cstring, (Ptr{sab_plan}, Csize_t), plan, column)
 const _sab_plan_get_bucket = Ref(C_NULL)
 sab_plan_get_bucket(plan, index, bucket) = ccall(_sab_plan_get_bucket[], sab_status, (Ptr{sab_plan}, Csize_t, Ptr{sab_bucket}), plan, index, bucket)
 const _sab_plan_skipped = Ref(C_NULL)
@@ -222,6 +245,10 @@ const _sab_plan_save = Ref(C_NULL)
 sab_plan_save(plan, path) = ccall(_sab_plan_save[], sab_status, (Ptr{sab_plan}, Cstring), plan, path)
 const _sab_plan_file_new = Ref(C_NULL)
 sab_plan_file_new(path, plan) = ccall(_sab_plan_file_new[], sab_status, (Cstring, Ptr{Ptr{sab_plan}}), path, plan)
+const _sab_plan_check = Ref(C_NULL)
+sab_plan_check(plan) = ccall(_sab_plan_check[], sab_status, (Ptr{sab_plan},), plan)
+const _sab_plan_copy_new = Ref(C_NULL)
+sab_plan_copy_new(plan, copy) = ccall(_sab_plan_copy_new[], sab_status, (Ptr{sab_plan}, Ptr{Ptr{sab_plan}}), plan, copy)
 const _sab_plan_write = Ref(C_NULL)
 sab_plan_write(plan, buffer, capacity, size) = ccall(_sab_plan_write[], sab_status, (Ptr{sab_plan}, Ptr{Cvoid}, Csize_t, Ptr{Csize_t}), plan, buffer, capacity, size)
 const _sab_plan_bytes_new = Ref(C_NULL)
@@ -236,6 +263,7 @@ const SAB_LAST_STEP_WRAP = 2
 const SAB_SAMPLER_BATCH_COUNT = 1
 const SAB_SAMPLER_RANDOM_ACCESS = 2
 const SAB_SAMPLER_BUDGET = 4
+const SAB_SAMPLER_SCHEDULE = 8
 struct sab_sampler end
 const sab_layout = Int32
 
@@ -252,6 +280,7 @@ mutable struct sab_batch <: Struct
     epoch::UInt64
     step::UInt64
     micro_batch::UInt64
+    id::Int64
     sab_batch() = new()
 end
 
@@ -263,6 +292,27 @@ mutable struct sab_rows <: Struct
     starts::Ptr{Int64}
     capacity::Ptr{Float64}
     sab_rows() = new()
+end
+
+
+mutable struct sab_block <: Struct
+    struct_size::Csize_t
+    count::Csize_t
+    indices::Ptr{Int64}
+    offsets::Ptr{UInt64}
+    layout::sab_layout
+    columns::Csize_t
+    longest::Ptr{Float64}
+    padded_length::Ptr{Float64}
+    total::Ptr{Float64}
+    bucket::Ptr{Int64}
+    epoch::UInt64
+    step::Ptr{UInt64}
+    micro_batch::Ptr{UInt64}
+    id::Ptr{Int64}
+    cu_seqlens::Ptr{Ptr{Int32}}
+    starts::Ptr{Int64}
+    sab_block() = new()
 end
 
 
@@ -308,8 +358,12 @@ const _sab_batch_step = Ref(C_NULL)
 sab_batch_step(sampler, step) = ccall(_sab_batch_step[], sab_status, (Ptr{sab_sampler}, Ptr{sab_step}), sampler, step)
 const _sab_sampler_next_batches = Ref(C_NULL)
 sab_sampler_next_batches(sampler, max_batches, indices, capacity, offsets, count) = ccall(_sab_sampler_next_batches[], sab_status, (Ptr{sab_sampler}, Csize_t, Ptr{Int64}, Csize_t, Ptr{UInt64}, Ptr{Csize_t}), sampler, max_batches, indices, capacity, offsets, count)
+const _sab_next_block = Ref(C_NULL)
+sab_next_block(sampler, max_batches, block) = ccall(_sab_next_block[], sab_status, (Ptr{sab_sampler}, Csize_t, Ptr{sab_block}), sampler, max_batches, block)
 const _sab_sampler_at = Ref(C_NULL)
 sab_sampler_at(sampler, position, batch) = ccall(_sab_sampler_at[], sab_status, (Ptr{sab_sampler}, UInt64, Ptr{sab_batch}), sampler, position, batch)
+const _sab_sampler_get_schedule = Ref(C_NULL)
+sab_sampler_get_schedule(sampler, stream) = ccall(_sab_sampler_get_schedule[], sab_status, (Ptr{sab_sampler}, Ptr{ArrowArrayStream}), sampler, stream)
 const _sab_sampler_capabilities = Ref(C_NULL)
 sab_sampler_capabilities(sampler, capabilities) = ccall(_sab_sampler_capabilities[], sab_status, (Ptr{sab_sampler}, Ptr{UInt64}), sampler, capabilities)
 const _sab_sampler_batch_count = Ref(C_NULL)
@@ -353,6 +407,9 @@ mutable struct sab_plan_report <: Struct
     variance_ratio::Float64
     nearest_target::Float64
     target_met::UInt64
+    columns::Csize_t
+    totals::NTuple{8,Float64}
+    padded_totals::NTuple{8,Float64}
     sab_plan_report() = new()
 end
 
@@ -369,6 +426,7 @@ sab_sharded_sampler_new(sizes, plan, options, all_gather, ctx, sampler) = ccall(
 const SAB_PACK_BEST_FIT = 0
 const SAB_PACK_HISTOGRAM = 1
 const SAB_PACK_FIRST_FIT = 2
+const SAB_PACK_CONCAT = 3
 const sab_pack_method = Int32
 
 mutable struct sab_packed_options <: Struct
@@ -383,6 +441,9 @@ mutable struct sab_packed_options <: Struct
     balance_count::Csize_t
     progress::Ptr{Cvoid}
     progress_ctx::Ptr{Cvoid}
+    capacities::Ptr{UInt64}
+    capacity_count::Csize_t
+    tries::UInt64
     sab_packed_options() = new()
 end
 
@@ -520,8 +581,9 @@ struct sab_memory_model end
 
 mutable struct sab_measurement_options <: Struct
     struct_size::Csize_t
-    shortest::Float64
-    longest::Float64
+    columns::Csize_t
+    shortest::NTuple{8,Float64}
+    longest::NTuple{8,Float64}
     max_count::UInt64
     budget::sab_budget
     degree::UInt32
@@ -541,6 +603,7 @@ mutable struct sab_memory_model_options <: Struct
     degree::UInt32
     coverage::Float64
     select_terms::Int32
+    column_names::Ptr{Ptr{UInt8}}
     sab_memory_model_options() = new()
 end
 
@@ -570,6 +633,8 @@ const _sab_memory_model_get_info = Ref(C_NULL)
 sab_memory_model_get_info(model, info) = ccall(_sab_memory_model_get_info[], sab_status, (Ptr{sab_memory_model}, Ptr{sab_memory_model_info}), model, info)
 const _sab_memory_model_get_term = Ref(C_NULL)
 sab_memory_model_get_term(model, index, coefficient, powers) = ccall(_sab_memory_model_get_term[], sab_status, (Ptr{sab_memory_model}, Csize_t, Ptr{Float64}, Ptr{UInt32}), model, index, coefficient, powers)
+const _sab_memory_model_column_name = Ref(C_NULL)
+sab_memory_model_column_name(model, column) = ccall(_sab_memory_model_column_name[], Cstring, (Ptr{sab_memory_model}, Csize_t), model, column)
 const _sab_memory_model_predict = Ref(C_NULL)
 sab_memory_model_predict(model, features, count, predicted, upper) = ccall(_sab_memory_model_predict[], sab_status, (Ptr{sab_memory_model}, Ptr{Float64}, Csize_t, Ptr{Float64}, Ptr{Float64}), model, features, count, predicted, upper)
 const _sab_memory_model_cost_new = Ref(C_NULL)
@@ -736,6 +801,8 @@ mutable struct sab_sizes_file_options <: Struct
     missing::sab_missing_rule
     progress::Ptr{Cvoid}
     progress_ctx::Ptr{Cvoid}
+    copy::Int32
+    nulls::sab_null_rule
     sab_sizes_file_options() = new()
 end
 
@@ -756,8 +823,10 @@ mutable struct sab_partition_options <: Struct
     struct_size::Csize_t
     method::sab_partition_method
     equal_counts::Int32
+    cost_count::Csize_t
     weights::Ptr{Float64}
-    capacity::Float64
+    capacities::Ptr{Float64}
+    capacity_count::Csize_t
     progress::Ptr{Cvoid}
     progress_ctx::Ptr{Cvoid}
     sab_partition_options() = new()
@@ -796,18 +865,84 @@ mutable struct sab_balanced_report <: Struct
     skipped::UInt64
     dropped::UInt64
     steps::UInt64
-    total::Float64
+    columns::Csize_t
+    total::NTuple{8,Float64}
     fill::Float64
-    rank_imbalance::Float64
-    largest_rank_imbalance::Float64
-    micro_batch_imbalance::Float64
-    time::Float64
-    least_time::Float64
+    balance_count::Csize_t
+    rank_imbalance::NTuple{8,Float64}
+    largest_rank_imbalance::NTuple{8,Float64}
+    micro_batch_imbalance::NTuple{8,Float64}
+    time::NTuple{8,Float64}
+    least_time::NTuple{8,Float64}
     sab_balanced_report() = new()
 end
 
 const _sab_balanced_sampler_get_report = Ref(C_NULL)
 sab_balanced_sampler_get_report(sampler, progress, progress_ctx, report) = ccall(_sab_balanced_sampler_get_report[], sab_status, (Ptr{sab_sampler}, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{sab_balanced_report}), sampler, progress, progress_ctx, report)
+const SAB_MAX_SOURCES = 65535
+const SAB_MIXTURE_SAMPLES = 0
+const SAB_MIXTURE_SIZE = 1
+const sab_mixture_unit = Int32
+
+mutable struct sab_mixture_options <: Struct
+    struct_size::Csize_t
+    repeats::Ptr{Float64}
+    repeat_count::Csize_t
+    proportions::Ptr{Float64}
+    proportion_count::Csize_t
+    temperature::Float64
+    unit::sab_mixture_unit
+    names::Ptr{Ptr{UInt8}}
+    name_count::Csize_t
+    schedule_epochs::Ptr{UInt64}
+    schedule_repeats::Ptr{Float64}
+    schedule_count::Csize_t
+    seed::UInt64
+    sab_mixture_options() = new()
+end
+
+const _sab_mixture_options_init = Ref(C_NULL)
+sab_mixture_options_init(options, struct_size) = ccall(_sab_mixture_options_init[], Cvoid, (Ptr{sab_mixture_options}, Csize_t), options, struct_size)
+init(options::sab_mixture_options) = sab_mixture_options_init(options, sizeof(options))
+const _sab_mixture_new = Ref(C_NULL)
+sab_mixture_new(sources, count, options, sizes) = ccall(_sab_mixture_new[], sab_status, (Ptr{Ptr{sab_sizes}}, Csize_t, Ptr{sab_mixture_options}, Ptr{Ptr{sab_sizes}}), sources, count, options, sizes)
+const _sab_mixture_flat_new = Ref(C_NULL)
+sab_mixture_flat_new(sizes, ids, count, options, mixture) = ccall(_sab_mixture_flat_new[], sab_status, (Ptr{sab_sizes}, Ptr{Int64}, Csize_t, Ptr{sab_mixture_options}, Ptr{Ptr{sab_sizes}}), sizes, ids, count, options, mixture)
+const _sab_mixture_source_count = Ref(C_NULL)
+sab_mixture_source_count(sizes) = ccall(_sab_mixture_source_count[], Csize_t, (Ptr{sab_sizes},), sizes)
+
+mutable struct sab_mixture_source <: Struct
+    struct_size::Csize_t
+    name::Ptr{UInt8}
+    id::Int64
+    samples::UInt64
+    repeat::Float64
+    epoch_samples::UInt64
+    sab_mixture_source() = new()
+end
+
+const _sab_mixture_get_source = Ref(C_NULL)
+sab_mixture_get_source(sizes, index, epoch, source) = ccall(_sab_mixture_get_source[], sab_status, (Ptr{sab_sizes}, Csize_t, UInt64, Ptr{sab_mixture_source}), sizes, index, epoch, source)
+const _sab_mixture_locate = Ref(C_NULL)
+sab_mixture_locate(sizes, index, source, row) = ccall(_sab_mixture_locate[], sab_status, (Ptr{sab_sizes}, Csize_t, Ptr{Csize_t}, Ptr{Csize_t}), sizes, index, source, row)
+const _sab_mixture_counts = Ref(C_NULL)
+sab_mixture_counts(sizes, epoch, counts, count) = ccall(_sab_mixture_counts[], sab_status, (Ptr{sab_sizes}, UInt64, Ptr{UInt32}, Csize_t), sizes, epoch, counts, count)
+
+mutable struct sab_mixture_report <: Struct
+    struct_size::Csize_t
+    samples::UInt64
+    distinct::UInt64
+    most::UInt64
+    total::Float64
+    padded_total::Float64
+    padding::Float64
+    proportion::Float64
+    deviation::Float64
+    sab_mixture_report() = new()
+end
+
+const _sab_mixture_get_report = Ref(C_NULL)
+sab_mixture_get_report(sampler, progress, progress_ctx, reports, count) = ccall(_sab_mixture_get_report[], sab_status, (Ptr{sab_sampler}, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{sab_mixture_report}, Csize_t), sampler, progress, progress_ctx, reports, count)
 const _sab_batch_size_grow = Ref(C_NULL)
 sab_batch_size_grow(increase, ctx, epoch, current, max_batch_size, batch_size) = ccall(_sab_batch_size_grow[], sab_status, (Ptr{Cvoid}, Ptr{Cvoid}, UInt64, UInt64, UInt64, Ptr{UInt64}), increase, ctx, epoch, current, max_batch_size, batch_size)
 const _sab_batch_size_grow_linear = Ref(C_NULL)
@@ -839,6 +974,8 @@ const SAB_FRAMING_LINES = 0
 const SAB_FRAMING_LENGTH = 1
 const SAB_ON_ERROR_STOP = 0
 const SAB_ON_ERROR_SKIP = 1
+const SAB_MIX_UNTIL_FIRST = 0
+const SAB_MIX_UNTIL_ALL = 1
 struct sab_stream end
 const sab_record_kind = Int32
 
@@ -924,6 +1061,7 @@ mutable struct sab_files_stream_options <: Struct
     framing::sab_framing
     max_record::UInt64
     on_error::sab_on_error
+    readers::UInt64
     sab_files_stream_options() = new()
 end
 
@@ -948,6 +1086,8 @@ sab_map_stream_options_init(options, struct_size) = ccall(_sab_map_stream_option
 init(options::sab_map_stream_options) = sab_map_stream_options_init(options, sizeof(options))
 const _sab_map_stream_new = Ref(C_NULL)
 sab_map_stream_new(source, options, stream) = ccall(_sab_map_stream_new[], sab_status, (Ptr{sab_stream}, Ptr{sab_map_stream_options}, Ptr{Ptr{sab_stream}}), source, options, stream)
+const _sab_text_size_stream_new = Ref(C_NULL)
+sab_text_size_stream_new(source, unit, stream) = ccall(_sab_text_size_stream_new[], sab_status, (Ptr{sab_stream}, sab_text_unit, Ptr{Ptr{sab_stream}}), source, unit, stream)
 const _sab_select_stream_new = Ref(C_NULL)
 sab_select_stream_new(source, select, ctx, release, objects, stream) = ccall(_sab_select_stream_new[], sab_status, (Ptr{sab_stream}, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{sab_object_functions}, Ptr{Ptr{sab_stream}}), source, select, ctx, release, objects, stream)
 const _sab_flatten_stream_new = Ref(C_NULL)
@@ -967,6 +1107,22 @@ const _sab_zip_stream_new = Ref(C_NULL)
 sab_zip_stream_new(sources, count, stream) = ccall(_sab_zip_stream_new[], sab_status, (Ptr{Ptr{sab_stream}}, Csize_t, Ptr{Ptr{sab_stream}}), sources, count, stream)
 const _sab_multiplex_stream_new = Ref(C_NULL)
 sab_multiplex_stream_new(control, sources, count, stream) = ccall(_sab_multiplex_stream_new[], sab_status, (Ptr{sab_stream}, Ptr{Ptr{sab_stream}}, Csize_t, Ptr{Ptr{sab_stream}}), control, sources, count, stream)
+const sab_mix_until = Int32
+
+mutable struct sab_mix_stream_options <: Struct
+    struct_size::Csize_t
+    proportions::Ptr{Float64}
+    proportion_count::Csize_t
+    window::UInt64
+    until::sab_mix_until
+    sab_mix_stream_options() = new()
+end
+
+const _sab_mix_stream_options_init = Ref(C_NULL)
+sab_mix_stream_options_init(options, struct_size) = ccall(_sab_mix_stream_options_init[], Cvoid, (Ptr{sab_mix_stream_options}, Csize_t), options, struct_size)
+init(options::sab_mix_stream_options) = sab_mix_stream_options_init(options, sizeof(options))
+const _sab_mix_stream_new = Ref(C_NULL)
+sab_mix_stream_new(sources, count, options, stream) = ccall(_sab_mix_stream_new[], sab_status, (Ptr{Ptr{sab_stream}}, Csize_t, Ptr{sab_mix_stream_options}, Ptr{Ptr{sab_stream}}), sources, count, options, stream)
 const _sab_shard_stream_new = Ref(C_NULL)
 sab_shard_stream_new(source, rank, world_size, stream) = ccall(_sab_shard_stream_new[], sab_status, (Ptr{sab_stream}, UInt64, UInt64, Ptr{Ptr{sab_stream}}), source, rank, world_size, stream)
 const _sab_batch_stream_new = Ref(C_NULL)
@@ -991,6 +1147,10 @@ mutable struct sab_readahead_stream_options <: Struct
     ctx::Ptr{Cvoid}
     release::Ptr{Cvoid}
     oversize::sab_oversize
+    sizes_fn::Ptr{Cvoid}
+    columns::Csize_t
+    budgets::Ptr{sab_budget}
+    budget_count::Csize_t
     sab_readahead_stream_options() = new()
 end
 
@@ -1008,6 +1168,11 @@ mutable struct sab_pack_stream_options <: Struct
     shuffle::Int32
     seed::UInt64
     oversize::sab_oversize
+    sizes_fn::Ptr{Cvoid}
+    ctx::Ptr{Cvoid}
+    release::Ptr{Cvoid}
+    capacities::Ptr{UInt64}
+    capacity_count::Csize_t
     sab_pack_stream_options() = new()
 end
 
@@ -1307,9 +1472,14 @@ function load(library)
     _sab_sizes_arrow_stream_new[] = dlsym(library, :sab_sizes_arrow_stream_new)
     _sab_sizes_join_new[] = dlsym(library, :sab_sizes_join_new)
     _sab_sizes_source[] = dlsym(library, :sab_sizes_source)
+    _sab_sizes_named_new[] = dlsym(library, :sab_sizes_named_new)
+    _sab_sizes_columns_new[] = dlsym(library, :sab_sizes_columns_new)
+    _sab_sizes_column_count[] = dlsym(library, :sab_sizes_column_count)
+    _sab_sizes_column_name[] = dlsym(library, :sab_sizes_column_name)
     _sab_sizes_description[] = dlsym(library, :sab_sizes_description)
     _sab_sizes_count[] = dlsym(library, :sab_sizes_count)
     _sab_sizes_get[] = dlsym(library, :sab_sizes_get)
+    _sab_sizes_values[] = dlsym(library, :sab_sizes_values)
     _sab_sizes_free[] = dlsym(library, :sab_sizes_free)
     _sab_cost_padded_new[] = dlsym(library, :sab_cost_padded_new)
     _sab_cost_terms_new[] = dlsym(library, :sab_cost_terms_new)
@@ -1320,10 +1490,13 @@ function load(library)
     _sab_plan_new[] = dlsym(library, :sab_plan_new)
     _sab_plan_get_info[] = dlsym(library, :sab_plan_get_info)
     _sab_plan_get_budget[] = dlsym(library, :sab_plan_get_budget)
+    _sab_plan_column_name[] = dlsym(library, :sab_plan_column_name)
     _sab_plan_get_bucket[] = dlsym(library, :sab_plan_get_bucket)
     _sab_plan_skipped[] = dlsym(library, :sab_plan_skipped)
     _sab_plan_save[] = dlsym(library, :sab_plan_save)
     _sab_plan_file_new[] = dlsym(library, :sab_plan_file_new)
+    _sab_plan_check[] = dlsym(library, :sab_plan_check)
+    _sab_plan_copy_new[] = dlsym(library, :sab_plan_copy_new)
     _sab_plan_write[] = dlsym(library, :sab_plan_write)
     _sab_plan_bytes_new[] = dlsym(library, :sab_plan_bytes_new)
     _sab_plan_free[] = dlsym(library, :sab_plan_free)
@@ -1336,7 +1509,9 @@ function load(library)
     _sab_batch_rows[] = dlsym(library, :sab_batch_rows)
     _sab_batch_step[] = dlsym(library, :sab_batch_step)
     _sab_sampler_next_batches[] = dlsym(library, :sab_sampler_next_batches)
+    _sab_next_block[] = dlsym(library, :sab_next_block)
     _sab_sampler_at[] = dlsym(library, :sab_sampler_at)
+    _sab_sampler_get_schedule[] = dlsym(library, :sab_sampler_get_schedule)
     _sab_sampler_capabilities[] = dlsym(library, :sab_sampler_capabilities)
     _sab_sampler_batch_count[] = dlsym(library, :sab_sampler_batch_count)
     _sab_sampler_skipped[] = dlsym(library, :sab_sampler_skipped)
@@ -1375,6 +1550,7 @@ function load(library)
     _sab_memory_model_fit_new[] = dlsym(library, :sab_memory_model_fit_new)
     _sab_memory_model_get_info[] = dlsym(library, :sab_memory_model_get_info)
     _sab_memory_model_get_term[] = dlsym(library, :sab_memory_model_get_term)
+    _sab_memory_model_column_name[] = dlsym(library, :sab_memory_model_column_name)
     _sab_memory_model_predict[] = dlsym(library, :sab_memory_model_predict)
     _sab_memory_model_cost_new[] = dlsym(library, :sab_memory_model_cost_new)
     _sab_memory_model_save[] = dlsym(library, :sab_memory_model_save)
@@ -1411,6 +1587,14 @@ function load(library)
     _sab_balanced_options_init[] = something(dlsym(library, :sab_balanced_options_init; throw_error=false), C_NULL)
     _sab_balanced_sampler_new[] = something(dlsym(library, :sab_balanced_sampler_new; throw_error=false), C_NULL)
     _sab_balanced_sampler_get_report[] = something(dlsym(library, :sab_balanced_sampler_get_report; throw_error=false), C_NULL)
+    _sab_mixture_options_init[] = something(dlsym(library, :sab_mixture_options_init; throw_error=false), C_NULL)
+    _sab_mixture_new[] = something(dlsym(library, :sab_mixture_new; throw_error=false), C_NULL)
+    _sab_mixture_flat_new[] = something(dlsym(library, :sab_mixture_flat_new; throw_error=false), C_NULL)
+    _sab_mixture_source_count[] = something(dlsym(library, :sab_mixture_source_count; throw_error=false), C_NULL)
+    _sab_mixture_get_source[] = something(dlsym(library, :sab_mixture_get_source; throw_error=false), C_NULL)
+    _sab_mixture_locate[] = something(dlsym(library, :sab_mixture_locate; throw_error=false), C_NULL)
+    _sab_mixture_counts[] = something(dlsym(library, :sab_mixture_counts; throw_error=false), C_NULL)
+    _sab_mixture_get_report[] = something(dlsym(library, :sab_mixture_get_report; throw_error=false), C_NULL)
     _sab_batch_size_grow[] = something(dlsym(library, :sab_batch_size_grow; throw_error=false), C_NULL)
     _sab_batch_size_grow_linear[] = something(dlsym(library, :sab_batch_size_grow_linear; throw_error=false), C_NULL)
     _sab_batch_size_grow_doubling[] = something(dlsym(library, :sab_batch_size_grow_doubling; throw_error=false), C_NULL)
@@ -1436,6 +1620,7 @@ function load(library)
     _sab_files_stream_new[] = something(dlsym(library, :sab_files_stream_new; throw_error=false), C_NULL)
     _sab_map_stream_options_init[] = something(dlsym(library, :sab_map_stream_options_init; throw_error=false), C_NULL)
     _sab_map_stream_new[] = something(dlsym(library, :sab_map_stream_new; throw_error=false), C_NULL)
+    _sab_text_size_stream_new[] = something(dlsym(library, :sab_text_size_stream_new; throw_error=false), C_NULL)
     _sab_select_stream_new[] = something(dlsym(library, :sab_select_stream_new; throw_error=false), C_NULL)
     _sab_flatten_stream_new[] = something(dlsym(library, :sab_flatten_stream_new; throw_error=false), C_NULL)
     _sab_recurrent_stream_new[] = something(dlsym(library, :sab_recurrent_stream_new; throw_error=false), C_NULL)
@@ -1445,6 +1630,8 @@ function load(library)
     _sab_random_map_stream_new[] = something(dlsym(library, :sab_random_map_stream_new; throw_error=false), C_NULL)
     _sab_zip_stream_new[] = something(dlsym(library, :sab_zip_stream_new; throw_error=false), C_NULL)
     _sab_multiplex_stream_new[] = something(dlsym(library, :sab_multiplex_stream_new; throw_error=false), C_NULL)
+    _sab_mix_stream_options_init[] = something(dlsym(library, :sab_mix_stream_options_init; throw_error=false), C_NULL)
+    _sab_mix_stream_new[] = something(dlsym(library, :sab_mix_stream_new; throw_error=false), C_NULL)
     _sab_shard_stream_new[] = something(dlsym(library, :sab_shard_stream_new; throw_error=false), C_NULL)
     _sab_batch_stream_new[] = something(dlsym(library, :sab_batch_stream_new; throw_error=false), C_NULL)
     _sab_window_stream_new[] = something(dlsym(library, :sab_window_stream_new; throw_error=false), C_NULL)

@@ -20,10 +20,12 @@ One batch.
 
 - `indices`: its samples, from 1 (`parent(batch.indices)`: from 0).
 - `layout`: `:padded`, each sample padded to `padded_length`, or `:row`, the samples end to end.
-- `longest`, `padded_length`, `total`: of the sizes.
+- `longest`, `padded_length`, `total`: of the sizes. Of several columns a [`PerColumn`](@ref) each,
+  as in `batch.total[:source]`; so is `cu_seqlens`.
 - `bucket`: its bucket in the plan, 0 if there are none.
 - `epoch`, `step`, `micro_batch`: its position. `step` is the number of optimizer steps before it,
   `micro_batch` the number of this rank's batches of the step before it.
+- `id`: what all its samples have in `separate_by` of a [`Plan`](@ref); 0 without it.
 - `cu_seqlens`: cumulative lengths, of rows of whole-number sizes; otherwise `nothing`.
 - `starts`: where each piece begins in its sample, of rows of samplers that split; otherwise
   `nothing`.
@@ -31,24 +33,25 @@ One batch.
 struct Batch
     indices::OneBased
     layout::Symbol
-    longest::Float64
-    padded_length::Float64
-    total::Float64
+    longest::Union{Float64,PerColumn{Float64}}
+    padded_length::Union{Float64,PerColumn{Float64}}
+    total::Union{Float64,PerColumn{Float64}}
     bucket::Int
     epoch::UInt64
     step::Int
     micro_batch::Int
-    cu_seqlens::Union{Nothing,Vector{Int32}}
+    id::Int
+    cu_seqlens::Union{Nothing,Vector{Int32},PerColumn{Vector{Int32}}}
     starts::Union{Nothing,Vector{Int64}}
 end
 
 """
     padded_total(batch)
 
-Number of positions that a [`Batch`](@ref) takes with padding: samples times `padded_length`; for a
-row, its `padded_length`.
+Number of positions that a [`Batch`](@ref) takes with padding, over all columns: samples times
+`padded_length`; for a row, its `padded_length`.
 """
-padded_total(batch::Batch) = batch.layout === :row ? batch.padded_length : length(batch) * batch.padded_length
+padded_total(batch::Batch) = (batch.layout === :row ? 1 : length(batch)) * sum(batch.padded_length)
 
 # A copy of numbers in the library's memory.
 shown(pointer::Ptr{T}, count) where {T} = shown!(Vector{T}(undef, count), pointer)
@@ -80,17 +83,20 @@ kept(::Nothing, name, pointer, count) = shown(pointer, count)
 kept(buffers::Buffers, name, pointer, count) = setproperty!(buffers, name, shown!(resized(getproperty(buffers, name), count), pointer))
 
 # The batch that the sampler showed last; `nothing` stands for one that can only be padded.
-function Batch(raw::Raw.sab_batch, sampler = nothing, buffers = nothing)
-    count, cu_seqlens, starts = Int(raw.count), nothing, nothing
+function Batch(raw::Raw.sab_batch, sampler = nothing, buffers = nothing; names = sampler === nothing ? Symbol[] : sampler.names)
+    count, columns, cu_seqlens, starts = Int(raw.count), Int(raw.columns), nothing, nothing
     indices = kept(buffers, :indices, raw.indices, count)
     is_row = raw.layout == Raw.SAB_LAYOUT_ROW
     if is_row
         rows = filled(out -> Raw.sab_batch_rows(sampler, out), Raw.sab_rows)
-        rows.cu_seqlens == C_NULL || (cu_seqlens = kept(buffers, :cu_seqlens, unsafe_load(rows.cu_seqlens), count + 1))
+        if rows.cu_seqlens != C_NULL
+            cu_seqlens = columns == 1 ? kept(buffers, :cu_seqlens, unsafe_load(rows.cu_seqlens), count + 1) :
+                         PerColumn([shown(unsafe_load(rows.cu_seqlens, column), count + 1) for column in 1:columns], names)
+        end
         rows.starts == C_NULL || (starts = kept(buffers, :starts, rows.starts, count))
     end
-    return Batch(OneBased(indices), is_row ? :row : :padded, unsafe_load(raw.longest), unsafe_load(raw.padded_length), unsafe_load(raw.total), raw.bucket + 1, raw.epoch, raw.step,
-        raw.micro_batch, cu_seqlens, starts)
+    return Batch(OneBased(indices), is_row ? :row : :padded, per_column(raw.longest, columns, names), per_column(raw.padded_length, columns, names),
+        per_column(raw.total, columns, names), raw.bucket + 1, raw.epoch, raw.step, raw.micro_batch, raw.id, cu_seqlens, starts)
 end
 
 Base.length(batch::Batch) = length(batch.indices)
@@ -123,7 +129,8 @@ function Base.close(sampler::Sampler)
     invoke(close, Tuple{Handle{Raw.sab_sampler}}, sampler)
 end
 
-# Defines the type of a kind of sampler. Its constructors follow.
+# Defines the type of a kind of sampler. Its constructors follow. They give the names of the columns
+# where there may be several.
 macro sampler(name)
     return esc(:(mutable struct $name{C,K} <: Sampler
         pointer::Ptr{Raw.sab_sampler}
@@ -132,10 +139,11 @@ macro sampler(name)
         raw::Raw.sab_batch # where the library shows batches
         buffers::Buffers   # of next_batch!(...; copy = false)
         guarded::Vector{Calls} # functions of a MemoryGuard whose step is running
-        function $name(pointer::Ptr{Raw.sab_sampler}, calls::C = nothing, kept::K = nothing) where {C,K}
+        names::Vector{Symbol}  # of the columns
+        function $name(pointer::Ptr{Raw.sab_sampler}, calls::C = nothing, kept::K = nothing; names::Vector{Symbol} = Symbol[]) where {C,K}
             raw = Raw.sab_batch()
             raw.struct_size = sizeof(Raw.sab_batch)
-            return finalizer(finish, new{C,K}(pointer, calls, kept, raw, Buffers(), Calls[]))
+            return finalizer(finish, new{C,K}(pointer, calls, kept, raw, Buffers(), Calls[], names))
         end
     end))
 end
@@ -187,20 +195,22 @@ mean over samples is `length(batch) / step.samples`, in a mean over tokens `batc
 """
 function step(sampler::Sampler)
     raw = filled(out -> Raw.sab_batch_step(sampler, out), Raw.sab_step)
-    return (micro_batches = Int(raw.micro_batches), samples = Int(raw.samples), total = unsafe_load(raw.totals))
+    return (micro_batches = Int(raw.micro_batches), samples = Int(raw.samples), total = per_column(raw.totals, Int(raw.columns), sampler.names))
 end
 
 """
     SAB.capabilities(sampler)
 
 Functions that a sampler supports beside those that all samplers have: `batch_count`,
-`random_access` (any batch, `seek`, states) and `budget`, each `true` or `false`.
+`random_access` (any batch, `seek`, states), `budget` and `schedule`
+(`SAB.Raw.sab_sampler_get_schedule`), each `true` or `false`.
 """
 function capabilities(sampler::Sampler)
     bits = Ref{UInt64}(0)
     check(Raw.sab_sampler_capabilities(sampler, bits))
     has(bit) = bits[] & bit != 0
-    return (batch_count = has(Raw.SAB_SAMPLER_BATCH_COUNT), random_access = has(Raw.SAB_SAMPLER_RANDOM_ACCESS), budget = has(Raw.SAB_SAMPLER_BUDGET))
+    return (batch_count = has(Raw.SAB_SAMPLER_BATCH_COUNT), random_access = has(Raw.SAB_SAMPLER_RANDOM_ACCESS), budget = has(Raw.SAB_SAMPLER_BUDGET),
+        schedule = has(Raw.SAB_SAMPLER_SCHEDULE))
 end
 
 """
@@ -337,7 +347,7 @@ optimizer; [`SAB.step`](@ref) gives the weights of the loss.
 """
 function BucketSampler(plan::Plan; given...)
     walk = sampler_options(; given...)
-    return BucketSampler(created(out -> Raw.sab_bucket_sampler_new(plan, walk, out), Raw.sab_sampler))
+    return BucketSampler(created(out -> Raw.sab_bucket_sampler_new(plan, walk, out), Raw.sab_sampler); names = columns(plan))
 end
 
 @sampler SequentialSampler
@@ -350,7 +360,7 @@ The batches in the order of size, then index. For evaluation.
 """
 function SequentialSampler(plan::Plan; given...)
     walk = sampler_options(; given...)
-    return SequentialSampler(created(out -> Raw.sab_sequential_sampler_new(plan, walk, out), Raw.sab_sampler))
+    return SequentialSampler(created(out -> Raw.sab_sequential_sampler_new(plan, walk, out), Raw.sab_sampler); names = columns(plan))
 end
 
 @sampler CostliestSampler
@@ -360,7 +370,10 @@ end
 
 The costliest batches that an epoch of the plan can have, costliest first: to run before training.
 """
-costliest_batches(plan::Plan, count::Integer = 1) = collect(CostliestSampler(created(out -> Raw.sab_costliest_sampler_new(plan, converted(UInt64, :count, count), out), Raw.sab_sampler)))
+function costliest_batches(plan::Plan, count::Integer = 1)
+    count = converted(UInt64, :count, count)
+    return collect(CostliestSampler(created(out -> Raw.sab_costliest_sampler_new(plan, count, out), Raw.sab_sampler); names = columns(plan)))
+end
 
 @sampler BionemoSizeAwareSampler
 
@@ -448,25 +461,40 @@ end
 
 """
     PackedSampler(sizes, capacity; method = :best_fit, max_sequences, split = false,
-                  oversize = :error, window, balance, progress, seed = 0, rank = 0, world_size = 1,
-                  ...)
+                  oversize = :error, window, tries, balance, progress, seed = 0, rank = 0,
+                  world_size = 1, ...)
 
 Samples end to end in rows of `capacity`. Each row is a batch with `cu_seqlens`. `method`:
-`:best_fit`, `:histogram` or `:first_fit` (with `window` rows open at once). `split` cuts longer
-samples; otherwise `oversize` is `:error` or `:skip`. `balance` is what rows of one step have in
-common, anything that [`Cost`](@ref) takes; by default `:quadratic`. The other options are those of a
+`:best_fit`, `:histogram`, `:first_fit` (with `window` rows open at once), or `:concat`, which cuts
+the samples of each epoch, in a shuffled order, at the capacity. `split` cuts longer samples;
+otherwise `oversize` is `:error` or `:skip`. `balance` is what rows of one step have in common,
+anything that [`Cost`](@ref) takes; by default `:quadratic`. The other options are those of a
 [`BucketSampler`](@ref).
+
+Sizes of several columns need a capacity for each, such as `(images = 20, tokens = 6144)`. A row is
+then chosen from `window` samples, as the best of `tries` fillings, anew in each epoch.
 """
-function PackedSampler(sizes, capacity::Integer; method = nothing, max_sequences = nothing, split = nothing, oversize = nothing, window = nothing, balance = nothing,
+function PackedSampler(sizes, capacity; method = nothing, max_sequences = nothing, split = nothing, oversize = nothing, window = nothing, tries = nothing, balance = nothing,
                        progress = nothing, given...)
     walk = sampler_options(; given...)
     calls, costs = Calls(; progress = progress), Costs()
-    methods = (best_fit = Raw.SAB_PACK_BEST_FIT, histogram = Raw.SAB_PACK_HISTOGRAM, first_fit = Raw.SAB_PACK_FIRST_FIT)
-    pack = options(Raw.sab_packed_options; capacity = capacity, method = choice(:method, method, methods), max_sequences = max_sequences, split = split,
+    names = column_names(sizes)
+    methods = (best_fit = Raw.SAB_PACK_BEST_FIT, histogram = Raw.SAB_PACK_HISTOGRAM, first_fit = Raw.SAB_PACK_FIRST_FIT, concat = Raw.SAB_PACK_CONCAT)
+    pack = options(Raw.sab_packed_options; capacity = capacity isa Number ? capacity : nothing, tries = tries, method = choice(:method, method, methods), max_sequences = max_sequences, split = split,
         oversize = choice(:oversize, oversize, OVERSIZE), window = window, progress = progress_pointer(), progress_ctx = pointer_from_objref(calls))
-    set_balance!(pack, balance, costs)
+    set_balance!(pack, balance, costs, names)
+    if !(capacity isa Number)
+        each = capacity isa NamedTuple ? capacities_by_name(capacity, names) : capacity
+        capacities = UInt64[converted(UInt64, :capacity, limit) for limit in each]
+        pack.capacities, pack.capacity_count = pointer(capacities), length(capacities)
+        push!(costs.kept, capacities)
+    end
     sizes = read_sizes(sizes, progress, costs.functions...)
-    return GC.@preserve calls costs PackedSampler(created(out -> Raw.sab_packed_sampler_new(sizes, pack, walk, out), Raw.sab_sampler, calls, costs.functions...))
+    return GC.@preserve calls costs PackedSampler(created(out -> Raw.sab_packed_sampler_new(sizes, pack, walk, out), Raw.sab_sampler, calls, costs.functions...); names = columns(sizes))
+end
+function capacities_by_name(capacity, names)
+    Set(keys(capacity)) == Set(names) || throw(ArgumentError("capacity = $capacity: must have a number for each of the columns $(join(map(repr, names), ", "))"))
+    return [capacity[name] for name in names]
 end
 
 """

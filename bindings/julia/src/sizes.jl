@@ -9,20 +9,39 @@ const Sized = Union{Int8,Int16,Int32,Int64,UInt8,UInt16,UInt32,UInt64,Float32,Fl
 """
     Sizes(values; copy = true)
     Sizes(size_of, count; progress = nothing)
-    Sizes(path)
+    Sizes(path; format = nothing, column = nothing, words = false, missing = :error, copy = false,
+        progress = nothing)
+    Sizes(column_of_arrow; column = nothing, nulls = :error, words = false)
+    Sizes((source = ..., target = ...))
 
 The size of each sample: from a vector, from a function that is called once for each of `1:count`,
-or from a NumPy file (`.npy`), which is mapped.
+from a file, or from a column of Arrow.jl. `vcat` joins the sizes of several parts.
+
+Samples with several sizes, such as source and target, have a column for each, at most 8: a
+`NamedTuple` of anything that is taken here, or a vector of pairs such as `"source" => sizes`. Then
+`sizes[index]` is a [`PerColumn`](@ref), `SAB.columns(sizes)` are the names, and
+`SAB.column(sizes, :source)` is a vector.
 
 Vectors are copied. `copy = false` borrows a vector of integers or floats, also a strided one. Do not
 resize or change a borrowed vector while the sizes exist, or a [`BionemoSizeAwareSampler`](@ref) or
 [`BionemoSampler`](@ref) made from them: the library reads its memory later. Plans and other samplers
 copy what they need.
 
-`progress(done, total)` is called during the call, and stops it by returning `false`.
+A file is a NumPy array (`.npy`), an index of Megatron, fairseq or datatrove, JSON lines with the
+field `column`, lines of numbers, lines of text, or FASTA. The last four may be compressed by gzip or
+Zstandard. `format` is detected, or one of `"npy"`, `"megatron"`, `"fairseq"`, `"datatrove"`,
+`"jsonl"`, `"numbers"`, `"text"`, `"fasta"`. [`SAB.description`](@ref) says how it was read.
+`missing = :skip` leaves out lines of JSON without the field. Arrays and indexes are mapped unless
+`copy = true`. Do not truncate or overwrite a mapped file in place while the sizes exist. Replace it
+by renaming a new file over it.
 
-Do not truncate or overwrite a mapped file in place while the sizes exist. Replace it by renaming a
-new file over it.
+Columns of Arrow.jl, also chained ones, are never copied; do not change them. A number is a size; of
+a text, a binary value and a list the length is the size. `nulls = :zero` counts `missing` as 0,
+otherwise it is refused. `column` is the path of a field of structs, such as `"audio.frames"`.
+
+The size of a text is its bytes in UTF-8, with `words = true` its words.
+
+`progress(done, total)` is called during the call, and stops it by returning `false`.
 """
 mutable struct Sizes{D} <: Handle{Raw.sab_sizes}
     pointer::Ptr{Raw.sab_sizes}
@@ -31,17 +50,117 @@ mutable struct Sizes{D} <: Handle{Raw.sab_sizes}
 end
 free(sizes::Ptr{Raw.sab_sizes}) = Raw.sab_sizes_free(sizes)
 
-function Sizes(values::StridedVector{T}; copy::Bool = true) where {T<:Sized}
+function Sizes(values::AbstractVector; copy::Bool = true, column = nothing, nulls = :error, words::Bool = false)
+    is_chained(values) && return vcat((Sizes(part; copy = copy, column = column, nulls = nulls, words = words) for part in values.arrays)...)
+    is_of_arrow(values) && return arrow_sizes(values, column, nulls, words)
+    column === nothing && !words || throw(ArgumentError("column and words are for columns of Arrow.jl, not for a $(typeof(values))"))
+    eltype(values) >: Missing && (values = without_missing(values, choice(:nulls, nulls, NULLS)))
+    values isa StridedVector{<:Sized} && return sizes_in_memory(values, copy)
+    copy || throw(ArgumentError("copy = false: values must be a strided vector of integers or floats of 8 to 64 bits, not a $(typeof(values))"))
+    # Nothing else refers to the new vector.
+    return sizes_in_memory(collect(eltype(values) <: Sized ? eltype(values) : Float64, values), false)
+end
+
+function sizes_in_memory(values::StridedVector{T}, copy) where {T<:Sized}
     given = options(Raw.sab_sizes_options; stride = stride(values, 1) * sizeof(T), copy = copy)
     return Sizes(created(out -> Raw.sab_sizes_new(values, length(values), DTYPES[T], given, out), Raw.sab_sizes), copy ? nothing : values)
 end
-function Sizes(values::AbstractVector; copy::Bool = true)
-    copy || throw(ArgumentError("copy = false: values must be a strided vector of integers or floats of 8 to 64 bits, not a $(typeof(values))"))
-    # Nothing else refers to the new vector.
-    return Sizes(collect(eltype(values) <: Sized ? eltype(values) : Float64, values); copy = false)
+
+function without_missing(values, rule)
+    row = rule == Raw.SAB_NULLS_ZERO ? nothing : findfirst(ismissing, values)
+    row === nothing || throw(ArgumentError("values[$row] = missing: must be a number; nulls = :zero counts it as 0"))
+    return map(value -> coalesce(value, zero(Base.nonmissingtype(eltype(values)))), values)
 end
-Sizes(path::AbstractString) = Sizes(created(out -> Raw.sab_sizes_npy_new(path, out), Raw.sab_sizes), nothing)
+
 Sizes(sizes::Sizes) = sizes
+
+Sizes(columns::NamedTuple; copy::Bool = true) = Sizes([name => column for (name, column) in pairs(columns)]; copy = copy)
+function Sizes(columns::AbstractVector{<:Pair}; copy::Bool = true)
+    parts = [column isa AbstractVector ? Sizes(column; copy = copy) : Sizes(column) for (_, column) in columns]
+    named = map(columns, parts) do (name, _), part
+        name isa Union{Symbol,AbstractString} || throw(ArgumentError("columns: must be named by texts, not by $(repr(name))"))
+        Sizes(created(out -> Raw.sab_sizes_named_new(part, String(name), out), Raw.sab_sizes), nothing)
+    end
+    handles = Ptr{Raw.sab_sizes}[Base.unsafe_convert(Ptr{Raw.sab_sizes}, each) for each in named]
+    together = GC.@preserve parts named created(out -> Raw.sab_sizes_columns_new(handles, length(handles), out), Raw.sab_sizes)
+    return Sizes(together, Any[part.data for part in parts])
+end
+
+column_count(sizes::Sizes) = Int(Raw.sab_sizes_column_count(sizes))
+
+"""
+    SAB.columns(sizes)
+    SAB.columns(plan)
+
+The names of the columns of sizes; none for columns without a name.
+"""
+columns(sizes::Sizes) = GC.@preserve sizes names_by(column -> Raw.sab_sizes_column_name(sizes, column), column_count(sizes))
+
+"""
+    SAB.column(sizes, name)
+
+The sizes of a column, by its name or its number, as a vector.
+"""
+column(sizes::Sizes, name::Union{Symbol,AbstractString}) = column(sizes, column_of(:column, name, columns(sizes)))
+function column(sizes::Sizes, number::Integer)
+    1 <= number <= column_count(sizes) || throw(ArgumentError("column = $number: must be from 1 to $(column_count(sizes))"))
+    values = Vector{Float64}(undef, length(sizes))
+    check(Raw.sab_sizes_values(sizes, number - 1, 0, length(values), values))
+    return values
+end
+
+# The names of the columns of what may be given as sizes; of one column without a name an empty one.
+function column_names(sizes::Sizes)
+    names = columns(sizes)
+    return isempty(names) ? fill(Symbol(""), column_count(sizes)) : names
+end
+column_names(columns::NamedTuple) = collect(Symbol, keys(columns))
+column_names(columns::AbstractVector{<:Pair}) = [Symbol(name) for (name, _) in columns]
+column_names(_) = ONE_COLUMN
+
+text_unit(words::Bool) = words ? Raw.SAB_TEXT_WORDS : Raw.SAB_TEXT_BYTES
+const NULLS = (error = Raw.SAB_NULLS_REFUSE, zero = Raw.SAB_NULLS_ZERO)
+const MISSING = (error = Raw.SAB_MISSING_REFUSE, skip = Raw.SAB_MISSING_SKIP)
+
+function Sizes(path::AbstractString; format = nothing, column = nothing, words::Bool = false, missing = :error, copy::Bool = false, progress = nothing)
+    calls = Calls(progress = progress)
+    given = options(Raw.sab_sizes_file_options; text_unit = text_unit(words), missing = choice(:missing, missing, MISSING), copy = copy)
+    texts = [text === nothing ? nothing : Base.cconvert(Cstring, String(text)) for text in (format, column)]
+    pointer = GC.@preserve texts calls begin
+        given.format, given.column = (text === nothing ? C_NULL : Ptr{UInt8}(Base.unsafe_convert(Cstring, text)) for text in texts)
+        progress === nothing || (given.progress = progress_pointer(); given.progress_ctx = pointer_from_objref(calls))
+        created(out -> Raw.sab_sizes_file_new(path, given, out), Raw.sab_sizes, calls)
+    end
+    return Sizes(pointer, nothing)
+end
+
+# The parts are joined without a copy.
+function Base.vcat(parts::Sizes...)
+    handles = Ptr{Raw.sab_sizes}[Base.unsafe_convert(Ptr{Raw.sab_sizes}, part) for part in parts]
+    joined = GC.@preserve parts created(out -> Raw.sab_sizes_join_new(handles, length(handles), out), Raw.sab_sizes)
+    return Sizes(joined, Any[part.data for part in parts])
+end
+
+"""
+    SAB.source(sizes, index)
+
+Where a sample is: the number of the part that `vcat` joined, or of the chunk of a column, and the
+row in it, both from 1. Sizes that were not joined are part 1.
+"""
+function source(sizes::Sizes, index::Integer)
+    checkbounds(sizes, index)
+    part, row = Ref{Csize_t}(0), Ref{Csize_t}(0)
+    check(Raw.sab_sizes_source(sizes, index - 1, part, row))
+    return Int(part[]) + 1, Int(row[]) + 1
+end
+
+"""
+    SAB.description(sizes)
+
+Text that says what the sizes were read from, such as `"lines of numbers: 3 sizes"`. It is meant for
+people, and may change in any release.
+"""
+description(sizes::Sizes) = unsafe_string(Raw.sab_sizes_description(sizes))
 
 # Sizes that only the current call reads. A vector is copied only if a function that the call runs
 # could resize it.
@@ -61,11 +180,17 @@ function Sizes(size_of, count::Integer; progress = nothing)
 end
 
 Base.length(sizes::Sizes) = Int(Raw.sab_sizes_count(sizes))
+Base.checkbounds(sizes::Sizes, index::Integer) = 1 <= index <= length(sizes) || throw(BoundsError(sizes, index))
 function Base.getindex(sizes::Sizes, index::Integer)
-    1 <= index <= length(sizes) || throw(BoundsError(sizes, index))
-    size = Ref(0.0)
-    check(Raw.sab_sizes_get(sizes, index - 1, size))
-    return size[]
+    checkbounds(sizes, index)
+    row = Vector{Float64}(undef, column_count(sizes))
+    check(Raw.sab_sizes_get(sizes, index - 1, row))
+    return length(row) == 1 ? row[1] : PerColumn(row, columns(sizes))
+end
+function Base.collect(sizes::Sizes)
+    column_count(sizes) == 1 && return column(sizes, 1)
+    table, names = [column(sizes, number) for number in 1:column_count(sizes)], columns(sizes)
+    return [PerColumn([each[index] for each in table], names) for index in 1:length(sizes)]
 end
 Base.firstindex(sizes::Sizes) = 1
 Base.lastindex(sizes::Sizes) = length(sizes)

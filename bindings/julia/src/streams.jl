@@ -2,7 +2,7 @@
 
 export Stream, ReadaheadSampler, StreamRandom, next!, set_progress!, list_stream, array_stream,
     random_stream, iterable_stream, files_stream, map_stream, size_stream, select_stream,
-    flatten_stream, recurrent_stream, random_map_stream, zip_stream, multiplex_stream, shard_stream,
+    flatten_stream, recurrent_stream, random_map_stream, zip_stream, multiplex_stream, mix_stream, shard_stream,
     batch_stream, window_stream, block_shuffle_stream, buffered_shuffle_stream, readahead_stream,
     pack_stream, prefetch_stream
 
@@ -266,15 +266,17 @@ end
 staged(make, source::Stream, functions::Calls...; type = source.type) = staged(make, [source], type, functions...)
 
 """
-    files_stream(source; framing = :lines, max_record, on_error = :stop, type = String)
+    files_stream(source; framing = :lines, max_record, on_error = :stop, readers = 0, type = String)
 
 The records of the files that `source` names, plain, gzip or Zstandard: lines, or with
 `framing = :length` records after their length in 4 bytes. `on_error = :skip` leaves out the rest of
 a file that cannot be read: see [`skipped_count`](@ref). `type`: `String` or `Vector{UInt8}`.
+`readers`: threads that read and decompress files ahead, each a file of its own. Records, errors and
+states are the same for any number. They hold at most 32 MiB of records for each.
 """
-function files_stream(source::Stream; framing = nothing, max_record = nothing, on_error = nothing, type::Type{<:Union{String,Vector{UInt8}}} = String)
+function files_stream(source::Stream; framing = nothing, max_record = nothing, on_error = nothing, readers = nothing, type::Type{<:Union{String,Vector{UInt8}}} = String)
     given = options(Raw.sab_files_stream_options; framing = choice(:framing, framing, (lines = Raw.SAB_FRAMING_LINES, length = Raw.SAB_FRAMING_LENGTH)), max_record = max_record,
-        on_error = choice(:on_error, on_error, (stop = Raw.SAB_ON_ERROR_STOP, skip = Raw.SAB_ON_ERROR_SKIP)))
+        on_error = choice(:on_error, on_error, (stop = Raw.SAB_ON_ERROR_STOP, skip = Raw.SAB_ON_ERROR_SKIP)), readers = readers)
     return staged(out -> Raw.sab_files_stream_new(source, given, out), source; type = type)
 end
 
@@ -446,6 +448,28 @@ function multiplex_stream(control::Stream, sources::Stream...)
     return staged(out -> Raw.sab_multiplex_stream_new(control, pointers(streams), length(streams), out), [control; streams], common_type(streams))
 end
 
+const MIX_UNTIL = (first = Raw.SAB_MIX_UNTIL_FIRST, all = Raw.SAB_MIX_UNTIL_ALL)
+
+"""
+    mix_stream(sources...; proportions, window = 1000, until = :first)
+
+Mixes the records of several sources by proportions, one for each source and of any sum, with exact
+counts and without random numbers. After any number of records, each source has given its proportion
+of them to less than one record. If proportion * window is a whole number, each window has so many
+records. Otherwise the remainders are carried into the next windows.
+
+The order is even and always the same. [`block_shuffle_stream`](@ref) with the window shuffles it
+and keeps the counts of each window. The mix ends with the source whose turn it is; with
+`until = :all` the others go on by their proportions until all have ended.
+"""
+function mix_stream(sources::Stream...; proportions, window = nothing, until = nothing)
+    streams = Stream[sources...]
+    shares = Float64[converted(Float64, :proportions, share) for share in proportions]
+    given = options(Raw.sab_mix_stream_options; window = window, until = choice(:until, until, MIX_UNTIL))
+    given.proportions, given.proportion_count = pointer(shares), length(shares)
+    return GC.@preserve shares staged(out -> Raw.sab_mix_stream_new(pointers(streams), length(streams), given, out), streams, common_type(streams))
+end
+
 """
     shard_stream(source, rank, world_size)
 
@@ -484,33 +508,53 @@ boundary_key_callback(ctx, record, key) = guard(ctx) do calls
     0
 end
 
-# Options of readahead, and their functions.
-function readahead_options(source::Stream; read_ahead = nothing, budget = nothing, batch_size = nothing, boundary_key = nothing, shuffle = nothing, carry_over = nothing, seed = nothing, oversize = nothing)
-    is_number = batch_size isa Integer
-    given = options(Raw.sab_readahead_stream_options; read_ahead = read_ahead, budget = budget, batch_size = is_number ? batch_size : nothing, shuffle = shuffle, carry_over = carry_over,
+sizes_callback(ctx, record, sizes) = guard(ctx) do calls
+    value = record_value(unsafe_load(record), calls.main.type)
+    for (column, size_of) in enumerate(calls.main.run.key)
+        unsafe_store!(sizes, Float64(size_of(value)), column)
+    end
+    0
+end
+sizes_pointer() = @cfunction(sizes_callback, Int32, (Ptr{Cvoid}, Ptr{Raw.sab_record}, Ptr{Float64}))
+check_key(key) = key === nothing || key isa NamedTuple || throw(ArgumentError("key = $key: must be a function for each column, such as (source = f, target = g); size_stream sets a single size"))
+
+# Options of readahead, their functions, and what they point to.
+function readahead_options(source::Stream; read_ahead = nothing, budget = nothing, batch_size = nothing, boundary_key = nothing, shuffle = nothing, carry_over = nothing, seed = nothing, oversize = nothing,
+                           key = nothing)
+    check_key(key)
+    is_number, costs = batch_size isa Integer, Costs()
+    given = options(Raw.sab_readahead_stream_options; read_ahead = read_ahead, budget = key === nothing ? budget : nothing, batch_size = is_number ? batch_size : nothing, shuffle = shuffle, carry_over = carry_over,
         seed = seed, oversize = choice(:oversize, oversize, OVERSIZE))
     functions = Calls[]
-    if boundary_key !== nothing || !(is_number || batch_size === nothing)
-        push!(functions, Calls(Stage((batch_size = batch_size, boundary_key = boundary_key), source.type)))
+    if boundary_key !== nothing || key !== nothing || !(is_number || batch_size === nothing)
+        push!(functions, Calls(Stage((batch_size = batch_size, boundary_key = boundary_key, key = key), source.type)))
         given.ctx = pointer_from_objref(functions[1])
         is_number || batch_size === nothing || (given.batch_size_fn = @cfunction(batch_size_callback, Int32, (Ptr{Cvoid}, Ptr{Raw.sab_record}, Ptr{UInt64})))
         boundary_key === nothing || (given.boundary_key_fn = @cfunction(boundary_key_callback, Int32, (Ptr{Cvoid}, Ptr{Raw.sab_record}, Ptr{UInt64})))
+        if key !== nothing
+            given.sizes_fn, given.columns = sizes_pointer(), length(key)
+            set_budgets!(given, budget, nothing, costs, keys(key))
+        end
     end
-    return given, functions
+    return given, functions, costs
 end
 
 """
     readahead_stream(source; budget, batch_size, read_ahead = 10_000, boundary_key, shuffle = true,
-                     carry_over = false, seed = 0, oversize = :error)
+                     carry_over = false, seed = 0, oversize = :error, key)
 
 Batches of records of similar size: a window is read, sorted, cut and shuffled. `budget`: count ×
 largest size. `batch_size`: a number, or a function of the largest record. Records with different
 `boundary_key(record)` never share a batch. `oversize`: how records larger than the budget are
 treated: `:error`, `:skip` or `:single` (a batch of each). [`size_stream`](@ref) sets the sizes.
+
+`key = (source = f, target = g)`: functions that give the sizes of a record, one for each column.
+`budget` is then as for [`Plan`](@ref), with no function as a cost: of a number the cost is count ×
+the sum of the largest sizes.
 """
 function readahead_stream(source::Stream; given...)
-    values, functions = readahead_options(source; given...)
-    return staged(out -> Raw.sab_readahead_stream_new(source, values, out), source, functions...)
+    values, functions, costs = readahead_options(source; given...)
+    return GC.@preserve costs staged(out -> Raw.sab_readahead_stream_new(source, values, out), source, functions...)
 end
 
 @sampler ReadaheadSampler
@@ -522,8 +566,8 @@ The batches of [`readahead_stream`](@ref) as a [`Sampler`](@ref). Indices count 
 source in the order in which they were read. Its state is that of its stream.
 """
 function ReadaheadSampler(source::Stream; given...)
-    values, functions = readahead_options(source; given...)
-    pointer = GC.@preserve functions created(out -> Raw.sab_readahead_sampler_new(source, values, out), Raw.sab_sampler)
+    values, functions, costs = readahead_options(source; given...)
+    pointer = GC.@preserve functions costs created(out -> Raw.sab_readahead_sampler_new(source, values, out), Raw.sab_sampler)
     source.pointer = C_NULL
     return ReadaheadSampler(pointer, Calls(), [functions; source.stages; source.progress])
 end
@@ -539,15 +583,25 @@ restore!(sampler::ReadaheadSampler, state::Vector{UInt8}) = (under(stream -> Raw
 
 """
     pack_stream(source, capacity; max_records, read_ahead = 10_000, shuffle = true, seed = 0,
-                oversize = :error)
+                oversize = :error, key)
 
 Vectors of records whose sizes sum to nearly `capacity`. `oversize = :skip` leaves out larger
 records, which are an error by default.
+
+`key = (source = f, target = g)`: functions that give the sizes of a record, whole numbers, one for
+each column. `capacity` then has a number for each of them: `(source = 512, target = 256)`.
 """
-function pack_stream(source::Stream, capacity::Real; max_records = nothing, read_ahead = nothing, shuffle = nothing, seed = nothing, oversize = nothing)
-    given = options(Raw.sab_pack_stream_options; capacity = capacity, max_records = max_records, read_ahead = read_ahead, shuffle = shuffle, seed = seed,
+function pack_stream(source::Stream, capacity::Union{Real,NamedTuple}; max_records = nothing, read_ahead = nothing, shuffle = nothing, seed = nothing, oversize = nothing, key = nothing)
+    check_key(key)
+    (capacity isa NamedTuple) == (key !== nothing) || throw(ArgumentError("capacity = $capacity: must be a number, or with key a number for each column, such as (source = 512, target = 256)"))
+    given = options(Raw.sab_pack_stream_options; capacity = key === nothing ? capacity : nothing, max_records = max_records, read_ahead = read_ahead, shuffle = shuffle, seed = seed,
         oversize = choice(:oversize, oversize, OVERSIZE))
-    return staged(out -> Raw.sab_pack_stream_new(source, given, out), source)
+    key === nothing && return staged(out -> Raw.sab_pack_stream_new(source, given, out), source)
+    calls = Calls(Stage((key = key,), source.type))
+    capacities = UInt64[converted(UInt64, :capacity, limit) for limit in capacities_by_name(capacity, keys(key))]
+    given.sizes_fn, given.ctx = sizes_pointer(), pointer_from_objref(calls)
+    given.capacities, given.capacity_count = pointer(capacities), length(capacities)
+    return GC.@preserve capacities staged(out -> Raw.sab_pack_stream_new(source, given, out), source, calls)
 end
 
 """

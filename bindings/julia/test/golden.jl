@@ -4,36 +4,62 @@
 const GOLDEN = joinpath(@__DIR__, "..", "..", "..", "tests", "golden")
 
 numbers(words) = [parse(Int, word) for word in words]
+reals(words) = [parse(Float64, word) for word in words]
 
+# Weights of columns as terms.
+weight_terms(weights) = [(weight, 1, ntuple(each -> Int(each == column), length(weights))) for (column, weight) in enumerate(weights) if weight > 0]
 
 # The keywords of a plan or packing out of lines such as ["buckets", "optimal", "4"].
-function golden_keywords(lines)
+function golden_keywords(lines, columns)
     given = Dict{Symbol,Any}()
+    budgets = [line for line in lines if line[1] == "budget"]
     for (key, value, more) in map(line -> (line[1], line[2], line[3:end]), lines)
         if key == "boundaries"
-            given[:boundaries] = [parse(Float64, each) for each in [value; more]]
+            edges = reals([value; more])
+            given[:boundaries] = columns == 1 ? edges : [edges[first:first+columns-1] for first in 1:columns:length(edges)]
+        elseif key == "budget" && (length(budgets) > 1 || !isempty(more))
+            given[:budget] = [Budget(parse(Float64, line[2]); cost = length(line) == 2 ? nothing : weight_terms(reals(line[3:end]))) for line in budgets]
+        elseif key == "length_multiples"
+            given[:length_multiple] = reals([value; more])
+        elseif key in ("separate_by", "capacities", "id_shapes")
+            given[Symbol(key)] = numbers([value; more])
         elseif key == "buckets"
             value == "optimal" && (given[:buckets] = parse(Int, more[1]))
             value == "equal" && (given[:buckets] = :equal; given[:bucket_batches] = parse(Int, more[1]))
         else
-            given[Symbol(key)] = something(tryparse(Int, value), Symbol(value))
+            given[Symbol(key)] = something(tryparse(Int, value), tryparse(Float64, value), Symbol(value))
         end
     end
+    haskey(given, :id_shapes) && (given[:max_shapes] = Dict(zip(sort(unique(given[:separate_by])), pop!(given, :id_shapes))))
     return given
 end
 
+function golden_mixture(sizes, lines)
+    given = Dict{Symbol,Any}(:schedule => [])
+    by_id(values) = Dict(zip(0:length(values)-1, reals(values)))
+    for (key, values) in map(line -> (line[1], line[2:end]), lines)
+        key == "sources" && (given[:sources] = reduce(vcat, [fill(id - 1, count) for (id, count) in enumerate(numbers(values))]))
+        key == "repeats" && (given[:repeat] = by_id(values))
+        key == "schedule" && push!(given[:schedule], parse(Int, values[1]) => by_id(values[2:end]))
+        key == "seed" && (given[:seed] = parse(UInt64, values[1]))
+    end
+    return SAB.Mixture(sizes; given...)
+end
+
 function golden_sampler(case)
-    sizes, kind = case.sizes, case.kind[1]
+    kind, columns = case.kind[1], length(case.sizes)
+    plain = columns == 1 ? case.sizes[1] : [string(number - 1) => column for (number, column) in enumerate(case.sizes)]
+    sizes = isempty(case.mixture) ? plain : golden_mixture(plain, case.mixture)
     walk = Dict(Symbol(key) => something(tryparse(UInt64, value), Symbol(value)) for (key, value) in case.options)
-    kind == "balanced" && return SAB.BalancedSampler(sizes; golden_keywords(case.balanced)..., walk...)
-    kind == "sharded" && return SAB.ShardedSampler(sizes, mine -> fill(mine, Int(walk[:world_size])); golden_keywords(case.plan)..., walk...)
+    kind == "balanced" && return SAB.BalancedSampler(sizes; golden_keywords(case.balanced, columns)..., walk...)
+    kind == "sharded" && return SAB.ShardedSampler(sizes, mine -> fill(mine, Int(walk[:world_size])); golden_keywords(case.plan, columns)..., walk...)
     if kind == "packed"
-        given = golden_keywords(case.pack)
-        capacity = pop!(given, :capacity)
+        given = golden_keywords(case.pack, columns)
+        capacity = pop!(given, columns == 1 ? :capacity : :capacities)
         haskey(given, :split) && (given[:split] = given[:split] == 1)
         return SAB.PackedSampler(sizes, capacity; given..., walk...)
     end
-    source = isempty(case.plan) ? sizes : SAB.Plan(sizes; golden_keywords(case.plan)...)
+    source = isempty(case.plan) ? sizes : SAB.Plan(sizes; golden_keywords(case.plan, columns)...)
     type = getfield(SAB, Symbol(replace(titlecase(kind), "_" => ""), "Sampler"))
     return type(source, numbers(case.kind[2:end])...; walk...)
 end
@@ -52,18 +78,19 @@ function digest(sampler)
     return ["$steps", string(hash; base = 16, pad = 16)]
 end
 
-new_case(name) = (name = name, sizes = UInt32[], plan = Any[], pack = Any[], balanced = Any[], options = Any[], kind = String[])
+new_case(name) = (name = name, sizes = Vector{UInt32}[], mixture = Any[], plan = Any[], pack = Any[], balanced = Any[], options = Any[], kind = String[])
 
 # Checks the vectors of a text; the names of cases that differ, and how many cases there are.
 function golden(text)
     differ, cases = String[], 0
     case, sampler, batch, expects_end = new_case(""), nothing, nothing, false
+    column = 0 # of the cumulative lengths seen last
     differs() = case.name in differ || push!(differ, case.name)
     for line in eachline(IOBuffer(text))
         words = split(line)
         (isempty(words) || startswith(line, "#")) && continue
         key, values = words[1], words[2:end]
-        if expects_end && !(key in ("batch", "cu_seqlens", "starts", "step"))
+        if expects_end && !(key in ("batch", "padded_length", "cu_seqlens", "starts", "step"))
             SAB.next_batch!(sampler) === nothing || differs()
             expects_end = false
         end
@@ -71,9 +98,11 @@ function golden(text)
             case, sampler = new_case(values[1]), nothing
             cases += 1
         elseif key == "sizes"
-            append!(case.sizes, numbers(values))
+            push!(case.sizes, numbers(values))
         elseif key == "sizes_rule"
-            append!(case.sizes, made_sizes(numbers(values)...))
+            push!(case.sizes, made_sizes(numbers(values)...))
+        elseif key == "mixture"
+            push!(case.mixture, values)
         elseif key == "plan"
             push!(case.plan, values)
         elseif key == "pack"
@@ -88,15 +117,18 @@ function golden(text)
             sampler === nothing && (sampler = golden_sampler(case))
             SAB.set_epoch!(sampler, parse(UInt64, values[1]))
         elseif key == "batch"
-            batch, expects_end = SAB.next_batch!(sampler), true
+            batch, expects_end, column = SAB.next_batch!(sampler), true, 0
             batch !== nothing && parent(batch.indices) == numbers(values) || differs()
         elseif key == "cu_seqlens"
-            batch.cu_seqlens == numbers(values) || differs()
+            column += 1
+            (length(case.sizes) == 1 ? batch.cu_seqlens : batch.cu_seqlens[column]) == numbers(values) || differs()
+        elseif key == "padded_length"
+            batch.padded_length == numbers(values) || differs()
         elseif key == "starts"
             batch.starts == numbers(values) || differs()
         elseif key == "step"
             step = SAB.step(sampler)
-            [batch.step, batch.micro_batch, step.micro_batches, step.samples, step.total] == numbers(values) || differs()
+            [batch.step; batch.micro_batch; step.micro_batches; step.samples; step.total] == numbers(values) || differs()
         elseif key == "digest"
             digest(sampler) == values || differs()
         elseif key != "end"

@@ -12,8 +12,8 @@ own_names() = filter(name -> !startswith(string(name), r"[#_]") && isdefined(SAB
     @test all(name in documented for name in (:report, :buckets, :info, :skipped, :state, :budget, :budgets, :epoch, :stats, :url, :terms, :ranks, :generator, :partition, :version))
 end
 
-# A type whose values are stored without a box, or a small union of such types.
-is_stored(type) = type isa Union ? is_stored(type.a) && is_stored(type.b) : isconcretetype(type)
+# A type whose values are stored without a box, such as a vector, or a small union of such types.
+is_stored(type) = type isa Union ? is_stored(type.a) && is_stored(type.b) : isconcretetype(type) || type <: Vector
 
 @testset "fields are concrete for concrete parameters" begin
     types = [getfield(SAB, name) for name in own_names() if getfield(SAB, name) isa Type && isstructtype(Base.unwrap_unionall(getfield(SAB, name)))]
@@ -55,7 +55,7 @@ function every_stream()
     return [
         SAB.list_stream(["a", "b"]), numbers(), SAB.iterable_stream(1:5), SAB.map_stream(identity, numbers()), SAB.size_stream(identity, numbers()), SAB.select_stream(x -> 1:x, numbers()),
         SAB.flatten_stream(SAB.batch_stream(numbers(), 2)), SAB.recurrent_stream((sum, x) -> (sum + x, sum), numbers(), 0), SAB.random_map_stream((random, x) -> x, numbers()),
-        SAB.zip_stream(numbers(), numbers()), SAB.multiplex_stream(SAB.size_stream(x -> 0, numbers()), numbers()), SAB.shard_stream(numbers(), 0, 2), SAB.batch_stream(numbers(), 3),
+        SAB.zip_stream(numbers(), numbers()), SAB.multiplex_stream(SAB.size_stream(x -> 0, numbers()), numbers()), SAB.mix_stream(numbers(), numbers(); proportions = [2, 1]), SAB.shard_stream(numbers(), 0, 2), SAB.batch_stream(numbers(), 3),
         SAB.window_stream(numbers(), 3), SAB.block_shuffle_stream(numbers(), 4), SAB.buffered_shuffle_stream(numbers(), 4), SAB.readahead_stream(numbers(); batch_size = 4),
         SAB.pack_stream(SAB.size_stream(identity, numbers()), 30), SAB.prefetch_stream(numbers())
     ]

@@ -78,3 +78,46 @@ end
     SAB.release_cache!(SAB.reset!(host))
     @test (SAB.grow_batch_size((epoch, current) -> 4, 1, 8, 100), SAB.grow_batch_size_linear(5, 8, 2, 2, 100), SAB.grow_batch_size_doubling(3, 2, [1, 2], 100)) == (12, 12, 8)
 end
+
+# The peak of a step of pairs, with attention from target to source.
+pair_bytes(count, (source, target)) = 1_000_000 + count * (300 * (source + target) + 2 * source * target)
+
+@testset "memory of samples with several sizes" begin
+    held = Ref(0)
+    probe = SAB.Probe(SAB.Device(; reset = () -> (held[] = 0), current = () -> 0, peak = () -> held[], total = () -> 4_000_100))
+    function step(count, lengths)
+        held[] = max(held[], pair_bytes(count, Int.(lengths)))
+        return (count, lengths)
+    end
+    shortest, longest = (source = 1, target = 1), (target = 83, source = 60)
+    points = SAB.measurement_points(shortest, longest, 24; max_count = 1000)
+    @test all(((count, lengths),) -> 1 <= lengths[:source] <= 60 && 1 <= lengths[:target] <= 83, points)
+    seen = SAB.collect_peak(point -> step(point...), points, probe)
+    @test size(seen.features) == (3, 24)
+    model = SAB.MemoryModel(seen.features, seen.peaks; columns = [:source, :target])
+    @test SAB.columns(model) == SAB.columns(read(image(model), SAB.MemoryModel)) == [:source, :target]
+    @test SAB.predict(model, [7 8; 30 40; 50 60]) ≈ [pair_bytes(7, (30, 50)), pair_bytes(8, (40, 60))]
+    @test model(7, 30, 50) == model(7, [30, 50]) == model(7, (target = 50, source = 30)) == SAB.Cost(model)(7, [30, 50])
+    plan = SAB.Plan((source = made_sizes(2000, 60), target = reverse(made_sizes(2000, 83))); cost = model, budget = 4_000_000)
+    sampler = SAB.BucketSampler(plan)
+    guard = SAB.MemoryGuard(sampler, probe)
+    for batch in sampler
+        SAB.step!((samples, weight) -> step(length(samples), batch.padded_length), guard, batch)
+    end
+    @test 3_500_000 < SAB.info(guard).peak <= 4_000_100
+    near = SAB.measurement_points(shortest, longest, 24; max_count = 1000, budget = 8_000_000, cost = model)
+    @test all(((count, lengths),) -> 2e6 < model(count, lengths) < 8e6, near)
+    unnamed = SAB.MemoryModel(seen.features, seen.peaks)
+    others = (nodes = [1, 2], edges = [3, 4])
+    @test SAB.columns(unnamed) == [] && SAB.Plan(others; cost = unnamed, budget = 4_000_000) isa SAB.Plan
+    @test occursin("source and target", message(() -> SAB.Plan(others; cost = model, budget = 4_000_000)))
+    @test status(() -> SAB.Cost(model)(7, 30)) == Raw.SAB_E_ARGUMENT
+    for (call, words) in [(() -> model(7, 30), "3 rows"), (() -> model(7, (source = 30,)), ":target"),
+                          (() -> SAB.MemoryModel(seen.features, seen.peaks; columns = [:source]), "must be 2"),
+                          (() -> SAB.MemoryModel(seen.features, seen.peaks; columns = "source"), "names"),
+                          (() -> SAB.measurement_points((a = 1,), (b = 2,), 24), "same columns"),
+                          (() -> SAB.measurement_points(shortest, longest, 1001), "1000")]
+        exception = thrown(call)
+        @test exception isa ArgumentError && occursin(words, exception.msg)
+    end
+end

@@ -6,7 +6,7 @@ walk(sampler) = [collect(batch.indices) for batch in sampler]
 
 @testset "sizes" begin
     for T in (Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64, Float32, Float64)
-        @test [SAB.Sizes(T[3, 1, 2])[i] for i in 1:3] == [3, 1, 2]
+        @test [SAB.Sizes(T[3, 1, 2])[i] for i in 1:3] == [3, 1, 2] == collect(SAB.Sizes(T[3, 1, 2]))
     end
     for copy in (true, false)
         every_other = SAB.Sizes(view([3, 9, 1, 9, 2, 9], 1:2:5); copy = copy)
@@ -138,8 +138,8 @@ end
     end
     @test all(isapprox(1), values(weights))
     @test sort(samples) == 1:300
-    @test SAB.capabilities(samplers[1]) == (batch_count = true, random_access = true, budget = true)
-    @test SAB.capabilities(SAB.BionemoSizeAwareStream((epoch, position) -> nothing, 7)) == (batch_count = false, random_access = false, budget = false)
+    @test SAB.capabilities(samplers[1]) == (batch_count = true, random_access = true, budget = true, schedule = true)
+    @test SAB.capabilities(SAB.BionemoSizeAwareStream((epoch, position) -> nothing, 7)) == (batch_count = false, random_access = false, budget = false, schedule = false)
 end
 
 @testset "indices from 1, and from 0 underneath" begin
@@ -331,11 +331,16 @@ end
     report = SAB.report(samplers[1])
     @test report.samples == 2000 && 1 <= report.rank_imbalance < 1.1
     @test SAB.batch_count(SAB.BalancedSampler(sizes; samples = 64, balance = (count, length) -> count * length^1.5)) == cld(2000, 64)
+    even = SAB.report(SAB.BalancedSampler(sizes; samples = 500, balance = [:quadratic, :padded], world_size = 4))
+    @test length(even.rank_imbalance) == 2 && all(<(1.01), even.rank_imbalance) && all(even.time .>= even.least_time)
     bytes = SAB.Budget(9000; cost = [1000.0, 0.0, 3.0])
     @test all(batch -> batch.total <= 1000 && 1000 + 3batch.total <= 9000, SAB.BalancedSampler(sizes; budget = [bytes, 1000]))
     parts = SAB.partition([4, 5, 6, 7, 8], 2)
     @test [sum([4, 5, 6, 7, 8][parts .== part]) for part in 1:2] == [15, 15]
     @test sort([count(==(part), SAB.partition(ones(6), 3; equal_counts = true)) for part in 1:3]) == [2, 2, 2]
+    both = [1 .+ (0:511) .* 7919 .% 5 1 .+ (0:511) .* 104_729 .% 997]
+    parts = SAB.partition(both, 8; weights = both, capacity = 1.05 .* sum(both; dims = 1) ./ 8)
+    @test all(8 * maximum(sum(both[parts .== part, kind]) for part in 1:8) < 1.01 * sum(both[:, kind]) for kind in 1:2)
     @test SAB.ranks_from_mesh([2, 4, 8], [0, 1, 0], 9) == (1, 4)
     withenv("RANK" => "2", "WORLD_SIZE" => "5") do
         @test SAB.ranks() == (2, 5)

@@ -39,6 +39,17 @@ mktempdir() do folder
         @test collect(SAB.zip_stream(SAB.array_stream(1:3), SAB.array_stream(4:9))) == [[1, 4], [2, 5], [3, 6]]
         control = SAB.size_stream(x -> x, SAB.array_stream([0, 1, 0]))
         @test collect(SAB.multiplex_stream(control, SAB.array_stream(1:9), SAB.array_stream(11:19))) == [1, 11, 2]
+        mix(; keywords...) = SAB.mix_stream(SAB.array_stream(1:9), SAB.array_stream(11:12); proportions = [2, 1], keywords...)
+        @test collect(mix()) == [1, 11, 2, 3, 12, 4, 5]
+        @test collect(mix(until = :all)) == [1, 11, 2, 3, 12, 4, 5, 6, 7, 8, 9]
+        half, whole = mix(window = 3), mix(window = 3)
+        @test collect(Iterators.take(half, 4)) == [1, 11, 2, 3]
+        SAB.restore!(whole, SAB.state(half))
+        @test collect(whole) == [12, 4, 5]
+        @test occursin("its streams or their options differ", message(() -> SAB.restore!(mix(window = 4), SAB.state(half))))
+        @test occursin("proportions[1] = -1: must be finite", message(() -> SAB.mix_stream(SAB.array_stream(1:2), SAB.array_stream(1:2); proportions = (1, -1))))
+        @test occursin("must be the number of sources, 1", message(() -> SAB.mix_stream(SAB.array_stream(1:2); proportions = [1, 2])))
+        @test thrown(() -> mix(until = :last)) isa ArgumentError
         @test sort(collect(SAB.block_shuffle_stream(SAB.array_stream(1:50), 10))) == 1:50
         @test collect(SAB.shard_stream(SAB.array_stream(1:5), 1, 2)) == [2, 4, []]
         @test all(row -> sum(row) <= 20, SAB.pack_stream(SAB.size_stream(identity, SAB.array_stream(1:15)), 20))
@@ -132,6 +143,27 @@ mktempdir() do folder
         once = SAB.iterable_stream(1:3)
         @test occursin("taken before", message(() -> collect(SAB.select_stream(x -> once, SAB.array_stream(1:2)))))
         @test thrown(() -> collect(SAB.random_map_stream((random, x) -> rand(random, 1:0), SAB.array_stream(1:2)))) isa ArgumentError
+    end
+
+    @testset "records of several sizes" begin
+        key = (words = line -> count(==('w'), line), bytes = length)
+        largest(batch) = [maximum(size_of, batch) for size_of in key]
+        reading(; given...) = SAB.readahead_stream(lines(); key = key, read_ahead = 50, carry_over = true, given...)
+        batches = collect(reading(; budget = 200))
+        @test sort(reduce(vcat, batches)) == sort(collect(lines())) && length(batches) > 10
+        @test all(batch -> length(batch) * sum(largest(batch)) <= 200, batches)
+        limits = [SAB.Budget(200), SAB.Budget(12; cost = (words = 1,))]
+        @test all(batch -> length(batch) * largest(batch)[1] <= 12, reading(; budget = limits))
+        rows() = SAB.pack_stream(lines(), (bytes = 90, words = 12); key = key, read_ahead = 50)
+        @test sort(reduce(vcat, collect(rows()))) == sort(collect(lines()))
+        @test all(row -> sum(key.words, row) <= 12 && sum(key.bytes, row) <= 90, rows())
+        @test resumes(rows, 7) && resumes(() -> reading(; budget = (words = 12, bytes = 200)), 7)
+        @test occursin("capacity = (bytes = 90,)", message(() -> SAB.pack_stream(lines(), (bytes = 90,); key = key)))
+        @test thrown(() -> SAB.pack_stream(lines(), 90; key = key)) isa ArgumentError
+        @test thrown(() -> reading(; key = length, budget = 200)) isa ArgumentError
+        @test occursin("callback", message(() -> reading(; budget = SAB.Budget(9; cost = (count, lengths, totals) -> count))))
+        @test occursin("columns", message(() -> SAB.ReadaheadSampler(lines(); key = key, budget = 200)))
+        @test occursin("no size", message(() -> collect(reading(; budget = 200, key = (a = length, b = line -> error("no size"))))))
     end
 
     @testset "calls of tasks that take turns do not mix" begin

@@ -20,7 +20,10 @@ from sab import (
     _devices,
     _group,
     _guard,
+    _learning_rate,
     _max_batch,
+    _metrics,
+    _mixture,
     _model,
     _pack,
     _peaks,
@@ -40,7 +43,10 @@ from sab._cost import *
 from sab._devices import *
 from sab._group import *
 from sab._guard import *
+from sab._learning_rate import *
 from sab._max_batch import *
+from sab._metrics import *
+from sab._mixture import *
 from sab._model import *
 from sab._native import (
     Cancelled,
@@ -82,7 +88,10 @@ __all__ += _cost.__all__
 __all__ += _devices.__all__
 __all__ += _group.__all__
 __all__ += _guard.__all__
+__all__ += _learning_rate.__all__
 __all__ += _max_batch.__all__
+__all__ += _metrics.__all__
+__all__ += _mixture.__all__
 __all__ += _model.__all__
 __all__ += _pack.__all__
 __all__ += _peaks.__all__

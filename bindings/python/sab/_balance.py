@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Callable, Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Callable, Literal, Union, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from sab._arguments import flag, indices_of, one_dimension, one_of, real, whole
+from sab._arguments import (
+    brief,
+    elements,
+    flag,
+    indices_of,
+    is_array,
+    one_dimension,
+    one_of,
+    real,
+    shown,
+    whole,
+)
 from sab._batch import Indices
 from sab._native import (
     Calls,
@@ -32,59 +43,150 @@ PARTITION_METHODS = {
 }
 
 
+NumbersOfItems = Union[npt.ArrayLike, Mapping[str, npt.ArrayLike], Sequence[npt.ArrayLike]]
+
+
+def _kinds(name: str, given: Any) -> list[tuple[str, Any]]:
+    """Each kind of numbers of the items, with its name in messages."""
+    if isinstance(given, Mapping):
+        named = cast("Mapping[object, Any]", given)
+        return [(f"{name}[{key!r}]", values) for key, values in named.items()]
+    if getattr(given, "ndim", 0) == 2:  # a row an item
+        return [(f"{name}[:, {i}]", given[:, i]) for i in range(given.shape[1])]
+    if isinstance(given, (list, tuple)):
+        rows = cast("Sequence[Any]", given)
+        if rows and is_array(rows[0]) and np.ndim(rows[0]) > 0:
+            return [(f"{name}[{i}]", values) for i, values in enumerate(rows)]
+    return [(name, given)]
+
+
+def _table(name: str, given: Any, items: int | None = None) -> npt.NDArray[np.float64]:
+    """Numbers of the items, a row a kind."""
+    rows: list[npt.NDArray[np.float64]] = []
+    kinds = _kinds(name, given)
+    if len(kinds) > lib.SAB_MAX_BUDGETS:
+        raise ValueError(
+            f"{name} has {len(kinds)} numbers for each item: must have at most "
+            f"{lib.SAB_MAX_BUDGETS}"
+        )
+    for each, values in kinds:
+        row = one_dimension(each, values, np.float64)
+        if items is not None and row.size != items:
+            raise ValueError(f"{each} has {row.size} numbers: must have as many as costs, {items}")
+        items = row.size
+        wrong = np.flatnonzero(~((row >= 0) & (row < np.inf)))
+        if wrong.size:
+            raise ValueError(
+                f"{each}[{wrong[0]}] = {shown(row[wrong[0]])}: must be finite and at least 0"
+            )
+        rows.append(row)
+    if not rows:
+        raise ValueError(f"{name} = {brief(given)}: must have at least one array")
+    return rows[0].reshape(1, -1) if len(rows) == 1 else np.stack(rows)
+
+
+def _capacities(weights: Any, capacity: Any) -> list[tuple[str, float]]:
+    """The capacity of each weight, with its name in messages."""
+    names = [name for name, _ in _kinds("weights", weights)]
+    if isinstance(weights, Mapping) and isinstance(capacity, Mapping):
+        keys = list(cast("Mapping[object, Any]", weights))
+        limits = cast("Mapping[object, Any]", capacity)
+        if set(limits) != set(keys):
+            raise ValueError(
+                f"capacity = {brief(limits)}: must have the keys of weights, "
+                f"{', '.join(map(repr, keys))}"
+            )
+        named = [(f"capacity[{key!r}]", limits[key]) for key in keys]
+        return [(name, real(name, limit)) for name, limit in named]
+    if len(names) == 1 and (isinstance(capacity, str) or not hasattr(capacity, "__iter__")):
+        return [("capacity", 0.0 if capacity is None else real("capacity", capacity))]
+    given = elements("capacity", capacity)
+    if isinstance(capacity, Mapping) or len(given) != len(names):
+        raise ValueError(
+            f"capacity = {brief(capacity)}: must be {len(names)} numbers, one for each weight"
+        )
+    if len(given) == 1:
+        return [("capacity", real("capacity", given[0]))]
+    return [(f"capacity[{i}]", real(f"capacity[{i}]", each)) for i, each in enumerate(given)]
+
+
+def _check_capacities(
+    weights: Any, table: npt.NDArray[np.float64], capacities: Sequence[tuple[str, float]]
+) -> None:
+    """Refuses an item that is over a capacity alone."""
+    kinds = _kinds("weights", weights)
+    for (each, _), row, (name, capacity) in zip(kinds, table, capacities):
+        if not capacity > 0:
+            return  # which the library refuses
+        over = np.flatnonzero(row > capacity)
+        if over.size:
+            weight = f"{each}[{over[0]}] = {shown(row[over[0]])}"
+            raise ValueError(f"{name} = {shown(capacity)}: {weight} alone is more")
+
+
 def partition(
-    costs: npt.ArrayLike,
+    costs: NumbersOfItems,
     parts: int,
     *,
     method: PartitionMethod = "karmarkar_karp",
     equal_counts: bool = False,
-    weights: npt.ArrayLike | None = None,
-    capacity: float | None = None,
+    weights: NumbersOfItems | None = None,
+    capacity: float | Sequence[float] | Mapping[str, float] | None = None,
     progress: bool | Progress | None = None,
 ) -> list[Indices]:
     """Assigns items to parts so that the largest sum of costs is small: the indices of each part,
     ascending.
 
     Args:
-        costs: what each item costs, finite, at least 0.
+        costs: what each item costs, finite, at least 0. Several costs of each item, which are all
+            balanced, are a dictionary or a list of arrays, or a 2-D array with a row an item.
         parts: number of parts.
         method: ``"karmarkar_karp"`` (largest differencing), or ``"longest_first"``, which is faster
-            and less even. Either is followed by exchanges between the costliest and cheaper parts
-            while they help.
+            and less even. Either is followed by exchanges between the costliest part and cheaper
+            parts while they help.
         equal_counts: every part gets as many items; their number must be a multiple of ``parts``.
         weights, capacity: a hard cap: the weights (tokens, bytes) of no part, added up in the order
-            of the items, sum to more than ``capacity``.
+            of the items, sum to more than ``capacity``. Several weights are given as ``costs``,
+            with a capacity each: a list, or a dictionary with the same keys.
         progress: True for a bar, or ``progress(done, total)``, which stops the call by returning
             False or raising.
 
     Raises:
-        ValueError: an argument breaks a rule, or no assignment under the capacity was found.
+        ValueError: an argument breaks a rule, or no assignment under the capacities was found.
 
     >>> import sab
     >>> [part.tolist() for part in sab.partition([4, 5, 6, 7, 8], 2)]
     [[0, 1, 2], [3, 4]]
+    >>> both = sab.partition({"images": [3, 1, 3, 1], "tokens": [2, 4, 2, 4]}, 2)
+    >>> sorted(len(part) for part in both)
+    [2, 2]
     """
-    cost_array = one_dimension("costs", costs, np.float64)
-    weight_array = None if weights is None else one_dimension("weights", weights, np.float64)
-    if weight_array is not None and weight_array.size != cost_array.size:
-        raise ValueError(
-            f"weights has {weight_array.size} numbers: must have as many as costs, "
-            f"{cost_array.size}"
-        )
+    cost_table = _table("costs", costs)
+    count = cost_table.shape[1]
+    if weights is None and capacity is not None:
+        raise ValueError(f"capacity = {brief(capacity)}: needs weights")
+    weight_table = None if weights is None else _table("weights", weights, count)
+    capacities = None if weights is None else _capacities(weights, capacity)
     calls = Calls(progress=progress, what="partition")
     options = new_options("sab_partition_options")
     options.progress, options.progress_ctx = lib.sab_py_progress, calls.handle
     options.method = one_of("method", method, PARTITION_METHODS)
     options.equal_counts = flag("equal_counts", equal_counts)
-    if weight_array is not None:
-        options.weights = ffi.cast("double *", weight_array.ctypes.data)
-    options.capacity = 0 if capacity is None else real("capacity", capacity)
-    part_of = np.empty(cost_array.size, np.uint32)
+    options.cost_count = len(cost_table)
+    if weight_table is not None and capacities is not None:
+        options.weights = ffi.cast("double *", weight_table.ctypes.data)
+        _check_capacities(weights, weight_table, capacities)
+        limits = ffi.new("double[]", [limit for _, limit in capacities])
+        calls.kept.append(limits)
+        options.capacities, options.capacity_count = limits, len(capacities)
+        for index, (name, _) in enumerate(capacities):
+            calls.names[f"capacities[{index}]"] = name
+    part_of = np.empty(count, np.uint32)
     parts = whole("parts", parts, 1)
     check(
         lib.sab_items_partition(
-            ffi.cast("double *", cost_array.ctypes.data),
-            cost_array.size,
+            ffi.cast("double *", cost_table.ctypes.data),
+            count,
             parts,
             options,
             ffi.cast("uint32_t *", part_of.ctypes.data),
@@ -153,7 +255,7 @@ class BaguaSampler(RandomAccessSampler):
             "world_size": world_size,
             "micro_batches": micro_batches,
         }
-        sizes = as_sizes(complexity)
+        sizes = as_sizes(complexity, "complexity")
         self._construct(
             output, lib.sab_bagua_sampler_new, sizes._handle, balancing, sampler_options(order)
         )
@@ -239,6 +341,8 @@ class BaguaBatchSampler(RandomAccessSampler):
     ) -> None:
         balancing = _balancing_options(shuffle, drop_last, random_level)
         balancing.budget = 0 if budget is None else real("budget", budget)
+        if make_batches is None and budget is None:
+            raise ValueError("make_batches = None and budget = None: one must be given")
         if make_batches is not None:
             if not callable(make_batches):
                 raise TypeError(f"make_batches = {make_batches!r}: must be a function")
@@ -251,7 +355,7 @@ class BaguaBatchSampler(RandomAccessSampler):
             "world_size": world_size,
             "micro_batches": micro_batches,
         }
-        sizes = as_sizes(complexity)
+        sizes = as_sizes(complexity, "complexity")
         self._construct(
             output,
             lib.sab_bagua_batch_sampler_new,

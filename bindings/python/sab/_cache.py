@@ -21,7 +21,10 @@ from typing import (
     cast,
 )
 
-from sab._arguments import flag, one_of, real, whole
+import numpy as np
+
+from sab._arguments import brief, flag, one_of, real, whole
+from sab._display import one_line
 from sab._native import (
     Calls,
     CData,
@@ -42,6 +45,7 @@ Value = TypeVar("Value")
 
 _FAILURES = {"degrade": lib.SAB_CACHE_DEGRADE, "error": lib.SAB_CACHE_ERROR}
 _ALIGNMENT = 16
+_SMALL = 1 << 12  # bytes of a value that is copied beside others
 
 
 class CacheStats(NamedTuple):
@@ -80,8 +84,6 @@ def _plan_of(value: Any, arrays: list[Any]) -> Any:
         return ["bytes", len(arrays[-1])]
     tensor = _array_of_tensor(value)
     array = value if tensor is None else tensor[0]
-    import numpy as np
-
     if not (isinstance(array, np.generic) or type(array) in (np.ndarray, np.memmap)):
         raise TypeError(_NO_ARRAY.format(what=f"type {kind.__module__}.{kind.__qualname__}"))
     if array.dtype.hasobject or np.dtype(array.dtype.str) != array.dtype:
@@ -189,8 +191,6 @@ class _Arrays:
         return self._data[begin : begin + size]
 
     def _array(self, kind: str, name: str, shape: list[int]) -> Any:
-        import numpy as np
-
         dtype = np.dtype(str(name))
         if (
             dtype.hasobject or dtype.fields or dtype.subdtype or min(shape, default=0) < 0
@@ -337,7 +337,7 @@ class Cache(Generic[Value]):
             self._dump, self._load = serializer
         else:
             raise TypeError(
-                f"serializer = {serializer!r:.60}: must be a pair of functions or one of "
+                f"serializer = {brief(serializer)}: must be a pair of functions or one of "
                 f"{', '.join(map(repr, _SERIALIZERS))}"
             )
         self._is_copying = self._load in (
@@ -360,6 +360,8 @@ class Cache(Generic[Value]):
         options.call_timeout = 0 if call_timeout is None else real("call_timeout", call_timeout)
         options.file_mode = whole("file_mode", file_mode, 1)
         handle = ffi.new("sab_cache **")
+        if not isinstance(url, (str, os.PathLike)):
+            raise TypeError(f"url = {brief(url)}: must be a text or the path of a folder")
         check(lib.sab_cache_new(_text("url", os.fspath(url)), options, handle))
         self._handle: CData | None = ffi.gc(handle[0], lib.sab_cache_free)
         if not is_chosen and _is_elsewhere(str(url)):
@@ -566,6 +568,9 @@ class CachedDataset(Generic[Value]):
     def __len__(self) -> int:
         return len(self.dataset)
 
+    def __repr__(self) -> str:
+        return one_line(self, [f"{type(self.dataset).__name__} in {self.cache!r}"])
+
 
 def _reopened(url: str, arguments: dict[str, Any]) -> Cache[Any]:
     return Cache(url, **arguments)
@@ -586,14 +591,27 @@ def _view(value: Any) -> memoryview:
 
 def _items(names: list[bytes], values: list[Any] | None = None) -> tuple[Any, list[Any]]:
     items = ffi.new("sab_cache_item[]", len(names))
-    keep: list[Any] = []
-    for i, name in enumerate(names):
-        keep.append(ffi.from_buffer(name))
-        items[i].key, items[i].key_size = keep[-1], len(name)
-        if values is not None:
-            keep.append(ffi.from_buffer(values[i]))
-            items[i].data, items[i].size = keep[-1], len(keep[-1])
+    if not names:
+        return items, []
+    fields = np.frombuffer(ffi.buffer(items), np.uintp).reshape(len(names), 4)
+    keep = [_set_bytes(fields[:, :2], names)]
+    if values is not None:
+        keep.append(_set_bytes(fields[:, 2:], values))
     return items, keep
+
+
+def _set_bytes(fields: Any, parts: list[Any]) -> Any:
+    """Sets the address and the number of the bytes of each part; gives what has them."""
+    if all(type(part) is bytes and len(part) <= _SMALL for part in parts):
+        joined = ffi.from_buffer(b"".join(parts))
+        sizes = np.fromiter(map(len, parts), np.uintp, len(parts))
+        fields[:, 0] = np.cumsum(sizes) - sizes + np.uintp(int(ffi.cast("uintptr_t", joined)))
+        fields[:, 1] = sizes
+        return joined
+    buffers = [ffi.from_buffer(part) for part in parts]
+    for row, buffer in zip(fields, buffers):
+        row[:] = int(ffi.cast("uintptr_t", buffer)), len(buffer)
+    return buffers
 
 
 def _bytes_of(key: Any) -> bytes:

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Callable, Literal, Protocol, Union, cast, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-from sab._arguments import elements, function, one_dimension, real, whole
+from sab._arguments import brief, elements, function, one_dimension, real, whole
 from sab._native import Calls, CData, check, ffi, keep_exception, lib
 
 __all__ = ["Budget", "Cost"]
 
+_RULE = (
+    "must be 'padded', 'quadratic', 'product', coefficients, weights of columns, a function, a "
+    "MemoryModel or a sab.Cost"
+)
 _MAX_POWER = 8  # of a count or a length in a term
+ONE_COLUMN = ("",)  # the names of the columns of sizes that have one without a name
 
 
 class CostFunction(Protocol):
@@ -25,6 +30,16 @@ class CostFunction(Protocol):
     """
 
     def __call__(self, count: int, length: float, /) -> float: ...
+
+
+class ColumnsCostFunction(Protocol):
+    """The same of samples with several sizes: ``lengths`` has one number a column, and so has
+    ``totals``, which are ``count * length``.
+    """
+
+    def __call__(
+        self, count: int, lengths: tuple[float, ...], totals: tuple[float, ...], /
+    ) -> float: ...
 
 
 @runtime_checkable
@@ -40,9 +55,11 @@ class Cost:
     """The cost of a batch: immutable, shareable between threads, picklable if its function is.
 
     ``Cost(function)`` makes a cost of ``function(count, length)``, which must be finite, at least
-    0, and never decrease in either argument. :meth:`padded` and :meth:`terms` make costs that the
-    library evaluates itself. ``cost(count, length)`` is the cost of a batch of ``count`` samples,
-    padded to ``length``.
+    0, and never decrease in either argument. With several sizes a sample it is called as
+    ``function(count, lengths, totals)``, with a tuple of one number a column each.
+    :meth:`padded` and :meth:`terms` make costs that the library evaluates itself.
+    ``cost(count, length)`` is the cost of a batch of ``count`` samples, padded to ``length``;
+    with several sizes, to a list of lengths.
 
     >>> import sab
     >>> attention = sab.Cost.terms([(1.0, 1, 2)])
@@ -53,11 +70,11 @@ class Cost:
     True
     """
 
-    _function: CostFunction | None
+    _function: CostFunction | ColumnsCostFunction | None
     _handle: CData  # of a cost without a function
     _made_from: tuple[Callable[..., Cost], tuple[object, ...]]
 
-    def __init__(self, function_: CostFunction) -> None:
+    def __init__(self, function_: CostFunction | ColumnsCostFunction) -> None:
         if function("function", function_) is None:
             raise TypeError("function = None: must be a function")
         self._function = function_
@@ -121,14 +138,21 @@ class Cost:
         check(lib.sab_cost_terms_new(given, len(rows), handle))
         return cls._own(handle, cls.terms, terms)
 
-    def __call__(self, count: int, length: float) -> float:
-        """The cost of a batch of ``count`` samples, padded to ``length``."""
+    def __call__(self, count: int, length: float | Sequence[float]) -> float:
+        """The cost of a batch of ``count`` samples, padded to ``length``, or to one length a
+        column.
+        """
         calls = Calls()
-        count, length = whole("count", count), real("length", length)
-        lengths, totals = ffi.new("double[]", [length]), ffi.new("double[]", [count * length])
+        count = whole("count", count)
+        if isinstance(length, Sequence):
+            given = [real(f"length[{i}]", each) for i, each in enumerate(length)]
+        else:
+            given = [real("length", length)]
+        lengths = ffi.new("double[]", given)
+        totals = ffi.new("double[]", [count * each for each in given])
         value = ffi.new("double *")
         handle = self._in_call(calls)
-        check(lib.sab_cost_evaluate(handle, count, lengths, totals, 1, value), calls)
+        check(lib.sab_cost_evaluate(handle, count, lengths, totals, len(given), value), calls)
         return float(value[0])
 
     def _in_call(self, calls: Calls) -> CData:
@@ -146,7 +170,9 @@ class Cost:
         return owned
 
     def __reduce__(self) -> tuple[object, ...]:
-        return self._made_from
+        make, arguments = self._made_from
+        is_class_method = getattr(make, "__self__", None) is Cost
+        return (remake, (make.__name__, arguments)) if is_class_method else self._made_from
 
     def __repr__(self) -> str:
         make, arguments = self._made_from
@@ -154,11 +180,17 @@ class Cost:
         return f"sab.{name}({', '.join(map(repr, arguments))})"
 
 
+def remake(name: str, arguments: tuple[object, ...]) -> Cost:
+    """Makes what was pickled. A function, since cloudpickle copies the code of class methods."""
+    make: Callable[..., Cost] = getattr(Cost, name)
+    return make(*arguments)
+
+
 class _CostCall:
     """The function of a cost during one call of the library."""
 
-    def __init__(self, function: CostFunction, calls: Calls) -> None:
-        self.function = function
+    def __init__(self, function: CostFunction | ColumnsCostFunction, calls: Calls) -> None:
+        self.function: Callable[..., float] = function
         self._calls = weakref.proxy(calls)  # which keeps this
 
     def keep(self, exception: BaseException) -> None:
@@ -169,17 +201,31 @@ class _CostCall:
 def sab_py_cost(
     ctx: CData, count: int, lengths: CData, totals: CData, columns: int, cost: CData
 ) -> int:
-    given = ffi.from_handle(ctx).function(count, lengths[0])
+    function = ffi.from_handle(ctx).function
+    if columns == 1:
+        given = function(count, lengths[0])
+    else:
+        both = (tuple(ffi.unpack(each, columns)) for each in (lengths, totals))
+        given = function(count, *both)
     try:
         cost[0] = given
     except TypeError:
+        padded_to = ", ".join(f"{each:g}" for each in ffi.unpack(lengths, columns))
         raise TypeError(
-            f"cost({count}, {lengths[0]:g}) gave {given!r:.60}: must be a number"
+            f"cost({count}, {padded_to}) gave {brief(given)}: must be a number"
         ) from None
     return 0
 
 
-CostLike = Union[Literal["padded", "quadratic"], Sequence[float], CostFunction, CostModel, Cost]
+CostLike = Union[
+    Literal["padded", "quadratic", "product"],
+    Mapping[str, float],
+    Sequence[float],
+    CostFunction,
+    ColumnsCostFunction,
+    CostModel,
+    Cost,
+]
 
 
 @dataclass(frozen=True)
@@ -199,60 +245,147 @@ class Budget:
     limit: float
     cost: CostLike | None = None
 
+    def __post_init__(self) -> None:
+        real("limit", self.limit)
 
-BudgetLike = Union[float, Budget, Sequence[Union[float, Budget]]]
+
+BudgetLike = Union[float, Budget, Mapping[str, float], Sequence[Union[float, Budget]]]
 
 
-def _cost_of(name: str, cost: object) -> Cost:
-    """What the caller gave as a cost."""
-    if isinstance(cost, Cost):
-        return cost
-    if isinstance(cost, CostModel):
-        return cost.cost()
-    if isinstance(cost, str):
-        if cost not in ("padded", "quadratic"):
-            raise ValueError(f"{name} = {cost!r}: must be one of 'padded', 'quadratic'")
-        return Cost.padded() if cost == "padded" else Cost.terms([(1.0, 1, 2)])
-    if callable(cost):
-        return Cost(cast(CostFunction, cost))
-    try:
-        coefficients = one_dimension(name, cast(Any, cost), np.float64).tolist()
-    except TypeError:
-        raise TypeError(
-            f"{name} = {cost!r:.60}: must be 'padded', 'quadratic', coefficients, a function, "
-            "a MemoryModel or a sab.Cost"
-        ) from None
-    if not 2 <= len(coefficients) <= _MAX_POWER + 2:
+def column_of(name: str, key: object, columns: Sequence[str]) -> int:
+    """The column that a key of a dictionary names."""
+    if key not in columns or not isinstance(key, str) or not key:
+        named = ", ".join(map(repr, columns))
+        rule = f"must be one of {named}" if columns[0] else "the sizes have no named columns"
+        raise ValueError(f"{name}[{key!r}]: {rule}")
+    return list(columns).index(key)
+
+
+def _weighted(name: str, weights: Mapping[Any, Any], columns: Sequence[str]) -> Cost:
+    """The padded size with a weight for each of some columns."""
+    given = [0.0] * len(columns)
+    for key, weight in weights.items():
+        each = f"{name}[{key!r}]"
+        given[column_of(name, key, columns)] = real(each, weight)
+        if not 0 <= weight < math.inf:
+            raise ValueError(f"{each} = {weight}: must be finite and at least 0")
+    if not any(given):
+        raise ValueError(f"{name} = {brief(weights)}: at least one weight must be above 0")
+    return Cost.padded(given)
+
+
+def _named_cost(name: str, cost: str, columns: Sequence[str]) -> Cost:
+    if cost not in ("padded", "quadratic", "product"):
+        raise ValueError(f"{name} = {cost!r}: must be one of 'padded', 'quadratic', 'product'")
+    if cost == "padded":
+        return Cost.padded([1.0] * len(columns))
+    if cost == "product":
+        return Cost.terms([(1.0, 1, [1] * len(columns))])
+    if len(columns) > 1:
         raise ValueError(
-            f"len({name}) = {len(coefficients)}: must be from 2 to {_MAX_POWER + 2} coefficients"
+            f"{name} = 'quadratic': is for one column, not {len(columns)}; sab.Cost.terms() says "
+            "which columns are squared"
         )
-    for index, coefficient in enumerate(coefficients):
+    return Cost.terms([(1.0, 1, 2)])
+
+
+def _polynomial(name: str, coefficients: Any, columns: Sequence[str]) -> Cost:
+    try:
+        given = one_dimension(name, coefficients, np.float64).tolist()
+    except TypeError:
+        raise TypeError(f"{name} = {brief(coefficients)}: {_RULE}") from None
+    if len(columns) > 1:
+        raise ValueError(
+            f"{name} = {brief(coefficients)}: coefficients are for one column, not {len(columns)}; "
+            "sab.Cost.padded() takes one weight a column"
+        )
+    if not 2 <= len(given) <= _MAX_POWER + 2:
+        raise ValueError(
+            f"len({name}) = {len(given)}: must be from 2 to {_MAX_POWER + 2} coefficients"
+        )
+    for index, coefficient in enumerate(given):
         if not 0 <= coefficient < math.inf:
             raise ValueError(f"{name}[{index}] = {coefficient}: must be finite and at least 0")
-    constant, *others = coefficients
+    constant, *others = given
     return Cost.terms([(constant, 0, 0), *((each, 1, power) for power, each in enumerate(others))])
 
 
-def cost_handle(name: str, cost: CostLike | None, calls: Calls) -> CData:
-    """What the caller gave as a cost, for one call of the library; NULL for None."""
-    return ffi.NULL if cost is None else _cost_of(name, cost)._in_call(calls)
+def _cost_of(name: str, cost: object, columns: Sequence[str]) -> Cost:
+    """What the caller gave as a cost of sizes with these columns."""
+    if isinstance(cost, Cost):
+        return cost
+    if isinstance(cost, CostModel):
+        if isinstance(cost, type):
+            raise TypeError(f"{name} is the class {cost.__name__}: {_RULE}")
+        return cost.cost()
+    if isinstance(cost, str):
+        return _named_cost(name, cost, columns)
+    if isinstance(cost, Mapping):
+        return _weighted(name, cast(Any, cost), columns)
+    if callable(cost):
+        return Cost(cast(CostFunction, cost))
+    return _polynomial(name, cost, columns)
+
+
+def cost_handle(
+    name: str, cost: CostLike | None, calls: Calls, columns: Sequence[str] = ONE_COLUMN
+) -> CData:
+    """What the caller gave as a cost of sizes with these columns, for one call of the library;
+    NULL for None.
+    """
+    return ffi.NULL if cost is None else _cost_of(name, cost, columns)._in_call(calls)
+
+
+def _column_budgets(
+    budget: Mapping[str, float], columns: Sequence[str], calls: Calls
+) -> tuple[CData, int]:
+    """A limit for each of some columns."""
+    if not budget:
+        raise ValueError("budget = {}: must have at least one column")
+    array = ffi.new("sab_budget[]", len(budget))
+    calls.kept.append(array)
+    for index, (key, limit) in enumerate(budget.items()):
+        name = f"budget[{key!r}]"
+        weights = [0.0] * len(columns)
+        weights[column_of("budget", key, columns)] = 1.0
+        array[index].limit = _limit(name, limit)
+        array[index].cost = Cost.padded(weights)._in_call(calls)
+        calls.names[f"budgets[{index}].limit"] = name
+        calls.names[f"budgets[{index}].cost"] = name
+    return array, len(budget)
+
+
+def _limit(name: str, limit: object) -> float:
+    if isinstance(limit, (Cost, CostModel)):
+        raise TypeError(f"{name} = {brief(limit)}: must be a number; the cost is given as cost=")
+    given = real(name, limit)
+    if not 0 < given < math.inf:
+        raise ValueError(f"{name} = {given:g}: must be finite and above 0")
+    return given
 
 
 def budget_array(
-    budget: BudgetLike | None, cost: CostLike | None, calls: Calls
+    budget: BudgetLike | None,
+    cost: CostLike | None,
+    calls: Calls,
+    columns: Sequence[str] = ONE_COLUMN,
 ) -> tuple[CData, int]:
-    """What the caller gave as budgets, for one call of the library, and their number."""
+    """What the caller gave as budgets of sizes with these columns, for one call of the library,
+    and their number.
+    """
     if budget is None:
         if cost is not None:
             raise ValueError("cost: goes with a budget")
         return ffi.NULL, 0
     is_one = isinstance(budget, (Budget, str)) or not hasattr(budget, "__iter__")
     is_one = is_one or getattr(budget, "ndim", 1) == 0  # an array or a tensor of one number
-    given = [budget] if is_one else elements("budget", budget)
     if cost is not None and not (is_one and not isinstance(budget, Budget)):
         raise ValueError(
             "cost: goes with a single number as budget; a sab.Budget has a cost of its own"
         )
+    if isinstance(budget, Mapping):
+        return _column_budgets(budget, columns, calls)
+    given = [budget] if is_one else elements("budget", budget)
     array = ffi.new("sab_budget[]", len(given))
     calls.kept.append(array)
     for index, each in enumerate(given):
@@ -261,28 +394,52 @@ def budget_array(
         limit_name, cost_name = f"{name}.limit", f"{name}.cost"
         if not is_whole:
             limit_name, cost_name = name, "cost"
-        limit = real(limit_name, each.limit if is_whole else each)
-        if not 0 < limit < math.inf:
-            raise ValueError(f"{limit_name} = {limit:g}: must be finite and above 0")
-        array[index].limit = limit
-        array[index].cost = cost_handle(cost_name, each.cost if is_whole else cost, calls)
+        array[index].limit = _limit(limit_name, each.limit if is_whole else each)
+        own = each.cost if is_whole else cost
+        array[index].cost = cost_handle(cost_name, own, calls, columns)
         calls.names[f"budgets[{index}].limit"] = limit_name
         calls.names[f"budgets[{index}].cost"] = cost_name
     return array, len(given)
 
 
 def set_budgets(
-    options: CData, budget: BudgetLike | None, cost: CostLike | None, calls: Calls
+    options: CData,
+    budget: BudgetLike | None,
+    cost: CostLike | None,
+    calls: Calls,
+    columns: Sequence[str] = ONE_COLUMN,
 ) -> None:
     """Sets the budgets of options."""
-    options.budgets, options.budget_count = budget_array(budget, cost, calls)
+    options.budgets, options.budget_count = budget_array(budget, cost, calls, columns)
 
 
-def set_balance(options: CData, balance: CostLike | None, calls: Calls) -> None:
-    """Sets the cost that options balance."""
+BalanceLike = Union[CostLike, Sequence[CostLike]]
+
+
+def _balances(balance: Any) -> list[tuple[str, Any]]:
+    """Each of the costs, with its name in messages. A list of numbers is a single cost."""
+    if isinstance(balance, (list, tuple)):
+        given = cast("Sequence[Any]", balance)
+        if not given:
+            raise ValueError(f"balance = {balance!r}: must have at least one cost")
+        if not all(hasattr(each, "__float__") and np.ndim(each) == 0 for each in given):
+            return [(f"balance[{i}]", each) for i, each in enumerate(given)]
+    return [("balance", balance)]
+
+
+def set_balance(
+    options: CData,
+    balance: BalanceLike | None,
+    calls: Calls,
+    columns: Sequence[str] = ONE_COLUMN,
+) -> None:
+    """Sets the costs that options balance."""
     if balance is None:
         return
-    array = ffi.new("sab_cost *[]", [cost_handle("balance", balance, calls)])
+    given = _balances(balance)
+    handles = [_cost_of(name, cost, columns)._in_call(calls) for name, cost in given]
+    array = ffi.new("sab_cost *[]", handles)
     calls.kept.append(array)
-    calls.names["balance[0]"] = "balance"
-    options.balance, options.balance_count = array, 1
+    for index, (name, _) in enumerate(given):
+        calls.names[f"balance[{index}]"] = name
+    options.balance, options.balance_count = array, len(given)

@@ -4,18 +4,23 @@ running out of it.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import random
 import re
 import sys
+import tempfile
 import threading
+from collections.abc import Generator
 from typing import Any
 
 import numpy as np
 
+from sab._display import public_name
 from sab._native import (
     DeviceMemoryError,
+    MismatchError,
     UnsupportedError,
     check,
     ffi,
@@ -32,6 +37,37 @@ _OUT_OF_MEMORY = (
     "CUBLAS_STATUS_ALLOC_FAILED",
     "RESOURCE_EXHAUSTED",
 )
+
+
+# Messages of Kineto, torch's tracer, that a session begins, has a stage behind it, or ends. Their
+# severity is above that of errors, so that no level of its log leaves out only them.
+_SESSION_LINES = re.compile(
+    rb"^(?:STAGE|USDT):\d+-\d+-\d+ \d+:\d+:\d+ \d+:\d+ \w+\.cpp:\d+\] .*\n?", re.MULTILINE
+)
+_stderr_lock = threading.Lock()
+
+
+@contextlib.contextmanager
+def _no_session_lines() -> Generator[None, None, None]:
+    """Leaves Kineto's messages of sessions out of standard error. All other lines are written, at
+    the end.
+    """
+    with _stderr_lock, tempfile.TemporaryFile() as lines:
+        try:
+            stderr = os.dup(2)
+        except OSError:  # there is none
+            yield
+            return
+        os.dup2(lines.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(stderr, 2)
+            os.close(stderr)
+            lines.seek(0)
+            rest = _SESSION_LINES.sub(b"", lines.read())
+            while rest:
+                rest = rest[os.write(2, rest) :]
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -96,6 +132,9 @@ class Device:
 
     def close(self) -> None:
         """Called once, when the probe is freed."""
+
+    def __repr__(self) -> str:
+        return f"<{public_name(self)}>"
 
 
 def _python_rng() -> Any:
@@ -203,11 +242,16 @@ class _TorchProfiledCpu(Device):
 
     def _begin(self) -> None:
         self.running = self.profiler.profile(use_kineto=True, profile_memory=True)
-        self.running.__enter__()
+        with _no_session_lines():
+            self.running.__enter__()
+
+    def _end(self) -> Any:
+        with _no_session_lines():
+            return self.autograd._disable_profiler()
 
     def _read(self) -> None:
         """Ends a stretch of profiling, counts it, and begins the next."""
-        result = self.autograd._disable_profiler()
+        result = self._end()
         reports: list[tuple[int, Any]] = []
         waiting = list(result.experimental_event_tree())
         while waiting:
@@ -247,7 +291,20 @@ class _TorchProfiledCpu(Device):
             )
 
     def close(self) -> None:
-        self.autograd._disable_profiler()
+        self._end()
+
+
+def _how_to_get_component(torch: Any) -> str:
+    version = ffi.string(lib.sab_version_string()).decode()
+    return (
+        "A wheel of libsab has no LibTorch component: it must be built for the torch in use, here "
+        f"{torch.__version__}. In a checkout of libsab {version}:\n"
+        "  cmake -B build/lib -DSAB_BUILD_TORCH=ON "
+        f"-DSAB_TORCH_ROOT={os.path.dirname(torch.__file__)}\n"
+        "  cmake --build build/lib --target sab_torch\n"
+        '  export SAB_TORCH_LIBRARY="$PWD/build/lib/src/torch/libsab_torch.so.0"\n'
+        "docs/install.md, LibTorch, has more."
+    )
 
 
 class _ComponentCpu(Device):
@@ -256,9 +313,12 @@ class _ComponentCpu(Device):
     """
 
     def __init__(self, total_bytes: int) -> None:
-        importlib.import_module("torch")  # the one that the component is to find
+        torch: Any = importlib.import_module("torch")  # the one that the component is to find
 
-        check(lib.sab_torch_open(ffi.NULL))
+        try:
+            check(lib.sab_torch_open(ffi.NULL))
+        except (OSError, MismatchError) as error:
+            raise type(error)(f"{error}\n{_how_to_get_component(torch)}") from None
         options = new_options("sab_probe_options")
         options.total_bytes = total_bytes
         handle = ffi.new("sab_probe **")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from sab._arguments import flag, one_of, whole
+from sab._arguments import brief, flag, one_of, real_array, whole
 from sab._cost import CostLike, cost_handle
+from sab._display import record_line
 from sab._native import Calls, CData, Progress, check, ffi, lib, new_options, new_struct
 from sab._sizes import SizesLike, as_sizes
 
@@ -39,6 +40,9 @@ class Thresholds(NamedTuple):
     not_tolerated: int
     extreme: int
     narrow: int
+
+    def __repr__(self) -> str:
+        return record_line(self)
 
 
 def find_thresholds(
@@ -103,7 +107,7 @@ def find_thresholds(
         calls.kept.append(rows)
         options.starts = ffi.cast("uint64_t *", rows.ctypes.data)
     options.progress, options.progress_ctx = lib.sab_py_progress, calls.handle
-    sizes = as_sizes(lengths)
+    sizes = as_sizes(lengths, "lengths")
     # Checked by the library as well, but not before there is room for them.
     if k >= max(len(sizes), 1):
         raise ValueError(f"k = {k}: must be below the number of lengths, {len(sizes)}")
@@ -189,8 +193,14 @@ class Grouping:
             raise ValueError(
                 "dimensions are none: must be at least one pair of lengths and thresholds"
             )
-        sizes = [as_sizes(lengths) for lengths, _ in dimensions]
-        thresholds = [np.ascontiguousarray(cuts, np.float64) for _, cuts in dimensions]
+        for pair in cast("tuple[object, ...]", dimensions):
+            if not (isinstance(pair, (tuple, list)) and len(cast("list[object]", pair)) == 2):
+                raise TypeError(
+                    f"dimensions has {brief(pair)}: must be pairs of lengths and thresholds"
+                )
+        sizes = [as_sizes(lengths, "lengths") for lengths, _ in dimensions]
+        rule = "must be numbers in one dimension"
+        thresholds = [real_array("thresholds", cuts, rule) for _, cuts in dimensions]
         given = ffi.new("sab_grouping_dimension[]", len(dimensions))
         for number, (each, cuts) in enumerate(zip(sizes, thresholds)):
             if cuts.ndim != 1:

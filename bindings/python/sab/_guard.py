@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Generator, Sequence
-from typing import Any, Callable, Literal, NamedTuple
+from collections.abc import Generator, Mapping, Sequence
+from typing import Any, Callable, Literal, NamedTuple, cast
 
-from sab._arguments import whole
-from sab._batch import Batch, new_batch
+from sab._arguments import brief, whole
+from sab._batch import Batch, PerColumn, new_batch
 from sab._devices import is_out_of_memory
+from sab._display import plain
 from sab._max_batch import step_options
 from sab._native import (
     CData,
@@ -40,6 +41,10 @@ class MemoryGuardInfo(NamedTuple):
     peak: int
     mean_peak: float
     creep: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """The statistics as a dictionary of numbers, which ``json.dumps`` takes."""
+        return cast("dict[str, Any]", plain(self))
 
 
 class MemoryGuard:
@@ -89,7 +94,7 @@ class MemoryGuard:
         )
         if reduce is not None:
             options.reduce, options.reduce_ctx = lib.sab_py_reduce, self._reduce.handle
-        self._padded_length = ffi.new("double *")  # of the batch of the step
+        self._padded_length = ffi.new("double[]", len(sampler._columns))  # of the batch of the step
         handle = ffi.new("sab_memory_guard **")
         self._probe._check(
             lib.sab_memory_guard_new(self._probe._handle, sampler._handle, options, handle)
@@ -97,13 +102,24 @@ class MemoryGuard:
         self._handle = ffi.gc(handle[0], lib.sab_memory_guard_free)
         self._kept = sampler._handle  # the guard uses it even after the sampler is closed
 
-    def _shape(self, batch: Batch | tuple[int, float]) -> CData:
+    def _shape(self, batch: Batch | tuple[int, PerColumn]) -> CData:
         count, padded_length = (
             (batch.count, batch.padded_length) if isinstance(batch, Batch) else batch
         )
-        shape = new_batch()
-        self._padded_length[0] = padded_length
-        shape.count, shape.columns, shape.padded_length = count, 1, self._padded_length
+        given = cast("Mapping[str, float]", padded_length)
+        shape, columns = new_batch(), self._sampler._columns
+        if len(columns) == 1:
+            self._padded_length[0] = padded_length
+        elif isinstance(padded_length, Mapping) and set(given) == set(columns):
+            for index, column in enumerate(columns):
+                self._padded_length[index] = given[column]
+        else:
+            raise ValueError(
+                f"padded_length = {brief(padded_length)}: must be a dictionary with the columns "
+                f"{', '.join(map(repr, columns))}"
+            )
+        shape.count, shape.padded_length = count, self._padded_length
+        shape.columns = len(columns)
         return shape
 
     def _ended(self, status: int, calls: Work, before: float) -> None:
@@ -131,7 +147,7 @@ class MemoryGuard:
 
     def step(
         self,
-        batch: Batch | tuple[int, float],
+        batch: Batch | tuple[int, PerColumn],
         chunk: Callable[[int, int, float], Any],
         *,
         begin: Callable[[], Any] | None = None,
@@ -141,7 +157,8 @@ class MemoryGuard:
         :func:`step_in_chunks`.
 
         Args:
-            batch: from ``sampler.batches()``, or (count, padded length).
+            batch: from ``sampler.batches()``, or (count, padded length), which is a dictionary for
+                samples with several sizes.
         """
         shape = self._shape(batch)
         calls = Work(chunk=chunk, begin=begin)
@@ -154,14 +171,14 @@ class MemoryGuard:
         del kept
         if self.info.out_of_memory > before.out_of_memory:
             log.warning(
-                "step %d, %d samples of padded length %g, ran out of memory and was split",
+                "step %d, %d samples of padded length %s, ran out of memory and was split",
                 before.steps,
                 shape.count,
-                shape.padded_length[0],
+                ", ".join(f"{length:g}" for length in self._padded_length),
             )
 
     @contextlib.contextmanager
-    def measure(self, batch: Batch | tuple[int, float]) -> Generator[None, None, None]:
+    def measure(self, batch: Batch | tuple[int, PerColumn]) -> Generator[None, None, None]:
         """For loops that run their own step: ``with guard.measure(batch): ...``. An out-of-memory
         error is recorded and raised again. Any other error is raised, too, and the step is only
         counted, since other ranks may count it.

@@ -85,6 +85,7 @@ def find_max_batch(
         DeviceMemoryError: not even one sample fits. Whatever ``trial`` raises, but for running out
             of memory.
     """
+    function("trial", trial, optional=False)
     calls = Work(
         progress,
         "find_max_batch",
@@ -266,6 +267,7 @@ def step_in_chunks(
         The size of part that fitted. The optimizer's step is the caller's.
     """
     count = whole("count", count, 1)
+    function("chunk", chunk, optional=False)
     calls = Work(chunk=chunk, begin=function("begin", begin))
     options, kept = step_options(calls, begin, weights, count, chunk_size)
     fitted = ffi.new("uint64_t *")
@@ -292,6 +294,7 @@ def grow_batch_size(
     >>> grow_batch_size(lambda epoch, size: 32 * (epoch == 2), 2, current=64, max_batch_size=100)
     96
     """
+    function("batch_increase_function", batch_increase_function, optional=False)
     calls = Work(increase=batch_increase_function)
     size = ffi.new("uint64_t *")
     check(

@@ -8,7 +8,9 @@ from collections.abc import Mapping
 
 _FIELD = re.compile(
     r"\b(?:options|balanced|balancing|pack)\."
-    r"((?:(?:budgets|balance)\[\d+\]|budget\b)(?:\.[a-z]+)?|[a-z_]+)"
+    r"((?:(?:budgets|balance|capacities|length_multiples|shortest|longest|column_names)\[\d+\]"
+    r"|budget\b)"
+    r"(?:\.[a-z]+)?|[a-z_]+)"
 )
 _KEYWORDS = {
     "padding_target": "padding",
@@ -22,6 +24,7 @@ _KEYWORDS = {
     "budget.cost": "cost",
     "budget_count": "len(budget)",
     "is_cluster": "cluster",
+    "separate_by_count": "len(separate_by)",
 }
 _CONSTANT = re.compile(
     r"SAB_(BUCKETS|TAIL|OVERSIZE|LAST_STEP|PARTITION|PACK|THRESHOLDS|MODEL|SEARCH|ROUND|CACHE"
@@ -32,7 +35,14 @@ _CHOICES = {
     "BUCKETS_BOUNDARIES": "boundaries",
     "BUCKETS_OPTIMAL": "a number of buckets",
 }
+_COLUMN = re.compile(r"\bin column \d+")
 _LENGTH = re.compile(r"\bnumber of (budget|balance) = ")
+_OTHERS = {
+    "nulls count as 0 only on request": "nulls='zero' counts them as 0",
+    "column = NULL": "column = None",
+    "sizes.count = ": "len(sizes) = ",
+}
+_SAMPLER = re.compile(r"\bsab_([a-z_]+)_sampler_new\b(?:\(\))?")
 _UNSET = re.compile(r" \(0: [^)]*\)")  # what the number 0 means in C, where Python has None
 
 
@@ -50,8 +60,16 @@ def in_python(message: str, names: Mapping[str, str] | None = None) -> str:
     """
     known = {**_KEYWORDS, **(names or {})}
     message = _FIELD.sub(lambda found: known.get(found[1], found[1]), message)
+    message = _COLUMN.sub(lambda found: known.get(found[0], found[0]), message)
+    for theirs, ours in _OTHERS.items():
+        message = message.replace(theirs, ours)
+    message = _SAMPLER.sub(lambda found: f"sab.{_camel_case(found[1])}Sampler", message)
     message = _LENGTH.sub(r"len(\1) = ", message)
     return _UNSET.sub("", _CONSTANT.sub(_choice, message))
+
+
+def _camel_case(name: str) -> str:
+    return "".join(word.capitalize() for word in name.split("_"))
 
 
 def _choice(found: re.Match[str]) -> str:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Literal, NamedTuple
+import functools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Callable, Literal, NamedTuple, Union, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from sab._arguments import flag, one_of, real, whole
-from sab._cost import Budget, Cost, CostLike, budget_array
+from sab._arguments import brief, elements, flag, one_of, real, real_array, whole
+from sab._batch import PerColumn
+from sab._cost import ONE_COLUMN, Budget, Cost, CostLike, budget_array
+from sab._display import Facts, as_html, plain
 from sab._native import (
     Calls,
     CData,
@@ -19,6 +23,7 @@ from sab._native import (
     lib,
     new_options,
     new_struct,
+    one_bar,
     record_of,
 )
 from sab._peaks import Peaks, collect_peak
@@ -30,51 +35,101 @@ __all__ = ["MemoryModel", "MemoryModelInfo", "measurement_points"]
 ModelKind = Literal["batch", "polynomial"]
 _KINDS = {"batch": lib.SAB_MODEL_BATCH, "polynomial": lib.SAB_MODEL_POLYNOMIAL}
 
+LengthsLike = Union[float, Mapping[str, float]]
+
+
+def _columns_of(shortest: LengthsLike, longest: LengthsLike) -> tuple[str, ...]:
+    """The names of the columns that both ends of a range have."""
+    if not isinstance(shortest, Mapping) and not isinstance(longest, Mapping):
+        return ONE_COLUMN
+    if not (
+        isinstance(shortest, Mapping)
+        and isinstance(longest, Mapping)
+        and shortest.keys() == longest.keys()
+        and shortest
+    ):
+        raise ValueError(
+            f"shortest = {brief(shortest)}, longest = {brief(longest)}: must both be numbers, or "
+            "dictionaries with the same columns"
+        )
+    return tuple(shortest)
+
+
+def _of_columns(name: str, lengths: LengthsLike, columns: Sequence[str]) -> dict[str, float]:
+    """The number of each column, by what the caller calls it."""
+    if not isinstance(lengths, Mapping):
+        return {name: real(name, lengths)}
+    each = {f"{name}[{column!r}]": lengths[column] for column in columns}
+    return {key: real(key, length) for key, length in each.items()}
+
+
+def _per_column(lengths: Sequence[float], columns: Sequence[str]) -> PerColumn:
+    """One length of the only column, or a dictionary of several."""
+    given = [int(length) if length.is_integer() else length for length in lengths]
+    return given[0] if len(columns) == 1 else dict(zip(columns, given))
+
+
+def _term_count(columns: int, degree: int) -> int:
+    """Terms of a model of batches."""
+    return (columns + 1) * (columns + 2) if degree == 2 else columns + 2
+
 
 def measurement_points(
-    shortest: float,
-    longest: float,
+    shortest: LengthsLike,
+    longest: LengthsLike,
     *,
     max_count: int,
     points: int | None = None,
     budget: float | Budget | None = None,
     cost: CostLike | None = None,
     degree: int = 2,
-) -> list[tuple[int, float]]:
+) -> list[tuple[int, PerColumn]]:
     """Which (count, length) to measure for a :class:`MemoryModel` of batches, in ascending order of
     count * length.
 
     The D-optimal choice, made greedily on a grid: few steps suffice.
 
     Args:
-        shortest, longest: range of padded lengths.
+        shortest, longest: range of padded lengths. Of samples with several sizes dictionaries by
+            the name of the column, as the lengths of the points are then.
         max_count: most samples in a batch.
         points: how many; twice as many as the model has terms by default.
-        budget: without a cost: no point has a larger count * length; 4 * longest by default, so
-            that none runs out of memory. With one: only points that cost from a third to nine
-            tenths of it.
+        budget: without a cost: no point has a larger count * length (of several sizes their sum);
+            4 * longest by default, so that none runs out of memory. With one: only points that cost
+            from a third to nine tenths of it.
         cost: such as a first model, with the budget in bytes; as for :func:`sab.plan`.
         degree: of the model.
+
+    >>> shortest, longest = {"source": 4, "target": 4}, {"source": 90, "target": 60}
+    >>> measurement_points(shortest, longest, max_count=64)[0]
+    (1, {'source': 4, 'target': 4})
     """
-    points = whole("points", (12 if degree == 2 else 6) if points is None else points, 1)
+    columns = _columns_of(shortest, longest)
+    if points is None:
+        points = 2 * _term_count(len(columns), degree)
+    points = whole("points", points, 1)
     if points > 1000:
         raise ValueError(f"points = {points}: must be at most 1000")
     options = new_options("sab_measurement_options")
     calls = Calls()
-    budgets, count = budget_array(budget, cost, calls)
+    budgets, count = budget_array(budget, cost, calls, columns)
     if count > 1:
         raise ValueError(f"len(budget) = {count}: must be at most 1")
     if count:
         options.budget = budgets[0]
-    options.shortest, options.longest = real("shortest", shortest), real("longest", longest)
+    if len(columns) > lib.SAB_MAX_COLUMNS:
+        raise ValueError(f"len(shortest) = {len(columns)}: must be at most {lib.SAB_MAX_COLUMNS}")
+    options.columns = len(columns)
+    for field, lengths in (("shortest", shortest), ("longest", longest)):
+        for column, (name, length) in enumerate(_of_columns(field, lengths, columns).items()):
+            getattr(options, field)[column] = length
+            calls.names[f"{field}[{column}]"] = name
     options.max_count = whole("max_count", max_count, 1)
     options.degree = whole("degree", degree, bits=31)
-    counts, lengths = ffi.new("uint64_t[]", points), ffi.new("double[]", points)
-    check(lib.sab_measurement_points_find(options, points, counts, lengths), calls)
-    return [
-        (int(counts[i]), int(lengths[i]) if lengths[i].is_integer() else lengths[i])
-        for i in range(points)
-    ]
+    counts, found = ffi.new("uint64_t[]", points), ffi.new("double[]", points * len(columns))
+    check(lib.sab_measurement_points_find(options, points, counts, found), calls)
+    rows = np.asarray(ffi.unpack(found, len(found))).reshape(points, -1).tolist()
+    return [(int(count), _per_column(row, columns)) for count, row in zip(counts, rows)]
 
 
 class MemoryModelInfo(NamedTuple):
@@ -92,6 +147,71 @@ class MemoryModelInfo(NamedTuple):
     held_out_residual: float
     largest_residual: float
 
+    def to_dict(self) -> dict[str, Any]:
+        """The facts as a dictionary of numbers, which ``json.dumps`` takes."""
+        return cast("dict[str, Any]", plain(self))
+
+    def _repr_html_(self) -> str:
+        return as_html("Memory model", self._facts())
+
+    def _facts(self) -> Facts:
+        shares = ("residual", "held_out_residual", "largest_residual", "margin", "coverage")
+        each = ((name, getattr(self, name)) for name in shares)
+        return [
+            ("measurements", f"{self.measurements:,}"),
+            ("terms, degree", f"{self.term_count:,}, {self.degree}"),
+            *((name.replace("_", " "), f"{100 * share:.2f} %") for name, share in each),
+        ]
+
+
+def _rows_of(
+    features: Any, columns: Sequence[str] | None
+) -> tuple[npt.NDArray[np.float64], Sequence[str] | None]:
+    """Rows of features as numbers, and the columns: those given, or the keys where lengths are
+    dictionaries.
+    """
+    rows = list(cast("Sequence[Any]", features)) if isinstance(features, (list, tuple)) else []
+    if not any(isinstance(part, Mapping) for row in rows[:1] if _is_row(row) for part in row):
+        return real_array("features", features, "must be rows of numbers"), columns
+    numbers: list[list[float]] = []
+    for index, row in enumerate(rows):
+        if not (_is_row(row) and len(row) == 2 and isinstance(row[1], Mapping)):
+            raise TypeError(
+                f"features[{index}] = {brief(row)}: must be a count and a dictionary of lengths"
+            )
+        lengths = cast("Mapping[str, Any]", row[1])
+        columns = tuple(lengths) if columns is None else columns
+        if set(lengths) != set(columns):
+            raise ValueError(
+                f"features[{index}][1] has the columns {', '.join(map(repr, lengths))}: must have "
+                f"{', '.join(map(repr, columns))}"
+            )
+        named = [(f"features[{index}][1][{name!r}]", lengths[name]) for name in columns]
+        count = real(f"features[{index}][0]", row[0])
+        numbers.append([count, *(real(name, length) for name, length in named)])
+    return np.asarray(numbers, np.float64), columns
+
+
+def _is_row(row: Any) -> bool:
+    return isinstance(row, Iterable) and not isinstance(row, (str, bytes))
+
+
+def _set_columns(options: CData, columns: Sequence[str] | None, count: int, calls: Calls) -> None:
+    """Sets the names of a model's columns."""
+    if columns is None:
+        return
+    given = elements("columns", columns)
+    for index, name in enumerate(given):
+        if not isinstance(name, str) or "\0" in name:
+            raise TypeError(f"columns[{index}] = {brief(name)}: must be a text")
+        calls.names[f"column_names[{index}]"] = f"columns[{index}]"
+    if len(given) != count:
+        raise ValueError(f"len(columns) = {len(given)}: must be {count}, one for each length")
+    calls.names["column_names"] = "columns"
+    texts = [ffi.new("char[]", name.encode()) for name in given]
+    options.column_names = names = ffi.new("char *[]", texts)
+    calls.kept += [*texts, names]
+
 
 class MemoryModel(Saved, kind="sab_memory_model"):
     """Predicts the peak of a batch. Immutable, picklable; the cost of a plan: ``sab.plan(sizes,
@@ -102,7 +222,8 @@ class MemoryModel(Saved, kind="sab_memory_model"):
 
     def __init__(self, handle: CData) -> None:
         self.measured: Peaks | None = None
-        self._handle = ffi.gc(handle, lib.sab_memory_model_free)
+        makers = "sab.MemoryModel.fit() or learn()"
+        self._handle = self._owned(handle, lib.sab_memory_model_free, makers)
         info = new_struct("sab_memory_model_info")
         check(lib.sab_memory_model_get_info(self._handle, info))
         self.info: MemoryModelInfo = record_of(MemoryModelInfo, info)
@@ -117,17 +238,23 @@ class MemoryModel(Saved, kind="sab_memory_model"):
         degree: int = 2,
         coverage: float = 0.95,
         select_terms: bool = True,
+        columns: Sequence[str] | None = None,
     ) -> MemoryModel:
         """Fits a model to measurements, such as ``features`` and ``peaks`` of :func:`collect_peak`.
 
         Args:
             features: a row of numbers for each measurement; for ``"batch"`` (count, padded length).
+                Of samples with several sizes (count, a length for each), or (count, dictionary of
+                lengths by the name of the column).
             peaks: bytes.
-            kind: ``"batch"`` (count, count * length, count * length**2, length, length**2; falls
-                with neither) or ``"polynomial"`` of any features.
+            kind: ``"batch"`` (count, count * length, count * length**2, length, length**2, and the
+                products of each two lengths of several; falls with none) or ``"polynomial"`` of any
+                features.
             degree: 1 or 2.
             coverage: share of unseen batches that should stay under :meth:`predict_upper`.
             select_terms: leave out terms that do not pay.
+            columns: names of the sizes, one for each length. A plan refuses the model as a cost of
+                sizes with other names.
 
         Raises:
             ValueError: too few measurements, or some that do not determine all terms: the message
@@ -138,14 +265,14 @@ class MemoryModel(Saved, kind="sab_memory_model"):
         >>> round(float(model.predict([(16, 100)])[0]))
         1480000
         """
-        rows = np.ascontiguousarray(features, np.float64)
+        rows, columns = _rows_of(features, columns)
         if rows.ndim == 1:
             rows = rows.reshape(-1, 1)
         if rows.ndim != 2:
             raise ValueError(
                 f"features has {rows.ndim} dimensions: must have a row for each measurement"
             )
-        bytes_ = np.ascontiguousarray(peaks, np.float64)
+        bytes_ = real_array("peaks", peaks, "must be one number for each row of features")
         if bytes_.shape != (len(rows),):
             raise ValueError(
                 f"peaks has shape {bytes_.shape}: must have one number for each of the "
@@ -156,26 +283,29 @@ class MemoryModel(Saved, kind="sab_memory_model"):
         options.degree = whole("degree", degree, bits=31)
         options.coverage = real("coverage", coverage)
         options.select_terms = flag("select_terms", select_terms)
+        calls = Calls()
+        _set_columns(options, columns, rows.shape[1] - 1, calls)
         handle = ffi.new("sab_memory_model **")
         pointers = [ffi.cast("double *", array.ctypes.data) for array in (rows, bytes_)]
         check(
             lib.sab_memory_model_fit_new(
                 pointers[0], len(rows), rows.shape[1], pointers[1], options, handle
-            )
+            ),
+            calls,
         )
         return cls(handle[0])
 
     @classmethod
     def learn(
         cls,
-        step: Callable[[int, float], Any],
+        step: Callable[[int, PerColumn], Any],
         device: DeviceLike = "cuda",
         *,
-        shortest: float,
-        longest: float,
+        shortest: LengthsLike,
+        longest: LengthsLike,
         budget: int | None = None,
         max_count: int = 1 << 20,
-        points: int = 12,
+        points: int | None = None,
         degree: int = 2,
         coverage: float = 0.9,
         cleanup: Callable[[], Any] | None = None,
@@ -189,50 +319,74 @@ class MemoryModel(Saved, kind="sab_memory_model"):
 
         Args:
             step: runs a training step on a batch of ``count`` samples of padded length ``length``.
-            shortest, longest: range of the padded lengths.
+                Of samples with several sizes ``length`` is a dictionary by the name of the column.
+            shortest, longest: range of the padded lengths: numbers, or dictionaries by the name of
+                the column. The model then has these columns.
             device: see :class:`Probe`.
             budget: bytes that the batches will have; the device's total by default.
             max_count: most samples in a batch.
-            points: steps in each of the two rounds.
+            points: steps in each of the two rounds; by default twice the terms of degree 2: 12 for
+                one size, 24 for two.
             degree, coverage: see :meth:`fit`.
             cleanup: see :func:`collect_peak`.
+            progress: True for a bar, or ``progress(done, total)`` before each of the ``1 + 2 *
+                points`` steps, which stops by returning False or raising.
         """
 
-        def measure(where: list[tuple[int, float]]) -> Peaks:
-            def work(point: tuple[int, float]) -> tuple[int, float]:
+        begun = 0  # steps of the rounds before
+
+        def tell(done: int, _: int) -> Any:
+            return cast(Progress, report)(begun + done, 1 + 2 * cast(int, points))
+
+        def measure(where: list[tuple[int, PerColumn]]) -> Peaks:
+            nonlocal begun
+
+            def work(point: tuple[int, PerColumn]) -> tuple[int, PerColumn]:
                 step(*point)
                 return point
 
-            return collect_peak(work, where, probe, cleanup=cleanup, progress=progress)
+            told = tell if callable(report) else report
+            measured = collect_peak(work, where, probe, cleanup=cleanup, progress=told)
+            begun += len(where)
+            return measured
 
         def needs(measured: Peaks) -> npt.NDArray[np.int64]:
             # What the allocator must have, where it says so: allocated bytes alone leave out what
             # lies between blocks.
             return np.maximum(measured.peaks, measured.reserved_peaks)
 
-        if shortest == longest:
-            raise ValueError(
-                f"shortest = longest = {longest}: a model is of batches of different lengths; of "
-                "one length find_max_batch() says all"
-            )
-        with probe_of(device) as probe:
+        columns = _columns_of(shortest, longest)
+        least = _of_columns("shortest", shortest, columns)
+        for (low, short), (high, long) in zip(
+            least.items(), _of_columns("longest", longest, columns).items()
+        ):
+            if short == long:
+                raise ValueError(
+                    f"{low} = {high} = {long:g}: a model is of batches of different lengths; of "
+                    "one length find_max_batch() says all"
+                )
+        if points is None:
+            points = 2 * _term_count(len(columns), 2)
+        names = columns if columns[0] else None
+        with one_bar(progress, "learn") as report, probe_of(device) as probe:
             limit = probe.stats().total if budget is None else whole("budget", budget, 1)
             if limit <= 0:
                 raise ValueError(
                     "budget = None: the device does not know its total: a budget must be given"
                 )
             # First what a framework makes once, such as the state of an optimizer.
-            if measure([(1, shortest)]).out_of_memory:
+            if measure([(1, _per_column(list(least.values()), columns))]).out_of_memory:
                 raise DeviceMemoryError(
                     "out of memory: not enough even for a batch of one: a sample of length "
-                    f"{shortest:g} does not fit"
+                    f"{', '.join(f'{short:g}' for short in least.values())} does not fit"
                 )
             small = measure(
                 measurement_points(
                     shortest, longest, max_count=max_count, points=points, degree=degree
                 )
             )
-            first = cls.fit(small.features, needs(small), degree=degree, coverage=coverage)
+            fit = functools.partial(cls.fit, degree=degree, coverage=coverage, columns=names)
+            first = fit(small.features, needs(small))
             large = measure(
                 measurement_points(
                     shortest,
@@ -244,12 +398,12 @@ class MemoryModel(Saved, kind="sab_memory_model"):
                     cost=first,
                 )
             )
-        model = cls.fit(large.features, needs(large), degree=degree, coverage=coverage)
+        model = fit(large.features, needs(large))
         model.measured = large
         return model
 
     def _predict(self, features: npt.ArrayLike, which: int) -> npt.NDArray[np.float64]:
-        rows = np.ascontiguousarray(features, np.float64)
+        rows, _ = _rows_of(features, self.columns)
         if rows.ndim != 2 or rows.shape[1] != self.info.feature_count:
             raise ValueError(
                 f"features has shape {rows.shape}: must have rows of {self.info.feature_count} "
@@ -274,6 +428,20 @@ class MemoryModel(Saved, kind="sab_memory_model"):
         return self._predict(features, 1)
 
     @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns of a model of batches; ``("",)`` for one column without a name.
+        A polynomial of other features has none.
+        """
+        if self.info.kind != lib.SAB_MODEL_BATCH:
+            return ()
+        count = self.info.feature_count - 1
+        names = [lib.sab_memory_model_column_name(self._handle, j) for j in range(count)]
+        return tuple(
+            ffi.string(name).decode() if name else "" if count == 1 else str(j)
+            for j, name in enumerate(names)
+        )
+
+    @property
     def terms(self) -> list[tuple[float, tuple[int, ...]]]:
         """(coefficient, power of each feature) of each term."""
         coefficient = ffi.new("double *")
@@ -293,12 +461,13 @@ class MemoryModel(Saved, kind="sab_memory_model"):
     def __repr__(self) -> str:
         return f"<sab.MemoryModel of {self.info.measurements} measurements: {self}>"
 
+    def _repr_html_(self) -> str:
+        return as_html(f"Memory model: {self}", self.info._facts())
+
     def __str__(self) -> str:
-        names = (
-            ("count", "length")
-            if self.info.kind == lib.SAB_MODEL_BATCH
-            else [f"f{i}" for i in range(self.info.feature_count)]
-        )
+        names = [f"f{i}" for i in range(self.info.feature_count)]
+        if self.columns:
+            names = ["count", *(column or "length" for column in self.columns)]
         parts: list[str] = []
         for coefficient, powers in self.terms:
             factors = [

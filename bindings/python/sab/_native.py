@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+import time
 import warnings
 import weakref
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any, Callable, TypeVar
 
+from sab._arguments import brief
 from sab._messages import in_python
 from sab._sab import ffi, lib
 
@@ -33,6 +36,8 @@ __all__ = [
     "lib",
     "path_bytes",
 ]
+
+_NOTEBOOK_INTERVAL = 0.1  # seconds between two updates of a line
 
 Progress = Callable[[int, int], Any]
 Record = TypeVar("Record", bound="tuple[Any, ...]")
@@ -101,7 +106,9 @@ class Calls:
         self.kept: list[object] = []  # memory and handles that the options point to
         self.names: dict[str, str] = {}  # fields of the options: what the caller calls them
         if not (progress is None or isinstance(progress, bool) or callable(progress)):
-            raise TypeError(f"progress = {progress!r}: must be True, False, None or a function")
+            raise TypeError(
+                f"progress = {brief(progress)}: must be True, False, None or a function"
+            )
         self.bar = _bar(what) if progress is True else None
         self.progress = progress if callable(progress) else self.bar
         self.exception: BaseException | None = None
@@ -135,7 +142,7 @@ def sab_py_size(ctx: CData, index: int, size: CData) -> int:
     try:
         size[0] = given
     except TypeError:
-        raise TypeError(f"sizes({index}) gave {given!r:.60}: must be a number") from None
+        raise TypeError(f"sizes({index}) gave {brief(given)}: must be a number") from None
     return 0
 
 
@@ -178,6 +185,8 @@ def unpicklable(value: Any, instead: str) -> TypeError:
 
 def path_bytes(path: str | os.PathLike[str], name: str = "path") -> bytes:
     """A file name, or a text with one in it, as C has it."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"{name} = {brief(path)}: must be the name of a file")
     data = os.fsencode(path)
     if b"\0" in data:  # where C would see the end
         raise ValueError(f"{name} = {path!r}: must not have a null character")
@@ -207,7 +216,7 @@ def record_of(kind: type[Record], struct: CData) -> Record:
 def check(status: int, calls: Calls | None = None) -> int:
     """Raises what a negative status stands for; gives the others back."""
     if calls is not None and calls.bar is not None:
-        calls.bar.stop()
+        calls.bar.stop(status >= 0)
     if status >= 0:
         if calls is not None:
             calls.exception = None  # of a call back whose failure the library has dealt with
@@ -226,6 +235,39 @@ def warn_of_skipped(skipped: int, samples: int, why: str) -> None:
         warnings.warn(text, SkippedWarning, stacklevel=3)
 
 
+def _progress_text(what: str, done: int, total: int) -> str:
+    return f"{what}: {100 * done // total} %" if total else f"{what}: {done:,}"
+
+
+class _NotebookLine:
+    """Progress as one line of a notebook's output, which is updated in place."""
+
+    def __init__(self, what: str, display: Callable[..., Any]) -> None:
+        self.what, self.display = what, display
+        self.line: Any = None  # from the first report on
+        self.text: str = ""
+        self.shown_at: float = 0.0
+
+    def __call__(self, done: int, total: int) -> None:
+        self.text = _progress_text(self.what, done, total)
+        now = time.monotonic()
+        if self.line is None:
+            self.line = self.display(self._data(), raw=True, display_id=True)
+        elif now - self.shown_at < _NOTEBOOK_INTERVAL:
+            return
+        else:
+            self.line.update(self._data(), raw=True)
+        self.shown_at = now
+
+    def stop(self, is_done: bool) -> None:
+        if self.line is not None:
+            self.text = f"{self.what}: done" if is_done else self.text
+            self.line.update(self._data(), raw=True)
+
+    def _data(self) -> dict[str, str]:
+        return {"text/plain": self.text}
+
+
 class _Line:
     """Progress as one rewritten line on a terminal, where rich is not installed."""
 
@@ -236,14 +278,10 @@ class _Line:
     def __call__(self, done: int, total: int) -> None:
         if sys.stderr.isatty():
             self.shown = True
-            print(
-                f"\r{self.what} {100 * done // max(total, 1)} %",
-                end="",
-                file=sys.stderr,
-                flush=True,
-            )
+            text = _progress_text(self.what, done, total)
+            print(f"\r{text}", end="", file=sys.stderr, flush=True)
 
-    def stop(self) -> None:
+    def stop(self, is_done: bool) -> None:
         if self.shown:
             print(file=sys.stderr)
 
@@ -256,9 +294,7 @@ class _RichBar:
         from rich.progress import Progress
 
         console = Console(stderr=True)
-        self.bar = Progress(
-            console=console, transient=True, disable=not (console.is_terminal or console.is_jupyter)
-        )
+        self.bar = Progress(console=console, transient=True, disable=not console.is_terminal)
         self.task = self.bar.add_task(what, total=None)
 
     def __call__(self, done: int, total: int) -> None:
@@ -266,12 +302,30 @@ class _RichBar:
             self.bar.start()
         self.bar.update(self.task, completed=done, total=total)
 
-    def stop(self) -> None:
+    def stop(self, is_done: bool) -> None:
         if self.bar.live.is_started:
             self.bar.stop()
 
 
-def _bar(what: str) -> _Line | _RichBar:
+@contextlib.contextmanager
+def one_bar(progress: bool | Progress | None, what: str) -> Generator[bool | Progress | None]:
+    """What to tell of progress in a call that makes several: True gives one bar for all of them."""
+    if progress is not True:
+        yield progress
+        return
+    bar = _bar(what)
+    is_done = False
+    try:
+        yield bar
+        is_done = True
+    finally:
+        bar.stop(is_done)
+
+
+def _bar(what: str) -> _NotebookLine | _Line | _RichBar:
+    ipython: Any = sys.modules.get("IPython")  # which each notebook has loaded
+    if ipython is not None and hasattr(ipython.get_ipython(), "kernel"):
+        return _NotebookLine(what, ipython.display.display)
     try:
         return _RichBar(what)
     except ImportError:

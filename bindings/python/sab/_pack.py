@@ -2,36 +2,46 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple, Union, cast
 
-from sab._arguments import flag, one_of, whole
-from sab._cost import CostLike, set_balance
+from sab._arguments import brief, elements, flag, one_of, whole
+from sab._batch import PerColumn, per_column
+from sab._cost import CostLike, column_of, set_balance
+from sab._display import Facts, as_html, plain
+from sab._mixture import Mixture, Name, SourceReport, reports_of, source_table
 from sab._native import (
     Calls,
+    CData,
     Progress,
     check,
+    ffi,
     lib,
     new_options,
     new_struct,
     record_of,
     warn_of_skipped,
 )
-from sab._plan import SKIP_OR_ERROR, LastStep
+from sab._plan import SKIP_OR_ERROR, LastStep, source_lines
 from sab._samplers import Order, Output, RandomAccessSampler, sampler_options
 from sab._sizes import SizesLike, as_sizes
 
-__all__ = ["PackedInfo", "PackedSampler"]
+__all__ = ["PackedInfo", "PackedReport", "PackedSampler"]
 
-PackMethod = Literal["best_fit", "histogram", "first_fit"]
+PackMethod = Literal["best_fit", "histogram", "first_fit", "concat"]
+Capacity = Union[int, Mapping[str, int], Sequence[int]]
 _METHODS = {
     "best_fit": lib.SAB_PACK_BEST_FIT,
     "histogram": lib.SAB_PACK_HISTOGRAM,
     "first_fit": lib.SAB_PACK_FIRST_FIT,
+    "concat": lib.SAB_PACK_CONCAT,
 }
 
 
 class PackedInfo(NamedTuple):
-    """Facts of a packing: the fields of ``sab_packed_info``."""
+    """Facts of a packing: the fields of ``sab_packed_info``. Of several columns, ``total`` and
+    ``fill`` are those of the fullest.
+    """
 
     samples: int
     skipped: int
@@ -43,6 +53,138 @@ class PackedInfo(NamedTuple):
     fingerprint: int
     total: float
     fill: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """The facts as a dictionary of numbers, which ``json.dumps`` takes."""
+        return cast("dict[str, Any]", plain(self))
+
+    def _repr_html_(self) -> str:
+        over = self.bins / self.lower_bound if self.lower_bound else 1.0
+        facts = [
+            ("samples", f"{self.samples:,}"),
+            ("skipped, split", f"{self.skipped:,}, {self.split:,}"),
+            ("bins (× minimum)", f"{self.bins:,} ({over:.5f})"),
+            ("sequences", f"{self.sequences:,}"),
+            ("most sequences in a bin", f"{self.most_sequences:,}"),
+            ("total size", f"{self.total:,.10g}"),
+        ]
+        return as_html(f"{100 * self.fill:.2f} % of the bins is filled", facts)
+
+
+class PackedReport(NamedTuple):
+    """What an epoch of packed rows is on all ranks: fields of ``sab_packed_info`` and
+    ``sab_balanced_report``. Prints as a table.
+
+    ``dropped`` are samples and pieces that ``last_step="drop"`` leaves out of this epoch. ``total``
+    is the sum of the sizes in the steps; of several columns a dictionary. ``rank_imbalance`` is the
+    mean over the steps of the cost of the costliest rank, divided by the mean cost of the ranks.
+    ``time`` is the sum of the costliest ranks' costs, ``least_time`` what it would be without
+    waiting. The cost is ``balance`` of the sampler.
+    """
+
+    samples: int
+    skipped: int
+    dropped: int
+    split: int
+    sequences: int
+    bins: int
+    lower_bound: int
+    most_sequences: int
+    steps: int
+    total: PerColumn
+    fill: float
+    rank_imbalance: float
+    largest_rank_imbalance: float
+    micro_batch_imbalance: float
+    time: float
+    least_time: float
+    sources: dict[Name, SourceReport]
+
+    def __str__(self) -> str:
+        facts = [f"{name:<40}{value:>22}" for name, value in self._facts()]
+        return "\n".join([*facts, *source_lines(self.sources)])
+
+    def _repr_html_(self) -> str:
+        return as_html(f"Rows of {self.steps:,} steps", self._facts(), source_table(self.sources))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as numbers and dictionaries, which ``json.dumps`` takes."""
+        return cast("dict[str, Any]", plain(self))
+
+    def _facts(self) -> Facts:
+        over = self.bins / self.lower_bound if self.lower_bound else 1.0
+        waiting = 100 * (1 - self.least_time / self.time) if self.time else 0.0
+        totals: dict[str, float] = {"": self.total}
+        if isinstance(self.total, dict):
+            totals = cast("dict[str, float]", self.total)
+        return [
+            ("samples", f"{self.samples:,}"),
+            ("skipped, dropped, split", f"{self.skipped:,}, {self.dropped:,}, {self.split:,}"),
+            ("sequences", f"{self.sequences:,}"),
+            ("bins (× minimum)", f"{self.bins:,} ({over:.4f})"),
+            ("most sequences in a bin", f"{self.most_sequences:,}"),
+            ("steps of each rank", f"{self.steps:,}"),
+            *((f"total {name}".rstrip(), f"{total:,.10g}") for name, total in totals.items()),
+            ("share of the bins that is filled", f"{100 * self.fill:.2f} %"),
+            ("rank imbalance (1: none)", f"{self.rank_imbalance:.4f}"),
+            ("largest rank imbalance", f"{self.largest_rank_imbalance:.3f}"),
+            ("micro-batch imbalance", f"{self.micro_batch_imbalance:.4f}"),
+            ("time spent waiting (%)", f"{waiting:.2f}"),
+        ]
+
+
+def capacities_of(capacity: Any, columns: Sequence[str]) -> list[int]:
+    """What the caller gave as the capacity of each column."""
+    is_one = isinstance(capacity, (str, bytes)) or not hasattr(capacity, "__iter__")
+    is_one = is_one or getattr(capacity, "ndim", 1) == 0  # an array or a tensor of one number
+    if len(columns) == 1 and (is_one or (isinstance(capacity, Mapping) and not columns[0])):
+        return [whole("capacity", capacity)]
+    if is_one:
+        names = ", ".join(map(repr, columns))
+        raise ValueError(f"capacity = {brief(capacity)}: must have one for each column, {names}")
+    if isinstance(capacity, Mapping):
+        numbers = cast("Mapping[object, Any]", capacity)
+        each = {column_of("capacity", key, columns): key for key in numbers}
+        missing = [name for j, name in enumerate(columns) if j not in each]
+        if missing:
+            raise ValueError(f"capacity has no {missing[0]!r}: must have all columns")
+        named = [(f"capacity[{each[j]!r}]", numbers[each[j]]) for j in range(len(columns))]
+    else:
+        given = elements("capacity", capacity)
+        if len(given) != len(columns):
+            raise ValueError(
+                f"len(capacity) = {len(given)}: must be {len(columns)}, one for each column"
+            )
+        named = [(f"capacity[{j}]", number) for j, number in enumerate(given)]
+    return [whole(name, number, 1, 31) for name, number in named]
+
+
+def _check_options(
+    columns: Sequence[str], method: str, split: bool, window: int, tries: int
+) -> None:
+    """Refuses options that have no effect on sizes with these columns."""
+    if len(columns) > 1:
+        if method != "best_fit":
+            raise ValueError(f"method = {method!r}: must be 'best_fit' for several columns")
+        if split:
+            raise ValueError("split = True: must be False for several columns")
+        return
+    if window and method != "first_fit":
+        raise ValueError(
+            f"window = {window}: is for 'first_fit' and several columns, not {method!r} of one"
+        )
+    if tries:
+        raise ValueError(f"tries = {tries}: is for several columns, not one")
+
+
+def _set_capacities(pack: CData, capacity: Any, columns: Sequence[str], calls: Calls) -> None:
+    capacities = capacities_of(capacity, columns)
+    if len(columns) == 1:
+        pack.capacity = capacities[0]
+        return
+    array = ffi.new("uint64_t[]", capacities)
+    calls.kept.append(array)
+    pack.capacities, pack.capacity_count = array, len(capacities)
 
 
 class PackedSampler(RandomAccessSampler):
@@ -57,23 +199,37 @@ class PackedSampler(RandomAccessSampler):
 
     Iterating gives arrays of sample indices. :meth:`batches` gives :class:`sab.Batch` with
     ``cu_seqlens``: int32, where each sequence begins and ends in the row, for variable-length
-    attention. With ``split`` it also has ``starts``: where each piece begins in its sample.
+    attention. With ``split`` and ``"concat"`` it also has ``starts``: where each piece begins in
+    its sample.
+
+    Samples with several sizes are packed into rows with a capacity for each column. Which samples
+    share a row is then found anew when an epoch begins, in 0.6 s for a million samples of images
+    and tokens. The number of rows may differ by some between epochs: ``len()`` and :attr:`info`
+    are those of the present epoch. ``cu_seqlens`` is a dictionary by the name of the column. A
+    state holds no rows, so it stays small.
 
     Args:
-        sizes: anything that :class:`sab.Sizes` takes; whole numbers.
-        capacity: largest sum of lengths in a bin.
+        sizes: anything that :class:`sab.Sizes` takes; whole numbers. For samples with several
+            sizes ``{"images": v, "tokens": t}``, a 2-D array, or
+            ``sab.Sizes(table, columns=[...])``.
+        capacity: largest sum of lengths in a bin; of several columns a dictionary with that of
+            each, or a list in their order.
         method: ``"best_fit"``: best-fit decreasing, the fewest bins. ``"histogram"``:
             shortest-pack-first, which spreads lengths more evenly and needs fewer bins if
             ``max_sequences`` limits them. ``"first_fit"``: online, in the order of the samples,
-            with ``window`` open bins.
+            with ``window`` open bins. ``"concat"``: the samples of each epoch in a shuffled order,
+            end to end and cut at the capacity, so that all rows but one are full. Several columns
+            have a method of their own and need ``"best_fit"``.
         max_sequences: sequences in a bin at most; 0 for no limit.
         split: cut samples longer than ``capacity`` into pieces of it and a remainder.
-        oversize: samples longer than ``capacity`` that are not split: ``"error"``, or ``"skip"``
+        oversize: samples longer than a capacity that are not split: ``"error"``, or ``"skip"``
             with a SkippedWarning.
-        window: bins that ``"first_fit"`` keeps open at once.
+        window: bins that ``"first_fit"`` keeps open at once; of several columns, samples that a row
+            is chosen from. 0: 256 bins, 1,000 samples. Other methods take none.
+        tries: of several columns, fillings of a row, of which the best is kept. 0: 100.
         balance: the cost that the bins of one step have in common: a cost as for :func:`sab.plan`,
-            summed over the samples of a bin. ``"quadratic"`` by default: attention inside each
-            sample.
+            summed over the samples of a bin. By default ``"quadratic"``: attention inside each
+            sample. Of several columns it is the sum of the squared shares of the capacities.
         seed, rank, world_size, last_step, costliest_first, micro_batches, output: as for
             :class:`sab.BucketSampler`.
         progress: True for a bar, or ``progress(done, total)``.
@@ -84,18 +240,23 @@ class PackedSampler(RandomAccessSampler):
     ([[0, 1], [2, 4, 3]], 1.0)
     >>> sampler.batch(0).cu_seqlens.dtype
     dtype('int32')
+    >>> sizes = {"images": [1, 3, 2, 2], "tokens": [50, 10, 40, 60]}
+    >>> both = sab.PackedSampler(sizes, capacity={"images": 4, "tokens": 100})
+    >>> len(both), both.batch(0).total["tokens"] <= 100
+    (2, True)
     """
 
     def __init__(
         self,
         sizes: SizesLike,
-        capacity: int,
+        capacity: Capacity,
         *,
         method: PackMethod = "best_fit",
         max_sequences: int = 0,
         split: bool = False,
         oversize: Literal["error", "skip"] = "error",
-        window: int = 256,
+        window: int = 0,
+        tries: int = 0,
         balance: CostLike | None = None,
         seed: int = 0,
         rank: int = 0,
@@ -108,13 +269,18 @@ class PackedSampler(RandomAccessSampler):
     ) -> None:
         pack = new_options("sab_packed_options")
         pack.method = one_of("method", method, _METHODS)
-        pack.capacity = whole("capacity", capacity)
         pack.max_sequences = whole("max_sequences", max_sequences)
         pack.window = whole("window", window)
+        pack.tries = whole("tries", tries)
         pack.split = flag("split", split)
         pack.oversize = one_of("oversize", oversize, SKIP_OR_ERROR)
         calls = Calls(progress=progress, what="packing")
-        set_balance(pack, balance, calls)
+        source = as_sizes(sizes)
+        self._mixture = source if isinstance(source, Mixture) else None
+        self._columns = source.columns
+        _check_options(source.columns, method, pack.split != 0, pack.window, pack.tries)
+        _set_capacities(pack, capacity, source.columns, calls)
+        set_balance(pack, balance, calls, source.columns)
         pack.progress, pack.progress_ctx = lib.sab_py_progress, calls.handle
         order: Order = {
             "seed": seed,
@@ -127,12 +293,12 @@ class PackedSampler(RandomAccessSampler):
         self._construct(
             output,
             lib.sab_packed_sampler_new,
-            as_sizes(sizes)._handle,
+            source._handle,
             pack,
             sampler_options(order),
             calls=calls,
         )
-        warn_of_skipped(self.info.skipped, self.info.samples, "longer than the capacity")
+        warn_of_skipped(self.info.skipped, self.info.samples, "longer than a capacity")
         self._made_from = (
             (sizes, capacity),
             {
@@ -141,11 +307,20 @@ class PackedSampler(RandomAccessSampler):
                 "split": split,
                 "oversize": oversize,
                 "window": window,
+                "tries": tries,
                 "balance": balance,
                 **order,
                 "output": output,
             },
         )
+
+    def _capacity(self) -> PerColumn:
+        """The capacity, or a dictionary with that of each column."""
+        capacities = capacities_of(self._made_from[0][1], self._columns)
+        return dict(zip(self._columns, capacities)) if len(capacities) > 1 else capacities[0]
+
+    def _sample_count(self) -> int:
+        return self.info.samples if self._mixture is None else len(self._mixture)
 
     @property
     def info(self) -> PackedInfo:
@@ -153,3 +328,36 @@ class PackedSampler(RandomAccessSampler):
         info = new_struct("sab_packed_info")
         check(lib.sab_packed_sampler_get_info(self._handle, info))
         return record_of(PackedInfo, info)
+
+    def report(self, *, progress: bool | Progress | None = None) -> PackedReport:
+        """What the current epoch is on all ranks, before any training.
+
+        >>> import sab
+        >>> sab.PackedSampler([7, 3, 6, 2, 2], capacity=10, world_size=2).report().steps
+        1
+        """
+        calls = Calls(progress=progress, what="report")
+        report = new_struct("sab_balanced_report")
+        check(
+            lib.sab_balanced_sampler_get_report(
+                self._handle, lib.sab_py_progress, calls.handle, report
+            ),
+            calls,
+        )
+        info = self.info
+        fields: list[Any] = [
+            report.samples,
+            report.skipped,
+            report.dropped,
+            info.split,
+            info.sequences,
+            info.bins,
+            info.lower_bound,
+            info.most_sequences,
+            report.steps,
+            per_column(report.total, self._columns),
+            report.fill,
+            *(getattr(report, name)[0] for name in PackedReport._fields[11:-1]),
+            reports_of(self._mixture, self._handle, calls),
+        ]
+        return PackedReport(*fields)

@@ -9,7 +9,8 @@ from typing import Any, Callable, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sab._arguments import flag, function, whole
+from sab._arguments import brief, flag, function, iterable, whole
+from sab._display import record_line
 from sab._native import Progress, check, ffi, lib, new_options, new_struct
 from sab._probe import DeviceLike, probe_of
 from sab._work import Work
@@ -27,6 +28,9 @@ class Peaks(NamedTuple):
     largest_free: npt.NDArray[np.int64]
     items: npt.NDArray[np.int64]
     out_of_memory: list[int]  # numbers of the items that ran out
+
+    def __repr__(self) -> str:
+        return record_line(self)
 
 
 def _column(pointer: Any, count: int) -> npt.NDArray[np.int64]:
@@ -57,7 +61,7 @@ def collect_peak(
     Args:
         work: runs an input, such as a training step, and returns what describes it: a sequence of
             as many finite numbers for each input, at most 64, or anything else, which is kept as it
-            is.
+            is, such as (count, dictionary of lengths) for :meth:`MemoryModel.fit`.
         inputs: read one at a time.
         device: see :class:`Probe`.
         cleanup: called after each input, also after one that failed, to release the memory that
@@ -68,7 +72,8 @@ def collect_peak(
         progress: True for a bar, or ``progress(done, total)``, which stops by returning False or
             raising.
     """
-    source = iter(inputs)
+    function("work", work, optional=False)
+    source = iter(iterable("inputs", inputs))
     returned: dict[int, Any] = {}
     failed: list[BaseException] = []  # of the inputs
 
@@ -136,7 +141,7 @@ def _numbers(features: Any) -> Sequence[float]:
     try:
         numbers = np.asarray(features, np.float64)
     except OverflowError:
-        raise ValueError(f"features = {features!r:.60}: must be finite") from None
+        raise ValueError(f"features = {brief(features)}: must be finite") from None
     except Exception:
         return ()
     return numbers.tolist() if numbers.ndim == 1 else (float(numbers),) if numbers.ndim == 0 else ()

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Callable, Literal, NamedTuple, TypedDict
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Callable, Literal, NamedTuple, TypedDict, Union, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from sab._arguments import elements, flag, one_dimension, one_of, real, whole
-from sab._batch import Batch, batches_of
-from sab._cost import BudgetLike, CostLike, set_budgets
+from sab._arguments import (
+    elements,
+    flag,
+    function,
+    indices_of,
+    integer,
+    is_array,
+    kind_of,
+    one_dimension,
+    one_of,
+    real,
+    real_array,
+    shown,
+    whole,
+)
+from sab._batch import Batch, PerColumn, batches_of, per_column
+from sab._cost import ONE_COLUMN, BudgetLike, CostLike, column_of, set_budgets
+from sab._display import Facts, as_html, one_line, plain, record_line
+from sab._mixture import SOURCE, Mixture, Name, SourceReport, reports_of, source_table
 from sab._native import (
     Calls,
     CData,
@@ -20,12 +37,12 @@ from sab._native import (
     lib,
     new_options,
     new_struct,
-    record_of,
     warn_of_skipped,
 )
+from sab._pictures import axes_of, draw_buckets, draw_padding
 from sab._probe import DeviceLike, probe_of
 from sab._saved import Saved
-from sab._sizes import SizesLike, as_sizes
+from sab._sizes import Sizes, SizesLike, as_sizes
 from sab._work import Work
 
 __all__ = ["Bucket", "Plan", "Report", "Verification", "create_buckets", "plan", "verify"]
@@ -53,24 +70,34 @@ Oversize = Literal["skip", "error", "single"]
 LastStep = Literal["split", "drop", "wrap"]
 
 
-class Bucket(NamedTuple):
-    """One bucket of a plan: the fields of ``sab_bucket``."""
+# Edges, in one dimension; of several columns a row for each corner, or the edges of each column.
+BoundariesLike = Union[npt.ArrayLike, Mapping[str, npt.ArrayLike]]
+_MOST_BOXES = 1 << 16  # that edges of several columns may make
+WHY_SKIPPED = "outside the boundaries or over the budget"
+_LENGTHS = ("lower", "upper", "shortest", "longest", "padded_length", "total")
 
-    lower: float
-    upper: float
-    shortest: float
-    longest: float
-    padded_length: float
-    total: float
+
+class Bucket(NamedTuple):
+    """One bucket of a plan: the fields of ``sab_bucket``. Of sizes with several columns the first
+    six are dictionaries by the name of the column. ``id`` is that of ``separate_by``, else 0.
+    """
+
+    lower: PerColumn
+    upper: PerColumn
+    shortest: PerColumn
+    longest: PerColumn
+    padded_length: PerColumn
+    total: PerColumn
     cost: float
     samples: int
     batch_size: int
     batches: int
+    id: int
 
 
 class Report(NamedTuple):
-    """Statistics of an epoch, known before training: the fields of ``sab_plan_report``, and the
-    plan's buckets. Prints as a table.
+    """Statistics of an epoch, known before training: the fields of ``sab_plan_report``, the plan's
+    buckets and, of a mixture, its sources (:class:`sab.SourceReport`). Prints as a table.
     """
 
     samples: int
@@ -91,52 +118,136 @@ class Report(NamedTuple):
     variance_ratio: float
     nearest_target: float
     target_met: bool
+    totals: dict[str, float]
+    padded_totals: dict[str, float]
     buckets: list[Bucket]
+    sources: dict[Name, SourceReport]
 
     def __str__(self) -> str:
-        over = self.batches / self.lower_bound if self.lower_bound else 1.0
-        target = (
-            f"{'met' if self.target_met else 'missed'}: {100 * self.nearest_target:.2f} %"
-            f"{'' if self.target_met else ' at best'}"
-            if self.nearest_target
-            else "none"
+        header, rows = bucket_table(self.buckets)
+        if len(self.totals) == 1:
+            widths = [6, 10, 10, 12, 12, 10]
+        else:
+            widths = [2 + max(map(len, column)) for column in zip(header, *rows)]
+            widths[0] = 6
+        lines = (
+            "".join(f"{cell:>{width}}" for cell, width in zip(row, widths)).rstrip()
+            for row in (header, *rows)
         )
-        rows = [
-            ("samples", f"{self.samples:,}"),
-            (
-                "skipped, dropped, repeated",
-                f"{self.skipped:,}, {self.dropped:,}, {self.repeated:,}",
-            ),
-            ("batches (× minimum)", f"{self.batches:,} ({over:.4f})"),
-            ("steps of each rank", f"{self.steps:,}"),
-            ("padding", f"{100 * self.padding:.2f} %"),
-            ("target (padding, extra batches)", target),
-            ("distinct shapes", f"{self.shapes:,}"),
-            ("rank imbalance (1: none)", f"{self.rank_imbalance:.4f}"),
-            ("repeat pairs: together again next epoch", f"{100 * self.meet_again:.2f} %"),
-            ("possible batch mates of a sample", f"{self.partners:,.0f}"),
-            ("correlation of successive lengths", f"{self.length_correlation:.3f}"),
-            ("variance between batches (1: random)", f"{self.variance_ratio:.2f}"),
-        ]
-        lines = [f"{name}{value:>{60 - len(name)}}" for name, value in rows]
-        lines.append(
-            f"{'bucket':>6}{'shortest':>10}{'longest':>10}"
-            f"{'samples':>12}{'batch size':>12}{'batches':>10}"
+        return "\n".join([report_facts(self), *lines, *source_lines(self.sources)])
+
+    def __repr__(self) -> str:
+        return record_line(self)
+
+    def _repr_html_(self) -> str:
+        title = f"{100 * self.padding:.2f} % padding in {self.batches:,} batches"
+        return as_html(
+            title, _facts_of(self), bucket_table(self.buckets), source_table(self.sources)
         )
-        shown = list(enumerate(self.buckets))
-        for number, bucket in shown if len(shown) <= 12 else shown[:6]:
-            lines.append(_bucket_line(number, bucket))
-        if len(shown) > 12:
-            lines.append(f"{'...':>6}")
-            lines.extend(_bucket_line(number, bucket) for number, bucket in shown[-6:])
-        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as numbers, texts, lists and dictionaries, which ``json.dumps`` takes.
+
+        >>> import sab
+        >>> report = sab.plan([3, 1, 2, 3], budget=6).report()
+        >>> report.to_dict()["buckets"][0]["samples"]
+        4
+        """
+        return cast("dict[str, Any]", plain(self))
+
+    def plot(self, *, ax: Any = None) -> Any:
+        """Draws the padding of each bucket with matplotlib. Returns the axes.
+
+        Args:
+            ax: axes to draw on; None: those of a new figure.
+
+        Raises:
+            ImportError: matplotlib is not installed.
+        """
+        axes = axes_of(ax, 3.4)
+        draw_padding(axes, self)
+        return axes
 
 
-def _bucket_line(number: int, bucket: Bucket) -> str:
-    return (
-        f"{number:>6}{bucket.shortest:>10g}{bucket.longest:>10g}"
-        f"{bucket.samples:>12,}{bucket.batch_size:>12,}{bucket.batches:>10,}"
-    )
+def report_facts(report: Report) -> str:
+    """The lines of a report above its buckets."""
+    return "\n".join(f"{name}{value:>{60 - len(name)}}" for name, value in _facts_of(report))
+
+
+def _facts_of(report: Report) -> Facts:
+    over = report.batches / report.lower_bound if report.lower_bound else 1.0
+    share = f"{100 * report.nearest_target:.2f} %"
+    target = f"met: {share}" if report.target_met else f"missed: {share} at best"
+    if report.nearest_target == 0:
+        target = "none"
+    elif report.nearest_target >= 1 and not report.target_met:
+        target = "missed: out of reach"
+    rows: Facts = [
+        ("samples", f"{report.samples:,}"),
+        (
+            "skipped, dropped, repeated",
+            f"{report.skipped:,}, {report.dropped:,}, {report.repeated:,}",
+        ),
+        ("batches (× minimum)", f"{report.batches:,} ({over:.4f})"),
+        ("steps of each rank", f"{report.steps:,}"),
+        ("padding", f"{100 * report.padding:.2f} %"),
+    ]
+    if len(report.totals) > 1:
+        for name, padded in report.padded_totals.items():
+            padding = 1 - report.totals[name] / padded if padded else 0.0
+            rows.append((f"padding of {name}", f"{100 * padding:.2f} %"))
+    rows += [
+        ("target (padding, extra batches)", target),
+        ("distinct shapes", f"{report.shapes:,}"),
+        ("rank imbalance (1: none)", f"{report.rank_imbalance:.4f}"),
+        ("repeat pairs: together again next epoch", f"{100 * report.meet_again:.2f} %"),
+        ("possible batch mates of a sample", f"{report.partners:,.0f}"),
+        ("correlation of successive lengths", f"{report.length_correlation:.3f}"),
+        ("variance between batches (1: random)", f"{report.variance_ratio:.2f}"),
+    ]
+    return rows
+
+
+def source_lines(sources: Mapping[Name, SourceReport]) -> list[str]:
+    """The table of the sources of a mixture, if there are any."""
+    if not sources:
+        return []
+    header, rows = source_table(sources)
+    widths = [max(map(len, column)) for column in zip(header, *rows)]
+    return [
+        "",
+        *(
+            f"{row[0]:<{widths[0]}}"
+            + "".join(f"{cell:>{width + 2}}" for cell, width in zip(row[1:], widths[1:]))
+            for row in (header, *rows)
+        ),
+        *(
+            f"{name} does not appear: its repeats give no sample"
+            for name, each in sources.items()
+            if each.samples == 0
+        ),
+    ]
+
+
+def bucket_table(buckets: Sequence[Bucket]) -> tuple[list[str], list[list[str]]]:
+    """A header, and a row for each bucket: its shortest and longest, or of several columns the
+    sides of its box. Many buckets have rows for the first and last six.
+    """
+    boxes = isinstance(buckets[0].longest, dict) if buckets else False
+    columns = list(buckets[0].longest) if boxes else ["shortest", "longest"]
+    cells: list[list[str]] = []
+    for number, bucket in enumerate(buckets):
+        low, high = bucket.shortest, bucket.longest
+        if boxes:
+            sides = [f"{low[name]:g} to {high[name]:g}" for name in columns]
+        else:
+            sides = [f"{low:g}", f"{high:g}"]
+        counts = [f"{n:,}" for n in (bucket.samples, bucket.batch_size, bucket.batches)]
+        cells.append([f"{number}", *sides, *counts])
+    header = ["bucket", *columns, "samples", "batch size", "batches"]
+    if len(cells) > 12:
+        cells[6:-6] = [["...", *[""] * (len(header) - 1)]]
+    return header, cells
 
 
 class Verification(NamedTuple):
@@ -157,15 +268,40 @@ class Plan(Saved, kind="sab_plan"):
     the file, rename a new one over it, as :meth:`Plan.save` does.
     """
 
+    _mixture: Mixture | None = None
+    _made_from: tuple[BudgetLike | None, PlanOptions] = (None, {})  # of a mixture
+
+    def check(self) -> None:
+        """Reads the whole plan, and raises FormatError if a checksum or a rule is broken.
+
+        :meth:`open` reads only the header and the buckets, so its time does not depend on the
+        number of samples. Each batch then checks what it reads. Ctrl-C takes effect after the call.
+        """
+        check(lib.sab_plan_check(self._handle))
+
+    def copy(self) -> Plan:
+        """The same plan in memory of its own, in huge pages where the system grants them.
+
+        Batches of a plan with many samples in a mapped file take longer than those of its copy.
+        """
+        handle = ffi.new("sab_plan **")
+        check(lib.sab_plan_copy_new(self._handle, handle))
+        return Plan(handle[0])
+
     def __init__(self, handle: CData) -> None:
-        self._handle = ffi.gc(handle, lib.sab_plan_free)
+        self._handle = self._owned(handle, lib.sab_plan_free, "sab.plan(sizes, budget)")
         info = new_struct("sab_plan_info")
         check(lib.sab_plan_get_info(self._handle, info))
         self._info = info
+        names = [lib.sab_plan_column_name(self._handle, j) for j in range(info.columns)]
+        self._columns: tuple[str, ...] = tuple(
+            ffi.string(name).decode() if name else "" if len(names) == 1 else str(j)
+            for j, name in enumerate(names)
+        )
 
     @property
     def sample_count(self) -> int:
-        """Samples in the sizes."""
+        """Samples in the sizes; of a mixture those of epoch 0, with repeats."""
         return int(self._info.samples)
 
     @property
@@ -198,6 +334,11 @@ class Plan(Saved, kind="sab_plan"):
         return next(iter(self.budgets), None)
 
     @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns of the sizes; ``("",)`` for one column without a name."""
+        return self._columns
+
+    @property
     def fingerprint(self) -> int:
         """Is equal only for equal plans. Compare it between ranks and runs."""
         return int(self._info.fingerprint)
@@ -209,7 +350,9 @@ class Plan(Saved, kind="sab_plan"):
         buckets: list[Bucket] = []
         for index in range(self._info.buckets):
             check(lib.sab_plan_get_bucket(self._handle, index, bucket))
-            buckets.append(record_of(Bucket, bucket))
+            lengths = [per_column(getattr(bucket, name), self._columns) for name in _LENGTHS]
+            others = [getattr(bucket, name) for name in Bucket._fields[len(_LENGTHS) :]]
+            buckets.append(Bucket(*lengths, *others))
         return buckets
 
     @property
@@ -257,9 +400,21 @@ class Plan(Saved, kind="sab_plan"):
             ),
             calls,
         )
-        fields = {field: getattr(report, field) for field in Report._fields if field != "buckets"}
+        others = ("totals", "padded_totals", "buckets", "sources")
+        fields = {name: getattr(report, name) for name in Report._fields if name not in others}
         fields["target_met"] = bool(report.target_met)
-        return Report(**fields, buckets=self.buckets)
+        for name in ("totals", "padded_totals"):
+            numbers = ffi.unpack(getattr(report, name), report.columns)
+            fields[name] = dict(zip(self._columns, numbers))
+        return Report(**fields, buckets=self.buckets, sources=self._source_reports(options, calls))
+
+    def _source_reports(self, options: CData, calls: Calls) -> dict[Name, SourceReport]:
+        if self._mixture is None:
+            return {}
+        handle = ffi.new("sab_sampler **")
+        check(lib.sab_bucket_sampler_new(self._handle, options, handle))
+        sampler = ffi.gc(handle[0], lib.sab_sampler_free)
+        return reports_of(self._mixture, sampler, calls)
 
     def costliest_batches(self, count: int = 1) -> list[Batch]:
         """The costliest batches (:class:`sab.Batch`) that an epoch can have, costliest first. Run
@@ -267,7 +422,8 @@ class Plan(Saved, kind="sab_plan"):
         """
         handle = ffi.new("sab_sampler **")
         check(lib.sab_costliest_sampler_new(self._handle, whole("count", count), handle))
-        return list(batches_of(ffi.gc(handle[0], lib.sab_sampler_free)))
+        sampler = ffi.gc(handle[0], lib.sab_sampler_free)
+        return list(batches_of(sampler, columns=self._columns))
 
     def verify(
         self,
@@ -282,7 +438,8 @@ class Plan(Saved, kind="sab_plan"):
         Raises:
             DeviceMemoryError: a batch ran out of memory. Other exceptions of ``run`` pass through.
         """
-        calls = Work(progress, "verify", run=run)
+        function("run", run, optional=False)
+        calls = Work(progress, "verify", run=run, columns=self._columns)
         result = new_struct("sab_verification")
         with probe_of(device) as probe:
             status = lib.sab_plan_verify(
@@ -298,47 +455,109 @@ class Plan(Saved, kind="sab_plan"):
             probe._check(status, calls)
         return Verification(result.batches, result.peak, result.total)
 
+    def plot(self, sizes: SizesLike | None = None, *, ax: Any = None) -> Any:
+        """Draws the buckets with matplotlib, over how many samples have which size. Returns the
+        axes. Samples with several sizes have boxes over the first two.
+
+        Args:
+            sizes: those that the plan was made of, for a finer picture; None: each bucket's samples
+                are spread evenly over its sizes.
+            ax: axes to draw on; None: those of a new figure.
+
+        Raises:
+            ImportError: matplotlib is not installed.
+        """
+        values: npt.NDArray[Any] | None = None
+        if sizes is not None:
+            source = as_sizes(sizes)
+            if (len(source), source.columns) != (self.sample_count, self.columns):
+                raise ValueError(
+                    f"sizes has {len(source)} samples with the columns {source.columns}: must be "
+                    f"those of the plan, {self.sample_count} with {self.columns}"
+                )
+            values = np.asarray(source.values())
+        axes = axes_of(ax, 3.4 if len(self.columns) == 1 else 5.4)
+        draw_buckets(axes, self.buckets, values)
+        return axes
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._mixture is None:
+            return super().__reduce__()
+        return new_plan, (self._mixture, *self._made_from)
+
     def __repr__(self) -> str:
-        return (
-            f"<sab.Plan: {self.sample_count:,} samples in {self.batch_count:,} batches, "
-            f"{self._info.buckets:,} buckets>"
-        )
+        parts = [
+            f"{self.sample_count:,} samples in {self.batch_count:,} batches",
+            f"{self._info.buckets:,} buckets",
+        ]
+        if self.budgets:
+            parts.append(f"budget {' and '.join(f'{limit:,.10g}' for limit in self.budgets)}")
+        if self.skipped_count:
+            parts.append(f"{self.skipped_count:,} skipped")
+        return one_line(self, parts)
+
+    def _repr_html_(self) -> str:
+        over = self.batch_count / self.lower_bound if self.lower_bound else 1.0
+        facts = [
+            ("samples", f"{self.sample_count:,}"),
+            ("skipped", f"{self.skipped_count:,}"),
+            ("batches (× minimum)", f"{self.batch_count:,} ({over:.4f})"),
+            *((f"budget {i}", f"{limit:,.10g}") for i, limit in enumerate(self.budgets)),
+            ("buckets", f"{self._info.buckets:,}"),
+        ]
+        if len(self.columns) > 1:
+            facts.append(("columns", ", ".join(self.columns)))
+        return as_html("Plan", facts, bucket_table(self.buckets))
 
 
 class PlanOptions(TypedDict, total=False):
-    """The options of :func:`plan` that :class:`sab.ShardedSampler` takes, too."""
+    """The options of :func:`plan` that samplers of sizes take, too."""
 
     padding: float
-    boundaries: npt.ArrayLike | None
+    boundaries: BoundariesLike | None
     buckets: int | Literal["equal"] | None
     bucket_batches: int | None
     batch_size: int | Sequence[int] | None
     cost: CostLike | None
     max_batch_size: int | None
     batch_size_multiple: int
-    length_multiple: float
+    length_multiple: float | Mapping[str, float]
     tail: Tail
     drop_last: bool
     oversize: Oversize
-    max_shapes: int | None
+    max_shapes: int | Mapping[int, int] | None
+    separate_by: npt.ArrayLike | Literal["source"] | None
+    threads: int
     progress: bool | Progress | None
 
 
-def plan_options(budget: BudgetLike | None, given: PlanOptions) -> tuple[CData, Calls]:
-    """The options of a plan in C, and the functions among them."""
+def check_names(given: PlanOptions) -> None:
+    """Refuses what is no option of a plan, where they are given to a sampler by name."""
     unknown = given.keys() - PlanOptions.__annotations__.keys()
     if unknown:
-        raise TypeError(f"{min(unknown)}: is no option of a plan")
+        raise TypeError(f"{min(unknown)}: is no option of the sampler or of a plan")
+
+
+def plan_options(
+    budget: BudgetLike | None, given: PlanOptions, columns: Sequence[str] = ONE_COLUMN
+) -> tuple[CData, Calls]:
+    """The options in C of a plan of sizes with these columns, and the functions among them."""
+    check_names(given)
     options = new_options("sab_plan_options")
     calls = Calls(progress=given.get("progress"), what="plan")
-    set_budgets(options, budget, given.get("cost"), calls)
+    set_budgets(options, budget, given.get("cost"), calls, columns)
+    if budget is None and given.get("batch_size") is None:
+        raise ValueError(
+            "budget = None and batch_size = None: a budget or a batch size must be given, such as "
+            "budget=16384"
+        )
     options.padding_target = real("padding", given.get("padding", options.padding_target))
-    _set_buckets(options, given, calls)
+    _set_buckets(options, given, calls, columns)
     most = given.get("max_batch_size")
     options.max_batch_size = 0 if most is None else whole("max_batch_size", most, 1)
     multiple = given.get("batch_size_multiple", 1)
     options.batch_size_multiple = whole("batch_size_multiple", multiple, 1)
-    options.length_multiple = real("length_multiple", given.get("length_multiple", 0))
+    _set_multiples(options, given.get("length_multiple", 0), calls, columns)
     tail = given.get("tail", "keep")
     if flag("drop_last", given.get("drop_last", False)):
         if tail not in ("keep", "drop"):
@@ -347,23 +566,129 @@ def plan_options(budget: BudgetLike | None, given: PlanOptions) -> tuple[CData, 
     options.tail = one_of("tail", tail, _TAILS)
     if "oversize" in given:
         options.oversize = one_of("oversize", given["oversize"], OVERSIZE)
-    shapes = given.get("max_shapes")
-    options.max_shapes = 0 if shapes is None else whole("max_shapes", shapes, 1)
+    _set_ids(options, given, calls)
+    options.threads = whole("threads", given.get("threads", 1), 0)
     options.progress, options.progress_ctx = lib.sab_py_progress, calls.handle
     return options, calls
 
 
-def _set_buckets(options: CData, given: PlanOptions, calls: Calls) -> None:
+def _set_multiples(
+    options: CData, given: float | Mapping[str, float], calls: Calls, columns: Sequence[str]
+) -> None:
+    """Sets the multiple of all lengths, or that of some columns."""
+    if not isinstance(given, Mapping):
+        options.length_multiple = real("length_multiple", given)
+        return
+    each = [0.0] * len(columns)
+    for key, multiple in given.items():
+        name, column = f"length_multiple[{key!r}]", column_of("length_multiple", key, columns)
+        each[column] = real(name, multiple)
+        calls.names[f"length_multiples[{column}]"] = name
+    numbers = ffi.new("double[]", each)
+    calls.kept.append(numbers)
+    options.length_multiples = numbers
+
+
+def _set_ids(options: CData, given: PlanOptions, calls: Calls) -> None:
+    """Sets which samples are separate, and the most shapes, which may be given for each id."""
+    ids, shapes = given.get("separate_by"), given.get("max_shapes")
+    distinct: list[int] = []
+    if ids is not None:
+        array = indices_of("separate_by", ids)
+        calls.kept.append(array)
+        options.separate_by = ffi.cast("int64_t *", array.ctypes.data)
+        options.separate_by_count = array.size
+        distinct = np.unique(array).tolist()
+    if not isinstance(shapes, Mapping):
+        options.max_shapes = 0 if shapes is None else whole("max_shapes", shapes, 1)
+        return
+    for key in shapes:
+        integer("id of max_shapes", key)
+    if sorted(shapes) != distinct:
+        raise ValueError(
+            f"max_shapes has the ids {sorted(shapes)!r:.60}: must have those of separate_by, "
+            f"{distinct!r:.60}"
+        )
+    each = [whole(f"max_shapes[{i}]", shapes[i], 1) for i in distinct]
+    # Ids of samples that are all left out need no shape, which only the library can say.
+    keeps_tail = options.tail in (_TAILS["keep"], _TAILS["merge"])
+    if keeps_tail and options.oversize == OVERSIZE["error"] and 1 in each:
+        raise ValueError(
+            f"max_shapes[{distinct[each.index(1)]}] = 1: must be at least 2: one for full batches, "
+            "one for the tail, which is kept"
+        )
+    numbers = ffi.new("size_t[]", each)
+    calls.kept.append(numbers)
+    options.id_shapes, options.id_shape_count = numbers, len(distinct)
+
+
+def _check_edges(name: str, edges: npt.NDArray[np.float64]) -> None:
+    """Refuses sorted edges of one column that are no intervals."""
+    if edges.size < 2:
+        raise ValueError(f"len({name}) = {edges.size}: must be at least 2")
+    if np.isnan(edges[-1]):  # which sorts last
+        raise ValueError(f"{name} has nan: must be numbers")
+    equal = np.flatnonzero(edges[1:] == edges[:-1])
+    if equal.size:
+        raise ValueError(f"{name} has {shown(edges[equal[0]])} twice: must have each number once")
+
+
+def _corners(boundaries: Any, columns: Sequence[str]) -> npt.NDArray[np.float64]:
+    """The ends of the buckets: one number each or, of several columns, one a column. Edges for each
+    column make a grid.
+    """
+    if isinstance(boundaries, Mapping):
+        edges = cast("Mapping[str, Any]", boundaries)
+        for name in edges:
+            column_of("boundaries", name, columns)
+        missing = [name for name in columns if name not in edges]
+        if missing:
+            raise ValueError(f"boundaries has no {missing[0]!r}: must have all columns")
+        each = [
+            np.sort(one_dimension(f"boundaries[{name!r}]", edges[name], np.float64))
+            for name in columns
+        ]
+        for name, sorted_edges in zip(columns, each):
+            _check_edges(f"boundaries[{name!r}]", sorted_edges)
+        if len(each) == 1:
+            return each[0]
+        boxes = math.prod(one.size - 1 for one in each)
+        if boxes > _MOST_BOXES:
+            raise ValueError(
+                f"boundaries: make {boxes} boxes: must make at most {_MOST_BOXES}; rows of numbers "
+                "give only those that are needed"
+            )
+        grid = np.stack(np.meshgrid(*(one[1:] for one in each), indexing="ij"), axis=-1)
+        first = np.array([[one[0] for one in each]])
+        return np.concatenate([first, grid.reshape(-1, len(columns))])
+    if len(columns) == 1:
+        return one_dimension("boundaries", boundaries, np.float64)
+    rule = "must be rows of numbers, one for each column"
+    rows = real_array("boundaries", boundaries, rule)
+    if rows.ndim != 2 or rows.shape[1] != len(columns):
+        raise ValueError(
+            f"boundaries has the shape {rows.shape}: must have one number for each of the "
+            f"{len(columns)} columns in each row"
+        )
+    return rows
+
+
+def _set_buckets(options: CData, given: PlanOptions, calls: Calls, columns: Sequence[str]) -> None:
     """Sets which buckets there are and how many samples their batches have."""
     boundaries, buckets = given.get("boundaries"), given.get("buckets")
     if boundaries is not None and buckets is not None:
         raise ValueError("boundaries and buckets: only one may be given")
+    if buckets is not None and len(columns) > 1:
+        raise ValueError(f"buckets = {buckets!r}: is for sizes of one column, not {len(columns)}")
     if boundaries is not None:
-        edges = one_dimension("boundaries", boundaries, np.float64)
+        edges = _corners(boundaries, columns)
         calls.kept.append(edges)
         options.bucket_rule = lib.SAB_BUCKETS_BOUNDARIES
         options.boundaries = ffi.cast("double *", edges.ctypes.data)
-        options.boundary_count = edges.size
+        calls.names.update(
+            {f"in column {j}": f"in column {name!r}" for j, name in enumerate(columns)}
+        )
+        options.boundary_count = edges.size if edges.ndim == 1 else len(edges)
     elif buckets == "equal":
         options.bucket_rule = lib.SAB_BUCKETS_EQUAL
     elif isinstance(buckets, str):
@@ -374,7 +699,7 @@ def _set_buckets(options: CData, given: PlanOptions, calls: Calls) -> None:
     batches, batch_size = given.get("bucket_batches"), given.get("batch_size")
     options.bucket_batches = 0 if batches is None else whole("bucket_batches", batches, 1)
     if batch_size is not None:
-        is_one = np.ndim(batch_size) == 0  # type: ignore[arg-type,unused-ignore]
+        is_one = not is_array(batch_size) or np.ndim(cast("Any", batch_size)) == 0
         each = [batch_size] if is_one else elements("batch_size", batch_size)
         counts = np.array([whole("batch_size", count, 1) for count in each], np.uint64)
         calls.kept.append(counts)
@@ -382,23 +707,44 @@ def _set_buckets(options: CData, given: PlanOptions, calls: Calls) -> None:
         options.batch_size_count = counts.size
 
 
+def new_plan(source: Sizes, budget: BudgetLike | None, given: PlanOptions) -> Plan:
+    """The plan of :func:`plan`, without a warning."""
+    ids = given.get("separate_by")
+    if isinstance(ids, str):
+        if ids != SOURCE or not isinstance(source, Mixture):
+            raise ValueError(
+                f"separate_by = {ids!r}: must be whole numbers, or {SOURCE!r} for a sab.Mixture"
+            )
+        given = {**given, "separate_by": source._source_numbers()}
+    options, calls = plan_options(budget, given, source.columns)
+    handle = ffi.new("sab_plan **")
+    check(lib.sab_plan_new(source._handle, options, handle), calls)
+    made = Plan(handle[0])
+    if isinstance(source, Mixture):
+        made._mixture = source
+        made._made_from = budget, {**given, "progress": None}
+    return made
+
+
 def plan(
     sizes: SizesLike,
     budget: BudgetLike | None = None,
     *,
     padding: float = 0.01,
-    boundaries: npt.ArrayLike | None = None,
+    boundaries: BoundariesLike | None = None,
     buckets: int | Literal["equal"] | None = None,
     bucket_batches: int | None = None,
     batch_size: int | Sequence[int] | None = None,
     cost: CostLike | None = None,
     max_batch_size: int | None = None,
     batch_size_multiple: int = 1,
-    length_multiple: float = 0,
+    length_multiple: float | Mapping[str, float] = 0,
     tail: Tail = "keep",
     drop_last: bool = False,
     oversize: Oversize = "error",
-    max_shapes: int | None = None,
+    max_shapes: int | Mapping[int, int] | None = None,
+    separate_by: npt.ArrayLike | Literal["source"] | None = None,
+    threads: int = 1,
     progress: bool | Progress | None = None,
 ) -> Plan:
     """Makes a plan: which batches there are.
@@ -412,7 +758,10 @@ def plan(
             under this share, and whose batches stay under ``1 + padding`` times the lower bound.
             :meth:`Plan.report` says whether it was met, and what can be reached.
         boundaries: numbers ``b0, b1, ...``: the buckets are ``[b0, b1)``, ``[b1, b2)``, ... In any
-            order.
+            order. With several sizes a sample: rows with one number a column. The first is the
+            lower end of all sizes. Each other one is the upper end of a bucket, which holds what no
+            bucket before does. Or a dictionary with such numbers for each column, none twice, whose
+            buckets are all combinations, at most 65,536.
         buckets: a number: that many intervals of size that pad least; ``"equal"``: runs of
             ``bucket_batches`` whole batches.
         bucket_batches: batches in a bucket (``"equal"``), or the fewest that a bucket may have (by
@@ -422,11 +771,16 @@ def plan(
         cost: the cost of a batch if ``budget`` is a single number. ``"padded"``: count * length,
             the default. ``"quadratic"``: count * length**2. Coefficients ``c``: ``c[0] + count *
             (c[1] + c[2] * length + ...)``. A :class:`sab.MemoryModel`: the budget is in bytes. Or a
-            function ``cost(count, length)`` that never decreases, or a :class:`sab.Cost`.
+            function ``cost(count, length)`` that never decreases, or a :class:`sab.Cost`. With
+            several sizes a sample the default is count * the sum of the padded lengths;
+            ``"product"``: count * their product; a dictionary: count * their sum with these
+            weights; a function: ``cost(count, lengths, totals)``; a memory model: one of these
+            sizes.
         max_batch_size: no batch has more samples.
         batch_size_multiple: batch sizes from the budget are rounded down to a multiple, where one
             fits.
-        length_multiple: lengths are padded to a multiple of this, such as 8 for tensor cores.
+        length_multiple: lengths are padded to a multiple of this, such as 8 for tensor cores. A
+            dictionary has the multiples of some columns.
         tail: how samples of a bucket that fill no batch are treated: ``"keep"``, ``"merge"``
             into the next bucket, ``"drop"``, ``"wrap"``.
         drop_last: the same as ``tail="drop"``.
@@ -435,7 +789,13 @@ def plan(
             each.
         max_shapes: largest number of distinct (count, padded length), for compilers and CUDA
             graphs; padding is as small as possible with them. The tail of ``"keep"`` and
-            ``"merge"`` needs one shape, and ``"single"`` batches need at least one.
+            ``"merge"`` needs one shape, and ``"single"`` batches need at least one. With
+            ``separate_by`` also a dictionary with a number for each id.
+        separate_by: a whole number for each sample: samples with different numbers never share a
+            batch, and ``Batch.id`` is their number. ``"source"`` separates the sources of a
+            :class:`sab.Mixture`; the number is then the place in ``mixture.names``, or the number
+            that was given.
+        threads: threads that sort the sizes, at most 256. The plan is the same for any number.
         progress: True for a bar, or ``progress(done, total)``, which stops the build by returning
             False or raising.
 
@@ -460,16 +820,12 @@ def plan(
         "drop_last": drop_last,
         "oversize": oversize,
         "max_shapes": max_shapes,
+        "separate_by": separate_by,
+        "threads": threads,
         "progress": progress,
     }
-    options, calls = plan_options(budget, given)
-    source = as_sizes(sizes)  # keeps the borrowed memory alive during the call
-    handle = ffi.new("sab_plan **")
-    check(lib.sab_plan_new(source._handle, options, handle), calls)
-    made = Plan(handle[0])
-    warn_of_skipped(
-        made.skipped_count, made.sample_count, "outside the boundaries or over the budget"
-    )
+    made = new_plan(as_sizes(sizes), budget, given)
+    warn_of_skipped(made.skipped_count, made.sample_count, WHY_SKIPPED)
     return made
 
 
@@ -482,6 +838,8 @@ def verify(
     progress: bool | Progress | None = None,
 ) -> Verification:
     """Runs the ``count`` costliest batches of a plan before training: see :meth:`Plan.verify`."""
+    if not isinstance(plan, Plan):
+        raise TypeError(f"plan is {kind_of(plan)}: must be a sab.Plan")
     return plan.verify(run, device, count=count, progress=progress)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -15,9 +15,19 @@ from typing import (
     cast,
 )
 
-from sab._arguments import elements, function, one_of, real, whole
+from sab._arguments import brief, elements, function, kind_of, one_of, real, whole
 from sab._balance import PARTITION_METHODS, PartitionMethod
-from sab._cost import BudgetLike, CostLike, set_balance, set_budgets
+from sab._batch import PerColumn, per_column
+from sab._cost import (
+    ONE_COLUMN,
+    BalanceLike,
+    BudgetLike,
+    CostLike,
+    set_balance,
+    set_budgets,
+)
+from sab._display import Facts, as_html, plain
+from sab._mixture import Mixture, Name, SourceReport, reports_of, source_table
 from sab._native import (
     Calls,
     CData,
@@ -29,10 +39,16 @@ from sab._native import (
     lib,
     new_options,
     new_struct,
-    record_of,
     warn_of_skipped,
 )
-from sab._plan import SKIP_OR_ERROR, LastStep, PlanOptions, plan_options
+from sab._plan import (
+    SKIP_OR_ERROR,
+    WHY_SKIPPED,
+    LastStep,
+    PlanOptions,
+    plan_options,
+    source_lines,
+)
 from sab._samplers import OUTPUTS, Order, Output, RandomAccessSampler, remake, sampler_options
 from sab._sizes import Sizes, SizesLike, as_sizes
 
@@ -106,7 +122,13 @@ def ranks_from_mesh(
         for place, length in zip(where[0].tolist(), shape.values()):
             number = number * length + place
     else:
-        shape, number = dict(mesh), ranks()[0] if rank is None else whole("rank", rank)
+        if not isinstance(cast("object", mesh), Mapping):
+            raise TypeError(
+                f"mesh = {brief(mesh)}: must be a dictionary with the length of each axis, or a "
+                "DeviceMesh of torch"
+            )
+        number = ranks()[0] if rank is None else whole("rank", rank)
+        shape = dict(mesh)
     wanted = (
         {"dp", "data"} & set(shape)
         if data is None
@@ -295,6 +317,11 @@ def check_ranks(
     reach, own, size = _joined(group, gather, rank, world_size, timeout)
 
     def begin() -> CData:
+        if not isinstance(sampler, RandomAccessSampler):
+            raise TypeError(
+                f"sampler is {kind_of(sampler)}: must be a sampler with random access, such as "
+                "sab.BucketSampler"
+            )
         if sampler._handle == ffi.NULL:
             raise ValueError("sampler: is closed")
         return sampler._catch_up()
@@ -307,22 +334,44 @@ def check_ranks(
 
 
 class BalancedReport(NamedTuple):
-    """How even an epoch is on all ranks: the fields of ``sab_balanced_report``."""
+    """How even an epoch is on all ranks: the fields of ``sab_balanced_report``. Of sizes with
+    several columns ``total`` is a dictionary. With several balanced costs, ``rank_imbalance`` and
+    the fields after it are lists, in the order of ``balance``.
+    """
 
     samples: int
     skipped: int
     dropped: int
     steps: int
-    total: float
+    total: PerColumn
     fill: float
-    rank_imbalance: float
-    largest_rank_imbalance: float
-    micro_batch_imbalance: float
-    time: float
-    least_time: float
+    rank_imbalance: Any
+    largest_rank_imbalance: Any
+    micro_batch_imbalance: Any
+    time: Any
+    least_time: Any
+    sources: dict[Name, SourceReport]
 
     def __str__(self) -> str:
-        rows = [
+        facts = [f"{name:<40}{value:>22}" for name, value in self._facts()]
+        return "\n".join([*facts, *source_lines(self.sources)])
+
+    def _repr_html_(self) -> str:
+        return as_html(
+            f"Balance over {self.steps:,} steps", self._facts(), source_table(self.sources)
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as numbers, lists and dictionaries, which ``json.dumps`` takes."""
+        return cast("dict[str, Any]", plain(self))
+
+    def _facts(self) -> Facts:
+        def each(numbers: Any, form: str) -> str:
+            return "; ".join(format(number, form) for number in _as_list(numbers))
+
+        pairs = zip(_as_list(self.time), _as_list(self.least_time))
+        waiting = [100 * (1 - least / time) if time else 0.0 for time, least in pairs]
+        return [
             ("samples", f"{self.samples:,}"),
             ("skipped, dropped", f"{self.skipped:,}, {self.dropped:,}"),
             ("steps", f"{self.steps:,}"),
@@ -330,17 +379,16 @@ class BalancedReport(NamedTuple):
                 "share of the budgets that is filled",
                 f"{100 * self.fill:.2f} %" if self.fill else "no budget",
             ),
-            (
-                "rank imbalance (1: none), the largest",
-                f"{self.rank_imbalance:.4f}, {self.largest_rank_imbalance:.3f}",
-            ),
-            ("micro-batch imbalance", f"{self.micro_batch_imbalance:.4f}"),
-            (
-                "time spent waiting",
-                f"{100 * (1 - self.least_time / self.time) if self.time else 0:.2f} %",
-            ),
+            ("rank imbalance (1: none)", each(self.rank_imbalance, ".4f")),
+            ("largest rank imbalance", each(self.largest_rank_imbalance, ".3f")),
+            ("micro-batch imbalance", each(self.micro_batch_imbalance, ".4f")),
+            ("time spent waiting (%)", each(waiting, ".2f")),
         ]
-        return "\n".join(f"{name:<40}{value:>22}" for name, value in rows)
+
+
+def _as_list(numbers: Any) -> list[float]:
+    """The numbers of a field of a report, one a balanced cost."""
+    return cast("list[float]", numbers) if isinstance(numbers, list) else [numbers]
 
 
 class BalancedSampler(RandomAccessSampler):
@@ -355,17 +403,21 @@ class BalancedSampler(RandomAccessSampler):
     part in the step.
 
     Args:
-        sizes: anything that :class:`sab.Sizes` takes.
+        sizes: anything that :class:`sab.Sizes` takes, also several columns, such as ``{"images": v,
+            "tokens": t}``.
         samples: of a step, over all ranks and micro-batches; None: as many as the budgets allow.
         budget: the largest cost of a micro-batch: of the sum of its sizes by default. A
-            :class:`sab.Budget` has a cost of its own. A micro-batch keeps all budgets of a list.
+            :class:`sab.Budget` has a cost of its own. A dictionary has a limit for the sum of each
+            column that it names. A micro-batch keeps all budgets.
         cost: of a micro-batch, with a single number as budget: as for :func:`sab.plan`, without
             padding. A term of the count is summed over the samples, each with its own length; a
             constant counts once; a function is called as ``cost(1, length)`` for each length. A
             :class:`sab.MemoryModel` of packed batches takes a budget in bytes.
         balance: what micro-batches and ranks have in common: as ``cost``, without the constant.
-            By default the cost of the first budget, or the sum of sizes without one. Such as
-            ``"quadratic"`` (attention), or a :class:`sab.MemoryModel` fitted to times.
+            Such as ``"quadratic"`` (attention), or a :class:`sab.MemoryModel` fitted to times. A
+            list has several costs, all of which are balanced: ``[{"images": 1}, {"tokens": 1}]``.
+            By default the cost of the first budget; with several columns those of all budgets;
+            without a budget the sum of sizes.
         micro_batches: batches that each rank takes in a step (gradient accumulation).
         fill: share of the budgets that a step's samples may take; the rest stays free so that costs
             can be balanced.
@@ -380,6 +432,10 @@ class BalancedSampler(RandomAccessSampler):
     >>> sampler = sab.BalancedSampler([5, 3, 4, 1, 2, 3], budget=10, fill=1, seed=3)
     >>> sorted(index for batch in sampler for index in batch.tolist())
     [0, 1, 2, 3, 4, 5]
+    >>> graphs = {"nodes": [5, 3, 4, 1], "edges": [8, 4, 6, 0]}
+    >>> sampler = sab.BalancedSampler(graphs, budget={"nodes": 9, "edges": 14}, fill=1)
+    >>> all(b.total["nodes"] <= 9 and b.total["edges"] <= 14 for b in sampler.batches())
+    True
     """
 
     def __init__(
@@ -389,7 +445,7 @@ class BalancedSampler(RandomAccessSampler):
         samples: int | None = None,
         budget: BudgetLike | None = None,
         cost: CostLike | None = None,
-        balance: CostLike | None = None,
+        balance: BalanceLike | None = None,
         micro_batches: int = 1,
         fill: float = 0.95,
         method: PartitionMethod = "karmarkar_karp",
@@ -404,8 +460,15 @@ class BalancedSampler(RandomAccessSampler):
         calls = Calls(progress=progress, what="balance")
         options = new_options("sab_balanced_options")
         options.samples = 0 if samples is None else whole("samples", samples, 1)
-        set_budgets(options, budget, cost, calls)
-        set_balance(options, balance, calls)
+        source = as_sizes(sizes)
+        self._columns = source.columns
+        set_budgets(options, budget, cost, calls, source.columns)
+        if samples is None and options.budget_count == 0:
+            raise ValueError(
+                f"samples = None and budget = {budget!r}: samples of a step, or a budget, must be "
+                "given"
+            )
+        set_balance(options, balance, calls, source.columns)
         options.fill = real("fill", fill)
         options.method = one_of("method", method, PARTITION_METHODS)
         options.oversize = one_of("oversize", oversize, SKIP_OR_ERROR)
@@ -417,7 +480,6 @@ class BalancedSampler(RandomAccessSampler):
             "last_step": last_step,
             "micro_batches": micro_batches,
         }
-        source = as_sizes(sizes)
         self._construct(
             output,
             lib.sab_balanced_sampler_new,
@@ -444,9 +506,14 @@ class BalancedSampler(RandomAccessSampler):
         warn_of_skipped(self.skipped_count, len(source), "over a budget alone")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        sizes = self._source.values()
-        options = self._made_from[1]
+        source, options = self._source, self._made_from[1]
+        sizes: Any = source if isinstance(source, Mixture) else source.values()
+        if source.columns != ONE_COLUMN and not isinstance(source, Mixture):
+            sizes = {name: source.column(name).values() for name in source.columns}
         return remake, (type(self), (sizes,), options, self.state_dict(), self._under_way)
+
+    def _sample_count(self) -> int:
+        return len(self._source)
 
     def report(self, *, progress: bool | Progress | None = None) -> BalancedReport:
         """How even the current epoch is on all ranks, before any training."""
@@ -458,7 +525,23 @@ class BalancedSampler(RandomAccessSampler):
             ),
             calls,
         )
-        return record_of(BalancedReport, report)
+
+        def each(name: str) -> Any:
+            numbers = ffi.unpack(getattr(report, name), report.balance_count)
+            return numbers if len(numbers) > 1 else numbers[0]
+
+        mixture = self._source if isinstance(self._source, Mixture) else None
+        fields: list[Any] = [
+            report.samples,
+            report.skipped,
+            report.dropped,
+            report.steps,
+            per_column(report.total, self._columns),
+            report.fill,
+            *map(each, BalancedReport._fields[6:-1]),
+            reports_of(mixture, self._handle, calls),
+        ]
+        return BalancedReport(*fields)
 
 
 class ShardedSampler(RandomAccessSampler):
@@ -513,8 +596,13 @@ class ShardedSampler(RandomAccessSampler):
         )
         check(status, joined if joined.exception is not None else calls)
         self._adopt(handle, output)
-        warn_of_skipped(
-            self.skipped_count, len(source), "outside the boundaries or over the budget"
+        self._made_from = (), {"rank": own, "world_size": size}
+        warn_of_skipped(self.skipped_count, len(source), WHY_SKIPPED)
+
+    def _of_rank(self, rank: int, world_size: int) -> RandomAccessSampler:
+        raise UnsupportedError(
+            f"rank = {rank}: this ShardedSampler is rank {self.rank} of {self.world_size}, which "
+            "the ranks agreed on when they made it"
         )
 
     def __reduce__(self) -> Any:

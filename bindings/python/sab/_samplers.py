@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from typing import (
+    TYPE_CHECKING,
     Any,
     Callable,
     Literal,
@@ -16,8 +17,31 @@ from typing import (
 import numpy as np
 import numpy.typing as npt
 
-from sab._arguments import indices_of, integer, one_of, real, saved_state, whole
-from sab._batch import Batch, Capabilities, Indices, Step, batch_of, new_batch, step_of
+from sab._arguments import (
+    indices_of,
+    integer,
+    iterable,
+    kind_of,
+    one_of,
+    place_of,
+    real,
+    saved_state,
+    whole,
+)
+from sab._batch import (
+    Batch,
+    Block,
+    Capabilities,
+    Indices,
+    Step,
+    batch_of,
+    batches_of_block,
+    block_of,
+    new_batch,
+    step_of,
+)
+from sab._cost import ONE_COLUMN, BudgetLike
+from sab._display import Facts, as_html, one_line, public_name
 from sab._native import (
     Calls,
     CData,
@@ -25,11 +49,23 @@ from sab._native import (
     ffi,
     lib,
     new_options,
+    new_struct,
     unpicklable,
     warn_of_skipped,
 )
-from sab._plan import LAST_STEPS, LastStep, Plan
+from sab._plan import (
+    LAST_STEPS,
+    WHY_SKIPPED,
+    LastStep,
+    Plan,
+    PlanOptions,
+    check_names,
+    new_plan,
+)
 from sab._sizes import SizesLike, as_sizes
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 __all__ = [
     "BionemoSizeAwareSampler",
@@ -52,13 +88,6 @@ class SupportsIndex(Protocol[Element_co]):
     def __getitem__(self, index: int) -> Element_co: ...
 
 
-def plan_handle(plan: Plan) -> CData:
-    """The handle of a plan, or an error for anything else."""
-    if not isinstance(plan, Plan):
-        raise TypeError(f"plan is a {type(plan).__name__}: must be a sab.Plan")
-    return plan._handle
-
-
 class Sampler:
     """What all samplers share.
 
@@ -78,8 +107,13 @@ class Sampler:
     _told: tuple[Any, Any]  # filled by the library: an epoch, a position
     _calls: Calls | None = None
     _output: Output = "numpy"
+    _columns: tuple[str, ...] = ONE_COLUMN
     _step: int = 0  # batches of the epoch that were given or skipped by a restore
     _under_way: bool = False  # the pass has given a batch and has not ended
+    _made_from: tuple[tuple[Any, ...], Mapping[str, Any]] = ((), {})  # the constructor's arguments
+    _placed: int = 0  # how often a place was chosen, by set_epoch() or load_state_dict()
+    # Of each change of a budget in the pass: the index, and the position and state before it.
+    _before_changes: tuple[tuple[int, int, bytes], ...] = ()
 
     def _construct(
         self,
@@ -118,6 +152,7 @@ class Sampler:
             bool(bits[0] & lib.SAB_SAMPLER_BATCH_COUNT),
             bool(bits[0] & lib.SAB_SAMPLER_RANDOM_ACCESS),
             bool(bits[0] & lib.SAB_SAMPLER_BUDGET),
+            bool(bits[0] & lib.SAB_SAMPLER_SCHEDULE),
         )
 
     @property
@@ -137,10 +172,15 @@ class Sampler:
         check(lib.sab_sampler_skipped(self._handle, room, indices.size, ffi.new("size_t *")))
         return indices
 
+    def _sample_count(self) -> int | None:
+        """The samples that a data set must have; None where that is not known."""
+        return None
+
     def set_epoch(self, epoch: int) -> None:
         """Chooses the epoch of the next pass; the same on all ranks."""
         check(lib.sab_sampler_set_epoch(self._handle, whole("epoch", epoch)), self._calls)
-        self._step, self._under_way = 0, False
+        self._step, self._under_way, self._before_changes = 0, False, ()
+        self._placed += 1
 
     def _begin(self) -> tuple[int, int]:
         """Begins a pass and gives its epoch and first position."""
@@ -166,13 +206,63 @@ class Sampler:
                 return
             self._step = step = step + 1
             self._under_way = True
-            yield batch_of(batch, self._handle)
+            yield batch_of(batch, self._handle, self._columns)
+
+    def blocks(self, batches: int = 1024) -> Iterator[Block]:
+        """The pass that iterating gives, at most this many batches at once, as :class:`Block`
+        objects. :meth:`state_dict` and a pass that is broken off count the batches of the blocks
+        that were given. A sampler without random access gives one batch a block.
+
+        >>> import sab
+        >>> sampler = sab.SequentialSampler(sab.plan([5, 3, 5, 4, 3, 4], budget=10))
+        >>> [(block.indices.tolist(), block.offsets.tolist()) for block in sampler.blocks()]
+        [([1, 4, 3, 5, 0, 2], [0, 2, 4, 6])]
+        """
+        batches = whole("batches", batches, 1)
+        return self._walk_many(*self._begin(), batches)
+
+    def _walk_many(self, epoch: int, step: int, most: int) -> Iterator[Block]:
+        block = new_struct("sab_block")
+        while self._next_block(epoch, step, most, block):
+            self._step = step = step + block.count
+            self._under_way = True
+            yield block_of(block, self._columns)
+
+    def _next_block(self, epoch: int, step: int, most: int, block: CData) -> bool:
+        """Shows the batches of a pass from `step` on; False at its end."""
+        self._go_on(epoch, step)
+        if check(lib.sab_next_block(self._handle, most, block), self._calls) == lib.SAB_END:
+            self._under_way = False
+            return False
+        return True
 
     def step(self) -> Step:
         """The optimizer's step of the batch that was given last, over all ranks and
         micro-batches.
         """
-        return step_of(self._handle)
+        return step_of(self._handle, self._columns)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The batches of all ranks of the current epoch (:attr:`epoch`) for Arrow:
+        ``pyarrow.table(sampler)``, ``polars.DataFrame(sampler)``.
+
+        A row is a batch of one rank: ``step``, ``rank``, ``batch`` (its position among those of the
+        rank), ``indices``, ``padded_length``. Rows are ordered by step, then by micro-batch, then
+        by rank. They are made while they are read, and nothing that is done to the sampler changes
+        them. After :meth:`load_state_dict` on other ranks, or :meth:`set_budget`, they begin there.
+
+        Args:
+            requested_schema: is ignored, as the interface allows.
+
+        Raises:
+            UnsupportedError: for a sampler without random access, and for a sharded sampler of
+                several ranks.
+        """
+        made: list[object] = [None]
+        check(lib.sab_py_schedule_new(self._handle, id(self), id(made)))
+        if made[0] is None:
+            raise MemoryError("the schedule: memory ran out")
+        return made[0]
 
     def _go_on(self, epoch: int, step: int) -> None:
         """Puts the cursor where a pass is; another pass may have moved it."""
@@ -194,6 +284,23 @@ class Sampler:
             self._seek(self._step)
         return self._handle
 
+    def _facts(self) -> Facts:
+        """What is known, as names and values; nothing of a closed sampler."""
+        if getattr(self, "_handle", ffi.NULL) == ffi.NULL:
+            return []
+        given = self._made_from[1]
+        facts = [("rank", f"{given['rank']} of {given['world_size']}")] if "rank" in given else []
+        facts.append(("epoch", f"{self.epoch:,}"))
+        if "seed" in given:
+            facts.append(("seed", f"{given['seed']}"))
+        return [*facts, ("skipped", f"{self.skipped_count:,}")]
+
+    def __repr__(self) -> str:
+        return one_line(self, [f"{name} {value}" for name, value in self._facts()] or ["closed"])
+
+    def _repr_html_(self) -> str:
+        return as_html(public_name(self), self._facts() or [("closed", "")])
+
     def close(self) -> None:
         """Frees the sampler; using it afterwards is an error. Also done by ``with`` and when it is
         collected.
@@ -210,7 +317,40 @@ class Sampler:
 class RandomAccessSampler(Sampler):
     """A sampler that knows its length, and any batch without those before it."""
 
-    _made_from: tuple[tuple[Any, ...], Mapping[str, Any]]  # arguments of the constructor
+    @property
+    def rank(self) -> int:
+        """This rank, from 0."""
+        return int(self._order()["rank"])
+
+    @property
+    def world_size(self) -> int:
+        """Number of ranks."""
+        return int(self._order()["world_size"])
+
+    @property
+    def drop_last(self) -> bool:
+        """There is none. accelerate reads it before it divides batches among its processes, which
+        must not happen twice.
+
+        Raises:
+            TypeError: this sampler is one of several ranks.
+        """
+        if self.world_size > 1:
+            raise TypeError(
+                f"drop_last: the batches are those of rank {self.rank} of {self.world_size}, and "
+                "must not be divided among processes again; load them with "
+                "sab.torch.DataLoader(dataset, sampler)"
+            )
+        raise AttributeError("drop_last")
+
+    def _order(self) -> Mapping[str, Any]:
+        return self._made_from[1]
+
+    def _of_rank(self, rank: int, world_size: int) -> RandomAccessSampler:
+        """The same sampler as another rank, at its beginning."""
+        arguments, options = self._made_from
+        kind: Callable[..., RandomAccessSampler] = type(self)
+        return kind(*arguments, **{**options, "rank": rank, "world_size": world_size})
 
     def __len__(self) -> int:
         """This rank's batches of the epoch: exact, and the same on every rank."""
@@ -218,13 +358,33 @@ class RandomAccessSampler(Sampler):
         check(lib.sab_sampler_batch_count(self._handle, count))
         return int(count[0])
 
+    def _facts(self) -> Facts:
+        facts = super()._facts()
+        if facts:
+            with contextlib.suppress(Exception):  # of a function that makes the batches
+                facts.insert(0, ("batches", f"{len(self):,}"))
+        return facts
+
     def _begin(self) -> tuple[int, int]:
         if self._under_way:  # the cursor runs ahead, so that the library cannot know it
             self.set_epoch(self.epoch + (self._step == len(self)))
+        self._before_changes = ()
         return super()._begin()
 
     def __iter__(self) -> Iterator[Any]:
         return self._walk_blocks(*self._begin())
+
+    def _walk(self, epoch: int, step: int) -> Iterator[Batch]:
+        # As _walk_blocks: the cursor runs ahead.
+        block = new_struct("sab_block")
+        while self._next_block(epoch, step, BLOCK, block):
+            changes = self._budget_changes
+            for batch in batches_of_block(block, self._columns):
+                self._step = step = step + 1
+                self._under_way = True
+                yield batch
+                if self._budget_changes != changes:  # what was fetched ahead is of the old budget
+                    break
 
     def _walk_blocks(self, epoch: int, step: int) -> Iterator[Any]:
         is_list = self._output == "list"
@@ -298,17 +458,19 @@ class RandomAccessSampler(Sampler):
         """Lets the pass fetch anew what follows."""
         self._catch_up()
         before = self.get_budget(index)
+        change = index, self._step, self._state()
         try:
             yield
         finally:
             if self._handle != ffi.NULL and self.get_budget(index) != before:
                 self._budget_changes += 1
+                self._before_changes += (change,)
 
     def batch(self, position: int) -> Batch:
         """The batch at a position of the current epoch; negative ones count from the end."""
         batch = new_batch()
         check(lib.sab_sampler_at(self._handle, self._index(position), batch))
-        return batch_of(batch, self._handle)
+        return batch_of(batch, self._handle, self._columns)
 
     def step(self, position: int | None = None) -> Step:
         """The optimizer's step, over all ranks and micro-batches, of the batch that the pass gave
@@ -324,13 +486,11 @@ class RandomAccessSampler(Sampler):
                 raise ValueError("step(): the pass has given no batch yet")
             position = self._step - 1
         check(lib.sab_sampler_at(self._handle, self._index(position), new_batch()))
-        return step_of(self._handle)
+        return step_of(self._handle, self._columns)
 
     def _index(self, position: int) -> int:
         count = len(self)
-        if not -count <= integer("position", position) < count:
-            raise IndexError(f"position = {position}: the epoch has {count} batches")
-        return position % count
+        return place_of("position", position, count, f"the epoch has {count} batches")
 
     def __getitem__(self, position: int) -> Any:
         indices = self.batch(position).indices
@@ -339,15 +499,22 @@ class RandomAccessSampler(Sampler):
     def state_dict(self, step: int | None = None) -> dict[str, Any]:
         """Where the pass is: after the batches that were yielded, and whether it has ended. With
         ``step``: after this many batches of this rank, not ended, for loaders that fetch ahead of
-        training.
+        training. Of a budget that was changed after them, the state has the new limit.
 
         The same on all ranks. Holds plain values: ``state`` (bytes).
         """
         if step is None:
             self._catch_up()
             return {"state": self._state()}
-        before = None if self._under_way else self._state()
-        self._seek(whole("step", step))
+        step = whole("step", step)
+        changes = [change for change in self._before_changes if change[1] > step]
+        before = self._state() if changes or not self._under_way else None
+        limits = [(index, self.get_budget(index)) for index, _, _ in changes]
+        if changes:  # no position before a change can be sought; these budgets hold from here on
+            self._restore(changes[0][2])
+        self._seek(step)
+        for index, limit in limits:
+            check(lib.sab_sampler_set_budget(self._handle, index, limit))
         state = self._state()
         if before is not None:
             self._restore(before)
@@ -375,7 +542,17 @@ class RandomAccessSampler(Sampler):
                 another plan, seed or sampler.
         """
         self._restore(saved_state(state_dict))
-        self._step, self._under_way = self._tell()[1], False
+        self._step, self._under_way, self._before_changes = self._tell()[1], False, ()
+        self._placed += 1
+
+    def _load_next(self, state_dict: dict[str, Any]) -> None:
+        """As `load_state_dict`. After the state of a finished epoch the next one begins."""
+        self.load_state_dict(state_dict)
+        epoch = self.epoch
+        if self._begin()[0] != epoch:
+            self.set_epoch(epoch + 1)
+        else:
+            self.load_state_dict(state_dict)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return remake, (type(self), *self._made_from, self.state_dict(), self._under_way)
@@ -418,14 +595,56 @@ def sampler_options(order: Order) -> CData:
     return options
 
 
-class BucketSampler(RandomAccessSampler):
+_PLAN_RULE = (
+    "must be a sab.Plan, or the size of each sample, as an array or a list of numbers, with budget="
+)
+
+
+class PlanSampler(RandomAccessSampler):
+    """A sampler of the batches of a plan."""
+
+    _plan: Plan
+
+    @property
+    def plan(self) -> Plan:
+        """The plan: the one that was given, or the one that was made of the sizes."""
+        return self._plan
+
+    def _sample_count(self) -> int:
+        mixture = self._plan._mixture
+        return self._plan.sample_count if mixture is None else len(mixture)
+
+    def _take_plan(
+        self, plan: Plan | SizesLike, budget: BudgetLike | None, options: PlanOptions
+    ) -> int:
+        """Takes a plan, or makes it of sizes. Returns the number of samples of a new plan that are
+        skipped.
+        """
+        if not isinstance(plan, Plan):
+            sizes = as_sizes(plan, "plan", _PLAN_RULE)
+            self._plan = new_plan(sizes, budget, options)
+            return self._plan.skipped_count
+        check_names(options)
+        given = [name for name, value in {"budget": budget, **options}.items() if value is not None]
+        if given:
+            raise TypeError(
+                f"{', '.join(given)}: must not be given with a plan, which is made already; pass "
+                "the sizes in the place of the plan"
+            )
+        self._plan = plan
+        return 0
+
+
+class BucketSampler(PlanSampler):
     """The batches of a plan in a shuffled, resumable order: any batch is a pure function of plan,
     seed, epoch and position.
 
     Goes into ``torch.utils.data.DataLoader(dataset, batch_sampler=...)`` as it is.
 
     Args:
-        plan: a :class:`sab.Plan`.
+        plan: a :class:`sab.Plan`; or sizes, anything that :class:`sab.Sizes` takes, of which a plan
+            is made (:attr:`plan`).
+        budget: with sizes: as for :func:`sab.plan`. Its other options may be given by name.
         seed: of the order; the same on all ranks.
         rank, world_size: this rank among the ranks. All take the same number of steps, of nearly
             equal cost, without communication.
@@ -442,11 +661,14 @@ class BucketSampler(RandomAccessSampler):
     >>> sampler = sab.BucketSampler(plan, seed=1)
     >>> len(sampler), sorted(index for batch in sampler for index in batch.tolist())
     (3, [0, 1, 2, 3, 4, 5])
+    >>> len(sab.BucketSampler([5, 3, 5, 4, 3, 4], budget=10, boundaries=[3, 4, 5, 6]))
+    3
     """
 
     def __init__(
         self,
-        plan: Plan,
+        plan: Plan | SizesLike,
+        budget: BudgetLike | None = None,
         *,
         seed: int = 0,
         rank: int = 0,
@@ -455,6 +677,7 @@ class BucketSampler(RandomAccessSampler):
         costliest_first: int = 0,
         micro_batches: int = 1,
         output: Output = "numpy",
+        **options: Unpack[PlanOptions],
     ) -> None:
         order: Order = {
             "seed": seed,
@@ -464,26 +687,30 @@ class BucketSampler(RandomAccessSampler):
             "costliest_first": costliest_first,
             "micro_batches": micro_batches,
         }
-        self._construct(
-            output, lib.sab_bucket_sampler_new, plan_handle(plan), sampler_options(order)
-        )
-        self._made_from = (plan,), {**order, "output": output}
+        walk = sampler_options(order)
+        skipped = self._take_plan(plan, budget, options)
+        self._construct(output, lib.sab_bucket_sampler_new, self._plan._handle, walk)
+        self._columns = self._plan.columns
+        self._made_from = (self._plan,), {**order, "output": output}
+        warn_of_skipped(skipped, self._plan.sample_count, WHY_SKIPPED)
 
 
-class SequentialSampler(RandomAccessSampler):
+class SequentialSampler(PlanSampler):
     """The batches of a plan unshuffled, by ascending size: for evaluation. Arguments as for
     :class:`BucketSampler`.
     """
 
     def __init__(
         self,
-        plan: Plan,
+        plan: Plan | SizesLike,
+        budget: BudgetLike | None = None,
         *,
         rank: int = 0,
         world_size: int = 1,
         last_step: LastStep = "split",
         micro_batches: int = 1,
         output: Output = "numpy",
+        **options: Unpack[PlanOptions],
     ) -> None:
         order: Order = {
             "rank": rank,
@@ -491,10 +718,12 @@ class SequentialSampler(RandomAccessSampler):
             "last_step": last_step,
             "micro_batches": micro_batches,
         }
-        self._construct(
-            output, lib.sab_sequential_sampler_new, plan_handle(plan), sampler_options(order)
-        )
-        self._made_from = (plan,), {**order, "output": output}
+        walk = sampler_options(order)
+        skipped = self._take_plan(plan, budget, options)
+        self._construct(output, lib.sab_sequential_sampler_new, self._plan._handle, walk)
+        self._columns = self._plan.columns
+        self._made_from = (self._plan,), {**order, "output": output}
+        warn_of_skipped(skipped, self._plan.sample_count, WHY_SKIPPED)
 
 
 class BionemoSizeAwareSampler(RandomAccessSampler):
@@ -578,7 +807,10 @@ class BionemoSizeAwareStream(Sampler):
         budget: float,
         output: Output = "numpy",
     ) -> None:
+        if not (callable(size) or hasattr(size, "__getitem__")):
+            raise TypeError(f"size is {kind_of(size)}: must be a function or a sequence")
         size_of: Callable[[int], float] = size if callable(size) else size.__getitem__
+        iterable("indices", indices)
         walk: Iterator[int] = iter(())
         pending: int | None = None  # an index whose size is still owed, since the function raised
         asked = -1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any, Callable, TypeVar
 
+from sab._arguments import kind_of
 from sab._native import CData, check, ffi, lib, path_bytes
 
 Own = TypeVar("Own", bound="Saved")
@@ -21,6 +22,13 @@ class Saved:
 
     def __init__(self, handle: CData) -> None:
         raise NotImplementedError
+
+    def _owned(self, handle: CData, free: Any, maker: str) -> CData:
+        """A new handle, or an error for what a caller took the constructor for."""
+        if not isinstance(handle, CData):
+            name = f"sab.{type(self).__name__}"
+            raise TypeError(f"{name}: is made by {maker}, not by its constructor")
+        return ffi.gc(handle, free)
 
     @classmethod
     def _function(cls, name: str) -> Callable[..., int]:
@@ -49,9 +57,16 @@ class Saved:
     @classmethod
     def from_bytes(cls: type[Own], image: bytes) -> Own:
         """Made again from :meth:`to_bytes`."""
+        if not isinstance(image, (bytes, bytearray, memoryview)):
+            raise TypeError(f"image is {kind_of(image)}: must be the bytes of to_bytes()")
         handle = ffi.new(f"{cls._kind} **")
         check(cls._function("bytes_new")(ffi.from_buffer(image), len(image), handle))
         return cls(handle[0])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self).from_bytes, (self.to_bytes(),)
+        return from_bytes, (type(self), self.to_bytes())
+
+
+def from_bytes(kind: type[Saved], image: bytes) -> Saved:
+    """Makes what was pickled. A function, since cloudpickle copies the code of class methods."""
+    return kind.from_bytes(image)

@@ -15,6 +15,8 @@ from typing import (
 import numpy as np
 import numpy.typing as npt
 
+from sab._display import record_line
+
 if TYPE_CHECKING:
     from sab._columns import Column, Rule
 
@@ -31,6 +33,9 @@ class Jagged(NamedTuple):
 
     values: Any
     offsets: Any
+
+    def __repr__(self) -> str:
+        return record_line(self)
 
 
 class Dimension(NamedTuple):

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import glob
 import os
-from typing import Any, Callable, Literal, Union, cast
+from collections.abc import Mapping, Sequence
+from typing import Any, Callable, Literal, Protocol, Union, cast, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from sab._arguments import flag, one_of, whole
-from sab._arrow import arrow_sizes, is_arrow, table_format, table_reader
+from sab._arguments import brief, elements, flag, kind_of, one_of, place_of, whole
+from sab._arrow import ArrowArray, ArrowStream, arrow_sizes, is_arrow, values_of
+from sab._cost import ONE_COLUMN
+from sab._data_sets import data_set_of, data_set_sizes
+from sab._display import one_line
 from sab._native import (
     Calls,
     CData,
@@ -22,13 +26,35 @@ from sab._native import (
     path_bytes,
     unpicklable,
 )
-from sab._sources import DTYPES, Nulls, arrays_of
+from sab._sources import DTYPES, RULE, Nulls, array_of, check_kind
+from sab._tables import table_format, table_sizes
 
 __all__ = ["Sizes"]
 
 Missing = Literal["error", "skip"]
 _MISSING = {"error": lib.SAB_MISSING_REFUSE, "skip": lib.SAB_MISSING_SKIP}
-SizesLike = Union["Sizes", npt.ArrayLike, str, "os.PathLike[str]", Callable[[int], float]]
+
+
+class DataSet(Protocol):
+    """A data set with columns, as those of Hugging Face."""
+
+    @property
+    def column_names(self) -> Any: ...
+    def __len__(self) -> int: ...
+
+
+SizesLike = Union[
+    "Sizes",
+    npt.ArrayLike,
+    ArrowStream,
+    ArrowArray,
+    DataSet,
+    str,
+    "os.PathLike[str]",
+    "Sequence[os.PathLike[str]]",
+    Callable[[int], float],
+    "Mapping[str, SizesLike]",
+]
 
 
 class Sizes:
@@ -49,23 +75,29 @@ class Sizes:
             - the path of a file, a list of :class:`pathlib.Path`, or a pattern such as
               ``"sizes-*.npy"``. Several files are one data set. ``.npy`` files and the indexes of
               Megatron, fairseq and datatrove are mapped. JSON lines, numbers, texts and FASTA are
-              read, also from gzip and Zstandard. Parquet, Arrow IPC and CSV need pyarrow.
-              Do not truncate or overwrite a mapped file; to replace it, rename a new file over it;
-            - a function ``size(index)``.
+              read, also from gzip and Zstandard. Parquet, Arrow IPC (mapped) and CSV, also with
+              tabs (``.tsv``) or compressed, need pyarrow. ``"-"`` is standard input. Do not
+              truncate or overwrite a mapped file; to replace it, rename a new file over it;
+            - a function ``size(index)``;
+            - a dictionary of columns for samples with several sizes, such as ``{"source": s,
+              "target": t}``, with any of these as values; or a 2-D array, whose columns are named
+              ``"0"``, ``"1"`` and so on.
+        columns: the columns of a data set or file, for samples with several sizes.
         column: the column of a data set or the field of JSON lines, ``"audio.frames"`` for a field
             of a struct.
         format: of a file, found from its content by default: ``"npy"``, ``"megatron"``,
             ``"fairseq"``, ``"datatrove"``, ``"jsonl"``, ``"numbers"``, ``"text"``, ``"fasta"``,
             ``"parquet"``, ``"arrow"``, ``"csv"``.
         words: True counts the words of texts: runs of bytes that are not ASCII white space.
-        nulls: ``"error"`` refuses None and nulls, ``"zero"`` counts them as 0.
+        nulls: ``"error"`` refuses None, nulls and masked values, ``"zero"`` counts them as 0.
         missing: ``"error"`` refuses a JSON line without the field, ``"skip"`` leaves it out.
         count: number of samples, with a function only.
         progress: True for a bar, or ``progress(done, total)``, with a file or a function.
 
     Raises:
-        ValueError: for a size that breaks the rule, naming the index; TypeError: for an object that
-            cannot be read, saying what to pass; OSError, FormatError: for a file.
+        ValueError: for a size that breaks the rule, naming the index, and for a file without a
+            sample; TypeError: for an object that cannot be read, saying what to pass; OSError,
+            FormatError: for a file.
 
     >>> len(Sizes([3, 1, 2]))
     3
@@ -73,10 +105,13 @@ class Sizes:
     2.0
     """
 
+    _handle: CData
+
     def __init__(
         self,
         source: SizesLike,
         *,
+        columns: Sequence[str] | None = None,
         column: str | None = None,
         format: str | None = None,
         words: bool = False,
@@ -86,33 +121,104 @@ class Sizes:
         progress: bool | Progress | None = None,
     ) -> None:
         words = flag("words", words)
-        self._keep: list[npt.NDArray[Any]] = []
-        one_of("nulls", nulls, {"error": 0, "zero": 1})
+        if isinstance(source, Sizes):
+            if lib.sab_mixture_source_count(source._handle):
+                raise TypeError("sizes is a sab.Mixture: pass it as it is, in the place of sizes")
+            source = source._parts or source.values()
+        check_kind(source)
+        for name, value in (("column", column), ("format", format)):
+            if not (value is None or isinstance(value, str)):
+                raise TypeError(f"{name} = {brief(value)}: must be a text")
+        self._keep: npt.NDArray[Any] | None = None  # what the handle borrows
+        self._description: str | None = None  # in place of that of the handle
+        self._parts: dict[str, Sizes] = {}  # the columns, if they have names
+        self._files: list[str] = []
+        named = _columns_of(source, columns, column)
+        if named is not None:
+            for name, (each, of) in named.items():
+                if of is None:
+                    _check_column(name, each)
+                self._parts[name] = (
+                    each
+                    if isinstance(each, Sizes)
+                    else Sizes(
+                        each,
+                        column=of,
+                        format=format,
+                        words=words,
+                        nulls=nulls,
+                        missing=missing,
+                        count=count,
+                        progress=progress,
+                    )
+                )
+                if len(self._parts[name].columns) > 1:
+                    raise ValueError(
+                        f"sizes[{name!r}] has {len(self._parts[name].columns)} columns: must have "
+                        "one"
+                    )
+            self._handle = _together(self._parts)
+            return
+        zero_nulls = bool(one_of("nulls", nulls, {"error": 0, "zero": 1}))
         missing_rule = one_of("missing", missing, _MISSING)
-        self._files: list[str] = _files_of(source)
+        self._files = files_of(source)
         is_function = callable(source) and not hasattr(source, "__array__")
         if column is not None and is_function:
             raise ValueError(f"column = {column!r}: a function has no columns")
         if format is not None and not self._files:
             raise ValueError(f"format = {format!r}: is for files only")
+        data_set = data_set_of(source, column)
         if self._files:
-            parts = [
-                _read(path, column, format, words, nulls, missing_rule, progress)
+            made = [
+                _read(path, column, format, words, zero_nulls, missing_rule, progress)
                 for path in self._files
             ]
+            self._handle = made[0][0] if len(made) == 1 else _joined([part for part, _ in made])
+            self._description = made[0][1] if len(made) == 1 else None
         elif is_function:
-            parts = [_called(source, count, progress)]
+            self._handle = _called(source, count, progress)
+        elif data_set is not None:
+            self._handle = data_set_sizes(*data_set, words, zero_nulls)
         elif is_arrow(source):
-            parts = [arrow_sizes(source, column, words, nulls == "zero")]
+            self._handle = arrow_sizes(source, column, words, zero_nulls)
         else:
-            self._keep = arrays_of(source, column, words, nulls)
-            parts = [_borrowed(array) for array in self._keep]
-        self._handle = parts[0] if len(parts) == 1 else _joined(parts)
+            self._keep = array_of(source, column, words, nulls)
+            self._handle = _borrowed(self._keep)
+
+    @classmethod
+    def _of_files(cls, parts: list[Sizes]) -> Sizes:
+        """The sizes of files, of which each was read."""
+        if len(parts) == 1:
+            return parts[0]
+        joined = cls.__new__(cls)
+        joined._keep = joined._description = None
+        joined._parts = {}
+        joined._files = [name for part in parts for name in part._files]
+        joined._handle = _joined([part._handle for part in parts])
+        return joined
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns; ``("",)`` for one column without a name.
+
+        >>> Sizes({"source": [3, 1], "target": [2, 2]}).columns
+        ('source', 'target')
+        """
+        return tuple(self._parts) or ONE_COLUMN
+
+    def column(self, name: str) -> Sizes:
+        """The sizes of a column."""
+        if name not in self._parts:
+            if not self._parts:
+                raise KeyError(f"column {name!r}: the sizes have no named columns")
+            raise KeyError(f"column {name!r}: the columns are {', '.join(map(repr, self._parts))}")
+        return self._parts[name]
 
     @property
     def description(self) -> str:
         """Text that says what the sizes were read from."""
-        return ffi.string(lib.sab_sizes_description(self._handle)).decode(errors="replace")
+        text = ffi.string(lib.sab_sizes_description(self._handle)).decode(errors="replace")
+        return text if self._description is None else self._description
 
     def source(self, index: int) -> tuple[str | int, int]:
         """Where a sample is: the file, or the number of the part, and the row in it.
@@ -120,7 +226,7 @@ class Sizes:
         >>> Sizes([3, 1, 2]).source(1)
         (0, 1)
         """
-        place = self._place(index)
+        place = place_of("index", index, len(self), f"there are {len(self)} sizes")
         part, row = ffi.new("size_t *"), ffi.new("size_t *")
         check(lib.sab_sizes_source(self._handle, place, part, row))
         number = int(part[0])
@@ -138,28 +244,108 @@ class Sizes:
     def __len__(self) -> int:
         return int(lib.sab_sizes_count(self._handle))
 
-    def __getitem__(self, index: int) -> float:
-        place = self._place(index)
+    def __repr__(self) -> str:
+        return one_line(self, [self.description])
+
+    @overload
+    def __getitem__(self, index: int) -> float: ...
+    @overload
+    def __getitem__(self, index: slice) -> npt.NDArray[np.float64]: ...
+    def __getitem__(self, index: int | slice) -> float | npt.NDArray[np.float64]:
+        """The size of a sample, or the sizes of a slice as an array."""
+        if len(self.columns) > 1:
+            raise TypeError("sizes have several columns: use sizes.column(name)[index]")
+        if isinstance(index, slice):
+            chosen = range(len(self))[index]
+            if not chosen:
+                return np.empty(0)
+            first, last = min(chosen[0], chosen[-1]), max(chosen[0], chosen[-1])
+            return values_of(self._handle, first, last - first + 1)[:: chosen.step]
+        place = place_of("index", index, len(self), f"there are {len(self)} sizes")
         size = ffi.new("double *")
         check(lib.sab_sizes_get(self._handle, place, size))
         return float(size[0])
 
     def values(self) -> npt.NDArray[Any]:
-        """The sizes as one array: of the caller's type if they are in memory, else float64."""
-        if len(self._keep) == 1:
-            return self._keep[0]
-        if self._keep:
-            return np.concatenate(self._keep)
-        return np.array([self[index] for index in range(len(self))])
-
-    def _place(self, index: int) -> int:
-        count = len(self)
-        if not -count <= index < count:
-            raise IndexError(f"index = {index}: there are {count} sizes")
-        return index % count
+        """The sizes as one array: of the caller's type if they are in memory, else float64. Several
+        columns are those of a 2-D array.
+        """
+        if self._parts:
+            each = [part.values() for part in self._parts.values()]
+            return each[0] if len(each) == 1 else np.stack(each, axis=1)
+        if self._keep is not None:
+            return self._keep
+        return values_of(self._handle, 0, len(self))
 
 
-def _files_of(source: Any) -> list[str]:
+def _columns_of(
+    source: Any, columns: Sequence[str] | None, column: str | None
+) -> dict[str, tuple[Any, str | None]] | None:
+    """What each column is read from, and its name there; None for sizes of one column."""
+    is_data_set = hasattr(source, "column_names") or is_arrow(source)
+    if isinstance(source, Mapping) and not is_data_set:
+        given = dict(cast("Mapping[object, object]", source))
+        for name in given:
+            if not isinstance(name, str) or not name or "\0" in name:
+                raise TypeError(f"sizes has the key {name!r}: the name of a column must be a text")
+            if any("\ud800" <= character <= "\udfff" for character in name):
+                raise ValueError(f"sizes has the key {name!r}: must not have a lone surrogate")
+        named: dict[str, tuple[Any, str | None]] = {str(k): (v, None) for k, v in given.items()}
+        if not named:
+            raise ValueError("sizes = {}: must have at least one column")
+    elif columns is not None:
+        names = elements("columns", columns)
+        if not all(isinstance(name, str) for name in names):
+            raise TypeError(f"columns = {brief(columns)}: must be a list of names")
+        named = {name: (source, name) for name in columns}
+        if len(named) != len(columns) or not named:
+            raise ValueError(f"columns = {columns!r}: must be at least one name, no two the same")
+        columns = None
+    elif isinstance(source, np.ndarray) and cast("npt.NDArray[Any]", source).ndim == 2:
+        table = cast("npt.NDArray[Any]", source)
+        named = {str(j): (table[:, j], None) for j in range(table.shape[1])}
+        if not named:
+            raise ValueError("sizes has the shape (samples, 0): must have at least one column")
+    else:
+        return None
+    if columns is not None or column is not None:
+        name = "column" if columns is None else "columns"
+        raise ValueError(f"{name} = {columns or column!r}: sizes are columns already")
+    if len(named) > lib.SAB_MAX_COLUMNS:
+        raise ValueError(f"sizes has {len(named)} columns: must have at most {lib.SAB_MAX_COLUMNS}")
+    return named
+
+
+def _check_column(name: str, source: Any) -> None:
+    """Refuses what cannot be the sizes of a column, by the name of the column."""
+    if isinstance(source, Sizes):
+        return
+    check_kind(source, f"sizes[{name!r}]")
+    dimensions = getattr(source, "ndim", 1)
+    if isinstance(dimensions, int) and dimensions not in (1, 2):  # a table may have one column
+        raise ValueError(f"sizes[{name!r}] has {dimensions} dimensions: must have one")
+
+
+def _together(parts: dict[str, Sizes]) -> CData:
+    """The handle of named columns."""
+    handles: list[CData] = []
+    first = next(iter(parts))
+    for name, part in parts.items():
+        if len(part) != len(parts[first]):
+            raise ValueError(
+                f"sizes[{name!r}] has {len(part)} samples: must have as many as "
+                f"sizes[{first!r}], {len(parts[first])}"
+            )
+        handle = ffi.new("sab_sizes **")
+        check(lib.sab_sizes_named_new(part._handle, name.encode(), handle))
+        handles.append(owned(handle))
+    handle = ffi.new("sab_sizes **")
+    columns = ffi.new("sab_sizes *[]", handles)
+    check(lib.sab_sizes_columns_new(columns, len(handles), handle))
+    return owned(handle)
+
+
+def files_of(source: Any) -> list[str]:
     """The names of files, if the source is a path, a pattern or a list of paths."""
     if isinstance(source, str):
         if not glob.has_magic(source) or os.path.exists(source):
@@ -169,12 +355,12 @@ def _files_of(source: Any) -> list[str]:
             raise FileNotFoundError(f"no file matches {source!r}")
         return found
     if isinstance(source, os.PathLike):
-        return [os.fsdecode(cast("os.PathLike[str]", source))]
+        return [_name_of(cast("os.PathLike[str]", source))]
     if not isinstance(source, (list, tuple)):
         return []
     values = cast("list[object]", source)
     if values and all(isinstance(value, os.PathLike) for value in values):
-        return [os.fsdecode(cast("os.PathLike[str]", value)) for value in values]
+        return [_name_of(cast("os.PathLike[str]", value)) for value in values]
     first = values[0] if values else None
     if isinstance(first, str) and len(first) < 4096 and "\0" not in first and os.path.isfile(first):
         raise ValueError(
@@ -184,7 +370,14 @@ def _files_of(source: Any) -> list[str]:
     return []
 
 
-def _owned(handle: CData) -> CData:
+def _name_of(path: os.PathLike[str]) -> str:
+    """The name of a file; of one called "-", a name that is not standard input."""
+    name = os.fsdecode(path)
+    return os.path.join(".", "-") if name == "-" else name
+
+
+def owned(handle: CData) -> CData:
+    """A new handle, which is freed when it is collected."""
     return ffi.gc(handle[0], lib.sab_sizes_free)
 
 
@@ -193,33 +386,55 @@ def _read(
     column: str | None,
     format: str | None,
     words: bool,
-    nulls: Nulls,
+    zero_nulls: bool,
     missing: int,
     progress: bool | Progress | None,
-) -> CData:
+) -> tuple[CData, str | None]:
+    """The handle of the sizes in a file, and its description if the handle does not have it."""
+    calls = Calls(progress=progress, what=f"reading {path}")
+    if path != "-" and os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path)):
+        raise ValueError(f'{path}: is not a regular file; read a pipe as "-", the standard input')
     table = table_format(path, format)
     if table is not None:
-        return arrow_sizes(table_reader(path, table, column), column, words, nulls == "zero")
+        handle, description = table_sizes(path, table, column, words, zero_nulls, calls)
+    else:
+        handle = _read_by_library(path, column, format, words, zero_nulls, missing, calls)
+        description = None
+    if lib.sab_sizes_count(handle) == 0:
+        raise ValueError(f"{path}: has no sample")
+    return handle, description
+
+
+def _read_by_library(
+    path: str,
+    column: str | None,
+    format: str | None,
+    words: bool,
+    zero_nulls: bool,
+    missing: int,
+    calls: Calls,
+) -> CData:
     options = new_options("sab_sizes_file_options")
-    calls = Calls(progress=progress, what=f"reading {path}")
     for name, value in (("column", column), ("format", format)):
         if value is not None:
-            if not isinstance(value, str):
-                raise TypeError(f"{name} = {value!r}: must be a text")
             text = ffi.new("char[]", path_bytes(value, name))
             calls.kept.append(text)
             setattr(options, name, text)
     options.text_unit = lib.SAB_TEXT_WORDS if words else lib.SAB_TEXT_BYTES
     options.missing = missing
+    options.nulls = lib.SAB_NULLS_ZERO if zero_nulls else lib.SAB_NULLS_REFUSE
     options.progress, options.progress_ctx = lib.sab_py_progress, calls.handle
     handle = ffi.new("sab_sizes **")
     check(lib.sab_sizes_file_new(path_bytes(path), options, handle), calls)
-    return _owned(handle)
+    return owned(handle)
 
 
 def _called(size: Any, count: int | None, progress: bool | Progress | None) -> CData:
     if count is None:
-        raise TypeError("count must be given with a function of sizes")
+        raise TypeError(
+            f"sizes is {kind_of(size)}: count must be given with a function of sizes, as "
+            "in sab.Sizes(function, count=n)"
+        )
     calls = Calls(size=size, progress=progress, what="sizes")
     handle = ffi.new("sab_sizes **")
     status = lib.sab_sizes_callback_new(
@@ -231,7 +446,7 @@ def _called(size: Any, count: int | None, progress: bool | Progress | None) -> C
         handle,
     )
     check(status, calls)
-    return _owned(handle)
+    return owned(handle)
 
 
 def _borrowed(array: npt.NDArray[Any]) -> CData:
@@ -245,14 +460,26 @@ def _borrowed(array: npt.NDArray[Any]) -> CData:
         options.stride = array.strides[0]
     data = ffi.cast("void *", array.__array_interface__["data"][0])
     check(lib.sab_sizes_new(data, array.size, DTYPES[array.dtype.name], options, handle))
-    return _owned(handle)
+    return owned(handle)
 
 
 def _joined(parts: list[CData]) -> CData:
     handle = ffi.new("sab_sizes **")
     check(lib.sab_sizes_join_new(ffi.new("sab_sizes *[]", parts), len(parts), handle))
-    return _owned(handle)
+    return owned(handle)
 
 
-def as_sizes(sizes: SizesLike) -> Sizes:
-    return sizes if isinstance(sizes, Sizes) else Sizes(sizes)
+def as_sizes(sizes: SizesLike, name: str = "sizes", rule: str = RULE) -> Sizes:
+    """The sizes that a caller gave as an argument with this name."""
+    if isinstance(sizes, Sizes):
+        return sizes
+    check_kind(sizes, name, rule)
+    try:
+        return Sizes(sizes)
+    except ValueError as error:
+        missing, _, rule = str(error).partition("column = None: ")
+        if missing or not rule:
+            raise
+        raise ValueError(
+            f"{name} has columns: pass sab.Sizes({name}, column=name), whose name {rule}"
+        ) from None

@@ -1,14 +1,17 @@
-"""What sizes are read from: arrays, lists, columns of Hugging Face data sets."""
+"""Sizes in arrays and lists."""
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Iterator, Mapping, Set
+import numbers
+import os
+from collections.abc import Iterator, Mapping, Set, ValuesView
 from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from sab._arguments import brief, is_array, kind_of
+from sab._arrow import is_arrow
 from sab._native import lib
 
 Nulls = Literal["error", "zero"]
@@ -26,50 +29,78 @@ DTYPES = {
     "float64": lib.SAB_FLOAT64,
 }
 _HALF = ("float16", "bfloat16")
-_WORD = r"[^\t\n\v\f\r ]+"
 
 
-def arrays_of(source: Any, column: str | None, words: bool, nulls: Nulls) -> list[npt.NDArray[Any]]:
-    """The sizes in an object, as arrays of one dimension, one after the other."""
-    found = _data_set_of(source, column)
-    if found is not None:
-        return _lengths_of_rows(*found, words, nulls)
-    _refuse(source)
+def array_of(source: Any, column: str | None, words: bool, nulls: Nulls) -> npt.NDArray[Any]:
+    """The sizes in an object, as an array of one dimension."""
+    if isinstance(source, Mapping):  # of data sets
+        raise TypeError(f"sizes is {kind_of(cast('object', source))}: pass one of its values")
     if column is not None:
         raise TypeError(
             f"column = {column!r}: sizes of type {type(source).__name__} have no columns"
         )
-    if isinstance(source, (list, tuple)):
+    is_list = isinstance(source, (list, tuple))
+    if is_list:
         lengths = _lengths_of_list(cast("list[Any]", source), words, nulls)
         if lengths is not None:
-            return [lengths]
-    array = _as_array(source)
-    if array.dtype.kind in "OUS" and array.ndim == 1 and not isinstance(source, (list, tuple)):
-        return arrays_of(array.tolist(), None, words, nulls)
-    return [_checked(array, is_given=isinstance(source, np.ndarray))]
+            return lengths
+        _check_numbers(cast("list[Any]", source[:1]))
+    if isinstance(source, np.ma.MaskedArray):
+        source = _without_mask(source, nulls)
+    try:
+        array = _as_array(source)
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+        _check_numbers(cast("list[Any]", source if is_list else []))
+        raise TypeError(f"sizes is {kind_of(source)} that numpy cannot read: {error}") from error
+    if is_list and (array.dtype.kind not in "biufc" or array.ndim != 1):
+        _check_numbers(cast("list[Any]", source))
+    if array.dtype.kind in "OUS" and array.ndim == 1 and not is_list:
+        return array_of(array.tolist(), None, words, nulls)
+    return _checked(array, is_given=isinstance(source, np.ndarray))
 
 
-def _refuse(source: Any) -> None:
-    """Raises for an object that cannot be read several times, or not in an order."""
-    kind = type(source).__name__
-    if isinstance(source, Mapping):
-        keys: list[object] = list(cast("Mapping[object, object]", source))
-        names = ", ".join(map(repr, keys[:5]))
+RULE = "must be the size of each sample, as an array or a list of numbers"
+
+
+def check_kind(source: Any, name: str = "sizes", rule: str = RULE) -> None:
+    """Refuses what is of no kind that sizes are, or that has no order or can be read only once."""
+    kind = kind_of(source)
+    if source is None or isinstance(source, (numbers.Number, np.generic)) or _is_number(source):
+        raise TypeError(f"{name} = {brief(source)}: {rule}")
+    owner = source if isinstance(source, type) else type(source)
+    if owner.__module__.partition(".")[0] == "sab":
+        what = f"the class {owner.__name__}" if source is owner else f"a sab.{owner.__name__}"
+        raise TypeError(f"{name} is {what}: {rule}")
+    if isinstance(source, (Set, ValuesView)):
+        raise TypeError(f"{name} is {kind}, which has no order: pass a list")
+    if not is_arrow(source) and isinstance(source, Iterator):
         raise TypeError(
-            f"sizes is a {kind}: pass one of its values, such as sizes[name] of {names}"
-        )
-    if isinstance(source, Set):
-        raise TypeError(f"sizes is a {kind}, which has no order: pass a list")
-    if isinstance(source, Iterator):
-        raise TypeError(
-            f"sizes is a {kind}, which can be read only once: pass list(sizes), or a function "
+            f"{name} is {kind}, which can be read only once: pass list({name}), or a function "
             "size(index) with count="
         )
-    if type(source).__module__.startswith("datasets.") and hasattr(source, "_ex_iterable"):
+    is_of_datasets = type(source).__module__.startswith("datasets.")
+    if is_of_datasets and hasattr(source, "_ex_iterable"):
         raise TypeError(
-            "sizes is an iterable data set, which has no length: pass a data set of "
+            f"{name} is an iterable data set, which has no length: pass a data set of "
             "load_dataset(streaming=False), or use sab.Stream"
         )
+    if isinstance(source, (bytes, bytearray)):
+        raise TypeError(f"{name} is {kind}: {rule}; numpy.frombuffer() makes one")
+    if isinstance(source, (Mapping, os.PathLike)) or is_of_datasets:
+        return
+    is_columns = hasattr(source, "column_names") or is_arrow(source)
+    if not (is_columns or is_array(source) or callable(source)):
+        raise TypeError(f"{name} is {kind}: {rule}; make them with [len(s) for s in samples]")
+
+
+def _without_mask(source: Any, nulls: Nulls) -> npt.NDArray[Any]:
+    """The values of a masked array, with 0 in place of what is masked."""
+    mask: Any = source.mask  # one False if nothing is masked
+    masked = np.flatnonzero(np.broadcast_to(mask, source.shape))
+    if masked.size and nulls == "error":
+        raise ValueError(f"sizes[{masked[0]}] is masked: nulls='zero' counts it as 0")
+    values: npt.NDArray[Any] = source.filled(0) if masked.size else source.data
+    return values
 
 
 def _as_array(source: Any) -> npt.NDArray[Any]:
@@ -87,7 +118,10 @@ def _as_array(source: Any) -> npt.NDArray[Any]:
 
 def _checked(array: npt.NDArray[Any], is_given: bool) -> npt.NDArray[Any]:
     if array.ndim != 1:
-        raise ValueError(f"sizes has {array.ndim} dimensions: must have one")
+        raise ValueError(
+            f"sizes has the shape {array.shape}: must have one dimension; several sizes a sample "
+            "are a dictionary of columns, or a numpy array with a row a sample"
+        )
     if array.size == 0 and not is_given:
         array = array.astype(np.int64)
     if array.dtype.name in _HALF:
@@ -103,6 +137,31 @@ def _checked(array: npt.NDArray[Any], is_given: bool) -> npt.NDArray[Any]:
             "sizes.astype(sizes.dtype.newbyteorder('='))"
         )
     return array
+
+
+def _is_number(value: Any) -> bool:
+    """Whether it is an array or a tensor of one number."""
+    return not isinstance(value, type) and getattr(value, "ndim", None) == 0
+
+
+def _check_numbers(source: list[Any] | tuple[Any, ...]) -> None:
+    """Refuses a list whose elements are no numbers, such as one of samples."""
+    for index, value in enumerate(source):
+        if isinstance(value, numbers.Number) or value is None:
+            continue
+        if _is_number(value):
+            continue
+        shape = getattr(value, "shape", None)
+        what, length = f"is {kind_of(value)}", "len(s)"
+        if shape is not None:
+            what, length = f"has the shape {tuple(shape)}", "s.shape[0]"
+        elif isinstance(value, Mapping):
+            sample = cast("Mapping[object, Any]", value)
+            key = next((each for each in sample if _is_list(sample[each])), None)
+            length = "len(s)" if key is None else f"len(s[{key!r}])"
+        raise TypeError(
+            f"sizes[{index}] {what}: must be a number; pass [{length} for s in samples]"
+        )
 
 
 def _is_list(value: Any) -> bool:
@@ -141,65 +200,3 @@ def _refuse_null(source: list[Any] | tuple[Any, ...], nulls: Nulls) -> None:
     if nulls == "error":
         index = next(index for index, value in enumerate(source) if value is None)
         raise ValueError(f"sizes[{index}] is None: nulls='zero' counts it as 0")
-
-
-def _data_set_of(source: Any, column: str | None) -> tuple[Any, str] | None:
-    """The Hugging Face data set and the path of the column that an object stands for, if it is
-    one.
-    """
-    if not type(source).__module__.startswith("datasets."):
-        return None
-    names: list[str] = [] if column is None else [column]
-    while hasattr(source, "column_name"):  # datasets.Column, what dataset["name"] gives
-        names.insert(0, source.column_name)
-        source = source.source
-    if not hasattr(source, "_indices"):
-        return None
-    if not names:
-        choice = ", ".join(source.column_names)
-        if len(source.column_names) != 1:
-            raise ValueError(f"column: must be given for a data set with the columns {choice}")
-        names = list(source.column_names)
-    return source, ".".join(names)
-
-
-def _lengths_of_rows(
-    data_set: Any, column: str, words: bool, nulls: Nulls
-) -> list[npt.NDArray[Any]]:
-    """The sizes in a column of a Hugging Face data set, in its order. Formats and transforms are
-    not applied.
-    """
-    pa: Any = importlib.import_module("pyarrow")
-    pc: Any = importlib.import_module("pyarrow.compute")
-
-    found: Any = data_set.data.table
-    name, *fields = column.split(".") if column not in found.column_names else [column]
-    if name not in found.column_names:
-        choice = ", ".join(found.column_names)
-        raise ValueError(f"column = {column!r}: the data set has the columns {choice}")
-    found = found.column(name)
-    for field in fields:
-        if not pa.types.is_struct(found.type) or found.type.get_field_index(field) < 0:
-            raise ValueError(f"column = {column!r}: there is no field {field!r} in {found.type}")
-        found = pc.struct_field(found, field)
-    kind = found.type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        count = pc.count_substring_regex if words else pc.binary_length
-        found = count(found, _WORD) if words else count(found)
-    elif pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-        found = pc.binary_length(found)
-    elif (
-        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
-    ):
-        found = pc.list_value_length(found)
-    elif not pa.types.is_integer(kind) and not pa.types.is_floating(kind):
-        raise TypeError(f"column = {column!r} has type {kind}: must be numbers, texts or lists")
-    if data_set._indices is not None:
-        rows = data_set._indices.column(0).combine_chunks()
-        found = pa.chunked_array([found.combine_chunks().take(rows)])
-    if found.null_count:
-        if nulls == "error":
-            row = pc.index(pc.is_null(found), True).as_py()
-            raise ValueError(f"column = {column!r}: row {row} is null; nulls='zero' counts it as 0")
-        found = pc.fill_null(found, 0)
-    return [_checked(chunk.to_numpy(zero_copy_only=False), True) for chunk in found.chunks]

@@ -11,14 +11,16 @@ import struct
 import threading
 import time
 import weakref
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from random import Random
-from typing import Any, Callable, Literal, Union
+from typing import Any, Callable, Literal, Union, cast
 
 import numpy as np
 
-from sab._arguments import one_of, saved_state, whole
+from sab._arguments import one_dimension, one_of, real, saved_state, whole
+from sab._cost import BudgetLike, CostLike, budget_array, set_budgets
 from sab._native import Calls, CData, Progress, check, ffi, lib, new_options
+from sab._pack import Capacity, capacities_of
 from sab._plan import OVERSIZE, SKIP_OR_ERROR, Oversize
 
 __all__ = ["Stream"]
@@ -27,9 +29,10 @@ _dumps, _loads = pickle.dumps, pickle.loads
 lib.sab_py_use_pickle(id(_dumps), id(_loads))
 _PROGRESS = ffi.addressof(lib, "sab_py_stream_progress")
 _NEXT_FAILED_TO_DECODE = 1000
+_UNTIL = {"first": lib.SAB_MIX_UNTIL_FIRST, "all": lib.SAB_MIX_UNTIL_ALL}
 _live: weakref.WeakSet[_Pipeline] = weakref.WeakSet()
 
-Key = Union[str, Callable[[Any], float]]
+Key = Union[str, Callable[[Any], float], Mapping[str, Callable[[Any], float]]]
 
 
 _is_over = False
@@ -85,6 +88,7 @@ class _Pipeline:
             tuple[Any, list[Any]]
         ] = []  # with what they hold: here, so that the garbage collector sees it
         self.handle: CData = ffi.NULL
+        self.names: dict[str, str] = {}  # fields of the options: what the caller calls them
         self.box: list[Any] = [None]
         self.lock = threading.Lock()
         self.process = os.getpid()
@@ -111,6 +115,8 @@ class _Pipeline:
                         raise error
                     finally:
                         del error
+        if calls is not None:
+            calls.names = self.names
         return check(status, calls)
 
     def __enter__(self) -> _Pipeline:
@@ -197,6 +203,11 @@ class Stream:
     """
 
     def __init__(self, recipe: tuple[Any, ...], is_text: bool = False) -> None:
+        if not isinstance(recipe, tuple):
+            raise TypeError(
+                "sab.Stream: is made by from_items(), from_iterable(), from_files() or random(), "
+                "not by its constructor"
+            )
         self._recipe = (
             recipe  # (kind, whether the records before it are text, arguments...) of each step
         )
@@ -222,6 +233,7 @@ class Stream:
         encoding: str | None = "utf-8",
         max_record: int = 0,
         on_error: str = "stop",
+        readers: int = 0,
     ) -> Stream:
         """The records of files: plain, gzip or Zstandard.
 
@@ -239,6 +251,9 @@ class Stream:
             max_record: a longer record is an error, in bytes; 0: 64 MiB.
             on_error: ``"stop"`` (raise; the next call tries again) or ``"skip"`` (log a warning,
                 leave out the rest of the file, count it in :attr:`skipped`).
+            readers: threads that read and decompress files ahead, each a file of its own. Records,
+                errors and states are the same for any number. They hold at most 32 MiB of records
+                for each. 0: files are read in the thread that takes the records.
         """
         if encoding not in ("utf-8", None):
             raise ValueError(f"encoding = {encoding!r}: must be 'utf-8' or None")
@@ -258,6 +273,7 @@ class Stream:
             framings[framing],
             whole("max_record", max_record),
             policies[on_error],
+            whole("readers", readers),
         )
         return cls((recipe,), is_text=encoding is not None)
 
@@ -354,6 +370,48 @@ class Stream:
         alike = _alike([_stream("sources", source) for source in sources])
         return self._then("multiplex", tuple(alike), is_text=alike[0]._is_text)
 
+    def mix(
+        self,
+        *others: Stream,
+        proportions: Sequence[float],
+        window: int = 1000,
+        until: Literal["first", "all"] = "first",
+    ) -> Stream:
+        """Records of this stream and of others by proportions, with exact counts and without random
+        numbers: after any number of records, each stream has given its proportion of them to less
+        than one record.
+
+        The order is even and always the same. :meth:`block_shuffle` with ``window`` shuffles it and
+        keeps the counts of each window.
+
+        Args:
+            proportions: of the records, one for each stream, of any sum. A stream with 0 is not
+                read.
+            window: number of records over which the counts are exact: if ``proportion * window`` is
+                a whole number, each window has so many records. Otherwise the remainders are
+                carried into the next windows.
+            until: ``"first"`` ends when the stream whose turn it is has ended. With ``"all"`` the
+                others go on by their proportions until all have ended, and the windows begin again.
+
+        >>> import sab
+        >>> wiki, code = sab.Stream.from_items("wwwwwwww"), sab.Stream.from_items("cccc")
+        >>> "".join(wiki.mix(code, proportions=[2, 1], window=3))
+        'wcwwcwwcwwcw'
+        """
+        first, *rest = _alike([self, *(_stream("others", other) for other in others)])
+        shares = one_dimension("proportions", proportions, np.float64)
+        if len(shares) != 1 + len(rest):
+            raise ValueError(
+                f"len(proportions) = {len(shares)}: must be the number of streams, {1 + len(rest)}"
+            )
+        return first._then(
+            "mix",
+            tuple(rest),
+            tuple(shares.tolist()),
+            whole("window", window, 1),
+            one_of("until", until, _UNTIL),
+        )
+
     def rank(self, rank: int, world_size: int) -> Stream:
         """Every world_size-th record, those of this rank, of a stream that is the same on all. All
         ranks see as many: at the end some get an empty list. As the last stage a state may be
@@ -392,7 +450,8 @@ class Stream:
         self,
         read_ahead: int = 10_000,
         *,
-        budget: float = 0,
+        budget: BudgetLike = 0,
+        cost: CostLike | None = None,
         batch_size: int | Callable[[Any], int] | None = None,
         key: Key = "len",
         boundary_key: Callable[[Any], Any] | None = None,
@@ -404,14 +463,21 @@ class Stream:
         """Batches, as lists, of records of like size: a window is read, sorted by size, cut into
         batches, and these are shuffled.
 
+        Records of several sizes, such as pairs of texts, have a dictionary as ``key``. A window is
+        then divided as by :func:`sab.plan`.
+
         Args:
             read_ahead: records of a window.
-            budget: largest count * largest size of a batch; 0: no such limit.
+            budget: largest count * largest size of a batch; 0: no such limit. Of several sizes
+                budgets as for :func:`sab.plan`: by default count * the sum of the largest sizes.
+            cost: of several sizes: what a batch costs, as for :func:`sab.plan`, but no function.
             batch_size: largest number of records in a batch, or a function that returns it for the
                 largest record; None: no limit.
             key: the size of a record: ``"len"``, ``"words"`` or ``"bytes"`` of text, which are
-                counted without Python, or a function.
-            boundary_key: records of different keys never share a batch.
+                counted without Python, and for :meth:`from_files` while the files are read; or a
+                function; ``{"source": f, "target": g}`` with a
+                function for each of several sizes.
+            boundary_key: records of different keys never share a batch. Of one size.
             shuffle: the batches of a window.
             carry_over: what fits no batch well waits for the next window: a third of the padding,
                 up to twice the memory; a restore reads up to eight windows again. Not with
@@ -420,18 +486,29 @@ class Stream:
             oversize: records larger than the budget: ``"error"`` refuses them, ``"skip"`` leaves
                 them out, ``"single"`` makes a batch of each.
         """
-        _check_key(key)
+        columns = _check_key(key)
         size = (
             batch_size
             if batch_size is None or callable(batch_size)
             else whole("batch_size", batch_size, 1)
         )
-        if size is None and not budget > 0:
+        is_given = not isinstance(budget, (int, float)) or budget != 0
+        if columns:
+            if callable(size) or boundary_key is not None:
+                name = "batch_size" if callable(size) else "boundary_key"
+                raise ValueError(f"{name}: must not be a function for records of several sizes")
+            budget_array(budget if is_given else None, cost, Calls(), columns)
+        else:
+            budget = real("budget", budget)
+            if cost is not None:
+                raise ValueError("cost: is for records of several sizes, with a dictionary as key")
+        if size is None and not is_given:
             raise ValueError("budget = 0: a budget or a batch_size must be given")
         return self._then(
             "readahead",
             whole("read_ahead", read_ahead, 1),
-            float(budget),
+            budget if is_given else None,
+            cost,
             size,
             key,
             boundary_key,
@@ -443,7 +520,7 @@ class Stream:
 
     def pack(
         self,
-        capacity: float,
+        capacity: float | Capacity,
         read_ahead: int = 10_000,
         *,
         max_records: int | None = None,
@@ -455,8 +532,11 @@ class Stream:
         """Lists of records whose sizes sum to nearly ``capacity``: rows for packed training. A
         window is packed by best-fit decreasing; what fills no row waits for the next.
 
+        Records of several sizes, such as images and tokens, have a dictionary as ``key``, and are
+        packed as by :class:`sab.PackedSampler`.
+
         Args:
-            capacity: of a list.
+            capacity: of a list; of several sizes a dictionary with that of each.
             read_ahead: records of a window.
             max_records: most records of a list; None: no limit.
             key: the size of a record, as for :meth:`readahead`.
@@ -465,12 +545,12 @@ class Stream:
             oversize: records larger than the capacity: ``"error"`` refuses them, ``"skip"`` leaves
                 them out.
         """
-        _check_key(key)
+        columns = _check_key(key)
         most = 0 if max_records is None else whole("max_records", max_records, 1)
         return self._then(
             "pack",
             whole("read_ahead", read_ahead, 1),
-            float(capacity),
+            capacities_of(capacity, columns) if columns else real("capacity", capacity),
             most,
             key,
             bool(shuffle),
@@ -621,9 +701,26 @@ def _float_of_bytes(record: bytes) -> float:
     return float(struct.unpack("=d", record)[0])
 
 
-def _check_key(key: Any) -> None:
+def _check_key(key: Any) -> tuple[str, ...]:
+    """The names of the columns of records of several sizes; none of one size."""
+    if isinstance(key, Mapping):
+        functions = cast("Mapping[object, object]", key)
+        if not 2 <= len(functions) <= lib.SAB_MAX_COLUMNS:
+            raise ValueError(
+                f"len(key) = {len(functions)}: must be from 2 to {lib.SAB_MAX_COLUMNS} columns; "
+                "give a single size as a function"
+            )
+        for name, function in functions.items():
+            if not isinstance(name, str) or not name:
+                raise TypeError(f"key has the key {name!r}: the name of a column must be a text")
+            _function(f"key[{name!r}]", function)
+        return tuple(str(name) for name in functions)
     if not (callable(key) or key in ("len", "words", "bytes")):
-        raise ValueError(f"key = {key!r}: must be 'len', 'words', 'bytes' or a function")
+        raise ValueError(
+            f"key = {key!r}: must be 'len', 'words', 'bytes', a function or a dictionary of "
+            "functions"
+        )
+    return ()
 
 
 def _function(name: str, function: Any, optional: bool = False) -> Any:
@@ -693,6 +790,7 @@ def _files(
     framing: int,
     max_record: int,
     on_error: int,
+    readers: int,
 ) -> None:
     records = ffi.new("sab_record[]", len(names))
     kept = [ffi.from_buffer(os.fsencode(name)) for name in names]
@@ -701,6 +799,7 @@ def _files(
     check(lib.sab_list_stream_new(records, len(names), _list_options(*order), place))
     options = new_options("sab_files_stream_options")
     options.framing, options.max_record, options.on_error = framing, max_record, on_error
+    options.readers = readers
     check(lib.sab_files_stream_new(place[0], options, place))
 
 
@@ -803,6 +902,27 @@ def _multiplex(pipeline: _Pipeline, place: Any, is_text: bool, sources: Any) -> 
         )
 
 
+def _mix(
+    pipeline: _Pipeline,
+    place: Any,
+    is_text: bool,
+    others: Any,
+    proportions: Any,
+    window: int,
+    until: int,
+) -> None:
+    options = new_options("sab_mix_stream_options")
+    shares = ffi.new("double[]", proportions)  # read during the call
+    options.proportions, options.proportion_count = shares, len(proportions)
+    options.window, options.until = window, until
+    with _built_all(pipeline, others) as handles:
+        check(
+            lib.sab_mix_stream_new(
+                ffi.new("sab_stream *[]", [place[0], *handles]), 1 + len(handles), options, place
+            )
+        )
+
+
 def _rank(pipeline: _Pipeline, place: Any, is_text: bool, rank: int, world_size: int) -> None:
     check(lib.sab_shard_stream_new(place[0], rank, world_size, place))
 
@@ -831,11 +951,16 @@ def _prefetch(pipeline: _Pipeline, place: Any, is_text: bool, buffer_size: int) 
     check(lib.sab_prefetch_stream_new(place[0], buffer_size, place))
 
 
+def _functions_of(key: Any) -> dict[str, Any]:
+    """What sets each size of records that have several; nothing of one size."""
+    return dict(cast("Mapping[str, Any]", key)) if isinstance(key, Mapping) else {}
+
+
 def _set_sizes(pipeline: _Pipeline, place: Any, is_text: bool, key: Any) -> None:
     if key == "len" and is_text:
-        check(lib.sab_py_map_new(place[0], pipeline.stage(), 3, 0, place))
+        check(lib.sab_text_size_stream_new(place[0], lib.SAB_TEXT_CHARACTERS, place))
     elif key == "words":
-        check(lib.sab_py_map_new(place[0], pipeline.stage(), 4, 0, place))
+        check(lib.sab_text_size_stream_new(place[0], lib.SAB_TEXT_WORDS, place))
     elif callable(key):
         check(lib.sab_py_map_new(place[0], pipeline.stage(key, is_text=is_text), 2, 0, place))
 
@@ -845,7 +970,7 @@ def _pack(
     place: Any,
     is_text: bool,
     read_ahead: int,
-    capacity: float,
+    capacity: Any,
     most: int,
     key: Any,
     shuffle: bool,
@@ -855,14 +980,23 @@ def _pack(
     _set_sizes(pipeline, place, is_text, key)
     options = new_options("sab_pack_stream_options")
     options.oversize = oversize
-    options.capacity, options.max_records, options.read_ahead, options.shuffle, options.seed = (
-        capacity,
+    options.max_records, options.read_ahead, options.shuffle, options.seed = (
         most,
         read_ahead,
         shuffle,
         seed,
     )
-    check(lib.sab_pack_stream_new(place[0], options, place))
+    functions = _functions_of(key)
+    if not functions:
+        options.capacity = capacity
+        check(lib.sab_pack_stream_new(place[0], options, place))
+        return
+    capacities = ffi.new("uint64_t[]", capacity)  # read during the call
+    options.capacities, options.capacity_count = capacities, len(capacity)
+    for index, name in enumerate(functions):
+        pipeline.names[f"capacities[{index}]"] = f"capacity[{name!r}]"
+    stage = pipeline.stage(tuple(functions.values()), is_text=is_text)
+    check(lib.sab_py_pack_new(place[0], options, stage, place))
 
 
 def _readahead(
@@ -870,7 +1004,8 @@ def _readahead(
     place: Any,
     is_text: bool,
     read_ahead: int,
-    budget: float,
+    budget: Any,
+    cost: Any,
     size: Any,
     key: Any,
     boundary_key: Any,
@@ -882,9 +1017,8 @@ def _readahead(
     _set_sizes(pipeline, place, is_text, key)
     options = new_options("sab_readahead_stream_options")
     options.oversize = oversize
-    options.read_ahead, options.budget, options.shuffle, options.carry_over, options.seed = (
+    options.read_ahead, options.shuffle, options.carry_over, options.seed = (
         read_ahead,
-        budget,
         shuffle,
         carry_over,
         seed,
@@ -892,8 +1026,17 @@ def _readahead(
     if isinstance(size, int):
         options.batch_size = size
     has_size, has_key = callable(size), boundary_key is not None
-    stage = pipeline.stage(size if has_size else None, boundary_key, is_text)
-    check(lib.sab_py_readahead_new(place[0], options, stage, has_size, has_key, place))
+    calls = Calls()
+    called: Any = size if has_size else None
+    if functions := _functions_of(key):
+        set_budgets(options, budget, cost, calls, tuple(functions))
+        pipeline.names.update(calls.names)
+        options.columns = len(functions)
+        called = tuple(functions.values())
+    elif budget is not None:
+        options.budget = budget
+    stage = pipeline.stage(called, boundary_key, is_text)
+    check(lib.sab_py_readahead_new(place[0], options, stage, has_size, has_key, place), calls)
 
 
 _STEPS: dict[str, Callable[..., None]] = {
@@ -908,6 +1051,7 @@ _STEPS: dict[str, Callable[..., None]] = {
     "random_map": _random_map,
     "zip": _zip,
     "multiplex": _multiplex,
+    "mix": _mix,
     "rank": _rank,
     "batch": _batch,
     "window": _window,

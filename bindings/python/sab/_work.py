@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Callable, Literal
 
 from sab._batch import batch_of
+from sab._cost import ONE_COLUMN
 from sab._devices import is_out_of_memory
 from sab._native import Calls, CData, Progress, ffi, keep_exception, lib
 
@@ -46,9 +47,14 @@ class Work(Calls):
     """The functions of a call that runs work on a device."""
 
     def __init__(
-        self, progress: bool | Progress | None = None, what: str = "", **functions: Any
+        self,
+        progress: bool | Progress | None = None,
+        what: str = "",
+        columns: Sequence[str] = ONE_COLUMN,
+        **functions: Any,
     ) -> None:
         super().__init__(progress=progress, what=what)
+        self.columns = columns
         self.functions = functions
 
 
@@ -103,7 +109,8 @@ def sab_py_chunk(ctx: CData, first: int, count: int, weight: float) -> int:
 
 @ffi.def_extern(error=-1, onerror=_keep_work)
 def sab_py_batch(ctx: CData, batch: CData) -> int:
-    _functions(ctx)["run"](batch_of(batch, ffi.NULL))
+    work: Work = ffi.from_handle(ctx)
+    work.functions["run"](batch_of(batch, ffi.NULL, work.columns))
     return 0
 
 

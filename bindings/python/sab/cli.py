@@ -7,10 +7,12 @@ from __future__ import annotations
 import argparse
 import io
 import os
+import re
 import sys
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import NoReturn
 
 import sab
 from sab._cli import compare, memory, pack, plan, sizes
@@ -25,6 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # names of files, lines of tables
     options = _parser().parse_args(arguments)
+    names = vars(options).keys()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", sab.SkippedWarning)  # the tables say how many
@@ -41,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         cause = error.__cause__
         if isinstance(error, StepError) and cause is not None:
             traceback.print_exception(type(cause), cause, cause.__traceback__)
-        print(f"sab: {_words_of(error)}", file=sys.stderr)
+        print(f"sab: {_for_options(_words_of(error), names)}", file=sys.stderr)
         return 2
     return 0
 
@@ -54,8 +57,38 @@ def _words_of(error: Exception) -> str:
     return str(error) if isinstance(error, expected) else f"{type(error).__name__}: {error}"
 
 
+def _for_options(message: str, names: Iterable[str]) -> str:
+    """A message about arguments in Python as one about options.
+
+    >>> _for_options("padding = 2: must be below 1. Set tail to 'keep'", ["padding", "tail"])
+    '--padding 2: must be below 1. Set --tail to keep'
+    >>> _for_options("column = None: must be one of a, b", ["column"])
+    '--column: must be one of a, b'
+    """
+    for name in names:
+        option = f"--{name.replace('_', '-')}"
+        message = re.sub(rf"\b{name} = None(?=:)", option, message)
+        message = re.sub(rf"\b{name} = '([^']*)'", rf"{option} \1", message)
+        message = re.sub(rf"\b{name} = ", f"{option} ", message)
+        message = re.sub(rf"\blen\({name}\)", f"number of {option}", message)
+        message = re.sub(rf"\b{name}='(\w+)'", rf"{option} \1", message)
+        said = re.search(rf"\bSet {name} to [^,;]*", message)
+        if said is not None:
+            plain = said[0].replace("'", "").replace(f"Set {name}", f"Set {option}")
+            message = message.replace(said[0], plain)
+    return message
+
+
+class _Parser(argparse.ArgumentParser):
+    """Prints an error in one line, without the usage."""
+
+    def error(self, message: str) -> NoReturn:
+        """Ends the command."""
+        self.exit(2, f"sab: {message}; see {self.prog} --help\n")
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="sab", description="Which samples go into which batch, when samples differ in size."
     )
     parser.add_argument("--version", action="version", version=f"libsab {sab.__version__}")

@@ -1,92 +1,37 @@
-"""DistributedDataParallel: two processes on this machine, a stop in the middle of an epoch, and one
-process that goes on.
-
-needs: torch
+"""Two ranks: torchrun --nproc-per-node 2 ddp.py. Started again, also with another number of ranks,
+it goes on after the last checkpoint. flags: -m torch.distributed.run --nproc-per-node 2
 """
+
+import pathlib
 
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from toy import Model, collate, dataset, sizes
-from torch import nn
-from torch.utils.data import DataLoader
+from torch.nn import functional
+from torch.nn.parallel import DistributedDataParallel
 
 import sab
+import sab.torch
 
-
-# [train]
-def train(steps, state=None):
-    """Trains for a number of steps. Returns this rank's samples and the state of the sampler."""
-    rank, world_size = sab.ranks()  # of torch.distributed
-    plan = sab.plan(sizes, budget=1024)
-    sampler = sab.BucketSampler(plan, seed=0, rank=rank, world_size=world_size)
-    if state is not None:
-        sampler.load_state_dict(state)
-    # Checks that all ranks have the same data, seed and step.
-    sab.check_ranks(sampler, timeout=60)
-
-    torch.manual_seed(0)
-    model = nn.parallel.DistributedDataParallel(Model())
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    seen = []
-    for batch in sampler.batches():
-        words, labels = collate([dataset[index] for index in batch.indices])
-        loss = nn.functional.cross_entropy(model(words), labels, reduction="sum")
-        # DDP takes the mean over ranks. The factor makes it the mean over the step's samples.
-        loss = loss * world_size / sampler.step().samples
+dist.init_process_group("gloo")
+rank, world_size = sab.ranks()  # of torch.distributed
+sampler = sab.BucketSampler(sizes, budget=1024, seed=0, rank=rank, world_size=world_size)
+loader = sab.torch.DataLoader(dataset, sampler, collate_fn=collate, num_workers=2)
+model = DistributedDataParallel(Model())
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+parts = {"model": model, "optimizer": optimizer, "loader": loader}
+checkpoint = pathlib.Path("last.pt")
+for name, state in torch.load(checkpoint).items() if checkpoint.exists() else ():
+    parts[name].load_state_dict(state)
+sab.check_ranks(sampler, timeout=60)  # all ranks have the same sizes, seed and place
+for epoch in range(loader.epoch, 2):
+    for words, labels in loader:
+        loss = functional.cross_entropy(model(words), labels, reduction="sum")
+        loss = loss * world_size / loader.step().samples  # the mean over the samples of all ranks
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        seen += batch.indices.tolist()
-        steps -= 1
-        if steps == 0:
-            break
-    return seen, sampler.state_dict()
-
-
-# [end]
-
-
-def worker(rank, world_size, folder, steps, state):
-    dist.init_process_group(
-        "gloo", f"file://{folder}/store-{world_size}", rank=rank, world_size=world_size
-    )
-    torch.save(train(steps, state), f"{folder}/rank-{rank}.pt")
-    dist.destroy_process_group()
-
-
-def main(folder):
-    # [elastic]
-    mp.spawn(worker, (2, folder, 8, None), nprocs=2)  # two ranks, stopped after 8 steps
-    (first, state), (second, other) = (torch.load(f"{folder}/rank-{rank}.pt") for rank in range(2))
-    assert state == other  # all ranks save the same state
-
-    mp.spawn(worker, (1, folder, -1, state), nprocs=1)  # one rank finishes the epoch
-    rest, _ = torch.load(f"{folder}/rank-0.pt")
-    assert sorted(first + second + rest) == list(range(len(dataset)))  # each sample once
-    # [end]
-    print(
-        f"{len(first)} and {len(second)} samples on two ranks, {len(rest)} on one: {len(dataset)} "
-        f"in all"
-    )
-
-    # [loader]
-    plan = sab.plan(sizes, budget=1024)
-    sampler = sab.BucketSampler(plan, seed=0)
-    loader = DataLoader(dataset, batch_sampler=sampler, collate_fn=collate, num_workers=2)
-    for step, _ in enumerate(loader):
-        if step == 4:
-            # Workers have fetched more than was trained on, so pass the number of steps.
-            state = sampler.state_dict(step=step + 1)
-            break
-    # [end]
-    sampler.load_state_dict(state)
-    assert next(iter(sampler)).tolist() == sampler[5].tolist()
-
-
-if __name__ == "__main__":
-    import tempfile
-
-    torch.set_num_threads(1)
-    with tempfile.TemporaryDirectory() as name:
-        main(name)
+        if loader.position % 5 == 0 and rank == 0:
+            print(f"epoch {epoch}, step {loader.position}: loss {loss.item():.4f} of rank 0")
+            torch.save({name: part.state_dict() for name, part in parts.items()}, checkpoint)
+dist.destroy_process_group()

@@ -80,7 +80,9 @@ SCENARIO(partition, Threads::none) {
     run.note(parts.data(), parts.size() * sizeof parts[0]);
     sab_partition_options options = SAB_PARTITION_OPTIONS_INIT;
     options.weights = lengths().data();
-    options.capacity = 300;
+    const double capacity = 300;
+    options.capacities = &capacity;
+    options.capacity_count = 1;
     CALL_INTO(parts,
               sab_items_partition(lengths().data(), lengths().size(), 10, &options, parts.data()));
     run.note(parts.data(), parts.size() * sizeof parts[0]);
@@ -91,6 +93,13 @@ SCENARIO(partition, Threads::none) {
     options.method = SAB_PARTITION_LONGEST_FIRST;
     CALL_INTO(parts,
               sab_items_partition(lengths().data(), lengths().size(), 10, &options, parts.data()));
+    run.note(parts.data(), parts.size() * sizeof parts[0]);
+    options.cost_count = 2;
+    options.capacity_count = 0;
+    options.equal_counts = 0;
+    parts.resize(lengths().size() / 2);
+    CALL_INTO(parts,
+              sab_items_partition(lengths().data(), parts.size(), 10, &options, parts.data()));
     run.note(parts.data(), parts.size() * sizeof parts[0]);
 }
 
@@ -129,6 +138,29 @@ SCENARIO(load_balancing_batches, Threads::none) {
     CALL_FAILS(SAB_E_ARGUMENT, sab_bagua_batches_add(nullptr, nullptr, 0));
 }
 
+SCENARIO(balanced_columns, Threads::none) {
+    sab_sizes *parts[2] = {sizes_of(run, lengths()), sizes_of(run, lengths())}, *sizes = nullptr;
+    CALL_INTO(sizes, sab_sizes_columns_new(parts, 2, &sizes));
+    for (sab_sizes *const part : parts) CALL_PLAIN(sab_sizes_free(part));
+    const sab_cost_term terms[] = {{1, 1, {1, 1}}, {2, 1, {0, 1}}};
+    sab_cost *cost = nullptr;
+    CALL_INTO(cost, sab_cost_terms_new(terms, 2, &cost));
+    const sab_budget budgets[] = {{nullptr, 300}, {cost, 20000}};
+    sab_sampler_options options = rank_options();
+    sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
+    balanced.budgets = budgets;
+    balanced.budget_count = 2;
+    sab_sampler *sampler = nullptr;
+    CALL_INTO(sampler, sab_balanced_sampler_new(sizes, &balanced, &options, &sampler));
+    CALL_PLAIN(sab_sizes_free(sizes));
+    CALL_PLAIN(sab_cost_free(cost));
+    walk_on(run, sampler);
+    sab_balanced_report report = SAB_BALANCED_REPORT_INIT;
+    CALL_INTO(report, sab_balanced_sampler_get_report(sampler, go_on, nullptr, &report));
+    run.note(&report, sizeof report);
+    CALL_PLAIN(sab_sampler_free(sampler));
+}
+
 SCENARIO(balanced_sampler, Threads::none) {
     sab_sizes *const sizes = sizes_of(run, lengths());
     sab_sampler_options options = rank_options();
@@ -147,6 +179,28 @@ SCENARIO(balanced_sampler, Threads::none) {
     CALL(sab_sampler_set_epoch(sampler, 4));
     take_block(run, sampler, 8, 60);
     walk(run, sampler);
+    CALL_PLAIN(sab_sampler_free(sampler));
+}
+
+SCENARIO(balanced_mixture, Threads::none) {
+    sab_sizes *const sources[2] = {sizes_of(run, lengths()), sizes_of(run, lengths())};
+    const double repeats[2] = {0.5, 1.2};
+    sab_mixture_options mixture = SAB_MIXTURE_OPTIONS_INIT;
+    mixture.repeats = repeats;
+    mixture.repeat_count = 2;
+    sab_sizes *mixed = nullptr;
+    CALL_INTO(mixed, sab_mixture_new(sources, 2, &mixture, &mixed));
+    for (sab_sizes *const source : sources) CALL_PLAIN(sab_sizes_free(source));
+    sab_sampler_options options = rank_options();
+    sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
+    SET_BUDGET(balanced, 120);
+    sab_sampler *sampler = nullptr;
+    CALL_INTO(sampler, sab_balanced_sampler_new(mixed, &balanced, &options, &sampler));
+    CALL_PLAIN(sab_sizes_free(mixed));
+    walk_on(run, sampler);
+    sab_mixture_report reports[2] = {SAB_MIXTURE_REPORT_INIT, SAB_MIXTURE_REPORT_INIT};
+    CALL_INTO(reports, sab_mixture_get_report(sampler, go_on, nullptr, reports, 2));
+    run.note(reports, sizeof reports);
     CALL_PLAIN(sab_sampler_free(sampler));
 }
 
@@ -190,6 +244,30 @@ SCENARIO(sharded_sampler, Threads::none) {
         return CALL_ONCE(sab_sharded_sampler_new(sizes, &plan, nullptr, gather, &ranks, &sampler));
     });
     CALL_PLAIN(sab_sizes_free(sizes));
+    walk_on(run, sampler);
+    CALL_PLAIN(sab_sampler_free(sampler));
+}
+
+SCENARIO(sharded_mixture, Threads::none) {
+    sab_sizes *const plain = sizes_of(run, lengths());
+    std::vector<int64_t> ids(lengths().size());
+    for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int64_t>(i % 3);
+    const double repeats[] = {1, 0.5, 2.5};
+    sab_mixture_options mixing = SAB_MIXTURE_OPTIONS_INIT;
+    mixing.repeats = repeats;
+    mixing.repeat_count = 3;
+    sab_sizes *mixture = nullptr;
+    CALL(sab_mixture_flat_new(plain, ids.data(), ids.size(), &mixing, &mixture));
+    const sab_plan_options plan = with_budget(300);
+    sab_sampler *sampler = nullptr;
+    Ranks ranks;
+    ranks.world_size = 1;
+    meet(run, ranks, [&] {
+        return CALL_ONCE(
+            sab_sharded_sampler_new(mixture, &plan, nullptr, gather, &ranks, &sampler));
+    });
+    CALL_PLAIN(sab_sizes_free(mixture));
+    CALL_PLAIN(sab_sizes_free(plain));
     walk_on(run, sampler);
     CALL_PLAIN(sab_sampler_free(sampler));
 }

@@ -133,6 +133,23 @@ std::vector<double> peaks() {
     return all;
 }
 
+/// What was measured of two columns.
+std::vector<double> column_features() {
+    std::vector<double> all;
+    for (int i = 0; i < 9; ++i)
+        for (const int feature : {1 + i % 6, 8 + i * 5 % 40, 4 + i * 7 % 33})
+            all.push_back(feature);
+    return all;
+}
+std::vector<double> column_peaks() {
+    std::vector<double> all;
+    const std::vector<double> rows = column_features();
+    for (std::size_t i = 0; i < rows.size(); i += 3)
+        all.push_back(1000 + rows[i] * (rows[i + 1] * 17 + rows[i + 2] * 9) +
+                      rows[i] * rows[i + 1] * rows[i + 2] * 0.5 + static_cast<double>(i * 7 % 13));
+    return all;
+}
+
 void note_model(Run &run, const sab_memory_model *model) {
     sab_memory_model_info info = SAB_MEMORY_MODEL_INFO_INIT;
     CALL_INTO(info, sab_memory_model_get_info(model, &info));
@@ -144,7 +161,10 @@ void note_model(Run &run, const sab_memory_model *model) {
         run.note(coefficient);
         run.note(powers.data(), powers.size() * sizeof powers[0]);
     }
-    const double rows[] = {2, 10, 5, 30};
+    const char *const name =
+        CALL_PLAIN(sab_memory_model_column_name(model, info.feature_count - 2));
+    run.note_text(name == nullptr ? "" : name);
+    const double rows[] = {2, 10, 5, 30, 7, 9};
     std::vector<double> predicted(2), upper(2);
     CALL_INTO(predicted, sab_memory_model_predict(model, rows, 2, predicted.data(), upper.data()));
     run.note(predicted.data(), 2 * sizeof(double));
@@ -152,7 +172,7 @@ void note_model(Run &run, const sab_memory_model *model) {
     sab_cost *cost = nullptr;
     CALL_INTO(cost, sab_memory_model_cost_new(model, &cost));
     double value = 0;
-    CALL_INTO(value, sab_cost_evaluate(cost, 2, rows + 1, nullptr, 1, &value));
+    CALL_INTO(value, sab_cost_evaluate(cost, 2, rows + 1, nullptr, info.feature_count - 1, &value));
     run.note(value);
     CALL_PLAIN(sab_cost_free(cost));
 }
@@ -223,21 +243,29 @@ SCENARIO(peaks, Threads::none) {
 
 SCENARIO(measurement_points, Threads::none) {
     sab_measurement_options options = SAB_MEASUREMENT_OPTIONS_INIT;
-    options.shortest = 10;
-    options.longest = 100;
     options.max_count = 20;
-    std::vector<uint64_t> counts(8);
-    std::vector<double> rows(8);
-    CALL_INTO(counts, sab_measurement_points_find(&options, 8, counts.data(), rows.data()));
-    run.note(counts.data(), counts.size() * sizeof counts[0]);
-    run.note(rows.data(), rows.size() * sizeof rows[0]);
+    options.degree = 1;
+    for (options.columns = 1; options.columns <= 2; ++options.columns) {
+        for (std::size_t j = 0; j < options.columns; ++j) {
+            options.shortest[j] = 10;
+            options.longest[j] = options.columns == 1 ? 100 : 11;
+        }
+        std::vector<uint64_t> counts(8);
+        std::vector<double> rows(8 * options.columns);
+        CALL_INTO(counts, sab_measurement_points_find(&options, 8, counts.data(), rows.data()));
+        run.note(counts.data(), counts.size() * sizeof counts[0]);
+        run.note(rows.data(), rows.size() * sizeof rows[0]);
+    }
 }
 
-SCENARIO(memory_model, Threads::none) {
-    const std::vector<double> rows = features(), measured = peaks();
+/// A model that is fitted, written, and read again.
+static void fit_and_copy(Run &run, const std::vector<double> &rows,
+                         const std::vector<double> &measured,
+                         const sab_memory_model_options &options) {
     sab_memory_model *model = nullptr, *opened = nullptr, *read = nullptr;
-    CALL_INTO(model, sab_memory_model_fit_new(rows.data(), measured.size(), 2, measured.data(),
-                                              nullptr, &model));
+    CALL_INTO(model,
+              sab_memory_model_fit_new(rows.data(), measured.size(), rows.size() / measured.size(),
+                                       measured.data(), &options, &model));
     note_model(run, model);
     const std::string path = folder + "/model";
     CALL(sab_memory_model_save(model, path.c_str()));
@@ -252,6 +280,18 @@ SCENARIO(memory_model, Threads::none) {
     note_model(run, read);
     for (sab_memory_model *const each : {model, opened, read})
         CALL_PLAIN(sab_memory_model_free(each));
+}
+
+SCENARIO(memory_model, Threads::none) {
+    fit_and_copy(run, features(), peaks(), SAB_MEMORY_MODEL_OPTIONS_INIT);
+}
+
+SCENARIO(memory_model_columns, Threads::none) {
+    static const char *const names[] = {"the lengths of the sources", "target"};
+    sab_memory_model_options options = SAB_MEMORY_MODEL_OPTIONS_INIT;
+    options.degree = 1;
+    options.column_names = names;
+    fit_and_copy(run, column_features(), column_peaks(), options);
 }
 
 SCENARIO(find_max_batch, Threads::none) {

@@ -26,7 +26,8 @@ void note_plan(Run &run, const sab_plan *plan) {
     for (std::size_t i = 0; i < info.buckets; ++i) {
         sab_bucket bucket = SAB_BUCKET_INIT;
         CALL_INTO(bucket, sab_plan_get_bucket(plan, i, &bucket));
-        run.note(&bucket, sizeof bucket);
+        run.note(bucket.total, bucket.columns * sizeof *bucket.total);
+        run.note(bucket.cost);
     }
     std::size_t size = 0;
     CALL_INTO(size, sab_plan_write(plan, nullptr, 0, &size));
@@ -68,6 +69,10 @@ SCENARIO(sizes, Threads::none) {
     CALL_INTO(size, sab_sizes_get(sizes, 7, &size));
     run.note(size);
     CALL_FAILS(SAB_E_ARGUMENT, sab_sizes_get(sizes, 1000, &size));
+    std::vector<double> values(lengths().size());
+    CALL_INTO(values, sab_sizes_values(sizes, 0, 0, values.size(), values.data()));
+    run.note(values.data(), values.size() * sizeof values[0]);
+    CALL_FAILS(SAB_E_ARGUMENT, sab_sizes_values(sizes, 0, 1, values.size(), values.data()));
     run.note(uint64_t{CALL_PLAIN(sab_sizes_count(sizes))});
     CALL_PLAIN(sab_sizes_free(sizes));
 }
@@ -81,6 +86,27 @@ SCENARIO(sizes_callback, Threads::none) {
         CALL_INTO(size, sab_sizes_get(sizes, i, &size));
         run.note(size);
     }
+    CALL_PLAIN(sab_sizes_free(sizes));
+}
+
+// Enough samples for two threads.
+SCENARIO(plan_in_threads, Threads::some) {
+    static const std::vector<uint8_t> many = [] {
+        std::vector<uint8_t> numbers(140000);
+        for (std::size_t i = 0; i < numbers.size(); ++i)
+            numbers[i] = static_cast<uint8_t>(1 + i * 7 % 40);
+        return numbers;
+    }();
+    sab_sizes *sizes = nullptr;
+    CALL_INTO(sizes, sab_sizes_new(many.data(), many.size(), SAB_UINT8, nullptr, &sizes));
+    sab_plan *plan = nullptr;
+    sab_plan_options options = with_budget(300);
+    options.threads = 2;
+    CALL_INTO(plan, sab_plan_new(sizes, &options, &plan));
+    sab_plan_info info = SAB_PLAN_INFO_INIT;
+    CALL_INTO(info, sab_plan_get_info(plan, &info));
+    run.note(info.fingerprint);
+    CALL_PLAIN(sab_plan_free(plan));
     CALL_PLAIN(sab_sizes_free(sizes));
 }
 
@@ -98,6 +124,42 @@ SCENARIO(sizes_join, Threads::none) {
     note_plan(run, plan);
     CALL_PLAIN(sab_plan_free(plan));
     CALL_PLAIN(sab_sizes_free(sizes));
+    CALL_PLAIN(sab_sizes_free(part));
+}
+
+SCENARIO(sizes_columns, Threads::none) {
+    sab_sizes *const part = sizes_of(run, lengths());
+    sab_sizes *named = nullptr, *columns = nullptr;
+    CALL_INTO(named, sab_sizes_named_new(part, "the lengths of the source", &named));
+    sab_sizes *const parts[] = {part, part};
+    CALL_INTO(columns, sab_sizes_columns_new(parts, 2, &columns));
+    run.note_text(CALL_PLAIN(sab_sizes_description(columns)));
+    double size[2] = {};
+    CALL_INTO(size, sab_sizes_get(columns, 3, size));
+    run.note(size[1]);
+    run.note(uint64_t{CALL_PLAIN(sab_sizes_column_count(columns))});
+    run.note_text(CALL_PLAIN(sab_sizes_column_name(named, 0)));
+    CALL_PLAIN(sab_sizes_free(columns));
+    CALL_PLAIN(sab_sizes_free(named));
+    CALL_PLAIN(sab_sizes_free(part));
+}
+
+SCENARIO(plan_of_columns, Threads::none) {
+    sab_sizes *const part = sizes_of(run, lengths()), *const parts[] = {part, part};
+    sab_sizes *columns = nullptr;
+    CALL_INTO(columns, sab_sizes_columns_new(parts, 2, &columns));
+    std::vector<int64_t> ids(lengths().size());
+    for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int64_t>(i % 2);
+    sab_plan_options options = with_budget(600);
+    options.bucket_batches = 2;
+    options.separate_by = ids.data();
+    options.separate_by_count = ids.size();
+    sab_plan *plan = nullptr;
+    CALL_INTO(plan, sab_plan_new(columns, &options, &plan));
+    note_plan(run, plan);
+    run.note(uint64_t{CALL_PLAIN(sab_plan_column_name(plan, 0)) == nullptr});
+    CALL_PLAIN(sab_plan_free(plan));
+    CALL_PLAIN(sab_sizes_free(columns));
     CALL_PLAIN(sab_sizes_free(part));
 }
 
@@ -232,12 +294,15 @@ SCENARIO(sizes_file, Threads::none) {
         options.column = column;
         options.progress = go_on;
         sab_sizes *sizes = nullptr;
-        CALL_INTO(sizes, sab_sizes_file_new(path.c_str(), &options, &sizes));
-        double size = 0;
-        CALL_INTO(size, sab_sizes_get(sizes, 0, &size));
-        run.note(size);
-        run.note_text(CALL_PLAIN(sab_sizes_description(sizes)));
-        CALL_PLAIN(sab_sizes_free(sizes));
+        for (options.copy = 0; options.copy <= static_cast<int>(is_index); ++options.copy) {
+            CALL_INTO(sizes, sab_sizes_file_new(path.c_str(), &options, &sizes));
+            double size = 0;
+            CALL_INTO(size, sab_sizes_get(sizes, 0, &size));
+            run.note(size);
+            run.note_text(CALL_PLAIN(sab_sizes_description(sizes)));
+            CALL_PLAIN(sab_sizes_free(sizes));
+        }
+        options.copy = 0;
         options.column = "none";
         if (column != nullptr)
             CALL_FAILS(SAB_E_FORMAT, sab_sizes_file_new(path.c_str(), &options, &sizes));
@@ -317,9 +382,12 @@ SCENARIO(plan_files, Threads::none) {
     const std::string path = folder + "/a.plan";
     sab_plan *const plan = plan_with(run, with_budget(300));
     CALL(sab_plan_save(plan, path.c_str()));
-    sab_plan *opened = nullptr, *read = nullptr;
+    sab_plan *opened = nullptr, *read = nullptr, *copy = nullptr;
     CALL_INTO(opened, sab_plan_file_new(path.c_str(), &opened));
     note_plan(run, opened);
+    CALL(sab_plan_check(opened));
+    CALL_INTO(copy, sab_plan_copy_new(opened, &copy));
+    note_plan(run, copy);
     std::size_t size = 0;
     CALL(sab_plan_write(plan, nullptr, 0, &size));
     std::vector<unsigned char> image(size);
@@ -329,7 +397,7 @@ SCENARIO(plan_files, Threads::none) {
     image[size / 2] ^= 1;
     sab_plan *damaged = nullptr;
     CALL_FAILS(SAB_E_FORMAT, sab_plan_bytes_new(image.data(), size, &damaged));
-    for (sab_plan *const each : {plan, opened, read}) CALL_PLAIN(sab_plan_free(each));
+    for (sab_plan *const each : {plan, opened, copy, read}) CALL_PLAIN(sab_plan_free(each));
 }
 
 SCENARIO(plan_file_is_replaced, Threads::none) {

@@ -1,4 +1,6 @@
 // Every constructor of a sampler; sampler, pack
+#include <cerrno>
+
 #include "../constructors.h"
 #include "data.h"
 
@@ -20,6 +22,34 @@ void note_skipped(Run &run, sab_sampler *sampler) {
     run.note(skipped.data(), count * sizeof skipped[0]);
 }
 
+/// What Arrow's functions return, as a status.
+sab_status status_of(int code) {
+    return code == 0 ? SAB_OK : code == ENOMEM ? SAB_E_NO_MEMORY : SAB_E_INTERNAL;
+}
+
+/// The rows of the epoch, through a stream that outlives its arrays.
+void note_schedule(Run &run, const sab_sampler *sampler) {
+    ArrowArrayStream stream{};
+    CALL_INTO(stream, sab_sampler_get_schedule(sampler, &stream));
+    ArrowSchema schema{};
+    CALL_INTO(schema, status_of(stream.get_schema(&stream, &schema)));
+    run.note(static_cast<uint64_t>(schema.n_children));
+    schema.release(&schema);
+    for (;;) {
+        ArrowArray array{};
+        CALL_INTO(array, status_of(stream.get_next(&stream, &array)));
+        if (array.release == nullptr) break;
+        const auto rows = static_cast<std::size_t>(array.length);
+        for (const int column : {0, 1, 2, 4})
+            run.note(array.children[column]->buffers[1], rows * sizeof(int64_t));
+        const ArrowArray &lists = *array.children[3], &items = *lists.children[0];
+        run.note(lists.buffers[1], (rows + 1) * sizeof(int32_t));
+        run.note(items.buffers[1], static_cast<std::size_t>(items.length) * sizeof(int64_t));
+        array.release(&array);
+    }
+    stream.release(&stream);
+}
+
 /// All that a sampler with random access can do.
 void use(Run &run, sab_sampler *sampler) {
     walk(run, sampler, 3);
@@ -28,6 +58,7 @@ void use(Run &run, sab_sampler *sampler) {
     uint64_t count = 0, capabilities = 0;
     CALL(sab_sampler_capabilities(sampler, &capabilities));
     run.note(capabilities);
+    if (capabilities & SAB_SAMPLER_SCHEDULE) note_schedule(run, sampler);
     CALL_INTO(count, sab_sampler_batch_count(sampler, &count));
     run.note(count);
     sab_batch batch = SAB_BATCH_INIT;
@@ -44,6 +75,19 @@ void use(Run &run, sab_sampler *sampler) {
         run.note(offsets.data(), (batches + 1) * sizeof offsets[0]);
         run.note(indices.data(), offsets[batches] * sizeof indices[0]);
     }
+    note_state(run, sampler);
+    // Where memory runs out after the first batch, the block ends there and a later one goes on.
+    std::vector<int64_t> in_blocks;
+    for (int left = 4; left > 0;) {
+        sab_block block = SAB_BLOCK_INIT;
+        if (CALL_INTO(block, sab_next_block(sampler, static_cast<std::size_t>(left), &block)) !=
+            SAB_OK)
+            break;
+        in_blocks.insert(in_blocks.end(), block.indices,
+                         block.indices + block.offsets[block.count]);
+        left -= static_cast<int>(block.count);
+    }
+    run.note(in_blocks.data(), in_blocks.size() * sizeof in_blocks[0]);
     note_state(run, sampler);
     CALL_OR_SKIP(sab_sampler_state_restore(sampler, state.data(), state.size()));
     walk(run, sampler, 1);
@@ -278,6 +322,9 @@ static void play_packed(Run &run, sab_pack_method method) {
     sab_packed_info info = SAB_PACKED_INFO_INIT;
     CALL_INTO(info, sab_packed_sampler_get_info(sampler, &info));
     run.note(&info, sizeof info);
+    sab_balanced_report report = SAB_BALANCED_REPORT_INIT;
+    CALL_INTO(report, sab_balanced_sampler_get_report(sampler, nullptr, nullptr, &report));
+    run.note(&report, sizeof report);
     note_skipped(run, sampler);
     use(run, sampler);
     CALL_PLAIN(sab_sampler_free(sampler));

@@ -194,13 +194,15 @@ std::string file_of(int number, const char *packer, const char *ending) {
     return path;
 }
 
-sab_stream *files(Run &run) {
+sab_stream *files(Run &run, uint64_t readers = 0) {
     const std::string paths[] = {file_of(0, "", ""), file_of(1, "gzip -q", ".gz")};
     std::vector<sab_record> records;
     for (const std::string &path : paths) records.push_back(record_of(path.data(), path.size()));
     sab_stream *stream = nullptr;
     CALL_INTO(stream, sab_list_stream_new(records.data(), records.size(), nullptr, &stream));
-    CALL_INTO(stream, sab_files_stream_new(stream, nullptr, &stream));
+    sab_files_stream_options options = SAB_FILES_STREAM_OPTIONS_INIT;
+    options.readers = readers;
+    CALL_INTO(stream, sab_files_stream_new(stream, &options, &stream));
     return stream;
 }
 
@@ -243,6 +245,17 @@ SCENARIO(random_stream, Threads::none) {
 
 SCENARIO(files_stream, Threads::none) {
     use(run, files(run));
+}
+
+SCENARIO(files_stream_with_readers, Threads::some) {
+    use(run, files(run, 2));
+}
+SCENARIO(text_size_stream, Threads::none) {
+    sab_stream *stream = files(run);
+    CALL_INTO(stream, sab_text_size_stream_new(stream, SAB_TEXT_WORDS, &stream));
+    CALL_INTO(stream, sab_batch_stream_new(stream, 2, &stream));
+    CALL_INTO(stream, sab_text_size_stream_new(stream, SAB_TEXT_CHARACTERS, &stream));
+    use(run, stream);
 }
 
 SCENARIO(map_stream, Threads::none) {
@@ -306,6 +319,18 @@ SCENARIO(multiplex_stream, Threads::none) {
     use(run, stream);
 }
 
+SCENARIO(mix_stream, Threads::none) {
+    sab_stream *const sources[] = {list_of(run), list_of(run, 15)};
+    const double proportions[] = {2, 1};
+    sab_mix_stream_options options = SAB_MIX_STREAM_OPTIONS_INIT;
+    options.proportions = proportions;
+    options.proportion_count = 2;
+    options.until = SAB_MIX_UNTIL_ALL;
+    sab_stream *stream = nullptr;
+    CALL_INTO(stream, sab_mix_stream_new(sources, 2, &options, &stream));
+    use(run, stream);
+}
+
 SCENARIO(shard_stream, Threads::none) {
     sab_stream *stream = list_of(run);
     CALL_INTO(stream, sab_batch_stream_new(stream, 3, &stream));
@@ -358,6 +383,45 @@ SCENARIO(pack_stream, Threads::none) {
     sab_pack_stream_options options = SAB_PACK_STREAM_OPTIONS_INIT;
     options.capacity = 64;
     options.read_ahead = 10;
+    CALL_INTO(stream, sab_pack_stream_new(stream, &options, &stream));
+    use(run, stream);
+}
+
+int32_t two_sizes(void *, const sab_record *record, double *sizes) {
+    sizes[0] = static_cast<double>(record->length);
+    sizes[1] = static_cast<double>(record->length % 5);
+    return 0;
+}
+SCENARIO(readahead_stream_of_columns, Threads::none) {
+    sab_stream *stream = list_of(run, 24);
+    sab_cost *cost = nullptr;
+    const double weights[] = {1, 2};
+    CALL_INTO(cost, sab_cost_padded_new(weights, 2, &cost));
+    const sab_budget budget = {cost, 120};
+    sab_readahead_stream_options options = SAB_READAHEAD_STREAM_OPTIONS_INIT;
+    options.read_ahead = 10;
+    options.budget = 90;
+    options.carry_over = 1;
+    options.sizes_fn = two_sizes;
+    options.columns = 2;
+    options.budgets = &budget;
+    options.budget_count = 1;
+    options.ctx = run.context();
+    options.release = Run::release;
+    CALL_INTO(stream, sab_readahead_stream_new(stream, &options, &stream));
+    CALL_PLAIN(sab_cost_free(cost));
+    use(run, stream);
+}
+SCENARIO(pack_stream_of_columns, Threads::none) {
+    sab_stream *stream = list_of(run, 40);
+    const uint64_t capacities[] = {64, 9};
+    sab_pack_stream_options options = SAB_PACK_STREAM_OPTIONS_INIT;
+    options.read_ahead = 10;
+    options.sizes_fn = two_sizes;
+    options.capacities = capacities;
+    options.capacity_count = 2;
+    options.ctx = run.context();
+    options.release = Run::release;
     CALL_INTO(stream, sab_pack_stream_new(stream, &options, &stream));
     use(run, stream);
 }

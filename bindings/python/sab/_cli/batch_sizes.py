@@ -76,11 +76,12 @@ def load_step(target: str) -> Callable[[int, float], Any]:
 
 def answer(options: argparse.Namespace) -> Answer:
     """Runs the step on a few batches and works the rest out."""
-    sizes: Any | None = None
+    sizes: sab.Sizes | None = None
     shortest, longest = options.shortest, options.longest
     if options.files:
         sizes = read(options)
-        kept = np.asarray(sizes)[np.asarray(sizes) > 0]
+        values = sizes.values()
+        kept = values[values > 0]
         if len(kept) == 0:
             raise InputError("no sample has a size above 0")
         shortest, longest = shortest or float(kept.min()), longest or float(kept.max())

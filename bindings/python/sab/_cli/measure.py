@@ -9,6 +9,8 @@ from typing import Any, Callable, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from sab._cli.baselines import rows_of
+
 
 class Row(NamedTuple):
     """Figures of one system. ``largest_batch`` is the largest padded total of a batch,
@@ -36,10 +38,10 @@ def measure(
     seconds = time.perf_counter() - start
     counts = np.array([len(batch) for batch in batches])
     order = np.concatenate(batches)
-    ordered = np.asarray(sizes)[order]
+    ordered = rows_of(sizes)[order]
     starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
-    padded = counts * np.maximum.reduceat(ordered, starts).astype(np.float64)
-    total = float(ordered.sum(dtype=np.float64))
+    padded = counts * np.maximum.reduceat(ordered, starts).sum(1)
+    total = float(ordered.sum())
 
     batch_of = np.empty(len(sizes), np.int64)
     for number, batch in enumerate(epoch(1)):

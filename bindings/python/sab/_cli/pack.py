@@ -58,7 +58,7 @@ def _run(options: argparse.Namespace) -> None:
             max_sequences=options.max_sequences,
             split=options.split,
             oversize=options.oversize,
-            window=options.window,
+            window=options.window if method == "first_fit" else 0,
         )
         packings[method] = sampler.info, time.perf_counter() - begin
     info, _ = next(iter(packings.values()))

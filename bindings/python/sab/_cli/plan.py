@@ -5,13 +5,22 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import sab
+from sab._cli.boxes import print_boxes
 from sab._cli.inputs import InputError
-from sab._cli.options import Commands, common_options, read_to_plan
+from sab._cli.options import Commands, columns_of, common_options, read_to_plan
 from sab._cli.quantities import quantity, whole
-from sab._cli.tables import print_left_out, print_paths
+from sab._cli.tables import (
+    print_left_out,
+    print_missed_target,
+    print_paths,
+    print_table,
+    print_text,
+)
+from sab._plan import bucket_table, report_facts
 
 _SKIPPED = "outside the boundaries or over the budget alone; see --oversize"
 
@@ -42,7 +51,10 @@ def add(commands: Commands) -> None:
         "--batch-size", type=whole, nargs="+", help="samples a batch: one number, or one a bucket"
     )
     plan.add_argument(
-        "--cost", default="padded", help="padded, quadratic, or coefficients such as 0,0,1,0.01"
+        "--cost",
+        default="padded",
+        help="padded, quadratic, or coefficients such as 0,0,1,0.01; of several columns padded, "
+        "product, or weights such as source=1,target=2.5 (default: padded)",
     )
     plan.add_argument("--max-batch-size", type=whole, help="most samples in a batch")
     plan.add_argument(
@@ -91,15 +103,47 @@ def add(commands: Commands) -> None:
     plan.set_defaults(run=_run)
 
 
+def _cost_of(given: str, columns: Sequence[str]) -> Any:
+    """The argument `cost` of sab.plan()."""
+    if given in ("padded", "quadratic", "product"):
+        return given
+    parts = [part.rpartition("=") for part in given.split(",")]
+    names = [name for name, _, _ in parts if name]
+    try:
+        numbers = [quantity(number) for _, _, number in parts]
+    except argparse.ArgumentTypeError:
+        numbers = []
+    if not numbers or len(set(names)) not in (0, len(parts)):
+        raise InputError(
+            f"--cost {given}: must be padded, quadratic, product, numbers between commas, or "
+            "weights such as source=1,target=2.5"
+        )
+    if not names and len(columns) > 1:
+        raise InputError(f"--cost {given}: must be weights of columns, such as {columns[0]}=1")
+    unknown = [name for name in names if len(columns) < 2 or name not in columns]
+    if unknown:
+        rule = f"one of {', '.join(columns)}" if len(columns) > 1 else "of several --column"
+        raise InputError(f"--cost {given}: {unknown[0]} must be {rule}")
+    return dict(zip(names, numbers)) if names else numbers
+
+
+def _check_columns(options: argparse.Namespace, columns: Sequence[str]) -> None:
+    """Refuses what only a single column has."""
+    if len(columns) < 2:
+        return
+    for name, is_given in (
+        ("--boundaries", options.boundaries is not None),
+        (f"--buckets {options.buckets}", options.buckets is not None),
+        ("--cost quadratic", options.cost == "quadratic"),
+    ):
+        if is_given:
+            raise InputError(f"{name}: must go with one --column, not {len(columns)}")
+
+
 def _run(options: argparse.Namespace) -> None:
-    cost: Any = options.cost
-    if cost not in ("padded", "quadratic"):
-        try:
-            cost = [quantity(number) for number in cost.split(",")]
-        except argparse.ArgumentTypeError:
-            raise InputError(
-                f"--cost {options.cost}: must be padded, quadratic or numbers between commas"
-            ) from None
+    columns = columns_of(options)
+    _check_columns(options, columns)
+    cost = _cost_of(options.cost, columns)
     buckets: Any = options.buckets
     if buckets is not None and buckets != "equal":
         try:
@@ -143,16 +187,25 @@ def _run(options: argparse.Namespace) -> None:
             f"{100 * report.padding:.1f} % padding, {report.batches:,} batches in "
             f"{len(report.buckets):,} buckets"
         )
-        draw(options.picture, title, sizes, [bucket.longest for bucket in report.buckets], [])
+        draw(options.picture, title, sizes.values(), report.buckets, [])
     if options.json:
         print_left_out("skipped", plan.skipped_count, _SKIPPED, as_json=True)
-        facts = report._asdict()
-        facts["buckets"] = [bucket._asdict() for bucket in report.buckets]
+        facts = report.to_dict()
         facts["fingerprint"] = f"{plan.fingerprint:016x}"
         print(json.dumps(facts, indent=2))
         return
-    print(report)
+    left_out = plan.skipped_count
+    share = f"{100 * left_out / plan.sample_count:.2g} %" if left_out else "none"
+    print_text(f"{plan.sample_count:,} samples, budget {options.budget:,.10g}, left out: {share}")
+    if len(plan.columns) > 1:
+        print(f"\n{report_facts(report)}\n")
+        print_table("Buckets, and the sizes of their samples:", *bucket_table(report.buckets))
+        print_boxes(sizes.values(), report.buckets)
+        print()
+    else:
+        print(f"\n{report}")
     print_left_out("skipped", report.skipped, _SKIPPED)
     print_left_out("dropped", report.dropped, "in no batch of an epoch; see --tail")
     print_left_out("repeated", report.repeated, "twice in an epoch; see --tail")
+    print_missed_target(report, options.padding)
     print_paths(("plan", options.save), ("schedule", options.output), ("picture", options.picture))

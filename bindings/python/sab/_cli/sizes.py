@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+import sab
 from sab._cli.options import Commands, add_inputs, read
 from sab._cli.tables import print_table, print_text, terminal_width
 
 _QUANTILES = (0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 0.999, 1)
 _ROWS = 12  # of the histogram
 _WIDEST_BAR = 50
+_PART = 1 << 20  # sizes in memory at a time
 
 
 def add(commands: Commands) -> None:
@@ -26,31 +27,56 @@ def add(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> None:
-    sizes = read(options)
-    total = float(np.sum(sizes, dtype=np.float64))
-    found: list[float] = np.quantile(sizes, _QUANTILES, method="inverted_cdf").tolist()
+    sizes, counts = _distinct(read(options))
+    samples, total = int(counts.sum()), float(sizes @ counts)
+    found = _quantiles(sizes, counts)
     if options.json:
         facts = {
-            "samples": len(sizes),
+            "samples": samples,
             "total": total,
-            "mean": total / len(sizes),
+            "mean": total / samples,
             "quantiles": {f"{share:g}": value for share, value in zip(_QUANTILES, found)},
         }
         print(json.dumps(facts, indent=2))
         return
     print_table(
-        f"{len(sizes):,} samples, total size {total:,.0f}, mean {total / len(sizes):,.1f}",
+        f"{samples:,} samples, total size {total:,.0f}, mean {total / samples:,.1f}",
         ["samples up to this size", "size"],
         [[_name(share), f"{value:,.10g}"] for share, value in zip(_QUANTILES, found)],
     )
-    _print_histogram(sizes, found)
+    _print_histogram(sizes, counts, found)
+
+
+def _distinct(sizes: sab.Sizes) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+    """The sizes that occur, ascending, and how often; in the memory of these and of a part of all
+    sizes.
+    """
+    values, counts = np.empty(0), np.empty(0, np.int64)
+    for begin in range(0, len(sizes), _PART):
+        part, part_counts = np.unique(sizes[begin : begin + _PART], return_counts=True)
+        merged, places = np.unique(np.concatenate([values, part]), return_inverse=True)
+        both = np.concatenate([counts, part_counts])
+        counts = np.zeros(len(merged), np.int64)
+        np.add.at(counts, places, both)
+        values = merged
+    return values, counts
+
+
+def _quantiles(sizes: npt.NDArray[np.float64], counts: npt.NDArray[np.int64]) -> list[float]:
+    """For each share the smallest size that at least this share of the samples does not exceed."""
+    below = np.cumsum(counts)
+    places = np.searchsorted(below, [share * int(below[-1]) for share in _QUANTILES])
+    found: list[float] = sizes[places].tolist()
+    return found
 
 
 def _name(share: float) -> str:
     return {0: "smallest", 0.5: "50 % (median)", 1: "largest"}.get(share, f"{100 * share:g} %")
 
 
-def _print_histogram(sizes: npt.NDArray[Any], quantiles: list[float]) -> None:
+def _print_histogram(
+    sizes: npt.NDArray[np.float64], counts: npt.NDArray[np.int64], quantiles: list[float]
+) -> None:
     """Prints samples in intervals of equal width up to the 99 % quantile, and in one above it."""
     low, high = quantiles[0], quantiles[_QUANTILES.index(0.99)]
     if low == high:
@@ -58,16 +84,16 @@ def _print_histogram(sizes: npt.NDArray[Any], quantiles: list[float]) -> None:
     edges = np.linspace(low, high, _ROWS + 1)
     if all(float(value).is_integer() for value in quantiles):
         edges = np.unique(np.ceil(edges))
-    counts: list[int] = np.histogram(sizes, edges)[0].tolist()
-    beyond = int(np.count_nonzero(np.asarray(sizes) > high))
+    heights: list[int] = np.histogram(sizes, edges, weights=counts)[0].tolist()
+    beyond = int(counts[sizes > high].sum())
     labels = [f"{edge:,.6g}" for edge in edges.tolist()]
     names = [f"{left} to {right}" for left, right in zip(labels, labels[1:])]
     if beyond:
         names.append(f"above {labels[-1]}")
-        counts.append(beyond)
-    wide, digits = max(map(len, names)), max(len(f"{count:,}") for count in counts)
+        heights.append(beyond)
+    wide, digits = max(map(len, names)), max(len(f"{height:,}") for height in heights)
     room = min(_WIDEST_BAR, max(1, terminal_width() - wide - digits - 4))
     print_text("Samples by size:")
-    for name, count in zip(names, counts):
-        bar = "█" * round(room * count / max(counts))
-        print(f"{name:>{wide}}  {count:>{digits},}  {bar}".rstrip())
+    for name, height in zip(names, heights):
+        bar = "█" * round(room * height / max(heights))
+        print(f"{name:>{wide}}  {height:>{digits},}  {bar}".rstrip())

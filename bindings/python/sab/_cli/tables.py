@@ -8,6 +8,8 @@ import textwrap
 from collections.abc import Sequence
 from typing import TextIO
 
+import sab
+
 _GAP = 2  # spaces between columns
 
 
@@ -92,6 +94,17 @@ def print_left_out(what: str, count: int, why: str, as_json: bool = False) -> No
 def print_text(text: str, file: TextIO | None = None) -> None:
     """Prints a paragraph, broken to the width of the terminal; to standard output by default."""
     print(textwrap.fill(text, terminal_width(), break_on_hyphens=False), file=file)
+
+
+def print_missed_target(report: sab.Report, target: float) -> None:
+    """Says that the target for padding and extra batches is missed, if it is, and what helps."""
+    if not report.target_met and report.nearest_target:
+        nearest = f"{100 * report.nearest_target:.1f} % at best"
+        print_text(
+            f"The target of {100 * target:g} % for padding and extra batches is missed, "
+            f"{nearest if report.nearest_target < 1 else 'and out of reach'}; more samples or a "
+            "smaller budget usually help"
+        )
 
 
 def print_paths(*written: tuple[str, str | None]) -> None:

@@ -1,8 +1,27 @@
-"""libsab for torch: datasets for ``DataLoader``, and optimizers whose step updates small parameters
-as one.
+"""libsab for torch: a loader for the samplers, functions that make tensors of batches, datasets of
+streams, optimizers whose step updates small parameters as one, learning rates by the tokens of a
+step, and metrics for TensorBoard.
 """
 
+from sab.torch._collates import PackCollate, PadCollate
 from sab.torch._datasets import StreamDataset
+from sab.torch._learning_rate import LearningRateScaler
+from sab.torch._loader import DataLoader
 from sab.torch._optimizers import fuse_optimizer, fuse_step, is_fused_optimizer
+from sab.torch._samples import Samples, Tickets, loader_options
+from sab.torch._tensorboard import TensorBoard
 
-__all__ = ["StreamDataset", "fuse_optimizer", "fuse_step", "is_fused_optimizer"]
+__all__ = [
+    "DataLoader",
+    "LearningRateScaler",
+    "PackCollate",
+    "PadCollate",
+    "Samples",
+    "StreamDataset",
+    "TensorBoard",
+    "Tickets",
+    "fuse_optimizer",
+    "fuse_step",
+    "is_fused_optimizer",
+    "loader_options",
+]

@@ -9,6 +9,7 @@ from typing import Any
 import torch.utils.data
 from torch.utils.data import IterableDataset
 
+from sab._display import one_line
 from sab._streams import Stream
 
 __all__ = ["StreamDataset"]
@@ -48,6 +49,9 @@ class StreamDataset(IterableDataset[Any]):
         self._running: Any = None
         self._place: Any = None
         self._loaded: Any = None
+
+    def __repr__(self) -> str:
+        return one_line(self, [f"rank {self._rank} of {self._world_size}", repr(self._stream)])
 
     def _run(self) -> Any:
         info = _torch.get_worker_info()

@@ -90,7 +90,7 @@ fn vocabulary(texts: &[(u32, String)]) -> HashMap<&str, u32> {
 // [tensors]
 /// A batch as tensors: word numbers, count x length, and parts of speech.
 fn tensors(glosses: &Glosses, batch: &BatchRef<'_>, device: &Device) -> Result<(Tensor, Tensor)> {
-    let (count, length) = (batch.indices.len(), batch.padded_length as usize);
+    let (count, length) = (batch.indices.len(), batch.padded_length[0] as usize);
     let mut words = vec![PADDING; count * length];
     for (row, &index) in words.chunks_mut(length).zip(batch.indices) {
         let gloss = &glosses.words[index as usize];

@@ -39,7 +39,7 @@ options! {
 /// # Ok::<(), libsab::Error>(())
 /// ```
 pub struct PartitionOptions<'f>: sab_partition_options {
-    weights: Option<&'f [f64]>,
+    weights: Vec<(&'f [f64], f64)>,
     progress: Hook<ProgressFn<'f>>,
 }
 }
@@ -52,10 +52,10 @@ impl<'f> PartitionOptions<'f> {
         equal_counts(wanted: bool) => equal_counts = i32::from(wanted);
     }
 
-    /// A hard cap: the weights (tokens, bytes) of no part sum to more than `capacity`.
+    /// A hard cap: the weights (tokens, bytes) of no part sum to more than `capacity`. Each further
+    /// call adds another weight with its capacity.
     pub fn capacity(mut self, weights: &'f [f64], capacity: f64) -> Self {
-        self.weights = Some(weights);
-        self.raw.capacity = capacity;
+        self.weights.push((weights, capacity));
         self
     }
 
@@ -78,6 +78,28 @@ impl<'f> PartitionOptions<'f> {
 /// under the capacity was found; [`Error::Cancelled`] from the progress closure.
 pub fn partition(
     costs: &[f64],
+    parts: u64,
+    options: &PartitionOptions<'_>,
+) -> Result<Vec<u32>, Error> {
+    raw::partition(&[costs], parts, options)
+}
+
+/// [`partition`] of items with several costs, which are all balanced: a slice for each cost.
+///
+/// ```
+/// use libsab::{partition_by, PartitionOptions};
+///
+/// let (images, tokens) = ([3.0, 1.0, 3.0, 1.0], [2.0, 4.0, 2.0, 4.0]);
+/// let part_of = partition_by(&[&images, &tokens], 2, &PartitionOptions::new())?;
+/// assert_ne!(part_of[0], part_of[2]);
+/// # Ok::<(), libsab::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// As [`partition`], and for costs of different length.
+pub fn partition_by(
+    costs: &[&[f64]],
     parts: u64,
     options: &PartitionOptions<'_>,
 ) -> Result<Vec<u32>, Error> {
@@ -124,7 +146,7 @@ impl BaguaOptions {
 /// # Ok::<(), libsab::Error>(())
 /// ```
 pub struct BaguaSampler {
-    handle: SamplerHandle<'static>,
+    pub(crate) handle: SamplerHandle<'static>,
 }
 
 impl BaguaSampler {
@@ -152,7 +174,7 @@ random_access!(BaguaSampler);
 /// Ranks with fewer batches than others see their first ones again, or, with
 /// [`drop_last`](BaguaOptions::drop_last), the others leave out their last ones.
 pub struct BaguaBatchSampler<'a> {
-    handle: SamplerHandle<'a>,
+    pub(crate) handle: SamplerHandle<'a>,
 }
 
 impl<'a> BaguaBatchSampler<'a> {

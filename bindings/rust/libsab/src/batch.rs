@@ -1,3 +1,5 @@
+use crate::columns::PerColumn;
+
 /// How the samples of a batch are laid out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -10,6 +12,7 @@ pub enum Layout {
 }
 
 /// One batch; `I` is how its indices are held and `L` its cumulative lengths, owned by default.
+/// Lengths, totals and cumulative lengths have one value for each column of the sizes.
 ///
 /// ```
 /// use libsab::{Plan, PlanOptions, SamplerOptions, SequentialSampler, Sizes};
@@ -17,7 +20,7 @@ pub enum Layout {
 /// let plan = Plan::new(&Sizes::from_vec(vec![3u8, 5])?, &PlanOptions::new().batch_size(2))?;
 /// let mut sampler = SequentialSampler::new(&plan, &SamplerOptions::new())?;
 /// let batch = sampler.next_batch().unwrap()?;
-/// assert_eq!((batch.padded_total(), batch.total, batch.indices), (10.0, 8.0, vec![0, 1]));
+/// assert_eq!((batch.padded_total(), batch.total[0], batch.indices), (10.0, 8.0, vec![0, 1]));
 /// # Ok::<(), libsab::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -30,13 +33,13 @@ pub struct Batch<I = Vec<i64>, L = Vec<i32>> {
     /// How the samples are laid out.
     pub layout: Layout,
     /// Largest size in the batch.
-    pub longest: f64,
+    pub longest: PerColumn<f64>,
     /// Length of the batch. Padded: `longest` rounded up to the plan's length multiple, or the
     /// bucket's length under `max_shapes`. Row: the length of the row, which is the capacity in
     /// the packed sampler and `total` in the balanced sampler.
-    pub padded_length: f64,
+    pub padded_length: PerColumn<f64>,
     /// Sum of the sizes.
-    pub total: f64,
+    pub total: PerColumn<f64>,
     /// The bucket of the plan; `None` without buckets.
     pub bucket: Option<usize>,
     /// Epoch of the batch.
@@ -45,9 +48,12 @@ pub struct Batch<I = Vec<i64>, L = Vec<i32>> {
     pub step: u64,
     /// Number of the batch among this rank's micro-batches of the step, from 0.
     pub micro_batch: u64,
+    /// What all its samples have in [`PlanOptions::separate_by`](crate::PlanOptions::separate_by);
+    /// 0 without it.
+    pub id: i64,
     /// Row of whole-number sizes: where each sequence begins in the row, and at last where the row
     /// ends: one more than there are indices.
-    pub cu_seqlens: Option<L>,
+    pub cu_seqlens: Option<PerColumn<L>>,
     /// Row of a sampler that splits samples: where each sequence begins in its sample.
     pub starts: Option<I>,
 }
@@ -61,17 +67,19 @@ pub struct Step {
     /// Number of samples: `batch.indices.len() / samples` is the weight of a batch in a mean over
     /// samples.
     pub samples: u64,
-    /// Sum of the sizes: `batch.total / total` is the weight of a batch in a mean over tokens.
+    /// Sum of the sizes: `batch.total[0] / total[0]` is the weight of a batch in a mean over tokens.
     /// `None` when not known: sharded sampler of several ranks.
-    pub total: Option<f64>,
+    pub total: Option<PerColumn<f64>>,
 }
 
 impl<I: AsRef<[i64]>, L> Batch<I, L> {
-    /// Number of positions with padding: samples times padded length, or the length of the row.
+    /// Number of positions with padding, over all columns: samples times padded length, or the
+    /// length of the row.
     pub fn padded_total(&self) -> f64 {
+        let length: f64 = self.padded_length.iter().sum();
         match self.layout {
-            Layout::Padded => self.indices.as_ref().len() as f64 * self.padded_length,
-            Layout::Row => self.padded_length,
+            Layout::Padded => self.indices.as_ref().len() as f64 * length,
+            Layout::Row => length,
         }
     }
 }
@@ -84,7 +92,7 @@ impl<I: AsRef<[i64]>, L: AsRef<[i32]>> Batch<I, L> {
 }
 
 impl<I, L> Batch<I, L> {
-    fn with_arrays<'a, J, M>(
+    fn with_arrays<'a, J, M: Default>(
         &'a self,
         indices: impl Fn(&'a I) -> J,
         lengths: impl Fn(&'a L) -> M,
@@ -99,7 +107,11 @@ impl<I, L> Batch<I, L> {
             epoch: self.epoch,
             step: self.step,
             micro_batch: self.micro_batch,
-            cu_seqlens: self.cu_seqlens.as_ref().map(lengths),
+            id: self.id,
+            cu_seqlens: self
+                .cu_seqlens
+                .as_ref()
+                .map(|each| PerColumn::of(each.iter().map(&lengths))),
             starts: self.starts.as_ref().map(indices),
         }
     }

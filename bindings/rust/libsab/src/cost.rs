@@ -13,7 +13,8 @@ pub const MAX_COLUMNS: usize = sys::SAB_MAX_COLUMNS as usize;
 
 /// The cost of a batch: a sum of terms, a memory model, or a closure.
 ///
-/// In a padded batch of n samples, padded to the length L, a term is c · n^p · L^q. In a row nothing
+/// In a padded batch of n samples, padded to the length L, a term is c · n^p · L^q. Samples with
+/// several sizes have a length L for each column, and a term has a power of each. In a row nothing
 /// is padded: a term with p = 1 is summed over the samples, each with its own length. A constant
 /// counts once. A closure is called for each sample alone.
 ///
@@ -33,16 +34,28 @@ pub struct Cost<'f>(pub(crate) CostKind<'f>);
 
 #[derive(Clone)]
 pub(crate) enum CostKind<'f> {
+    Padded(Vec<f64>),
     Terms(Vec<CostTerm>),
     Handle(Arc<CostHandle>),
     Function(Rc<RefCell<CostFn<'f>>>),
 }
 
 impl<'f> Cost<'f> {
-    /// count * length: padded tokens; in a row the sum of the sizes.
+    /// count * (w\[0\] * length\[0\] + w\[1\] * length\[1\] + ...), with a weight for each column:
+    /// padded tokens; in a row the sum of the sizes. `padded(&[1.0])` is that of one column.
+    ///
+    /// ```
+    /// use libsab::{Budget, Cost, PlanOptions};
+    ///
+    /// // A token of the target costs as much as 2.5 of the source.
+    /// let cost = Cost::padded(&[1.0, 2.5]);
+    /// assert_eq!(cost.evaluate_columns(2, &[10.0, 4.0])?, 40.0);
+    /// let options = PlanOptions::new().budget(Budget::new(16384.0).cost(cost));
+    /// # Ok::<(), libsab::Error>(())
+    /// ```
     #[must_use]
-    pub fn padded() -> Self {
-        Self::terms([CostTerm::new(1.0, 1, 1)])
+    pub fn padded(weights: &[f64]) -> Self {
+        Cost(CostKind::Padded(weights.to_vec()))
     }
 
     /// count * length^2: attention.
@@ -86,7 +99,38 @@ impl<'f> Cost<'f> {
     /// As [`from_fn`](Self::from_fn), with a closure that may fail. The call that uses the cost
     /// then gives its error as [`Error::Callback`].
     #[must_use]
-    pub fn try_from_fn(cost: impl FnMut(u64, f64) -> Result<f64, BoxError> + 'f) -> Self {
+    pub fn try_from_fn(mut cost: impl FnMut(u64, f64) -> Result<f64, BoxError> + 'f) -> Self {
+        Self::try_from_columns_fn(move |count, lengths, _| {
+            match lengths {
+            &[length] => cost(count, length),
+            _ => Err(format!(
+                "a cost of one length was given sizes of {} columns; Cost::from_columns_fn takes several",
+                lengths.len()
+            )
+            .into()),
+        }
+        })
+    }
+
+    /// What the closure returns for a count, the length of each column and its total (the sum of
+    /// the lengths): finite, not negative, never decreasing in count or lengths.
+    ///
+    /// ```
+    /// # use libsab::Cost;
+    /// let cost = Cost::from_columns_fn(|count, lengths, _totals| count as f64 * lengths[0].max(lengths[1]));
+    /// assert_eq!(cost.evaluate_columns(3, &[5.0, 7.0])?, 21.0);
+    /// # Ok::<(), libsab::Error>(())
+    /// ```
+    #[must_use]
+    pub fn from_columns_fn(mut cost: impl FnMut(u64, &[f64], &[f64]) -> f64 + 'f) -> Self {
+        Self::try_from_columns_fn(move |count, lengths, totals| Ok(cost(count, lengths, totals)))
+    }
+
+    /// As [`from_columns_fn`](Self::from_columns_fn), with a closure that may fail.
+    #[must_use]
+    pub fn try_from_columns_fn(
+        cost: impl FnMut(u64, &[f64], &[f64]) -> Result<f64, BoxError> + 'f,
+    ) -> Self {
         Cost(CostKind::Function(Rc::new(RefCell::new(cost))))
     }
 
@@ -101,13 +145,23 @@ impl<'f> Cost<'f> {
     /// [`Error::Argument`] for numbers or terms that break a rule; [`Error::Callback`] from the
     /// closure.
     pub fn evaluate(&self, count: u64, length: f64) -> Result<f64, Error> {
-        raw::evaluate_cost(self, count, length)
+        self.evaluate_columns(count, &[length])
+    }
+
+    /// The cost of a batch of `count` samples, at least 1, padded to a length for each column.
+    ///
+    /// # Errors
+    ///
+    /// As [`evaluate`](Self::evaluate).
+    pub fn evaluate_columns(&self, count: u64, lengths: &[f64]) -> Result<f64, Error> {
+        raw::evaluate_cost(self, count, lengths)
     }
 }
 
 impl fmt::Debug for Cost<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
+            CostKind::Padded(weights) => write!(f, "Cost(padded by {weights:?})"),
             CostKind::Terms(terms) => f.debug_tuple("Cost").field(terms).finish(),
             CostKind::Handle(_) => f.write_str("Cost(a memory model)"),
             CostKind::Function(_) => f.write_str("Cost(a closure)"),
@@ -115,7 +169,8 @@ impl fmt::Debug for Cost<'_> {
     }
 }
 
-/// One term of a [`Cost`]: coefficient * `count^count_power` * `length^length_powers[0]`.
+/// One term of a [`Cost`]: coefficient * `count^count_power` * `length[0]^length_powers[0]` *
+/// `length[1]^length_powers[1]` * ...
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CostTerm {
     /// Finite, not negative; that of the count alone (powers 1 and 0) may be negative, as long as
@@ -123,16 +178,35 @@ pub struct CostTerm {
     pub coefficient: f64,
     /// At most 8.
     pub count_power: u32,
-    /// One for each size of a sample; at most 8 each. For now samples have one size.
+    /// One for each column; at most 8 each.
     pub length_powers: [u32; MAX_COLUMNS],
+}
+
+/// A number of powers that a term has room for.
+struct Powers<const N: usize>;
+
+impl<const N: usize> Powers<N> {
+    const FIT: () = assert!(N <= MAX_COLUMNS);
 }
 
 impl CostTerm {
     /// A term of samples with one size.
     #[must_use]
     pub fn new(coefficient: f64, count_power: u32, length_power: u32) -> Self {
+        Self::of_columns(coefficient, count_power, [length_power])
+    }
+
+    /// A term of samples with several sizes: height * width, summed over the samples, is
+    /// `CostTerm::of_columns(1.0, 1, [1, 1])`. More than 8 powers do not compile.
+    #[must_use]
+    pub fn of_columns<const N: usize>(
+        coefficient: f64,
+        count_power: u32,
+        powers: [u32; N],
+    ) -> Self {
+        let () = Powers::<N>::FIT;
         let mut length_powers = [0; MAX_COLUMNS];
-        length_powers[0] = length_power;
+        length_powers[..N].copy_from_slice(&powers);
         CostTerm { coefficient, count_power, length_powers }
     }
 }

@@ -20,7 +20,7 @@
 //!     for batch in &mut sampler {
 //!         let batch = batch?;
 //!         assert!(batch.padded_total() <= 4096.0);
-//!         // batch.indices: the samples; batch.padded_length: the length to pad them to
+//!         // batch.indices: the samples; batch.padded_length[0]: the length to pad them to
 //!     }
 //! }
 //! # Ok::<(), libsab::Error>(())
@@ -42,6 +42,7 @@
 //!
 //! Other parts:
 //!
+//! - [`Mixture`]: several data sets in chosen proportions, for plans and samplers.
 //! - [`Plan::costliest_batches`]: the costliest batches, to test the memory before training.
 //! - [`memory`]: measures and predicts memory, finds the largest batch, and lowers the budget of a
 //!   run before it fails.
@@ -55,7 +56,8 @@
 //! # Rules that hold everywhere
 //!
 //! - Sizes, lengths and totals are `f64`, in the caller's unit (tokens, residues, frames, seconds,
-//!   nodes).
+//!   nodes). Samples may have several sizes, such as source and target: [`Sizes::columns`]. What has
+//!   a value for each of them is a [`PerColumn`], a slice: `batch.padded_length[0]`.
 //! - The same sizes, options and seed give the same batches on every machine and in every language
 //!   that libsab has a binding for.
 //! - [`Sizes`] and [`Plan`] are immutable and may be shared between threads. A sampler is a cursor
@@ -91,19 +93,27 @@
 //!
 //! # Features
 //!
-//! `files`, `stream` and `cache`, on by default, bring [`Sizes::open_npy`], the module [`stream`],
-//! and [`Cache`]. `system` links the installed library instead of the bundled source.
+//! `files`, `stream` and `cache`, on by default, bring [`Sizes::open`], the module [`stream`], and
+//! [`Cache`]. `arrow` brings `Sizes::from_arrow`, `Sizes::from_record_batch`,
+//! `Sizes::from_record_batch_reader`, and `schedule` of samplers. `system` links the installed
+//! library instead of the bundled source.
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
 
+#[cfg(feature = "arrow")]
+mod arrow;
 mod balance;
 mod batch;
 #[cfg(feature = "cache")]
 mod cache;
+mod columns;
 mod cost;
 mod error;
+#[cfg(feature = "files")]
+mod files;
 mod group;
 pub mod memory;
+mod mixture;
 mod options;
 mod pack;
 mod padding;
@@ -116,13 +126,19 @@ mod sizes;
 pub mod stream;
 pub mod torch;
 
+#[cfg(feature = "arrow")]
+pub use arrow::*;
 pub use balance::*;
 pub use batch::*;
 #[cfg(feature = "cache")]
 pub use cache::*;
+pub use columns::*;
 pub use cost::*;
 pub use error::*;
+#[cfg(feature = "files")]
+pub use files::*;
 pub use group::*;
+pub use mixture::*;
 pub use pack::*;
 pub use padding::*;
 pub use plan::*;

@@ -16,8 +16,8 @@
 //! let points = measurement_points(&MeasurementOptions::new().lengths(4.0, 90.0).max_count(1000),
 //! 12)?; let mut peaks = Peaks::new()?; peaks.collect(&mut probe, &points, &CollectOptions::new(),
 //! |&(count, length)| { // a training step on a batch of that shape
-//! #   toy.step(5_000 + 20 * count * length as u64)?;
-//!     Ok(vec![count as f64, length])
+//! #   toy.step(5_000 + 20 * count * length[0] as u64)?;
+//!     Ok(vec![count as f64, length[0]])
 //! })?;
 //! let model = MemoryModel::from_peaks(&peaks, &ModelOptions::default())?;
 //!
@@ -38,6 +38,7 @@ use std::rc::Rc;
 use sab_sys as sys;
 
 use crate::batch::Batch;
+use crate::columns::PerColumn;
 use crate::cost::{Budget, Cost};
 use crate::error::{BoxError, Error};
 use crate::options::{constants, options, progress_setter, setters, Hook};
@@ -441,7 +442,8 @@ impl Peaks {
 }
 
 options! {
-/// Range of the measurements for a model of batches. [`lengths`](Self::lengths) and
+/// Range of the measurements for a model of batches. [`lengths`](Self::lengths), or
+/// [`shortest`](Self::shortest) and [`longest`](Self::longest), and
 /// [`max_count`](Self::max_count) must be given.
 ///
 /// ```
@@ -449,9 +451,15 @@ options! {
 ///
 /// let options = MeasurementOptions::new().lengths(4.0, 90.0).max_count(1000);
 /// assert_eq!(measurement_points(&options, 12)?.len(), 12);
+///
+/// let pairs = MeasurementOptions::new().shortest([4.0, 4.0]).longest([90.0, 60.0]).max_count(64);
+/// let (count, lengths) = measurement_points(&pairs, 24)?[0];
+/// assert_eq!((count, &lengths[..]), (1, &[4.0, 4.0][..]));
 /// # Ok::<(), libsab::Error>(())
 /// ```
 pub struct MeasurementOptions<'f>: sab_measurement_options {
+    shortest: Vec<f64>,
+    longest: Vec<f64>,
     budget: Option<Budget<'f>>,
 }
 }
@@ -464,15 +472,25 @@ impl<'f> MeasurementOptions<'f> {
         degree(degree: u32) => degree = degree;
     }
 
-    /// Shortest and longest padded length.
-    pub fn lengths(mut self, shortest: f64, longest: f64) -> Self {
-        self.raw.shortest = shortest;
-        self.raw.longest = longest;
+    /// Shortest and longest padded length of samples with one size.
+    pub fn lengths(self, shortest: f64, longest: f64) -> Self {
+        self.shortest([shortest]).longest([longest])
+    }
+
+    /// Smallest padded length of each column; 0 is allowed for several columns.
+    pub fn shortest(mut self, shortest: impl Into<Vec<f64>>) -> Self {
+        self.shortest = shortest.into();
         self
     }
 
-    /// A number: no point has a larger count * length, so that none runs out of memory; 4 * longest
-    /// by default. A [`Budget`] with a cost, such as that of a first model: only points that cost
+    /// Largest padded length of each column.
+    pub fn longest(mut self, longest: impl Into<Vec<f64>>) -> Self {
+        self.longest = longest.into();
+        self
+    }
+
+    /// A number: no point has a larger count * length (for several columns the sum of the lengths),
+    /// so that none runs out of memory; 4 * longest by default. A [`Budget`] with a cost, such as that of a first model: only points that cost
     /// from a third to nine tenths of its limit, near the batches of that budget.
     pub fn budget(mut self, budget: impl Into<Budget<'f>>) -> Self {
         self.budget = Some(budget.into());
@@ -480,9 +498,9 @@ impl<'f> MeasurementOptions<'f> {
     }
 }
 
-/// Picks the (count, length) whose measurements say most about a model of batches, in ascending
-/// order of count * length. Twice as many as terms, 12 for degree 2, leave enough to judge the
-/// model by.
+/// Picks the (count, length of each column) whose measurements say most about a model of batches, in
+/// ascending order of count * length. Twice as many as terms leave enough to judge the model by: for
+/// degree 2 these are 12 points for one column, 24 for two.
 ///
 /// # Errors
 ///
@@ -491,7 +509,7 @@ impl<'f> MeasurementOptions<'f> {
 pub fn measurement_points(
     options: &MeasurementOptions<'_>,
     points: usize,
-) -> Result<Vec<(u64, f64)>, Error> {
+) -> Result<Vec<(u64, PerColumn<f64>)>, Error> {
     raw::measurement_points(options, points)
 }
 
@@ -501,7 +519,7 @@ pub fn measurement_points(
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ModelKind {
-    /// Of 2 features, count and padded length; can be the cost of a plan.
+    /// Of a count, then the padded length of each column; can be the cost of a plan.
     Batch,
     /// Of any features: all products of at most degree of them.
     Polynomial,
@@ -520,8 +538,9 @@ options! {
 /// ```
 /// let options = libsab::memory::ModelOptions::new().coverage(0.99);
 /// ```
-#[derive(Copy)]
-pub struct ModelOptions: sab_memory_model_options {}
+pub struct ModelOptions: sab_memory_model_options {
+    column_names: Vec<String>,
+}
 }
 
 impl ModelOptions {
@@ -534,6 +553,13 @@ impl ModelOptions {
         coverage(share: f64) => coverage = share;
         /// Whether terms that do not improve the prediction are left out; true.
         select_terms(wanted: bool) => select_terms = i32::from(wanted);
+    }
+
+    /// Names of the sizes, one for each length; by default none. A plan refuses the cost of a model
+    /// for sizes with other names.
+    pub fn column_names(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.column_names = names.into_iter().map(Into::into).collect();
+        self
     }
 }
 
@@ -590,7 +616,7 @@ impl fmt::Debug for MemoryModel {
 
 impl MemoryModel {
     /// Fits a model to peaks in bytes and their features, `feature_count` numbers each: for
-    /// [`ModelKind::Batch`] count and padded length.
+    /// [`ModelKind::Batch`] count, then the padded length of each column.
     ///
     /// # Errors
     ///
@@ -639,7 +665,8 @@ impl MemoryModel {
     ///
     /// # Errors
     ///
-    /// [`Error::Argument`] for a model of other features than count and length, or one that falls.
+    /// [`Error::Argument`] for a model of other features than a count and lengths, or one that
+    /// falls.
     pub fn cost<'f>(&self) -> Result<Cost<'f>, Error> {
         self.handle.cost().map(Cost::of_handle)
     }
@@ -665,6 +692,14 @@ impl MemoryModel {
             held_out_residual: info.held_out_residual,
             largest_residual: info.largest_residual,
         }
+    }
+
+    /// The name of each column of a model of batches, as given by [`ModelOptions::column_names`].
+    #[must_use]
+    pub fn column_names(&self) -> Vec<Option<String>> {
+        let info = self.info();
+        let columns = if info.kind == ModelKind::Batch { info.feature_count - 1 } else { 0 };
+        (0..columns).map(|column| self.handle.column_name(column)).collect()
     }
 
     /// Coefficient, and power of each feature, of each term.
@@ -1043,7 +1078,7 @@ pub struct GuardInfo {
 ///     guard.step(&batch, &StepOptions::new(), |first, count, weight| {
 ///         // forward and backward of those samples of the batch, the loss times `weight`
 /// #       let _ = (first, weight);
-/// #       toy.step(1_000 + 10 * count * batch.padded_length as u64)
+/// #       toy.step(1_000 + 10 * count * batch.padded_length[0] as u64)
 ///     })?;
 ///     // the step of the optimizer
 /// }
@@ -1090,7 +1125,7 @@ impl<'d, S: PlanSampler> MemoryGuard<'d, S> {
         options: &StepOptions<'_>,
         mut chunk: impl FnMut(u64, u64, f64) -> Result<(), StepError>,
     ) -> Result<(), Error> {
-        self.handle.step(batch.borrowed(), options, &mut chunk)
+        self.handle.step(&batch.borrowed(), options, &mut chunk)
     }
 
     /// For callers that run their own steps: begins one.
@@ -1112,7 +1147,7 @@ impl<'d, S: PlanSampler> MemoryGuard<'d, S> {
         batch: &Batch<I, L>,
         out_of_memory: bool,
     ) -> Result<(), Error> {
-        self.handle.end(batch.borrowed(), out_of_memory)
+        self.handle.end(&batch.borrowed(), out_of_memory)
     }
 
     /// Counters and peaks of this guard.

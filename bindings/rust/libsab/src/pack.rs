@@ -1,4 +1,6 @@
+use std::cell::RefCell;
 use std::fmt;
+use std::ops::ControlFlow;
 
 use sab_sys as sys;
 
@@ -6,6 +8,7 @@ use crate::batch::BatchRef;
 use crate::cost::Cost;
 use crate::error::Error;
 use crate::options::{cost_setter, options, progress_setter, setters, Hook};
+use crate::ranks::BalancedReport;
 use crate::raw::{certain, ProgressFn, SamplerHandle};
 use crate::sampler::{random_access, sampler, SamplerOptions};
 use crate::sizes::Sizes;
@@ -28,10 +31,15 @@ pub enum PackMethod {
         /// Bins open at once, 1 to 1,048,576; where one more is needed the oldest closes.
         window: u64,
     },
+    /// The samples of each epoch in a shuffled order, end to end and cut at the capacity: all rows
+    /// but one are full. One column, without [`PackedOptions::max_sequences`] and
+    /// [`PackedOptions::balance`].
+    Concat,
 }
 
 options! {
-/// Capacity and method of a packing. [`capacity`](Self::capacity) must be given.
+/// Capacity and method of a packing. [`capacity`](Self::capacity) must be given, or, for sizes of
+/// several columns, [`capacities`](Self::capacities).
 ///
 /// ```
 /// use libsab::{PackMethod, PackedOptions};
@@ -39,6 +47,7 @@ options! {
 /// let options = PackedOptions::new().capacity(2048).method(PackMethod::Histogram).max_sequences(16);
 /// ```
 pub struct PackedOptions<'f>: sab_packed_options {
+    capacities: Vec<u64>,
     balance: Option<Cost<'f>>,
     progress: Hook<ProgressFn<'f>>,
 }
@@ -53,6 +62,31 @@ impl<'f> PackedOptions<'f> {
         /// Whether a sample longer than a bin is cut into full pieces and a remainder, which is
         /// packed as samples are; not by default.
         split(wanted: bool) => split = i32::from(wanted);
+        /// Several columns: samples that a row is chosen from; 1,000.
+        window(samples: u64) => window = samples;
+        /// Several columns: fillings of a row, of which the best is kept; 100.
+        tries(fillings: u64) => tries = fillings;
+    }
+
+    /// Largest sum of each column in a row, 1 to 2^31 - 1, for sizes of several columns.
+    ///
+    /// ```
+    /// use libsab::{PackedOptions, PackedSampler, SamplerOptions, Sizes};
+    ///
+    /// let (images, tokens) = (Sizes::copied(&[1u8, 2, 1, 2])?, Sizes::copied(&[5u8, 3, 5, 3])?);
+    /// let sizes = Sizes::columns(&[("images", &images), ("tokens", &tokens)])?;
+    /// let pack = PackedOptions::new().capacities([3, 8]);
+    /// for batch in &mut PackedSampler::new(&sizes, &pack, &SamplerOptions::new())? {
+    ///     let batch = batch?;
+    ///     assert_eq!(batch.total[..], [3.0, 8.0]);
+    ///     let ends = batch.cu_seqlens.unwrap();    // of each column
+    ///     assert_eq!((ends[0].last(), ends[1].last()), (Some(&3), Some(&8)));
+    /// }
+    /// # Ok::<(), libsab::Error>(())
+    /// ```
+    pub fn capacities(mut self, capacities: impl Into<Vec<u64>>) -> Self {
+        self.capacities = capacities.into();
+        self
     }
 
     /// Which bin a sequence goes into; [`PackMethod::BestFit`].
@@ -64,6 +98,7 @@ impl<'f> PackedOptions<'f> {
                 self.raw.window = window;
                 sys::SAB_PACK_FIRST_FIT
             }
+            PackMethod::Concat => sys::SAB_PACK_CONCAT,
         };
         self
     }
@@ -92,6 +127,10 @@ impl<'f> PackedOptions<'f> {
 /// the bins anew and permutes the bins, so that bin mates change while every bin stays exactly as
 /// full. Bins of near-equal cost, the sum of squared lengths, make a step of the ranks.
 ///
+/// Sizes of several columns are packed into rows that keep a capacity for each column. Which samples
+/// share a row is then found anew when an epoch begins: here, in [`set_epoch`](Self::set_epoch), and
+/// when a state of another epoch is restored. The number of rows may differ between epochs.
+///
 /// ```
 /// use libsab::{PackedOptions, PackedSampler, SamplerOptions, Sizes};
 ///
@@ -100,12 +139,12 @@ impl<'f> PackedOptions<'f> {
 /// assert_eq!((sampler.info().bins, sampler.info().fill), (2, 1.0));
 /// for batch in &mut sampler {
 ///     let batch = batch?;
-///     assert_eq!(batch.cu_seqlens.unwrap().len(), batch.indices.len() + 1);
+///     assert_eq!(batch.cu_seqlens.unwrap()[0].len(), batch.indices.len() + 1);
 /// }
 /// # Ok::<(), libsab::Error>(())
 /// ```
 pub struct PackedSampler {
-    handle: SamplerHandle<'static>,
+    pub(crate) handle: SamplerHandle<'static>,
 }
 
 impl PackedSampler {
@@ -125,7 +164,31 @@ impl PackedSampler {
         Ok(PackedSampler { handle: SamplerHandle::packed(&sizes.handle, pack, &options.raw)? })
     }
 
-    /// Facts of the packing that no order changes.
+    /// Balance of the current epoch, over all ranks, before any training, by the cost that the rows
+    /// of a step have in common. The cursor stays where it is.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoMemory`].
+    pub fn report(&mut self) -> Result<BalancedReport, Error> {
+        self.handle.balance_report(None).map(BalancedReport::from)
+    }
+
+    /// As [`report`](Self::report), followed by `progress(done, total)`, which may stop it.
+    ///
+    /// # Errors
+    ///
+    /// Also [`Error::Cancelled`].
+    pub fn report_with_progress(
+        &mut self,
+        progress: impl FnMut(u64, u64) -> ControlFlow<()>,
+    ) -> Result<BalancedReport, Error> {
+        let progress = RefCell::new(progress);
+        self.handle.balance_report(Some(&progress)).map(BalancedReport::from)
+    }
+
+    /// Facts of the packing. Those of several columns and of [`PackMethod::Concat`] are of the present
+    /// epoch.
     #[must_use]
     pub fn info(&self) -> PackedInfo {
         let info = self.handle.pack_info();
@@ -146,7 +209,7 @@ impl PackedSampler {
 
 random_access!(PackedSampler);
 
-/// Facts of a packing that no order changes.
+/// Facts of a packing.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct PackedInfo {
@@ -166,7 +229,7 @@ pub struct PackedInfo {
     pub most_sequences: u64,
     /// Equal only for equal packings: compare it between ranks and runs.
     pub fingerprint: u64,
-    /// Tokens in the bins.
+    /// Tokens in the bins; of several columns, the sum of the column with the largest `fill`.
     pub total: f64,
     /// Share of the bins' room that is filled.
     pub fill: f64,

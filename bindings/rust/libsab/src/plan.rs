@@ -7,6 +7,7 @@ use std::sync::Arc;
 use sab_sys as sys;
 
 use crate::batch::BatchRef;
+use crate::columns::PerColumn;
 use crate::cost::Budget;
 use crate::error::Error;
 use crate::memory::{Probe, StepError, Verification};
@@ -24,6 +25,10 @@ pub enum BucketRule {
     Auto,
     /// These boundaries: `[b0, b1), [b1, b2), ...`; at least 2, in any order, no two equal.
     Boundaries(Vec<f64>),
+    /// Boundaries of sizes with several columns: corners, one number a column each, in the order of
+    /// the buckets. The first is the lower end of all sizes. Each other one is the upper end of a
+    /// bucket, which holds the samples that are below it in every column and in no bucket before.
+    Corners(Vec<Vec<f64>>),
     /// This number of intervals of size, at least 1, that pad least: the exact optimum when each
     /// sample is padded to its bucket's longest.
     Optimal(u64),
@@ -89,7 +94,10 @@ options! {
 /// # Ok::<(), libsab::Error>(())
 /// ```
 pub struct PlanOptions<'f>: sab_plan_options {
-    boundaries: Vec<f64>,
+    boundaries: Vec<Vec<f64>>,
+    length_multiples: Vec<f64>,
+    separate_by: Vec<i64>,
+    id_shapes: Vec<usize>,
     batch_sizes: Vec<u64>,
     budgets: Vec<Budget<'f>>,
     progress: Hook<ProgressFn<'f>>,
@@ -121,18 +129,52 @@ impl<'f> PlanOptions<'f> {
         /// Batch sizes from the budget are rounded down to a multiple of this, if at least one
         /// multiple fits; 1.
         batch_size_multiple(multiple: u64) => batch_size_multiple = multiple;
-        /// Lengths are padded to a multiple of this, such as 8 for tensor cores. No rounding by
-        /// default.
+        /// Lengths of all columns are padded to a multiple of this, such as 8 for tensor cores. No
+        /// rounding by default.
         length_multiple(multiple: f64) => length_multiple = multiple;
         /// How samples that do not fill a last batch are treated; [`Tail::Keep`].
         tail(tail: Tail) => tail = tail.raw();
         /// How samples that are too large are treated; [`Oversize::Error`].
         oversize(oversize: Oversize) => oversize = oversize.raw();
+        /// Threads that sort the sizes, at most 256; 1. The plan is the same for any number.
+        threads(threads: u64) => threads = threads;
     }
 
     /// Samples a batch, at least 1.
     pub fn batch_size(self, samples: u64) -> Self {
         self.batch_sizes([samples])
+    }
+
+    /// The length multiple of each column; 0 for one whose lengths stay as they are.
+    pub fn length_multiples(mut self, multiples: impl Into<Vec<f64>>) -> Self {
+        self.length_multiples = multiples.into();
+        self
+    }
+
+    /// An id for each sample: samples with different ids never share a batch, so each id has
+    /// buckets of its own.
+    ///
+    /// ```
+    /// use libsab::{Plan, PlanOptions, Sizes};
+    ///
+    /// let sizes = Sizes::copied(&[3u8, 5, 8, 8])?;
+    /// let languages = [0, 1, 0, 1];
+    /// let plan = Plan::new(&sizes, &PlanOptions::new().budget(16.0).separate_by(languages))?;
+    /// assert_eq!(plan.buckets().iter().map(|bucket| bucket.id).collect::<Vec<_>>(), [0, 1]);
+    /// # Ok::<(), libsab::Error>(())
+    /// ```
+    pub fn separate_by(mut self, ids: impl Into<Vec<i64>>) -> Self {
+        self.separate_by = ids.into();
+        self
+    }
+
+    /// [`max_shapes`](Self::max_shapes) of each id of [`separate_by`](Self::separate_by), in
+    /// ascending order of the ids. By default `max_shapes` are divided by the sizes of the ids'
+    /// samples.
+    pub fn id_shapes(mut self, shapes: impl IntoIterator<Item = u64>) -> Self {
+        let clamped = |each| usize::try_from(each).unwrap_or(usize::MAX);
+        self.id_shapes = shapes.into_iter().map(clamped).collect();
+        self
     }
 
     /// Samples a batch for each of the [`BucketRule::Boundaries`], ascending.
@@ -146,7 +188,11 @@ impl<'f> PlanOptions<'f> {
         self.raw.bucket_rule = match rule {
             BucketRule::Auto => sys::SAB_BUCKETS_AUTO,
             BucketRule::Boundaries(boundaries) => {
-                self.boundaries = boundaries;
+                self.boundaries = boundaries.into_iter().map(|each| vec![each]).collect();
+                sys::SAB_BUCKETS_BOUNDARIES
+            }
+            BucketRule::Corners(corners) => {
+                self.boundaries = corners;
                 sys::SAB_BUCKETS_BOUNDARIES
             }
             BucketRule::Optimal(count) => {
@@ -207,7 +253,7 @@ impl Plan {
         PlanHandle::new(&sizes.handle, options).map(Self::own)
     }
 
-    /// Reads a plan that [`Plan::save`] wrote into memory. Its checksum is verified.
+    /// Reads a plan that [`Plan::save`] wrote into memory. All checksums are verified.
     ///
     /// # Errors
     ///
@@ -217,8 +263,9 @@ impl Plan {
         of_file(path.as_ref(), PlanHandle::read).map(Self::own)
     }
 
-    /// Maps a plan that [`Plan::save`] wrote: processes that map it share its memory. Its checksum
-    /// is verified.
+    /// Maps a plan that [`Plan::save`] wrote: processes that map it share its memory. Only the
+    /// header and the buckets are read and verified, so the time does not depend on the number of
+    /// samples. Each batch checks what it reads; [`Plan::check`] reads everything.
     ///
     /// # Safety
     ///
@@ -233,6 +280,35 @@ impl Plan {
     pub unsafe fn map(path: impl AsRef<Path>) -> Result<Self, Error> {
         // SAFETY: the caller's promise.
         unsafe { PlanHandle::map(path.as_ref()) }.map(Self::own)
+    }
+
+    /// Reads the whole plan, and verifies all checksums and rules.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Format`], with a message that names the section or the rule; [`Error::NoMemory`];
+    /// [`Error::Unsupported`] for the plan of a mixture.
+    pub fn check(&self) -> Result<(), Error> {
+        self.handle.check()
+    }
+
+    /// The same plan in memory of its own, in huge pages where the system grants them. Batches of a
+    /// plan with many samples in a mapped file take longer than those of its copy.
+    ///
+    /// ```
+    /// # use libsab::{Plan, PlanOptions, Sizes};
+    /// # let plan = Plan::new(&Sizes::copied(&[3u8, 5, 8])?, &PlanOptions::new().budget(16.0))?;
+    /// plan.check()?;
+    /// assert_eq!(plan.copy()?.info().fingerprint, plan.info().fingerprint);
+    /// # Ok::<(), libsab::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Format`] for a damaged file; [`Error::NoMemory`]; [`Error::Unsupported`] for the
+    /// plan of a mixture.
+    pub fn copy(&self) -> Result<Self, Error> {
+        self.handle.copy().map(Self::own)
     }
 
     /// Writes the plan to a file, which is replaced in one step: a crash leaves the old file or the
@@ -283,7 +359,14 @@ impl Plan {
             lower_bound: info.lower_bound,
             fingerprint: info.fingerprint,
             total: info.total,
+            columns: info.columns,
         }
+    }
+
+    /// Name of each column of the sizes that the plan was made from; `None` for one without a name.
+    #[must_use]
+    pub fn column_names(&self) -> Vec<Option<String>> {
+        self.handle.column_names()
     }
 
     /// The limits of the budgets that the plan was made with.
@@ -292,10 +375,10 @@ impl Plan {
         (0..self.handle.info().budget_count).map(|index| self.handle.budget(index)).collect()
     }
 
-    /// The buckets, in ascending order of size.
+    /// The buckets, in ascending order of size; of several columns of the cost of a sample.
     #[must_use]
     pub fn buckets(&self) -> Vec<Bucket> {
-        (0..self.info().buckets as usize).map(|index| self.handle.bucket(index).into()).collect()
+        (0..self.info().buckets as usize).map(|index| self.handle.bucket(index)).collect()
     }
 
     /// The samples that were left out, by ascending size.
@@ -338,7 +421,7 @@ impl Plan {
     /// # let plan = Plan::new(&Sizes::from_fn(1000, |i| (i % 90) as f64)?, &PlanOptions::new().budget(2048.0))?;
     /// for batch in &mut plan.costliest_batches(3)? {
     ///     let batch = batch?;
-    ///     println!("{} samples padded to {}", batch.indices.len(), batch.padded_length);
+    ///     println!("{} samples padded to {}", batch.indices.len(), batch.padded_length[0]);
     /// }
     /// # Ok::<(), libsab::Error>(())
     /// ```
@@ -426,26 +509,28 @@ pub struct PlanInfo {
     pub lower_bound: u64,
     /// Equal only for equal plans: compare it between ranks and runs.
     pub fingerprint: u64,
-    /// Sum of the sizes of the samples not skipped.
+    /// Sum of the sizes of the samples not skipped, over all columns.
     pub total: f64,
+    /// Columns of the sizes.
+    pub columns: usize,
 }
 
-/// One bucket of a plan.
+/// One bucket of a plan. Lengths and `total` have one number for each column of the sizes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Bucket {
     /// The caller's lower boundary, inclusive; without boundaries `shortest`.
-    pub lower: f64,
+    pub lower: PerColumn<f64>,
     /// The caller's upper boundary, exclusive; without boundaries `longest`.
-    pub upper: f64,
+    pub upper: PerColumn<f64>,
     /// Smallest size in it; 0 when it is empty.
-    pub shortest: f64,
+    pub shortest: PerColumn<f64>,
     /// Largest size in it; 0 when it is empty.
-    pub longest: f64,
+    pub longest: PerColumn<f64>,
     /// `longest`, rounded up to the length multiple.
-    pub padded_length: f64,
+    pub padded_length: PerColumn<f64>,
     /// Sum of its sizes.
-    pub total: f64,
+    pub total: PerColumn<f64>,
     /// Cost of its largest batch, by the first budget's cost.
     pub cost: f64,
     /// Samples in it.
@@ -454,23 +539,8 @@ pub struct Bucket {
     pub batch_size: u64,
     /// Batches an epoch.
     pub batches: u64,
-}
-
-impl From<sys::sab_bucket> for Bucket {
-    fn from(bucket: sys::sab_bucket) -> Self {
-        Bucket {
-            lower: bucket.lower,
-            upper: bucket.upper,
-            shortest: bucket.shortest,
-            longest: bucket.longest,
-            padded_length: bucket.padded_length,
-            total: bucket.total,
-            cost: bucket.cost,
-            samples: bucket.samples,
-            batch_size: bucket.batch_size,
-            batches: bucket.batches,
-        }
-    }
+    /// Id of its samples, by [`PlanOptions::separate_by`]; else 0.
+    pub id: i64,
 }
 
 /// Padding, costs and mixing of an epoch of a [`BucketSampler`](crate::BucketSampler), known before
@@ -493,11 +563,11 @@ pub struct Report {
     pub steps: u64,
     /// See [`PlanInfo::lower_bound`].
     pub lower_bound: u64,
-    /// Distinct (count, padded length).
+    /// Distinct (count, padded lengths).
     pub shapes: u64,
-    /// Sum of the sizes in the batches.
+    /// Sum of the sizes in the batches, over all columns.
     pub total: f64,
-    /// Sum of their padded totals.
+    /// Sum of their padded totals, over all columns.
     pub padded_total: f64,
     /// 1 - total / `padded_total`.
     pub padding: f64,
@@ -508,7 +578,8 @@ pub struct Report {
     pub meet_again: f64,
     /// Mean over samples of how many others can be its batch mates in some epoch.
     pub partners: f64,
-    /// Lag-1 correlation of the longest sizes of a rank's successive batches; near 0: random.
+    /// Lag-1 correlation of the longest sizes of a rank's successive batches; near 0: random. Here
+    /// and below the size of a sample with several columns is their sum.
     pub length_correlation: f64,
     /// Variance between batches of the mean size, over that of batches drawn at random; 1: random,
     /// 0: all batches alike.
@@ -518,6 +589,10 @@ pub struct Report {
     pub nearest_target: f64,
     /// The plan meets its padding target, or has none.
     pub target_met: bool,
+    /// `total` of each column.
+    pub totals: PerColumn<f64>,
+    /// `padded_total` of each column.
+    pub padded_totals: PerColumn<f64>,
 }
 
 impl From<sys::sab_plan_report> for Report {
@@ -541,6 +616,8 @@ impl From<sys::sab_plan_report> for Report {
             variance_ratio: report.variance_ratio,
             nearest_target: report.nearest_target,
             target_met: report.target_met != 0,
+            totals: PerColumn::of(report.totals.into_iter().take(report.columns)),
+            padded_totals: PerColumn::of(report.padded_totals.into_iter().take(report.columns)),
         }
     }
 }

@@ -6,9 +6,10 @@ use sab_sys as sys;
 
 use crate::balance::PartitionMethod;
 use crate::batch::BatchRef;
+use crate::columns::PerColumn;
 use crate::cost::{Budget, Cost};
 use crate::error::{BoxError, Error};
-use crate::options::{budget_setters, cost_setter, options, progress_setter, setters, Hook};
+use crate::options::{budget_setters, options, progress_setter, setters, Hook};
 use crate::plan::PlanOptions;
 use crate::raw::{self, certain, ProgressFn, SamplerHandle};
 use crate::sampler::{random_access, sampler, SamplerOptions};
@@ -62,7 +63,7 @@ options! {
 /// ```
 pub struct BalancedOptions<'f>: sab_balanced_options {
     budgets: Vec<Budget<'f>>,
-    balance: Option<Cost<'f>>,
+    balance: Vec<Cost<'f>>,
     progress: Hook<ProgressFn<'f>>,
 }
 }
@@ -101,21 +102,26 @@ impl<'f> BalancedOptions<'f> {
         /// ```
     }
 
-    cost_setter! {
-        'f,
-        /// What micro-batches and ranks have in common, without its constant. By default the cost
-        /// of the first budget, or the sum of the sizes without one.
-        ///
-        /// ```
-        /// # use libsab::{BalancedOptions, BalancedSampler, Cost, SamplerOptions, Sizes};
-        /// let sizes = Sizes::from_fn(1000, |i| (i % 90) as f64)?;
-        /// let cost = Cost::from_fn(|count, length| count as f64 * length * (1.0 + length / 4096.0));
-        /// let options = BalancedOptions::new().budget(2000.0).balance(cost);
-        /// let mut sampler = BalancedSampler::new(&sizes, &options, &SamplerOptions::new().world_size(4))?;
-        /// assert!(sampler.report()?.rank_imbalance < 1.01);
-        /// # Ok::<(), libsab::Error>(())
-        /// ```
-        balance
+    /// What micro-batches and ranks have in common, without its constant. Each further call adds
+    /// another cost, and all of them are balanced. By default the cost of the first budget, with
+    /// several columns the costs of all budgets, and the sum of the sizes without one.
+    ///
+    /// ```
+    /// # use libsab::{BalancedOptions, BalancedSampler, Cost, SamplerOptions, Sizes};
+    /// let sizes = Sizes::from_fn(1000, |i| (i % 90) as f64)?;
+    /// let cost = Cost::from_fn(|count, length| count as f64 * length * (1.0 + length / 4096.0));
+    /// let options = BalancedOptions::new().budget(2000.0).balance(cost);
+    /// let mut sampler = BalancedSampler::new(&sizes, &options, &SamplerOptions::new().world_size(4))?;
+    /// assert!(sampler.report()?.rank_imbalance < 1.01);
+    ///
+    /// let both = BalancedOptions::new().samples(500).balance(Cost::quadratic()).balance(Cost::padded(&[1.0]));
+    /// let mut sampler = BalancedSampler::new(&sizes, &both, &SamplerOptions::new().world_size(4))?;
+    /// assert!(sampler.report()?.costs.iter().all(|each| each.rank_imbalance < 1.01));
+    /// # Ok::<(), libsab::Error>(())
+    /// ```
+    pub fn balance(mut self, cost: Cost<'f>) -> Self {
+        self.balance.push(cost);
+        self
     }
 
     /// Leaves out samples over a budget alone, which are an error by default. They are counted and
@@ -151,8 +157,8 @@ impl<'f> BalancedOptions<'f> {
 ///
 /// while let Some(batch) = sampler.next_batch() {
 ///     let (batch, step) = (batch?, sampler.step()?);
-///     assert!(batch.total <= 2048.0);
-///     let _weight = batch.total / step.total.unwrap();    // in a mean over the tokens of the step
+///     assert!(batch.total[0] <= 2048.0);
+///     let _weight = batch.total[0] / step.total.unwrap()[0];    // in a mean over the tokens of the step
 ///     if batch.micro_batch + 1 == step.micro_batches {
 ///         // the optimizer's step
 ///     }
@@ -160,7 +166,7 @@ impl<'f> BalancedOptions<'f> {
 /// # Ok::<(), libsab::Error>(())
 /// ```
 pub struct BalancedSampler {
-    handle: SamplerHandle<'static>,
+    pub(crate) handle: SamplerHandle<'static>,
 }
 
 impl BalancedSampler {
@@ -208,8 +214,9 @@ impl BalancedSampler {
 
 random_access!(BalancedSampler);
 
-/// Balance of an epoch of a [`BalancedSampler`], over all ranks.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// Balance of an epoch of a [`BalancedSampler`] or [`PackedSampler`](crate::PackedSampler), over all
+/// ranks.
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct BalancedReport {
     /// Samples in the sizes.
@@ -220,10 +227,34 @@ pub struct BalancedReport {
     pub dropped: u64,
     /// Steps of the optimizer.
     pub steps: u64,
-    /// Sum of the sizes in the steps.
+    /// Sum of the sizes in the steps, over all columns.
     pub total: f64,
-    /// Share of the budgets that the samples take; 0 without a budget.
+    /// `total` of each column.
+    pub totals: PerColumn<f64>,
+    /// Share of a budget that the samples take, of the budget where it is largest; 0 without a
+    /// budget.
     pub fill: f64,
+    /// Mean over steps of cost of the costliest rank / mean cost of the ranks, where it is largest
+    /// among the balanced costs; 1: perfect.
+    pub rank_imbalance: f64,
+    /// The largest of a step.
+    pub largest_rank_imbalance: f64,
+    /// Mean over steps of cost of the costliest micro-batch / mean, where it is largest among the
+    /// balanced costs.
+    pub micro_batch_imbalance: f64,
+    /// Sum over steps of the cost of the costliest rank, by the first balanced cost: the time of an
+    /// epoch if each step waits for the slowest rank.
+    pub time: f64,
+    /// Total of the first balanced cost / world size: the time of an epoch without waiting.
+    pub least_time: f64,
+    /// Of each balanced cost.
+    pub costs: Vec<CostBalance>,
+}
+
+/// How even a cost is that a [`BalancedSampler`] balances.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct CostBalance {
     /// Mean over steps of cost of the costliest rank / mean cost of the ranks; 1: perfect.
     pub rank_imbalance: f64,
     /// The largest of these.
@@ -239,18 +270,30 @@ pub struct BalancedReport {
 
 impl From<sys::sab_balanced_report> for BalancedReport {
     fn from(report: sys::sab_balanced_report) -> Self {
+        let costs: Vec<CostBalance> = (0..report.balance_count)
+            .map(|k| CostBalance {
+                rank_imbalance: report.rank_imbalance[k],
+                largest_rank_imbalance: report.largest_rank_imbalance[k],
+                micro_batch_imbalance: report.micro_batch_imbalance[k],
+                time: report.time[k],
+                least_time: report.least_time[k],
+            })
+            .collect();
+        let largest = |of: fn(&CostBalance) -> f64| costs.iter().map(of).fold(0.0, f64::max);
         BalancedReport {
             samples: report.samples,
             skipped: report.skipped,
             dropped: report.dropped,
             steps: report.steps,
-            total: report.total,
+            total: report.total.iter().sum(),
+            totals: PerColumn::of(report.total.into_iter().take(report.columns)),
             fill: report.fill,
-            rank_imbalance: report.rank_imbalance,
-            largest_rank_imbalance: report.largest_rank_imbalance,
-            micro_batch_imbalance: report.micro_batch_imbalance,
-            time: report.time,
-            least_time: report.least_time,
+            rank_imbalance: largest(|each| each.rank_imbalance),
+            largest_rank_imbalance: largest(|each| each.largest_rank_imbalance),
+            micro_batch_imbalance: largest(|each| each.micro_batch_imbalance),
+            time: report.time[0],
+            least_time: report.least_time[0],
+            costs,
         }
     }
 }
@@ -266,7 +309,7 @@ impl From<sys::sab_balanced_report> for BalancedReport {
 /// ranks, because the sizes of the other ranks' samples are not known. A state restores only with
 /// the same shards.
 pub struct ShardedSampler {
-    handle: SamplerHandle<'static>,
+    pub(crate) handle: SamplerHandle<'static>,
 }
 
 impl ShardedSampler {

@@ -24,11 +24,15 @@ use sab_sys as sys;
 
 use crate::error::{BoxError, Detail, Error};
 use crate::options::Hook;
-use crate::{Batch, BatchRef, Capabilities, Layout, LogLevel, Step, BIONEMO_GENERATOR_WORDS};
+use crate::{
+    Batch, BatchRef, Capabilities, Layout, LogLevel, PerColumn, Step, BIONEMO_GENERATOR_WORDS,
+};
 
 mod handle;
 pub(crate) use handle::*;
 
+#[cfg(feature = "arrow")]
+mod arrow;
 mod balance;
 pub(crate) use balance::*;
 #[cfg(feature = "cache")]
@@ -37,10 +41,13 @@ mod cache;
 pub(crate) use cache::*;
 mod cost;
 pub(crate) use cost::*;
+#[cfg(feature = "files")]
+mod files;
 mod group;
 pub(crate) use group::*;
 mod memory;
 pub(crate) use memory::*;
+mod mixture;
 mod padding;
 pub(crate) use padding::*;
 mod plan;
@@ -59,7 +66,7 @@ mod torch;
 pub(crate) use torch::*;
 
 pub(crate) type ProgressFn<'f> = dyn FnMut(u64, u64) -> ControlFlow<()> + 'f;
-pub(crate) type CostFn<'f> = dyn FnMut(u64, f64) -> Result<f64, BoxError> + 'f;
+pub(crate) type CostFn<'f> = dyn FnMut(u64, &[f64], &[f64]) -> Result<f64, BoxError> + 'f;
 
 /// A progress closure during a call. Options are used by reference, so each call of it borrows it.
 pub(crate) type Progress<'a, 'f> = &'a RefCell<ProgressFn<'f>>;
@@ -164,6 +171,18 @@ fn text(name: &str, bytes: &[u8]) -> Result<CString, Error> {
     })
 }
 
+/// An optional text of options.
+#[cfg(any(feature = "arrow", feature = "files"))]
+fn optional_text(name: &str, given: Option<&str>) -> Result<Option<CString>, Error> {
+    given.map(|given| text(name, given.as_bytes())).transpose()
+}
+
+/// NULL when there is none.
+#[cfg(any(feature = "arrow", feature = "files"))]
+fn optional_pointer(given: Option<&CString>) -> *const c_char {
+    given.map_or(null(), |given| given.as_ptr())
+}
+
 // ---- closures -----------------------------------------------------------------------------------
 
 /// A closure, and how it first failed in a call.
@@ -244,6 +263,24 @@ unsafe fn slice<'a, T>(data: *const T, count: usize) -> &'a [T] {
     }
     // SAFETY: the caller's promise.
     unsafe { std::slice::from_raw_parts(data, count) }
+}
+
+/// # Safety
+///
+/// When `columns` is not 0, so many values are readable.
+unsafe fn per_column<T: Copy + Default>(data: *const T, columns: usize) -> PerColumn<T> {
+    // SAFETY: the caller's promise.
+    PerColumn::of(unsafe { slice(data, columns) }.iter().copied())
+}
+
+/// The name of a column, which C owns; `None` for NULL.
+///
+/// # Safety
+///
+/// NULL, or readable and NUL-terminated during the call.
+unsafe fn column_name(name: *const c_char) -> Option<String> {
+    // SAFETY: the caller's promise.
+    (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned())
 }
 
 /// A closure that a C handle uses, whatever its type.

@@ -72,6 +72,7 @@ impl SamplerOptions {
 /// Functions that a sampler supports beside those that all samplers have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
+#[allow(clippy::struct_excessive_bools)] // each is a fact of its own
 pub struct Capabilities {
     /// The number of batches of an epoch.
     pub batch_count: bool,
@@ -79,6 +80,8 @@ pub struct Capabilities {
     pub random_access: bool,
     /// A budget that can be lowered.
     pub budget: bool,
+    /// The batches of all ranks of an epoch.
+    pub schedule: bool,
 }
 
 /// The batches of a pass over an epoch: the iterator of `&mut` any sampler.
@@ -288,6 +291,36 @@ macro_rules! random_access {
                 self.handle.restore(state)
             }
 
+            /// Reads all batches of the current epoch, over all ranks, and reports each source of
+            /// the mixture that the sampler is over. The cursor stays where it is.
+            ///
+            /// # Errors
+            ///
+            /// [`Error::Argument`] for a sampler over sizes that are no mixture, or over one of
+            /// another number of sources; [`Error::Unsupported`] for a sampler that does not know
+            /// the samples of the other ranks.
+            pub fn report_sources(
+                &mut self,
+                mixture: &$crate::Mixture<'_>,
+            ) -> Result<Vec<$crate::SourceReport>, Error> {
+                self.handle.report_sources(mixture, None)
+            }
+
+            /// As [`report_sources`](Self::report_sources), followed by `progress(done, total)`,
+            /// which may stop it.
+            ///
+            /// # Errors
+            ///
+            /// Also [`Error::Cancelled`].
+            pub fn report_sources_with_progress(
+                &mut self,
+                mixture: &$crate::Mixture<'_>,
+                progress: impl FnMut(u64, u64) -> std::ops::ControlFlow<()>,
+            ) -> Result<Vec<$crate::SourceReport>, Error> {
+                let progress = std::cell::RefCell::new(progress);
+                self.handle.report_sources(mixture, Some(&progress))
+            }
+
             /// Checks that all ranks hold the same: version of the order, data, seed, epoch, step,
             /// world size, policies; and that each rank is there once. To be called on all ranks
             /// after their samplers are made or restored.
@@ -429,7 +462,7 @@ impl<S: PlanSampler> PlanSampler for &mut S {}
 /// # Ok::<(), libsab::Error>(())
 /// ```
 pub struct BucketSampler {
-    handle: SamplerHandle<'static>,
+    pub(crate) handle: SamplerHandle<'static>,
 }
 
 impl BucketSampler {
@@ -465,7 +498,7 @@ plan_sampler!(BucketSampler);
 /// # Ok::<(), libsab::Error>(())
 /// ```
 pub struct SequentialSampler {
-    handle: SamplerHandle<'static>,
+    pub(crate) handle: SamplerHandle<'static>,
 }
 
 impl SequentialSampler {
@@ -512,7 +545,7 @@ random_access!(CostliestSampler);
 /// # Ok::<(), libsab::Error>(())
 /// ```
 pub struct BionemoSizeAwareSampler<'a> {
-    handle: SamplerHandle<'a>,
+    pub(crate) handle: SamplerHandle<'a>,
 }
 
 impl<'a> BionemoSizeAwareSampler<'a> {

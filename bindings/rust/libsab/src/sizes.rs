@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::path::Path;
 
+use crate::columns::PerColumn;
 use crate::error::{BoxError, Detail, Error};
 use crate::raw::{path_text, SizesHandle};
 
@@ -36,6 +37,26 @@ macro_rules! elements {
 elements!(i8 => SAB_INT8, i16 => SAB_INT16, i32 => SAB_INT32, i64 => SAB_INT64,
           u8 => SAB_UINT8, u16 => SAB_UINT16, u32 => SAB_UINT32, u64 => SAB_UINT64,
           f32 => SAB_FLOAT32, f64 => SAB_FLOAT64);
+
+/// What the size of a text is.
+#[cfg(any(feature = "arrow", feature = "files"))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum TextUnit {
+    /// Its bytes in UTF-8. The default.
+    #[default]
+    Bytes,
+    /// Its words: runs of bytes that are not white space of ASCII.
+    Words,
+}
+
+#[cfg(any(feature = "arrow", feature = "files"))]
+crate::options::constants! {
+    TextUnit {
+        Bytes = SAB_TEXT_BYTES,
+        Words = SAB_TEXT_WORDS,
+    }
+}
 
 /// The sizes of a data set, for as long as the memory under them is borrowed.
 ///
@@ -98,6 +119,61 @@ impl<'a> Sizes<'a> {
         Ok(Sizes { handle: SizesHandle::borrow(data, step)? })
     }
 
+    /// The sizes of several parts, one after the other, without a copy.
+    ///
+    /// ```
+    /// use libsab::Sizes;
+    ///
+    /// let tokens = [12u16, 7];
+    /// let sizes = Sizes::join(&[&Sizes::borrowed(&tokens)?, &Sizes::from_vec(vec![3.5])?])?;
+    /// assert_eq!((sizes.len(), sizes.get(2)?), (3, 3.5));
+    /// assert_eq!(sizes.source(2)?, (1, 0));    // the first row of the second part
+    /// # Ok::<(), libsab::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Argument`] for more samples than there may be; [`Error::NoMemory`].
+    pub fn join(parts: &[&Sizes<'a>]) -> Result<Self, Error> {
+        let parts: Vec<_> = parts.iter().map(|part| &part.handle).collect();
+        Ok(Sizes { handle: SizesHandle::join(&parts)? })
+    }
+
+    /// Samples with several sizes, such as the lengths of source and target of each pair: one column
+    /// a size, with its name, at most 8. Nothing is copied.
+    ///
+    /// ```
+    /// use libsab::Sizes;
+    ///
+    /// let (source, target) = (Sizes::copied(&[12u16, 7])?, Sizes::copied(&[10u16, 9])?);
+    /// let pairs = Sizes::columns(&[("source", &source), ("target", &target)])?;
+    /// assert_eq!((pairs.len(), pairs.row(1)?[..].to_vec()), (2, vec![7.0, 9.0]));
+    /// assert_eq!(pairs.column_values(1)?, [10.0, 9.0]);
+    /// # Ok::<(), libsab::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Argument`] for no columns or over 8, and for columns of different numbers of samples
+    /// or with several columns themselves. A name must not be empty, over 63 bytes, or there twice.
+    pub fn columns(columns: &[(&str, &Sizes<'a>)]) -> Result<Self, Error> {
+        let columns: Vec<_> = columns.iter().map(|&(name, each)| (name, &each.handle)).collect();
+        Ok(Sizes { handle: SizesHandle::columns(&columns)? })
+    }
+
+    /// Number of columns.
+    #[must_use]
+    pub fn column_count(&self) -> usize {
+        self.handle.column_count()
+    }
+
+    /// Name of each column; `None` for the only column of other sizes than those of
+    /// [`columns`](Self::columns).
+    #[must_use]
+    pub fn column_names(&self) -> Vec<Option<String>> {
+        self.handle.column_names()
+    }
+
     /// Number of samples.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -114,9 +190,73 @@ impl<'a> Sizes<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::Argument`] for an index out of range or a size that breaks the rules of [`Sizes`].
+    /// [`Error::Argument`] for an index out of range, a size that breaks the rules of [`Sizes`], and
+    /// sizes of several columns, which [`row`](Self::row) reads.
     pub fn get(&self, index: usize) -> Result<f64, Error> {
+        self.check_one_column("row()")?;
+        Ok(self.handle.get(index)?[0])
+    }
+
+    /// The sizes of one sample, one a column.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Argument`] for an index out of range or a size that breaks the rules of [`Sizes`].
+    pub fn row(&self, index: usize) -> Result<PerColumn<f64>, Error> {
         self.handle.get(index)
+    }
+
+    /// The sizes of all samples.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Argument`] for a size that breaks the rules of [`Sizes`], and for sizes of several
+    /// columns, which [`column_values`](Self::column_values) reads.
+    pub fn values(&self) -> Result<Vec<f64>, Error> {
+        self.check_one_column("column_values()")?;
+        self.handle.values(0)
+    }
+
+    /// The sizes of all samples in a column, by its number.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Argument`] for a column that does not exist or a size that breaks the rules of
+    /// [`Sizes`].
+    pub fn column_values(&self, column: usize) -> Result<Vec<f64>, Error> {
+        self.handle.values(column)
+    }
+
+    fn check_one_column(&self, instead: &str) -> Result<(), Error> {
+        match self.column_count() {
+            1 => Ok(()),
+            count => Err(Error::argument_error(format!(
+                "sizes have {count} columns: must have one; {instead} reads several"
+            ))),
+        }
+    }
+
+    /// Where a sample is: the part of [`Sizes::join`] and the row in it. Sizes that were not joined
+    /// are part 0.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Argument`] for an index out of range.
+    pub fn source(&self, index: usize) -> Result<(usize, usize), Error> {
+        self.handle.source(index)
+    }
+
+    /// Text that says what the sizes were read from. It is meant for people, and may change in any
+    /// release.
+    ///
+    /// ```
+    /// let sizes = libsab::Sizes::from_vec(vec![12u32, 7])?;
+    /// assert_eq!(sizes.description(), "array of uint32: 2 sizes");
+    /// # Ok::<(), libsab::Error>(())
+    /// ```
+    #[must_use]
+    pub fn description(&self) -> String {
+        self.handle.description()
     }
 }
 

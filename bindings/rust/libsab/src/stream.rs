@@ -86,9 +86,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::batch::BatchRef;
+use crate::cost::Budget;
 use crate::error::{BoxError, Error};
 use crate::options::{constants, options, setters, KeptHook};
-use crate::raw::{certain, NumberFn, RandomHandle, RecordView, SamplerHandle, StreamHandle};
+use crate::raw::{
+    certain, KeptBudget, NumberFn, RandomHandle, RecordView, SamplerHandle, SizesFn, StreamHandle,
+};
 use crate::sampler::sampler;
 use crate::sizes::Element;
 
@@ -418,7 +421,23 @@ pub enum OnError {
     Skip,
 }
 
+/// When a mix ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum MixUntil {
+    /// When the source whose turn it is has ended.
+    #[default]
+    First,
+    /// When all sources with a proportion have ended. After the end of one the others go on by
+    /// their proportions, and the windows begin again.
+    All,
+}
+
 constants! {
+    MixUntil {
+        First = SAB_MIX_UNTIL_FIRST,
+        All = SAB_MIX_UNTIL_ALL,
+    }
     Framing {
         Lines = SAB_FRAMING_LINES,
         Length = SAB_FRAMING_LENGTH,
@@ -450,14 +469,44 @@ impl FilesOptions {
         max_record(bytes: u64) => max_record = bytes;
         /// Behaviour when a file cannot be read; [`OnError::Stop`].
         on_error(on_error: OnError) => on_error = on_error.raw();
+        /// Threads that read and decompress files ahead, each a file of its own; at most 256.
+        /// Records, errors and states are the same for any number. They hold at most 32 MiB of
+        /// records for each. 0 (default): files are read in the thread that takes the records.
+        readers(threads: u64) => readers = threads;
     }
 }
 
 options! {
-/// Capacity and windows of [`Stream::pack`]. [`capacity`](Self::capacity) must be given. By default
-/// any number of records in a list, windows of 10,000 records, lists shuffled by seed 0.
-#[derive(Copy)]
-pub struct PackedOptions: sab_pack_stream_options {}
+/// Proportions and windows of [`Stream::mix`]. [`proportions`](Self::proportions) must be given. By
+/// default the counts are exact over 1,000 records, and the mix ends with the first source.
+pub struct MixOptions: sab_mix_stream_options {
+    proportions: Vec<f64>,
+}
+}
+
+impl MixOptions {
+    setters! {
+        /// Number of records over which the counts are exact, from 1 to 2^32.
+        window(records: u64) => window = records;
+        /// When the mix ends; [`MixUntil::First`].
+        until(until: MixUntil) => until = until.raw();
+    }
+
+    /// Proportions of the records, one for each source, of any sum. A source with 0 is not read.
+    pub fn proportions(mut self, proportions: impl IntoIterator<Item = f64>) -> Self {
+        self.proportions = proportions.into_iter().collect();
+        self
+    }
+}
+
+options! {
+/// Capacity and windows of [`Stream::pack`]. [`capacity`](Self::capacity) or
+/// [`capacities`](Self::capacities) must be given. By default any number of records in a list,
+/// windows of 10,000 records, lists shuffled by seed 0.
+pub struct PackedOptions: sab_pack_stream_options {
+    capacities: Vec<u64>,
+    sizes_fn: KeptHook<SizesFn>,
+}
 }
 
 impl PackedOptions {
@@ -477,6 +526,47 @@ impl PackedOptions {
         /// [`Oversize::Single`](crate::Oversize::Single) is refused.
         oversize(oversize: crate::Oversize) => oversize = oversize.raw();
     }
+
+    /// Largest sums of records with several sizes, 2 to 8, instead of a capacity. `sizes_fn` gives
+    /// the sizes of a record, whole numbers. It runs once for each record that is read.
+    ///
+    /// ```
+    /// use libsab::stream::{ListOptions, PackedOptions, Stream};
+    ///
+    /// let stream = Stream::array(&[[3u8, 1], [4, 9], [5, 2]].map(u16::from_ne_bytes), &ListOptions::new())?;
+    /// let options = PackedOptions::new().try_capacities([8, 10], |record| Ok([record.bytes()?[0], record.bytes()?[1]].map(f64::from)));
+    /// let lists: Vec<_> = stream.pack(&options)?.owned().collect::<Result<_, _>>()?;
+    /// assert_eq!(lists.len(), 2);
+    /// # Ok::<(), libsab::Error>(())
+    /// ```
+    pub fn capacities<const N: usize>(
+        self,
+        capacities: [u64; N],
+        sizes_fn: impl Fn(RecordRef<'_>) -> [f64; N] + Send + Sync + 'static,
+    ) -> Self {
+        self.try_capacities(capacities, move |record| Ok(sizes_fn(record)))
+    }
+
+    /// As [`capacities`](Self::capacities), with a closure that may fail.
+    pub fn try_capacities<const N: usize>(
+        mut self,
+        capacities: [u64; N],
+        sizes_fn: impl Fn(RecordRef<'_>) -> Result<[f64; N], BoxError> + Send + Sync + 'static,
+    ) -> Self {
+        self.capacities = capacities.to_vec();
+        self.sizes_fn = kept_sizes(sizes_fn);
+        self
+    }
+}
+
+/// The closure as the library needs it: it fills a slice of as many numbers.
+fn kept_sizes<const N: usize>(
+    function: impl Fn(RecordRef<'_>) -> Result<[f64; N], BoxError> + Send + Sync + 'static,
+) -> KeptHook<SizesFn> {
+    KeptHook(Some(Arc::new(move |record: RecordRef<'_>, sizes: &mut [f64]| {
+        sizes.copy_from_slice(&function(record)?);
+        Ok(())
+    })))
 }
 
 options! {
@@ -487,6 +577,8 @@ options! {
 pub struct ReadaheadOptions: sab_readahead_stream_options {
     batch_size_fn: KeptHook<NumberFn>,
     boundary_key_fn: KeptHook<NumberFn>,
+    sizes_fn: KeptHook<SizesFn>,
+    budgets: Vec<KeptBudget>,
 }
 }
 
@@ -543,6 +635,52 @@ impl ReadaheadOptions {
         function: impl Fn(RecordRef<'_>) -> Result<u64, BoxError> + Send + Sync + 'static,
     ) -> Self {
         self.boundary_key_fn = KeptHook(Some(Arc::new(function)));
+        self
+    }
+
+    /// Records have several sizes, 2 to 8, which the closure gives. It runs once for each record
+    /// that is read. [`budget`](Self::budget) then limits the number times the sum of the largest
+    /// sizes. Not with [`batch_size_fn`](Self::batch_size_fn),
+    /// [`boundary_key_fn`](Self::boundary_key_fn) or a
+    /// [`ReadaheadSampler`].
+    ///
+    /// ```
+    /// use libsab::stream::{ListOptions, ReadaheadOptions, Stream};
+    /// use libsab::{Budget, Cost};
+    ///
+    /// let pairs = Stream::list(["ab|x", "abcdef|xyz", "a|xy", "abcde|xyzw"], &ListOptions::new())?;
+    /// let options = ReadaheadOptions::new()
+    ///     .try_sizes_fn(|record| {
+    ///         let both = std::str::from_utf8(record.bytes()?)?.split_once('|');
+    ///         let (source, target) = both.ok_or("no pair")?;
+    ///         Ok([source.len() as f64, target.len() as f64])
+    ///     })
+    ///     .budgets([Budget::new(20.0), Budget::new(8.0).cost(Cost::padded(&[0.0, 1.0]))])
+    ///     .shuffle(false);
+    /// assert_eq!(pairs.readahead(&options)?.owned().count(), 2);
+    /// # Ok::<(), libsab::Error>(())
+    /// ```
+    pub fn sizes_fn<const N: usize>(
+        self,
+        function: impl Fn(RecordRef<'_>) -> [f64; N] + Send + Sync + 'static,
+    ) -> Self {
+        self.try_sizes_fn(move |record| Ok(function(record)))
+    }
+
+    /// As [`sizes_fn`](Self::sizes_fn), with a closure that may fail.
+    pub fn try_sizes_fn<const N: usize>(
+        mut self,
+        function: impl Fn(RecordRef<'_>) -> Result<[f64; N], BoxError> + Send + Sync + 'static,
+    ) -> Self {
+        self.raw.columns = N;
+        self.sizes_fn = kept_sizes(function);
+        self
+    }
+
+    /// Limits of batches of records with several sizes, all of which hold. No cost may be a
+    /// closure.
+    pub fn budgets<'f>(mut self, budgets: impl IntoIterator<Item = Budget<'f>>) -> Self {
+        self.budgets = budgets.into_iter().map(KeptBudget::of).collect();
         self
     }
 }
@@ -1002,6 +1140,37 @@ impl Stream {
     pub fn multiplex(self, sources: impl IntoIterator<Item = Stream>) -> Result<Self, Error> {
         let all = std::iter::once(self).chain(sources).map(|stream| stream.handle).collect();
         Ok(Stream { handle: StreamHandle::multiplex(all)? })
+    }
+
+    /// Mixes the records of several sources by proportions, with exact counts and without random
+    /// numbers. After any number of records, each source has given its proportion of them to less
+    /// than one record. If proportion * window is a whole number, each window has so many records.
+    /// Otherwise the remainders are carried into the next windows.
+    ///
+    /// The order is even and always the same. [`Stream::block_shuffle`] with the window shuffles it
+    /// and keeps the counts of each window.
+    ///
+    /// ```
+    /// use libsab::stream::{ListOptions, MixOptions, Stream};
+    ///
+    /// let for_ever = ListOptions::new().infinite(true);
+    /// let sources = [Stream::list(["often"], &for_ever)?, Stream::list(["seldom"], &for_ever)?];
+    /// let mut mixed = Stream::mix(sources, &MixOptions::new().proportions([0.9, 0.1]).window(10))?;
+    /// let often = mixed.owned().take(1000).filter(|record| record.as_ref().unwrap().bytes().unwrap() == b"often").count();
+    /// assert_eq!(often, 900);
+    /// # Ok::<(), libsab::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Argument`] for no sources, for proportions that are not one for each source, that
+    /// are negative or not finite or whose sum is 0, and for a window of 0.
+    pub fn mix(
+        sources: impl IntoIterator<Item = Stream>,
+        options: &MixOptions,
+    ) -> Result<Self, Error> {
+        let sources = sources.into_iter().map(|source| source.handle).collect();
+        Ok(Stream { handle: StreamHandle::mix(sources, options)? })
     }
 
     /// Every `world_size`-th record, those of this rank, of a source that is the same on all ranks.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::Mine;
 use libsab::{
-    partition, BaguaBatchSampler, BaguaOptions, BaguaSampler, Error, PartitionMethod,
+    partition, partition_by, BaguaBatchSampler, BaguaOptions, BaguaSampler, Error, PartitionMethod,
     PartitionOptions, SamplerOptions, Sizes,
 };
 use proptest::collection::vec;
@@ -37,6 +37,26 @@ proptest! {
             prop_assert!(sums.iter().all(|&sum| sum <= total / parts as f64 + most));
         }
     }
+}
+
+#[test]
+fn several_costs_are_all_even_under_several_capacities() {
+    let images: Vec<f64> = (0..512).map(|i| f64::from(1 + i * 7919 % 5)).collect();
+    let tokens: Vec<f64> = (0..512).map(|i| f64::from(1 + i * 104_729 % 997)).collect();
+    let limit = |numbers: &[f64]| 1.05 * numbers.iter().sum::<f64>() / 8.0;
+    let options =
+        PartitionOptions::new().capacity(&images, limit(&images)).capacity(&tokens, limit(&tokens));
+    let part_of = partition_by(&[&images, &tokens], 8, &options).unwrap();
+    for numbers in [&images, &tokens] {
+        let mut sums = [0.0; 8];
+        for (part, number) in part_of.iter().zip(numbers) {
+            sums[*part as usize] += number;
+        }
+        let mean = numbers.iter().sum::<f64>() / 8.0;
+        assert!(sums.iter().all(|sum| *sum < 1.01 * mean));
+    }
+    assert!(partition_by(&[&images, &tokens[1..]], 8, &PartitionOptions::new()).is_err());
+    assert!(partition_by(&[], 8, &PartitionOptions::new()).is_err());
 }
 
 #[test]
@@ -125,7 +145,7 @@ fn ranks_cover_the_data_in_equal_steps() {
         BaguaBatchSampler::with_budget(&complexity(), &balancing, 120.0, &SamplerOptions::new())
             .unwrap();
     for batch in &mut totals {
-        assert!(batch.unwrap().total <= 120.0);
+        assert!(batch.unwrap().total[0] <= 120.0);
     }
 }
 

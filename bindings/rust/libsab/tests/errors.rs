@@ -1,44 +1,18 @@
 //! Every way to be refused, and that the refusal says why.
 #![cfg(feature = "files")]
 
+#[macro_use]
+mod common;
+
 use std::fs;
 use std::io::ErrorKind;
-use std::path::PathBuf;
 
+use common::Scratch;
 use libsab::{
     create_buckets, BionemoOptions, BionemoSampler, BionemoSizeAwareSampler,
     BionemoSizeAwareStream, BucketRule, BucketSampler, Budget, Cost, Error, LastStep, Oversize,
     Plan, PlanOptions, SamplerOptions, SequentialSampler, Sizes,
 };
-
-/// Fails unless the result is this kind of error with these words in its message.
-macro_rules! assert_refused {
-    ($result:expr, $kind:ident $(, $word:expr)*) => {
-        match $result.map(|_| ()) {
-            Err(error @ Error::$kind(_)) => {
-                let message = error.to_string();
-                $(assert!(message.contains($word), "no {:?} in {message:?}", $word);)*
-                assert!(!message.is_empty());
-            }
-            other => panic!("expected {}, got {other:?}", stringify!($kind)),
-        }
-    };
-}
-
-/// A file name of this process's own, removed at the end of the test.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Self {
-        Scratch(std::env::temp_dir().join(format!("sab-rust-{}-{name}", std::process::id())))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
-    }
-}
 
 fn npy(header: &str, data: &[u8]) -> Vec<u8> {
     let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
@@ -64,6 +38,7 @@ fn sizes_take_every_number_type() {
     fn check<T: libsab::Element>(data: [T; 3]) {
         for sizes in [Sizes::borrowed(&data).unwrap(), Sizes::copied(&data).unwrap()] {
             assert_eq!((0..3).map(|i| sizes.get(i).unwrap()).collect::<Vec<_>>(), [1.0, 2.0, 3.0]);
+            assert_eq!(sizes.values().unwrap(), [1.0, 2.0, 3.0]);
             assert_eq!((sizes.len(), sizes.is_empty()), (3, false));
         }
     }
@@ -77,7 +52,8 @@ fn sizes_take_every_number_type() {
     check([1u64, 2, 3]);
     check([1f32, 2.0, 3.0]);
     check([1f64, 2.0, 3.0]);
-    assert!(Sizes::borrowed::<u8>(&[]).unwrap().is_empty());
+    let none = Sizes::borrowed::<u8>(&[]).unwrap();
+    assert!(none.is_empty() && none.values().unwrap().is_empty());
 }
 
 #[test]
@@ -103,6 +79,7 @@ fn sizes_that_break_a_rule_are_refused_with_index_and_value() {
         let sizes = Sizes::borrowed(&data).unwrap();
         assert_refused!(Plan::new(&sizes, &PlanOptions::new().budget(10.0)), Argument, "1", word);
         assert_refused!(sizes.get(1), Argument, word);
+        assert_refused!(sizes.values(), Argument, word);
         assert_refused!(
             BionemoSizeAwareSampler::new(None, &sizes, 10.0, &SamplerOptions::new()),
             Argument,
@@ -209,7 +186,7 @@ fn plan_options_that_break_a_rule_are_refused() {
     assert_refused!(Plan::new(&sizes, &new().length_multiple(-8.0)), Argument, "length_multiple");
     assert_refused!(Plan::new(&sizes, &new().budget(4.0)), Argument, "4");
     let nan = Budget::new(9.0).cost(Cost::from_fn(|_, _| f64::NAN));
-    assert_refused!(Plan::new(&sizes, &new().budget(nan)), Argument, "cost(1, 4) = nan");
+    assert_refused!(Plan::new(&sizes, &new().budget(nan)), Argument, "cost(1, 1) = nan");
     assert_refused!(Plan::new(&sizes, &new().budgets(vec![Budget::new(9.0); 9])), Argument, "9");
     assert_refused!(Plan::new(&Sizes::borrowed::<u8>(&[]).unwrap(), &new()), Argument);
 }

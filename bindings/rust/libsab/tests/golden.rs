@@ -6,9 +6,9 @@ use std::path::Path;
 
 use libsab::{
     BalancedOptions, BalancedSampler, Batch, BatchRef, BionemoOptions, BionemoSampler,
-    BionemoSizeAwareSampler, BucketRule, BucketSampler, Budget, Cost, Error, LastStep, Oversize,
-    PackMethod, PackedOptions, PackedSampler, PartitionMethod, Plan, PlanOptions, SamplerOptions,
-    SequentialSampler, ShardedSampler, Sizes, Step, Tail,
+    BionemoSizeAwareSampler, BucketRule, BucketSampler, Budget, Cost, CostTerm, Error, LastStep,
+    Mixture, MixtureOptions, Oversize, PackMethod, PackedOptions, PackedSampler, PartitionMethod,
+    Plan, PlanOptions, SamplerOptions, SequentialSampler, ShardedSampler, Sizes, Step, Tail,
 };
 
 /// What all samplers do, by methods of their own.
@@ -48,7 +48,9 @@ walk!(
 #[derive(Default)]
 struct Case<'t> {
     name: &'t str,
-    sizes: Vec<u32>,
+    /// Of each column.
+    sizes: Vec<Vec<u32>>,
+    mixture: Vec<Vec<&'t str>>,
     plan: Vec<Vec<&'t str>>,
     pack: Vec<Vec<&'t str>>,
     balanced: Vec<Vec<&'t str>>,
@@ -60,14 +62,46 @@ fn number<T: std::str::FromStr>(word: &str) -> T {
     word.parse().unwrap_or_else(|_| panic!("not a number: {word}"))
 }
 
+/// The budgets among the options: with weights, with the cost that another line names, or without a
+/// cost.
+fn budgets(lines: &[Vec<&str>]) -> Vec<Budget<'static>> {
+    let names_cost = |name| lines.iter().any(|words| words[..] == ["cost", name]);
+    let budget = |words: &Vec<&str>| match words[..] {
+        ["budget", limit] => {
+            let budget = Budget::new(number(limit));
+            Some(if names_cost("quadratic") {
+                budget.cost(Cost::quadratic())
+            } else if names_cost("product") {
+                budget.cost(Cost::terms([CostTerm::of_columns(1.0, 1, [1, 1])]))
+            } else {
+                budget
+            })
+        }
+        ["budget", limit, ref weights @ ..] => {
+            Some(Budget::new(number(limit)).cost(Cost::padded(&numbers(weights))))
+        }
+        _ => None,
+    };
+    lines.iter().filter_map(budget).collect()
+}
+
+fn numbers<T: std::str::FromStr>(words: &[&str]) -> Vec<T> {
+    words.iter().copied().map(number).collect()
+}
+
 impl Case<'_> {
+    /// Corners of buckets, or edges of those of one column.
+    fn boundaries(&self, words: &[&str]) -> BucketRule {
+        match self.sizes.len() {
+            1 => BucketRule::Boundaries(numbers(words)),
+            columns => BucketRule::Corners(words.chunks(columns).map(numbers).collect()),
+        }
+    }
+
     fn plan_options(&self) -> PlanOptions<'static> {
-        let quadratic = self.plan.iter().any(|words| words[..] == ["cost", "quadratic"]);
-        self.plan.iter().fold(PlanOptions::new(), |options, words| match words[..] {
-            ["budget", value] => {
-                let cost = if quadratic { Cost::quadratic() } else { Cost::padded() };
-                options.budget(Budget::new(number(value)).cost(cost))
-            }
+        let options = PlanOptions::new().budgets(budgets(&self.plan));
+        self.plan.iter().fold(options, |options, words| match words[..] {
+            ["budget", ..] | ["cost", "padded" | "quadratic" | "product"] => options,
             ["batch_size", value] => options.batch_size(number(value)),
             ["buckets", "auto"] => options.bucket_rule(BucketRule::Auto),
             ["buckets", "optimal", count] => {
@@ -76,9 +110,12 @@ impl Case<'_> {
             ["buckets", "equal", batches] => {
                 options.bucket_rule(BucketRule::Equal(number(batches)))
             }
-            ["boundaries", ref edges @ ..] => options
-                .bucket_rule(BucketRule::Boundaries(edges.iter().copied().map(number).collect())),
-            ["cost", "padded" | "quadratic"] => options,
+            ["boundaries", ref edges @ ..] => options.bucket_rule(self.boundaries(edges)),
+            ["length_multiples", ref multiples @ ..] => {
+                options.length_multiples(numbers(multiples))
+            }
+            ["separate_by", ref ids @ ..] => options.separate_by(numbers(ids)),
+            ["id_shapes", ref shapes @ ..] => options.id_shapes(numbers(shapes)),
             ["tail", "keep"] => options.tail(Tail::Keep),
             ["tail", "merge"] => options.tail(Tail::Merge),
             ["tail", "drop"] => options.tail(Tail::Drop),
@@ -96,30 +133,27 @@ impl Case<'_> {
     fn pack_options(&self) -> PackedOptions<'static> {
         let value = |name| self.pack.iter().find(|words| words[0] == name).map(|words| words[1]);
         let window = value("window").map_or(256, number);
-        self.pack.iter().fold(
-            PackedOptions::new().capacity(number(value("capacity").unwrap())),
-            |options, words| match words[..] {
-                ["capacity" | "window", _] => options,
-                ["method", "best_fit"] => options.method(PackMethod::BestFit),
-                ["method", "histogram"] => options.method(PackMethod::Histogram),
-                ["method", "first_fit"] => options.method(PackMethod::FirstFit { window }),
-                ["max_sequences", most] => options.max_sequences(number(most)),
-                ["split", "1"] => options.split(true),
-                ["oversize", "skip"] => options.skip_oversize(),
-                _ => panic!("{}: unknown packing {words:?}", self.name),
-            },
-        )
+        self.pack.iter().fold(PackedOptions::new(), |options, words| match words[..] {
+            ["capacity", capacity] => options.capacity(number(capacity)),
+            ["capacities", ref each @ ..] => options.capacities(numbers(each)),
+            ["window", window] => options.window(number(window)),
+            ["tries", tries] => options.tries(number(tries)),
+            ["method", "best_fit"] => options.method(PackMethod::BestFit),
+            ["method", "histogram"] => options.method(PackMethod::Histogram),
+            ["method", "first_fit"] => options.method(PackMethod::FirstFit { window }),
+            ["method", "concat"] => options.method(PackMethod::Concat),
+            ["max_sequences", most] => options.max_sequences(number(most)),
+            ["split", "1"] => options.split(true),
+            ["oversize", "skip"] => options.skip_oversize(),
+            _ => panic!("{}: unknown packing {words:?}", self.name),
+        })
     }
 
     fn balanced_options(&self) -> BalancedOptions<'static> {
-        let quadratic = self.balanced.iter().any(|words| words[..] == ["cost", "quadratic"]);
-        self.balanced.iter().fold(BalancedOptions::new(), |options, words| match words[..] {
+        let options = BalancedOptions::new().budgets(budgets(&self.balanced));
+        self.balanced.iter().fold(options, |options, words| match words[..] {
             ["samples", value] => options.samples(number(value)),
-            ["budget", value] => {
-                let cost = if quadratic { Cost::quadratic() } else { Cost::padded() };
-                options.budget(Budget::new(number(value)).cost(cost))
-            }
-            ["cost", "padded" | "quadratic"] | ["balance", "padded"] => options,
+            ["budget", ..] | ["cost", "padded" | "quadratic"] | ["balance", "padded"] => options,
             ["balance", "quadratic"] => options.balance(Cost::quadratic()),
             ["fill", value] => options.fill(number(value)),
             ["method", "karmarkar_karp"] => options.method(PartitionMethod::KarmarkarKarp),
@@ -148,22 +182,51 @@ impl Case<'_> {
         self.options.iter().find(|words| words[0] == "seed").map_or(0, |words| number(words[1]))
     }
 
+    fn mixture_of(&self, sizes: &Sizes<'static>) -> Result<Option<Mixture<'static>>, Error> {
+        let mut ids = Vec::new();
+        let options =
+            self.mixture.iter().fold(MixtureOptions::new(), |options, words| match words[..] {
+                ["sources", ref counts @ ..] => {
+                    for (id, &count) in counts.iter().enumerate() {
+                        ids.resize(ids.len() + number::<usize>(count), id as i64);
+                    }
+                    options
+                }
+                ["repeats", ref repeats @ ..] => options.repeats(numbers(repeats)),
+                ["schedule", epoch, ref repeats @ ..] => {
+                    options.schedule(number(epoch), numbers(repeats))
+                }
+                ["seed", value] => options.seed(number(value)),
+                _ => panic!("{}: unknown mixture {words:?}", self.name),
+            });
+        if ids.is_empty() {
+            return Ok(None);
+        }
+        Mixture::flat(sizes, &ids, &options).map(Some)
+    }
+
     fn make_sampler(&self) -> Result<Box<dyn Walk>, Error> {
-        let sizes = Sizes::copied(&self.sizes)?;
+        let columns = self.sizes.iter().map(|sizes| Sizes::copied(sizes));
+        let columns = columns.collect::<Result<Vec<_>, _>>()?;
+        let named: Vec<_> = ["0", "1", "2"].into_iter().zip(&columns).collect();
+        let together = if named.len() > 1 { Some(Sizes::columns(&named)?) } else { None };
+        let sizes = together.as_ref().unwrap_or(&columns[0]);
+        let mixture = self.mixture_of(sizes)?;
+        let sizes: &Sizes<'static> = mixture.as_deref().unwrap_or(sizes);
         let options = self.sampler_options();
-        let plan = || Plan::new(&sizes, &self.plan_options());
+        let plan = || Plan::new(sizes, &self.plan_options());
         Ok(match self.sampler[..] {
             ["bucket"] => Box::new(BucketSampler::new(&plan()?, &options)?),
             ["sequential"] => Box::new(SequentialSampler::new(&plan()?, &options)?),
             ["bionemo_size_aware", most] => {
-                Box::new(BionemoSizeAwareSampler::new(None, &sizes, number(most), &options)?)
+                Box::new(BionemoSizeAwareSampler::new(None, sizes, number(most), &options)?)
             }
-            ["packed"] => Box::new(PackedSampler::new(&sizes, &self.pack_options(), &options)?),
+            ["packed"] => Box::new(PackedSampler::new(sizes, &self.pack_options(), &options)?),
             ["balanced"] => {
-                Box::new(BalancedSampler::new(&sizes, &self.balanced_options(), &options)?)
+                Box::new(BalancedSampler::new(sizes, &self.balanced_options(), &options)?)
             }
             ["sharded"] => Box::new(ShardedSampler::new(
-                &sizes,
+                sizes,
                 &self.plan_options(),
                 &options,
                 |mine, all| {
@@ -206,10 +269,12 @@ fn check(text: &str) -> usize {
     let mut sampler: Option<Box<dyn Walk>> = None;
     let mut last: Option<Batch> = None;
     let mut expects_end = false;
+    let mut column = 0; // whose cumulative lengths are next
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let words: Vec<&str> = line.split_whitespace().collect();
         let Some((&key, values)) = words.split_first() else { continue };
-        if expects_end && !["batch", "cu_seqlens", "starts", "step"].contains(&key) {
+        let of_a_batch = ["batch", "padded_length", "cu_seqlens", "starts", "step"];
+        if expects_end && !of_a_batch.contains(&key) {
             assert!(
                 sampler.as_mut().unwrap().next_ref().is_none(),
                 "{}: more batches than recorded",
@@ -219,10 +284,11 @@ fn check(text: &str) -> usize {
         }
         match (key, values) {
             ("case", [name]) => case = Case { name, ..Case::default() },
-            ("sizes", sizes) => case.sizes = sizes.iter().copied().map(number).collect(),
+            ("sizes", sizes) => case.sizes.push(numbers(sizes)),
             ("sizes_rule", [count, modulus]) => {
-                case.sizes = sizes_by_rule(number(count), number(modulus));
+                case.sizes.push(sizes_by_rule(number(count), number(modulus)));
             }
+            ("mixture", option) => case.mixture.push(option.to_vec()),
             ("plan", option) => case.plan.push(option.to_vec()),
             ("balanced", option) => case.balanced.push(option.to_vec()),
             ("pack", option) => case.pack.push(option.to_vec()),
@@ -242,11 +308,18 @@ fn check(text: &str) -> usize {
                 let batch = batch.unwrap().into_owned();
                 assert_eq!(batch.indices, expected, "{}", case.name);
                 last = Some(batch);
+                column = 0;
                 expects_end = true;
+            }
+            ("padded_length", lengths) => {
+                let expected = numbers::<f64>(lengths);
+                assert_eq!(last.as_ref().unwrap().padded_length[..], expected, "{}", case.name);
             }
             ("cu_seqlens", lengths) => {
                 let expected: Vec<i32> = lengths.iter().copied().map(number).collect();
-                assert_eq!(last.as_ref().unwrap().cu_seqlens, Some(expected), "{}", case.name);
+                let rows = last.as_ref().unwrap().cu_seqlens.as_ref().unwrap();
+                assert_eq!(rows[column], expected, "{}", case.name);
+                column += 1;
             }
             ("starts", starts) => {
                 let expected: Vec<i64> = starts.iter().copied().map(number).collect();
@@ -255,11 +328,11 @@ fn check(text: &str) -> usize {
             ("step", values) => {
                 let batch = last.as_ref().unwrap();
                 let step = sampler.as_mut().unwrap().step().unwrap();
-                let total = step.total.unwrap_or(-1.0);
+                let totals = step.total.map_or(vec![-1.0], |totals| totals.to_vec());
                 let shown = [batch.step, batch.micro_batch, step.micro_batches, step.samples]
                     .map(|each| each as f64);
                 let expected: Vec<f64> = values.iter().copied().map(number).collect();
-                assert_eq!([&shown[..], &[total]].concat(), expected, "{}", case.name);
+                assert_eq!([&shown[..], &totals].concat(), expected, "{}", case.name);
             }
             ("digest", [steps, hash]) => {
                 let mut digest = Digest(14_695_981_039_346_656_037);

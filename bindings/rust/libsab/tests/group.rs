@@ -16,7 +16,7 @@ proptest! {
         prop_assume!(distinct.len() > 1);
         let k = k.min(distinct.len() as u64 - 1);
         let sizes = Sizes::borrowed(&lengths).unwrap();
-        for cost in [Cost::padded(), Cost::quadratic(), Cost::polynomial(&[9.0, 1.0, 2.0])] {
+        for cost in [Cost::padded(&[1.0]), Cost::quadratic(), Cost::polynomial(&[9.0, 1.0, 2.0])] {
             let find = |method| {
                 let options = ThresholdsOptions::new().method(method).cost(cost.clone()).num_trials(10).tolerate(30).seed(seed);
                 find_thresholds(&sizes, k, &options).unwrap()

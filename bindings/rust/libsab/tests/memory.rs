@@ -1,5 +1,6 @@
 //! Memory, measured and kept within, on a device that is simulated.
 
+#[macro_use]
 mod common;
 
 use std::cell::{Cell, RefCell};
@@ -14,7 +15,9 @@ use libsab::memory::{
     MeasurementOptions, MemoryGuard, MemoryModel, ModelKind, ModelOptions, Peaks, Probe, Rounding,
     Search, StepError, StepOptions,
 };
-use libsab::{BoxError, BucketSampler, Budget, Error, Plan, PlanOptions, SamplerOptions, Sizes};
+use libsab::{
+    BoxError, BucketSampler, Budget, Cost, Error, Plan, PlanOptions, SamplerOptions, Sizes,
+};
 
 /// What a device holds, and can hold.
 #[derive(Default)]
@@ -81,9 +84,9 @@ fn fitted() -> MemoryModel {
         measurement_points(&MeasurementOptions::new().lengths(4.0, 90.0).max_count(1000), 12)
             .unwrap();
     let features: Vec<f64> =
-        points.iter().flat_map(|&(count, length)| [count as f64, length]).collect();
+        points.iter().flat_map(|&(count, length)| [count as f64, length[0]]).collect();
     let peaks: Vec<f64> =
-        points.iter().map(|&(count, length)| bytes_of(count as f64, length)).collect();
+        points.iter().map(|&(count, length)| bytes_of(count as f64, length[0])).collect();
     MemoryModel::fit(&features, 2, &peaks, &ModelOptions::default()).unwrap()
 }
 
@@ -289,7 +292,7 @@ fn a_model_is_fitted_saved_and_the_cost_of_a_plan() {
     .unwrap();
     for batch in &mut BucketSampler::new(&plan, &SamplerOptions::new()).unwrap() {
         let batch = batch.unwrap();
-        assert!(bytes_of(batch.indices.len() as f64, batch.padded_length) <= 4e6 * (1.0 + 1e-6));
+        assert!(bytes_of(batch.indices.len() as f64, batch.padded_length[0]) <= 4e6 * (1.0 + 1e-6));
     }
     let near = measurement_points(
         &MeasurementOptions::new()
@@ -301,7 +304,105 @@ fn a_model_is_fitted_saved_and_the_cost_of_a_plan() {
     .unwrap();
     assert!(near
         .iter()
-        .all(|&(count, length)| (2e6..8e6).contains(&bytes_of(count as f64, length))));
+        .all(|&(count, length)| (2e6..8e6).contains(&bytes_of(count as f64, length[0]))));
+}
+
+/// Peak of a step of pairs, with attention from target to source.
+fn bytes_of_pairs(count: u64, lengths: &[f64]) -> f64 {
+    let (source, target) = (lengths[0], lengths[1]);
+    1e6 + count as f64 * (300.0 * (source + target) + 2.0 * source * target)
+}
+
+fn pairs(names: [&str; 2]) -> Sizes<'static> {
+    let sizes = |factor| Sizes::from_fn(20_000, move |i| (4 + i * factor % 87) as f64).unwrap();
+    Sizes::columns(&[(names[0], &sizes(7919)), (names[1], &sizes(104_729))]).unwrap()
+}
+
+fn pair_range() -> MeasurementOptions<'static> {
+    MeasurementOptions::new().shortest([4.0, 4.0]).longest([90.0, 90.0]).max_count(1000)
+}
+
+/// A model of pairs that were measured on a device.
+fn learned(names: &[&str]) -> MemoryModel {
+    let device = Simulated::new(0);
+    let mut probe = Probe::from_device(&device);
+    let mut peaks = Peaks::new().unwrap();
+    let points = measurement_points(&pair_range(), 24).unwrap();
+    peaks
+        .collect(&mut probe, &points, &CollectOptions::new(), |(count, lengths)| {
+            device.step(bytes_of_pairs(*count, lengths) as u64)?;
+            Ok([&[*count as f64], &lengths[..]].concat())
+        })
+        .unwrap();
+    MemoryModel::from_peaks(&peaks, &ModelOptions::new().column_names(names.to_vec())).unwrap()
+}
+
+#[test]
+fn a_model_of_pairs_keeps_the_budget_of_their_plan() {
+    let model = learned(&["source", "target"]);
+    let names = ["source", "target"].map(|name| Some(name.to_string()));
+    assert_eq!((model.info().feature_count, model.column_names()), (3, names.to_vec()));
+    let same = MemoryModel::from_bytes(&model.to_bytes().unwrap()).unwrap();
+    assert_eq!((same.terms(), same.column_names()), (model.terms(), model.column_names()));
+    let expected = bytes_of_pairs(7, &[33.0, 50.0]);
+    assert!((model.predict(&[7.0, 33.0, 50.0]).unwrap()[0] / expected - 1.0).abs() < 1e-5);
+    let cost = || model.cost().unwrap();
+    let plan_of = |names, cost: Cost<'static>| {
+        Plan::new(&pairs(names), &PlanOptions::new().budget(Budget::new(4e6).cost(cost)))
+    };
+    let plan = plan_of(["source", "target"], cost()).unwrap();
+    let sampler = BucketSampler::new(&plan, &SamplerOptions::new()).unwrap();
+    let device = Simulated::new(4_000_100);
+    let probe = Probe::from_device(&device);
+    let mut guard = MemoryGuard::new(&probe, sampler, &GuardOptions::new()).unwrap();
+    while let Some(batch) = guard.next_batch() {
+        let batch = batch.unwrap();
+        let step = |_, count, _| device.step(bytes_of_pairs(count, &batch.padded_length) as u64);
+        guard.step(&batch, &StepOptions::new(), step).unwrap();
+    }
+    let info = guard.info();
+    assert_eq!(info.out_of_memory, 0);
+    assert!(info.peak.unwrap() > 3_500_000, "{info:?}");
+    for (count, lengths) in
+        measurement_points(&pair_range().budget(Budget::new(8e6).cost(cost())), 24).unwrap()
+    {
+        assert!((2e6..8e6).contains(&bytes_of_pairs(count, &lengths)));
+    }
+    // Sizes of other names, and costs of other columns.
+    assert_refused!(plan_of(["nodes", "edges"], cost()), Argument, "source and target", "nodes");
+    plan_of(["nodes", "edges"], learned(&[]).cost().unwrap()).unwrap();
+    assert_eq!(learned(&[]).column_names(), [None, None]);
+    assert_refused!(cost().evaluate(1, 4.0), Argument, "columns = 1");
+    assert_refused!(model.predict(&[7.0, 33.0]), Argument, "multiple of 3");
+}
+
+#[test]
+fn columns_of_a_model_that_do_not_fit_are_refused() {
+    let range = || MeasurementOptions::new().max_count(64);
+    let refused = |options: MeasurementOptions<'_>, points| measurement_points(&options, points);
+    assert_refused!(refused(range(), 24), Argument, "shortest = []");
+    assert_refused!(refused(range().shortest([1.0, 2.0]).longest([9.0]), 24), Argument, "longest");
+    assert_refused!(refused(range().shortest([1.0; 9]).longest([9.0; 9]), 24), Argument, "at most");
+    assert_refused!(refused(pair_range(), usize::MAX / 2 + 1), Argument, "points");
+    assert_refused!(refused(pair_range(), 0), Argument, "points = 0");
+    let fit = |names: &[&str]| {
+        let options = ModelOptions::new().column_names(names.to_vec());
+        MemoryModel::fit(&[1.0; 24 * 3], 3, &[5.0; 24], &options)
+    };
+    assert_refused!(fit(&["source"]), Argument, "column_names = [\"source\"]");
+    assert_refused!(fit(&["a", "b", "c"]), Argument, "column_names");
+    assert_refused!(fit(&["a", "b\0"]), Argument, "column_names[1]");
+    assert_refused!(fit(&["a", "a"]), Argument, "column_names[1]");
+    let polynomial = ModelOptions::new().kind(ModelKind::Polynomial);
+    let named = polynomial.clone().column_names(["a", "b"]);
+    assert_refused!(
+        MemoryModel::fit(&[1.0; 72], 3, &[5.0; 24], &named),
+        Argument,
+        "SAB_MODEL_BATCH"
+    );
+    let rows: Vec<f64> = (0..12).map(f64::from).collect();
+    let of_one = MemoryModel::fit(&rows, 1, &[5.0; 12], &polynomial).unwrap();
+    assert!(of_one.column_names().is_empty());
 }
 
 #[test]
@@ -419,7 +520,7 @@ fn run(
     };
     if !guarded {
         while let Some(batch) = sampler.next_batch().transpose()? {
-            if step(seen.len(), batch.indices.len() as u64, batch.padded_length).is_err() {
+            if step(seen.len(), batch.indices.len() as u64, batch.padded_length[0]).is_err() {
                 return Err(format!("out of memory after {} samples", seen.len()).into());
             }
             seen.extend(batch.indices);
@@ -429,7 +530,7 @@ fn run(
     let mut guard = MemoryGuard::new(&probe, sampler, &GuardOptions::new())?;
     while let Some(batch) = guard.next_batch().transpose()? {
         guard.step(&batch, &StepOptions::new(), |_, count, _| {
-            step(seen.len(), count, batch.padded_length)
+            step(seen.len(), count, batch.padded_length[0])
         })?;
         seen.extend(&batch.indices);
     }

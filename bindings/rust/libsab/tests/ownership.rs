@@ -608,3 +608,16 @@ fn steps_of_any_length_over_sizes() {
     }
     assert_eq!(Sizes::strided(&table, 2).unwrap().get(1).unwrap(), 7.0);
 }
+
+#[test]
+fn columns_keep_the_memory_of_what_they_were_made_from() {
+    let columns = {
+        let (first, second) = (vec![3u32; 1000], vec![5.0f64; 1000]);
+        let (first, second) = (Sizes::from_vec(first).unwrap(), Sizes::from_vec(second).unwrap());
+        Sizes::columns(&[("first", &first), ("second", &second)]).unwrap()
+    };
+    assert_eq!(columns.row(999).unwrap()[..], [3.0, 5.0]);
+    let plan = Plan::new(&columns, &PlanOptions::new().budget(80.0)).unwrap();
+    drop(columns);
+    assert_eq!(plan.column_names()[1].as_deref(), Some("second"));
+}

@@ -75,19 +75,19 @@ proptest! {
                 prop_assert_eq!((rank.batch_count(), rank.tell()), (count, (epoch, position)));
                 let batch = rank.next_ref().unwrap().unwrap();
                 prop_assert!(batch.padded_total() <= budget);
-                prop_assert_eq!(batch.padded_total(), batch.indices.len() as f64 * batch.padded_length);
-                prop_assert_eq!(batch.longest, batch.indices.iter().map(|&i| f64::from(lengths[i as usize])).fold(0.0, f64::max));
-                prop_assert_eq!(batch.total, batch.indices.iter().map(|&i| f64::from(lengths[i as usize])).sum::<f64>());
+                prop_assert_eq!(batch.padded_total(), batch.indices.len() as f64 * batch.padded_length[0]);
+                prop_assert_eq!(batch.longest[0], batch.indices.iter().map(|&i| f64::from(lengths[i as usize])).fold(0.0, f64::max));
+                prop_assert_eq!(batch.total[0], batch.indices.iter().map(|&i| f64::from(lengths[i as usize])).sum::<f64>());
                 prop_assert_eq!((batch.epoch, batch.step, batch.micro_batch), (epoch, position / micro_batches, micro_batch));
                 samples += batch.indices.len() as u64;
-                total += batch.total;
+                total += batch.total[0];
                 seen.add(batch.indices);
                 let step = rank.step().unwrap();
                 prop_assert_eq!(*told.get_or_insert(step), step);
             }
             let told = told.unwrap();
             if micro_batch + 1 == told.micro_batches {
-                prop_assert_eq!((told.samples, told.total), (samples, Some(total)));
+                prop_assert_eq!((told.samples, told.total.map(|totals| totals[0])), (samples, Some(total)));
             }
             prop_assert!(told.micro_batches == micro_batches || position / micro_batches == (count - 1) / micro_batches);
         }
@@ -229,7 +229,7 @@ proptest! {
         }
         let mut tokens: Vec<i64> = vec![0; lengths.len()];
         let mut take = |batch: Batch| {
-            let edges = batch.cu_seqlens.unwrap();
+            let edges = &batch.cu_seqlens.unwrap()[0];
             assert_eq!((edges[0], edges.len()), (0, batch.indices.len() + 1));
             assert!(edges[edges.len() - 1] as u64 <= capacity && (limit == 0 || batch.indices.len() as u64 <= limit));
             assert_eq!(batch.starts.as_ref().map(Vec::len), split.then_some(batch.indices.len()));
@@ -313,7 +313,7 @@ fn a_second_loop_is_the_next_epoch_or_the_same_one_from_its_start() {
 fn a_sampler_tells_what_it_supports() {
     let plan = plan_of(&[3, 4, 5], 100.0, BucketRule::Auto, Tail::Keep);
     let can = BucketSampler::new(&plan, &SamplerOptions::new()).unwrap().capabilities();
-    assert!(can.batch_count && can.random_access && can.budget);
+    assert!(can.batch_count && can.random_access && can.budget && can.schedule);
     let can = BionemoSizeAwareStream::from_fn(8.0, |_, _| None).unwrap().capabilities();
-    assert!(!can.batch_count && !can.random_access && !can.budget);
+    assert!(!can.batch_count && !can.random_access && !can.budget && !can.schedule);
 }

@@ -15,10 +15,10 @@ use std::thread;
 
 use common::{mine, Mine};
 use libsab::stream::{
-    Content, FilesOptions, Framing, ListOptions, Made, OnError, ReadaheadOptions, Record,
-    RecordRef, Source, Stream,
+    Content, FilesOptions, Framing, ListOptions, Made, MixOptions, MixUntil, OnError,
+    PackedOptions, ReadaheadOptions, Record, RecordRef, Source, Stream,
 };
-use libsab::{BoxError, Error, ReadaheadSampler};
+use libsab::{BoxError, Budget, Cost, Error, ReadaheadSampler};
 use proptest::prelude::*;
 use static_assertions::{assert_impl_all, assert_not_impl_any};
 
@@ -26,6 +26,8 @@ assert_impl_all!(Stream: Send);
 assert_not_impl_any!(Stream: Sync, Clone);
 assert_impl_all!(RecordRef<'static>: Send, Sync, Copy);
 assert_impl_all!(ReadaheadSampler: Send);
+assert_impl_all!(ReadaheadOptions: Send, Sync);
+assert_impl_all!(PackedOptions: Send, Sync);
 assert_not_impl_any!(ReadaheadSampler: Sync, Clone);
 
 /// The numbers from 0 on, as text.
@@ -82,6 +84,81 @@ fn refusal<T>(result: Result<T, Error>) -> String {
         Err(other) => panic!("{other:?}"),
         Ok(_) => panic!("was taken"),
     }
+}
+
+// ---- several sizes ------------------------------------------------------------------------------
+
+/// The sizes of [`number_of`] a record.
+fn two_sizes(record: RecordRef<'_>) -> [f64; 2] {
+    sizes_of(record.bytes().unwrap())
+}
+
+fn sizes_of(bytes: &[u8]) -> [f64; 2] {
+    let number = number_of(bytes);
+    [1 + number * 7 % 11, 5 + number * 5 % 13].map(|size| size as f64)
+}
+
+/// The numbers of all lists, sorted, where `fits` has seen the sizes of each list.
+fn fitting(mut stream: Stream, fits: impl Fn(&[[f64; 2]]) -> bool) -> Vec<i64> {
+    let lists: Vec<Record> = stream.owned().collect::<Result<_, _>>().unwrap();
+    let mut numbers = Vec::new();
+    for list in &lists {
+        let records: Vec<_> =
+            list.records().unwrap().iter().map(|each| each.bytes().unwrap()).collect();
+        assert!(fits(&records.iter().map(|bytes| sizes_of(bytes)).collect::<Vec<_>>()));
+        numbers.extend(records.iter().map(|bytes| number_of(bytes)));
+    }
+    numbers.sort_unstable();
+    numbers
+}
+
+fn largest(sizes: &[[f64; 2]], column: usize) -> f64 {
+    sizes.iter().map(|each| each[column]).fold(0.0, f64::max)
+}
+
+#[test]
+fn records_have_several_sizes() {
+    let all: Vec<i64> = (0..300).collect();
+    let budgets = || [Budget::new(90.0), Budget::new(30.0).cost(Cost::padded(&[1.0, 0.0]))];
+    let options = ReadaheadOptions::new().read_ahead(50).carry_over(true).budgets(budgets());
+    let batches = numbers(300).readahead(&options.sizes_fn(two_sizes)).unwrap();
+    let fits = |sizes: &[[f64; 2]]| {
+        let (count, first) = (sizes.len() as f64, largest(sizes, 0));
+        count * (first + largest(sizes, 1)) <= 90.0 && count * first <= 30.0
+    };
+    assert_eq!(fitting(batches.prefetch(4).unwrap(), fits), all); // also in a thread
+
+    let options = PackedOptions::new().read_ahead(50).capacities([20, 40], two_sizes);
+    let fits = |sizes: &[[f64; 2]]| {
+        [20.0, 40.0]
+            .iter()
+            .enumerate()
+            .all(|(j, capacity)| sizes.iter().map(|each| each[j]).sum::<f64>() <= *capacity)
+    };
+    assert_eq!(fitting(numbers(300).pack(&options).unwrap(), fits), all);
+}
+
+#[test]
+fn several_sizes_are_refused_or_fail() {
+    let many = |_: RecordRef<'_>| [1.0; 9];
+    let given = ReadaheadOptions::new().budget(9.0);
+    assert!(refusal(numbers(5).readahead(&given.clone().sizes_fn(many))).contains("columns = 9"));
+    let packed = PackedOptions::new().capacities([9; 9], many);
+    assert!(refusal(numbers(5).pack(&packed)).contains("capacity_count = 9"));
+    let two = given.sizes_fn(two_sizes);
+    assert!(refusal(ReadaheadSampler::new(numbers(5), &two)).contains("columns = 2"));
+    let closure = Budget::new(9.0).cost(Cost::from_columns_fn(|_, _, _| 1.0));
+    let closures = two.clone().budgets([Budget::new(9.0), closure]);
+    assert!(refusal(numbers(5).readahead(&closures)).contains("budgets[1].cost: must not be"));
+
+    let failing = two.try_sizes_fn::<2>(|_| Err("no sizes".into()));
+    match numbers(5).readahead(&failing).unwrap().next() {
+        Some(Err(Error::Callback(error))) => assert_eq!(error.to_string(), "no sizes"),
+        other => panic!("{other:?}"),
+    }
+    let panicking = PackedOptions::new().capacities([9, 9], |_| -> [f64; 2] { panic!("mine") });
+    let mut lists = numbers(5).pack(&panicking).unwrap();
+    assert!(catch_unwind(AssertUnwindSafe(|| lists.next().is_some())).is_err());
 }
 
 // ---- orders -------------------------------------------------------------------------------------
@@ -170,6 +247,34 @@ fn stages_give_what_they_say() {
     let sized = (0..8).map(|i| Made::bytes("").sized([0.0, 1.0, 1.5, 0.0, 1.9, 1.0, 0.0, 0.0][i]));
     let control = Stream::list(sized, &ListOptions::new()).unwrap();
     assert_eq!(gives(control.multiplex([numbers(9), numbers(3)]).unwrap(), 100), [0, 0, 1, 1, 2]);
+}
+
+#[test]
+fn mixes_have_exact_counts_and_go_on_from_a_state() {
+    let endless = ListOptions::new().infinite(true);
+    let options = MixOptions::new().proportions([0.6, 0.3, 0.1]).window(10);
+    let mixed = |options: &MixOptions| {
+        let sources = ["0", "1", "2"].map(|text| Stream::list([text], &endless).unwrap());
+        Stream::mix(sources, options).unwrap()
+    };
+    let order = gives(mixed(&options), 20);
+    assert_eq!(order, [0, 1, 0, 0, 1, 0, 2, 0, 0, 1, 0, 1, 0, 0, 1, 0, 2, 0, 0, 1]);
+    let mut stream = mixed(&options);
+    for _ in 0..6 {
+        stream.next().unwrap().unwrap();
+    }
+    let state = stream.state().unwrap();
+    let mut other = mixed(&options);
+    other.restore(&state).unwrap();
+    assert_eq!(read_out(&mut other, 14), order[6..]);
+    let error = mixed(&options.clone().window(11)).restore(&state).unwrap_err();
+    assert!(error.to_string().contains("its streams or their options differ"), "{error}");
+
+    let twice = MixOptions::new().proportions([2.0, 1.0]);
+    let sources = || [numbers(3), numbers(2)];
+    assert_eq!(gives(Stream::mix(sources(), &twice).unwrap(), 100), [0, 0, 1, 2, 1]);
+    let all = twice.until(MixUntil::All);
+    assert_eq!(gives(Stream::mix([numbers(1), numbers(3)], &all).unwrap(), 100), [0, 0, 1, 2]);
 }
 
 #[test]
@@ -876,7 +981,7 @@ fn a_sampler_counts_the_records_of_the_source() {
     assert_eq!(batches.iter().map(|batch| &batch.indices[..]).collect::<Vec<_>>(), expected);
     assert!(batches
         .iter()
-        .all(|batch| batch.padded_total() == batch.longest * batch.indices.len() as f64));
+        .all(|batch| batch.padded_total() == batch.longest[0] * batch.indices.len() as f64));
     assert_eq!((batches[2].step, first.tell(), first.skipped_count()), (2, (0, 10), 0));
 
     first.set_epoch(1).unwrap();
@@ -920,6 +1025,19 @@ fn arguments_that_cannot_be_are_refused() {
         (numbers(5).map_parallel(5000, |_| Made::same()), "options.threads = 5000"),
         (Stream::zip([]), "count = 0"),
         (numbers(5).multiplex([]), "count = 0"),
+        (Stream::mix([], &MixOptions::new()), "count = 0"),
+        (
+            Stream::mix([numbers(5)], &MixOptions::new()),
+            "options.proportion_count = 0: must be the number of sources, 1",
+        ),
+        (
+            Stream::mix([numbers(5)], &MixOptions::new().proportions([-1.0])),
+            "options.proportions[0] = -1: must be finite and not negative",
+        ),
+        (
+            Stream::mix([numbers(5)], &MixOptions::new().proportions([1.0]).window(0)),
+            "options.window = 0",
+        ),
         (
             numbers(5).readahead(&ReadaheadOptions::new()),
             "a batch size, a budget or a batch_size_fn must be given",

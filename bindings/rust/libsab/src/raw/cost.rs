@@ -7,6 +7,13 @@ use crate::cost::{Budget, Cost, CostKind, CostTerm};
 pub(crate) struct CostHandle(Owned<sys::sab_cost>);
 
 impl CostHandle {
+    fn padded(weights: &[f64]) -> Result<Self, Error> {
+        // SAFETY: as many weights as the length, read during the call. Not NULL, whatever its
+        // length.
+        make(|cost| unsafe { sys::sab_cost_padded_new(weights.as_ptr(), weights.len(), cost) })
+            .map(CostHandle)
+    }
+
     fn of_terms(terms: &[CostTerm]) -> Result<Self, Error> {
         let terms: Vec<_> = terms
             .iter()
@@ -32,18 +39,18 @@ pub(super) unsafe extern "C" fn cost_trampoline(
     context: *mut c_void,
     count: u64,
     lengths: *const f64,
-    _totals: *const f64,
-    _columns: usize,
+    totals: *const f64,
+    columns: usize,
     cost: *mut f64,
 ) -> i32 {
     // SAFETY: `context` is the Guarded closure given with this trampoline, alive and used by nobody
     // else during the call.
     let guarded = unsafe { &mut *context.cast::<Guarded<&RefCell<CostFn<'_>>>>() };
     guarded.run(|function| {
-        // SAFETY: at least one length to read, and room for one number.
-        let length = unsafe { lengths.read() };
-        let answer = (function.borrow_mut())(count, length)?;
-        // SAFETY: as above.
+        // SAFETY: a length and a total for each column.
+        let (lengths, totals) = unsafe { (slice(lengths, columns), slice(totals, columns)) };
+        let answer = (function.borrow_mut())(count, lengths, totals)?;
+        // SAFETY: room for one number.
         unsafe { cost.write(answer) };
         Ok(sys::SAB_OK)
     })
@@ -78,6 +85,7 @@ impl<'a, 'f> InCall<'a, 'f> {
     pub(super) fn cost(&mut self, cost: &'a Cost<'f>) -> Result<*const sys::sab_cost, Error> {
         let made = match &cost.0 {
             CostKind::Handle(handle) => return Ok(handle.0.pointer()),
+            CostKind::Padded(weights) => CostHandle::padded(weights)?,
             CostKind::Terms(terms) => CostHandle::of_terms(terms)?,
             CostKind::Function(function) => {
                 let (kept, context) = Shared::new(Guarded::new(&**function));
@@ -118,9 +126,12 @@ impl<'a, 'f> InCall<'a, 'f> {
     /// The array of costs to even out, and their number.
     pub(super) fn balance(
         &mut self,
-        balance: Option<&'a Cost<'f>>,
-    ) -> Result<(*const *const sys::sab_cost, usize), Error> {
-        self.balance = balance.map(|cost| self.cost(cost)).transpose()?.into_iter().collect();
+        balance: impl IntoIterator<Item = &'a Cost<'f>>,
+    ) -> Result<(*const *const sys::sab_cost, usize), Error>
+    where
+        'f: 'a,
+    {
+        self.balance = balance.into_iter().map(|cost| self.cost(cost)).collect::<Result<_, _>>()?;
         Ok((elements(&self.balance), self.balance.len()))
     }
 
@@ -136,12 +147,15 @@ impl<'a, 'f> InCall<'a, 'f> {
     }
 }
 
-pub(crate) fn evaluate_cost(cost: &Cost<'_>, count: u64, length: f64) -> Result<f64, Error> {
+pub(crate) fn evaluate_cost(cost: &Cost<'_>, count: u64, lengths: &[f64]) -> Result<f64, Error> {
     let mut call = InCall::without_progress();
     let handle = call.cost(cost)?;
-    let (total, mut value) = (count as f64 * length, 0.0);
-    // SAFETY: a live handle, one number for the one column each, and room for a number.
-    let status = unsafe { sys::sab_cost_evaluate(handle, count, &length, &total, 1, &mut value) };
+    let mut value = 0.0;
+    // SAFETY: a live handle, as many lengths as columns, NULL for their totals, and room for a
+    // number.
+    let status = unsafe {
+        sys::sab_cost_evaluate(handle, count, lengths.as_ptr(), null(), lengths.len(), &mut value)
+    };
     check_with(status, call.failures())?;
     Ok(value)
 }

@@ -194,6 +194,8 @@ structs! {
     sab_bucket,
     sab_grouping_view,
     sab_max_batch,
+    sab_mixture_report,
+    sab_mixture_source,
     sab_memory_guard_info,
     sab_memory_model_info,
     sab_probe_stats,
@@ -218,6 +220,7 @@ option_structs! {
     sab_measurement_options, sab_measurement_options_init;
     sab_memory_guard_options, sab_memory_guard_options_init;
     sab_memory_model_options, sab_memory_model_options_init;
+    sab_mixture_options, sab_mixture_options_init;
     sab_packed_options, sab_packed_options_init;
     sab_pad_options, sab_pad_options_init;
     sab_partition_options, sab_partition_options_init;
@@ -228,6 +231,16 @@ option_structs! {
     sab_sizes_options, sab_sizes_options_init;
     sab_thresholds_options, sab_thresholds_options_init;
     sab_bionemo_options, sab_bionemo_options_init;
+}
+
+#[cfg(feature = "arrow")]
+option_structs! {
+    sab_sizes_arrow_options, sab_sizes_arrow_options_init;
+}
+
+#[cfg(feature = "files")]
+option_structs! {
+    sab_sizes_file_options, sab_sizes_file_options_init;
 }
 
 #[cfg(feature = "cache")]
@@ -245,6 +258,7 @@ option_structs! {
     sab_files_stream_options, sab_files_stream_options_init;
     sab_list_stream_options, sab_list_stream_options_init;
     sab_map_stream_options, sab_map_stream_options_init;
+    sab_mix_stream_options, sab_mix_stream_options_init;
     sab_pack_stream_options, sab_pack_stream_options_init;
     sab_readahead_stream_options, sab_readahead_stream_options_init;
     sab_source_functions, sab_source_functions_init;

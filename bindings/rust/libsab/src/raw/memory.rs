@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use super::*;
+use crate::cost::MAX_COLUMNS;
 use crate::memory::{
     CollectOptions, Device, GuardOptions, MaxBatchOptions, MeasurementOptions, ModelOptions,
     StepError, StepOptions,
@@ -388,22 +389,43 @@ impl PeaksHandle {
 
 // ---- models -------------------------------------------------------------------------------------
 
+/// More points are refused by the library, too.
+const MAX_POINTS: usize = 1000;
+
 pub(crate) fn measurement_points(
     options: &MeasurementOptions<'_>,
     points: usize,
-) -> Result<Vec<(u64, f64)>, Error> {
+) -> Result<Vec<(u64, PerColumn<f64>)>, Error> {
+    let (shortest, longest) = (&options.shortest, &options.longest);
+    let columns = shortest.len();
+    if columns == 0 || columns != longest.len() || columns > MAX_COLUMNS {
+        return Err(Error::argument_error(format!(
+            "shortest = {shortest:?}, longest = {longest:?}: must both have a number for each \
+             column, at most {MAX_COLUMNS}"
+        )));
+    }
+    if points > MAX_POINTS {
+        return Err(Error::argument_error(format!(
+            "points = {points}: must be at most {MAX_POINTS}"
+        )));
+    }
     let mut raw = *options.raw;
+    raw.columns = columns;
+    raw.shortest[..columns].copy_from_slice(shortest);
+    raw.longest[..columns].copy_from_slice(longest);
     let mut call = InCall::without_progress();
     if let Some(budget) = &options.budget {
         raw.budget = call.budget(budget)?;
     }
-    let (mut counts, mut lengths) = (vec![0; points.max(1)], vec![0.0; points.max(1)]);
-    // SAFETY: a struct whose size is set, a live cost, and room for `points` numbers each.
+    let (mut counts, mut lengths) = (vec![0; points], vec![0.0; points * columns]);
+    // SAFETY: a struct whose size is set, a live cost, and room for `points` numbers, and for as
+    // many of each column.
     let status = unsafe {
         sys::sab_measurement_points_find(&raw, points, counts.as_mut_ptr(), lengths.as_mut_ptr())
     };
     check_with(status, call.failures())?;
-    Ok(counts.into_iter().zip(lengths).collect())
+    let rows = lengths.chunks(columns).map(|row| PerColumn::of(row.iter().copied()));
+    Ok(counts.into_iter().zip(rows).collect())
 }
 
 /// Owns a `sab_memory_model`.
@@ -426,18 +448,38 @@ impl ModelHandle {
                 "features.len() = {numbers}: must be {feature_count} for each of the {rows} peaks"
             )));
         }
-        // SAFETY: so many rows of so many numbers, as just checked; a struct whose size is set.
+        let given = &options.column_names;
+        if !given.is_empty() && given.len() + 1 != feature_count {
+            return Err(Error::argument_error(format!(
+                "column_names = {given:?}: must be {}, one for each length",
+                feature_count.saturating_sub(1)
+            )));
+        }
+        let as_text = |(index, name): (usize, &String)| {
+            text(&format!("column_names[{index}]"), name.as_bytes())
+        };
+        let names: Vec<_> = given.iter().enumerate().map(as_text).collect::<Result<_, _>>()?;
+        let pointers: Vec<_> = names.iter().map(|name| name.as_ptr()).collect();
+        let mut raw = *options.raw;
+        raw.column_names = elements(&pointers);
+        // SAFETY: so many rows of so many numbers, and a name for each but the first, as just
+        // checked; a struct whose size is set.
         make(|model| unsafe {
             sys::sab_memory_model_fit_new(
                 features.as_ptr(),
                 peaks.len(),
                 feature_count,
                 peaks.as_ptr(),
-                &*options.raw,
+                &raw,
                 model,
             )
         })
         .map(ModelHandle)
+    }
+
+    pub(crate) fn column_name(&self, column: usize) -> Option<String> {
+        // SAFETY: a live handle, which owns the name.
+        unsafe { column_name(sys::sab_memory_model_column_name(self.pointer(), column)) }
     }
 
     pub(crate) fn info(&self) -> sys::sab_memory_model_info {
@@ -790,11 +832,11 @@ impl<'d> GuardHandle<'d> {
 
     pub(crate) fn step(
         &mut self,
-        batch: BatchRef<'_>,
+        batch: &BatchRef<'_>,
         options: &StepOptions<'_>,
         chunk: &mut ChunkFn<'_>,
     ) -> Result<(), Error> {
-        let shape = shape_of(&batch);
+        let shape = shape_of(batch);
         let (status, failure) = run_step(shape.count as u64, options, chunk, |raw| {
             // SAFETY: a live handle; a batch that outlives the call; a context that fits its
             // trampolines and outlives the call.
@@ -809,10 +851,10 @@ impl<'d> GuardHandle<'d> {
         self.check(status, None).map(drop)
     }
 
-    pub(crate) fn end(&mut self, batch: BatchRef<'_>, out_of_memory: bool) -> Result<(), Error> {
+    pub(crate) fn end(&mut self, batch: &BatchRef<'_>, out_of_memory: bool) -> Result<(), Error> {
         // SAFETY: a live handle, and a batch that outlives the call.
         let status = unsafe {
-            sys::sab_memory_guard_end(self.pointer(), &shape_of(&batch), i32::from(out_of_memory))
+            sys::sab_memory_guard_end(self.pointer(), &shape_of(batch), i32::from(out_of_memory))
         };
         self.check(status, None).map(drop)
     }
@@ -828,10 +870,10 @@ fn shape_of(batch: &BatchRef<'_>) -> sys::sab_batch {
     let mut shape = empty::<sys::sab_batch>();
     shape.indices = batch.indices.as_ptr();
     shape.count = batch.indices.len();
-    shape.columns = 1;
-    shape.longest = &batch.longest;
-    shape.total = &batch.total;
-    shape.padded_length = &batch.padded_length;
+    shape.columns = batch.longest.len();
+    shape.longest = batch.longest.as_ptr();
+    shape.total = batch.total.as_ptr();
+    shape.padded_length = batch.padded_length.as_ptr();
     shape.bucket = -1;
     shape
 }

@@ -1,7 +1,7 @@
 //! Calls of `plan.h`.
 
 use super::*;
-use crate::plan::PlanOptions;
+use crate::plan::{Bucket, PlanOptions};
 
 /// Owns a `sab_plan`.
 pub(crate) struct PlanHandle(Owned<sys::sab_plan>);
@@ -11,14 +11,25 @@ impl PlanOptions<'_> {
     /// its own failed.
     pub(super) fn make<H>(
         &self,
+        sizes: &SizesHandle<'_>,
         construct: impl FnOnce(
             &sys::sab_plan_options,
         ) -> Result<(sys::sab_status, Option<H>, Option<Failure>), Error>,
     ) -> Result<H, Error> {
         let mut call = InCall::new(&self.progress);
         let mut raw = *self.raw;
-        raw.boundaries = elements(&self.boundaries);
+        let columns = sizes.column_count();
+        let boundaries = self.corners(columns)?;
+        raw.boundaries = elements(&boundaries);
         raw.boundary_count = self.boundaries.len();
+        if !self.length_multiples.is_empty() {
+            check_columns("length_multiples", &self.length_multiples, columns)?;
+            raw.length_multiples = self.length_multiples.as_ptr();
+        }
+        raw.separate_by = elements(&self.separate_by);
+        raw.separate_by_count = self.separate_by.len();
+        raw.id_shapes = elements(&self.id_shapes);
+        raw.id_shape_count = self.id_shapes.len();
         raw.batch_sizes = elements(&self.batch_sizes);
         raw.batch_size_count = self.batch_sizes.len();
         (raw.budgets, raw.budget_count) = call.budgets(&self.budgets)?;
@@ -26,6 +37,24 @@ impl PlanOptions<'_> {
         let (status, handle, failure) = construct(&raw)?;
         made(check_with(status, [failure].into_iter().chain(call.failures())), handle)
     }
+
+    /// The numbers of the boundaries, one after the other. The library takes it that each has one
+    /// for each column.
+    fn corners(&self, columns: usize) -> Result<Vec<f64>, Error> {
+        for (index, corner) in self.boundaries.iter().enumerate() {
+            check_columns(&format!("boundaries[{index}]"), corner, columns)?;
+        }
+        Ok(self.boundaries.concat())
+    }
+}
+
+fn check_columns(name: &str, numbers: &[f64], columns: usize) -> Result<(), Error> {
+    if numbers.len() == columns {
+        return Ok(());
+    }
+    Err(Error::argument_error(format!(
+        "{name} = {numbers:?}: must have a number for each of the columns, {columns}"
+    )))
 }
 
 impl PlanHandle {
@@ -34,7 +63,7 @@ impl PlanHandle {
     }
 
     pub(crate) fn new(sizes: &SizesHandle<'_>, options: &PlanOptions<'_>) -> Result<Self, Error> {
-        let handle = options.make(|options| {
+        let handle = options.make(sizes, |options| {
             // SAFETY: a live handle; arrays and closures in the options outlive the call, the only
             // time they are used.
             let (status, handle) =
@@ -58,6 +87,17 @@ impl PlanHandle {
         // SAFETY: a live handle and a NUL-terminated path.
         check(unsafe { sys::sab_plan_save(self.pointer(), path.as_ptr()) })?;
         Ok(())
+    }
+
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        // SAFETY: a live handle.
+        check(unsafe { sys::sab_plan_check(self.pointer()) })?;
+        Ok(())
+    }
+
+    pub(crate) fn copy(&self) -> Result<Self, Error> {
+        // SAFETY: a live handle.
+        make(|copy| unsafe { sys::sab_plan_copy_new(self.pointer(), copy) }).map(PlanHandle)
     }
 
     pub(crate) fn read(bytes: &[u8]) -> Result<Self, Error> {
@@ -87,9 +127,33 @@ impl PlanHandle {
         limit
     }
 
-    pub(crate) fn bucket(&self, index: usize) -> sys::sab_bucket {
+    pub(crate) fn bucket(&self, index: usize) -> Bucket {
         // SAFETY: a live handle, and a struct whose size is set.
-        certain(filled(|bucket| unsafe { sys::sab_plan_get_bucket(self.pointer(), index, bucket) }))
+        let bucket: sys::sab_bucket = certain(filled(|bucket| unsafe {
+            sys::sab_plan_get_bucket(self.pointer(), index, bucket)
+        }));
+        // SAFETY: each array has a number for each column, and lives as long as the plan.
+        let of = |numbers: *const f64| unsafe { per_column(numbers, bucket.columns) };
+        Bucket {
+            lower: of(bucket.lower),
+            upper: of(bucket.upper),
+            shortest: of(bucket.shortest),
+            longest: of(bucket.longest),
+            padded_length: of(bucket.padded_length),
+            total: of(bucket.total),
+            cost: bucket.cost,
+            samples: bucket.samples,
+            batch_size: bucket.batch_size,
+            batches: bucket.batches,
+            id: bucket.id,
+        }
+    }
+
+    pub(crate) fn column_names(&self) -> Vec<Option<String>> {
+        // SAFETY: a live handle; its names are NUL-terminated, and live as long.
+        let name =
+            |column| unsafe { column_name(sys::sab_plan_column_name(self.pointer(), column)) };
+        (0..self.info().columns).map(name).collect()
     }
 
     pub(crate) fn skipped(&self) -> Vec<i64> {

@@ -80,7 +80,7 @@ impl SamplerHandle<'static> {
         let mut call = InCall::new(&balanced.progress);
         let mut raw = *balanced.raw;
         (raw.budgets, raw.budget_count) = call.budgets(&balanced.budgets)?;
-        (raw.balance, raw.balance_count) = call.balance(balanced.balance.as_ref())?;
+        (raw.balance, raw.balance_count) = call.balance(&balanced.balance)?;
         (raw.progress, raw.progress_ctx) = call.progress();
         // SAFETY: a live handle, structs whose sizes are set; arrays and closures outlive the call,
         // the only time they are used.
@@ -96,7 +96,7 @@ impl SamplerHandle<'static> {
         options: &sys::sab_sampler_options,
         all_gather: &mut GatherFn<'_>,
     ) -> Result<Self, Error> {
-        let handle = plan.make(|plan| {
+        let handle = plan.make(sizes, |plan| {
             let mut gather = Guarded::new(Gather { all_gather, world_size: options.world_size });
             let context = gather.context();
             // SAFETY: a live handle, structs whose sizes are set; arrays and closures outlive the

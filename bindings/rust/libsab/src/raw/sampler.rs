@@ -44,13 +44,14 @@ pub struct SamplerHandle<'a> {
     handle: Owned<sys::sab_sampler>,
     /// These are dropped after the handle, as fields are in their order.
     kept: Option<KeptBox<'a>>,
-    _memory: Option<OwnedMemory>,
+    #[cfg_attr(not(feature = "arrow"), allow(dead_code))]
+    pub(super) memory: Option<OwnedMemory>,
     borrowed: PhantomData<&'a [u8]>,
 }
 
 impl<'a> SamplerHandle<'a> {
     pub(super) fn over(handle: Owned<sys::sab_sampler>) -> Self {
-        SamplerHandle { handle, kept: None, _memory: None, borrowed: PhantomData }
+        SamplerHandle { handle, kept: None, memory: None, borrowed: PhantomData }
     }
 
     /// The sampler goes on using the closure.
@@ -100,7 +101,7 @@ impl<'a> SamplerHandle<'a> {
                 sampler,
             )
         })?;
-        Ok(SamplerHandle { _memory: sizes.memory(), ..Self::over(handle) })
+        Ok(SamplerHandle { memory: sizes.memory(), ..Self::over(handle) })
     }
 
     pub(crate) fn packed(
@@ -110,7 +111,8 @@ impl<'a> SamplerHandle<'a> {
     ) -> Result<Self, Error> {
         let mut call = InCall::new(&pack.progress);
         let mut raw = *pack.raw;
-        (raw.balance, raw.balance_count) = call.balance(pack.balance.as_ref())?;
+        (raw.balance, raw.balance_count) = call.balance(&pack.balance)?;
+        (raw.capacities, raw.capacity_count) = (elements(&pack.capacities), pack.capacities.len());
         (raw.progress, raw.progress_ctx) = call.progress();
         // SAFETY: a live handle, structs whose sizes are set; the closure outlives the call, the
         // only time it is used.
@@ -187,11 +189,11 @@ impl<'a> SamplerHandle<'a> {
         // SAFETY: a live handle that nobody else uses, and a struct whose size is set.
         check(unsafe { sys::sab_batch_step(self.pointer(), &mut step) })?;
         // SAFETY: a number a column, valid until the next call.
-        let total = unsafe { *step.totals };
+        let totals = unsafe { per_column(step.totals, step.columns) };
         Ok(Step {
             micro_batches: step.micro_batches,
             samples: step.samples,
-            total: (total >= 0.0).then_some(total),
+            total: totals.iter().all(|&total| total >= 0.0).then_some(totals),
         })
     }
 
@@ -204,6 +206,7 @@ impl<'a> SamplerHandle<'a> {
             batch_count: has(sys::SAB_SAMPLER_BATCH_COUNT),
             random_access: has(sys::SAB_SAMPLER_RANDOM_ACCESS),
             budget: has(sys::SAB_SAMPLER_BUDGET),
+            schedule: has(sys::SAB_SAMPLER_SCHEDULE),
         })
     }
 
@@ -226,8 +229,10 @@ impl<'a> SamplerHandle<'a> {
             check(unsafe { sys::sab_batch_rows(self.pointer(), &mut rows) })?;
             // SAFETY: as above; NULL, or an array a column.
             unsafe {
-                shown.cu_seqlens =
-                    (!rows.cu_seqlens.is_null()).then(|| slice(*rows.cu_seqlens, batch.count + 1));
+                shown.cu_seqlens = (!rows.cu_seqlens.is_null()).then(|| {
+                    let arrays = slice(rows.cu_seqlens, rows.columns);
+                    PerColumn::of(arrays.iter().map(|&each| slice(each, batch.count + 1)))
+                });
                 shown.starts = (!rows.starts.is_null()).then(|| slice(rows.starts, batch.count));
             }
         }
@@ -349,13 +354,14 @@ pub(super) unsafe fn shown<'a>(batch: &sys::sab_batch) -> BatchRef<'a> {
         Batch {
             indices: slice(batch.indices, batch.count),
             layout: if batch.layout == sys::SAB_LAYOUT_ROW { Layout::Row } else { Layout::Padded },
-            longest: *batch.longest,
-            padded_length: *batch.padded_length,
-            total: *batch.total,
+            longest: per_column(batch.longest, batch.columns),
+            padded_length: per_column(batch.padded_length, batch.columns),
+            total: per_column(batch.total, batch.columns),
             bucket: usize::try_from(batch.bucket).ok(),
             epoch: batch.epoch,
             step: batch.step,
             micro_batch: batch.micro_batch,
+            id: batch.id,
             cu_seqlens: None,
             starts: None,
         }

@@ -5,6 +5,7 @@ use std::mem::size_of;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 
 use super::*;
+use crate::cost::MAX_COLUMNS;
 use crate::sizes::Element;
 
 pub(crate) type SizeFn<'f> = dyn Fn(usize) -> Result<f64, BoxError> + Send + Sync + 'f;
@@ -40,8 +41,13 @@ pub(crate) struct SizesHandle<'a> {
 }
 
 impl<'a> SizesHandle<'a> {
-    fn over(handle: Owned<sys::sab_sizes>) -> Self {
+    pub(super) fn over(handle: Owned<sys::sab_sizes>) -> Self {
         SizesHandle { handle, memory: None, borrowed: PhantomData }
+    }
+
+    /// The same, and what it goes on reading.
+    pub(super) fn keeping(self, memory: OwnedMemory) -> Self {
+        SizesHandle { memory: Some(memory), ..self }
     }
 
     /// Every `step`-th element of `data`, from the first.
@@ -62,6 +68,34 @@ impl<'a> SizesHandle<'a> {
 
     pub(crate) fn borrow<T: Element>(data: &'a [T], step: usize) -> Result<Self, Error> {
         Self::from_memory(data, step, false)
+    }
+
+    pub(crate) fn join(parts: &[&SizesHandle<'a>]) -> Result<Self, Error> {
+        let pointers: Vec<_> = parts.iter().map(|part| part.pointer().cast_const()).collect();
+        let memory: Vec<_> = parts.iter().filter_map(|part| part.memory()).collect();
+        // SAFETY: live handles. The new one keeps what they own; what they borrow lives for `'a`.
+        let sizes = make_sizes(|sizes| unsafe {
+            sys::sab_sizes_join_new(elements(&pointers), pointers.len(), sizes)
+        })?;
+        Ok(sizes.keeping(Arc::new(memory)))
+    }
+
+    pub(crate) fn columns(columns: &[(&str, &SizesHandle<'a>)]) -> Result<Self, Error> {
+        let mut named: Vec<SizesHandle<'a>> = Vec::with_capacity(columns.len());
+        for (name, column) in columns {
+            let name = text("columns", name.as_bytes())?;
+            // SAFETY: a live handle and a NUL-terminated name.
+            named.push(make_sizes(|sizes| unsafe {
+                sys::sab_sizes_named_new(column.pointer(), name.as_ptr(), sizes)
+            })?);
+        }
+        let pointers: Vec<_> = named.iter().map(|each| each.pointer().cast_const()).collect();
+        let memory: Vec<_> = columns.iter().filter_map(|(_, each)| each.memory()).collect();
+        // SAFETY: live handles. The new one keeps what they own; what they borrow lives for `'a`.
+        let sizes = make_sizes(|sizes| unsafe {
+            sys::sab_sizes_columns_new(elements(&pointers), pointers.len(), sizes)
+        })?;
+        Ok(sizes.keeping(Arc::new(memory)))
     }
 }
 
@@ -146,11 +180,45 @@ impl SizesHandle<'_> {
         unsafe { sys::sab_sizes_count(self.pointer()) }
     }
 
-    pub(crate) fn get(&self, index: usize) -> Result<f64, Error> {
-        let mut size = 0.0;
-        // SAFETY: a live handle, and room for a number.
-        check(unsafe { sys::sab_sizes_get(self.pointer(), index, &mut size) })?;
-        Ok(size)
+    pub(crate) fn column_count(&self) -> usize {
+        // SAFETY: a live handle.
+        unsafe { sys::sab_sizes_column_count(self.pointer()) }
+    }
+
+    pub(crate) fn column_names(&self) -> Vec<Option<String>> {
+        // SAFETY: a live handle; its names are NUL-terminated, and live as long.
+        let name =
+            |column| unsafe { column_name(sys::sab_sizes_column_name(self.pointer(), column)) };
+        (0..self.column_count()).map(name).collect()
+    }
+
+    pub(crate) fn get(&self, index: usize) -> Result<PerColumn<f64>, Error> {
+        let mut row = [0.0; MAX_COLUMNS];
+        // SAFETY: a live handle, and room for a number of each column.
+        check(unsafe { sys::sab_sizes_get(self.pointer(), index, row.as_mut_ptr()) })?;
+        Ok(PerColumn::of(row.into_iter().take(self.column_count())))
+    }
+
+    pub(crate) fn values(&self, column: usize) -> Result<Vec<f64>, Error> {
+        let mut values = vec![0.0; self.count()];
+        // SAFETY: a live handle, and room for all sizes of a column.
+        check(unsafe {
+            sys::sab_sizes_values(self.pointer(), column, 0, values.len(), values.as_mut_ptr())
+        })?;
+        Ok(values)
+    }
+
+    pub(crate) fn source(&self, index: usize) -> Result<(usize, usize), Error> {
+        let (mut part, mut row) = (0, 0);
+        // SAFETY: a live handle, and room for two numbers.
+        check(unsafe { sys::sab_sizes_source(self.pointer(), index, &mut part, &mut row) })?;
+        Ok((part, row))
+    }
+
+    pub(crate) fn description(&self) -> String {
+        // SAFETY: a live handle; its text is NUL-terminated, and lives as long.
+        let text = unsafe { CStr::from_ptr(sys::sab_sizes_description(self.pointer())) };
+        text.to_string_lossy().into_owned()
     }
 
     pub(crate) fn create_buckets(

@@ -15,9 +15,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use super::*;
+use crate::cost::{Budget, Cost, CostKind};
 use crate::sizes::Element;
 use crate::stream::{
-    FilesOptions, ListOptions, Made, PackedOptions, Random, ReadaheadOptions, RecordRef, Source,
+    FilesOptions, ListOptions, Made, MixOptions, PackedOptions, Random, ReadaheadOptions,
+    RecordRef, Source,
 };
 
 #[cfg(test)]
@@ -31,6 +33,7 @@ pub(crate) type RecurFn = dyn FnMut(&[u8], RecordRef<'_>) -> Result<(Made, Made)
 pub(crate) type RandomMapFn =
     dyn FnMut(&mut Random<'_>, RecordRef<'_>) -> Result<Made, BoxError> + Send;
 pub(crate) type NumberFn = dyn Fn(RecordRef<'_>) -> Result<u64, BoxError> + Send + Sync;
+pub(crate) type SizesFn = dyn Fn(RecordRef<'_>, &mut [f64]) -> Result<(), BoxError> + Send + Sync;
 pub(crate) type StreamProgressFn = dyn FnMut(u64, u64) -> ControlFlow<()> + Send;
 
 // ---- records ------------------------------------------------------------------------------------
@@ -374,10 +377,48 @@ unsafe extern "C" fn select_trampoline(
     })
 }
 
-/// The closures of a read-ahead stage, shared with its options.
+/// The closures of a stage of windows, shared with its options.
+#[derive(Default)]
 pub(crate) struct Limits {
     batch_size: Option<Arc<NumberFn>>,
     boundary_key: Option<Arc<NumberFn>>,
+    sizes: Option<Arc<SizesFn>>,
+    /// How many numbers `sizes` gives; the stage was made with as many columns.
+    columns: usize,
+}
+
+/// A budget of a stage, which keeps it; `None` if its cost is a closure, which no stage keeps.
+#[derive(Clone, Debug)]
+pub(crate) struct KeptBudget(Option<Budget<'static>>);
+
+// SAFETY: the cost is no closure, as `of` sees to: numbers, or a shared handle of a memory model's
+// cost, which never changes.
+unsafe impl Send for KeptBudget {}
+// SAFETY: as above.
+unsafe impl Sync for KeptBudget {}
+
+impl KeptBudget {
+    pub(crate) fn of(budget: Budget<'_>) -> Self {
+        let kind = match budget.cost.map(|cost| cost.0) {
+            None => None,
+            Some(CostKind::Padded(weights)) => Some(CostKind::Padded(weights)),
+            Some(CostKind::Terms(terms)) => Some(CostKind::Terms(terms)),
+            Some(CostKind::Handle(handle)) => Some(CostKind::Handle(handle)),
+            Some(CostKind::Function(_)) => return KeptBudget(None),
+        };
+        KeptBudget(Some(Budget { limit: budget.limit, cost: kind.map(Cost) }))
+    }
+
+    fn all(kept: &[KeptBudget]) -> Result<Vec<Budget<'static>>, Error> {
+        let budget = |(index, KeptBudget(budget)): (usize, &KeptBudget)| {
+            budget.clone().ok_or_else(|| {
+                Error::argument_error(format!(
+                    "budgets[{index}].cost: must not be a closure, since the stream keeps it"
+                ))
+            })
+        };
+        kept.iter().enumerate().map(budget).collect()
+    }
 }
 
 /// # Safety
@@ -415,6 +456,47 @@ unsafe extern "C" fn boundary_key_trampoline(
     // SAFETY: given with this context.
     unsafe {
         run_stage::<Limits>(context, |limits| number(limits.boundary_key.as_deref(), record, key))
+    }
+}
+
+/// Makes a stage with the options and their closures, which C then owns, and with their budgets,
+/// which it reads during the call.
+fn with_readahead_options<R>(
+    options: &ReadaheadOptions,
+    failures: &Arc<Failures>,
+    make: impl FnOnce(&sys::sab_readahead_stream_options, Offered<Limits>) -> Result<R, Error>,
+) -> Result<R, Error> {
+    let budgets = KeptBudget::all(&options.budgets)?;
+    let mut call = InCall::without_progress();
+    let mut raw = *options.raw;
+    (raw.budgets, raw.budget_count) = call.budgets(&budgets)?;
+    let limits = Limits {
+        batch_size: options.batch_size_fn.0.clone(),
+        boundary_key: options.boundary_key_fn.0.clone(),
+        sizes: options.sizes_fn.0.clone(),
+        columns: raw.columns,
+    };
+    raw.batch_size_fn = limits.batch_size.as_ref().map(|_| batch_size_trampoline as _);
+    raw.boundary_key_fn = limits.boundary_key.as_ref().map(|_| boundary_key_trampoline as _);
+    raw.sizes_fn = limits.sizes.as_ref().map(|_| sizes_trampoline as _);
+    let offered = Offered::new(limits, failures);
+    raw.ctx = offered.context();
+    raw.release = Some(release::<Limits>);
+    make(&raw, offered)
+}
+
+unsafe extern "C" fn sizes_trampoline(
+    context: *mut c_void,
+    record: *const sys::sab_record,
+    sizes: *mut f64,
+) -> i32 {
+    // SAFETY: given with this context, and there is room for a number of each column.
+    unsafe {
+        run_stage::<Limits>(context, |limits| {
+            let function = limits.sizes.as_deref().expect("a trampoline is given with its closure");
+            function(seen(record), std::slice::from_raw_parts_mut(sizes, limits.columns))?;
+            Ok(sys::SAB_OK)
+        })
     }
 }
 
@@ -747,6 +829,17 @@ impl StreamHandle {
         })
     }
 
+    pub(crate) fn mix(sources: Vec<StreamHandle>, options: &MixOptions) -> Result<Self, Error> {
+        let mut raw = *options.raw;
+        raw.proportions = elements(&options.proportions);
+        raw.proportion_count = options.proportions.len();
+        // SAFETY: so many live handles, proportions that live as long as the call, and room for a
+        // handle.
+        Self::over_many(sources, |pointers, stream| unsafe {
+            sys::sab_mix_stream_new(elements(pointers), pointers.len(), &raw, stream)
+        })
+    }
+
     pub(crate) fn rank(self, rank: u64, world_size: u64) -> Result<Self, Error> {
         // SAFETY: a live handle, and room for a handle.
         self.over(|source, stream| unsafe {
@@ -779,40 +872,36 @@ impl StreamHandle {
     }
 
     pub(crate) fn pack(self, options: &PackedOptions) -> Result<Self, Error> {
-        // SAFETY: a live handle, options that live as long as the call, and room for a handle.
-        self.over(|source, stream| unsafe {
-            sys::sab_pack_stream_new(source, &*options.raw, stream)
+        let mut raw = *options.raw;
+        let Some(sizes) = options.sizes_fn.0.clone() else {
+            // SAFETY: a live handle, options that live as long as the call, and room for a handle.
+            return self
+                .over(|source, stream| unsafe { sys::sab_pack_stream_new(source, &raw, stream) });
+        };
+        let columns = options.capacities.len();
+        (raw.capacities, raw.capacity_count) = (elements(&options.capacities), columns);
+        raw.sizes_fn = Some(sizes_trampoline);
+        raw.release = Some(release::<Limits>);
+        let limits = Limits { sizes: Some(sizes), columns, ..Limits::default() };
+        self.over_closure(limits, |source, context, stream| {
+            raw.ctx = context;
+            // SAFETY: a live handle, capacities that live as long as the call; the context fits its
+            // trampoline, and C owns it when there is a stream.
+            unsafe { sys::sab_pack_stream_new(source, &raw, stream) }
         })
     }
 
-    /// The options with their closures.
-    fn readahead_options(
-        &self,
-        options: &ReadaheadOptions,
-    ) -> (sys::sab_readahead_stream_options, Offered<Limits>) {
-        let limits = Limits {
-            batch_size: options.batch_size_fn.0.clone(),
-            boundary_key: options.boundary_key_fn.0.clone(),
-        };
-        let mut raw = *options.raw;
-        raw.batch_size_fn = limits.batch_size.as_ref().map(|_| batch_size_trampoline as _);
-        raw.boundary_key_fn = limits.boundary_key.as_ref().map(|_| boundary_key_trampoline as _);
-        let offered = Offered::new(limits, &self.parts.failures);
-        raw.ctx = offered.context();
-        raw.release = Some(release::<Limits>);
-        (raw, offered)
-    }
-
     pub(crate) fn readahead(self, options: &ReadaheadOptions) -> Result<Self, Error> {
-        let (raw, offered) = self.readahead_options(options);
-        self.over(|source, stream| {
-            // SAFETY: a live handle; the context fits its trampolines, and C owns it when there is
-            // a
-            // stream.
-            let status = unsafe { sys::sab_readahead_stream_new(source, &raw, stream) };
-            // SAFETY: NULL before the call, and room for a handle.
-            offered.take_if_made(unsafe { *stream });
-            status
+        let failures = self.parts.failures.clone();
+        with_readahead_options(options, &failures, |raw, offered| {
+            self.over(|source, stream| {
+                // SAFETY: a live handle; the context fits its trampolines, and C owns it when there
+                // is a stream.
+                let status = unsafe { sys::sab_readahead_stream_new(source, raw, stream) };
+                // SAFETY: NULL before the call, and room for a handle.
+                offered.take_if_made(unsafe { *stream });
+                status
+            })
         })
     }
 
@@ -820,22 +909,24 @@ impl StreamHandle {
         self,
         options: &ReadaheadOptions,
     ) -> Result<SamplerHandle<'static>, Error> {
-        let (raw, offered) = self.readahead_options(options);
-        let (status, sampler) = construct(|sampler| {
-            // SAFETY: as for a stream.
-            let status =
-                unsafe { sys::sab_readahead_sampler_new(self.stream.pointer(), &raw, sampler) };
-            // SAFETY: NULL before the call, and room for a handle.
-            offered.take_if_made(unsafe { *sampler });
-            status
-        })?;
-        let handle = sampler.map(|sampler| {
-            let StreamHandle { stream, parts } = self;
-            stream.give();
-            let (kept, _) = KeptBox::of(parts);
-            SamplerHandle::with_closure(sampler, kept)
-        });
-        made(check(status), handle)
+        let failures = self.parts.failures.clone();
+        with_readahead_options(options, &failures, |raw, offered| {
+            let (status, sampler) = construct(|sampler| {
+                // SAFETY: as for a stream.
+                let status =
+                    unsafe { sys::sab_readahead_sampler_new(self.stream.pointer(), raw, sampler) };
+                // SAFETY: NULL before the call, and room for a handle.
+                offered.take_if_made(unsafe { *sampler });
+                status
+            })?;
+            let handle = sampler.map(|sampler| {
+                let StreamHandle { stream, parts } = self;
+                stream.give();
+                let (kept, _) = KeptBox::of(parts);
+                SamplerHandle::with_closure(sampler, kept)
+            });
+            made(check(status), handle)
+        })
     }
 
     pub(crate) fn prefetch(self, buffer_size: u64) -> Result<Self, Error> {

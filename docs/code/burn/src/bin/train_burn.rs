@@ -18,7 +18,7 @@ fn tensors<B: Backend>(
     batch: &BatchRef<'_>,
     device: &B::Device,
 ) -> (Tensor<B, 2, Int>, Tensor<B, 1, Int>) {
-    let (count, length) = (batch.indices.len(), batch.padded_length as usize);
+    let (count, length) = (batch.indices.len(), batch.padded_length[0] as usize);
     let mut words = vec![0; count * length];
     for (row, &index) in words.chunks_mut(length).zip(batch.indices) {
         let sentence = &samples[index as usize].0;

@@ -228,6 +228,7 @@ fn limits_are_asked_each_by_its_own_trampoline() {
     let limits = Limits {
         batch_size: Some(Arc::new(|record| Ok(record.size() as u64))),
         boundary_key: Some(Arc::new(|_| Ok(7))),
+        ..Limits::default()
     };
     let offered = Offered::new(limits, &Arc::default());
     let mut number = 0;
@@ -310,9 +311,9 @@ fn closures_kept_beside_a_handle_keep_how_they_failed() {
         assert_eq!(index_trampoline(context, 5, 2, &mut index, &mut size), sys::SAB_END);
         assert!(kept.take_failure().is_none());
     }
-    let cost: &RefCell<CostFn<'_>> = &RefCell::new(|count, length| {
+    let cost: &RefCell<CostFn<'_>> = &RefCell::new(|count, lengths: &[f64], _: &[f64]| {
         calls.set(calls.get() + 1);
-        Ok(count as f64 * length)
+        Ok(count as f64 * lengths[0])
     });
     let (kept, context) = Shared::new(Guarded::new(cost));
     let (length, mut answer) = (4.0, 0.0);

@@ -1,0 +1,52 @@
+"""Sizes in the columns of Hugging Face data sets."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from sab._arrow import arrow_sizes, values_of
+from sab._native import CData
+from sab._tables import find_leaf
+
+
+def data_set_of(source: Any, column: str | None) -> tuple[Any, str | None] | None:
+    """The Hugging Face data set that an object is or belongs to, and the path of its column; None
+    for other objects.
+    """
+    if not type(source).__module__.startswith("datasets."):
+        return None
+    names: list[str] = [] if column is None else [column]
+    while hasattr(source, "column_name"):  # datasets.Column, what dataset["name"] gives
+        names.insert(0, source.column_name)
+        source = source.source
+    if not hasattr(source, "_indices"):
+        return None
+    return source, ".".join(names) or None
+
+
+def data_set_sizes(
+    data_set: Any,
+    column: str | None,
+    words: bool,
+    zero_nulls: bool,
+) -> CData:
+    """The handle of the sizes in a column, in the order of the data set. Formats and transforms
+    are not applied. Nothing is copied, unless the data set was shuffled or selected from.
+    """
+    pa: Any = importlib.import_module("pyarrow")
+    table = data_set.data.table
+    leaf = find_leaf(table.schema, column)
+    name = ".".join(leaf.path)
+    found = leaf.of(table.column(leaf.path[0]))
+    if data_set._indices is not None:
+        types = pa.types
+        if not types.is_integer(leaf.type) and not types.is_floating(leaf.type):
+            # Only the lengths are moved to their places.
+            handle = arrow_sizes(pa.table([found], [name]), name, words, zero_nulls=True)
+            lengths = values_of(handle, 0, len(found))
+            found = pa.chunked_array([pa.array(lengths, mask=found.is_null().to_numpy())])
+            words = False
+        rows = data_set._indices.column(0).combine_chunks()
+        found = pa.chunked_array([found.combine_chunks().take(rows)])
+    return arrow_sizes(pa.table([found], [name]), name, words, zero_nulls)

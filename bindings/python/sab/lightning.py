@@ -1,0 +1,334 @@
+"""libsab for Lightning: ranks, epochs and states of loaders in a data module, and a callback for
+memory and metrics. Works with the packages ``lightning`` and ``pytorch_lightning``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Callable
+
+from sab._guard import MemoryGuard
+from sab._learning_rate import ScalingRule
+from sab._samplers import RandomAccessSampler
+from sab.torch._frameworks import Epochs, take_ranks
+from sab.torch._learning_rate import LearningRateScaler
+from sab.torch._loader import DataLoader
+
+if TYPE_CHECKING:
+    from sab._metrics import Meter
+
+    Callback = Any
+else:
+    try:
+        from lightning.pytorch import Callback
+    except ImportError:
+        from pytorch_lightning import Callback
+
+__all__ = ["DataModuleMixin", "LearningRateCallback", "Monitor"]
+
+HOOKS = ("train_dataloader", "val_dataloader", "test_dataloader", "predict_dataloader")
+STATE = "sab"  # key in the state of the data module
+
+
+class TrainerLoader:
+    """A loader as a trainer of Lightning walks it. It is no ``torch.utils.data.DataLoader``, since
+    Lightning makes such loaders anew with samplers of its own. All other attributes are those of
+    the loader.
+
+    Attributes:
+        loader: the :class:`sab.torch.DataLoader`.
+    """
+
+    batch_sampler = None  # Lightning finds `sampler` then
+
+    def __init__(self, loader: DataLoader, trainer: Any) -> None:
+        self.loader = loader
+        self._trainer = trainer
+        self._is_walking = False  # the pass has yielded a batch
+        self._loaded_epoch: int | None = None  # of the trainer, where the state was in its middle
+        self.sampler = Epochs(self.set_epoch)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "loader":
+            raise AttributeError(name)
+        return getattr(self.loader, name)
+
+    @property
+    def _iterator(self) -> Any:  # of persistent workers, which Lightning shuts down
+        return self.loader._iterator
+
+    @_iterator.setter
+    def _iterator(self, iterator: Any) -> None:
+        self.loader._iterator = iterator
+
+    def __len__(self) -> int:
+        return len(self.loader)
+
+    def __iter__(self) -> Iterator[Any]:
+        # Begins with the first batch: Lightning calls iter() before it chooses the epoch.
+        self._is_walking = False
+        for data in self.loader:
+            self._is_walking = True
+            self._tell_length()  # a lowered budget makes more batches
+            yield data
+        self._is_walking = False
+
+    def set_epoch(self, epoch: int) -> None:
+        """Chooses the epoch of the next pass. With ``overfit_batches`` it stays 0, since Lightning
+        needs the same batches again."""
+        if self._loaded_epoch != epoch:
+            self.loader.set_epoch(0 if self._trainer.overfit_batches > 0 else epoch)
+        self._is_walking, self._loaded_epoch = False, None
+        self._tell_length()
+
+    def state_dict(self) -> dict[str, Any]:
+        """The place after the batches whose step has ended. A batch whose step failed is not
+        counted."""
+        loop = self._trainer.fit_loop.epoch_loop
+        progress = loop.batch_progress.current
+        has_failed = self._is_walking and progress.ready > progress.processed
+        state = self.loader.state_dict(self.loader.position - 1 if has_failed else None)
+        # The epoch of the trainer: a loader that begins anew within it is in a later one.
+        is_within = has_failed or not loop._num_ready_batches_reached()
+        return {**state, "epoch": self._trainer.current_epoch if is_within else None}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Continues there with the next pass."""
+        own = dict(state_dict)
+        self._is_walking, self._loaded_epoch = False, own.pop("epoch", None)
+        self.loader.load_state_dict(own)
+
+    def _tell_length(self) -> None:
+        """Lightning reads lengths once, but those of an epoch that goes on with other ranks, or
+        with a lower budget, differ."""
+        loop, limit = self._trainer.fit_loop, self._trainer.limit_train_batches
+        combined = loop._combined_loader
+        if combined is None or self not in combined.flattened:
+            return
+        index, length = combined.flattened.index(self), len(self)
+        limited = min(limit, length) if isinstance(limit, int) else int(limit * length)
+        if combined.limits[index] == limited:
+            return
+        combined.limits[index] = limited
+        loop.max_batches = loop._data_fetcher.length = len(combined)
+        interval = self._trainer.val_check_interval
+        if isinstance(interval, float) and self._trainer.val_check_batch is not None:
+            self._trainer.val_check_batch = max(1, int(loop.max_batches * interval))
+
+
+def replaced(loaders: Any, replace: Callable[[DataLoader], Any]) -> Any:
+    """What a hook returned, with each loader of libsab replaced, in lists, dictionaries and
+    CombinedLoader."""
+    if isinstance(loaders, DataLoader):
+        return replace(loaders)
+    if hasattr(loaders, "items"):
+        return {key: replaced(each, replace) for key, each in loaders.items()}
+    if type(loaders) in (list, tuple):
+        return [replaced(each, replace) for each in loaders]
+    if hasattr(loaders, "flattened"):
+        loaders.flattened = [replaced(each, replace) for each in loaders.flattened]
+    return loaders
+
+
+def taking_over(hook: Callable[..., Any], trains: bool) -> Callable[..., Any]:
+    """A hook of a data module whose loaders of libsab the trainer walks as TrainerLoader."""
+
+    @functools.wraps(hook)
+    def wrapper(self: DataModuleMixin, *arguments: Any, **options: Any) -> Any:
+        found: list[TrainerLoader] = []
+
+        def replace(loader: DataLoader) -> TrainerLoader:
+            ranks = self.trainer.distributed_sampler_kwargs or {"rank": 0, "num_replicas": 1}
+            take_ranks(loader, ranks["rank"], ranks["num_replicas"], "the trainer")
+            taken = TrainerLoader(loader, self.trainer)
+            if trains:
+                found.append(taken)
+            return taken
+
+        loaders = replaced(hook(self, *arguments, **options), replace)
+        if found:
+            self._go_on(found)
+        return loaders
+
+    return wrapper
+
+
+class DataModuleMixin:
+    """For data modules whose hooks return :class:`sab.torch.DataLoader`, alone or in lists,
+    dictionaries or CombinedLoader.
+
+    .. code-block:: python
+
+        class Data(sab.lightning.DataModuleMixin, lightning.LightningDataModule):
+            def train_dataloader(self):
+                return sab.torch.DataLoader(dataset, sampler, collate_fn=collate)
+
+    Samplers are made without ``rank`` and ``world_size``: the trainer sets them, so that each
+    sample is in one batch of one rank, in training, validation, tests and predictions. The option
+    ``use_distributed_sampler`` of the trainer has no effect on these loaders, and
+    ``reload_dataloaders_every_n_epochs`` is not needed.
+
+    A checkpoint of Lightning has the place of the training loaders, in the middle of an epoch, too.
+    It counts the batches whose step has ended, so that a batch whose step failed comes again. A
+    later run goes on there, with any number of ranks.
+
+    A data module with a ``state_dict`` or ``load_state_dict`` of its own calls that of ``super()``.
+    In steps, ``self.trainer.train_dataloader`` has the attributes of the loader, such as
+    ``step()``.
+    """
+
+    trainer: Any
+    _saved: list[dict[str, Any]] | None = None  # states for the next training loaders
+    _loaders: Sequence[TrainerLoader] = ()
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for name in HOOKS:
+            hook = getattr(cls, name, None)
+            if hook is not None:
+                setattr(cls, name, taking_over(hook, name == "train_dataloader"))
+
+    def _go_on(self, loaders: list[TrainerLoader]) -> None:
+        """Has new training loaders go on where the checkpoint says. Lightning does so too late: it
+        has read their lengths then."""
+        saved, self._saved, self._loaders = self._saved, None, loaders
+        if saved is None:
+            return
+        if len(saved) != len(loaders):
+            raise ValueError(
+                f"the checkpoint has the states of {len(saved)} training loaders: "
+                f"train_dataloader() has {len(loaders)} loaders of libsab"
+            )
+        for loader, state in zip(loaders, saved):
+            loader.load_state_dict(state)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state of the data module, with those of the training loaders."""
+        state: dict[str, Any] = super().state_dict()  # type: ignore[misc]
+        return {**state, STATE: [each.state_dict() for each in self._loaders]}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Keeps the states for the training loaders that are made next."""
+        own = {key: each for key, each in state_dict.items() if key != STATE}
+        if self.trainer.state.fn == "fit":
+            self._saved = state_dict.get(STATE) or None
+        super().load_state_dict(own)  # type: ignore[misc]
+
+
+def loader_of(trainer: Any, callback: str) -> Any:
+    """The only training loader of a trainer, for a callback."""
+    loader = trainer.train_dataloader
+    if not isinstance(loader, (TrainerLoader, DataLoader)):
+        raise TypeError(
+            f"train_dataloader() gives a {type(loader).__name__}: must be one "
+            f"sab.torch.DataLoader for sab.lightning.{callback}"
+        )
+    source: Any = loader.source
+    given, known = trainer.accumulate_grad_batches, source._order().get("micro_batches", 1)
+    if given != known:  # the totals of a step would be those of other batches
+        raise ValueError(
+            f"accumulate_grad_batches = {given}: the sampler has micro_batches = {known}; give it "
+            f"micro_batches={given} for sab.lightning.{callback}"
+        )
+    return loader
+
+
+class LearningRateCallback(Callback):  # type: ignore[misc]
+    """Scales the learning rates of each step by its tokens. For data modules with
+    :class:`DataModuleMixin` and one training loader. The arguments are those of
+    :class:`sab.torch.LearningRateScaler`.
+    """
+
+    def __init__(self, reference: float, *, rule: ScalingRule = "linear") -> None:
+        self._reference = reference
+        self._rule: ScalingRule = rule
+        self._scalers: list[LearningRateScaler] = []
+
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        """Takes the optimizers."""
+        self._scalers = [
+            LearningRateScaler(optimizer, self._reference, rule=self._rule)
+            for optimizer in trainer.optimizers
+        ]
+
+    def on_train_batch_start(
+        self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """Sets the factor of the batch's step."""
+        step = loader_of(trainer, "LearningRateCallback").step()
+        for scaler in self._scalers:
+            scaler.on_step(step)
+
+    def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
+        """Takes the scaling off the optimizers."""
+        while self._scalers:
+            self._scalers.pop().close()
+
+
+class Monitor(Callback):  # type: ignore[misc]
+    """A callback that keeps training within its memory and computes metrics. For data modules
+    with :class:`DataModuleMixin` and one training loader.
+
+    Args:
+        meter: a :class:`sab.Meter` that gets each batch and each step of the optimizer. It gets the
+            guard, too.
+        guard: makes a :class:`sab.MemoryGuard` of the loader's sampler, such as
+            ``lambda sampler: sab.MemoryGuard(sampler, "cuda", reduce="torch")``. The guard measures
+            each step and lowers the budget of the batches to come. A step that runs out of memory
+            ends the run, as always. With ``interval=1`` a checkpoint of ``OnExceptionCheckpoint``
+            has the lowered budget, and the run that goes on from it repeats the samples.
+    """
+
+    def __init__(
+        self,
+        meter: Meter | None = None,
+        *,
+        guard: Callable[[RandomAccessSampler], MemoryGuard] | None = None,
+    ) -> None:
+        self._meter, self._make_guard = meter, guard
+        self._guarded: Any = None
+        self._open = contextlib.ExitStack()  # the step that is measured
+        self._batch: Any = None
+        self._totals: Any = None  # of the batch's step, over all ranks
+        self.guard: MemoryGuard | None = None
+
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        """Sets the steps of the meter, which a resumed run counts on from."""
+        if self._meter is not None:
+            self._meter.steps = trainer.global_step
+
+    def on_train_batch_start(
+        self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """Begins to measure a step."""
+        loader = loader_of(trainer, "Monitor")
+        if self._make_guard is not None and loader.source is not self._guarded:
+            self._guarded, self.guard = loader.source, self._make_guard(loader.source)
+            if self._meter is not None:
+                self._meter.guard = self.guard
+        # Now, since the guard may change the budget behind this batch.
+        self._batch, self._totals = loader.batch, loader.step()
+        if self.guard is not None:
+            self._open.enter_context(self.guard.measure(self._batch))
+
+    def on_train_batch_end(
+        self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """Ends the measured step."""
+        self._open.close()
+        if self._meter is not None:
+            self._meter.on_batch(self._batch)
+            if not trainer.fit_loop._should_accumulate():
+                self._meter.on_step(self._totals)
+
+    def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+        """Writes the metrics of the last steps."""
+        if self._meter is not None:
+            self._meter.write()
+
+    def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
+        """Ends the measured step with what it failed with."""
+        with contextlib.suppress(type(exception)):
+            self._open.__exit__(type(exception), exception, exception.__traceback__)

@@ -1,0 +1,233 @@
+"""A loader of torch whose batches a sampler of libsab makes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any, Callable
+
+import torch.utils.data
+
+from sab._batch import Batch, Step
+from sab._samplers import RandomAccessSampler, Sampler
+from sab.torch._frameworks import epochs_of
+from sab.torch._samples import Tickets, loader_options, random_access
+
+__all__ = ["DataLoader"]
+
+_BY_SAMPLER = ("batch_size", "shuffle", "drop_last")  # what the sampler decides
+
+
+class DataLoader(torch.utils.data.DataLoader[Any]):
+    """``torch.utils.data.DataLoader`` for a sampler of libsab. Its state is the place of the
+    training loop, whatever the workers have fetched ahead.
+
+    A ``for`` loop begins a pass, as for samplers: the next epoch after a finished pass; the same
+    epoch from its start after a pass that was broken off; what is left of the saved epoch after
+    :meth:`load_state_dict`.
+
+    Args:
+        dataset: has the samples by their index, as many as the sampler was made of.
+        sampler: any sampler of libsab.
+        collate_fn: ``collate_fn(samples, batch)`` makes one piece of data of a list of samples and
+            their :class:`sab.Batch`; it is :class:`PadCollate` or :class:`PackCollate`, or your
+            own. A function with one argument that must be given gets the samples alone. By default
+            torch's ``default_collate``. In the last step of an epoch a rank may have a batch
+            without samples: a function with two arguments gets an empty list, the others give
+            tensors without rows.
+        options: those of torch's ``DataLoader``: ``num_workers``, ``pin_memory``,
+            ``persistent_workers``, ``multiprocessing_context`` and so on. Not ``batch_size``,
+            ``shuffle``, ``sampler`` and ``drop_last``, which the sampler decides.
+
+    The attribute ``source`` is the sampler. Another framework that makes a loader anew from
+    ``dataset``, ``batch_sampler`` and ``collate_fn`` of this one gets the same batches.
+
+    >>> import sab, sab.torch, torch
+    >>> words = [torch.ones(size) for size in (5, 3, 5, 4, 3, 4)]
+    >>> plan = sab.plan([len(each) for each in words], budget=10, boundaries=[3, 4, 5, 6])
+    >>> loader = sab.torch.DataLoader(
+    ...     words, sab.BucketSampler(plan), collate_fn=sab.torch.PadCollate()
+    ... )
+    >>> sorted(tuple(batch.shape) for batch in loader)
+    [(2, 3), (2, 4), (2, 5)]
+    """
+
+    source: Sampler
+    batch_sampler: Any
+
+    def __init__(
+        self,
+        dataset: Any,
+        sampler: Sampler,
+        *,
+        collate_fn: Callable[..., Any] | None = None,
+        **options: Any,
+    ) -> None:
+        for name in _BY_SAMPLER:
+            if options.pop(name, None):
+                raise TypeError(f"{name}: the sampler decides it; leave it out")
+        if "batch_sampler" in options:
+            raise TypeError(
+                "batch_sampler: give the sampler of libsab as sampler; a framework that makes the "
+                "loader anew, such as Lightning for predictions, can do so with "
+                "torch.utils.data.DataLoader(**sab.torch.loader_options(...))"
+            )
+        if not options.get("in_order", True):
+            raise ValueError("in_order = False: must be True, since a state counts batches")
+        super().__init__(**loader_options(dataset, sampler, collate_fn), **options)
+        self.source = sampler
+        self._position = 0  # of the pass, after the batch that was yielded last
+        self._placed = -1  # the sampler's count of placements when the pass began; -1: no pass
+        self._tickets: Tickets = self.batch_sampler
+        self._framework: Any = None  # that took the loader over
+        self._first_length = -1  # what len() said first; -1: not called
+        self._is_loaded = False  # a state was loaded, and no pass has begun since
+        self._pass: Any = None
+
+    def _is_walking(self) -> bool:
+        """Whether the place is that of a pass of this loader, and not of a later `set_epoch` or
+        `load_state_dict`, of the loader or of its sampler."""
+        return self._placed == self.source._placed
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the pass, or of the next one where it was set or loaded."""
+        return self.source.epoch
+
+    @property
+    def position(self) -> int:
+        """Batches of the epoch that were yielded, by this loader or before the state that it
+        loaded.
+        """
+        return self._position if self._is_walking() else self.source._tell()[1]
+
+    @property
+    def batch(self) -> Batch | None:
+        """The batch whose data was yielded last; None if none was yielded in this epoch."""
+        at = self.position
+        return random_access(self.source, "batch").batch(at - 1) if at else None
+
+    def step(self) -> Step:
+        """The optimizer's step, over all ranks and micro-batches, of the batch whose data was
+        yielded last: for weights of the loss, see :class:`sab.Step`.
+        """
+        at = self.position
+        if at == 0:
+            raise ValueError("step(): no batch of this epoch has been yielded")
+        return random_access(self.source, "step()").step(at - 1)
+
+    @property
+    def sampler(self) -> Any:
+        """For frameworks that set the epoch of a loader's sampler."""
+        return epochs_of(self)
+
+    @sampler.setter
+    def sampler(self, sampler: Any) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Ignores the one that torch makes."""
+
+    def __len__(self) -> int:
+        length = super().__len__()
+        if self._first_length < 0:
+            self._first_length = length
+        return length
+
+    @property
+    def _is_accelerate_prepared(self) -> bool:
+        """accelerate reads this before it would divide the batches among its processes."""
+        accelerate = sys.modules.get("accelerate.state")
+        if accelerate is None or not accelerate.AcceleratorState._shared_state:
+            raise AttributeError("_is_accelerate_prepared")  # nothing has made an Accelerator
+        from sab.accelerate import prepare
+
+        try:
+            prepare(self)
+        except AttributeError as error:  # for accelerate it would mean that it has to divide them
+            raise RuntimeError(f"accelerate: its loaders have changed ({error})") from error
+        return True
+
+    @_is_accelerate_prepared.setter
+    def _is_accelerate_prepared(self, is_prepared: bool) -> None:
+        """Is called when it is."""
+
+    def __iter__(self) -> Any:
+        walk = self._walk()
+        return walk if self._framework is None else self._framework.walk(self, walk)
+
+    def _choose_epoch(self) -> None:
+        """Sets the epoch of the pass that begins, if the last one has a successor."""
+        if self._is_walking():
+            epoch = self.source.epoch
+            is_finished = self._pass is None or self._position == self._count()
+            self.source.set_epoch(epoch + 1 if is_finished else epoch)
+
+    def _walk(self) -> Iterator[Any]:
+        # Begins with the first batch: Lightning calls iter() before it chooses the epoch.
+        self._choose_epoch()
+        self._is_loaded = False
+        walk = super().__iter__() if self._framework is None else self._framework.fetch()
+        self._position = self._tickets._begun[1]
+        self._placed = self.source._placed
+        self._pass = owner = object()
+        for data in walk:
+            if self._pass is owner:  # not when another loop has begun a pass since
+                self._position += 1
+            yield data
+        if self._pass is owner:
+            self._pass = None
+            if self._position < self._count():
+                raise RuntimeError(
+                    f"the data set ended the epoch after {self._position} of {self._count()} "
+                    "batches: its __getitem__ raised StopIteration"
+                )
+
+    def _count(self) -> int:
+        """The epoch's batches; -1 where that is not known."""
+        return len(self.source) if isinstance(self.source, RandomAccessSampler) else -1
+
+    def set_epoch(self, epoch: int) -> None:
+        """Chooses the epoch of the next pass; the same on all ranks. The epoch of a state that has
+        just been loaded keeps its position, so that a training loop may set each epoch.
+        """
+        is_within = self._is_loaded and self.position > 0
+        if not (is_within and self.source.epoch == epoch):
+            self.source.set_epoch(epoch)
+            self._is_loaded = False
+
+    def set_ranks(self, rank: int, world_size: int) -> None:
+        """Goes on at the same place as another rank: for what learns its rank after the loader was
+        made.
+        """
+        source = random_access(self.source, "set_ranks()")
+        epoch, position = self.epoch, self.position
+        remade = source._of_rank(rank, world_size)
+        if position:
+            remade.load_state_dict(self.state_dict())
+        else:
+            remade.set_epoch(epoch)
+        self.source = self._tickets.source = remade
+        self._placed = -1
+
+    def state_dict(self, step: int | None = None) -> dict[str, Any]:
+        """The place after the batches that were yielded; those that workers have fetched ahead are
+        not counted. The epoch has ended when the loop has: within the loop's last batch, nothing is
+        left of the epoch, and the pass after a restore is empty. With ``step``: after this many
+        batches of the epoch, for what fetches ahead of training.
+
+        The sampler takes this state, too, and this loader that of the sampler.
+        """
+        source = random_access(self.source, "state_dict()")
+        if step is None and self._is_walking() and self._pass is not None:
+            step = self._position
+        return source.state_dict(step)
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Continues there with the next pass; the state may be of another number of ranks.
+
+        Raises:
+            FormatError, MismatchError: as for samplers.
+        """
+        random_access(self.source, "load_state_dict()")._load_next(state_dict)
+        self._is_loaded = True
+
+    def __repr__(self) -> str:
+        return f"<sab.torch.DataLoader of {self.source!r}>"

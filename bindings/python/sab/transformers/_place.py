@@ -1,0 +1,45 @@
+"""The place in the epoch that a checkpoint of a trainer holds."""
+
+from __future__ import annotations
+
+import base64
+import importlib
+import json
+import os
+from typing import Any
+
+transformers: Any = importlib.import_module("transformers")
+_callbacks: Any = importlib.import_module("transformers.trainer_callback")
+
+
+class PlaceInEpoch(transformers.TrainerCallback, _callbacks.ExportableState):  # type: ignore[misc]
+    """Puts the place in the epoch into the trainer's state, which is saved with each checkpoint."""
+
+    def __init__(self, owner: Any = None) -> None:
+        self.owner = owner  # of prepare(); None: a trainer restores the states of callbacks
+
+    def state(self) -> dict[str, Any]:
+        saved: bytes = b"" if self.owner is None else self.owner.saved()
+        return {"args": {}, "attributes": {"place": base64.b64encode(saved).decode()}}
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if self.owner is not None:
+            self.owner.check_rows()
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if self.owner is not None:
+            state.epoch = self.owner.step_done()
+
+
+def place_in(checkpoint: str) -> bytes:
+    """The place that a checkpoint holds."""
+    path = os.path.join(checkpoint, "trainer_state.json")
+    with open(path, encoding="utf-8") as file:
+        states: Any = json.load(file).get("stateful_callbacks", {})
+    place: Any = states.get(PlaceInEpoch.__name__, {}).get("attributes", {}).get("place")
+    if not place:
+        raise ValueError(
+            f"{path}: has no place in the epoch, since the trainer was not prepared; pass "
+            "ignore_data_skip=True to begin the epoch anew"
+        )
+    return base64.b64decode(place)

@@ -1,0 +1,273 @@
+//! Samples with several sizes: sizes, plans, rows and balanced steps of several columns.
+
+#[macro_use]
+mod common;
+
+use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
+
+use libsab::{
+    partition_by, BalancedOptions, BalancedSampler, BucketRule, BucketSampler, Budget, Cost,
+    CostTerm, LastStep, PackMethod, PackedOptions, PackedSampler, PartitionOptions, Plan,
+    PlanOptions, SamplerOptions, Sizes,
+};
+
+fn source() -> Vec<u32> {
+    (0..2000).map(|i| 1 + i * 7919 % 60).collect()
+}
+
+fn target() -> Vec<f32> {
+    (0..2000).map(|i| (1 + i * 104_729 % 83) as f32).collect()
+}
+
+fn pairs() -> Sizes<'static> {
+    let (source, target) = (Sizes::from_vec(source()).unwrap(), Sizes::from_vec(target()).unwrap());
+    Sizes::columns(&[("source", &source), ("target", &target)]).unwrap()
+}
+
+fn plan(options: &PlanOptions<'_>) -> Plan {
+    Plan::new(&pairs(), options).unwrap()
+}
+
+#[test]
+fn sizes_have_named_columns() {
+    let sizes = pairs();
+    let name = |text: &str| Some(text.to_string());
+    assert_eq!((sizes.len(), sizes.column_count()), (2000, 2));
+    assert_eq!(sizes.column_names(), [name("source"), name("target")]);
+    assert_eq!(
+        sizes.row(1999).unwrap()[..],
+        [f64::from(source()[1999]), f64::from(target()[1999])]
+    );
+    let column: Vec<f32> =
+        sizes.column_values(1).unwrap().into_iter().map(|size| size as f32).collect();
+    assert_eq!(column, target());
+    assert_refused!(sizes.get(0), Argument, "2 columns", "row()");
+    assert_refused!(sizes.values(), Argument, "2 columns", "column_values()");
+    assert_refused!(sizes.row(2000), Argument, "2000");
+    assert_refused!(sizes.column_values(2), Argument, "column = 2");
+    assert_eq!(Sizes::copied(&[7u8]).unwrap().column_names(), [None]);
+}
+
+#[test]
+fn columns_that_do_not_fit_are_refused() {
+    let (two, three) = (Sizes::copied(&[1u8, 2]).unwrap(), Sizes::copied(&[1u8, 2, 3]).unwrap());
+    assert_refused!(Sizes::columns(&[("a", &two), ("b", &three)]), Argument, "3");
+    assert_refused!(Sizes::columns(&[("a", &two), ("a", &two)]), Argument, "a");
+    assert_refused!(Sizes::columns(&[("", &two)]), Argument, "name");
+    assert_refused!(Sizes::columns(&[("a\0b", &two)]), Argument, "NUL");
+    assert_refused!(Sizes::columns(&[]), Argument, "count = 0");
+    let names = ["a", "b", "c", "d", "e", "f", "g", "h", "i"];
+    let nine = names.map(|name| (name, &two));
+    assert_eq!(Sizes::columns(&nine[..8]).unwrap().row(1).unwrap()[..], [2.0; 8]);
+    assert_refused!(Sizes::columns(&nine), Argument, "9");
+    assert_refused!(Sizes::columns(&[("a", &pairs())]), Argument, "columns");
+    let wrong = Sizes::copied(&[1.0, f64::NAN]).unwrap();
+    let wrong = Sizes::columns(&[("good", &two), ("bad", &wrong)]).unwrap();
+    assert_refused!(Plan::new(&wrong, &PlanOptions::new().budget(9.0)), Argument, "bad");
+}
+
+#[test]
+fn batches_buckets_and_reports_have_a_number_for_each_column() {
+    let multiples = PlanOptions::new().budget(2048.0).length_multiples([8.0, 4.0]);
+    let made = plan(&multiples);
+    assert_eq!((made.info().columns, made.column_names()), (2, pairs().column_names()));
+    let (lengths, mut seen) =
+        ([source(), target().into_iter().map(|size| size as u32).collect()], 0);
+    for batch in &mut BucketSampler::new(&made, &SamplerOptions::new()).unwrap() {
+        let batch = batch.unwrap();
+        for (column, multiple) in [(0, 8.0), (1, 4.0)] {
+            let sizes = batch.indices.iter().map(|&i| f64::from(lengths[column][i as usize]));
+            assert_eq!(batch.total[column], sizes.clone().sum::<f64>());
+            assert_eq!(batch.longest[column], sizes.fold(0.0, f64::max));
+            let padded = (batch.longest[column] / multiple).ceil() * multiple;
+            assert_eq!(batch.padded_length[column], padded);
+        }
+        let length = batch.padded_length[0] + batch.padded_length[1];
+        assert_eq!(batch.padded_total(), batch.indices.len() as f64 * length);
+        assert!(batch.padded_total() <= 2048.0);
+        seen += batch.indices.len();
+    }
+    assert_eq!(seen, 2000);
+    let report = made.report(&SamplerOptions::new()).unwrap();
+    assert_eq!(report.totals.iter().sum::<f64>(), report.total);
+    assert_eq!(report.padded_totals.iter().sum::<f64>(), report.padded_total);
+    assert!(report.totals.iter().zip(&*report.padded_totals).all(|(total, padded)| total < padded));
+    let buckets = made.buckets();
+    let total = |column: usize| buckets.iter().map(|bucket| bucket.total[column]).sum::<f64>();
+    assert_eq!(report.totals[..], [total(0), total(1)]);
+    assert!(buckets.iter().all(|bucket| bucket.shortest[1] <= bucket.longest[1]));
+}
+
+#[test]
+fn a_step_has_a_total_for_each_column() {
+    let made = plan(&PlanOptions::new().budget(4096.0));
+    let options = SamplerOptions::new().world_size(2).micro_batches(2);
+    let mut sampler = BucketSampler::new(&made, &options).unwrap();
+    let mut totals = [0.0; 2];
+    while let Some(batch) = sampler.next_ref() {
+        let first = batch.unwrap().micro_batch == 0;
+        let of_step = sampler.step().unwrap().total.unwrap();
+        if first {
+            totals.iter_mut().zip(&*of_step).for_each(|(sum, each)| *sum += each);
+        }
+    }
+    assert_eq!(totals[..], made.report(&SamplerOptions::new()).unwrap().totals[..]);
+}
+
+#[test]
+fn costs_of_several_columns_are_kept() {
+    let area = Cost::terms([CostTerm::of_columns(1.0, 1, [1, 1])]);
+    let weighted = Cost::padded(&[1.0, 2.5]);
+    let closure = Cost::from_columns_fn(|count, lengths, totals| {
+        assert_eq!(totals[1], count as f64 * lengths[1]);
+        count as f64 * (lengths[0] + 2.5 * lengths[1])
+    });
+    assert_eq!(area.evaluate_columns(2, &[3.0, 5.0]).unwrap(), 30.0);
+    assert_eq!(weighted.evaluate_columns(2, &[3.0, 4.0]).unwrap(), 26.0);
+    assert_eq!(closure.evaluate_columns(2, &[3.0, 4.0]).unwrap(), 26.0);
+    assert_refused!(weighted.evaluate(2, 3.0), Argument, "columns");
+    let budgets = |cost: &Cost<'static>| {
+        let first = Budget::new(4000.0).cost(cost.clone());
+        PlanOptions::new().budgets([first, Budget::new(50_000.0).cost(area.clone())])
+    };
+    let (by_weights, by_closure) = (plan(&budgets(&weighted)), plan(&budgets(&closure)));
+    let lengths = |plan: &Plan| {
+        let buckets = plan.buckets();
+        buckets.iter().map(|each| (each.batch_size, each.longest)).collect::<Vec<_>>()
+    };
+    assert_eq!(lengths(&by_weights), lengths(&by_closure));
+    for batch in &mut BucketSampler::new(&by_weights, &SamplerOptions::new()).unwrap() {
+        let batch = batch.unwrap();
+        let count = batch.indices.len() as u64;
+        assert!(weighted.evaluate_columns(count, &batch.padded_length).unwrap() <= 4000.0);
+        assert!(area.evaluate_columns(count, &batch.padded_length).unwrap() <= 50_000.0);
+    }
+    let one = Budget::new(4000.0).cost(Cost::from_fn(|count, length| count as f64 * length));
+    let refused = Plan::new(&pairs(), &PlanOptions::new().budget(one)).unwrap_err();
+    assert!(format!("{refused:?}").contains("from_columns_fn"), "{refused:?}");
+    assert_refused!(Cost::padded(&[1.0; 9]).evaluate(1, 1.0), Argument, "columns = 9");
+    assert_refused!(Cost::padded(&[]).evaluate(1, 1.0), Argument, "columns = 0");
+}
+
+#[test]
+fn corners_are_the_ends_of_buckets() {
+    let corners = vec![vec![0.0, 0.0], vec![30.0, 40.0], vec![61.0, 84.0]];
+    let options = PlanOptions::new().batch_sizes([8, 4]);
+    let made = plan(&options.clone().bucket_rule(BucketRule::Corners(corners)));
+    let buckets = made.buckets();
+    assert_eq!((buckets.len(), buckets[0].batch_size, buckets[1].batch_size), (2, 8, 4));
+    assert_eq!(
+        (buckets[0].lower[..].to_vec(), buckets[0].upper[..].to_vec()),
+        (vec![0.0; 2], vec![30.0, 40.0])
+    );
+    assert!(buckets[0].longest[0] < 30.0 && buckets[0].longest[1] < 40.0);
+    // The library reads as many numbers as the sizes have columns.
+    let edges = options.clone().bucket_rule(BucketRule::Boundaries(vec![0.0, 30.0, 61.0]));
+    assert_refused!(Plan::new(&pairs(), &edges), Argument, "boundaries[0]", "columns, 2");
+    let ragged = vec![vec![0.0, 0.0], vec![61.0]];
+    let ragged = options.clone().bucket_rule(BucketRule::Corners(ragged));
+    assert_refused!(Plan::new(&pairs(), &ragged), Argument, "boundaries[1]");
+    let one = options.length_multiples([8.0]);
+    assert_refused!(Plan::new(&pairs(), &one), Argument, "length_multiples");
+}
+
+#[test]
+fn samples_of_different_ids_never_share_a_batch() {
+    let ids: Vec<i64> = (0..2000).map(|i| [7, -3, 11][i % 3]).collect();
+    let options = PlanOptions::new().budget(2048.0).separate_by(ids.clone()).id_shapes([3, 4, 5]);
+    let made = plan(&options);
+    let mut shapes: HashMap<i64, HashSet<(usize, [u64; 2])>> = HashMap::new();
+    let options = SamplerOptions::new().last_step(LastStep::Split);
+    for batch in &mut BucketSampler::new(&made, &options).unwrap() {
+        let batch = batch.unwrap();
+        let id = ids[batch.indices[0] as usize];
+        assert!(batch.indices.iter().all(|&index| ids[index as usize] == id));
+        assert_eq!(made.buckets()[batch.bucket.unwrap()].id, id);
+        let lengths = [batch.padded_length[0] as u64, batch.padded_length[1] as u64];
+        shapes.entry(id).or_default().insert((batch.indices.len(), lengths));
+    }
+    let counts = [-3, 7, 11].map(|id| shapes[&id].len());
+    assert!(counts[0] <= 3 && counts[1] <= 4 && counts[2] <= 5, "{counts:?}");
+    let few = PlanOptions::new().budget(2048.0).separate_by([1, 2]);
+    assert_refused!(Plan::new(&pairs(), &few), Argument, "separate_by_count = 2");
+}
+
+#[test]
+fn rows_keep_a_capacity_for_each_column() {
+    let pack = PackedOptions::new().capacities([128, 200]).window(200).tries(5);
+    let mut sampler = PackedSampler::new(&pairs(), &pack, &SamplerOptions::new()).unwrap();
+    let (lengths, mut seen) =
+        ([source(), target().into_iter().map(|size| size as u32).collect()], 0);
+    for batch in &mut sampler {
+        let batch = batch.unwrap();
+        assert_eq!(batch.padded_length[..], [128.0, 200.0]);
+        let rows = batch.cu_seqlens.unwrap();
+        for (column, ends) in rows.iter().enumerate() {
+            let mut sum = 0;
+            let expected = batch.indices.iter().map(|&i| {
+                sum += lengths[column][i as usize] as i32;
+                sum
+            });
+            assert_eq!(ends[1..], expected.collect::<Vec<_>>());
+            assert!(f64::from(*ends.last().unwrap()) <= batch.padded_length[column]);
+        }
+        seen += batch.indices.len();
+    }
+    assert_eq!((seen, sampler.info().samples), (2000, 2000));
+    let report = sampler.report().unwrap();
+    assert_eq!((report.samples, report.steps), (2000, sampler.info().bins));
+    assert_eq!(report.totals[0], f64::from(source().iter().sum::<u32>()));
+    assert_eq!((report.rank_imbalance, report.costs.len()), (1.0, 1));
+    let stopped = sampler.report_with_progress(|_, _| ControlFlow::Break(()));
+    assert!(matches!(stopped, Err(libsab::Error::Cancelled)), "{stopped:?}");
+    let one = PackedOptions::new().capacities([128]);
+    assert_refused!(
+        PackedSampler::new(&pairs(), &one, &SamplerOptions::new()),
+        Argument,
+        "capacity_count = 1"
+    );
+}
+
+#[test]
+fn rows_of_concatenated_samples_are_full() {
+    let sizes = Sizes::from_vec(source()).unwrap();
+    let pack = PackedOptions::new().capacity(100).method(PackMethod::Concat);
+    let mut sampler = PackedSampler::new(&sizes, &pack, &SamplerOptions::new()).unwrap();
+    let total: u32 = source().iter().sum();
+    let batches: Vec<_> = sampler.iter_mut().collect::<Result<_, _>>().unwrap();
+    let short = batches.iter().filter(|batch| batch.total[0] < 100.0).count();
+    assert_eq!(
+        (batches.len(), short),
+        (total.div_ceil(100) as usize, usize::from(total % 100 > 0))
+    );
+    assert!(batches.iter().any(|batch| batch.starts.as_ref().unwrap()[0] > 0));
+}
+
+#[test]
+fn all_costs_of_balanced_steps_are_even() {
+    let each = |limit, weights: &[f64]| Budget::new(limit).cost(Cost::padded(weights));
+    let balanced =
+        BalancedOptions::new().budgets([each(1500.0, &[1.0]), each(2500.0, &[0.0, 1.0])]);
+    let options = SamplerOptions::new().world_size(4);
+    let mut sampler = BalancedSampler::new(&pairs(), &balanced, &options).unwrap();
+    let report = sampler.report().unwrap();
+    assert_eq!(report.costs.len(), 2);
+    assert!(report.costs.iter().all(|cost| cost.rank_imbalance < 1.05), "{report:?}");
+    assert_eq!(report.totals.iter().sum::<f64>(), report.total);
+    for batch in &mut sampler {
+        let batch = batch.unwrap();
+        assert!(batch.total[0] <= 1500.0 && batch.total[1] <= 2500.0);
+        assert_eq!(batch.cu_seqlens.unwrap().len(), 2);
+    }
+    let (images, tokens) = (pairs().column_values(0).unwrap(), pairs().column_values(1).unwrap());
+    let of_part = partition_by(&[&images, &tokens], 4, &PartitionOptions::new()).unwrap();
+    for costs in [images, tokens] {
+        let mut sums = [0.0; 4];
+        costs.iter().zip(&of_part).for_each(|(cost, &part)| sums[part as usize] += cost);
+        assert!(
+            sums.iter().fold(0.0, |most: f64, &each| most.max(each))
+                <= 1.01 * sums.iter().sum::<f64>() / 4.0
+        );
+    }
+}

@@ -1,0 +1,248 @@
+/** @file mixture.h
+ * Mixtures: several data sets (sources) in chosen proportions.
+ *
+ * sab_mixture_new() makes sab_sizes of the samples of all sources, one source after the other. Each
+ * source has a number of repeats: with 2 each of its samples appears twice in an epoch, with 0.3
+ * three of ten samples appear once. sab_plan_new(), sab_packed_sampler_new(),
+ * sab_balanced_sampler_new() and sab_sharded_sampler_new() take these sizes as any others. Other
+ * functions that need the sizes of one data set refuse them.
+ *
+ * # Which samples an epoch has
+ *
+ * A source of n samples with r repeats gives round(n * r) samples, halves rounded to even. Each
+ * sample appears floor(r) or ceil(r) times. The samples of a source are in a fixed random order,
+ * which depends on `seed`. An epoch goes on in this order where the epoch before stopped, and
+ * begins again after its end. So over any number of epochs from 0 on, two samples of a source
+ * appear equally often, or one of them once more. If round(n * r) is 0 the source does not appear.
+ *
+ * An epoch depends only on the mixture and the number of the epoch. Samplers with different seeds
+ * have the same samples, in other batches. The number of batches may differ between epochs.
+ * sab_plan_info has the facts of epoch 0; sab_sampler_batch_count() is exact for each epoch.
+ *
+ * # When they appear
+ *
+ * The due of a source is its share of the epoch by size (the sum over all columns), times the size
+ * of all batches so far. Batches are ordered to keep every source within one batch of its due after
+ * each batch, over all ranks together. One batch is the size of the largest batch of the epoch.
+ * sab_mixture_get_report() gives the largest distance that was left. It may be larger than one:
+ *
+ * - with tens of sources in each batch
+ * - with sab_sampler_options.costliest_first, whose batches come first
+ * - where SAB_TAIL_DROP or SAB_LAST_STEP_DROP leave out samples that the epoch has, and where
+ *   SAB_LAST_STEP_WRAP repeats some
+ * - of balanced and sharded samplers (see sab/balance.h and sab_sharded_sampler_new())
+ *
+ * Sequential and costliest samplers keep their own order. The order is laid out when an epoch
+ * begins, which reads all batches once. Always the batch of the source that would fall behind first
+ * is taken (Tijdeman 1980, "The chairman assignment problem"), unless it would bring another source
+ * too far. The seed of the sampler and the epoch choose the order. The batches of a step cost as
+ * nearly the same as the dues allow.
+ *
+ * Memory: the sizes and 6 bytes a sample, up to 8 more where ids are not grouped by source and
+ * where a size is not exact as a 32-bit float. The bucket samplers of a plan of one column without
+ * `separate_by` share 6 bytes a sample, since the first of them sorts the samples. Each keeps 4
+ * bytes for each sample of the epoch and about 50 for each batch, and twice this while an epoch
+ * begins. Beginning an epoch takes one to three times as long as walking one without a mixture; its
+ * batches are then only copied. Other samplers make the epoch as if its samples were a new data
+ * set, and then walk it once, which takes several times as long.
+ *
+ * Tier: provisional. Functions and structs here may change or be removed in a minor release.
+ */
+#ifndef SAB_MIXTURE_H
+#define SAB_MIXTURE_H
+
+#include "sab/base.h"
+#include "sab/sampler.h"
+#include "sab/sizes.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Sources of a mixture, at most. */
+#define SAB_MAX_SOURCES 65535
+
+/** The unit of proportions and of the temperature. */
+typedef int32_t sab_mixture_unit;
+/** of the number of samples */
+#define SAB_MIXTURE_SAMPLES 0
+/** of the sum of the sizes, over all columns */
+#define SAB_MIXTURE_SIZE 1
+
+/** Proportions of the sources. At most one of `repeats`, `proportions` and `temperature` is given;
+ * without any of them each source has 1 repeat. */
+typedef struct sab_mixture_options {
+    /** set by SAB_MIXTURE_OPTIONS_INIT */
+    size_t struct_size;
+    /** repeats of each source: finite, at least 0, not all 0. Read during the call. NULL */
+    const double *repeats;
+    /** number of `repeats`: that of the sources, or 0 */
+    size_t repeat_count;
+    /** the share of each source: finite, at least 0, with a sum above 0, by which they are divided.
+     *  The epoch has as much of `unit` as all sources together. Read during the call. NULL */
+    const double *proportions;
+    /** number of `proportions`: that of the sources, or 0 */
+    size_t proportion_count;
+    /** above 0: the share of a source is proportional to what it has of `unit`, to the power 1 /
+     *  `temperature`. 1 is as it is, higher is more even. 0: not given */
+    double temperature;
+    /** what `proportions` and `temperature` are of; SAB_MIXTURE_SAMPLES */
+    sab_mixture_unit unit;
+    /** names of the sources, for messages and reports, each of 1 to SAB_MAX_COLUMN_NAME bytes of
+     *  UTF-8, no two the same. Copied. NULL: their ids */
+    const char *const *names;
+    /** number of `names`: that of the sources, or 0 */
+    size_t name_count;
+    /** epochs from which on other repeats hold, above 0 and ascending. Read during the call. NULL
+     */
+    const uint64_t *schedule_epochs;
+    /** the repeats of each source from each of these epochs on: those of the first epoch, then
+     *  those of the second. An epoch of them may have 0 for all sources but one */
+    const double *schedule_repeats;
+    /** number of `schedule_epochs`; `schedule_repeats` are so many times the sources */
+    size_t schedule_count;
+    /** of the order in which samples are chosen; 0 */
+    uint64_t seed;
+} sab_mixture_options;
+#define SAB_MIXTURE_OPTIONS_INIT  \
+    {sizeof(sab_mixture_options), \
+     NULL,                        \
+     0,                           \
+     NULL,                        \
+     0,                           \
+     0.0,                         \
+     SAB_MIXTURE_SAMPLES,         \
+     NULL,                        \
+     0,                           \
+     NULL,                        \
+     NULL,                        \
+     0,                           \
+     0}
+
+/** Sets the defaults, the same as SAB_MIXTURE_OPTIONS_INIT: for languages without C's macros.
+ *
+ * @param options      filled; NULL is ignored
+ * @param struct_size  size of the caller's sab_mixture_options; exactly this many bytes are
+ *     written
+ */
+SAB_API void sab_mixture_options_init(sab_mixture_options *options, size_t struct_size)
+    SAB_NOEXCEPT;
+
+/** Makes a mixture of several data sets. The index of a sample is its position among the samples of
+ * the first source, then those of the second, and so on. The ids of the sources are 0, 1 and so on.
+ *
+ * @param sources  sizes with the same columns, which may be freed afterwards. What they borrow from
+ *     the caller is copied
+ * @param count    number of sources, 1 to SAB_MAX_SOURCES
+ * @param options  NULL: 1 repeat each
+ * @param sizes    the new handle; free with sab_sizes_free()
+ * @return SAB_OK; SAB_E_ARGUMENT for options that break a rule, a source without samples, or more
+ *     than 4,294,967,295 samples in an epoch
+ */
+SAB_API sab_status sab_mixture_new(const sab_sizes *const *sources, size_t count,
+                                   const sab_mixture_options *options, sab_sizes **sizes)
+    SAB_NOEXCEPT;
+
+/** Makes a mixture of one data set whose samples have the id of their source. The sources are the
+ * ids that there are, in ascending order.
+ *
+ * @param sizes    may be freed afterwards. What they borrow from the caller is copied
+ * @param ids      the source of each sample, at least 0; read during the call
+ * @param count    number of `ids`: that of the samples
+ * @param options  as for sab_mixture_new()
+ * @param mixture  the new handle; free with sab_sizes_free()
+ * @return as sab_mixture_new()
+ */
+SAB_API sab_status sab_mixture_flat_new(const sab_sizes *sizes, const int64_t *ids, size_t count,
+                                        const sab_mixture_options *options, sab_sizes **mixture)
+    SAB_NOEXCEPT;
+
+/** Number of sources.
+ *
+ * @param sizes  a handle
+ * @return the number of sources; 0 for sizes that are no mixture, and NULL
+ */
+SAB_API size_t sab_mixture_source_count(const sab_sizes *sizes) SAB_NOEXCEPT;
+
+/** A source of a mixture in an epoch. */
+typedef struct sab_mixture_source {
+    size_t struct_size;     /**< set by SAB_MIXTURE_SOURCE_INIT */
+    const char *name;       /**< belongs to the handle of the mixture */
+    int64_t id;             /**< of sab_mixture_flat_new(), else its number */
+    uint64_t samples;       /**< in the source */
+    double repeat;          /**< of the epoch */
+    uint64_t epoch_samples; /**< that the epoch takes from it, with repeats */
+} sab_mixture_source;
+#define SAB_MIXTURE_SOURCE_INIT {sizeof(sab_mixture_source), NULL, 0, 0, 0, 0}
+
+/** Facts of a source.
+ *
+ * @param sizes   a mixture
+ * @param index   below sab_mixture_source_count()
+ * @param epoch   the epoch
+ * @param source  filled on SAB_OK; its struct_size must be set
+ * @return SAB_OK; SAB_E_ARGUMENT
+ */
+SAB_API sab_status sab_mixture_get_source(const sab_sizes *sizes, size_t index, uint64_t epoch,
+                                          sab_mixture_source *source) SAB_NOEXCEPT;
+
+/** Where a sample is.
+ *
+ * @param sizes   a mixture
+ * @param index   below sab_sizes_count()
+ * @param source  filled on SAB_OK: the number of the source, below sab_mixture_source_count()
+ * @param row     filled on SAB_OK: which of the samples of that source it is, from 0
+ * @return SAB_OK; SAB_E_ARGUMENT
+ */
+SAB_API sab_status sab_mixture_locate(const sab_sizes *sizes, size_t index, size_t *source,
+                                      size_t *row) SAB_NOEXCEPT;
+
+/** How often each sample appears in an epoch.
+ *
+ * @param sizes   a mixture
+ * @param epoch   the epoch
+ * @param counts  filled on SAB_OK with one number a sample
+ * @param count   number of samples, sab_sizes_count()
+ * @return SAB_OK; SAB_E_ARGUMENT
+ */
+SAB_API sab_status sab_mixture_counts(const sab_sizes *sizes, uint64_t epoch, uint32_t *counts,
+                                      size_t count) SAB_NOEXCEPT;
+
+/** What a sampler gives of a source in an epoch, over all ranks. */
+typedef struct sab_mixture_report {
+    size_t struct_size;  /**< set by SAB_MIXTURE_REPORT_INIT */
+    uint64_t samples;    /**< in the batches, with repeats */
+    uint64_t distinct;   /**< different samples among them */
+    uint64_t most;       /**< how often the sample appears that appears most often */
+    double total;        /**< sum of their sizes, over all columns */
+    double padded_total; /**< what they take up. Of a row the room that is left is shared out by
+                            the sizes of its samples */
+    double padding;      /**< share of padding in padded_total */
+    double proportion;   /**< of the total of all sources */
+    /** the largest distance from its due after a batch, of a balanced sampler after a step, in
+     *  batches. See the comment of the file.
+     *  Under SAB_LAST_STEP_SPLIT it is that of whole batches */
+    double deviation;
+} sab_mixture_report;
+#define SAB_MIXTURE_REPORT_INIT {sizeof(sab_mixture_report), 0, 0, 0, 0, 0, 0, 0, 0}
+
+/** Reads all batches of the present epoch of a sampler, and reports each source. The sampler stays
+ * where it is.
+ *
+ * @param sampler       over a mixture, with random access
+ * @param progress      reports progress and may cancel; NULL for none
+ * @param progress_ctx  passed to `progress`
+ * @param reports       filled on SAB_OK; the struct_size of each must be set
+ * @param count         number of `reports`: that of the sources
+ * @return SAB_OK; SAB_E_ARGUMENT, also for a sampler over sizes that are no mixture;
+ *     SAB_E_CANCELLED
+ */
+SAB_API sab_status sab_mixture_get_report(sab_sampler *sampler, sab_progress_fn progress,
+                                          void *progress_ctx, sab_mixture_report *reports,
+                                          size_t count) SAB_NOEXCEPT;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,374 @@
+#include "balance/samples.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+
+#include "balance/partition.h"
+#include "base/hasher.h"
+#include "base/log.h"
+#include "cost/cost.h"
+#include "plan/points.h"
+#include "plan/sorted.h"
+
+namespace sab {
+namespace {
+
+// of sums of as many numbers as there may be samples in a micro-batch
+constexpr double rounding_of_sums = 1e-9;
+
+/// What samples cost in a row, asked for in the order of the distinct ones.
+class RowCost {
+public:
+    /// `name` is that of the cost in messages.
+    RowCost(Cost cost, std::string name) : cost_(std::move(cost)), name_(std::move(name)) {
+        cost_.check_row(name_);
+    }
+    double operator()(std::span<const double> sizes) {
+        const double cost = cost_.in_row(sizes, name_);
+        const bool is_longer =
+            std::ranges::equal(sizes, first_of(sizes_before_, sizes.size()), std::greater_equal());
+        if (is_longer && cost < before_)
+            fail(SAB_E_ARGUMENT, name_, ": a sample of length ", lengths_text(sizes), " costs ",
+                 cost, ", a shorter one ", before_, ": must never decrease");
+        std::ranges::copy(sizes, sizes_before_.begin());
+        return before_ = cost;
+    }
+
+private:
+    Cost cost_;
+    std::string name_;
+    double before_ = 0;
+    PerColumn sizes_before_{};
+};
+
+/// What micro-batches may hold: how much of it each sample takes.
+class Budgets {
+public:
+    Budgets(const sab_balanced_options& balanced, ColumnNames columns) : columns_(columns.size()) {
+        for (Budget& budget :
+             read_budgets(balanced.budgets, balanced.budget_count, columns, "balanced.budgets")) {
+            const double room = budget.limit - budget.cost.constant();
+            are_totals_ = are_totals_ && budget.cost.is_total();
+            const std::string name = text("balanced.budgets[", all_.size(), "]");
+            all_.push_back({{std::move(budget.cost), name + ".cost"}, budget.limit, room, 0});
+        }
+    }
+
+    std::size_t count() const { return all_.size(); }
+    /// Takes the next sample; false when it exceeds a budget alone.
+    bool take(std::span<const double> sizes) {
+        for (exceeded_ = 0; exceeded_ < all_.size(); ++exceeded_) {
+            One& one = all_[exceeded_];
+            one.needs = one.cost(sizes);
+            if (one.needs > one.room) return false;
+        }
+        return true;
+    }
+    /// Of a budget, by the sample that was taken last.
+    double needs(std::size_t i) const { return all_[i].needs; }
+
+    /// Samples of one column take the largest of their shares of several budgets: if these sum to
+    /// at most 1, no budget is exceeded. Those of several columns take of each budget.
+    std::size_t weights() const {
+        return columns_ == 1 ? std::min<std::size_t>(all_.size(), 1) : all_.size();
+    }
+    void add_weights(std::vector<double>& weights) const {
+        if (all_.empty()) return;
+        if (columns_ > 1 || all_.size() == 1) {
+            for (const One& one : all_) weights.push_back(one.needs);
+            return;
+        }
+        double share = 0;
+        for (const One& one : all_) share = std::max(share, one.needs / one.room);
+        weights.push_back(share);
+    }
+    /// Of a weight. Sums of whole numbers are exact. Others are rounded, differently in each order:
+    /// a little room ensures that none of them is over the budget.
+    double capacity(std::size_t weight, bool is_whole) const {
+        const bool is_share = columns_ == 1 && all_.size() > 1;
+        const double room = is_share ? 1 : all_[weight].room;
+        const bool is_exact = columns_ == 1 ? !is_share && are_totals_ && is_whole : is_whole;
+        return is_exact ? room : room * (1 - rounding_of_sums);
+    }
+    /// "balanced.budgets[0].limit = 16", of the budget that the sample taken last exceeded.
+    std::string exceeded() const {
+        return text("balanced.budgets[", exceeded_, "].limit = ", all_[exceeded_].limit);
+    }
+
+private:
+    struct One {
+        RowCost cost;
+        double limit;
+        double room;   ///< the limit without the constant of the cost
+        double needs;  ///< of it, by the sample taken last
+    };
+    std::vector<One> all_;
+    std::size_t columns_;
+    std::size_t exceeded_ = 0;
+    bool are_totals_ = true;
+};
+
+/// Sorts the samples of one column.
+void sort_one(WeighedSamples& samples, const Sizes& sizes, const Progress& progress) {
+    Sorted sorted = sort_by_size(sizes, true, progress);
+    samples.order = std::move(sorted.order);
+    samples.extents = std::move(sorted.distinct_sizes);
+    samples.first_offsets = std::move(sorted.first_offsets);
+}
+
+/// Sorts the samples of several columns.
+void sort_several(WeighedSamples& samples, const Columns& sizes, const Progress& progress) {
+    const Points points = sort_points(sizes, {}, progress);
+    const std::size_t columns = points.columns, distinct = points.size();
+    const auto samples_of = [&](std::size_t point) {
+        return points.first_offsets[point + 1] - points.first_offsets[point];
+    };
+    PerColumn totals{};
+    for (std::size_t point = 0; point < distinct; ++point)
+        for (std::size_t j = 0; j < columns; ++j)
+            totals[j] += points.value(point, j) * samples_of(point);
+    std::vector<double> extents(distinct);
+    for (std::size_t point = 0; point < distinct; ++point)
+        for (std::size_t j = 0; j < columns; ++j)
+            if (totals[j] > 0)
+                extents[point] =
+                    std::max(extents[point], points.value(point, j) *
+                                                 static_cast<double>(points.count) / totals[j]);
+    std::vector<uint32_t> by_extent(distinct);
+    std::iota(by_extent.begin(), by_extent.end(), 0u);
+    std::ranges::stable_sort(by_extent, {}, [&](uint32_t point) { return extents[point]; });
+
+    samples.order = make_huge_array<uint32_t>(points.count);
+    uint32_t offset = 0;
+    for (const uint32_t point : by_extent) {
+        samples.first_offsets.push_back(offset);
+        samples.extents.push_back(extents[point]);
+        for (std::size_t j = 0; j < columns; ++j) samples.sizes.push_back(points.value(point, j));
+        std::copy_n(points.order.get() + points.first_offsets[point], samples_of(point),
+                    samples.order.get() + offset);
+        offset += samples_of(point);
+    }
+    samples.first_offsets.push_back(offset);
+}
+
+/// `sizes[3] = 17`; of several columns `sizes[3] = (17, 20)`.
+std::string described(const WeighedSamples& samples, uint32_t offset) {
+    const std::string sizes = lengths_text(samples.sizes_of(offset));
+    return samples.columns == 1 ? text("sizes[", samples.order[offset], "] = ", sizes)
+                                : text("sizes[", samples.order[offset], "] = (", sizes, ")");
+}
+
+/// Names the first of the samples that no micro-batch can hold.
+[[noreturn]] void refuse_oversize(const WeighedSamples& samples, Budgets& budgets) {
+    uint32_t first = 0;
+    bool is_found = false;
+    for (uint32_t offset = 0; offset < samples.count; ++offset) {
+        if (!samples.is_left_out[samples.distinct_of[offset]]) continue;
+        if (!is_found || samples.order[offset] < samples.order[first]) first = offset;
+        is_found = true;
+    }
+    if (samples.columns > 1) budgets.take(samples.sizes_of(first));
+    fail(SAB_E_ARGUMENT, std::string_view(described(samples, first)), ": must fit ",
+         std::string_view(budgets.exceeded()), " alone; ", samples.count - samples.kept, " of ",
+         samples.count,
+         " samples do not. Set balanced.oversize to SAB_OVERSIZE_SKIP (0), or use a larger budget");
+}
+
+/// The costs to be balanced; none: those of budgets.
+std::vector<RowCost> balanced_costs(const sab_balanced_options& balanced, ColumnNames columns) {
+    std::vector<RowCost> costs;
+    for (Cost& cost :
+         read_balances(balanced.balance, balanced.balance_count, columns, "balanced.balance"))
+        costs.emplace_back(std::move(cost), text("balanced.balance[", costs.size(), "]"));
+    return costs;
+}
+
+/// The costs, weights and capacities of the distinct ones, and which are left out.
+void weigh(WeighedSamples& samples, Budgets& budgets, std::vector<RowCost>& balance) {
+    const std::size_t columns = samples.columns, distinct = samples.extents.size();
+    const std::vector<double>& all_sizes = columns == 1 ? samples.extents : samples.sizes;
+    samples.has_whole_sizes =
+        std::ranges::all_of(all_sizes, [](double size) { return size == std::floor(size); });
+    // Without a balance: the costs of the budgets, of one column that of the first.
+    const std::size_t defaults =
+        columns == 1 ? std::min<std::size_t>(budgets.count(), 1) : budgets.count();
+    samples.balances = std::max<std::size_t>(1, balance.empty() ? defaults : balance.size());
+    samples.end = samples.count;
+    samples.kept = 0;
+    samples.is_left_out.resize(distinct);
+    for (std::size_t i = 0; i < distinct; ++i) {
+        const std::span sizes(all_sizes.data() + i * columns, columns);
+        const uint32_t begin = samples.first_offsets[i];
+        if (begin >= samples.end || !budgets.take(sizes)) {
+            samples.is_left_out[i] = true;
+            if (columns == 1) samples.end = std::min<uint64_t>(samples.end, begin);
+            samples.costs.resize(samples.costs.size() + samples.balances);
+            samples.weights.resize(samples.weights.size() + budgets.weights());
+            continue;
+        }
+        for (std::size_t k = 0; k < samples.balances; ++k)
+            samples.costs.push_back(!balance.empty() ? balance[k](sizes)
+                                    : budgets.count() > 0
+                                        ? budgets.needs(k)
+                                        : std::accumulate(sizes.begin(), sizes.end(), 0.0));
+        budgets.add_weights(samples.weights);
+        samples.kept += samples.first_offsets[i + 1] - begin;
+    }
+}
+
+/// The capacities, and the weights that are no more than these, when all weights are known.
+void limit_weights(WeighedSamples& samples, const Budgets& budgets) {
+    const std::size_t weights = budgets.weights();
+    for (std::size_t j = 0; j < weights; ++j) {
+        bool is_whole = samples.has_whole_sizes;
+        double sum = 0;
+        for (std::size_t i = j; i < samples.weights.size() && samples.columns > 1; i += weights) {
+            const double weight = samples.weights[i];
+            const std::size_t distinct = i / weights;
+            sum += weight * (samples.first_offsets[distinct + 1] - samples.first_offsets[distinct]);
+            is_whole = is_whole && weight == std::floor(weight) && sum < largest_size;
+        }
+        const double capacity = budgets.capacity(j, is_whole);
+        samples.capacities.push_back(capacity);
+        for (std::size_t i = j; i < samples.weights.size(); i += weights)
+            samples.weights[i] = samples.is_left_out[i / weights]
+                                     ? capacity
+                                     : std::min(samples.weights[i], capacity);
+    }
+}
+
+/// `has_balance`: the costs are those of balanced.balance, else those of the budgets.
+void find_means(WeighedSamples& samples, bool has_balance) {
+    PerBudget costs{}, weights{};
+    const std::size_t caps = samples.capacities.size();
+    for (std::size_t i = 0; i < samples.extents.size(); ++i) {
+        if (samples.is_left_out[i]) continue;
+        const uint32_t count = samples.first_offsets[i + 1] - samples.first_offsets[i];
+        for (std::size_t k = 0; k < samples.balances; ++k)
+            costs[k] += samples.costs[i * samples.balances + k] * count;
+        for (std::size_t j = 0; j < caps; ++j) weights[j] += samples.weights[i * caps + j] * count;
+    }
+    for (std::size_t k = 0; k < samples.balances; ++k) {
+        if (!std::isfinite(costs[k])) {
+            const std::string name = has_balance ? text("balanced.balance[", k, "]")
+                                                 : text("balanced.budgets[", k, "].cost");
+            fail(SAB_E_ARGUMENT, name, ": costs must have a finite sum");
+        }
+        samples.mean_cost[k] = costs[k] / static_cast<double>(samples.kept);
+    }
+    for (std::size_t j = 0; j < caps; ++j)
+        samples.mean_weight[j] = weights[j] / static_cast<double>(samples.kept);
+}
+
+/// Sorts and weighs samples. `is_error`: those that are too large are refused.
+std::shared_ptr<WeighedSamples> weigh_all(const Columns& sizes, Budgets budgets,
+                                          std::vector<RowCost> balance, bool is_error,
+                                          const Progress& progress) {
+    auto samples = std::make_shared<WeighedSamples>();
+    samples->count = sizes.count();
+    samples->columns = sizes.size();
+    if (sizes.size() == 1)
+        sort_one(*samples, sizes[0], progress);
+    else
+        sort_several(*samples, sizes, progress);
+    samples->distinct_of.resize(samples->count);
+    for (std::size_t i = 0; i < samples->extents.size(); ++i)
+        std::fill(samples->distinct_of.begin() + samples->first_offsets[i],
+                  samples->distinct_of.begin() + samples->first_offsets[i + 1],
+                  static_cast<uint32_t>(i));
+    weigh(*samples, budgets, balance);
+    limit_weights(*samples, budgets);
+    const uint64_t over = samples->count - samples->kept;
+    if (over > 0 && is_error) refuse_oversize(*samples, budgets);
+    if (samples->kept == 0)
+        fail(SAB_E_ARGUMENT, "sizes: no sample is left: all ", over,
+             " are over a budget of a micro-batch alone");
+    if (over > 0)
+        log(SAB_LOG_WARNING, "skipped ", over, " of ", samples->count,
+            " samples: each over a budget of a micro-batch alone");
+    find_means(*samples, !balance.empty());
+    return samples;
+}
+
+void refuse_callbacks(const sab_balanced_options& balanced) {
+    const auto refuse = [](const sab_cost* cost, std::string_view name) {
+        if (cost != nullptr && cost->impl.is_callback())
+            fail(SAB_E_ARGUMENT, name,
+                 ": is a callback: the samples of a mixture are weighed again in each epoch, and "
+                 "must have costs of terms");
+    };
+    for (std::size_t i = 0; i < balanced.budget_count; ++i)
+        refuse(balanced.budgets[i].cost, text("balanced.budgets[", i, "].cost"));
+    for (std::size_t i = 0; i < balanced.balance_count; ++i)
+        refuse(balanced.balance[i], text("balanced.balance[", i, "]"));
+}
+
+}  // namespace
+
+double WeighedSamples::share_of(std::size_t offset) const {
+    const double* const weights_here = weights_of(offset);
+    if (capacities.size() == 1) return weights_here[0];
+    double share = 0;
+    for (std::size_t j = 0; j < capacities.size(); ++j)
+        share = std::max(share, weights_here[j] / capacities[j]);
+    return share;
+}
+
+std::size_t WeighedSamples::left_out(std::span<int64_t> room) const {
+    std::size_t found = 0;
+    for (std::size_t i = 0; i < extents.size() && found < room.size(); ++i)
+        for (uint32_t k = first_offsets[i]; is_left_out[i] && k < first_offsets[i + 1]; ++k)
+            if (found < room.size()) room[found++] = order[k];
+    return count - kept;
+}
+
+uint64_t WeighedSamples::fingerprint() const {
+    Hasher hash;
+    hash.add_all(std::span(columns == 1 ? extents : sizes));
+    hash.add_all(std::span(first_offsets));
+    hash.add_bytes(order.get(), count * sizeof(uint32_t));
+    return hash.digest();
+}
+
+EpochSamples::Weigh EpochSamples::weigh_by(const sab_balanced_options& balanced,
+                                           ColumnNames columns) {
+    const Budgets budgets(balanced, columns);
+    const std::vector<RowCost> costs = balanced_costs(balanced, columns);
+    const bool is_error = balanced.oversize == SAB_OVERSIZE_ERROR;
+    return [budgets, costs, is_error](const Columns& sizes, const Progress& progress) {
+        return weigh_all(sizes, budgets, costs, is_error, progress);
+    };
+}
+
+EpochSamples::EpochSamples(const Columns& sizes, const sab_balanced_options& balanced,
+                           const Progress& progress) {
+    Weigh weigh = weigh_by(balanced, sizes.names());
+    if (sizes.choice() == nullptr) {
+        all_ = weigh(sizes, progress);
+        fingerprint_ = all_->fingerprint();
+        return;
+    }
+    refuse_callbacks(balanced);
+    // A later epoch may take samples that are too large: they are refused now.
+    const auto possible = weigh(sizes.of_samples(sizes.choice()->possible_samples()), progress);
+    Hasher hash;
+    hash.add(possible->fingerprint());
+    hash.add(sizes.choice()->fingerprint());
+    fingerprint_ = hash.digest();
+    choice_ = sizes.choice();
+    sizes_ = sizes;
+    weigh_ = std::move(weigh);
+}
+
+std::shared_ptr<const WeighedSamples> EpochSamples::of(uint64_t epoch,
+                                                       const Progress& progress) const {
+    if (choice_ == nullptr) return all_;
+    const std::vector<uint32_t> samples = choice_->samples(epoch);
+    const std::shared_ptr<WeighedSamples> weighed = weigh_(sizes_->of_samples(samples), progress);
+    for (uint32_t& place : std::span(weighed->order.get(), weighed->count)) place = samples[place];
+    return weighed;
+}
+
+}  // namespace sab

@@ -1,0 +1,197 @@
+#include "balance/unit_order.h"
+
+#include <algorithm>
+#include <numeric>
+#include <queue>
+
+#include "sampler/even_order.h"
+
+namespace sab {
+namespace {
+
+constexpr double band_width = 0.99;     // sizes in a band, to the largest
+constexpr uint64_t ahead_count = 1024;  // units permuted at once
+
+/// Puts the units of a mixture in order.
+class EvenUnits {
+public:
+    EvenUnits(const UnitOrder& order, const WeighedSamples& samples, uint64_t kept,
+              const EpochChoice& choice)
+        : order_(order),
+          samples_(samples),
+          choice_(choice),
+          all_(choice.sources()),
+          has_size_(choice.sources()),
+          given_(choice.sources()),
+          coming_(choice.sources()) {
+        std::vector<uint32_t> counts(all_.size());
+        for (uint32_t offset = 0; offset < kept; ++offset) {
+            all_[source(offset)] += size(offset);
+            ++counts[source(offset)];
+        }
+        for (std::size_t s = 0; s < all_.size(); ++s) {
+            has_size_[s] = all_[s] > 0;
+            if (!has_size_[s]) all_[s] = counts[s];
+        }
+        for (uint32_t cohort = 0; cohort < order.cohorts(); ++cohort) count(cohort);
+    }
+
+    /// `units`: in random order.
+    std::vector<uint32_t> ordered(std::span<const uint32_t> units) {
+        queue(units);
+        std::vector<uint32_t> made;
+        made.reserve(units.size());
+        for (uint32_t s = 0; s < all_.size(); ++s) wait(s);
+        while (!waiting_.empty()) {
+            const Turn turn = waiting_.top();
+            waiting_.pop();
+            // Others' cohorts may have given of the source since it began to wait.
+            if (const double now = progress(turn.source); now > turn.progress) {
+                waiting_.push({now, turn.source});
+                continue;
+            }
+            made.push_back(queued_[next_[turn.source]++]);
+            give(made.back());
+            wait(turn.source);
+        }
+        return made;
+    }
+
+private:
+    /// A source that waits until all others are as far.
+    struct Turn {
+        double progress;
+        uint32_t source;
+        bool operator<(const Turn& other) const {  // the largest is served first
+            return progress != other.progress ? progress > other.progress : source > other.source;
+        }
+    };
+
+    uint16_t source(uint32_t offset) const { return choice_.source_of()[samples_.order[offset]]; }
+    double size(uint32_t offset) const { return choice_.size_of(samples_.order[offset]); }
+    /// Samples of a source that has no sizes are counted.
+    double amount(uint32_t offset) const { return has_size_[source(offset)] ? size(offset) : 1; }
+
+    /// Finds what a cohort has of each source, and the source that it brings on most.
+    void count(uint32_t cohort) {
+        const auto begin = static_cast<uint32_t>(amounts_.source.size());
+        for (uint64_t i = 0; i < order_.samples_of(cohort); ++i) {
+            const uint32_t offset = order_.offset(cohort, i);
+            const uint16_t of = source(offset);
+            if (given_[of] == 0) amounts_.source.push_back(of);
+            given_[of] += amount(offset);
+        }
+        const auto end = static_cast<uint32_t>(amounts_.source.size());
+        uint32_t richest = begin;
+        for (uint32_t i = begin; i < end; ++i) {
+            const uint16_t of = amounts_.source[i];
+            amounts_.amount.push_back(given_[of]);
+            given_[of] = 0;
+            if (amounts_.amount[i] / all_[of] >
+                amounts_.amount[richest] / all_[amounts_.source[richest]])
+                richest = i;
+        }
+        amounts_.ends.push_back(end);
+        richest_.push_back(richest);
+    }
+
+    uint16_t queue_of(uint32_t unit) const {
+        return unit < richest_.size() ? amounts_.source[richest_[unit]]
+                                      : source(order_.offset(unit, 0));
+    }
+
+    /// Queues units by source, without changing their order.
+    void queue(std::span<const uint32_t> units) {
+        std::vector<std::size_t> ends(all_.size());
+        for (const uint32_t unit : units) ++ends[queue_of(unit)];
+        std::partial_sum(ends.begin(), ends.end(), ends.begin());
+        next_.assign(1, 0);
+        next_.insert(next_.end(), ends.begin(), ends.end() - 1);
+        queued_.resize(units.size());
+        std::vector<std::size_t> to = next_;
+        for (const uint32_t unit : units) queued_[to[queue_of(unit)]++] = unit;
+        ends_ = std::move(ends);
+    }
+
+    /// The share of the source that is given at the middle of its next unit.
+    double progress(uint32_t s) const { return (given_[s] + coming_[s] / 2) / all_[s]; }
+
+    void wait(uint32_t s) {
+        if (next_[s] == ends_[s]) return;
+        const uint32_t unit = queued_[next_[s]];
+        coming_[s] = unit < richest_.size() ? amounts_.amount[richest_[unit]]
+                                            : amount(order_.offset(unit, 0));
+        waiting_.push({progress(s), s});
+    }
+
+    void give(uint32_t unit) {
+        if (unit >= richest_.size()) {
+            const uint32_t offset = order_.offset(unit, 0);
+            given_[source(offset)] += amount(offset);
+            return;
+        }
+        for (std::size_t i = amounts_.begin(unit); i < amounts_.ends[unit]; ++i)
+            given_[amounts_.source[i]] += amounts_.amount[i];
+    }
+
+    const UnitOrder& order_;
+    const WeighedSamples& samples_;
+    const EpochChoice& choice_;
+    std::vector<double> all_;               ///< of each source, in the epoch
+    std::vector<uint8_t> has_size_;         ///< of each source, whether any of its samples has
+    std::vector<double> given_;             ///< of each source, so far
+    std::vector<double> coming_;            ///< of each source, in its next unit
+    SourceAmounts amounts_;                 ///< of the cohorts
+    std::vector<uint32_t> richest_;         ///< of each cohort, the place in these arrays
+    std::vector<uint32_t> queued_;          ///< units by source
+    std::vector<std::size_t> next_, ends_;  ///< of each source, in queued_
+    std::priority_queue<Turn> waiting_;
+};
+
+}  // namespace
+
+UnitOrder::UnitOrder(std::shared_ptr<const WeighedSamples> samples, const UnitCounts& counts,
+                     uint64_t seed, uint64_t epoch, const EpochChoice* choice)
+    : samples_(std::move(samples)), counts_(counts) {
+    const auto key = [&](Purpose purpose, uint64_t which) {
+        return permutation_key(seed, epoch, purpose, which);
+    };
+    for (uint64_t begin = 0; begin < counts.heavy;) {
+        // By size, not by cost: whoever goes on with another cost must find the same order.
+        const double least =
+            band_width * samples_->extents[samples_->distinct_of[counts.kept - 1 - begin]];
+        const auto first =
+            std::ranges::lower_bound(samples_->extents, least) - samples_->extents.begin();
+        const uint64_t end = std::min<uint64_t>(
+            counts.heavy, counts.kept - samples_->first_offsets[static_cast<std::size_t>(first)]);
+        bands_.push_back({end, Permutation(end - begin, key(Purpose::cohorts, bands_.size()))});
+        begin = end;
+    }
+    units_ = Permutation(cohorts() + (counts.kept - counts.heavy), key(Purpose::units, 0));
+    if (choice == nullptr) return;
+    std::vector<uint32_t> permuted(units());
+    units_.fill(0, permuted);
+    laid_out_ = std::make_shared<const std::vector<uint32_t>>(
+        EvenUnits(*this, *samples_, counts.kept, *choice).ordered(permuted));
+}
+
+uint32_t UnitOrder::at(uint64_t place) {
+    if (laid_out_) return (*laid_out_)[place];
+    if (place - ahead_first_ >= ahead_.size()) {
+        const uint64_t first = place - place % ahead_count;
+        ahead_.resize(std::min(ahead_count, units() - first));
+        ahead_first_ = first;
+        units_.fill(ahead_first_, ahead_);
+    }
+    return ahead_[place - ahead_first_];
+}
+
+uint32_t UnitOrder::offset(uint32_t unit, uint64_t i) const {
+    if (unit >= cohorts()) return static_cast<uint32_t>(unit - cohorts());
+    const uint64_t from_longest = unit * counts_.cohort + i;
+    const auto band = std::ranges::upper_bound(bands_, from_longest, {}, &Band::end);
+    const uint64_t first = band->end - band->offsets.count();
+    return static_cast<uint32_t>(counts_.kept - 1 - (first + band->offsets(from_longest - first)));
+}
+
+}  // namespace sab

@@ -1,0 +1,89 @@
+#include <algorithm>
+
+#include "base/guard.h"
+#include "mixture/mixture.h"
+#include "mixture/report.h"
+
+extern "C" {
+
+sab_status sab_mixture_new(const sab_sizes* const* sources, size_t count,
+                           const sab_mixture_options* options, sab_sizes** sizes) noexcept {
+    return sab::guard_new(sizes, "sizes", [&] {
+        const auto given = sab::read_options(options, sab_mixture_options SAB_MIXTURE_OPTIONS_INIT);
+        sab::check(count >= 1 && count <= SAB_MAX_SOURCES, "count", count, "must be from 1 to ",
+                   SAB_MAX_SOURCES);
+        sab::require(static_cast<const void*>(sources), "sources");
+        return new sab_sizes{sab::mix_sources({sources, count}, given)};
+    });
+}
+
+sab_status sab_mixture_flat_new(const sab_sizes* sizes, const int64_t* ids, size_t count,
+                                const sab_mixture_options* options, sab_sizes** mixture) noexcept {
+    return sab::guard_new(mixture, "mixture", [&] {
+        const auto given = sab::read_options(options, sab_mixture_options SAB_MIXTURE_OPTIONS_INIT);
+        sab::require(sizes, "sizes");
+        sab::check(count == sizes->impl.count(), "count", count, "must be the number of samples, ",
+                   sizes->impl.count());
+        if (count > 0) sab::require(ids, "ids");
+        return new sab_sizes{sab::mix_by_ids(sizes->impl, {ids, count}, given)};
+    });
+}
+
+size_t sab_mixture_source_count(const sab_sizes* sizes) noexcept {
+    return sizes == nullptr || sizes->impl.choice() == nullptr ? 0
+                                                               : sizes->impl.choice()->sources();
+}
+
+sab_status sab_mixture_get_source(const sab_sizes* sizes, size_t index, uint64_t epoch,
+                                  sab_mixture_source* source) noexcept {
+    return sab::guard([&] {
+        sab::require(sizes, "sizes");
+        sab::check_result(source, "source");
+        const sab::Mixture& mixture = sab::Mixture::of(sizes->impl);
+        sab::check(index < mixture.sources(), "index", index,
+                   "must be below the number of sources, ", mixture.sources());
+        sab::write_result(mixture.describe(index, epoch), source);
+    });
+}
+
+sab_status sab_mixture_locate(const sab_sizes* sizes, size_t index, size_t* source,
+                              size_t* row) noexcept {
+    return sab::guard([&] {
+        sab::require(sizes, "sizes");
+        sab::require(source, "source");
+        sab::require(row, "row");
+        const sab::Mixture& mixture = sab::Mixture::of(sizes->impl);
+        sab::check(index < sizes->impl.count(), "index", index, "must be below the count, ",
+                   sizes->impl.count());
+        *row = mixture.row_of(index);
+        *source = mixture.source_of()[index];
+    });
+}
+
+sab_status sab_mixture_counts(const sab_sizes* sizes, uint64_t epoch, uint32_t* counts,
+                              size_t count) noexcept {
+    return sab::guard([&] {
+        sab::require(sizes, "sizes");
+        const sab::Mixture& mixture = sab::Mixture::of(sizes->impl);
+        sab::check(count == sizes->impl.count(), "count", count, "must be the number of samples, ",
+                   sizes->impl.count());
+        sab::require(counts, "counts");
+        std::ranges::copy(mixture.counts(epoch), counts);
+    });
+}
+
+sab_status sab_mixture_get_report(sab_sampler* sampler, sab_progress_fn progress,
+                                  void* progress_ctx, sab_mixture_report* reports,
+                                  size_t count) noexcept {
+    return sab::guard([&] {
+        sab::require(sampler, "sampler");
+        if (count > 0) sab::require(reports, "reports");
+        for (size_t s = 0; s < count; ++s)
+            sab::check_result(&reports[s], sab::text("reports[", s, "]"));
+        const std::vector<sab_mixture_report> made =
+            sab::report_sources(*sampler->impl, sab::Progress(progress, progress_ctx), count);
+        for (size_t s = 0; s < count; ++s) sab::write_result(made[s], &reports[s]);
+    });
+}
+
+}  // extern "C"

@@ -1,0 +1,153 @@
+#pragma once
+/// Rows that sab_packed_sampler_new() lays out anew each epoch.
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "cost/cost.h"
+#include "pack/row_layout.h"
+#include "sab/pack.h"
+#include "sampler/cost_order.h"
+#include "sampler/permutation.h"
+#include "sampler/sampler.h"
+
+namespace sab {
+
+/// Any sequence of sab_packed_sampler_new().
+class PackedRows : public CostOrderedSequence {
+public:
+    SamplerKind kind() const override { return kind_of("sab_packed_sampler_new"); }
+    /// Facts of the present epoch.
+    virtual sab_packed_info info() const = 0;
+};
+
+/// Rows whose contents and order are those of a `Layout`, which is made for each epoch.
+template <class Layout>
+class LaidOutRows : public PackedRows {
+public:
+    std::unique_ptr<EpochOrder> make_epoch_order(const EpochOptions& epoch_options) const override {
+        Present made{layout_, order_};
+        const EpochOptions& old = order_.epoch_options();
+        if (!made.layout || old.seed != epoch_options.seed || old.epoch != epoch_options.epoch) {
+            auto layout = std::make_shared<const Layout>(lay_out(epoch_options));
+            made.order = CostOrder(classes(*layout));
+            made.layout = std::move(layout);
+        }
+        made.order = made.order.with_options(epoch_options);
+        return std::make_unique<EpochOrderOf<Present>>(std::move(made));
+    }
+    void exchange(EpochOrder& epoch_order) noexcept override {
+        Present& other = static_cast<EpochOrderOf<Present>&>(epoch_order).value;
+        std::swap(layout_, other.layout);
+        std::swap(order_, other.order);
+    }
+
+protected:
+    virtual Layout lay_out(const EpochOptions& epoch_options) const = 0;
+    virtual std::vector<BatchClass> classes(const Layout& layout) const = 0;
+    const Layout& layout() const { return *layout_; }
+
+private:
+    struct Present {
+        std::shared_ptr<const Layout> layout;
+        CostOrder order;
+    };
+    std::shared_ptr<const Layout> layout_;
+};
+
+/// Samples of several columns that are to be packed.
+class ColumnPacking {
+public:
+    ColumnPacking(const Columns& sizes, const sab_packed_options& options);
+
+    double cost_of(uint32_t item) const;
+
+    RowItems items;
+    RowSearch search{};
+    std::vector<uint32_t> samples;  ///< of items; empty: each item is the sample of its number
+    std::vector<uint32_t> skipped;
+    std::vector<double> costs;  ///< of items; empty: squares of their shares of the capacities
+    sab_packed_info info{};     ///< `fill` of one row
+
+private:
+    void read(const Columns& sizes, const sab_packed_options& options);
+    void add_facts(const sab_packed_options& options);
+};
+
+/// Rows of samples of several columns, each with a capacity.
+class ColumnRows : public LaidOutRows<RowLayout> {
+public:
+    explicit ColumnRows(std::shared_ptr<const ColumnPacking> packing)
+        : packing_(std::move(packing)) {}
+
+    std::unique_ptr<Sequence> copy() const override { return std::make_unique<ColumnRows>(*this); }
+    sab_packed_info info() const override;
+    uint64_t fingerprint() const override { return packing_->info.fingerprint; }
+    std::size_t skipped(std::span<int64_t> room) const override {
+        return copy_indices(std::span<const uint32_t>(packing_->skipped), room);
+    }
+    std::size_t columns() const override { return packing_->items.columns; }
+    uint64_t samples(uint64_t position) const override { return row(position).size(); }
+    double cost(uint64_t position) const override {
+        return order_.batch_class(order_.find(position).batch_class).cost;
+    }
+    PerColumn total(uint64_t position) const override;
+    void fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const override;
+
+private:
+    RowLayout lay_out(const EpochOptions& epoch_options) const override;
+    std::vector<BatchClass> classes(const RowLayout& rows) const override;
+    std::span<const uint32_t> row(uint64_t position) const;
+
+    std::shared_ptr<const ColumnPacking> packing_;
+};
+
+/// Where the rows of an epoch begin in the samples, which are laid end to end.
+struct Concatenation {
+    Permutation samples;
+    std::vector<uint64_t> before;  ///< tokens before each block of samples
+    uint64_t cut = 0;              ///< samples that lie in several rows
+    uint64_t sequences = 0;
+    uint64_t most_sequences = 0;
+};
+
+/// Samples of one column end to end, cut at the capacity.
+class ConcatenatedRows : public LaidOutRows<Concatenation> {
+public:
+    ConcatenatedRows(const Sizes& sizes, const sab_packed_options& options);
+
+    std::unique_ptr<Sequence> copy() const override {
+        return std::make_unique<ConcatenatedRows>(*this);
+    }
+    sab_packed_info info() const override;
+    uint64_t fingerprint() const override { return info_.fingerprint; }
+    std::size_t skipped(std::span<int64_t>) const override { return 0; }
+    uint64_t samples(uint64_t position) const override;
+    double cost(uint64_t position) const override { return total(position)[0]; }
+    PerColumn total(uint64_t position) const override;
+    void fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const override;
+
+private:
+    /// A place in a sample of the epoch.
+    struct Place {
+        uint64_t sample;
+        uint64_t start;
+    };
+    Concatenation lay_out(const EpochOptions& epoch_options) const override;
+    std::vector<BatchClass> classes(const Concatenation& rows) const override;
+    uint64_t row(uint64_t position) const;
+    Place begin_of(uint64_t row) const;
+    std::span<const uint32_t> permuted(uint64_t first, uint64_t count) const;
+
+    std::size_t count() const { return sizes_->size(); }
+    uint64_t size(uint32_t sample) const { return (*sizes_)[sample]; }
+
+    std::shared_ptr<const std::vector<uint32_t>> sizes_;
+    uint64_t capacity_;
+    uint64_t total_ = 0;
+    sab_packed_info info_{};
+    mutable std::vector<uint32_t> scratch_;
+};
+
+}  // namespace sab

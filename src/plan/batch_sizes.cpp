@@ -1,0 +1,205 @@
+#include "plan/batch_sizes.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace sab {
+
+double round_up(double length, double multiple) {
+    if (multiple <= 0) return length;
+    const double rounded = std::ceil(length / multiple) * multiple;
+    // A multiple too fine for the length's own precision may round to less.
+    return std::max(length, rounded < length ? rounded + multiple : rounded);
+}
+
+double price_of_zero(std::span<const double> distinct_sizes) {
+    return distinct_sizes[0] > 0       ? distinct_sizes[0]
+           : distinct_sizes.size() > 1 ? distinct_sizes[1]
+                                       : 1;
+}
+
+PerColumn priced(const Cost& cost, std::span<const double> padded, const PerColumn& zeros) {
+    PerColumn lengths{}, cheapest{};
+    std::ranges::copy(padded, lengths.begin());
+    const bool has_zero = std::ranges::find(padded, 0.0) != padded.end();
+    if (!has_zero || (padded.size() > 1 && cost(1, padded) > 0)) return lengths;
+    // The cheapest length in place of one zero; where no single one makes a cost, in place of all.
+    double least = 0;
+    for (std::size_t j = 0; j < padded.size(); ++j) {
+        if (padded[j] != 0) continue;
+        PerColumn tried{};
+        std::ranges::copy(padded, tried.begin());
+        tried[j] = zeros[j];
+        lengths[j] = zeros[j];
+        if (const double price = padded.size() > 1 ? cost(1, first_of(tried, padded.size())) : 0;
+            price > 0 && (least == 0 || price < least)) {
+            least = price;
+            cheapest = tried;
+        }
+    }
+    return least > 0 ? cheapest : lengths;
+}
+
+std::vector<uint64_t> read_batch_sizes(const sab_plan_options& options, std::size_t buckets) {
+    if (options.batch_size_count > 0) require(options.batch_sizes, "options.batch_sizes");
+    std::vector<uint64_t> sizes(options.batch_sizes,
+                                options.batch_sizes + options.batch_size_count);
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+        if (sizes[i] == 0)
+            fail(SAB_E_ARGUMENT, "options.batch_sizes[", i, "] = 0: must be at least 1");
+        // No plan has more samples. Sums of samples and batch sizes cannot overflow.
+        sizes[i] = std::min<uint64_t>(sizes[i], UINT32_MAX);
+    }
+    if (sizes.size() > 1) {
+        check(options.bucket_rule == SAB_BUCKETS_BOUNDARIES, "options.batch_size_count",
+              sizes.size(), "must be 0 or 1 unless the boundaries are given");
+        check(sizes.size() == buckets, "options.batch_size_count", sizes.size(),
+              "must be 1 or the number of buckets, ", buckets);
+    }
+    return sizes;
+}
+
+PerColumn read_multiples(const sab_plan_options& options, std::size_t columns) {
+    const auto check_one = [](std::string_view name, double multiple) {
+        check(multiple >= 0 && multiple <= largest_size, name, multiple, "must be from 0 to 2^53");
+    };
+    check_one("options.length_multiple", options.length_multiple);
+    PerColumn multiples{};
+    for (std::size_t j = 0; j < columns; ++j) {
+        multiples[j] = options.length_multiple;
+        if (options.length_multiples == nullptr) continue;
+        multiples[j] = options.length_multiples[j];
+        check_one(text("options.length_multiples[", j, "]"), multiples[j]);
+    }
+    check(options.length_multiples == nullptr || options.length_multiple == 0,
+          "options.length_multiple", options.length_multiple,
+          "must be 0 where options.length_multiples are given");
+    return multiples;
+}
+
+BatchSizes::BatchSizes(const sab_plan_options& options, ColumnNames names,
+                       std::span<const std::span<const double>> distinct, std::size_t count,
+                       std::size_t buckets)
+    : options_(options),
+      columns_(distinct.size()),
+      count_(count),
+      multiples_(read_multiples(options, columns_)),
+      given_(read_batch_sizes(options, buckets)),
+      budgets_(read_budgets(options.budgets, options.budget_count, names, "options.budgets")),
+      cost_(budgets_.empty() ? Cost(nullptr, columns_) : budgets_[0].cost) {
+    if (given_.empty() && options.batch_size_multiple == 1)
+        for (const Budget& budget : budgets_)
+            if (const auto weights = budget.cost.weights()) weights_.push_back(*weights);
+    for (std::size_t j = 0; j < columns_; ++j) zeros_[j] = padded(price_of_zero(distinct[j]), j);
+}
+
+PerColumn BatchSizes::padded(std::span<const double> sizes) const {
+    PerColumn lengths{};
+    for (std::size_t j = 0; j < columns_; ++j) lengths[j] = padded(sizes[j], j);
+    return lengths;
+}
+
+double BatchSizes::cost_of(const Cost& cost, uint64_t count,
+                           std::span<const double> lengths) const {
+    return cost(count, first_of(priced(cost, lengths, zeros_), columns_));
+}
+
+uint64_t BatchSizes::largest(std::span<const double> lengths,
+                             std::span<const Budget> budgets) const {
+    uint64_t fits = count_;
+    if (options_.max_batch_size > 0) fits = std::min(fits, options_.max_batch_size);
+    for (const Budget& budget : budgets)
+        fits = budget.cost.largest_count(first_of(priced(budget.cost, lengths, zeros_), columns_),
+                                         budget.limit, fits);
+    if (fits >= options_.batch_size_multiple) fits -= fits % options_.batch_size_multiple;
+    if (given_.size() == 1 && fits > 0)
+        fits = budgets.empty() ? given_[0] : std::min(fits, given_[0]);
+    if (options_.max_batch_size > 0) fits = std::min(fits, options_.max_batch_size);
+    return fits;
+}
+
+uint64_t BatchSizes::estimate(std::span<const double> lengths) const {
+    if (weights_.size() != budgets_.size() || weights_.empty())
+        return std::max<uint64_t>(largest(lengths), 1);
+    auto fits = static_cast<double>(
+        options_.max_batch_size > 0 ? std::min<uint64_t>(count_, options_.max_batch_size) : count_);
+    for (std::size_t i = 0; i < weights_.size(); ++i) {
+        double cost = 0;
+        for (std::size_t j = 0; j < columns_; ++j) cost += weights_[i][j] * lengths[j];
+        if (cost == 0) return std::max<uint64_t>(largest(lengths), 1);  // zeros have another price
+        // Rounding must not make it less than largest(), whose batches a box is made of.
+        fits = std::min(fits, budgets_[i].limit / cost * (1 + 1e-9));
+    }
+    return std::max<uint64_t>(static_cast<uint64_t>(fits), 1);
+}
+
+bool BatchSizes::fits_alone(std::span<const double> lengths) const {
+    return std::ranges::all_of(budgets_, [&](const Budget& budget) {
+        return cost_of(budget.cost, 1, lengths) <= budget.limit;
+    });
+}
+
+std::string BatchSizes::limits() const {
+    std::string list = budgets_.size() > 1 ? "budgets" : "budget";
+    for (const Budget& budget : budgets_) list += text(", ", budget.limit);
+    return list;
+}
+
+std::string BatchSizes::exceeded(std::span<const double> lengths) const {
+    std::size_t i = 0;
+    while (i + 1 < budgets_.size() && cost_of(budgets_[i].cost, 1, lengths) <= budgets_[i].limit)
+        ++i;
+    return budgets_.size() == 1 ? text("the budget, ", budgets_[i].limit)
+                                : text("options.budgets[", i, "].limit = ", budgets_[i].limit);
+}
+
+void BatchSizes::refuse_fall(std::size_t budget, uint64_t count, const PerColumn& lengths,
+                             const PerColumn& shorter) const {
+    const Cost& cost = budgets_[budget].cost;
+    const std::span<const double> long_ones = first_of(lengths, columns_),
+                                  short_ones = first_of(shorter, columns_);
+    const double here = cost_of(cost, count, long_ones), before = cost_of(cost, count, short_ones);
+    if (here < before * (1 - 1e-9))
+        fail(SAB_E_ARGUMENT, "options.budgets[", budget, "].cost: ", cost_text(count, long_ones),
+             " = ", here, " must not be less than ", cost_text(count, short_ones), " = ", before);
+}
+
+void BatchSizes::check_rises(std::span<const std::span<const double>> distinct) const {
+    constexpr std::size_t most_tried = 256;  // lengths of a column
+    PerColumn least{};
+    for (std::size_t j = 0; j < columns_; ++j) least[j] = padded(distinct[j][0], j);
+    for (std::size_t i = 0; i < budgets_.size(); ++i) {
+        const Cost& cost = budgets_[i].cost;
+        if (!cost.is_callback()) {
+            const PerColumn shortest = priced(cost, first_of(least, columns_), zeros_);
+            const std::span<const double> given = first_of(shortest, columns_);
+            const double one = cost(1, given), two = cost(2, given);
+            if (two < one)
+                fail(SAB_E_ARGUMENT, "options.budgets[", i, "].cost: ", cost_text(2, given), " = ",
+                     two, " is less than ", cost_text(1, given), " = ", one,
+                     ": its terms do not hold for lengths so short");
+            continue;
+        }
+        for (std::size_t j = 0; j < columns_; ++j) {
+            const std::size_t last = distinct[j].size() - 1, steps = std::min(last, most_tried);
+            PerColumn before = least, lengths = least;
+            for (std::size_t step = 1; step <= steps; ++step) {
+                if (cost_of(cost, 1, first_of(before, columns_)) > budgets_[i].limit) break;
+                lengths[j] = padded(distinct[j][step * last / steps], j);
+                refuse_fall(i, 1, lengths, before);
+                before = lengths;
+            }
+        }
+    }
+}
+
+void BatchSizes::check_rises(uint64_t count, PerColumn shortest, PerColumn longest) const {
+    for (std::size_t i = 0; i < budgets_.size(); ++i)
+        for (std::size_t j = 0; j < columns_ && budgets_[i].cost.is_callback(); ++j) {
+            PerColumn shorter = longest;
+            shorter[j] = shortest[j];
+            refuse_fall(i, count, longest, shorter);
+        }
+}
+
+}  // namespace sab

@@ -1,0 +1,111 @@
+#pragma once
+/// How many samples make a batch, by the budgets and the other rules of a plan.
+
+#include <algorithm>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cost/cost.h"
+#include "sab/plan.h"
+
+namespace sab {
+
+double round_up(double length, double multiple);
+
+/// The size that a sample of size zero is priced at: the smallest above zero among the distinct
+/// sizes, ascending; 1 when there is none.
+double price_of_zero(std::span<const double> distinct_sizes);
+
+/// The lengths whose cost a batch padded to `padded` has. `zeros`: what takes the place of a length
+/// of 0, where it does; see sab/sizes.h.
+PerColumn priced(const Cost& cost, std::span<const double> padded, const PerColumn& zeros);
+
+/// The option's batch sizes, checked.
+std::vector<uint64_t> read_batch_sizes(const sab_plan_options& options, std::size_t buckets);
+
+/// The multiples that lengths are padded to, checked.
+PerColumn read_multiples(const sab_plan_options& options, std::size_t columns);
+
+class BatchSizes {
+public:
+    /// `names`: of the columns. `distinct`: the distinct sizes of each column, ascending.
+    /// `buckets`: that have a batch size each if several are given. The options must outlive it.
+    BatchSizes(const sab_plan_options& options, ColumnNames names,
+               std::span<const std::span<const double>> distinct, std::size_t count,
+               std::size_t buckets);
+
+    std::size_t columns() const { return columns_; }
+    std::span<const Budget> budgets() const { return budgets_; }
+    /// The cost of the first budget; the padded total where there is none.
+    const Cost& cost() const { return cost_; }
+    /// Batch sizes given for each bucket; else none or one.
+    std::span<const uint64_t> given() const { return given_; }
+
+    double padded(double size, std::size_t column) const {
+        return round_up(size, multiples_[column]);
+    }
+    PerColumn padded(std::span<const double> sizes) const;
+    const PerColumn& multiples() const { return multiples_; }
+
+    // Lengths are padded.
+    double cost_of(const Cost& cost, uint64_t count, std::span<const double> lengths) const;
+    /// How many samples make a batch under some of the budgets; 0 when not even one fits them.
+    uint64_t largest(std::span<const double> lengths, std::span<const Budget> budgets) const;
+    uint64_t largest(std::span<const double> lengths) const { return largest(lengths, budgets_); }
+    /// largest(), at least 1, or a little off where one evaluation of the costs tells it.
+    uint64_t estimate(std::span<const double> lengths) const;
+    bool fits_alone(std::span<const double> lengths) const;
+    /// No batch holds more samples of a size than a budget pays for, so each sample takes at least
+    /// its share of one batch. The sum of the shares by the budget that needs most batches.
+    /// `each_size(add)` calls add(sizes, samples) for all sizes, which are not padded.
+    template <class EachSize>
+    double least_batches(EachSize&& each_size) const {
+        if (budgets_.empty()) return sum_of_shares({}, each_size);
+        double most = 0;
+        for (const Budget& budget : budgets_)
+            most = std::max(most, sum_of_shares({&budget, 1}, each_size));
+        return most;
+    }
+
+    // For messages:
+    std::string limits() const;
+    /// The first budget that a sample of these lengths exceeds alone.
+    std::string exceeded(std::span<const double> lengths) const;
+    /// Refuses costs that fall: terms of which two of the shortest samples cost less than one, and
+    /// callbacks that decrease as a column grows, the others being the shortest.
+    void check_rises(std::span<const std::span<const double>> distinct) const;
+    /// Refuses callbacks by which a batch of these lengths costs less than one that is as short as
+    /// `shortest` in a column.
+    void check_rises(uint64_t count, PerColumn shortest, PerColumn longest) const;
+
+private:
+    void refuse_fall(std::size_t budget, uint64_t count, const PerColumn& lengths,
+                     const PerColumn& shorter) const;
+    template <class EachSize>
+    double sum_of_shares(std::span<const Budget> budgets, EachSize&& each_size) const {
+        const bool by_cost =
+            !budgets.empty() && budgets[0].cost.is_proportional() && given_.empty();
+        double sum = 0;
+        each_size([&](std::span<const double> sizes, uint64_t samples) {
+            sum +=
+                by_cost
+                    ? budgets[0].cost(samples, sizes)
+                    : static_cast<double>(samples) /
+                          static_cast<double>(largest(first_of(padded(sizes), columns_), budgets));
+        });
+        return by_cost ? sum / budgets[0].limit : sum;
+    }
+
+    const sab_plan_options& options_;
+    std::size_t columns_, count_;
+    PerColumn multiples_, zeros_{};
+    std::vector<uint64_t> given_;
+    std::vector<Budget> budgets_;
+    Cost cost_;
+    /// of the budgets, if all are padded totals and nothing else limits a batch but a largest size
+    std::vector<PerColumn> weights_{};
+};
+
+}  // namespace sab

@@ -1,0 +1,201 @@
+#include "plan/mixed_plans.h"
+
+#include <algorithm>
+
+#include "base/hasher.h"
+
+namespace sab {
+namespace {
+
+std::vector<int64_t> distinct(std::span<const int64_t> ids) {
+    std::vector<int64_t> sorted(ids.begin(), ids.end());
+    std::ranges::sort(sorted);
+    sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
+    return sorted;
+}
+
+/// The shapes of those ids that the samples of an epoch have.
+std::vector<std::size_t> shapes_of(const sab_plan_options& options, std::span<const int64_t> ids) {
+    std::vector<std::size_t> shapes;
+    if (options.id_shape_count == 0 || options.id_shapes == nullptr) return shapes;
+    const std::vector<int64_t> all = distinct({options.separate_by, options.separate_by_count}),
+                               here = distinct(ids);
+    check(options.id_shape_count == all.size(), "options.id_shape_count", options.id_shape_count,
+          "must be the number of ids, ", all.size());
+    for (std::size_t i = 0; i < all.size(); ++i)
+        if (std::ranges::binary_search(here, all[i])) shapes.push_back(options.id_shapes[i]);
+    return shapes;
+}
+
+}  // namespace
+
+SortedMixture::SortedMixture(const Columns& sizes)
+    : sorted_(sort_by_size(sizes[0], true, Progress(nullptr, nullptr), sizes.described(0))) {
+    const std::span<const uint16_t> source_of = sizes.choice()->source_of();
+    source_of_.resize(sorted_.count);
+    for (std::size_t i = 0; i < sorted_.count; ++i) source_of_[i] = source_of[sorted_.order[i]];
+}
+
+Sorted SortedMixture::counted(const EpochTurns& turns) const {
+    Sorted counted;
+    for (std::size_t k = 0; k < sorted_.distinct_sizes.size(); ++k) {
+        std::size_t here = 0;
+        for (uint32_t i = sorted_.first_offsets[k]; i < sorted_.first_offsets[k + 1]; ++i)
+            here += turns.of(sorted_.order[i], source_of_[i]);
+        if (here == 0) continue;
+        counted.distinct_sizes.push_back(sorted_.distinct_sizes[k]);
+        counted.first_offsets.push_back(static_cast<uint32_t>(counted.count));
+        counted.count += here;
+    }
+    counted.first_offsets.push_back(static_cast<uint32_t>(counted.count));
+    return counted;
+}
+
+void SortedMixture::Walk::take(std::size_t count, std::vector<Entry>& entries) {
+    constexpr std::size_t spare = 2, ahead = 32;
+    const Sorted& sorted = mixture_.sorted_;
+    entries.resize(count + spare);
+    std::size_t i = std::min<std::size_t>(left_, count);
+    std::fill_n(entries.begin(), i, last_);
+    left_ -= static_cast<uint32_t>(i);
+    const uint32_t* const order = sorted.order.get();
+    const uint16_t* const source_of = mixture_.source_of_.data();
+    std::size_t next = next_, distinct = distinct_;
+    Entry last = last_;
+    for (; i < count; ++next) {
+        if (next + ahead < sorted.count) turns_.prefetch(order[next + ahead]);
+        while (next == sorted.first_offsets[distinct + 1]) ++distinct;
+        last = {sorted.distinct_sizes[distinct], order[next], source_of[next]};
+        const uint32_t times = turns_.of(last.sample, last.source);
+        // Few samples appear more often: without a branch for the others.
+        entries[i] = entries[i + 1] = last;
+        if (times > spare) [[unlikely]]
+            std::fill_n(entries.begin() + static_cast<std::ptrdiff_t>(i),
+                        std::min<std::size_t>(times, count - i), last);
+        i += times;
+    }
+    next_ = next;
+    distinct_ = distinct;
+    last_ = last;
+    if (i > count) left_ = static_cast<uint32_t>(i - count);
+    entries.resize(count);
+}
+
+MixedPlans::MixedPlans(Columns sizes, const sab_plan_options& options) : sizes_(std::move(sizes)) {
+    check(options.separate_by == nullptr || options.separate_by_count == sizes_.count(),
+          "options.separate_by_count", options.separate_by_count, "must be the number of samples, ",
+          sizes_.count());
+    check_kept_costs(options);
+    refuse_oversize(options);
+    can_sort_ = sizes_.size() == 1 && options.separate_by == nullptr;
+    first_ = can_sort_ ? make_unordered(sizes_.choice()->turns(0), options)
+                       : made_of(sizes_.choice()->samples(0), options).plan;
+    // Only options that a plan was made with are copied: their counts are right.
+    options_ = std::make_unique<const KeptPlanOptions>(options, sizes_.size());
+}
+
+/// A later epoch may take samples that are too large, or need more shapes: it is refused now.
+void MixedPlans::refuse_oversize(const sab_plan_options& options) const {
+    if (options.oversize == SAB_OVERSIZE_ERROR
+            ? is_oversize_possible(options)
+            : options.oversize == SAB_OVERSIZE_SINGLE && options.max_shapes > 0)
+        made_of(sizes_.choice()->possible_samples(), options);
+}
+
+/// Whether the smallest or the largest sample that any epoch may have cannot be in a plan.
+bool MixedPlans::is_oversize_possible(const sab_plan_options& options) const {
+    if (sizes_.size() > 1 || options.separate_by != nullptr) return true;
+    const auto [least, most] = sizes_.choice()->extremes();
+    Sorted both;
+    both.distinct_sizes = {least};
+    if (most > least) both.distinct_sizes.push_back(most);
+    both.count = both.distinct_sizes.size();
+    for (uint32_t i = 0; i <= both.count; ++i) both.first_offsets.push_back(i);
+    try {
+        Plan::make(std::move(both), options, sizes_.names()[0]);
+        return false;
+    } catch (const Error&) {
+        return true;  // or two samples are too few for the options
+    }
+}
+
+const SortedMixture& MixedPlans::sorted() const {
+    if (const SortedMixture* known = sorted_.made.load()) return *known;
+    auto made = std::make_unique<const SortedMixture>(sizes_);
+    const SortedMixture* expected = nullptr;
+    // Another thread may have been first.
+    return sorted_.made.compare_exchange_strong(expected, made.get()) ? *made.release() : *expected;
+}
+
+std::shared_ptr<const Plan> MixedPlans::make_unordered(const EpochTurns& turns) const {
+    return make_unordered(turns, options_->get());
+}
+
+std::shared_ptr<const Plan> MixedPlans::make_unordered(const EpochTurns& turns,
+                                                       const sab_plan_options& options) const {
+    std::optional<Sorted> counted =
+        count_by_size(sizes_[0], turns, choice()->source_of(), sizes_.described(0));
+    if (!counted) counted = sorted().counted(turns);
+    return Plan::make(std::move(*counted), options, sizes_.names()[0]);
+}
+
+MixedPlans::OfEpoch MixedPlans::made_of(std::vector<uint32_t> samples,
+                                        sab_plan_options options) const {
+    std::vector<int64_t> ids(options.separate_by != nullptr ? samples.size() : 0);
+    for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = options.separate_by[samples[i]];
+    std::vector<std::size_t> shapes;
+    if (options.separate_by != nullptr) {
+        shapes = shapes_of(options, ids);
+        options.separate_by = ids.data();
+        options.separate_by_count = ids.size();
+        if (!shapes.empty()) {
+            options.id_shapes = shapes.data();
+            options.id_shape_count = shapes.size();
+        }
+    }
+    auto plan = Plan::make(sizes_.of_samples(samples), options);
+    return {std::make_shared<const std::vector<uint32_t>>(std::move(samples)), std::move(plan)};
+}
+
+MixedPlans::OfEpoch MixedPlans::make(uint64_t epoch) const {
+    return made_of(sizes_.choice()->samples(epoch), options_->get());
+}
+
+std::size_t MixedPlans::skipped(uint64_t epoch, std::span<int64_t> room) const {
+    if (first_->facts().skipped == 0 && sizes_.choice()->are_alike(epoch, 0)) return 0;
+    const OfEpoch made = make(epoch);
+    const std::size_t count = made.plan->skipped(room);
+    for (int64_t& index : room.first(std::min(count, room.size())))
+        index = (*made.samples)[static_cast<std::size_t>(index)];
+    return count;
+}
+
+uint64_t MixedPlans::fingerprint() const {
+    Hasher hasher;
+    hasher.add(first_->fingerprint());
+    hasher.add(sizes_.choice()->fingerprint());
+    return hasher.digest();
+}
+
+std::unique_ptr<sab_plan> make_plan(const Columns& sizes, const sab_plan_options& options) {
+    if (sizes.choice() == nullptr)
+        return std::unique_ptr<sab_plan>(new sab_plan{Plan::make(sizes, options), nullptr});
+    auto plans = std::make_shared<const MixedPlans>(sizes, options);
+    return std::unique_ptr<sab_plan>(new sab_plan{plans->first(), plans});
+}
+
+uint64_t fingerprint(const sab_plan& plan) {
+    return plan.mixed ? plan.mixed->fingerprint() : plan.impl->fingerprint();
+}
+
+std::size_t skipped(const sab_plan& plan, std::span<int64_t> room) {
+    return plan.mixed ? plan.mixed->skipped(0, room) : plan.impl->skipped(room);
+}
+
+void refuse_mixture(const sab_plan& plan, std::string_view caller) {
+    if (plan.mixed)
+        fail(SAB_E_UNSUPPORTED, caller,
+             ": the plan is of a mixture, whose plan is made again in each epoch");
+}
+
+}  // namespace sab

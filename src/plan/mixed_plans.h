@@ -1,0 +1,106 @@
+#pragma once
+/// The plans of the epochs of a mixture.
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "plan/kept_options.h"
+#include "plan/plan.h"
+
+namespace sab {
+
+/// The samples of a mixture of one column by size. An epoch is a walk over them.
+class SortedMixture {
+public:
+    explicit SortedMixture(const Columns& sizes);
+
+    /// The distinct sizes of the samples of an epoch, without their order.
+    Sorted counted(const EpochTurns& turns) const;
+
+    struct Entry {
+        double size;
+        uint32_t sample;
+        uint32_t source;
+    };
+
+    /// Gives the samples of an epoch one after the other.
+    class Walk {
+    public:
+        Walk(const SortedMixture& mixture, const EpochTurns& turns)
+            : mixture_(mixture), turns_(turns) {}
+        /// Puts the next `count` samples, which must be there, in the place of the entries.
+        void take(std::size_t count, std::vector<Entry>& entries);
+
+    private:
+        const SortedMixture& mixture_;
+        const EpochTurns& turns_;
+        std::size_t next_ = 0;      ///< of the sorted samples
+        std::size_t distinct_ = 0;  ///< its size
+        Entry last_{};
+        uint32_t left_ = 0;  ///< appearances of `last_` that are still to be given
+    };
+
+private:
+    Sorted sorted_;
+    std::vector<uint16_t> source_of_;  ///< of the sorted samples
+};
+
+/// Makes the plan of each epoch with the same options, of which it keeps a copy.
+class MixedPlans {
+public:
+    /// Refuses options under which an epoch would fail.
+    MixedPlans(Columns sizes, const sab_plan_options& options);
+
+    /// The plan of an epoch is of numbers of `samples`.
+    struct OfEpoch {
+        std::shared_ptr<const std::vector<uint32_t>> samples;
+        std::shared_ptr<const Plan> plan;
+    };
+    OfEpoch make(uint64_t epoch) const;
+    /// Whether the samples have one column, and no ids separate them.
+    bool can_sort() const { return can_sort_; }
+    /// Where they can be sorted: them, which the first call sorts.
+    const SortedMixture& sorted() const;
+    /// The same plan without the order of its samples, where they can be sorted.
+    std::shared_ptr<const Plan> make_unordered(const EpochTurns& turns) const;
+    /// Of epoch 0; without an order where they can be sorted.
+    const std::shared_ptr<const Plan>& first() const { return first_; }
+    /// As Plan::skipped(): the samples that the plan of an epoch leaves out.
+    std::size_t skipped(uint64_t epoch, std::span<int64_t> room) const;
+    const std::shared_ptr<const EpochChoice>& choice() const { return sizes_.choice(); }
+    /// Of the plans of all epochs.
+    uint64_t fingerprint() const;
+
+private:
+    OfEpoch made_of(std::vector<uint32_t> samples, sab_plan_options options) const;
+    std::shared_ptr<const Plan> make_unordered(const EpochTurns& turns,
+                                               const sab_plan_options& options) const;
+    void refuse_oversize(const sab_plan_options& options) const;
+    bool is_oversize_possible(const sab_plan_options& options) const;
+
+    Columns sizes_;
+    bool can_sort_ = false;
+    std::unique_ptr<const KeptPlanOptions> options_{};  ///< ids are those of all samples
+    /// Made by the first call that asks for it.
+    struct MadeOnce {
+        MadeOnce() = default;
+        ~MadeOnce() { delete made.load(); }
+        MadeOnce(const MadeOnce&) = delete;
+        MadeOnce& operator=(const MadeOnce&) = delete;
+        std::atomic<const SortedMixture*> made{nullptr};
+    };
+    mutable MadeOnce sorted_{};
+    std::shared_ptr<const Plan> first_{};
+};
+
+/// A handle of the plan of sizes, which may be a mixture.
+std::unique_ptr<sab_plan> make_plan(const Columns& sizes, const sab_plan_options& options);
+
+// Of a plan that may be of a mixture:
+uint64_t fingerprint(const sab_plan& plan);
+/// As Plan::skipped(), of epoch 0.
+std::size_t skipped(const sab_plan& plan, std::span<int64_t> room);
+void refuse_mixture(const sab_plan& plan, std::string_view caller);
+
+}  // namespace sab

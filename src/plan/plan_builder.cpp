@@ -1,0 +1,339 @@
+#include "plan/plan_builder.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace sab {
+namespace {
+
+/// The samples that do not fill a batch, the longest of a bucket, move up into the next bucket that
+/// has samples.
+void merge_tails(std::vector<BucketRange>& ranges) {
+    std::size_t last = ranges.size();
+    while (last > 0 && ranges[last - 1].begin == ranges[last - 1].end) --last;
+    for (std::size_t i = 0; i + 1 < last; ++i) {
+        const auto tail =
+            static_cast<uint32_t>((ranges[i].end - ranges[i].begin) % ranges[i].batch_size);
+        std::size_t up = i + 1;
+        while (ranges[up].begin == ranges[up].end) ++up;
+        if (ranges[i].begin == ranges[i].end) continue;
+        ranges[i].end -= tail;
+        for (std::size_t j = i + 1; j <= up; ++j) ranges[j].begin -= tail;
+        for (std::size_t j = i + 1; j < up; ++j) ranges[j].end -= tail;
+    }
+}
+
+/// Buckets for SAB_BUCKETS_AUTO. `singles`: batches of one sample, added to those of the buckets.
+BoundaryFinder::Tried automatic_ranges(BoundaryFinder& finder, const sab_plan_options& options,
+                                       uint64_t lower_bound, uint64_t singles,
+                                       const Progress& progress) {
+    const AutomaticRange range = automatic_range(options, lower_bound);
+    const auto overhead_of = [&](std::vector<BucketRange> ranges) {
+        if (options.tail == SAB_TAIL_MERGE) merge_tails(ranges);
+        const BoundaryFinder::Waste waste = finder.waste(ranges);
+        return overhead(waste.padding, waste.padded, waste.batches + singles, lower_bound,
+                        options.budget_count > 0);
+    };
+    return finder.automatic(options.padding_target, range.fewest, range.most, overhead_of,
+                            progress);
+}
+
+/// The number of shapes for samples over the budget that gives the least padding in total. The
+/// least padded total is convex in the number of intervals, so it is found by bisection.
+std::size_t shapes_of_singles(BoundaryFinder& others, BoundaryFinder& singles, std::size_t shapes,
+                              const Progress& progress) {
+    const auto padded = [&](std::size_t given) {
+        return others.waste(others.optimal(shapes - given, progress)).padded +
+               singles.waste(singles.optimal(given, progress)).padded;
+    };
+    std::size_t low = 1, high = shapes - 1;
+    while (low < high) {
+        const std::size_t middle = low + (high - low) / 2;
+        if (padded(middle + 1) < padded(middle))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+}  // namespace
+
+void check_plan_options(const sab_plan_options& options) {
+    check(options.bucket_rule >= SAB_BUCKETS_AUTO && options.bucket_rule <= SAB_BUCKETS_EQUAL,
+          "options.bucket_rule", options.bucket_rule,
+          "must be one of SAB_BUCKETS_AUTO (0) to SAB_BUCKETS_EQUAL (3)");
+    if (options.budget_count == 0 && options.batch_size_count == 0)
+        fail(SAB_E_ARGUMENT,
+             "options.budget_count = 0 and options.batch_size_count = 0: a budget or a batch size "
+             "must be given");
+    check(options.padding_target > 0 && options.padding_target < 1, "options.padding_target",
+          options.padding_target, "must be between 0 and 1");
+    const bool by_boundaries = options.bucket_rule == SAB_BUCKETS_BOUNDARIES;
+    check(by_boundaries || options.boundary_count == 0, "options.boundary_count",
+          options.boundary_count, "goes with SAB_BUCKETS_BOUNDARIES only");
+    const bool is_optimal = options.bucket_rule == SAB_BUCKETS_OPTIMAL;
+    check(is_optimal ? options.bucket_count >= 1 : options.bucket_count == 0,
+          "options.bucket_count", options.bucket_count,
+          is_optimal ? "must be at least 1" : "goes with SAB_BUCKETS_OPTIMAL only");
+    const bool is_equal = options.bucket_rule == SAB_BUCKETS_EQUAL;
+    check(!is_equal || options.bucket_batches >= 1, "options.bucket_batches",
+          options.bucket_batches, "must be at least 1");
+    check(is_equal || options.bucket_rule == SAB_BUCKETS_AUTO || options.bucket_batches == 0,
+          "options.bucket_batches", options.bucket_batches,
+          "goes with SAB_BUCKETS_EQUAL and SAB_BUCKETS_AUTO only");
+    check(options.batch_size_multiple >= 1, "options.batch_size_multiple",
+          options.batch_size_multiple, "must be at least 1");
+    check(options.tail >= SAB_TAIL_KEEP && options.tail <= SAB_TAIL_WRAP, "options.tail",
+          options.tail, "must be one of SAB_TAIL_KEEP (0) to SAB_TAIL_WRAP (3)");
+    check(options.oversize >= SAB_OVERSIZE_SKIP && options.oversize <= SAB_OVERSIZE_SINGLE,
+          "options.oversize", options.oversize,
+          "must be one of SAB_OVERSIZE_SKIP (0) to SAB_OVERSIZE_SINGLE (2)");
+    check(options.max_shapes == 0 || options.bucket_rule == SAB_BUCKETS_AUTO, "options.max_shapes",
+          options.max_shapes, "goes with SAB_BUCKETS_AUTO only");
+    check(options.threads <= SAB_MAX_PLAN_THREADS, "options.threads", options.threads,
+          "must be at most ", SAB_MAX_PLAN_THREADS);
+}
+
+std::vector<double> read_boundaries(const sab_plan_options& options) {
+    if (options.boundary_count > 0) require(options.boundaries, "options.boundaries");
+    std::vector<double> boundaries(options.boundaries, options.boundaries + options.boundary_count);
+    check(boundaries.size() >= 2, "options.boundary_count", boundaries.size(),
+          "must be at least 2");
+    for (std::size_t i = 0; i < boundaries.size(); ++i)
+        if (std::isnan(boundaries[i]))
+            fail(SAB_E_ARGUMENT, "options.boundaries[", i, "] = nan: must be a number");
+    std::ranges::sort(boundaries);
+    if (const auto twin = std::ranges::adjacent_find(boundaries); twin != boundaries.end())
+        fail(SAB_E_ARGUMENT, "options.boundaries holds ", *twin,
+             " twice: boundaries must differ from each other");
+    return boundaries;
+}
+
+AutomaticRange automatic_range(const sab_plan_options& options, uint64_t lower_bound) {
+    // With 16 batches in a bucket two batch mates meet again in about 1 of 16 epochs, with 4 in 1
+    // of 4. A small epoch has no room for that.
+    const uint64_t room = std::max<uint64_t>(lower_bound / 16, 1);
+    // No plan has more batches than samples, of which there are fewer than 2^32.
+    const uint64_t given = std::min<uint64_t>(options.bucket_batches, UINT32_MAX);
+    return given > 0 ? AutomaticRange{given, given}
+                     : AutomaticRange{std::min<uint64_t>(room, 4), std::min<uint64_t>(room, 16)};
+}
+
+double overhead(double padding, double padded, uint64_t batches, uint64_t lower_bound,
+                bool has_budget) {
+    const double share = padded > 0 ? padding / padded : 0;
+    const auto bound = static_cast<double>(lower_bound);
+    return std::max(share, has_budget ? (static_cast<double>(batches) - bound) / bound : 0);
+}
+
+uint64_t batches_of(uint64_t samples, uint64_t batch_size, sab_tail tail) {
+    return tail == SAB_TAIL_DROP ? samples / batch_size : (samples + batch_size - 1) / batch_size;
+}
+
+PlanBuilder::PlanBuilder(const Sorted& sorted, const sab_plan_options& options,
+                         const std::string& name)
+    : sorted_(sorted),
+      options_(options),
+      boundaries_(options.bucket_rule == SAB_BUCKETS_BOUNDARIES ? read_boundaries(options)
+                                                                : std::vector<double>()),
+      distinct_(sorted.distinct_sizes),
+      batch_sizes_(options, {&name, 1}, {&distinct_, 1}, sorted.count,
+                   boundaries_.empty() ? 0 : boundaries_.size() - 1),
+      progress_(options.progress, options.progress_ctx),
+      count_(static_cast<uint32_t>(sorted.count)) {
+    batch_sizes_.check_rises({&distinct_, 1});
+    find_usable_samples();
+}
+
+void PlanBuilder::find_usable_samples() {
+    end_ = count_;
+    if (!boundaries_.empty()) {
+        const auto place_of = [&](double boundary) {
+            return sorted_.first_offsets[static_cast<std::size_t>(
+                std::ranges::lower_bound(sorted_.distinct_sizes, boundary) -
+                sorted_.distinct_sizes.begin())];
+        };
+        begin_ = place_of(boundaries_.front());
+        end_ = place_of(boundaries_.back());
+    }
+    if (!batch_sizes_.budgets().empty()) {
+        const auto over = std::ranges::partition_point(sorted_.distinct_sizes, [&](double size) {
+            const double length = batch_sizes_.padded(size, 0);
+            return batch_sizes_.fits_alone({&length, 1});
+        });
+        end_ = std::min(
+            end_,
+            sorted_.first_offsets[static_cast<std::size_t>(over - sorted_.distinct_sizes.begin())]);
+    }
+    end_ = std::max(begin_, end_);
+    if (outside() > 0 && options_.oversize == SAB_OVERSIZE_ERROR) refuse_oversize();
+}
+
+void PlanBuilder::check_any_left() const {
+    if (!is_empty()) return;
+    if (!boundaries_.empty())
+        fail(SAB_E_ARGUMENT, "sizes: no sample is left: all ", count_,
+             " are outside the boundaries or over the ", batch_sizes_.limits(),
+             "; use other boundaries or a larger budget");
+    fail(SAB_E_ARGUMENT, "sizes: no sample is left: all ", count_, " are over the ",
+         batch_sizes_.limits(), ", also the smallest, ", described(sorted_, 0),
+         "; use a larger budget");
+}
+
+/// Names the first sample that is outside the boundaries or over the budget, and what helps.
+void PlanBuilder::refuse_oversize() const {
+    uint32_t first = begin_ > 0 ? first_sample(sorted_, 0, begin_) : count_;
+    if (end_ < count_) {
+        const uint32_t over = first_sample(sorted_, end_, count_);
+        const bool comes_first = first == count_ || (sorted_.order != nullptr &&
+                                                     sorted_.order[over] < sorted_.order[first]);
+        if (comes_first) first = over;
+    }
+    const double size = sorted_.distinct_sizes[distinct_of(sorted_.first_offsets, first)];
+    const double length = batch_sizes_.padded(size, 0);
+    const bool is_inside =
+        boundaries_.empty() || (size >= boundaries_.front() && size < boundaries_.back());
+    const std::string rule =
+        is_inside
+            ? text("must cost at most ", batch_sizes_.exceeded({&length, 1}), ", in a batch of one")
+            : text("must be at least the first boundary, ", boundaries_.front(),
+                   ", and below the last, ", boundaries_.back());
+    const std::string_view choices = sorted_.order != nullptr
+                                         ? "SAB_OVERSIZE_SKIP (0) or SAB_OVERSIZE_SINGLE (2)"
+                                         : "SAB_OVERSIZE_SKIP (0)";
+    fail(SAB_E_ARGUMENT, std::string_view(described(sorted_, first)), ": ", std::string_view(rule),
+         "; ", outside(), " of ", count_, " samples are ",
+         boundaries_.empty() ? "over the budget" : "outside the boundaries or over the budget",
+         ". Set options.oversize to ", choices,
+         boundaries_.empty() ? ", or use a larger budget"
+                             : ", or use other boundaries or a larger budget");
+}
+
+PlanFacts PlanBuilder::facts(const BoundaryFinder& finder) const {
+    PlanFacts facts{};
+    facts.samples = count_;
+    facts.skipped = has_singles() ? 0 : outside();
+    facts.length_multiples = batch_sizes_.multiples();
+    facts.columns = 1;
+    facts.tail = options_.tail;
+    facts.pads_to_bucket = options_.max_shapes > 0;
+    facts.bucket_rule = options_.bucket_rule;
+    facts.total = finder.total(begin_, end_) +
+                  (has_singles() ? finder.total(0, begin_) + finder.total(end_, count_) : 0);
+    facts.whole_sizes = facts.total <= largest_size &&
+                        std::ranges::all_of(sorted_.distinct_sizes,
+                                            [](double size) { return size == std::floor(size); });
+    return facts;
+}
+
+/// The least number of batches. Several batch sizes are those of boundaries, whose ranges give
+/// their shares.
+double PlanBuilder::least_batches() const {
+    const auto singles = static_cast<double>(has_singles() ? outside() : 0);
+    if (batch_sizes_.given().size() > 1) return singles;
+    return singles + batch_sizes_.least_batches([&](auto&& add) {
+        for (std::size_t distinct = 0; distinct < sorted_.distinct_sizes.size(); ++distinct) {
+            const uint32_t first = std::clamp(sorted_.first_offsets[distinct], begin_, end_),
+                           last = std::clamp(sorted_.first_offsets[distinct + 1], begin_, end_);
+            if (last > first) add({&sorted_.distinct_sizes[distinct], 1}, last - first);
+        }
+    });
+}
+
+/// The samples over the budget that are batches of one. Under `max_shapes` they take their part of
+/// `shapes`.
+std::vector<BucketRange> PlanBuilder::singles(BoundaryFinder& finder, std::size_t& shapes) const {
+    std::vector<BucketRange> alone;
+    if (has_singles() && end_ < count_) alone.push_back({end_, count_, 1});
+    if (shapes == 0) return alone;
+    const bool has_tail =
+        begin_ < end_ && (options_.tail == SAB_TAIL_KEEP || options_.tail == SAB_TAIL_MERGE);
+    const std::size_t fewest = (begin_ < end_ ? 1u : 0u) + (has_tail ? 1u : 0u) + alone.size();
+    check(shapes >= fewest, "options.max_shapes", shapes, "must be at least ", fewest,
+          ": one for full batches, one for the tail of the shortest samples where it is kept, ",
+          "and one for samples over the budget where each is a batch");
+    shapes -= has_tail ? 1 : 0;
+    if (!alone.empty()) {
+        BoundaryFinder singles_finder(
+            sorted_, end_, count_, [this](double size) { return batch_sizes_.padded(size, 0); },
+            [](double) { return uint64_t{1}; });
+        alone = singles_finder.optimal(
+            begin_ == end_ ? shapes : shapes_of_singles(finder, singles_finder, shapes, progress_),
+            progress_);
+        shapes -= alone.size();
+    }
+    return alone;
+}
+
+std::vector<BucketRange> PlanBuilder::ranges(BoundaryFinder& finder, PlanFacts& facts) const {
+    double all_batches = least_batches();
+    std::size_t shapes = options_.max_shapes;
+    const std::vector<BucketRange> alone = singles(finder, shapes);
+    std::vector<BucketRange> ranges;
+    if (!boundaries_.empty()) {
+        ranges = finder.by_boundaries(boundaries_);
+        for (std::size_t i = 0; i < ranges.size() && batch_sizes_.given().size() > 1; ++i) {
+            const uint64_t given = batch_sizes_.given()[i];
+            ranges[i].batch_size =
+                batch_sizes_.budgets().empty() ? given : std::min(ranges[i].batch_size, given);
+            if (options_.max_batch_size > 0)
+                ranges[i].batch_size = std::min(ranges[i].batch_size, options_.max_batch_size);
+            all_batches += static_cast<double>(ranges[i].end - ranges[i].begin) /
+                           static_cast<double>(ranges[i].batch_size);
+        }
+    } else if (begin_ == end_) {
+        // Only samples that are alone in their batches.
+    } else if (options_.bucket_rule == SAB_BUCKETS_OPTIMAL) {
+        ranges = finder.optimal(options_.bucket_count, progress_);
+    } else if (options_.bucket_rule == SAB_BUCKETS_EQUAL) {
+        ranges = finder.equal_buckets(options_.bucket_batches);
+    } else if (options_.max_shapes > 0) {
+        ranges = finder.by_shapes(shapes, progress_);
+    }
+    facts.lower_bound = static_cast<uint64_t>(std::ceil(all_batches - 1e-9 * all_batches));
+    if (options_.bucket_rule == SAB_BUCKETS_AUTO && options_.max_shapes == 0 && begin_ < end_) {
+        BoundaryFinder::Tried found = automatic_ranges(finder, options_, facts.lower_bound,
+                                                       has_singles() ? outside() : 0, progress_);
+        ranges = std::move(found.buckets);
+        facts.padding_target = options_.padding_target;
+        facts.nearest_target = found.nearest;
+    }
+    if (options_.tail == SAB_TAIL_MERGE) merge_tails(ranges);
+    ranges.insert(ranges.end(), alone.begin(), alone.end());
+    if (has_singles() && begin_ > 0) ranges.push_back({0, begin_, 1});
+    return ranges;
+}
+
+void PlanBuilder::add_bucket(const BoundaryFinder& finder, const BucketRange& range,
+                             std::size_t number, std::vector<Bucket>& buckets,
+                             std::vector<double>& lengths) const {
+    Bucket bucket{};
+    double shortest = 0, longest = 0, total = 0;
+    bucket.begin = range.begin;
+    bucket.end = range.end;
+    // Filled up from itself, a bucket of fewer samples than a batch would show them many times
+    // over.
+    bucket.batch_size = options_.tail == SAB_TAIL_WRAP
+                            ? std::clamp<uint64_t>(bucket.samples(), 1, range.batch_size)
+                            : range.batch_size;
+    bucket.batches = batches_of(bucket.samples(), bucket.batch_size, options_.tail);
+    if (range.end > range.begin) {
+        bucket.distinct_begin = static_cast<uint32_t>(finder.distinct_at(range.begin));
+        bucket.distinct_end = static_cast<uint32_t>(finder.distinct_at(range.end - 1)) + 1;
+        shortest = sorted_.distinct_sizes[bucket.distinct_begin];
+        longest = sorted_.distinct_sizes[bucket.distinct_end - 1];
+        total = finder.total(range.begin, range.end);
+        const double padded = batch_sizes_.padded(longest, 0);
+        bucket.cost = batch_sizes_.cost_of(
+            batch_sizes_.cost(), std::min(bucket.batch_size, bucket.samples()), {&padded, 1});
+    }
+    // the ranges after these are of single samples
+    const bool has_boundaries = number + 1 < boundaries_.size();
+    buckets.push_back(bucket);
+    lengths.insert(lengths.end(), {has_boundaries ? boundaries_[number] : shortest,
+                                   has_boundaries ? boundaries_[number + 1] : longest, shortest,
+                                   longest, batch_sizes_.padded(longest, 0), total});
+}
+
+}  // namespace sab

@@ -1,0 +1,521 @@
+#include "plan/several.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "plan/plan_builder.h"
+
+namespace sab {
+namespace {
+
+/// Boxes are planned of at most so many cells. Of more points, neighbours are put together first.
+constexpr std::size_t most_cells = std::size_t{1} << 17;
+
+std::span<const int64_t> read_ids(const sab_plan_options& options, std::size_t count) {
+    if (options.separate_by == nullptr) return {};
+    check(options.separate_by_count == count, "options.separate_by_count",
+          options.separate_by_count, "must be the number of samples, ", count);
+    return {options.separate_by, count};
+}
+
+std::vector<std::span<const double>> spans_of(const std::vector<std::vector<double>>& distinct) {
+    return {distinct.begin(), distinct.end()};
+}
+
+std::vector<PerColumn> read_corners(const sab_plan_options& options, std::size_t columns) {
+    check(columns == 1 || options.bucket_rule == SAB_BUCKETS_AUTO ||
+              options.bucket_rule == SAB_BUCKETS_BOUNDARIES,
+          "options.bucket_rule", options.bucket_rule,
+          "must be SAB_BUCKETS_AUTO (0) or SAB_BUCKETS_BOUNDARIES (1) for several columns");
+    if (options.bucket_rule != SAB_BUCKETS_BOUNDARIES) return {};
+    if (columns == 1) {
+        const std::vector<double> boundaries = sab::read_boundaries(options);
+        std::vector<PerColumn> ends;
+        ends.reserve(boundaries.size());
+        for (const double boundary : boundaries) ends.push_back({boundary});
+        return ends;
+    }
+    check(options.boundary_count >= 2, "options.boundary_count", options.boundary_count,
+          "must be at least 2");
+    require(options.boundaries, "options.boundaries");
+    std::vector<PerColumn> corners(options.boundary_count);
+    for (std::size_t i = 0; i < corners.size(); ++i)
+        for (std::size_t j = 0; j < columns; ++j) {
+            corners[i][j] = options.boundaries[i * columns + j];
+            if (std::isnan(corners[i][j]))
+                fail(SAB_E_ARGUMENT, "options.boundaries[", i, "] = nan in column ", j,
+                     ": must be a number");
+            if (i > 0 && corners[i][j] <= corners[0][j])
+                fail(SAB_E_ARGUMENT, "options.boundaries[", i, "] = ", corners[i][j], " in column ",
+                     j, ": must be above the first one, ", corners[0][j]);
+        }
+    return corners;
+}
+
+}  // namespace
+
+uint64_t SeveralPlanner::Draft::samples() const {
+    uint64_t sum = 0;
+    for (const Stretch& stretch : stretches) sum += stretch.count;
+    return sum;
+}
+
+SeveralPlanner::SeveralPlanner(const Columns& sizes, const sab_plan_options& options)
+    : options_(options),
+      progress_(options.progress, options.progress_ctx),
+      points_(sort_points(sizes, read_ids(options, sizes.count()), progress_,
+                          planning_threads(options))),
+      distinct_(spans_of(points_.distinct)),
+      boundaries_(read_corners(options, sizes.size())),
+      names_(sizes.names()),
+      batch_sizes_(options, names_, distinct_, points_.count,
+                   boundaries_.empty() ? options.batch_size_count : boundaries_.size() - 1),
+      is_outside_(points_.size()) {
+    check(options.id_shape_count == 0 || options.id_shape_count == points_.ids.size(),
+          "options.id_shape_count", options.id_shape_count, "must be the number of ids, ",
+          points_.ids.size());
+    if (options.id_shape_count > 0) require(options.id_shapes, "options.id_shapes");
+    if (points_.columns == 1) return;  // PlanBuilder checks the rest
+    batch_sizes_.check_rises(distinct_);
+    find_usable_points();
+}
+
+PerColumn SeveralPlanner::sizes_of(std::size_t point) const {
+    PerColumn sizes{};
+    for (std::size_t j = 0; j < points_.columns; ++j) sizes[j] = points_.value(point, j);
+    return sizes;
+}
+
+PerColumn SeveralPlanner::padded_of(std::size_t point) const {
+    return batch_sizes_.padded(cut(sizes_of(point)));
+}
+
+/// The first boundary that is above a point in all columns; 0 when there is none.
+std::size_t SeveralPlanner::boundary_of(std::size_t point) const {
+    const PerColumn sizes = sizes_of(point);
+    const auto is_below = [&](const PerColumn& corner) {
+        for (std::size_t j = 0; j < points_.columns; ++j)
+            if (!(sizes[j] < corner[j])) return false;
+        return true;
+    };
+    for (std::size_t j = 0; j < points_.columns; ++j)
+        if (sizes[j] < boundaries_[0][j]) return 0;
+    const auto found = std::find_if(boundaries_.begin() + 1, boundaries_.end(), is_below);
+    return found == boundaries_.end() ? 0 : static_cast<std::size_t>(found - boundaries_.begin());
+}
+
+void SeveralPlanner::find_usable_points() {
+    uint64_t outside = 0;
+    for (std::size_t point = 0; point < points_.size(); ++point) {
+        is_outside_[point] = (!boundaries_.empty() && boundary_of(point) == 0) ||
+                             !batch_sizes_.fits_alone(cut(padded_of(point)));
+        if (!is_outside_[point]) continue;
+        outside += samples_of(point);
+        if (!has_singles()) skipped_.push_back({points_.first_offsets[point], samples_of(point)});
+    }
+    if (outside > 0 && options_.oversize == SAB_OVERSIZE_ERROR) refuse_oversize(outside);
+    if (outside == points_.count && !has_singles())
+        fail(SAB_E_ARGUMENT, "sizes: no sample is left: all ", points_.count,
+             " are outside the boundaries or over the ", batch_sizes_.limits());
+}
+
+/// Names the first sample that is outside the boundaries or over a budget, and what helps.
+void SeveralPlanner::refuse_oversize(uint64_t outside) const {
+    std::size_t first = points_.count, of_point = 0;
+    for (std::size_t point = 0; point < points_.size(); ++point)
+        if (const uint32_t sample = points_.order[points_.first_offsets[point]];
+            is_outside_[point] && sample < first) {
+            first = sample;
+            of_point = point;
+        }
+    const bool is_inside = boundaries_.empty() || boundary_of(of_point) != 0;
+    fail(SAB_E_ARGUMENT, "sizes[", first, "] = (", lengths_text(cut(sizes_of(of_point))), "): ",
+         is_inside ? text("must cost at most ", batch_sizes_.exceeded(cut(padded_of(of_point))),
+                          ", in a batch of one")
+                   : "must be below one of the boundaries in each column, and at least the first",
+         "; ", outside, " of ", points_.count,
+         " samples are outside the boundaries or over the budget. Set options.oversize to "
+         "SAB_OVERSIZE_SKIP (0) or SAB_OVERSIZE_SINGLE (2), or use a larger budget");
+}
+
+/// The points as cells: each alone, or where there are too many, those whose sizes have nearly the
+/// same numbers among the distinct ones.
+SeveralPlanner::Grouped SeveralPlanner::grouped(std::span<const uint32_t> points) const {
+    const std::size_t columns = points_.columns;
+    const auto code = [&](uint32_t point, std::size_t j) {
+        return points_.codes[point * columns + j];
+    };
+    Grouped grouped;
+    grouped.cells.columns = columns;
+    std::vector<uint32_t>& sorted = grouped.points;
+    for (uint32_t shift = 0;; ++shift) {
+        const auto compare = [&](uint32_t a, uint32_t b) {
+            std::size_t j = 0;
+            while (j + 1 < columns && code(a, j) >> shift == code(b, j) >> shift) ++j;
+            return code(a, j) >> shift < code(b, j) >> shift;
+        };
+        sorted.assign(points.begin(), points.end());
+        if (shift > 0) std::ranges::stable_sort(sorted, compare);
+        grouped.first.clear();
+        for (std::size_t i = 0; i < sorted.size(); ++i)
+            if (i == 0 || compare(sorted[i - 1], sorted[i]))
+                grouped.first.push_back(static_cast<uint32_t>(i));
+        if (grouped.first.size() <= most_cells || !boundaries_.empty()) break;
+    }
+    grouped.first.push_back(static_cast<uint32_t>(sorted.size()));
+    for (std::size_t cell = 0; cell + 1 < grouped.first.size(); ++cell) {
+        PerColumn longest{};
+        uint32_t samples = 0;
+        for (uint32_t i = grouped.first[cell]; i < grouped.first[cell + 1]; ++i) {
+            const PerColumn lengths = padded_of(sorted[i]);
+            for (std::size_t j = 0; j < columns; ++j) longest[j] = std::max(longest[j], lengths[j]);
+            samples += samples_of(sorted[i]);
+        }
+        grouped.cells.lengths.insert(grouped.cells.lengths.end(), longest.begin(),
+                                     longest.begin() + static_cast<std::ptrdiff_t>(columns));
+        grouped.cells.counts.push_back(samples);
+    }
+    return grouped;
+}
+
+/// The shapes of an id's buckets: its share of all sizes, but at least what it needs.
+std::size_t SeveralPlanner::shapes_of(std::size_t id_number) const {
+    if (options_.id_shape_count > 0) return options_.id_shapes[id_number];
+    const std::size_t ids = points_.ids.size();
+    if (options_.max_shapes == 0 || ids == 1) return options_.max_shapes;
+    const bool keeps_tail = options_.tail == SAB_TAIL_KEEP || options_.tail == SAB_TAIL_MERGE;
+    const std::size_t fewest = 1 + (keeps_tail ? 1 : 0) + (has_singles() ? 1 : 0);
+    check(options_.max_shapes >= fewest * ids, "options.max_shapes", options_.max_shapes,
+          "must be at least ", fewest * ids, ": ", fewest, " for each of the ", ids, " ids");
+    double own = 0, all = 0;
+    for (std::size_t id = 0; id < ids; ++id)
+        for (std::size_t point = points_.first_points[id]; point < points_.first_points[id + 1];
+             ++point) {
+            const PerColumn sizes = sizes_of(point);
+            const double sum = std::accumulate(sizes.begin(), sizes.end(), 0.0) * samples_of(point);
+            all += sum;
+            own += id == id_number ? sum : 0;
+        }
+    const auto spare = static_cast<double>(options_.max_shapes - fewest * ids);
+    return fewest + static_cast<std::size_t>(all > 0 ? spare * own / all : 0);
+}
+
+std::vector<Box> SeveralPlanner::boxes_of_boundaries(const BoxFinder& finder,
+                                                     const Grouped& grouped) const {
+    std::vector<Box> boxes = finder.by_number(boundaries_.size() - 1, [&](std::size_t cell) {
+        return boundary_of(grouped.points[grouped.first[cell]]) - 1;
+    });
+    for (std::size_t i = 0; i < boxes.size() && !batch_sizes_.given().empty(); ++i) {
+        const uint64_t given = batch_sizes_.given()[batch_sizes_.given().size() == 1 ? 0 : i];
+        boxes[i].batch_size =
+            batch_sizes_.budgets().empty() ? given : std::min(boxes[i].batch_size, given);
+        if (options_.max_batch_size > 0)
+            boxes[i].batch_size = std::min(boxes[i].batch_size, options_.max_batch_size);
+    }
+    return boxes;
+}
+
+/// Boxes for an id's points. `singles`: batches of one sample, added to those of the boxes.
+std::vector<Box> SeveralPlanner::boxes_of(const Grouped& grouped, std::size_t shapes,
+                                          uint64_t lower_bound, uint64_t singles,
+                                          PlanFacts& facts) const {
+    const BoxFinder finder(
+        grouped.cells, [this](auto lengths) { return batch_sizes_.largest(lengths); },
+        [this](auto lengths) { return static_cast<double>(batch_sizes_.estimate(lengths)); });
+    if (!boundaries_.empty()) return boxes_of_boundaries(finder, grouped);
+    if (shapes > 0) {
+        const bool keeps_tail = options_.tail == SAB_TAIL_KEEP || options_.tail == SAB_TAIL_MERGE;
+        const std::size_t others = (keeps_tail ? 1 : 0) + (singles > 0 ? 1 : 0);
+        check(shapes > others, "options.max_shapes", shapes, "must be at least ", others + 1,
+              ": one for full batches", keeps_tail ? ", one for the tail, which is kept" : "",
+              singles > 0 ? ", one for samples that are alone" : "");
+        std::vector<Box> boxes = finder.by_shapes(shapes - others, progress_);
+        for (const Box& box : boxes)
+            check(batch_sizes_.largest(cut(box.padded)) > 0, "options.max_shapes", shapes,
+                  "must be larger: samples of one shape, (", lengths_text(cut(box.padded)),
+                  "), would be over the ", batch_sizes_.limits(), ", in a batch of one");
+        return boxes;
+    }
+    using Tried = Automatic<std::vector<Box>>;
+    const AutomaticRange range = automatic_range(options_, lower_bound);
+    const auto boxes_with = [&](uint64_t fewest, bool is_quick) {
+        Tried tried{finder.by_cuts(fewest, is_quick, progress_), fewest, 0};
+        const BoxFinder::Waste waste = finder.waste(tried.buckets);
+        tried.overhead = overhead(waste.padding, waste.padded, waste.batches + singles, lower_bound,
+                                  options_.budget_count > 0);
+        return tried;
+    };
+    const auto quick = [&](uint64_t fewest) { return boxes_with(fewest, true); };
+    Tried found = find_automatic(options_.padding_target, range.fewest, range.most, quick,
+                                 [](auto&, double&) {});
+    if (Tried better = boxes_with(found.fewest, false); better.overhead < found.overhead) {
+        better.nearest =
+            std::max(options_.padding_target, std::min(found.nearest, better.overhead));
+        found = std::move(better);
+    }
+    facts.padding_target = options_.padding_target;
+    facts.nearest_target = std::max(facts.nearest_target, found.nearest);
+    return std::move(found.buckets);
+}
+
+/// Divides the samples of an id into buckets.
+void SeveralPlanner::divide(std::size_t id_number, PlanFacts& facts) {
+    std::vector<uint32_t> inside;
+    Draft alone;
+    const uint32_t end = points_.first_points[id_number + 1];
+    for (uint32_t point = points_.first_points[id_number]; point < end; ++point)
+        if (!is_outside_[point])
+            inside.push_back(point);
+        else if (has_singles())
+            alone.stretches.push_back({points_.first_offsets[point], samples_of(point)});
+    alone.id = points_.ids[id_number];
+    const uint64_t singles = alone.samples();
+    const std::size_t several_sizes = batch_sizes_.given().size() > 1 ? 1 : 0;
+    const double least = several_sizes > 0 ? 0 : batch_sizes_.least_batches([&](auto&& add) {
+        for (const uint32_t point : inside) {
+            const PerColumn sizes = sizes_of(point);
+            add(cut(sizes), samples_of(point));
+        }
+    });
+    const auto bound = static_cast<uint64_t>(std::ceil(least - 1e-9 * least)) + singles;
+    facts.lower_bound += bound;
+    if (!inside.empty()) {
+        const Grouped cells = grouped(inside);
+        std::vector<Box> boxes = boxes_of(cells, shapes_of(id_number), bound, singles, facts);
+        add_boxes(cells, boxes, alone.id);
+    }
+    if (singles > 0) {
+        sort_stretches(alone);
+        drafts_.push_back(std::move(alone));
+    }
+}
+
+/// The same for one column, whose buckets PlanBuilder finds.
+void SeveralPlanner::divide_one_column(std::size_t id_number, PlanFacts& facts) {
+    const uint32_t first = points_.first_points[id_number],
+                   last = points_.first_points[id_number + 1], begin = points_.first_offsets[first],
+                   end = points_.first_offsets[last];
+    Sorted sorted;
+    sorted.count = end - begin;
+    sorted.order = make_huge_array<uint32_t>(sorted.count);
+    std::copy_n(points_.order.get() + begin, sorted.count, sorted.order.get());
+    for (uint32_t point = first; point < last; ++point) {
+        sorted.distinct_sizes.push_back(points_.value(point, 0));
+        sorted.first_offsets.push_back(points_.first_offsets[point] - begin);
+    }
+    sorted.first_offsets.push_back(end - begin);
+    sab_plan_options options = options_;
+    options.max_shapes = shapes_of(id_number);
+    const PlanBuilder builder(sorted, options, names_[0]);
+    BoundaryFinder finder = builder.finder();
+    PlanFacts own = builder.facts(finder);
+    uint32_t covered_begin = end - begin, covered_end = 0;
+    const std::vector<BucketRange> ranges = builder.ranges(finder, own);
+    for (std::size_t i = 0; i < ranges.size(); ++i) {
+        const BucketRange& range = ranges[i];
+        covered_begin = std::min(covered_begin, range.begin);
+        covered_end = std::max(covered_end, range.end);
+        Draft& draft = drafts_.emplace_back();
+        uint32_t at = begin + range.begin;
+        for (std::size_t point = point_at(at); at < begin + range.end; ++point) {
+            const uint32_t next = std::min(begin + range.end, points_.first_offsets[point + 1]);
+            draft.stretches.push_back({at, next - at});
+            at = next;
+        }
+        draft.batch_size = range.batch_size;
+        draft.id = points_.ids[id_number];
+        if (i + 1 < options_.boundary_count) draft.boundary = i + 1;
+    }
+    covered_end = std::max(covered_begin, covered_end);
+    if (covered_begin > 0) skipped_.push_back({begin, covered_begin});
+    if (begin + covered_end < end)
+        skipped_.push_back({begin + covered_end, end - begin - covered_end});
+    facts.lower_bound += own.lower_bound;
+    facts.padding_target = own.padding_target;
+    facts.nearest_target = std::max(facts.nearest_target, own.nearest_target);
+}
+
+/// Stretches of samples that cost more come later; equal ones keep their order.
+void SeveralPlanner::sort_stretches(Draft& draft) const {
+    std::vector<std::pair<double, Stretch>> by_cost;
+    for (const Stretch& stretch : draft.stretches) {
+        const PerColumn lengths = padded_of(point_at(stretch.first));
+        by_cost.emplace_back(batch_sizes_.cost_of(batch_sizes_.cost(), 1, cut(lengths)), stretch);
+    }
+    std::ranges::stable_sort(by_cost, std::ranges::less{}, [](auto& each) { return each.first; });
+    std::ranges::transform(by_cost, draft.stretches.begin(),
+                           [](auto& each) { return each.second; });
+}
+
+void SeveralPlanner::add_boxes(const Grouped& grouped, std::vector<Box>& boxes, int64_t id) {
+    for (std::size_t i = 0; i < boxes.size(); ++i) {
+        Draft draft;
+        draft.batch_size = boxes[i].batch_size;
+        draft.id = id;
+        draft.boundary = boundaries_.empty() ? 0 : i + 1;
+        for (const CellRun& run : boxes[i].runs) {
+            uint32_t skip = run.first, left = run.count;
+            for (uint32_t k = grouped.first[run.cell]; left > 0; ++k) {
+                const uint32_t point = grouped.points[k], here = samples_of(point);
+                const uint32_t taken = skip < here ? std::min(left, here - skip) : 0;
+                if (taken > 0)
+                    draft.stretches.push_back({points_.first_offsets[point] + skip, taken});
+                skip -= std::min(skip, here);
+                left -= taken;
+            }
+        }
+        sort_stretches(draft);
+        drafts_.push_back(std::move(draft));
+    }
+}
+
+/// The samples that do not fill a batch, the costliest of a bucket, move into the next bucket whose
+/// boundary is not below that of their own in any column.
+void SeveralPlanner::merge_tails() {
+    for (std::size_t i = 0; i < drafts_.size(); ++i) {
+        Draft& draft = drafts_[i];
+        uint64_t tail = draft.samples() % draft.batch_size;
+        const auto holds = [&](const Draft& other) {
+            bool is_above = other.boundary > 0 && other.id == draft.id && other.samples() > 0;
+            for (std::size_t j = 0; j < points_.columns && is_above; ++j)
+                is_above = boundaries_[other.boundary][j] >= boundaries_[draft.boundary][j];
+            return is_above;
+        };
+        if (draft.boundary == 0 || tail == 0) continue;
+        const auto up = std::find_if(drafts_.begin() + static_cast<std::ptrdiff_t>(i) + 1,
+                                     drafts_.end(), holds);
+        if (up == drafts_.end()) continue;
+        while (tail > 0) {
+            Stretch& last = draft.stretches.back();
+            const auto taken = static_cast<uint32_t>(std::min<uint64_t>(last.count, tail));
+            last.count -= taken;
+            tail -= taken;
+            up->stretches.push_back({last.first + last.count, taken});
+            if (last.count == 0) draft.stretches.pop_back();
+        }
+        sort_stretches(*up);
+        PerColumn longest{};
+        for (const Stretch& stretch : up->stretches) {
+            const PerColumn padded = padded_of(point_at(stretch.first));
+            for (std::size_t j = 0; j < points_.columns; ++j)
+                longest[j] = std::max(longest[j], padded[j]);
+        }
+        up->batch_size =
+            std::min(up->batch_size, std::max<uint64_t>(batch_sizes_.largest(cut(longest)), 1));
+    }
+}
+
+/// Puts the samples of a bucket behind those before, and makes the bucket. Samples that are longest
+/// in a column come last, so that the last batch in this order is the costliest that there can be.
+/// Batches of one stay in ascending order of cost.
+void SeveralPlanner::put_in_place(const Draft& draft, PlanArrays& arrays,
+                                  std::size_t& place) const {
+    const std::size_t columns = points_.columns;
+    Bucket bucket{};
+    bucket.begin = static_cast<uint32_t>(place);
+    bucket.id = draft.id;
+    PerColumn shortest{}, longest{}, total{}, lower{}, upper{};
+    shortest.fill(std::numeric_limits<double>::infinity());
+    std::array<std::size_t, SAB_MAX_COLUMNS> longest_at{};
+    for (const Stretch& stretch : draft.stretches) {
+        const std::size_t point = point_at(stretch.first);
+        const PerColumn sizes = sizes_of(point);
+        for (std::size_t j = 0; j < columns; ++j) {
+            shortest[j] = std::min(shortest[j], sizes[j]);
+            if (sizes[j] >= longest[j]) longest_at[j] = place;
+            longest[j] = std::max(longest[j], sizes[j]);
+            total[j] += sizes[j] * stretch.count;
+        }
+        for (uint32_t i = 0; i < stretch.count; ++i, ++place) {
+            arrays.order[place] = points_.order[stretch.first + i];
+            std::copy_n(points_.codes.begin() + static_cast<std::ptrdiff_t>(point * columns),
+                        columns,
+                        arrays.codes.begin() + static_cast<std::ptrdiff_t>(place * columns));
+        }
+    }
+    bucket.end = static_cast<uint32_t>(place);
+    const uint64_t samples = bucket.samples();
+    if (samples == 0) shortest.fill(0);
+    std::size_t last = place;
+    for (std::size_t j = 0; j < columns && last > bucket.begin && draft.batch_size > 1; ++j) {
+        if (longest_at[j] >= last) continue;  // it was moved there
+        --last;
+        std::swap(arrays.order[longest_at[j]], arrays.order[last]);
+        for (std::size_t k = 0; k < columns; ++k)
+            std::swap(arrays.codes[longest_at[j] * columns + k], arrays.codes[last * columns + k]);
+        for (std::size_t k = j + 1; k < columns; ++k)
+            if (longest_at[k] == last) longest_at[k] = longest_at[j];
+    }
+    bucket.batch_size = options_.tail == SAB_TAIL_WRAP
+                            ? std::clamp<uint64_t>(samples, 1, draft.batch_size)
+                            : draft.batch_size;
+    bucket.batches = batches_of(samples, bucket.batch_size, options_.tail);
+    const PerColumn padded = batch_sizes_.padded(cut(longest));
+    if (samples > 0) {
+        const uint64_t count = std::min(bucket.batch_size, samples);
+        batch_sizes_.check_rises(count, batch_sizes_.padded(cut(shortest)), padded);
+        PerColumn costliest{};
+        for (std::size_t k = (bucket.end - count) * columns; k < bucket.end * columns; ++k)
+            costliest[k % columns] =
+                std::max(costliest[k % columns], distinct_[k % columns][arrays.codes[k]]);
+        bucket.cost = batch_sizes_.cost_of(
+            batch_sizes_.cost(), count,
+            cut(arrays.facts.pads_to_bucket ? padded : batch_sizes_.padded(cut(costliest))));
+    }
+    lower = shortest;
+    upper = longest;
+    if (draft.boundary > 0) {  // of one column, intervals follow each other
+        lower = boundaries_[columns > 1 ? 0 : draft.boundary - 1];
+        upper = boundaries_[draft.boundary];
+    }
+    arrays.buckets.push_back(bucket);
+    arrays.facts.batches += bucket.batches;
+    for (const PerColumn* const field : std::initializer_list<const PerColumn*>{
+             &lower, &upper, &shortest, &longest, &padded, &total})
+        arrays.lengths.insert(arrays.lengths.end(), field->begin(),
+                              field->begin() + static_cast<std::ptrdiff_t>(columns));
+    arrays.facts.total = std::accumulate(total.begin(), total.end(), arrays.facts.total);
+}
+
+PlanArrays SeveralPlanner::make() {
+    PlanArrays arrays;
+    PlanFacts& facts = arrays.facts;
+    facts.samples = points_.count;
+    facts.length_multiples = batch_sizes_.multiples();
+    facts.tail = options_.tail;
+    facts.pads_to_bucket = options_.max_shapes > 0 || options_.id_shape_count > 0;
+    facts.bucket_rule = options_.bucket_rule;
+    facts.columns = static_cast<uint32_t>(points_.columns);
+    facts.has_ids = options_.separate_by != nullptr;
+    for (std::size_t id = 0; id < points_.ids.size(); ++id)
+        points_.columns == 1 ? divide_one_column(id, facts) : divide(id, facts);
+    if (options_.tail == SAB_TAIL_MERGE && points_.columns > 1) merge_tails();
+
+    arrays.order = make_huge_array<uint32_t>(points_.count);
+    arrays.codes.resize(points_.count * points_.columns);
+    std::size_t place = 0;
+    for (const Draft& draft : drafts_) put_in_place(draft, arrays, place);
+    if (place == 0)
+        fail(SAB_E_ARGUMENT, "sizes: no sample is left: all ", points_.count,
+             " are outside the boundaries or over the ", batch_sizes_.limits());
+    facts.skipped = points_.count - place;
+    for (const Stretch& stretch : skipped_) {
+        std::copy_n(points_.order.get() + stretch.first, stretch.count, arrays.order.get() + place);
+        place += stretch.count;
+    }
+    arrays.first_distinct = {0};
+    bool are_whole = facts.total <= largest_size;
+    for (const std::vector<double>& distinct : points_.distinct) {
+        arrays.distinct_sizes.insert(arrays.distinct_sizes.end(), distinct.begin(), distinct.end());
+        arrays.first_distinct.push_back(arrays.distinct_sizes.size());
+        are_whole = are_whole && std::ranges::all_of(distinct, [](double size) {
+                        return size == std::floor(size);
+                    });
+    }
+    facts.whole_sizes = are_whole;
+    return arrays;
+}
+
+}  // namespace sab

@@ -1,0 +1,207 @@
+#include "ranks/sharded_sequence.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "base/xxhash.h"
+
+namespace sab {
+
+std::vector<uint64_t> count_samples(const Histograms& histograms) {
+    std::vector<uint64_t> counts(histograms.distinct_counts.size());
+    uint64_t all = 0;
+    for (std::size_t r = 0; r < counts.size(); ++r) {
+        const std::span<const Bar> bars = histograms.of(r);
+        for (std::size_t i = 0; i < bars.size(); ++i) {
+            const Bar& bar = bars[i];
+            const bool ascends = i == 0 || bar.size > bars[i - 1].size;
+            if (!(bar.size >= 0 && std::isfinite(bar.size) && ascends && bar.count >= 1 &&
+                  bar.count <= largest_sample_count))
+                fail(SAB_E_MISMATCH, "all_gather: slot ", r, " holds ", bar.count,
+                     " samples of size ", bar.size, ", which no rank gave");
+            counts[r] += bar.count;
+            all += bar.count;
+            check(all <= largest_sample_count, "sizes.count", all,
+                  "must be at most 4294967295 over all ranks");
+        }
+    }
+    return counts;
+}
+
+void write_bars(const Sorted& shard, std::span<Bar> bars) {
+    for (std::size_t i = 0; i < shard.distinct_sizes.size(); ++i)
+        bars[i] = {shard.distinct_sizes[i], shard.first_offsets[i + 1] - shard.first_offsets[i]};
+}
+
+std::shared_ptr<const Plan> make_shared_plan(const Histograms& histograms,
+                                             const sab_plan_options& options) {
+    Sorted sorted;
+    for (const uint64_t count : count_samples(histograms)) sorted.count += count;
+    std::map<double, uint64_t> sums;
+    for (std::size_t r = 0; r < histograms.distinct_counts.size(); ++r)
+        for (const Bar& bar : histograms.of(r)) sums[bar.size] += bar.count;
+    sorted.first_offsets.push_back(0);
+    for (const auto& [size, samples] : sums) {
+        sorted.distinct_sizes.push_back(size);
+        sorted.first_offsets.push_back(sorted.first_offsets.back() +
+                                       static_cast<uint32_t>(samples));
+    }
+    return Plan::make(std::move(sorted), options);
+}
+
+ShardedSequence::ShardedSequence(std::vector<std::shared_ptr<const Sorted>> shards, uint64_t first,
+                                 const Histograms& histograms, const sab_plan_options& options,
+                                 const Ranks& ranks)
+    : ranks_(ranks.world_size),
+      rank_(ranks.rank),
+      shards_(std::move(shards)),
+      first_(first),
+      plan_(make_shared_plan(histograms, options)) {
+    const bool are_known = std::ranges::all_of(shards_, [](const auto& each) { return !!each; });
+    known_shards_ = are_known ? ranks_ : 1;
+    divide(histograms);
+    steps_ = with_options({});
+}
+
+/// Divides the samples of each rank over the buckets. Samples of one size stand in the order of
+/// their ranks, so that a bucket may begin inside a size.
+void ShardedSequence::divide(const Histograms& histograms) {
+    const std::span<const Bucket> buckets = plan_->buckets();
+    counts_.assign(buckets.size() * ranks_, 0);
+    begin_.assign(buckets.size() * ranks_, 0);
+    // samples of the size on lower ranks
+    std::vector<uint64_t> before(plan_->distinct_sizes().size());
+    for (std::size_t r = 0; r < ranks_; ++r) {
+        uint64_t own = 0;  // samples of the rank that stand before
+        std::size_t bucket = 0, distinct = 0;
+        for (const Bar& bar : histograms.of(r)) {
+            while (plan_->distinct_sizes()[distinct] != bar.size) ++distinct;
+            const uint64_t begin = plan_->first_offsets()[distinct] + before[distinct];
+            before[distinct] += bar.count;
+            divide_size(r, own, begin, begin + bar.count, bucket);
+            own += bar.count;
+        }
+    }
+    uint64_t steps = 0;
+    for (std::size_t b = 0; b < buckets.size(); ++b) {
+        const uint64_t most =
+            *std::max_element(counts_.begin() + static_cast<std::ptrdiff_t>(b * ranks_),
+                              counts_.begin() + static_cast<std::ptrdiff_t>((b + 1) * ranks_));
+        steps += (most + buckets[b].batch_size - 1) / buckets[b].batch_size;
+        last_step_.push_back(steps);
+    }
+}
+
+/// Samples of a rank which have one size: places [begin, end) of the plan, and of the shard's order
+/// from `first` on. `bucket`: the first that may have some, of any later size, too.
+void ShardedSequence::divide_size(std::size_t rank, uint64_t first, uint64_t begin, uint64_t end,
+                                  std::size_t& bucket) {
+    const std::span<const Bucket> buckets = plan_->buckets();
+    while (bucket < buckets.size() && buckets[bucket].end <= begin) ++bucket;
+    for (std::size_t b = bucket; b < buckets.size() && buckets[b].begin < end; ++b) {
+        const uint64_t from = std::max<uint64_t>(begin, buckets[b].begin),
+                       to = std::min<uint64_t>(end, buckets[b].end);
+        if (from >= to) continue;
+        uint64_t& samples = counts_[b * ranks_ + rank];
+        if (samples == 0) begin_[b * ranks_ + rank] = static_cast<uint32_t>(first + (from - begin));
+        samples += to - from;
+        if (rank != rank_) continue;
+        if (kept_end_ == 0) kept_begin_ = static_cast<uint32_t>(first + (from - begin));
+        kept_end_ = static_cast<uint32_t>(first + (to - begin));
+    }
+}
+
+Made ShardedSequence::made(std::span<const Bar> bars) const {
+    return {XXH3_64bits_withSeed(bars.data(), bars.size_bytes(), plan_->fingerprint()) | 1,
+            own().order == nullptr
+                ? 0
+                : XXH3_64bits(own().order.get(), own().count * sizeof(uint32_t))};
+}
+
+std::size_t ShardedSequence::skipped(std::span<int64_t> room) const {
+    // The kept samples are one range of the sorted shard.
+    const std::span<const uint32_t> order(own().order.get(), own().count);
+    const std::size_t before = copy_indices(order.first(kept_begin_), room),
+                      all = before + copy_indices(order.subspan(kept_end_),
+                                                  room.subspan(std::min(before, room.size())));
+    for (int64_t& index : room.first(std::min(all, room.size())))
+        index -= static_cast<int64_t>(first_);
+    return all;
+}
+
+uint64_t ShardedSequence::samples_of_ranks(uint64_t position) const {
+    const Piece piece = find(position);
+    uint64_t sum = 0;
+    for (std::size_t r = 0; r < ranks_; ++r) sum += samples_of(piece, r);
+    return sum;
+}
+
+double ShardedSequence::cost(uint64_t position) const {
+    const Bucket& bucket = plan_->buckets()[find(position).bucket];
+    return bucket.cost * static_cast<double>(samples(position)) /
+           static_cast<double>(bucket.batch_size);
+}
+
+PerColumn ShardedSequence::total(uint64_t position) const {
+    const Piece piece = find(position);
+    double sum = 0;
+    for (const uint32_t offset : offsets(piece, rank_, 0, samples_of(piece, rank_)))
+        sum += own().distinct_sizes[distinct_of(own().first_offsets, offset)];
+    return {sum};
+}
+
+void ShardedSequence::fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const {
+    fill_piece(find(position), rank_, first, count, batch);
+    for (int64_t& index : std::span(batch.buffer).first(count))
+        index -= static_cast<int64_t>(first_);
+}
+
+void ShardedSequence::fill_piece(const Piece& piece, std::size_t rank, uint64_t first,
+                                 uint64_t count, Batch& batch) const {
+    const std::span<const uint32_t> places = offsets(piece, rank, first, count);
+    const Sorted& shard = *shards_[rank];
+    batch.fill(count, [&](uint64_t i) {
+        return Sample{shard.order[places[i]],
+                      shard.distinct_sizes[distinct_of(shard.first_offsets, places[i])]};
+    });
+    if (count == 0) return;
+    batch.bucket = static_cast<int64_t>(piece.bucket);
+    batch.padded_length[0] = plan_->facts().pads_to_bucket != 0
+                                 ? plan_->lengths(piece.bucket).padded_length[0]
+                                 : plan_->padded(batch.longest[0]);
+}
+
+ShardedSequence::Steps ShardedSequence::with_options(const EpochOptions& epoch_options) const {
+    return {epoch_options,
+            Permutation(batches(), permutation_key(epoch_options.seed, epoch_options.epoch,
+                                                   Purpose::steps, 0))};
+}
+
+ShardedSequence::Piece ShardedSequence::find(uint64_t position) const {
+    const uint64_t id = steps_.order(position);
+    const auto next = std::ranges::upper_bound(last_step_, id);
+    const uint64_t first = next == last_step_.begin() ? 0 : *std::prev(next);
+    return {static_cast<std::size_t>(next - last_step_.begin()), id - first, *next - first};
+}
+
+uint64_t ShardedSequence::samples_of(const Piece& piece, std::size_t rank) const {
+    const uint64_t all = counts_[piece.bucket * ranks_ + rank];
+    return piece.boundary(piece.step + 1, all) - piece.boundary(piece.step, all);
+}
+
+/// Places in the sorted order of a shard.
+std::span<const uint32_t> ShardedSequence::offsets(const Piece& piece, std::size_t rank,
+                                                   uint64_t first, uint64_t count) const {
+    offsets_.resize(count);
+    if (count == 0) return offsets_;
+    const uint64_t all = counts_[piece.bucket * ranks_ + rank];
+    const Permutation permutation(
+        all, permutation_key(steps_.epoch_options.seed, steps_.epoch_options.epoch,
+                             Purpose::samples, piece.bucket));
+    permutation.fill(piece.boundary(piece.step, all) + first, offsets_);
+    for (uint32_t& offset : offsets_) offset += begin_[piece.bucket * ranks_ + rank];
+    return offsets_;
+}
+
+}  // namespace sab

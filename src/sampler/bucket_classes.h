@@ -1,0 +1,23 @@
+#pragma once
+/// The batches of the bucket order by class.
+
+#include <vector>
+
+#include "plan/plan.h"
+#include "sampler/cost_order.h"
+
+namespace sab {
+
+/// Equal batches of one bucket: its full ones, or its tail.
+struct BucketClass {
+    std::size_t bucket;
+    uint64_t first;  ///< position of its first sample in the bucket's permutation
+    BatchClass batches;
+};
+
+/// By cost, highest first.
+std::vector<BucketClass> bucket_classes(const Plan& plan);
+/// Their order.
+CostOrder cost_order(const std::vector<BucketClass>& classes);
+
+}  // namespace sab

@@ -1,0 +1,258 @@
+/// The batches are those that BucketSequence makes of the plan of the epoch. Since the samples of
+/// an epoch are given in order of size, bucket by bucket, all batches are written in one pass.
+#include "sampler/mixed_buckets.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "sampler/bucket_classes.h"
+#include "sampler/even_order.h"
+
+namespace sab {
+namespace {
+
+/// A batch of an epoch.
+struct LaidOut {
+    double longest;
+    double total;
+};
+
+/// What an epoch has.
+struct MixedEpoch {
+    uint64_t epoch = 0;
+    std::shared_ptr<const Plan> plan;
+    std::vector<BucketClass> classes;
+    std::vector<uint32_t> first_batch;  ///< of each class; one more at the end: how many there are
+    CostOrder order;
+    std::vector<uint32_t> samples;  ///< by bucket, permuted
+    std::vector<LaidOut> batches;   ///< by class
+    EvenOrder even;
+};
+
+/// Writes the batches of an epoch.
+class Layout {
+public:
+    Layout(const SortedMixture& mixture, const EpochChoice& choice, MixedEpoch& epoch,
+           const EpochTurns& turns)
+        : epoch_(epoch), walk_(mixture, turns), amount_(choice.sources()) {
+        const Plan& plan = *epoch.plan;
+        epoch.samples.resize(plan.facts().samples);
+        epoch.batches.resize(epoch.first_batch.back());
+        ends_.resize(epoch.batches.size());
+        std::vector<std::size_t> by_place(plan.buckets().size());
+        std::iota(by_place.begin(), by_place.end(), std::size_t{0});
+        std::ranges::stable_sort(by_place, {},
+                                 [&](std::size_t b) { return plan.buckets()[b].begin; });
+        std::vector<std::vector<std::size_t>> classes_of(by_place.size());
+        for (std::size_t k = 0; k < epoch.classes.size(); ++k)
+            classes_of[epoch.classes[k].bucket].push_back(k);
+        uint32_t place = 0;
+        for (const std::size_t b : by_place) {
+            const Bucket& bucket = plan.buckets()[b];
+            if (classes_of[b].empty()) continue;
+            walk_.take(bucket.begin - place, entries_);  // samples in no batch
+            walk_.take(bucket.samples(), entries_);
+            place = bucket.end;
+            offsets_.resize(bucket.samples());
+            Permutation(bucket.samples(), epoch.order.samples_key(b)).fill(0, offsets_);
+            for (const std::size_t k : classes_of[b]) add_batches(k);
+        }
+    }
+
+    /// In the order of `ids`.
+    SourceAmounts amounts(std::span<const uint32_t> ids) const {
+        SourceAmounts made;
+        made.ends.reserve(ids.size());
+        made.source.reserve(source_.size());
+        made.amount.reserve(source_.size());
+        for (const uint32_t id : ids) {
+            for (std::size_t i = ends_[id].first; i < ends_[id].second; ++i) {
+                made.source.push_back(source_[i]);
+                made.amount.push_back(of_source_[i]);
+            }
+            made.ends.push_back(static_cast<uint32_t>(made.source.size()));
+        }
+        return made;
+    }
+
+private:
+    void add_batches(std::size_t k) {
+        const BucketClass& of = epoch_.classes[k];
+        uint32_t* const out = epoch_.samples.data() + epoch_.plan->buckets()[of.bucket].begin;
+        const std::size_t count = offsets_.size();
+        for (uint64_t j = 0; j < of.batches.batches; ++j) {
+            LaidOut batch{0, 0};
+            const uint64_t begin = of.first + j * of.batches.samples;
+            for (uint64_t i = begin; i < begin + of.batches.samples; ++i) {
+                // only a batch of SAB_TAIL_WRAP reaches past the end
+                const std::size_t place = i < count ? i : i % count;
+                const SortedMixture::Entry entry = entries_[offsets_[place]];
+                out[place] = entry.sample;
+                batch.longest = std::max(batch.longest, entry.size);
+                batch.total += entry.size;
+                Amount& amount = amount_[entry.source];
+                if (!amount.is_found) {
+                    amount.is_found = true;
+                    found_.push_back(static_cast<uint16_t>(entry.source));
+                }
+                amount.sum += entry.size;
+            }
+            const std::size_t id = epoch_.first_batch[k] + j;
+            epoch_.batches[id] = batch;
+            ends_[id].first = static_cast<uint32_t>(source_.size());
+            for (const uint16_t source : found_) {
+                source_.push_back(source);
+                of_source_.push_back(amount_[source].sum);
+                amount_[source] = {};
+            }
+            found_.clear();
+            ends_[id].second = static_cast<uint32_t>(source_.size());
+        }
+    }
+
+    struct Amount {
+        double sum = 0;
+        bool is_found = false;
+    };
+
+    MixedEpoch& epoch_;
+    SortedMixture::Walk walk_;
+    // of the bucket at hand:
+    std::vector<SortedMixture::Entry> entries_;
+    std::vector<uint32_t> offsets_;
+    // of the batch at hand:
+    std::vector<Amount> amount_;  ///< by source
+    std::vector<uint16_t> found_;
+    // of all batches, by id:
+    std::vector<std::pair<uint32_t, uint32_t>> ends_;  ///< in what follows
+    std::vector<uint16_t> source_;
+    std::vector<double> of_source_;
+};
+
+class MixedBuckets : public Sequence {
+public:
+    explicit MixedBuckets(std::shared_ptr<const MixedPlans> plans) : plans_(std::move(plans)) {}
+
+    std::unique_ptr<Sequence> copy() const override {
+        return std::make_unique<MixedBuckets>(*this);
+    }
+    const EpochChoice* choice() const override { return plans_->choice().get(); }
+    SamplerKind kind() const override { return kind_of("sab_bucket_sampler_new"); }
+    uint64_t fingerprint() const override { return plans_->fingerprint(); }
+    std::size_t skipped(std::span<int64_t> room) const override {
+        return plans_->skipped(present_->epoch, room);
+    }
+    uint64_t batches() const override { return present_->even.batches.size(); }
+    const Plan* plan() const override { return present_->plan.get(); }
+    uint64_t rotated_rank(uint64_t step, uint64_t rank, uint64_t world) const override {
+        return present_->order.rotated_rank(step, rank, world);
+    }
+    std::span<const double> deviation() const override { return present_->even.deviation; }
+
+    std::unique_ptr<EpochOrder> make_epoch_order(const EpochOptions& epoch_options) const override {
+        auto made = std::make_shared<MixedEpoch>();
+        made->epoch = epoch_options.epoch;
+        const EpochTurns turns = choice()->turns(made->epoch);
+        if (present_ != nullptr && choice()->are_alike(present_->epoch, made->epoch))
+            made->plan = present_->plan;
+        else
+            made->plan = plans_->make_unordered(turns);
+        made->classes = bucket_classes(*made->plan);
+        made->order = cost_order(made->classes).with_options(epoch_options);
+        made->first_batch.push_back(0);
+        for (const BucketClass& each : made->classes)
+            made->first_batch.push_back(made->first_batch.back() +
+                                        static_cast<uint32_t>(each.batches.batches));
+        const Layout layout(plans_->sorted(), *choice(), *made, turns);
+        put_in_order(layout, choice()->sources(), epoch_options, *made);
+        return std::make_unique<EpochOrderOf<std::shared_ptr<const MixedEpoch>>>(std::move(made));
+    }
+    void exchange(EpochOrder& epoch_order) noexcept override {
+        std::swap(present_,
+                  static_cast<EpochOrderOf<std::shared_ptr<const MixedEpoch>>&>(epoch_order).value);
+    }
+
+    std::size_t bucket(uint64_t position) const override { return class_of(position).bucket; }
+    uint64_t samples(uint64_t position) const override {
+        return class_of(position).batches.samples;
+    }
+    double cost(uint64_t position) const override { return class_of(position).batches.cost; }
+    PerColumn total(uint64_t position) const override {
+        return {present_->batches[present_->even.batches[position]].total};
+    }
+    void fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const override;
+
+private:
+    static void put_in_order(const Layout& layout, std::size_t sources,
+                             const EpochOptions& epoch_options, MixedEpoch& epoch);
+    std::size_t class_number(uint32_t id) const {
+        return static_cast<std::size_t>(std::ranges::upper_bound(present_->first_batch, id) -
+                                        present_->first_batch.begin()) -
+               1;
+    }
+    const BucketClass& class_of(uint64_t position) const {
+        return present_->classes[class_number(present_->even.batches[position])];
+    }
+
+    std::shared_ptr<const MixedPlans> plans_;
+    std::shared_ptr<const MixedEpoch> present_;
+};
+
+/// The order of the epoch, of ids of batches.
+void MixedBuckets::put_in_order(const Layout& layout, std::size_t sources,
+                                const EpochOptions& epoch_options, MixedEpoch& epoch) {
+    const uint64_t count = epoch.order.batches();
+    std::vector<uint32_t> ids(count);
+    std::vector<double> costs(count);
+    std::vector<uint64_t> samples(count);
+    for (uint64_t position = 0; position < count; ++position) {
+        const CostOrder::Found found = epoch.order.find(position);
+        const BatchClass& batches = epoch.classes[found.batch_class].batches;
+        ids[position] = epoch.first_batch[found.batch_class] + static_cast<uint32_t>(found.batch);
+        costs[position] = batches.cost;
+        samples[position] = batches.samples;
+    }
+    epoch.even = even_epoch(layout.amounts(ids), sources, costs, samples, epoch_options);
+    for (uint32_t& batch : epoch.even.batches) batch = ids[batch];
+}
+
+void MixedBuckets::fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const {
+    int64_t* const indices = batch.room(count).data();
+    batch.columns = 1;
+    batch.bucket = -1;
+    batch.longest[0] = batch.total[0] = batch.padded_length[0] = 0;
+    if (count == 0) return;
+    const uint32_t id = present_->even.batches[position];
+    const std::size_t k = class_number(id);
+    const BucketClass& of = present_->classes[k];
+    const Plan& plan = *present_->plan;
+    const Bucket& bucket = plan.buckets()[of.bucket];
+    const uint32_t* const samples = present_->samples.data() + bucket.begin;
+    const uint64_t begin = of.first + (id - present_->first_batch[k]) * of.batches.samples + first;
+    for (uint64_t i = 0; i < count; ++i)
+        indices[i] =
+            samples[begin + i < bucket.samples() ? begin + i : (begin + i) % bucket.samples()];
+    const LaidOut& whole = present_->batches[id];
+    batch.longest[0] = whole.longest;
+    batch.total[0] = whole.total;
+    if (count < of.batches.samples) {
+        batch.longest[0] = batch.total[0] = 0;
+        for (uint64_t i = 0; i < count; ++i) {
+            const double size = choice()->size_of(static_cast<std::size_t>(indices[i]));
+            batch.longest[0] = std::max(batch.longest[0], size);
+            batch.total[0] += size;
+        }
+    }
+    batch.bucket = static_cast<int64_t>(of.bucket);
+    batch.padded_length[0] = plan.facts().pads_to_bucket != 0
+                                 ? plan.lengths(of.bucket).padded_length[0]
+                                 : plan.padded(batch.longest[0]);
+}
+
+}  // namespace
+
+std::unique_ptr<Sequence> make_mixed_buckets(std::shared_ptr<const MixedPlans> plans) {
+    return std::make_unique<MixedBuckets>(std::move(plans));
+}
+
+}  // namespace sab

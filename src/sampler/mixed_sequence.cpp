@@ -1,0 +1,141 @@
+#include "sampler/mixed_sequence.h"
+
+#include <algorithm>
+
+namespace sab {
+
+namespace {
+
+/// What batches hold of each source. The batches of several shards are counted as one.
+class Counter {
+public:
+    explicit Counter(const EpochChoice& choice) : choice_(choice), amounts_(choice.sources()) {}
+
+    void add(const Batch& batch) {
+        const std::span<const uint16_t> source_of = choice_.source_of();
+        double of_batch = 0;
+        for (uint64_t i = 0; i < batch.count; ++i) {
+            const auto sample = static_cast<std::size_t>(batch.buffer[i]);
+            const uint16_t source = source_of[sample];
+            if (amounts_[source] == 0) found_.push_back(source);
+            const double size = size_of(sample, i, batch);
+            amounts_[source] += size;
+            of_batch += size;
+        }
+        largest_batch_ = std::max(largest_batch_, of_batch);
+    }
+    void finish(SourceAmounts& all) {
+        for (const uint16_t source : found_) {
+            all.source.push_back(source);
+            all.amount.push_back(amounts_[source]);
+            amounts_[source] = 0;
+        }
+        found_.clear();
+        all.ends.push_back(static_cast<uint32_t>(all.source.size()));
+    }
+    double largest_batch() const { return largest_batch_; }
+
+private:
+    /// Of a piece of a sample its own.
+    double size_of(std::size_t sample, uint64_t i, const Batch& batch) const {
+        if (!batch.is_row || batch.starts.empty()) return choice_.size_of(sample);
+        return batch.cu_seqlens[0][i + 1] - batch.cu_seqlens[0][i];
+    }
+
+    const EpochChoice& choice_;
+    std::vector<double> amounts_;  ///< by source; of what is counted
+    std::vector<uint16_t> found_;
+    double largest_batch_ = 0;
+};
+
+}  // namespace
+
+MixedSequence::MixedSequence(const MixedSequence& other)
+    : Sequence(other),
+      choice_(other.choice_),
+      kind_(other.kind_),
+      fingerprint_(other.fingerprint_),
+      make_(other.make_),
+      keeps_order_(other.keeps_order_),
+      present_{other.present_.samples, other.present_.sequence->copy(), other.present_.order,
+               other.present_.epoch} {}
+
+void MixedSequence::Present::rename(std::span<int64_t> numbers) const {
+    if (samples == nullptr) return;
+    for (int64_t& number : numbers) number = (*samples)[static_cast<std::size_t>(number)];
+}
+
+uint64_t MixedSequence::place(uint64_t position) const {
+    return present_.order ? present_.order->batches[position] : position;
+}
+
+std::span<const double> MixedSequence::deviation() const {
+    return present_.order ? std::span<const double>(present_.order->deviation)
+                          : std::span<const double>();
+}
+
+std::size_t MixedSequence::skipped(std::span<int64_t> room) const {
+    const std::size_t count = present_.sequence->skipped(room);
+    present_.rename(room.first(std::min(count, room.size())));
+    return count;
+}
+
+std::unique_ptr<Sequence::EpochOrder> MixedSequence::make_epoch_order(
+    const EpochOptions& epoch_options) const {
+    Present made;
+    made.epoch = epoch_options.epoch;
+    if (present_.sequence != nullptr && choice_->are_alike(present_.epoch, made.epoch)) {
+        made.samples = present_.samples;
+        made.sequence = present_.sequence->copy();
+    } else {
+        EpochSequence of_epoch = make_(made.epoch);
+        made.samples = std::move(of_epoch.samples);
+        made.sequence = std::move(of_epoch.sequence);
+    }
+    if (const auto order = made.sequence->make_epoch_order(epoch_options))
+        made.sequence->exchange(*order);
+    if (!keeps_order_) made.order = ordered(made, epoch_options);
+    return std::make_unique<EpochOrderOf<Present>>(std::move(made));
+}
+
+void MixedSequence::exchange(EpochOrder& epoch_order) noexcept {
+    std::swap(present_, static_cast<EpochOrderOf<Present>&>(epoch_order).value);
+}
+
+std::shared_ptr<const EvenOrder> MixedSequence::ordered(const Present& of,
+                                                        const EpochOptions& epoch_options) const {
+    const Sequence& sequence = *of.sequence;
+    const uint64_t count = sequence.batches();
+    SourceAmounts amounts;
+    amounts.ends.reserve(count);
+    std::vector<double> costs(count);
+    std::vector<uint64_t> samples(count);
+    Counter counter(*choice_);
+    Batch batch;
+    for (uint64_t position = 0; position < count; ++position) {
+        for (uint64_t shard = 0; shard < sequence.shards(); ++shard) {
+            sequence.fill_shard(position, shard, batch);
+            of.rename(std::span(batch.buffer).first(batch.count));
+            counter.add(batch);
+        }
+        counter.finish(amounts);
+        samples[position] = sequence.samples(position);
+        costs[position] = sequence.cost(position);
+    }
+    return std::make_shared<const EvenOrder>(
+        even_epoch(amounts, choice_->sources(), costs, samples, epoch_options,
+                   sequence.shards() > 1 ? counter.largest_batch() : 0));
+}
+
+void MixedSequence::fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const {
+    // A rank without a sample asks for none of any batch.
+    present_.sequence->fill(place(position), first, count, batch);
+    present_.rename(std::span(batch.buffer).first(batch.count));
+}
+
+void MixedSequence::fill_shard(uint64_t position, uint64_t shard, Batch& batch) const {
+    present_.sequence->fill_shard(place(position), shard, batch);
+    present_.rename(std::span(batch.buffer).first(batch.count));
+}
+
+}  // namespace sab

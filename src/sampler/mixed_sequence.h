@@ -1,0 +1,96 @@
+#pragma once
+/// The batches of a mixture: those of a sequence that is made for the samples of each epoch, in an
+/// order that keeps every source near its due.
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "sampler/even_order.h"
+#include "sampler/sequence.h"
+
+namespace sab {
+
+/// A sequence of numbers of `samples`; where these are null, of samples.
+struct EpochSequence {
+    std::shared_ptr<const std::vector<uint32_t>> samples;
+    std::unique_ptr<Sequence> sequence;
+};
+
+class MixedSequence : public Sequence {
+public:
+    using Make = std::function<EpochSequence(uint64_t epoch)>;
+
+    /// `keeps_order`: the order is that of the sequences that `make` makes.
+    MixedSequence(std::shared_ptr<const EpochChoice> choice, SamplerKind kind, uint64_t fingerprint,
+                  Make make, bool keeps_order = false)
+        : choice_(std::move(choice)),
+          kind_(kind),
+          fingerprint_(fingerprint),
+          make_(std::move(make)),
+          keeps_order_(keeps_order) {}
+    MixedSequence(const MixedSequence& other);
+
+    std::unique_ptr<Sequence> copy() const override {
+        return std::make_unique<MixedSequence>(*this);
+    }
+    const EpochChoice* choice() const override { return choice_.get(); }
+    const Sequence& of_epoch() const override { return *present_.sequence; }
+    SamplerKind kind() const override { return kind_; }
+    uint64_t fingerprint() const override { return fingerprint_; }
+    std::size_t skipped(std::span<int64_t> room) const override;
+    uint64_t batches() const override { return present_.sequence->batches(); }
+    std::unique_ptr<EpochOrder> make_epoch_order(const EpochOptions& epoch_options) const override;
+    void exchange(EpochOrder& epoch_order) noexcept override;
+    const Plan* plan() const override { return present_.sequence->plan(); }
+    uint64_t rotated_rank(uint64_t step, uint64_t rank, uint64_t world) const override {
+        return present_.sequence->rotated_rank(step, rank, world);
+    }
+    std::size_t columns() const override { return present_.sequence->columns(); }
+    std::span<const double> deviation() const override;
+
+    bool has_others() const override { return present_.sequence->has_others(); }
+    uint64_t shards() const override { return present_.sequence->shards(); }
+    void fill_shard(uint64_t position, uint64_t shard, Batch& batch) const override;
+    uint64_t samples_of_ranks(uint64_t position) const override {
+        return present_.sequence->samples_of_ranks(place(position));
+    }
+    uint64_t samples(uint64_t position) const override {
+        return present_.sequence->samples(place(position));
+    }
+    double cost(uint64_t position) const override {
+        return present_.sequence->cost(place(position));
+    }
+    PerColumn total(uint64_t position) const override {
+        return present_.sequence->total(place(position));
+    }
+    std::size_t bucket(uint64_t position) const override {
+        return present_.sequence->bucket(place(position));
+    }
+    void fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const override;
+
+private:
+    /// What an epoch has.
+    struct Present {
+        std::shared_ptr<const std::vector<uint32_t>> samples;
+        std::unique_ptr<Sequence> sequence;
+        std::shared_ptr<const EvenOrder> order;  ///< null: that of the sequence
+        uint64_t epoch = 0;
+
+        /// From the numbers that the sequence gives to samples.
+        void rename(std::span<int64_t> numbers) const;
+    };
+
+    uint64_t place(uint64_t position) const;
+    std::shared_ptr<const EvenOrder> ordered(const Present& of,
+                                             const EpochOptions& epoch_options) const;
+
+    std::shared_ptr<const EpochChoice> choice_;
+    SamplerKind kind_;
+    uint64_t fingerprint_;
+    Make make_;
+    bool keeps_order_;
+    Present present_;
+};
+
+}  // namespace sab

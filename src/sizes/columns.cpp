@@ -1,0 +1,151 @@
+#include "sizes/columns.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace sab {
+
+NameField name_field(std::string_view name) {
+    NameField field{};
+    std::ranges::copy(name, field.begin());
+    return field;
+}
+
+std::optional<std::string> read_name(const NameField& field) {
+    const auto end = std::ranges::find(field, '\0');
+    if (end == field.end() ||
+        std::any_of(end, field.end(), [](char letter) { return letter != '\0'; }))
+        return std::nullopt;
+    return std::string(field.begin(), end);
+}
+
+void check_column_name(std::string_view argument, std::string_view name) {
+    const bool is_plain = std::ranges::none_of(
+        name, [](char letter) { return static_cast<unsigned char>(letter) < ' '; });
+    check(!name.empty() && name.size() <= SAB_MAX_COLUMN_NAME && is_plain, argument,
+          text("\"", name, "\""), "must have 1 to ", SAB_MAX_COLUMN_NAME,
+          " bytes, without control characters");
+}
+
+std::string columns_listed(std::span<const std::string> names) {
+    std::string list = counted(names.size(), "column");
+    for (std::size_t i = 0; i < names.size() && !names[0].empty(); ++i)
+        list += text(i == 0 ? ", " : i + 1 == names.size() ? " and " : ", ", names[i]);
+    return list;
+}
+
+Columns Columns::named(const Columns& sizes, const char* name) {
+    check_column_name("name", name);
+    Columns made(sizes.only());
+    made.names_[0] = name;
+    return made;
+}
+
+Columns Columns::together(std::span<const sab_sizes* const> columns) {
+    check(!columns.empty() && columns.size() <= SAB_MAX_COLUMNS, "count", columns.size(),
+          "must be from 1 to ", SAB_MAX_COLUMNS, ", the most columns that sizes can have");
+    Columns made;
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+        const std::string place = text("columns[", i, "]");
+        require(columns[i], place);
+        const Columns& column = columns[i]->impl;
+        made.columns_.push_back(column.only(place));
+        made.names_.push_back(column.names_[0]);
+        const std::string& name = made.names_.back();
+        const std::string label = name.empty() ? place : text(place, " (\"", name, "\")");
+        if (column.count() != made.count())
+            fail(SAB_E_ARGUMENT, label, ": has ", column.count(),
+                 " samples: must have as many as columns[0], ", made.count());
+        if (name.empty() != made.names_[0].empty())
+            fail(SAB_E_ARGUMENT, label, ": ", name.empty() ? "has no name" : "has a name",
+                 ": all columns must have a name, or none");
+        const auto first = std::ranges::find(made.names_, name);
+        if (!name.empty() && first + 1 != made.names_.end())
+            fail(SAB_E_ARGUMENT, label, ": has the name of columns[", first - made.names_.begin(),
+                 "]: no two columns may have the same name");
+    }
+    made.describe();
+    return made;
+}
+
+Columns Columns::join(std::span<const sab_sizes* const> parts, std::string_view name) {
+    std::vector<const Sizes*> of_column(parts.size());
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+        const std::string place = text(name, "[", i, "]");
+        require(parts[i], place);
+        parts[i]->impl.refuse_choice(place);
+        if (parts[i]->impl.names_ != parts[0]->impl.names_)
+            fail(SAB_E_ARGUMENT, std::string_view(place), ": has ",
+                 std::string_view(columns_listed(parts[i]->impl.names_)),
+                 ": must have the columns of ", name, "[0], ",
+                 std::string_view(columns_listed(parts[0]->impl.names_)));
+    }
+    Columns made;
+    made.names_ = parts.empty() ? std::vector<std::string>(1) : parts[0]->impl.names_;
+    for (std::size_t column = 0; column < made.names_.size(); ++column) {
+        for (std::size_t i = 0; i < parts.size(); ++i) of_column[i] = &parts[i]->impl[column];
+        made.columns_.push_back(Sizes::join(of_column));
+    }
+    made.describe();
+    return made;
+}
+
+Columns Columns::chosen_by(std::shared_ptr<const EpochChoice> choice) const {
+    refuse_choice("sizes");
+    Columns chosen = *this;
+    chosen.choice_ = std::move(choice);
+    return chosen;
+}
+
+Columns Columns::dense() const {
+    Columns made = *this;
+    for (std::size_t j = 0; j < size(); ++j) {
+        const DenseSizes dense = columns_[j].dense(described(j));
+        made.columns_[j] = Sizes(dense.owned(), columns_[j].description());
+    }
+    return made;
+}
+
+Columns Columns::of_samples(std::span<const uint32_t> samples) const {
+    Columns made;
+    made.names_ = names_;
+    for (std::size_t j = 0; j < size(); ++j)
+        made.columns_.emplace_back(columns_[j].dense(described(j)).of_samples(samples),
+                                   columns_[j].description());
+    made.description_ = description_;
+    return made;
+}
+
+std::string Columns::described(std::size_t column) const {
+    if (has_names()) return text("sizes[\"", names_[column], "\"]");
+    return size() == 1 ? "sizes" : text("sizes.columns[", column, "]");
+}
+
+void Columns::need_one_column(std::string_view name) const {
+    if (size() > 1)
+        fail(SAB_E_ARGUMENT, name, ": has ", std::string_view(columns_listed(names_)),
+             ": must have one");
+}
+
+const Sizes& Columns::only(std::string_view name) const {
+    need_one_column(name);
+    refuse_choice(name);
+    return columns_[0];
+}
+
+void Columns::refuse_choice(std::string_view name) const {
+    if (choice_ != nullptr)
+        fail(SAB_E_ARGUMENT, name,
+             ": is a mixture: must be the sizes of one data set. Plans, packed, balanced and "
+             "sharded samplers take mixtures");
+}
+
+void Columns::describe() {
+    for (std::size_t i = 0; i < size() && size() > 1; ++i) {
+        if (i > 0) description_ += "; ";
+        description_ +=
+            text(has_names() ? names_[i] : text("column ", i), ": ", columns_[i].description());
+    }
+}
+
+}  // namespace sab

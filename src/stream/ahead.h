@@ -1,0 +1,274 @@
+#pragma once
+/// Records that are read in windows, each of which is ordered and then given in parts.
+
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/log.h"
+#include "base/python_random.h"
+#include "stream/stream.h"
+
+namespace sab {
+
+/// Several sizes of each record of a window, which a callback sets.
+class RecordSizes {
+public:
+    using Function = int32_t (*)(void* ctx, const sab_record* record, double* sizes);
+    /// Records have one size, their own.
+    RecordSizes() = default;
+    /// `are_whole`: others are refused.
+    RecordSizes(Function function, std::size_t columns, Context context, bool are_whole)
+        : function_(function),
+          columns_(columns),
+          context_(std::move(context)),
+          are_whole_(are_whole) {}
+
+    std::span<const double> of(std::size_t record) const {
+        return {values_.data() + record * columns_, columns_};
+    }
+    /// Those of all records, one after the other.
+    const std::vector<double>& values() const { return values_; }
+    /// Measures the last of the records, once. `number`: of it, in messages.
+    void measure(const std::vector<Record>& records, uint64_t number) {
+        if (values_.size() < records.size() * columns_) add(records.back().view, number);
+    }
+    /// Only the first `count` records are left.
+    void resize(std::size_t count) { values_.resize(count * columns_); }
+    /// Only these are left, which ascend.
+    void keep(std::span<const uint32_t> records);
+
+private:
+    void add(const sab_record& record, uint64_t number);
+
+    Function function_ = nullptr;
+    std::size_t columns_ = 0;
+    Context context_;
+    bool are_whole_ = false;
+    std::vector<double> values_;
+};
+
+/// The largest size of a record, and what becomes of larger ones.
+struct RecordLimit {
+    /// Below 0: records have several sizes, and excess() knows their limits.
+    double most = std::numeric_limits<double>::infinity();
+    sab_oversize oversize = SAB_OVERSIZE_ERROR;
+    std::string_view option;   ///< of `most`, for messages
+    std::string_view choices;  ///< of `oversize`, for messages
+};
+
+/// Records are read in windows. Each window is ordered and then given in parts. A state is that of
+/// the source and the generator at a window that began with nothing carried over, and how many
+/// parts were given since.
+class Ahead : public SourceStage {
+public:
+    Ahead(uint64_t window, uint64_t seed, const RecordLimit& limit = {}, RecordSizes sizes = {})
+        : sizes_(std::move(sizes)), window_(window), seed_(seed), random_(seed), limit_(limit) {}
+
+    bool next(Record& record) override {
+        while (given_ == order_.size()) {
+            if (is_over_ && !is_reading_) return false;
+            read();
+        }
+        give(order_[given_], record);
+        ++given_;
+        ++given_since_;
+        return true;
+    }
+
+    uint64_t skipped() const override { return SourceStage::skipped() + skipped_; }
+
+    void rewind() override {
+        source_->rewind();
+        forget();
+        is_over_ = false;
+        taken_ = 0;
+        random_ = PythonRandom(seed_);
+    }
+
+    void save(StateWriter& state) const override {
+        if (is_reading_)
+            fail(SAB_E_ARGUMENT,
+                 "stream: failed while it read ahead: call sab_stream_next() until it succeeds, or "
+                 "restore an earlier state");
+        const bool has_window = windows_since_ > 0;
+        state.bytes(has_window ? before_ : state_of(*source_));
+        state.generator((has_window ? random_before_ : random_).generator());
+        state.number(has_window ? taken_before_ : taken_);
+        state.number(has_window ? given_since_ : 0);
+        state.number(has_window);
+        state.number(is_over_);
+    }
+
+    void restore(StateReader& state) override {
+        forget();
+        is_over_ = false;
+        const auto before = state.bytes();
+        restore_from(*source_, before);
+        state.generator(random_.generator());
+        taken_ = state.number();
+        uint64_t given = state.number(most_windows * window_ + window_);
+        const bool has_window = state.number(1) == 1, is_over = state.number(1) == 1;
+        if (!has_window) {
+            is_over_ = is_over;
+            return;
+        }
+        for (read(); given > order_.size(); read()) {
+            if (is_over_ || !has_rest_) StateReader::refuse();
+            given -= order_.size();
+            given_since_ += order_.size();
+            for (; given_ < order_.size(); ++given_) drop(order_[given_]);
+        }
+        if (is_over != is_over_) StateReader::refuse();
+        given_since_ += given;
+        for (; given_ < given; ++given_) drop(order_[given_]);
+    }
+
+protected:
+    /// Arranges items_: parts for order_. False when some of the items are carried over to the next
+    /// window: those in rest_, which is empty before. When it fails it is called again.
+    virtual bool arrange(bool must_use_all) = 0;
+    virtual void give(uint32_t part, Record& record) = 0;
+    virtual void drop(uint32_t part) = 0;
+    std::size_t given() const { return given_; }
+    /// Records of the source, since its beginning.
+    uint64_t taken() const { return taken_; }
+
+    /// How a record is too large.
+    struct Excess {
+        std::string size;   ///< of the record
+        std::string limit;  ///< that it exceeds
+    };
+    /// Of the record that was taken last.
+    virtual std::optional<Excess> excess() const {
+        const double size = items_.back().view.size;
+        if (!(size > limit_.most)) return std::nullopt;
+        return Excess{text("size ", size), text(limit_.option, " = ", limit_.most)};
+    }
+
+    /// Parts are given in the order in which they were made, or shuffled.
+    void order_parts(std::size_t parts, bool shuffle) {
+        order_.resize(parts);
+        std::iota(order_.begin(), order_.end(), 0u);
+        if (shuffle) random_.shuffle(order_);
+    }
+
+    std::vector<Record> items_;    ///< the window
+    RecordSizes sizes_;            ///< of its records, where they have several
+    std::vector<uint32_t> order_;  ///< its parts, as they are given
+    std::vector<uint32_t> rest_;   ///< items that are carried over, as they came
+    const uint64_t window_, seed_;
+    PythonRandom random_;
+
+private:
+    static constexpr uint64_t most_windows = 8;
+
+    void forget() {
+        items_.clear();
+        sizes_.resize(0);
+        order_.clear();
+        rest_.clear();
+        given_ = given_since_ = windows_since_ = 0;
+        has_rest_ = is_reading_ = false;
+    }
+
+    void read() {
+        if (!is_reading_) {
+            if (!has_rest_) {
+                before_ = state_of(*source_);  // first, since only this can fail
+                random_before_ = random_;
+                taken_before_ = taken_;
+                given_since_ = windows_since_ = 0;
+            }
+            keep_rest();
+            order_.clear();
+            given_ = 0;
+            wanted_ = items_.size() + window_;
+            is_reading_ = true;
+        }
+        // What came before a failure is kept.
+        for (uint64_t read = 0; check_size(), !is_over_ && items_.size() < wanted_; ++read) {
+            // by records read, not kept: a source whose records are all skipped can be cancelled
+            if (read % 4096 == 0) report_progress(items_.size(), wanted_);
+            is_over_ = !pull(*source_, items_);
+            if (!is_over_) ++taken_;
+        }
+        rest_.clear();
+        has_rest_ = !arrange(is_over_ || windows_since_ + 1 >= most_windows);
+        is_reading_ = false;
+        ++windows_since_;
+    }
+
+    /// Leaves out or refuses the record that was taken last if it is too large. One that is refused
+    /// stays, so that the next call refuses it again.
+    void check_size() {
+        if (items_.empty() || !(items_.back().view.size > limit_.most)) return;
+        sizes_.measure(items_, taken_ - 1);
+        const std::optional<Excess> over = excess();
+        if (!over) return;
+        const std::string record = text("record ", taken_ - 1, " of ", over->size);
+        if (limit_.oversize == SAB_OVERSIZE_ERROR)
+            fail(SAB_E_ARGUMENT, std::string_view(record), ": must be at most ", over->limit,
+                 ". Set options.oversize to ", limit_.choices, ", or use a larger one");
+        items_.pop_back();
+        sizes_.resize(items_.size());
+        if (skipped_++ == 0)
+            log(SAB_LOG_WARNING, "skipped ", std::string_view(record), ": over ", over->limit,
+                "; others are only counted");
+    }
+
+    /// Moves what is carried over to the front of items_, and takes the rest away.
+    void keep_rest() {
+        for (std::size_t i = 0; i < rest_.size(); ++i)
+            if (rest_[i] != i) items_[i] = std::move(items_[rest_[i]]);
+        items_.resize(rest_.size());
+        sizes_.keep(rest_);
+        rest_.clear();
+    }
+
+    const RecordLimit limit_;
+    Bytes before_;
+    PythonRandom random_before_{0};
+    uint64_t taken_ = 0;         ///< records of the source, since its beginning
+    uint64_t taken_before_ = 0;  ///< of them, before the window of before_
+    uint64_t skipped_ = 0;
+    std::size_t given_ = 0;  ///< of order_
+    /// items of the window that is read: those carried over, and as many as it reads
+    uint64_t wanted_ = 0;
+    uint64_t given_since_ = 0;    ///< parts since before_
+    uint64_t windows_since_ = 0;  ///< windows since before_
+    bool has_rest_ = false;       ///< the next window begins with what this one leaves
+    bool is_reading_ = false;     ///< a window has begun and is not ordered yet
+    bool is_over_ = false;        ///< of the source
+};
+
+/// The parts of a window are lists of its records.
+class AheadOfLists : public Ahead {
+protected:
+    using Ahead::Ahead;
+    /// Numbers among items_.
+    virtual std::span<const uint32_t> items_of(uint32_t part) const = 0;
+
+private:
+    void give(uint32_t part, Record& record) final {
+        const std::span<const uint32_t> items = items_of(part);
+        auto list = std::make_unique<List>();
+        list->reserve(items.size());
+        for (const uint32_t item : items) list->add(std::move(items_[item]));
+        record = list_record(std::move(list));
+    }
+    void drop(uint32_t part) final {
+        for (const uint32_t item : items_of(part)) items_[item] = Record{};
+    }
+};
+
+/// Of records of several sizes.
+StagePtr make_column_readahead(const sab_readahead_stream_options& options);
+StagePtr make_column_pack(const sab_pack_stream_options& options);
+
+}  // namespace sab

@@ -1,0 +1,89 @@
+"""The loader and its parts in torchdata: StatefulDataLoader and nodes."""
+
+import random
+
+import pytest
+import torch
+import torchdata.nodes
+from torchdata.stateful_dataloader import StatefulDataLoader
+
+import sab
+import sab.torch
+
+numbers = random.Random(0)
+SIZES = [numbers.randint(1, 60) for _ in range(2000)]
+
+
+class Words:
+    def __len__(self):
+        return len(SIZES)
+
+    def __getitem__(self, index):
+        return torch.full((SIZES[index],), index)
+
+
+def collate(samples, batch):
+    padded = sab.torch.PadCollate(-1)(samples, batch)
+    assert padded.shape == (batch.count, int(batch.padded_length))
+    return padded[:, 0].tolist()
+
+
+def sampler_of(rank=0, world_size=1):
+    plan = sab.plan(SIZES, budget=300)
+    return sab.BucketSampler(plan, seed=5, rank=rank, world_size=world_size)
+
+
+def stateful(**options):
+    return StatefulDataLoader(**sab.torch.loader_options(Words(), sampler_of(), collate), **options)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"num_workers": 2}, {"num_workers": 3, "prefetch_factor": 4}]
+)
+def test_stateful_data_loader(options):
+    whole = list(stateful(**options))
+    assert sorted(sum(whole, [])) == list(range(len(SIZES)))
+    for at in (1, 17, len(whole) - 1):
+        loader = stateful(**options)
+        walk = iter(loader)
+        head = [next(walk) for _ in range(at)]
+        resumed = stateful(**options)
+        resumed.load_state_dict(loader.state_dict())
+        assert head + list(resumed) == whole
+
+
+def test_sampler_alone_in_stateful_data_loader():
+    def make():
+        return StatefulDataLoader(
+            range(len(SIZES)), batch_sampler=sampler_of(), collate_fn=list, num_workers=2
+        )
+
+    whole = list(make())
+    loader = make()
+    walk = iter(loader)
+    head = [next(walk) for _ in range(9)]
+    resumed = make()
+    resumed.load_state_dict(loader.state_dict())
+    assert head + list(resumed) == whole
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_node(workers):
+    def make():
+        loader = sab.torch.DataLoader(
+            Words(), sampler_of(), collate_fn=collate, num_workers=workers
+        )
+        node = torchdata.nodes.IterableWrapper(loader)
+        return torchdata.nodes.Loader(torchdata.nodes.Prefetcher(node, prefetch_factor=3))
+
+    loader = make()
+    epochs = [list(loader), list(loader)]
+    assert sorted(sum(epochs[0], [])) == sorted(sum(epochs[1], [])) == list(range(len(SIZES)))
+    assert epochs[0] != epochs[1]
+    stopped = make()
+    walk = iter(stopped)
+    head = [next(walk) for _ in range(13)]
+    state = stopped.state_dict()
+    resumed = make()
+    resumed.load_state_dict(state)
+    assert head + list(resumed) == epochs[0]

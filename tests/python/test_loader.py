@@ -1,0 +1,452 @@
+"""sab.torch.DataLoader: states that count what was yielded, collate functions, ranks."""
+
+import functools
+import pickle
+import random
+
+import numpy as np
+import pytest
+
+import sab
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("sab.torch")
+
+numbers = random.Random(0)
+SIZES = [numbers.randint(1, 60) for _ in range(600)]
+WORDS = [torch.arange(size) + 1 for size in SIZES]
+PLAN = sab.plan(SIZES, budget=300)
+
+
+class Words:
+    """WORDS, without tensors that are sent to workers one by one."""
+
+    def __len__(self):
+        return len(SIZES)
+
+    def __getitem__(self, index):
+        return torch.arange(SIZES[index]) + 1
+
+
+def indices(samples, batch):
+    assert [len(each) for each in samples] == [SIZES[index] for index in batch.indices]
+    return batch.indices.tolist()
+
+
+def only_samples(samples, return_tensors=None):
+    assert return_tensors is None
+    return len(samples)
+
+
+def make(sampler=None, collate_fn=indices, **options):
+    return sab.torch.DataLoader(
+        Words(), sampler or sab.BucketSampler(PLAN, seed=3), collate_fn=collate_fn, **options
+    )
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"num_workers": 2},
+        {"num_workers": 3, "prefetch_factor": 5, "persistent_workers": True},
+        {"num_workers": 2, "multiprocessing_context": "fork", "pin_memory": True},
+        {"num_workers": 1, "multiprocessing_context": "spawn"},
+        {"num_workers": 1, "multiprocessing_context": "forkserver"},
+    ],
+    ids=str,
+)
+@pytest.mark.filterwarnings("ignore")  # of pinned memory without a device
+def test_resume_is_uninterrupted(options):
+    loader = make(**options)
+    epochs = [list(loader), list(loader)]
+    assert epochs[0] != epochs[1]
+    assert sorted(sum(epochs[0], [])) == list(range(len(SIZES)))
+    for at in (0, 5, len(loader) - 1, len(loader)) if len(options) < 2 else (5,):
+        stopped = make(**options)
+        walk = iter(stopped)
+        head = [next(walk) for _ in range(at)]
+        assert stopped.position == at
+        state = pickle.loads(pickle.dumps(stopped.state_dict()))
+        resumed = make(**options)
+        resumed.load_state_dict(state)
+        assert (resumed.epoch, resumed.position) == (0, at)
+        assert head + list(resumed) == epochs[0]
+        assert list(resumed) == epochs[1]
+        assert head + list(walk) == epochs[0]  # a state changes nothing
+    assert make().state_dict() == sab.BucketSampler(PLAN, seed=3).state_dict()
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_passes(workers):
+    loader = make(num_workers=workers)
+    first = list(loader)
+    for _ in zip(range(len(loader)), loader):  # stops after len() batches
+        pass
+    assert loader.epoch == 1
+    walk = iter(loader)
+    broken_off = [next(walk) for _ in range(4)]
+    assert loader.epoch == 2 and loader.position == 4
+    del walk
+    again = list(loader)
+    assert again[:4] == broken_off and loader.epoch == 2
+    loader.set_epoch(0)
+    assert list(loader) == first
+    next(iter(loader))
+    loader.source.set_epoch(0)  # of the sampler, as many scripts do
+    assert (loader.epoch, loader.position) == (0, 0) and list(loader) == first
+
+
+def test_set_epoch_after_a_restore():
+    loader = make()
+    whole = [list(loader) for _ in range(3)]
+    loader.set_epoch(1)
+    for _ in zip(range(7), loader):
+        pass
+    state = loader.state_dict(step=7)
+    resumed = make()
+    resumed.load_state_dict(state)
+    resumed.set_epoch(1)
+    assert resumed.position == 7 and list(resumed) == whole[1][7:]
+    resumed.load_state_dict(state)
+    resumed.set_epoch(2)
+    assert list(resumed) == whole[2]
+    resumed.load_state_dict(state)
+    list(resumed)
+    resumed.set_epoch(1)  # the state is used up
+    assert list(resumed) == whole[1]
+
+
+@pytest.mark.parametrize(("before", "after"), [(2, 3), (3, 1), (1, 4)])
+def test_resume_on_other_ranks(before, after):
+    def of(rank, world_size):
+        sampler = sab.BucketSampler(PLAN, seed=3, rank=rank, world_size=world_size)
+        return make(sampler, num_workers=1)
+
+    seen = []
+    for rank in range(before):
+        loader = of(rank, before)
+        seen += [next(walk) for walk in [iter(loader)] for _ in range(5)]
+        state = loader.state_dict()
+    for rank in range(after):
+        loader = of(rank, after)
+        loader.load_state_dict(state)
+        seen += list(loader)
+    assert sorted(sum(seen, [])) == list(range(len(SIZES)))
+
+
+def test_set_ranks():
+    loader = make()
+    loader.set_ranks(1, 2)
+    assert (loader.source.rank, loader.source.world_size) == (1, 2)
+    assert list(loader) == list(make(sab.BucketSampler(PLAN, seed=3, rank=1, world_size=2)))
+    walk = iter(loader)
+    seen = [next(walk) for _ in range(3)]
+    seen += [next(walk) for walk in [iter(of_rank(0, 2, epoch=1))] for _ in range(3)]
+    for rank in range(3):
+        state = loader.state_dict()
+        other = make()
+        other.load_state_dict(state)
+        other.set_ranks(rank, 3)
+        seen += list(other)
+    assert sorted(sum(seen, [])) == list(range(len(SIZES)))
+
+
+def of_rank(rank, world_size, epoch):
+    loader = make(sab.BucketSampler(PLAN, seed=3, rank=rank, world_size=world_size))
+    loader.set_epoch(epoch)
+    return loader
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_budget_that_is_lowered_while_workers_fetch_ahead(workers):
+    loader = make(num_workers=workers)
+    walk = iter(loader)
+    seen = [next(walk) for _ in range(6)]
+    for limit in (200, 150):
+        loader.source.set_budget(limit)
+        seen.append(next(walk))
+    state = loader.state_dict()
+    rest = list(walk)
+    resumed = make(num_workers=workers)
+    resumed.load_state_dict(state)
+    assert resumed.position == 8 and resumed.source.budget == 150
+    for batches in (rest, list(resumed)):
+        assert sorted(sum(seen + batches, [])) == list(range(len(SIZES)))
+    again = list(resumed)  # the next epoch, with the lower budget
+    assert max(len(batch) * max(SIZES[index] for index in batch) for batch in again) <= 150
+    loader.set_epoch(1)
+    assert list(loader) == again
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_rank_without_samples_in_the_last_step(workers):
+    samples = [{"ids": [1] * 5, "at": at} for at in range(3)]
+
+    def last(collate_fn, data=samples):
+        sampler = sab.BucketSampler([5, 5, 5], budget=5, rank=1, world_size=2)
+        options = {"collate_fn": collate_fn, "num_workers": workers}
+        _, empty = sab.torch.DataLoader(data, sampler, **options)
+        return empty
+
+    padded = last(sab.torch.PadCollate({"ids": 0}, mask="mask"))
+    assert padded["ids"].shape == padded["mask"].shape == (0, 5) and padded["at"].shape == (0,)
+    assert padded["ids"].dtype == padded["mask"].dtype == torch.int64
+    assert last(sab.torch.PadCollate(), torch.ones(3, 5, 2)).shape == (0, 5, 2)
+    pairs = [([1] * 5, at) for at in range(3)]
+    ids, at = last(sab.torch.PadCollate({0: 0}), pairs)
+    assert ids.shape == (0, 5) and at.shape == (0,)
+    assert last(None, torch.ones(3, 5)).shape == (0, 5)
+    assert last(lambda many: {"x": torch.ones(len(many), 2)})["x"].shape == (0, 2)
+    assert last(lambda many, batch: (len(many), batch.count)) == (0, 0)
+
+
+def test_batch_and_step():
+    sampler = sab.BucketSampler(PLAN, seed=3, rank=1, world_size=2, micro_batches=2)
+    loader = make(sampler, num_workers=2)
+    with pytest.raises(ValueError, match=r"step\(\): no batch of this epoch has been yielded"):
+        loader.step()
+    assert loader.batch is None
+    same = sab.BucketSampler(PLAN, seed=3, rank=1, world_size=2, micro_batches=2)
+    for seen, batch in zip(loader, same.batches()):
+        assert loader.batch.indices.tolist() == seen == batch.indices.tolist()
+        assert loader.step() == same.step()
+
+
+def test_collate_functions():
+    counts = [len(each) for each in make()]
+    assert list(make(collate_fn=only_samples)) == counts
+    bound = functools.partial(lambda extra, samples, batch: batch.count + extra, 1)
+    assert list(make(collate_fn=bound)) == [count + 1 for count in counts]
+    assert sum(map(len, make(collate_fn=list))) == len(SIZES)  # a function of C
+    with pytest.raises(TypeError, match=r"collate_fn = .* needs 3 arguments"):
+        make(collate_fn=lambda a, b, c: None)
+    with pytest.raises(TypeError, match="collate_fn = 5: must be a function"):
+        make(collate_fn=5)
+    with pytest.raises(ValueError, match=r"differ in size; pad them with sab\.torch\.PadCollate"):
+        list(make(collate_fn=None))
+
+
+def test_what_is_refused():
+    sampler = sab.BucketSampler(PLAN)
+    for name, value in (("batch_size", 8), ("shuffle", True), ("drop_last", True)):
+        with pytest.raises(TypeError, match=f"{name}: the sampler decides it"):
+            make(**{name: value})
+    with pytest.raises(TypeError, match="batch_sampler: give the sampler of libsab"):
+        make(batch_sampler=sampler)
+    with pytest.raises(ValueError, match="in_order = False"):
+        make(in_order=False)
+    with pytest.raises(TypeError, match="sampler is a list: must be a sampler of libsab"):
+        sab.torch.DataLoader(WORDS, [[0]])
+    with pytest.raises(TypeError, match="dataset is a generator: must have samples by their index"):
+        sab.torch.DataLoader((word for word in WORDS), sampler)
+    with pytest.raises(ValueError, match=r"dataset has 5 samples: the sampler was made of 600"):
+        sab.torch.DataLoader(WORDS[:5], sampler)
+    stream = sab.BionemoSizeAwareStream(range(9), lambda index: 2, budget=4)
+    loader = sab.torch.DataLoader(WORDS, stream, collate_fn=only_samples)
+    assert list(loader) == [2, 2, 2, 2, 1]
+    with pytest.raises(sab.UnsupportedError, match=r"state_dict\(\): .* has no random access"):
+        loader.state_dict()
+
+
+class Fetches:
+    """A data set with the method that fetches many samples at once."""
+
+    name = "of this"
+
+    def __len__(self):
+        return len(WORDS)
+
+    def __getitem__(self, index):
+        raise AssertionError("one by one")
+
+    def __getitems__(self, several):
+        return [WORDS[index] for index in several]
+
+
+def test_samples_are_fetched_together():
+    loader = sab.torch.DataLoader(Fetches(), sab.BucketSampler(PLAN, seed=3), collate_fn=indices)
+    assert list(loader) == list(make())
+    assert loader.dataset.name == "of this" and len(loader.dataset) == len(WORDS)
+
+
+def test_a_loader_made_anew_of_its_parts():
+    loader = make()
+    remade = torch.utils.data.DataLoader(
+        loader.dataset, batch_sampler=loader.batch_sampler, collate_fn=loader.collate_fn
+    )
+    assert list(remade) == list(make())
+    assert loader.dataset[3].tolist() == WORDS[3].tolist()
+
+
+def test_pad_collate():
+    samples = [
+        {"ids": word.tolist(), "labels": word.numpy(), "at": at} for at, word in enumerate(WORDS)
+    ]
+    collate = sab.torch.PadCollate({"ids": 0, "labels": -100}, mask="attention_mask")
+    loader = sab.torch.DataLoader(samples, sab.BucketSampler(PLAN), collate_fn=collate)
+    for data in loader:
+        batch = loader.batch
+        shape = (batch.count, int(batch.padded_length))
+        assert data["at"].tolist() == batch.indices.tolist()
+        assert data["ids"].shape == data["labels"].shape == data["attention_mask"].shape == shape
+        for row, index in enumerate(batch.indices):
+            size = SIZES[index]
+            assert data["ids"][row].tolist() == WORDS[index].tolist() + [0] * (shape[1] - size)
+            assert data["labels"][row, size:].eq(-100).all()
+            assert data["attention_mask"][row].tolist() == [1] * size + [0] * (shape[1] - size)
+    pairs = [(word, word[:1]) for word in WORDS]
+    words, firsts, mask = next(
+        iter(
+            sab.torch.DataLoader(
+                pairs,
+                sab.BucketSampler(PLAN),
+                collate_fn=sab.torch.PadCollate({0: 0}, mask="mask"),
+            )
+        )
+    )
+    assert words.shape == mask.shape and firsts.shape == (len(words), 1)
+
+
+def test_pad_collate_of_several_columns():
+    sizes = {name: [numbers.randint(1, 9) for _ in range(300)] for name in ("height", "width")}
+    pictures = [torch.ones(3, h, w) for h, w in zip(*sizes.values())]
+    sampler = sab.BucketSampler(sab.plan(sizes, cost="product", budget=400))
+    collate = sab.torch.PadCollate(columns=(None, "height", "width"))
+    loader = sab.torch.DataLoader(pictures, sampler, collate_fn=collate)
+    total = 0
+    for data in loader:
+        length = loader.batch.padded_length
+        assert data.shape == (loader.batch.count, 3, int(length["height"]), int(length["width"]))
+        total += int(data.sum())
+    assert total == sum(each.numel() for each in pictures)
+    with pytest.raises(ValueError, match=r"columns: None is not among .* 'height', 'width'"):
+        next(iter(sab.torch.DataLoader(pictures, sampler, collate_fn=sab.torch.PadCollate())))
+
+
+@pytest.mark.parametrize("options", [{}, {"split": True}, {"method": "concat"}], ids=str)
+def test_pack_collate(options):
+    samples = [{"ids": word, "labels": word, "at": at} for at, word in enumerate(WORDS)]
+    sampler = sab.PackedSampler(SIZES, capacity=50 if options else 80, **options)
+    collate = sab.torch.PackCollate({"ids": 0, "labels": -100}, first={"labels": -1}, mask="mask")
+    seen = []
+    loader = sab.torch.DataLoader(samples, sampler, collate_fn=collate, num_workers=1)
+    for row in loader:
+        batch = loader.batch
+        capacity = int(batch.padded_length)
+        assert row["ids"].shape == row["position_ids"].shape == (1, capacity)
+        ends = row["cu_seqlens"].tolist()
+        assert ends[: batch.count + 1] == batch.cu_seqlens.tolist() and ends[-1] == capacity
+        assert row["cu_seqlens"].dtype == torch.int32
+        assert row["max_seqlen"] == max(np.diff(ends))
+        expected = [place for size in np.diff(ends) for place in range(size)]
+        assert row["position_ids"][0].tolist() == expected
+        sequence = np.repeat(np.arange(len(ends) - 1), np.diff(ends))
+        assert (row["mask"][0, 0].numpy() == (sequence[:, None] == sequence)).all()
+        for index, begin, end in zip(batch.indices, ends, ends[1:]):
+            ids = row["ids"][0, begin:end].tolist()
+            assert row["labels"][0, begin:end].tolist() == [-1, *ids[1:]]
+            seen += [(int(index), token) for token in ids]
+    assert sorted(seen) == [(at, token) for at, word in enumerate(WORDS) for token in word.tolist()]
+
+
+def test_pack_collate_of_rows_without_capacity():
+    sampler = sab.BalancedSampler(SIZES[:50], budget=200, micro_batches=3)
+    samples = [{"ids": word, "at": at} for at, word in enumerate(WORDS[:50])]
+    collate = sab.torch.PackCollate({"ids": 0}, mask="mask", causal=True)
+    loader = sab.torch.DataLoader(samples, sampler, collate_fn=collate)
+    rows = list(loader)
+    assert sum(row["ids"].numel() for row in rows) == sum(SIZES[:50])
+    assert not any(row["mask"].triu(1).any() for row in rows)
+    few = sab.BalancedSampler([5, 5, 5], samples=2, micro_batches=2)
+    empty = next(batch for batch in few.batches() if batch.count == 0)
+    assert collate([], empty)["ids"].shape == (1, 0)
+
+
+def test_pack_collate_of_several_columns():
+    sizes = {"images": [1, 3, 2, 2], "tokens": [50, 10, 40, 60]}
+    samples = [{"pixels": torch.ones(v, 4), "tokens": [1] * t} for v, t in zip(*sizes.values())]
+    sampler = sab.PackedSampler(sizes, capacity={"images": 4, "tokens": 100})
+    collate = sab.torch.PackCollate({"pixels": 0, "tokens": 0}, columns={"pixels": "images"})
+    for row in sab.torch.DataLoader(samples, sampler, collate_fn=collate):
+        assert row["pixels"].shape == (1, 4, 4) and row["tokens"].shape == (1, 100)
+        assert row["cu_seqlens_images"][-1] == 4 and row["cu_seqlens_tokens"][-1] == 100
+
+
+def test_a_data_set_of_other_sizes_is_refused():
+    longer = [torch.ones(size + 9) for size in SIZES]
+    loader = sab.torch.DataLoader(
+        longer, sab.BucketSampler(PLAN), collate_fn=sab.torch.PadCollate()
+    )
+    with pytest.raises(ValueError, match=r"sample \d+ has shape .* its batch is padded to"):
+        list(loader)
+    rows = [{"ids": each} for each in longer]
+    packed = sab.torch.DataLoader(
+        rows, sab.PackedSampler(SIZES, 60), collate_fn=sab.torch.PackCollate({"ids": 0})
+    )
+    with pytest.raises(ValueError, match=r"field 'ids': the samples of the row are .* made of"):
+        next(iter(packed))
+    with pytest.raises(ValueError, match="PackCollate needs rows"):
+        sab.torch.PackCollate({"ids": 0})([], sab.BucketSampler(PLAN).batch(0))
+    for arguments, message in (
+        ({"padding": 0}, "must be a dictionary of fields"),
+        ({"padding": {"a": 0}, "first": {"b": 1}}, "first has 'b'"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=message):
+            sab.torch.PackCollate(**arguments)
+    with pytest.raises(ValueError, match="mask = 'm': needs a dictionary of fields"):
+        sab.torch.PadCollate(mask="m")
+    with pytest.raises(ValueError, match="padding has 'words': a sample has no such field"):
+        sab.torch.PadCollate({"words": 0})([{"ids": [1]}], sab.BucketSampler(PLAN).batch(0))
+
+
+@pytest.mark.parametrize("is_ended", [False, True])
+def test_a_training_loop_that_resumes_at_the_end_of_an_epoch(is_ended):
+    loader = make()
+    epochs = [list(loader), list(loader), list(loader)]
+    first = make()
+    walk = iter(first)
+    seen = [next(walk) for _ in range(len(first))]
+    assert seen == epochs[0] and (not is_ended or next(walk, None) is None)
+    resumed = make()
+    resumed.load_state_dict(first.state_dict())
+    for epoch in range(resumed.epoch, 3):
+        resumed.set_epoch(epoch)
+        seen += list(resumed)
+    assert seen == sum(epochs, [])
+
+
+def test_types_of_padded_tensors():
+    batch = sab.SequentialSampler(sab.plan([1, 2], budget=8, boundaries=[1, 3])).batch(0)
+    assert sab.torch.PadCollate()([[1], [0.5, 0.7]], batch)[1, 0] == 0.5
+    large = [torch.ones(1, dtype=torch.int32), torch.full((2,), 1 << 40)]
+    assert sab.torch.PadCollate()(large, batch)[1, 1] == 1 << 40
+    for value, samples in ((0.5, [[1], [2, 3]]), (-100, [[True], [False, True]])):
+        with pytest.raises(ValueError, match="has no such value"):
+            sab.torch.PadCollate(value)(samples, batch)
+    tokenised = [{"ids": [1] * size, "mask": [1] * size} for size in (1, 2)]
+    made = sab.torch.PadCollate({"ids": 0}, mask="mask")(tokenised, batch)
+    assert made["mask"].tolist() == [[1, 0], [1, 1]]
+    with pytest.raises(ValueError, match="mask = 'ids': is a field of padding"):
+        sab.torch.PadCollate({"ids": 0}, mask="ids")
+
+
+def test_rows_need_a_function_for_rows():
+    sampler = sab.PackedSampler([20, 3, 5], capacity=6, split=True)
+    samples = [torch.ones(size) for size in (20, 3, 5)]
+    with pytest.raises(ValueError, match="sampler gives pieces of them"):
+        list(sab.torch.DataLoader(samples, sampler, collate_fn=only_samples))
+    with pytest.raises(ValueError, match=r"the batch is a row: use sab\.torch\.PackCollate"):
+        list(sab.torch.DataLoader(samples, sampler, collate_fn=sab.torch.PadCollate()))
+
+
+def test_a_data_set_that_ends_the_epoch():
+    class Ends(Words):
+        def __getitem__(self, index):
+            if index == 17:
+                raise StopIteration
+            return super().__getitem__(index)
+
+    loader = sab.torch.DataLoader(Ends(), sab.BucketSampler(PLAN), collate_fn=indices)
+    with pytest.raises(RuntimeError, match=r"ended the epoch after \d+ of \d+ batches"):
+        list(loader)

@@ -1,0 +1,255 @@
+"""What new users pass by mistake: one sentence names the argument, what was given, and what to
+pass."""
+
+import array
+import collections
+import importlib
+import pathlib
+import re
+import types
+from typing import Any
+
+import numpy as np
+import pytest
+
+sab: Any = importlib.import_module("sab")  # whose types would refuse the mistakes
+
+LENGTHS = [3, 1, 2, 4, 5]
+SIZES = sab.Sizes(LENGTHS)
+PLAN = sab.plan(LENGTHS, budget=10)
+SAMPLER = sab.BucketSampler(PLAN)
+SHAPES = [(count, length) for count in (1, 2, 4, 8) for length in (10, 50, 100)]
+MODEL = sab.MemoryModel.fit(SHAPES, [1e6 + 300 * count * length for count, length in SHAPES])
+
+
+class DataSet:
+    """As a data set of torch: with a length, and samples, but no end that numpy would see."""
+
+    asked = 0
+
+    def __len__(self):
+        return 5
+
+    def __getitem__(self, index):
+        self.asked += 1
+        assert self.asked < 100, "somebody reads all samples"
+        return {"input_ids": [1] * index}
+
+
+class Walk:
+    """As a sampler or a DataLoader of torch."""
+
+    def __len__(self):
+        return 5
+
+    def __iter__(self):
+        return iter(range(5))
+
+
+SAMPLES = [{"id": 7, "input_ids": [1, 2]}, {"id": 8, "input_ids": [1]}]
+WRONG_SIZES = {
+    "None": (None, "{} = None: must be"),
+    "number": (5, "{} = 5: must be"),
+    "array of no dimension": (np.array(3), "{} = array(3): must be"),
+    "data set": (DataSet(), "{} is a DataSet: must be"),
+    "loader": (Walk(), "{} is a Walk: must be"),
+    "plan's class": (sab.Plan, "{} is the class Plan: must be"),
+    "sampler": (SAMPLER, "{} is a sab.BucketSampler: must be"),
+    "model": (MODEL, "{} is a sab.MemoryModel: must be"),
+    "budget": (sab.Budget(16), "{} is a sab.Budget: must be"),
+    "generator": (iter(LENGTHS), "{} is a list_iterator, which can be read only once: pass list("),
+    "set": ({1, 2}, "{} is a set, which has no order: pass a list"),
+    "values of a dictionary": ({1: 2}.values(), "{} is a dict_values, which has no order: pass a"),
+    "bytes": (b"abc", "{} is a bytes: must be"),
+    "object": (types.SimpleNamespace(), "{} is a SimpleNamespace: must be"),
+}
+WRONG_PARTS = {
+    "samples": (SAMPLES, "sizes[0] is a dict: must be a number; pass [len(s['input_ids']) for s"),
+    "data sets": ([DataSet()], "sizes[0] is a DataSet: must be a number; pass [len(s) for s in"),
+    "matrices": ([np.zeros((2, 3))] * 2, "sizes[0] has the shape (2, 3): must be a number; pass ["),
+    "number and text": ([1, "a"], "sizes[1] is a str: must be a number; pass [len(s) for s in s"),
+    "list and number": ([[1], 2], "sizes[1] has type int: must be a list, as those before it"),
+    "cube": (np.ones((3, 2, 2)), "sizes has the shape (3, 2, 2): must have one dimension; several"),
+    "ragged columns": (
+        {"a": [1, 2, 3], "b": [1, 2]},
+        "sizes['b'] has 2 samples: must have as many as sizes['a'], 3",
+    ),
+    "samples by name": ({"a": 5, "b": 6}, "sizes['a'] = 5: must be the size of each sample"),
+    "data set as column": ({"a": DataSet()}, "sizes['a'] is a DataSet: must be the size of each"),
+    "samples by number": ({0: 5}, "sizes has the key 0: the name of a column must be a text"),
+    "no columns": ({}, "sizes = {}: must have at least one column"),
+    "function": (len, "sizes is a builtin_function_or_method: count must be given with a function"),
+    "no such file": (pathlib.Path("none.npy"), 'cannot open file "none.npy": No such file or dir'),
+}
+TAKE_SIZES = {
+    "plan": (lambda given: sab.plan(given, budget=20), "sizes"),
+    "BucketSampler": (lambda given: sab.BucketSampler(given, budget=20), "plan"),
+    "SequentialSampler": (lambda given: sab.SequentialSampler(given, budget=20), "plan"),
+    "PackedSampler": (lambda given: sab.PackedSampler(given, 16), "sizes"),
+    "BalancedSampler": (lambda given: sab.BalancedSampler(given, budget=16), "sizes"),
+    "ShardedSampler": (lambda given: sab.ShardedSampler(given, budget=16), "sizes"),
+    "BionemoSizeAwareSampler": (
+        lambda given: sab.BionemoSizeAwareSampler(None, given, budget=16),
+        "sizes",
+    ),
+    "BaguaSampler": (sab.BaguaSampler, "complexity"),
+    "BaguaBatchSampler": (lambda given: sab.BaguaBatchSampler(given, budget=16), "complexity"),
+    "find_thresholds": (lambda given: sab.find_thresholds(given, 1), "lengths"),
+    "Mixture": (lambda given: sab.Mixture(given, sources=[0] * 5), "sizes"),
+    "Mixture's source": (lambda given: sab.Mixture({"a": given}), "sizes['a']"),
+}
+
+
+def message_of(call):
+    """The message of the error of a wrong argument, which must be one sentence."""
+    with pytest.raises((TypeError, ValueError, OSError)) as caught:
+        call()
+    message = str(caught.value)
+    assert "\n" not in message and len(message) < 240, message
+    return message
+
+
+@pytest.mark.parametrize("mistake", WRONG_SIZES)
+@pytest.mark.parametrize("name", TAKE_SIZES)
+def test_what_is_no_sizes(name, mistake):
+    call, argument = TAKE_SIZES[name]
+    given, words = WRONG_SIZES[mistake]
+    message = message_of(lambda: call(given))
+    assert message.startswith(words.format(argument))
+    if "must be" in words:
+        rule = "must be a sab.Plan, or the size" if argument == "plan" else "must be the size"
+        assert f": {rule} of each sample, as an array or a list of numbers" in message
+
+
+@pytest.mark.parametrize("mistake", WRONG_PARTS)
+@pytest.mark.parametrize("name", TAKE_SIZES)
+def test_what_has_wrong_sizes(name, mistake):
+    given, words = WRONG_PARTS[mistake]
+    message = message_of(lambda: TAKE_SIZES[name][0](given))
+    assert message.startswith(words)
+
+
+@pytest.mark.parametrize("name", sorted(set(TAKE_SIZES) - {"BucketSampler", "SequentialSampler"}))
+def test_a_plan_is_no_sizes(name):
+    call, argument = TAKE_SIZES[name]
+    rule = "must be the size of each sample, as an array or a list of numbers"
+    assert message_of(lambda: call(PLAN)) == f"{argument} is a sab.Plan: {rule}"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        np.array(LENGTHS),
+        tuple(LENGTHS),
+        range(1, 6),
+        array.array("i", LENGTHS),
+        memoryview(array.array("i", LENGTHS)),
+        collections.UserList(LENGTHS),
+        collections.deque(LENGTHS),
+        [np.array(length) for length in LENGTHS],
+        [np.int8(length) for length in LENGTHS],
+        SIZES,
+    ],
+    ids=lambda given: type(given).__name__,
+)
+def test_what_is_like_a_list_is_sizes(given):
+    assert sorted(sab.Sizes(given).values().tolist()) == [1, 2, 3, 4, 5]
+
+
+def test_sizes_of_sizes_keep_their_columns():
+    pairs = sab.Sizes({"a": [1, 2], "b": [3, 4]})
+    assert sab.Sizes(pairs).columns == ("a", "b")
+    assert sab.Sizes(pairs).values().tolist() == pairs.values().tolist()
+
+
+def test_a_data_set_with_columns_needs_the_name_of_one():
+    pa = pytest.importorskip("pyarrow")
+    table = pa.table({"ids": [[1, 2], [3]], "text": ["a", "b"]})
+    words = "sizes has columns: pass sab.Sizes(sizes, column=name), whose name must be one of "
+    assert message_of(lambda: sab.plan(table, budget=8)) == words + '"ids", "text"'
+    words = words.replace("sizes", "plan").replace("Sizes(sizes", "Sizes(plan")
+    assert message_of(lambda: sab.BucketSampler(table, budget=8)) == words + '"ids", "text"'
+    assert "pass sab.Sizes" not in message_of(lambda: sab.Sizes(table))
+
+
+@pytest.mark.parametrize(
+    "make, rule",
+    [
+        (lambda given: sab.plan(LENGTHS, budget=given), "budget = {}: must be a number"),
+        (lambda given: sab.BucketSampler(LENGTHS, budget=given), "budget = {}: must be a number"),
+        (lambda given: sab.BalancedSampler(LENGTHS, budget=given), "budget = {}: must be a number"),
+        (lambda given: sab.plan(LENGTHS, [16, given]), "budget[1] = {}: must be a number"),
+        (sab.Budget, "limit = {}: must be a number"),
+        (lambda given: sab.PackedSampler(LENGTHS, given), "capacity = {}: must be a whole number"),
+        (lambda given: sab.BucketSampler(PLAN, rank=given), "rank = {}: must be a whole number"),
+        (
+            lambda given: sab.BucketSampler(PLAN, world_size=given),
+            "world_size = {}: must be a whole number",
+        ),
+        (lambda given: sab.BucketSampler(PLAN, seed=given), "seed = {}: must be a whole number"),
+        (SAMPLER.set_epoch, "epoch = {}: must be a whole number"),
+        (SAMPLER.set_budget, "limit = {}: must be a number"),
+        (lambda given: SAMPLER[given], "position = {}: must be a whole number"),
+        (PLAN.costliest_batches, "count = {}: must be a whole number"),
+        (lambda given: sab.plan(LENGTHS, batch_size=given), "batch_size"),
+        (
+            lambda given: sab.plan(LENGTHS, 16, max_batch_size=given),
+            "max_batch_size = {}: must be a whole number",
+        ),
+    ],
+)
+@pytest.mark.parametrize("given", ["16k", "0", PLAN, MODEL, DataSet()], ids=type)
+def test_what_is_no_number(make, rule, given):
+    shown = " ".join(repr(given).split())
+    shown = shown if len(shown) <= 60 else shown[:57] + "..."
+    message = message_of(lambda: make(given))
+    assert message.startswith(rule.format(shown))
+
+
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (lambda: sab.plan(LENGTHS, MODEL), "the cost is given as cost="),
+        (lambda: sab.plan(LENGTHS, 20, cost=sab.MemoryModel), "cost is the class MemoryModel: "),
+        (lambda: sab.plan(LENGTHS, 20, cost=5), "cost = 5: must be 'padded', 'quadratic', "),
+        (lambda: sab.plan(LENGTHS, {"tokens": 16}), "budget['tokens']: the sizes have no named co"),
+        (lambda: sab.PackedSampler(LENGTHS, {"tokens": 16}), "capacity = {'tokens': 16}: must be "),
+        (lambda: sab.BalancedSampler(LENGTHS, budget=16, balance=[None]), "balance[0] = None: mu"),
+        (lambda: sab.plan(LENGTHS, 16, boundaries="auto"), "boundaries = 'auto': must be numbers"),
+        (lambda: sab.plan(LENGTHS, 16, separate_by=DataSet()), "separate_by = <"),
+        (lambda: sab.plan(LENGTHS, 16, progress="bar"), "progress = 'bar': must be True, False,"),
+        (lambda: sab.Plan(LENGTHS), "sab.Plan: is made by sab.plan(sizes, budget), not by its con"),
+        (lambda: sab.MemoryModel(5), "sab.MemoryModel: is made by sab.MemoryModel.fit() or learn("),
+        (lambda: sab.Stream(LENGTHS), "sab.Stream: is made by from_items(), from_iterable(), fro"),
+        (lambda: sab.Plan.open(5), "path = 5: must be the name of a file"),
+        (lambda: sab.Plan.from_bytes("x"), "image is a str: must be the bytes of to_bytes()"),
+        (lambda: sab.verify(SAMPLER, print, "host"), "plan is a BucketSampler: must be a sab.Plan"),
+        (lambda: sab.verify(PLAN, None, "host"), "run = None: must be a function"),
+        (lambda: sab.collect_peak(None, [1], "host"), "work = None: must be a function"),
+        (lambda: sab.collect_peak(len, 5, "host"), "inputs is an int: must be iterable"),
+        (lambda: sab.find_max_batch(4, "host"), "trial = 4: must be a function"),
+        (lambda: sab.step_in_chunks(4, 4, "host"), "chunk = 4: must be a function"),
+        (lambda: sab.MemoryModel.fit("x", [1.0]), "features = 'x': must be rows of numbers"),
+        (lambda: sab.MemoryModel.fit([(1, 2)], "x"), "peaks = 'x': must be one number for each ro"),
+        (lambda: sab.MemoryModel.fit(DataSet(), [1.0]), "features = <"),
+        (lambda: sab.MemoryGuard(PLAN, "host"), "sampler is a Plan: must be a BucketSampler or"),
+        (lambda: sab.check_ranks(PLAN), "sampler is a Plan: must be a sampler with random access"),
+        (lambda: sab.ranks_from_mesh(5), "mesh = 5: must be a dictionary with the length of each"),
+        (lambda: sab.Cache(5), "url = 5: must be a text or the path of a folder"),
+        (lambda: sab.BaguaBatchSampler(LENGTHS), "make_batches = None and budget = None: one must"),
+        (lambda: sab.Grouping.by_thresholds(5), "dimensions has 5: must be pairs of lengths and"),
+        (lambda: sab.Grouping.by_thresholds((LENGTHS, "x")), "thresholds = 'x': must be numbers"),
+        (
+            lambda: sab.BionemoSizeAwareSampler(Walk(), LENGTHS, budget=9),
+            "indices = <",
+        ),
+        (lambda: sab.BionemoSizeAwareStream(5, len, budget=9), "indices is an int: must be iterab"),
+        (lambda: sab.BionemoSizeAwareStream([1], 5, budget=9), "size is an int: must be a functio"),
+        (lambda: sab.Sizes(LENGTHS, column=5), "column = 5: must be a text"),
+        (lambda: SIZES.column("x"), "the sizes have no named columns"),
+    ],
+)
+def test_what_else_is_mistaken(call, words):
+    with pytest.raises((TypeError, ValueError, KeyError), match=re.escape(words)) as caught:
+        call()
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,837 @@
+"""Mixtures: which samples an epoch has, how often, in which order, and what is refused."""
+
+import collections
+import concurrent.futures
+import copy
+import functools
+import importlib
+import itertools
+import json
+import pickle
+import re
+import threading
+import warnings
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+sab: Any = importlib.import_module("sab")  # whose types would refuse the mistakes
+
+RANDOM = np.random.default_rng(5)
+WIKI = RANDOM.integers(1, 500, 1200)
+CODE = RANDOM.integers(1, 900, 320)
+WEB = RANDOM.integers(1, 100, 2000)
+SOURCES = {"wiki": WIKI, "code": CODE, "web": WEB}
+REPEAT = {"code": 2.5, "web": 0.3}
+REPEATS = st.sampled_from([0, 0.1, 0.25, 0.3, 0.5, 0.75, 1, 1.5, 2, 2.5, 3.2])
+
+
+MIXTURE = sab.Mixture(SOURCES, repeat=REPEAT)
+
+
+def three(**given):
+    return sab.Mixture(SOURCES, **given) if given else MIXTURE
+
+
+def made(kind, mixture, **given):
+    """A sampler of a kind over a mixture."""
+    if kind == "packed":
+        return sab.PackedSampler(mixture, 1024, **given)
+    if kind == "balanced":
+        return sab.BalancedSampler(mixture, budget=4096, **given)
+    if kind == "sources apart":
+        return sab.BucketSampler(sab.plan(mixture, 4096, separate_by="source"), **given)
+    return sab.BucketSampler(sab.plan(mixture, 4096), **given)
+
+
+KINDS = ["plan", "sources apart", "packed", "balanced"]
+
+
+@functools.lru_cache
+def source_numbers(mixture):
+    return np.array([mixture.names.index(mixture.source(i)[0]) for i in range(len(mixture))])
+
+
+def by_source(mixture, batches):
+    """A row for each batch: the size of each source in it."""
+    numbers, sizes = source_numbers(mixture), mixture.values().reshape(len(mixture), -1).sum(axis=1)
+    rows = [
+        np.bincount(numbers[batch], weights=sizes[batch], minlength=len(mixture.names))
+        for batch in batches
+    ]
+    return np.array(rows)
+
+
+def counted(mixture, batches):
+    """How often each sample appears in batches."""
+    return np.bincount(np.concatenate([*batches, []]).astype(int), minlength=len(mixture))
+
+
+def walked(kind, mixture, world_size, epoch=0, **given):
+    """The batches of all ranks, step by step."""
+    samplers = [
+        made(kind, mixture, rank=rank, world_size=world_size, **given) for rank in range(world_size)
+    ]
+    for sampler in samplers:
+        sampler.set_epoch(epoch)
+    assert len({len(sampler) for sampler in samplers}) == 1
+    steps = list(zip(*samplers, strict=True))
+    assert len(steps) == len(samplers[0])
+    return steps
+
+
+@st.composite
+def mixtures(draw):
+    sources = {
+        f"source {s}": draw(st.lists(st.integers(0, 40), min_size=1, max_size=50))
+        for s in range(draw(st.integers(1, 4)))
+    }
+    repeat = {name: draw(REPEATS) for name in sources}
+    if not any(round(len(sources[name]) * each) for name, each in repeat.items()):
+        repeat["source 0"] = 1
+    return sab.Mixture(sources, repeat=repeat, seed=draw(st.integers(0, 3)))
+
+
+# Which samples an epoch has
+
+
+@settings(max_examples=60, deadline=None)
+@given(mixture=mixtures(), budget=st.integers(40, 400), seed=st.integers(0, 9))
+def test_counts_of_an_epoch_are_exact(mixture, budget, seed):
+    sampler = sab.BucketSampler(sab.plan(mixture, budget), seed=seed)
+    numbers, all_counts = source_numbers(mixture), np.zeros(len(mixture), int)
+    for epoch in range(5):
+        sampler.set_epoch(epoch)
+        batches = list(sampler)
+        assert len(batches) == len(sampler)
+        counts = counted(mixture, batches)
+        assert (counts == mixture.counts(epoch)).all()
+        all_counts += counts
+        for s, (name, repeat) in enumerate(mixture.repeats(epoch).items()):
+            of_source, samples = counts[numbers == s], (numbers == s).sum()
+            assert of_source.sum() == round(samples * repeat) == mixture.samples(epoch)[name]
+            assert set(of_source) <= {int(np.floor(repeat)), int(np.ceil(repeat))}
+            assert np.ptp(all_counts[numbers == s]) <= 1  # the extra turns rotate
+
+
+@pytest.mark.parametrize(
+    "samples, repeat, expected",
+    [(5, 0.5, 2), (7, 0.5, 4), (1, 1.5, 2), (1, 2.5, 2), (3, 0.1, 0), (10, 0.05, 0), (30, 0.05, 2)],
+)
+def test_halves_are_rounded_to_even(samples, repeat, expected):
+    mixture = sab.Mixture({"a": [1] * samples, "b": [1] * 9}, repeat={"a": repeat})
+    assert mixture.samples() == {"a": expected, "b": 9}
+    assert mixture.counts().sum() == expected + 9
+
+
+def test_all_samples_have_had_their_turn_when_the_turns_add_up():
+    mixture = sab.Mixture({"a": [1] * 30, "b": [1] * 9}, repeat={"a": 0.3})
+    counts = [mixture.counts(epoch)[:30] for epoch in range(10)]
+    assert [each.sum() for each in counts] == [9] * 10
+    assert (np.sum(counts, axis=0) == 3).all()
+    assert len({tuple(each) for each in counts}) == 10
+
+
+def test_the_seed_of_the_mixture_chooses_the_samples_and_that_of_a_sampler_does_not():
+    first, other = three(repeat=REPEAT, seed=1), three(repeat=REPEAT, seed=2)
+    assert (first.counts() != other.counts()).any() and first.samples() == other.samples()
+    batches = [list(made("plan", first, seed=seed)) for seed in (0, 1)]
+    assert (counted(first, batches[0]) == counted(first, batches[1])).all()
+    assert any(a.tolist() != b.tolist() for a, b in zip(*batches))
+
+
+def test_the_number_of_batches_of_each_epoch_is_exact():
+    mixture = three(repeat=REPEAT, schedule=[(2, {"wiki": 0.1}), (4, 3)])
+    sampler = made("plan", mixture)
+    lengths = []
+    for epoch in range(6):
+        sampler.set_epoch(epoch)
+        lengths.append(len(sampler))
+        assert len(list(sampler)) == lengths[-1]
+    assert lengths[2] < lengths[0] < lengths[4]
+
+
+def test_passes_go_on_to_the_next_epoch():
+    mixture = sab.Mixture({"a": range(1, 41), "b": range(1, 9)}, repeat={"a": 0.5})
+    sampler = sab.BucketSampler(sab.plan(mixture, 80))
+    counts = sum(counted(mixture, list(sampler)) for _ in range(2))
+    assert (counts == np.repeat([1, 2], [40, 8])).all() and sampler.epoch == 1
+
+
+# When they appear
+
+
+@pytest.mark.parametrize("world_size", [1, 3, 8])
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_source_is_within_one_batch_of_its_due_after_each_step(kind, world_size):
+    mixture = three()
+    for epoch in (0, 3):
+        steps = walked(kind, mixture, world_size, epoch, seed=epoch)
+        assert (counted(mixture, itertools.chain(*steps)) == mixture.counts(epoch)).all()
+        whole = by_source(mixture, itertools.chain(*steps))
+        largest, shares = whole.sum(axis=1).max(), whole.sum(axis=0) / whole.sum()
+        given = np.cumsum([by_source(mixture, step).sum(axis=0) for step in steps], axis=0)
+        dues = given.sum(axis=1)[:, None] * shares
+        assert np.abs(given - dues).max() <= largest
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_report_has_the_largest_distance_from_the_dues(kind):
+    mixture = three()
+    sampler = made(kind, mixture, seed=4)
+    report = sampler.plan.report(seed=4) if hasattr(sampler, "plan") else sampler.report()
+    rows = by_source(mixture, sampler)
+    given, shares = np.cumsum(rows, axis=0), rows.sum(axis=0) / rows.sum()
+    distance = np.abs(given - given.sum(axis=1)[:, None] * shares) / rows.sum(axis=1).max()
+    deviations = [each.deviation for each in report.sources.values()]
+    assert deviations == pytest.approx(distance.max(axis=0), abs=1e-9)
+    assert max(deviations) < 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_any_100_batches_are_within_two_points_of_the_proportions(kind):
+    mixture = three(repeat={"wiki": 3, "code": 7.5, "web": 6})
+    for epoch in range(2):
+        sampler = made(kind, mixture, seed=1)
+        sampler.set_epoch(epoch)
+        rows = by_source(mixture, sampler)
+        assert len(rows) > 400
+        sums = np.concatenate([np.zeros((1, 3)), np.cumsum(rows, axis=0)])
+        windows = sums[100:] - sums[:-100]
+        shares = windows / windows.sum(axis=1, keepdims=True)
+        assert np.abs(shares - rows.sum(axis=0) / rows.sum()).max() <= 0.02
+
+
+@settings(max_examples=60, deadline=None)
+@given(mixture=mixtures(), budget=st.integers(40, 400), seed=st.integers(0, 9))
+def test_batches_of_one_source_stay_within_one_batch_of_the_dues(mixture, budget, seed):
+    plan = sab.plan(mixture, budget, separate_by="source")
+    rows = by_source(mixture, sab.BucketSampler(plan, seed=seed))
+    if rows.sum() > 0:
+        given, shares = np.cumsum(rows, axis=0), rows.sum(axis=0) / rows.sum()
+        dues = given.sum(axis=1)[:, None] * shares
+        assert np.abs(given - dues).max() <= rows.sum(axis=1).max() * (1 + 1e-9)
+
+
+def test_the_order_differs_between_seeds_and_epochs():
+    sampler = made("sources apart", three())
+    ids = []
+    for epoch in range(2):
+        sampler.set_epoch(epoch)
+        ids.append([batch.indices[0] for batch in sampler.batches()])
+    other = [batch.indices[0] for batch in made("sources apart", three(), seed=1).batches()]
+    assert ids[0] != ids[1] and ids[0] != other
+
+
+# Seek and resume
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("worlds", [(1, 3), (3, 8), (8, 2), (2, 2)])
+@pytest.mark.parametrize("step", [1, 7])
+def test_a_state_restores_on_other_ranks_without_loss_or_repetition(kind, worlds, step):
+    mixture, (before, after), epoch = three(), worlds, 2
+    steps = walked(kind, mixture, before, epoch, seed=9)
+    saving = made(kind, mixture, rank=before - 1, world_size=before, seed=9)
+    saving.set_epoch(epoch)
+    state = pickle.loads(pickle.dumps(saving.state_dict(step)))
+    rest = []
+    for rank in range(after):
+        sampler = made(kind, mixture, rank=rank, world_size=after, seed=9)
+        sampler.load_state_dict(state)
+        assert sampler.epoch == epoch
+        rest.append(list(sampler))
+    assert len({len(batches) for batches in rest}) == 1
+    seen = counted(mixture, itertools.chain(*steps[:step]))
+    assert (seen + counted(mixture, itertools.chain(*rest)) == mixture.counts(epoch)).all()
+    if before == after:
+        expected = [batch.tolist() for batch in itertools.chain(*steps[step:])]
+        assert [batch.tolist() for batch in itertools.chain(*zip(*rest))] == expected
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_batch_by_its_number_is_the_one_of_the_pass(kind):
+    sampler = made(kind, three(), rank=1, world_size=2)
+    batches = list(sampler)
+    for position in (0, 5, len(sampler) - 1):
+        assert sampler.batch(position).indices.tolist() == batches[position].tolist()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"repeat": {"code": 2.5, "web": 0.31}},
+        {"repeat": REPEAT, "schedule": [(5, 1)]},
+        {"repeat": REPEAT, "seed": 1},
+        {"temperature": 2},
+    ],
+    ids=["repeat", "schedule", "seed", "temperature"],
+)
+def test_a_state_under_other_proportions_is_refused(kind, other):
+    state = made(kind, three()).state_dict(3)
+    sampler = made(kind, three(**other))
+    with pytest.raises(ValueError, match=r"state|fingerprint") as caught:
+        sampler.load_state_dict(state)
+    assert "\n" not in str(caught.value)
+    made(kind, three()).load_state_dict(state)
+
+
+def test_a_state_of_sizes_that_are_no_mixture_is_refused():
+    sizes = np.concatenate([WIKI, CODE, WEB])
+    state = sab.BucketSampler(sab.plan(sizes, 4096)).state_dict(3)
+    with pytest.raises(ValueError):
+        made("plan", three(repeat=1)).load_state_dict(state)
+
+
+def test_a_schedule_changes_the_repeats_from_its_epochs_on():
+    mixture = three(repeat=REPEAT, schedule=[(2, {"code": 1}), (5, {"web": 0}), (6, 0.5)])
+    assert [mixture.repeats(epoch)["code"] for epoch in range(7)] == [2.5] * 2 + [1] * 4 + [0.5]
+    assert mixture.repeats(5) == {"wiki": 1, "code": 1, "web": 0}
+    assert mixture.samples(5) == {"wiki": 1200, "code": 320, "web": 0}
+    assert mixture.repeats(10**15) == {"wiki": 0.5, "code": 0.5, "web": 0.5}
+    sampler, totals = made("plan", mixture), np.zeros(len(mixture), int)
+    for epoch in range(8):
+        sampler.set_epoch(epoch)
+        counts = counted(mixture, sampler)
+        assert (counts == mixture.counts(epoch)).all()
+        totals += counts
+        for first, last in ((0, 1200), (1200, 1520), (1520, 3520)):
+            assert np.ptp(totals[first:last]) <= 1
+
+
+# Proportions
+
+
+def test_proportions_are_of_samples():
+    mixture = three(proportions={"wiki": 2, "code": 1, "web": 1})
+    assert mixture.samples() == {"wiki": 1760, "code": 880, "web": 880}
+    assert sum(three(proportions={"wiki": 1, "code": 1, "web": 1}).samples().values()) == 3519
+    assert three(proportions={"wiki": 1, "code": 0, "web": 0}).samples()["wiki"] == 3520
+
+
+def test_proportions_are_of_the_size():
+    shares = {"wiki": 0.5, "code": 0.3, "web": 0.2}
+    mixture = three(proportions=shares, by="size")
+    report = made("plan", mixture).plan.report()
+    for name, share in shares.items():
+        assert report.sources[name].proportion == pytest.approx(share, abs=0.01)
+    total = sum(each.sum() for each in SOURCES.values())
+    for name, repeat in mixture.repeats().items():
+        assert repeat == pytest.approx(shares[name] * total / SOURCES[name].sum())
+
+
+@pytest.mark.parametrize("by", ["samples", "size"])
+def test_a_temperature_evens_the_shares(by):
+    amounts = np.array([len(each) if by == "samples" else each.sum() for each in SOURCES.values()])
+    for temperature in (0.5, 1, 2, 1000):
+        mixture = three(temperature=temperature, by=by)
+        powers = (amounts / amounts.max()) ** (1 / temperature)
+        expected = powers / powers.sum() * amounts.sum() / amounts
+        assert list(mixture.repeats().values()) == pytest.approx(list(expected))
+    assert three(temperature=1, by=by).samples() == {"wiki": 1200, "code": 320, "web": 2000}
+
+
+@pytest.mark.parametrize("temperature", [1e-300, 1e-3, 0.01])
+def test_a_low_temperature_leaves_the_largest_source(temperature):
+    assert three(temperature=temperature).samples() == {"wiki": 0, "code": 0, "web": 3520}
+
+
+def test_proportions_of_any_magnitude_are_divided_by_their_sum():
+    shares = {"wiki": 1e308, "code": 1e308, "web": 1e308}
+    assert (
+        three(proportions=shares).samples()
+        == three(proportions=dict.fromkeys(shares, 0.1)).samples()
+    )
+
+
+def test_a_number_repeats_all_sources():
+    assert three(repeat=2).samples() == {"wiki": 2400, "code": 640, "web": 4000}
+    assert three(repeat=1).samples() == sab.Mixture(SOURCES).samples()
+
+
+# Forms of mixtures
+
+
+def test_the_flat_form_has_the_ids_as_names():
+    ids = RANDOM.choice([7, 2, 40], 900)
+    sizes = RANDOM.integers(1, 90, 900)
+    mixture = sab.Mixture(sizes, sources=ids, repeat={7: 0.5, 40: 2.5})
+    assert mixture.names == (2, 7, 40) and mixture.columns == ("",)
+    counts = {name: int((ids == name).sum()) for name in mixture.names}
+    assert mixture.samples() == {
+        2: counts[2],
+        7: round(counts[7] * 0.5),
+        40: round(counts[40] * 2.5),
+    }
+    rows = collections.Counter()
+    for index, name in enumerate(ids.tolist()):
+        assert mixture.source(index) == (name, rows[name])
+        rows[name] += 1
+    plan = sab.plan(mixture, 400, separate_by="source")
+    batches = list(sab.BucketSampler(plan).batches())
+    assert all(set(ids[batch.indices]) == {batch.id} for batch in batches)
+    assert (counted(mixture, [batch.indices for batch in batches]) == mixture.counts()).all()
+
+
+def test_both_forms_have_the_same_samples():
+    flat = sab.Mixture(
+        np.concatenate(list(SOURCES.values())),
+        sources=np.repeat([0, 1, 2], [1200, 320, 2000]),
+        repeat={1: 2.5, 2: 0.3},
+    )
+    for epoch in range(3):
+        assert (flat.counts(epoch) == three().counts(epoch)).all()
+    flat_batches, batches = (made("plan", each, seed=3) for each in (flat, three()))
+    assert [each.tolist() for each in flat_batches] == [each.tolist() for each in batches]
+
+
+def test_indices_are_positions_in_the_concatenation():
+    mixture = three()
+    assert len(mixture) == 3520
+    assert mixture.source(0) == ("wiki", 0) and mixture.source(1200) == ("code", 0)
+    assert mixture.source(1519) == ("code", 319) and mixture.source(-1) == ("web", 1999)
+    assert (mixture.values() == np.concatenate(list(SOURCES.values()))).all()
+    assert mixture[1200] == CODE[0] and (mixture[1199:1201] == [WIKI[-1], CODE[0]]).all()
+
+
+def test_batches_of_separate_sources_say_which():
+    mixture = three()
+    plan = sab.plan(mixture, 4096, separate_by="source", max_shapes={0: 8, 1: 12, 2: 4})
+    numbers, shapes = source_numbers(mixture), collections.defaultdict(set)
+    for batch in sab.BucketSampler(plan, rank=1, world_size=3).batches():
+        assert set(numbers[batch.indices]) == {batch.id}
+        assert plan.buckets[batch.bucket].id == batch.id
+    for bucket in plan.buckets:
+        shapes[bucket.id].add((bucket.batch_size, bucket.padded_length))
+    assert [len(shapes[s]) for s in range(3)] <= [8, 12, 4]
+    wholes = np.arange(3520) % 2  # other ids may be given, too
+    for batch in sab.BucketSampler(sab.plan(mixture, 4096, separate_by=wholes)).batches():
+        assert set(wholes[batch.indices]) == {batch.id}
+
+
+def test_several_columns():
+    sources = {name: {"source": sizes, "target": sizes // 2 + 3} for name, sizes in SOURCES.items()}
+    mixture = sab.Mixture(sources, repeat=REPEAT)
+    assert mixture.columns == ("source", "target")
+    assert (mixture.column("target").values() == mixture.values()[:, 1]).all()
+    plan = sab.plan(mixture, budget={"source": 4096, "target": 5000})
+    rows, largest = np.zeros(3), 0
+    steps, given = list(sab.BucketSampler(plan, seed=2).batches()), []
+    for batch in steps:
+        padded = batch.padded_length
+        assert batch.count * padded["source"] <= 4096 and batch.count * padded["target"] <= 5000
+        row = by_source(mixture, [batch.indices])[0]
+        rows, largest = rows + row, max(largest, row.sum())
+        given.append(rows)
+    shares = rows / rows.sum()
+    assert np.abs(given - np.sum(given, axis=1)[:, None] * shares).max() <= largest
+    assert (counted(mixture, [batch.indices for batch in steps]) == mixture.counts()).all()
+    packed = sab.PackedSampler(mixture, {"source": 1024, "target": 600})
+    assert (counted(mixture, packed) == mixture.counts()).all()
+    for name, each in packed.report().sources.items():
+        assert each.samples == mixture.samples()[name] and each.deviation < 1
+    with pytest.raises(TypeError, match="several columns"):
+        mixture[0]
+    with pytest.raises(KeyError, match="'width': the columns are"):
+        mixture.column("width")
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    mixture=mixtures(),
+    world_size=st.integers(1, 4),
+    method=st.sampled_from(["best_fit", "histogram", "first_fit", "concat"]),
+)
+def test_packed_rows_hold_the_counts_and_the_capacity(mixture, world_size, method):
+    samplers = [
+        sab.PackedSampler(mixture, 40, method=method, rank=rank, world_size=world_size)
+        for rank in range(world_size)
+    ]
+    batches = [batch for sampler in samplers for batch in sampler.batches()]
+    if method != "concat":  # which cuts samples
+        assert (counted(mixture, [each.indices for each in batches]) == mixture.counts()).all()
+    assert (tokens_of(mixture, batches) == mixture.counts() * mixture.values()).all()
+    assert all(batch.total <= 40 for batch in batches)
+
+
+def tokens_of(mixture, rows):
+    """Of each sample, in rows."""
+    tokens = np.zeros(len(mixture))
+    for row in rows:
+        np.add.at(tokens, row.indices, np.diff(row.cu_seqlens))
+    return tokens
+
+
+def test_split_samples_appear_as_often_as_the_mixture_says():
+    mixture = sab.Mixture({"a": [50, 60], "b": [3] * 20}, repeat={"a": 1.5})
+    rows = list(sab.PackedSampler(mixture, 16, split=True).batches())
+    assert (tokens_of(mixture, rows) == mixture.counts() * mixture.values()).all()
+    assert max(row.total for row in rows) <= 16
+
+
+def on_all(world_size, work):
+    """`work(gather, rank)` on each rank, in threads."""
+    barrier, box = threading.Barrier(world_size), [b""] * world_size
+
+    def run(rank):
+        def gather(mine):
+            box[rank] = mine
+            barrier.wait(60)
+            every = list(box)
+            barrier.wait(60)
+            return every
+
+        return work(gather, rank)
+
+    with concurrent.futures.ThreadPoolExecutor(world_size) as pool:
+        return list(pool.map(run, range(world_size)))
+
+
+@pytest.mark.parametrize("world_size", [1, 3])
+def test_sharded_samplers_have_the_counts_of_the_mixture_of_all_shards(world_size):
+    sizes, ids = RANDOM.integers(1, 90, 900), RANDOM.integers(0, 3, 900)
+    whole = sab.Mixture(sizes, sources=ids, repeat={1: 0.5, 2: 2.5})
+    parts = np.array_split(np.arange(900), world_size)
+    samplers = on_all(
+        world_size,
+        lambda gather, rank: sab.ShardedSampler(
+            sab.Mixture(sizes[parts[rank]], sources=ids[parts[rank]], repeat={1: 0.5, 2: 2.5}),
+            budget=400,
+            gather=gather,
+            rank=rank,
+            world_size=world_size,
+        ),
+    )
+    for epoch in range(3):
+        for sampler in samplers:
+            sampler.set_epoch(epoch)
+        assert len({len(sampler) for sampler in samplers}) == 1
+        batches = [part[indices] for sampler, part in zip(samplers, parts) for indices in sampler]
+        assert (counted(whole, batches) == whole.counts(epoch)).all()
+
+
+def test_samples_over_the_budget_of_any_epoch_are_found_when_the_plan_is_made():
+    mixture = sab.Mixture({"a": [1] * 99 + [500], "b": [1]}, repeat={"a": 0.01})
+    with pytest.raises(ValueError, match=r"sizes\[\d+\] = 500: must cost at most the budget, 100"):
+        sab.plan(mixture, 100)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sab.SkippedWarning)
+        sampler = sab.BucketSampler(sab.plan(mixture, 100, oversize="skip"))
+    given = np.zeros(len(mixture), int)
+    for epoch in range(100):
+        sampler.set_epoch(epoch)
+        given += counted(mixture, sampler)
+    assert given[99] == 0 and (given[:99] == 1).all() and given[100] == 100
+
+
+def test_the_costliest_batch_is_of_samples_of_the_mixture():
+    mixture = three()
+    (first,) = made("plan", mixture).plan.costliest_batches()
+    values = mixture.values()[first.indices]
+    assert first.longest == values.max() and first.total == values.sum()
+
+
+# Reports and displays
+
+
+def report_of(kind, mixture):
+    sampler = made(kind, mixture)
+    return sampler.plan.report() if hasattr(sampler, "plan") else sampler.report()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_reports_have_the_facts_of_each_source(kind):
+    mixture = three()
+    report = report_of(kind, mixture)
+    counts, values, numbers = mixture.counts(), mixture.values(), source_numbers(mixture)
+    assert list(report.sources) == ["wiki", "code", "web"]
+    for s, (name, each) in enumerate(report.sources.items()):
+        mine = numbers == s
+        assert each.samples == mixture.samples()[name]
+        assert each.distinct == np.count_nonzero(counts[mine])
+        assert each.most == counts[mine].max()
+        assert each.total == (counts * values)[mine].sum()
+        assert each.repeat == each.samples / each.distinct
+        assert each.padding == pytest.approx(1 - each.total / each.padded_total)
+    parts = report.sources.values()
+    assert sum(each.proportion for each in parts) == pytest.approx(1)
+    if kind in ("plan", "sources apart"):
+        assert sum(each.padded_total for each in parts) == report.padded_total
+    assert sum(each.total for each in parts) == report.total
+    facts = report.to_dict()
+    assert json.loads(json.dumps(facts)) == facts
+    assert facts["sources"]["code"]["samples"] == 800
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_reports_show_a_row_for_each_source(kind):
+    report = report_of(kind, three())
+    lines = str(report).splitlines()
+    (head,) = [i for i, line in enumerate(lines) if line.startswith("source ")]
+    assert [line.split()[0] for line in lines[head + 1 : head + 4]] == ["wiki", "code", "web"]
+    assert lines[head + 2].split()[1:3] == ["800", "2.50"]
+    page = report._repr_html_()
+    assert "wiki" in page and "off due" in page
+
+
+def test_a_report_says_that_a_source_does_not_appear():
+    mixture = sab.Mixture(
+        {"big": [3] * 100, "tiny": [2], "none": [1]}, repeat={"tiny": 0.3, "none": 0}
+    )
+    report = sab.plan(mixture, 30).report()
+    assert report.sources["tiny"] == sab.SourceReport(0, 0, 0, 0, 0, 0, 0, 0)
+    assert report.sources["tiny"].repeat == 0
+    for name in ("tiny", "none"):
+        assert f"{name} does not appear: its repeats give no sample" in str(report)
+    assert "big does not appear" not in str(report)
+
+
+def test_sizes_that_are_no_mixture_have_no_sources():
+    report = sab.plan(WIKI, 4096).report()
+    assert report.sources == {} and "off due" not in str(report)
+
+
+def test_a_mixture_says_what_it_holds():
+    assert repr(three()) == (
+        "<sab.Mixture: 3 sources, wiki: 1,200 of 1,200, code: 800 of 320, web: 600 of 2,000>"
+    )
+    many = sab.Mixture([1] * 40, sources=range(40))
+    assert repr(many).endswith("6: 1 of 1, ...>") and "40 sources" in repr(many)
+
+
+# Copies
+
+
+def test_copies_and_pickles_are_the_same_mixture():
+    for mixture in (
+        three(repeat=REPEAT, schedule=iter([(3, {"web": 1})]), seed=4),
+        three(temperature=3, by="size"),
+        three(proportions={"wiki": 1, "code": 2, "web": 0}),
+        sab.Mixture([3, 1, 2, 5], sources=[4, 0, 4, 0], repeat={4: 0.5}),
+        sab.Mixture({"a": {"x": [1, 2], "y": [3, 4]}, "b": {"x": [1], "y": [3]}}),
+    ):
+        assert copy.copy(mixture) is mixture and copy.deepcopy(mixture) is mixture
+        again = pickle.loads(pickle.dumps(mixture))
+        assert again.names == mixture.names and again.columns == mixture.columns
+        assert repr(again) == repr(mixture) and (again.values() == mixture.values()).all()
+        for epoch in (0, 2, 3):
+            assert again.samples(epoch) == mixture.samples(epoch)
+            assert (again.counts(epoch) == mixture.counts(epoch)).all()
+
+
+def test_a_pickled_plan_is_the_same_plan():
+    for options in ({}, {"separate_by": "source", "padding": 0.2}, {"cost": "padded"}):
+        plan = sab.plan(three(), 4096, **options)
+        again = pickle.loads(pickle.dumps(plan))
+        assert again.fingerprint == plan.fingerprint
+        assert again.report() == plan.report()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_pickled_sampler_goes_on_where_it_was(kind):
+    sampler = made(kind, three(), seed=2, rank=1, world_size=2)
+    batches = [each.tolist() for each in sampler]
+    sampler.load_state_dict(sampler.state_dict(5))
+    again = pickle.loads(pickle.dumps(sampler))
+    assert [each.tolist() for each in again] == batches[5:]
+
+
+def test_a_mixture_keeps_nothing_of_what_it_was_made_from():
+    sizes, repeat = {"a": np.array([1, 2, 3]), "b": np.array([4, 5])}, {"a": 2.0}
+    mixture = sab.Mixture(sizes, repeat=repeat)
+    sizes["a"][:] = 9
+    repeat["a"] = 5
+    assert mixture.values().tolist() == [1, 2, 3, 4, 5]
+    assert pickle.loads(pickle.dumps(mixture)).samples() == {"a": 6, "b": 2}
+
+
+# With torch
+
+
+def test_a_loader_of_torch_over_concatenated_data_sets():
+    torch = pytest.importorskip("torch")
+    from torch.utils.data import ConcatDataset
+
+    import sab.torch
+
+    sources = {"a": [2, 3, 4] * 9, "b": [5, 1] * 4}
+
+    class Texts(torch.utils.data.Dataset):
+        def __init__(self, name):
+            self.name = name
+
+        def __len__(self):
+            return len(sources[self.name])
+
+        def __getitem__(self, row):
+            return self.name, row
+
+    mixture = sab.Mixture(sources, repeat={"a": 0.5, "b": 2})
+    sampler = sab.BucketSampler(sab.plan(mixture, 16))
+    data = ConcatDataset([Texts(name) for name in sources])
+    seen = collections.Counter()
+    for batch in sab.torch.DataLoader(data, sampler, collate_fn=list):
+        seen.update(batch)
+    expected = zip(map(mixture.source, range(len(mixture))), mixture.counts().tolist())
+    assert seen == {where: count for where, count in expected if count}
+
+
+# What is refused
+
+ONE = {"a": [1]}
+TWO = {"a": [1], "b": [1]}
+MISTAKES = [
+    (
+        lambda: sab.Mixture([1, 2]),
+        "sizes is a list: must be a dictionary of data sets by name; the",
+    ),
+    (lambda: sab.Mixture(5), "sizes is an int: must be a dictionary of data sets by name; the s"),
+    (lambda: sab.Mixture({}), "sizes = {}: must have at least one source"),
+    (lambda: sab.Mixture({"a": []}), "sizes['a'] has no sample: must have at least one"),
+    (lambda: sab.Mixture({"a": None}), "sizes['a'] = None: must be the size of each sample, as"),
+    (lambda: sab.Mixture({"a": [-2]}), "sizes[0] = -2: must not be negative"),
+    (lambda: sab.Mixture({"a": [float("nan")]}), "sizes[0] = nan: must be a number"),
+    (lambda: sab.Mixture({1: [1]}), "sizes has the source 1: its name must be a text"),
+    (lambda: sab.Mixture({"": [1]}), "sizes has the source '': its name must have 1 to 63 bytes"),
+    (lambda: sab.Mixture({"é" * 32: [1]}), "sizes has the source 'é"),
+    (lambda: sab.Mixture({"a\0b": [1]}), "sizes has the source 'a\\x00b': its name must have 1 to"),
+    (lambda: sab.Mixture({"\ud800": [1]}), "sizes has the source '\\ud800': its name must have 1"),
+    (lambda: sab.Mixture({"a": three()}), "sizes['a'] is a sab.Mixture: must be one data set"),
+    (
+        lambda: sab.Mixture({"a": [1], "b": {"x": [1]}}),
+        "sizes['b'] has the columns ('x',): must be those of the first source, ('',)",
+    ),
+    (lambda: sab.Mixture(ONE, repeat=-1), "repeat = -1: must be a number of at least 0"),
+    (lambda: sab.Mixture(ONE, repeat={"a": -0.5}), "repeat['a'] = -0.5: must be a number of at"),
+    (lambda: sab.Mixture(ONE, repeat=float("nan")), "repeat = nan: must be a number of at least 0"),
+    (lambda: sab.Mixture(ONE, repeat=float("inf")), "repeat = inf: must be a number of at least 0"),
+    (lambda: sab.Mixture(ONE, repeat="2"), "repeat = '2': must be a number"),
+    (lambda: sab.Mixture(ONE, repeat=[1]), "repeat = [1]: must be a number"),
+    (lambda: sab.Mixture(ONE, repeat={"b": 1}), "repeat has the source 'b': the sources are 'a'"),
+    (lambda: sab.Mixture(ONE, repeat=0), "repeat: is 0 for all sources: must be above 0 for at le"),
+    (lambda: sab.Mixture(TWO, repeat={"a": 0, "b": 0}), "repeat: is 0 for all sources: must be ab"),
+    (lambda: sab.Mixture(ONE, repeat=0.1), "repeat: epoch 0 has no sample: one source must give"),
+    (
+        lambda: sab.Mixture(ONE, repeat=1e12),
+        "repeat: epoch 0 has 1000000000000 samples: must have at most 4294967295",
+    ),
+    (
+        lambda: sab.Mixture(ONE, repeat=2, temperature=1),
+        "repeat and temperature: only one may be given",
+    ),
+    (lambda: sab.Mixture(ONE, proportions=[1]), "proportions is a list: must be a dictionary by s"),
+    (
+        lambda: sab.Mixture(TWO, proportions={"a": 1}),
+        "proportions has no 'b': must have all sources",
+    ),
+    (lambda: sab.Mixture(ONE, proportions={"c": 1}), "proportions has the source 'c': the sources"),
+    (lambda: sab.Mixture(ONE, proportions={"a": -1}), "proportions['a'] = -1: must be a number of"),
+    (lambda: sab.Mixture(ONE, proportions={"a": 0}), "proportions: is 0 for all sources: must be"),
+    (
+        lambda: sab.Mixture({"a": [1], "b": [0]}, proportions={"a": 1, "b": 1}, by="size"),
+        "by = 'size': source b has the size 0, and cannot have a share of all sizes",
+    ),
+    (
+        lambda: sab.Mixture({"a": [0], "b": [0]}, temperature=1, by="size"),
+        "by = 'size': all sources have the size 0, and no shares of it",
+    ),
+    (lambda: sab.Mixture(ONE, temperature=0), "temperature = 0: must be a number above 0"),
+    (lambda: sab.Mixture(ONE, temperature=-1), "temperature = -1: must be a number above 0"),
+    (lambda: sab.Mixture(ONE, temperature=float("inf")), "temperature = inf: must be a number ab"),
+    (lambda: sab.Mixture(ONE, temperature="hot"), "temperature = 'hot': must be a number"),
+    (lambda: sab.Mixture(ONE, by="tokens"), "by = 'tokens': must be one of 'samples', 'size'"),
+    (lambda: sab.Mixture(ONE, seed=-1), "seed = -1: must be at least 0"),
+    (lambda: sab.Mixture(ONE, seed=1.5), "seed = 1.5: must be a whole number"),
+    (lambda: sab.Mixture(ONE, schedule=5), "schedule = 5: must be a list"),
+    (lambda: sab.Mixture(ONE, schedule=[1]), "schedule[0] = 1: must be (epoch, repeat)"),
+    (lambda: sab.Mixture(ONE, schedule=[(0, 1)]), "schedule[0][0] = 0: must be at least 1"),
+    (lambda: sab.Mixture(ONE, schedule=[("x", 1)]), "schedule[0][0] = 'x': must be a whole number"),
+    (
+        lambda: sab.Mixture(ONE, schedule=[(2, 1), (2, 2)]),
+        "schedule[1][0] = 2: must be above the epoch before, 2",
+    ),
+    (
+        lambda: sab.Mixture(ONE, schedule=[(1, -2)]),
+        "schedule[0][1] = -2: must be a number of at le",
+    ),
+    (lambda: sab.Mixture(ONE, schedule=[(1, {"c": 2})]), "schedule[0][1] has the source 'c': the"),
+    (lambda: sab.Mixture(ONE, schedule=[(1, 0)]), "schedule[0][1]: is 0 for all sources: must be"),
+    (lambda: sab.Mixture(ONE, schedule=[(1, 0.1)]), "repeat: epoch 1 has no sample: one source m"),
+    (
+        lambda: sab.Mixture(ONE, schedule=[(1, 2)], temperature=2),
+        "schedule: goes with repeat only, since it has repeats",
+    ),
+    (lambda: sab.Mixture([1, 2], sources=[0]), "sources has 1 numbers: must have one for each of"),
+    (lambda: sab.Mixture([1, 2], sources=[0, -1]), "sources[1] = -1: must be at least 0"),
+    (lambda: sab.Mixture([1, 2], sources=[0, 0.5]), "sources has dtype float64 and 1 dimensions"),
+    (lambda: sab.Mixture([1, 2], sources={"a": 1}), "sources = {'a': 1}: must be whole numbers in"),
+    (lambda: sab.Mixture([], sources=[]), "sizes has no sample: must have at least one"),
+    (
+        lambda: sab.Mixture(np.ones(70000), sources=np.arange(70000)),
+        "sources has 70000 different numbers: must have at most 65535",
+    ),
+    (
+        lambda: sab.Mixture([1, 2], sources=[0, 1], repeat={2: 1}),
+        "repeat has the source 2: the sources are 0, 1",
+    ),
+    (lambda: three().source(3520), "index = 3520: there are 3520 sizes"),
+    (lambda: three().source("wiki"), "index = 'wiki': must be a whole number"),
+    (lambda: three().counts(-1), "epoch = -1: must be at least 0"),
+    (lambda: three().samples("x"), "epoch = 'x': must be a whole number"),
+    (lambda: three().repeats(0.5), "epoch = 0.5: must be a whole number"),
+    (
+        lambda: sab.plan(three(), 4096, separate_by="sources"),
+        "separate_by = 'sources': must be whole numbers, or 'source' for a sab.Mixture",
+    ),
+    (
+        lambda: sab.plan([1, 2], 4096, separate_by="source"),
+        "separate_by = 'source': must be whole numbers, or 'source' for a sab.Mixture",
+    ),
+    (
+        lambda: sab.plan(three(), 4096, cost=lambda count, length: count * length),
+        "cost: is a callback: the plan of a mixture is made again in each epoch, and must have co",
+    ),
+    (lambda: sab.plan(three(), 800), "sizes["),
+    (lambda: sab.Sizes(three()), "sizes is a sab.Mixture: pass it as it is, in the place of sizes"),
+]
+
+
+@pytest.mark.parametrize("call, words", MISTAKES, ids=[words[:50] for _, words in MISTAKES])
+def test_mistakes_are_named(call, words):
+    with pytest.raises((TypeError, ValueError, IndexError)) as caught:
+        call()
+    message = str(caught.value)
+    assert message.startswith(words) and "\n" not in message and len(message) < 240
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda mixture: sab.BionemoSizeAwareSampler(None, mixture, budget=999),
+        sab.BaguaSampler,
+        lambda mixture: sab.BaguaBatchSampler(mixture, budget=999),
+        lambda mixture: sab.find_thresholds(mixture, 1),
+        lambda mixture: sab.Mixture(mixture, sources=np.zeros(len(mixture), int)),
+    ],
+)
+def test_others_refuse_a_mixture(call):
+    with pytest.raises(ValueError, match="is a mixture: must be the sizes of one data set"):
+        call(three())
+
+
+@pytest.mark.parametrize("save", [sab.Plan.to_bytes, lambda plan: plan.save("none.plan")])
+def test_a_plan_of_a_mixture_is_not_saved(save):
+    with pytest.raises(
+        sab.UnsupportedError, match="the plan is of a mixture, whose plan is made ag"
+    ):
+        save(sab.plan(three(), 4096))
+
+
+def test_the_repeats_of_an_epoch_are_exact_fractions_of_the_samples():
+    for repeat in (Fraction(1, 3), np.float32(0.5), np.int64(2)):
+        assert sab.Mixture({"a": [1] * 9}, repeat=float(repeat)).samples()["a"] == round(9 * repeat)
+        assert re.match(r"<sab\.Mixture: 1 sources", repr(sab.Mixture({"a": [1] * 9})))

@@ -1,0 +1,116 @@
+#include "sampler/even_order.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <random>
+
+namespace sab {
+namespace {
+
+/// Adds a batch that has these amounts of the sources.
+void add(SourceAmounts& amounts, const std::vector<double>& batch) {
+    for (std::size_t s = 0; s < batch.size(); ++s) {
+        if (batch[s] == 0) continue;
+        amounts.source.push_back(static_cast<uint16_t>(s));
+        amounts.amount.push_back(batch[s]);
+    }
+    amounts.ends.push_back(static_cast<uint32_t>(amounts.source.size()));
+}
+
+/// The largest distance of each source from its due, found anew.
+std::vector<double> deviation_of(const SourceAmounts& amounts, std::size_t sources,
+                                 const std::vector<uint32_t>& order) {
+    std::vector<double> share(sources), given(sources), most(sources);
+    double all = 0, total = 0, unit = 0;
+    for (std::size_t b = 0; b < amounts.batches(); ++b) {
+        double size = 0;
+        for (std::size_t i = amounts.begin(b); i < amounts.ends[b]; ++i) {
+            share[amounts.source[i]] += amounts.amount[i];
+            size += amounts.amount[i];
+        }
+        all += size;
+        unit = std::max(unit, size);
+    }
+    for (const uint32_t batch : order) {
+        for (std::size_t i = amounts.begin(batch); i < amounts.ends[batch]; ++i) {
+            given[amounts.source[i]] += amounts.amount[i];
+            total += amounts.amount[i];
+        }
+        for (std::size_t s = 0; s < sources; ++s)
+            most[s] = std::max(most[s], std::abs(given[s] - share[s] / all * total) / unit);
+    }
+    return most;
+}
+
+TEST(EvenOrder, BatchesOfOneSource_StayWithinABatch_WhateverTheirSizes) {
+    std::mt19937 random(5);
+    for (std::size_t sources = 1; sources <= 40; sources += 3)
+        for (int round = 0; round < 5; ++round) {
+            SourceAmounts amounts;
+            for (int b = 0; b < 300; ++b) {
+                std::vector<double> batch(sources);
+                // Few batches of the last sources, many of the first.
+                const std::size_t source = random() % (1 + random() % sources);
+                batch[source] = round == 0 ? 10 : 1 + random() % 10;
+                add(amounts, batch);
+            }
+            const std::vector<double> costs(300, 1);
+            const EvenOrder order = even_order(amounts, sources, costs, 1, 0);
+            const std::vector<double> found = deviation_of(amounts, sources, order.batches);
+            for (std::size_t s = 0; s < sources; ++s) {
+                EXPECT_LT(found[s], 1);
+                EXPECT_NEAR(found[s], order.deviation[s], 1e-9);
+            }
+        }
+}
+
+TEST(EvenOrder, IsAPermutation_ThatLeavesTheFirstBatchesWhereTheyAre) {
+    std::mt19937 random(6);
+    SourceAmounts amounts;
+    std::vector<double> costs;
+    for (int b = 0; b < 500; ++b) {
+        add(amounts, {double(random() % 9), double(random() % 4), double(1 + random() % 2)});
+        costs.push_back(1 + random() % 100);
+    }
+    for (const uint64_t fixed : {0, 1, 8, 500, 900}) {
+        EvenOrder order = even_order(amounts, 3, costs, 4, fixed);
+        for (uint64_t i = 0; i < std::min<uint64_t>(fixed, 500); ++i)
+            EXPECT_EQ(order.batches[i], i);
+        std::ranges::sort(order.batches);
+        std::vector<uint32_t> all(500);
+        std::iota(all.begin(), all.end(), 0);
+        EXPECT_EQ(order.batches, all);
+    }
+}
+
+TEST(EvenOrder, BatchesOfAStep_HaveSimilarCosts) {
+    std::mt19937 random(7);
+    SourceAmounts amounts;
+    std::vector<double> costs;
+    for (int b = 0; b < 800; ++b) {
+        add(amounts, {random() % 2 == 0 ? 10.0 : 0.0, 5.0});
+        costs.push_back(random() % 2 == 0 ? 100 : 1);
+    }
+    const auto unlike = [&](const std::vector<uint32_t>& order) {
+        double sum = 0;
+        for (std::size_t i = 0; i < order.size(); i += 4)
+            for (std::size_t j = 1; j < 4; ++j) sum += costs[order[i]] != costs[order[i + j]];
+        return sum;
+    };
+    const EvenOrder steps = even_order(amounts, 2, costs, 4, 0),
+                    single = even_order(amounts, 2, costs, 1, 0);
+    EXPECT_LT(unlike(steps.batches), unlike(single.batches) / 2);
+}
+
+TEST(EvenOrder, BatchesOfNoSize_AndNoBatches_HaveAnOrder) {
+    SourceAmounts amounts;
+    for (int b = 0; b < 5; ++b) amounts.ends.push_back(0);
+    EXPECT_EQ(even_order(amounts, 2, std::vector<double>(5, 1), 2, 0).batches.size(), 5u);
+    EXPECT_TRUE(even_order({}, 2, {}, 2, 0).batches.empty());
+}
+
+}  // namespace
+}  // namespace sab

@@ -483,40 +483,6 @@ bool BalancedSampler::go_to_state(std::span<const std::byte> bytes) {
     return state.order.has_ended == 1;
 }
 
-/// Measured at the ends of the steps that can be reached.
-std::span<const double> BalancedSampler::deviation() {
-    const EpochChoice* const from = choice();
-    if (from == nullptr) return {};
-    std::vector<double> share(from->sources()), given(share.size());
-    double all = 0, total = 0, largest = 0;
-    const auto add = [&](uint32_t offset, std::vector<double>& sums, double& sum) {
-        const uint32_t sample = weighed_->order[offset];
-        const double size = from->size_of(sample);
-        sums[from->source_of()[sample]] += size;
-        sum += size;
-        return size;
-    };
-    for (uint32_t offset = 0; offset < weighed_->end; ++offset)
-        if (is_kept(offset)) add(offset, share, all);
-    for (double& each : share) each = all > 0 ? each / all : 0;
-    deviation_.assign(share.size(), 0);
-    loaded_.reset();
-    offsets_.clear();
-    if (starts_.size() > 1) gather({}, schedule_.first);
-    for (const uint32_t offset : offsets_) add(offset, given, total);
-    for (uint64_t step = 0; step + 1 < starts_.size(); ++step) {
-        load(step);
-        std::vector<double> micro_batches(parts());
-        for (std::size_t i = 0; i < offsets_.size(); ++i)
-            micro_batches[part_of_[i]] += add(offsets_[i], given, total);
-        largest = std::max(largest, std::ranges::max(micro_batches));
-        for (std::size_t s = 0; s < share.size(); ++s)
-            deviation_[s] = std::max(deviation_[s], std::abs(given[s] - share[s] * total));
-    }
-    for (double& each : deviation_) each = largest > 0 ? each / largest : 0;
-    return deviation_;
-}
-
 double imbalance_of(std::span<const double> costs, double sum) {
     return sum > 0 ? std::ranges::max(costs) * static_cast<double>(costs.size()) / sum : 1;
 }

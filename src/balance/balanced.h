@@ -30,7 +30,6 @@ public:
     uint64_t epoch() const override { return schedule_.epoch; }
     uint64_t position() const override { return position_; }
     const EpochChoice* choice() const override { return samples_of_->choice(); }
-    std::span<const double> deviation() override;
     std::size_t skipped(std::span<int64_t> room) const override { return weighed_->left_out(room); }
     uint64_t batch_count() const override {
         return schedule_.first_position + (starts_.size() - 1) * options_.micro_batches;
@@ -128,7 +127,6 @@ private:
     std::vector<UnitPosition>
         starts_;  ///< of the steps from schedule_.first on; one more at the end
     uint64_t position_ = 0;
-    std::vector<double> deviation_;  ///< that was asked for last
 
     // The step at hand:
     VectorPartitioner partitioner_;

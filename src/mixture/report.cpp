@@ -1,6 +1,7 @@
 #include "mixture/report.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "sampler/capabilities.h"
@@ -18,15 +19,20 @@ double taken_up(const Batch& batch) {
 class Reporter {
 public:
     Reporter(const EpochChoice& choice)
-        : choice_(choice), reports_(choice.sources()), times_(choice.source_of().size()) {}
+        : choice_(choice),
+          reports_(choice.sources()),
+          times_(choice.source_of().size()),
+          in_step_(choice.sources()) {}
 
     void add(const Batch& batch) {
         if (batch.count == 0) return;
+        double size_of_batch = 0;
         const double taken = taken_up(batch);
         const double total = std::accumulate(batch.total.begin(), batch.total.end(), 0.0);
         for (uint64_t i = 0; i < batch.count; ++i) {
             const auto sample = static_cast<std::size_t>(batch.buffer[i]);
-            sab_mixture_report& report = reports_[choice_.source_of()[sample]];
+            const uint16_t source = choice_.source_of()[sample];
+            sab_mixture_report& report = reports_[source];
             ++report.samples;
             report.distinct += times_[sample]++ == 0;
             report.most = std::max<uint64_t>(report.most, times_[sample]);
@@ -34,26 +40,71 @@ public:
             const double size = is_piece ? batch.cu_seqlens[0][i + 1] - batch.cu_seqlens[0][i]
                                          : choice_.size_of(sample);
             report.total += size;
+            size_of_batch += size;
+            if (in_step_[source] == 0) found_.push_back(source);
+            in_step_[source] += size;
             report.padded_total += !batch.is_row ? taken : total > 0 ? taken * size / total : 0;
         }
+        largest_batch_ = std::max(largest_batch_, size_of_batch);
     }
 
-    std::vector<sab_mixture_report> made(std::span<const double> deviation) && {
+    /// After the batches of all ranks.
+    void end_step() {
+        for (const uint16_t source : found_) {
+            sources_.push_back(source);
+            amounts_.push_back(in_step_[source]);
+            in_step_[source] = 0;
+        }
+        found_.clear();
+        step_ends_.push_back(sources_.size());
+    }
+
+    std::vector<sab_mixture_report> made() && {
         double all = 0;
         for (const sab_mixture_report& report : reports_) all += report.total;
         for (std::size_t s = 0; s < reports_.size(); ++s) {
             sab_mixture_report& report = reports_[s];
             report.padding = report.padded_total > 0 ? 1 - report.total / report.padded_total : 0;
             report.proportion = all > 0 ? report.total / all : 0;
-            if (!deviation.empty()) report.deviation = deviation[s];
         }
+        measure_deviations();
         return std::move(reports_);
     }
 
 private:
+    /// A source is farthest from its due after a step that has some of it, or just before one.
+    void measure_deviations() {
+        if (largest_batch_ == 0) return;
+        std::vector<double> given(reports_.size());
+        double total = 0;
+        std::size_t i = 0;
+        const auto measure = [&](std::size_t source, double all) {
+            double& most = reports_[source].deviation;
+            most = std::max(
+                most, std::abs(given[source] - reports_[source].proportion * all) / largest_batch_);
+        };
+        for (const std::size_t end : step_ends_) {
+            const double before = total;
+            for (std::size_t j = i; j < end; ++j) total += amounts_[j];
+            for (; i < end; ++i) {
+                measure(sources_[i], before);
+                given[sources_[i]] += amounts_[i];
+                measure(sources_[i], total);
+            }
+        }
+    }
+
     const EpochChoice& choice_;
     std::vector<sab_mixture_report> reports_;
     std::vector<uint32_t> times_;  ///< of each sample
+    double largest_batch_ = 0;     ///< its size
+    // of the step at hand:
+    std::vector<double> in_step_;  ///< of each source, by size
+    std::vector<uint16_t> found_;  ///< the sources of some size
+    // of all steps, one after the other:
+    std::vector<uint16_t> sources_;
+    std::vector<double> amounts_;
+    std::vector<std::size_t> step_ends_;
 };
 
 }  // namespace
@@ -79,9 +130,11 @@ std::vector<sab_mixture_report> report_sources(Sampler& sampler, const Progress&
                 walk->fill(position, rank, placed);
             reporter.add(placed.batch);
         }
+        if ((position + 1) % walk->options().micro_batches == 0 || position + 1 == end)
+            reporter.end_step();
     }
     progress.report(end - first, end - first);
-    return std::move(reporter).made(sampler.deviation());
+    return std::move(reporter).made();
 }
 
 }  // namespace sab

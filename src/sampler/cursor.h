@@ -21,7 +21,6 @@ public:
     uint64_t position() const override { return schedule_.position; }
     std::size_t skipped(std::span<int64_t> room) const override { return sequence_->skipped(room); }
     const EpochChoice* choice() const override { return sequence_->choice(); }
-    std::span<const double> deviation() override { return sequence_->deviation(); }
     uint64_t batch_count() const override { return schedule_.end; }
     StepTotals step_of(const EpochBatch& batch) override;
     AdjustableBudget* adjustable_budget() override {

@@ -19,22 +19,16 @@ struct SourceAmounts {
     std::size_t begin(std::size_t batch) const { return batch == 0 ? 0 : ends[batch - 1]; }
 };
 
-struct EvenOrder {
-    std::vector<uint32_t> batches;
-    std::vector<double> deviation;  ///< of each source, the largest, in sizes of the largest batch
-};
-
 /// Orders batches that come in random order. `costs`: of each; those of the `step_batches` of a
-/// step are as alike as the dues allow. The first `fixed` stay where they are. `largest`: the size
-/// of the largest batch, where each of these is several; 0: of the largest of these.
-EvenOrder even_order(const SourceAmounts& amounts, std::size_t sources,
-                     std::span<const double> costs, uint64_t step_batches, uint64_t fixed,
-                     double largest = 0);
+/// step are as alike as the dues allow. The first `fixed` stay where they are.
+std::vector<uint32_t> even_order(const SourceAmounts& amounts, std::size_t sources,
+                                 std::span<const double> costs, uint64_t step_batches,
+                                 uint64_t fixed);
 
 /// Orders the batches of an epoch: those that EpochOptions::costliest_first asks for stay first,
 /// and a last step of fewer batches than ranks has a sample for each rank, if there are as many.
-EvenOrder even_epoch(const SourceAmounts& amounts, std::size_t sources,
-                     std::span<const double> costs, std::span<const uint64_t> samples,
-                     const EpochOptions& epoch_options, double largest = 0);
+std::vector<uint32_t> even_epoch(const SourceAmounts& amounts, std::size_t sources,
+                                 std::span<const double> costs, std::span<const uint64_t> samples,
+                                 const EpochOptions& epoch_options);
 
 }  // namespace sab

@@ -17,6 +17,11 @@ struct LaidOut {
     double total;
 };
 
+struct Place {
+    uint32_t batch_class;
+    uint32_t id;
+};
+
 /// What an epoch has.
 struct MixedEpoch {
     uint64_t epoch = 0;
@@ -26,7 +31,7 @@ struct MixedEpoch {
     CostOrder order;
     std::vector<uint32_t> samples;  ///< by bucket, permuted
     std::vector<LaidOut> batches;   ///< by class
-    EvenOrder even;
+    std::vector<Place> places;      ///< the batches in order
 };
 
 /// Writes the batches of an epoch.
@@ -142,12 +147,11 @@ public:
     std::size_t skipped(std::span<int64_t> room) const override {
         return plans_->skipped(present_->epoch, room);
     }
-    uint64_t batches() const override { return present_->even.batches.size(); }
+    uint64_t batches() const override { return present_->places.size(); }
     const Plan* plan() const override { return present_->plan.get(); }
     uint64_t rotated_rank(uint64_t step, uint64_t rank, uint64_t world) const override {
         return present_->order.rotated_rank(step, rank, world);
     }
-    std::span<const double> deviation() const override { return present_->even.deviation; }
 
     std::unique_ptr<EpochOrder> make_epoch_order(const EpochOptions& epoch_options) const override {
         auto made = std::make_shared<MixedEpoch>();
@@ -178,20 +182,15 @@ public:
     }
     double cost(uint64_t position) const override { return class_of(position).batches.cost; }
     PerColumn total(uint64_t position) const override {
-        return {present_->batches[present_->even.batches[position]].total};
+        return {present_->batches[present_->places[position].id].total};
     }
     void fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const override;
 
 private:
     static void put_in_order(const Layout& layout, std::size_t sources,
                              const EpochOptions& epoch_options, MixedEpoch& epoch);
-    std::size_t class_number(uint32_t id) const {
-        return static_cast<std::size_t>(std::ranges::upper_bound(present_->first_batch, id) -
-                                        present_->first_batch.begin()) -
-               1;
-    }
     const BucketClass& class_of(uint64_t position) const {
-        return present_->classes[class_number(present_->even.batches[position])];
+        return present_->classes[present_->places[position].batch_class];
     }
 
     std::shared_ptr<const MixedPlans> plans_;
@@ -202,6 +201,7 @@ private:
 void MixedBuckets::put_in_order(const Layout& layout, std::size_t sources,
                                 const EpochOptions& epoch_options, MixedEpoch& epoch) {
     const uint64_t count = epoch.order.batches();
+    std::vector<Place> places(count);
     std::vector<uint32_t> ids(count);
     std::vector<double> costs(count);
     std::vector<uint64_t> samples(count);
@@ -209,11 +209,14 @@ void MixedBuckets::put_in_order(const Layout& layout, std::size_t sources,
         const CostOrder::Found found = epoch.order.find(position);
         const BatchClass& batches = epoch.classes[found.batch_class].batches;
         ids[position] = epoch.first_batch[found.batch_class] + static_cast<uint32_t>(found.batch);
+        places[position] = {static_cast<uint32_t>(found.batch_class), ids[position]};
         costs[position] = batches.cost;
         samples[position] = batches.samples;
     }
-    epoch.even = even_epoch(layout.amounts(ids), sources, costs, samples, epoch_options);
-    for (uint32_t& batch : epoch.even.batches) batch = ids[batch];
+    epoch.places.reserve(count);
+    for (const uint32_t batch :
+         even_epoch(layout.amounts(ids), sources, costs, samples, epoch_options))
+        epoch.places.push_back(places[batch]);
 }
 
 void MixedBuckets::fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const {
@@ -222,8 +225,7 @@ void MixedBuckets::fill(uint64_t position, uint64_t first, uint64_t count, Batch
     batch.bucket = -1;
     batch.longest[0] = batch.total[0] = batch.padded_length[0] = 0;
     if (count == 0) return;
-    const uint32_t id = present_->even.batches[position];
-    const std::size_t k = class_number(id);
+    const auto [k, id] = present_->places[position];
     const BucketClass& of = present_->classes[k];
     const Plan& plan = *present_->plan;
     const Bucket& bucket = plan.buckets()[of.bucket];

@@ -13,16 +13,12 @@ public:
 
     void add(const Batch& batch) {
         const std::span<const uint16_t> source_of = choice_.source_of();
-        double of_batch = 0;
         for (uint64_t i = 0; i < batch.count; ++i) {
             const auto sample = static_cast<std::size_t>(batch.buffer[i]);
             const uint16_t source = source_of[sample];
             if (amounts_[source] == 0) found_.push_back(source);
-            const double size = size_of(sample, i, batch);
-            amounts_[source] += size;
-            of_batch += size;
+            amounts_[source] += size_of(sample, i, batch);
         }
-        largest_batch_ = std::max(largest_batch_, of_batch);
     }
     void finish(SourceAmounts& all) {
         for (const uint16_t source : found_) {
@@ -33,7 +29,6 @@ public:
         found_.clear();
         all.ends.push_back(static_cast<uint32_t>(all.source.size()));
     }
-    double largest_batch() const { return largest_batch_; }
 
 private:
     /// Of a piece of a sample its own.
@@ -45,7 +40,6 @@ private:
     const EpochChoice& choice_;
     std::vector<double> amounts_;  ///< by source; of what is counted
     std::vector<uint16_t> found_;
-    double largest_batch_ = 0;
 };
 
 }  // namespace
@@ -66,12 +60,7 @@ void MixedSequence::Present::rename(std::span<int64_t> numbers) const {
 }
 
 uint64_t MixedSequence::place(uint64_t position) const {
-    return present_.order ? present_.order->batches[position] : position;
-}
-
-std::span<const double> MixedSequence::deviation() const {
-    return present_.order ? std::span<const double>(present_.order->deviation)
-                          : std::span<const double>();
+    return present_.order ? (*present_.order)[position] : position;
 }
 
 std::size_t MixedSequence::skipped(std::span<int64_t> room) const {
@@ -102,8 +91,8 @@ void MixedSequence::exchange(EpochOrder& epoch_order) noexcept {
     std::swap(present_, static_cast<EpochOrderOf<Present>&>(epoch_order).value);
 }
 
-std::shared_ptr<const EvenOrder> MixedSequence::ordered(const Present& of,
-                                                        const EpochOptions& epoch_options) const {
+std::shared_ptr<const std::vector<uint32_t>> MixedSequence::ordered(
+    const Present& of, const EpochOptions& epoch_options) const {
     const Sequence& sequence = *of.sequence;
     const uint64_t count = sequence.batches();
     SourceAmounts amounts;
@@ -122,9 +111,8 @@ std::shared_ptr<const EvenOrder> MixedSequence::ordered(const Present& of,
         samples[position] = sequence.samples(position);
         costs[position] = sequence.cost(position);
     }
-    return std::make_shared<const EvenOrder>(
-        even_epoch(amounts, choice_->sources(), costs, samples, epoch_options,
-                   sequence.shards() > 1 ? counter.largest_batch() : 0));
+    return std::make_shared<const std::vector<uint32_t>>(
+        even_epoch(amounts, choice_->sources(), costs, samples, epoch_options));
 }
 
 void MixedSequence::fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const {

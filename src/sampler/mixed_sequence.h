@@ -47,7 +47,6 @@ public:
         return present_.sequence->rotated_rank(step, rank, world);
     }
     std::size_t columns() const override { return present_.sequence->columns(); }
-    std::span<const double> deviation() const override;
 
     bool has_others() const override { return present_.sequence->has_others(); }
     uint64_t shards() const override { return present_.sequence->shards(); }
@@ -74,7 +73,8 @@ private:
     struct Present {
         std::shared_ptr<const std::vector<uint32_t>> samples;
         std::unique_ptr<Sequence> sequence;
-        std::shared_ptr<const EvenOrder> order;  ///< null: that of the sequence
+        /// null: that of the sequence
+        std::shared_ptr<const std::vector<uint32_t>> order;
         uint64_t epoch = 0;
 
         /// From the numbers that the sequence gives to samples.
@@ -82,8 +82,8 @@ private:
     };
 
     uint64_t place(uint64_t position) const;
-    std::shared_ptr<const EvenOrder> ordered(const Present& of,
-                                             const EpochOptions& epoch_options) const;
+    std::shared_ptr<const std::vector<uint32_t>> ordered(const Present& of,
+                                                         const EpochOptions& epoch_options) const;
 
     std::shared_ptr<const EpochChoice> choice_;
     SamplerKind kind_;

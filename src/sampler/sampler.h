@@ -96,8 +96,6 @@ public:
     virtual uint64_t position() const = 0;
     /// Which samples an epoch has, if the sizes are a mixture.
     virtual const EpochChoice* choice() const { return nullptr; }
-    /// How far each source of a mixture is from its due at most, in batches.
-    virtual std::span<const double> deviation() { return {}; }
     /// Writes the samples that are left out, as many as there is room for; -1 where the index is
     /// not known. Returns their number.
     virtual std::size_t skipped(std::span<int64_t> room) const = 0;

@@ -114,8 +114,6 @@ public:
     virtual const EpochChoice* choice() const { return nullptr; }
     /// The sequence of the present epoch, if one is made for each.
     virtual const Sequence& of_epoch() const { return *this; }
-    /// How far each source of a mixture was from its due at most, in batches.
-    virtual std::span<const double> deviation() const { return {}; }
     /// The plan whose batches they are, if they are a plan's.
     virtual const Plan* plan() const { return nullptr; }
 

@@ -34,7 +34,7 @@ class SourceReport(NamedTuple):
             of its samples.
         padding: share of padding in ``padded_total``.
         proportion: share of the total of all sources.
-        deviation: the largest distance from its due after a batch, in batches.
+        deviation: the largest distance from its due after a step, in batches.
     """
 
     samples: int

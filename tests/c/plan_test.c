@@ -766,6 +766,56 @@ static void PlanFile_OverwrittenInPlace_GivesNoIndexOutOfRange(void) {
     }
 }
 
+/* Reads of so large an order are prefetched. Batches are of 1 to 5,000 samples. */
+static void Batches_OfALargePlan_HaveEverySampleOnceUntilItsFileChanges(void) {
+    enum { MANY = (1 << 22) + 1000 };
+    char path[] = "/tmp/sab_test_XXXXXX";
+    close(mkstemp(path));
+    uint16_t *numbers = malloc(MANY * sizeof *numbers);
+    uint8_t *seen = calloc(MANY, 1);
+    for (size_t i = 0; i < MANY; ++i)
+        numbers[i] = (uint16_t)(i % 100000 == 0 ? 5000 : i % 256 == 0 ? 100 : 1 + i % 3);
+    sab_sizes *sizes = NULL;
+    sab_plan *plan = NULL, *mapped = NULL;
+    const sab_plan_options options = budget(5000);
+    EXPECT_OK(sab_sizes_new(numbers, MANY, SAB_UINT16, NULL, &sizes));
+    EXPECT_OK(sab_plan_new(sizes, &options, &plan));
+    EXPECT_OK(sab_plan_save(plan, path));
+    EXPECT_OK(sab_plan_file_new(path, &mapped));
+    sab_sampler *sampler = rank_of(mapped, 0, 1);
+    sab_batch batch = SAB_BATCH_INIT;
+    uint64_t sound = 0, fewest = MANY, most = 0;
+    while (sab_next_batch(sampler, &batch) == SAB_OK) {
+        double total = 0;
+        for (uint64_t i = 0; i < batch.count; ++i) {
+            total += numbers[batch.indices[i]];
+            sound += ++seen[batch.indices[i]] == 1;
+        }
+        EXPECT(total == *batch.total);
+        fewest = batch.count < fewest ? batch.count : fewest;
+        most = batch.count > most ? batch.count : most;
+    }
+    EXPECT(sound == MANY && fewest == 1 && most == 5000);
+
+    size_t size = 0;
+    EXPECT_OK(sab_plan_write(mapped, NULL, 0, &size));
+    const uint32_t outside[1024] = {MANY};
+    const int file = open(path, O_WRONLY);
+    EXPECT(pwrite(file, outside, sizeof outside, (off_t)(size - sizeof outside)) == sizeof outside);
+    close(file);
+    EXPECT_OK(sab_sampler_set_epoch(sampler, 1));
+    sab_status status = SAB_OK;
+    while ((status = sab_next_batch(sampler, &batch)) == SAB_OK)
+        for (uint64_t i = 0; i < batch.count; ++i) EXPECT(batch.indices[i] < MANY);
+    EXPECT(status == SAB_E_FORMAT);
+    sab_sampler_free(sampler);
+    sab_plan_free(mapped);
+    sab_plan_free(plan);
+    sab_sizes_free(sizes);
+    free(numbers), free(seen);
+    unlink(path);
+}
+
 #endif
 
 /* Made by so many threads, as bytes. */
@@ -1289,6 +1339,7 @@ int main(void) {
     RUN(PlanFile_OfAnotherKind_IsNamed);
 #ifndef _WIN32
     RUN(PlanFile_OverwrittenInPlace_GivesNoIndexOutOfRange);
+    RUN(Batches_OfALargePlan_HaveEverySampleOnceUntilItsFileChanges);
 #endif
     RUN(Plan_BadOptions_AreNamed);
     RUN(CostCallback_FailsLiesOrWorks);

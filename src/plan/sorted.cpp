@@ -38,32 +38,31 @@ Parts parts_of(std::size_t count, std::size_t most) {
 }
 
 /// Least and most size; every size is checked against the rules.
-template <class View>
-Range find_range(const View& view, const Parts& parts, std::string_view name,
+template <class Reader>
+Range find_range(const Sizes& sizes, const Reader& read, const Parts& parts, std::string_view name,
                  const Progress& progress) {
-    using Number = typename View::number_type;
+    using Number = typename Reader::number_type;
     std::vector<Range> ranges(parts.parts);
-    const auto block = [&](std::size_t part, std::size_t first, std::size_t last) {
-        Number least = view[first], most = view[first];
-        bool proper = true, whole = true;
-        for (std::size_t i = first; i < last; ++i) {
-            const Number number = view[i];
-            least = std::min(least, number);
-            most = std::max(most, number);
-            if constexpr (std::is_floating_point_v<Number>) {
-                proper = proper && is_size(number);
-                whole = whole && number == std::floor(number);
-            }
-        }
-        if constexpr (std::is_integral_v<Number>) proper = is_size(least) && is_size(most);
-        if (!proper)
-            for (std::size_t i = first; i <= last; ++i) {  // throws at the first that breaks a rule
-                if (i == last) fail_changed();
-                checked_size(view[i], i, name);
-            }
-        ranges[part].add({static_cast<double>(least) + 0.0, static_cast<double>(most), whole});
-    };
-    in_parts(parts, progress, {0, parts.count, 3 * parts.count}, block);
+    in_parts(
+        parts, progress, {0, parts.count, 3 * parts.count},
+        [&](std::size_t part, std::size_t first, std::size_t last) {
+            Number least = std::numeric_limits<Number>::max(), most = 0;
+            bool proper = true, whole = true;
+            read(first, last, [&](auto numbers, std::size_t, std::size_t count) {
+                for (std::size_t i = 0; i < count; ++i) {
+                    const Number number = numbers[i];
+                    least = std::min(least, number);
+                    most = std::max(most, number);
+                    if constexpr (std::is_floating_point_v<Number>) {
+                        proper = proper && is_size(number);
+                        whole = whole && number == std::floor(number);
+                    }
+                }
+            });
+            if constexpr (std::is_integral_v<Number>) proper = is_size(least) && is_size(most);
+            if (!proper) sizes.refuse(first, last - first, name);
+            ranges[part].add({static_cast<double>(least) + 0.0, static_cast<double>(most), whole});
+        });
     for (const Range& range : ranges) ranges[0].add(range);
     return ranges[0];
 }
@@ -87,19 +86,19 @@ Sorted make_distinct_sizes(std::vector<uint32_t>& next, std::size_t width, std::
     return sorted;
 }
 
-template <class View>
-Sorted sort_by_counting(const View& view, const Parts& all, const Range& range, bool with_order,
+template <class Reader>
+Sorted sort_by_counting(const Reader& read, const Parts& all, const Range& range, bool with_order,
                         const Progress& progress) {
-    using Number = typename View::number_type;
+    using Number = typename Reader::number_type;
     const auto least = static_cast<Number>(range.least);
     const auto width = static_cast<std::size_t>(range.most - range.least) + 1;
     // A number that is outside of the range by now is counted in the last counter.
-    const auto key = [view, least, width](std::size_t i) __attribute__((always_inline)) {
+    const auto key = [least, width](Number number) __attribute__((always_inline)) {
         if constexpr (std::is_integral_v<Number>) {
-            return std::min<uint64_t>(static_cast<uint64_t>(view[i]) - static_cast<uint64_t>(least),
+            return std::min<uint64_t>(static_cast<uint64_t>(number) - static_cast<uint64_t>(least),
                                       width);
         } else {
-            const Number above = view[i] - least;
+            const Number above = number - least;
             return above >= 0 && above < static_cast<Number>(width) ? static_cast<uint64_t>(above)
                                                                     : width;
         }
@@ -112,7 +111,9 @@ Sorted sort_by_counting(const View& view, const Parts& all, const Range& range, 
     in_parts(parts, progress, {count, 2 * count, 3 * count},
              [&](std::size_t part, std::size_t first, std::size_t last) {
                  uint32_t* const counts = next.data() + part * row;
-                 for (std::size_t i = first; i < last; ++i) ++counts[key(i)];
+                 read(first, last, [&](auto numbers, std::size_t, std::size_t some) {
+                     for (std::size_t i = 0; i < some; ++i) ++counts[key(numbers[i])];
+                 });
              });
     for (std::size_t part = 0; part < parts.parts; ++part)
         if (next[part * row + width] != 0) fail_changed();
@@ -126,9 +127,11 @@ Sorted sort_by_counting(const View& view, const Parts& all, const Range& range, 
     in_parts(parts, progress, {2 * count, 3 * count, 3 * count},
              [&](std::size_t part, std::size_t first, std::size_t last) {
                  uint32_t* const offsets = next.data() + part * row;
-                 for (std::size_t i = first; i < last; ++i)
-                     order[std::min<std::size_t>(offsets[key(i)]++, count)] =
-                         static_cast<uint32_t>(i);
+                 read(first, last, [&](auto numbers, std::size_t at, std::size_t some) {
+                     for (std::size_t i = 0; i < some; ++i)
+                         order[std::min<std::size_t>(offsets[key(numbers[i])]++, count)] =
+                             static_cast<uint32_t>(at + i);
+                 });
              });
     // If each part has as many samples of each size as were counted, every element was written.
     for (std::size_t part = 0; part < parts.parts; ++part)
@@ -203,8 +206,8 @@ Sorted sort_by_digits(std::vector<Keyed> items, const Digits& digits, const Part
     return sorted;
 }
 
-template <class View>
-Sorted sort_by_radix(const View& view, const Parts& parts, bool with_order,
+template <class Reader>
+Sorted sort_by_radix(const Reader& read, const Parts& parts, bool with_order,
                      const Progress& progress) {
     const std::size_t count = parts.count;
     std::vector<Keyed> items(count);
@@ -212,11 +215,13 @@ Sorted sort_by_radix(const View& view, const Parts& parts, bool with_order,
     in_parts(parts, progress, {count, 2 * count, 3 * count},
              [&](std::size_t part, std::size_t first, std::size_t last) {
                  Digits& own = digits[part];
-                 for (std::size_t i = first; i < last; ++i) {
-                     const uint64_t key = bits_of(static_cast<double>(view[i]) + 0.0);
-                     items[i] = {key, static_cast<uint32_t>(i)};
-                     for (std::size_t d = 0; d < 8; ++d) ++own[d][(key >> (8 * d)) & 255];
-                 }
+                 read(first, last, [&](auto numbers, std::size_t at, std::size_t some) {
+                     for (std::size_t i = 0; i < some; ++i) {
+                         const uint64_t key = bits_of(static_cast<double>(numbers[i]) + 0.0);
+                         items[at + i] = {key, static_cast<uint32_t>(at + i)};
+                         for (std::size_t d = 0; d < 8; ++d) ++own[d][(key >> (8 * d)) & 255];
+                     }
+                 });
              });
     for (std::size_t part = 1; part < digits.size(); ++part)
         for (std::size_t d = 0; d < 8; ++d)
@@ -234,30 +239,31 @@ std::string described(const Sorted& sorted, uint32_t offset) {
 
 Sorted sort_by_size(const Sizes& sizes, bool with_order, const Progress& progress,
                     std::string_view name, std::size_t threads) {
-    const DenseSizes dense = sizes.dense(name);
-    const Parts parts = parts_of(dense.count(), threads);
-    return dense.visit([&](auto view) {
-        const Range range = find_range(view, parts, name, progress);
+    const Parts parts = parts_of(sizes.count(), threads);
+    return sizes.visit([&](const auto& read) {
+        const Range range = find_range(sizes, read, parts, name, progress);
         if (is_narrow(range, parts.count))
-            return sort_by_counting(view, parts, range, with_order, progress);
-        return sort_by_radix(view, parts, with_order, progress);
+            return sort_by_counting(read, parts, range, with_order, progress);
+        return sort_by_radix(read, parts, with_order, progress);
     });
 }
 
 std::optional<Sorted> count_by_size(const Sizes& sizes, const EpochTurns& turns,
                                     std::span<const uint16_t> source_of, std::string_view name) {
-    const DenseSizes dense = sizes.dense(name);
-    const std::size_t count = dense.count();
-    return dense.visit([&](auto view) -> std::optional<Sorted> {
-        const Range range = find_range(view, Parts{count}, name, Progress());
+    const std::size_t count = sizes.count();
+    return sizes.visit([&](const auto& read) -> std::optional<Sorted> {
+        const Range range = find_range(sizes, read, Parts{count}, name, Progress());
         if (!is_narrow(range, count)) return std::nullopt;
         std::vector<uint32_t> next(static_cast<std::size_t>(range.most - range.least) + 1);
         std::size_t all = 0;
-        for (std::size_t i = 0; i < count; ++i) {
-            const uint32_t times = turns.of(i, source_of[i]);
-            next[static_cast<std::size_t>(static_cast<double>(view[i]) - range.least)] += times;
-            all += times;
-        }
+        read(0, count, [&](auto numbers, std::size_t first, std::size_t some) {
+            for (std::size_t i = 0; i < some; ++i) {
+                const uint32_t times = turns.of(first + i, source_of[first + i]);
+                next[static_cast<std::size_t>(static_cast<double>(numbers[i]) - range.least)] +=
+                    times;
+                all += times;
+            }
+        });
         return make_distinct_sizes(next, next.size(), all, range.least);
     });
 }

@@ -155,7 +155,7 @@ SAB_VECTOR_CLONES void Permutation::apply(const Rounds& keys, uint32_t* values, 
 /// outside are gathered and tried again.
 template <class Word>
 void Permutation::fill_by(uint64_t first, std::span<uint32_t> out) const {
-    constexpr std::size_t block = 512, few = 4;  // so few are quicker one by one
+    constexpr std::size_t block = 1024, few = 4;  // so few are quicker one by one
     const bool has_outside = keys_.mask >= count_;
     const auto limit = static_cast<Word>(count_);
     // words that may be needed behind others to fill a vector

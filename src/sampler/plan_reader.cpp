@@ -18,16 +18,32 @@ SAB_VECTOR_CLONES uint32_t count_from(const uint32_t* offsets, std::size_t count
     return from;
 }
 
-/// Whether all indices are at most `last`. A sum of sign bits: neither a branch nor a maximum,
-/// whose latency would be that of the loop.
-bool look_up(const uint32_t* order, const uint32_t* offsets, std::size_t count, int64_t last,
-             int64_t* indices) {
+/// From this many samples on, an order is larger than most caches. Reads of a smaller one would
+/// become slower by prefetching.
+constexpr std::size_t prefetch_from = std::size_t{1} << 22;
+constexpr std::size_t prefetch_distance = 256;
+
+/// Reads the indices at the offsets. Returns whether all are at most `last`.
+bool look_up(const uint32_t* order, std::span<const uint32_t> offsets, int64_t last,
+             bool prefetches, int64_t* indices) {
+    // A sum of sign bits: neither a branch nor a maximum, whose latency would be that of the loop.
     int64_t differences = 0;
-    for (std::size_t i = 0; i < count; ++i) {
+    const auto read = [&](std::size_t i) {
         const int64_t index = order[offsets[i]];
         differences |= last - index;
         indices[i] = index;
+    };
+    const std::size_t count = offsets.size();
+    std::size_t i = 0;
+    if (prefetches) {
+        const std::size_t distance = std::min(prefetch_distance, count);
+        for (const uint32_t offset : offsets.first(distance)) __builtin_prefetch(order + offset);
+        for (; i + distance < count; ++i) {
+            __builtin_prefetch(order + offsets[i + distance]);
+            read(i);
+        }
     }
+    for (; i < count; ++i) read(i);
     return differences >= 0;
 }
 
@@ -112,7 +128,8 @@ void PlanReader::read(std::size_t index, std::span<const uint32_t> offsets, Batc
     const Bucket& bucket = plan_->buckets()[index];
     const auto last = static_cast<int64_t>(plan_->facts().samples) - 1;
     const std::span<int64_t> indices = batch.room(offsets.size());
-    if (!look_up(plan_->order().data() + bucket.begin, offsets.data(), offsets.size(), last,
+    const std::span<const uint32_t> order = plan_->order();
+    if (!look_up(order.data() + bucket.begin, offsets, last, order.size() >= prefetch_from,
                  indices.data())) [[unlikely]]
         for (const int64_t sample : indices) plan_->check_sample(static_cast<uint32_t>(sample));
     batch.bucket = offsets.empty() ? -1 : static_cast<int64_t>(index);

@@ -361,7 +361,8 @@ public:
         values.validity = elements.validity;
         const bool is_integer = values.is_integer;
         const Sizes sizes({std::move(values)}, "");
-        auto dictionary = std::make_shared<const std::vector<double>>(sizes.with_nan());
+        auto dictionary = std::make_shared<std::vector<double>>(sizes.count());
+        sizes.load(0, *dictionary);  // NaN, which a null may have, is refused where it is used
 
         Chunk chunk = read(schema_of(index_type), slice, owner);
         check_indices(chunk, slice, elements, [&](std::size_t element) {

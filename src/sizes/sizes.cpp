@@ -148,15 +148,6 @@ bool convert(const Block& block, double* sizes) {
     return proper;
 }
 
-/// One of these sizes of a chunk breaks a rule. `index`: of the first of the chunk in messages.
-[[noreturn]] void refuse(const Chunk& chunk, std::size_t first, std::size_t count,
-                         std::size_t index, std::string_view name) {
-    for (std::size_t i = first; i < first + count; ++i)
-        if (!is_null(chunk, i))
-            visit(chunk, [&](auto view) { checked_size(view[i], index + i, name); });
-    fail(SAB_E_ARGUMENT, name, ": were changed while they were read");
-}
-
 bool is_dense(const Chunk& chunk) {
     return chunk.layout == Chunk::Layout::numbers && chunk.validity == nullptr &&
            chunk.stride == static_cast<std::ptrdiff_t>(dtype_size(chunk.dtype));
@@ -331,21 +322,62 @@ bool Sizes::is_integer() const {
     return std::ranges::all_of(chunks_, &Chunk::is_integer);
 }
 
-void Sizes::read(std::size_t first, std::span<double> values, std::string_view name) const {
-    if (values.empty()) return;
-    const auto begin =
-        static_cast<std::size_t>(std::ranges::upper_bound(first_, first) - first_.begin()) - 1;
+template <class Body>
+void Sizes::each_block(std::size_t first, std::size_t count, Body&& body) const {
+    if (count == 0) return;
+    auto c = static_cast<std::size_t>(std::ranges::upper_bound(first_, first) - first_.begin()) - 1;
     Block block;
+    for (std::size_t done = 0; done < count; done += block.count) {
+        while (first + done >= first_[c] + chunks_[c].count) ++c;
+        const std::size_t i = first + done - first_[c];
+        block.count = std::min({Block::room, chunks_[c].count - i, count - done});
+        sab::load(block, chunks_[c], i);
+        body(std::as_const(block), done);
+    }
+}
+
+void Sizes::refuse(std::size_t first, std::size_t count, std::string_view name) const {
+    for (std::size_t c = 0; c < chunks_.size(); ++c) {
+        const std::size_t end = std::min(first + count, first_[c] + chunks_[c].count);
+        for (std::size_t i = std::max(first, first_[c]); i < end; ++i)
+            if (!is_null(chunks_[c], i - first_[c]))
+                sab::visit(chunks_[c],
+                           [&](auto view) { checked_size(view[i - first_[c]], i, name); });
+    }
+    fail(SAB_E_ARGUMENT, name, ": were changed while they were read");
+}
+
+void Sizes::read(std::size_t first, std::span<double> values, std::string_view name) const {
     std::array<double, Block::room> unused;
     for (const bool is_checked : {false, true})
-        for (std::size_t c = begin, done = 0; done < values.size(); done += block.count) {
-            while (first + done >= first_[c] + chunks_[c].count) ++c;
-            const std::size_t i = first + done - first_[c];
-            block.count = std::min({Block::room, chunks_[c].count - i, values.size() - done});
-            load(block, chunks_[c], i);
+        each_block(first, values.size(), [&](const Block& block, std::size_t done) {
             if (!convert(block, is_checked ? &values[done] : unused.data()))
-                refuse(chunks_[c], i, block.count, first_[c], name);
-        }
+                refuse(first + done, block.count, name);
+        });
+}
+
+bool Sizes::has_whole_numbers() const {
+    return std::ranges::all_of(chunks_, [](const Chunk& chunk) {
+        return sab::visit(chunk, [](auto view) {
+            return std::is_integral_v<typename decltype(view)::number_type>;
+        });
+    });
+}
+
+void Sizes::load(std::size_t first, std::span<int64_t> numbers) const {
+    each_block(first, numbers.size(), [&](const Block& block, std::size_t done) {
+        std::copy_n(block.whole.begin(), block.count, &numbers[done]);
+    });
+}
+
+void Sizes::load(std::size_t first, std::span<double> numbers) const {
+    each_block(first, numbers.size(), [&](const Block& block, std::size_t done) {
+        double* const to = &numbers[done];
+        const bool are_sizes = convert(block, to);
+        for (std::size_t k = 0; !are_sizes && k < block.count; ++k)
+            if (!(block.is_whole ? is_size(block.whole[k]) : is_size(block.real[k])))
+                to[k] = std::numeric_limits<double>::quiet_NaN();
+    });
 }
 
 DenseSizes DenseSizes::owned() const {
@@ -365,38 +397,20 @@ DenseSizes DenseSizes::of_samples(std::span<const uint32_t> samples) const {
     });
 }
 
-DenseSizes Sizes::dense(std::string_view name) const {
-    if (chunks_.size() == 1 && is_dense(chunks_[0]))
-        return DenseSizes(chunks_[0].data, count_, chunks_[0].dtype, chunks_[0].owner);
-    DenseBuilder builder(count_);
-    Block block;
-    for (std::size_t c = 0; c < chunks_.size(); ++c)
-        for (std::size_t i = 0; i < chunks_[c].count; i += block.count) {
-            block.count = std::min(Block::room, chunks_[c].count - i);
-            load(block, chunks_[c], i);
-            const bool is_added =
-                block.is_whole
-                    ? builder.add(std::span<const int64_t>(block.whole).first(block.count))
-                    : builder.add(std::span<const double>(block.real).first(block.count));
-            if (!is_added) refuse(chunks_[c], i, block.count, first_[c], name);
-        }
-    return builder.finish();
+bool Sizes::is_dense() const {
+    return chunks_.size() == 1 && sab::is_dense(chunks_[0]);
 }
 
-std::vector<double> Sizes::with_nan() const {
-    std::vector<double> sizes(count_);
-    Block block;
-    for (std::size_t c = 0; c < chunks_.size(); ++c)
-        for (std::size_t i = 0; i < chunks_[c].count; i += block.count) {
-            block.count = std::min(Block::room, chunks_[c].count - i);
-            load(block, chunks_[c], i);
-            double* const to = &sizes[first_[c] + i];
-            const bool are_sizes = convert(block, to);
-            for (std::size_t k = 0; !are_sizes && k < block.count; ++k)
-                if (!(block.is_whole ? is_size(block.whole[k]) : is_size(block.real[k])))
-                    to[k] = std::numeric_limits<double>::quiet_NaN();
-        }
-    return sizes;
+DenseSizes Sizes::dense(std::string_view name) const {
+    if (is_dense()) return DenseSizes(chunks_[0].data, count_, chunks_[0].dtype, chunks_[0].owner);
+    DenseBuilder builder(count_);
+    each_block(0, count_, [&](const Block& block, std::size_t first) {
+        const bool is_added =
+            block.is_whole ? builder.add(std::span<const int64_t>(block.whole).first(block.count))
+                           : builder.add(std::span<const double>(block.real).first(block.count));
+        if (!is_added) refuse(first, block.count, name);
+    });
+    return builder.finish();
 }
 
 Sizes::Source Sizes::source(std::size_t index) const {

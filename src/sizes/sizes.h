@@ -1,6 +1,8 @@
 #pragma once
 /// Sizes of samples, read where they are: numbers of any type and stride, and lengths by offsets.
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <concepts>
 #include <cstddef>
@@ -163,6 +165,33 @@ struct Chunk {
 /// The sizes of a data set: chunks one after the other, read where they are.
 class Sizes {
 public:
+    /// Reads dense numbers. Calls `use(view, first, count)` for samples one after the other, where
+    /// view[i] is the number of sample first + i.
+    template <class Number>
+    struct DenseReader {
+        using number_type = Number;
+        DenseView<Number> numbers;
+        template <class Use>
+        void operator()(std::size_t first, std::size_t last, Use&& use) const {
+            use(DenseView<Number>{numbers.data + first * sizeof(Number)}, first, last - first);
+        }
+    };
+    /// In the same way reads numbers that are not dense, some at a time.
+    template <class Number>
+    struct BlockReader {
+        using number_type = Number;
+        const Sizes& sizes;
+        template <class Use>
+        void operator()(std::size_t first, std::size_t last, Use&& use) const {
+            std::array<Number, 512> block;
+            for (std::size_t count = 0; first < last; first += count) {
+                count = std::min(block.size(), last - first);
+                sizes.load(first, std::span(block).first(count));
+                use(DenseView<Number>{std::as_bytes(std::span(block)).data()}, first, count);
+            }
+        }
+    };
+
     /// One chunk of numbers.
     Sizes(const void* data, std::size_t count, sab_dtype dtype, std::ptrdiff_t stride,
           std::shared_ptr<const void> owner);
@@ -180,8 +209,21 @@ public:
     /// Reads the sizes from `first` on, which must be there; `name` is that of the sizes in
     /// messages. All are checked before the first is written.
     void read(std::size_t first, std::span<double> values, std::string_view name = "sizes") const;
-    /// All sizes, and NaN for those that break a rule.
-    std::vector<double> with_nan() const;
+    /// Calls `body` with a reader of all sizes, which reads them where they are. Numbers may break
+    /// the rules of sizes, and may be different ones each time that they are read.
+    template <class Body>
+    decltype(auto) visit(Body&& body) const {
+        if (is_dense())
+            return dense().visit([&]<class Number>(DenseView<Number> numbers) -> decltype(auto) {
+                return body(DenseReader<Number>{numbers});
+            });
+        if (has_whole_numbers()) return body(BlockReader<int64_t>{*this});
+        return body(BlockReader<double>{*this});
+    }
+    /// One of these samples was read as a number that breaks a rule.
+    [[noreturn]] void refuse(std::size_t first, std::size_t count, std::string_view name) const;
+    /// Loads sizes from `first` on, which must be there; NaN for those that break a rule.
+    void load(std::size_t first, std::span<double> numbers) const;
     /// These sizes if they are one chunk of dense numbers, otherwise a copy that is checked; `name`
     /// is that of the sizes in messages.
     DenseSizes dense(std::string_view name = "sizes") const;
@@ -194,6 +236,13 @@ public:
     Source source(std::size_t index) const;
 
 private:
+    bool is_dense() const;
+    bool has_whole_numbers() const;
+    /// Of sizes that are whole numbers. Those from 2^63 on become negative, which is as wrong.
+    void load(std::size_t first, std::span<int64_t> numbers) const;
+    template <class Body>
+    void each_block(std::size_t first, std::size_t count, Body&& body) const;
+
     std::vector<Chunk> chunks_;
     std::vector<std::size_t> first_{};   ///< index of the first sample of each chunk
     std::vector<std::size_t> parts_{0};  ///< index of the first sample of each joined part

@@ -26,6 +26,8 @@ for line in sys.stdin:
     aim = "" if not limit else f"≥ {limit:g}" if unit == "at least" else f"≤ {limit:g} {unit}"
     unit = "" if unit == "at least" else unit
     print("|", row["figure"], "|", f"{value:.4g}", unit, "|", aim, "|")'
+echo
+build/bench/tests/bench/bench_orders build 1e7 1e8
 [ "$copies" = 1 ] || exit 0
 
 $python -m pip install -q -c bindings/python/constraints.txt ./bindings/python

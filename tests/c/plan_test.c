@@ -766,6 +766,56 @@ static void PlanFile_OverwrittenInPlace_GivesNoIndexOutOfRange(void) {
     }
 }
 
+/* Reads of so large an order are prefetched. Batches are of 1 to 5,000 samples. */
+static void Batches_OfALargePlan_HaveEverySampleOnceUntilItsFileChanges(void) {
+    enum { MANY = (1 << 22) + 1000 };
+    char path[] = "/tmp/sab_test_XXXXXX";
+    close(mkstemp(path));
+    uint16_t *numbers = malloc(MANY * sizeof *numbers);
+    uint8_t *seen = calloc(MANY, 1);
+    for (size_t i = 0; i < MANY; ++i)
+        numbers[i] = (uint16_t)(i % 100000 == 0 ? 5000 : i % 256 == 0 ? 100 : 1 + i % 3);
+    sab_sizes *sizes = NULL;
+    sab_plan *plan = NULL, *mapped = NULL;
+    const sab_plan_options options = budget(5000);
+    EXPECT_OK(sab_sizes_new(numbers, MANY, SAB_UINT16, NULL, &sizes));
+    EXPECT_OK(sab_plan_new(sizes, &options, &plan));
+    EXPECT_OK(sab_plan_save(plan, path));
+    EXPECT_OK(sab_plan_file_new(path, &mapped));
+    sab_sampler *sampler = rank_of(mapped, 0, 1);
+    sab_batch batch = SAB_BATCH_INIT;
+    uint64_t sound = 0, fewest = MANY, most = 0;
+    while (sab_next_batch(sampler, &batch) == SAB_OK) {
+        double total = 0;
+        for (uint64_t i = 0; i < batch.count; ++i) {
+            total += numbers[batch.indices[i]];
+            sound += ++seen[batch.indices[i]] == 1;
+        }
+        EXPECT(total == *batch.total);
+        fewest = batch.count < fewest ? batch.count : fewest;
+        most = batch.count > most ? batch.count : most;
+    }
+    EXPECT(sound == MANY && fewest == 1 && most == 5000);
+
+    size_t size = 0;
+    EXPECT_OK(sab_plan_write(mapped, NULL, 0, &size));
+    const uint32_t outside[1024] = {MANY};
+    const int file = open(path, O_WRONLY);
+    EXPECT(pwrite(file, outside, sizeof outside, (off_t)(size - sizeof outside)) == sizeof outside);
+    close(file);
+    EXPECT_OK(sab_sampler_set_epoch(sampler, 1));
+    sab_status status = SAB_OK;
+    while ((status = sab_next_batch(sampler, &batch)) == SAB_OK)
+        for (uint64_t i = 0; i < batch.count; ++i) EXPECT(batch.indices[i] < MANY);
+    EXPECT(status == SAB_E_FORMAT);
+    sab_sampler_free(sampler);
+    sab_plan_free(mapped);
+    sab_plan_free(plan);
+    sab_sizes_free(sizes);
+    free(numbers), free(seen);
+    unlink(path);
+}
+
 #endif
 
 /* Made by so many threads, as bytes. */
@@ -811,6 +861,102 @@ static void Threads_OfAnyNumber_MakeTheSamePlan(void) {
         sab_sizes_free(sizes);
     }
     free(numbers), free(ids);
+}
+
+/* The numbers cut into parts of several types. Every second part has a stride. */
+static sab_sizes *in_parts(const double *numbers, const sab_dtype *types, size_t type_count) {
+    enum { MANY = 200000, PARTS = 41 };
+    static int64_t whole[PARTS][2 * MANY / PARTS + 2];
+    static double real[PARTS][2 * MANY / PARTS + 2];
+    sab_sizes *parts[PARTS] = {NULL}, *sizes = NULL;
+    for (size_t p = 0; p < PARTS; ++p) {
+        const size_t begin = MANY * p / PARTS, end = MANY * (p + 1) / PARTS;
+        const size_t step = p % 2 + 1;
+        const sab_dtype type = types[p % type_count];
+        sab_sizes_options options = SAB_SIZES_OPTIONS_INIT;
+        options.stride = (int64_t)(step * sizeof(double));
+        for (size_t i = begin; i < end; ++i) {
+            whole[p][(i - begin) * step] = (int64_t)numbers[i];
+            real[p][(i - begin) * step] = numbers[i];
+        }
+        EXPECT_OK(sab_sizes_new(type == SAB_FLOAT64 ? (void *)real[p] : (void *)whole[p],
+                                end - begin, type, &options, &parts[p]));
+    }
+    EXPECT_OK(sab_sizes_join_new((const sab_sizes *const *)parts, PARTS, &sizes));
+    for (size_t p = 0; p < PARTS; ++p) sab_sizes_free(parts[p]);
+    return sizes;
+}
+
+static void Sizes_InParts_MakeThePlanOfOneArray(void) {
+    enum { MANY = 200000 };
+    const sab_dtype reals[] = {SAB_FLOAT64}, both[] = {SAB_INT64, SAB_FLOAT64, SAB_UINT64},
+                    wholes[] = {SAB_INT64, SAB_UINT64};
+    double *numbers = malloc(MANY * sizeof *numbers);
+    for (int kind = 0; kind < 3; ++kind) {
+        for (size_t i = 0; i < MANY; ++i) {
+            const size_t any = i * 2654435761u % 1000003;
+            numbers[i] = (double)(any % (kind == 2 ? 500000 : 700)); /* 2: sorted by digits */
+        }
+        sab_plan_options options = budget(600);
+        options.oversize = SAB_OVERSIZE_SKIP;
+        sab_sizes *sizes = NULL;
+        void *alone = NULL, *together = NULL;
+        EXPECT_OK(sab_sizes_new(numbers, MANY, SAB_FLOAT64, NULL, &sizes));
+        const size_t size = made_by(1, sizes, options, &alone);
+        sab_sizes_free(sizes);
+        for (int types = 0; types < 3; ++types) {
+            sizes = types == 0   ? in_parts(numbers, reals, COUNT(reals))
+                    : types == 1 ? in_parts(numbers, both, COUNT(both))
+                                 : in_parts(numbers, wholes, COUNT(wholes));
+            for (uint64_t threads = 1; threads <= 3; ++threads) {
+                EXPECT(made_by(threads, sizes, options, &together) == size);
+                EXPECT(memcmp(alone, together, size) == 0);
+                free(together);
+            }
+            sab_sizes_free(sizes);
+        }
+        free(alone);
+    }
+    free(numbers);
+}
+
+/* As numbers of 64 bits they would be sizes, or others. */
+static void Sizes_InPartsThatBreakARule_AreNamed(void) {
+    const uint64_t large[] = {5, UINT64_C(1) << 63, (UINT64_C(1) << 53) + 1};
+    const int64_t negative[] = {7, -7};
+    const double fractions[] = {0.5, NAN};
+    const struct {
+        const void *numbers;
+        size_t count;
+        sab_dtype type;
+        const char *words;
+    } cases[] = {{large, 1, SAB_UINT64, NULL},
+                 {large, 2, SAB_UINT64, "sizes[3] = 9223372036854775808: must be at most 2^53"},
+                 {large + 2, 1, SAB_UINT64, "sizes[2] = 9007199254740993: must be at most 2^53"},
+                 {negative, 2, SAB_INT64, "sizes[3] = -7: must not be negative"},
+                 {fractions, 2, SAB_FLOAT64, "sizes[3] = nan: must be a number"}};
+    const sab_plan_options options = budget(600);
+    for (size_t i = 0; i < COUNT(cases); ++i)
+        for (int has_fraction = 0; has_fraction < 2; ++has_fraction) {
+            const double first[] = {2, has_fraction ? 2.5 : 3};
+            const int32_t whole_first[] = {2, 3};
+            sab_sizes *parts[2] = {NULL}, *sizes = NULL;
+            sab_plan *plan = NULL;
+            if (has_fraction)
+                EXPECT_OK(sab_sizes_new(first, 2, SAB_FLOAT64, NULL, &parts[0]));
+            else
+                EXPECT_OK(sab_sizes_new(whole_first, 2, SAB_INT32, NULL, &parts[0]));
+            EXPECT_OK(
+                sab_sizes_new(cases[i].numbers, cases[i].count, cases[i].type, NULL, &parts[1]));
+            EXPECT_OK(sab_sizes_join_new((const sab_sizes *const *)parts, 2, &sizes));
+            if (cases[i].words == NULL)
+                EXPECT_OK(sab_plan_new(sizes, &options, &plan));
+            else
+                EXPECT_FAILS(sab_plan_new(sizes, &options, &plan), SAB_E_ARGUMENT, cases[i].words);
+            sab_plan_free(plan);
+            sab_sizes_free(sizes);
+            sab_sizes_free(parts[0]), sab_sizes_free(parts[1]);
+        }
 }
 
 static void Threads_NameTheFirstWrongSize_AndCanBeCancelled(void) {
@@ -1163,6 +1309,8 @@ static void DamagedSection_IsNamed_AndItsBatchesAreChecked(void) {
 int main(void) {
     RUN(DamagedSection_IsNamed_AndItsBatchesAreChecked);
     RUN(Threads_OfAnyNumber_MakeTheSamePlan);
+    RUN(Sizes_InParts_MakeThePlanOfOneArray);
+    RUN(Sizes_InPartsThatBreakARule_AreNamed);
     RUN(Threads_NameTheFirstWrongSize_AndCanBeCancelled);
     RUN(Boundaries_IncludeTheLowerAndNotTheUpper);
     RUN(Boundaries_MayBeEmptyOrInfinite);
@@ -1191,6 +1339,7 @@ int main(void) {
     RUN(PlanFile_OfAnotherKind_IsNamed);
 #ifndef _WIN32
     RUN(PlanFile_OverwrittenInPlace_GivesNoIndexOutOfRange);
+    RUN(Batches_OfALargePlan_HaveEverySampleOnceUntilItsFileChanges);
 #endif
     RUN(Plan_BadOptions_AreNamed);
     RUN(CostCallback_FailsLiesOrWorks);

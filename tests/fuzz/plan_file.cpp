@@ -1,5 +1,6 @@
 /// Bytes as a plan file, with the checksums made right so that the deeper checks are reached. What
-/// is accepted must be used safely, in memory and in a file that changes.
+/// is accepted must be used safely, in memory and in a mapped file that is damaged after it was
+/// opened.
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -31,13 +32,23 @@ bool walks(sab_sampler* sampler, uint64_t samples) {
     return status == SAB_END;
 }
 
-/// All that takes a plan: a wrong element is an error of the call that reads it.
-void use(const sab_plan* plan) {
+std::vector<uint8_t> image_of(const sab_plan* plan) {
+    size_t size = 0;
+    PROMISE(sab_plan_write(plan, nullptr, 0, &size) == SAB_OK);
+    std::vector<uint8_t> image(size);
+    PROMISE(sab_plan_write(plan, image.data(), image.size(), &size) == SAB_OK);
+    return image;
+}
+
+/// All that takes a plan: a wrong element is an error of the call that reads it. `image`: what the
+/// plan was opened from. What differs by now is found by each call that reads everything.
+void use(const sab_plan* plan, const std::vector<uint8_t>& image) {
     sab_plan_info info = SAB_PLAN_INFO_INIT;
     PROMISE(sab_plan_get_info(plan, &info) == SAB_OK);
     if (info.batches >= most_batches) return;
+    const bool is_damaged = image_of(plan) != image;
     const sab_status checked = sab_plan_check(plan);
-    PROMISE(is_expected(checked));
+    PROMISE(checked == SAB_E_FORMAT || (checked == SAB_OK && !is_damaged));
     bool comes_to_end = true;
     sab_sampler* sampler = nullptr;
     PROMISE(sab_sequential_sampler_new(plan, nullptr, &sampler) == SAB_OK);
@@ -57,25 +68,40 @@ void use(const sab_plan* plan) {
     size_t count = 0;
     PROMISE(is_expected(sab_plan_skipped(plan, skipped, 64, &count)));
     sab_plan* copy = nullptr;
-    PROMISE(is_expected(sab_plan_copy_new(plan, &copy)));
+    PROMISE(sab_plan_copy_new(plan, &copy) == (is_damaged ? SAB_E_FORMAT : SAB_OK));
     sab_plan_free(copy);
     PROMISE(sab_plan_save(plan, "/dev/shm/sab_fuzz.plan") == SAB_OK);
 }
 
-/// The same in a file, of which each section but the header changes after it was opened.
-void use_mapped(const std::vector<uint8_t>& image) {
+void overwrite(int file, const std::vector<uint8_t>& image) {
+    PROMISE(pwrite(file, image.data(), image.size(), 0) == static_cast<ssize_t>(image.size()));
+}
+
+/// Puts (place, byte) pairs of the input into an image.
+void patch(std::vector<uint8_t>& image, Input& input, size_t pairs) {
+    for (; pairs > 0 && input.left() > 0; --pairs) {
+        const size_t place = input.take<uint16_t>() % image.size();
+        image[place] = input.take<uint8_t>();
+    }
+}
+
+/// The same in a file, which changes after it was opened: first as the rest of the input says, then
+/// everywhere behind the header.
+void use_mapped(const std::vector<uint8_t>& image, Input& input) {
     const int file = memfd_create("plan", 0);
-    PROMISE(file >= 0 &&
-            write(file, image.data(), image.size()) == static_cast<ssize_t>(image.size()));
+    PROMISE(file >= 0);
+    overwrite(file, image);
     sab_plan* plan = nullptr;
     PROMISE(sab_plan_file_new(("/proc/self/fd/" + std::to_string(file)).c_str(), &plan) == SAB_OK);
-    use(plan);
+    use(plan, image);
     std::vector<uint8_t> changed = image;
+    patch(changed, input, input.left());
+    overwrite(file, changed);
+    use(plan, image);
     for (size_t i = 344; i < changed.size(); i += 1 + i % 7)
         changed[i] = static_cast<uint8_t>(changed[i] * 31 + i);
-    PROMISE(pwrite(file, changed.data(), changed.size(), 0) ==
-            static_cast<ssize_t>(changed.size()));
-    use(plan);
+    overwrite(file, changed);
+    use(plan, image);
     sab_plan_free(plan);
     close(file);
 }
@@ -83,12 +109,13 @@ void use_mapped(const std::vector<uint8_t>& image) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-    // The input is a patch list on a real plan: (place, byte) pairs; or, with its first bit set,
-    // the raw image.
+    // The input is a real plan, a list of (place, byte) pairs for its image, and one for its file
+    // after that was opened; or, with its first bit set, the raw image.
     Input input(data, size);
     std::vector<uint8_t> image;
     if (input.take<uint8_t>() & 1) {
         image.assign(input.data(), input.data() + input.left());
+        input = Input(data, 0);
     } else {
         std::vector<uint8_t> sizes(1 + input.take<uint8_t>() % 40);
         for (uint8_t& each : sizes) each = input.take<uint8_t>() % 50;
@@ -99,24 +126,18 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         options.tail = input.take<uint8_t>() % 4;
         PROMISE(sab_sizes_new(sizes.data(), sizes.size(), SAB_UINT8, nullptr, &handle) == SAB_OK);
         PROMISE(sab_plan_new(handle, &options, &plan) == SAB_OK);
-        size_t needed = 0;
-        PROMISE(sab_plan_write(plan, nullptr, 0, &needed) == SAB_OK);
-        image.resize(needed);
-        PROMISE(sab_plan_write(plan, image.data(), image.size(), &needed) == SAB_OK);
+        image = image_of(plan);
         sab_plan_free(plan);
         sab_sizes_free(handle);
-        while (input.left() > 0) {
-            const auto place = input.take<uint16_t>() % image.size();
-            image[place] = input.take<uint8_t>();
-        }
+        patch(image, input, input.take<uint8_t>() % 16);
     }
     repair_plan(image, [](const void* bytes, size_t count) { return XXH3_64bits(bytes, count); });
     sab_plan* plan = nullptr;
     const sab_status status = sab_plan_bytes_new(image.data(), image.size(), &plan);
     PROMISE(status == SAB_OK || (status == SAB_E_FORMAT && plan == nullptr));
     if (status != SAB_OK) return 0;
-    use(plan);
+    use(plan, image);
     sab_plan_free(plan);
-    use_mapped(image);
+    use_mapped(image, input);
     return 0;
 }

@@ -262,7 +262,7 @@ private:
         return true;
     }
 
-    static constexpr std::size_t files_for_each = 4;  ///< begun, for each reader
+    static constexpr std::size_t files_for_each = 16;  ///< begun, for each reader
 
     const sab_files_stream_options options_;
     sab_text_unit unit_;

@@ -29,7 +29,7 @@ for line in sys.stdin:
 [ "$copies" = 1 ] || exit 0
 
 $python -m pip install -q -c bindings/python/constraints.txt ./bindings/python
-$python -m pip install -q --no-deps infinibatch==0.1.1 redis==5.2.1 ||
+$python -m pip install -q --no-deps infinibatch==0.1.1 redis==5.2.1 async-timeout==5.0.1 hiredis==3.5.0 ||
   echo "(infinibatch and redis could not be installed)" >&2
 echo
 $python tests/bench/plans.py

@@ -99,7 +99,9 @@ static PyObject* sab_py_value(const sab_record* record, int is_text) {
                        : PyBytes_FromStringAndSize(record->data, (Py_ssize_t)record->length);
     const sab_record* items = record->data;
     PyObject* list = PyList_New((Py_ssize_t)record->length);
+    const size_t soon = 8; /* the bytes of shuffled records lie anywhere */
     for (size_t i = 0; list != NULL && i < record->length; ++i) {
+        if (i + soon < record->length) __builtin_prefetch(items[i + soon].data);
         PyObject* item = sab_py_value(&items[i], is_text);
         if (item == NULL) {
             Py_DECREF(list);

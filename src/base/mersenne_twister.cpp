@@ -33,22 +33,19 @@ MersenneTwister::MersenneTwister(std::span<const uint32_t> key) : MersenneTwiste
     words_[0] = 0x80000000u;
 }
 
-uint32_t MersenneTwister::operator()() {
-    if (used_ == size) {
-        const auto twist = [](uint32_t high, uint32_t low) {
-            const uint32_t y = (high & 0x80000000u) | (low & 0x7FFFFFFFu);
-            return (y >> 1) ^ ((low & 1) != 0 ? 0x9908B0DFu : 0u);
-        };
-        constexpr std::size_t middle = 397;
-        for (std::size_t i = 0; i < size; ++i)
-            words_[i] = words_[(i + middle) % size] ^ twist(words_[i], words_[(i + 1) % size]);
-        used_ = 0;
-    }
-    uint32_t y = words_[used_++];
-    y ^= y >> 11;
-    y ^= (y << 7) & 0x9D2C5680u;
-    y ^= (y << 15) & 0xEFC60000u;
-    return y ^ (y >> 18);
+/// Without the remainders of a division by the size, so that vector loops are compiled.
+void MersenneTwister::renew() {
+    constexpr std::size_t middle = 397;
+    const auto twist = [this](std::size_t i, std::size_t next) {
+        const uint32_t y = (words_[i] & 0x80000000u) | (words_[next] & 0x7FFFFFFFu);
+        return (y >> 1) ^ ((words_[next] & 1) != 0 ? 0x9908B0DFu : 0u);
+    };
+    for (std::size_t i = 0; i < size - middle; ++i)
+        words_[i] = words_[i + middle] ^ twist(i, i + 1);
+    for (std::size_t i = size - middle; i < size - 1; ++i)
+        words_[i] = words_[i + middle - size] ^ twist(i, i + 1);
+    words_[size - 1] = words_[middle - 1] ^ twist(size - 1, 0);
+    used_ = 0;
 }
 
 void MersenneTwister::save(std::span<uint32_t, state_words> words) const {

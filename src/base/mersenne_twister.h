@@ -16,11 +16,20 @@ public:
     explicit MersenneTwister(uint32_t seed);
     /// Seeded by several words: init_by_array of the reference code.
     explicit MersenneTwister(std::span<const uint32_t> key);
-    uint32_t operator()();
+    uint32_t operator()() {
+        if (used_ == size) renew();
+        uint32_t y = words_[used_++];
+        y ^= y >> 11;
+        y ^= (y << 7) & 0x9D2C5680u;
+        y ^= (y << 15) & 0xEFC60000u;
+        return y ^ (y >> 18);
+    }
     void save(std::span<uint32_t, state_words> words) const;
     void load(std::span<const uint32_t, state_words> words);
 
 private:
+    void renew();  ///< the words, when all are used
+
     static constexpr std::size_t size = state_words - 1;
     std::array<uint32_t, size> words_;
     std::size_t used_ = size;

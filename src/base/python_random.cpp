@@ -1,7 +1,6 @@
 #include "base/python_random.h"
 
 #include <array>
-#include <bit>
 #include <span>
 
 namespace sab {
@@ -20,18 +19,6 @@ PythonRandom::PythonRandom(uint64_t seed) : generator_(seeded(seed)) {}
 double PythonRandom::real() {
     const uint32_t high = generator_() >> 5, low = generator_() >> 6;
     return (high * 67108864.0 + low) / 9007199254740992.0;
-}
-
-uint64_t PythonRandom::bits(int count) {
-    if (count <= 32) return generator_() >> (32 - count);
-    const uint64_t low = generator_();  // which comes first
-    return low | static_cast<uint64_t>(generator_() >> (64 - count)) << 32;
-}
-
-uint64_t PythonRandom::below(uint64_t limit) {
-    const auto count = static_cast<int>(std::bit_width(limit));
-    for (;;)
-        if (const uint64_t drawn = bits(count); drawn < limit) return drawn;
 }
 
 }  // namespace sab

@@ -92,10 +92,14 @@ void Cache::in_child() noexcept {
 }
 
 std::string Cache::full(std::string_view key) const {
-    if (!settings_.dataset_name) return std::string(key);
     std::string whole;
-    whole.reserve(settings_.dataset_name->size() + 1 + key.size());
-    return whole.append(*settings_.dataset_name).append("_").append(key);
+    append_full(whole, key);
+    return whole;
+}
+
+void Cache::append_full(std::string& out, std::string_view key) const {
+    if (settings_.dataset_name) out.append(*settings_.dataset_name).append("_");
+    out.append(key);
 }
 
 void Cache::settle(const Outcome& outcome) {
@@ -252,15 +256,20 @@ void Cache::put(std::string_view key, std::string_view value) {
 }
 
 void Cache::put_all(std::span<const Item> items) {
-    std::vector<std::string> keys, frames;
+    // All keys and frames lie in one string, whose memory must not move while it grows.
+    const std::size_t prefix = full({}).size() + frame_header_size;
+    std::size_t size = 0;
+    for (const Item& item : items) size += prefix + item.key.size() + item.value.size();
+    std::string bytes;
+    bytes.reserve(size);
     std::vector<Item> whole;
-    keys.reserve(items.size());
-    frames.reserve(items.size());
     whole.reserve(items.size());
     for (const Item& item : items) {
-        keys.push_back(full(item.key));
-        frames.push_back(framed(keys.back(), item.value));
-        whole.push_back({keys.back(), frames.back()});
+        const std::size_t begin = bytes.size();
+        append_full(bytes, item.key);
+        const std::string_view key = std::string_view(bytes).substr(begin);
+        append_frame(bytes, key, item.value);
+        whole.push_back({key, std::string_view(bytes).substr(begin + key.size())});
     }
     flush();  // older values first
     write(whole);

@@ -62,6 +62,7 @@ private:
 
     State& state();
     std::string full(std::string_view key) const;
+    void append_full(std::string& out, std::string_view key) const;
     std::vector<std::optional<View>> find(std::span<const std::string> keys);
     std::shared_ptr<const std::string> load_and_keep(const std::string& key, const Load& load);
     void keep(const std::string& key, std::shared_ptr<const std::string> framed);
@@ -84,6 +85,7 @@ private:
 constexpr std::size_t frame_header_size = 16;
 /// A value with its header.
 std::string framed(std::string_view key, std::string_view value);
+void append_frame(std::string& out, std::string_view key, std::string_view value);
 /// The value of a frame; empty where it is damaged or of another key.
 std::optional<std::string_view> unframed(std::string_view key, std::string_view frame);
 

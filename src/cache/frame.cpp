@@ -16,13 +16,17 @@ uint64_t checksum(std::string_view key, std::string_view value) {
 
 }  // namespace
 
+void append_frame(std::string& out, std::string_view key, std::string_view value) {
+    const uint64_t sum = checksum(key, value);
+    out.append(magic, sizeof magic);
+    for (int i = 0; i < 8; ++i) out += static_cast<char>(sum >> (8 * i));
+    out += value;
+}
+
 std::string framed(std::string_view key, std::string_view value) {
     std::string frame;
     frame.reserve(frame_header_size + value.size());
-    frame.append(magic, sizeof magic);
-    const uint64_t sum = checksum(key, value);
-    for (int i = 0; i < 8; ++i) frame += static_cast<char>(sum >> (8 * i));
-    frame += value;
+    append_frame(frame, key, value);
     return frame;
 }
 

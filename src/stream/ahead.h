@@ -34,9 +34,9 @@ public:
     }
     /// Those of all records, one after the other.
     const std::vector<double>& values() const { return values_; }
-    /// Measures the last of the records, once. `number`: of it, in messages.
-    void measure(const std::vector<Record>& records, uint64_t number) {
-        if (values_.size() < records.size() * columns_) add(records.back().view, number);
+    /// Measures a record, once; all before it were measured. `number`: of it, in messages.
+    void measure(const std::vector<Record>& records, std::size_t record, uint64_t number) {
+        if (values_.size() < (record + 1) * columns_) add(records[record].view, number);
     }
     /// Only the first `count` records are left.
     void resize(std::size_t count) { values_.resize(count * columns_); }
@@ -71,14 +71,25 @@ public:
         : sizes_(std::move(sizes)), window_(window), seed_(seed), random_(seed), limit_(limit) {}
 
     bool next(Record& record) override {
-        while (given_ == order_.size()) {
-            if (is_over_ && !is_reading_) return false;
-            read();
-        }
-        give(order_[given_], record);
-        ++given_;
-        ++given_since_;
+        if (!find_part()) return false;
+        give_next(record);
         return true;
+    }
+    std::size_t append(std::vector<Record>& into, std::size_t most) override {
+        if (!find_part()) return 0;
+        const std::size_t before = into.size();
+        into.resize(before + std::min(most, order_.size() - given_));
+        std::size_t made = before;
+        try {
+            for (; made < into.size(); ++made) give_next(into[made]);
+        } catch (...) {
+            if (made == before) {
+                into.resize(before);
+                throw;
+            }
+            into.resize(made);  // the failure comes again
+        }
+        return made - before;
     }
 
     uint64_t skipped() const override { return SourceStage::skipped() + skipped_; }
@@ -144,9 +155,9 @@ protected:
         std::string size;   ///< of the record
         std::string limit;  ///< that it exceeds
     };
-    /// Of the record that was taken last.
-    virtual std::optional<Excess> excess() const {
-        const double size = items_.back().view.size;
+    /// Of one of items_.
+    virtual std::optional<Excess> excess(std::size_t item) const {
+        const double size = items_[item].view.size;
         if (!(size > limit_.most)) return std::nullopt;
         return Excess{text("size ", size), text(limit_.option, " = ", limit_.most)};
     }
@@ -167,9 +178,25 @@ protected:
 
 private:
     static constexpr uint64_t most_windows = 8;
+    static constexpr uint64_t most_at_once = 256;  ///< records; those behind a skipped one move up
+
+    /// Reads until there is a part that was not given. False at the end.
+    bool find_part() {
+        while (given_ == order_.size()) {
+            if (is_over_ && !is_reading_) return false;
+            read();
+        }
+        return true;
+    }
+    void give_next(Record& record) {
+        give(order_[given_], record);
+        ++given_;
+        ++given_since_;
+    }
 
     void forget() {
         items_.clear();
+        checked_ = 0;
         sizes_.resize(0);
         order_.clear();
         rest_.clear();
@@ -192,11 +219,17 @@ private:
             is_reading_ = true;
         }
         // What came before a failure is kept.
-        for (uint64_t read = 0; check_size(), !is_over_ && items_.size() < wanted_; ++read) {
+        for (uint64_t read = 0, report = 0; check_sizes(), !is_over_ && items_.size() < wanted_;) {
             // by records read, not kept: a source whose records are all skipped can be cancelled
-            if (read % 4096 == 0) report_progress(items_.size(), wanted_);
-            is_over_ = !pull(*source_, items_);
-            if (!is_over_) ++taken_;
+            if (read >= report) {
+                report_progress(items_.size(), wanted_);
+                report = read + 4096;
+            }
+            const std::size_t count = source_->append(
+                items_, static_cast<std::size_t>(std::min(wanted_ - items_.size(), most_at_once)));
+            is_over_ = count == 0;
+            taken_ += count;
+            read += count;
         }
         rest_.clear();
         has_rest_ = !arrange(is_over_ || windows_since_ + 1 >= most_windows);
@@ -204,22 +237,28 @@ private:
         ++windows_since_;
     }
 
-    /// Leaves out or refuses the record that was taken last if it is too large. One that is refused
-    /// stays, so that the next call refuses it again.
-    void check_size() {
-        if (items_.empty() || !(items_.back().view.size > limit_.most)) return;
-        sizes_.measure(items_, taken_ - 1);
-        const std::optional<Excess> over = excess();
-        if (!over) return;
-        const std::string record = text("record ", taken_ - 1, " of ", over->size);
+    /// Leaves out or refuses the records that are too large, of those that were taken last. One
+    /// that is refused stays, so that the next call refuses it again.
+    void check_sizes() {
+        while (checked_ < items_.size())
+            if (!(items_[checked_].view.size > limit_.most) || !check_size()) ++checked_;
+    }
+    /// Whether a record was left out.
+    bool check_size() {
+        const uint64_t number = taken_ - (items_.size() - checked_);
+        sizes_.measure(items_, checked_, number);
+        const std::optional<Excess> over = excess(checked_);
+        if (!over) return false;
+        const std::string record = text("record ", number, " of ", over->size);
         if (limit_.oversize == SAB_OVERSIZE_ERROR)
             fail(SAB_E_ARGUMENT, std::string_view(record), ": must be at most ", over->limit,
                  ". Set options.oversize to ", limit_.choices, ", or use a larger one");
-        items_.pop_back();
-        sizes_.resize(items_.size());
+        items_.erase(items_.begin() + static_cast<std::ptrdiff_t>(checked_));
+        sizes_.resize(checked_);
         if (skipped_++ == 0)
             log(SAB_LOG_WARNING, "skipped ", std::string_view(record), ": over ", over->limit,
                 "; others are only counted");
+        return true;
     }
 
     /// Moves what is carried over to the front of items_, and takes the rest away.
@@ -228,10 +267,12 @@ private:
             if (rest_[i] != i) items_[i] = std::move(items_[rest_[i]]);
         items_.resize(rest_.size());
         sizes_.keep(rest_);
+        checked_ = rest_.size();
         rest_.clear();
     }
 
     const RecordLimit limit_;
+    std::size_t checked_ = 0;  ///< of items_, whose sizes were
     Bytes before_;
     PythonRandom random_before_{0};
     uint64_t taken_ = 0;         ///< records of the source, since its beginning
@@ -247,10 +288,19 @@ private:
     bool is_over_ = false;        ///< of the source
 };
 
-/// The parts of a window are lists of its records.
+/// The parts of a window are lists of its records. The stage owns what its callbacks need.
 class AheadOfLists : public Ahead {
+public:
+    AheadOfLists(uint64_t window, uint64_t seed, const RecordLimit& limit, Context context,
+                 RecordSizes sizes = {})
+        : Ahead(window, seed, limit, std::move(sizes)), context_(std::move(context)) {}
+    void attach(StreamPtr source) noexcept override {
+        Ahead::attach(std::move(source));
+        context_->own();
+    }
+
 protected:
-    using Ahead::Ahead;
+    Context context_;
     /// Numbers among items_.
     virtual std::span<const uint32_t> items_of(uint32_t part) const = 0;
 

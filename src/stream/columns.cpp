@@ -99,18 +99,13 @@ private:
 class ColumnReadAhead : public AheadOfLists {
 public:
     ColumnReadAhead(const sab_readahead_stream_options& options,
-                    std::shared_ptr<const KeptBudgets> budgets, Context context)
+                    std::shared_ptr<const KeptBudgets> budgets, const Context& context)
         : AheadOfLists(
               options.read_ahead, options.seed,
               {-1, options.oversize, "", "SAB_OVERSIZE_SKIP (0) or SAB_OVERSIZE_SINGLE (2)"},
-              {options.sizes_fn, options.columns, context, false}),
+              context, {options.sizes_fn, options.columns, context, false}),
           options_(options),
-          budgets_(std::move(budgets)),
-          context_(std::move(context)) {}
-    void attach(StreamPtr source) noexcept override {
-        AheadOfLists::attach(std::move(source));
-        context_->own();
-    }
+          budgets_(std::move(budgets)) {}
 
     void describe(Description& description) const override {
         const Description::Replayed replayed(description);
@@ -134,9 +129,9 @@ private:
         uint32_t size() const { return end - begin; }
     };
 
-    std::optional<Excess> excess() const override {
+    std::optional<Excess> excess(std::size_t item) const override {
         if (options_.oversize == SAB_OVERSIZE_SINGLE) return std::nullopt;
-        const std::span<const double> sizes = sizes_.of(items_.size() - 1);
+        const std::span<const double> sizes = sizes_.of(item);
         std::optional<KeptBudgets::Excess> over = budgets_->excess(sizes);
         if (!over) return std::nullopt;
         return Excess{text("sizes ", lengths_text(sizes), " and cost ", over->cost),
@@ -224,7 +219,6 @@ private:
 
     sab_readahead_stream_options options_;
     std::shared_ptr<const KeptBudgets> budgets_;
-    Context context_;
     std::vector<uint32_t> members_;
     std::vector<Batch> batches_;
 };
@@ -233,17 +227,12 @@ private:
 class ColumnPack : public AheadOfLists {
 public:
     ColumnPack(const sab_pack_stream_options& options, std::vector<uint64_t> capacities,
-               Context context)
+               const Context& context)
         : AheadOfLists(options.read_ahead, options.seed,
-                       {-1, options.oversize, "", "SAB_OVERSIZE_SKIP (0)"},
+                       {-1, options.oversize, "", "SAB_OVERSIZE_SKIP (0)"}, context,
                        {options.sizes_fn, capacities.size(), context, true}),
           options_(options),
-          capacities_(std::move(capacities)),
-          context_(std::move(context)) {}
-    void attach(StreamPtr source) noexcept override {
-        AheadOfLists::attach(std::move(source));
-        context_->own();
-    }
+          capacities_(std::move(capacities)) {}
 
     void describe(Description& description) const override {
         const Description::Replayed replayed(description);
@@ -260,8 +249,8 @@ public:
     }
 
 private:
-    std::optional<Excess> excess() const override {
-        const std::span<const double> sizes = sizes_.of(items_.size() - 1);
+    std::optional<Excess> excess(std::size_t item) const override {
+        const std::span<const double> sizes = sizes_.of(item);
         for (std::size_t j = 0; j < sizes.size(); ++j)
             if (sizes[j] > static_cast<double>(capacities_[j]))
                 return Excess{text("sizes ", lengths_text(sizes)),
@@ -301,7 +290,6 @@ private:
 
     sab_pack_stream_options options_;
     std::vector<uint64_t> capacities_;
-    Context context_;
     RowLayout rows_;
 };
 

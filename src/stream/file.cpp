@@ -112,6 +112,18 @@ private:
     Hasher hash_;            ///< of a block
 };
 
+/// How many bytes come before the first one that is not ASCII.
+static std::size_t ascii_prefix(std::string_view text) {
+    constexpr uint64_t highest = 0x8080808080808080;
+    std::size_t at = 0;
+    for (std::array<uint64_t, 4> words{}; text.size() - at >= sizeof words; at += sizeof words) {
+        std::memcpy(words.data(), text.data() + at, sizeof words);
+        if (((words[0] | words[1] | words[2] | words[3]) & highest) != 0) break;
+    }
+    while (at < text.size() && (text[at] & 0x80) == 0) ++at;
+    return at;
+}
+
 File::File(const std::string& name, const Known* before, const sab_files_stream_options& options,
            sab_text_unit unit)
     : disk_(std::make_unique<KnownFile>(name, before)),
@@ -166,6 +178,7 @@ void File::fill(FileChunk& chunk, std::size_t room) {
     }
     rest_owner_ = chunk.shares.share();
     rest_ = {to, end};
+    ascii_ = 0;
 }
 
 /// The bytes of the whole lines, and of the last one at the end of the file.
@@ -216,8 +229,18 @@ std::size_t File::split_lengths(FileChunk& chunk, std::string_view bytes) {
     return begin;
 }
 
-void File::add(FileChunk& chunk, std::string_view text) const {
-    chunk.texts.push_back({text.data(), text.size(), size_of(text, unit_)});
+void File::add(FileChunk& chunk, std::string_view text) {
+    const bool is_by_bytes = unit_ == SAB_TEXT_CHARACTERS && is_ascii(text);
+    chunk.texts.push_back(
+        {text.data(), text.size(), size_of(text, is_by_bytes ? SAB_TEXT_BYTES : unit_)});
+}
+
+/// Whether a text of the block is ASCII, where characters are bytes. Texts are asked for in their
+/// order, so that each byte is read once.
+bool File::is_ascii(std::string_view text) {
+    const auto begin = static_cast<std::size_t>(text.data() - rest_.data());
+    if (begin > ascii_) ascii_ = begin + ascii_prefix(rest_.substr(begin));
+    return begin + text.size() <= ascii_;
 }
 
 void File::find() {

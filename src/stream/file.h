@@ -72,7 +72,8 @@ private:
     void fill(FileChunk& chunk, std::size_t room);
     std::size_t split_lines(FileChunk& chunk, std::string_view bytes);
     std::size_t split_lengths(FileChunk& chunk, std::string_view bytes);
-    void add(FileChunk& chunk, std::string_view text) const;
+    void add(FileChunk& chunk, std::string_view text);
+    bool is_ascii(std::string_view text);
     [[noreturn]] void refuse_length(uint64_t length) const;
     [[noreturn]] void refuse_end() const;
 
@@ -83,6 +84,7 @@ private:
     const sab_text_unit unit_;
     uint64_t offset_ = 0;     ///< where the next record begins
     std::string_view rest_;   ///< of the last block: the bytes from there on
+    std::size_t ascii_ = 0;   ///< those from the last text on that are ASCII end there
     Kept rest_owner_;         ///< of that block
     std::size_t wanted_ = 0;  ///< bytes of the next record, where they are known
     std::size_t usual_texts_ = 0;

@@ -25,13 +25,16 @@ public:
     ~Files() override { forget(); }
 
     bool next(Record& record) override {
-        while (chunk_.empty() || given_ == chunk_.front().texts.size())
-            if (!take_chunk()) return false;
-        FileChunk& chunk = chunk_.front();
-        const FileChunk::Text& text = chunk.texts[given_++];
-        record.view = {SAB_RECORD_BYTES, text.size, text.data, text.length};
-        record.owner = chunk.shares.share();
+        if (!find_text()) return false;
+        give(record);
         return true;
+    }
+    std::size_t append(std::vector<Record>& into, std::size_t most) override {
+        if (!find_text()) return 0;
+        const std::size_t count = std::min(most, chunk_.front().texts.size() - given_);
+        into.resize(into.size() + count);
+        for (Record& record : std::span(into).last(count)) give(record);
+        return count;
     }
 
     bool measure(sab_text_unit unit) override {
@@ -103,6 +106,19 @@ public:
     void add_objects(ObjectKinds&) const override {}
 
 private:
+    /// Takes chunks until there is a text that was not given. False at the end.
+    bool find_text() {
+        while (chunk_.empty() || given_ == chunk_.front().texts.size())
+            if (!take_chunk()) return false;
+        return true;
+    }
+    void give(Record& record) {
+        FileChunk& chunk = chunk_.front();
+        const FileChunk::Text& text = chunk.texts[given_++];
+        record.view = {SAB_RECORD_BYTES, text.size, text.data, text.length};
+        record.owner = chunk.shares.share();
+    }
+
     void forget() noexcept {
         if (readers_ != nullptr && !readers_->are_gone()) readers_->drop(files_);
         files_.clear();
@@ -246,7 +262,7 @@ private:
         return true;
     }
 
-    static constexpr std::size_t files_for_each = 4;  ///< begun, for each reader
+    static constexpr std::size_t files_for_each = 16;  ///< begun, for each reader
 
     const sab_files_stream_options options_;
     sab_text_unit unit_;

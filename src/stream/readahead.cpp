@@ -37,16 +37,12 @@ private:
         order_parts(items_.size(), true);
         return true;
     }
-    /// A shuffled record lies anywhere: what comes soon is fetched ahead of time, and what it
-    /// points to a little later.
+    /// A shuffled record lies anywhere: what comes soon is fetched ahead of time.
     void give(uint32_t part, Record& record) override {
-        constexpr std::size_t soon = 8, later = 16;
-        if (const std::size_t at = given() + later; at < order_.size())
-            __builtin_prefetch(&items_[order_[at]]);
+        constexpr std::size_t soon = 16;
         if (const std::size_t at = given() + soon; at < order_.size()) {
-            const auto* const data = static_cast<const char*>(items_[order_[at]].view.data);
-            __builtin_prefetch(data);
-            __builtin_prefetch(data + 64);
+            __builtin_prefetch(&items_[order_[at]].view);   // which may begin in one cache line
+            __builtin_prefetch(&items_[order_[at]].owner);  // and end in the next
         }
         record = std::move(items_[part]);
     }
@@ -93,13 +89,8 @@ private:
 class ReadAhead : public AheadOfLists {
 public:
     ReadAhead(const sab_readahead_stream_options& options, Context context)
-        : AheadOfLists(options.read_ahead, options.seed, limit_of(options)),
-          options_(options),
-          context_(std::move(context)) {}
-    void attach(StreamPtr source) noexcept override {
-        AheadOfLists::attach(std::move(source));
-        context_->own();
-    }
+        : AheadOfLists(options.read_ahead, options.seed, limit_of(options), std::move(context)),
+          options_(options) {}
 
     void describe(Description& description) const override {
         const Description::Replayed replayed(description);
@@ -245,7 +236,6 @@ private:
     }
 
     sab_readahead_stream_options options_;
-    Context context_;
     BySize by_size_;
     std::vector<uint32_t> sorted_, other_, capacity_;
     std::vector<char> is_used_;
@@ -257,10 +247,11 @@ private:
 /// least room.
 class Pack : public AheadOfLists {
 public:
-    explicit Pack(const sab_pack_stream_options& options)
+    Pack(const sab_pack_stream_options& options, Context context)
         : AheadOfLists(
               options.read_ahead, options.seed,
-              {options.capacity, options.oversize, "options.capacity", "SAB_OVERSIZE_SKIP (0)"}),
+              {options.capacity, options.oversize, "options.capacity", "SAB_OVERSIZE_SKIP (0)"},
+              std::move(context)),
           options_(options) {}
 
     void describe(Description& description) const override {
@@ -273,7 +264,9 @@ public:
             description.add(number);
         description.add(options_.capacity);
     }
-    StreamPtr fresh() const override { return make_stage<Pack>(source_->fresh(), options_); }
+    StreamPtr fresh() const override {
+        return make_stage<Pack>(source_->fresh(), options_, context_);
+    }
 
 private:
     struct Bin {
@@ -463,7 +456,7 @@ StagePtr make_pack(const sab_pack_stream_options& options) {
           "options.oversize", options.oversize,
           "must be SAB_OVERSIZE_SKIP (0) or SAB_OVERSIZE_ERROR (1)");
     if (has_columns) return make_column_pack(options);
-    return std::make_unique<Pack>(options);
+    return std::make_unique<Pack>(options, context_of(options.ctx, options.release));
 }
 
 StagePtr make_block_shuffle(uint64_t block_size, uint64_t seed) {

@@ -91,10 +91,8 @@ static std::size_t characters_in(std::string_view text) {
     return text.size() - continued;
 }
 
-double size_of(std::string_view text, sab_text_unit unit) {
-    if (unit == SAB_TEXT_CHARACTERS) return static_cast<double>(characters_in(text));
-    if (unit == SAB_TEXT_WORDS) return static_cast<double>(words_in(text));
-    return static_cast<double>(text.size());
+double counted_size(std::string_view text, sab_text_unit unit) {
+    return static_cast<double>(unit == SAB_TEXT_WORDS ? words_in(text) : characters_in(text));
 }
 
 void check_size(std::string_view what, double size) {

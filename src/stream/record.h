@@ -201,8 +201,12 @@ inline Record taken(std::string_view what, const sab_record& made, Record&& befo
     return taken(what, made, std::move(before), std::move(object), copier);
 }
 
-/// The size of a text, of UTF-8.
-double size_of(std::string_view text, sab_text_unit unit);
+/// The size of a text, of UTF-8, in characters or words.
+double counted_size(std::string_view text, sab_text_unit unit);
+/// The size of a text.
+inline double size_of(std::string_view text, sab_text_unit unit) {
+    return unit == SAB_TEXT_BYTES ? static_cast<double>(text.size()) : counted_size(text, unit);
+}
 /// Checks a size that a caller gave.
 void check_size(std::string_view what, double size);
 

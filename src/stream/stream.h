@@ -21,6 +21,9 @@ public:
     virtual ~Stream() = default;
     /// False at the end and on every later call. After a failure it can be called again.
     virtual bool next(Record& record) = 0;
+    /// Appends the next records, at least one and at most `most`; returns how many, 0 at the end. A
+    /// failure appends none. Here one is appended; stages that have many at hand append those.
+    virtual std::size_t append(std::vector<Record>& into, std::size_t most);
     virtual void rewind() = 0;
     /// Saves this stream and all sources below it.
     virtual void save(StateWriter& state) const = 0;
@@ -104,6 +107,9 @@ bool pull(Stream& source, Records& into) {
     }
     if (!has_next) into.pop_back();
     return has_next;
+}
+inline std::size_t Stream::append(std::vector<Record>& into, std::size_t) {
+    return pull(*this, into) ? 1 : 0;
 }
 
 /// While one exists, streams that this thread frees do not wait for their threads. Such a thread

@@ -83,15 +83,17 @@ public:
     void attach(StreamPtr source) noexcept override { side_->source = std::move(source); }
 
     bool next(Record& record) override {
-        for (;;) {
-            if (given_ < block_.records.size()) {  // they are here, also in the child of a fork
-                record = std::move(block_.records[given_++]);
-                return true;
-            }
-            check_fork();
-            find_place();
-            if (!take()) return false;
-        }
+        if (!find_record()) return false;
+        record = std::move(block_.records[given_++]);
+        return true;
+    }
+    std::size_t append(std::vector<Record>& into, std::size_t most) override {
+        if (!find_record()) return 0;
+        const std::size_t count = std::min(most, block_.records.size() - given_);
+        into.resize(into.size() + count);
+        for (Record& record : std::span(into).last(count))
+            record = std::move(block_.records[given_++]);
+        return count;
     }
 
     bool measure(sab_text_unit unit) override {
@@ -155,6 +157,16 @@ private:
 
     // registered by the constructor: does not fail
     static uint64_t forks_now() noexcept { return count_forks(); }
+
+    /// Takes blocks until there is a record that was not given. False at the end.
+    bool find_record() {
+        while (given_ == block_.records.size()) {  // others are here, also in the child of a fork
+            check_fork();
+            find_place();
+            if (!take()) return false;
+        }
+        return true;
+    }
 
     void forget() noexcept {
         block_ = {};
@@ -269,8 +281,10 @@ private:
             block.records.reserve(usual);
             const int64_t begun = coarse_milliseconds();
             while (block.records.size() < usual && !side.is_stopping && !is_last) {
-                is_last = !pull(*side.source, block.records);
-                side.mark.taken += !is_last;
+                const std::size_t count =
+                    side.source->append(block.records, usual - block.records.size());
+                is_last = count == 0;
+                side.mark.taken += count;
                 // A source that is slow need not fill a block while somebody waits.
                 if (side.is_hungry.load(std::memory_order_relaxed) &&
                     coarse_milliseconds() - begun > 2)

@@ -2,7 +2,9 @@
 
 Rows are budgets; columns are microseconds a batch, the minimum of several interleaved passes over a
 shuffled epoch: the C calls alone (sab_next_batch, and sab_sampler_next_batches by 64), iterating a
-sampler (numpy, list), and Sampler.batches(), which builds a record of each batch.
+sampler (numpy, list), Sampler.batches(), which builds a record of each batch, and Sampler.blocks().
+"beyond" is what batches() takes beyond numpy: at most 1 is the aim. The last table is of packed
+rows, whose records have cumulative lengths, too.
 """
 
 import sys
@@ -15,6 +17,7 @@ from sab._native import ffi, lib
 from sab._samplers import BLOCK
 
 ROOM = 1 << 20
+WAYS = ("C, one", "C, blocks", "numpy", "list", "batches()", "blocks()")
 
 
 def passes(sampler, lists):
@@ -49,13 +52,40 @@ def passes(sampler, lists):
         for _ in sampler.batches():
             pass
 
+    def blocks():
+        for _ in sampler.blocks():
+            pass
+
     return {
         "C, one": one_by_one,
         "C, blocks": in_blocks,
         "numpy": numpy,
         "list": as_lists,
         "batches()": records,
+        "blocks()": blocks,
     }
+
+
+def table(title, sizes, make):
+    names = "".join(f"{name:>12}" for name in (*WAYS, "beyond"))
+    print(f"{title:>12}{'batches':>10}{'samples/batch':>15}{names}{'samples/s':>14}")
+    for most in (2048, 4096, 16384, 65536):
+        sampler, lists = make(most, "numpy"), make(most, "list")
+        best = {}
+        for _ in range(5):
+            for name, run in passes(sampler, lists).items():
+                sampler.set_epoch(1)
+                lists.set_epoch(1)
+                began = time.perf_counter()
+                run()
+                spent = 1e6 * (time.perf_counter() - began) / len(sampler)
+                best[name] = min(best.get(name, spent), spent)
+        best["beyond"] = best["batches()"] - best["numpy"]
+        row = "".join(f"{spent:>12.2f}" for spent in best.values())
+        print(
+            f"{most:>12}{len(sampler):>10,}{len(sizes) / len(sampler):>15.1f}{row}"
+            f"{1e6 * len(sizes) / len(sampler) / best['numpy']:>14,.0f}"
+        )
 
 
 def main():
@@ -65,33 +95,16 @@ def main():
         sizes = np.clip(np.random.default_rng(0).lognormal(4.3, 0.9, 1_164_464), 1, 2000).astype(
             np.int32
         )
-    ways = ("C, one", "C, blocks", "numpy", "list", "batches()")
-    names = "".join(f"{name:>12}" for name in ways)
-    print(
-        f"{'budget':>8}{'batches':>10}{'samples/batch':>15}{names}"
-        f"{'numpy - C':>12}{'samples/s':>14}"
-    )
-    for budget in (2048, 4096, 16384, 65536):
+
+    def buckets(budget, output):
         plan = sab.plan(sizes, budget=budget, oversize="single")
-        # Without the totals of a step, so that both sides of the comparison do the same work.
-        sampler, lists = (
-            sab.BucketSampler(plan),
-            sab.BucketSampler(plan, output="list"),
-        )
-        best = {}
-        for _ in range(5):
-            for name, run in passes(sampler, lists).items():
-                sampler.set_epoch(1)
-                lists.set_epoch(1)
-                began = time.perf_counter()
-                run()
-                best[name] = min(best.get(name, float("inf")), time.perf_counter() - began)
-        row = "".join(f"{1e6 * seconds / len(sampler):>12.2f}" for seconds in best.values())
-        beyond = 1e6 * (best["numpy"] - best["C, one"]) / len(sampler)
-        print(
-            f"{budget:>8}{len(sampler):>10,}{len(sizes) / len(sampler):>15.1f}{row}"
-            f"{beyond:>12.2f}{len(sizes) / best['numpy']:>14,.0f}"
-        )
+        return sab.BucketSampler(plan, output=output)
+
+    def rows(capacity, output):
+        return sab.PackedSampler(sizes, capacity=capacity, output=output)
+
+    table("budget", sizes, buckets)
+    table("capacity", sizes, rows)
 
 
 if __name__ == "__main__":

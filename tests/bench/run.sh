@@ -31,8 +31,10 @@ build/bench/tests/bench/bench_orders build 1e7 1e8
 [ "$copies" = 1 ] || exit 0
 
 $python -m pip install -q -c bindings/python/constraints.txt ./bindings/python
-$python -m pip install -q --no-deps infinibatch==0.1.1 redis==5.2.1 ||
+$python -m pip install -q --no-deps infinibatch==0.1.1 redis==5.2.1 async-timeout==5.0.1 hiredis==3.5.0 ||
   echo "(infinibatch and redis could not be installed)" >&2
+echo
+$python tests/bench/python_batch.py build/lengths.npy
 echo
 $python tests/bench/plans.py
 echo

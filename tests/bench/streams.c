@@ -1,12 +1,13 @@
-/* Records a second of a pipeline from C: streams READERS CHUNK... Below 0: only reads. Lines of
- * gzip, shuffled in blocks of 100,000, in batches of 16,384 bytes read 10,000 ahead. */
+/* Records a second of a pipeline from C: streams HOW CHUNK... Lines of gzip, shuffled in blocks of
+ * 100,000, in batches of 16,384 bytes read 10,000 ahead. HOW: the number of readers; "prefetch" for
+ * none and a thread that prefetches the lines; "read" for the lines alone, in one thread. */
 #include <string.h>
 
 #include "timing.h"
 
 int main(int argc, char** argv) {
     if (argc < 3) return 2;
-    const int readers = atoi(argv[1]), is_reading_only = readers < 0;
+    const int is_reading_only = strcmp(argv[1], "read") == 0;
     sab_record *names = calloc((size_t)argc, sizeof *names), record = SAB_RECORD_INIT;
     for (int i = 2; i < argc; ++i) {
         names[i - 2].data = argv[i];
@@ -19,8 +20,9 @@ int main(int argc, char** argv) {
     sab_stream* s = NULL;
     check(sab_list_stream_new(names, (size_t)argc - 2, &order, &s));
     sab_files_stream_options options = SAB_FILES_STREAM_OPTIONS_INIT;
-    options.readers = is_reading_only ? 0 : (uint64_t)readers;
+    options.readers = (uint64_t)atoi(argv[1]); /* 0 of a word */
     check(sab_files_stream_new(s, &options, &s));
+    if (strcmp(argv[1], "prefetch") == 0) check(sab_prefetch_stream_new(s, 100000, &s));
     if (!is_reading_only) {
         check(sab_block_shuffle_stream_new(s, 100000, 1, &s));
         check(sab_readahead_stream_new(s, &batches, &s));

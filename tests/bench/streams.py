@@ -6,6 +6,8 @@ it is not installed.
 """
 
 import gzip
+import importlib
+import importlib.util
 import itertools
 import pathlib
 import resource
@@ -47,24 +49,29 @@ def rate(batches, seconds=1.5):
             return count / spent
 
 
-def best(*makers, runs=3):
-    """The best rate of each, in turns."""
-    rates = [[] for _ in makers]
-    for _ in range(runs):
-        for maker, own in zip(makers, rates):
-            own.append(rate(maker()))
-    return [max(own) for own in rates]
+def best(*rates, runs=3):
+    """The best of what each function gives, called in turns."""
+    return [max(own) for own in zip(*([rate() for rate in rates] for _ in range(runs)))]
 
 
-def ours(paths, encoding="utf-8"):
-    stream = Stream.from_files(
-        paths, shuffle=True, seed=1, encoding=encoding, readers=2
-    ).block_shuffle(100_000, seed=2)
-    return lambda: stream.readahead(budget=16384, key="len" if encoding else "bytes")
+def ours(paths, encoding="utf-8", readers=2):
+    stream = Stream.from_files(paths, shuffle=True, seed=1, encoding=encoding, readers=readers)
+    if not readers:
+        stream = stream.prefetch(100_000)
+    stream = stream.block_shuffle(100_000, seed=2).readahead(
+        budget=16384, key="len" if encoding else "bytes"
+    )
+    return lambda: rate(iter(stream))
 
 
-def theirs(paths, reads_text):
-    from infinibatch import datasets, iterators
+def from_c(program, paths, how):
+    command = [program, how, *map(str, paths)]
+    return lambda: float(subprocess.run(command, capture_output=True, check=True).stdout)
+
+
+def theirs(paths, reads_text, package="infinibatch"):
+    datasets = importlib.import_module(f"{package}.datasets")
+    iterators = importlib.import_module(f"{package}.iterators")
 
     def read(path):
         data = gzip.decompress(path.read_bytes())
@@ -76,22 +83,22 @@ def theirs(paths, reads_text):
             lines, 10_000, len, lambda longest: 16384 // len(longest), seed=1
         )
 
-    return make
+    return lambda: rate(make())
 
 
-def compat(paths):
-    from sab.compat.infinibatch import datasets, iterators
+def inflate(paths, count):
+    """Records a second of decompression by zlib alone."""
+    data = [path.read_bytes() for path in paths]
 
-    def read(path):
-        return gzip.decompress(path.read_bytes()).decode().splitlines()
+    def run():
+        begin = time.perf_counter()
+        for part in data:
+            stream = zlib.decompressobj(31)
+            for at in range(0, len(part), 1 << 16):
+                stream.decompress(part[at : at + (1 << 16)])
+        return count / (time.perf_counter() - begin)
 
-    def make():
-        lines = datasets.chunked_dataset_iterator(paths, read, 100_000, seed=1)
-        return iterators.BucketedReadaheadBatchIterator(
-            lines, 10_000, len, lambda longest: 16384 // len(longest), seed=1
-        )
-
-    return make
+    return run
 
 
 def show(name, value):
@@ -101,56 +108,39 @@ def show(name, value):
 def main():
     with tempfile.TemporaryDirectory() as folder:
         paths, count = chunked(folder)
-        makers = {"str": (ours(paths), True), "bytes": (ours(paths, None), False)}
-        try:
-            import infinibatch  # noqa: F401
+        peers = {}
+        if importlib.util.find_spec("infinibatch"):
+            peers = {"str": theirs(paths, True), "bytes": theirs(paths, False)}
 
-            has_peer = True
-        except ImportError:
-            has_peer = False
-        for name, (own, reads_text) in makers.items():
-            rates = best(own, *([theirs(paths, reads_text)] if has_peer else []))
-            show(
-                f"gzip to batches of {name}, million records/s, Python",
-                f"{rates[0] / 1e6:.2f}"
-                + (f", {rates[0] / rates[1]:.1f} times infinibatch" if has_peer else ""),
-            )
-            peer = rates[-1]
-        if has_peer:
-            rates = best(compat(paths), theirs(paths, True))
-            show(
+        def compare(name, own, peer):
+            rates = best(own, *([peers[peer]] if peers else []))
+            ratio = f", {rates[0] / rates[1]:.1f} times infinibatch with {peer}" if peers else ""
+            show(name, f"{rates[0] / 1e6:.2f}{ratio}")
+
+        for name, encoding in (("str", "utf-8"), ("bytes", None)):
+            what = f"gzip to batches of {name}, million records/s, Python"
+            compare(f"{what}, two readers", ours(paths, encoding), name)
+            compare(f"{what}, prefetched", ours(paths, encoding, 0), name)
+        if peers:
+            compare(
                 "the same by sab.compat.infinibatch",
-                f"{rates[0] / 1e6:.2f}, {rates[0] / rates[1]:.1f} times infinibatch",
+                theirs(paths, True, "sab.compat.infinibatch"),
+                "str",
             )
         if len(sys.argv) > 1:
-            for threads, name in ((2, "with two readers"), (0, "in one thread")):
-                own = float(
-                    subprocess.run(
-                        [sys.argv[1], str(threads), *map(str, paths)],
-                        capture_output=True,
-                        check=True,
-                    ).stdout
-                )
-                show(
-                    f"the same from C, {name}",
-                    f"{own / 1e6:.2f}"
-                    + (f", {own / peer:.1f} times infinibatch" if has_peer else ""),
-                )
-            data = [path.read_bytes() for path in paths]
-            floor = []
-            for _ in range(5):
-                begin = time.perf_counter()
-                for part in data:
-                    inflate = zlib.decompressobj(31)
-                    for at in range(0, len(part), 1 << 16):
-                        inflate.decompress(part[at : at + (1 << 16)])
-                floor.append(time.perf_counter() - begin)
-            own = float(
-                subprocess.run(
-                    [sys.argv[1], "-1", *map(str, paths)], capture_output=True, check=True
-                ).stdout
+            for how, name in (
+                ("2", "two readers"),
+                ("prefetch", "prefetched"),
+                ("0", "one thread"),
+            ):
+                compare(f"the same from C, {name}", from_c(sys.argv[1], paths, how), "bytes")
+            reading, inflating = best(
+                from_c(sys.argv[1], paths, "read"), inflate(paths, count), runs=5
             )
-            show("reading lines of gzip over zlib's own inflate", f"{count / own / min(floor):.2f}")
+            show(
+                "lines of gzip from C, one thread, million records/s",
+                f"{reading / 1e6:.2f}, {reading / inflating:.2f} times zlib's inflate alone",
+            )
 
         # The published case: 16,384 tokens a batch, read-ahead 10,000.
         sizes = lengths()

@@ -709,6 +709,27 @@ static void Pack_RefusesBadOptions(void) {
     sab_stream_free(source);
 }
 
+static void add_one(void *ctx) {
+    ++*(int *)ctx;
+}
+
+static void Pack_OfOneSize_ReleasesItsContext(void) {
+    const sab_record one = {SAB_RECORD_BYTES, 3, "abc", 3};
+    sab_pack_stream_options options = SAB_PACK_STREAM_OPTIONS_INIT;
+    int released = 0;
+    options.ctx = &released;
+    options.release = add_one;
+    sab_stream *stream = NULL;
+    EXPECT_OK(sab_list_stream_new(&one, 1, NULL, &stream));
+    EXPECT_FAILS(sab_pack_stream_new(stream, &options, &stream), SAB_E_ARGUMENT, "capacity = 0");
+    EXPECT(released == 0);
+    options.capacity = 5;
+    EXPECT_OK(sab_pack_stream_new(stream, &options, &stream));
+    EXPECT(released == 0);
+    sab_stream_free(stream);
+    EXPECT(released == 1);
+}
+
 /* Records larger than the limit of a window */
 
 enum window { READAHEAD, CARRYING, PACK };
@@ -1499,6 +1520,7 @@ int main(void) {
     RUN(Sampler_OfAStream_CountsWhatItSkips);
     RUN(Pack_FillsItsListsAndLosesNothing);
     RUN(Pack_RefusesBadOptions);
+    RUN(Pack_OfOneSize_ReleasesItsContext);
     RUN(Oversize_IsRefusedAgainAndAgain);
     RUN(Oversize_IsSkippedAndCounted);
     RUN(Oversize_IsSkippedAfterARestore);

@@ -1,6 +1,9 @@
 """sab.torch.DataLoader: states that count what was yielded, collate functions, ranks."""
 
 import functools
+import multiprocessing.queues
+import multiprocessing.reduction
+import os
 import pickle
 import random
 
@@ -31,6 +34,30 @@ class Words:
 def indices(samples, batch):
     assert [len(each) for each in samples] == [SIZES[index] for index in batch.indices]
     return batch.indices.tolist()
+
+
+def test_workers_get_each_array_once(monkeypatch, tmp_path):
+    log = tmp_path / "log"
+    log.touch()
+
+    class Pickler(multiprocessing.reduction.ForkingPickler):
+        @classmethod
+        def dumps(cls, obj, protocol=None):
+            data = super().dumps(obj, protocol)
+            with log.open("a") as file:
+                print(os.getpid(), bytes(data).count(b"numpy"), file=file)
+            return data
+
+    monkeypatch.setattr(multiprocessing.queues, "_ForkingPickler", Pickler)
+    loader = make(collate_fn=len_of_batch, num_workers=2, multiprocessing_context="fork")
+    assert sum(loader) == len(SIZES)
+    pickled = [tuple(map(int, line.split())) for line in log.read_text().splitlines()]
+    assert sum(has_arrays > 0 for _, has_arrays in pickled) == len(loader)
+    assert all(process == os.getpid() for process, has_arrays in pickled if has_arrays)
+
+
+def len_of_batch(samples, batch):
+    return len(samples)
 
 
 def only_samples(samples, return_tensors=None):

@@ -716,8 +716,8 @@ typedef struct sab_pipeline_report {
  double lower_bound;
  double idle;
 } sab_pipeline_report;
-sab_status sab_pipeline_simulate(const double *forward, const double *backward, size_t count, uint64_t stages, const uint32_t *order, const sab_pipeline_options *options, sab_pipeline_task *tasks, sab_pipeline_report *report);
-sab_status sab_pipeline_order_find(const double *forward, const double *backward, size_t count, uint64_t stages, const sab_pipeline_options *options, uint32_t *order, sab_pipeline_report *report);
+sab_status sab_pipeline_simulate(const double *forward, const double *backward, size_t micro_batches, uint64_t stages, const uint32_t *order, const sab_pipeline_options *options, sab_pipeline_task *tasks, sab_pipeline_report *report);
+sab_status sab_pipeline_order_find(const double *forward, const double *backward, size_t micro_batches, uint64_t stages, const sab_pipeline_options *options, uint32_t *order, sab_pipeline_report *report);
 /* sab/mixture.h */
 enum {
  SAB_MAX_SOURCES = 65535,

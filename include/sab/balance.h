@@ -476,19 +476,19 @@ typedef struct sab_pipeline_report {
  *
  * @param forward   time of the forward pass of each micro-batch on one rank; finite, at least 0
  * @param backward  the same of the backward pass. NULL: twice the time of the forward pass
- * @param count     number of micro-batches, at most 2^20; `count` * `stages` * `chunks` is at most
- *     2^22
+ * @param micro_batches  their number, at most 2^20; `micro_batches` * `stages` * `chunks` is at
+ *     most 2^22
  * @param stages    number of ranks of the pipeline, at least 1
  * @param order     the micro-batches in the order in which they begin, each once; NULL: as given
  * @param options   NULL: the defaults
- * @param tasks     NULL, or room for 2 * `count` * `chunks` tasks of each rank: those of rank 0 in
- *     the order in which it runs them, then those of rank 1, and so on
+ * @param tasks     NULL, or room for 2 * `micro_batches` * `chunks` tasks of each rank: those of
+ * rank 0 in the order in which it runs them, then those of rank 1, and so on
  * @param report    NULL, or filled on SAB_OK; its struct_size must be set
  * @return SAB_OK; SAB_E_ARGUMENT
  */
 SAB_API sab_status sab_pipeline_simulate(const double *forward, const double *backward,
-                                         size_t count, uint64_t stages, const uint32_t *order,
-                                         const sab_pipeline_options *options,
+                                         size_t micro_batches, uint64_t stages,
+                                         const uint32_t *order, const sab_pipeline_options *options,
                                          sab_pipeline_task *tasks, sab_pipeline_report *report)
     SAB_NOEXCEPT;
 
@@ -505,16 +505,16 @@ SAB_API sab_status sab_pipeline_simulate(const double *forward, const double *ba
  *
  * @param forward   as for sab_pipeline_simulate()
  * @param backward  as for sab_pipeline_simulate()
- * @param count     as for sab_pipeline_simulate()
+ * @param micro_batches  as for sab_pipeline_simulate()
  * @param stages    as for sab_pipeline_simulate()
  * @param options   NULL: the defaults
- * @param order     filled on SAB_OK; room for `count`
+ * @param order     filled on SAB_OK; room for `micro_batches`
  * @param report    NULL, or filled on SAB_OK with the report of this order; its struct_size must be
  *     set
  * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_CANCELLED
  */
 SAB_API sab_status sab_pipeline_order_find(const double *forward, const double *backward,
-                                           size_t count, uint64_t stages,
+                                           size_t micro_batches, uint64_t stages,
                                            const sab_pipeline_options *options, uint32_t *order,
                                            sab_pipeline_report *report) SAB_NOEXCEPT;
 

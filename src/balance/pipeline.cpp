@@ -35,11 +35,12 @@ PipelineInput::PipelineInput(const double* forward_, const double* backward_, st
           "must be from 1 to ", most_chunks);
     check(std::isfinite(options.transfer) && options.transfer >= 0, "options.transfer",
           options.transfer, "must be finite and at least 0");
-    check(count <= most_micro_batches, "count", count, "must be at most ", most_micro_batches);
-    check(count * stages_ * options.chunks <= most_passes, "count", count, "must be at most ",
-          most_passes, " divided by stages and chunks");
-    check(options.chunks == 1 || count % stages_ == 0, "count", count, "must be a multiple of ",
-          stages_, ", the stages, with several chunks");
+    check(count <= most_micro_batches, "micro_batches", count, "must be at most ",
+          most_micro_batches);
+    check(count * stages_ * options.chunks <= most_passes, "micro_batches", count,
+          "must be at most ", most_passes, " divided by stages and chunks");
+    check(options.chunks == 1 || count % stages_ == 0, "micro_batches", count,
+          "must be a multiple of ", stages_, ", the stages, with several chunks");
     check_times("forward", forward_, count);
     if (backward_ != nullptr) check_times("backward", backward_, count);
     stages = static_cast<uint32_t>(stages_);

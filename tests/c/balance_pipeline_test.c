@@ -298,15 +298,15 @@ static void WrongPipelines_AreRefusedByName(void) {
     EXPECT_FAILS(sab_pipeline_simulate(forward, NULL, 2, 1, above, NULL, NULL, &report),
                  SAB_E_ARGUMENT, "order[1] = 2: must be below 2");
     EXPECT_FAILS(sab_pipeline_simulate(forward, NULL, (size_t)1 << 21, 1, NULL, NULL, NULL, NULL),
-                 SAB_E_ARGUMENT, "count = 2097152: must be at most 1048576");
+                 SAB_E_ARGUMENT, "micro_batches = 2097152: must be at most 1048576");
     EXPECT_FAILS(sab_pipeline_simulate(forward, NULL, 2, (uint64_t)1 << 22, NULL, NULL, NULL, NULL),
-                 SAB_E_ARGUMENT, "count = 2: must be at most");
+                 SAB_E_ARGUMENT, "micro_batches = 2: must be at most");
     sab_pipeline_options options = with(0, 0);
     EXPECT_FAILS(sab_pipeline_simulate(forward, NULL, 2, 2, NULL, &options, NULL, NULL),
                  SAB_E_ARGUMENT, "options.chunks = 0: must be from 1 to 1024");
     options = with(2, 0);
     EXPECT_FAILS(sab_pipeline_simulate(forward, NULL, 1, 2, NULL, &options, NULL, NULL),
-                 SAB_E_ARGUMENT, "count = 1: must be a multiple of 2, the stages");
+                 SAB_E_ARGUMENT, "micro_batches = 1: must be a multiple of 2, the stages");
     options = with(1, -1);
     EXPECT_FAILS(sab_pipeline_simulate(forward, NULL, 2, 2, NULL, &options, NULL, NULL),
                  SAB_E_ARGUMENT, "options.transfer = -1: must be finite and at least 0");

@@ -961,9 +961,9 @@ mutable struct sab_pipeline_report <: Struct
 end
 
 const _sab_pipeline_simulate = Ref(C_NULL)
-sab_pipeline_simulate(forward, backward, count, stages, order, options, tasks, report) = ccall(_sab_pipeline_simulate[], sab_status, (Ptr{Float64}, Ptr{Float64}, Csize_t, UInt64, Ptr{UInt32}, Ptr{sab_pipeline_options}, Ptr{sab_pipeline_task}, Ptr{sab_pipeline_report}), forward, backward, count, stages, order, options, tasks, report)
+sab_pipeline_simulate(forward, backward, micro_batches, stages, order, options, tasks, report) = ccall(_sab_pipeline_simulate[], sab_status, (Ptr{Float64}, Ptr{Float64}, Csize_t, UInt64, Ptr{UInt32}, Ptr{sab_pipeline_options}, Ptr{sab_pipeline_task}, Ptr{sab_pipeline_report}), forward, backward, micro_batches, stages, order, options, tasks, report)
 const _sab_pipeline_order_find = Ref(C_NULL)
-sab_pipeline_order_find(forward, backward, count, stages, options, order, report) = ccall(_sab_pipeline_order_find[], sab_status, (Ptr{Float64}, Ptr{Float64}, Csize_t, UInt64, Ptr{sab_pipeline_options}, Ptr{UInt32}, Ptr{sab_pipeline_report}), forward, backward, count, stages, options, order, report)
+sab_pipeline_order_find(forward, backward, micro_batches, stages, options, order, report) = ccall(_sab_pipeline_order_find[], sab_status, (Ptr{Float64}, Ptr{Float64}, Csize_t, UInt64, Ptr{sab_pipeline_options}, Ptr{UInt32}, Ptr{sab_pipeline_report}), forward, backward, micro_batches, stages, options, order, report)
 const SAB_MAX_SOURCES = 65535
 const SAB_MIXTURE_SAMPLES = 0
 const SAB_MIXTURE_SIZE = 1

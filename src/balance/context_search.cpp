@@ -18,7 +18,7 @@ constexpr double close_enough = 1.0001;  // of the lower bound
 constexpr std::array<double, 20> shares{2.2, 1.7, 1.4, 1.2,  1.1, 1.05, 1.02, 1.0,  0.8,  0.65,
                                         0.5, 0.4, 0.3, 0.25, 0.2, 0.15, 0.1,  0.06, 0.03, 0.0};
 // What the searches may do, in ranks and samples looked at.
-constexpr uint64_t width_work = 1'000'000, group_work = 800'000;
+constexpr uint64_t width_work = 800'000, group_work = 600'000;
 constexpr std::size_t width_memory = 50, group_memory = 500;
 
 /// Uneven loads are worse than even ones of the same sum.

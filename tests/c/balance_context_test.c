@@ -248,6 +248,19 @@ static void ContextPlan_OfSmallCases_IsTheOptimum(void) {
     }
 }
 
+static void ThePlan_IsTheSameInAllLanguages(void) {
+    int32_t lengths[40];
+    for (int i = 0; i < 40; ++i) lengths[i] = 1 + i * i * 7919 % 9973;
+    const Case c = {lengths, 40, 16, 1000, 1, 1.0 / 4096, 16, SAB_CONTEXT_POWERS_OF_TWO};
+    sab_context_plan *plan = plan_of(&c);
+    const sab_context_plan_view view = view_of(plan);
+    uint64_t sum = 0;
+    for (uint64_t i = 0; i < view.offsets[16]; ++i)
+        sum += (i + 1) * (64 * view.parts[i].sample + view.parts[i].part);
+    EXPECT(view.makespan == 32181.948364257812 && sum == 41329840);
+    sab_context_plan_free(plan);
+}
+
 static void ASampleOnFourRanks_HasChunksFromBothEnds(void) {
     const int32_t lengths[] = {18};
     sab_context_plan *plan = planned(lengths, 1, 4, 5, NULL);
@@ -407,6 +420,7 @@ int main(void) {
     RUN(ContextPlan_OfRandomSamples_KeepsAllRules);
     RUN(AnyNumber_IsNeverWorseThanPowersOfTwo);
     RUN(ContextPlan_OfSmallCases_IsTheOptimum);
+    RUN(ThePlan_IsTheSameInAllLanguages);
     RUN(ASampleOnFourRanks_HasChunksFromBothEnds);
     RUN(AHighOverhead_LeavesSamplesTogether);
     RUN(NothingToDo_IsAPlan);

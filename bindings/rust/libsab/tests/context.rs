@@ -44,7 +44,7 @@ fn the_plan_is_the_same_in_all_languages() {
     let options =
         ContextOptions::new().cost(Cost::polynomial(&[0.0, 0.0, 1.0, 1.0 / 4096.0])).overhead(16.0);
     let plan = ContextPlan::new(&Sizes::borrowed(&lengths).unwrap(), 16, 1000, &options).unwrap();
-    assert_eq!(plan.makespan(), 32_181.948364257812);
+    assert_eq!(plan.makespan(), 32_181.948_364_257_812);
     let places = (0..16).flat_map(|rank| plan.parts(rank));
     let places = places.map(|part| part.sample * 64 + u64::from(part.part));
     assert_eq!((1..).zip(places).map(|(i, place): (u64, u64)| i * place).sum::<u64>(), 41_329_840);
@@ -83,10 +83,10 @@ fn searches_can_be_cancelled() {
     let lengths = Sizes::borrowed(&[37, 20, 11, 5, 3, 2, 2, 1, 40, 9]).unwrap();
     let options = ContextOptions::new().overhead(0.7).progress(|_, _| ControlFlow::Break(()));
     let plan = ContextPlan::new(&lengths, 4, 16, &options);
-    assert!(matches!(plan, Err(Error::Cancelled { .. })));
+    assert!(matches!(plan, Err(Error::Cancelled)));
     let options = PipelineOptions::new().progress(|_, _| ControlFlow::Break(()));
     let times = [3.0, 1.0, 4.0, 1.0, 5.0, 9.0, 2.0, 6.0];
-    assert!(matches!(find_pipeline_order(&times, 4, &options), Err(Error::Cancelled { .. })));
+    assert!(matches!(find_pipeline_order(&times, 4, &options), Err(Error::Cancelled)));
 }
 
 #[test]

@@ -222,20 +222,28 @@ def main():
     print("\n| figure, worst of all rows | target | measured | |\n|---|---|---:|---|")
     chosen = [value for key, value in found.items() if key[1:3] == (1, "none")]
     worst = min(statistics.mean(less) for less, _, _ in chosen)
-    target("one capacity, no overhead: below longest-first", f"{100 * worst:.1f} %",
-           "at least 15 %", worst >= 0.15)
+    target(
+        "one capacity, no overhead: below longest-first",
+        f"{100 * worst:.1f} %",
+        "at least 15 %",
+        worst >= 0.15,
+    )
     gap = max(statistics.median(gaps) for _, gaps, _ in chosen)
     target("the same: median over the bound", f"{gap:.4f}", "at most 1.02", gap <= 1.02)
     chosen = [value for key, value in found.items() if key[1:3] == (1, "64 tokens")]
     worst = min(statistics.mean(less) for less, _, _ in chosen)
-    target("one capacity, 64 tokens: below longest-first", f"{100 * worst:.1f} %",
-           "at least 7 %", worst >= 0.07)
+    target(
+        "one capacity, 64 tokens: below longest-first",
+        f"{100 * worst:.1f} %",
+        "at least 7 %",
+        worst >= 0.07,
+    )
     gap = max(statistics.median(gaps) for key, (_, gaps, _) in found.items() if key[1] > 1)
-    target("two capacities or more: median over the bound", f"{gap:.4f}", "at most 1.05",
-           gap <= 1.05)
+    target(
+        "two capacities or more: median over the bound", f"{gap:.4f}", "at most 1.05", gap <= 1.05
+    )
     worst = min(min(less) for less, _, _ in found.values())
-    target("any step: below longest-first", f"{100 * worst:.2f} %", "never worse",
-           worst >= -1e-12)
+    target("any step: below longest-first", f"{100 * worst:.2f} %", "never worse", worst >= -1e-12)
     slowest = max(max(times) for _, _, times in found.values())
     target("longest time of a plan", f"{slowest:.2f} ms", "at most 5.5 ms", slowest <= 5.5)
 

@@ -79,7 +79,7 @@ def test_a_plan_can_be_pickled():
     assert plan[-1] == plan[3]
     with pytest.raises(IndexError, match="rank = 4: there are 4 ranks"):
         plan[4]
-    with pytest.raises(TypeError, match="made by sab.plan_context"):
+    with pytest.raises(TypeError, match=r"made by sab\.plan_context"):
         sab.ContextPlan()
 
 

@@ -193,6 +193,4 @@ def find_pipeline_order(
         ),
         calls,
     )
-    return PipelineOrder(
-        order.astype(np.int64), report.makespan, report.lower_bound, report.idle
-    )
+    return PipelineOrder(order.astype(np.int64), report.makespan, report.lower_bound, report.idle)

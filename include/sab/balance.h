@@ -376,8 +376,10 @@ typedef struct sab_context_plan_view {
  * The lower bound is the least time T until which the ranks can do the work of all samples. Each
  * sample has the fewest ranks on which it takes at most T.
  *
- * Time: three milliseconds for 64 ranks and some hundred samples, twice as much for
- * SAB_CONTEXT_ANY_NUMBER; half a second for a million samples.
+ * Time: three milliseconds for 64 ranks and some hundred samples, one second for a million samples.
+ * With SAB_CONTEXT_ANY_NUMBER it grows with the product of samples and ranks: five milliseconds for
+ * a hundred samples on 64 ranks, half a second for 2,000 on 4,096. Memory: about 400 bytes a
+ * sample, and 64 bytes a part.
  *
  * @param lengths     tokens of each sample, whole numbers in one column; read during the call only
  * @param world_size  number of ranks, 1 to 65,536
@@ -472,7 +474,7 @@ typedef struct sab_pipeline_report {
  * result that it needs has arrived. The time of a micro-batch in a part is its time on a rank,
  * divided by `chunks`.
  *
- * Time: about 10 ns a task.
+ * Time: about 30 ns a task, and 60 bytes of memory.
  *
  * @param forward   time of the forward pass of each micro-batch on one rank; finite, at least 0
  * @param backward  the same of the backward pass. NULL: twice the time of the forward pass

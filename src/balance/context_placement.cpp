@@ -5,7 +5,14 @@
 #include <cstddef>
 #include <functional>
 
+#include "base/progress.h"
+
 namespace sab {
+namespace {
+
+constexpr uint64_t reported_work = uint64_t{1} << 22;  // ranks of windows looked at
+
+}  // namespace
 
 uint32_t ContextProblem::most_width() const {
     return powers_of_two ? static_cast<uint32_t>(std::bit_width(ranks)) - 1 : ranks - 1;
@@ -175,7 +182,14 @@ void WindowPlacement::place_longest_first() {
 
 void WindowPlacement::place_sequence() {
     loads_.assign(problem_.ranks, 0);
-    for (const uint32_t sample : schedule_.sequence) put(sample);
+    uint64_t unreported = 0;
+    for (const uint32_t sample : schedule_.sequence) {
+        put(sample);
+        unreported += problem_.ranks;
+        if (unreported < reported_work) continue;
+        unreported = 0;
+        report_progress(0, 1);
+    }
     schedule_.makespan = std::ranges::max(loads_);
 }
 

@@ -17,8 +17,10 @@ constexpr double close_enough = 1.0001;  // of the lower bound
 /// Samples get the fewest ranks on which they take at most this share of the lower bound.
 constexpr std::array<double, 20> shares{2.2, 1.7, 1.4, 1.2,  1.1, 1.05, 1.02, 1.0,  0.8,  0.65,
                                         0.5, 0.4, 0.3, 0.25, 0.2, 0.15, 0.1,  0.06, 0.03, 0.0};
-// What the searches may do, in ranks and samples looked at.
-constexpr uint64_t width_work = 800'000, group_work = 600'000;
+// What the searches may do, in ranks and samples looked at. All of them are searches of windows, of
+// aligned groups, and of moves between those; the first is left out for powers of two.
+constexpr uint64_t start_work = 200'000'000, width_work = 800'000, group_work = 600'000,
+                   all_work = 2 * width_work + group_work;
 constexpr std::size_t width_memory = 50, group_memory = 500;
 
 /// Uneven loads are worse than even ones of the same sum.
@@ -43,9 +45,11 @@ public:
         placement.place_longest_first();
         keep(placement.schedule());
         std::vector<uint32_t> widths(problem_.costs.size());
+        uint64_t work = 0;
         for (const double share : shares) {
-            if (is_close()) return;
-            report_progress(0, 1);
+            if (is_close() || work > start_work) return;
+            work += placing_work(problem_);
+            report_progress(work_before(), all_work);
             for (uint32_t sample = 0; sample < widths.size(); ++sample)
                 widths[sample] = problem_.least_width(sample, share * bound_);
             placement.place(widths);
@@ -60,7 +64,7 @@ public:
         std::ranges::transform(best_.groups, widths.begin(), &ContextGroup::width);
         placement.place(widths);
         LateAcceptance search(width_memory, value(placement.loads()));
-        for (SearchWork work(width_work); work.is_left() && !is_close();) {
+        for (SearchWork work(width_work, work_before(), all_work); work.is_left() && !is_close();) {
             const uint32_t one = draws_.below(count), other = draws_.below(count);
             const uint32_t width = widths[one], other_width = widths[other];
             widths[one] = near(one, width);
@@ -90,6 +94,7 @@ private:
         for (const double load : loads) sum += unevenness(load / bound_);
         return sum;
     }
+    uint64_t work_before() const { return problem_.powers_of_two ? width_work : 0; }
     uint32_t near(uint32_t sample, uint32_t width) {
         const uint32_t step = problem_.powers_of_two ? 1 : 1 + draws_.below(1 + width / 4);
         if (draws_.below(2) == 0) return std::min(width + step, problem_.widest[sample]);
@@ -122,7 +127,8 @@ public:
 
     const std::vector<ContextGroup>& run(double enough) {
         LateAcceptance search(group_memory, value_);
-        for (SearchWork work(group_work); work.is_left() && least_ > enough;) {
+        for (SearchWork work(group_work, 2 * width_work, all_work);
+             work.is_left() && least_ > enough;) {
             touched_ = 32;
             if (const Move move = draw(); move.is_made) {
                 before_ = loads_;

@@ -42,21 +42,24 @@ private:
     uint64_t drawn_ = 0;
 };
 
-/// Counts work, tells the thread's progress, and says when it is used up.
+/// Counts the work of a search, tells the thread's progress, and says when it is used up. Of
+/// several searches, this one begins when `before` is done of `total`.
 class SearchWork {
 public:
-    explicit SearchWork(uint64_t most) : most_(most) {}
+    explicit SearchWork(uint64_t most) : SearchWork(most, 0, most) {}
+    SearchWork(uint64_t most, uint64_t before, uint64_t total)
+        : most_(most), before_(before), total_(total) {}
     bool is_left() const { return done_ < most_; }
     void add(uint64_t work) {
         done_ += work;
         if (done_ < next_) return;
         next_ = done_ + reported;
-        report_progress(std::min(done_, most_), most_);
+        report_progress(before_ + std::min(done_, most_), total_);
     }
 
 private:
     static constexpr uint64_t reported = 65'536;
-    uint64_t most_, done_ = 0, next_ = 0;
+    uint64_t most_, before_, total_, done_ = 0, next_ = 0;
 };
 
 }  // namespace sab

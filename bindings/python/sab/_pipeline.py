@@ -66,17 +66,19 @@ class _Times:
     """Times of micro-batches as the library reads them."""
 
     def __init__(self, forward: npt.ArrayLike, backward: npt.ArrayLike | None) -> None:
-        self.forward = one_dimension("forward", forward, np.float64)
-        self.count = self.forward.size
-        self.pointers = [ffi.cast("double *", self.forward.ctypes.data), ffi.NULL]
+        first = one_dimension("forward", forward, np.float64)
+        self.count = first.size
+        self.arrays = [first]  # kept as long as the pointers
+        self.forward, self.backward = ffi.cast("double *", first.ctypes.data), ffi.NULL
         if backward is not None:
-            self.backward = one_dimension("backward", backward, np.float64)
-            if self.backward.size != self.count:
+            second = one_dimension("backward", backward, np.float64)
+            if second.size != self.count:
                 raise ValueError(
-                    f"backward has {self.backward.size} numbers: must have as many as forward, "
+                    f"backward has {second.size} numbers: must have as many as forward, "
                     f"{self.count}"
                 )
-            self.pointers[1] = ffi.cast("double *", self.backward.ctypes.data)
+            self.arrays.append(second)
+            self.backward = ffi.cast("double *", second.ctypes.data)
 
 
 def _options(chunks: int, transfer: float) -> CData:
@@ -139,7 +141,14 @@ def simulate_pipeline(
     def simulate(tasks: CData) -> None:
         check(
             lib.sab_pipeline_simulate(
-                *times.pointers[:2], times.count, stages, places, options, tasks, report
+                times.forward,
+                times.backward,
+                times.count,
+                stages,
+                places,
+                options,
+                tasks,
+                report,
             )
         )
 
@@ -184,7 +193,8 @@ def find_pipeline_order(
     report = new_struct("sab_pipeline_report")
     check(
         lib.sab_pipeline_order_find(
-            *times.pointers[:2],
+            times.forward,
+            times.backward,
             times.count,
             whole("stages", stages),
             options,

@@ -187,6 +187,27 @@ static void EqualMicroBatches_WaitAsThePapersSay(void) {
             }
 }
 
+/* How many forward passes a rank has before its first backward pass limits its activations. */
+static void ForwardPassesBeforeTheFirstBackwardPass_AreThoseOfThePapers(void) {
+    double forward[24];
+    static sab_pipeline_task tasks[2 * 24 * 6 * 4];
+    for (size_t i = 0; i < 24; ++i) forward[i] = 1;
+    for (size_t stages = 1; stages <= 6; ++stages)
+        for (size_t chunks = 1; chunks <= 4; ++chunks) {
+            const sab_pipeline_options options = with(chunks, 0);
+            const size_t count = 4 * stages, per_rank = 2 * count * chunks;
+            EXPECT_OK(
+                sab_pipeline_simulate(forward, NULL, count, stages, NULL, &options, tasks, NULL));
+            for (size_t rank = 0; rank < stages; ++rank) {
+                size_t found = 0;
+                while (!tasks[rank * per_rank + found].is_backward) ++found;
+                const size_t behind = stages - 1 - rank;
+                const size_t first = chunks == 1 ? behind : 2 * behind + (chunks - 1) * stages;
+                EXPECT(found == first + 1); /* and the one of the first pair */
+            }
+        }
+}
+
 static void NoBackwardTimes_AreTwiceTheForwardTimes(void) {
     const double forward[] = {1, 5, 2}, backward[] = {2, 10, 4};
     EXPECT(makespan_of(forward, NULL, 3, 2, NULL, NULL) ==
@@ -350,6 +371,7 @@ int main(void) {
     RUN(OneForwardOneBackward_TakesTheTimeOfAnotherSimulation);
     RUN(Tasks_OfAllSchedules_RunAsSoonAsTheyCan);
     RUN(EqualMicroBatches_WaitAsThePapersSay);
+    RUN(ForwardPassesBeforeTheFirstBackwardPass_AreThoseOfThePapers);
     RUN(NoBackwardTimes_AreTwiceTheForwardTimes);
     RUN(Order_OfSmallCases_IsTheOptimum);
     RUN(Order_IsNeverWorseThanSimpleOnes);

@@ -238,5 +238,62 @@ def shapes():
     save("shapes")
 
 
-for draw in (padding, buckets, boxes, ranks, memory, shapes):
+def longest_first(lengths, ranks, budget, time):
+    """(rank, number of ranks, sample, start, end) with the fewest ranks that hold each sample."""
+    ends = np.zeros(ranks)
+    for sample in sorted(range(len(lengths)), key=lambda sample: -lengths[sample]):
+        size = 1 << max(0, (-(-lengths[sample] // budget) - 1).bit_length())
+        starts = ends.reshape(-1, size).max(1)
+        first, start = int(starts.argmin()) * size, starts.min()
+        ends[first : first + size] = start + time(lengths[sample], size)
+        yield first, size, sample, start, ends[first]
+
+
+def contexts():
+    """A step of long contexts: which rank computes which sample when."""
+    ranks, budget, linear = 16, 8192, 24576
+    random = np.random.default_rng(3)
+    lengths = (2048 * 64 ** random.random(9)).astype(int).tolist()
+    plan = sab.plan_context(
+        lengths, world_size=ranks, budget=budget, cost=[0, 0, linear, 1], overhead=64 * linear
+    )
+    planned = [
+        (rank, part.of, part.sample, part.start, part.end)
+        for rank, parts in enumerate(plan)
+        for part in parts
+        if part.part == 0
+    ]
+    greedy = longest_first(
+        lengths,
+        ranks,
+        budget,
+        lambda length, size: (linear * length + length**2) / size + 64 * linear * (size - 1),
+    )
+    both = {"longest first, fewest ranks": list(greedy), "plan_context": planned}
+    _, axes = plt.subplots(2, 1, sharex=True, figsize=(7, 5))
+    for axis, (name, runs) in zip(axes, both.items()):
+        for first, size, sample, start, end in runs:
+            color = plt.cm.tab20(sample % 20)
+            axis.add_patch(
+                Rectangle((start, first), end - start, size, facecolor=color, edgecolor="white")
+            )
+            axis.annotate(
+                f"{lengths[sample] // 1024}k",
+                ((start + end) / 2, first + size / 2),
+                ha="center",
+                va="center",
+                fontsize=7,
+            )
+        axis.set_ylim(0, ranks)
+        axis.set_yticks(range(0, ranks + 1, 4))
+        axis.set_ylabel("rank")
+        axis.set_title(name, fontsize=10)
+        axis.axvline(plan.lower_bound, color="tab:red", linewidth=1)
+    axes[0].set_xlim(0, 1.02 * max(end for runs in both.values() for *_, end in runs))
+    axes[1].set_xlabel("time; red: no plan ends earlier")
+    axes[1].set_xticks([])
+    save("contexts")
+
+
+for draw in (padding, buckets, boxes, ranks, memory, shapes, contexts):
     draw()

@@ -611,6 +611,8 @@ sab_status sab_sizes_npy_read(const void *data, size_t size, sab_sizes **sizes);
 enum {
  SAB_PARTITION_KARMARKAR_KARP = 0,
  SAB_PARTITION_LONGEST_FIRST = 1,
+ SAB_CONTEXT_POWERS_OF_TWO = 0,
+ SAB_CONTEXT_ANY_NUMBER = 1,
 };
 typedef int32_t sab_partition_method;
 typedef struct sab_partition_options {
@@ -658,6 +660,64 @@ typedef struct sab_balanced_report {
  double least_time[8];
 } sab_balanced_report;
 sab_status sab_balanced_sampler_get_report(sab_sampler *sampler, sab_progress_fn progress, void *progress_ctx, sab_balanced_report *report);
+typedef int32_t sab_context_groups;
+typedef struct sab_context_options {
+ size_t struct_size;
+ const sab_cost *cost;
+ double overhead;
+ sab_context_groups groups;
+ sab_progress_fn progress;
+ void *progress_ctx;
+} sab_context_options;
+void sab_context_options_init(sab_context_options *options, size_t struct_size);
+typedef struct sab_context_part {
+ uint64_t sample;
+ uint32_t part;
+ uint32_t of;
+ uint64_t head_begin;
+ uint64_t head_end;
+ uint64_t tail_begin;
+ uint64_t tail_end;
+ double start;
+ double end;
+} sab_context_part;
+typedef struct sab_context_plan sab_context_plan;
+typedef struct sab_context_plan_view {
+ size_t struct_size;
+ uint64_t world_size;
+ uint64_t samples;
+ const uint64_t *offsets;
+ const sab_context_part *parts;
+ double makespan;
+ double lower_bound;
+ double gap;
+} sab_context_plan_view;
+sab_status sab_context_plan_new(const sab_sizes *lengths, uint64_t world_size, uint64_t budget, const sab_context_options *options, sab_context_plan **plan);
+sab_status sab_context_plan_get_view(const sab_context_plan *plan, sab_context_plan_view *view);
+void sab_context_plan_free(sab_context_plan *plan);
+typedef struct sab_pipeline_options {
+ size_t struct_size;
+ uint64_t chunks;
+ double transfer;
+ sab_progress_fn progress;
+ void *progress_ctx;
+} sab_pipeline_options;
+void sab_pipeline_options_init(sab_pipeline_options *options, size_t struct_size);
+typedef struct sab_pipeline_task {
+ uint64_t micro_batch;
+ uint32_t chunk;
+ int32_t is_backward;
+ double start;
+ double end;
+} sab_pipeline_task;
+typedef struct sab_pipeline_report {
+ size_t struct_size;
+ double makespan;
+ double lower_bound;
+ double idle;
+} sab_pipeline_report;
+sab_status sab_pipeline_simulate(const double *forward, const double *backward, size_t micro_batches, uint64_t stages, const uint32_t *order, const sab_pipeline_options *options, sab_pipeline_task *tasks, sab_pipeline_report *report);
+sab_status sab_pipeline_order_find(const double *forward, const double *backward, size_t micro_batches, uint64_t stages, const sab_pipeline_options *options, uint32_t *order, sab_pipeline_report *report);
 /* sab/mixture.h */
 enum {
  SAB_MAX_SOURCES = 65535,

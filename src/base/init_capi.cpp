@@ -93,6 +93,16 @@ void sab_balanced_options_init(sab_balanced_options *options, size_t struct_size
     sab::init_options(options, struct_size, defaults);
 }
 
+void sab_context_options_init(sab_context_options *options, size_t struct_size) noexcept {
+    static constexpr sab_context_options defaults = SAB_CONTEXT_OPTIONS_INIT;
+    sab::init_options(options, struct_size, defaults);
+}
+
+void sab_pipeline_options_init(sab_pipeline_options *options, size_t struct_size) noexcept {
+    static constexpr sab_pipeline_options defaults = SAB_PIPELINE_OPTIONS_INIT;
+    sab::init_options(options, struct_size, defaults);
+}
+
 void sab_mixture_options_init(sab_mixture_options *options, size_t struct_size) noexcept {
     static constexpr sab_mixture_options defaults = SAB_MIXTURE_OPTIONS_INIT;
     sab::init_options(options, struct_size, defaults);

@@ -46,6 +46,10 @@ $python tests/bench/packing.py build/bench/tests/bench/bench_packing
 echo
 $python tests/bench/partition.py
 echo
+$python tests/bench/context.py
+echo
+$python tests/bench/pipeline.py
+echo
 $python tests/bench/thresholds.py build/lengths.npy
 echo
 $python tests/bench/groups.py

@@ -404,6 +404,42 @@ void SizeAwareStream_OwnsItsFunction() {
     EXPECT(alive.use_count() == 1);
 }
 
+void ContextPlans_HaveThePartsOfEachRank() {
+    const std::vector<std::int32_t> lengths{40, 8, 8, 8};
+    const sab::Sizes sizes(lengths);
+    sab::ContextOptions options;
+    options.overhead = 0.5;
+    const sab::ContextPlan plan(sizes, 4, 16, options);
+    EXPECT(plan.view().samples == 4 && plan.view().makespan == 19.5);
+    const auto parts = plan.parts(1);
+    EXPECT(parts.size() == 2 && parts[0].of == 4 && parts[0].head_begin == 5);
+    bool is_refused = false;
+    try {
+        plan.parts(4);
+    } catch (const std::invalid_argument&) {
+        is_refused = true;
+    }
+    EXPECT(is_refused);
+    EXPECT(fails(SAB_E_ARGUMENT, "lengths[0] = 40", [&] { sab::ContextPlan(sizes, 2, 16); }));
+}
+
+void Pipelines_AreSimulatedAndOrdered() {
+    const std::vector<double> forward{1, 8, 2, 4}, backward{2, 16, 4, 8};
+    const auto order = sab::find_pipeline_order(forward, {}, 3);
+    EXPECT((order == std::vector<uint32_t>{2, 3, 1, 0}));
+    const auto simulated = sab::simulate_pipeline(forward, backward, 3, order);
+    EXPECT(simulated.report.makespan == 80 && simulated.tasks.size() == 3);
+    EXPECT(simulated.tasks[2].size() == 8 && simulated.tasks[0].back().end == 80);
+    EXPECT(fails(SAB_E_ARGUMENT, "stages = 0", [&] { sab::simulate_pipeline(forward, {}, 0); }));
+    bool is_refused = false;
+    try {
+        sab::find_pipeline_order(forward, {1}, 3);
+    } catch (const std::invalid_argument&) {
+        is_refused = true;
+    }
+    EXPECT(is_refused);
+}
+
 void Errors_HaveStatusAndMessage() {
     EXPECT(fails(SAB_E_ARGUMENT, "budgets[0].limit = -1", [] { plan_under({{nullptr, -1}}); }));
     EXPECT(fails(SAB_E_IO, "/nowhere/plan", [] { sab::Plan::open("/nowhere/plan"); }));
@@ -776,6 +812,8 @@ int main() {
     RUN(Sampler_IsARangeOfBatches);
     RUN(Samplers_OfEachKind);
     RUN(SizeAwareStream_OwnsItsFunction);
+    RUN(ContextPlans_HaveThePartsOfEachRank);
+    RUN(Pipelines_AreSimulatedAndOrdered);
     RUN(Errors_HaveStatusAndMessage);
     RUN(Handles_MoveAndAreRefusedAfterwards);
     RUN(OrdersOfOtherPackages_GiveEachSampleOnce);

@@ -78,6 +78,23 @@ def test_a_mixture_of_three_data_sets(tmp_path):
     assert done.stderr.startswith("proteins: ") and "mmseqs2-examples" in done.stderr
 
 
+def test_long_contexts(tmp_path):
+    random = np.random.default_rng(0)
+    (tmp_path / "man1").mkdir()
+    for number, words in enumerate((50 / (1 - random.random(300))).astype(int)):
+        page = gzip.compress(b"word " * min(words, 3000))
+        (tmp_path / "man1" / f"page{number}.1.gz").write_bytes(page)
+    (tmp_path / "man1/other.1.gz").write_bytes(gzip.compress(b".so man1/page1.1"))
+    rows = run("long_contexts.py", "--folder", tmp_path, "--budget", 200, "--steps", 5)
+    greedy, planned = rows["longest first"], rows["plan_context"]
+    for before, after in zip(greedy, planned):
+        before, after = (float(cell.replace(",", "").rstrip("%")) for cell in (before, after))
+        assert after <= before
+    absent = [sys.executable, EXAMPLES / "long_contexts.py", "--folder", tmp_path / "none"]
+    done = subprocess.run(absent, capture_output=True, text=True)
+    assert done.returncode == 1 and "has no manual pages" in done.stderr
+
+
 def test_shapes_of_pictures(tmp_path):
     random = np.random.default_rng(0)
     for number, (height, width) in enumerate(random.integers(16, 400, (90, 2))):

@@ -44,6 +44,7 @@ include("balance.jl")
 include("guard.jl")
 include("streams.jl")
 include("group.jl")
+include("context.jl")
 include("cache.jl")
 
 __init__() = open_library()

@@ -16,6 +16,7 @@ from sab import (
     _batch,
     _cache,
     _collection,
+    _context,
     _cost,
     _devices,
     _group,
@@ -27,6 +28,7 @@ from sab import (
     _model,
     _pack,
     _peaks,
+    _pipeline,
     _plan,
     _probe,
     _ranks,
@@ -39,6 +41,7 @@ from sab._balance import *
 from sab._batch import *
 from sab._cache import *
 from sab._collection import *
+from sab._context import *
 from sab._cost import *
 from sab._devices import *
 from sab._group import *
@@ -61,6 +64,7 @@ from sab._native import (
 )
 from sab._pack import *
 from sab._peaks import *
+from sab._pipeline import *
 from sab._plan import *
 from sab._probe import *
 from sab._ranks import *
@@ -84,6 +88,7 @@ __all__ += _balance.__all__
 __all__ += _batch.__all__
 __all__ += _cache.__all__
 __all__ += _collection.__all__
+__all__ += _context.__all__
 __all__ += _cost.__all__
 __all__ += _devices.__all__
 __all__ += _group.__all__
@@ -95,6 +100,7 @@ __all__ += _mixture.__all__
 __all__ += _model.__all__
 __all__ += _pack.__all__
 __all__ += _peaks.__all__
+__all__ += _pipeline.__all__
 __all__ += _plan.__all__
 __all__ += _probe.__all__
 __all__ += _ranks.__all__

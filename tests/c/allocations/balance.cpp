@@ -103,6 +103,38 @@ SCENARIO(partition, Threads::none) {
     run.note(parts.data(), parts.size() * sizeof parts[0]);
 }
 
+SCENARIO(context_plan, Threads::none) {
+    const std::vector<double> few(lengths().begin(), lengths().begin() + 12);
+    sab_sizes *const sizes = sizes_of(run, few);
+    for (const sab_context_groups groups : {SAB_CONTEXT_POWERS_OF_TWO, SAB_CONTEXT_ANY_NUMBER}) {
+        sab_context_options options = SAB_CONTEXT_OPTIONS_INIT;
+        options.overhead = groups == SAB_CONTEXT_POWERS_OF_TWO ? 0.5 : 0;
+        options.groups = groups;
+        sab_context_plan *plan = nullptr;
+        CALL_INTO(plan, sab_context_plan_new(sizes, 8, 30, &options, &plan));
+        sab_context_plan_view view = SAB_CONTEXT_PLAN_VIEW_INIT;
+        CALL_INTO(view, sab_context_plan_get_view(plan, &view));
+        run.note(&view.makespan, sizeof view.makespan);
+        run.note(view.offsets, (view.world_size + 1) * sizeof *view.offsets);
+        CALL_PLAIN(sab_context_plan_free(plan));
+    }
+    CALL_PLAIN(sab_sizes_free(sizes));
+}
+
+SCENARIO(pipeline_order, Threads::none) {
+    constexpr std::size_t count = 9;
+    const std::vector<double> forward(count, 1);  // the first order cannot be improved
+    sab_pipeline_report report = SAB_PIPELINE_REPORT_INIT;
+    std::vector<sab_pipeline_task> tasks(2 * count * 3);
+    CALL_INTO(tasks, sab_pipeline_simulate(forward.data(), nullptr, count, 3, nullptr, nullptr,
+                                           tasks.data(), &report));
+    run.note(&report.makespan, sizeof report.makespan);
+    std::vector<uint32_t> order(count);
+    CALL_INTO(order, sab_pipeline_order_find(forward.data(), nullptr, count, 3, nullptr,
+                                             order.data(), &report));
+    run.note(order.data(), order.size() * sizeof order[0]);
+}
+
 SCENARIO(load_balancing_sampler, Threads::none) {
     sab_sizes *const sizes = sizes_of(run, lengths());
     const sab_sampler_options options = rank_options();

@@ -107,6 +107,7 @@ mod batch;
 #[cfg(feature = "cache")]
 mod cache;
 mod columns;
+mod context;
 mod cost;
 mod error;
 #[cfg(feature = "files")]
@@ -117,6 +118,7 @@ mod mixture;
 mod options;
 mod pack;
 mod padding;
+mod pipeline;
 mod plan;
 mod ranks;
 mod raw;
@@ -133,6 +135,7 @@ pub use batch::*;
 #[cfg(feature = "cache")]
 pub use cache::*;
 pub use columns::*;
+pub use context::*;
 pub use cost::*;
 pub use error::*;
 #[cfg(feature = "files")]
@@ -141,6 +144,7 @@ pub use group::*;
 pub use mixture::*;
 pub use pack::*;
 pub use padding::*;
+pub use pipeline::*;
 pub use plan::*;
 pub use ranks::*;
 pub use sampler::*;

@@ -39,6 +39,8 @@ pub(crate) use balance::*;
 mod cache;
 #[cfg(feature = "cache")]
 pub(crate) use cache::*;
+mod context;
+pub(crate) use context::*;
 mod cost;
 pub(crate) use cost::*;
 #[cfg(feature = "files")]
@@ -50,6 +52,8 @@ pub(crate) use memory::*;
 mod mixture;
 mod padding;
 pub(crate) use padding::*;
+mod pipeline;
+pub(crate) use pipeline::*;
 mod plan;
 pub(crate) use plan::*;
 mod ranks;

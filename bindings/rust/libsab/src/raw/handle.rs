@@ -81,6 +81,7 @@ handles! {
     sab_cost, sab_cost_free, Send, Sync;
     sab_plan, sab_plan_free, Send, Sync;
     sab_grouping, sab_grouping_free, Send, Sync;
+    sab_context_plan, sab_context_plan_free, Send, Sync;
     sab_memory_model, sab_memory_model_free, Send, Sync;
     sab_peaks, sab_peaks_free, Send, Sync;
     sab_sampler, sab_sampler_free, Send;
@@ -192,6 +193,7 @@ structs! {
     sab_balanced_report,
     sab_batch,
     sab_bucket,
+    sab_context_plan_view,
     sab_grouping_view,
     sab_max_batch,
     sab_mixture_report,
@@ -201,6 +203,7 @@ structs! {
     sab_probe_stats,
     sab_packed_info,
     sab_peaks_view,
+    sab_pipeline_report,
     sab_rows,
     sab_step,
     sab_plan_info,
@@ -215,6 +218,7 @@ option_structs! {
     sab_balanced_options, sab_balanced_options_init;
     sab_step_in_chunks_options, sab_step_in_chunks_options_init;
     sab_collect_peak_options, sab_collect_peak_options_init;
+    sab_context_options, sab_context_options_init;
     sab_max_batch_options, sab_max_batch_options_init;
     sab_bagua_options, sab_bagua_options_init;
     sab_measurement_options, sab_measurement_options_init;
@@ -223,6 +227,7 @@ option_structs! {
     sab_mixture_options, sab_mixture_options_init;
     sab_packed_options, sab_packed_options_init;
     sab_pad_options, sab_pad_options_init;
+    sab_pipeline_options, sab_pipeline_options_init;
     sab_partition_options, sab_partition_options_init;
     sab_plan_options, sab_plan_options_init;
     sab_probe_callbacks, sab_probe_callbacks_init;

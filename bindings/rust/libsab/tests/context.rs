@@ -1,0 +1,105 @@
+//! Samples that are split over ranks, and orders of the micro-batches of pipelines.
+
+use std::ops::ControlFlow;
+
+use libsab::{
+    find_pipeline_order, simulate_pipeline, ContextGroups, ContextOptions, ContextPlan, Cost,
+    Error, PipelineOptions, Sizes,
+};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn every_token_is_computed_once(lengths in vec(0u32..640, 0..10), overhead in 0u8..3, any: bool) {
+        let groups = if any { ContextGroups::AnyNumber } else { ContextGroups::PowersOfTwo };
+        let options = ContextOptions::new().overhead(f64::from(overhead)).groups(groups);
+        let plan = ContextPlan::new(&Sizes::borrowed(&lengths).unwrap(), 8, 80, &options).unwrap();
+        let mut seen: Vec<_> = lengths.iter().map(|&length| vec![0; length as usize]).collect();
+        let mut last: f64 = 0.0;
+        for rank in 0..plan.world_size() {
+            let mut free = 0.0;
+            for part in plan.parts(rank) {
+                prop_assert!(part.start >= free);
+                free = part.end;
+                let tokens: Vec<_> = part.head.chain(part.tail).collect();
+                prop_assert!(tokens.len() <= 80);
+                for token in tokens {
+                    seen[part.sample as usize][token as usize] += 1;
+                }
+            }
+            last = last.max(free);
+        }
+        prop_assert!(seen.iter().flatten().all(|&times| times == 1));
+        prop_assert_eq!(plan.makespan(), last);
+        prop_assert!(plan.lower_bound() <= plan.makespan());
+    }
+}
+
+#[test]
+fn the_plan_is_the_same_in_all_languages() {
+    let lengths: Vec<u64> = (0..40).map(|i| 1 + i * i * 7919 % 9973).collect();
+    let options =
+        ContextOptions::new().cost(Cost::polynomial(&[0.0, 0.0, 1.0, 1.0 / 4096.0])).overhead(16.0);
+    let plan = ContextPlan::new(&Sizes::borrowed(&lengths).unwrap(), 16, 1000, &options).unwrap();
+    assert_eq!(plan.makespan(), 32_181.948_364_257_812);
+    let places = (0..16).flat_map(|rank| plan.parts(rank));
+    let places = places.map(|part| part.sample * 64 + u64::from(part.part));
+    assert_eq!((1..).zip(places).map(|(i, place): (u64, u64)| i * place).sum::<u64>(), 41_329_840);
+    assert!(plan.clone().parts(16).is_empty());
+    assert!(format!("{plan:?}").starts_with("ContextPlan { world_size: 16, samples: 40"));
+    assert!(plan.gap() > 0.0);
+}
+
+#[test]
+fn wrong_arguments_are_refused() {
+    let lengths = Sizes::borrowed(&[65, 10]).unwrap();
+    let message = |world_size, budget, options: &ContextOptions<'_>| {
+        ContextPlan::new(&lengths, world_size, budget, options).unwrap_err().to_string()
+    };
+    let options = ContextOptions::new();
+    assert!(message(0, 8, &options).contains("world_size = 0: must be from 1 to 65536"));
+    assert!(message(8, 0, &options).contains("budget = 0: must be from 1 to 2^53"));
+    assert!(message(8, 8, &options).contains("lengths[0] = 65: must be at most 64"));
+    assert!(message(9, 8, &options.overhead(-1.0)).contains("overhead = -1"));
+    let options = PipelineOptions::new();
+    for (forward, stages) in [(&[1.0, -1.0][..], 2), (&[1.0], 0)] {
+        assert!(matches!(
+            simulate_pipeline(forward, stages, None, &options),
+            Err(Error::Argument { .. })
+        ));
+    }
+    let short = simulate_pipeline(&[1.0, 2.0], 2, Some(&[0]), &options).unwrap_err().to_string();
+    assert!(short.contains("order.len() = 1: must be that of forward, 2"));
+    let options = PipelineOptions::new().backward(&[1.0]);
+    let short = find_pipeline_order(&[1.0, 2.0], 2, &options).unwrap_err().to_string();
+    assert!(short.contains("backward.len() = 1: must be that of forward, 2"));
+}
+
+#[test]
+fn searches_can_be_cancelled() {
+    let lengths = Sizes::borrowed(&[37, 20, 11, 5, 3, 2, 2, 1, 40, 9]).unwrap();
+    let options = ContextOptions::new().overhead(0.7).progress(|_, _| ControlFlow::Break(()));
+    let plan = ContextPlan::new(&lengths, 4, 16, &options);
+    assert!(matches!(plan, Err(Error::Cancelled)));
+    let options = PipelineOptions::new().progress(|_, _| ControlFlow::Break(()));
+    let times = [3.0, 1.0, 4.0, 1.0, 5.0, 9.0, 2.0, 6.0];
+    assert!(matches!(find_pipeline_order(&times, 4, &options), Err(Error::Cancelled)));
+}
+
+#[test]
+fn tasks_of_a_pipeline_follow_each_other() {
+    let (forward, backward) = ([1.0, 3.0, 2.0, 1.0], [2.0, 5.0, 4.0, 1.0]);
+    let options = PipelineOptions::new().backward(&backward).chunks(2).transfer(0.5);
+    let (order, found) = find_pipeline_order(&forward, 2, &options).unwrap();
+    let (report, ranks) = simulate_pipeline(&forward, 2, Some(&order), &options).unwrap();
+    assert_eq!(report, found);
+    let ends = ranks.iter().flatten().map(|task| task.end);
+    assert_eq!(ends.fold(0.0, f64::max), report.makespan);
+    for tasks in ranks {
+        assert_eq!(tasks.len(), 16);
+        assert!(tasks.windows(2).all(|two| two[1].start >= two[0].end));
+    }
+}

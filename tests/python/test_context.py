@@ -1,0 +1,179 @@
+"""Samples that are split over ranks, and orders of the micro-batches of pipelines."""
+
+import itertools
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import sab
+
+# The same in the tests of C and of Rust.
+COMMON_LENGTHS = [1 + i * i * 7919 % 9973 for i in range(40)]
+COMMON = {"world_size": 16, "budget": 1000, "cost": [0, 0, 1, 2.0**-12], "overhead": 16}
+COMMON_MAKESPAN = 32181.948364257812
+COMMON_SUM = 41329840
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    world_size=st.integers(1, 20),
+    budget=st.integers(1, 100),
+    overhead=st.sampled_from([0.0, 1.0, 50.0]),
+    groups=st.sampled_from(["powers_of_two", "any_number"]),
+    data=st.data(),
+)
+def test_every_token_is_computed_once_under_the_budget(world_size, budget, overhead, groups, data):
+    most = 1 << (world_size.bit_length() - 1) if groups == "powers_of_two" else world_size
+    lengths = data.draw(st.lists(st.integers(0, most * budget), max_size=12))
+    plan = sab.plan_context(
+        lengths, world_size=world_size, budget=budget, overhead=overhead, groups=groups
+    )
+    assert len(plan) == world_size and plan.samples == len(lengths)
+    seen = [np.zeros(length, int) for length in lengths]
+    ranks = [[] for _ in lengths]
+    ends = [0.0]
+    for rank, parts in enumerate(plan):
+        free = 0.0
+        for part in parts:
+            assert sum(end - begin for begin, end in part.offsets) <= budget
+            for begin, end in part.offsets:
+                seen[part.sample][begin:end] += 1
+            ranks[part.sample].append((rank, part.part, part.of, part.start, part.end))
+            assert part.start >= free
+            free = part.end
+        ends.append(free)
+    assert all((each == 1).all() for each in seen)
+    for length, found in zip(lengths, ranks):
+        first, of = found[0][0], len(found)
+        assert [each[:3] for each in found] == [(first + i, i, of) for i in range(of)]
+        assert len({each[3:] for each in found}) == 1
+        assert found[0][4] - found[0][3] == pytest.approx(length / of + overhead * (of - 1))
+    assert plan.makespan == max(ends)
+    assert plan.lower_bound <= plan.makespan
+    assert plan.gap == (plan.makespan / plan.lower_bound - 1 if plan.lower_bound else 0)
+
+
+def test_parts_of_causal_attention_have_the_same_work():
+    [part], *_ = plan = sab.plan_context([1024], world_size=8, budget=128)
+    assert part.offsets == ((0, 64), (960, 1024))
+    pairs = [
+        sum(end * (end + 1) - begin * (begin + 1) for begin, end in parts[0].offsets)
+        for parts in plan
+    ]
+    assert len(set(pairs)) == 1
+
+
+def test_the_plan_is_the_same_in_all_languages():
+    plan = sab.plan_context(COMMON_LENGTHS, **COMMON)
+    places = [part.sample * 64 + part.part for parts in plan for part in parts]
+    assert plan.makespan == COMMON_MAKESPAN
+    assert sum((i + 1) * place for i, place in enumerate(places)) == COMMON_SUM
+
+
+def test_a_plan_can_be_pickled():
+    plan = sab.plan_context([40, 8, 8], world_size=4, budget=16)
+    copy = pickle.loads(pickle.dumps(plan))
+    assert list(copy) == list(plan) and repr(copy) == repr(plan)
+    assert plan[-1] == plan[3]
+    with pytest.raises(IndexError, match="rank = 4: there are 4 ranks"):
+        plan[4]
+    with pytest.raises(TypeError, match=r"made by sab\.plan_context"):
+        sab.ContextPlan()
+
+
+def test_cost_is_any_cost():
+    lengths = [300, 20, 10, 5]
+    given = {"world_size": 4, "budget": 100, "overhead": 2}
+    plans = [
+        sab.plan_context(lengths, cost=cost, **given)
+        for cost in ([0, 0, 1, 0.5], sab.Cost.terms([(1, 1, 1), (0.5, 1, 2)]), slow_cost)
+    ]
+    assert all(list(plan) == list(plans[0]) for plan in plans)
+
+
+def slow_cost(count, length):
+    return count * (length + 0.5 * length**2)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"world_size": 0}, "world_size = 0: must be from 1 to 65536"),
+        ({"budget": 0}, r"budget = 0: must be from 1 to 2\^53"),
+        ({"budget": 4}, r"lengths\[0\] = 40: must be at most 16, the budget of 4 ranks"),
+        ({"cost": [0, 0, -1, 1]}, r"cost\[2\] = -1.0: must be finite and at least 0"),
+        ({"cost": lambda count, length: -length}, r"cost\(1, 40\) = -40: must be finite and not"),
+        ({"overhead": -1}, "overhead = -1: must be finite and at least 0"),
+        ({"overhead": float("nan")}, "overhead = nan: must be finite and at least 0"),
+        ({"groups": "two"}, "groups = 'two': must be one of 'powers_of_two', 'any_number'"),
+    ],
+)
+def test_wrong_context_plans_are_refused(changed, words):
+    with pytest.raises(ValueError, match=words):
+        sab.plan_context([40, 3], **{"world_size": 4, "budget": 16, **changed})
+
+
+def test_wrong_lengths_are_refused():
+    with pytest.raises(ValueError, match=r"lengths\[1\] = 0.5: must be a whole number"):
+        sab.plan_context([1, 0.5], world_size=1, budget=1)
+    with pytest.raises(ValueError, match=r"lengths\[0\] = -1: must not be negative"):
+        sab.plan_context([-1], world_size=1, budget=1)
+
+
+def test_searches_can_be_cancelled():
+    lengths = [37, 20, 11, 5, 3, 2, 2, 1, 40, 9]
+    with pytest.raises(sab.Cancelled):
+        sab.plan_context(
+            lengths, world_size=4, budget=16, overhead=0.7, progress=lambda done, total: False
+        )
+    with pytest.raises(sab.Cancelled):
+        sab.find_pipeline_order(lengths, stages=4, progress=lambda done, total: False)
+
+
+def test_tasks_of_a_pipeline_follow_each_other():
+    found = sab.simulate_pipeline([1, 3, 2, 1], [2, 5, 4, 1], stages=2, chunks=2, transfer=0.5)
+    assert found.tasks.shape == (2, 16)
+    for rank in found.tasks:
+        assert (rank["start"][1:] >= rank["end"][:-1]).all()
+        for chunk in (0, 1):
+            for is_backward in (0, 1):
+                chosen = rank[(rank["chunk"] == chunk) & (rank["is_backward"] == is_backward)]
+                assert chosen["micro_batch"].tolist() == [0, 1, 2, 3]
+    assert found.makespan == found.tasks["end"].max()
+    work = (found.tasks["end"] - found.tasks["start"]).sum()
+    assert found.idle == pytest.approx(1 - work / found.makespan / 2)
+
+
+def test_the_order_found_is_the_best_of_all():
+    forward = [1, 8, 2, 4, 3]
+    found = sab.find_pipeline_order(forward, stages=3)
+    makespans = [
+        sab.simulate_pipeline(forward, stages=3, order=order).makespan
+        for order in itertools.permutations(range(5))
+    ]
+    assert found.makespan == min(makespans) < max(makespans)
+    simulated = sab.simulate_pipeline(forward, stages=3, order=found.order)
+    assert (simulated.makespan, simulated.lower_bound) == (found.makespan, found.lower_bound)
+    assert simulated.lower_bound <= simulated.makespan
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"stages": 0}, "stages = 0: must be from 1 to"),
+        ({"forward": [1, -1]}, r"forward\[1\] = -1: must be finite and at least 0"),
+        ({"backward": [1]}, "backward has 1 numbers: must have as many as forward, 2"),
+        ({"chunks": 0}, "chunks = 0: must be from 1 to 1024"),
+        ({"chunks": 2, "stages": 3}, "micro_batches = 2: must be a multiple of 3, the stages"),
+        ({"transfer": -1}, "transfer = -1: must be finite and at least 0"),
+        ({"order": [0, 0]}, r"order\[1\] = 0: must not come twice"),
+        ({"order": [0, 2]}, r"order\[1\] = 2: must be from 0 to below 2"),
+        ({"order": [0]}, "order has 1 numbers: must have as many as forward, 2"),
+    ],
+)
+def test_wrong_pipelines_are_refused(changed, words):
+    arguments = {"forward": [1, 2], "stages": 2, **changed}
+    with pytest.raises(ValueError, match=words):
+        sab.simulate_pipeline(arguments.pop("forward"), **arguments)

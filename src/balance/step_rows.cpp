@@ -18,8 +18,9 @@ double least_bins(std::span<const double> weights, double capacity) {
     double least = std::ceil(sum / capacity * (1 - 1e-12));
     if (std::ranges::none_of(weights, [&](double each) { return each > capacity / 2; }))
         return least;
-    std::vector<double> sorted(weights.begin(), weights.end());
-    std::ranges::sort(sorted, std::greater());
+    CostliestFirst order;
+    std::vector<double> sorted;
+    for (const uint32_t item : order.sort(weights)) sorted.push_back(weights[item]);
     std::vector<double> sums(sorted.size() + 1);
     std::partial_sum(sorted.begin(), sorted.end(), sums.begin() + 1);
     const auto is_above = [&](double limit) {
@@ -41,6 +42,172 @@ double least_bins(std::span<const double> weights, double capacity) {
     }
     return least;
 }
+
+/// Bins one after the other: each takes the heaviest sample that is left, and the samples that then
+/// leave the least room. The last resort, where little room is free: it does not look at costs.
+class FullestBins {
+public:
+    explicit FullestBins(const StepSamples& samples) : samples_(samples) {}
+
+    bool pack(uint64_t bins, std::span<uint32_t> part_of) {
+        if (samples_.budgets.size() != 1 || bins * samples_.count > most_work) return false;
+        CostliestFirst order;
+        const std::span<const uint32_t> sorted = order.sort(samples_.weights);
+        left_.assign(sorted.begin(), sorted.end());
+        for (uint32_t bin = 0; bin < bins && !left_.empty(); ++bin) {
+            const double room = samples_.capacities[0] - weight(0);
+            least_room_ = room;
+            chosen_ = best_ = {0};
+            tries_ = most_tries;
+            search(1, room);
+            for (std::size_t k = best_.size(); k-- > 0;) {
+                part_of[left_[best_[k]]] = bin;
+                left_.erase(left_.begin() + static_cast<std::ptrdiff_t>(best_[k]));
+            }
+        }
+        return left_.empty();
+    }
+
+private:
+    static constexpr std::size_t most_work = std::size_t{1} << 24, most_tries = 4096;
+
+    double weight(std::size_t place) const { return samples_.weights[left_[place]]; }
+
+    void search(std::size_t first, double room) {
+        const auto fits = [&](uint32_t item) { return samples_.weights[item] > room; };
+        first = static_cast<std::size_t>(
+            std::partition_point(left_.begin() + static_cast<std::ptrdiff_t>(first), left_.end(),
+                                 fits) -
+            left_.begin());
+        for (std::size_t at = first; at < left_.size(); ++at) {
+            if (at > first && weight(at) == weight(at - 1)) continue;  // the same was tried
+            if (tries_ == 0 || least_room_ == 0) return;
+            --tries_;
+            chosen_.push_back(at);
+            if (room - weight(at) < least_room_) {
+                least_room_ = room - weight(at);
+                best_ = chosen_;
+            }
+            search(at + 1, room - weight(at));
+            chosen_.pop_back();
+        }
+    }
+
+    const StepSamples& samples_;
+    std::vector<uint32_t> left_;  ///< heaviest first
+    std::vector<std::size_t> chosen_, best_;  ///< places in left_
+    double least_room_ = 0;
+    std::size_t tries_ = 0;
+};
+
+/// Exchanges samples of the costliest rank for cheaper ones of the cheapest ranks, where the
+/// micro-batches of both have room.
+class RankEvener {
+public:
+    RankEvener(const StepSamples& samples, uint32_t ranks, uint32_t micro_batches,
+               std::span<uint32_t> part_of)
+        : samples_(samples),
+          micro_batches_(micro_batches),
+          part_of_(part_of),
+          parts_(std::size_t{ranks} * micro_batches),
+          weights_(parts_ * samples.budgets.size()),
+          loads_(ranks),
+          items_(ranks) {
+        for (uint32_t i = 0; i < samples.count; ++i) {
+            loads_[rank_of(i)] += samples.costs[i];
+            items_[rank_of(i)].push_back(i);
+            for (std::size_t b = 0; b < samples.budgets.size(); ++b)
+                held(part_of[i], b) += samples.weight_table()[b][i];
+        }
+    }
+
+    void even_out() {
+        const double mean = std::accumulate(loads_.begin(), loads_.end(), 0.0) /
+                            static_cast<double>(loads_.size());
+        std::vector<uint32_t> cheapest(loads_.size());
+        for (std::size_t work = most_work; work > 0;) {
+            std::iota(cheapest.begin(), cheapest.end(), 0u);
+            const std::size_t shown = std::min(most_ranks, cheapest.size() - 1);
+            std::ranges::partial_sort(
+                cheapest, cheapest.begin() + static_cast<std::ptrdiff_t>(shown),
+                [&](uint32_t a, uint32_t b) {
+                    return loads_[a] != loads_[b] ? loads_[a] < loads_[b] : a < b;
+                });
+            const auto from = static_cast<uint32_t>(std::ranges::max_element(loads_) -
+                                                    loads_.begin());
+            if (loads_[from] - mean <= mean * even_enough) return;
+            bool is_lowered = false;
+            for (std::size_t k = 0; k < shown && !is_lowered && work > 0; ++k) {
+                const std::size_t pairs = items_[from].size() * (items_[cheapest[k]].size() + 1);
+                work -= std::min(work, pairs + loads_.size());
+                is_lowered = lower(from, cheapest[k]);
+            }
+            if (!is_lowered) return;
+        }
+    }
+
+private:
+    static constexpr std::size_t most_work = std::size_t{1} << 22, most_ranks = 8;
+    static constexpr double even_enough = 1e-5;
+
+    uint32_t rank_of(uint32_t item) const { return part_of_[item] / micro_batches_; }
+    double& held(uint32_t part, std::size_t budget) {
+        return weights_[budget * parts_ + part];
+    }
+
+    /// Whether the part of an item has room when another comes for it.
+    bool has_room(uint32_t item, uint32_t other) {
+        for (std::size_t b = 0; b < samples_.budgets.size(); ++b) {
+            const std::span<const double> weights = samples_.weight_table()[b];
+            if (held(part_of_[item], b) - weights[item] + weights[other] > samples_.capacities[b])
+                return false;
+        }
+        return true;
+    }
+
+    bool lower(uint32_t from, uint32_t to) {
+        const double gap = loads_[from] - loads_[to];
+        double best = gap / 2 - loads_[from] * 1e-12;
+        std::size_t given = 0, taken = 0;
+        bool is_found = false;
+        for (std::size_t i = 0; i < items_[from].size(); ++i) {
+            for (std::size_t j = 0; j < items_[to].size(); ++j) {
+                const uint32_t ours = items_[from][i], theirs = items_[to][j];
+                const double score =
+                    std::abs(samples_.costs[ours] - samples_.costs[theirs] - gap / 2);
+                if (score >= best || !has_room(ours, theirs) || !has_room(theirs, ours))
+                    continue;
+                best = score;
+                given = i;
+                taken = j;
+                is_found = true;
+            }
+        }
+        if (is_found) exchange(items_[from][given], items_[to][taken]);
+        return is_found;
+    }
+
+    void exchange(uint32_t& ours, uint32_t& theirs) {
+        const double more = samples_.costs[ours] - samples_.costs[theirs];
+        loads_[rank_of(ours)] -= more;
+        loads_[rank_of(theirs)] += more;
+        for (std::size_t b = 0; b < samples_.budgets.size(); ++b) {
+            const std::span<const double> weights = samples_.weight_table()[b];
+            held(part_of_[ours], b) += weights[theirs] - weights[ours];
+            held(part_of_[theirs], b) += weights[ours] - weights[theirs];
+        }
+        std::swap(part_of_[ours], part_of_[theirs]);
+        std::swap(ours, theirs);
+    }
+
+    const StepSamples& samples_;
+    const uint32_t micro_batches_;
+    std::span<uint32_t> part_of_;
+    const std::size_t parts_;
+    std::vector<double> weights_;             ///< that each micro-batch holds, by budget
+    std::vector<double> loads_;               ///< of the ranks
+    std::vector<std::vector<uint32_t>> items_;  ///< of the ranks
+};
 
 }  // namespace
 
@@ -75,11 +242,7 @@ StepRows::StepRows(const StepSamples& samples, uint64_t world_size)
     : samples_(samples),
       ranks_(static_cast<uint32_t>(world_size)),
       units_(samples.group_of.empty() ? samples.count : samples.group_counts.size()) {
-    by_cost_.resize(samples.count);
-    std::iota(by_cost_.begin(), by_cost_.end(), 0u);
-    std::ranges::sort(by_cost_, [&](uint32_t a, uint32_t b) {
-        return samples.costs[a] != samples.costs[b] ? samples.costs[a] > samples.costs[b] : a < b;
-    });
+    by_cost_ = sort_.sort(samples.cost_table()[0]);
     find_units();
 }
 
@@ -107,7 +270,8 @@ bool StepRows::assign(uint64_t micro_batches, std::span<uint32_t> part_of) {
     const uint64_t parts = micro_batches * ranks_;
     if (!partitioner_.partition(samples_.cost_table(), samples_.weight_table(),
                                 samples_.capacities, {SAB_PARTITION_KARMARKAR_KARP, parts, false},
-                                part_of))
+                                part_of) &&
+        !FullestBins(samples_).pack(parts, part_of))
         return false;
     const ItemTable costs = samples_.cost_table();
     std::vector<double> sums(costs.kinds * parts);
@@ -115,6 +279,8 @@ bool StepRows::assign(uint64_t micro_batches, std::span<uint32_t> part_of) {
         for (std::size_t i = 0; i < costs.items; ++i)
             sums[kind * parts + part_of[i]] += costs[kind][i];
     parts_to_ranks({sums, costs.kinds, parts}, ranks_, part_of);
+    if (costs.kinds == 1 && ranks_ > 1)
+        RankEvener(samples_, ranks_, micro_batches_, part_of).even_out();
     return true;
 }
 

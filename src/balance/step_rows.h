@@ -39,7 +39,8 @@ private:
     uint32_t micro_batches_ = 1;  ///< of a rank
     std::span<uint32_t> part_of_;
     VectorPartitioner partitioner_, of_rank_;
-    std::vector<uint32_t> by_cost_;  ///< samples, costliest first
+    CostliestFirst sort_;
+    std::span<const uint32_t> by_cost_;  ///< samples, costliest first
     // What goes to a rank together: a sample or a group.
     std::size_t units_;
     std::vector<double> group_costs_, group_weights_;

@@ -74,7 +74,7 @@ void time_steps(std::size_t count, uint64_t ranks, double most_ms, int rounds) {
     std::mt19937_64 random(28);
     for (int round = 0; round < rounds; ++round) {
         const double sigma = std::array{0.5, 0.8, 1.1}[static_cast<std::size_t>(round % 3)];
-        const double micro_batches = 1 + round / 3 % 8, load = round % 2 == 0 ? 0.9 : 0.979;
+        const double micro_batches = 1 + round / 3 % 8, load = std::array{0.9, 0.95, 0.979, 0.995}[static_cast<std::size_t>(round / 24 % 4)];
         const double mean = load * micro_batches * budget_tokens * static_cast<double>(ranks) /
                             static_cast<double>(count);
         const Lengths lengths = log_normal(random, count, sigma, mean);
@@ -215,7 +215,7 @@ void compare(std::size_t cases) {
 int main(int argc, char** argv) {
     std::printf("| figure | target | measured |\n|---|---:|---:|\n");
     time_steps(4096, 64, 0.6, 240);
-    time_steps(65536, 1024, 30, 24);
+    time_steps(65536, 1024, 30, 96);
     compare(argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 10000);
     return 0;
 }

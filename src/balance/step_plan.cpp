@@ -302,6 +302,7 @@ StepPlan make_step_plan(const Columns& sizes, const sab_step_plan_options& optio
     check_options(options);
     const Progress progress(options.progress, options.progress_ctx);
     const CurrentProgress current(&progress);
+    progress.report(0, sizes.count());
     return Planner(sizes, options).make();
 }
 

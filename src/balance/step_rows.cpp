@@ -1,6 +1,7 @@
 #include "balance/step_rows.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 
@@ -43,17 +44,29 @@ double least_bins(std::span<const double> weights, double capacity) {
     return least;
 }
 
-/// Bins one after the other: each takes the heaviest sample that is left, and the samples that then
-/// leave the least room. The last resort, where little room is free: it does not look at costs.
+/// Bins one after the other: each takes the heaviest sample that is left, and other samples that
+/// leave little room. The last resort, where little room is free: it does not look at costs.
 class FullestBins {
 public:
     explicit FullestBins(const StepSamples& samples) : samples_(samples) {}
 
     bool pack(uint64_t bins, std::span<uint32_t> part_of) {
         if (samples_.budgets.size() != 1 || bins * samples_.count > most_work) return false;
-        CostliestFirst order;
-        const std::span<const uint32_t> sorted = order.sort(samples_.weights);
-        left_.assign(sorted.begin(), sorted.end());
+        const std::span<const double> weights = samples_.weights;
+        const double free = samples_.capacities[0] -
+                            std::accumulate(weights.begin(), weights.end(), 0.0) /
+                                static_cast<double>(bins);
+        sorted_ = order_.sort(weights);
+        // A bin that is as full as possible takes the small samples that later ones need.
+        return std::ranges::any_of(std::array{0.0, 0.25, 0.5, 1.0, 2.0}, [&](double share) {
+            return pack_leaving(share * free, bins, part_of);
+        });
+    }
+
+private:
+    bool pack_leaving(double enough, uint64_t bins, std::span<uint32_t> part_of) {
+        left_.assign(sorted_.begin(), sorted_.end());
+        enough_ = enough;
         for (uint32_t bin = 0; bin < bins && !left_.empty(); ++bin) {
             const double room = samples_.capacities[0] - weight(0);
             least_room_ = room;
@@ -68,7 +81,6 @@ public:
         return left_.empty();
     }
 
-private:
     static constexpr std::size_t most_work = std::size_t{1} << 24, most_tries = 4096;
 
     double weight(std::size_t place) const { return samples_.weights[left_[place]]; }
@@ -81,7 +93,7 @@ private:
             left_.begin());
         for (std::size_t at = first; at < left_.size(); ++at) {
             if (at > first && weight(at) == weight(at - 1)) continue;  // the same was tried
-            if (tries_ == 0 || least_room_ == 0) return;
+            if (tries_ == 0 || least_room_ <= enough_) return;
             --tries_;
             chosen_.push_back(at);
             if (room - weight(at) < least_room_) {
@@ -94,9 +106,11 @@ private:
     }
 
     const StepSamples& samples_;
-    std::vector<uint32_t> left_;  ///< heaviest first
+    CostliestFirst order_;
+    std::span<const uint32_t> sorted_;
+    std::vector<uint32_t> left_;              ///< heaviest first
     std::vector<std::size_t> chosen_, best_;  ///< places in left_
-    double least_room_ = 0;
+    double least_room_ = 0, enough_ = 0;
     std::size_t tries_ = 0;
 };
 

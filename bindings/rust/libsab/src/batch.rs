@@ -11,6 +11,13 @@ pub enum Layout {
     Row,
 }
 
+constants! {
+    Layout {
+        Padded = SAB_LAYOUT_PADDED,
+        Row = SAB_LAYOUT_ROW,
+    }
+}
+
 /// One batch; `I` is how its indices are held and `L` its cumulative lengths, owned by default.
 /// Lengths, totals and cumulative lengths have one value for each column of the sizes.
 ///

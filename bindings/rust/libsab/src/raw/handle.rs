@@ -81,6 +81,7 @@ handles! {
     sab_cost, sab_cost_free, Send, Sync;
     sab_plan, sab_plan_free, Send, Sync;
     sab_grouping, sab_grouping_free, Send, Sync;
+    sab_step_plan, sab_step_plan_free, Send, Sync;
     sab_memory_model, sab_memory_model_free, Send, Sync;
     sab_peaks, sab_peaks_free, Send, Sync;
     sab_sampler, sab_sampler_free, Send;
@@ -203,6 +204,7 @@ structs! {
     sab_peaks_view,
     sab_rows,
     sab_step,
+    sab_step_plan_view,
     sab_plan_info,
     sab_ragged,
     sab_plan_report,
@@ -229,6 +231,7 @@ option_structs! {
     sab_probe_options, sab_probe_options_init;
     sab_sampler_options, sab_sampler_options_init;
     sab_sizes_options, sab_sizes_options_init;
+    sab_step_plan_options, sab_step_plan_options_init;
     sab_thresholds_options, sab_thresholds_options_init;
     sab_bionemo_options, sab_bionemo_options_init;
 }

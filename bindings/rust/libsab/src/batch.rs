@@ -1,4 +1,5 @@
 use crate::columns::PerColumn;
+use crate::options::constants;
 
 /// How the samples of a batch are laid out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -58,7 +58,7 @@ options! {
 /// let options = StepPlanOptions::new().world_size(64).budget(16_384.0).balance(Cost::quadratic());
 /// ```
 pub struct StepPlanOptions<'f>: sab_step_plan_options {
-    groups: Option<&'f [i64]>,
+    groups: Option<Vec<i64>>,
     budgets: Vec<Budget<'f>>,
     balance: Vec<Cost<'f>>,
     progress: Hook<ProgressFn<'f>>,
@@ -94,8 +94,8 @@ impl<'f> StepPlanOptions<'f> {
     }
 
     /// An id for each sample; samples with the same id are of the same rank.
-    pub fn groups(mut self, ids: &'f [i64]) -> Self {
-        self.groups = Some(ids);
+    pub fn groups(mut self, ids: impl Into<Vec<i64>>) -> Self {
+        self.groups = Some(ids.into());
         self
     }
 

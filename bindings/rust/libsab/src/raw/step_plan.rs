@@ -29,7 +29,7 @@ impl StepPlanHandle {
         let mut raw = *options.raw;
         (raw.budgets, raw.budget_count) = call.budgets(&options.budgets)?;
         (raw.balance, raw.balance_count) = call.balance(&options.balance)?;
-        if let Some(groups) = options.groups {
+        if let Some(groups) = &options.groups {
             let (given, count) = (groups.len(), sizes.count());
             if given != count {
                 return Err(Error::argument_error(format!(

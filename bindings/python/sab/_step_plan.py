@@ -247,9 +247,9 @@ def plan_step(
     >>> grid
     <sab.StepPlan: 6 samples, 2 ranks, 2 micro-batches each, slowest rank 1.0000 of the mean>
     >>> [indices.tolist() for indices in grid.rank(0)]
-    [[0], [2]]
+    [[0], [1, 3]]
     >>> [cu_seqlens.tolist() for cu_seqlens in grid.cu_seqlens(1)]
-    [[0, 6], [0, 2, 5, 6]]
+    [[0, 6], [0, 5, 6]]
     """
     calls = Calls(progress=progress, what="step plan")
     options = new_options("sab_step_plan_options")

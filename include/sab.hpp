@@ -700,9 +700,8 @@ public:
         std::vector<double> weights(view().samples);
         if (!tokens.empty() && tokens.size() != weights.size())
             throw std::invalid_argument("tokens: must be one for each sample");
-        check(sab_step_plan_get_loss_weights(get(), weighting,
-                                             tokens.empty() ? nullptr : tokens.data(),
-                                             weights.data()));
+        check(sab_step_plan_get_loss_weights(
+            get(), weighting, tokens.empty() ? nullptr : tokens.data(), weights.data()));
         return weights;
     }
 };

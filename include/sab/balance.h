@@ -313,20 +313,9 @@ typedef struct sab_step_plan_options {
     /** passed to `progress` */
     void *progress_ctx;
 } sab_step_plan_options;
-#define SAB_STEP_PLAN_OPTIONS_INIT   \
-    {sizeof(sab_step_plan_options),  \
-     1,                              \
-     NULL,                           \
-     0,                              \
-     0,                              \
-     1,                              \
-     SAB_LAYOUT_ROW,                 \
-     NULL,                           \
-     0,                              \
-     NULL,                           \
-     SAB_MICRO_BATCHES_DESCENDING,   \
-     NULL,                           \
-     NULL}
+#define SAB_STEP_PLAN_OPTIONS_INIT                                                      \
+    {sizeof(sab_step_plan_options), 1,    NULL, 0, 0, 1, SAB_LAYOUT_ROW, NULL, 0, NULL, \
+     SAB_MICRO_BATCHES_DESCENDING,  NULL, NULL}
 
 /** Sets the defaults, the same as SAB_STEP_PLAN_OPTIONS_INIT: for languages without C's macros.
  *
@@ -353,20 +342,24 @@ typedef struct sab_step_plan sab_step_plan;
  * samples than micro-batches; with `groups`, only if its rank has fewer.
  *
  * Method, rows: samples are assigned to ranks as by sab_items_partition(), longest first, and then
- * those of each rank to micro-batches. If a rank exceeds a budget, all samples are assigned to
- * micro-batches first, as by sab_items_partition() with capacities, and micro-batches to ranks. If
- * this also fails there is one more micro-batch. The first number tried is the lower bound of bin
- * packing by Martello and Toth. Padded: samples are sorted by size and cut into runs. The smallest
- * largest cost with which the runs are not too many is found by bisection. With one column and one
- * budget the number of micro-batches is the fewest possible; with `groups` it may be larger.
+ * those of each rank to micro-batches. If those of a rank do not fit, all samples are assigned to
+ * micro-batches first, and micro-batches to ranks: as by sab_items_partition() with capacities, or,
+ * under one budget, each micro-batch as full as possible. If this also fails there are `multiple`
+ * more micro-batches. The first number tried is a lower bound. Finding the fewest is a bin packing
+ * problem, so there may be one more than the fewest where little room is free.
+ *
+ * Method, padded: samples are sorted by size and cut into runs. The smallest largest cost with
+ * which there are not too many runs is found by bisection. The micro-batches are the fewest
+ * possible with one column and without `groups`.
  *
  * Time: 4,096 samples on 64 ranks take less than a millisecond, 65,536 on 1,024 ranks less than
  * 30. A callback as a cost is called once for each sample of rows, and many times in the padded
  * layout. Memory: about 150 bytes a sample.
  *
- * Source of the method for ranks: R. L. Graham, "Bounds on multiprocessing timing anomalies", 1969;
- * for the bound: S. Martello and P. Toth, "Lower bounds and reduction procedures for the bin packing
- * problem", 1990.
+ * Sources: R. L. Graham, "Bounds on multiprocessing timing anomalies", 1969 (longest first); S.
+ * Martello and P. Toth, "Lower bounds and reduction procedures for the bin packing problem", 1990
+ * (the bound); J. N. D. Gupta and J. C. Ho, "A new heuristic algorithm for the one-dimensional
+ * bin-packing problem", 1999 (micro-batches as full as possible).
  *
  * @param sizes    of the samples of the step, at least one; read during the call only. Not a
  *     mixture

@@ -150,7 +150,8 @@ void Partitioner::report_work() {
 
 /// By radix, as sorting would otherwise be the most of the work: falling costs are rising
 /// complements of their bits, since no cost is negative.
-std::span<const uint32_t> CostliestFirst::sort(std::span<const double> costs, const Worked& worked) {
+std::span<const uint32_t> CostliestFirst::sort(std::span<const double> costs,
+                                               const Worked& worked) {
     const std::size_t count = costs.size();
     std::array<std::array<uint32_t, 256>, 8> digits{};
     keyed_.resize(count);
@@ -440,11 +441,12 @@ bool Partitioner::best_fit(double slack) {
 
 void Partitioner::collect_items() {
     for (Part& part : open_parts()) part.items.clear();
-    in_stretches(costs_.size(), [this](std::size_t items) { worked(items); },
-                 [&](uint32_t first, uint32_t end) {
-        for (uint32_t k = first; k < end; ++k)
-            parts_[part_of_[by_cost_[k]]].items.push_back(by_cost_[k]);
-    });
+    in_stretches(
+        costs_.size(), [this](std::size_t items) { worked(items); },
+        [&](uint32_t first, uint32_t end) {
+            for (uint32_t k = first; k < end; ++k)
+                parts_[part_of_[by_cost_[k]]].items.push_back(by_cost_[k]);
+        });
     for (Part& part : open_parts()) {
         count(part);
         worked(part.items.size());

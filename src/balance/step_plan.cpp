@@ -66,8 +66,9 @@ private:
         if (micro_batches <= most_parts &&
             rounded_up(micro_batches, options_.multiple) <= most_parts / options_.world_size)
             return;
-        fail(SAB_E_ARGUMENT, options_.micro_batches > 0 ? "options.micro_batches = " : "sizes: ",
-             micro_batches, options_.micro_batches > 0 ? "" : " micro-batches of a rank are needed",
+        fail(SAB_E_ARGUMENT,
+             options_.micro_batches > 0 ? "options.micro_batches = " : "sizes: ", micro_batches,
+             options_.micro_batches > 0 ? "" : " micro-batches of a rank are needed",
              ": times options.world_size = ", options_.world_size, " must be at most ", most_parts);
     }
 
@@ -170,9 +171,9 @@ private:
         plan_.balances = costs.kinds;
         plan_.costs.assign(costs.kinds * parts(), 0);
         for (uint64_t part = 0; part < parts(); ++part) {
-            const std::span indices = std::span(plan_.indices)
-                                          .subspan(plan_.offsets[part],
-                                                   plan_.offsets[part + 1] - plan_.offsets[part]);
+            const std::span indices =
+                std::span(plan_.indices)
+                    .subspan(plan_.offsets[part], plan_.offsets[part + 1] - plan_.offsets[part]);
             PerBudget own{};
             if (samples_.is_padded) own = padded_costs(samples_, indices);
             for (std::size_t k = 0; k < costs.kinds; ++k) {
@@ -189,7 +190,8 @@ private:
         const auto count = static_cast<uint32_t>(plan_.micro_batches);
         std::vector<double> keys(parts());
         for (std::size_t k = 0; k < plan_.balances; ++k) {
-            const std::span<const double> costs = std::span(plan_.costs).subspan(k * parts(), parts());
+            const std::span<const double> costs =
+                std::span(plan_.costs).subspan(k * parts(), parts());
             const double sum = std::accumulate(costs.begin(), costs.end(), 0.0);
             for (std::size_t part = 0; part < keys.size() && sum > 0; ++part)
                 keys[part] = std::max(keys[part], costs[part] / sum);
@@ -197,7 +199,8 @@ private:
         std::vector<uint32_t> place(parts()), sorted(count);
         for (uint32_t first = 0; first < parts(); first += count) {
             std::iota(sorted.begin(), sorted.end(), first);
-            std::ranges::stable_sort(sorted, std::greater(), [&](uint32_t part) { return keys[part]; });
+            std::ranges::stable_sort(sorted, std::greater(),
+                                     [&](uint32_t part) { return keys[part]; });
             for (uint32_t rank = 0; rank < count; ++rank)
                 place[sorted[rank]] = first + place_of(rank, count);
         }
@@ -222,7 +225,8 @@ private:
     void measure() {
         const uint64_t ranks = plan_.world_size, count = plan_.micro_batches;
         for (std::size_t k = 0; k < plan_.balances; ++k) {
-            const std::span<const double> costs = std::span(plan_.costs).subspan(k * parts(), parts());
+            const std::span<const double> costs =
+                std::span(plan_.costs).subspan(k * parts(), parts());
             std::vector<double> of_rank(ranks), of_micro_step(count);
             for (uint64_t part = 0; part < parts(); ++part) {
                 of_rank[part / count] += costs[part];
@@ -231,8 +235,7 @@ private:
             }
             const double sum = std::accumulate(of_rank.begin(), of_rank.end(), 0.0),
                          mean = sum / static_cast<double>(ranks);
-            const double steps =
-                std::accumulate(of_micro_step.begin(), of_micro_step.end(), 0.0);
+            const double steps = std::accumulate(of_micro_step.begin(), of_micro_step.end(), 0.0);
             plan_.rank_imbalance[k] = mean > 0 ? std::ranges::max(of_rank) / mean : 1;
             plan_.micro_step_imbalance[k] = mean > 0 ? steps / mean : 1;
             plan_.least_rank_imbalance[k] = least_imbalance(k, mean);

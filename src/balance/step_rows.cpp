@@ -53,9 +53,9 @@ public:
     bool pack(uint64_t bins, std::span<uint32_t> part_of) {
         if (samples_.budgets.size() != 1 || bins * samples_.count > most_work) return false;
         const std::span<const double> weights = samples_.weights;
-        const double free = samples_.capacities[0] -
-                            std::accumulate(weights.begin(), weights.end(), 0.0) /
-                                static_cast<double>(bins);
+        const double free =
+            samples_.capacities[0] -
+            std::accumulate(weights.begin(), weights.end(), 0.0) / static_cast<double>(bins);
         sorted_ = order_.sort(weights);
         // A bin that is as full as possible takes the small samples that later ones need.
         return std::ranges::any_of(std::array{0.0, 0.25, 0.5, 1.0, 2.0}, [&](double share) {
@@ -136,8 +136,8 @@ public:
     }
 
     void even_out() {
-        const double mean = std::accumulate(loads_.begin(), loads_.end(), 0.0) /
-                            static_cast<double>(loads_.size());
+        const double mean =
+            std::accumulate(loads_.begin(), loads_.end(), 0.0) / static_cast<double>(loads_.size());
         std::vector<uint32_t> cheapest(loads_.size());
         for (std::size_t work = most_work; work > 0;) {
             std::iota(cheapest.begin(), cheapest.end(), 0u);
@@ -147,8 +147,8 @@ public:
                 [&](uint32_t a, uint32_t b) {
                     return loads_[a] != loads_[b] ? loads_[a] < loads_[b] : a < b;
                 });
-            const auto from = static_cast<uint32_t>(std::ranges::max_element(loads_) -
-                                                    loads_.begin());
+            const auto from =
+                static_cast<uint32_t>(std::ranges::max_element(loads_) - loads_.begin());
             if (loads_[from] - mean <= mean * even_enough) return;
             bool is_lowered = false;
             for (std::size_t k = 0; k < shown && !is_lowered && work > 0; ++k) {
@@ -165,9 +165,7 @@ private:
     static constexpr double even_enough = 1e-5;
 
     uint32_t rank_of(uint32_t item) const { return part_of_[item] / micro_batches_; }
-    double& held(uint32_t part, std::size_t budget) {
-        return weights_[budget * parts_ + part];
-    }
+    double& held(uint32_t part, std::size_t budget) { return weights_[budget * parts_ + part]; }
 
     /// Whether the part of an item has room when another comes for it.
     bool has_room(uint32_t item, uint32_t other) {
@@ -189,8 +187,7 @@ private:
                 const uint32_t ours = items_[from][i], theirs = items_[to][j];
                 const double score =
                     std::abs(samples_.costs[ours] - samples_.costs[theirs] - gap / 2);
-                if (score >= best || !has_room(ours, theirs) || !has_room(theirs, ours))
-                    continue;
+                if (score >= best || !has_room(ours, theirs) || !has_room(theirs, ours)) continue;
                 best = score;
                 given = i;
                 taken = j;
@@ -218,8 +215,8 @@ private:
     const uint32_t micro_batches_;
     std::span<uint32_t> part_of_;
     const std::size_t parts_;
-    std::vector<double> weights_;             ///< that each micro-batch holds, by budget
-    std::vector<double> loads_;               ///< of the ranks
+    std::vector<double> weights_;               ///< that each micro-batch holds, by budget
+    std::vector<double> loads_;                 ///< of the ranks
     std::vector<std::vector<uint32_t>> items_;  ///< of the ranks
 };
 
@@ -230,8 +227,8 @@ uint64_t least_rows(const StepSamples& samples, uint64_t world_size) {
     for (std::size_t b = 0; b < samples.budgets.size(); ++b) {
         const std::span<const double> weights = samples.weight_table()[b];
         const double capacity = samples.capacities[b];
-        least = std::max(least, std::ceil(least_bins(weights, capacity) /
-                                          static_cast<double>(world_size)));
+        least = std::max(
+            least, std::ceil(least_bins(weights, capacity) / static_cast<double>(world_size)));
         std::vector<double> groups(samples.group_counts.size());
         for (std::size_t i = 0; i < samples.group_of.size(); ++i)
             groups[samples.group_of[i]] += weights[i];
@@ -241,8 +238,7 @@ uint64_t least_rows(const StepSamples& samples, uint64_t world_size) {
     return static_cast<uint64_t>(least);
 }
 
-void parts_to_ranks(const ItemTable& part_costs, uint64_t world_size,
-                    std::span<uint32_t> part_of) {
+void parts_to_ranks(const ItemTable& part_costs, uint64_t world_size, std::span<uint32_t> part_of) {
     const std::size_t parts = part_costs.items;
     std::vector<uint32_t> rank_of(parts), next(world_size);
     VectorPartitioner().partition(part_costs, {}, {},
@@ -282,9 +278,8 @@ bool StepRows::assign(uint64_t micro_batches, std::span<uint32_t> part_of) {
     if (by_ranks(false)) return true;
     if (!samples_.group_of.empty()) return !samples_.is_one_cost && by_ranks(true);
     const uint64_t parts = micro_batches * ranks_;
-    if (!partitioner_.partition(samples_.cost_table(), samples_.weight_table(),
-                                samples_.capacities, {SAB_PARTITION_KARMARKAR_KARP, parts, false},
-                                part_of) &&
+    if (!partitioner_.partition(samples_.cost_table(), samples_.weight_table(), samples_.capacities,
+                                {SAB_PARTITION_KARMARKAR_KARP, parts, false}, part_of) &&
         !FullestBins(samples_).pack(parts, part_of))
         return false;
     const ItemTable costs = samples_.cost_table();
@@ -303,8 +298,8 @@ bool StepRows::by_ranks(bool by_weight) {
     if (!to_ranks(by_weight)) return false;
     collect_ranks();
     for (uint32_t rank = 0; rank < ranks_; ++rank) {
-        const std::span items =
-            std::span(by_rank_).subspan(rank_begin_[rank], rank_begin_[rank + 1] - rank_begin_[rank]);
+        const std::span items = std::span(by_rank_).subspan(
+            rank_begin_[rank], rank_begin_[rank + 1] - rank_begin_[rank]);
         const uint32_t first_part = rank * micro_batches_;
         if (!longest_first(items, first_part) && !partition_rank(items, first_part)) return false;
     }
@@ -316,8 +311,7 @@ bool StepRows::to_ranks(bool by_weight) {
     rank_of_unit_.resize(units_);
     const PartitionRules rules{SAB_PARTITION_LONGEST_FIRST, ranks_, false};
     const ItemTable weights{unit_weights_, samples_.budgets.size(), units_};
-    if (by_weight)
-        return partitioner_.partition(weights, {}, {}, rules, rank_of_unit_);
+    if (by_weight) return partitioner_.partition(weights, {}, {}, rules, rank_of_unit_);
     const ItemTable costs{unit_costs_, samples_.balance.size(), units_};
     // Even costs are even weights.
     if (samples_.is_one_cost) return partitioner_.partition(costs, {}, {}, rules, rank_of_unit_);

@@ -15,8 +15,7 @@ uint64_t least_rows(const StepSamples& samples, uint64_t world_size);
 
 /// Numbers the parts again so that ranks with the same number of successive parts are even.
 /// `part_of`: of each sample.
-void parts_to_ranks(const ItemTable& part_costs, uint64_t world_size,
-                    std::span<uint32_t> part_of);
+void parts_to_ranks(const ItemTable& part_costs, uint64_t world_size, std::span<uint32_t> part_of);
 
 class StepRows {
 public:

@@ -56,8 +56,8 @@ StepRuns::StepRuns(const StepSamples& samples, uint64_t world_size)
 void StepRuns::sort() {
     const std::size_t count = samples_.count;
     std::vector<double> shares(count);
-    const ItemTable& keys = samples_.budgets.empty() ? samples_.cost_table()
-                                                     : samples_.weight_table();
+    const ItemTable& keys =
+        samples_.budgets.empty() ? samples_.cost_table() : samples_.weight_table();
     for (std::size_t kind = 0; kind < keys.kinds; ++kind)
         for (std::size_t i = 0; i < count; ++i)
             shares[i] = std::max(shares[i], samples_.budgets.empty()
@@ -68,7 +68,8 @@ void StepRuns::sort() {
     std::ranges::stable_sort(all, [&](uint32_t a, uint32_t b) {
         if (shares[a] != shares[b]) return shares[a] > shares[b];
         for (std::size_t j = 0; j < samples_.columns; ++j) {
-            const double left = samples_.sizes[j * count + a], right = samples_.sizes[j * count + b];
+            const double left = samples_.sizes[j * count + a],
+                         right = samples_.sizes[j * count + b];
             if (left != right) return left > right;
         }
         return false;
@@ -188,8 +189,7 @@ void StepRuns::assign(uint64_t micro_batches, std::span<uint32_t> part_of) const
             ++part;
         }
     }
-    if (is_one)
-        parts_to_ranks({costs, samples_.balance.size(), parts}, ranks_, part_of);
+    if (is_one) parts_to_ranks({costs, samples_.balance.size(), parts}, ranks_, part_of);
 }
 
 }  // namespace sab

@@ -407,13 +407,13 @@ static int32_t cancel(void *ctx, uint64_t done, uint64_t total) {
 }
 
 /* The options that `change` are refused with these words. */
-#define EXPECT_REFUSED(words, change)                              \
-    do {                                                           \
-        set_step(&s, 6, six, 2, 10);                               \
-        change;                                                    \
-        sab_step_plan *plan_ = (sab_step_plan *)&s;                \
-        EXPECT_FAILS(plan_of(&s, &plan_), SAB_E_ARGUMENT, words);  \
-        EXPECT(plan_ == NULL);                                     \
+#define EXPECT_REFUSED(words, change)                             \
+    do {                                                          \
+        set_step(&s, 6, six, 2, 10);                              \
+        change;                                                   \
+        sab_step_plan *plan_ = (sab_step_plan *)&s;               \
+        EXPECT_FAILS(plan_of(&s, &plan_), SAB_E_ARGUMENT, words); \
+        EXPECT(plan_ == NULL);                                    \
     } while (0)
 
 static void Plan_OfBadInput_NamesTheArgument(void) {
@@ -432,12 +432,15 @@ static void Plan_OfBadInput_NamesTheArgument(void) {
     EXPECT_REFUSED("options.balance = NULL", s.options.balance_count = 1);
     EXPECT_REFUSED("options.micro_batches = 0 and options.budget_count = 0",
                    s.options.budget_count = 0);
-    EXPECT_REFUSED("options.micro_batches = 1: must be at least 2 to keep "
-                   "options.budgets[0].limit = 10",
-                   s.options.micro_batches = 1);
-    EXPECT_REFUSED("options.groups[2] = 5: its samples must fit 1 micro-batches of "
-                   "options.budgets[0].limit = 16, which hold 16",
-                   s.budgets[0].limit = 16; s.options.micro_batches = 1; s.options.groups = groups);
+    EXPECT_REFUSED(
+        "options.micro_batches = 1: must be at least 2 to keep "
+        "options.budgets[0].limit = 10",
+        s.options.micro_batches = 1);
+    EXPECT_REFUSED(
+        "options.groups[2] = 5: its samples must fit 1 micro-batches of "
+        "options.budgets[0].limit = 16, which hold 16",
+        s.budgets[0].limit = 16;
+        s.options.micro_batches = 1; s.options.groups = groups);
     EXPECT_REFUSED("options.micro_batches = 1048576: times options.world_size = 2 must be at most",
                    s.options.micro_batches = 1 << 20);
     EXPECT_REFUSED("options.micro_batches = 1: must be at least 2", s.options.micro_batches = 1;

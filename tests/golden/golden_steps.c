@@ -123,8 +123,8 @@ static void write_plan(const sab_step_plan_view* view, FILE* out) {
 /* Whether the plan is the one that was read. */
 static int is_expected(const sab_step_plan_view* view) {
     const uint64_t parts = view->world_size * view->micro_batches, *expected = given.expected;
-    int same = given.expected_count == 1 + view->samples + parts + 1 &&
-               expected[0] == view->micro_batches;
+    int same =
+        given.expected_count == 1 + view->samples + parts + 1 && expected[0] == view->micro_batches;
     for (size_t i = 0; same && i < view->samples; ++i)
         same = expected[1 + i] == (uint64_t)view->indices[i];
     for (uint64_t k = 0; same && k <= parts; ++k)
@@ -145,9 +145,9 @@ int main(int argc, char** argv) {
         line[strcspn(line, "\n")] = '\0';
         const char* key = strtok(strcpy(words, line), " ");
         char* rest = key == NULL ? NULL : words + strlen(key) + (strlen(key) < strlen(line));
-        const int is_result = key != NULL && (strcmp(key, "plan") == 0 ||
-                                              strcmp(key, "indices") == 0 ||
-                                              strcmp(key, "offsets") == 0);
+        const int is_result =
+            key != NULL && (strcmp(key, "plan") == 0 || strcmp(key, "indices") == 0 ||
+                            strcmp(key, "offsets") == 0);
         if (key != NULL && strcmp(key, "end") == 0) {
             sab_sizes* sizes = sizes_of_case();
             sab_step_plan* plan = NULL;

@@ -100,7 +100,7 @@ def test_arrays_and_measures():
     assert repr(plan) == (
         "<sab.StepPlan: 6 samples, 2 ranks, 2 micro-batches each, slowest rank 1.0000 of the mean>"
     )
-    with pytest.raises(TypeError, match="made by sab.plan_step"):
+    with pytest.raises(TypeError, match=r"made by sab\.plan_step"):
         sab.StepPlan()
 
 
@@ -215,8 +215,14 @@ class Proto:
 
 def batch_of(torch, lengths):
     mask = (torch.arange(100) < torch.as_tensor(lengths)[:, None]).long()
-    return Batch({"input_ids": torch.arange(len(lengths) * 100).view(-1, 100),
-                  "attention_mask": mask, "name": torch.tensor(7)}, len(lengths))
+    return Batch(
+        {
+            "input_ids": torch.arange(len(lengths) * 100).view(-1, 100),
+            "attention_mask": mask,
+            "name": torch.tensor(7),
+        },
+        len(lengths),
+    )
 
 
 @pytest.mark.parametrize("bell", [True, False])
@@ -281,8 +287,14 @@ def test_verl_partitions():
     with pytest.raises(AssertionError, match="Number of uid groups"):
         verl.get_group_balanced_partitions([1], ["a"], 2)
     logged = verl.log_seqlen_unbalance([4, 1, 1, 2], [[0], [1, 2, 3]], "len")
-    assert logged == {"len/min": 3, "len/max": 5, "len/minmax_diff": 2,
-                      "len/balanced_min": 4, "len/balanced_max": 4, "len/mean": 4}
+    assert logged == {
+        "len/min": 3,
+        "len/max": 5,
+        "len/minmax_diff": 2,
+        "len/balanced_min": 4,
+        "len/balanced_max": 4,
+        "len/mean": 4,
+    }
     assert verl.get_reverse_idx([2, 0, 1]) == [1, 2, 0]
 
 

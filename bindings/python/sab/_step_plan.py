@@ -212,9 +212,9 @@ def plan_step(
     """Divides the samples of one step among ranks and micro-batches, when their lengths are known
     only as the step begins: in reinforcement learning, and in fine-tuning on generated data.
 
-    No micro-batch exceeds a budget. All ranks have the same number of micro-batches, and cost
-    nearly the same in sum and in each micro-step, which is the micro-batch that all ranks run at
-    the same time. A micro-batch is empty only if there are fewer samples than micro-batches; with
+    No micro-batch exceeds a budget. All ranks have the same number of micro-batches. Ranks cost
+    nearly the same in sum and in each micro-step, the micro-batch that all ranks run at the same
+    time. A micro-batch is empty only if there are fewer samples than micro-batches; with
     ``groups``, only if its rank has fewer. The plan is a function of the arguments alone: ranks
     that have all lengths need not communicate.
 
@@ -279,6 +279,4 @@ def plan_step(
     handle = ffi.new("sab_step_plan **")
     check(lib.sab_step_plan_new(source._handle, options, handle), calls)
     columns = source.columns if len(source.columns) > 1 else ONE_COLUMN
-    return StepPlan._made(
-        ffi.gc(handle[0], lib.sab_step_plan_free), columns, _output_like(lengths)
-    )
+    return StepPlan._made(ffi.gc(handle[0], lib.sab_step_plan_free), columns, _output_like(lengths))

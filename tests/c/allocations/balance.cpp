@@ -127,8 +127,8 @@ SCENARIO(step_plan, Threads::none) {
         run.note(view.indices, view.samples * sizeof *view.indices);
         run.note(view.offsets, (3 * view.micro_batches + 1) * sizeof *view.offsets);
         std::vector<double> weights(view.samples);
-        CALL_INTO(weights, sab_step_plan_get_loss_weights(plan, SAB_LOSS_BY_GROUP, nullptr,
-                                                          weights.data()));
+        CALL_INTO(weights,
+                  sab_step_plan_get_loss_weights(plan, SAB_LOSS_BY_GROUP, nullptr, weights.data()));
         run.note(weights.data(), weights.size() * sizeof weights[0]);
         CALL_PLAIN(sab_step_plan_free(plan));
     }

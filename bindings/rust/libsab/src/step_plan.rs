@@ -105,9 +105,9 @@ impl<'f> StepPlanOptions<'f> {
 /// The samples of one step, divided among ranks and micro-batches, when their sizes are known only
 /// as the step begins: in reinforcement learning, and in fine-tuning on generated data.
 ///
-/// No micro-batch exceeds a budget. All ranks have the same number of micro-batches, and cost
-/// nearly the same in sum and in each micro-step, which is the micro-batch that all ranks run at
-/// the same time. A micro-batch is empty only if there are fewer samples than micro-batches; with
+/// No micro-batch exceeds a budget. All ranks have the same number of micro-batches. Ranks cost
+/// nearly the same in sum and in each micro-step, the micro-batch that all ranks run at the same
+/// time. A micro-batch is empty only if there are fewer samples than micro-batches; with
 /// groups, only if its rank has fewer.
 ///
 /// ```

@@ -98,9 +98,7 @@ def get_seqlen_balanced_partitions(
             number is no multiple.
     """
     count = len(seqlen_list)
-    assert count >= k_partitions, (
-        f"number of items:[{count}] < k_partitions:[{k_partitions}]"
-    )
+    assert count >= k_partitions, f"number of items:[{count}] < k_partitions:[{k_partitions}]"
     if equal_size:
         return karmarkar_karp(seqlen_list, k_partitions, equal_size)
     plan = sab.plan_step(np.asarray(seqlen_list), world_size=k_partitions, micro_batches=1)

@@ -10,13 +10,30 @@ namespace {
 
 constexpr uint32_t most_scanned = 64;  // micro-batches of a rank that are looked at for each sample
 
+/// A bin holds at most k items of which k + 1 would exceed its capacity.
+double least_bins_by_count(std::span<const double> weights, double capacity) {
+    constexpr std::size_t most = 16;
+    std::array<std::size_t, most + 1> counts{};  // items of which a bin holds so many
+    for (const double weight : weights)
+        if (const double fitting = capacity / weight * (1 + 1e-12); fitting < most + 1)
+            ++counts[static_cast<std::size_t>(fitting)];
+    double least = 0;
+    std::size_t count = 0;
+    for (std::size_t k = 1; k <= most; ++k) {
+        count += counts[k];
+        least = std::max(least, std::ceil(static_cast<double>(count) / static_cast<double>(k)));
+    }
+    return least;
+}
+
 /// Martello and Toth's bound on the bins of some weights. For a weight w the items above
 /// capacity - w and those above half of the capacity are alone in their bins; items from w up to
 /// half of the capacity fill what these leave free, and further bins.
 double least_bins(std::span<const double> weights, double capacity) {
     const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
     // sums are rounded
-    double least = std::ceil(sum / capacity * (1 - 1e-12));
+    double least =
+        std::max(std::ceil(sum / capacity * (1 - 1e-12)), least_bins_by_count(weights, capacity));
     if (std::ranges::none_of(weights, [&](double each) { return each > capacity / 2; }))
         return least;
     CostliestFirst order;
@@ -275,55 +292,111 @@ void StepRows::find_units() {
 bool StepRows::assign(uint64_t micro_batches, std::span<uint32_t> part_of) {
     micro_batches_ = static_cast<uint32_t>(micro_batches);
     part_of_ = part_of;
-    if (by_ranks(false)) return true;
-    if (!samples_.group_of.empty()) return !samples_.is_one_cost && by_ranks(true);
-    const uint64_t parts = micro_batches * ranks_;
-    if (!partitioner_.partition(samples_.cost_table(), samples_.weight_table(), samples_.capacities,
-                                {SAB_PARTITION_KARMARKAR_KARP, parts, false}, part_of) &&
-        !FullestBins(samples_).pack(parts, part_of))
-        return false;
+    if (by_ranks(Aim::costs)) return true;
+    if (!samples_.is_one_cost && by_ranks(Aim::capacities)) return true;
+    if (samples_.group_of.empty()) return by_micro_batches();
+    return !samples_.is_one_cost && by_ranks(Aim::weights);
+}
+
+/// All samples to all micro-batches, and these to ranks.
+bool StepRows::by_micro_batches() {
+    const uint64_t parts = uint64_t{micro_batches_} * ranks_;
     const ItemTable costs = samples_.cost_table();
+    if (!partitioner_.partition(costs, samples_.weight_table(), samples_.capacities,
+                                {SAB_PARTITION_KARMARKAR_KARP, parts, false}, part_of_) &&
+        !FullestBins(samples_).pack(parts, part_of_))
+        return false;
     std::vector<double> sums(costs.kinds * parts);
     for (std::size_t kind = 0; kind < costs.kinds; ++kind)
         for (std::size_t i = 0; i < costs.items; ++i)
-            sums[kind * parts + part_of[i]] += costs[kind][i];
-    parts_to_ranks({sums, costs.kinds, parts}, ranks_, part_of);
+            sums[kind * parts + part_of_[i]] += costs[kind][i];
+    parts_to_ranks({sums, costs.kinds, parts}, ranks_, part_of_);
     if (costs.kinds == 1 && ranks_ > 1)
-        RankEvener(samples_, ranks_, micro_batches_, part_of).even_out();
+        RankEvener(samples_, ranks_, micro_batches_, part_of_).even_out();
     return true;
 }
 
 /// First to ranks, then those of each rank to its micro-batches.
-bool StepRows::by_ranks(bool by_weight) {
-    if (!to_ranks(by_weight)) return false;
+bool StepRows::by_ranks(Aim aim) {
+    if (!to_ranks(aim)) return false;
     collect_ranks();
+    const bool is_one = samples_.balance.size() == 1;
     for (uint32_t rank = 0; rank < ranks_; ++rank) {
-        const std::span items = std::span(by_rank_).subspan(
-            rank_begin_[rank], rank_begin_[rank + 1] - rank_begin_[rank]);
+        const std::span<const uint32_t> items = items_of(rank);
         const uint32_t first_part = rank * micro_batches_;
-        if (!longest_first(items, first_part) && !partition_rank(items, first_part)) return false;
+        // Longest first looks at one cost only.
+        if (!(is_one && longest_first(items, first_part)) && !partition_rank(items, first_part) &&
+            (is_one || !longest_first(items, first_part)))
+            return false;
     }
+    if (is_one) even_micro_steps();
     return true;
 }
 
-/// Units to ranks. A rank leaves half of the free capacity, so that its samples fit.
-bool StepRows::to_ranks(bool by_weight) {
+/// Units to ranks.
+bool StepRows::to_ranks(Aim aim) {
     rank_of_unit_.resize(units_);
     const PartitionRules rules{SAB_PARTITION_LONGEST_FIRST, ranks_, false};
-    const ItemTable weights{unit_weights_, samples_.budgets.size(), units_};
-    if (by_weight) return partitioner_.partition(weights, {}, {}, rules, rank_of_unit_);
-    const ItemTable costs{unit_costs_, samples_.balance.size(), units_};
-    // Even costs are even weights.
-    if (samples_.is_one_cost) return partitioner_.partition(costs, {}, {}, rules, rank_of_unit_);
+    const ItemTable costs{unit_costs_, samples_.balance.size(), units_},
+        weights{unit_weights_, samples_.budgets.size(), units_};
+    if (aim != Aim::capacities)
+        return partitioner_.partition(aim == Aim::costs ? costs : weights, {}, {}, rules,
+                                      rank_of_unit_);
+    // A rank leaves half of the free capacity, so that its samples fit its micro-batches.
     std::vector<double> capacities;
     for (std::size_t b = 0; b < weights.kinds; ++b) {
         const std::span<const double> each = weights[b];
         const double room = samples_.capacities[b] * micro_batches_,
                      mean = std::accumulate(each.begin(), each.end(), 0.0) / ranks_;
-        capacities.push_back(std::max(std::floor((room + mean) / 2), std::ranges::max(each)));
+        capacities.push_back(std::max((room + mean) / 2, std::ranges::max(each)));
         if (mean > room || capacities.back() > room) return false;
     }
     return partitioner_.partition(costs, weights, capacities, rules, rank_of_unit_);
+}
+
+/// The largest cost of each micro-step, when the micro-batches of each rank are sorted by cost.
+std::vector<double> StepRows::profile() const {
+    std::vector<double> costs(std::size_t{ranks_} * micro_batches_), largest(micro_batches_);
+    for (std::size_t i = 0; i < samples_.count; ++i) costs[part_of_[i]] += samples_.costs[i];
+    for (uint32_t rank = 0; rank < ranks_; ++rank) {
+        const std::span<double> own =
+            std::span(costs).subspan(std::size_t{rank} * micro_batches_, micro_batches_);
+        std::ranges::sort(own, std::greater());
+        for (uint32_t m = 0; m < micro_batches_; ++m) largest[m] = std::max(largest[m], own[m]);
+    }
+    return largest;
+}
+
+/// Where some ranks have a sample that costs more than a mean micro-batch, the others make their
+/// first micro-batch costly, too: so their later ones need not be waited for.
+void StepRows::even_micro_steps() {
+    constexpr int most_rounds = 4;
+    constexpr double even_enough = 1.01;
+    if (ranks_ == 1 || micro_batches_ == 1) return;
+    const auto sum_of = [](const std::vector<double>& numbers) {
+        return std::accumulate(numbers.begin(), numbers.end(), 0.0);
+    };
+    const double mean = sum_of(samples_.costs) / ranks_;
+    std::vector<double> largest = profile(), targets(micro_batches_);
+    std::vector<uint32_t> before;
+    for (int round = 0; round < most_rounds && sum_of(largest) > mean * even_enough; ++round) {
+        before.assign(part_of_.begin(), part_of_.end());
+        for (uint32_t rank = 0; rank < ranks_; ++rank) {
+            const std::span<const uint32_t> items = items_of(rank);
+            double own = 0;
+            for (const uint32_t item : items) own += samples_.costs[item];
+            std::ranges::transform(largest, targets.begin(),
+                                   [&](double cost) { return cost * own / sum_of(largest); });
+            if (longest_first(items, rank * micro_batches_, targets)) continue;
+            for (const uint32_t item : items) part_of_[item] = before[item];
+        }
+        std::vector<double> found = profile();
+        if (sum_of(found) >= sum_of(largest)) {
+            std::ranges::copy(before, part_of_.begin());
+            return;
+        }
+        largest = std::move(found);
+    }
 }
 
 void StepRows::collect_ranks() {
@@ -338,28 +411,35 @@ void StepRows::collect_ranks() {
     for (const uint32_t sample : by_cost_) by_rank_[next[rank_of(sample)]++] = sample;
 }
 
-/// Each sample to the micro-batch that costs least so far and has room. Of several costs and
-/// budgets the first is looked at.
-bool StepRows::longest_first(std::span<const uint32_t> items, uint32_t first_part) {
+/// Each sample, costliest first, to the micro-batch that costs least so far and has room, or with
+/// `targets` the one that lacks most of its target. Of several costs the first is looked at.
+bool StepRows::longest_first(std::span<const uint32_t> items, uint32_t first_part,
+                             std::span<const double> targets) {
     const uint32_t parts = micro_batches_;
     const std::size_t caps = samples_.budgets.size();
-    if (samples_.balance.size() > 1 || caps > 1 || parts > most_scanned) return false;
+    if (parts > most_scanned) return false;
     costs_.assign(parts, 0);
-    weights_.assign(parts, 0);
+    std::ranges::transform(targets, costs_.begin(), std::negate());
+    weights_.assign(parts * caps, 0);
     counts_.assign(parts, 0);
-    const double capacity = caps > 0 ? samples_.capacities[0] : 0;
+    const auto has_room = [&](uint32_t part, uint32_t item) {
+        for (std::size_t b = 0; b < caps; ++b)
+            if (weights_[b * parts + part] + samples_.weights[b * samples_.count + item] >
+                samples_.capacities[b])
+                return false;
+        return true;
+    };
     for (const uint32_t item : items) {
-        const double weight = caps > 0 ? samples_.weights[item] : 0;
         uint32_t best = parts;
-        for (uint32_t part = 0; part < parts; ++part) {
-            if (weights_[part] + weight > capacity) continue;
-            if (best == parts || costs_[part] < costs_[best] ||
-                (costs_[part] == costs_[best] && counts_[part] < counts_[best]))
+        for (uint32_t part = 0; part < parts; ++part)
+            if ((best == parts || costs_[part] < costs_[best] ||
+                 (costs_[part] == costs_[best] && counts_[part] < counts_[best])) &&
+                has_room(part, item))
                 best = part;
-        }
         if (best == parts) return false;
         costs_[best] += samples_.costs[item];
-        weights_[best] += weight;
+        for (std::size_t b = 0; b < caps; ++b)
+            weights_[b * parts + best] += samples_.weights[b * samples_.count + item];
         ++counts_[best];
         part_of_[item] = first_part + best;
     }

@@ -27,10 +27,21 @@ public:
 
 private:
     void find_units();
-    bool by_ranks(bool by_weight);
-    bool to_ranks(bool by_weight);
+    /// What units go to ranks by: their costs, these under capacities, or their weights.
+    enum class Aim { costs, capacities, weights };
+
+    bool by_ranks(Aim aim);
+    bool to_ranks(Aim aim);
     void collect_ranks();
-    bool longest_first(std::span<const uint32_t> items, uint32_t first_part);
+    std::span<const uint32_t> items_of(uint32_t rank) const {
+        return std::span(by_rank_).subspan(rank_begin_[rank],
+                                           rank_begin_[rank + 1] - rank_begin_[rank]);
+    }
+    bool by_micro_batches();
+    std::vector<double> profile() const;
+    void even_micro_steps();
+    bool longest_first(std::span<const uint32_t> items, uint32_t first_part,
+                       std::span<const double> targets = {});
     bool partition_rank(std::span<const uint32_t> items, uint32_t first_part);
 
     const StepSamples& samples_;

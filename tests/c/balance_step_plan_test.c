@@ -445,13 +445,13 @@ static void Plan_OfBadInput_NamesTheArgument(void) {
                    s.options.micro_batches = 1 << 20);
     EXPECT_REFUSED("options.micro_batches = 1: must be at least 2", s.options.micro_batches = 1;
                    s.options.layout = SAB_LAYOUT_PADDED);
-    /* The lower bound is 2, and 6 of 8, 8, 6, 6 and 6 fit no two micro-batches of 17 each. */
-    const int32_t hard[5] = {8, 8, 6, 6, 6};
-    set_step(&s, 5, hard, 2, 17);
+    /* Their sum is that of two micro-batches, but 7 is part of no sum of 17. */
+    const int32_t hard[6] = {8, 8, 7, 4, 4, 3};
+    set_step(&s, 6, hard, 2, 17);
     s.options.micro_batches = 1;
     sab_step_plan *plan = NULL;
     EXPECT_FAILS(plan_of(&s, &plan), SAB_E_ARGUMENT,
-                 "options.micro_batches = 1: no assignment of 5 samples that keeps "
+                 "options.micro_batches = 1: no assignment of 6 samples that keeps "
                  "options.budgets[0].limit = 17 was found; use more micro-batches");
     set_step(&s, 0, six, 2, 10);
     EXPECT_FAILS(plan_of(&s, &plan), SAB_E_ARGUMENT, "sizes.count = 0: must be at least 1");

@@ -8,6 +8,7 @@
 namespace sab {
 namespace {
 
+constexpr std::size_t most_together = 8192;  // samples, where capacities are tight
 constexpr uint32_t most_scanned = 64;  // micro-batches of a rank that are looked at for each sample
 
 /// A bin holds at most k items of which k + 1 would exceed its capacity.
@@ -294,42 +295,82 @@ bool StepRows::assign(uint64_t micro_batches, std::span<uint32_t> part_of) {
     part_of_ = part_of;
     if (by_ranks(Aim::costs)) return true;
     if (!samples_.is_one_cost && by_ranks(Aim::capacities)) return true;
-    if (samples_.group_of.empty()) return by_micro_batches();
-    return !samples_.is_one_cost && by_ranks(Aim::weights);
-}
-
-/// All samples to all micro-batches, and these to ranks.
-bool StepRows::by_micro_batches() {
-    const uint64_t parts = uint64_t{micro_batches_} * ranks_;
-    const ItemTable costs = samples_.cost_table();
-    if (!partitioner_.partition(costs, samples_.weight_table(), samples_.capacities,
-                                {SAB_PARTITION_KARMARKAR_KARP, parts, false}, part_of_) &&
-        !FullestBins(samples_).pack(parts, part_of_))
-        return false;
-    std::vector<double> sums(costs.kinds * parts);
-    for (std::size_t kind = 0; kind < costs.kinds; ++kind)
-        for (std::size_t i = 0; i < costs.items; ++i)
-            sums[kind * parts + part_of_[i]] += costs[kind][i];
-    parts_to_ranks({sums, costs.kinds, parts}, ranks_, part_of_);
-    if (costs.kinds == 1 && ranks_ > 1)
-        RankEvener(samples_, ranks_, micro_batches_, part_of_).even_out();
-    return true;
+    if (!samples_.group_of.empty()) return !samples_.is_one_cost && by_ranks(Aim::weights);
+    // Many samples whose even ranks do not fit leave next to no room: one more micro-batch.
+    if (samples_.is_one_cost && samples_.count > most_together) return false;
+    std::vector<uint32_t> all(ranks_);
+    std::iota(all.begin(), all.end(), 0u);
+    return together(all);
 }
 
 /// First to ranks, then those of each rank to its micro-batches.
 bool StepRows::by_ranks(Aim aim) {
     if (!to_ranks(aim)) return false;
     collect_ranks();
-    const bool is_one = samples_.balance.size() == 1;
-    for (uint32_t rank = 0; rank < ranks_; ++rank) {
-        const std::span<const uint32_t> items = items_of(rank);
-        const uint32_t first_part = rank * micro_batches_;
-        // Longest first looks at one cost only.
-        if (!(is_one && longest_first(items, first_part)) && !partition_rank(items, first_part) &&
-            (is_one || !longest_first(items, first_part)))
-            return false;
+    std::vector<uint32_t> failed;
+    for (uint32_t rank = 0; rank < ranks_; ++rank)
+        if (!assign_rank(rank)) failed.push_back(rank);
+    if (!failed.empty() && !with_others(failed)) return false;
+    if (samples_.balance.size() == 1) even_micro_steps();
+    return true;
+}
+
+/// Longest first looks at one cost only.
+bool StepRows::assign_rank(uint32_t rank) {
+    const std::span<const uint32_t> items = items_of(rank);
+    const uint32_t first_part = rank * micro_batches_;
+    if (samples_.balance.size() > 1)
+        return partition_rank(items, first_part) || longest_first(items, first_part);
+    return longest_first(items, first_part) || partition_rank(items, first_part);
+}
+
+/// A few ranks whose samples do not fit: together with others, more and more of them.
+bool StepRows::with_others(std::span<const uint32_t> failed) {
+    if (!samples_.group_of.empty()) return false;
+    std::vector<uint32_t> ranks(failed.begin(), failed.end());
+    std::vector<bool> is_taken(ranks_);
+    for (const uint32_t rank : ranks) is_taken[rank] = true;
+    uint32_t next = 0;
+    const std::size_t of_rank = samples_.count / ranks_;
+    while (ranks.size() * 4 <= ranks_ && ranks.size() * 2 * of_rank <= most_together) {
+        for (std::size_t count = ranks.size() * 2; ranks.size() < count; ++next) {
+            if (is_taken[next]) continue;
+            is_taken[next] = true;
+            ranks.push_back(next);
+        }
+        if (!together(ranks)) continue;
+        collect_ranks();
+        return true;
     }
-    if (is_one) even_micro_steps();
+    return false;
+}
+
+/// All samples of some ranks to all their micro-batches, and these to the ranks.
+bool StepRows::together(std::span<const uint32_t> ranks) {
+    std::vector<uint32_t> items;
+    for (const uint32_t rank : ranks)
+        items.insert(items.end(), items_of(rank).begin(), items_of(rank).end());
+    std::ranges::sort(items);
+    const StepSamples some = samples_.of(items);
+    const ItemTable costs = some.cost_table();
+    const uint64_t parts = uint64_t{micro_batches_} * ranks.size();
+    std::vector<uint32_t> part_of(items.size());
+    if (!partitioner_.partition(costs, some.weight_table(), some.capacities,
+                                {SAB_PARTITION_KARMARKAR_KARP, parts, false}, part_of) &&
+        !FullestBins(some).pack(parts, part_of))
+        return false;
+    std::vector<double> sums(costs.kinds * parts);
+    for (std::size_t kind = 0; kind < costs.kinds; ++kind)
+        for (std::size_t i = 0; i < costs.items; ++i)
+            sums[kind * parts + part_of[i]] += costs[kind][i];
+    parts_to_ranks({sums, costs.kinds, parts}, ranks.size(), part_of);
+    if (costs.kinds == 1 && ranks.size() > 1)
+        RankEvener(some, static_cast<uint32_t>(ranks.size()), micro_batches_, part_of).even_out();
+    for (std::size_t i = 0; i < items.size(); ++i) {
+        const uint32_t rank = ranks[part_of[i] / micro_batches_];
+        part_of_[items[i]] = rank * micro_batches_ + part_of[i] % micro_batches_;
+        rank_of_unit_[items[i]] = rank;
+    }
     return true;
 }
 

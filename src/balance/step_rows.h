@@ -37,12 +37,14 @@ private:
         return std::span(by_rank_).subspan(rank_begin_[rank],
                                            rank_begin_[rank + 1] - rank_begin_[rank]);
     }
-    bool by_micro_batches();
+    bool together(std::span<const uint32_t> ranks);
+    bool with_others(std::span<const uint32_t> failed);
     std::vector<double> profile() const;
     void even_micro_steps();
     bool longest_first(std::span<const uint32_t> items, uint32_t first_part,
                        std::span<const double> targets = {});
     bool partition_rank(std::span<const uint32_t> items, uint32_t first_part);
+    bool assign_rank(uint32_t rank);
 
     const StepSamples& samples_;
     const uint32_t ranks_;

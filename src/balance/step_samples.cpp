@@ -27,6 +27,22 @@ StepSamples::StepSamples(const Columns& all_sizes, const sab_step_plan_options& 
     if (options.groups != nullptr) read_groups(options.groups);
 }
 
+StepSamples StepSamples::of(std::span<const uint32_t> some) const {
+    StepSamples chosen;
+    chosen.count = some.size();
+    chosen.budgets = budgets;
+    chosen.balance = balance;
+    chosen.is_one_cost = is_one_cost;
+    chosen.capacities = capacities;
+    const auto gather = [&](const ItemTable& table, std::vector<double>& numbers) {
+        for (std::size_t kind = 0; kind < table.kinds; ++kind)
+            for (const uint32_t item : some) numbers.push_back(table[kind][item]);
+    };
+    gather(cost_table(), chosen.costs);
+    gather(weight_table(), chosen.weights);
+    return chosen;
+}
+
 std::string StepSamples::limit_text(std::size_t budget) const {
     return text("options.budgets[", budget, "].limit = ", budgets[budget].limit);
 }

@@ -33,6 +33,9 @@ struct StepSamples {
     /// Throws for samples, budgets, costs and groups that sab/balance.h says are refused.
     StepSamples(const Columns& all_sizes, const sab_step_plan_options& options);
 
+    /// Some of these, in this order, without sizes and groups.
+    StepSamples of(std::span<const uint32_t> some) const;
+
     ItemTable cost_table() const { return {costs, balance.size(), count}; }
     ItemTable weight_table() const { return {weights, budgets.size(), count}; }
     PerColumn lengths_of(std::size_t sample) const {
@@ -44,6 +47,7 @@ struct StepSamples {
     std::string limit_text(std::size_t budget) const;
 
 private:
+    StepSamples() = default;
     void read_costs(const sab_step_plan_options& options, ColumnNames names);
     void evaluate(const Cost& cost, const std::string& name, std::span<double> out) const;
     void weigh();

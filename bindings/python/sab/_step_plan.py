@@ -123,7 +123,8 @@ class StepPlan:
             raise ValueError(
                 "cu_seqlens: only rows of whole numbers whose sum is below 2**31 have them"
             )
-        edges, found = self._edges, []
+        edges = self._edges
+        found: list[Any] = []
         for k in self._numbers_of(rank):
             each = [array[edges[k] + k : edges[k + 1] + k + 1] for array in self._cu_seqlens]
             found.append(each[0] if len(each) == 1 else dict(zip(self._columns, each)))
@@ -173,8 +174,8 @@ class StepPlan:
         return self._output(weights)
 
     def __repr__(self) -> str:
-        uneven = self.rank_imbalance
-        shown = uneven if isinstance(uneven, list) else [uneven]
+        numbers: npt.NDArray[np.float64] = np.atleast_1d(self.rank_imbalance)
+        shown = [float(each) for each in numbers]
         return one_line(
             self,
             (

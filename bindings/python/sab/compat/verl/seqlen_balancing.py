@@ -19,9 +19,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import distributed as dist
+from torch import distributed
 
 import sab
+
+# Old versions of torch have functions without types, and no jagged tensors.
+dist: Any = distributed
+any_torch: Any = torch
 
 __all__ = [
     "calculate_workload",
@@ -46,7 +50,8 @@ def calculate_workload(seqlen_list: torch.Tensor) -> torch.Tensor:
     """The work of a sequence in a transformer of 7 billion parameters, in no unit: ``24576 * length
     + length ** 2``.
     """
-    return _LINEAR * seqlen_list + seqlen_list**2
+    work: torch.Tensor = _LINEAR * seqlen_list + seqlen_list**2
+    return work
 
 
 def karmarkar_karp(
@@ -209,12 +214,15 @@ def _selected(batch: Any, indices: list[int]) -> Any:
     for key, value in batch.items():
         if isinstance(value, torch.Tensor) and value.is_nested:
             each = value.unbind()
-            chosen[key] = torch.nested.as_nested_tensor(
-                [each[i] for i in indices], layout=torch.jagged
-            )
+            chosen[key] = _jagged([each[i] for i in indices])
         else:  # what is not of samples has no shape
             chosen[key] = value[at] if len(value.shape) > 0 else value
     return type(batch)(chosen, batch_size=len(indices))
+
+
+def _jagged(rows: list[torch.Tensor]) -> torch.Tensor:
+    made: torch.Tensor = any_torch.nested.as_nested_tensor(rows, layout=any_torch.jagged)
+    return made
 
 
 def get_reverse_idx(idx_map: Sequence[int]) -> list[int]:
@@ -248,7 +256,7 @@ def prepare_dynamic_batch(
         min_num_micro_batch,
         use_dynamic_bsz_balance,
     )
-    micro_batches = [
+    micro_batches: list[Any] = [
         type(data).from_dict(
             dict(batch),
             {key: values[each] for key, values in data.non_tensor_batch.items()},
@@ -272,8 +280,9 @@ def restore_dynamic_batch(
     reverse = get_reverse_idx(indices)
     if data.is_nested:
         rows = data.unbind()
-        return torch.nested.as_nested_tensor([rows[i] for i in reverse], layout=torch.jagged)
-    return data[torch.tensor(reverse, dtype=torch.long)]
+        return _jagged([rows[i] for i in reverse])
+    restored: torch.Tensor = data[torch.tensor(reverse, dtype=torch.long)]
+    return restored
 
 
 def get_group_balanced_partitions(

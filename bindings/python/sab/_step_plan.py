@@ -174,8 +174,8 @@ class StepPlan:
         return self._output(weights)
 
     def __repr__(self) -> str:
-        numbers: npt.NDArray[np.float64] = np.atleast_1d(self.rank_imbalance)
-        shown = [float(each) for each in numbers]
+        uneven = self.rank_imbalance
+        shown: list[Any] = [uneven] if isinstance(uneven, float) else uneven
         return one_line(
             self,
             (

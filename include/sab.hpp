@@ -105,6 +105,7 @@ struct Options : Struct {
 using PlanOptions = Options<sab_plan_options, sab_plan_options_init>;
 using SamplerOptions = Options<sab_sampler_options, sab_sampler_options_init>;
 using PackedOptions = Options<sab_packed_options, sab_packed_options_init>;
+using StepPlanOptions = Options<sab_step_plan_options, sab_step_plan_options_init>;
 using BalancedOptions = Options<sab_balanced_options, sab_balanced_options_init>;
 using BionemoOptions = Options<sab_bionemo_options, sab_bionemo_options_init>;
 using BaguaOptions = Options<sab_bagua_options, sab_bagua_options_init>;
@@ -751,6 +752,35 @@ inline std::vector<uint32_t> find_pipeline_order(
                                   forward.size(), stages, &given, order.data(), nullptr));
     return order;
 }
+
+/// The samples of one step on ranks and micro-batches; see sab_step_plan_new().
+class StepPlan : public Handle<sab_step_plan, sab_step_plan_free> {
+public:
+    using Handle::Handle;
+    StepPlan(const Sizes &sizes, const sab_step_plan_options &given)
+        : Handle(created(sab_step_plan_new, sizes.get(), &given)) {}
+    /// The arrays belong to the plan.
+    sab_step_plan_view view() const { return filled<sab_step_plan_view>(sab_step_plan_get_view); }
+    /// The samples of each micro-batch of a rank.
+    std::vector<std::vector<int64_t>> rank(uint64_t rank) const {
+        const sab_step_plan_view all = view();
+        if (rank >= all.world_size) throw std::out_of_range("rank: must be below the world size");
+        std::vector<std::vector<int64_t>> found;
+        for (uint64_t k = rank * all.micro_batches; k < (rank + 1) * all.micro_batches; ++k)
+            found.emplace_back(all.indices + all.offsets[k], all.indices + all.offsets[k + 1]);
+        return found;
+    }
+    /// The weight of each sample in the loss of the step. `tokens`: of each sample, or empty.
+    std::vector<double> loss_weights(sab_loss_weighting weighting,
+                                     const std::vector<double> &tokens = {}) const {
+        std::vector<double> weights(view().samples);
+        if (!tokens.empty() && tokens.size() != weights.size())
+            throw std::invalid_argument("tokens: must be one for each sample");
+        check(sab_step_plan_get_loss_weights(
+            get(), weighting, tokens.empty() ? nullptr : tokens.data(), weights.data()));
+        return weights;
+    }
+};
 
 #if SAB_WITH_MEMORY
 /// A batch to measure: `count` samples, and the padded length of each column.

@@ -611,6 +611,12 @@ sab_status sab_sizes_npy_read(const void *data, size_t size, sab_sizes **sizes);
 enum {
  SAB_PARTITION_KARMARKAR_KARP = 0,
  SAB_PARTITION_LONGEST_FIRST = 1,
+ SAB_MICRO_BATCHES_ASCENDING = 0,
+ SAB_MICRO_BATCHES_DESCENDING = 1,
+ SAB_MICRO_BATCHES_BELL = 2,
+ SAB_LOSS_BY_SAMPLE = 0,
+ SAB_LOSS_BY_TOKEN = 1,
+ SAB_LOSS_BY_GROUP = 2,
  SAB_CONTEXT_POWERS_OF_TWO = 0,
  SAB_CONTEXT_ANY_NUMBER = 1,
 };
@@ -660,6 +666,46 @@ typedef struct sab_balanced_report {
  double least_time[8];
 } sab_balanced_report;
 sab_status sab_balanced_sampler_get_report(sab_sampler *sampler, sab_progress_fn progress, void *progress_ctx, sab_balanced_report *report);
+typedef int32_t sab_micro_batch_order;
+typedef struct sab_step_plan_options {
+ size_t struct_size;
+ uint64_t world_size;
+ const sab_budget *budgets;
+ size_t budget_count;
+ uint64_t micro_batches;
+ uint64_t multiple;
+ sab_layout layout;
+ const sab_cost *const *balance;
+ size_t balance_count;
+ const int64_t *groups;
+ sab_micro_batch_order order;
+ sab_progress_fn progress;
+ void *progress_ctx;
+} sab_step_plan_options;
+void sab_step_plan_options_init(sab_step_plan_options *options, size_t struct_size);
+typedef struct sab_step_plan sab_step_plan;
+sab_status sab_step_plan_new(const sab_sizes *sizes, const sab_step_plan_options *options, sab_step_plan **plan);
+typedef struct sab_step_plan_view {
+ size_t struct_size;
+ uint64_t world_size;
+ uint64_t micro_batches;
+ uint64_t least_micro_batches;
+ size_t samples;
+ size_t columns;
+ const int64_t *indices;
+ const uint64_t *offsets;
+ const int64_t *inverse;
+ const int32_t *const *cu_seqlens;
+ size_t balance_count;
+ const double *costs;
+ double rank_imbalance[8];
+ double least_rank_imbalance[8];
+ double micro_step_imbalance[8];
+} sab_step_plan_view;
+sab_status sab_step_plan_get_view(const sab_step_plan *plan, sab_step_plan_view *view);
+typedef int32_t sab_loss_weighting;
+sab_status sab_step_plan_get_loss_weights(const sab_step_plan *plan, sab_loss_weighting weighting, const double *tokens, double *weights);
+void sab_step_plan_free(sab_step_plan *plan);
 typedef int32_t sab_context_groups;
 typedef struct sab_context_options {
  size_t struct_size;

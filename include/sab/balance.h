@@ -7,7 +7,10 @@
  * has the same number of items, or keeps limits on other quantities, such as memory. Items may have
  * several costs, which are all balanced.
  *
- * sab_balanced_sampler_new() does this with the samples of each step.
+ * sab_balanced_sampler_new() does this with the samples of each step of an epoch.
+ *
+ * sab_step_plan_new() does it with the samples of one step whose sizes are known only when it
+ * begins.
  *
  * sab_context_plan_new() splits samples that are too long for one rank over several ranks.
  * sab_pipeline_order_find() orders the micro-batches of a pipeline. sab_pipeline_simulate()
@@ -266,6 +269,203 @@ typedef struct sab_balanced_report {
 SAB_API sab_status sab_balanced_sampler_get_report(sab_sampler *sampler, sab_progress_fn progress,
                                                    void *progress_ctx, sab_balanced_report *report)
     SAB_NOEXCEPT;
+
+/* ---- Step plans ---- */
+
+/** The order of the micro-batches of a rank, by cost. It is the same on all ranks, so that
+ *  micro-batches of similar cost run at the same time. */
+typedef int32_t sab_micro_batch_order;
+/** cheapest first */
+#define SAB_MICRO_BATCHES_ASCENDING 0
+/** costliest first: a step that runs out of memory does so at its beginning */
+#define SAB_MICRO_BATCHES_DESCENDING 1
+/** costliest in the middle, cheap ones at both ends, where a pipeline fills and drains */
+#define SAB_MICRO_BATCHES_BELL 2
+
+/** How the samples of a step are divided. `budgets` or `micro_batches` must be given. */
+typedef struct sab_step_plan_options {
+    /** set by SAB_STEP_PLAN_OPTIONS_INIT */
+    size_t struct_size;
+    /** number of ranks, at least 1; may be more than there are samples. 1 */
+    uint64_t world_size;
+    /** limits that each micro-batch keeps, all of them. A NULL cost is the padded total of a padded
+     *  batch, and the total of a row. Read during the call. NULL */
+    const sab_budget *budgets;
+    /** number of `budgets`, 0 to SAB_MAX_BUDGETS */
+    size_t budget_count;
+    /** micro-batches of each rank, rounded up to `multiple`. 0 (default): the fewest possible */
+    uint64_t micro_batches;
+    /** the number of micro-batches is a multiple of this, such as the stages of an interleaved
+     *  pipeline; at least 1. 1 */
+    uint64_t multiple;
+    /** SAB_LAYOUT_ROW (default) or SAB_LAYOUT_PADDED, in which a micro-batch is padded to its
+     *  longest sample */
+    sab_layout layout;
+    /** the costs that are evened out, over ranks in sum and in each micro-step. Those of rows must
+     *  be costs of a row (sab/cost.h). Read during the call. NULL: the cost of the first budget;
+     *  without a budget that of a budget with a NULL cost */
+    const sab_cost *const *balance;
+    /** number of `balance`, 0 to SAB_MAX_BUDGETS */
+    size_t balance_count;
+    /** an id for each sample; samples with the same id are of the same rank. Any numbers; read
+     *  during the call. NULL: each sample is alone */
+    const int64_t *groups;
+    /** SAB_MICRO_BATCHES_DESCENDING */
+    sab_micro_batch_order order;
+    /** reports progress and may cancel; NULL */
+    sab_progress_fn progress;
+    /** passed to `progress` */
+    void *progress_ctx;
+} sab_step_plan_options;
+#define SAB_STEP_PLAN_OPTIONS_INIT                                                      \
+    {sizeof(sab_step_plan_options), 1,    NULL, 0, 0, 1, SAB_LAYOUT_ROW, NULL, 0, NULL, \
+     SAB_MICRO_BATCHES_DESCENDING,  NULL, NULL}
+
+/** Sets the defaults, the same as SAB_STEP_PLAN_OPTIONS_INIT: for languages without C's macros.
+ *
+ * @param options      filled; NULL is ignored
+ * @param struct_size  size of the caller's sab_step_plan_options; exactly this many bytes are
+ *     written
+ */
+SAB_API void sab_step_plan_options_init(sab_step_plan_options *options, size_t struct_size)
+    SAB_NOEXCEPT;
+
+/** The samples of one step, divided among ranks and micro-batches. Immutable; threads may share it.
+ */
+typedef struct sab_step_plan sab_step_plan;
+
+/** Divides the samples of one step among ranks and micro-batches, when their sizes are known only
+ * as the step begins: in reinforcement learning, and in fine-tuning on generated data.
+ *
+ * Each sample is in exactly one micro-batch. No micro-batch exceeds a budget. All ranks have the
+ * same number of micro-batches, the fewest that were found to keep the budgets, so they need not
+ * communicate: the plan is a function of sizes and options alone, the same on every machine.
+ *
+ * Ranks are even in the sum of their micro-batches, and in each micro-step, which is the
+ * micro-batch that all ranks run at the same time. A micro-batch is empty only if there are fewer
+ * samples than micro-batches; with `groups`, only if its rank has fewer.
+ *
+ * Method, rows: samples are assigned to ranks as by sab_items_partition(), longest first, and then
+ * those of each rank to micro-batches. If those of a rank do not fit, all samples are assigned to
+ * micro-batches first, and micro-batches to ranks: as by sab_items_partition() with capacities, or,
+ * under one budget, each micro-batch as full as possible. If this also fails there are `multiple`
+ * more micro-batches. The first number tried is a lower bound. Finding the fewest is a bin packing
+ * problem, so there may be one more than the fewest where little room is free.
+ *
+ * Method, padded: samples are sorted by size and cut into runs. The smallest largest cost with
+ * which there are not too many runs is found by bisection. The micro-batches are the fewest
+ * possible with one column and without `groups`.
+ *
+ * Time: 4,096 samples on 64 ranks take less than a millisecond, 65,536 on 1,024 ranks less than
+ * 30. A callback as a cost is called once for each sample of rows, and many times in the padded
+ * layout. Memory: about 150 bytes a sample.
+ *
+ * Sources: R. L. Graham, "Bounds on multiprocessing timing anomalies", 1969 (longest first); S.
+ * Martello and P. Toth, "Lower bounds and reduction procedures for the bin packing problem", 1990
+ * (the bound); J. N. D. Gupta and J. C. Ho, "A new heuristic algorithm for the one-dimensional
+ * bin-packing problem", 1999 (micro-batches as full as possible).
+ *
+ * @param sizes    of the samples of the step, at least one; read during the call only. Not a
+ *     mixture
+ * @param options  NULL is refused, since a budget or a number of micro-batches is needed.
+ *     `world_size` times micro-batches is at most 2^20
+ * @param plan     the new handle; free with sab_step_plan_free()
+ * @return SAB_OK; SAB_E_ARGUMENT, also for a sample that exceeds a budget alone, and when the given
+ *     number of micro-batches does not suffice; SAB_E_CALLBACK from a cost; SAB_E_CANCELLED
+ */
+SAB_API sab_status sab_step_plan_new(const sab_sizes *sizes, const sab_step_plan_options *options,
+                                     sab_step_plan **plan) SAB_NOEXCEPT;
+
+/** A step plan. The arrays belong to the plan. Micro-batch `m` of rank `r` is number
+ *  r * micro_batches + m. */
+typedef struct sab_step_plan_view {
+    /** set by SAB_STEP_PLAN_VIEW_INIT */
+    size_t struct_size;
+    /** number of ranks */
+    uint64_t world_size;
+    /** micro-batches of each rank */
+    uint64_t micro_batches;
+    /** the fewest micro-batches of a rank that any plan could have, by a lower bound: `multiple`
+     *  is counted, `micro_batches` of the options is not */
+    uint64_t least_micro_batches;
+    /** number of samples */
+    size_t samples;
+    /** number of columns of the sizes */
+    size_t columns;
+    /** the samples of the first micro-batch of rank 0, then of its second, ...; in a micro-batch by
+     *  ascending index */
+    const int64_t *indices;
+    /** world_size * micro_batches + 1 numbers: micro-batch k has the indices from offsets[k] to
+     *  below offsets[k + 1] */
+    const uint64_t *offsets;
+    /** the position of each sample in `indices`: indices[inverse[i]] == i. Restores the order of
+     *  results */
+    const int64_t *inverse;
+    /** for each column the cumulative lengths of all micro-batches, as kernels for attention of
+     *  variable length take them: those of micro-batch k begin with 0 at offsets[k] + k, and are
+     *  one more than its samples. NULL in the padded layout, and when sizes are not whole numbers
+     *  or a micro-batch has 2^31 or more */
+    const int32_t *const *cu_seqlens;
+    /** number of balanced costs: the numbers of each of the arrays below, in the order of
+     *  `balance` */
+    size_t balance_count;
+    /** balance_count * world_size * micro_batches: the cost of each micro-batch, the first cost of
+     *  all, then the second of all, and so on. Of rows without the constant term */
+    const double *costs;
+    /** cost of the costliest rank / mean of the ranks; 1: perfect */
+    double rank_imbalance[SAB_MAX_BUDGETS];
+    /** a lower bound of rank_imbalance: above 1 if one sample or group costs more than the mean */
+    double least_rank_imbalance[SAB_MAX_BUDGETS];
+    /** sum over micro-steps of the costliest micro-batch / mean of the ranks: how much longer a
+     *  step takes than without waiting, if ranks wait for each other after each micro-batch */
+    double micro_step_imbalance[SAB_MAX_BUDGETS];
+} sab_step_plan_view;
+#define SAB_STEP_PLAN_VIEW_INIT \
+    {sizeof(sab_step_plan_view), 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, 0, NULL, {0}, {0}, {0}}
+
+/** Shows a step plan.
+ *
+ * @param plan  a handle
+ * @param view  filled on SAB_OK; its struct_size must be set
+ * @return SAB_OK; SAB_E_ARGUMENT
+ */
+SAB_API sab_status sab_step_plan_get_view(const sab_step_plan *plan, sab_step_plan_view *view)
+    SAB_NOEXCEPT;
+
+/** What counts equally in the loss of a step. */
+typedef int32_t sab_loss_weighting;
+/** each sample: its weight is 1 / samples */
+#define SAB_LOSS_BY_SAMPLE 0
+/** each token: the weight of a sample is its tokens / those of the step */
+#define SAB_LOSS_BY_TOKEN 1
+/** each group, and in it each sample: the weight is 1 / (groups * samples of the group) */
+#define SAB_LOSS_BY_GROUP 2
+
+/** The weights with which the samples of all ranks and micro-batches make one mean: their sum is 1.
+ *
+ * The loss of a sample is the mean over its tokens. The sum of weight * loss over all samples is
+ * then the mean over the step, however they are divided. A framework that averages gradients over
+ * ranks needs `world_size` times this loss.
+ *
+ * @param plan       a handle
+ * @param weighting  SAB_LOSS_BY_SAMPLE, SAB_LOSS_BY_TOKEN or SAB_LOSS_BY_GROUP. Without `groups`
+ *     each sample is a group
+ * @param tokens     of each sample, those that count in the loss, such as the tokens of a response:
+ *     finite, at least 0, with a finite sum above 0. NULL: the sum of the sample's sizes. Only
+ *     read by SAB_LOSS_BY_TOKEN
+ * @param weights    filled on SAB_OK with the weight of each sample, in the order of the sizes
+ * @return SAB_OK; SAB_E_ARGUMENT
+ */
+SAB_API sab_status sab_step_plan_get_loss_weights(const sab_step_plan *plan,
+                                                  sab_loss_weighting weighting,
+                                                  const double *tokens, double *weights)
+    SAB_NOEXCEPT;
+
+/** Frees the handle.
+ *
+ * @param plan  a handle or NULL
+ */
+SAB_API void sab_step_plan_free(sab_step_plan *plan) SAB_NOEXCEPT;
 
 /* ---- Context parallelism ---- */
 

@@ -1,5 +1,6 @@
 #include "balance/balanced.h"
 #include "balance/packed_report.h"
+#include "balance/step_plan.h"
 #include "balance/vector_partition.h"
 #include "base/guard.h"
 #include "sab/balance.h"
@@ -44,6 +45,38 @@ sab_status sab_balanced_sampler_get_report(sab_sampler* sampler, sab_progress_fn
                                     : sab::BalancedSampler::of(*sampler->impl).report(reported),
                           report);
     });
+}
+
+sab_status sab_step_plan_new(const sab_sizes* sizes, const sab_step_plan_options* options,
+                             sab_step_plan** plan) noexcept {
+    return sab::guard_new(plan, "plan", [&] {
+        sab::require(sizes, "sizes");
+        sab::require(options, "options");
+        const auto given =
+            sab::read_options(options, sab_step_plan_options SAB_STEP_PLAN_OPTIONS_INIT);
+        return new sab_step_plan{sab::make_step_plan(sizes->impl, given)};
+    });
+}
+
+sab_status sab_step_plan_get_view(const sab_step_plan* plan, sab_step_plan_view* view) noexcept {
+    return sab::guard([&] {
+        sab::require(plan, "plan");
+        sab::check_result(view, "view");
+        sab::write_result(plan->impl.view(), view);
+    });
+}
+
+sab_status sab_step_plan_get_loss_weights(const sab_step_plan* plan, sab_loss_weighting weighting,
+                                          const double* tokens, double* weights) noexcept {
+    return sab::guard([&] {
+        sab::require(plan, "plan");
+        sab::require(weights, "weights");
+        plan->impl.loss_weights(weighting, tokens, {weights, plan->impl.indices.size()});
+    });
+}
+
+void sab_step_plan_free(sab_step_plan* plan) noexcept {
+    delete plan;
 }
 
 }  // extern "C"

@@ -21,6 +21,18 @@ constexpr std::size_t most_work = std::size_t{1} << 26;  // a second or two
 constexpr std::size_t most_skipped = 8;                  // parts without room, an item
 constexpr std::size_t most_singles = 64;                 // items tried against ranges of others
 
+constexpr std::size_t stretch = std::size_t{1} << 16;
+
+/// Runs `block(first, last)` over items, in stretches after which `worked` can stop a call.
+template <class Worked, class Block>
+void in_stretches(std::size_t count, Worked&& worked, Block&& block) {
+    for (std::size_t first = 0; first < count; first += stretch) {
+        const std::size_t last = std::min(first + stretch, count);
+        block(static_cast<uint32_t>(first), static_cast<uint32_t>(last));
+        worked(last - first);
+    }
+}
+
 /// Parts by loads that only grow: those in the heap may be behind.
 class LeastLoads {
 public:
@@ -46,8 +58,7 @@ public:
             if (!is_open(part)) {
                 take();
             } else if (load != loads_[part]) {
-                take();
-                add({loads_[part], part});
+                replace_first({loads_[part], part});
             } else {
                 return true;
             }
@@ -68,6 +79,17 @@ public:
     }
 
 private:
+    void replace_first(const Load& load) {
+        std::size_t hole = 0;
+        for (std::size_t child = 1; child < heap_.size(); child = 2 * hole + 1) {
+            if (child + 1 < heap_.size() && heap_[child] < heap_[child + 1]) ++child;
+            if (!(load < heap_[child])) break;
+            heap_[hole] = heap_[child];
+            hole = child;
+        }
+        heap_[hole] = load;
+    }
+
     const std::vector<double>& loads_;
     std::vector<Load> heap_;
 };
@@ -99,7 +121,7 @@ bool Partitioner::partition(std::span<const double> costs, std::span<const doubl
     rules_ = rules;
     part_of_ = part_of;
     unreported_ = done_ = 0;
-    sort_by_cost();
+    by_cost_ = sort_.sort(costs, [this](std::size_t items) { worked(items); });
     whole_ = are_whole(costs);
     slack_ = are_whole(weights) ? 0 : rules.capacity * rounding_share(weights.size());
     if (parts_.size() < rules.parts) parts_.resize(rules.parts);
@@ -126,26 +148,17 @@ void Partitioner::report_work() {
     report_progress(std::min(done_, total), total);
 }
 
-/// Runs `block(first, last)` over all items, in stretches after which a call can be stopped.
-template <class Block>
-void Partitioner::in_stretches(Block&& block) {
-    for (std::size_t first = 0; first < costs_.size(); first += reported_work) {
-        const std::size_t last = std::min(first + reported_work, costs_.size());
-        block(static_cast<uint32_t>(first), static_cast<uint32_t>(last));
-        worked(last - first);
-    }
-}
-
 /// By radix, as sorting would otherwise be the most of the work: falling costs are rising
 /// complements of their bits, since no cost is negative.
-void Partitioner::sort_by_cost() {
-    const std::size_t count = costs_.size();
+std::span<const uint32_t> CostliestFirst::sort(std::span<const double> costs,
+                                               const Worked& worked) {
+    const std::size_t count = costs.size();
     std::array<std::array<uint32_t, 256>, 8> digits{};
     keyed_.resize(count);
     sorted_.resize(count);
-    in_stretches([&](uint32_t first, uint32_t end) {
+    in_stretches(count, worked, [&](uint32_t first, uint32_t end) {
         for (uint32_t item = first; item < end; ++item) {
-            const uint64_t key = ~bits_of(costs_[item] + 0.0);
+            const uint64_t key = ~bits_of(costs[item] + 0.0);
             keyed_[item] = {key, item};
             for (std::size_t d = 0; d < digits.size(); ++d) ++digits[d][(key >> (8 * d)) & 255];
         }
@@ -155,14 +168,15 @@ void Partitioner::sort_by_cost() {
         if (std::ranges::any_of(digits[d], [&](uint32_t n) { return n == count; })) continue;
         std::array<uint32_t, 256> next{};
         for (std::size_t k = 1; k < next.size(); ++k) next[k] = next[k - 1] + digits[d][k - 1];
-        in_stretches([&](uint32_t first, uint32_t end) {
+        in_stretches(count, worked, [&](uint32_t first, uint32_t end) {
             for (uint32_t k = first; k < end; ++k)
                 sorted_[next[(keyed_[k].key >> (8 * d)) & 255]++] = keyed_[k];
         });
         keyed_.swap(sorted_);
     }
-    by_cost_.resize(count);
-    std::ranges::transform(keyed_, by_cost_.begin(), &Keyed::item);
+    order_.resize(count);
+    std::ranges::transform(keyed_, order_.begin(), &Keyed::item);
+    return order_;
 }
 
 // Karmarkar and Karp's largest differencing method. Only parts that have items are kept, so the
@@ -399,7 +413,7 @@ void Partitioner::change_load(PartsByLoad& parts_by_load, uint32_t part, double 
 
 /// Each item, heaviest first, to the part with the least room that suffices: balance comes later.
 bool Partitioner::best_fit(double slack) {
-    std::vector<uint32_t> by_weight = by_cost_;
+    std::vector<uint32_t> by_weight(by_cost_.begin(), by_cost_.end());
     std::ranges::stable_sort(by_weight,
                              [&](uint32_t a, uint32_t b) { return weights_[a] > weights_[b]; });
     const auto last = static_cast<uint32_t>(rules_.parts - 1);
@@ -427,10 +441,12 @@ bool Partitioner::best_fit(double slack) {
 
 void Partitioner::collect_items() {
     for (Part& part : open_parts()) part.items.clear();
-    in_stretches([&](uint32_t first, uint32_t end) {
-        for (uint32_t k = first; k < end; ++k)
-            parts_[part_of_[by_cost_[k]]].items.push_back(by_cost_[k]);
-    });
+    in_stretches(
+        costs_.size(), [this](std::size_t items) { worked(items); },
+        [&](uint32_t first, uint32_t end) {
+            for (uint32_t k = first; k < end; ++k)
+                parts_[part_of_[by_cost_[k]]].items.push_back(by_cost_[k]);
+        });
     for (Part& part : open_parts()) {
         count(part);
         worked(part.items.size());

@@ -2,6 +2,7 @@
 /// Items to parts, so that the costliest part costs little more than the mean.
 
 #include <cstdint>
+#include <functional>
 #include <set>
 #include <span>
 #include <utility>
@@ -30,6 +31,24 @@ double rounding_share(std::size_t count);
 /// Whether one weight, or all together, are more than the capacity allows, so that no search is
 /// needed.
 bool is_impossible(std::span<const double> weights, uint64_t parts, double capacity);
+
+/// Sorts items by falling cost, equal ones by index. Keeps its scratch memory between calls.
+class CostliestFirst {
+public:
+    using Worked = std::function<void(std::size_t items)>;
+    /// Costs are at least 0. `worked` is called now and then, and may throw. The result is valid
+    /// until the next call.
+    std::span<const uint32_t> sort(
+        std::span<const double> costs, const Worked& worked = [](std::size_t) {});
+
+private:
+    struct Keyed {
+        uint64_t key;
+        uint32_t item;
+    };
+    std::vector<Keyed> keyed_, sorted_;
+    std::vector<uint32_t> order_;
+};
 
 /// Keeps its scratch memory between calls.
 class Partitioner {
@@ -81,10 +100,6 @@ private:
         if (unreported_ >= reported_work) report_work();
     }
     void report_work();
-    template <class Block>
-    void in_stretches(Block&& block);
-
-    void sort_by_cost();
     bool differencing();
     void difference();
     State merge(const State& a, const State& b);
@@ -129,12 +144,8 @@ private:
     std::size_t unreported_ = 0;
     uint64_t done_ = 0;  ///< items looked at
 
-    struct Keyed {
-        uint64_t key;
-        uint32_t item;
-    };
-    std::vector<Keyed> keyed_, sorted_;
-    std::vector<uint32_t> by_cost_;      ///< items, costliest first, then by index
+    CostliestFirst sort_;
+    std::span<const uint32_t> by_cost_;  ///< items, costliest first, then by index
     std::vector<uint32_t> next_, last_;  ///< lists of items; last_ by the first item of a list
     std::vector<double> sum_;            ///< by the first item of a list
     std::vector<uint32_t> slots_, free_blocks_;

@@ -93,6 +93,11 @@ void sab_balanced_options_init(sab_balanced_options *options, size_t struct_size
     sab::init_options(options, struct_size, defaults);
 }
 
+void sab_step_plan_options_init(sab_step_plan_options *options, size_t struct_size) noexcept {
+    static constexpr sab_step_plan_options defaults = SAB_STEP_PLAN_OPTIONS_INIT;
+    sab::init_options(options, struct_size, defaults);
+}
+
 void sab_context_options_init(sab_context_options *options, size_t struct_size) noexcept {
     static constexpr sab_context_options defaults = SAB_CONTEXT_OPTIONS_INIT;
     sab::init_options(options, struct_size, defaults);

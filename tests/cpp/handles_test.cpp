@@ -384,6 +384,36 @@ void Samplers_OfEachKind() {
     EXPECT(has_each_once(walk(adopted), 1000));
 }
 
+void StepPlan_ShowsTheSamplesOfEachRank() {
+    const std::vector<std::int32_t> lengths = {7, 2, 5, 3, 6, 1};
+    const sab::Sizes sizes(lengths);
+    sab::StepPlanOptions options;
+    const sab_budget budget = {nullptr, 8};
+    options.world_size = 2;
+    options.budgets = &budget;
+    options.budget_count = 1;
+    const sab::StepPlan plan(sizes, options);
+    EXPECT(plan.view().micro_batches == 2 && plan.view().rank_imbalance[0] == 1);
+    std::vector<int> seen(6);
+    for (std::uint64_t rank = 0; rank < 2; ++rank)
+        for (const auto& micro_batch : plan.rank(rank))
+            for (const std::int64_t sample : micro_batch) ++seen[static_cast<std::size_t>(sample)];
+    EXPECT(seen == std::vector<int>(6, 1));
+    EXPECT(plan.loss_weights(SAB_LOSS_BY_TOKEN)[0] == 7.0 / 24);
+    EXPECT(plan.loss_weights(SAB_LOSS_BY_TOKEN, {1, 1, 0, 0, 0, 0})[1] == 0.5);
+    EXPECT(fails(SAB_E_ARGUMENT, "options.order = 3", [&] {
+        options.order = 3;
+        sab::StepPlan(sizes, options);
+    }));
+    bool is_refused = false;
+    try {
+        plan.rank(2);
+    } catch (const std::out_of_range&) {
+        is_refused = true;
+    }
+    EXPECT(is_refused);
+}
+
 void SizeAwareStream_OwnsItsFunction() {
     const auto alive = std::make_shared<int>(0);
     {
@@ -811,6 +841,7 @@ int main() {
     RUN(Cost_IsTermsOrAFunction);
     RUN(Sampler_IsARangeOfBatches);
     RUN(Samplers_OfEachKind);
+    RUN(StepPlan_ShowsTheSamplesOfEachRank);
     RUN(SizeAwareStream_OwnsItsFunction);
     RUN(ContextPlans_HaveThePartsOfEachRank);
     RUN(Pipelines_AreSimulatedAndOrdered);

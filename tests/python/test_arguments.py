@@ -27,6 +27,8 @@ CALLS = {
     "BionemoSizeAwareStream": (sab.BionemoSizeAwareStream, ([1], float), {"budget": 8}),
     "PackedSampler": (sab.PackedSampler, (SIZES, 8), {}),
     "BalancedSampler": (sab.BalancedSampler, (SIZES,), {"samples": 4}),
+    "plan_step": (sab.plan_step, (SIZES,), {"budget": 64}),
+    "StepPlan.loss_weights": (sab.plan_step(SIZES, budget=64).loss_weights, (), {}),
     "ShardedSampler": (sab.ShardedSampler, (SIZES,), {"budget": 14}),
     "BaguaSampler": (sab.BaguaSampler, (SIZES,), {}),
     "BaguaBatchSampler": (sab.BaguaBatchSampler, (SIZES,), {"budget": 9}),

@@ -817,6 +817,12 @@ const _sab_sizes_npy_read = Ref(C_NULL)
 sab_sizes_npy_read(data, size, sizes) = ccall(_sab_sizes_npy_read[], sab_status, (Ptr{Cvoid}, Csize_t, Ptr{Ptr{sab_sizes}}), data, size, sizes)
 const SAB_PARTITION_KARMARKAR_KARP = 0
 const SAB_PARTITION_LONGEST_FIRST = 1
+const SAB_MICRO_BATCHES_ASCENDING = 0
+const SAB_MICRO_BATCHES_DESCENDING = 1
+const SAB_MICRO_BATCHES_BELL = 2
+const SAB_LOSS_BY_SAMPLE = 0
+const SAB_LOSS_BY_TOKEN = 1
+const SAB_LOSS_BY_GROUP = 2
 const SAB_CONTEXT_POWERS_OF_TWO = 0
 const SAB_CONTEXT_ANY_NUMBER = 1
 const sab_partition_method = Int32
@@ -881,6 +887,58 @@ end
 
 const _sab_balanced_sampler_get_report = Ref(C_NULL)
 sab_balanced_sampler_get_report(sampler, progress, progress_ctx, report) = ccall(_sab_balanced_sampler_get_report[], sab_status, (Ptr{sab_sampler}, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{sab_balanced_report}), sampler, progress, progress_ctx, report)
+const sab_micro_batch_order = Int32
+
+mutable struct sab_step_plan_options <: Struct
+    struct_size::Csize_t
+    world_size::UInt64
+    budgets::Ptr{sab_budget}
+    budget_count::Csize_t
+    micro_batches::UInt64
+    multiple::UInt64
+    layout::sab_layout
+    balance::Ptr{Ptr{sab_cost}}
+    balance_count::Csize_t
+    groups::Ptr{Int64}
+    order::sab_micro_batch_order
+    progress::Ptr{Cvoid}
+    progress_ctx::Ptr{Cvoid}
+    sab_step_plan_options() = new()
+end
+
+const _sab_step_plan_options_init = Ref(C_NULL)
+sab_step_plan_options_init(options, struct_size) = ccall(_sab_step_plan_options_init[], Cvoid, (Ptr{sab_step_plan_options}, Csize_t), options, struct_size)
+init(options::sab_step_plan_options) = sab_step_plan_options_init(options, sizeof(options))
+struct sab_step_plan end
+const _sab_step_plan_new = Ref(C_NULL)
+sab_step_plan_new(sizes, options, plan) = ccall(_sab_step_plan_new[], sab_status, (Ptr{sab_sizes}, Ptr{sab_step_plan_options}, Ptr{Ptr{sab_step_plan}}), sizes, options, plan)
+
+mutable struct sab_step_plan_view <: Struct
+    struct_size::Csize_t
+    world_size::UInt64
+    micro_batches::UInt64
+    least_micro_batches::UInt64
+    samples::Csize_t
+    columns::Csize_t
+    indices::Ptr{Int64}
+    offsets::Ptr{UInt64}
+    inverse::Ptr{Int64}
+    cu_seqlens::Ptr{Ptr{Int32}}
+    balance_count::Csize_t
+    costs::Ptr{Float64}
+    rank_imbalance::NTuple{8,Float64}
+    least_rank_imbalance::NTuple{8,Float64}
+    micro_step_imbalance::NTuple{8,Float64}
+    sab_step_plan_view() = new()
+end
+
+const _sab_step_plan_get_view = Ref(C_NULL)
+sab_step_plan_get_view(plan, view) = ccall(_sab_step_plan_get_view[], sab_status, (Ptr{sab_step_plan}, Ptr{sab_step_plan_view}), plan, view)
+const sab_loss_weighting = Int32
+const _sab_step_plan_get_loss_weights = Ref(C_NULL)
+sab_step_plan_get_loss_weights(plan, weighting, tokens, weights) = ccall(_sab_step_plan_get_loss_weights[], sab_status, (Ptr{sab_step_plan}, sab_loss_weighting, Ptr{Float64}, Ptr{Float64}), plan, weighting, tokens, weights)
+const _sab_step_plan_free = Ref(C_NULL)
+sab_step_plan_free(plan) = ccall(_sab_step_plan_free[], Cvoid, (Ptr{sab_step_plan},), plan)
 const sab_context_groups = Int32
 
 mutable struct sab_context_options <: Struct
@@ -1672,6 +1730,11 @@ function load(library)
     _sab_balanced_options_init[] = something(dlsym(library, :sab_balanced_options_init; throw_error=false), C_NULL)
     _sab_balanced_sampler_new[] = something(dlsym(library, :sab_balanced_sampler_new; throw_error=false), C_NULL)
     _sab_balanced_sampler_get_report[] = something(dlsym(library, :sab_balanced_sampler_get_report; throw_error=false), C_NULL)
+    _sab_step_plan_options_init[] = something(dlsym(library, :sab_step_plan_options_init; throw_error=false), C_NULL)
+    _sab_step_plan_new[] = something(dlsym(library, :sab_step_plan_new; throw_error=false), C_NULL)
+    _sab_step_plan_get_view[] = something(dlsym(library, :sab_step_plan_get_view; throw_error=false), C_NULL)
+    _sab_step_plan_get_loss_weights[] = something(dlsym(library, :sab_step_plan_get_loss_weights; throw_error=false), C_NULL)
+    _sab_step_plan_free[] = something(dlsym(library, :sab_step_plan_free; throw_error=false), C_NULL)
     _sab_context_options_init[] = something(dlsym(library, :sab_context_options_init; throw_error=false), C_NULL)
     _sab_context_plan_new[] = something(dlsym(library, :sab_context_plan_new; throw_error=false), C_NULL)
     _sab_context_plan_get_view[] = something(dlsym(library, :sab_context_plan_get_view; throw_error=false), C_NULL)

@@ -35,6 +35,7 @@ from sab import (
     _samplers,
     _signature,
     _sizes,
+    _step_plan,
     _streams,
 )
 from sab._balance import *
@@ -71,6 +72,7 @@ from sab._ranks import *
 from sab._samplers import *
 from sab._signature import *
 from sab._sizes import *
+from sab._step_plan import *
 from sab._streams import *
 
 __version__: str = _ffi.string(_lib.sab_version_string()).decode()
@@ -107,4 +109,5 @@ __all__ += _ranks.__all__
 __all__ += _samplers.__all__
 __all__ += _signature.__all__
 __all__ += _sizes.__all__
+__all__ += _step_plan.__all__
 __all__ += _streams.__all__

@@ -124,6 +124,7 @@ mod ranks;
 mod raw;
 mod sampler;
 mod sizes;
+mod step_plan;
 #[cfg(feature = "stream")]
 pub mod stream;
 pub mod torch;
@@ -149,6 +150,7 @@ pub use plan::*;
 pub use ranks::*;
 pub use sampler::*;
 pub use sizes::*;
+pub use step_plan::*;
 #[cfg(feature = "stream")]
 pub use stream::ReadaheadSampler;
 

@@ -62,6 +62,8 @@ mod sampler;
 pub(crate) use sampler::*;
 mod sizes;
 pub(crate) use sizes::*;
+mod step_plan;
+pub(crate) use step_plan::*;
 #[cfg(feature = "stream")]
 mod stream;
 #[cfg(feature = "stream")]

@@ -82,6 +82,7 @@ handles! {
     sab_plan, sab_plan_free, Send, Sync;
     sab_grouping, sab_grouping_free, Send, Sync;
     sab_context_plan, sab_context_plan_free, Send, Sync;
+    sab_step_plan, sab_step_plan_free, Send, Sync;
     sab_memory_model, sab_memory_model_free, Send, Sync;
     sab_peaks, sab_peaks_free, Send, Sync;
     sab_sampler, sab_sampler_free, Send;
@@ -206,6 +207,7 @@ structs! {
     sab_pipeline_report,
     sab_rows,
     sab_step,
+    sab_step_plan_view,
     sab_plan_info,
     sab_ragged,
     sab_plan_report,
@@ -234,6 +236,7 @@ option_structs! {
     sab_probe_options, sab_probe_options_init;
     sab_sampler_options, sab_sampler_options_init;
     sab_sizes_options, sab_sizes_options_init;
+    sab_step_plan_options, sab_step_plan_options_init;
     sab_thresholds_options, sab_thresholds_options_init;
     sab_bionemo_options, sab_bionemo_options_init;
 }

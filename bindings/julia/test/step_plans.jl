@@ -1,0 +1,60 @@
+# Step plans: their rules, the golden vectors, and what is refused.
+
+# The plan of the lines of a golden case.
+function golden_step_plan(lines)
+    sizes, budgets, given = Vector{UInt32}[], Any[], Dict{Symbol,Any}()
+    for words in lines
+        key, values = words[1], words[2:end]
+        key == "sizes" && push!(sizes, numbers(values))
+        key == "budget" && push!(budgets, length(values) == 1 ? SAB.Budget(parse(Float64, values[1])) : SAB.Budget(parse(Float64, values[1]); cost = :quadratic))
+        key == "groups" && (given[:groups] = parse.(Int64, values))
+        key == "balance" && (given[:balance] = :quadratic)
+        key in ("layout", "order") && (given[Symbol(key)] = Symbol(values[1]))
+        key in ("world_size", "micro_batches", "multiple") && (given[Symbol(key)] = parse(Int, values[1]))
+    end
+    isempty(budgets) || (given[:budget] = budgets)
+    return SAB.plan_step(length(sizes) == 1 ? sizes[1] : (first = sizes[1], second = sizes[2]); given...)
+end
+
+@testset "golden step plans" begin
+    lines, cases = Any[], 0
+    for line in eachline(joinpath(GOLDEN, "steps", "step_plans.txt"))
+        words = String.(split(line))
+        (isempty(words) || startswith(line, "#")) && continue
+        words[1] == "case" && empty!(lines)
+        words[1] == "end" || (push!(lines, words); continue)
+        plan = golden_step_plan(lines)
+        expected = Dict(words[1] => numbers(words[2:end]) for words in lines if words[1] in ("plan", "indices", "offsets"))
+        @test [plan.micro_batches] == expected["plan"]
+        @test parent(plan.indices) == expected["indices"]
+        @test plan.offsets == expected["offsets"]
+        cases += 1
+    end
+    @test cases > 10
+end
+
+@testset "step plans" begin
+    lengths = [7, 2, 5, 3, 6, 1]
+    plan = SAB.plan_step(lengths; world_size = 2, budget = 8)
+    @test sort(vcat(vcat(plan[1]...), vcat(plan[2]...))) == 1:6
+    @test all(sum(lengths[micro_batch]) <= 8 for rank in plan for micro_batch in rank)
+    @test lengths[plan.indices][plan.inverse] == lengths
+    @test plan.cu_seqlens[1] == cumsum([0; lengths[plan[1][1]]])
+    @test plan.rank_imbalance == [1.0] == plan.least_rank_imbalance
+    @test size(plan.costs) == (2, 2, 1) && sum(plan.costs) == sum(lengths)
+    @test repr(plan) == "StepPlan(6 samples, 2 ranks, 2 micro-batches each, slowest rank 1.0 of the mean)"
+    @test_throws BoundsError plan[3]
+    padded = SAB.plan_step(lengths; world_size = 2, budget = 8, layout = :padded, order = :bell)
+    @test padded.cu_seqlens === nothing
+    @test all(length(each) * maximum([0; lengths[each]]) <= 8 for rank in padded for each in rank)
+    grouped = SAB.plan_step([1, 2, 3, 4]; world_size = 2, budget = 10, groups = [7, -1, 7, 7])
+    @test SAB.loss_weights(grouped) == [0.1, 0.2, 0.3, 0.4]
+    @test SAB.loss_weights(grouped, :group)[2] == 0.5
+    @test SAB.loss_weights(grouped, :token; tokens = [0, 1, 1, 2]) == [0, 0.25, 0.25, 0.5]
+    @test_throws ArgumentError SAB.loss_weights(grouped, :token; tokens = [1])
+    @test_throws ArgumentError SAB.plan_step(lengths; budget = 8, groups = [1])
+    @test thrown(() -> SAB.plan_step(lengths; budget = 6)).message == "sizes[0] = 7: must fit options.budgets[0].limit = 6 alone; 1 of 6 samples do not"
+    @test thrown(() -> SAB.plan_step(lengths; budget = 8, balance = (count, length) -> error("mine"))) isa ErrorException
+    both = SAB.plan_step((images = [1, 2, 3, 4], tokens = [10, 20, 30, 40]); world_size = 2, budget = (images = 6, tokens = 60))
+    @test length(both.cu_seqlens[1]) == 2
+end

@@ -1,0 +1,283 @@
+"""The samples of one step, divided among ranks and micro-batches."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any, Callable, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from sab._arguments import brief, indices_of, one_dimension, one_of, place_of, whole
+from sab._batch import copied
+from sab._cost import ONE_COLUMN, BalanceLike, BudgetLike, CostLike, set_balance, set_budgets
+from sab._display import one_line
+from sab._native import Calls, CData, Progress, check, ffi, lib, new_options, new_struct
+from sab._sizes import SizesLike, as_sizes
+
+__all__ = ["StepPlan", "plan_step"]
+
+_ORDERS = {
+    "ascending": lib.SAB_MICRO_BATCHES_ASCENDING,
+    "descending": lib.SAB_MICRO_BATCHES_DESCENDING,
+    "bell": lib.SAB_MICRO_BATCHES_BELL,
+}
+_LAYOUTS = {"row": lib.SAB_LAYOUT_ROW, "padded": lib.SAB_LAYOUT_PADDED}
+_WEIGHTINGS = {
+    "sample": lib.SAB_LOSS_BY_SAMPLE,
+    "token": lib.SAB_LOSS_BY_TOKEN,
+    "group": lib.SAB_LOSS_BY_GROUP,
+}
+
+
+class StepPlan:
+    """The samples of one step, divided among ranks and micro-batches: what :func:`plan_step`
+    returns. Arrays are those of torch, on the device of the lengths, if the lengths are a tensor;
+    else those of numpy.
+
+    Attributes:
+        world_size: number of ranks.
+        micro_batches: micro-batches of each rank.
+        least_micro_batches: a lower bound on them, rounded up to ``multiple``.
+        indices: int64, the samples of the first micro-batch of rank 0, then of its second, ...
+        offsets: int64, one more than there are micro-batches: micro-batch m of rank r is number
+            ``k = r * micro_batches + m``, and has ``indices[offsets[k]:offsets[k + 1]]``.
+        inverse: int64, the position of each sample in ``indices``: ``results[plan.inverse]``
+            restores the order of results.
+        costs: float64 of shape (world_size, micro_batches): the cost of each micro-batch; of
+            several balanced costs, a list of such arrays. Always of numpy.
+        rank_imbalance: cost of the costliest rank, to the mean of the ranks; a list of several
+            costs, as the next two.
+        least_rank_imbalance: a lower bound on it.
+        micro_step_imbalance: sum over micro-steps of the costliest micro-batch, to the mean of the
+            ranks: how much longer the step takes than without waiting, if ranks wait for each
+            other after each micro-batch.
+    """
+
+    world_size: int
+    micro_batches: int
+    least_micro_batches: int
+    indices: Any
+    offsets: Any
+    inverse: Any
+    costs: Any
+    rank_imbalance: Any
+    least_rank_imbalance: Any
+    micro_step_imbalance: Any
+
+    def __init__(self) -> None:
+        raise TypeError("made by sab.plan_step()")
+
+    @classmethod
+    def _made(
+        cls, handle: CData, columns: Sequence[str], output: Callable[[npt.NDArray[Any]], Any]
+    ) -> StepPlan:
+        view = new_struct("sab_step_plan_view")
+        check(lib.sab_step_plan_get_view(handle, view))
+        made = cls.__new__(cls)
+        made._handle, made._columns, made._output = handle, columns, output
+        made.world_size, made.micro_batches = view.world_size, view.micro_batches
+        made.least_micro_batches = view.least_micro_batches
+        parts = view.world_size * view.micro_batches
+        made._edges = copied(view.offsets, parts + 1, np.int64)
+        made.indices = output(copied(view.indices, view.samples, np.int64))
+        made.offsets = output(made._edges)
+        made.inverse = output(copied(view.inverse, view.samples, np.int64))
+        made._cu_seqlens = [
+            output(copied(view.cu_seqlens[j], view.samples + parts, np.int32))
+            for j in range(view.columns if view.cu_seqlens else 0)
+        ]
+        kinds = view.balance_count
+        costs = copied(view.costs, kinds * parts, np.float64)
+        costs = costs.reshape(kinds, view.world_size, view.micro_batches)
+        made.costs = costs[0] if kinds == 1 else list(costs)
+        for name in ("rank_imbalance", "least_rank_imbalance", "micro_step_imbalance"):
+            numbers = ffi.unpack(getattr(view, name), kinds)
+            setattr(made, name, numbers[0] if kinds == 1 else numbers)
+        return made
+
+    _handle: CData
+    _columns: Sequence[str]
+    _output: Callable[[npt.NDArray[Any]], Any]
+    _edges: npt.NDArray[np.int64]
+    _cu_seqlens: list[Any]
+
+    def _numbers_of(self, rank: int) -> range:
+        first = place_of("rank", rank, self.world_size, "ranks") * self.micro_batches
+        return range(first, first + self.micro_batches)
+
+    def rank(self, rank: int) -> list[Any]:
+        """The indices of each micro-batch of a rank, in the order in which it runs them."""
+        edges = self._edges
+        return [self.indices[edges[k] : edges[k + 1]] for k in self._numbers_of(rank)]
+
+    def cu_seqlens(self, rank: int) -> list[Any]:
+        """The cumulative lengths of each micro-batch of a rank, int32, as kernels for attention of
+        variable length take them. With several columns a dictionary for each micro-batch.
+
+        Raises:
+            ValueError: the layout is padded, or sizes are not whole numbers with sums below 2**31.
+        """
+        if not self._cu_seqlens:
+            raise ValueError(
+                "cu_seqlens: only rows of whole numbers whose sum is below 2**31 have them"
+            )
+        edges = self._edges
+        found: list[Any] = []
+        for k in self._numbers_of(rank):
+            each = [array[edges[k] + k : edges[k + 1] + k + 1] for array in self._cu_seqlens]
+            found.append(each[0] if len(each) == 1 else dict(zip(self._columns, each)))
+        return found
+
+    def loss_weights(
+        self,
+        by: Literal["sample", "token", "group"] = "token",
+        *,
+        tokens: npt.ArrayLike | None = None,
+    ) -> Any:
+        """The weight of each sample in the loss of the step, float64, in the order of the lengths.
+        Their sum is 1.
+
+        The loss of a sample is the mean over its tokens. The sum of weight * loss over all samples
+        is the mean over the step, however they are divided. A framework that averages gradients
+        over ranks needs ``world_size`` times this loss.
+
+        Args:
+            by: what counts equally: each ``"sample"``; each ``"token"``; each ``"group"``, and in
+                it each sample.
+            tokens: with ``"token"``, the tokens of each sample that count in the loss, such as
+                those of a response. Default: its lengths.
+
+        >>> import sab
+        >>> sab.plan_step([1, 2, 5], budget=8).loss_weights("token").tolist()
+        [0.125, 0.25, 0.625]
+        """
+        samples = len(self.indices)
+        counted: Any = ffi.NULL
+        if tokens is not None:
+            given = one_dimension("tokens", tokens, np.float64)
+            if given.size != samples:
+                raise ValueError(
+                    f"tokens has {given.size} numbers: must have one for each of {samples} samples"
+                )
+            counted = ffi.cast("double *", given.ctypes.data)
+        weights = np.empty(samples, np.float64)
+        check(
+            lib.sab_step_plan_get_loss_weights(
+                self._handle,
+                one_of("by", by, _WEIGHTINGS),
+                counted,
+                ffi.cast("double *", weights.ctypes.data),
+            )
+        )
+        return self._output(weights)
+
+    def __repr__(self) -> str:
+        uneven = self.rank_imbalance
+        shown: list[Any] = [uneven] if isinstance(uneven, float) else uneven
+        return one_line(
+            self,
+            (
+                f"{len(self.indices):,} samples",
+                f"{self.world_size:,} ranks",
+                f"{self.micro_batches:,} micro-batches each",
+                f"slowest rank {', '.join(f'{each:.4f}' for each in shown)} of the mean",
+            ),
+        )
+
+
+def _output_like(lengths: object) -> Callable[[npt.NDArray[Any]], Any]:
+    """Makes arrays those of the library that the lengths are of."""
+    torch: Any = sys.modules.get("torch")
+    if torch is None or not isinstance(lengths, torch.Tensor):
+        return lambda array: array
+    device = getattr(lengths, "device", None)
+    return lambda array: torch.from_numpy(array).to(device)
+
+
+def plan_step(
+    lengths: SizesLike,
+    *,
+    world_size: int = 1,
+    budget: BudgetLike | None = None,
+    cost: CostLike | None = None,
+    micro_batches: int | None = None,
+    multiple: int = 1,
+    layout: Literal["row", "padded"] = "row",
+    balance: BalanceLike | None = None,
+    groups: npt.ArrayLike | None = None,
+    order: Literal["ascending", "descending", "bell"] = "descending",
+    progress: bool | Progress | None = None,
+) -> StepPlan:
+    """Divides the samples of one step among ranks and micro-batches, when their lengths are known
+    only as the step begins: in reinforcement learning, and in fine-tuning on generated data.
+
+    No micro-batch exceeds a budget. All ranks have the same number of micro-batches. Ranks cost
+    nearly the same in sum and in each micro-step, the micro-batch that all ranks run at the same
+    time. A micro-batch is empty only if there are fewer samples than micro-batches; with
+    ``groups``, only if its rank has fewer. The plan is a function of the arguments alone: ranks
+    that have all lengths need not communicate.
+
+    Args:
+        lengths: of the samples of the step: anything that :class:`sab.Sizes` takes, such as an
+            array, a tensor, or a dictionary of several columns.
+        world_size: number of ranks.
+        budget: limits that each micro-batch keeps: tokens, or as for :class:`sab.BalancedSampler`.
+        cost: of a micro-batch, with a single number as ``budget``.
+        micro_batches: micro-batches of each rank, rounded up to ``multiple``. Default: the fewest
+            possible.
+        multiple: the number of micro-batches is a multiple of this, such as the stages of an
+            interleaved pipeline.
+        layout: ``"row"``: samples end to end without padding; ``"padded"``: a micro-batch is padded
+            to its longest sample.
+        balance: the cost that is evened out, or several. Default: the cost of the first budget.
+        groups: an id for each sample, any whole numbers; samples with the same id are of the same
+            rank, such as the responses to one prompt.
+        order: of the micro-batches of a rank by cost: ``"descending"``, ``"ascending"``, or
+            ``"bell"`` with the costliest in the middle.
+        progress: True for a bar, or ``progress(done, total)``, which stops the call by returning
+            False or raising.
+
+    Raises:
+        ValueError: an argument breaks a rule; a sample alone exceeds a budget; or the given
+            ``micro_batches`` do not suffice.
+
+    >>> import sab
+    >>> grid = sab.plan_step([7, 2, 5, 3, 6, 1], world_size=2, budget=8)
+    >>> grid
+    <sab.StepPlan: 6 samples, 2 ranks, 2 micro-batches each, slowest rank 1.0000 of the mean>
+    >>> [indices.tolist() for indices in grid.rank(0)]
+    [[0], [1, 3]]
+    >>> [cu_seqlens.tolist() for cu_seqlens in grid.cu_seqlens(1)]
+    [[0, 6], [0, 5, 6]]
+    """
+    calls = Calls(progress=progress, what="step plan")
+    options = new_options("sab_step_plan_options")
+    source = as_sizes(lengths, "lengths")
+    options.world_size = whole("world_size", world_size, 1)
+    set_budgets(options, budget, cost, calls, source.columns)
+    if micro_batches is not None:
+        options.micro_batches = whole("micro_batches", micro_batches, 1)
+    elif options.budget_count == 0:
+        raise ValueError(
+            f"micro_batches = None and budget = {brief(budget)}: micro-batches of a rank, or a "
+            "budget, must be given"
+        )
+    options.multiple = whole("multiple", multiple, 1)
+    options.layout = one_of("layout", layout, _LAYOUTS)
+    set_balance(options, balance, calls, source.columns)
+    options.order = one_of("order", order, _ORDERS)
+    if groups is not None:
+        ids = indices_of("groups", groups)
+        if ids.size != len(source):
+            raise ValueError(
+                f"groups has {ids.size} ids: must have one for each of {len(source)} samples"
+            )
+        calls.kept.append(ids)
+        options.groups = ffi.cast("int64_t *", ids.ctypes.data)
+    options.progress, options.progress_ctx = lib.sab_py_progress, calls.handle
+    handle = ffi.new("sab_step_plan **")
+    check(lib.sab_step_plan_new(source._handle, options, handle), calls)
+    columns = source.columns if len(source.columns) > 1 else ONE_COLUMN
+    return StepPlan._made(ffi.gc(handle[0], lib.sab_step_plan_free), columns, _output_like(lengths))

@@ -1,0 +1,1 @@
+"""``verl.utils``: ``sab.compat.verl.seqlen_balancing``."""

@@ -1,0 +1,109 @@
+//! Calls of `balance.h` on step plans.
+
+use super::*;
+use crate::step_plan::{LossWeighting, StepPlanOptions};
+
+/// Owns a `sab_step_plan`.
+pub(crate) struct StepPlanHandle(Owned<sys::sab_step_plan>);
+
+/// What a step plan shows.
+pub(crate) struct StepPlanArrays<'a> {
+    pub(crate) world_size: u64,
+    pub(crate) micro_batches: u64,
+    pub(crate) least_micro_batches: u64,
+    pub(crate) indices: &'a [i64],
+    pub(crate) offsets: &'a [u64],
+    pub(crate) inverse: &'a [i64],
+    pub(crate) costs: &'a [f64],
+    pub(crate) rank_imbalance: Vec<f64>,
+    pub(crate) least_rank_imbalance: Vec<f64>,
+    pub(crate) micro_step_imbalance: Vec<f64>,
+}
+
+impl StepPlanHandle {
+    pub(crate) fn new(
+        sizes: &SizesHandle<'_>,
+        options: &StepPlanOptions<'_>,
+    ) -> Result<Self, Error> {
+        let mut call = InCall::new(&options.progress);
+        let mut raw = *options.raw;
+        (raw.budgets, raw.budget_count) = call.budgets(&options.budgets)?;
+        (raw.balance, raw.balance_count) = call.balance(&options.balance)?;
+        if let Some(groups) = &options.groups {
+            let (given, count) = (groups.len(), sizes.count());
+            if given != count {
+                return Err(Error::argument_error(format!(
+                    "groups.len() = {given}: must be the number of samples, {count}"
+                )));
+            }
+            raw.groups = groups.as_ptr();
+        }
+        (raw.progress, raw.progress_ctx) = call.progress();
+        // SAFETY: a live handle, a struct whose size is set, as many groups as samples; arrays and
+        // closures outlive the call, the only time they are used.
+        let (status, handle) =
+            construct(|plan| unsafe { sys::sab_step_plan_new(sizes.pointer(), &raw, plan) })?;
+        made(check_with(status, call.failures()), handle).map(StepPlanHandle)
+    }
+
+    fn view(&self) -> sys::sab_step_plan_view {
+        // SAFETY: a live handle, and a struct whose size is set.
+        certain(filled(|view| unsafe { sys::sab_step_plan_get_view(self.0.pointer(), view) }))
+    }
+
+    pub(crate) fn arrays(&self) -> StepPlanArrays<'_> {
+        let view = self.view();
+        let parts = (view.world_size * view.micro_batches) as usize;
+        let kinds = view.balance_count;
+        // SAFETY: arrays of these lengths, which live unchanged as long as the handle.
+        unsafe {
+            StepPlanArrays {
+                world_size: view.world_size,
+                micro_batches: view.micro_batches,
+                least_micro_batches: view.least_micro_batches,
+                indices: slice(view.indices, view.samples),
+                offsets: slice(view.offsets, parts + 1),
+                inverse: slice(view.inverse, view.samples),
+                costs: slice(view.costs, kinds * parts),
+                rank_imbalance: view.rank_imbalance[..kinds].to_vec(),
+                least_rank_imbalance: view.least_rank_imbalance[..kinds].to_vec(),
+                micro_step_imbalance: view.micro_step_imbalance[..kinds].to_vec(),
+            }
+        }
+    }
+
+    pub(crate) fn cu_seqlens(&self, column: usize) -> Option<&[i32]> {
+        let view = self.view();
+        if view.cu_seqlens.is_null() || column >= view.columns {
+            return None;
+        }
+        let count = view.samples + (view.world_size * view.micro_batches) as usize;
+        // SAFETY: an array for each column, of this length, which lives as long as the handle.
+        Some(unsafe { slice(*view.cu_seqlens.add(column), count) })
+    }
+
+    pub(crate) fn loss_weights(
+        &self,
+        weighting: LossWeighting,
+        tokens: Option<&[f64]>,
+    ) -> Result<Vec<f64>, Error> {
+        let samples = self.view().samples;
+        if let Some(given) = tokens.map(<[f64]>::len).filter(|&given| given != samples) {
+            return Err(Error::argument_error(format!(
+                "tokens.len() = {given}: must be the number of samples, {samples}"
+            )));
+        }
+        let mut weights = vec![0.0; samples];
+        let counted = tokens.map_or(null(), <[f64]>::as_ptr);
+        // SAFETY: a live handle, as many tokens as samples or NULL, and room for as many weights.
+        check(unsafe {
+            sys::sab_step_plan_get_loss_weights(
+                self.0.pointer(),
+                weighting.raw(),
+                counted,
+                weights.as_mut_ptr(),
+            )
+        })?;
+        Ok(weights)
+    }
+}

@@ -1,0 +1,358 @@
+#include "balance/step_plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "balance/step_rows.h"
+#include "balance/step_runs.h"
+#include "base/callback.h"
+
+namespace sab {
+namespace {
+
+uint64_t rounded_up(uint64_t number, uint64_t multiple) {
+    return (number + multiple - 1) / multiple * multiple;
+}
+
+void check_options(const sab_step_plan_options& options) {
+    check(options.world_size >= 1 && options.world_size <= most_parts, "options.world_size",
+          options.world_size, "must be from 1 to ", most_parts);
+    if (options.micro_batches == 0 && options.budget_count == 0)
+        fail(SAB_E_ARGUMENT,
+             "options.micro_batches = 0 and options.budget_count = 0: micro-batches of a rank, or "
+             "a budget, must be given");
+    check(options.multiple >= 1 && options.multiple <= most_parts, "options.multiple",
+          options.multiple, "must be from 1 to ", most_parts);
+    check(options.layout == SAB_LAYOUT_PADDED || options.layout == SAB_LAYOUT_ROW, "options.layout",
+          options.layout, "must be SAB_LAYOUT_PADDED (0) or SAB_LAYOUT_ROW (1)");
+    check(options.order >= SAB_MICRO_BATCHES_ASCENDING && options.order <= SAB_MICRO_BATCHES_BELL,
+          "options.order", options.order,
+          "must be SAB_MICRO_BATCHES_ASCENDING (0), SAB_MICRO_BATCHES_DESCENDING (1) or "
+          "SAB_MICRO_BATCHES_BELL (2)");
+}
+
+/// Divides samples among ranks and micro-batches, as the options say.
+class Planner {
+public:
+    Planner(const Columns& sizes, const sab_step_plan_options& options)
+        : options_(options), samples_(sizes, options), part_of_(samples_.count) {}
+
+    StepPlan make() {
+        plan_.world_size = options_.world_size;
+        samples_.is_padded ? assign_padded() : assign_rows();
+        fill_empty(false);
+        if (samples_.group_of.empty()) fill_empty(true);
+        list();
+        find_costs();
+        order();
+        measure();
+        describe();
+        return std::move(plan_);
+    }
+
+private:
+    uint64_t parts() const { return plan_.world_size * plan_.micro_batches; }
+
+    /// The given number of micro-batches, or the first that is tried.
+    uint64_t first_count(uint64_t least) const {
+        const uint64_t given = options_.micro_batches > 0 ? options_.micro_batches : least;
+        check_count(given);
+        return rounded_up(given, options_.multiple);
+    }
+
+    void check_count(uint64_t micro_batches) const {
+        if (micro_batches <= most_parts &&
+            rounded_up(micro_batches, options_.multiple) <= most_parts / options_.world_size)
+            return;
+        fail(SAB_E_ARGUMENT,
+             options_.micro_batches > 0 ? "options.micro_batches = " : "sizes: ", micro_batches,
+             options_.micro_batches > 0 ? "" : " micro-batches of a rank are needed",
+             ": times options.world_size = ", options_.world_size, " must be at most ", most_parts);
+    }
+
+    void assign_rows() {
+        const uint64_t least = least_rows(samples_, plan_.world_size);
+        plan_.least_micro_batches = rounded_up(least, options_.multiple);
+        plan_.micro_batches = first_count(least);
+        if (plan_.micro_batches < least) refuse_count(least);
+        StepRows rows(samples_, plan_.world_size);
+        while (!rows.assign(plan_.micro_batches, part_of_)) {
+            if (options_.micro_batches > 0) refuse_count(0);
+            check_count(plan_.micro_batches + 1);
+            plan_.micro_batches += options_.multiple;
+        }
+    }
+
+    void assign_padded() {
+        const StepRuns runs(samples_, plan_.world_size);
+        plan_.least_micro_batches = rounded_up(runs.least(), options_.multiple);
+        plan_.micro_batches = first_count(runs.needed());
+        if (plan_.micro_batches < runs.needed())
+            refuse_count(runs.least() == runs.needed() ? runs.needed() : 0);
+        runs.assign(plan_.micro_batches, part_of_);
+    }
+
+    /// `least`: a lower bound; 0: no assignment was found.
+    [[noreturn]] void refuse_count(uint64_t least) const {
+        refuse_group();
+        std::string limits;
+        for (std::size_t b = 0; b < samples_.budgets.size(); ++b)
+            limits += (b > 0 ? ", " : "") + samples_.limit_text(b);
+        if (least > 0)
+            fail(SAB_E_ARGUMENT, "options.micro_batches = ", options_.micro_batches,
+                 ": must be at least ", least, " to keep ", limits);
+        fail(SAB_E_ARGUMENT, "options.micro_batches = ", options_.micro_batches,
+             ": no assignment of ", samples_.count, " samples that keeps ", limits,
+             " was found; use more micro-batches, or a larger budget");
+    }
+
+    /// Names a group that no rank can hold.
+    void refuse_group() const {
+        if (samples_.group_of.empty() || samples_.is_padded) return;
+        for (std::size_t b = 0; b < samples_.budgets.size(); ++b) {
+            std::vector<double> sums(samples_.group_counts.size());
+            for (std::size_t i = 0; i < samples_.count; ++i) {
+                const uint32_t group = samples_.group_of[i];
+                sums[group] += samples_.weight_table()[b][i];
+                const double room =
+                    samples_.capacities[b] * static_cast<double>(plan_.micro_batches);
+                if (sums[group] <= room) continue;
+                fail(SAB_E_ARGUMENT, "options.groups[", i, "] = ", options_.groups[i],
+                     ": its samples must fit ", plan_.micro_batches, " micro-batches of ",
+                     samples_.limit_text(b), ", which hold ", room,
+                     "; use more micro-batches, or a larger budget");
+            }
+        }
+    }
+
+    /// Empty micro-batches take the cheapest samples of those that have several: of their own rank,
+    /// or of any.
+    void fill_empty(bool of_any_rank) {
+        const uint64_t own = of_any_rank ? parts() : plan_.micro_batches;
+        std::vector<uint32_t> counts(parts());
+        for (const uint32_t part : part_of_) ++counts[part];
+        std::vector<std::vector<uint32_t>> empty(parts() / own);
+        bool is_any = false;
+        for (std::size_t part = counts.size(); part-- > 0;) {
+            if (counts[part] > 0) continue;
+            empty[part / own].push_back(static_cast<uint32_t>(part));
+            is_any = true;
+        }
+        if (!is_any) return;
+        std::vector<uint32_t> by_cost(samples_.count);
+        std::iota(by_cost.begin(), by_cost.end(), 0u);
+        std::ranges::stable_sort(by_cost, {}, [&](uint32_t i) { return samples_.costs[i]; });
+        for (const uint32_t sample : by_cost) {
+            uint32_t& part = part_of_[sample];
+            std::vector<uint32_t>& room = empty[part / own];
+            if (counts[part] < 2 || room.empty()) continue;
+            --counts[part];
+            part = room.back();
+            room.pop_back();
+            ++counts[part];
+        }
+    }
+
+    /// The indices of each micro-batch.
+    void list() {
+        plan_.offsets.assign(parts() + 1, 0);
+        for (const uint32_t part : part_of_) ++plan_.offsets[part + 1];
+        std::partial_sum(plan_.offsets.begin(), plan_.offsets.end(), plan_.offsets.begin());
+        plan_.indices.resize(samples_.count);
+        std::vector<uint64_t> next(plan_.offsets.begin(), plan_.offsets.end() - 1);
+        for (std::size_t i = 0; i < samples_.count; ++i)
+            plan_.indices[next[part_of_[i]]++] = static_cast<int64_t>(i);
+    }
+
+    void find_costs() {
+        const ItemTable costs = samples_.cost_table();
+        plan_.balances = costs.kinds;
+        plan_.costs.assign(costs.kinds * parts(), 0);
+        for (uint64_t part = 0; part < parts(); ++part) {
+            const std::span indices =
+                std::span(plan_.indices)
+                    .subspan(plan_.offsets[part], plan_.offsets[part + 1] - plan_.offsets[part]);
+            PerBudget own{};
+            if (samples_.is_padded) own = padded_costs(samples_, indices);
+            for (std::size_t k = 0; k < costs.kinds; ++k) {
+                for (const int64_t i : indices)
+                    if (!samples_.is_padded) own[k] += costs[k][static_cast<std::size_t>(i)];
+                plan_.costs[k * parts() + part] = own[k];
+            }
+        }
+    }
+
+    /// The micro-batches of each rank in the order of the options. Of several costs the largest
+    /// counts, each divided by its mean.
+    void order() {
+        const auto count = static_cast<uint32_t>(plan_.micro_batches);
+        std::vector<double> keys(parts());
+        for (std::size_t k = 0; k < plan_.balances; ++k) {
+            const std::span<const double> costs =
+                std::span(plan_.costs).subspan(k * parts(), parts());
+            const double sum = std::accumulate(costs.begin(), costs.end(), 0.0);
+            for (std::size_t part = 0; part < keys.size() && sum > 0; ++part)
+                keys[part] = std::max(keys[part], costs[part] / sum);
+        }
+        std::vector<uint32_t> place(parts()), sorted(count);
+        for (uint32_t first = 0; first < parts(); first += count) {
+            std::iota(sorted.begin(), sorted.end(), first);
+            std::ranges::stable_sort(sorted, std::greater(),
+                                     [&](uint32_t part) { return keys[part]; });
+            for (uint32_t rank = 0; rank < count; ++rank)
+                place[sorted[rank]] = first + place_of(rank, count);
+        }
+        std::vector<double> costs(plan_.costs.size());
+        for (std::size_t k = 0; k < plan_.balances; ++k)
+            for (std::size_t part = 0; part < place.size(); ++part)
+                costs[k * parts() + place[part]] = plan_.costs[k * parts() + part];
+        plan_.costs = std::move(costs);
+        for (uint32_t& part : part_of_) part = place[part];
+        list();
+    }
+
+    /// Of the micro-batch that is the costliest but for `costlier` others.
+    uint32_t place_of(uint32_t costlier, uint32_t count) const {
+        if (options_.order == SAB_MICRO_BATCHES_DESCENDING) return costlier;
+        if (options_.order == SAB_MICRO_BATCHES_ASCENDING) return count - 1 - costlier;
+        // Bell: to both sides of the middle in turns.
+        const uint32_t middle = (count - 1) / 2, distance = (costlier + 1) / 2;
+        return costlier % 2 == 1 ? middle + distance : middle - distance;
+    }
+
+    void measure() {
+        const uint64_t ranks = plan_.world_size, count = plan_.micro_batches;
+        for (std::size_t k = 0; k < plan_.balances; ++k) {
+            const std::span<const double> costs =
+                std::span(plan_.costs).subspan(k * parts(), parts());
+            std::vector<double> of_rank(ranks), of_micro_step(count);
+            for (uint64_t part = 0; part < parts(); ++part) {
+                of_rank[part / count] += costs[part];
+                double& largest = of_micro_step[part % count];
+                largest = std::max(largest, costs[part]);
+            }
+            const double sum = std::accumulate(of_rank.begin(), of_rank.end(), 0.0),
+                         mean = sum / static_cast<double>(ranks);
+            const double steps = std::accumulate(of_micro_step.begin(), of_micro_step.end(), 0.0);
+            plan_.rank_imbalance[k] = mean > 0 ? std::ranges::max(of_rank) / mean : 1;
+            plan_.micro_step_imbalance[k] = mean > 0 ? steps / mean : 1;
+            plan_.least_rank_imbalance[k] = least_imbalance(k, mean);
+        }
+    }
+
+    double least_imbalance(std::size_t k, double mean) const {
+        const std::span<const double> costs = samples_.cost_table()[k];
+        double least = std::ranges::max(costs);
+        if (!samples_.is_padded) {
+            std::vector<double> groups(samples_.group_counts.size());
+            for (std::size_t i = 0; i < samples_.group_of.size(); ++i)
+                least = std::max(least, groups[samples_.group_of[i]] += costs[i]);
+            if (are_whole(costs)) least = std::max(least, std::ceil(mean));
+        }
+        return mean > 0 ? std::max(1.0, least / mean) : 1;
+    }
+
+    /// All that does not depend on costs.
+    void describe() {
+        const std::size_t count = samples_.count, columns = samples_.columns;
+        plan_.columns = columns;
+        plan_.inverse.resize(count);
+        for (std::size_t at = 0; at < count; ++at)
+            plan_.inverse[static_cast<std::size_t>(plan_.indices[at])] = static_cast<int64_t>(at);
+        plan_.totals.assign(count, 0);
+        for (std::size_t j = 0; j < columns; ++j)
+            for (std::size_t i = 0; i < count; ++i)
+                plan_.totals[i] += samples_.sizes[j * count + i];
+        if (!samples_.is_padded) list_cu_seqlens();
+        plan_.group_of = std::move(samples_.group_of);
+        plan_.group_counts = std::move(samples_.group_counts);
+    }
+
+    void list_cu_seqlens() {
+        const std::size_t count = samples_.count;
+        std::vector<int32_t> all;
+        all.reserve(samples_.columns * (count + parts()));
+        for (std::size_t j = 0; j < samples_.columns; ++j) {
+            for (uint64_t part = 0; part < parts(); ++part) {
+                double sum = 0;
+                all.push_back(0);
+                for (uint64_t at = plan_.offsets[part]; at < plan_.offsets[part + 1]; ++at) {
+                    const auto i = static_cast<std::size_t>(plan_.indices[at]);
+                    const double size = samples_.sizes[j * count + i];
+                    sum += size;
+                    if (size != std::floor(size) || sum > std::numeric_limits<int32_t>::max())
+                        return;
+                    all.push_back(static_cast<int32_t>(sum));
+                }
+            }
+        }
+        plan_.cu_seqlens = std::move(all);
+        for (std::size_t j = 0; j < samples_.columns; ++j)
+            plan_.cu_seqlens_of.push_back(plan_.cu_seqlens.data() + j * (count + parts()));
+    }
+
+    StepPlan plan_;
+    const sab_step_plan_options& options_;
+    StepSamples samples_;
+    std::vector<uint32_t> part_of_;  ///< micro-batch of each sample
+};
+
+}  // namespace
+
+StepPlan make_step_plan(const Columns& sizes, const sab_step_plan_options& options) {
+    check_options(options);
+    const Progress progress(options.progress, options.progress_ctx);
+    const CurrentProgress current(&progress);
+    progress.report(0, sizes.count());
+    return Planner(sizes, options).make();
+}
+
+sab_step_plan_view StepPlan::view() const {
+    sab_step_plan_view view SAB_STEP_PLAN_VIEW_INIT;
+    view.world_size = world_size;
+    view.micro_batches = micro_batches;
+    view.least_micro_batches = least_micro_batches;
+    view.samples = indices.size();
+    view.columns = columns;
+    view.indices = indices.data();
+    view.offsets = offsets.data();
+    view.inverse = inverse.data();
+    view.cu_seqlens = cu_seqlens_of.empty() ? nullptr : cu_seqlens_of.data();
+    view.balance_count = balances;
+    view.costs = costs.data();
+    std::ranges::copy(rank_imbalance, view.rank_imbalance);
+    std::ranges::copy(least_rank_imbalance, view.least_rank_imbalance);
+    std::ranges::copy(micro_step_imbalance, view.micro_step_imbalance);
+    return view;
+}
+
+void StepPlan::loss_weights(sab_loss_weighting weighting, const double* tokens,
+                            std::span<double> weights) const {
+    check(weighting >= SAB_LOSS_BY_SAMPLE && weighting <= SAB_LOSS_BY_GROUP, "weighting", weighting,
+          "must be SAB_LOSS_BY_SAMPLE (0), SAB_LOSS_BY_TOKEN (1) or SAB_LOSS_BY_GROUP (2)");
+    const auto count = static_cast<double>(weights.size());
+    if (weighting == SAB_LOSS_BY_TOKEN) {
+        const std::span<const double> counted =
+            tokens != nullptr ? std::span(tokens, weights.size()) : std::span(totals);
+        double sum = 0;
+        for (std::size_t i = 0; i < counted.size(); ++i) {
+            if (!(counted[i] >= 0 && std::isfinite(counted[i])))
+                fail(SAB_E_ARGUMENT, "tokens[", i, "] = ", counted[i],
+                     ": must be finite and at least 0");
+            sum += counted[i];
+        }
+        if (!(sum > 0 && std::isfinite(sum)))
+            fail(SAB_E_ARGUMENT, "tokens: their sum is ", sum, ": must be finite and above 0");
+        for (std::size_t i = 0; i < weights.size(); ++i) weights[i] = counted[i] / sum;
+    } else if (weighting == SAB_LOSS_BY_GROUP && !group_of.empty()) {
+        const auto groups = static_cast<double>(group_counts.size());
+        for (std::size_t i = 0; i < weights.size(); ++i)
+            weights[i] = 1 / (groups * group_counts[group_of[i]]);
+    } else {
+        std::ranges::fill(weights, 1 / count);
+    }
+}
+
+}  // namespace sab

@@ -1,0 +1,67 @@
+#pragma once
+/// The samples of a step to the ranks and micro-batches, without padding.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "balance/step_samples.h"
+#include "balance/vector_partition.h"
+
+namespace sab {
+
+/// A lower bound on the micro-batches that a rank needs.
+uint64_t least_rows(const StepSamples& samples, uint64_t world_size);
+
+/// Numbers the parts again so that ranks with the same number of successive parts are even.
+/// `part_of`: of each sample.
+void parts_to_ranks(const ItemTable& part_costs, uint64_t world_size, std::span<uint32_t> part_of);
+
+class StepRows {
+public:
+    StepRows(const StepSamples& samples, uint64_t world_size);
+
+    /// False when no assignment under the budgets was found. Micro-batch m of rank r is
+    /// r * micro_batches + m.
+    bool assign(uint64_t micro_batches, std::span<uint32_t> part_of);
+
+private:
+    void find_units();
+    /// What units go to ranks by: their costs, these under capacities, or their weights.
+    enum class Aim { costs, capacities, weights };
+
+    bool by_ranks(Aim aim);
+    bool to_ranks(Aim aim);
+    void collect_ranks();
+    std::span<const uint32_t> items_of(uint32_t rank) const {
+        return std::span(by_rank_).subspan(rank_begin_[rank],
+                                           rank_begin_[rank + 1] - rank_begin_[rank]);
+    }
+    bool together(std::span<const uint32_t> ranks);
+    bool with_others(std::span<const uint32_t> failed);
+    std::vector<double> profile() const;
+    void even_micro_steps();
+    bool longest_first(std::span<const uint32_t> items, uint32_t first_part,
+                       std::span<const double> targets = {});
+    bool partition_rank(std::span<const uint32_t> items, uint32_t first_part);
+    bool assign_rank(uint32_t rank);
+
+    const StepSamples& samples_;
+    const uint32_t ranks_;
+    uint32_t micro_batches_ = 1;  ///< of a rank
+    std::span<uint32_t> part_of_;
+    VectorPartitioner partitioner_, of_rank_;
+    CostliestFirst sort_;
+    std::span<const uint32_t> by_cost_;  ///< samples, costliest first
+    // What goes to a rank together: a sample or a group.
+    std::size_t units_;
+    std::vector<double> group_costs_, group_weights_;
+    std::span<const double> unit_costs_, unit_weights_;
+    std::vector<uint32_t> rank_of_unit_;
+    std::vector<uint32_t> rank_begin_, by_rank_;  ///< the samples of each rank, costliest first
+    // The micro-batches of the rank at hand:
+    std::vector<double> costs_, weights_;
+    std::vector<uint32_t> counts_, parts_;
+};
+
+}  // namespace sab

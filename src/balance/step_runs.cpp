@@ -1,0 +1,195 @@
+#include "balance/step_runs.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "balance/step_rows.h"
+
+namespace sab {
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double close_enough = 1e-6;  // of the bisection, to the largest cost
+
+uint64_t ceiling(uint64_t number, uint64_t divisor) {
+    return (number + divisor - 1) / divisor;
+}
+
+}  // namespace
+
+PerBudget padded_costs(const StepSamples& samples, std::span<const int64_t> indices) {
+    PerBudget costs{};
+    if (indices.empty()) return costs;
+    PerColumn longest{};
+    for (const int64_t index : indices) {
+        const PerColumn lengths = samples.lengths_of(static_cast<std::size_t>(index));
+        for (std::size_t j = 0; j < samples.columns; ++j)
+            longest[j] = std::max(longest[j], lengths[j]);
+    }
+    for (std::size_t k = 0; k < samples.balance.size(); ++k)
+        costs[k] = samples.balance[k](indices.size(), first_of(longest, samples.columns));
+    return costs;
+}
+
+StepRuns::StepRuns(const StepSamples& samples, uint64_t world_size)
+    : samples_(samples), ranks_(world_size) {
+    for (std::size_t k = 0; k < samples.balance.size(); ++k) {
+        const std::span<const double> costs = samples.cost_table()[k];
+        const double sum = std::accumulate(costs.begin(), costs.end(), 0.0);
+        scales_.push_back(sum > 0 ? static_cast<double>(samples.count) / sum : 0);
+    }
+    sort();
+    std::size_t runs = 0;
+    for (const std::vector<uint32_t>& sorted : sorted_) {
+        const std::size_t own = cut(sorted, infinity).size();
+        runs += own;
+        needed_ = std::max<uint64_t>(needed_, own);
+    }
+    if (samples.group_of.empty()) needed_ = ceiling(runs, ranks_);
+    find_least();
+}
+
+/// By the largest share of a budget that a sample takes alone, then by size. A group goes to a rank
+/// by the sum of the costs of its samples alone.
+void StepRuns::sort() {
+    const std::size_t count = samples_.count;
+    std::vector<double> shares(count);
+    const ItemTable& keys =
+        samples_.budgets.empty() ? samples_.cost_table() : samples_.weight_table();
+    for (std::size_t kind = 0; kind < keys.kinds; ++kind)
+        for (std::size_t i = 0; i < count; ++i)
+            shares[i] = std::max(shares[i], samples_.budgets.empty()
+                                                ? keys[kind][i] * scales_[kind]
+                                                : keys[kind][i] / samples_.capacities[kind]);
+    std::vector<uint32_t> all(count);
+    std::iota(all.begin(), all.end(), 0u);
+    std::ranges::stable_sort(all, [&](uint32_t a, uint32_t b) {
+        if (shares[a] != shares[b]) return shares[a] > shares[b];
+        for (std::size_t j = 0; j < samples_.columns; ++j) {
+            const double left = samples_.sizes[j * count + a],
+                         right = samples_.sizes[j * count + b];
+            if (left != right) return left > right;
+        }
+        return false;
+    });
+    if (samples_.group_of.empty()) {
+        sorted_.push_back(std::move(all));
+        return;
+    }
+    const std::size_t groups = samples_.group_counts.size(), kinds = samples_.balance.size();
+    std::vector<double> sums(kinds * groups);
+    for (std::size_t kind = 0; kind < kinds; ++kind)
+        for (std::size_t i = 0; i < count; ++i)
+            sums[kind * groups + samples_.group_of[i]] += samples_.cost_table()[kind][i];
+    std::vector<uint32_t> rank_of(groups);
+    VectorPartitioner().partition({sums, kinds, groups}, {}, {},
+                                  {SAB_PARTITION_KARMARKAR_KARP, ranks_, false}, rank_of);
+    sorted_.resize(ranks_);
+    for (const uint32_t sample : all) sorted_[rank_of[samples_.group_of[sample]]].push_back(sample);
+}
+
+/// Of one column and no groups the greedy cut has the fewest runs that there can be. Otherwise
+/// samples of a cost that grows with their number take what they take alone.
+void StepRuns::find_least() {
+    if (samples_.columns == 1 && samples_.group_of.empty()) {
+        least_ = needed_;
+        return;
+    }
+    for (std::size_t b = 0; b < samples_.budgets.size(); ++b) {
+        if (!samples_.budgets[b].cost.is_proportional()) continue;
+        const std::span<const double> weights = samples_.weight_table()[b];
+        const double sum = std::accumulate(weights.begin(), weights.end(), 0.0),
+                     room = samples_.capacities[b] * static_cast<double>(ranks_);
+        least_ = std::max(least_, static_cast<uint64_t>(std::ceil(sum / room * (1 - 1e-12))));
+    }
+}
+
+/// How many of the first samples are in one run: all budgets are kept, and no balanced cost is more
+/// than `limit` means.
+std::size_t StepRuns::run_length(std::span<const uint32_t> sorted, double limit) const {
+    const std::size_t columns = samples_.columns;
+    PerColumn longest = samples_.lengths_of(sorted[0]);
+    const auto fits = [&](uint64_t count) {
+        const std::span<const double> lengths = first_of(longest, columns);
+        for (const Budget& budget : samples_.budgets)
+            if (budget.cost(count, lengths) > budget.limit) return false;
+        for (std::size_t k = 0; k < scales_.size() && limit < infinity; ++k)
+            if (samples_.balance[k](count, lengths) * scales_[k] > limit) return false;
+        return true;
+    };
+    if (columns == 1) {  // the first is the longest
+        std::size_t length = 1, too_many = sorted.size() + 1;
+        for (std::size_t step = 1; length + step < too_many; step *= 2)
+            fits(length + step) ? length += step : too_many = length + step;
+        while (too_many - length > 1) {
+            const std::size_t middle = length + (too_many - length) / 2;
+            (fits(middle) ? length : too_many) = middle;
+        }
+        return length;
+    }
+    std::size_t length = 1;
+    for (; length < sorted.size(); ++length) {
+        const PerColumn more = samples_.lengths_of(sorted[length]);
+        for (std::size_t j = 0; j < columns; ++j) longest[j] = std::max(longest[j], more[j]);
+        if (!fits(length + 1)) break;
+    }
+    return length;
+}
+
+/// The ends of the runs.
+std::vector<std::size_t> StepRuns::cut(std::span<const uint32_t> sorted, double limit) const {
+    std::vector<std::size_t> ends;
+    for (std::size_t first = 0; first < sorted.size(); ends.push_back(first))
+        first += run_length(sorted.subspan(first), limit);
+    return ends;
+}
+
+/// At most so many runs, with the smallest largest cost.
+std::vector<std::size_t> StepRuns::even_runs(std::span<const uint32_t> sorted,
+                                             std::size_t most) const {
+    std::vector<std::size_t> best = cut(sorted, infinity);
+    double high = 0, low = 0;
+    std::size_t begin = 0;
+    for (const std::size_t end : best) {
+        const std::vector<int64_t> run(sorted.begin() + static_cast<std::ptrdiff_t>(begin),
+                                       sorted.begin() + static_cast<std::ptrdiff_t>(end));
+        const PerBudget costs = padded_costs(samples_, run);
+        for (std::size_t k = 0; k < scales_.size(); ++k)
+            high = std::max(high, costs[k] * scales_[k]);
+        begin = end;
+    }
+    while (high - low > close_enough * high) {
+        const double middle = low + (high - low) / 2;
+        std::vector<std::size_t> runs = cut(sorted, middle);
+        const bool is_enough = runs.size() <= most;
+        (is_enough ? high : low) = middle;
+        if (is_enough) best = std::move(runs);
+    }
+    return best;
+}
+
+void StepRuns::assign(uint64_t micro_batches, std::span<uint32_t> part_of) const {
+    const bool is_one = samples_.group_of.empty();
+    const uint64_t parts = micro_batches * ranks_;
+    std::vector<double> costs(samples_.balance.size() * parts);
+    for (std::size_t rank = 0; rank < sorted_.size(); ++rank) {
+        const std::vector<uint32_t>& sorted = sorted_[rank];
+        uint32_t part = is_one ? 0 : static_cast<uint32_t>(rank * micro_batches);
+        std::vector<int64_t> run;
+        std::size_t first = 0;
+        for (const std::size_t end : even_runs(sorted, is_one ? parts : micro_batches)) {
+            run.assign(sorted.begin() + static_cast<std::ptrdiff_t>(first),
+                       sorted.begin() + static_cast<std::ptrdiff_t>(end));
+            const PerBudget own = padded_costs(samples_, run);
+            for (std::size_t k = 0; k < samples_.balance.size(); ++k)
+                costs[k * parts + part] = own[k];
+            for (; first < end; ++first) part_of[sorted[first]] = part;
+            ++part;
+        }
+    }
+    if (is_one) parts_to_ranks({costs, samples_.balance.size(), parts}, ranks_, part_of);
+}
+
+}  // namespace sab

@@ -1,0 +1,43 @@
+#pragma once
+/// The samples of a step to the ranks and micro-batches, padded to the longest of a micro-batch.
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "balance/step_samples.h"
+
+namespace sab {
+
+/// What a padded micro-batch costs in each balanced cost, 0 without samples.
+PerBudget padded_costs(const StepSamples& samples, std::span<const int64_t> indices);
+
+/// Samples sorted by size are cut into runs, which are micro-batches.
+class StepRuns {
+public:
+    StepRuns(const StepSamples& samples, uint64_t world_size);
+
+    /// A lower bound on the micro-batches of a rank.
+    uint64_t least() const { return least_; }
+    /// Those that a rank needs. Fewest with one column and without groups.
+    uint64_t needed() const { return needed_; }
+    /// At least as many as are needed. Micro-batch m of rank r is r * micro_batches + m.
+    void assign(uint64_t micro_batches, std::span<uint32_t> part_of) const;
+
+private:
+    void sort();
+    void find_least();
+    std::size_t run_length(std::span<const uint32_t> sorted, double limit) const;
+    std::vector<std::size_t> cut(std::span<const uint32_t> sorted, double limit) const;
+    std::vector<std::size_t> even_runs(std::span<const uint32_t> sorted, std::size_t most) const;
+
+    const StepSamples& samples_;
+    const uint64_t ranks_;
+    uint64_t least_ = 1, needed_ = 1;
+    std::vector<double> scales_;  ///< of the balanced costs: 1 / mean of the samples alone
+    /// samples, longest first: all, or with groups those of each rank
+    std::vector<std::vector<uint32_t>> sorted_;
+};
+
+}  // namespace sab

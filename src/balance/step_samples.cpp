@@ -1,0 +1,147 @@
+#include "balance/step_samples.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace sab {
+namespace {
+
+// of sums of as many numbers as there may be samples in a micro-batch
+constexpr double rounding_of_sums = 1e-9;
+
+}  // namespace
+
+StepSamples::StepSamples(const Columns& all_sizes, const sab_step_plan_options& options)
+    : count(all_sizes.count()),
+      columns(all_sizes.size()),
+      is_padded(options.layout == SAB_LAYOUT_PADDED) {
+    all_sizes.refuse_choice("sizes");
+    check(count > 0, "sizes.count", count, "must be at least 1");
+    read_costs(options, all_sizes.names());
+    sizes.resize(count * columns);
+    for (std::size_t j = 0; j < columns; ++j)
+        all_sizes[j].read(0, std::span(sizes).subspan(j * count, count), all_sizes.described(j));
+    weigh();
+    limit_weights();
+    if (options.groups != nullptr) read_groups(options.groups);
+}
+
+StepSamples StepSamples::of(std::span<const uint32_t> some) const {
+    StepSamples chosen;
+    chosen.count = some.size();
+    chosen.budgets = budgets;
+    chosen.balance = balance;
+    chosen.is_one_cost = is_one_cost;
+    chosen.capacities = capacities;
+    const auto gather = [&](const ItemTable& table, std::vector<double>& numbers) {
+        for (std::size_t kind = 0; kind < table.kinds; ++kind)
+            for (const uint32_t item : some) numbers.push_back(table[kind][item]);
+    };
+    gather(cost_table(), chosen.costs);
+    gather(weight_table(), chosen.weights);
+    return chosen;
+}
+
+std::string StepSamples::limit_text(std::size_t budget) const {
+    return text("options.budgets[", budget, "].limit = ", budgets[budget].limit);
+}
+
+void StepSamples::read_costs(const sab_step_plan_options& options, ColumnNames names) {
+    budgets = read_budgets(options.budgets, options.budget_count, names, "options.budgets");
+    for (std::size_t i = 0; i < budgets.size() && !is_padded; ++i)
+        budgets[i].cost.check_row(text("options.budgets[", i, "].cost"));
+    const std::size_t given = options.balance_count;
+    check(given <= SAB_MAX_BUDGETS, "options.balance_count", given, "must be at most ",
+          SAB_MAX_BUDGETS);
+    if (given > 0) require(options.balance, "options.balance");
+    for (std::size_t k = 0; k < given; ++k) {
+        const std::string name = text("options.balance[", k, "]");
+        require(options.balance[k], name);
+        balance.push_back(read_cost(options.balance[k], names, name));
+        if (!is_padded) balance.back().check_row(name);
+    }
+    is_one_cost = balance.empty() && budgets.size() == 1;
+    if (balance.empty())
+        balance.push_back(budgets.empty() ? Cost(nullptr, columns) : budgets[0].cost);
+}
+
+/// What each sample costs alone.
+void StepSamples::evaluate(const Cost& cost, const std::string& name, std::span<double> out) const {
+    if (cost.is_total()) {
+        std::copy_n(sizes.begin(), count, out.begin());
+        return;
+    }
+    const double constant = is_padded ? cost.constant() : 0;
+    double sum = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+        const PerColumn lengths = lengths_of(i);
+        const std::span<const double> given = first_of(lengths, columns);
+        out[i] = is_padded ? std::max(0.0, cost(1, given) - constant) : cost.in_row(given, name);
+        sum += out[i];
+    }
+    if (!std::isfinite(sum)) fail(SAB_E_ARGUMENT, name, ": costs must have a finite sum");
+}
+
+void StepSamples::weigh() {
+    weights.resize(budgets.size() * count);
+    for (std::size_t b = 0; b < budgets.size(); ++b) {
+        const std::span<double> out = std::span(weights).subspan(b * count, count);
+        evaluate(budgets[b].cost, text("options.budgets[", b, "].cost"), out);
+        capacities.push_back(budgets[b].limit - budgets[b].cost.constant());
+        refuse_oversize(b);
+    }
+    if (is_one_cost) {
+        costs = weights;
+        return;
+    }
+    costs.resize(balance.size() * count);
+    for (std::size_t k = 0; k < balance.size(); ++k)
+        evaluate(balance[k], text("options.balance[", k, "]"),
+                 std::span(costs).subspan(k * count, count));
+}
+
+void StepSamples::refuse_oversize(std::size_t budget) const {
+    const std::span<const double> taken = weight_table()[budget];
+    const auto is_over = [&](double each) { return each > capacities[budget]; };
+    const auto over = std::ranges::find_if(taken, is_over);
+    if (over == taken.end()) return;
+    const auto sample = static_cast<std::size_t>(over - taken.begin());
+    const PerColumn lengths = lengths_of(sample);
+    const std::string size = lengths_text(first_of(lengths, columns));
+    fail(SAB_E_ARGUMENT, "sizes[", sample, "] = ", columns == 1 ? size : text("(", size, ")"),
+         ": must fit ", limit_text(budget), " alone; ", std::ranges::count_if(taken, is_over),
+         " of ", count, " samples do not");
+}
+
+/// Sums of whole numbers are exact. Others are rounded, differently in each order: a little room
+/// ensures that none of them is over the budget.
+void StepSamples::limit_weights() {
+    for (std::size_t b = 0; b < budgets.size(); ++b) {
+        const std::span<double> out = std::span(weights).subspan(b * count, count);
+        if (are_whole(out)) continue;
+        double& capacity = capacities[b];
+        capacity *= 1 - rounding_of_sums;
+        for (double& each : out) each = std::min(each, capacity);
+    }
+}
+
+/// Groups are numbered by their first samples.
+void StepSamples::read_groups(const int64_t* ids) {
+    std::vector<uint32_t> by_id(count);
+    std::iota(by_id.begin(), by_id.end(), 0u);
+    std::ranges::stable_sort(by_id, {}, [&](uint32_t i) { return ids[i]; });
+    std::vector<uint32_t> first(count);  // sample of its group
+    for (std::size_t k = 0; k < count; ++k)
+        first[by_id[k]] =
+            k > 0 && ids[by_id[k]] == ids[by_id[k - 1]] ? first[by_id[k - 1]] : by_id[k];
+    group_of.resize(count);
+    for (uint32_t i = 0; i < count; ++i) {
+        if (first[i] == i) group_counts.push_back(0);
+        group_of[i] =
+            first[i] == i ? static_cast<uint32_t>(group_counts.size() - 1) : group_of[first[i]];
+        ++group_counts[group_of[i]];
+    }
+}
+
+}  // namespace sab

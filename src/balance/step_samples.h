@@ -1,0 +1,59 @@
+#pragma once
+/// The samples of a step plan: what they cost, what they take of the budgets, and their groups.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "balance/samples.h"
+#include "balance/vector_partition.h"
+#include "cost/cost.h"
+#include "sab/balance.h"
+#include "sizes/columns.h"
+
+namespace sab {
+
+struct StepSamples {
+    std::size_t count = 0;
+    std::size_t columns = 1;
+    bool is_padded = false;
+    std::vector<double> sizes;  ///< of the first column, then of the second, ...
+    std::vector<Budget> budgets;
+    std::vector<Cost> balance;
+    bool is_one_cost = false;  ///< the balanced cost is that of the only budget
+    // Of each sample alone: the first of all samples, then the second of all, and so on. Of rows
+    // without the constant term.
+    std::vector<double> costs;           ///< one a balanced cost
+    std::vector<double> weights;         ///< one a budget
+    std::vector<double> capacities;      ///< for the weights of a micro-batch
+    std::vector<uint32_t> group_of;      ///< none without groups
+    std::vector<uint32_t> group_counts;  ///< samples of each group
+
+    /// Throws for samples, budgets, costs and groups that sab/balance.h says are refused.
+    StepSamples(const Columns& all_sizes, const sab_step_plan_options& options);
+
+    /// Some of these, in this order, without sizes and groups.
+    StepSamples of(std::span<const uint32_t> some) const;
+
+    ItemTable cost_table() const { return {costs, balance.size(), count}; }
+    ItemTable weight_table() const { return {weights, budgets.size(), count}; }
+    PerColumn lengths_of(std::size_t sample) const {
+        PerColumn lengths{};
+        for (std::size_t j = 0; j < columns; ++j) lengths[j] = sizes[j * count + sample];
+        return lengths;
+    }
+    /// "options.budgets[0].limit = 16".
+    std::string limit_text(std::size_t budget) const;
+
+private:
+    StepSamples() = default;
+    void read_costs(const sab_step_plan_options& options, ColumnNames names);
+    void evaluate(const Cost& cost, const std::string& name, std::span<double> out) const;
+    void weigh();
+    void refuse_oversize(std::size_t budget) const;
+    void limit_weights();
+    void read_groups(const int64_t* ids);
+};
+
+}  // namespace sab

@@ -1,0 +1,515 @@
+/* Step plans: the samples of one step on ranks and micro-batches. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "helpers.h"
+
+#define MOST 600
+
+typedef struct {
+    size_t count, columns;
+    int32_t sizes[2][MOST];
+    int64_t groups[MOST];
+    sab_step_plan_options options;
+    sab_budget budgets[2];
+} step;
+
+static sab_cost *squares_of(size_t columns) {
+    sab_cost_term term = {1, 1, {0}};
+    for (size_t j = 0; j < columns; ++j) term.length_powers[j] = columns == 1 ? 2 : 1;
+    sab_cost *cost = NULL;
+    EXPECT_OK(sab_cost_terms_new(&term, 1, &cost));
+    return cost;
+}
+
+static sab_sizes *sizes_of_step(const step *s) {
+    sab_sizes *first = sizes_of(s->sizes[0], s->count), *second = NULL, *all = NULL;
+    if (s->columns == 1) return first;
+    second = sizes_of(s->sizes[1], s->count);
+    const sab_sizes *const columns[2] = {first, second};
+    EXPECT_OK(sab_sizes_columns_new(columns, 2, &all));
+    sab_sizes_free(first);
+    sab_sizes_free(second);
+    return all;
+}
+
+static sab_status plan_of(const step *s, sab_step_plan **plan) {
+    sab_sizes *sizes = sizes_of_step(s);
+    const sab_status status = sab_step_plan_new(sizes, &s->options, plan);
+    sab_sizes_free(sizes);
+    return status;
+}
+
+static sab_step_plan_view view_of(const sab_step_plan *plan) {
+    sab_step_plan_view view = SAB_STEP_PLAN_VIEW_INIT;
+    EXPECT_OK(sab_step_plan_get_view(plan, &view));
+    return view;
+}
+
+/* One column of lengths under a budget. */
+static void set_step(step *s, size_t count, const int32_t *lengths, uint64_t world_size,
+                     double limit) {
+    const sab_step_plan_options defaults = SAB_STEP_PLAN_OPTIONS_INIT;
+    s->count = count;
+    s->columns = 1;
+    memcpy(s->sizes[0], lengths, count * sizeof *lengths);
+    s->options = defaults;
+    s->options.world_size = world_size;
+    s->budgets[0].cost = NULL;
+    s->budgets[0].limit = limit;
+    s->options.budgets = s->budgets;
+    s->options.budget_count = 1;
+}
+
+static double cost_of(const sab_cost *cost, const step *s, const int64_t *indices, size_t count) {
+    double sum = 0, longest[2] = {0, 0};
+    for (size_t k = 0; k < count; ++k) {
+        double lengths[2] = {0, 0}, own = 0;
+        for (size_t j = 0; j < s->columns; ++j) {
+            lengths[j] = s->sizes[j][indices[k]];
+            longest[j] = fmax(longest[j], lengths[j]);
+            if (cost == NULL) own += lengths[j];
+        }
+        if (cost != NULL) EXPECT_OK(sab_cost_evaluate(cost, 1, lengths, NULL, s->columns, &own));
+        sum += own;
+    }
+    if (s->options.layout == SAB_LAYOUT_ROW || count == 0) return sum;
+    if (cost == NULL) return (double)count * (longest[0] + longest[1]);
+    EXPECT_OK(sab_cost_evaluate(cost, count, longest, NULL, s->columns, &sum));
+    return sum;
+}
+
+static void check_indices(const step *s, const sab_step_plan_view *view) {
+    static int seen[MOST];
+    memset(seen, 0, sizeof seen);
+    const uint64_t parts = view->world_size * view->micro_batches;
+    EXPECT(view->samples == s->count && view->columns == s->columns);
+    EXPECT(view->offsets[0] == 0 && view->offsets[parts] == s->count);
+    for (size_t at = 0; at < s->count; ++at) {
+        const int64_t sample = view->indices[at];
+        EXPECT(sample >= 0 && (size_t)sample < s->count && ++seen[sample] == 1);
+        EXPECT(view->inverse[sample] == (int64_t)at);
+    }
+    for (uint64_t k = 0; k < parts; ++k)
+        for (uint64_t at = view->offsets[k] + 1; at < view->offsets[k + 1]; ++at)
+            EXPECT(view->indices[at - 1] < view->indices[at]);
+}
+
+/* Budgets are kept; micro-batches are empty only without samples, and cost what the plan says. */
+static void check_parts(const step *s, const sab_step_plan_view *view) {
+    const uint64_t parts = view->world_size * view->micro_batches;
+    for (uint64_t r = 0; r < view->world_size; ++r) {
+        const uint64_t first = r * view->micro_batches;
+        const uint64_t own = view->offsets[first + view->micro_batches] - view->offsets[first];
+        for (uint64_t k = first; k < first + view->micro_batches; ++k) {
+            const int64_t *indices = view->indices + view->offsets[k];
+            const size_t count = (size_t)(view->offsets[k + 1] - view->offsets[k]);
+            EXPECT(count > 0 || (s->options.groups != NULL ? own : s->count) < parts);
+            EXPECT(count > 0 || s->options.groups == NULL || own < view->micro_batches);
+            for (size_t b = 0; b < s->options.budget_count; ++b)
+                EXPECT(cost_of(s->budgets[b].cost, s, indices, count) <= s->budgets[b].limit);
+            const sab_cost *balance =
+                s->options.balance_count > 0 ? s->options.balance[0] : s->budgets[0].cost;
+            EXPECT(fabs(view->costs[k] - cost_of(balance, s, indices, count)) <=
+                   1e-9 * view->costs[k]);
+            for (size_t j = 0; j < s->columns && view->cu_seqlens != NULL; ++j) {
+                const int32_t *cu_seqlens = view->cu_seqlens[j] + view->offsets[k] + k;
+                EXPECT(cu_seqlens[0] == 0);
+                for (size_t i = 0; i < count; ++i)
+                    EXPECT(cu_seqlens[i + 1] - cu_seqlens[i] == s->sizes[j][indices[i]]);
+            }
+        }
+    }
+    EXPECT((view->cu_seqlens != NULL) == (s->options.layout == SAB_LAYOUT_ROW));
+}
+
+static void check_order(const step *s, const sab_step_plan_view *view) {
+    for (uint64_t r = 0; r < view->world_size; ++r) {
+        const double *costs = view->costs + r * view->micro_batches;
+        int falls = 0;
+        for (uint64_t m = 1; m < view->micro_batches; ++m) {
+            if (s->options.order == SAB_MICRO_BATCHES_DESCENDING) EXPECT(costs[m] <= costs[m - 1]);
+            if (s->options.order == SAB_MICRO_BATCHES_ASCENDING) EXPECT(costs[m] >= costs[m - 1]);
+            falls = falls || costs[m] < costs[m - 1];
+            EXPECT(!falls || costs[m] <= costs[m - 1]);
+        }
+    }
+}
+
+static void check_groups(const step *s, const sab_step_plan_view *view) {
+    static uint64_t rank_of[MOST];
+    for (uint64_t r = 0; r < view->world_size; ++r)
+        for (uint64_t at = view->offsets[r * view->micro_batches];
+             at < view->offsets[(r + 1) * view->micro_batches]; ++at)
+            rank_of[view->indices[at]] = r;
+    for (size_t i = 0; i < s->count && s->options.groups != NULL; ++i)
+        for (size_t k = 0; k < i; ++k)
+            EXPECT(s->groups[i] != s->groups[k] || rank_of[i] == rank_of[k]);
+}
+
+static void check_measures(const sab_step_plan_view *view) {
+    for (size_t k = 0; k < view->balance_count; ++k) {
+        EXPECT(view->least_rank_imbalance[k] >= 1);
+        EXPECT(view->rank_imbalance[k] >= view->least_rank_imbalance[k] * (1 - 1e-12));
+        EXPECT(view->micro_step_imbalance[k] >= view->rank_imbalance[k] * (1 - 1e-12));
+    }
+}
+
+static void Plan_OfRandomSteps_KeepsAllRules(void) {
+    static step s;
+    sab_cost *const squares[2] = {squares_of(1), squares_of(2)};
+    for (int round = 0; round < 600; ++round) {
+        const size_t count = 1 + below(below(4) == 0 ? MOST : 40);
+        const uint64_t longest = 1 + below(3000);
+        int32_t lengths[MOST];
+        for (size_t i = 0; i < count; ++i) lengths[i] = (int32_t)(1 + below(1 + below(longest)));
+        set_step(&s, count, lengths, 1 + below(9), (double)(longest * (1 + below(6))));
+        s.columns = 1 + below(2);
+        for (size_t i = 0; i < count; ++i) s.sizes[1][i] = (int32_t)below(1 + longest / 4);
+        if (s.columns == 2) s.budgets[0].limit *= 1.25;
+        const sab_cost *square = squares[s.columns - 1];
+        if (below(3) == 0) {
+            s.budgets[1].cost = square;
+            s.budgets[1].limit = (double)(longest * longest * (1 + below(3)));
+            s.options.budget_count = 2;
+        }
+        if (below(2) == 0) {
+            s.options.balance = &square;
+            s.options.balance_count = 1;
+        }
+        s.options.layout = below(3) == 0 ? SAB_LAYOUT_PADDED : SAB_LAYOUT_ROW;
+        s.options.order = (sab_micro_batch_order)below(3);
+        s.options.multiple = 1 + below(3);
+        for (size_t i = 0; i < count; ++i) s.groups[i] = (int64_t)below(1 + count / 3) - 5;
+        if (below(4) == 0) s.options.groups = s.groups;
+        sab_step_plan *plan = NULL, *again = NULL;
+        EXPECT_OK(plan_of(&s, &plan));
+        EXPECT_OK(plan_of(&s, &again));
+        const sab_step_plan_view view = view_of(plan), same = view_of(again);
+        EXPECT(view.world_size == s.options.world_size);
+        EXPECT(view.micro_batches % s.options.multiple == 0);
+        EXPECT(view.micro_batches >= view.least_micro_batches);
+        check_indices(&s, &view);
+        check_parts(&s, &view);
+        check_order(&s, &view);
+        check_groups(&s, &view);
+        check_measures(&view);
+        EXPECT(memcmp(view.indices, same.indices, count * sizeof *view.indices) == 0);
+        sab_step_plan_free(plan);
+        sab_step_plan_free(again);
+    }
+    sab_cost_free(squares[0]);
+    sab_cost_free(squares[1]);
+}
+
+/* Whether samples from `i` on fit bins that hold `left`. */
+static int fit_bins(const step *s, size_t i, double *left, size_t bins) {
+    if (i == s->count) return 1;
+    for (size_t bin = 0; bin < bins; ++bin) {
+        if (left[bin] < s->sizes[0][i]) continue;
+        left[bin] -= s->sizes[0][i];
+        const int fits = fit_bins(s, i + 1, left, bins);
+        left[bin] += s->sizes[0][i];
+        if (fits) return 1;
+    }
+    return 0;
+}
+
+/* The least largest sum of `ranks` parts, each in `largest` at most. */
+static double least_largest(const step *s, size_t i, double *sums, size_t ranks, double best) {
+    double largest = 0;
+    for (size_t r = 0; r < ranks; ++r) largest = fmax(largest, sums[r]);
+    if (largest >= best) return best;
+    if (i == s->count) return largest;
+    for (size_t r = 0; r < ranks; ++r) {
+        sums[r] += s->sizes[0][i];
+        best = least_largest(s, i + 1, sums, ranks, best);
+        sums[r] -= s->sizes[0][i];
+    }
+    return best;
+}
+
+static void Plan_OfSmallSteps_HasTheFewestMicroBatches(void) {
+    static step s;
+    for (int round = 0; round < 400; ++round) {
+        int32_t lengths[8];
+        const size_t count = 1 + below(8);
+        const uint64_t ranks = 1 + below(3);
+        for (size_t i = 0; i < count; ++i) lengths[i] = (int32_t)(1 + below(20));
+        set_step(&s, count, lengths, ranks, (double)(20 + below(20)));
+        sab_step_plan *plan = NULL;
+        EXPECT_OK(plan_of(&s, &plan));
+        const sab_step_plan_view view = view_of(plan);
+        double left[24], sums[3] = {0, 0, 0}, mean = 0;
+        uint64_t fewest = 0;
+        for (int fits = 0; !fits;) {
+            ++fewest;
+            for (size_t bin = 0; bin < fewest * ranks; ++bin) left[bin] = s.budgets[0].limit;
+            fits = fit_bins(&s, 0, left, (size_t)(fewest * ranks));
+        }
+        EXPECT(view.micro_batches == fewest);
+        EXPECT(view.least_micro_batches <= fewest);
+        for (size_t i = 0; i < count; ++i) mean += lengths[i] / (double)ranks;
+        const double least = least_largest(&s, 0, sums, (size_t)ranks, 1e9);
+        EXPECT(view.least_rank_imbalance[0] * mean <= least * (1 + 1e-12));
+        EXPECT(view.rank_imbalance[0] * mean >= least * (1 - 1e-12));
+        sab_step_plan_free(plan);
+    }
+}
+
+static void Plan_OfManySamples_IsEvenInFewestMicroBatches(void) {
+    static step s;
+    for (int round = 0; round < 60; ++round) {
+        int32_t lengths[MOST];
+        double sum = 0;
+        for (size_t i = 0; i < MOST; ++i)
+            sum += lengths[i] = (int32_t)(1 + exp(6 + 0.8 * (uniform() + uniform() - 1) * 2));
+        const uint64_t ranks = 4 + below(5);
+        const double micro_batches = (double)(1 + below(4));
+        const double limit = floor(sum / (double)ranks / micro_batches / (0.9 + 0.07 * uniform()));
+        set_step(&s, MOST, lengths, ranks, fmax(limit, 3000));
+        sab_step_plan *plan = NULL;
+        EXPECT_OK(plan_of(&s, &plan));
+        const sab_step_plan_view view = view_of(plan);
+        EXPECT(view.micro_batches == ceil(sum / (double)ranks / s.budgets[0].limit));
+        EXPECT(view.rank_imbalance[0] <= 1.0002 * view.least_rank_imbalance[0]);
+        EXPECT(view.micro_step_imbalance[0] < 1.05);
+        sab_step_plan_free(plan);
+    }
+}
+
+static void Plan_OfTightSteps_FillsAllMicroBatches(void) {
+    static step s;
+    /* Three samples make 100 in each of 40 micro-batches. */
+    int32_t lengths[120];
+    for (size_t i = 0; i < 40; ++i) {
+        lengths[3 * i] = (int32_t)(26 + below(20));
+        lengths[3 * i + 1] = (int32_t)(27 + below(10));
+        lengths[3 * i + 2] = 100 - lengths[3 * i] - lengths[3 * i + 1];
+    }
+    set_step(&s, 120, lengths, 8, 100);
+    sab_step_plan *plan = NULL;
+    EXPECT_OK(plan_of(&s, &plan));
+    EXPECT(view_of(plan).micro_batches <= 6);
+    sab_step_plan_free(plan);
+    /* Pairs make 100, which only one sample of each length allows. */
+    for (int32_t i = 0; i < 40; ++i) lengths[i] = i < 20 ? 51 + i : 49 - (i - 20);
+    set_step(&s, 40, lengths, 5, 100);
+    EXPECT_OK(plan_of(&s, &plan));
+    const sab_step_plan_view view = view_of(plan);
+    EXPECT(view.micro_batches == 4 && view.rank_imbalance[0] == 1);
+    sab_step_plan_free(plan);
+}
+
+static void Plan_OfRealLengths_KeepsBudgets(void) {
+    double lengths[300];
+    for (size_t i = 0; i < 300; ++i) lengths[i] = 0.1 + uniform();
+    sab_sizes *sizes = NULL;
+    EXPECT_OK(sab_sizes_new(lengths, 300, SAB_FLOAT64, NULL, &sizes));
+    const sab_budget budget = {NULL, 2.7};
+    sab_step_plan_options options = SAB_STEP_PLAN_OPTIONS_INIT;
+    options.world_size = 4;
+    options.budgets = &budget;
+    options.budget_count = 1;
+    sab_step_plan *plan = NULL;
+    EXPECT_OK(sab_step_plan_new(sizes, &options, &plan));
+    const sab_step_plan_view view = view_of(plan);
+    EXPECT(view.cu_seqlens == NULL);
+    for (uint64_t k = 0; k < 4 * view.micro_batches; ++k) {
+        double forward = 0, backward = 0;
+        for (uint64_t at = view.offsets[k]; at < view.offsets[k + 1]; ++at)
+            forward += lengths[view.indices[at]];
+        for (uint64_t at = view.offsets[k + 1]; at-- > view.offsets[k];)
+            backward += lengths[view.indices[at]];
+        EXPECT(forward <= 2.7 && backward <= 2.7);
+    }
+    sab_step_plan_free(plan);
+    sab_sizes_free(sizes);
+}
+
+static void Order_Bell_HasTheCostliestInTheMiddle(void) {
+    static step s;
+    const int32_t lengths[5] = {1, 2, 3, 4, 5};
+    const int64_t expected[3][5] = {{0, 1, 2, 3, 4}, {4, 3, 2, 1, 0}, {0, 2, 4, 3, 1}};
+    for (sab_micro_batch_order order = 0; order < 3; ++order) {
+        set_step(&s, 5, lengths, 1, 5);
+        s.options.micro_batches = 5;
+        s.options.order = order;
+        sab_step_plan *plan = NULL;
+        EXPECT_OK(plan_of(&s, &plan));
+        EXPECT(memcmp(view_of(plan).indices, expected[order], sizeof expected[order]) == 0);
+        sab_step_plan_free(plan);
+    }
+}
+
+static void Plan_OfFewSamples_HasEmptyMicroBatches(void) {
+    static step s;
+    const int32_t lengths[3] = {5, 6, 7};
+    set_step(&s, 3, lengths, 4, 10);
+    s.options.micro_batches = 2;
+    sab_step_plan *plan = NULL;
+    EXPECT_OK(plan_of(&s, &plan));
+    const sab_step_plan_view view = view_of(plan);
+    EXPECT(view.micro_batches == 2 && view.offsets[8] == 3 && view.least_micro_batches == 1);
+    check_indices(&s, &view);
+    sab_step_plan_free(plan);
+}
+
+static void LossWeights_OfEachKind_SumToOne(void) {
+    static step s;
+    const int32_t lengths[4] = {1, 2, 3, 4};
+    const int64_t groups[4] = {7, -1, 7, 7};
+    const double tokens[4] = {0, 1, 1, 2};
+    const double expected[4][4] = {{0.25, 0.25, 0.25, 0.25},
+                                   {0.1, 0.2, 0.3, 0.4},
+                                   {1 / 6.0, 0.5, 1 / 6.0, 1 / 6.0},
+                                   {0, 0.25, 0.25, 0.5}};
+    set_step(&s, 4, lengths, 2, 10);
+    s.options.groups = groups;
+    sab_step_plan *plan = NULL;
+    EXPECT_OK(plan_of(&s, &plan));
+    double weights[4];
+    for (int k = 0; k < 4; ++k) {
+        EXPECT_OK(sab_step_plan_get_loss_weights(plan, k < 3 ? k : SAB_LOSS_BY_TOKEN,
+                                                 k < 3 ? NULL : tokens, weights));
+        for (size_t i = 0; i < 4; ++i) EXPECT(fabs(weights[i] - expected[k][i]) < 1e-15);
+    }
+    const double none[4] = {0, 0, 0, 0}, negative[4] = {1, -1, 1, 1};
+    EXPECT_FAILS(sab_step_plan_get_loss_weights(plan, SAB_LOSS_BY_TOKEN, none, weights),
+                 SAB_E_ARGUMENT, "tokens: their sum is 0: must be finite and above 0");
+    EXPECT_FAILS(sab_step_plan_get_loss_weights(plan, SAB_LOSS_BY_TOKEN, negative, weights),
+                 SAB_E_ARGUMENT, "tokens[1] = -1: must be finite and at least 0");
+    EXPECT_FAILS(sab_step_plan_get_loss_weights(plan, 3, NULL, weights), SAB_E_ARGUMENT,
+                 "weighting = 3: must be SAB_LOSS_BY_SAMPLE (0)");
+    EXPECT(weights[3] == 0.5);
+    EXPECT_FAILS(sab_step_plan_get_loss_weights(NULL, 0, NULL, weights), SAB_E_ARGUMENT,
+                 "plan = NULL");
+    EXPECT_FAILS(sab_step_plan_get_loss_weights(plan, 0, NULL, NULL), SAB_E_ARGUMENT,
+                 "weights = NULL");
+    sab_step_plan_free(plan);
+    set_step(&s, 4, lengths, 2, 10);
+    EXPECT_OK(plan_of(&s, &plan));
+    EXPECT_OK(sab_step_plan_get_loss_weights(plan, SAB_LOSS_BY_GROUP, NULL, weights));
+    EXPECT(weights[1] == 0.25);
+    sab_step_plan_free(plan);
+}
+
+static int32_t negative_cost(void *ctx, uint64_t count, const double *lengths, const double *totals,
+                             size_t columns, double *cost) {
+    (void)ctx, (void)count, (void)totals, (void)columns;
+    *cost = lengths[0] == 9 ? -1 : 1;
+    return lengths[0] == 8 ? 77 : 0;
+}
+
+static int32_t cancel(void *ctx, uint64_t done, uint64_t total) {
+    (void)ctx, (void)done, (void)total;
+    return 1;
+}
+
+/* The options that `change` are refused with these words. */
+#define EXPECT_REFUSED(words, change)                             \
+    do {                                                          \
+        set_step(&s, 6, six, 2, 10);                              \
+        change;                                                   \
+        sab_step_plan *plan_ = (sab_step_plan *)&s;               \
+        EXPECT_FAILS(plan_of(&s, &plan_), SAB_E_ARGUMENT, words); \
+        EXPECT(plan_ == NULL);                                    \
+    } while (0)
+
+static void Plan_OfBadInput_NamesTheArgument(void) {
+    static step s;
+    const int32_t six[6] = {9, 4, 4, 9, 3, 2};
+    const int64_t groups[6] = {5, 5, 5, 6, 6, 6};
+    EXPECT_REFUSED("sizes[0] = 9: must fit options.budgets[0].limit = 8 alone; 2 of 6 samples",
+                   s.budgets[0].limit = 8);
+    EXPECT_REFUSED("options.budgets[0].limit = 0: must be finite and above 0",
+                   s.budgets[0].limit = 0);
+    EXPECT_REFUSED("options.world_size = 0: must be from 1", s.options.world_size = 0);
+    EXPECT_REFUSED("options.multiple = 0: must be from 1", s.options.multiple = 0);
+    EXPECT_REFUSED("options.layout = 2: must be", s.options.layout = 2);
+    EXPECT_REFUSED("options.order = 3: must be", s.options.order = 3);
+    EXPECT_REFUSED("options.balance_count = 9: must be at most 8", s.options.balance_count = 9);
+    EXPECT_REFUSED("options.balance = NULL", s.options.balance_count = 1);
+    EXPECT_REFUSED("options.micro_batches = 0 and options.budget_count = 0",
+                   s.options.budget_count = 0);
+    EXPECT_REFUSED(
+        "options.micro_batches = 1: must be at least 2 to keep "
+        "options.budgets[0].limit = 10",
+        s.options.micro_batches = 1);
+    EXPECT_REFUSED(
+        "options.groups[2] = 5: its samples must fit 1 micro-batches of "
+        "options.budgets[0].limit = 16, which hold 16",
+        s.budgets[0].limit = 16;
+        s.options.micro_batches = 1; s.options.groups = groups);
+    EXPECT_REFUSED("options.micro_batches = 1048576: times options.world_size = 2 must be at most",
+                   s.options.micro_batches = 1 << 20);
+    EXPECT_REFUSED("options.micro_batches = 1: must be at least 2", s.options.micro_batches = 1;
+                   s.options.layout = SAB_LAYOUT_PADDED);
+    /* Their sum is that of two micro-batches, but 7 is part of no sum of 17. */
+    const int32_t hard[6] = {8, 8, 7, 4, 4, 3};
+    set_step(&s, 6, hard, 2, 17);
+    s.options.micro_batches = 1;
+    sab_step_plan *plan = NULL;
+    EXPECT_FAILS(plan_of(&s, &plan), SAB_E_ARGUMENT,
+                 "options.micro_batches = 1: no assignment of 6 samples that keeps "
+                 "options.budgets[0].limit = 17 was found; use more micro-batches");
+    set_step(&s, 0, six, 2, 10);
+    EXPECT_FAILS(plan_of(&s, &plan), SAB_E_ARGUMENT, "sizes.count = 0: must be at least 1");
+}
+
+static void Plan_OfCallbacks_FailsAsTheyDo(void) {
+    static step s;
+    const int32_t negative[2] = {9, 4}, failing[2] = {4, 8};
+    sab_cost *cost = NULL;
+    EXPECT_OK(sab_cost_callback_new(negative_cost, NULL, NULL, &cost));
+    sab_step_plan *plan = NULL;
+    set_step(&s, 2, negative, 2, 10);
+    s.budgets[0].cost = cost;
+    EXPECT_FAILS(plan_of(&s, &plan), SAB_E_ARGUMENT, "must be finite and not negative");
+    set_step(&s, 2, failing, 2, 10);
+    const sab_cost *balance = cost;
+    s.options.balance = &balance;
+    s.options.balance_count = 1;
+    EXPECT(plan_of(&s, &plan) == SAB_E_CALLBACK && sab_last_callback_code() == 77);
+    sab_cost_free(cost);
+    sab_cost_free(NULL);
+    const int32_t two[2] = {1, 2};
+    set_step(&s, 2, two, 2, 10);
+    s.options.progress = cancel;
+    EXPECT(plan_of(&s, &plan) == SAB_E_CANCELLED && plan == NULL);
+}
+
+static void Handles_ThatAreNull_AreRefused(void) {
+    const int32_t two[2] = {1, 2};
+    sab_sizes *sizes = sizes_of(two, 2);
+    sab_step_plan *plan = NULL;
+    sab_step_plan_options options = SAB_STEP_PLAN_OPTIONS_INIT;
+    sab_step_plan_view view = SAB_STEP_PLAN_VIEW_INIT;
+    EXPECT_FAILS(sab_step_plan_new(NULL, &options, &plan), SAB_E_ARGUMENT, "sizes = NULL");
+    EXPECT_FAILS(sab_step_plan_new(sizes, NULL, &plan), SAB_E_ARGUMENT, "options = NULL");
+    EXPECT_FAILS(sab_step_plan_new(sizes, &options, NULL), SAB_E_ARGUMENT, "plan = NULL");
+    EXPECT_FAILS(sab_step_plan_get_view(NULL, &view), SAB_E_ARGUMENT, "plan = NULL");
+    options.micro_batches = 1;
+    EXPECT_OK(sab_step_plan_new(sizes, &options, &plan));
+    EXPECT_FAILS(sab_step_plan_get_view(plan, NULL), SAB_E_ARGUMENT, "view = NULL");
+    view.struct_size = 8;
+    EXPECT_FAILS(sab_step_plan_get_view(plan, &view), SAB_E_ARGUMENT, "view.struct_size = 8");
+    sab_step_plan_free(plan);
+    sab_step_plan_free(NULL);
+    sab_sizes_free(sizes);
+}
+
+int main(void) {
+    RUN(Plan_OfRandomSteps_KeepsAllRules);
+    RUN(Plan_OfSmallSteps_HasTheFewestMicroBatches);
+    RUN(Plan_OfManySamples_IsEvenInFewestMicroBatches);
+    RUN(Plan_OfTightSteps_FillsAllMicroBatches);
+    RUN(Plan_OfRealLengths_KeepsBudgets);
+    RUN(Order_Bell_HasTheCostliestInTheMiddle);
+    RUN(Plan_OfFewSamples_HasEmptyMicroBatches);
+    RUN(LossWeights_OfEachKind_SumToOne);
+    RUN(Plan_OfBadInput_NamesTheArgument);
+    RUN(Plan_OfCallbacks_FailsAsTheyDo);
+    RUN(Handles_ThatAreNull_AreRefused);
+    return finish();
+}

@@ -1,0 +1,327 @@
+"""Step plans: properties, golden vectors, arrays of numpy and torch, and the functions of verl."""
+
+import pathlib
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import sab
+
+GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden" / "steps" / "step_plans.txt"
+
+
+def golden_cases():
+    lines = []
+    for line in GOLDEN.read_text(encoding="utf-8").splitlines():
+        words = line.split()
+        if not words or words[0] == "#":
+            continue
+        if words[0] == "end":
+            yield lines
+        lines = [] if words[0] in ("case", "end") else [*lines, words]
+
+
+def keywords(lines):
+    """The lengths and options of a golden case."""
+    lengths, options = [], {}
+    for key, *values in lines:
+        if key == "sizes":
+            lengths.append([int(value) for value in values])
+        elif key == "budget":
+            cost = "quadratic" if len(values) > 1 else None
+            options.setdefault("budget", []).append(sab.Budget(float(values[0]), cost=cost))
+        elif key == "groups":
+            options[key] = [int(value) for value in values]
+        elif key in ("world_size", "micro_batches", "multiple"):
+            options[key] = int(values[0])
+        elif key in ("layout", "order", "balance"):
+            options[key] = values[0]
+    columns = dict(zip(("first", "second"), lengths))
+    return columns if len(lengths) > 1 else lengths[0], options
+
+
+@pytest.mark.parametrize("lines", list(golden_cases()), ids=lambda lines: lines[0][1])
+def test_golden_vectors(lines):
+    lengths, options = keywords(lines)
+    plan = sab.plan_step(lengths, **options)
+    expected = {key: [int(value) for value in values] for key, *values in lines[-3:]}
+    assert [plan.micro_batches] == expected["plan"]
+    assert plan.indices.tolist() == expected["indices"]
+    assert plan.offsets.tolist() == expected["offsets"]
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(st.integers(0, 500), min_size=1, max_size=80),
+    st.integers(1, 9),
+    st.integers(500, 2000),
+    st.sampled_from(["row", "padded"]),
+    st.booleans(),
+)
+def test_every_sample_is_in_one_micro_batch_under_the_budget(
+    lengths, world_size, budget, layout, is_grouped
+):
+    groups = [index // 3 for index in range(len(lengths))] if is_grouped else None
+    plan = sab.plan_step(
+        lengths, world_size=world_size, budget=budget, layout=layout, groups=groups
+    )
+    ranks = [plan.rank(rank) for rank in range(world_size)]
+    assert {len(micro_batches) for micro_batches in ranks} == {plan.micro_batches}
+    every = [batch.tolist() for micro_batches in ranks for batch in micro_batches]
+    assert sorted(index for batch in every for index in batch) == list(range(len(lengths)))
+    for batch in every:
+        own = [lengths[index] for index in batch]
+        assert (sum(own) if layout == "row" else len(own) * max(own, default=0)) <= budget
+    assert not is_grouped or all(
+        len({rank for rank in range(world_size) if group in np.concatenate(ranks[rank]) // 3}) == 1
+        for group in set(groups)
+    )
+    assert plan.rank_imbalance >= plan.least_rank_imbalance * (1 - 1e-12)
+
+
+def test_arrays_and_measures():
+    lengths = np.array([7, 2, 5, 3, 6, 1])
+    plan = sab.plan_step(lengths, world_size=2, budget=8, order="ascending")
+    assert (lengths[plan.indices][plan.inverse] == lengths).all()
+    assert plan.costs.shape == (2, 2) and plan.costs.sum() == 24
+    assert (np.diff(plan.costs, axis=1) >= 0).all()
+    for rank in range(2):
+        for batch, cu_seqlens in zip(plan.rank(rank), plan.cu_seqlens(rank)):
+            assert cu_seqlens.dtype == np.int32
+            assert np.diff(cu_seqlens).tolist() == lengths[batch].tolist()
+    assert plan.rank(-1)[0].tolist() == plan.rank(1)[0].tolist()
+    with pytest.raises(IndexError, match="rank = 2"):
+        plan.rank(2)
+    assert (plan.world_size, plan.micro_batches, plan.least_micro_batches) == (2, 2, 2)
+    assert repr(plan) == (
+        "<sab.StepPlan: 6 samples, 2 ranks, 2 micro-batches each, slowest rank 1.0000 of the mean>"
+    )
+    with pytest.raises(TypeError, match=r"made by sab\.plan_step"):
+        sab.StepPlan()
+
+
+def test_several_columns_and_costs():
+    lengths = {"images": [1, 2, 3, 4], "tokens": [10, 20, 30, 40]}
+    plan = sab.plan_step(
+        lengths,
+        world_size=2,
+        budget={"images": 6, "tokens": 60},
+        balance=[{"images": 1}, {"tokens": 1}],
+    )
+    assert plan.rank_imbalance == [1, 1] and len(plan.costs) == 2
+    assert set(plan.cu_seqlens(0)[0]) == {"images", "tokens"}
+    assert "slowest rank 1.0000, 1.0000 of the mean" in repr(plan)
+    padded = sab.plan_step(lengths, world_size=2, budget=400, layout="padded")
+    with pytest.raises(ValueError, match="only rows of whole numbers"):
+        padded.cu_seqlens(0)
+
+
+def test_loss_weights_make_the_mean_of_the_step():
+    rng = np.random.default_rng(0)
+    lengths, groups = rng.integers(1, 50, 64), np.arange(64) // 4
+    losses = rng.random(64)
+    plan = sab.plan_step(lengths, world_size=4, budget=100, groups=groups)
+    means = {
+        "sample": losses.mean(),
+        "token": (losses * lengths).sum() / lengths.sum(),
+        "group": losses.reshape(16, 4).mean(axis=1).mean(),
+    }
+    for by, mean in means.items():
+        weights = plan.loss_weights(by)
+        parts = [(weights * losses)[batch].sum() for r in range(4) for batch in plan.rank(r)]
+        assert np.isclose(sum(parts), mean)
+    responses = rng.integers(0, 9, 64)
+    assert np.allclose(plan.loss_weights(tokens=responses), responses / responses.sum())
+    with pytest.raises(ValueError, match="tokens has 1 numbers"):
+        plan.loss_weights(tokens=[1])
+    with pytest.raises(ValueError, match="by = 'word': must be one of 'sample'"):
+        plan.loss_weights("word")
+    with pytest.raises(ValueError, match="tokens: their sum is 0"):
+        plan.loss_weights(tokens=np.zeros(64))
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"budget": 8}, "sizes[0] = 9: must fit budget = 8 alone; 1 of 4 samples do not"),
+        ({"budget": 0}, "budget = 0: must be finite and above 0"),
+        ({}, "micro_batches = None and budget = None: micro-batches of a rank, or a budget"),
+        ({"budget": 10, "micro_batches": 1}, "micro_batches = 1: must be at least 2 to keep"),
+        ({"budget": 10, "groups": [1]}, "groups has 1 ids: must have one for each of 4 samples"),
+        ({"budget": 10, "cost": lambda count, length: -1.0}, "must be finite and not negative"),
+        (
+            {"budget": 16, "groups": [5] * 4, "micro_batches": 1, "world_size": 2},
+            "groups[3] = 5: its samples must fit 1 micro-batches of budget = 16, which hold 16",
+        ),
+    ],
+)
+def test_bad_input_is_named(options, message):
+    with pytest.raises(ValueError) as caught:
+        sab.plan_step([9, 4, 3, 2], **options)
+    assert message in str(caught.value)
+
+
+def test_more_ranks_than_samples():
+    plan = sab.plan_step([5, 6], world_size=4, budget=10)
+    assert sorted(len(plan.rank(rank)[0]) for rank in range(4)) == [0, 0, 1, 1]
+
+
+def test_an_exception_of_a_cost_or_of_progress_comes_through():
+    def fail(*_):
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        sab.plan_step([1, 2], budget=8, balance=fail)
+    with pytest.raises(KeyError, match="mine"):
+        sab.plan_step([1, 2], budget=8, progress=fail)
+
+
+def test_tensors_in_and_out():
+    torch = pytest.importorskip("torch")
+    lengths = torch.tensor([7, 2, 5, 3, 6, 1])
+    plan = sab.plan_step(lengths, world_size=2, budget=8, groups=torch.tensor([0, 0, 1, 1, 2, 2]))
+    assert torch.equal(lengths[plan.indices][plan.inverse], lengths)
+    assert plan.rank(0)[0].dtype == torch.int64 and plan.offsets.dtype == torch.int64
+    assert plan.cu_seqlens(0)[0].dtype == torch.int32
+    weights = plan.loss_weights("token", tokens=lengths)
+    assert weights.dtype == torch.float64 and torch.allclose(weights, lengths.double() / 24)
+
+
+# verl
+
+
+class Batch(dict):
+    """What the functions of verl use of a TensorDict."""
+
+    def __init__(self, values, batch_size):
+        super().__init__(values)
+        self.batch_size = batch_size
+
+
+class Proto:
+    """What the functions of verl use of a DataProto."""
+
+    def __init__(self, batch, non_tensor_batch, meta_info):
+        self.batch, self.non_tensor_batch, self.meta_info = batch, non_tensor_batch, meta_info
+
+    @classmethod
+    def from_dict(cls, tensors, non_tensors, meta_info):
+        return cls(tensors, non_tensors, meta_info)
+
+
+def batch_of(torch, lengths):
+    mask = (torch.arange(100) < torch.as_tensor(lengths)[:, None]).long()
+    return Batch(
+        {
+            "input_ids": torch.arange(len(lengths) * 100).view(-1, 100),
+            "attention_mask": mask,
+            "name": torch.tensor(7),
+        },
+        len(lengths),
+    )
+
+
+@pytest.mark.parametrize("bell", [True, False])
+def test_verl_micro_batches_keep_the_cap_and_are_restored(bell):
+    torch = pytest.importorskip("torch")
+    from sab.compat.verl import seqlen_balancing as verl
+
+    lengths = np.random.default_rng(1).integers(20, 100, 37)
+    batch = batch_of(torch, lengths)
+    micros, indices = verl.rearrange_micro_batches(batch, 300, use_dynamic_bsz_balance=bell)
+    assert all(lengths[each].sum() <= 300 for each in indices)
+    assert len(micros) <= -(-lengths.sum() // 300) + 1
+    assert [micro.batch_size for micro in micros] == [len(each) for each in indices]
+    assert all(micro["name"] == 7 for micro in micros)
+    work = [verl.calculate_workload(torch.as_tensor(lengths[each])).sum() for each in indices]
+    if bell:
+        top = int(np.argmax(work))
+        assert work[: top + 1] == sorted(work[: top + 1]) and 0 < top < len(work) - 1
+    else:
+        assert work == sorted(work, reverse=True)
+    flat = torch.cat([micro["input_ids"] for micro in micros])
+    assert torch.equal(verl.restore_dynamic_batch(flat, indices), batch["input_ids"])
+    with pytest.raises(AssertionError, match="max_token_len must be greater"):
+        verl.rearrange_micro_batches(batch, 99)
+    with pytest.raises(AssertionError, match="40 micro-batches of 37 sequences"):
+        verl.rearrange_micro_batches(batch, 300, min_num_micro_batch=40)
+    assert len(verl.rearrange_micro_batches(batch, 300, num_batches_divided_by=6)[0]) % 6 == 0
+
+
+def test_verl_proto_keeps_what_is_not_a_tensor():
+    torch = pytest.importorskip("torch")
+    from sab.compat.verl import seqlen_balancing as verl
+
+    batch = batch_of(torch, [90, 80, 70, 60])
+    names = np.array(["a", "b", "c", "d"], object)
+    proto = Proto(batch, {"names": names}, {"step": [3]})
+    micros, indices = verl.prepare_dynamic_batch(proto, 170)
+    assert [micro.non_tensor_batch["names"].tolist() for micro in micros] == [
+        names[each].tolist() for each in indices
+    ]
+    assert micros[0].meta_info == {"step": [3]} and micros[0].meta_info is not proto.meta_info
+
+
+def test_verl_partitions():
+    pytest.importorskip("torch")
+    from sab.compat.verl import seqlen_balancing as verl
+
+    lengths = [100] * 4 + [200] * 4 + [150] * 4 + [50] * 4
+    uids = ["a"] * 4 + ["b"] * 4 + ["c"] * 4 + ["d"] * 4
+    parts = verl.get_group_balanced_partitions(lengths, uids, 2)
+    assert sorted(sum(parts, [])) == list(range(16))
+    assert all(len({uids[i] for i in part}) == 2 for part in parts)
+    assert {sum(lengths[i] for i in part) for part in parts} == {1000}
+    for function in (verl.karmarkar_karp, verl.greedy_partition):
+        assert {len(part) for part in function(lengths, 4, equal_size=True)} == {4}
+        assert sorted(sum(function(lengths, 3, equal_size=False), [])) == list(range(16))
+    assert all(verl.get_seqlen_balanced_partitions([5, 0, 0], 3, equal_size=False))
+    with pytest.raises(AssertionError, match=r"number of items:\[1\] < k_partitions:\[2\]"):
+        verl.get_seqlen_balanced_partitions([1], 2, equal_size=False)
+    with pytest.raises(AssertionError, match="3 % 2 != 0"):
+        verl.karmarkar_karp([1, 2, 3], 2, equal_size=True)
+    with pytest.raises(AssertionError, match="Number of uid groups"):
+        verl.get_group_balanced_partitions([1], ["a"], 2)
+    logged = verl.log_seqlen_unbalance([4, 1, 1, 2], [[0], [1, 2, 3]], "len")
+    assert logged == {
+        "len/min": 3,
+        "len/max": 5,
+        "len/minmax_diff": 2,
+        "len/balanced_min": 4,
+        "len/balanced_max": 4,
+        "len/mean": 4,
+    }
+    assert verl.get_reverse_idx([2, 0, 1]) == [1, 2, 0]
+
+
+def test_verl_ranks_of_gloo_agree_on_the_number_of_micro_batches(tmp_path):
+    pytest.importorskip("torch")
+    program = textwrap.dedent(
+        f"""
+        import sys
+        import torch, torch.distributed as dist, torch.multiprocessing as mp
+        sys.path.insert(0, {str(pathlib.Path(__file__).parent)!r})
+
+        def work(rank):
+            from test_step_plan import batch_of
+            from sab.compat.verl.seqlen_balancing import rearrange_micro_batches
+            dist.init_process_group("gloo", init_method="file://{tmp_path}/meet", rank=rank,
+                                    world_size=2)
+            batch = batch_of(torch, [60] * (20 + 10 * rank))
+            own = rearrange_micro_batches(batch, 300, same_micro_num_in_dp=False)[0]
+            same = rearrange_micro_batches(batch, 300, dp_group=dist.group.WORLD)[0]
+            assert (len(own), len(same)) == (4 + 2 * rank, 6)
+            dist.destroy_process_group()
+
+        if __name__ == "__main__":
+            mp.spawn(work, nprocs=2)
+        """
+    )
+    path = tmp_path / "ranks.py"
+    path.write_text(program, encoding="utf-8")
+    done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr

@@ -18,6 +18,7 @@ from sab import (
     _collection,
     _cost,
     _devices,
+    _engine,
     _group,
     _guard,
     _learning_rate,
@@ -41,6 +42,7 @@ from sab._cache import *
 from sab._collection import *
 from sab._cost import *
 from sab._devices import *
+from sab._engine import *
 from sab._group import *
 from sab._guard import *
 from sab._learning_rate import *
@@ -86,6 +88,7 @@ __all__ += _cache.__all__
 __all__ += _collection.__all__
 __all__ += _cost.__all__
 __all__ += _devices.__all__
+__all__ += _engine.__all__
 __all__ += _group.__all__
 __all__ += _guard.__all__
 __all__ += _learning_rate.__all__

@@ -83,8 +83,7 @@ sab_status sab_histogram_bytes_new(const void* data, size_t size,
                                    sab_histogram** histogram) noexcept {
     return sab::guard_new(histogram, "histogram", [&] {
         if (size > 0) sab::require(data, "data");
-        return new sab_histogram{
-            sab::Histogram::read({static_cast<const std::byte*>(data), size})};
+        return new sab_histogram{sab::Histogram::read({static_cast<const std::byte*>(data), size})};
     });
 }
 

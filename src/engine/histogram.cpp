@@ -106,9 +106,7 @@ Histogram Histogram::combined(const Histogram& other, Both&& both) const {
     made.counts_.reserve(most);
     if (source_count_ > 0) made.sources_.reserve(most);
     for (std::size_t i = 0, k = 0; i < entries() || k < other.entries();) {
-        const int order = i == entries()         ? 1
-                          : k == other.entries() ? -1
-                                                 : compare(i, other, k);
+        const int order = i == entries() ? 1 : k == other.entries() ? -1 : compare(i, other, k);
         const std::size_t mine = order <= 0 ? i : entries(),
                           theirs = order >= 0 ? k : other.entries();
         if (const uint64_t count = both(mine, theirs); count > 0)
@@ -206,10 +204,10 @@ uint64_t Histogram::fingerprint() const {
 std::size_t Histogram::write(std::span<std::byte> room) const {
     const Header head = header();
     const std::vector<NameField> names = name_fields();
-    return write_image({std::as_bytes(std::span(&head, 1)), std::as_bytes(std::span(names)),
-                        std::as_bytes(sizes()), std::as_bytes(counts()),
-                        std::as_bytes(sources_of())},
-                       room);
+    return write_image(
+        {std::as_bytes(std::span(&head, 1)), std::as_bytes(std::span(names)),
+         std::as_bytes(sizes()), std::as_bytes(counts()), std::as_bytes(sources_of())},
+        room);
 }
 
 namespace {

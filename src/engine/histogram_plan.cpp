@@ -2,8 +2,7 @@
 
 namespace sab {
 
-std::shared_ptr<const Plan> make_plan(const Histogram& histogram,
-                                      const sab_plan_options& options) {
+std::shared_ptr<const Plan> make_plan(const Histogram& histogram, const sab_plan_options& options) {
     constexpr const char* caller = "sab_histogram_plan_new";
     if (histogram.sources() > 0)
         fail(SAB_E_UNSUPPORTED, caller, ": the histogram is of a mixture: must be of one data set");

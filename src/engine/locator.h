@@ -25,10 +25,10 @@ public:
 private:
     /// The batches of a bucket.
     struct BucketOrder {
-        uint64_t begin, end;     ///< its samples in the sorted order
-        uint64_t batch_size;     ///< samples in a full batch
-        uint64_t full = 0;       ///< samples in full batches; more than there are where it wraps
-        uint64_t all = 0;        ///< samples in all batches
+        uint64_t begin, end;  ///< its samples in the sorted order
+        uint64_t batch_size;  ///< samples in a full batch
+        uint64_t full = 0;    ///< samples in full batches; more than there are where it wraps
+        uint64_t all = 0;     ///< samples in all batches
         CostOrder::ClassIds full_ids{};
         uint64_t tail_id = 0;  ///< of the smaller last batch
         Permutation permutation;

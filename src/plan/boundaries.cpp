@@ -18,9 +18,9 @@ BoundaryFinder::BoundaryFinder(const SizeCounts& counts, uint64_t begin, uint64_
     double sum = 0;
     for (std::size_t distinct = 0; distinct < counts.distinct_sizes.size(); ++distinct) {
         totals_.push_back(sum);
-        sum += counts.distinct_sizes[distinct] *
-               static_cast<double>(counts.first_places[distinct + 1] -
-                                   counts.first_places[distinct]);
+        sum +=
+            counts.distinct_sizes[distinct] *
+            static_cast<double>(counts.first_places[distinct + 1] - counts.first_places[distinct]);
     }
     totals_.push_back(sum);
     batch_sizes_.resize(counts.distinct_sizes.size());
@@ -29,9 +29,8 @@ BoundaryFinder::BoundaryFinder(const SizeCounts& counts, uint64_t begin, uint64_
 double BoundaryFinder::total_before(uint64_t offset) const {
     if (offset == counts_.count) return totals_.back();
     const std::size_t distinct = distinct_at(offset);
-    return totals_[distinct] +
-           counts_.distinct_sizes[distinct] *
-               static_cast<double>(offset - counts_.first_places[distinct]);
+    return totals_[distinct] + counts_.distinct_sizes[distinct] *
+                                   static_cast<double>(offset - counts_.first_places[distinct]);
 }
 
 /// distinct_at(), faster if the result is `hint` or a little below.
@@ -81,8 +80,7 @@ std::vector<uint64_t> BoundaryFinder::optimal_ends(std::size_t count, const Prog
     const std::size_t distinct_count = boundaries.size() - 1;
     count = std::min(count, distinct_count);
     std::vector<double> longest(distinct_count);
-    const std::vector<double> nothing(distinct_count),
-        places(boundaries.begin(), boundaries.end());
+    const std::vector<double> nothing(distinct_count), places(boundaries.begin(), boundaries.end());
     for (std::size_t distinct = 0; distinct < distinct_count; ++distinct)
         longest[distinct] = padded_at(boundaries[distinct + 1] - 1);
 
@@ -179,8 +177,7 @@ std::vector<BucketRange> BoundaryFinder::by_fewest_batches_of(uint64_t fewest,
     // This near to the end, a bucket may leave too few samples for another one, or must be longer.
     const uint64_t near_end = many * batch_size_at(begin_);
     const auto is_enough = [&](uint64_t left, std::size_t distinct_above) {
-        const uint64_t size =
-            batch_size_of(distinct_near(begin_ + left - 1, distinct_above));
+        const uint64_t size = batch_size_of(distinct_near(begin_ + left - 1, distinct_above));
         return left / size >= (left > longest ? few : many);
     };
     uint64_t least = limit.batches, last = ways.size();

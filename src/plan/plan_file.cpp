@@ -81,9 +81,9 @@ struct PlanHeader {
 };
 
 // The bytes are a format: a change of layout needs a new version.
-static_assert(sizeof(PlanHeader) == 344 && sizeof(PlanFacts) == 208 &&
-              sizeof(BucketRecord) == 48 && sizeof(Bucket) == 56 &&
-              sizeof(BudgetRecord) == 16 && sizeof(CostTerm) == 48 && sizeof(ColumnRecord) == 72);
+static_assert(sizeof(PlanHeader) == 344 && sizeof(PlanFacts) == 208 && sizeof(BucketRecord) == 48 &&
+              sizeof(Bucket) == 56 && sizeof(BudgetRecord) == 16 && sizeof(CostTerm) == 48 &&
+              sizeof(ColumnRecord) == 72);
 
 uint64_t section_checksum(std::span<const std::byte> section) {
     Hasher hash;
@@ -242,17 +242,16 @@ void Plan::make_head() {
     }
     const std::vector<BucketRecord> records =
         is_counted() ? std::vector<BucketRecord>() : records_of(buckets_);
-    const Sections sections{std::as_bytes(std::span(columns)),
-                            std::as_bytes(std::span(budgets)),
-                            std::as_bytes(std::span(terms)),
-                            is_counted() ? std::as_bytes(std::span(buckets_))
-                                         : std::as_bytes(std::span(records)),
-                            std::as_bytes(lengths_),
-                            std::as_bytes(distinct_sizes_),
-                            is_counted() ? std::as_bytes(first_places_)
-                                         : std::as_bytes(first_offsets_),
-                            std::as_bytes(order_),
-                            std::as_bytes(codes_)};
+    const Sections sections{
+        std::as_bytes(std::span(columns)),
+        std::as_bytes(std::span(budgets)),
+        std::as_bytes(std::span(terms)),
+        is_counted() ? std::as_bytes(std::span(buckets_)) : std::as_bytes(std::span(records)),
+        std::as_bytes(lengths_),
+        std::as_bytes(distinct_sizes_),
+        is_counted() ? std::as_bytes(first_places_) : std::as_bytes(first_offsets_),
+        std::as_bytes(order_),
+        std::as_bytes(codes_)};
     PlanHeader header{begin_image(kind_of(is_counted()), sizeof header),
                       budgets.size(),
                       terms.size(),

@@ -169,9 +169,7 @@ private:
     void fill_by_lines() {
         std::vector<Line>& hull = hull_;
         hull.resize(std::max(hull.size(), ends_[k_ - 1].high - ends_[k_ - 1].low + 1));
-        const auto apart = [](const Line& a, const Line& b) {
-            return b.first - a.first;
-        };
+        const auto apart = [](const Line& a, const Line& b) { return b.first - a.first; };
         std::size_t lowest = 0, size = 0, i = ends_[k_ - 1].low;
         for (std::size_t j = ends_[k_].low; j <= ends_[k_].high; ++j) {
             for (; i < j && i <= ends_[k_ - 1].high; ++i) {

@@ -61,8 +61,8 @@ struct SizeCounts {
 /// empty.
 inline uint64_t first_sample(const SizeCounts& counts, uint64_t begin, uint64_t end) {
     if (counts.order == nullptr) return begin;
-    return static_cast<uint64_t>(
-        std::min_element(counts.order + begin, counts.order + end) - counts.order);
+    return static_cast<uint64_t>(std::min_element(counts.order + begin, counts.order + end) -
+                                 counts.order);
 }
 
 /// "sizes[3] = 17" for the sample at a place; "a size = 17" if the indices are not known.

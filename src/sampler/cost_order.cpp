@@ -121,7 +121,7 @@ void CostOrder::positions_of(std::span<uint64_t> ids) const {
                    first_of_steps = costliest_steps_ * in_step;
     constexpr std::size_t block = 128;
     for (; !ids.empty(); ids = ids.subspan(std::min(block, ids.size()))) {
-        uint16_t which[block];  // of the ids that are not their positions
+        uint16_t which[block];                 // of the ids that are not their positions
         uint64_t values[block], other[block];  // `other`: first of the band, then place in the step
         const Permutation* permutations[block];
         std::size_t count = 0;

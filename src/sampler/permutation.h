@@ -70,8 +70,8 @@ public:
     uint64_t operator()(uint64_t i) const;
     /// The place of a value.
     uint64_t inverse(uint64_t value) const;
-    /// Replaces each value by its place in the permutation beside it: the same as inverse(), several
-    /// at a time.
+    /// Replaces each value by its place in the permutation beside it: the same as inverse(),
+    /// several at a time.
     static void invert(std::span<const Permutation* const> permutations,
                        std::span<uint64_t> values);
     /// The values at first, first + 1, ...: the same as the operator's, many at a time. For counts
@@ -80,7 +80,7 @@ public:
 
 private:
     static constexpr int rounds = 5;       ///< from 10 bits on
-    static constexpr int lanes = 4;       ///< values that are inverted at a time
+    static constexpr int lanes = 4;        ///< values that are inverted at a time
     static constexpr int most_rounds = 7;  ///< on fewer bits, which mix less a round
     struct Rounds {
         uint64_t mask;

@@ -37,7 +37,8 @@ double PlanReader::size_at(const Bucket& bucket, uint32_t offset) const {
     const auto distinct_count = plan_->first_offsets().subspan(
         bucket.distinct_begin, bucket.distinct_end - bucket.distinct_begin);
     return plan_->distinct_sizes()[bucket.distinct_begin +
-                                   distinct_of(distinct_count, static_cast<uint32_t>(bucket.begin) + offset)];
+                                   distinct_of(distinct_count,
+                                               static_cast<uint32_t>(bucket.begin) + offset)];
 }
 
 /// Of plans whose order is by size. `range`: of the bucket.

@@ -612,13 +612,16 @@ void Histogram_MakesPlansThatLocateSamples() {
                            std::uint64_t{0}) == numbers.size());
     EXPECT(std::is_sorted(histogram.sizes(), histogram.sizes() + info.entries));
     EXPECT(histogram.sources() == nullptr);
-    const sab::Plan counted(histogram, sab::PlanOptions().budget(2000)),
-        plan(sizes, sab::PlanOptions().budget(2000));
+    const sab_budget budget = {nullptr, 2000};
+    sab::PlanOptions options;
+    options.budgets = &budget;
+    options.budget_count = 1;
+    const sab::Plan counted(histogram, options), plan(sizes, options);
     sab::BucketSampler sampler(plan);
     const std::vector<double> each(numbers.begin(), numbers.end());
     const sab::Places places = counted.locate(each, within);
     std::int64_t position = 0;
-    for (const sab::Batch &batch : sampler) {
+    for (const sab::Batch& batch : sampler) {
         for (std::size_t k = 0; k < batch.size(); ++k) {
             const auto sample = static_cast<std::size_t>(batch.indices[k]);
             EXPECT(places.batches[sample] == position);

@@ -43,6 +43,7 @@
 //! Other parts:
 //!
 //! - [`Mixture`]: several data sets in chosen proportions, for plans and samplers.
+//! - [`Histogram`] and [`Plan::locate`]: plans of data sets that are spread over several machines.
 //! - [`Plan::costliest_batches`]: the costliest batches, to test the memory before training.
 //! - [`memory`]: measures and predicts memory, finds the largest batch, and lowers the budget of a
 //!   run before it fails.
@@ -108,6 +109,7 @@ mod batch;
 mod cache;
 mod columns;
 mod cost;
+mod engine;
 mod error;
 #[cfg(feature = "files")]
 mod files;
@@ -134,6 +136,7 @@ pub use batch::*;
 pub use cache::*;
 pub use columns::*;
 pub use cost::*;
+pub use engine::*;
 pub use error::*;
 #[cfg(feature = "files")]
 pub use files::*;

@@ -41,6 +41,8 @@ mod cache;
 pub(crate) use cache::*;
 mod cost;
 pub(crate) use cost::*;
+mod engine;
+pub(crate) use engine::*;
 #[cfg(feature = "files")]
 mod files;
 mod group;

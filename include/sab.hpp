@@ -453,6 +453,7 @@ struct Places {
     explicit Places(size_t count)
         : counts(count), ranks(count), batches(count), steps(count), slots(count) {}
     std::vector<int64_t> counts, ranks, batches, steps, slots;
+    uint64_t batch_count = 0;
 };
 
 /// Buckets and batch sizes; immutable, shareable between threads. See sab_plan.
@@ -499,7 +500,8 @@ public:
             throw std::invalid_argument("numbers, which: must have one for each size");
         Places made(sizes.size());
         const sab_places places = {sizeof places,       made.counts.data(), made.ranks.data(),
-                                   made.batches.data(), made.steps.data(),  made.slots.data()};
+                                   made.batches.data(), made.steps.data(),  made.slots.data(),
+                                   &made.batch_count};
         sab::check(sab_plan_locate(get(), &given, sizes.data(), numbers.data(),
                                    which.empty() ? nullptr : which.data(), sizes.size(), &places));
         return made;

@@ -739,6 +739,7 @@ typedef struct sab_places {
  int64_t *batches;
  int64_t *steps;
  int64_t *slots;
+ uint64_t *batch_count;
 } sab_places;
 sab_status sab_plan_locate(const sab_plan *plan, const sab_sampler_options *options, const double *sizes, const uint64_t *numbers, const uint64_t *which, size_t count, const sab_places *places);
 /* sab/steps.h */

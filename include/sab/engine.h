@@ -189,8 +189,9 @@ typedef struct sab_places {
     int64_t *batches;   /**< position of the batch among those of the rank, as sab_sampler_tell() */
     int64_t *steps;     /**< step of the optimizer, as sab_batch.step */
     int64_t *slots;     /**< place of the sample in sab_batch.indices of the rank's batch */
+    uint64_t *batch_count; /**< one number: the batches that each rank takes in the epoch; NULL */
 } sab_places;
-#define SAB_PLACES_INIT {sizeof(sab_places), NULL, NULL, NULL, NULL, NULL}
+#define SAB_PLACES_INIT {sizeof(sab_places), NULL, NULL, NULL, NULL, NULL, NULL}
 
 /** Tells where samples are in an epoch of the bucket order: the inverse of
  * sab_bucket_sampler_new().
@@ -208,7 +209,7 @@ typedef struct sab_places {
  * @param sizes    the size of each sample
  * @param numbers  the number of each sample within its size; see the comment of this file
  * @param which    the number of the place that is asked for, of each sample; NULL: 0
- * @param count    number of samples
+ * @param count    number of samples; may be 0
  * @param places   its arrays are filled on SAB_OK; its struct_size must be set
  * @return SAB_OK; SAB_E_ARGUMENT for a sample that the plan does not have; SAB_E_UNSUPPORTED for a
  *     plan of several columns, of `separate_by` or of a mixture, whose order is laid out when an

@@ -116,6 +116,7 @@ sab_status sab_plan_locate(const sab_plan* plan, const sab_sampler_options* opti
         sab::refuse_mixture(*plan, "sab_plan_locate");
         const sab::Locator locator(plan->impl, given);
         locator.locate(locator.find({sizes, count}, {numbers, count}), which, out);
+        if (out.batch_count != nullptr) *out.batch_count = locator.batch_count();
     });
 }
 

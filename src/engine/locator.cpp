@@ -14,8 +14,9 @@ Locator::Locator(const std::shared_ptr<const Plan>& plan, const sab_sampler_opti
     const std::vector<BucketClass> classes = bucket_classes(*plan);
     order_ = cost_order(classes).with_options(
         {options.seed, options.epoch, options.world_size, options.costliest_first});
+    batch_count_ = cursor.batch_count();
     limit_ = options.last_step == SAB_LAST_STEP_SPLIT ? order_.batches()
-                                                      : cursor.batch_count() * options.world_size;
+                                                      : batch_count_ * options.world_size;
     if (options.last_step == SAB_LAST_STEP_SPLIT) pieces_ = cursor.last_pieces();
     uint64_t before = 0;
     for (const uint64_t pieces : pieces_) {

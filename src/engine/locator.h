@@ -18,6 +18,8 @@ public:
     /// The place of each sample in the sorted order. Refuses samples that the plan does not have.
     std::vector<uint64_t> find(std::span<const double> sizes,
                                std::span<const uint64_t> numbers) const;
+    /// Batches that each rank takes in the epoch.
+    uint64_t batch_count() const { return batch_count_; }
     /// Fills the arrays that are not null. `which`: may be null. Cannot fail.
     void locate(std::span<const uint64_t> places, const uint64_t* which,
                 const sab_places& out) const;
@@ -58,6 +60,7 @@ private:
     std::shared_ptr<const Plan> plan_;
     sab_sampler_options options_;
     CostOrder order_;
+    uint64_t batch_count_ = 0;
     uint64_t limit_ = 0;  ///< positions that the ranks take, with those that they repeat
     std::vector<uint64_t> pieces_{};         ///< of each batch of the last step, where it is split
     std::vector<uint64_t> pieces_before_{};  ///< of the batches before

@@ -277,7 +277,8 @@ static void expect_places(const struct planned *of, const sab_plan *plan,
                           const sab_sampler_options *options, const struct taken *taken) {
     int64_t counts[MOST], ranks[MOST], batches[MOST], steps[MOST], slots[MOST], before[MOST];
     uint64_t which[MOST], found = 0;
-    const sab_places places = {sizeof places, counts, ranks, batches, steps, slots};
+    uint64_t batch_count = 0;
+    const sab_places places = {sizeof places, counts, ranks, batches, steps, slots, &batch_count};
     for (size_t i = 0; i < of->count; ++i) before[i] = -1;
     int64_t most = 1;
     for (uint64_t asked = 0; asked <= (uint64_t)most; ++asked) {
@@ -303,6 +304,7 @@ static void expect_places(const struct planned *of, const sab_plan *plan,
         }
     }
     EXPECT(found == taken->slots);
+    EXPECT(batch_count == taken->batches[0]);
 }
 
 static void places_are_those_of_the_samplers(void) {
@@ -366,7 +368,7 @@ static void plans_of_more_samples_than_memory_have_places(void) {
     const double sizes[] = {1, 500, 1000, 1000};
     const uint64_t numbers[] = {0, 99999999, 12345678, 99999999};
     int64_t batches[4], ranks[4], counts[4];
-    const sab_places places = {sizeof places, counts, ranks, batches, NULL, NULL};
+    const sab_places places = {sizeof places, counts, ranks, batches, NULL, NULL, NULL};
     EXPECT_OK(sab_plan_locate(plan, &at, sizes, numbers, NULL, 4, &places));
     for (int i = 0; i < 4; ++i) {
         EXPECT(counts[i] == 1 && ranks[i] >= 0 && ranks[i] < 4096);

@@ -82,6 +82,7 @@ def test_places_are_those_of_the_samplers(last_step: str, tail: str) -> None:
         for position, batch in enumerate(sampler):
             seen.update({(rank, position, slot): int(i) for slot, i in enumerate(batch)})
     assert found == seen
+    assert first.batch_count == len(sampler)
     assert (first.counts == 0).sum() == 1000 - len(set(seen.values()))
 
 

@@ -116,7 +116,8 @@ another place than the first of each sample, from 0, where some are repeated.
 
 Gives vectors with one number a sample: `counts` (places of the sample in the epoch, 0 if it is left
 out), `ranks`, `batches` and `steps` (from 0) and `slots` (from 1). A sample without a place has -1 in
-`ranks`, `batches` and `steps`, and 0 in `slots`. Takes time in proportion to the buckets, so pass
+`ranks`, `batches` and `steps`, and 0 in `slots`. `batch_count` is the number of batches that each
+rank takes in the epoch. Takes time in proportion to the buckets, so pass
 many samples at once.
 """
 function locate(plan::Plan, sizes, numbers; which = nothing, given...)
@@ -126,13 +127,14 @@ function locate(plan::Plan, sizes, numbers; which = nothing, given...)
     each, within = Float64[size for size in sizes], UInt64[converted(UInt64, :numbers, number) for number in numbers]
     asked = which === nothing ? C_NULL : UInt64[converted(UInt64, :which, place) for place in which]
     found = ntuple(_ -> Vector{Int64}(undef, count), 5)
-    order = sampler_options(; given...)
-    GC.@preserve found begin
+    order, batch_count = sampler_options(; given...), Ref{UInt64}(0)
+    GC.@preserve found batch_count begin
         places = Raw.sab_places()
         places.struct_size = sizeof(Raw.sab_places)
         places.counts, places.ranks, places.batches, places.steps, places.slots = map(pointer, found)
+        places.batch_count = Base.unsafe_convert(Ptr{UInt64}, batch_count)
         check(Raw.sab_plan_locate(plan, order, each, within, asked, count, places))
     end
     counts, ranks, batches, steps, slots = found
-    return (counts = counts, ranks = ranks, batches = batches, steps = steps, slots = slots .+ 1)
+    return (counts = counts, ranks = ranks, batches = batches, steps = steps, slots = slots .+ 1, batch_count = Int(batch_count[]))
 end

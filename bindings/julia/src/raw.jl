@@ -987,6 +987,7 @@ mutable struct sab_places <: Struct
     batches::Ptr{Int64}
     steps::Ptr{Int64}
     slots::Ptr{Int64}
+    batch_count::Ptr{UInt64}
     sab_places() = new()
 end
 

@@ -14,6 +14,7 @@ Sizes are in the caller's unit: tokens, residues, frames, seconds, nodes.
 from sab import (
     _balance,
     _batch,
+    _batch_files,
     _cache,
     _collection,
     _cost,
@@ -38,6 +39,7 @@ from sab import (
 )
 from sab._balance import *
 from sab._batch import *
+from sab._batch_files import *
 from sab._cache import *
 from sab._collection import *
 from sab._cost import *
@@ -84,6 +86,7 @@ __all__ = [
 ]
 __all__ += _balance.__all__
 __all__ += _batch.__all__
+__all__ += _batch_files.__all__
 __all__ += _cache.__all__
 __all__ += _collection.__all__
 __all__ += _cost.__all__

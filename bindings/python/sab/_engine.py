@@ -17,7 +17,8 @@ __all__ = ["Histogram", "Places"]
 class Places(NamedTuple):
     """Where samples are in an epoch, with one number a sample: the arrays of ``sab_places``.
 
-    A sample without a place has -1 in all arrays but ``counts``.
+    A sample without a place has -1 in all arrays but ``counts``. ``batch_count`` is the number of
+    batches that each rank takes in the epoch.
     """
 
     counts: npt.NDArray[np.int64]
@@ -25,6 +26,7 @@ class Places(NamedTuple):
     batches: npt.NDArray[np.int64]
     steps: npt.NDArray[np.int64]
     slots: npt.NDArray[np.int64]
+    batch_count: int
 
 
 class Histogram:

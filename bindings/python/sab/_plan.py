@@ -452,21 +452,29 @@ class Plan(Saved, kind="sab_plan"):
         options.last_step = one_of("last_step", last_step, LAST_STEPS)
         given = one_dimension("sizes", sizes, np.float64)
         count = len(given)
-        asked = [one_dimension("numbers", numbers, np.uint64)]
-        if which is not None:
-            asked.append(one_dimension("which", which, np.uint64))
-        for name, array in zip(("numbers", "which"), asked):
+        within = one_dimension("numbers", numbers, np.uint64)
+        asked = None if which is None else one_dimension("which", which, np.uint64)
+        for name, array in (("numbers", within), ("which", within if asked is None else asked)):
             if len(array) != count:
                 raise ValueError(f"{name}: has {len(array)} numbers: must have one for each size")
-        made = Places(*(np.empty(count, np.int64) for _ in Places._fields))
+        fields = Places._fields[:-1]
+        found = [np.empty(count, np.int64) for _ in fields]
         places = new_struct("sab_places")
-        for name, array in zip(Places._fields, made):
+        for name, array in zip(fields, found):
             setattr(places, name, ffi.cast("int64_t *", array.ctypes.data))
-        pointers = [ffi.cast("uint64_t *", array.ctypes.data) for array in asked]
-        pointers += [ffi.NULL] * (2 - len(asked))
-        numbered = ffi.cast("double *", given.ctypes.data)
-        check(lib.sab_plan_locate(self._handle, options, numbered, *pointers, count, places))
-        return made
+        places.batch_count = batch_count = ffi.new("uint64_t *")
+        check(
+            lib.sab_plan_locate(
+                self._handle,
+                options,
+                ffi.cast("double *", given.ctypes.data),
+                ffi.cast("uint64_t *", within.ctypes.data),
+                ffi.NULL if asked is None else ffi.cast("uint64_t *", asked.ctypes.data),
+                count,
+                places,
+            )
+        )
+        return Places(found[0], found[1], found[2], found[3], found[4], int(batch_count[0]))
 
     def _source_reports(self, options: CData, calls: Calls) -> dict[Name, SourceReport]:
         if self._mixture is None:

@@ -152,4 +152,6 @@ pub struct Places {
     pub steps: Vec<i64>,
     /// Place of the sample in the batch.
     pub slots: Vec<i64>,
+    /// Batches that each rank takes in the epoch.
+    pub batch_count: u64,
 }

@@ -260,10 +260,7 @@ impl Plan {
     /// # Errors
     ///
     /// As [`Plan::new`]; [`Error::Unsupported`] for several columns and for a mixture.
-    pub fn of_histogram(
-        histogram: &Histogram,
-        options: &PlanOptions<'_>,
-    ) -> Result<Self, Error> {
+    pub fn of_histogram(histogram: &Histogram, options: &PlanOptions<'_>) -> Result<Self, Error> {
         PlanHandle::of_histogram(&histogram.handle, options).map(Self::own)
     }
 

@@ -1,6 +1,9 @@
 //! Histograms, and where samples are in an epoch.
 
-use libsab::{BucketSampler, Error, Histogram, Mixture, MixtureOptions, Plan, PlanOptions, SamplerOptions, Sizes};
+use libsab::{
+    BucketSampler, Error, Histogram, Mixture, MixtureOptions, Plan, PlanOptions, SamplerOptions,
+    Sizes,
+};
 
 fn numbers() -> Vec<u32> {
     (0..1000).map(|i| 1 + i * 7919 % 90).collect()
@@ -47,6 +50,7 @@ fn places_are_those_of_the_samplers() {
     assert_eq!(places, plan.locate(&options, &sizes, &within, None).unwrap());
     for rank in 0..3 {
         let mut sampler = BucketSampler::new(&plan, &options.rank(rank)).unwrap();
+        assert_eq!(places.batch_count, sampler.batch_count());
         for (position, batch) in (&mut sampler).into_iter().enumerate() {
             for (slot, &index) in batch.unwrap().indices.iter().enumerate() {
                 let index = index as usize;

@@ -112,6 +112,7 @@ impl PlanHandle {
             batches: vec![0; count],
             steps: vec![0; count],
             slots: vec![0; count],
+            batch_count: 0,
         };
         let mut places = empty::<sys::sab_places>();
         places.counts = made.counts.as_mut_ptr();
@@ -119,6 +120,7 @@ impl PlanHandle {
         places.batches = made.batches.as_mut_ptr();
         places.steps = made.steps.as_mut_ptr();
         places.slots = made.slots.as_mut_ptr();
+        places.batch_count = &mut made.batch_count;
         // SAFETY: a live handle; arrays of `count` numbers, and room for as many in each result.
         check(unsafe {
             sys::sab_plan_locate(

@@ -201,7 +201,7 @@ def test_any_number_of_partitions_gives_the_same_files(ray: Any, tmp_path: pathl
         assert manifest["samples"] == COUNT
     expect_batches_of_samplers(folders[1])
     names = [str(path.relative_to(folders[0])) for path in folders[0].rglob("*.parquet")]
-    assert filecmp.cmpfiles(*folders, names, shallow=False)[1:] == ([], [])
+    assert filecmp.cmpfiles(folders[0], folders[1], names, shallow=False)[1:] == ([], [])
 
     # a file that is missing is written again; nothing else is
     victim = sorted(folders[1].rglob("*.parquet"))[1]
@@ -267,7 +267,8 @@ def test_a_killed_driver_goes_on(ray: Any, tmp_path: pathlib.Path) -> None:
     plan = sab.plan(sab.Histogram(table().column("length").to_numpy()), budget=1000)
     plan.save(tmp_path / "plan")
     (tmp_path / "driver.py").write_text(textwrap.dedent(DRIVER))
-    command = [sys.executable, tmp_path / "driver.py", source, tmp_path / "plan", target]
+    arguments = [tmp_path / "driver.py", source, tmp_path / "plan", target]
+    command = [sys.executable, *map(str, arguments)]
     driver = subprocess.Popen(command, start_new_session=True)
     end = time.monotonic() + 120
     while len(list(target.rglob("*.parquet"))) < 3 and time.monotonic() < end:

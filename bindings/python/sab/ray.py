@@ -13,13 +13,12 @@ changes.
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import ray
-import ray.data
 
 from sab._batch_files import (
     Job,
@@ -36,8 +35,11 @@ from sab._plan import LastStep, Plan
 
 __all__ = ["histogram", "write_batches"]
 
+ray: Any = importlib.import_module("ray")
+_data: Any = importlib.import_module("ray.data")
 
-def _blocks(dataset: ray.data.Dataset) -> list[Any]:
+
+def _blocks(dataset: Any) -> list[Any]:
     """The blocks in the order of the data set."""
     options = dataset.context.execution_options
     before, options.preserve_order = options.preserve_order, True
@@ -66,7 +68,7 @@ def _merged(parts: list[Histogram]) -> Histogram:
     return whole
 
 
-def histogram(dataset: ray.data.Dataset, size: SizeOf) -> Histogram:
+def histogram(dataset: Any, size: SizeOf) -> Histogram:
     """Counts the sizes of a data set, for :func:`sab.plan`.
 
     Args:
@@ -83,7 +85,7 @@ def _locate(block: Any, job: Job, size: SizeOf, before: bytes, number: int, want
 
 
 def write_batches(
-    dataset: ray.data.Dataset,
+    dataset: Any,
     plan: Plan,
     path: str | os.PathLike[str],
     *,
@@ -150,7 +152,7 @@ def write_batches(
         before.merge(part)
     samples = sum(ray.get(counts))
     if missing:
-        rows = ray.data.from_arrow_refs(located)
+        rows = _data.from_arrow_refs(located)
         written = rows.groupby("sab_file", num_partitions=min(len(missing), 200)).map_groups(
             lambda table: {"file": [write_file(path, job, table)]}, batch_format="pyarrow"
         )

@@ -252,7 +252,8 @@ def finish(path: str, job: Job, samples: int) -> dict[str, Any]:
     """Writes the manifest. Refuses missing files, and other than `samples` in all of them."""
     parquet = importlib.import_module("pyarrow.parquet")
     files, root = file_system(path)
-    parts, found = [], 0
+    parts: list[dict[str, Any]] = []
+    found = 0
     for number in job.files:
         name = job.name_of(number)
         if not files.exists(f"{root}/{name}"):
@@ -271,7 +272,7 @@ def finish(path: str, job: Job, samples: int) -> dict[str, Any]:
     for name in files.find(root):
         if name.endswith(_PARTIAL):  # of a task that was killed
             files.rm_file(name)
-    manifest = {
+    manifest: dict[str, Any] = {
         "version": _VERSION,
         "batch_count": job.batch_count,
         "samples": found,

@@ -153,8 +153,10 @@ def write_batches(
     samples = sum(ray.get(counts))
     if missing:
         rows = _data.from_arrow_refs(located)
-        written = rows.groupby("sab_file", num_partitions=min(len(missing), 200)).map_groups(
-            lambda table: {"file": [write_file(path, job, table)]}, batch_format="pyarrow"
-        )
-        written.count()
+
+        def write(table: Any) -> dict[str, list[int]]:
+            return {"file": [write_file(path, job, table)]}
+
+        groups = rows.groupby("sab_file", num_partitions=min(len(missing), 200))
+        groups.map_groups(write, batch_format="pyarrow").count()
     return finish(path, job, samples)

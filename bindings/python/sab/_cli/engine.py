@@ -92,7 +92,7 @@ def _check_shards(shards: list[str]) -> None:
 def _histogram(options: argparse.Namespace) -> None:
     _check_shards(options.shards)
     pathlib.Path(options.output).mkdir(parents=True, exist_ok=True)
-    rows = []
+    rows: list[list[str]] = []
     for shard in options.shards:
         sizes = sizes_of(_table(shard, [options.column]), options.column, shard)
         histogram = sab.Histogram(sizes)
@@ -106,7 +106,7 @@ def _histogram(options: argparse.Namespace) -> None:
 
 def _parts(options: argparse.Namespace) -> _Parts:
     _check_shards(options.shards)
-    parts = []
+    parts: _Parts = []
     for shard in options.shards:
         path = _file_of(options.histograms, shard)
         if not path.exists():
@@ -168,7 +168,8 @@ def _read(options: argparse.Namespace, shard: str, part: sab.Histogram, columns:
 
 def _rows(options: argparse.Namespace, job: Job, parts: _Parts, wanted: Any) -> list[Any]:
     """The rows of the wanted files, of each shard."""
-    before, tables = sab.Histogram(), []
+    before = sab.Histogram()
+    tables: list[Any] = []
     for shard, part in parts:
         table = _read(options, shard, part, list(job.columns))
         tables.append(job.rows_of_files(table, options.column, before, shard, wanted)[0])

@@ -95,31 +95,37 @@ impl Histogram {
     }
 
     /// Number of samples.
+    #[must_use]
     pub fn samples(&self) -> u64 {
         self.handle.info().samples
     }
 
     /// Sum of the sizes of the samples, over all columns.
+    #[must_use]
     pub fn total(&self) -> f64 {
         self.handle.info().total
     }
 
     /// Equal only for equal histograms.
+    #[must_use]
     pub fn fingerprint(&self) -> u64 {
         self.handle.info().fingerprint
     }
 
     /// The distinct sizes, ascending; of several columns those of an entry follow each other.
+    #[must_use]
     pub fn sizes(&self) -> &[f64] {
         self.handle.entries().0
     }
 
     /// The number of samples of each entry.
+    #[must_use]
     pub fn counts(&self) -> &[u64] {
         self.handle.entries().1
     }
 
     /// The source of each entry; `None` if the sizes are no mixture.
+    #[must_use]
     pub fn sources(&self) -> Option<&[u32]> {
         self.handle.entries().2
     }

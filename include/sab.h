@@ -15,6 +15,7 @@
  *     sab/files.h     sizes read from files
  *     sab/balance.h   items and samples dealt out to parts of nearly equal cost
  *     sab/mixture.h   data sets in proportions
+ *     sab/engine.h    histograms, plans and places for data sets on several machines
  *     sab/steps.h     steps in parts, batch sizes that grow
  *     sab/stream.h    sab_stream: pipelines of records that can be saved and resumed
  *     sab/group.h     batches cut into groups of similar lengths; padding
@@ -87,6 +88,7 @@
 #endif
 #include "sab/balance.h"
 #include "sab/mixture.h"
+#include "sab/engine.h"
 #if SAB_WITH_STEPS
 #include "sab/steps.h"
 #endif

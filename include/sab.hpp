@@ -410,12 +410,64 @@ private:
     }
 };
 
+/// Numbers of samples by size; see sab_histogram.
+class Histogram : public Handle<sab_histogram, sab_histogram_free> {
+public:
+    using Handle::Handle;
+    Histogram() : Handle(created(sab_histogram_new)) {}
+    explicit Histogram(const Sizes &sizes) : Histogram() { add(sizes); }
+    /// From bytes that write() gave.
+    static Histogram read(const void *data, size_t size) {
+        return Histogram(created(sab_histogram_bytes_new, data, size));
+    }
+    std::vector<unsigned char> write() const { return written<unsigned char>(sab_histogram_write); }
+    void add(const Sizes &sizes) { check(sab_histogram_add(get(), sizes.get())); }
+    /// Adds samples, and gives the number of each within its size.
+    std::vector<uint64_t> number(const Sizes &sizes) {
+        std::vector<uint64_t> numbers(sizes.size());
+        check(sab_histogram_number(get(), sizes.get(), numbers.data()));
+        return numbers;
+    }
+    void merge(const Histogram &other) { check(sab_histogram_merge(get(), other.get())); }
+    void subtract(const Histogram &other) { check(sab_histogram_subtract(get(), other.get())); }
+    sab_histogram_info info() const { return filled<sab_histogram_info>(sab_histogram_get_info); }
+    /// The sizes of the entries, one for each column. The array belongs to the handle.
+    const double *sizes() const {
+        const double *sizes = nullptr;
+        check(sab_histogram_get_entries(get(), &sizes, nullptr, nullptr));
+        return sizes;
+    }
+    /// The number of samples of each entry. The array belongs to the handle.
+    const uint64_t *counts() const {
+        const uint64_t *counts = nullptr;
+        check(sab_histogram_get_entries(get(), nullptr, &counts, nullptr));
+        return counts;
+    }
+    /// The source of each entry; null if the sizes are no mixture. The array belongs to the handle.
+    const uint32_t *sources() const {
+        const uint32_t *sources = nullptr;
+        check(sab_histogram_get_entries(get(), nullptr, nullptr, &sources));
+        return sources;
+    }
+};
+
+/// Where samples are in an epoch: the arrays of sab_places.
+struct Places {
+    explicit Places(size_t count)
+        : counts(count), ranks(count), batches(count), steps(count), slots(count) {}
+    std::vector<int64_t> counts, ranks, batches, steps, slots;
+    uint64_t batch_count = 0;
+};
+
 /// Buckets and batch sizes; immutable, shareable between threads. See sab_plan.
 class Plan : public Handle<sab_plan, sab_plan_free> {
 public:
     using Handle::Handle;
     explicit Plan(const Sizes &sizes, const sab_plan_options &given)
         : Handle(created(sab_plan_new, sizes.get(), &given)) {}
+    /// Without sample indices.
+    explicit Plan(const Histogram &histogram, const sab_plan_options &given)
+        : Handle(created(sab_histogram_plan_new, histogram.get(), &given)) {}
     /// Maps a file that save() wrote.
     static Plan open(const char *path) { return Plan(created(sab_plan_file_new, path)); }
     /// From bytes that write() gave.
@@ -442,6 +494,21 @@ public:
     }
     /// The samples outside the boundaries or over the budget, which are left out.
     std::vector<int64_t> skipped() const { return written<int64_t>(sab_plan_skipped); }
+    /// Where samples are in an epoch of a BucketSampler with these options; see sab_plan_locate().
+    /// `which`: the place that is asked for, of each sample; empty: 0.
+    Places locate(const std::vector<double> &sizes, const std::vector<uint64_t> &numbers,
+                  const sab_sampler_options &given = SamplerOptions(),
+                  const std::vector<uint64_t> &which = {}) const {
+        if (numbers.size() != sizes.size() || (!which.empty() && which.size() != sizes.size()))
+            throw std::invalid_argument("numbers, which: must have one for each size");
+        Places made(sizes.size());
+        const sab_places places = {sizeof places,       made.counts.data(), made.ranks.data(),
+                                   made.batches.data(), made.steps.data(),  made.slots.data(),
+                                   &made.batch_count};
+        sab::check(sab_plan_locate(get(), &given, sizes.data(), numbers.data(),
+                                   which.empty() ? nullptr : which.data(), sizes.size(), &places));
+        return made;
+    }
     /// Statistics of an epoch of a BucketSampler with these options.
     sab_plan_report report(const sab_sampler_options &given = SamplerOptions()) const {
         return filled<sab_plan_report>(sab_plan_get_report, &given, sab_progress_fn{}, nullptr);

@@ -813,6 +813,41 @@ typedef struct sab_mixture_report {
  double deviation;
 } sab_mixture_report;
 sab_status sab_mixture_get_report(sab_sampler *sampler, sab_progress_fn progress, void *progress_ctx, sab_mixture_report *reports, size_t count);
+/* sab/engine.h */
+enum {
+ SAB_MAX_HISTOGRAM_SAMPLES = 281474976710656,
+};
+typedef struct sab_histogram sab_histogram;
+typedef struct sab_histogram_info {
+ size_t struct_size;
+ uint64_t samples;
+ uint64_t entries;
+ double total;
+ size_t columns;
+ size_t sources;
+ uint64_t fingerprint;
+} sab_histogram_info;
+sab_status sab_histogram_new(sab_histogram **histogram);
+sab_status sab_histogram_add(sab_histogram *histogram, const sab_sizes *sizes);
+sab_status sab_histogram_number(sab_histogram *histogram, const sab_sizes *sizes, uint64_t *numbers);
+sab_status sab_histogram_merge(sab_histogram *histogram, const sab_histogram *other);
+sab_status sab_histogram_subtract(sab_histogram *histogram, const sab_histogram *other);
+sab_status sab_histogram_get_info(const sab_histogram *histogram, sab_histogram_info *info);
+sab_status sab_histogram_get_entries(const sab_histogram *histogram, const double **sizes, const uint64_t **counts, const uint32_t **sources);
+sab_status sab_histogram_write(const sab_histogram *histogram, void *buffer, size_t capacity, size_t *size);
+sab_status sab_histogram_bytes_new(const void *data, size_t size, sab_histogram **histogram);
+void sab_histogram_free(sab_histogram *histogram);
+sab_status sab_histogram_plan_new(const sab_histogram *histogram, const sab_plan_options *options, sab_plan **plan);
+typedef struct sab_places {
+ size_t struct_size;
+ int64_t *counts;
+ int64_t *ranks;
+ int64_t *batches;
+ int64_t *steps;
+ int64_t *slots;
+ uint64_t *batch_count;
+} sab_places;
+sab_status sab_plan_locate(const sab_plan *plan, const sab_sampler_options *options, const double *sizes, const uint64_t *numbers, const uint64_t *which, size_t count, const sab_places *places);
 /* sab/steps.h */
 typedef int32_t (*sab_batch_increase_fn)(void *ctx, uint64_t epoch, uint64_t current, int64_t *increase);
 sab_status sab_batch_size_grow(sab_batch_increase_fn increase, void *ctx, uint64_t epoch, uint64_t current, uint64_t max_batch_size, uint64_t *batch_size);

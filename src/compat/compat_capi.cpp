@@ -73,6 +73,7 @@ sab_status sab_bionemo_sampler_new(const sab_plan* plan, const sab_bionemo_optio
         const auto given = sab::read_options(options, sab_bionemo_options SAB_BIONEMO_OPTIONS_INIT);
         sab::refuse_mixture(*plan, "sab_bionemo_sampler_new");
         plan->impl->need_one_column("sab_bionemo_sampler_new");
+        plan->impl->need_order("sab_bionemo_sampler_new");
         return sab::new_handle(std::make_unique<sab::BionemoSampler>(plan->impl, given));
     });
 }

@@ -26,7 +26,9 @@ constexpr uint64_t steps_between_reports = uint64_t{1} << 16;
 class Groups {
 public:
     Groups(Sorted sorted, Cost cost, bool per_sample)
-        : sorted_(std::move(sorted)), cost_(std::move(cost)) {
+        : sorted_(std::move(sorted)),
+          first_(sorted_.first_offsets.begin(), sorted_.first_offsets.end()),
+          cost_(std::move(cost)) {
         // its answers are checked where they are given
         if (cost_.is_callback() && !per_sample) return;
         const uint32_t degree = per_sample ? 1 : cost_.count_degree();
@@ -54,7 +56,7 @@ public:
     /// Empty for a callback.
     const std::vector<std::vector<double>>& by_count() const { return by_count_; }
     /// Number of samples shorter than each distinct length.
-    const uint32_t* first() const { return sorted_.first_offsets.data(); }
+    const double* first() const { return first_.data(); }
 
     /// Cost of the group of the distinct lengths [begin, end).
     double operator()(std::size_t begin, std::size_t end) const {
@@ -91,6 +93,7 @@ private:
     }
 
     Sorted sorted_;
+    std::vector<double> first_;
     Cost cost_;
     std::vector<std::vector<double>> by_count_;
 };

@@ -334,15 +334,16 @@ void split(Packing& packing, const Sorted& sorted, const sab_packed_options& opt
                  ": must be a whole number, since cumulative lengths are");
         if (size > packing.capacity && !packing.splits) {
             const std::size_t longer = sorted.count - offset;
-            if (options.oversize == SAB_OVERSIZE_ERROR)
+            if (options.oversize == SAB_OVERSIZE_ERROR) {
+                const SizeCounts counts(sorted);
                 fail(
                     SAB_E_ARGUMENT,
-                    std::string_view(described(
-                        sorted, first_sample(sorted, offset, static_cast<uint32_t>(sorted.count)))),
+                    std::string_view(described(counts, first_sample(counts, offset, counts.count))),
                     ": must be at most the capacity, ", packing.capacity, "; ", longer, " of ",
                     sorted.count,
                     " samples are longer. Set pack.oversize to SAB_OVERSIZE_SKIP (0) or "
                     "pack.split to 1, or use a larger capacity");
+            }
             packing.skipped = {sorted.order.get() + offset, longer};
             break;
         }

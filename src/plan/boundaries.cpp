@@ -6,39 +6,36 @@
 
 namespace sab {
 
-BoundaryFinder::BoundaryFinder(const Sorted& sorted, uint32_t begin, uint32_t end,
+BoundaryFinder::BoundaryFinder(const SizeCounts& counts, uint64_t begin, uint64_t end,
                                std::function<double(double)> padded,
                                std::function<uint64_t(double)> batch_size_for)
-    : sorted_(sorted),
+    : counts_(counts),
       begin_(begin),
       end_(end),
       padded_(std::move(padded)),
       batch_size_for_(std::move(batch_size_for)) {
-    totals_.reserve(sorted.distinct_sizes.size() + 1);
+    totals_.reserve(counts.distinct_sizes.size() + 1);
     double sum = 0;
-    for (std::size_t distinct = 0; distinct < sorted.distinct_sizes.size(); ++distinct) {
+    for (std::size_t distinct = 0; distinct < counts.distinct_sizes.size(); ++distinct) {
         totals_.push_back(sum);
-        sum += sorted.distinct_sizes[distinct] *
-               (sorted.first_offsets[distinct + 1] - sorted.first_offsets[distinct]);
+        sum +=
+            counts.distinct_sizes[distinct] *
+            static_cast<double>(counts.first_places[distinct + 1] - counts.first_places[distinct]);
     }
     totals_.push_back(sum);
-    batch_sizes_.resize(sorted.distinct_sizes.size());
+    batch_sizes_.resize(counts.distinct_sizes.size());
 }
 
-std::size_t BoundaryFinder::distinct_at(uint32_t offset) const {
-    return distinct_of(sorted_.first_offsets, offset);
-}
-
-double BoundaryFinder::total_before(uint32_t offset) const {
-    if (offset == sorted_.count) return totals_.back();
+double BoundaryFinder::total_before(uint64_t offset) const {
+    if (offset == counts_.count) return totals_.back();
     const std::size_t distinct = distinct_at(offset);
-    return totals_[distinct] +
-           sorted_.distinct_sizes[distinct] * (offset - sorted_.first_offsets[distinct]);
+    return totals_[distinct] + counts_.distinct_sizes[distinct] *
+                                   static_cast<double>(offset - counts_.first_places[distinct]);
 }
 
 /// distinct_at(), faster if the result is `hint` or a little below.
-std::size_t BoundaryFinder::distinct_near(uint32_t offset, std::size_t hint) const {
-    const std::vector<uint32_t>& first = sorted_.first_offsets;
+std::size_t BoundaryFinder::distinct_near(uint64_t offset, std::size_t hint) const {
+    const std::vector<uint64_t>& first = counts_.first_places;
     if (first[hint + 1] <= offset) return distinct_at(offset);
     std::size_t low = hint, high = hint + 1;
     for (std::size_t step = 1; first[low] > offset; step *= 2) {
@@ -54,19 +51,19 @@ std::size_t BoundaryFinder::distinct_near(uint32_t offset, std::size_t hint) con
 
 uint64_t BoundaryFinder::batch_size_of(std::size_t distinct) {
     uint64_t& known = batch_sizes_[distinct];
-    if (known == 0) known = batch_size_for_(sorted_.distinct_sizes[distinct]);
+    if (known == 0) known = batch_size_for_(counts_.distinct_sizes[distinct]);
     return known;
 }
 
-BucketRange BoundaryFinder::range(uint32_t begin, uint32_t end) {
+BucketRange BoundaryFinder::range(uint64_t begin, uint64_t end) {
     return {begin, end, end > begin ? batch_size_at(end - 1) : 1};
 }
 
 std::vector<BucketRange> BoundaryFinder::by_boundaries(const std::vector<double>& boundaries) {
     const auto place_of = [&](double boundary) {
-        const auto distinct = std::ranges::lower_bound(sorted_.distinct_sizes, boundary) -
-                              sorted_.distinct_sizes.begin();
-        return std::clamp(sorted_.first_offsets[static_cast<std::size_t>(distinct)], begin_, end_);
+        const auto distinct = std::ranges::lower_bound(counts_.distinct_sizes, boundary) -
+                              counts_.distinct_sizes.begin();
+        return std::clamp(counts_.first_places[static_cast<std::size_t>(distinct)], begin_, end_);
     };
     std::vector<BucketRange> ranges;
     for (std::size_t i = 0; i + 1 < boundaries.size(); ++i)
@@ -74,30 +71,31 @@ std::vector<BucketRange> BoundaryFinder::by_boundaries(const std::vector<double>
     return ranges;
 }
 
-std::vector<uint32_t> BoundaryFinder::optimal_ends(std::size_t count, const Progress& progress) {
-    // Candidates: the offset of each distinct size, and the two ends.
-    std::vector<uint32_t> boundaries{begin_};
-    for (const uint32_t first : sorted_.first_offsets)
+std::vector<uint64_t> BoundaryFinder::optimal_ends(std::size_t count, const Progress& progress) {
+    // Candidates: the place of each distinct size, and the two ends.
+    std::vector<uint64_t> boundaries{begin_};
+    for (const uint64_t first : counts_.first_places)
         if (first > begin_ && first < end_) boundaries.push_back(first);
     boundaries.push_back(end_);
     const std::size_t distinct_count = boundaries.size() - 1;
     count = std::min(count, distinct_count);
     std::vector<double> longest(distinct_count);
-    const std::vector<double> nothing(distinct_count);
+    const std::vector<double> nothing(distinct_count), places(boundaries.begin(), boundaries.end());
     for (std::size_t distinct = 0; distinct < distinct_count; ++distinct)
         longest[distinct] = padded_at(boundaries[distinct + 1] - 1);
 
-    std::vector<uint32_t> ends =
-        optimal_segments(all_ends(distinct_count, count, false), Rows::divided, progress,
-                         LinearCost{nothing.data(), longest.data(), boundaries.data()});
-    for (uint32_t& end : ends) end = boundaries[end];
+    std::vector<uint64_t> ends;
+    for (const uint32_t end :
+         optimal_segments(all_ends(distinct_count, count, false), Rows::divided, progress,
+                          LinearCost{nothing.data(), longest.data(), places.data()}))
+        ends.push_back(boundaries[end]);
     return ends;
 }
 
 std::vector<BucketRange> BoundaryFinder::optimal(std::size_t count, const Progress& progress) {
     std::vector<BucketRange> ranges;
-    uint32_t begin = begin_;
-    for (const uint32_t end : optimal_ends(count, progress)) {
+    uint64_t begin = begin_;
+    for (const uint64_t end : optimal_ends(count, progress)) {
         ranges.push_back(range(begin, end));
         begin = end;
     }
@@ -106,12 +104,11 @@ std::vector<BucketRange> BoundaryFinder::optimal(std::size_t count, const Progre
 
 std::vector<BucketRange> BoundaryFinder::equal_buckets(uint64_t batches) {
     std::vector<BucketRange> ranges;
-    std::size_t distinct = sorted_.distinct_sizes.size() - 1;
-    for (uint32_t end = end_; end > begin_;) {
+    std::size_t distinct = counts_.distinct_sizes.size() - 1;
+    for (uint64_t end = end_; end > begin_;) {
         distinct = distinct_near(end - 1, distinct);
         const uint64_t size = batch_size_of(distinct), fits = (end - begin_) / size;
-        uint32_t begin =
-            fits > 0 ? end - static_cast<uint32_t>(size * std::min(batches, fits)) : begin_;
+        uint64_t begin = fits > 0 ? end - size * std::min(batches, fits) : begin_;
         // The remaining shorter samples are too few for another bucket.
         if (begin > begin_ &&
             (begin - begin_) / batch_size_of(distinct_near(begin - 1, distinct)) < batches)
@@ -125,12 +122,13 @@ std::vector<BucketRange> BoundaryFinder::equal_buckets(uint64_t batches) {
 
 BoundaryFinder::Waste BoundaryFinder::waste(const std::vector<BucketRange>& ranges) const {
     Waste sum;
-    std::size_t distinct = sorted_.distinct_sizes.size() - 1;
+    std::size_t distinct = counts_.distinct_sizes.size() - 1;
     for (std::size_t i = ranges.size(); i-- > 0;) {
         const BucketRange& range = ranges[i];
         if (range.begin == range.end) continue;
         distinct = distinct_near(range.end - 1, distinct);
-        sum.padded += padded_(sorted_.distinct_sizes[distinct]) * (range.end - range.begin);
+        sum.padded += padded_(counts_.distinct_sizes[distinct]) *
+                      static_cast<double>(range.end - range.begin);
         sum.batches += range.batches();
     }
     if (!ranges.empty()) sum.padding = sum.padded - total(ranges.front().begin, ranges.back().end);
@@ -145,13 +143,20 @@ static uint64_t fewest_of_longest(uint64_t fewest) {
 
 std::vector<BucketRange> BoundaryFinder::by_fewest_batches(uint64_t fewest,
                                                            std::vector<BucketRange> equal) {
+    return end_ - begin_ < UINT32_MAX ? by_fewest_batches_of<uint32_t>(fewest, std::move(equal))
+                                      : by_fewest_batches_of<uint64_t>(fewest, std::move(equal));
+}
+
+template <class Place>
+std::vector<BucketRange> BoundaryFinder::by_fewest_batches_of(uint64_t fewest,
+                                                              std::vector<BucketRange> equal) {
     const Waste limit = waste(equal);
     const uint64_t offsets = end_ - begin_;
     // Numbers of batches are multiples of `step`, which bounds time and memory: with many batches
     // in a bucket, or few samples in a batch, one batch more or less matters little. The bound is
     // small compared with sorting.
     const uint64_t most_work = std::max<uint64_t>(
-        1 << 14, std::min(offsets / 8, std::max<uint64_t>(1 << 17, offsets / 64)));
+        1 << 14, std::min(offsets / 8, std::clamp<uint64_t>(offsets / 64, 1 << 17, 1 << 26)));
     uint64_t step = 1;
     while ((limit.batches / step) * (fewest / step) > most_work) step *= 2;
     if ((step > 1 && step >= fewest) || limit.batches < 2 * fewest) return equal;
@@ -161,34 +166,33 @@ std::vector<BucketRange> BoundaryFinder::by_fewest_batches(uint64_t fewest,
 
     /// The best way to leave only the `left` shortest samples, for a number of batches.
     struct Way {
-        uint32_t left;
-        uint32_t run;   ///< batches of the last bucket
+        Place left;
+        Place run;      ///< batches of the last bucket
         double padded;  ///< of all buckets so far
     };
-    const auto unreached = static_cast<uint32_t>(offsets + 1),
-               longest = static_cast<uint32_t>(offsets - offsets / 100);
+    const auto unreached = static_cast<Place>(offsets + 1),
+               longest = static_cast<Place>(offsets - offsets / 100);
     std::vector<Way> ways(most / step + 1, {unreached, 0, 0});
-    ways[0] = {unreached - 1, 0, 0};
+    ways[0] = {static_cast<Place>(offsets), 0, 0};
     // This near to the end, a bucket may leave too few samples for another one, or must be longer.
     const uint64_t near_end = many * batch_size_at(begin_);
     const auto is_enough = [&](uint64_t left, std::size_t distinct_above) {
-        const uint64_t size =
-            batch_size_of(distinct_near(static_cast<uint32_t>(begin_ + left - 1), distinct_above));
+        const uint64_t size = batch_size_of(distinct_near(begin_ + left - 1, distinct_above));
         return left / size >= (left > longest ? few : many);
     };
     uint64_t least = limit.batches, last = ways.size();
     double least_padded = limit.padded;
-    std::size_t distinct = sorted_.distinct_sizes.size() - 1;
+    std::size_t distinct = counts_.distinct_sizes.size() - 1;
     for (uint64_t batches = 0; batches <= most; batches += step) {
         const Way way = ways[batches / step];
         if (way.left == unreached) continue;
         distinct = distinct_near(begin_ + way.left - 1, distinct);
         const uint64_t size = batch_size_of(distinct), room = way.left / size,
                        first = way.left > longest ? few : many;
-        const double padded_length = padded_(sorted_.distinct_sizes[distinct]);
+        const double padded_length = padded_(counts_.distinct_sizes[distinct]);
         // All remaining samples may be the last bucket.
         const uint64_t all = batches + (way.left + size - 1) / size;
-        const double all_padded = way.padded + padded_length * way.left;
+        const double all_padded = way.padded + padded_length * static_cast<double>(way.left);
         if (all < least || (all == least && all_padded < least_padded)) {
             least = all;
             least_padded = all_padded;
@@ -200,7 +204,7 @@ std::vector<BucketRange> BoundaryFinder::by_fewest_batches(uint64_t fewest,
             if (const uint64_t left = way.left - run * size;
                 left < near_end && (left == 0 || !is_enough(left, distinct)))
                 continue;
-            const Way next{static_cast<uint32_t>(way.left - run * size), static_cast<uint32_t>(run),
+            const Way next{static_cast<Place>(way.left - run * size), static_cast<Place>(run),
                            way.padded + padded_length * static_cast<double>(run * size)};
             Way& known = ways[(batches + run) / step];
             if (next.left < known.left || (next.left == known.left && next.padded < known.padded))
@@ -209,7 +213,7 @@ std::vector<BucketRange> BoundaryFinder::by_fewest_batches(uint64_t fewest,
     }
     if (last == ways.size()) return equal;
     std::vector<BucketRange> ranges;
-    for (uint32_t begin = begin_;; begin = ranges.back().end, last -= ways[last].run / step) {
+    for (uint64_t begin = begin_;; begin = ranges.back().end, last -= ways[last].run / step) {
         ranges.push_back(range(begin, begin_ + ways[last].left));
         if (last == 0) return ranges;
     }
@@ -250,13 +254,13 @@ std::vector<BucketRange> BoundaryFinder::by_shapes(std::size_t count, const Prog
     // samples are the last bucket and have the one tail.
     const auto lay_out = [&](const std::vector<uint64_t>& batches) {
         std::vector<BucketRange> ranges;
-        uint32_t end = end_;
+        uint64_t end = end_;
         for (const uint64_t wanted : batches) {
             if (end == begin_) break;
             const uint64_t size = batch_size_at(end - 1);
             const uint64_t fits = std::min(wanted, (end - begin_) / size);
             if (fits == 0) continue;
-            ranges.push_back({end - static_cast<uint32_t>(fits * size), end, size});
+            ranges.push_back({end - fits * size, end, size});
             end = ranges.back().begin;
         }
         if (end > begin_) ranges.push_back(range(begin_, end));
@@ -264,14 +268,14 @@ std::vector<BucketRange> BoundaryFinder::by_shapes(std::size_t count, const Prog
         return ranges;
     };
     // At first a bucket holds its optimal interval and fills its last batch from the next interval.
-    const std::vector<uint32_t> ends = optimal_ends(count, progress);
+    const std::vector<uint64_t> ends = optimal_ends(count, progress);
     std::vector<uint64_t> batches;
-    uint32_t end = end_;
+    uint64_t end = end_;
     for (std::size_t b = ends.size(); b-- > 1 && end > begin_;) {
-        const uint32_t begin = ends[b - 1];
+        const uint64_t begin = ends[b - 1];
         const uint64_t size = batch_size_at(end - 1);
         batches.push_back(end > begin ? (end - begin + size - 1) / size : 0);
-        end -= static_cast<uint32_t>(std::min<uint64_t>(batches.back() * size, end - begin_));
+        end -= std::min(batches.back() * size, end - begin_);
     }
     // Then batches move between neighbours while that reduces the padding.
     std::vector<BucketRange> best = lay_out(batches);

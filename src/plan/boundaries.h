@@ -12,8 +12,8 @@ namespace sab {
 
 /// The samples of a bucket, [begin, end) of the sorted order, and the samples in a full batch.
 struct BucketRange {
-    uint32_t begin;
-    uint32_t end;
+    uint64_t begin;
+    uint64_t end;
     uint64_t batch_size;  /// with a smaller last one
     uint64_t batches() const { return (end - begin + batch_size - 1) / batch_size; }
 };
@@ -23,8 +23,8 @@ struct BucketRange {
 class BoundaryFinder {
 public:
     /// `padded` is the padded length of a size; `batch_size_for` the samples in a full batch whose
-    /// longest has that size, at least 1.
-    BoundaryFinder(const Sorted& sorted, uint32_t begin, uint32_t end,
+    /// longest has that size, at least 1. The counts must outlive it.
+    BoundaryFinder(const SizeCounts& counts, uint64_t begin, uint64_t end,
                    std::function<double(double)> padded,
                    std::function<uint64_t(double)> batch_size_for);
 
@@ -66,24 +66,27 @@ public:
     };
     Waste waste(const std::vector<BucketRange>& ranges) const;
 
-    double total(uint32_t begin, uint32_t end) const {
+    uint64_t samples() const { return end_ - begin_; }
+    double total(uint64_t begin, uint64_t end) const {
         return total_before(end) - total_before(begin);
     }
-    std::size_t distinct_at(uint32_t offset) const;
+    std::size_t distinct_at(uint64_t offset) const { return counts_.distinct_at(offset); }
 
 private:
-    double total_before(uint32_t offset) const;
-    double padded_at(uint32_t offset) {
-        return padded_(sorted_.distinct_sizes[distinct_at(offset)]);
+    double total_before(uint64_t offset) const;
+    double padded_at(uint64_t offset) {
+        return padded_(counts_.distinct_sizes[distinct_at(offset)]);
     }
-    uint64_t batch_size_at(uint32_t offset) { return batch_size_of(distinct_at(offset)); }
-    BucketRange range(uint32_t begin, uint32_t end);
-    std::size_t distinct_near(uint32_t offset, std::size_t hint) const;
+    uint64_t batch_size_at(uint64_t offset) { return batch_size_of(distinct_at(offset)); }
+    BucketRange range(uint64_t begin, uint64_t end);
+    template <class Place>
+    std::vector<BucketRange> by_fewest_batches_of(uint64_t fewest, std::vector<BucketRange> equal);
+    std::size_t distinct_near(uint64_t offset, std::size_t hint) const;
     uint64_t batch_size_of(std::size_t distinct);
-    std::vector<uint32_t> optimal_ends(std::size_t count, const Progress& progress);
+    std::vector<uint64_t> optimal_ends(std::size_t count, const Progress& progress);
 
-    const Sorted& sorted_;
-    uint32_t begin_, end_;
+    const SizeCounts& counts_;
+    uint64_t begin_, end_;
     std::function<double(double)> padded_;
     std::function<uint64_t(double)> batch_size_for_;
     std::vector<double> totals_;  ///< sum of the sizes before each distinct size

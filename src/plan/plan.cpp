@@ -26,16 +26,24 @@ void Plan::need_one_column(std::string_view caller) const {
         fail(SAB_E_UNSUPPORTED, caller, ": ids separate the samples of the plan");
 }
 
+void Plan::need_order(std::string_view caller) const {
+    if (is_counted())
+        fail(SAB_E_UNSUPPORTED, caller,
+             ": the plan was made from a histogram, which has no sample indices; "
+             "sab_plan_locate() tells the batches of its samples");
+}
+
 std::size_t Plan::skipped(std::span<int64_t> room) const {
+    need_order("sab_plan_skipped");
     // Buckets cover one range of the sorted order. Samples before and after it are skipped, unless
     // they are in buckets of single samples.
-    uint32_t begin = static_cast<uint32_t>(order_.size()), end = 0;
+    uint64_t begin = order_.size(), end = 0;
     for (const Bucket& bucket : buckets_) {
         begin = std::min(begin, bucket.begin);
         end = std::max(end, bucket.end);
     }
     std::size_t count = 0;
-    const auto add = [&](uint32_t offset) {
+    const auto add = [&](uint64_t offset) {
         if (count < room.size()) {
             const uint32_t index = order_[offset];
             check_sample(index);
@@ -43,16 +51,16 @@ std::size_t Plan::skipped(std::span<int64_t> room) const {
         }
         ++count;
     };
-    for (uint32_t offset = 0; offset < begin; ++offset) add(offset);
-    for (std::size_t offset = std::max(begin, end); offset < order_.size(); ++offset)
-        add(static_cast<uint32_t>(offset));
+    for (uint64_t offset = 0; offset < begin; ++offset) add(offset);
+    for (uint64_t offset = std::max(begin, end); offset < order_.size(); ++offset) add(offset);
     return count;
 }
 
 /// Takes the arrays over; they live as long as the plan.
 std::shared_ptr<const Plan> Plan::own(PlanArrays made, std::span<const Budget> budgets) {
-    const auto arrays = std::make_shared<const PlanArrays>(std::move(made));
     std::shared_ptr<Plan> plan(new Plan);
+    plan->buckets_ = std::move(made.buckets);
+    const auto arrays = std::make_shared<const PlanArrays>(std::move(made));
     plan->facts_ = arrays->facts;
     plan->names_ = arrays->names;
     const std::size_t count = arrays->facts.samples;
@@ -60,8 +68,8 @@ std::shared_ptr<const Plan> Plan::own(PlanArrays made, std::span<const Budget> b
     plan->distinct_sizes_ = arrays->distinct_sizes;
     plan->first_distinct_ = arrays->first_distinct;
     plan->first_offsets_ = arrays->first_offsets;
+    plan->first_places_ = arrays->first_places;
     plan->codes_ = arrays->codes;
-    plan->buckets_ = arrays->buckets;
     plan->lengths_ = arrays->lengths;
     for (const Budget& budget : budgets)
         plan->budgets_.push_back({budget.cost.kept(), budget.limit});
@@ -92,21 +100,28 @@ std::shared_ptr<const Plan> Plan::make(const Columns& sizes, const sab_plan_opti
     return plan;
 }
 
-std::shared_ptr<const Plan> Plan::make(Sorted sorted, const sab_plan_options& options,
-                                       std::string name) {
-    check_plan_options(options);
-    const PlanBuilder builder(sorted, options, name);
+/// The facts, the buckets and their lengths.
+PlanArrays Plan::planned(const PlanBuilder& builder, std::string name) {
     builder.check_any_left();
     BoundaryFinder finder = builder.finder();
     PlanArrays arrays;
     arrays.facts = builder.facts(finder);
+    arrays.names = {std::move(name)};
     const std::vector<BucketRange> ranges = builder.ranges(finder, arrays.facts);
     for (std::size_t i = 0; i < ranges.size(); ++i) {
         builder.add_bucket(finder, ranges[i], i, arrays.buckets, arrays.lengths);
         arrays.facts.batches += arrays.buckets.back().batches;
     }
+    return arrays;
+}
+
+std::shared_ptr<const Plan> Plan::make(Sorted sorted, const sab_plan_options& options,
+                                       std::string name) {
+    check_plan_options(options);
+    const SizeCounts counts(sorted);
+    const PlanBuilder builder(counts, options, name);
+    PlanArrays arrays = planned(builder, std::move(name));
     const uint64_t steps = 3 * sorted.count;
-    arrays.names = {std::move(name)};
     arrays.order = std::move(sorted.order);
     arrays.distinct_sizes = std::move(sorted.distinct_sizes);
     arrays.first_distinct = {0, arrays.distinct_sizes.size()};
@@ -114,6 +129,21 @@ std::shared_ptr<const Plan> Plan::make(Sorted sorted, const sab_plan_options& op
     auto plan = own(std::move(arrays), builder.batch_sizes().budgets());
     Progress(options.progress, options.progress_ctx).report(steps, steps);
     return plan;
+}
+
+std::shared_ptr<const Plan> Plan::make_counted(SizeCounts counts, const sab_plan_options& options,
+                                               std::string name) {
+    check_plan_options(options);
+    const PlanBuilder builder(counts, options, name);
+    PlanArrays arrays = planned(builder, std::move(name));
+    arrays.distinct_sizes = {counts.distinct_sizes.begin(), counts.distinct_sizes.end()};
+    arrays.first_distinct = {0, arrays.distinct_sizes.size()};
+    arrays.first_places = std::move(counts.first_places);
+    for (const Bucket& bucket : arrays.buckets)
+        check(bucket.batch_size <= largest_sample_count, "options.max_batch_size",
+              options.max_batch_size, "must be given: a batch would have ", bucket.batch_size,
+              " samples, and may have at most 2^32 - 1");
+    return own(std::move(arrays), builder.batch_sizes().budgets());
 }
 
 }  // namespace sab

@@ -16,17 +16,20 @@
 
 namespace sab {
 
-/// A bucket as the samplers see it. Plain data: it is written to plan files as it is.
+/// A bucket as the samplers see it.
 struct Bucket {
     double cost;          ///< of its largest batch
     uint64_t batch_size;  ///< samples in a full batch, at least 1
     uint64_t batches;     ///< an epoch, by the tail policy
     int64_t id;           ///< of its samples, where ids separate them; else 0
-    uint32_t begin, end;  ///< its samples in the sorted order
+    uint64_t begin, end;  ///< its samples in the sorted order
     /// of one column: its distinct sizes; neighbours may share one
     uint32_t distinct_begin, distinct_end;
     uint64_t samples() const { return end - begin; }
 };
+
+/// The most samples that a plan of a histogram may have: what a permutation may have.
+inline constexpr uint64_t largest_counted_samples = uint64_t{1} << 48;
 
 /// The lengths of a bucket, one a column.
 struct BucketLengths {
@@ -77,11 +80,13 @@ struct PlanArrays {
     std::vector<double> distinct_sizes{};
     std::vector<std::size_t> first_distinct{};
     std::vector<uint32_t> first_offsets{}, codes{};
+    std::vector<uint64_t> first_places{};
     std::vector<Bucket> buckets{};
     std::vector<double> lengths{};
 };
 
 struct ColumnRecord;
+class PlanBuilder;
 
 class Plan {
 public:
@@ -90,10 +95,15 @@ public:
     /// indices.
     static std::shared_ptr<const Plan> make(Sorted sorted, const sab_plan_options& options,
                                             std::string name = "");
+    /// Of numbers of samples: is_counted().
+    static std::shared_ptr<const Plan> make_counted(SizeCounts counts,
+                                                    const sab_plan_options& options,
+                                                    std::string name);
     /// Maps a file, of which it reads and verifies the header and the small sections.
     static std::shared_ptr<const Plan> open(const char* path);
     /// Copies an image, and verifies its checksums.
-    static std::shared_ptr<const Plan> read(std::span<const std::byte> image);
+    static std::shared_ptr<const Plan> read(std::span<const std::byte> image,
+                                            std::string_view name = "data");
     /// The same plan in memory of its own.
     std::shared_ptr<const Plan> copy() const;
     /// Reads all of it. Refuses wrong checksums and content that breaks a rule.
@@ -118,6 +128,16 @@ public:
                                        first_distinct_[column + 1] - first_distinct_[column]);
     }
     std::span<const uint32_t> first_offsets() const { return first_offsets_; }
+    /// Whether it was made of numbers of samples, of which there may be more than an order has.
+    /// Then order() and first_offsets() are empty, and first_places() has the offsets.
+    bool is_counted() const { return !first_places_.empty(); }
+    std::span<const uint64_t> first_places() const { return first_places_; }
+    /// Where the samples of a distinct size begin in the sorted order.
+    uint64_t first_place(std::size_t distinct) const {
+        return is_counted() ? first_places_[distinct] : first_offsets_[distinct];
+    }
+    /// Refuses a plan of a histogram, which has no sample indices.
+    void need_order(std::string_view caller) const;
     void check_sample(uint32_t index) const {
         if (index >= facts_.samples) [[unlikely]]
             fail_index(index);
@@ -167,6 +187,7 @@ public:
 
 private:
     Plan() = default;
+    static PlanArrays planned(const PlanBuilder& builder, std::string name);
     static std::shared_ptr<const Plan> own(PlanArrays made, std::span<const Budget> budgets);
     static std::shared_ptr<Plan> from_image(std::span<const std::byte> image,
                                             std::shared_ptr<const void> owner, std::string name);
@@ -190,8 +211,9 @@ private:
     std::span<const double> distinct_sizes_;   ///< those of the columns one after the other
     std::vector<std::size_t> first_distinct_;  ///< of each column; one more: how many there are
     std::span<const uint32_t> first_offsets_;
+    std::span<const uint64_t> first_places_;
     std::span<const uint32_t> codes_;
-    std::span<const Bucket> buckets_;
+    std::vector<Bucket> buckets_;
     std::span<const double> lengths_;  ///< of the buckets: BucketLengths one after the other
     std::vector<std::string> names_;
     std::vector<Budget> budgets_;

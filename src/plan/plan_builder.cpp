@@ -12,8 +12,7 @@ void merge_tails(std::vector<BucketRange>& ranges) {
     std::size_t last = ranges.size();
     while (last > 0 && ranges[last - 1].begin == ranges[last - 1].end) --last;
     for (std::size_t i = 0; i + 1 < last; ++i) {
-        const auto tail =
-            static_cast<uint32_t>((ranges[i].end - ranges[i].begin) % ranges[i].batch_size);
+        const uint64_t tail = (ranges[i].end - ranges[i].begin) % ranges[i].batch_size;
         std::size_t up = i + 1;
         while (ranges[up].begin == ranges[up].end) ++up;
         if (ranges[i].begin == ranges[i].end) continue;
@@ -27,7 +26,7 @@ void merge_tails(std::vector<BucketRange>& ranges) {
 BoundaryFinder::Tried automatic_ranges(BoundaryFinder& finder, const sab_plan_options& options,
                                        uint64_t lower_bound, uint64_t singles,
                                        const Progress& progress) {
-    const AutomaticRange range = automatic_range(options, lower_bound);
+    const AutomaticRange range = automatic_range(options, lower_bound, finder.samples());
     const auto overhead_of = [&](std::vector<BucketRange> ranges) {
         if (options.tail == SAB_TAIL_MERGE) merge_tails(ranges);
         const BoundaryFinder::Waste waste = finder.waste(ranges);
@@ -110,14 +109,18 @@ std::vector<double> read_boundaries(const sab_plan_options& options) {
     return boundaries;
 }
 
-AutomaticRange automatic_range(const sab_plan_options& options, uint64_t lower_bound) {
+AutomaticRange automatic_range(const sab_plan_options& options, uint64_t lower_bound,
+                               uint64_t samples) {
     // With 16 batches in a bucket two batch mates meet again in about 1 of 16 epochs, with 4 in 1
     // of 4. A small epoch has no room for that.
     const uint64_t room = std::max<uint64_t>(lower_bound / 16, 1);
-    // No plan has more batches than samples, of which there are fewer than 2^32.
-    const uint64_t given = std::min<uint64_t>(options.bucket_batches, UINT32_MAX);
+    // A bucket is never kept small where there would be millions of them: they are in memory.
+    const uint64_t least = samples > largest_sample_count ? lower_bound >> 16 : 0;
+    // No plan has more batches than samples.
+    const uint64_t given = std::min(options.bucket_batches, samples);
     return given > 0 ? AutomaticRange{given, given}
-                     : AutomaticRange{std::min<uint64_t>(room, 4), std::min<uint64_t>(room, 16)};
+                     : AutomaticRange{std::max(least, std::min<uint64_t>(room, 4)),
+                                      std::max(least, std::min<uint64_t>(room, 16))};
 }
 
 double overhead(double padding, double padded, uint64_t batches, uint64_t lower_bound,
@@ -131,17 +134,17 @@ uint64_t batches_of(uint64_t samples, uint64_t batch_size, sab_tail tail) {
     return tail == SAB_TAIL_DROP ? samples / batch_size : (samples + batch_size - 1) / batch_size;
 }
 
-PlanBuilder::PlanBuilder(const Sorted& sorted, const sab_plan_options& options,
+PlanBuilder::PlanBuilder(const SizeCounts& counts, const sab_plan_options& options,
                          const std::string& name)
-    : sorted_(sorted),
+    : counts_(counts),
       options_(options),
       boundaries_(options.bucket_rule == SAB_BUCKETS_BOUNDARIES ? read_boundaries(options)
                                                                 : std::vector<double>()),
-      distinct_(sorted.distinct_sizes),
-      batch_sizes_(options, {&name, 1}, {&distinct_, 1}, sorted.count,
+      distinct_(counts.distinct_sizes),
+      batch_sizes_(options, {&name, 1}, {&distinct_, 1}, counts.count,
                    boundaries_.empty() ? 0 : boundaries_.size() - 1),
       progress_(options.progress, options.progress_ctx),
-      count_(static_cast<uint32_t>(sorted.count)) {
+      count_(counts.count) {
     batch_sizes_.check_rises({&distinct_, 1});
     find_usable_samples();
 }
@@ -150,21 +153,21 @@ void PlanBuilder::find_usable_samples() {
     end_ = count_;
     if (!boundaries_.empty()) {
         const auto place_of = [&](double boundary) {
-            return sorted_.first_offsets[static_cast<std::size_t>(
-                std::ranges::lower_bound(sorted_.distinct_sizes, boundary) -
-                sorted_.distinct_sizes.begin())];
+            return counts_.first_places[static_cast<std::size_t>(
+                std::ranges::lower_bound(counts_.distinct_sizes, boundary) -
+                counts_.distinct_sizes.begin())];
         };
         begin_ = place_of(boundaries_.front());
         end_ = place_of(boundaries_.back());
     }
     if (!batch_sizes_.budgets().empty()) {
-        const auto over = std::ranges::partition_point(sorted_.distinct_sizes, [&](double size) {
+        const auto over = std::ranges::partition_point(counts_.distinct_sizes, [&](double size) {
             const double length = batch_sizes_.padded(size, 0);
             return batch_sizes_.fits_alone({&length, 1});
         });
         end_ = std::min(
             end_,
-            sorted_.first_offsets[static_cast<std::size_t>(over - sorted_.distinct_sizes.begin())]);
+            counts_.first_places[static_cast<std::size_t>(over - counts_.distinct_sizes.begin())]);
     }
     end_ = std::max(begin_, end_);
     if (outside() > 0 && options_.oversize == SAB_OVERSIZE_ERROR) refuse_oversize();
@@ -177,20 +180,20 @@ void PlanBuilder::check_any_left() const {
              " are outside the boundaries or over the ", batch_sizes_.limits(),
              "; use other boundaries or a larger budget");
     fail(SAB_E_ARGUMENT, "sizes: no sample is left: all ", count_, " are over the ",
-         batch_sizes_.limits(), ", also the smallest, ", described(sorted_, 0),
+         batch_sizes_.limits(), ", also the smallest, ", described(counts_, 0),
          "; use a larger budget");
 }
 
 /// Names the first sample that is outside the boundaries or over the budget, and what helps.
 void PlanBuilder::refuse_oversize() const {
-    uint32_t first = begin_ > 0 ? first_sample(sorted_, 0, begin_) : count_;
+    uint64_t first = begin_ > 0 ? first_sample(counts_, 0, begin_) : count_;
     if (end_ < count_) {
-        const uint32_t over = first_sample(sorted_, end_, count_);
-        const bool comes_first = first == count_ || (sorted_.order != nullptr &&
-                                                     sorted_.order[over] < sorted_.order[first]);
+        const uint64_t over = first_sample(counts_, end_, count_);
+        const bool comes_first = first == count_ || (counts_.order != nullptr &&
+                                                     counts_.order[over] < counts_.order[first]);
         if (comes_first) first = over;
     }
-    const double size = sorted_.distinct_sizes[distinct_of(sorted_.first_offsets, first)];
+    const double size = counts_.distinct_sizes[counts_.distinct_at(first)];
     const double length = batch_sizes_.padded(size, 0);
     const bool is_inside =
         boundaries_.empty() || (size >= boundaries_.front() && size < boundaries_.back());
@@ -199,10 +202,10 @@ void PlanBuilder::refuse_oversize() const {
             ? text("must cost at most ", batch_sizes_.exceeded({&length, 1}), ", in a batch of one")
             : text("must be at least the first boundary, ", boundaries_.front(),
                    ", and below the last, ", boundaries_.back());
-    const std::string_view choices = sorted_.order != nullptr
+    const std::string_view choices = counts_.order != nullptr
                                          ? "SAB_OVERSIZE_SKIP (0) or SAB_OVERSIZE_SINGLE (2)"
                                          : "SAB_OVERSIZE_SKIP (0)";
-    fail(SAB_E_ARGUMENT, std::string_view(described(sorted_, first)), ": ", std::string_view(rule),
+    fail(SAB_E_ARGUMENT, std::string_view(described(counts_, first)), ": ", std::string_view(rule),
          "; ", outside(), " of ", count_, " samples are ",
          boundaries_.empty() ? "over the budget" : "outside the boundaries or over the budget",
          ". Set options.oversize to ", choices,
@@ -222,7 +225,7 @@ PlanFacts PlanBuilder::facts(const BoundaryFinder& finder) const {
     facts.total = finder.total(begin_, end_) +
                   (has_singles() ? finder.total(0, begin_) + finder.total(end_, count_) : 0);
     facts.whole_sizes = facts.total <= largest_size &&
-                        std::ranges::all_of(sorted_.distinct_sizes,
+                        std::ranges::all_of(counts_.distinct_sizes,
                                             [](double size) { return size == std::floor(size); });
     return facts;
 }
@@ -233,10 +236,10 @@ double PlanBuilder::least_batches() const {
     const auto singles = static_cast<double>(has_singles() ? outside() : 0);
     if (batch_sizes_.given().size() > 1) return singles;
     return singles + batch_sizes_.least_batches([&](auto&& add) {
-        for (std::size_t distinct = 0; distinct < sorted_.distinct_sizes.size(); ++distinct) {
-            const uint32_t first = std::clamp(sorted_.first_offsets[distinct], begin_, end_),
-                           last = std::clamp(sorted_.first_offsets[distinct + 1], begin_, end_);
-            if (last > first) add({&sorted_.distinct_sizes[distinct], 1}, last - first);
+        for (std::size_t distinct = 0; distinct < counts_.distinct_sizes.size(); ++distinct) {
+            const uint64_t first = std::clamp(counts_.first_places[distinct], begin_, end_),
+                           last = std::clamp(counts_.first_places[distinct + 1], begin_, end_);
+            if (last > first) add({&counts_.distinct_sizes[distinct], 1}, last - first);
         }
     });
 }
@@ -256,7 +259,7 @@ std::vector<BucketRange> PlanBuilder::singles(BoundaryFinder& finder, std::size_
     shapes -= has_tail ? 1 : 0;
     if (!alone.empty()) {
         BoundaryFinder singles_finder(
-            sorted_, end_, count_, [this](double size) { return batch_sizes_.padded(size, 0); },
+            counts_, end_, count_, [this](double size) { return batch_sizes_.padded(size, 0); },
             [](double) { return uint64_t{1}; });
         alone = singles_finder.optimal(
             begin_ == end_ ? shapes : shapes_of_singles(finder, singles_finder, shapes, progress_),
@@ -321,8 +324,8 @@ void PlanBuilder::add_bucket(const BoundaryFinder& finder, const BucketRange& ra
     if (range.end > range.begin) {
         bucket.distinct_begin = static_cast<uint32_t>(finder.distinct_at(range.begin));
         bucket.distinct_end = static_cast<uint32_t>(finder.distinct_at(range.end - 1)) + 1;
-        shortest = sorted_.distinct_sizes[bucket.distinct_begin];
-        longest = sorted_.distinct_sizes[bucket.distinct_end - 1];
+        shortest = counts_.distinct_sizes[bucket.distinct_begin];
+        longest = counts_.distinct_sizes[bucket.distinct_end - 1];
         total = finder.total(range.begin, range.end);
         const double padded = batch_sizes_.padded(longest, 0);
         bucket.cost = batch_sizes_.cost_of(

@@ -25,7 +25,8 @@ std::vector<double> read_boundaries(const sab_plan_options& options);
 struct AutomaticRange {
     uint64_t fewest, most;
 };
-AutomaticRange automatic_range(const sab_plan_options& options, uint64_t lower_bound);
+AutomaticRange automatic_range(const sab_plan_options& options, uint64_t lower_bound,
+                               uint64_t samples);
 
 /// What buckets waste, as a share: the larger of padding and, under a budget, batches over the
 /// bound.
@@ -34,11 +35,11 @@ double overhead(double padding, double padded, uint64_t batches, uint64_t lower_
 
 uint64_t batches_of(uint64_t samples, uint64_t batch_size, sab_tail tail);
 
-/// The steps of making a plan of one column. The samples and the options must outlive it.
+/// The steps of making a plan of one column. The counts and the options must outlive it.
 class PlanBuilder {
 public:
     /// `name`: of the column; "" if it has none.
-    PlanBuilder(const Sorted& sorted, const sab_plan_options& options, const std::string& name);
+    PlanBuilder(const SizeCounts& counts, const sab_plan_options& options, const std::string& name);
 
     const BatchSizes& batch_sizes() const { return batch_sizes_; }
     /// Whether no sample fits the boundaries and the budgets, and none is alone in a batch.
@@ -46,7 +47,7 @@ public:
     void check_any_left() const;
     BoundaryFinder finder() const {
         return BoundaryFinder(
-            sorted_, begin_, end_, [this](double size) { return batch_sizes_.padded(size, 0); },
+            counts_, begin_, end_, [this](double size) { return batch_sizes_.padded(size, 0); },
             [this](double size) { return std::max<uint64_t>(largest_batch(size), 1); });
     }
     PlanFacts facts(const BoundaryFinder& finder) const;
@@ -68,14 +69,14 @@ private:
     double least_batches() const;
     std::vector<BucketRange> singles(BoundaryFinder& finder, std::size_t& shapes) const;
 
-    const Sorted& sorted_;
+    const SizeCounts& counts_;
     const sab_plan_options& options_;
     const std::vector<double> boundaries_;
     const std::span<const double> distinct_;
     const BatchSizes batch_sizes_;
     const Progress progress_;
-    const uint32_t count_;
-    uint32_t begin_ = 0, end_ = 0;  ///< the samples within the boundaries and the budget
+    const uint64_t count_;
+    uint64_t begin_ = 0, end_ = 0;  ///< the samples within the boundaries and the budget
 };
 
 }  // namespace sab

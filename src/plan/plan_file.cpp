@@ -20,6 +20,9 @@ struct ColumnRecord {
 namespace {
 
 constexpr ImageKind plan_image{{'S', 'A', 'B', 'P', 'L', 'A', 'N', '\0'}, 5, "plan"};
+/// Of a plan that was made from a histogram. Its places have 64 bits, and it has no order.
+constexpr ImageKind counted_image{
+    {'S', 'A', 'B', 'C', 'P', 'L', 'N', '\0'}, 1, "plan of a histogram"};
 
 /// A budget in a file. Its terms follow those of the budgets before it.
 struct BudgetRecord {
@@ -34,15 +37,23 @@ enum Section : std::size_t {
     columns_section,         ///< ColumnRecord
     budgets_section,         ///< BudgetRecord
     terms_section,           ///< of the budgets: CostTerm
-    buckets_section,         ///< Bucket
+    buckets_section,         ///< BucketRecord; of a plan of a histogram Bucket
     lengths_section,         ///< of the buckets, float64: the fields of BucketLengths
     distinct_sizes_section,  ///< of the columns, float64
-    first_offsets_section,   ///< of one column: Plan::first_offsets()
+    first_offsets_section,   ///< of one column: Plan::first_offsets() or first_places()
     order_section,           ///< Plan::order()
     codes_section,           ///< of several columns, or with ids: Plan::codes()
     section_count
 };
 constexpr std::size_t small_sections = distinct_sizes_section;
+
+/// A bucket in the file of a plan with an order.
+struct BucketRecord {
+    double cost;
+    uint64_t batch_size, batches;
+    int64_t id;
+    uint32_t begin, end, distinct_begin, distinct_end;
+};
 
 struct SectionKind {
     const char* name;  ///< in messages
@@ -50,7 +61,7 @@ struct SectionKind {
 };
 constexpr SectionKind section_kinds[section_count] = {
     {"columns", sizeof(ColumnRecord)},   {"budgets", sizeof(BudgetRecord)},
-    {"cost terms", sizeof(CostTerm)},    {"buckets", sizeof(Bucket)},
+    {"cost terms", sizeof(CostTerm)},    {"buckets", sizeof(BucketRecord)},
     {"lengths", sizeof(double)},         {"distinct sizes", sizeof(double)},
     {"first offsets", sizeof(uint32_t)}, {"order", sizeof(uint32_t)},
     {"codes", sizeof(uint32_t)}};
@@ -70,8 +81,9 @@ struct PlanHeader {
 };
 
 // The bytes are a format: a change of layout needs a new version.
-static_assert(sizeof(PlanHeader) == 344 && sizeof(PlanFacts) == 208 && sizeof(Bucket) == 48 &&
-              sizeof(BudgetRecord) == 16 && sizeof(CostTerm) == 48 && sizeof(ColumnRecord) == 72);
+static_assert(sizeof(PlanHeader) == 344 && sizeof(PlanFacts) == 208 && sizeof(BucketRecord) == 48 &&
+              sizeof(Bucket) == 56 && sizeof(BudgetRecord) == 16 && sizeof(CostTerm) == 48 &&
+              sizeof(ColumnRecord) == 72);
 
 uint64_t section_checksum(std::span<const std::byte> section) {
     Hasher hash;
@@ -79,12 +91,38 @@ uint64_t section_checksum(std::span<const std::byte> section) {
     return hash.digest();
 }
 
+bool is_counted(std::span<const std::byte> image) {
+    return image.size() >= sizeof counted_image.magic &&
+           std::memcmp(image.data(), counted_image.magic, sizeof counted_image.magic) == 0;
+}
+
+const ImageKind& kind_of(bool is_counted) {
+    return is_counted ? counted_image : plan_image;
+}
+
+/// Bytes of an item of a section.
+std::size_t item_bytes(std::size_t section, bool is_counted) {
+    if (is_counted && section == buckets_section) return sizeof(Bucket);
+    if (is_counted && section == first_offsets_section) return sizeof(uint64_t);
+    return section_kinds[section].item_bytes;
+}
+
+std::vector<BucketRecord> records_of(std::span<const Bucket> buckets) {
+    std::vector<BucketRecord> records;
+    records.reserve(buckets.size());
+    for (const Bucket& bucket : buckets)
+        records.push_back({bucket.cost, bucket.batch_size, bucket.batches, bucket.id,
+                           static_cast<uint32_t>(bucket.begin), static_cast<uint32_t>(bucket.end),
+                           bucket.distinct_begin, bucket.distinct_end});
+    return records;
+}
+
 bool is_coded(const PlanFacts& facts) {
     return facts.columns > 1 || facts.has_ids != 0;
 }
 
 /// Divides what follows the header.
-Sections divide(const PlanHeader& header, std::span<const std::byte> rest,
+Sections divide(const PlanHeader& header, bool is_counted, std::span<const std::byte> rest,
                 const ImageRefusal& refuse) {
     const uint64_t columns = header.facts.columns, samples = header.facts.samples;
     const bool coded = is_coded(header.facts);
@@ -95,13 +133,13 @@ Sections divide(const PlanHeader& header, std::span<const std::byte> rest,
                                             header.buckets * BucketLengths::fields * columns,
                                             header.distinct_count,
                                             coded ? 0 : header.distinct_count + 1,
-                                            samples,
+                                            is_counted ? 0 : samples,
                                             coded ? samples * columns : 0};
     Sections sections;
     for (std::size_t i = 0; i < section_count; ++i) {
-        if (counts[i] > rest.size() / section_kinds[i].item_bytes)
-            refuse("its sections do not fit its length");
-        sections[i] = rest.first(counts[i] * section_kinds[i].item_bytes);
+        const std::size_t bytes = item_bytes(i, is_counted);
+        if (counts[i] > rest.size() / bytes) refuse("its sections do not fit its length");
+        sections[i] = rest.first(counts[i] * bytes);
         rest = rest.subspan(sections[i].size());
     }
     if (!rest.empty()) refuse("its sections do not fit its length");
@@ -122,6 +160,18 @@ template <class Item>
 std::span<const Item> items(const Sections& sections, Section section) {
     const std::span<const std::byte> bytes = sections[section];
     return {reinterpret_cast<const Item*>(bytes.data()), bytes.size() / sizeof(Item)};
+}
+
+std::vector<Bucket> read_buckets(const Sections& sections, bool is_counted) {
+    if (is_counted) {
+        const std::span<const Bucket> buckets = items<Bucket>(sections, buckets_section);
+        return {buckets.begin(), buckets.end()};
+    }
+    std::vector<Bucket> buckets;
+    for (const BucketRecord& record : items<BucketRecord>(sections, buckets_section))
+        buckets.push_back({record.cost, record.batch_size, record.batches, record.id, record.begin,
+                           record.end, record.distinct_begin, record.distinct_end});
+    return buckets;
 }
 
 bool is_proper(double size) {
@@ -155,11 +205,14 @@ std::vector<Budget> read_budgets(const PlanHeader& header, const Sections& secti
     return budgets;
 }
 
-void check_facts(const PlanFacts& facts, uint64_t distinct_count, const ImageRefusal& refuse) {
+void check_facts(const PlanFacts& facts, uint64_t distinct_count, bool is_counted,
+                 const ImageRefusal& refuse) {
+    if (is_counted && is_coded(facts)) refuse("it has several columns or ids");
     if (facts.columns < 1 || facts.columns > SAB_MAX_COLUMNS || facts.has_ids < 0 ||
         facts.has_ids > 1)
         refuse("it has ", facts.columns, " columns");
-    if (facts.samples < 1 || facts.samples > largest_sample_count ||
+    if (facts.samples < 1 ||
+        facts.samples > (is_counted ? largest_counted_samples : largest_sample_count) ||
         facts.skipped >= facts.samples + 1)
         refuse("it has ", facts.samples, " samples, of which ", facts.skipped, " are skipped");
     if (distinct_count >= facts.columns * largest_sample_count) refuse("it has too many sizes");
@@ -187,16 +240,19 @@ void Plan::make_head() {
             {budget.limit, static_cast<uint32_t>(own.size()), budget.cost.is_in_bytes() ? 1u : 0u});
         terms.insert(terms.end(), own.begin(), own.end());
     }
-    const Sections sections{std::as_bytes(std::span(columns)),
-                            std::as_bytes(std::span(budgets)),
-                            std::as_bytes(std::span(terms)),
-                            std::as_bytes(buckets_),
-                            std::as_bytes(lengths_),
-                            std::as_bytes(distinct_sizes_),
-                            std::as_bytes(first_offsets_),
-                            std::as_bytes(order_),
-                            std::as_bytes(codes_)};
-    PlanHeader header{begin_image(plan_image, sizeof header),
+    const std::vector<BucketRecord> records =
+        is_counted() ? std::vector<BucketRecord>() : records_of(buckets_);
+    const Sections sections{
+        std::as_bytes(std::span(columns)),
+        std::as_bytes(std::span(budgets)),
+        std::as_bytes(std::span(terms)),
+        is_counted() ? std::as_bytes(std::span(buckets_)) : std::as_bytes(std::span(records)),
+        std::as_bytes(lengths_),
+        std::as_bytes(distinct_sizes_),
+        is_counted() ? std::as_bytes(first_places_) : std::as_bytes(first_offsets_),
+        std::as_bytes(order_),
+        std::as_bytes(codes_)};
+    PlanHeader header{begin_image(kind_of(is_counted()), sizeof header),
                       budgets.size(),
                       terms.size(),
                       distinct_sizes_.size(),
@@ -216,7 +272,8 @@ void Plan::make_head() {
 }
 
 ImageParts Plan::image_parts() const {
-    return {head_, std::as_bytes(distinct_sizes_), std::as_bytes(first_offsets_),
+    return {head_, std::as_bytes(distinct_sizes_),
+            is_counted() ? std::as_bytes(first_places_) : std::as_bytes(first_offsets_),
             std::as_bytes(order_), std::as_bytes(codes_)};
 }
 
@@ -230,13 +287,14 @@ void Plan::save(const char* path) const {
 
 std::shared_ptr<Plan> Plan::from_image(std::span<const std::byte> image,
                                        std::shared_ptr<const void> owner, std::string name) {
-    const ImageRefusal refuse(plan_image, name);
+    const bool counted = sab::is_counted(image);
+    const ImageRefusal refuse(kind_of(counted), name);
     PlanHeader header;
-    read_image_header(plan_image, image, refuse, &header, sizeof header);
+    read_image_header(kind_of(counted), image, refuse, &header, sizeof header);
     if (header.image.checksum != image_checksum({std::as_bytes(std::span(&header, 1))}))
         refuse("its header is damaged: the checksum does not match");
-    check_facts(header.facts, header.distinct_count, refuse);
-    Sections sections = divide(header, image.subspan(sizeof header), refuse);
+    check_facts(header.facts, header.distinct_count, counted, refuse);
+    Sections sections = divide(header, counted, image.subspan(sizeof header), refuse);
 
     // Copied before it is verified: a mapped file may change at any time.
     std::shared_ptr<Plan> plan(new Plan);
@@ -251,10 +309,13 @@ std::shared_ptr<Plan> Plan::from_image(std::span<const std::byte> image,
     plan->read_columns(items<ColumnRecord>(sections, columns_section), header.distinct_count,
                        refuse);
     plan->budgets_ = read_budgets(header, sections, refuse);
-    plan->buckets_ = items<Bucket>(sections, buckets_section);
+    plan->buckets_ = read_buckets(sections, counted);
     plan->lengths_ = items<double>(sections, lengths_section);
     plan->distinct_sizes_ = items<double>(sections, distinct_sizes_section);
-    plan->first_offsets_ = items<uint32_t>(sections, first_offsets_section);
+    if (counted)
+        plan->first_places_ = items<uint64_t>(sections, first_offsets_section);
+    else
+        plan->first_offsets_ = items<uint32_t>(sections, first_offsets_section);
     plan->order_ = items<uint32_t>(sections, order_section);
     plan->codes_ = items<uint32_t>(sections, codes_section);
     plan->check_buckets(refuse);
@@ -283,7 +344,7 @@ void Plan::read_columns(std::span<const ColumnRecord> columns, uint64_t distinct
 
 void Plan::check_buckets(const ImageRefusal& refuse) const {
     uint64_t batches = 0;
-    std::vector<std::pair<uint32_t, uint32_t>> offsets;
+    std::vector<std::pair<uint64_t, uint64_t>> offsets;
     for (std::size_t number = 0; number < buckets_.size(); ++number) {
         const Bucket& bucket = buckets_[number];
         const uint64_t samples = bucket.samples();
@@ -332,10 +393,10 @@ void Plan::verify_large_sections(const ImageRefusal& refuse) const {
 
 /// Content with correct checksums may still be wrong, so all rules are checked, too.
 void Plan::check_all() const {
-    const ImageRefusal refuse(plan_image, name_);
+    const ImageRefusal refuse(kind_of(is_counted()), name_);
     verify_large_sections(refuse);
     check_distinct_sizes(refuse);
-    check_order(refuse);
+    if (!is_counted()) check_order(refuse);
     for (std::size_t number = 0; number < buckets_.size(); ++number)
         if (buckets_[number].samples() > 0 && !has_own_sizes(number))
             refuse("bucket ", number, " does not have the sizes of its samples");
@@ -351,10 +412,10 @@ void Plan::check_distinct_sizes(const ImageRefusal& refuse) const {
             refuse("a size of zero is not priced as its smallest size");
     }
     if (is_coded()) return;
-    for (std::size_t i = 0; i + 1 < first_offsets_.size(); ++i)
-        if (first_offsets_[i] >= first_offsets_[i + 1])
-            refuse("distinct size ", i, " has no samples");
-    if (first_offsets_.front() != 0 || first_offsets_.back() != facts_.samples)
+    const std::size_t count = distinct_sizes_.size();
+    for (std::size_t i = 0; i < count; ++i)
+        if (first_place(i) >= first_place(i + 1)) refuse("distinct size ", i, " has no samples");
+    if (first_place(0) != 0 || first_place(count) != facts_.samples)
         refuse("its distinct sizes do not have all samples");
 }
 
@@ -384,10 +445,10 @@ bool Plan::has_own_sizes(std::size_t number) const {
         return true;
     }
     const SizeRange range = size_range(number);
-    return first_offsets_[bucket.distinct_begin] <= bucket.begin &&
-           first_offsets_[bucket.distinct_begin + 1] > bucket.begin &&
-           first_offsets_[bucket.distinct_end] >= bucket.end &&
-           first_offsets_[bucket.distinct_end - 1] < bucket.end &&
+    return first_place(bucket.distinct_begin) <= bucket.begin &&
+           first_place(bucket.distinct_begin + 1) > bucket.begin &&
+           first_place(bucket.distinct_end) >= bucket.end &&
+           first_place(bucket.distinct_end - 1) < bucket.end &&
            distinct_sizes_[bucket.distinct_begin] == range.least &&
            distinct_sizes_[bucket.distinct_end - 1] == range.most;
 }
@@ -406,23 +467,28 @@ void Plan::fail_size() const {
 std::shared_ptr<const Plan> Plan::open(const char* path) {
     auto file = map_file(path);
     const std::span<const std::byte> image = *file;
+    if (sab::is_counted(image)) return read(image, text("\"", path, "\""));
     return from_image(image, std::move(file), text("\"", path, "\""));
 }
 
-/// All of the image was read when it was copied, so all of it is verified.
+/// All of the image was read when it was copied, so all of it is verified. A plan of a histogram is
+/// small, and sab_plan_locate() relies on it, so its content is checked, too.
 std::shared_ptr<const Plan> Plan::from_memory(HugeArray<std::byte> memory, std::size_t size,
                                               std::string_view name) {
     const std::span<const std::byte> image(memory.get(), size);
     auto plan =
         from_image(image, std::shared_ptr<const std::byte[]>(std::move(memory)), std::string(name));
-    plan->verify_large_sections(ImageRefusal(plan_image, name));
+    if (plan->is_counted())
+        plan->check_all();
+    else
+        plan->verify_large_sections(ImageRefusal(plan_image, name));
     return plan;
 }
 
-std::shared_ptr<const Plan> Plan::read(std::span<const std::byte> image) {
+std::shared_ptr<const Plan> Plan::read(std::span<const std::byte> image, std::string_view name) {
     auto memory = make_huge_array<std::byte>(image.size());
     if (!image.empty()) std::memcpy(memory.get(), image.data(), image.size());
-    return from_memory(std::move(memory), image.size(), "data");
+    return from_memory(std::move(memory), image.size(), name);
 }
 
 std::shared_ptr<const Plan> Plan::copy() const {

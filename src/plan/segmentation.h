@@ -27,7 +27,7 @@ enum class Rows {
 struct LinearCost {
     const double* fixed;
     const double* each;
-    const uint32_t* first;
+    const double* first;  ///< whole numbers
     double operator()(std::size_t begin, std::size_t end) const {
         return fixed[end - 1] + each[end - 1] * (first[end] - first[begin]);
     }
@@ -119,8 +119,8 @@ private:
     }
 
     struct Line {
-        double best;
-        uint32_t first, begin;
+        double best, first;
+        uint32_t begin;
     };
 
     void set(std::size_t j, double least, std::size_t where) {
@@ -169,9 +169,7 @@ private:
     void fill_by_lines() {
         std::vector<Line>& hull = hull_;
         hull.resize(std::max(hull.size(), ends_[k_ - 1].high - ends_[k_ - 1].low + 1));
-        const auto apart = [](const Line& a, const Line& b) {
-            return static_cast<double>(b.first - a.first);
-        };
+        const auto apart = [](const Line& a, const Line& b) { return b.first - a.first; };
         std::size_t lowest = 0, size = 0, i = ends_[k_ - 1].low;
         for (std::size_t j = ends_[k_].low; j <= ends_[k_].high; ++j) {
             for (; i < j && i <= ends_[k_ - 1].high; ++i) {

@@ -239,7 +239,7 @@ std::vector<Box> SeveralPlanner::boxes_of(const Grouped& grouped, std::size_t sh
         return boxes;
     }
     using Tried = Automatic<std::vector<Box>>;
-    const AutomaticRange range = automatic_range(options_, lower_bound);
+    const AutomaticRange range = automatic_range(options_, lower_bound, points_.count);
     const auto boxes_with = [&](uint64_t fewest, bool is_quick) {
         Tried tried{finder.by_cuts(fewest, is_quick, progress_), fewest, 0};
         const BoxFinder::Waste waste = finder.waste(tried.buckets);
@@ -308,19 +308,22 @@ void SeveralPlanner::divide_one_column(std::size_t id_number, PlanFacts& facts) 
     sorted.first_offsets.push_back(end - begin);
     sab_plan_options options = options_;
     options.max_shapes = shapes_of(id_number);
-    const PlanBuilder builder(sorted, options, names_[0]);
+    const SizeCounts counts(sorted);
+    const PlanBuilder builder(counts, options, names_[0]);
     BoundaryFinder finder = builder.finder();
     PlanFacts own = builder.facts(finder);
     uint32_t covered_begin = end - begin, covered_end = 0;
     const std::vector<BucketRange> ranges = builder.ranges(finder, own);
     for (std::size_t i = 0; i < ranges.size(); ++i) {
         const BucketRange& range = ranges[i];
-        covered_begin = std::min(covered_begin, range.begin);
-        covered_end = std::max(covered_end, range.end);
+        const auto range_begin = static_cast<uint32_t>(range.begin),
+                   range_end = static_cast<uint32_t>(range.end);
+        covered_begin = std::min(covered_begin, range_begin);
+        covered_end = std::max(covered_end, range_end);
         Draft& draft = drafts_.emplace_back();
-        uint32_t at = begin + range.begin;
-        for (std::size_t point = point_at(at); at < begin + range.end; ++point) {
-            const uint32_t next = std::min(begin + range.end, points_.first_offsets[point + 1]);
+        uint32_t at = begin + range_begin;
+        for (std::size_t point = point_at(at); at < begin + range_end; ++point) {
+            const uint32_t next = std::min(begin + range_end, points_.first_offsets[point + 1]);
             draft.stretches.push_back({at, next - at});
             at = next;
         }
@@ -414,7 +417,7 @@ void SeveralPlanner::put_in_place(const Draft& draft, PlanArrays& arrays,
                                   std::size_t& place) const {
     const std::size_t columns = points_.columns;
     Bucket bucket{};
-    bucket.begin = static_cast<uint32_t>(place);
+    bucket.begin = place;
     bucket.id = draft.id;
     PerColumn shortest{}, longest{}, total{}, lower{}, upper{};
     shortest.fill(std::numeric_limits<double>::infinity());
@@ -435,7 +438,7 @@ void SeveralPlanner::put_in_place(const Draft& draft, PlanArrays& arrays,
                         arrays.codes.begin() + static_cast<std::ptrdiff_t>(place * columns));
         }
     }
-    bucket.end = static_cast<uint32_t>(place);
+    bucket.end = place;
     const uint64_t samples = bucket.samples();
     if (samples == 0) shortest.fill(0);
     std::size_t last = place;

@@ -231,10 +231,10 @@ Sorted sort_by_radix(const Reader& read, const Parts& parts, bool with_order,
 
 }  // namespace
 
-std::string described(const Sorted& sorted, uint32_t offset) {
-    const double size = sorted.distinct_sizes[distinct_of(sorted.first_offsets, offset)];
-    if (sorted.order == nullptr) return text("a size = ", size);
-    return text("sizes[", sorted.order[offset], "] = ", size);
+std::string described(const SizeCounts& counts, uint64_t place) {
+    const double size = counts.distinct_sizes[counts.distinct_at(place)];
+    if (counts.order == nullptr) return text("a size = ", size);
+    return text("sizes[", counts.order[place], "] = ", size);
 }
 
 Sorted sort_by_size(const Sizes& sizes, bool with_order, const Progress& progress,

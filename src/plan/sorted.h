@@ -33,17 +33,40 @@ inline std::size_t distinct_of(std::span<const uint32_t> first, uint32_t offset)
     return static_cast<std::size_t>(std::ranges::upper_bound(later, offset) - later.begin());
 }
 
-/// The offset of the sample with the lowest index among the offsets [begin, end), which are not
+/// How many samples have each size: what buckets are made of. It views the sizes and the order.
+struct SizeCounts {
+    explicit SizeCounts(const Sorted& sorted)
+        : count(sorted.count),
+          distinct_sizes(sorted.distinct_sizes),
+          first_places(sorted.first_offsets.begin(), sorted.first_offsets.end()),
+          order(sorted.order.get()) {}
+    /// Of samples without indices, of which there may be more than an order has.
+    SizeCounts(std::span<const double> sizes, std::vector<uint64_t> places)
+        : count(places.back()), distinct_sizes(sizes), first_places(std::move(places)) {}
+
+    uint64_t count;
+    std::span<const double> distinct_sizes;  ///< ascending
+    /// place by size of the first sample of each; one more at the end: `count`
+    std::vector<uint64_t> first_places;
+    const uint32_t* order = nullptr;
+
+    std::size_t distinct_at(uint64_t place) const {
+        return static_cast<std::size_t>(std::ranges::upper_bound(first_places, place) -
+                                        first_places.begin()) -
+               1;
+    }
+};
+
+/// The place of the sample with the lowest index among the places [begin, end), which are not
 /// empty.
-inline uint32_t first_sample(const Sorted& sorted, uint32_t begin, uint32_t end) {
-    if (sorted.order == nullptr) return begin;
-    return static_cast<uint32_t>(
-        std::min_element(sorted.order.get() + begin, sorted.order.get() + end) -
-        sorted.order.get());
+inline uint64_t first_sample(const SizeCounts& counts, uint64_t begin, uint64_t end) {
+    if (counts.order == nullptr) return begin;
+    return static_cast<uint64_t>(std::min_element(counts.order + begin, counts.order + end) -
+                                 counts.order);
 }
 
-/// "sizes[3] = 17" for the sample at an offset; "a size = 17" if the indices are not known.
-std::string described(const Sorted& sorted, uint32_t offset);
+/// "sizes[3] = 17" for the sample at a place; "a size = 17" if the indices are not known.
+std::string described(const SizeCounts& counts, uint64_t place);
 
 /// The distinct sizes of the samples of an epoch, without their order; none where sizes are not
 /// whole numbers in a narrow range, which must be sorted.

@@ -119,7 +119,10 @@ std::unique_ptr<Sequence> make_bucket_sequence(std::shared_ptr<const Plan> plan)
 }
 
 std::unique_ptr<Sequence> make_bucket_sequence(const sab_plan& plan) {
-    if (!plan.mixed) return make_bucket_sequence(plan.impl);
+    if (!plan.mixed) {
+        plan.impl->need_order("samplers");
+        return make_bucket_sequence(plan.impl);
+    }
     if (plan.mixed->can_sort()) return make_mixed_buckets(plan.mixed);
     const auto make = [plans = plan.mixed](uint64_t epoch) {
         MixedPlans::OfEpoch made = plans->make(epoch);

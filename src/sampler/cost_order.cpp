@@ -100,4 +100,50 @@ CostOrder::Found CostOrder::find(uint64_t position) const {
     return found_ = {range->batch_class, range->first + (id - first)};
 }
 
+std::vector<CostOrder::ClassIds> CostOrder::class_ids() const {
+    std::vector<ClassIds> ids(classes_.size());
+    uint64_t begin = 0;
+    for (const IdRange& range : ranges_) {
+        ClassIds& own = ids[range.batch_class];
+        if (range.first == 0) {
+            own.first = begin;
+            own.split = range.end_id - begin;
+        } else {
+            own.last = begin;
+        }
+        begin = range.end_id;
+    }
+    return ids;
+}
+
+void CostOrder::positions_of(std::span<uint64_t> ids) const {
+    const uint64_t in_step = epoch_options_.step_batches,
+                   first_of_steps = costliest_steps_ * in_step;
+    constexpr std::size_t block = 128;
+    for (; !ids.empty(); ids = ids.subspan(std::min(block, ids.size()))) {
+        uint16_t which[block];                 // of the ids that are not their positions
+        uint64_t values[block], other[block];  // `other`: first of the band, then place in the step
+        const Permutation* permutations[block];
+        std::size_t count = 0;
+        for (std::size_t i = 0; i < std::min(block, ids.size()); ++i) {
+            if (ids[i] >= full_step_batches_ || ids[i] < first_of_steps) continue;
+            const auto band = std::ranges::upper_bound(bands_, ids[i], {}, &Band::end_id);
+            other[count] = band->end_id - band->batches.count();
+            values[count] = ids[i] - other[count];
+            permutations[count] = &band->batches;
+            which[count++] = static_cast<uint16_t>(i);
+        }
+        Permutation::invert({permutations, count}, {values, count});
+        for (std::size_t k = 0; k < count; ++k) {
+            const uint64_t place = other[k] + values[k] - first_of_steps;
+            values[k] = in_step == 1 ? place : place / in_step;
+            other[k] = place - values[k] * in_step;
+            permutations[k] = &steps_;
+        }
+        Permutation::invert({permutations, count}, {values, count});
+        for (std::size_t k = 0; k < count; ++k)
+            ids[which[k]] = first_of_steps + values[k] * in_step + other[k];
+    }
+}
+
 }  // namespace sab

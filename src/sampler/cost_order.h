@@ -3,6 +3,7 @@
 /// cost nearly the same.
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "sampler/permutation.h"
@@ -39,6 +40,17 @@ public:
     uint64_t batches() const { return batches_; }
     const BatchClass& batch_class(std::size_t index) const { return classes_[index]; }
     Found find(uint64_t position) const;
+    /// The ids of the batches of a class: those before `split` from `first` on, the others from
+    /// `last` on.
+    struct ClassIds {
+        uint64_t first = 0, split = 0, last = 0;
+        uint64_t of(uint64_t batch) const {
+            return batch < split ? first + batch : last + (batch - split);
+        }
+    };
+    std::vector<ClassIds> class_ids() const;
+    /// Replaces the ids of batches by their positions: the inverse of find().
+    void positions_of(std::span<uint64_t> ids) const;
     /// Which of the `world` batches or pieces of a step a rank takes. If a band of cost is narrower
     /// than a step, they are sorted by cost, and a fixed rule would give one rank all the longest
     /// batches. So each step begins at a random rank.

@@ -381,6 +381,13 @@ const std::vector<uint64_t>& Cursor::split(const Substep& substep) const {
     return pieces_;
 }
 
+std::vector<uint64_t> Cursor::last_pieces() const {
+    if (schedule_.position == schedule_.end) return {};
+    const Substep last = substep_of(schedule_.end - 1);
+    if (last.global_batch.batches == schedule_.world_size) return {};
+    return split(last);
+}
+
 StepTotals Cursor::step_of(const EpochBatch& batch) {
     const uint64_t first = batch.position - batch.micro_batch,
                    end = std::min(first + schedule_.micro_batches, schedule_.end);

@@ -30,6 +30,8 @@ public:
     const sab_sampler_options& options() const override { return options_; }
     uint64_t fingerprint() const override { return sequence_->fingerprint(); }
     const Sequence& sequence() const { return *sequence_; }
+    /// In how many pieces each batch of the last step is divided; empty where it is not.
+    std::vector<uint64_t> last_pieces() const;
     std::size_t save(std::span<std::byte> state) const override;
     std::unique_ptr<RandomAccess> copy() const override;
     std::size_t columns() const override { return sequence_->columns(); }

@@ -51,7 +51,7 @@ public:
         std::vector<std::vector<std::size_t>> classes_of(by_place.size());
         for (std::size_t k = 0; k < epoch.classes.size(); ++k)
             classes_of[epoch.classes[k].bucket].push_back(k);
-        uint32_t place = 0;
+        uint64_t place = 0;
         for (const std::size_t b : by_place) {
             const Bucket& bucket = plan.buckets()[b];
             if (classes_of[b].empty()) continue;

@@ -114,6 +114,70 @@ uint64_t Permutation::inverse(uint64_t value) const {
     return x;
 }
 
+/// The rounds of `lanes` permutations, once each, side by side: a round waits for several products.
+template <int bits>
+void Permutation::unapply(const Permutation* const* permutations, uint64_t* values) {
+    const auto unshifted = [](const Rounds& keys, uint64_t shifted) {
+        shifted &= keys.mask;
+        return shifted ^ (shifted >> keys.shift) ^ (shifted >> (2 * keys.shift));
+    };
+    uint64_t x[lanes];
+    for (int k = 0; k < lanes; ++k) x[k] = values[k];
+    for (int r = rounds; r > 0; --r)
+        for (int k = 0; k < lanes; ++k) {
+            const Rounds& keys = permutations[k]->keys_;
+            x[k] = inverse_quadratic<bits>(unshifted(keys, x[k])) - keys.add[r];
+        }
+    for (int k = 0; k < lanes; ++k) {
+        const Rounds& keys = permutations[k]->keys_;
+        values[k] = (unshifted(keys, x[k]) - keys.add[0]) & keys.mask;
+    }
+}
+
+void Permutation::invert(std::span<const Permutation* const> permutations,
+                         std::span<uint64_t> values) {
+    constexpr std::size_t block = 128;
+    for (std::size_t first = 0; first < values.size(); first += block) {
+        const std::size_t size = std::min(block, values.size() - first);
+        uint16_t left[block];  // values that are still outside
+        std::size_t count = 0;
+        bool is_wide = false;
+        for (std::size_t i = first; i < first + size; ++i) {
+            const Permutation& own = *permutations[i];
+            if (own.count_ <= table_count || own.keys_.rounds != rounds) {
+                values[i] = own.inverse(values[i]);
+            } else {
+                is_wide |= own.keys_.mask >> 32 != 0;
+                left[count++] = static_cast<uint16_t>(i - first);
+            }
+        }
+        while (count >= lanes) {
+            std::size_t still = 0, done = 0;
+            for (; done + lanes <= count; done += lanes) {
+                const Permutation* own[lanes];
+                uint64_t x[lanes];
+                for (int k = 0; k < lanes; ++k) {
+                    own[k] = permutations[first + left[done + k]];
+                    x[k] = values[first + left[done + k]];
+                }
+                is_wide ? unapply<48>(own, x) : unapply<32>(own, x);
+                for (int k = 0; k < lanes; ++k) {
+                    const uint16_t at = left[done + k];
+                    values[first + at] = x[k];
+                    left[still] = at;
+                    still += x[k] >= own[k]->count_;
+                }
+            }
+            for (; done < count; ++done) left[still++] = left[done];
+            count = still;
+        }
+        while (count > 0) {
+            const std::size_t i = first + left[--count];
+            values[i] = permutations[i]->inverse(values[i]);
+        }
+    }
+}
+
 /// The rounds on whole vectors; compilers do not shift vectors of 16 bits by a variable by
 /// themselves. `count` is rounded up to full vectors, for which `values` has room.
 template <int count_of_rounds, class Word>

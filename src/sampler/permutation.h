@@ -70,12 +70,17 @@ public:
     uint64_t operator()(uint64_t i) const;
     /// The place of a value.
     uint64_t inverse(uint64_t value) const;
+    /// Replaces each value by its place in the permutation beside it: the same as inverse(),
+    /// several at a time.
+    static void invert(std::span<const Permutation* const> permutations,
+                       std::span<uint64_t> values);
     /// The values at first, first + 1, ...: the same as the operator's, many at a time. For counts
     /// up to 2^32.
     void fill(uint64_t first, std::span<uint32_t> out) const;
 
 private:
     static constexpr int rounds = 5;       ///< from 10 bits on
+    static constexpr int lanes = 4;        ///< values that are inverted at a time
     static constexpr int most_rounds = 7;  ///< on fewer bits, which mix less a round
     struct Rounds {
         uint64_t mask;
@@ -86,6 +91,8 @@ private:
     uint64_t walk(uint64_t x) const;
     template <int bits>
     static uint64_t unapply(const Rounds& keys, uint64_t x);
+    template <int bits>
+    static void unapply(const Permutation* const* permutations, uint64_t* values);
     static void apply(const Rounds& keys, uint16_t* values, std::size_t count);
     static void apply(const Rounds& keys, uint32_t* values, std::size_t count);
     template <class Word>

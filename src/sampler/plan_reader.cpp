@@ -53,7 +53,8 @@ double PlanReader::size_at(const Bucket& bucket, uint32_t offset) const {
     const auto distinct_count = plan_->first_offsets().subspan(
         bucket.distinct_begin, bucket.distinct_end - bucket.distinct_begin);
     return plan_->distinct_sizes()[bucket.distinct_begin +
-                                   distinct_of(distinct_count, bucket.begin + offset)];
+                                   distinct_of(distinct_count,
+                                               static_cast<uint32_t>(bucket.begin) + offset)];
 }
 
 /// Of plans whose order is by size. `range`: of the bucket.
@@ -73,7 +74,8 @@ double PlanReader::total_of_one(const Bucket& bucket, const SizeRange& range,
         total = static_cast<double>(offsets.size()) * size;
         for (uint32_t distinct = bucket.distinct_begin + 1; distinct < bucket.distinct_end;
              ++distinct) {
-            const uint32_t first = plan_->first_offsets()[distinct] - bucket.begin;
+            const uint32_t first =
+                plan_->first_offsets()[distinct] - static_cast<uint32_t>(bucket.begin);
             const double next = sizes[distinct];
             is_sound = is_sound && first > before && first < bucket.samples() && next > size &&
                        range.has(next);

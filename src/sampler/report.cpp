@@ -62,11 +62,11 @@ Moments moments_of(const Plan& plan) {
         const SizeRange range = plan.size_range(number);
         for (uint32_t distinct = bucket.distinct_begin; distinct < bucket.distinct_end;
              ++distinct) {
-            const uint32_t first = std::max(bucket.begin, plan.first_offsets()[distinct]),
-                           last = std::min(bucket.end, plan.first_offsets()[distinct + 1]);
+            const uint64_t first = std::max(bucket.begin, plan.first_place(distinct)),
+                           last = std::min(bucket.end, plan.first_place(distinct + 1));
             const double size = plan.distinct_sizes()[distinct];
             plan.check_size(first < last && range.has(size));
-            add(size, last - first);
+            add(size, static_cast<double>(last - first));
         }
         for (std::size_t place = bucket.begin; plan.is_coded() && place < bucket.end; ++place) {
             double sum_of_columns = 0;

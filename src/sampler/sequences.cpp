@@ -66,7 +66,10 @@ private:
 /// Made by `make` of a plan, of a mixture for each epoch.
 template <class Make>
 std::unique_ptr<Sequence> made_of(const sab_plan& plan, SamplerKind kind, Make make) {
-    if (!plan.mixed) return make(plan.impl);
+    if (!plan.mixed) {
+        plan.impl->need_order("samplers");
+        return make(plan.impl);
+    }
     const auto of_epoch = [plans = plan.mixed, make](uint64_t epoch) {
         MixedPlans::OfEpoch made = plans->make(epoch);
         return EpochSequence{made.samples, make(std::move(made.plan))};

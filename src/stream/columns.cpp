@@ -176,7 +176,7 @@ private:
         batches_.reserve(plan->facts().batches);
         for (std::size_t b = plan->buckets().size(); b-- > 0;) {  // largest first
             const Bucket& bucket = plan->buckets()[b];
-            for (uint32_t begin = bucket.begin; begin < bucket.end;) {
+            for (auto begin = static_cast<uint32_t>(bucket.begin); begin < bucket.end;) {
                 const auto count = static_cast<uint32_t>(
                     std::min<uint64_t>(bucket.batch_size, bucket.end - begin));
                 add_batch(begin, begin + count, count == bucket.batch_size);

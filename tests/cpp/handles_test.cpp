@@ -662,6 +662,42 @@ void Cache_KeepsValues() {
     EXPECT(cache.key_count() == 0 && !cache.find("a"));
 }
 
+void Histogram_MakesPlansThatLocateSamples() {
+    const std::vector<std::int32_t> numbers = tokens();
+    const sab::Sizes sizes(numbers);
+    sab::Histogram histogram, parts;
+    const std::vector<std::uint64_t> within = histogram.number(sizes);
+    parts.merge(sab::Histogram(sizes));
+    parts.merge(histogram);
+    parts.subtract(histogram);
+    const std::vector<unsigned char> bytes = parts.write();
+    EXPECT(sab::Histogram::read(bytes.data(), bytes.size()).info().fingerprint ==
+           histogram.info().fingerprint);
+    const sab_histogram_info info = histogram.info();
+    EXPECT(std::accumulate(histogram.counts(), histogram.counts() + info.entries,
+                           std::uint64_t{0}) == numbers.size());
+    EXPECT(std::is_sorted(histogram.sizes(), histogram.sizes() + info.entries));
+    EXPECT(histogram.sources() == nullptr);
+    const sab_budget budget = {nullptr, 2000};
+    sab::PlanOptions options;
+    options.budgets = &budget;
+    options.budget_count = 1;
+    const sab::Plan counted(histogram, options), plan(sizes, options);
+    sab::BucketSampler sampler(plan);
+    const std::vector<double> each(numbers.begin(), numbers.end());
+    const sab::Places places = counted.locate(each, within);
+    std::int64_t position = 0;
+    for (const sab::Batch& batch : sampler) {
+        for (std::size_t k = 0; k < batch.size(); ++k) {
+            const auto sample = static_cast<std::size_t>(batch.indices[k]);
+            EXPECT(places.batches[sample] == position);
+            EXPECT(places.slots[sample] == static_cast<std::int64_t>(k));
+        }
+        ++position;
+    }
+    EXPECT(fails(SAB_E_UNSUPPORTED, "histogram", [&] { sab::BucketSampler refused(counted); }));
+}
+
 void MemoryModel_IsTheCostOfAPlan() {
     std::vector<double> features, peaks;
     for (const double count : {1.0, 2.0, 4.0, 7.0, 9.0})
@@ -854,6 +890,7 @@ int main() {
     RUN(Schedules_HaveTheBatchesOfAllRanks);
     RUN(Exceptions_PassThroughCallbacks);
     RUN(Cache_KeepsValues);
+    RUN(Histogram_MakesPlansThatLocateSamples);
     RUN(MemoryModel_IsTheCostOfAPlan);
     RUN(MemoryModel_OfPairs_KeepsTheBudgetOfTheirPlan);
     RUN(MemoryGuard_WatchesSteps);

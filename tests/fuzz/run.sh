@@ -8,7 +8,7 @@ cmake -S "$here" -B "$scratch" -G Ninja -DCMAKE_CXX_COMPILER="${FUZZ_CXX:-clang+
 ninja -C "$scratch" --quiet
 cd "$scratch"
 targets=(state plan_file npy arrow sizes_file options plan memory_model stream_state packing
-  partition step_plan group padding cache)
+  partition step_plan group padding cache histogram)
 fuzz() { # fuzz TARGET
   mkdir -p "corpus_$1"
   "./fuzz_$1" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=4096 -max_len=600 \

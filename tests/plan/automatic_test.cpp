@@ -221,8 +221,9 @@ TEST(BoundaryFinder, ByFewestBatches_IsNearlyExact) {
             Sizes(numbers.data(), numbers.size(), SAB_UINT32, sizeof(uint32_t), nullptr), true,
             Progress());
         const auto count = static_cast<uint32_t>(numbers.size());
+        const SizeCounts counts(sorted);
         BoundaryFinder finder(
-            sorted, 0, count, [](double size) { return size; },
+            counts, 0, count, [](double size) { return size; },
             [&](double size) {
                 return std::min<uint64_t>(budget / static_cast<uint64_t>(size), count);
             });
@@ -230,7 +231,7 @@ TEST(BoundaryFinder, ByFewestBatches_IsNearlyExact) {
                                        ranges = finder.by_fewest_batches(fewest, equal);
         std::ranges::sort(numbers);
         uint64_t batches = 0;
-        uint32_t begin = 0;
+        uint64_t begin = 0;
         for (const BucketRange& range : ranges) {
             ASSERT_EQ(range.begin, begin);
             ASSERT_EQ(range.batch_size, std::min<uint64_t>(budget / numbers[range.end - 1], count));

@@ -40,12 +40,13 @@ TEST(BoundaryFinder, Optimal_EqualsTryingAll) {
         for (uint32_t& number : numbers) number = random() % widest;
         const std::size_t count = 1 + random() % 8;
         const Sorted sorted = sort_by_size(sizes_of(numbers), true, Progress());
+        const SizeCounts counts(sorted);
         BoundaryFinder finder(
-            sorted, 0, static_cast<uint32_t>(numbers.size()), [](double size) { return size; },
+            counts, 0, static_cast<uint32_t>(numbers.size()), [](double size) { return size; },
             [](double) { return 4; });
         std::ranges::sort(numbers);
         double padded = 0;
-        uint32_t begin = 0;
+        uint64_t begin = 0;
         const std::vector<BucketRange> ranges = finder.optimal(count, Progress());
         ASSERT_LE(ranges.size(), count);
         for (const BucketRange& range : ranges) {
@@ -67,7 +68,7 @@ TEST(Segmentation, LinesAndDivided_EqualPlain) {
         const bool is_whole = random() % 2 == 0;
         const std::vector<double> fixed(offsets, random() % 3 == 0 ? random() % 1000 : 0);
         std::vector<double> each;
-        std::vector<uint32_t> first{0};
+        std::vector<double> first{0};
         double length = 0;
         for (std::size_t i = 0; i < offsets; ++i) {
             each.push_back(length +=
@@ -94,8 +95,9 @@ TEST(BoundaryFinder, ByRank_HasOneTailAmongTheShortest) {
     std::vector<uint32_t> numbers(5000);
     for (uint32_t& number : numbers) number = 1 + random() % 300;
     const Sorted sorted = sort_by_size(sizes_of(numbers), true, Progress());
+    const SizeCounts counts(sorted);
     BoundaryFinder finder(
-        sorted, 0, 5000, [](double size) { return size; },
+        counts, 0, 5000, [](double size) { return size; },
         [](double size) { return static_cast<uint64_t>(3000 / size); });
     const std::vector<BucketRange> ranges = finder.equal_buckets(8);
     for (std::size_t i = 1; i < ranges.size(); ++i) {

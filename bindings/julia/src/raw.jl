@@ -1086,6 +1086,56 @@ end
 
 const _sab_mixture_get_report = Ref(C_NULL)
 sab_mixture_get_report(sampler, progress, progress_ctx, reports, count) = ccall(_sab_mixture_get_report[], sab_status, (Ptr{sab_sampler}, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{sab_mixture_report}, Csize_t), sampler, progress, progress_ctx, reports, count)
+const SAB_MAX_HISTOGRAM_SAMPLES = 281474976710656
+struct sab_histogram end
+
+mutable struct sab_histogram_info <: Struct
+    struct_size::Csize_t
+    samples::UInt64
+    entries::UInt64
+    total::Float64
+    columns::Csize_t
+    sources::Csize_t
+    fingerprint::UInt64
+    sab_histogram_info() = new()
+end
+
+const _sab_histogram_new = Ref(C_NULL)
+sab_histogram_new(histogram) = ccall(_sab_histogram_new[], sab_status, (Ptr{Ptr{sab_histogram}},), histogram)
+const _sab_histogram_add = Ref(C_NULL)
+sab_histogram_add(histogram, sizes) = ccall(_sab_histogram_add[], sab_status, (Ptr{sab_histogram}, Ptr{sab_sizes}), histogram, sizes)
+const _sab_histogram_number = Ref(C_NULL)
+sab_histogram_number(histogram, sizes, numbers) = ccall(_sab_histogram_number[], sab_status, (Ptr{sab_histogram}, Ptr{sab_sizes}, Ptr{UInt64}), histogram, sizes, numbers)
+const _sab_histogram_merge = Ref(C_NULL)
+sab_histogram_merge(histogram, other) = ccall(_sab_histogram_merge[], sab_status, (Ptr{sab_histogram}, Ptr{sab_histogram}), histogram, other)
+const _sab_histogram_subtract = Ref(C_NULL)
+sab_histogram_subtract(histogram, other) = ccall(_sab_histogram_subtract[], sab_status, (Ptr{sab_histogram}, Ptr{sab_histogram}), histogram, other)
+const _sab_histogram_get_info = Ref(C_NULL)
+sab_histogram_get_info(histogram, info) = ccall(_sab_histogram_get_info[], sab_status, (Ptr{sab_histogram}, Ptr{sab_histogram_info}), histogram, info)
+const _sab_histogram_get_entries = Ref(C_NULL)
+sab_histogram_get_entries(histogram, sizes, counts, sources) = ccall(_sab_histogram_get_entries[], sab_status, (Ptr{sab_histogram}, Ptr{Ptr{Float64}}, Ptr{Ptr{UInt64}}, Ptr{Ptr{UInt32}}), histogram, sizes, counts, sources)
+const _sab_histogram_write = Ref(C_NULL)
+sab_histogram_write(histogram, buffer, capacity, size) = ccall(_sab_histogram_write[], sab_status, (Ptr{sab_histogram}, Ptr{Cvoid}, Csize_t, Ptr{Csize_t}), histogram, buffer, capacity, size)
+const _sab_histogram_bytes_new = Ref(C_NULL)
+sab_histogram_bytes_new(data, size, histogram) = ccall(_sab_histogram_bytes_new[], sab_status, (Ptr{Cvoid}, Csize_t, Ptr{Ptr{sab_histogram}}), data, size, histogram)
+const _sab_histogram_free = Ref(C_NULL)
+sab_histogram_free(histogram) = ccall(_sab_histogram_free[], Cvoid, (Ptr{sab_histogram},), histogram)
+const _sab_histogram_plan_new = Ref(C_NULL)
+sab_histogram_plan_new(histogram, options, plan) = ccall(_sab_histogram_plan_new[], sab_status, (Ptr{sab_histogram}, Ptr{sab_plan_options}, Ptr{Ptr{sab_plan}}), histogram, options, plan)
+
+mutable struct sab_places <: Struct
+    struct_size::Csize_t
+    counts::Ptr{Int64}
+    ranks::Ptr{Int64}
+    batches::Ptr{Int64}
+    steps::Ptr{Int64}
+    slots::Ptr{Int64}
+    batch_count::Ptr{UInt64}
+    sab_places() = new()
+end
+
+const _sab_plan_locate = Ref(C_NULL)
+sab_plan_locate(plan, options, sizes, numbers, which, count, places) = ccall(_sab_plan_locate[], sab_status, (Ptr{sab_plan}, Ptr{sab_sampler_options}, Ptr{Float64}, Ptr{UInt64}, Ptr{UInt64}, Csize_t, Ptr{sab_places}), plan, options, sizes, numbers, which, count, places)
 const _sab_batch_size_grow = Ref(C_NULL)
 sab_batch_size_grow(increase, ctx, epoch, current, max_batch_size, batch_size) = ccall(_sab_batch_size_grow[], sab_status, (Ptr{Cvoid}, Ptr{Cvoid}, UInt64, UInt64, UInt64, Ptr{UInt64}), increase, ctx, epoch, current, max_batch_size, batch_size)
 const _sab_batch_size_grow_linear = Ref(C_NULL)
@@ -1750,6 +1800,18 @@ function load(library)
     _sab_mixture_locate[] = something(dlsym(library, :sab_mixture_locate; throw_error=false), C_NULL)
     _sab_mixture_counts[] = something(dlsym(library, :sab_mixture_counts; throw_error=false), C_NULL)
     _sab_mixture_get_report[] = something(dlsym(library, :sab_mixture_get_report; throw_error=false), C_NULL)
+    _sab_histogram_new[] = something(dlsym(library, :sab_histogram_new; throw_error=false), C_NULL)
+    _sab_histogram_add[] = something(dlsym(library, :sab_histogram_add; throw_error=false), C_NULL)
+    _sab_histogram_number[] = something(dlsym(library, :sab_histogram_number; throw_error=false), C_NULL)
+    _sab_histogram_merge[] = something(dlsym(library, :sab_histogram_merge; throw_error=false), C_NULL)
+    _sab_histogram_subtract[] = something(dlsym(library, :sab_histogram_subtract; throw_error=false), C_NULL)
+    _sab_histogram_get_info[] = something(dlsym(library, :sab_histogram_get_info; throw_error=false), C_NULL)
+    _sab_histogram_get_entries[] = something(dlsym(library, :sab_histogram_get_entries; throw_error=false), C_NULL)
+    _sab_histogram_write[] = something(dlsym(library, :sab_histogram_write; throw_error=false), C_NULL)
+    _sab_histogram_bytes_new[] = something(dlsym(library, :sab_histogram_bytes_new; throw_error=false), C_NULL)
+    _sab_histogram_free[] = something(dlsym(library, :sab_histogram_free; throw_error=false), C_NULL)
+    _sab_histogram_plan_new[] = something(dlsym(library, :sab_histogram_plan_new; throw_error=false), C_NULL)
+    _sab_plan_locate[] = something(dlsym(library, :sab_plan_locate; throw_error=false), C_NULL)
     _sab_batch_size_grow[] = something(dlsym(library, :sab_batch_size_grow; throw_error=false), C_NULL)
     _sab_batch_size_grow_linear[] = something(dlsym(library, :sab_batch_size_grow_linear; throw_error=false), C_NULL)
     _sab_batch_size_grow_doubling[] = something(dlsym(library, :sab_batch_size_grow_doubling; throw_error=false), C_NULL)

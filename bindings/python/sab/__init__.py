@@ -14,11 +14,13 @@ Sizes are in the caller's unit: tokens, residues, frames, seconds, nodes.
 from sab import (
     _balance,
     _batch,
+    _batch_files,
     _cache,
     _collection,
     _context,
     _cost,
     _devices,
+    _engine,
     _group,
     _guard,
     _learning_rate,
@@ -40,11 +42,13 @@ from sab import (
 )
 from sab._balance import *
 from sab._batch import *
+from sab._batch_files import *
 from sab._cache import *
 from sab._collection import *
 from sab._context import *
 from sab._cost import *
 from sab._devices import *
+from sab._engine import *
 from sab._group import *
 from sab._guard import *
 from sab._learning_rate import *
@@ -88,11 +92,13 @@ __all__ = [
 ]
 __all__ += _balance.__all__
 __all__ += _batch.__all__
+__all__ += _batch_files.__all__
 __all__ += _cache.__all__
 __all__ += _collection.__all__
 __all__ += _context.__all__
 __all__ += _cost.__all__
 __all__ += _devices.__all__
+__all__ += _engine.__all__
 __all__ += _group.__all__
 __all__ += _guard.__all__
 __all__ += _learning_rate.__all__

@@ -27,6 +27,7 @@ from sab._arguments import (
 from sab._batch import Batch, PerColumn, batches_of, per_column
 from sab._cost import ONE_COLUMN, BudgetLike, CostLike, column_of, set_budgets
 from sab._display import Facts, as_html, one_line, plain, record_line
+from sab._engine import Histogram, Places
 from sab._mixture import SOURCE, Mixture, Name, SourceReport, reports_of, source_table
 from sab._native import (
     Calls,
@@ -408,6 +409,73 @@ class Plan(Saved, kind="sab_plan"):
             fields[name] = dict(zip(self._columns, numbers))
         return Report(**fields, buckets=self.buckets, sources=self._source_reports(options, calls))
 
+    def locate(
+        self,
+        sizes: npt.ArrayLike,
+        numbers: npt.ArrayLike,
+        *,
+        which: npt.ArrayLike | None = None,
+        seed: int = 0,
+        epoch: int = 0,
+        world_size: int = 1,
+        micro_batches: int = 1,
+        last_step: LastStep = "split",
+        costliest_first: int = 0,
+    ) -> Places:
+        """Tells where samples are in an epoch: the inverse of :class:`sab.BucketSampler` with these
+        arguments. Takes time in proportion to the buckets, so pass many samples at once.
+
+        Args:
+            sizes: the size of each sample.
+            numbers: the number of each within its size, such as of :meth:`sab.Histogram.number`:
+                how many samples of the same size come before it in the data set.
+            which: the number of the place that is asked for, of each sample, from 0. For samples
+                that ``tail="wrap"`` or ``last_step="wrap"`` repeats. 0 by default.
+
+        Raises:
+            ValueError: a sample that the plan does not have.
+            UnsupportedError: a plan of several columns, of ``separate_by`` or of a mixture.
+
+        >>> import sab
+        >>> plan = sab.plan([3, 1, 2, 3], budget=6, boundaries=[1, 3, 4])
+        >>> places = plan.locate([3, 1, 2, 3], [0, 0, 0, 1])
+        >>> batches = list(sab.BucketSampler(plan))
+        >>> all(batches[b][k] == i for i, (b, k) in enumerate(zip(places.batches, places.slots)))
+        True
+        """
+        options = new_options("sab_sampler_options")
+        options.seed = whole("seed", seed)
+        options.epoch = whole("epoch", epoch)
+        options.world_size = whole("world_size", world_size, 1)
+        options.micro_batches = whole("micro_batches", micro_batches, 1)
+        options.costliest_first = whole("costliest_first", costliest_first)
+        options.last_step = one_of("last_step", last_step, LAST_STEPS)
+        given = one_dimension("sizes", sizes, np.float64)
+        count = len(given)
+        within = one_dimension("numbers", numbers, np.uint64)
+        asked = None if which is None else one_dimension("which", which, np.uint64)
+        for name, array in (("numbers", within), ("which", within if asked is None else asked)):
+            if len(array) != count:
+                raise ValueError(f"{name}: has {len(array)} numbers: must have one for each size")
+        fields = Places._fields[:-1]
+        found = [np.empty(count, np.int64) for _ in fields]
+        places = new_struct("sab_places")
+        for name, array in zip(fields, found):
+            setattr(places, name, ffi.cast("int64_t *", array.ctypes.data))
+        places.batch_count = batch_count = ffi.new("uint64_t *")
+        check(
+            lib.sab_plan_locate(
+                self._handle,
+                options,
+                ffi.cast("double *", given.ctypes.data),
+                ffi.cast("uint64_t *", within.ctypes.data),
+                ffi.NULL if asked is None else ffi.cast("uint64_t *", asked.ctypes.data),
+                count,
+                places,
+            )
+        )
+        return Places(found[0], found[1], found[2], found[3], found[4], int(batch_count[0]))
+
     def _source_reports(self, options: CData, calls: Calls) -> dict[Name, SourceReport]:
         if self._mixture is None:
             return {}
@@ -707,6 +775,13 @@ def _set_buckets(options: CData, given: PlanOptions, calls: Calls, columns: Sequ
         options.batch_size_count = counts.size
 
 
+def _plan_of_histogram(source: Histogram, budget: BudgetLike | None, given: PlanOptions) -> Plan:
+    options, calls = plan_options(budget, given)
+    handle = ffi.new("sab_plan **")
+    check(lib.sab_histogram_plan_new(source._handle, options, handle), calls)
+    return Plan(handle[0])
+
+
 def new_plan(source: Sizes, budget: BudgetLike | None, given: PlanOptions) -> Plan:
     """The plan of :func:`plan`, without a warning."""
     ids = given.get("separate_by")
@@ -727,7 +802,7 @@ def new_plan(source: Sizes, budget: BudgetLike | None, given: PlanOptions) -> Pl
 
 
 def plan(
-    sizes: SizesLike,
+    sizes: SizesLike | Histogram,
     budget: BudgetLike | None = None,
     *,
     padding: float = 0.01,
@@ -750,7 +825,8 @@ def plan(
     """Makes a plan: which batches there are.
 
     Args:
-        sizes: anything that :class:`sab.Sizes` takes.
+        sizes: anything that :class:`sab.Sizes` takes. Or a :class:`sab.Histogram`: the plan then
+            has no sample indices, and :meth:`Plan.locate` tells the batches of its samples.
         budget: the largest cost of a batch, in the unit of ``cost``: padded tokens by default. A
             :class:`sab.Budget` has a cost of its own. A batch keeps all budgets of a list; the
             batches of a step have nearly the same cost by the first one.
@@ -824,7 +900,10 @@ def plan(
         "threads": threads,
         "progress": progress,
     }
-    made = new_plan(as_sizes(sizes), budget, given)
+    if isinstance(sizes, Histogram):
+        made = _plan_of_histogram(sizes, budget, given)
+    else:
+        made = new_plan(as_sizes(sizes), budget, given)
     warn_of_skipped(made.skipped_count, made.sample_count, WHY_SKIPPED)
     return made
 

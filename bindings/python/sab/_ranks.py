@@ -74,9 +74,22 @@ def _torch_distributed() -> Any:
     return dist if dist is not None and dist.is_available() and dist.is_initialized() else None
 
 
+def _ray_ranks() -> tuple[int, int] | None:
+    """Rank and world size of a worker of Ray Train."""
+    train = sys.modules.get("ray.train")
+    if train is None:
+        return None
+    try:
+        context = train.get_context()
+        return int(context.get_world_rank()), int(context.get_world_size())
+    except (AttributeError, RuntimeError):  # this process is no worker
+        return None
+
+
 def ranks(group: Any = None) -> tuple[int, int]:
-    """``(rank, world_size)`` of this process: of torch.distributed where it is initialised, else as
-    torchrun, SLURM, Open MPI or MPICH say in the environment, else ``(0, 1)``.
+    """``(rank, world_size)`` of this process: of torch.distributed where it is initialised, else of
+    the worker of Ray Train, else as torchrun, SLURM, Open MPI or MPICH say in the environment, else
+    ``(0, 1)``.
 
     Args:
         group: a process group of torch.distributed, such as that of the data-parallel ranks; None:
@@ -90,6 +103,9 @@ def ranks(group: Any = None) -> tuple[int, int]:
         return rank, dist.get_world_size(group)
     if group is not None:
         raise ValueError("group: torch.distributed is not initialised")
+    of_ray = _ray_ranks()
+    if of_ray is not None:
+        return of_ray
     rank, world_size = ffi.new("uint64_t *"), ffi.new("uint64_t *")
     check(lib.sab_ranks_from_environment(rank, world_size))
     return int(rank[0]), int(world_size[0])

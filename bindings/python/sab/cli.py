@@ -1,5 +1,5 @@
 """The command ``sab``: ``sab sizes FILE``, ``sab plan FILE``, ``sab compare FILE``, ``sab pack
-FILE`` and ``sab memory MODULE:FUNCTION``.
+FILE``, ``sab memory MODULE:FUNCTION`` and ``sab engine PHASE``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
 import sab
-from sab._cli import compare, memory, pack, plan, sizes
+from sab._cli import compare, engine, memory, pack, plan, sizes
 from sab._cli.batch_sizes import StepError
 from sab._cli.inputs import InputError
 
@@ -94,7 +94,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"libsab {sab.__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    for command in (sizes, plan, compare, pack, memory):
+    for command in (sizes, plan, compare, pack, memory, engine):
         command.add(commands)
     return parser
 

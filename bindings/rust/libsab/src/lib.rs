@@ -43,6 +43,7 @@
 //! Other parts:
 //!
 //! - [`Mixture`]: several data sets in chosen proportions, for plans and samplers.
+//! - [`Histogram`] and [`Plan::locate`]: plans of data sets that are spread over several machines.
 //! - [`Plan::costliest_batches`]: the costliest batches, to test the memory before training.
 //! - [`memory`]: measures and predicts memory, finds the largest batch, and lowers the budget of a
 //!   run before it fails.
@@ -109,6 +110,7 @@ mod cache;
 mod columns;
 mod context;
 mod cost;
+mod engine;
 mod error;
 #[cfg(feature = "files")]
 mod files;
@@ -138,6 +140,7 @@ pub use cache::*;
 pub use columns::*;
 pub use context::*;
 pub use cost::*;
+pub use engine::*;
 pub use error::*;
 #[cfg(feature = "files")]
 pub use files::*;

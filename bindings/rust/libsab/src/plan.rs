@@ -9,6 +9,7 @@ use sab_sys as sys;
 use crate::batch::BatchRef;
 use crate::columns::PerColumn;
 use crate::cost::Budget;
+use crate::engine::{Histogram, Places};
 use crate::error::Error;
 use crate::memory::{Probe, StepError, Verification};
 use crate::options::{budget_setters, constants, options, progress_setter, setters, Hook};
@@ -251,6 +252,37 @@ impl Plan {
     /// [`Error::Callback`] from the cost closure; [`Error::Cancelled`] from the progress closure.
     pub fn new(sizes: &Sizes<'_>, options: &PlanOptions<'_>) -> Result<Self, Error> {
         PlanHandle::new(&sizes.handle, options).map(Self::own)
+    }
+
+    /// Makes a plan of a histogram of one column. It has the same buckets as the plan of the same
+    /// sizes, but no sample indices: [`Plan::locate`] tells the batches of its samples.
+    ///
+    /// # Errors
+    ///
+    /// As [`Plan::new`]; [`Error::Unsupported`] for several columns and for a mixture.
+    pub fn of_histogram(histogram: &Histogram, options: &PlanOptions<'_>) -> Result<Self, Error> {
+        PlanHandle::of_histogram(&histogram.handle, options).map(Self::own)
+    }
+
+    /// Tells where samples are in an epoch: the inverse of a
+    /// [`BucketSampler`](crate::BucketSampler) with these options.
+    ///
+    /// `numbers` has the number of each sample within its size, such as of [`Histogram::number`].
+    /// `which`: the number of the place that is asked for, of each sample; `None`: 0. Takes time in
+    /// proportion to the buckets, so pass many samples at once.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Argument`] for arrays of other lengths, and for a sample that the plan does not
+    /// have; [`Error::Unsupported`] for a plan of several columns, of ids or of a mixture.
+    pub fn locate(
+        &self,
+        options: &SamplerOptions,
+        sizes: &[f64],
+        numbers: &[u64],
+        which: Option<&[u64]>,
+    ) -> Result<Places, Error> {
+        self.handle.locate(&options.raw, sizes, numbers, which)
     }
 
     /// Reads a plan that [`Plan::save`] wrote into memory. All checksums are verified.

@@ -43,6 +43,8 @@ mod context;
 pub(crate) use context::*;
 mod cost;
 pub(crate) use cost::*;
+mod engine;
+pub(crate) use engine::*;
 #[cfg(feature = "files")]
 mod files;
 mod group;

@@ -5,6 +5,7 @@
 #![no_std]
 #![allow(non_camel_case_types, non_upper_case_globals)]
 #![allow(rustdoc::all)]
+#![allow(clippy::unreadable_literal)] // numbers are written as C has them
 
 include!("bindings.rs");
 

@@ -80,6 +80,7 @@ handles! {
     sab_sizes, sab_sizes_free, Send, Sync;
     sab_cost, sab_cost_free, Send, Sync;
     sab_plan, sab_plan_free, Send, Sync;
+    sab_histogram, sab_histogram_free, Send, Sync;
     sab_grouping, sab_grouping_free, Send, Sync;
     sab_context_plan, sab_context_plan_free, Send, Sync;
     sab_step_plan, sab_step_plan_free, Send, Sync;
@@ -209,6 +210,8 @@ structs! {
     sab_step,
     sab_step_plan_view,
     sab_plan_info,
+    sab_histogram_info,
+    sab_places,
     sab_ragged,
     sab_plan_report,
     sab_thresholds_info,

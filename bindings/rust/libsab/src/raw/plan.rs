@@ -11,14 +11,13 @@ impl PlanOptions<'_> {
     /// its own failed.
     pub(super) fn make<H>(
         &self,
-        sizes: &SizesHandle<'_>,
+        columns: usize,
         construct: impl FnOnce(
             &sys::sab_plan_options,
         ) -> Result<(sys::sab_status, Option<H>, Option<Failure>), Error>,
     ) -> Result<H, Error> {
         let mut call = InCall::new(&self.progress);
         let mut raw = *self.raw;
-        let columns = sizes.column_count();
         let boundaries = self.corners(columns)?;
         raw.boundaries = elements(&boundaries);
         raw.boundary_count = self.boundaries.len();
@@ -63,11 +62,26 @@ impl PlanHandle {
     }
 
     pub(crate) fn new(sizes: &SizesHandle<'_>, options: &PlanOptions<'_>) -> Result<Self, Error> {
-        let handle = options.make(sizes, |options| {
+        let handle = options.make(sizes.column_count(), |options| {
             // SAFETY: a live handle; arrays and closures in the options outlive the call, the only
             // time they are used.
             let (status, handle) =
                 construct(|plan| unsafe { sys::sab_plan_new(sizes.pointer(), options, plan) })?;
+            Ok((status, handle, None))
+        })?;
+        Ok(PlanHandle(handle))
+    }
+
+    pub(crate) fn of_histogram(
+        histogram: &HistogramHandle,
+        options: &PlanOptions<'_>,
+    ) -> Result<Self, Error> {
+        let handle = options.make(1, |options| {
+            // SAFETY: a live handle; arrays and closures in the options outlive the call, the only
+            // time they are used.
+            let (status, handle) = construct(|plan| unsafe {
+                sys::sab_histogram_plan_new(histogram.pointer(), options, plan)
+            })?;
             Ok((status, handle, None))
         })?;
         Ok(PlanHandle(handle))

@@ -96,7 +96,7 @@ impl SamplerHandle<'static> {
         options: &sys::sab_sampler_options,
         all_gather: &mut GatherFn<'_>,
     ) -> Result<Self, Error> {
-        let handle = plan.make(sizes, |plan| {
+        let handle = plan.make(sizes.column_count(), |plan| {
             let mut gather = Guarded::new(Gather { all_gather, world_size: options.world_size });
             let context = gather.context();
             // SAFETY: a live handle, structs whose sizes are set; arrays and closures outlive the

@@ -1,0 +1,140 @@
+# More than one machine: histograms of sizes, and where samples are in an epoch.
+
+export Histogram
+
+"""
+    Histogram()
+    Histogram(sizes)
+
+Numbers of samples by size. Each task of an engine counts the sizes of its partition with
+[`SAB.add!`](@ref), and the histograms are merged in one place with `merge!(histogram, others...)`.
+`Plan(histogram; budget)` has the same buckets as the plan of all sizes, but no sample indices:
+[`SAB.locate`](@ref) tells the batches of its samples.
+
+`write(io, histogram)` and `read(io, Histogram)` are its bytes, which are equal for equal histograms.
+"""
+mutable struct Histogram <: Handle{Raw.sab_histogram}
+    pointer::Ptr{Raw.sab_histogram}
+    Histogram(pointer::Ptr{Raw.sab_histogram}) = finalizer(finish, new(pointer))
+end
+free(histogram::Ptr{Raw.sab_histogram}) = Raw.sab_histogram_free(histogram)
+
+Histogram() = Histogram(created(out -> Raw.sab_histogram_new(out), Raw.sab_histogram))
+Histogram(sizes) = add!(Histogram(), sizes)
+
+"""
+    add!(histogram, sizes)
+
+Adds samples. Of a mixture each sample is added once, with its source.
+"""
+function add!(histogram::Histogram, sizes)
+    sizes = Sizes(sizes)
+    GC.@preserve sizes check(Raw.sab_histogram_add(histogram, sizes))
+    return histogram
+end
+
+"""
+    number!(histogram, sizes)
+
+Adds samples. Gives the number of each within its size: how many samples of the same size were in the
+histogram before it.
+"""
+function number!(histogram::Histogram, sizes)
+    sizes = Sizes(sizes)
+    numbers = Vector{UInt64}(undef, length(sizes))
+    GC.@preserve sizes check(Raw.sab_histogram_number(histogram, sizes, numbers))
+    return numbers
+end
+
+"""
+    merge!(histogram, others...)
+
+Adds the samples of other histograms. Their order does not matter.
+"""
+function Base.merge!(histogram::Histogram, others::Histogram...)
+    for other in others
+        check(Raw.sab_histogram_merge(histogram, other))
+    end
+    return histogram
+end
+
+"""
+    subtract!(histogram, other)
+
+Removes the samples of another histogram that was merged into this one.
+"""
+subtract!(histogram::Histogram, other::Histogram) = (check(Raw.sab_histogram_subtract(histogram, other)); histogram)
+
+"""
+    info(histogram)
+
+`samples`, `entries` (number of distinct sizes), `total` of the sizes, `columns`, `sources` of a
+mixture, and `fingerprint` (equal only for equal histograms).
+"""
+info(histogram::Histogram) = fields(filled(out -> Raw.sab_histogram_get_info(histogram, out), Raw.sab_histogram_info))
+
+"""
+    entries(histogram)
+
+The entries in ascending order: `sizes` (of several columns a matrix with a row for each column),
+`counts`, and `sources` of a mixture (numbers from 0), or `nothing`.
+"""
+function entries(histogram::Histogram)
+    facts = info(histogram)
+    sizes, counts, sources = Ref{Ptr{Float64}}(C_NULL), Ref{Ptr{UInt64}}(C_NULL), Ref{Ptr{UInt32}}(C_NULL)
+    GC.@preserve histogram begin
+        check(Raw.sab_histogram_get_entries(histogram, sizes, counts, sources))
+        taken(array, shape...) = facts.entries == 0 ? zeros(eltype(array[]), shape...) : copy(unsafe_wrap(Array, array[], shape))
+        entries = Int(facts.entries)
+        shape = facts.columns > 1 ? (Int(facts.columns), entries) : (entries,)
+        return (sizes = taken(sizes, shape...), counts = taken(counts, entries), sources = facts.sources == 0 ? nothing : taken(sources, entries))
+    end
+end
+
+Base.write(io::IO, histogram::Histogram) = write(io, written((buffer, room, size) -> Raw.sab_histogram_write(histogram, buffer, room, size)))
+function Base.read(io::IO, ::Type{Histogram})
+    image = read(io)
+    return Histogram(created(out -> Raw.sab_histogram_bytes_new(image, length(image), out), Raw.sab_histogram))
+end
+Base.show(io::IO, histogram::Histogram) =
+    print(io, "Histogram(", isopen(histogram) ? "$(info(histogram).samples) samples of $(info(histogram).entries) sizes" : "closed", ")")
+
+function Plan(histogram::Histogram; progress = nothing, given...)
+    plan_given, calls, costs = plan_options(ONE_COLUMN; progress = progress, given...)
+    plan = GC.@preserve costs Plan(created(out -> Raw.sab_histogram_plan_new(histogram, plan_given, out), Raw.sab_plan, calls, costs.functions...))
+    left_out = info(plan).skipped
+    left_out > 0 && @warn "$left_out samples are outside the boundaries or over the budget and are left out"
+    return plan
+end
+
+"""
+    locate(plan, sizes, numbers; which, seed = 0, epoch = 0, world_size = 1, micro_batches = 1, last_step = :split, costliest_first = 0)
+
+Where samples are in an epoch: the inverse of a [`BucketSampler`](@ref) with these options. `numbers`
+has the number of each sample within its size, such as of [`SAB.number!`](@ref). `which` asks for
+another place than the first of each sample, from 0, where some are repeated.
+
+Gives vectors with one number a sample: `counts` (places of the sample in the epoch, 0 if it is left
+out), `ranks`, `batches` and `steps` (from 0) and `slots` (from 1). A sample without a place has -1 in
+`ranks`, `batches` and `steps`, and 0 in `slots`. `batch_count` is the number of batches that each
+rank takes in the epoch. Takes time in proportion to the buckets, so pass
+many samples at once.
+"""
+function locate(plan::Plan, sizes, numbers; which = nothing, given...)
+    count = length(sizes)
+    length(numbers) == count || throw(ArgumentError("numbers: must have one for each size, $count, not $(length(numbers))"))
+    which === nothing || length(which) == count || throw(ArgumentError("which: must have one for each size, $count, not $(length(which))"))
+    each, within = Float64[size for size in sizes], UInt64[converted(UInt64, :numbers, number) for number in numbers]
+    asked = which === nothing ? C_NULL : UInt64[converted(UInt64, :which, place) for place in which]
+    found = ntuple(_ -> Vector{Int64}(undef, count), 5)
+    order, batch_count = sampler_options(; given...), Ref{UInt64}(0)
+    GC.@preserve found batch_count begin
+        places = Raw.sab_places()
+        places.struct_size = sizeof(Raw.sab_places)
+        places.counts, places.ranks, places.batches, places.steps, places.slots = map(pointer, found)
+        places.batch_count = Base.unsafe_convert(Ptr{UInt64}, batch_count)
+        check(Raw.sab_plan_locate(plan, order, each, within, asked, count, places))
+    end
+    counts, ranks, batches, steps, slots = found
+    return (counts = counts, ranks = ranks, batches = batches, steps = steps, slots = slots .+ 1, batch_count = Int(batch_count[]))
+end

@@ -1,0 +1,34 @@
+# More than one machine.
+
+@testset "histograms merge in any order" begin
+    numbers = [1 + 7919i % 90 for i in 1:1000]
+    parts = [Histogram(numbers[first:min(first + 129, end)]) for first in 1:130:1000]
+    whole = Histogram(numbers)
+    merged = merge!(Histogram(), reverse(parts)...)
+    @test read(image(merged)) == read(image(whole))
+    @test SAB.info(merged) == SAB.info(whole) && SAB.info(whole).samples == 1000
+    @test SAB.entries(whole).sizes == sort(unique(numbers))
+    @test sum(SAB.entries(whole).counts) == 1000 && SAB.entries(whole).sources === nothing
+    SAB.subtract!(merged, parts[1])
+    @test SAB.info(merged).samples == 870
+    @test status(() -> SAB.subtract!(merged, whole)) == Raw.SAB_E_ARGUMENT
+    @test SAB.info(read(image(whole), Histogram)) == SAB.info(whole)
+    @test status(() -> read(IOBuffer("other"), Histogram)) == Raw.SAB_E_FORMAT
+    @test SAB.number!(Histogram([7, 3, 7]), [7, 4, 3, 7]) == [2, 0, 1, 3]
+end
+
+@testset "places are those of the samplers" begin
+    numbers = [1 + 7919i % 90 for i in 1:1000]
+    histogram = Histogram()
+    within = SAB.number!(histogram, numbers)
+    counted, plan = Plan(histogram; budget = 500), Plan(numbers; budget = 500)
+    places = SAB.locate(counted, numbers, within; seed = 5, world_size = 3)
+    @test places == SAB.locate(plan, numbers, within; seed = 5, world_size = 3)
+    for rank in 0:2, (position, batch) in enumerate(BucketSampler(plan; seed = 5, world_size = 3, rank = rank)), (slot, index) in enumerate(batch.indices)
+        @test (places.ranks[index], places.batches[index], places.slots[index]) == (rank, position - 1, slot)
+    end
+    @test all(==(-1), SAB.locate(counted, numbers, within; which = ones(Int, 1000)).batches)
+    @test status(() -> BucketSampler(counted)) == Raw.SAB_E_UNSUPPORTED
+    @test status(() -> SAB.locate(counted, [0.5], [0])) == Raw.SAB_E_ARGUMENT
+    @test thrown(() -> SAB.locate(counted, [1], [])) isa ArgumentError
+end

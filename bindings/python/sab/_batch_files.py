@@ -1,0 +1,447 @@
+"""Batches as Parquet files: what the tasks of an engine write, and what ranks read."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import functools
+import hashlib
+import importlib
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Callable, Union
+
+import numpy as np
+import numpy.typing as npt
+
+from sab._arguments import kind_of, whole
+from sab._engine import Histogram, Places
+from sab._native import FormatError, MismatchError
+from sab._plan import LastStep, Plan
+from sab._ranks import ranks
+
+__all__ = ["BatchDataset"]
+
+# The size of each row of a table: a column, or a function of the table.
+SizeOf = Union[str, Callable[[Any], npt.ArrayLike]]
+MANIFEST, JOB = "manifest.json", "job.json"
+_VERSION = 1
+_PARTIAL = ".partial"
+_ROW_GROUP = 64  # batches that are read together
+_FILE, _BATCH, _SLOT = "sab_file", "sab_batch", "sab_slot"
+
+
+def arrow() -> Any:
+    """The module pyarrow."""
+    return importlib.import_module("pyarrow")
+
+
+def file_system(path: str | os.PathLike[str]) -> tuple[Any, str]:
+    """The file system of fsspec for a path or URL, and the path in it."""
+    found: tuple[Any, str] = importlib.import_module("fsspec").core.url_to_fs(os.fspath(path))
+    return found
+
+
+def sizes_of(table: Any, size: SizeOf, name: str) -> npt.NDArray[np.float64]:
+    """The size of each row. `name`: of the partition, in messages."""
+    if isinstance(size, str):
+        if size not in table.column_names:
+            raise ValueError(
+                f"size = {size!r}: must be a column of {name}: {', '.join(table.column_names)}"
+            )
+        given: Any = table.column(size).to_numpy()
+    else:
+        given = size(table)
+    sizes = np.ascontiguousarray(given, np.float64)
+    if sizes.shape != (table.num_rows,):
+        raise ValueError(
+            f"{name}: size gave an array of shape {sizes.shape} for {table.num_rows} rows: must "
+            "give one number for each row"
+        )
+    return sizes
+
+
+def digest_of(table: Any) -> str:
+    """Of the rows of a partition, in their order."""
+    pa, hashed = arrow(), hashlib.blake2b(digest_size=16)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table.combine_chunks())
+    hashed.update(sink.getvalue())
+    return hashed.hexdigest()
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """What the files of one epoch are made from: equal jobs write equal files."""
+
+    plan: bytes
+    rows: str  # digest of the rows in their order
+    columns: tuple[str, ...]
+    seed: int
+    epoch: int
+    world_size: int
+    micro_batches: int
+    last_step: LastStep
+    batches_per_file: int
+
+    def to_json(self) -> str:
+        """As the file of the job has it."""
+        fields = dataclasses.asdict(self)
+        fields["plan"] = base64.b64encode(self.plan).decode()
+        return json.dumps({"version": _VERSION, **fields}, indent=1)
+
+    @staticmethod
+    def from_json(text: str, path: str) -> Job:
+        """Read again."""
+        try:
+            fields = json.loads(text)
+            version = fields.pop("version")
+            fields["plan"] = base64.b64decode(fields["plan"])
+            fields["columns"] = tuple(fields["columns"])
+            job = Job(**fields)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise FormatError(f"{path}: is not the job of a folder of batches: {error}") from None
+        if version != _VERSION:
+            raise FormatError(f"{path}: version = {version}: this library reads {_VERSION}")
+        return job
+
+    @functools.cached_property
+    def _plan(self) -> Plan:
+        return Plan.from_bytes(self.plan)
+
+    def locate(
+        self, sizes: npt.NDArray[np.float64], numbers: npt.ArrayLike, which: int = 0
+    ) -> Places:
+        """The places of samples."""
+        return self._plan.locate(
+            sizes,
+            numbers,
+            which=np.full(len(sizes), which, np.uint64),
+            seed=self.seed,
+            epoch=self.epoch,
+            world_size=self.world_size,
+            micro_batches=self.micro_batches,
+            last_step=self.last_step,
+        )
+
+    @functools.cached_property
+    def batch_count(self) -> int:
+        """Batches of each rank."""
+        return self.locate(np.empty(0), np.empty(0, np.uint64)).batch_count
+
+    @property
+    def files_per_rank(self) -> int:
+        """A file has the batches of a range of positions."""
+        return -(-self.batch_count // self.batches_per_file)
+
+    @property
+    def files(self) -> range:
+        """The numbers of the files."""
+        return range(self.world_size * self.files_per_rank)
+
+    def name_of(self, number: int) -> str:
+        """Of a file, in the folder."""
+        rank, part = divmod(number, self.files_per_rank)
+        first = part * self.batches_per_file
+        last = min(first + self.batches_per_file, self.batch_count) - 1
+        return f"rank-{rank:05}/batches-{first:010}-{last:010}.parquet"
+
+    def rows_of_files(
+        self, table: Any, size: SizeOf, before: Histogram, name: str, wanted: npt.NDArray[np.bool_]
+    ) -> tuple[Any, int]:
+        """The rows of a partition that belong to the wanted files, as often as the epoch has them,
+        with their places; and the number of places of all rows. `before`: the sizes of the
+        partitions before, to which these are added.
+        """
+        sizes = sizes_of(table, size, name)
+        numbers = before.number(sizes)
+        pa, parts, which, most, count = arrow(), [], 0, 1, 0
+        own = table.select(list(self.columns))
+        while which < most:
+            places = self.locate(sizes, numbers, which)
+            most = int(places.counts.max(initial=0))
+            count = int(places.counts.sum())
+            files = places.ranks * self.files_per_rank + places.batches // self.batches_per_file
+            rows = np.flatnonzero((places.batches >= 0) & wanted[np.maximum(files, 0)])
+            part = own.take(pa.array(rows))
+            for column, values in ((_FILE, files), (_BATCH, places.batches), (_SLOT, places.slots)):
+                part = part.append_column(column, pa.array(values[rows]))
+            parts.append(part)
+            which += 1
+        return pa.concat_tables(parts), count
+
+    def file_of(self, table: Any) -> tuple[int, Any]:
+        """The number and content of a file, of all its rows: a row for each batch."""
+        pa = arrow()
+        number = int(table.column(_FILE)[0].as_py())
+        part = number % self.files_per_rank
+        first = part * self.batches_per_file
+        table = table.sort_by([(_BATCH, "ascending"), (_SLOT, "ascending")]).combine_chunks()
+        batches, slots = (table.column(name).to_numpy() for name in (_BATCH, _SLOT))
+        begins = np.flatnonzero(slots == 0)
+        counts = np.diff(np.append(begins, len(slots)))
+        expected = np.arange(len(slots)) - np.repeat(begins, counts)
+        positions = batches[begins]
+        if (
+            len(begins) == 0
+            or begins[0] != 0
+            or (slots != expected).any()
+            or (positions != first + np.arange(len(positions))).any()
+            or (batches != np.repeat(positions, counts)).any()
+        ):
+            raise MismatchError(
+                f"{self.name_of(number)}: samples of its batches are missing or twice; were the "
+                "rows of a partition changed, or is a partition given twice?"
+            )
+        offsets = pa.array(np.append(begins, len(slots)), pa.int64())
+        lists = [
+            pa.LargeListArray.from_arrays(offsets, table.column(name).combine_chunks())
+            for name in self.columns
+        ]
+        steps = pa.array(positions // self.micro_batches)
+        names = ["batch", "step", *self.columns]
+        return number, pa.table([pa.array(positions), steps, *lists], names)
+
+
+def begin(path: str, job: Job) -> list[int]:
+    """Begins to write a folder, or goes on. Returns the numbers of the files that are missing."""
+    files, root = file_system(path)
+    files.makedirs(root, exist_ok=True)
+    name = f"{root}/{JOB}"
+    if files.exists(name):
+        if Job.from_json(files.cat_file(name).decode(), name) != job:
+            raise MismatchError(
+                f"{path}: has the batches of another plan, epoch or order, or of a data set whose "
+                "rows came in another order or in other blocks: use another folder"
+            )
+    else:
+        _replace(files, name, job.to_json().encode())
+    present = set(files.find(root))
+    return [number for number in job.files if not _is_in(present, f"{root}/{job.name_of(number)}")]
+
+
+def _is_in(present: set[str], name: str) -> bool:
+    return name in present or name.lstrip("/") in present
+
+
+def _replace(files: Any, name: str, content: bytes) -> None:
+    """Writes a file in one step: a task that is killed leaves the old file or none."""
+    files.makedirs(name.rpartition("/")[0], exist_ok=True)
+    if "file" in (files.protocol if isinstance(files.protocol, tuple) else (files.protocol,)):
+        partial = f"{name}.{os.getpid()}{_PARTIAL}"
+        files.pipe_file(partial, content)
+        os.replace(partial, name)
+    else:  # object stores show an object when all of it is there
+        files.pipe_file(name, content)
+
+
+def write_file(path: str, job: Job, table: Any) -> int:
+    """Writes a file of all its rows. Returns its number."""
+    parquet = importlib.import_module("pyarrow.parquet")
+    number, content = job.file_of(table)
+    sink = arrow().BufferOutputStream()
+    parquet.write_table(content, sink, row_group_size=_ROW_GROUP)
+    files, root = file_system(path)
+    _replace(files, f"{root}/{job.name_of(number)}", sink.getvalue().to_pybytes())
+    return number
+
+
+def finish(path: str, job: Job, samples: int) -> dict[str, Any]:
+    """Writes the manifest. Refuses missing files, and other than `samples` in all of them."""
+    parquet = importlib.import_module("pyarrow.parquet")
+    files, root = file_system(path)
+    parts: list[dict[str, Any]] = []
+    found = 0
+    for number in job.files:
+        name = job.name_of(number)
+        if not files.exists(f"{root}/{name}"):
+            if (number + 1) % job.files_per_rank != 0:  # the last batch of a rank may be empty
+                raise MismatchError(f"{path}: the file {name} is missing")
+            continue
+        with files.open(f"{root}/{name}", "rb") as file:
+            rows = parquet.read_metadata(file).num_rows
+            file.seek(0)
+            column = parquet.read_table(file, columns=[job.columns[0]]).column(0)
+        here = sum(len(chunk.flatten()) for chunk in column.chunks)
+        found += here
+        parts.append({"name": name, "batches": rows, "samples": here})
+    if found != samples:
+        raise MismatchError(f"{path}: has {found} samples: must have {samples}, those of the epoch")
+    for name in files.find(root):
+        if name.endswith(_PARTIAL):  # of a task that was killed
+            files.rm_file(name)
+    manifest: dict[str, Any] = {
+        "version": _VERSION,
+        "batch_count": job.batch_count,
+        "samples": found,
+        "files": parts,
+    }
+    _replace(files, f"{root}/{MANIFEST}", json.dumps(manifest, indent=1).encode())
+    return manifest
+
+
+def _values(values: Any) -> Any:
+    """The values of a column in a batch: an array, or a list of one for each sample."""
+    if arrow().types.is_nested(values.type):
+        return [value.values.to_numpy(zero_copy_only=False) for value in values]
+    return values.to_numpy(zero_copy_only=False)
+
+
+class BatchDataset:
+    """Batches that :func:`sab.ray.write_batches` or ``sab engine write`` wrote, in training order.
+
+    A data set of the batches of one rank: with random access for a DataLoader with
+    ``batch_size=None``, and iterable with a state. Any number of ranks can read the files. The
+    state is the same on all ranks, and another number of ranks can go on with it: no batch is lost
+    or repeated. Then the last batches, fewer than ranks, are left out.
+
+    A batch is a dictionary: ``batch`` and ``step`` (numbers), and an array or a list of arrays for
+    each column of the samples.
+
+    Args:
+        path: the folder; a path, or a URL of fsspec.
+        rank: of this process; None: that of :func:`sab.ranks`.
+        world_size: number of ranks; None: that of :func:`sab.ranks`.
+
+    Raises:
+        FormatError: the folder is not complete, or a file is missing.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        rank: int | None = None,
+        world_size: int | None = None,
+    ) -> None:
+        own = ranks() if rank is None or world_size is None else (0, 1)
+        self._rank = own[0] if rank is None else whole("rank", rank)
+        self._world_size = own[1] if world_size is None else whole("world_size", world_size, 1)
+        if self._rank >= self._world_size:
+            raise ValueError(f"rank = {rank}: must be below the world size, {self._world_size}")
+        self._path = os.fspath(path)
+        files, self._root = file_system(path)
+        if not files.exists(f"{self._root}/{MANIFEST}"):
+            raise FormatError(f"{path}: has no {MANIFEST}: the batches are not written to the end")
+        name = f"{self._root}/{JOB}"
+        self._job = Job.from_json(files.cat_file(name).decode(), name)
+        manifest = json.loads(files.cat_file(f"{self._root}/{MANIFEST}"))
+        self._present = {part["name"] for part in manifest["files"]}
+        existing = set(files.find(self._root))
+        for part in sorted(self._present):
+            if not _is_in(existing, f"{self._root}/{part}"):
+                raise FormatError(f"{path}: the file {part} is missing")
+        self._taken = 0  # batches of all ranks before the next one
+        self._position = 0  # batches that this rank took since the last state or epoch began
+        self._last: tuple[tuple[str, int], Any] | None = None
+
+    @property
+    def fingerprint(self) -> int:
+        """Of the plan."""
+        return self._job._plan.fingerprint
+
+    def __len__(self) -> int:
+        """Batches of this rank from the restored state on."""
+        job = self._job
+        all_batches = job.batch_count * job.world_size - self._taken
+        return all_batches // self._world_size
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        """The batch at a position of this rank, counted from the restored state on."""
+        count = len(self)
+        if not -count <= index < count:
+            raise IndexError(f"index = {index}: must be below {count}")
+        number = self._taken + index % count * self._world_size + self._rank
+        position, rank = divmod(number, self._job.world_size)
+        return self._read(rank, position)
+
+    def _read(self, rank: int, position: int) -> dict[str, Any]:
+        job = self._job
+        part, row = divmod(position, job.batches_per_file)
+        name = job.name_of(rank * job.files_per_rank + part)
+        batch: dict[str, Any] = {"batch": position, "step": position // job.micro_batches}
+        group, inside = divmod(row, _ROW_GROUP)
+        rows = self._rows(name, group) if name in self._present else None
+        for column in job.columns:
+            batch[column] = (
+                _values(rows.column(column)[inside].values)
+                if rows is not None and inside < rows.num_rows
+                else []  # the last step has fewer samples than ranks
+            )
+        return batch
+
+    def _rows(self, name: str, group: int) -> Any:
+        """Batches that are read together: positions usually follow each other."""
+        if self._last is None or self._last[0] != (name, group):
+            files, _ = file_system(self._path)
+            parquet = importlib.import_module("pyarrow.parquet")
+            with files.open(f"{self._root}/{name}", "rb") as stream:
+                file = parquet.ParquetFile(stream)
+                is_there = group < file.num_row_groups
+                rows = file.read_row_group(group) if is_there else file.schema_arrow.empty_table()
+            self._last = (name, group), rows
+        return self._last[1]
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Goes on after the last batch that was given. After the end it begins again."""
+        while self._position < len(self):
+            self._position += 1
+            yield self[self._position - 1]
+        self._position = self._taken = 0
+
+    def state_dict(self) -> dict[str, int]:
+        """Where the iteration is; the same on all ranks that took as many batches."""
+        taken = self._taken + self._position * self._world_size
+        return {"version": _VERSION, "fingerprint": self.fingerprint, "taken": taken}
+
+    def load_state_dict(self, state: Mapping[str, int]) -> None:
+        """Goes on where a state was saved, also on another number of ranks."""
+        if not isinstance(state, Mapping):
+            raise TypeError(f"state is {kind_of(state)}: must be that of state_dict()")
+        missing = {"version", "fingerprint", "taken"} - state.keys()
+        if missing or state["version"] != _VERSION:
+            raise FormatError(f"state = {dict(state)}: is not that of a BatchDataset")
+        if state["fingerprint"] != self.fingerprint:
+            raise MismatchError("state: belongs to the batches of another plan")
+        most = self._job.batch_count * self._job.world_size
+        self._taken, self._position = whole("taken", state["taken"]), 0
+        if self._taken > most:
+            self._taken = 0
+            raise FormatError(f"state: {state['taken']} batches were taken: must be at most {most}")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_last": None}  # for workers of loaders
+
+
+def make_job(
+    plan: Plan,
+    histogram: Histogram,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    *,
+    seed: int,
+    epoch: int,
+    world_size: int,
+    micro_batches: int,
+    last_step: LastStep,
+    batches_per_file: int,
+) -> Job:
+    """The job of a plan, checked. `rows`: a digest or a name of each partition."""
+    if histogram.sample_count != plan.sample_count:
+        raise MismatchError(
+            f"plan: was made of {plan.sample_count} samples, the data set has "
+            f"{histogram.sample_count}: it is the plan of other data"
+        )
+    return Job(
+        plan.to_bytes(),
+        hashlib.blake2b(json.dumps(list(rows)).encode(), digest_size=16).hexdigest(),
+        tuple(columns),
+        whole("seed", seed),
+        whole("epoch", epoch),
+        whole("world_size", world_size, 1),
+        whole("micro_batches", micro_batches, 1),
+        last_step,
+        whole("batches_per_file", batches_per_file, 1),
+    )

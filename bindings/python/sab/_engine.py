@@ -1,0 +1,181 @@
+"""More than one machine: histograms of sizes, and where samples are in an epoch."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from sab._arguments import kind_of
+from sab._native import CData, check, ffi, lib, new_struct
+from sab._sizes import SizesLike, as_sizes
+
+__all__ = ["Histogram", "Places"]
+
+
+class Places(NamedTuple):
+    """Where samples are in an epoch, with one number a sample: the arrays of ``sab_places``.
+
+    A sample without a place has -1 in all arrays but ``counts``. ``batch_count`` is the number of
+    batches that each rank takes in the epoch.
+    """
+
+    counts: npt.NDArray[np.int64]
+    ranks: npt.NDArray[np.int64]
+    batches: npt.NDArray[np.int64]
+    steps: npt.NDArray[np.int64]
+    slots: npt.NDArray[np.int64]
+    batch_count: int
+
+
+class Histogram:
+    """Numbers of samples by size; picklable.
+
+    Each task of an engine counts the sizes of its partition, and the histograms are merged in one
+    place. :func:`sab.plan` then makes a plan of the histogram, which has the same buckets as the
+    plan of all sizes. Sizes may have several columns, or be a :class:`sab.Mixture`.
+
+    Args:
+        sizes: what to add at first; anything that :class:`sab.Sizes` takes.
+
+    >>> import sab
+    >>> parts = [sab.Histogram([3, 5, 3]), sab.Histogram([5, 7])]
+    >>> whole = sab.Histogram()
+    >>> for part in parts:
+    ...     whole.merge(part)
+    >>> whole.sizes.tolist(), whole.counts.tolist()
+    ([3.0, 5.0, 7.0], [2, 2, 1])
+    >>> sab.plan(whole, budget=14).batch_count
+    3
+    """
+
+    def __init__(self, sizes: SizesLike | None = None) -> None:
+        handle = ffi.new("sab_histogram **")
+        check(lib.sab_histogram_new(handle))
+        self._take(handle[0])
+        if sizes is not None:
+            self.add(sizes)
+
+    def _take(self, handle: CData) -> None:
+        self._handle = ffi.gc(handle, lib.sab_histogram_free)
+
+    def add(self, sizes: SizesLike) -> None:
+        """Adds samples. Of a mixture each sample is added once, with its source."""
+        check(lib.sab_histogram_add(self._handle, as_sizes(sizes)._handle))
+
+    def number(self, sizes: SizesLike) -> npt.NDArray[np.uint64]:
+        """Adds samples. Returns the number of each within its size: how many samples of the same
+        size were in the histogram before it.
+
+        >>> import sab
+        >>> sab.Histogram([7, 3, 7]).number([7, 4, 3, 7]).tolist()
+        [2, 0, 1, 3]
+        """
+        source = as_sizes(sizes)
+        numbers = np.empty(len(source), np.uint64)
+        out = ffi.cast("uint64_t *", numbers.ctypes.data)
+        check(lib.sab_histogram_number(self._handle, source._handle, out))
+        return numbers
+
+    def merge(self, other: Histogram) -> None:
+        """Adds the samples of another histogram. The order of several merges does not matter."""
+        check(lib.sab_histogram_merge(self._handle, _handle_of(other)))
+
+    def subtract(self, other: Histogram) -> None:
+        """Removes the samples of another histogram that was merged into this one."""
+        check(lib.sab_histogram_subtract(self._handle, _handle_of(other)))
+
+    def _info(self) -> CData:
+        info = new_struct("sab_histogram_info")
+        check(lib.sab_histogram_get_info(self._handle, info))
+        return info
+
+    @property
+    def sample_count(self) -> int:
+        """Number of samples."""
+        return int(self._info().samples)
+
+    @property
+    def total(self) -> float:
+        """Sum of the sizes of the samples, over all columns."""
+        return float(self._info().total)
+
+    @property
+    def fingerprint(self) -> int:
+        """Equal only for equal histograms."""
+        return int(self._info().fingerprint)
+
+    def _entries(self) -> tuple[CData, CData, CData, CData]:
+        sizes = ffi.new("const double **")
+        counts = ffi.new("const uint64_t **")
+        sources = ffi.new("const uint32_t **")
+        check(lib.sab_histogram_get_entries(self._handle, sizes, counts, sources))
+        return self._info(), sizes[0], counts[0], sources[0]
+
+    @property
+    def sizes(self) -> npt.NDArray[np.float64]:
+        """A copy of the distinct sizes, ascending. Of several columns a row for each."""
+        info, sizes, _, _ = self._entries()
+        made = _array(sizes, info.entries * info.columns, np.float64)
+        return made if info.columns <= 1 else made.reshape(info.entries, info.columns)
+
+    @property
+    def counts(self) -> npt.NDArray[np.uint64]:
+        """A copy of the number of samples of each of :attr:`sizes`."""
+        info, _, counts, _ = self._entries()
+        return _array(counts, info.entries, np.uint64)
+
+    @property
+    def sources(self) -> npt.NDArray[np.uint32] | None:
+        """A copy of the source of each of :attr:`sizes`; None if they are no mixture."""
+        info, _, _, sources = self._entries()
+        return _array(sources, info.entries, np.uint32) if info.sources > 0 else None
+
+    def to_bytes(self) -> bytes:
+        """The histogram as bytes. Equal histograms have equal bytes."""
+        size = ffi.new("size_t *")
+        check(lib.sab_histogram_write(self._handle, ffi.NULL, 0, size))
+        image = bytearray(size[0])
+        check(lib.sab_histogram_write(self._handle, ffi.from_buffer(image), len(image), size))
+        return bytes(image)
+
+    @staticmethod
+    def from_bytes(image: bytes) -> Histogram:
+        """Made again from :meth:`to_bytes`."""
+        if not isinstance(image, (bytes, bytearray, memoryview)):
+            raise TypeError(f"image is {kind_of(image)}: must be the bytes of to_bytes()")
+        handle = ffi.new("sab_histogram **")
+        check(lib.sab_histogram_bytes_new(ffi.from_buffer(image), len(image), handle))
+        made = Histogram.__new__(Histogram)
+        made._take(handle[0])
+        return made
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Histogram) and self.to_bytes() == other.to_bytes()
+
+    __hash__ = None  # type: ignore[assignment]  # it changes
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _from_bytes, (self.to_bytes(),)
+
+    def __repr__(self) -> str:
+        info = self._info()
+        return f"Histogram({info.samples:,} samples of {info.entries:,} sizes)"
+
+
+def _from_bytes(image: bytes) -> Histogram:
+    return Histogram.from_bytes(image)
+
+
+def _handle_of(other: Histogram) -> CData:
+    if not isinstance(other, Histogram):
+        raise TypeError(f"other is {kind_of(other)}: must be a sab.Histogram")
+    return other._handle
+
+
+def _array(pointer: CData, count: int, dtype: type[Any]) -> npt.NDArray[Any]:
+    if count == 0:
+        return np.empty(0, dtype)
+    memory = ffi.buffer(pointer, count * np.dtype(dtype).itemsize)
+    return np.frombuffer(memory, dtype).copy()

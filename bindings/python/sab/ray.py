@@ -1,0 +1,162 @@
+"""Plans and batches of data sets of Ray: more than one machine. Needs ``ray[data]``.
+
+    histogram = sab.ray.histogram(dataset, "length")
+    plan = sab.plan(histogram, budget=16384)
+    sab.ray.write_batches(dataset, plan, "/shared/batches", size="length", world_size=64)
+    batches = sab.BatchDataset("/shared/batches")       # on each rank
+
+The rows of a data set must come in the same order each time it is read, as those of files do. The
+number of machines and of blocks does not change the batches. A call that goes on after it was
+killed must read the same blocks as before: set ``override_num_blocks`` where the number of machines
+changes.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from sab._batch_files import (
+    Job,
+    SizeOf,
+    begin,
+    digest_of,
+    finish,
+    make_job,
+    sizes_of,
+    write_file,
+)
+from sab._engine import Histogram
+from sab._plan import LastStep, Plan
+
+__all__ = ["histogram", "write_batches"]
+
+ray: Any = importlib.import_module("ray")
+_data: Any = importlib.import_module("ray.data")
+
+
+def _blocks(dataset: Any) -> list[Any]:
+    """The blocks in the order of the data set."""
+    options = dataset.context.execution_options
+    before, options.preserve_order = options.preserve_order, True
+    try:
+        return list(dataset.to_arrow_refs())
+    finally:
+        options.preserve_order = before
+
+
+def _count(block: Any, size: SizeOf, number: int) -> tuple[bytes, str]:
+    sizes = sizes_of(block, size, f"partition {number}")
+    return Histogram(sizes).to_bytes(), digest_of(block)
+
+
+def _counted(blocks: list[Any], size: SizeOf) -> tuple[list[Histogram], list[str]]:
+    """The histogram and the digest of each block."""
+    task = ray.remote(_count)
+    found = ray.get([task.remote(block, size, number) for number, block in enumerate(blocks)])
+    return [Histogram.from_bytes(image) for image, _ in found], [digest for _, digest in found]
+
+
+def _merged(parts: list[Histogram]) -> Histogram:
+    whole = Histogram()
+    for part in parts:
+        whole.merge(part)
+    return whole
+
+
+def histogram(dataset: Any, size: SizeOf) -> Histogram:
+    """Counts the sizes of a data set, for :func:`sab.plan`.
+
+    Args:
+        dataset: read once.
+        size: a column of numbers, or a function that gives the size of each row of a pyarrow table,
+            such as one that tokenises texts.
+    """
+    return _merged(_counted(_blocks(dataset), size)[0])
+
+
+def _locate(block: Any, job: Job, size: SizeOf, before: bytes, number: int, wanted: Any) -> Any:
+    name = f"partition {number}"
+    return job.rows_of_files(block, size, Histogram.from_bytes(before), name, wanted)
+
+
+def write_batches(
+    dataset: Any,
+    plan: Plan,
+    path: str | os.PathLike[str],
+    *,
+    size: SizeOf,
+    columns: Sequence[str] | None = None,
+    seed: int = 0,
+    epoch: int = 0,
+    world_size: int = 1,
+    micro_batches: int = 1,
+    last_step: LastStep = "split",
+    batches_per_file: int = 1024,
+) -> dict[str, Any]:
+    """Writes the batches of an epoch as Parquet, with a row for each batch, in the order of
+    training. Reads the data set once and shuffles it once.
+
+    The files are by rank and range of positions: ``rank-00003/batches-...parquet``. Each is written
+    in one step. After a worker or the driver was killed, the same call writes only the files that
+    are missing. ``manifest.json`` is written last. :class:`sab.BatchDataset` reads the folder.
+
+    Args:
+        dataset: the one whose sizes the plan was made of. Each partition must fit in memory, and
+            the rows of each file.
+        plan: of its histogram, or of all its sizes.
+        path: a folder that all machines share; a path, or a URL of fsspec.
+        size: as for :func:`histogram`.
+        columns: those to write; None: all.
+        seed: as for :class:`sab.BucketSampler`, and so are ``epoch``, ``world_size``,
+            ``micro_batches`` and ``last_step``.
+        batches_per_file: batches of a rank in a file.
+
+    Returns:
+        dict: the manifest: the number of batches of each rank, and the name and the numbers of
+        batches and samples of each file.
+
+    Raises:
+        MismatchError: the plan is of other data, the folder has other batches, or rows were changed
+            while they were read.
+    """
+    path = os.fspath(path)
+    blocks = _blocks(dataset)
+    parts, digests = _counted(blocks, size)
+    names = list(columns) if columns is not None else list(dataset.schema().names)
+    job = make_job(
+        plan,
+        _merged(parts),
+        digests,
+        names,
+        seed=seed,
+        epoch=epoch,
+        world_size=world_size,
+        micro_batches=micro_batches,
+        last_step=last_step,
+        batches_per_file=batches_per_file,
+    )
+    missing = begin(path, job)
+    wanted = np.zeros(len(job.files), bool)
+    wanted[missing] = True
+    before, located, counts = Histogram(), [], []
+    task = ray.remote(_locate).options(num_returns=2)
+    for number, (block, part) in enumerate(zip(blocks, parts)):
+        rows, count = task.remote(block, job, size, before.to_bytes(), number, wanted)
+        located.append(rows)
+        counts.append(count)
+        before.merge(part)
+    samples = sum(ray.get(counts))
+    if missing:
+        rows = _data.from_arrow_refs(located)
+
+        def write(table: Any) -> dict[str, list[int]]:
+            return {"file": [write_file(path, job, table)]}
+
+        groups = rows.groupby("sab_file", num_partitions=min(len(missing), 200))
+        groups.map_groups(write, batch_format="pyarrow").count()
+    return finish(path, job, samples)

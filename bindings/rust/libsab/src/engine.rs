@@ -1,0 +1,163 @@
+//! More than one machine: histograms of sizes, and where samples are in an epoch.
+
+use std::fmt;
+
+use crate::raw::HistogramHandle;
+use crate::{Error, Sizes};
+
+/// Numbers of samples by size.
+///
+/// Each task of an engine counts the sizes of its partition, and the histograms are merged in one
+/// place. [`Plan::of_histogram`](crate::Plan::of_histogram) then makes a plan with the same buckets
+/// as the plan of all sizes.
+///
+/// ```
+/// use libsab::{Histogram, Plan, PlanOptions, SamplerOptions, Sizes};
+///
+/// let sizes = Sizes::copied(&[3u8, 5, 3, 8])?;
+/// let mut histogram = Histogram::new()?;
+/// let numbers = histogram.number(&sizes)?; // of each sample within its size
+/// assert_eq!((histogram.counts(), numbers), (&[2, 1, 1][..], vec![0, 0, 1, 0]));
+///
+/// let plan = Plan::of_histogram(&histogram, &PlanOptions::new().budget(16.0))?;
+/// let places = plan.locate(&SamplerOptions::new(), &[3.0, 8.0], &[1, 0], None)?;
+/// assert_eq!(places.counts, [1, 1]);
+/// # Ok::<(), libsab::Error>(())
+/// ```
+pub struct Histogram {
+    pub(crate) handle: HistogramHandle,
+}
+
+impl Histogram {
+    /// A histogram without samples.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoMemory`].
+    pub fn new() -> Result<Self, Error> {
+        Ok(Histogram { handle: HistogramHandle::new()? })
+    }
+
+    /// Made again from [`Histogram::to_bytes`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Format`] for bytes that are truncated, damaged or of another kind.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, Error> {
+        Ok(Histogram { handle: HistogramHandle::read(bytes)? })
+    }
+
+    /// The histogram as bytes. Equal histograms have equal bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoMemory`].
+    pub fn to_bytes(&self) -> Result<Vec<u8>, Error> {
+        self.handle.write()
+    }
+
+    /// Adds samples. Of a mixture each sample is added once, with its source.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Argument`] for sizes that break a rule; [`Error::Mismatch`] for other columns or
+    /// sources than those of the histogram.
+    pub fn add(&mut self, sizes: &Sizes<'_>) -> Result<(), Error> {
+        self.handle.add(&sizes.handle)
+    }
+
+    /// Adds samples. Gives the number of each within its size: how many samples of the same size
+    /// were in the histogram before it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Histogram::add`].
+    pub fn number(&mut self, sizes: &Sizes<'_>) -> Result<Vec<u64>, Error> {
+        self.handle.number(&sizes.handle)
+    }
+
+    /// Adds the samples of another histogram. The order of several merges does not matter.
+    ///
+    /// # Errors
+    ///
+    /// As [`Histogram::add`].
+    pub fn merge(&mut self, other: &Histogram) -> Result<(), Error> {
+        self.handle.merge(&other.handle)
+    }
+
+    /// Removes the samples of another histogram that was merged into this one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Argument`] if `other` has more samples of a size; [`Error::Mismatch`].
+    pub fn subtract(&mut self, other: &Histogram) -> Result<(), Error> {
+        self.handle.subtract(&other.handle)
+    }
+
+    /// Number of samples.
+    #[must_use]
+    pub fn samples(&self) -> u64 {
+        self.handle.info().samples
+    }
+
+    /// Sum of the sizes of the samples, over all columns.
+    #[must_use]
+    pub fn total(&self) -> f64 {
+        self.handle.info().total
+    }
+
+    /// Equal only for equal histograms.
+    #[must_use]
+    pub fn fingerprint(&self) -> u64 {
+        self.handle.info().fingerprint
+    }
+
+    /// The distinct sizes, ascending; of several columns those of an entry follow each other.
+    #[must_use]
+    pub fn sizes(&self) -> &[f64] {
+        self.handle.entries().0
+    }
+
+    /// The number of samples of each entry.
+    #[must_use]
+    pub fn counts(&self) -> &[u64] {
+        self.handle.entries().1
+    }
+
+    /// The source of each entry; `None` if the sizes are no mixture.
+    #[must_use]
+    pub fn sources(&self) -> Option<&[u32]> {
+        self.handle.entries().2
+    }
+}
+
+impl fmt::Debug for Histogram {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let info = self.handle.info();
+        formatter
+            .debug_struct("Histogram")
+            .field("samples", &info.samples)
+            .field("entries", &info.entries)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Where samples are in an epoch, with one number a sample. A sample without a place has -1 in all
+/// arrays but `counts`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Places {
+    /// Places of the sample in the epoch: 0 if it is left out, more than 1 if a tail or a last step
+    /// that wraps repeats it.
+    pub counts: Vec<i64>,
+    /// The rank that takes the batch.
+    pub ranks: Vec<i64>,
+    /// Position of the batch among those of the rank.
+    pub batches: Vec<i64>,
+    /// Step of the optimizer.
+    pub steps: Vec<i64>,
+    /// Place of the sample in the batch.
+    pub slots: Vec<i64>,
+    /// Batches that each rank takes in the epoch.
+    pub batch_count: u64,
+}

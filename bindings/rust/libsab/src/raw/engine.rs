@@ -1,0 +1,138 @@
+//! Calls of `engine.h`.
+
+use super::*;
+use crate::engine::Places;
+
+/// Owns a `sab_histogram`.
+pub(crate) struct HistogramHandle(Owned<sys::sab_histogram>);
+
+impl HistogramHandle {
+    pub(crate) fn pointer(&self) -> *mut sys::sab_histogram {
+        self.0.pointer()
+    }
+
+    pub(crate) fn new() -> Result<Self, Error> {
+        // SAFETY: an address for the handle.
+        make(|histogram| unsafe { sys::sab_histogram_new(histogram) }).map(HistogramHandle)
+    }
+
+    pub(crate) fn read(bytes: &[u8]) -> Result<Self, Error> {
+        // SAFETY: `bytes` is readable for its length and copied during the call.
+        make(|histogram| unsafe {
+            sys::sab_histogram_bytes_new(bytes.as_ptr().cast(), bytes.len(), histogram)
+        })
+        .map(HistogramHandle)
+    }
+
+    pub(crate) fn write(&self) -> Result<Vec<u8>, Error> {
+        // SAFETY: a live handle; it does not change between both calls.
+        unsafe {
+            array(|bytes: *mut u8, capacity, size| {
+                sys::sab_histogram_write(self.pointer(), bytes.cast(), capacity, size)
+            })
+        }
+    }
+
+    pub(crate) fn add(&mut self, sizes: &SizesHandle<'_>) -> Result<(), Error> {
+        // SAFETY: live handles, of which the first is not shared.
+        check(unsafe { sys::sab_histogram_add(self.pointer(), sizes.pointer()) })?;
+        Ok(())
+    }
+
+    pub(crate) fn number(&mut self, sizes: &SizesHandle<'_>) -> Result<Vec<u64>, Error> {
+        let mut numbers = vec![0; sizes.count()];
+        // SAFETY: live handles, of which the first is not shared, and room for all numbers.
+        check(unsafe {
+            sys::sab_histogram_number(self.pointer(), sizes.pointer(), numbers.as_mut_ptr())
+        })?;
+        Ok(numbers)
+    }
+
+    pub(crate) fn merge(&mut self, other: &Self) -> Result<(), Error> {
+        // SAFETY: live handles, of which the first is not shared.
+        check(unsafe { sys::sab_histogram_merge(self.pointer(), other.pointer()) })?;
+        Ok(())
+    }
+
+    pub(crate) fn subtract(&mut self, other: &Self) -> Result<(), Error> {
+        // SAFETY: live handles, of which the first is not shared.
+        check(unsafe { sys::sab_histogram_subtract(self.pointer(), other.pointer()) })?;
+        Ok(())
+    }
+
+    pub(crate) fn info(&self) -> sys::sab_histogram_info {
+        // SAFETY: a live handle, and a struct whose size is set.
+        certain(filled(|info| unsafe { sys::sab_histogram_get_info(self.pointer(), info) }))
+    }
+
+    /// Sizes, counts and, of a mixture, sources of the entries.
+    pub(crate) fn entries(&self) -> (&[f64], &[u64], Option<&[u32]>) {
+        let info = self.info();
+        let entries = usize::try_from(info.entries).unwrap_or(0);
+        let (mut sizes, mut counts, mut sources) = (null(), null(), null());
+        // SAFETY: a live handle, and addresses for the arrays.
+        certain(check(unsafe {
+            sys::sab_histogram_get_entries(self.pointer(), &mut sizes, &mut counts, &mut sources)
+        }));
+        if entries == 0 {
+            return (&[], &[], (info.sources > 0).then_some(&[]));
+        }
+        // SAFETY: the arrays have these lengths, and live until the handle, which is borrowed, is
+        // changed.
+        unsafe {
+            (
+                std::slice::from_raw_parts(sizes, entries * info.columns),
+                std::slice::from_raw_parts(counts, entries),
+                (info.sources > 0).then(|| std::slice::from_raw_parts(sources, entries)),
+            )
+        }
+    }
+}
+
+impl PlanHandle {
+    pub(crate) fn locate(
+        &self,
+        options: &sys::sab_sampler_options,
+        sizes: &[f64],
+        numbers: &[u64],
+        which: Option<&[u64]>,
+    ) -> Result<Places, Error> {
+        let count = sizes.len();
+        for (name, given) in [("numbers", numbers), ("which", which.unwrap_or(numbers))] {
+            if given.len() != count {
+                let found = given.len();
+                return Err(Error::argument_error(format!(
+                    "{name}: has {found} numbers: must have one for each size, {count}"
+                )));
+            }
+        }
+        let mut made = Places {
+            counts: vec![0; count],
+            ranks: vec![0; count],
+            batches: vec![0; count],
+            steps: vec![0; count],
+            slots: vec![0; count],
+            batch_count: 0,
+        };
+        let mut places = empty::<sys::sab_places>();
+        places.counts = made.counts.as_mut_ptr();
+        places.ranks = made.ranks.as_mut_ptr();
+        places.batches = made.batches.as_mut_ptr();
+        places.steps = made.steps.as_mut_ptr();
+        places.slots = made.slots.as_mut_ptr();
+        places.batch_count = &mut made.batch_count;
+        // SAFETY: a live handle; arrays of `count` numbers, and room for as many in each result.
+        check(unsafe {
+            sys::sab_plan_locate(
+                self.pointer(),
+                options,
+                elements(sizes),
+                elements(numbers),
+                which.map_or(null(), elements),
+                count,
+                &places,
+            )
+        })?;
+        Ok(made)
+    }
+}

@@ -1,0 +1,78 @@
+//! Histograms, and where samples are in an epoch.
+
+use libsab::{
+    BucketSampler, Error, Histogram, Mixture, MixtureOptions, Plan, PlanOptions, SamplerOptions,
+    Sizes,
+};
+
+fn numbers() -> Vec<u32> {
+    (0..1000).map(|i| 1 + i * 7919 % 90).collect()
+}
+
+fn histogram_of(numbers: &[u32]) -> Histogram {
+    let mut histogram = Histogram::new().unwrap();
+    histogram.add(&Sizes::copied(numbers).unwrap()).unwrap();
+    histogram
+}
+
+#[test]
+fn merging_gives_the_histogram_of_all() {
+    let numbers = numbers();
+    let mut merged = Histogram::new().unwrap();
+    for part in numbers.chunks(130).rev() {
+        merged.merge(&histogram_of(part)).unwrap();
+    }
+    let whole = histogram_of(&numbers);
+    assert_eq!(merged.to_bytes().unwrap(), whole.to_bytes().unwrap());
+    assert_eq!((merged.samples(), merged.fingerprint()), (1000, whole.fingerprint()));
+    assert_eq!(merged.total(), numbers.iter().map(|&n| f64::from(n)).sum());
+    merged.subtract(&histogram_of(&numbers[..500])).unwrap();
+    assert_eq!(merged.to_bytes().unwrap(), histogram_of(&numbers[500..]).to_bytes().unwrap());
+    assert!(matches!(merged.subtract(&whole), Err(Error::Argument(_))));
+    let read = Histogram::from_bytes(&whole.to_bytes().unwrap()).unwrap();
+    assert_eq!((read.sizes(), read.counts()), (whole.sizes(), whole.counts()));
+    assert!(matches!(Histogram::from_bytes(b"other"), Err(Error::Format(_))));
+    assert!(Histogram::new().unwrap().sizes().is_empty());
+}
+
+#[test]
+fn places_are_those_of_the_samplers() {
+    let numbers = numbers();
+    let mut histogram = Histogram::new().unwrap();
+    let within = histogram.number(&Sizes::copied(&numbers).unwrap()).unwrap();
+    let plan_options = PlanOptions::new().budget(500.0);
+    let counted = Plan::of_histogram(&histogram, &plan_options).unwrap();
+    let plan = Plan::new(&Sizes::copied(&numbers).unwrap(), &plan_options).unwrap();
+    assert_eq!(counted.buckets(), plan.buckets());
+    let sizes: Vec<f64> = numbers.iter().map(|&n| f64::from(n)).collect();
+    let options = SamplerOptions::new().seed(5).world_size(3);
+    let places = counted.locate(&options, &sizes, &within, None).unwrap();
+    assert_eq!(places, plan.locate(&options, &sizes, &within, None).unwrap());
+    for rank in 0..3 {
+        let mut sampler = BucketSampler::new(&plan, &options.rank(rank)).unwrap();
+        assert_eq!(places.batch_count, sampler.batch_count());
+        for (position, batch) in (&mut sampler).into_iter().enumerate() {
+            for (slot, &index) in batch.unwrap().indices.iter().enumerate() {
+                let index = index as usize;
+                let found = (places.ranks[index], places.batches[index], places.slots[index]);
+                assert_eq!(found, (rank as i64, position as i64, slot as i64));
+            }
+        }
+    }
+    let again = counted.locate(&options, &sizes, &within, Some(&vec![1; 1000])).unwrap();
+    assert!(again.batches.iter().all(|&batch| batch == -1));
+    assert!(matches!(counted.locate(&options, &sizes, &[], None), Err(Error::Argument(_))));
+    assert!(matches!(counted.locate(&options, &[0.5], &[0], None), Err(Error::Argument(_))));
+    assert!(matches!(BucketSampler::new(&counted, &options), Err(Error::Unsupported(_))));
+}
+
+#[test]
+fn sources_of_a_mixture_are_kept_apart() {
+    let parts = [Sizes::copied(&[3u8, 5]).unwrap(), Sizes::copied(&[5u8]).unwrap()];
+    let sources = [("a", &parts[0]), ("b", &parts[1])];
+    let mut histogram = Histogram::new().unwrap();
+    histogram.add(&Mixture::new(&sources, &MixtureOptions::new()).unwrap()).unwrap();
+    assert_eq!(histogram.sources(), Some(&[0, 0, 1][..]));
+    let plan = Plan::of_histogram(&histogram, &PlanOptions::new().budget(50.0));
+    assert!(matches!(plan, Err(Error::Unsupported(_))));
+}

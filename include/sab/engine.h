@@ -1,0 +1,227 @@
+/** @file engine.h
+ * More than one machine: histograms of sizes, plans without sample indices, and the batch of a
+ * sample.
+ *
+ * A data set may be too large for the memory of one machine. An engine such as Ray, Spark or the
+ * tasks of a SLURM array then holds it in partitions, and makes its batches in three phases:
+ *
+ * 1. Each task counts the sizes of its partition: sab_histogram_add(). The histograms are sent to
+ *    one place and merged there.
+ * 2. sab_histogram_plan_new() makes a plan of the merged histogram. It has the same buckets as the
+ *    plan that sab_plan_new() makes of all sizes, but no sample indices. It needs memory for each
+ *    distinct size and each bucket, not for each sample.
+ * 3. Each task tells the place of each sample of its partition in an epoch: sab_plan_locate(). The
+ *    engine moves the sample there.
+ *
+ * # Number within the size
+ *
+ * sab_plan_locate() identifies a sample by its size and its number within the size: the number of
+ * samples with the same size that come before it in the data set. A plan orders samples of the same
+ * size by index, so the sample with the number k within a size is the k-th by index, from 0. The
+ * partitions are in a fixed order, and the samples of a partition, too. A task then numbers its
+ * samples with sab_histogram_number(), which begins with the merged histogram of the partitions
+ * before its own.
+ *
+ * Tier: provisional. Functions and structs here may change or be removed in a minor release.
+ */
+#ifndef SAB_ENGINE_H
+#define SAB_ENGINE_H
+
+#include "sab/base.h"
+#include "sab/mixture.h"
+#include "sab/plan.h"
+#include "sab/sampler.h"
+#include "sab/sizes.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Numbers of samples by size. An entry of it is a size, or the sizes of all columns; of a mixture
+ * it is a source and the sizes. Needs 16 bytes an entry of one column.
+ *
+ * What was added first decides the columns, their names and the number of sources. One thread at a
+ * time may use a histogram that changes. */
+typedef struct sab_histogram sab_histogram;
+
+/** The most samples of a histogram, and of a plan that is made of one: 2^48. */
+#define SAB_MAX_HISTOGRAM_SAMPLES 281474976710656
+
+/** What a histogram has. */
+typedef struct sab_histogram_info {
+    size_t struct_size;   /**< set by SAB_HISTOGRAM_INFO_INIT */
+    uint64_t samples;     /**< number of samples */
+    uint64_t entries;     /**< number of distinct sizes; of a mixture over all sources */
+    double total;         /**< sum of the sizes of the samples, over all columns */
+    size_t columns;       /**< number of columns; 0 if nothing was added */
+    size_t sources;       /**< number of sources of the mixture; 0 if the sizes are no mixture */
+    uint64_t fingerprint; /**< equal only for equal histograms */
+} sab_histogram_info;
+#define SAB_HISTOGRAM_INFO_INIT {sizeof(sab_histogram_info), 0, 0, 0, 0, 0, 0}
+
+/** Makes a histogram without samples.
+ *
+ * @param histogram  the new handle; free with sab_histogram_free()
+ * @return SAB_OK; SAB_E_ARGUMENT
+ */
+SAB_API sab_status sab_histogram_new(sab_histogram **histogram) SAB_NOEXCEPT;
+
+/** Adds samples. Of a mixture each sample is added once, with its source.
+ *
+ * @param histogram  a handle
+ * @param sizes      read during the call only
+ * @return SAB_OK; SAB_E_ARGUMENT for sizes that break a rule, and for more than
+ *     SAB_MAX_HISTOGRAM_SAMPLES samples; SAB_E_MISMATCH for other columns, names or sources
+ */
+SAB_API sab_status sab_histogram_add(sab_histogram *histogram, const sab_sizes *sizes) SAB_NOEXCEPT;
+
+/** Adds samples and tells the number of each within its entry: how many samples of the same entry
+ * were in the histogram before it.
+ *
+ * @param histogram  a handle
+ * @param sizes      read during the call only
+ * @param numbers    filled on SAB_OK with a number for each sample of `sizes`
+ * @return as for sab_histogram_add()
+ */
+SAB_API sab_status sab_histogram_number(sab_histogram *histogram, const sab_sizes *sizes,
+                                        uint64_t *numbers) SAB_NOEXCEPT;
+
+/** Adds the samples of another histogram. The order of several merges does not matter: the result
+ * has the same bytes.
+ *
+ * @param histogram  a handle
+ * @param other      another handle, or the same one
+ * @return as for sab_histogram_add()
+ */
+SAB_API sab_status sab_histogram_merge(sab_histogram *histogram, const sab_histogram *other)
+    SAB_NOEXCEPT;
+
+/** Removes the samples of another histogram, such as those of a partition that is replaced.
+ *
+ * @param histogram  a handle
+ * @param other      a histogram that was merged into it
+ * @return SAB_OK; SAB_E_ARGUMENT if `other` has more samples of an entry; SAB_E_MISMATCH
+ */
+SAB_API sab_status sab_histogram_subtract(sab_histogram *histogram, const sab_histogram *other)
+    SAB_NOEXCEPT;
+
+/** Tells what the histogram has.
+ *
+ * @param histogram  a handle
+ * @param info       filled on SAB_OK; its struct_size must be set
+ * @return SAB_OK; SAB_E_ARGUMENT
+ */
+SAB_API sab_status sab_histogram_get_info(const sab_histogram *histogram, sab_histogram_info *info)
+    SAB_NOEXCEPT;
+
+/** Shows the entries, in ascending order of source, then of the size in each column.
+ *
+ * The arrays belong to the histogram and stay valid until it is changed or freed.
+ *
+ * @param histogram  a handle
+ * @param sizes      filled on SAB_OK: sab_histogram_info.columns sizes for each entry; NULL is
+ *     ignored
+ * @param counts     filled on SAB_OK: the number of samples of each entry, at least 1; NULL is
+ *     ignored
+ * @param sources    filled on SAB_OK: the source of each entry, or NULL if the sizes are no
+ *     mixture; NULL is ignored
+ * @return SAB_OK; SAB_E_ARGUMENT
+ */
+SAB_API sab_status sab_histogram_get_entries(const sab_histogram *histogram, const double **sizes,
+                                             const uint64_t **counts, const uint32_t **sources)
+    SAB_NOEXCEPT;
+
+/** Copies the histogram as bytes. Equal histograms have equal bytes. Format: docs/formats.md.
+ *
+ * @param histogram  a handle
+ * @param buffer     room for `capacity` bytes; may be NULL if `capacity` is 0
+ * @param capacity   nothing is written if it is smaller than `size`
+ * @param size       filled on SAB_OK with the number of bytes
+ * @return SAB_OK; SAB_E_ARGUMENT
+ */
+SAB_API sab_status sab_histogram_write(const sab_histogram *histogram, void *buffer,
+                                       size_t capacity, size_t *size) SAB_NOEXCEPT;
+
+/** Makes a histogram of bytes.
+ *
+ * @param data       what sab_histogram_write() wrote; read during the call only
+ * @param size       its length in bytes
+ * @param histogram  the new handle; free with sab_histogram_free()
+ * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_FORMAT for bytes that are truncated, damaged, of another
+ *     kind or of a newer version
+ */
+SAB_API sab_status sab_histogram_bytes_new(const void *data, size_t size, sab_histogram **histogram)
+    SAB_NOEXCEPT;
+
+/** Frees the handle.
+ *
+ * @param histogram  a handle or NULL
+ */
+SAB_API void sab_histogram_free(sab_histogram *histogram) SAB_NOEXCEPT;
+
+/** Makes a plan of a histogram of one column.
+ *
+ * It has the same buckets as the plan that sab_plan_new() makes of the same sizes with the same
+ * options, and the same batches by sab_plan_locate(). It has no sample indices. So samplers,
+ * sab_plan_get_report() and sab_plan_skipped() refuse it with SAB_E_UNSUPPORTED. It can be saved,
+ * copied and sent as any plan.
+ *
+ * With SAB_BUCKETS_AUTO and `bucket_batches` = 0, a bucket of a plan of more than 4,294,967,295
+ * samples has at least a 2^16th of the batches. This limits the memory of the buckets.
+ *
+ * @param histogram  read during the call only
+ * @param options    as for sab_plan_new(); `separate_by` must be NULL, and `threads` is ignored
+ * @param plan       the new handle; free with sab_plan_free()
+ * @return as sab_plan_new(); also SAB_E_UNSUPPORTED for several columns, for a mixture and for
+ *     `separate_by`
+ */
+SAB_API sab_status sab_histogram_plan_new(const sab_histogram *histogram,
+                                          const sab_plan_options *options, sab_plan **plan)
+    SAB_NOEXCEPT;
+
+/** Where samples are in an epoch: arrays of the caller, with one number a sample. An array that is
+ * NULL is not filled. A sample without a place has -1 in all arrays but `counts`. */
+typedef struct sab_places {
+    size_t struct_size; /**< set by SAB_PLACES_INIT */
+    int64_t *counts;    /**< places of the sample in the epoch: 0 if it is left out, more than 1 if
+                         *   SAB_TAIL_WRAP or SAB_LAST_STEP_WRAP repeats it */
+    int64_t *ranks;     /**< the rank that takes the batch */
+    int64_t *batches;   /**< position of the batch among those of the rank, as sab_sampler_tell() */
+    int64_t *steps;     /**< step of the optimizer, as sab_batch.step */
+    int64_t *slots;     /**< place of the sample in sab_batch.indices of the rank's batch */
+    uint64_t *batch_count; /**< one number: the batches that each rank takes in the epoch; NULL */
+} sab_places;
+#define SAB_PLACES_INIT {sizeof(sab_places), NULL, NULL, NULL, NULL, NULL, NULL}
+
+/** Tells where samples are in an epoch of the bucket order: the inverse of
+ * sab_bucket_sampler_new().
+ *
+ * Sample k of the batch at position b of a rank has the rank, the batch b and the slot k. The
+ * places of a sample are numbered from 0 in the order of the batches over all ranks. The result is
+ * that of a sampler that began the epoch: without a restored state and without a lowered budget.
+ *
+ * Time: in proportion to the buckets of the plan, and then about 0.1 microseconds a sample. So pass
+ * many samples in one call. Needs 8 bytes a sample and 160 a bucket during the call.
+ *
+ * @param plan     of sab_plan_new() or sab_histogram_plan_new(), of one column
+ * @param options  of the sampler (seed, epoch, world_size, micro_batches, last_step,
+ *     costliest_first); NULL: as for the sampler
+ * @param sizes    the size of each sample
+ * @param numbers  the number of each sample within its size; see the comment of this file
+ * @param which    the number of the place that is asked for, of each sample; NULL: 0
+ * @param count    number of samples; may be 0
+ * @param places   its arrays are filled on SAB_OK; its struct_size must be set
+ * @return SAB_OK; SAB_E_ARGUMENT for a sample that the plan does not have; SAB_E_UNSUPPORTED for a
+ *     plan of several columns, of `separate_by` or of a mixture, whose order is laid out when an
+ *     epoch begins
+ */
+SAB_API sab_status sab_plan_locate(const sab_plan *plan, const sab_sampler_options *options,
+                                   const double *sizes, const uint64_t *numbers,
+                                   const uint64_t *which, size_t count, const sab_places *places)
+    SAB_NOEXCEPT;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,123 @@
+#include <algorithm>
+
+#include "base/guard.h"
+#include "engine/histogram.h"
+#include "engine/histogram_plan.h"
+#include "engine/locator.h"
+#include "plan/mixed_plans.h"
+
+extern "C" {
+
+sab_status sab_histogram_new(sab_histogram** histogram) noexcept {
+    return sab::guard_new(histogram, "histogram", [] { return new sab_histogram; });
+}
+
+sab_status sab_histogram_add(sab_histogram* histogram, const sab_sizes* sizes) noexcept {
+    return sab::guard([&] {
+        sab::require(histogram, "histogram");
+        sab::require(sizes, "sizes");
+        histogram->impl.add(sizes->impl);
+    });
+}
+
+sab_status sab_histogram_number(sab_histogram* histogram, const sab_sizes* sizes,
+                                uint64_t* numbers) noexcept {
+    return sab::guard([&] {
+        sab::require(histogram, "histogram");
+        sab::require(sizes, "sizes");
+        if (sizes->impl.count() > 0) sab::require(numbers, "numbers");
+        histogram->impl.add(sizes->impl, {numbers, sizes->impl.count()});
+    });
+}
+
+sab_status sab_histogram_merge(sab_histogram* histogram, const sab_histogram* other) noexcept {
+    return sab::guard([&] {
+        sab::require(histogram, "histogram");
+        sab::require(other, "other");
+        histogram->impl.merge(other->impl);
+    });
+}
+
+sab_status sab_histogram_subtract(sab_histogram* histogram, const sab_histogram* other) noexcept {
+    return sab::guard([&] {
+        sab::require(histogram, "histogram");
+        sab::require(other, "other");
+        histogram->impl.subtract(other->impl);
+    });
+}
+
+sab_status sab_histogram_get_info(const sab_histogram* histogram,
+                                  sab_histogram_info* info) noexcept {
+    return sab::guard([&] {
+        sab::require(histogram, "histogram");
+        sab::check_result(info, "info");
+        const sab::Histogram& own = histogram->impl;
+        sab::write_result(sab_histogram_info{0, own.samples(), own.entries(), own.total(),
+                                             own.columns(), own.sources(), own.fingerprint()},
+                          info);
+    });
+}
+
+sab_status sab_histogram_get_entries(const sab_histogram* histogram, const double** sizes,
+                                     const uint64_t** counts, const uint32_t** sources) noexcept {
+    return sab::guard([&] {
+        sab::require(histogram, "histogram");
+        const sab::Histogram& own = histogram->impl;
+        if (sizes != nullptr) *sizes = own.sizes().data();
+        if (counts != nullptr) *counts = own.counts().data();
+        if (sources != nullptr) *sources = own.sources() > 0 ? own.sources_of().data() : nullptr;
+    });
+}
+
+sab_status sab_histogram_write(const sab_histogram* histogram, void* buffer, size_t capacity,
+                               size_t* size) noexcept {
+    return sab::guard([&] {
+        sab::require(histogram, "histogram");
+        sab::require(size, "size");
+        if (capacity > 0) sab::require(buffer, "buffer");
+        *size = histogram->impl.write({static_cast<std::byte*>(buffer), capacity});
+    });
+}
+
+sab_status sab_histogram_bytes_new(const void* data, size_t size,
+                                   sab_histogram** histogram) noexcept {
+    return sab::guard_new(histogram, "histogram", [&] {
+        if (size > 0) sab::require(data, "data");
+        return new sab_histogram{sab::Histogram::read({static_cast<const std::byte*>(data), size})};
+    });
+}
+
+void sab_histogram_free(sab_histogram* histogram) noexcept {
+    delete histogram;
+}
+
+sab_status sab_histogram_plan_new(const sab_histogram* histogram, const sab_plan_options* options,
+                                  sab_plan** plan) noexcept {
+    return sab::guard_new(plan, "plan", [&] {
+        sab::require(histogram, "histogram");
+        sab::require(options, "options");
+        const auto given = sab::read_options(options, sab_plan_options SAB_PLAN_OPTIONS_INIT);
+        return new sab_plan{sab::make_plan(histogram->impl, given)};
+    });
+}
+
+sab_status sab_plan_locate(const sab_plan* plan, const sab_sampler_options* options,
+                           const double* sizes, const uint64_t* numbers, const uint64_t* which,
+                           size_t count, const sab_places* places) noexcept {
+    return sab::guard([&] {
+        sab::require(plan, "plan");
+        sab::check_result(places, "places");
+        if (count > 0) {
+            sab::require(sizes, "sizes");
+            sab::require(numbers, "numbers");
+        }
+        const auto given = sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT);
+        const auto out = sab::read_options(places, sab_places SAB_PLACES_INIT, "places");
+        sab::refuse_mixture(*plan, "sab_plan_locate");
+        const sab::Locator locator(plan->impl, given);
+        locator.locate(locator.find({sizes, count}, {numbers, count}), which, out);
+        if (out.batch_count != nullptr) *out.batch_count = locator.batch_count();
+    });
+}
+
+}  // extern "C"

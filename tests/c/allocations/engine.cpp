@@ -1,0 +1,90 @@
+// engine
+#include "data.h"
+
+namespace {
+
+void note_histogram(Run &run, const sab_histogram *histogram) {
+    std::size_t size = 0;
+    CALL(sab_histogram_write(histogram, nullptr, 0, &size));
+    std::vector<unsigned char> bytes(size);
+    CALL_INTO(bytes, sab_histogram_write(histogram, bytes.data(), size, &size));
+    run.note(bytes.data(), size);
+    sab_histogram_info info = SAB_HISTOGRAM_INFO_INIT;
+    CALL_INTO(info, sab_histogram_get_info(histogram, &info));
+    run.note(info.fingerprint);
+    sab_histogram *copy = nullptr;
+    CALL_INTO(copy, sab_histogram_bytes_new(bytes.data(), size, &copy));
+    const double *sizes = nullptr;
+    CALL(sab_histogram_get_entries(copy, &sizes, nullptr, nullptr));
+    run.note(sizes, info.entries * info.columns * sizeof *sizes);
+    CALL_PLAIN(sab_histogram_free(copy));
+}
+
+/// Each sample's first place on three ranks.
+void note_places(Run &run, const sab_plan *plan, const std::vector<uint64_t> &numbers) {
+    const std::vector<double> &sizes = lengths();
+    const sab_sampler_options options = rank_options();
+    std::vector<int64_t> batches(sizes.size()), slots(sizes.size());
+    sab_places places = SAB_PLACES_INIT;
+    places.batches = batches.data();
+    places.slots = slots.data();
+    run.call("sab_plan_locate", Run::Kind::must, SAB_OK,
+             [&] {
+                 return sab_plan_locate(plan, &options, sizes.data(), numbers.data(), nullptr,
+                                        sizes.size(), &places);
+             },
+             {Run::out(batches), Run::out(slots)});
+    run.note(batches.data(), batches.size() * sizeof batches[0]);
+    run.note(slots.data(), slots.size() * sizeof slots[0]);
+}
+
+}  // namespace
+
+SCENARIO(histograms, Threads::none) {
+    sab_sizes *const sizes = sizes_of(run, lengths());
+    sab_histogram *histogram = nullptr, *other = nullptr;
+    CALL_INTO(histogram, sab_histogram_new(&histogram));
+    CALL_INTO(other, sab_histogram_new(&other));
+    CALL_OR_SKIP(sab_histogram_add(histogram, sizes));
+    std::vector<uint64_t> numbers(lengths().size());
+    CALL_INTO(numbers, sab_histogram_number(other, sizes, numbers.data()));
+    run.note(numbers.data(), numbers.size() * sizeof numbers[0]);
+    CALL_OR_SKIP(sab_histogram_merge(histogram, other));
+    note_histogram(run, histogram);
+    CALL_OR_SKIP(sab_histogram_merge(histogram, histogram));
+    CALL(sab_histogram_merge(histogram, other));
+    CALL_OR_SKIP(sab_histogram_subtract(histogram, other));
+    note_histogram(run, histogram);
+    sab_sizes *const columns[] = {sizes, sizes};
+    sab_sizes *pairs = nullptr;
+    CALL_INTO(pairs, sab_sizes_columns_new(columns, 2, &pairs));
+    CALL_FAILS(SAB_E_MISMATCH, sab_histogram_add(other, pairs));
+    CALL_PLAIN(sab_histogram_free(histogram));
+    CALL_INTO(histogram, sab_histogram_new(&histogram));
+    CALL(sab_histogram_number(histogram, pairs, numbers.data()));
+    note_histogram(run, histogram);
+    CALL_PLAIN(sab_sizes_free(pairs));
+    CALL_PLAIN(sab_histogram_free(histogram));
+    CALL_PLAIN(sab_histogram_free(other));
+    CALL_PLAIN(sab_sizes_free(sizes));
+}
+
+SCENARIO(plan_of_a_histogram, Threads::none) {
+    sab_sizes *const sizes = sizes_of(run, lengths());
+    sab_histogram *histogram = nullptr;
+    std::vector<uint64_t> numbers(lengths().size());
+    CALL_INTO(histogram, sab_histogram_new(&histogram));
+    CALL_INTO(numbers, sab_histogram_number(histogram, sizes, numbers.data()));
+    const sab_plan_options options = with_budget(150);
+    sab_plan *plan = nullptr, *copy = nullptr;
+    CALL_INTO(plan, sab_histogram_plan_new(histogram, &options, &plan));
+    note_places(run, plan, numbers);
+    CALL_INTO(copy, sab_plan_copy_new(plan, &copy));
+    note_places(run, copy, numbers);
+    sab_sampler *sampler = nullptr;
+    CALL_FAILS(SAB_E_UNSUPPORTED, sab_bucket_sampler_new(plan, nullptr, &sampler));
+    CALL_PLAIN(sab_plan_free(copy));
+    CALL_PLAIN(sab_plan_free(plan));
+    CALL_PLAIN(sab_histogram_free(histogram));
+    CALL_PLAIN(sab_sizes_free(sizes));
+}

@@ -1,0 +1,508 @@
+/* More than one machine: histograms, plans without indices, and the place of a sample. */
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "helpers.h"
+
+enum { MOST = 300, MOST_RANKS = 5, MOST_ROUNDS = 400 };
+
+static sab_histogram *histogram_of(const int32_t *numbers, size_t count) {
+    sab_histogram *histogram = NULL;
+    sab_sizes *sizes = sizes_of(numbers, count);
+    EXPECT_OK(sab_histogram_new(&histogram));
+    EXPECT_OK(sab_histogram_add(histogram, sizes));
+    sab_sizes_free(sizes);
+    return histogram;
+}
+
+static sab_histogram_info info_of(const sab_histogram *histogram) {
+    sab_histogram_info info = SAB_HISTOGRAM_INFO_INIT;
+    EXPECT_OK(sab_histogram_get_info(histogram, &info));
+    return info;
+}
+
+struct bytes {
+    size_t size;
+    unsigned char data[8192];
+};
+
+static struct bytes bytes_of(const sab_histogram *histogram) {
+    struct bytes bytes = {0};
+    EXPECT_OK(sab_histogram_write(histogram, bytes.data, sizeof bytes.data, &bytes.size));
+    EXPECT(bytes.size <= sizeof bytes.data);
+    return bytes;
+}
+
+static int are_equal(const sab_histogram *one, const sab_histogram *other) {
+    const struct bytes a = bytes_of(one), b = bytes_of(other);
+    return a.size == b.size && memcmp(a.data, b.data, a.size) == 0;
+}
+
+static sab_plan *plan_of(const sab_histogram *histogram, const sab_plan_options *options) {
+    sab_plan *plan = NULL;
+    EXPECT_OK(sab_histogram_plan_new(histogram, options, &plan));
+    return plan;
+}
+
+static sab_plan_info facts_of(const sab_plan *plan) {
+    sab_plan_info info = SAB_PLAN_INFO_INIT;
+    EXPECT_OK(sab_plan_get_info(plan, &info));
+    return info;
+}
+
+static void entries_are_sorted_counts_of_sizes(void) {
+    const int32_t numbers[] = {7, 3, 7, 9, 3, 7};
+    sab_histogram *histogram = histogram_of(numbers, 6);
+    const double *sizes = NULL;
+    const uint64_t *counts = NULL;
+    const uint32_t *sources = NULL;
+    EXPECT_OK(sab_histogram_get_entries(histogram, &sizes, &counts, &sources));
+    EXPECT(sizes[0] == 3 && sizes[1] == 7 && sizes[2] == 9);
+    EXPECT(counts[0] == 2 && counts[1] == 3 && counts[2] == 1);
+    EXPECT(sources == NULL);
+    const sab_histogram_info info = info_of(histogram);
+    EXPECT(info.samples == 6 && info.entries == 3 && info.total == 36);
+    EXPECT(info.columns == 1 && info.sources == 0);
+    sab_histogram_free(histogram);
+    sab_histogram_free(NULL);
+}
+
+/* Parts of 300 samples, merged in two orders. */
+static void merging_in_any_order_gives_the_same_bytes(void) {
+    sab_histogram *parts[10], *forward = NULL, *backward = NULL;
+    sab_histogram *whole = histogram_of(lengths(MOST), MOST);
+    EXPECT_OK(sab_histogram_new(&forward));
+    EXPECT_OK(sab_histogram_new(&backward));
+    for (size_t i = 0; i < 10; ++i) parts[i] = histogram_of(lengths(MOST) + 30 * i, 30);
+    for (size_t i = 0; i < 10; ++i) {
+        EXPECT_OK(sab_histogram_merge(forward, parts[i]));
+        EXPECT_OK(sab_histogram_merge(backward, parts[9 - i]));
+    }
+    EXPECT(are_equal(forward, whole) && are_equal(backward, whole));
+    EXPECT(info_of(forward).fingerprint == info_of(whole).fingerprint);
+    /* what is subtracted was never there */
+    EXPECT_OK(sab_histogram_subtract(forward, parts[3]));
+    EXPECT(!are_equal(forward, whole));
+    EXPECT_OK(sab_histogram_merge(forward, parts[3]));
+    EXPECT(are_equal(forward, whole));
+    EXPECT_OK(sab_histogram_merge(forward, forward));
+    EXPECT(info_of(forward).samples == 2 * MOST);
+    EXPECT_OK(sab_histogram_subtract(forward, forward));
+    EXPECT(info_of(forward).samples == 0 && info_of(forward).entries == 0);
+    for (size_t i = 0; i < 10; ++i) sab_histogram_free(parts[i]);
+    sab_histogram_free(whole);
+    sab_histogram_free(forward);
+    sab_histogram_free(backward);
+}
+
+static void subtracting_more_than_there_is_changes_nothing(void) {
+    const int32_t few[] = {3, 5, 5}, many[] = {5, 5, 5};
+    sab_histogram *histogram = histogram_of(few, 3), *other = histogram_of(many, 3);
+    const struct bytes before = bytes_of(histogram);
+    EXPECT_FAILS(sab_histogram_subtract(histogram, other), SAB_E_ARGUMENT,
+                 "other: has 3 samples of size 5: must have at most 2");
+    const struct bytes after = bytes_of(histogram);
+    EXPECT(after.size == before.size && memcmp(after.data, before.data, after.size) == 0);
+    sab_histogram_free(histogram);
+    sab_histogram_free(other);
+}
+
+static void numbers_count_samples_of_the_same_size(void) {
+    const int32_t first[] = {7, 3, 7}, second[] = {7, 4, 3, 7};
+    sab_histogram *histogram = histogram_of(first, 3);
+    sab_sizes *sizes = sizes_of(second, 4);
+    uint64_t numbers[4];
+    EXPECT_OK(sab_histogram_number(histogram, sizes, numbers));
+    EXPECT(numbers[0] == 2 && numbers[1] == 0 && numbers[2] == 1 && numbers[3] == 3);
+    EXPECT(info_of(histogram).samples == 7);
+    sab_sizes_free(sizes);
+    sab_histogram_free(histogram);
+}
+
+static void columns_and_sources_are_kept_apart(void) {
+    const int32_t a[] = {5, 5, 5, 2}, b[] = {1, 2, 1, 9};
+    sab_sizes *parts[] = {sizes_of(a, 4), sizes_of(b, 4)}, *pairs = NULL, *mixture = NULL;
+    sab_histogram *histogram = NULL, *mixed = NULL, *copy = NULL;
+    uint64_t numbers[8];
+    EXPECT_OK(sab_sizes_columns_new((const sab_sizes *const *)parts, 2, &pairs));
+    EXPECT_OK(sab_histogram_new(&histogram));
+    EXPECT_OK(sab_histogram_number(histogram, pairs, numbers));
+    EXPECT(numbers[0] == 0 && numbers[1] == 0 && numbers[2] == 1 && numbers[3] == 0);
+    EXPECT(info_of(histogram).entries == 3 && info_of(histogram).columns == 2);
+    EXPECT(info_of(histogram).total == 30);
+
+    EXPECT_OK(sab_mixture_new((const sab_sizes *const *)parts, 2, NULL, &mixture));
+    EXPECT_OK(sab_histogram_new(&mixed));
+    EXPECT_OK(sab_histogram_number(mixed, mixture, numbers));
+    EXPECT(numbers[2] == 2 && numbers[5] == 0 && numbers[6] == 1);
+    const double *sizes = NULL;
+    const uint32_t *sources = NULL;
+    EXPECT_OK(sab_histogram_get_entries(mixed, &sizes, NULL, &sources));
+    EXPECT(info_of(mixed).entries == 5 && info_of(mixed).sources == 2);
+    EXPECT(sizes[0] == 2 && sources[0] == 0 && sizes[2] == 1 && sources[2] == 1);
+
+    EXPECT_FAILS(sab_histogram_merge(mixed, histogram), SAB_E_MISMATCH, "has 2 columns");
+    EXPECT_FAILS(sab_histogram_add(mixed, parts[0]), SAB_E_MISMATCH, "sizes: has 0 sources");
+    sab_plan_options options = budget(100);
+    sab_plan *plan = NULL;
+    EXPECT_FAILS(sab_histogram_plan_new(histogram, &options, &plan), SAB_E_UNSUPPORTED,
+                 "has 2 columns");
+    EXPECT_FAILS(sab_histogram_plan_new(mixed, &options, &plan), SAB_E_UNSUPPORTED, "a mixture");
+    const struct bytes bytes = bytes_of(mixed);
+    EXPECT_OK(sab_histogram_bytes_new(bytes.data, bytes.size, &copy));
+    EXPECT(are_equal(copy, mixed));
+    sab_histogram_free(copy);
+    sab_histogram_free(mixed);
+    sab_histogram_free(histogram);
+    sab_sizes_free(mixture);
+    sab_sizes_free(pairs);
+    sab_sizes_free(parts[0]);
+    sab_sizes_free(parts[1]);
+}
+
+static void damaged_bytes_are_refused(void) {
+    sab_histogram *histogram = histogram_of(lengths(100), 100), *copy = NULL;
+    struct bytes bytes = bytes_of(histogram);
+    EXPECT_OK(sab_histogram_bytes_new(bytes.data, bytes.size, &copy));
+    EXPECT(are_equal(copy, histogram));
+    sab_histogram_free(copy);
+    for (size_t size = 0; size < bytes.size; size += 1 + size / 8)
+        EXPECT_FAILS(sab_histogram_bytes_new(bytes.data, size, &copy), SAB_E_FORMAT,
+                     "not a valid histogram");
+    for (size_t at = 0; at < bytes.size; ++at) {
+        bytes.data[at] ^= 4;
+        EXPECT_FAILS(sab_histogram_bytes_new(bytes.data, bytes.size, &copy), SAB_E_FORMAT, "data");
+        EXPECT(copy == NULL);
+        bytes.data[at] ^= 4;
+    }
+    sab_histogram_free(histogram);
+}
+
+/* Random sizes and a plan of them. */
+struct planned {
+    size_t count;
+    int32_t numbers[MOST];
+    double sizes[MOST];
+    uint64_t within[MOST]; /* the number of each within its size */
+    double boundaries[4];
+    uint64_t batch_size;
+    sab_plan_options options;
+};
+
+static void draw_plan(struct planned *of) {
+    of->count = 1 + below(1 + below(MOST));
+    const uint64_t widest = 1 + below(1 + below(60));
+    sab_histogram *histogram = NULL;
+    for (size_t i = 0; i < of->count; ++i) {
+        of->numbers[i] = (int32_t)(1 + below(widest));
+        of->sizes[i] = of->numbers[i];
+    }
+    sab_sizes *sizes = sizes_of(of->numbers, of->count);
+    EXPECT_OK(sab_histogram_new(&histogram));
+    EXPECT_OK(sab_histogram_number(histogram, sizes, of->within));
+    sab_sizes_free(sizes);
+    sab_histogram_free(histogram);
+    of->options = budget(below(4) == 0 ? 20 : (double)(60 + below(400)));
+    of->options.tail = (sab_tail)below(4);
+    of->options.oversize = below(2) == 0 ? SAB_OVERSIZE_SKIP : SAB_OVERSIZE_SINGLE;
+    of->options.bucket_rule = (sab_bucket_rule)below(4);
+    of->options.max_batch_size = below(3) == 0 ? 1 + below(20) : 0;
+    if (of->options.bucket_rule == SAB_BUCKETS_EQUAL) of->options.bucket_batches = 1 + below(5);
+    if (of->options.bucket_rule == SAB_BUCKETS_OPTIMAL) of->options.bucket_count = 1 + below(6);
+    if (of->options.bucket_rule == SAB_BUCKETS_BOUNDARIES) {
+        for (int i = 0; i < 4; ++i) of->boundaries[i] = i * (double)(1 + below(15)) + i;
+        of->boundaries[3] = 1000;
+        of->boundaries[1] = 5;
+        of->boundaries[2] = 12 + (double)below(9);
+        of->options.boundaries = of->boundaries;
+        of->options.boundary_count = 4;
+    }
+    if (of->options.bucket_rule == SAB_BUCKETS_AUTO && below(3) == 0) of->options.max_shapes = 4;
+}
+
+/* The same buckets and facts, except the fingerprint. */
+static int have_equal_buckets(const sab_plan *one, const sab_plan *other) {
+    sab_plan_info a = facts_of(one), b = facts_of(other);
+    a.fingerprint = b.fingerprint = 0;
+    if (memcmp(&a, &b, sizeof a) != 0) return 0;
+    for (size_t i = 0; i < a.buckets; ++i) {
+        sab_bucket p = SAB_BUCKET_INIT, q = SAB_BUCKET_INIT;
+        EXPECT_OK(sab_plan_get_bucket(one, i, &p));
+        EXPECT_OK(sab_plan_get_bucket(other, i, &q));
+        if (p.samples != q.samples || p.batch_size != q.batch_size || p.batches != q.batches ||
+            p.cost != q.cost || *p.lower != *q.lower || *p.upper != *q.upper ||
+            *p.shortest != *q.shortest || *p.longest != *q.longest || *p.total != *q.total ||
+            *p.padded_length != *q.padded_length)
+            return 0;
+    }
+    return 1;
+}
+
+/* The samples that each rank takes, as its sampler shows them. */
+struct taken {
+    uint64_t batches[MOST_RANKS];
+    int64_t *samples[MOST_RANKS][4 * MOST]; /* of each batch; ended by -1 */
+    int64_t step[4 * MOST];
+    uint64_t slots;
+};
+
+static void take_all(const sab_plan *plan, sab_sampler_options options, struct taken *taken) {
+    taken->slots = 0;
+    for (options.rank = 0; options.rank < options.world_size; ++options.rank) {
+        sab_sampler *sampler = NULL;
+        sab_batch batch = SAB_BATCH_INIT;
+        uint64_t b = 0;
+        EXPECT_OK(sab_bucket_sampler_new(plan, &options, &sampler));
+        for (; sab_next_batch(sampler, &batch) == SAB_OK && b < 4 * MOST; ++b) {
+            int64_t *const copy = malloc((size_t)(batch.count + 1) * sizeof *copy);
+            memcpy(copy, batch.indices, (size_t)batch.count * sizeof *copy);
+            copy[batch.count] = -1;
+            taken->samples[options.rank][b] = copy;
+            taken->step[b] = (int64_t)batch.step;
+            taken->slots += batch.count;
+        }
+        taken->batches[options.rank] = b;
+        sab_sampler_free(sampler);
+    }
+}
+
+static void free_taken(struct taken *taken, uint64_t world_size) {
+    for (uint64_t rank = 0; rank < world_size; ++rank)
+        for (uint64_t b = 0; b < taken->batches[rank]; ++b) free(taken->samples[rank][b]);
+}
+
+/* All places of all samples are those that the samplers show, each once, in order. */
+static void expect_places(const struct planned *of, const sab_plan *plan,
+                          const sab_sampler_options *options, const struct taken *taken) {
+    int64_t counts[MOST], ranks[MOST], batches[MOST], steps[MOST], slots[MOST], before[MOST];
+    uint64_t which[MOST], found = 0;
+    uint64_t batch_count = 0;
+    const sab_places places = {sizeof places, counts, ranks, batches, steps, slots, &batch_count};
+    for (size_t i = 0; i < of->count; ++i) before[i] = -1;
+    int64_t most = 1;
+    for (uint64_t asked = 0; asked <= (uint64_t)most; ++asked) {
+        for (size_t i = 0; i < of->count; ++i) which[i] = asked;
+        EXPECT_OK(sab_plan_locate(plan, options, of->sizes, of->within, asked == 0 ? NULL : which,
+                                  of->count, &places));
+        for (size_t i = 0; i < of->count; ++i) {
+            if (counts[i] > most) most = counts[i];
+            if (asked >= (uint64_t)counts[i]) {
+                EXPECT(ranks[i] == -1 && batches[i] == -1 && steps[i] == -1 && slots[i] == -1);
+                continue;
+            }
+            ++found;
+            EXPECT(ranks[i] >= 0 && ranks[i] < (int64_t)options->world_size);
+            EXPECT(batches[i] >= 0 && batches[i] < (int64_t)taken->batches[ranks[i]]);
+            if (failures_of_test > 0) return;
+            int64_t *const samples = taken->samples[ranks[i]][batches[i]];
+            for (int64_t k = 0; k < slots[i]; ++k) EXPECT(samples[k] != -1);
+            EXPECT(samples[slots[i]] == (int64_t)i);
+            EXPECT(steps[i] == taken->step[batches[i]]);
+            EXPECT(batches[i] >= before[i]);
+            before[i] = batches[i];
+        }
+    }
+    EXPECT(found == taken->slots);
+    EXPECT(batch_count == taken->batches[0]);
+}
+
+static void places_are_those_of_the_samplers(void) {
+    static struct planned of;
+    static struct taken taken;
+    random_state = 27;
+    for (int round = 0; round < MOST_ROUNDS && failures_of_test == 0; ++round) {
+        sab_plan *plan = NULL, *counted = NULL;
+        do {
+            draw_plan(&of);
+            sab_sizes *sizes = sizes_of(of.numbers, of.count);
+            (void)sab_plan_new(sizes, &of.options, &plan); /* may have no sample left */
+            sab_sizes_free(sizes);
+        } while (plan == NULL);
+        sab_histogram *histogram = histogram_of(of.numbers, of.count);
+        counted = plan_of(histogram, &of.options);
+        EXPECT(have_equal_buckets(plan, counted));
+        sab_sampler_options options = SAB_SAMPLER_OPTIONS_INIT;
+        options.seed = random_word();
+        options.epoch = below(5);
+        options.world_size = 1 + below(MOST_RANKS);
+        options.micro_batches = 1 + below(3);
+        options.last_step = (sab_last_step)below(3);
+        options.costliest_first = below(3) == 0 ? below(9) : 0;
+        take_all(plan, options, &taken);
+        expect_places(&of, plan, &options, &taken);
+        expect_places(&of, counted, &options, &taken);
+        if (failures_of_test > 0) fprintf(stderr, "in round %d\n", round);
+        free_taken(&taken, options.world_size);
+        sab_histogram_free(histogram);
+        sab_plan_free(plan);
+        sab_plan_free(counted);
+    }
+}
+
+/* 10^11 samples of 1,000 sizes. */
+static sab_histogram *large_histogram(void) {
+    static int32_t numbers[1000];
+    for (int i = 0; i < 1000; ++i) numbers[i] = i + 1;
+    sab_histogram *histogram = histogram_of(numbers, 1000), *sum = NULL;
+    EXPECT_OK(sab_histogram_new(&sum));
+    for (uint64_t left = 100000000; left > 0; left /= 2) { /* by its binary digits */
+        if (left % 2 == 1) EXPECT_OK(sab_histogram_merge(sum, histogram));
+        EXPECT_OK(sab_histogram_merge(histogram, histogram));
+    }
+    sab_histogram_free(histogram);
+    EXPECT(info_of(sum).samples == UINT64_C(100000000000));
+    return sum;
+}
+
+static void plans_of_more_samples_than_memory_have_places(void) {
+    sab_histogram *histogram = large_histogram();
+    sab_plan_options options = budget(16384);
+    sab_plan *plan = plan_of(histogram, &options);
+    const sab_plan_info info = facts_of(plan);
+    EXPECT(info.samples == UINT64_C(100000000000) && info.skipped == 0);
+    EXPECT(info.batches >= info.lower_bound && info.batches < info.lower_bound * 1.04);
+    sab_sampler_options at = SAB_SAMPLER_OPTIONS_INIT;
+    at.world_size = 4096;
+    at.seed = 5;
+    const double sizes[] = {1, 500, 1000, 1000};
+    const uint64_t numbers[] = {0, 99999999, 12345678, 99999999};
+    int64_t batches[4], ranks[4], counts[4];
+    const sab_places places = {sizeof places, counts, ranks, batches, NULL, NULL, NULL};
+    EXPECT_OK(sab_plan_locate(plan, &at, sizes, numbers, NULL, 4, &places));
+    for (int i = 0; i < 4; ++i) {
+        EXPECT(counts[i] == 1 && ranks[i] >= 0 && ranks[i] < 4096);
+        EXPECT(batches[i] >= 0 && (uint64_t)batches[i] * 4096 < info.batches + 4096);
+    }
+    const uint64_t beyond[] = {0, 100000000, 0, 0};
+    EXPECT_FAILS(sab_plan_locate(plan, &at, sizes, beyond, NULL, 4, &places), SAB_E_ARGUMENT,
+                 "numbers[1] = 100000000: must be below the number of samples of size 500");
+    EXPECT_FAILS(sab_histogram_subtract(NULL, histogram), SAB_E_ARGUMENT, "histogram = NULL");
+    sab_plan_free(plan);
+    for (int i = 0; i < 11; ++i) EXPECT_OK(sab_histogram_merge(histogram, histogram));
+    EXPECT_FAILS(sab_histogram_merge(histogram, histogram), SAB_E_ARGUMENT, "at most 2^48");
+    sab_histogram_free(histogram);
+}
+
+static void plans_without_indices_are_saved_and_refuse_samplers(void) {
+    sab_histogram *histogram = histogram_of(lengths(500), 500);
+    sab_plan_options options = budget(300);
+    sab_plan *plan = plan_of(histogram, &options), *copy = NULL;
+    static unsigned char bytes[1 << 16];
+    size_t size = 0;
+    EXPECT_OK(sab_plan_write(plan, bytes, sizeof bytes, &size));
+    EXPECT(size > 0 && size <= sizeof bytes);
+    EXPECT_OK(sab_plan_bytes_new(bytes, size, &copy));
+    EXPECT(facts_of(copy).fingerprint == facts_of(plan).fingerprint);
+    EXPECT(have_equal_buckets(copy, plan));
+    EXPECT_OK(sab_plan_check(copy));
+    sab_plan_free(copy);
+    EXPECT_OK(sab_plan_copy_new(plan, &copy));
+    EXPECT(have_equal_buckets(copy, plan));
+    sab_plan_free(copy);
+    for (size_t at = 0; at < size; at += 1 + at % 5) {
+        bytes[at] ^= 1;
+        EXPECT_FAILS(sab_plan_bytes_new(bytes, size, &copy), SAB_E_FORMAT, "data");
+        bytes[at] ^= 1;
+    }
+    sab_sampler *sampler = NULL;
+    sab_plan_report report = SAB_PLAN_REPORT_INIT;
+    size_t skipped = 0;
+    sab_bionemo_options bionemo = SAB_BIONEMO_OPTIONS_INIT;
+    EXPECT_FAILS(sab_bucket_sampler_new(plan, NULL, &sampler), SAB_E_UNSUPPORTED, "no sample ind");
+    EXPECT_FAILS(sab_sequential_sampler_new(plan, NULL, &sampler), SAB_E_UNSUPPORTED, "histogram");
+    EXPECT_FAILS(sab_costliest_sampler_new(plan, 1, &sampler), SAB_E_UNSUPPORTED, "histogram");
+    EXPECT_FAILS(sab_bionemo_sampler_new(plan, &bionemo, &sampler), SAB_E_UNSUPPORTED, "histogram");
+    EXPECT_FAILS(sab_plan_get_report(plan, NULL, NULL, NULL, &report), SAB_E_UNSUPPORTED,
+                 "histogram");
+    EXPECT_FAILS(sab_plan_skipped(plan, NULL, 0, &skipped), SAB_E_UNSUPPORTED, "histogram");
+    sab_plan_free(plan);
+    sab_histogram_free(histogram);
+}
+
+static void wrong_arguments_are_refused(void) {
+    sab_histogram *histogram = histogram_of(lengths(50), 50), *none = NULL, *empty = NULL;
+    sab_plan_options options = budget(300);
+    sab_plan *plan = plan_of(histogram, &options), *other = NULL;
+    const double size = lengths(50)[0], odd = size + 0.5, no_number = NAN;
+    const uint64_t number = 0;
+    int64_t rank = 7;
+    sab_places places = SAB_PLACES_INIT;
+    places.ranks = &rank;
+    EXPECT_FAILS(sab_plan_locate(plan, NULL, &odd, &number, NULL, 1, &places), SAB_E_ARGUMENT,
+                 "must be the size of samples of the plan");
+    EXPECT_FAILS(sab_plan_locate(plan, NULL, &no_number, &number, NULL, 1, &places), SAB_E_ARGUMENT,
+                 "sizes[0] = nan");
+    EXPECT_FAILS(sab_plan_locate(NULL, NULL, &size, &number, NULL, 1, &places), SAB_E_ARGUMENT,
+                 "plan = NULL");
+    EXPECT_FAILS(sab_plan_locate(plan, NULL, NULL, &number, NULL, 1, &places), SAB_E_ARGUMENT,
+                 "sizes = NULL");
+    EXPECT_FAILS(sab_plan_locate(plan, NULL, &size, NULL, NULL, 1, &places), SAB_E_ARGUMENT,
+                 "numbers = NULL");
+    EXPECT_FAILS(sab_plan_locate(plan, NULL, &size, &number, NULL, 1, NULL), SAB_E_ARGUMENT,
+                 "places = NULL");
+    EXPECT(rank == 7);
+    EXPECT_OK(sab_plan_locate(plan, NULL, &size, &number, NULL, 1, &places));
+    EXPECT(rank == 0);
+    EXPECT_OK(sab_plan_locate(plan, NULL, NULL, NULL, NULL, 0, &places));
+    EXPECT_OK(sab_histogram_new(&empty));
+    EXPECT(info_of(empty).columns == 0 && info_of(empty).samples == 0);
+    EXPECT_FAILS(sab_histogram_plan_new(empty, &options, &other), SAB_E_ARGUMENT,
+                 "must be at least 1");
+    const int64_t id = 1;
+    options.separate_by = &id;
+    options.separate_by_count = 1;
+    EXPECT_FAILS(sab_histogram_plan_new(histogram, &options, &other), SAB_E_UNSUPPORTED,
+                 "separate_by");
+    EXPECT_FAILS(sab_histogram_bytes_new(NULL, 1, &none), SAB_E_ARGUMENT, "data = NULL");
+    EXPECT_FAILS(sab_histogram_new(NULL), SAB_E_ARGUMENT, "histogram = NULL");
+    sab_histogram_free(empty);
+    sab_histogram_free(histogram);
+    sab_plan_free(plan);
+}
+
+static void plans_whose_order_has_no_inverse_are_refused(void) {
+    const int32_t a[] = {5, 5, 5, 2}, b[] = {1, 2, 1, 9};
+    const int64_t ids[] = {0, 1, 0, 1};
+    sab_sizes *parts[] = {sizes_of(a, 4), sizes_of(b, 4)}, *pairs = NULL, *mixture = NULL;
+    const double size = 5;
+    const uint64_t number = 0;
+    const sab_places places = SAB_PLACES_INIT;
+    sab_plan *plan = NULL;
+    sab_plan_options options = budget(100);
+    EXPECT_OK(sab_sizes_columns_new((const sab_sizes *const *)parts, 2, &pairs));
+    EXPECT_OK(sab_mixture_new((const sab_sizes *const *)parts, 2, NULL, &mixture));
+    EXPECT_OK(sab_plan_new(pairs, &options, &plan));
+    EXPECT_FAILS(sab_plan_locate(plan, NULL, &size, &number, NULL, 1, &places), SAB_E_UNSUPPORTED,
+                 "2 columns");
+    sab_plan_free(plan);
+    EXPECT_OK(sab_plan_new(mixture, &options, &plan));
+    EXPECT_FAILS(sab_plan_locate(plan, NULL, &size, &number, NULL, 1, &places), SAB_E_UNSUPPORTED,
+                 "mixture");
+    sab_plan_free(plan);
+    options.separate_by = ids;
+    options.separate_by_count = 4;
+    EXPECT_OK(sab_plan_new(parts[0], &options, &plan));
+    EXPECT_FAILS(sab_plan_locate(plan, NULL, &size, &number, NULL, 1, &places), SAB_E_UNSUPPORTED,
+                 "ids separate");
+    sab_plan_free(plan);
+    sab_sizes_free(mixture);
+    sab_sizes_free(pairs);
+    sab_sizes_free(parts[0]);
+    sab_sizes_free(parts[1]);
+}
+
+int main(void) {
+    RUN(entries_are_sorted_counts_of_sizes);
+    RUN(merging_in_any_order_gives_the_same_bytes);
+    RUN(subtracting_more_than_there_is_changes_nothing);
+    RUN(numbers_count_samples_of_the_same_size);
+    RUN(columns_and_sources_are_kept_apart);
+    RUN(damaged_bytes_are_refused);
+    RUN(places_are_those_of_the_samplers);
+    RUN(plans_of_more_samples_than_memory_have_places);
+    RUN(plans_without_indices_are_saved_and_refuse_samplers);
+    RUN(wrong_arguments_are_refused);
+    RUN(plans_whose_order_has_no_inverse_are_refused);
+    return finish();
+}

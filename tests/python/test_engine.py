@@ -1,0 +1,105 @@
+"""More than one machine: histograms, plans of histograms, places."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sab
+
+NUMBERS = 1 + np.arange(1000) * 7919 % 90
+
+
+def parts(count: int = 8) -> list[sab.Histogram]:
+    return [sab.Histogram(part) for part in np.array_split(NUMBERS, count)]
+
+
+def test_merging_in_any_order_gives_the_same_bytes() -> None:
+    whole, merged = sab.Histogram(NUMBERS), sab.Histogram()
+    for part in reversed(parts()):
+        merged.merge(part)
+    assert merged == whole
+    assert merged.to_bytes() == whole.to_bytes()
+    assert merged.fingerprint == whole.fingerprint
+    assert merged.sample_count == 1000
+    assert merged.total == NUMBERS.sum()
+    sizes, counts = np.unique(NUMBERS, return_counts=True)
+    assert (merged.sizes == sizes).all()
+    assert (merged.counts == counts).all()
+    merged.subtract(parts()[0])
+    assert merged.sample_count == 875
+    assert merged != whole
+
+
+def test_bytes_and_pickles_make_the_histogram_again() -> None:
+    whole = sab.Histogram(NUMBERS)
+    assert sab.Histogram.from_bytes(whole.to_bytes()) == whole
+    assert pickle.loads(pickle.dumps(whole)) == whole
+    assert sab.Histogram.from_bytes(sab.Histogram().to_bytes()).sizes.size == 0
+    with pytest.raises(sab.FormatError, match="checksum"):
+        sab.Histogram.from_bytes(whole.to_bytes()[:-1] + b"x")
+    with pytest.raises(TypeError, match="to_bytes"):
+        sab.Histogram.from_bytes("text")  # type: ignore[arg-type]
+
+
+def test_columns_and_sources_are_kept_apart() -> None:
+    pairs = sab.Histogram(sab.Sizes({"source": [5, 5, 2], "target": [1, 2, 9]}))
+    assert pairs.sizes.tolist() == [[2, 9], [5, 1], [5, 2]]
+    assert pairs.sources is None
+    mixed = sab.Histogram(sab.Mixture({"a": [5, 2], "b": [5]}))
+    assert mixed.sources is not None
+    assert mixed.sources.tolist() == [0, 0, 1]
+    with pytest.raises(sab.MismatchError, match=r"columns"):
+        pairs.merge(mixed)
+    for refused in (pairs, mixed):
+        with pytest.raises(sab.UnsupportedError):
+            sab.plan(refused, budget=100)
+    with pytest.raises(TypeError, match=r"must be a sab\.Histogram"):
+        pairs.merge([1])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("last_step", ["split", "drop", "wrap"])
+@pytest.mark.parametrize("tail", ["keep", "wrap"])
+def test_places_are_those_of_the_samplers(last_step: str, tail: str) -> None:
+    histogram = sab.Histogram()
+    numbers = np.concatenate([histogram.number(part) for part in np.array_split(NUMBERS, 7)])
+    options: dict[str, Any] = {"budget": 500, "tail": tail}
+    plan, counted = sab.plan(NUMBERS, **options), sab.plan(histogram, **options)
+    assert [bucket[:-1] for bucket in counted.buckets] == [bucket[:-1] for bucket in plan.buckets]
+    order: dict[str, Any] = {"seed": 5, "world_size": 3, "micro_batches": 2, "last_step": last_step}
+    found = {}
+    first = counted.locate(NUMBERS, numbers, epoch=1, **order)
+    for which in range(int(first.counts.max(initial=1))):
+        places = counted.locate(NUMBERS, numbers, epoch=1, which=np.full(1000, which), **order)
+        for i in np.flatnonzero(which < places.counts):
+            found[places.ranks[i], places.batches[i], places.slots[i]] = i
+    seen = {}
+    for rank in range(3):
+        sampler = sab.BucketSampler(plan, rank=rank, **order)
+        sampler.set_epoch(1)
+        for position, batch in enumerate(sampler):
+            seen.update({(rank, position, slot): int(i) for slot, i in enumerate(batch)})
+    assert found == seen
+    assert first.batch_count == len(sampler)
+    assert (first.counts == 0).sum() == 1000 - len(set(seen.values()))
+
+
+def test_plans_of_histograms_refuse_what_needs_indices() -> None:
+    plan = sab.plan(sab.Histogram(NUMBERS), budget=500)
+    copy = pickle.loads(pickle.dumps(plan))
+    assert copy.fingerprint == plan.fingerprint
+    with pytest.raises(sab.UnsupportedError, match="histogram"):
+        sab.BucketSampler(plan)
+    with pytest.raises(sab.UnsupportedError, match="histogram"):
+        plan.report()
+    with pytest.raises(ValueError, match="must be the size of samples"):
+        plan.locate([0.5], [0])
+    with pytest.raises(ValueError, match="must be below the number of samples of size 1"):
+        plan.locate([1], [1000])
+    with pytest.raises(ValueError, match="numbers: has 2"):
+        plan.locate([1], [0, 1])
+    with pytest.warns(sab.SkippedWarning):
+        assert sab.plan(sab.Histogram(NUMBERS), budget=50, oversize="skip").skipped_count > 0

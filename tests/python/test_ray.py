@@ -1,0 +1,284 @@
+"""Batches of a data set of Ray, written as Parquet and read back; and the same by command line."""
+
+from __future__ import annotations
+
+import filecmp
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sab
+from sab import cli
+
+pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+parquet = pytest.importorskip("pyarrow.parquet")
+pytest.importorskip("fsspec", reason="fsspec is not installed")
+
+COUNT, WORLD = 2000, 3
+
+
+def table() -> Any:
+    lengths = np.random.default_rng(1).integers(1, 100, COUNT)
+    tokens = [np.full(length, i, np.int32) for i, length in enumerate(lengths)]
+    return pa.table(
+        {
+            "id": np.arange(COUNT),
+            "length": lengths,
+            "tokens": pa.array(tokens, pa.list_(pa.int32())),
+        }
+    )
+
+
+def shards(folder: pathlib.Path, count: int) -> list[str]:
+    """The table in files."""
+    names, rows = [], table()
+    for number, part in enumerate(np.array_split(np.arange(COUNT), count)):
+        names.append(str(folder / f"shard-{number:03}.parquet"))
+        parquet.write_table(rows.slice(part[0], len(part)), names[-1])
+    return names
+
+
+def order() -> dict[str, Any]:
+    return {"seed": 5, "world_size": WORLD}
+
+
+def expect_batches_of_samplers(path: str | os.PathLike[str]) -> None:
+    """The folder has the batches of a plan of all sizes, and all columns of their samples."""
+    rows = table()
+    plan = sab.plan(rows.column("length").to_numpy(), budget=1000)
+    for rank in range(WORLD):
+        sampler = sab.BucketSampler(plan, rank=rank, **order())
+        batches = sab.BatchDataset(path, rank=rank, world_size=WORLD)
+        assert len(batches) == len(sampler)
+        for position, (batch, expected) in enumerate(zip(batches, sampler)):
+            assert batch["id"].tolist() == list(expected)
+            assert batch["batch"] == position
+            assert [len(each) for each in batch["tokens"]] == batch["length"].tolist()
+            assert all((each == i).all() for each, i in zip(batch["tokens"], batch["id"]))
+
+
+def run(*arguments: object) -> None:
+    assert cli.main([str(argument) for argument in arguments]) == 0
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A folder of batches, written by two tasks of the command."""
+    folder = tmp_path_factory.mktemp("engine")
+    files = shards(folder, 5)
+    column = ["--column", "length"]
+    for file in files:  # a task each
+        run("engine", "histogram", file, *column, "--output", folder / "counts")
+    common = [*files, *column, "--histograms", folder / "counts"]
+    run("engine", "plan", *common, "--budget", 1000, "--save", folder / "plan")
+    write = ["engine", "write", *common, "--plan", folder / "plan", "--output", folder / "batches"]
+    write += ["--seed", 5, "--world-size", WORLD, "--batches-per-file", 16]
+    for task in (1, 0):
+        run(*write, "--task", task, "--tasks", 2)
+    run(*write, "--finish")
+    return folder / "batches"
+
+
+def test_tasks_of_the_command_write_the_batches_of_the_samplers(written: pathlib.Path) -> None:
+    expect_batches_of_samplers(written)
+    assert not list(written.rglob("*.partial"))
+
+
+def test_the_command_refuses_other_shards(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files, column = shards(tmp_path, 2), ["--column", "length"]
+    counts = ["--histograms", tmp_path / "counts"]
+    assert cli.main(["engine", "plan", *map(str, [*files, *column, *counts, "--save", "x"])]) == 2
+    assert "is missing: run sab engine histogram" in capsys.readouterr().err
+    run("engine", "histogram", *files, *column, "--output", tmp_path / "counts")
+    run("engine", "plan", *files, *column, *counts, "--save", tmp_path / "plan")
+    write = [*column, *counts, "--plan", tmp_path / "plan", "--output", tmp_path / "batches"]
+
+    def refused(*given: object) -> str:
+        assert cli.main([str(each) for each in ("engine", "write", *given, *write)]) == 2
+        return capsys.readouterr().err
+
+    assert "is given twice" in refused(files[0], files[0])
+    assert "it is the plan of other data" in refused(files[0])
+    parquet.write_table(table().slice(0, 10), files[1])
+    assert f"{files[1]}: its sizes are not those of its histogram" in refused(*files)
+
+
+def test_a_state_goes_on_with_another_number_of_ranks(written: pathlib.Path) -> None:
+    seen: Counter[int] = Counter()
+
+    def take(data: sab.BatchDataset, most: int) -> None:
+        for _, batch in zip(range(most), data):
+            seen.update(batch["id"].tolist())
+
+    state = None
+    for world_size, most in ((3, 7), (2, 11), (4, 3), (1, 10**6)):
+        ranks = [
+            sab.BatchDataset(written, rank=rank, world_size=world_size)
+            for rank in range(world_size)
+        ]
+        for data in ranks:
+            if state is not None:
+                data.load_state_dict(state)
+            take(data, most)
+        states = [data.state_dict() for data in ranks]
+        assert all(other == states[0] for other in states)
+        state = states[0]
+    assert seen == Counter(range(COUNT))
+
+
+def test_random_access_and_wrong_folders(written: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    data = sab.BatchDataset(written, rank=1, world_size=2)
+    assert data[3]["id"].tolist() == list(data)[3]["id"].tolist()
+    assert data[-1]["id"].tolist() == data[len(data) - 1]["id"].tolist()
+    with pytest.raises(IndexError, match="must be below"):
+        data[len(data)]
+    with pytest.raises(sab.FormatError, match="are not written to the end"):
+        sab.BatchDataset(tmp_path)
+    with pytest.raises(ValueError, match="must be below the world size"):
+        sab.BatchDataset(written, rank=2, world_size=2)
+    with pytest.raises(sab.FormatError, match="is not that of a BatchDataset"):
+        data.load_state_dict({"taken": 1})
+    with pytest.raises(sab.MismatchError, match="another plan"):
+        data.load_state_dict({**data.state_dict(), "fingerprint": 1})
+    victim = sorted(written.rglob("*.parquet"))[0]
+    content = victim.read_bytes()
+    victim.unlink()
+    with pytest.raises(sab.FormatError, match="is missing"):
+        sab.BatchDataset(written)
+    victim.write_bytes(content)
+
+
+def test_loaders_of_torch_read_the_batches(written: pathlib.Path) -> None:
+    torch_data = pytest.importorskip("torch.utils.data", reason="torch is not installed")
+    data = sab.BatchDataset(written, rank=0, world_size=1)
+    expected = [batch["id"].tolist() for batch in data]
+    for workers in (0, 2):
+        loader = torch_data.DataLoader(
+            data, batch_size=None, num_workers=workers, collate_fn=lambda batch: batch
+        )
+        assert [batch["id"].tolist() for batch in loader] == expected
+
+
+# The tests from here on start Ray.
+
+
+@pytest.fixture(scope="module")
+def ray() -> Iterator[Any]:
+    module = pytest.importorskip("ray", reason="ray is not installed: pip install 'ray[data]'")
+    pytest.importorskip("ray.data", reason="ray[data] is not installed")
+    environment = {"env_vars": {"PYTHONPATH": os.pathsep.join(sys.path)}}
+    module.init(num_cpus=2, include_dashboard=False, logging_level="ERROR", runtime_env=environment)
+    module.data.DataContext.get_current().enable_progress_bars = False
+    yield module
+    module.shutdown()
+
+
+def test_any_number_of_partitions_gives_the_same_files(ray: Any, tmp_path: pathlib.Path) -> None:
+    import sab.ray as adapter
+
+    folders = []
+    for blocks in (1, 16):
+        dataset = ray.data.from_arrow(table()).repartition(blocks)
+        histogram = adapter.histogram(dataset, "length")
+        assert histogram == sab.Histogram(table().column("length").to_numpy())
+        folders.append(tmp_path / str(blocks))
+        plan = sab.plan(histogram, budget=1000)
+        manifest = adapter.write_batches(
+            dataset, plan, folders[-1], size="length", batches_per_file=32, **order()
+        )
+        assert manifest["samples"] == COUNT
+    expect_batches_of_samplers(folders[1])
+    names = [str(path.relative_to(folders[0])) for path in folders[0].rglob("*.parquet")]
+    assert filecmp.cmpfiles(folders[0], folders[1], names, shallow=False)[1:] == ([], [])
+
+    # a file that is missing is written again; nothing else is
+    victim = sorted(folders[1].rglob("*.parquet"))[1]
+    others = {path: path.stat().st_mtime_ns for path in folders[1].rglob("*.parquet")}
+    content = victim.read_bytes()
+    victim.unlink()
+    adapter.write_batches(dataset, plan, folders[1], size="length", batches_per_file=32, **order())
+    assert victim.read_bytes() == content
+    del others[victim]
+    assert all(path.stat().st_mtime_ns == when for path, when in others.items())
+    with pytest.raises(sab.MismatchError, match="use another folder"):
+        adapter.write_batches(dataset, plan, folders[1], size="length", **order())
+
+
+def test_functions_give_sizes_inside_the_engine(ray: Any, tmp_path: pathlib.Path) -> None:
+    import sab.ray as adapter
+
+    dataset = ray.data.from_arrow(table().select(["id", "tokens"])).repartition(3)
+
+    def count_tokens(rows: Any) -> Any:
+        return np.array([len(each) for each in rows.column("tokens")])
+
+    def lose_a_row(rows: Any) -> Any:
+        return count_tokens(rows)[1:]
+
+    plan = sab.plan(adapter.histogram(dataset, count_tokens), budget=1000)
+    adapter.write_batches(dataset, plan, tmp_path, size=count_tokens, columns=["id"])
+    ids = [i for batch in sab.BatchDataset(tmp_path) for i in batch["id"].tolist()]
+    assert sorted(ids) == list(range(COUNT))
+    with pytest.raises(ValueError, match=r"partition \d: size gave an array of shape"):
+        adapter.histogram(dataset, lose_a_row)
+    with pytest.raises(ValueError, match="must be a column of partition"):
+        adapter.histogram(dataset, "weight")
+    other = sab.plan(sab.Histogram([1, 2, 3]), budget=1000)
+    with pytest.raises(sab.MismatchError, match="the plan of other data"):
+        adapter.write_batches(dataset, other, tmp_path / "other", size=count_tokens)
+
+
+DRIVER = """
+    import pathlib, sys, time, pyarrow.parquet, ray, sab, sab.ray
+    from sab import _batch_files
+
+    def slowly(path, job, table, write=_batch_files.write_file):
+        time.sleep(0.2)
+        return write(path, job, table)
+
+    sab.ray.write_file = slowly
+    ray.init(num_cpus=2, include_dashboard=False, logging_level="ERROR")
+    ray.data.DataContext.get_current().enable_progress_bars = False
+    files = sorted(pathlib.Path(sys.argv[1]).iterdir())
+    dataset = ray.data.from_arrow([pyarrow.parquet.read_table(file) for file in files])
+    plan = sab.Plan.open(sys.argv[2])
+    order = {"seed": 5, "world_size": 3, "batches_per_file": 8}
+    sab.ray.write_batches(dataset, plan, sys.argv[3], size="length", **order)
+"""
+
+
+def test_a_killed_driver_goes_on(ray: Any, tmp_path: pathlib.Path) -> None:
+    ray.shutdown()  # the driver has a cluster of its own
+    source, target = tmp_path / "source", tmp_path / "batches"
+    source.mkdir()
+    shards(source, 4)
+    plan = sab.plan(sab.Histogram(table().column("length").to_numpy()), budget=1000)
+    plan.save(tmp_path / "plan")
+    (tmp_path / "driver.py").write_text(textwrap.dedent(DRIVER))
+    arguments = [tmp_path / "driver.py", source, tmp_path / "plan", target]
+    command = [sys.executable, *map(str, arguments)]
+    driver = subprocess.Popen(command, start_new_session=True)
+    end = time.monotonic() + 120
+    while len(list(target.rglob("*.parquet"))) < 3 and time.monotonic() < end:
+        assert driver.poll() is None
+        time.sleep(0.05)
+    os.killpg(driver.pid, signal.SIGKILL)  # the driver and its cluster
+    driver.wait()
+    left = {path: path.stat().st_mtime_ns for path in target.rglob("*.parquet")}
+    assert left
+    assert not (target / "manifest.json").exists()
+    subprocess.run(command, check=True, timeout=200)
+    assert all(path.stat().st_mtime_ns == when for path, when in left.items())
+    expect_batches_of_samplers(target)

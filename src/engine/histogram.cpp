@@ -181,6 +181,7 @@ double Histogram::total() const {
 
 std::vector<NameField> Histogram::name_fields() const {
     std::vector<NameField> fields;
+    fields.reserve(names_.size());
     for (const std::string& name : names_) fields.push_back(name_field(name));
     return fields;
 }

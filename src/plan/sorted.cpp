@@ -206,9 +206,10 @@ Sorted sort_by_digits(std::vector<Keyed> items, const Digits& digits, const Part
     return sorted;
 }
 
-template <class Reader>
-Sorted sort_by_radix(const Reader& read, const Parts& parts, bool with_order,
+/// One loop for all number types, since sorting takes far longer than loading doubles.
+Sorted sort_by_radix(const Sizes& sizes, const Parts& parts, bool with_order,
                      const Progress& progress) {
+    const Sizes::BlockReader<double> read{sizes};
     const std::size_t count = parts.count;
     std::vector<Keyed> items(count);
     std::vector<Digits> digits(parts.parts);
@@ -217,7 +218,7 @@ Sorted sort_by_radix(const Reader& read, const Parts& parts, bool with_order,
                  Digits& own = digits[part];
                  read(first, last, [&](auto numbers, std::size_t at, std::size_t some) {
                      for (std::size_t i = 0; i < some; ++i) {
-                         const uint64_t key = bits_of(static_cast<double>(numbers[i]) + 0.0);
+                         const uint64_t key = bits_of(numbers[i] + 0.0);
                          items[at + i] = {key, static_cast<uint32_t>(at + i)};
                          for (std::size_t d = 0; d < 8; ++d) ++own[d][(key >> (8 * d)) & 255];
                      }
@@ -244,7 +245,7 @@ Sorted sort_by_size(const Sizes& sizes, bool with_order, const Progress& progres
         const Range range = find_range(sizes, read, parts, name, progress);
         if (is_narrow(range, parts.count))
             return sort_by_counting(read, parts, range, with_order, progress);
-        return sort_by_radix(read, parts, with_order, progress);
+        return sort_by_radix(sizes, parts, with_order, progress);
     });
 }
 

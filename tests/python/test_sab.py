@@ -880,6 +880,7 @@ def test_doctests(name, tmp_path, monkeypatch):
         "sab._group",
         "sab._collection",
         "sab.compat.torchtune",
+        "sab.compat.verl.seqlen_balancing",
     ):
         pytest.importorskip("torch")
     if name == "sab.compat.torchtune" and not os.environ.get("SAB_TORCH_LIBRARY"):

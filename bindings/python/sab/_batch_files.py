@@ -342,6 +342,12 @@ class BatchDataset:
         """Of the plan."""
         return self._job._plan.fingerprint
 
+    def __repr__(self) -> str:
+        return (
+            f"<sab.BatchDataset: {self._path}, rank {self._rank} of {self._world_size}, "
+            f"{len(self):,} batches>"
+        )
+
     def __len__(self) -> int:
         """Batches of this rank from the restored state on."""
         job = self._job

@@ -191,6 +191,7 @@ pub(crate) trait Defaults {
 structs! {
     sab_balanced_report,
     sab_batch,
+    sab_block,
     sab_bucket,
     sab_grouping_view,
     sab_max_batch,

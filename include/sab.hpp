@@ -530,6 +530,15 @@ struct Batch : sab_batch {
     }
 };
 
+/// Several batches: the C struct; see sab_block.
+struct Block : sab_block {
+    Block() noexcept : sab_block(SAB_BLOCK_INIT) {}
+    /// Number of batches.
+    size_t size() const noexcept { return count; }
+    /// The first sample of a batch, from 0; that of the batch `size()` is behind the last sample.
+    const int64_t *begin_of(size_t batch) const noexcept { return indices + offsets[batch]; }
+};
+
 /// A cursor over the batches of an epoch, for one thread at a time; see sab_sampler.
 class Sampler : public Handle<sab_sampler, sab_sampler_free> {
 public:
@@ -538,6 +547,10 @@ public:
     void begin_pass() { check(sab_sampler_begin(get())); }
     /// Moves to the next batch; false at the end of the epoch.
     bool next(Batch &batch) { return check(sab_next_batch(get(), &batch)) == SAB_OK; }
+    /// Moves over at most so many batches; false at the end of the epoch. See sab_next_block().
+    bool next_block(Block &block, size_t max_batches = 1024) {
+        return check(sab_next_block(get(), max_batches, &block)) == SAB_OK;
+    }
     /// A batch of the epoch. Does not move the cursor.
     Batch at(uint64_t position) {
         Batch batch;

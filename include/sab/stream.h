@@ -338,12 +338,12 @@ SAB_API void sab_files_stream_options_init(sab_files_stream_options *options, si
  * and modification time, and a change in bytes that were neither read nor sampled. If only the
  * modification time differs, a warning is logged.
  *
- * With `readers`, threads read the next files while the records of one are given. Up to 4 * readers
- * names are taken from the source in advance, in the thread that reads the stream. At most 32 MiB *
- * readers of records are kept, and of each reader the block that it reads, usually 256 KiB. So
- * files whose contents are much larger are read one after the other. A file that is named twice is
- * begun the second time when it was read the first time. A file that failed is tried again in the
- * thread that reads the stream. A state may be restored with another number of readers. A child
+ * With `readers`, threads read the next files while the records of one are given. Up to 16 *
+ * readers names are taken from the source in advance, in the thread that reads the stream. At most
+ * 32 MiB readers of records are kept, and of each reader the block that it reads, usually 256 KiB.
+ * So files whose contents are much larger are read one after the other. A file that is named twice
+ * is begun the second time when it was read the first time. A file that failed is tried again in
+ * the thread that reads the stream. A state may be restored with another number of readers. A child
  * after fork() starts threads of its own.
  *
  * @param source   a stream of file names

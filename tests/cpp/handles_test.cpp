@@ -253,6 +253,34 @@ void Mixtures_HaveTheirProportions() {
     EXPECT(fails(SAB_E_ARGUMENT, "sizes: are no mixture", [&] { wiki.mixture_counts(); }));
 }
 
+void Blocks_AreTheBatches() {
+    const std::uint64_t batch_size = 2;
+    sab::PlanOptions options;
+    options.batch_sizes = &batch_size;
+    options.batch_size_count = 1;
+    const sab::Plan plan(sab::Sizes(std::vector<int>{5, 3, 5, 4, 3, 4, 9, 1, 2}), options);
+    for (const std::size_t most : {std::size_t{1}, std::size_t{2}, std::size_t{1024}}) {
+        sab::BucketSampler sampler(plan), other(plan);
+        sab::Block block;
+        sab::Batch batch;
+        std::size_t batches = 0;
+        while (sampler.next_block(block, most)) {
+            EXPECT(block.size() >= 1 && block.size() <= most);
+            for (std::size_t i = 0; i < block.size(); ++i, ++batches) {
+                EXPECT(other.next(batch));
+                EXPECT(std::equal(batch.begin(), batch.end(), block.begin_of(i),
+                                  block.begin_of(i + 1)));
+                EXPECT(block.total[i] == batch.total[0] && block.step[i] == batch.step);
+            }
+        }
+        EXPECT(batches == sampler.batch_count() && !other.next(batch));
+    }
+    sab::BucketSampler sampler(plan);
+    sab::Block block;
+    EXPECT(fails(SAB_E_ARGUMENT, "max_batches = 0", [&] { sampler.next_block(block, 0); }));
+    EXPECT(sampler.next_block(block));  // as if the call had not been
+}
+
 double squares(std::uint64_t count, double length) {
     return static_cast<double>(count) * length * length;
 }
@@ -872,6 +900,7 @@ int main() {
     RUN(Sizes_ComeFromFiles);
     RUN(Sizes_HaveNamedColumns);
     RUN(Mixtures_HaveTheirProportions);
+    RUN(Blocks_AreTheBatches);
     RUN(Plans_OfSeveralColumns);
     RUN(Plan_IsMadeWrittenReadAndSaved);
     RUN(Cost_IsTermsOrAFunction);

@@ -1,7 +1,7 @@
 # Samplers: cursors over the batches of an epoch, for one rank.
 
-export Batch, Sampler, BucketSampler, SequentialSampler, BionemoSizeAwareSampler,
-    BionemoSizeAwareStream, BionemoSampler, PackedSampler, begin!, next_batch!, padded_total,
+export Batch, Block, Sampler, BucketSampler, SequentialSampler, BionemoSizeAwareSampler,
+    BionemoSizeAwareStream, BionemoSampler, PackedSampler, begin!, next_batch!, next_block!, padded_total,
     batch_count, skipped_count, set_epoch!, set_budget!, restore!, set_generator!, costliest_batches
 
 """
@@ -163,6 +163,67 @@ function next_batch!(sampler::Sampler; copy::Bool = true)
     status == Raw.SAB_OK && return copy ? Batch(raw, sampler) : Batch(raw, sampler, sampler.buffers)
     status == Raw.SAB_END && return nothing
     check(status)
+end
+
+"""
+Several batches, as vectors with an element for each. Of several columns, `longest`,
+`padded_length`, `total` and `cu_seqlens` are a [`PerColumn`](@ref) of vectors.
+
+- `indices`: the samples of all batches, as in [`Batch`](@ref). Those of batch `i` are
+  `indices[offsets[i]+1:offsets[i+1]]`.
+- `offsets`: one more than there are batches; begins with 0.
+- `layout`, `epoch`: of all batches.
+- `longest`, `padded_length`, `total`, `bucket`, `step`, `micro_batch`, `id`: as in `Batch`.
+- `cu_seqlens`: those of all batches; those of batch `i` are
+  `cu_seqlens[offsets[i]+i:offsets[i+1]+i]`. Otherwise `nothing`.
+- `starts`: beside `indices`. Otherwise `nothing`.
+"""
+struct Block
+    indices::OneBased
+    offsets::Vector{Int}
+    layout::Symbol
+    longest::Union{Vector{Float64},PerColumn{Vector{Float64}}}
+    padded_length::Union{Vector{Float64},PerColumn{Vector{Float64}}}
+    total::Union{Vector{Float64},PerColumn{Vector{Float64}}}
+    bucket::Vector{Int}
+    epoch::UInt64
+    step::Vector{Int}
+    micro_batch::Vector{Int}
+    id::Vector{Int}
+    cu_seqlens::Union{Nothing,Vector{Int32},PerColumn{Vector{Int32}}}
+    starts::Union{Nothing,Vector{Int64}}
+end
+
+function Block(raw::Raw.sab_block, names)
+    count, columns = Int(raw.count), Int(raw.columns)
+    of_columns(arrays) = columns == 1 ? arrays[1] : PerColumn(arrays, names)
+    function numbers(pointer)
+        table = reshape(shown(pointer, count * columns), columns, count)
+        return of_columns([table[column, :] for column in 1:columns])
+    end
+    offsets = Int.(shown(raw.offsets, count + 1))
+    samples = offsets[end]
+    cu_seqlens = raw.cu_seqlens == C_NULL ? nothing :
+                 of_columns([shown(unsafe_load(raw.cu_seqlens, column), samples + count) for column in 1:columns])
+    return Block(OneBased(shown(raw.indices, samples)), offsets, raw.layout == Raw.SAB_LAYOUT_ROW ? :row : :padded, numbers(raw.longest),
+        numbers(raw.padded_length), numbers(raw.total), shown(raw.bucket, count) .+ 1, raw.epoch, shown(raw.step, count),
+        shown(raw.micro_batch, count), shown(raw.id, count), cu_seqlens, raw.starts == C_NULL ? nothing : shown(raw.starts, samples))
+end
+
+Base.length(block::Block) = length(block.step)
+Base.show(io::IO, block::Block) = print(io, "Block($(length(block)) batches, $(length(block.indices)) samples of epoch $(block.epoch))")
+
+"""
+    next_block!(sampler, max_batches = 1024)
+
+Moves over at most so many batches and returns them as a [`Block`](@ref); `nothing` at the end of the
+epoch. A sampler without random access gives one batch.
+"""
+function next_block!(sampler::Sampler, max_batches::Integer = 1024)
+    raw, most = Raw.sab_block(), converted(Csize_t, :max_batches, max_batches)
+    raw.struct_size = sizeof(Raw.sab_block)
+    call(() -> Raw.sab_next_block(sampler, most, raw), sampler) == Raw.SAB_END && return nothing
+    return Block(raw, sampler.names)
 end
 
 """

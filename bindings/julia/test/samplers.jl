@@ -397,3 +397,31 @@ end
     end
     @test all(failure -> failure isa SABError && failure.status == Raw.SAB_E_MISMATCH && occursin("seed", failure.message), failures)
 end
+
+@testset "blocks are the batches" begin
+    pairs = SAB.Sizes((source = made_sizes(500, 40), target = made_sizes(500, 60)))
+    kinds = (() -> SAB.BucketSampler(SAB.Plan(made_sizes(500, 40); budget = 400); seed = 3, world_size = 2),
+        () -> SAB.BucketSampler(SAB.Plan(pairs; budget = 800); seed = 3), () -> SAB.PackedSampler(made_sizes(500, 40), 100; seed = 3))
+    for kind in kinds, most in (1, 7, 1024)
+        sampler, other, count = kind(), kind(), 0
+        while (block = SAB.next_block!(sampler, most)) !== nothing
+            @test 1 <= length(block) <= most
+            for i in 1:length(block)
+                batch, places = SAB.next_batch!(other), block.offsets[i]+1:block.offsets[i+1]
+                @test block.indices[places] == batch.indices && block.layout == batch.layout && block.epoch == batch.epoch
+                @test (block.bucket[i], block.step[i], block.micro_batch[i], block.id[i]) == (batch.bucket, batch.step, batch.micro_batch, batch.id)
+                for name in (:longest, :padded_length, :total)
+                    mine, theirs = getfield(block, name), getfield(batch, name)
+                    @test theirs isa Float64 ? mine[i] == theirs : (mine[:source][i], mine[:target][i]) == (theirs[:source], theirs[:target])
+                end
+                @test batch.cu_seqlens === nothing || block.cu_seqlens[block.offsets[i]+i:block.offsets[i+1]+i] == batch.cu_seqlens
+                count += 1
+            end
+        end
+        @test SAB.next_batch!(other) === nothing && count == SAB.batch_count(sampler)
+    end
+    sampler = kinds[1]()
+    @test_throws SAB.SABError SAB.next_block!(sampler, 0)
+    @test_throws ArgumentError SAB.next_block!(sampler, -1)
+    @test repr(SAB.next_block!(sampler, 2))[1:16] == "Block(2 batches,"
+end

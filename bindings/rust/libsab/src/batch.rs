@@ -66,6 +66,72 @@ pub struct Batch<I = Vec<i64>, L = Vec<i32>> {
     pub starts: Option<I>,
 }
 
+/// Several batches, whose arrays belong to the sampler: those of one batch after those of another.
+///
+/// ```
+/// use libsab::{Plan, PlanOptions, SamplerOptions, SequentialSampler, Sizes};
+///
+/// let sizes = Sizes::from_vec(vec![3u8, 5, 4])?;
+/// let plan = Plan::new(&sizes, &PlanOptions::new().batch_size(2))?;
+/// let mut sampler = SequentialSampler::new(&plan, &SamplerOptions::new())?;
+/// let block = sampler.next_block(1024).unwrap()?;
+/// assert_eq!((block.len(), block.indices), (2, &[0, 2, 1][..]));
+/// assert_eq!((block.samples(0), block.total), (&[0, 2][..], &[7.0, 5.0][..]));
+/// # Ok::<(), libsab::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Block<'a> {
+    /// The samples of all batches: see [`samples`](Self::samples).
+    pub indices: &'a [i64],
+    /// Where the samples of each batch begin; at last the number of all.
+    pub offsets: &'a [u64],
+    /// How the samples of all batches are laid out.
+    pub layout: Layout,
+    /// Number of columns of the sizes.
+    pub columns: usize,
+    /// Largest size of each batch: that of batch `i` in column `j` is number `i * columns + j`.
+    pub longest: &'a [f64],
+    /// Length of each batch, as `longest`.
+    pub padded_length: &'a [f64],
+    /// Sum of the sizes of each batch, as `longest`.
+    pub total: &'a [f64],
+    /// The bucket of each batch; -1 without buckets.
+    pub bucket: &'a [i64],
+    /// Epoch of all batches.
+    pub epoch: u64,
+    /// Step of each batch.
+    pub step: &'a [u64],
+    /// Number of each batch among this rank's micro-batches of its step.
+    pub micro_batch: &'a [u64],
+    /// What the samples of each batch have in
+    /// [`PlanOptions::separate_by`](crate::PlanOptions::separate_by); 0 without it.
+    pub id: &'a [i64],
+    /// As in [`Batch`]: those of batch `i` begin at `offsets[i] + i`.
+    pub cu_seqlens: Option<PerColumn<&'a [i32]>>,
+    /// As in [`Batch`], beside `indices`.
+    pub starts: Option<&'a [i64]>,
+}
+
+impl<'a> Block<'a> {
+    /// Number of batches, at least 1.
+    #[allow(clippy::len_without_is_empty)]
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.step.len()
+    }
+
+    /// The samples of a batch.
+    ///
+    /// # Panics
+    ///
+    /// When `batch` is not below [`len`](Self::len).
+    #[must_use]
+    pub fn samples(&self, batch: usize) -> &'a [i64] {
+        &self.indices[self.offsets[batch] as usize..self.offsets[batch + 1] as usize]
+    }
+}
+
 /// A step of the optimizer, over all ranks and all their micro-batches.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]

@@ -25,7 +25,8 @@ use sab_sys as sys;
 use crate::error::{BoxError, Detail, Error};
 use crate::options::Hook;
 use crate::{
-    Batch, BatchRef, Capabilities, Layout, LogLevel, PerColumn, Step, BIONEMO_GENERATOR_WORDS,
+    Batch, BatchRef, Block, Capabilities, Layout, LogLevel, PerColumn, Step,
+    BIONEMO_GENERATOR_WORDS,
 };
 
 mod handle;

@@ -177,6 +177,20 @@ macro_rules! sampler {
                 self.handle.next()
             }
 
+            /// Moves over at most so many batches of the pass and shows them, with the arrays
+            /// borrowed from the sampler. `None` at the end of the epoch. A sampler without
+            /// random access gives one batch.
+            ///
+            /// # Errors
+            ///
+            /// As [`next_batch`](Self::next_batch); [`Error::Argument`] when `max_batches` is 0.
+            pub fn next_block(
+                &mut self,
+                max_batches: usize,
+            ) -> Option<Result<$crate::Block<'_>, Error>> {
+                self.handle.next_block(max_batches)
+            }
+
             /// The step of the batch that was shown last, over all ranks and micro-batches. On
             /// several ranks its time grows with their number.
             ///

@@ -317,3 +317,47 @@ fn a_sampler_tells_what_it_supports() {
     let can = BionemoSizeAwareStream::from_fn(8.0, |_, _| None).unwrap().capabilities();
     assert!(!can.batch_count && !can.random_access && !can.budget && !can.schedule);
 }
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn blocks_are_the_batches(
+        lengths in lengths(), most in 1usize..20, world_size in 1u64..4, seed in any::<u64>(),
+    ) {
+        let options = SamplerOptions::new().seed(seed).world_size(world_size);
+        let plan = plan_of(&lengths, 400.0, BucketRule::Auto, Tail::Keep);
+        let mut sampler = BucketSampler::new(&plan, &options).unwrap();
+        let mut other = BucketSampler::new(&plan, &options).unwrap();
+        while let Some(block) = sampler.next_block(most) {
+            let block = block.unwrap();
+            prop_assert!((1..=most).contains(&block.len()));
+            for i in 0..block.len() {
+                let batch = other.next_ref().unwrap().unwrap();
+                prop_assert_eq!(block.samples(i), batch.indices);
+                let numbers = (block.longest[i], block.total[i]);
+                prop_assert_eq!(numbers, (batch.longest[0], batch.total[0]));
+                prop_assert_eq!(block.step[i], batch.step);
+                prop_assert_eq!(block.bucket[i], batch.bucket.unwrap() as i64);
+            }
+        }
+        prop_assert!(other.next_ref().is_none());
+        sampler.set_epoch(0).unwrap();
+        prop_assert!(matches!(sampler.next_block(0), Some(Err(libsab::Error::Argument(_)))));
+        prop_assert!(sampler.next_block(1).is_some());
+
+        let sizes = Sizes::borrowed(&lengths).unwrap();
+        let pack = PackedOptions::new().capacity(100);
+        let mut rows = PackedSampler::new(&sizes, &pack, &options).unwrap();
+        let mut others = PackedSampler::new(&sizes, &pack, &options).unwrap();
+        while let Some(block) = rows.next_block(most) {
+            let block = block.unwrap();
+            for i in 0..block.len() {
+                let batch = others.next_ref().unwrap().unwrap();
+                let begin = block.offsets[i] as usize + i;
+                let lengths = &block.cu_seqlens.unwrap()[0][begin..=begin + batch.indices.len()];
+                prop_assert_eq!(lengths, batch.cu_seqlens.unwrap()[0]);
+            }
+        }
+    }
+}

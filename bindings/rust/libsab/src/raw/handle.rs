@@ -194,6 +194,7 @@ pub(crate) trait Defaults {
 structs! {
     sab_balanced_report,
     sab_batch,
+    sab_block,
     sab_bucket,
     sab_context_plan_view,
     sab_grouping_view,

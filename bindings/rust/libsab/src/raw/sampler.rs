@@ -177,6 +177,18 @@ impl<'a> SamplerHandle<'a> {
         self.next().map(|batch| batch.map(BatchRef::into_owned))
     }
 
+    pub(crate) fn next_block(&mut self, max_batches: usize) -> Option<Result<Block<'_>, Error>> {
+        let mut block = empty::<sys::sab_block>();
+        // SAFETY: a live handle that nobody else uses, and a struct whose size is set.
+        let status = unsafe { sys::sab_next_block(self.pointer(), max_batches, &mut block) };
+        match self.check(status) {
+            Ok(sys::SAB_END) => None,
+            // SAFETY: arrays of the sampler, valid until the next call that needs `&mut self`.
+            Ok(_) => Some(Ok(unsafe { shown_block(&block) })),
+            Err(error) => Some(Err(error)),
+        }
+    }
+
     pub(crate) fn begin(&mut self) -> Result<(), Error> {
         // SAFETY: a live handle that nobody else uses.
         let status = unsafe { sys::sab_sampler_begin(self.pointer()) };
@@ -364,6 +376,40 @@ pub(super) unsafe fn shown<'a>(batch: &sys::sab_batch) -> BatchRef<'a> {
             id: batch.id,
             cu_seqlens: None,
             starts: None,
+        }
+    }
+}
+
+/// Several batches.
+///
+/// # Safety
+///
+/// The arrays of the block are valid for `'a`.
+unsafe fn shown_block<'a>(block: &sys::sab_block) -> Block<'a> {
+    // SAFETY: the caller's promise; one offset more than batches, a number a batch and column, an
+    // array a column or NULL.
+    unsafe {
+        let offsets = slice(block.offsets, block.count + 1);
+        let samples = offsets[block.count] as usize;
+        let numbers = |data| slice(data, block.count * block.columns);
+        Block {
+            indices: slice(block.indices, samples),
+            offsets,
+            layout: if block.layout == sys::SAB_LAYOUT_ROW { Layout::Row } else { Layout::Padded },
+            columns: block.columns,
+            longest: numbers(block.longest),
+            padded_length: numbers(block.padded_length),
+            total: numbers(block.total),
+            bucket: slice(block.bucket, block.count),
+            epoch: block.epoch,
+            step: slice(block.step, block.count),
+            micro_batch: slice(block.micro_batch, block.count),
+            id: slice(block.id, block.count),
+            cu_seqlens: (!block.cu_seqlens.is_null()).then(|| {
+                let arrays = slice(block.cu_seqlens, block.columns);
+                PerColumn::of(arrays.iter().map(|&each| slice(each, samples + block.count)))
+            }),
+            starts: (!block.starts.is_null()).then(|| slice(block.starts, samples)),
         }
     }
 }

@@ -12,7 +12,7 @@
 namespace sab {
 namespace {
 
-constexpr uint64_t most_chunks = 1024, most_micro_batches = uint64_t{1} << 20,
+constexpr uint64_t most_chunks = 1024, longest_order = uint64_t{1} << 20,
                    most_passes = uint64_t{1} << 22;
 constexpr uint64_t search_work = 8'000'000;  // tasks
 constexpr uint64_t fewest_orders = 100;
@@ -35,8 +35,7 @@ PipelineInput::PipelineInput(const double* forward_, const double* backward_, st
           "must be from 1 to ", most_chunks);
     check(std::isfinite(options.transfer) && options.transfer >= 0, "options.transfer",
           options.transfer, "must be finite and at least 0");
-    check(count <= most_micro_batches, "micro_batches", count, "must be at most ",
-          most_micro_batches);
+    check(count <= longest_order, "micro_batches", count, "must be at most ", longest_order);
     check(count * stages_ * options.chunks <= most_passes, "micro_batches", count,
           "must be at most ", most_passes, " divided by stages and chunks");
     check(options.chunks == 1 || count % stages_ == 0, "micro_batches", count,

@@ -15,9 +15,6 @@
 namespace sab {
 namespace {
 
-// of sums of as many numbers as there may be samples in a micro-batch
-constexpr double rounding_of_sums = 1e-9;
-
 /// What samples cost in a row, asked for in the order of the distinct ones.
 class RowCost {
 public:

@@ -18,6 +18,9 @@
 
 namespace sab {
 
+/// Of sums of as many numbers as there may be samples in a micro-batch.
+inline constexpr double rounding_of_sums = 1e-9;
+
 /// One number a budget, or one a balanced cost. Those that there are not are 0.
 using PerBudget = std::array<double, SAB_MAX_BUDGETS>;
 

@@ -5,12 +5,6 @@
 #include <numeric>
 
 namespace sab {
-namespace {
-
-// of sums of as many numbers as there may be samples in a micro-batch
-constexpr double rounding_of_sums = 1e-9;
-
-}  // namespace
 
 StepSamples::StepSamples(const Columns& all_sizes, const sab_step_plan_options& options)
     : count(all_sizes.count()),

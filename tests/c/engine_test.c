@@ -256,7 +256,7 @@ static void take_all(const sab_plan *plan, sab_sampler_options options, struct t
         EXPECT_OK(sab_bucket_sampler_new(plan, &options, &sampler));
         for (; sab_next_batch(sampler, &batch) == SAB_OK && b < 4 * MOST; ++b) {
             int64_t *const copy = malloc((size_t)(batch.count + 1) * sizeof *copy);
-            memcpy(copy, batch.indices, (size_t)batch.count * sizeof *copy);
+            if (batch.count > 0) memcpy(copy, batch.indices, (size_t)batch.count * sizeof *copy);
             copy[batch.count] = -1;
             taken->samples[options.rank][b] = copy;
             taken->step[b] = (int64_t)batch.step;

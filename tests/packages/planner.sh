@@ -53,7 +53,7 @@ declarations_agree() {
 }
 has_no_optional_header() {
   ! find "$include" -name files.h -o -name stream.h -o -name cache.h -o -name memory.h -o \
-    -name steps.h -o -name group.h -o -name torch.h | grep .
+    -name engine.h -o -name steps.h -o -name group.h -o -name torch.h | grep .
 }
 header_compiles() { # header_compiles COMPILER FLAG... HEADER
   local compiler=$1

@@ -88,7 +88,9 @@
 #endif
 #include "sab/balance.h"
 #include "sab/mixture.h"
+#if SAB_WITH_ENGINE
 #include "sab/engine.h"
+#endif
 #if SAB_WITH_STEPS
 #include "sab/steps.h"
 #endif

@@ -410,6 +410,7 @@ private:
     }
 };
 
+#if SAB_WITH_ENGINE
 /// Numbers of samples by size; see sab_histogram.
 class Histogram : public Handle<sab_histogram, sab_histogram_free> {
 public:
@@ -458,6 +459,7 @@ struct Places {
     std::vector<int64_t> counts, ranks, batches, steps, slots;
     uint64_t batch_count = 0;
 };
+#endif
 
 /// Buckets and batch sizes; immutable, shareable between threads. See sab_plan.
 class Plan : public Handle<sab_plan, sab_plan_free> {
@@ -465,9 +467,11 @@ public:
     using Handle::Handle;
     explicit Plan(const Sizes &sizes, const sab_plan_options &given)
         : Handle(created(sab_plan_new, sizes.get(), &given)) {}
+#if SAB_WITH_ENGINE
     /// Without sample indices.
     explicit Plan(const Histogram &histogram, const sab_plan_options &given)
         : Handle(created(sab_histogram_plan_new, histogram.get(), &given)) {}
+#endif
     /// Maps a file that save() wrote.
     static Plan open(const char *path) { return Plan(created(sab_plan_file_new, path)); }
     /// From bytes that write() gave.
@@ -494,6 +498,7 @@ public:
     }
     /// The samples outside the boundaries or over the budget, which are left out.
     std::vector<int64_t> skipped() const { return written<int64_t>(sab_plan_skipped); }
+#if SAB_WITH_ENGINE
     /// Where samples are in an epoch of a BucketSampler with these options; see sab_plan_locate().
     /// `which`: the place that is asked for, of each sample; empty: 0.
     Places locate(const std::vector<double> &sizes, const std::vector<uint64_t> &numbers,
@@ -509,6 +514,7 @@ public:
                                    which.empty() ? nullptr : which.data(), sizes.size(), &places));
         return made;
     }
+#endif
     /// Statistics of an epoch of a BucketSampler with these options.
     sab_plan_report report(const sab_sampler_options &given = SamplerOptions()) const {
         return filled<sab_plan_report>(sab_plan_get_report, &given, sab_progress_fn{}, nullptr);

@@ -814,9 +814,6 @@ typedef struct sab_mixture_report {
 } sab_mixture_report;
 sab_status sab_mixture_get_report(sab_sampler *sampler, sab_progress_fn progress, void *progress_ctx, sab_mixture_report *reports, size_t count);
 /* sab/engine.h */
-enum {
- SAB_MAX_HISTOGRAM_SAMPLES = 281474976710656,
-};
 typedef struct sab_histogram sab_histogram;
 typedef struct sab_histogram_info {
  size_t struct_size;

@@ -38,14 +38,12 @@ extern "C" {
 #endif
 
 /** Numbers of samples by size. An entry of it is a size, or the sizes of all columns; of a mixture
- * it is a source and the sizes. Needs 16 bytes an entry of one column.
+ * it is a source and the sizes. Needs 16 bytes an entry of one column, and counts up to 2^48
+ * samples.
  *
  * What was added first decides the columns, their names and the number of sources. One thread at a
  * time may use a histogram that changes. */
 typedef struct sab_histogram sab_histogram;
-
-/** The most samples of a histogram, and of a plan that is made of one: 2^48. */
-#define SAB_MAX_HISTOGRAM_SAMPLES 281474976710656
 
 /** What a histogram has. */
 typedef struct sab_histogram_info {
@@ -71,7 +69,7 @@ SAB_API sab_status sab_histogram_new(sab_histogram **histogram) SAB_NOEXCEPT;
  * @param histogram  a handle
  * @param sizes      read during the call only
  * @return SAB_OK; SAB_E_ARGUMENT for sizes that break a rule, and for more than
- *     SAB_MAX_HISTOGRAM_SAMPLES samples; SAB_E_MISMATCH for other columns, names or sources
+ *     2^48 samples; SAB_E_MISMATCH for other columns, names or sources
  */
 SAB_API sab_status sab_histogram_add(sab_histogram *histogram, const sab_sizes *sizes) SAB_NOEXCEPT;
 

@@ -31,6 +31,11 @@
 #define SAB_WITH_MEMORY 1
 #endif
 
+/** 1 if sab/engine.h is included */
+#ifndef SAB_WITH_ENGINE
+#define SAB_WITH_ENGINE 1
+#endif
+
 /** 1 if sab/steps.h is included */
 #ifndef SAB_WITH_STEPS
 #define SAB_WITH_STEPS 1

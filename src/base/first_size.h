@@ -66,8 +66,10 @@ SAB_FIRST_RELEASED(sab_pipeline_report, idle)
 SAB_FIRST_RELEASED(sab_mixture_options, seed)
 SAB_FIRST_RELEASED(sab_mixture_source, epoch_samples)
 SAB_FIRST_RELEASED(sab_mixture_report, deviation)
+#if SAB_WITH_ENGINE
 SAB_FIRST_RELEASED(sab_histogram_info, fingerprint)
 SAB_FIRST_RELEASED(sab_places, batch_count)
+#endif
 #if SAB_WITH_STEPS
 SAB_FIRST_RELEASED(sab_step_in_chunks_options, chunk_size)
 #endif

@@ -33,8 +33,10 @@ Points sort_entries(const Columns& sizes, bool with_order) {
     return points;
 }
 
+constexpr std::uint64_t max_samples = std::uint64_t{1} << 48;
+
 void check_samples(uint64_t samples) {
-    check(samples <= SAB_MAX_HISTOGRAM_SAMPLES, "samples of the histogram", samples,
+    check(samples <= max_samples, "samples of the histogram", samples,
           "must be at most 2^48");
 }
 
@@ -256,7 +258,7 @@ Histogram Histogram::read(std::span<const std::byte> bytes) {
             (entry > 0 && made.compare(entry - 1, made, entry) >= 0))
             refuse("entry ", entry, " is out of order or range");
         const uint64_t count = made.counts_[entry];
-        if (count < 1 || count > SAB_MAX_HISTOGRAM_SAMPLES - made.samples_)
+        if (count < 1 || count > max_samples - made.samples_)
             refuse("entry ", entry, " has ", count, " samples");
         made.samples_ += count;
     }

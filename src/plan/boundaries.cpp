@@ -143,13 +143,6 @@ static uint64_t fewest_of_longest(uint64_t fewest) {
 
 std::vector<BucketRange> BoundaryFinder::by_fewest_batches(uint64_t fewest,
                                                            std::vector<BucketRange> equal) {
-    return end_ - begin_ < UINT32_MAX ? by_fewest_batches_of<uint32_t>(fewest, std::move(equal))
-                                      : by_fewest_batches_of<uint64_t>(fewest, std::move(equal));
-}
-
-template <class Place>
-std::vector<BucketRange> BoundaryFinder::by_fewest_batches_of(uint64_t fewest,
-                                                              std::vector<BucketRange> equal) {
     const Waste limit = waste(equal);
     const uint64_t offsets = end_ - begin_;
     // Numbers of batches are multiples of `step`, which bounds time and memory: with many batches
@@ -166,14 +159,13 @@ std::vector<BucketRange> BoundaryFinder::by_fewest_batches_of(uint64_t fewest,
 
     /// The best way to leave only the `left` shortest samples, for a number of batches.
     struct Way {
-        Place left;
-        Place run;      ///< batches of the last bucket
+        uint64_t left;
+        uint64_t run;   ///< batches of the last bucket
         double padded;  ///< of all buckets so far
     };
-    const auto unreached = static_cast<Place>(offsets + 1),
-               longest = static_cast<Place>(offsets - offsets / 100);
+    const uint64_t unreached = offsets + 1, longest = offsets - offsets / 100;
     std::vector<Way> ways(most / step + 1, {unreached, 0, 0});
-    ways[0] = {static_cast<Place>(offsets), 0, 0};
+    ways[0] = {offsets, 0, 0};
     // This near to the end, a bucket may leave too few samples for another one, or must be longer.
     const uint64_t near_end = many * batch_size_at(begin_);
     const auto is_enough = [&](uint64_t left, std::size_t distinct_above) {
@@ -204,7 +196,7 @@ std::vector<BucketRange> BoundaryFinder::by_fewest_batches_of(uint64_t fewest,
             if (const uint64_t left = way.left - run * size;
                 left < near_end && (left == 0 || !is_enough(left, distinct)))
                 continue;
-            const Way next{static_cast<Place>(way.left - run * size), static_cast<Place>(run),
+            const Way next{way.left - run * size, run,
                            way.padded + padded_length * static_cast<double>(run * size)};
             Way& known = ways[(batches + run) / step];
             if (next.left < known.left || (next.left == known.left && next.padded < known.padded))

@@ -79,8 +79,6 @@ private:
     }
     uint64_t batch_size_at(uint64_t offset) { return batch_size_of(distinct_at(offset)); }
     BucketRange range(uint64_t begin, uint64_t end);
-    template <class Place>
-    std::vector<BucketRange> by_fewest_batches_of(uint64_t fewest, std::vector<BucketRange> equal);
     std::size_t distinct_near(uint64_t offset, std::size_t hint) const;
     uint64_t batch_size_of(std::size_t distinct);
     std::vector<uint64_t> optimal_ends(std::size_t count, const Progress& progress);

@@ -1,13 +1,12 @@
 #include "sampler/permutation.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cstring>
 #include <numeric>
-#include <type_traits>
 #include <utility>
 
+#include "sampler/quadratic.h"
 #include "sampler/vector_clones.h"
 
 namespace sab {
@@ -30,50 +29,6 @@ Permutation::Permutation(uint64_t count, uint64_t key) : count_(count) {
     keys_.rounds = bits < 10 ? most_rounds : rounds;
     for (int r = 0; r <= keys_.rounds; ++r) keys_.add[r] = draw();
 }
-
-namespace {
-
-/// The quadratic. Words of 16 bits would be multiplied as signed numbers.
-template <class Word>
-[[gnu::always_inline]] constexpr Word quadratic(Word x) {
-    using Wide = std::common_type_t<Word, uint32_t>;
-    return static_cast<Word>(Wide{x} * static_cast<Word>(Wide{2} * x + 1));
-}
-
-/// Of six bits: the x with quadratic(x) = bits modulo 2^64, and two factors for the bits above; see
-/// inverse_quadratic().
-struct Root {
-    uint64_t x;
-    uint64_t linear;
-    uint64_t square;
-};
-
-constexpr auto roots = [] {
-    std::array<Root, 64> table{};
-    for (uint64_t low = 0; low < table.size(); ++low) {
-        uint64_t x = 0, slope = 1;
-        for (int bit = 0; bit < 64; ++bit) x |= (quadratic(x) ^ low) & (uint64_t{1} << bit);
-        // Newton: doubles the bits of the reciprocal that are right, first 2
-        for (int i = 0; i < 6; ++i) slope *= 2 - (4 * x + 1) * slope;
-        table[low] = {x, slope, uint64_t{0} - 2 * slope * slope};
-    }
-    return table;
-}();
-
-/// The x with quadratic(x) = y modulo 2^32, or 2^48: root + h (1 + s + 2 s^2 + 5 s^3 + 14 s^4 +
-/// ...), where root belongs to the six low bits of y, h is the rest of y over the slope at the
-/// root, s = -2 h / slope, and the coefficients are Catalan's numbers. h has 6 low zero bits, s 7.
-template <int bits>
-uint64_t inverse_quadratic(uint64_t y) {
-    const Root& root = roots[y & 63];
-    const uint64_t rest = y & ~uint64_t{63}, h = rest * root.linear, s = rest * root.square;
-    const uint64_t square = s * s;
-    uint64_t series = 1 + s + square * (2 + 5 * s);
-    if constexpr (bits > 32) series += square * square * (14 + 42 * s);
-    return root.x + h * series;
-}
-
-}  // namespace
 
 /// Rounds until the value is inside.
 uint64_t Permutation::walk(uint64_t x) const {
@@ -112,70 +67,6 @@ uint64_t Permutation::inverse(uint64_t value) const {
     do x = keys_.mask >> 32 == 0 ? unapply<32>(keys_, x) : unapply<48>(keys_, x);
     while (x >= count_);
     return x;
-}
-
-/// The rounds of `lanes` permutations, once each, side by side: a round waits for several products.
-template <int bits>
-void Permutation::unapply(const Permutation* const* permutations, uint64_t* values) {
-    const auto unshifted = [](const Rounds& keys, uint64_t shifted) {
-        shifted &= keys.mask;
-        return shifted ^ (shifted >> keys.shift) ^ (shifted >> (2 * keys.shift));
-    };
-    uint64_t x[lanes];
-    for (int k = 0; k < lanes; ++k) x[k] = values[k];
-    for (int r = rounds; r > 0; --r)
-        for (int k = 0; k < lanes; ++k) {
-            const Rounds& keys = permutations[k]->keys_;
-            x[k] = inverse_quadratic<bits>(unshifted(keys, x[k])) - keys.add[r];
-        }
-    for (int k = 0; k < lanes; ++k) {
-        const Rounds& keys = permutations[k]->keys_;
-        values[k] = (unshifted(keys, x[k]) - keys.add[0]) & keys.mask;
-    }
-}
-
-void Permutation::invert(std::span<const Permutation* const> permutations,
-                         std::span<uint64_t> values) {
-    constexpr std::size_t block = 128;
-    for (std::size_t first = 0; first < values.size(); first += block) {
-        const std::size_t size = std::min(block, values.size() - first);
-        uint16_t left[block];  // values that are still outside
-        std::size_t count = 0;
-        bool is_wide = false;
-        for (std::size_t i = first; i < first + size; ++i) {
-            const Permutation& own = *permutations[i];
-            if (own.count_ <= table_count || own.keys_.rounds != rounds) {
-                values[i] = own.inverse(values[i]);
-            } else {
-                is_wide |= own.keys_.mask >> 32 != 0;
-                left[count++] = static_cast<uint16_t>(i - first);
-            }
-        }
-        while (count >= lanes) {
-            std::size_t still = 0, done = 0;
-            for (; done + lanes <= count; done += lanes) {
-                const Permutation* own[lanes];
-                uint64_t x[lanes];
-                for (int k = 0; k < lanes; ++k) {
-                    own[k] = permutations[first + left[done + k]];
-                    x[k] = values[first + left[done + k]];
-                }
-                is_wide ? unapply<48>(own, x) : unapply<32>(own, x);
-                for (int k = 0; k < lanes; ++k) {
-                    const uint16_t at = left[done + k];
-                    values[first + at] = x[k];
-                    left[still] = at;
-                    still += x[k] >= own[k]->count_;
-                }
-            }
-            for (; done < count; ++done) left[still++] = left[done];
-            count = still;
-        }
-        while (count > 0) {
-            const std::size_t i = first + left[--count];
-            values[i] = permutations[i]->inverse(values[i]);
-        }
-    }
 }
 
 /// The rounds on whole vectors; compilers do not shift vectors of 16 bits by a variable by

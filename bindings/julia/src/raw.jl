@@ -1086,7 +1086,6 @@ end
 
 const _sab_mixture_get_report = Ref(C_NULL)
 sab_mixture_get_report(sampler, progress, progress_ctx, reports, count) = ccall(_sab_mixture_get_report[], sab_status, (Ptr{sab_sampler}, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{sab_mixture_report}, Csize_t), sampler, progress, progress_ctx, reports, count)
-const SAB_MAX_HISTOGRAM_SAMPLES = 281474976710656
 struct sab_histogram end
 
 mutable struct sab_histogram_info <: Struct

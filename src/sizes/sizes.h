@@ -213,12 +213,15 @@ public:
     /// the rules of sizes, and may be different ones each time that they are read.
     template <class Body>
     decltype(auto) visit(Body&& body) const {
-        if (is_dense())
-            return dense().visit([&]<class Number>(DenseView<Number> numbers) -> decltype(auto) {
-                return body(DenseReader<Number>{numbers});
-            });
-        if (has_whole_numbers()) return body(BlockReader<int64_t>{*this});
-        return body(BlockReader<double>{*this});
+        const auto by_blocks = [&]() -> decltype(auto) {
+            if (has_whole_numbers()) return body(BlockReader<int64_t>{*this});
+            return body(BlockReader<double>{*this});
+        };
+        if (!is_dense()) return by_blocks();
+        return dense().visit([&]<class Number>(DenseView<Number> numbers) -> decltype(auto) {
+            if constexpr (is_usual<Number>) return body(DenseReader<Number>{numbers});
+            return by_blocks();
+        });
     }
     /// One of these samples was read as a number that breaks a rule.
     [[noreturn]] void refuse(std::size_t first, std::size_t count, std::string_view name) const;
@@ -236,6 +239,11 @@ public:
     Source source(std::size_t index) const;
 
 private:
+    /// The types of most sizes. Those of others are loaded in blocks, which saves code.
+    template <class Number>
+    static constexpr bool is_usual =
+        std::is_same_v<Number, uint16_t> || std::is_same_v<Number, int32_t> ||
+        std::is_same_v<Number, uint32_t> || std::is_same_v<Number, int64_t>;
     bool is_dense() const;
     bool has_whole_numbers() const;
     /// Of sizes that are whole numbers. Those from 2^63 on become negative, which is as wrong.

@@ -9,7 +9,7 @@ make_venv build/venv
 build/venv/bin/pip install -q gcovr==8.8
 rm -rf "$1" # notes of files that are gone, and counts of earlier runs
 flags="--coverage -fprofile-update=atomic"
-build "$1" -DSAB_BUILD_TESTS=ON -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS="$flags" -DCMAKE_C_FLAGS="$flags" -DCMAKE_CXX_FLAGS_DEBUG=-O1 -DCMAKE_C_FLAGS_DEBUG=-O1
+build "$1" -DSAB_BUILD_TESTS=ON -DCMAKE_UNITY_BUILD=ON -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS="$flags" -DCMAKE_C_FLAGS="$flags" -DCMAKE_CXX_FLAGS_DEBUG=-O1 -DCMAKE_C_FLAGS_DEBUG=-O1
 # unit_statistics runs nothing that others do not run; allocations_test forks too often to be quick.
 test_build "$1" -E 'unit_statistics|allocations_test'
 # A line of a template counts once.

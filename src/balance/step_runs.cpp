@@ -10,8 +10,8 @@
 namespace sab {
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
-constexpr double close_enough = 1e-6;  // of the bisection, to the largest cost
+constexpr double unlimited = std::numeric_limits<double>::infinity();
+constexpr double least_interval = 1e-6;  // of the bisection, to the largest cost
 
 uint64_t ceiling(uint64_t number, uint64_t divisor) {
     return (number + divisor - 1) / divisor;
@@ -43,7 +43,7 @@ StepRuns::StepRuns(const StepSamples& samples, uint64_t world_size)
     sort();
     std::size_t runs = 0;
     for (const std::vector<uint32_t>& sorted : sorted_) {
-        const std::size_t own = cut(sorted, infinity).size();
+        const std::size_t own = cut(sorted, unlimited).size();
         runs += own;
         needed_ = std::max<uint64_t>(needed_, own);
     }
@@ -115,7 +115,7 @@ std::size_t StepRuns::run_length(std::span<const uint32_t> sorted, double limit)
         const std::span<const double> lengths = first_of(longest, columns);
         for (const Budget& budget : samples_.budgets)
             if (budget.cost(count, lengths) > budget.limit) return false;
-        for (std::size_t k = 0; k < scales_.size() && limit < infinity; ++k)
+        for (std::size_t k = 0; k < scales_.size() && limit < unlimited; ++k)
             if (samples_.balance[k](count, lengths) * scales_[k] > limit) return false;
         return true;
     };
@@ -149,7 +149,7 @@ std::vector<std::size_t> StepRuns::cut(std::span<const uint32_t> sorted, double 
 /// At most so many runs, with the smallest largest cost.
 std::vector<std::size_t> StepRuns::even_runs(std::span<const uint32_t> sorted,
                                              std::size_t most) const {
-    std::vector<std::size_t> best = cut(sorted, infinity);
+    std::vector<std::size_t> best = cut(sorted, unlimited);
     double high = 0, low = 0;
     std::size_t begin = 0;
     for (const std::size_t end : best) {
@@ -160,7 +160,7 @@ std::vector<std::size_t> StepRuns::even_runs(std::span<const uint32_t> sorted,
             high = std::max(high, costs[k] * scales_[k]);
         begin = end;
     }
-    while (high - low > close_enough * high) {
+    while (high - low > least_interval * high) {
         const double middle = low + (high - low) / 2;
         std::vector<std::size_t> runs = cut(sorted, middle);
         const bool is_enough = runs.size() <= most;

@@ -9,7 +9,7 @@ namespace sab {
 namespace {
 
 constexpr uint64_t block = 256;  // samples, of which a row's beginning is sought in one
-constexpr std::size_t read_at_once = 4096;
+constexpr std::size_t sizes_at_once = 4096;
 
 }  // namespace
 
@@ -23,10 +23,10 @@ ConcatenatedRows::ConcatenatedRows(const Sizes& sizes, const sab_packed_options&
     const Progress progress(options.progress, options.progress_ctx);
     auto read = std::make_shared<std::vector<uint32_t>>(sizes.count());
     std::vector<uint32_t>& all = *read;
-    std::vector<double> values(read_at_once);
-    for (std::size_t begin = 0; begin < all.size(); begin += read_at_once) {
+    std::vector<double> values(sizes_at_once);
+    for (std::size_t begin = 0; begin < all.size(); begin += sizes_at_once) {
         progress.report(begin, all.size());
-        const std::span<double> part(values.data(), std::min(read_at_once, all.size() - begin));
+        const std::span<double> part(values.data(), std::min(sizes_at_once, all.size() - begin));
         sizes.read(begin, part);
         for (std::size_t i = 0; i < part.size(); ++i) {
             if (part[i] != std::floor(part[i]) || part[i] > 0xFFFFFFFFu)

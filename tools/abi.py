@@ -338,7 +338,7 @@ class Parser:
         elif constant := re.fullmatch(r"#define (SAB_\w+) (\d+|\(-\d+\))", text):
             value = int(constant[2].strip("()"))
             if not -(2**31) <= value < 2**31:
-                raise self.error(token.line, f"{constant[1]} does not fit 32 bits, as constants of an enum must")
+                raise self.error(token.line, f"{constant[1]} = {value}: does not fit 32 bits")
             documentation = self.take_trailing(self.take_documentation())
             self.declarations.append(Constant(constant[1], documentation, value))
         else:

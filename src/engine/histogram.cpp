@@ -36,8 +36,7 @@ Points sort_entries(const Columns& sizes, bool with_order) {
 constexpr std::uint64_t max_samples = std::uint64_t{1} << 48;
 
 void check_samples(uint64_t samples) {
-    check(samples <= max_samples, "samples of the histogram", samples,
-          "must be at most 2^48");
+    check(samples <= max_samples, "samples of the histogram", samples, "must be at most 2^48");
 }
 
 /// "size 17", or "sizes 17, 3 of source 1".

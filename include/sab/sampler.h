@@ -107,7 +107,7 @@ typedef struct sab_batch {
     const double *padded_length;
     /** sum of the sizes, one a column */
     const double *total;
-    /** index of the bucket in the plan; -1 without buckets */
+    /** index of the bucket in the plan; -1 without buckets, or in an empty batch */
     int64_t bucket;
     /** epoch of the batch */
     uint64_t epoch;

@@ -48,7 +48,7 @@ pub struct Batch<I = Vec<i64>, L = Vec<i32>> {
     pub padded_length: PerColumn<f64>,
     /// Sum of the sizes.
     pub total: PerColumn<f64>,
-    /// The bucket of the plan; `None` without buckets.
+    /// The bucket of the plan; `None` without buckets, or in an empty batch.
     pub bucket: Option<usize>,
     /// Epoch of the batch.
     pub epoch: u64,
@@ -96,7 +96,7 @@ pub struct Block<'a> {
     pub padded_length: &'a [f64],
     /// Sum of the sizes of each batch, as `longest`.
     pub total: &'a [f64],
-    /// The bucket of each batch; -1 without buckets.
+    /// The bucket of each batch; -1 without buckets, or in an empty batch.
     pub bucket: &'a [i64],
     /// Epoch of all batches.
     pub epoch: u64,

@@ -338,7 +338,7 @@ proptest! {
                 let numbers = (block.longest[i], block.total[i]);
                 prop_assert_eq!(numbers, (batch.longest[0], batch.total[0]));
                 prop_assert_eq!(block.step[i], batch.step);
-                prop_assert_eq!(block.bucket[i], batch.bucket.unwrap() as i64);
+                prop_assert_eq!(block.bucket[i], batch.bucket.map_or(-1, |bucket| bucket as i64));
             }
         }
         prop_assert!(other.next_ref().is_none());

@@ -22,7 +22,7 @@ One batch.
 - `layout`: `:padded`, each sample padded to `padded_length`, or `:row`, the samples end to end.
 - `longest`, `padded_length`, `total`: of the sizes. Of several columns a [`PerColumn`](@ref) each,
   as in `batch.total[:source]`; so is `cu_seqlens`.
-- `bucket`: its bucket in the plan, 0 if there are none.
+- `bucket`: its bucket in the plan, 0 if there are none, or in an empty batch.
 - `epoch`, `step`, `micro_batch`: its position. `step` is the number of optimizer steps before it,
   `micro_batch` the number of this rank's batches of the step before it.
 - `id`: what all its samples have in `separate_by` of a [`Plan`](@ref); 0 without it.

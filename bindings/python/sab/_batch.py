@@ -35,7 +35,7 @@ class Batch(NamedTuple):
         padded_length: length to pad to; of a row, its length: the capacity in the packed sampler,
             ``total`` in the balanced sampler.
         total: sum of the sizes.
-        bucket: the bucket of the plan; -1 where there are none.
+        bucket: the bucket of the plan; -1 where there are none, or in an empty batch.
         epoch: epoch of the batch.
         step: step of the optimizer in the epoch, from 0.
         micro_batch: which of this rank's batches of the step, from 0.

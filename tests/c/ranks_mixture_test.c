@@ -216,7 +216,7 @@ static void a_state_goes_on_at_an_odd_step(void) {
         while ((status = sab_next_batch(jobs[r].sampler, &batch)) == SAB_OK) {
             EXPECT_OK(sab_next_batch(others[r].sampler, &other));
             EXPECT(other.count == batch.count && other.step == batch.step);
-            EXPECT(memcmp(other.indices, batch.indices, batch.count * 8) == 0);
+            EXPECT(batch.count == 0 || memcmp(other.indices, batch.indices, batch.count * 8) == 0);
         }
         EXPECT(status == SAB_END && sab_next_batch(others[r].sampler, &other) == SAB_END);
         EXPECT(batch.epoch == 2);

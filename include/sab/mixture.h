@@ -25,8 +25,8 @@
  * of all batches so far. Batches are ordered to keep every source within one batch of its due after
  * each step, over all ranks together. One batch is the size of the largest batch of the epoch.
  * sab_mixture_get_report() gives the largest distance of an epoch. It is not proven to be at most
- * 1, but was in 330 tests. These had 2 to 1,000 sources, of similar and of very different sizes, on 1
- * to 64 ranks. The ranks take the batches of a step in their order, so that any 100 batches have
+ * 1, but was in 330 tests. These had 2 to 1,000 sources, of similar and of very different sizes, on
+ * 1 to 64 ranks. The ranks take the batches of a step in their order, so that any 100 batches have
  * nearly the proportions of the epoch, also where they begin inside a step. The distance may be
  * larger:
  *

@@ -24,11 +24,13 @@
  * The due of a source is its share of the epoch by size (the sum over all columns), times the size
  * of all batches so far. Batches are ordered to keep every source within one batch of its due after
  * each step, over all ranks together. One batch is the size of the largest batch of the epoch.
- * sab_mixture_get_report() gives the largest distance of an epoch. In 390 tests it was below 1 in
- * all but two, which had 1.01 and 1.23. These had 2 to 1,000 sources, of similar and of very
- * different sizes, on 1 to 64 ranks. It may be larger:
+ * sab_mixture_get_report() gives the largest distance of an epoch. It is not proven to be at most
+ * 1, but was in 330 tests. These had 2 to 1,000 sources, of similar and of very different sizes, on
+ * 1 to 64 ranks. The ranks take the batches of a step in their order, so that any 100 batches have
+ * nearly the proportions of the epoch, also where they begin inside a step. The distance may be
+ * larger:
  *
- * - where samples are moved between steps, so that each rank has one in a last step of few samples
+ * - where a last step of few samples needs one for each rank
  * - with sab_sampler_options.costliest_first, whose batches come first
  * - where SAB_LAST_STEP_WRAP repeats samples
  * - of balanced and sharded samplers (see sab/balance.h and sab_sharded_sampler_new())
@@ -43,11 +45,12 @@
  *
  * Memory: the sizes and 6 bytes a sample, up to 8 more where ids are not grouped by source and
  * where a size is not exact as a 32-bit float. The bucket samplers of a plan of one column without
- * `separate_by` share 6 bytes a sample, since the first of them sorts the samples. Each keeps 4
+ * `separate_by` share 10 bytes a sample, since the first of them sorts the samples. Each keeps 4
  * bytes for each sample of the epoch and about 50 for each batch, and twice this while an epoch
- * begins. Beginning an epoch takes about twice as long as walking one without a mixture, and three
- * to four times with 64 sources; its batches are then only copied. Other samplers make the epoch
- * as if its samples were a new data set, and then walk it once, which takes several times as long.
+ * begins. An epoch takes about twice as long as one without a mixture, and two and a half times
+ * with 64 sources. Most of it is spent when it begins; its batches are then only copied. Other
+ * samplers make the epoch as if its samples were a new data set, and then walk it once, which takes
+ * several times as long.
  *
  * Tier: provisional. Functions and structs here may change or be removed in a minor release.
  */

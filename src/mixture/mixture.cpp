@@ -265,31 +265,51 @@ std::pair<double, double> Mixture::extremes() const {
     return extremes;
 }
 
-EpochTurns Mixture::turns(uint64_t epoch) const {
-    EpochTurns turns{std::vector<uint32_t>(sources_.size()), {}};
+template <class Visit>
+void Mixture::walk_source(std::size_t source, uint64_t rank, uint64_t count, Visit&& visit) const {
+    const Source& of = sources_[source];
+    const Permutation order(of.count, mix(mix(seed_) ^ source));
     std::vector<uint32_t> rows;
+    while (count > 0) {
+        rows.resize(std::min<uint64_t>({count, of.count - rank, 4096}));
+        order.fill(rank, rows);
+        for (const uint32_t row : rows) visit(of.sample(row), static_cast<uint32_t>(rank++));
+        count -= rows.size();
+        rank %= of.count;
+    }
+}
+
+std::vector<SourceTurns> Mixture::source_turns(uint64_t epoch) const {
+    std::vector<SourceTurns> turns;
     const Change& change = change_at(epoch);
     for (std::size_t s = 0; s < sources_.size(); ++s) {
-        const Source& source = sources_[s];
-        const uint64_t all = taken(s, change.repeats[s]);
-        turns.by_source[s] = static_cast<uint32_t>(all / source.count);
-        uint64_t extra = all % source.count;
-        if (extra == 0) continue;
-        turns.extra.resize(source_of_.size() / 64 + 1);
-        const Permutation order(source.count, mix(mix(seed_) ^ s));
-        uint64_t at = start(s, epoch);
-        while (extra > 0) {
-            rows.resize(std::min<uint64_t>({extra, source.count - at, 4096}));
-            order.fill(at, rows);
-            for (const uint32_t row : rows) {
-                const uint32_t sample = source.sample(row);
-                turns.extra[sample / 64] |= uint64_t{1} << sample % 64;
-            }
-            extra -= rows.size();
-            at = (at + rows.size()) % source.count;
-        }
+        const uint64_t count = sources_[s].count, all = taken(s, change.repeats[s]);
+        turns.push_back({static_cast<uint32_t>(all / count), static_cast<uint32_t>(start(s, epoch)),
+                         static_cast<uint32_t>(all % count), static_cast<uint32_t>(count)});
     }
     return turns;
+}
+
+EpochTurns Mixture::turns(uint64_t epoch) const {
+    EpochTurns turns;
+    const std::vector<SourceTurns> by_source = source_turns(epoch);
+    for (std::size_t s = 0; s < sources_.size(); ++s) {
+        turns.by_source.push_back(by_source[s].least);
+        if (by_source[s].extra == 0) continue;
+        turns.extra.resize(source_of_.size() / 64 + 1);
+        walk_source(s, by_source[s].start, by_source[s].extra, [&](uint32_t sample, uint32_t) {
+            turns.extra[sample / 64] |= uint64_t{1} << sample % 64;
+        });
+    }
+    return turns;
+}
+
+std::vector<uint32_t> Mixture::ranks() const {
+    std::vector<uint32_t> ranks(source_of_.size());
+    for (std::size_t s = 0; s < sources_.size(); ++s)
+        walk_source(s, 0, sources_[s].count,
+                    [&](uint32_t sample, uint32_t rank) { ranks[sample] = rank; });
+    return ranks;
 }
 
 std::vector<uint32_t> Mixture::counts(uint64_t epoch) const {

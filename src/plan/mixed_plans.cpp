@@ -32,16 +32,21 @@ std::vector<std::size_t> shapes_of(const sab_plan_options& options, std::span<co
 SortedMixture::SortedMixture(const Columns& sizes)
     : sorted_(sort_by_size(sizes[0], true, Progress(nullptr, nullptr), sizes.described(0))) {
     const std::span<const uint16_t> source_of = sizes.choice()->source_of();
+    const std::vector<uint32_t> ranks = sizes.choice()->ranks();
     source_of_.resize(sorted_.count);
-    for (std::size_t i = 0; i < sorted_.count; ++i) source_of_[i] = source_of[sorted_.order[i]];
+    ranks_.resize(sorted_.count);
+    for (std::size_t i = 0; i < sorted_.count; ++i) {
+        source_of_[i] = source_of[sorted_.order[i]];
+        ranks_[i] = ranks[sorted_.order[i]];
+    }
 }
 
-Sorted SortedMixture::counted(const EpochTurns& turns) const {
+Sorted SortedMixture::counted(std::span<const SourceTurns> turns) const {
     Sorted counted;
     for (std::size_t k = 0; k < sorted_.distinct_sizes.size(); ++k) {
         std::size_t here = 0;
         for (uint32_t i = sorted_.first_offsets[k]; i < sorted_.first_offsets[k + 1]; ++i)
-            here += turns.of(sorted_.order[i], source_of_[i]);
+            here += turns[source_of_[i]].of(ranks_[i]);
         if (here == 0) continue;
         counted.distinct_sizes.push_back(sorted_.distinct_sizes[k]);
         counted.first_offsets.push_back(static_cast<uint32_t>(counted.count));
@@ -52,32 +57,41 @@ Sorted SortedMixture::counted(const EpochTurns& turns) const {
 }
 
 void SortedMixture::Walk::take(std::size_t count, std::vector<Entry>& entries) {
-    constexpr std::size_t spare = 2, ahead = 32;
+    constexpr std::size_t spare = 2;
     const Sorted& sorted = mixture_.sorted_;
     entries.resize(count + spare);
     std::size_t i = std::min<std::size_t>(left_, count);
     std::fill_n(entries.begin(), i, last_);
     left_ -= static_cast<uint32_t>(i);
-    const uint32_t* const order = sorted.order.get();
+    const uint32_t *const order = sorted.order.get(), *const ranks = mixture_.ranks_.data();
     const uint16_t* const source_of = mixture_.source_of_.data();
-    std::size_t next = next_, distinct = distinct_;
-    Entry last = last_;
-    for (; i < count; ++next) {
-        if (next + ahead < sorted.count) turns_.prefetch(order[next + ahead]);
-        while (next == sorted.first_offsets[distinct + 1]) ++distinct;
-        last = {sorted.distinct_sizes[distinct], order[next], source_of[next]};
-        const uint32_t times = turns_.of(last.sample, last.source);
-        // Few samples appear more often: without a branch for the others.
-        entries[i] = entries[i + 1] = last;
-        if (times > spare) [[unlikely]]
-            std::fill_n(entries.begin() + static_cast<std::ptrdiff_t>(i),
-                        std::min<std::size_t>(times, count - i), last);
-        i += times;
+    const SourceTurns* const turns = turns_.data();
+    Entry* const out = entries.data();
+    std::size_t next = next_;
+    while (i < count) {
+        while (next == sorted.first_offsets[distinct_ + 1]) ++distinct_;
+        const std::size_t end = sorted.first_offsets[distinct_ + 1];
+        const double size = sorted.distinct_sizes[distinct_];
+        for (; next < end && i < count; ++next) {
+            const uint32_t sample = order[next], source = source_of[next],
+                           times = turns[source].of(ranks[next]);
+            // Few samples appear more often: without a branch for the others. Field by field, since
+            // an entry that is put together and then read as a whole has to wait.
+            for (std::size_t turn = 0; turn < spare; ++turn) {
+                out[i + turn].size = size;
+                out[i + turn].sample = sample;
+                out[i + turn].source = source;
+            }
+            if (times > spare) [[unlikely]]
+                std::fill_n(out + i, std::min<std::size_t>(times, count - i),
+                            Entry{size, sample, source});
+            i += times;
+            if (i < count) continue;
+            last_ = {size, sample, source};
+            left_ = static_cast<uint32_t>(i - count);
+        }
     }
     next_ = next;
-    distinct_ = distinct;
-    last_ = last;
-    if (i > count) left_ = static_cast<uint32_t>(i - count);
     entries.resize(count);
 }
 
@@ -88,8 +102,7 @@ MixedPlans::MixedPlans(Columns sizes, const sab_plan_options& options) : sizes_(
     check_kept_costs(options);
     refuse_oversize(options);
     can_sort_ = sizes_.size() == 1 && options.separate_by == nullptr;
-    first_ = can_sort_ ? make_unordered(sizes_.choice()->turns(0), options)
-                       : made_of(sizes_.choice()->samples(0), options).plan;
+    first_ = can_sort_ ? make_first(options) : made_of(sizes_.choice()->samples(0), options).plan;
     // Only options that a plan was made with are copied: their counts are right.
     options_ = std::make_unique<const KeptPlanOptions>(options, sizes_.size());
 }
@@ -127,15 +140,15 @@ const SortedMixture& MixedPlans::sorted() const {
     return sorted_.made.compare_exchange_strong(expected, made.get()) ? *made.release() : *expected;
 }
 
-std::shared_ptr<const Plan> MixedPlans::make_unordered(const EpochTurns& turns) const {
-    return make_unordered(turns, options_->get());
+std::shared_ptr<const Plan> MixedPlans::make_unordered(std::span<const SourceTurns> turns) const {
+    return Plan::make(sorted().counted(turns), options_->get(), sizes_.names()[0]);
 }
 
-std::shared_ptr<const Plan> MixedPlans::make_unordered(const EpochTurns& turns,
-                                                       const sab_plan_options& options) const {
+/// Sorts only where counting will not do: samplers may never be made.
+std::shared_ptr<const Plan> MixedPlans::make_first(const sab_plan_options& options) const {
     std::optional<Sorted> counted =
-        count_by_size(sizes_[0], turns, choice()->source_of(), sizes_.described(0));
-    if (!counted) counted = sorted().counted(turns);
+        count_by_size(sizes_[0], choice()->turns(0), choice()->source_of(), sizes_.described(0));
+    if (!counted) counted = sorted().counted(choice()->source_turns(0));
     return Plan::make(std::move(*counted), options, sizes_.names()[0]);
 }
 

@@ -16,7 +16,7 @@ public:
     explicit SortedMixture(const Columns& sizes);
 
     /// The distinct sizes of the samples of an epoch, without their order.
-    Sorted counted(const EpochTurns& turns) const;
+    Sorted counted(std::span<const SourceTurns> turns) const;
 
     struct Entry {
         double size;
@@ -27,14 +27,14 @@ public:
     /// Gives the samples of an epoch one after the other.
     class Walk {
     public:
-        Walk(const SortedMixture& mixture, const EpochTurns& turns)
+        Walk(const SortedMixture& mixture, std::span<const SourceTurns> turns)
             : mixture_(mixture), turns_(turns) {}
         /// Puts the next `count` samples, which must be there, in the place of the entries.
         void take(std::size_t count, std::vector<Entry>& entries);
 
     private:
         const SortedMixture& mixture_;
-        const EpochTurns& turns_;
+        const std::span<const SourceTurns> turns_;
         std::size_t next_ = 0;      ///< of the sorted samples
         std::size_t distinct_ = 0;  ///< its size
         Entry last_{};
@@ -43,7 +43,9 @@ public:
 
 private:
     Sorted sorted_;
-    std::vector<uint16_t> source_of_;  ///< of the sorted samples
+    // of the sorted samples:
+    std::vector<uint16_t> source_of_;
+    std::vector<uint32_t> ranks_;
 };
 
 /// Makes the plan of each epoch with the same options, of which it keeps a copy.
@@ -63,7 +65,7 @@ public:
     /// Where they can be sorted: them, which the first call sorts.
     const SortedMixture& sorted() const;
     /// The same plan without the order of its samples, where they can be sorted.
-    std::shared_ptr<const Plan> make_unordered(const EpochTurns& turns) const;
+    std::shared_ptr<const Plan> make_unordered(std::span<const SourceTurns> turns) const;
     /// Of epoch 0; without an order where they can be sorted.
     const std::shared_ptr<const Plan>& first() const { return first_; }
     /// As Plan::skipped(): the samples that the plan of an epoch leaves out.
@@ -74,8 +76,7 @@ public:
 
 private:
     OfEpoch made_of(std::vector<uint32_t> samples, sab_plan_options options) const;
-    std::shared_ptr<const Plan> make_unordered(const EpochTurns& turns,
-                                               const sab_plan_options& options) const;
+    std::shared_ptr<const Plan> make_first(const sab_plan_options& options) const;
     void refuse_oversize(const sab_plan_options& options) const;
     bool is_oversize_possible(const sab_plan_options& options) const;
 

@@ -5,14 +5,19 @@
 #include <numeric>
 #include <queue>
 
+#include "sampler/permutation.h"
+
 namespace sab {
 namespace {
 
 // Of the batches that are left, so many are tried in turn for each place of the order ...
 constexpr std::size_t draws = 16;
 // ... until there is one after which the squares of the distances from the dues, in sizes of the
-// largest batch, add up to no more than this or than before. Else the best of them is taken.
+// largest batch, add up to no more than this or than before. Else the best of them is taken ...
 constexpr double near = 0.25;
+// ... if they add up to no more than this or than before. Else it is compared with batches of the
+// source that is farthest behind.
+constexpr double far = 1;
 // Before a source falls so far behind its due, a batch is taken that has most of it ...
 constexpr double most_behind = 0.85;
 // ... the best of so many.
@@ -53,54 +58,55 @@ public:
         made_.reserve(count);
     }
 
-    /// Makes the batches from `first` on those that put_best() chooses from.
-    void enqueue(uint32_t first) {
-        const auto count = static_cast<uint32_t>(facts_.size());
-        rest_.resize(count - first);
-        std::iota(rest_.begin(), rest_.end(), first);
-        place_.resize(count);
-        queues_.resize(share_.size());
-        for (uint32_t batch = first; batch < count; ++batch) {
-            place_[batch] = batch - first;
-            queues_[richest(batch)].batches.push_back(batch);
-        }
-        for (std::size_t s = 0; s < queues_.size(); ++s)
-            if (!queues_[s].batches.empty() && share_[s] > 0) waiting_.push({deadline(s), s});
-    }
-
-    void put(uint32_t batch) {
-        made_.push_back(batch);
-        squares_ += change(batch);
-        for (std::size_t i = amounts_.begin(batch); i < amounts_.ends[batch]; ++i)
-            given_[amounts_.source[i]] += amounts_.amount[i];
-        total_ += facts_[batch].size;
-        given_shared_ += facts_[batch].shared;
-    }
-
-    /// Puts one of the batches that are left. `cost`: of the step; 0: none.
-    void put_best(double cost) {
-        Choice best{none, 0};
-        if (Queue* const urgent = most_urgent()) {
-            compare_queued(*urgent, cost, best);
-        } else {
-            const double enough = std::max(0.0, near * unit_ * unit_ - squares_);
-            for (std::size_t tries = draws; tries > 0 && best.score > enough; --tries, ++next_) {
-                if (next_ >= rest_.size()) next_ = 0;
-                compare(rest_[next_], cost, best);
+    /// Keeps `count` of the batches from `first` on for the end, with at least `needed` samples, if
+    /// there are as many. They are near the dues by themselves, so that those before them are, too.
+    void reserve(uint32_t first, std::size_t count, std::span<const uint64_t> samples,
+                 uint64_t needed) {
+        std::vector<uint32_t> by_samples(facts_.size() - first), open;
+        std::iota(by_samples.begin(), by_samples.end(), first);
+        std::ranges::stable_sort(by_samples, std::ranges::greater{},
+                                 [&](uint32_t batch) { return samples[batch]; });
+        std::size_t next = 0;
+        uint64_t drawn = 0;
+        for (; count > 0; --count) {
+            // If the most samples come to `needed`, so many of each batch are enough.
+            uint64_t least = (needed + count - 1) / count;
+            if (open.empty()) least = std::min(least, samples[by_samples[next]]);
+            for (; next < by_samples.size() && samples[by_samples[next]] >= least; ++next)
+                open.push_back(by_samples[next]);
+            Choice best{none, 0};
+            std::size_t place = 0;
+            for (std::size_t tries = draws; tries > 0; --tries) {
+                const std::size_t at = multiply_high(mix(drawn++), open.size());
+                const double before = best.score;
+                compare(open[at], 0, best);
+                if (best.score < before) place = at;
             }
-            if (best.score > enough)
-                if (Queue* const queue = farthest_behind()) compare_queued(*queue, cost, best);
+            open[place] = open.back();
+            open.pop_back();
+            needed -= std::min(needed, samples[best.batch]);
+            put(best.batch);
         }
-        const uint32_t place = place_[best.batch];
-        rest_[place] = rest_.back();
-        place_[rest_[place]] = place;
-        rest_.pop_back();
-        place_[best.batch] = taken;
-        put(best.batch);
+        reserved_.assign(made_.rbegin(), made_.rend());
+        made_.clear();
+        std::ranges::fill(given_, 0.0);
+        total_ = given_shared_ = squares_ = 0;
     }
 
-    double cost_of_last() const { return costs_[made_.back()]; }
-    std::vector<uint32_t> made() && { return std::move(made_); }
+    /// Puts the first `fixed` batches, then the others in steps of `step_batches`, and those
+    /// reserved behind them.
+    std::vector<uint32_t> put_all(uint32_t fixed, uint64_t step_batches) && {
+        for (uint32_t batch = 0; batch < fixed; ++batch) put(batch);
+        enqueue(fixed);
+        double cost = 0;
+        while (!rest_.empty()) {
+            const bool begins = made_.size() % step_batches == 0;
+            put_best(begins ? 0 : cost);
+            if (begins) cost = costs_[made_.back()];
+        }
+        made_.insert(made_.end(), reserved_.begin(), reserved_.end());
+        return std::move(made_);
+    }
 
 private:
     static constexpr double none = std::numeric_limits<double>::infinity();
@@ -127,6 +133,54 @@ private:
         uint32_t batch;
     };
 
+    /// Makes the batches from `first` on, but for those reserved, those that put_best() chooses
+    /// from.
+    void enqueue(uint32_t first) {
+        const auto count = static_cast<uint32_t>(facts_.size());
+        place_.assign(count, 0);
+        for (const uint32_t batch : reserved_) place_[batch] = taken;
+        queues_.resize(share_.size());
+        for (uint32_t batch = first; batch < count; ++batch) {
+            if (place_[batch] == taken) continue;
+            place_[batch] = static_cast<uint32_t>(rest_.size());
+            rest_.push_back(batch);
+            queues_[richest(batch)].batches.push_back(batch);
+        }
+        for (std::size_t s = 0; s < queues_.size(); ++s)
+            if (!queues_[s].batches.empty() && share_[s] > 0) waiting_.push({deadline(s), s});
+    }
+
+    void put(uint32_t batch) {
+        made_.push_back(batch);
+        squares_ += change(batch);
+        for (std::size_t i = amounts_.begin(batch); i < amounts_.ends[batch]; ++i)
+            given_[amounts_.source[i]] += amounts_.amount[i];
+        total_ += facts_[batch].size;
+        given_shared_ += facts_[batch].shared;
+    }
+
+    /// Puts one of the batches that are left. `cost`: of the step; 0: none.
+    void put_best(double cost) {
+        Choice best{none, 0};
+        if (Queue* const urgent = most_urgent()) {
+            compare_queued(*urgent, cost, best);
+        } else {
+            const double enough = left_until(near);
+            for (std::size_t tries = draws; tries > 0 && best.score > enough; --tries, ++next_) {
+                if (next_ >= rest_.size()) next_ = 0;
+                compare(rest_[next_], cost, best);
+            }
+            if (best.score > left_until(far))
+                if (Queue* const queue = farthest_behind()) compare_queued(*queue, cost, best);
+        }
+        const uint32_t place = place_[best.batch];
+        rest_[place] = rest_.back();
+        place_[rest_[place]] = place;
+        rest_.pop_back();
+        place_[best.batch] = taken;
+        put(best.batch);
+    }
+
     /// The source that a batch has most of, compared with the source's share.
     std::size_t richest(uint32_t batch) const {
         std::size_t richest = 0;
@@ -140,6 +194,10 @@ private:
         }
         return richest;
     }
+
+    /// By how much the sum of the squares may change until it is this, in sizes of the largest
+    /// batch.
+    double left_until(double most) const { return std::max(0.0, most * unit_ * unit_ - squares_); }
 
     /// By how much a batch changes the sum of the squares of the distances.
     double change(uint32_t batch) const {
@@ -229,7 +287,7 @@ private:
     std::size_t next_ = 0;               ///< place of the one to be tried next
     std::vector<Queue> queues_;          ///< by the source that they have most of
     std::priority_queue<Turn> waiting_;  ///< of sources, some with a deadline that has moved on
-    std::vector<uint32_t> made_;
+    std::vector<uint32_t> reserved_, made_;
 };
 
 }  // namespace
@@ -237,99 +295,9 @@ private:
 std::vector<uint32_t> even_order(const SourceAmounts& amounts, std::size_t sources,
                                  std::span<const double> costs, uint64_t step_batches,
                                  uint64_t fixed) {
-    Orderer orderer(amounts, sources, costs);
-    const uint64_t count = amounts.batches();
-    fixed = std::min<uint64_t>(fixed, count);
-    for (uint32_t batch = 0; batch < fixed; ++batch) orderer.put(batch);
-    orderer.enqueue(static_cast<uint32_t>(fixed));
-    double cost = 0;
-    for (uint64_t position = fixed; position < count; ++position) {
-        orderer.put_best(position % step_batches == 0 ? 0 : cost);
-        if (position % step_batches == 0) cost = orderer.cost_of_last();
-    }
-    return std::move(orderer).made();
+    fixed = std::min<uint64_t>(fixed, amounts.batches());
+    return Orderer(amounts, sources, costs).put_all(static_cast<uint32_t>(fixed), step_batches);
 }
-
-namespace {
-
-/// Exchanges batches of the last step, from `last` on, with earlier ones, from `first` on, until it
-/// has `samples_of_step` samples, if there are as many. Each time the two are exchanged that are
-/// most alike, so that the sources stay near their dues.
-class LastStep {
-public:
-    LastStep(const SourceAmounts& amounts, std::size_t sources, std::span<const uint64_t> samples,
-             std::span<uint32_t> order, std::size_t first, std::size_t last)
-        : amounts_(amounts),
-          samples_(samples),
-          earlier_(order.subspan(first, last - first)),
-          step_(order.subspan(last)),
-          amount_(sources) {}
-
-    void fill(uint64_t samples_of_step) {
-        uint64_t left = 0;
-        for (const uint32_t batch : step_) left += samples_[batch];
-        while (left < samples_of_step) {
-            // As little at once as will do, since a small batch is like a smaller one.
-            const uint64_t share = (samples_of_step - left + step_.size() - 1) / step_.size();
-            uint64_t gain = 0;
-            for (const uint32_t batch : step_)
-                for (const uint32_t other : earlier_)
-                    if (samples_[other] > samples_[batch])
-                        gain = std::max(gain, std::min(samples_[other] - samples_[batch], share));
-            if (gain == 0) return;
-            left += exchange(gain);
-        }
-    }
-
-private:
-    /// Returns how many samples it brings, at least `gain`.
-    uint64_t exchange(uint64_t gain) {
-        double least = std::numeric_limits<double>::infinity();
-        uint32_t *of_step = nullptr, *earlier = nullptr;
-        for (uint32_t& batch : step_) {
-            set_amounts(batch, 1);
-            for (uint32_t& other : earlier_) {
-                if (samples_[other] < samples_[batch] + gain) continue;
-                const double unlike = squares_ + unlike_step(other);
-                if (unlike > least) continue;
-                least = unlike;
-                of_step = &batch;
-                earlier = &other;
-            }
-            set_amounts(batch, 0);
-        }
-        const uint64_t brought = samples_[*earlier] - samples_[*of_step];
-        std::swap(*of_step, *earlier);
-        return brought;
-    }
-
-    void set_amounts(uint32_t batch, double factor) {
-        squares_ = 0;
-        for (std::size_t i = amounts_.begin(batch); i < amounts_.ends[batch]; ++i) {
-            amount_[amounts_.source[i]] = factor * amounts_.amount[i];
-            squares_ += amounts_.amount[i] * amounts_.amount[i];
-        }
-    }
-
-    /// Sum of the squares of the differences, but for that of the batch of the step.
-    double unlike_step(uint32_t other) const {
-        double unlike = 0;
-        for (std::size_t i = amounts_.begin(other); i < amounts_.ends[other]; ++i) {
-            const double amount = amounts_.amount[i], here = amount_[amounts_.source[i]];
-            unlike += amount * (amount - 2 * here);
-        }
-        return unlike;
-    }
-
-    const SourceAmounts& amounts_;
-    std::span<const uint64_t> samples_;
-    std::span<uint32_t> earlier_, step_;
-    // of one batch of the step:
-    std::vector<double> amount_;  ///< of each source
-    double squares_ = 0;          ///< sum of theirs
-};
-
-}  // namespace
 
 std::vector<uint32_t> even_epoch(const SourceAmounts& amounts, std::size_t sources,
                                  std::span<const double> costs, std::span<const uint64_t> samples,
@@ -337,10 +305,14 @@ std::vector<uint32_t> even_epoch(const SourceAmounts& amounts, std::size_t sourc
     const std::size_t count = amounts.batches(), world = epoch_options.step_batches,
                       costliest = std::min<std::size_t>(epoch_options.costliest_first, count),
                       fixed = std::min(count, (costliest + world - 1) / world * world),
-                      last = count - count % world, first = std::min(fixed, last);
-    std::vector<uint32_t> order = even_order(amounts, sources, costs, world, fixed);
-    LastStep(amounts, sources, samples, order, first, last).fill(last < count ? world : 0);
-    return order;
+                      last = count % world;
+    Orderer orderer(amounts, sources, costs);
+    if (last > 0 && fixed + last <= count) {
+        const auto [least, most] = std::ranges::minmax(samples.subspan(fixed));
+        if (least < most && least * last < world)
+            orderer.reserve(static_cast<uint32_t>(fixed), last, samples, world);
+    }
+    return std::move(orderer).put_all(static_cast<uint32_t>(fixed), world);
 }
 
 }  // namespace sab

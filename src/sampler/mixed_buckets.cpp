@@ -11,15 +11,17 @@
 namespace sab {
 namespace {
 
-/// A batch of an epoch.
+/// What is known of the sizes of a batch.
 struct LaidOut {
     double longest;
     double total;
 };
 
+/// A batch of the order.
 struct Place {
     uint32_t batch_class;
-    uint32_t id;
+    uint32_t batch;  ///< of the class
+    LaidOut sizes;
 };
 
 /// What an epoch has.
@@ -29,21 +31,20 @@ struct MixedEpoch {
     std::vector<BucketClass> classes;
     std::vector<uint32_t> first_batch;  ///< of each class; one more at the end: how many there are
     CostOrder order;
-    std::vector<uint32_t> samples;  ///< by bucket, permuted
-    std::vector<LaidOut> batches;   ///< by class
-    std::vector<Place> places;      ///< the batches in order
+    std::unique_ptr<uint32_t[]> samples;  ///< by bucket, permuted
+    std::vector<Place> places;            ///< the batches in order
 };
 
 /// Writes the batches of an epoch.
 class Layout {
 public:
     Layout(const SortedMixture& mixture, const EpochChoice& choice, MixedEpoch& epoch,
-           const EpochTurns& turns)
+           std::span<const SourceTurns> turns)
         : epoch_(epoch), walk_(mixture, turns), amount_(choice.sources()) {
         const Plan& plan = *epoch.plan;
-        epoch.samples.resize(plan.facts().samples);
-        epoch.batches.resize(epoch.first_batch.back());
-        ends_.resize(epoch.batches.size());
+        epoch.samples = std::make_unique_for_overwrite<uint32_t[]>(plan.facts().samples);
+        batches_.resize(epoch.first_batch.back());
+        ends_.resize(batches_.size());
         std::vector<std::size_t> by_place(plan.buckets().size());
         std::iota(by_place.begin(), by_place.end(), std::size_t{0});
         std::ranges::stable_sort(by_place, {},
@@ -64,18 +65,28 @@ public:
         }
     }
 
+    const LaidOut& batch(uint32_t id) const { return batches_[id]; }
     /// In the order of `ids`.
     SourceAmounts amounts(std::span<const uint32_t> ids) const {
+        constexpr std::size_t ahead = 8;  // batches are at random places of more than most caches
         SourceAmounts made;
         made.ends.reserve(ids.size());
-        made.source.reserve(source_.size());
-        made.amount.reserve(source_.size());
-        for (const uint32_t id : ids) {
-            for (std::size_t i = ends_[id].first; i < ends_[id].second; ++i) {
-                made.source.push_back(source_[i]);
-                made.amount.push_back(of_source_[i]);
+        made.source.resize(source_.size());
+        made.amount.resize(source_.size());
+        std::size_t end = 0;
+        for (std::size_t i = 0; i < ids.size(); ++i) {
+            if (i + 2 * ahead < ids.size()) {
+                __builtin_prefetch(&ends_[ids[i + 2 * ahead]]);
+                const uint32_t next = ends_[ids[i + ahead]].first;
+                __builtin_prefetch(source_.data() + next);
+                __builtin_prefetch(of_source_.data() + next);
             }
-            made.ends.push_back(static_cast<uint32_t>(made.source.size()));
+            const auto [first, last] = ends_[ids[i]];
+            for (std::size_t j = first; j < last; ++j, ++end) {
+                made.source[end] = source_[j];
+                made.amount[end] = of_source_[j];
+            }
+            made.ends.push_back(static_cast<uint32_t>(end));
         }
         return made;
     }
@@ -83,41 +94,73 @@ public:
 private:
     void add_batches(std::size_t k) {
         const BucketClass& of = epoch_.classes[k];
-        uint32_t* const out = epoch_.samples.data() + epoch_.plan->buckets()[of.bucket].begin;
         const std::size_t count = offsets_.size();
         for (uint64_t j = 0; j < of.batches.batches; ++j) {
-            LaidOut batch{0, 0};
-            const uint64_t begin = of.first + j * of.batches.samples;
-            for (uint64_t i = begin; i < begin + of.batches.samples; ++i) {
-                // only a batch of SAB_TAIL_WRAP reaches past the end
-                const std::size_t place = i < count ? i : i % count;
-                const SortedMixture::Entry entry = entries_[offsets_[place]];
-                out[place] = entry.sample;
-                batch.longest = std::max(batch.longest, entry.size);
-                batch.total += entry.size;
-                Amount& amount = amount_[entry.source];
-                if (!amount.is_found) {
-                    amount.is_found = true;
-                    found_.push_back(static_cast<uint16_t>(entry.source));
-                }
-                amount.sum += entry.size;
+            const auto id = static_cast<uint32_t>(epoch_.first_batch[k] + j);
+            const uint64_t begin = of.first + j * of.batches.samples,
+                           end = begin + of.batches.samples;
+            // only a batch of SAB_TAIL_WRAP reaches past the end
+            for (uint64_t done = begin, some = 0; done < end; done += some) {
+                some = std::min(end - done, count - done % count);
+                add_samples(k, done % count, some, id);
             }
-            const std::size_t id = epoch_.first_batch[k] + j;
-            epoch_.batches[id] = batch;
-            ends_[id].first = static_cast<uint32_t>(source_.size());
-            for (const uint16_t source : found_) {
-                source_.push_back(source);
-                of_source_.push_back(amount_[source].sum);
-                amount_[source] = {};
-            }
-            found_.clear();
-            ends_[id].second = static_cast<uint32_t>(source_.size());
+            finish(id);
         }
     }
 
+    /// Adds `count` samples from a place of the bucket on to a batch.
+    void add_samples(std::size_t k, std::size_t place, std::size_t count, uint32_t id) {
+        uint32_t* const out =
+            epoch_.samples.get() + epoch_.plan->buckets()[epoch_.classes[k].bucket].begin + place;
+        const SortedMixture::Entry* const entries = entries_.data();
+        const uint32_t* const offsets = offsets_.data() + place;
+        sizes_.resize(std::max(sizes_.size(), count));
+        sources_.resize(sizes_.size());
+        found_.resize(std::max(found_.size(), found_count_ + count));
+        double* const sizes = sizes_.data();
+        uint16_t *const sources = sources_.data(), *const found = found_.data();
+        // Reads do not wait for the sums, and are many at a time.
+        uint32_t last = 0;
+        for (std::size_t i = 0; i < count; ++i) {
+            const SortedMixture::Entry& entry = entries[offsets[i]];
+            last = std::max(last, offsets[i]);
+            out[i] = entry.sample;
+            sizes[i] = entry.size;
+            sources[i] = static_cast<uint16_t>(entry.source);
+        }
+        batches_[id].longest = std::max(batches_[id].longest, entries[last].size);
+        std::size_t all_found = found_count_;
+        for (std::size_t i = 0; i < count; ++i) {
+            Amount& amount = amount_[sources[i]];
+            found[all_found] = sources[i];
+            all_found += amount.last_batch != id;
+            amount.last_batch = id;
+            amount.sums[i % sums] += sizes[i];
+        }
+        found_count_ = all_found;
+    }
+
+    void finish(uint32_t id) {
+        ends_[id].first = static_cast<uint32_t>(source_.size());
+        double total = 0;
+        for (std::size_t i = 0; i < found_count_; ++i) {
+            Amount& amount = amount_[found_[i]];
+            const double sum = std::accumulate(amount.sums, amount.sums + sums, 0.0);
+            source_.push_back(found_[i]);
+            of_source_.push_back(sum);
+            std::fill_n(amount.sums, sums, 0.0);
+            total += sum;
+        }
+        batches_[id].total = total;
+        found_count_ = 0;
+        ends_[id].second = static_cast<uint32_t>(source_.size());
+    }
+
+    /// Several sums in turn do not wait for each other.
+    static constexpr std::size_t sums = 4;
     struct Amount {
-        double sum = 0;
-        bool is_found = false;
+        double sums[Layout::sums] = {};
+        uint32_t last_batch = ~uint32_t{0};
     };
 
     MixedEpoch& epoch_;
@@ -126,9 +169,13 @@ private:
     std::vector<SortedMixture::Entry> entries_;
     std::vector<uint32_t> offsets_;
     // of the batch at hand:
-    std::vector<Amount> amount_;  ///< by source
-    std::vector<uint16_t> found_;
+    std::vector<double> sizes_;
+    std::vector<uint16_t> sources_;
+    std::vector<Amount> amount_;   ///< by source
+    std::vector<uint16_t> found_;  ///< the first `found_count_` are its sources
+    std::size_t found_count_ = 0;
     // of all batches, by id:
+    std::vector<LaidOut> batches_;
     std::vector<std::pair<uint32_t, uint32_t>> ends_;  ///< in what follows
     std::vector<uint16_t> source_;
     std::vector<double> of_source_;
@@ -136,6 +183,8 @@ private:
 
 class MixedBuckets : public Sequence {
 public:
+    // The ranks take the batches of a step in their order: each is near the dues, and none of them
+    // is always the longest.
     explicit MixedBuckets(std::shared_ptr<const MixedPlans> plans) : plans_(std::move(plans)) {}
 
     std::unique_ptr<Sequence> copy() const override {
@@ -149,14 +198,11 @@ public:
     }
     uint64_t batches() const override { return present_->places.size(); }
     const Plan* plan() const override { return present_->plan.get(); }
-    uint64_t rotated_rank(uint64_t step, uint64_t rank, uint64_t world) const override {
-        return present_->order.rotated_rank(step, rank, world);
-    }
 
     std::unique_ptr<EpochOrder> make_epoch_order(const EpochOptions& epoch_options) const override {
         auto made = std::make_shared<MixedEpoch>();
         made->epoch = epoch_options.epoch;
-        const EpochTurns turns = choice()->turns(made->epoch);
+        const std::vector<SourceTurns> turns = choice()->source_turns(made->epoch);
         if (present_ != nullptr && choice()->are_alike(present_->epoch, made->epoch))
             made->plan = present_->plan;
         else
@@ -182,7 +228,7 @@ public:
     }
     double cost(uint64_t position) const override { return class_of(position).batches.cost; }
     PerColumn total(uint64_t position) const override {
-        return {present_->batches[present_->places[position].id].total};
+        return {present_->places[position].sizes.total};
     }
     void fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const override;
 
@@ -201,22 +247,23 @@ private:
 void MixedBuckets::put_in_order(const Layout& layout, std::size_t sources,
                                 const EpochOptions& epoch_options, MixedEpoch& epoch) {
     const uint64_t count = epoch.order.batches();
-    std::vector<Place> places(count);
+    std::vector<CostOrder::Found> found(count);
     std::vector<uint32_t> ids(count);
     std::vector<double> costs(count);
     std::vector<uint64_t> samples(count);
     for (uint64_t position = 0; position < count; ++position) {
-        const CostOrder::Found found = epoch.order.find(position);
-        const BatchClass& batches = epoch.classes[found.batch_class].batches;
-        ids[position] = epoch.first_batch[found.batch_class] + static_cast<uint32_t>(found.batch);
-        places[position] = {static_cast<uint32_t>(found.batch_class), ids[position]};
-        costs[position] = batches.cost;
-        samples[position] = batches.samples;
+        found[position] = epoch.order.find(position);
+        const auto [k, batch] = found[position];
+        ids[position] = epoch.first_batch[k] + static_cast<uint32_t>(batch);
+        costs[position] = epoch.classes[k].batches.cost;
+        samples[position] = epoch.classes[k].batches.samples;
     }
     epoch.places.reserve(count);
     for (const uint32_t batch :
          even_epoch(layout.amounts(ids), sources, costs, samples, epoch_options))
-        epoch.places.push_back(places[batch]);
+        epoch.places.push_back({static_cast<uint32_t>(found[batch].batch_class),
+                                static_cast<uint32_t>(found[batch].batch),
+                                layout.batch(ids[batch])});
 }
 
 void MixedBuckets::fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const {
@@ -225,18 +272,20 @@ void MixedBuckets::fill(uint64_t position, uint64_t first, uint64_t count, Batch
     batch.bucket = -1;
     batch.longest[0] = batch.total[0] = batch.padded_length[0] = 0;
     if (count == 0) return;
-    const auto [k, id] = present_->places[position];
-    const BucketClass& of = present_->classes[k];
+    const Place& place = present_->places[position];
+    const BucketClass& of = present_->classes[place.batch_class];
     const Plan& plan = *present_->plan;
     const Bucket& bucket = plan.buckets()[of.bucket];
-    const uint32_t* const samples = present_->samples.data() + bucket.begin;
-    const uint64_t begin = of.first + (id - present_->first_batch[k]) * of.batches.samples + first;
-    for (uint64_t i = 0; i < count; ++i)
-        indices[i] =
-            samples[begin + i < bucket.samples() ? begin + i : (begin + i) % bucket.samples()];
-    const LaidOut& whole = present_->batches[id];
-    batch.longest[0] = whole.longest;
-    batch.total[0] = whole.total;
+    const uint32_t* const samples = present_->samples.get() + bucket.begin;
+    const uint64_t begin = of.first + place.batch * of.batches.samples + first;
+    // only a batch of SAB_TAIL_WRAP reaches past the end
+    for (uint64_t done = 0, some = 0; done < count; done += some) {
+        const uint64_t from = (begin + done) % bucket.samples();
+        some = std::min(count - done, bucket.samples() - from);
+        std::copy_n(samples + from, some, indices + done);
+    }
+    batch.longest[0] = place.sizes.longest;
+    batch.total[0] = place.sizes.total;
     if (count < of.batches.samples) {
         batch.longest[0] = batch.total[0] = 0;
         for (uint64_t i = 0; i < count; ++i) {

@@ -44,7 +44,7 @@ public:
     void exchange(EpochOrder& epoch_order) noexcept override;
     const Plan* plan() const override { return present_.sequence->plan(); }
     uint64_t rotated_rank(uint64_t step, uint64_t rank, uint64_t world) const override {
-        return present_.sequence->rotated_rank(step, rank, world);
+        return keeps_order_ ? present_.sequence->rotated_rank(step, rank, world) : rank;
     }
     std::size_t columns() const override { return present_.sequence->columns(); }
 

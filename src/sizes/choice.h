@@ -15,12 +15,22 @@ struct EpochTurns {
     std::vector<uint32_t> by_source;  ///< of each sample of a source, at least
     std::vector<uint64_t> extra;      ///< a bit for each sample that has one more; empty: none
 
-    void prefetch(std::size_t sample) const {
-        if (!extra.empty()) __builtin_prefetch(&extra[sample / 64]);
-    }
     uint32_t of(std::size_t sample, std::size_t source) const {
         return by_source[source] +
                (extra.empty() ? 0u : static_cast<uint32_t>(extra[sample / 64] >> sample % 64 & 1));
+    }
+};
+
+/// The same of one source, by rank: the place of a sample in the fixed order of its source.
+struct SourceTurns {
+    uint32_t least;  ///< turns of each sample, at least
+    uint32_t start;  ///< the `extra` ranks from here on, modulo `count`, have one more
+    uint32_t extra;
+    uint32_t count;
+
+    uint32_t of(uint32_t rank) const {
+        const uint32_t after = rank - start + (rank < start ? count : 0);
+        return least + static_cast<uint32_t>(after < extra);
     }
 };
 
@@ -34,6 +44,9 @@ public:
     /// The size of a sample, over all columns.
     virtual double size_of(std::size_t sample) const = 0;
     virtual EpochTurns turns(uint64_t epoch) const = 0;
+    virtual std::vector<SourceTurns> source_turns(uint64_t epoch) const = 0;
+    /// Of each sample.
+    virtual std::vector<uint32_t> ranks() const = 0;
     /// The samples of an epoch, ascending. One that appears several times stands there as often.
     std::vector<uint32_t> samples(uint64_t epoch) const;
     /// Whether two epochs have the same samples.

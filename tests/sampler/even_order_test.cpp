@@ -101,6 +101,32 @@ TEST(EvenOrder, TheLastStep_HasASampleForEachRank_IfThereAreAsMany) {
               even_order(amounts, 2, costs, 8, 0));
 }
 
+/// Batches of few samples are of one source, and the last step needs those of many.
+TEST(EvenOrder, TheLastStep_LeavesTheSourcesNearTheirDues) {
+    std::mt19937 random(9);
+    for (const std::size_t sources : {2, 5, 16})
+        for (const uint64_t world : {8, 16, 64}) {
+            SourceAmounts amounts;
+            std::vector<uint64_t> samples;
+            const std::size_t count = 20 * world + 1 + random() % (world / 4);
+            for (std::size_t b = 0; b < count; ++b) {
+                std::vector<double> batch(sources);
+                const std::size_t source = random() % sources;
+                samples.push_back(b % 3 > 0 ? 1 : 8 * (1 + random() % 2));
+                batch[source] = samples.back() == 1 ? 16 : 8;
+                batch[(source + 1) % sources] += samples.back() == 1 ? 0 : 8;
+                add(amounts, batch);
+            }
+            const std::vector<double> costs(count, 1);
+            const std::vector<uint32_t> order =
+                even_epoch(amounts, sources, costs, samples, {0, 0, world, 0});
+            uint64_t last = 0;
+            for (std::size_t b = count - count % world; b < count; ++b) last += samples[order[b]];
+            EXPECT_GE(last, std::min(world, count % world * 16));
+            for (const double each : deviation_of(amounts, sources, order)) EXPECT_LT(each, 1);
+        }
+}
+
 TEST(EvenOrder, IsAPermutation_ThatLeavesTheFirstBatchesWhereTheyAre) {
     std::mt19937 random(6);
     SourceAmounts amounts;

@@ -61,6 +61,13 @@ std::shared_ptr<const std::span<const std::byte>> map_file(const char* path) {
     }
 }
 
+void read_ahead(std::span<const std::byte> part) noexcept {
+    static const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+    const auto start = reinterpret_cast<uintptr_t>(part.data());
+    const uintptr_t before = start % page;
+    ::madvise(const_cast<std::byte*>(part.data()) - before, before + part.size(), MADV_WILLNEED);
+}
+
 void replace_file(const char* path, std::span<const std::span<const std::byte>> parts) {
     // A neighbour of the file takes its place when it is whole and on the disk. The name differs
     // between processes and threads.

@@ -16,6 +16,10 @@ namespace sab {
 /// does.
 std::shared_ptr<const std::span<const std::byte>> map_file(const char* path);
 
+/// Starts to read the pages of `part` of a mapped file, and none around them. The system may ignore
+/// this.
+void read_ahead(std::span<const std::byte> part) noexcept;
+
 /// Writes the parts, one after the other, to a file that takes the place of `path` in one step;
 /// throws SAB_E_IO.
 void replace_file(const char* path, std::span<const std::span<const std::byte>> parts);

@@ -51,6 +51,8 @@ std::shared_ptr<const std::span<const std::byte>> map_file(const char* path) {
     return {copy, &copy->view};
 }
 
+void read_ahead(std::span<const std::byte> /*part*/) noexcept {}
+
 void replace_file(const char* path, std::span<const std::span<const std::byte>> parts) {
     static std::atomic<uint32_t> counter{0};
     std::string scratch;

@@ -128,6 +128,8 @@ public:
                                        first_distinct_[column + 1] - first_distinct_[column]);
     }
     std::span<const uint32_t> first_offsets() const { return first_offsets_; }
+    /// Whether the arrays are in a mapped file.
+    bool is_mapped() const { return is_mapped_; }
     /// Whether it was made of numbers of samples, of which there may be more than an order has.
     /// Then order() and first_offsets() are empty, and first_places() has the offsets.
     bool is_counted() const { return !first_places_.empty(); }
@@ -217,8 +219,9 @@ private:
     std::span<const double> lengths_;  ///< of the buckets: BucketLengths one after the other
     std::vector<std::string> names_;
     std::vector<Budget> budgets_;
-    std::vector<std::byte> head_;        ///< the header and the small sections, as a file has them
-    std::string name_ = "plan";          ///< in messages
+    std::vector<std::byte> head_;  ///< the header and the small sections, as a file has them
+    std::string name_ = "plan";    ///< in messages
+    bool is_mapped_ = false;
     std::shared_ptr<const void> owner_;  ///< of the arrays
 };
 

@@ -468,7 +468,9 @@ std::shared_ptr<const Plan> Plan::open(const char* path) {
     auto file = map_file(path);
     const std::span<const std::byte> image = *file;
     if (sab::is_counted(image)) return read(image, text("\"", path, "\""));
-    return from_image(image, std::move(file), text("\"", path, "\""));
+    auto plan = from_image(image, std::move(file), text("\"", path, "\""));
+    plan->is_mapped_ = true;
+    return plan;
 }
 
 /// All of the image was read when it was copied, so all of it is verified. A plan of a histogram is

@@ -71,11 +71,11 @@ uint64_t Permutation::inverse(uint64_t value) const {
 
 /// The rounds on whole vectors; compilers do not shift vectors of 16 bits by a variable by
 /// themselves. `count` is rounded up to full vectors, for which `values` has room.
-template <int count_of_rounds, class Word>
+template <int vector_bytes, int count_of_rounds, class Word>
 [[gnu::always_inline]] static inline void run_rounds(const Word mask, const Word shift,
                                                      const uint64_t* keys, Word* values,
                                                      std::size_t count) {
-    typedef Word Vector __attribute__((vector_size(32)));
+    typedef Word Vector __attribute__((vector_size(vector_bytes)));
     Vector add[count_of_rounds + 1];
     for (int r = 0; r <= count_of_rounds; ++r) add[r] = Vector{} + static_cast<Word>(keys[r]);
     for (std::size_t i = 0; i < count; i += sizeof(Vector) / sizeof(Word)) {
@@ -97,19 +97,19 @@ template <int count_of_rounds, class Word>
 SAB_VECTOR_CLONES void Permutation::apply(const Rounds& keys, uint16_t* values, std::size_t count) {
     const auto mask = static_cast<uint16_t>(keys.mask), shift = static_cast<uint16_t>(keys.shift);
     if (keys.rounds == rounds)
-        run_rounds<rounds>(mask, shift, keys.add, values, count);
+        run_rounds<32, rounds>(mask, shift, keys.add, values, count);
     else
-        run_rounds<most_rounds>(mask, shift, keys.add, values, count);
+        run_rounds<32, most_rounds>(mask, shift, keys.add, values, count);
 }
 
 SAB_VECTOR_CLONES void Permutation::apply(const Rounds& keys, uint32_t* values, std::size_t count) {
-    run_rounds<rounds>(static_cast<uint32_t>(keys.mask), keys.shift, keys.add, values, count);
+    run_rounds<32, rounds>(static_cast<uint32_t>(keys.mask), keys.shift, keys.add, values, count);
 }
 
 /// Passes instead of a loop a value, so that the rounds run on whole vectors: values that fell
 /// outside are gathered and tried again.
 template <class Word>
-void Permutation::fill_by(uint64_t first, std::span<uint32_t> out) const {
+void Permutation::fill_narrow_by(uint64_t first, std::span<uint32_t> out) const {
     constexpr std::size_t block = 1024, few = 4;  // so few are quicker one by one
     const bool has_outside = keys_.mask >= count_;
     const auto limit = static_cast<Word>(count_);
@@ -148,14 +148,129 @@ void Permutation::fill_by(uint64_t first, std::span<uint32_t> out) const {
     }
 }
 
-void Permutation::fill(uint64_t first, std::span<uint32_t> out) const {
+#ifdef SAB_AVX512
+
+namespace {
+
+// Of a vector of 16 or 32 bits a value: which values are not below the limit; those that a mask
+// chooses, moved to the front; and the other way round.
+
+SAB_AVX512 inline __mmask32 outside_of(__m512i values, uint16_t limit) {
+    return _mm512_cmpge_epu16_mask(values, _mm512_set1_epi16(static_cast<int16_t>(limit)));
+}
+SAB_AVX512 inline __mmask16 outside_of(__m512i values, uint32_t limit) {
+    return _mm512_cmpge_epu32_mask(values, _mm512_set1_epi32(static_cast<int32_t>(limit)));
+}
+SAB_AVX512 inline __m512i compress(__mmask32 mask, __m512i values) {
+    return _mm512_maskz_compress_epi16(mask, values);
+}
+SAB_AVX512 inline __m512i compress(__mmask16 mask, __m512i values) {
+    return _mm512_maskz_compress_epi32(mask, values);
+}
+SAB_AVX512 inline __m512i expand(__m512i values, __mmask32 mask, __m512i chosen) {
+    return _mm512_mask_expand_epi16(values, mask, chosen);
+}
+SAB_AVX512 inline __m512i expand(__m512i values, __mmask16 mask, __m512i chosen) {
+    return _mm512_mask_expand_epi32(values, mask, chosen);
+}
+
+/// Copies the values that are outside. Returns their number.
+template <class Word>
+SAB_AVX512 std::size_t take_outside(const Word* values, std::size_t count, Word limit, Word* out) {
+    constexpr std::size_t lanes = sizeof(__m512i) / sizeof(Word);
+    std::size_t taken = 0;
+    for (std::size_t i = 0; i < count; i += lanes) {
+        const __m512i x = _mm512_loadu_si512(values + i);
+        auto mask = outside_of(x, limit);
+        if (count - i < lanes) mask &= static_cast<decltype(mask)>((1u << (count - i)) - 1);
+        _mm512_storeu_si512(out + taken, compress(mask, x));
+        taken += static_cast<std::size_t>(_mm_popcnt_u32(mask));
+    }
+    return taken;
+}
+
+/// Replaces the values that are outside by `settled`, in their order.
+template <class Word>
+SAB_AVX512 void put_back(Word* values, std::size_t count, Word limit, const Word* settled) {
+    for (std::size_t i = 0; i < count; i += sizeof(__m512i) / sizeof(Word)) {
+        const __m512i x = _mm512_loadu_si512(values + i);
+        const auto mask = outside_of(x, limit);
+        _mm512_storeu_si512(values + i, expand(x, mask, _mm512_loadu_si512(settled)));
+        settled += _mm_popcnt_u32(mask);
+    }
+}
+
+}  // namespace
+
+SAB_AVX512 void Permutation::apply_wide(const Rounds& keys, uint16_t* values, std::size_t count) {
+    const auto mask = static_cast<uint16_t>(keys.mask), shift = static_cast<uint16_t>(keys.shift);
+    if (keys.rounds == rounds)
+        run_rounds<64, rounds>(mask, shift, keys.add, values, count);
+    else
+        run_rounds<64, most_rounds>(mask, shift, keys.add, values, count);
+}
+
+SAB_AVX512 void Permutation::apply_wide(const Rounds& keys, uint32_t* values, std::size_t count) {
+    run_rounds<64, rounds>(static_cast<uint32_t>(keys.mask), keys.shift, keys.add, values, count);
+}
+
+/// Values that are outside become a list of their own, which goes through the rounds again, and so
+/// on. From the last list back, each list replaces the values that are outside in the one before.
+template <class Word>
+void Permutation::fill_wide_by(uint64_t first, std::span<uint32_t> out) const {
+    constexpr std::size_t block = 1024, few = 4;
+    constexpr std::size_t full = 64 / sizeof(Word), most_lists = 9;
+    const bool has_outside = keys_.mask >= count_;
+    const auto limit = static_cast<Word>(count_);
+    Word lists[most_lists][block + full];
+    std::size_t counts[most_lists];
+    for (std::size_t start = 0; start < out.size(); start += block) {
+        const std::size_t size = std::min(block, out.size() - start);
+        for (std::size_t i = 0; i < size + full; ++i)
+            lists[0][i] = static_cast<Word>(first + start + i);
+        apply_wide(keys_, lists[0], size);
+        counts[0] = size;
+        std::size_t last = 0;
+        while (has_outside) {
+            const std::size_t left =
+                take_outside(lists[last], counts[last], limit, lists[last + 1]);
+            ++last;
+            counts[last] = left;
+            if (left <= few || last + 1 == most_lists) {
+                for (std::size_t i = 0; i < left; ++i)
+                    lists[last][i] = static_cast<Word>(walk(lists[last][i]));
+                break;
+            }
+            apply_wide(keys_, lists[last], left);
+        }
+        for (; last > 0; --last) put_back(lists[last - 1], counts[last - 1], limit, lists[last]);
+        std::copy_n(lists[0], size, out.begin() + static_cast<std::ptrdiff_t>(start));
+    }
+}
+
+#endif
+
+void Permutation::fill_narrow(uint64_t first, std::span<uint32_t> out) const {
     if (count_ <= table_count) {
         for (std::size_t i = 0; i < out.size(); ++i) out[i] = table_[first + i];
     } else if (keys_.mask <= 0xFFFF) {
-        fill_by<uint16_t>(first, out);  // twice as many to a vector
+        fill_narrow_by<uint16_t>(first, out);  // twice as many to a vector
     } else {
-        fill_by<uint32_t>(first, out);
+        fill_narrow_by<uint32_t>(first, out);
     }
+}
+
+void Permutation::fill(uint64_t first, std::span<uint32_t> out) const {
+#ifdef SAB_AVX512
+    if (count_ > table_count && has_avx512()) {
+        if (keys_.mask <= 0xFFFF)
+            fill_wide_by<uint16_t>(first, out);
+        else
+            fill_wide_by<uint32_t>(first, out);
+        return;
+    }
+#endif
+    fill_narrow(first, out);
 }
 
 }  // namespace sab

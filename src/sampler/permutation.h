@@ -77,6 +77,8 @@ public:
     /// The values at first, first + 1, ...: the same as the operator's, many at a time. For counts
     /// up to 2^32.
     void fill(uint64_t first, std::span<uint32_t> out) const;
+    /// The same values without AVX-512, as on processors that do not have it.
+    void fill_narrow(uint64_t first, std::span<uint32_t> out) const;
 
 private:
     static constexpr int rounds = 5;       ///< from 10 bits on
@@ -96,7 +98,11 @@ private:
     static void apply(const Rounds& keys, uint16_t* values, std::size_t count);
     static void apply(const Rounds& keys, uint32_t* values, std::size_t count);
     template <class Word>
-    void fill_by(uint64_t first, std::span<uint32_t> out) const;
+    void fill_narrow_by(uint64_t first, std::span<uint32_t> out) const;
+    static void apply_wide(const Rounds& keys, uint16_t* values, std::size_t count);
+    static void apply_wide(const Rounds& keys, uint32_t* values, std::size_t count);
+    template <class Word>
+    void fill_wide_by(uint64_t first, std::span<uint32_t> out) const;
 
     uint64_t count_;
     union {

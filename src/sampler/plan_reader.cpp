@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/files.h"
 #include "sampler/sequence.h"
 #include "sampler/vector_clones.h"
 
@@ -118,6 +119,22 @@ void PlanReader::measure(std::size_t index, std::span<const uint32_t> offsets, P
     plan_->check_size(is_sound);
 }
 
+/// Starts to read the first batch of a mapped plan, of all of its samples at once. Without this it
+/// would wait for the disk at most of its samples, each time with many pages around one that it
+/// needs. These pages make later batches quicker, so only the first batch is read like this.
+void PlanReader::expect(const Bucket& bucket, std::span<const uint32_t> offsets) const {
+    if (!is_first_) return;
+    is_first_ = false;
+    if (!plan_->is_mapped()) return;
+    const std::size_t columns = plan_->columns();
+    for (const uint32_t offset : offsets) {
+        const std::size_t place = bucket.begin + offset;
+        read_ahead(std::as_bytes(plan_->order().subspan(place, 1)));
+        if (plan_->is_coded())
+            read_ahead(std::as_bytes(plan_->codes().subspan(place * columns, columns)));
+    }
+}
+
 PerColumn PlanReader::total(std::size_t index, std::span<const uint32_t> offsets) const {
     const Bucket& bucket = plan_->buckets()[index];
     if (!plan_->is_coded()) return {total_of_one(bucket, plan_->size_range(index), offsets)};
@@ -131,6 +148,7 @@ void PlanReader::read(std::size_t index, std::span<const uint32_t> offsets, Batc
     const auto last = static_cast<int64_t>(plan_->facts().samples) - 1;
     const std::span<int64_t> indices = batch.room(offsets.size());
     const std::span<const uint32_t> order = plan_->order();
+    expect(bucket, offsets);
     if (!look_up(order.data() + bucket.begin, offsets, last, order.size() >= prefetch_from,
                  indices.data())) [[unlikely]]
         for (const int64_t sample : indices) plan_->check_sample(static_cast<uint32_t>(sample));

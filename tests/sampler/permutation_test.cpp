@@ -46,13 +46,17 @@ TEST(Permutation, EveryCount_IsAPermutation) {
 }
 
 TEST(Permutation, Fill_EqualsTheOperatorFromAnyFirst) {
-    for (const uint64_t count : {1u, 2u, 31u, 32u, 33u, 100u, 511u, 512u, 513u, 700u, 5000u}) {
+    for (const uint64_t count : {1u, 2u, 31u, 32u, 33u, 100u, 511u, 512u, 513u, 700u, 5000u, 32769u,
+                                 65535u, 65536u, 65537u, 100000u, 131073u}) {
         const Permutation permutation(count, permutation_key(3, 1, Purpose::samples, 0));
         for (uint64_t first = 0; first < count; first += 1 + count / 7) {
             std::vector<uint32_t> out(count - first);
             permutation.fill(first, out);
             for (uint64_t i = 0; i < out.size(); ++i)
                 ASSERT_EQ(out[i], permutation(first + i)) << count << " from " << first;
+            std::vector<uint32_t> narrow(out.size());
+            permutation.fill_narrow(first, narrow);
+            ASSERT_EQ(narrow, out) << count << " from " << first;
         }
     }
 }

@@ -566,12 +566,13 @@ typedef struct sab_context_plan_view {
  * time. No more ranks are used than make the sample faster.
  *
  * First, samples get the fewest ranks on which they take at most some share of the lower bound, for
- * 20 shares. They are placed most ranks first, then longest first (Graham 1969), each where it can
- * begin first. The best of these is improved by late acceptance (Burke and Bykov 2017): steps
+ * 20 shares. They are placed most ranks first, then highest cost first (Graham 1969), each where it
+ * can begin first. The best of these is improved by late acceptance (Burke and Bykov 2017): steps
  * change the number of ranks of one or two samples, and with powers of two move and exchange
- * samples. The makespan is never above that of longest-first with the fewest ranks that hold each
- * sample. The work is bounded by counts, so that the same arguments give the same plan on every
- * machine. With powers of two no rank waits between its parts.
+ * samples. The makespan is never above that of the same placement with the fewest ranks that hold
+ * each sample. That is longest-first if a longer sample has no lower cost. The work is bounded by
+ * counts, so that the same arguments give the same plan on every machine. With powers of two no
+ * rank waits between its parts.
  *
  * The lower bound is the least time T until which the ranks can do the work of all samples. Each
  * sample has the fewest ranks on which it takes at most T.
@@ -579,7 +580,7 @@ typedef struct sab_context_plan_view {
  * Time: three milliseconds for 64 ranks and some hundred samples, one second for a million samples.
  * With SAB_CONTEXT_ANY_NUMBER it grows with the product of samples and ranks: five milliseconds for
  * a hundred samples on 64 ranks, half a second for 2,000 on 4,096. Memory: about 400 bytes a
- * sample, and 64 bytes a part.
+ * sample, and 64 bytes a part. Without an overhead there may be a part of each sample on each rank.
  *
  * @param lengths     tokens of each sample, whole numbers in one column; read during the call only
  * @param world_size  number of ranks, 1 to 65,536
@@ -680,11 +681,11 @@ typedef struct sab_pipeline_report {
  * @param backward  the same of the backward pass. NULL: twice the time of the forward pass
  * @param micro_batches  their number, at most 2^20; `micro_batches` * `stages` * `chunks` is at
  *     most 2^22
- * @param stages    number of ranks of the pipeline, at least 1
+ * @param stages    number of ranks of the pipeline, 1 to 2^22
  * @param order     the micro-batches in the order in which they begin, each once; NULL: as given
  * @param options   NULL: the defaults
  * @param tasks     NULL, or room for 2 * `micro_batches` * `chunks` tasks of each rank: those of
- * rank 0 in the order in which it runs them, then those of rank 1, and so on
+ *     rank 0 in the order in which it runs them, then those of rank 1, and so on
  * @param report    NULL, or filled on SAB_OK; its struct_size must be set
  * @return SAB_OK; SAB_E_ARGUMENT
  */
@@ -702,8 +703,9 @@ SAB_API sab_status sab_pipeline_simulate(const double *forward, const double *ba
  * simulations is bounded, so that the same arguments give the same order on every machine. Up to 6
  * micro-batches all orders are tried.
  *
- * Time: 8,000,000 tasks are simulated, or 100 orders if those have more; fewer when the lower bound
- * is reached. Example: 8 stages and 32 micro-batches, 15 milliseconds.
+ * Time: 8,000,000 tasks are simulated, or 100 orders if those have more, or all orders of up to 6
+ * micro-batches; fewer when the lower bound is reached. Example: 8 stages and 32 micro-batches, 15
+ * milliseconds.
  *
  * @param forward   as for sab_pipeline_simulate()
  * @param backward  as for sab_pipeline_simulate()

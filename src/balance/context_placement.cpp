@@ -94,43 +94,17 @@ void Placement::sort(std::span<const uint32_t> widths) {
     }
 }
 
-void AlignedPlacement::place_longest_first() {
-    sort(problem_.narrowest);
-    loads_.assign(problem_.ranks, 0);
-    for (const uint32_t sample : problem_.order) {
-        ContextGroup& group = schedule_.groups[sample];
-        const uint32_t size = problem_.ranks_of(group.width);
-        double least = 0;
-        bool is_found = false;
-        for (ContextGroup tried{0, group.width}; tried.first + size <= problem_.ranks;
-             tried.first += size) {
-            const double start = std::ranges::max(loads_of(tried));
-            if (is_found && start >= least) continue;
-            is_found = true;
-            least = start;
-            group = tried;
-        }
-        std::ranges::fill(loads_of(group), least + time(sample));
-    }
-    add_up();
-}
-
-/// The loads of the groups of the schedule.
-void AlignedPlacement::add_up() {
-    loads_.assign(problem_.ranks, 0);
-    for (const uint32_t sample : schedule_.sequence) {
-        const double added = time(sample);
-        for (double& load : loads_of(schedule_.groups[sample])) load += added;
-    }
-    schedule_.makespan = std::ranges::max(loads_);
-}
-
 void AlignedPlacement::take(const std::vector<ContextGroup>& groups) {
     std::vector<uint32_t> widths(groups.size());
     std::ranges::transform(groups, widths.begin(), &ContextGroup::width);
     sort(widths);
     schedule_.groups = groups;
-    add_up();
+    loads_.assign(problem_.ranks, 0);
+    for (const uint32_t sample : schedule_.sequence) {
+        const double added = time(sample);
+        for (double& load : loads_of(groups[sample])) load += added;
+    }
+    schedule_.makespan = std::ranges::max(loads_);
 }
 
 /// Each in the group with the least load.
@@ -172,12 +146,6 @@ void AlignedPlacement::add_to_least(double added) {
         heap_[place] = heap_[child];
     }
     heap_[place] = changed;
-}
-
-void WindowPlacement::place_longest_first() {
-    sort(problem_.narrowest);
-    schedule_.sequence = problem_.order;
-    place_sequence();
 }
 
 void WindowPlacement::place_sequence() {

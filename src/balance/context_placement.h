@@ -66,8 +66,6 @@ public:
 
     /// Widest first, and costliest first among those of one width.
     void place(std::span<const uint32_t> widths);
-    /// Costliest first, at the least width that holds each sample.
-    virtual void place_longest_first() = 0;
     /// When each rank ends.
     std::span<const double> loads() const { return loads_; }
     const ContextSchedule& schedule() const { return schedule_; }
@@ -96,7 +94,6 @@ private:
 class AlignedPlacement : public Placement {
 public:
     using Placement::Placement;
-    void place_longest_first() override;
     /// Puts samples in groups that a search found.
     void take(const std::vector<ContextGroup>& groups);
 
@@ -108,7 +105,6 @@ private:
 
     void split(uint32_t width);
     void add_to_least(double added);
-    void add_up();
 
     std::vector<Load> heap_;  ///< the least load first
 };
@@ -117,7 +113,6 @@ private:
 class WindowPlacement : public Placement {
 public:
     using Placement::Placement;
-    void place_longest_first() override;
 
 protected:
     void place_sequence() override;

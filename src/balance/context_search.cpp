@@ -42,7 +42,7 @@ public:
     ContextSearch(const ContextProblem& problem, double bound) : problem_(problem), bound_(bound) {}
 
     void start(Placement& placement) {
-        placement.place_longest_first();
+        placement.place(problem_.narrowest);  // longest first
         keep(placement.schedule());
         std::vector<uint32_t> widths(problem_.costs.size());
         uint64_t work = 0;

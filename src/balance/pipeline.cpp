@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 #include <numeric>
+#include <string>
 #include <string_view>
 
 #include "balance/late_acceptance.h"
@@ -35,11 +36,13 @@ PipelineInput::PipelineInput(const double* forward_, const double* backward_, st
           "must be from 1 to ", most_chunks);
     check(std::isfinite(options.transfer) && options.transfer >= 0, "options.transfer",
           options.transfer, "must be finite and at least 0");
-    check(count <= longest_order, "micro_batches", count, "must be at most ", longest_order);
-    check(count * stages_ * options.chunks <= most_passes, "micro_batches", count,
-          "must be at most ", most_passes, " divided by stages and chunks");
-    check(options.chunks == 1 || count % stages_ == 0, "micro_batches", count,
-          "must be a multiple of ", stages_, ", the stages, with several chunks");
+    const std::string given = text(count, " micro-batches");
+    check(count <= longest_order, "forward", given, "must be at most ", longest_order);
+    const uint64_t most = most_passes / (stages_ * options.chunks);
+    check(count <= most, "forward", given, "must be at most ", most, " with ", stages_,
+          " stages and options.chunks = ", options.chunks);
+    check(options.chunks == 1 || count % stages_ == 0, "forward", given, "must be a multiple of ",
+          stages_, ", the stages, with options.chunks = ", options.chunks);
     check_times("forward", forward_, count);
     if (backward_ != nullptr) check_times("backward", backward_, count);
     stages = static_cast<uint32_t>(stages_);
@@ -54,7 +57,8 @@ PipelineInput::PipelineInput(const double* forward_, const double* backward_, st
     }
     double sum = transfer * static_cast<double>(count + 1) * stages * chunks;
     for (std::size_t i = 0; i < count; ++i) sum += (forward[i] + backward[i]) * stages;
-    check(std::isfinite(sum), "forward", sum, "the sum of all times must be finite");
+    check(std::isfinite(sum), "forward", sum,
+          "the sum of all times, with the transfers, must be finite");
     for (double& time : forward) time /= chunks;
     for (double& time : backward) time /= chunks;
 }
@@ -97,45 +101,61 @@ PipelineSchedule::Task PipelineSchedule::task_of(uint32_t rank, uint32_t number)
 }
 
 /// A number for each pass of a micro-batch through a part of the model.
-std::size_t PipelineSchedule::key(const Task& task, int64_t part_offset) const {
-    const int64_t parts = int64_t{input_.stages} * input_.chunks;
-    const int64_t part = int64_t{task.chunk} * input_.stages + task.rank + part_offset;
-    return static_cast<std::size_t>((int64_t{task.place} * 2 + task.is_backward) * parts + part);
-}
-
-bool PipelineSchedule::is_last_part(const Task& task) const {
-    return task.rank + 1 == input_.stages && task.chunk + 1 == input_.chunks;
+std::size_t PipelineSchedule::key(const Task& task) const {
+    const std::size_t parts = std::size_t{input_.stages} * input_.chunks;
+    const std::size_t part = std::size_t{task.chunk} * input_.stages + task.rank;
+    return (std::size_t{task.place} * 2 + task.is_backward) * parts + part;
 }
 
 bool PipelineSchedule::needs_nothing(const Task& task) const {
     return !task.is_backward && task.rank == 0 && task.chunk == 0;
 }
 
-/// Puts each task behind those that it needs: the ranks take turns, each as far as it can.
+/// The task whose result a task needs, which must need one.
+PipelineSchedule::Task PipelineSchedule::source_of(const Task& task) const {
+    const uint32_t parts = input_.stages * input_.chunks;
+    const uint32_t part = task.chunk * input_.stages + task.rank;
+    const bool turns = task.is_backward && part + 1 == parts;
+    const uint32_t source = turns ? part : task.is_backward ? part + 1 : part - 1;
+    Task found = task;
+    found.rank = source % input_.stages;
+    found.chunk = source / input_.stages;
+    found.is_backward = task.is_backward && !turns;
+    return found;
+}
+
+/// Puts each task behind those that it needs. A rank goes on until it needs a result that is
+/// missing, and again when that is there.
 void PipelineSchedule::sort_tasks() {
     const std::size_t per_rank = std::size_t{2} * input_.count() * input_.chunks;
     const std::size_t all = per_rank * input_.stages;
     std::vector<uint32_t> index(all, none), next(input_.stages, 0);
+    std::vector<std::size_t> missing(input_.stages, all);
+    std::vector<uint32_t> ready(input_.stages);
+    std::iota(ready.rbegin(), ready.rend(), 0U);
     tasks_.reserve(all);
-    for (std::size_t before = SIZE_MAX; tasks_.size() < all;) {
-        if (before == tasks_.size()) fail(SAB_E_INTERNAL, "a pipeline's tasks wait for each other");
-        before = tasks_.size();
-        for (uint32_t rank = 0; rank < input_.stages; ++rank) {
-            for (; next[rank] < per_rank; ++next[rank]) {
-                Task task = task_of(rank, next[rank]);
-                if (!needs_nothing(task)) {
-                    const bool turns = task.is_backward && is_last_part(task);
-                    Task source = task;
-                    source.is_backward = task.is_backward && !turns;
-                    task.needed = index[key(source, turns ? 0 : task.is_backward ? 1 : -1)];
-                    if (task.needed == none) break;
-                    task.is_far = tasks_[task.needed].rank != rank;
-                }
-                index[key(task, 0)] = static_cast<uint32_t>(tasks_.size());
-                tasks_.push_back(task);
+    while (!ready.empty()) {
+        const uint32_t rank = ready.back();
+        ready.pop_back();
+        for (; next[rank] < per_rank; ++next[rank]) {
+            Task task = task_of(rank, next[rank]);
+            if (!needs_nothing(task)) {
+                const Task source = source_of(task);
+                missing[rank] = key(source);
+                task.needed = index[missing[rank]];
+                if (task.needed == none) break;
+                task.is_far = source.rank != rank;
             }
+            const std::size_t done = key(task);
+            index[done] = static_cast<uint32_t>(tasks_.size());
+            tasks_.push_back(task);
+            const uint32_t ahead = rank + 1 == input_.stages ? 0 : rank + 1;
+            const uint32_t behind = (rank == 0 ? input_.stages : rank) - 1;
+            const uint32_t user = task.is_backward ? behind : ahead;
+            if (missing[user] == done && user != rank) ready.push_back(user);
         }
     }
+    if (tasks_.size() < all) fail(SAB_E_INTERNAL, "a pipeline's tasks wait for each other");
 }
 
 double PipelineSchedule::simulate(std::span<const uint32_t> order,
@@ -251,7 +271,7 @@ OrderSearch::OrderSearch(const PipelineInput& input, PipelineSchedule& pipeline)
 std::vector<uint32_t> OrderSearch::run() {
     std::vector<uint32_t> order = best_;
     if (order.size() <= all_orders) {
-        while (std::ranges::next_permutation(order).found) keep(order, pipeline_.simulate(order));
+        try_all(std::move(order));
         return best_;
     }
     start();
@@ -263,6 +283,16 @@ void OrderSearch::keep(const std::vector<uint32_t>& order, double makespan) {
     if (makespan >= makespan_) return;
     makespan_ = makespan;
     best_ = order;
+}
+
+void OrderSearch::try_all(std::vector<uint32_t> order) {
+    uint64_t orders = 1;
+    for (uint64_t i = 2; i <= order.size(); ++i) orders *= i;
+    SearchWork work(orders * pipeline_.task_count());
+    while (makespan_ > bound_ && std::ranges::next_permutation(order).found) {
+        keep(order, pipeline_.simulate(order));
+        work.add(pipeline_.task_count());
+    }
 }
 
 /// Orders by time.

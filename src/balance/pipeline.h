@@ -44,9 +44,9 @@ private:
     };
 
     Task task_of(uint32_t rank, uint32_t number) const;
-    std::size_t key(const Task& task, int64_t part_offset) const;
+    Task source_of(const Task& task) const;
+    std::size_t key(const Task& task) const;
     uint32_t forwards_first(uint32_t rank) const;
-    bool is_last_part(const Task& task) const;
     bool needs_nothing(const Task& task) const;
     void sort_tasks();
     double bound_by_longest() const;
@@ -65,6 +65,7 @@ public:
 
 private:
     void keep(const std::vector<uint32_t>& order, double makespan);
+    void try_all(std::vector<uint32_t> order);
     void start();
     void improve();
 

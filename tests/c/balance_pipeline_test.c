@@ -313,21 +313,23 @@ static void WrongPipelines_AreRefusedByName(void) {
     EXPECT_FAILS(sab_pipeline_simulate(forward, nan, 2, 1, NULL, NULL, NULL, &report),
                  SAB_E_ARGUMENT, "backward[1] = nan: must be finite and at least 0");
     EXPECT_FAILS(sab_pipeline_simulate(huge, NULL, 2, 1, NULL, NULL, NULL, &report), SAB_E_ARGUMENT,
-                 "the sum of all times must be finite");
+                 "the sum of all times, with the transfers, must be finite");
     EXPECT_FAILS(sab_pipeline_simulate(forward, NULL, 2, 1, twice, NULL, NULL, &report),
                  SAB_E_ARGUMENT, "order[1] = 1: must not come twice");
     EXPECT_FAILS(sab_pipeline_simulate(forward, NULL, 2, 1, above, NULL, NULL, &report),
                  SAB_E_ARGUMENT, "order[1] = 2: must be below 2");
     EXPECT_FAILS(sab_pipeline_simulate(forward, NULL, (size_t)1 << 21, 1, NULL, NULL, NULL, NULL),
-                 SAB_E_ARGUMENT, "micro_batches = 2097152: must be at most 1048576");
+                 SAB_E_ARGUMENT, "forward = 2097152 micro-batches: must be at most 1048576");
     EXPECT_FAILS(sab_pipeline_simulate(forward, NULL, 2, (uint64_t)1 << 22, NULL, NULL, NULL, NULL),
-                 SAB_E_ARGUMENT, "micro_batches = 2: must be at most");
+                 SAB_E_ARGUMENT,
+                 "forward = 2 micro-batches: must be at most 1 with 4194304 stages and "
+                 "options.chunks = 1");
     sab_pipeline_options options = with(0, 0);
     EXPECT_FAILS(sab_pipeline_simulate(forward, NULL, 2, 2, NULL, &options, NULL, NULL),
                  SAB_E_ARGUMENT, "options.chunks = 0: must be from 1 to 1024");
     options = with(2, 0);
     EXPECT_FAILS(sab_pipeline_simulate(forward, NULL, 1, 2, NULL, &options, NULL, NULL),
-                 SAB_E_ARGUMENT, "micro_batches = 1: must be a multiple of 2, the stages");
+                 SAB_E_ARGUMENT, "forward = 1 micro-batches: must be a multiple of 2, the stages");
     options = with(1, -1);
     EXPECT_FAILS(sab_pipeline_simulate(forward, NULL, 2, 2, NULL, &options, NULL, NULL),
                  SAB_E_ARGUMENT, "options.transfer = -1: must be finite and at least 0");
@@ -367,6 +369,26 @@ static void Order_CanBeCancelled(void) {
     }
 }
 
+/* The time would be unbearable if it grew with the square of the stages. */
+static void ManyStages_AreSimulated(void) {
+    const double forward[] = {1, 2, 3};
+    const uint64_t stages = (uint64_t)1 << 19;
+    sab_pipeline_report report = REPORT;
+    EXPECT_OK(sab_pipeline_simulate(forward, NULL, 3, stages, NULL, NULL, NULL, &report));
+    EXPECT(report.makespan >= 9 * (double)stages && report.makespan < 9.001 * (double)stages);
+}
+
+static void SearchOfAllOrders_CanBeCancelled(void) {
+    const double forward[] = {5, 1, 4, 2, 6, 3};
+    int left = 2;
+    sab_pipeline_options options = with(1, 0);
+    options.progress = count_calls;
+    options.progress_ctx = &left;
+    uint32_t order[6];
+    EXPECT_FAILS(sab_pipeline_order_find(forward, NULL, 6, 100, &options, order, NULL),
+                 SAB_E_CANCELLED, "code 9");
+}
+
 int main(void) {
     RUN(OneForwardOneBackward_TakesTheTimeOfAnotherSimulation);
     RUN(Tasks_OfAllSchedules_RunAsSoonAsTheyCan);
@@ -378,5 +400,7 @@ int main(void) {
     RUN(NoMicroBatches_TakeNoTime);
     RUN(WrongPipelines_AreRefusedByName);
     RUN(Order_CanBeCancelled);
+    RUN(ManyStages_AreSimulated);
+    RUN(SearchOfAllOrders_CanBeCancelled);
     return finish();
 }

@@ -146,6 +146,11 @@ def test_tasks_of_a_pipeline_follow_each_other():
     assert found.idle == pytest.approx(1 - work / found.makespan / 2)
 
 
+def test_the_tasks_of_a_pipeline_are_shown_by_the_names_of_their_fields():
+    shown = repr(sab.simulate_pipeline([1, 2], stages=2))
+    assert shown.endswith("tasks=<2 × 4 micro_batch, chunk, is_backward, start, end>)")
+
+
 def test_the_order_found_is_the_best_of_all():
     forward = [1, 8, 2, 4, 3]
     found = sab.find_pipeline_order(forward, stages=3)
@@ -166,7 +171,7 @@ def test_the_order_found_is_the_best_of_all():
         ({"forward": [1, -1]}, r"forward\[1\] = -1: must be finite and at least 0"),
         ({"backward": [1]}, "backward has 1 numbers: must have as many as forward, 2"),
         ({"chunks": 0}, "chunks = 0: must be from 1 to 1024"),
-        ({"chunks": 2, "stages": 3}, "micro_batches = 2: must be a multiple of 3, the stages"),
+        ({"chunks": 2, "stages": 3}, "must be a multiple of 3, the stages, with chunks = 2"),
         ({"transfer": -1}, "transfer = -1: must be finite and at least 0"),
         ({"order": [0, 0]}, r"order\[1\] = 0: must not come twice"),
         ({"order": [0, 2]}, r"order\[1\] = 2: must be from 0 to below 2"),

@@ -31,7 +31,7 @@ def batches(tmp_path_factory):
     lengths = np.random.default_rng(1).integers(1, 100, COUNT)
     rows = pyarrow.table({"id": np.arange(COUNT), "length": lengths})
     data = ray.data.from_arrow(rows)
-    plan = sab.ray.plan(data, 500, size="length")
+    plan = sab.ray.plan(data, 1500, size="length")
     sab.ray.write_batches(data, plan, folder, size="length", world_size=2)
     yield folder
     ray.shutdown()

@@ -2,6 +2,9 @@
 
 import random
 
+import numpy as np
+import pyarrow
+import pyarrow.parquet
 import pytest
 import torch
 import torchdata.nodes
@@ -9,6 +12,7 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 
 import sab
 import sab.torch
+from sab import cli
 
 numbers = random.Random(0)
 SIZES = [numbers.randint(1, 60) for _ in range(2000)]
@@ -87,3 +91,41 @@ def test_node(workers):
     resumed = make()
     resumed.load_state_dict(state)
     assert head + list(resumed) == epochs[0]
+
+
+@pytest.fixture(scope="module")
+def batches(tmp_path_factory):
+    """A folder of batches of Parquet."""
+    folder = tmp_path_factory.mktemp("batches")
+    shard, plan = str(folder / "shard.parquet"), str(folder / "plan")
+    columns = {"id": np.arange(len(SIZES)), "length": SIZES}
+    pyarrow.parquet.write_table(pyarrow.table(columns), shard)
+    common = [shard, "--column", "length"]
+    counts = ["--histograms", str(folder)]
+    assert cli.main(["engine", "histogram", *common, "--output", str(folder)]) == 0
+    assert cli.main(["engine", "plan", *common, *counts, "--budget", "300", "--save", plan]) == 0
+    for last in ([], ["--finish"]):
+        to = ["--plan", plan, "--output", str(folder / "batches"), *last]
+        assert cli.main(["engine", "write", *common, *counts, *to]) == 0
+    return folder / "batches"
+
+
+def ids_of(batch):
+    return batch["id"].tolist()
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_batches_of_parquet_in_stateful_data_loader(batches, workers):
+    def make():
+        data = sab.BatchDataset(batches, rank=1, world_size=2)
+        return StatefulDataLoader(data, batch_size=None, num_workers=workers, collate_fn=ids_of)
+
+    whole = [ids_of(batch) for batch in sab.BatchDataset(batches, rank=1, world_size=2)]
+    assert list(make()) == whole
+    for at in (1, 17, len(whole) - 1):
+        loader = make()
+        walk = iter(loader)
+        head = [next(walk) for _ in range(at)]
+        resumed = make()
+        resumed.load_state_dict(loader.state_dict())
+        assert head + list(resumed) == whole

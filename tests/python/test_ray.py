@@ -5,7 +5,6 @@ from __future__ import annotations
 import filecmp
 import os
 import pathlib
-import signal
 import subprocess
 import sys
 import textwrap
@@ -71,27 +70,39 @@ def run(*arguments: object) -> None:
     assert cli.main([str(argument) for argument in arguments]) == 0
 
 
-@pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """A folder of batches, written by two tasks of the command."""
-    folder = tmp_path_factory.mktemp("engine")
+def write(folder: pathlib.Path, output: str | pathlib.Path) -> None:
+    """Writes batches by two tasks of the command."""
     files = shards(folder, 5)
     column = ["--column", "length"]
     for file in files:  # a task each
         run("engine", "histogram", file, *column, "--output", folder / "counts")
     common = [*files, *column, "--histograms", folder / "counts"]
     run("engine", "plan", *common, "--budget", 1000, "--save", folder / "plan")
-    write = ["engine", "write", *common, "--plan", folder / "plan", "--output", folder / "batches"]
-    write += ["--seed", 5, "--world-size", WORLD, "--batches-per-file", 16]
+    writing = ["engine", "write", *common, "--plan", folder / "plan", "--output", output]
+    writing += ["--seed", 5, "--world-size", WORLD, "--batches-per-file", 16]
     for task in (1, 0):
-        run(*write, "--task", task, "--tasks", 2)
-    run(*write, "--finish")
+        run(*writing, "--task", task, "--tasks", 2)
+    run(*writing, "--finish")
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A folder of batches."""
+    folder = tmp_path_factory.mktemp("engine")
+    write(folder, folder / "batches")
     return folder / "batches"
 
 
 def test_tasks_of_the_command_write_the_batches_of_the_samplers(written: pathlib.Path) -> None:
     expect_batches_of_samplers(written)
     assert not list(written.rglob("*.partial"))
+
+
+def test_urls_of_fsspec_are_written_and_read(tmp_path: pathlib.Path) -> None:
+    for url in (f"file://{tmp_path}/batches", "memory://batches"):
+        write(tmp_path, url)
+        expect_batches_of_samplers(url)
+    assert (tmp_path / "batches" / "manifest.json").exists()
 
 
 def test_the_command_refuses_other_shards(
@@ -111,6 +122,11 @@ def test_the_command_refuses_other_shards(
 
     assert "is given twice" in refused(files[0], files[0])
     assert "it is the plan of other data" in refused(files[0])
+    copy = str(tmp_path / "copy.parquet")
+    parquet.write_table(table().slice(0, COUNT // 2), copy)
+    run("engine", "histogram", copy, *column, "--output", tmp_path / "counts")
+    # as many samples as the plan, but not the same ones
+    assert "plan: is of other data: numbers[1] = " in refused(files[0], copy)
     parquet.write_table(table().slice(0, 10), files[1])
     assert f"{files[1]}: its sizes are not those of its histogram" in refused(*files)
 
@@ -176,6 +192,7 @@ def test_loaders_of_torch_read_the_batches(written: pathlib.Path) -> None:
 
 @pytest.fixture(scope="module")
 def ray() -> Iterator[Any]:
+    os.environ.update(RAY_USAGE_STATS_ENABLED="0", RAY_worker_niceness="0")
     module = pytest.importorskip("ray", reason="ray is not installed: pip install 'ray[data]'")
     pytest.importorskip("ray.data", reason="ray[data] is not installed")
     environment = {"env_vars": {"PYTHONPATH": os.pathsep.join(sys.path)}}
@@ -189,12 +206,13 @@ def test_any_number_of_partitions_gives_the_same_files(ray: Any, tmp_path: pathl
     import sab.ray as adapter
 
     folders = []
-    for blocks in (1, 16):
+    for blocks in (1, 64):
         dataset = ray.data.from_arrow(table()).repartition(blocks)
         histogram = adapter.histogram(dataset, "length")
         assert histogram == sab.Histogram(table().column("length").to_numpy())
         folders.append(tmp_path / str(blocks))
-        plan = sab.plan(histogram, budget=1000)
+        plan = adapter.plan(dataset, 1000, size="length")
+        assert plan.fingerprint == sab.plan(histogram, 1000).fingerprint
         manifest = adapter.write_batches(
             dataset, plan, folders[-1], size="length", batches_per_file=32, **order()
         )
@@ -238,47 +256,88 @@ def test_functions_give_sizes_inside_the_engine(ray: Any, tmp_path: pathlib.Path
     other = sab.plan(sab.Histogram([1, 2, 3]), budget=1000)
     with pytest.raises(sab.MismatchError, match="the plan of other data"):
         adapter.write_batches(dataset, other, tmp_path / "other", size=count_tokens)
+    twice = dataset.union(dataset)
+    with pytest.raises(sab.MismatchError, match="partitions 0 and 3 have the same rows"):
+        adapter.write_batches(twice, plan, tmp_path / "other", size=count_tokens)
 
+    def change_a_size(rows: Any) -> Any:
+        sizes, called = count_tokens(rows), tmp_path / f"called-{rows.column('id')[0]}"
+        sizes[0] += called.exists()
+        called.touch()
+        return sizes
+
+    with pytest.raises(sab.MismatchError, match=r"partition \d: its sizes are not those of its"):
+        adapter.write_batches(dataset, plan, tmp_path / "other", size=change_a_size)
+    assert not (tmp_path / "other" / "manifest.json").exists()
+
+
+# Random moments at which a worker is killed, and as many at which the driver is.
+KILLS = int(os.environ.get("SAB_TEST_KILLS", "1"))
 
 DRIVER = """
     import pathlib, sys, time, pyarrow.parquet, ray, sab, sab.ray
     from sab import _batch_files
 
     def slowly(path, job, table, write=_batch_files.write_file):
-        time.sleep(0.2)
+        time.sleep(0.1)
         return write(path, job, table)
 
     sab.ray.write_file = slowly
-    ray.init(num_cpus=2, include_dashboard=False, logging_level="ERROR")
+    cluster, source, plan, target = sys.argv[1:]
+    ray.init(address=cluster, logging_level="ERROR")
     ray.data.DataContext.get_current().enable_progress_bars = False
-    files = sorted(pathlib.Path(sys.argv[1]).iterdir())
+    files = sorted(pathlib.Path(source).iterdir())
     dataset = ray.data.from_arrow([pyarrow.parquet.read_table(file) for file in files])
-    plan = sab.Plan.open(sys.argv[2])
+    print("begins", flush=True)
     order = {"seed": 5, "world_size": 3, "batches_per_file": 8}
-    sab.ray.write_batches(dataset, plan, sys.argv[3], size="length", **order)
+    sab.ray.write_batches(dataset, sab.Plan.open(plan), target, size="length", **order)
 """
 
 
-def test_a_killed_driver_goes_on(ray: Any, tmp_path: pathlib.Path) -> None:
-    ray.shutdown()  # the driver has a cluster of its own
-    source, target = tmp_path / "source", tmp_path / "batches"
+@pytest.mark.parametrize("victim", ["worker", "driver"])
+def test_each_row_is_there_once_after_kills(ray: Any, tmp_path: pathlib.Path, victim: str) -> None:
+    psutil = pytest.importorskip("psutil", reason="psutil is not installed")
+    source = tmp_path / "source"
     source.mkdir()
     shards(source, 4)
-    plan = sab.plan(sab.Histogram(table().column("length").to_numpy()), budget=1000)
-    plan.save(tmp_path / "plan")
+    sab.plan(sab.Histogram(table().column("length").to_numpy()), budget=1000).save(
+        tmp_path / "plan"
+    )
     (tmp_path / "driver.py").write_text(textwrap.dedent(DRIVER))
-    arguments = [tmp_path / "driver.py", source, tmp_path / "plan", target]
-    command = [sys.executable, *map(str, arguments)]
-    driver = subprocess.Popen(command, start_new_session=True)
-    end = time.monotonic() + 120
-    while len(list(target.rglob("*.parquet"))) < 3 and time.monotonic() < end:
-        assert driver.poll() is None
-        time.sleep(0.05)
-    os.killpg(driver.pid, signal.SIGKILL)  # the driver and its cluster
-    driver.wait()
-    left = {path: path.stat().st_mtime_ns for path in target.rglob("*.parquet")}
-    assert left
-    assert not (target / "manifest.json").exists()
-    subprocess.run(command, check=True, timeout=200)
-    assert all(path.stat().st_mtime_ns == when for path, when in left.items())
-    expect_batches_of_samplers(target)
+    cluster = ray.get_runtime_context().gcs_address
+    command = [sys.executable, tmp_path / "driver.py", cluster, source, tmp_path / "plan"]
+
+    def start(target: pathlib.Path) -> subprocess.Popen[str]:
+        driver = subprocess.Popen([*command, target], stdout=subprocess.PIPE, text=True)
+        assert driver.stdout is not None
+        assert driver.stdout.readline() == "begins\n"
+        return driver
+
+    def workers() -> list[Any]:
+        titles = {child: child.cmdline()[0] for child in psutil.Process().children(recursive=True)}
+        return [
+            child
+            for child, title in titles.items()
+            if title.startswith("ray::") and not title.endswith("Agent")
+        ]
+
+    driver, begin = start(tmp_path / "whole"), time.monotonic()
+    assert driver.wait(300) == 0
+    duration = time.monotonic() - begin
+    random = np.random.default_rng(1)
+    for number in range(KILLS):
+        target = tmp_path / str(number)
+        driver = start(target)
+        time.sleep(random.uniform(0, duration))
+        if victim == "driver":
+            driver.kill()
+            driver.wait()
+            left = {path: path.stat().st_mtime_ns for path in target.rglob("*.parquet")}
+            driver = start(target)
+        else:
+            left = {}
+            workers()[random.integers(len(workers()))].kill()
+        assert driver.wait(300) == 0
+        assert all(path.stat().st_mtime_ns == when for path, when in left.items())
+        expect_batches_of_samplers(target)
+        assert not list(target.rglob("*.partial"))

@@ -62,6 +62,16 @@ def sizes_of(table: Any, size: SizeOf, name: str) -> npt.NDArray[np.float64]:
     return sizes
 
 
+def counted_sizes_of(
+    table: Any, size: SizeOf, counted: Histogram, name: str
+) -> npt.NDArray[np.float64]:
+    """The size of each row, which must be those that were counted."""
+    sizes = sizes_of(table, size, name)
+    if Histogram(sizes) != counted:
+        raise MismatchError(f"{name}: its sizes are not those of its histogram")
+    return sizes
+
+
 def digest_of(table: Any) -> str:
     """Of the rows of a partition, in their order."""
     pa, hashed = arrow(), hashlib.blake2b(digest_size=16)
@@ -149,13 +159,16 @@ class Job:
         return f"rank-{rank:05}/batches-{first:010}-{last:010}.parquet"
 
     def rows_of_files(
-        self, table: Any, size: SizeOf, before: Histogram, name: str, wanted: npt.NDArray[np.bool_]
+        self,
+        table: Any,
+        sizes: npt.NDArray[np.float64],
+        before: Histogram,
+        wanted: npt.NDArray[np.bool_],
     ) -> tuple[Any, int]:
         """The rows of a partition that belong to the wanted files, as often as the epoch has them,
         with their places; and the number of places of all rows. `before`: the sizes of the
         partitions before, to which these are added.
         """
-        sizes = sizes_of(table, size, name)
         numbers = before.number(sizes)
         pa, parts, which, most, count = arrow(), [], 0, 1, 0
         own = table.select(list(self.columns))
@@ -421,6 +434,24 @@ class BatchDataset:
         return {**self.__dict__, "_last": None}  # for workers of loaders
 
 
+def _check_histogram(plan: Plan, histogram: Histogram, rows: Sequence[str]) -> None:
+    """Refuses the plan of other data."""
+    if histogram.sample_count != plan.sample_count:
+        first = {row: number for number, row in reversed(list(enumerate(rows)))}
+        twice = [(first[row], number) for number, row in enumerate(rows) if first[row] != number]
+        raise MismatchError(
+            f"plan: was made of {plan.sample_count} samples, the data set has "
+            f"{histogram.sample_count}: it is the plan of other data"
+            + (f"; partitions {twice[0][0]} and {twice[0][1]} have the same rows" if twice else "")
+        )
+    # As many samples in all, so each size has as many in both if none has more here.
+    if histogram.sample_count > 0:
+        try:
+            plan.locate(histogram.sizes, histogram.counts - np.uint64(1))
+        except ValueError as error:
+            raise MismatchError(f"plan: is of other data: {error}") from None
+
+
 def make_job(
     plan: Plan,
     histogram: Histogram,
@@ -435,11 +466,7 @@ def make_job(
     batches_per_file: int,
 ) -> Job:
     """The job of a plan, checked. `rows`: a digest or a name of each partition."""
-    if histogram.sample_count != plan.sample_count:
-        raise MismatchError(
-            f"plan: was made of {plan.sample_count} samples, the data set has "
-            f"{histogram.sample_count}: it is the plan of other data"
-        )
+    _check_histogram(plan, histogram, rows)
     return Job(
         plan.to_bytes(),
         hashlib.blake2b(json.dumps(list(rows)).encode(), digest_size=16).hexdigest(),

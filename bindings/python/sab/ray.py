@@ -1,7 +1,6 @@
 """Plans and batches of data sets of Ray: more than one machine. Needs ``ray[data]``.
 
-    histogram = sab.ray.histogram(dataset, "length")
-    plan = sab.plan(histogram, budget=16384)
+    plan = sab.ray.plan(dataset, 16384, size="length")
     sab.ray.write_batches(dataset, plan, "/shared/batches", size="length", world_size=64)
     batches = sab.BatchDataset("/shared/batches")       # on each rank
 
@@ -16,7 +15,7 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +23,7 @@ from sab._batch_files import (
     Job,
     SizeOf,
     begin,
+    counted_sizes_of,
     digest_of,
     finish,
     make_job,
@@ -31,9 +31,14 @@ from sab._batch_files import (
     write_file,
 )
 from sab._engine import Histogram
-from sab._plan import LastStep, Plan
+from sab._plan import LastStep, Plan, PlanOptions, plan as _plan
 
-__all__ = ["histogram", "write_batches"]
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from sab._cost import BudgetLike
+
+__all__ = ["histogram", "plan", "write_batches"]
 
 ray: Any = importlib.import_module("ray")
 _data: Any = importlib.import_module("ray.data")
@@ -79,9 +84,26 @@ def histogram(dataset: Any, size: SizeOf) -> Histogram:
     return _merged(_counted(_blocks(dataset), size)[0])
 
 
-def _locate(block: Any, job: Job, size: SizeOf, before: bytes, number: int, wanted: Any) -> Any:
-    name = f"partition {number}"
-    return job.rows_of_files(block, size, Histogram.from_bytes(before), name, wanted)
+def plan(
+    dataset: Any, budget: BudgetLike | None = None, *, size: SizeOf, **options: Unpack[PlanOptions]
+) -> Plan:
+    """Plans a data set: :func:`sab.plan` of its :func:`histogram`.
+
+    Args:
+        dataset: read once.
+        budget: as for :func:`sab.plan`, and so are the options.
+        size: as for :func:`histogram`.
+    """
+    return _plan(histogram(dataset, size), budget, **options)
+
+
+def _locate(
+    block: Any, job: Job, size: SizeOf, parts: tuple[bytes, bytes], number: int, wanted: Any
+) -> Any:
+    """`parts`: the histograms of the blocks before, and of this one."""
+    before, own = map(Histogram.from_bytes, parts)
+    sizes = counted_sizes_of(block, size, own, f"partition {number}")
+    return job.rows_of_files(block, sizes, before, wanted)
 
 
 def write_batches(
@@ -146,7 +168,8 @@ def write_batches(
     before, located, counts = Histogram(), [], []
     task = ray.remote(_locate).options(num_returns=2)
     for number, (block, part) in enumerate(zip(blocks, parts)):
-        rows, count = task.remote(block, job, size, before.to_bytes(), number, wanted)
+        images = before.to_bytes(), part.to_bytes()
+        rows, count = task.remote(block, job, size, images, number, wanted)
         located.append(rows)
         counts.append(count)
         before.merge(part)

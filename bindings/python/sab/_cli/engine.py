@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import sab
-from sab._batch_files import Job, begin, finish, make_job, sizes_of, write_file
+from sab._batch_files import Job, begin, counted_sizes_of, finish, make_job, sizes_of, write_file
 from sab._cli.inputs import InputError
 from sab._cli.options import Commands
 from sab._cli.quantities import quantity, whole
@@ -158,21 +158,14 @@ def _write(options: argparse.Namespace) -> None:
         print_text(f"{manifest['samples']:,} samples in {len(manifest['files']):,} files")
 
 
-def _read(options: argparse.Namespace, shard: str, part: sab.Histogram, columns: list[str]) -> Any:
-    """A shard, whose sizes must be those that were counted."""
-    table = _table(shard, sorted({*columns, options.column}))
-    if sab.Histogram(sizes_of(table, options.column, shard)) != part:
-        raise InputError(f"{shard}: its sizes are not those of its histogram")
-    return table
-
-
 def _rows(options: argparse.Namespace, job: Job, parts: _Parts, wanted: Any) -> list[Any]:
     """The rows of the wanted files, of each shard."""
     before = sab.Histogram()
     tables: list[Any] = []
     for shard, part in parts:
-        table = _read(options, shard, part, list(job.columns))
-        tables.append(job.rows_of_files(table, options.column, before, shard, wanted)[0])
+        table = _table(shard, sorted({*job.columns, options.column}))
+        sizes = counted_sizes_of(table, options.column, part, shard)
+        tables.append(job.rows_of_files(table, sizes, before, wanted)[0])
     return tables
 
 
@@ -180,7 +173,7 @@ def _places(options: argparse.Namespace, job: Job, parts: _Parts) -> int:
     """The samples of the epoch, with those that are repeated."""
     before, count = sab.Histogram(), 0
     for shard, part in parts:
-        sizes = sizes_of(_read(options, shard, part, []), options.column, shard)
+        sizes = counted_sizes_of(_table(shard, [options.column]), options.column, part, shard)
         count += int(job.locate(sizes, before.number(sizes)).counts.sum())
     return count
 

@@ -56,17 +56,19 @@ void CostOrder::make_steady() {
     for (uint64_t i = 0; i < count; ++i)
         costs[i] = classes_[find(steady_first_ + i).batch_class].cost;
     std::vector<uint32_t> order = steady_order({costs, 1}, of_step, epoch_options_.steady);
-    std::vector<uint32_t> micro_batch(world);
+    std::vector<uint32_t> made(of_step);
     for (uint64_t first = 0; first < count; first += of_step) {
-        even_out_ranks(std::span(order).subspan(first, of_step), costs, world);
-        // A rank takes a batch at another place in each micro-batch.
+        const std::span batches = std::span(order).subspan(first, of_step);
+        even_out_ranks(batches, costs, world);
+        // Micro-batches in random order, in each of which a rank takes a batch at another place.
         const uint64_t step = (steady_first_ + first) / world, shift = rotated_rank(step, 0, world);
-        for (uint64_t m = 0; m < micro; ++m) {
-            const std::span batches = std::span(order).subspan(first + m * world, world);
-            std::ranges::copy(batches, micro_batch.begin());
+        const Permutation places(micro, permutation_key(epoch_options_.seed, epoch_options_.epoch,
+                                                        Purpose::micro_batches, step));
+        for (uint64_t m = 0; m < micro; ++m)
             for (uint64_t rank = 0; rank < world; ++rank)
-                batches[rotated_rank(step + m, rank, world)] = micro_batch[(rank + shift) % world];
-        }
+                made[places(m) * world + rotated_rank(step + places(m), rank, world)] =
+                    batches[m * world + (rank + shift) % world];
+        std::ranges::copy(made, batches.begin());
     }
     found_position_ = nowhere;
     steady_ = std::make_shared<const std::vector<uint32_t>>(std::move(order));

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <numeric>
 
@@ -169,69 +168,80 @@ private:
 class RankSums {
 public:
     RankSums(std::span<uint32_t> step, std::span<const double> costs, uint64_t ranks)
-        : step_(step), costs_(costs), of_rank_(ranks), sums_(ranks) {}
+        : step_(step),
+          costs_(costs),
+          ranks_(ranks),
+          of_rank_(step.size() / ranks),
+          batches_(step.size()),
+          room_(ranks) {}
 
     void even_out() {
-        const auto cost = [&](uint32_t batch) { return costs_[batch]; };
-        std::ranges::sort(step_);
-        std::ranges::stable_sort(step_, std::ranges::greater{}, cost);
-        for (const uint32_t batch : step_) give(batch);
-        for (std::size_t tries = exchanges; tries > 0 && lower_largest(); --tries) {
+        sort_by(costs_, step_);
+        std::vector<uint32_t> by_room(ranks_);
+        std::iota(by_room.begin(), by_room.end(), 0u);
+        for (std::size_t m = 0; m < of_rank_; ++m) {
+            // The costliest batch goes to the rank that has least.
+            sort_by(room_, by_room);
+            for (std::size_t i = 0; i < ranks_; ++i) {
+                const uint32_t batch = step_[m * ranks_ + i];
+                batches_[by_room[i] * of_rank_ + m] = batch;
+                room_[by_room[i]] -= costs_[batch];
+            }
         }
-        // Micro-batch m of a rank is its m-th costliest: those of one micro-step are alike.
-        std::vector<std::vector<uint32_t>> micro_steps(of_rank_[0].size());
-        for (std::vector<uint32_t>& batches : of_rank_) {
-            std::ranges::sort(batches);
-            std::ranges::stable_sort(batches, std::ranges::greater{}, cost);
-            for (std::size_t m = 0; m < batches.size(); ++m) micro_steps[m].push_back(batches[m]);
+        const std::size_t work = step_.size() * of_rank_;
+        for (std::size_t left = most_looks; left >= work && lower_largest(); left -= work) {
         }
-        // Micro-steps in random order: by the first of their batches.
-        std::ranges::sort(micro_steps, {}, [](const auto& each) { return std::ranges::min(each); });
-        auto out = step_.begin();
-        for (const auto& micro_step : micro_steps) out = std::ranges::copy(micro_step, out).out;
+        for (std::size_t rank = 0; rank < ranks_; ++rank) {
+            sort_by(costs_, of_rank(rank));
+            for (std::size_t m = 0; m < of_rank_; ++m) step_[m * ranks_ + rank] = of_rank(rank)[m];
+        }
     }
 
 private:
-    /// To the rank that has least, and is not full.
-    void give(uint32_t batch) {
-        const std::size_t most = step_.size() / of_rank_.size();
-        std::size_t to = of_rank_.size();
-        for (std::size_t rank = 0; rank < of_rank_.size(); ++rank)
-            if (of_rank_[rank].size() < most && (to == of_rank_.size() || sums_[rank] < sums_[to]))
-                to = rank;
-        of_rank_[to].push_back(batch);
-        sums_[to] += costs_[batch];
+    static constexpr std::size_t most_looks = std::size_t{1} << 17;  // at pairs of batches
+
+    /// The largest value first.
+    static void sort_by(std::span<const double> values, std::span<uint32_t> items) {
+        std::sort(items.data(), items.data() + items.size(), [values](uint32_t a, uint32_t b) {
+            return values[a] != values[b] ? values[a] > values[b] : a < b;
+        });
+    }
+
+    std::span<uint32_t> of_rank(std::size_t rank) {
+        return std::span(batches_).subspan(rank * of_rank_, of_rank_);
     }
 
     /// The rank that has most exchanges a batch with another one. False if no exchange helps.
     bool lower_largest() {
-        const auto from = static_cast<std::size_t>(std::ranges::max_element(sums_) - sums_.begin());
-        double best = sums_[from];
+        std::size_t from = 0, to = 0;
+        for (std::size_t rank = 0; rank < ranks_; ++rank)
+            if (room_[rank] < room_[from]) from = rank;
+        double best = room_[from];
         uint32_t *given = nullptr, *taken = nullptr;
-        std::size_t to = from;
-        for (std::size_t rank = 0; rank < of_rank_.size(); ++rank)
-            for (uint32_t& mine : of_rank_[from])
-                for (uint32_t& theirs : of_rank_[rank]) {
-                    const double more = costs_[mine] - costs_[theirs];
-                    const double largest = std::max(sums_[from] - more, sums_[rank] + more);
-                    if (more <= 0 || largest >= best) continue;
-                    best = largest;
+        for (std::size_t rank = 0; rank < ranks_; ++rank)
+            for (uint32_t& mine : of_rank(from))
+                for (uint32_t& theirs : of_rank(rank)) {
+                    const double more = costs_[mine] - costs_[theirs],
+                                 least = std::min(room_[from] + more, room_[rank] - more);
+                    if (more <= 0 || least <= best) continue;
+                    best = least;
                     given = &mine;
                     taken = &theirs;
                     to = rank;
                 }
         if (given == nullptr) return false;
         const double more = costs_[*given] - costs_[*taken];
-        sums_[from] -= more;
-        sums_[to] += more;
+        room_[from] += more;
+        room_[to] -= more;
         std::swap(*given, *taken);
         return true;
     }
 
     std::span<uint32_t> step_;
     std::span<const double> costs_;
-    std::vector<std::vector<uint32_t>> of_rank_;
-    std::vector<double> sums_;
+    std::size_t ranks_, of_rank_;
+    std::vector<uint32_t> batches_;  ///< of rank 0, then of rank 1, ...
+    std::vector<double> room_;       ///< of each rank: less its costs
 };
 
 }  // namespace

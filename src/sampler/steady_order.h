@@ -24,8 +24,8 @@ std::vector<uint32_t> steady_order(const SteadyAmounts& amounts, uint64_t of_ste
                                    uint64_t most_moved);
 
 /// Rearranges the batches of a step, by their costs, in micro-steps of one batch a rank. Those of a
-/// micro-step cost about the same, and so do the sums of the ranks. Afterwards batch r of each
-/// micro-step belongs to the same rank.
+/// micro-step cost about the same, the costliest come first, and the sums of the ranks are about
+/// the same. Batch r of each micro-step belongs to the same rank.
 void even_out_ranks(std::span<uint32_t> step, std::span<const double> costs, uint64_t ranks);
 
 /// How much the costs of successive steps differ.

@@ -250,9 +250,13 @@ typedef struct sab_balanced_report {
     double time[SAB_MAX_BUDGETS];
     /** total cost / world size: the time of an epoch without waiting */
     double least_time[SAB_MAX_BUDGETS];
+    /** standard deviation of the costs of the steps, over all ranks, to their mean; the last step
+     *  is not counted. sab_sampler_options.steady lowers it, the more so the more samples, or rows,
+     *  a step has */
+    double step_deviation[SAB_MAX_BUDGETS];
 } sab_balanced_report;
 #define SAB_BALANCED_REPORT_INIT \
-    {sizeof(sab_balanced_report), 0, 0, 0, 0, 0, {0}, 0, 0, {0}, {0}, {0}, {0}, {0}}
+    {sizeof(sab_balanced_report), 0, 0, 0, 0, 0, {0}, 0, 0, {0}, {0}, {0}, {0}, {0}, {0}}
 
 /** Measures the current epoch of a balanced or packed sampler. Does not move its cursor.
  *

@@ -9,6 +9,7 @@
 #include "base/progress.h"
 #include "sab/balance.h"
 #include "sampler/sampler.h"
+#include "sampler/steady_order.h"
 
 namespace sab {
 
@@ -86,7 +87,10 @@ private:
                (weighed_->columns == 1 || !weighed_->is_left_out[weighed_->distinct_of[offset]]);
     }
     uint64_t heavy_of(uint64_t cohort) const;
+    uint64_t most_samples() const;
+    UnitCounts unit_counts() const;
     uint64_t rules() const;
+    uint64_t steady_rules() const;
 
     template <class Body>
     void attempt(Body&& body);
@@ -102,10 +106,11 @@ private:
     bool may_not_fit(const Load& load) const;
     UnitPosition next_start(UnitPosition at, bool& is_full);
     bool assign();
+    bool assign_to_ranks();
     void assign_ranks(uint64_t step);
     void load(uint64_t step);
     void show(std::span<const uint32_t> offsets, Batch& batch) const;
-    void measure(std::size_t balance, sab_balanced_report& report) const;
+    void measure(std::size_t balance, sab_balanced_report& report, StepDeviation& deviation) const;
     bool check_state(const BalancedState& state) const;
     void go_to(const BalancedState& state, bool is_alike);
 
@@ -122,6 +127,8 @@ private:
 
     std::shared_ptr<const WeighedSamples> weighed_;  ///< of the epoch
     uint64_t rules_ = 0;                             ///< hash of all that says where steps end
+    /// hash of what a steady order depends on beside the state; 0 if steps are not steady
+    uint64_t steady_rules_ = 0;
     Schedule schedule_;
     UnitOrder order_;
     std::vector<UnitPosition>
@@ -134,6 +141,7 @@ private:
     std::vector<uint32_t> offsets_;  ///< its samples, in the order of the epoch
     /// of the samples and of the parts: the first of all, then the second of all, and so on
     std::vector<double> costs_, weights_, part_costs_;
+    bool is_by_ranks_ = false;  ///< parts r * micro_batches + m are those of one rank
     std::vector<uint32_t> part_of_, rank_of_part_, slot_of_part_, dealt_;
     std::vector<std::size_t> slot_begin_;
     PerColumn total_{};

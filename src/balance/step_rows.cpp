@@ -69,7 +69,7 @@ public:
     explicit FullestBins(const StepSamples& samples) : samples_(samples) {}
 
     bool pack(uint64_t bins, std::span<uint32_t> part_of) {
-        if (samples_.budgets.size() != 1 || bins * samples_.count > most_work) return false;
+        if (samples_.capacities.size() != 1 || bins * samples_.count > most_work) return false;
         const std::span<const double> weights = samples_.weights;
         const double free =
             samples_.capacities[0] -
@@ -142,13 +142,13 @@ public:
           micro_batches_(micro_batches),
           part_of_(part_of),
           parts_(std::size_t{ranks} * micro_batches),
-          weights_(parts_ * samples.budgets.size()),
+          weights_(parts_ * samples.capacities.size()),
           loads_(ranks),
           items_(ranks) {
         for (uint32_t i = 0; i < samples.count; ++i) {
             loads_[rank_of(i)] += samples.costs[i];
             items_[rank_of(i)].push_back(i);
-            for (std::size_t b = 0; b < samples.budgets.size(); ++b)
+            for (std::size_t b = 0; b < samples.capacities.size(); ++b)
                 held(part_of[i], b) += samples.weight_table()[b][i];
         }
     }
@@ -187,7 +187,7 @@ private:
 
     /// Whether the part of an item has room when another comes for it.
     bool has_room(uint32_t item, uint32_t other) {
-        for (std::size_t b = 0; b < samples_.budgets.size(); ++b) {
+        for (std::size_t b = 0; b < samples_.capacities.size(); ++b) {
             const std::span<const double> weights = samples_.weight_table()[b];
             if (held(part_of_[item], b) - weights[item] + weights[other] > samples_.capacities[b])
                 return false;
@@ -220,7 +220,7 @@ private:
         const double more = samples_.costs[ours] - samples_.costs[theirs];
         loads_[rank_of(ours)] -= more;
         loads_[rank_of(theirs)] += more;
-        for (std::size_t b = 0; b < samples_.budgets.size(); ++b) {
+        for (std::size_t b = 0; b < samples_.capacities.size(); ++b) {
             const std::span<const double> weights = samples_.weight_table()[b];
             held(part_of_[ours], b) += weights[theirs] - weights[ours];
             held(part_of_[theirs], b) += weights[ours] - weights[theirs];
@@ -242,7 +242,7 @@ private:
 
 uint64_t least_rows(const StepSamples& samples, uint64_t world_size) {
     double least = 1;
-    for (std::size_t b = 0; b < samples.budgets.size(); ++b) {
+    for (std::size_t b = 0; b < samples.capacities.size(); ++b) {
         const std::span<const double> weights = samples.weight_table()[b];
         const double capacity = samples.capacities[b];
         least = std::max(
@@ -311,7 +311,7 @@ bool StepRows::by_ranks(Aim aim) {
     for (uint32_t rank = 0; rank < ranks_; ++rank)
         if (!assign_rank(rank)) failed.push_back(rank);
     if (!failed.empty() && !with_others(failed)) return false;
-    if (samples_.balance.size() == 1) even_micro_steps();
+    if (samples_.cost_table().kinds == 1) even_micro_steps();
     return true;
 }
 
@@ -319,7 +319,7 @@ bool StepRows::by_ranks(Aim aim) {
 bool StepRows::assign_rank(uint32_t rank) {
     const std::span<const uint32_t> items = items_of(rank);
     const uint32_t first_part = rank * micro_batches_;
-    if (samples_.balance.size() > 1)
+    if (samples_.cost_table().kinds > 1)
         return partition_rank(items, first_part) || longest_first(items, first_part);
     return longest_first(items, first_part) || partition_rank(items, first_part);
 }
@@ -378,8 +378,8 @@ bool StepRows::together(std::span<const uint32_t> ranks) {
 bool StepRows::to_ranks(Aim aim) {
     rank_of_unit_.resize(units_);
     const PartitionRules rules{SAB_PARTITION_LONGEST_FIRST, ranks_, false};
-    const ItemTable costs{unit_costs_, samples_.balance.size(), units_},
-        weights{unit_weights_, samples_.budgets.size(), units_};
+    const ItemTable costs{unit_costs_, samples_.cost_table().kinds, units_},
+        weights{unit_weights_, samples_.capacities.size(), units_};
     if (aim != Aim::capacities)
         return partitioner_.partition(aim == Aim::costs ? costs : weights, {}, {}, rules,
                                       rank_of_unit_);
@@ -457,7 +457,7 @@ void StepRows::collect_ranks() {
 bool StepRows::longest_first(std::span<const uint32_t> items, uint32_t first_part,
                              std::span<const double> targets) {
     const uint32_t parts = micro_batches_;
-    const std::size_t caps = samples_.budgets.size();
+    const std::size_t caps = samples_.capacities.size();
     if (parts > most_scanned) return false;
     costs_.assign(parts, 0);
     std::ranges::transform(targets, costs_.begin(), std::negate());

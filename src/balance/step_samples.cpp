@@ -21,6 +21,13 @@ StepSamples::StepSamples(const Columns& all_sizes, const sab_step_plan_options& 
     if (options.groups != nullptr) read_groups(options.groups);
 }
 
+StepSamples::StepSamples(const ItemTable& all_costs, const ItemTable& all_weights,
+                         std::span<const double> all_capacities)
+    : count(all_costs.items),
+      costs(all_costs.numbers.begin(), all_costs.numbers.end()),
+      weights(all_weights.numbers.begin(), all_weights.numbers.end()),
+      capacities(all_capacities.begin(), all_capacities.end()) {}
+
 StepSamples StepSamples::of(std::span<const uint32_t> some) const {
     StepSamples chosen;
     chosen.count = some.size();

@@ -33,11 +33,15 @@ struct StepSamples {
     /// Throws for samples, budgets, costs and groups that sab/balance.h says are refused.
     StepSamples(const Columns& all_sizes, const sab_step_plan_options& options);
 
+    /// Rows of samples whose costs and weights are known; for StepRows only.
+    StepSamples(const ItemTable& all_costs, const ItemTable& all_weights,
+                std::span<const double> all_capacities);
+
     /// Some of these, in this order, without sizes and groups.
     StepSamples of(std::span<const uint32_t> some) const;
 
-    ItemTable cost_table() const { return {costs, balance.size(), count}; }
-    ItemTable weight_table() const { return {weights, budgets.size(), count}; }
+    ItemTable cost_table() const { return {costs, costs.size() / count, count}; }
+    ItemTable weight_table() const { return {weights, capacities.size(), count}; }
     PerColumn lengths_of(std::size_t sample) const {
         PerColumn lengths{};
         for (std::size_t j = 0; j < columns; ++j) lengths[j] = sizes[j * count + sample];

@@ -3,6 +3,7 @@
 /// A unit of heavy samples, a cohort, has one for each micro-batch of a step.
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "balance/samples.h"
@@ -16,15 +17,17 @@ struct UnitCounts {
     uint64_t cohort = 1;  ///< micro-batches of a step, over all ranks
     uint64_t heavy = 0;   ///< samples in cohorts, a multiple of that
     uint64_t kept = 0;    ///< WeighedSamples::end
+    /// samples of a step, if steps are steady; 0. Then there are no cohorts
+    uint64_t of_step = 0;
 };
 
 class UnitOrder {
 public:
     UnitOrder() = default;
     /// `choice`: of a mixture, whose units are laid out such that every source stays near its due;
-    /// null: any order.
+    /// null: any order. `steady`: as in sab_sampler_options.
     UnitOrder(std::shared_ptr<const WeighedSamples> samples, const UnitCounts& counts,
-              uint64_t seed, uint64_t epoch, const EpochChoice* choice);
+              uint64_t seed, uint64_t epoch, const EpochChoice* choice, uint64_t steady);
 
     uint64_t units() const { return units_.count(); }
     uint64_t cohorts() const { return counts_.heavy / counts_.cohort; }
@@ -35,6 +38,8 @@ public:
     uint32_t offset(uint32_t unit, uint64_t i) const;
 
 private:
+    std::vector<uint32_t> steady_units(std::span<const uint32_t> units, uint64_t most_moved) const;
+
     /// Samples of nearly the same size, by descending size up to `end`: their order changes from
     /// epoch to epoch.
     struct Band {
@@ -46,7 +51,7 @@ private:
     UnitCounts counts_;
     std::vector<Band> bands_;
     Permutation units_;
-    std::shared_ptr<const std::vector<uint32_t>> laid_out_;  ///< of a mixture: all units
+    std::shared_ptr<const std::vector<uint32_t>> laid_out_;  ///< all units, or null
     std::vector<uint32_t> ahead_;  ///< permuted units from ahead_first_ on
     uint64_t ahead_first_ = 0;
 };

@@ -12,8 +12,10 @@ Locator::Locator(const std::shared_ptr<const Plan>& plan, const sab_sampler_opti
     plan->need_one_column("sab_plan_locate");
     const Cursor cursor(make_bucket_sequence(plan), options);
     const std::vector<BucketClass> classes = bucket_classes(*plan);
-    order_ = cost_order(classes).with_options(
-        {options.seed, options.epoch, options.world_size, options.costliest_first});
+    order_ = cost_order(classes).with_options({options.seed, options.epoch, options.world_size,
+                                               options.costliest_first, options.steady,
+                                               options.micro_batches});
+    order_.make_invertible();
     batch_count_ = cursor.batch_count();
     limit_ = options.last_step == SAB_LAST_STEP_SPLIT ? order_.batches()
                                                       : batch_count_ * options.world_size;

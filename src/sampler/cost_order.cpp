@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
+
+#include "base/error.h"
+#include "sampler/steady_order.h"
 
 namespace sab {
 
@@ -34,6 +38,40 @@ void CostOrder::set_options(const EpochOptions& epoch_options) {
         bands_[b].batches = Permutation(bands_[b].end_id - first, key(Purpose::batches, b));
         first = bands_[b].end_id;
     }
+    make_steady();
+}
+
+/// Moves batches such that whole steps, behind those that begin the epoch, cost the same.
+void CostOrder::make_steady() {
+    steady_.reset();
+    steady_inverse_.reset();
+    const uint64_t world = epoch_options_.step_batches, micro = epoch_options_.micro_batches,
+                   of_step = world * micro;
+    steady_first_ = (costliest_steps_ + micro - 1) / micro * of_step;
+    if (epoch_options_.steady == 0 || of_step == 1 || steady_first_ >= full_step_batches_) return;
+    const uint64_t count = (full_step_batches_ - steady_first_) / of_step * of_step;
+    check(count <= std::numeric_limits<uint32_t>::max(), "options.steady", epoch_options_.steady,
+          "is possible with at most 2^32 - 1 batches; there are ", count);
+    std::vector<double> costs(count);
+    for (uint64_t i = 0; i < count; ++i)
+        costs[i] = classes_[find(steady_first_ + i).batch_class].cost;
+    std::vector<uint32_t> order = steady_order({costs, 1}, of_step, epoch_options_.steady);
+    std::vector<uint32_t> made(of_step);
+    for (uint64_t first = 0; first < count; first += of_step) {
+        const std::span batches = std::span(order).subspan(first, of_step);
+        even_out_ranks(batches, costs, world);
+        // Micro-batches in random order, in each of which a rank takes a batch at another place.
+        const uint64_t step = (steady_first_ + first) / world, shift = rotated_rank(step, 0, world);
+        const Permutation places(micro, permutation_key(epoch_options_.seed, epoch_options_.epoch,
+                                                        Purpose::micro_batches, step));
+        for (uint64_t m = 0; m < micro; ++m)
+            for (uint64_t rank = 0; rank < world; ++rank)
+                made[places(m) * world + rotated_rank(step + places(m), rank, world)] =
+                    batches[m * world + (rank + shift) % world];
+        std::ranges::copy(made, batches.begin());
+    }
+    found_position_ = nowhere;
+    steady_ = std::make_shared<const std::vector<uint32_t>>(std::move(order));
 }
 
 void CostOrder::lay_out_steps(const EpochOptions& epoch_options) {
@@ -82,6 +120,8 @@ void CostOrder::lay_out_steps(const EpochOptions& epoch_options) {
 
 CostOrder::Found CostOrder::find(uint64_t position) const {
     if (position == found_position_) return found_;
+    const uint64_t shown = position;
+    if (is_moved(position)) position = steady_first_ + (*steady_)[position - steady_first_];
     uint64_t id = position;
     if (position < full_step_batches_) {
         const uint64_t step = position / epoch_options_.step_batches;
@@ -96,7 +136,7 @@ CostOrder::Found CostOrder::find(uint64_t position) const {
     }
     const auto range = std::ranges::upper_bound(ranges_, id, {}, &IdRange::end_id);
     const uint64_t first = range == ranges_.begin() ? 0 : std::prev(range)->end_id;
-    found_position_ = position;
+    found_position_ = shown;
     return found_ = {range->batch_class, range->first + (id - first)};
 }
 

@@ -10,6 +10,9 @@ namespace sab {
 /// Checks what the options say of ranks and policies.
 void check_sampler_options(const sab_sampler_options& options);
 
+/// SAB_E_ARGUMENT if the options ask for steady steps.
+void check_not_steady(const sab_sampler_options& options);
+
 struct CursorState;
 
 class Cursor : public RandomAccess, private AdjustableBudget {

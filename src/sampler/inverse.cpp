@@ -87,6 +87,14 @@ std::vector<CostOrder::ClassIds> CostOrder::class_ids() const {
     return ids;
 }
 
+void CostOrder::make_invertible() {
+    if (!steady_) return;
+    std::vector<uint32_t> inverse(steady_->size());
+    for (std::size_t i = 0; i < inverse.size(); ++i)
+        inverse[(*steady_)[i]] = static_cast<uint32_t>(i);
+    steady_inverse_ = std::make_shared<const std::vector<uint32_t>>(std::move(inverse));
+}
+
 void CostOrder::positions_of(std::span<uint64_t> ids) const {
     const uint64_t in_step = epoch_options_.step_batches,
                    first_of_steps = costliest_steps_ * in_step;
@@ -114,6 +122,9 @@ void CostOrder::positions_of(std::span<uint64_t> ids) const {
         Permutation::invert({permutations, count}, {values, count});
         for (std::size_t k = 0; k < count; ++k)
             ids[which[k]] = first_of_steps + values[k] * in_step + other[k];
+        for (std::size_t i = 0; i < std::min(block, ids.size()); ++i)
+            if (is_moved(ids[i]))
+                ids[i] = steady_first_ + (*steady_inverse_)[ids[i] - steady_first_];
     }
 }
 

@@ -46,6 +46,8 @@ $python tests/bench/packing.py build/bench/tests/bench/bench_packing
 echo
 $python tests/bench/partition.py
 echo
+$python tests/bench/steady.py
+echo
 $python tests/bench/context.py
 echo
 $python tests/bench/pipeline.py

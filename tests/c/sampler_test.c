@@ -454,7 +454,7 @@ static void State_OfAnotherSampler_IsRefusedAndChangesNothing(void) {
     }
     struct state changed = state;
     ++changed.size;
-    EXPECT_FAILS(restore_state(sampler, &changed), SAB_E_FORMAT, "has 209 bytes, must have 208");
+    EXPECT_FAILS(restore_state(sampler, &changed), SAB_E_FORMAT, "has 217 bytes, must have 216");
     changed = state;
     changed.bytes[4] = 2;
     EXPECT_FAILS(restore_state(sampler, &changed), SAB_E_FORMAT,

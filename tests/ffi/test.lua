@@ -46,7 +46,7 @@ local words_of = {
             karmarkar_karp = lib.SAB_PARTITION_KARMARKAR_KARP, longest_first = lib.SAB_PARTITION_LONGEST_FIRST},
 }
 local integers = {max_batch_size = true, batch_size_multiple = true, max_shapes = true, max_sequences = true, window = true, tries = true, split = true,
-                  seed = true, rank = true, world_size = true, micro_batches = true, costliest_first = true}
+                  seed = true, rank = true, world_size = true, micro_batches = true, costliest_first = true, steady = true}
 
 local length_powers = {padded = {1, 0}, quadratic = {2, 0}, product = {1, 1}} -- of costs
 

@@ -63,13 +63,15 @@ def test_columns_and_sources_are_kept_apart() -> None:
 
 @pytest.mark.parametrize("last_step", ["split", "drop", "wrap"])
 @pytest.mark.parametrize("tail", ["keep", "wrap"])
-def test_places_are_those_of_the_samplers(last_step: str, tail: str) -> None:
+@pytest.mark.parametrize("steady", [0, 3])
+def test_places_are_those_of_the_samplers(last_step: str, tail: str, steady: int) -> None:
     histogram = sab.Histogram()
     numbers = np.concatenate([histogram.number(part) for part in np.array_split(NUMBERS, 7)])
     options: dict[str, Any] = {"budget": 500, "tail": tail}
     plan, counted = sab.plan(NUMBERS, **options), sab.plan(histogram, **options)
     assert [bucket[:-1] for bucket in counted.buckets] == [bucket[:-1] for bucket in plan.buckets]
     order: dict[str, Any] = {"seed": 5, "world_size": 3, "micro_batches": 2, "last_step": last_step}
+    order["steady"] = steady
     found = {}
     first = counted.locate(NUMBERS, numbers, epoch=1, **order)
     for which in range(int(first.counts.max(initial=1))):

@@ -123,6 +123,58 @@ def test_costs_of_all_kinds():
     assert pickle.loads(pickle.dumps(both)).state_dict() == both.state_dict()
 
 
+def deviation_of_steps(batches, micro_batches):
+    """Of the squared sizes of steps, but for the last, to their mean. `batches`: of each rank."""
+    costs = np.array([[(SIZES[batch] ** 2).sum() for batch in each] for each in batches]).sum(0)
+    steps = costs[: len(costs) // micro_batches * micro_batches].reshape(-1, micro_batches).sum(1)
+    steps = steps[: (len(costs) - 1) // micro_batches]
+    return steps.std() / steps.mean()
+
+
+@pytest.mark.parametrize("kind", ["balanced", "packed"])
+def test_steady_steps_cost_the_same(kind):
+    found = {}
+    for steady in (0, 16):
+        order = {"balance": "quadratic", "micro_batches": 4, "world_size": 4, "steady": steady}
+        samplers = [
+            sab.BalancedSampler(SIZES, budget=1000, rank=rank, **order)
+            if kind == "balanced"
+            else sab.PackedSampler(SIZES, 1000, rank=rank, **order)
+            for rank in range(4)
+        ]
+        batches = [list(sampler) for sampler in samplers]
+        seen = np.concatenate([batch for each in batches for batch in each])
+        assert np.array_equal(np.sort(seen), np.arange(len(SIZES)))
+        found[steady] = samplers[0].report().step_deviation
+        if kind == "balanced":
+            assert found[steady] == pytest.approx(deviation_of_steps(batches, 4))
+        copy = pickle.loads(pickle.dumps(samplers[1]))
+        assert [b.tolist() for b in copy] == [b.tolist() for b in samplers[1]]
+    assert found[16] < 0.01 < 0.05 < found[0]
+
+
+def test_steady_batches_of_a_plan_cost_the_same():
+    plan = sab.plan(SIZES, budget=1000)
+    order = {"world_size": 4, "micro_batches": 4}
+    before, after = (plan.report(**order, steady=steady) for steady in (0, 16))
+    assert after.step_deviation < 0.01 < before.step_deviation
+    assert after.meet_again == before.meet_again and after.partners == before.partners
+    samplers = [sab.BucketSampler(plan, rank=rank, steady=16, **order) for rank in range(4)]
+    seen = np.concatenate([batch for sampler in samplers for batch in sampler])
+    assert np.array_equal(np.sort(seen), np.arange(len(SIZES)))
+
+
+def test_a_mixture_cannot_be_steady():
+    mixture = sab.Mixture({"a": SIZES[:100], "b": SIZES[100:]})
+    for make in (
+        lambda: sab.BalancedSampler(mixture, budget=1000, steady=2),
+        lambda: sab.PackedSampler(mixture, 1000, steady=2),
+        lambda: sab.BucketSampler(mixture, budget=1000, steady=2),
+    ):
+        with pytest.raises(ValueError, match="steady = 2: must be 0 for this sampler"):
+            make()
+
+
 def test_arguments_that_cannot_be():
     for options, error, words in (
         ({"budget": 0}, ValueError, "budget = 0"),
@@ -139,6 +191,8 @@ def test_arguments_that_cannot_be():
         ({"micro_batches": 0}, ValueError, "micro_batches = 0"),
         ({"micro_batches": 1.5}, TypeError, "micro_batches = 1.5"),
         ({"fill": 2}, ValueError, "fill = 2"),
+        ({"steady": -1}, ValueError, "steady = -1"),
+        ({"steady": 2**20 + 1}, ValueError, "steady = 1048577: must be at most 1048576"),
         ({"balance": "cubic"}, ValueError, "^balance = 'cubic'"),
         ({"balance": [1, -2]}, ValueError, r"^balance\[1\] = -2"),
         ({"balance": lambda count, length: float("nan")}, ValueError, "= nan: must be finite"),

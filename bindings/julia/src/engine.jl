@@ -108,7 +108,8 @@ function Plan(histogram::Histogram; progress = nothing, given...)
 end
 
 """
-    locate(plan, sizes, numbers; which, seed = 0, epoch = 0, world_size = 1, micro_batches = 1, last_step = :split, costliest_first = 0)
+    locate(plan, sizes, numbers; which, seed = 0, epoch = 0, world_size = 1, micro_batches = 1, last_step = :split, costliest_first = 0,
+           steady = 0)
 
 Where samples are in an epoch: the inverse of a [`BucketSampler`](@ref) with these options. `numbers`
 has the number of each sample within its size, such as of [`SAB.number!`](@ref). `which` asks for

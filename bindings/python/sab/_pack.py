@@ -79,7 +79,8 @@ class PackedReport(NamedTuple):
     is the sum of the sizes in the steps; of several columns a dictionary. ``rank_imbalance`` is the
     mean over the steps of the cost of the costliest rank, divided by the mean cost of the ranks.
     ``time`` is the sum of the costliest ranks' costs, ``least_time`` what it would be without
-    waiting. The cost is ``balance`` of the sampler.
+    waiting. ``step_deviation`` is the standard deviation of the costs of the steps, to their mean,
+    without the last step. The cost is ``balance`` of the sampler.
     """
 
     samples: int
@@ -98,6 +99,7 @@ class PackedReport(NamedTuple):
     micro_batch_imbalance: float
     time: float
     least_time: float
+    step_deviation: float
     sources: dict[Name, SourceReport]
 
     def __str__(self) -> str:
@@ -130,6 +132,7 @@ class PackedReport(NamedTuple):
             ("largest rank imbalance", f"{self.largest_rank_imbalance:.3f}"),
             ("micro-batch imbalance", f"{self.micro_batch_imbalance:.4f}"),
             ("time spent waiting (%)", f"{waiting:.2f}"),
+            ("deviation of the costs of steps", f"{self.step_deviation:.4f}"),
         ]
 
 
@@ -232,6 +235,8 @@ class PackedSampler(RandomAccessSampler):
             sample. Of several columns it is the sum of the squared shares of the capacities.
         seed, rank, world_size, last_step, costliest_first, micro_batches, output: as for
             :class:`sab.BucketSampler`.
+        steady: the largest number of steps by which a row may move so that successive steps cost
+            the same by ``balance``, as for :class:`sab.BucketSampler`.
         progress: True for a bar, or ``progress(done, total)``.
 
     >>> import sab
@@ -264,6 +269,7 @@ class PackedSampler(RandomAccessSampler):
         last_step: LastStep = "split",
         costliest_first: int = 0,
         micro_batches: int = 1,
+        steady: int = 0,
         output: Output = "numpy",
         progress: bool | Progress | None = None,
     ) -> None:
@@ -289,6 +295,7 @@ class PackedSampler(RandomAccessSampler):
             "last_step": last_step,
             "costliest_first": costliest_first,
             "micro_batches": micro_batches,
+            "steady": steady,
         }
         self._construct(
             output,

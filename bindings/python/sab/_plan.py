@@ -121,6 +121,7 @@ class Report(NamedTuple):
     target_met: bool
     totals: dict[str, float]
     padded_totals: dict[str, float]
+    step_deviation: float
     buckets: list[Bucket]
     sources: dict[Name, SourceReport]
 
@@ -201,6 +202,7 @@ def _facts_of(report: Report) -> Facts:
         ("target (padding, extra batches)", target),
         ("distinct shapes", f"{report.shapes:,}"),
         ("rank imbalance (1: none)", f"{report.rank_imbalance:.4f}"),
+        ("deviation of the costs of steps", f"{100 * report.step_deviation:.2f} %"),
         ("repeat pairs: together again next epoch", f"{100 * report.meet_again:.2f} %"),
         ("possible batch mates of a sample", f"{report.partners:,.0f}"),
         ("correlation of successive lengths", f"{report.length_correlation:.3f}"),
@@ -378,6 +380,8 @@ class Plan(Saved, kind="sab_plan"):
         epoch: int = 0,
         last_step: LastStep = "split",
         costliest_first: int = 0,
+        micro_batches: int = 1,
+        steady: int = 0,
         progress: bool | Progress | None = None,
     ) -> Report:
         """Statistics of an epoch of :class:`sab.BucketSampler` with these arguments. Walks this
@@ -393,6 +397,8 @@ class Plan(Saved, kind="sab_plan"):
         options.epoch = whole("epoch", epoch)
         options.costliest_first = whole("costliest_first", costliest_first)
         options.last_step = one_of("last_step", last_step, LAST_STEPS)
+        options.micro_batches = whole("micro_batches", micro_batches, 1)
+        options.steady = whole("steady", steady)
         report = new_struct("sab_plan_report")
         calls = Calls(progress=progress, what="report")
         check(
@@ -421,6 +427,7 @@ class Plan(Saved, kind="sab_plan"):
         micro_batches: int = 1,
         last_step: LastStep = "split",
         costliest_first: int = 0,
+        steady: int = 0,
     ) -> Places:
         """Tells where samples are in an epoch: the inverse of :class:`sab.BucketSampler` with these
         arguments. Takes time in proportion to the buckets, so pass many samples at once.
@@ -450,6 +457,7 @@ class Plan(Saved, kind="sab_plan"):
         options.micro_batches = whole("micro_batches", micro_batches, 1)
         options.costliest_first = whole("costliest_first", costliest_first)
         options.last_step = one_of("last_step", last_step, LAST_STEPS)
+        options.steady = whole("steady", steady)
         given = one_dimension("sizes", sizes, np.float64)
         count = len(given)
         within = one_dimension("numbers", numbers, np.uint64)

@@ -366,6 +366,7 @@ class BalancedReport(NamedTuple):
     micro_batch_imbalance: Any
     time: Any
     least_time: Any
+    step_deviation: Any
     sources: dict[Name, SourceReport]
 
     def __str__(self) -> str:
@@ -399,6 +400,7 @@ class BalancedReport(NamedTuple):
             ("largest rank imbalance", each(self.largest_rank_imbalance, ".3f")),
             ("micro-batch imbalance", each(self.micro_batch_imbalance, ".4f")),
             ("time spent waiting (%)", each(waiting, ".2f")),
+            ("deviation of the costs of steps", each(self.step_deviation, ".4f")),
         ]
 
 
@@ -442,6 +444,9 @@ class BalancedSampler(RandomAccessSampler):
         seed, rank, world_size, output: as for :class:`sab.BucketSampler`.
         last_step: samples that fill no step: ``"split"`` (they are the last step), ``"drop"``,
             ``"wrap"`` (filled up from the beginning of the epoch).
+        steady: the largest number of steps by which a sample may move so that successive steps cost
+            the same; 16 is enough for most data. Their shares of the budgets are then the same,
+            too. A state can only be restored with the same ``balance`` and cost. 0: none is moved.
         progress: True for a bar, or ``progress(done, total)``.
 
     >>> import sab
@@ -470,6 +475,7 @@ class BalancedSampler(RandomAccessSampler):
         rank: int = 0,
         world_size: int = 1,
         last_step: LastStep = "split",
+        steady: int = 0,
         output: Output = "numpy",
         progress: bool | Progress | None = None,
     ) -> None:
@@ -495,6 +501,7 @@ class BalancedSampler(RandomAccessSampler):
             "world_size": world_size,
             "last_step": last_step,
             "micro_batches": micro_batches,
+            "steady": steady,
         }
         self._construct(
             output,

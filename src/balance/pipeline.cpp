@@ -9,6 +9,7 @@
 
 #include "balance/late_acceptance.h"
 #include "base/error.h"
+#include "base/progress.h"
 
 namespace sab {
 namespace {
@@ -305,8 +306,10 @@ void OrderSearch::start() {
     for (std::size_t i = 0; i < ascending.size(); i += 2) longest_inside.push_back(ascending[i]);
     for (std::size_t i = ascending.size() / 2; i-- > 0;)
         longest_inside.push_back(ascending[2 * i + 1]);
-    for (const auto& order : {ascending, descending, longest_inside})
+    for (const auto& order : {ascending, descending, longest_inside}) {
+        report_progress(0, 1);
         keep(order, pipeline_.simulate(order));
+    }
 }
 
 /// Exchanges two micro-batches, or moves one to another place.

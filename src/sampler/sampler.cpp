@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/callback.h"
 #include "sampler/state.h"
 
 namespace sab {
@@ -40,7 +41,7 @@ sab_step shown_step(sab_sampler& sampler) {
 
 std::optional<sab_block> next_block(sab_sampler& sampler, std::size_t most) {
     if (RandomAccess* const random_access = sampler.impl->random_access()) {
-        if (!random_access->gather(sampler.shown, most, sampler.block)) return std::nullopt;
+        if (!random_access->next_block(sampler.shown, most, sampler.block)) return std::nullopt;
         return sampler.block.shown();
     }
     // One batch: a second one that fails could not be taken back.
@@ -183,8 +184,8 @@ void RandomAccess::check_reachable(uint64_t position) const {
           first_position(), ", where a state of other ranks or another budget took over");
 }
 
-BatchBlock RandomAccess::next_block(EpochBatch& scratch, std::size_t most,
-                                    std::span<int64_t> indices, uint64_t* offsets) {
+BatchBlock RandomAccess::next_batches(EpochBatch& scratch, std::size_t most,
+                                      std::span<int64_t> indices, uint64_t* offsets) {
     const uint64_t end = batch_count();
     uint64_t next = position();  // the sampler moves when all of them are there
     scratch.changes = EpochBatch::nothing_shown;
@@ -210,7 +211,7 @@ BatchBlock RandomAccess::next_block(EpochBatch& scratch, std::size_t most,
     return block;
 }
 
-bool RandomAccess::gather(EpochBatch& scratch, std::size_t most, BatchArrays& block) {
+bool RandomAccess::next_block(EpochBatch& scratch, std::size_t most, BatchArrays& block) {
     const uint64_t first = position(), end = batch_count();
     scratch.changes = EpochBatch::nothing_shown;
     if (first >= end) {
@@ -224,6 +225,8 @@ bool RandomAccess::gather(EpochBatch& scratch, std::size_t most, BatchArrays& bl
             fill(next, options().rank, scratch);
             if (!block.add(scratch)) break;
         }
+    } catch (const ThreadEnd&) {
+        throw;
     } catch (...) {
         if (next == first) throw;
         // The block ends here: the next call begins with the batch that failed.

@@ -132,7 +132,7 @@ protected:
     uint64_t changes_ = 0;
 };
 
-/// What next_block() moved over.
+/// What RandomAccess::next_batches() moved over.
 struct BatchBlock {
     std::size_t count = 0;
     bool is_end = false;
@@ -149,11 +149,11 @@ public:
     void at(uint64_t position, EpochBatch& batch);
     void seek(uint64_t position);
     /// Several batches into `indices`; see sab_sampler_next_batches().
-    BatchBlock next_block(EpochBatch& scratch, std::size_t most, std::span<int64_t> indices,
-                          uint64_t* offsets);
+    BatchBlock next_batches(EpochBatch& scratch, std::size_t most, std::span<int64_t> indices,
+                            uint64_t* offsets);
 
     /// See sab_next_block(). False when the epoch has no more batches.
-    bool gather(EpochBatch& scratch, std::size_t most, BatchArrays& block);
+    bool next_block(EpochBatch& scratch, std::size_t most, BatchArrays& block);
 
     /// Writes a state where there is room for it. Returns its size.
     virtual std::size_t save(std::span<std::byte> state) const = 0;

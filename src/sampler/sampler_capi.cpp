@@ -50,7 +50,7 @@ sab_status sab_sampler_next_batches(sab_sampler* sampler, size_t max_batches, in
         if (capacity > 0) sab::require(indices, "indices");
         const sab::BatchBlock block =
             sab::need_random_access(*sampler->impl, "sab_sampler_next_batches")
-                .next_block(sampler->shown, max_batches, {indices, capacity}, offsets);
+                .next_batches(sampler->shown, max_batches, {indices, capacity}, offsets);
         if (block.is_end) return SAB_END;
         *count = block.count;
         return SAB_OK;

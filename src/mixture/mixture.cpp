@@ -266,16 +266,16 @@ std::pair<double, double> Mixture::extremes() const {
 }
 
 template <class Visit>
-void Mixture::walk_source(std::size_t source, uint64_t rank, uint64_t count, Visit&& visit) const {
+void Mixture::walk_source(std::size_t source, uint64_t place, uint64_t count, Visit&& visit) const {
     const Source& of = sources_[source];
     const Permutation order(of.count, mix(mix(seed_) ^ source));
     std::vector<uint32_t> rows;
     while (count > 0) {
-        rows.resize(std::min<uint64_t>({count, of.count - rank, 4096}));
-        order.fill(rank, rows);
-        for (const uint32_t row : rows) visit(of.sample(row), static_cast<uint32_t>(rank++));
+        rows.resize(std::min<uint64_t>({count, of.count - place, 4096}));
+        order.fill(place, rows);
+        for (const uint32_t row : rows) visit(of.sample(row), static_cast<uint32_t>(place++));
         count -= rows.size();
-        rank %= of.count;
+        place %= of.count;
     }
 }
 
@@ -304,12 +304,12 @@ EpochTurns Mixture::turns(uint64_t epoch) const {
     return turns;
 }
 
-std::vector<uint32_t> Mixture::ranks() const {
-    std::vector<uint32_t> ranks(source_of_.size());
+std::vector<uint32_t> Mixture::places() const {
+    std::vector<uint32_t> places(source_of_.size());
     for (std::size_t s = 0; s < sources_.size(); ++s)
         walk_source(s, 0, sources_[s].count,
-                    [&](uint32_t sample, uint32_t rank) { ranks[sample] = rank; });
-    return ranks;
+                    [&](uint32_t sample, uint32_t place) { places[sample] = place; });
+    return places;
 }
 
 std::vector<uint32_t> Mixture::counts(uint64_t epoch) const {

@@ -24,7 +24,7 @@ public:
     }
     EpochTurns turns(uint64_t epoch) const override;
     std::vector<SourceTurns> source_turns(uint64_t epoch) const override;
-    std::vector<uint32_t> ranks() const override;
+    std::vector<uint32_t> places() const override;
     bool are_alike(uint64_t epoch, uint64_t other) const override;
     bool is_possible(std::size_t source) const override { return sources_[source].is_possible; }
     std::pair<double, double> extremes() const override;
@@ -75,9 +75,9 @@ private:
     const Change& change_at(uint64_t epoch) const;
     uint64_t taken(std::size_t source, double repeat) const;
     uint64_t start(std::size_t source, uint64_t epoch) const;
-    /// Calls visit(sample, rank) for `count` samples of the order of a source from a rank on.
+    /// Calls visit(sample, place) for `count` samples of the order of a source from a place on.
     template <class Visit>
-    void walk_source(std::size_t source, uint64_t rank, uint64_t count, Visit&& visit) const;
+    void walk_source(std::size_t source, uint64_t place, uint64_t count, Visit&& visit) const;
     uint64_t hash() const;
 
     std::vector<Source> sources_;

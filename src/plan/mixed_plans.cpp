@@ -32,12 +32,12 @@ std::vector<std::size_t> shapes_of(const sab_plan_options& options, std::span<co
 SortedMixture::SortedMixture(const Columns& sizes)
     : sorted_(sort_by_size(sizes[0], true, Progress(nullptr, nullptr), sizes.described(0))) {
     const std::span<const uint16_t> source_of = sizes.choice()->source_of();
-    const std::vector<uint32_t> ranks = sizes.choice()->ranks();
+    const std::vector<uint32_t> places = sizes.choice()->places();
     source_of_.resize(sorted_.count);
-    ranks_.resize(sorted_.count);
+    places_.resize(sorted_.count);
     for (std::size_t i = 0; i < sorted_.count; ++i) {
         source_of_[i] = source_of[sorted_.order[i]];
-        ranks_[i] = ranks[sorted_.order[i]];
+        places_[i] = places[sorted_.order[i]];
     }
 }
 
@@ -46,7 +46,7 @@ Sorted SortedMixture::counted(std::span<const SourceTurns> turns) const {
     for (std::size_t k = 0; k < sorted_.distinct_sizes.size(); ++k) {
         std::size_t here = 0;
         for (uint32_t i = sorted_.first_offsets[k]; i < sorted_.first_offsets[k + 1]; ++i)
-            here += turns[source_of_[i]].of(ranks_[i]);
+            here += turns[source_of_[i]].of(places_[i]);
         if (here == 0) continue;
         counted.distinct_sizes.push_back(sorted_.distinct_sizes[k]);
         counted.first_offsets.push_back(static_cast<uint32_t>(counted.count));
@@ -63,7 +63,7 @@ void SortedMixture::Walk::take(std::size_t count, std::vector<Entry>& entries) {
     std::size_t i = std::min<std::size_t>(left_, count);
     std::fill_n(entries.begin(), i, last_);
     left_ -= static_cast<uint32_t>(i);
-    const uint32_t *const order = sorted.order.get(), *const ranks = mixture_.ranks_.data();
+    const uint32_t *const order = sorted.order.get(), *const places = mixture_.places_.data();
     const uint16_t* const source_of = mixture_.source_of_.data();
     const SourceTurns* const turns = turns_.data();
     Entry* const out = entries.data();
@@ -74,7 +74,7 @@ void SortedMixture::Walk::take(std::size_t count, std::vector<Entry>& entries) {
         const double size = sorted.distinct_sizes[distinct_];
         for (; next < end && i < count; ++next) {
             const uint32_t sample = order[next], source = source_of[next],
-                           times = turns[source].of(ranks[next]);
+                           times = turns[source].of(places[next]);
             // Few samples appear more often: without a branch for the others. Field by field, since
             // an entry that is put together and then read as a whole has to wait.
             for (std::size_t turn = 0; turn < spare; ++turn) {

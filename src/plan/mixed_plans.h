@@ -45,7 +45,7 @@ private:
     Sorted sorted_;
     // of the sorted samples:
     std::vector<uint16_t> source_of_;
-    std::vector<uint32_t> ranks_;
+    std::vector<uint32_t> places_;  ///< in the order of its source
 };
 
 /// Makes the plan of each epoch with the same options, of which it keeps a copy.

@@ -21,15 +21,15 @@ struct EpochTurns {
     }
 };
 
-/// The same of one source, by rank: the place of a sample in the fixed order of its source.
+/// The same of one source, by the place of a sample in the fixed order of its source.
 struct SourceTurns {
     uint32_t least;  ///< turns of each sample, at least
-    uint32_t start;  ///< the `extra` ranks from here on, modulo `count`, have one more
+    uint32_t start;  ///< the `extra` places from here on, modulo `count`, have one more
     uint32_t extra;
     uint32_t count;
 
-    uint32_t of(uint32_t rank) const {
-        const uint32_t after = rank - start + (rank < start ? count : 0);
+    uint32_t of(uint32_t place) const {
+        const uint32_t after = place - start + (place < start ? count : 0);
         return least + static_cast<uint32_t>(after < extra);
     }
 };
@@ -45,8 +45,8 @@ public:
     virtual double size_of(std::size_t sample) const = 0;
     virtual EpochTurns turns(uint64_t epoch) const = 0;
     virtual std::vector<SourceTurns> source_turns(uint64_t epoch) const = 0;
-    /// Of each sample.
-    virtual std::vector<uint32_t> ranks() const = 0;
+    /// The place of each sample in the order of its source.
+    virtual std::vector<uint32_t> places() const = 0;
     /// The samples of an epoch, ascending. One that appears several times stands there as often.
     std::vector<uint32_t> samples(uint64_t epoch) const;
     /// Whether two epochs have the same samples.

@@ -87,7 +87,7 @@ def train(rank, world_size, folder):
     data = sab.BatchDataset(folder / "batches")  # rank and world size are those of torch
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.EmbeddingBag(WORDS, 32), torch.nn.Linear(32, KINDS))
-    optimizer = torch.optim.Adam(model.parameters(), 0.01)
+    optimizer = torch.optim.Adam(model.parameters(), 0.1)
     # texts that were seen, and those that the model told right; then the same of the present step
     counts = torch.zeros(2, 2, dtype=torch.int64)
     checkpoint = folder / "checkpoint"

@@ -29,7 +29,9 @@ def batches(tmp_path_factory):
     """A folder of batches. Starts Ray."""
     os.environ.update(RAY_USAGE_STATS_ENABLED="0", RAY_worker_niceness="0")
     environment = {"env_vars": {"PYTHONPATH": os.pathsep.join(sys.path)}}
-    ray.init(num_cpus=4, include_dashboard=False, logging_level="ERROR", runtime_env=environment)
+    ray.init(
+        "local", num_cpus=4, include_dashboard=False, logging_level="ERROR", runtime_env=environment
+    )
     folder = tmp_path_factory.mktemp("batches")
     lengths = np.random.default_rng(1).integers(1, 100, COUNT)
     rows = pyarrow.table({"id": np.arange(COUNT), "length": lengths})

@@ -22,6 +22,12 @@
  * samples with sab_histogram_number(), which begins with the merged histogram of the partitions
  * before its own.
  *
+ * # Limits
+ *
+ * A histogram may have several columns, or be of a mixture. Plans of such a histogram are refused,
+ * and so is sab_plan_locate() for a plan of such sizes. Rows are not packed from a histogram, and
+ * their samples have no places: sab_packed_sampler_new() needs all sizes.
+ *
  * Tier: provisional. Functions and structs here may change or be removed in a minor release.
  */
 #ifndef SAB_ENGINE_H

@@ -44,7 +44,7 @@ def main():
     import sab.ray
 
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 400_000
-    ray.init(include_dashboard=False, logging_level="ERROR")
+    ray.init("local", include_dashboard=False, logging_level="ERROR")
     logging.getLogger("ray.data").setLevel("ERROR")
     ray.data.DataContext.get_current().enable_progress_bars = False
     with tempfile.TemporaryDirectory() as name:

@@ -1,8 +1,10 @@
-"""Batches that were written as Parquet, in Ray Train: ranks and checkpoints."""
+"""Batches that were written as Parquet, in Ray Train: ranks and checkpoints. The example on Ray."""
 
 import json
 import os
 import pathlib
+import re
+import subprocess
 import sys
 import tempfile
 from collections import Counter
@@ -18,6 +20,7 @@ from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
 import sab
 import sab.ray
 
+EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples/python"
 COUNT, STATE = 600, "state.json"
 
 
@@ -26,7 +29,9 @@ def batches(tmp_path_factory):
     """A folder of batches. Starts Ray."""
     os.environ.update(RAY_USAGE_STATS_ENABLED="0", RAY_worker_niceness="0")
     environment = {"env_vars": {"PYTHONPATH": os.pathsep.join(sys.path)}}
-    ray.init(num_cpus=4, include_dashboard=False, logging_level="ERROR", runtime_env=environment)
+    ray.init(
+        "local", num_cpus=4, include_dashboard=False, logging_level="ERROR", runtime_env=environment
+    )
     folder = tmp_path_factory.mktemp("batches")
     lengths = np.random.default_rng(1).integers(1, 100, COUNT)
     rows = pyarrow.table({"id": np.arange(COUNT), "length": lengths})
@@ -73,3 +78,20 @@ def test_checkpoints_go_on_with_another_number_of_workers(batches, tmp_path):
     assert Counter(file.name[0] for file in taken.iterdir())["3"] == 12
     ids = Counter(i for file in taken.iterdir() for i in json.loads(file.read_text()))
     assert ids == Counter(range(COUNT))
+
+
+def test_example_of_three_nodes():
+    environment = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0"}
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / "train_on_ray.py", "--texts", "300"],
+        stdout=subprocess.PIPE,
+        env=environment,
+        text=True,
+        check=True,
+    )
+    texts, nodes, batches, _, killed, ranks, taken, seen = map(
+        int, re.findall(r"\d+", done.stdout.replace(",", ""))[:8]
+    )
+    assert (nodes, ranks) == (3, 2)
+    assert 0 < killed <= batches
+    assert (taken, seen) == (batches, texts)

@@ -11,6 +11,8 @@ import sys
 import numpy as np
 import pytest
 
+import sab
+
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples/python"
 
 
@@ -121,3 +123,34 @@ def test_batch_sizes_from_a_config(tmp_path):
     (tmp_path / "largest.json").write_text(json.dumps(config))
     largest = run("batch_sizes_from_config.py", "--config", tmp_path / "largest.json")
     assert [int(cells[0]) for cells in largest.values()] == [most, most]
+
+
+def write_sizes(folder, count):
+    """Four Parquet files with ids and lengths; the lengths of all."""
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    folder.mkdir()
+    lengths = np.random.default_rng(1).integers(1, 100, count)
+    for shard, ids in enumerate(np.array_split(np.arange(count), 4)):
+        rows = pyarrow.table({"id": ids, "length": lengths[ids]})
+        parquet.write_table(rows, folder / f"{shard}.parquet")
+    return lengths
+
+
+def test_batches_of_spark(tmp_path):
+    pytest.importorskip("pyspark", reason="pyspark is not installed: it has 456 MB, and needs Java")
+    lengths = write_sizes(tmp_path / "rows", 2000)
+    sizes = ["--budget", "1000", "--world-size", "3"]
+    program = [sys.executable, EXAMPLES / "spark_batches.py"]
+    subprocess.run([*program, tmp_path / "rows", tmp_path / "out", *sizes], check=True)
+    from pyarrow import dataset
+
+    plan, taken = sab.plan(lengths, budget=1000), []
+    for rank in range(3):
+        rows = dataset.dataset(tmp_path / "out" / f"rank={rank}", format="parquet").to_table()
+        ids = rows.column("id").to_numpy()
+        batches = np.split(ids, np.flatnonzero(np.diff(rows.column("batch"))) + 1)
+        expected = list(sab.BucketSampler(plan, rank=rank, world_size=3))
+        assert [lengths[b].tolist() for b in batches] == [lengths[b].tolist() for b in expected]
+        taken += ids.tolist()
+    assert sorted(taken) == list(range(2000))

@@ -196,7 +196,9 @@ def ray() -> Iterator[Any]:
     module = pytest.importorskip("ray", reason="ray is not installed: pip install 'ray[data]'")
     pytest.importorskip("ray.data", reason="ray[data] is not installed")
     environment = {"env_vars": {"PYTHONPATH": os.pathsep.join(sys.path)}}
-    module.init(num_cpus=2, include_dashboard=False, logging_level="ERROR", runtime_env=environment)
+    module.init(
+        "local", num_cpus=2, include_dashboard=False, logging_level="ERROR", runtime_env=environment
+    )
     module.data.DataContext.get_current().enable_progress_bars = False
     yield module
     module.shutdown()

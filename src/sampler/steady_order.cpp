@@ -83,6 +83,7 @@ private:
         sum_.fill(0);
         for (std::size_t k = 0; k < kinds_; ++k)
             target_[k] = left_[k] / static_cast<double>(steps_ - step);
+        while (oldest_ < next_ && is_placed_[oldest_]) ++oldest_;
         if (step >= most_moved_)
             for (; oldest_ < (step - most_moved_ + 1) * of_step_; ++oldest_)
                 if (!is_placed_[oldest_]) take(oldest_);
@@ -140,7 +141,10 @@ private:
                     taken = at;
                 }
             }
-            if (given == taken_.size()) continue;
+            if (given == taken_.size()) {
+                if (own == count && others == waiting_.size()) return;  // these were all pairs
+                continue;
+            }
             for (std::size_t k = 0; k < kinds_; ++k)
                 sum_[k] += of(waiting_[taken])[k] - of(taken_[given])[k];
             is_placed_[waiting_[taken]] = true;
@@ -153,7 +157,8 @@ private:
     std::vector<double> amounts_;
     uint64_t of_step_, most_moved_, steps_;
     std::vector<bool> is_placed_;
-    uint32_t next_ = 0, oldest_ = 0;  ///< things from there on wait not yet; are not due yet
+    uint32_t next_ = 0,
+             oldest_ = 0;  ///< things from next_ on wait not yet, those before oldest_ are placed
     std::vector<uint32_t> waiting_;
     std::size_t turn_ = 0;
     Amounts left_{};  ///< of the steps to come

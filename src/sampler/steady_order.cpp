@@ -18,7 +18,7 @@ constexpr std::size_t exchanges = 64;
 // ... the best of so many pairs each ...
 constexpr std::size_t pairs = std::size_t{1} << 13;
 // ... until the sums are this near to their means, in shares of a mean step.
-constexpr double near = 0.0002;
+constexpr double near_means = 0.0002;
 
 using Amounts = std::array<double, std::size_t{2} * SAB_MAX_BUDGETS>;
 
@@ -128,7 +128,7 @@ private:
                           own = std::min(count, std::max<std::size_t>(1, pairs / others));
         for (std::size_t round = 0; round < exchanges; ++round) {
             double best = distance(1, nothing_.data(), nothing_.data());
-            if (best <= near * static_cast<double>(kinds_)) return;
+            if (best <= near_means * static_cast<double>(kinds_)) return;
             std::size_t given = taken_.size(), taken = 0;
             for (std::size_t i = 0; i < own; ++i) {
                 const std::size_t mine = due_ + (i * count / own + round) % count;

@@ -16,7 +16,7 @@ constexpr std::size_t candidates = 32;
 // At the end of a step things are exchanged for others that wait, at most so often ...
 constexpr std::size_t exchanges = 64;
 // ... the best of so many pairs each ...
-constexpr std::size_t pairs = std::size_t{1} << 13;
+constexpr std::size_t exchange_pairs = std::size_t{1} << 13;
 // ... until the sums are this near to their means, in shares of a mean step.
 constexpr double near_means = 0.0002;
 
@@ -124,8 +124,9 @@ private:
     void exchange() {
         const std::size_t count = taken_.size() - due_;
         if (count == 0 || waiting_.empty()) return;
-        const std::size_t others = std::min(waiting_.size(), std::max(pairs / count, pairs / 64)),
-                          own = std::min(count, std::max<std::size_t>(1, pairs / others));
+        const std::size_t others = std::min(waiting_.size(),
+                                            std::max(exchange_pairs / count, exchange_pairs / 64)),
+                          own = std::min(count, std::max<std::size_t>(1, exchange_pairs / others));
         for (std::size_t round = 0; round < exchanges; ++round) {
             double best = distance(1, nothing_.data(), nothing_.data());
             if (best <= near_means * static_cast<double>(kinds_)) return;

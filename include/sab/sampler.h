@@ -259,7 +259,7 @@ typedef struct sab_sampler_options {
      *  may cost most, so that a lack of memory shows early. 0 */
     uint64_t costliest_first;
     /** bucket order, packed order and balanced sampler: the largest number of steps by which a
-     *  sample may move so that successive steps cost the same, at most 2^20; 16 is enough for most
+     *  sample may move so that successive steps cost the same, at most 256; 16 is enough for most
      *  data. 0 (default): none is moved. See "Steady steps" above */
     uint64_t steady;
 } sab_sampler_options;

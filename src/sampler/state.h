@@ -13,7 +13,7 @@ namespace sab {
 inline constexpr uint32_t order_version = 2;
 inline constexpr uint64_t largest_world_size = 0xFFFFFFFFu;
 inline constexpr uint64_t most_micro_batches = uint64_t{1} << 20;
-inline constexpr uint64_t most_steady = uint64_t{1} << 20;
+inline constexpr uint64_t most_steady = 256;
 
 /// What a state of any kind begins with. Little-endian.
 struct StateHeader {

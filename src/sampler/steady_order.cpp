@@ -16,9 +16,9 @@ constexpr std::size_t candidates = 32;
 // At the end of a step things are exchanged for others that wait, at most so often ...
 constexpr std::size_t exchanges = 64;
 // ... the best of so many pairs each ...
-constexpr std::size_t pairs = std::size_t{1} << 13;
+constexpr std::size_t exchange_pairs = std::size_t{1} << 13;
 // ... until the sums are this near to their means, in shares of a mean step.
-constexpr double near = 0.0002;
+constexpr double near_means = 0.0002;
 
 using Amounts = std::array<double, std::size_t{2} * SAB_MAX_BUDGETS>;
 
@@ -83,6 +83,7 @@ private:
         sum_.fill(0);
         for (std::size_t k = 0; k < kinds_; ++k)
             target_[k] = left_[k] / static_cast<double>(steps_ - step);
+        while (oldest_ < next_ && is_placed_[oldest_]) ++oldest_;
         if (step >= most_moved_)
             for (; oldest_ < (step - most_moved_ + 1) * of_step_; ++oldest_)
                 if (!is_placed_[oldest_]) take(oldest_);
@@ -123,11 +124,12 @@ private:
     void exchange() {
         const std::size_t count = taken_.size() - due_;
         if (count == 0 || waiting_.empty()) return;
-        const std::size_t others = std::min(waiting_.size(), std::max(pairs / count, pairs / 64)),
-                          own = std::min(count, std::max<std::size_t>(1, pairs / others));
+        const std::size_t others = std::min(waiting_.size(),
+                                            std::max(exchange_pairs / count, exchange_pairs / 64)),
+                          own = std::min(count, std::max<std::size_t>(1, exchange_pairs / others));
         for (std::size_t round = 0; round < exchanges; ++round) {
             double best = distance(1, nothing_.data(), nothing_.data());
-            if (best <= near * static_cast<double>(kinds_)) return;
+            if (best <= near_means * static_cast<double>(kinds_)) return;
             std::size_t given = taken_.size(), taken = 0;
             for (std::size_t i = 0; i < own; ++i) {
                 const std::size_t mine = due_ + (i * count / own + round) % count;
@@ -140,7 +142,10 @@ private:
                     taken = at;
                 }
             }
-            if (given == taken_.size()) continue;
+            if (given == taken_.size()) {
+                if (own == count && others == waiting_.size()) return;  // these were all pairs
+                continue;
+            }
             for (std::size_t k = 0; k < kinds_; ++k)
                 sum_[k] += of(waiting_[taken])[k] - of(taken_[given])[k];
             is_placed_[waiting_[taken]] = true;
@@ -153,7 +158,8 @@ private:
     std::vector<double> amounts_;
     uint64_t of_step_, most_moved_, steps_;
     std::vector<bool> is_placed_;
-    uint32_t next_ = 0, oldest_ = 0;  ///< things from there on wait not yet; are not due yet
+    uint32_t next_ = 0,
+             oldest_ = 0;  ///< things from next_ on wait not yet, those before oldest_ are placed
     std::vector<uint32_t> waiting_;
     std::size_t turn_ = 0;
     Amounts left_{};  ///< of the steps to come

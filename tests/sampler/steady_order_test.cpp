@@ -17,7 +17,7 @@ std::vector<double> amounts_of(std::size_t things, std::size_t kinds, unsigned s
     for (std::size_t i = 0; i < things; ++i) {
         double sum = 0;
         for (int k = 0; k < 12; ++k) sum += static_cast<double>(random()) / 4294967296.0;
-        const double size = std::exp(0.7 * (sum - 6));
+        const double size = std::exp(0.4 * (sum - 6));
         amounts.push_back(size * size);
         if (kinds == 2) amounts.push_back(size);
     }
@@ -56,8 +56,8 @@ Outcome outcome_of(const SteadyAmounts& given, uint64_t of_step,
 
 TEST(SteadyOrder, StepsOfManyThings_HaveEqualSums) {
     for (const std::size_t kinds : {1, 2})
-        for (const uint64_t of_step : {32, 500})
-            for (unsigned seed = 0; seed < 3; ++seed) {
+        for (const uint64_t of_step : {32, 200})
+            for (unsigned seed = 0; seed < 2; ++seed) {
                 const std::vector<double> amounts = amounts_of(60 * of_step, kinds, seed);
                 const SteadyAmounts given{amounts, kinds};
                 const Outcome found = outcome_of(given, of_step, steady_order(given, of_step, 16));
@@ -69,7 +69,7 @@ TEST(SteadyOrder, StepsOfManyThings_HaveEqualSums) {
 TEST(SteadyOrder, MovesByAtMostSoManySteps) {
     for (const uint64_t of_step : {1, 2, 3, 7, 32})
         for (const uint64_t most : {1, 2, 5, 1000})
-            for (const std::size_t steps : {1, 2, 5, 100}) {
+            for (const std::size_t steps : {1, 2, 5, 40}) {
                 const std::vector<double> amounts = amounts_of(steps * of_step, 1, 9);
                 const SteadyAmounts given{amounts, 1};
                 const Outcome found =

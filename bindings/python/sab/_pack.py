@@ -132,7 +132,7 @@ class PackedReport(NamedTuple):
             ("largest rank imbalance", f"{self.largest_rank_imbalance:.3f}"),
             ("micro-batch imbalance", f"{self.micro_batch_imbalance:.4f}"),
             ("time spent waiting (%)", f"{waiting:.2f}"),
-            ("deviation of the costs of steps", f"{self.step_deviation:.4f}"),
+            ("deviation of the costs of steps (%)", f"{100 * self.step_deviation:.2f}"),
         ]
 
 

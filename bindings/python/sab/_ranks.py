@@ -388,6 +388,7 @@ class BalancedReport(NamedTuple):
 
         pairs = zip(_as_list(self.time), _as_list(self.least_time))
         waiting = [100 * (1 - least / time) if time else 0.0 for time, least in pairs]
+        deviations = [100 * deviation for deviation in _as_list(self.step_deviation)]
         return [
             ("samples", f"{self.samples:,}"),
             ("skipped, dropped", f"{self.skipped:,}, {self.dropped:,}"),
@@ -400,7 +401,7 @@ class BalancedReport(NamedTuple):
             ("largest rank imbalance", each(self.largest_rank_imbalance, ".3f")),
             ("micro-batch imbalance", each(self.micro_batch_imbalance, ".4f")),
             ("time spent waiting (%)", each(waiting, ".2f")),
-            ("deviation of the costs of steps", each(self.step_deviation, ".4f")),
+            ("deviation of the costs of steps (%)", each(deviations, ".2f")),
         ]
 
 

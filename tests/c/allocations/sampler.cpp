@@ -142,10 +142,8 @@ const bool are_registered = [] {
     FOR_CONSTRUCTORS(kind)
     scenarios().push_back(
         {kind->name, [kind](Run &run) { play_constructor(run, *kind, 0); }, Threads::none});
-    static const char *const steady[][2] = {{"steady_bucket", "bucket"},
-                                            {"steady_packed", "packed"},
-                                            {"steady_rows", "rows"},
-                                            {"steady_balanced", "balanced"}};
+    static const char *const steady[][2] = {
+        {"steady_bucket", "bucket"}, {"steady_packed", "packed"}, {"steady_balanced", "balanced"}};
     for (const auto &names : steady)
         scenarios().push_back(
             {names[0],

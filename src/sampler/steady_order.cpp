@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <limits>
 #include <numeric>
 
@@ -63,11 +62,15 @@ public:
 private:
     const double* of(uint32_t thing) const { return amounts_.data() + thing * kinds_; }
 
-    /// How far the sums are from a share of their targets after a thing is taken for another one.
+    /// How far the sums are from a share of their targets after a thing is taken for another one:
+    /// the sum of squares, which one exchange after the other lowers also where amounts of several
+    /// kinds depend on each other.
     double distance(double share, const double* taken, const double* given) const {
         double sum = 0;
-        for (std::size_t k = 0; k < kinds_; ++k)
-            sum += std::fabs(sum_[k] + taken[k] - given[k] - target_[k] * share);
+        for (std::size_t k = 0; k < kinds_; ++k) {
+            const double from_target = sum_[k] + taken[k] - given[k] - target_[k] * share;
+            sum += from_target * from_target;
+        }
         return sum;
     }
 
@@ -129,7 +132,7 @@ private:
                           own = std::min(count, std::max<std::size_t>(1, exchange_pairs / others));
         for (std::size_t round = 0; round < exchanges; ++round) {
             double best = distance(1, nothing_.data(), nothing_.data());
-            if (best <= near_means * static_cast<double>(kinds_)) return;
+            if (best <= near_means * near_means * static_cast<double>(kinds_)) return;
             std::size_t given = taken_.size(), taken = 0;
             for (std::size_t i = 0; i < own; ++i) {
                 const std::size_t mine = due_ + (i * count / own + round) % count;

@@ -259,7 +259,7 @@ def test_functions_give_sizes_inside_the_engine(ray: Any, tmp_path: pathlib.Path
     with pytest.raises(sab.MismatchError, match="the plan of other data"):
         adapter.write_batches(dataset, other, tmp_path / "other", size=count_tokens)
     twice = dataset.union(dataset)
-    with pytest.raises(sab.MismatchError, match="partitions 0 and 3 have the same rows"):
+    with pytest.raises(sab.MismatchError, match=r"partitions \d and \d have the same rows"):
         adapter.write_batches(twice, plan, tmp_path / "other", size=count_tokens)
 
     def change_a_size(rows: Any) -> Any:

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/pages.h"
 #include "sampler/bucket_classes.h"
 #include "sampler/even_order.h"
 
@@ -31,8 +32,8 @@ struct MixedEpoch {
     std::vector<BucketClass> classes;
     std::vector<uint32_t> first_batch;  ///< of each class; one more at the end: how many there are
     CostOrder order;
-    std::unique_ptr<uint32_t[]> samples;  ///< by bucket, permuted
-    std::vector<Place> places;            ///< the batches in order
+    HugeArray<uint32_t> samples;  ///< by bucket, permuted
+    std::vector<Place> places;    ///< the batches in order
 };
 
 /// Writes the batches of an epoch.
@@ -42,7 +43,7 @@ public:
            std::span<const SourceTurns> turns)
         : epoch_(epoch), walk_(mixture, turns), amount_(choice.sources()) {
         const Plan& plan = *epoch.plan;
-        epoch.samples = std::make_unique_for_overwrite<uint32_t[]>(plan.facts().samples);
+        epoch.samples = make_huge_array<uint32_t>(plan.facts().samples);
         batches_.resize(epoch.first_batch.back());
         ends_.resize(batches_.size());
         std::vector<std::size_t> by_place(plan.buckets().size());
@@ -124,9 +125,9 @@ private:
         for (std::size_t i = 0; i < count; ++i) {
             const SortedMixture::Entry& entry = entries[offsets[i]];
             last = std::max(last, offsets[i]);
-            out[i] = entry.sample;
+            out[i] = entry.sample();
             sizes[i] = entry.size;
-            sources[i] = static_cast<uint16_t>(entry.source);
+            sources[i] = entry.source();
         }
         batches_[id].longest = std::max(batches_[id].longest, entries[last].size);
         std::size_t all_found = found_count_;
@@ -235,6 +236,7 @@ public:
 private:
     static void put_in_order(const Layout& layout, std::size_t sources,
                              const EpochOptions& epoch_options, MixedEpoch& epoch);
+    void read_ahead(uint64_t position) const;
     const BucketClass& class_of(uint64_t position) const {
         return present_->classes[present_->places[position].batch_class];
     }
@@ -247,12 +249,11 @@ private:
 void MixedBuckets::put_in_order(const Layout& layout, std::size_t sources,
                                 const EpochOptions& epoch_options, MixedEpoch& epoch) {
     const uint64_t count = epoch.order.batches();
-    std::vector<CostOrder::Found> found(count);
+    const std::vector<CostOrder::Found> found = epoch.order.find_all();
     std::vector<uint32_t> ids(count);
     std::vector<double> costs(count);
     std::vector<uint64_t> samples(count);
     for (uint64_t position = 0; position < count; ++position) {
-        found[position] = epoch.order.find(position);
         const auto [k, batch] = found[position];
         ids[position] = epoch.first_batch[k] + static_cast<uint32_t>(batch);
         costs[position] = epoch.classes[k].batches.cost;
@@ -266,7 +267,21 @@ void MixedBuckets::put_in_order(const Layout& layout, std::size_t sources,
                                 layout.batch(ids[batch])});
 }
 
+/// Batches that follow each other lie apart: what fill() will read of one is asked for.
+void MixedBuckets::read_ahead(uint64_t position) const {
+    constexpr std::size_t line = 64 / sizeof(uint32_t);
+    if (position >= present_->places.size()) return;
+    const Place& place = present_->places[position];
+    const BucketClass& of = present_->classes[place.batch_class];
+    const Bucket& bucket = present_->plan->buckets()[of.bucket];
+    const uint64_t begin = bucket.begin + of.first + place.batch * of.batches.samples,
+                   end = std::min(begin + of.batches.samples, bucket.end);
+    for (uint64_t i = begin; i < end; i += line) __builtin_prefetch(present_->samples.get() + i);
+    __builtin_prefetch(present_->samples.get() + end - 1);
+}
+
 void MixedBuckets::fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const {
+    read_ahead(position + 2 * present_->order.epoch_options().step_batches);
     int64_t* const indices = batch.room(count).data();
     batch.columns = 1;
     batch.bucket = -1;

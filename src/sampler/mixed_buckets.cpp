@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "base/pages.h"
 #include "sampler/bucket_classes.h"
 #include "sampler/even_order.h"
 
@@ -32,8 +31,8 @@ struct MixedEpoch {
     std::vector<BucketClass> classes;
     std::vector<uint32_t> first_batch;  ///< of each class; one more at the end: how many there are
     CostOrder order;
-    HugeArray<uint32_t> samples;  ///< by bucket, permuted
-    std::vector<Place> places;    ///< the batches in order
+    std::unique_ptr<uint32_t[]> samples;  ///< by bucket, permuted
+    std::vector<Place> places;            ///< the batches in order
 };
 
 /// Writes the batches of an epoch.
@@ -43,7 +42,7 @@ public:
            std::span<const SourceTurns> turns)
         : epoch_(epoch), walk_(mixture, turns), amount_(choice.sources()) {
         const Plan& plan = *epoch.plan;
-        epoch.samples = make_huge_array<uint32_t>(plan.facts().samples);
+        epoch.samples = std::make_unique_for_overwrite<uint32_t[]>(plan.facts().samples);
         batches_.resize(epoch.first_batch.back());
         ends_.resize(batches_.size());
         std::vector<std::size_t> by_place(plan.buckets().size());

@@ -45,6 +45,12 @@ public:
         epoch.samples = std::make_unique_for_overwrite<uint32_t[]>(plan.facts().samples);
         batches_.resize(epoch.first_batch.back());
         ends_.resize(batches_.size());
+        std::size_t most = 0;
+        for (const BucketClass& each : epoch.classes)
+            most += each.batches.batches *
+                    std::min<std::size_t>(each.batches.samples, choice.sources());
+        source_ = std::make_unique_for_overwrite<uint16_t[]>(most);
+        of_source_ = std::make_unique_for_overwrite<double[]>(most);
         std::vector<std::size_t> by_place(plan.buckets().size());
         std::iota(by_place.begin(), by_place.end(), std::size_t{0});
         std::ranges::stable_sort(by_place, {},
@@ -71,15 +77,15 @@ public:
         constexpr std::size_t ahead = 8;  // batches are at random places of more than most caches
         SourceAmounts made;
         made.ends.reserve(ids.size());
-        made.source.resize(source_.size());
-        made.amount.resize(source_.size());
+        made.source.resize(end_);
+        made.amount.resize(end_);
         std::size_t end = 0;
         for (std::size_t i = 0; i < ids.size(); ++i) {
             if (i + 2 * ahead < ids.size()) {
                 __builtin_prefetch(&ends_[ids[i + 2 * ahead]]);
                 const uint32_t next = ends_[ids[i + ahead]].first;
-                __builtin_prefetch(source_.data() + next);
-                __builtin_prefetch(of_source_.data() + next);
+                __builtin_prefetch(source_.get() + next);
+                __builtin_prefetch(of_source_.get() + next);
             }
             const auto [first, last] = ends_[ids[i]];
             for (std::size_t j = first; j < last; ++j, ++end) {
@@ -141,19 +147,21 @@ private:
     }
 
     void finish(uint32_t id) {
-        ends_[id].first = static_cast<uint32_t>(source_.size());
+        uint16_t* const sources = source_.get() + end_;
+        double* const of_source = of_source_.get() + end_;
         double total = 0;
         for (std::size_t i = 0; i < found_count_; ++i) {
             Amount& amount = amount_[found_[i]];
             const double sum = std::accumulate(amount.sums, amount.sums + sums, 0.0);
-            source_.push_back(found_[i]);
-            of_source_.push_back(sum);
+            sources[i] = found_[i];
+            of_source[i] = sum;
             std::fill_n(amount.sums, sums, 0.0);
             total += sum;
         }
         batches_[id].total = total;
+        ends_[id] = {static_cast<uint32_t>(end_), static_cast<uint32_t>(end_ + found_count_)};
+        end_ += found_count_;
         found_count_ = 0;
-        ends_[id].second = static_cast<uint32_t>(source_.size());
     }
 
     /// Several sums in turn do not wait for each other.
@@ -177,8 +185,9 @@ private:
     // of all batches, by id:
     std::vector<LaidOut> batches_;
     std::vector<std::pair<uint32_t, uint32_t>> ends_;  ///< in what follows
-    std::vector<uint16_t> source_;
-    std::vector<double> of_source_;
+    std::unique_ptr<uint16_t[]> source_;
+    std::unique_ptr<double[]> of_source_;
+    std::size_t end_ = 0;  ///< of those that are known
 };
 
 class MixedBuckets : public Sequence {

@@ -1,6 +1,8 @@
 #include "plan/mixed_plans.h"
 
 #include <algorithm>
+#include <bit>
+#include <cstring>
 
 #include "base/hasher.h"
 
@@ -41,12 +43,24 @@ SortedMixture::SortedMixture(const Columns& sizes)
     }
 }
 
+std::vector<SortedMixture::Window> SortedMixture::windows_of(std::span<const SourceTurns> turns) {
+    std::vector<Window> windows;
+    windows.reserve(turns.size());
+    for (const SourceTurns& of : turns) {
+        // If the turns go on at the first place, those before `start` that have none are left out.
+        const bool goes_on = of.extra > of.count - of.start;
+        windows.push_back({of.least, of.start, goes_on ? of.extra - of.count : of.extra});
+    }
+    return windows;
+}
+
 Sorted SortedMixture::counted(std::span<const SourceTurns> turns) const {
+    const std::vector<Window> windows = windows_of(turns);
     Sorted counted;
     for (std::size_t k = 0; k < sorted_.distinct_sizes.size(); ++k) {
         std::size_t here = 0;
         for (uint32_t i = sorted_.first_offsets[k]; i < sorted_.first_offsets[k + 1]; ++i)
-            here += turns[source_of_[i]].of(places_[i]);
+            here += windows[source_of_[i]].turns(places_[i]);
         if (here == 0) continue;
         counted.distinct_sizes.push_back(sorted_.distinct_sizes[k]);
         counted.first_offsets.push_back(static_cast<uint32_t>(counted.count));
@@ -58,14 +72,15 @@ Sorted SortedMixture::counted(std::span<const SourceTurns> turns) const {
 
 void SortedMixture::Walk::take(std::size_t count, std::vector<Entry>& entries) {
     constexpr std::size_t spare = 2;
+    typedef uint64_t Words __attribute__((vector_size(sizeof(Entry))));
     const Sorted& sorted = mixture_.sorted_;
-    entries.resize(count + spare);
+    if (entries.size() < count + spare) entries.resize(count + spare);
     std::size_t i = std::min<std::size_t>(left_, count);
     std::fill_n(entries.begin(), i, last_);
     left_ -= static_cast<uint32_t>(i);
     const uint32_t *const order = sorted.order.get(), *const places = mixture_.places_.data();
     const uint16_t* const source_of = mixture_.source_of_.data();
-    const SourceTurns* const turns = turns_.data();
+    const Window* const windows = windows_.data();
     Entry* const out = entries.data();
     std::size_t next = next_;
     while (i < count) {
@@ -73,26 +88,22 @@ void SortedMixture::Walk::take(std::size_t count, std::vector<Entry>& entries) {
         const std::size_t end = sorted.first_offsets[distinct_ + 1];
         const double size = sorted.distinct_sizes[distinct_];
         for (; next < end && i < count; ++next) {
-            const uint32_t sample = order[next], source = source_of[next],
-                           times = turns[source].of(places[next]);
-            // Few samples appear more often: without a branch for the others. Field by field, since
-            // an entry that is put together and then read as a whole has to wait.
-            for (std::size_t turn = 0; turn < spare; ++turn) {
-                out[i + turn].size = size;
-                out[i + turn].sample = sample;
-                out[i + turn].source = source;
-            }
+            const uint32_t source = source_of[next], times = windows[source].turns(places[next]);
+            const uint64_t both = order[next] | uint64_t{source} << 32;
+            // Few samples appear more often: without a branch for the others. An entry is one
+            // store.
+            const Words words{std::bit_cast<uint64_t>(size), both};
+            for (std::size_t turn = 0; turn < spare; ++turn)
+                std::memcpy(out + i + turn, &words, sizeof words);
             if (times > spare) [[unlikely]]
-                std::fill_n(out + i, std::min<std::size_t>(times, count - i),
-                            Entry{size, sample, source});
+                std::fill_n(out + i, std::min<std::size_t>(times, count - i), Entry{size, both});
             i += times;
             if (i < count) continue;
-            last_ = {size, sample, source};
+            last_ = {size, both};
             left_ = static_cast<uint32_t>(i - count);
         }
     }
     next_ = next;
-    entries.resize(count);
 }
 
 MixedPlans::MixedPlans(Columns sizes, const sab_plan_options& options) : sizes_(std::move(sizes)) {

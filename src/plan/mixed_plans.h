@@ -12,6 +12,17 @@ namespace sab {
 
 /// The samples of a mixture of one column by size. An epoch is a walk over them.
 class SortedMixture {
+    /// SourceTurns in the form that is found most quickly.
+    struct Window {
+        uint32_t least, start;
+        uint32_t length;  ///< places from `start` on, modulo 2^32, that have one more turn
+
+        uint32_t turns(uint32_t place) const {
+            return least + static_cast<uint32_t>(place - start < length);
+        }
+    };
+    static std::vector<Window> windows_of(std::span<const SourceTurns> turns);
+
 public:
     explicit SortedMixture(const Columns& sizes);
 
@@ -20,21 +31,24 @@ public:
 
     struct Entry {
         double size;
-        uint32_t sample;
-        uint32_t source;
+        uint64_t sample_and_source;  ///< the source in the upper half
+
+        uint32_t sample() const { return static_cast<uint32_t>(sample_and_source); }
+        uint16_t source() const { return static_cast<uint16_t>(sample_and_source >> 32); }
     };
 
     /// Gives the samples of an epoch one after the other.
     class Walk {
     public:
         Walk(const SortedMixture& mixture, std::span<const SourceTurns> turns)
-            : mixture_(mixture), turns_(turns) {}
-        /// Puts the next `count` samples, which must be there, in the place of the entries.
+            : mixture_(mixture), windows_(windows_of(turns)) {}
+        /// Puts the next `count` samples, which must be there, in the place of the first entries,
+        /// and makes room for them. The entries behind them have no meaning.
         void take(std::size_t count, std::vector<Entry>& entries);
 
     private:
         const SortedMixture& mixture_;
-        const std::span<const SourceTurns> turns_;
+        const std::vector<Window> windows_;
         std::size_t next_ = 0;      ///< of the sorted samples
         std::size_t distinct_ = 0;  ///< its size
         Entry last_{};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
+#include <numeric>
 
 #include "base/error.h"
 #include "sampler/steady_order.h"
@@ -138,6 +139,40 @@ CostOrder::Found CostOrder::find(uint64_t position) const {
     const uint64_t first = range == ranges_.begin() ? 0 : std::prev(range)->end_id;
     found_position_ = shown;
     return found_ = {range->batch_class, range->first + (id - first)};
+}
+
+std::vector<CostOrder::Found> CostOrder::find_all() const {
+    const uint64_t world = epoch_options_.step_batches;
+    std::vector<uint32_t> steps(full_step_batches_ / world), ids(batches_), range_of(batches_);
+    const auto permute = [](std::span<uint32_t> numbers, uint64_t first, const Permutation& by) {
+        const std::span<uint32_t> part = numbers.subspan(first, by.count());
+        by.fill(0, part);
+        for (uint32_t& number : part) number += static_cast<uint32_t>(first);
+    };
+    std::iota(steps.begin(), steps.end(), 0u);
+    permute(steps, costliest_steps_, steps_);
+    std::iota(ids.begin(), ids.end(), 0u);
+    uint64_t first = costliest_steps_ * world;
+    for (const Band& band : bands_) {
+        permute(ids, first, band.batches);
+        first = band.end_id;
+    }
+    const auto begin_of = [&](std::size_t range) {
+        return range == 0 ? 0 : ranges_[range - 1].end_id;
+    };
+    for (std::size_t range = 0; range < ranges_.size(); ++range)
+        std::fill(range_of.begin() + static_cast<std::ptrdiff_t>(begin_of(range)),
+                  range_of.begin() + static_cast<std::ptrdiff_t>(ranges_[range].end_id),
+                  static_cast<uint32_t>(range));
+    std::vector<Found> all(batches_);
+    for (uint64_t shown = 0; shown < batches_; ++shown) {
+        uint64_t place = shown;
+        if (is_moved(place)) place = steady_first_ + (*steady_)[place - steady_first_];
+        if (place < full_step_batches_) place = steps[place / world] * world + place % world;
+        const uint32_t id = ids[place], range = range_of[id];
+        all[shown] = {ranges_[range].batch_class, ranges_[range].first + (id - begin_of(range))};
+    }
+    return all;
 }
 
 }  // namespace sab

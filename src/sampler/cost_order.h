@@ -41,6 +41,8 @@ public:
     uint64_t batches() const { return batches_; }
     const BatchClass& batch_class(std::size_t index) const { return classes_[index]; }
     Found find(uint64_t position) const;
+    /// The same for all positions, of which there are at most 2^32 - 1, many at a time.
+    std::vector<Found> find_all() const;
     /// The ids of the batches of a class: those before `split` from `first` on, the others from
     /// `last` on.
     struct ClassIds {

@@ -1,6 +1,7 @@
 #include "sampler/even_order.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <numeric>
 #include <queue>
@@ -168,6 +169,7 @@ private:
             const double enough = left_until(near);
             for (std::size_t tries = draws; tries > 0 && best.score > enough; --tries, ++next_) {
                 if (next_ >= rest_.size()) next_ = 0;
+                read_ahead();
                 compare(rest_[next_], cost, best);
             }
             if (best.score > left_until(far))
@@ -179,6 +181,19 @@ private:
         rest_.pop_back();
         place_[best.batch] = taken;
         put(best.batch);
+    }
+
+    /// Batches that are drawn one after the other lie apart: what compare() will read is asked for.
+    void read_ahead() const {
+        constexpr std::size_t ahead = 6;
+        if (next_ + 2 * ahead >= rest_.size()) return;
+        const uint32_t later = rest_[next_ + 2 * ahead];
+        __builtin_prefetch(&amounts_.ends[later]);
+        __builtin_prefetch(&facts_[later]);
+        const std::size_t begin = amounts_.begin(rest_[next_ + ahead]);
+        __builtin_prefetch(amounts_.source.data() + begin);
+        __builtin_prefetch(amounts_.amount.data() + begin);
+        __builtin_prefetch(amounts_.amount.data() + begin + 8);
     }
 
     /// The source that a batch has most of, compared with the source's share.
@@ -260,13 +275,19 @@ private:
         return farthest;
     }
 
-    void compare_queued(const Queue& queue, double cost, Choice& best) const {
-        std::size_t tries = queued;
-        for (std::size_t i = queue.next; i < queue.batches.size() && tries > 0; ++i) {
-            if (place_[queue.batches[i]] == taken) continue;
-            compare(queue.batches[i], cost, best);
-            --tries;
+    /// Those compared move up behind those taken, each of which is passed only once.
+    void compare_queued(Queue& queue, double cost, Choice& best) const {
+        std::array<uint32_t, queued> open;
+        std::size_t count = 0, i = queue.next;
+        for (; i < queue.batches.size() && count < queued; ++i) {
+            const uint32_t batch = queue.batches[i];
+            if (place_[batch] == taken) continue;
+            compare(batch, cost, best);
+            open[count++] = batch;
         }
+        queue.next = i - count;
+        std::copy_n(open.begin(), count,
+                    queue.batches.begin() + static_cast<std::ptrdiff_t>(queue.next));
     }
 
     const SourceAmounts& amounts_;

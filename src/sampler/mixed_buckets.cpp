@@ -45,6 +45,12 @@ public:
         epoch.samples = std::make_unique_for_overwrite<uint32_t[]>(plan.facts().samples);
         batches_.resize(epoch.first_batch.back());
         ends_.resize(batches_.size());
+        std::size_t most = 0;
+        for (const BucketClass& each : epoch.classes)
+            most += each.batches.batches *
+                    std::min<std::size_t>(each.batches.samples, choice.sources());
+        source_ = std::make_unique_for_overwrite<uint16_t[]>(most);
+        of_source_ = std::make_unique_for_overwrite<double[]>(most);
         std::vector<std::size_t> by_place(plan.buckets().size());
         std::iota(by_place.begin(), by_place.end(), std::size_t{0});
         std::ranges::stable_sort(by_place, {},
@@ -71,15 +77,15 @@ public:
         constexpr std::size_t ahead = 8;  // batches are at random places of more than most caches
         SourceAmounts made;
         made.ends.reserve(ids.size());
-        made.source.resize(source_.size());
-        made.amount.resize(source_.size());
+        made.source.resize(end_);
+        made.amount.resize(end_);
         std::size_t end = 0;
         for (std::size_t i = 0; i < ids.size(); ++i) {
             if (i + 2 * ahead < ids.size()) {
                 __builtin_prefetch(&ends_[ids[i + 2 * ahead]]);
                 const uint32_t next = ends_[ids[i + ahead]].first;
-                __builtin_prefetch(source_.data() + next);
-                __builtin_prefetch(of_source_.data() + next);
+                __builtin_prefetch(source_.get() + next);
+                __builtin_prefetch(of_source_.get() + next);
             }
             const auto [first, last] = ends_[ids[i]];
             for (std::size_t j = first; j < last; ++j, ++end) {
@@ -124,9 +130,9 @@ private:
         for (std::size_t i = 0; i < count; ++i) {
             const SortedMixture::Entry& entry = entries[offsets[i]];
             last = std::max(last, offsets[i]);
-            out[i] = entry.sample;
+            out[i] = entry.sample();
             sizes[i] = entry.size;
-            sources[i] = static_cast<uint16_t>(entry.source);
+            sources[i] = entry.source();
         }
         batches_[id].longest = std::max(batches_[id].longest, entries[last].size);
         std::size_t all_found = found_count_;
@@ -141,19 +147,21 @@ private:
     }
 
     void finish(uint32_t id) {
-        ends_[id].first = static_cast<uint32_t>(source_.size());
+        uint16_t* const sources = source_.get() + end_;
+        double* const of_source = of_source_.get() + end_;
         double total = 0;
         for (std::size_t i = 0; i < found_count_; ++i) {
             Amount& amount = amount_[found_[i]];
             const double sum = std::accumulate(amount.sums, amount.sums + sums, 0.0);
-            source_.push_back(found_[i]);
-            of_source_.push_back(sum);
+            sources[i] = found_[i];
+            of_source[i] = sum;
             std::fill_n(amount.sums, sums, 0.0);
             total += sum;
         }
         batches_[id].total = total;
+        ends_[id] = {static_cast<uint32_t>(end_), static_cast<uint32_t>(end_ + found_count_)};
+        end_ += found_count_;
         found_count_ = 0;
-        ends_[id].second = static_cast<uint32_t>(source_.size());
     }
 
     /// Several sums in turn do not wait for each other.
@@ -177,8 +185,9 @@ private:
     // of all batches, by id:
     std::vector<LaidOut> batches_;
     std::vector<std::pair<uint32_t, uint32_t>> ends_;  ///< in what follows
-    std::vector<uint16_t> source_;
-    std::vector<double> of_source_;
+    std::unique_ptr<uint16_t[]> source_;
+    std::unique_ptr<double[]> of_source_;
+    std::size_t end_ = 0;  ///< of those that are known
 };
 
 class MixedBuckets : public Sequence {
@@ -235,6 +244,7 @@ public:
 private:
     static void put_in_order(const Layout& layout, std::size_t sources,
                              const EpochOptions& epoch_options, MixedEpoch& epoch);
+    void read_ahead(uint64_t position) const;
     const BucketClass& class_of(uint64_t position) const {
         return present_->classes[present_->places[position].batch_class];
     }
@@ -247,12 +257,11 @@ private:
 void MixedBuckets::put_in_order(const Layout& layout, std::size_t sources,
                                 const EpochOptions& epoch_options, MixedEpoch& epoch) {
     const uint64_t count = epoch.order.batches();
-    std::vector<CostOrder::Found> found(count);
+    const std::vector<CostOrder::Found> found = epoch.order.find_all();
     std::vector<uint32_t> ids(count);
     std::vector<double> costs(count);
     std::vector<uint64_t> samples(count);
     for (uint64_t position = 0; position < count; ++position) {
-        found[position] = epoch.order.find(position);
         const auto [k, batch] = found[position];
         ids[position] = epoch.first_batch[k] + static_cast<uint32_t>(batch);
         costs[position] = epoch.classes[k].batches.cost;
@@ -266,7 +275,21 @@ void MixedBuckets::put_in_order(const Layout& layout, std::size_t sources,
                                 layout.batch(ids[batch])});
 }
 
+/// Batches that follow each other lie apart: what fill() will read of one is asked for.
+void MixedBuckets::read_ahead(uint64_t position) const {
+    constexpr std::size_t line = 64 / sizeof(uint32_t);
+    if (position >= present_->places.size()) return;
+    const Place& place = present_->places[position];
+    const BucketClass& of = present_->classes[place.batch_class];
+    const Bucket& bucket = present_->plan->buckets()[of.bucket];
+    const uint64_t begin = bucket.begin + of.first + place.batch * of.batches.samples,
+                   end = std::min(begin + of.batches.samples, bucket.end);
+    for (uint64_t i = begin; i < end; i += line) __builtin_prefetch(present_->samples.get() + i);
+    __builtin_prefetch(present_->samples.get() + end - 1);
+}
+
 void MixedBuckets::fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const {
+    read_ahead(position + 2 * present_->order.epoch_options().step_batches);
     int64_t* const indices = batch.room(count).data();
     batch.columns = 1;
     batch.bucket = -1;

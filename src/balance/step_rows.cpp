@@ -9,10 +9,11 @@ namespace sab {
 namespace {
 
 constexpr std::size_t most_together = 8192;  // samples, where capacities are tight
-// Above this load one more micro-batch is allowed: so many samples, or ranks, are tried before.
-constexpr double high_load = 0.98;
-constexpr std::size_t few_together = 512, few_failed = 4;
 constexpr uint32_t most_scanned = 64;  // micro-batches of a rank that are looked at for each sample
+// Above this load one more micro-batch is allowed, so the search is short: fewer samples are
+// assigned together. Few ranks may fail, and few samples may need more than longest-first.
+constexpr double high_load = 0.98;
+constexpr std::size_t few_together = 512, few_failed = 4, few_partitioned = 8192;
 
 /// A bin holds at most k items of which k + 1 would exceed its capacity.
 double least_bins_by_count(std::span<const double> weights, double capacity) {
@@ -323,9 +324,11 @@ bool StepRows::by_ranks(Aim aim) {
     if (!to_ranks(aim)) return false;
     collect_ranks();
     std::vector<uint32_t> failed;
+    partitioned_ = 0;
     for (uint32_t rank = 0; rank < ranks_; ++rank) {
         if (!assign_rank(rank)) failed.push_back(rank);
-        if (is_short_ && failed.size() > few_failed) return false;
+        if (is_short_ && (failed.size() > few_failed || partitioned_ > few_partitioned))
+            return false;
     }
     if (!failed.empty() && !with_others(failed)) return false;
     if (samples_.cost_table().kinds == 1) even_micro_steps();
@@ -338,7 +341,9 @@ bool StepRows::assign_rank(uint32_t rank) {
     const uint32_t first_part = rank * micro_batches_;
     if (samples_.cost_table().kinds > 1)
         return partition_rank(items, first_part) || longest_first(items, first_part);
-    return longest_first(items, first_part) || partition_rank(items, first_part);
+    if (longest_first(items, first_part)) return true;
+    partitioned_ += items.size();
+    return partition_rank(items, first_part);
 }
 
 /// A few ranks whose samples do not fit: together with others, more and more of them.

@@ -50,8 +50,9 @@ private:
 
     const StepSamples& samples_;
     const uint32_t ranks_;
-    uint32_t micro_batches_ = 1;  ///< of a rank
-    bool is_short_ = false;       ///< the search
+    uint32_t micro_batches_ = 1;   ///< of a rank
+    bool is_short_ = false;        ///< the search
+    std::size_t partitioned_ = 0;  ///< samples of ranks for which longest first did not fit
     std::span<uint32_t> part_of_;
     VectorPartitioner partitioner_, of_rank_;
     CostliestFirst sort_;

@@ -25,6 +25,7 @@ QUESTIONS = [
     "padding",
     "speed",
     "ranks",
+    "steps",
     "packing",
     "columns",
     "mixture",

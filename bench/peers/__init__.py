@@ -77,6 +77,7 @@ class Peer:
     #   pairs(number) -> batches of samples with two sizes, padded in both; they cost their samples
     #       times the sum of the longest
     #   mixed(number) -> batches of samples of several data sets; `state` and `resume` are of it
+    #   step() -> for each rank its micro-batches of one step, which has all samples
     #   graphs(number) -> batches of samples with two sizes, each of whose sums has a capacity
 
 

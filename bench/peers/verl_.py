@@ -1,8 +1,11 @@
 from collections.abc import Iterator
 
+import numpy as np
 import torch
 
 from bench.peers import Batch, Peer, Work, alone
+
+TOKENS, SQUARES = 24576.0, 1.0  # of `calculate_workload`
 
 
 class Verl(Peer):
@@ -34,3 +37,15 @@ class Verl(Peer):
             workload = balancing.calculate_workload(work.lengths[samples]).tolist()
             ranks = balancing.get_seqlen_balanced_partitions(workload, work.world_size, True)
             yield samples[ranks[work.rank]]
+
+    def step(self) -> list[list[Batch]]:
+        work, balancing = self.work, self.balancing
+        divide = balancing.get_seqlen_balanced_partitions
+        workload = balancing.calculate_workload(work.lengths)
+        ranks = [np.array(rank) for rank in divide(workload.tolist(), work.world_size, True)]
+        # as `rearrange_micro_batches`, where all ranks have as many
+        tokens = max(int(work.lengths[rank].sum()) for rank in ranks)
+        count = balancing.ceildiv(tokens, work.budget)
+        return [
+            [rank[part] for part in divide(workload[rank].tolist(), count, False)] for rank in ranks
+        ]

@@ -251,8 +251,8 @@ typedef struct sab_balanced_report {
     /** total cost / world size: the time of an epoch without waiting */
     double least_time[SAB_MAX_BUDGETS];
     /** standard deviation of the costs of the steps, over all ranks, to their mean; the last step
-     *  is not counted. sab_sampler_options.steady lowers it, the more so the more samples, or rows,
-     *  a step has */
+     *  is not counted. To lower it: steady = 16 in sab_sampler_options, and more samples, or rows,
+     *  in a step, such as by more micro_batches */
     double step_deviation[SAB_MAX_BUDGETS];
 } sab_balanced_report;
 #define SAB_BALANCED_REPORT_INIT \

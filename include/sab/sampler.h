@@ -653,9 +653,9 @@ typedef struct sab_plan_report {
     double totals[SAB_MAX_COLUMNS];
     /** `padded_total` of each column */
     double padded_totals[SAB_MAX_COLUMNS];
-    /** standard deviation of the costs of the steps, over all ranks, to their mean; the last step
-     *  is not counted. The cost is that of `rank_imbalance`. sab_sampler_options.steady lowers it,
-     *  the more so the more batches a step has, over ranks and micro-batches */
+    /** standard deviation of the costs of the steps, over all ranks, to their mean, without the
+     *  last step; the cost is that of `rank_imbalance`. To lower it: steady = 16, more
+     *  micro_batches, a first budget with the cost of the model, a lower costliest_first */
     double step_deviation;
 } sab_plan_report;
 #define SAB_PLAN_REPORT_INIT \

@@ -331,7 +331,7 @@ bool BalancedSampler::assign_to_ranks() {
     const std::size_t count = offsets_.size();
     const StepSamples samples({costs_, weighed_->balances, count},
                               {weights_, weighed_->capacities.size(), count}, weighed_->capacities);
-    return StepRows(samples, options_.world_size).assign(options_.micro_batches, part_of_);
+    return StepRows(samples, options_.world_size).assign(options_.micro_batches, false, part_of_);
 }
 
 /// Parts in random order, so that no rank always gets the costliest; several of a rank so that

@@ -78,7 +78,11 @@ private:
         plan_.micro_batches = first_count(least);
         if (plan_.micro_batches < least) refuse_count(least);
         StepRows rows(samples_, plan_.world_size);
-        while (!rows.assign(plan_.micro_batches, part_of_)) {
+        const uint64_t first = plan_.micro_batches;
+        // Where the load is high, the first number may be missed, but no other.
+        while (!rows.assign(plan_.micro_batches,
+                            options_.micro_batches == 0 && plan_.micro_batches == first,
+                            part_of_)) {
             if (options_.micro_batches > 0) refuse_count(0);
             check_count(plan_.micro_batches + 1);
             plan_.micro_batches += options_.multiple;

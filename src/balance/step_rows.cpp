@@ -10,6 +10,10 @@ namespace {
 
 constexpr std::size_t most_together = 8192;  // samples, where capacities are tight
 constexpr uint32_t most_scanned = 64;  // micro-batches of a rank that are looked at for each sample
+// Above this load one more micro-batch is allowed, so the search is short: fewer samples are
+// assigned together. Few ranks may fail, and few samples may need more than longest-first.
+constexpr double high_load = 0.98;
+constexpr std::size_t few_together = 512, few_failed = 4, few_partitioned = 8192;
 
 /// A bin holds at most k items of which k + 1 would exceed its capacity.
 double least_bins_by_count(std::span<const double> weights, double capacity) {
@@ -290,17 +294,29 @@ void StepRows::find_units() {
     unit_weights_ = add_up(samples_.weight_table(), group_weights_);
 }
 
-bool StepRows::assign(uint64_t micro_batches, std::span<uint32_t> part_of) {
+bool StepRows::assign(uint64_t micro_batches, bool may_use_more, std::span<uint32_t> part_of) {
     micro_batches_ = static_cast<uint32_t>(micro_batches);
     part_of_ = part_of;
+    is_short_ = may_use_more && load() > high_load && samples_.count > few_together;
     if (by_ranks(Aim::costs)) return true;
     if (!samples_.is_one_cost && by_ranks(Aim::capacities)) return true;
     if (!samples_.group_of.empty()) return !samples_.is_one_cost && by_ranks(Aim::weights);
     // Many samples whose even ranks do not fit leave next to no room: one more micro-batch.
-    if (samples_.is_one_cost && samples_.count > most_together) return false;
+    if (is_short_ || (samples_.is_one_cost && samples_.count > most_together)) return false;
     std::vector<uint32_t> all(ranks_);
     std::iota(all.begin(), all.end(), 0u);
     return together(all);
+}
+
+/// The largest share of a budget that the samples fill.
+double StepRows::load() const {
+    double most = 0;
+    for (std::size_t b = 0; b < samples_.capacities.size(); ++b) {
+        const std::span<const double> weights = samples_.weight_table()[b];
+        const double room = samples_.capacities[b] * micro_batches_ * ranks_;
+        most = std::max(most, std::accumulate(weights.begin(), weights.end(), 0.0) / room);
+    }
+    return most;
 }
 
 /// First to ranks, then those of each rank to its micro-batches.
@@ -308,8 +324,12 @@ bool StepRows::by_ranks(Aim aim) {
     if (!to_ranks(aim)) return false;
     collect_ranks();
     std::vector<uint32_t> failed;
-    for (uint32_t rank = 0; rank < ranks_; ++rank)
+    partitioned_ = 0;
+    for (uint32_t rank = 0; rank < ranks_; ++rank) {
         if (!assign_rank(rank)) failed.push_back(rank);
+        if (is_short_ && (failed.size() > few_failed || partitioned_ > few_partitioned))
+            return false;
+    }
     if (!failed.empty() && !with_others(failed)) return false;
     if (samples_.cost_table().kinds == 1) even_micro_steps();
     return true;
@@ -321,7 +341,9 @@ bool StepRows::assign_rank(uint32_t rank) {
     const uint32_t first_part = rank * micro_batches_;
     if (samples_.cost_table().kinds > 1)
         return partition_rank(items, first_part) || longest_first(items, first_part);
-    return longest_first(items, first_part) || partition_rank(items, first_part);
+    if (longest_first(items, first_part)) return true;
+    partitioned_ += items.size();
+    return partition_rank(items, first_part);
 }
 
 /// A few ranks whose samples do not fit: together with others, more and more of them.
@@ -331,8 +353,9 @@ bool StepRows::with_others(std::span<const uint32_t> failed) {
     std::vector<bool> is_taken(ranks_);
     for (const uint32_t rank : ranks) is_taken[rank] = true;
     uint32_t next = 0;
-    const std::size_t of_rank = samples_.count / ranks_;
-    while (ranks.size() * 4 <= ranks_ && ranks.size() * 2 * of_rank <= most_together) {
+    const std::size_t of_rank = samples_.count / ranks_,
+                      most = is_short_ ? few_together : most_together;
+    while (ranks.size() * 4 <= ranks_ && ranks.size() * 2 * of_rank <= most) {
         for (std::size_t count = ranks.size() * 2; ranks.size() < count; ++next) {
             if (is_taken[next]) continue;
             is_taken[next] = true;

@@ -22,11 +22,13 @@ public:
     StepRows(const StepSamples& samples, uint64_t world_size);
 
     /// False when no assignment under the budgets was found. Micro-batch m of rank r is
-    /// r * micro_batches + m.
-    bool assign(uint64_t micro_batches, std::span<uint32_t> part_of);
+    /// r * micro_batches + m. `may_use_more`: the search is short where samples fill more than 98 %
+    /// of a budget.
+    bool assign(uint64_t micro_batches, bool may_use_more, std::span<uint32_t> part_of);
 
 private:
     void find_units();
+    double load() const;
     /// What units go to ranks by: their costs, these under capacities, or their weights.
     enum class Aim { costs, capacities, weights };
 
@@ -48,7 +50,9 @@ private:
 
     const StepSamples& samples_;
     const uint32_t ranks_;
-    uint32_t micro_batches_ = 1;  ///< of a rank
+    uint32_t micro_batches_ = 1;   ///< of a rank
+    bool is_short_ = false;        ///< the search
+    std::size_t partitioned_ = 0;  ///< samples of ranks for which longest first did not fit
     std::span<uint32_t> part_of_;
     VectorPartitioner partitioner_, of_rank_;
     CostliestFirst sort_;

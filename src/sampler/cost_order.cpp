@@ -51,6 +51,7 @@ void CostOrder::make_steady() {
     steady_first_ = (costliest_steps_ + micro - 1) / micro * of_step;
     if (epoch_options_.steady == 0 || of_step == 1 || steady_first_ >= full_step_batches_) return;
     const uint64_t count = (full_step_batches_ - steady_first_) / of_step * of_step;
+    if (count == 0) return;
     check(count <= std::numeric_limits<uint32_t>::max(), "options.steady", epoch_options_.steady,
           "is possible with at most 2^32 - 1 batches; there are ", count);
     std::vector<double> costs(count);

@@ -16,6 +16,8 @@ constexpr std::size_t candidates = 32;
 constexpr std::size_t exchanges = 64;
 // ... the best of so many pairs each ...
 constexpr std::size_t exchange_pairs = std::size_t{1} << 13;
+// ... of at most so many pairs for each thing of the step in all ...
+constexpr std::size_t most_pairs = std::size_t{1} << 12;
 // ... until the sums are this near to their means, in shares of a mean step.
 constexpr double near_means = 0.0002;
 
@@ -130,7 +132,9 @@ private:
         const std::size_t others = std::min(waiting_.size(),
                                             std::max(exchange_pairs / count, exchange_pairs / 64)),
                           own = std::min(count, std::max<std::size_t>(1, exchange_pairs / others));
-        for (std::size_t round = 0; round < exchanges; ++round) {
+        const std::size_t rounds = std::min(exchanges, of_step_ * most_pairs / (own * others));
+        std::size_t failed = 0;  // pairs since the last exchange
+        for (std::size_t round = 0; round < rounds; ++round) {
             double best = distance(1, nothing_.data(), nothing_.data());
             if (best <= near_means * near_means * static_cast<double>(kinds_)) return;
             std::size_t given = taken_.size(), taken = 0;
@@ -146,9 +150,11 @@ private:
                 }
             }
             if (given == taken_.size()) {
-                if (own == count && others == waiting_.size()) return;  // these were all pairs
+                failed += own * others;
+                if (failed >= count * waiting_.size()) return;  // these were all pairs
                 continue;
             }
+            failed = 0;
             for (std::size_t k = 0; k < kinds_; ++k)
                 sum_[k] += of(waiting_[taken])[k] - of(taken_[given])[k];
             is_placed_[waiting_[taken]] = true;

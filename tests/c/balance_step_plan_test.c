@@ -278,6 +278,28 @@ static void Plan_OfManySamples_IsEvenInFewestMicroBatches(void) {
     }
 }
 
+static void Plan_OfHighLoad_HasAtMostOneMicroBatchMore(void) {
+    static step s;
+    int more = 0;
+    for (int round = 0; round < 60; ++round) {
+        int32_t lengths[MOST];
+        double sum = 0;
+        for (size_t i = 0; i < MOST; ++i)
+            sum += lengths[i] = (int32_t)(1 + exp(6 + 0.8 * (uniform() + uniform() - 1) * 2));
+        const uint64_t ranks = 4 + below(5), fewest = 4 + below(5);
+        const double load = 0.985 + 0.015 * uniform();
+        set_step(&s, MOST, lengths, ranks, ceil(sum / (double)(ranks * fewest) / load));
+        sab_step_plan *plan = NULL;
+        EXPECT_OK(plan_of(&s, &plan));
+        const sab_step_plan_view view = view_of(plan);
+        EXPECT(view.micro_batches == fewest || view.micro_batches == fewest + 1);
+        more += view.micro_batches > fewest;
+        check_parts(&s, &view);
+        sab_step_plan_free(plan);
+    }
+    EXPECT(more < 30); /* most are found */
+}
+
 static void Plan_OfTightSteps_FillsAllMicroBatches(void) {
     static step s;
     /* Three samples make 100 in each of 40 micro-batches. */
@@ -503,6 +525,7 @@ int main(void) {
     RUN(Plan_OfRandomSteps_KeepsAllRules);
     RUN(Plan_OfSmallSteps_HasTheFewestMicroBatches);
     RUN(Plan_OfManySamples_IsEvenInFewestMicroBatches);
+    RUN(Plan_OfHighLoad_HasAtMostOneMicroBatchMore);
     RUN(Plan_OfTightSteps_FillsAllMicroBatches);
     RUN(Plan_OfRealLengths_KeepsBudgets);
     RUN(Order_Bell_HasTheCostliestInTheMiddle);

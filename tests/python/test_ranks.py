@@ -133,7 +133,7 @@ def deviation_of_steps(batches, micro_batches):
 
 @pytest.mark.parametrize("kind", ["balanced", "packed"])
 def test_steady_steps_cost_the_same(kind):
-    found = {}
+    found, shown = {}, {}
     for steady in (0, 16):
         order = {"balance": "quadratic", "micro_batches": 4, "world_size": 4, "steady": steady}
         samplers = [
@@ -146,11 +146,15 @@ def test_steady_steps_cost_the_same(kind):
         seen = np.concatenate([batch for each in batches for batch in each])
         assert np.array_equal(np.sort(seen), np.arange(len(SIZES)))
         found[steady] = samplers[0].report().step_deviation
+        shown[steady] = str(samplers[0].report())
         if kind == "balanced":
             assert found[steady] == pytest.approx(deviation_of_steps(batches, 4))
         copy = pickle.loads(pickle.dumps(samplers[1]))
         assert [b.tolist() for b in copy] == [b.tolist() for b in samplers[1]]
     assert found[16] < 0.01 < 0.05 < found[0]
+    assert "\nto lower it" in shown[0] and "steady=16, more micro_batches" in shown[0]
+    assert "to lower it" not in shown[16]
+    assert {len(line) for line in shown[0].splitlines()} == {62}
 
 
 def test_steady_batches_of_a_plan_cost_the_same():
@@ -158,6 +162,8 @@ def test_steady_batches_of_a_plan_cost_the_same():
     order = {"world_size": 4, "micro_batches": 4}
     before, after = (plan.report(**order, steady=steady) for steady in (0, 16))
     assert after.step_deviation < 0.01 < before.step_deviation
+    assert "steady=16, more micro_batches, first budget" in str(before)
+    assert "to lower it" not in str(after)
     assert after.meet_again == before.meet_again and after.partners == before.partners
     samplers = [sab.BucketSampler(plan, rank=rank, steady=16, **order) for rank in range(4)]
     seen = np.concatenate([batch for sampler in samplers for batch in sampler])

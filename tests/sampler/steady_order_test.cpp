@@ -79,6 +79,20 @@ TEST(SteadyOrder, MovesByAtMostSoManySteps) {
             }
 }
 
+TEST(SteadyOrder, OfHeavyTails_IsSteadierWithinTheSameMoves) {
+    constexpr uint64_t of_step = 32, most_moved = 16;
+    std::vector<double> amounts = amounts_of(300 * of_step, 2, 4);
+    for (std::size_t i = 0; i < amounts.size(); ++i)
+        amounts[i] = std::pow(amounts[i], i % 2 == 0 ? 6 : 3);  // no step reaches the means
+    const SteadyAmounts given{amounts, 2};
+    std::vector<uint32_t> before(given.things());
+    std::iota(before.begin(), before.end(), 0u);
+    const Outcome found = outcome_of(given, of_step, steady_order(given, of_step, most_moved));
+    EXPECT_LE(found.moved, most_moved);
+    EXPECT_GT(found.deviation, 0.1);
+    EXPECT_LT(found.deviation, outcome_of(given, of_step, before).deviation);
+}
+
 TEST(SteadyOrder, OfThingsWithoutAmounts_HasEachOnce) {
     const std::vector<double> amounts(400, 0);
     outcome_of({amounts, 2}, 10, steady_order({amounts, 2}, 10, 3));

@@ -22,7 +22,7 @@ from sab._native import (
     record_of,
     warn_of_skipped,
 )
-from sab._plan import SKIP_OR_ERROR, LastStep, source_lines
+from sab._plan import SKIP_OR_ERROR, LastStep, source_lines, steadier
 from sab._samplers import Order, Output, RandomAccessSampler, sampler_options
 from sab._sizes import SizesLike, as_sizes
 
@@ -103,7 +103,7 @@ class PackedReport(NamedTuple):
     sources: dict[Name, SourceReport]
 
     def __str__(self) -> str:
-        facts = [f"{name:<40}{value:>22}" for name, value in self._facts()]
+        facts = [f"{name}{value:>{62 - len(name)}}" for name, value in self._facts()]
         return "\n".join([*facts, *source_lines(self.sources)])
 
     def _repr_html_(self) -> str:
@@ -133,6 +133,7 @@ class PackedReport(NamedTuple):
             ("micro-batch imbalance", f"{self.micro_batch_imbalance:.4f}"),
             ("time spent waiting (%)", f"{waiting:.2f}"),
             ("deviation of the costs of steps (%)", f"{100 * self.step_deviation:.2f}"),
+            *steadier([self.step_deviation], "steady=16, more micro_batches"),
         ]
 
 

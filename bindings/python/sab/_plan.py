@@ -203,12 +203,18 @@ def _facts_of(report: Report) -> Facts:
         ("distinct shapes", f"{report.shapes:,}"),
         ("rank imbalance (1: none)", f"{report.rank_imbalance:.4f}"),
         ("deviation of the costs of steps", f"{100 * report.step_deviation:.2f} %"),
+        *steadier([report.step_deviation], "steady=16, more micro_batches, first budget"),
         ("repeat pairs: together again next epoch", f"{100 * report.meet_again:.2f} %"),
         ("possible batch mates of a sample", f"{report.partners:,.0f}"),
         ("correlation of successive lengths", f"{report.length_correlation:.3f}"),
         ("variance between batches (1: random)", f"{report.variance_ratio:.2f}"),
     ]
     return rows
+
+
+def steadier(deviations: Sequence[float], options: str) -> Facts:
+    """The options that make steps cost the same, if these deviate by more than 1 %."""
+    return [("to lower it", options)] if max(deviations) > 0.01 else []
 
 
 def source_lines(sources: Mapping[Name, SourceReport]) -> list[str]:

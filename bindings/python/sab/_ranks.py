@@ -48,6 +48,7 @@ from sab._plan import (
     PlanOptions,
     plan_options,
     source_lines,
+    steadier,
 )
 from sab._samplers import OUTPUTS, Order, Output, RandomAccessSampler, remake, sampler_options
 from sab._sizes import Sizes, SizesLike, as_sizes
@@ -370,7 +371,7 @@ class BalancedReport(NamedTuple):
     sources: dict[Name, SourceReport]
 
     def __str__(self) -> str:
-        facts = [f"{name:<40}{value:>22}" for name, value in self._facts()]
+        facts = [f"{name}{value:>{62 - len(name)}}" for name, value in self._facts()]
         return "\n".join([*facts, *source_lines(self.sources)])
 
     def _repr_html_(self) -> str:
@@ -388,7 +389,7 @@ class BalancedReport(NamedTuple):
 
         pairs = zip(_as_list(self.time), _as_list(self.least_time))
         waiting = [100 * (1 - least / time) if time else 0.0 for time, least in pairs]
-        deviations = [100 * deviation for deviation in _as_list(self.step_deviation)]
+        deviations = _as_list(self.step_deviation)
         return [
             ("samples", f"{self.samples:,}"),
             ("skipped, dropped", f"{self.skipped:,}, {self.dropped:,}"),
@@ -401,7 +402,8 @@ class BalancedReport(NamedTuple):
             ("largest rank imbalance", each(self.largest_rank_imbalance, ".3f")),
             ("micro-batch imbalance", each(self.micro_batch_imbalance, ".4f")),
             ("time spent waiting (%)", each(waiting, ".2f")),
-            ("deviation of the costs of steps (%)", each(deviations, ".2f")),
+            ("deviation of the costs of steps (%)", each([100 * d for d in deviations], ".2f")),
+            *steadier(deviations, "steady=16, more micro_batches"),
         ]
 
 

@@ -8,16 +8,15 @@
 namespace sab {
 namespace {
 
-const std::shared_ptr<const Plan>& with_one_column(const std::shared_ptr<const Plan>& plan) {
+std::unique_ptr<Sequence> sequence_of(const std::shared_ptr<const Plan>& plan) {
     plan->need_one_column("sab_plan_locate");
-    return plan;
+    return make_bucket_sequence(plan);
 }
 
 }  // namespace
 
 BucketLocator::BucketLocator(std::shared_ptr<const Plan> plan, const sab_sampler_options& options)
-    : Locator(make_bucket_sequence(with_one_column(plan)), cost_order(bucket_classes(*plan)),
-              options, "plan"),
+    : Locator(sequence_of(plan), cost_order(bucket_classes(*plan)), options, "plan"),
       plan_(std::move(plan)) {
     std::vector<BucketOrder> all(plan_->buckets().size());
     for (std::size_t b = 0; b < all.size(); ++b) {

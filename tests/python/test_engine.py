@@ -140,7 +140,7 @@ def test_packings_refuse_what_they_cannot_do() -> None:
     assert repr(sab.Packing(histogram, 1000)).startswith("Packing(1,000 sequences in ")
     for method in ("first_fit", "concat"):
         with pytest.raises(sab.UnsupportedError, match="in their order"):
-            sab.Packing(histogram, 200, method=method)  # type: ignore[arg-type]
+            sab.Packing(histogram, 200, method=method)
     with pytest.raises(sab.UnsupportedError, match="mixture"):
         sab.Packing(sab.Histogram(sab.Mixture({"a": [5, 2], "b": [5]})), 200)
     with pytest.raises(ValueError, match="capacity"):

@@ -212,6 +212,7 @@ def located(
 
 
 def array_of(pointer: CData, count: int, dtype: type[Any]) -> npt.NDArray[Any]:
+    """A copy of an array of the library."""
     if count == 0:
         return np.empty(0, dtype)
     memory = ffi.buffer(pointer, count * np.dtype(dtype).itemsize)

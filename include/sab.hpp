@@ -459,6 +459,55 @@ struct Places {
     std::vector<int64_t> counts, ranks, batches, steps, slots;
     uint64_t batch_count = 0;
 };
+
+namespace detail {
+
+/// The places that sab_plan_locate() or sab_packing_locate() tells.
+template <class Locate, class Handle>
+Places located(Locate locate, const Handle *handle, const std::vector<double> &sizes,
+               const std::vector<uint64_t> &numbers, const sab_sampler_options &given,
+               const std::vector<uint64_t> &which) {
+    if (numbers.size() != sizes.size() || (!which.empty() && which.size() != sizes.size()))
+        throw std::invalid_argument("numbers, which: must have one for each size");
+    Places made(sizes.size());
+    const sab_places places = {sizeof places,       made.counts.data(), made.ranks.data(),
+                               made.batches.data(), made.steps.data(),  made.slots.data(),
+                               &made.batch_count};
+    check(locate(handle, &given, sizes.data(), numbers.data(),
+                 which.empty() ? nullptr : which.data(), sizes.size(), &places));
+    return made;
+}
+
+}  // namespace detail
+
+/// The arrays of sab_packing_get_patterns(), which belong to the packing.
+struct BinPatterns {
+    size_t count = 0;
+    const uint64_t *bins = nullptr, *begins = nullptr;
+    const uint32_t *lengths = nullptr, *sequences = nullptr;
+};
+
+/// Which lengths share a bin, of samples without indices; see sab_packing.
+class Packing : public Handle<sab_packing, sab_packing_free> {
+public:
+    using Handle::Handle;
+    explicit Packing(const Histogram &histogram, const sab_packed_options &pack)
+        : Handle(created(sab_histogram_packing_new, histogram.get(), &pack)) {}
+    sab_packed_info info() const { return filled<sab_packed_info>(sab_packing_get_info); }
+    BinPatterns patterns() const {
+        BinPatterns all;
+        check(sab_packing_get_patterns(get(), &all.count, &all.bins, &all.begins, &all.lengths,
+                                       &all.sequences));
+        return all;
+    }
+    /// Where samples are in an epoch of a PackedSampler with these options; see
+    /// sab_packing_locate(). `which`: the place that is asked for, of each sample; empty: 0.
+    Places locate(const std::vector<double> &sizes, const std::vector<uint64_t> &numbers,
+                  const sab_sampler_options &given = SamplerOptions(),
+                  const std::vector<uint64_t> &which = {}) const {
+        return detail::located(sab_packing_locate, get(), sizes, numbers, given, which);
+    }
+};
 #endif
 
 /// Buckets and batch sizes; immutable, shareable between threads. See sab_plan.
@@ -504,15 +553,7 @@ public:
     Places locate(const std::vector<double> &sizes, const std::vector<uint64_t> &numbers,
                   const sab_sampler_options &given = SamplerOptions(),
                   const std::vector<uint64_t> &which = {}) const {
-        if (numbers.size() != sizes.size() || (!which.empty() && which.size() != sizes.size()))
-            throw std::invalid_argument("numbers, which: must have one for each size");
-        Places made(sizes.size());
-        const sab_places places = {sizeof places,       made.counts.data(), made.ranks.data(),
-                                   made.batches.data(), made.steps.data(),  made.slots.data(),
-                                   &made.batch_count};
-        sab::check(sab_plan_locate(get(), &given, sizes.data(), numbers.data(),
-                                   which.empty() ? nullptr : which.data(), sizes.size(), &places));
-        return made;
+        return detail::located(sab_plan_locate, get(), sizes, numbers, given, which);
     }
 #endif
     /// Statistics of an epoch of a BucketSampler with these options.

@@ -848,6 +848,12 @@ typedef struct sab_places {
  uint64_t *batch_count;
 } sab_places;
 sab_status sab_plan_locate(const sab_plan *plan, const sab_sampler_options *options, const double *sizes, const uint64_t *numbers, const uint64_t *which, size_t count, const sab_places *places);
+typedef struct sab_packing sab_packing;
+sab_status sab_histogram_packing_new(const sab_histogram *histogram, const sab_packed_options *pack, sab_packing **packing);
+sab_status sab_packing_get_info(const sab_packing *packing, sab_packed_info *info);
+sab_status sab_packing_get_patterns(const sab_packing *packing, size_t *count, const uint64_t **bins, const uint64_t **begins, const uint32_t **lengths, const uint32_t **sequences);
+sab_status sab_packing_locate(const sab_packing *packing, const sab_sampler_options *options, const double *sizes, const uint64_t *numbers, const uint64_t *which, size_t count, const sab_places *places);
+void sab_packing_free(sab_packing *packing);
 /* sab/steps.h */
 typedef int32_t (*sab_batch_increase_fn)(void *ctx, uint64_t epoch, uint64_t current, int64_t *increase);
 sab_status sab_batch_size_grow(sab_batch_increase_fn increase, void *ctx, uint64_t epoch, uint64_t current, uint64_t max_batch_size, uint64_t *batch_size);

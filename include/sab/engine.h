@@ -1,6 +1,6 @@
 /** @file engine.h
- * More than one machine: histograms of sizes, plans without sample indices, and the batch of a
- * sample.
+ * More than one machine: histograms of sizes, plans and packings without sample indices, and the
+ * batch of a sample.
  *
  * A data set may be too large for the memory of one machine. An engine such as Ray, Spark or the
  * tasks of a SLURM array then holds it in partitions, and makes its batches in three phases:
@@ -13,20 +13,24 @@
  * 3. Each task tells the place of each sample of its partition in an epoch: sab_plan_locate(). The
  *    engine moves the sample there.
  *
+ * Rows without padding are made in the same way. sab_histogram_packing_new() packs the merged
+ * histogram, and sab_packing_locate() tells the row of each sample.
+ *
  * # Number within the size
  *
- * sab_plan_locate() identifies a sample by its size and its number within the size: the number of
- * samples with the same size that come before it in the data set. A plan orders samples of the same
- * size by index, so the sample with the number k within a size is the k-th by index, from 0. The
+ * A sample is identified by its size and its number within the size: the number of samples with the
+ * same size that come before it in the data set. A plan orders samples of the same size by index,
+ * so the sample with the number k within a size is the k-th by index, from 0. The
  * partitions are in a fixed order, and the samples of a partition, too. A task then numbers its
  * samples with sab_histogram_number(), which begins with the merged histogram of the partitions
  * before its own.
  *
  * # Limits
  *
- * A histogram may have several columns, or be of a mixture. Plans of such a histogram are refused,
- * and so is sab_plan_locate() for a plan of such sizes. Rows are not packed from a histogram, and
- * their samples have no places: sab_packed_sampler_new() needs all sizes.
+ * A histogram may have several columns, or be of a mixture. Plans and packings of such a histogram
+ * are refused, and so is sab_plan_locate() for a plan of such sizes. SAB_PACK_FIRST_FIT and
+ * SAB_PACK_CONCAT pack samples in their order, so they need the sizes of all samples:
+ * sab_packed_sampler_new(). sab_packing_locate() refuses a packing that splits samples.
  *
  * Tier: provisional. Functions and structs here may change or be removed in a minor release.
  */
@@ -35,6 +39,7 @@
 
 #include "sab/base.h"
 #include "sab/mixture.h"
+#include "sab/pack.h"
 #include "sab/plan.h"
 #include "sab/sampler.h"
 #include "sab/sizes.h"
@@ -223,6 +228,88 @@ SAB_API sab_status sab_plan_locate(const sab_plan *plan, const sab_sampler_optio
                                    const double *sizes, const uint64_t *numbers,
                                    const uint64_t *which, size_t count, const sab_places *places)
     SAB_NOEXCEPT;
+
+/** Which lengths share a bin, of samples without indices. Immutable: several threads may use it. */
+typedef struct sab_packing sab_packing;
+
+/** Packs the samples of a histogram of one column into bins.
+ *
+ * The bins are those of sab_packed_sampler_new() for the same sizes with the same options. Time and
+ * memory depend on the number of distinct sizes, not on the samples.
+ *
+ * @param histogram  sizes are whole numbers; read during the call only
+ * @param pack       as for sab_packed_sampler_new(); `method` must be SAB_PACK_BEST_FIT or
+ *     SAB_PACK_HISTOGRAM
+ * @param packing    the new handle; free with sab_packing_free()
+ * @return as sab_packed_sampler_new(), but up to 2^48 pieces and 2^62 tokens; also
+ *     SAB_E_UNSUPPORTED for another method, for several columns and for a mixture
+ */
+SAB_API sab_status sab_histogram_packing_new(const sab_histogram *histogram,
+                                             const sab_packed_options *pack, sab_packing **packing)
+    SAB_NOEXCEPT;
+
+/** Facts of the packing: those of the sampler of the same sizes, except `fingerprint`.
+ *
+ * @param packing  a handle
+ * @param info     filled on SAB_OK; its struct_size must be set
+ * @return SAB_OK; SAB_E_ARGUMENT
+ */
+SAB_API sab_status sab_packing_get_info(const sab_packing *packing, sab_packed_info *info)
+    SAB_NOEXCEPT;
+
+/** Shows the bin patterns: bins that hold the same lengths. The patterns are in descending order of
+ * the cost of a bin. Two of them may hold the same lengths.
+ *
+ * Pattern i has the parts from begins[i] to begins[i + 1], the latter excluded. Each of its bins[i]
+ * bins has sequences[p] sequences of lengths[p] tokens of each part p, longest first. A sequence is
+ * a sample, or with `split` a piece of one.
+ *
+ * The arrays belong to the packing and stay valid until it is freed. A pointer that is NULL is
+ * ignored.
+ *
+ * @param packing    a handle
+ * @param count      filled on SAB_OK: number of patterns
+ * @param bins       filled on SAB_OK: number of bins of each pattern
+ * @param begins     filled on SAB_OK: the first part of each pattern; one more at the end: the
+ *     number of parts
+ * @param lengths    filled on SAB_OK: length of the sequences of each part
+ * @param sequences  filled on SAB_OK: number of the sequences of each part in each bin
+ * @return SAB_OK; SAB_E_ARGUMENT
+ */
+SAB_API sab_status sab_packing_get_patterns(const sab_packing *packing, size_t *count,
+                                            const uint64_t **bins, const uint64_t **begins,
+                                            const uint32_t **lengths, const uint32_t **sequences)
+    SAB_NOEXCEPT;
+
+/** Tells where samples are in an epoch of the bins: the inverse of sab_packed_sampler_new().
+ *
+ * As sab_plan_locate(), with a bin in the place of a batch. Samples that `oversize` skipped have no
+ * place.
+ *
+ * Time: in proportion to the distinct sizes and the patterns, and then about 0.1 microseconds a
+ * sample. Needs 8 bytes a sample, and about 200 a distinct size and 80 a part during the call.
+ *
+ * @param packing  a handle
+ * @param options  of the sampler (seed, epoch, world_size, micro_batches, last_step,
+ *     costliest_first); NULL: as for the sampler
+ * @param sizes    the size of each sample
+ * @param numbers  the number of each sample within its size; see the comment of this file
+ * @param which    the number of the place that is asked for, of each sample; NULL: 0
+ * @param count    number of samples; may be 0
+ * @param places   its arrays are filled on SAB_OK; its struct_size must be set
+ * @return SAB_OK; SAB_E_ARGUMENT for a sample that the packing does not have; SAB_E_UNSUPPORTED for
+ *     a packing that has split samples
+ */
+SAB_API sab_status sab_packing_locate(const sab_packing *packing,
+                                      const sab_sampler_options *options, const double *sizes,
+                                      const uint64_t *numbers, const uint64_t *which, size_t count,
+                                      const sab_places *places) SAB_NOEXCEPT;
+
+/** Frees the handle.
+ *
+ * @param packing  a handle or NULL
+ */
+SAB_API void sab_packing_free(sab_packing *packing) SAB_NOEXCEPT;
 
 #ifdef __cplusplus
 }

@@ -181,9 +181,9 @@ typedef struct sab_packed_info {
  *
  * One column. Time: about that of sorting the sizes by counting, since equal lengths are packed
  * together (FIRST_FIT packs each sample by itself). Memory: 4 bytes a sample, and while packing
- * about 160 for each distinct length (FIRST_FIT: 12 bytes more a sample). With about as many
+ * about 200 for each distinct length (FIRST_FIT: 12 bytes more a sample). With about as many
  * distinct lengths as samples, such as sizes of files in bytes, packing is much slower: ten million
- * distinct lengths up to 2^31 - 1 take minutes and 1.6 GB. A sample of length 0 is a sequence that
+ * distinct lengths up to 2^31 - 1 take minutes and 2 GB. A sample of length 0 is a sequence that
  * takes no room.
  *
  * @param sizes    lengths, of one or several columns: whole numbers, since `cu_seqlens` are; read

@@ -1,10 +1,32 @@
 #include <algorithm>
 
 #include "base/guard.h"
+#include "engine/bucket_locator.h"
 #include "engine/histogram.h"
+#include "engine/histogram_packing.h"
 #include "engine/histogram_plan.h"
-#include "engine/locator.h"
+#include "engine/row_locator.h"
 #include "plan/mixed_plans.h"
+
+namespace {
+
+/// `make` makes the locator of checked options.
+template <class Make>
+void locate(const sab_sampler_options* options, const double* sizes, const uint64_t* numbers,
+            const uint64_t* which, size_t count, const sab_places* places, Make&& make) {
+    sab::check_result(places, "places");
+    if (count > 0) {
+        sab::require(sizes, "sizes");
+        sab::require(numbers, "numbers");
+    }
+    const auto given = sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT);
+    const auto out = sab::read_options(places, sab_places SAB_PLACES_INIT, "places");
+    const auto& locator = make(given);
+    locator.locate({sizes, count}, {numbers, count}, which, out);
+    if (out.batch_count != nullptr) *out.batch_count = locator.batch_count();
+}
+
+}  // namespace
 
 extern "C" {
 
@@ -106,18 +128,58 @@ sab_status sab_plan_locate(const sab_plan* plan, const sab_sampler_options* opti
                            size_t count, const sab_places* places) noexcept {
     return sab::guard([&] {
         sab::require(plan, "plan");
-        sab::check_result(places, "places");
-        if (count > 0) {
-            sab::require(sizes, "sizes");
-            sab::require(numbers, "numbers");
-        }
-        const auto given = sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT);
-        const auto out = sab::read_options(places, sab_places SAB_PLACES_INIT, "places");
-        sab::refuse_mixture(*plan, "sab_plan_locate");
-        const sab::Locator locator(plan->impl, given);
-        locator.locate(locator.find({sizes, count}, {numbers, count}), which, out);
-        if (out.batch_count != nullptr) *out.batch_count = locator.batch_count();
+        locate(options, sizes, numbers, which, count, places, [&](const auto& given) {
+            sab::refuse_mixture(*plan, "sab_plan_locate");
+            return sab::BucketLocator(plan->impl, given);
+        });
     });
+}
+
+sab_status sab_histogram_packing_new(const sab_histogram* histogram, const sab_packed_options* pack,
+                                     sab_packing** packing) noexcept {
+    return sab::guard_new(packing, "packing", [&] {
+        sab::require(histogram, "histogram");
+        sab::require(pack, "pack");
+        const auto given =
+            sab::read_options(pack, sab_packed_options SAB_PACKED_OPTIONS_INIT, "pack");
+        return new sab_packing{sab::HistogramPacking(histogram->impl, given)};
+    });
+}
+
+sab_status sab_packing_get_info(const sab_packing* packing, sab_packed_info* info) noexcept {
+    return sab::guard([&] {
+        sab::require(packing, "packing");
+        sab::check_result(info, "info");
+        sab::write_result(packing->impl.packing()->info, info);
+    });
+}
+
+sab_status sab_packing_get_patterns(const sab_packing* packing, size_t* count,
+                                    const uint64_t** bins, const uint64_t** begins,
+                                    const uint32_t** lengths, const uint32_t** sequences) noexcept {
+    return sab::guard([&] {
+        sab::require(packing, "packing");
+        const sab::HistogramPacking& own = packing->impl;
+        if (count != nullptr) *count = own.bins().size();
+        if (bins != nullptr) *bins = own.bins().data();
+        if (begins != nullptr) *begins = own.begins().data();
+        if (lengths != nullptr) *lengths = own.lengths().data();
+        if (sequences != nullptr) *sequences = own.counts().data();
+    });
+}
+
+sab_status sab_packing_locate(const sab_packing* packing, const sab_sampler_options* options,
+                              const double* sizes, const uint64_t* numbers, const uint64_t* which,
+                              size_t count, const sab_places* places) noexcept {
+    return sab::guard([&] {
+        sab::require(packing, "packing");
+        locate(options, sizes, numbers, which, count, places,
+               [&](const auto& given) { return sab::RowLocator(packing->impl, given); });
+    });
+}
+
+void sab_packing_free(sab_packing* packing) noexcept {
+    delete packing;
 }
 
 }  // extern "C"

@@ -172,6 +172,13 @@ void Histogram::subtract(const Histogram& other) {
     });
 }
 
+std::vector<uint64_t> Histogram::first_places() const {
+    std::vector<uint64_t> places{0};
+    places.reserve(entries() + 1);
+    for (const uint64_t count : counts_) places.push_back(places.back() + count);
+    return places;
+}
+
 double Histogram::total() const {
     double sum = 0;
     for (std::size_t entry = 0; entry < entries(); ++entry)
@@ -262,6 +269,16 @@ Histogram Histogram::read(std::span<const std::byte> bytes) {
         made.samples_ += count;
     }
     return made;
+}
+
+void refuse_several(const Histogram& histogram, const char* caller) {
+    if (histogram.sources() > 0)
+        fail(SAB_E_UNSUPPORTED, caller, ": the histogram is of a mixture: must be of one data set");
+    if (histogram.columns() > 1)
+        fail(SAB_E_UNSUPPORTED, caller, ": the histogram has ", histogram.columns(),
+             " columns: must have one");
+    check(histogram.samples() > 0, "samples of the histogram", histogram.samples(),
+          "must be at least 1");
 }
 
 }  // namespace sab

@@ -26,6 +26,8 @@ public:
     const std::vector<std::string>& names() const { return names_; }
     std::size_t entries() const { return counts_.size(); }
     uint64_t samples() const { return samples_; }
+    /// The samples before each entry; one more at the end: all.
+    std::vector<uint64_t> first_places() const;
     double total() const;
     /// One a column for each entry.
     std::span<const double> sizes() const { return sizes_; }
@@ -54,6 +56,9 @@ private:
     std::vector<uint64_t> counts_{};
     std::vector<uint32_t> sources_{};
 };
+
+/// Refuses a histogram of several columns, of a mixture or without samples.
+void refuse_several(const Histogram& histogram, const char* caller);
 
 }  // namespace sab
 

@@ -1,9 +1,10 @@
 #pragma once
-/// Where samples are in an epoch: the inverse of the bucket order.
+/// Where samples are in an epoch: the inverse of an order of batches.
 
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "sab/engine.h"
@@ -11,61 +12,67 @@
 
 namespace sab {
 
+/// What the orders have in common. A derived class finds the batches of a sample, and this one
+/// finds the ranks that take them.
 class Locator {
 public:
-    Locator(const std::shared_ptr<const Plan>& plan, const sab_sampler_options& options);
+    virtual ~Locator() = default;
 
-    /// The place of each sample in the sorted order. Refuses samples that the plan does not have.
-    std::vector<uint64_t> find(std::span<const double> sizes,
-                               std::span<const uint64_t> numbers) const;
     /// Batches that each rank takes in the epoch.
     uint64_t batch_count() const { return batch_count_; }
-    /// Fills the arrays that are not null. `which`: may be null. Cannot fail.
-    void locate(std::span<const uint64_t> places, const uint64_t* which,
-                const sab_places& out) const;
+    /// Fills the arrays that are not null. `which`: may be null. Refuses samples that there are
+    /// not, before anything is filled.
+    void locate(std::span<const double> sizes, std::span<const uint64_t> numbers,
+                const uint64_t* which, const sab_places& out) const;
 
-private:
-    /// The batches of a bucket.
-    struct BucketOrder {
-        uint64_t begin, end;  ///< its samples in the sorted order
-        uint64_t batch_size;  ///< samples in a full batch
-        uint64_t full = 0;    ///< samples in full batches; more than there are where it wraps
-        uint64_t all = 0;     ///< samples in all batches
-        CostOrder::ClassIds full_ids{};
-        uint64_t tail_id = 0;  ///< of the smaller last batch
-        Permutation permutation;
-        uint64_t samples() const { return end - begin; }
-    };
-
-    /// A sample on the way to its places.
-    struct Found {
-        const BucketOrder* bucket;
-        bool is_in_bucket;
-        uint64_t offset;  ///< in the permuted bucket
-        uint32_t appearances;
-        uint64_t position[2];  ///< of its batches
+protected:
+    /// The batches of a sample.
+    struct Appearances {
+        uint32_t count;        ///< at most 2
+        uint64_t position[2];  ///< of the batches; find_batches() gives ids
         uint64_t slot[2];
     };
-    /// Where a rank takes it.
+    static constexpr std::size_t block = 128;
+
+    /// `owner` has the sizes, in messages.
+    Locator(std::unique_ptr<Sequence> sequence, CostOrder order, const sab_sampler_options& options,
+            std::string_view owner);
+
+    virtual std::span<const double> distinct_sizes() const = 0;
+    /// The place of the first sample of a distinct size among all samples by size.
+    virtual uint64_t first_place(std::size_t distinct) const = 0;
+    /// Of at most `block` places. Cannot fail.
+    virtual void find_batches(std::span<const uint64_t> places, Appearances* found) const = 0;
+    /// Index of the last of these numbers, which ascend, that is at most `number`, or 0.
+    template <class Number>
+    static std::size_t last_at_most(std::span<const Number> numbers, Number number) {
+        const Number* first = numbers.data();
+        for (std::size_t left = numbers.size(); left > 1;) {  // without branches
+            const std::size_t half = left / 2;
+            first = first[half] <= number ? first + half : first;
+            left -= half;
+        }
+        return static_cast<std::size_t>(first - numbers.data());
+    }
+
+    CostOrder order_;
+
+private:
+    /// Where a rank takes a sample.
     struct Taken {
         uint64_t rank, batch, slot;
     };
-
-    static constexpr std::size_t block = 128;
-    void find_offsets(std::span<const uint64_t> places, Found* found) const;
-    uint32_t find_batches(Found& found, uint64_t* ids) const;
+    std::vector<uint64_t> find(std::span<const double> sizes,
+                               std::span<const uint64_t> numbers) const;
     Taken taken(uint64_t position, uint64_t slot) const;
-    void write(Found& found, uint64_t asked, std::size_t i, const sab_places& out) const;
+    void write(Appearances& found, uint64_t asked, std::size_t i, const sab_places& out) const;
 
-    std::shared_ptr<const Plan> plan_;
     sab_sampler_options options_;
-    CostOrder order_;
+    std::string_view owner_;
     uint64_t batch_count_ = 0;
     uint64_t limit_ = 0;  ///< positions that the ranks take, with those that they repeat
     std::vector<uint64_t> pieces_{};         ///< of each batch of the last step, where it is split
     std::vector<uint64_t> pieces_before_{};  ///< of the batches before
-    std::vector<uint64_t> begins_{};         ///< of the buckets
-    std::vector<BucketOrder> buckets_{};     ///< with samples, in the sorted order
 };
 
 }  // namespace sab

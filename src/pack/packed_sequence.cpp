@@ -23,7 +23,7 @@ std::unique_ptr<PackedRows> make_rows(const Columns& sizes, const sab_packed_opt
         return std::make_unique<ColumnRows>(std::make_shared<const ColumnPacking>(sizes, options));
     if (options.method == SAB_PACK_CONCAT)
         return std::make_unique<ConcatenatedRows>(sizes.only(), options);
-    return std::make_unique<PackedSequence>(pack(sizes, options));
+    return std::make_unique<PackedSequence>(std::make_shared<const Packing>(pack(sizes, options)));
 }
 
 /// Options that may be used after the call that they were given to.
@@ -74,25 +74,30 @@ std::unique_ptr<Sequence> make_packed_sequence(const Columns& sizes,
     return std::make_unique<MixedSequence>(sizes.choice(), possible->kind(), hasher.digest(), make);
 }
 
-PackedSequence::PackedSequence(Packing packing)
-    : packing_(std::make_shared<const Packing>(std::move(packing))) {
+CostOrder bin_order(const Packing& packing) {
     std::vector<BatchClass> patterns;
-    patterns.reserve(packing_->patterns.size());
-    for (const BinPattern& pattern : packing_->patterns)
+    patterns.reserve(packing.patterns.size());
+    for (const BinPattern& pattern : packing.patterns)
         patterns.push_back({pattern.sequences, pattern.bins, pattern.cost});
-    order_ = CostOrder(std::move(patterns));
+    return CostOrder(std::move(patterns));
+}
+
+Permutation sequences_permutation(const Length& length, const EpochOptions& epoch_options) {
+    return {length.count, permutation_key(epoch_options.seed, epoch_options.epoch,
+                                          Purpose::sequences, length.length)};
+}
+
+PackedSequence::PackedSequence(std::shared_ptr<const Packing> packing)
+    : packing_(std::move(packing)) {
+    order_ = bin_order(*packing_);
 }
 
 /// Those of a length that stand at offsets `first`, `first` + 1, ... of this epoch.
 std::span<const uint32_t> PackedSequence::sequences(const Length& length, uint64_t first,
                                                     uint64_t count) const {
-    const EpochOptions& epoch_options = order_.epoch_options();
-    const Permutation permutation(
-        length.count, permutation_key(epoch_options.seed, epoch_options.epoch, Purpose::sequences,
-                                      length.length));
     if (sequences_.size() < count) sequences_.resize(count);
     const std::span<uint32_t> out(sequences_.data(), count);
-    permutation.fill(first, out);
+    sequences_permutation(length, order_.epoch_options()).fill(first, out);
     return out;
 }
 
@@ -124,12 +129,14 @@ void PackedSequence::fill(uint64_t position, uint64_t first, uint64_t count, Bat
         for (const uint32_t sequence :
              sequences(length, part->first + bin * part->count + first, here)) {
             const auto segment = std::ranges::upper_bound(segments, sequence, {}, &Segment::end);
-            const uint32_t at =
-                sequence - (segment == segments.begin() ? 0 : std::prev(segment)->end);
-            indices[done] = packing_->order[segment->offset + at / segment->pieces];
+            // indices and pieces have 32 bits, whose division is faster
+            const uint64_t begin = segment == segments.begin() ? 0 : std::prev(segment)->end;
+            const auto at = static_cast<uint32_t>(sequence - begin),
+                       pieces = static_cast<uint32_t>(segment->pieces);
+            indices[done] = packing_->order[segment->offset + at / pieces];
             if (packing_->splits)
-                batch.starts[done] = static_cast<int64_t>(
-                    segment->start + uint64_t{at % segment->pieces} * packing_->capacity);
+                batch.starts[done] = static_cast<int64_t>(segment->start + uint64_t{at % pieces} *
+                                                                               packing_->capacity);
             cu_seqlens[done + 1] = cu_seqlens[done] + static_cast<int32_t>(length.length);
             ++done;
         }

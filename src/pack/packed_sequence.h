@@ -11,7 +11,7 @@ namespace sab {
 /// a bin takes its stretch of them.
 class PackedSequence : public PackedRows {
 public:
-    explicit PackedSequence(Packing packing);
+    explicit PackedSequence(std::shared_ptr<const Packing> packing);
 
     sab_packed_info info() const override { return packing_->info; }
     std::unique_ptr<Sequence> copy() const override {
@@ -37,6 +37,11 @@ private:
     std::shared_ptr<const Packing> packing_;
     mutable std::vector<uint32_t> sequences_;
 };
+
+/// The order of the bins; a class is a pattern.
+CostOrder bin_order(const Packing& packing);
+/// The epoch's permutation of the sequences of a length.
+Permutation sequences_permutation(const Length& length, const EpochOptions& epoch_options);
 
 /// The sequence that the options ask for.
 std::unique_ptr<Sequence> make_packed_sequence(const Columns& sizes,

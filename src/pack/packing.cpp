@@ -10,6 +10,7 @@
 #include "base/hasher.h"
 #include "base/log.h"
 #include "cost/cost.h"
+#include "sampler/permutation.h"
 
 namespace sab {
 namespace {
@@ -37,7 +38,7 @@ class Collector {
 public:
     explicit Collector(Packing& packing) : packing_(packing), next_(packing.lengths.size()) {}
 
-    void begin(uint32_t bins) {
+    void begin(uint64_t bins) {
         packing_.patterns.push_back({packing_.parts.size(), bins, 0, 0, 0});
     }
     void add(uint32_t length, uint32_t count) {
@@ -51,7 +52,7 @@ public:
 
 private:
     Packing& packing_;
-    std::vector<uint32_t> next_;  ///< sequence of each length that is in no bin yet
+    std::vector<uint64_t> next_;  ///< sequence of each length that is in no bin yet
 };
 
 /// Packs from the longest length down. Bins with the same contents are a bin set, and the sequences
@@ -68,8 +69,7 @@ public:
           most_(most_sequences(options)),
           shortest_(packing.lengths.back().length) {
         if (ahead > 0)
-            open_.emplace(key(packing.capacity, 0),
-                          BinSet{static_cast<uint32_t>(ahead), packing.capacity, 0, none});
+            open_.emplace(key(packing.capacity, 0), BinSet{ahead, packing.capacity, 0, none});
         for (uint32_t i = 0; i < packing_.lengths.size(); ++i) {
             if (i % 1024 == 0) progress.report(i, packing_.lengths.size());
             place(i);
@@ -108,7 +108,7 @@ private:
         uint32_t count;
     };
     struct BinSet {
-        uint32_t bins;
+        uint64_t bins;
         uint32_t room;
         uint32_t sequences;
         uint32_t last;  ///< number of the last step
@@ -122,8 +122,8 @@ private:
 
     void place(uint32_t which) {
         const uint32_t length = packing_.lengths[which].length;
-        uint32_t left = packing_.lengths[which].count;
-        const BinSet fresh{unlimited, packing_.capacity, 0, none};
+        uint64_t left = packing_.lengths[which].count;
+        const BinSet fresh{~uint64_t{0}, packing_.capacity, 0, none};
         while (left > 0) {
             auto found = is_best_fit_ || open_.empty() ? open_.lower_bound(key(length, none))
                                                        : std::prev(open_.end());
@@ -132,9 +132,9 @@ private:
             const uint32_t fits = length == 0 ? most_ - set.sequences
                                               : std::min(most_ - set.sequences, set.room / length);
             const uint32_t each = is_best_fit_ || found == open_.end()
-                                      ? std::min(fits, left)
+                                      ? static_cast<uint32_t>(std::min<uint64_t>(fits, left))
                                       : evenly(found, length, fits, left);
-            const uint32_t bins = std::min(set.bins, left / each);
+            const uint64_t bins = std::min(set.bins, left / each);
             if (found != open_.end()) {
                 found->second.bins -= bins;
                 if (found->second.bins == 0) open_.erase(found);
@@ -145,15 +145,16 @@ private:
     }
 
     /// How many sequences each bin of the emptiest bin set takes until another set is emptier.
-    uint32_t evenly(Open::iterator emptiest, uint32_t length, uint32_t fits, uint32_t left) const {
+    uint32_t evenly(Open::iterator emptiest, uint32_t length, uint32_t fits, uint64_t left) const {
         const BinSet& set = emptiest->second;
         const bool is_alone = emptiest == open_.begin();
         const uint32_t ahead = is_alone ? unlimited : set.room - std::prev(emptiest)->second.room;
         const uint32_t turns = length > 0 ? ahead / length : ahead > 0 ? unlimited : 1;
-        return std::clamp(std::min(turns, left / set.bins), uint32_t{1}, fits);
+        return static_cast<uint32_t>(
+            std::clamp(std::min<uint64_t>(turns, left / set.bins), uint64_t{1}, uint64_t{fits}));
     }
 
-    void put(const BinSet& set, uint32_t bins, uint32_t which, uint32_t each) {
+    void put(const BinSet& set, uint64_t bins, uint32_t which, uint32_t each) {
         Step step{set.last, which, each};
         if (set.last != none && steps_[set.last].length == which)
             step = {steps_[set.last].before, which, steps_[set.last].count + each};
@@ -201,7 +202,7 @@ public:
           bins_(slots_) {}
 
     /// A pattern of `count` bins with one sequence each.
-    void alone(uint32_t which, uint32_t count) {
+    void alone(uint32_t which, uint64_t count) {
         collector_.begin(count);
         collector_.add(which, 1);
     }
@@ -286,29 +287,29 @@ private:
     uint32_t live_ = 0;
 };
 
-void pack_as_they_come(Packing& packing, const Sorted& sorted, const sab_packed_options& options,
-                       const Progress& progress) {
+void pack_as_they_come(Packing& packing, const SizeCounts& counts,
+                       const sab_packed_options& options, const Progress& progress) {
     const auto index_of = [&](uint32_t length) {
         return static_cast<uint32_t>(std::ranges::lower_bound(packing.lengths, length,
                                                               std::ranges::greater{},
                                                               &Length::length) -
                                      packing.lengths.begin());
     };
-    packing.parts.reserve(sorted.count);  // room that is not used is not touched
+    packing.parts.reserve(counts.count);  // room that is not used is not touched
     WindowPacker packer(packing, options);
     // Sequences that fill a bin alone are one pattern.
     if (packing.lengths[0].length == packing.capacity) packer.alone(0, packing.lengths[0].count);
-    std::vector<uint32_t> rest(sorted.count, unlimited);  // by sample: which length is packed of it
-    for (std::size_t distinct = 0, offset = 0; offset < sorted.count - packing.skipped.size();
+    std::vector<uint32_t> rest(counts.count, unlimited);  // by sample: which length is packed of it
+    for (std::size_t distinct = 0, offset = 0; offset < counts.count - packing.info.skipped;
          ++distinct) {
-        const Pieces pieces_here = pieces_of(sorted.distinct_sizes[distinct], packing.capacity);
+        const Pieces pieces_here = pieces_of(counts.distinct_sizes[distinct], packing.capacity);
         const uint32_t which = pieces_here.has_rest && pieces_here.rest < packing.capacity
                                    ? index_of(pieces_here.rest)
                                    : unlimited;
-        for (; offset < sorted.first_offsets[distinct + 1]; ++offset)
-            rest[packing.order[offset]] = which;
+        for (; offset < counts.first_places[distinct + 1]; ++offset)
+            rest[counts.order[offset]] = which;
     }
-    progress.blocks(sorted.count, 0, sorted.count, [&](std::size_t first, std::size_t last) {
+    progress.blocks(counts.count, 0, counts.count, [&](std::size_t first, std::size_t last) {
         for (std::size_t i = first; i < last; ++i)
             if (rest[i] != unlimited) packer.add(rest[i]);
     });
@@ -316,7 +317,7 @@ void pack_as_they_come(Packing& packing, const Sorted& sorted, const sab_packed_
 }
 
 /// The lengths and where their sequences come from, and what the sizes are refused for.
-void split(Packing& packing, const Sorted& sorted, const sab_packed_options& options) {
+void split(Packing& packing, const SizeCounts& counts, const sab_packed_options& options) {
     struct Source {
         uint32_t length;
         uint64_t count;
@@ -324,56 +325,55 @@ void split(Packing& packing, const Sorted& sorted, const sab_packed_options& opt
     };
     std::vector<Source> sources;
     sab_packed_info& info = packing.info;
-    for (std::size_t distinct = 0; distinct < sorted.distinct_sizes.size(); ++distinct) {
-        const uint32_t offset = sorted.first_offsets[distinct],
-                       samples = sorted.first_offsets[distinct + 1] - offset,
-                       index = sorted.order[offset];
-        const double size = sorted.distinct_sizes[distinct];
+    info.samples = counts.count;
+    const uint64_t most =
+        counts.order != nullptr ? largest_sample_count : Permutation::largest_count;
+    for (std::size_t distinct = 0; distinct < counts.distinct_sizes.size(); ++distinct) {
+        const uint64_t offset = counts.first_places[distinct],
+                       samples = counts.first_places[distinct + 1] - offset;
+        const double size = counts.distinct_sizes[distinct];
         if (size != std::floor(size))
-            fail(SAB_E_ARGUMENT, "sizes[", index, "] = ", size,
+            fail(SAB_E_ARGUMENT, std::string_view(described(counts, offset)),
                  ": must be a whole number, since cumulative lengths are");
         if (size > packing.capacity && !packing.splits) {
-            const std::size_t longer = sorted.count - offset;
-            if (options.oversize == SAB_OVERSIZE_ERROR) {
-                const SizeCounts counts(sorted);
+            info.skipped = counts.count - offset;
+            if (options.oversize == SAB_OVERSIZE_ERROR)
                 fail(
                     SAB_E_ARGUMENT,
                     std::string_view(described(counts, first_sample(counts, offset, counts.count))),
-                    ": must be at most the capacity, ", packing.capacity, "; ", longer, " of ",
-                    sorted.count,
+                    ": must be at most the capacity, ", packing.capacity, "; ", info.skipped,
+                    " of ", counts.count,
                     " samples are longer. Set pack.oversize to SAB_OVERSIZE_SKIP (0) or "
                     "pack.split to 1, or use a larger capacity");
-            }
-            packing.skipped = {sorted.order.get() + offset, longer};
             break;
         }
         const Pieces pieces_here = pieces_of(size, packing.capacity);
-        const uint64_t pieces =
-            pieces_here.full > largest_sample_count ? pieces_here.full : pieces_here.full * samples;
-        info.sequences += pieces + (pieces_here.has_rest ? samples : 0);
-        if (info.sequences > largest_sample_count)
+        const uint64_t pieces = pieces_here.full + (pieces_here.has_rest ? 1 : 0);
+        if (pieces > (most - info.sequences) / samples)
             fail(SAB_E_ARGUMENT, "sizes: split into pieces of ", packing.capacity,
-                 " they are more than ", largest_sample_count);
+                 " they are more than ", most);
+        info.sequences += pieces * samples;
         info.split += pieces_here.full > 0 ? samples : 0;
-        info.total += size * samples;
+        info.total += size * static_cast<double>(samples);
         if (pieces_here.full > 0)
-            sources.push_back({packing.capacity,
-                               pieces,
-                               {0, offset, static_cast<uint32_t>(pieces_here.full), 0}});
+            sources.push_back(
+                {packing.capacity, pieces_here.full * samples, {0, offset, pieces_here.full, 0}});
         if (pieces_here.has_rest)
             sources.push_back(
                 {pieces_here.rest, samples, {0, offset, 1, pieces_here.full * packing.capacity}});
     }
     if (sources.empty())
-        fail(SAB_E_ARGUMENT, "sizes: no sample is left: all ", sorted.count,
+        fail(SAB_E_ARGUMENT, "sizes: no sample is left: all ", counts.count,
              " are longer than the capacity, ", packing.capacity);
+    // the lower bound counts tokens, and the room of as many bins as there are long sequences
+    check(info.total <= 0x1p62, "total of the sizes", info.total, "must be at most 2^62");
     std::ranges::stable_sort(sources, std::ranges::greater{}, &Source::length);
     for (Source& source : sources) {
         const auto at = static_cast<uint32_t>(packing.segments.size());
         if (packing.lengths.empty() || packing.lengths.back().length != source.length)
-            packing.lengths.push_back({source.length, 0, at, at});
+            packing.lengths.push_back({0, source.length, at, at});
         Length& length = packing.lengths.back();
-        length.count += static_cast<uint32_t>(source.count);
+        length.count += source.count;
         length.segment_end = at + 1;
         source.segment.end = length.count;
         packing.segments.push_back(source.segment);
@@ -388,8 +388,9 @@ uint64_t lower_bound(const Packing& packing, uint32_t most) {
     const std::vector<Length>& lengths = packing.lengths;
     std::vector<int64_t> sequences{0}, tokens{0};  // of the lengths before each
     for (const Length& each : lengths) {
-        sequences.push_back(sequences.back() + each.count);
-        tokens.push_back(tokens.back() + int64_t{each.count} * each.length);
+        const auto count = static_cast<int64_t>(each.count);
+        sequences.push_back(sequences.back() + count);
+        tokens.push_back(tokens.back() + count * each.length);
     }
     const auto first_at_most = [&](int64_t length) {
         return static_cast<std::size_t>(
@@ -437,7 +438,7 @@ void sort_by_cost(Packing& packing, std::span<const double> costs) {
 }
 
 /// `costs`: of lengths, if the caller has given them.
-uint64_t fingerprint_of(const Packing& packing, const Sorted& sorted,
+uint64_t fingerprint_of(const Packing& packing, const SizeCounts& counts,
                         const sab_packed_options& options, std::span<const double> costs) {
     const uint64_t rules[] = {static_cast<uint64_t>(options.method),
                               options.capacity,
@@ -449,9 +450,13 @@ uint64_t fingerprint_of(const Packing& packing, const Sorted& sorted,
                               packing.info.skipped};
     Hasher hash;
     hash.add(rules);
-    hash.add_bytes(packing.order.get(), sorted.count * sizeof(uint32_t));
-    hash.add_all(std::span(sorted.first_offsets));
-    hash.add_all(std::span(sorted.distinct_sizes));
+    if (counts.order != nullptr) {
+        hash.add_bytes(counts.order, counts.count * sizeof(uint32_t));
+        hash.add_all(std::vector<uint32_t>(counts.first_places.begin(), counts.first_places.end()));
+    } else {
+        hash.add_all(counts.first_places);
+    }
+    hash.add_all(counts.distinct_sizes);
     hash.add_all(costs);
     return hash.digest();
 }
@@ -478,41 +483,47 @@ void check_pack_options(const sab_packed_options& options, std::size_t columns) 
           largest_tries);
 }
 
-Packing pack(const Columns& columns, const sab_packed_options& options) {
-    const Sizes& sizes = columns.only();
-    check(sizes.count() > 0, "sizes.count", sizes.count(), "must be at least 1");
+Packing pack(const SizeCounts& counts, std::span<const std::string> names,
+             const sab_packed_options& options) {
     const std::optional<Cost> balance =
-        read_balance(options.balance, options.balance_count, columns.names(), "pack.balance");
+        read_balance(options.balance, options.balance_count, names, "pack.balance");
     const Progress progress(options.progress, options.progress_ctx);
-    Sorted sorted = sort_by_size(sizes, true, progress);
     Packing packing;
     packing.capacity = static_cast<uint32_t>(options.capacity);
     packing.splits = options.split == 1;
-    split(packing, sorted, options);
-    packing.order = std::move(sorted.order);
+    split(packing, counts, options);
 
     sab_packed_info& info = packing.info;
     info.lower_bound = lower_bound(packing, most_sequences(options));
     if (options.method == SAB_PACK_FIRST_FIT)
-        pack_as_they_come(packing, sorted, options, progress);
+        pack_as_they_come(packing, counts, options, progress);
     else
         pack_from_the_longest(packing, options, progress);
     const std::vector<double> costs = costs_of_lengths(packing, balance);
     sort_by_cost(packing, costs);
 
-    info.samples = sorted.count;
-    info.skipped = packing.skipped.size();
     for (const BinPattern& pattern : packing.patterns) {
         info.bins += pattern.bins;
         info.most_sequences = std::max<uint64_t>(info.most_sequences, pattern.sequences);
     }
     info.fill = info.total / (static_cast<double>(info.bins) * packing.capacity);
-    info.fingerprint = fingerprint_of(packing, sorted, options,
+    info.fingerprint = fingerprint_of(packing, counts, options,
                                       balance ? std::span(costs) : std::span<const double>());
     if (info.skipped > 0)
         log(SAB_LOG_WARNING, "skipped ", info.skipped, " of ", info.samples,
             " samples: longer than the capacity, ", packing.capacity);
-    progress.report(sorted.count, sorted.count);
+    progress.report(counts.count, counts.count);
+    return packing;
+}
+
+Packing pack(const Columns& columns, const sab_packed_options& options) {
+    const Sizes& sizes = columns.only();
+    check(sizes.count() > 0, "sizes.count", sizes.count(), "must be at least 1");
+    Sorted sorted = sort_by_size(sizes, true, Progress(options.progress, options.progress_ctx));
+    Packing packing = pack(SizeCounts(sorted), columns.names(), options);
+    packing.order = std::move(sorted.order);
+    packing.skipped = {packing.order.get() + sorted.count - packing.info.skipped,
+                       static_cast<std::size_t>(packing.info.skipped)};
     return packing;
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/pages.h"
@@ -17,8 +18,8 @@ namespace sab {
 
 /// Sequences of one length: whole samples, and pieces of longer ones.
 struct Length {
+    uint64_t count;  ///< its sequences are numbered from 0
     uint32_t length;
-    uint32_t count;          ///< its sequences are numbered from 0
     uint32_t segment_begin;  ///< of Packing::segments
     uint32_t segment_end;
 };
@@ -26,9 +27,9 @@ struct Length {
 /// A stretch of a length's sequences that are samples of one size, or the same piece or pieces of
 /// them.
 struct Segment {
-    uint32_t end;     ///< its last sequence's number, plus one
-    uint32_t offset;  ///< offset of its first sample in the sorted order
-    uint32_t pieces;  ///< that each sample gives
+    uint64_t end;     ///< its last sequence's number, plus one
+    uint64_t offset;  ///< offset of its first sample in the sorted order
+    uint64_t pieces;  ///< that each sample gives
     uint64_t start;   ///< in the sample, of the first of them
 };
 
@@ -37,13 +38,13 @@ struct Segment {
 struct Part {
     uint32_t length;  ///< of Packing::lengths
     uint32_t count;
-    uint32_t first;
+    uint64_t first;
 };
 
 /// Bins that hold the same lengths.
 struct BinPattern {
     std::size_t part_begin;  ///< of Packing::parts, longest first
-    uint32_t bins;
+    uint64_t bins;
     uint32_t sequences;  ///< in each
     uint32_t total;      ///< tokens in each
     double cost;         ///< of each, without the constant of the cost
@@ -52,7 +53,7 @@ struct BinPattern {
 struct Packing {
     uint32_t capacity = 0;
     bool splits = false;
-    HugeArray<uint32_t> order;          ///< sample indices by size
+    HugeArray<uint32_t> order;          ///< sample indices by size; null where they are not known
     std::span<const uint32_t> skipped;  ///< of `order`
     std::vector<Length> lengths;        ///< longest first
     std::vector<Segment> segments;
@@ -76,5 +77,8 @@ void check_pack_options(const sab_packed_options& options, std::size_t columns);
 
 /// Sizes of one column.
 Packing pack(const Columns& columns, const sab_packed_options& options);
+/// Samples of one column without indices, by a method that packs lengths.
+Packing pack(const SizeCounts& counts, std::span<const std::string> names,
+             const sab_packed_options& options);
 
 }  // namespace sab

@@ -239,6 +239,29 @@ static int have_equal_buckets(const sab_plan *one, const sab_plan *other) {
     return 1;
 }
 
+/* An order of batches, and its inverse. */
+struct order {
+    const sab_plan *plan;       /* NULL: rows */
+    const sab_packing *packing; /* of the rows */
+    const sab_sizes *sizes;
+    const sab_packed_options *pack;
+};
+
+static sab_status new_sampler(struct order order, const sab_sampler_options *options,
+                              sab_sampler **sampler) {
+    return order.plan != NULL ? sab_bucket_sampler_new(order.plan, options, sampler)
+                              : sab_packed_sampler_new(order.sizes, order.pack, options, sampler);
+}
+
+static sab_status locate(struct order order, const sab_sampler_options *options,
+                         const struct planned *of, const uint64_t *which,
+                         const sab_places *places) {
+    return order.plan != NULL ? sab_plan_locate(order.plan, options, of->sizes, of->within, which,
+                                                of->count, places)
+                              : sab_packing_locate(order.packing, options, of->sizes, of->within,
+                                                   which, of->count, places);
+}
+
 /* The samples that each rank takes, as its sampler shows them. */
 struct taken {
     uint64_t batches[MOST_RANKS];
@@ -247,13 +270,13 @@ struct taken {
     uint64_t slots;
 };
 
-static void take_all(const sab_plan *plan, sab_sampler_options options, struct taken *taken) {
+static void take_all(struct order order, sab_sampler_options options, struct taken *taken) {
     taken->slots = 0;
     for (options.rank = 0; options.rank < options.world_size; ++options.rank) {
         sab_sampler *sampler = NULL;
         sab_batch batch = SAB_BATCH_INIT;
         uint64_t b = 0;
-        EXPECT_OK(sab_bucket_sampler_new(plan, &options, &sampler));
+        EXPECT_OK(new_sampler(order, &options, &sampler));
         for (; sab_next_batch(sampler, &batch) == SAB_OK && b < 4 * MOST; ++b) {
             int64_t *const copy = malloc((size_t)(batch.count + 1) * sizeof *copy);
             if (batch.count > 0) memcpy(copy, batch.indices, (size_t)batch.count * sizeof *copy);
@@ -273,7 +296,7 @@ static void free_taken(struct taken *taken, uint64_t world_size) {
 }
 
 /* All places of all samples are those that the samplers show, each once, in order. */
-static void expect_places(const struct planned *of, const sab_plan *plan,
+static void expect_places(const struct planned *of, struct order order,
                           const sab_sampler_options *options, const struct taken *taken) {
     int64_t counts[MOST], ranks[MOST], batches[MOST], steps[MOST], slots[MOST], before[MOST];
     uint64_t which[MOST], found = 0;
@@ -283,8 +306,7 @@ static void expect_places(const struct planned *of, const sab_plan *plan,
     int64_t most = 1;
     for (uint64_t asked = 0; asked <= (uint64_t)most; ++asked) {
         for (size_t i = 0; i < of->count; ++i) which[i] = asked;
-        EXPECT_OK(sab_plan_locate(plan, options, of->sizes, of->within, asked == 0 ? NULL : which,
-                                  of->count, &places));
+        EXPECT_OK(locate(order, options, of, asked == 0 ? NULL : which, &places));
         for (size_t i = 0; i < of->count; ++i) {
             if (counts[i] > most) most = counts[i];
             if (asked >= (uint64_t)counts[i]) {
@@ -307,6 +329,17 @@ static void expect_places(const struct planned *of, const sab_plan *plan,
     EXPECT(batch_count == taken->batches[0]);
 }
 
+static sab_sampler_options draw_order(void) {
+    sab_sampler_options options = SAB_SAMPLER_OPTIONS_INIT;
+    options.seed = random_word();
+    options.epoch = below(5);
+    options.world_size = 1 + below(MOST_RANKS);
+    options.micro_batches = 1 + below(3);
+    options.last_step = (sab_last_step)below(3);
+    options.costliest_first = below(3) == 0 ? below(9) : 0;
+    return options;
+}
+
 static void places_are_those_of_the_samplers(void) {
     static struct planned of;
     static struct taken taken;
@@ -322,21 +355,125 @@ static void places_are_those_of_the_samplers(void) {
         sab_histogram *histogram = histogram_of(of.numbers, of.count);
         counted = plan_of(histogram, &of.options);
         EXPECT(have_equal_buckets(plan, counted));
-        sab_sampler_options options = SAB_SAMPLER_OPTIONS_INIT;
-        options.seed = random_word();
-        options.epoch = below(5);
-        options.world_size = 1 + below(MOST_RANKS);
-        options.micro_batches = 1 + below(3);
-        options.last_step = (sab_last_step)below(3);
-        options.costliest_first = below(3) == 0 ? below(9) : 0;
-        take_all(plan, options, &taken);
-        expect_places(&of, plan, &options, &taken);
-        expect_places(&of, counted, &options, &taken);
+        const sab_sampler_options options = draw_order();
+        const struct order with_indices = {plan, NULL, NULL, NULL};
+        const struct order without_indices = {counted, NULL, NULL, NULL};
+        take_all(with_indices, options, &taken);
+        expect_places(&of, with_indices, &options, &taken);
+        expect_places(&of, without_indices, &options, &taken);
         if (failures_of_test > 0) fprintf(stderr, "in round %d\n", round);
         free_taken(&taken, options.world_size);
         sab_histogram_free(histogram);
         sab_plan_free(plan);
         sab_plan_free(counted);
+    }
+}
+
+static sab_packed_info packed_info_of(const sab_packing *packing) {
+    sab_packed_info info = SAB_PACKED_INFO_INIT;
+    EXPECT_OK(sab_packing_get_info(packing, &info));
+    return info;
+}
+
+/* What the patterns hold. */
+struct patterns {
+    size_t count;
+    const uint64_t *bins, *begins;
+    const uint32_t *lengths, *sequences;
+};
+
+static struct patterns patterns_of(const sab_packing *packing) {
+    struct patterns all = {0};
+    EXPECT_OK(sab_packing_get_patterns(packing, &all.count, &all.bins, &all.begins, &all.lengths,
+                                       &all.sequences));
+    return all;
+}
+
+/* A number for the lengths of a bin so far. */
+static uint64_t with_length(uint64_t lengths, uint64_t length) {
+    return (lengths ^ (length + 1)) * UINT64_C(0x100000001B3) + (lengths >> 29);
+}
+
+static int compare_bins(const void *one, const void *other) {
+    const uint64_t a = *(const uint64_t *)one, b = *(const uint64_t *)other;
+    return a < b ? -1 : a > b;
+}
+
+/* The bins of the sampler are those of the patterns, in any order. */
+static void expect_bins(const struct patterns *all, const sab_sizes *sizes,
+                        const sab_packed_options *pack) {
+    static uint64_t shown[100 * MOST], packed[100 * MOST];
+    size_t bins = 0, packed_bins = 0;
+    sab_sampler *sampler = NULL;
+    sab_batch batch = SAB_BATCH_INIT;
+    EXPECT_OK(sab_packed_sampler_new(sizes, pack, NULL, &sampler));
+    for (; sab_next_batch(sampler, &batch) == SAB_OK && bins < 100 * MOST; ++bins) {
+        sab_rows rows = SAB_ROWS_INIT;
+        EXPECT_OK(sab_batch_rows(sampler, &rows));
+        shown[bins] = 0;
+        for (uint64_t k = 0; k < batch.count; ++k)
+            shown[bins] = with_length(
+                shown[bins], (uint64_t)(rows.cu_seqlens[0][k + 1] - rows.cu_seqlens[0][k]));
+    }
+    sab_sampler_free(sampler);
+    for (size_t i = 0; i < all->count; ++i) {
+        uint64_t bin = 0;
+        for (uint64_t p = all->begins[i]; p < all->begins[i + 1]; ++p)
+            for (uint32_t k = 0; k < all->sequences[p]; ++k)
+                bin = with_length(bin, all->lengths[p]);
+        for (uint64_t k = 0; k < all->bins[i] && packed_bins < 100 * MOST; ++k)
+            packed[packed_bins++] = bin;
+    }
+    EXPECT(bins == packed_bins);
+    qsort(shown, bins, sizeof *shown, compare_bins);
+    qsort(packed, packed_bins, sizeof *packed, compare_bins);
+    EXPECT(memcmp(shown, packed, bins * sizeof *shown) == 0);
+}
+
+static void packings_and_their_places_are_those_of_the_sampler(void) {
+    static struct planned of;
+    static struct taken taken;
+    random_state = 11;
+    for (int round = 0; round < MOST_ROUNDS && failures_of_test == 0; ++round) {
+        draw_plan(&of);
+        if (below(2) == 0)
+            for (size_t i = 0; i < of.count; ++i) of.sizes[i] = --of.numbers[i]; /* some empty */
+        sab_packed_options pack = SAB_PACKED_OPTIONS_INIT;
+        pack.method = below(2) == 0 ? SAB_PACK_BEST_FIT : SAB_PACK_HISTOGRAM;
+        pack.capacity = 1 + below(below(2) == 0 ? 60 : 400);
+        pack.max_sequences = below(2) == 0 ? 1 + below(20) : 0;
+        pack.split = below(3) == 0;
+        pack.oversize = SAB_OVERSIZE_SKIP;
+        sab_sizes *sizes = sizes_of(of.numbers, of.count);
+        sab_histogram *histogram = histogram_of(of.numbers, of.count);
+        sab_sampler *sampler = NULL;
+        sab_packing *packing = NULL;
+        const sab_status status = sab_packed_sampler_new(sizes, &pack, NULL, &sampler);
+        EXPECT(sab_histogram_packing_new(histogram, &pack, &packing) == status);
+        if (status == SAB_OK) { /* it may have no sample left */
+            sab_packed_info info = SAB_PACKED_INFO_INIT, counted = packed_info_of(packing);
+            EXPECT_OK(sab_packed_sampler_get_info(sampler, &info));
+            info.fingerprint = counted.fingerprint;
+            EXPECT(memcmp(&info, &counted, sizeof info) == 0);
+            const struct patterns all = patterns_of(packing);
+            expect_bins(&all, sizes, &pack);
+            const struct order rows = {NULL, packing, sizes, &pack};
+            const sab_sampler_options options = draw_order();
+            const sab_places none = SAB_PLACES_INIT;
+            if (info.split > 0) {
+                EXPECT_FAILS(locate(rows, &options, &of, NULL, &none), SAB_E_UNSUPPORTED,
+                             "samples are split");
+            } else {
+                take_all(rows, options, &taken);
+                expect_places(&of, rows, &options, &taken);
+                free_taken(&taken, options.world_size);
+            }
+        }
+        if (failures_of_test > 0) fprintf(stderr, "in round %d\n", round);
+        sab_packing_free(packing);
+        sab_sampler_free(sampler);
+        sab_histogram_free(histogram);
+        sab_sizes_free(sizes);
     }
 }
 
@@ -381,6 +518,147 @@ static void plans_of_more_samples_than_memory_have_places(void) {
     sab_plan_free(plan);
     for (int i = 0; i < 11; ++i) EXPECT_OK(sab_histogram_merge(histogram, histogram));
     EXPECT_FAILS(sab_histogram_merge(histogram, histogram), SAB_E_ARGUMENT, "at most 2^48");
+    sab_histogram_free(histogram);
+}
+
+static void packings_of_more_samples_than_memory_have_places(void) {
+    sab_histogram *histogram = large_histogram();
+    for (sab_pack_method method = SAB_PACK_BEST_FIT; method <= SAB_PACK_HISTOGRAM; ++method) {
+        sab_packed_options pack = SAB_PACKED_OPTIONS_INIT;
+        sab_packing *packing = NULL;
+        pack.method = method;
+        pack.capacity = 4096;
+        EXPECT_OK(sab_histogram_packing_new(histogram, &pack, &packing));
+        const sab_packed_info info = packed_info_of(packing);
+        EXPECT(info.samples == UINT64_C(100000000000) && info.sequences == info.samples);
+        EXPECT(info.bins >= info.lower_bound && info.bins < info.lower_bound + 100);
+        const struct patterns all = patterns_of(packing);
+        uint64_t bins = 0, in_bins[1001] = {0};
+        for (size_t i = 0; i < all.count; ++i) {
+            uint64_t total = 0;
+            bins += all.bins[i];
+            for (uint64_t p = all.begins[i]; p < all.begins[i + 1]; ++p) {
+                total += (uint64_t)all.sequences[p] * all.lengths[p];
+                in_bins[all.lengths[p]] += all.bins[i] * all.sequences[p];
+            }
+            EXPECT(total <= 4096);
+        }
+        EXPECT(bins == info.bins);
+        for (int length = 1; length <= 1000; ++length) EXPECT(in_bins[length] == 100000000);
+
+        sab_sampler_options at = SAB_SAMPLER_OPTIONS_INIT;
+        at.world_size = 4096;
+        at.seed = 5;
+        const double sizes[] = {1, 500, 1000, 1000};
+        const uint64_t numbers[] = {0, 99999999, 12345678, 99999999};
+        int64_t batches[4], ranks[4], counts[4], slots[4];
+        const sab_places places = {sizeof places, counts, ranks, batches, NULL, slots, NULL};
+        EXPECT_OK(sab_packing_locate(packing, &at, sizes, numbers, NULL, 4, &places));
+        for (int i = 0; i < 4; ++i) {
+            EXPECT(counts[i] == 1 && ranks[i] >= 0 && ranks[i] < 4096);
+            EXPECT(batches[i] >= 0 && (uint64_t)batches[i] * 4096 < info.bins + 4096);
+            EXPECT(slots[i] >= 0 && (uint64_t)slots[i] < info.most_sequences);
+        }
+        sab_packing_free(packing);
+    }
+    sab_histogram_free(histogram);
+}
+
+static void packings_of_other_histograms_are_refused(void) {
+    const int32_t a[] = {5, 5, 50, 2};
+    const double half[] = {0.5, 2}, size = 5, odd = 5.5, skipped = 50;
+    const uint64_t number = 0, beyond = 2;
+    sab_sizes *parts[] = {sizes_of(a, 4), NULL}, *pairs = NULL, *mixture = NULL;
+    sab_histogram *whole = histogram_of(a, 4), *halves = NULL, *two = NULL, *mixed = NULL;
+    sab_packed_options pack = SAB_PACKED_OPTIONS_INIT;
+    sab_packing *packing = NULL;
+    parts[1] = parts[0];
+    EXPECT_OK(sab_histogram_new(&halves));
+    EXPECT_OK(sab_histogram_new(&two));
+    EXPECT_OK(sab_histogram_new(&mixed));
+    EXPECT_OK(sab_sizes_columns_new((const sab_sizes *const *)parts, 2, &pairs));
+    EXPECT_OK(sab_mixture_new((const sab_sizes *const *)parts, 2, NULL, &mixture));
+    EXPECT_OK(sab_histogram_add(two, pairs));
+    EXPECT_OK(sab_histogram_add(mixed, mixture));
+    sab_sizes_free(mixture);
+    sab_sizes_free(pairs);
+    sab_sizes_free(parts[0]);
+    EXPECT_OK(sab_sizes_new(half, 2, SAB_FLOAT64, NULL, &parts[0]));
+
+    EXPECT_FAILS(sab_histogram_packing_new(whole, &pack, &packing), SAB_E_ARGUMENT,
+                 "pack.capacity = 0");
+    pack.capacity = 10;
+    EXPECT_FAILS(sab_histogram_packing_new(halves, &pack, &packing), SAB_E_ARGUMENT,
+                 "samples of the histogram = 0: must be at least 1");
+    EXPECT_OK(sab_histogram_add(halves, parts[0]));
+    EXPECT_FAILS(sab_histogram_packing_new(halves, &pack, &packing), SAB_E_ARGUMENT,
+                 "a size = 0.5: must be a whole number");
+    EXPECT_FAILS(sab_histogram_packing_new(two, &pack, &packing), SAB_E_UNSUPPORTED,
+                 "has 2 columns");
+    EXPECT_FAILS(sab_histogram_packing_new(mixed, &pack, &packing), SAB_E_UNSUPPORTED, "a mixture");
+    EXPECT_FAILS(sab_histogram_packing_new(whole, &pack, &packing), SAB_E_ARGUMENT,
+                 "a size = 50: must be at most the capacity, 10; 1 of 4 samples are longer");
+    EXPECT_FAILS(sab_histogram_packing_new(whole, NULL, &packing), SAB_E_ARGUMENT, "pack = NULL");
+    EXPECT_FAILS(sab_histogram_packing_new(NULL, &pack, &packing), SAB_E_ARGUMENT,
+                 "histogram = NULL");
+    EXPECT_FAILS(sab_packing_get_info(NULL, NULL), SAB_E_ARGUMENT, "packing = NULL");
+    EXPECT_FAILS(sab_packing_get_patterns(NULL, NULL, NULL, NULL, NULL, NULL), SAB_E_ARGUMENT,
+                 "packing = NULL");
+    EXPECT(packing == NULL);
+    pack.oversize = SAB_OVERSIZE_SKIP;
+    for (pack.method = SAB_PACK_FIRST_FIT; pack.method <= SAB_PACK_CONCAT; ++pack.method)
+        EXPECT_FAILS(sab_histogram_packing_new(whole, &pack, &packing), SAB_E_UNSUPPORTED,
+                     "pack the samples in their order");
+    pack.method = SAB_PACK_BEST_FIT;
+
+    EXPECT_OK(sab_histogram_packing_new(whole, &pack, &packing));
+    int64_t slot = 7, count = 7;
+    sab_places places = SAB_PLACES_INIT;
+    places.counts = &count;
+    places.slots = &slot;
+    EXPECT_FAILS(sab_packing_locate(packing, NULL, &odd, &number, NULL, 1, &places), SAB_E_ARGUMENT,
+                 "sizes[0] = 5.5: must be the size of samples of the packing");
+    EXPECT_FAILS(sab_packing_locate(packing, NULL, &size, &beyond, NULL, 1, &places),
+                 SAB_E_ARGUMENT, "numbers[0] = 2: must be below the number of samples of size 5");
+    EXPECT_FAILS(sab_packing_locate(NULL, NULL, &size, &number, NULL, 1, &places), SAB_E_ARGUMENT,
+                 "packing = NULL");
+    EXPECT(slot == 7 && count == 7);
+    EXPECT_OK(sab_packing_locate(packing, NULL, &skipped, &number, NULL, 1, &places));
+    EXPECT(slot == -1 && count == 0);
+    EXPECT_OK(sab_packing_locate(packing, NULL, NULL, NULL, NULL, 0, &places));
+    sab_packing_free(packing);
+    pack.split = 1;
+    pack.capacity = 4;
+    for (int i = 0; i < 45; ++i) EXPECT_OK(sab_histogram_merge(whole, whole));
+    EXPECT_FAILS(sab_histogram_packing_new(whole, &pack, &packing), SAB_E_ARGUMENT,
+                 "split into pieces of 4 they are more than 281474976710656");
+    pack.capacity = 1000000000;
+    EXPECT_OK(sab_histogram_packing_new(whole, &pack, &packing));
+    EXPECT(packed_info_of(packing).total == 62 * 0x1p45);
+    sab_packing_free(packing);
+    sab_packing_free(NULL);
+    sab_sizes_free(parts[0]);
+    sab_histogram_free(whole);
+    sab_histogram_free(halves);
+    sab_histogram_free(two);
+    sab_histogram_free(mixed);
+}
+
+/* 2^62 tokens are the most. */
+static void packings_of_too_many_tokens_are_refused(void) {
+    const int32_t numbers[] = {2147483647, 2147483647};
+    sab_histogram *histogram = histogram_of(numbers, 2);
+    sab_packed_options pack = SAB_PACKED_OPTIONS_INIT;
+    sab_packing *packing = NULL;
+    pack.capacity = 2147483647;
+    for (int i = 0; i < 30; ++i) EXPECT_OK(sab_histogram_merge(histogram, histogram));
+    EXPECT_OK(sab_histogram_packing_new(histogram, &pack, &packing));
+    EXPECT(packed_info_of(packing).bins == UINT64_C(1) << 31);
+    EXPECT(packed_info_of(packing).lower_bound == UINT64_C(1) << 31);
+    sab_packing_free(packing);
+    EXPECT_OK(sab_histogram_merge(histogram, histogram));
+    EXPECT_FAILS(sab_histogram_packing_new(histogram, &pack, &packing), SAB_E_ARGUMENT,
+                 "must be at most 2^62");
     sab_histogram_free(histogram);
 }
 
@@ -501,6 +779,10 @@ int main(void) {
     RUN(damaged_bytes_are_refused);
     RUN(places_are_those_of_the_samplers);
     RUN(plans_of_more_samples_than_memory_have_places);
+    RUN(packings_and_their_places_are_those_of_the_sampler);
+    RUN(packings_of_more_samples_than_memory_have_places);
+    RUN(packings_of_other_histograms_are_refused);
+    RUN(packings_of_too_many_tokens_are_refused);
     RUN(plans_without_indices_are_saved_and_refuse_samplers);
     RUN(wrong_arguments_are_refused);
     RUN(plans_whose_order_has_no_inverse_are_refused);

@@ -726,6 +726,34 @@ void Histogram_MakesPlansThatLocateSamples() {
     EXPECT(fails(SAB_E_UNSUPPORTED, "histogram", [&] { sab::BucketSampler refused(counted); }));
 }
 
+void Packing_LocatesSamplesInRows() {
+    const std::vector<std::int32_t> numbers = tokens();
+    const sab::Sizes sizes(numbers);
+    sab::Histogram histogram;
+    const std::vector<std::uint64_t> within = histogram.number(sizes);
+    sab::PackedOptions options;
+    options.capacity = 2000;
+    options.oversize = SAB_OVERSIZE_SKIP;
+    const sab::Packing packing(histogram, options);
+    sab::PackedSampler sampler(sizes, options);
+    EXPECT(packing.info().bins == sampler.info().bins);
+    const sab::BinPatterns patterns = packing.patterns();
+    EXPECT(std::accumulate(patterns.bins, patterns.bins + patterns.count, std::uint64_t{0}) ==
+           packing.info().bins);
+    EXPECT(patterns.begins[patterns.count] >= patterns.count);
+    const sab::Places places = packing.locate({numbers.begin(), numbers.end()}, within);
+    std::int64_t position = 0;
+    for (const sab::Batch& batch : sampler) {
+        for (std::size_t k = 0; k < batch.size(); ++k) {
+            const auto sample = static_cast<std::size_t>(batch.indices[k]);
+            EXPECT(places.batches[sample] == position);
+            EXPECT(places.slots[sample] == static_cast<std::int64_t>(k));
+        }
+        ++position;
+    }
+    EXPECT(places.batch_count == static_cast<std::uint64_t>(position));
+}
+
 void MemoryModel_IsTheCostOfAPlan() {
     std::vector<double> features, peaks;
     for (const double count : {1.0, 2.0, 4.0, 7.0, 9.0})
@@ -920,6 +948,7 @@ int main() {
     RUN(Exceptions_PassThroughCallbacks);
     RUN(Cache_KeepsValues);
     RUN(Histogram_MakesPlansThatLocateSamples);
+    RUN(Packing_LocatesSamplesInRows);
     RUN(MemoryModel_IsTheCostOfAPlan);
     RUN(MemoryModel_OfPairs_KeepsTheBudgetOfTheirPlan);
     RUN(MemoryGuard_WatchesSteps);

@@ -1,6 +1,6 @@
 /// Bytes as a histogram, with the checksum made right so that the deeper checks are reached. What
 /// is accepted is written as the same bytes, merges and subtracts, and makes plans whose samples
-/// have places.
+/// have places, and packings of as many sequences as are in their bins.
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -61,6 +61,27 @@ static void plan_of(const sab_histogram* histogram, const sab_histogram_info& in
     sab_plan_free(plan);
 }
 
+static void packing_of(const sab_histogram* histogram) {
+    sab_packed_options pack = SAB_PACKED_OPTIONS_INIT;
+    pack.capacity = 50;
+    pack.split = 1;
+    sab_packing* packing = nullptr;
+    if (sab_histogram_packing_new(histogram, &pack, &packing) != SAB_OK) return;
+    sab_packed_info info = SAB_PACKED_INFO_INIT;
+    PROMISE(sab_packing_get_info(packing, &info) == SAB_OK && info.bins >= info.lower_bound);
+    size_t count = 0;
+    const uint64_t *bins = nullptr, *begins = nullptr;
+    const uint32_t* sequences = nullptr;
+    PROMISE(sab_packing_get_patterns(packing, &count, &bins, &begins, nullptr, &sequences) ==
+            SAB_OK);
+    uint64_t in_bins = 0;
+    for (size_t i = 0; i < count; ++i)
+        for (uint64_t part = begins[i]; part < begins[i + 1]; ++part)
+            in_bins += bins[i] * sequences[part];
+    PROMISE(in_bins == info.sequences);
+    sab_packing_free(packing);
+}
+
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     // The input is a patch list on a real histogram: (place, byte) pairs; or, with its first bit
     // set, the raw image.
@@ -90,7 +111,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     PROMISE(image_of(histogram) == image);
     sab_histogram_info info = SAB_HISTOGRAM_INFO_INIT;
     PROMISE(sab_histogram_get_info(histogram, &info) == SAB_OK);
-    if (info.columns == 1 && info.sources == 0) plan_of(histogram, info);
+    if (info.columns == 1 && info.sources == 0) {
+        plan_of(histogram, info);
+        packing_of(histogram);
+    }
     const sab_status merged = sab_histogram_merge(histogram, histogram);
     PROMISE(merged == SAB_OK || 2 * info.samples > std::uint64_t{1} << 48);
     if (merged == SAB_OK) {

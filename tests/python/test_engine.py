@@ -105,3 +105,55 @@ def test_plans_of_histograms_refuse_what_needs_indices() -> None:
         plan.locate([1], [0, 1])
     with pytest.warns(sab.SkippedWarning):
         assert sab.plan(sab.Histogram(NUMBERS), budget=50, oversize="skip").skipped_count > 0
+
+
+@pytest.mark.parametrize("method", ["best_fit", "histogram"])
+@pytest.mark.parametrize("last_step", ["split", "drop", "wrap"])
+def test_packings_and_their_places_are_those_of_the_sampler(method: Any, last_step: str) -> None:
+    histogram = sab.Histogram()
+    numbers = np.concatenate([histogram.number(part) for part in np.array_split(NUMBERS, 7)])
+    options: dict[str, Any] = {"capacity": 200, "method": method, "max_sequences": 9}
+    packing = sab.Packing(histogram, **options)
+    order: dict[str, Any] = {"seed": 5, "world_size": 3, "last_step": last_step, "steady": 2}
+    samplers = [sab.PackedSampler(NUMBERS, rank=rank, **options, **order) for rank in range(3)]
+    assert packing.info._replace(fingerprint=0) == samplers[0].info._replace(fingerprint=0)
+    found, seen = {}, {}
+    for which in range(2):
+        places = packing.locate(NUMBERS, numbers, epoch=1, which=np.full(1000, which), **order)
+        for i in np.flatnonzero(which < places.counts):
+            found[places.ranks[i], places.batches[i], places.slots[i]] = i
+    for rank, sampler in enumerate(samplers):
+        sampler.set_epoch(1)
+        for position, batch in enumerate(sampler):
+            seen.update({(rank, position, slot): int(i) for slot, i in enumerate(batch)})
+    assert found == seen
+    assert places.batch_count == len(samplers[0])
+    patterns = packing.patterns
+    each = np.repeat(patterns.bins, np.diff(patterns.begins.astype(int))) * patterns.sequences
+    counts = np.bincount(patterns.lengths, each)
+    assert (counts == np.bincount(NUMBERS)).all()
+    assert patterns.bins.sum() == packing.info.bins
+
+
+def test_packings_refuse_what_they_cannot_do() -> None:
+    histogram = sab.Histogram(NUMBERS)
+    assert repr(sab.Packing(histogram, 1000)).startswith("Packing(1,000 sequences in ")
+    for method in ("first_fit", "concat"):
+        with pytest.raises(sab.UnsupportedError, match="in their order"):
+            sab.Packing(histogram, 200, method=method)
+    with pytest.raises(sab.UnsupportedError, match="mixture"):
+        sab.Packing(sab.Histogram(sab.Mixture({"a": [5, 2], "b": [5]})), 200)
+    with pytest.raises(ValueError, match="capacity"):
+        sab.Packing(histogram, 0)
+    with pytest.raises(ValueError, match="must be at most the capacity, 50"):
+        sab.Packing(histogram, 50)
+    with pytest.warns(sab.SkippedWarning):
+        assert sab.Packing(histogram, 50, oversize="skip").info.skipped > 0
+    with pytest.raises(TypeError, match=r"must be a sab\.Histogram"):
+        sab.Packing([1, 2], 50)  # type: ignore[arg-type]
+    pieces = sab.Packing(histogram, 50, split=True)
+    assert pieces.info.split > 0
+    with pytest.raises(sab.UnsupportedError, match="samples are split"):
+        pieces.locate([1], [0])
+    with pytest.raises(ValueError, match="must be the size of samples of the packing"):
+        sab.Packing(histogram, 200).locate([0.5], [0])

@@ -236,6 +236,24 @@ def test_any_number_of_partitions_gives_the_same_files(ray: Any, tmp_path: pathl
         adapter.write_batches(dataset, plan, folders[1], size="length", **order())
 
 
+def test_blocks_in_another_order_go_on(ray: Any, tmp_path: pathlib.Path) -> None:
+    import sab.ray as adapter
+
+    blocks = [table().slice(first, 500) for first in range(0, COUNT, 500)]
+    dataset, other = ray.data.from_arrow(blocks), ray.data.from_arrow(blocks[::-1])
+    plan = adapter.plan(dataset, 1000, size="length")
+    given: dict[str, Any] = {"size": "length", "batches_per_file": 32, **order()}
+    adapter.write_batches(dataset, plan, tmp_path, **given)
+    victim = sorted(tmp_path.rglob("*.parquet"))[1]
+    content = victim.read_bytes()
+    victim.unlink()
+    adapter.write_batches(other, plan, tmp_path, **given)
+    assert victim.read_bytes() == content
+    expect_batches_of_samplers(tmp_path)
+    with pytest.raises(sab.MismatchError, match="in other blocks: use another folder"):
+        adapter.write_batches(dataset.repartition(3), plan, tmp_path, **given)
+
+
 def test_functions_give_sizes_inside_the_engine(ray: Any, tmp_path: pathlib.Path) -> None:
     import sab.ray as adapter
 

@@ -1,6 +1,6 @@
 # More than one machine: histograms of sizes, and where samples are in an epoch.
 
-export Histogram
+export Histogram, Packing
 
 """
     Histogram()
@@ -9,7 +9,7 @@ export Histogram
 Numbers of samples by size. Each task of an engine counts the sizes of its partition with
 [`SAB.add!`](@ref), and the histograms are merged in one place with `merge!(histogram, others...)`.
 `Plan(histogram; budget)` has the same buckets as the plan of all sizes, but no sample indices:
-[`SAB.locate`](@ref) tells the batches of its samples.
+[`SAB.locate`](@ref) tells the batches of its samples. [`Packing`](@ref) packs a histogram.
 
 `write(io, histogram)` and `read(io, Histogram)` are its bytes, which are equal for equal histograms.
 """
@@ -108,10 +108,57 @@ function Plan(histogram::Histogram; progress = nothing, given...)
 end
 
 """
-    locate(plan, sizes, numbers; which, seed = 0, epoch = 0, world_size = 1, micro_batches = 1, last_step = :split, costliest_first = 0,
+    Packing(histogram, capacity; method = :best_fit, max_sequences, split = false, oversize = :error,
+            balance, progress)
+
+Which lengths share a bin, of samples that are only counted. The bins are those of a
+[`PackedSampler`](@ref) of the same sizes with the same options. `method` is `:best_fit` or
+`:histogram`. [`SAB.patterns`](@ref) gives the bins, [`SAB.locate`](@ref) the bin of a sample.
+"""
+mutable struct Packing <: Handle{Raw.sab_packing}
+    pointer::Ptr{Raw.sab_packing}
+    Packing(pointer::Ptr{Raw.sab_packing}) = finalizer(finish, new(pointer))
+end
+free(packing::Ptr{Raw.sab_packing}) = Raw.sab_packing_free(packing)
+
+function Packing(histogram::Histogram, capacity; method = nothing, max_sequences = nothing, split = nothing, oversize = nothing, balance = nothing, progress = nothing)
+    calls, costs = Calls(; progress = progress), Costs()
+    pack = pack_options(calls; capacity = capacity, method = method, max_sequences = max_sequences, split = split, oversize = oversize)
+    set_balance!(pack, balance, costs, ONE_COLUMN)
+    return GC.@preserve calls costs Packing(created(out -> Raw.sab_histogram_packing_new(histogram, pack, out), Raw.sab_packing, calls, costs.functions...))
+end
+
+"""
+    info(packing::Packing)
+
+Facts of the packing: those of the [`PackedSampler`](@ref), except `fingerprint`.
+"""
+info(packing::Packing) = fields(filled(out -> Raw.sab_packing_get_info(packing, out), Raw.sab_packed_info))
+
+"""
+    patterns(packing)
+
+Bins that hold the same lengths, in descending order of the cost of a bin: a vector with `bins` (how
+many), `lengths` and `sequences` (how many of each of the `lengths` in each bin) of each pattern.
+"""
+function patterns(packing::Packing)
+    count, bins, begins = Ref{Csize_t}(0), Ref{Ptr{UInt64}}(C_NULL), Ref{Ptr{UInt64}}(C_NULL)
+    lengths, sequences = Ref{Ptr{UInt32}}(C_NULL), Ref{Ptr{UInt32}}(C_NULL)
+    GC.@preserve packing begin
+        check(Raw.sab_packing_get_patterns(packing, count, bins, begins, lengths, sequences))
+        part(array, i) = [unsafe_load(array[], p) for p in (unsafe_load(begins[], i) + 1):unsafe_load(begins[], i + 1)]
+        return [(bins = unsafe_load(bins[], i), lengths = part(lengths, i), sequences = part(sequences, i)) for i in 1:Int(count[])]
+    end
+end
+Base.show(io::IO, packing::Packing) =
+    print(io, "Packing(", isopen(packing) ? "$(info(packing).sequences) sequences in $(info(packing).bins) bins" : "closed", ")")
+
+"""
+    locate(plan_or_packing, sizes, numbers; which, seed = 0, epoch = 0, world_size = 1, micro_batches = 1, last_step = :split, costliest_first = 0,
            steady = 0)
 
-Where samples are in an epoch: the inverse of a [`BucketSampler`](@ref) with these options. `numbers`
+Where samples are in an epoch: the inverse of a [`BucketSampler`](@ref) with these options, or of a
+[`PackedSampler`](@ref) for a [`Packing`](@ref) without split samples. `numbers`
 has the number of each sample within its size, such as of [`SAB.number!`](@ref). `which` asks for
 another place than the first of each sample, from 0, where some are repeated.
 
@@ -121,7 +168,9 @@ out), `ranks`, `batches` and `steps` (from 0) and `slots` (from 1). A sample wit
 rank takes in the epoch. Takes time in proportion to the buckets, so pass
 many samples at once.
 """
-function locate(plan::Plan, sizes, numbers; which = nothing, given...)
+locate(plan::Plan, sizes, numbers; given...) = located(Raw.sab_plan_locate, plan, sizes, numbers; given...)
+locate(packing::Packing, sizes, numbers; given...) = located(Raw.sab_packing_locate, packing, sizes, numbers; given...)
+function located(call, handle, sizes, numbers; which = nothing, given...)
     count = length(sizes)
     length(numbers) == count || throw(ArgumentError("numbers: must have one for each size, $count, not $(length(numbers))"))
     which === nothing || length(which) == count || throw(ArgumentError("which: must have one for each size, $count, not $(length(which))"))
@@ -134,7 +183,7 @@ function locate(plan::Plan, sizes, numbers; which = nothing, given...)
         places.struct_size = sizeof(Raw.sab_places)
         places.counts, places.ranks, places.batches, places.steps, places.slots = map(pointer, found)
         places.batch_count = Base.unsafe_convert(Ptr{UInt64}, batch_count)
-        check(Raw.sab_plan_locate(plan, order, each, within, asked, count, places))
+        check(call(handle, order, each, within, asked, count, places))
     end
     counts, ranks, batches, steps, slots = found
     return (counts = counts, ranks = ranks, batches = batches, steps = steps, slots = slots .+ 1, batch_count = Int(batch_count[]))

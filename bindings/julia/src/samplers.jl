@@ -541,9 +541,8 @@ function PackedSampler(sizes, capacity; method = nothing, max_sequences = nothin
     walk = sampler_options(; given...)
     calls, costs = Calls(; progress = progress), Costs()
     names = column_names(sizes)
-    methods = (best_fit = Raw.SAB_PACK_BEST_FIT, histogram = Raw.SAB_PACK_HISTOGRAM, first_fit = Raw.SAB_PACK_FIRST_FIT, concat = Raw.SAB_PACK_CONCAT)
-    pack = options(Raw.sab_packed_options; capacity = capacity isa Number ? capacity : nothing, tries = tries, method = choice(:method, method, methods), max_sequences = max_sequences, split = split,
-        oversize = choice(:oversize, oversize, OVERSIZE), window = window, progress = progress_pointer(), progress_ctx = pointer_from_objref(calls))
+    pack = pack_options(calls; capacity = capacity isa Number ? capacity : nothing, tries = tries, method = method, max_sequences = max_sequences, split = split,
+        oversize = oversize, window = window)
     set_balance!(pack, balance, costs, names)
     if !(capacity isa Number)
         each = capacity isa NamedTuple ? capacities_by_name(capacity, names) : capacity
@@ -554,6 +553,10 @@ function PackedSampler(sizes, capacity; method = nothing, max_sequences = nothin
     sizes = read_sizes(sizes, progress, costs.functions...)
     return GC.@preserve calls costs PackedSampler(created(out -> Raw.sab_packed_sampler_new(sizes, pack, walk, out), Raw.sab_sampler, calls, costs.functions...); names = columns(sizes))
 end
+const PACK_METHODS = (best_fit = Raw.SAB_PACK_BEST_FIT, histogram = Raw.SAB_PACK_HISTOGRAM, first_fit = Raw.SAB_PACK_FIRST_FIT, concat = Raw.SAB_PACK_CONCAT)
+pack_options(calls; method, oversize, given...) =
+    options(Raw.sab_packed_options; method = choice(:method, method, PACK_METHODS), oversize = choice(:oversize, oversize, OVERSIZE), progress = progress_pointer(),
+        progress_ctx = pointer_from_objref(calls), given...)
 function capacities_by_name(capacity, names)
     Set(keys(capacity)) == Set(names) || throw(ArgumentError("capacity = $capacity: must have a number for each of the columns $(join(map(repr, names), ", "))"))
     return [capacity[name] for name in names]

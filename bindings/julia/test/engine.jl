@@ -32,3 +32,24 @@ end
     @test status(() -> SAB.locate(counted, [0.5], [0])) == Raw.SAB_E_ARGUMENT
     @test thrown(() -> SAB.locate(counted, [1], [])) isa ArgumentError
 end
+
+@testset "packings and their places are those of the sampler" begin
+    numbers = [1 + 7919i % 90 for i in 1:1000]
+    histogram = Histogram()
+    within = SAB.number!(histogram, numbers)
+    given = (method = :histogram, max_sequences = 9)
+    packing = Packing(histogram, 200; given...)
+    places = SAB.locate(packing, numbers, within; seed = 5, world_size = 3)
+    for rank in 0:2, (position, batch) in enumerate(PackedSampler(numbers, 200; seed = 5, world_size = 3, rank = rank, given...)), (slot, index) in enumerate(batch.indices)
+        @test (places.ranks[index], places.batches[index], places.slots[index]) == (rank, position - 1, slot)
+    end
+    counted = zeros(Int, 90)
+    for pattern in SAB.patterns(packing), (length, sequences) in zip(pattern.lengths, pattern.sequences)
+        counted[length] += pattern.bins * sequences
+    end
+    @test counted == [count(==(length), numbers) for length in 1:90]
+    @test sum(pattern.bins for pattern in SAB.patterns(packing)) == SAB.info(packing).bins
+    @test startswith(repr(packing), "Packing(1000 sequences in ")
+    @test status(() -> Packing(histogram, 200; method = :first_fit)) == Raw.SAB_E_UNSUPPORTED
+    @test status(() -> SAB.locate(Packing(histogram, 50; split = true), [1], [0])) == Raw.SAB_E_UNSUPPORTED
+end

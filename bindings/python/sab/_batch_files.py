@@ -87,7 +87,7 @@ class Job:
     """What the files of one epoch are made from: equal jobs write equal files."""
 
     plan: bytes
-    rows: str  # digest of the rows in their order
+    partitions: tuple[str, ...]  # a digest or a name of each, in their order
     columns: tuple[str, ...]
     seed: int
     epoch: int
@@ -109,7 +109,8 @@ class Job:
             fields = json.loads(text)
             version = fields.pop("version")
             fields["plan"] = base64.b64decode(fields["plan"])
-            fields["columns"] = tuple(fields["columns"])
+            for name in ("columns", "partitions"):
+                fields[name] = tuple(fields[name])
             job = Job(**fields)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise FormatError(f"{path}: is not the job of a folder of batches: {error}") from None
@@ -216,6 +217,25 @@ class Job:
         steps = pa.array(positions // self.micro_batches)
         names = ["batch", "step", *self.columns]
         return number, pa.table([pa.array(positions), steps, *lists], names)
+
+
+def order_of(path: str, partitions: Sequence[str]) -> list[int]:
+    """The numbers of the partitions in the order in which a folder was begun, if they are the same:
+    an engine may give them in another order the next time. Otherwise in their own order.
+    """
+    files, root = file_system(path)
+    name, own = f"{root}/{JOB}", list(range(len(partitions)))
+    kept = partitions
+    if files.exists(name):
+        kept = Job.from_json(files.cat_file(name).decode(), name).partitions
+    if sorted(kept) != sorted(partitions):
+        return own
+    order = own.copy()
+    for place, number in zip(
+        sorted(own, key=lambda k: kept[k]), sorted(own, key=lambda k: partitions[k])
+    ):
+        order[place] = number
+    return order
 
 
 def begin(path: str, job: Job) -> list[int]:
@@ -455,7 +475,7 @@ def _check_histogram(plan: Plan, histogram: Histogram, rows: Sequence[str]) -> N
 def make_job(
     plan: Plan,
     histogram: Histogram,
-    rows: Sequence[str],
+    partitions: Sequence[str],
     columns: Sequence[str],
     *,
     seed: int,
@@ -465,11 +485,11 @@ def make_job(
     last_step: LastStep,
     batches_per_file: int,
 ) -> Job:
-    """The job of a plan, checked. `rows`: a digest or a name of each partition."""
-    _check_histogram(plan, histogram, rows)
+    """The job of a plan, checked. `partitions`: a digest or a name of each."""
+    _check_histogram(plan, histogram, partitions)
     return Job(
         plan.to_bytes(),
-        hashlib.blake2b(json.dumps(list(rows)).encode(), digest_size=16).hexdigest(),
+        tuple(partitions),
         tuple(columns),
         whole("seed", seed),
         whole("epoch", epoch),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Callable, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from sab._arguments import kind_of
+from sab._arguments import kind_of, one_dimension
 from sab._native import CData, check, ffi, lib, new_struct
 from sab._sizes import SizesLike, as_sizes
 
@@ -34,7 +34,8 @@ class Histogram:
 
     Each task of an engine counts the sizes of its partition, and the histograms are merged in one
     place. :func:`sab.plan` then makes a plan of the histogram, which has the same buckets as the
-    plan of all sizes. Sizes may have several columns, or be a :class:`sab.Mixture`.
+    plan of all sizes, and :class:`sab.Packing` packs it. Sizes may have several columns, or be a
+    :class:`sab.Mixture`.
 
     Args:
         sizes: what to add at first; anything that :class:`sab.Sizes` takes.
@@ -117,20 +118,20 @@ class Histogram:
     def sizes(self) -> npt.NDArray[np.float64]:
         """A copy of the distinct sizes, ascending. Of several columns a row for each."""
         info, sizes, _, _ = self._entries()
-        made = _array(sizes, info.entries * info.columns, np.float64)
+        made = array_of(sizes, info.entries * info.columns, np.float64)
         return made if info.columns <= 1 else made.reshape(info.entries, info.columns)
 
     @property
     def counts(self) -> npt.NDArray[np.uint64]:
         """A copy of the number of samples of each of :attr:`sizes`."""
         info, _, counts, _ = self._entries()
-        return _array(counts, info.entries, np.uint64)
+        return array_of(counts, info.entries, np.uint64)
 
     @property
     def sources(self) -> npt.NDArray[np.uint32] | None:
         """A copy of the source of each of :attr:`sizes`; None if they are no mixture."""
         info, _, _, sources = self._entries()
-        return _array(sources, info.entries, np.uint32) if info.sources > 0 else None
+        return array_of(sources, info.entries, np.uint32) if info.sources > 0 else None
 
     def to_bytes(self) -> bytes:
         """The histogram as bytes. Equal histograms have equal bytes."""
@@ -174,7 +175,44 @@ def _handle_of(other: Histogram) -> CData:
     return other._handle
 
 
-def _array(pointer: CData, count: int, dtype: type[Any]) -> npt.NDArray[Any]:
+def located(
+    locate: Callable[..., int],
+    handle: CData,
+    options: CData,
+    sizes: npt.ArrayLike,
+    numbers: npt.ArrayLike,
+    which: npt.ArrayLike | None,
+) -> Places:
+    """The places that a function of C such as ``sab_plan_locate`` tells."""
+    given = one_dimension("sizes", sizes, np.float64)
+    count = len(given)
+    within = one_dimension("numbers", numbers, np.uint64)
+    asked = None if which is None else one_dimension("which", which, np.uint64)
+    for name, array in (("numbers", within), ("which", within if asked is None else asked)):
+        if len(array) != count:
+            raise ValueError(f"{name}: has {len(array)} numbers: must have one for each size")
+    fields = Places._fields[:-1]
+    found = [np.empty(count, np.int64) for _ in fields]
+    places = new_struct("sab_places")
+    for name, array in zip(fields, found):
+        setattr(places, name, ffi.cast("int64_t *", array.ctypes.data))
+    places.batch_count = batch_count = ffi.new("uint64_t *")
+    check(
+        locate(
+            handle,
+            options,
+            ffi.cast("double *", given.ctypes.data),
+            ffi.cast("uint64_t *", within.ctypes.data),
+            ffi.NULL if asked is None else ffi.cast("uint64_t *", asked.ctypes.data),
+            count,
+            places,
+        )
+    )
+    return Places(found[0], found[1], found[2], found[3], found[4], int(batch_count[0]))
+
+
+def array_of(pointer: CData, count: int, dtype: type[Any]) -> npt.NDArray[Any]:
+    """A copy of an array of the library."""
     if count == 0:
         return np.empty(0, dtype)
     memory = ffi.buffer(pointer, count * np.dtype(dtype).itemsize)

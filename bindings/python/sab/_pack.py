@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Union, cast
 
-from sab._arguments import brief, elements, flag, one_of, whole
+import numpy as np
+import numpy.typing as npt
+
+from sab._arguments import brief, elements, flag, kind_of, one_of, whole
 from sab._batch import PerColumn, per_column
-from sab._cost import CostLike, column_of, set_balance
+from sab._cost import ONE_COLUMN, CostLike, column_of, set_balance
 from sab._display import Facts, as_html, plain
+from sab._engine import Histogram, Places, array_of, located
 from sab._mixture import Mixture, Name, SourceReport, reports_of, source_table
 from sab._native import (
     Calls,
@@ -26,7 +30,7 @@ from sab._plan import SKIP_OR_ERROR, LastStep, source_lines, steadier
 from sab._samplers import Order, Output, RandomAccessSampler, sampler_options
 from sab._sizes import SizesLike, as_sizes
 
-__all__ = ["PackedInfo", "PackedReport", "PackedSampler"]
+__all__ = ["BinPatterns", "PackedInfo", "PackedReport", "PackedSampler", "Packing"]
 
 PackMethod = Literal["best_fit", "histogram", "first_fit", "concat"]
 Capacity = Union[int, Mapping[str, int], Sequence[int]]
@@ -191,6 +195,15 @@ def _set_capacities(pack: CData, capacity: Any, columns: Sequence[str], calls: C
     pack.capacities, pack.capacity_count = array, len(capacities)
 
 
+def _pack_options(method: str, max_sequences: int, split: bool, oversize: str) -> CData:
+    pack = new_options("sab_packed_options")
+    pack.method = one_of("method", method, _METHODS)
+    pack.max_sequences = whole("max_sequences", max_sequences)
+    pack.split = flag("split", split)
+    pack.oversize = one_of("oversize", oversize, SKIP_OR_ERROR)
+    return pack
+
+
 class PackedSampler(RandomAccessSampler):
     """Bins of a fixed capacity for packed training: each batch is one row of samples laid end to
     end.
@@ -274,13 +287,9 @@ class PackedSampler(RandomAccessSampler):
         output: Output = "numpy",
         progress: bool | Progress | None = None,
     ) -> None:
-        pack = new_options("sab_packed_options")
-        pack.method = one_of("method", method, _METHODS)
-        pack.max_sequences = whole("max_sequences", max_sequences)
+        pack = _pack_options(method, max_sequences, split, oversize)
         pack.window = whole("window", window)
         pack.tries = whole("tries", tries)
-        pack.split = flag("split", split)
-        pack.oversize = one_of("oversize", oversize, SKIP_OR_ERROR)
         calls = Calls(progress=progress, what="packing")
         source = as_sizes(sizes)
         self._mixture = source if isinstance(source, Mixture) else None
@@ -369,3 +378,133 @@ class PackedSampler(RandomAccessSampler):
             reports_of(self._mixture, self._handle, calls),
         ]
         return PackedReport(*fields)
+
+
+class BinPatterns(NamedTuple):
+    """Bins that hold the same lengths: the arrays of ``sab_packing_get_patterns``.
+
+    ``bins[i]`` bins of pattern ``i`` have ``sequences[p]`` sequences of ``lengths[p]`` tokens, for
+    each ``p`` from ``begins[i]`` to ``begins[i + 1]``, the latter excluded.
+    """
+
+    bins: npt.NDArray[np.uint64]
+    begins: npt.NDArray[np.uint64]
+    lengths: npt.NDArray[np.uint32]
+    sequences: npt.NDArray[np.uint32]
+
+
+class Packing:
+    """Which lengths share a bin, of samples that are only counted: up to 2^48 of them.
+
+    The bins are those of a :class:`sab.PackedSampler` of the same sizes with the same arguments.
+    Time and memory depend on the number of distinct sizes. :meth:`locate` tells the bin of a
+    sample.
+
+    Args:
+        histogram: of one column; whole numbers.
+        capacity: largest sum of lengths in a bin.
+        method: ``"best_fit"`` or ``"histogram"``. The other methods pack samples in their order,
+            which a histogram does not have.
+        max_sequences, split, oversize, balance, progress: as for :class:`sab.PackedSampler`.
+
+    Raises:
+        UnsupportedError: another method, several columns or a mixture.
+
+    >>> import sab
+    >>> packing = sab.Packing(sab.Histogram([7, 3, 6, 2, 2]), capacity=10)
+    >>> packing.info.bins
+    2
+    >>> packing.patterns.bins.tolist(), packing.patterns.lengths.tolist()
+    ([1, 1], [7, 3, 6, 2])
+    """
+
+    def __init__(
+        self,
+        histogram: Histogram,
+        capacity: int,
+        *,
+        method: PackMethod = "best_fit",
+        max_sequences: int = 0,
+        split: bool = False,
+        oversize: Literal["error", "skip"] = "error",
+        balance: CostLike | None = None,
+        progress: bool | Progress | None = None,
+    ) -> None:
+        if not isinstance(histogram, Histogram):
+            raise TypeError(f"histogram is {kind_of(histogram)}: must be a sab.Histogram")
+        pack = _pack_options(method, max_sequences, split, oversize)
+        pack.capacity = whole("capacity", capacity)
+        calls = Calls(progress=progress, what="packing")
+        set_balance(pack, balance, calls, ONE_COLUMN)
+        pack.progress, pack.progress_ctx = lib.sab_py_progress, calls.handle
+        handle = ffi.new("sab_packing **")
+        check(lib.sab_histogram_packing_new(histogram._handle, pack, handle), calls)
+        self._handle = ffi.gc(handle[0], lib.sab_packing_free)
+        warn_of_skipped(self.info.skipped, self.info.samples, "longer than a capacity")
+
+    @property
+    def info(self) -> PackedInfo:
+        """Number of bins, fill, and the lower bound of any packing."""
+        info = new_struct("sab_packed_info")
+        check(lib.sab_packing_get_info(self._handle, info))
+        return record_of(PackedInfo, info)
+
+    @property
+    def patterns(self) -> BinPatterns:
+        """A copy of the bin patterns, in descending order of the cost of a bin."""
+        count = ffi.new("size_t *")
+        bins, begins = ffi.new("const uint64_t **"), ffi.new("const uint64_t **")
+        lengths, sequences = ffi.new("const uint32_t **"), ffi.new("const uint32_t **")
+        check(lib.sab_packing_get_patterns(self._handle, count, bins, begins, lengths, sequences))
+        parts = int(begins[0][count[0]])
+        return BinPatterns(
+            array_of(bins[0], count[0], np.uint64),
+            array_of(begins[0], count[0] + 1, np.uint64),
+            array_of(lengths[0], parts, np.uint32),
+            array_of(sequences[0], parts, np.uint32),
+        )
+
+    def locate(
+        self,
+        sizes: npt.ArrayLike,
+        numbers: npt.ArrayLike,
+        *,
+        which: npt.ArrayLike | None = None,
+        seed: int = 0,
+        epoch: int = 0,
+        world_size: int = 1,
+        micro_batches: int = 1,
+        last_step: LastStep = "split",
+        costliest_first: int = 0,
+        steady: int = 0,
+    ) -> Places:
+        """Tells where samples are in an epoch: the inverse of :class:`sab.PackedSampler` with these
+        arguments. A bin is a batch. Pass many samples at once, as to :meth:`sab.Plan.locate`, whose
+        arguments these are.
+
+        Raises:
+            ValueError: a sample that the packing does not have.
+            UnsupportedError: the packing has split samples.
+
+        >>> import sab
+        >>> packing = sab.Packing(sab.Histogram([7, 3, 6, 2, 2]), capacity=10)
+        >>> places = packing.locate([7, 3, 6, 2, 2], [0, 0, 0, 0, 1])
+        >>> rows = list(sab.PackedSampler([7, 3, 6, 2, 2], capacity=10))
+        >>> all(rows[b][k] == i for i, (b, k) in enumerate(zip(places.batches, places.slots)))
+        True
+        """
+        order: Order = {
+            "seed": seed,
+            "world_size": world_size,
+            "micro_batches": micro_batches,
+            "last_step": last_step,
+            "costliest_first": costliest_first,
+            "steady": steady,
+        }
+        options = sampler_options(order)
+        options.epoch = whole("epoch", epoch)
+        return located(lib.sab_packing_locate, self._handle, options, sizes, numbers, which)
+
+    def __repr__(self) -> str:
+        info = self.info
+        return f"Packing({info.sequences:,} sequences in {info.bins:,} bins)"

@@ -27,7 +27,7 @@ from sab._arguments import (
 from sab._batch import Batch, PerColumn, batches_of, per_column
 from sab._cost import ONE_COLUMN, BudgetLike, CostLike, column_of, set_budgets
 from sab._display import Facts, as_html, one_line, plain, record_line
-from sab._engine import Histogram, Places
+from sab._engine import Histogram, Places, located
 from sab._mixture import SOURCE, Mixture, Name, SourceReport, reports_of, source_table
 from sab._native import (
     Calls,
@@ -464,31 +464,7 @@ class Plan(Saved, kind="sab_plan"):
         options.costliest_first = whole("costliest_first", costliest_first)
         options.last_step = one_of("last_step", last_step, LAST_STEPS)
         options.steady = whole("steady", steady)
-        given = one_dimension("sizes", sizes, np.float64)
-        count = len(given)
-        within = one_dimension("numbers", numbers, np.uint64)
-        asked = None if which is None else one_dimension("which", which, np.uint64)
-        for name, array in (("numbers", within), ("which", within if asked is None else asked)):
-            if len(array) != count:
-                raise ValueError(f"{name}: has {len(array)} numbers: must have one for each size")
-        fields = Places._fields[:-1]
-        found = [np.empty(count, np.int64) for _ in fields]
-        places = new_struct("sab_places")
-        for name, array in zip(fields, found):
-            setattr(places, name, ffi.cast("int64_t *", array.ctypes.data))
-        places.batch_count = batch_count = ffi.new("uint64_t *")
-        check(
-            lib.sab_plan_locate(
-                self._handle,
-                options,
-                ffi.cast("double *", given.ctypes.data),
-                ffi.cast("uint64_t *", within.ctypes.data),
-                ffi.NULL if asked is None else ffi.cast("uint64_t *", asked.ctypes.data),
-                count,
-                places,
-            )
-        )
-        return Places(found[0], found[1], found[2], found[3], found[4], int(batch_count[0]))
+        return located(lib.sab_plan_locate, self._handle, options, sizes, numbers, which)
 
     def _source_reports(self, options: CData, calls: Calls) -> dict[Name, SourceReport]:
         if self._mixture is None:

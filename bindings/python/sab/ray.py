@@ -7,7 +7,8 @@
 The rows of a data set must come in the same order each time it is read, as those of files do. The
 number of machines and of blocks does not change the batches. A call that goes on after it was
 killed must read the same blocks as before: set ``override_num_blocks`` where the number of machines
-changes.
+changes. These blocks may come in another order, as those of ``union`` do: the order in which the
+folder was begun is kept.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from sab._batch_files import (
     digest_of,
     finish,
     make_job,
+    order_of,
     sizes_of,
     write_file,
 )
@@ -125,7 +127,8 @@ def write_batches(
 
     The files are by rank and range of positions: ``rank-00003/batches-...parquet``. Each is written
     in one step. After a worker or the driver was killed, the same call writes only the files that
-    are missing. ``manifest.json`` is written last. :class:`sab.BatchDataset` reads the folder.
+    are missing, also if the data set gives the same blocks in another order. ``manifest.json`` is
+    written last. :class:`sab.BatchDataset` reads the folder.
 
     Args:
         dataset: the one whose sizes the plan was made of. Each partition must fit in memory, and
@@ -149,11 +152,13 @@ def write_batches(
     path = os.fspath(path)
     blocks = _blocks(dataset)
     parts, digests = _counted(blocks, size)
+    order = order_of(path, digests)
+    blocks, parts = [blocks[k] for k in order], [parts[k] for k in order]
     names = list(columns) if columns is not None else list(dataset.schema().names)
     job = make_job(
         plan,
         _merged(parts),
-        digests,
+        [digests[k] for k in order],
         names,
         seed=seed,
         epoch=epoch,
@@ -166,10 +171,10 @@ def write_batches(
     wanted = np.zeros(len(job.files), bool)
     wanted[missing] = True
     before, located, counts = Histogram(), [], []
-    task = ray.remote(_locate).options(num_returns=2)
+    task, shared = ray.remote(_locate).options(num_returns=2), ray.put(job)
     for number, (block, part) in enumerate(zip(blocks, parts)):
         images = before.to_bytes(), part.to_bytes()
-        rows, count = task.remote(block, job, size, images, number, wanted)
+        rows, count = task.remote(block, shared, size, images, number, wanted)
         located.append(rows)
         counts.append(count)
         before.merge(part)

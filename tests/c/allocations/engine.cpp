@@ -88,3 +88,32 @@ SCENARIO(plan_of_a_histogram, Threads::none) {
     CALL_PLAIN(sab_histogram_free(histogram));
     CALL_PLAIN(sab_sizes_free(sizes));
 }
+
+SCENARIO(packing_of_a_histogram, Threads::none) {
+    sab_sizes *const sizes = sizes_of(run, lengths());
+    sab_histogram *histogram = nullptr;
+    std::vector<uint64_t> numbers(lengths().size());
+    CALL_INTO(histogram, sab_histogram_new(&histogram));
+    CALL_INTO(numbers, sab_histogram_number(histogram, sizes, numbers.data()));
+    sab_packed_options pack = SAB_PACKED_OPTIONS_INIT;
+    pack.method = SAB_PACK_HISTOGRAM;
+    pack.capacity = 150;
+    pack.max_sequences = 6;
+    sab_packing *packing = nullptr;
+    CALL_INTO(packing, sab_histogram_packing_new(histogram, &pack, &packing));
+    sab_packed_info info = SAB_PACKED_INFO_INIT;
+    CALL_INTO(info, sab_packing_get_info(packing, &info));
+    run.note(info.bins);
+    const uint64_t *bins = nullptr;
+    CALL_INTO(bins, sab_packing_get_patterns(packing, nullptr, &bins, nullptr, nullptr, nullptr));
+    const sab_sampler_options options = rank_options();
+    std::vector<int64_t> slots(lengths().size());
+    sab_places places = SAB_PLACES_INIT;
+    places.slots = slots.data();
+    CALL_INTO(slots, sab_packing_locate(packing, &options, lengths().data(), numbers.data(),
+                                        nullptr, lengths().size(), &places));
+    run.note(slots.data(), slots.size() * sizeof slots[0]);
+    CALL_PLAIN(sab_packing_free(packing));
+    CALL_PLAIN(sab_histogram_free(histogram));
+    CALL_PLAIN(sab_sizes_free(sizes));
+}

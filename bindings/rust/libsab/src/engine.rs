@@ -2,14 +2,14 @@
 
 use std::fmt;
 
-use crate::raw::HistogramHandle;
-use crate::{Error, Sizes};
+use crate::raw::{HistogramHandle, PackingHandle};
+use crate::{Error, PackedInfo, PackedOptions, SamplerOptions, Sizes};
 
 /// Numbers of samples by size.
 ///
 /// Each task of an engine counts the sizes of its partition, and the histograms are merged in one
 /// place. [`Plan::of_histogram`](crate::Plan::of_histogram) then makes a plan with the same buckets
-/// as the plan of all sizes.
+/// as the plan of all sizes, and [`Packing`] packs it.
 ///
 /// ```
 /// use libsab::{Histogram, Plan, PlanOptions, SamplerOptions, Sizes};
@@ -140,6 +140,88 @@ impl fmt::Debug for Histogram {
             .field("entries", &info.entries)
             .finish_non_exhaustive()
     }
+}
+
+/// Which lengths share a bin, of samples that are only counted. The bins are those of a
+/// [`PackedSampler`](crate::PackedSampler) of the same sizes with the same options.
+///
+/// ```
+/// use libsab::{Histogram, PackedOptions, Packing, SamplerOptions, Sizes};
+///
+/// let mut histogram = Histogram::new()?;
+/// let numbers = histogram.number(&Sizes::copied(&[7u8, 3, 6, 2, 2])?)?;
+/// let packing = Packing::new(&histogram, &PackedOptions::new().capacity(10))?;
+/// assert_eq!((packing.info().bins, packing.patterns().lengths), (2, &[7, 3, 6, 2][..]));
+/// let places = packing.locate(&SamplerOptions::new(), &[7.0, 3.0], &numbers[..2], None)?;
+/// assert_eq!(places.batches[0], places.batches[1]);
+/// # Ok::<(), libsab::Error>(())
+/// ```
+pub struct Packing {
+    handle: PackingHandle,
+}
+
+impl Packing {
+    /// Packs the samples of a histogram of one column by
+    /// [`BestFit`](crate::PackMethod::BestFit) or [`Histogram`](crate::PackMethod::Histogram).
+    ///
+    /// # Errors
+    ///
+    /// As [`PackedSampler::new`](crate::PackedSampler::new); [`Error::Unsupported`] for another
+    /// method, for several columns and for a mixture.
+    pub fn new(histogram: &Histogram, pack: &PackedOptions<'_>) -> Result<Self, Error> {
+        Ok(Packing { handle: PackingHandle::new(&histogram.handle, pack)? })
+    }
+
+    /// Facts of the packing: those of the sampler of the same sizes, except the fingerprint.
+    #[must_use]
+    pub fn info(&self) -> PackedInfo {
+        PackedInfo::from(self.handle.info())
+    }
+
+    /// The bin patterns, in descending order of the cost of a bin.
+    #[must_use]
+    pub fn patterns(&self) -> BinPatterns<'_> {
+        self.handle.patterns()
+    }
+
+    /// Tells where samples are in an epoch: the inverse of a
+    /// [`PackedSampler`](crate::PackedSampler) with these options. As
+    /// [`Plan::locate`](crate::Plan::locate), with a bin in the place of a batch.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Argument`] for arrays of other lengths, and for a sample that the packing does not
+    /// have; [`Error::Unsupported`] if samples are split.
+    pub fn locate(
+        &self,
+        options: &SamplerOptions,
+        sizes: &[f64],
+        numbers: &[u64],
+        which: Option<&[u64]>,
+    ) -> Result<Places, Error> {
+        self.handle.locate(&options.raw, sizes, numbers, which)
+    }
+}
+
+impl fmt::Debug for Packing {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Packing").field("info", &self.info()).finish_non_exhaustive()
+    }
+}
+
+/// Bins that hold the same lengths. Pattern `i` has the parts from `begins[i]` to `begins[i + 1]`,
+/// the latter excluded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BinPatterns<'p> {
+    /// Number of bins of each pattern.
+    pub bins: &'p [u64],
+    /// The first part of each pattern; one more at the end: the number of parts.
+    pub begins: &'p [u64],
+    /// Length of the sequences of each part.
+    pub lengths: &'p [u32],
+    /// Number of the sequences of each part in each bin.
+    pub sequences: &'p [u32],
 }
 
 /// Where samples are in an epoch, with one number a sample. A sample without a place has -1 in all

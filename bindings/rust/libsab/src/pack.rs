@@ -191,19 +191,7 @@ impl PackedSampler {
     /// epoch.
     #[must_use]
     pub fn info(&self) -> PackedInfo {
-        let info = self.handle.pack_info();
-        PackedInfo {
-            samples: info.samples,
-            skipped: info.skipped,
-            split: info.split,
-            sequences: info.sequences,
-            bins: info.bins,
-            lower_bound: info.lower_bound,
-            most_sequences: info.most_sequences,
-            fingerprint: info.fingerprint,
-            total: info.total,
-            fill: info.fill,
-        }
+        PackedInfo::from(self.handle.pack_info())
     }
 }
 
@@ -233,4 +221,21 @@ pub struct PackedInfo {
     pub total: f64,
     /// Share of the bins' room that is filled.
     pub fill: f64,
+}
+
+impl From<sys::sab_packed_info> for PackedInfo {
+    fn from(info: sys::sab_packed_info) -> Self {
+        PackedInfo {
+            samples: info.samples,
+            skipped: info.skipped,
+            split: info.split,
+            sequences: info.sequences,
+            bins: info.bins,
+            lower_bound: info.lower_bound,
+            most_sequences: info.most_sequences,
+            fingerprint: info.fingerprint,
+            total: info.total,
+            fill: info.fill,
+        }
+    }
 }

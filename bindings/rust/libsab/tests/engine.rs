@@ -1,8 +1,8 @@
 //! Histograms, and where samples are in an epoch.
 
 use libsab::{
-    BucketSampler, Error, Histogram, Mixture, MixtureOptions, Plan, PlanOptions, SamplerOptions,
-    Sizes,
+    BucketSampler, Error, Histogram, Mixture, MixtureOptions, PackMethod, PackedOptions,
+    PackedSampler, Packing, Plan, PlanOptions, SamplerOptions, Sizes,
 };
 
 fn numbers() -> Vec<u32> {
@@ -75,4 +75,37 @@ fn sources_of_a_mixture_are_kept_apart() {
     assert_eq!(histogram.sources(), Some(&[0, 0, 1][..]));
     let plan = Plan::of_histogram(&histogram, &PlanOptions::new().budget(50.0));
     assert!(matches!(plan, Err(Error::Unsupported(_))));
+}
+
+#[test]
+fn packings_and_their_places_are_those_of_the_sampler() {
+    let numbers = numbers();
+    let mut histogram = Histogram::new().unwrap();
+    let within = histogram.number(&Sizes::copied(&numbers).unwrap()).unwrap();
+    let pack = PackedOptions::new().capacity(200).max_sequences(9).method(PackMethod::Histogram);
+    let packing = Packing::new(&histogram, &pack).unwrap();
+    let patterns = packing.patterns();
+    assert_eq!(patterns.bins.iter().sum::<u64>(), packing.info().bins);
+    assert_eq!(patterns.begins.last(), Some(&(patterns.lengths.len() as u64)));
+    assert_eq!(patterns.sequences.len(), patterns.lengths.len());
+    let sizes: Vec<f64> = numbers.iter().map(|&n| f64::from(n)).collect();
+    let options = SamplerOptions::new().seed(5).world_size(3);
+    let places = packing.locate(&options, &sizes, &within, None).unwrap();
+    for rank in 0..3 {
+        let source = Sizes::copied(&numbers).unwrap();
+        let mut sampler = PackedSampler::new(&source, &pack, &options.rank(rank)).unwrap();
+        assert_eq!(sampler.info().bins, packing.info().bins);
+        for (position, batch) in (&mut sampler).into_iter().enumerate() {
+            for (slot, &index) in batch.unwrap().indices.iter().enumerate() {
+                let index = index as usize;
+                let found = (places.ranks[index], places.batches[index], places.slots[index]);
+                assert_eq!(found, (rank as i64, position as i64, slot as i64));
+            }
+        }
+    }
+    let first_fit = PackedOptions::new().capacity(200).method(PackMethod::FirstFit { window: 9 });
+    assert!(matches!(Packing::new(&histogram, &first_fit), Err(Error::Unsupported(_))));
+    assert!(matches!(packing.locate(&options, &[0.5], &[0], None), Err(Error::Argument(_))));
+    let split = Packing::new(&histogram, &PackedOptions::new().capacity(50).split(true)).unwrap();
+    assert!(matches!(split.locate(&options, &[1.0], &[0], None), Err(Error::Unsupported(_))));
 }

@@ -1,7 +1,8 @@
 //! Calls of `engine.h`.
 
 use super::*;
-use crate::engine::Places;
+use crate::engine::{BinPatterns, Places};
+use crate::pack::PackedOptions;
 
 /// Owns a `sab_histogram`.
 pub(crate) struct HistogramHandle(Owned<sys::sab_histogram>);
@@ -89,6 +90,85 @@ impl HistogramHandle {
     }
 }
 
+/// Owns a `sab_packing`.
+pub(crate) struct PackingHandle(Owned<sys::sab_packing>);
+
+impl PackingHandle {
+    fn pointer(&self) -> *mut sys::sab_packing {
+        self.0.pointer()
+    }
+
+    pub(crate) fn new(
+        histogram: &HistogramHandle,
+        pack: &PackedOptions<'_>,
+    ) -> Result<Self, Error> {
+        pack.make(|raw| {
+            // SAFETY: a live handle, a struct whose size is set; the closures outlive the call, the
+            // only time they are used.
+            construct(|packing| unsafe {
+                sys::sab_histogram_packing_new(histogram.pointer(), raw, packing)
+            })
+        })
+        .map(PackingHandle)
+    }
+
+    pub(crate) fn info(&self) -> sys::sab_packed_info {
+        // SAFETY: a live handle, and a struct whose size is set.
+        certain(filled(|info| unsafe { sys::sab_packing_get_info(self.pointer(), info) }))
+    }
+
+    pub(crate) fn patterns(&self) -> BinPatterns<'_> {
+        let (mut count, mut bins, mut begins) = (0, null(), null());
+        let (mut lengths, mut sequences) = (null(), null());
+        // SAFETY: a live handle, and addresses for the arrays.
+        certain(check(unsafe {
+            sys::sab_packing_get_patterns(
+                self.pointer(),
+                &mut count,
+                &mut bins,
+                &mut begins,
+                &mut lengths,
+                &mut sequences,
+            )
+        }));
+        // SAFETY: the arrays have these lengths, are not empty, and live as long as the handle,
+        // which is borrowed.
+        unsafe {
+            let begins = std::slice::from_raw_parts(begins, count + 1);
+            let parts = usize::try_from(begins[count]).unwrap_or(0);
+            BinPatterns {
+                bins: std::slice::from_raw_parts(bins, count),
+                begins,
+                lengths: std::slice::from_raw_parts(lengths, parts),
+                sequences: std::slice::from_raw_parts(sequences, parts),
+            }
+        }
+    }
+
+    pub(crate) fn locate(
+        &self,
+        options: &sys::sab_sampler_options,
+        sizes: &[f64],
+        numbers: &[u64],
+        which: Option<&[u64]>,
+    ) -> Result<Places, Error> {
+        located(sizes, numbers, which, |sizes, numbers, which, count, places| {
+            // SAFETY: a live handle; arrays of `count` numbers, and room for as many.
+            unsafe {
+                sys::sab_packing_locate(
+                    self.pointer(),
+                    options,
+                    sizes,
+                    numbers,
+                    which,
+                    count,
+                    places,
+                )
+            }
+        })
+    }
+}
+
 impl PlanHandle {
     pub(crate) fn locate(
         &self,
@@ -97,42 +177,58 @@ impl PlanHandle {
         numbers: &[u64],
         which: Option<&[u64]>,
     ) -> Result<Places, Error> {
-        let count = sizes.len();
-        for (name, given) in [("numbers", numbers), ("which", which.unwrap_or(numbers))] {
-            if given.len() != count {
-                let found = given.len();
-                return Err(Error::argument_error(format!(
-                    "{name}: has {found} numbers: must have one for each size, {count}"
-                )));
+        located(sizes, numbers, which, |sizes, numbers, which, count, places| {
+            // SAFETY: a live handle; arrays of `count` numbers, and room for as many.
+            unsafe {
+                sys::sab_plan_locate(self.pointer(), options, sizes, numbers, which, count, places)
             }
-        }
-        let mut made = Places {
-            counts: vec![0; count],
-            ranks: vec![0; count],
-            batches: vec![0; count],
-            steps: vec![0; count],
-            slots: vec![0; count],
-            batch_count: 0,
-        };
-        let mut places = empty::<sys::sab_places>();
-        places.counts = made.counts.as_mut_ptr();
-        places.ranks = made.ranks.as_mut_ptr();
-        places.batches = made.batches.as_mut_ptr();
-        places.steps = made.steps.as_mut_ptr();
-        places.slots = made.slots.as_mut_ptr();
-        places.batch_count = &mut made.batch_count;
-        // SAFETY: a live handle; arrays of `count` numbers, and room for as many in each result.
-        check(unsafe {
-            sys::sab_plan_locate(
-                self.pointer(),
-                options,
-                elements(sizes),
-                elements(numbers),
-                which.map_or(null(), elements),
-                count,
-                &places,
-            )
-        })?;
-        Ok(made)
+        })
     }
+}
+
+/// `locate` takes pointers to sizes, numbers and `which`, their count, and the arrays to be filled.
+fn located(
+    sizes: &[f64],
+    numbers: &[u64],
+    which: Option<&[u64]>,
+    locate: impl FnOnce(
+        *const f64,
+        *const u64,
+        *const u64,
+        usize,
+        *const sys::sab_places,
+    ) -> sys::sab_status,
+) -> Result<Places, Error> {
+    let count = sizes.len();
+    for (name, given) in [("numbers", numbers), ("which", which.unwrap_or(numbers))] {
+        if given.len() != count {
+            let found = given.len();
+            return Err(Error::argument_error(format!(
+                "{name}: has {found} numbers: must have one for each size, {count}"
+            )));
+        }
+    }
+    let mut made = Places {
+        counts: vec![0; count],
+        ranks: vec![0; count],
+        batches: vec![0; count],
+        steps: vec![0; count],
+        slots: vec![0; count],
+        batch_count: 0,
+    };
+    let mut places = empty::<sys::sab_places>();
+    places.counts = made.counts.as_mut_ptr();
+    places.ranks = made.ranks.as_mut_ptr();
+    places.batches = made.batches.as_mut_ptr();
+    places.steps = made.steps.as_mut_ptr();
+    places.slots = made.slots.as_mut_ptr();
+    places.batch_count = &mut made.batch_count;
+    check(locate(
+        elements(sizes),
+        elements(numbers),
+        which.map_or(null(), elements),
+        count,
+        &places,
+    ))?;
+    Ok(made)
 }

@@ -81,6 +81,7 @@ handles! {
     sab_cost, sab_cost_free, Send, Sync;
     sab_plan, sab_plan_free, Send, Sync;
     sab_histogram, sab_histogram_free, Send, Sync;
+    sab_packing, sab_packing_free, Send, Sync;
     sab_grouping, sab_grouping_free, Send, Sync;
     sab_context_plan, sab_context_plan_free, Send, Sync;
     sab_step_plan, sab_step_plan_free, Send, Sync;

@@ -32,6 +32,22 @@ pub(super) unsafe extern "C" fn index_trampoline(
     })
 }
 
+impl PackedOptions<'_> {
+    /// Runs a constructor with the options. It gives the status and the handle.
+    pub(super) fn make<H>(
+        &self,
+        construct: impl FnOnce(&sys::sab_packed_options) -> Result<(sys::sab_status, Option<H>), Error>,
+    ) -> Result<H, Error> {
+        let mut call = InCall::new(&self.progress);
+        let mut raw = *self.raw;
+        (raw.balance, raw.balance_count) = call.balance(&self.balance)?;
+        (raw.capacities, raw.capacity_count) = (elements(&self.capacities), self.capacities.len());
+        (raw.progress, raw.progress_ctx) = call.progress();
+        let (status, handle) = construct(&raw)?;
+        made(check_with(status, call.failures()), handle)
+    }
+}
+
 /// A constructor of `sab-sys` that takes a plan and options.
 pub(crate) type PlanConstructor = unsafe extern "C" fn(
     *const sys::sab_plan,
@@ -109,17 +125,14 @@ impl<'a> SamplerHandle<'a> {
         pack: &PackedOptions<'_>,
         options: &sys::sab_sampler_options,
     ) -> Result<Self, Error> {
-        let mut call = InCall::new(&pack.progress);
-        let mut raw = *pack.raw;
-        (raw.balance, raw.balance_count) = call.balance(&pack.balance)?;
-        (raw.capacities, raw.capacity_count) = (elements(&pack.capacities), pack.capacities.len());
-        (raw.progress, raw.progress_ctx) = call.progress();
-        // SAFETY: a live handle, structs whose sizes are set; the closure outlives the call, the
-        // only time it is used.
-        let (status, handle) = construct(|sampler| unsafe {
-            sys::sab_packed_sampler_new(sizes.pointer(), &raw, options, sampler)
-        })?;
-        made(check_with(status, call.failures()), handle).map(Self::over)
+        pack.make(|raw| {
+            // SAFETY: a live handle, structs whose sizes are set; the closures outlive the call,
+            // the only time they are used.
+            construct(|sampler| unsafe {
+                sys::sab_packed_sampler_new(sizes.pointer(), raw, options, sampler)
+            })
+        })
+        .map(Self::over)
     }
 
     pub(crate) fn size_aware_stream(source: Box<IndexFn<'a>>, budget: f64) -> Result<Self, Error> {

@@ -1,0 +1,39 @@
+#pragma once
+/// Where samples are in an epoch of the bucket order.
+
+#include "engine/locator.h"
+#include "plan/plan.h"
+
+namespace sab {
+
+class BucketLocator : public Locator {
+public:
+    BucketLocator(std::shared_ptr<const Plan> plan, const sab_sampler_options& options);
+
+protected:
+    std::span<const double> distinct_sizes() const override { return plan_->distinct_sizes(); }
+    uint64_t first_place(std::size_t distinct) const override {
+        return plan_->first_place(distinct);
+    }
+    void find_batches(std::span<const uint64_t> places, Appearances* found) const override;
+
+private:
+    /// The batches of a bucket.
+    struct BucketOrder {
+        uint64_t begin, end;  ///< its samples in the sorted order
+        uint64_t batch_size;  ///< samples in a full batch
+        uint64_t full = 0;    ///< samples in full batches; more than there are where it wraps
+        uint64_t all = 0;     ///< samples in all batches
+        CostOrder::ClassIds full_ids{};
+        uint64_t tail_id = 0;  ///< of the smaller last batch
+        Permutation permutation;
+        uint64_t samples() const { return end - begin; }
+    };
+    static void find_batches(const BucketOrder& bucket, uint64_t offset, Appearances& found);
+
+    std::shared_ptr<const Plan> plan_;
+    std::vector<uint64_t> begins_{};      ///< of the buckets
+    std::vector<BucketOrder> buckets_{};  ///< with samples, in the sorted order
+};
+
+}  // namespace sab

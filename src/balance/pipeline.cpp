@@ -10,6 +10,7 @@
 #include "balance/late_acceptance.h"
 #include "base/error.h"
 #include "base/progress.h"
+#include "base/sorting.h"
 
 namespace sab {
 namespace {
@@ -299,9 +300,9 @@ void OrderSearch::try_all(std::vector<uint32_t> order) {
 
 /// Orders by time.
 void OrderSearch::start() {
-    const auto time = [&](uint32_t i) { return input_.forward[i] + input_.backward[i]; };
-    std::vector<uint32_t> ascending = read_order(nullptr, input_.count());
-    std::ranges::stable_sort(ascending, std::less{}, time);
+    std::vector<double> times(input_.forward.begin(), input_.forward.end());
+    for (std::size_t i = 0; i < times.size(); ++i) times[i] += input_.backward[i];
+    const std::vector<uint32_t> ascending = by_ascending(times);
     const std::vector<uint32_t> descending(ascending.rbegin(), ascending.rend());
     std::vector<uint32_t> longest_inside;
     for (std::size_t i = 0; i < ascending.size(); i += 2) longest_inside.push_back(ascending[i]);

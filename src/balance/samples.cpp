@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <numeric>
 
 #include "balance/partition.h"
 #include "base/hasher.h"
 #include "base/log.h"
+#include "base/sorting.h"
 #include "cost/cost.h"
 #include "plan/points.h"
 #include "plan/sorted.h"
@@ -133,13 +133,9 @@ void sort_several(WeighedSamples& samples, const Columns& sizes, const Progress&
                 extents[point] =
                     std::max(extents[point], points.value(point, j) *
                                                  static_cast<double>(points.count) / totals[j]);
-    std::vector<uint32_t> by_extent(distinct);
-    std::iota(by_extent.begin(), by_extent.end(), 0u);
-    std::ranges::stable_sort(by_extent, {}, [&](uint32_t point) { return extents[point]; });
-
     samples.order = make_huge_array<uint32_t>(points.count);
     uint32_t offset = 0;
-    for (const uint32_t point : by_extent) {
+    for (const uint32_t point : by_ascending(extents)) {
         samples.first_offsets.push_back(offset);
         samples.extents.push_back(extents[point]);
         for (std::size_t j = 0; j < columns; ++j) samples.sizes.push_back(points.value(point, j));

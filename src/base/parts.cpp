@@ -28,7 +28,7 @@ struct Helpers {
 
 }  // namespace
 
-void in_parts(const Parts& parts, const Progress& progress, const Stage& stage,
+void in_parts(const Parts& parts, const Progress& progress, const ProgressRange& range,
               const std::function<void(std::size_t, std::size_t, std::size_t)>& block) {
     std::atomic<bool> is_stopped{false};
     std::vector<std::exception_ptr> errors(parts.parts);
@@ -56,7 +56,7 @@ void in_parts(const Parts& parts, const Progress& progress, const Stage& stage,
         const std::size_t end = parts.begin(part + 1);
         for (std::size_t first = parts.begin(part); first < end; first += stretch) {
             // both factors are at most 2^32
-            progress.report(stage.begin + (stage.end - stage.begin) * done / own, stage.total);
+            progress.report(range.begin + (range.end - range.begin) * done / own, range.total);
             const std::size_t last = std::min(first + stretch, end);
             block(part, first, last);
             done += last - first;

@@ -18,8 +18,8 @@ struct Parts {
     }
 };
 
-/// Where a loop is in the progress that is reported.
-struct Stage {
+/// The part of a call's progress that a loop reports.
+struct ProgressRange {
     uint64_t begin, end, total;
 };
 
@@ -27,7 +27,7 @@ struct Stage {
 /// Each part is one thread's work, in order. The caller's thread does the first part, and those for
 /// which no thread could be started. Only the caller's thread calls `progress`. Throws what the
 /// lowest part threw, when no thread runs any more.
-void in_parts(const Parts& parts, const Progress& progress, const Stage& stage,
+void in_parts(const Parts& parts, const Progress& progress, const ProgressRange& range,
               const std::function<void(std::size_t, std::size_t, std::size_t)>& block);
 
 }  // namespace sab

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <type_traits>
@@ -108,15 +109,16 @@ LengthNumbers with_costs(const Groups& groups, const Use& use) {
     if (by_count.size() == 2)
         return use(Rows::divided,
                    LinearCost{by_count[0].data(), by_count[1].data(), groups.first()});
+    using AnyCost = std::function<double(std::size_t, std::size_t)>;
     if (!by_count.empty() || length_count > most_tabled)
         return use(Rows::divided,
-                   [&](std::size_t begin, std::size_t end) { return groups(begin, end); });
+                   AnyCost([&](std::size_t begin, std::size_t end) { return groups(begin, end); }));
     std::vector<double> table(length_count * (length_count + 1), -1);  // negative: not computed yet
-    return use(Rows::plain, [&](std::size_t begin, std::size_t end) {
-        double& known = table[begin * (length_count + 1) + end];
-        if (known < 0) known = groups(begin, end);
-        return known;
-    });
+    return use(Rows::plain, AnyCost([&](std::size_t begin, std::size_t end) {
+                   double& known = table[begin * (length_count + 1) + end];
+                   if (known < 0) known = groups(begin, end);
+                   return known;
+               }));
 }
 
 LengthNumbers thresholds_of(const std::vector<uint32_t>& ends, std::size_t k,

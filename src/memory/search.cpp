@@ -5,11 +5,11 @@
 #include <bit>
 #include <cmath>
 #include <limits>
-#include <numeric>
 #include <optional>
 
 #include "base/log.h"
 #include "base/progress.h"
+#include "base/sorting.h"
 
 namespace sab {
 namespace {
@@ -285,13 +285,9 @@ uint64_t rounded(uint64_t count, const sab_max_batch_options& options) {
 /// What was found for each length, in their order.
 std::vector<Found> find_each(Trials& trials, std::span<const double> lengths,
                              const sab_max_batch_options& options) {
-    std::vector<std::size_t> longest_first(lengths.size());
-    std::iota(longest_first.begin(), longest_first.end(), std::size_t{0});
-    std::ranges::stable_sort(longest_first, std::ranges::greater{},
-                             [&](std::size_t i) { return lengths[i]; });
     std::vector<Found> found(lengths.size());
     std::optional<Found> longer;  // what fits for a longer length fits here
-    for (const std::size_t i : longest_first) {
+    for (const uint32_t i : by_descending(lengths)) {
         switch (options.search) {
             case SAB_SEARCH_BINARY:
                 found[i] = search_binary(trials, lengths[i], options.max_batch_size);

@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <numeric>
 
 #include "base/hasher.h"
 #include "base/log.h"
+#include "base/sorting.h"
 #include "pack/packed_rows.h"
 #include "pack/packing.h"
 
@@ -165,14 +165,10 @@ RowLayout ColumnRows::lay_out(const EpochOptions& epoch_options) const {
     for (std::size_t row = 0; row < rows; ++row)
         for (uint32_t i = begin_of(row); i < found.ends[row]; ++i)
             costs[row] += packing_->cost_of(found.items[i]);
-    std::vector<uint32_t> by_cost(rows);
-    std::iota(by_cost.begin(), by_cost.end(), 0u);
-    std::ranges::stable_sort(by_cost, std::ranges::greater{},
-                             [&](uint32_t row) { return costs[row]; });
     RowLayout sorted;
     sorted.items.reserve(found.items.size());
     sorted.ends.reserve(rows);
-    for (const uint32_t row : by_cost) {
+    for (const uint32_t row : by_descending(costs)) {
         sorted.items.insert(sorted.items.end(), found.items.begin() + begin_of(row),
                             found.items.begin() + found.ends[row]);
         sorted.ends.push_back(static_cast<uint32_t>(sorted.items.size()));

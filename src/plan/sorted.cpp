@@ -160,20 +160,20 @@ using Digits = std::array<std::array<uint32_t, 256>, 8>;
 /// Sorts by one byte of the key; equal ones keep their order.
 void sort_by_byte(const std::vector<Keyed>& items, std::vector<Keyed>& sorted, unsigned byte,
                   const Digits& digits, const Parts& parts, const Progress& progress,
-                  const Stage& stage) {
+                  const ProgressRange& range) {
     const auto digit = [&](std::size_t i) { return items[i].key >> (8 * byte) & 255; };
     std::vector<std::array<uint32_t, 256>> next(parts.parts);
     if (parts.parts == 1)
         next[0] = digits[byte];
     else
-        in_parts(parts, Progress(), stage,
+        in_parts(parts, Progress(), range,
                  [&](std::size_t part, std::size_t first, std::size_t last) {
                      for (std::size_t i = first; i < last; ++i) ++next[part][digit(i)];
                  });
     uint32_t offset = 0;
     for (std::size_t k = 0; k < 256; ++k)
         for (auto& of_part : next) offset += std::exchange(of_part[k], offset);
-    in_parts(parts, progress, stage, [&](std::size_t part, std::size_t first, std::size_t last) {
+    in_parts(parts, progress, range, [&](std::size_t part, std::size_t first, std::size_t last) {
         for (std::size_t i = first; i < last; ++i) sorted[next[part][digit(i)]++] = items[i];
     });
 }

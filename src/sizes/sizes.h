@@ -243,7 +243,8 @@ private:
     template <class Number>
     static constexpr bool is_usual =
         std::is_same_v<Number, uint16_t> || std::is_same_v<Number, int32_t> ||
-        std::is_same_v<Number, uint32_t> || std::is_same_v<Number, int64_t>;
+        std::is_same_v<Number, uint32_t> || std::is_same_v<Number, int64_t> ||
+        std::is_floating_point_v<Number>;
     bool is_dense() const;
     bool has_whole_numbers() const;
     /// Of sizes that are whole numbers. Those from 2^63 on become negative, which is as wrong.

@@ -1,0 +1,15 @@
+#pragma once
+/// Numbers in the order of their keys.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace sab {
+
+/// The indices of `keys`, smallest key first. Equal keys keep their order. Not for NaN.
+std::vector<uint32_t> by_ascending(std::span<const double> keys);
+/// The same, largest key first.
+std::vector<uint32_t> by_descending(std::span<const double> keys);
+
+}  // namespace sab

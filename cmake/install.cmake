@@ -11,7 +11,7 @@ install(TARGETS sab sab_static EXPORT sabTargets
 install(FILES include/sab.h include/sab.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT dev)
 set(not_installed PATTERN features.h EXCLUDE)
 foreach(room ${left_out})
-  list(APPEND not_installed PATTERN ${room}.h EXCLUDE)
+  list(APPEND not_installed PATTERN "${room}*.h*" EXCLUDE)
 endforeach()
 install(DIRECTORY include/sab DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT dev FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp" ${not_installed})
 features_of_this_build(include/sab/features.h ${PROJECT_BINARY_DIR}/features.h)

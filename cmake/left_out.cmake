@@ -14,6 +14,7 @@ function(without_left_out_functions from to)
   foreach(function ${left_out_functions})
     string(REGEX REPLACE "\n *${function};" "" map "${map}")
   endforeach()
+  string(REGEX REPLACE "\n[A-Z_0-9.]+ {\n  global:\n};" "" map "${map}") # nothing is left of a node
   file(CONFIGURE OUTPUT ${to} CONTENT "${map}" @ONLY)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${from})
 endfunction()

@@ -78,16 +78,24 @@
 #include "sab/plan.h"
 #include "sab/sampler.h"
 #include "sab/ranks.h"
+#if SAB_WITH_PACK
 #include "sab/pack.h"
+#endif
 #if SAB_WITH_MEMORY
 #include "sab/memory.h"
 #endif
+#if SAB_WITH_COMPAT
 #include "sab/compat.h"
+#endif
 #if SAB_WITH_FILES
 #include "sab/files.h"
 #endif
+#if SAB_WITH_BALANCE
 #include "sab/balance.h"
+#endif
+#if SAB_WITH_MIXTURE
 #include "sab/mixture.h"
+#endif
 #if SAB_WITH_ENGINE
 #include "sab/engine.h"
 #endif

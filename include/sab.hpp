@@ -104,15 +104,23 @@ struct Options : Struct {
 };
 using PlanOptions = Options<sab_plan_options, sab_plan_options_init>;
 using SamplerOptions = Options<sab_sampler_options, sab_sampler_options_init>;
+using SizesArrowOptions = Options<sab_sizes_arrow_options, sab_sizes_arrow_options_init>;
+#if SAB_WITH_PACK
 using PackedOptions = Options<sab_packed_options, sab_packed_options_init>;
+#endif
+#if SAB_WITH_BALANCE
 using StepPlanOptions = Options<sab_step_plan_options, sab_step_plan_options_init>;
 using BalancedOptions = Options<sab_balanced_options, sab_balanced_options_init>;
-using BionemoOptions = Options<sab_bionemo_options, sab_bionemo_options_init>;
-using BaguaOptions = Options<sab_bagua_options, sab_bagua_options_init>;
-using MixtureOptions = Options<sab_mixture_options, sab_mixture_options_init>;
 using ContextOptions = Options<sab_context_options, sab_context_options_init>;
 using PipelineOptions = Options<sab_pipeline_options, sab_pipeline_options_init>;
-using SizesArrowOptions = Options<sab_sizes_arrow_options, sab_sizes_arrow_options_init>;
+#endif
+#if SAB_WITH_COMPAT
+using BionemoOptions = Options<sab_bionemo_options, sab_bionemo_options_init>;
+using BaguaOptions = Options<sab_bagua_options, sab_bagua_options_init>;
+#endif
+#if SAB_WITH_MIXTURE
+using MixtureOptions = Options<sab_mixture_options, sab_mixture_options_init>;
+#endif
 #if SAB_WITH_FILES
 using SizesFileOptions = Options<sab_sizes_file_options, sab_sizes_file_options_init>;
 #endif
@@ -277,6 +285,7 @@ public:
         }
         return Sizes(created(sab_sizes_columns_new, handles.data(), handles.size()));
     }
+#if SAB_WITH_MIXTURE
     /// Data sets in proportions by their names, such as {{"wiki", &wiki}, {"code", &code}}; see
     /// sab_mixture_new(). The names of the options are not used.
     static Sizes mixture(const std::vector<Column> &sources,
@@ -297,6 +306,7 @@ public:
                          const sab_mixture_options &given = MixtureOptions()) {
         return Sizes(created(sab_mixture_flat_new, sizes.get(), ids.data(), ids.size(), &given));
     }
+#endif
 #if SAB_WITH_FILES
     /// Sizes of a file, whose format is detected; see sab_sizes_file_new().
     static Sizes open(const char *path, const sab_sizes_file_options &given = SizesFileOptions()) {
@@ -336,6 +346,7 @@ public:
         check(sab_sizes_source(get(), index, &source.part, &source.row));
         return source;
     }
+#if SAB_WITH_MIXTURE
     /// Number of sources of a mixture; 0 for other sizes.
     size_t source_count() const noexcept { return sab_mixture_source_count(get()); }
     /// A source of a mixture in an epoch; its name belongs to the handle.
@@ -354,6 +365,7 @@ public:
         check(sab_mixture_counts(get(), epoch, counts.data(), counts.size()));
         return counts;
     }
+#endif
     /// Text for people that says what the sizes were read from. It belongs to the handle.
     const char *description() const noexcept { return sab_sizes_description(get()); }
     /// The sizes of all samples in a column.
@@ -614,6 +626,7 @@ public:
     /// The sum of SAB_SAMPLER_... that this sampler supports.
     uint64_t capabilities() const { return value<uint64_t>(sab_sampler_capabilities); }
     uint64_t batch_count() const { return value<uint64_t>(sab_sampler_batch_count); }
+#if SAB_WITH_MIXTURE
     /// What the epoch has of each source of a mixture, whose number of sources is given; see
     /// sab_mixture_get_report().
     std::vector<sab_mixture_report> report_sources(size_t count) {
@@ -621,6 +634,7 @@ public:
         check(sab_mixture_get_report(get(), nullptr, nullptr, reports.data(), count));
         return reports;
     }
+#endif
     /// The samples that are left out because they are too large.
     std::vector<int64_t> skipped() const { return written<int64_t>(sab_sampler_skipped); }
     void set_epoch(uint64_t epoch) { check(sab_sampler_set_epoch(get(), epoch)); }
@@ -706,6 +720,7 @@ public:
         : Sampler(created(sab_costliest_sampler_new, plan.get(), count)) {}
 };
 
+#if SAB_WITH_COMPAT
 /// Greedy batches in the order of the samples; see sab_bionemo_size_aware_sampler_new().
 class BionemoSizeAwareSampler : public Sampler {
 public:
@@ -764,6 +779,7 @@ public:
                       const sab_sampler_options &given = SamplerOptions())
         : Sampler(created(sab_bagua_batch_sampler_new, complexity.get(), &balancing, &given)) {}
 };
+#endif
 
 /// Samples that are spread over the ranks; see sab_sharded_sampler_new().
 class ShardedSampler : public Sampler {
@@ -781,6 +797,7 @@ private:
     }
 };
 
+#if SAB_WITH_PACK
 /// Samples end to end in rows; see sab_packed_sampler_new().
 class PackedSampler : public Sampler {
 public:
@@ -793,7 +810,9 @@ public:
                                            nullptr);
     }
 };
+#endif
 
+#if SAB_WITH_BALANCE
 /// Steps whose micro-batches cost the same on all ranks; see sab_balanced_sampler_new().
 class BalancedSampler : public Sampler {
 public:
@@ -908,6 +927,7 @@ public:
         return weights;
     }
 };
+#endif
 
 #if SAB_WITH_MEMORY
 /// A batch to measure: `count` samples, and the padded length of each column.

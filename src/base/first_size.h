@@ -32,8 +32,10 @@ SAB_FIRST_RELEASED(sab_block, starts)
 SAB_FIRST_RELEASED(sab_step, totals)
 SAB_FIRST_RELEASED(sab_sampler_options, steady)
 SAB_FIRST_RELEASED(sab_plan_report, step_deviation)
+#if SAB_WITH_PACK
 SAB_FIRST_RELEASED(sab_packed_options, tries)
 SAB_FIRST_RELEASED(sab_packed_info, fill)
+#endif
 #if SAB_WITH_MEMORY
 SAB_FIRST_RELEASED(sab_probe_options, total_bytes)
 SAB_FIRST_RELEASED(sab_probe_stats, total)
@@ -49,11 +51,14 @@ SAB_FIRST_RELEASED(sab_verification, total)
 SAB_FIRST_RELEASED(sab_memory_guard_options, reduce_ctx)
 SAB_FIRST_RELEASED(sab_memory_guard_info, creep)
 #endif
+#if SAB_WITH_COMPAT
 SAB_FIRST_RELEASED(sab_bionemo_options, release)
 SAB_FIRST_RELEASED(sab_bagua_options, release)
+#endif
 #if SAB_WITH_FILES
 SAB_FIRST_RELEASED(sab_sizes_file_options, nulls)
 #endif
+#if SAB_WITH_BALANCE
 SAB_FIRST_RELEASED(sab_partition_options, progress_ctx)
 SAB_FIRST_RELEASED(sab_balanced_options, progress_ctx)
 SAB_FIRST_RELEASED(sab_balanced_report, step_deviation)
@@ -63,9 +68,12 @@ SAB_FIRST_RELEASED(sab_context_options, progress_ctx)
 SAB_FIRST_RELEASED(sab_context_plan_view, gap)
 SAB_FIRST_RELEASED(sab_pipeline_options, progress_ctx)
 SAB_FIRST_RELEASED(sab_pipeline_report, idle)
+#endif
+#if SAB_WITH_MIXTURE
 SAB_FIRST_RELEASED(sab_mixture_options, seed)
 SAB_FIRST_RELEASED(sab_mixture_source, epoch_samples)
 SAB_FIRST_RELEASED(sab_mixture_report, deviation)
+#endif
 #if SAB_WITH_ENGINE
 SAB_FIRST_RELEASED(sab_histogram_info, fingerprint)
 SAB_FIRST_RELEASED(sab_places, batch_count)

@@ -23,11 +23,13 @@ void sab_sampler_options_init(sab_sampler_options *options, size_t struct_size) 
     static constexpr sab_sampler_options defaults = SAB_SAMPLER_OPTIONS_INIT;
     sab::init_options(options, struct_size, defaults);
 }
+#if SAB_WITH_PACK
 
 void sab_packed_options_init(sab_packed_options *options, size_t struct_size) noexcept {
     static constexpr sab_packed_options defaults = SAB_PACKED_OPTIONS_INIT;
     sab::init_options(options, struct_size, defaults);
 }
+#endif
 #if SAB_WITH_MEMORY
 
 void sab_probe_options_init(sab_probe_options *options, size_t struct_size) noexcept {
@@ -65,6 +67,7 @@ void sab_memory_guard_options_init(sab_memory_guard_options *options, size_t str
     sab::init_options(options, struct_size, defaults);
 }
 #endif
+#if SAB_WITH_COMPAT
 
 void sab_bionemo_options_init(sab_bionemo_options *options, size_t struct_size) noexcept {
     static constexpr sab_bionemo_options defaults = SAB_BIONEMO_OPTIONS_INIT;
@@ -75,6 +78,7 @@ void sab_bagua_options_init(sab_bagua_options *options, size_t struct_size) noex
     static constexpr sab_bagua_options defaults = SAB_BAGUA_OPTIONS_INIT;
     sab::init_options(options, struct_size, defaults);
 }
+#endif
 #if SAB_WITH_FILES
 
 void sab_sizes_file_options_init(sab_sizes_file_options *options, size_t struct_size) noexcept {
@@ -82,6 +86,7 @@ void sab_sizes_file_options_init(sab_sizes_file_options *options, size_t struct_
     sab::init_options(options, struct_size, defaults);
 }
 #endif
+#if SAB_WITH_BALANCE
 
 void sab_partition_options_init(sab_partition_options *options, size_t struct_size) noexcept {
     static constexpr sab_partition_options defaults = SAB_PARTITION_OPTIONS_INIT;
@@ -107,11 +112,14 @@ void sab_pipeline_options_init(sab_pipeline_options *options, size_t struct_size
     static constexpr sab_pipeline_options defaults = SAB_PIPELINE_OPTIONS_INIT;
     sab::init_options(options, struct_size, defaults);
 }
+#endif
+#if SAB_WITH_MIXTURE
 
 void sab_mixture_options_init(sab_mixture_options *options, size_t struct_size) noexcept {
     static constexpr sab_mixture_options defaults = SAB_MIXTURE_OPTIONS_INIT;
     sab::init_options(options, struct_size, defaults);
 }
+#endif
 #if SAB_WITH_STEPS
 
 void sab_step_in_chunks_options_init(sab_step_in_chunks_options *options, size_t struct_size) noexcept {

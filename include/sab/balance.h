@@ -343,7 +343,8 @@ typedef struct sab_step_plan sab_step_plan;
  * communicate: the plan is a function of sizes and options alone, the same on every machine.
  *
  * Ranks are even in the sum of their micro-batches, and in each micro-step, which is the
- * micro-batch that all ranks run at the same time. A micro-batch is empty only if there are fewer
+ * micro-batch that all ranks run at the same time. A micro-step is uneven where one sample costs
+ * more than other ranks can fit into a micro-batch. A micro-batch is empty only if there are fewer
  * samples than micro-batches; with `groups`, only if its rank has fewer.
  *
  * Method, rows: samples are assigned to ranks as by sab_items_partition(), longest first, and then

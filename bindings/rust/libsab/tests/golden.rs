@@ -7,8 +7,8 @@ use std::path::Path;
 use libsab::{
     BalancedOptions, BalancedSampler, Batch, BatchRef, BionemoOptions, BionemoSampler,
     BionemoSizeAwareSampler, BucketRule, BucketSampler, Budget, Cost, CostTerm, Error, LastStep,
-    Mixture, MixtureOptions, Oversize, PackMethod, PackedOptions, PackedSampler,
-    Plan, PlanOptions, SamplerOptions, SequentialSampler, ShardedSampler, Sizes, Step, Tail,
+    Mixture, MixtureOptions, Oversize, PackMethod, PackedOptions, PackedSampler, Plan, PlanOptions,
+    SamplerOptions, SequentialSampler, ShardedSampler, Sizes, Step, Tail,
 };
 
 /// What all samplers do, by methods of their own.

@@ -15,8 +15,8 @@ use common::Mine;
 use libsab::torch::TorchStore;
 use libsab::{
     ranks_from_environment, ranks_from_mesh, BalancedOptions, BalancedSampler, BoxError,
-    BucketSampler, Budget, Cost, CostTerm, Error, LastStep, Layout, Plan,
-    PlanOptions, SamplerOptions, ShardedSampler, Sizes, Tail,
+    BucketSampler, Budget, Cost, CostTerm, Error, LastStep, Layout, Plan, PlanOptions,
+    SamplerOptions, ShardedSampler, Sizes, Tail,
 };
 use static_assertions::{assert_impl_all, assert_not_impl_any};
 

@@ -644,7 +644,6 @@ typedef struct sab_balanced_options {
  double fill;
  const sab_cost *const *balance;
  size_t balance_count;
- sab_partition_method method;
  sab_oversize oversize;
  sab_progress_fn progress;
  void *progress_ctx;

@@ -142,8 +142,6 @@ typedef struct sab_balanced_options {
     const sab_cost *const *balance;
     /** number of `balance`, 0 to SAB_MAX_BUDGETS */
     size_t balance_count;
-    /** how samples are assigned to micro-batches; SAB_PARTITION_KARMARKAR_KARP */
-    sab_partition_method method;
     /** samples that alone exceed a budget: SAB_OVERSIZE_SKIP or SAB_OVERSIZE_ERROR (default) */
     sab_oversize oversize;
     /** reports progress and may cancel the constructor; NULL */
@@ -151,9 +149,8 @@ typedef struct sab_balanced_options {
     /** passed to `progress` */
     void *progress_ctx;
 } sab_balanced_options;
-#define SAB_BALANCED_OPTIONS_INIT                                                              \
-    {sizeof(sab_balanced_options), 0,    NULL, 0, 0.95, NULL, 0, SAB_PARTITION_KARMARKAR_KARP, \
-     SAB_OVERSIZE_ERROR,           NULL, NULL}
+#define SAB_BALANCED_OPTIONS_INIT \
+    {sizeof(sab_balanced_options), 0, NULL, 0, 0.95, NULL, 0, SAB_OVERSIZE_ERROR, NULL, NULL}
 
 /** Sets the defaults, the same as SAB_BALANCED_OPTIONS_INIT: for languages without C's macros.
  *
@@ -169,7 +166,7 @@ SAB_API void sab_balanced_options_init(sab_balanced_options *options, size_t str
  * attention), whose cost is not their number of tokens.
  *
  * Each epoch permutes the samples. A step takes the next ones, up to `samples` or until the budgets
- * are used, and assigns them as sab_items_partition() does. Every rank takes the same number of
+ * are used, and divides them as sab_step_plan_new() does. Every rank takes the same number of
  * micro-batches, no budget is exceeded, and no sample is lost or repeated. Ranks need not
  * communicate. Samples that cost more than an eighth of a mean micro-batch are hard to balance with
  * other samples. Those of similar size are therefore taken together, one for each micro-batch of a
@@ -196,7 +193,7 @@ SAB_API void sab_balanced_options_init(sab_balanced_options *options, size_t str
  * Time: an epoch begins with one pass over the samples, about 50 ns each, in the constructor,
  * sab_sampler_set_epoch() and sab_sampler_state_restore(). A step with a sample larger than the
  * room that `fill` leaves is partitioned there, too, about 100 ns a sample. With several columns
- * and budgets that is so for most steps, about 500 ns a sample. Making a step takes one partition.
+ * and budgets that is so for most steps, about 500 ns a sample. Making a step takes one step plan.
  * Memory: 8 bytes a sample, 40 a distinct size, 16 a step. With several columns a distinct
  * combination of sizes takes 13 bytes, and 8 for each column, balanced cost and budget.
  *
@@ -346,15 +343,17 @@ typedef struct sab_step_plan sab_step_plan;
  * communicate: the plan is a function of sizes and options alone, the same on every machine.
  *
  * Ranks are even in the sum of their micro-batches, and in each micro-step, which is the
- * micro-batch that all ranks run at the same time. A micro-batch is empty only if there are fewer
+ * micro-batch that all ranks run at the same time. A micro-step is uneven where one sample costs
+ * more than other ranks can fit into a micro-batch. A micro-batch is empty only if there are fewer
  * samples than micro-batches; with `groups`, only if its rank has fewer.
  *
  * Method, rows: samples are assigned to ranks as by sab_items_partition(), longest first, and then
- * those of each rank to micro-batches. If those of a rank do not fit, all samples are assigned to
- * micro-batches first, and micro-batches to ranks: as by sab_items_partition() with capacities, or,
- * under one budget, each micro-batch as full as possible. If this also fails there are `multiple`
- * more micro-batches. The first number tried is a lower bound. Finding the fewest is a bin packing
- * problem, so there may be one more than the fewest where little room is free.
+ * those of each rank to micro-batches. If those of a rank do not fit, or there are several costs,
+ * all samples are assigned to micro-batches first, and micro-batches to ranks: as by
+ * sab_items_partition() with capacities, or, under one budget, each micro-batch as full as
+ * possible. If this also fails there are `multiple` more micro-batches. The first number tried is a
+ * lower bound. Finding the fewest is a bin packing problem, so there may be one more than the
+ * fewest where little room is free.
  *
  * Method, padded: samples are sorted by size and cut into runs. The smallest largest cost with
  * which there are not too many runs is found by bisection. The micro-batches are the fewest

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <tuple>
 
+#include "balance/micro_batches.h"
 #include "balance/step_rows.h"
 #include "base/hasher.h"
 #include "sampler/capabilities.h"
@@ -46,20 +47,13 @@ BalancedSampler& BalancedSampler::of(Sampler& sampler) {
 
 BalancedSampler::BalancedSampler(const Columns& sizes, const sab_balanced_options& balanced,
                                  const sab_sampler_options& options)
-    : options_(options),
-      samples_(balanced.samples),
-      fill_(balanced.fill),
-      method_(balanced.method) {
+    : options_(options), samples_(balanced.samples), fill_(balanced.fill) {
     check_sampler_options(options);
     check(options.world_size <= most_parts / options.micro_batches, "options.world_size",
           options.world_size, "times options.micro_batches = ", options.micro_batches,
           " must be at most ", most_parts);
     check(balanced.fill > 0 && balanced.fill <= 1, "balanced.fill", balanced.fill,
           "must be above 0 and at most 1");
-    check(balanced.method >= SAB_PARTITION_KARMARKAR_KARP &&
-              balanced.method <= SAB_PARTITION_LONGEST_FIRST,
-          "balanced.method", balanced.method,
-          "must be SAB_PARTITION_KARMARKAR_KARP (0) or SAB_PARTITION_LONGEST_FIRST (1)");
     check(balanced.oversize == SAB_OVERSIZE_SKIP || balanced.oversize == SAB_OVERSIZE_ERROR,
           "balanced.oversize", balanced.oversize,
           "must be SAB_OVERSIZE_SKIP (0) or SAB_OVERSIZE_ERROR (1)");
@@ -128,8 +122,8 @@ uint64_t BalancedSampler::steady_rules() const {
 /// All that says, beside the samples, where a step ends and who takes what of it.
 uint64_t BalancedSampler::rules() const {
     Hasher hash;
-    for (const uint64_t number : {options_.world_size, options_.micro_batches, samples_,
-                                  static_cast<uint64_t>(method_), weighed_->kept})
+    for (const uint64_t number :
+         {options_.world_size, options_.micro_batches, samples_, weighed_->kept})
         hash.add(number);
     hash.add(fill_);
     if (options_.steady > 0) hash.add(options_.steady);
@@ -309,70 +303,35 @@ void BalancedSampler::gather(UnitPosition at, UnitPosition end) {
 
 /// Deals the samples in offsets_ to the micro-batches of the step; false when they do not fit.
 bool BalancedSampler::assign() {
-    const std::size_t count = offsets_.size(), balances = weighed_->balances,
-                      caps = weighed_->capacities.size();
-    costs_.resize(count * balances);
-    weights_.resize(count * caps);
-    for (std::size_t i = 0; i < count; ++i) {
-        const double* const costs = weighed_->costs_of(offsets_[i]);
-        const double* const weights = weighed_->weights_of(offsets_[i]);
-        for (std::size_t k = 0; k < balances; ++k) costs_[k * count + i] = costs[k];
-        for (std::size_t j = 0; j < caps; ++j) weights_[j * count + i] = weights[j];
-    }
-    part_of_.resize(count);
-    is_by_ranks_ = options_.steady > 0 && assign_to_ranks();
-    return is_by_ranks_ ||
-           partitioner_.partition({costs_, balances, count}, {weights_, caps, count},
-                                  weighed_->capacities, {method_, parts(), false}, part_of_);
+    step_ = StepItems(offsets_, *weighed_);
+    part_of_.resize(offsets_.size());
+    return offsets_.empty() ||
+           StepRows(step_, options_.world_size).assign(options_.micro_batches, false, part_of_);
 }
 
-/// First to ranks: a steady step may have a sample that costs more than a mean micro-batch.
-bool BalancedSampler::assign_to_ranks() {
-    const std::size_t count = offsets_.size();
-    const StepSamples samples({costs_, weighed_->balances, count},
-                              {weights_, weighed_->capacities.size(), count}, weighed_->capacities);
-    return StepRows(samples, options_.world_size).assign(options_.micro_batches, false, part_of_);
+/// The costs of the micro-batches: the first of all, then the second of all, and so on.
+void BalancedSampler::add_up_costs() {
+    const ItemTable costs = step_.cost_table();
+    part_costs_.assign(weighed_->balances * parts(), 0);
+    for (std::size_t k = 0; k < costs.kinds; ++k)
+        for (std::size_t i = 0; i < costs.items; ++i)
+            part_costs_[k * parts() + part_of_[i]] += costs[k][i];
 }
 
-/// Parts in random order, so that no rank always gets the costliest; several of a rank so that
-/// ranks are even, too.
-void BalancedSampler::assign_ranks(uint64_t step) {
-    const std::size_t balances = weighed_->balances, count = offsets_.size();
-    const auto all = static_cast<uint32_t>(parts());
-    part_costs_.assign(all * balances, 0);
-    for (std::size_t k = 0; k < balances; ++k)
-        for (std::size_t i = 0; i < count; ++i)
-            part_costs_[k * all + part_of_[i]] += costs_[k * count + i];
-    rank_of_part_.resize(all);
-    const Permutation shuffled(all, permutation_key(options_.seed, schedule_.epoch, Purpose::parts,
-                                                    schedule_.first_step + step));
+/// Ranks in random order, so that none always gets the costliest. The micro-batches of each are
+/// the costliest first, so that those of similar cost run at the same time.
+void BalancedSampler::number_parts(uint64_t step) {
+    const uint64_t of_rank = options_.micro_batches;
+    add_up_costs();
+    std::vector<uint32_t> places =
+        places_by_cost({part_costs_, weighed_->balances, parts()}, of_rank);
     const Permutation ranks(options_.world_size,
                             permutation_key(options_.seed, schedule_.epoch, Purpose::parts,
-                                            ~(schedule_.first_step + step)));
-    if (is_by_ranks_) {
-        slot_of_part_.resize(all);
-        for (uint32_t part = 0; part < all; ++part) {
-            const uint64_t rank = ranks(part / options_.micro_batches);
-            slot_of_part_[part] = static_cast<uint32_t>(rank * options_.micro_batches +
-                                                        part % options_.micro_batches);
-        }
-        return;
-    }
-    if (options_.micro_batches == 1 || options_.world_size == 1) {
-        for (uint32_t part = 0; part < all; ++part)
-            rank_of_part_[part] = static_cast<uint32_t>(shuffled(part) / options_.micro_batches);
-    } else {
-        partitioner_.partition({part_costs_, balances, all}, {}, {},
-                               {method_, options_.world_size, true}, rank_of_part_);
-        for (uint32_t& rank : rank_of_part_) rank = static_cast<uint32_t>(ranks(rank));
-    }
-    slot_of_part_.resize(all);
-    std::vector<uint32_t> next(options_.world_size);
-    for (uint32_t i = 0; i < all; ++i) {
-        const auto part = static_cast<uint32_t>(shuffled(i));
-        const uint32_t rank = rank_of_part_[part];
-        slot_of_part_[part] = rank * static_cast<uint32_t>(options_.micro_batches) + next[rank]++;
-    }
+                                            schedule_.first_step + step));
+    for (std::size_t part = 0; part < places.size(); ++part)
+        places[part] += static_cast<uint32_t>(ranks(part / of_rank) * of_rank);
+    for (uint32_t& part : part_of_) part = places[part];
+    add_up_costs();
 }
 
 /// Makes a step, counted from schedule_.first, the one at hand.
@@ -386,14 +345,14 @@ void BalancedSampler::load(uint64_t step) {
         const std::span<const double> sizes = weighed_->sizes_of(offset);
         for (std::size_t j = 0; j < sizes.size(); ++j) total_[j] += sizes[j];
     }
-    assign_ranks(step);
-    slot_begin_.assign(parts() + 1, 0);
-    for (const uint32_t part : part_of_) ++slot_begin_[slot_of_part_[part] + 1];
-    std::partial_sum(slot_begin_.begin(), slot_begin_.end(), slot_begin_.begin());
+    fill_empty(step_.cost_table()[0], parts(), options_.micro_batches, true, part_of_);
+    number_parts(step);
+    part_begin_.assign(parts() + 1, 0);
+    for (const uint32_t part : part_of_) ++part_begin_[part + 1];
+    std::partial_sum(part_begin_.begin(), part_begin_.end(), part_begin_.begin());
     dealt_.resize(offsets_.size());
-    std::vector<std::size_t> to(slot_begin_.begin(), slot_begin_.end() - 1);
-    for (std::size_t i = 0; i < offsets_.size(); ++i)
-        dealt_[to[slot_of_part_[part_of_[i]]]++] = offsets_[i];
+    std::vector<std::size_t> to(part_begin_.begin(), part_begin_.end() - 1);
+    for (std::size_t i = 0; i < offsets_.size(); ++i) dealt_[to[part_of_[i]]++] = offsets_[i];
     loaded_ = step;
 }
 
@@ -432,8 +391,8 @@ void BalancedSampler::fill(uint64_t position, uint64_t rank, EpochBatch& placed)
     const uint64_t after = position - schedule_.first_position,
                    step = after / options_.micro_batches;
     load(step);
-    const uint64_t slot = rank * options_.micro_batches + after % options_.micro_batches;
-    const std::size_t begin = slot_begin_[slot], end = slot_begin_[slot + 1];
+    const uint64_t part = rank * options_.micro_batches + after % options_.micro_batches;
+    const std::size_t begin = part_begin_[part], end = part_begin_[part + 1];
     Batch& batch = placed.batch;
     show(std::span(dealt_).subspan(begin, end - begin), batch);
     placed.epoch = schedule_.epoch;
@@ -560,7 +519,7 @@ void BalancedSampler::measure(std::size_t balance, sab_balanced_report& report,
     std::vector<double> rank_costs(options_.world_size);
     double sum = 0;
     for (std::size_t part = 0; part < part_costs.size(); ++part) {
-        rank_costs[slot_of_part_[part] / options_.micro_batches] += part_costs[part];
+        rank_costs[part / options_.micro_batches] += part_costs[part];
         sum += part_costs[part];
     }
     const double imbalance = imbalance_of(rank_costs, sum);
@@ -587,10 +546,10 @@ sab_balanced_report BalancedSampler::report(const Progress& progress) {
     for (uint64_t step = 0; step < report.steps; ++step) {
         if (step % 16 == 0) progress.report(step, report.steps);
         load(step);
-        const std::size_t count = offsets_.size();
-        seen += count;
+        seen += offsets_.size();
         for (std::size_t j = 0; j < columns(); ++j) report.total[j] += total_[j];
-        for (std::size_t i = 0; i < weights_.size(); ++i) weights[i / count] += weights_[i];
+        for (std::size_t j = 0; j < caps; ++j)
+            for (const double weight : step_.weight_table()[j]) weights[j] += weight;
         for (std::size_t k = 0; k < weighed_->balances; ++k) measure(k, report, deviations[k]);
     }
     const auto steps = static_cast<double>(std::max<uint64_t>(report.steps, 1));

@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "balance/samples.h"
+#include "balance/step_samples.h"
 #include "balance/unit_order.h"
-#include "balance/vector_partition.h"
 #include "base/progress.h"
 #include "sab/balance.h"
 #include "sampler/sampler.h"
@@ -106,8 +106,8 @@ private:
     bool may_not_fit(const Load& load) const;
     UnitPosition next_start(UnitPosition at, bool& is_full);
     bool assign();
-    bool assign_to_ranks();
-    void assign_ranks(uint64_t step);
+    void add_up_costs();
+    void number_parts(uint64_t step);
     void load(uint64_t step);
     void show(std::span<const uint32_t> offsets, Batch& batch) const;
     void measure(std::size_t balance, sab_balanced_report& report, StepDeviation& deviation) const;
@@ -122,7 +122,6 @@ private:
     sab_sampler_options options_;
     uint64_t samples_;  ///< of a step; 0: as many as there is room for
     double fill_;       ///< of the room that a step may fill
-    sab_partition_method method_;
     std::shared_ptr<const EpochSamples> samples_of_;  ///< the epochs
 
     std::shared_ptr<const WeighedSamples> weighed_;  ///< of the epoch
@@ -136,14 +135,14 @@ private:
     uint64_t position_ = 0;
 
     // The step at hand:
-    VectorPartitioner partitioner_;
     std::optional<uint64_t> loaded_;
     std::vector<uint32_t> offsets_;  ///< its samples, in the order of the epoch
-    /// of the samples and of the parts: the first of all, then the second of all, and so on
-    std::vector<double> costs_, weights_, part_costs_;
-    bool is_by_ranks_ = false;  ///< parts r * micro_batches + m are those of one rank
-    std::vector<uint32_t> part_of_, rank_of_part_, slot_of_part_, dealt_;
-    std::vector<std::size_t> slot_begin_;
+    StepItems step_;                 ///< these
+    /// of each sample; micro-batch m of rank r is r * micro_batches + m
+    std::vector<uint32_t> part_of_;
+    std::vector<double> part_costs_;  ///< the first of all parts, then the second of all, and so on
+    std::vector<std::size_t> part_begin_;  ///< of each part, in dealt_
+    std::vector<uint32_t> dealt_;          ///< samples by part
     PerColumn total_{};
 };
 

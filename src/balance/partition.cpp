@@ -40,7 +40,9 @@ public:
         double load;
         uint32_t part;
         bool operator<(const Load& other) const {
-            return load != other.load ? load > other.load : part > other.part;
+            // without a branch, which would be mispredicted
+            return static_cast<int>(load > other.load) |
+                   (static_cast<int>(load == other.load) & static_cast<int>(part > other.part));
         }
     };
 
@@ -82,7 +84,8 @@ private:
     void replace_first(const Load& load) {
         std::size_t hole = 0;
         for (std::size_t child = 1; child < heap_.size(); child = 2 * hole + 1) {
-            if (child + 1 < heap_.size() && heap_[child] < heap_[child + 1]) ++child;
+            if (child + 1 < heap_.size())
+                child += static_cast<std::size_t>(heap_[child] < heap_[child + 1]);
             if (!(load < heap_[child])) break;
             heap_[hole] = heap_[child];
             hole = child;

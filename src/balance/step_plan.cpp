@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 
+#include "balance/micro_batches.h"
 #include "balance/step_rows.h"
 #include "balance/step_runs.h"
 #include "base/callback.h"
@@ -42,8 +43,8 @@ public:
     StepPlan make() {
         plan_.world_size = options_.world_size;
         samples_.is_padded ? assign_padded() : assign_rows();
-        fill_empty(false);
-        if (samples_.group_of.empty()) fill_empty(true);
+        fill_empty(samples_.cost_table()[0], parts(), plan_.micro_batches,
+                   samples_.group_of.empty(), part_of_);
         list();
         find_costs();
         order();
@@ -131,34 +132,6 @@ private:
         }
     }
 
-    /// Empty micro-batches take the cheapest samples of those that have several: of their own rank,
-    /// or of any.
-    void fill_empty(bool of_any_rank) {
-        const uint64_t own = of_any_rank ? parts() : plan_.micro_batches;
-        std::vector<uint32_t> counts(parts());
-        for (const uint32_t part : part_of_) ++counts[part];
-        std::vector<std::vector<uint32_t>> empty(parts() / own);
-        bool is_any = false;
-        for (std::size_t part = counts.size(); part-- > 0;) {
-            if (counts[part] > 0) continue;
-            empty[part / own].push_back(static_cast<uint32_t>(part));
-            is_any = true;
-        }
-        if (!is_any) return;
-        std::vector<uint32_t> by_cost(samples_.count);
-        std::iota(by_cost.begin(), by_cost.end(), 0u);
-        std::ranges::stable_sort(by_cost, {}, [&](uint32_t i) { return samples_.costs[i]; });
-        for (const uint32_t sample : by_cost) {
-            uint32_t& part = part_of_[sample];
-            std::vector<uint32_t>& room = empty[part / own];
-            if (counts[part] < 2 || room.empty()) continue;
-            --counts[part];
-            part = room.back();
-            room.pop_back();
-            ++counts[part];
-        }
-    }
-
     /// The indices of each micro-batch.
     void list() {
         plan_.offsets.assign(parts() + 1, 0);
@@ -188,26 +161,13 @@ private:
         }
     }
 
-    /// The micro-batches of each rank in the order of the options. Of several costs the largest
-    /// counts, each divided by its mean.
+    /// The micro-batches of each rank in the order of the options.
     void order() {
         const auto count = static_cast<uint32_t>(plan_.micro_batches);
-        std::vector<double> keys(parts());
-        for (std::size_t k = 0; k < plan_.balances; ++k) {
-            const std::span<const double> costs =
-                std::span(plan_.costs).subspan(k * parts(), parts());
-            const double sum = std::accumulate(costs.begin(), costs.end(), 0.0);
-            for (std::size_t part = 0; part < keys.size() && sum > 0; ++part)
-                keys[part] = std::max(keys[part], costs[part] / sum);
-        }
-        std::vector<uint32_t> place(parts()), sorted(count);
-        for (uint32_t first = 0; first < parts(); first += count) {
-            std::iota(sorted.begin(), sorted.end(), first);
-            std::ranges::stable_sort(sorted, std::greater(),
-                                     [&](uint32_t part) { return keys[part]; });
-            for (uint32_t rank = 0; rank < count; ++rank)
-                place[sorted[rank]] = first + place_of(rank, count);
-        }
+        std::vector<uint32_t> place =
+            places_by_cost({plan_.costs, plan_.balances, parts()}, plan_.micro_batches);
+        for (uint32_t part = 0; part < place.size(); ++part)
+            place[part] = part - part % count + place_of(place[part], count);
         std::vector<double> costs(plan_.costs.size());
         for (std::size_t k = 0; k < plan_.balances; ++k)
             for (std::size_t part = 0; part < place.size(); ++part)

@@ -5,10 +5,13 @@
 #include <cmath>
 #include <numeric>
 
+#include "balance/micro_batches.h"
+
 namespace sab {
 namespace {
 
 constexpr std::size_t most_together = 8192;  // samples, where capacities are tight
+constexpr std::size_t most_again = 2048;     // to make ranks more even
 constexpr uint32_t most_scanned = 64;  // micro-batches of a rank that are looked at for each sample
 // Above this load one more micro-batch is allowed, so the search is short: fewer samples are
 // assigned together. Few ranks may fail, and few samples may need more than longest-first.
@@ -70,7 +73,7 @@ double least_bins(std::span<const double> weights, double capacity) {
 /// leave little room. The last resort, where little room is free: it does not look at costs.
 class FullestBins {
 public:
-    explicit FullestBins(const StepSamples& samples) : samples_(samples) {}
+    explicit FullestBins(const StepItems& samples) : samples_(samples) {}
 
     bool pack(uint64_t bins, std::span<uint32_t> part_of) {
         if (samples_.capacities.size() != 1 || bins * samples_.count > most_work) return false;
@@ -127,7 +130,7 @@ private:
         }
     }
 
-    const StepSamples& samples_;
+    const StepItems& samples_;
     CostliestFirst order_;
     std::span<const uint32_t> sorted_;
     std::vector<uint32_t> left_;              ///< heaviest first
@@ -140,7 +143,7 @@ private:
 /// micro-batches of both have room.
 class RankEvener {
 public:
-    RankEvener(const StepSamples& samples, uint32_t ranks, uint32_t micro_batches,
+    RankEvener(const StepItems& samples, uint32_t ranks, uint32_t micro_batches,
                std::span<uint32_t> part_of)
         : samples_(samples),
           micro_batches_(micro_batches),
@@ -233,7 +236,7 @@ private:
         std::swap(ours, theirs);
     }
 
-    const StepSamples& samples_;
+    const StepItems& samples_;
     const uint32_t micro_batches_;
     std::span<uint32_t> part_of_;
     const std::size_t parts_;
@@ -244,7 +247,7 @@ private:
 
 }  // namespace
 
-uint64_t least_rows(const StepSamples& samples, uint64_t world_size) {
+uint64_t least_rows(const StepItems& samples, uint64_t world_size) {
     double least = 1;
     for (std::size_t b = 0; b < samples.capacities.size(); ++b) {
         const std::span<const double> weights = samples.weight_table()[b];
@@ -260,17 +263,7 @@ uint64_t least_rows(const StepSamples& samples, uint64_t world_size) {
     return static_cast<uint64_t>(least);
 }
 
-void parts_to_ranks(const ItemTable& part_costs, uint64_t world_size, std::span<uint32_t> part_of) {
-    const std::size_t parts = part_costs.items;
-    std::vector<uint32_t> rank_of(parts), next(world_size);
-    VectorPartitioner().partition(part_costs, {}, {},
-                                  {SAB_PARTITION_KARMARKAR_KARP, world_size, true}, rank_of);
-    const auto of_rank = static_cast<uint32_t>(parts / world_size);
-    for (uint32_t& rank : rank_of) rank = rank * of_rank + next[rank]++;
-    for (uint32_t& part : part_of) part = rank_of[part];
-}
-
-StepRows::StepRows(const StepSamples& samples, uint64_t world_size)
+StepRows::StepRows(const StepItems& samples, uint64_t world_size)
     : samples_(samples),
       ranks_(static_cast<uint32_t>(world_size)),
       units_(samples.group_of.empty() ? samples.count : samples.group_counts.size()) {
@@ -297,15 +290,63 @@ void StepRows::find_units() {
 bool StepRows::assign(uint64_t micro_batches, bool may_use_more, std::span<uint32_t> part_of) {
     micro_batches_ = static_cast<uint32_t>(micro_batches);
     part_of_ = part_of;
+    for (std::size_t b = 0; b < samples_.capacities.size(); ++b)
+        if (is_impossible(samples_.weight_table()[b], micro_batches * ranks_,
+                          samples_.capacities[b]))
+            return false;
     is_short_ = may_use_more && load() > high_load && samples_.count > few_together;
-    if (by_ranks(Aim::costs)) return true;
-    if (!samples_.is_one_cost && by_ranks(Aim::capacities)) return true;
-    if (!samples_.group_of.empty()) return !samples_.is_one_cost && by_ranks(Aim::weights);
-    // Many samples whose even ranks do not fit leave next to no room: one more micro-batch.
-    if (is_short_ || (samples_.is_one_cost && samples_.count > most_together)) return false;
+    best_.clear();
+    const bool has_groups = !samples_.group_of.empty(),
+               is_all_first = samples_.cost_table().kinds > 1 && !has_groups && !is_short_;
+    if (is_all_first && all_together()) return true;
+    if (by_ranks(Aim::costs) && (!is_mended_ || is_even_enough())) return true;
+    if (!samples_.is_one_cost && by_ranks(Aim::capacities) && is_even_enough()) return true;
+    if (has_groups && best_.empty()) return !samples_.is_one_cost && by_ranks(Aim::weights);
+    if (!has_groups && !is_all_first && samples_.count <= most_at_once() && all_together())
+        return true;
+    std::ranges::copy(best_, part_of_.begin());
+    return !best_.empty();
+}
+
+bool StepRows::all_together() {
+    rank_of_unit_.assign(units_, 0);
+    collect_ranks();
     std::vector<uint32_t> all(ranks_);
     std::iota(all.begin(), all.end(), 0u);
-    return together(all);
+    return together(all) && is_even_enough();
+}
+
+/// Samples that are assigned to all micro-batches at once, at most. Many samples whose even ranks
+/// do not fit leave next to no room: one more micro-batch.
+std::size_t StepRows::most_at_once() const {
+    if (!best_.empty()) return most_again;
+    if (is_short_) return 0;
+    return samples_.is_one_cost ? most_together : samples_.count;
+}
+
+/// Whether the costs of ranks need not be more even. Keeps the most even assignment.
+bool StepRows::is_even_enough() {
+    constexpr double even_enough = 1.0015;
+    const ItemTable costs = samples_.cost_table();
+    double most = 0;  // cost of the costliest rank, to what it cannot be below
+    std::vector<double> sums(ranks_);
+    for (std::size_t kind = 0; kind < costs.kinds; ++kind) {
+        sums.assign(ranks_, 0);
+        for (std::size_t i = 0; i < samples_.count; ++i)
+            sums[part_of_[i] / micro_batches_] += costs[kind][i];
+        const double mean = std::accumulate(sums.begin(), sums.end(), 0.0) / ranks_,
+                     largest = std::ranges::max(costs[kind]),
+                     least = std::max(are_whole(costs[kind]) ? std::ceil(mean) : mean, largest);
+        // Other ranks may have no micro-batch as costly as that sample: no other way helps.
+        if (largest * micro_batches_ > mean) continue;
+        if (least > 0) most = std::max(most, std::ranges::max(sums) / least);
+    }
+    if (most <= even_enough) return true;
+    if (best_.empty() || most < most_of_best_) {
+        best_.assign(part_of_.begin(), part_of_.end());
+        most_of_best_ = most;
+    }
+    return false;
 }
 
 /// The largest share of a budget that the samples fill.
@@ -330,7 +371,8 @@ bool StepRows::by_ranks(Aim aim) {
         if (is_short_ && (failed.size() > few_failed || partitioned_ > few_partitioned))
             return false;
     }
-    if (!failed.empty() && !with_others(failed)) return false;
+    is_mended_ = !failed.empty();
+    if (is_mended_ && !with_others(failed)) return false;
     if (samples_.cost_table().kinds == 1) even_micro_steps();
     return true;
 }
@@ -374,7 +416,7 @@ bool StepRows::together(std::span<const uint32_t> ranks) {
     for (const uint32_t rank : ranks)
         items.insert(items.end(), items_of(rank).begin(), items_of(rank).end());
     std::ranges::sort(items);
-    const StepSamples some = samples_.of(items);
+    const StepItems some = samples_.of(items);
     const ItemTable costs = some.cost_table();
     const uint64_t parts = uint64_t{micro_batches_} * ranks.size();
     std::vector<uint32_t> part_of(items.size());
@@ -480,33 +522,78 @@ void StepRows::collect_ranks() {
 bool StepRows::longest_first(std::span<const uint32_t> items, uint32_t first_part,
                              std::span<const double> targets) {
     const uint32_t parts = micro_batches_;
-    const std::size_t caps = samples_.capacities.size();
     if (parts > most_scanned) return false;
     costs_.assign(parts, 0);
     std::ranges::transform(targets, costs_.begin(), std::negate());
-    weights_.assign(parts * caps, 0);
+    weights_.assign(parts * samples_.capacities.size(), 0);
     counts_.assign(parts, 0);
-    const auto has_room = [&](uint32_t part, uint32_t item) {
-        for (std::size_t b = 0; b < caps; ++b)
-            if (weights_[b * parts + part] + samples_.weights[b * samples_.count + item] >
-                samples_.capacities[b])
-                return false;
-        return true;
-    };
     for (const uint32_t item : items) {
         uint32_t best = parts;
         for (uint32_t part = 0; part < parts; ++part)
             if ((best == parts || costs_[part] < costs_[best] ||
                  (costs_[part] == costs_[best] && counts_[part] < counts_[best])) &&
-                has_room(part, item))
+                has_room(part, item, nullptr))
                 best = part;
         if (best == parts) return false;
-        costs_[best] += samples_.costs[item];
-        for (std::size_t b = 0; b < caps; ++b)
-            weights_[b * parts + best] += samples_.weights[b * samples_.count + item];
+        put(best, item, 1);
         ++counts_[best];
         part_of_[item] = first_part + best;
     }
+    exchange(items, first_part);
+    return true;
+}
+
+/// Exchanges samples of the micro-batch that costs most, or is farthest over its target, for
+/// samples of the one that costs least.
+void StepRows::exchange(std::span<const uint32_t> items, uint32_t first_part) {
+    constexpr int most_exchanges = 4;
+    constexpr double even_enough = 1e-3;  // of a mean micro-batch
+    double sum = 0;
+    for (const uint32_t item : items) sum += samples_.costs[item];
+    for (int k = 0; k < most_exchanges; ++k) {
+        const auto [low, high] = std::ranges::minmax_element(costs_);
+        const double gap = *high - *low;
+        if (gap * micro_batches_ <= sum * even_enough) return;
+        const auto from = static_cast<uint32_t>(high - costs_.begin()),
+                   to = static_cast<uint32_t>(low - costs_.begin());
+        if (!exchange(items, first_part, from, to, gap)) return;
+    }
+}
+
+/// Exchanges the two samples that differ by nearly half of the gap.
+bool StepRows::exchange(std::span<const uint32_t> items, uint32_t first_part, uint32_t from,
+                        uint32_t to, double gap) {
+    given_.clear();
+    taken_.clear();
+    for (const uint32_t item : items) {  // costliest first
+        if (part_of_[item] == first_part + from) given_.push_back(item);
+        if (part_of_[item] == first_part + to) taken_.push_back(item);
+    }
+    double best = gap / 2 * (1 - 1e-9);  // less could be rounding
+    const uint32_t *ours = nullptr, *theirs = nullptr;
+    std::size_t near = 0;
+    for (const uint32_t& item : given_) {
+        const double wanted = samples_.costs[item] - gap / 2;
+        while (near < taken_.size() && samples_.costs[taken_[near]] > wanted) ++near;
+        for (std::size_t at = near - std::min<std::size_t>(near, 1);
+             at < std::min(near + 1, taken_.size()); ++at) {
+            const double distance = std::abs(samples_.costs[taken_[at]] - wanted);
+            if (distance >= best || !has_room(to, item, &taken_[at]) ||
+                !has_room(from, taken_[at], &item))
+                continue;
+            best = distance;
+            ours = &item;
+            theirs = &taken_[at];
+        }
+    }
+    if (ours == nullptr) return false;
+    const auto move = [&](uint32_t item, uint32_t before, uint32_t after) {
+        put(before, item, -1);
+        put(after, item, 1);
+        part_of_[item] = first_part + after;
+    };
+    move(*ours, from, to);
+    move(*theirs, to, from);
     return true;
 }
 

@@ -11,15 +11,11 @@
 namespace sab {
 
 /// A lower bound on the micro-batches that a rank needs.
-uint64_t least_rows(const StepSamples& samples, uint64_t world_size);
-
-/// Numbers the parts again so that ranks with the same number of successive parts are even.
-/// `part_of`: of each sample.
-void parts_to_ranks(const ItemTable& part_costs, uint64_t world_size, std::span<uint32_t> part_of);
+uint64_t least_rows(const StepItems& samples, uint64_t world_size);
 
 class StepRows {
 public:
-    StepRows(const StepSamples& samples, uint64_t world_size);
+    StepRows(const StepItems& samples, uint64_t world_size);
 
     /// False when no assignment under the budgets was found. Micro-batch m of rank r is
     /// r * micro_batches + m. `may_use_more`: the search is short where samples fill more than 98 %
@@ -32,6 +28,9 @@ private:
     /// What units go to ranks by: their costs, these under capacities, or their weights.
     enum class Aim { costs, capacities, weights };
 
+    std::size_t most_at_once() const;
+    bool is_even_enough();
+    bool all_together();
     bool by_ranks(Aim aim);
     bool to_ranks(Aim aim);
     void collect_ranks();
@@ -45,15 +44,37 @@ private:
     void even_micro_steps();
     bool longest_first(std::span<const uint32_t> items, uint32_t first_part,
                        std::span<const double> targets = {});
+    void exchange(std::span<const uint32_t> items, uint32_t first_part);
+    bool exchange(std::span<const uint32_t> items, uint32_t first_part, uint32_t from, uint32_t to,
+                  double gap);
+    /// Whether a micro-batch of the rank at hand has room for a sample, when another one leaves it.
+    bool has_room(uint32_t part, uint32_t sample, const uint32_t* other) const {
+        for (std::size_t b = 0; b < samples_.capacities.size(); ++b) {
+            const double* const weights = samples_.weights.data() + b * samples_.count;
+            const double more = weights[sample] - (other != nullptr ? weights[*other] : 0);
+            if (weights_[b * micro_batches_ + part] + more > samples_.capacities[b]) return false;
+        }
+        return true;
+    }
+    /// `sign`: -1 to take the sample out.
+    void put(uint32_t part, uint32_t sample, double sign) {
+        costs_[part] += sign * samples_.costs[sample];
+        for (std::size_t b = 0; b < samples_.capacities.size(); ++b)
+            weights_[b * micro_batches_ + part] +=
+                sign * samples_.weights[b * samples_.count + sample];
+    }
     bool partition_rank(std::span<const uint32_t> items, uint32_t first_part);
     bool assign_rank(uint32_t rank);
 
-    const StepSamples& samples_;
+    const StepItems& samples_;
     const uint32_t ranks_;
     uint32_t micro_batches_ = 1;   ///< of a rank
     bool is_short_ = false;        ///< the search
     std::size_t partitioned_ = 0;  ///< samples of ranks for which longest first did not fit
     std::span<uint32_t> part_of_;
+    bool is_mended_ = false;      ///< samples of some ranks did not fit their micro-batches
+    std::vector<uint32_t> best_;  ///< part_of_ of the assignment with the most even ranks so far
+    double most_of_best_ = 0;     ///< its costliest rank
     VectorPartitioner partitioner_, of_rank_;
     CostliestFirst sort_;
     std::span<const uint32_t> by_cost_;  ///< samples, costliest first
@@ -65,7 +86,7 @@ private:
     std::vector<uint32_t> rank_begin_, by_rank_;  ///< the samples of each rank, costliest first
     // The micro-batches of the rank at hand:
     std::vector<double> costs_, weights_;
-    std::vector<uint32_t> counts_, parts_;
+    std::vector<uint32_t> counts_, parts_, given_, taken_;
 };
 
 }  // namespace sab

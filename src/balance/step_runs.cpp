@@ -5,7 +5,7 @@
 #include <limits>
 #include <numeric>
 
-#include "balance/step_rows.h"
+#include "balance/micro_batches.h"
 
 namespace sab {
 namespace {

@@ -6,33 +6,22 @@
 
 namespace sab {
 
-StepSamples::StepSamples(const Columns& all_sizes, const sab_step_plan_options& options)
-    : count(all_sizes.count()),
-      columns(all_sizes.size()),
-      is_padded(options.layout == SAB_LAYOUT_PADDED) {
-    all_sizes.refuse_choice("sizes");
-    check(count > 0, "sizes.count", count, "must be at least 1");
-    read_costs(options, all_sizes.names());
-    sizes.resize(count * columns);
-    for (std::size_t j = 0; j < columns; ++j)
-        all_sizes[j].read(0, std::span(sizes).subspan(j * count, count), all_sizes.described(j));
-    weigh();
-    limit_weights();
-    if (options.groups != nullptr) read_groups(options.groups);
+StepItems::StepItems(std::span<const uint32_t> offsets, const WeighedSamples& epoch)
+    : count(offsets.size()),
+      costs(count * epoch.balances),
+      weights(count * epoch.capacities.size()),
+      capacities(epoch.capacities) {
+    for (std::size_t i = 0; i < count; ++i) {
+        const double* const own_costs = epoch.costs_of(offsets[i]);
+        const double* const own_weights = epoch.weights_of(offsets[i]);
+        for (std::size_t k = 0; k < epoch.balances; ++k) costs[k * count + i] = own_costs[k];
+        for (std::size_t j = 0; j < capacities.size(); ++j) weights[j * count + i] = own_weights[j];
+    }
 }
 
-StepSamples::StepSamples(const ItemTable& all_costs, const ItemTable& all_weights,
-                         std::span<const double> all_capacities)
-    : count(all_costs.items),
-      costs(all_costs.numbers.begin(), all_costs.numbers.end()),
-      weights(all_weights.numbers.begin(), all_weights.numbers.end()),
-      capacities(all_capacities.begin(), all_capacities.end()) {}
-
-StepSamples StepSamples::of(std::span<const uint32_t> some) const {
-    StepSamples chosen;
+StepItems StepItems::of(std::span<const uint32_t> some) const {
+    StepItems chosen;
     chosen.count = some.size();
-    chosen.budgets = budgets;
-    chosen.balance = balance;
     chosen.is_one_cost = is_one_cost;
     chosen.capacities = capacities;
     const auto gather = [&](const ItemTable& table, std::vector<double>& numbers) {
@@ -42,6 +31,20 @@ StepSamples StepSamples::of(std::span<const uint32_t> some) const {
     gather(cost_table(), chosen.costs);
     gather(weight_table(), chosen.weights);
     return chosen;
+}
+
+StepSamples::StepSamples(const Columns& all_sizes, const sab_step_plan_options& options)
+    : columns(all_sizes.size()), is_padded(options.layout == SAB_LAYOUT_PADDED) {
+    count = all_sizes.count();
+    all_sizes.refuse_choice("sizes");
+    check(count > 0, "sizes.count", count, "must be at least 1");
+    read_costs(options, all_sizes.names());
+    sizes.resize(count * columns);
+    for (std::size_t j = 0; j < columns; ++j)
+        all_sizes[j].read(0, std::span(sizes).subspan(j * count, count), all_sizes.described(j));
+    weigh();
+    limit_weights();
+    if (options.groups != nullptr) read_groups(options.groups);
 }
 
 std::string StepSamples::limit_text(std::size_t budget) const {

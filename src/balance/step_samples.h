@@ -1,6 +1,7 @@
 #pragma once
 /// The samples of a step plan: what they cost, what they take of the budgets, and their groups.
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -14,13 +15,9 @@
 
 namespace sab {
 
-struct StepSamples {
+/// Samples that are divided among ranks and micro-batches, in rows.
+struct StepItems {
     std::size_t count = 0;
-    std::size_t columns = 1;
-    bool is_padded = false;
-    std::vector<double> sizes;  ///< of the first column, then of the second, ...
-    std::vector<Budget> budgets;
-    std::vector<Cost> balance;
     bool is_one_cost = false;  ///< the balanced cost is that of the only budget
     // Of each sample alone: the first of all samples, then the second of all, and so on. Of rows
     // without the constant term.
@@ -30,18 +27,29 @@ struct StepSamples {
     std::vector<uint32_t> group_of;      ///< none without groups
     std::vector<uint32_t> group_counts;  ///< samples of each group
 
+    StepItems() = default;
+    /// Some samples of an epoch, by their offsets.
+    StepItems(std::span<const uint32_t> offsets, const WeighedSamples& epoch);
+
+    /// Some of these, in this order, without groups.
+    StepItems of(std::span<const uint32_t> some) const;
+
+    ItemTable cost_table() const {
+        return {costs, costs.size() / std::max<std::size_t>(count, 1), count};
+    }
+    ItemTable weight_table() const { return {weights, capacities.size(), count}; }
+};
+
+struct StepSamples : StepItems {
+    std::size_t columns = 1;
+    bool is_padded = false;
+    std::vector<double> sizes;  ///< of the first column, then of the second, ...
+    std::vector<Budget> budgets;
+    std::vector<Cost> balance;
+
     /// Throws for samples, budgets, costs and groups that sab/balance.h says are refused.
     StepSamples(const Columns& all_sizes, const sab_step_plan_options& options);
 
-    /// Rows of samples whose costs and weights are known; for StepRows only.
-    StepSamples(const ItemTable& all_costs, const ItemTable& all_weights,
-                std::span<const double> all_capacities);
-
-    /// Some of these, in this order, without sizes and groups.
-    StepSamples of(std::span<const uint32_t> some) const;
-
-    ItemTable cost_table() const { return {costs, costs.size() / count, count}; }
-    ItemTable weight_table() const { return {weights, capacities.size(), count}; }
     PerColumn lengths_of(std::size_t sample) const {
         PerColumn lengths{};
         for (std::size_t j = 0; j < columns; ++j) lengths[j] = sizes[j * count + sample];
@@ -51,7 +59,6 @@ struct StepSamples {
     std::string limit_text(std::size_t budget) const;
 
 private:
-    StepSamples() = default;
     void read_costs(const sab_step_plan_options& options, ColumnNames names);
     void evaluate(const Cost& cost, const std::string& name, std::span<double> out) const;
     void weigh();

@@ -935,8 +935,6 @@ static void costs_of_all_kinds(void) {
     balanced.balance = balance;
     balanced.balance_count = 1;
     sab_sampler_free(balanced_with(&balanced, &options));
-    balanced.method = SAB_PARTITION_LONGEST_FIRST;
-    sab_sampler_free(balanced_with(&balanced, &options));
     int calls = 100;
     sab_cost_free(cost);
     balance[0] = cost = new_callback(cube, &calls);
@@ -1022,7 +1020,6 @@ static void bad_options(void) {
             balanced.samples = 3);
     REFUSED("fill = 0", balanced.fill = 0);
     REFUSED("fill = nan", balanced.fill = NAN);
-    REFUSED("method = 7", balanced.method = 7);
     REFUSED("oversize = 2", balanced.oversize = SAB_OVERSIZE_SINGLE);
     REFUSED(
         "must fit balanced.budgets[0].limit = 700 alone; 7 of 1500 samples do not. Set "

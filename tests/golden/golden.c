@@ -273,7 +273,6 @@ static void set_pack(struct golden_case* c, char** words, size_t count) {
 }
 
 static void set_balanced(struct golden_case* c, char** words, size_t count) {
-    static const char* const methods[] = {"karmarkar_karp", "longest_first", NULL};
     static const char* const oversize[] = {"skip", "error", NULL};
     const char *key = words[1], *value = words[2];
     if (strcmp(key, "samples") == 0)
@@ -286,8 +285,6 @@ static void set_balanced(struct golden_case* c, char** words, size_t count) {
         c->balances_squares = one_of(value, costs);
     else if (strcmp(key, "fill") == 0)
         c->inputs.balanced.fill = number(value);
-    else if (strcmp(key, "method") == 0)
-        c->inputs.balanced.method = one_of(value, methods);
     else if (strcmp(key, "oversize") == 0)
         c->inputs.balanced.oversize = one_of(value, oversize);
     else

@@ -204,7 +204,6 @@ def test_arguments_that_cannot_be():
         ({"balance": lambda count, length: float("nan")}, ValueError, "= nan: must be finite"),
         ({"balance": lambda count, length: -length}, ValueError, "not negative"),
         ({"cost": sab.Cost.terms([(1, 2, 1)])}, ValueError, "^cost: its term 0"),
-        ({"method": "best"}, ValueError, "method = 'best'"),
         ({"oversize": "single"}, ValueError, "oversize = 'single'"),
         ({"rank": 2, "world_size": 2}, ValueError, "rank = 2"),
     ):

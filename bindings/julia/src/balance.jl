@@ -87,7 +87,7 @@ end
 
 """
     BalancedSampler(sizes; samples, budget, cost, balance, fill = 0.95,
-                    method = :karmarkar_karp, oversize = :error, progress, seed = 0, ...)
+                    oversize = :error, progress, seed = 0, ...)
 
 Steps of samples in random order whose micro-batches cost the same on all ranks. For batches without
 padding. No micro-batch exceeds a `budget`: a number of tokens, a [`Budget`](@ref) with a cost, or a
@@ -97,11 +97,11 @@ out, by default that of the first budget, or a vector of several costs. Costs ar
 [`Cost`](@ref) takes. Sizes may have several columns; `budget` may then be a `NamedTuple` with limits
 of some of them. The other options are those of a [`BucketSampler`](@ref).
 """
-function BalancedSampler(sizes; samples = nothing, budget = nothing, cost = nothing, balance = nothing, fill = nothing, method = nothing, oversize = nothing,
+function BalancedSampler(sizes; samples = nothing, budget = nothing, cost = nothing, balance = nothing, fill = nothing, oversize = nothing,
                          progress = nothing, given...)
     walk = sampler_options(; given...)
     calls, costs = Calls(; progress = progress), Costs()
-    balanced = options(Raw.sab_balanced_options; samples = samples, fill = fill, method = choice(:method, method, PARTITION_METHODS),
+    balanced = options(Raw.sab_balanced_options; samples = samples, fill = fill,
         oversize = choice(:oversize, oversize, OVERSIZE), progress = progress_pointer(), progress_ctx = pointer_from_objref(calls))
     names = column_names(sizes)
     set_budgets!(balanced, budget, cost, costs, names)

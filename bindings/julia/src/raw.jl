@@ -856,7 +856,6 @@ mutable struct sab_balanced_options <: Struct
     fill::Float64
     balance::Ptr{Ptr{sab_cost}}
     balance_count::Csize_t
-    method::sab_partition_method
     oversize::sab_oversize
     progress::Ptr{Cvoid}
     progress_ctx::Ptr{Cvoid}

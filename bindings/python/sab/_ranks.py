@@ -16,7 +16,6 @@ from typing import (
 )
 
 from sab._arguments import brief, elements, function, kind_of, one_of, real, whole
-from sab._balance import PARTITION_METHODS, PartitionMethod
 from sab._batch import PerColumn, per_column
 from sab._cost import (
     ONE_COLUMN,
@@ -442,7 +441,6 @@ class BalancedSampler(RandomAccessSampler):
         micro_batches: batches that each rank takes in a step (gradient accumulation).
         fill: share of the budgets that a step's samples may take; the rest stays free so that costs
             can be balanced.
-        method: ``"karmarkar_karp"`` or ``"longest_first"``.
         oversize: samples over a budget alone: ``"error"``, or ``"skip"`` with a SkippedWarning.
         seed, rank, world_size, output: as for :class:`sab.BucketSampler`.
         last_step: samples that fill no step: ``"split"`` (they are the last step), ``"drop"``,
@@ -472,7 +470,6 @@ class BalancedSampler(RandomAccessSampler):
         balance: BalanceLike | None = None,
         micro_batches: int = 1,
         fill: float = 0.95,
-        method: PartitionMethod = "karmarkar_karp",
         oversize: Literal["error", "skip"] = "error",
         seed: int = 0,
         rank: int = 0,
@@ -495,7 +492,6 @@ class BalancedSampler(RandomAccessSampler):
             )
         set_balance(options, balance, calls, source.columns)
         options.fill = real("fill", fill)
-        options.method = one_of("method", method, PARTITION_METHODS)
         options.oversize = one_of("oversize", oversize, SKIP_OR_ERROR)
         options.progress, options.progress_ctx = lib.sab_py_progress, calls.handle
         order: Order = {
@@ -523,7 +519,6 @@ class BalancedSampler(RandomAccessSampler):
                 "cost": cost,
                 "balance": balance,
                 "fill": fill,
-                "method": method,
                 "oversize": oversize,
                 **order,
                 "output": output,

@@ -4,7 +4,6 @@ use std::ops::ControlFlow;
 
 use sab_sys as sys;
 
-use crate::balance::PartitionMethod;
 use crate::batch::BatchRef;
 use crate::columns::PerColumn;
 use crate::cost::{Budget, Cost};
@@ -57,9 +56,9 @@ options! {
 /// given.
 ///
 /// ```
-/// use libsab::{BalancedOptions, Cost, PartitionMethod};
+/// use libsab::{BalancedOptions, Cost};
 ///
-/// let options = BalancedOptions::new().budget(8192.0).balance(Cost::quadratic()).method(PartitionMethod::LongestFirst);
+/// let options = BalancedOptions::new().budget(8192.0).balance(Cost::quadratic());
 /// ```
 pub struct BalancedOptions<'f>: sab_balanced_options {
     budgets: Vec<Budget<'f>>,
@@ -76,9 +75,6 @@ impl<'f> BalancedOptions<'f> {
         /// Share of the budgets, in (0, 1], that the samples of a step may take; the rest is room
         /// in which costs are balanced; 0.95.
         fill(share: f64) => fill = share;
-        /// How the samples of a step are assigned to its micro-batches;
-        /// [`PartitionMethod::KarmarkarKarp`].
-        method(method: PartitionMethod) => method = method.raw();
     }
 
     budget_setters! {

@@ -7,8 +7,8 @@ use std::path::Path;
 use libsab::{
     BalancedOptions, BalancedSampler, Batch, BatchRef, BionemoOptions, BionemoSampler,
     BionemoSizeAwareSampler, BucketRule, BucketSampler, Budget, Cost, CostTerm, Error, LastStep,
-    Mixture, MixtureOptions, Oversize, PackMethod, PackedOptions, PackedSampler, PartitionMethod,
-    Plan, PlanOptions, SamplerOptions, SequentialSampler, ShardedSampler, Sizes, Step, Tail,
+    Mixture, MixtureOptions, Oversize, PackMethod, PackedOptions, PackedSampler, Plan, PlanOptions,
+    SamplerOptions, SequentialSampler, ShardedSampler, Sizes, Step, Tail,
 };
 
 /// What all samplers do, by methods of their own.
@@ -156,8 +156,6 @@ impl Case<'_> {
             ["budget", ..] | ["cost", "padded" | "quadratic"] | ["balance", "padded"] => options,
             ["balance", "quadratic"] => options.balance(Cost::quadratic()),
             ["fill", value] => options.fill(number(value)),
-            ["method", "karmarkar_karp"] => options.method(PartitionMethod::KarmarkarKarp),
-            ["method", "longest_first"] => options.method(PartitionMethod::LongestFirst),
             ["oversize", "skip"] => options.skip_oversize(),
             _ => panic!("{}: unknown balancing {words:?}", self.name),
         })

@@ -15,8 +15,8 @@ use common::Mine;
 use libsab::torch::TorchStore;
 use libsab::{
     ranks_from_environment, ranks_from_mesh, BalancedOptions, BalancedSampler, BoxError,
-    BucketSampler, Budget, Cost, CostTerm, Error, LastStep, Layout, PartitionMethod, Plan,
-    PlanOptions, SamplerOptions, ShardedSampler, Sizes, Tail,
+    BucketSampler, Budget, Cost, CostTerm, Error, LastStep, Layout, Plan, PlanOptions,
+    SamplerOptions, ShardedSampler, Sizes, Tail,
 };
 use static_assertions::{assert_impl_all, assert_not_impl_any};
 
@@ -119,7 +119,7 @@ fn costs_of_all_kinds_are_even() {
         options().balance(Cost::polynomial(&[0.0, 0.0, 4.0, 1.0])),
         options().balance(Cost::terms(terms)),
         options().balance(Cost::from_fn(|_, length| length * length)),
-        options().balance(Cost::padded(&[1.0])).method(PartitionMethod::LongestFirst),
+        options().balance(Cost::padded(&[1.0])),
     ] {
         let report = balanced(&options, 0, 4).unwrap().report().unwrap();
         assert!(report.rank_imbalance < 1.03, "{report:?}");

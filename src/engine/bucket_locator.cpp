@@ -1,6 +1,8 @@
 #include "engine/bucket_locator.h"
 
 #include <algorithm>
+#include <array>
+#include <ranges>
 
 #include "sampler/bucket_classes.h"
 #include "sampler/cursor.h"
@@ -9,7 +11,12 @@ namespace sab {
 namespace {
 
 std::unique_ptr<Sequence> sequence_of(const std::shared_ptr<const Plan>& plan) {
-    plan->need_one_column("sab_plan_locate");
+    constexpr std::string_view caller = "sab_plan_locate";
+    if (!plan->is_counted() && plan->columns() > 1)
+        fail(SAB_E_UNSUPPORTED, caller, ": the plan has ", plan->columns(),
+             " columns and sample indices: must be made from a histogram");
+    if (plan->facts().has_ids != 0)
+        fail(SAB_E_UNSUPPORTED, caller, ": ids separate the samples of the plan");
     return make_bucket_sequence(plan);
 }
 
@@ -51,6 +58,38 @@ BucketLocator::BucketLocator(std::shared_ptr<const Plan> plan, const sab_sampler
     }
 }
 
+Locator::Range BucketLocator::samples_with(const double* sizes) const {
+    const std::size_t columns = plan_->columns();
+    if (columns == 1)
+        return plan_->is_counted()
+                   ? Locator::samples_with(*sizes, plan_->distinct_sizes(), plan_->first_places())
+                   : Locator::samples_with(*sizes, plan_->distinct_sizes(), plan_->first_offsets());
+    // the first run whose codes are not below those of the sizes, and the first above
+    std::array<uint32_t, SAB_MAX_COLUMNS> codes{};
+    for (std::size_t j = 0; j < columns; ++j) {
+        const std::span<const double> distinct = plan_->distinct_sizes(j);
+        const std::size_t found = last_at_most(distinct, sizes[j]);
+        if (distinct[found] != sizes[j]) return {0, 0};
+        codes[j] = static_cast<uint32_t>(found);
+    }
+    const std::span<const uint32_t> own = std::span(codes).first(columns), all = plan_->codes();
+    const auto runs = std::views::iota(std::size_t{0}, plan_->run_places().size());
+    const auto of_run = [&](std::size_t run) { return all.subspan(run * columns, columns); };
+    const auto same = std::ranges::equal_range(
+        runs, own, [](auto a, auto b) { return std::ranges::lexicographical_compare(a, b); },
+        of_run);
+    const uint64_t begin = plan_->first_places()[*same.begin()];
+    return {begin, plan_->first_places()[*same.end()] - begin};
+}
+
+/// The place in the order of the plan of the sample at a place by size.
+uint64_t BucketLocator::place_in_order(uint64_t place) const {
+    if (plan_->run_places().empty()) return place;
+    const std::span<const uint64_t> first = plan_->first_places();
+    const std::size_t run = last_at_most(first, place);
+    return plan_->run_places()[run] + (place - first[run]);
+}
+
 /// In several passes, so that a sample does not wait for the memory and the permutations of the one
 /// before.
 void BucketLocator::find_batches(std::span<const uint64_t> places, Appearances* found) const {
@@ -58,15 +97,16 @@ void BucketLocator::find_batches(std::span<const uint64_t> places, Appearances* 
     const Permutation* permutations[block];
     uint64_t offsets[block];
     for (std::size_t i = 0; i < places.size(); ++i) {
-        buckets[i] = &buckets_[last_at_most<uint64_t>(begins_, places[i])];
+        offsets[i] = place_in_order(places[i]);
+        buckets[i] = &buckets_[last_at_most<uint64_t>(begins_, offsets[i])];
         for (std::size_t byte = 0; byte < sizeof(BucketOrder); byte += 64)
             __builtin_prefetch(reinterpret_cast<const char*>(buckets[i]) + byte);
     }
     for (std::size_t i = 0; i < places.size(); ++i) {
         const BucketOrder& bucket = *buckets[i];
-        const bool is_in_bucket = places[i] >= bucket.begin && places[i] < bucket.end;
+        const bool is_in_bucket = offsets[i] >= bucket.begin && offsets[i] < bucket.end;
         permutations[i] = &bucket.permutation;
-        offsets[i] = is_in_bucket ? places[i] - bucket.begin : 0;
+        offsets[i] = is_in_bucket ? offsets[i] - bucket.begin : 0;
         if (!is_in_bucket) buckets[i] = nullptr;
     }
     Permutation::invert({permutations, places.size()}, {offsets, places.size()});

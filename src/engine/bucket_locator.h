@@ -11,10 +11,7 @@ public:
     BucketLocator(std::shared_ptr<const Plan> plan, const sab_sampler_options& options);
 
 protected:
-    std::span<const double> distinct_sizes() const override { return plan_->distinct_sizes(); }
-    uint64_t first_place(std::size_t distinct) const override {
-        return plan_->first_place(distinct);
-    }
+    Range samples_with(const double* sizes) const override;
     void find_batches(std::span<const uint64_t> places, Appearances* found) const override;
 
 private:
@@ -29,6 +26,7 @@ private:
         Permutation permutation;
         uint64_t samples() const { return end - begin; }
     };
+    uint64_t place_in_order(uint64_t place) const;
     static void find_batches(const BucketOrder& bucket, uint64_t offset, Appearances& found);
 
     std::shared_ptr<const Plan> plan_;

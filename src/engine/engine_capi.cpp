@@ -22,7 +22,7 @@ void locate(const sab_sampler_options* options, const double* sizes, const uint6
     const auto given = sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT);
     const auto out = sab::read_options(places, sab_places SAB_PLACES_INIT, "places");
     const auto& locator = make(given);
-    locator.locate({sizes, count}, {numbers, count}, which, out);
+    locator.locate({sizes, count * locator.columns()}, {numbers, count}, which, out);
     if (out.batch_count != nullptr) *out.batch_count = locator.batch_count();
 }
 

@@ -11,9 +11,8 @@ public:
     RowLocator(const HistogramPacking& packing, const sab_sampler_options& options);
 
 protected:
-    std::span<const double> distinct_sizes() const override { return packing_.sizes(); }
-    uint64_t first_place(std::size_t distinct) const override {
-        return packing_.first_places()[distinct];
+    Range samples_with(const double* sizes) const override {
+        return Locator::samples_with<uint64_t>(*sizes, packing_.sizes(), packing_.first_places());
     }
     void find_batches(std::span<const uint64_t> places, Appearances* found) const override;
 

@@ -28,9 +28,9 @@
  *
  * # Limits
  *
- * A histogram may be of a mixture. Plans and packings of it are refused: an epoch of a mixture takes
- * a part of the samples of a source by their index, which a histogram does not have. sab_plan_locate()
- * refuses plans of mixtures, too, whose order is laid out when an epoch begins.
+ * A histogram may be of a mixture. Plans and packings of it are refused: an epoch of a mixture
+ * takes a part of the samples of a source by their index, which a histogram does not have.
+ * sab_plan_locate() refuses plans of mixtures, too, whose order is laid out when an epoch begins.
  *
  * Packings of several columns are refused. SAB_PACK_FIRST_FIT and SAB_PACK_CONCAT pack samples in
  * their order, so they need the sizes of all samples: sab_packed_sampler_new().
@@ -142,6 +142,16 @@ SAB_API sab_status sab_histogram_get_info(const sab_histogram *histogram, sab_hi
  */
 SAB_API sab_status sab_histogram_get_entries(const sab_histogram *histogram, const double **sizes,
                                              const uint64_t **counts, const uint32_t **sources)
+    SAB_NOEXCEPT;
+
+/** Name of a column of the sizes.
+ *
+ * @param histogram  a handle
+ * @param column     below sab_histogram_info.columns
+ * @return the name, which is valid until the histogram is changed or freed; NULL for a column
+ * without a name, and for one that does not exist
+ */
+SAB_API const char *sab_histogram_column_name(const sab_histogram *histogram, size_t column)
     SAB_NOEXCEPT;
 
 /** Copies the histogram as bytes. Equal histograms have equal bytes. Format: docs/formats.md.

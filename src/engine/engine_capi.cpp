@@ -91,6 +91,13 @@ sab_status sab_histogram_get_entries(const sab_histogram* histogram, const doubl
     });
 }
 
+const char* sab_histogram_column_name(const sab_histogram* histogram, size_t column) noexcept {
+    if (histogram == nullptr || column >= histogram->impl.columns() ||
+        histogram->impl.names()[0].empty())
+        return nullptr;
+    return histogram->impl.names()[column].c_str();
+}
+
 sab_status sab_histogram_write(const sab_histogram* histogram, void* buffer, size_t capacity,
                                size_t* size) noexcept {
     return sab::guard([&] {

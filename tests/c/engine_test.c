@@ -131,6 +131,8 @@ static void columns_and_sources_are_kept_apart(void) {
     EXPECT(numbers[0] == 0 && numbers[1] == 0 && numbers[2] == 1 && numbers[3] == 0);
     EXPECT(info_of(histogram).entries == 3 && info_of(histogram).columns == 2);
     EXPECT(info_of(histogram).total == 30);
+    EXPECT(sab_histogram_column_name(histogram, 0) == NULL);
+    EXPECT(sab_histogram_column_name(NULL, 0) == NULL);
 
     EXPECT_OK(sab_mixture_new((const sab_sizes *const *)parts, 2, NULL, &mixture));
     EXPECT_OK(sab_histogram_new(&mixed));
@@ -159,6 +161,19 @@ static void columns_and_sources_are_kept_apart(void) {
     sab_sizes_free(parts[1]);
 }
 
+static void columns_have_their_names(void) {
+    sab_sizes *plain = sizes_of(lengths(9), 9), *named = NULL;
+    sab_histogram *histogram = NULL;
+    EXPECT_OK(sab_sizes_named_new(plain, "tokens", &named));
+    EXPECT_OK(sab_histogram_new(&histogram));
+    EXPECT_OK(sab_histogram_add(histogram, named));
+    EXPECT(strcmp(sab_histogram_column_name(histogram, 0), "tokens") == 0);
+    EXPECT(sab_histogram_column_name(histogram, 1) == NULL);
+    sab_histogram_free(histogram);
+    sab_sizes_free(named);
+    sab_sizes_free(plain);
+}
+
 static void damaged_bytes_are_refused(void) {
     sab_histogram *histogram = histogram_of(lengths(100), 100), *copy = NULL;
     struct bytes bytes = bytes_of(histogram);
@@ -182,7 +197,7 @@ struct planned {
     size_t count;
     int32_t numbers[MOST];
     double sizes[2 * MOST]; /* of two columns a pair for each */
-    uint64_t within[MOST]; /* the number of each within its size */
+    uint64_t within[MOST];  /* the number of each within its size */
     double boundaries[4];
     uint64_t batch_size;
     sab_plan_options options;
@@ -550,7 +565,8 @@ static void packings_and_their_places_are_those_of_the_sampler(void) {
 }
 
 /* 10^11 samples of 1,000 sizes. */
-static sab_histogram *many_times(sab_histogram *histogram) { /* of 1,000 samples, which it changes */
+static sab_histogram *many_times(
+    sab_histogram *histogram) { /* of 1,000 samples, which it changes */
     sab_histogram *sum = NULL;
     EXPECT_OK(sab_histogram_new(&sum));
     for (uint64_t left = 100000000; left > 0; left /= 2) { /* by its binary digits */
@@ -915,6 +931,7 @@ int main(void) {
     RUN(subtracting_more_than_there_is_changes_nothing);
     RUN(numbers_count_samples_of_the_same_size);
     RUN(columns_and_sources_are_kept_apart);
+    RUN(columns_have_their_names);
     RUN(damaged_bytes_are_refused);
     RUN(places_are_those_of_the_samplers);
     RUN(places_of_several_columns_are_those_of_the_samplers);

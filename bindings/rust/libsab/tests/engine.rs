@@ -87,7 +87,10 @@ fn places_of_several_columns_are_those_of_the_samplers() {
     for (position, batch) in (&mut sampler).into_iter().enumerate() {
         for (slot, &index) in batch.unwrap().indices.iter().enumerate() {
             let index = index as usize;
-            assert_eq!((places.batches[index], places.slots[index]), (position as i64, slot as i64));
+            assert_eq!(
+                (places.batches[index], places.slots[index]),
+                (position as i64, slot as i64)
+            );
         }
     }
     let short = counted.locate(&options, &sizes[..1000], &within, None);

@@ -1,8 +1,7 @@
 #include "engine/bucket_locator.h"
 
 #include <algorithm>
-#include <array>
-#include <ranges>
+#include <numeric>
 
 #include "sampler/bucket_classes.h"
 #include "sampler/cursor.h"
@@ -48,6 +47,12 @@ BucketLocator::BucketLocator(std::shared_ptr<const Plan> plan, const sab_sampler
             bucket.tail_id = ids[k].of(0);
         }
     }
+    if (!plan_->run_places().empty()) {
+        first_runs_.resize(plan_->distinct_sizes(0).size() + 1);
+        for (std::size_t run = 0; run < plan_->run_places().size(); ++run)
+            ++first_runs_[plan_->codes()[run * plan_->columns()] + 1];
+        std::partial_sum(first_runs_.begin(), first_runs_.end(), first_runs_.begin());
+    }
     std::vector<std::size_t> sorted;  // the buckets with samples
     for (std::size_t b = 0; b < all.size(); ++b)
         if (all[b].samples() > 0) sorted.push_back(b);
@@ -58,36 +63,38 @@ BucketLocator::BucketLocator(std::shared_ptr<const Plan> plan, const sab_sampler
     }
 }
 
-Locator::Range BucketLocator::samples_with(const double* sizes) const {
+Locator::Found BucketLocator::find(const double* sizes, uint64_t number) const {
     const std::size_t columns = plan_->columns();
+    const std::span<const uint64_t> first_places = plan_->first_places();
     if (columns == 1)
         return plan_->is_counted()
-                   ? Locator::samples_with(*sizes, plan_->distinct_sizes(), plan_->first_places())
-                   : Locator::samples_with(*sizes, plan_->distinct_sizes(), plan_->first_offsets());
-    // the first run whose codes are not below those of the sizes, and the first above
-    std::array<uint32_t, SAB_MAX_COLUMNS> codes{};
+                   ? find_by_size(*sizes, number, plan_->distinct_sizes(), first_places)
+                   : find_by_size(*sizes, number, plan_->distinct_sizes(), plan_->first_offsets());
+    // the runs [begin, end) with the sizes of one column after the other
+    std::size_t begin = 0, end = 0;
     for (std::size_t j = 0; j < columns; ++j) {
         const std::span<const double> distinct = plan_->distinct_sizes(j);
-        const std::size_t found = last_at_most(distinct, sizes[j]);
-        if (distinct[found] != sizes[j]) return {0, 0};
-        codes[j] = static_cast<uint32_t>(found);
+        const std::size_t code = last_at_most(distinct, sizes[j]);
+        if (distinct[code] != sizes[j]) return {0, 0};
+        const uint32_t* const codes = plan_->codes().data() + j;
+        const auto first_from = [&](std::size_t first, std::size_t least) {
+            for (std::size_t left = end - first; left > 0;) {  // without branches
+                const std::size_t half = left / 2;
+                const bool is_below = codes[(first + half) * columns] < least;
+                first = is_below ? first + half + 1 : first;
+                left = is_below ? left - half - 1 : half;
+            }
+            return first;
+        };
+        begin = j == 0 ? first_runs_[code] : first_from(begin, code);
+        end = j == 0 ? first_runs_[code + 1] : first_from(begin, code + 1);
     }
-    const std::span<const uint32_t> own = std::span(codes).first(columns), all = plan_->codes();
-    const auto runs = std::views::iota(std::size_t{0}, plan_->run_places().size());
-    const auto of_run = [&](std::size_t run) { return all.subspan(run * columns, columns); };
-    const auto same = std::ranges::equal_range(
-        runs, own, [](auto a, auto b) { return std::ranges::lexicographical_compare(a, b); },
-        of_run);
-    const uint64_t begin = plan_->first_places()[*same.begin()];
-    return {begin, plan_->first_places()[*same.end()] - begin};
-}
-
-/// The place in the order of the plan of the sample at a place by size.
-uint64_t BucketLocator::place_in_order(uint64_t place) const {
-    if (plan_->run_places().empty()) return place;
-    const std::span<const uint64_t> first = plan_->first_places();
-    const std::size_t run = last_at_most(first, place);
-    return plan_->run_places()[run] + (place - first[run]);
+    if (begin == end) return {0, 0};
+    const uint64_t first = first_places[begin];
+    const std::size_t run =
+        begin + last_at_most(first_places.subspan(begin, end - begin), first + number);
+    return {plan_->run_places()[run] + (first + number - first_places[run]),
+            first_places[end] - first};
 }
 
 /// In several passes, so that a sample does not wait for the memory and the permutations of the one
@@ -97,16 +104,15 @@ void BucketLocator::find_batches(std::span<const uint64_t> places, Appearances* 
     const Permutation* permutations[block];
     uint64_t offsets[block];
     for (std::size_t i = 0; i < places.size(); ++i) {
-        offsets[i] = place_in_order(places[i]);
-        buckets[i] = &buckets_[last_at_most<uint64_t>(begins_, offsets[i])];
+        buckets[i] = &buckets_[last_at_most<uint64_t>(begins_, places[i])];
         for (std::size_t byte = 0; byte < sizeof(BucketOrder); byte += 64)
             __builtin_prefetch(reinterpret_cast<const char*>(buckets[i]) + byte);
     }
     for (std::size_t i = 0; i < places.size(); ++i) {
         const BucketOrder& bucket = *buckets[i];
-        const bool is_in_bucket = offsets[i] >= bucket.begin && offsets[i] < bucket.end;
+        const bool is_in_bucket = places[i] >= bucket.begin && places[i] < bucket.end;
         permutations[i] = &bucket.permutation;
-        offsets[i] = is_in_bucket ? offsets[i] - bucket.begin : 0;
+        offsets[i] = is_in_bucket ? places[i] - bucket.begin : 0;
         if (!is_in_bucket) buckets[i] = nullptr;
     }
     Permutation::invert({permutations, places.size()}, {offsets, places.size()});

@@ -11,7 +11,7 @@ public:
     BucketLocator(std::shared_ptr<const Plan> plan, const sab_sampler_options& options);
 
 protected:
-    Range samples_with(const double* sizes) const override;
+    Found find(const double* sizes, uint64_t number) const override;
     void find_batches(std::span<const uint64_t> places, Appearances* found) const override;
 
 private:
@@ -26,12 +26,12 @@ private:
         Permutation permutation;
         uint64_t samples() const { return end - begin; }
     };
-    uint64_t place_in_order(uint64_t place) const;
     static void find_batches(const BucketOrder& bucket, uint64_t offset, Appearances& found);
 
     std::shared_ptr<const Plan> plan_;
-    std::vector<uint64_t> begins_{};      ///< of the buckets
-    std::vector<BucketOrder> buckets_{};  ///< with samples, in the sorted order
+    std::vector<uint64_t> begins_{};         ///< of the buckets
+    std::vector<std::size_t> first_runs_{};  ///< of each size of the first column; one more: all
+    std::vector<BucketOrder> buckets_{};     ///< with samples, in the sorted order
 };
 
 }  // namespace sab

@@ -25,12 +25,12 @@ Locator::Locator(std::unique_ptr<Sequence> sequence, CostOrder order,
     }
 }
 
-/// The place of each sample in ascending order of size.
-std::vector<uint64_t> Locator::find(std::span<const double> sizes,
-                                    std::span<const uint64_t> numbers) const {
+/// The place of each sample in the order.
+std::vector<uint64_t> Locator::find_all(std::span<const double> sizes,
+                                        std::span<const uint64_t> numbers) const {
     std::vector<uint64_t> places(numbers.size());
     for (std::size_t i = 0; i < numbers.size(); ++i) {
-        const Range same = samples_with(&sizes[i * columns_]);
+        const Found same = find(&sizes[i * columns_], numbers[i]);
         if (numbers[i] >= same.count) [[unlikely]] {
             const std::string own =
                 columns_ == 1 ? text(sizes[i])
@@ -42,7 +42,7 @@ std::vector<uint64_t> Locator::find(std::span<const double> sizes,
                  ": must be below the number of samples of size ", std::string_view(own), ", ",
                  same.count);
         }
-        places[i] = same.begin + numbers[i];
+        places[i] = same.place;
     }
     return places;
 }
@@ -67,7 +67,7 @@ Locator::Taken Locator::taken(uint64_t position, uint64_t slot) const {
 /// In blocks, each in several passes, so that a sample does not wait for the one before.
 void Locator::locate(std::span<const double> sizes, std::span<const uint64_t> numbers,
                      const uint64_t* which, const sab_places& out) const {
-    const std::vector<uint64_t> places = find(sizes, numbers);
+    const std::vector<uint64_t> places = find_all(sizes, numbers);
     Appearances found[block];
     uint64_t ids[2 * block];  // then positions
     for (std::size_t first = 0; first < places.size(); first += block) {

@@ -35,17 +35,18 @@ protected:
     };
     static constexpr std::size_t block = 128;
 
-    /// Samples at successive places in ascending order of size.
-    struct Range {
-        uint64_t begin, count;
+    /// A sample among those of the same sizes.
+    struct Found {
+        uint64_t place;  ///< in the order, if the number is below `count`
+        uint64_t count;  ///< samples with these sizes; may be 0
     };
 
     /// `owner` has the sizes, in messages.
     Locator(std::unique_ptr<Sequence> sequence, CostOrder order, const sab_sampler_options& options,
             std::string_view owner);
 
-    /// The samples with these sizes, one a column; may be none.
-    virtual Range samples_with(const double* sizes) const = 0;
+    /// The sample with these sizes, one a column, and this number within them.
+    virtual Found find(const double* sizes, uint64_t number) const = 0;
     /// Of at most `block` places. Cannot fail.
     virtual void find_batches(std::span<const uint64_t> places, Appearances* found) const = 0;
     /// Index of the last of these numbers, which ascend, that is at most `number`, or 0.
@@ -60,13 +61,15 @@ protected:
         return static_cast<std::size_t>(first - numbers.data());
     }
 
-    /// The samples with a size. `first_places`: of each distinct size; one more at the end.
+    /// The same where the order is by size. `first_places`: of each distinct size; one more at the
+    /// end.
     template <class Place>
-    static Range samples_with(double size, std::span<const double> distinct_sizes,
+    static Found find_by_size(double size, uint64_t number, std::span<const double> distinct_sizes,
                               std::span<const Place> first_places) {
         const std::size_t found = last_at_most(distinct_sizes, size);
         const uint64_t begin = first_places[found];
-        return {begin, distinct_sizes[found] == size ? first_places[found + 1] - begin : 0};
+        return {begin + number,
+                distinct_sizes[found] == size ? first_places[found + 1] - begin : 0};
     }
 
     CostOrder order_;
@@ -76,8 +79,8 @@ private:
     struct Taken {
         uint64_t rank, batch, slot;
     };
-    std::vector<uint64_t> find(std::span<const double> sizes,
-                               std::span<const uint64_t> numbers) const;
+    std::vector<uint64_t> find_all(std::span<const double> sizes,
+                                   std::span<const uint64_t> numbers) const;
     Taken taken(uint64_t position, uint64_t slot) const;
     void write(Appearances& found, uint64_t asked, std::size_t i, const sab_places& out) const;
 

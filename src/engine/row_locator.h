@@ -11,8 +11,8 @@ public:
     RowLocator(const HistogramPacking& packing, const sab_sampler_options& options);
 
 protected:
-    Range samples_with(const double* sizes) const override {
-        return Locator::samples_with<uint64_t>(*sizes, packing_.sizes(), packing_.first_places());
+    Found find(const double* sizes, uint64_t number) const override {
+        return find_by_size<uint64_t>(*sizes, number, packing_.sizes(), packing_.first_places());
     }
     void find_batches(std::span<const uint64_t> places, Appearances* found) const override;
 

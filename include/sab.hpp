@@ -444,6 +444,10 @@ public:
     void merge(const Histogram &other) { check(sab_histogram_merge(get(), other.get())); }
     void subtract(const Histogram &other) { check(sab_histogram_subtract(get(), other.get())); }
     sab_histogram_info info() const { return filled<sab_histogram_info>(sab_histogram_get_info); }
+    /// The name of a column; nullptr if it has none. It belongs to the handle.
+    const char *column_name(size_t column) const noexcept {
+        return sab_histogram_column_name(get(), column);
+    }
     /// The sizes of the entries, one for each column. The array belongs to the handle.
     const double *sizes() const {
         const double *sizes = nullptr;
@@ -474,19 +478,21 @@ struct Places {
 
 namespace detail {
 
-/// The places that sab_plan_locate() or sab_packing_locate() tells.
+/// The places that sab_plan_locate() or sab_packing_locate() tells. `columns`: of the sizes.
 template <class Locate, class Handle>
 Places located(Locate locate, const Handle *handle, const std::vector<double> &sizes,
-               const std::vector<uint64_t> &numbers, const sab_sampler_options &given,
-               const std::vector<uint64_t> &which) {
-    if (numbers.size() != sizes.size() || (!which.empty() && which.size() != sizes.size()))
-        throw std::invalid_argument("numbers, which: must have one for each size");
-    Places made(sizes.size());
+               size_t columns, const std::vector<uint64_t> &numbers,
+               const sab_sampler_options &given, const std::vector<uint64_t> &which) {
+    const size_t count = numbers.size();
+    if (sizes.size() != count * columns || (!which.empty() && which.size() != count))
+        throw std::invalid_argument(
+            "sizes, numbers, which: must have one for each sample, and sizes one for each column");
+    Places made(count);
     const sab_places places = {sizeof places,       made.counts.data(), made.ranks.data(),
                                made.batches.data(), made.steps.data(),  made.slots.data(),
                                &made.batch_count};
     check(locate(handle, &given, sizes.data(), numbers.data(),
-                 which.empty() ? nullptr : which.data(), sizes.size(), &places));
+                 which.empty() ? nullptr : which.data(), count, &places));
     return made;
 }
 
@@ -517,7 +523,7 @@ public:
     Places locate(const std::vector<double> &sizes, const std::vector<uint64_t> &numbers,
                   const sab_sampler_options &given = SamplerOptions(),
                   const std::vector<uint64_t> &which = {}) const {
-        return detail::located(sab_packing_locate, get(), sizes, numbers, given, which);
+        return detail::located(sab_packing_locate, get(), sizes, 1, numbers, given, which);
     }
 };
 #endif
@@ -561,11 +567,13 @@ public:
     std::vector<int64_t> skipped() const { return written<int64_t>(sab_plan_skipped); }
 #if SAB_WITH_ENGINE
     /// Where samples are in an epoch of a BucketSampler with these options; see sab_plan_locate().
-    /// `which`: the place that is asked for, of each sample; empty: 0.
+    /// `sizes`: of each sample one for each column. `which`: the place that is asked for, of each
+    /// sample; empty: 0.
     Places locate(const std::vector<double> &sizes, const std::vector<uint64_t> &numbers,
                   const sab_sampler_options &given = SamplerOptions(),
                   const std::vector<uint64_t> &which = {}) const {
-        return detail::located(sab_plan_locate, get(), sizes, numbers, given, which);
+        return detail::located(sab_plan_locate, get(), sizes, info().columns, numbers, given,
+                               which);
     }
 #endif
     /// Statistics of an epoch of a BucketSampler with these options.

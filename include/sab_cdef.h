@@ -833,6 +833,7 @@ sab_status sab_histogram_merge(sab_histogram *histogram, const sab_histogram *ot
 sab_status sab_histogram_subtract(sab_histogram *histogram, const sab_histogram *other);
 sab_status sab_histogram_get_info(const sab_histogram *histogram, sab_histogram_info *info);
 sab_status sab_histogram_get_entries(const sab_histogram *histogram, const double **sizes, const uint64_t **counts, const uint32_t **sources);
+const char *sab_histogram_column_name(const sab_histogram *histogram, size_t column);
 sab_status sab_histogram_write(const sab_histogram *histogram, void *buffer, size_t capacity, size_t *size);
 sab_status sab_histogram_bytes_new(const void *data, size_t size, sab_histogram **histogram);
 void sab_histogram_free(sab_histogram *histogram);

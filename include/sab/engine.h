@@ -19,7 +19,8 @@
  * # Number within the size
  *
  * A sample is identified by its size and its number within the size: the number of samples with the
- * same size that come before it in the data set. A plan orders samples of the same size by index,
+ * same size that come before it in the data set. With several columns, two samples have the same
+ * size if they are equal in all columns. A plan orders samples of the same size by index,
  * so the sample with the number k within a size is the k-th by index, from 0. The
  * partitions are in a fixed order, and the samples of a partition, too. A task then numbers its
  * samples with sab_histogram_number(), which begins with the merged histogram of the partitions
@@ -27,10 +28,13 @@
  *
  * # Limits
  *
- * A histogram may have several columns, or be of a mixture. Plans and packings of such a histogram
- * are refused, and so is sab_plan_locate() for a plan of such sizes. SAB_PACK_FIRST_FIT and
- * SAB_PACK_CONCAT pack samples in their order, so they need the sizes of all samples:
- * sab_packed_sampler_new(). sab_packing_locate() refuses a packing that splits samples.
+ * A histogram may be of a mixture. Plans and packings of it are refused: an epoch of a mixture
+ * takes a part of the samples of a source by their index, which a histogram does not have.
+ * sab_plan_locate() refuses plans of mixtures, too, whose order is laid out when an epoch begins.
+ *
+ * Packings of several columns are refused. SAB_PACK_FIRST_FIT and SAB_PACK_CONCAT pack samples in
+ * their order, so they need the sizes of all samples: sab_packed_sampler_new().
+ * sab_packing_locate() refuses a packing that splits samples.
  *
  * Tier: provisional. Functions and structs here may change or be removed in a minor release.
  */
@@ -140,6 +144,16 @@ SAB_API sab_status sab_histogram_get_entries(const sab_histogram *histogram, con
                                              const uint64_t **counts, const uint32_t **sources)
     SAB_NOEXCEPT;
 
+/** Name of a column of the sizes.
+ *
+ * @param histogram  a handle
+ * @param column     below sab_histogram_info.columns
+ * @return the name, which is valid until the histogram is changed or freed; NULL for a column
+ * without a name, and for one that does not exist
+ */
+SAB_API const char *sab_histogram_column_name(const sab_histogram *histogram, size_t column)
+    SAB_NOEXCEPT;
+
 /** Copies the histogram as bytes. Equal histograms have equal bytes. Format: docs/formats.md.
  *
  * @param histogram  a handle
@@ -168,12 +182,15 @@ SAB_API sab_status sab_histogram_bytes_new(const void *data, size_t size, sab_hi
  */
 SAB_API void sab_histogram_free(sab_histogram *histogram) SAB_NOEXCEPT;
 
-/** Makes a plan of a histogram of one column.
+/** Makes a plan of a histogram.
  *
  * It has the same buckets as the plan that sab_plan_new() makes of the same sizes with the same
  * options, and the same batches by sab_plan_locate(). It has no sample indices. So samplers,
  * sab_plan_get_report() and sab_plan_skipped() refuse it with SAB_E_UNSUPPORTED. It can be saved,
  * copied and sent as any plan.
+ *
+ * With several columns it needs about 100 bytes for each distinct combination of sizes, of which
+ * there may be 4,294,967,295.
  *
  * With SAB_BUCKETS_AUTO and `bucket_batches` = 0, a bucket of a plan of more than 4,294,967,295
  * samples has at least a 2^16th of the batches. This limits the memory of the buckets.
@@ -181,8 +198,7 @@ SAB_API void sab_histogram_free(sab_histogram *histogram) SAB_NOEXCEPT;
  * @param histogram  read during the call only
  * @param options    as for sab_plan_new(); `separate_by` must be NULL, and `threads` is ignored
  * @param plan       the new handle; free with sab_plan_free()
- * @return as sab_plan_new(); also SAB_E_UNSUPPORTED for several columns, for a mixture and for
- *     `separate_by`
+ * @return as sab_plan_new(); also SAB_E_UNSUPPORTED for a mixture and for `separate_by`
  */
 SAB_API sab_status sab_histogram_plan_new(const sab_histogram *histogram,
                                           const sab_plan_options *options, sab_plan **plan)
@@ -212,17 +228,17 @@ typedef struct sab_places {
  * Time: in proportion to the buckets of the plan, and then about 0.1 microseconds a sample. So pass
  * many samples in one call. Needs 8 bytes a sample and 160 a bucket during the call.
  *
- * @param plan     of sab_plan_new() or sab_histogram_plan_new(), of one column
+ * @param plan     of sab_histogram_plan_new(), or of sab_plan_new() for sizes of one column
  * @param options  of the sampler (seed, epoch, world_size, micro_batches, last_step,
  *     costliest_first); NULL: as for the sampler
- * @param sizes    the size of each sample
+ * @param sizes    the size of each sample; of several columns sab_plan_info.columns sizes for each
  * @param numbers  the number of each sample within its size; see the comment of this file
  * @param which    the number of the place that is asked for, of each sample; NULL: 0
  * @param count    number of samples; may be 0
  * @param places   its arrays are filled on SAB_OK; its struct_size must be set
  * @return SAB_OK; SAB_E_ARGUMENT for a sample that the plan does not have; SAB_E_UNSUPPORTED for a
- *     plan of several columns, of `separate_by` or of a mixture, whose order is laid out when an
- *     epoch begins
+ *     plan that sab_plan_new() made of several columns, for a plan of `separate_by` and for one of
+ *     a mixture
  */
 SAB_API sab_status sab_plan_locate(const sab_plan *plan, const sab_sampler_options *options,
                                    const double *sizes, const uint64_t *numbers,

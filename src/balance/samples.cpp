@@ -120,7 +120,7 @@ void sort_several(WeighedSamples& samples, const Columns& sizes, const Progress&
     const Points points = sort_points(sizes, {}, progress);
     const std::size_t columns = points.columns, distinct = points.size();
     const auto samples_of = [&](std::size_t point) {
-        return points.first_offsets[point + 1] - points.first_offsets[point];
+        return static_cast<uint32_t>(points.first_offsets[point + 1] - points.first_offsets[point]);
     };
     PerColumn totals{};
     for (std::size_t point = 0; point < distinct; ++point)

@@ -1,6 +1,7 @@
 #include "engine/bucket_locator.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "sampler/bucket_classes.h"
 #include "sampler/cursor.h"
@@ -9,7 +10,12 @@ namespace sab {
 namespace {
 
 std::unique_ptr<Sequence> sequence_of(const std::shared_ptr<const Plan>& plan) {
-    plan->need_one_column("sab_plan_locate");
+    constexpr std::string_view caller = "sab_plan_locate";
+    if (!plan->is_counted() && plan->columns() > 1)
+        fail(SAB_E_UNSUPPORTED, caller, ": the plan has ", plan->columns(),
+             " columns and sample indices: must be made from a histogram");
+    if (plan->facts().has_ids != 0)
+        fail(SAB_E_UNSUPPORTED, caller, ": ids separate the samples of the plan");
     return make_bucket_sequence(plan);
 }
 
@@ -41,6 +47,12 @@ BucketLocator::BucketLocator(std::shared_ptr<const Plan> plan, const sab_sampler
             bucket.tail_id = ids[k].of(0);
         }
     }
+    if (!plan_->run_places().empty()) {
+        first_runs_.resize(plan_->distinct_sizes(0).size() + 1);
+        for (std::size_t run = 0; run < plan_->run_places().size(); ++run)
+            ++first_runs_[plan_->codes()[run * plan_->columns()] + 1];
+        std::partial_sum(first_runs_.begin(), first_runs_.end(), first_runs_.begin());
+    }
     std::vector<std::size_t> sorted;  // the buckets with samples
     for (std::size_t b = 0; b < all.size(); ++b)
         if (all[b].samples() > 0) sorted.push_back(b);
@@ -49,6 +61,40 @@ BucketLocator::BucketLocator(std::shared_ptr<const Plan> plan, const sab_sampler
         begins_.push_back(all[b].begin);
         buckets_.push_back(all[b]);
     }
+}
+
+Locator::Found BucketLocator::find(const double* sizes, uint64_t number) const {
+    const std::size_t columns = plan_->columns();
+    const std::span<const uint64_t> first_places = plan_->first_places();
+    if (columns == 1)
+        return plan_->is_counted()
+                   ? find_by_size(*sizes, number, plan_->distinct_sizes(), first_places)
+                   : find_by_size(*sizes, number, plan_->distinct_sizes(), plan_->first_offsets());
+    // the runs [begin, end) with the sizes of one column after the other
+    std::size_t begin = 0, end = 0;
+    for (std::size_t j = 0; j < columns; ++j) {
+        const std::span<const double> distinct = plan_->distinct_sizes(j);
+        const std::size_t code = last_at_most(distinct, sizes[j]);
+        if (distinct[code] != sizes[j]) return {0, 0};
+        const uint32_t* const codes = plan_->codes().data() + j;
+        const auto first_from = [&](std::size_t first, std::size_t least) {
+            for (std::size_t left = end - first; left > 0;) {  // without branches
+                const std::size_t half = left / 2;
+                const bool is_below = codes[(first + half) * columns] < least;
+                first = is_below ? first + half + 1 : first;
+                left = is_below ? left - half - 1 : half;
+            }
+            return first;
+        };
+        begin = j == 0 ? first_runs_[code] : first_from(begin, code);
+        end = j == 0 ? first_runs_[code + 1] : first_from(begin, code + 1);
+    }
+    if (begin == end) return {0, 0};
+    const uint64_t first = first_places[begin];
+    const std::size_t run =
+        begin + last_at_most(first_places.subspan(begin, end - begin), first + number);
+    return {plan_->run_places()[run] + (first + number - first_places[run]),
+            first_places[end] - first};
 }
 
 /// In several passes, so that a sample does not wait for the memory and the permutations of the one

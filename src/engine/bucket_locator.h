@@ -11,10 +11,7 @@ public:
     BucketLocator(std::shared_ptr<const Plan> plan, const sab_sampler_options& options);
 
 protected:
-    std::span<const double> distinct_sizes() const override { return plan_->distinct_sizes(); }
-    uint64_t first_place(std::size_t distinct) const override {
-        return plan_->first_place(distinct);
-    }
+    Found find(const double* sizes, uint64_t number) const override;
     void find_batches(std::span<const uint64_t> places, Appearances* found) const override;
 
 private:
@@ -32,8 +29,9 @@ private:
     static void find_batches(const BucketOrder& bucket, uint64_t offset, Appearances& found);
 
     std::shared_ptr<const Plan> plan_;
-    std::vector<uint64_t> begins_{};      ///< of the buckets
-    std::vector<BucketOrder> buckets_{};  ///< with samples, in the sorted order
+    std::vector<uint64_t> begins_{};         ///< of the buckets
+    std::vector<std::size_t> first_runs_{};  ///< of each size of the first column; one more: all
+    std::vector<BucketOrder> buckets_{};     ///< with samples, in the sorted order
 };
 
 }  // namespace sab

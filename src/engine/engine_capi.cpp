@@ -22,7 +22,7 @@ void locate(const sab_sampler_options* options, const double* sizes, const uint6
     const auto given = sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT);
     const auto out = sab::read_options(places, sab_places SAB_PLACES_INIT, "places");
     const auto& locator = make(given);
-    locator.locate({sizes, count}, {numbers, count}, which, out);
+    locator.locate({sizes, count * locator.columns()}, {numbers, count}, which, out);
     if (out.batch_count != nullptr) *out.batch_count = locator.batch_count();
 }
 
@@ -89,6 +89,13 @@ sab_status sab_histogram_get_entries(const sab_histogram* histogram, const doubl
         if (counts != nullptr) *counts = own.counts().data();
         if (sources != nullptr) *sources = own.sources() > 0 ? own.sources_of().data() : nullptr;
     });
+}
+
+const char* sab_histogram_column_name(const sab_histogram* histogram, size_t column) noexcept {
+    if (histogram == nullptr || column >= histogram->impl.columns() ||
+        histogram->impl.names()[0].empty())
+        return nullptr;
+    return histogram->impl.names()[column].c_str();
 }
 
 sab_status sab_histogram_write(const sab_histogram* histogram, void* buffer, size_t capacity,

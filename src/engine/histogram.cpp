@@ -25,7 +25,7 @@ Points sort_entries(const Columns& sizes, bool with_order) {
     points.columns = 1;
     points.count = sorted.count;
     points.order = std::move(sorted.order);
-    points.first_offsets = std::move(sorted.first_offsets);
+    points.first_offsets.assign(sorted.first_offsets.begin(), sorted.first_offsets.end());
     for (uint32_t i = 0; i < sorted.distinct_sizes.size(); ++i) points.codes.push_back(i);
     points.distinct = {std::move(sorted.distinct_sizes)};
     points.ids = {0};
@@ -143,7 +143,7 @@ void Histogram::add(const Columns& sizes, std::span<uint64_t> numbers) {
         return known + added.counts_[theirs];
     });
     for (std::size_t p = 0; p < before.size(); ++p)
-        for (uint32_t k = points.first_offsets[p]; k < points.first_offsets[p + 1]; ++k)
+        for (uint64_t k = points.first_offsets[p]; k < points.first_offsets[p + 1]; ++k)
             numbers[points.order[k]] = before[p] + (k - points.first_offsets[p]);
     *this = std::move(all);
 }
@@ -271,12 +271,9 @@ Histogram Histogram::read(std::span<const std::byte> bytes) {
     return made;
 }
 
-void refuse_several(const Histogram& histogram, const char* caller) {
+void refuse_mixture(const Histogram& histogram, const char* caller) {
     if (histogram.sources() > 0)
         fail(SAB_E_UNSUPPORTED, caller, ": the histogram is of a mixture: must be of one data set");
-    if (histogram.columns() > 1)
-        fail(SAB_E_UNSUPPORTED, caller, ": the histogram has ", histogram.columns(),
-             " columns: must have one");
     check(histogram.samples() > 0, "samples of the histogram", histogram.samples(),
           "must be at least 1");
 }

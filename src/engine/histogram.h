@@ -57,8 +57,8 @@ private:
     std::vector<uint32_t> sources_{};
 };
 
-/// Refuses a histogram of several columns, of a mixture or without samples.
-void refuse_several(const Histogram& histogram, const char* caller);
+/// Refuses a histogram of a mixture or without samples.
+void refuse_mixture(const Histogram& histogram, const char* caller);
 
 }  // namespace sab
 

@@ -5,7 +5,10 @@ namespace {
 
 void check_packing(const Histogram& histogram, const sab_packed_options& options) {
     constexpr const char* caller = "sab_histogram_packing_new";
-    refuse_several(histogram, caller);
+    refuse_mixture(histogram, caller);
+    if (histogram.columns() > 1)
+        fail(SAB_E_UNSUPPORTED, caller, ": the histogram has ", histogram.columns(),
+             " columns: must have one");
     check_pack_options(options, 1);
     if (options.method != SAB_PACK_BEST_FIT && options.method != SAB_PACK_HISTOGRAM)
         fail(SAB_E_UNSUPPORTED, caller, ": pack.method = ", options.method,

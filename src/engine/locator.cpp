@@ -1,6 +1,7 @@
 #include "engine/locator.h"
 
 #include <algorithm>
+#include <string>
 
 #include "sampler/cursor.h"
 
@@ -8,7 +9,7 @@ namespace sab {
 
 Locator::Locator(std::unique_ptr<Sequence> sequence, CostOrder order,
                  const sab_sampler_options& options, std::string_view owner)
-    : order_(std::move(order)), options_(options), owner_(owner) {
+    : order_(std::move(order)), options_(options), owner_(owner), columns_(sequence->columns()) {
     const Cursor cursor(std::move(sequence), options);
     order_ = order_.with_options({options.seed, options.epoch, options.world_size,
                                   options.costliest_first, options.steady, options.micro_batches});
@@ -24,21 +25,24 @@ Locator::Locator(std::unique_ptr<Sequence> sequence, CostOrder order,
     }
 }
 
-/// The place of each sample in ascending order of size.
-std::vector<uint64_t> Locator::find(std::span<const double> sizes,
-                                    std::span<const uint64_t> numbers) const {
-    const std::span<const double> distinct = distinct_sizes();
-    std::vector<uint64_t> places(sizes.size());
-    for (std::size_t i = 0; i < sizes.size(); ++i) {
-        const std::size_t found = last_at_most(distinct, sizes[i]);
-        if (distinct[found] != sizes[i]) [[unlikely]]
-            fail(SAB_E_ARGUMENT, "sizes[", i, "] = ", sizes[i],
-                 ": must be the size of samples of the ", owner_);
-        const uint64_t begin = first_place(found), count = first_place(found + 1) - begin;
-        if (numbers[i] >= count) [[unlikely]]
+/// The place of each sample in the order.
+std::vector<uint64_t> Locator::find_all(std::span<const double> sizes,
+                                        std::span<const uint64_t> numbers) const {
+    std::vector<uint64_t> places(numbers.size());
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+        const Found same = find(&sizes[i * columns_], numbers[i]);
+        if (numbers[i] >= same.count) [[unlikely]] {
+            const std::string own =
+                columns_ == 1 ? text(sizes[i])
+                              : text("(", lengths_text(sizes.subspan(i * columns_, columns_)), ")");
+            if (same.count == 0)
+                fail(SAB_E_ARGUMENT, "sizes[", i, "] = ", std::string_view(own),
+                     ": must be the size of samples of the ", owner_);
             fail(SAB_E_ARGUMENT, "numbers[", i, "] = ", numbers[i],
-                 ": must be below the number of samples of size ", sizes[i], ", ", count);
-        places[i] = begin + numbers[i];
+                 ": must be below the number of samples of size ", std::string_view(own), ", ",
+                 same.count);
+        }
+        places[i] = same.place;
     }
     return places;
 }
@@ -63,7 +67,7 @@ Locator::Taken Locator::taken(uint64_t position, uint64_t slot) const {
 /// In blocks, each in several passes, so that a sample does not wait for the one before.
 void Locator::locate(std::span<const double> sizes, std::span<const uint64_t> numbers,
                      const uint64_t* which, const sab_places& out) const {
-    const std::vector<uint64_t> places = find(sizes, numbers);
+    const std::vector<uint64_t> places = find_all(sizes, numbers);
     Appearances found[block];
     uint64_t ids[2 * block];  // then positions
     for (std::size_t first = 0; first < places.size(); first += block) {

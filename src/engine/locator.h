@@ -20,8 +20,9 @@ public:
 
     /// Batches that each rank takes in the epoch.
     uint64_t batch_count() const { return batch_count_; }
-    /// Fills the arrays that are not null. `which`: may be null. Refuses samples that there are
-    /// not, before anything is filled.
+    std::size_t columns() const { return columns_; }
+    /// Fills the arrays that are not null. `sizes`: of each sample one a column. `which`: may be
+    /// null. Refuses samples that there are not, before anything is filled.
     void locate(std::span<const double> sizes, std::span<const uint64_t> numbers,
                 const uint64_t* which, const sab_places& out) const;
 
@@ -34,13 +35,18 @@ protected:
     };
     static constexpr std::size_t block = 128;
 
+    /// A sample among those of the same sizes.
+    struct Found {
+        uint64_t place;  ///< in the order, if the number is below `count`
+        uint64_t count;  ///< samples with these sizes; may be 0
+    };
+
     /// `owner` has the sizes, in messages.
     Locator(std::unique_ptr<Sequence> sequence, CostOrder order, const sab_sampler_options& options,
             std::string_view owner);
 
-    virtual std::span<const double> distinct_sizes() const = 0;
-    /// The place of the first sample of a distinct size among all samples by size.
-    virtual uint64_t first_place(std::size_t distinct) const = 0;
+    /// The sample with these sizes, one a column, and this number within them.
+    virtual Found find(const double* sizes, uint64_t number) const = 0;
     /// Of at most `block` places. Cannot fail.
     virtual void find_batches(std::span<const uint64_t> places, Appearances* found) const = 0;
     /// Index of the last of these numbers, which ascend, that is at most `number`, or 0.
@@ -55,6 +61,17 @@ protected:
         return static_cast<std::size_t>(first - numbers.data());
     }
 
+    /// The same where the order is by size. `first_places`: of each distinct size; one more at the
+    /// end.
+    template <class Place>
+    static Found find_by_size(double size, uint64_t number, std::span<const double> distinct_sizes,
+                              std::span<const Place> first_places) {
+        const std::size_t found = last_at_most(distinct_sizes, size);
+        const uint64_t begin = first_places[found];
+        return {begin + number,
+                distinct_sizes[found] == size ? first_places[found + 1] - begin : 0};
+    }
+
     CostOrder order_;
 
 private:
@@ -62,13 +79,14 @@ private:
     struct Taken {
         uint64_t rank, batch, slot;
     };
-    std::vector<uint64_t> find(std::span<const double> sizes,
-                               std::span<const uint64_t> numbers) const;
+    std::vector<uint64_t> find_all(std::span<const double> sizes,
+                                   std::span<const uint64_t> numbers) const;
     Taken taken(uint64_t position, uint64_t slot) const;
     void write(Appearances& found, uint64_t asked, std::size_t i, const sab_places& out) const;
 
     sab_sampler_options options_;
     std::string_view owner_;
+    std::size_t columns_;
     uint64_t batch_count_ = 0;
     uint64_t limit_ = 0;  ///< positions that the ranks take, with those that they repeat
     std::vector<uint64_t> pieces_{};         ///< of each batch of the last step, where it is split

@@ -11,9 +11,8 @@ public:
     RowLocator(const HistogramPacking& packing, const sab_sampler_options& options);
 
 protected:
-    std::span<const double> distinct_sizes() const override { return packing_.sizes(); }
-    uint64_t first_place(std::size_t distinct) const override {
-        return packing_.first_places()[distinct];
+    Found find(const double* sizes, uint64_t number) const override {
+        return find_by_size<uint64_t>(*sizes, number, packing_.sizes(), packing_.first_places());
     }
     void find_batches(std::span<const uint64_t> places, Appearances* found) const override;
 

@@ -56,7 +56,7 @@ void BoxFinder::find_cuts(const Node& node, uint64_t fewest, const SamplesOf& pe
         double below = 0;
         for (std::size_t i = 0; i + 1 < items.size(); ++i) {
             extend(reach, items[i]);
-            below += items[i].count;
+            below += static_cast<double>(items[i].count);
             if (!is_end(i)) continue;
             const double low_batches = below / per_batch(first_of(reach, columns)),
                          high_batches = (samples - below) / high[i];

@@ -107,7 +107,7 @@ public:
 
 private:
     const BoxFinder& finder_;
-    std::vector<uint32_t> used_;
+    std::vector<uint64_t> used_;
     std::vector<Box> boxes_{};
 };
 
@@ -166,7 +166,7 @@ std::vector<BoxFinder::Item> BoxFinder::cut_tail(Node& node, std::size_t column,
     std::vector<Item>& items = node.by_length[column];
     while (tail > 0) {
         Item& last = items.back();
-        const auto count = static_cast<uint32_t>(std::min<uint64_t>(last.count, tail));
+        const uint64_t count = std::min(last.count, tail);
         taken.push_back({last.cell, count});
         tail -= count;
         last.count -= count;
@@ -342,7 +342,8 @@ BoxFinder::Waste BoxFinder::waste(std::span<const Box> boxes) const {
         for (std::size_t j = 0; j < cells_.columns; ++j)
             sum.padded += box.padded[j] * static_cast<double>(box.samples);
         for (const CellRun& run : box.runs)
-            for (const double length : cells_.of(run.cell)) total += length * run.count;
+            for (const double length : cells_.of(run.cell))
+                total += length * static_cast<double>(run.count);
     }
     sum.padding = sum.padded - total;
     return sum;

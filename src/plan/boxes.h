@@ -17,7 +17,7 @@ namespace sab {
 struct Cells {
     std::size_t columns = 0;
     std::vector<double> lengths;   ///< padded lengths of each cell, one a column
-    std::vector<uint32_t> counts;  ///< samples of each cell
+    std::vector<uint64_t> counts;  ///< samples of each cell
     std::size_t size() const { return counts.size(); }
     std::span<const double> of(std::size_t cell) const {
         return {lengths.data() + cell * columns, columns};
@@ -27,8 +27,8 @@ struct Cells {
 /// Some of a cell's samples.
 struct CellRun {
     uint32_t cell;
-    uint32_t first;
-    uint32_t count;
+    uint64_t first;
+    uint64_t count;
 };
 
 struct Box {
@@ -75,7 +75,7 @@ public:
 private:
     struct Item {
         uint32_t cell;
-        uint32_t count;
+        uint64_t count;
     };
     /// Samples that may become one box or several.
     struct Node {

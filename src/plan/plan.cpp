@@ -69,6 +69,7 @@ std::shared_ptr<const Plan> Plan::own(PlanArrays made, std::span<const Budget> b
     plan->first_distinct_ = arrays->first_distinct;
     plan->first_offsets_ = arrays->first_offsets;
     plan->first_places_ = arrays->first_places;
+    plan->run_places_ = arrays->run_places;
     plan->codes_ = arrays->codes;
     plan->lengths_ = arrays->lengths;
     for (const Budget& budget : budgets)
@@ -92,12 +93,38 @@ std::shared_ptr<const Plan> Plan::make(const Columns& sizes, const sab_plan_opti
         return make(
             sort_by_size(sizes[0], true, progress, sizes.described(0), planning_threads(options)),
             options, sizes.names()[0]);
-    SeveralPlanner planner(sizes, options);
-    PlanArrays arrays = planner.make();
-    arrays.names = sizes.names();
-    auto plan = own(std::move(arrays), planner.budgets());
+    std::span<const int64_t> ids;
+    if (options.separate_by != nullptr) {
+        check(options.separate_by_count == sizes.count(), "options.separate_by_count",
+              options.separate_by_count, "must be the number of samples, ", sizes.count());
+        ids = {options.separate_by, options.separate_by_count};
+    }
+    auto plan =
+        make(sort_points(sizes, ids, progress, planning_threads(options)), options, sizes.names());
     progress.report(3 * sizes.count(), 3 * sizes.count());
     return plan;
+}
+
+namespace {
+
+/// Of samples without indices, of which a batch could have more than it may.
+void check_batch_sizes(const PlanArrays& made, const sab_plan_options& options) {
+    for (const Bucket& bucket : made.buckets)
+        check(bucket.batch_size <= largest_sample_count, "options.max_batch_size",
+              options.max_batch_size, "must be given: a batch would have ", bucket.batch_size,
+              " samples, and may have at most 2^32 - 1");
+}
+
+}  // namespace
+
+std::shared_ptr<const Plan> Plan::make(Points points, const sab_plan_options& options,
+                                       std::vector<std::string> names) {
+    check_plan_options(options);
+    SeveralPlanner planner(std::move(points), names, options);
+    PlanArrays arrays = planner.make();
+    arrays.names = std::move(names);
+    check_batch_sizes(arrays, options);
+    return own(std::move(arrays), planner.budgets());
 }
 
 /// The facts, the buckets and their lengths.
@@ -139,10 +166,7 @@ std::shared_ptr<const Plan> Plan::make_counted(SizeCounts counts, const sab_plan
     arrays.distinct_sizes = {counts.distinct_sizes.begin(), counts.distinct_sizes.end()};
     arrays.first_distinct = {0, arrays.distinct_sizes.size()};
     arrays.first_places = std::move(counts.first_places);
-    for (const Bucket& bucket : arrays.buckets)
-        check(bucket.batch_size <= largest_sample_count, "options.max_batch_size",
-              options.max_batch_size, "must be given: a batch would have ", bucket.batch_size,
-              " samples, and may have at most 2^32 - 1");
+    check_batch_sizes(arrays, options);
     return own(std::move(arrays), builder.batch_sizes().budgets());
 }
 

@@ -80,12 +80,13 @@ struct PlanArrays {
     std::vector<double> distinct_sizes{};
     std::vector<std::size_t> first_distinct{};
     std::vector<uint32_t> first_offsets{}, codes{};
-    std::vector<uint64_t> first_places{};
+    std::vector<uint64_t> first_places{}, run_places{};
     std::vector<Bucket> buckets{};
     std::vector<double> lengths{};
 };
 
 struct ColumnRecord;
+struct Points;
 class PlanBuilder;
 
 class Plan {
@@ -99,6 +100,9 @@ public:
     static std::shared_ptr<const Plan> make_counted(SizeCounts counts,
                                                     const sab_plan_options& options,
                                                     std::string name);
+    /// Of several columns, or of ids. Where the points have no order: is_counted().
+    static std::shared_ptr<const Plan> make(Points points, const sab_plan_options& options,
+                                            std::vector<std::string> names);
     /// Maps a file, of which it reads and verifies the header and the small sections.
     static std::shared_ptr<const Plan> open(const char* path);
     /// Copies an image, and verifies its checksums.
@@ -120,7 +124,8 @@ public:
     // by check_sample() and check_size().
     /// Sample indices by bucket, and of one column in ascending order of size.
     std::span<const uint32_t> order() const { return order_; }
-    /// The sizes at a place of the order: for each column the number of its distinct size.
+    /// The sizes at a place of the order: for each column the number of its distinct size. If it
+    /// is_counted(), of each run.
     std::span<const uint32_t> codes() const { return codes_; }
     std::span<const double> distinct_sizes() const { return distinct_sizes_; }
     std::span<const double> distinct_sizes(std::size_t column) const {
@@ -133,7 +138,13 @@ public:
     /// Whether it was made of numbers of samples, of which there may be more than an order has.
     /// Then order() and first_offsets() are empty, and first_places() has the offsets.
     bool is_counted() const { return !first_places_.empty(); }
+    /// If it is_counted(): the place by size of the first sample of each distinct size; of several
+    /// columns, of each run. One more at the end: all samples.
     std::span<const uint64_t> first_places() const { return first_places_; }
+    /// A run has samples of equal sizes at successive places of the order. The place there of the
+    /// first sample of each run. Only if the plan is_counted() and is_coded(); else the order is by
+    /// size.
+    std::span<const uint64_t> run_places() const { return run_places_; }
     /// Where the samples of a distinct size begin in the sorted order.
     uint64_t first_place(std::size_t distinct) const {
         return is_counted() ? first_places_[distinct] : first_offsets_[distinct];
@@ -203,6 +214,7 @@ private:
     void verify_large_sections(const ImageRefusal& refuse) const;
     void check_distinct_sizes(const ImageRefusal& refuse) const;
     void check_order(const ImageRefusal& refuse) const;
+    void check_runs(const ImageRefusal& refuse) const;
     bool has_own_sizes(std::size_t bucket) const;
     [[noreturn, gnu::cold]] void fail_index(uint32_t index) const;
     [[noreturn, gnu::cold]] void fail_size() const;
@@ -213,7 +225,7 @@ private:
     std::span<const double> distinct_sizes_;   ///< those of the columns one after the other
     std::vector<std::size_t> first_distinct_;  ///< of each column; one more: how many there are
     std::span<const uint32_t> first_offsets_;
-    std::span<const uint64_t> first_places_;
+    std::span<const uint64_t> first_places_, run_places_;
     std::span<const uint32_t> codes_;
     std::vector<Bucket> buckets_;
     std::span<const double> lengths_;  ///< of the buckets: BucketLengths one after the other

@@ -40,8 +40,8 @@ enum Section : std::size_t {
     buckets_section,         ///< BucketRecord; of a plan of a histogram Bucket
     lengths_section,         ///< of the buckets, float64: the fields of BucketLengths
     distinct_sizes_section,  ///< of the columns, float64
-    first_offsets_section,   ///< of one column: Plan::first_offsets() or first_places()
-    order_section,           ///< Plan::order()
+    first_offsets_section,   ///< of one column Plan::first_offsets(); or first_places()
+    order_section,           ///< Plan::order() or run_places()
     codes_section,           ///< of several columns, or with ids: Plan::codes()
     section_count
 };
@@ -103,7 +103,8 @@ const ImageKind& kind_of(bool is_counted) {
 /// Bytes of an item of a section.
 std::size_t item_bytes(std::size_t section, bool is_counted) {
     if (is_counted && section == buckets_section) return sizeof(Bucket);
-    if (is_counted && section == first_offsets_section) return sizeof(uint64_t);
+    if (is_counted && (section == first_offsets_section || section == order_section))
+        return sizeof(uint64_t);
     return section_kinds[section].item_bytes;
 }
 
@@ -126,18 +127,24 @@ Sections divide(const PlanHeader& header, bool is_counted, std::span<const std::
                 const ImageRefusal& refuse) {
     const uint64_t columns = header.facts.columns, samples = header.facts.samples;
     const bool coded = is_coded(header.facts);
-    const uint64_t counts[section_count] = {columns,
-                                            header.budgets,
-                                            header.terms,
-                                            header.buckets,
-                                            header.buckets * BucketLengths::fields * columns,
-                                            header.distinct_count,
-                                            coded ? 0 : header.distinct_count + 1,
-                                            is_counted ? 0 : samples,
-                                            coded ? samples * columns : 0};
+    uint64_t counts[section_count] = {columns,
+                                      header.budgets,
+                                      header.terms,
+                                      header.buckets,
+                                      header.buckets * BucketLengths::fields * columns,
+                                      header.distinct_count,
+                                      coded ? 0 : header.distinct_count + 1,
+                                      is_counted ? 0 : samples,
+                                      coded ? samples * columns : 0};
     Sections sections;
     for (std::size_t i = 0; i < section_count; ++i) {
         const std::size_t bytes = item_bytes(i, is_counted);
+        if (i == first_offsets_section && is_counted && coded) {  // runs fill the rest
+            const uint64_t runs = rest.size() / (2 * sizeof(uint64_t) + columns * sizeof(uint32_t));
+            counts[first_offsets_section] = runs + 1;
+            counts[order_section] = runs;
+            counts[codes_section] = runs * columns;
+        }
         if (counts[i] > rest.size() / bytes) refuse("its sections do not fit its length");
         sections[i] = rest.first(counts[i] * bytes);
         rest = rest.subspan(sections[i].size());
@@ -207,7 +214,7 @@ std::vector<Budget> read_budgets(const PlanHeader& header, const Sections& secti
 
 void check_facts(const PlanFacts& facts, uint64_t distinct_count, bool is_counted,
                  const ImageRefusal& refuse) {
-    if (is_counted && is_coded(facts)) refuse("it has several columns or ids");
+    if (is_counted && facts.has_ids != 0) refuse("it has ids");
     if (facts.columns < 1 || facts.columns > SAB_MAX_COLUMNS || facts.has_ids < 0 ||
         facts.has_ids > 1)
         refuse("it has ", facts.columns, " columns");
@@ -250,7 +257,7 @@ void Plan::make_head() {
         std::as_bytes(lengths_),
         std::as_bytes(distinct_sizes_),
         is_counted() ? std::as_bytes(first_places_) : std::as_bytes(first_offsets_),
-        std::as_bytes(order_),
+        is_counted() ? std::as_bytes(run_places_) : std::as_bytes(order_),
         std::as_bytes(codes_)};
     PlanHeader header{begin_image(kind_of(is_counted()), sizeof header),
                       budgets.size(),
@@ -274,7 +281,8 @@ void Plan::make_head() {
 ImageParts Plan::image_parts() const {
     return {head_, std::as_bytes(distinct_sizes_),
             is_counted() ? std::as_bytes(first_places_) : std::as_bytes(first_offsets_),
-            std::as_bytes(order_), std::as_bytes(codes_)};
+            is_counted() ? std::as_bytes(run_places_) : std::as_bytes(order_),
+            std::as_bytes(codes_)};
 }
 
 std::size_t Plan::write(std::span<std::byte> room) const {
@@ -312,11 +320,13 @@ std::shared_ptr<Plan> Plan::from_image(std::span<const std::byte> image,
     plan->buckets_ = read_buckets(sections, counted);
     plan->lengths_ = items<double>(sections, lengths_section);
     plan->distinct_sizes_ = items<double>(sections, distinct_sizes_section);
-    if (counted)
+    if (counted) {
         plan->first_places_ = items<uint64_t>(sections, first_offsets_section);
-    else
+        plan->run_places_ = items<uint64_t>(sections, order_section);
+    } else {
         plan->first_offsets_ = items<uint32_t>(sections, first_offsets_section);
-    plan->order_ = items<uint32_t>(sections, order_section);
+        plan->order_ = items<uint32_t>(sections, order_section);
+    }
     plan->codes_ = items<uint32_t>(sections, codes_section);
     plan->check_buckets(refuse);
     plan->fingerprint_ = header.image.checksum;
@@ -397,6 +407,7 @@ void Plan::check_all() const {
     verify_large_sections(refuse);
     check_distinct_sizes(refuse);
     if (!is_counted()) check_order(refuse);
+    if (is_counted() && is_coded()) return check_runs(refuse);
     for (std::size_t number = 0; number < buckets_.size(); ++number)
         if (buckets_[number].samples() > 0 && !has_own_sizes(number))
             refuse("bucket ", number, " does not have the sizes of its samples");
@@ -429,6 +440,42 @@ void Plan::check_order(const ImageRefusal& refuse) const {
         const uint64_t bit = uint64_t{1} << index % 64;
         if ((word & bit) != 0) refuse("its order has sample ", index, " twice");
         word |= bit;
+    }
+}
+
+/// The runs have all samples, each once, in ascending order of size. Those of a bucket have sizes
+/// in its range.
+void Plan::check_runs(const ImageRefusal& refuse) const {
+    const std::size_t count = run_places_.size();
+    if (first_places_[0] != 0 || first_places_[count] != facts_.samples)
+        refuse("its runs do not have all samples");
+    const auto codes = [&](std::size_t run) { return codes_.subspan(run * columns(), columns()); };
+    std::vector<std::pair<uint64_t, std::size_t>> order;
+    for (std::size_t run = 0; run < count; ++run) {
+        if (first_places_[run] >= first_places_[run + 1] ||
+            (run > 0 && std::ranges::lexicographical_compare(codes(run), codes(run - 1))))
+            refuse("run ", run, " is out of order");
+        for (std::size_t j = 0; j < columns(); ++j)
+            if (codes(run)[j] >= distinct_sizes(j).size()) refuse("run ", run, " has no size");
+        order.emplace_back(run_places_[run], run);
+    }
+    std::ranges::sort(order);
+    std::vector<std::pair<uint64_t, std::size_t>> buckets;  // those with samples, by their end
+    for (std::size_t number = 0; number < buckets_.size(); ++number)
+        if (buckets_[number].samples() > 0) buckets.emplace_back(buckets_[number].end, number);
+    std::ranges::sort(buckets);
+    std::size_t next = 0;
+    uint64_t place = 0;
+    for (const auto& [begin, run] : order) {
+        if (begin != place) refuse("its runs overlap or leave a gap");
+        place += first_places_[run + 1] - first_places_[run];
+        while (next < buckets.size() && buckets[next].first <= begin) ++next;
+        if (next == buckets.size() || buckets_[buckets[next].second].begin >= place) continue;
+        const std::size_t number = buckets[next].second;
+        bool is_inside = buckets_[number].begin <= begin && place <= buckets_[number].end;
+        for (std::size_t j = 0; j < columns(); ++j)
+            is_inside = is_inside && size_range(number, j).has(distinct_sizes(j)[codes(run)[j]]);
+        if (!is_inside) refuse("bucket ", number, " does not have the sizes of run ", run);
     }
 }
 

@@ -76,11 +76,11 @@ Points sort_points(const Columns& sizes, std::span<const int64_t> ids, const Pro
         if (!is_new_id && !is_new(sample, before)) continue;
         if (is_new_id)
             points.first_points.push_back(static_cast<uint32_t>(points.first_offsets.size()));
-        points.first_offsets.push_back(static_cast<uint32_t>(k));
+        points.first_offsets.push_back(k);
         for (const auto& column : codes) points.codes.push_back(column[sample]);
     }
     points.first_points.push_back(static_cast<uint32_t>(points.first_offsets.size()));
-    points.first_offsets.push_back(static_cast<uint32_t>(count));
+    points.first_offsets.push_back(count);
     return points;
 }
 

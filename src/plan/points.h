@@ -17,9 +17,10 @@ namespace sab {
 struct Points {
     std::size_t columns = 0;
     std::size_t count = 0;  ///< of samples
-    /// sample indices by id, then by the size in each column; equal ones by index
+    /// sample indices by id, then by the size in each column; equal ones by index. Null where the
+    /// samples have no indices
     HugeArray<uint32_t> order;
-    std::vector<uint32_t> first_offsets;  ///< of each point, in `order`; one more: `count`
+    std::vector<uint64_t> first_offsets;  ///< of each point, in this order; one more: `count`
     std::vector<uint32_t> codes;  ///< of each point: the number of its size among `distinct[j]`
     std::vector<std::vector<double>> distinct;  ///< the distinct sizes of each column, ascending
     std::vector<int64_t> ids;                   ///< distinct, ascending; without ids only 0

@@ -13,13 +13,6 @@ namespace {
 /// Boxes are planned of at most so many cells. Of more points, neighbours are put together first.
 constexpr std::size_t most_cells = std::size_t{1} << 17;
 
-std::span<const int64_t> read_ids(const sab_plan_options& options, std::size_t count) {
-    if (options.separate_by == nullptr) return {};
-    check(options.separate_by_count == count, "options.separate_by_count",
-          options.separate_by_count, "must be the number of samples, ", count);
-    return {options.separate_by, count};
-}
-
 std::vector<std::span<const double>> spans_of(const std::vector<std::vector<double>>& distinct) {
     return {distinct.begin(), distinct.end()};
 }
@@ -62,14 +55,14 @@ uint64_t SeveralPlanner::Draft::samples() const {
     return sum;
 }
 
-SeveralPlanner::SeveralPlanner(const Columns& sizes, const sab_plan_options& options)
+SeveralPlanner::SeveralPlanner(Points points, std::vector<std::string> names,
+                               const sab_plan_options& options)
     : options_(options),
       progress_(options.progress, options.progress_ctx),
-      points_(sort_points(sizes, read_ids(options, sizes.count()), progress_,
-                          planning_threads(options))),
+      points_(std::move(points)),
       distinct_(spans_of(points_.distinct)),
-      boundaries_(read_corners(options, sizes.size())),
-      names_(sizes.names()),
+      boundaries_(read_corners(options, points_.columns)),
+      names_(std::move(names)),
       batch_sizes_(options, names_, distinct_, points_.count,
                    boundaries_.empty() ? options.batch_size_count : boundaries_.size() - 1),
       is_outside_(points_.size()) {
@@ -123,15 +116,21 @@ void SeveralPlanner::find_usable_points() {
 
 /// Names the first sample that is outside the boundaries or over a budget, and what helps.
 void SeveralPlanner::refuse_oversize(uint64_t outside) const {
-    std::size_t first = points_.count, of_point = 0;
+    const auto first_of_point = [&](std::size_t point) -> uint64_t {
+        const uint64_t place = points_.first_offsets[point];
+        return points_.order != nullptr ? points_.order[place] : place;
+    };
+    uint64_t first = points_.count;
+    std::size_t of_point = 0;
     for (std::size_t point = 0; point < points_.size(); ++point)
-        if (const uint32_t sample = points_.order[points_.first_offsets[point]];
-            is_outside_[point] && sample < first) {
-            first = sample;
+        if (is_outside_[point] && first_of_point(point) < first) {
+            first = first_of_point(point);
             of_point = point;
         }
     const bool is_inside = boundaries_.empty() || boundary_of(of_point) != 0;
-    fail(SAB_E_ARGUMENT, "sizes[", first, "] = (", lengths_text(cut(sizes_of(of_point))), "): ",
+    const std::string sample = points_.order != nullptr ? text("sizes[", first, "]") : "a sample";
+    fail(SAB_E_ARGUMENT, std::string_view(sample), " = (", lengths_text(cut(sizes_of(of_point))),
+         "): ",
          is_inside ? text("must cost at most ", batch_sizes_.exceeded(cut(padded_of(of_point))),
                           ", in a batch of one")
                    : "must be below one of the boundaries in each column, and at least the first",
@@ -167,7 +166,7 @@ SeveralPlanner::Grouped SeveralPlanner::grouped(std::span<const uint32_t> points
     grouped.first.push_back(static_cast<uint32_t>(sorted.size()));
     for (std::size_t cell = 0; cell + 1 < grouped.first.size(); ++cell) {
         PerColumn longest{};
-        uint32_t samples = 0;
+        uint64_t samples = 0;
         for (uint32_t i = grouped.first[cell]; i < grouped.first[cell + 1]; ++i) {
             const PerColumn lengths = padded_of(sorted[i]);
             for (std::size_t j = 0; j < columns; ++j) longest[j] = std::max(longest[j], lengths[j]);
@@ -194,7 +193,8 @@ std::size_t SeveralPlanner::shapes_of(std::size_t id_number) const {
         for (std::size_t point = points_.first_points[id]; point < points_.first_points[id + 1];
              ++point) {
             const PerColumn sizes = sizes_of(point);
-            const double sum = std::accumulate(sizes.begin(), sizes.end(), 0.0) * samples_of(point);
+            const double sum = std::accumulate(sizes.begin(), sizes.end(), 0.0) *
+                               static_cast<double>(samples_of(point));
             all += sum;
             own += id == id_number ? sum : 0;
         }
@@ -295,35 +295,33 @@ void SeveralPlanner::divide(std::size_t id_number, PlanFacts& facts) {
 /// The same for one column, whose buckets PlanBuilder finds.
 void SeveralPlanner::divide_one_column(std::size_t id_number, PlanFacts& facts) {
     const uint32_t first = points_.first_points[id_number],
-                   last = points_.first_points[id_number + 1], begin = points_.first_offsets[first],
-                   end = points_.first_offsets[last];
+                   last = points_.first_points[id_number + 1];
+    const uint64_t begin = points_.first_offsets[first], end = points_.first_offsets[last];
     Sorted sorted;
     sorted.count = end - begin;
     sorted.order = make_huge_array<uint32_t>(sorted.count);
     std::copy_n(points_.order.get() + begin, sorted.count, sorted.order.get());
     for (uint32_t point = first; point < last; ++point) {
         sorted.distinct_sizes.push_back(points_.value(point, 0));
-        sorted.first_offsets.push_back(points_.first_offsets[point] - begin);
+        sorted.first_offsets.push_back(static_cast<uint32_t>(points_.first_offsets[point] - begin));
     }
-    sorted.first_offsets.push_back(end - begin);
+    sorted.first_offsets.push_back(static_cast<uint32_t>(end - begin));
     sab_plan_options options = options_;
     options.max_shapes = shapes_of(id_number);
     const SizeCounts counts(sorted);
     const PlanBuilder builder(counts, options, names_[0]);
     BoundaryFinder finder = builder.finder();
     PlanFacts own = builder.facts(finder);
-    uint32_t covered_begin = end - begin, covered_end = 0;
+    uint64_t covered_begin = end - begin, covered_end = 0;
     const std::vector<BucketRange> ranges = builder.ranges(finder, own);
     for (std::size_t i = 0; i < ranges.size(); ++i) {
         const BucketRange& range = ranges[i];
-        const auto range_begin = static_cast<uint32_t>(range.begin),
-                   range_end = static_cast<uint32_t>(range.end);
-        covered_begin = std::min(covered_begin, range_begin);
-        covered_end = std::max(covered_end, range_end);
+        covered_begin = std::min(covered_begin, range.begin);
+        covered_end = std::max(covered_end, range.end);
         Draft& draft = drafts_.emplace_back();
-        uint32_t at = begin + range_begin;
-        for (std::size_t point = point_at(at); at < begin + range_end; ++point) {
-            const uint32_t next = std::min(begin + range_end, points_.first_offsets[point + 1]);
+        uint64_t at = begin + range.begin;
+        for (std::size_t point = point_at(at); at < begin + range.end; ++point) {
+            const uint64_t next = std::min(begin + range.end, points_.first_offsets[point + 1]);
             draft.stretches.push_back({at, next - at});
             at = next;
         }
@@ -359,10 +357,11 @@ void SeveralPlanner::add_boxes(const Grouped& grouped, std::vector<Box>& boxes, 
         draft.id = id;
         draft.boundary = boundaries_.empty() ? 0 : i + 1;
         for (const CellRun& run : boxes[i].runs) {
-            uint32_t skip = run.first, left = run.count;
+            uint64_t skip = run.first, left = run.count;
             for (uint32_t k = grouped.first[run.cell]; left > 0; ++k) {
-                const uint32_t point = grouped.points[k], here = samples_of(point);
-                const uint32_t taken = skip < here ? std::min(left, here - skip) : 0;
+                const uint32_t point = grouped.points[k];
+                const uint64_t here = samples_of(point),
+                               taken = skip < here ? std::min(left, here - skip) : 0;
                 if (taken > 0)
                     draft.stretches.push_back({points_.first_offsets[point] + skip, taken});
                 skip -= std::min(skip, here);
@@ -392,7 +391,7 @@ void SeveralPlanner::merge_tails() {
         if (up == drafts_.end()) continue;
         while (tail > 0) {
             Stretch& last = draft.stretches.back();
-            const auto taken = static_cast<uint32_t>(std::min<uint64_t>(last.count, tail));
+            const uint64_t taken = std::min(last.count, tail);
             last.count -= taken;
             tail -= taken;
             up->stretches.push_back({last.first + last.count, taken});
@@ -410,46 +409,79 @@ void SeveralPlanner::merge_tails() {
     }
 }
 
-/// Puts the samples of a bucket behind those before, and makes the bucket. Samples that are longest
-/// in a column come last, so that the last batch in this order is the costliest that there can be.
-/// Batches of one stay in ascending order of cost.
-void SeveralPlanner::put_in_place(const Draft& draft, PlanArrays& arrays,
-                                  std::size_t& place) const {
+/// Samples that are longest in a column come last, so that the last batch in this order is the
+/// costliest that there can be. Batches of one stay in ascending order of cost.
+void SeveralPlanner::put_longest_last(Draft& draft) const {
+    if (draft.batch_size == 1) return;
     const std::size_t columns = points_.columns;
-    Bucket bucket{};
-    bucket.begin = place;
-    bucket.id = draft.id;
-    PerColumn shortest{}, longest{}, total{}, lower{}, upper{};
-    shortest.fill(std::numeric_limits<double>::infinity());
-    std::array<std::size_t, SAB_MAX_COLUMNS> longest_at{};
-    for (const Stretch& stretch : draft.stretches) {
-        const std::size_t point = point_at(stretch.first);
-        const PerColumn sizes = sizes_of(point);
+    std::vector<Stretch>& stretches = draft.stretches;
+    PerColumn longest{};
+    std::array<uint64_t, SAB_MAX_COLUMNS> longest_at{};  // places in the bucket
+    uint64_t samples = 0;
+    for (const Stretch& stretch : stretches) {
+        const PerColumn sizes = sizes_of(point_at(stretch.first));
         for (std::size_t j = 0; j < columns; ++j) {
-            shortest[j] = std::min(shortest[j], sizes[j]);
-            if (sizes[j] >= longest[j]) longest_at[j] = place;
+            if (sizes[j] >= longest[j]) longest_at[j] = samples;
             longest[j] = std::max(longest[j], sizes[j]);
-            total[j] += sizes[j] * stretch.count;
         }
-        for (uint32_t i = 0; i < stretch.count; ++i, ++place) {
-            arrays.order[place] = points_.order[stretch.first + i];
-            std::copy_n(points_.codes.begin() + static_cast<std::ptrdiff_t>(point * columns),
-                        columns,
-                        arrays.codes.begin() + static_cast<std::ptrdiff_t>(place * columns));
-        }
+        samples += stretch.count;
     }
-    bucket.end = place;
-    const uint64_t samples = bucket.samples();
-    if (samples == 0) shortest.fill(0);
-    std::size_t last = place;
-    for (std::size_t j = 0; j < columns && last > bucket.begin && draft.batch_size > 1; ++j) {
+    // the sample at a place becomes a stretch of its own, whose number is returned
+    const auto cut_out = [&](uint64_t place) {
+        std::size_t number = 0;
+        while (place >= stretches[number].count) place -= stretches[number++].count;
+        const auto cut_at = [&](uint64_t count) {
+            const Stretch whole = stretches[number];
+            if (count == 0 || count == whole.count) return false;
+            stretches[number].count = count;
+            stretches.insert(stretches.begin() + static_cast<std::ptrdiff_t>(number) + 1,
+                             {whole.first + count, whole.count - count});
+            return true;
+        };
+        if (cut_at(place)) ++number;
+        cut_at(1);
+        return number;
+    };
+    uint64_t last = samples;
+    for (std::size_t j = 0; j < columns && last > 0; ++j) {
         if (longest_at[j] >= last) continue;  // it was moved there
         --last;
-        std::swap(arrays.order[longest_at[j]], arrays.order[last]);
-        for (std::size_t k = 0; k < columns; ++k)
-            std::swap(arrays.codes[longest_at[j] * columns + k], arrays.codes[last * columns + k]);
+        const std::size_t from = cut_out(longest_at[j]), to = cut_out(last);
+        std::swap(stretches[from], stretches[to]);
         for (std::size_t k = j + 1; k < columns; ++k)
             if (longest_at[k] == last) longest_at[k] = longest_at[j];
+    }
+}
+
+/// The cost of a batch of the last `count` samples.
+double SeveralPlanner::cost_of_last(const Draft& draft, uint64_t count) const {
+    PerColumn longest{};
+    auto stretch = draft.stretches.end();
+    for (uint64_t left = count; left > 0; left -= std::min(left, stretch->count)) {
+        const PerColumn sizes = sizes_of(point_at((--stretch)->first));
+        for (std::size_t j = 0; j < points_.columns; ++j)
+            longest[j] = std::max(longest[j], sizes[j]);
+    }
+    return batch_sizes_.cost_of(batch_sizes_.cost(), count, cut(batch_sizes_.padded(cut(longest))));
+}
+
+/// Makes the bucket of the samples from a place on.
+void SeveralPlanner::add_bucket(const Draft& draft, PlanArrays& arrays, uint64_t place) const {
+    const std::size_t columns = points_.columns;
+    const uint64_t samples = draft.samples();
+    Bucket bucket{};
+    bucket.begin = place;
+    bucket.end = place + samples;
+    bucket.id = draft.id;
+    PerColumn shortest{}, longest{}, total{}, lower{}, upper{};
+    if (samples > 0) shortest.fill(std::numeric_limits<double>::infinity());
+    for (const Stretch& stretch : draft.stretches) {
+        const PerColumn sizes = sizes_of(point_at(stretch.first));
+        for (std::size_t j = 0; j < columns; ++j) {
+            shortest[j] = std::min(shortest[j], sizes[j]);
+            longest[j] = std::max(longest[j], sizes[j]);
+            total[j] += sizes[j] * static_cast<double>(stretch.count);
+        }
     }
     bucket.batch_size = options_.tail == SAB_TAIL_WRAP
                             ? std::clamp<uint64_t>(samples, 1, draft.batch_size)
@@ -459,13 +491,9 @@ void SeveralPlanner::put_in_place(const Draft& draft, PlanArrays& arrays,
     if (samples > 0) {
         const uint64_t count = std::min(bucket.batch_size, samples);
         batch_sizes_.check_rises(count, batch_sizes_.padded(cut(shortest)), padded);
-        PerColumn costliest{};
-        for (std::size_t k = (bucket.end - count) * columns; k < bucket.end * columns; ++k)
-            costliest[k % columns] =
-                std::max(costliest[k % columns], distinct_[k % columns][arrays.codes[k]]);
-        bucket.cost = batch_sizes_.cost_of(
-            batch_sizes_.cost(), count,
-            cut(arrays.facts.pads_to_bucket ? padded : batch_sizes_.padded(cut(costliest))));
+        bucket.cost = arrays.facts.pads_to_bucket
+                          ? batch_sizes_.cost_of(batch_sizes_.cost(), count, cut(padded))
+                          : cost_of_last(draft, count);
     }
     lower = shortest;
     upper = longest;
@@ -482,6 +510,41 @@ void SeveralPlanner::put_in_place(const Draft& draft, PlanArrays& arrays,
     arrays.facts.total = std::accumulate(total.begin(), total.end(), arrays.facts.total);
 }
 
+/// The order of samples with indices, and their sizes.
+void SeveralPlanner::write_order(std::span<const Stretch> stretches, PlanArrays& arrays) const {
+    const std::size_t columns = points_.columns;
+    arrays.order = make_huge_array<uint32_t>(points_.count);
+    arrays.codes.resize(points_.count * columns);
+    std::size_t place = 0;
+    for (const Stretch& stretch : stretches) {
+        const uint32_t* const codes = points_.codes.data() + point_at(stretch.first) * columns;
+        for (uint64_t i = 0; i < stretch.count; ++i, ++place) {
+            arrays.order[place] = points_.order[stretch.first + i];
+            std::copy_n(codes, columns, arrays.codes.data() + place * columns);
+        }
+    }
+}
+
+/// Where samples without indices are in the order, and their sizes.
+void SeveralPlanner::write_runs(std::span<const Stretch> stretches, PlanArrays& arrays) const {
+    const std::size_t columns = points_.columns;
+    std::vector<std::pair<uint64_t, uint64_t>> runs;  // places by size and in the order
+    runs.reserve(stretches.size());
+    uint64_t place = 0;
+    for (const Stretch& stretch : stretches) {
+        if (stretch.count > 0) runs.emplace_back(stretch.first, place);
+        place += stretch.count;
+    }
+    std::ranges::sort(runs);
+    for (const auto& [first, in_order] : runs) {
+        const uint32_t* const codes = points_.codes.data() + point_at(first) * columns;
+        arrays.first_places.push_back(first);
+        arrays.run_places.push_back(in_order);
+        arrays.codes.insert(arrays.codes.end(), codes, codes + columns);
+    }
+    arrays.first_places.push_back(points_.count);
+}
+
 PlanArrays SeveralPlanner::make() {
     PlanArrays arrays;
     PlanFacts& facts = arrays.facts;
@@ -496,18 +559,21 @@ PlanArrays SeveralPlanner::make() {
         points_.columns == 1 ? divide_one_column(id, facts) : divide(id, facts);
     if (options_.tail == SAB_TAIL_MERGE && points_.columns > 1) merge_tails();
 
-    arrays.order = make_huge_array<uint32_t>(points_.count);
-    arrays.codes.resize(points_.count * points_.columns);
-    std::size_t place = 0;
-    for (const Draft& draft : drafts_) put_in_place(draft, arrays, place);
+    std::vector<Stretch> order;
+    uint64_t place = 0;
+    for (Draft& draft : drafts_) {
+        put_longest_last(draft);
+        add_bucket(draft, arrays, place);
+        place += draft.samples();
+        const std::vector<Stretch> own = std::move(draft.stretches);
+        order.insert(order.end(), own.begin(), own.end());
+    }
     if (place == 0)
         fail(SAB_E_ARGUMENT, "sizes: no sample is left: all ", points_.count,
              " are outside the boundaries or over the ", batch_sizes_.limits());
     facts.skipped = points_.count - place;
-    for (const Stretch& stretch : skipped_) {
-        std::copy_n(points_.order.get() + stretch.first, stretch.count, arrays.order.get() + place);
-        place += stretch.count;
-    }
+    order.insert(order.end(), skipped_.begin(), skipped_.end());
+    points_.order != nullptr ? write_order(order, arrays) : write_runs(order, arrays);
     arrays.first_distinct = {0};
     bool are_whole = facts.total <= largest_size;
     for (const std::vector<double>& distinct : points_.distinct) {

@@ -1,6 +1,7 @@
 #pragma once
 /// Plans of several columns, and of samples that ids separate.
 
+#include <algorithm>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,7 +15,7 @@ namespace sab {
 /// The steps of making such a plan. The options must outlive it.
 class SeveralPlanner {
 public:
-    SeveralPlanner(const Columns& sizes, const sab_plan_options& options);
+    SeveralPlanner(Points points, std::vector<std::string> names, const sab_plan_options& options);
 
     std::span<const Budget> budgets() const { return batch_sizes_.budgets(); }
     PlanArrays make();
@@ -22,8 +23,8 @@ public:
 private:
     /// Samples of one point, at successive places of the points' order.
     struct Stretch {
-        uint32_t first;
-        uint32_t count;
+        uint64_t first;
+        uint64_t count;
     };
     /// A bucket before its samples are put in place.
     struct Draft {
@@ -43,11 +44,15 @@ private:
     bool has_singles() const { return options_.oversize == SAB_OVERSIZE_SINGLE; }
     PerColumn sizes_of(std::size_t point) const;
     PerColumn padded_of(std::size_t point) const;
-    uint32_t samples_of(std::size_t point) const {
+    uint64_t samples_of(std::size_t point) const {
         return points_.first_offsets[point + 1] - points_.first_offsets[point];
     }
     /// The point at a place of the order.
-    std::size_t point_at(uint32_t place) const { return distinct_of(points_.first_offsets, place); }
+    std::size_t point_at(uint64_t place) const {
+        return static_cast<std::size_t>(std::ranges::upper_bound(points_.first_offsets, place) -
+                                        points_.first_offsets.begin()) -
+               1;
+    }
     std::span<const double> cut(const PerColumn& lengths) const {
         return first_of(lengths, points_.columns);
     }
@@ -63,7 +68,11 @@ private:
     Grouped grouped(std::span<const uint32_t> points) const;
     void add_boxes(const Grouped& grouped, std::vector<Box>& boxes, int64_t id);
     void merge_tails();
-    void put_in_place(const Draft& draft, PlanArrays& arrays, std::size_t& place) const;
+    void put_longest_last(Draft& draft) const;
+    void add_bucket(const Draft& draft, PlanArrays& arrays, uint64_t place) const;
+    double cost_of_last(const Draft& draft, uint64_t count) const;
+    void write_order(std::span<const Stretch> stretches, PlanArrays& arrays) const;
+    void write_runs(std::span<const Stretch> stretches, PlanArrays& arrays) const;
     void sort_stretches(Draft& draft) const;
 
     const sab_plan_options& options_;

@@ -131,6 +131,8 @@ static void columns_and_sources_are_kept_apart(void) {
     EXPECT(numbers[0] == 0 && numbers[1] == 0 && numbers[2] == 1 && numbers[3] == 0);
     EXPECT(info_of(histogram).entries == 3 && info_of(histogram).columns == 2);
     EXPECT(info_of(histogram).total == 30);
+    EXPECT(sab_histogram_column_name(histogram, 0) == NULL);
+    EXPECT(sab_histogram_column_name(NULL, 0) == NULL);
 
     EXPECT_OK(sab_mixture_new((const sab_sizes *const *)parts, 2, NULL, &mixture));
     EXPECT_OK(sab_histogram_new(&mixed));
@@ -146,8 +148,6 @@ static void columns_and_sources_are_kept_apart(void) {
     EXPECT_FAILS(sab_histogram_add(mixed, parts[0]), SAB_E_MISMATCH, "sizes: has 0 sources");
     sab_plan_options options = budget(100);
     sab_plan *plan = NULL;
-    EXPECT_FAILS(sab_histogram_plan_new(histogram, &options, &plan), SAB_E_UNSUPPORTED,
-                 "has 2 columns");
     EXPECT_FAILS(sab_histogram_plan_new(mixed, &options, &plan), SAB_E_UNSUPPORTED, "a mixture");
     const struct bytes bytes = bytes_of(mixed);
     EXPECT_OK(sab_histogram_bytes_new(bytes.data, bytes.size, &copy));
@@ -159,6 +159,19 @@ static void columns_and_sources_are_kept_apart(void) {
     sab_sizes_free(pairs);
     sab_sizes_free(parts[0]);
     sab_sizes_free(parts[1]);
+}
+
+static void columns_have_their_names(void) {
+    sab_sizes *plain = sizes_of(lengths(9), 9), *named = NULL;
+    sab_histogram *histogram = NULL;
+    EXPECT_OK(sab_sizes_named_new(plain, "tokens", &named));
+    EXPECT_OK(sab_histogram_new(&histogram));
+    EXPECT_OK(sab_histogram_add(histogram, named));
+    EXPECT(strcmp(sab_histogram_column_name(histogram, 0), "tokens") == 0);
+    EXPECT(sab_histogram_column_name(histogram, 1) == NULL);
+    sab_histogram_free(histogram);
+    sab_sizes_free(named);
+    sab_sizes_free(plain);
 }
 
 static void damaged_bytes_are_refused(void) {
@@ -183,8 +196,8 @@ static void damaged_bytes_are_refused(void) {
 struct planned {
     size_t count;
     int32_t numbers[MOST];
-    double sizes[MOST];
-    uint64_t within[MOST]; /* the number of each within its size */
+    double sizes[2 * MOST]; /* of two columns a pair for each */
+    uint64_t within[MOST];  /* the number of each within its size */
     double boundaries[4];
     uint64_t batch_size;
     sab_plan_options options;
@@ -231,10 +244,13 @@ static int have_equal_buckets(const sab_plan *one, const sab_plan *other) {
         EXPECT_OK(sab_plan_get_bucket(one, i, &p));
         EXPECT_OK(sab_plan_get_bucket(other, i, &q));
         if (p.samples != q.samples || p.batch_size != q.batch_size || p.batches != q.batches ||
-            p.cost != q.cost || *p.lower != *q.lower || *p.upper != *q.upper ||
-            *p.shortest != *q.shortest || *p.longest != *q.longest || *p.total != *q.total ||
-            *p.padded_length != *q.padded_length)
+            p.cost != q.cost)
             return 0;
+        for (size_t j = 0; j < a.columns; ++j)
+            if (p.lower[j] != q.lower[j] || p.upper[j] != q.upper[j] ||
+                p.shortest[j] != q.shortest[j] || p.longest[j] != q.longest[j] ||
+                p.total[j] != q.total[j] || p.padded_length[j] != q.padded_length[j])
+                return 0;
     }
     return 1;
 }
@@ -369,6 +385,77 @@ static void places_are_those_of_the_samplers(void) {
     }
 }
 
+static sab_sizes *pairs_of(const int32_t *first, const int32_t *second, size_t count) {
+    sab_sizes *parts[] = {sizes_of(first, count), sizes_of(second, count)}, *pairs = NULL;
+    EXPECT_OK(sab_sizes_columns_new((const sab_sizes *const *)parts, 2, &pairs));
+    sab_sizes_free(parts[0]);
+    sab_sizes_free(parts[1]);
+    return pairs;
+}
+
+/* Random sizes of two columns; corners are the boundaries. */
+static sab_sizes *draw_pairs(struct planned *of, sab_histogram **histogram) {
+    static double corners[] = {0, 0, 6, 9, 20, 9, 100, 100};
+    static int32_t second[MOST];
+    of->count = 1 + below(1 + below(MOST));
+    const uint64_t widest = 1 + below(1 + below(40));
+    for (size_t i = 0; i < of->count; ++i) {
+        of->numbers[i] = (int32_t)below(widest);
+        second[i] = (int32_t)(1 + below(widest));
+        of->sizes[2 * i] = of->numbers[i];
+        of->sizes[2 * i + 1] = second[i];
+    }
+    sab_sizes *pairs = pairs_of(of->numbers, second, of->count);
+    EXPECT_OK(sab_histogram_new(histogram));
+    EXPECT_OK(sab_histogram_number(*histogram, pairs, of->within));
+    of->options = budget(below(4) == 0 ? 30 : (double)(80 + below(400)));
+    of->options.tail = (sab_tail)below(4);
+    of->options.oversize = below(2) == 0 ? SAB_OVERSIZE_SKIP : SAB_OVERSIZE_SINGLE;
+    of->options.max_batch_size = below(3) == 0 ? 1 + below(20) : 0;
+    of->options.length_multiple = below(3) == 0 ? 4 : 0;
+    if (below(3) == 0) {
+        of->options.bucket_rule = SAB_BUCKETS_BOUNDARIES;
+        of->options.boundaries = corners;
+        of->options.boundary_count = 4;
+    } else if (below(3) == 0) {
+        of->options.max_shapes = 4 + below(4);
+    }
+    return pairs;
+}
+
+static void places_of_several_columns_are_those_of_the_samplers(void) {
+    static struct planned of;
+    static struct taken taken;
+    static unsigned char bytes[1 << 17];
+    random_state = 28;
+    for (int round = 0; round < MOST_ROUNDS && failures_of_test == 0; ++round) {
+        sab_plan *plan = NULL, *counted = NULL, *copy = NULL;
+        sab_histogram *histogram = NULL;
+        size_t size = 0;
+        do {
+            sab_histogram_free(histogram);
+            sab_sizes *pairs = draw_pairs(&of, &histogram);
+            (void)sab_plan_new(pairs, &of.options, &plan); /* may have no sample left */
+            sab_sizes_free(pairs);
+        } while (plan == NULL);
+        counted = plan_of(histogram, &of.options);
+        EXPECT(have_equal_buckets(plan, counted));
+        EXPECT_OK(sab_plan_write(counted, bytes, sizeof bytes, &size));
+        EXPECT_OK(sab_plan_bytes_new(bytes, size, &copy));
+        const sab_sampler_options options = draw_order();
+        const struct order with_indices = {plan, NULL, NULL, NULL};
+        const struct order without_indices = {copy, NULL, NULL, NULL};
+        take_all(with_indices, options, &taken);
+        expect_places(&of, without_indices, &options, &taken);
+        if (failures_of_test > 0) fprintf(stderr, "in round %d\n", round);
+        free_taken(&taken, options.world_size);
+        sab_histogram_free(histogram);
+        sab_plan_free(plan);
+        sab_plan_free(counted);
+        sab_plan_free(copy);
+    }
+}
+
 static sab_packed_info packed_info_of(const sab_packing *packing) {
     sab_packed_info info = SAB_PACKED_INFO_INIT;
     EXPECT_OK(sab_packing_get_info(packing, &info));
@@ -478,17 +565,23 @@ static void packings_and_their_places_are_those_of_the_sampler(void) {
 }
 
 /* 10^11 samples of 1,000 sizes. */
-static sab_histogram *large_histogram(void) {
-    static int32_t numbers[1000];
-    for (int i = 0; i < 1000; ++i) numbers[i] = i + 1;
-    sab_histogram *histogram = histogram_of(numbers, 1000), *sum = NULL;
+static sab_histogram *many_times(
+    sab_histogram *histogram) { /* of 1,000 samples, which it changes */
+    sab_histogram *sum = NULL;
     EXPECT_OK(sab_histogram_new(&sum));
     for (uint64_t left = 100000000; left > 0; left /= 2) { /* by its binary digits */
         if (left % 2 == 1) EXPECT_OK(sab_histogram_merge(sum, histogram));
         EXPECT_OK(sab_histogram_merge(histogram, histogram));
     }
-    sab_histogram_free(histogram);
     EXPECT(info_of(sum).samples == UINT64_C(100000000000));
+    return sum;
+}
+
+static sab_histogram *large_histogram(void) {
+    static int32_t numbers[1000];
+    for (int i = 0; i < 1000; ++i) numbers[i] = i + 1;
+    sab_histogram *histogram = histogram_of(numbers, 1000), *sum = many_times(histogram);
+    sab_histogram_free(histogram);
     return sum;
 }
 
@@ -519,6 +612,68 @@ static void plans_of_more_samples_than_memory_have_places(void) {
     for (int i = 0; i < 11; ++i) EXPECT_OK(sab_histogram_merge(histogram, histogram));
     EXPECT_FAILS(sab_histogram_merge(histogram, histogram), SAB_E_ARGUMENT, "at most 2^48");
     sab_histogram_free(histogram);
+}
+
+/* Pairs (i, 1001 - i), and 10^11 samples. */
+static void pairs_of_more_samples_than_memory_have_places(void) {
+    static int32_t first[1000], second[1000];
+    for (int i = 0; i < 1000; ++i) second[999 - i] = first[i] = i + 1;
+    sab_sizes *pairs = pairs_of(first, second, 1000);
+    sab_histogram *histogram = NULL;
+    EXPECT_OK(sab_histogram_new(&histogram));
+    EXPECT_OK(sab_histogram_add(histogram, pairs));
+    sab_sizes_free(pairs);
+    sab_plan_options options = budget(16384);
+    sab_histogram *const all = many_times(histogram);
+    sab_plan *plan = plan_of(all, &options);
+    const sab_plan_info info = facts_of(plan);
+    EXPECT(info.samples == UINT64_C(100000000000) && info.skipped == 0 && info.columns == 2);
+    EXPECT(info.batches >= info.lower_bound && info.batches < info.lower_bound * 1.1);
+    sab_sampler_options at = SAB_SAMPLER_OPTIONS_INIT;
+    at.world_size = 4096;
+    const double sizes[] = {1, 1000, 400, 601, 1000, 1, 1000, 1};
+    const uint64_t numbers[] = {0, 99999999, 12345678, 99999999};
+    int64_t batches[4], ranks[4], counts[4];
+    const sab_places places = {sizeof places, counts, ranks, batches, NULL, NULL, NULL};
+    EXPECT_OK(sab_plan_locate(plan, &at, sizes, numbers, NULL, 4, &places));
+    for (int i = 0; i < 4; ++i) {
+        EXPECT(counts[i] == 1 && ranks[i] >= 0 && ranks[i] < 4096);
+        EXPECT(batches[i] >= 0 && (uint64_t)batches[i] * 4096 < info.batches + 4096);
+    }
+    const double other[] = {1, 999}, none[] = {NAN, 1000};
+    EXPECT_FAILS(sab_plan_locate(plan, &at, other, numbers, NULL, 1, &places), SAB_E_ARGUMENT,
+                 "sizes[0] = (1, 999): must be the size of samples of the plan");
+    EXPECT_FAILS(sab_plan_locate(plan, &at, none, numbers, NULL, 1, &places), SAB_E_ARGUMENT,
+                 "sizes[0] = (nan, 1000)");
+    const uint64_t beyond = 100000000;
+    EXPECT_FAILS(sab_plan_locate(plan, &at, sizes, &beyond, NULL, 1, &places), SAB_E_ARGUMENT,
+                 "must be below the number of samples of size (1, 1000), 100000000");
+    sab_plan_free(plan);
+    sab_histogram_free(histogram);
+    sab_histogram_free(all);
+}
+
+static void damaged_runs_are_refused(void) {
+    sab_sizes *pairs = pairs_of(lengths(200), lengths(201) + 1, 200);
+    sab_histogram *histogram = NULL;
+    sab_plan *copy = NULL;
+    static unsigned char bytes[1 << 15];
+    size_t size = 0;
+    EXPECT_OK(sab_histogram_new(&histogram));
+    EXPECT_OK(sab_histogram_add(histogram, pairs));
+    sab_plan_options options = budget(300);
+    sab_plan *plan = plan_of(histogram, &options);
+    EXPECT_OK(sab_plan_write(plan, bytes, sizeof bytes, &size));
+    for (size_t at = 0; at < size; at += 1 + at % 3) {
+        bytes[at] ^= 1;
+        EXPECT_FAILS(sab_plan_bytes_new(bytes, size, &copy), SAB_E_FORMAT, "data");
+        bytes[at] ^= 1;
+        EXPECT_FAILS(sab_plan_bytes_new(bytes, at, &copy), SAB_E_FORMAT, "data");
+    }
+    EXPECT_OK(sab_plan_check(plan));
+    sab_plan_free(plan);
+    sab_histogram_free(histogram);
+    sab_sizes_free(pairs);
 }
 
 static void packings_of_more_samples_than_memory_have_places(void) {
@@ -776,9 +931,13 @@ int main(void) {
     RUN(subtracting_more_than_there_is_changes_nothing);
     RUN(numbers_count_samples_of_the_same_size);
     RUN(columns_and_sources_are_kept_apart);
+    RUN(columns_have_their_names);
     RUN(damaged_bytes_are_refused);
     RUN(places_are_those_of_the_samplers);
+    RUN(places_of_several_columns_are_those_of_the_samplers);
     RUN(plans_of_more_samples_than_memory_have_places);
+    RUN(pairs_of_more_samples_than_memory_have_places);
+    RUN(damaged_runs_are_refused);
     RUN(packings_and_their_places_are_those_of_the_sampler);
     RUN(packings_of_more_samples_than_memory_have_places);
     RUN(packings_of_other_histograms_are_refused);

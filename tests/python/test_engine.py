@@ -49,14 +49,17 @@ def test_columns_and_sources_are_kept_apart() -> None:
     pairs = sab.Histogram(sab.Sizes({"source": [5, 5, 2], "target": [1, 2, 9]}))
     assert pairs.sizes.tolist() == [[2, 9], [5, 1], [5, 2]]
     assert pairs.sources is None
+    assert pairs.columns == ("source", "target")
+    assert sab.Histogram([1]).columns == ("",)
+    assert sab.Histogram(np.ones((2, 3))).columns == ("0", "1", "2")
+    assert sab.Histogram().columns == ()
     mixed = sab.Histogram(sab.Mixture({"a": [5, 2], "b": [5]}))
     assert mixed.sources is not None
     assert mixed.sources.tolist() == [0, 0, 1]
     with pytest.raises(sab.MismatchError, match=r"columns"):
         pairs.merge(mixed)
-    for refused in (pairs, mixed):
-        with pytest.raises(sab.UnsupportedError):
-            sab.plan(refused, budget=100)
+    with pytest.raises(sab.UnsupportedError, match="mixture"):
+        sab.plan(mixed, budget=100)
     with pytest.raises(TypeError, match=r"must be a sab\.Histogram"):
         pairs.merge([1])  # type: ignore[arg-type]
 
@@ -87,6 +90,29 @@ def test_places_are_those_of_the_samplers(last_step: str, tail: str, steady: int
     assert found == seen
     assert first.batch_count == len(sampler)
     assert (first.counts == 0).sum() == 1000 - len(set(seen.values()))
+
+
+def test_places_of_several_columns_are_those_of_the_samplers() -> None:
+    pairs = np.column_stack([NUMBERS, NUMBERS[::-1]])
+    histogram, columns = sab.Histogram(), {"source": NUMBERS, "target": NUMBERS[::-1]}
+    numbers = histogram.number(columns)
+    budget = {"source": 300, "target": 400}
+    plan, counted = (sab.plan(each, budget=budget) for each in (columns, histogram))
+    assert counted.columns == ("source", "target")
+    assert [bucket[:-1] for bucket in counted.buckets] == [bucket[:-1] for bucket in plan.buckets]
+    copy = pickle.loads(pickle.dumps(counted))
+    places = copy.locate(pairs, numbers, seed=5, world_size=3)
+    for rank in range(3):
+        for position, batch in enumerate(sab.BucketSampler(plan, seed=5, world_size=3, rank=rank)):
+            assert (places.ranks[batch] == rank).all()
+            assert (places.batches[batch] == position).all()
+            assert (places.slots[batch] == np.arange(len(batch))).all()
+    with pytest.raises(ValueError, match=r"shape \(1000,\): must have a row for each sample, of 2"):
+        counted.locate(NUMBERS, numbers)
+    with pytest.raises(ValueError, match=r"sizes\[1\] = \(1, 91\): must be the size"):
+        counted.locate([pairs[0], [1, 91]], [0, 0])
+    with pytest.raises(sab.UnsupportedError, match="2 columns and sample indices"):
+        plan.locate(pairs, numbers)
 
 
 def test_plans_of_histograms_refuse_what_needs_indices() -> None:

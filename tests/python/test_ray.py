@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import filecmp
 import os
 import pathlib
@@ -333,13 +334,15 @@ def test_each_row_is_there_once_after_kills(ray: Any, tmp_path: pathlib.Path, vi
         assert driver.stdout.readline() == "begins\n"
         return driver
 
-    def workers() -> list[Any]:
-        titles = {child: child.cmdline()[0] for child in psutil.Process().children(recursive=True)}
-        return [
-            child
-            for child, title in titles.items()
-            if title.startswith("ray::") and not title.endswith("Agent")
-        ]
+    def kill_worker() -> None:
+        workers: list[Any] = []
+        for child in psutil.Process().children(recursive=True):
+            with contextlib.suppress(psutil.Error, IndexError):  # it ends, or has ended
+                title = child.cmdline()[0]
+                if title.startswith("ray::") and not title.endswith("Agent"):
+                    workers.append(child)
+        with contextlib.suppress(psutil.NoSuchProcess):
+            workers[random.integers(len(workers))].kill()
 
     driver, begin = start(tmp_path / "whole"), time.monotonic()
     assert driver.wait(300) == 0
@@ -356,7 +359,7 @@ def test_each_row_is_there_once_after_kills(ray: Any, tmp_path: pathlib.Path, vi
             driver = start(target)
         else:
             left = {}
-            workers()[random.integers(len(workers()))].kill()
+            kill_worker()
         assert driver.wait(300) == 0
         assert all(path.stat().st_mtime_ns == when for path, when in left.items())
         expect_batches_of_samplers(target)

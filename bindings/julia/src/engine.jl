@@ -91,6 +91,8 @@ function entries(histogram::Histogram)
     end
 end
 
+columns(histogram::Histogram) = GC.@preserve histogram names_by(column -> Raw.sab_histogram_column_name(histogram, column), info(histogram).columns)
+
 Base.write(io::IO, histogram::Histogram) = write(io, written((buffer, room, size) -> Raw.sab_histogram_write(histogram, buffer, room, size)))
 function Base.read(io::IO, ::Type{Histogram})
     image = read(io)
@@ -100,7 +102,8 @@ Base.show(io::IO, histogram::Histogram) =
     print(io, "Histogram(", isopen(histogram) ? "$(info(histogram).samples) samples of $(info(histogram).entries) sizes" : "closed", ")")
 
 function Plan(histogram::Histogram; progress = nothing, given...)
-    plan_given, calls, costs = plan_options(ONE_COLUMN; progress = progress, given...)
+    names = columns(histogram)
+    plan_given, calls, costs = plan_options(isempty(names) ? ONE_COLUMN : names; progress = progress, given...)
     plan = GC.@preserve costs Plan(created(out -> Raw.sab_histogram_plan_new(histogram, plan_given, out), Raw.sab_plan, calls, costs.functions...))
     left_out = info(plan).skipped
     left_out > 0 && @warn "$left_out samples are outside the boundaries or over the budget and are left out"
@@ -159,7 +162,8 @@ Base.show(io::IO, packing::Packing) =
 
 Where samples are in an epoch: the inverse of a [`BucketSampler`](@ref) with these options, or of a
 [`PackedSampler`](@ref) for a [`Packing`](@ref) without split samples. `numbers`
-has the number of each sample within its size, such as of [`SAB.number!`](@ref). `which` asks for
+has the number of each sample within its size, such as of [`SAB.number!`](@ref). With several columns
+`sizes` is a matrix with a row for each column, and the plan must be of a histogram. `which` asks for
 another place than the first of each sample, from 0, where some are repeated.
 
 Gives vectors with one number a sample: `counts` (places of the sample in the epoch, 0 if it is left
@@ -168,12 +172,13 @@ out), `ranks`, `batches` and `steps` (from 0) and `slots` (from 1). A sample wit
 rank takes in the epoch. Takes time in proportion to the buckets, so pass
 many samples at once.
 """
-locate(plan::Plan, sizes, numbers; given...) = located(Raw.sab_plan_locate, plan, sizes, numbers; given...)
-locate(packing::Packing, sizes, numbers; given...) = located(Raw.sab_packing_locate, packing, sizes, numbers; given...)
-function located(call, handle, sizes, numbers; which = nothing, given...)
-    count = length(sizes)
-    length(numbers) == count || throw(ArgumentError("numbers: must have one for each size, $count, not $(length(numbers))"))
-    which === nothing || length(which) == count || throw(ArgumentError("which: must have one for each size, $count, not $(length(which))"))
+locate(plan::Plan, sizes, numbers; given...) = located(Raw.sab_plan_locate, plan, info(plan).columns, sizes, numbers; given...)
+locate(packing::Packing, sizes, numbers; given...) = located(Raw.sab_packing_locate, packing, 1, sizes, numbers; given...)
+function located(call, handle, columns, sizes, numbers; which = nothing, given...)
+    count = length(numbers)
+    length(sizes) == count * columns && (columns == 1 || size(sizes, 1) == columns) ||
+        throw(ArgumentError("sizes: must have $columns for each of the $count numbers, not $(length(sizes))"))
+    which === nothing || length(which) == count || throw(ArgumentError("which: must have one for each number, $count, not $(length(which))"))
     each, within = Float64[size for size in sizes], UInt64[converted(UInt64, :numbers, number) for number in numbers]
     asked = which === nothing ? C_NULL : UInt64[converted(UInt64, :which, place) for place in which]
     found = ntuple(_ -> Vector{Int64}(undef, count), 5)

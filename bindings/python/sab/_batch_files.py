@@ -23,7 +23,7 @@ from sab._ranks import ranks
 
 __all__ = ["BatchDataset"]
 
-# The size of each row of a table: a column, or a function of the table.
+# The size of each row of a table: a column, or a function of the table, which may give several.
 SizeOf = Union[str, Callable[[Any], npt.ArrayLike]]
 MANIFEST, JOB = "manifest.json", "job.json"
 _VERSION = 1
@@ -54,10 +54,10 @@ def sizes_of(table: Any, size: SizeOf, name: str) -> npt.NDArray[np.float64]:
     else:
         given = size(table)
     sizes = np.ascontiguousarray(given, np.float64)
-    if sizes.shape != (table.num_rows,):
+    if sizes.ndim not in (1, 2) or len(sizes) != table.num_rows:
         raise ValueError(
             f"{name}: size gave an array of shape {sizes.shape} for {table.num_rows} rows: must "
-            "give one number for each row"
+            "give one number for each row, or a row of numbers"
         )
     return sizes
 
@@ -140,7 +140,9 @@ class Job:
     @functools.cached_property
     def batch_count(self) -> int:
         """Batches of each rank."""
-        return self.locate(np.empty(0), np.empty(0, np.uint64)).batch_count
+        columns = len(self._plan.columns)
+        none = np.empty((0, columns) if columns > 1 else 0)
+        return self.locate(none, np.empty(0, np.uint64)).batch_count
 
     @property
     def files_per_rank(self) -> int:

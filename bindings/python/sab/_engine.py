@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Callable, NamedTuple
 
 import numpy as np
@@ -115,6 +116,15 @@ class Histogram:
         return self._info(), sizes[0], counts[0], sources[0]
 
     @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns of the sizes; ``("",)`` for one column without a name. Empty if
+        nothing was added.
+        """
+        count = self._info().columns
+        names = [lib.sab_histogram_column_name(self._handle, j) for j in range(count)]
+        return column_names(names)
+
+    @property
     def sizes(self) -> npt.NDArray[np.float64]:
         """A copy of the distinct sizes, ascending. Of several columns a row for each."""
         info, sizes, _, _ = self._entries()
@@ -165,6 +175,14 @@ class Histogram:
         return f"Histogram({info.samples:,} samples of {info.entries:,} sizes)"
 
 
+def column_names(names: Sequence[CData]) -> tuple[str, ...]:
+    """The names that the library gives for columns, NULL for those without a name."""
+    return tuple(
+        ffi.string(name).decode() if name else "" if len(names) == 1 else str(j)
+        for j, name in enumerate(names)
+    )
+
+
 def _from_bytes(image: bytes) -> Histogram:
     return Histogram.from_bytes(image)
 
@@ -182,10 +200,18 @@ def located(
     sizes: npt.ArrayLike,
     numbers: npt.ArrayLike,
     which: npt.ArrayLike | None,
+    columns: int = 1,
 ) -> Places:
     """The places that a function of C such as ``sab_plan_locate`` tells."""
+    if columns > 1:
+        if np.ndim(sizes) != 2 or np.shape(sizes)[1] != columns:
+            raise ValueError(
+                f"sizes has the shape {np.shape(sizes)}: must have a row for each sample, of "
+                f"{columns} sizes"
+            )
+        sizes = np.ravel(sizes)
     given = one_dimension("sizes", sizes, np.float64)
-    count = len(given)
+    count = len(given) // columns
     within = one_dimension("numbers", numbers, np.uint64)
     asked = None if which is None else one_dimension("which", which, np.uint64)
     for name, array in (("numbers", within), ("which", within if asked is None else asked)):

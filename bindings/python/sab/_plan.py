@@ -27,7 +27,7 @@ from sab._arguments import (
 from sab._batch import Batch, PerColumn, batches_of, per_column
 from sab._cost import ONE_COLUMN, BudgetLike, CostLike, column_of, set_budgets
 from sab._display import Facts, as_html, one_line, plain, record_line
-from sab._engine import Histogram, Places, located
+from sab._engine import Histogram, Places, column_names, located
 from sab._mixture import SOURCE, Mixture, Name, SourceReport, reports_of, source_table
 from sab._native import (
     Calls,
@@ -303,10 +303,7 @@ class Plan(Saved, kind="sab_plan"):
         check(lib.sab_plan_get_info(self._handle, info))
         self._info = info
         names = [lib.sab_plan_column_name(self._handle, j) for j in range(info.columns)]
-        self._columns: tuple[str, ...] = tuple(
-            ffi.string(name).decode() if name else "" if len(names) == 1 else str(j)
-            for j, name in enumerate(names)
-        )
+        self._columns = column_names(names)
 
     @property
     def sample_count(self) -> int:
@@ -439,7 +436,7 @@ class Plan(Saved, kind="sab_plan"):
         arguments. Takes time in proportion to the buckets, so pass many samples at once.
 
         Args:
-            sizes: the size of each sample.
+            sizes: the size of each sample; of several columns a row of sizes for each.
             numbers: the number of each within its size, such as of :meth:`sab.Histogram.number`:
                 how many samples of the same size come before it in the data set.
             which: the number of the place that is asked for, of each sample, from 0. For samples
@@ -447,7 +444,8 @@ class Plan(Saved, kind="sab_plan"):
 
         Raises:
             ValueError: a sample that the plan does not have.
-            UnsupportedError: a plan of several columns, of ``separate_by`` or of a mixture.
+            UnsupportedError: a plan of several columns that is not of a histogram, and a plan of
+                ``separate_by`` or of a mixture.
 
         >>> import sab
         >>> plan = sab.plan([3, 1, 2, 3], budget=6, boundaries=[1, 3, 4])
@@ -464,7 +462,8 @@ class Plan(Saved, kind="sab_plan"):
         options.costliest_first = whole("costliest_first", costliest_first)
         options.last_step = one_of("last_step", last_step, LAST_STEPS)
         options.steady = whole("steady", steady)
-        return located(lib.sab_plan_locate, self._handle, options, sizes, numbers, which)
+        columns = len(self._columns)
+        return located(lib.sab_plan_locate, self._handle, options, sizes, numbers, which, columns)
 
     def _source_reports(self, options: CData, calls: Calls) -> dict[Name, SourceReport]:
         if self._mixture is None:
@@ -766,7 +765,7 @@ def _set_buckets(options: CData, given: PlanOptions, calls: Calls, columns: Sequ
 
 
 def _plan_of_histogram(source: Histogram, budget: BudgetLike | None, given: PlanOptions) -> Plan:
-    options, calls = plan_options(budget, given)
+    options, calls = plan_options(budget, given, source.columns or ONE_COLUMN)
     handle = ffi.new("sab_plan **")
     check(lib.sab_histogram_plan_new(source._handle, options, handle), calls)
     return Plan(handle[0])

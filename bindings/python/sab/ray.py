@@ -81,7 +81,8 @@ def histogram(dataset: Any, size: SizeOf) -> Histogram:
     Args:
         dataset: read once.
         size: a column of numbers, or a function that gives the size of each row of a pyarrow table,
-            such as one that tokenises texts.
+            such as one that tokenises texts. Of samples with several sizes it gives an array of two
+            dimensions: a row of sizes for each.
     """
     return _merged(_counted(_blocks(dataset), size)[0])
 

@@ -89,6 +89,33 @@ SCENARIO(plan_of_a_histogram, Threads::none) {
     CALL_PLAIN(sab_sizes_free(sizes));
 }
 
+SCENARIO(plan_of_pairs, Threads::none) {
+    sab_sizes *const sizes = sizes_of(run, lengths());
+    sab_sizes *const columns[] = {sizes, sizes};
+    sab_sizes *pairs = nullptr;
+    CALL_INTO(pairs, sab_sizes_columns_new(columns, 2, &pairs));
+    sab_histogram *histogram = nullptr;
+    CALL_INTO(histogram, sab_histogram_new(&histogram));
+    CALL(sab_histogram_add(histogram, pairs));
+    run.note(uint64_t{CALL_PLAIN(sab_histogram_column_name(histogram, 0)) == nullptr});
+    const sab_plan_options options = with_budget(300);
+    sab_plan *plan = nullptr, *copy = nullptr;
+    CALL_INTO(plan, sab_histogram_plan_new(histogram, &options, &plan));
+    CALL_INTO(copy, sab_plan_copy_new(plan, &copy));
+    const double size[] = {lengths()[0], lengths()[0]};
+    const uint64_t number = 0;
+    std::vector<int64_t> batches(1);
+    sab_places places = SAB_PLACES_INIT;
+    places.batches = batches.data();
+    CALL_INTO(batches, sab_plan_locate(copy, nullptr, size, &number, nullptr, 1, &places));
+    run.note(batches.data(), sizeof batches[0]);
+    CALL_PLAIN(sab_plan_free(copy));
+    CALL_PLAIN(sab_plan_free(plan));
+    CALL_PLAIN(sab_histogram_free(histogram));
+    CALL_PLAIN(sab_sizes_free(pairs));
+    CALL_PLAIN(sab_sizes_free(sizes));
+}
+
 SCENARIO(packing_of_a_histogram, Threads::none) {
     sab_sizes *const sizes = sizes_of(run, lengths());
     sab_histogram *histogram = nullptr;

@@ -112,6 +112,12 @@ impl Histogram {
         self.handle.info().fingerprint
     }
 
+    /// The names of the columns of the sizes; `None` for a column without one.
+    #[must_use]
+    pub fn column_names(&self) -> Vec<Option<String>> {
+        self.handle.column_names()
+    }
+
     /// The distinct sizes, ascending; of several columns those of an entry follow each other.
     #[must_use]
     pub fn sizes(&self) -> &[f64] {

@@ -254,12 +254,12 @@ impl Plan {
         PlanHandle::new(&sizes.handle, options).map(Self::own)
     }
 
-    /// Makes a plan of a histogram of one column. It has the same buckets as the plan of the same
+    /// Makes a plan of a histogram. It has the same buckets as the plan of the same
     /// sizes, but no sample indices: [`Plan::locate`] tells the batches of its samples.
     ///
     /// # Errors
     ///
-    /// As [`Plan::new`]; [`Error::Unsupported`] for several columns and for a mixture.
+    /// As [`Plan::new`]; [`Error::Unsupported`] for a mixture.
     pub fn of_histogram(histogram: &Histogram, options: &PlanOptions<'_>) -> Result<Self, Error> {
         PlanHandle::of_histogram(&histogram.handle, options).map(Self::own)
     }
@@ -267,6 +267,7 @@ impl Plan {
     /// Tells where samples are in an epoch: the inverse of a
     /// [`BucketSampler`](crate::BucketSampler) with these options.
     ///
+    /// `sizes` has the size of each sample; of several columns one for each column, sample by sample.
     /// `numbers` has the number of each sample within its size, such as of [`Histogram::number`].
     /// `which`: the number of the place that is asked for, of each sample; `None`: 0. Takes time in
     /// proportion to the buckets, so pass many samples at once.
@@ -274,7 +275,8 @@ impl Plan {
     /// # Errors
     ///
     /// [`Error::Argument`] for arrays of other lengths, and for a sample that the plan does not
-    /// have; [`Error::Unsupported`] for a plan of several columns, of ids or of a mixture.
+    /// have; [`Error::Unsupported`] for a plan of several columns that is not of a histogram, and for
+    /// a plan of ids or of a mixture.
     pub fn locate(
         &self,
         options: &SamplerOptions,

@@ -67,6 +67,39 @@ fn places_are_those_of_the_samplers() {
 }
 
 #[test]
+fn places_of_several_columns_are_those_of_the_samplers() {
+    let numbers = numbers();
+    let backward: Vec<u32> = numbers.iter().rev().copied().collect();
+    let columns = [Sizes::copied(&numbers).unwrap(), Sizes::copied(&backward).unwrap()];
+    let pairs = Sizes::columns(&[("source", &columns[0]), ("target", &columns[1])]).unwrap();
+    let mut histogram = Histogram::new().unwrap();
+    let within = histogram.number(&pairs).unwrap();
+    let names = [Some("source".to_owned()), Some("target".to_owned())];
+    assert_eq!(histogram.column_names(), names);
+    let plan_options = PlanOptions::new().budget(700.0);
+    let counted = Plan::of_histogram(&histogram, &plan_options).unwrap();
+    let plan = Plan::new(&pairs, &plan_options).unwrap();
+    let sizes: Vec<f64> =
+        numbers.iter().zip(&backward).flat_map(|(&a, &b)| [f64::from(a), f64::from(b)]).collect();
+    let options = SamplerOptions::new();
+    let places = counted.locate(&options, &sizes, &within, None).unwrap();
+    let mut sampler = BucketSampler::new(&plan, &options).unwrap();
+    for (position, batch) in (&mut sampler).into_iter().enumerate() {
+        for (slot, &index) in batch.unwrap().indices.iter().enumerate() {
+            let index = index as usize;
+            assert_eq!(
+                (places.batches[index], places.slots[index]),
+                (position as i64, slot as i64)
+            );
+        }
+    }
+    let short = counted.locate(&options, &sizes[..1000], &within, None);
+    assert!(matches!(short, Err(Error::Argument(_))));
+    let other = plan.locate(&options, &sizes, &within, None);
+    assert!(matches!(other, Err(Error::Unsupported(_))));
+}
+
+#[test]
 fn sources_of_a_mixture_are_kept_apart() {
     let parts = [Sizes::copied(&[3u8, 5]).unwrap(), Sizes::copied(&[5u8]).unwrap()];
     let sources = [("a", &parts[0]), ("b", &parts[1])];

@@ -8,6 +8,13 @@ use crate::pack::PackedOptions;
 pub(crate) struct HistogramHandle(Owned<sys::sab_histogram>);
 
 impl HistogramHandle {
+    pub(crate) fn column_names(&self) -> Vec<Option<String>> {
+        // SAFETY: a live handle; its names are NUL-terminated, and are copied.
+        let name =
+            |column| unsafe { column_name(sys::sab_histogram_column_name(self.pointer(), column)) };
+        (0..self.info().columns).map(name).collect()
+    }
+
     pub(crate) fn pointer(&self) -> *mut sys::sab_histogram {
         self.0.pointer()
     }
@@ -152,7 +159,7 @@ impl PackingHandle {
         numbers: &[u64],
         which: Option<&[u64]>,
     ) -> Result<Places, Error> {
-        located(sizes, numbers, which, |sizes, numbers, which, count, places| {
+        located(sizes, 1, numbers, which, |sizes, numbers, which, count, places| {
             // SAFETY: a live handle; arrays of `count` numbers, and room for as many.
             unsafe {
                 sys::sab_packing_locate(
@@ -177,8 +184,10 @@ impl PlanHandle {
         numbers: &[u64],
         which: Option<&[u64]>,
     ) -> Result<Places, Error> {
-        located(sizes, numbers, which, |sizes, numbers, which, count, places| {
-            // SAFETY: a live handle; arrays of `count` numbers, and room for as many.
+        let columns = self.info().columns;
+        located(sizes, columns, numbers, which, |sizes, numbers, which, count, places| {
+            // SAFETY: a live handle; arrays of `count` numbers, of sizes as many for each column,
+            // and room for as many.
             unsafe {
                 sys::sab_plan_locate(self.pointer(), options, sizes, numbers, which, count, places)
             }
@@ -189,6 +198,7 @@ impl PlanHandle {
 /// `locate` takes pointers to sizes, numbers and `which`, their count, and the arrays to be filled.
 fn located(
     sizes: &[f64],
+    columns: usize,
     numbers: &[u64],
     which: Option<&[u64]>,
     locate: impl FnOnce(
@@ -199,12 +209,13 @@ fn located(
         *const sys::sab_places,
     ) -> sys::sab_status,
 ) -> Result<Places, Error> {
-    let count = sizes.len();
-    for (name, given) in [("numbers", numbers), ("which", which.unwrap_or(numbers))] {
-        if given.len() != count {
-            let found = given.len();
+    let count = numbers.len();
+    let asked = which.unwrap_or(numbers).len();
+    for (name, found, needed) in [("sizes", sizes.len(), count * columns), ("which", asked, count)]
+    {
+        if found != needed {
             return Err(Error::argument_error(format!(
-                "{name}: has {found} numbers: must have one for each size, {count}"
+                "{name}: has {found} numbers: must have {needed}, for {count} numbers"
             )));
         }
     }

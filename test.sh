@@ -46,6 +46,7 @@ joined() { # joined FUNCTION: waits, prints what it printed, fails if it failed
 generated() {
   python3 -B tests/abi/tool.py
   python3 -B tests/abi/places.py
+  python3 -B tests/abi/versions.py
   python3 -B tools/abi.py --check
 }
 

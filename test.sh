@@ -68,6 +68,7 @@ wheel() {
   build/venv/bin/pip install -q --force-reinstall --no-deps build/wheels/*.whl
   build/venv/bin/pip install -q -c bindings/python/constraints.txt "$(echo build/wheels/*.whl)[cli]" -r tests/python/requirements.txt -r tests/ffi/requirements.txt
   tests/packages/sources.sh build/wheels/*.tar.gz build/sources
+  tests/packages/release.sh build/release-test build/wheels/*.whl
 }
 
 python() {

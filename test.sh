@@ -19,7 +19,7 @@ if [ "$mode" != coverage ]; then
   command -v cargo > /dev/null || packages+=(cargo-web rustc-web)
 fi
 case $mode in default | everything) packages+=(abigail-tools swig) ;; esac
-case $mode in documentation | everything) packages+=(clang libclang-rt-14-dev libclang-14-dev doxygen valgrind libc6-dbg)
+case $mode in documentation | everything) packages+=(clang libclang-rt-14-dev libclang-14-dev doxygen valgrind libc6-dbg) ;; esac
 need_packages "${packages[@]}"
 use_ccache
 mkdir -p build

@@ -83,6 +83,7 @@ installed_from_source() { # installed_from_source SUITE: as README says; Debian 
     PATH=/cmake/bin:$PATH
     tar -xf /dist/libsab-*-source.tar.gz
     cd libsab-*
+    export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
     cmake -B build/lib && cmake --build build/lib -j2 && cmake --install build/lib && ldconfig' >> "$root.log" 2>&1 || { tail -n 20 "$root.log" && return 1; }
   programs_in_c
 }
@@ -95,12 +96,12 @@ python_from_source() { # the source distribution compiles the library
   example_of_readme /venv/bin/python
 }
 
-crates() { # the crates as they are packed, unpacked
+crates() { # as they are packed, with the library just installed; release.sh has built the source in them
   local rust
   rust=$(rustc --print sysroot) || return 1
   mkdir -p "$root/rust" && cp -r "$rust"/{bin,lib} "$root/rust" || return 1
   in_chroot "$root" sh -euc '
-    export PATH=/rust/bin:/cmake/bin:$PATH CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache
+    export PATH=/rust/bin:$PATH SAB_NO_BUNDLED=1 LD_LIBRARY_PATH=/usr/local/lib
     mkdir /crates
     for crate in /dist/rust/*.crate; do tar -C /crates -xf $crate; done
     cargo init --quiet --vcs none --name first /first

@@ -13,6 +13,7 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 . cmake/setup.sh
+umask 022 # so that nothing depends on it
 [ $# -gt 0 ] || { sed -n '2,12p' "$0" && exit 2; }
 tag=$1
 shift
@@ -32,14 +33,13 @@ version=$(python3 -B tests/abi/versions.py --print)
 [[ $tag == "v$version" || $tag == "v$version"-* ]] || { echo "TAG = \"$tag\": the version of CMakeLists.txt is $version" >&2 && exit 2; }
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH
-umask 022
 
 folder() { # folder NAME: makes it anew in the output
   rm -rf "${output:?}/$1"
   mkdir -p "$output/$1"
 }
 pack() { # pack FILE TAR_OPTION...: the same files give the same bytes
-  tar -c --sort=name --format=gnu --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner --mode=u+rw,go+r,go-w "${@:2}" | gzip -9n > "$1"
+  tar -c --sort=name --format=gnu --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner "${@:2}" | gzip -9n > "$1"
 }
 
 source_() {

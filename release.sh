@@ -2,7 +2,7 @@
 # Makes the files of a release from a git tag: release.sh TAG [STEP...]. They lie in dist/TAG.
 #   source  the source, reproducible
 #   sdist   Python's source distribution, reproducible
-#   wheels  for x86-64 and aarch64, by root in chroots
+#   wheels  for x86-64, by root in a chroot
 #   crates  sab-sys and libsab, as `cargo publish --dry-run` packs and builds them
 #   julia   the package of Julia
 #   debs    packages for Debian 12 and 13, by root in chroots, tested there

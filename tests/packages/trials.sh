@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs the files of a release as users do, each in a clean chroot of Debian 11, 12 and 13, and
 # runs the first example of each language with them: trials.sh SCRATCH FOLDER [SUITE...], by root.
-# FOLDER is what release.sh wrote. A kind of file that it lacks is named and not tried. The aarch64
-# wheel runs by qemu. Rust and, from Debian 12 on, Julia are those of this machine and Debian 11.
+# FOLDER is what release.sh wrote. A kind of file that it lacks is named and not tried. An
+# aarch64 wheel runs by qemu. Rust and, from Debian 12 on, Julia are those of this machine and Debian 11.
 set -euo pipefail
 . "$(dirname "$0")/chroots.sh"
 dist=$(realpath "$2")
@@ -75,7 +75,7 @@ debian_packages() { # debian_packages SUITE: without and then with a compiler
 }
 
 installed_from_source() { # installed_from_source SUITE: as README says; Debian 11 has an older CMake than 3.22
-  fresh "$1" source ccache g++ make pkg-config python3-dev python3-venv "${needs[@]}" || return 1
+  fresh "$1" source ccache curl g++ make pkg-config python3-dev python3-venv "${needs[@]}" || return 1
   in_chroot "$root" sh -euc '
     export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache
     python3 -m venv /cmake
@@ -112,7 +112,7 @@ crates() { # as they are packed, with the library just installed; release.sh has
     cargo run --quiet'
 }
 
-julia_package() { # offline: an empty registry in the place of Julia's
+julia_package() { # offline: an empty registry in the place of Julia's; Pkg looks for curl all the same
   in_chroot "$root" sh -euc '
     mkdir -p /julia /depot/registries/Empty
     tar -C /julia -xf /dist/julia/SAB-*.tar.gz

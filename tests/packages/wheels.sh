@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Builds the wheels of what is committed here in a chroot of Debian 11, for Linux with glibc 2.31 or
-# later: wheels.sh SCRATCH OUTPUT [PROCESSOR...], by root. A processor is x86_64, or aarch64, which
-# is cross-compiled; by default both.
+# later: wheels.sh SCRATCH OUTPUT [PROCESSOR...], by root. A processor is x86_64, the default, or
+# aarch64, which is cross-compiled and not tried yet.
 set -euo pipefail
 . "$(dirname "$0")/chroots.sh"
 output=$(mkdir -p "$2" && cd "$2" && pwd)
 shift 2
-[ $# -gt 0 ] || set -- x86_64 aarch64
+[ $# -gt 0 ] || set -- x86_64
 needs=(libisal-dev libsimdjson-dev libzstd-dev liblmdb-dev)
 
 for processor in "$@"; do

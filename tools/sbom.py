@@ -93,7 +93,8 @@ def libraries(document: Document, checkout: pathlib.Path) -> list[str]:
 
 def python_packages(document: Document, checkout: pathlib.Path) -> list[str]:
     text = (checkout / "bindings/python/pyproject.toml").read_text()
-    needed = re.findall(r'"([\w-]+)(.*?)"', re.search(r"^dependencies = \[(.*)\]", text, re.M)[1])
+    (line,) = re.findall(r"^dependencies = \[(.*)\]", text, re.M)
+    needed = re.findall(r'"([\w-]+)(.*?)"', line)
     return [document.add_dependency("pypi", name, version) for name, version in needed]
 
 

@@ -4,12 +4,13 @@
 #   test.sh quick     also without sanitizers and the checks of the binary interface
 #   test.sh lint      formatters, linters and type checkers only
 #   test.sh coverage  coverage of src only
+#   test.sh documentation  the site in build/site, and what it needs
 #   CI=true test.sh   everything, in at most 45 minutes
 set -euo pipefail
 cd "$(dirname "$0")"
 . cmake/setup.sh
 mode=${1:-$([ "${CI:-}" = true ] && echo everything || echo default)}
-case $mode in quick | default | everything | lint | coverage) ;; *) sed -n '2,7p' "$0" && exit 2 ;; esac
+case $mode in quick | default | everything | lint | coverage | documentation) ;; *) sed -n '2,8p' "$0" && exit 2 ;; esac
 [ "$mode" != lint ] || exec tests/lint.sh
 packages=(g++ ccache cmake ninja-build pkg-config binutils locales libxxhash-dev libeigen3-dev libisal-dev libsimdjson-dev libzstd-dev liblmdb-dev redis-server libgtest-dev
   python3-venv)
@@ -18,7 +19,7 @@ if [ "$mode" != coverage ]; then
   command -v cargo > /dev/null || packages+=(cargo-web rustc-web)
 fi
 case $mode in default | everything) packages+=(abigail-tools swig) ;; esac
-[ "$mode" != everything ] || packages+=(clang libclang-rt-14-dev libclang-14-dev doxygen valgrind libc6-dbg)
+case $mode in documentation | everything) packages+=(clang libclang-rt-14-dev libclang-14-dev doxygen valgrind libc6-dbg) ;; esac
 need_packages "${packages[@]}"
 use_ccache
 mkdir -p build
@@ -46,6 +47,7 @@ joined() { # joined FUNCTION: waits, prints what it printed, fails if it failed
 generated() {
   python3 -B tests/abi/tool.py
   python3 -B tests/abi/places.py
+  python3 -B tests/abi/versions.py
   python3 -B tools/abi.py --check
 }
 
@@ -66,6 +68,7 @@ wheel() {
   build/venv/bin/pip install -q --force-reinstall --no-deps build/wheels/*.whl
   build/venv/bin/pip install -q -c bindings/python/constraints.txt "$(echo build/wheels/*.whl)[cli]" -r tests/python/requirements.txt -r tests/ffi/requirements.txt
   tests/packages/sources.sh build/wheels/*.tar.gz build/sources
+  tests/packages/release.sh build/release-test build/wheels/*.whl
 }
 
 python() {
@@ -151,6 +154,19 @@ sanitizers() { # sanitizers NAMES [CTEST OPTION...]
 
 if [ "$mode" = coverage ]; then
   exec tests/coverage.sh build/coverage
+fi
+if [ "$mode" = documentation ]; then
+  beside fetch_julia
+  beside fetch_frameworks
+  core
+  libdir=$(libdir_of "$prefix")
+  wheel
+  joined fetch_frameworks
+  build/frameworks/bin/pip install -q --force-reinstall --no-deps build/wheels/*.whl
+  torch_of_pypi
+  joined fetch_julia
+  documentation
+  exit
 fi
 if [ "$mode" = everything ]; then
   step "lint"

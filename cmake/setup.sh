@@ -1,17 +1,18 @@
 # Functions for the scripts of this repository, which source it.
 
-# Installs the Debian packages that are missing.
+# Installs the Debian packages that are missing; says in one line which, where that fails.
 need_packages() {
   local missing=()
   for package in "$@"; do
     dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q "install ok installed" || missing+=("$package")
   done
   [ ${#missing[@]} -eq 0 ] && return
-  local sudo=()
+  local sudo=() said
   [ "$(id -u)" -eq 0 ] || sudo=(sudo)
   echo "installing: ${missing[*]}" >&2
-  "${sudo[@]}" apt-get update -qq
-  "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" > /dev/null
+  said=$({ "${sudo[@]}" apt-get update -qq &&
+    "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"; } 2>&1) ||
+    { echo "missing: ${missing[*]} (apt-get: ${said##*$'\n'})" >&2 && return 1; }
 }
 
 # The mirror of Debian that this machine installs from, by sources of either form; nothing where

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # build-wheel.sh OUTPUT [PREFIX]: writes the source distribution and the wheel into the folder OUTPUT. PREFIX is where libsab is installed; without it the core is built first.
-# The wheel has libsab.so and what it links inside, under names of their own, and runs where glibc is at least as new as here. A release is therefore made in Debian 11:
-#   debootstrap --variant=minbase --include=ca-certificates,g++,python3-dev,python3-venv,libxxhash-dev,libeigen3-dev,libisal-dev,libsimdjson-dev,libzstd-dev,liblmdb-dev bullseye ROOT
-#   cp -r CHECKOUT ROOT/libsab && chroot ROOT /libsab/bindings/python/build-wheel.sh /wheels
+# The wheel has libsab.so and what it links inside, under names of their own, and runs where glibc is at least as new as here: tests/packages/wheels.sh builds those of a release in Debian 11.
+# Another processor's is built where CMAKE_TOOLCHAIN_FILE and _PYTHON_HOST_PLATFORM name it.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$1"
@@ -28,16 +27,20 @@ libsab=$(find "$prefix" -name libsab.so)
 
 python -m build --sdist --outdir "$work/done" "$here" > /dev/null
 CMAKE_PREFIX_PATH=$prefix python -m build --wheel --outdir "$work/plain" -C cmake.define.SAB_PYTHON_SYSTEM_LIBSAB=ON "$here" > /dev/null
-LD_LIBRARY_PATH=$(dirname "$libsab") auditwheel repair --strip --wheel-dir "$work/repaired" "$work"/plain/*.whl > "$work/log" 2>&1 || { cat "$work/log"; exit 1; }
+triplet=$(basename "$work"/plain/*linux_*.whl .whl | sed 's/.*linux_//')-linux-gnu
+LD_LIBRARY_PATH=$(dirname "$libsab"):/usr/lib/$triplet auditwheel repair --wheel-dir "$work/repaired" "$work"/plain/*.whl > "$work/log" 2>&1 || { cat "$work/log"; exit 1; }
 
-# The licences of what is inside.
+# The licences of what is inside, and BUNDLED: the Debian packages that it comes from, with their versions.
 wheel unpack --dest "$work/unpacked" "$work"/repaired/*.whl > /dev/null
+"$triplet-strip" "$work"/unpacked/*/{sab,libsab.libs}/*.so*
 licenses=$(echo "$work"/unpacked/*/*.dist-info/licenses)
-for library in isal simdjson zstd lmdb; do
-  file=$(realpath "$(ldd "$libsab" | awk "/lib$library\.so/ { print \$3 }")")
-  package=$(dpkg-query -S "*/$(basename "$file")" | cut -d: -f1)
+for library in isal simdjson zstd lmdb xxhash eigen3; do
+  case $library in
+    xxhash | eigen3) package=lib$library-dev ;; # compiled in
+    *) package=$(dpkg-query -S "*/$triplet/lib$library.so.*" | head -n 1 | cut -d: -f1) ;;
+  esac
   cp "/usr/share/doc/$package/copyright" "$licenses/LICENSE.$library"
+  dpkg-query -W -f '${Package} ${Version}\n' "$package" | sort -u >> "$licenses/BUNDLED"
 done
-for package in libxxhash-dev libeigen3-dev; do cp "/usr/share/doc/$package/copyright" "$licenses/LICENSE.$package"; done # compiled in
 wheel pack --dest-dir "$work/done" "$work"/unpacked/* > /dev/null
 cp "$work"/done/* "$output"

@@ -63,8 +63,8 @@ private:
             text.size() > parser_.capacity() ? parser_.allocate(text.size()) : simdjson::SUCCESS;
         if (failed(error)) return error;
         const auto& stages = parser_.implementation;
-        error = stages->stage1(reinterpret_cast<const uint8_t*>(text.data()), text.size(),
-                               simdjson::stage1_mode::regular);
+        // A whole text: stage1_mode::regular, or false in simdjson before 1.0.
+        error = stages->stage1(reinterpret_cast<const uint8_t*>(text.data()), text.size(), {});
         if (error == simdjson::EMPTY) return simdjson::SUCCESS;
         if (failed(error)) return error;
         token_ = stages->structural_indexes.get();

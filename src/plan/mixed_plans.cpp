@@ -1,9 +1,9 @@
 #include "plan/mixed_plans.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
+#include "base/bits.h"
 #include "base/hasher.h"
 
 namespace sab {
@@ -92,7 +92,7 @@ void SortedMixture::Walk::take(std::size_t count, std::vector<Entry>& entries) {
             const uint64_t both = order[next] | uint64_t{source} << 32;
             // Few samples appear more often: without a branch for the others. An entry is one
             // store.
-            const Words words{std::bit_cast<uint64_t>(size), both};
+            const Words words{bits_of(size), both};
             for (std::size_t turn = 0; turn < spare; ++turn)
                 std::memcpy(out + i + turn, &words, sizeof words);
             if (times > spare) [[unlikely]]

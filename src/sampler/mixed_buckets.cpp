@@ -42,15 +42,15 @@ public:
            std::span<const SourceTurns> turns)
         : epoch_(epoch), walk_(mixture, turns), amount_(choice.sources()) {
         const Plan& plan = *epoch.plan;
-        epoch.samples = std::make_unique_for_overwrite<uint32_t[]>(plan.facts().samples);
+        epoch.samples.reset(new uint32_t[plan.facts().samples]);
         batches_.resize(epoch.first_batch.back());
         ends_.resize(batches_.size());
         std::size_t most = 0;
         for (const BucketClass& each : epoch.classes)
             most += each.batches.batches *
                     std::min<std::size_t>(each.batches.samples, choice.sources());
-        source_ = std::make_unique_for_overwrite<uint16_t[]>(most);
-        of_source_ = std::make_unique_for_overwrite<double[]>(most);
+        source_.reset(new uint16_t[most]);
+        of_source_.reset(new double[most]);
         std::vector<std::size_t> by_place(plan.buckets().size());
         std::iota(by_place.begin(), by_place.end(), std::size_t{0});
         std::ranges::stable_sort(by_place, {},

@@ -96,21 +96,6 @@ def check_version(library):
     )
 
 
-def check_versions_agree(_):
-    places = {
-        "bindings/python/pyproject.toml": r'^version = "(.+)"',
-        "bindings/rust/Cargo.toml": r'^version = "(.+)"',
-        "bindings/rust/libsab/Cargo.toml": r'^sab-sys = .*version = "(.+?)"',
-        "bindings/julia/Project.toml": r'^version = "(.+)"',
-        "debian/changelog": r"^libsab \((.+)-\d+\)",
-    }
-    found = {
-        place: re.search(pattern, (REPO / place).read_text(), re.MULTILINE).group(1)
-        for place, pattern in places.items()
-    }
-    assert set(found.values()) == {version_in_cmake()}, found
-
-
 def check_soname_and_needed(library):
     dynamic = run("readelf", "-d", library)
     assert re.search(r"SONAME.*\[libsab\.so\.0\]", dynamic)
@@ -203,7 +188,6 @@ def main():
         check_symbols,
         check_version_nodes,
         check_version,
-        check_versions_agree,
         check_soname_and_needed,
         check_size,
         check_nothing_runs_when_loaded,

@@ -1,26 +1,30 @@
 # Sourced by the scripts beside it with their arguments, SCRATCH first: Debian in a folder, for
-# root. Needs debootstrap. Sets `repo` (the checkout) and `scratch`.
+# root. Sets `repo` (the checkout) and `scratch`.
 repo=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-scratch=$(mkdir -p "$1/ccache" && cd "$1" && pwd)
 . "$repo/cmake/setup.sh"
-need_packages debootstrap
+[ "$(id -u)" -eq 0 ] || { echo "a chroot needs root" >&2; exit 1; }
+scratch=$(mkdir -p "$1/ccache" && cd "$1" && pwd)
+need_packages debootstrap ca-certificates
 mirror=$(debian_mirror)
 [ -n "$mirror" ] || { echo "no Debian source in /etc/apt" >&2; exit 1; }
 
 # fresh_chroot SUITE DIRECTORY: a minimal system; what debootstrap makes is kept for the next time.
+# The functions below may run where set -e is off, so they return at the first failure themselves.
 fresh_chroot() {
   local kept=${scratch:?}/$1.tar
   if [ ! -f "$kept" ]; then
     rm -rf "$scratch/$1.new"
-    debootstrap --variant=minbase "$1" "$scratch/$1.new" "${mirror%/}" > "$scratch/$1.log"
-    tar -C "$scratch/$1.new" -cf "$kept.new" .
-    mv "$kept.new" "$kept"
+    debootstrap --variant=minbase "$1" "$scratch/$1.new" "${mirror%/}" > "$scratch/$1.log" ||
+      { echo "debootstrap made no $1: $scratch/$1.log" >&2 && return 1; }
+    tar -C "$scratch/$1.new" -cf "$kept.new" . && mv "$kept.new" "$kept" || return 1
     rm -rf "$scratch/$1.new"
   fi
   rm -rf "$2"
   mkdir -p "$2/ccache"
-  tar -C "$2" -xpf "$kept"
+  tar -C "$2" -xpf "$kept" || return 1
   cp /etc/hosts /etc/resolv.conf "$2/etc/"
+  # A machine behind a proxy may trust certificates that Debian does not have.
+  cp /etc/ssl/certs/ca-certificates.crt "$2/etc/machine.crt"
   # A frozen mirror will do, too; nothing that a package starts may outlive its test.
   printf '%s\n' 'Acquire::Check-Valid-Until "false";' 'APT::Install-Recommends "false";' 'DPkg::Use-Pty "false";' > "$2/etc/apt/apt.conf.d/check"
   printf '#!/bin/sh\nexit 101\n' > "$2/usr/sbin/policy-rc.d"
@@ -32,7 +36,8 @@ fresh_chroot() {
 # share one folder of ccache.
 in_chroot() {
   unshare --mount --pid --fork --kill-child sh -euc 'mount --bind "$1" "$2/ccache"; mount -t proc proc "$2/proc"; root=$2; shift 2; exec chroot "$root" "$@"' sh \
-    "$scratch/ccache" "$1" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive CCACHE_DIR=/ccache "${@:2}"
+    "$scratch/ccache" "$1" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive CCACHE_DIR=/ccache \
+    PIP_CERT=/etc/machine.crt SSL_CERT_FILE=/etc/machine.crt CARGO_HTTP_CAINFO=/etc/machine.crt "${@:2}"
 }
 
 # install_in DIRECTORY PACKAGE...: its output goes to the log beside the chroot.

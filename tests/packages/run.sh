@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the Debian packages of what is committed here in a clean chroot of each suite, checks them
 # with lintian, and tests them installed in a fresh one:
-# run.sh SCRATCH [SUITE...], by root. The packages lie in SCRATCH/SUITE-packages.
+# run.sh SCRATCH [SUITE...], by root; bookworm and trixie by default. The packages lie in SCRATCH/SUITE-packages.
 set -euo pipefail
 . "$(dirname "$0")/chroots.sh"
 shift
@@ -11,7 +11,7 @@ upstream=${version%-*}
 
 packages() { # packages SUITE: builds them
   local root=$scratch/$1-build packages=$scratch/$1-packages
-  fresh_chroot "$1" "$root"
+  fresh_chroot "$1" "$root" || return 1
   mkdir -p "$root/build"
   git -C "$repo" archive --prefix="libsab-$upstream/" HEAD ':!debian' | gzip -n > "$root/build/libsab_$upstream.orig.tar.gz"
   tar -C "$root/build" -xf "$root/build/libsab_$upstream.orig.tar.gz"
@@ -32,7 +32,7 @@ only_the_libraries_it_names() { # only_the_libraries_it_names SUITE
 
 installed() { # installed SUITE: the tests of debian/tests
   local root=$scratch/$1-test
-  fresh_chroot "$1" "$root"
+  fresh_chroot "$1" "$root" || return 1
   mkdir "$root/packages"
   cp "$scratch/$1-packages"/*.* "$root/packages/"
   install_in "$root" autopkgtest || return 1
@@ -40,7 +40,9 @@ installed() { # installed SUITE: the tests of debian/tests
 }
 
 for suite in "$@"; do
+  before=$failed
   check "$suite: build" packages "$suite"
+  [ "$failed" -eq "$before" ] || continue
   # These are no uploads to Debian, so no bug asks for them.
   check "$suite: lintian" in_chroot "$scratch/$suite-build" sh -c 'cd /build && lintian --allow-root --fail-on error,warning --suppress-tags initial-upload-closes-no-bugs *.changes'
   check "$suite: what libsab0 needs" only_the_libraries_it_names "$suite"

@@ -25,8 +25,8 @@ struct MixedEpoch {
     std::shared_ptr<const Plan> plan;
     std::vector<BucketClass> classes;
     CostOrder order;
-    std::unique_ptr<uint32_t[]> samples;  ///< by bucket, permuted
-    std::vector<Place> places;            ///< the batches in order
+    HugeArray<uint32_t> samples;  ///< by bucket, permuted
+    std::vector<Place> places;    ///< the batches in order
 };
 
 /// Writes the batches of an epoch.
@@ -39,7 +39,7 @@ public:
           amounts_(choice.sources(), choice.extremes().second),
           first_(epoch.classes.size()) {
         const Plan& plan = *epoch.plan;
-        epoch.samples = std::make_unique_for_overwrite<uint32_t[]>(plan.facts().samples);
+        epoch.samples = make_huge_array<uint32_t>(plan.facts().samples);
         places_.reserve(epoch.order.batches());
         std::vector<std::size_t> by_place(plan.buckets().size());
         std::iota(by_place.begin(), by_place.end(), std::size_t{0});
@@ -81,9 +81,9 @@ private:
     }
     /// Whether a sum for each batch and source takes little memory, or no more than the parts.
     bool can_sum(const Bucket& bucket) const {
-        constexpr std::size_t few = std::size_t{1} << 17;
+        constexpr uint64_t few = 1 << 17;
         return bucket.batch_size > 1 && epoch_.plan->facts().tail != SAB_TAIL_WRAP &&
-               batches_of(bucket) * amounts_.width() <= std::max<std::size_t>(few, 2 * bucket.samples());
+               batches_of(bucket) * amounts_.width() <= std::max(few, 2 * bucket.samples());
     }
 
     /// Sums up while samples are written. Not inline, for its registers.

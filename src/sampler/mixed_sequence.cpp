@@ -56,7 +56,14 @@ std::shared_ptr<const std::vector<uint32_t>> MixedSequence::ordered(
     const Present& of, const EpochOptions& epoch_options) const {
     const Sequence& sequence = *of.sequence;
     const uint64_t count = sequence.batches();
-    const std::span<const uint16_t> source_of = choice_->source_of();
+    // One read at a random place for each sample is less than two.
+    std::span<const uint16_t> source_of = choice_->source_of();
+    std::vector<uint16_t> source_of_number;
+    if (of.samples) {
+        source_of_number.reserve(of.samples->size());
+        for (const uint32_t sample : *of.samples) source_of_number.push_back(source_of[sample]);
+        source_of = source_of_number;
+    }
     SourceAmounts amounts(choice_->sources(), choice_->extremes().second);
     std::vector<uint32_t> batches(count);
     std::iota(batches.begin(), batches.end(), 0u);
@@ -66,15 +73,21 @@ std::shared_ptr<const std::vector<uint32_t>> MixedSequence::ordered(
     for (uint64_t position = 0; position < count; ++position) {
         for (uint64_t shard = 0; shard < sequence.shards(); ++shard) {
             sequence.fill_shard(position, shard, batch);
-            const bool has_lengths = batch.is_row && batch.columns == 1;
-            amounts.add(batch.count, [&](std::size_t i) {
-                const auto number = static_cast<std::size_t>(batch.buffer[i]);
-                const std::size_t sample = of.samples ? (*of.samples)[number] : number;
-                return SourceAmounts::Part{source_of[sample],
-                                           has_lengths
-                                               ? batch.cu_seqlens[0][i + 1] - batch.cu_seqlens[0][i]
-                                               : choice_->size_of(sample)};
-            });
+            const int64_t* const numbers = batch.buffer.data();
+            if (batch.is_row && batch.columns == 1) {
+                const int32_t* const ends = batch.cu_seqlens[0].data();
+                amounts.add(batch.count, [=](std::size_t i) {
+                    return SourceAmounts::Part{source_of[static_cast<std::size_t>(numbers[i])],
+                                               static_cast<double>(ends[i + 1] - ends[i])};
+                });
+            } else {
+                amounts.add(batch.count, [&](std::size_t i) {
+                    const auto number = static_cast<std::size_t>(numbers[i]);
+                    return SourceAmounts::Part{
+                        source_of[number],
+                        choice_->size_of(of.samples ? (*of.samples)[number] : number)};
+                });
+            }
         }
         amounts.finish();
         samples[position] = sequence.samples(position);

@@ -123,9 +123,8 @@ private:
 
     struct Facts {
         double size = 0;
-        double shared = 0;     ///< the product of its amounts and the shares
-        double squares = 0;    ///< sum of those of how far it leads away from the dues
-        uint32_t richest = 0;  ///< the source that it has most of, compared with the source's share
+        double shared = 0;   ///< the product of its amounts and the shares
+        double squares = 0;  ///< sum of those of how far it leads away from the dues
     };
     struct Queue {
         std::vector<uint32_t> batches;
@@ -152,7 +151,6 @@ private:
     }
 
     Facts facts_of(const SourceAmounts::Blocks& batch) const {
-        typedef int32_t Sources __attribute__((vector_size(16)));
         Facts of;
         Half sizes{}, shared{}, squares{};
         for (std::size_t i = 0; i < batch.amounts.size(); ++i) {
@@ -166,7 +164,14 @@ private:
         of.shared = sum_of(shared, Half{});
         of.squares =
             sum_of(squares, Half{}) + of.size * (of.size * shares_squared_ - 2 * of.shared);
-        const auto size = static_cast<float>(of.size);
+        return of;
+    }
+
+    /// The source that a batch has most of, compared with the source's share.
+    std::size_t richest(uint32_t b) const {
+        typedef int32_t Sources __attribute__((vector_size(16)));
+        const SourceAmounts::Blocks batch = amounts_.batch(b);
+        const auto size = static_cast<float>(facts_[b].size);
         Half most = Half{} - std::numeric_limits<float>::infinity();
         Sources richest{};
         const auto compare_half = [&](const Half& half, const Half& share, const Half& others,
@@ -185,8 +190,7 @@ private:
         std::size_t lane = 0;
         for (std::size_t i = 1; i < 4; ++i)
             if (most[i] > most[lane]) lane = i;
-        of.richest = static_cast<uint32_t>(richest[lane]) + static_cast<uint32_t>(lane);
-        return of;
+        return static_cast<std::size_t>(richest[lane]) + lane;
     }
 
     /// Makes the batches from `first` on, but for those reserved, those that put_best() chooses
@@ -194,15 +198,24 @@ private:
     void enqueue(std::size_t first) {
         place_.assign(facts_.size(), 0);
         for (const uint32_t batch : reserved_) place_[batch] = taken;
-        queues_.resize(share_.size());
+        for (const uint32_t batch : batches_.first(first)) place_[batch] = taken;
         for (const uint32_t batch : batches_.subspan(first)) {
             if (place_[batch] == taken) continue;
             place_[batch] = static_cast<uint32_t>(rest_.size());
             rest_.push_back(batch);
-            queues_[facts_[batch].richest].batches.push_back(batch);
         }
-        for (std::size_t s = 0; s < queues_.size(); ++s)
-            if (!queues_[s].batches.empty() && share_[s] > 0) waiting_.push({deadline(s), s});
+        for (std::size_t s = 0; s < share_.size(); ++s)
+            if (share_[s] > 0) waiting_.push({deadline(s), s});
+    }
+
+    /// The queue of a source. They are made when the first one is needed: often none is.
+    Queue& queue(std::size_t source) {
+        if (queues_.empty()) {
+            queues_.resize(share_.size());
+            for (const uint32_t batch : batches_)
+                if (place_[batch] != taken) queues_[richest(batch)].batches.push_back(batch);
+        }
+        return queues_[source];
     }
 
     void put(uint32_t batch) {
@@ -309,10 +322,9 @@ private:
         while (!waiting_.empty() && waiting_.top().deadline <= settled_ + total_ + unit_) {
             const auto [known, s] = waiting_.top();
             const double now = deadline(s);
-            const bool has_more = has_batches(queues_[s]);
-            if (has_more && now <= known) return &queues_[s];
-            waiting_.pop();  // a deadline only moves on
-            if (has_more) waiting_.push({now, s});
+            if (now <= known && has_batches(queue(s))) return &queue(s);
+            waiting_.pop();
+            if (now > known) waiting_.push({now, s});  // a deadline only moves on
         }
         return nullptr;
     }
@@ -321,11 +333,11 @@ private:
     Queue* farthest_behind() {
         double least = none;
         Queue* farthest = nullptr;
-        for (std::size_t s = 0; s < queues_.size(); ++s) {
+        for (std::size_t s = 0; s < share_.size(); ++s) {
             const double ahead = given_of(s) - share_[s] * total_;
-            if (ahead >= least || !has_batches(queues_[s])) continue;
+            if (ahead >= least || !has_batches(queue(s))) continue;
             least = ahead;
-            farthest = &queues_[s];
+            farthest = &queue(s);
         }
         return farthest;
     }

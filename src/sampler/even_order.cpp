@@ -282,7 +282,7 @@ private:
     double left_until(double most) const { return std::max(0.0, most * unit_ * unit_ - squares_); }
 
     /// By how much a batch changes the sum of the squares of the distances.
-    double change(uint32_t batch) const {
+    [[gnu::noinline]] double change(uint32_t batch) const {
         const Facts& of = facts_[batch];
         const SourceAmounts::Blocks blocks = amounts_.batch(batch);
         Half low{}, high{};

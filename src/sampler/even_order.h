@@ -18,7 +18,8 @@ struct SourceBlock {
 
     float get(std::size_t i) const { return i < 4 ? low[i] : high[i - 4]; }
     void set(std::size_t i, double value) {
-        (i < 4 ? low : high)[i % 4] = static_cast<float>(value);
+        Half& half = i < 4 ? low : high;
+        half[i % 4] = static_cast<float>(value);
     }
 };
 

@@ -4,7 +4,6 @@
 #include <numeric>
 #include <queue>
 
-#include "sampler/even_order.h"
 #include "sampler/steady_order.h"
 
 namespace sab {
@@ -66,6 +65,13 @@ private:
         bool operator<(const Turn& other) const {  // the largest is served first
             return progress != other.progress ? progress > other.progress : source > other.source;
         }
+    };
+
+    /// What each cohort has of each source.
+    struct Amounts {
+        std::vector<uint32_t> ends;  ///< of each cohort in the arrays below
+        std::vector<uint16_t> source;
+        std::vector<double> amount;
     };
 
     uint16_t source(uint32_t offset) const { return choice_.source_of()[samples_.order[offset]]; }
@@ -131,7 +137,7 @@ private:
             given_[source(offset)] += amount(offset);
             return;
         }
-        for (std::size_t i = amounts_.begin(unit); i < amounts_.ends[unit]; ++i)
+        for (std::size_t i = unit == 0 ? 0 : amounts_.ends[unit - 1]; i < amounts_.ends[unit]; ++i)
             given_[amounts_.source[i]] += amounts_.amount[i];
     }
 
@@ -142,7 +148,7 @@ private:
     std::vector<uint8_t> has_size_;         ///< of each source, whether any of its samples has
     std::vector<double> given_;             ///< of each source, so far
     std::vector<double> coming_;            ///< of each source, in its next unit
-    SourceAmounts amounts_;                 ///< of the cohorts
+    Amounts amounts_;                       ///< of the cohorts
     std::vector<uint32_t> richest_;         ///< of each cohort, the place in these arrays
     std::vector<uint32_t> queued_;          ///< units by source
     std::vector<std::size_t> next_, ends_;  ///< of each source, in queued_

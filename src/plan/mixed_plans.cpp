@@ -1,9 +1,7 @@
 #include "plan/mixed_plans.h"
 
 #include <algorithm>
-#include <cstring>
 
-#include "base/bits.h"
 #include "base/hasher.h"
 
 namespace sab {
@@ -68,42 +66,6 @@ Sorted SortedMixture::counted(std::span<const SourceTurns> turns) const {
     }
     counted.first_offsets.push_back(static_cast<uint32_t>(counted.count));
     return counted;
-}
-
-void SortedMixture::Walk::take(std::size_t count, std::vector<Entry>& entries) {
-    constexpr std::size_t spare = 2;
-    typedef uint64_t Words __attribute__((vector_size(sizeof(Entry))));
-    const Sorted& sorted = mixture_.sorted_;
-    if (entries.size() < count + spare) entries.resize(count + spare);
-    std::size_t i = std::min<std::size_t>(left_, count);
-    std::fill_n(entries.begin(), i, last_);
-    left_ -= static_cast<uint32_t>(i);
-    const uint32_t *const order = sorted.order.get(), *const places = mixture_.places_.data();
-    const uint16_t* const source_of = mixture_.source_of_.data();
-    const Window* const windows = windows_.data();
-    Entry* const out = entries.data();
-    std::size_t next = next_;
-    while (i < count) {
-        while (next == sorted.first_offsets[distinct_ + 1]) ++distinct_;
-        const std::size_t end = sorted.first_offsets[distinct_ + 1];
-        const double size = sorted.distinct_sizes[distinct_];
-        for (; next < end && i < count; ++next) {
-            const uint32_t source = source_of[next], times = windows[source].turns(places[next]);
-            const uint64_t both = order[next] | uint64_t{source} << 32;
-            // Few samples appear more often: without a branch for the others. An entry is one
-            // store.
-            const Words words{bits_of(size), both};
-            for (std::size_t turn = 0; turn < spare; ++turn)
-                std::memcpy(out + i + turn, &words, sizeof words);
-            if (times > spare) [[unlikely]]
-                std::fill_n(out + i, std::min<std::size_t>(times, count - i), Entry{size, both});
-            i += times;
-            if (i < count) continue;
-            last_ = {size, both};
-            left_ = static_cast<uint32_t>(i - count);
-        }
-    }
-    next_ = next;
 }
 
 MixedPlans::MixedPlans(Columns sizes, const sab_plan_options& options) : sizes_(std::move(sizes)) {

@@ -1,6 +1,7 @@
 #pragma once
 /// The plans of the epochs of a mixture.
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <vector>
@@ -30,25 +31,55 @@ public:
     Sorted counted(std::span<const SourceTurns> turns) const;
 
     struct Entry {
+        uint32_t sample;
+        uint16_t source;
         double size;
-        uint64_t sample_and_source;  ///< the source in the upper half
-
-        uint32_t sample() const { return static_cast<uint32_t>(sample_and_source); }
-        uint16_t source() const { return static_cast<uint16_t>(sample_and_source >> 32); }
     };
 
     /// Gives the samples of an epoch one after the other.
     class Walk {
     public:
         Walk(const SortedMixture& mixture, std::span<const SourceTurns> turns)
-            : mixture_(mixture), windows_(windows_of(turns)) {}
-        /// Puts the next `count` samples, which must be there, in the place of the first entries,
-        /// and makes room for them. The entries behind them have no meaning.
-        void take(std::size_t count, std::vector<Entry>& entries);
+            : mixture_(mixture),
+              windows_(windows_of(turns)),
+              is_whole_(std::ranges::none_of(turns, &SourceTurns::extra)) {}
+
+        /// Calls visit(i, entry, counts) for each i below `count`, ascending; so many must be left.
+        /// Calls with `counts` 0 have no meaning, and the next one is for the same i: most samples
+        /// that are left out are found without a branch.
+        template <class Visit>
+        void take(std::size_t count, Visit&& visit) {
+            const Sorted& sorted = mixture_.sorted_;
+            const uint32_t *const order = sorted.order.get(), *const places =
+                                                                  mixture_.places_.data();
+            const uint16_t* const source_of = mixture_.source_of_.data();
+            const Window* const windows = windows_.data();
+            std::size_t i = 0, next = next_;
+            for (; left_ > 0 && i < count; --left_) visit(i++, last_, 1u);
+            while (i < count) {
+                while (next == sorted.first_offsets[distinct_ + 1]) ++distinct_;
+                const std::size_t end = sorted.first_offsets[distinct_ + 1];
+                const double size = sorted.distinct_sizes[distinct_];
+                for (; next < end && i < count; ++next) {
+                    const Entry entry{order[next], source_of[next], size};
+                    const Window& window = windows[entry.source];
+                    uint32_t times = is_whole_ ? window.least : window.turns(places[next]);
+                    const auto once = static_cast<uint32_t>(times > 0);
+                    visit(i, entry, once);
+                    i += once;
+                    for (; times > 1 && i < count; --times) visit(i++, entry, 1u);
+                    if (times <= 1) continue;
+                    last_ = entry;
+                    left_ = times - 1;
+                }
+            }
+            next_ = next;
+        }
 
     private:
         const SortedMixture& mixture_;
         const std::vector<Window> windows_;
+        const bool is_whole_;       ///< no sample has more turns than others of its source
         std::size_t next_ = 0;      ///< of the sorted samples
         std::size_t distinct_ = 0;  ///< its size
         Entry last_{};

@@ -16,6 +16,9 @@ constexpr std::size_t draws = 16;
 // ... until there is one after which the squares of the distances from the dues, in sizes of the
 // largest batch, add up to no more than this or than before. Else the best of them is taken ...
 constexpr double near = 0.25;
+// With many sources, each of which is near its due then, the sum may be larger: by what a batch
+// adds to it by itself, of which this much counts, times the effective number of sources.
+constexpr double usual = 0.02;
 // ... if they add up to no more than this or than before. Else it is compared with batches of the
 // source that is farthest behind.
 constexpr double far = 1;
@@ -26,45 +29,49 @@ constexpr std::size_t queued = 16;
 // What a cost unlike that of the step weighs, beside the squares of the distances.
 constexpr double cost_weight = 0.25;
 
+// After so many batches the dues are taken off what was given, so that both stay small.
+constexpr std::size_t settle_after = 64;
+
+using Half = SourceBlock::Half;
+
+float sum_of(Half low, Half high) {
+    low += high;
+    return low[0] + low[1] + (low[2] + low[3]);
+}
+
 /// Puts batches in order, one after the other.
 class Orderer {
 public:
-    Orderer(const SourceAmounts& amounts, std::size_t sources, std::span<const double> costs)
-        : amounts_(amounts), costs_(costs), share_(sources), given_(sources) {
-        const std::size_t count = amounts.batches();
-        facts_.resize(count);
-        double all = 0;
-        for (std::size_t b = 0; b < count; ++b) {
-            Facts& of = facts_[b];
-            for (std::size_t i = amounts.begin(b); i < amounts.ends[b]; ++i) {
-                const double amount = amounts.amount[i];
-                share_[amounts.source[i]] += amount;
-                of.size += amount;
-                of.squares += amount * amount;
-            }
-            all += of.size;
-            unit_ = std::max(unit_, of.size);
+    Orderer(const SourceAmounts& amounts, std::span<const uint32_t> batches,
+            std::span<const double> costs)
+        : amounts_(amounts), batches_(batches), costs_(costs) {
+        const std::span<const double> of_source = amounts.all();
+        const double all = std::accumulate(of_source.begin(), of_source.end(), 0.0);
+        shares_.resize(amounts.blocks());
+        others_.resize(amounts.blocks());
+        given_.resize(amounts.blocks());
+        for (std::size_t s = 0; s < of_source.size(); ++s) {
+            share_.push_back(all > 0 ? of_source[s] / all : 0);
+            shares_squared_ += share_[s] * share_[s];
+            shares_[s / width].set(s % width, share_[s]);
+            others_[s / width].set(s % width, share_[s] < 1 ? 1 / (1 - share_[s]) : 0);
         }
-        for (double& share : share_) {
-            share = all > 0 ? share / all : 0;
-            shares_squared_ += share * share;
-            others_.push_back(share < 1 ? 1 / (1 - share) : 0);
+        facts_.reserve(amounts.batches());
+        for (std::size_t b = 0; b < amounts.batches(); ++b) {
+            facts_.push_back(facts_of(amounts.batch(b)));
+            unit_ = std::max(unit_, facts_[b].size);
         }
-        for (std::size_t b = 0; b < count; ++b) {
-            Facts& of = facts_[b];
-            for (std::size_t i = amounts.begin(b); i < amounts.ends[b]; ++i)
-                of.shared += amounts.amount[i] * share_[amounts.source[i]];
-            of.squares += of.size * (of.size * shares_squared_ - 2 * of.shared);
-        }
-        made_.reserve(count);
+        near_ = most_near();
+        made_.reserve(batches.size());
     }
 
     /// Keeps `count` of the batches from `first` on for the end, with at least `needed` samples, if
     /// there are as many. They are near the dues by themselves, so that those before them are, too.
-    void reserve(uint32_t first, std::size_t count, std::span<const uint64_t> samples,
+    void reserve(std::size_t first, std::size_t count, std::span<const uint64_t> samples,
                  uint64_t needed) {
-        std::vector<uint32_t> by_samples(facts_.size() - first), open;
-        std::iota(by_samples.begin(), by_samples.end(), first);
+        std::vector<uint32_t> by_samples(batches_.begin() + static_cast<std::ptrdiff_t>(first),
+                                         batches_.end()),
+            open;
         std::ranges::stable_sort(by_samples, std::ranges::greater{},
                                  [&](uint32_t batch) { return samples[batch]; });
         std::size_t next = 0;
@@ -90,14 +97,14 @@ public:
         }
         reserved_.assign(made_.rbegin(), made_.rend());
         made_.clear();
-        std::ranges::fill(given_, 0.0);
-        total_ = given_shared_ = squares_ = 0;
+        std::ranges::fill(given_, SourceBlock());
+        settled_ = total_ = given_shared_ = squares_ = 0;
     }
 
     /// Puts the first `fixed` batches, then the others in steps of `step_batches`, and those
     /// reserved behind them.
-    std::vector<uint32_t> put_all(uint32_t fixed, uint64_t step_batches) && {
-        for (uint32_t batch = 0; batch < fixed; ++batch) put(batch);
+    std::vector<uint32_t> put_all(std::size_t fixed, uint64_t step_batches) && {
+        for (const uint32_t batch : batches_.first(fixed)) put(batch);
         enqueue(fixed);
         double cost = 0;
         while (!rest_.empty()) {
@@ -110,6 +117,7 @@ public:
     }
 
 private:
+    static constexpr std::size_t width = SourceBlock::sources;
     static constexpr double none = std::numeric_limits<double>::infinity();
     static constexpr uint32_t taken = std::numeric_limits<uint32_t>::max();
 
@@ -134,31 +142,109 @@ private:
         uint32_t batch;
     };
 
+    double most_near() const {
+        double added = 0;
+        for (const Facts& of : facts_) added += of.squares;
+        if (!(added > 0)) return near;
+        added /= static_cast<double>(facts_.size()) * unit_ * unit_;
+        return std::clamp(std::min(added, usual) / shares_squared_, near, far);
+    }
+
+    Facts facts_of(const SourceAmounts::Blocks& batch) const {
+        Facts of;
+        Half sizes{}, shared{}, squares{};
+        for (std::size_t i = 0; i < batch.amounts.size(); ++i) {
+            const auto& [low, high] = batch.amounts[i];
+            const SourceBlock& share = shares_[batch.numbers[i]];
+            sizes += low + high;
+            shared += low * share.low + high * share.high;
+            squares += low * low + high * high;
+        }
+        of.size = sum_of(sizes, Half{});
+        of.shared = sum_of(shared, Half{});
+        of.squares =
+            sum_of(squares, Half{}) + of.size * (of.size * shares_squared_ - 2 * of.shared);
+        return of;
+    }
+
+    /// The source that a batch has most of, compared with the source's share.
+    std::size_t richest(uint32_t b) const {
+        typedef int32_t Sources __attribute__((vector_size(16)));
+        const SourceAmounts::Blocks batch = amounts_.batch(b);
+        const auto size = static_cast<float>(facts_[b].size);
+        Half most = Half{} - std::numeric_limits<float>::infinity();
+        Sources richest{};
+        const auto compare_half = [&](const Half& half, const Half& share, const Half& others,
+                                      std::size_t first) {
+            const Half ahead = (half - share * size) * others;
+            const Sources more = ahead > most;
+            most = more ? ahead : most;
+            richest = more ? Sources{} + static_cast<int32_t>(first) : richest;
+        };
+        for (std::size_t i = 0; i < batch.amounts.size(); ++i) {
+            const std::size_t block = batch.numbers[i];
+            const auto& [low, high] = batch.amounts[i];
+            compare_half(low, shares_[block].low, others_[block].low, block * width);
+            compare_half(high, shares_[block].high, others_[block].high, block * width + 4);
+        }
+        std::size_t lane = 0;
+        for (std::size_t i = 1; i < 4; ++i)
+            if (most[i] > most[lane]) lane = i;
+        return static_cast<std::size_t>(richest[lane]) + lane;
+    }
+
     /// Makes the batches from `first` on, but for those reserved, those that put_best() chooses
     /// from.
-    void enqueue(uint32_t first) {
-        const auto count = static_cast<uint32_t>(facts_.size());
-        place_.assign(count, 0);
+    void enqueue(std::size_t first) {
+        place_.assign(facts_.size(), 0);
         for (const uint32_t batch : reserved_) place_[batch] = taken;
-        queues_.resize(share_.size());
-        for (uint32_t batch = first; batch < count; ++batch) {
+        for (const uint32_t batch : batches_.first(first)) place_[batch] = taken;
+        for (const uint32_t batch : batches_.subspan(first)) {
             if (place_[batch] == taken) continue;
             place_[batch] = static_cast<uint32_t>(rest_.size());
             rest_.push_back(batch);
-            queues_[richest(batch)].batches.push_back(batch);
         }
-        for (std::size_t s = 0; s < queues_.size(); ++s)
-            if (!queues_[s].batches.empty() && share_[s] > 0) waiting_.push({deadline(s), s});
+        for (std::size_t s = 0; s < share_.size(); ++s)
+            if (share_[s] > 0) waiting_.push({deadline(s), s});
+    }
+
+    /// The queue of a source. They are made when the first one is needed: often none is.
+    Queue& queue(std::size_t source) {
+        if (queues_.empty()) {
+            queues_.resize(share_.size());
+            for (const uint32_t batch : batches_)
+                if (place_[batch] != taken) queues_[richest(batch)].batches.push_back(batch);
+        }
+        return queues_[source];
     }
 
     void put(uint32_t batch) {
         made_.push_back(batch);
         squares_ += change(batch);
-        for (std::size_t i = amounts_.begin(batch); i < amounts_.ends[batch]; ++i)
-            given_[amounts_.source[i]] += amounts_.amount[i];
+        const SourceAmounts::Blocks of = amounts_.batch(batch);
+        for (std::size_t i = 0; i < of.amounts.size(); ++i) {
+            given_[of.numbers[i]].low += of.amounts[i].low;
+            given_[of.numbers[i]].high += of.amounts[i].high;
+        }
         total_ += facts_[batch].size;
         given_shared_ += facts_[batch].shared;
+        if (made_.size() % settle_after == 0) settle();
     }
+
+    /// Takes the dues off what was given.
+    void settle() {
+        given_shared_ = squares_ = 0;
+        for (std::size_t s = 0; s < share_.size(); ++s) {
+            const double ahead = given_of(s) - share_[s] * total_;
+            given_[s / width].set(s % width, ahead);
+            given_shared_ += ahead * share_[s];
+            squares_ += ahead * ahead;
+        }
+        settled_ += total_;
+        total_ = 0;
+    }
+
+    double given_of(std::size_t s) const { return given_[s / width].get(s % width); }
 
     /// Puts one of the batches that are left. `cost`: of the step; 0: none.
     void put_best(double cost) {
@@ -166,7 +252,7 @@ private:
         if (Queue* const urgent = most_urgent()) {
             compare_queued(*urgent, cost, best);
         } else {
-            const double enough = left_until(near);
+            const double enough = left_until(near_);
             for (std::size_t tries = draws; tries > 0 && best.score > enough; --tries, ++next_) {
                 if (next_ >= rest_.size()) next_ = 0;
                 read_ahead();
@@ -187,27 +273,8 @@ private:
     void read_ahead() const {
         constexpr std::size_t ahead = 6;
         if (next_ + 2 * ahead >= rest_.size()) return;
-        const uint32_t later = rest_[next_ + 2 * ahead];
-        __builtin_prefetch(&amounts_.ends[later]);
-        __builtin_prefetch(&facts_[later]);
-        const std::size_t begin = amounts_.begin(rest_[next_ + ahead]);
-        __builtin_prefetch(amounts_.source.data() + begin);
-        __builtin_prefetch(amounts_.amount.data() + begin);
-        __builtin_prefetch(amounts_.amount.data() + begin + 8);
-    }
-
-    /// The source that a batch has most of, compared with the source's share.
-    std::size_t richest(uint32_t batch) const {
-        std::size_t richest = 0;
-        double most = -none;
-        for (std::size_t i = amounts_.begin(batch); i < amounts_.ends[batch]; ++i) {
-            const std::size_t s = amounts_.source[i];
-            const double ahead = (amounts_.amount[i] - share_[s] * facts_[batch].size) * others_[s];
-            if (ahead <= most) continue;
-            most = ahead;
-            richest = s;
-        }
-        return richest;
+        __builtin_prefetch(&facts_[rest_[next_ + 2 * ahead]]);
+        amounts_.read_ahead(rest_[next_ + ahead]);
     }
 
     /// By how much the sum of the squares may change until it is this, in sizes of the largest
@@ -215,17 +282,16 @@ private:
     double left_until(double most) const { return std::max(0.0, most * unit_ * unit_ - squares_); }
 
     /// By how much a batch changes the sum of the squares of the distances.
-    double change(uint32_t batch) const {
+    [[gnu::noinline]] double change(uint32_t batch) const {
         const Facts& of = facts_[batch];
-        const std::size_t end = amounts_.ends[batch];
-        std::size_t i = amounts_.begin(batch);
-        double given = 0, more = 0;  // two sums do not wait for each other
-        for (; i + 1 < end; i += 2) {
-            given += amounts_.amount[i] * given_[amounts_.source[i]];
-            more += amounts_.amount[i + 1] * given_[amounts_.source[i + 1]];
+        const SourceAmounts::Blocks blocks = amounts_.batch(batch);
+        Half low{}, high{};
+        for (std::size_t i = 0; i < blocks.amounts.size(); ++i) {
+            const SourceBlock& given = given_[blocks.numbers[i]];
+            low += blocks.amounts[i].low * given.low;
+            high += blocks.amounts[i].high * given.high;
         }
-        if (i < end) given += amounts_.amount[i] * given_[amounts_.source[i]];
-        const double ahead = given + more - total_ * of.shared -
+        const double ahead = sum_of(low, high) - total_ * of.shared -
                              of.size * (given_shared_ - total_ * shares_squared_);
         return of.squares + 2 * ahead;
     }
@@ -240,7 +306,9 @@ private:
     }
 
     /// The total at which the source will be too far behind if no more of it comes.
-    double deadline(std::size_t s) const { return (given_[s] + most_behind * unit_) / share_[s]; }
+    double deadline(std::size_t s) const {
+        return settled_ + (given_of(s) + most_behind * unit_) / share_[s];
+    }
 
     /// Whether it has batches.
     bool has_batches(Queue& queue) const {
@@ -251,13 +319,12 @@ private:
 
     /// The queue of the source that would be too far behind first after another batch, if any.
     Queue* most_urgent() {
-        while (!waiting_.empty() && waiting_.top().deadline <= total_ + unit_) {
+        while (!waiting_.empty() && waiting_.top().deadline <= settled_ + total_ + unit_) {
             const auto [known, s] = waiting_.top();
             const double now = deadline(s);
-            const bool has_more = has_batches(queues_[s]);
-            if (has_more && now <= known) return &queues_[s];
-            waiting_.pop();  // a deadline only moves on
-            if (has_more) waiting_.push({now, s});
+            if (now <= known && has_batches(queue(s))) return &queue(s);
+            waiting_.pop();
+            if (now > known) waiting_.push({now, s});  // a deadline only moves on
         }
         return nullptr;
     }
@@ -266,11 +333,11 @@ private:
     Queue* farthest_behind() {
         double least = none;
         Queue* farthest = nullptr;
-        for (std::size_t s = 0; s < queues_.size(); ++s) {
-            const double ahead = given_[s] - share_[s] * total_;
-            if (ahead >= least || !has_batches(queues_[s])) continue;
+        for (std::size_t s = 0; s < share_.size(); ++s) {
+            const double ahead = given_of(s) - share_[s] * total_;
+            if (ahead >= least || !has_batches(queue(s))) continue;
             least = ahead;
-            farthest = &queues_[s];
+            farthest = &queue(s);
         }
         return farthest;
     }
@@ -291,17 +358,20 @@ private:
     }
 
     const SourceAmounts& amounts_;
+    std::span<const uint32_t> batches_;
     std::span<const double> costs_;
-    std::vector<Facts> facts_;    ///< of each batch
-    std::vector<double> share_;   ///< of each source, of all sizes
-    std::vector<double> others_;  ///< of each source, 1 / (share of the others), which may be 0
-    double shares_squared_ = 0;   ///< sum of the squares of share_
-    double unit_ = 0;             ///< size of the largest batch
-    // of the batches so far:
-    std::vector<double> given_;  ///< of each source
-    double total_ = 0;           ///< of all sources
-    double given_shared_ = 0;    ///< the product of given_ and share_
-    double squares_ = 0;         ///< sum of those of the distances from the dues
+    std::vector<Facts> facts_;                  ///< of each batch
+    std::vector<double> share_;                 ///< of each source, of all sizes
+    std::vector<SourceBlock> shares_, others_;  ///< the same, and 1 / (share of the others)
+    double shares_squared_ = 0;                 ///< sum of the squares of share_
+    double unit_ = 0;                           ///< size of the largest batch
+    double near_ = near;
+    // of the batches so far; but for squares_ and settled_, since settle():
+    std::vector<SourceBlock> given_;  ///< of each source, and before that how far it was ahead
+    double total_ = 0;                ///< of all sources
+    double given_shared_ = 0;         ///< the product of given_ and share_
+    double squares_ = 0;              ///< sum of those of the distances from the dues
+    double settled_ = 0;              ///< total until settle()
     // of the others:
     std::vector<uint32_t> rest_;         ///< them
     std::vector<uint32_t> place_;        ///< of each in rest_, or `taken`
@@ -313,27 +383,77 @@ private:
 
 }  // namespace
 
-std::vector<uint32_t> even_order(const SourceAmounts& amounts, std::size_t sources,
-                                 std::span<const double> costs, uint64_t step_batches,
-                                 uint64_t fixed) {
-    fixed = std::min<uint64_t>(fixed, amounts.batches());
-    return Orderer(amounts, sources, costs).put_all(static_cast<uint32_t>(fixed), step_batches);
+SourceAmounts::SourceAmounts(std::size_t sources, double largest)
+    : units_(1 / std::max(largest, std::numeric_limits<double>::min())),
+      every_((sources + SourceBlock::sources - 1) / SourceBlock::sources),
+      sums_(blocks() * SourceBlock::sources),
+      last_batch_(blocks(), ~std::size_t{0}),
+      all_(sums_.size()) {
+    std::iota(every_.begin(), every_.end(), uint16_t{0});
 }
 
-std::vector<uint32_t> even_epoch(const SourceAmounts& amounts, std::size_t sources,
+void SourceAmounts::reserve(std::size_t batches, std::size_t blocks) {
+    ends_.reserve(batches);
+    amounts_.reserve(blocks);
+    numbers_.reserve(blocks);
+}
+
+double SourceAmounts::finish() {
+    const double total = finish(sums_.data(), found_);
+    found_.clear();
+    return total;
+}
+
+double SourceAmounts::finish(double* sums, std::span<const uint16_t> blocks) {
+    constexpr std::size_t width = SourceBlock::sources;
+    double total = 0;
+    for (const uint16_t block : blocks) {
+        double* const of_block = sums + block * width;
+        double* const all = all_.data() + block * width;
+        const double size = (of_block[0] + of_block[1]) + (of_block[2] + of_block[3]) +
+                            ((of_block[4] + of_block[5]) + (of_block[6] + of_block[7]));
+        if (size == 0) continue;
+        total += size;
+        SourceBlock amounts;
+        for (std::size_t i = 0; i < 4; ++i) {
+            amounts.low[i] = static_cast<float>(of_block[i] * units_);
+            amounts.high[i] = static_cast<float>(of_block[i + 4] * units_);
+        }
+        for (std::size_t i = 0; i < width; ++i) {
+            all[i] += of_block[i];
+            of_block[i] = 0;
+        }
+        amounts_.push_back(amounts);
+        numbers_.push_back(block);
+    }
+    ends_.push_back(static_cast<uint32_t>(amounts_.size()));
+    return total;
+}
+
+void SourceAmounts::read_ahead(std::size_t b) const {
+    const Blocks blocks = batch(b);
+    for (std::size_t i = 0; i < blocks.amounts.size(); i += 2)
+        __builtin_prefetch(&blocks.amounts[i]);
+    __builtin_prefetch(blocks.numbers);
+}
+
+std::vector<uint32_t> even_epoch(const SourceAmounts& amounts, std::span<const uint32_t> batches,
                                  std::span<const double> costs, std::span<const uint64_t> samples,
                                  const EpochOptions& epoch_options) {
-    const std::size_t count = amounts.batches(), world = epoch_options.step_batches,
+    const std::size_t count = batches.size(), world = epoch_options.step_batches,
                       costliest = std::min<std::size_t>(epoch_options.costliest_first, count),
                       fixed = std::min(count, (costliest + world - 1) / world * world),
                       last = count % world;
-    Orderer orderer(amounts, sources, costs);
+    Orderer orderer(amounts, batches, costs);
     if (last > 0 && fixed + last <= count) {
-        const auto [least, most] = std::ranges::minmax(samples.subspan(fixed));
-        if (least < most && least * last < world)
-            orderer.reserve(static_cast<uint32_t>(fixed), last, samples, world);
+        uint64_t least = ~uint64_t{0}, most = 0;
+        for (const uint32_t batch : batches.subspan(fixed)) {
+            least = std::min(least, samples[batch]);
+            most = std::max(most, samples[batch]);
+        }
+        if (least < most && least * last < world) orderer.reserve(fixed, last, samples, world);
     }
-    return std::move(orderer).put_all(static_cast<uint32_t>(fixed), world);
+    return std::move(orderer).put_all(fixed, world);
 }
 
 }  // namespace sab

@@ -11,17 +11,12 @@
 namespace sab {
 namespace {
 
-/// What is known of the sizes of a batch.
-struct LaidOut {
-    double longest;
-    double total;
-};
-
-/// A batch of the order.
+/// Where the samples of a batch are, and their sizes.
 struct Place {
     uint32_t batch_class;
     uint32_t batch;  ///< of the class
-    LaidOut sizes;
+    double longest;
+    double total;
 };
 
 /// What an epoch has.
@@ -29,10 +24,9 @@ struct MixedEpoch {
     uint64_t epoch = 0;
     std::shared_ptr<const Plan> plan;
     std::vector<BucketClass> classes;
-    std::vector<uint32_t> first_batch;  ///< of each class; one more at the end: how many there are
     CostOrder order;
-    std::unique_ptr<uint32_t[]> samples;  ///< by bucket, permuted
-    std::vector<Place> places;            ///< the batches in order
+    HugeArray<uint32_t> samples;  ///< by bucket, permuted
+    std::vector<Place> places;    ///< the batches in order
 };
 
 /// Writes the batches of an epoch.
@@ -40,154 +34,132 @@ class Layout {
 public:
     Layout(const SortedMixture& mixture, const EpochChoice& choice, MixedEpoch& epoch,
            std::span<const SourceTurns> turns)
-        : epoch_(epoch), walk_(mixture, turns), amount_(choice.sources()) {
+        : epoch_(epoch),
+          walk_(mixture, turns),
+          amounts_(choice.sources(), choice.extremes().second),
+          first_(epoch.classes.size()) {
         const Plan& plan = *epoch.plan;
-        epoch.samples.reset(new uint32_t[plan.facts().samples]);
-        batches_.resize(epoch.first_batch.back());
-        ends_.resize(batches_.size());
-        std::size_t most = 0;
-        for (const BucketClass& each : epoch.classes)
-            most += each.batches.batches *
-                    std::min<std::size_t>(each.batches.samples, choice.sources());
-        source_.reset(new uint16_t[most]);
-        of_source_.reset(new double[most]);
+        epoch.samples = make_huge_array<uint32_t>(plan.facts().samples);
+        places_.reserve(epoch.order.batches());
         std::vector<std::size_t> by_place(plan.buckets().size());
         std::iota(by_place.begin(), by_place.end(), std::size_t{0});
         std::ranges::stable_sort(by_place, {},
                                  [&](std::size_t b) { return plan.buckets()[b].begin; });
         std::vector<std::vector<std::size_t>> classes_of(by_place.size());
-        for (std::size_t k = 0; k < epoch.classes.size(); ++k)
+        std::size_t blocks = 0;
+        for (std::size_t k = 0; k < epoch.classes.size(); ++k) {
             classes_of[epoch.classes[k].bucket].push_back(k);
+            blocks += amounts_.blocks_of(epoch.classes[k].batches.samples) *
+                      epoch.classes[k].batches.batches;
+        }
+        amounts_.reserve(epoch.order.batches(), blocks);
         uint64_t place = 0;
         for (const std::size_t b : by_place) {
             const Bucket& bucket = plan.buckets()[b];
             if (classes_of[b].empty()) continue;
-            walk_.take(bucket.begin - place, entries_);  // samples in no batch
-            walk_.take(bucket.samples(), entries_);
+            walk_.take(bucket.begin - place, [](auto&&...) {});  // samples in no batch
             place = bucket.end;
             offsets_.resize(bucket.samples());
             Permutation(bucket.samples(), epoch.order.samples_key(b)).fill(0, offsets_);
-            for (const std::size_t k : classes_of[b]) add_batches(k);
+            if (can_sum(bucket))
+                add_by_sums(bucket, classes_of[b]);
+            else
+                add_by_parts(bucket, classes_of[b]);
         }
     }
 
-    const LaidOut& batch(uint32_t id) const { return batches_[id]; }
-    /// In the order of `ids`.
-    SourceAmounts amounts(std::span<const uint32_t> ids) const {
-        constexpr std::size_t ahead = 8;  // batches are at random places of more than most caches
-        SourceAmounts made;
-        made.ends.reserve(ids.size());
-        made.source.resize(end_);
-        made.amount.resize(end_);
-        std::size_t end = 0;
-        for (std::size_t i = 0; i < ids.size(); ++i) {
-            if (i + 2 * ahead < ids.size()) {
-                __builtin_prefetch(&ends_[ids[i + 2 * ahead]]);
-                const uint32_t next = ends_[ids[i + ahead]].first;
-                __builtin_prefetch(source_.get() + next);
-                __builtin_prefetch(of_source_.get() + next);
-            }
-            const auto [first, last] = ends_[ids[i]];
-            for (std::size_t j = first; j < last; ++j, ++end) {
-                made.source[end] = source_[j];
-                made.amount[end] = of_source_[j];
-            }
-            made.ends.push_back(static_cast<uint32_t>(end));
-        }
-        return made;
+    /// By id: in the order in which they are laid out.
+    const std::vector<Place>& places() const { return places_; }
+    const SourceAmounts& amounts() const { return amounts_; }
+    uint32_t id(const CostOrder::Found& found) const {
+        return first_[found.batch_class] + static_cast<uint32_t>(found.batch);
     }
 
 private:
-    void add_batches(std::size_t k) {
-        const BucketClass& of = epoch_.classes[k];
-        const std::size_t count = offsets_.size();
-        for (uint64_t j = 0; j < of.batches.batches; ++j) {
-            const auto id = static_cast<uint32_t>(epoch_.first_batch[k] + j);
-            const uint64_t begin = of.first + j * of.batches.samples,
-                           end = begin + of.batches.samples;
-            // only a batch of SAB_TAIL_WRAP reaches past the end
-            for (uint64_t done = begin, some = 0; done < end; done += some) {
-                some = std::min(end - done, count - done % count);
-                add_samples(k, done % count, some, id);
-            }
-            finish(id);
+    static std::size_t batches_of(const Bucket& bucket) {
+        return (bucket.samples() + bucket.batch_size - 1) / bucket.batch_size;
+    }
+    /// Whether a sum for each batch and source takes little memory, or no more than the parts.
+    bool can_sum(const Bucket& bucket) const {
+        constexpr uint64_t few = 1 << 17;
+        return bucket.batch_size > 1 && epoch_.plan->facts().tail != SAB_TAIL_WRAP &&
+               batches_of(bucket) * amounts_.width() <= std::max(few, 2 * bucket.samples());
+    }
+
+    /// Sums up while samples are written. Not inline, for its registers.
+    [[gnu::noinline]] void add_by_sums(const Bucket& bucket, std::span<const std::size_t> classes) {
+        const std::size_t size = bucket.batch_size, width = amounts_.width(),
+                          batches = batches_of(bucket);
+        longest_.resize(std::max(longest_.size(), batches));
+        sums_.assign(batches * width, 0);
+        // Exact for sizes above 1 and offsets of 32 bits.
+        const uint64_t inverse = ~uint64_t{0} / size + 1;
+        uint32_t* const out = epoch_.samples.get() + bucket.begin;
+        const uint32_t* const offsets = offsets_.data();
+        double *const longest = longest_.data(), *const sums = sums_.data();
+        walk_.take(bucket.samples(),
+                   [=](std::size_t i, const SortedMixture::Entry& entry, uint32_t counts) {
+                       const uint32_t offset = offsets[i];
+                       const std::size_t batch = multiply_high(offset, inverse);
+                       out[offset] = entry.sample;
+                       longest[batch] = entry.size;  // of the last: they come by size
+                       sums[batch * width + entry.source] += counts * entry.size;
+                   });
+        for (const std::size_t k : classes) {
+            const std::size_t first = epoch_.classes[k].first / size;
+            add_class(k, [&](std::size_t j) {
+                return std::pair(longest[first + j], amounts_.finish(sums + (first + j) * width));
+            });
         }
     }
 
-    /// Adds `count` samples from a place of the bucket on to a batch.
-    void add_samples(std::size_t k, std::size_t place, std::size_t count, uint32_t id) {
-        uint32_t* const out =
-            epoch_.samples.get() + epoch_.plan->buckets()[epoch_.classes[k].bucket].begin + place;
-        const SortedMixture::Entry* const entries = entries_.data();
-        const uint32_t* const offsets = offsets_.data() + place;
-        sizes_.resize(std::max(sizes_.size(), count));
-        sources_.resize(sizes_.size());
-        found_.resize(std::max(found_.size(), found_count_ + count));
-        double* const sizes = sizes_.data();
-        uint16_t *const sources = sources_.data(), *const found = found_.data();
-        // Reads do not wait for the sums, and are many at a time.
-        uint32_t last = 0;
-        for (std::size_t i = 0; i < count; ++i) {
-            const SortedMixture::Entry& entry = entries[offsets[i]];
-            last = std::max(last, offsets[i]);
-            out[i] = entry.sample();
-            sizes[i] = entry.size;
-            sources[i] = entry.source();
+    void add_by_parts(const Bucket& bucket, std::span<const std::size_t> classes) {
+        const std::size_t count = bucket.samples();
+        parts_.resize(std::max(parts_.size(), count));
+        uint32_t* const out = epoch_.samples.get() + bucket.begin;
+        const uint32_t* const offsets = offsets_.data();
+        SourceAmounts::Part* const parts = parts_.data();
+        walk_.take(count, [=](std::size_t i, const SortedMixture::Entry& entry, uint32_t) {
+            out[offsets[i]] = entry.sample;
+            parts[offsets[i]] = {entry.source, entry.size};
+        });
+        for (const std::size_t k : classes) {
+            const BucketClass& of = epoch_.classes[k];
+            add_class(k, [&](std::size_t j) {
+                double longest = 0;
+                std::size_t place = of.first + j * of.batches.samples;
+                amounts_.add(of.batches.samples, [&](std::size_t) {
+                    // only a batch of SAB_TAIL_WRAP reaches past the end
+                    const SourceAmounts::Part& part = parts[place];
+                    place = place + 1 == count ? 0 : place + 1;
+                    longest = std::max(longest, part.size);
+                    return part;
+                });
+                return std::pair(longest, amounts_.finish());
+            });
         }
-        batches_[id].longest = std::max(batches_[id].longest, entries[last].size);
-        std::size_t all_found = found_count_;
-        for (std::size_t i = 0; i < count; ++i) {
-            Amount& amount = amount_[sources[i]];
-            found[all_found] = sources[i];
-            all_found += amount.last_batch != id;
-            amount.last_batch = id;
-            amount.sums[i % sums] += sizes[i];
-        }
-        found_count_ = all_found;
     }
 
-    void finish(uint32_t id) {
-        uint16_t* const sources = source_.get() + end_;
-        double* const of_source = of_source_.get() + end_;
-        double total = 0;
-        for (std::size_t i = 0; i < found_count_; ++i) {
-            Amount& amount = amount_[found_[i]];
-            const double sum = std::accumulate(amount.sums, amount.sums + sums, 0.0);
-            sources[i] = found_[i];
-            of_source[i] = sum;
-            std::fill_n(amount.sums, sums, 0.0);
-            total += sum;
+    /// `sizes`: of batch j the longest and the total.
+    template <class Sizes>
+    void add_class(std::size_t k, Sizes&& sizes) {
+        first_[k] = static_cast<uint32_t>(places_.size());
+        for (uint32_t j = 0; j < epoch_.classes[k].batches.batches; ++j) {
+            const auto [longest, total] = sizes(j);
+            places_.push_back({static_cast<uint32_t>(k), j, longest, total});
         }
-        batches_[id].total = total;
-        ends_[id] = {static_cast<uint32_t>(end_), static_cast<uint32_t>(end_ + found_count_)};
-        end_ += found_count_;
-        found_count_ = 0;
     }
-
-    /// Several sums in turn do not wait for each other.
-    static constexpr std::size_t sums = 4;
-    struct Amount {
-        double sums[Layout::sums] = {};
-        uint32_t last_batch = ~uint32_t{0};
-    };
 
     MixedEpoch& epoch_;
     SortedMixture::Walk walk_;
     // of the bucket at hand:
-    std::vector<SortedMixture::Entry> entries_;
     std::vector<uint32_t> offsets_;
-    // of the batch at hand:
-    std::vector<double> sizes_;
-    std::vector<uint16_t> sources_;
-    std::vector<Amount> amount_;   ///< by source
-    std::vector<uint16_t> found_;  ///< the first `found_count_` are its sources
-    std::size_t found_count_ = 0;
+    std::vector<double> longest_, sums_;  ///< of each batch; sums also by source
+    std::vector<SourceAmounts::Part> parts_;
     // of all batches, by id:
-    std::vector<LaidOut> batches_;
-    std::vector<std::pair<uint32_t, uint32_t>> ends_;  ///< in what follows
-    std::unique_ptr<uint16_t[]> source_;
-    std::unique_ptr<double[]> of_source_;
-    std::size_t end_ = 0;  ///< of those that are known
+    std::vector<Place> places_;
+    SourceAmounts amounts_;
+    std::vector<uint32_t> first_;  ///< id of the first batch of each class
 };
 
 class MixedBuckets : public Sequence {
@@ -218,12 +190,8 @@ public:
             made->plan = plans_->make_unordered(turns);
         made->classes = bucket_classes(*made->plan);
         made->order = cost_order(made->classes).with_options(epoch_options);
-        made->first_batch.push_back(0);
-        for (const BucketClass& each : made->classes)
-            made->first_batch.push_back(made->first_batch.back() +
-                                        static_cast<uint32_t>(each.batches.batches));
         const Layout layout(plans_->sorted(), *choice(), *made, turns);
-        put_in_order(layout, choice()->sources(), epoch_options, *made);
+        put_in_order(layout, *made);
         return std::make_unique<EpochOrderOf<std::shared_ptr<const MixedEpoch>>>(std::move(made));
     }
     void exchange(EpochOrder& epoch_order) noexcept override {
@@ -236,14 +204,11 @@ public:
         return class_of(position).batches.samples;
     }
     double cost(uint64_t position) const override { return class_of(position).batches.cost; }
-    PerColumn total(uint64_t position) const override {
-        return {present_->places[position].sizes.total};
-    }
+    PerColumn total(uint64_t position) const override { return {present_->places[position].total}; }
     void fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const override;
 
 private:
-    static void put_in_order(const Layout& layout, std::size_t sources,
-                             const EpochOptions& epoch_options, MixedEpoch& epoch);
+    static void put_in_order(const Layout& layout, MixedEpoch& epoch);
     void read_ahead(uint64_t position) const;
     const BucketClass& class_of(uint64_t position) const {
         return present_->classes[present_->places[position].batch_class];
@@ -253,26 +218,22 @@ private:
     std::shared_ptr<const MixedEpoch> present_;
 };
 
-/// The order of the epoch, of ids of batches.
-void MixedBuckets::put_in_order(const Layout& layout, std::size_t sources,
-                                const EpochOptions& epoch_options, MixedEpoch& epoch) {
-    const uint64_t count = epoch.order.batches();
-    const std::vector<CostOrder::Found> found = epoch.order.find_all();
-    std::vector<uint32_t> ids(count);
-    std::vector<double> costs(count);
-    std::vector<uint64_t> samples(count);
-    for (uint64_t position = 0; position < count; ++position) {
-        const auto [k, batch] = found[position];
-        ids[position] = epoch.first_batch[k] + static_cast<uint32_t>(batch);
-        costs[position] = epoch.classes[k].batches.cost;
-        samples[position] = epoch.classes[k].batches.samples;
+void MixedBuckets::put_in_order(const Layout& layout, MixedEpoch& epoch) {
+    std::vector<uint32_t> ids;
+    std::vector<double> costs;
+    std::vector<uint64_t> samples;
+    ids.reserve(layout.places().size());
+    costs.reserve(ids.capacity());
+    samples.reserve(ids.capacity());
+    for (const CostOrder::Found& found : epoch.order.find_all()) ids.push_back(layout.id(found));
+    for (const Place& place : layout.places()) {
+        costs.push_back(epoch.classes[place.batch_class].batches.cost);
+        samples.push_back(epoch.classes[place.batch_class].batches.samples);
     }
-    epoch.places.reserve(count);
-    for (const uint32_t batch :
-         even_epoch(layout.amounts(ids), sources, costs, samples, epoch_options))
-        epoch.places.push_back({static_cast<uint32_t>(found[batch].batch_class),
-                                static_cast<uint32_t>(found[batch].batch),
-                                layout.batch(ids[batch])});
+    epoch.places.reserve(ids.size());
+    for (const uint32_t id :
+         even_epoch(layout.amounts(), ids, costs, samples, epoch.order.epoch_options()))
+        epoch.places.push_back(layout.places()[id]);
 }
 
 /// Batches that follow each other lie apart: what fill() will read of one is asked for.
@@ -286,6 +247,15 @@ void MixedBuckets::read_ahead(uint64_t position) const {
                    end = std::min(begin + of.batches.samples, bucket.end);
     for (uint64_t i = begin; i < end; i += line) __builtin_prefetch(present_->samples.get() + i);
     __builtin_prefetch(present_->samples.get() + end - 1);
+}
+
+/// As std::copy_n, with vectors.
+void widen(const uint32_t* from, std::size_t count, int64_t* to) {
+    constexpr std::size_t stretch = 16;
+    std::size_t i = 0;
+    for (; i + stretch <= count; i += stretch)
+        for (std::size_t j = 0; j < stretch; ++j) to[i + j] = from[i + j];
+    for (; i < count; ++i) to[i] = from[i];
 }
 
 void MixedBuckets::fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const {
@@ -305,10 +275,10 @@ void MixedBuckets::fill(uint64_t position, uint64_t first, uint64_t count, Batch
     for (uint64_t done = 0, some = 0; done < count; done += some) {
         const uint64_t from = (begin + done) % bucket.samples();
         some = std::min(count - done, bucket.samples() - from);
-        std::copy_n(samples + from, some, indices + done);
+        widen(samples + from, some, indices + done);
     }
-    batch.longest[0] = place.sizes.longest;
-    batch.total[0] = place.sizes.total;
+    batch.longest[0] = place.longest;
+    batch.total[0] = place.total;
     if (count < of.batches.samples) {
         batch.longest[0] = batch.total[0] = 0;
         for (uint64_t i = 0; i < count; ++i) {

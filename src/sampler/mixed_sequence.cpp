@@ -1,48 +1,9 @@
 #include "sampler/mixed_sequence.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace sab {
-
-namespace {
-
-/// What batches hold of each source. The batches of several shards are counted as one.
-class Counter {
-public:
-    explicit Counter(const EpochChoice& choice) : choice_(choice), amounts_(choice.sources()) {}
-
-    void add(const Batch& batch) {
-        const std::span<const uint16_t> source_of = choice_.source_of();
-        for (uint64_t i = 0; i < batch.count; ++i) {
-            const auto sample = static_cast<std::size_t>(batch.buffer[i]);
-            const uint16_t source = source_of[sample];
-            if (amounts_[source] == 0) found_.push_back(source);
-            amounts_[source] += size_of(sample, i, batch);
-        }
-    }
-    void finish(SourceAmounts& all) {
-        for (const uint16_t source : found_) {
-            all.source.push_back(source);
-            all.amount.push_back(amounts_[source]);
-            amounts_[source] = 0;
-        }
-        found_.clear();
-        all.ends.push_back(static_cast<uint32_t>(all.source.size()));
-    }
-
-private:
-    /// Of a piece of a sample its own.
-    double size_of(std::size_t sample, uint64_t i, const Batch& batch) const {
-        if (!batch.is_row || batch.starts.empty()) return choice_.size_of(sample);
-        return batch.cu_seqlens[0][i + 1] - batch.cu_seqlens[0][i];
-    }
-
-    const EpochChoice& choice_;
-    std::vector<double> amounts_;  ///< by source; of what is counted
-    std::vector<uint16_t> found_;
-};
-
-}  // namespace
 
 MixedSequence::MixedSequence(const MixedSequence& other)
     : Sequence(other),
@@ -95,24 +56,45 @@ std::shared_ptr<const std::vector<uint32_t>> MixedSequence::ordered(
     const Present& of, const EpochOptions& epoch_options) const {
     const Sequence& sequence = *of.sequence;
     const uint64_t count = sequence.batches();
-    SourceAmounts amounts;
-    amounts.ends.reserve(count);
+    // One read at a random place for each sample is less than two.
+    std::span<const uint16_t> source_of = choice_->source_of();
+    std::vector<uint16_t> source_of_number;
+    if (of.samples) {
+        source_of_number.reserve(of.samples->size());
+        for (const uint32_t sample : *of.samples) source_of_number.push_back(source_of[sample]);
+        source_of = source_of_number;
+    }
+    SourceAmounts amounts(choice_->sources(), choice_->extremes().second);
+    std::vector<uint32_t> batches(count);
+    std::iota(batches.begin(), batches.end(), 0u);
     std::vector<double> costs(count);
     std::vector<uint64_t> samples(count);
-    Counter counter(*choice_);
     Batch batch;
     for (uint64_t position = 0; position < count; ++position) {
         for (uint64_t shard = 0; shard < sequence.shards(); ++shard) {
             sequence.fill_shard(position, shard, batch);
-            of.rename(std::span(batch.buffer).first(batch.count));
-            counter.add(batch);
+            const int64_t* const numbers = batch.buffer.data();
+            if (batch.is_row && batch.columns == 1) {
+                const int32_t* const ends = batch.cu_seqlens[0].data();
+                amounts.add(batch.count, [=](std::size_t i) {
+                    return SourceAmounts::Part{source_of[static_cast<std::size_t>(numbers[i])],
+                                               static_cast<double>(ends[i + 1] - ends[i])};
+                });
+            } else {
+                amounts.add(batch.count, [&](std::size_t i) {
+                    const auto number = static_cast<std::size_t>(numbers[i]);
+                    return SourceAmounts::Part{
+                        source_of[number],
+                        choice_->size_of(of.samples ? (*of.samples)[number] : number)};
+                });
+            }
         }
-        counter.finish(amounts);
+        amounts.finish();
         samples[position] = sequence.samples(position);
         costs[position] = sequence.cost(position);
     }
     return std::make_shared<const std::vector<uint32_t>>(
-        even_epoch(amounts, choice_->sources(), costs, samples, epoch_options));
+        even_epoch(amounts, batches, costs, samples, epoch_options));
 }
 
 void MixedSequence::fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const {

@@ -1,8 +1,9 @@
 #include "balance/micro_batches.h"
 
 #include <algorithm>
-#include <functional>
 #include <numeric>
+
+#include "base/sorting.h"
 
 namespace sab {
 
@@ -31,10 +32,7 @@ void fill_from_others(std::span<const double> costs, uint64_t parts, uint64_t ow
         is_any = true;
     }
     if (!is_any) return;
-    std::vector<uint32_t> by_cost(part_of.size());
-    std::iota(by_cost.begin(), by_cost.end(), 0u);
-    std::ranges::stable_sort(by_cost, {}, [&](uint32_t i) { return costs[i]; });
-    for (const uint32_t sample : by_cost) {
+    for (const uint32_t sample : by_ascending(costs.first(part_of.size()))) {
         uint32_t& part = part_of[sample];
         std::vector<uint32_t>& room = empty[part / own];
         if (counts[part] < 2 || room.empty()) continue;
@@ -62,11 +60,11 @@ std::vector<uint32_t> places_by_cost(const ItemTable& part_costs, uint64_t micro
         for (std::size_t part = 0; part < keys.size() && sum > 0; ++part)
             keys[part] = std::max(keys[part], costs[part] / sum);
     }
-    std::vector<uint32_t> places(keys.size()), sorted(count);
+    std::vector<uint32_t> places(keys.size());
     for (uint32_t first = 0; first < keys.size(); first += count) {
-        std::iota(sorted.begin(), sorted.end(), first);
-        std::ranges::stable_sort(sorted, std::greater(), [&](uint32_t part) { return keys[part]; });
-        for (uint32_t place = 0; place < count; ++place) places[sorted[place]] = place;
+        uint32_t place = 0;
+        for (const uint32_t part : by_descending(std::span(keys).subspan(first, count)))
+            places[first + part] = place++;
     }
     return places;
 }

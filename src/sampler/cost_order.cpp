@@ -1,11 +1,11 @@
 #include "sampler/cost_order.h"
 
 #include <algorithm>
-#include <functional>
 #include <limits>
 #include <numeric>
 
 #include "base/error.h"
+#include "base/sorting.h"
 #include "sampler/steady_order.h"
 
 namespace sab {
@@ -80,10 +80,10 @@ void CostOrder::lay_out_steps(const EpochOptions& epoch_options) {
     // The batches that do not fill a step are taken from the classes with the most samples.
     uint64_t over = batches_ % epoch_options.step_batches;
     full_step_batches_ = batches_ - over;
-    std::vector<std::size_t> by_samples(over > 0 ? classes_.size() : 0);
-    for (std::size_t k = 0; k < by_samples.size(); ++k) by_samples[k] = k;
-    std::ranges::stable_sort(by_samples, std::ranges::greater{},
-                             [&](std::size_t k) { return classes_[k].samples; });
+    std::vector<double> samples;
+    for (std::size_t k = 0; k < classes_.size() && over > 0; ++k)
+        samples.push_back(static_cast<double>(classes_[k].samples));
+    const std::vector<uint32_t> by_samples = by_descending(samples);
     std::vector<uint64_t> taken(classes_.size());
     std::vector<std::size_t> last;
     for (std::size_t i = 0; i < by_samples.size() && over > 0; ++i) {

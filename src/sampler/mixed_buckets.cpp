@@ -3,8 +3,8 @@
 #include "sampler/mixed_buckets.h"
 
 #include <algorithm>
-#include <numeric>
 
+#include "base/sorting.h"
 #include "sampler/bucket_classes.h"
 #include "sampler/even_order.h"
 
@@ -41,11 +41,10 @@ public:
         const Plan& plan = *epoch.plan;
         epoch.samples = make_huge_array<uint32_t>(plan.facts().samples);
         places_.reserve(epoch.order.batches());
-        std::vector<std::size_t> by_place(plan.buckets().size());
-        std::iota(by_place.begin(), by_place.end(), std::size_t{0});
-        std::ranges::stable_sort(by_place, {},
-                                 [&](std::size_t b) { return plan.buckets()[b].begin; });
-        std::vector<std::vector<std::size_t>> classes_of(by_place.size());
+        std::vector<double> begins;
+        for (const Bucket& bucket : plan.buckets())
+            begins.push_back(static_cast<double>(bucket.begin));
+        std::vector<std::vector<std::size_t>> classes_of(begins.size());
         std::size_t blocks = 0;
         for (std::size_t k = 0; k < epoch.classes.size(); ++k) {
             classes_of[epoch.classes[k].bucket].push_back(k);
@@ -54,7 +53,7 @@ public:
         }
         amounts_.reserve(epoch.order.batches(), blocks);
         uint64_t place = 0;
-        for (const std::size_t b : by_place) {
+        for (const uint32_t b : by_ascending(begins)) {
             const Bucket& bucket = plan.buckets()[b];
             if (classes_of[b].empty()) continue;
             walk_.take(bucket.begin - place, [](auto&&...) {});  // samples in no batch

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "base/guard.h"
+#include "base/sorting.h"
 #include "plan/mixed_plans.h"
 #include "sampler/cursor.h"
 #include "sampler/mixed_sequence.h"
@@ -94,16 +95,13 @@ std::unique_ptr<Sequence> make_sequential_sequence(std::shared_ptr<const Plan> p
 }
 
 std::unique_ptr<Sequence> make_costliest(std::shared_ptr<const Plan> plan, uint64_t count) {
-    std::vector<std::size_t> by_cost;
-    for (std::size_t b = 0; b < plan->buckets().size(); ++b)
-        if (plan->buckets()[b].batches > 0) by_cost.push_back(b);
-    std::ranges::stable_sort(by_cost, [&](std::size_t a, std::size_t b) {
-        return plan->buckets()[a].cost > plan->buckets()[b].cost;
-    });
+    std::vector<double> costs;
+    for (const Bucket& bucket : plan->buckets()) costs.push_back(bucket.cost);
+    const std::vector<uint32_t> by_cost = by_descending(costs);
     std::vector<SortedSequence::Slice> slices;
     count = std::min(count, plan->facts().batches);
     for (uint64_t row = 0; slices.size() < count; ++row)
-        for (const std::size_t b : by_cost) {
+        for (const uint32_t b : by_cost) {
             const Bucket& bucket = plan->buckets()[b];
             if (row >= bucket.batches || slices.size() == count) continue;
             const uint64_t end = bucket.samples() - row * bucket.batch_size;

@@ -53,6 +53,7 @@ fn link_bundled() {
     }
     let mut build = cmake::Config::new(&source);
     build.profile("Release").define("SAB_BUILD_TESTS", "OFF").define("CMAKE_INSTALL_LIBDIR", "lib");
+    build.define("SAB_LTO", "OFF"); // of the shared library
     for room in ["FILES", "STREAM", "CACHE"] {
         build.define(format!("SAB_WITH_{room}"), if has(room) { "ON" } else { "OFF" });
     }

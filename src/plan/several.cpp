@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 
+#include "base/sorting.h"
 #include "plan/plan_builder.h"
 
 namespace sab {
@@ -340,14 +341,14 @@ void SeveralPlanner::divide_one_column(std::size_t id_number, PlanFacts& facts) 
 
 /// Stretches of samples that cost more come later; equal ones keep their order.
 void SeveralPlanner::sort_stretches(Draft& draft) const {
-    std::vector<std::pair<double, Stretch>> by_cost;
+    std::vector<double> costs;
     for (const Stretch& stretch : draft.stretches) {
         const PerColumn lengths = padded_of(point_at(stretch.first));
-        by_cost.emplace_back(batch_sizes_.cost_of(batch_sizes_.cost(), 1, cut(lengths)), stretch);
+        costs.push_back(batch_sizes_.cost_of(batch_sizes_.cost(), 1, cut(lengths)));
     }
-    std::ranges::stable_sort(by_cost, std::ranges::less{}, [](auto& each) { return each.first; });
-    std::ranges::transform(by_cost, draft.stretches.begin(),
-                           [](auto& each) { return each.second; });
+    const std::vector<Stretch> stretches = draft.stretches;
+    for (std::size_t k = 0; const uint32_t i : by_ascending(costs))
+        draft.stretches[k++] = stretches[i];
 }
 
 void SeveralPlanner::add_boxes(const Grouped& grouped, std::vector<Box>& boxes, int64_t id) {

@@ -205,7 +205,7 @@ std::unique_ptr<sab_sampler> make_sharded_sampler(const Columns& sizes,
     Made made{0, 0};
     failure = caught(
         [&] {
-            if (choice != nullptr) {
+            if (has_mixtures && choice != nullptr) {
                 sampler = make_mixed(*choice, all, told, options, given, ranks, made);
                 return;
             }

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/guard.h"
+#include "base/sorting.h"
 #include "plan/mixed_plans.h"
 #include "sampler/bucket_classes.h"
 #include "sampler/cursor.h"
@@ -32,10 +33,11 @@ std::vector<BucketClass> bucket_classes(const Plan& plan) {
             classes.push_back({b, full * bucket.batch_size, {tail, 1, cost}});
         }
     }
-    std::ranges::stable_sort(classes, std::ranges::greater{}, [](const BucketClass& batch_class) {
-        return batch_class.batches.cost;
-    });
-    return classes;
+    std::vector<double> costs;
+    for (const BucketClass& each : classes) costs.push_back(each.batches.cost);
+    std::vector<BucketClass> sorted;
+    for (const uint32_t k : by_descending(costs)) sorted.push_back(classes[k]);
+    return sorted;
 }
 
 CostOrder cost_order(const std::vector<BucketClass>& classes) {
@@ -119,7 +121,7 @@ std::unique_ptr<Sequence> make_bucket_sequence(std::shared_ptr<const Plan> plan)
 }
 
 std::unique_ptr<Sequence> make_bucket_sequence(const sab_plan& plan) {
-    if (!plan.mixed) {
+    if (!has_mixtures || !plan.mixed) {
         plan.impl->need_order("samplers");
         return make_bucket_sequence(plan.impl);
     }

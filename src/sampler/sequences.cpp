@@ -67,7 +67,7 @@ private:
 /// Made by `make` of a plan, of a mixture for each epoch.
 template <class Make>
 std::unique_ptr<Sequence> made_of(const sab_plan& plan, SamplerKind kind, Make make) {
-    if (!plan.mixed) {
+    if (!has_mixtures || !plan.mixed) {
         plan.impl->need_order("samplers");
         return make(plan.impl);
     }

@@ -8,7 +8,12 @@
 #include <utility>
 #include <vector>
 
+#include "sab/features.h"
+
 namespace sab {
+
+/// A build without mixtures has no code for them.
+constexpr bool has_mixtures = SAB_WITH_MIXTURE != 0;
 
 /// How often an epoch has each sample.
 struct EpochTurns {

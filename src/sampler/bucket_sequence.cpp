@@ -34,8 +34,10 @@ std::vector<BucketClass> bucket_classes(const Plan& plan) {
         }
     }
     std::vector<double> costs;
+    costs.reserve(classes.size());
     for (const BucketClass& each : classes) costs.push_back(each.batches.cost);
     std::vector<BucketClass> sorted;
+    sorted.reserve(classes.size());
     for (const uint32_t k : by_descending(costs)) sorted.push_back(classes[k]);
     return sorted;
 }

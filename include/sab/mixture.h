@@ -27,10 +27,13 @@
  * sab_mixture_get_report() gives the largest distance of an epoch. It is not proven to be at most
  * 1, but was in 330 tests. These had 2 to 1,000 sources, of similar and of very different sizes, on
  * 1 to 64 ranks. The ranks take the batches of a step in their order, so that any 100 batches have
- * nearly the proportions of the epoch, also where they begin inside a step. The distance may be
+ * nearly the proportions of the epoch, also where they begin inside a step. They may not where most
+ * batches are much smaller than the largest, as with a fixed `batch_size`. The distance may be
  * larger:
  *
- * - where a last step of few samples needs one for each rank
+ * - where a last step of few samples needs one for each rank: 20 batches in a test with 64 ranks
+ * - with `separate_by`, of a source that has most of the samples: 3 batches in tests
+ * - of packed rows, of a source with a very small share: 2 batches in tests
  * - with sab_sampler_options.costliest_first, whose batches come first
  * - where SAB_LAST_STEP_WRAP repeats samples
  * - of balanced and sharded samplers (see sab/balance.h and sab_sharded_sampler_new())
@@ -44,12 +47,12 @@
  * 8 ranks, have a costliest row of about twice the mean of the step.
  *
  * Memory: the sizes and 6 bytes a sample, up to 8 more where ids are not grouped by source and
- * where a size is not exact as a 32-bit float. The bucket samplers of a plan of one column without
- * `separate_by` share 10 bytes a sample, since the first of them sorts the samples. Each keeps 4
- * bytes for each sample of the epoch and about 50 for each batch, and twice this while an epoch
- * begins. An epoch takes about twice as long as one without a mixture, and two and a half times
- * with 64 sources. Most of it is spent when it begins; its batches are then only copied. Other
- * samplers make the epoch as if its samples were a new data set, and then walk it once, which takes
+ * where a size is not exact as a 32-bit float. The bucket samplers of a plan of one column
+ * without `separate_by` share 10 bytes a sample, since the first of them sorts the samples. Each
+ * keeps 4 bytes for each sample of the epoch and about 50 for each batch, and twice this while
+ * an epoch begins. An epoch takes 1.1 to 2 times as long as one without a mixture, with up to 64
+ * sources. Most of it is spent when it begins; its batches are then only copied. Other samplers
+ * make the epoch as if its samples were a new data set, and then walk it once, which takes
  * several times as long.
  *
  * Tier: provisional. Functions and structs here may change or be removed in a minor release.

@@ -6,6 +6,7 @@ import torch
 from bench.peers import Batch, Peer, Work, alone
 
 TOKENS, SQUARES = 24576.0, 1.0  # of `calculate_workload`
+NEEDED = "verl.protocol", "verl.utils.device", "verl.utils.tensordict_utils"
 
 
 class Verl(Peer):
@@ -20,32 +21,20 @@ class Verl(Peer):
 
     def __init__(self, work: Work) -> None:
         super().__init__(work)
-        self.balancing = alone(
-            "verl.utils.seqlen_balancing",
-            "verl.protocol",
-            "verl.utils.device",
-            "verl.utils.tensordict_utils",
-        )
+        self.balancing = alone("verl.utils.seqlen_balancing", *NEEDED)
+        self.cut = self.balancing.get_seqlen_balanced_partitions
 
     def epoch(self, number: int) -> Iterator[Batch]:
-        work, balancing = self.work, self.balancing
-        generator = torch.Generator().manual_seed(work.seed + number)
+        work, generator = self.work, torch.Generator().manual_seed(self.work.seed + number)
         order = torch.randperm(len(work.lengths), generator=generator).numpy()
         step = work.count * work.world_size
         for at in range(0, len(order) - step + 1, step):
             samples = order[at : at + step]
-            workload = balancing.calculate_workload(work.lengths[samples]).tolist()
-            ranks = balancing.get_seqlen_balanced_partitions(workload, work.world_size, True)
-            yield samples[ranks[work.rank]]
+            costs = self.balancing.calculate_workload(work.lengths[samples]).tolist()
+            yield samples[self.cut(costs, work.world_size, True)[work.rank]]
 
-    def step(self) -> list[list[Batch]]:
-        work, balancing = self.work, self.balancing
-        divide = balancing.get_seqlen_balanced_partitions
-        workload = balancing.calculate_workload(work.lengths)
-        ranks = [np.array(rank) for rank in divide(workload.tolist(), work.world_size, True)]
-        # as `rearrange_micro_batches`, where all ranks have as many
-        tokens = max(int(work.lengths[rank].sum()) for rank in ranks)
-        count = balancing.ceildiv(tokens, work.budget)
-        return [
-            [rank[part] for part in divide(workload[rank].tolist(), count, False)] for rank in ranks
-        ]
+    def step(self) -> list[list[Batch]]:  # as `rearrange_micro_batches`: all ranks have as many
+        costs = self.balancing.calculate_workload(self.work.lengths)
+        ranks = [np.array(r) for r in self.cut(costs.tolist(), self.work.world_size, True)]
+        count = -(-max(int(self.work.lengths[r].sum()) for r in ranks) // self.work.budget)
+        return [[r[part] for part in self.cut(costs[r].tolist(), count, False)] for r in ranks]

@@ -1,7 +1,6 @@
 #pragma once
 /// Plans of several columns, and of samples that ids separate.
 
-#include <algorithm>
 #include <span>
 #include <string>
 #include <vector>
@@ -9,6 +8,7 @@
 #include "plan/boxes.h"
 #include "plan/plan.h"
 #include "plan/points.h"
+#include "plan/sorted.h"
 
 namespace sab {
 
@@ -48,11 +48,7 @@ private:
         return points_.first_offsets[point + 1] - points_.first_offsets[point];
     }
     /// The point at a place of the order.
-    std::size_t point_at(uint64_t place) const {
-        return static_cast<std::size_t>(std::ranges::upper_bound(points_.first_offsets, place) -
-                                        points_.first_offsets.begin()) -
-               1;
-    }
+    std::size_t point_at(uint64_t place) const { return distinct_of(points_.first_offsets, place); }
     std::span<const double> cut(const PerColumn& lengths) const {
         return first_of(lengths, points_.columns);
     }

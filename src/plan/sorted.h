@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <ranges>
 #include <span>
 #include <string>
 #include <vector>
@@ -28,8 +29,9 @@ struct Sorted {
 /// Index of the distinct size at an offset of the sorted order, from the offsets `first` of the
 /// distinct sizes. The first one is not compared: in a mapped file that was changed it might be
 /// larger than the offset.
-inline std::size_t distinct_of(std::span<const uint32_t> first, uint32_t offset) {
-    const auto later = first.subspan(1);
+template <class Offsets>
+std::size_t distinct_of(const Offsets& first, std::ranges::range_value_t<Offsets> offset) {
+    const auto later = std::span(first).subspan(1);
     return static_cast<std::size_t>(std::ranges::upper_bound(later, offset) - later.begin());
 }
 

@@ -585,6 +585,20 @@ static sab_histogram *large_histogram(void) {
     return sum;
 }
 
+/* Four samples of a plan that has 10^8 of each size lie on its ranks and in its batches. */
+static void expect_places_of_four(const sab_plan *plan, const sab_sampler_options *at,
+                                  const double *sizes) {
+    const uint64_t numbers[] = {0, 99999999, 12345678, 99999999};
+    int64_t batches[4], ranks[4], counts[4];
+    const sab_places places = {sizeof places, counts, ranks, batches, NULL, NULL, NULL};
+    EXPECT_OK(sab_plan_locate(plan, at, sizes, numbers, NULL, 4, &places));
+    for (int i = 0; i < 4; ++i) {
+        EXPECT(counts[i] == 1 && ranks[i] >= 0 && (uint64_t)ranks[i] < at->world_size);
+        EXPECT(batches[i] >= 0 &&
+               (uint64_t)batches[i] * at->world_size < facts_of(plan).batches + at->world_size);
+    }
+}
+
 static void plans_of_more_samples_than_memory_have_places(void) {
     sab_histogram *histogram = large_histogram();
     sab_plan_options options = budget(16384);
@@ -596,14 +610,8 @@ static void plans_of_more_samples_than_memory_have_places(void) {
     at.world_size = 4096;
     at.seed = 5;
     const double sizes[] = {1, 500, 1000, 1000};
-    const uint64_t numbers[] = {0, 99999999, 12345678, 99999999};
-    int64_t batches[4], ranks[4], counts[4];
-    const sab_places places = {sizeof places, counts, ranks, batches, NULL, NULL, NULL};
-    EXPECT_OK(sab_plan_locate(plan, &at, sizes, numbers, NULL, 4, &places));
-    for (int i = 0; i < 4; ++i) {
-        EXPECT(counts[i] == 1 && ranks[i] >= 0 && ranks[i] < 4096);
-        EXPECT(batches[i] >= 0 && (uint64_t)batches[i] * 4096 < info.batches + 4096);
-    }
+    const sab_places places = SAB_PLACES_INIT;
+    expect_places_of_four(plan, &at, sizes);
     const uint64_t beyond[] = {0, 100000000, 0, 0};
     EXPECT_FAILS(sab_plan_locate(plan, &at, sizes, beyond, NULL, 4, &places), SAB_E_ARGUMENT,
                  "numbers[1] = 100000000: must be below the number of samples of size 500");
@@ -632,20 +640,14 @@ static void pairs_of_more_samples_than_memory_have_places(void) {
     sab_sampler_options at = SAB_SAMPLER_OPTIONS_INIT;
     at.world_size = 4096;
     const double sizes[] = {1, 1000, 400, 601, 1000, 1, 1000, 1};
-    const uint64_t numbers[] = {0, 99999999, 12345678, 99999999};
-    int64_t batches[4], ranks[4], counts[4];
-    const sab_places places = {sizeof places, counts, ranks, batches, NULL, NULL, NULL};
-    EXPECT_OK(sab_plan_locate(plan, &at, sizes, numbers, NULL, 4, &places));
-    for (int i = 0; i < 4; ++i) {
-        EXPECT(counts[i] == 1 && ranks[i] >= 0 && ranks[i] < 4096);
-        EXPECT(batches[i] >= 0 && (uint64_t)batches[i] * 4096 < info.batches + 4096);
-    }
+    const sab_places places = SAB_PLACES_INIT;
+    expect_places_of_four(plan, &at, sizes);
     const double other[] = {1, 999}, none[] = {NAN, 1000};
-    EXPECT_FAILS(sab_plan_locate(plan, &at, other, numbers, NULL, 1, &places), SAB_E_ARGUMENT,
-                 "sizes[0] = (1, 999): must be the size of samples of the plan");
-    EXPECT_FAILS(sab_plan_locate(plan, &at, none, numbers, NULL, 1, &places), SAB_E_ARGUMENT,
-                 "sizes[0] = (nan, 1000)");
     const uint64_t beyond = 100000000;
+    EXPECT_FAILS(sab_plan_locate(plan, &at, other, &beyond, NULL, 1, &places), SAB_E_ARGUMENT,
+                 "sizes[0] = (1, 999): must be the size of samples of the plan");
+    EXPECT_FAILS(sab_plan_locate(plan, &at, none, &beyond, NULL, 1, &places), SAB_E_ARGUMENT,
+                 "sizes[0] = (nan, 1000)");
     EXPECT_FAILS(sab_plan_locate(plan, &at, sizes, &beyond, NULL, 1, &places), SAB_E_ARGUMENT,
                  "must be below the number of samples of size (1, 1000), 100000000");
     sab_plan_free(plan);

@@ -31,6 +31,6 @@ for epoch in range(loader.epoch, 2):
         if loader.position % 5 == 0:
             accelerator.print(f"epoch {epoch}, step {loader.position} of {len(loader)}")
             accelerator.save_state("state")
-# The last communication has ended on all processes before Python does.
+accelerator.save_state("state")
 accelerator.wait_for_everyone()
 accelerator.end_training()

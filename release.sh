@@ -38,12 +38,14 @@ folder() { # folder NAME: makes it anew in the output
   rm -rf "${output:?}/$1"
   mkdir -p "$output/$1"
 }
-pack() { # pack FILE TAR_OPTION...: the same files give the same bytes
-  tar -c --sort=name --format=gnu --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner "${@:2}" | gzip -9n > "$1"
+pack() { # pack FILE TAR_OPTION...: the same files give the same bytes; a failure leaves no half of it
+  tar -c --sort=name --format=gnu --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner "${@:2}" | gzip -9n > build/archive
+  mv build/archive "$1"
 }
 
 source_() {
-  git -c tar.umask=0022 archive --format=tar --prefix="libsab-$version/" HEAD | gzip -9n > "$output/libsab-$version-source.tar.gz"
+  git -c tar.umask=0022 archive --format=tar --prefix="libsab-$version/" HEAD | gzip -9n > build/archive
+  mv build/archive "$output/libsab-$version-source.tar.gz"
 }
 
 sdist() {

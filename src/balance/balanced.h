@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "balance/samples.h"
+#include "balance/step_rows.h"
 #include "balance/step_samples.h"
 #include "balance/unit_order.h"
 #include "base/progress.h"
@@ -138,6 +139,7 @@ private:
     std::optional<uint64_t> loaded_;
     std::vector<uint32_t> offsets_;  ///< its samples, in the order of the epoch
     StepItems step_;                 ///< these
+    StepRows rows_;                  ///< assigns them
     /// of each sample; micro-batch m of rank r is r * micro_batches + m
     std::vector<uint32_t> part_of_;
     std::vector<double> part_costs_;  ///< the first of all parts, then the second of all, and so on

@@ -19,6 +19,7 @@ struct PartitionRules {
     uint64_t parts = 1;
     bool equal_counts = false;  ///< the number of items must be a multiple of the parts
     double capacity = 0;        ///< of the weights of a part; used when there are weights
+    std::size_t looks = 512;    ///< under a capacity: work for each item and part, to lower costs
 };
 
 /// Whole numbers whose sum is exact in any order.

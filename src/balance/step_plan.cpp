@@ -64,9 +64,13 @@ private:
     }
 
     void check_count(uint64_t micro_batches) const {
-        if (micro_batches <= most_parts &&
-            rounded_up(micro_batches, options_.multiple) <= most_parts / options_.world_size)
+        const uint64_t most = most_parts / options_.world_size;
+        if (micro_batches <= most_parts && rounded_up(micro_batches, options_.multiple) <= most)
             return;
+        if (micro_batches <= most)
+            fail(SAB_E_ARGUMENT, "options.multiple = ", options_.multiple, ": ", micro_batches,
+                 " micro-batches of a rank, rounded up to a multiple, times options.world_size = ",
+                 options_.world_size, " must be at most ", most_parts);
         fail(SAB_E_ARGUMENT,
              options_.micro_batches > 0 ? "options.micro_batches = " : "sizes: ", micro_batches,
              options_.micro_batches > 0 ? "" : " micro-batches of a rank are needed",
@@ -78,16 +82,27 @@ private:
         plan_.least_micro_batches = rounded_up(least, options_.multiple);
         plan_.micro_batches = first_count(least);
         if (plan_.micro_batches < least) refuse_count(least);
-        StepRows rows(samples_, plan_.world_size);
+        rows_.begin(samples_, plan_.world_size);
         const uint64_t first = plan_.micro_batches;
         // Where the load is high, the first number may be missed, but no other.
-        while (!rows.assign(plan_.micro_batches,
-                            options_.micro_batches == 0 && plan_.micro_batches == first,
-                            part_of_)) {
+        while (!fits_rows(options_.micro_batches == 0 && plan_.micro_batches == first
+                              ? StepRows::Effort::less
+                              : StepRows::Effort::more)) {
             if (options_.micro_batches > 0) refuse_count(0);
             check_count(plan_.micro_batches + 1);
             plan_.micro_batches += options_.multiple;
         }
+    }
+
+    bool fits_rows(StepRows::Effort effort) {
+        if (!rows_.assign(plan_.micro_batches, effort, part_of_)) return false;
+        if (samples_.keep_budgets(part_of_, parts())) return true;
+        samples_.round_capacities(true);
+        rows_.begin(samples_, plan_.world_size);
+        const bool is_found = rows_.assign(plan_.micro_batches, effort, part_of_);
+        samples_.round_capacities(false);
+        rows_.begin(samples_, plan_.world_size);
+        return is_found;
     }
 
     void assign_padded() {
@@ -260,6 +275,7 @@ private:
     StepPlan plan_;
     const sab_step_plan_options& options_;
     StepSamples samples_;
+    StepRows rows_;
     std::vector<uint32_t> part_of_;  ///< micro-batch of each sample
 };
 

@@ -4,14 +4,18 @@
 #include <array>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "balance/micro_batches.h"
+#include "base/sorting.h"
 
 namespace sab {
 namespace {
 
 constexpr std::size_t most_together = 8192;  // samples, where capacities are tight
 constexpr std::size_t most_again = 2048;     // to make ranks more even
+constexpr std::size_t most_searched = 256;   // by FittingSearch
+constexpr std::size_t looks = 64;            // in PartitionRules
 constexpr uint32_t most_scanned = 64;  // micro-batches of a rank that are looked at for each sample
 // Above this load one more micro-batch is allowed, so the search is short: fewer samples are
 // assigned together. Few ranks may fail, and few samples may need more than longest-first.
@@ -139,6 +143,100 @@ private:
     std::size_t tries_ = 0;
 };
 
+/// Depth first: each sample, the largest first, to each micro-batch that has room for all of its
+/// weights, until all have one. Groups stay on one rank. The work is bounded, so of many samples an
+/// assignment may be missed.
+class FittingSearch {
+public:
+    FittingSearch(const StepItems& samples, uint64_t ranks, uint64_t micro_batches)
+        : samples_(samples),
+          ranks_(static_cast<uint32_t>(ranks)),
+          micro_batches_(static_cast<uint32_t>(micro_batches)),
+          parts_(ranks * micro_batches),
+          weights_(parts_ * samples.capacities.size()),
+          counts_(parts_),
+          rank_of_(samples.group_counts.size(), no_rank),
+          groups_(ranks) {
+        std::vector<double> shares(samples.count);
+        for (std::size_t b = 0; b < samples.capacities.size(); ++b)
+            for (std::size_t i = 0; i < samples.count; ++i)
+                shares[i] =
+                    std::max(shares[i], samples.weight_table()[b][i] / samples.capacities[b]);
+        order_ = by_descending(shares);
+    }
+
+    bool find(std::span<uint32_t> part_of) {
+        part_of_ = part_of;
+        return place(0);
+    }
+
+private:
+    static constexpr std::size_t most_looks = std::size_t{1} << 18;  // at micro-batches
+    static constexpr uint32_t no_rank = ~0u;
+
+    bool place(std::size_t at) {
+        if (at == order_.size()) return true;
+        const uint32_t item = order_[at];
+        if (samples_.group_of.empty()) {
+            for (uint32_t rank = 0; rank < ranks_; ++rank)
+                if (place_on(rank, item, at)) return true;
+            return false;
+        }
+        uint32_t& rank_of = rank_of_[samples_.group_of[item]];
+        if (rank_of != no_rank) return place_on(rank_of, item, at);
+        bool is_any_free = false;
+        for (uint32_t rank = 0; rank < ranks_; ++rank) {
+            if (groups_[rank] == 0 && std::exchange(is_any_free, true)) continue;  // all alike
+            rank_of = rank;
+            ++groups_[rank];
+            if (place_on(rank, item, at)) return true;
+            --groups_[rank];
+        }
+        rank_of = no_rank;
+        return false;
+    }
+
+    bool place_on(uint32_t rank, uint32_t item, std::size_t at) {
+        bool is_any_empty = false;
+        for (uint32_t part = rank * micro_batches_; part < (rank + 1) * micro_batches_; ++part) {
+            if (looks_ == 0) return false;
+            --looks_;
+            if ((counts_[part] == 0 && std::exchange(is_any_empty, true)) || !has_room(part, item))
+                continue;
+            part_of_[item] = part;
+            put(part, item, 1);
+            if (place(at + 1)) return true;
+            put(part, item, -1);
+        }
+        return false;
+    }
+
+    bool has_room(uint32_t part, uint32_t item) const {
+        for (std::size_t b = 0; b < samples_.capacities.size(); ++b)
+            if (weights_[b * parts_ + part] + samples_.weight_table()[b][item] >
+                samples_.capacities[b])
+                return false;
+        return true;
+    }
+
+    void put(uint32_t part, uint32_t item, int sign) {
+        counts_[part] += static_cast<uint32_t>(sign);
+        for (std::size_t b = 0; b < samples_.capacities.size(); ++b)
+            weights_[b * parts_ + part] += sign * samples_.weight_table()[b][item];
+    }
+
+    const StepItems& samples_;
+    const uint32_t ranks_, micro_batches_;
+    const std::size_t parts_;
+    std::vector<double> weights_;    ///< that each micro-batch holds, by budget
+    std::vector<uint32_t> counts_;   ///< samples of each micro-batch
+    std::vector<uint32_t> rank_of_;  ///< of each group
+    std::vector<uint32_t> groups_;   ///< of each rank
+    std::vector<uint32_t> order_;
+    std::span<uint32_t> part_of_;
+    std::size_t looks_ = most_looks;
+};
+
 /// Exchanges samples of the costliest rank for cheaper ones of the cheapest ranks, where the
 /// micro-batches of both have room.
 class RankEvener {
@@ -263,46 +361,51 @@ uint64_t least_rows(const StepItems& samples, uint64_t world_size) {
     return static_cast<uint64_t>(least);
 }
 
-StepRows::StepRows(const StepItems& samples, uint64_t world_size)
-    : samples_(samples),
-      ranks_(static_cast<uint32_t>(world_size)),
-      units_(samples.group_of.empty() ? samples.count : samples.group_counts.size()) {
+void StepRows::begin(const StepItems& samples, uint64_t world_size) {
+    samples_ = &samples;
+    ranks_ = static_cast<uint32_t>(world_size);
+    units_ = samples.group_of.empty() ? samples.count : samples.group_counts.size();
     by_cost_ = sort_.sort(samples.cost_table()[0]);
     find_units();
 }
 
 /// The costs and weights of samples, or their sums in each group.
 void StepRows::find_units() {
-    unit_costs_ = samples_.costs;
-    unit_weights_ = samples_.weights;
-    if (samples_.group_of.empty()) return;
+    unit_costs_ = samples().costs;
+    unit_weights_ = samples().weights;
+    if (samples().group_of.empty()) return;
     const auto add_up = [&](const ItemTable& table, std::vector<double>& sums) {
         sums.assign(table.kinds * units_, 0);
         for (std::size_t kind = 0; kind < table.kinds; ++kind)
             for (std::size_t i = 0; i < table.items; ++i)
-                sums[kind * units_ + samples_.group_of[i]] += table[kind][i];
+                sums[kind * units_ + samples().group_of[i]] += table[kind][i];
         return std::span<const double>(sums);
     };
-    unit_costs_ = add_up(samples_.cost_table(), group_costs_);
-    unit_weights_ = add_up(samples_.weight_table(), group_weights_);
+    unit_costs_ = add_up(samples().cost_table(), group_costs_);
+    unit_weights_ = add_up(samples().weight_table(), group_weights_);
 }
 
-bool StepRows::assign(uint64_t micro_batches, bool may_use_more, std::span<uint32_t> part_of) {
+bool StepRows::assign(uint64_t micro_batches, Effort effort, std::span<uint32_t> part_of) {
     micro_batches_ = static_cast<uint32_t>(micro_batches);
     part_of_ = part_of;
-    for (std::size_t b = 0; b < samples_.capacities.size(); ++b)
-        if (is_impossible(samples_.weight_table()[b], micro_batches * ranks_,
-                          samples_.capacities[b]))
+    for (std::size_t b = 0; b < samples().capacities.size(); ++b)
+        if (is_impossible(samples().weight_table()[b], micro_batches * ranks_,
+                          samples().capacities[b]))
             return false;
-    is_short_ = may_use_more && load() > high_load && samples_.count > few_together;
+    is_short_ = effort == Effort::less && load() > high_load && samples().count > few_together;
+    is_long_ = effort != Effort::usual && samples().count <= most_searched;
     best_.clear();
-    const bool has_groups = !samples_.group_of.empty(),
-               is_all_first = samples_.cost_table().kinds > 1 && !has_groups && !is_short_;
+    const bool has_groups = !samples().group_of.empty(),
+               is_all_first = samples().cost_table().kinds > 1 && !has_groups && !is_short_;
     if (is_all_first && all_together()) return true;
     if (by_ranks(Aim::costs) && (!is_mended_ || is_even_enough())) return true;
-    if (!samples_.is_one_cost && by_ranks(Aim::capacities) && is_even_enough()) return true;
-    if (has_groups && best_.empty()) return !samples_.is_one_cost && by_ranks(Aim::weights);
-    if (!has_groups && !is_all_first && samples_.count <= most_at_once() && all_together())
+    if ((has_groups ? best_.empty() : !samples().is_one_cost) && by_ranks(Aim::capacities) &&
+        is_even_enough())
+        return true;
+    if (has_groups && best_.empty())
+        return (!samples().is_one_cost && by_ranks(Aim::weights)) ||
+               (is_long_ && FittingSearch(samples(), ranks_, micro_batches_).find(part_of_));
+    if (!has_groups && !is_all_first && samples().count <= most_at_once() && all_together())
         return true;
     std::ranges::copy(best_, part_of_.begin());
     return !best_.empty();
@@ -321,18 +424,18 @@ bool StepRows::all_together() {
 std::size_t StepRows::most_at_once() const {
     if (!best_.empty()) return most_again;
     if (is_short_) return 0;
-    return samples_.is_one_cost ? most_together : samples_.count;
+    return samples().is_one_cost ? most_together : samples().count;
 }
 
 /// Whether the costs of ranks need not be more even. Keeps the most even assignment.
 bool StepRows::is_even_enough() {
     constexpr double even_enough = 1.0015;
-    const ItemTable costs = samples_.cost_table();
+    const ItemTable costs = samples().cost_table();
     double most = 0;  // cost of the costliest rank, to what it cannot be below
     std::vector<double> sums(ranks_);
     for (std::size_t kind = 0; kind < costs.kinds; ++kind) {
         sums.assign(ranks_, 0);
-        for (std::size_t i = 0; i < samples_.count; ++i)
+        for (std::size_t i = 0; i < samples().count; ++i)
             sums[part_of_[i] / micro_batches_] += costs[kind][i];
         const double mean = std::accumulate(sums.begin(), sums.end(), 0.0) / ranks_,
                      largest = std::ranges::max(costs[kind]),
@@ -352,9 +455,9 @@ bool StepRows::is_even_enough() {
 /// The largest share of a budget that the samples fill.
 double StepRows::load() const {
     double most = 0;
-    for (std::size_t b = 0; b < samples_.capacities.size(); ++b) {
-        const std::span<const double> weights = samples_.weight_table()[b];
-        const double room = samples_.capacities[b] * micro_batches_ * ranks_;
+    for (std::size_t b = 0; b < samples().capacities.size(); ++b) {
+        const std::span<const double> weights = samples().weight_table()[b];
+        const double room = samples().capacities[b] * micro_batches_ * ranks_;
         most = std::max(most, std::accumulate(weights.begin(), weights.end(), 0.0) / room);
     }
     return most;
@@ -368,12 +471,13 @@ bool StepRows::by_ranks(Aim aim) {
     partitioned_ = 0;
     for (uint32_t rank = 0; rank < ranks_; ++rank) {
         if (!assign_rank(rank)) failed.push_back(rank);
+        if (!failed.empty() && !samples().group_of.empty()) return false;
         if (is_short_ && (failed.size() > few_failed || partitioned_ > few_partitioned))
             return false;
     }
     is_mended_ = !failed.empty();
     if (is_mended_ && !with_others(failed)) return false;
-    if (samples_.cost_table().kinds == 1) even_micro_steps();
+    if (samples().cost_table().kinds == 1) even_micro_steps();
     return true;
 }
 
@@ -381,21 +485,29 @@ bool StepRows::by_ranks(Aim aim) {
 bool StepRows::assign_rank(uint32_t rank) {
     const std::span<const uint32_t> items = items_of(rank);
     const uint32_t first_part = rank * micro_batches_;
-    if (samples_.cost_table().kinds > 1)
+    if (samples().cost_table().kinds > 1)
         return partition_rank(items, first_part) || longest_first(items, first_part);
     if (longest_first(items, first_part)) return true;
     partitioned_ += items.size();
-    return partition_rank(items, first_part);
+    return partition_rank(items, first_part) ||
+           (!samples().group_of.empty() && fill_rank(items, first_part));
+}
+
+/// Samples that may not go to another rank: micro-batches as full as possible.
+bool StepRows::fill_rank(std::span<const uint32_t> items, uint32_t first_part) {
+    parts_.resize(items.size());
+    if (!FullestBins(samples().of(items)).pack(micro_batches_, parts_)) return false;
+    for (std::size_t i = 0; i < items.size(); ++i) part_of_[items[i]] = first_part + parts_[i];
+    return true;
 }
 
 /// A few ranks whose samples do not fit: together with others, more and more of them.
 bool StepRows::with_others(std::span<const uint32_t> failed) {
-    if (!samples_.group_of.empty()) return false;
     std::vector<uint32_t> ranks(failed.begin(), failed.end());
     std::vector<bool> is_taken(ranks_);
     for (const uint32_t rank : ranks) is_taken[rank] = true;
     uint32_t next = 0;
-    const std::size_t of_rank = samples_.count / ranks_,
+    const std::size_t of_rank = samples().count / ranks_,
                       most = is_short_ ? few_together : most_together;
     while (ranks.size() * 4 <= ranks_ && ranks.size() * 2 * of_rank <= most) {
         for (std::size_t count = ranks.size() * 2; ranks.size() < count; ++next) {
@@ -416,13 +528,14 @@ bool StepRows::together(std::span<const uint32_t> ranks) {
     for (const uint32_t rank : ranks)
         items.insert(items.end(), items_of(rank).begin(), items_of(rank).end());
     std::ranges::sort(items);
-    const StepItems some = samples_.of(items);
+    const StepItems some = samples().of(items);
     const ItemTable costs = some.cost_table();
     const uint64_t parts = uint64_t{micro_batches_} * ranks.size();
     std::vector<uint32_t> part_of(items.size());
     if (!partitioner_.partition(costs, some.weight_table(), some.capacities,
-                                {SAB_PARTITION_KARMARKAR_KARP, parts, false}, part_of) &&
-        !FullestBins(some).pack(parts, part_of))
+                                {SAB_PARTITION_KARMARKAR_KARP, parts, false, 0, looks}, part_of) &&
+        !FullestBins(some).pack(parts, part_of) &&
+        !(is_long_ && items.size() == samples().count && FittingSearch(some, 1, parts).find(part_of)))
         return false;
     std::vector<double> sums(costs.kinds * parts);
     for (std::size_t kind = 0; kind < costs.kinds; ++kind)
@@ -442,9 +555,9 @@ bool StepRows::together(std::span<const uint32_t> ranks) {
 /// Units to ranks.
 bool StepRows::to_ranks(Aim aim) {
     rank_of_unit_.resize(units_);
-    const PartitionRules rules{SAB_PARTITION_LONGEST_FIRST, ranks_, false};
-    const ItemTable costs{unit_costs_, samples_.cost_table().kinds, units_},
-        weights{unit_weights_, samples_.capacities.size(), units_};
+    const PartitionRules rules{SAB_PARTITION_LONGEST_FIRST, ranks_, false, 0, looks};
+    const ItemTable costs{unit_costs_, samples().cost_table().kinds, units_},
+        weights{unit_weights_, samples().capacities.size(), units_};
     if (aim != Aim::capacities)
         return partitioner_.partition(aim == Aim::costs ? costs : weights, {}, {}, rules,
                                       rank_of_unit_);
@@ -452,7 +565,7 @@ bool StepRows::to_ranks(Aim aim) {
     std::vector<double> capacities;
     for (std::size_t b = 0; b < weights.kinds; ++b) {
         const std::span<const double> each = weights[b];
-        const double room = samples_.capacities[b] * micro_batches_,
+        const double room = samples().capacities[b] * micro_batches_,
                      mean = std::accumulate(each.begin(), each.end(), 0.0) / ranks_;
         capacities.push_back(std::max((room + mean) / 2, std::ranges::max(each)));
         if (mean > room || capacities.back() > room) return false;
@@ -463,7 +576,7 @@ bool StepRows::to_ranks(Aim aim) {
 /// The largest cost of each micro-step, when the micro-batches of each rank are sorted by cost.
 std::vector<double> StepRows::profile() const {
     std::vector<double> costs(std::size_t{ranks_} * micro_batches_), largest(micro_batches_);
-    for (std::size_t i = 0; i < samples_.count; ++i) costs[part_of_[i]] += samples_.costs[i];
+    for (std::size_t i = 0; i < samples().count; ++i) costs[part_of_[i]] += samples().costs[i];
     for (uint32_t rank = 0; rank < ranks_; ++rank) {
         const std::span<double> own =
             std::span(costs).subspan(std::size_t{rank} * micro_batches_, micro_batches_);
@@ -477,12 +590,12 @@ std::vector<double> StepRows::profile() const {
 /// first micro-batch costly, too: so their later ones need not be waited for.
 void StepRows::even_micro_steps() {
     constexpr int most_rounds = 4;
-    constexpr double even_enough = 1.01;
+    constexpr double even_enough = 1.002;
     if (ranks_ == 1 || micro_batches_ == 1) return;
     const auto sum_of = [](const std::vector<double>& numbers) {
         return std::accumulate(numbers.begin(), numbers.end(), 0.0);
     };
-    const double mean = sum_of(samples_.costs) / ranks_;
+    const double mean = sum_of(samples().costs) / ranks_;
     std::vector<double> largest = profile(), targets(micro_batches_);
     std::vector<uint32_t> before;
     for (int round = 0; round < most_rounds && sum_of(largest) > mean * even_enough; ++round) {
@@ -490,7 +603,7 @@ void StepRows::even_micro_steps() {
         for (uint32_t rank = 0; rank < ranks_; ++rank) {
             const std::span<const uint32_t> items = items_of(rank);
             double own = 0;
-            for (const uint32_t item : items) own += samples_.costs[item];
+            for (const uint32_t item : items) own += samples().costs[item];
             std::ranges::transform(largest, targets.begin(),
                                    [&](double cost) { return cost * own / sum_of(largest); });
             if (longest_first(items, rank * micro_batches_, targets)) continue;
@@ -507,12 +620,12 @@ void StepRows::even_micro_steps() {
 
 void StepRows::collect_ranks() {
     const auto rank_of = [&](std::size_t sample) {
-        return rank_of_unit_[samples_.group_of.empty() ? sample : samples_.group_of[sample]];
+        return rank_of_unit_[samples().group_of.empty() ? sample : samples().group_of[sample]];
     };
     rank_begin_.assign(ranks_ + 1, 0);
-    for (std::size_t i = 0; i < samples_.count; ++i) ++rank_begin_[rank_of(i) + 1];
+    for (std::size_t i = 0; i < samples().count; ++i) ++rank_begin_[rank_of(i) + 1];
     std::partial_sum(rank_begin_.begin(), rank_begin_.end(), rank_begin_.begin());
-    by_rank_.resize(samples_.count);
+    by_rank_.resize(samples().count);
     std::vector<uint32_t> next(rank_begin_.begin(), rank_begin_.end() - 1);
     for (const uint32_t sample : by_cost_) by_rank_[next[rank_of(sample)]++] = sample;
 }
@@ -525,7 +638,7 @@ bool StepRows::longest_first(std::span<const uint32_t> items, uint32_t first_par
     if (parts > most_scanned) return false;
     costs_.assign(parts, 0);
     std::ranges::transform(targets, costs_.begin(), std::negate());
-    weights_.assign(parts * samples_.capacities.size(), 0);
+    weights_.assign(parts * samples().capacities.size(), 0);
     counts_.assign(parts, 0);
     for (const uint32_t item : items) {
         uint32_t best = parts;
@@ -549,7 +662,7 @@ void StepRows::exchange(std::span<const uint32_t> items, uint32_t first_part) {
     constexpr int most_exchanges = 4;
     constexpr double even_enough = 1e-3;  // of a mean micro-batch
     double sum = 0;
-    for (const uint32_t item : items) sum += samples_.costs[item];
+    for (const uint32_t item : items) sum += samples().costs[item];
     for (int k = 0; k < most_exchanges; ++k) {
         const auto [low, high] = std::ranges::minmax_element(costs_);
         const double gap = *high - *low;
@@ -573,11 +686,11 @@ bool StepRows::exchange(std::span<const uint32_t> items, uint32_t first_part, ui
     const uint32_t *ours = nullptr, *theirs = nullptr;
     std::size_t near = 0;
     for (const uint32_t& item : given_) {
-        const double wanted = samples_.costs[item] - gap / 2;
-        while (near < taken_.size() && samples_.costs[taken_[near]] > wanted) ++near;
+        const double wanted = samples().costs[item] - gap / 2;
+        while (near < taken_.size() && samples().costs[taken_[near]] > wanted) ++near;
         for (std::size_t at = near - std::min<std::size_t>(near, 1);
              at < std::min(near + 1, taken_.size()); ++at) {
-            const double distance = std::abs(samples_.costs[taken_[at]] - wanted);
+            const double distance = std::abs(samples().costs[taken_[at]] - wanted);
             if (distance >= best || !has_room(to, item, &taken_[at]) ||
                 !has_room(from, taken_[at], &item))
                 continue;
@@ -607,11 +720,11 @@ bool StepRows::partition_rank(std::span<const uint32_t> items, uint32_t first_pa
             for (const uint32_t item : in_order) numbers.push_back(table[kind][item]);
         return ItemTable{numbers, table.kinds, count};
     };
-    const ItemTable costs = gather(samples_.cost_table(), costs_),
-                    weights = gather(samples_.weight_table(), weights_);
+    const ItemTable costs = gather(samples().cost_table(), costs_),
+                    weights = gather(samples().weight_table(), weights_);
     parts_.resize(count);
-    if (!of_rank_.partition(costs, weights, samples_.capacities,
-                            {SAB_PARTITION_KARMARKAR_KARP, micro_batches_, false}, parts_))
+    if (!of_rank_.partition(costs, weights, samples().capacities,
+                            {SAB_PARTITION_KARMARKAR_KARP, micro_batches_, false, 0, looks}, parts_))
         return false;
     for (std::size_t i = 0; i < count; ++i) part_of_[in_order[i]] = first_part + parts_[i];
     return true;

@@ -13,16 +13,24 @@ namespace sab {
 /// A lower bound on the micro-batches that a rank needs.
 uint64_t least_rows(const StepItems& samples, uint64_t world_size);
 
+/// Keeps its scratch memory between steps.
 class StepRows {
 public:
-    StepRows(const StepItems& samples, uint64_t world_size);
+    /// How long an assignment is searched for.
+    enum class Effort {
+        usual,
+        less,  ///< where samples fill more than 98 % of a budget; otherwise as `more`
+        more   ///< few samples are also assigned by FittingSearch
+    };
 
+    /// Takes the samples of a step, which must outlive the calls of assign().
+    void begin(const StepItems& samples, uint64_t world_size);
     /// False when no assignment under the budgets was found. Micro-batch m of rank r is
-    /// r * micro_batches + m. `may_use_more`: the search is short where samples fill more than 98 %
-    /// of a budget.
-    bool assign(uint64_t micro_batches, bool may_use_more, std::span<uint32_t> part_of);
+    /// r * micro_batches + m.
+    bool assign(uint64_t micro_batches, Effort effort, std::span<uint32_t> part_of);
 
 private:
+    const StepItems& samples() const { return *samples_; }
     void find_units();
     double load() const;
     /// What units go to ranks by: their costs, these under capacities, or their weights.
@@ -49,27 +57,29 @@ private:
                   double gap);
     /// Whether a micro-batch of the rank at hand has room for a sample, when another one leaves it.
     bool has_room(uint32_t part, uint32_t sample, const uint32_t* other) const {
-        for (std::size_t b = 0; b < samples_.capacities.size(); ++b) {
-            const double* const weights = samples_.weights.data() + b * samples_.count;
+        for (std::size_t b = 0; b < samples_->capacities.size(); ++b) {
+            const double* const weights = samples_->weights.data() + b * samples_->count;
             const double more = weights[sample] - (other != nullptr ? weights[*other] : 0);
-            if (weights_[b * micro_batches_ + part] + more > samples_.capacities[b]) return false;
+            if (weights_[b * micro_batches_ + part] + more > samples_->capacities[b]) return false;
         }
         return true;
     }
     /// `sign`: -1 to take the sample out.
     void put(uint32_t part, uint32_t sample, double sign) {
-        costs_[part] += sign * samples_.costs[sample];
-        for (std::size_t b = 0; b < samples_.capacities.size(); ++b)
+        costs_[part] += sign * samples_->costs[sample];
+        for (std::size_t b = 0; b < samples_->capacities.size(); ++b)
             weights_[b * micro_batches_ + part] +=
-                sign * samples_.weights[b * samples_.count + sample];
+                sign * samples_->weights[b * samples_->count + sample];
     }
     bool partition_rank(std::span<const uint32_t> items, uint32_t first_part);
+    bool fill_rank(std::span<const uint32_t> items, uint32_t first_part);
     bool assign_rank(uint32_t rank);
 
-    const StepItems& samples_;
-    const uint32_t ranks_;
+    const StepItems* samples_ = nullptr;
+    uint32_t ranks_ = 1;
     uint32_t micro_batches_ = 1;   ///< of a rank
     bool is_short_ = false;        ///< the search
+    bool is_long_ = false;         ///< the search: FittingSearch, too
     std::size_t partitioned_ = 0;  ///< samples of ranks for which longest first did not fit
     std::span<uint32_t> part_of_;
     bool is_mended_ = false;      ///< samples of some ranks did not fit their micro-batches
@@ -79,7 +89,7 @@ private:
     CostliestFirst sort_;
     std::span<const uint32_t> by_cost_;  ///< samples, costliest first
     // What goes to a rank together: a sample or a group.
-    std::size_t units_;
+    std::size_t units_ = 0;
     std::vector<double> group_costs_, group_weights_;
     std::span<const double> unit_costs_, unit_weights_;
     std::vector<uint32_t> rank_of_unit_;

@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <iterator>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "balance/micro_batches.h"
+#include "base/sorting.h"
 
 namespace sab {
 namespace {
@@ -16,6 +20,73 @@ constexpr double least_interval = 1e-6;  // of the bisection, to the largest cos
 uint64_t ceiling(uint64_t number, uint64_t divisor) {
     return (number + divisor - 1) / divisor;
 }
+
+/// Groups to ranks, none of which has more than some number of runs. Depth first: the costliest
+/// group that is left, to the rank that costs least so far and may take it. The work is bounded.
+class GroupSearch {
+public:
+    using Runs = std::function<std::size_t(std::span<const uint32_t> sorted)>;
+
+    /// `all`: the samples, longest first. `costs`: of the groups, perhaps several of each.
+    GroupSearch(const StepSamples& samples, std::span<const uint32_t> all,
+                std::span<const double> costs, uint64_t ranks, uint64_t most_runs, Runs runs)
+        : costs_(costs.first(samples.group_counts.size())),
+          most_runs_(most_runs),
+          runs_(std::move(runs)),
+          order_(by_descending(costs_)),
+          groups_(costs_.size()),
+          places_(ranks),
+          loads_(ranks),
+          all_(all) {
+        for (uint32_t place = 0; place < all.size(); ++place)
+            groups_[samples.group_of[all[place]]].push_back(place);
+    }
+
+    /// Changes `rank_of` only when it succeeds.
+    bool find(std::vector<uint32_t>& rank_of) {
+        found_.resize(rank_of.size());
+        if (order_.size() > most_groups || !place(0)) return false;
+        rank_of = found_;
+        return true;
+    }
+
+private:
+    static constexpr std::size_t most_groups = 256, most_work = std::size_t{1} << 18;
+
+    bool place(std::size_t at) {
+        if (at == order_.size()) return true;
+        const uint32_t group = order_[at];
+        bool is_any_free = false;
+        for (const uint32_t rank : by_ascending(loads_)) {
+            if (places_[rank].empty() && std::exchange(is_any_free, true)) continue;  // all alike
+            std::vector<uint32_t> both;
+            std::ranges::merge(places_[rank], groups_[group], std::back_inserter(both));
+            if (both.size() > work_) return false;
+            work_ -= both.size();
+            std::vector<uint32_t> sorted;
+            for (const uint32_t one : both) sorted.push_back(all_[one]);
+            if (runs_(sorted) > most_runs_) continue;
+            found_[group] = rank;
+            loads_[rank] += costs_[group];
+            both.swap(places_[rank]);
+            if (place(at + 1)) return true;
+            both.swap(places_[rank]);
+            loads_[rank] -= costs_[group];
+        }
+        return false;
+    }
+
+    std::span<const double> costs_;
+    uint64_t most_runs_;
+    Runs runs_;
+    std::vector<uint32_t> order_;
+    std::vector<std::vector<uint32_t>> groups_,
+        places_;                 ///< of each group, and of each rank: places in all_
+    std::vector<double> loads_;  ///< of the ranks
+    std::span<const uint32_t> all_;
+    std::vector<uint32_t> found_;
+    std::size_t work_ = most_work;
+};
 
 }  // namespace
 
@@ -41,14 +112,6 @@ StepRuns::StepRuns(const StepSamples& samples, uint64_t world_size)
         scales_.push_back(sum > 0 ? static_cast<double>(samples.count) / sum : 0);
     }
     sort();
-    std::size_t runs = 0;
-    for (const std::vector<uint32_t>& sorted : sorted_) {
-        const std::size_t own = cut(sorted, unlimited).size();
-        runs += own;
-        needed_ = std::max<uint64_t>(needed_, own);
-    }
-    if (samples.group_of.empty()) needed_ = ceiling(runs, ranks_);
-    find_least();
 }
 
 /// By the largest share of a budget that a sample takes alone, then by size. A group goes to a rank
@@ -74,27 +137,53 @@ void StepRuns::sort() {
         }
         return false;
     });
-    if (samples_.group_of.empty()) {
-        sorted_.push_back(std::move(all));
+    find_least(all);
+    if (!samples_.group_of.empty()) {
+        group_ranks(all);
         return;
     }
+    needed_ = ceiling(cut(all, unlimited).size(), ranks_);
+    sorted_.push_back(std::move(all));
+}
+
+/// Groups to ranks: evenly by cost, or if a rank then has more runs than it need have, by
+/// GroupSearch.
+void StepRuns::group_ranks(std::span<const uint32_t> all) {
     const std::size_t groups = samples_.group_counts.size(), kinds = samples_.balance.size();
     std::vector<double> sums(kinds * groups);
     for (std::size_t kind = 0; kind < kinds; ++kind)
-        for (std::size_t i = 0; i < count; ++i)
+        for (std::size_t i = 0; i < samples_.count; ++i)
             sums[kind * groups + samples_.group_of[i]] += samples_.cost_table()[kind][i];
     std::vector<uint32_t> rank_of(groups);
     VectorPartitioner().partition({sums, kinds, groups}, {}, {},
                                   {SAB_PARTITION_KARMARKAR_KARP, ranks_, false}, rank_of);
-    sorted_.resize(ranks_);
-    for (const uint32_t sample : all) sorted_[rank_of[samples_.group_of[sample]]].push_back(sample);
+    give_groups(all, rank_of);
+    const auto runs_of = [&](std::span<const uint32_t> sorted) {
+        return cut(sorted, unlimited).size();
+    };
+    while (needed_ > least_ &&
+           GroupSearch(samples_, all, sums, ranks_, needed_ - 1, runs_of).find(rank_of))
+        give_groups(all, rank_of);
 }
 
-/// Of one column and no groups the greedy cut has the fewest runs that there can be. Otherwise
-/// samples of a cost that grows with their number take what they take alone.
-void StepRuns::find_least() {
-    if (samples_.columns == 1 && samples_.group_of.empty()) {
-        least_ = needed_;
+void StepRuns::give_groups(std::span<const uint32_t> all, std::span<const uint32_t> rank_of) {
+    sorted_.assign(ranks_, {});
+    for (const uint32_t sample : all) sorted_[rank_of[samples_.group_of[sample]]].push_back(sample);
+    needed_ = 1;
+    for (const std::vector<uint32_t>& sorted : sorted_)
+        needed_ = std::max<uint64_t>(needed_, cut(sorted, unlimited).size());
+}
+
+/// Of one column the greedy cut has the fewest runs that there can be, of all samples and of those
+/// of a group. Otherwise samples of a cost that grows with their number take what they take alone.
+void StepRuns::find_least(std::span<const uint32_t> all) {
+    if (samples_.columns == 1) {
+        least_ = ceiling(cut(all, unlimited).size(), ranks_);
+        std::vector<std::vector<uint32_t>> groups(samples_.group_counts.size());
+        for (std::size_t i = 0; i < all.size() && !groups.empty(); ++i)
+            groups[samples_.group_of[all[i]]].push_back(all[i]);
+        for (const std::vector<uint32_t>& group : groups)
+            least_ = std::max<uint64_t>(least_, cut(group, unlimited).size());
         return;
     }
     for (std::size_t b = 0; b < samples_.budgets.size(); ++b) {

@@ -27,7 +27,9 @@ public:
 
 private:
     void sort();
-    void find_least();
+    void group_ranks(std::span<const uint32_t> all);
+    void give_groups(std::span<const uint32_t> all, std::span<const uint32_t> rank_of);
+    void find_least(std::span<const uint32_t> all);
     std::size_t run_length(std::span<const uint32_t> sorted, double limit) const;
     std::vector<std::size_t> cut(std::span<const uint32_t> sorted, double limit) const;
     std::vector<std::size_t> even_runs(std::span<const uint32_t> sorted, std::size_t most) const;

@@ -43,7 +43,7 @@ StepSamples::StepSamples(const Columns& all_sizes, const sab_step_plan_options& 
     for (std::size_t j = 0; j < columns; ++j)
         all_sizes[j].read(0, std::span(sizes).subspan(j * count, count), all_sizes.described(j));
     weigh();
-    limit_weights();
+    round_capacities(false);
     if (options.groups != nullptr) read_groups(options.groups);
 }
 
@@ -95,6 +95,10 @@ void StepSamples::weigh() {
         capacities.push_back(budgets[b].limit - budgets[b].cost.constant());
         refuse_oversize(b);
     }
+    rooms_ = capacities;
+    for (std::size_t b = 0; b < budgets.size(); ++b)
+        is_rounded = is_rounded || !are_whole(weight_table()[b]);
+    if (is_rounded) given_weights_ = weights;
     if (is_one_cost) {
         costs = weights;
         return;
@@ -118,16 +122,25 @@ void StepSamples::refuse_oversize(std::size_t budget) const {
          " of ", count, " samples do not");
 }
 
-/// Sums of whole numbers are exact. Others are rounded, differently in each order: a little room
-/// ensures that none of them is over the budget.
-void StepSamples::limit_weights() {
-    for (std::size_t b = 0; b < budgets.size(); ++b) {
-        const std::span<double> out = std::span(weights).subspan(b * count, count);
-        if (are_whole(out)) continue;
-        double& capacity = capacities[b];
-        capacity *= 1 - rounding_of_sums;
-        for (double& each : out) each = std::min(each, capacity);
+void StepSamples::round_capacities(bool is_strict) {
+    const double share = 2 * rounding_share(count) * (is_strict ? -1 : 1);
+    for (std::size_t b = 0; b < budgets.size() && is_rounded; ++b) {
+        const std::span<const double> given = std::span(given_weights_).subspan(b * count, count);
+        if (are_whole(given)) continue;
+        capacities[b] = rooms_[b] * (1 + share);
+        std::ranges::transform(given, weights.begin() + static_cast<std::ptrdiff_t>(b * count),
+                               [&](double each) { return std::min(each, capacities[b]); });
     }
+}
+
+bool StepSamples::keep_budgets(std::span<const uint32_t> part_of, uint64_t parts) const {
+    std::vector<double> sums(parts);
+    for (std::size_t b = 0; b < budgets.size() && is_rounded; ++b) {
+        std::ranges::fill(sums, 0.0);
+        for (std::size_t i = 0; i < count; ++i) sums[part_of[i]] += given_weights_[b * count + i];
+        if (std::ranges::max(sums) > rooms_[b]) return false;
+    }
+    return true;
 }
 
 /// Groups are numbered by their first samples.

@@ -46,6 +46,7 @@ struct StepSamples : StepItems {
     std::vector<double> sizes;  ///< of the first column, then of the second, ...
     std::vector<Budget> budgets;
     std::vector<Cost> balance;
+    bool is_rounded = false;  ///< sums of some weights
 
     /// Throws for samples, budgets, costs and groups that sab/balance.h says are refused.
     StepSamples(const Columns& all_sizes, const sab_step_plan_options& options);
@@ -55,6 +56,13 @@ struct StepSamples : StepItems {
         for (std::size_t j = 0; j < columns; ++j) lengths[j] = sizes[j * count + sample];
         return lengths;
     }
+    /// Sums of whole numbers are exact. Others are rounded, differently in each order: the
+    /// capacities are so low that none of them exceeds a budget, or so high that rounding alone
+    /// refuses none.
+    void round_capacities(bool is_strict);
+    /// Whether the weights of each micro-batch, added up in the order of the samples, are within
+    /// the budgets.
+    bool keep_budgets(std::span<const uint32_t> part_of, uint64_t parts) const;
     /// "options.budgets[0].limit = 16".
     std::string limit_text(std::size_t budget) const;
 
@@ -63,8 +71,9 @@ private:
     void evaluate(const Cost& cost, const std::string& name, std::span<double> out) const;
     void weigh();
     void refuse_oversize(std::size_t budget) const;
-    void limit_weights();
     void read_groups(const int64_t* ids);
+
+    std::vector<double> rooms_, given_weights_;  ///< capacities and weights before they are rounded
 };
 
 }  // namespace sab

@@ -257,6 +257,121 @@ static void Plan_OfSmallSteps_HasTheFewestMicroBatches(void) {
     }
 }
 
+/* Steps whose fewest micro-batches are found only by trying many assignments. */
+static void Plan_OfHardSmallSteps_HasTheFewestMicroBatches(void) {
+    static const struct {
+        sab_layout layout;
+        uint64_t ranks, fewest;
+        double tokens, squares; /* budgets; 0 for none */
+        size_t count;
+        int32_t lengths[9];
+        int64_t groups[9];
+        int has_groups;
+    } cases[] = {
+        {SAB_LAYOUT_ROW, 1, 4, 50, 0, 8, {8, 18, 16, 15, 29, 12, 46, 44}, {0}, 1},
+        {SAB_LAYOUT_ROW, 2, 3, 11, 0, 9, {1, 4, 1, 8, 5, 6, 6, 7, 6}, {0, 1, 2, 0, 1, 1, 2, 2}, 1},
+        {SAB_LAYOUT_PADDED, 2, 1, 71, 0, 6, {21, 7, 9, 21, 4, 2}, {0, 1, 0, 1, 2, 1}, 1},
+        {SAB_LAYOUT_PADDED, 2, 1, 52, 0, 6, {17, 2, 17, 14, 1, 1}, {0, 1, 2, 2, 0, 3}, 1},
+        {SAB_LAYOUT_ROW, 1, 2, 39, 518, 8, {8, 6, 6, 14, 18, 10, 14, 1}, {0}, 0},
+        {SAB_LAYOUT_ROW, 2, 1, 150, 4750, 8, {33, 39, 50, 8, 11, 47, 11, 42}, {0}, 0},
+    };
+    sab_cost *squares = squares_of(1);
+    for (size_t k = 0; k < COUNT(cases); ++k) {
+        static step s;
+        set_step(&s, cases[k].count, cases[k].lengths, cases[k].ranks, cases[k].tokens);
+        s.options.layout = cases[k].layout;
+        s.budgets[1].cost = squares;
+        s.budgets[1].limit = cases[k].squares;
+        s.options.budget_count = cases[k].squares > 0 ? 2 : 1;
+        memcpy(s.groups, cases[k].groups, sizeof cases[k].groups);
+        if (cases[k].has_groups) s.options.groups = s.groups;
+        for (int is_given = 0; is_given < 2; ++is_given) {
+            if (is_given) s.options.micro_batches = cases[k].fewest;
+            sab_step_plan *plan = NULL;
+            EXPECT_OK(plan_of(&s, &plan));
+            const sab_step_plan_view view = view_of(plan);
+            EXPECT(view.micro_batches == cases[k].fewest);
+            EXPECT(view.least_micro_batches <= cases[k].fewest);
+            check_indices(&s, &view);
+            for (uint64_t part = 0; part < view.world_size * view.micro_batches; ++part)
+                for (size_t b = 0; b < s.options.budget_count; ++b)
+                    EXPECT(s.options.layout == SAB_LAYOUT_PADDED
+                               ? view.costs[part] <= s.budgets[0].limit
+                               : cost_of(s.budgets[b].cost, &s, view.indices + view.offsets[part],
+                                         (size_t)(view.offsets[part + 1] - view.offsets[part])) <=
+                                     s.budgets[b].limit);
+            if (cases[k].has_groups) check_groups(&s, &view);
+            sab_step_plan_free(plan);
+        }
+    }
+    sab_cost_free(squares);
+}
+
+/* Sums that fill a budget are not refused because they might be rounded. */
+static void Plan_OfSizesThatAreNotWhole_FillsBudgets(void) {
+    static const struct {
+        uint64_t ranks, fewest;
+        double limit;
+        size_t count;
+        double lengths[8];
+    } cases[] = {
+        {1, 1, 1, 2, {0.5, 0.5}},
+        {1, 2, 1, 4, {0.3, 0.7, 0.7, 0.3}},
+        {3, 2, 3.25, 8, {0.25, 2.5, 2.75, 1.5, 2.25, 1.75, 2.25, 2}},
+        {2, 1, 9.375, 7, {4.125, 0.875, 4, 3.125, 2.75, 1.75, 1.875}},
+        {1, 2, 0.3, 2, {0.1, 0.2}}, /* their sum is rounded to more than 0.3 */
+    };
+    for (size_t k = 0; k < COUNT(cases); ++k) {
+        sab_sizes *sizes = NULL;
+        EXPECT_OK(
+            sab_sizes_new(cases[k].lengths, cases[k].count, SAB_FLOAT64, NULL, &sizes));
+        const sab_budget budget = {NULL, cases[k].limit};
+        sab_step_plan_options options = SAB_STEP_PLAN_OPTIONS_INIT;
+        options.world_size = cases[k].ranks;
+        options.budgets = &budget;
+        options.budget_count = 1;
+        sab_step_plan *plan = NULL;
+        EXPECT_OK(sab_step_plan_new(sizes, &options, &plan));
+        const sab_step_plan_view view = view_of(plan);
+        EXPECT(view.micro_batches == cases[k].fewest);
+        EXPECT(view.least_micro_batches <= cases[k].fewest);
+        for (uint64_t part = 0; part < view.world_size * view.micro_batches; ++part)
+            EXPECT(view.costs[part] <= budget.limit);
+        sab_step_plan_free(plan);
+        sab_sizes_free(sizes);
+    }
+}
+
+/* In each micro-step, not only in the sum of all. */
+static void MicroSteps_OfManySamples_AreEven(void) {
+    static step s;
+    for (int round = 0; round < 20; ++round) {
+        int32_t lengths[512];
+        double sum = 0;
+        for (size_t i = 0; i < 512; ++i) {
+            double normal = -6;
+            for (int k = 0; k < 12; ++k) normal += uniform();
+            sum += lengths[i] = (int32_t)(1 + exp(6 + 1.1 * normal));
+        }
+        set_step(&s, 512, lengths, 8, sum);
+        s.options.budget_count = 0;
+        s.options.micro_batches = 4;
+        sab_step_plan *plan = NULL;
+        EXPECT_OK(plan_of(&s, &plan));
+        const sab_step_plan_view view = view_of(plan);
+        for (uint64_t m = 0; m < 4; ++m) {
+            double largest = 0, mean = 0;
+            for (uint64_t rank = 0; rank < 8; ++rank) {
+                const double cost = view.costs[rank * 4 + m];
+                largest = fmax(largest, cost);
+                mean += cost / 8;
+            }
+            EXPECT(largest <= 1.006 * mean);
+        }
+        sab_step_plan_free(plan);
+    }
+}
+
 static void Plan_OfManySamples_IsEvenInFewestMicroBatches(void) {
     static step s;
     for (int round = 0; round < 60; ++round) {
@@ -465,6 +580,9 @@ static void Plan_OfBadInput_NamesTheArgument(void) {
         s.options.micro_batches = 1; s.options.groups = groups);
     EXPECT_REFUSED("options.micro_batches = 1048576: times options.world_size = 2 must be at most",
                    s.options.micro_batches = 1 << 20);
+    EXPECT_REFUSED("options.multiple = 700000: 2 micro-batches of a rank, rounded up to a multiple, "
+                   "times options.world_size = 2 must be at most 1048576",
+                   s.options.multiple = 700000);
     EXPECT_REFUSED("options.micro_batches = 1: must be at least 2", s.options.micro_batches = 1;
                    s.options.layout = SAB_LAYOUT_PADDED);
     /* Their sum is that of two micro-batches, but 7 is part of no sum of 17. */
@@ -524,6 +642,9 @@ static void Handles_ThatAreNull_AreRefused(void) {
 int main(void) {
     RUN(Plan_OfRandomSteps_KeepsAllRules);
     RUN(Plan_OfSmallSteps_HasTheFewestMicroBatches);
+    RUN(Plan_OfHardSmallSteps_HasTheFewestMicroBatches);
+    RUN(Plan_OfSizesThatAreNotWhole_FillsBudgets);
+    RUN(MicroSteps_OfManySamples_AreEven);
     RUN(Plan_OfManySamples_IsEvenInFewestMicroBatches);
     RUN(Plan_OfHighLoad_HasAtMostOneMicroBatchMore);
     RUN(Plan_OfTightSteps_FillsAllMicroBatches);

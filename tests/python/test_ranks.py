@@ -154,6 +154,12 @@ def test_steady_steps_cost_the_same(kind):
     assert found[16] < 0.01 < 0.05 < found[0]
     assert "\nto lower it" in shown[0] and "steady=16, more micro_batches" in shown[0]
     assert "to lower it" not in shown[16]
+    few = {"balance": "quadratic", "steady": 1}
+    too_few = sab.PackedSampler(SIZES, 1000, **few)
+    if kind == "balanced":
+        too_few = sab.BalancedSampler(SIZES, samples=4, **few)
+    lines = str(too_few.report()).splitlines()
+    assert any(line.endswith(" more micro_batches") for line in lines)
     assert {len(line) for line in shown[0].splitlines()} == {62}
 
 
@@ -164,6 +170,8 @@ def test_steady_batches_of_a_plan_cost_the_same():
     assert after.step_deviation < 0.01 < before.step_deviation
     assert "steady=16, more micro_batches, first budget" in str(before)
     assert "to lower it" not in str(after)
+    too_few = str(plan.report(world_size=2, steady=1))
+    assert "more micro_batches, first budget" in too_few and "steady=" not in too_few
     assert after.meet_again == before.meet_again and after.partners == before.partners
     samplers = [sab.BucketSampler(plan, rank=rank, steady=16, **order) for rank in range(4)]
     seen = np.concatenate([batch for sampler in samplers for batch in sampler])

@@ -105,6 +105,7 @@ class PackedReport(NamedTuple):
     least_time: float
     step_deviation: float
     sources: dict[Name, SourceReport]
+    steady: int
 
     def __str__(self) -> str:
         facts = [f"{name}{value:>{62 - len(name)}}" for name, value in self._facts()]
@@ -137,7 +138,7 @@ class PackedReport(NamedTuple):
             ("micro-batch imbalance", f"{self.micro_batch_imbalance:.4f}"),
             ("time spent waiting (%)", f"{waiting:.2f}"),
             ("deviation of the costs of steps (%)", f"{100 * self.step_deviation:.2f}"),
-            *steadier([self.step_deviation], "steady=16, more micro_batches"),
+            *steadier([self.step_deviation], self.steady, "more micro_batches"),
         ]
 
 
@@ -374,8 +375,9 @@ class PackedSampler(RandomAccessSampler):
             report.steps,
             per_column(report.total, self._columns),
             report.fill,
-            *(getattr(report, name)[0] for name in PackedReport._fields[11:-1]),
+            *(getattr(report, name)[0] for name in PackedReport._fields[11:-2]),
             reports_of(self._mixture, self._handle, calls),
+            self._made_from[1]["steady"],
         ]
         return PackedReport(*fields)
 

@@ -124,6 +124,7 @@ class Report(NamedTuple):
     step_deviation: float
     buckets: list[Bucket]
     sources: dict[Name, SourceReport]
+    steady: int
 
     def __str__(self) -> str:
         header, rows = bucket_table(self.buckets)
@@ -203,7 +204,7 @@ def _facts_of(report: Report) -> Facts:
         ("distinct shapes", f"{report.shapes:,}"),
         ("rank imbalance (1: none)", f"{report.rank_imbalance:.4f}"),
         ("deviation of the costs of steps", f"{100 * report.step_deviation:.2f} %"),
-        *steadier([report.step_deviation], "steady=16, more micro_batches, first budget"),
+        *steadier([report.step_deviation], report.steady, "more micro_batches, first budget"),
         ("repeat pairs: together again next epoch", f"{100 * report.meet_again:.2f} %"),
         ("possible batch mates of a sample", f"{report.partners:,.0f}"),
         ("correlation of successive lengths", f"{report.length_correlation:.3f}"),
@@ -212,9 +213,11 @@ def _facts_of(report: Report) -> Facts:
     return rows
 
 
-def steadier(deviations: Sequence[float], options: str) -> Facts:
+def steadier(deviations: Sequence[float], steady: int, options: str) -> Facts:
     """The options that make steps cost the same, if these deviate by more than 1 %."""
-    return [("to lower it", options)] if max(deviations) > 0.01 else []
+    if max(deviations) <= 0.01:
+        return []
+    return [("to lower it", options if steady else f"steady=16, {options}")]
 
 
 def source_lines(sources: Mapping[Name, SourceReport]) -> list[str]:
@@ -410,13 +413,18 @@ class Plan(Saved, kind="sab_plan"):
             ),
             calls,
         )
-        others = ("totals", "padded_totals", "buckets", "sources")
+        others = ("totals", "padded_totals", "buckets", "sources", "steady")
         fields = {name: getattr(report, name) for name in Report._fields if name not in others}
         fields["target_met"] = bool(report.target_met)
         for name in ("totals", "padded_totals"):
             numbers = ffi.unpack(getattr(report, name), report.columns)
             fields[name] = dict(zip(self._columns, numbers))
-        return Report(**fields, buckets=self.buckets, sources=self._source_reports(options, calls))
+        return Report(
+            **fields,
+            buckets=self.buckets,
+            sources=self._source_reports(options, calls),
+            steady=options.steady,
+        )
 
     def locate(
         self,

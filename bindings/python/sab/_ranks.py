@@ -368,6 +368,7 @@ class BalancedReport(NamedTuple):
     least_time: Any
     step_deviation: Any
     sources: dict[Name, SourceReport]
+    steady: int
 
     def __str__(self) -> str:
         facts = [f"{name}{value:>{62 - len(name)}}" for name, value in self._facts()]
@@ -402,7 +403,7 @@ class BalancedReport(NamedTuple):
             ("micro-batch imbalance", each(self.micro_batch_imbalance, ".4f")),
             ("time spent waiting (%)", each(waiting, ".2f")),
             ("deviation of the costs of steps (%)", each([100 * d for d in deviations], ".2f")),
-            *steadier(deviations, "steady=16, more micro_batches"),
+            *steadier(deviations, self.steady, "more micro_batches"),
         ]
 
 
@@ -559,8 +560,9 @@ class BalancedSampler(RandomAccessSampler):
             report.steps,
             per_column(report.total, self._columns),
             report.fill,
-            *map(each, BalancedReport._fields[6:-1]),
+            *map(each, BalancedReport._fields[6:-2]),
             reports_of(mixture, self._handle, calls),
+            self._made_from[1]["steady"],
         ]
         return BalancedReport(*fields)
 

@@ -35,6 +35,7 @@ _CHOICES = {
     "BUCKETS_BOUNDARIES": "boundaries",
     "BUCKETS_OPTIMAL": "a number of buckets",
 }
+_SIZES = re.compile(r"^(len\()?sizes\b|\bsizes(?=\[)")
 _COLUMN = re.compile(r"\bin column \d+")
 _LENGTH = re.compile(r"\bnumber of (budget|balance) = ")
 _OTHERS = {
@@ -65,7 +66,17 @@ def in_python(message: str, names: Mapping[str, str] | None = None) -> str:
         message = message.replace(theirs, ours)
     message = _SAMPLER.sub(lambda found: f"sab.{_camel_case(found[1])}Sampler", message)
     message = _LENGTH.sub(r"len(\1) = ", message)
+    message = renamed(message, known.get("sizes", "sizes"))
     return _UNSET.sub("", _CONSTANT.sub(_choice, message))
+
+
+def renamed(message: str, name: str) -> str:
+    """A message about sizes as one about an argument with this name.
+
+    >>> renamed("sizes[3] = -1: must be at least 0", "lengths")
+    'lengths[3] = -1: must be at least 0'
+    """
+    return _SIZES.sub(lambda found: (found[1] or "") + name, message)
 
 
 def _camel_case(name: str) -> str:

@@ -15,6 +15,7 @@ from sab._arrow import ArrowArray, ArrowStream, arrow_sizes, is_arrow, values_of
 from sab._cost import ONE_COLUMN
 from sab._data_sets import data_set_of, data_set_sizes
 from sab._display import one_line
+from sab._messages import renamed
 from sab._native import (
     Calls,
     CData,
@@ -476,10 +477,12 @@ def as_sizes(sizes: SizesLike, name: str = "sizes", rule: str = RULE) -> Sizes:
     check_kind(sizes, name, rule)
     try:
         return Sizes(sizes)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         missing, _, rule = str(error).partition("column = None: ")
-        if missing or not rule:
+        if rule and not missing:
+            text = f"{name} has columns: pass sab.Sizes({name}, column=name), whose name {rule}"
+            raise ValueError(text) from None
+        text = renamed(str(error), name)
+        if text == str(error):
             raise
-        raise ValueError(
-            f"{name} has columns: pass sab.Sizes({name}, column=name), whose name {rule}"
-        ) from None
+        raise type(error)(text) from error.__cause__

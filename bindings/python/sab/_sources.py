@@ -134,7 +134,7 @@ def _checked(array: npt.NDArray[Any], is_given: bool) -> npt.NDArray[Any]:
     if not array.dtype.isnative:
         raise ValueError(
             f"sizes has dtype {array.dtype.str}, which is not in this machine's byte order: use "
-            "sizes.astype(sizes.dtype.newbyteorder('='))"
+            "array.astype(array.dtype.newbyteorder('='))"
         )
     return array
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import Any, Callable, Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from sab._arguments import brief, indices_of, one_dimension, one_of, place_of, whole
 from sab._batch import copied
-from sab._cost import ONE_COLUMN, BalanceLike, BudgetLike, CostLike, set_balance, set_budgets
+from sab._cost import BalanceLike, BudgetLike, CostLike, set_balance, set_budgets
 from sab._display import one_line
 from sab._native import Calls, CData, Progress, check, ffi, lib, new_options, new_struct
-from sab._sizes import SizesLike, as_sizes
+from sab._sizes import Sizes, SizesLike, as_sizes
 
 __all__ = ["StepPlan", "plan_step"]
 
@@ -33,8 +33,9 @@ _WEIGHTINGS = {
 
 class StepPlan:
     """The samples of one step, divided among ranks and micro-batches: what :func:`plan_step`
-    returns. Arrays are those of torch, on the device of the lengths, if the lengths are a tensor;
-    else those of numpy.
+    returns. Arrays are those of torch, on the device of the lengths, if the lengths are tensors;
+    else those of numpy. A plan can be pickled and copied, if the costs that it was made with can
+    be: it is then made again from its arguments.
 
     Attributes:
         world_size: number of ranks.
@@ -71,21 +72,21 @@ class StepPlan:
 
     @classmethod
     def _made(
-        cls, handle: CData, columns: Sequence[str], output: Callable[[npt.NDArray[Any]], Any]
+        cls, handle: CData, lengths: Mapping[str, Any], options: dict[str, Any], device: Any
     ) -> StepPlan:
         view = new_struct("sab_step_plan_view")
         check(lib.sab_step_plan_get_view(handle, view))
         made = cls.__new__(cls)
-        made._handle, made._columns, made._output = handle, columns, output
+        made._handle, made._made_from = handle, (lengths, options, device)
         made.world_size, made.micro_batches = view.world_size, view.micro_batches
         made.least_micro_batches = view.least_micro_batches
         parts = view.world_size * view.micro_batches
         made._edges = copied(view.offsets, parts + 1, np.int64)
-        made.indices = output(copied(view.indices, view.samples, np.int64))
-        made.offsets = output(made._edges)
-        made.inverse = output(copied(view.inverse, view.samples, np.int64))
+        made.indices = _placed(copied(view.indices, view.samples, np.int64), device)
+        made.offsets = _placed(made._edges, device)
+        made.inverse = _placed(copied(view.inverse, view.samples, np.int64), device)
         made._cu_seqlens = [
-            output(copied(view.cu_seqlens[j], view.samples + parts, np.int32))
+            _placed(copied(view.cu_seqlens[j], view.samples + parts, np.int32), device)
             for j in range(view.columns if view.cu_seqlens else 0)
         ]
         kinds = view.balance_count
@@ -98,14 +99,13 @@ class StepPlan:
         return made
 
     _handle: CData
-    _columns: Sequence[str]
-    _output: Callable[[npt.NDArray[Any]], Any]
+    _made_from: tuple[Mapping[str, Any], dict[str, Any], Any]  # the arguments of remake()
     _edges: npt.NDArray[np.int64]
     _cu_seqlens: list[Any]
 
     def _numbers_of(self, rank: int) -> range:
-        first = place_of("rank", rank, self.world_size, "ranks") * self.micro_batches
-        return range(first, first + self.micro_batches)
+        place = place_of("rank", rank, self.world_size, f"there are {self.world_size} ranks")
+        return range(place * self.micro_batches, (place + 1) * self.micro_batches)
 
     def rank(self, rank: int) -> list[Any]:
         """The indices of each micro-batch of a rank, in the order in which it runs them."""
@@ -127,7 +127,7 @@ class StepPlan:
         found: list[Any] = []
         for k in self._numbers_of(rank):
             each = [array[edges[k] + k : edges[k + 1] + k + 1] for array in self._cu_seqlens]
-            found.append(each[0] if len(each) == 1 else dict(zip(self._columns, each)))
+            found.append(each[0] if len(each) == 1 else dict(zip(self._made_from[0], each)))
         return found
 
     def loss_weights(
@@ -171,7 +171,10 @@ class StepPlan:
                 ffi.cast("double *", weights.ctypes.data),
             )
         )
-        return self._output(weights)
+        return _placed(weights, self._made_from[2])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return remake, self._made_from
 
     def __repr__(self) -> str:
         uneven = self.rank_imbalance
@@ -187,13 +190,33 @@ class StepPlan:
         )
 
 
-def _output_like(lengths: object) -> Callable[[npt.NDArray[Any]], Any]:
-    """Makes arrays those of the library that the lengths are of."""
+def _device_of(lengths: object) -> Any:
+    """The device of lengths that are a tensor of torch, or have one as a column; else None."""
     torch: Any = sys.modules.get("torch")
-    if torch is None or not isinstance(lengths, torch.Tensor):
-        return lambda array: array
-    device = getattr(lengths, "device", None)
-    return lambda array: torch.from_numpy(array).to(device)
+    columns: Any = list(lengths.values()) if isinstance(lengths, Mapping) else [lengths]
+    found = [each for each in columns if torch is not None and isinstance(each, torch.Tensor)]
+    return found[0].device if found else None
+
+
+def _ids_of(groups: Any) -> npt.NDArray[np.int64]:
+    """A copy of the ids of groups; texts are numbered."""
+    is_of_texts = isinstance(groups, np.ndarray) and groups.dtype.kind in "OTU"
+    given: Any = groups.tolist() if is_of_texts else groups
+    if isinstance(given, (list, tuple)) and given and all(isinstance(each, str) for each in given):
+        numbers = {text: number for number, text in enumerate(dict.fromkeys(given))}
+        groups = [numbers[text] for text in given]
+    return indices_of("groups", groups).copy()
+
+
+def _values_of(source: Sizes) -> dict[str, Any]:
+    """A copy of each column by its name, which is empty for one column without a name."""
+    columns = {name: source.column(name) if name else source for name in source.columns}
+    return {name: np.array(column.values()) for name, column in columns.items()}
+
+
+def _placed(array: npt.NDArray[Any], device: Any) -> Any:
+    """The array as a tensor on a device; unchanged without one."""
+    return array if device is None else sys.modules["torch"].from_numpy(array).to(device)
 
 
 def plan_step(
@@ -206,7 +229,7 @@ def plan_step(
     multiple: int = 1,
     layout: Literal["row", "padded"] = "row",
     balance: BalanceLike | None = None,
-    groups: npt.ArrayLike | None = None,
+    groups: npt.ArrayLike | Sequence[str] | None = None,
     order: Literal["ascending", "descending", "bell"] = "descending",
     progress: bool | Progress | None = None,
 ) -> StepPlan:
@@ -232,8 +255,9 @@ def plan_step(
         layout: ``"row"``: samples end to end without padding; ``"padded"``: a micro-batch is padded
             to its longest sample.
         balance: the cost that is evened out, or several. Default: the cost of the first budget.
-        groups: an id for each sample, any whole numbers; samples with the same id are of the same
-            rank, such as the responses to one prompt.
+        groups: an id for each sample; samples with the same id are of the same rank, such as the
+            responses to one prompt. Any whole numbers, or texts, which are numbered from 0 in the
+            order in which they first occur.
         order: of the micro-batches of a rank by cost: ``"descending"``, ``"ascending"``, or
             ``"bell"`` with the costliest in the middle.
         progress: True for a bar, or ``progress(done, total)``, which stops the call by returning
@@ -252,32 +276,54 @@ def plan_step(
     >>> [cu_seqlens.tolist() for cu_seqlens in grid.cu_seqlens(1)]
     [[0, 6], [0, 5, 6]]
     """
-    calls = Calls(progress=progress, what="step plan")
-    options = new_options("sab_step_plan_options")
     source = as_sizes(lengths, "lengths")
-    options.world_size = whole("world_size", world_size, 1)
-    set_budgets(options, budget, cost, calls, source.columns)
-    if micro_batches is not None:
-        options.micro_batches = whole("micro_batches", micro_batches, 1)
+    options = {
+        "world_size": world_size,
+        "budget": budget,
+        "cost": cost,
+        "micro_batches": micro_batches,
+        "multiple": multiple,
+        "layout": layout,
+        "balance": balance,
+        "groups": None if groups is None else _ids_of(groups),
+        "order": order,
+    }
+    return _planned(source, options, _device_of(lengths), progress)
+
+
+def remake(lengths: dict[str, Any], options: dict[str, Any], device: Any) -> StepPlan:
+    """Makes a plan again from what its `__reduce__` gave."""
+    return _planned(as_sizes(lengths.get("", lengths)), options, device)
+
+
+def _planned(
+    source: Sizes, given: dict[str, Any], device: Any, progress: bool | Progress | None = None
+) -> StepPlan:
+    calls = Calls(progress=progress, what="step plan")
+    calls.names["sizes"] = "lengths"
+    options = new_options("sab_step_plan_options")
+    options.world_size = whole("world_size", given["world_size"], 1)
+    set_budgets(options, given["budget"], given["cost"], calls, source.columns)
+    if given["micro_batches"] is not None:
+        options.micro_batches = whole("micro_batches", given["micro_batches"], 1)
     elif options.budget_count == 0:
         raise ValueError(
-            f"micro_batches = None and budget = {brief(budget)}: micro-batches of a rank, or a "
-            "budget, must be given"
+            f"micro_batches = None and budget = {brief(given['budget'])}: micro-batches of a rank, "
+            "or a budget, must be given"
         )
-    options.multiple = whole("multiple", multiple, 1)
-    options.layout = one_of("layout", layout, _LAYOUTS)
-    set_balance(options, balance, calls, source.columns)
-    options.order = one_of("order", order, _ORDERS)
-    if groups is not None:
-        ids = indices_of("groups", groups)
+    options.multiple = whole("multiple", given["multiple"], 1)
+    options.layout = one_of("layout", given["layout"], _LAYOUTS)
+    set_balance(options, given["balance"], calls, source.columns)
+    options.order = one_of("order", given["order"], _ORDERS)
+    ids = given["groups"]
+    if ids is not None:
         if ids.size != len(source):
             raise ValueError(
                 f"groups has {ids.size} ids: must have one for each of {len(source)} samples"
             )
-        calls.kept.append(ids)
         options.groups = ffi.cast("int64_t *", ids.ctypes.data)
     options.progress, options.progress_ctx = lib.sab_py_progress, calls.handle
     handle = ffi.new("sab_step_plan **")
     check(lib.sab_step_plan_new(source._handle, options, handle), calls)
-    columns = source.columns if len(source.columns) > 1 else ONE_COLUMN
-    return StepPlan._made(ffi.gc(handle[0], lib.sab_step_plan_free), columns, _output_like(lengths))
+    plan = ffi.gc(handle[0], lib.sab_step_plan_free)
+    return StepPlan._made(plan, _values_of(source), given, device)

@@ -1,9 +1,9 @@
 """``verl.utils.seqlen_balancing``: sequences of one step to ranks and micro-batches, by verl's
 names and arguments, with plans of this library.
 
-Two things differ. No micro-batch exceeds ``max_token_len``: where the number of micro-batches that
-the sum of lengths suggests is too small, there are more. And partitions are more even, so they are
-not the same as those of verl.
+The functions are those of verl 0.9.1. Partitions are more even, so they are not the same as those
+of verl. As there, but not in verl 0.9.0, no micro-batch exceeds ``max_token_len``: where the number
+of micro-batches that the sum of lengths suggests is too small, there are more.
 
 >>> get_seqlen_balanced_partitions([4, 5, 6, 7, 8], 2, equal_size=False)
 [[0, 1, 2], [3, 4]]
@@ -43,7 +43,6 @@ __all__ = [
 ]
 
 _LINEAR = 24576  # 6 times the hidden size of a model with 7 billion parameters
-_WORKLOAD = sab.Cost.terms([(_LINEAR, 1, 1), (1.0, 1, 2)])
 
 
 def calculate_workload(seqlen_list: torch.Tensor) -> torch.Tensor:
@@ -145,6 +144,10 @@ def roundup_divisible(a: int, b: int) -> int:
     return ceildiv(a, b) * b
 
 
+class UnfitError(AssertionError, ValueError):
+    """No micro-batches are possible. verl 0.9.0 has an AssertionError here, 0.9.1 a ValueError."""
+
+
 def rearrange_micro_batches(
     batch: Any,
     max_token_len: int,
@@ -153,6 +156,7 @@ def rearrange_micro_batches(
     same_micro_num_in_dp: bool = True,
     min_num_micro_batch: int | None = None,
     use_dynamic_bsz_balance: bool = True,
+    force_group_size: int = 1,
 ) -> tuple[list[Any], list[list[int]]]:
     """Divides the batch of a rank into micro-batches of at most ``max_token_len`` tokens and nearly
     the same work.
@@ -162,49 +166,75 @@ def rearrange_micro_batches(
         max_token_len: tokens of a micro-batch at most.
         dp_group: the process group of the ranks that train together.
         num_batches_divided_by: the number of micro-batches is a multiple of this.
-        same_micro_num_in_dp: if torch.distributed is initialised, all ranks of the group have the
-            same number of micro-batches, the largest of theirs.
+        same_micro_num_in_dp: if there is a ``dp_group`` and torch.distributed is initialised, all
+            ranks of the group have the same number of micro-batches, the largest of theirs.
         min_num_micro_batch: micro-batches at least.
         use_dynamic_bsz_balance: micro-batches with little work at both ends; else those with most
             work first.
+        force_group_size: so many successive sequences stay in one micro-batch.
 
     Returns:
         The micro-batches, and the indices of each in the batch.
 
     Raises:
-        AssertionError: a sequence is longer than ``max_token_len``; or there are more micro-batches
-            than sequences.
+        AssertionError: a sequence is longer than ``max_token_len``, or the number of sequences is
+            no multiple of ``force_group_size``.
+        UnfitError: a group has more than ``max_token_len`` tokens, or there are more micro-batches
+            than groups. If ranks have the same number of micro-batches, all of them raise what one
+            of them would raise.
     """
     input_ids = batch["input_ids"]
     if input_ids.is_nested:
         lengths = input_ids.offsets().diff()
-        longest = int(lengths.max())
+        longest = int(lengths.max()) if len(lengths) > 0 else 0
     else:
         longest = batch["attention_mask"].shape[-1]
         lengths = batch["attention_mask"].sum(dim=1)
+    groups, rest = divmod(len(lengths), force_group_size)
+    lengths = lengths[: groups * force_group_size].long().cpu().view(groups, force_group_size)
+    tokens = lengths.sum(dim=1).numpy()
+    step = {"tokens": tokens, "work": calculate_workload(lengths).sum(dim=1).numpy()}
+    largest = int(tokens.max(initial=0))
+    count = max(min_num_micro_batch or 0, 1)
+    if groups and largest <= max_token_len:
+        count = max(count, _planned(step, max_token_len).micro_batches)
+    if dist.is_initialized() and same_micro_num_in_dp and dp_group is not None:
+        mine = torch.tensor([count, longest, rest, largest, -groups], device=_device())
+        dist.all_reduce(mine, op=dist.ReduceOp.MAX, group=dp_group)
+        count, longest, rest, largest, groups = mine.tolist()
+        groups = -groups
+    count = roundup_divisible(count, num_batches_divided_by or 1)
     assert max_token_len >= longest, (
         "max_token_len must be greater than the sequence length. "
         f"Got max_token_len={max_token_len} and max_seq_len={longest}"
     )
-    on_host = lengths.cpu().numpy()
-    count = sab.plan_step(on_host, budget=max_token_len, balance=_WORKLOAD).micro_batches
-    count = max(count, min_num_micro_batch or 0)
-    if dist.is_initialized() and same_micro_num_in_dp:
-        device = lengths.device if dist.get_backend(dp_group) == "nccl" else "cpu"
-        largest = torch.tensor([count], device=device)
-        dist.all_reduce(largest, op=dist.ReduceOp.MAX, group=dp_group)
-        count = int(largest.item())
-    count = roundup_divisible(count, num_batches_divided_by or 1)
-    assert count <= len(on_host), f"{count} micro-batches of {len(on_host)} sequences"
-    plan = sab.plan_step(
-        on_host,
-        budget=max_token_len,
+    assert rest == 0, (
+        f"The batch size must be divisible by force_group_size={force_group_size}: {rest} left over"
+    )
+    if largest > max_token_len:
+        raise UnfitError(f"a group has {largest} tokens, more than max_token_len={max_token_len}")
+    if count > groups:
+        raise UnfitError(f"{count} micro-batches of {groups} groups")
+    plan = _planned(
+        step,
+        max_token_len,
         micro_batches=count,
-        balance=_WORKLOAD,
         order="bell" if use_dynamic_bsz_balance else "descending",
     )
-    indices = [each.tolist() for each in plan.rank(0)]
+    places = np.arange(tokens.size * force_group_size).reshape(-1, force_group_size)
+    indices = [places[each].ravel().tolist() for each in plan.rank(0)]
     return [_selected(batch, each) for each in indices], indices
+
+
+def _planned(step: dict[str, Any], max_token_len: int, **options: Any) -> sab.StepPlan:
+    return sab.plan_step(step, budget={"tokens": max_token_len}, balance={"work": 1}, **options)
+
+
+def _device() -> str:
+    """Where the ranks' tensors must be: on the accelerator, if there is one."""
+    if torch.cuda.is_available():
+        return "cuda"
+    return "npu" if hasattr(torch, "npu") and any_torch.npu.is_available() else "cpu"
 
 
 def _selected(batch: Any, indices: list[int]) -> Any:
@@ -213,25 +243,33 @@ def _selected(batch: Any, indices: list[int]) -> Any:
     chosen: dict[str, Any] = {}
     for key, value in batch.items():
         if isinstance(value, torch.Tensor) and value.is_nested:
-            each = value.unbind()
-            chosen[key] = _jagged([each[i] for i in indices])
+            chosen[key] = _rows_of(value, indices)
         else:  # what is not of samples has no shape
             chosen[key] = value[at] if len(value.shape) > 0 else value
     return type(batch)(chosen, batch_size=len(indices))
 
 
-def _jagged(rows: list[torch.Tensor]) -> torch.Tensor:
-    made: torch.Tensor = any_torch.nested.as_nested_tensor(rows, layout=any_torch.jagged)
+def _rows_of(nested: Any, indices: list[int]) -> torch.Tensor:
+    """Some of the rows of a jagged tensor, which differ in the same dimension."""
+    every = nested.unbind()
+    rows = [every[i] for i in indices]
+    jagged = getattr(nested, "_ragged_idx", nested.dim() - 1)
+    sizes = [0] + [row.shape[jagged - 1] for row in rows]
+    made: torch.Tensor = any_torch.nested.nested_tensor_from_jagged(
+        torch.cat(rows, dim=jagged - 1),
+        torch.tensor(sizes, device=nested.device).cumsum(0),
+        jagged_dim=jagged,
+    )
     return made
 
 
-def get_reverse_idx(idx_map: Sequence[int]) -> list[int]:
+def get_reverse_idx(idx_map: Any) -> Any:
     """The inverse of a permutation.
 
     >>> get_reverse_idx([2, 0, 1])
     [1, 2, 0]
     """
-    reverse = list(idx_map)
+    reverse = copy.deepcopy(idx_map)
     for place, index in enumerate(idx_map):
         reverse[index] = place
     return reverse
@@ -279,8 +317,7 @@ def restore_dynamic_batch(
     assert len(indices) == data.shape[0], f"{len(indices)} vs. {data.shape[0]}"
     reverse = get_reverse_idx(indices)
     if data.is_nested:
-        rows = data.unbind()
-        return _jagged([rows[i] for i in reverse])
+        return _rows_of(data, reverse)
     restored: torch.Tensor = data[torch.tensor(reverse, dtype=torch.long)]
     return restored
 

@@ -6,7 +6,7 @@ const UNITS = (samples = Raw.SAB_MIXTURE_SAMPLES, size = Raw.SAB_MIXTURE_SIZE)
 
 """
     Mixture((wiki = a, code = b); repeat, proportions, temperature, by = :samples, schedule = [],
-            seed = 0)
+            seed = 0, all_sources)
     Mixture(sizes; sources, ...)
 
 Several data sets (sources) in chosen proportions. It is taken wherever sizes are: by [`Plan`](@ref),
@@ -27,6 +27,9 @@ source, at least 0.
 - `schedule`: a vector of pairs `epoch => repeat`, from which epochs on other repeats hold. Sources
   that one does not name keep theirs.
 - `seed`: of the order in which samples are chosen. It does not depend on that of a sampler.
+- `all_sources`: the names, or with `sources` the numbers, of the sources of all ranks. The sizes are
+  then those of one shard, in which a source may have no sample. Only [`ShardedSampler`](@ref) takes
+  such a mixture.
 
 The index of a sample is its position in the sources one after the other. An epoch has exactly
 `round(n * repeat)` samples of a source of n, each of them `floor(repeat)` or `ceil(repeat)` times.

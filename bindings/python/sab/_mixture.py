@@ -110,7 +110,9 @@ class Mixture(Sizes):
             "by": by,
             "schedule": _copy_of(elements("schedule", schedule)),
             "seed": seed,
-            "all_sources": all_sources if all_sources is None else list(all_sources),
+            "all_sources": all_sources
+            if all_sources is None
+            else elements("all_sources", all_sources),
         }
         self._keep, self._description, self._files, self._parts = None, None, [], {}
         self._ids: npt.NDArray[np.int64] | None = None
@@ -366,7 +368,8 @@ def _all_names(named: Mapping[Any, Any], all_sources: list[Any] | None) -> tuple
     names = list(named) if all_sources is None else all_sources
     argument = "sizes" if all_sources is None else "all_sources"
     if not names:
-        raise ValueError(f"{argument} = {brief(names or named)}: must have at least one source")
+        empty = "{}" if all_sources is None else "[]"
+        raise ValueError(f"{argument} = {empty}: must have at least one source")
     for name in names:
         if not isinstance(name, str):
             raise TypeError(f"{argument} has the source {name!r}: its name must be a text")
@@ -383,9 +386,7 @@ def _all_names(named: Mapping[Any, Any], all_sources: list[Any] | None) -> tuple
     return tuple(names)
 
 
-def _data_sets(
-    sizes: Any, all_sources: list[Any] | None
-) -> tuple[list[Sizes], tuple[str, ...]]:
+def _data_sets(sizes: Any, all_sources: list[Any] | None) -> tuple[list[Sizes], tuple[str, ...]]:
     """The sizes of each source of a dictionary, and their names."""
     if not isinstance(cast("object", sizes), Mapping):
         raise TypeError(
@@ -427,9 +428,7 @@ def _numbers_of(
             raise ValueError("all_sources = []: must have at least one source")
         others = np.flatnonzero(~np.isin(ids, numbers))
         if others.size:
-            raise ValueError(
-                f"sources[{others[0]}] = {ids[others[0]]}: must be one of all_sources"
-            )
+            raise ValueError(f"sources[{others[0]}] = {ids[others[0]]}: must be one of all_sources")
     else:
         numbers = np.unique(ids).tolist()
         if not numbers:
@@ -439,8 +438,7 @@ def _numbers_of(
             raise ValueError(f"sources[{place}] = {ids[place]}: must be at least 0")
     if len(numbers) > lib.SAB_MAX_SOURCES:
         raise ValueError(
-            f"sources has {len(numbers)} different numbers: must have at most "
-            f"{lib.SAB_MAX_SOURCES}"
+            f"sources has {len(numbers)} different numbers: must have at most {lib.SAB_MAX_SOURCES}"
         )
     return tuple(numbers)
 

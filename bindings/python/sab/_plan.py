@@ -660,12 +660,14 @@ def _set_ids(options: CData, given: PlanOptions, calls: Calls, source: Sizes | N
             f"separate_by = {ids!r}: must be whole numbers, or {SOURCE!r} for a sab.Mixture"
         )
     if ids is not None:
-        by_source = source if isinstance(source, Mixture) and isinstance(ids, str) else None
-        array = by_source._source_numbers() if by_source else indices_of("separate_by", ids)
+        if isinstance(source, Mixture) and isinstance(ids, str):
+            array, distinct = source._source_numbers(), source._numbers_of_sources()
+        else:
+            array = indices_of("separate_by", ids)
+            distinct = np.unique(array).tolist()
         calls.kept.append(array)
         options.separate_by = ffi.cast("int64_t *", array.ctypes.data)
         options.separate_by_count = array.size
-        distinct = by_source._numbers_of_sources() if by_source else np.unique(array).tolist()
     if not isinstance(shapes, Mapping):
         options.max_shapes = 0 if shapes is None else whole("max_shapes", shapes, 1)
         return

@@ -787,6 +787,8 @@ typedef struct sab_mixture_options {
  const double *schedule_repeats;
  size_t schedule_count;
  uint64_t seed;
+ const int64_t *all_sources;
+ size_t all_source_count;
 } sab_mixture_options;
 void sab_mixture_options_init(sab_mixture_options *options, size_t struct_size);
 sab_status sab_mixture_new(const sab_sizes *const *sources, size_t count, const sab_mixture_options *options, sab_sizes **sizes);

@@ -112,6 +112,13 @@ typedef struct sab_mixture_options {
     size_t schedule_count;
     /** of the order in which samples are chosen; 0 */
     uint64_t seed;
+    /** the ids of the sources of all ranks, ascending, at least 0: the sizes are then those of one
+     *  shard, in which a source may have no sample. Only sab_sharded_sampler_new() makes batches of
+     *  such a mixture. The sources of sab_mixture_new() have these ids. Read during the call. NULL
+     */
+    const int64_t *all_sources;
+    /** number of `all_sources`: for sab_mixture_new() that of the sources, or 0 */
+    size_t all_source_count;
 } sab_mixture_options;
 #define SAB_MIXTURE_OPTIONS_INIT  \
     {sizeof(sab_mixture_options), \
@@ -126,6 +133,8 @@ typedef struct sab_mixture_options {
      NULL,                        \
      NULL,                        \
      0,                           \
+     0,                           \
+     NULL,                        \
      0}
 
 /** Sets the defaults, the same as SAB_MIXTURE_OPTIONS_INIT: for languages without C's macros.
@@ -145,15 +154,15 @@ SAB_API void sab_mixture_options_init(sab_mixture_options *options, size_t struc
  * @param count    number of sources, 1 to SAB_MAX_SOURCES
  * @param options  NULL: 1 repeat each
  * @param sizes    the new handle; free with sab_sizes_free()
- * @return SAB_OK; SAB_E_ARGUMENT for options that break a rule, a source without samples, or more
- *     than 4,294,967,295 samples in an epoch
+ * @return SAB_OK; SAB_E_ARGUMENT for options that break a rule, a source without samples where
+ *     `all_sources` is not given, or more than 4,294,967,295 samples in an epoch
  */
 SAB_API sab_status sab_mixture_new(const sab_sizes *const *sources, size_t count,
                                    const sab_mixture_options *options, sab_sizes **sizes)
     SAB_NOEXCEPT;
 
 /** Makes a mixture of one data set whose samples have the id of their source. The sources are the
- * ids that there are, in ascending order.
+ * ids that there are, in ascending order, or `all_sources`.
  *
  * @param sizes    may be freed afterwards. What they borrow from the caller is copied
  * @param ids      the source of each sample, at least 0; read during the call
@@ -179,8 +188,8 @@ typedef struct sab_mixture_source {
     const char *name;       /**< belongs to the handle of the mixture */
     int64_t id;             /**< of sab_mixture_flat_new(), else its number */
     uint64_t samples;       /**< in the source */
-    double repeat;          /**< of the epoch */
-    uint64_t epoch_samples; /**< that the epoch takes from it, with repeats */
+    double repeat;          /**< of the epoch; 0 with `all_sources`: it depends on all shards */
+    uint64_t epoch_samples; /**< that the epoch takes from it, with repeats; 0 as `repeat` */
 } sab_mixture_source;
 #define SAB_MIXTURE_SOURCE_INIT {sizeof(sab_mixture_source), NULL, 0, 0, 0, 0}
 
@@ -212,7 +221,7 @@ SAB_API sab_status sab_mixture_locate(const sab_sizes *sizes, size_t index, size
  * @param epoch   the epoch
  * @param counts  filled on SAB_OK with one number a sample
  * @param count   number of samples, sab_sizes_count()
- * @return SAB_OK; SAB_E_ARGUMENT
+ * @return SAB_OK; SAB_E_ARGUMENT, also for a mixture with `all_sources`
  */
 SAB_API sab_status sab_mixture_counts(const sab_sizes *sizes, uint64_t epoch, uint32_t *counts,
                                       size_t count) SAB_NOEXCEPT;

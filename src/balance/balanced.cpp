@@ -449,7 +449,8 @@ std::size_t BalancedSampler::save(std::span<std::byte> out) const {
                               starts_[step].offset,
                               schedule_.counts.of_step,
                               steady_rules_};
-    return write_state(kind(), fingerprint(), std::as_bytes(std::span(&state, 1)), out);
+    return write_state(kind(), fingerprint(), choice(), state.order,
+                       std::as_bytes(std::span(&state, 1)), out);
 }
 
 /// Refuses a state that cannot be, as far as it shows without the epoch's layout. Says whether the
@@ -501,7 +502,8 @@ void BalancedSampler::go_to(const BalancedState& state, bool is_alike) {
 
 bool BalancedSampler::go_to_state(std::span<const std::byte> bytes) {
     BalancedState state{};
-    read_state(bytes, kind(), fingerprint(), std::as_writable_bytes(std::span(&state, 1)));
+    read_state(bytes, kind(), fingerprint(), choice(), state.order,
+               std::as_writable_bytes(std::span(&state, 1)));
     match_order(state.order, options_);
     attempt([&] {
         take_samples(state.order.epoch, {});

@@ -343,6 +343,7 @@ EpochSamples::EpochSamples(const Columns& sizes, const sab_balanced_options& bal
         fingerprint_ = all_->fingerprint();
         return;
     }
+    sizes.refuse_shard();
     refuse_callbacks(balanced);
     // A later epoch may take samples that are too large: they are refused now.
     const auto possible = weigh(sizes.of_samples(sizes.choice()->possible_samples()), progress);

@@ -70,7 +70,7 @@ SAB_FIRST_RELEASED(sab_pipeline_options, progress_ctx)
 SAB_FIRST_RELEASED(sab_pipeline_report, idle)
 #endif
 #if SAB_WITH_MIXTURE
-SAB_FIRST_RELEASED(sab_mixture_options, seed)
+SAB_FIRST_RELEASED(sab_mixture_options, all_source_count)
 SAB_FIRST_RELEASED(sab_mixture_source, epoch_samples)
 SAB_FIRST_RELEASED(sab_mixture_report, deviation)
 #endif

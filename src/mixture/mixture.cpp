@@ -1,6 +1,7 @@
 #include "mixture/mixture.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <map>
 #include <numeric>
@@ -23,7 +24,9 @@ uint64_t rounded(double number) {
 
 Mixture::Mixture(const Columns& sizes, std::vector<uint16_t> source_of,
                  std::span<const int64_t> ids, const sab_mixture_options& options)
-    : source_of_(std::move(source_of)), seed_(options.seed) {
+    : is_shard_(options.all_source_count > 0),
+      source_of_(std::move(source_of)),
+      seed_(options.seed) {
     for (const int64_t id : ids) sources_.push_back({text(id), id});
     bool is_grouped = true;
     for (std::size_t i = 0; i < source_of_.size(); ++i) {
@@ -38,6 +41,16 @@ Mixture::Mixture(const Columns& sizes, std::vector<uint16_t> source_of,
     changes_.push_back({0, first_repeats(options)});
     read_schedule(options);
     keep(options);
+    if (!is_shard_) check_samples();
+    fingerprint_ = hash();
+}
+
+/// Refuses a source without samples, and epochs that have none or too many.
+void Mixture::check_samples() {
+    for (const Source& source : sources_)
+        if (source.count == 0)
+            fail(SAB_E_ARGUMENT, "sizes: source ", std::string_view(source.name),
+                 " has no sample on any rank: must have at least one");
     for (const Change& change : changes_) {
         uint64_t samples = 0;
         for (std::size_t s = 0; s < sources_.size(); ++s) {
@@ -52,7 +65,6 @@ Mixture::Mixture(const Columns& sizes, std::vector<uint16_t> source_of,
             fail(SAB_E_ARGUMENT, "options.repeats: epoch ", change.epoch, " has ", samples,
                  " samples: must have at most ", largest_sample_count);
     }
-    fingerprint_ = hash();
 }
 
 /// Keeps what was checked.
@@ -178,7 +190,13 @@ std::vector<double> Mixture::first_repeats(const sab_mixture_options& options) c
         check_repeats("options.repeats", 0, repeats);
         return repeats;
     }
-    if (options.proportion_count == 0 && !has_temperature) return std::vector<double>(count, 1.0);
+    if (options.proportion_count > 0) {
+        require(options.proportions, "options.proportions");
+        check_repeats("options.proportions", 0, std::span(options.proportions, count));
+    }
+    // Those of a shard depend on all shards.
+    if (is_shard_ || (options.proportion_count == 0 && !has_temperature))
+        return std::vector<double>(count, 1.0);
 
     std::vector<double> amounts(count), shares(count);
     if (options.unit == SAB_MIXTURE_SIZE)
@@ -190,9 +208,7 @@ std::vector<double> Mixture::first_repeats(const sab_mixture_options& options) c
         for (std::size_t s = 0; s < count && most > 0; ++s)
             shares[s] = std::pow(amounts[s] / most, 1 / options.temperature);
     } else {
-        require(options.proportions, "options.proportions");
         shares.assign(options.proportions, options.proportions + count);
-        check_repeats("options.proportions", 0, shares);
     }
     return by_shares(std::move(shares), amounts);
 }
@@ -333,6 +349,7 @@ bool Mixture::are_alike(uint64_t epoch, uint64_t other) const {
 
 sab_mixture_source Mixture::describe(std::size_t source, uint64_t epoch) const {
     const Source& of = sources_[source];
+    if (is_shard_) return {0, of.name.c_str(), of.id, of.count, 0, 0};
     const double repeat = change_at(epoch).repeats[source];
     return {0, of.name.c_str(), of.id, of.count, repeat, taken(source, repeat)};
 }
@@ -379,26 +396,59 @@ uint64_t Mixture::options_fingerprint() const {
     return hasher.digest();
 }
 
-Columns mix_sources(std::span<const sab_sizes* const> sources, const sab_mixture_options& options) {
-    const Columns joined = Columns::join(sources, "sources");
-    std::vector<uint16_t> source_of;
-    source_of.reserve(joined.count());
-    std::vector<int64_t> ids;
-    for (std::size_t s = 0; s < sources.size(); ++s) {
-        const std::size_t count = sources[s]->impl.count();
-        if (count == 0)
-            fail(SAB_E_ARGUMENT, "sources[", s, "]: has no sample: must have at least one");
-        ids.push_back(static_cast<int64_t>(s));
-        source_of.insert(source_of.end(), count, static_cast<uint16_t>(s));
+/// The seed, a hash of the repeats of all epochs, and the repeat of each source in this one.
+std::vector<uint64_t> Mixture::proportions(uint64_t epoch) const {
+    Hasher hasher;
+    for (const Change& change : changes_) {
+        hasher.add(change.epoch);
+        hasher.add_all(change.repeats);
     }
-    return joined.dense().chosen_by(
-        std::make_shared<const Mixture>(joined, std::move(source_of), ids, options));
+    std::vector<uint64_t> made{seed_, hasher.digest()};
+    for (const double repeat : change_at(epoch).repeats)
+        made.push_back(std::bit_cast<uint64_t>(repeat));
+    return made;
 }
 
-Columns mix_by_ids(const Columns& sizes, std::span<const int64_t> ids,
-                   const sab_mixture_options& options) {
-    sizes.refuse_choice("sizes");
-    check(!ids.empty(), "count", 0, "must be at least 1");
+void Mixture::match_proportions(uint64_t epoch, std::span<const uint64_t> saved) const {
+    const std::vector<uint64_t> own = proportions(epoch);
+    const std::size_t sources = sources_.size(), before = own.size() - sources;
+    if (saved.size() <= before) fail(SAB_E_MISMATCH, "state: was saved without a mixture");
+    if (saved.size() != own.size())
+        fail(SAB_E_MISMATCH, "state: was saved with a mixture of ", saved.size() - before,
+             " sources, this sampler has ", sources);
+    for (std::size_t s = 0; s < sources; ++s)
+        if (saved[before + s] != own[before + s])
+            fail(SAB_E_MISMATCH, "state: was saved with other repeats: source ",
+                 std::string_view(sources_[s].name), " had ",
+                 std::bit_cast<double>(saved[before + s]), " repeats in epoch ", epoch,
+                 ", this sampler has ", std::bit_cast<double>(own[before + s]));
+    if (saved[1] != own[1])
+        fail(SAB_E_MISMATCH,
+             "state: was saved with another schedule of repeats, though those of epoch ", epoch,
+             " are the same");
+    if (saved[0] != own[0])
+        fail(SAB_E_MISMATCH, "state: was saved with the seed ", saved[0],
+             " of the mixture, this sampler has ", own[0]);
+}
+
+namespace {
+
+/// The ids of the sources of all shards, if they are given.
+std::vector<int64_t> read_all_sources(const sab_mixture_options& options) {
+    if (options.all_source_count == 0) return {};
+    require(options.all_sources, "options.all_sources");
+    check(options.all_source_count <= SAB_MAX_SOURCES, "options.all_source_count",
+          options.all_source_count, "must be at most ", SAB_MAX_SOURCES);
+    std::vector<int64_t> ids(options.all_sources, options.all_sources + options.all_source_count);
+    for (std::size_t i = 0; i < ids.size(); ++i)
+        if (ids[i] < 0 || (i > 0 && ids[i] <= ids[i - 1]))
+            fail(SAB_E_ARGUMENT, "options.all_sources[", i, "] = ", ids[i],
+                 ": must be at least 0, and above the one before");
+    return ids;
+}
+
+/// The ids that there are, in ascending order.
+std::vector<int64_t> distinct_ids(std::span<const int64_t> ids) {
     std::vector<int64_t> known;
     for (std::size_t i = 0; i < ids.size(); ++i) {
         if (ids[i] < 0) fail(SAB_E_ARGUMENT, "ids[", i, "] = ", ids[i], ": must be at least 0");
@@ -408,10 +458,45 @@ Columns mix_by_ids(const Columns& sizes, std::span<const int64_t> ids,
               "is one source more than ", SAB_MAX_SOURCES, ", the most that there may be");
         known.insert(place, ids[i]);
     }
+    return known;
+}
+
+}  // namespace
+
+Columns mix_sources(std::span<const sab_sizes* const> sources, const sab_mixture_options& options) {
+    const Columns joined = Columns::join(sources, "sources");
+    std::vector<int64_t> ids = read_all_sources(options);
+    const bool is_shard = !ids.empty();
+    check(!is_shard || ids.size() == sources.size(), "options.all_source_count", ids.size(),
+          "must be the number of sources, ", sources.size());
+    std::vector<uint16_t> source_of;
+    source_of.reserve(joined.count());
+    for (std::size_t s = 0; s < sources.size(); ++s) {
+        const std::size_t count = sources[s]->impl.count();
+        if (count == 0 && !is_shard)
+            fail(SAB_E_ARGUMENT, "sources[", s, "]: has no sample: must have at least one");
+        if (!is_shard) ids.push_back(static_cast<int64_t>(s));
+        source_of.insert(source_of.end(), count, static_cast<uint16_t>(s));
+    }
+    return joined.dense().chosen_by(
+        std::make_shared<const Mixture>(joined, std::move(source_of), ids, options));
+}
+
+Columns mix_by_ids(const Columns& sizes, std::span<const int64_t> ids,
+                   const sab_mixture_options& options) {
+    sizes.refuse_choice("sizes");
+    std::vector<int64_t> known = read_all_sources(options);
+    if (known.empty()) {
+        check(!ids.empty(), "count", 0, "must be at least 1");
+        known = distinct_ids(ids);
+    }
     std::vector<uint16_t> source_of(ids.size());
-    for (std::size_t i = 0; i < ids.size(); ++i)
-        source_of[i] =
-            static_cast<uint16_t>(std::ranges::lower_bound(known, ids[i]) - known.begin());
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+        const auto place = std::ranges::lower_bound(known, ids[i]);
+        if (place == known.end() || *place != ids[i])
+            fail(SAB_E_ARGUMENT, "ids[", i, "] = ", ids[i], ": must be one of options.all_sources");
+        source_of[i] = static_cast<uint16_t>(place - known.begin());
+    }
     return sizes.dense().chosen_by(
         std::make_shared<const Mixture>(sizes, std::move(source_of), known, options));
 }

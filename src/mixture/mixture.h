@@ -11,13 +11,15 @@ namespace sab {
 
 class Mixture : public EpochChoice {
 public:
-    /// `source_of`: the source of each sample; each source has samples.
+    /// `source_of`: the source of each sample.
     Mixture(const Columns& sizes, std::vector<uint16_t> source_of, std::span<const int64_t> ids,
             const sab_mixture_options& options);
     /// The mixture of sizes; refuses others.
     static const Mixture& of(const Columns& sizes);
 
+    bool is_shard() const override { return is_shard_; }
     std::size_t sources() const override { return sources_.size(); }
+    int64_t id(std::size_t source) const override { return sources_[source].id; }
     std::span<const uint16_t> source_of() const override { return source_of_; }
     double size_of(std::size_t sample) const override {
         return exact_sizes_.empty() ? static_cast<double>(sizes_[sample]) : exact_sizes_[sample];
@@ -30,6 +32,8 @@ public:
     std::pair<double, double> extremes() const override;
     uint64_t fingerprint() const override { return fingerprint_; }
     uint64_t options_fingerprint() const override;
+    std::vector<uint64_t> proportions(uint64_t epoch) const override;
+    void match_proportions(uint64_t epoch, std::span<const uint64_t> saved) const override;
     std::shared_ptr<const EpochChoice> of_others(std::span<const double> sizes,
                                                  std::vector<uint16_t> source_of) const override;
 
@@ -64,6 +68,7 @@ private:
     };
 
     void keep(const sab_mixture_options& options);
+    void check_samples();
     void read_sizes(const Columns& sizes);
     void read_names(const sab_mixture_options& options);
     std::vector<double> first_repeats(const sab_mixture_options& options) const;
@@ -80,6 +85,7 @@ private:
     void walk_source(std::size_t source, uint64_t place, uint64_t count, Visit&& visit) const;
     uint64_t hash() const;
 
+    bool is_shard_;
     std::vector<Source> sources_;
     std::vector<uint16_t> source_of_;
     std::vector<float> sizes_;         ///< of each sample, over all columns

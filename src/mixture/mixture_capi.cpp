@@ -67,6 +67,7 @@ sab_status sab_mixture_counts(const sab_sizes* sizes, uint64_t epoch, uint32_t* 
         const sab::Mixture& mixture = sab::Mixture::of(sizes->impl);
         sab::check(count == sizes->impl.count(), "count", count, "must be the number of samples, ",
                    sizes->impl.count());
+        sizes->impl.refuse_shard();
         sab::require(counts, "counts");
         std::ranges::copy(mixture.counts(epoch), counts);
     });

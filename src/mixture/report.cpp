@@ -33,10 +33,12 @@ public:
             const auto sample = static_cast<std::size_t>(batch.buffer[i]);
             const uint16_t source = choice_.source_of()[sample];
             sab_mixture_report& report = reports_[source];
-            ++report.samples;
-            report.distinct += times_[sample]++ == 0;
-            report.most = std::max<uint64_t>(report.most, times_[sample]);
             const bool is_piece = batch.is_row && !batch.starts.empty();
+            if (!is_piece || batch.starts[i] == 0) {  // else it is counted already
+                ++report.samples;
+                report.distinct += times_[sample]++ == 0;
+                report.most = std::max<uint64_t>(report.most, times_[sample]);
+            }
             const double size = is_piece ? batch.cu_seqlens[0][i + 1] - batch.cu_seqlens[0][i]
                                          : choice_.size_of(sample);
             report.total += size;

@@ -59,6 +59,7 @@ std::unique_ptr<Sequence> make_packed_sequence(const Columns& sizes,
                                                const sab_packed_options& options) {
     check_pack_options(options, sizes.size());
     if (sizes.choice() == nullptr) return make_rows(sizes, options);
+    sizes.refuse_shard();
     // A later epoch may take samples that are too long: they are refused now, and so are options
     // that break a rule, before they are copied.
     const auto possible = make_rows(sizes.of_samples(sizes.choice()->possible_samples()), options);

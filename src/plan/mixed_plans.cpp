@@ -166,6 +166,7 @@ uint64_t MixedPlans::fingerprint() const {
 std::unique_ptr<sab_plan> make_plan(const Columns& sizes, const sab_plan_options& options) {
     if (!has_mixtures || sizes.choice() == nullptr)
         return std::unique_ptr<sab_plan>(new sab_plan{Plan::make(sizes, options), nullptr});
+    sizes.refuse_shard();
     auto plans = std::make_shared<const MixedPlans>(sizes, options);
     return std::unique_ptr<sab_plan>(new sab_plan{plans->first(), plans});
 }

@@ -45,6 +45,8 @@ uint64_t hash_of(const EpochChoice* mixture, const sab_plan_options& options,
         add(value);
     add_all(options.boundaries, options.boundary_count);
     add_all(options.batch_sizes, options.batch_size_count);
+    add_all(options.id_shapes, options.id_shape_count);
+    add(uint64_t{options.separate_by != nullptr});
     add(uint64_t{options.budget_count});
     const std::size_t budgets = std::min<std::size_t>(options.budget_count, SAB_MAX_BUDGETS);
     for (std::size_t i = 0; options.budgets != nullptr && i < budgets; ++i) {
@@ -84,14 +86,29 @@ uint64_t check_shards(std::span<const Shard> shards, const Ranks& ranks) {
     return most_distinct;
 }
 
+/// Other ranks know the sources of samples, and no other ids of them.
+void check_ids(const Columns& sizes, const sab_plan_options& options) {
+    if (options.separate_by == nullptr) return;
+    const EpochChoice* const choice = sizes.choice().get();
+    if (choice == nullptr)
+        fail(SAB_E_ARGUMENT, "plan.separate_by_count = ", options.separate_by_count,
+             ": must be 0 for samples that are spread over ranks, unless they are a mixture");
+    check(options.separate_by_count == sizes.count(), "plan.separate_by_count",
+          options.separate_by_count, "must be the number of samples, ", sizes.count());
+    for (std::size_t i = 0; i < sizes.count(); ++i)
+        if (const int64_t id = choice->id(choice->source_of()[i]); options.separate_by[i] != id)
+            fail(SAB_E_ARGUMENT, "plan.separate_by[", i, "] = ", options.separate_by[i],
+                 ": must be the id of the sample's source, ", id,
+                 ", for samples that are spread over ranks");
+}
+
 /// Checks what this rank has before any other hears of it.
 Sorted read_shard(const Columns& sizes, const sab_plan_options& options) {
     check(options.tail == SAB_TAIL_KEEP, "plan.tail", options.tail,
           "must be SAB_TAIL_KEEP (0) for samples that are spread over ranks");
     check(options.oversize != SAB_OVERSIZE_SINGLE, "plan.oversize", options.oversize,
           "must not be SAB_OVERSIZE_SINGLE (2) for samples that are spread over ranks");
-    check(options.separate_by == nullptr, "plan.separate_by_count", options.separate_by_count,
-          "must be 0 for samples that are spread over ranks");
+    check_ids(sizes, options);
     if (sizes.choice() != nullptr) check_kept_costs(options);
     if (sizes.count() == 0) return {};
     return sort_by_size(sizes[0], true, Progress(options.progress, options.progress_ctx));
@@ -142,9 +159,9 @@ std::unique_ptr<sab_sampler> make_mixed(const EpochChoice& choice, const Histogr
     const auto mixture =
         std::make_shared<const ShardedMixture>(choice, histograms, told, options, ranks);
     auto sampler = make_cursor(
-        std::make_unique<MixedSequence>(mixture->choice(), kind_of("sab_sharded_sampler_new"),
-                                        mixture->fingerprint(),
-                                        [mixture](uint64_t epoch) { return mixture->make(epoch); }),
+        std::make_unique<MixedSequence>(
+            mixture->choice(), kind_of("sab_sharded_sampler_new"), mixture->fingerprint(),
+            [mixture](uint64_t epoch) { return mixture->make(epoch); }, true),
         given);
     made = {mixture->fingerprint() | 1, 0};
     return sampler;
@@ -209,10 +226,7 @@ std::unique_ptr<sab_sampler> make_sharded_sampler(const Columns& sizes,
                 sampler = make_mixed(*choice, all, told, options, given, ranks, made);
                 return;
             }
-            std::vector<std::shared_ptr<const Sorted>> known(ranks.world_size);
-            known[ranks.rank] = std::make_shared<const Sorted>(std::move(own));
-            auto owned =
-                std::make_unique<ShardedSequence>(std::move(known), 0, all, options, ranks);
+            auto owned = std::make_unique<ShardedSequence>(std::move(own), all, options, ranks);
             sequence = owned.get();
             sampler = make_cursor(std::move(owned), given);
             made = sequence->made(all.bars);

@@ -1,57 +1,246 @@
 #include "ranks/sharded_mixture.h"
 
 #include <algorithm>
+#include <queue>
 
 #include "base/hasher.h"
+#include "ranks/even_steps.h"
+#include "sampler/permutation.h"
 
 namespace sab {
 namespace {
 
-/// What the rank of a slot told of its samples, numbered from `first` on. Adds their sizes and
-/// sources to those of the slots before.
-Sorted read_slot(std::size_t slot, std::span<const Bar> bars, std::span<const ToldSample> told,
-                 std::size_t sources, std::vector<double>& sizes,
-                 std::vector<uint16_t>& source_of) {
-    Sorted shard;
-    shard.count = told.size();
-    shard.first_offsets.push_back(0);
-    for (const Bar& bar : bars) {
-        shard.distinct_sizes.push_back(bar.size);
-        shard.first_offsets.push_back(shard.first_offsets.back() +
-                                      static_cast<uint32_t>(bar.count));
-    }
-    shard.order = make_huge_array<uint32_t>(told.size());
-    std::vector<uint32_t> next = shard.first_offsets;
+/// What the rank of a slot told of its samples. Adds their sizes and sources to those of the slots
+/// before.
+void read_slot(std::size_t slot, std::span<const Bar> bars, std::span<const ToldSample> told,
+               std::size_t sources, std::vector<double>& sizes, std::vector<uint16_t>& source_of) {
+    std::vector<uint64_t> left;
+    for (const Bar& bar : bars) left.push_back(bar.count);
     for (const auto& [size_low, size_high, source] : told) {
         const uint32_t distinct = size_low | uint32_t{size_high} << 16;
-        if (distinct >= bars.size() || next[distinct] == shard.first_offsets[distinct + 1] ||
-            source >= sources)
+        if (distinct >= bars.size() || left[distinct] == 0 || source >= sources)
             fail(SAB_E_MISMATCH, "all_gather: slot ", slot, " holds a sample of source ", source,
                  " with size number ", distinct, ", which no rank gave");
-        shard.order[next[distinct]++] = static_cast<uint32_t>(sizes.size());
+        --left[distinct];
         sizes.push_back(bars[distinct].size);
         source_of.push_back(source);
     }
-    return shard;
 }
 
-/// The samples of a shard that are taken, each as often as it is.
-Sorted chosen_of(const Sorted& shard, std::span<const uint32_t> times) {
-    Sorted made;
-    const std::span<const uint32_t> order(shard.order.get(), shard.count);
-    for (const uint32_t sample : order) made.count += times[sample];
-    made.order = make_huge_array<uint32_t>(made.count);
-    uint32_t at = 0;
-    for (std::size_t d = 0; d < shard.distinct_sizes.size(); ++d) {
-        const uint32_t first = at;
-        for (uint32_t i = shard.first_offsets[d]; i < shard.first_offsets[d + 1]; ++i)
-            for (uint32_t turn = 0; turn < times[order[i]]; ++turn) made.order[at++] = order[i];
-        if (at == first) continue;
-        made.distinct_sizes.push_back(shard.distinct_sizes[d]);
-        made.first_offsets.push_back(first);
+/// The batches that each rank takes in an epoch. A rank has as many as any other, of which some may
+/// be empty where it has fewer samples.
+class RankBatches {
+public:
+    struct Piece {
+        std::size_t bucket;
+        uint64_t first, count;  ///< of the samples that the rank has in the bucket
+    };
+
+    RankBatches(const Plan& plan, std::span<const uint32_t> samples, const ShardedMixture& of)
+        : ranks_(of.ranks()) {
+        const std::span<const Bucket> buckets = plan.buckets();
+        std::vector<std::vector<uint32_t>> by_rank(ranks_);
+        for (const Bucket& bucket : buckets) {
+            for (uint64_t place = bucket.begin; place < bucket.end; ++place)
+                by_rank[of.rank_of(samples[plan.order()[place]])].push_back(
+                    static_cast<uint32_t>(place - bucket.begin));
+            for (std::vector<uint32_t>& each : by_rank) {
+                begin_.push_back(offsets_.size());
+                offsets_.insert(offsets_.end(), each.begin(), each.end());
+                each.clear();
+            }
+        }
+        begin_.push_back(offsets_.size());
+        std::vector<std::vector<uint64_t>> batches(ranks_);  // of a rank, by bucket
+        for (std::size_t r = 0; r < ranks_; ++r) {
+            uint64_t all = 0;
+            for (std::size_t b = 0; b < buckets.size(); ++b) {
+                const uint64_t size = buckets[b].batch_size;
+                batches[r].push_back((count(b, r) + size - 1) / size);
+                all += batches[r].back();
+            }
+            steps_ = std::max(steps_, all);
+        }
+        for (std::size_t r = 0; r < ranks_; ++r) {
+            fill_steps(buckets, r, batches[r]);
+            for (std::size_t b = 0; b < buckets.size(); ++b) {
+                const uint64_t all = count(b, r), pieces = batches[r][b];
+                for (uint64_t i = 0; i < pieces; ++i)
+                    pieces_.push_back(
+                        {b, i * all / pieces, (i + 1) * all / pieces - i * all / pieces});
+            }
+            pieces_.resize((r + 1) * steps_);
+        }
     }
-    made.first_offsets.push_back(at);
-    return made;
+
+    uint64_t ranks() const { return ranks_; }
+    uint64_t steps() const { return steps_; }
+    /// One of all ranks' batches.
+    const Piece& piece(std::size_t batch) const { return pieces_[batch]; }
+    /// Offsets in the bucket of the samples of a batch.
+    std::span<const uint32_t> offsets(std::size_t batch, const EpochOptions& of,
+                                      std::vector<uint32_t>& room) const {
+        const Piece& piece = pieces_[batch];
+        room.resize(piece.count);
+        if (piece.count == 0) return room;
+        const uint64_t rank = batch / steps_;
+        Permutation(count(piece.bucket, rank), permutation_key(of.seed, of.epoch, Purpose::samples,
+                                                               piece.bucket * ranks_ + rank))
+            .fill(piece.first, room);
+        for (uint32_t& place : room) place = offsets_[begin_[piece.bucket * ranks_ + rank] + place];
+        return room;
+    }
+
+private:
+    uint64_t count(std::size_t bucket, uint64_t rank) const {
+        const std::size_t at = bucket * ranks_ + rank;
+        return begin_[at + 1] - begin_[at];
+    }
+
+    /// Divides the costliest batches of a rank until it has one for each step, or one for each
+    /// sample.
+    void fill_steps(std::span<const Bucket> buckets, uint64_t rank,
+                    std::vector<uint64_t>& batches) const {
+        uint64_t all = 0;
+        std::priority_queue<std::pair<double, std::size_t>> costliest;
+        const auto add = [&](std::size_t b) {
+            if (batches[b] == count(b, rank)) return;  // one sample each
+            costliest.emplace(buckets[b].cost * static_cast<double>(count(b, rank)) /
+                                  static_cast<double>(buckets[b].batch_size * batches[b]),
+                              b);
+        };
+        for (std::size_t b = 0; b < buckets.size(); ++b) {
+            all += batches[b];
+            add(b);
+        }
+        for (; all < steps_ && !costliest.empty(); ++all) {
+            const std::size_t b = costliest.top().second;
+            costliest.pop();
+            ++batches[b];
+            add(b);
+        }
+    }
+
+    uint64_t ranks_, steps_ = 0;
+    std::vector<uint32_t> offsets_{};   ///< of the samples, by bucket and rank
+    std::vector<std::size_t> begin_{};  ///< in these, by bucket and rank
+    std::vector<Piece> pieces_{};       ///< of all ranks, each with as many
+};
+
+/// The batches of an epoch. Each rank takes those of its own samples.
+class ShardedBatches : public Sequence {
+public:
+    ShardedBatches(std::shared_ptr<const ShardedMixture> mixture, MixedPlans::OfEpoch of_epoch)
+        : mixture_(std::move(mixture)),
+          samples_(std::move(of_epoch.samples)),
+          reader_(std::move(of_epoch.plan)),
+          batches_(std::make_shared<const RankBatches>(reader_.plan(), *samples_, *mixture_)) {}
+
+    std::unique_ptr<Sequence> copy() const override {
+        return std::make_unique<ShardedBatches>(*this);
+    }
+    SamplerKind kind() const override { return kind_of("sab_sharded_sampler_new"); }
+    uint64_t fingerprint() const override { return mixture_->fingerprint(); }
+    std::size_t skipped(std::span<int64_t> room) const override {
+        std::vector<int64_t> all(reader_.plan().facts().skipped), own;
+        reader_.plan().skipped(all);
+        for (const int64_t number : all) {
+            const uint32_t sample = (*samples_)[static_cast<std::size_t>(number)];
+            if (mixture_->rank_of(sample) == mixture_->rank())
+                own.push_back(int64_t{sample} - mixture_->first(mixture_->rank()));
+        }
+        return copy_indices(std::span<const int64_t>(own), room);
+    }
+    uint64_t batches() const override { return batches_->steps(); }
+    std::unique_ptr<EpochOrder> make_epoch_order(const EpochOptions& epoch_options) const override;
+    void exchange(EpochOrder& epoch_order) noexcept override {
+        std::swap(order_, static_cast<EpochOrderOf<Order>&>(epoch_order).value);
+    }
+
+    bool has_others() const override { return shards() > 1; }
+    uint64_t shards() const override { return batches_->ranks(); }
+    void fill_shard(uint64_t position, uint64_t shard, Batch& batch) const override {
+        fill_part(batch_of(position, shard), 0, samples_of(position, shard), batch);
+    }
+    uint64_t samples_of_ranks(uint64_t position) const override {
+        uint64_t sum = 0;
+        for (uint64_t r = 0; r < shards(); ++r) sum += samples_of(position, r);
+        return sum;
+    }
+    uint64_t samples(uint64_t position) const override {
+        return samples_of(position, mixture_->rank());
+    }
+    double cost(uint64_t position) const override {
+        return cost_of(batch_of(position, mixture_->rank()));
+    }
+    PerColumn total(uint64_t position) const override {
+        const std::size_t batch = batch_of(position, mixture_->rank());
+        if (batches_->piece(batch).count == 0) return {};
+        return reader_.total(batches_->piece(batch).bucket,
+                             batches_->offsets(batch, order_.epoch_options, offsets_));
+    }
+    std::size_t bucket(uint64_t position) const override {
+        return batches_->piece(batch_of(position, mixture_->rank())).bucket;
+    }
+    void fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const override {
+        fill_part(batch_of(position, mixture_->rank()), first, count, batch);
+        for (int64_t& index : std::span(batch.buffer).first(count))
+            index -= mixture_->first(mixture_->rank());
+    }
+
+private:
+    struct Order {
+        EpochOptions epoch_options;
+        std::shared_ptr<const std::vector<uint32_t>> batches;  ///< of the first rank, and so on
+    };
+
+    std::size_t batch_of(uint64_t position, uint64_t rank) const {
+        return (*order_.batches)[rank * batches() + position];
+    }
+    uint64_t samples_of(uint64_t position, uint64_t rank) const {
+        return batches_->piece(batch_of(position, rank)).count;
+    }
+    double cost_of(std::size_t batch) const {
+        const RankBatches::Piece& piece = batches_->piece(batch);
+        if (piece.count == 0) return 0;
+        const Bucket& bucket = reader_.plan().buckets()[piece.bucket];
+        return bucket.cost * static_cast<double>(piece.count) /
+               static_cast<double>(bucket.batch_size);
+    }
+    void fill_part(std::size_t of, uint64_t first, uint64_t count, Batch& batch) const {
+        const std::span<const uint32_t> offsets =
+            batches_->offsets(of, order_.epoch_options, offsets_);
+        if (count == 0)
+            batch.fill(0, [](uint64_t) { return Sample{}; });
+        else
+            reader_.read(batches_->piece(of).bucket, offsets.subspan(first, count), batch);
+        for (int64_t& index : std::span(batch.buffer).first(count))
+            index = (*samples_)[static_cast<std::size_t>(index)];
+    }
+
+    std::shared_ptr<const ShardedMixture> mixture_;
+    std::shared_ptr<const std::vector<uint32_t>> samples_;  ///< that the plan has numbers of
+    PlanReader reader_;
+    std::shared_ptr<const RankBatches> batches_;
+    Order order_{};
+    mutable std::vector<uint32_t> offsets_{};
+};
+
+std::unique_ptr<Sequence::EpochOrder> ShardedBatches::make_epoch_order(
+    const EpochOptions& epoch_options) const {
+    const EpochChoice& choice = *mixture_->choice();
+    HeldSizes held(choice.sources());
+    for (std::size_t b = 0; b < shards() * batches(); ++b) {
+        const Bucket& bucket = reader_.plan().buckets()[batches_->piece(b).bucket];
+        for (const uint32_t offset : batches_->offsets(b, epoch_options, offsets_)) {
+            const uint32_t sample = (*samples_)[reader_.plan().order()[bucket.begin + offset]];
+            held.add(choice.source_of()[sample], choice.size_of(sample));
+        }
+        held.finish(cost_of(b));
+    }
+    return std::make_unique<EpochOrderOf<Order>>(Order{
+        epoch_options,
+        std::make_shared<const std::vector<uint32_t>>(even_steps(held, shards(), epoch_options))});
 }
 
 }  // namespace
@@ -67,56 +256,42 @@ void write_samples(const Sorted& shard, std::span<const uint16_t> source_of,
 }
 
 ShardedMixture::ShardedMixture(const EpochChoice& choice, const Histograms& histograms,
-                               std::span<const ToldSample> told, const sab_plan_options& options,
+                               std::span<const ToldSample> told, sab_plan_options options,
                                const Ranks& ranks)
-    : ranks_(ranks) {
+    : rank_(ranks.rank) {
     const std::size_t most = told.size() / ranks.world_size;
     std::vector<double> sizes;
     std::vector<uint16_t> source_of;
     const std::vector<uint64_t> counts = count_samples(histograms);
     for (std::size_t r = 0; r < counts.size(); ++r) {
-        first_.push_back(sizes.size());
-        shards_.push_back(read_slot(r, histograms.of(r), told.subspan(r * most, counts[r]),
-                                    choice.sources(), sizes, source_of));
+        first_.push_back(static_cast<uint32_t>(sizes.size()));
+        read_slot(r, histograms.of(r), told.subspan(r * most, counts[r]), choice.sources(), sizes,
+                  source_of);
     }
-    choice_ = choice.of_others(sizes, std::move(source_of));
-    // A later epoch may take samples that are too large: they are refused now.
-    const auto plan = make_shared_plan(histograms_of(chosen(choice_->possible_samples())), options);
-    options_ = std::make_unique<const KeptPlanOptions>(options, 1);
+    first_.push_back(static_cast<uint32_t>(sizes.size()));
+    std::vector<int64_t> ids;
+    if (options.separate_by != nullptr) {
+        for (const uint16_t source : source_of) ids.push_back(choice.id(source));
+        options.separate_by = ids.data();
+        options.separate_by_count = ids.size();
+    }
+    const auto all = choice.of_others(sizes, std::move(source_of));
+    const Columns columns(Sizes(sizes.data(), sizes.size(), SAB_FLOAT64, sizeof(double), nullptr));
+    plans_ = std::make_unique<const MixedPlans>(columns.dense().chosen_by(all), options);
     Hasher hasher;
-    hasher.add_all(histograms.bars);
-    hasher.add(plan->fingerprint());
-    hasher.add(choice_->fingerprint());
+    hasher.add(plans_->fingerprint());
+    hasher.add_all(first_);
     fingerprint_ = hasher.digest();
 }
 
-Histograms ShardedMixture::histograms_of(const Shards& shards) {
-    Histograms made;
-    std::size_t most = 0;
-    for (const auto& shard : shards) {
-        made.distinct_counts.push_back(shard->distinct_sizes.size());
-        most = std::max(most, shard->distinct_sizes.size());
-    }
-    made.bars.resize(most * shards.size());
-    for (std::size_t r = 0; r < shards.size(); ++r)
-        write_bars(*shards[r], std::span(made.bars).subspan(r * most));
-    return made;
-}
-
-ShardedMixture::Shards ShardedMixture::chosen(std::span<const uint32_t> samples) const {
-    std::vector<uint32_t> times(choice_->source_of().size());
-    for (const uint32_t sample : samples) ++times[sample];
-    Shards made;
-    for (const Sorted& shard : shards_)
-        made.push_back(std::make_shared<const Sorted>(chosen_of(shard, times)));
-    return made;
+uint64_t ShardedMixture::rank_of(uint32_t sample) const {
+    // Of ranks without samples the last one begins where the next one does.
+    const auto after = std::upper_bound(first_.begin(), first_.end() - 1, sample);
+    return static_cast<uint64_t>(after - first_.begin()) - 1;
 }
 
 EpochSequence ShardedMixture::make(uint64_t epoch) const {
-    Shards shards = chosen(choice_->samples(epoch));
-    const Histograms histograms = histograms_of(shards);
-    return {nullptr, std::make_unique<ShardedSequence>(std::move(shards), first_[ranks_.rank],
-                                                       histograms, options_->get(), ranks_)};
+    return {nullptr, std::make_unique<ShardedBatches>(shared_from_this(), plans_->make(epoch))};
 }
 
 }  // namespace sab

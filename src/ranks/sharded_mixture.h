@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "plan/kept_options.h"
+#include "plan/mixed_plans.h"
 #include "ranks/sharded_sequence.h"
 #include "sampler/mixed_sequence.h"
 
@@ -23,28 +23,29 @@ void write_samples(const Sorted& shard, std::span<const uint16_t> source_of,
 
 /// Every rank knows the sizes and sources of all shards, and so the samples of every epoch. They
 /// are numbered one shard after the other.
-class ShardedMixture {
+class ShardedMixture : public std::enable_shared_from_this<ShardedMixture> {
 public:
     /// `choice`: of this rank's shard. `told`: of all ranks, as many for each; the first of them
-    /// are used. Refuses what no rank gave, and options under which an epoch would fail.
+    /// are used. If the options separate samples, then by source. Refuses what no rank gave, and
+    /// options under which an epoch would fail.
     ShardedMixture(const EpochChoice& choice, const Histograms& histograms,
-                   std::span<const ToldSample> told, const sab_plan_options& options,
-                   const Ranks& ranks);
+                   std::span<const ToldSample> told, sab_plan_options options, const Ranks& ranks);
 
-    const std::shared_ptr<const EpochChoice>& choice() const { return choice_; }
+    const std::shared_ptr<const EpochChoice>& choice() const { return plans_->choice(); }
     uint64_t fingerprint() const { return fingerprint_; }
     EpochSequence make(uint64_t epoch) const;
 
-private:
-    using Shards = std::vector<std::shared_ptr<const Sorted>>;
-    static Histograms histograms_of(const Shards& shards);
-    Shards chosen(std::span<const uint32_t> samples) const;
+    uint64_t ranks() const { return first_.size() - 1; }
+    uint64_t rank() const { return rank_; }
+    /// The rank that has a sample.
+    uint64_t rank_of(uint32_t sample) const;
+    /// Number of a rank's first sample.
+    uint32_t first(uint64_t rank) const { return first_[rank]; }
 
-    Ranks ranks_;
-    std::vector<uint64_t> first_;  ///< by rank: number of its first sample
-    std::vector<Sorted> shards_;   ///< all samples of each rank
-    std::shared_ptr<const EpochChoice> choice_;
-    std::unique_ptr<const KeptPlanOptions> options_;
+private:
+    uint64_t rank_;
+    std::vector<uint32_t> first_;  ///< by rank; one more at the end: all samples
+    std::unique_ptr<const MixedPlans> plans_;
     uint64_t fingerprint_;
 };
 

@@ -50,16 +50,12 @@ std::shared_ptr<const Plan> make_shared_plan(const Histograms& histograms,
     return Plan::make(std::move(sorted), options);
 }
 
-ShardedSequence::ShardedSequence(std::vector<std::shared_ptr<const Sorted>> shards, uint64_t first,
-                                 const Histograms& histograms, const sab_plan_options& options,
-                                 const Ranks& ranks)
+ShardedSequence::ShardedSequence(Sorted own, const Histograms& histograms,
+                                 const sab_plan_options& options, const Ranks& ranks)
     : ranks_(ranks.world_size),
       rank_(ranks.rank),
-      shards_(std::move(shards)),
-      first_(first),
+      own_(std::make_shared<const Sorted>(std::move(own))),
       plan_(make_shared_plan(histograms, options)) {
-    const bool are_known = std::ranges::all_of(shards_, [](const auto& each) { return !!each; });
-    known_shards_ = are_known ? ranks_ : 1;
     divide(histograms);
     steps_ = with_options({});
 }
@@ -122,12 +118,9 @@ Made ShardedSequence::made(std::span<const Bar> bars) const {
 std::size_t ShardedSequence::skipped(std::span<int64_t> room) const {
     // The kept samples are one range of the sorted shard.
     const std::span<const uint32_t> order(own().order.get(), own().count);
-    const std::size_t before = copy_indices(order.first(kept_begin_), room),
-                      all = before + copy_indices(order.subspan(kept_end_),
-                                                  room.subspan(std::min(before, room.size())));
-    for (int64_t& index : room.first(std::min(all, room.size())))
-        index -= static_cast<int64_t>(first_);
-    return all;
+    const std::size_t before = copy_indices(order.first(kept_begin_), room);
+    return before +
+           copy_indices(order.subspan(kept_end_), room.subspan(std::min(before, room.size())));
 }
 
 uint64_t ShardedSequence::samples_of_ranks(uint64_t position) const {
@@ -146,24 +139,17 @@ double ShardedSequence::cost(uint64_t position) const {
 PerColumn ShardedSequence::total(uint64_t position) const {
     const Piece piece = find(position);
     double sum = 0;
-    for (const uint32_t offset : offsets(piece, rank_, 0, samples_of(piece, rank_)))
+    for (const uint32_t offset : offsets(piece, 0, samples_of(piece, rank_)))
         sum += own().distinct_sizes[distinct_of(own().first_offsets, offset)];
     return {sum};
 }
 
 void ShardedSequence::fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const {
-    fill_piece(find(position), rank_, first, count, batch);
-    for (int64_t& index : std::span(batch.buffer).first(count))
-        index -= static_cast<int64_t>(first_);
-}
-
-void ShardedSequence::fill_piece(const Piece& piece, std::size_t rank, uint64_t first,
-                                 uint64_t count, Batch& batch) const {
-    const std::span<const uint32_t> places = offsets(piece, rank, first, count);
-    const Sorted& shard = *shards_[rank];
+    const Piece piece = find(position);
+    const std::span<const uint32_t> places = offsets(piece, first, count);
     batch.fill(count, [&](uint64_t i) {
-        return Sample{shard.order[places[i]],
-                      shard.distinct_sizes[distinct_of(shard.first_offsets, places[i])]};
+        return Sample{own().order[places[i]],
+                      own().distinct_sizes[distinct_of(own().first_offsets, places[i])]};
     });
     if (count == 0) return;
     batch.bucket = static_cast<int64_t>(piece.bucket);
@@ -191,16 +177,16 @@ uint64_t ShardedSequence::samples_of(const Piece& piece, std::size_t rank) const
 }
 
 /// Places in the sorted order of a shard.
-std::span<const uint32_t> ShardedSequence::offsets(const Piece& piece, std::size_t rank,
-                                                   uint64_t first, uint64_t count) const {
+std::span<const uint32_t> ShardedSequence::offsets(const Piece& piece, uint64_t first,
+                                                   uint64_t count) const {
     offsets_.resize(count);
     if (count == 0) return offsets_;
-    const uint64_t all = counts_[piece.bucket * ranks_ + rank];
+    const uint64_t all = counts_[piece.bucket * ranks_ + rank_];
     const Permutation permutation(
         all, permutation_key(steps_.epoch_options.seed, steps_.epoch_options.epoch,
                              Purpose::samples, piece.bucket));
     permutation.fill(piece.boundary(piece.step, all) + first, offsets_);
-    for (uint32_t& offset : offsets_) offset += begin_[piece.bucket * ranks_ + rank];
+    for (uint32_t& offset : offsets_) offset += begin_[piece.bucket * ranks_ + rank_];
     return offsets_;
 }
 

@@ -46,10 +46,8 @@ struct Made {
 
 class ShardedSequence : public Sequence {
 public:
-    /// `shards`: the samples of each shard by size; null where they are not known. `first`: the
-    /// number of this rank's first sample there.
-    ShardedSequence(std::vector<std::shared_ptr<const Sorted>> shards, uint64_t first,
-                    const Histograms& histograms, const sab_plan_options& options,
+    /// `own`: the samples of this rank by size.
+    ShardedSequence(Sorted own, const Histograms& histograms, const sab_plan_options& options,
                     const Ranks& ranks);
 
     /// Of the plan, and of what only this rank knows: which of its samples have which size.
@@ -71,11 +69,6 @@ public:
     }
 
     bool has_others() const override { return ranks_ > 1; }
-    uint64_t shards() const override { return known_shards_; }
-    void fill_shard(uint64_t position, uint64_t shard, Batch& batch) const override {
-        const Piece piece = find(position);
-        fill_piece(piece, shard, 0, samples_of(piece, shard), batch);
-    }
     uint64_t samples_of_ranks(uint64_t position) const override;
     uint64_t samples(uint64_t position) const override { return samples_of(find(position), rank_); }
     double cost(uint64_t position) const override;
@@ -106,16 +99,11 @@ private:
                      std::size_t& bucket);
     Piece find(uint64_t position) const;
     uint64_t samples_of(const Piece& piece, std::size_t rank) const;
-    void fill_piece(const Piece& piece, std::size_t rank, uint64_t first, uint64_t count,
-                    Batch& batch) const;
-    std::span<const uint32_t> offsets(const Piece& piece, std::size_t rank, uint64_t first,
-                                      uint64_t count) const;
-    const Sorted& own() const { return *shards_[rank_]; }
+    std::span<const uint32_t> offsets(const Piece& piece, uint64_t first, uint64_t count) const;
+    const Sorted& own() const { return *own_; }
 
     const uint64_t ranks_, rank_;
-    std::vector<std::shared_ptr<const Sorted>> shards_;  ///< by rank; null where not known
-    uint64_t known_shards_ = 1;
-    uint64_t first_;                    ///< number of this rank's first sample
+    std::shared_ptr<const Sorted> own_;
     std::shared_ptr<const Plan> plan_;  ///< of all shards' samples; without their order
     std::vector<uint64_t> counts_;      ///< samples by bucket and rank
     std::vector<uint32_t> begin_;       ///< in the order of the shard: the first of these samples

@@ -459,7 +459,8 @@ std::size_t Cursor::save(std::span<std::byte> out) const {
                             schedule_.remainder.first,
                             schedule_.remainder.batches,
                             schedule_.pricing.limits};
-    return write_state(kind(), fingerprint(), std::as_bytes(std::span(&state, 1)), out);
+    return write_state(kind(), fingerprint(), choice(), state.order,
+                       std::as_bytes(std::span(&state, 1)), out);
 }
 
 /// Refuses a state with impossible fields, as far as this can be seen without the order of the
@@ -514,7 +515,8 @@ void Cursor::go_to(const CursorState& state) {
 
 bool Cursor::go_to_state(std::span<const std::byte> bytes) {
     CursorState state{};
-    read_state(bytes, kind(), fingerprint(), std::as_writable_bytes(std::span(&state, 1)));
+    read_state(bytes, kind(), fingerprint(), choice(), state.order,
+               std::as_writable_bytes(std::span(&state, 1)));
     match_order(state.order, options_);
     match_state("costliest_first", state.costliest_first, options_.costliest_first);
     match_state("steady", state.steady, options_.steady);

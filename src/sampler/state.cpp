@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "base/error.h"
 #include "base/xxhash.h"
@@ -50,14 +51,18 @@ uint64_t checksum_of(std::span<const std::byte> state) {
 
 }  // namespace
 
-std::size_t write_state(SamplerKind kind, uint64_t fingerprint, std::span<const std::byte> body,
+std::size_t write_state(SamplerKind kind, uint64_t fingerprint, const EpochChoice* choice,
+                        const OrderState& order, std::span<const std::byte> body,
                         std::span<std::byte> out) {
-    const std::size_t size = sizeof(StateHeader) + body.size();
+    std::vector<uint64_t> proportions;
+    if (has_mixtures && choice != nullptr) proportions = choice->proportions(order.epoch);
+    const auto chosen = std::as_bytes(std::span(proportions));
+    const std::size_t size = sizeof(StateHeader) + body.size() + chosen.size();
     if (out.size() < size) return size;
     const std::span<std::byte> state = out.first(size);
     StateHeader header{{'S', 'A', 'B', 'S'},        state_version, 0, static_cast<uint32_t>(size),
                        static_cast<uint32_t>(kind), fingerprint};
-    std::ranges::copy(body, state.begin() + sizeof header);
+    std::ranges::copy(chosen, std::ranges::copy(body, state.begin() + sizeof header).out);
     std::memcpy(state.data(), &header, sizeof header);
     header.checksum = checksum_of(state);
     std::memcpy(state.data(), &header, sizeof header);
@@ -65,7 +70,7 @@ std::size_t write_state(SamplerKind kind, uint64_t fingerprint, std::span<const 
 }
 
 void read_state(std::span<const std::byte> state, SamplerKind kind, uint64_t fingerprint,
-                std::span<std::byte> body) {
+                const EpochChoice* choice, const OrderState& order, std::span<std::byte> body) {
     if (state.size() < 8 || std::memcmp(state.data(), "SABS", 4) != 0)
         fail(SAB_E_FORMAT, "state: is not the state of a sampler: must begin with \"SABS\"");
     StateHeader header{};
@@ -84,11 +89,20 @@ void read_state(std::span<const std::byte> state, SamplerKind kind, uint64_t fin
     if (header.kind != static_cast<uint32_t>(kind))
         fail(SAB_E_MISMATCH, "state: was saved by another kind of sampler: it is of ",
              find_kind(header.kind).constructor, ", this sampler of ", own.constructor);
+    const auto saved = state.subspan(sizeof header);
+    std::ranges::copy(saved.first(std::min(saved.size(), body.size())), body.begin());
+    if (has_mixtures && choice != nullptr && header.fingerprint != fingerprint) {
+        const auto chosen = saved.subspan(std::min(saved.size(), body.size()));
+        std::vector<uint64_t> proportions(chosen.size() / sizeof(uint64_t));
+        std::memcpy(proportions.data(), chosen.data(), proportions.size() * sizeof(uint64_t));
+        choice->match_proportions(order.epoch, proportions);
+    }
     if (header.fingerprint != fingerprint)
         fail(SAB_E_MISMATCH, "state: was saved with ", own.difference, ": fingerprint ",
              header.fingerprint, ", this sampler has ", fingerprint);
-    check_size(sizeof header + body.size());
-    std::ranges::copy(state.subspan(sizeof header), body.begin());
+    const std::size_t chosen =
+        has_mixtures && choice != nullptr ? choice->proportions(order.epoch).size() : 0;
+    check_size(sizeof header + body.size() + chosen * sizeof(uint64_t));
 }
 
 void match_state(const char* what, uint64_t saved, uint64_t own) {

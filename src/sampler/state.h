@@ -40,14 +40,16 @@ struct OrderState {
 };
 static_assert(sizeof(OrderState) == 48);
 
-/// Writes a state if there is room for it. Returns its size.
-std::size_t write_state(SamplerKind kind, uint64_t fingerprint, std::span<const std::byte> body,
+/// Writes a state if there is room for it. Returns its size. The body begins with `order`; what the
+/// choice, if there is one, says of the epoch follows the body.
+std::size_t write_state(SamplerKind kind, uint64_t fingerprint, const EpochChoice* choice,
+                        const OrderState& order, std::span<const std::byte> body,
                         std::span<std::byte> out);
 
-/// Reads the body of a state. Refuses what is no whole state of this version, and that of another
-/// kind of sampler or of other samples.
+/// Reads the body of a state, which begins with `order`. Refuses what is no whole state of this
+/// version, and that of another kind of sampler, of other samples or of another choice of them.
 void read_state(std::span<const std::byte> state, SamplerKind kind, uint64_t fingerprint,
-                std::span<std::byte> body);
+                const EpochChoice* choice, const OrderState& order, std::span<std::byte> body);
 
 /// Refuses a state that has something else than this sampler.
 void match_state(const char* what, uint64_t saved, uint64_t own);

@@ -42,8 +42,12 @@ struct SourceTurns {
 class EpochChoice {
 public:
     virtual ~EpochChoice() = default;
+    /// Whether its samples are one shard of those that epochs take: what it says of
+    /// epochs has no meaning then.
+    virtual bool is_shard() const = 0;
     /// Number of sources.
     virtual std::size_t sources() const = 0;
+    virtual int64_t id(std::size_t source) const = 0;
     /// The source of each sample.
     virtual std::span<const uint16_t> source_of() const = 0;
     /// The size of a sample, over all columns.
@@ -67,6 +71,10 @@ public:
     virtual uint64_t fingerprint() const = 0;
     /// Of the sources and the options, whatever the samples are.
     virtual uint64_t options_fingerprint() const = 0;
+    /// What states tell of the choice, to say how another one differs.
+    virtual std::vector<uint64_t> proportions(uint64_t epoch) const = 0;
+    /// Refuses those of another choice, as far as they differ.
+    virtual void match_proportions(uint64_t epoch, std::span<const uint64_t> saved) const = 0;
     /// One of other samples with the same sources and options. Refuses what breaks a rule.
     virtual std::shared_ptr<const EpochChoice> of_others(std::span<const double> sizes,
                                                          std::vector<uint16_t> source_of) const = 0;

@@ -140,6 +140,13 @@ void Columns::refuse_choice(std::string_view name) const {
              "sharded samplers take mixtures");
 }
 
+void Columns::refuse_shard() const {
+    if (choice_ != nullptr && choice_->is_shard())
+        fail(SAB_E_ARGUMENT,
+             "sizes: are a mixture of one shard, with all_sources: only sharded samplers, which "
+             "have all shards, take it");
+}
+
 void Columns::describe() {
     for (std::size_t i = 0; i < size() && size() > 1; ++i) {
         if (i > 0) description_ += "; ";

@@ -71,6 +71,8 @@ public:
     /// Which samples an epoch has; null: all, once each.
     const std::shared_ptr<const EpochChoice>& choice() const { return choice_; }
     void refuse_choice(std::string_view name) const;
+    /// Refuses a mixture of one shard.
+    void refuse_shard() const;
 
 private:
     Columns() = default;

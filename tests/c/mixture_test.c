@@ -482,6 +482,8 @@ static void check_pieces(const sab_sizes *mixture, const struct sources *of,
                          const sab_packed_options *pack, uint64_t epoch) {
     static uint32_t counts[MOST_SAMPLES];
     static double seen[MOST_SAMPLES];
+    sab_mixture_report reports[3] = {SAB_MIXTURE_REPORT_INIT, SAB_MIXTURE_REPORT_INIT,
+                                     SAB_MIXTURE_REPORT_INIT};
     memset(seen, 0, sizeof seen);
     for (uint64_t rank = 0; rank < 2; ++rank) {
         sab_sampler_options options = ranks(rank, 2);
@@ -499,11 +501,22 @@ static void check_pieces(const sab_sizes *mixture, const struct sources *of,
                 seen[index] += length;
             }
         }
+        if (rank == 0) EXPECT_OK(sab_mixture_get_report(sampler, NULL, NULL, reports, 3));
         sab_sampler_free(sampler);
     }
     EXPECT_OK(sab_mixture_counts(mixture, epoch, counts, of->samples));
     for (size_t i = 0; i < of->samples; ++i)
         EXPECT(seen[i] == (double)of->numbers[0][i] * counts[i]);
+    for (size_t s = 0; s < 3; ++s) { /* samples, not their pieces */
+        uint64_t samples = 0, distinct = 0, most = 0;
+        for (size_t i = of->first[s]; i < of->first[s + 1]; ++i) {
+            samples += counts[i];
+            distinct += counts[i] > 0;
+            most = counts[i] > most ? counts[i] : most;
+        }
+        EXPECT(reports[s].samples == samples && reports[s].distinct == distinct &&
+               reports[s].most == most);
+    }
 }
 
 static void Rows_WithPieces_HaveEachSampleAsOften(void) {
@@ -705,6 +718,13 @@ static void State_OfAnotherMixture_IsRefused(void) {
     sab_sizes *const mixture = three_mixed(&of);
     const sab_sampler_options of_rank = ranks(0, 2);
     make_sampler *const samplers[] = {bucket, best_fit};
+    static const char *const words[] = {
+        "state: was saved with other repeats: source 2 had 3 repeats in epoch 0, this sampler has "
+        "2",
+        "state: was saved with other repeats: source 2 had 3 repeats in epoch 0, this sampler has "
+        "3.001",
+        "state: was saved with the seed 0 of the mixture, this sampler has 1",
+        "state: was saved with another schedule of repeats, though those of epoch 0 are the same"};
     for (size_t i = 0; i < COUNT(samplers); ++i) {
         sab_sampler *const saved = samplers[i](mixture, &of_rank);
         struct state state;
@@ -721,10 +741,19 @@ static void State_OfAnotherMixture_IsRefused(void) {
             }
             sab_sizes *const changed = mixture_with(&of, &options);
             sab_sampler *const sampler = samplers[i](changed, &of_rank);
-            EXPECT_FAILS(restore_state(sampler, &state), SAB_E_MISMATCH, "state");
+            EXPECT_FAILS(restore_state(sampler, &state), SAB_E_MISMATCH, words[what]);
             sab_sampler_free(sampler);
             sab_sizes_free(changed);
         }
+        /* Fewer sources, and none. */
+        const struct sources fewer = drawn_sources(2, (const size_t[]){700, 1250}, 1);
+        const sab_mixture_options two = repeated(three_repeats, 2);
+        sab_sizes *const changed = mixture_with(&fewer, &two);
+        sab_sampler *const sampler = samplers[i](changed, &of_rank);
+        EXPECT_FAILS(restore_state(sampler, &state), SAB_E_MISMATCH,
+                     "state: was saved with a mixture of 3 sources, this sampler has 2");
+        sab_sampler_free(sampler);
+        sab_sizes_free(changed);
         sab_sampler_free(saved);
     }
     sab_sizes_free(mixture);

@@ -79,7 +79,6 @@ static sab_sizes *whole_mixture(const sab_mixture_options *options) {
 static uint64_t walk_all(job *jobs, uint64_t world_size, uint32_t *seen) {
     uint64_t steps = 0, told = 0;
     for (sab_status status = SAB_OK; status == SAB_OK;) {
-        int64_t bucket = -1;
         for (uint64_t r = 0; r < world_size; ++r) {
             sab_batch batch = SAB_BATCH_INIT;
             const sab_status own = sab_next_batch(jobs[r].sampler, &batch);
@@ -94,8 +93,9 @@ static uint64_t walk_all(job *jobs, uint64_t world_size, uint32_t *seen) {
                 total += jobs[r].sizes[batch.indices[i]];
             }
             EXPECT(total == *batch.total);
-            if (batch.count > 0) EXPECT(bucket == -1 || bucket == batch.bucket);
-            if (batch.count > 0) bucket = batch.bucket;
+            if (jobs[r].plan.separate_by != NULL)
+                for (uint64_t i = 0; i < batch.count; ++i)
+                    EXPECT(jobs[r].ids[batch.indices[i]] == batch.id);
             if (r == 0 && batch.micro_batch == 0) told += step_of(jobs[r].sampler).samples;
         }
         steps += status == SAB_OK;
@@ -188,12 +188,129 @@ static void the_report_has_all_ranks(void) {
                 EXPECT(reports[s].total == d.given[s]);
                 EXPECT(reports[s].padded_total >= d.given[s]);
                 EXPECT(fabs(reports[s].deviation - d.largest[s]) < 1e-9);
-                /* The ranks take as many batches together. */
-                EXPECT(reports[s].deviation < (double)world_size);
+                EXPECT(reports[s].deviation < 1);
             }
         }
         free_all(jobs, world_size);
     }
+}
+
+/* Ranks without any sample, and without any of a source. */
+static void shards_may_lack_sources(void) {
+    static const int64_t all[SOURCES] = {0, 1, 2};
+    sab_mixture_options options = mixture_of(repeats);
+    sab_sizes *const whole = whole_mixture(&options);
+    for (int is_apart = 0; is_apart < 2; ++is_apart) {
+        job jobs[MOST_RANKS];
+        set_shards(jobs, 4);
+        size_t first = 0;
+        for (int r = 0; r < 4; ++r) { /* rank 1 has none; the first third has no source 2 */
+            const size_t end = r == 0 || r == 1 ? SAMPLES / 4 : r == 2 ? SAMPLES / 2 : SAMPLES;
+            jobs[r].sizes = sizes + first;
+            jobs[r].ids = ids + first;
+            jobs[r].count = end - first;
+            jobs[r].mixture.all_sources = all;
+            jobs[r].mixture.all_source_count = SOURCES;
+            if (is_apart) {
+                jobs[r].plan.separate_by = jobs[r].ids;
+                jobs[r].plan.separate_by_count = jobs[r].count;
+            }
+            first = end;
+        }
+        make_all(jobs, 4);
+        for (uint64_t epoch = 0; epoch < 3; ++epoch) {
+            uint32_t seen[SAMPLES] = {0}, expected[SAMPLES];
+            for (int r = 0; r < 4; ++r) EXPECT_OK(sab_sampler_set_epoch(jobs[r].sampler, epoch));
+            walk_all(jobs, 4, seen);
+            EXPECT_OK(sab_mixture_counts(whole, epoch, expected, SAMPLES));
+            EXPECT(memcmp(seen, expected, sizeof seen) == 0);
+        }
+        free_all(jobs, 4);
+    }
+    sab_sizes_free(whole);
+}
+
+static void a_mixture_of_one_shard_has_no_epochs(void) {
+    static const int64_t all[SOURCES] = {0, 1, 7}, unordered[2] = {1, 1}, negative[1] = {-1};
+    const int32_t few[2] = {4, 5};
+    const int64_t of[2] = {0, 7};
+    sab_sizes *plain = sizes_of(few, 2), *none = sizes_of(few, 0), *mixture = NULL, *other = NULL;
+    sab_mixture_options options = mixture_of(repeats);
+    options.all_sources = all;
+    options.all_source_count = SOURCES;
+    EXPECT_OK(sab_mixture_flat_new(plain, of, 2, &options, &mixture));
+    EXPECT(sab_mixture_source_count(mixture) == SOURCES);
+    sab_mixture_source source = SAB_MIXTURE_SOURCE_INIT;
+    EXPECT_OK(sab_mixture_get_source(mixture, 2, 0, &source));
+    EXPECT(source.id == 7 && source.samples == 1 && source.repeat == 0);
+    EXPECT_OK(sab_mixture_get_source(mixture, 1, 0, &source));
+    EXPECT(source.id == 1 && source.samples == 0 && source.epoch_samples == 0);
+    uint32_t counts[2];
+    const char *const words = "sizes: are a mixture of one shard, with all_sources";
+    EXPECT_FAILS(sab_mixture_counts(mixture, 0, counts, 2), SAB_E_ARGUMENT, words);
+    const sab_plan_options plan_options = budget(LIMIT);
+    sab_plan *plan = NULL;
+    EXPECT_FAILS(sab_plan_new(mixture, &plan_options, &plan), SAB_E_ARGUMENT, words);
+    sab_packed_options packed = SAB_PACKED_OPTIONS_INIT;
+    packed.capacity = 10;
+    sab_sampler *sampler = NULL;
+    EXPECT_FAILS(sab_packed_sampler_new(mixture, &packed, NULL, &sampler), SAB_E_ARGUMENT, words);
+    sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
+    balanced.samples = 1;
+    EXPECT_FAILS(sab_balanced_sampler_new(mixture, &balanced, NULL, &sampler), SAB_E_ARGUMENT,
+                 words);
+    sab_sizes_free(mixture);
+    /* The sources one after the other. */
+    const sab_sizes *const parts[SOURCES] = {plain, none, none};
+    EXPECT_OK(sab_mixture_new(parts, SOURCES, &options, &mixture));
+    EXPECT_OK(sab_mixture_get_source(mixture, 2, 0, &source));
+    EXPECT(source.id == 7 && source.samples == 0);
+    EXPECT_FAILS(sab_mixture_new(parts, 2, &options, &other), SAB_E_ARGUMENT,
+                 "options.all_source_count = 3: must be the number of sources, 2");
+    options.repeat_count = 0;
+    options.all_source_count = 2;
+    EXPECT_FAILS(sab_mixture_flat_new(plain, of, 2, &options, &other), SAB_E_ARGUMENT,
+                 "ids[1] = 7: must be one of options.all_sources");
+    options.all_sources = unordered;
+    EXPECT_FAILS(sab_mixture_flat_new(plain, of, 2, &options, &other), SAB_E_ARGUMENT,
+                 "options.all_sources[1] = 1: must be at least 0, and above the one before");
+    options.all_sources = negative;
+    options.all_source_count = 1;
+    EXPECT_FAILS(sab_mixture_flat_new(plain, of, 2, &options, &other), SAB_E_ARGUMENT,
+                 "options.all_sources[0] = -1");
+    options.all_sources = NULL;
+    EXPECT_FAILS(sab_mixture_flat_new(plain, of, 2, &options, &other), SAB_E_ARGUMENT,
+                 "options.all_sources = NULL: must be given");
+    options.all_source_count = 65536;
+    options.all_sources = all;
+    EXPECT_FAILS(sab_mixture_flat_new(plain, of, 2, &options, &other), SAB_E_ARGUMENT,
+                 "options.all_source_count = 65536: must be at most 65535");
+    sab_sizes_free(mixture);
+    sab_sizes_free(none);
+    sab_sizes_free(plain);
+}
+
+/* A source that no rank has, and ids that are not those of sources. */
+static void sources_of_all_shards_need_samples(void) {
+    static const int64_t all[4] = {0, 1, 2, 9}, apart[SAMPLES] = {1};
+    job jobs[3];
+    set_shards(jobs, 3);
+    for (int r = 0; r < 3; ++r) {
+        jobs[r].mixture.repeat_count = 0;
+        jobs[r].mixture.all_sources = all;
+        jobs[r].mixture.all_source_count = 4;
+    }
+    all_fail(jobs, 3, SAB_E_ARGUMENT, "sizes: source 9 has no sample on any rank");
+    set_shards(jobs, 3);
+    for (int r = 0; r < 3; ++r) {
+        jobs[r].plan.separate_by = apart;
+        jobs[r].plan.separate_by_count = jobs[r].count;
+    }
+    all_fail(jobs, 3, SAB_E_ARGUMENT, "must be the id of the sample's source");
+    set_shards(jobs, 3);
+    jobs[1].plan.separate_by = jobs[1].ids; /* on one rank only */
+    jobs[1].plan.separate_by_count = jobs[1].count;
+    all_fail(jobs, 3, SAB_E_MISMATCH, "are not the same on ranks");
 }
 
 static void a_state_goes_on_at_an_odd_step(void) {
@@ -229,7 +346,7 @@ static void a_state_goes_on_at_an_odd_step(void) {
     for (uint64_t r = 0; r < world_size; ++r) others[r].mixture = mixture_of(other_repeats);
     make_all(others, world_size);
     EXPECT_FAILS(restore_state(others[0].sampler, &state), SAB_E_MISMATCH,
-                 "another plan or other shards");
+                 "other repeats: source 2 had 2.5 repeats in epoch 2, this sampler has 2");
     free_all(jobs, world_size);
     free_all(others, world_size);
 }
@@ -385,6 +502,9 @@ int main(void) {
     make_samples();
     RUN(counts_are_exact_and_steps_equal);
     RUN(the_report_has_all_ranks);
+    RUN(shards_may_lack_sources);
+    RUN(a_mixture_of_one_shard_has_no_epochs);
+    RUN(sources_of_all_shards_need_samples);
     RUN(a_state_goes_on_at_an_odd_step);
     RUN(ranks_with_other_mixtures_are_refused);
     RUN(proportions_and_schedules_hold_over_all_shards);

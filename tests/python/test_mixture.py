@@ -262,19 +262,22 @@ def test_a_batch_by_its_number_is_the_one_of_the_pass(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
-    "other",
+    "other, words",
     [
-        {"repeat": {"code": 2.5, "web": 0.31}},
-        {"repeat": REPEAT, "schedule": [(5, 1)]},
-        {"repeat": REPEAT, "seed": 1},
-        {"temperature": 2},
+        (
+            {"repeat": {"code": 2.5, "web": 0.31}},
+            "other repeats: source web had 0.3 repeats in epoch 0, this sampler has 0.31$",
+        ),
+        ({"repeat": REPEAT, "schedule": [(5, 1)]}, "another schedule of repeats, though those of"),
+        ({"repeat": REPEAT, "seed": 1}, "the seed 0 of the mixture, this sampler has 1$"),
+        ({"temperature": 2}, r"source wiki had 1 repeats in epoch 0, this sampler has 1\.04"),
     ],
     ids=["repeat", "schedule", "seed", "temperature"],
 )
-def test_a_state_under_other_proportions_is_refused(kind, other):
+def test_a_state_under_other_proportions_is_refused(kind, other, words):
     state = made(kind, three()).state_dict(3)
     sampler = made(kind, three(**other))
-    with pytest.raises(ValueError, match=r"state|fingerprint") as caught:
+    with pytest.raises(ValueError, match=words) as caught:
         sampler.load_state_dict(state)
     assert "\n" not in str(caught.value)
     made(kind, three()).load_state_dict(state)
@@ -283,8 +286,20 @@ def test_a_state_under_other_proportions_is_refused(kind, other):
 def test_a_state_of_sizes_that_are_no_mixture_is_refused():
     sizes = np.concatenate([WIKI, CODE, WEB])
     state = sab.BucketSampler(sab.plan(sizes, 4096)).state_dict(3)
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="state: was saved without a mixture"):
         made("plan", three(repeat=1)).load_state_dict(state)
+
+
+def test_a_state_names_the_repeats_of_its_epoch():
+    mixture = three(repeat=REPEAT, schedule=[(2, {"code": 3})])
+    sampler = made("plan", mixture)
+    sampler.set_epoch(2)
+    state = sampler.state_dict(3)
+    with pytest.raises(ValueError, match="code had 3 repeats in epoch 2, this sampler has 2.5$"):
+        made("plan", three()).load_state_dict(state)
+    again = made("plan", mixture)
+    again.load_state_dict(state)
+    assert again.epoch == 2
 
 
 def test_a_schedule_changes_the_repeats_from_its_epochs_on():
@@ -473,6 +488,15 @@ def test_split_samples_appear_as_often_as_the_mixture_says():
     assert max(row.total for row in rows) <= 16
 
 
+@pytest.mark.parametrize("options", [{"split": True}, {"method": "concat"}])
+def test_a_report_counts_samples_and_not_their_pieces(options):
+    mixture = sab.Mixture({"a": [50, 60], "b": [3] * 20}, repeat={"a": 1.5})
+    report = sab.PackedSampler(mixture, 16, **options).report()
+    assert {name: each.samples for name, each in report.sources.items()} == mixture.samples()
+    assert [each.distinct for each in report.sources.values()] == [2, 20]
+    assert [each.most for each in report.sources.values()] == [2, 1]
+
+
 def on_all(world_size, work):
     """`work(gather, rank)` on each rank, in threads."""
     barrier, box = threading.Barrier(world_size), [b""] * world_size
@@ -512,6 +536,107 @@ def test_sharded_samplers_have_the_counts_of_the_mixture_of_all_shards(world_siz
         assert len({len(sampler) for sampler in samplers}) == 1
         batches = [part[indices] for sampler, part in zip(samplers, parts) for indices in sampler]
         assert (counted(whole, batches) == whole.counts(epoch)).all()
+
+
+def sharded(world_size, sizes, ids, parts, **given):
+    """Samplers of shards, some of which may lack samples of a source, or have none."""
+
+    def of_rank(gather, rank):
+        mixture = sab.Mixture(
+            sizes[parts[rank]],
+            sources=ids[parts[rank]],
+            repeat={1: 0.5, 2: 2.5},
+            all_sources=[0, 1, 2],
+        )
+        return sab.ShardedSampler(
+            mixture, budget=400, gather=gather, rank=rank, world_size=world_size, **given
+        )
+
+    return on_all(world_size, of_rank)
+
+
+@pytest.mark.parametrize(
+    "given", [{}, {"separate_by": "source"}, {"separate_by": "source", "max_shapes": 9}]
+)
+def test_shards_may_lack_a_source_and_be_empty(given):
+    sizes, ids = RANDOM.integers(1, 90, 900), RANDOM.integers(0, 3, 900)
+    whole = sab.Mixture(sizes, sources=ids, repeat={1: 0.5, 2: 2.5})
+    parts = [np.flatnonzero(ids == 1), np.flatnonzero(ids != 1), np.array([], int)]
+    samplers = sharded(3, sizes, ids, parts, **given)
+    for epoch in range(3):
+        counts = np.zeros(900, int)
+        for sampler, part in zip(samplers, parts):
+            sampler.set_epoch(epoch)
+            for batch in sampler.batches():
+                counts += counted(whole, [part[batch.indices]])
+                if given and batch.count:
+                    assert set(ids[part[batch.indices]]) == {batch.id}
+        assert (counts == whole.counts(epoch)).all()
+    assert len({len(sampler) for sampler in samplers}) == 1
+
+
+def test_shards_by_name_may_lack_sources():
+    shards = [{"a": [3, 4, 5] * 20}, {"a": [], "b": [7] * 40}, {}]
+    samplers = on_all(
+        3,
+        lambda gather, rank: sab.ShardedSampler(
+            sab.Mixture(shards[rank], proportions={"a": 1, "b": 3}, all_sources=["a", "b"]),
+            budget=40,
+            gather=gather,
+            rank=rank,
+            world_size=3,
+        ),
+    )
+    for sampler in samplers:
+        report = sampler.report()
+        assert [each.samples for each in report.sources.values()] == [25, 75]
+
+
+@pytest.mark.parametrize("separate_by", [None, "source"])
+def test_sharded_samplers_keep_sources_near_their_dues_and_report_them(separate_by):
+    sizes, ids = RANDOM.integers(1, 90, 4000), RANDOM.choice(3, 4000, p=[0.6, 0.3, 0.1])
+    sizes = sizes * (1 + ids)  # batches of a bucket are mostly of one source
+    whole = sab.Mixture(sizes, sources=ids, repeat={1: 0.5, 2: 2.5})
+    parts = np.array_split(RANDOM.permutation(4000), 8)
+    samplers = sharded(8, sizes, ids, parts, separate_by=separate_by)
+    steps = list(zip(*([part[i] for i in each] for each, part in zip(samplers, parts))))
+    rows = by_source(whole, itertools.chain(*steps))
+    shares = rows.sum(axis=0) / rows.sum()
+    given = np.cumsum(rows.reshape(len(steps), 8, 3).sum(axis=1), axis=0)
+    distance = np.abs(given - given.sum(axis=1)[:, None] * shares) / rows.sum(axis=1).max()
+    assert distance.max() < 1
+    sums = np.cumsum(rows, axis=0)
+    windows = sums[100:] - sums[:-100]
+    assert np.abs(windows / windows.sum(axis=1, keepdims=True) - shares).max() < 0.04
+    for sampler in samplers:
+        report = sampler.report()
+        for s, each in enumerate(report.sources.values()):
+            assert each.samples == whole.samples()[s] and each.total == rows[:, s].sum()
+            assert each.deviation == pytest.approx(distance[:, s].max(), abs=1e-9)
+        assert report.samples == sum(whole.samples().values())
+        assert report.total == rows.sum() and 0 < report.padding < 0.5
+        assert "off due" in str(report) and "micro-batches" in report._repr_html_()
+        assert json.loads(json.dumps(report.to_dict())) == report.to_dict()
+
+
+def test_a_sharded_sampler_of_one_data_set_knows_no_other_shard():
+    sampler = sab.ShardedSampler([1, 2], budget=4, gather=lambda mine: [mine], rank=0, world_size=1)
+    with pytest.raises(sab.UnsupportedError, match="report: the sizes are no mixture"):
+        sampler.report()
+
+
+def test_a_mixture_of_one_shard_has_no_epochs_of_its_own():
+    mixture = sab.Mixture({"a": [1, 2]}, all_sources=["a", "b"])
+    assert repr(mixture) == "<sab.Mixture: a shard of 2 sources, a: 2, b: 0>"
+    assert mixture.names == ("a", "b") and mixture.source(1) == ("a", 1)
+    again = pickle.loads(pickle.dumps(mixture))
+    assert repr(again) == repr(mixture)
+    for call in (mixture.samples, mixture.repeats, mixture.counts):
+        with pytest.raises(ValueError, match="all_sources: the mixture is of one shard"):
+            call()
+    for call in (lambda: sab.plan(mixture, 9), lambda: sab.PackedSampler(mixture, 9)):
+        with pytest.raises(ValueError, match="sizes: are a mixture of one shard"):
+            call()
 
 
 def test_samples_over_the_budget_of_any_epoch_are_found_when_the_plan_is_made():
@@ -712,6 +837,12 @@ MISTAKES = [
     (lambda: sab.Mixture(ONE, repeat="2"), "repeat = '2': must be a number"),
     (lambda: sab.Mixture(ONE, repeat=[1]), "repeat = [1]: must be a number"),
     (lambda: sab.Mixture(ONE, repeat={"b": 1}), "repeat has the source 'b': the sources are 'a'"),
+    (lambda: sab.Mixture(ONE, repeat=True), "repeat = True: must be a number, not True or False"),
+    (lambda: sab.Mixture(ONE, repeat={"a": True}), "repeat['a'] = True: must be a number, not T"),
+    (lambda: sab.Mixture(ONE, repeat=np.True_), "repeat = True: must be a number, not True or"),
+    (lambda: sab.Mixture(ONE, proportions={"a": True}), "proportions['a'] = True: must be a num"),
+    (lambda: sab.Mixture(ONE, temperature=True), "temperature = True: must be a number, not Tr"),
+    (lambda: sab.Mixture(ONE, schedule=[(1, True)]), "schedule[0][1] = True: must be a number,"),
     (lambda: sab.Mixture(ONE, repeat=0), "repeat: is 0 for all sources: must be above 0 for at le"),
     (lambda: sab.Mixture(TWO, repeat={"a": 0, "b": 0}), "repeat: is 0 for all sources: must be ab"),
     (lambda: sab.Mixture(ONE, repeat=0.1), "repeat: epoch 0 has no sample: one source must give"),
@@ -778,6 +909,17 @@ MISTAKES = [
         lambda: sab.Mixture([1, 2], sources=[0, 1], repeat={2: 1}),
         "repeat has the source 2: the sources are 0, 1",
     ),
+    (lambda: sab.Mixture(TWO, all_sources=["a"]), "sizes has the source 'b': must be one of all_"),
+    (lambda: sab.Mixture(ONE, all_sources=["a", "a"]), "all_sources has 'a' twice: must have each"),
+    (lambda: sab.Mixture(ONE, all_sources=[]), "all_sources = []: must have at least one source"),
+    (lambda: sab.Mixture(ONE, all_sources=[1]), "all_sources has the source 1: its name must be a"),
+    (lambda: sab.Mixture(ONE, all_sources=5), "all_sources = 5: must be a list"),
+    (
+        lambda: sab.Mixture([1], sources=[3], all_sources=[1, 2]),
+        "sources[0] = 3: must be one of all_sources",
+    ),
+    (lambda: sab.Mixture([1], sources=[3], all_sources=[-1]), "all_sources = -1: must be at least"),
+    (lambda: sab.Mixture([], sources=[], all_sources=[]), "all_sources = []: must have at least"),
     (lambda: three().source(3520), "index = 3520: there are 3520 sizes"),
     (lambda: three().source("wiki"), "index = 'wiki': must be a whole number"),
     (lambda: three().counts(-1), "epoch = -1: must be at least 0"),

@@ -6,7 +6,7 @@ const UNITS = (samples = Raw.SAB_MIXTURE_SAMPLES, size = Raw.SAB_MIXTURE_SIZE)
 
 """
     Mixture((wiki = a, code = b); repeat, proportions, temperature, by = :samples, schedule = [],
-            seed = 0)
+            seed = 0, all_sources)
     Mixture(sizes; sources, ...)
 
 Several data sets (sources) in chosen proportions. It is taken wherever sizes are: by [`Plan`](@ref),
@@ -27,6 +27,9 @@ source, at least 0.
 - `schedule`: a vector of pairs `epoch => repeat`, from which epochs on other repeats hold. Sources
   that one does not name keep theirs.
 - `seed`: of the order in which samples are chosen. It does not depend on that of a sampler.
+- `all_sources`: the names, or with `sources` the numbers, of the sources of all ranks. The sizes are
+  then those of one shard, in which a source may have no sample. Only [`ShardedSampler`](@ref) takes
+  such a mixture.
 
 The index of a sample is its position in the sources one after the other. An epoch has exactly
 `round(n * repeat)` samples of a source of n, each of them `floor(repeat)` or `ceil(repeat)` times.
@@ -48,12 +51,17 @@ Mixture(named::NamedTuple; sources = nothing, given...) =
     sources === nothing ? Mixture([name => each for (name, each) in pairs(named)]; given...) : flat_mixture(named, sources; given...)
 Mixture(sizes; sources, given...) = flat_mixture(sizes, sources; given...)
 
-function Mixture(named::AbstractVector{<:Pair}; sources = nothing, given...)
-    sources === nothing || return flat_mixture(named, sources; given...)
+function Mixture(named::AbstractVector{<:Pair}; sources = nothing, all_sources = nothing, given...)
+    sources === nothing || return flat_mixture(named, sources; all_sources = all_sources, given...)
     all(name -> name isa Union{Symbol,AbstractString}, first.(named)) || throw(ArgumentError("a source: must be named by a text"))
     names, parts = [Symbol(name) for (name, _) in named], [Sizes(each) for (_, each) in named]
+    if all_sources !== nothing
+        known, names = Dict(zip(names, parts)), Symbol[Symbol(name) for name in all_sources]
+        issubset(keys(known), names) || throw(ArgumentError("the sources are $(join(map(repr, collect(keys(known))), ", ")): must be among all_sources"))
+        parts = [get(() -> Sizes(Int64[]), known, name) for name in names]
+    end
     texts = [Base.cconvert(Cstring, String(name)) for name in names]
-    given, kept = mixture_options(names; given...)
+    given, kept = mixture_options(names, all_sources === nothing ? Int64[] : collect(Int64, eachindex(names) .- 1); given...)
     handles = Ptr{Raw.sab_sizes}[Base.unsafe_convert(Ptr{Raw.sab_sizes}, part) for part in parts]
     sizes = GC.@preserve parts texts kept begin
         pointers = Ptr{UInt8}[Base.unsafe_convert(Cstring, text) for text in texts]
@@ -63,19 +71,21 @@ function Mixture(named::AbstractVector{<:Pair}; sources = nothing, given...)
     return Mixture(Sizes(sizes, Any[part.data for part in parts]), names)
 end
 
-function flat_mixture(sizes, sources; given...)
+function flat_mixture(sizes, sources; all_sources = nothing, given...)
     sizes = Sizes(sizes)
     ids = Int64[converted(Int64, :sources, id) for id in sources]
-    names = sort(unique(ids))
-    given, kept = mixture_options(names; given...)
+    all = Int64[converted(Int64, :all_sources, id) for id in something(all_sources, Int64[])]
+    names = sort(unique(all_sources === nothing ? ids : all))
+    given, kept = mixture_options(names, all_sources === nothing ? Int64[] : names; given...)
     mixture = GC.@preserve kept created(out -> Raw.sab_mixture_flat_new(sizes, ids, length(ids), given, out), Raw.sab_sizes)
     return Mixture(Sizes(mixture, sizes.data), names)
 end
 
 # The options, and the memory that they point to.
-function mixture_options(names; repeat = nothing, proportions = nothing, temperature = nothing, by = nothing, schedule = [], seed = nothing)
+function mixture_options(names, all_sources; repeat = nothing, proportions = nothing, temperature = nothing, by = nothing, schedule = [], seed = nothing)
     given = options(Raw.sab_mixture_options; temperature = temperature, unit = choice(:by, by, UNITS), seed = seed)
-    kept, repeats = Any[], by_source(:repeat, repeat, names, ones(length(names)))
+    given.all_sources, given.all_source_count = pointer(all_sources), length(all_sources)
+    kept, repeats = Any[all_sources], by_source(:repeat, repeat, names, ones(length(names)))
     if repeat !== nothing
         given.repeats, given.repeat_count = pointer(repeats), length(repeats)
         push!(kept, repeats)

@@ -1043,6 +1043,8 @@ mutable struct sab_mixture_options <: Struct
     schedule_repeats::Ptr{Float64}
     schedule_count::Csize_t
     seed::UInt64
+    all_sources::Ptr{Int64}
+    all_source_count::Csize_t
     sab_mixture_options() = new()
 end
 

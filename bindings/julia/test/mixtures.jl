@@ -112,3 +112,11 @@ end
     @test !isopen(mixture) && sprint(show, mixture) == "Mixture(closed)"
     @test thrown(() -> SAB.counts(mixture)) isa ArgumentError
 end
+
+@testset "repeats that are no numbers are refused" begin
+    for bad in (NaN, Inf, -1)
+        @test_throws ArgumentError Mixture(three(); repeat = (code = bad,))
+        @test_throws ArgumentError Mixture(three(); proportions = (wiki = 1, code = bad, web = 1))
+        @test_throws ArgumentError Mixture(three(); temperature = bad)
+    end
+end

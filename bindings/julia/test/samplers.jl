@@ -428,3 +428,24 @@ end
     @test_throws ArgumentError SAB.next_block!(sampler, -1)
     @test repr(SAB.next_block!(sampler, 2))[1:16] == "Block(2 batches,"
 end
+
+@testset "a shard may lack sources" begin
+    shards = [(wiki = of_modulus(30, 40),), (code = of_modulus(50, 60), web = of_modulus(4, 25))]
+    names, walks, reports = [:wiki, :code, :web], Vector{Any}(undef, 2), Vector{Any}(undef, 2)
+    two = Meeting(2)
+    @sync for rank in 0:1
+        @async begin
+            mixture = Mixture(shards[rank + 1]; repeat = (code = 0.5, web = 3), all_sources = names)
+            @test thrown(() -> Plan(mixture; budget = 500)) isa ArgumentError
+            sampler = SAB.ShardedSampler(mixture, bytes -> meet(two, rank, bytes); rank = rank, world_size = 2, budget = 100)
+            walks[rank + 1], reports[rank + 1] = counted(sampler, length(mixture)), SAB.report(sampler, mixture)
+        end
+    end
+    @test walks[1] == ones(30) && sum(walks[2][1:50]) == 25 && walks[2][51:54] == fill(3, 4)
+    for report in reports
+        @test [each.name => each.samples for each in report] == [:wiki => 30, :code => 25, :web => 12]
+    end
+    flat = Mixture([3, 4]; sources = [7, 7], all_sources = [2, 7], repeat = Dict(2 => 0.5))
+    @test [each.samples for each in SAB.sources(flat)] == [0, 2]
+    @test_throws ArgumentError Mixture((a = [1],); all_sources = [:b])
+end

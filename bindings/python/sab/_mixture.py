@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Union, cast
 
 import numpy as np
@@ -78,9 +78,12 @@ class Mixture(Sizes):
         schedule: ``[(epoch, repeat), ...]``: from an epoch on other repeats hold. Sources that a
             dictionary does not name keep theirs.
         seed: of the order in which samples are chosen. It does not depend on that of a sampler.
+        all_sources: the names, or with ``sources`` the numbers, of the sources of all ranks. The
+            sizes are then those of one shard, in which a source may have no sample. Only
+            :class:`sab.ShardedSampler` takes such a mixture.
 
     Raises:
-        ValueError: an argument breaks a rule.
+        TypeError, ValueError: an argument breaks a rule.
 
     >>> mixture = Mixture({"wiki": [3, 1, 2], "code": [5, 4]}, repeat={"code": 1.5})
     >>> mixture.samples(), mixture.source(4)
@@ -98,6 +101,7 @@ class Mixture(Sizes):
         by: By = "samples",
         schedule: Sequence[tuple[int, Repeat]] = (),
         seed: int = 0,
+        all_sources: Iterable[Name] | None = None,
     ) -> None:
         self._given: dict[str, Any] = {
             "repeat": _copy_of(repeat),
@@ -106,37 +110,22 @@ class Mixture(Sizes):
             "by": by,
             "schedule": _copy_of(elements("schedule", schedule)),
             "seed": seed,
+            "all_sources": all_sources
+            if all_sources is None
+            else elements("all_sources", all_sources),
         }
         self._keep, self._description, self._files, self._parts = None, None, [], {}
         self._ids: npt.NDArray[np.int64] | None = None
+        self._names: tuple[Name, ...] = ()
         self._places: dict[Name, int] = {}
         each: list[Sizes] = []
         if sources is None:
-            each = _data_sets(sizes)
-            self._names: tuple[Name, ...] = tuple(cast("Mapping[str, SizesLike]", sizes))
-            columns = each[0].columns
+            each, self._names = _data_sets(sizes, self._given["all_sources"])
         else:
-            one = as_sizes(sizes)
-            columns = one.columns
+            each = [as_sizes(sizes)]
             self._ids = indices_of("sources", sources).copy()
-            if self._ids.size != len(one):
-                raise ValueError(
-                    f"sources has {self._ids.size} numbers: must have one for each of the "
-                    f"{len(one)} samples"
-                )
-            self._names = tuple(int(each) for each in np.unique(self._ids))
-            if not self._names:
-                raise ValueError("sizes has no sample: must have at least one")
-            if int(self._names[0]) < 0:
-                place = int(np.argmax(self._ids < 0))
-                raise ValueError(f"sources[{place}] = {self._ids[place]}: must be at least 0")
-            if len(self._names) > lib.SAB_MAX_SOURCES:
-                raise ValueError(
-                    f"sources has {len(self._names)} different numbers: must have at most "
-                    f"{lib.SAB_MAX_SOURCES}"
-                )
-            each = [one]
-        self._column_names = columns
+            self._names = _numbers_of(self._ids, len(each[0]), self._given["all_sources"])
+        self._column_names = each[0].columns
         calls = Calls()
         calls.names = {"repeats": "repeat", "unit": f"by = {by!r}"}
         options = self._options(calls)
@@ -162,6 +151,9 @@ class Mixture(Sizes):
             raise ValueError(f"{' and '.join(ways)}: only one may be given")
         options.unit = one_of("by", given["by"], _UNITS)
         options.seed = whole("seed", given["seed"])
+        if given["all_sources"] is not None:
+            ids = self._numbers_of_sources()
+            self._set(options, calls, "all_sources", "all_source_count", "int64_t[]", ids)
         if self._ids is None:
             names = [ffi.new("char[]", str(name).encode()) for name in self._names]
             calls.kept.append(names)
@@ -173,7 +165,7 @@ class Mixture(Sizes):
             shares = self._shares(given["proportions"])
             self._set(options, calls, "proportions", "proportion_count", "double[]", shares)
         if given["temperature"] is not None:
-            options.temperature = real("temperature", given["temperature"])
+            options.temperature = _real("temperature", given["temperature"])
             if not 0 < options.temperature < float("inf"):
                 raise ValueError(f"temperature = {given['temperature']}: must be a number above 0")
         epochs, changed = list[int](), list[float]()
@@ -266,13 +258,17 @@ class Mixture(Sizes):
     @property
     def description(self) -> str:
         """Text that says which sources there are, and what epoch 0 takes of them."""
+        is_shard = self._given["all_sources"] is not None
         parts = [
-            f"{name}: {facts.epoch_samples:,} of {facts.samples:,}"
+            f"{name}: {facts.samples:,}"
+            if is_shard
+            else f"{name}: {facts.epoch_samples:,} of {facts.samples:,}"
             for name, facts in zip(self._names, self._facts_of(0))
         ]
         if len(parts) > 8:
             parts[7:] = ["..."]
-        return f"{len(self._names):,} sources, {', '.join(parts)}"
+        kind = "a shard of " if is_shard else ""
+        return f"{kind}{len(self._names):,} sources, {', '.join(parts)}"
 
     def source(self, index: int) -> tuple[Name, int]:
         """Where a sample is: the name of its source, and the row in it.
@@ -287,13 +283,21 @@ class Mixture(Sizes):
 
     def samples(self, epoch: int = 0) -> dict[Name, int]:
         """How many samples an epoch takes of each source, with repeats."""
-        facts = self._facts_of(whole("epoch", epoch))
+        facts = self._facts_of(self._epoch(epoch))
         return {name: each.epoch_samples for name, each in zip(self._names, facts)}
 
     def repeats(self, epoch: int = 0) -> dict[Name, float]:
         """The repeat of each source in an epoch."""
-        facts = self._facts_of(whole("epoch", epoch))
+        facts = self._facts_of(self._epoch(epoch))
         return {name: each.repeat for name, each in zip(self._names, facts)}
+
+    def _epoch(self, epoch: int) -> int:
+        if self._given["all_sources"] is not None:
+            raise ValueError(
+                "all_sources: the mixture is of one shard, and an epoch depends on all shards; "
+                "report() of the sampler has it"
+            )
+        return whole("epoch", epoch)
 
     def _facts_of(self, epoch: int) -> list[CData]:
         made: list[CData] = []
@@ -310,7 +314,7 @@ class Mixture(Sizes):
         """
         counts = np.empty(len(self), np.uint32)
         room = ffi.cast("uint32_t *", counts.ctypes.data)
-        check(lib.sab_mixture_counts(self._handle, whole("epoch", epoch), room, counts.size))
+        check(lib.sab_mixture_counts(self._handle, self._epoch(epoch), room, counts.size))
         return counts
 
     def _source_numbers(self) -> npt.NDArray[np.int64]:
@@ -319,6 +323,9 @@ class Mixture(Sizes):
             return self._ids
         samples = [facts.samples for facts in self._facts_of(0)]
         return np.repeat(np.arange(len(samples)), samples)
+
+    def _numbers_of_sources(self) -> list[int]:
+        return list(range(len(self._names)) if self._ids is None else map(int, self._names))
 
     def __reduce__(self) -> tuple[object, ...]:
         columns = [self._values(j) for j in range(len(self._column_names))]
@@ -337,8 +344,15 @@ def _copy_of(given: Any) -> Any:
     return given
 
 
+def _real(name: str, value: Any) -> float:
+    """A number; True and False are none."""
+    if isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} = {value}: must be a number, not True or False")
+    return real(name, value)
+
+
 def _number(name: str, value: Any) -> float:
-    number = real(name, value)
+    number = _real(name, value)
     if not 0 <= number < float("inf"):
         raise ValueError(f"{name} = {value}: must be a number of at least 0")
     return number
@@ -349,36 +363,84 @@ def _is_name(name: str) -> bool:
     return is_text and 1 <= len(name.encode()) <= lib.SAB_MAX_COLUMN_NAME
 
 
-def _data_sets(sizes: Any) -> list[Sizes]:
-    """The sizes of each source of a dictionary."""
+def _all_names(named: Mapping[Any, Any], all_sources: list[Any] | None) -> tuple[str, ...]:
+    """The names of the sources of a dictionary, or those of all ranks."""
+    names = list(named) if all_sources is None else all_sources
+    argument = "sizes" if all_sources is None else "all_sources"
+    if not names:
+        empty = "{}" if all_sources is None else "[]"
+        raise ValueError(f"{argument} = {empty}: must have at least one source")
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"{argument} has the source {name!r}: its name must be a text")
+        if not _is_name(name):
+            raise ValueError(
+                f"{argument} has the source {brief(name)}: its name must have 1 to "
+                f"{lib.SAB_MAX_COLUMN_NAME} bytes of UTF-8, without control characters"
+            )
+        if names.count(name) > 1:
+            raise ValueError(f"all_sources has {name!r} twice: must have each source once")
+    for name in named:
+        if name not in names:
+            raise ValueError(f"sizes has the source {name!r}: must be one of all_sources")
+    return tuple(names)
+
+
+def _data_sets(sizes: Any, all_sources: list[Any] | None) -> tuple[list[Sizes], tuple[str, ...]]:
+    """The sizes of each source of a dictionary, and their names."""
     if not isinstance(cast("object", sizes), Mapping):
         raise TypeError(
             f"sizes is {kind_of(sizes)}: must be a dictionary of data sets by name; the sizes of "
             "one data set need sources="
         )
     named: Mapping[Any, Any] = sizes
-    if not named:
-        raise ValueError("sizes = {}: must have at least one source")
-    each: list[Sizes] = []
+    names = _all_names(named, all_sources)
+    each: dict[str, Sizes] = {}
+    columns: tuple[str, ...] | None = None
     for name, source in named.items():
-        if not isinstance(name, str):
-            raise TypeError(f"sizes has the source {name!r}: its name must be a text")
-        if not _is_name(name):
-            raise ValueError(
-                f"sizes has the source {brief(name)}: its name must have 1 to "
-                f"{lib.SAB_MAX_COLUMN_NAME} bytes of UTF-8, without control characters"
-            )
-        each.append(as_sizes(source, f"sizes[{name!r}]"))
-        if isinstance(each[-1], Mixture):
+        part = each[name] = as_sizes(source, f"sizes[{name!r}]")
+        if isinstance(part, Mixture):
             raise TypeError(f"sizes[{name!r}] is a sab.Mixture: must be one data set")
-        if len(each[-1]) == 0:
+        if len(part) == 0 and all_sources is None:
             raise ValueError(f"sizes[{name!r}] has no sample: must have at least one")
-        if each[-1].columns != each[0].columns:
+        columns = columns or part.columns
+        if part.columns != columns:
             raise ValueError(
-                f"sizes[{name!r}] has the columns {each[-1].columns}: must be those of the first "
-                f"source, {each[0].columns}"
+                f"sizes[{name!r}] has the columns {part.columns}: must be those of the first "
+                f"source, {columns}"
             )
-    return each
+    columns = columns or ONE_COLUMN
+    none = Sizes([] if columns == ONE_COLUMN else {column: [] for column in columns})
+    return [each.get(name, none) for name in names], names
+
+
+def _numbers_of(
+    ids: npt.NDArray[np.int64], samples: int, all_sources: list[Any] | None
+) -> tuple[int, ...]:
+    """The numbers of the sources, ascending: those of the samples, or those of all ranks."""
+    if ids.size != samples:
+        raise ValueError(
+            f"sources has {ids.size} numbers: must have one for each of the {samples} samples"
+        )
+    if all_sources is not None:
+        numbers = sorted({whole("all_sources", each, bits=63) for each in all_sources})
+        if not numbers:
+            raise ValueError("all_sources = []: must have at least one source")
+        others = np.flatnonzero(~np.isin(ids, numbers))
+        if others.size:
+            raise ValueError(f"sources[{others[0]}] = {ids[others[0]]}: must be one of all_sources")
+    else:
+        numbers = np.unique(ids).tolist()
+        if not numbers:
+            raise ValueError("sizes has no sample: must have at least one")
+        if numbers[0] < 0:
+            place = int(np.argmax(ids < 0))
+            raise ValueError(f"sources[{place}] = {ids[place]}: must be at least 0")
+    if len(numbers) > lib.SAB_MAX_SOURCES:
+        raise ValueError(
+            f"sources has {len(numbers)} different numbers: must have at most {lib.SAB_MAX_SOURCES}"
+        )
+    return tuple(numbers)
 
 
 def _made_again(

@@ -604,9 +604,14 @@ def check_names(given: PlanOptions) -> None:
 
 
 def plan_options(
-    budget: BudgetLike | None, given: PlanOptions, columns: Sequence[str] = ONE_COLUMN
+    budget: BudgetLike | None,
+    given: PlanOptions,
+    columns: Sequence[str] = ONE_COLUMN,
+    source: Sizes | None = None,
 ) -> tuple[CData, Calls]:
-    """The options in C of a plan of sizes with these columns, and the functions among them."""
+    """The options in C of a plan of sizes with these columns, and the functions among them.
+    `source` may be a mixture, whose sources separate_by may name.
+    """
     check_names(given)
     options = new_options("sab_plan_options")
     calls = Calls(progress=given.get("progress"), what="plan")
@@ -631,7 +636,7 @@ def plan_options(
     options.tail = one_of("tail", tail, _TAILS)
     if "oversize" in given:
         options.oversize = one_of("oversize", given["oversize"], OVERSIZE)
-    _set_ids(options, given, calls)
+    _set_ids(options, given, calls, source)
     options.threads = whole("threads", given.get("threads", 1), 0)
     options.progress, options.progress_ctx = lib.sab_py_progress, calls.handle
     return options, calls
@@ -654,16 +659,23 @@ def _set_multiples(
     options.length_multiples = numbers
 
 
-def _set_ids(options: CData, given: PlanOptions, calls: Calls) -> None:
+def _set_ids(options: CData, given: PlanOptions, calls: Calls, source: Sizes | None) -> None:
     """Sets which samples are separate, and the most shapes, which may be given for each id."""
     ids, shapes = given.get("separate_by"), given.get("max_shapes")
     distinct: list[int] = []
+    if isinstance(ids, str) and (ids != SOURCE or not isinstance(source, Mixture)):
+        raise ValueError(
+            f"separate_by = {ids!r}: must be whole numbers, or {SOURCE!r} for a sab.Mixture"
+        )
     if ids is not None:
-        array = indices_of("separate_by", ids)
+        if isinstance(source, Mixture) and isinstance(ids, str):
+            array, distinct = source._source_numbers(), source._numbers_of_sources()
+        else:
+            array = indices_of("separate_by", ids)
+            distinct = np.unique(array).tolist()
         calls.kept.append(array)
         options.separate_by = ffi.cast("int64_t *", array.ctypes.data)
         options.separate_by_count = array.size
-        distinct = np.unique(array).tolist()
     if not isinstance(shapes, Mapping):
         options.max_shapes = 0 if shapes is None else whole("max_shapes", shapes, 1)
         return
@@ -781,14 +793,7 @@ def _plan_of_histogram(source: Histogram, budget: BudgetLike | None, given: Plan
 
 def new_plan(source: Sizes, budget: BudgetLike | None, given: PlanOptions) -> Plan:
     """The plan of :func:`plan`, without a warning."""
-    ids = given.get("separate_by")
-    if isinstance(ids, str):
-        if ids != SOURCE or not isinstance(source, Mixture):
-            raise ValueError(
-                f"separate_by = {ids!r}: must be whole numbers, or {SOURCE!r} for a sab.Mixture"
-            )
-        given = {**given, "separate_by": source._source_numbers()}
-    options, calls = plan_options(budget, given, source.columns)
+    options, calls = plan_options(budget, given, source.columns, source)
     handle = ffi.new("sab_plan **")
     check(lib.sab_plan_new(source._handle, options, handle), calls)
     made = Plan(handle[0])

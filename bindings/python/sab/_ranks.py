@@ -58,6 +58,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BalancedReport",
     "BalancedSampler",
+    "ShardedReport",
     "ShardedSampler",
     "check_ranks",
     "ranks",
@@ -567,6 +568,44 @@ class BalancedSampler(RandomAccessSampler):
         return BalancedReport(*fields)
 
 
+class ShardedReport(NamedTuple):
+    """What an epoch of a mixture has, over all ranks.
+
+    Attributes:
+        samples: in the batches, with repeats.
+        micro_batches: that each rank takes.
+        total: sum of the sizes.
+        padded_total: what they take up.
+        padding: share of padding in ``padded_total``.
+        sources: of each source (:class:`sab.SourceReport`).
+    """
+
+    samples: int
+    micro_batches: int
+    total: float
+    padded_total: float
+    padding: float
+    sources: dict[Name, SourceReport]
+
+    def __str__(self) -> str:
+        facts = [f"{name}{value:>{62 - len(name)}}" for name, value in self._facts()]
+        return "\n".join([*facts, *source_lines(self.sources)])
+
+    def _repr_html_(self) -> str:
+        return as_html("Mixture of all shards", self._facts(), source_table(self.sources))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as numbers, lists and dictionaries, which ``json.dumps`` takes."""
+        return cast("dict[str, Any]", plain(self))
+
+    def _facts(self) -> Facts:
+        return [
+            ("samples", f"{self.samples:,}"),
+            ("micro-batches of a rank", f"{self.micro_batches:,}"),
+            ("padding", f"{100 * self.padding:.2f} %"),
+        ]
+
+
 class ShardedSampler(RandomAccessSampler):
     """Batches of samples that are spread over the ranks. Each rank knows and takes only the samples
     of its own shard.
@@ -576,9 +615,14 @@ class ShardedSampler(RandomAccessSampler):
     lost or repeated, and no batch exceeds the budget. Must be made on all ranks at once. Indices
     are those of this rank's shard.
 
+    Of a :class:`sab.Mixture` the ranks gather the size and the source of each sample. In a step
+    they may take batches of different buckets, so that every source stays near its due.
+
     Args:
-        sizes: of this rank's samples; may be empty.
-        budget: as for :func:`sab.plan`. Its other options, except ``tail``, may be given by name.
+        sizes: of this rank's samples; may be empty. A mixture with ``all_sources`` may lack
+            sources.
+        budget: as for :func:`sab.plan`. Its other options, except ``tail``, may be given by name;
+            ``separate_by="source"`` with a mixture only.
         seed, micro_batches, output: as for :class:`sab.BucketSampler`.
         group: a process group of torch.distributed; None: all ranks.
         gather, rank, world_size, timeout: as for :func:`check_ranks`.
@@ -609,7 +653,9 @@ class ShardedSampler(RandomAccessSampler):
                 "world_size": size,
                 "micro_batches": micro_batches,
             }
-            return as_sizes(sizes), plan_options(budget, plan), sampler_options(order)
+            own_sizes = as_sizes(sizes)
+            options = plan_options(budget, plan, source=own_sizes)
+            return own_sizes, options, sampler_options(order)
 
         source, (options, calls), order = _together(reach, begin)
         joined = Calls(gather=reach)
@@ -620,7 +666,31 @@ class ShardedSampler(RandomAccessSampler):
         check(status, joined if joined.exception is not None else calls)
         self._adopt(handle, output)
         self._made_from = (), {"rank": own, "world_size": size}
+        self._mixture = source if isinstance(source, Mixture) else None
         warn_of_skipped(self.skipped_count, len(source), WHY_SKIPPED)
+
+    def report(self, *, progress: bool | Progress | None = None) -> ShardedReport:
+        """What the current epoch has of each source of a mixture, over all ranks. Needs no call of
+        the others: every rank knows the sizes and sources of all shards.
+
+        Raises:
+            UnsupportedError: the sizes are no mixture. Other ranks then know no sizes of this one.
+        """
+        if self._mixture is None:
+            raise UnsupportedError(
+                "report: the sizes are no mixture: this rank knows only the sizes of its own shard"
+            )
+        sources = reports_of(self._mixture, self._handle, Calls(progress=progress, what="report"))
+        each = list(sources.values())
+        total, padded = sum(of.total for of in each), sum(of.padded_total for of in each)
+        return ShardedReport(
+            sum(of.samples for of in each),
+            len(self),
+            total,
+            padded,
+            1 - total / padded if padded else 0.0,
+            sources,
+        )
 
     def _of_rank(self, rank: int, world_size: int) -> RandomAccessSampler:
         raise UnsupportedError(

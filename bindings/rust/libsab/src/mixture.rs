@@ -42,6 +42,7 @@ pub struct MixtureOptions: sab_mixture_options {
     proportions: Vec<f64>,
     epochs: Vec<u64>,
     changes: Vec<Vec<f64>>,
+    all_sources: Vec<i64>,
 }
 }
 
@@ -75,6 +76,15 @@ impl MixtureOptions {
     pub fn schedule(mut self, epoch: u64, repeats: impl Into<Vec<f64>>) -> Self {
         self.epochs.push(epoch);
         self.changes.push(repeats.into());
+        self
+    }
+
+    /// The ids of the sources of all ranks, ascending, at least 0. The sizes are then those of one
+    /// shard, in which a source may have no sample. Only
+    /// [`ShardedSampler::new`](crate::ShardedSampler::new) takes such a mixture. The sources of
+    /// [`Mixture::new`] have these ids.
+    pub fn all_sources(mut self, ids: impl Into<Vec<i64>>) -> Self {
+        self.all_sources = ids.into();
         self
     }
 }
@@ -172,7 +182,7 @@ impl<'a> Mixture<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::NoMemory`].
+    /// [`Error::Argument`] for a mixture with [`MixtureOptions::all_sources`]; [`Error::NoMemory`].
     pub fn counts(&self, epoch: u64) -> Result<Vec<u32>, Error> {
         self.sizes.handle.mixture_counts(epoch)
     }
@@ -205,9 +215,9 @@ pub struct MixtureSource {
     pub id: i64,
     /// Samples in the source.
     pub samples: u64,
-    /// Its repeats in the epoch.
+    /// Its repeats in the epoch; 0 with [`MixtureOptions::all_sources`]: it depends on all shards.
     pub repeat: f64,
-    /// Samples that the epoch takes from it, with repeats.
+    /// Samples that the epoch takes from it, with repeats; 0 as `repeat`.
     pub epoch_samples: u64,
 }
 

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use libsab::{
     BucketSampler, Error, Mixture, MixtureOptions, MixtureUnit, PackedOptions, PackedSampler, Plan,
-    PlanOptions, SamplerOptions, SequentialSampler, Sizes,
+    PlanOptions, SamplerOptions, SequentialSampler, ShardedSampler, Sizes,
 };
 
 #[macro_use]
@@ -165,7 +165,8 @@ fn states_go_on_with_other_ranks_and_not_with_other_repeats() {
     }
     assert_eq!(seen, mixture.counts(1).unwrap());
     let other = mixture_with(&MixtureOptions::new().repeats([1.0, 0.5, 2.0])).unwrap();
-    assert_refused!(make(&other, 0, 2).restore(&state), Mismatch, "state");
+    let words = "other repeats: source web had 3 repeats in epoch 1, this sampler has 2";
+    assert_refused!(make(&other, 0, 2).restore(&state), Mismatch, words);
 }
 
 #[test]
@@ -174,6 +175,11 @@ fn bad_mixtures_are_refused() {
     let new = MixtureOptions::new;
     assert_refused!(of(new().repeats([1.0, -1.0, 1.0])), Argument, "options.repeats[1] = -1");
     assert_refused!(of(new().repeats([0.0; 3])), Argument, "are all 0");
+    for bad in [f64::NAN, f64::INFINITY] {
+        assert_refused!(of(new().repeats([bad; 3])), Argument, "options.repeats[0]");
+        assert_refused!(of(new().proportions([bad; 3])), Argument, "options.proportions[0]");
+        assert_refused!(of(new().temperature(bad)), Argument, "options.temperature");
+    }
     assert_refused!(of(new().repeats([1.0; 2])), Argument, "must be the number of sources, 3");
     assert_refused!(of(new().schedule(1, [1.0; 2])), Argument, "schedule[0] = [1.0, 1.0]");
     assert_refused!(of(new().schedule(0, [1.0; 3])), Argument, "options.schedule_epochs[0] = 0");
@@ -191,4 +197,31 @@ fn bad_mixtures_are_refused() {
     assert_refused!(Sizes::join(&[&mixture]), Argument, "is a mixture");
     let plan = Plan::new(&mixture, &PlanOptions::new().budget(500.0)).unwrap();
     assert_refused!(plan.to_bytes(), Unsupported, "the plan is of a mixture");
+}
+
+#[test]
+fn a_shard_may_lack_sources() {
+    let shard = Sizes::copied(&[5u8, 6, 7]).unwrap();
+    let none = Sizes::from_vec(Vec::<u8>::new()).unwrap();
+    let options = MixtureOptions::new().repeats([2.0, 0.5]).all_sources([3, 8]);
+    let mixture = Mixture::new(&[("a", &none), ("b", &shard)], &options).unwrap();
+    let samples: Vec<_> = mixture.sources(0).iter().map(|each| (each.id, each.samples)).collect();
+    assert_eq!(samples, [(3, 0), (8, 3)]);
+    let plan = PlanOptions::new().budget(10.0);
+    assert_refused!(Plan::new(&mixture, &plan), Argument, "a mixture of one shard");
+    assert_refused!(mixture.counts(0), Argument, "a mixture of one shard");
+    // The other shard has a source without samples here, too.
+    let flat = Mixture::flat(&none, &[], &options).unwrap();
+    assert_eq!(flat.source_count(), 2);
+    let alone = |mine: &[u8], all: &mut [u8]| {
+        all.copy_from_slice(mine);
+        Ok(())
+    };
+    let whole = Mixture::flat(&shard, &[3, 8, 8], &options).unwrap();
+    let mut sampler = ShardedSampler::new(&whole, &plan, &SamplerOptions::new(), alone).unwrap();
+    let reports = sampler.report_sources(&whole).unwrap();
+    assert_eq!(reports.iter().map(|each| each.samples).collect::<Vec<_>>(), [2, 1]);
+    let other = Mixture::flat(&shard, &[8, 8, 8], &options).unwrap();
+    let refused = ShardedSampler::new(&other, &plan, &SamplerOptions::new(), alone);
+    assert_refused!(refused, Argument, "source 3 has no sample on any rank");
 }

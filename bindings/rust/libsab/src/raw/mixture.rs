@@ -32,6 +32,8 @@ impl MixtureOptions {
         raw.schedule_epochs = elements(&self.epochs);
         raw.schedule_repeats = elements(&changes);
         raw.schedule_count = self.epochs.len();
+        raw.all_sources = elements(&self.all_sources);
+        raw.all_source_count = self.all_sources.len();
         make(|sizes| call(&raw, sizes)).map(SizesHandle::over)
     }
 }
@@ -59,7 +61,8 @@ impl<'a> SizesHandle<'a> {
         ids: &[i64],
         options: &MixtureOptions,
     ) -> Result<SizesHandle<'a>, Error> {
-        let mut distinct = ids.to_vec();
+        let mut distinct = if options.all_sources.is_empty() { ids } else { &options.all_sources }
+            .to_vec();
         distinct.sort_unstable();
         distinct.dedup();
         // SAFETY: as above.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import filecmp
+import json
 import os
 import pathlib
 import subprocess
@@ -67,6 +68,29 @@ def expect_batches_of_samplers(path: str | os.PathLike[str]) -> None:
             assert all((each == i).all() for each, i in zip(batch["tokens"], batch["id"]))
 
 
+CAPACITY = 128
+
+
+def packing_order() -> dict[str, Any]:
+    """The arguments of the order that packed rows are written in."""
+    return {**order(), "micro_batches": 2, "costliest_first": 2, "steady": 3}
+
+
+def expect_rows_of_samplers(path: str | os.PathLike[str]) -> None:
+    """The folder has the rows of samplers of all sizes, and where the samples of each begin."""
+    lengths = table().column("length").to_numpy()
+    for rank in range(WORLD):
+        sampler = sab.PackedSampler(lengths, CAPACITY, rank=rank, **packing_order())
+        rows = sab.BatchDataset(path, rank=rank, world_size=WORLD)
+        assert len(rows) == len(sampler)
+        for row, expected in zip(rows, sampler.batches()):
+            assert row["id"].tolist() == list(expected.indices)
+            assert row["step"] == expected.step
+            assert row["cu_seqlens"].dtype == np.int32
+            assert row["cu_seqlens"].tolist() == list(expected.cu_seqlens)
+            assert [len(each) for each in row["tokens"]] == np.diff(row["cu_seqlens"]).tolist()
+
+
 def run(*arguments: object) -> None:
     assert cli.main([str(argument) for argument in arguments]) == 0
 
@@ -97,6 +121,76 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 def test_tasks_of_the_command_write_the_batches_of_the_samplers(written: pathlib.Path) -> None:
     expect_batches_of_samplers(written)
     assert not list(written.rglob("*.partial"))
+
+
+def test_tasks_of_the_command_write_packed_rows(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files, column = shards(tmp_path, 3), ["--column", "length"]
+    run("engine", "histogram", *files, *column, "--output", tmp_path / "counts")
+    common = ["engine", "write", *files, *column, "--histograms", tmp_path / "counts"]
+    common += ["--capacity", CAPACITY, "--batches-per-file", 16]
+    writing = [*common, "--output", tmp_path / "rows"]
+    for name, value in packing_order().items():
+        writing += [f"--{name.replace('_', '-')}", value]
+    for task in (0, 1):
+        run(*writing, "--task", task, "--tasks", 2)
+    run(*writing, "--finish")
+    expect_rows_of_samplers(tmp_path / "rows")
+    manifest = json.loads((tmp_path / "rows/manifest.json").read_text())
+    assert manifest["packing"]["capacity"] == CAPACITY
+    assert manifest["samples"] == COUNT
+
+    run(*common, "--output", tmp_path / "indices", "--columns")
+    run(*common, "--output", tmp_path / "indices", "--columns", "--finish")
+    sampler = sab.PackedSampler(table().column("length").to_numpy(), CAPACITY)
+    rows = sab.BatchDataset(tmp_path / "indices", rank=0, world_size=1)
+    assert [row["indices"].tolist() for row in rows] == [list(row) for row in sampler]
+    with pytest.raises(sab.MismatchError, match="another plan"):
+        rows.load_state_dict({**rows.state_dict(), "fingerprint": 1})
+
+    def refused(*given: object) -> str:
+        assert cli.main([str(each) for each in given]) == 2
+        return capsys.readouterr().err
+
+    assert "use another folder" in refused(*writing[:-2], "--steady", 4)
+    plan = [*common[:-4], "--output", "x", "--plan", "x"]
+    assert "--oversize skip: is for --capacity" in refused(*plan, "--oversize", "skip")
+    assert "must be at most the capacity, 50" in refused(*common, "--output", "x", "--capacity", 50)
+
+
+def test_samples_of_several_sizes(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = table().column("length").to_numpy()
+    pairs = {"source": source, "target": source[::-1]}
+    rows = pa.table({"id": np.arange(COUNT), **pairs})
+    files = [str(tmp_path / f"{number}.parquet") for number in range(3)]
+    for file, first, count in zip(files, (0, 700, 2000), (700, 1300, 0)):  # the last has no rows
+        parquet.write_table(rows.slice(first, count), file)
+    columns = ["--column", "source", "--column", "target"]
+    counts = ["--histograms", tmp_path / "counts"]
+    run("engine", "histogram", *files, *columns, "--output", tmp_path / "counts")
+    planning = ["engine", "plan", *files, *counts, "--budget", 1000, "--save", tmp_path / "plan"]
+    run(*planning, *columns)
+    writing = ["engine", "write", *files, *counts, "--output", tmp_path / "batches"]
+    writing += ["--seed", 5, "--columns", "id", "--plan", tmp_path / "plan", *columns]
+    run(*writing)
+    run(*writing, "--finish")
+    sampler = sab.BucketSampler(sab.plan(pairs, budget=1000), seed=5)
+    batches = sab.BatchDataset(tmp_path / "batches", rank=0, world_size=1)
+    assert [batch["id"].tolist() for batch in batches] == [list(batch) for batch in sampler]
+
+    def refused(*given: object) -> str:
+        assert cli.main([str(each) for each in given]) == 2
+        return capsys.readouterr().err
+
+    for others in (["source"], ["target", "source"]):
+        given = [part for name in others for part in ("--column", name)]
+        message = refused(*planning, *given)
+        assert f"--column {', '.join(others)}: must be that of sab engine histogram" in message
+        assert "0.parquet.histogram has source, target" in message
+    assert "is given twice" in refused(*planning, *columns, "--column", "source")
 
 
 def test_urls_of_fsspec_are_written_and_read(tmp_path: pathlib.Path) -> None:
@@ -290,6 +384,31 @@ def test_functions_give_sizes_inside_the_engine(ray: Any, tmp_path: pathlib.Path
     with pytest.raises(sab.MismatchError, match=r"partition \d: its sizes are not those of its"):
         adapter.write_batches(dataset, plan, tmp_path / "other", size=change_a_size)
     assert not (tmp_path / "other" / "manifest.json").exists()
+
+
+def test_rows_of_a_packing(ray: Any, tmp_path: pathlib.Path) -> None:
+    import sab.ray as adapter
+
+    dataset = ray.data.from_arrow([table().slice(0, 900), table().slice(900)])
+    packing = sab.Packing(adapter.histogram(dataset, "length"), CAPACITY)
+    given: dict[str, Any] = {"size": "length", "batches_per_file": 100, **packing_order()}
+    manifest = adapter.write_batches(dataset, packing, tmp_path / "rows", **given)
+    assert manifest["fingerprint"] == f"{packing.info.fingerprint:016x}"
+    expect_rows_of_samplers(tmp_path / "rows")
+
+    def refused(error: type[Exception], match: str, packing: sab.Packing, data: Any) -> None:
+        with pytest.raises(error, match=match):
+            adapter.write_batches(data, packing, tmp_path / "other", **given)
+
+    own, lengths = sab.Histogram(table().column("length").to_numpy()), np.ones(COUNT)
+    refused(sab.MismatchError, "it is the packing of other data", packing, dataset.limit(900))
+    other = sab.Packing(sab.Histogram(lengths), CAPACITY)
+    refused(sab.MismatchError, r"plan: is of other data: sizes\[0\]|numbers", other, dataset)
+    cost = sab.Packing(own, CAPACITY, balance=lambda count, length: count * length)
+    refused(sab.UnsupportedError, "balance is a function: must be a name", cost, dataset)
+    named = dataset.rename_columns({"id": "cu_seqlens"})
+    refused(ValueError, "columns: 'cu_seqlens' is the name of a column that the", packing, named)
+    assert not (tmp_path / "other").exists()
 
 
 # Random moments at which a worker is killed, and as many at which the driver is.

@@ -10,26 +10,32 @@ import importlib
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Callable, Union
+from typing import Any, Callable, TypedDict, Union, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from sab._arguments import kind_of, whole
+from sab._cost import ONE_COLUMN
 from sab._engine import Histogram, Places
-from sab._native import FormatError, MismatchError
+from sab._native import FormatError, MismatchError, UnsupportedError
+from sab._pack import Packing, new_packing
 from sab._plan import LastStep, Plan
 from sab._ranks import ranks
 
 __all__ = ["BatchDataset"]
 
-# The size of each row of a table: a column, or a function of the table, which may give several.
-SizeOf = Union[str, Callable[[Any], npt.ArrayLike]]
+# The sizes of the rows of a table: a column, several columns, or a function of the table.
+SizeOf = Union[str, Sequence[str], Callable[[Any], "npt.ArrayLike | Mapping[str, npt.ArrayLike]"]]
+# One number or a row of numbers for each row of a table, or an array for each name of a column.
+RowSizes = Union[npt.NDArray[np.float64], "dict[str, npt.NDArray[np.float64]]"]
 MANIFEST, JOB = "manifest.json", "job.json"
 _VERSION = 1
 _PARTIAL = ".partial"
 _ROW_GROUP = 64  # batches that are read together
-_FILE, _BATCH, _SLOT = "sab_file", "sab_batch", "sab_slot"
+_FILE, _BATCH, _SLOT, _LENGTH = "sab_file", "sab_batch", "sab_slot", "sab_length"
+_INDICES, _CU_SEQLENS = "indices", "cu_seqlens"
+_SAMPLES = b"samples"  # in the metadata of a file
 
 
 def arrow() -> Any:
@@ -43,33 +49,56 @@ def file_system(path: str | os.PathLike[str]) -> tuple[Any, str]:
     return found
 
 
-def sizes_of(table: Any, size: SizeOf, name: str) -> npt.NDArray[np.float64]:
-    """The size of each row. `name`: of the partition, in messages."""
-    if isinstance(size, str):
-        if size not in table.column_names:
-            raise ValueError(
-                f"size = {size!r}: must be a column of {name}: {', '.join(table.column_names)}"
-            )
-        given: Any = table.column(size).to_numpy()
-    else:
-        given = size(table)
-    sizes = np.ascontiguousarray(given, np.float64)
-    if sizes.ndim not in (1, 2) or len(sizes) != table.num_rows:
+def _column(table: Any, name: str, partition: str) -> Any:
+    if name not in table.column_names:
         raise ValueError(
-            f"{name}: size gave an array of shape {sizes.shape} for {table.num_rows} rows: must "
-            "give one number for each row, or a row of numbers"
+            f"size = {name!r}: must be a column of {partition}: {', '.join(table.column_names)}"
         )
-    return sizes
+    return table.column(name).to_numpy()
 
 
-def counted_sizes_of(
-    table: Any, size: SizeOf, counted: Histogram, name: str
-) -> npt.NDArray[np.float64]:
-    """The size of each row, which must be those that were counted."""
+def sizes_of(table: Any, size: SizeOf, name: str) -> RowSizes:
+    """The sizes of the rows. `name`: of the partition, in messages."""
+    given: Any
+    if isinstance(size, str):
+        given = _column(table, size, name)
+    elif callable(size):
+        given = size(table)
+    else:
+        given = {column: _column(table, column, name) for column in size}
+
+    def checked(values: Any, what: str, dimensions: tuple[int, ...]) -> npt.NDArray[np.float64]:
+        sizes = np.ascontiguousarray(values, np.float64)
+        if sizes.ndim not in dimensions or len(sizes) != table.num_rows:
+            raise ValueError(
+                f"{name}: {what} gave an array of shape {sizes.shape} for {table.num_rows} rows: "
+                "must give one number for each row, or a row of numbers"
+            )
+        return sizes
+
+    if isinstance(given, Mapping):
+        columns = cast("Mapping[str, Any]", given)
+        return {key: checked(columns[key], f"size[{key!r}]", (1,)) for key in columns}
+    return checked(given, "size", (1, 2))
+
+
+def histogram_of(table: Any, size: SizeOf, name: str) -> Histogram:
+    """Counts the sizes of the rows."""
+    return Histogram(sizes_of(table, size, name)) if table.num_rows > 0 else Histogram()
+
+
+def counted_sizes_of(table: Any, size: SizeOf, counted: Histogram, name: str) -> RowSizes:
+    """The sizes of the rows, which must be those that were counted."""
     sizes = sizes_of(table, size, name)
     if Histogram(sizes) != counted:
         raise MismatchError(f"{name}: its sizes are not those of its histogram")
     return sizes
+
+
+def _array_of(sizes: RowSizes) -> npt.NDArray[np.float64]:
+    """A number for each row, or a row of numbers."""
+    array = np.column_stack(list(sizes.values())) if isinstance(sizes, dict) else sizes
+    return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
 
 
 def digest_of(table: Any) -> str:
@@ -82,24 +111,33 @@ def digest_of(table: Any) -> str:
     return hashed.hexdigest()
 
 
-@dataclasses.dataclass(frozen=True)
-class Job:
-    """What the files of one epoch are made from: equal jobs write equal files."""
+class EpochOrder(TypedDict):
+    """The arguments of :meth:`sab.Plan.locate` that choose the order of an epoch."""
 
-    plan: bytes
-    partitions: tuple[str, ...]  # a digest or a name of each, in their order
-    columns: tuple[str, ...]
     seed: int
     epoch: int
     world_size: int
     micro_batches: int
     last_step: LastStep
+    costliest_first: int
+    steady: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """What the files of one epoch are made from: equal jobs write equal files."""
+
+    image: bytes  # of the plan; or of the histogram of the packing
+    packing: dict[str, Any] | None  # its other arguments; None: a plan
+    partitions: tuple[str, ...]  # a digest or a name of each, in their order
+    columns: tuple[str, ...]  # of the samples; none: their indices
+    order: EpochOrder
     batches_per_file: int
 
     def to_json(self) -> str:
         """As the file of the job has it."""
         fields = dataclasses.asdict(self)
-        fields["plan"] = base64.b64encode(self.plan).decode()
+        fields["image"] = base64.b64encode(self.image).decode()
         return json.dumps({"version": _VERSION, **fields}, indent=1)
 
     @staticmethod
@@ -108,7 +146,7 @@ class Job:
         try:
             fields = json.loads(text)
             version = fields.pop("version")
-            fields["plan"] = base64.b64decode(fields["plan"])
+            fields["image"] = base64.b64decode(fields["image"])
             for name in ("columns", "partitions"):
                 fields[name] = tuple(fields[name])
             job = Job(**fields)
@@ -119,28 +157,38 @@ class Job:
         return job
 
     @functools.cached_property
-    def _plan(self) -> Plan:
-        return Plan.from_bytes(self.plan)
+    def plan(self) -> Plan | Packing:
+        """Which samples share a batch."""
+        if self.packing is None:
+            return Plan.from_bytes(self.image)
+        return new_packing(self.image, cast("Any", self.packing))
+
+    @property
+    def fingerprint(self) -> int:
+        """Of the plan or packing."""
+        return self.plan.fingerprint if isinstance(self.plan, Plan) else self.plan.info.fingerprint
+
+    @property
+    def lists(self) -> tuple[str, ...]:
+        """The columns that have a list of values of the samples of a batch."""
+        return self.columns or (_INDICES,)
+
+    @property
+    def world_size(self) -> int:
+        """Number of ranks that take the batches."""
+        return self.order["world_size"]
 
     def locate(
         self, sizes: npt.NDArray[np.float64], numbers: npt.ArrayLike, which: int = 0
     ) -> Places:
         """The places of samples."""
-        return self._plan.locate(
-            sizes,
-            numbers,
-            which=np.full(len(sizes), which, np.uint64),
-            seed=self.seed,
-            epoch=self.epoch,
-            world_size=self.world_size,
-            micro_batches=self.micro_batches,
-            last_step=self.last_step,
-        )
+        asked = np.full(len(sizes), which, np.uint64)
+        return self.plan.locate(sizes, numbers, which=asked, **self.order)
 
     @functools.cached_property
     def batch_count(self) -> int:
         """Batches of each rank."""
-        columns = len(self._plan.columns)
+        columns = len(self.plan.columns) if isinstance(self.plan, Plan) else 1
         none = np.empty((0, columns) if columns > 1 else 0)
         return self.locate(none, np.empty(0, np.uint64)).batch_count
 
@@ -161,22 +209,29 @@ class Job:
         last = min(first + self.batches_per_file, self.batch_count) - 1
         return f"rank-{rank:05}/batches-{first:010}-{last:010}.parquet"
 
+    def places_of(self, sizes: RowSizes, before: Histogram) -> int:
+        """The number of places of samples. `before`: the sizes of the partitions before, to which
+        these are added.
+        """
+        return int(self.locate(_array_of(sizes), before.number(sizes)).counts.sum())
+
     def rows_of_files(
-        self,
-        table: Any,
-        sizes: npt.NDArray[np.float64],
-        before: Histogram,
-        wanted: npt.NDArray[np.bool_],
+        self, table: Any, sizes: RowSizes, before: Histogram, wanted: npt.NDArray[np.bool_]
     ) -> tuple[Any, int]:
         """The rows of a partition that belong to the wanted files, as often as the epoch has them,
         with their places; and the number of places of all rows. `before`: the sizes of the
         partitions before, to which these are added.
         """
-        numbers = before.number(sizes)
+        first = before.sample_count
+        numbers, array = before.number(sizes), _array_of(sizes)
         pa, parts, which, most, count = arrow(), [], 0, 1, 0
         own = table.select(list(self.columns))
+        if not self.columns:
+            own = pa.table({_INDICES: np.arange(first, first + table.num_rows)})
+        if self.packing is not None:
+            own = own.append_column(_LENGTH, pa.array(array.astype(np.int32)))
         while which < most:
-            places = self.locate(sizes, numbers, which)
+            places = self.locate(array, numbers, which)
             most = int(places.counts.max(initial=0))
             count = int(places.counts.sum())
             files = places.ranks * self.files_per_rank + places.batches // self.batches_per_file
@@ -211,14 +266,26 @@ class Job:
                 f"{self.name_of(number)}: samples of its batches are missing or twice; were the "
                 "rows of a partition changed, or is a partition given twice?"
             )
-        offsets = pa.array(np.append(begins, len(slots)), pa.int64())
-        lists = [
-            pa.LargeListArray.from_arrays(offsets, table.column(name).combine_chunks())
-            for name in self.columns
-        ]
-        steps = pa.array(positions // self.micro_batches)
-        names = ["batch", "step", *self.columns]
-        return number, pa.table([pa.array(positions), steps, *lists], names)
+        edges = np.append(begins, len(slots))
+        columns = {"batch": pa.array(positions)}
+        columns["step"] = pa.array(positions // self.order["micro_batches"])
+        for name in self.lists:
+            values = table.column(name).combine_chunks()
+            columns[name] = pa.LargeListArray.from_arrays(pa.array(edges, pa.int64()), values)
+        if self.packing is not None:
+            columns[_CU_SEQLENS] = _cu_seqlens(table.column(_LENGTH).to_numpy(), edges)
+        return number, pa.table(columns, metadata={_SAMPLES: str(len(slots))})
+
+
+def _cu_seqlens(lengths: npt.NDArray[np.int32], edges: npt.NDArray[np.int64]) -> Any:
+    """The cumulative lengths of each batch, from 0. `edges`: of the batches, in samples."""
+    pa, batches = arrow(), np.arange(len(edges) - 1)
+    sums = np.append(0, np.cumsum(lengths, dtype=np.int64))
+    counts = np.diff(edges) + 1  # of the numbers of each batch
+    places = np.arange(counts.sum()) - np.repeat(batches, counts)
+    numbers = sums[places] - np.repeat(sums[edges[:-1]], counts)
+    offsets = edges + np.arange(len(edges))
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(numbers, pa.int32()))
 
 
 def order_of(path: str, partitions: Sequence[str]) -> list[int]:
@@ -296,12 +363,10 @@ def finish(path: str, job: Job, samples: int) -> dict[str, Any]:
                 raise MismatchError(f"{path}: the file {name} is missing")
             continue
         with files.open(f"{root}/{name}", "rb") as file:
-            rows = parquet.read_metadata(file).num_rows
-            file.seek(0)
-            column = parquet.read_table(file, columns=[job.columns[0]]).column(0)
-        here = sum(len(chunk.flatten()) for chunk in column.chunks)
+            facts = parquet.read_metadata(file)
+        here = int(facts.metadata[_SAMPLES])
         found += here
-        parts.append({"name": name, "batches": rows, "samples": here})
+        parts.append({"name": name, "batches": facts.num_rows, "samples": here})
     if found != samples:
         raise MismatchError(f"{path}: has {found} samples: must have {samples}, those of the epoch")
     for name in files.find(root):
@@ -309,6 +374,9 @@ def finish(path: str, job: Job, samples: int) -> dict[str, Any]:
             files.rm_file(name)
     manifest: dict[str, Any] = {
         "version": _VERSION,
+        "fingerprint": f"{job.fingerprint:016x}",
+        "packing": job.packing,
+        "columns": job.lists,
         "batch_count": job.batch_count,
         "samples": found,
         "files": parts,
@@ -333,7 +401,8 @@ class BatchDataset:
     or repeated. Then the last batches, fewer than ranks, are left out.
 
     A batch is a dictionary: ``batch`` and ``step`` (numbers), and an array or a list of arrays for
-    each column of the samples.
+    each column of the samples, or ``indices``. Rows of a :class:`sab.Packing` also have
+    ``cu_seqlens``: an int32 array, where each sample begins and ends in the row.
 
     Args:
         path: the folder; a path, or a URL of fsspec.
@@ -374,8 +443,8 @@ class BatchDataset:
 
     @property
     def fingerprint(self) -> int:
-        """Of the plan."""
-        return self._job._plan.fingerprint
+        """Of the plan or packing."""
+        return self._job.fingerprint
 
     def __repr__(self) -> str:
         return (
@@ -402,15 +471,16 @@ class BatchDataset:
         job = self._job
         part, row = divmod(position, job.batches_per_file)
         name = job.name_of(rank * job.files_per_rank + part)
-        batch: dict[str, Any] = {"batch": position, "step": position // job.micro_batches}
+        step = position // job.order["micro_batches"]
+        batch: dict[str, Any] = {"batch": position, "step": step}
         group, inside = divmod(row, _ROW_GROUP)
-        rows = self._rows(name, group) if name in self._present else None
-        for column in job.columns:
-            batch[column] = (
-                _values(rows.column(column)[inside].values)
-                if rows is not None and inside < rows.num_rows
-                else []  # the last step has fewer samples than ranks
-            )
+        rows: Any = self._rows(name, group) if name in self._present else None
+        is_there = rows is not None and inside < rows.num_rows
+        for column in job.lists:  # the last step may have fewer samples than ranks
+            batch[column] = _values(rows.column(column)[inside].values) if is_there else []
+        if job.packing is not None:
+            sums = rows.column(_CU_SEQLENS)[inside].values.to_numpy() if is_there else [0]
+            batch[_CU_SEQLENS] = np.array(sums, np.int32)
         return batch
 
     def _rows(self, name: str, group: int) -> Any:
@@ -456,47 +526,76 @@ class BatchDataset:
         return {**self.__dict__, "_last": None}  # for workers of loaders
 
 
-def _check_histogram(plan: Plan, histogram: Histogram, rows: Sequence[str]) -> None:
+def _check_histogram(plan: Plan | Packing, histogram: Histogram, rows: Sequence[str]) -> None:
     """Refuses the plan of other data."""
-    if histogram.sample_count != plan.sample_count:
+    if isinstance(plan, Plan):
+        kind, samples, own = "plan", plan.sample_count, plan.columns
+    else:
+        kind, samples, own = "packing", plan.info.samples, ONE_COLUMN
+    if histogram.sample_count != samples:
         first = {row: number for number, row in reversed(list(enumerate(rows)))}
         twice = [(first[row], number) for number, row in enumerate(rows) if first[row] != number]
         raise MismatchError(
-            f"plan: was made of {plan.sample_count} samples, the data set has "
-            f"{histogram.sample_count}: it is the plan of other data"
+            f"plan: was made of {samples} samples, the data set has "
+            f"{histogram.sample_count}: it is the {kind} of other data"
             + (f"; partitions {twice[0][0]} and {twice[0][1]} have the same rows" if twice else "")
         )
+    if samples == 0:
+        return
+    given = histogram.columns
+    if len(own) != len(given) or (own != given and ONE_COLUMN not in (own, given)):
+        raise MismatchError(
+            f"plan: is the {kind} of the columns {own}, the data set has {given}: must be the same"
+        )
     # As many samples in all, so each size has as many in both if none has more here.
-    if histogram.sample_count > 0:
-        try:
-            plan.locate(histogram.sizes, histogram.counts - np.uint64(1))
-        except ValueError as error:
-            raise MismatchError(f"plan: is of other data: {error}") from None
+    try:
+        plan.locate(histogram.sizes, histogram.counts - np.uint64(1))
+    except ValueError as error:
+        raise MismatchError(f"plan: is of other data: {error}") from None
+
+
+def _packing_arguments(packing: Packing) -> tuple[bytes, dict[str, Any] | None]:
+    """The bytes of its histogram, and its other arguments as JSON gives them back."""
+    image, options = packing._made_from
+    try:
+        return image, json.loads(json.dumps(options))
+    except TypeError:
+        raise UnsupportedError(
+            f"plan: its balance is {kind_of(options['balance'])}: must be a name or coefficients, "
+            "which can be written into the folder"
+        ) from None
 
 
 def make_job(
-    plan: Plan,
+    plan: Plan | Packing,
     histogram: Histogram,
     partitions: Sequence[str],
     columns: Sequence[str],
-    *,
-    seed: int,
-    epoch: int,
-    world_size: int,
-    micro_batches: int,
-    last_step: LastStep,
+    order: EpochOrder,
     batches_per_file: int,
 ) -> Job:
     """The job of a plan, checked. `partitions`: a digest or a name of each."""
     _check_histogram(plan, histogram, partitions)
+    own = {"batch", "step", _FILE, _BATCH, _SLOT}
+    if isinstance(plan, Packing):
+        own |= {_CU_SEQLENS, _LENGTH}
+        image, packing = _packing_arguments(plan)
+    else:
+        image, packing = plan.to_bytes(), None
+    for name in columns:
+        if name in own:
+            raise ValueError(
+                f"columns: {name!r} is the name of a column that the files have: rename it"
+            )
+    checked: dict[str, Any] = {**order}
+    for name in checked.keys() - {"last_step"}:
+        least = 1 if name in ("world_size", "micro_batches") else 0
+        checked[name] = whole(name, checked[name], least)
     return Job(
-        plan.to_bytes(),
+        image,
+        packing,
         tuple(partitions),
         tuple(columns),
-        whole("seed", seed),
-        whole("epoch", epoch),
-        whole("world_size", world_size, 1),
-        whole("micro_batches", micro_batches, 1),
-        last_step,
+        cast("EpochOrder", checked),
         whole("batches_per_file", batches_per_file, 1),
     )

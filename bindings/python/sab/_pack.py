@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Union, cast
+from typing import Any, Literal, NamedTuple, TypedDict, Union, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -395,8 +395,19 @@ class BinPatterns(NamedTuple):
     sequences: npt.NDArray[np.uint32]
 
 
+class PackingOptions(TypedDict):
+    """The arguments of :class:`sab.Packing`, without the histogram."""
+
+    capacity: int
+    method: PackMethod
+    max_sequences: int
+    split: bool
+    oversize: Literal["error", "skip"]
+    balance: CostLike | None
+
+
 class Packing:
-    """Which lengths share a bin, of samples that are only counted: up to 2^48 of them.
+    """Which lengths share a bin, of samples that are only counted: up to 2^48 of them. Picklable.
 
     The bins are those of a :class:`sab.PackedSampler` of the same sizes with the same arguments.
     Time and memory depend on the number of distinct sizes. :meth:`locate` tells the bin of a
@@ -434,15 +445,37 @@ class Packing:
     ) -> None:
         if not isinstance(histogram, Histogram):
             raise TypeError(f"histogram is {kind_of(histogram)}: must be a sab.Histogram")
-        pack = _pack_options(method, max_sequences, split, oversize)
-        pack.capacity = whole("capacity", capacity)
+        options: PackingOptions = {
+            "capacity": whole("capacity", capacity),
+            "method": method,
+            "max_sequences": whole("max_sequences", max_sequences),
+            "split": flag("split", split),
+            "oversize": oversize,
+            "balance": balance,
+        }
+        self._make(histogram, options, progress)
+        warn_of_skipped(self.info.skipped, self.info.samples, "longer than a capacity")
+
+    def _make(
+        self,
+        histogram: Histogram,
+        given: PackingOptions,
+        progress: bool | Progress | None = None,
+    ) -> None:
+        pack = _pack_options(
+            given["method"], given["max_sequences"], given["split"], given["oversize"]
+        )
+        pack.capacity = given["capacity"]
         calls = Calls(progress=progress, what="packing")
-        set_balance(pack, balance, calls, ONE_COLUMN)
+        set_balance(pack, given["balance"], calls, ONE_COLUMN)
         pack.progress, pack.progress_ctx = lib.sab_py_progress, calls.handle
         handle = ffi.new("sab_packing **")
         check(lib.sab_histogram_packing_new(histogram._handle, pack, handle), calls)
         self._handle = ffi.gc(handle[0], lib.sab_packing_free)
-        warn_of_skipped(self.info.skipped, self.info.samples, "longer than a capacity")
+        self._made_from = histogram.to_bytes(), given
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return new_packing, self._made_from
 
     @property
     def info(self) -> PackedInfo:
@@ -510,3 +543,10 @@ class Packing:
     def __repr__(self) -> str:
         info = self.info
         return f"Packing({info.sequences:,} sequences in {info.bins:,} bins)"
+
+
+def new_packing(histogram: bytes, options: PackingOptions) -> Packing:
+    """The packing of the bytes of a histogram, without a warning."""
+    made = Packing.__new__(Packing)
+    made._make(Histogram.from_bytes(histogram), options)
+    return made

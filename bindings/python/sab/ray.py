@@ -4,6 +4,8 @@
     sab.ray.write_batches(dataset, plan, "/shared/batches", size="length", world_size=64)
     batches = sab.BatchDataset("/shared/batches")       # on each rank
 
+A :class:`sab.Packing` of the :func:`histogram` in the place of the plan writes packed rows.
+
 The rows of a data set must come in the same order each time it is read, as those of files do. The
 number of machines and of blocks does not change the batches. A call that goes on after it was
 killed must read the same blocks as before: set ``override_num_blocks`` where the number of machines
@@ -27,9 +29,9 @@ from sab._batch_files import (
     counted_sizes_of,
     digest_of,
     finish,
+    histogram_of,
     make_job,
     order_of,
-    sizes_of,
     write_file,
 )
 from sab._engine import Histogram
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from sab._cost import BudgetLike
+    from sab._pack import Packing
 
 __all__ = ["histogram", "plan", "write_batches"]
 
@@ -57,8 +60,7 @@ def _blocks(dataset: Any) -> list[Any]:
 
 
 def _count(block: Any, size: SizeOf, number: int) -> tuple[bytes, str]:
-    sizes = sizes_of(block, size, f"partition {number}")
-    return Histogram(sizes).to_bytes(), digest_of(block)
+    return histogram_of(block, size, f"partition {number}").to_bytes(), digest_of(block)
 
 
 def _counted(blocks: list[Any], size: SizeOf) -> tuple[list[Histogram], list[str]]:
@@ -81,8 +83,8 @@ def histogram(dataset: Any, size: SizeOf) -> Histogram:
     Args:
         dataset: read once.
         size: a column of numbers, or a function that gives the size of each row of a pyarrow table,
-            such as one that tokenises texts. Of samples with several sizes it gives an array of two
-            dimensions: a row of sizes for each.
+            such as one that tokenises texts. For samples with several sizes a list of columns, or a
+            function that gives a dictionary of arrays, or a row of sizes for each row.
     """
     return _merged(_counted(_blocks(dataset), size)[0])
 
@@ -111,7 +113,7 @@ def _locate(
 
 def write_batches(
     dataset: Any,
-    plan: Plan,
+    plan: Plan | Packing,
     path: str | os.PathLike[str],
     *,
     size: SizeOf,
@@ -121,9 +123,11 @@ def write_batches(
     world_size: int = 1,
     micro_batches: int = 1,
     last_step: LastStep = "split",
+    costliest_first: int = 0,
+    steady: int = 0,
     batches_per_file: int = 1024,
 ) -> dict[str, Any]:
-    """Writes the batches of an epoch as Parquet, with a row for each batch, in the order of
+    """Writes the batches of an epoch as Parquet, with a row for each batch or pack, in the order of
     training. Reads the data set once and shuffles it once.
 
     The files are by rank and range of positions: ``rank-00003/batches-...parquet``. Each is written
@@ -134,51 +138,58 @@ def write_batches(
     Args:
         dataset: the one whose sizes the plan was made of. Each partition must fit in memory, and
             the rows of each file.
-        plan: of its histogram, or of all its sizes.
+        plan: of its histogram, or of all its sizes. With a :class:`sab.Packing` of its histogram a
+            row also has ``cu_seqlens``: where each sample begins and ends.
         path: a folder that all machines share; a path, or a URL of fsspec.
         size: as for :func:`histogram`.
-        columns: those to write; None: all.
+        columns: those to write; None: all. With an empty list the column ``indices`` is written:
+            the number of each sample in the data set.
         seed: as for :class:`sab.BucketSampler`, and so are ``epoch``, ``world_size``,
-            ``micro_batches`` and ``last_step``.
+            ``micro_batches``, ``last_step``, ``costliest_first`` and ``steady``.
         batches_per_file: batches of a rank in a file.
 
     Returns:
-        dict: the manifest: the number of batches of each rank, and the name and the numbers of
-        batches and samples of each file.
+        dict: the manifest: the fingerprint of the plan, the number of batches of each rank, and the
+        name and the numbers of batches and samples of each file.
 
     Raises:
         MismatchError: the plan is of other data, the folder has other batches, or rows were changed
             while they were read.
+        UnsupportedError: :meth:`sab.Plan.locate` refuses the plan, or a packing has a ``balance``
+            that is a function or a :class:`sab.Cost`.
     """
     path = os.fspath(path)
     blocks = _blocks(dataset)
     parts, digests = _counted(blocks, size)
-    order = order_of(path, digests)
-    blocks, parts = [blocks[k] for k in order], [parts[k] for k in order]
-    names = list(columns) if columns is not None else list(dataset.schema().names)
+    filled = [number for number, part in enumerate(parts) if part.sample_count > 0]
+    order = [filled[k] for k in order_of(path, [digests[number] for number in filled])]
     job = make_job(
         plan,
         _merged(parts),
-        [digests[k] for k in order],
-        names,
-        seed=seed,
-        epoch=epoch,
-        world_size=world_size,
-        micro_batches=micro_batches,
-        last_step=last_step,
-        batches_per_file=batches_per_file,
+        [digests[number] for number in order],
+        list(columns) if columns is not None else list(dataset.schema().names),
+        {
+            "seed": seed,
+            "epoch": epoch,
+            "world_size": world_size,
+            "micro_batches": micro_batches,
+            "last_step": last_step,
+            "costliest_first": costliest_first,
+            "steady": steady,
+        },
+        batches_per_file,
     )
     missing = begin(path, job)
     wanted = np.zeros(len(job.files), bool)
     wanted[missing] = True
     before, located, counts = Histogram(), [], []
     task, shared = ray.remote(_locate).options(num_returns=2), ray.put(job)
-    for number, (block, part) in enumerate(zip(blocks, parts)):
-        images = before.to_bytes(), part.to_bytes()
-        rows, count = task.remote(block, shared, size, images, number, wanted)
+    for number in order:
+        images = before.to_bytes(), parts[number].to_bytes()
+        rows, count = task.remote(blocks[number], shared, size, images, number, wanted)
         located.append(rows)
         counts.append(count)
-        before.merge(part)
+        before.merge(parts[number])
     samples = sum(ray.get(counts))
     if missing:
         rows = _data.from_arrow_refs(located)

@@ -10,9 +10,17 @@ from typing import Any
 import numpy as np
 
 import sab
-from sab._batch_files import Job, begin, counted_sizes_of, finish, make_job, sizes_of, write_file
+from sab._batch_files import (
+    Job,
+    begin,
+    counted_sizes_of,
+    finish,
+    histogram_of,
+    make_job,
+    write_file,
+)
 from sab._cli.inputs import InputError
-from sab._cli.options import Commands
+from sab._cli.options import Commands, columns_of
 from sab._cli.quantities import quantity, whole
 from sab._cli.tables import print_table, print_text
 
@@ -47,9 +55,30 @@ def add(commands: Commands) -> None:
     )
     planning.set_defaults(run=_plan)
     writing = phases.add_parser("write", help="write the files of one task")
+    _add_writing(writing)
+    for phase in (counting, planning, writing):
+        phase.add_argument(
+            "--column",
+            action="append",
+            required=True,
+            help="the column with the sizes; one a --column for samples with several sizes",
+        )
+
+
+def _add_writing(writing: argparse.ArgumentParser) -> None:
     writing.add_argument("shards", nargs="+", metavar="SHARD", help=_SHARDS)
     writing.add_argument("--histograms", required=True, metavar="FOLDER")
-    writing.add_argument("--plan", required=True, metavar="FILE", help="that of sab engine plan")
+    rule = writing.add_mutually_exclusive_group(required=True)
+    rule.add_argument("--plan", metavar="FILE", help="that of sab engine plan")
+    rule.add_argument("--capacity", type=whole, help="in place of a plan: pack rows of this size")
+    writing.add_argument(
+        "--max-sequences", type=whole, help="samples in a packed row (default: no limit)"
+    )
+    writing.add_argument(
+        "--oversize",
+        choices=["skip", "error"],
+        help="samples longer than a packed row (default: error)",
+    )
     writing.add_argument("--output", required=True, metavar="FOLDER", help="for the batches")
     writing.add_argument("--task", type=whole, default=0, help="number of this task (default: 0)")
     writing.add_argument("--tasks", type=whole, default=1, help="number of tasks (default: 1)")
@@ -58,16 +87,38 @@ def add(commands: Commands) -> None:
         action="store_true",
         help="after all tasks: check all files and write the manifest",
     )
-    writing.add_argument("--columns", nargs="+", help="columns to write (default: all)")
+    writing.add_argument(
+        "--columns", nargs="*", help="columns to write (default: all; none: the indices of samples)"
+    )
     writing.add_argument("--seed", type=whole, default=0, help="seed of the shuffle (default: 0)")
     writing.add_argument("--epoch", type=whole, default=0, help="epoch (default: 0)")
     writing.add_argument("--world-size", type=whole, default=1, help="ranks (default: 1)")
     writing.add_argument(
+        "--micro-batches", type=whole, default=1, help="batches of a rank in a step (default: 1)"
+    )
+    writing.add_argument(
+        "--last-step",
+        default="split",
+        choices=["split", "drop", "wrap"],
+        help="a last step with fewer batches than ranks: split them, drop or repeat (default: "
+        "split)",
+    )
+    writing.add_argument(
+        "--costliest-first",
+        type=whole,
+        default=0,
+        help="steps at the beginning with the costliest batches (default: 0)",
+    )
+    writing.add_argument(
+        "--steady",
+        type=whole,
+        default=0,
+        help="most steps by which a batch moves for steps of equal cost (default: 0)",
+    )
+    writing.add_argument(
         "--batches-per-file", type=whole, default=1024, help="batches in a file (default: 1024)"
     )
     writing.set_defaults(run=_write)
-    for phase in (counting, planning, writing):
-        phase.add_argument("--column", required=True, help="the column with the sizes")
 
 
 def _table(shard: str, columns: list[str]) -> Any:
@@ -91,11 +142,11 @@ def _check_shards(shards: list[str]) -> None:
 
 def _histogram(options: argparse.Namespace) -> None:
     _check_shards(options.shards)
+    columns = columns_of(options)
     pathlib.Path(options.output).mkdir(parents=True, exist_ok=True)
     rows: list[list[str]] = []
     for shard in options.shards:
-        sizes = sizes_of(_table(shard, [options.column]), options.column, shard)
-        histogram = sab.Histogram(sizes)
+        histogram = histogram_of(_table(shard, columns), columns, shard)
         target = _file_of(options.output, shard)
         partial = target.with_suffix(".partial")
         partial.write_bytes(histogram.to_bytes())
@@ -104,22 +155,28 @@ def _histogram(options: argparse.Namespace) -> None:
     print_table("Sizes", ["", "samples", "total"], rows)
 
 
-def _parts(options: argparse.Namespace) -> _Parts:
+def _parts(options: argparse.Namespace) -> tuple[_Parts, sab.Histogram]:
+    """The shards with rows, and the histogram of all."""
     _check_shards(options.shards)
-    parts: _Parts = []
+    columns, parts, whole_set = tuple(columns_of(options)), _Parts(), sab.Histogram()
     for shard in options.shards:
         path = _file_of(options.histograms, shard)
         if not path.exists():
             raise InputError(f"{path}: is missing: run sab engine histogram {shard}")
-        parts.append((shard, sab.Histogram.from_bytes(path.read_bytes())))
-    return parts
+        part = sab.Histogram.from_bytes(path.read_bytes())
+        if part.sample_count > 0:
+            if part.columns != columns:
+                own, given = (", ".join(names) for names in (part.columns, columns))
+                raise InputError(
+                    f"--column {given}: must be that of sab engine histogram; {path} has {own}"
+                )
+            whole_set.merge(part)
+            parts.append((shard, part))
+    return parts, whole_set
 
 
 def _plan(options: argparse.Namespace) -> None:
-    whole_set = sab.Histogram()
-    for _, part in _parts(options):
-        whole_set.merge(part)
-    plan = sab.plan(whole_set, options.budget, oversize=options.oversize)
+    plan = sab.plan(_parts(options)[1], options.budget, oversize=options.oversize)
     plan.save(options.save)
     print_text(
         f"{plan.sample_count:,} samples in {plan.batch_count:,} batches, at least "
@@ -127,25 +184,46 @@ def _plan(options: argparse.Namespace) -> None:
     )
 
 
+def _plan_or_packing(
+    options: argparse.Namespace, histogram: sab.Histogram
+) -> sab.Plan | sab.Packing:
+    if options.capacity is not None:
+        return sab.Packing(
+            histogram,
+            options.capacity,
+            max_sequences=options.max_sequences or 0,
+            oversize=options.oversize or "error",
+        )
+    for name in ("max_sequences", "oversize"):
+        if vars(options)[name] is not None:
+            option = f"--{name.replace('_', '-')}"
+            raise InputError(f"{option} {vars(options)[name]}: is for --capacity, not for --plan")
+    return sab.Plan.open(options.plan)
+
+
 def _write(options: argparse.Namespace) -> None:
     if options.task >= options.tasks:
         raise InputError(f"--task {options.task}: must be below --tasks {options.tasks}")
-    parts, whole_set = _parts(options), sab.Histogram()
-    for _, part in parts:
-        whole_set.merge(part)
+    parts, whole_set = _parts(options)
     parquet = importlib.import_module("pyarrow.parquet")
-    columns = options.columns or parquet.read_schema(options.shards[0]).names
+    columns = options.columns
+    if columns is None:
+        columns = parquet.read_schema(options.shards[0]).names
     job = make_job(
-        sab.Plan.open(options.plan),
+        _plan_or_packing(options, whole_set),
         whole_set,
         [pathlib.Path(shard).name for shard, _ in parts],
         columns,
-        seed=options.seed,
-        epoch=options.epoch,
-        world_size=options.world_size,
-        micro_batches=1,
-        last_step="split",
-        batches_per_file=options.batches_per_file,
+        {
+            "seed": options.seed,
+            "epoch": options.epoch,
+            "world_size": options.world_size,
+            "micro_batches": options.micro_batches,
+            "last_step": options.last_step,
+            "costliest_first": options.costliest_first,
+            "steady": options.steady,
+        },
+        options.batches_per_file,
     )
     missing = begin(options.output, job)
     own = [] if options.finish else [n for n in missing if n % options.tasks == options.task]
@@ -163,7 +241,7 @@ def _rows(options: argparse.Namespace, job: Job, parts: _Parts, wanted: Any) -> 
     before = sab.Histogram()
     tables: list[Any] = []
     for shard, part in parts:
-        table = _table(shard, sorted({*job.columns, options.column}))
+        table = _table(shard, sorted({*job.columns, *options.column}))
         sizes = counted_sizes_of(table, options.column, part, shard)
         tables.append(job.rows_of_files(table, sizes, before, wanted)[0])
     return tables
@@ -173,8 +251,8 @@ def _places(options: argparse.Namespace, job: Job, parts: _Parts) -> int:
     """The samples of the epoch, with those that are repeated."""
     before, count = sab.Histogram(), 0
     for shard, part in parts:
-        sizes = counted_sizes_of(_table(shard, [options.column]), options.column, part, shard)
-        count += int(job.locate(sizes, before.number(sizes)).counts.sum())
+        sizes = counted_sizes_of(_table(shard, options.column), options.column, part, shard)
+        count += job.places_of(sizes, before)
     return count
 
 

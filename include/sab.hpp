@@ -443,6 +443,13 @@ public:
     }
     void merge(const Histogram &other) { check(sab_histogram_merge(get(), other.get())); }
     void subtract(const Histogram &other) { check(sab_histogram_subtract(get(), other.get())); }
+    /// The histogram of an epoch of a mixture; see sab_histogram_epoch_new(). `repeats`: of each
+    /// source; empty: 1 each.
+    Histogram epoch(uint64_t epoch, const std::vector<double> &repeats = {},
+                    uint64_t seed = 0) const {
+        return Histogram(
+            created(sab_histogram_epoch_new, get(), repeats.data(), repeats.size(), epoch, seed));
+    }
     sab_histogram_info info() const { return filled<sab_histogram_info>(sab_histogram_get_info); }
     /// The name of a column; nullptr if it has none. It belongs to the handle.
     const char *column_name(size_t column) const noexcept {
@@ -569,11 +576,19 @@ public:
     /// Where samples are in an epoch of a BucketSampler with these options; see sab_plan_locate().
     /// `sizes`: of each sample one for each column. `which`: the place that is asked for, of each
     /// sample; empty: 0.
+    /// `sources`: of each sample, for a plan of an epoch of a mixture.
     Places locate(const std::vector<double> &sizes, const std::vector<uint64_t> &numbers,
                   const sab_sampler_options &given = SamplerOptions(),
-                  const std::vector<uint64_t> &which = {}) const {
-        return detail::located(sab_plan_locate, get(), sizes, info().columns, numbers, given,
-                               which);
+                  const std::vector<uint64_t> &which = {},
+                  const std::vector<uint32_t> &sources = {}) const {
+        if (!sources.empty() && sources.size() != numbers.size())
+            throw std::invalid_argument("sources: must have one for each sample");
+        const auto locate = [&](const sab_plan *plan, const sab_sampler_options *order,
+                                auto... arguments) {
+            return sab_plan_locate(plan, order, sources.empty() ? nullptr : sources.data(),
+                                   arguments...);
+        };
+        return detail::located(locate, get(), sizes, info().columns, numbers, given, which);
     }
 #endif
     /// Statistics of an epoch of a BucketSampler with these options.

@@ -839,6 +839,7 @@ const char *sab_histogram_column_name(const sab_histogram *histogram, size_t col
 sab_status sab_histogram_write(const sab_histogram *histogram, void *buffer, size_t capacity, size_t *size);
 sab_status sab_histogram_bytes_new(const void *data, size_t size, sab_histogram **histogram);
 void sab_histogram_free(sab_histogram *histogram);
+sab_status sab_histogram_epoch_new(const sab_histogram *histogram, const double *repeats, size_t repeat_count, uint64_t epoch, uint64_t seed, sab_histogram **of_epoch);
 sab_status sab_histogram_plan_new(const sab_histogram *histogram, const sab_plan_options *options, sab_plan **plan);
 typedef struct sab_places {
  size_t struct_size;
@@ -849,7 +850,7 @@ typedef struct sab_places {
  int64_t *slots;
  uint64_t *batch_count;
 } sab_places;
-sab_status sab_plan_locate(const sab_plan *plan, const sab_sampler_options *options, const double *sizes, const uint64_t *numbers, const uint64_t *which, size_t count, const sab_places *places);
+sab_status sab_plan_locate(const sab_plan *plan, const sab_sampler_options *options, const uint32_t *sources, const double *sizes, const uint64_t *numbers, const uint64_t *which, size_t count, const sab_places *places);
 typedef struct sab_packing sab_packing;
 sab_status sab_histogram_packing_new(const sab_histogram *histogram, const sab_packed_options *pack, sab_packing **packing);
 sab_status sab_packing_get_info(const sab_packing *packing, sab_packed_info *info);

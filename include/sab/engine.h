@@ -26,11 +26,34 @@
  * samples with sab_histogram_number(), which begins with the merged histogram of the partitions
  * before its own.
  *
+ * # Mixtures
+ *
+ * A histogram of a mixture counts each sample once, with its source. A sample is then identified by
+ * its source, its size, and its number within both. sab_histogram_epoch_new() makes the histogram
+ * of an epoch, in which samples appear as often as the repeats say, and sab_histogram_plan_new()
+ * makes the plan of this epoch. So each epoch has a plan of its own. It has the same buckets as the
+ * plan of a data set in which each sample is as often as the epoch has it.
+ *
+ * A source of n samples with r repeats gives round(n * r) appearances, halves rounded to even. Each
+ * sample has floor(r) or ceil(r) of them. The samples with one more are spread evenly over the
+ * sizes of the source. Among those of one size they are random, and depend on `seed`. The next
+ * epoch goes on with other samples. So with the same repeats and `seed` in all epochs from 0 on,
+ * two samples of a source appear equally often over any number of epochs, or one of them once more.
+ * Unlike in sab_mixture_new(), these samples are chosen by their numbers, not by their indices.
+ * With whole repeats both have the same samples, so the buckets are the same, too.
+ *
+ * The samples of a source in a bucket are in a random order, which depends on the seed and the
+ * epoch of the sampler. They are dealt evenly: any two full batches of a bucket have the same
+ * number of samples of a source, or one of them has one more. The batches of each bucket are spread
+ * evenly over the epoch. The batches of a step still cost nearly the same, so they have sources of
+ * nearly the same sizes. sab/mixture.h defines the due of a source. In tests each source was within
+ * 2 steps of its due at all times: within 2 batches with 1 rank, and within 2 batches
+ * of each rank with more.
+ *
  * # Limits
  *
- * A histogram may be of a mixture. Plans and packings of it are refused: an epoch of a mixture
- * takes a part of the samples of a source by their index, which a histogram does not have.
- * sab_plan_locate() refuses plans of mixtures, too, whose order is laid out when an epoch begins.
+ * Packings of a mixture are refused. sab_plan_locate() refuses the plan that sab_plan_new() makes
+ * of a mixture: its order is laid out when an epoch begins.
  *
  * Packings of several columns are refused. SAB_PACK_FIRST_FIT and SAB_PACK_CONCAT pack samples in
  * their order, so they need the sizes of all samples: sab_packed_sampler_new().
@@ -182,6 +205,25 @@ SAB_API sab_status sab_histogram_bytes_new(const void *data, size_t size, sab_hi
  */
 SAB_API void sab_histogram_free(sab_histogram *histogram) SAB_NOEXCEPT;
 
+/** Makes the histogram of an epoch of a mixture: how often the epoch has the samples of each entry.
+ *
+ * sab_histogram_plan_new() makes the plan of the epoch from it. See the comment of this file. Its
+ * entries are those of the mixture. A count may be 0. It cannot be merged, subtracted or written.
+ *
+ * Time: about 10 microseconds an entry of a source whose samples do not all appear equally often.
+ *
+ * @param histogram     of all samples of a mixture; read during the call only
+ * @param repeats       repeats of each source: finite, at least 0; NULL: 1 each
+ * @param repeat_count  number of `repeats`: sab_histogram_info.sources, or 0
+ * @param epoch         the epoch
+ * @param seed          of the choice of the samples that have one more appearance
+ * @param of_epoch      the new handle; free with sab_histogram_free()
+ * @return SAB_OK; SAB_E_ARGUMENT, also for an epoch without samples, and for one of more than 2^48
+ */
+SAB_API sab_status sab_histogram_epoch_new(const sab_histogram *histogram, const double *repeats,
+                                           size_t repeat_count, uint64_t epoch, uint64_t seed,
+                                           sab_histogram **of_epoch) SAB_NOEXCEPT;
+
 /** Makes a plan of a histogram.
  *
  * It has the same buckets as the plan that sab_plan_new() makes of the same sizes with the same
@@ -195,10 +237,11 @@ SAB_API void sab_histogram_free(sab_histogram *histogram) SAB_NOEXCEPT;
  * With SAB_BUCKETS_AUTO and `bucket_batches` = 0, a bucket of a plan of more than 4,294,967,295
  * samples has at least a 2^16th of the batches. This limits the memory of the buckets.
  *
- * @param histogram  read during the call only
+ * @param histogram  of one data set, or of an epoch of a mixture; read during the call only
  * @param options    as for sab_plan_new(); `separate_by` must be NULL, and `threads` is ignored
  * @param plan       the new handle; free with sab_plan_free()
- * @return as sab_plan_new(); also SAB_E_UNSUPPORTED for a mixture and for `separate_by`
+ * @return as sab_plan_new(); also SAB_E_UNSUPPORTED for a mixture without an epoch and for
+ *     `separate_by`
  */
 SAB_API sab_status sab_histogram_plan_new(const sab_histogram *histogram,
                                           const sab_plan_options *options, sab_plan **plan)
@@ -209,7 +252,7 @@ SAB_API sab_status sab_histogram_plan_new(const sab_histogram *histogram,
 typedef struct sab_places {
     size_t struct_size; /**< set by SAB_PLACES_INIT */
     int64_t *counts;    /**< places of the sample in the epoch: 0 if it is left out, more than 1 if
-                         *   SAB_TAIL_WRAP or SAB_LAST_STEP_WRAP repeats it */
+                         *   a mixture, SAB_TAIL_WRAP or SAB_LAST_STEP_WRAP repeats it */
     int64_t *ranks;     /**< the rank that takes the batch */
     int64_t *batches;   /**< position of the batch among those of the rank, as sab_sampler_tell() */
     int64_t *steps;     /**< step of the optimizer, as sab_batch.step */
@@ -226,11 +269,15 @@ typedef struct sab_places {
  * that of a sampler that began the epoch: without a restored state and without a lowered budget.
  *
  * Time: in proportion to the buckets of the plan, and then about 0.1 microseconds a sample. So pass
- * many samples in one call. Needs 8 bytes a sample and 160 a bucket during the call.
+ * many samples in one call. Needs 40 bytes a sample and 160 a bucket during the call. For a mixture
+ * time and memory are also in proportion to the entries of its histogram, and to the sources of all
+ * buckets. A sample takes its time once for each place.
  *
  * @param plan     of sab_histogram_plan_new(), or of sab_plan_new() for sizes of one column
  * @param options  of the sampler (seed, epoch, world_size, micro_batches, last_step,
  *     costliest_first); NULL: as for the sampler
+ * @param sources  the source of each sample, if the plan is of an epoch of a mixture, which must
+ *     be `epoch` of the options, with `steady` 0. Else NULL
  * @param sizes    the size of each sample; of several columns sab_plan_info.columns sizes for each
  * @param numbers  the number of each sample within its size; see the comment of this file
  * @param which    the number of the place that is asked for, of each sample; NULL: 0
@@ -241,9 +288,9 @@ typedef struct sab_places {
  *     a mixture
  */
 SAB_API sab_status sab_plan_locate(const sab_plan *plan, const sab_sampler_options *options,
-                                   const double *sizes, const uint64_t *numbers,
-                                   const uint64_t *which, size_t count, const sab_places *places)
-    SAB_NOEXCEPT;
+                                   const uint32_t *sources, const double *sizes,
+                                   const uint64_t *numbers, const uint64_t *which, size_t count,
+                                   const sab_places *places) SAB_NOEXCEPT;
 
 /** Which lengths share a bin, of samples without indices. Immutable: several threads may use it. */
 typedef struct sab_packing sab_packing;

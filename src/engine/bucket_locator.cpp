@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "sampler/bucket_classes.h"
 #include "sampler/cursor.h"
@@ -19,9 +20,27 @@ std::unique_ptr<Sequence> sequence_of(const std::shared_ptr<const Plan>& plan) {
     return make_bucket_sequence(plan);
 }
 
+/// Gives the batches of full steps, which are the ids below `full`, ids in the order of their
+/// sizes, inside bands as those of CostOrder.
+void order_by_size(const Plan& plan, std::span<const BucketClass> classes, uint64_t full,
+                   std::span<CostOrder::ClassIds> ids) {
+    uint64_t id = 0;
+    for (std::size_t first = 0, end = 0; first < classes.size(); first = end) {
+        std::vector<std::size_t> band;
+        for (;
+             end < classes.size() && classes[end].batches.cost >= 0.9 * classes[first].batches.cost;
+             ++end)
+            if (ids[end].first < full) band.push_back(end);
+        std::ranges::sort(band, {},
+                          [&](std::size_t k) { return plan.buckets()[classes[k].bucket].begin; });
+        for (const std::size_t k : band) ids[k].first = std::exchange(id, id + ids[k].split);
+    }
+}
+
 }  // namespace
 
-BucketLocator::BucketLocator(std::shared_ptr<const Plan> plan, const sab_sampler_options& options)
+BucketLocator::BucketLocator(std::shared_ptr<const Plan> plan, const sab_sampler_options& options,
+                             bool is_by_size)
     : Locator(sequence_of(plan), cost_order(bucket_classes(*plan)), options, "plan"),
       plan_(std::move(plan)) {
     std::vector<BucketOrder> all(plan_->buckets().size());
@@ -34,7 +53,10 @@ BucketLocator::BucketLocator(std::shared_ptr<const Plan> plan, const sab_sampler
             all[b].permutation = Permutation(bucket.samples(), order_.samples_key(b));
     }
     const std::vector<BucketClass> classes = bucket_classes(*plan_);
-    const std::vector<CostOrder::ClassIds> ids = order_.class_ids();
+    std::vector<CostOrder::ClassIds> ids = order_.class_ids();
+    if (is_by_size)
+        order_by_size(*plan_, classes, order_.batches() - order_.batches() % options.world_size,
+                      ids);
     for (std::size_t k = 0; k < classes.size(); ++k) {
         BucketOrder& bucket = all[classes[k].bucket];
         const uint64_t samples = classes[k].batches.samples * classes[k].batches.batches;
@@ -63,7 +85,7 @@ BucketLocator::BucketLocator(std::shared_ptr<const Plan> plan, const sab_sampler
     }
 }
 
-Locator::Found BucketLocator::find(const double* sizes, uint64_t number) const {
+Locator::Found BucketLocator::find(uint64_t, const double* sizes, uint64_t number) const {
     const std::size_t columns = plan_->columns();
     const std::span<const uint64_t> first_places = plan_->first_places();
     if (columns == 1)
@@ -75,7 +97,7 @@ Locator::Found BucketLocator::find(const double* sizes, uint64_t number) const {
     for (std::size_t j = 0; j < columns; ++j) {
         const std::span<const double> distinct = plan_->distinct_sizes(j);
         const std::size_t code = last_at_most(distinct, sizes[j]);
-        if (distinct[code] != sizes[j]) return {0, 0};
+        if (distinct[code] != sizes[j]) return {0};
         const uint32_t* const codes = plan_->codes().data() + j;
         const auto first_from = [&](std::size_t first, std::size_t least) {
             for (std::size_t left = end - first; left > 0;) {  // without branches
@@ -89,12 +111,12 @@ Locator::Found BucketLocator::find(const double* sizes, uint64_t number) const {
         begin = j == 0 ? first_runs_[code] : first_from(begin, code);
         end = j == 0 ? first_runs_[code + 1] : first_from(begin, code + 1);
     }
-    if (begin == end) return {0, 0};
+    if (begin == end) return {0};
     const uint64_t first = first_places[begin];
     const std::size_t run =
         begin + last_at_most(first_places.subspan(begin, end - begin), first + number);
-    return {plan_->run_places()[run] + (first + number - first_places[run]),
-            first_places[end] - first};
+    const uint64_t place = plan_->run_places()[run] + (first + number - first_places[run]);
+    return {first_places[end] - first, place, place};
 }
 
 /// In several passes, so that a sample does not wait for the memory and the permutations of the one

@@ -8,13 +8,14 @@ namespace sab {
 
 class BucketLocator : public Locator {
 public:
-    BucketLocator(std::shared_ptr<const Plan> plan, const sab_sampler_options& options);
+    /// `is_by_size`: batches of nearly equal cost have ids in the order of their sizes.
+    BucketLocator(std::shared_ptr<const Plan> plan, const sab_sampler_options& options,
+                  bool is_by_size = false);
 
 protected:
-    Found find(const double* sizes, uint64_t number) const override;
+    Found find(uint64_t source, const double* sizes, uint64_t number) const override;
     void find_batches(std::span<const uint64_t> places, Appearances* found) const override;
 
-private:
     /// The batches of a bucket.
     struct BucketOrder {
         uint64_t begin, end;  ///< its samples in the sorted order

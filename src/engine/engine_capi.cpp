@@ -5,6 +5,7 @@
 #include "engine/histogram.h"
 #include "engine/histogram_packing.h"
 #include "engine/histogram_plan.h"
+#include "engine/mixture_locator.h"
 #include "engine/row_locator.h"
 #include "plan/mixed_plans.h"
 
@@ -12,8 +13,9 @@ namespace {
 
 /// `make` makes the locator of checked options.
 template <class Make>
-void locate(const sab_sampler_options* options, const double* sizes, const uint64_t* numbers,
-            const uint64_t* which, size_t count, const sab_places* places, Make&& make) {
+void locate(const sab_sampler_options* options, const uint32_t* sources, const double* sizes,
+            const uint64_t* numbers, const uint64_t* which, size_t count, const sab_places* places,
+            Make&& make) {
     sab::check_result(places, "places");
     if (count > 0) {
         sab::require(sizes, "sizes");
@@ -21,9 +23,9 @@ void locate(const sab_sampler_options* options, const double* sizes, const uint6
     }
     const auto given = sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT);
     const auto out = sab::read_options(places, sab_places SAB_PLACES_INIT, "places");
-    const auto& locator = make(given);
-    locator.locate({sizes, count * locator.columns()}, {numbers, count}, which, out);
-    if (out.batch_count != nullptr) *out.batch_count = locator.batch_count();
+    const std::unique_ptr<const sab::Locator> locator = make(given);
+    locator->locate(sources, {sizes, count * locator->columns()}, {numbers, count}, which, out);
+    if (out.batch_count != nullptr) *out.batch_count = locator->batch_count();
 }
 
 }  // namespace
@@ -120,24 +122,38 @@ void sab_histogram_free(sab_histogram* histogram) noexcept {
     delete histogram;
 }
 
+sab_status sab_histogram_epoch_new(const sab_histogram* histogram, const double* repeats,
+                                   size_t repeat_count, uint64_t epoch, uint64_t seed,
+                                   sab_histogram** of_epoch) noexcept {
+    return sab::guard_new(of_epoch, "of_epoch", [&] {
+        sab::require(histogram, "histogram");
+        if (repeat_count > 0) sab::require(repeats, "repeats");
+        return new sab_histogram{histogram->impl.in_epoch({repeats, repeat_count}, epoch, seed)};
+    });
+}
+
 sab_status sab_histogram_plan_new(const sab_histogram* histogram, const sab_plan_options* options,
                                   sab_plan** plan) noexcept {
     return sab::guard_new(plan, "plan", [&] {
         sab::require(histogram, "histogram");
         sab::require(options, "options");
         const auto given = sab::read_options(options, sab_plan_options SAB_PLAN_OPTIONS_INIT);
-        return new sab_plan{sab::make_plan(histogram->impl, given)};
+        return new sab_plan{sab::make_plan(histogram->impl, given), nullptr,
+                            histogram->impl.turns()};
     });
 }
 
 sab_status sab_plan_locate(const sab_plan* plan, const sab_sampler_options* options,
-                           const double* sizes, const uint64_t* numbers, const uint64_t* which,
-                           size_t count, const sab_places* places) noexcept {
+                           const uint32_t* sources, const double* sizes, const uint64_t* numbers,
+                           const uint64_t* which, size_t count, const sab_places* places) noexcept {
+    using Made = std::unique_ptr<const sab::Locator>;
     return sab::guard([&] {
         sab::require(plan, "plan");
-        locate(options, sizes, numbers, which, count, places, [&](const auto& given) {
+        locate(options, sources, sizes, numbers, which, count, places, [&](const auto& given) {
             sab::refuse_mixture(*plan, "sab_plan_locate");
-            return sab::BucketLocator(plan->impl, given);
+            sab::check_sources(*plan, sources, count);
+            return plan->turns ? Made(new sab::MixtureLocator(plan->impl, plan->turns, given))
+                               : Made(new sab::BucketLocator(plan->impl, given));
         });
     });
 }
@@ -180,8 +196,9 @@ sab_status sab_packing_locate(const sab_packing* packing, const sab_sampler_opti
                               size_t count, const sab_places* places) noexcept {
     return sab::guard([&] {
         sab::require(packing, "packing");
-        locate(options, sizes, numbers, which, count, places,
-               [&](const auto& given) { return sab::RowLocator(packing->impl, given); });
+        locate(options, nullptr, sizes, numbers, which, count, places, [&](const auto& given) {
+            return std::make_unique<const sab::RowLocator>(packing->impl, given);
+        });
     });
 }
 

@@ -71,8 +71,17 @@ int Histogram::compare(std::size_t entry, const Histogram& other,
     return 0;
 }
 
+/// Refuses the histogram of an epoch, which is neither changed nor saved.
+void Histogram::refuse_epoch(std::string_view argument) const {
+    if (turns_)
+        fail(SAB_E_UNSUPPORTED, argument,
+             ": is of an epoch of a mixture: must be of all its samples");
+}
+
 /// Refuses samples of another kind. Without a kind yet, that of `other` is taken.
 void Histogram::take_kind(const Histogram& other, std::string_view argument) {
+    refuse_epoch("the histogram");
+    other.refuse_epoch(argument);
     if (other.names_.empty()) return;
     if (names_.empty()) {
         names_ = other.names_;
@@ -211,6 +220,7 @@ uint64_t Histogram::fingerprint() const {
 }
 
 std::size_t Histogram::write(std::span<std::byte> room) const {
+    refuse_epoch("histogram");
     const Header head = header();
     const std::vector<NameField> names = name_fields();
     return write_image(
@@ -273,7 +283,9 @@ Histogram Histogram::read(std::span<const std::byte> bytes) {
 
 void refuse_mixture(const Histogram& histogram, const char* caller) {
     if (histogram.sources() > 0)
-        fail(SAB_E_UNSUPPORTED, caller, ": the histogram is of a mixture: must be of one data set");
+        fail(SAB_E_UNSUPPORTED, caller,
+             ": the histogram is of a mixture: must be of one data set, or for a plan of one "
+             "epoch, sab_histogram_epoch_new()");
     check(histogram.samples() > 0, "samples of the histogram", histogram.samples(),
           "must be at least 1");
 }

@@ -2,10 +2,12 @@
 /// Numbers of samples by size, in ascending order.
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "plan/turns.h"
 #include "sab/engine.h"
 #include "sizes/columns.h"
 
@@ -20,6 +22,12 @@ public:
     void add(const Columns& sizes, std::span<uint64_t> numbers = {});
     void merge(const Histogram& other);
     void subtract(const Histogram& other);
+    /// The appearances of the samples of a mixture in an epoch. Without `repeats` each has 1.
+    Histogram in_epoch(std::span<const double> repeats, uint64_t epoch, uint64_t seed) const;
+    /// The same samples as those of one data set.
+    Histogram without_sources() const;
+    /// Of in_epoch(), else null.
+    const std::shared_ptr<const Turns>& turns() const { return turns_; }
 
     std::size_t columns() const { return names_.size(); }
     std::size_t sources() const { return source_count_; }
@@ -44,6 +52,7 @@ private:
     std::vector<NameField> name_fields() const;
     /// -1, 0 or 1: whether an entry is before, equal to or after one of another histogram.
     int compare(std::size_t entry, const Histogram& other, std::size_t entry_of_other) const;
+    void refuse_epoch(std::string_view argument) const;
     void take_kind(const Histogram& other, std::string_view argument);
     void append(const Histogram& from, std::size_t entry, uint64_t count);
     template <class Both>
@@ -55,6 +64,7 @@ private:
     std::vector<double> sizes_{};
     std::vector<uint64_t> counts_{};
     std::vector<uint32_t> sources_{};
+    std::shared_ptr<const Turns> turns_{};
 };
 
 /// Refuses a histogram of a mixture or without samples.

@@ -39,6 +39,7 @@ std::shared_ptr<const Plan> make_plan(const Histogram& histogram, const sab_plan
     if (options.separate_by != nullptr)
         fail(SAB_E_UNSUPPORTED, caller,
              ": options.separate_by is given: a histogram has no samples that ids separate");
+    if (histogram.turns()) return make_plan(histogram.without_sources(), options);
     refuse_mixture(histogram, caller);
     if (histogram.columns() > 1)
         return Plan::make(points_of(histogram), options, histogram.names());

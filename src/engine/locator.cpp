@@ -25,26 +25,27 @@ Locator::Locator(std::unique_ptr<Sequence> sequence, CostOrder order,
     }
 }
 
-/// The place of each sample in the order.
-std::vector<uint64_t> Locator::find_all(std::span<const double> sizes,
-                                        std::span<const uint64_t> numbers) const {
-    std::vector<uint64_t> places(numbers.size());
+/// The places of each sample in the order.
+std::vector<Locator::Found> Locator::find_all(const uint32_t* sources,
+                                              std::span<const double> sizes,
+                                              std::span<const uint64_t> numbers) const {
+    std::vector<Found> all(numbers.size());
     for (std::size_t i = 0; i < numbers.size(); ++i) {
-        const Found same = find(&sizes[i * columns_], numbers[i]);
-        if (numbers[i] >= same.count) [[unlikely]] {
-            const std::string own =
+        all[i] = find(sources != nullptr ? sources[i] : 0, &sizes[i * columns_], numbers[i]);
+        if (numbers[i] >= all[i].count) [[unlikely]] {
+            std::string own =
                 columns_ == 1 ? text(sizes[i])
                               : text("(", lengths_text(sizes.subspan(i * columns_, columns_)), ")");
-            if (same.count == 0)
+            if (sources != nullptr) own += text(" of source ", sources[i]);
+            if (all[i].count == 0)
                 fail(SAB_E_ARGUMENT, "sizes[", i, "] = ", std::string_view(own),
                      ": must be the size of samples of the ", owner_);
             fail(SAB_E_ARGUMENT, "numbers[", i, "] = ", numbers[i],
                  ": must be below the number of samples of size ", std::string_view(own), ", ",
-                 same.count);
+                 all[i].count);
         }
-        places[i] = same.place;
     }
-    return places;
+    return all;
 }
 
 Locator::Taken Locator::taken(uint64_t position, uint64_t slot) const {
@@ -65,49 +66,60 @@ Locator::Taken Locator::taken(uint64_t position, uint64_t slot) const {
 }
 
 /// In blocks, each in several passes, so that a sample does not wait for the one before.
-void Locator::locate(std::span<const double> sizes, std::span<const uint64_t> numbers,
-                     const uint64_t* which, const sab_places& out) const {
-    const std::vector<uint64_t> places = find_all(sizes, numbers);
-    Appearances found[block];
-    uint64_t ids[2 * block];  // then positions
-    for (std::size_t first = 0; first < places.size(); first += block) {
-        const std::size_t count = std::min(block, places.size() - first);
-        find_batches(std::span(places).subspan(first, count), found);
-        std::size_t batches = 0;
-        for (std::size_t i = 0; i < count; ++i)
-            for (uint32_t k = 0; k < found[i].count; ++k) ids[batches++] = found[i].position[k];
-        order_.positions_of({ids, batches});
-        batches = 0;
-        for (std::size_t i = 0; i < count; ++i) {
-            for (uint32_t k = 0; k < found[i].count; ++k) found[i].position[k] = ids[batches++];
-            write(found[i], which != nullptr ? which[first + i] : 0, first + i, out);
+void Locator::locate(const uint32_t* sources, std::span<const double> sizes,
+                     std::span<const uint64_t> numbers, const uint64_t* which,
+                     const sab_places& out) const {
+    const std::vector<Found> all = find_all(sources, sizes, numbers);
+    std::vector<uint64_t> places, ids;  // the ids become positions
+    std::vector<Appearances> found;
+    std::vector<Slot> slots;
+    for (std::size_t first = 0; first < all.size(); first += block) {
+        const std::span samples =
+            std::span(all).subspan(first, std::min(block, all.size() - first));
+        places.clear();
+        ids.clear();
+        for (const Found& sample : samples)
+            for (uint64_t turn = 0; turn < sample.turns; ++turn)
+                places.push_back(sample.place(turn));
+        found.resize(places.size());
+        for (std::size_t k = 0; k < places.size(); k += block)
+            find_batches(std::span(places).subspan(k, std::min(block, places.size() - k)),
+                         &found[k]);
+        for (const Appearances& own : found)
+            ids.insert(ids.end(), own.position, own.position + own.count);
+        find_positions(ids);
+        std::size_t place = 0, id = 0;
+        for (std::size_t i = 0; i < samples.size(); ++i) {
+            slots.clear();
+            for (uint64_t turn = 0; turn < samples[i].turns; ++turn, ++place)
+                for (uint32_t k = 0; k < found[place].count; ++k)
+                    slots.push_back({ids[id++], found[place].slot[k]});
+            write(slots, which != nullptr ? which[first + i] : 0, first + i, out);
         }
     }
 }
 
-void Locator::write(Appearances& found, uint64_t asked, std::size_t i,
+void Locator::write(std::span<Slot> slots, uint64_t asked, std::size_t i,
                     const sab_places& out) const {
     const uint64_t batches = order_.batches();
     const auto set = [i](int64_t* array, uint64_t value) {
         if (array != nullptr) array[i] = static_cast<int64_t>(value);
     };
-    if (found.count == 2 && found.position[1] < found.position[0]) {
-        std::swap(found.position[0], found.position[1]);
-        std::swap(found.slot[0], found.slot[1]);
-    }
+    if (slots.size() > 1) std::ranges::sort(slots, {}, &Slot::position);
     uint64_t count = 0;
-    for (uint32_t k = 0; k < found.count; ++k)
-        if (found.position[k] < limit_)
-            count += limit_ <= batches ? 1 : (limit_ - 1 - found.position[k]) / batches + 1;
+    for (const Slot& each : slots)
+        if (each.position < limit_)
+            count += limit_ <= batches ? 1 : (limit_ - 1 - each.position) / batches + 1;
     set(out.counts, count);
     if (asked >= count) {
         for (int64_t* const array : {out.ranks, out.batches, out.steps, out.slots})
             set(array, ~uint64_t{0});
         return;
     }
-    const uint64_t k = found.count == 2 ? asked % 2 : 0,
-                   round = found.count == 2 ? asked / 2 : asked;
-    const Taken at = taken(found.position[k] + round * batches, found.slot[k]);
+    const bool is_once = slots.size() == 1;
+    const Slot& own = slots[is_once ? 0 : asked % slots.size()];
+    const uint64_t round = is_once ? asked : asked / slots.size();
+    const Taken at = taken(own.position + round * batches, own.slot);
     set(out.ranks, at.rank);
     set(out.batches, at.batch);
     set(out.steps, options_.micro_batches == 1 ? at.batch : at.batch / options_.micro_batches);

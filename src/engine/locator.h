@@ -1,6 +1,7 @@
 #pragma once
 /// Where samples are in an epoch: the inverse of an order of batches.
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -21,13 +22,15 @@ public:
     /// Batches that each rank takes in the epoch.
     uint64_t batch_count() const { return batch_count_; }
     std::size_t columns() const { return columns_; }
-    /// Fills the arrays that are not null. `sizes`: of each sample one a column. `which`: may be
-    /// null. Refuses samples that there are not, before anything is filled.
-    void locate(std::span<const double> sizes, std::span<const uint64_t> numbers,
-                const uint64_t* which, const sab_places& out) const;
+    /// Fills the arrays that are not null. `sources`: null where the samples have none. `sizes`: of
+    /// each sample one a column. `which`: may be null. Refuses samples that there are not, before
+    /// anything is filled.
+    void locate(const uint32_t* sources, std::span<const double> sizes,
+                std::span<const uint64_t> numbers, const uint64_t* which,
+                const sab_places& out) const;
 
 protected:
-    /// The batches of a sample.
+    /// The batches of a place of the order.
     struct Appearances {
         uint32_t count;        ///< at most 2
         uint64_t position[2];  ///< of the batches; find_batches() gives ids
@@ -35,10 +38,15 @@ protected:
     };
     static constexpr std::size_t block = 128;
 
-    /// A sample among those of the same sizes.
+    /// A sample among those of the same sizes. Its places in the order, if the number is below
+    /// `count`, are `turns`, at a distance of `stride` but for the last one.
     struct Found {
-        uint64_t place;  ///< in the order, if the number is below `count`
         uint64_t count;  ///< samples with these sizes; may be 0
+        uint64_t first = 0, last = 0;
+        uint64_t turns = 1, stride = 0;
+        uint64_t place(uint64_t turn) const {
+            return turn + 1 < turns ? first + turn * stride : last;
+        }
     };
 
     /// `owner` has the sizes, in messages.
@@ -46,9 +54,11 @@ protected:
             std::string_view owner);
 
     /// The sample with these sizes, one a column, and this number within them.
-    virtual Found find(const double* sizes, uint64_t number) const = 0;
+    virtual Found find(uint64_t source, const double* sizes, uint64_t number) const = 0;
     /// Of at most `block` places. Cannot fail.
     virtual void find_batches(std::span<const uint64_t> places, Appearances* found) const = 0;
+    /// Replaces the ids of batches by their positions.
+    virtual void find_positions(std::span<uint64_t> ids) const { order_.positions_of(ids); }
     /// Index of the last of these numbers, which ascend, that is at most `number`, or 0.
     template <class Number>
     static std::size_t last_at_most(std::span<const Number> numbers, Number number) {
@@ -61,15 +71,28 @@ protected:
         return static_cast<std::size_t>(first - numbers.data());
     }
 
-    /// The same where the order is by size. `first_places`: of each distinct size; one more at the
-    /// end.
+    /// The same of several numbers, at most `block`, side by side, so that none waits for the
+    /// memory.
+    static void last_at_most(std::span<const uint64_t> numbers, std::span<const uint64_t> which,
+                             std::size_t* found) {
+        std::fill_n(found, which.size(), std::size_t{0});
+        for (std::size_t left = numbers.size(); left > 1;) {
+            const std::size_t half = left / 2;
+            for (std::size_t i = 0; i < which.size(); ++i)
+                found[i] += numbers[found[i] + half] <= which[i] ? half : 0;
+            left -= half;
+        }
+    }
+
+    /// last_at_most() where the order is by size. `first_places`: of each distinct size; one more
+    /// at the end.
     template <class Place>
     static Found find_by_size(double size, uint64_t number, std::span<const double> distinct_sizes,
                               std::span<const Place> first_places) {
         const std::size_t found = last_at_most(distinct_sizes, size);
         const uint64_t begin = first_places[found];
-        return {begin + number,
-                distinct_sizes[found] == size ? first_places[found + 1] - begin : 0};
+        return {distinct_sizes[found] == size ? first_places[found + 1] - begin : 0, begin + number,
+                begin + number};
     }
 
     CostOrder order_;
@@ -79,10 +102,14 @@ private:
     struct Taken {
         uint64_t rank, batch, slot;
     };
-    std::vector<uint64_t> find_all(std::span<const double> sizes,
-                                   std::span<const uint64_t> numbers) const;
+    /// Where a batch has a sample.
+    struct Slot {
+        uint64_t position, slot;
+    };
+    std::vector<Found> find_all(const uint32_t* sources, std::span<const double> sizes,
+                                std::span<const uint64_t> numbers) const;
     Taken taken(uint64_t position, uint64_t slot) const;
-    void write(Appearances& found, uint64_t asked, std::size_t i, const sab_places& out) const;
+    void write(std::span<Slot> slots, uint64_t asked, std::size_t i, const sab_places& out) const;
 
     sab_sampler_options options_;
     std::string_view owner_;

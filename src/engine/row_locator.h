@@ -11,7 +11,7 @@ public:
     RowLocator(const HistogramPacking& packing, const sab_sampler_options& options);
 
 protected:
-    Found find(const double* sizes, uint64_t number) const override {
+    Found find(uint64_t, const double* sizes, uint64_t number) const override {
         return find_by_size<uint64_t>(*sizes, number, packing_.sizes(), packing_.first_places());
     }
     void find_batches(std::span<const uint64_t> places, Appearances* found) const override;

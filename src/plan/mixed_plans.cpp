@@ -1,8 +1,11 @@
 #include "plan/mixed_plans.h"
 
 #include <algorithm>
+#include <cstring>
 
+#include "base/files.h"
 #include "base/hasher.h"
+#include "base/image.h"
 
 namespace sab {
 namespace {
@@ -172,7 +175,64 @@ std::unique_ptr<sab_plan> make_plan(const Columns& sizes, const sab_plan_options
 }
 
 uint64_t fingerprint(const sab_plan& plan) {
+    if (has_mixtures && plan.turns) {
+        Hasher hasher;
+        hasher.add(plan.impl->fingerprint());
+        hasher.add_all(plan.turns->write());
+        return hasher.digest();
+    }
     return plan.mixed ? plan.mixed->fingerprint() : plan.impl->fingerprint();
+}
+
+std::size_t write(const sab_plan& plan, std::span<std::byte> room) {
+    if (!has_mixtures || !plan.turns) return plan.impl->write(room);
+    const std::vector<std::byte> turns = plan.turns->write();
+    const std::size_t first = plan.impl->write({}), size = first + turns.size();
+    if (size > room.size()) return size;
+    plan.impl->write(room.first(first));
+    std::ranges::copy(turns, room.begin() + static_cast<std::ptrdiff_t>(first));
+    return size;
+}
+
+void save(const sab_plan& plan, const char* path) {
+    if (!has_mixtures || !plan.turns) return plan.impl->save(path);
+    std::vector<std::byte> image(write(plan, {}));
+    write(plan, image);
+    replace_file(path, ImageParts{std::span<const std::byte>(image)});
+}
+
+namespace {
+
+/// What follows the image of a plan, if it is an image of turns; else empty.
+std::span<const std::byte> turns_after(std::span<const std::byte> image) {
+    ImageHeader header;
+    if (!has_mixtures || image.size() < sizeof header) return {};
+    std::memcpy(&header, image.data(), sizeof header);
+    if (header.length >= image.size()) return {};
+    const std::span<const std::byte> rest = image.subspan(header.length);
+    return Turns::is_image(rest) ? rest : std::span<const std::byte>();
+}
+
+}  // namespace
+
+std::unique_ptr<sab_plan> read_plan(std::span<const std::byte> image, std::string_view name) {
+    const std::span<const std::byte> rest = turns_after(image);
+    std::unique_ptr<sab_plan> plan(
+        new sab_plan{Plan::read(image.first(image.size() - rest.size()), name)});
+    if (rest.empty()) return plan;
+    plan->turns = Turns::read(rest, name);
+    if (!plan->impl->is_counted() || plan->turns->columns != plan->impl->columns() ||
+        plan->turns->all() != plan->impl->facts().samples)
+        fail(SAB_E_FORMAT, name, ": the epoch of a mixture does not match the plan before it");
+    return plan;
+}
+
+std::unique_ptr<sab_plan> open_plan(const char* path) {
+    if (has_mixtures) {
+        const auto file = map_file(path);
+        if (!turns_after(*file).empty()) return read_plan(*file, text("\"", path, "\""));
+    }
+    return std::unique_ptr<sab_plan>(new sab_plan{Plan::open(path)});
 }
 
 std::size_t skipped(const sab_plan& plan, std::span<int64_t> room) {

@@ -74,14 +74,14 @@ sab_status sab_plan_save(const sab_plan* plan, const char* path) noexcept {
         sab::require(plan, "plan");
         sab::require(path, "path");
         sab::refuse_mixture(*plan, "sab_plan_save");
-        plan->impl->save(path);
+        sab::save(*plan, path);
     });
 }
 
 sab_status sab_plan_file_new(const char* path, sab_plan** plan) noexcept {
     return sab::guard_new(plan, "plan", [&] {
         sab::require(path, "path");
-        return new sab_plan{sab::Plan::open(path)};
+        return sab::open_plan(path).release();
     });
 }
 
@@ -97,7 +97,7 @@ sab_status sab_plan_copy_new(const sab_plan* plan, sab_plan** copy) noexcept {
     return sab::guard_new(copy, "copy", [&] {
         sab::require(plan, "plan");
         sab::refuse_mixture(*plan, "sab_plan_copy_new");
-        return new sab_plan{plan->impl->copy()};
+        return new sab_plan{plan->impl->copy(), nullptr, plan->turns};
     });
 }
 
@@ -108,14 +108,14 @@ sab_status sab_plan_write(const sab_plan* plan, void* buffer, size_t capacity,
         sab::require(size, "size");
         if (capacity > 0) sab::require(buffer, "buffer");
         sab::refuse_mixture(*plan, "sab_plan_write");
-        *size = plan->impl->write({static_cast<std::byte*>(buffer), capacity});
+        *size = sab::write(*plan, {static_cast<std::byte*>(buffer), capacity});
     });
 }
 
 sab_status sab_plan_bytes_new(const void* data, size_t size, sab_plan** plan) noexcept {
     return sab::guard_new(plan, "plan", [&] {
         if (size > 0) sab::require(data, "data");
-        return new sab_plan{sab::Plan::read({static_cast<const std::byte*>(data), size})};
+        return sab::read_plan({static_cast<const std::byte*>(data), size}).release();
     });
 }
 

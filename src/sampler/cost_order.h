@@ -56,6 +56,9 @@ public:
     void make_invertible();
     /// Replaces the ids of batches by their positions: the inverse of find().
     void positions_of(std::span<uint64_t> ids) const;
+    /// The same in another order, of batches of a mixture: any range of ids is spread evenly over
+    /// the epoch. Neighbours are not permuted first, and no batch is moved.
+    void even_positions_of(std::span<uint64_t> ids) const;
     /// Which of the `world` batches or pieces of a step a rank takes. If a band of cost is narrower
     /// than a step, they are sorted by cost, and a fixed rule would give one rank all the longest
     /// batches. So each step begins at a random rank.

@@ -95,6 +95,40 @@ void CostOrder::make_invertible() {
     steady_inverse_ = std::make_shared<const std::vector<uint32_t>>(std::move(inverse));
 }
 
+/// The steps are permuted: each half of the epoch takes one of every two neighbours, as the key
+/// decides, and so on inside the halves. So of any steps in a row, any part of the epoch has its
+/// share, give or take about one. Level by level, since a level waits for products.
+void CostOrder::even_positions_of(std::span<uint64_t> ids) const {
+    struct Place {
+        uint64_t number, begin, count;  ///< step `number` of `count` that have the places from here
+        uint64_t* id;
+    };
+    constexpr std::size_t block = 128;
+    Place places[block];
+    const uint64_t in_step = epoch_options_.step_batches, first = costliest_steps_ * in_step,
+                   steps = full_step_batches_ / in_step - costliest_steps_,
+                   key = permutation_key(epoch_options_.seed, epoch_options_.epoch, Purpose::steps,
+                                         1);
+    for (; !ids.empty(); ids = ids.subspan(std::min(block, ids.size()))) {
+        std::size_t count = 0;
+        for (uint64_t& id : ids.first(std::min(block, ids.size())))
+            if (id >= first && id < full_step_batches_)
+                places[count++] = {(id - first) / in_step, 0, steps, &id};
+        for (std::size_t i = 0; i < count; ++i) *places[i].id -= places[i].number * in_step;
+        for (uint64_t level = 0; steps >> level > 0; ++level)
+            for (Place& place : std::span(places, count)) {
+                const uint64_t pair = place.number / 2, late_count = place.count / 2,
+                               random = mix(key ^ (place.begin + pair) ^ (level << 56));
+                // The last of an odd number has no neighbour.
+                const bool is_late = pair < late_count && ((place.number ^ random) & 1) != 0;
+                place.begin += is_late ? place.count - late_count : 0;
+                place.count = is_late ? late_count : place.count - late_count;
+                place.number = pair;
+            }
+        for (std::size_t i = 0; i < count; ++i) *places[i].id += places[i].begin * in_step;
+    }
+}
+
 void CostOrder::positions_of(std::span<uint64_t> ids) const {
     const uint64_t in_step = epoch_options_.step_batches,
                    first_of_steps = costliest_steps_ * in_step;

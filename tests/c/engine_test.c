@@ -272,8 +272,8 @@ static sab_status new_sampler(struct order order, const sab_sampler_options *opt
 static sab_status locate(struct order order, const sab_sampler_options *options,
                          const struct planned *of, const uint64_t *which,
                          const sab_places *places) {
-    return order.plan != NULL ? sab_plan_locate(order.plan, options, of->sizes, of->within, which,
-                                                of->count, places)
+    return order.plan != NULL ? sab_plan_locate(order.plan, options, NULL, of->sizes, of->within,
+                                                which, of->count, places)
                               : sab_packing_locate(order.packing, options, of->sizes, of->within,
                                                    which, of->count, places);
 }
@@ -591,7 +591,7 @@ static void expect_places_of_four(const sab_plan *plan, const sab_sampler_option
     const uint64_t numbers[] = {0, 99999999, 12345678, 99999999};
     int64_t batches[4], ranks[4], counts[4];
     const sab_places places = {sizeof places, counts, ranks, batches, NULL, NULL, NULL};
-    EXPECT_OK(sab_plan_locate(plan, at, sizes, numbers, NULL, 4, &places));
+    EXPECT_OK(sab_plan_locate(plan, at, NULL, sizes, numbers, NULL, 4, &places));
     for (int i = 0; i < 4; ++i) {
         EXPECT(counts[i] == 1 && ranks[i] >= 0 && (uint64_t)ranks[i] < at->world_size);
         EXPECT(batches[i] >= 0 &&
@@ -613,7 +613,7 @@ static void plans_of_more_samples_than_memory_have_places(void) {
     const sab_places places = SAB_PLACES_INIT;
     expect_places_of_four(plan, &at, sizes);
     const uint64_t beyond[] = {0, 100000000, 0, 0};
-    EXPECT_FAILS(sab_plan_locate(plan, &at, sizes, beyond, NULL, 4, &places), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_plan_locate(plan, &at, NULL, sizes, beyond, NULL, 4, &places), SAB_E_ARGUMENT,
                  "numbers[1] = 100000000: must be below the number of samples of size 500");
     EXPECT_FAILS(sab_histogram_subtract(NULL, histogram), SAB_E_ARGUMENT, "histogram = NULL");
     sab_plan_free(plan);
@@ -644,11 +644,11 @@ static void pairs_of_more_samples_than_memory_have_places(void) {
     expect_places_of_four(plan, &at, sizes);
     const double other[] = {1, 999}, none[] = {NAN, 1000};
     const uint64_t beyond = 100000000;
-    EXPECT_FAILS(sab_plan_locate(plan, &at, other, &beyond, NULL, 1, &places), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_plan_locate(plan, &at, NULL, other, &beyond, NULL, 1, &places), SAB_E_ARGUMENT,
                  "sizes[0] = (1, 999): must be the size of samples of the plan");
-    EXPECT_FAILS(sab_plan_locate(plan, &at, none, &beyond, NULL, 1, &places), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_plan_locate(plan, &at, NULL, none, &beyond, NULL, 1, &places), SAB_E_ARGUMENT,
                  "sizes[0] = (nan, 1000)");
-    EXPECT_FAILS(sab_plan_locate(plan, &at, sizes, &beyond, NULL, 1, &places), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_plan_locate(plan, &at, NULL, sizes, &beyond, NULL, 1, &places), SAB_E_ARGUMENT,
                  "must be below the number of samples of size (1, 1000), 100000000");
     sab_plan_free(plan);
     sab_histogram_free(histogram);
@@ -864,22 +864,22 @@ static void wrong_arguments_are_refused(void) {
     int64_t rank = 7;
     sab_places places = SAB_PLACES_INIT;
     places.ranks = &rank;
-    EXPECT_FAILS(sab_plan_locate(plan, NULL, &odd, &number, NULL, 1, &places), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_plan_locate(plan, NULL, NULL, &odd, &number, NULL, 1, &places), SAB_E_ARGUMENT,
                  "must be the size of samples of the plan");
-    EXPECT_FAILS(sab_plan_locate(plan, NULL, &no_number, &number, NULL, 1, &places), SAB_E_ARGUMENT,
-                 "sizes[0] = nan");
-    EXPECT_FAILS(sab_plan_locate(NULL, NULL, &size, &number, NULL, 1, &places), SAB_E_ARGUMENT,
-                 "plan = NULL");
-    EXPECT_FAILS(sab_plan_locate(plan, NULL, NULL, &number, NULL, 1, &places), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_plan_locate(plan, NULL, NULL, &no_number, &number, NULL, 1, &places),
+                 SAB_E_ARGUMENT, "sizes[0] = nan");
+    EXPECT_FAILS(sab_plan_locate(NULL, NULL, NULL, &size, &number, NULL, 1, &places),
+                 SAB_E_ARGUMENT, "plan = NULL");
+    EXPECT_FAILS(sab_plan_locate(plan, NULL, NULL, NULL, &number, NULL, 1, &places), SAB_E_ARGUMENT,
                  "sizes = NULL");
-    EXPECT_FAILS(sab_plan_locate(plan, NULL, &size, NULL, NULL, 1, &places), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_plan_locate(plan, NULL, NULL, &size, NULL, NULL, 1, &places), SAB_E_ARGUMENT,
                  "numbers = NULL");
-    EXPECT_FAILS(sab_plan_locate(plan, NULL, &size, &number, NULL, 1, NULL), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_plan_locate(plan, NULL, NULL, &size, &number, NULL, 1, NULL), SAB_E_ARGUMENT,
                  "places = NULL");
     EXPECT(rank == 7);
-    EXPECT_OK(sab_plan_locate(plan, NULL, &size, &number, NULL, 1, &places));
+    EXPECT_OK(sab_plan_locate(plan, NULL, NULL, &size, &number, NULL, 1, &places));
     EXPECT(rank == 0);
-    EXPECT_OK(sab_plan_locate(plan, NULL, NULL, NULL, NULL, 0, &places));
+    EXPECT_OK(sab_plan_locate(plan, NULL, NULL, NULL, NULL, NULL, 0, &places));
     EXPECT_OK(sab_histogram_new(&empty));
     EXPECT(info_of(empty).columns == 0 && info_of(empty).samples == 0);
     EXPECT_FAILS(sab_histogram_plan_new(empty, &options, &other), SAB_E_ARGUMENT,
@@ -908,23 +908,222 @@ static void plans_whose_order_has_no_inverse_are_refused(void) {
     EXPECT_OK(sab_sizes_columns_new((const sab_sizes *const *)parts, 2, &pairs));
     EXPECT_OK(sab_mixture_new((const sab_sizes *const *)parts, 2, NULL, &mixture));
     EXPECT_OK(sab_plan_new(pairs, &options, &plan));
-    EXPECT_FAILS(sab_plan_locate(plan, NULL, &size, &number, NULL, 1, &places), SAB_E_UNSUPPORTED,
-                 "2 columns");
+    EXPECT_FAILS(sab_plan_locate(plan, NULL, NULL, &size, &number, NULL, 1, &places),
+                 SAB_E_UNSUPPORTED, "2 columns");
     sab_plan_free(plan);
     EXPECT_OK(sab_plan_new(mixture, &options, &plan));
-    EXPECT_FAILS(sab_plan_locate(plan, NULL, &size, &number, NULL, 1, &places), SAB_E_UNSUPPORTED,
-                 "mixture");
+    EXPECT_FAILS(sab_plan_locate(plan, NULL, NULL, &size, &number, NULL, 1, &places),
+                 SAB_E_UNSUPPORTED, "mixture");
     sab_plan_free(plan);
     options.separate_by = ids;
     options.separate_by_count = 4;
     EXPECT_OK(sab_plan_new(parts[0], &options, &plan));
-    EXPECT_FAILS(sab_plan_locate(plan, NULL, &size, &number, NULL, 1, &places), SAB_E_UNSUPPORTED,
-                 "ids separate");
+    EXPECT_FAILS(sab_plan_locate(plan, NULL, NULL, &size, &number, NULL, 1, &places),
+                 SAB_E_UNSUPPORTED, "ids separate");
     sab_plan_free(plan);
     sab_sizes_free(mixture);
     sab_sizes_free(pairs);
     sab_sizes_free(parts[0]);
     sab_sizes_free(parts[1]);
+}
+
+/* Samples of a mixture, of one column or of two. */
+struct mixed {
+    size_t count, columns, sources;
+    int32_t numbers[2][MOST];
+    int64_t ids[MOST];
+    uint32_t sources_of[MOST];
+    double sizes[2 * MOST];
+    uint64_t within[MOST];
+    double repeats[4];
+    sab_plan_options options;
+};
+
+static sab_histogram *draw_mixture(struct mixed *of) {
+    static const double repeats[] = {0, 0.3, 0.5, 1, 1, 1.75, 2, 4.2};
+    sab_mixture_options once = SAB_MIXTURE_OPTIONS_INIT;
+    sab_sizes *sizes = NULL, *mixture = NULL;
+    sab_histogram *histogram = NULL;
+    of->columns = 1 + below(2);
+    of->sources = 1 + below(4);
+    of->count = of->sources + below(1 + below(MOST - 4));
+    const uint64_t widest = 1 + below(1 + below(40));
+    for (size_t i = 0; i < of->count; ++i) {
+        of->ids[i] = (int64_t)(i < of->sources ? i : below(of->sources));
+        of->sources_of[i] = (uint32_t)of->ids[i];
+        for (size_t j = 0; j < of->columns; ++j) {
+            of->numbers[j][i] = (int32_t)(1 + below(widest));
+            of->sizes[of->columns * i + j] = of->numbers[j][i];
+        }
+    }
+    for (size_t s = 0; s < of->sources; ++s) of->repeats[s] = repeats[below(8)];
+    of->repeats[0] += 0.5;
+    sizes = of->columns == 1 ? sizes_of(of->numbers[0], of->count)
+                             : pairs_of(of->numbers[0], of->numbers[1], of->count);
+    EXPECT_OK(sab_mixture_flat_new(sizes, of->ids, of->count, &once, &mixture));
+    EXPECT_OK(sab_histogram_new(&histogram));
+    EXPECT_OK(sab_histogram_number(histogram, mixture, of->within));
+    sab_sizes_free(sizes);
+    sab_sizes_free(mixture);
+    of->options = budget(below(4) == 0 ? 30 : (double)(80 + below(400)));
+    of->options.tail = (sab_tail)below(4);
+    of->options.oversize = below(2) == 0 ? SAB_OVERSIZE_SKIP : SAB_OVERSIZE_SINGLE;
+    of->options.max_batch_size = below(3) == 0 ? 1 + below(20) : 0;
+    return histogram;
+}
+
+/* The sizes of the samples of an epoch, each as often as it appears. */
+static sab_sizes *sizes_of_epoch(const sab_histogram *of_epoch) {
+    static int32_t numbers[2][8 * MOST];
+    const double *sizes = NULL;
+    const uint64_t *counts = NULL;
+    const sab_histogram_info info = info_of(of_epoch);
+    size_t all = 0;
+    EXPECT_OK(sab_histogram_get_entries(of_epoch, &sizes, &counts, NULL));
+    for (size_t k = 0; k < info.entries; ++k)
+        for (uint64_t i = 0; i < counts[k] && all < 8 * MOST; ++i, ++all)
+            for (size_t j = 0; j < info.columns; ++j)
+                numbers[j][all] = (int32_t)sizes[k * info.columns + j];
+    EXPECT(all == info.samples);
+    return info.columns == 1 ? sizes_of(numbers[0], all) : pairs_of(numbers[0], numbers[1], all);
+}
+
+/* A place of a sample, in one number that sorts by rank, batch and slot. */
+struct place {
+    uint64_t key;
+    size_t sample;
+};
+
+static int compare_places(const void *one, const void *other) {
+    const uint64_t a = ((const struct place *)one)->key, b = ((const struct place *)other)->key;
+    return a < b ? -1 : a > b;
+}
+
+/* Finds all places of all samples, in order. Returns their number. */
+static size_t all_places(const sab_plan *plan, const struct mixed *of,
+                         const sab_sampler_options *options, int64_t *counts, struct place *all) {
+    int64_t ranks[MOST], batches[MOST], steps[MOST], slots[MOST], before[MOST], most = 1;
+    uint64_t which[MOST], batch_count = 0;
+    size_t found = 0;
+    const sab_places places = {sizeof places, counts, ranks, batches, steps, slots, &batch_count};
+    for (uint64_t asked = 0; asked <= (uint64_t)most; ++asked) {
+        for (size_t i = 0; i < of->count; ++i) which[i] = asked;
+        EXPECT_OK(sab_plan_locate(plan, options, of->sources_of, of->sizes, of->within,
+                                  asked == 0 ? NULL : which, of->count, &places));
+        for (size_t i = 0; i < of->count; ++i) {
+            if (counts[i] > most) most = counts[i];
+            if (asked >= (uint64_t)counts[i]) {
+                EXPECT(ranks[i] == -1 && batches[i] == -1 && steps[i] == -1 && slots[i] == -1);
+                continue;
+            }
+            EXPECT(ranks[i] >= 0 && (uint64_t)ranks[i] < options->world_size);
+            EXPECT(batches[i] >= 0 && (uint64_t)batches[i] < batch_count);
+            EXPECT(steps[i] == batches[i] / (int64_t)options->micro_batches);
+            EXPECT(slots[i] >= 0 && slots[i] < 1 << 20);
+            EXPECT(asked == 0 || batches[i] >= before[i]);
+            before[i] = batches[i];
+            all[found++] = (struct place){
+                ((uint64_t)ranks[i] << 20 | (uint64_t)batches[i]) << 20 | (uint64_t)slots[i], i};
+        }
+    }
+    qsort(all, found, sizeof *all, compare_places);
+    return found;
+}
+
+/* The slots of a batch follow each other from 0, and hold the budget. */
+static void expect_batches(const struct place *all, size_t count, const struct mixed *of) {
+    for (size_t k = 0, first = 0; k < count; ++k) {
+        const int is_new = k == 0 || all[k].key >> 20 != all[k - 1].key >> 20;
+        if (is_new) first = k;
+        EXPECT((all[k].key & 0xFFFFF) == k - first);
+        double longest[2] = {0, 0};
+        for (size_t i = first; i <= k; ++i)
+            for (size_t j = 0; j < of->columns; ++j)
+                longest[j] = fmax(longest[j], of->sizes[of->columns * all[i].sample + j]);
+        if (k > first)
+            EXPECT((longest[0] + longest[1]) * (double)(k - first + 1) <=
+                   of->options.budgets[0].limit);
+    }
+}
+
+static void epochs_of_mixtures_have_plans_and_places(void) {
+    static struct mixed of;
+    static struct taken taken;
+    static struct place all[16 * MOST];
+    static unsigned char bytes[1 << 17];
+    random_state = 31;
+    for (int round = 0; round < MOST_ROUNDS && failures_of_test == 0; ++round) {
+        sab_histogram *histogram = draw_mixture(&of), *of_epoch = NULL;
+        sab_sampler_options options = draw_order();
+        EXPECT_OK(sab_histogram_epoch_new(histogram, of.repeats, of.sources, options.epoch, 3,
+                                          &of_epoch));
+        sab_sizes *sizes = sizes_of_epoch(of_epoch);
+        sab_plan *plan = NULL, *counted = NULL, *copy = NULL;
+        const sab_status status = sab_plan_new(sizes, &of.options, &plan);
+        EXPECT(sab_histogram_plan_new(of_epoch, &of.options, &counted) == status);
+        if (status == SAB_OK) { /* it may have no sample left */
+            size_t size = 0;
+            int64_t counts[MOST];
+            EXPECT(have_equal_buckets(plan, counted));
+            EXPECT_OK(sab_plan_write(counted, bytes, sizeof bytes, &size));
+            EXPECT_OK(sab_plan_bytes_new(bytes, size, &copy));
+            EXPECT(facts_of(copy).fingerprint == facts_of(counted).fingerprint);
+            const size_t found = all_places(copy, &of, &options, counts, all);
+            expect_batches(all, found, &of);
+            if (options.last_step == SAB_LAST_STEP_SPLIT) {
+                const struct order order = {plan, NULL, NULL, NULL};
+                take_all(order, options, &taken);
+                EXPECT(found == taken.slots);
+                free_taken(&taken, options.world_size);
+            }
+        }
+        if (failures_of_test > 0) fprintf(stderr, "in round %d\n", round);
+        sab_sizes_free(sizes);
+        sab_histogram_free(histogram);
+        sab_histogram_free(of_epoch);
+        sab_plan_free(plan);
+        sab_plan_free(counted);
+        sab_plan_free(copy);
+    }
+}
+
+static void samples_of_a_source_appear_equally_often_over_epochs(void) {
+    static struct mixed of;
+    static struct place all[16 * MOST];
+    random_state = 32;
+    for (int round = 0; round < 40 && failures_of_test == 0; ++round) {
+        int64_t sums[MOST] = {0}, counts[MOST];
+        sab_histogram *histogram = draw_mixture(&of);
+        of.options = budget(10000);
+        for (uint64_t epoch = 0; epoch < 12; ++epoch) {
+            sab_histogram *of_epoch = NULL;
+            sab_sampler_options options = SAB_SAMPLER_OPTIONS_INIT;
+            int64_t least[4], most[4], taken[4] = {0}, samples[4] = {0};
+            options.epoch = epoch;
+            EXPECT_OK(
+                sab_histogram_epoch_new(histogram, of.repeats, of.sources, epoch, 9, &of_epoch));
+            sab_plan *plan = plan_of(of_epoch, &of.options);
+            (void)all_places(plan, &of, &options, counts, all);
+            for (size_t s = 0; s < of.sources; ++s) least[s] = INT64_MAX, most[s] = 0;
+            for (size_t i = 0; i < of.count; ++i) {
+                const uint32_t s = of.sources_of[i];
+                EXPECT((double)counts[i] > of.repeats[s] - 1 &&
+                       (double)counts[i] < of.repeats[s] + 1);
+                sums[i] += counts[i];
+                taken[s] += counts[i];
+                ++samples[s];
+                if (sums[i] < least[s]) least[s] = sums[i];
+                if (sums[i] > most[s]) most[s] = sums[i];
+            }
+            for (size_t s = 0; s < of.sources; ++s) {
+                EXPECT(most[s] - least[s] <= 1);
+                EXPECT(taken[s] == (int64_t)nearbyint((double)samples[s] * of.repeats[s]));
+            }
+            sab_plan_free(plan);
+            sab_histogram_free(of_epoch);
+        }
+        sab_histogram_free(histogram);
+    }
 }
 
 int main(void) {
@@ -947,5 +1146,7 @@ int main(void) {
     RUN(plans_without_indices_are_saved_and_refuse_samplers);
     RUN(wrong_arguments_are_refused);
     RUN(plans_whose_order_has_no_inverse_are_refused);
+    RUN(epochs_of_mixtures_have_plans_and_places);
+    RUN(samples_of_a_source_appear_equally_often_over_epochs);
     return finish();
 }

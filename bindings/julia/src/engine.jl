@@ -66,6 +66,20 @@ Removes the samples of another histogram that was merged into this one.
 subtract!(histogram::Histogram, other::Histogram) = (check(Raw.sab_histogram_subtract(histogram, other)); histogram)
 
 """
+    epoch(histogram, number = 0; repeats = [], seed = 0)
+
+The histogram of an epoch of a mixture: how often the epoch has the samples of each entry.
+`Plan(histogram; budget)` makes the plan of the epoch from it. `repeats` are those of each source, in
+their order; without them each has 1. `seed` is that of the choice of the samples that appear once
+more than others. It cannot be merged or written.
+"""
+function epoch(histogram::Histogram, number = 0; repeats = Float64[], seed = 0)
+    each = Float64[repeat for repeat in repeats]
+    of_epoch = created(out -> Raw.sab_histogram_epoch_new(histogram, each, length(each), converted(UInt64, :epoch, number), converted(UInt64, :seed, seed), out), Raw.sab_histogram)
+    return Histogram(of_epoch)
+end
+
+"""
     info(histogram)
 
 `samples`, `entries` (number of distinct sizes), `total` of the sizes, `columns`, `sources` of a
@@ -157,14 +171,15 @@ Base.show(io::IO, packing::Packing) =
     print(io, "Packing(", isopen(packing) ? "$(info(packing).sequences) sequences in $(info(packing).bins) bins" : "closed", ")")
 
 """
-    locate(plan_or_packing, sizes, numbers; which, seed = 0, epoch = 0, world_size = 1, micro_batches = 1, last_step = :split, costliest_first = 0,
+    locate(plan_or_packing, sizes, numbers; which, sources, seed = 0, epoch = 0, world_size = 1, micro_batches = 1, last_step = :split, costliest_first = 0,
            steady = 0)
 
 Where samples are in an epoch: the inverse of a [`BucketSampler`](@ref) with these options, or of a
 [`PackedSampler`](@ref) for a [`Packing`](@ref) without split samples. `numbers`
 has the number of each sample within its size, such as of [`SAB.number!`](@ref). With several columns
 `sizes` is a matrix with a row for each column, and the plan must be of a histogram. `which` asks for
-another place than the first of each sample, from 0, where some are repeated.
+another place than the first of each sample, from 0, where some are repeated. For the plan of an
+epoch of a mixture ([`SAB.epoch`](@ref)), `sources` has the source of each sample, from 0, and `epoch` is this epoch.
 
 Gives vectors with one number a sample: `counts` (places of the sample in the epoch, 0 if it is left
 out), `ranks`, `batches` and `steps` (from 0) and `slots` (from 1). A sample without a place has -1 in
@@ -172,7 +187,12 @@ out), `ranks`, `batches` and `steps` (from 0) and `slots` (from 1). A sample wit
 rank takes in the epoch. Takes time in proportion to the buckets, so pass
 many samples at once.
 """
-locate(plan::Plan, sizes, numbers; given...) = located(Raw.sab_plan_locate, plan, info(plan).columns, sizes, numbers; given...)
+function locate(plan::Plan, sizes, numbers; sources = nothing, given...)
+    sources === nothing || length(sources) == length(numbers) ||
+        throw(ArgumentError("sources: must have one for each number, $(length(numbers)), not $(length(sources))"))
+    each = sources === nothing ? C_NULL : UInt32[converted(UInt32, :sources, source) for source in sources]
+    return located((plan, order, arrays...) -> Raw.sab_plan_locate(plan, order, each, arrays...), plan, info(plan).columns, sizes, numbers; given...)
+end
 locate(packing::Packing, sizes, numbers; given...) = located(Raw.sab_packing_locate, packing, 1, sizes, numbers; given...)
 function located(call, handle, columns, sizes, numbers; which = nothing, given...)
     count = length(numbers)

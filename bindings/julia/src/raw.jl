@@ -1125,6 +1125,8 @@ const _sab_histogram_bytes_new = Ref(C_NULL)
 sab_histogram_bytes_new(data, size, histogram) = ccall(_sab_histogram_bytes_new[], sab_status, (Ptr{Cvoid}, Csize_t, Ptr{Ptr{sab_histogram}}), data, size, histogram)
 const _sab_histogram_free = Ref(C_NULL)
 sab_histogram_free(histogram) = ccall(_sab_histogram_free[], Cvoid, (Ptr{sab_histogram},), histogram)
+const _sab_histogram_epoch_new = Ref(C_NULL)
+sab_histogram_epoch_new(histogram, repeats, repeat_count, epoch, seed, of_epoch) = ccall(_sab_histogram_epoch_new[], sab_status, (Ptr{sab_histogram}, Ptr{Float64}, Csize_t, UInt64, UInt64, Ptr{Ptr{sab_histogram}}), histogram, repeats, repeat_count, epoch, seed, of_epoch)
 const _sab_histogram_plan_new = Ref(C_NULL)
 sab_histogram_plan_new(histogram, options, plan) = ccall(_sab_histogram_plan_new[], sab_status, (Ptr{sab_histogram}, Ptr{sab_plan_options}, Ptr{Ptr{sab_plan}}), histogram, options, plan)
 
@@ -1140,7 +1142,7 @@ mutable struct sab_places <: Struct
 end
 
 const _sab_plan_locate = Ref(C_NULL)
-sab_plan_locate(plan, options, sizes, numbers, which, count, places) = ccall(_sab_plan_locate[], sab_status, (Ptr{sab_plan}, Ptr{sab_sampler_options}, Ptr{Float64}, Ptr{UInt64}, Ptr{UInt64}, Csize_t, Ptr{sab_places}), plan, options, sizes, numbers, which, count, places)
+sab_plan_locate(plan, options, sources, sizes, numbers, which, count, places) = ccall(_sab_plan_locate[], sab_status, (Ptr{sab_plan}, Ptr{sab_sampler_options}, Ptr{UInt32}, Ptr{Float64}, Ptr{UInt64}, Ptr{UInt64}, Csize_t, Ptr{sab_places}), plan, options, sources, sizes, numbers, which, count, places)
 struct sab_packing end
 const _sab_histogram_packing_new = Ref(C_NULL)
 sab_histogram_packing_new(histogram, pack, packing) = ccall(_sab_histogram_packing_new[], sab_status, (Ptr{sab_histogram}, Ptr{sab_packed_options}, Ptr{Ptr{sab_packing}}), histogram, pack, packing)
@@ -1827,6 +1829,7 @@ function load(library)
     _sab_histogram_write[] = something(dlsym(library, :sab_histogram_write; throw_error=false), C_NULL)
     _sab_histogram_bytes_new[] = something(dlsym(library, :sab_histogram_bytes_new; throw_error=false), C_NULL)
     _sab_histogram_free[] = something(dlsym(library, :sab_histogram_free; throw_error=false), C_NULL)
+    _sab_histogram_epoch_new[] = something(dlsym(library, :sab_histogram_epoch_new; throw_error=false), C_NULL)
     _sab_histogram_plan_new[] = something(dlsym(library, :sab_histogram_plan_new; throw_error=false), C_NULL)
     _sab_plan_locate[] = something(dlsym(library, :sab_plan_locate; throw_error=false), C_NULL)
     _sab_histogram_packing_new[] = something(dlsym(library, :sab_histogram_packing_new; throw_error=false), C_NULL)

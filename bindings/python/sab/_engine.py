@@ -8,8 +8,8 @@ from typing import Any, Callable, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sab._arguments import kind_of, one_dimension
-from sab._native import CData, check, ffi, lib, new_struct
+from sab._arguments import kind_of, one_dimension, whole
+from sab._native import Calls, CData, check, ffi, lib, new_struct
 from sab._sizes import SizesLike, as_sizes
 
 __all__ = ["Histogram", "Places"]
@@ -31,7 +31,7 @@ class Places(NamedTuple):
 
 
 class Histogram:
-    """Numbers of samples by size; picklable.
+    """Numbers of samples by size; picklable, but for those of an :meth:`epoch`.
 
     Each task of an engine counts the sizes of its partition, and the histograms are merged in one
     place. :func:`sab.plan` then makes a plan of the histogram, which has the same buckets as the
@@ -87,6 +87,46 @@ class Histogram:
     def subtract(self, other: Histogram) -> None:
         """Removes the samples of another histogram that was merged into this one."""
         check(lib.sab_histogram_subtract(self._handle, _handle_of(other)))
+
+    def epoch(
+        self, epoch: int = 0, *, repeat: float | Sequence[float] = 1.0, seed: int = 0
+    ) -> Histogram:
+        """The histogram of an epoch of a mixture: how often the epoch has the samples of each of
+        :attr:`sizes`. :func:`sab.plan` makes the plan of the epoch from it.
+
+        Args:
+            epoch: its number.
+            repeat: how often each sample of a source appears in an epoch: a number for all sources,
+                or one for each. With 0.3 three of ten samples appear once.
+            seed: of the choice of the samples that appear once more than others.
+
+        >>> import sab
+        >>> mixture = sab.Mixture({"wiki": [3, 1, 2], "code": [5, 5]})
+        >>> whole = sab.Histogram(mixture)
+        >>> whole.epoch(0, repeat=[1, 1.5]).counts.tolist()
+        [1, 1, 1, 3]
+        """
+        given = one_dimension("repeat", np.atleast_1d(repeat), np.float64)
+        if np.ndim(repeat) == 0:
+            given = np.repeat(given, self._info().sources)
+        handle = ffi.new("sab_histogram **")
+        repeats = ffi.cast("double *", given.ctypes.data)
+        calls = Calls()
+        calls.names = {"repeats": "repeat", "repeat_count": "repeat"}
+        check(
+            lib.sab_histogram_epoch_new(
+                self._handle,
+                repeats,
+                len(given),
+                whole("epoch", epoch),
+                whole("seed", seed),
+                handle,
+            ),
+            calls,
+        )
+        made = Histogram.__new__(Histogram)
+        made._take(handle[0])
+        return made
 
     def _info(self) -> CData:
         info = new_struct("sab_histogram_info")
@@ -235,6 +275,16 @@ def located(
         )
     )
     return Places(found[0], found[1], found[2], found[3], found[4], int(batch_count[0]))
+
+
+def sources_pointer(sources: npt.ArrayLike | None, count: int) -> CData:
+    """The sources of `count` samples, or NULL. Keeps the array alive."""
+    if sources is None:
+        return ffi.NULL
+    given = one_dimension("sources", sources, np.uint32)
+    if len(given) != count:
+        raise ValueError(f"sources: has {len(given)} numbers: must have one for each size")
+    return ffi.from_buffer("uint32_t[]", given)
 
 
 def array_of(pointer: CData, count: int, dtype: type[Any]) -> npt.NDArray[Any]:

@@ -27,7 +27,7 @@ from sab._arguments import (
 from sab._batch import Batch, PerColumn, batches_of, per_column
 from sab._cost import ONE_COLUMN, BudgetLike, CostLike, column_of, set_budgets
 from sab._display import Facts, as_html, one_line, plain, record_line
-from sab._engine import Histogram, Places, column_names, located
+from sab._engine import Histogram, Places, column_names, located, sources_pointer
 from sab._mixture import SOURCE, Mixture, Name, SourceReport, reports_of, source_table
 from sab._native import (
     Calls,
@@ -431,6 +431,7 @@ class Plan(Saved, kind="sab_plan"):
         sizes: npt.ArrayLike,
         numbers: npt.ArrayLike,
         *,
+        sources: npt.ArrayLike | None = None,
         which: npt.ArrayLike | None = None,
         seed: int = 0,
         epoch: int = 0,
@@ -447,13 +448,15 @@ class Plan(Saved, kind="sab_plan"):
             sizes: the size of each sample; of several columns a row of sizes for each.
             numbers: the number of each within its size, such as of :meth:`sab.Histogram.number`:
                 how many samples of the same size come before it in the data set.
+            sources: the source of each sample, for the plan of an epoch of a mixture:
+                :meth:`sab.Histogram.epoch`. ``epoch`` must be this epoch, and ``steady`` 0.
             which: the number of the place that is asked for, of each sample, from 0. For samples
-                that ``tail="wrap"`` or ``last_step="wrap"`` repeats. 0 by default.
+                that a mixture, ``tail="wrap"`` or ``last_step="wrap"`` repeats. 0 by default.
 
         Raises:
             ValueError: a sample that the plan does not have.
             UnsupportedError: a plan of several columns that is not of a histogram, and a plan of
-                ``separate_by`` or of a mixture.
+                ``separate_by`` or of a mixture without its epoch.
 
         >>> import sab
         >>> plan = sab.plan([3, 1, 2, 3], budget=6, boundaries=[1, 3, 4])
@@ -471,7 +474,12 @@ class Plan(Saved, kind="sab_plan"):
         options.last_step = one_of("last_step", last_step, LAST_STEPS)
         options.steady = whole("steady", steady)
         columns = len(self._columns)
-        return located(lib.sab_plan_locate, self._handle, options, sizes, numbers, which, columns)
+        given = sources_pointer(sources, len(one_dimension("numbers", numbers, np.uint64)))
+
+        def locate(plan: CData, order: CData, *arrays: Any) -> int:
+            return int(lib.sab_plan_locate(plan, order, given, *arrays))
+
+        return located(locate, self._handle, options, sizes, numbers, which, columns)
 
     def _source_reports(self, options: CData, calls: Calls) -> dict[Name, SourceReport]:
         if self._mixture is None:

@@ -30,8 +30,8 @@ void note_places(Run &run, const sab_plan *plan, const std::vector<uint64_t> &nu
     places.slots = slots.data();
     run.call("sab_plan_locate", Run::Kind::must, SAB_OK,
              [&] {
-                 return sab_plan_locate(plan, &options, sizes.data(), numbers.data(), nullptr,
-                                        sizes.size(), &places);
+                 return sab_plan_locate(plan, &options, nullptr, sizes.data(), numbers.data(),
+                                        nullptr, sizes.size(), &places);
              },
              {Run::out(batches), Run::out(slots)});
     run.note(batches.data(), batches.size() * sizeof batches[0]);
@@ -107,12 +107,49 @@ SCENARIO(plan_of_pairs, Threads::none) {
     std::vector<int64_t> batches(1);
     sab_places places = SAB_PLACES_INIT;
     places.batches = batches.data();
-    CALL_INTO(batches, sab_plan_locate(copy, nullptr, size, &number, nullptr, 1, &places));
+    CALL_INTO(batches, sab_plan_locate(copy, nullptr, nullptr, size, &number, nullptr, 1, &places));
     run.note(batches.data(), sizeof batches[0]);
     CALL_PLAIN(sab_plan_free(copy));
     CALL_PLAIN(sab_plan_free(plan));
     CALL_PLAIN(sab_histogram_free(histogram));
     CALL_PLAIN(sab_sizes_free(pairs));
+    CALL_PLAIN(sab_sizes_free(sizes));
+}
+
+SCENARIO(plan_of_an_epoch, Threads::none) {
+    sab_sizes *const sizes = sizes_of(run, lengths());
+    sab_sizes *const sources[] = {sizes, sizes};
+    sab_sizes *mixture = nullptr;
+    CALL_INTO(mixture, sab_mixture_new(sources, 2, nullptr, &mixture));
+    sab_histogram *histogram = nullptr, *of_epoch = nullptr;
+    CALL_INTO(histogram, sab_histogram_new(&histogram));
+    CALL(sab_histogram_add(histogram, mixture));
+    const double repeats[] = {1, 1.5};
+    CALL_INTO(of_epoch, sab_histogram_epoch_new(histogram, repeats, 2, 1, 0, &of_epoch));
+    const sab_plan_options options = with_budget(300);
+    sab_plan *plan = nullptr, *copy = nullptr;
+    CALL_INTO(plan, sab_histogram_plan_new(of_epoch, &options, &plan));
+    size_t size = 0;
+    CALL(sab_plan_write(plan, nullptr, 0, &size));
+    std::vector<unsigned char> bytes(size);
+    CALL(sab_plan_write(plan, bytes.data(), bytes.size(), &size));
+    CALL_INTO(copy, sab_plan_bytes_new(bytes.data(), bytes.size(), &copy));
+    const double length = lengths()[0];
+    const uint64_t number = 0;
+    const uint32_t source = 1;
+    sab_sampler_options order = SAB_SAMPLER_OPTIONS_INIT;
+    order.epoch = 1;
+    std::vector<int64_t> batches(1);
+    sab_places places = SAB_PLACES_INIT;
+    places.batches = batches.data();
+    CALL_INTO(batches,
+              sab_plan_locate(copy, &order, &source, &length, &number, nullptr, 1, &places));
+    run.note(batches.data(), sizeof batches[0]);
+    CALL_PLAIN(sab_plan_free(copy));
+    CALL_PLAIN(sab_plan_free(plan));
+    CALL_PLAIN(sab_histogram_free(of_epoch));
+    CALL_PLAIN(sab_histogram_free(histogram));
+    CALL_PLAIN(sab_sizes_free(mixture));
     CALL_PLAIN(sab_sizes_free(sizes));
 }
 

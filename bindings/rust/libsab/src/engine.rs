@@ -20,7 +20,7 @@ use crate::{Error, PackedInfo, PackedOptions, SamplerOptions, Sizes};
 /// assert_eq!((histogram.counts(), numbers), (&[2, 1, 1][..], vec![0, 0, 1, 0]));
 ///
 /// let plan = Plan::of_histogram(&histogram, &PlanOptions::new().budget(16.0))?;
-/// let places = plan.locate(&SamplerOptions::new(), &[3.0, 8.0], &[1, 0], None)?;
+/// let places = plan.locate(&SamplerOptions::new(), None, &[3.0, 8.0], &[1, 0], None)?;
 /// assert_eq!(places.counts, [1, 1]);
 /// # Ok::<(), libsab::Error>(())
 /// ```
@@ -92,6 +92,20 @@ impl Histogram {
     /// [`Error::Argument`] if `other` has more samples of a size; [`Error::Mismatch`].
     pub fn subtract(&mut self, other: &Histogram) -> Result<(), Error> {
         self.handle.subtract(&other.handle)
+    }
+
+    /// The histogram of an epoch of a mixture: how often the epoch has the samples of each entry.
+    /// [`Plan::of_histogram`](crate::Plan::of_histogram) makes the plan of the epoch from it.
+    ///
+    /// `repeats` has those of each source, or is empty: 1 each. `seed`: of the choice of the samples
+    /// that appear once more than others. It cannot be merged or written.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Argument`] for a histogram of no mixture, for repeats that break a rule, and for an
+    /// epoch without samples.
+    pub fn epoch(&self, repeats: &[f64], epoch: u64, seed: u64) -> Result<Self, Error> {
+        Ok(Histogram { handle: self.handle.epoch(repeats, epoch, seed)? })
     }
 
     /// Number of samples.

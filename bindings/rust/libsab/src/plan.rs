@@ -259,7 +259,7 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// As [`Plan::new`]; [`Error::Unsupported`] for a mixture.
+    /// As [`Plan::new`]; [`Error::Unsupported`] for a mixture without an epoch.
     pub fn of_histogram(histogram: &Histogram, options: &PlanOptions<'_>) -> Result<Self, Error> {
         PlanHandle::of_histogram(&histogram.handle, options).map(Self::own)
     }
@@ -267,6 +267,8 @@ impl Plan {
     /// Tells where samples are in an epoch: the inverse of a
     /// [`BucketSampler`](crate::BucketSampler) with these options.
     ///
+    /// `sources` has the source of each sample, if the plan is of an epoch of a mixture
+    /// ([`Histogram::epoch`]), which must be that of the options. Otherwise it is `None`.
     /// `sizes` has the size of each sample; of several columns one for each column, sample by sample.
     /// `numbers` has the number of each sample within its size, such as of [`Histogram::number`].
     /// `which`: the number of the place that is asked for, of each sample; `None`: 0. Takes time in
@@ -280,11 +282,12 @@ impl Plan {
     pub fn locate(
         &self,
         options: &SamplerOptions,
+        sources: Option<&[u32]>,
         sizes: &[f64],
         numbers: &[u64],
         which: Option<&[u64]>,
     ) -> Result<Places, Error> {
-        self.handle.locate(&options.raw, sizes, numbers, which)
+        self.handle.locate(&options.raw, sources, sizes, numbers, which)
     }
 
     /// Reads a plan that [`Plan::save`] wrote into memory. All checksums are verified.

@@ -46,8 +46,8 @@ fn places_are_those_of_the_samplers() {
     assert_eq!(counted.buckets(), plan.buckets());
     let sizes: Vec<f64> = numbers.iter().map(|&n| f64::from(n)).collect();
     let options = SamplerOptions::new().seed(5).world_size(3);
-    let places = counted.locate(&options, &sizes, &within, None).unwrap();
-    assert_eq!(places, plan.locate(&options, &sizes, &within, None).unwrap());
+    let places = counted.locate(&options, None, &sizes, &within, None).unwrap();
+    assert_eq!(places, plan.locate(&options, None, &sizes, &within, None).unwrap());
     for rank in 0..3 {
         let mut sampler = BucketSampler::new(&plan, &options.rank(rank)).unwrap();
         assert_eq!(places.batch_count, sampler.batch_count());
@@ -59,10 +59,10 @@ fn places_are_those_of_the_samplers() {
             }
         }
     }
-    let again = counted.locate(&options, &sizes, &within, Some(&vec![1; 1000])).unwrap();
+    let again = counted.locate(&options, None, &sizes, &within, Some(&vec![1; 1000])).unwrap();
     assert!(again.batches.iter().all(|&batch| batch == -1));
-    assert!(matches!(counted.locate(&options, &sizes, &[], None), Err(Error::Argument(_))));
-    assert!(matches!(counted.locate(&options, &[0.5], &[0], None), Err(Error::Argument(_))));
+    assert!(matches!(counted.locate(&options, None, &sizes, &[], None), Err(Error::Argument(_))));
+    assert!(matches!(counted.locate(&options, None, &[0.5], &[0], None), Err(Error::Argument(_))));
     assert!(matches!(BucketSampler::new(&counted, &options), Err(Error::Unsupported(_))));
 }
 
@@ -82,7 +82,7 @@ fn places_of_several_columns_are_those_of_the_samplers() {
     let sizes: Vec<f64> =
         numbers.iter().zip(&backward).flat_map(|(&a, &b)| [f64::from(a), f64::from(b)]).collect();
     let options = SamplerOptions::new();
-    let places = counted.locate(&options, &sizes, &within, None).unwrap();
+    let places = counted.locate(&options, None, &sizes, &within, None).unwrap();
     let mut sampler = BucketSampler::new(&plan, &options).unwrap();
     for (position, batch) in (&mut sampler).into_iter().enumerate() {
         for (slot, &index) in batch.unwrap().indices.iter().enumerate() {
@@ -93,9 +93,9 @@ fn places_of_several_columns_are_those_of_the_samplers() {
             );
         }
     }
-    let short = counted.locate(&options, &sizes[..1000], &within, None);
+    let short = counted.locate(&options, None, &sizes[..1000], &within, None);
     assert!(matches!(short, Err(Error::Argument(_))));
-    let other = plan.locate(&options, &sizes, &within, None);
+    let other = plan.locate(&options, None, &sizes, &within, None);
     assert!(matches!(other, Err(Error::Unsupported(_))));
 }
 

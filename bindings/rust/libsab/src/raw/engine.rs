@@ -68,6 +68,21 @@ impl HistogramHandle {
         Ok(())
     }
 
+    pub(crate) fn epoch(&self, repeats: &[f64], epoch: u64, seed: u64) -> Result<Self, Error> {
+        // SAFETY: a live handle, an array of as many numbers, and an address for the handle.
+        make(|of_epoch| unsafe {
+            sys::sab_histogram_epoch_new(
+                self.pointer(),
+                elements(repeats),
+                repeats.len(),
+                epoch,
+                seed,
+                of_epoch,
+            )
+        })
+        .map(HistogramHandle)
+    }
+
     pub(crate) fn info(&self) -> sys::sab_histogram_info {
         // SAFETY: a live handle, and a struct whose size is set.
         certain(filled(|info| unsafe { sys::sab_histogram_get_info(self.pointer(), info) }))
@@ -180,16 +195,32 @@ impl PlanHandle {
     pub(crate) fn locate(
         &self,
         options: &sys::sab_sampler_options,
+        sources: Option<&[u32]>,
         sizes: &[f64],
         numbers: &[u64],
         which: Option<&[u64]>,
     ) -> Result<Places, Error> {
         let columns = self.info().columns;
+        if sources.is_some_and(|sources| sources.len() != numbers.len()) {
+            return Err(Error::argument_error(
+                "sources: must have a number for each sample".to_string(),
+            ));
+        }
+        let sources = sources.map_or(null(), elements);
         located(sizes, columns, numbers, which, |sizes, numbers, which, count, places| {
             // SAFETY: a live handle; arrays of `count` numbers, of sizes as many for each column,
             // and room for as many.
             unsafe {
-                sys::sab_plan_locate(self.pointer(), options, sizes, numbers, which, count, places)
+                sys::sab_plan_locate(
+                    self.pointer(),
+                    options,
+                    sources,
+                    sizes,
+                    numbers,
+                    which,
+                    count,
+                    places,
+                )
             }
         })
     }

@@ -1,0 +1,56 @@
+#pragma once
+/// Where samples of a mixture are in its epoch.
+
+#include "engine/bucket_locator.h"
+#include "plan/turns.h"
+
+namespace sab {
+
+/// In each bucket the samples of each source are permuted, and dealt to the batches like cards, one
+/// source after the other. So each batch has the share of each source, less than one sample more or
+/// less. The batches of each bucket are spread evenly over the epoch.
+class MixtureLocator : public BucketLocator {
+public:
+    MixtureLocator(std::shared_ptr<const Plan> plan, std::shared_ptr<const Turns> turns,
+                   const sab_sampler_options& options);
+
+protected:
+    /// Places are numbers of turns: those of an entry after those of the entry before.
+    Found find(uint64_t source, const double* sizes, uint64_t number) const override;
+    void find_batches(std::span<const uint64_t> places, Appearances* found) const override;
+    void find_positions(std::span<uint64_t> ids) const override { order_.even_positions_of(ids); }
+
+private:
+    /// Turns of a source in a bucket.
+    struct Group {
+        std::size_t bucket;
+        uint64_t first;  ///< turns of the sources before it in the bucket
+        uint64_t count, key;
+    };
+    /// Turns in a row of an entry, of the same group.
+    struct Piece {
+        std::size_t group;  ///< or `no_group`: they are in no bucket
+        uint64_t offset;    ///< in the group
+    };
+    /// Distances in a batch of rows of the deal: of a full one, and of the rest of the bucket.
+    struct Strides {
+        uint64_t full, rest;
+    };
+    static constexpr std::size_t no_group = ~std::size_t{0};
+    struct Part;
+    std::vector<Part> parts() const;
+    uint64_t dealt(const BucketOrder& bucket, uint64_t number) const;
+
+    std::shared_ptr<const Turns> turns_;
+    std::vector<uint64_t> first_turns_{};       ///< of each entry
+    std::vector<std::size_t> first_entries_{};  ///< of each source; one more: all
+    std::vector<uint64_t> piece_begins_{};
+    std::vector<Piece> pieces_{};
+    std::vector<Group> groups_{};
+    std::vector<Strides> strides_{};  ///< of the buckets
+};
+
+/// Refuses sources where the plan is of no mixture, and none where it is of one.
+void check_sources(const sab_plan& plan, const uint32_t* sources, std::size_t count);
+
+}  // namespace sab

@@ -15,6 +15,9 @@
  * begins again after its end. So over any number of epochs from 0 on, two samples of a source
  * appear equally often, or one of them once more. If round(n * r) is 0 the source does not appear.
  *
+ * States carry the repeats of their epoch: a sampler of a mixture with others refuses them, and the
+ * message names a source, its repeats in the state and those here.
+ *
  * An epoch depends only on the mixture and the number of the epoch. Samplers with different seeds
  * have the same samples, in other batches. The number of batches may differ between epochs.
  * sab_plan_info has the facts of epoch 0; sab_sampler_batch_count() is exact for each epoch.
@@ -95,7 +98,7 @@ typedef struct sab_mixture_options {
     /** above 0: the share of a source is proportional to what it has of `unit`, to the power 1 /
      *  `temperature`. 1 is as it is, higher is more even. 0: not given */
     double temperature;
-    /** what `proportions` and `temperature` are of; SAB_MIXTURE_SAMPLES */
+    /** what `proportions` and `temperature` are of; SAB_MIXTURE_SAMPLES, also without them */
     sab_mixture_unit unit;
     /** names of the sources, for messages and reports, each of 1 to SAB_MAX_COLUMN_NAME bytes of
      *  UTF-8, no two the same. Copied. NULL: their ids */
@@ -229,7 +232,7 @@ SAB_API sab_status sab_mixture_counts(const sab_sizes *sizes, uint64_t epoch, ui
 /** What a sampler gives of a source in an epoch, over all ranks. */
 typedef struct sab_mixture_report {
     size_t struct_size;  /**< set by SAB_MIXTURE_REPORT_INIT */
-    uint64_t samples;    /**< in the batches, with repeats */
+    uint64_t samples;    /**< in the batches, with repeats. One that is cut counts once */
     uint64_t distinct;   /**< different samples among them */
     uint64_t most;       /**< how often the sample appears that appears most often */
     double total;        /**< sum of their sizes, over all columns */

@@ -177,6 +177,8 @@ std::vector<double> Mixture::first_repeats(const sab_mixture_options& options) c
              "must be given");
     check(options.unit == SAB_MIXTURE_SAMPLES || options.unit == SAB_MIXTURE_SIZE, "options.unit",
           options.unit, "must be SAB_MIXTURE_SAMPLES (0) or SAB_MIXTURE_SIZE (1)");
+    if (options.unit != SAB_MIXTURE_SAMPLES && options.proportion_count == 0 && !has_temperature)
+        fail(SAB_E_ARGUMENT, "options.unit: goes with proportions or temperature only");
     check(options.repeat_count == 0 || options.repeat_count == count, "options.repeat_count",
           options.repeat_count, "must be the number of sources, ", count);
     check(options.proportion_count == 0 || options.proportion_count == count,

@@ -71,21 +71,23 @@ std::shared_ptr<const std::vector<uint32_t>> MixedSequence::ordered(
     std::vector<uint64_t> samples(count);
     Batch batch;
     for (uint64_t position = 0; position < count; ++position) {
-        sequence.fill(position, 0, sequence.samples(position), batch);
-        const int64_t* const numbers = batch.buffer.data();
-        if (batch.is_row && batch.columns == 1) {
-            const int32_t* const ends = batch.cu_seqlens[0].data();
-            amounts.add(batch.count, [=](std::size_t i) {
-                return SourceAmounts::Part{source_of[static_cast<std::size_t>(numbers[i])],
-                                           static_cast<double>(ends[i + 1] - ends[i])};
-            });
-        } else {
-            amounts.add(batch.count, [&](std::size_t i) {
-                const auto number = static_cast<std::size_t>(numbers[i]);
-                return SourceAmounts::Part{
-                    source_of[number],
-                    choice_->size_of(of.samples ? (*of.samples)[number] : number)};
-            });
+        for (uint64_t shard = 0; shard < sequence.shards(); ++shard) {
+            sequence.fill_shard(position, shard, batch);
+            const int64_t* const numbers = batch.buffer.data();
+            if (batch.is_row && batch.columns == 1) {
+                const int32_t* const ends = batch.cu_seqlens[0].data();
+                amounts.add(batch.count, [=](std::size_t i) {
+                    return SourceAmounts::Part{source_of[static_cast<std::size_t>(numbers[i])],
+                                               static_cast<double>(ends[i + 1] - ends[i])};
+                });
+            } else {
+                amounts.add(batch.count, [&](std::size_t i) {
+                    const auto number = static_cast<std::size_t>(numbers[i]);
+                    return SourceAmounts::Part{
+                        source_of[number],
+                        choice_->size_of(of.samples ? (*of.samples)[number] : number)};
+                });
+            }
         }
         amounts.finish();
         samples[position] = sequence.samples(position);

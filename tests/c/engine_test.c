@@ -1126,6 +1126,301 @@ static void samples_of_a_source_appear_equally_often_over_epochs(void) {
     }
 }
 
+/* Many samples of three sources, of which some appear twice in an epoch and some not. */
+enum { MANY = 20000 };
+struct many {
+    int32_t numbers[MANY];
+    int64_t ids[MANY];
+    uint32_t sources[MANY];
+    double sizes[MANY];
+    uint64_t within[MANY];
+};
+
+/* The sizes of a source are near 20 * 4^source, or near 20. */
+static sab_histogram *histogram_of_many(struct many *of, int are_alike) {
+    sab_mixture_options once = SAB_MIXTURE_OPTIONS_INIT;
+    sab_sizes *sizes = NULL, *mixture = NULL;
+    sab_histogram *histogram = NULL;
+    random_state = 33;
+    for (size_t i = 0; i < MANY; ++i) {
+        of->sources[i] = (uint32_t)(i < 3 ? i : below(3));
+        of->ids[i] = of->sources[i];
+        const int32_t mean = are_alike ? 20 : 20 << (2 * of->sources[i]);
+        of->numbers[i] = mean + (int32_t)below((uint64_t)mean);
+        of->sizes[i] = of->numbers[i];
+    }
+    sizes = sizes_of(of->numbers, MANY);
+    EXPECT_OK(sab_mixture_flat_new(sizes, of->ids, MANY, &once, &mixture));
+    EXPECT_OK(sab_histogram_new(&histogram));
+    EXPECT_OK(sab_histogram_number(histogram, mixture, of->within));
+    sab_sizes_free(sizes);
+    sab_sizes_free(mixture);
+    return histogram;
+}
+
+/* The largest distance of a source from its due after a step, in sizes of the largest batch; and
+ * the largest difference of the numbers of its samples in two batches. */
+static void measure_sources(const sab_plan *plan, const struct many *of, uint64_t world_size,
+                            double *distance, int *difference) {
+    static double steps[MANY][3];
+    static int samples[MANY][3];
+    static int64_t counts[MANY], ranks[MANY], batches[MANY];
+    static uint64_t which[MANY];
+    uint64_t batch_count = 0;
+    double all[3] = {0}, so_far[3] = {0}, total = 0, total_so_far = 0;
+    int64_t most = 1;
+    sab_sampler_options options = SAB_SAMPLER_OPTIONS_INIT;
+    const sab_places places = {sizeof places, counts, ranks, batches, NULL, NULL, &batch_count};
+    options.world_size = world_size;
+    memset(steps, 0, sizeof steps);
+    memset(samples, 0, sizeof samples);
+    for (int64_t asked = 0; asked < most; ++asked) {
+        for (size_t i = 0; i < MANY; ++i) which[i] = (uint64_t)asked;
+        EXPECT_OK(sab_plan_locate(plan, &options, of->sources, of->sizes, of->within, which, MANY,
+                                  &places));
+        for (size_t i = 0; i < MANY; ++i) {
+            if (counts[i] > most) most = counts[i];
+            if (asked >= counts[i]) continue;
+            steps[batches[i]][of->sources[i]] += of->sizes[i];
+            ++samples[batches[i] * (int64_t)world_size + ranks[i]][of->sources[i]];
+            all[of->sources[i]] += of->sizes[i];
+            total += of->sizes[i];
+        }
+    }
+    *distance = 0;
+    *difference = 0;
+    for (uint64_t b = 0; b < batch_count; ++b) {
+        for (int s = 0; s < 3; ++s) {
+            so_far[s] += steps[b][s];
+            total_so_far += steps[b][s];
+        }
+        for (int s = 0; s < 3; ++s) {
+            const double here = fabs(so_far[s] - all[s] / total * total_so_far) / 2000;
+            if (here > *distance) *distance = here;
+            const int other = abs(samples[b][s] - samples[0][s]);
+            if (other > *difference) *difference = other;
+        }
+    }
+}
+
+static void sources_are_near_their_dues(void) {
+    static struct many of;
+    const double repeats[] = {0.7, 1.5, 1};
+    double distance = 0;
+    int difference = 0;
+    sab_histogram *histogram = histogram_of_many(&of, 0), *of_epoch = NULL;
+    EXPECT_OK(sab_histogram_epoch_new(histogram, repeats, 3, 0, 0, &of_epoch));
+    sab_plan_options options = budget(2000);
+    sab_plan *plan = plan_of(of_epoch, &options);
+    measure_sources(plan, &of, 1, &distance, &difference);
+    EXPECT(distance < 5);
+    measure_sources(plan, &of, 8, &distance, &difference);
+    EXPECT(distance < 3 * 8);
+    sab_plan_free(plan);
+    sab_histogram_free(histogram);
+    sab_histogram_free(of_epoch);
+}
+
+static void batches_of_a_bucket_have_the_share_of_each_source(void) {
+    static struct many of;
+    const double repeats[] = {0.3, 1.4, 1}, boundaries[] = {0, 50};
+    double distance = 0;
+    int difference = 0;
+    sab_histogram *histogram = histogram_of_many(&of, 1), *of_epoch = NULL;
+    EXPECT_OK(sab_histogram_epoch_new(histogram, repeats, 3, 0, 0, &of_epoch));
+    sab_plan_options options = budget(2000);
+    options.bucket_rule = SAB_BUCKETS_BOUNDARIES;
+    options.boundaries = boundaries;
+    options.boundary_count = 2;
+    options.tail = SAB_TAIL_DROP;
+    sab_plan *plan = plan_of(of_epoch, &options);
+    EXPECT(facts_of(plan).buckets == 1);
+    measure_sources(plan, &of, 1, &distance, &difference);
+    EXPECT(difference == 1);
+    EXPECT(distance < 1);
+    sab_plan_free(plan);
+    sab_histogram_free(histogram);
+    sab_histogram_free(of_epoch);
+}
+
+static void epochs_of_whole_repeats_have_the_buckets_of_the_mixture(void) {
+    sab_sizes *parts[] = {sizes_of(lengths(300), 300), sizes_of(lengths(500) + 300, 200)};
+    const double repeats[] = {2, 1};
+    sab_mixture_options mixed = SAB_MIXTURE_OPTIONS_INIT;
+    mixed.repeats = repeats;
+    mixed.repeat_count = 2;
+    sab_sizes *mixture = NULL;
+    sab_histogram *histogram = NULL, *of_epoch = NULL;
+    sab_plan *plan = NULL;
+    EXPECT_OK(sab_mixture_new((const sab_sizes *const *)parts, 2, &mixed, &mixture));
+    EXPECT_OK(sab_histogram_new(&histogram));
+    EXPECT_OK(sab_histogram_add(histogram, mixture));
+    EXPECT_OK(sab_histogram_epoch_new(histogram, repeats, 2, 3, 0, &of_epoch));
+    sab_plan_options options = budget(300);
+    EXPECT_OK(sab_plan_new(mixture, &options, &plan));
+    sab_plan *counted = plan_of(of_epoch, &options);
+    EXPECT(have_equal_buckets(plan, counted));
+    sab_plan_free(plan);
+    sab_plan_free(counted);
+    sab_histogram_free(of_epoch);
+    sab_histogram_free(histogram);
+    sab_sizes_free(mixture);
+    sab_sizes_free(parts[0]);
+    sab_sizes_free(parts[1]);
+}
+
+/* What every release and every language gives. */
+static void places_of_an_epoch_stay_the_same(void) {
+    const int32_t numbers[] = {3, 5, 3, 9, 5, 3, 7, 9, 3, 5};
+    const int64_t ids[] = {0, 0, 0, 0, 0, 1, 1, 1, 1, 1};
+    const uint32_t sources[] = {0, 0, 0, 0, 0, 1, 1, 1, 1, 1};
+    const double sizes[] = {3, 5, 3, 9, 5, 3, 7, 9, 3, 5}, repeats[] = {1, 1.4};
+    const int64_t expected[3][10] = {{1, 1, 1, 1, 1, 1, 1, 2, 2, 1},
+                                     {0, 0, 3, 2, 3, 1, 2, 4, 0, 1},
+                                     {1, 0, 1, 0, 0, 0, 1, 1, 2, 1}};
+    sab_mixture_options once = SAB_MIXTURE_OPTIONS_INIT;
+    sab_sizes *plain = sizes_of(numbers, 10), *mixture = NULL;
+    sab_histogram *histogram = NULL, *of_epoch = NULL;
+    uint64_t within[10];
+    int64_t counts[10], batches[10], slots[10];
+    EXPECT_OK(sab_mixture_flat_new(plain, ids, 10, &once, &mixture));
+    EXPECT_OK(sab_histogram_new(&histogram));
+    EXPECT_OK(sab_histogram_number(histogram, mixture, within));
+    EXPECT_OK(sab_histogram_epoch_new(histogram, repeats, 2, 1, 7, &of_epoch));
+    sab_plan_options options = budget(18);
+    sab_plan *plan = plan_of(of_epoch, &options);
+    sab_sampler_options order = SAB_SAMPLER_OPTIONS_INIT;
+    order.seed = 5;
+    order.epoch = 1;
+    const sab_places places = {sizeof places, counts, NULL, batches, NULL, slots, NULL};
+    EXPECT_OK(sab_plan_locate(plan, &order, sources, sizes, within, NULL, 10, &places));
+    for (int i = 0; i < 10; ++i)
+        EXPECT(counts[i] == expected[0][i] && batches[i] == expected[1][i] &&
+               slots[i] == expected[2][i]);
+    sab_plan_free(plan);
+    sab_histogram_free(of_epoch);
+    sab_histogram_free(histogram);
+    sab_sizes_free(mixture);
+    sab_sizes_free(plain);
+}
+
+static void epochs_of_more_samples_than_memory_have_places(void) {
+    static struct many of;
+    const char path[] = "engine_test_epoch.plan";
+    const double repeats[] = {0.7, 1.5, 1};
+    sab_histogram *histogram = histogram_of_many(&of, 0), *of_epoch = NULL;
+    for (int i = 0; i < 22; ++i) EXPECT_OK(sab_histogram_merge(histogram, histogram));
+    EXPECT_OK(sab_histogram_epoch_new(histogram, repeats, 3, 5, 0, &of_epoch));
+    EXPECT(info_of(of_epoch).samples > UINT64_C(80000000000));
+    sab_plan_options options = budget(16384);
+    sab_plan *made = plan_of(of_epoch, &options), *plan = NULL;
+    EXPECT_OK(sab_plan_save(made, path));
+    EXPECT_OK(sab_plan_file_new(path, &plan));
+    EXPECT_OK(sab_plan_check(plan));
+    EXPECT(facts_of(plan).samples == info_of(of_epoch).samples);
+    EXPECT(facts_of(plan).fingerprint == facts_of(made).fingerprint);
+    const sab_plan_info info = facts_of(plan);
+    sab_sampler_options at = SAB_SAMPLER_OPTIONS_INIT;
+    at.epoch = 5;
+    at.world_size = 4096;
+    static int64_t counts[MANY], ranks[MANY], batches[MANY];
+    const sab_places places = {sizeof places, counts, ranks, batches, NULL, NULL, NULL};
+    EXPECT_OK(sab_plan_locate(plan, &at, of.sources, of.sizes, of.within, NULL, MANY, &places));
+    double appearances[3] = {0}, samples[3] = {0};
+    for (size_t i = 0; i < MANY; ++i) {
+        appearances[of.sources[i]] += (double)counts[i];
+        ++samples[of.sources[i]];
+        if (counts[i] == 0) continue;
+        EXPECT(ranks[i] >= 0 && ranks[i] < 4096);
+        EXPECT(batches[i] >= 0 && (uint64_t)batches[i] * 4096 < info.batches + 4096);
+    }
+    for (int s = 0; s < 3; ++s) EXPECT(fabs(appearances[s] / samples[s] - repeats[s]) < 0.03);
+    remove(path);
+    sab_plan_free(plan);
+    sab_plan_free(made);
+    sab_histogram_free(histogram);
+    sab_histogram_free(of_epoch);
+}
+
+static void wrong_arguments_of_epochs_are_refused(void) {
+    const int32_t a[] = {5, 5, 50, 2};
+    sab_sizes *parts[] = {sizes_of(a, 4), sizes_of(a, 3)}, *mixture = NULL;
+    sab_histogram *plain = histogram_of(a, 4), *histogram = NULL, *of_epoch = NULL, *other = NULL;
+    const double repeats[] = {1, -1}, none[] = {0, 0}, most[] = {1e15, 1};
+    const double size = 50;
+    const uint64_t number = 0, beyond = 2;
+    const uint32_t source = 1, unknown = 2;
+    static unsigned char bytes[1 << 14];
+    size_t written = 0;
+    EXPECT_OK(sab_mixture_new((const sab_sizes *const *)parts, 2, NULL, &mixture));
+    EXPECT_OK(sab_histogram_new(&histogram));
+    EXPECT_OK(sab_histogram_add(histogram, mixture));
+    EXPECT_FAILS(sab_histogram_epoch_new(NULL, NULL, 0, 0, 0, &of_epoch), SAB_E_ARGUMENT,
+                 "histogram = NULL");
+    EXPECT_FAILS(sab_histogram_epoch_new(plain, NULL, 0, 0, 0, &of_epoch), SAB_E_ARGUMENT,
+                 "must be of a mixture");
+    EXPECT_FAILS(sab_histogram_epoch_new(histogram, NULL, 2, 0, 0, &of_epoch), SAB_E_ARGUMENT,
+                 "repeats = NULL");
+    EXPECT_FAILS(sab_histogram_epoch_new(histogram, repeats, 1, 0, 0, &of_epoch), SAB_E_ARGUMENT,
+                 "repeat_count = 1: must be the number of sources, 2");
+    EXPECT_FAILS(sab_histogram_epoch_new(histogram, repeats, 2, 0, 0, &of_epoch), SAB_E_ARGUMENT,
+                 "repeats[1] = -1: must be at least 0");
+    EXPECT_FAILS(sab_histogram_epoch_new(histogram, none, 2, 0, 0, &of_epoch), SAB_E_ARGUMENT,
+                 "samples of the epoch = 0: must be at least 1");
+    EXPECT_FAILS(sab_histogram_epoch_new(histogram, most, 2, 0, 0, &of_epoch), SAB_E_ARGUMENT,
+                 "must be at most 2^48");
+    EXPECT(of_epoch == NULL);
+    EXPECT_OK(sab_histogram_epoch_new(histogram, NULL, 0, 4, 0, &of_epoch));
+    EXPECT(info_of(of_epoch).samples == 7);
+    EXPECT_FAILS(sab_histogram_epoch_new(of_epoch, NULL, 0, 0, 0, &other), SAB_E_ARGUMENT,
+                 "is of an epoch");
+    EXPECT_FAILS(sab_histogram_merge(of_epoch, histogram), SAB_E_UNSUPPORTED, "is of an epoch");
+    EXPECT_FAILS(sab_histogram_merge(histogram, of_epoch), SAB_E_UNSUPPORTED, "is of an epoch");
+    EXPECT_FAILS(sab_histogram_write(of_epoch, bytes, sizeof bytes, &written), SAB_E_UNSUPPORTED,
+                 "is of an epoch");
+
+    sab_plan_options options = budget(100);
+    sab_plan *plan = plan_of(of_epoch, &options), *without = plan_of(plain, &options), *copy = NULL;
+    sab_sampler_options order = SAB_SAMPLER_OPTIONS_INIT;
+    int64_t count = 7;
+    sab_places places = SAB_PLACES_INIT;
+    places.counts = &count;
+    EXPECT_FAILS(sab_plan_locate(plan, &order, &source, &size, &number, NULL, 1, &places),
+                 SAB_E_ARGUMENT, "options.epoch = 0: must be the epoch of the plan, 4");
+    order.epoch = 4;
+    order.steady = 1;
+    EXPECT_FAILS(sab_plan_locate(plan, &order, &source, &size, &number, NULL, 1, &places),
+                 SAB_E_UNSUPPORTED, "options.steady = 1");
+    order.steady = 0;
+    EXPECT_FAILS(sab_plan_locate(plan, &order, NULL, &size, &number, NULL, 1, &places),
+                 SAB_E_ARGUMENT, "sources = NULL");
+    EXPECT_FAILS(sab_plan_locate(without, &order, &source, &size, &number, NULL, 1, &places),
+                 SAB_E_ARGUMENT, "sources: must be NULL");
+    EXPECT_FAILS(sab_plan_locate(plan, &order, &unknown, &size, &number, NULL, 1, &places),
+                 SAB_E_ARGUMENT, "sizes[0] = 50 of source 2: must be the size of samples");
+    EXPECT_FAILS(sab_plan_locate(plan, &order, &source, &size, &beyond, NULL, 1, &places),
+                 SAB_E_ARGUMENT, "must be below the number of samples of size 50 of source 1, 1");
+    EXPECT(count == 7);
+    EXPECT_OK(sab_plan_locate(plan, &order, &source, &size, &number, NULL, 1, &places));
+    EXPECT(count == 1);
+    EXPECT_OK(sab_plan_locate(plan, &order, NULL, NULL, NULL, NULL, 0, &places));
+    EXPECT_OK(sab_plan_write(plan, bytes, sizeof bytes, &written));
+    EXPECT(written <= sizeof bytes);
+    for (size_t at = 0; at < written; at += 1 + at % 3) {
+        bytes[at] ^= 1;
+        EXPECT_FAILS(sab_plan_bytes_new(bytes, written, &copy), SAB_E_FORMAT, "data");
+        bytes[at] ^= 1;
+    }
+    sab_plan_free(plan);
+    sab_plan_free(without);
+    sab_histogram_free(plain);
+    sab_histogram_free(histogram);
+    sab_histogram_free(of_epoch);
+    sab_sizes_free(mixture);
+    sab_sizes_free(parts[0]);
+    sab_sizes_free(parts[1]);
+}
+
 int main(void) {
     RUN(entries_are_sorted_counts_of_sizes);
     RUN(merging_in_any_order_gives_the_same_bytes);
@@ -1148,5 +1443,11 @@ int main(void) {
     RUN(plans_whose_order_has_no_inverse_are_refused);
     RUN(epochs_of_mixtures_have_plans_and_places);
     RUN(samples_of_a_source_appear_equally_often_over_epochs);
+    RUN(sources_are_near_their_dues);
+    RUN(batches_of_a_bucket_have_the_share_of_each_source);
+    RUN(epochs_of_whole_repeats_have_the_buckets_of_the_mixture);
+    RUN(places_of_an_epoch_stay_the_same);
+    RUN(epochs_of_more_samples_than_memory_have_places);
+    RUN(wrong_arguments_of_epochs_are_refused);
     return finish();
 }

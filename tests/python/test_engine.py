@@ -59,7 +59,7 @@ def test_columns_and_sources_are_kept_apart() -> None:
     with pytest.raises(sab.MismatchError, match=r"columns"):
         pairs.merge(mixed)
     with pytest.raises(sab.UnsupportedError, match="mixture"):
-        sab.plan(mixed, budget=100)
+        sab.plan(mixed, budget=100)  # without an epoch
     with pytest.raises(TypeError, match=r"must be a sab\.Histogram"):
         pairs.merge([1])  # type: ignore[arg-type]
 
@@ -183,3 +183,38 @@ def test_packings_refuse_what_they_cannot_do() -> None:
         pieces.locate([1], [0])
     with pytest.raises(ValueError, match="must be the size of samples of the packing"):
         sab.Packing(histogram, 200).locate([0.5], [0])
+
+
+SOURCES = np.array([0, 0, 0, 0, 0, 1, 1, 1, 1, 1])
+SIZES = np.array([3, 5, 3, 9, 5, 3, 7, 9, 3, 5])
+
+
+def test_places_of_an_epoch_of_a_mixture_are_those_of_c() -> None:
+    histogram = sab.Histogram()
+    within = histogram.number(sab.Mixture(SIZES, sources=SOURCES))
+    plan = sab.plan(histogram.epoch(1, repeat=[1, 1.4], seed=7), budget=18)
+    copy = pickle.loads(pickle.dumps(plan))
+    for each in (plan, copy):
+        places = each.locate(SIZES, within, sources=SOURCES, seed=5, epoch=1)
+        assert places.counts.tolist() == [1, 1, 1, 1, 1, 1, 1, 2, 2, 1]
+        assert places.batches.tolist() == [0, 0, 3, 2, 3, 1, 2, 4, 0, 1]
+        assert places.slots.tolist() == [1, 0, 1, 0, 0, 0, 1, 1, 2, 1]
+
+
+def test_epochs_refuse_what_they_cannot_do() -> None:
+    histogram = sab.Histogram(sab.Mixture(SIZES, sources=SOURCES))
+    assert histogram.epoch().sample_count == 10
+    assert histogram.epoch(repeat=2).sample_count == 20
+    with pytest.raises(ValueError, match="must be the number of sources, 2"):
+        histogram.epoch(repeat=[1, 2, 3])
+    with pytest.raises(ValueError, match="must be at least 0"):
+        histogram.epoch(repeat=[1, -1])
+    with pytest.raises(ValueError, match="must be of a mixture"):
+        sab.Histogram(SIZES).epoch()
+    with pytest.raises(sab.UnsupportedError, match="of an epoch"):
+        histogram.epoch().to_bytes()
+    plan = sab.plan(histogram.epoch(), budget=100)
+    with pytest.raises(ValueError, match="sources"):
+        plan.locate(SIZES, np.zeros(10))
+    with pytest.raises(ValueError, match="must have one for each size"):
+        plan.locate(SIZES, np.zeros(10), sources=[1])

@@ -295,7 +295,7 @@ def test_a_state_names_the_repeats_of_its_epoch():
     sampler = made("plan", mixture)
     sampler.set_epoch(2)
     state = sampler.state_dict(3)
-    with pytest.raises(ValueError, match="code had 3 repeats in epoch 2, this sampler has 2.5$"):
+    with pytest.raises(ValueError, match=r"code had 3 repeats in epoch 2, this sampler has 2\.5$"):
         made("plan", three()).load_state_dict(state)
     again = made("plan", mixture)
     again.load_state_dict(state)
@@ -409,6 +409,9 @@ def test_indices_are_positions_in_the_concatenation():
     assert len(mixture) == 3520
     assert mixture.source(0) == ("wiki", 0) and mixture.source(1200) == ("code", 0)
     assert mixture.source(1519) == ("code", 319) and mixture.source(-1) == ("web", 1999)
+    places = [("wiki", 1199), ("code", 0), ("web", 1999)]
+    assert mixture.source([1199, 1200, -1]) == mixture.source(np.array([1199, 1200, -1])) == places
+    assert mixture.source(np.array(1200)) == ("code", 0) and mixture.source([]) == []
     assert (mixture.values() == np.concatenate(list(SOURCES.values()))).all()
     assert mixture[1200] == CODE[0] and (mixture[1199:1201] == [WIKI[-1], CODE[0]]).all()
 
@@ -875,6 +878,7 @@ MISTAKES = [
     (lambda: sab.Mixture(ONE, temperature=float("inf")), "temperature = inf: must be a number ab"),
     (lambda: sab.Mixture(ONE, temperature="hot"), "temperature = 'hot': must be a number"),
     (lambda: sab.Mixture(ONE, by="tokens"), "by = 'tokens': must be one of 'samples', 'size'"),
+    (lambda: sab.Mixture(ONE, by="size"), "by = 'size': goes with proportions or temperature only"),
     (lambda: sab.Mixture(ONE, seed=-1), "seed = -1: must be at least 0"),
     (lambda: sab.Mixture(ONE, seed=1.5), "seed = 1.5: must be a whole number"),
     (lambda: sab.Mixture(ONE, schedule=5), "schedule = 5: must be a list"),
@@ -921,6 +925,8 @@ MISTAKES = [
     (lambda: sab.Mixture([1], sources=[3], all_sources=[-1]), "all_sources = -1: must be at least"),
     (lambda: sab.Mixture([], sources=[], all_sources=[]), "all_sources = []: must have at least"),
     (lambda: three().source(3520), "index = 3520: there are 3520 sizes"),
+    (lambda: three().source([0, 3520]), "index = 3520: there are 3520 sizes"),
+    (lambda: three().source([0.5]), "index has dtype float64"),
     (lambda: three().source("wiki"), "index = 'wiki': must be a whole number"),
     (lambda: three().counts(-1), "epoch = -1: must be at least 0"),
     (lambda: three().samples("x"), "epoch = 'x': must be a whole number"),

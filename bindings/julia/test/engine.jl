@@ -69,3 +69,17 @@ end
     @test status(() -> Packing(histogram, 200; method = :first_fit)) == Raw.SAB_E_UNSUPPORTED
     @test status(() -> SAB.locate(Packing(histogram, 50; split = true), [1], [0])) == Raw.SAB_E_UNSUPPORTED
 end
+
+@testset "an epoch of a mixture has the places that C gives" begin
+    sources, sizes = repeat([0, 1], inner = 5), [3, 5, 3, 9, 5, 3, 7, 9, 3, 5]
+    histogram = Histogram()
+    within = SAB.number!(histogram, Mixture(sizes; sources = sources))
+    plan = Plan(SAB.epoch(histogram, 1; repeats = [1, 1.4], seed = 7); budget = 18)
+    places = SAB.locate(plan, sizes, within; sources = sources, seed = 5, epoch = 1)
+    @test places.counts == [1, 1, 1, 1, 1, 1, 1, 2, 2, 1]
+    @test places.batches == [0, 0, 3, 2, 3, 1, 2, 4, 0, 1]
+    @test places.slots == [2, 1, 2, 1, 1, 1, 2, 2, 3, 2]
+    @test status(() -> SAB.locate(plan, sizes, within; epoch = 1)) == Raw.SAB_E_ARGUMENT
+    @test thrown(() -> SAB.locate(plan, sizes, within; sources = [1], epoch = 1)) isa ArgumentError
+    @test status(() -> SAB.epoch(histogram; repeats = [-1, 1])) == Raw.SAB_E_ARGUMENT
+end

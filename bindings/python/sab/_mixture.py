@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Union, cast
+from typing import Any, Literal, NamedTuple, Union, cast, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from sab._arguments import brief, elements, indices_of, kind_of, one_of, place_of, real, whole
+from sab._arguments import (
+    brief,
+    elements,
+    indices_of,
+    is_array,
+    kind_of,
+    one_of,
+    place_of,
+    real,
+    whole,
+)
 from sab._cost import ONE_COLUMN
 from sab._native import Calls, CData, check, ffi, lib, new_options, new_struct
 from sab._sizes import Sizes, SizesLike, as_sizes, owned
@@ -270,12 +280,22 @@ class Mixture(Sizes):
         kind = "a shard of " if is_shard else ""
         return f"{kind}{len(self._names):,} sources, {', '.join(parts)}"
 
-    def source(self, index: int) -> tuple[Name, int]:
-        """Where a sample is: the name of its source, and the row in it.
+    @overload
+    def source(self, index: int) -> tuple[Name, int]: ...
+    @overload
+    def source(self, index: Sequence[int] | npt.NDArray[Any]) -> list[tuple[Name, int]]: ...
+    def source(
+        self, index: int | Sequence[int] | npt.NDArray[Any]
+    ) -> tuple[Name, int] | list[tuple[Name, int]]:
+        """Where a sample is: the name of its source, and the row in it. Of several indices, such as
+        those of a batch, a list of these.
 
-        >>> Mixture([5, 6, 7], sources=[1, 0, 1]).source(2)
-        (1, 1)
+        >>> mixture = Mixture([5, 6, 7], sources=[1, 0, 1])
+        >>> mixture.source(2), mixture.source([0, 1])
+        ((1, 1), [(1, 0), (0, 0)])
         """
+        if is_array(index) and np.ndim(cast("Any", index)) > 0:
+            return [self.source(each) for each in indices_of("index", index).tolist()]
         place = place_of("index", index, len(self), f"there are {len(self)} sizes")
         source, row = ffi.new("size_t *"), ffi.new("size_t *")
         check(lib.sab_mixture_locate(self._handle, place, source, row))

@@ -142,3 +142,26 @@ fn packings_and_their_places_are_those_of_the_sampler() {
     let split = Packing::new(&histogram, &PackedOptions::new().capacity(50).split(true)).unwrap();
     assert!(matches!(split.locate(&options, &[1.0], &[0], None), Err(Error::Unsupported(_))));
 }
+
+#[test]
+fn an_epoch_of_a_mixture_has_the_places_that_c_gives() {
+    let sizes = [3u32, 5, 3, 9, 5, 3, 7, 9, 3, 5];
+    let parts = [Sizes::copied(&sizes[..5]).unwrap(), Sizes::copied(&sizes[5..]).unwrap()];
+    let sources = [("a", &parts[0]), ("b", &parts[1])];
+    let mut histogram = Histogram::new().unwrap();
+    let within =
+        histogram.number(&Mixture::new(&sources, &MixtureOptions::new()).unwrap()).unwrap();
+    let of_epoch = histogram.epoch(&[1.0, 1.4], 1, 7).unwrap();
+    let plan = Plan::of_histogram(&of_epoch, &PlanOptions::new().budget(18.0)).unwrap();
+    let (sizes, source_of) = (sizes.map(f64::from), [0, 0, 0, 0, 0, 1, 1, 1, 1, 1]);
+    let options = SamplerOptions::new().seed(5).epoch(1);
+    let places = plan.locate(&options, Some(&source_of), &sizes, &within, None).unwrap();
+    assert_eq!(places.counts, [1, 1, 1, 1, 1, 1, 1, 2, 2, 1]);
+    assert_eq!(places.batches, [0, 0, 3, 2, 3, 1, 2, 4, 0, 1]);
+    assert_eq!(places.slots, [1, 0, 1, 0, 0, 0, 1, 1, 2, 1]);
+    for sources in [None, Some(&source_of[..3])] {
+        let places = plan.locate(&options, sources, &sizes, &within, None);
+        assert!(matches!(places, Err(Error::Argument(_))));
+    }
+    assert!(matches!(histogram.epoch(&[1.0], 0, 0), Err(Error::Argument(_))));
+}

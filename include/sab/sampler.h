@@ -51,7 +51,17 @@
  * Successive steps of a random order differ in cost. sab_sampler_options.steady rearranges the
  * order within a number of steps such that the sum of the costs of a step is nearly the same in all
  * whole steps. Batches and their samples stay together; the balanced sampler moves samples. The
- * more batches a step has, over ranks and micro-batches, the nearer are the sums. In the bucket
+ * more batches a step has, over ranks and micro-batches, the nearer are the sums. Ranks may wait
+ * longer where a single row costs more than a rank takes in a mean step: see `time` of
+ * sab_balanced_sampler_get_report().
+ *
+ * Batches move from their steps in the order that `steady` = 0 gives, and so do the samples of a
+ * balanced sampler, if steps have `samples`; steps under budgets have other numbers of samples, so
+ * there the distance counts in samples. Samples that cost more than an eighth of a mean micro-batch
+ * are an exception. `steady` = 0 takes those of similar size together, so steps differ by more than
+ * such moves could even out. Where there are any, all samples move from another random order.
+ *
+ * In the bucket
  * order and in the packed order the batches of one micro-batch then cost less alike. The sums over
  * the micro-batches of a rank are evened out instead. The last step, if it is not whole, and
  * the steps of `costliest_first` stay as they are. The order is laid out when an epoch begins. It

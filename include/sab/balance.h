@@ -347,8 +347,8 @@ typedef struct sab_step_plan sab_step_plan;
  * more than other ranks can fit into a micro-batch. A micro-batch is empty only if there are fewer
  * samples than micro-batches; with `groups`, only if its rank has fewer.
  *
- * A micro-batch keeps a budget if the costs of its samples, added in double in the order of the
- * samples, are at most the limit less the constant of the cost. Sums of whole numbers are exact.
+ * The costs of the samples of a micro-batch are added in double, in the order of the samples. Their
+ * sum is at most the limit less the constant of the cost. Sums of whole numbers are exact.
  *
  * Method, rows: samples are assigned to ranks as by sab_items_partition(), longest first, and then
  * those of each rank to micro-batches. If those of a rank do not fit, or there are several costs,

@@ -55,10 +55,10 @@
  * longer where a single row costs more than a rank takes in a mean step: see `time` of
  * sab_balanced_sampler_get_report().
  *
- * The distance counts from the step in which a batch comes with `steady` = 0. The same holds for the
- * samples of a balanced sampler whose steps have a given number of samples. Under budgets, the steps
- * of both orders have different numbers of samples, so the distance counts in samples: at most
- * those of `steady` steps. Samples that cost more than an eighth of a mean micro-batch are an
+ * The distance counts from the step in which a batch comes with `steady` = 0. The same holds for
+ * the samples of a balanced sampler whose steps have a given number of samples. Under budgets, the
+ * steps of both orders have different numbers of samples, so the distance counts in samples: at
+ * most those of `steady` steps. Samples that cost more than an eighth of a mean micro-batch are an
  * exception. `steady` = 0 takes those of similar size together. Its steps then differ by more than
  * moves over a few steps even out. So if there are such samples, the distance of all samples counts
  * from another random order.

@@ -347,20 +347,25 @@ typedef struct sab_step_plan sab_step_plan;
  * more than other ranks can fit into a micro-batch. A micro-batch is empty only if there are fewer
  * samples than micro-batches; with `groups`, only if its rank has fewer.
  *
+ * The costs of the samples of a micro-batch are added in double, in the order of the samples. Their
+ * sum is at most the limit less the constant of the cost. Sums of whole numbers are exact.
+ *
  * Method, rows: samples are assigned to ranks as by sab_items_partition(), longest first, and then
  * those of each rank to micro-batches. If those of a rank do not fit, or there are several costs,
  * all samples are assigned to micro-batches first, and micro-batches to ranks: as by
  * sab_items_partition() with capacities, or, under one budget, each micro-batch as full as
- * possible. If this also fails there are `multiple` more micro-batches. The first number tried is a
- * lower bound. Finding the fewest is a bin packing problem, so there may be one more than the
- * fewest where little room is free.
+ * possible. With `groups` each rank keeps its samples. Up to 256 samples are then assigned by a
+ * search, depth first, of bounded length. If this also fails there are `multiple` more
+ * micro-batches. The first number tried is a lower bound. Finding the fewest is a bin packing
+ * problem, so there may be one more than the fewest where little room is free.
  *
  * Method, padded: samples are sorted by size and cut into runs. The smallest largest cost with
  * which there are not too many runs is found by bisection. The micro-batches are the fewest
- * possible with one column and without `groups`.
+ * possible with one column and without `groups`. With up to 256 groups a bounded search finds ranks
+ * for them.
  *
  * Time: 4,096 samples on 64 ranks take about half a millisecond, 65,536 on 1,024 ranks about 12. A
- * step takes up to four times as long where the budget is nearly used up, and up to 20 times with a
+ * step takes up to four times as long where the budget is nearly used up, and up to 8 times with a
  * quadratic `balance`. A callback as a cost is called once for each sample of rows, and many times
  * in the padded layout. Memory: about 150 bytes a sample.
  *

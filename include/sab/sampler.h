@@ -51,7 +51,19 @@
  * Successive steps of a random order differ in cost. sab_sampler_options.steady rearranges the
  * order within a number of steps such that the sum of the costs of a step is nearly the same in all
  * whole steps. Batches and their samples stay together; the balanced sampler moves samples. The
- * more batches a step has, over ranks and micro-batches, the nearer are the sums. In the bucket
+ * more batches a step has, over ranks and micro-batches, the nearer are the sums. Ranks may wait
+ * longer where a single row costs more than a rank takes in a mean step: see `time` of
+ * sab_balanced_sampler_get_report().
+ *
+ * The distance counts from the step in which a batch comes with `steady` = 0. The same holds for
+ * the samples of a balanced sampler whose steps have a given number of samples. Under budgets, the
+ * steps of both orders have different numbers of samples, so the distance counts in samples: at
+ * most those of `steady` steps. Samples that cost more than an eighth of a mean micro-batch are an
+ * exception. `steady` = 0 takes those of similar size together. Its steps then differ by more than
+ * moves over a few steps even out. So if there are such samples, the distance of all samples counts
+ * from another random order.
+ *
+ * In the bucket
  * order and in the packed order the batches of one micro-batch then cost less alike. The sums over
  * the micro-batches of a rank are evened out instead. The last step, if it is not whole, and
  * the steps of `costliest_first` stay as they are. The order is laid out when an epoch begins. It

@@ -536,8 +536,8 @@ void Partitioner::improve() {
     const double enough = std::max(mean * 1e-5, whole_ ? 1.0 : 0.0);
     if (largest_cost() - mean < enough) return;
     // items looked at
-    std::size_t work =
-        std::min((weights_.empty() ? 64 : rules_.looks) * (costs_.size() + parts.size()), most_work);
+    std::size_t work = std::min(
+        (weights_.empty() ? 64 : rules_.looks) * (costs_.size() + parts.size()), most_work);
     // memory is the less at hand, the more there is
     const std::size_t try_work = std::bit_width(parts.size()), exchange_work = try_work * try_work;
     PartsByLoad by_cost = sorted_parts(&Part::cost);

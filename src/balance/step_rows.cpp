@@ -535,7 +535,8 @@ bool StepRows::together(std::span<const uint32_t> ranks) {
     if (!partitioner_.partition(costs, some.weight_table(), some.capacities,
                                 {SAB_PARTITION_KARMARKAR_KARP, parts, false, 0, looks}, part_of) &&
         !FullestBins(some).pack(parts, part_of) &&
-        !(is_long_ && items.size() == samples().count && FittingSearch(some, 1, parts).find(part_of)))
+        !(is_long_ && items.size() == samples().count &&
+          FittingSearch(some, 1, parts).find(part_of)))
         return false;
     std::vector<double> sums(costs.kinds * parts);
     for (std::size_t kind = 0; kind < costs.kinds; ++kind)
@@ -724,7 +725,8 @@ bool StepRows::partition_rank(std::span<const uint32_t> items, uint32_t first_pa
                     weights = gather(samples().weight_table(), weights_);
     parts_.resize(count);
     if (!of_rank_.partition(costs, weights, samples().capacities,
-                            {SAB_PARTITION_KARMARKAR_KARP, micro_batches_, false, 0, looks}, parts_))
+                            {SAB_PARTITION_KARMARKAR_KARP, micro_batches_, false, 0, looks},
+                            parts_))
         return false;
     for (std::size_t i = 0; i < count; ++i) part_of_[in_order[i]] = first_part + parts_[i];
     return true;

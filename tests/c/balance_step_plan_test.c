@@ -323,8 +323,7 @@ static void Plan_OfSizesThatAreNotWhole_FillsBudgets(void) {
     };
     for (size_t k = 0; k < COUNT(cases); ++k) {
         sab_sizes *sizes = NULL;
-        EXPECT_OK(
-            sab_sizes_new(cases[k].lengths, cases[k].count, SAB_FLOAT64, NULL, &sizes));
+        EXPECT_OK(sab_sizes_new(cases[k].lengths, cases[k].count, SAB_FLOAT64, NULL, &sizes));
         const sab_budget budget = {NULL, cases[k].limit};
         sab_step_plan_options options = SAB_STEP_PLAN_OPTIONS_INIT;
         options.world_size = cases[k].ranks;
@@ -580,9 +579,10 @@ static void Plan_OfBadInput_NamesTheArgument(void) {
         s.options.micro_batches = 1; s.options.groups = groups);
     EXPECT_REFUSED("options.micro_batches = 1048576: times options.world_size = 2 must be at most",
                    s.options.micro_batches = 1 << 20);
-    EXPECT_REFUSED("options.multiple = 700000: 2 micro-batches of a rank, rounded up to a multiple, "
-                   "times options.world_size = 2 must be at most 1048576",
-                   s.options.multiple = 700000);
+    EXPECT_REFUSED(
+        "options.multiple = 700000: 2 micro-batches of a rank, rounded up to a multiple, "
+        "times options.world_size = 2 must be at most 1048576",
+        s.options.multiple = 700000);
     EXPECT_REFUSED("options.micro_batches = 1: must be at least 2", s.options.micro_batches = 1;
                    s.options.layout = SAB_LAYOUT_PADDED);
     /* Their sum is that of two micro-batches, but 7 is part of no sum of 17. */

@@ -36,7 +36,7 @@ static uint64_t steps_of_samples(const char *kind, uint64_t world_size, uint64_t
 }
 
 static void Batches_OfSteadySteps_MoveByAtMostSoManySteps(void) {
-    for (size_t k = 0; k < 3; ++k) /* the order of balanced samples is of another kind */
+    for (size_t k = 0; k < 3; ++k)
         for (uint64_t steady = 1; steady <= 8; steady += 1 + steady) {
             uint64_t before[SAMPLES], after[SAMPLES], moved = 0;
             const uint64_t count = steps_of_samples(kinds[k], 3, 2, 0, before);
@@ -49,6 +49,39 @@ static void Batches_OfSteadySteps_MoveByAtMostSoManySteps(void) {
             }
             EXPECT(moved > 0);
         }
+}
+
+/* The step in which each of some samples of similar size comes. */
+static void steps_of_similar(uint64_t steady, uint64_t *step_of) {
+    int32_t similar[SAMPLES];
+    for (int32_t i = 0; i < SAMPLES; ++i) similar[i] = 50 + i * 7 % 50;
+    sab_sizes *sizes = sizes_of(similar, SAMPLES);
+    sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
+    balanced.samples = 48;
+    for (uint64_t rank = 0; rank < 2; ++rank) {
+        sab_sampler_options options = ranks(rank, 2);
+        options.micro_batches = 2;
+        options.steady = steady;
+        sab_sampler *sampler = NULL;
+        sab_batch batch = SAB_BATCH_INIT;
+        EXPECT_OK(sab_balanced_sampler_new(sizes, &balanced, &options, &sampler));
+        while (sab_next_batch(sampler, &batch) == SAB_OK)
+            for (size_t i = 0; i < batch.count; ++i) step_of[batch.indices[i]] = batch.step;
+        sab_sampler_free(sampler);
+    }
+    sab_sizes_free(sizes);
+}
+
+/* Without samples that come in groups, the balanced sampler moves them from the same order. */
+static void BalancedSamples_OfSimilarSize_MoveByAtMostSoManySteps(void) {
+    uint64_t before[SAMPLES], after[SAMPLES], moved = 0;
+    steps_of_similar(0, before);
+    steps_of_similar(3, after);
+    for (size_t i = 0; i < SAMPLES; ++i) {
+        EXPECT(before[i] <= after[i] + 3 && after[i] <= before[i] + 3);
+        moved += before[i] != after[i];
+    }
+    EXPECT(moved > 0);
 }
 
 /* The standard deviation of the costs of steps, by the sampler's report. */
@@ -236,6 +269,7 @@ static void Steady_AtTheEdges_KeepsAllSamples(void) {
 
 int main(void) {
     RUN(Batches_OfSteadySteps_MoveByAtMostSoManySteps);
+    RUN(BalancedSamples_OfSimilarSize_MoveByAtMostSoManySteps);
     RUN(SteadySteps_CostTheSame);
     RUN(StepDeviation_IsThatOfTheSteps);
     RUN(SteadySteps_AfterASeek_AreThoseOfTheWalk);

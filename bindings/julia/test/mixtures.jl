@@ -115,8 +115,8 @@ end
 
 @testset "repeats that are no numbers are refused" begin
     for bad in (NaN, Inf, -1)
-        @test_throws ArgumentError Mixture(three(); repeat = (code = bad,))
-        @test_throws ArgumentError Mixture(three(); proportions = (wiki = 1, code = bad, web = 1))
-        @test_throws ArgumentError Mixture(three(); temperature = bad)
+        @test status(() -> Mixture(three(); repeat = (code = bad,))) == Raw.SAB_E_ARGUMENT
+        @test status(() -> Mixture(three(); proportions = (wiki = 1, code = bad, web = 1))) == Raw.SAB_E_ARGUMENT
+        @test status(() -> Mixture(three(); temperature = bad)) == Raw.SAB_E_ARGUMENT
     end
 end

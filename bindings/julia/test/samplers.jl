@@ -436,7 +436,7 @@ end
     @sync for rank in 0:1
         @async begin
             mixture = Mixture(shards[rank + 1]; repeat = (code = 0.5, web = 3), all_sources = names)
-            @test thrown(() -> Plan(mixture; budget = 500)) isa ArgumentError
+            @test status(() -> Plan(mixture; budget = 500)) == Raw.SAB_E_ARGUMENT
             sampler = SAB.ShardedSampler(mixture, bytes -> meet(two, rank, bytes); rank = rank, world_size = 2, budget = 100)
             walks[rank + 1], reports[rank + 1] = counted(sampler, length(mixture)), SAB.report(sampler, mixture)
         end

@@ -61,8 +61,8 @@ impl<'a> SizesHandle<'a> {
         ids: &[i64],
         options: &MixtureOptions,
     ) -> Result<SizesHandle<'a>, Error> {
-        let mut distinct = if options.all_sources.is_empty() { ids } else { &options.all_sources }
-            .to_vec();
+        let mut distinct =
+            if options.all_sources.is_empty() { ids } else { &options.all_sources }.to_vec();
         distinct.sort_unstable();
         distinct.dedup();
         // SAFETY: as above.

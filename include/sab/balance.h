@@ -198,8 +198,10 @@ SAB_API void sab_balanced_options_init(sab_balanced_options *options, size_t str
  * combination of sizes takes 13 bytes, and 8 for each column, balanced cost and budget.
  *
  * A mixture takes about 0.5 microseconds and 4 bytes a sample more when an epoch begins, and no
- * callbacks as costs. After every step each source is near its due, as in sab/mixture.h; where
- * samples of similar size are taken together, a source with longer samples may be ahead.
+ * callbacks as costs. After every step each source is near its due, as in sab/mixture.h. Where long
+ * samples of similar size are taken together, one for each micro-batch of a step, a source with
+ * longer samples may be about half of these from its due: in tests 1.7 batches with 8 ranks, 13
+ * with 64.
  *
  * @param sizes     read during the call only
  * @param balanced  see sab_balanced_options; NULL is refused

@@ -13,18 +13,28 @@ namespace {
 
 // Of the batches that are left, so many are tried in turn for each place of the order ...
 constexpr std::size_t draws = 16;
-// ... until there is one after which the squares of the distances from the dues, in sizes of the
-// largest batch, add up to no more than this or than before. Else the best of them is taken ...
+// ... until there is one after which the squares of the distances from the dues, in sizes of a mean
+// batch, add up to no more than this or than before. Else the best of them is taken ...
 constexpr double near = 0.25;
 // With many sources, each of which is near its due then, the sum may be larger: by what a batch
 // adds to it by itself, of which this much counts, times the effective number of sources.
 constexpr double usual = 0.02;
 // ... if they add up to no more than this or than before. Else it is compared with batches of the
-// source that is farthest behind.
+// source that is farthest behind. Where they are above this, the best of all that are tried counts.
 constexpr double far = 1;
-// Before a source falls so far behind its due, a batch is taken that has most of it ...
+// Before a source falls so many sizes of the largest batch behind its due, a batch is taken that
+// has most of it. Small sources of equal shares take turns until the last of them is nearly one
+// batch behind: by this over the number of sources less.
 constexpr double most_behind = 0.85;
-// ... the best of so many.
+constexpr double last_turn = 0.5;
+// Small sources may fall behind together, or be ahead together, each of them only a little. Before
+// all sources but those with at least this share are so far behind, or ahead, the one that is
+// farthest behind is served: of them, or of the large ones.
+constexpr double large_share = 1.0 / 8;
+constexpr std::size_t few_small = 8;  // whose own dues are enough
+constexpr double most_behind_together = 0.75;
+constexpr double most_ahead_together = 1.1;
+// From the queue of a source the best of so many batches is taken.
 constexpr std::size_t queued = 16;
 // What a cost unlike that of the step weighs, beside the squares of the distances.
 constexpr double cost_weight = 0.25;
@@ -61,58 +71,33 @@ public:
             facts_.push_back(facts_of(amounts.batch(b)));
             unit_ = std::max(unit_, facts_[b].size);
         }
+        for (const Facts& of : facts_) mean_ += of.size / static_cast<double>(facts_.size());
         near_ = most_near();
+        std::size_t sources = 0;
+        for (std::size_t s = 0; s < share_.size(); ++s) {
+            sources += share_[s] > 0;
+            if (share_[s] >= large_share) large_.push_back(s);
+        }
+        if (sources < large_.size() + few_small) large_.clear();
+        for (const std::size_t s : large_) large_shares_ += share_[s];
+        if (sources > 0)
+            behind_ = std::max(most_behind, 1 - last_turn / static_cast<double>(sources));
         made_.reserve(batches.size());
     }
 
-    /// Keeps `count` of the batches from `first` on for the end, with at least `needed` samples, if
-    /// there are as many. They are near the dues by themselves, so that those before them are, too.
-    void reserve(std::size_t first, std::size_t count, std::span<const uint64_t> samples,
-                 uint64_t needed) {
-        std::vector<uint32_t> by_samples(batches_.begin() + static_cast<std::ptrdiff_t>(first),
-                                         batches_.end()),
-            open;
-        std::ranges::stable_sort(by_samples, std::ranges::greater{},
-                                 [&](uint32_t batch) { return samples[batch]; });
-        std::size_t next = 0;
-        uint64_t drawn = 0;
-        for (; count > 0; --count) {
-            // If the most samples come to `needed`, so many of each batch are enough.
-            uint64_t least = (needed + count - 1) / count;
-            if (open.empty()) least = std::min(least, samples[by_samples[next]]);
-            for (; next < by_samples.size() && samples[by_samples[next]] >= least; ++next)
-                open.push_back(by_samples[next]);
-            Choice best{none, 0};
-            std::size_t place = 0;
-            for (std::size_t tries = draws; tries > 0; --tries) {
-                const std::size_t at = multiply_high(mix(drawn++), open.size());
-                const double before = best.score;
-                compare(open[at], 0, best);
-                if (best.score < before) place = at;
-            }
-            open[place] = open.back();
-            open.pop_back();
-            needed -= std::min(needed, samples[best.batch]);
-            put(best.batch);
-        }
-        reserved_.assign(made_.rbegin(), made_.rend());
-        made_.clear();
-        std::ranges::fill(given_, SourceBlock());
-        settled_ = total_ = given_shared_ = squares_ = 0;
-    }
-
-    /// Puts the first `fixed` batches, then the others in steps of `step_batches`, and those
-    /// reserved behind them.
+    /// Puts the first `fixed` batches, then the others in steps of `step_batches`.
     std::vector<uint32_t> put_all(std::size_t fixed, uint64_t step_batches) && {
         for (const uint32_t batch : batches_.first(fixed)) put(batch);
         enqueue(fixed);
+        // Neighbours in the given order may be those of a step, which are alike. As many as are
+        // drawn would leave no choice.
+        if (2 * step_batches > draws) shuffle_rest();
         double cost = 0;
         while (!rest_.empty()) {
             const bool begins = made_.size() % step_batches == 0;
             put_best(begins ? 0 : cost);
             if (begins) cost = costs_[made_.back()];
         }
-        made_.insert(made_.end(), reserved_.begin(), reserved_.end());
         return std::move(made_);
     }
 
@@ -146,7 +131,7 @@ private:
         double added = 0;
         for (const Facts& of : facts_) added += of.squares;
         if (!(added > 0)) return near;
-        added /= static_cast<double>(facts_.size()) * unit_ * unit_;
+        added /= static_cast<double>(facts_.size()) * mean_ * mean_;
         return std::clamp(std::min(added, usual) / shares_squared_, near, far);
     }
 
@@ -193,14 +178,11 @@ private:
         return static_cast<std::size_t>(richest[lane]) + lane;
     }
 
-    /// Makes the batches from `first` on, but for those reserved, those that put_best() chooses
-    /// from.
+    /// Makes the batches from `first` on those that put_best() chooses from.
     void enqueue(std::size_t first) {
         place_.assign(facts_.size(), 0);
-        for (const uint32_t batch : reserved_) place_[batch] = taken;
         for (const uint32_t batch : batches_.first(first)) place_[batch] = taken;
         for (const uint32_t batch : batches_.subspan(first)) {
-            if (place_[batch] == taken) continue;
             place_[batch] = static_cast<uint32_t>(rest_.size());
             rest_.push_back(batch);
         }
@@ -208,12 +190,25 @@ private:
             if (share_[s] > 0) waiting_.push({deadline(s), s});
     }
 
+    void shuffle_rest() {
+        const std::vector<uint32_t> before = rest_;
+        Permutation(rest_.size(), mix(rest_.size())).fill(0, rest_);
+        for (uint32_t i = 0; i < rest_.size(); ++i) {
+            rest_[i] = before[rest_[i]];
+            place_[rest_[i]] = i;
+        }
+    }
+
     /// The queue of a source. They are made when the first one is needed: often none is.
     Queue& queue(std::size_t source) {
         if (queues_.empty()) {
             queues_.resize(share_.size());
-            for (const uint32_t batch : batches_)
-                if (place_[batch] != taken) queues_[richest(batch)].batches.push_back(batch);
+            // Neighbours may be alike, as those of a step that cost the same.
+            std::vector<uint32_t> order(batches_.size());
+            Permutation(order.size(), mix(order.size())).fill(0, order);
+            for (const uint32_t i : order)
+                if (const uint32_t batch = batches_[i]; place_[batch] != taken)
+                    queues_[richest(batch)].batches.push_back(batch);
         }
         return queues_[source];
     }
@@ -252,14 +247,15 @@ private:
         if (Queue* const urgent = most_urgent()) {
             compare_queued(*urgent, cost, best);
         } else {
-            const double enough = left_until(near_);
+            const double enough = squares_ > far * mean_ * mean_ ? -none : left_until(near_);
             for (std::size_t tries = draws; tries > 0 && best.score > enough; --tries, ++next_) {
                 if (next_ >= rest_.size()) next_ = 0;
                 read_ahead();
                 compare(rest_[next_], cost, best);
             }
             if (best.score > left_until(far))
-                if (Queue* const queue = farthest_behind()) compare_queued(*queue, cost, best);
+                if (Queue* const queue = farthest_behind(0, none))
+                    compare_queued(*queue, cost, best);
         }
         const uint32_t place = place_[best.batch];
         rest_[place] = rest_.back();
@@ -277,9 +273,8 @@ private:
         amounts_.read_ahead(rest_[next_ + ahead]);
     }
 
-    /// By how much the sum of the squares may change until it is this, in sizes of the largest
-    /// batch.
-    double left_until(double most) const { return std::max(0.0, most * unit_ * unit_ - squares_); }
+    /// By how much the sum of the squares may change until it is this, in sizes of a mean batch.
+    double left_until(double most) const { return std::max(0.0, most * mean_ * mean_ - squares_); }
 
     /// By how much a batch changes the sum of the squares of the distances.
     [[gnu::noinline]] double change(uint32_t batch) const {
@@ -300,14 +295,14 @@ private:
         double score = change(batch);
         if (cost > 0) {
             const double unlike = 1 - std::min(cost, costs_[batch]) / std::max(cost, costs_[batch]);
-            score += cost_weight * unit_ * unit_ * unlike * unlike;
+            score += cost_weight * mean_ * mean_ * unlike * unlike;
         }
         if (score < best.score) best = {score, batch};
     }
 
     /// The total at which the source will be too far behind if no more of it comes.
     double deadline(std::size_t s) const {
-        return settled_ + (given_of(s) + most_behind * unit_) / share_[s];
+        return settled_ + (given_of(s) + behind_ * unit_) / share_[s];
     }
 
     /// Whether it has batches.
@@ -317,8 +312,22 @@ private:
         return queue.next < queue.batches.size();
     }
 
+    /// The queue of the source to be served before the small sources are too far from their dues
+    /// together, if any.
+    Queue* most_urgent_together() {
+        if (large_.empty()) return nullptr;
+        double ahead = 0;  // the large sources
+        for (const std::size_t s : large_) ahead += given_of(s) - share_[s] * total_;
+        if (ahead + (1 - large_shares_) * unit_ > most_behind_together * unit_)
+            return farthest_behind(0, large_share);
+        if (large_.size() > 1 && ahead - large_shares_ * unit_ < -most_ahead_together * unit_)
+            return farthest_behind(large_share, none);
+        return nullptr;
+    }
+
     /// The queue of the source that would be too far behind first after another batch, if any.
     Queue* most_urgent() {
+        if (Queue* const urgent = most_urgent_together()) return urgent;
         while (!waiting_.empty() && waiting_.top().deadline <= settled_ + total_ + unit_) {
             const auto [known, s] = waiting_.top();
             const double now = deadline(s);
@@ -329,13 +338,15 @@ private:
         return nullptr;
     }
 
-    /// The queue of the source that is farthest behind its due, of those that have batches.
-    Queue* farthest_behind() {
+    /// The queue of the source that is farthest behind its due, of those that have batches and a
+    /// share from `from` on and below `end`.
+    Queue* farthest_behind(double from, double end) {
         double least = none;
         Queue* farthest = nullptr;
         for (std::size_t s = 0; s < share_.size(); ++s) {
             const double ahead = given_of(s) - share_[s] * total_;
-            if (ahead >= least || !has_batches(queue(s))) continue;
+            if (ahead >= least || share_[s] < from || share_[s] >= end || !has_batches(queue(s)))
+                continue;
             least = ahead;
             farthest = &queue(s);
         }
@@ -365,7 +376,11 @@ private:
     std::vector<SourceBlock> shares_, others_;  ///< the same, and 1 / (share of the others)
     double shares_squared_ = 0;                 ///< sum of the squares of share_
     double unit_ = 0;                           ///< size of the largest batch
+    double mean_ = 0;                           ///< size of a mean batch
+    std::vector<std::size_t> large_;            ///< sources of large shares, if several are small
+    double large_shares_ = 0;                   ///< of these
     double near_ = near;
+    double behind_ = most_behind;
     // of the batches so far; but for squares_ and settled_, since settle():
     std::vector<SourceBlock> given_;  ///< of each source, and before that how far it was ahead
     double total_ = 0;                ///< of all sources
@@ -378,7 +393,7 @@ private:
     std::size_t next_ = 0;               ///< place of the one to be tried next
     std::vector<Queue> queues_;          ///< by the source that they have most of
     std::priority_queue<Turn> waiting_;  ///< of sources, some with a deadline that has moved on
-    std::vector<uint32_t> reserved_, made_;
+    std::vector<uint32_t> made_;
 };
 
 }  // namespace
@@ -399,12 +414,18 @@ void SourceAmounts::reserve(std::size_t batches, std::size_t blocks) {
 }
 
 double SourceAmounts::finish() {
-    const double total = finish(sums_.data(), found_);
+    const double total = finish(sums_.data(), found_, true);
     found_.clear();
     return total;
 }
 
-double SourceAmounts::finish(double* sums, std::span<const uint16_t> blocks) {
+double SourceAmounts::finish_piece() {
+    const double total = finish(sums_.data(), found_, false);
+    found_.clear();
+    return total;
+}
+
+double SourceAmounts::finish(double* sums, std::span<const uint16_t> blocks, bool is_new) {
     constexpr std::size_t width = SourceBlock::sources;
     double total = 0;
     for (const uint16_t block : blocks) {
@@ -420,7 +441,7 @@ double SourceAmounts::finish(double* sums, std::span<const uint16_t> blocks) {
             amounts.high[i] = static_cast<float>(of_block[i + 4] * units_);
         }
         for (std::size_t i = 0; i < width; ++i) {
-            all[i] += of_block[i];
+            if (is_new) all[i] += of_block[i];
             of_block[i] = 0;
         }
         amounts_.push_back(amounts);
@@ -437,23 +458,76 @@ void SourceAmounts::read_ahead(std::size_t b) const {
     __builtin_prefetch(blocks.numbers);
 }
 
+namespace {
+
+/// The batches that stay first.
+std::size_t fixed_batches(std::size_t count, const EpochOptions& epoch_options) {
+    const std::size_t world = epoch_options.step_batches,
+                      costliest = std::min<std::size_t>(epoch_options.costliest_first, count);
+    return std::min(count, (costliest + world - 1) / world * world);
+}
+
+}  // namespace
+
 std::vector<uint32_t> even_epoch(const SourceAmounts& amounts, std::span<const uint32_t> batches,
-                                 std::span<const double> costs, std::span<const uint64_t> samples,
-                                 const EpochOptions& epoch_options) {
-    const std::size_t count = batches.size(), world = epoch_options.step_batches,
-                      costliest = std::min<std::size_t>(epoch_options.costliest_first, count),
-                      fixed = std::min(count, (costliest + world - 1) / world * world),
-                      last = count % world;
-    Orderer orderer(amounts, batches, costs);
-    if (last > 0 && fixed + last <= count) {
-        uint64_t least = ~uint64_t{0}, most = 0;
-        for (const uint32_t batch : batches.subspan(fixed)) {
-            least = std::min(least, samples[batch]);
-            most = std::max(most, samples[batch]);
+                                 std::span<const double> costs, const EpochOptions& epoch_options) {
+    return Orderer(amounts, batches, costs)
+        .put_all(fixed_batches(batches.size(), epoch_options), epoch_options.step_batches);
+}
+
+std::vector<BatchPiece> divide_for_last_step(std::span<const uint32_t> order,
+                                             std::span<const uint64_t> samples,
+                                             const EpochOptions& epoch_options) {
+    const std::size_t world = epoch_options.step_batches, last = order.size() % world,
+                      fixed = fixed_batches(order.size(), epoch_options);
+    uint64_t in_last = 0;
+    for (const uint32_t batch : order.last(last)) in_last += samples[batch];
+    if (last == 0 || in_last >= world || fixed + last >= order.size()) return {};
+    struct Divided {
+        uint32_t batch;
+        uint64_t samples, pieces;
+        uint64_t largest() const { return (samples + pieces - 1) / pieces; }
+        bool operator<(const Divided& other) const {  // the largest is divided first
+            return largest() != other.largest() ? largest() < other.largest() : batch < other.batch;
         }
-        if (least < most && least * last < world) orderer.reserve(fixed, last, samples, world);
+    };
+    std::priority_queue<Divided> waiting;
+    for (const uint32_t batch : order.subspan(fixed))
+        if (samples[batch] > 1) waiting.push({batch, samples[batch], 1});
+    std::vector<BatchPiece> pieces;
+    const auto make = [&](const Divided& of) {
+        for (uint64_t i = 0; i < of.pieces && of.pieces > 1; ++i) {
+            const uint64_t first = of.samples * i / of.pieces;
+            pieces.push_back({of.batch, first, of.samples * (i + 1) / of.pieces - first});
+        }
+    };
+    for (std::size_t needed = world - last; needed > 0 && !waiting.empty(); --needed) {
+        Divided next = waiting.top();
+        waiting.pop();
+        ++next.pieces;
+        if (next.largest() > 1)
+            waiting.push(next);
+        else
+            make(next);
     }
-    return std::move(orderer).put_all(fixed, world);
+    for (; !waiting.empty(); waiting.pop()) make(waiting.top());
+    return pieces;
+}
+
+std::vector<uint32_t> with_pieces(std::span<const uint32_t> batches,
+                                  std::span<const BatchPiece> pieces, uint32_t first_id,
+                                  const EpochOptions& epoch_options) {
+    const std::size_t fixed = fixed_batches(batches.size(), epoch_options);
+    std::vector<bool> is_divided(first_id);
+    for (const BatchPiece& piece : pieces) is_divided[piece.batch] = true;
+    std::vector<uint32_t> made;
+    for (const uint32_t batch : batches)
+        if (!is_divided[batch]) made.push_back(batch);
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+        made.push_back(first_id + static_cast<uint32_t>(i));
+        std::swap(made.back(), made[fixed + multiply_high(mix(i), made.size() - fixed)]);
+    }
+    return made;
 }
 
 }  // namespace sab

@@ -54,7 +54,9 @@ public:
     /// Ends the batch at hand. Returns its size, which is not in units.
     double finish();
     /// Adds a batch that has these sums by source, width() of them, and makes them 0.
-    double finish(double* sums) { return finish(sums, every_); }
+    double finish(double* sums) { return finish(sums, every_, true); }
+    /// Ends the batch at hand, which is a piece of one that was added: all() has it already.
+    double finish_piece();
 
     /// The number of sources, rounded up to whole blocks.
     std::size_t width() const { return all_.size(); }
@@ -75,7 +77,7 @@ private:
         last_batch_[block] = batches();
         found_.push_back(static_cast<uint16_t>(block));
     }
-    double finish(double* sums, std::span<const uint16_t> blocks);
+    double finish(double* sums, std::span<const uint16_t> blocks, bool is_new);
 
     double units_;                 ///< of a size of 1
     std::vector<uint16_t> every_;  ///< 0, 1, 2, ...: all blocks
@@ -90,12 +92,28 @@ private:
     std::vector<double> all_;
 };
 
-/// Orders the batches of an epoch, which are given in random order. `costs`, `samples`: of each
-/// batch. The batches of a step cost as alike as the dues allow. Those that
-/// EpochOptions::costliest_first asks for stay first, and a last step of fewer batches than ranks
-/// has a sample for each rank, if there are as many.
+/// Orders the batches of an epoch, which are given in random order. `costs`: of each batch. The
+/// batches of a step cost as alike as the dues allow. Those that EpochOptions::costliest_first asks
+/// for stay first.
 std::vector<uint32_t> even_epoch(const SourceAmounts& amounts, std::span<const uint32_t> batches,
-                                 std::span<const double> costs, std::span<const uint64_t> samples,
-                                 const EpochOptions& epoch_options);
+                                 std::span<const double> costs, const EpochOptions& epoch_options);
+
+/// Some of the samples of a batch.
+struct BatchPiece {
+    uint32_t batch;
+    uint64_t first, count;
+};
+
+/// Of an order whose last step has fewer samples than ranks: the pieces of the batches that are to
+/// be divided, so that whole steps, or all samples, are there. A last step of batches chosen for
+/// their samples would be far from the dues. `samples`: of each batch.
+std::vector<BatchPiece> divide_for_last_step(std::span<const uint32_t> order,
+                                             std::span<const uint64_t> samples,
+                                             const EpochOptions& epoch_options);
+/// The batches that even_epoch() was given, with the pieces in random places instead of those that
+/// are divided. The ids of the pieces are `first_id` and so on.
+std::vector<uint32_t> with_pieces(std::span<const uint32_t> batches,
+                                  std::span<const BatchPiece> pieces, uint32_t first_id,
+                                  const EpochOptions& epoch_options);
 
 }  // namespace sab

@@ -35,6 +35,7 @@ public:
     Layout(const SortedMixture& mixture, const EpochChoice& choice, MixedEpoch& epoch,
            std::span<const SourceTurns> turns)
         : epoch_(epoch),
+          choice_(choice),
           walk_(mixture, turns),
           amounts_(choice.sources(), choice.extremes().second),
           first_(epoch.classes.size()) {
@@ -70,6 +71,28 @@ public:
     /// By id: in the order in which they are laid out.
     const std::vector<Place>& places() const { return places_; }
     const SourceAmounts& amounts() const { return amounts_; }
+    /// Adds a piece of a batch, as a class of its own.
+    void add_piece(const BatchPiece& piece) {
+        const Place& whole = places_[piece.batch];
+        BucketClass of = epoch_.classes[whole.batch_class];
+        of.first += whole.batch * of.batches.samples + piece.first;
+        of.batches.cost *=
+            static_cast<double>(piece.count) / static_cast<double>(of.batches.samples);
+        of.batches.samples = piece.count;
+        of.batches.batches = 1;
+        const Bucket& bucket = epoch_.plan->buckets()[of.bucket];
+        double longest = 0;
+        amounts_.add(piece.count, [&](std::size_t i) {
+            const uint32_t sample =
+                epoch_.samples[bucket.begin + (of.first + i) % bucket.samples()];
+            const double size = choice_.size_of(sample);
+            longest = std::max(longest, size);
+            return SourceAmounts::Part{choice_.source_of()[sample], size};
+        });
+        const double total = amounts_.finish_piece();
+        places_.push_back({static_cast<uint32_t>(epoch_.classes.size()), 0, longest, total});
+        epoch_.classes.push_back(of);
+    }
     uint32_t id(const CostOrder::Found& found) const {
         return first_[found.batch_class] + static_cast<uint32_t>(found.batch);
     }
@@ -150,6 +173,7 @@ private:
     }
 
     MixedEpoch& epoch_;
+    const EpochChoice& choice_;
     SortedMixture::Walk walk_;
     // of the bucket at hand:
     std::vector<uint32_t> offsets_;
@@ -189,7 +213,7 @@ public:
             made->plan = plans_->make_unordered(turns);
         made->classes = bucket_classes(*made->plan);
         made->order = cost_order(made->classes).with_options(epoch_options);
-        const Layout layout(plans_->sorted(), *choice(), *made, turns);
+        Layout layout(plans_->sorted(), *choice(), *made, turns);
         put_in_order(layout, *made);
         return std::make_unique<EpochOrderOf<std::shared_ptr<const MixedEpoch>>>(std::move(made));
     }
@@ -207,7 +231,7 @@ public:
     void fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const override;
 
 private:
-    static void put_in_order(const Layout& layout, MixedEpoch& epoch);
+    static void put_in_order(Layout& layout, MixedEpoch& epoch);
     void read_ahead(uint64_t position) const;
     const BucketClass& class_of(uint64_t position) const {
         return present_->classes[present_->places[position].batch_class];
@@ -217,7 +241,8 @@ private:
     std::shared_ptr<const MixedEpoch> present_;
 };
 
-void MixedBuckets::put_in_order(const Layout& layout, MixedEpoch& epoch) {
+void MixedBuckets::put_in_order(Layout& layout, MixedEpoch& epoch) {
+    const EpochOptions& epoch_options = epoch.order.epoch_options();
     std::vector<uint32_t> ids;
     std::vector<double> costs;
     std::vector<uint64_t> samples;
@@ -225,14 +250,25 @@ void MixedBuckets::put_in_order(const Layout& layout, MixedEpoch& epoch) {
     costs.reserve(ids.capacity());
     samples.reserve(ids.capacity());
     for (const CostOrder::Found& found : epoch.order.find_all()) ids.push_back(layout.id(found));
-    for (const Place& place : layout.places()) {
-        costs.push_back(epoch.classes[place.batch_class].batches.cost);
-        samples.push_back(epoch.classes[place.batch_class].batches.samples);
+    const auto measure = [&] {
+        for (std::size_t id = costs.size(); id < layout.places().size(); ++id) {
+            const BatchClass& of = epoch.classes[layout.places()[id].batch_class].batches;
+            costs.push_back(of.cost);
+            samples.push_back(of.samples);
+        }
+    };
+    measure();
+    std::vector<uint32_t> order = even_epoch(layout.amounts(), ids, costs, epoch_options);
+    const auto pieces = divide_for_last_step(order, samples, epoch_options);
+    if (!pieces.empty()) {
+        const auto first_id = static_cast<uint32_t>(costs.size());
+        for (const BatchPiece& piece : pieces) layout.add_piece(piece);
+        measure();
+        ids = with_pieces(ids, pieces, first_id, epoch_options);
+        order = even_epoch(layout.amounts(), ids, costs, epoch_options);
     }
-    epoch.places.reserve(ids.size());
-    for (const uint32_t id :
-         even_epoch(layout.amounts(), ids, costs, samples, epoch.order.epoch_options()))
-        epoch.places.push_back(layout.places()[id]);
+    epoch.places.reserve(order.size());
+    for (const uint32_t id : order) epoch.places.push_back(layout.places()[id]);
 }
 
 /// Batches that follow each other lie apart: what fill() will read of one is asked for.

@@ -13,14 +13,21 @@ MixedSequence::MixedSequence(const MixedSequence& other)
       make_(other.make_),
       keeps_order_(other.keeps_order_),
       present_{other.present_.samples, other.present_.sequence->copy(), other.present_.order,
-               other.present_.epoch} {}
+               other.present_.pieces, other.present_.epoch} {}
 
 void MixedSequence::Present::rename(std::span<int64_t> numbers) const {
     if (samples == nullptr) return;
     for (int64_t& number : numbers) number = (*samples)[static_cast<std::size_t>(number)];
 }
 
+const MixedSequence::Piece* MixedSequence::piece_at(uint64_t position) const {
+    if (present_.pieces == nullptr) return nullptr;
+    const uint64_t id = (*present_.order)[position], batches = present_.sequence->batches();
+    return id < batches ? nullptr : &(*present_.pieces)[id - batches];
+}
+
 uint64_t MixedSequence::place(uint64_t position) const {
+    if (const Piece* const piece = piece_at(position)) return piece->of.batch;
     return present_.order ? (*present_.order)[position] : position;
 }
 
@@ -44,7 +51,7 @@ std::unique_ptr<Sequence::EpochOrder> MixedSequence::make_epoch_order(
     }
     if (const auto order = made.sequence->make_epoch_order(epoch_options))
         made.sequence->exchange(*order);
-    if (!keeps_order_) made.order = ordered(made, epoch_options);
+    if (!keeps_order_) put_in_order(made, epoch_options);
     return std::make_unique<EpochOrderOf<Present>>(std::move(made));
 }
 
@@ -52,8 +59,7 @@ void MixedSequence::exchange(EpochOrder& epoch_order) noexcept {
     std::swap(present_, static_cast<EpochOrderOf<Present>&>(epoch_order).value);
 }
 
-std::shared_ptr<const std::vector<uint32_t>> MixedSequence::ordered(
-    const Present& of, const EpochOptions& epoch_options) const {
+void MixedSequence::put_in_order(Present& of, const EpochOptions& epoch_options) const {
     const Sequence& sequence = *of.sequence;
     const uint64_t count = sequence.batches();
     // One read at a random place for each sample is less than two.
@@ -65,6 +71,23 @@ std::shared_ptr<const std::vector<uint32_t>> MixedSequence::ordered(
         source_of = source_of_number;
     }
     SourceAmounts amounts(choice_->sources(), choice_->extremes().second);
+    const auto add = [&](const Batch& batch) {
+        const int64_t* const numbers = batch.buffer.data();
+        if (batch.is_row && batch.columns == 1) {
+            const int32_t* const ends = batch.cu_seqlens[0].data();
+            amounts.add(batch.count, [=](std::size_t i) {
+                return SourceAmounts::Part{source_of[static_cast<std::size_t>(numbers[i])],
+                                           static_cast<double>(ends[i + 1] - ends[i])};
+            });
+        } else {
+            amounts.add(batch.count, [&](std::size_t i) {
+                const auto number = static_cast<std::size_t>(numbers[i]);
+                return SourceAmounts::Part{
+                    source_of[number],
+                    choice_->size_of(of.samples ? (*of.samples)[number] : number)};
+            });
+        }
+    };
     std::vector<uint32_t> batches(count);
     std::iota(batches.begin(), batches.end(), 0u);
     std::vector<double> costs(count);
@@ -73,33 +96,35 @@ std::shared_ptr<const std::vector<uint32_t>> MixedSequence::ordered(
     for (uint64_t position = 0; position < count; ++position) {
         for (uint64_t shard = 0; shard < sequence.shards(); ++shard) {
             sequence.fill_shard(position, shard, batch);
-            const int64_t* const numbers = batch.buffer.data();
-            if (batch.is_row && batch.columns == 1) {
-                const int32_t* const ends = batch.cu_seqlens[0].data();
-                amounts.add(batch.count, [=](std::size_t i) {
-                    return SourceAmounts::Part{source_of[static_cast<std::size_t>(numbers[i])],
-                                               static_cast<double>(ends[i + 1] - ends[i])};
-                });
-            } else {
-                amounts.add(batch.count, [&](std::size_t i) {
-                    const auto number = static_cast<std::size_t>(numbers[i]);
-                    return SourceAmounts::Part{
-                        source_of[number],
-                        choice_->size_of(of.samples ? (*of.samples)[number] : number)};
-                });
-            }
+            add(batch);
         }
         amounts.finish();
         samples[position] = sequence.samples(position);
         costs[position] = sequence.cost(position);
     }
-    return std::make_shared<const std::vector<uint32_t>>(
-        even_epoch(amounts, batches, costs, samples, epoch_options));
+    std::vector<uint32_t> order = even_epoch(amounts, batches, costs, epoch_options);
+    std::vector<Piece> pieces;
+    const auto divided = divide_for_last_step(order, samples, epoch_options);
+    for (const BatchPiece& piece : divided) {
+        sequence.fill(piece.batch, piece.first, piece.count, batch);
+        add(batch);
+        amounts.finish_piece();
+        costs.push_back(costs[piece.batch] * static_cast<double>(piece.count) /
+                        static_cast<double>(samples[piece.batch]));
+        pieces.push_back({piece, costs.back(), batch.total});
+    }
+    if (!divided.empty()) {
+        batches = with_pieces(batches, divided, static_cast<uint32_t>(count), epoch_options);
+        order = even_epoch(amounts, batches, costs, epoch_options);
+        of.pieces = std::make_shared<const std::vector<Piece>>(std::move(pieces));
+    }
+    of.order = std::make_shared<const std::vector<uint32_t>>(std::move(order));
 }
 
 void MixedSequence::fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const {
     // A rank without a sample asks for none of any batch.
-    present_.sequence->fill(place(position), first, count, batch);
+    const Piece* const piece = piece_at(position);
+    present_.sequence->fill(place(position), first + (piece ? piece->of.first : 0), count, batch);
     present_.rename(std::span(batch.buffer).first(batch.count));
 }
 

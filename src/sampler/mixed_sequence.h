@@ -39,7 +39,9 @@ public:
     SamplerKind kind() const override { return kind_; }
     uint64_t fingerprint() const override { return fingerprint_; }
     std::size_t skipped(std::span<int64_t> room) const override;
-    uint64_t batches() const override { return present_.sequence->batches(); }
+    uint64_t batches() const override {
+        return present_.order ? present_.order->size() : present_.sequence->batches();
+    }
     std::unique_ptr<EpochOrder> make_epoch_order(const EpochOptions& epoch_options) const override;
     void exchange(EpochOrder& epoch_order) noexcept override;
     const Plan* plan() const override { return present_.sequence->plan(); }
@@ -52,16 +54,20 @@ public:
     uint64_t shards() const override { return present_.sequence->shards(); }
     void fill_shard(uint64_t position, uint64_t shard, Batch& batch) const override;
     uint64_t samples_of_ranks(uint64_t position) const override {
-        return present_.sequence->samples_of_ranks(place(position));
+        const Piece* const piece = piece_at(position);
+        return piece ? piece->of.count : present_.sequence->samples_of_ranks(place(position));
     }
     uint64_t samples(uint64_t position) const override {
-        return present_.sequence->samples(place(position));
+        const Piece* const piece = piece_at(position);
+        return piece ? piece->of.count : present_.sequence->samples(place(position));
     }
     double cost(uint64_t position) const override {
-        return present_.sequence->cost(place(position));
+        const Piece* const piece = piece_at(position);
+        return piece ? piece->cost : present_.sequence->cost(place(position));
     }
     PerColumn total(uint64_t position) const override {
-        return present_.sequence->total(place(position));
+        const Piece* const piece = piece_at(position);
+        return piece ? piece->total : present_.sequence->total(place(position));
     }
     std::size_t bucket(uint64_t position) const override {
         return present_.sequence->bucket(place(position));
@@ -69,21 +75,29 @@ public:
     void fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const override;
 
 private:
+    struct Piece {
+        BatchPiece of;
+        double cost;
+        PerColumn total;
+    };
     /// What an epoch has.
     struct Present {
         std::shared_ptr<const std::vector<uint32_t>> samples;
         std::unique_ptr<Sequence> sequence;
-        /// null: that of the sequence
+        /// ids: of batches of the sequence, then of pieces. null: that of the sequence
         std::shared_ptr<const std::vector<uint32_t>> order;
+        std::shared_ptr<const std::vector<Piece>> pieces;
         uint64_t epoch = 0;
 
         /// From the numbers that the sequence gives to samples.
         void rename(std::span<int64_t> numbers) const;
     };
 
+    /// Null if the batch there is not divided.
+    const Piece* piece_at(uint64_t position) const;
+    /// Of the batch, in the sequence.
     uint64_t place(uint64_t position) const;
-    std::shared_ptr<const std::vector<uint32_t>> ordered(const Present& of,
-                                                         const EpochOptions& epoch_options) const;
+    void put_in_order(Present& of, const EpochOptions& epoch_options) const;
 
     std::shared_ptr<const EpochChoice> choice_;
     SamplerKind kind_;

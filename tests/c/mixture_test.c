@@ -698,6 +698,57 @@ static void State_IsContinuedByAnotherNumberOfRanks(void) {
     sab_sizes_free(mixture);
 }
 
+static sab_sampler *few_buckets(const sab_sizes *mixture, const sab_sampler_options *options) {
+    sab_plan *const plan = mixed_plan(mixture, 100);
+    sab_sampler *sampler = NULL;
+    EXPECT_OK(sab_bucket_sampler_new(plan, options, &sampler));
+    sab_plan_free(plan);
+    return sampler;
+}
+
+static sab_sampler *few_separate(const sab_sizes *mixture, const sab_sampler_options *options) {
+    static int64_t ids[706];
+    for (size_t i = 0; i < COUNT(ids); ++i) ids[i] = i >= 640;
+    sab_plan_options of_plan = budget(100);
+    of_plan.separate_by = ids;
+    of_plan.separate_by_count = COUNT(ids);
+    sab_plan *plan = NULL;
+    sab_sampler *sampler = NULL;
+    EXPECT_OK(sab_plan_new(mixture, &of_plan, &plan));
+    EXPECT_OK(sab_bucket_sampler_new(plan, options, &sampler));
+    sab_plan_free(plan);
+    return sampler;
+}
+
+static sab_sampler *few_rows(const sab_sizes *mixture, const sab_sampler_options *options) {
+    sab_packed_options pack = SAB_PACKED_OPTIONS_INIT;
+    pack.capacity = 100;
+    sab_sampler *sampler = NULL;
+    EXPECT_OK(sab_packed_sampler_new(mixture, &pack, options, &sampler));
+    return sampler;
+}
+
+/* Most batches have one sample, and the others are of the other source: the last step has too few
+ * batches that can be divided, unless they are far from the dues. */
+static void LastStepOfFewSamples_KeepsToTheDues(void) {
+    make_sampler *const samplers[] = {few_buckets, few_separate, few_rows};
+    const uint64_t worlds[] = {64, 256};
+    static struct sources of = {.count = 2, .samples = 706, .columns = 1, .first = {0, 640, 706}};
+    for (size_t i = 0; i < of.samples; ++i) of.numbers[0][i] = i < 640 ? 100 : 33;
+    const double once[] = {1, 1};
+    const sab_mixture_options options = repeated(once, 2);
+    sab_sizes *const mixture = mixture_with(&of, &options);
+    for (size_t i = 0; i < COUNT(samplers); ++i)
+        for (size_t w = 0; w < COUNT(worlds); ++w) {
+            const struct walked *const found = walk_ranks(&of, mixture, samplers[i], worlds[w], 1);
+            check_times(mixture, found, 1);
+            EXPECT(found->steps == (662 + worlds[w] - 1) / worlds[w]);
+            EXPECT(largest_deviation(&of, found) <= 1);
+            check_resume(&of, mixture, samplers[i], worlds[w], 24, 2);
+        }
+    sab_sizes_free(mixture);
+}
+
 static void State_OfAnotherMixture_IsRefused(void) {
     const struct sources of = three_sources();
     const double other[] = {1, 0.5, 2}, same_count[] = {1, 0.5, 3.001};
@@ -1258,6 +1309,7 @@ int main(void) {
     RUN(Shapes_OfIds_AreThoseOfTheSourcesThatAnEpochHas);
     RUN(Seek_ShowsWhatTheWalkShowed);
     RUN(State_IsContinuedByAnotherNumberOfRanks);
+    RUN(LastStepOfFewSamples_KeepsToTheDues);
     RUN(State_OfAnotherMixture_IsRefused);
     RUN(LoweredBudget_HoldsInTheNextEpoch);
     RUN(OversizeSample_OfALaterEpoch_IsRefusedAtOnce);

@@ -13,10 +13,7 @@ namespace {
 /// The amounts of each source in each batch.
 using Batches = std::vector<std::vector<double>>;
 
-/// The order that even_epoch() makes of the batches.
-std::vector<uint32_t> order_of(const Batches& batches, const std::vector<double>& costs,
-                               uint64_t step_batches, uint64_t fixed,
-                               std::vector<uint64_t> samples = {}) {
+SourceAmounts amounts_of(const Batches& batches) {
     const std::size_t sources = batches.empty() ? 1 : batches[0].size();
     SourceAmounts amounts(sources, 10);
     for (std::size_t b = 0; b < batches.size(); ++b) {
@@ -31,10 +28,19 @@ std::vector<uint32_t> order_of(const Batches& batches, const std::vector<double>
             amounts.finish();
         }
     }
+    return amounts;
+}
+
+std::vector<uint32_t> ids_of(const Batches& batches) {
     std::vector<uint32_t> all(batches.size());
     std::iota(all.begin(), all.end(), 0u);
-    samples.resize(batches.size(), 9);
-    return even_epoch(amounts, all, costs, samples, {0, 0, step_batches, fixed});
+    return all;
+}
+
+/// The order that even_epoch() makes of the batches.
+std::vector<uint32_t> order_of(const Batches& batches, const std::vector<double>& costs,
+                               uint64_t step_batches, uint64_t fixed) {
+    return even_epoch(amounts_of(batches), ids_of(batches), costs, {0, 0, step_batches, fixed});
 }
 
 /// The largest distance of each source from its due, found anew.
@@ -98,44 +104,126 @@ TEST(EvenOrder, BatchesOfUnlikeSources_StayWithinABatch) {
         }
 }
 
-TEST(EvenOrder, TheLastStep_HasASampleForEachRank_IfThereAreAsMany) {
-    Batches batches;
-    std::vector<uint64_t> samples;
-    for (int b = 0; b < 35; ++b) {  // the last step has three batches
-        batches.push_back({b % 2 == 0 ? 4.0 : 0.0, b % 2 == 0 ? 0.0 : 4.0});
-        samples.push_back(b % 5 == 0 ? 4 : 1);
-    }
-    const std::vector<double> costs(35, 1);
-    const std::vector<uint32_t> order = order_of(batches, costs, 8, 0, samples);
-    EXPECT_GE(samples[order[32]] + samples[order[33]] + samples[order[34]], 8u);
-    // Where all have the same, none is chosen for the last step.
-    samples.assign(35, 1);
-    EXPECT_EQ(order_of(batches, costs, 8, 0, samples), order_of(batches, costs, 8, 0));
+/// Small sources of equal shares are behind together, each of them only a little.
+TEST(EvenOrder, ManySmallSources_BesideLargeOnes_StayWithinABatch) {
+    std::mt19937 random(3);
+    for (const std::size_t large : {1, 2})
+        for (const std::size_t small : {5, 20, 150})
+            for (const int each : {1, 2, 5}) {
+                Batches batches;
+                for (std::size_t s = 0; s < large + small; ++s)
+                    for (int b = s < large ? 1000 : each; b > 0; --b) {
+                        std::vector<double> batch(large + small);
+                        batch[s] = b > 1 ? 9 + 0.1 * (random() % 10) : 3 + random() % 7;
+                        batches.push_back(batch);
+                    }
+                std::ranges::shuffle(batches, random);
+                const std::vector<double> costs(batches.size(), 1);
+                for (const double found : deviation_of(batches, order_of(batches, costs, 1, 0)))
+                    EXPECT_LT(found, large == 1 ? 1 : 1.1);
+            }
 }
 
-/// Batches of few samples are of one source, and the last step needs those of many.
-TEST(EvenOrder, TheLastStep_LeavesTheSourcesNearTheirDues) {
-    std::mt19937 random(9);
-    for (const std::size_t sources : {2, 5, 16})
-        for (const uint64_t world : {8, 16, 64}) {
-            Batches batches;
-            std::vector<uint64_t> samples;
-            const std::size_t count = 20 * world + 1 + random() % (world / 4);
-            for (std::size_t b = 0; b < count; ++b) {
-                std::vector<double> batch(sources);
-                const std::size_t source = random() % sources;
-                samples.push_back(b % 3 > 0 ? 1 : 8 * (1 + random() % 2));
-                batch[source] = samples.back() == 1 ? 16 : 8;
-                batch[(source + 1) % sources] += samples.back() == 1 ? 0 : 8;
-                batches.push_back(batch);
-            }
-            const std::vector<double> costs(count, 1);
-            const std::vector<uint32_t> order = order_of(batches, costs, world, 0, samples);
-            uint64_t last = 0;
-            for (std::size_t b = count - count % world; b < count; ++b) last += samples[order[b]];
-            EXPECT_GE(last, std::min(world, count % world * 16));
-            for (const double each : deviation_of(batches, order)) EXPECT_LT(each, 1);
+/// A fixed number of samples: some batches have many times the size of others.
+TEST(EvenOrder, WindowsOfUnlikeBatches_HaveTheProportions) {
+    std::mt19937 random(11);
+    constexpr std::size_t sources = 5, window = 100;
+    Batches batches;
+    std::vector<double> costs, all(sources);
+    for (int b = 0; b < 3000; ++b) {
+        std::vector<double> batch(sources);
+        const std::size_t length = random() % sources;
+        for (int i = 0; i < 16; ++i)
+            batch[std::min(sources - 1, length + random() % 2)] +=
+                double(1u << length) * double(2 + random() % 2) / 4;
+        for (std::size_t s = 0; s < sources; ++s) all[s] += batch[s];
+        batches.push_back(batch);
+        costs.push_back(double(1u << length));
+    }
+    const double total = std::accumulate(all.begin(), all.end(), 0.0);
+    for (const uint64_t step : {1, 8, 64}) {
+        const std::vector<uint32_t> order = order_of(batches, costs, step, 0);
+        double off = 0;
+        for (std::size_t first = 0; first + window <= order.size(); ++first) {
+            std::vector<double> sums(sources);
+            for (std::size_t i = first; i < first + window; ++i)
+                for (std::size_t s = 0; s < sources; ++s) sums[s] += batches[order[i]][s];
+            const double size = std::accumulate(sums.begin(), sums.end(), 0.0);
+            for (std::size_t s = 0; s < sources; ++s)
+                off = std::max(off, std::abs(sums[s] / size - all[s] / total));
         }
+        EXPECT_LT(off, 0.02);
+    }
+}
+
+/// Batches, with pieces of them where the last step needs these, in order.
+struct Ordered {
+    std::vector<uint32_t> batches;
+    std::vector<uint64_t> samples;
+    Batches amounts;
+};
+
+Ordered ordered(const Batches& batches, const std::vector<uint64_t>& samples, uint64_t world) {
+    const EpochOptions epoch_options{0, 0, world, 0};
+    SourceAmounts amounts = amounts_of(batches);
+    std::vector<double> costs(batches.size(), 1);
+    Ordered made{even_epoch(amounts, ids_of(batches), costs, epoch_options), samples, batches};
+    const std::vector<BatchPiece> pieces =
+        divide_for_last_step(made.batches, samples, epoch_options);
+    std::vector<uint64_t> divided(batches.size());
+    for (const BatchPiece& piece : pieces) {
+        EXPECT_EQ(piece.first, divided[piece.batch]);  // one after the other
+        EXPECT_GT(piece.count, 0u);
+        divided[piece.batch] += piece.count;
+        std::vector<double> part(batches[piece.batch]);
+        for (double& amount : part) amount *= double(piece.count) / double(samples[piece.batch]);
+        amounts.add(part.size(), [&](std::size_t s) { return SourceAmounts::Part{s, part[s]}; });
+        amounts.finish_piece();
+        costs.push_back(1);
+        made.samples.push_back(piece.count);
+        made.amounts.push_back(part);
+    }
+    for (std::size_t b = 0; b < divided.size(); ++b)
+        if (divided[b] > 0) {
+            EXPECT_EQ(divided[b], samples[b]);
+            made.amounts[b].assign(made.amounts[b].size(), 0);  // its pieces have it
+        }
+    if (!pieces.empty())
+        made.batches = even_epoch(amounts,
+                                  with_pieces(ids_of(batches), pieces,
+                                              static_cast<uint32_t>(batches.size()), epoch_options),
+                                  costs, epoch_options);
+    return made;
+}
+
+TEST(EvenOrder, ALastStepOfFewSamples_IsFilledWithPieces_AndTheSourcesStayNearTheirDues) {
+    for (const uint64_t world : {8, 64, 256}) {
+        Batches batches;
+        std::vector<uint64_t> samples;
+        for (int b = 0; b < 662; ++b) {  // only few batches of the second source can be divided
+            const bool is_short = b % 30 == 7;
+            batches.push_back({is_short ? 0.0 : 10.0, is_short ? 9.9 : 0.0});
+            samples.push_back(is_short ? 3 : 1);
+        }
+        const Ordered made = ordered(batches, samples, world);
+        uint64_t all = 0;
+        for (const uint32_t batch : made.batches) all += made.samples[batch];
+        EXPECT_EQ(all, std::accumulate(samples.begin(), samples.end(), uint64_t{0}));
+        // Every step has a batch for each rank, or there is no batch of several samples.
+        if (made.batches.size() % world != 0) {
+            for (const uint32_t batch : made.batches) EXPECT_EQ(made.samples[batch], 1u);
+        }
+        for (const double each : deviation_of(made.amounts, made.batches)) EXPECT_LT(each, 1);
+    }
+}
+
+TEST(EvenOrder, ALastStepOfEnoughSamples_HasNoPieces) {
+    const std::vector<uint64_t> samples{1, 1, 1, 1, 1, 1, 1, 5, 3};
+    const std::vector<uint32_t> order{0, 1, 2, 3, 4, 5, 6, 8, 7};
+    EXPECT_TRUE(divide_for_last_step(order, samples, {0, 0, 4, 0}).empty());
+    EXPECT_TRUE(divide_for_last_step(order, samples, {0, 0, 3, 0}).empty());   // whole steps
+    EXPECT_TRUE(divide_for_last_step(order, samples, {0, 0, 16, 0}).empty());  // only one step
+    EXPECT_FALSE(divide_for_last_step(order, samples, {0, 0, 8, 0}).empty());
 }
 
 TEST(EvenOrder, IsAPermutation_ThatLeavesTheFirstBatchesWhereTheyAre) {

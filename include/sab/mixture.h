@@ -32,6 +32,7 @@
  * ranks. With `separate_by`, it was up to 1.1 where several sources with large shares are beside
  * many small ones. The distance may be larger:
  *
+ * - where all batches are of a few kinds: 5 batches in a constructed test with 256 ranks
  * - with sab_sampler_options.costliest_first, whose batches come first
  * - where SAB_LAST_STEP_WRAP repeats samples
  * - of balanced and sharded samplers (see sab/balance.h and sab_sharded_sampler_new())

@@ -89,6 +89,9 @@ public:
     std::vector<uint32_t> put_all(std::size_t fixed, uint64_t step_batches) && {
         for (const uint32_t batch : batches_.first(fixed)) put(batch);
         enqueue(fixed);
+        // Neighbours in the given order may be those of a step, which are alike. As many as are
+        // drawn would leave no choice.
+        if (2 * step_batches > draws) shuffle_rest();
         double cost = 0;
         while (!rest_.empty()) {
             const bool begins = made_.size() % step_batches == 0;
@@ -185,6 +188,15 @@ private:
         }
         for (std::size_t s = 0; s < share_.size(); ++s)
             if (share_[s] > 0) waiting_.push({deadline(s), s});
+    }
+
+    void shuffle_rest() {
+        const std::vector<uint32_t> before = rest_;
+        Permutation(rest_.size(), mix(rest_.size())).fill(0, rest_);
+        for (uint32_t i = 0; i < rest_.size(); ++i) {
+            rest_[i] = before[rest_[i]];
+            place_[rest_[i]] = i;
+        }
     }
 
     /// The queue of a source. They are made when the first one is needed: often none is.

@@ -104,23 +104,6 @@ TEST(EvenOrder, BatchesOfUnlikeSources_StayWithinABatch) {
         }
 }
 
-/// Rows of packed samples: those of a step cost the same, and have the same small source.
-TEST(EvenOrder, BatchesWhoseNeighboursAreAlike_StayWithinABatch) {
-    Batches batches;
-    for (int step = 0; step < 60; ++step)
-        for (int b = 0; b < 256; ++b)
-            if (step % 5 == 2)
-                batches.push_back({7 + 0.01 * (b % 8), 0.7, 2.2});
-            else
-                batches.push_back(b % 3 == 0   ? std::vector<double>{10, 0, 0}
-                                  : b % 3 == 1 ? std::vector<double>{0, 10, 0}
-                                               : std::vector<double>{4, 6, 0});
-    const std::vector<double> costs(batches.size(), 1);
-    for (const uint64_t step : {1, 256})
-        for (const double found : deviation_of(batches, order_of(batches, costs, step, 0)))
-            EXPECT_LT(found, 1);
-}
-
 /// Small sources of equal shares are behind together, each of them only a little.
 TEST(EvenOrder, ManySmallSources_BesideLargeOnes_StayWithinABatch) {
     std::mt19937 random(3);
@@ -227,8 +210,9 @@ TEST(EvenOrder, ALastStepOfFewSamples_IsFilledWithPieces_AndTheSourcesStayNearTh
         for (const uint32_t batch : made.batches) all += made.samples[batch];
         EXPECT_EQ(all, std::accumulate(samples.begin(), samples.end(), uint64_t{0}));
         // Every step has a batch for each rank, or there is no batch of several samples.
-        if (made.batches.size() % world != 0)
+        if (made.batches.size() % world != 0) {
             for (const uint32_t batch : made.batches) EXPECT_EQ(made.samples[batch], 1u);
+        }
         for (const double each : deviation_of(made.amounts, made.batches)) EXPECT_LT(each, 1);
     }
 }

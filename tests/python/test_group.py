@@ -378,7 +378,7 @@ def test_groupings_refusals():
             lambda: sab.Grouping.by_thresholds(([1, 2], [[1]])),
             "thresholds of dimension 0 have 2 dimensions",
         ),
-        (lambda: sab.Grouping.by_thresholds(([1, -2], [1])), r"lengths\[1\] = -2"),
+        (lambda: sab.Grouping.by_thresholds(([1, -2], [1])), r"sizes\[1\] = -2"),
         (lambda: sab.Grouping.predefined([0, -1]), r"group_of\[1\] = -1"),
         (lambda: sab.Grouping.predefined([0.5]), "group_of has dtype float64"),
         (

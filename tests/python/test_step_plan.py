@@ -1,6 +1,9 @@
 """Step plans: properties, golden vectors, arrays of numpy and torch, and the functions of verl."""
 
+import copy
+import inspect
 import pathlib
+import pickle
 import subprocess
 import sys
 import textwrap
@@ -94,7 +97,7 @@ def test_arrays_and_measures():
             assert cu_seqlens.dtype == np.int32
             assert np.diff(cu_seqlens).tolist() == lengths[batch].tolist()
     assert plan.rank(-1)[0].tolist() == plan.rank(1)[0].tolist()
-    with pytest.raises(IndexError, match="rank = 2"):
+    with pytest.raises(IndexError, match="rank = 2: there are 2 ranks"):
         plan.rank(2)
     assert (plan.world_size, plan.micro_batches, plan.least_micro_batches) == (2, 2, 2)
     assert repr(plan) == (
@@ -147,7 +150,7 @@ def test_loss_weights_make_the_mean_of_the_step():
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"budget": 8}, "sizes[0] = 9: must fit budget = 8 alone; 1 of 4 samples do not"),
+        ({"budget": 8}, "lengths[0] = 9: must fit budget = 8 alone; 1 of 4 samples do not"),
         ({"budget": 0}, "budget = 0: must be finite and above 0"),
         ({}, "micro_batches = None and budget = None: micro-batches of a rank, or a budget"),
         ({"budget": 10, "micro_batches": 1}, "micro_batches = 1: must be at least 2 to keep"),
@@ -163,6 +166,46 @@ def test_bad_input_is_named(options, message):
     with pytest.raises(ValueError) as caught:
         sab.plan_step([9, 4, 3, 2], **options)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "lengths, message",
+    [
+        ([], "len(lengths) = 0: must be at least 1"),
+        ([1, -1], "lengths[1] = -1: must not be negative"),
+        ([1, np.nan], "lengths[1] = nan: must be a number"),
+        (np.array([True]), "lengths has dtype bool: must be"),
+        ({"a": [1], "b": [1, 2]}, "lengths['b'] has 2 samples: must have as many as lengths['a']"),
+    ],
+)
+def test_lengths_are_named(lengths, message):
+    with pytest.raises((TypeError, ValueError)) as caught:
+        sab.plan_step(lengths, micro_batches=1)
+    assert message in str(caught.value)
+
+
+def test_groups_may_be_texts():
+    lengths, texts = [3, 1, 2, 4, 5], ["x", "y", "x", "z", "y"]
+    expected = sab.plan_step(lengths, world_size=2, budget=9, groups=[0, 1, 0, 2, 1])
+    for groups in (texts, tuple(texts), np.array(texts), np.array(texts, object)):
+        plan = sab.plan_step(lengths, world_size=2, budget=9, groups=groups)
+        assert plan.indices.tolist() == expected.indices.tolist()
+
+
+def test_pickled_and_copied_plans_are_the_same():
+    lengths, groups = np.array([7, 2, 5, 3, 6, 1]), np.array([0, 0, 1, 1, 2, 2])
+    columns = {"images": [1, 2, 3, 4], "tokens": [10, 20, 30, 40]}
+    for plan in (
+        sab.plan_step(lengths, world_size=2, budget=8, groups=groups, balance="quadratic"),
+        sab.plan_step(columns, world_size=2, budget={"images": 6, "tokens": 60}, order="bell"),
+    ):
+        numbers = plan.rank(0)[0].tolist(), repr(plan), plan.loss_weights("group").tolist()
+        lengths[:], groups[:] = 1, 1  # the plan has copies
+        for made in (pickle.loads(pickle.dumps(plan)), copy.deepcopy(plan), copy.copy(plan)):
+            assert made is not plan and repr(made) == numbers[1]
+            assert made.rank(0)[0].tolist() == numbers[0]
+            assert made.loss_weights("group").tolist() == numbers[2]
+            assert repr(made.cu_seqlens(1)) == repr(plan.cu_seqlens(1))
 
 
 def test_more_ranks_than_samples():
@@ -189,6 +232,10 @@ def test_tensors_in_and_out():
     assert plan.cu_seqlens(0)[0].dtype == torch.int32
     weights = plan.loss_weights("token", tokens=lengths)
     assert weights.dtype == torch.float64 and torch.allclose(weights, lengths.double() / 24)
+    columns = {"first": lengths.int(), "second": [1] * 6}
+    plan = pickle.loads(pickle.dumps(sab.plan_step(columns, world_size=2, micro_batches=2)))
+    assert isinstance(plan.cu_seqlens(0)[0]["second"], torch.Tensor)
+    assert torch.equal(lengths[plan.indices][plan.inverse], lengths)
 
 
 # verl
@@ -247,9 +294,51 @@ def test_verl_micro_batches_keep_the_cap_and_are_restored(bell):
     assert torch.equal(verl.restore_dynamic_batch(flat, indices), batch["input_ids"])
     with pytest.raises(AssertionError, match="max_token_len must be greater"):
         verl.rearrange_micro_batches(batch, 99)
-    with pytest.raises(AssertionError, match="40 micro-batches of 37 sequences"):
-        verl.rearrange_micro_batches(batch, 300, min_num_micro_batch=40)
+    for kind in (AssertionError, ValueError):  # those of verl 0.9.0 and of 0.9.1
+        with pytest.raises(kind, match="40 micro-batches of 37 groups"):
+            verl.rearrange_micro_batches(batch, 300, min_num_micro_batch=40)
     assert len(verl.rearrange_micro_batches(batch, 300, num_batches_divided_by=6)[0]) % 6 == 0
+
+
+def test_verl_signatures():
+    pytest.importorskip("torch")
+    from sab.compat.verl import seqlen_balancing as verl
+
+    common = {
+        "max_token_len": inspect.Parameter.empty,
+        "dp_group": None,
+        "num_batches_divided_by": None,
+        "same_micro_num_in_dp": True,
+        "min_num_micro_batch": None,
+        "use_dynamic_bsz_balance": True,
+    }
+    empty = inspect.Parameter.empty
+    for function, expected in (
+        (verl.rearrange_micro_batches, {"batch": empty, **common, "force_group_size": 1}),
+        (verl.prepare_dynamic_batch, {"data": empty, **common}),
+    ):
+        parameters = inspect.signature(function).parameters
+        assert [(name, each.default) for name, each in parameters.items()] == [*expected.items()]
+
+
+@pytest.mark.parametrize("size", [2, 4])
+def test_verl_groups_stay_in_one_micro_batch(size):
+    torch = pytest.importorskip("torch")
+    from sab.compat.verl import seqlen_balancing as verl
+
+    lengths = np.random.default_rng(2).integers(20, 100, 36)
+    batch = batch_of(torch, lengths)
+    _, indices = verl.rearrange_micro_batches(batch, 450, force_group_size=size)
+    assert sorted(sum(indices, [])) == list(range(36))
+    assert all(lengths[each].sum() <= 450 for each in indices)
+    for each in indices:
+        firsts = each[::size]
+        assert each == [first + k for first in firsts for k in range(size)]
+        assert all(first % size == 0 for first in firsts)
+    with pytest.raises(AssertionError, match="divisible by force_group_size=5"):
+        verl.rearrange_micro_batches(batch, 450, force_group_size=5)
+    with pytest.raises(ValueError, match="a group has 200 tokens, more than max_token_len=199"):
+        verl.rearrange_micro_batches(batch_of(torch, [99, 1, 100, 100]), 199, force_group_size=2)
 
 
 def test_verl_proto_keeps_what_is_not_a_tensor():
@@ -298,7 +387,7 @@ def test_verl_partitions():
     assert verl.get_reverse_idx([2, 0, 1]) == [1, 2, 0]
 
 
-def test_verl_ranks_of_gloo_agree_on_the_number_of_micro_batches(tmp_path):
+def test_verl_ranks_of_gloo_agree_on_micro_batches_and_errors(tmp_path):
     pytest.importorskip("torch")
     program = textwrap.dedent(
         f"""
@@ -315,6 +404,21 @@ def test_verl_ranks_of_gloo_agree_on_the_number_of_micro_batches(tmp_path):
             own = rearrange_micro_batches(batch, 300, same_micro_num_in_dp=False)[0]
             same = rearrange_micro_batches(batch, 300, dp_group=dist.group.WORLD)[0]
             assert (len(own), len(same)) == (4 + 2 * rank, 6)
+            if rank == 0:  # without a group nothing is synchronised
+                assert len(rearrange_micro_batches(batch, 300)[0]) == 4
+            wide = dict(batch, attention_mask=torch.ones(20, 100 + 300 * rank))
+            uneven = batch_of(torch, [40 + 20 * rank] * 20)
+            for kind, given, options in (  # what breaks a rule on rank 1 only, or rank 0
+                (AssertionError, wide, {{"max_token_len": 300}}),
+                (AssertionError, batch, {{"max_token_len": 300, "force_group_size": 4}}),
+                (ValueError, batch, {{"max_token_len": 300, "min_num_micro_batch": 25}}),
+                (ValueError, uneven, {{"max_token_len": 100, "force_group_size": 2}}),
+            ):
+                try:
+                    rearrange_micro_batches(given, dp_group=dist.group.WORLD, **options)
+                except kind:
+                    continue
+                raise RuntimeError(f"rank {{rank}} did not raise with {{options}}")
             dist.destroy_process_group()
 
         if __name__ == "__main__":

@@ -15,7 +15,6 @@ from sab._arrow import ArrowArray, ArrowStream, arrow_sizes, is_arrow, values_of
 from sab._cost import ONE_COLUMN
 from sab._data_sets import data_set_of, data_set_sizes
 from sab._display import one_line
-from sab._messages import renamed
 from sab._native import (
     Calls,
     CData,
@@ -477,12 +476,10 @@ def as_sizes(sizes: SizesLike, name: str = "sizes", rule: str = RULE) -> Sizes:
     check_kind(sizes, name, rule)
     try:
         return Sizes(sizes)
-    except (TypeError, ValueError) as error:
+    except ValueError as error:
         missing, _, rule = str(error).partition("column = None: ")
-        if rule and not missing:
-            text = f"{name} has columns: pass sab.Sizes({name}, column=name), whose name {rule}"
-            raise ValueError(text) from None
-        text = renamed(str(error), name)
-        if text == str(error):
+        if missing or not rule:
             raise
-        raise type(error)(text) from error.__cause__
+        raise ValueError(
+            f"{name} has columns: pass sab.Sizes({name}, column=name), whose name {rule}"
+        ) from None

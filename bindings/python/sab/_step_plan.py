@@ -13,6 +13,7 @@ from sab._arguments import brief, indices_of, one_dimension, one_of, place_of, w
 from sab._batch import copied
 from sab._cost import BalanceLike, BudgetLike, CostLike, set_balance, set_budgets
 from sab._display import one_line
+from sab._messages import renamed
 from sab._native import Calls, CData, Progress, check, ffi, lib, new_options, new_struct
 from sab._sizes import Sizes, SizesLike, as_sizes
 
@@ -276,7 +277,13 @@ def plan_step(
     >>> [cu_seqlens.tolist() for cu_seqlens in grid.cu_seqlens(1)]
     [[0, 6], [0, 5, 6]]
     """
-    source = as_sizes(lengths, "lengths")
+    try:
+        source = as_sizes(lengths, "lengths")
+    except (TypeError, ValueError) as error:
+        text = renamed(str(error), "lengths")
+        if text == str(error):
+            raise
+        raise type(error)(text) from error.__cause__
     options = {
         "world_size": world_size,
         "budget": budget,

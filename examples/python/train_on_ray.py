@@ -1,10 +1,10 @@
 """WordNet's glosses, manual pages and licence texts, batched by a Ray cluster of three nodes.
 
-The nodes run on this machine. They split the texts into words, plan batches of at most 4,096 words,
-and write them as Parquet: a row for each batch, in training order. Two ranks then train a model
-that tells the three kinds of texts apart. They are killed in the middle, and one rank goes on from
-the last checkpoint. A batch goes through the model packed: its words end to end, with the
-cumulative lengths. Needs ray[data] and torch.
+The nodes run on this machine. They split the texts into words, pack the texts into rows of 4,096
+words, and write the rows as Parquet, in training order. Two ranks then train a model that tells the
+three kinds of texts apart. They are killed in the middle, and one rank goes on from the last
+checkpoint. A row goes through the model as it is: its words end to end, with the cumulative
+lengths. Needs ray[data] and torch.
 
     train_on_ray.py [--texts 20000]
 """
@@ -31,7 +31,7 @@ import sab.ray
 from wordnet import glosses
 
 MANUALS, LICENCES = pathlib.Path("/usr/share/man"), pathlib.Path("/usr/share/common-licenses")
-KINDS, WORDS, LONGEST, BUDGET = 3, 8192, 1024, 4096
+KINDS, WORDS, LONGEST, CAPACITY = 3, 8192, 1024, 4096
 
 
 def read_texts(most):
@@ -58,8 +58,8 @@ def count_words(rows):
     return [len(words) for words in rows.column("words")]
 
 
-def write_batches(texts, folder):
-    """Plans and writes an epoch on a cluster of three nodes."""
+def write_rows(texts, folder):
+    """Packs and writes an epoch on a cluster of three nodes."""
     (folder / "texts").mkdir()
     for shard, part in enumerate(np.array_split(np.arange(len(texts)), 6)):
         columns = {"text": [texts[i][0] for i in part], "kind": [texts[i][1] for i in part]}
@@ -71,20 +71,20 @@ def write_batches(texts, folder):
     ray.data.DataContext.get_current().enable_progress_bars = False
     data = ray.data.read_parquet(str(folder / "texts"))
     data = data.map_batches(split, batch_format="pyarrow", batch_size=None)
-    plan = sab.ray.plan(data, BUDGET, size=count_words)
-    written = sab.ray.write_batches(data, plan, folder / "batches", size=count_words)
-    print(f"{plan.sample_count:,} texts on {len(ray.nodes())} nodes")
-    print(f"{written['batch_count']:,} batches, at least {plan.lower_bound:,}")
+    packing = sab.Packing(sab.ray.histogram(data, count_words), CAPACITY)
+    written = sab.ray.write_batches(data, packing, folder / "rows", size=count_words)
+    print(f"{written['samples']:,} texts on {len(ray.nodes())} nodes")
+    print(f"{written['batch_count']:,} rows, at least {packing.info.lower_bound:,}")
     ray.shutdown()
     cluster.shutdown()
 
 
 def train(rank, world_size, folder):
-    """A rank: takes its batches from the last checkpoint on, and saves one after each step."""
+    """A rank: takes its rows from the last checkpoint on, and saves one after each step."""
     torch.set_num_threads(1)
     meeting = f"file://{folder}/meeting-{world_size}"
     dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=world_size)
-    data = sab.BatchDataset(folder / "batches")  # rank and world size are those of torch
+    data = sab.BatchDataset(folder / "rows")  # rank and world size are those of torch
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.EmbeddingBag(WORDS, 32), torch.nn.Linear(32, KINDS))
     optimizer = torch.optim.Adam(model.parameters(), 0.1)
@@ -97,11 +97,10 @@ def train(rank, world_size, folder):
         model.load_state_dict(saved["model"])
         optimizer.load_state_dict(saved["optimizer"])
         counts[0] = saved["counts"]
-    for batch in data:
-        cu_seqlens = np.cumsum([0, *map(len, batch["words"])])
-        words = torch.as_tensor(np.concatenate(batch["words"]))
-        kinds = torch.tensor(batch["kind"])
-        starts = torch.as_tensor(cu_seqlens[:-1], dtype=torch.int32)
+    for row in data:
+        words = torch.as_tensor(np.concatenate(row["words"]))
+        kinds = torch.tensor(row["kind"])
+        starts = torch.as_tensor(row["cu_seqlens"][:-1])
         output = model[1](model[0](words, starts))
         optimizer.zero_grad()
         torch.nn.functional.cross_entropy(output, kinds).backward()
@@ -131,7 +130,7 @@ def main():
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        write_batches(read_texts(options.texts), folder)
+        write_rows(read_texts(options.texts), folder)
         ranks = start(2, folder)
         while not (folder / "checkpoint").exists():
             time.sleep(0.01)
@@ -140,11 +139,11 @@ def main():
         for process in ranks.processes:
             process.join()
         taken = torch.load(folder / "checkpoint")["data"]["taken"]
-        print(f"killed after {taken} batches on 2 ranks")
+        print(f"killed after {taken} rows on 2 ranks")
         start(1, folder).join()
         saved = torch.load(folder / "checkpoint")
         seen, right = saved["counts"].tolist()
-        print(f"{saved['data']['taken']:,} batches and {seen:,} texts were taken once")
+        print(f"{saved['data']['taken']:,} rows and {seen:,} texts were taken once")
         print(f"{100 * right / seen:.1f} % of the texts were told apart when they were taken")
 
 

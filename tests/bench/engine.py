@@ -1,6 +1,6 @@
 """Batches written by Ray, over Ray's own sort and write of the same rows: engine.py [ROWS].
 
-The rows are int32 tokens of log-normal lengths in Parquet files. Both read them, move each row once
+The rows are int32 tokens of log-normal lengths in Parquet files. All read them, move each row once
 and write Parquet. Takes turns; the least of three runs each. Needs ray[data].
 """
 
@@ -51,7 +51,8 @@ def main():
         folder = pathlib.Path(name)
         size = write_rows(folder / "rows", count)
         data = ray.data.read_parquet(str(folder / "rows"))
-        plan = sab.ray.plan(data, 16384, size="length")
+        histogram = sab.ray.histogram(data, "length")
+        plan, packing = sab.plan(histogram, 16384), sab.Packing(histogram, 16384)
 
         def sort():
             data.sort("place").write_parquet(str(folder / "out"))
@@ -59,19 +60,24 @@ def main():
         def batches():
             sab.ray.write_batches(data, plan, folder / "out", size="length", world_size=8)
 
-        seconds = {sort: [], batches: []}
+        def packs():
+            sab.ray.write_batches(data, packing, folder / "out", size="length", world_size=8)
+
+        seconds = {sort: [], batches: [], packs: []}
         for _ in range(RUNS):
             for function, spent in seconds.items():
                 begin = time.perf_counter()
                 function()
                 spent.append(time.perf_counter() - begin)
                 shutil.rmtree(folder / "out")
-    own, ours = min(seconds[sort]), min(seconds[batches])
+    own = min(seconds[sort])
     print(
         f"Ray {ray.__version__}, libsab {sab.__version__}, {count:,} rows, {size / 2**20:,.0f} MiB"
     )
     print(f"  sort and write_parquet   {own:7.2f} s")
-    print(f"  write_batches            {ours:7.2f} s  ratio {ours / own:.2f}")
+    for name, function in (("plan", batches), ("packing", packs)):
+        least = min(seconds[function])
+        print(f"  write_batches, {name:9} {least:7.2f} s  ratio {least / own:.2f}")
 
 
 if __name__ == "__main__":

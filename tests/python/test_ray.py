@@ -403,12 +403,42 @@ def test_rows_of_a_packing(ray: Any, tmp_path: pathlib.Path) -> None:
     own, lengths = sab.Histogram(table().column("length").to_numpy()), np.ones(COUNT)
     refused(sab.MismatchError, "it is the packing of other data", packing, dataset.limit(900))
     other = sab.Packing(sab.Histogram(lengths), CAPACITY)
-    refused(sab.MismatchError, r"plan: is of other data: sizes\[0\]|numbers", other, dataset)
+    refused(sab.MismatchError, "must be the size of samples of the packing", other, dataset)
     cost = sab.Packing(own, CAPACITY, balance=lambda count, length: count * length)
     refused(sab.UnsupportedError, "balance is a function: must be a name", cost, dataset)
     named = dataset.rename_columns({"id": "cu_seqlens"})
     refused(ValueError, "columns: 'cu_seqlens' is the name of a column that the", packing, named)
     assert not (tmp_path / "other").exists()
+
+
+def test_several_sizes_inside_the_engine(ray: Any, tmp_path: pathlib.Path) -> None:
+    import sab.ray as adapter
+
+    source = table().column("length").to_numpy()
+    pairs = {"source": source, "target": source[::-1]}
+    rows = pa.table({"id": np.arange(COUNT), **pairs})
+    dataset = ray.data.from_arrow([rows.slice(0, 700), rows.slice(0, 0), rows.slice(700)])
+
+    def both(block: Any) -> Any:
+        return {name: block.column(name).to_numpy() for name in pairs}
+
+    def lose_a_row(block: Any) -> Any:
+        return {name: sizes[1:] for name, sizes in both(block).items()}
+
+    names = list(pairs)
+    histogram = adapter.histogram(dataset, names)
+    assert histogram == adapter.histogram(dataset, both) == sab.Histogram(pairs)
+    budget = {"source": 500, "target": 600}
+    plan = adapter.plan(dataset, budget, size=names)
+    adapter.write_batches(dataset, plan, tmp_path / "indices", size=both, columns=[])
+    batches = sab.BatchDataset(tmp_path / "indices", rank=0, world_size=1)
+    expected = sab.BucketSampler(sab.plan(pairs, budget))
+    assert [batch["indices"].tolist() for batch in batches] == [list(batch) for batch in expected]
+    with pytest.raises(ValueError, match=r"partition \d: size\['source'\] gave an array of shape"):
+        adapter.histogram(dataset, lose_a_row)
+    for size in (names[::-1], "source"):
+        with pytest.raises(sab.MismatchError, match=r"plan of the columns \('source', 'target'\)"):
+            adapter.write_batches(dataset, plan, tmp_path / "other", size=size)
 
 
 # Random moments at which a worker is killed, and as many at which the driver is.

@@ -281,8 +281,8 @@ def _cu_seqlens(lengths: npt.NDArray[np.int32], edges: npt.NDArray[np.int64]) ->
     """The cumulative lengths of each batch, from 0. `edges`: of the batches, in samples."""
     pa, batches = arrow(), np.arange(len(edges) - 1)
     sums = np.append(0, np.cumsum(lengths, dtype=np.int64))
-    counts = np.diff(edges) + 1  # of the numbers of each batch
-    places = np.arange(counts.sum()) - np.repeat(batches, counts)
+    counts: npt.NDArray[np.int64] = np.diff(edges) + 1  # of the numbers of each batch
+    places = np.arange(int(counts.sum())) - np.repeat(batches, counts)
     numbers = sums[places] - np.repeat(sums[edges[:-1]], counts)
     offsets = edges + np.arange(len(edges))
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(numbers, pa.int32()))
@@ -474,14 +474,14 @@ class BatchDataset:
         step = position // job.order["micro_batches"]
         batch: dict[str, Any] = {"batch": position, "step": step}
         group, inside = divmod(row, _ROW_GROUP)
-        rows: Any = self._rows(name, group) if name in self._present else None
-        is_there = rows is not None and inside < rows.num_rows
-        for column in job.lists:  # the last step may have fewer samples than ranks
-            batch[column] = _values(rows.column(column)[inside].values) if is_there else []
-        if job.packing is not None:
-            sums = rows.column(_CU_SEQLENS)[inside].values.to_numpy() if is_there else [0]
-            batch[_CU_SEQLENS] = np.array(sums, np.int32)
-        return batch
+        rows = self._rows(name, group) if name in self._present else None
+        names = [*job.lists, *([_CU_SEQLENS] if job.packing is not None else [])]
+        values: dict[str, Any]
+        if rows is not None and inside < rows.num_rows:
+            values = {name: _values(rows.column(name)[inside].values) for name in names}
+        else:  # the last step has fewer samples than ranks
+            values = {name: np.zeros(1, np.int32) if name == _CU_SEQLENS else [] for name in names}
+        return {**batch, **values}
 
     def _rows(self, name: str, group: int) -> Any:
         """Batches that are read together: positions usually follow each other."""

@@ -111,6 +111,25 @@ def _locate(
     return job.rows_of_files(block, sizes, before, wanted)
 
 
+def _located(
+    job: Job, partitions: list[tuple[int, Any, Histogram]], size: SizeOf, missing: list[int]
+) -> tuple[list[Any], int]:
+    """The rows of the missing files, of each partition, and the samples of the epoch."""
+    wanted = np.zeros(len(job.files), bool)
+    wanted[missing] = True
+    before = Histogram()
+    located: list[Any] = []
+    counts: list[Any] = []
+    task, shared = ray.remote(_locate).options(num_returns=2), ray.put(job)
+    for number, block, part in partitions:
+        images = before.to_bytes(), part.to_bytes()
+        rows, count = task.remote(block, shared, size, images, number, wanted)
+        located.append(rows)
+        counts.append(count)
+        before.merge(part)
+    return located, sum(ray.get(counts))
+
+
 def write_batches(
     dataset: Any,
     plan: Plan | Packing,
@@ -180,17 +199,8 @@ def write_batches(
         batches_per_file,
     )
     missing = begin(path, job)
-    wanted = np.zeros(len(job.files), bool)
-    wanted[missing] = True
-    before, located, counts = Histogram(), [], []
-    task, shared = ray.remote(_locate).options(num_returns=2), ray.put(job)
-    for number in order:
-        images = before.to_bytes(), parts[number].to_bytes()
-        rows, count = task.remote(blocks[number], shared, size, images, number, wanted)
-        located.append(rows)
-        counts.append(count)
-        before.merge(parts[number])
-    samples = sum(ray.get(counts))
+    partitions = [(number, blocks[number], parts[number]) for number in order]
+    located, samples = _located(job, partitions, size, missing)
     if missing:
         rows = _data.from_arrow_refs(located)
 

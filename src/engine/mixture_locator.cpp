@@ -25,7 +25,7 @@ uint64_t scaled(uint64_t a, uint64_t b, uint64_t c) {
     return static_cast<uint64_t>(Wide{a} * b / c);
 }
 
-const sab_sampler_options& checked(const sab_sampler_options& options, const Turns& turns) {
+const sab_sampler_options& checked(const sab_sampler_options& options, const CountedTurns& turns) {
     check(options.epoch == turns.epoch, "options.epoch", options.epoch,
           "must be the epoch of the plan, ", turns.epoch);
     if (options.steady != 0)
@@ -36,7 +36,8 @@ const sab_sampler_options& checked(const sab_sampler_options& options, const Tur
 
 }  // namespace
 
-MixtureLocator::MixtureLocator(std::shared_ptr<const Plan> plan, std::shared_ptr<const Turns> turns,
+MixtureLocator::MixtureLocator(std::shared_ptr<const Plan> plan,
+                               std::shared_ptr<const CountedTurns> turns,
                                const sab_sampler_options& options)
     : BucketLocator(std::move(plan), checked(options, *turns), options.costliest_first == 0),
       turns_(std::move(turns)) {

@@ -90,8 +90,9 @@ void check_sources(const sab_plan& plan, const uint32_t* sources, std::size_t co
 std::vector<MixtureLocator::Part> MixtureLocator::parts() const {
     std::vector<std::size_t> by_size(turns_->entries.size());
     std::iota(by_size.begin(), by_size.end(), std::size_t{0});
-    std::ranges::stable_sort(by_size, [this](std::size_t entry, std::size_t other) {
-        return turns_->is_smaller(entry, other);
+    std::ranges::sort(by_size, [this](std::size_t entry, std::size_t other) {
+        return turns_->is_smaller(entry, other) ||
+               (entry < other && !turns_->is_smaller(other, entry));
     });
     std::vector<Part> parts;
     const std::span<const uint64_t> runs = plan_->run_places(),

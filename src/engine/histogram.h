@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "plan/turns.h"
+#include "plan/counted_turns.h"
 #include "sab/engine.h"
 #include "sizes/columns.h"
 
@@ -27,7 +27,7 @@ public:
     /// The same samples as those of one data set.
     Histogram without_sources() const;
     /// Of in_epoch(), else null.
-    const std::shared_ptr<const Turns>& turns() const { return turns_; }
+    const std::shared_ptr<const CountedTurns>& turns() const { return turns_; }
 
     std::size_t columns() const { return names_.size(); }
     std::size_t sources() const { return source_count_; }
@@ -64,7 +64,7 @@ private:
     std::vector<double> sizes_{};
     std::vector<uint64_t> counts_{};
     std::vector<uint32_t> sources_{};
-    std::shared_ptr<const Turns> turns_{};
+    std::shared_ptr<const CountedTurns> turns_{};
 };
 
 /// Refuses a histogram of a mixture or without samples.

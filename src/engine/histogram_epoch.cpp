@@ -66,7 +66,7 @@ Histogram Histogram::in_epoch(std::span<const double> repeats, uint64_t epoch,
         if (!(repeats[s] >= 0 && std::isfinite(repeats[s])))
             fail(SAB_E_ARGUMENT, "repeats[", s, "] = ", repeats[s], ": must be at least 0");
     Histogram made = *this;
-    auto turns = std::make_shared<Turns>();
+    auto turns = std::make_shared<CountedTurns>();
     turns->epoch = epoch;
     turns->seed = seed;
     turns->columns = columns();

@@ -25,7 +25,7 @@ uint64_t scaled(uint64_t a, uint64_t b, uint64_t c) {
     return static_cast<uint64_t>(Wide{a} * b / c);
 }
 
-const sab_sampler_options& checked(const sab_sampler_options& options, const Turns& turns) {
+const sab_sampler_options& checked(const sab_sampler_options& options, const CountedTurns& turns) {
     check(options.epoch == turns.epoch, "options.epoch", options.epoch,
           "must be the epoch of the plan, ", turns.epoch);
     if (options.steady != 0)
@@ -36,7 +36,8 @@ const sab_sampler_options& checked(const sab_sampler_options& options, const Tur
 
 }  // namespace
 
-MixtureLocator::MixtureLocator(std::shared_ptr<const Plan> plan, std::shared_ptr<const Turns> turns,
+MixtureLocator::MixtureLocator(std::shared_ptr<const Plan> plan,
+                               std::shared_ptr<const CountedTurns> turns,
                                const sab_sampler_options& options)
     : BucketLocator(std::move(plan), checked(options, *turns), options.costliest_first == 0),
       turns_(std::move(turns)) {
@@ -89,8 +90,9 @@ void check_sources(const sab_plan& plan, const uint32_t* sources, std::size_t co
 std::vector<MixtureLocator::Part> MixtureLocator::parts() const {
     std::vector<std::size_t> by_size(turns_->entries.size());
     std::iota(by_size.begin(), by_size.end(), std::size_t{0});
-    std::ranges::stable_sort(by_size, [this](std::size_t entry, std::size_t other) {
-        return turns_->is_smaller(entry, other);
+    std::ranges::sort(by_size, [this](std::size_t entry, std::size_t other) {
+        return turns_->is_smaller(entry, other) ||
+               (entry < other && !turns_->is_smaller(other, entry));
     });
     std::vector<Part> parts;
     const std::span<const uint64_t> runs = plan_->run_places(),

@@ -2,7 +2,7 @@
 /// Where samples of a mixture are in its epoch.
 
 #include "engine/bucket_locator.h"
-#include "plan/turns.h"
+#include "plan/counted_turns.h"
 
 namespace sab {
 
@@ -11,7 +11,7 @@ namespace sab {
 /// less. The batches of each bucket are spread evenly over the epoch.
 class MixtureLocator : public BucketLocator {
 public:
-    MixtureLocator(std::shared_ptr<const Plan> plan, std::shared_ptr<const Turns> turns,
+    MixtureLocator(std::shared_ptr<const Plan> plan, std::shared_ptr<const CountedTurns> turns,
                    const sab_sampler_options& options);
 
 protected:
@@ -41,7 +41,7 @@ private:
     std::vector<Part> parts() const;
     uint64_t dealt(const BucketOrder& bucket, uint64_t number) const;
 
-    std::shared_ptr<const Turns> turns_;
+    std::shared_ptr<const CountedTurns> turns_;
     std::vector<uint64_t> first_turns_{};       ///< of each entry
     std::vector<std::size_t> first_entries_{};  ///< of each source; one more: all
     std::vector<uint64_t> piece_begins_{};

@@ -210,7 +210,7 @@ std::span<const std::byte> turns_after(std::span<const std::byte> image) {
     std::memcpy(&header, image.data(), sizeof header);
     if (header.length >= image.size()) return {};
     const std::span<const std::byte> rest = image.subspan(header.length);
-    return Turns::is_image(rest) ? rest : std::span<const std::byte>();
+    return CountedTurns::is_image(rest) ? rest : std::span<const std::byte>();
 }
 
 }  // namespace
@@ -220,7 +220,7 @@ std::unique_ptr<sab_plan> read_plan(std::span<const std::byte> image, std::strin
     std::unique_ptr<sab_plan> plan(
         new sab_plan{Plan::read(image.first(image.size() - rest.size()), name)});
     if (rest.empty()) return plan;
-    plan->turns = Turns::read(rest, name);
+    plan->turns = CountedTurns::read(rest, name);
     if (!plan->impl->is_counted() || plan->turns->columns != plan->impl->columns() ||
         plan->turns->all() != plan->impl->facts().samples)
         fail(SAB_E_FORMAT, name, ": the epoch of a mixture does not match the plan before it");

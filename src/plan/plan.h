@@ -10,8 +10,8 @@
 #include "base/pages.h"
 #include "cost/cost.h"
 #include "plan/batch_sizes.h"
+#include "plan/counted_turns.h"
 #include "plan/sorted.h"
-#include "plan/turns.h"
 #include "sab/plan.h"
 #include "sizes/columns.h"
 
@@ -247,5 +247,5 @@ struct sab_plan {
     /// Of a mixture: the plans of all epochs. `impl` is that of epoch 0, of numbers of its samples.
     std::shared_ptr<const sab::MixedPlans> mixed{};
     /// Of an epoch of a mixture whose samples have no indices: what the epoch has of them.
-    std::shared_ptr<const sab::Turns> turns{};
+    std::shared_ptr<const sab::CountedTurns> turns{};
 };

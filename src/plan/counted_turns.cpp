@@ -1,4 +1,4 @@
-#include "plan/turns.h"
+#include "plan/counted_turns.h"
 
 #include <algorithm>
 #include <cstring>
@@ -19,23 +19,23 @@ struct Header {
 
 }  // namespace
 
-uint64_t Turns::all() const {
+uint64_t CountedTurns::all() const {
     uint64_t sum = 0;
     for (const EntryTurns& entry : entries) sum += entry.turns;
     return sum;
 }
 
-bool Turns::is_smaller(std::size_t entry, std::size_t other) const {
+bool CountedTurns::is_smaller(std::size_t entry, std::size_t other) const {
     const double *const a = &sizes[entry * columns], *const b = &sizes[other * columns];
     return std::lexicographical_compare(a, a + columns, b, b + columns);
 }
 
-bool Turns::is_image(std::span<const std::byte> image) {
+bool CountedTurns::is_image(std::span<const std::byte> image) {
     return image.size() >= sizeof turns_image.magic &&
            std::memcmp(image.data(), turns_image.magic, sizeof turns_image.magic) == 0;
 }
 
-std::vector<std::byte> Turns::write() const {
+std::vector<std::byte> CountedTurns::write() const {
     Header header{begin_image(turns_image, sizeof header), epoch, seed, columns, entries.size()};
     const ImageParts parts{std::as_bytes(std::span(&header, 1)), std::as_bytes(std::span(entries)),
                            std::as_bytes(std::span(sizes))};
@@ -46,7 +46,8 @@ std::vector<std::byte> Turns::write() const {
     return image;
 }
 
-std::shared_ptr<const Turns> Turns::read(std::span<const std::byte> image, std::string_view name) {
+std::shared_ptr<const CountedTurns> CountedTurns::read(std::span<const std::byte> image,
+                                                       std::string_view name) {
     const ImageRefusal refuse(turns_image, name);
     Header header;
     read_image_header(turns_image, image, refuse, &header, sizeof header);
@@ -57,7 +58,7 @@ std::shared_ptr<const Turns> Turns::read(std::span<const std::byte> image, std::
     if (header.columns < 1 || header.columns > SAB_MAX_COLUMNS ||
         header.entries > rest.size() / bytes || header.entries * bytes != rest.size())
         refuse("its entries do not fit its length");
-    auto made = std::make_shared<Turns>();
+    auto made = std::make_shared<CountedTurns>();
     made->epoch = header.epoch;
     made->seed = header.seed;
     made->columns = header.columns;

@@ -17,10 +17,10 @@ struct EntryTurns {
     uint64_t source;
 };
 
-struct Turns {
+struct CountedTurns {
     /// Of bytes that write() made; `name` is in messages.
-    static std::shared_ptr<const Turns> read(std::span<const std::byte> image,
-                                             std::string_view name);
+    static std::shared_ptr<const CountedTurns> read(std::span<const std::byte> image,
+                                                    std::string_view name);
     std::vector<std::byte> write() const;
     /// Whether an image begins like one of turns.
     static bool is_image(std::span<const std::byte> image);

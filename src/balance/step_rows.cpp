@@ -591,7 +591,7 @@ std::vector<double> StepRows::profile() const {
 /// first micro-batch costly, too: so their later ones need not be waited for.
 void StepRows::even_micro_steps() {
     constexpr int most_rounds = 4;
-    constexpr double even_enough = 1.002;
+    constexpr double even_enough = 1.003;
     if (ranks_ == 1 || micro_batches_ == 1) return;
     const auto sum_of = [](const std::vector<double>& numbers) {
         return std::accumulate(numbers.begin(), numbers.end(), 0.0);

@@ -63,8 +63,8 @@ private:
             std::ranges::merge(places_[rank], groups_[group], std::back_inserter(both));
             if (both.size() > work_) return false;
             work_ -= both.size();
-            std::vector<uint32_t> sorted;
-            for (const uint32_t one : both) sorted.push_back(all_[one]);
+            std::vector<uint32_t> sorted(both.size());
+            std::ranges::transform(both, sorted.begin(), [&](uint32_t one) { return all_[one]; });
             if (runs_(sorted) > most_runs_) continue;
             found_[group] = rank;
             loads_[rank] += costs_[group];

@@ -25,7 +25,7 @@ uint64_t scaled(uint64_t a, uint64_t b, uint64_t c) {
     return static_cast<uint64_t>(Wide{a} * b / c);
 }
 
-const sab_sampler_options& checked(const sab_sampler_options& options, const CountedTurns& turns) {
+sab_sampler_options checked(const sab_sampler_options& options, const CountedTurns& turns) {
     check(options.epoch == turns.epoch, "options.epoch", options.epoch,
           "must be the epoch of the plan, ", turns.epoch);
     if (options.steady != 0)

@@ -114,9 +114,10 @@ private:
             rank.rest[i] += static_cast<uint32_t>(r * steps_);
             place_[rank.rest[i]] = i;
         }
-        std::vector<double> sources;
-        for (const uint32_t batch : rank.rest)
-            sources.push_back(static_cast<double>(facts_[batch].richest));
+        std::vector<double> sources(steps_);
+        std::ranges::transform(rank.rest, sources.begin(), [&](uint32_t batch) {
+            return static_cast<double>(facts_[batch].richest);
+        });
         for (const uint32_t i : by_ascending(sources)) rank.by_source.push_back(rank.rest[i]);
         for (std::size_t i = 0; i < steps_; ++i) {
             const std::size_t source = facts_[rank.by_source[i]].richest;

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -194,7 +194,8 @@ class StepPlan:
 def _device_of(lengths: object) -> Any:
     """The device of lengths that are a tensor of torch, or have one as a column; else None."""
     torch: Any = sys.modules.get("torch")
-    columns: Any = list(lengths.values()) if isinstance(lengths, Mapping) else [lengths]
+    given: Any = lengths
+    columns: list[Any] = list(given.values()) if isinstance(lengths, Mapping) else [lengths]
     found = [each for each in columns if torch is not None and isinstance(each, torch.Tensor)]
     return found[0].device if found else None
 
@@ -202,11 +203,13 @@ def _device_of(lengths: object) -> Any:
 def _ids_of(groups: Any) -> npt.NDArray[np.int64]:
     """A copy of the ids of groups; texts are numbered."""
     is_of_texts = isinstance(groups, np.ndarray) and groups.dtype.kind in "OTU"
-    given: Any = groups.tolist() if is_of_texts else groups
-    if isinstance(given, (list, tuple)) and given and all(isinstance(each, str) for each in given):
+    given: list[Any] = []
+    if is_of_texts or isinstance(groups, (list, tuple)):
+        given = list(cast("Iterable[Any]", groups))
+    if given and all(isinstance(each, str) for each in given):
         numbers = {text: number for number, text in enumerate(dict.fromkeys(given))}
-        groups = [numbers[text] for text in given]
-    return indices_of("groups", groups).copy()
+        return np.array([numbers[text] for text in given], np.int64)
+    return indices_of("groups", cast("Any", groups)).copy()
 
 
 def _values_of(source: Sizes) -> dict[str, Any]:

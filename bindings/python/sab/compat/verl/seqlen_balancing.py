@@ -192,16 +192,17 @@ def rearrange_micro_batches(
         lengths = batch["attention_mask"].sum(dim=1)
     groups, rest = divmod(len(lengths), force_group_size)
     lengths = lengths[: groups * force_group_size].long().cpu().view(groups, force_group_size)
-    tokens = lengths.sum(dim=1).numpy()
+    tokens: Any = lengths.sum(dim=1).numpy()
     step = {"tokens": tokens, "work": calculate_workload(lengths).sum(dim=1).numpy()}
     largest = int(tokens.max(initial=0))
     count = max(min_num_micro_batch or 0, 1)
     if groups and largest <= max_token_len:
         count = max(count, _planned(step, max_token_len).micro_batches)
     if dist.is_initialized() and same_micro_num_in_dp and dp_group is not None:
-        mine = torch.tensor([count, longest, rest, largest, -groups], device=_device())
+        mine: Any = torch.tensor([count, longest, rest, largest, -groups], device=_device())
         dist.all_reduce(mine, op=dist.ReduceOp.MAX, group=dp_group)
-        count, longest, rest, largest, groups = mine.tolist()
+        most: list[int] = mine.tolist()
+        count, longest, rest, largest, groups = most
         groups = -groups
     count = roundup_divisible(count, num_batches_divided_by or 1)
     assert max_token_len >= longest, (
@@ -221,8 +222,8 @@ def rearrange_micro_batches(
         micro_batches=count,
         order="bell" if use_dynamic_bsz_balance else "descending",
     )
-    places = np.arange(tokens.size * force_group_size).reshape(-1, force_group_size)
-    indices = [places[each].ravel().tolist() for each in plan.rank(0)]
+    places = np.arange(len(lengths) * force_group_size).reshape(-1, force_group_size)
+    indices: list[list[int]] = [places[each].ravel().tolist() for each in plan.rank(0)]
     return [_selected(batch, each) for each in indices], indices
 
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <iterator>
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -35,8 +34,9 @@ public:
           runs_(std::move(runs)),
           order_(by_descending(costs_)),
           groups_(costs_.size()),
-          places_(ranks),
-          loads_(ranks),
+          places_(std::min<uint64_t>(ranks, groups_.size())),
+          loads_(places_.size()),
+          levels_(costs_.size()),
           all_(all) {
         for (uint32_t place = 0; place < all.size(); ++place)
             groups_[samples.group_of[all[place]]].push_back(place);
@@ -51,21 +51,31 @@ public:
     }
 
 private:
-    static constexpr std::size_t most_groups = 256, most_work = std::size_t{1} << 18;
+    static constexpr std::size_t most_groups = 256, most_work = std::size_t{1} << 16;
+
+    /// Kept from one call to the next, so that the search allocates little.
+    struct Level {
+        std::vector<uint32_t> ranks;  ///< those that cost least first
+        std::vector<uint32_t> both;   ///< places of a rank before its last group, or with it
+    };
 
     bool place(std::size_t at) {
         if (at == order_.size()) return true;
         const uint32_t group = order_[at];
+        auto& [ranks, both] = levels_[at];
+        ranks.resize(loads_.size());
+        std::iota(ranks.begin(), ranks.end(), 0u);
+        std::ranges::sort(ranks, {}, [&](uint32_t rank) { return std::pair(loads_[rank], rank); });
         bool is_any_free = false;
-        for (const uint32_t rank : by_ascending(loads_)) {
+        for (const uint32_t rank : ranks) {
             if (places_[rank].empty() && std::exchange(is_any_free, true)) continue;  // all alike
-            std::vector<uint32_t> both;
-            std::ranges::merge(places_[rank], groups_[group], std::back_inserter(both));
+            both.resize(places_[rank].size() + groups_[group].size());
             if (both.size() > work_) return false;
             work_ -= both.size();
-            std::vector<uint32_t> sorted(both.size());
-            std::ranges::transform(both, sorted.begin(), [&](uint32_t one) { return all_[one]; });
-            if (runs_(sorted) > most_runs_) continue;
+            std::ranges::merge(places_[rank], groups_[group], both.begin());
+            sorted_.resize(both.size());
+            std::ranges::transform(both, sorted_.begin(), [&](uint32_t one) { return all_[one]; });
+            if (runs_(sorted_) > most_runs_) continue;
             found_[group] = rank;
             loads_[rank] += costs_[group];
             both.swap(places_[rank]);
@@ -81,8 +91,10 @@ private:
     Runs runs_;
     std::vector<uint32_t> order_;
     std::vector<std::vector<uint32_t>> groups_,
-        places_;                 ///< of each group, and of each rank: places in all_
+        places_;                 ///< of each group, and of each rank that may have one: in all_
     std::vector<double> loads_;  ///< of the ranks
+    std::vector<Level> levels_;  ///< by the number of groups that are placed
+    std::vector<uint32_t> sorted_;
     std::span<const uint32_t> all_;
     std::vector<uint32_t> found_;
     std::size_t work_ = most_work;
@@ -142,7 +154,7 @@ void StepRuns::sort() {
         group_ranks(all);
         return;
     }
-    needed_ = ceiling(cut(all, unlimited).size(), ranks_);
+    needed_ = ceiling(runs_in(all), ranks_);
     sorted_.push_back(std::move(all));
 }
 
@@ -158,9 +170,7 @@ void StepRuns::group_ranks(std::span<const uint32_t> all) {
     VectorPartitioner().partition({sums, kinds, groups}, {}, {},
                                   {SAB_PARTITION_KARMARKAR_KARP, ranks_, false}, rank_of);
     give_groups(all, rank_of);
-    const auto runs_of = [&](std::span<const uint32_t> sorted) {
-        return cut(sorted, unlimited).size();
-    };
+    const auto runs_of = [&](std::span<const uint32_t> sorted) { return runs_in(sorted); };
     while (needed_ > least_ &&
            GroupSearch(samples_, all, sums, ranks_, needed_ - 1, runs_of).find(rank_of))
         give_groups(all, rank_of);
@@ -171,19 +181,19 @@ void StepRuns::give_groups(std::span<const uint32_t> all, std::span<const uint32
     for (const uint32_t sample : all) sorted_[rank_of[samples_.group_of[sample]]].push_back(sample);
     needed_ = 1;
     for (const std::vector<uint32_t>& sorted : sorted_)
-        needed_ = std::max<uint64_t>(needed_, cut(sorted, unlimited).size());
+        needed_ = std::max<uint64_t>(needed_, runs_in(sorted));
 }
 
 /// Of one column the greedy cut has the fewest runs that there can be, of all samples and of those
 /// of a group. Otherwise samples of a cost that grows with their number take what they take alone.
 void StepRuns::find_least(std::span<const uint32_t> all) {
     if (samples_.columns == 1) {
-        least_ = ceiling(cut(all, unlimited).size(), ranks_);
+        least_ = ceiling(runs_in(all), ranks_);
         std::vector<std::vector<uint32_t>> groups(samples_.group_counts.size());
         for (std::size_t i = 0; i < all.size() && !groups.empty(); ++i)
             groups[samples_.group_of[all[i]]].push_back(all[i]);
         for (const std::vector<uint32_t>& group : groups)
-            least_ = std::max<uint64_t>(least_, cut(group, unlimited).size());
+            least_ = std::max<uint64_t>(least_, runs_in(group));
         return;
     }
     for (std::size_t b = 0; b < samples_.budgets.size(); ++b) {
@@ -225,6 +235,14 @@ std::size_t StepRuns::run_length(std::span<const uint32_t> sorted, double limit)
         if (!fits(length + 1)) break;
     }
     return length;
+}
+
+/// The number of runs, however much they cost.
+std::size_t StepRuns::runs_in(std::span<const uint32_t> sorted) const {
+    std::size_t runs = 0;
+    for (std::size_t first = 0; first < sorted.size(); ++runs)
+        first += run_length(sorted.subspan(first), unlimited);
+    return runs;
 }
 
 /// The ends of the runs.

@@ -31,6 +31,7 @@ private:
     void give_groups(std::span<const uint32_t> all, std::span<const uint32_t> rank_of);
     void find_least(std::span<const uint32_t> all);
     std::size_t run_length(std::span<const uint32_t> sorted, double limit) const;
+    std::size_t runs_in(std::span<const uint32_t> sorted) const;
     std::vector<std::size_t> cut(std::span<const uint32_t> sorted, double limit) const;
     std::vector<std::size_t> even_runs(std::span<const uint32_t> sorted, std::size_t most) const;
 

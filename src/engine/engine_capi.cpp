@@ -146,8 +146,8 @@ sab_status sab_histogram_plan_new(const sab_histogram* histogram, const sab_plan
 sab_status sab_plan_locate(const sab_plan* plan, const sab_sampler_options* options,
                            const uint32_t* sources, const double* sizes, const uint64_t* numbers,
                            const uint64_t* which, size_t count, const sab_places* places) noexcept {
-    using Made = std::unique_ptr<const sab::Locator>;
     return sab::guard([&] {
+        using Made = std::unique_ptr<const sab::Locator>;
         sab::require(plan, "plan");
         locate(options, sources, sizes, numbers, which, count, places, [&](const auto& given) {
             sab::refuse_mixture(*plan, "sab_plan_locate");

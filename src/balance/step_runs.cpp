@@ -22,13 +22,13 @@ uint64_t ceiling(uint64_t number, uint64_t divisor) {
 
 /// Groups to ranks, none of which has more than some number of runs. Depth first: the costliest
 /// group that is left, to the rank that costs least so far and may take it. The work is bounded.
-class GroupSearch {
+class RankSearch {
 public:
     using Runs = std::function<std::size_t(std::span<const uint32_t> sorted)>;
 
     /// `all`: the samples, longest first. `costs`: of the groups, perhaps several of each.
-    GroupSearch(const StepSamples& samples, std::span<const uint32_t> all,
-                std::span<const double> costs, uint64_t ranks, uint64_t most_runs, Runs runs)
+    RankSearch(const StepSamples& samples, std::span<const uint32_t> all,
+               std::span<const double> costs, uint64_t ranks, uint64_t most_runs, Runs runs)
         : costs_(costs.first(samples.group_counts.size())),
           most_runs_(most_runs),
           runs_(std::move(runs)),
@@ -159,7 +159,7 @@ void StepRuns::sort() {
 }
 
 /// Groups to ranks: evenly by cost, or if a rank then has more runs than it need have, by
-/// GroupSearch.
+/// RankSearch.
 void StepRuns::group_ranks(std::span<const uint32_t> all) {
     const std::size_t groups = samples_.group_counts.size(), kinds = samples_.balance.size();
     std::vector<double> sums(kinds * groups);
@@ -172,7 +172,7 @@ void StepRuns::group_ranks(std::span<const uint32_t> all) {
     give_groups(all, rank_of);
     const auto runs_of = [&](std::span<const uint32_t> sorted) { return runs_in(sorted); };
     while (needed_ > least_ &&
-           GroupSearch(samples_, all, sums, ranks_, needed_ - 1, runs_of).find(rank_of))
+           RankSearch(samples_, all, sums, ranks_, needed_ - 1, runs_of).find(rank_of))
         give_groups(all, rank_of);
 }
 

@@ -1,11 +1,11 @@
 #include "mixture/mixture.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <map>
 #include <numeric>
 
+#include "base/bits.h"
 #include "base/error.h"
 #include "base/hasher.h"
 #include "sampler/permutation.h"
@@ -406,8 +406,7 @@ std::vector<uint64_t> Mixture::proportions(uint64_t epoch) const {
         hasher.add_all(change.repeats);
     }
     std::vector<uint64_t> made{seed_, hasher.digest()};
-    for (const double repeat : change_at(epoch).repeats)
-        made.push_back(std::bit_cast<uint64_t>(repeat));
+    for (const double repeat : change_at(epoch).repeats) made.push_back(bits_of(repeat));
     return made;
 }
 
@@ -421,9 +420,8 @@ void Mixture::match_proportions(uint64_t epoch, std::span<const uint64_t> saved)
     for (std::size_t s = 0; s < sources; ++s)
         if (saved[before + s] != own[before + s])
             fail(SAB_E_MISMATCH, "state: was saved with other repeats: source ",
-                 std::string_view(sources_[s].name), " had ",
-                 std::bit_cast<double>(saved[before + s]), " repeats in epoch ", epoch,
-                 ", this sampler has ", std::bit_cast<double>(own[before + s]));
+                 std::string_view(sources_[s].name), " had ", number_of(saved[before + s]),
+                 " repeats in epoch ", epoch, ", this sampler has ", number_of(own[before + s]));
     if (saved[1] != own[1])
         fail(SAB_E_MISMATCH,
              "state: was saved with another schedule of repeats, though those of epoch ", epoch,

@@ -94,7 +94,8 @@ void read_state(std::span<const std::byte> state, SamplerKind kind, uint64_t fin
     if (has_mixtures && choice != nullptr && header.fingerprint != fingerprint) {
         const auto chosen = saved.subspan(std::min(saved.size(), body.size()));
         std::vector<uint64_t> proportions(chosen.size() / sizeof(uint64_t));
-        std::memcpy(proportions.data(), chosen.data(), proportions.size() * sizeof(uint64_t));
+        if (!proportions.empty())
+            std::memcpy(proportions.data(), chosen.data(), proportions.size() * sizeof(uint64_t));
         choice->match_proportions(order.epoch, proportions);
     }
     if (header.fingerprint != fingerprint)

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/rounding.h"
 #include "engine/deal.h"
 #include "engine/histogram.h"
 #include "plan/plan.h"
@@ -13,12 +14,8 @@ namespace {
 
 __extension__ using Wide = unsigned __int128;
 
-/// To the nearest whole number, halves to even, whatever the rounding mode is; 2^48 + 1 at most.
-uint64_t rounded(double number) {
-    const double below = std::floor(std::min(number, 0x1p48 + 1)), rest = number - below;
-    const auto whole = static_cast<uint64_t>(below);
-    return whole + (rest > 0.5 || (rest == 0.5 && whole % 2 == 1));
-}
+/// Of appearances: more are refused.
+constexpr double most_rounded = 0x1p48 + 1;
 
 /// The sum of floor((a i + b) / m) over i < n, modulo 2^64. As in the algorithm of Euclid, a and m
 /// change places.
@@ -76,8 +73,9 @@ Histogram Histogram::in_epoch(std::span<const double> repeats, uint64_t epoch,
         const uint32_t source = sources_[first];
         uint64_t samples = 0;
         for (; end < entries() && sources_[end] == source; ++end) samples += counts_[end];
-        const uint64_t taken = rounded(static_cast<double>(samples) *
-                                       (repeats.empty() ? 1 : repeats[source])),
+        const uint64_t taken = rounded(std::min(
+                           static_cast<double>(samples) * (repeats.empty() ? 1 : repeats[source]),
+                           most_rounded)),
                        least = taken / samples, extra = taken % samples,
                        start = static_cast<uint64_t>(Wide{epoch % samples} * extra % samples),
                        stop = std::min(start + extra, samples), over = start + extra - stop;

@@ -8,19 +8,10 @@
 #include "base/bits.h"
 #include "base/error.h"
 #include "base/hasher.h"
+#include "base/rounding.h"
 #include "sampler/permutation.h"
 
 namespace sab {
-namespace {
-
-/// To the nearest whole number, halves to even, whatever the rounding mode is.
-uint64_t rounded(double number) {
-    const double below = std::floor(number), rest = number - below;
-    const auto whole = static_cast<uint64_t>(below);
-    return whole + (rest > 0.5 || (rest == 0.5 && whole % 2 == 1));
-}
-
-}  // namespace
 
 Mixture::Mixture(const Columns& sizes, std::vector<uint16_t> source_of,
                  std::span<const int64_t> ids, const sab_mixture_options& options)

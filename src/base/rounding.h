@@ -1,0 +1,16 @@
+#pragma once
+/// Whole numbers near others.
+
+#include <cmath>
+#include <cstdint>
+
+namespace sab {
+
+/// To the nearest whole number, halves to even, whatever the rounding mode is. From 0 to 2^63.
+inline uint64_t rounded(double number) {
+    const double below = std::floor(number), rest = number - below;
+    const auto whole = static_cast<uint64_t>(below);
+    return whole + (rest > 0.5 || (rest == 0.5 && whole % 2 == 1));
+}
+
+}  // namespace sab

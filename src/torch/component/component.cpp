@@ -15,6 +15,8 @@
 
 #include "torch/component/internal.h"
 
+extern "C" __attribute__((weak)) uint64_t aoti_torch_abi_version();  // LibTorch 2.9 and later
+
 namespace sab_torch {
 
 void write_message(sab_torch_message* message, const char* text) {
@@ -23,18 +25,6 @@ void write_message(sab_torch_message* message, const char* text) {
     message->text[sizeof message->text - 1] = '\0';
     // LibTorch adds a stack to its own
     if (char* const line = std::strchr(message->text, '\n'); line != nullptr) *line = '\0';
-}
-
-static const char* running() {
-    static const std::string version = [] {
-        const std::string config = at::show_config();
-        const std::string name = "TORCH_VERSION=";
-        const std::size_t at = config.find(name);
-        if (at == std::string::npos) return std::string(TORCH_VERSION);
-        const std::size_t begin = at + name.size();
-        return config.substr(begin, config.find_first_of(",\n ", begin) - begin);
-    }();
-    return version.c_str();
 }
 
 /// LibTorch's CUDA part may lie beside its CPU part without being loaded.
@@ -50,6 +40,26 @@ static void load_cuda() {
         return true;
     }();
     (void)tried;
+}
+
+/// LibTorch keeps for good what it finds when it first asks for its CUDA part, and at::show_config()
+/// asks: only where LibTorch (before 2.9) has no other way to tell its version.
+static const char* running() {
+    static const std::string version = [] {
+        if (aoti_torch_abi_version != nullptr) {
+            const uint64_t number = aoti_torch_abi_version();
+            const auto part = [&](int shift) { return std::to_string(number >> shift & 0xff); };
+            return part(56) + "." + part(48) + "." + part(40);
+        }
+        load_cuda();
+        const std::string config = at::show_config();
+        const std::string name = "TORCH_VERSION=";
+        const std::size_t at = config.find(name);
+        if (at == std::string::npos) return std::string(TORCH_VERSION);
+        const std::size_t begin = at + name.size();
+        return config.substr(begin, config.find_first_of(",\n ", begin) - begin);
+    }();
+    return version.c_str();
 }
 
 int32_t count_devices(c10::DeviceType type) {

@@ -5,11 +5,13 @@
 #include <ATen/Parallel.h>
 #include <ATen/ThreadLocalState.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/detail/CUDAHooksInterface.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/randperm.h>
 #include <c10/util/Exception.h>
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <sab.h>
 
@@ -58,6 +60,17 @@ int64_t address_space() {
     EXPECT_EQ(std::fscanf(file, "%ld", &pages), 1);
     std::fclose(file);
     return int64_t{pages} * 4096;
+}
+
+// LibTorch keeps for good what it finds when it first asks for its CUDA part, so this test has a
+// process of its own.
+TEST(CudaPart, IsUsedOnceItIsLoaded) {
+    OK(sab_torch_open(nullptr));
+    sab_torch_info info = SAB_TORCH_INFO_INIT;
+    OK(sab_torch_get_info(&info));
+    if (dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_NOLOAD) == nullptr)
+        GTEST_SKIP() << "this LibTorch has no CUDA part";
+    EXPECT_TRUE(at::detail::getCUDAHooks().compiledWithCuDNN());
 }
 
 TEST_F(Torch, Info_NamesTheLibTorchThatIsLoaded) {

@@ -3,7 +3,7 @@
 #   test.sh           at most 25 minutes on two cores; prints what it leaves out
 #   test.sh quick     also without sanitizers and the checks of the binary interface
 #   test.sh lint      formatters, linters and type checkers only
-#   test.sh coverage  coverage of src only
+#   test.sh coverage  the address sanitizer and the coverage of src only
 #   test.sh documentation  the site in build/site, and what it needs
 #   CI=true test.sh   everything, in at most 45 minutes
 set -euo pipefail
@@ -129,7 +129,8 @@ fetch_frameworks() {
 torch_of_pypi() {
   local packages
   packages=$(echo "$PWD"/build/frameworks/lib/python3*/site-packages)
-  build build/wheel -DSAB_BUILD_TESTS=ON -DSAB_BUILD_TORCH=ON -DSAB_TORCH_ROOT="$packages/torch" -DSAB_TORCH_CUDA_FOLDER="$packages/nvidia/cu13/lib"
+  cmake -S . -B build/wheel -G Ninja -DSAB_BUILD_TESTS=ON -DSAB_BUILD_TORCH=ON -DSAB_TORCH_ROOT="$packages/torch" -DSAB_TORCH_CUDA_FOLDER="$packages/nvidia/cu13/lib" > /dev/null
+  ninja -C build/wheel --quiet tests/torch/all sab_torch
   test_build build/wheel -R torch
 }
 
@@ -146,14 +147,13 @@ frameworks() {
   "${tests[@]}" tests/python/test_ray.py tests/frameworks/test_ray_train.py
 }
 
-sanitizers() { # sanitizers NAMES [CTEST OPTION...]
-  local directory=build/${1%,*}
-  build "$directory" -DSAB_BUILD_TESTS=ON -DSAB_SANITIZE="$1" -DCMAKE_UNITY_BUILD=ON -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g1 -DNDEBUG"
-  test_build "$directory" "${@:2}"
+threads() {
+  build build/thread -DSAB_BUILD_TESTS=ON -DSAB_SANITIZE=thread -DCMAKE_UNITY_BUILD=ON -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g1 -DNDEBUG"
+  test_build build/thread -L threads
 }
 
 if [ "$mode" = coverage ]; then
-  exec tests/coverage.sh build/coverage
+  exec tests/coverage.sh build/address
 fi
 if [ "$mode" = documentation ]; then
   beside fetch_julia
@@ -219,11 +219,10 @@ step "Python"
 joined python
 
 if [ "$mode" != quick ]; then
-  step "with -fsanitize=address,undefined"
-  sanitizers address,undefined
-  step "with -fsanitize=thread"
-  # The statistics of the order run no thread of the library, and take minutes here.
-  sanitizers thread -E unit_statistics
+  step "with -fsanitize=address,undefined; coverage"
+  tests/coverage.sh build/address
+  step "with -fsanitize=thread, tests with threads"
+  threads
 fi
 if [ "$mode" = everything ]; then
   step "LibTorch of PyPI"
@@ -231,21 +230,21 @@ if [ "$mode" = everything ]; then
   torch_of_pypi
   step "frameworks"
   frameworks
-  step "coverage"
-  tests/coverage.sh build/coverage
-  step "documentation"
-  documentation
-  step "the script for GPUs, dry run"
+  # Most of its examples use one core.
+  beside documentation
+  step "the script for GPUs, dry run, beside the documentation"
   gpu_dry_run
   step "the referee, quick"
   referee
-  step "fuzzers, 20 s each"
-  tests/fuzz/run.sh "$PWD/build/fuzz" 20
+  step "fuzzers, 10 s each"
+  tests/fuzz/run.sh "$PWD/build/fuzz" 10
+  step "documentation"
+  joined documentation
 fi
 step ''
 printf '\n== all passed (%d min)\n' $((SECONDS / 60))
 printf '%s\n' "${times[@]}"
 left_out=()
-[ "$mode" != quick ] || left_out+=("sanitizers" "programs of other releases" "readers of the headers")
-[ "$mode" = everything ] || left_out+=("lint" "a build without the optional parts" "the syntax by g++ 10" "coverage" "documentation" "the script for GPUs" "the referee" "LibTorch of PyPI" "frameworks" "Rust under valgrind and Miri" "generated Rust declarations" "fuzzers")
+[ "$mode" != quick ] || left_out+=("sanitizers and coverage" "programs of other releases" "readers of the headers")
+[ "$mode" = everything ] || left_out+=("lint" "a build without the optional parts" "the syntax by g++ 10" "documentation" "the script for GPUs" "the referee" "LibTorch of PyPI" "frameworks" "Rust under valgrind and Miri" "generated Rust declarations" "fuzzers")
 [ ${#left_out[@]} -eq 0 ] || (IFS=';' && echo "left out (CI=true ./test.sh runs everything): ${left_out[*]}" | sed 's/;/, /g')

@@ -124,7 +124,9 @@ bool Partitioner::partition(std::span<const double> costs, std::span<const doubl
     rules_ = rules;
     part_of_ = part_of;
     unreported_ = done_ = 0;
-    by_cost_ = sort_.sort(costs, [this](std::size_t items) { worked(items); });
+    by_cost_ = rules.by_cost;
+    if (by_cost_.empty())
+        by_cost_ = sort_.sort(costs, [this](std::size_t items) { worked(items); });
     whole_ = are_whole(costs);
     slack_ = are_whole(weights) ? 0 : rules.capacity * rounding_share(weights.size());
     if (parts_.size() < rules.parts) parts_.resize(rules.parts);

@@ -556,9 +556,11 @@ bool StepRows::together(std::span<const uint32_t> ranks) {
 /// Units to ranks.
 bool StepRows::to_ranks(Aim aim) {
     rank_of_unit_.resize(units_);
-    const PartitionRules rules{SAB_PARTITION_LONGEST_FIRST, ranks_, false, 0, looks};
+    PartitionRules rules{SAB_PARTITION_LONGEST_FIRST, ranks_, false, 0, looks};
     const ItemTable costs{unit_costs_, samples().cost_table().kinds, units_},
         weights{unit_weights_, samples().capacities.size(), units_};
+    if (aim == Aim::costs && costs.kinds == 1 && samples().group_of.empty())
+        rules.by_cost = by_cost_;
     if (aim != Aim::capacities)
         return partitioner_.partition(aim == Aim::costs ? costs : weights, {}, {}, rules,
                                       rank_of_unit_);
@@ -641,13 +643,19 @@ bool StepRows::longest_first(std::span<const uint32_t> items, uint32_t first_par
     std::ranges::transform(targets, costs_.begin(), std::negate());
     weights_.assign(parts * samples().capacities.size(), 0);
     counts_.assign(parts, 0);
-    for (const uint32_t item : items) {
+    const auto cheapest = [&](auto&& is_allowed) {
         uint32_t best = parts;
         for (uint32_t part = 0; part < parts; ++part)
-            if ((best == parts || costs_[part] < costs_[best] ||
-                 (costs_[part] == costs_[best] && counts_[part] < counts_[best])) &&
-                has_room(part, item, nullptr))
+            if (is_allowed(part) &&
+                (best == parts || costs_[part] < costs_[best] ||
+                 (costs_[part] == costs_[best] && counts_[part] < counts_[best])))
                 best = part;
+        return best;
+    };
+    for (const uint32_t item : items) {
+        uint32_t best = cheapest([](uint32_t) { return true; });
+        if (!has_room(best, item, nullptr))
+            best = cheapest([&](uint32_t part) { return has_room(part, item, nullptr); });
         if (best == parts) return false;
         put(best, item, 1);
         ++counts_[best];

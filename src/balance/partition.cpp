@@ -158,24 +158,23 @@ void Partitioner::report_work() {
 std::span<const uint32_t> CostliestFirst::sort(std::span<const double> costs,
                                                const Worked& worked) {
     const std::size_t count = costs.size();
-    std::array<std::array<uint32_t, 256>, 8> digits{};
     keyed_.resize(count);
     sorted_.resize(count);
+    uint64_t differ = 0;  // bits that are not the same in all keys
     in_stretches(count, worked, [&](uint32_t first, uint32_t end) {
         for (uint32_t item = first; item < end; ++item) {
-            const uint64_t key = ~bits_of(costs[item] + 0.0);
-            keyed_[item] = {key, item};
-            for (std::size_t d = 0; d < digits.size(); ++d) ++digits[d][(key >> (8 * d)) & 255];
+            keyed_[item] = {~bits_of(costs[item] + 0.0), item};
+            differ |= keyed_[item].key ^ keyed_[0].key;
         }
     });
-    for (std::size_t d = 0; d < digits.size(); ++d) {
-        // all alike in this digit
-        if (std::ranges::any_of(digits[d], [&](uint32_t n) { return n == count; })) continue;
-        std::array<uint32_t, 256> next{};
-        for (std::size_t k = 1; k < next.size(); ++k) next[k] = next[k - 1] + digits[d][k - 1];
+    for (int shift = 0; shift < 64; shift += 8) {
+        if ((differ >> shift & 255) == 0) continue;
+        std::array<uint32_t, 257> next{};
+        for (const Keyed& each : keyed_) ++next[(each.key >> shift & 255) + 1];
+        std::partial_sum(next.begin(), next.end(), next.begin());
         in_stretches(count, worked, [&](uint32_t first, uint32_t end) {
             for (uint32_t k = first; k < end; ++k)
-                sorted_[next[(keyed_[k].key >> (8 * d)) & 255]++] = keyed_[k];
+                sorted_[next[keyed_[k].key >> shift & 255]++] = keyed_[k];
         });
         keyed_.swap(sorted_);
     }

@@ -45,7 +45,6 @@ public:
         samples_.is_padded ? assign_padded() : assign_rows();
         fill_empty(samples_.cost_table()[0], parts(), plan_.micro_batches,
                    samples_.group_of.empty(), part_of_);
-        list();
         find_costs();
         order();
         measure();
@@ -162,17 +161,17 @@ private:
         const ItemTable costs = samples_.cost_table();
         plan_.balances = costs.kinds;
         plan_.costs.assign(costs.kinds * parts(), 0);
+        for (std::size_t k = 0; k < costs.kinds && !samples_.is_padded; ++k)
+            for (std::size_t i = 0; i < samples_.count; ++i)
+                plan_.costs[k * parts() + part_of_[i]] += costs[k][i];
+        if (!samples_.is_padded) return;
+        list();
         for (uint64_t part = 0; part < parts(); ++part) {
-            const std::span indices =
-                std::span(plan_.indices)
-                    .subspan(plan_.offsets[part], plan_.offsets[part + 1] - plan_.offsets[part]);
-            PerBudget own{};
-            if (samples_.is_padded) own = padded_costs(samples_, indices);
-            for (std::size_t k = 0; k < costs.kinds; ++k) {
-                for (const int64_t i : indices)
-                    if (!samples_.is_padded) own[k] += costs[k][static_cast<std::size_t>(i)];
-                plan_.costs[k * parts() + part] = own[k];
-            }
+            const PerBudget own = padded_costs(
+                samples_, std::span(plan_.indices)
+                              .subspan(plan_.offsets[part],
+                                       plan_.offsets[part + 1] - plan_.offsets[part]));
+            for (std::size_t k = 0; k < costs.kinds; ++k) plan_.costs[k * parts() + part] = own[k];
         }
     }
 

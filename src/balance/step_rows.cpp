@@ -685,12 +685,16 @@ void StepRows::exchange(std::span<const uint32_t> items, uint32_t first_part) {
 /// Exchanges the two samples that differ by nearly half of the gap.
 bool StepRows::exchange(std::span<const uint32_t> items, uint32_t first_part, uint32_t from,
                         uint32_t to, double gap) {
-    given_.clear();
-    taken_.clear();
-    for (const uint32_t item : items) {  // costliest first
-        if (part_of_[item] == first_part + from) given_.push_back(item);
-        if (part_of_[item] == first_part + to) taken_.push_back(item);
+    given_.resize(items.size());
+    taken_.resize(items.size());
+    std::size_t given = 0, taken = 0;
+    for (const uint32_t item : items) {  // costliest first; without branches
+        given_[given] = taken_[taken] = item;
+        given += static_cast<std::size_t>(part_of_[item] == first_part + from);
+        taken += static_cast<std::size_t>(part_of_[item] == first_part + to);
     }
+    given_.resize(given);
+    taken_.resize(taken);
     double best = gap / 2 * (1 - 1e-9);  // less could be rounding
     const uint32_t *ours = nullptr, *theirs = nullptr;
     std::size_t near = 0;

@@ -40,9 +40,10 @@ public:
         double load;
         uint32_t part;
         bool operator<(const Load& other) const {
-            // without a branch, which would be mispredicted
-            return static_cast<int>(load > other.load) |
-                   (static_cast<int>(load == other.load) & static_cast<int>(part > other.part));
+            // Without a branch, which would be mispredicted. No load is below 0.
+            const uint64_t ours = bits_of(load), theirs = bits_of(other.load);
+            return static_cast<int>(ours > theirs) |
+                   (static_cast<int>(ours == theirs) & static_cast<int>(part > other.part));
         }
     };
 

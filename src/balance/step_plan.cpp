@@ -77,11 +77,11 @@ private:
     }
 
     void assign_rows() {
-        const uint64_t least = least_rows(samples_, plan_.world_size);
+        rows_.begin(samples_, plan_.world_size);
+        const uint64_t least = rows_.least();
         plan_.least_micro_batches = rounded_up(least, options_.multiple);
         plan_.micro_batches = first_count(least);
         if (plan_.micro_batches < least) refuse_count(least);
-        rows_.begin(samples_, plan_.world_size);
         const uint64_t first = plan_.micro_batches;
         // Where the load is high, the first number may be missed, but no other.
         while (!fits_rows(options_.micro_batches == 0 && plan_.micro_batches == first
@@ -94,13 +94,14 @@ private:
     }
 
     bool fits_rows(StepRows::Effort effort) {
-        if (!rows_.assign(plan_.micro_batches, effort, part_of_)) return false;
+        const auto assign = [&](bool is_strict) {
+            samples_.round_capacities(is_strict);
+            return rows_.assign(plan_.micro_batches, effort, part_of_);
+        };
+        if (!assign(false)) return false;
         if (samples_.keep_budgets(part_of_, parts())) return true;
-        samples_.round_capacities(true);
-        rows_.begin(samples_, plan_.world_size);
-        const bool is_found = rows_.assign(plan_.micro_batches, effort, part_of_);
+        const bool is_found = assign(true);
         samples_.round_capacities(false);
-        rows_.begin(samples_, plan_.world_size);
         return is_found;
     }
 

@@ -40,17 +40,16 @@ double least_bins_by_count(std::span<const double> weights, double capacity) {
 
 /// Martello and Toth's bound on the bins of some weights. For a weight w the items above
 /// capacity - w and those above half of the capacity are alone in their bins; items from w up to
-/// half of the capacity fill what these leave free, and further bins.
-double least_bins(std::span<const double> weights, double capacity) {
+/// half of the capacity fill what these leave free, and further bins. `order`: heaviest first.
+double least_bins(std::span<const double> weights, double capacity,
+                  std::span<const uint32_t> order) {
     const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
     // sums are rounded
     double least =
         std::max(std::ceil(sum / capacity * (1 - 1e-12)), least_bins_by_count(weights, capacity));
-    if (std::ranges::none_of(weights, [&](double each) { return each > capacity / 2; }))
-        return least;
-    CostliestFirst order;
+    if (weights[order[0]] <= capacity / 2) return least;
     std::vector<double> sorted;
-    for (const uint32_t item : order.sort(weights)) sorted.push_back(weights[item]);
+    for (const uint32_t item : order) sorted.push_back(weights[item]);
     std::vector<double> sums(sorted.size() + 1);
     std::partial_sum(sorted.begin(), sorted.end(), sums.begin() + 1);
     const auto is_above = [&](double limit) {
@@ -345,22 +344,6 @@ private:
 
 }  // namespace
 
-uint64_t least_rows(const StepItems& samples, uint64_t world_size) {
-    double least = 1;
-    for (std::size_t b = 0; b < samples.capacities.size(); ++b) {
-        const std::span<const double> weights = samples.weight_table()[b];
-        const double capacity = samples.capacities[b];
-        least = std::max(
-            least, std::ceil(least_bins(weights, capacity) / static_cast<double>(world_size)));
-        std::vector<double> groups(samples.group_counts.size());
-        for (std::size_t i = 0; i < samples.group_of.size(); ++i)
-            groups[samples.group_of[i]] += weights[i];
-        for (const double group : groups)
-            least = std::max(least, std::ceil(group / capacity * (1 - 1e-12)));
-    }
-    return static_cast<uint64_t>(least);
-}
-
 void StepRows::begin(const StepItems& samples, uint64_t world_size) {
     samples_ = &samples;
     ranks_ = static_cast<uint32_t>(world_size);
@@ -385,9 +368,25 @@ void StepRows::find_units() {
     unit_weights_ = add_up(samples().weight_table(), group_weights_);
 }
 
+uint64_t StepRows::least() const {
+    double least = 1;
+    CostliestFirst sort;
+    for (std::size_t b = 0; b < samples().capacities.size(); ++b) {
+        const std::span<const double> weights = samples().weight_table()[b];
+        const double capacity = samples().capacities[b],
+                     bins = least_bins(weights, capacity,
+                                       samples().is_one_cost ? by_cost_ : sort.sort(weights));
+        const double unit = std::ranges::max(unit_weights_.subspan(b * units_, units_));
+        least = std::max({least, std::ceil(bins / ranks_),
+                          std::ceil(unit / capacity * (1 - 1e-12))});
+    }
+    return static_cast<uint64_t>(least);
+}
+
 bool StepRows::assign(uint64_t micro_batches, Effort effort, std::span<uint32_t> part_of) {
     micro_batches_ = static_cast<uint32_t>(micro_batches);
     part_of_ = part_of;
+    find_units();  // again, since weights may have been rounded
     for (std::size_t b = 0; b < samples().capacities.size(); ++b)
         if (is_impossible(samples().weight_table()[b], micro_batches * ranks_,
                           samples().capacities[b]))

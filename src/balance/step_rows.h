@@ -10,9 +10,6 @@
 
 namespace sab {
 
-/// A lower bound on the micro-batches that a rank needs.
-uint64_t least_rows(const StepItems& samples, uint64_t world_size);
-
 /// Keeps its scratch memory between steps.
 class StepRows {
 public:
@@ -25,6 +22,8 @@ public:
 
     /// Takes the samples of a step, which must outlive the calls of assign().
     void begin(const StepItems& samples, uint64_t world_size);
+    /// A lower bound on the micro-batches that a rank needs.
+    uint64_t least() const;
     /// False when no assignment under the budgets was found. Micro-batch m of rank r is
     /// r * micro_batches + m.
     bool assign(uint64_t micro_batches, Effort effort, std::span<uint32_t> part_of);

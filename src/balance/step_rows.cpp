@@ -16,6 +16,7 @@ constexpr std::size_t most_together = 8192;  // samples, where capacities are ti
 constexpr std::size_t most_again = 2048;     // to make ranks more even
 constexpr std::size_t most_searched = 256;   // by FittingSearch
 constexpr std::size_t looks = 64;            // in PartitionRules
+constexpr double even_enough = 1.0015;       // the costliest rank, to what it cannot be below
 constexpr uint32_t most_scanned = 64;  // micro-batches of a rank that are looked at for each sample
 // Above this load one more micro-batch is allowed, so the search is short: fewer samples are
 // assigned together. Few ranks may fail, and few samples may need more than longest-first.
@@ -393,11 +394,13 @@ bool StepRows::assign(uint64_t micro_batches, Effort effort, std::span<uint32_t>
             return false;
     is_short_ = effort == Effort::less && load() > high_load && samples().count > few_together;
     is_long_ = effort != Effort::usual && samples().count <= most_searched;
+    is_each_ = effort != Effort::usual && samples().cost_table().kinds > 1;
     best_.clear();
     const bool has_groups = !samples().group_of.empty(),
                is_all_first = samples().cost_table().kinds > 1 && !has_groups && !is_short_;
-    if (is_all_first && all_together()) return true;
-    if (by_ranks(Aim::costs) && (!is_mended_ || is_even_enough())) return true;
+    if (is_all_first && all_together() && !is_each_) return true;
+    if (is_each_ && by_each_cost(effort)) return true;
+    if (by_ranks(Aim::costs) && ((!is_each_ && !is_mended_) || is_even_enough())) return true;
     if ((has_groups ? best_.empty() : !samples().is_one_cost) && by_ranks(Aim::capacities) &&
         is_even_enough())
         return true;
@@ -408,6 +411,22 @@ bool StepRows::assign(uint64_t micro_batches, Effort effort, std::span<uint32_t>
         return true;
     std::ranges::copy(best_, part_of_.begin());
     return !best_.empty();
+}
+
+/// As for each of several costs alone, so that none of them gives ranks that are more even. Whether
+/// the most even ranks so far are even enough.
+bool StepRows::by_each_cost(Effort effort) {
+    StepItems alone = samples();
+    StepRows rows;
+    bool is_enough = !best_.empty() && most_of_best_ <= even_enough;
+    for (std::size_t kind = 0; kind < samples().cost_table().kinds; ++kind) {
+        const std::span<const double> costs = samples().cost_table()[kind];
+        alone.costs.assign(costs.begin(), costs.end());
+        rows.begin(alone, ranks_);
+        if (rows.assign(micro_batches_, effort, part_of_) && is_even_enough()) is_enough = true;
+    }
+    if (is_enough) std::ranges::copy(best_, part_of_.begin());
+    return is_enough;
 }
 
 bool StepRows::all_together() {
@@ -428,7 +447,6 @@ std::size_t StepRows::most_at_once() const {
 
 /// Whether the costs of ranks need not be more even. Keeps the most even assignment.
 bool StepRows::is_even_enough() {
-    constexpr double even_enough = 1.0015;
     const ItemTable costs = samples().cost_table();
     double most = 0;  // cost of the costliest rank, to what it cannot be below
     std::vector<double> sums(ranks_);
@@ -440,15 +458,14 @@ bool StepRows::is_even_enough() {
                      largest = std::ranges::max(costs[kind]),
                      least = std::max(are_whole(costs[kind]) ? std::ceil(mean) : mean, largest);
         // Other ranks may have no micro-batch as costly as that sample: no other way helps.
-        if (largest * micro_batches_ > mean) continue;
+        if (!is_each_ && largest * micro_batches_ > mean) continue;
         if (least > 0) most = std::max(most, std::ranges::max(sums) / least);
     }
-    if (most <= even_enough) return true;
     if (best_.empty() || most < most_of_best_) {
         best_.assign(part_of_.begin(), part_of_.end());
         most_of_best_ = most;
     }
-    return false;
+    return most <= even_enough;
 }
 
 /// The largest share of a budget that the samples fill.

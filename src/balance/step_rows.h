@@ -38,6 +38,7 @@ private:
     std::size_t most_at_once() const;
     bool is_even_enough();
     bool all_together();
+    bool by_each_cost(Effort effort);
     bool by_ranks(Aim aim);
     bool to_ranks(Aim aim);
     void collect_ranks();
@@ -79,6 +80,7 @@ private:
     uint32_t micro_batches_ = 1;   ///< of a rank
     bool is_short_ = false;        ///< the search
     bool is_long_ = false;         ///< the search: FittingSearch, too
+    bool is_each_ = false;         ///< of several costs, each alone is tried, too
     std::size_t partitioned_ = 0;  ///< samples of ranks for which longest first did not fit
     std::span<uint32_t> part_of_;
     bool is_mended_ = false;      ///< samples of some ranks did not fit their micro-batches

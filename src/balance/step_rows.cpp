@@ -21,6 +21,7 @@ constexpr uint32_t most_scanned = 64;  // micro-batches of a rank that are looke
 // Above this load one more micro-batch is allowed, so the search is short: fewer samples are
 // assigned together. Few ranks may fail, and few samples may need more than longest-first.
 constexpr double high_load = 0.98;
+constexpr std::size_t most_exchanged = 64;  // groups, where ranks do not fit
 constexpr std::size_t few_together = 512, few_failed = 4, few_partitioned = 8192;
 
 /// A bin holds at most k items of which k + 1 would exceed its capacity.
@@ -488,12 +489,13 @@ bool StepRows::by_ranks(Aim aim) {
     partitioned_ = 0;
     for (uint32_t rank = 0; rank < ranks_; ++rank) {
         if (!assign_rank(rank)) failed.push_back(rank);
-        if (!failed.empty() && !samples().group_of.empty()) return false;
         if (is_short_ && (failed.size() > few_failed || partitioned_ > few_partitioned))
             return false;
     }
-    is_mended_ = !failed.empty();
+    const bool has_groups = !samples().group_of.empty();
+    is_mended_ = !failed.empty() && !has_groups;
     if (is_mended_ && !with_others(failed)) return false;
+    if (!failed.empty() && has_groups && !with_other_groups(failed)) return false;
     if (samples().cost_table().kinds == 1) even_micro_steps();
     return true;
 }
@@ -516,6 +518,43 @@ bool StepRows::fill_rank(std::span<const uint32_t> items, uint32_t first_part) {
     if (!FullestBins(samples().of(items)).pack(micro_batches_, parts_)) return false;
     for (std::size_t i = 0; i < items.size(); ++i) part_of_[items[i]] = first_part + parts_[i];
     return true;
+}
+
+/// A few ranks whose groups do not fit: each exchanges one of them for another rank's, of about the
+/// same weight.
+bool StepRows::with_other_groups(std::span<const uint32_t> failed) {
+    std::size_t tries = most_exchanged;
+    for (const uint32_t rank : failed)
+        if (!assign_rank(rank) && !exchange_group(rank, tries)) return false;
+    collect_ranks();
+    for (uint32_t rank = 0; rank < ranks_; ++rank)
+        if (!assign_rank(rank)) return false;
+    return true;
+}
+
+bool StepRows::exchange_group(uint32_t rank, std::size_t& tries) {
+    std::vector<uint32_t> own;
+    for (uint32_t unit = 0; unit < units_; ++unit)
+        if (rank_of_unit_[unit] == rank) own.push_back(unit);
+    const double free = 1 - load();
+    const auto are_alike = [&](uint32_t a, uint32_t b) {
+        for (std::size_t k = 0; k < samples().capacities.size(); ++k)
+            if (std::abs(unit_weights_[k * units_ + a] - unit_weights_[k * units_ + b]) >
+                free * micro_batches_ * samples().capacities[k])
+                return false;
+        return true;
+    };
+    for (std::size_t shift = 0; shift < own.size(); ++shift)
+        for (uint32_t unit = 0; unit < units_ && tries > 0; ++unit) {
+            const uint32_t given = own[(unit + shift) % own.size()], other = rank_of_unit_[unit];
+            if (other == rank || !are_alike(given, unit)) continue;
+            --tries;
+            std::swap(rank_of_unit_[given], rank_of_unit_[unit]);
+            collect_ranks();
+            if (assign_rank(rank) && assign_rank(other)) return true;
+            std::swap(rank_of_unit_[given], rank_of_unit_[unit]);
+        }
+    return false;
 }
 
 /// A few ranks whose samples do not fit: together with others, more and more of them.

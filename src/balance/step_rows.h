@@ -47,6 +47,8 @@ private:
                                            rank_begin_[rank + 1] - rank_begin_[rank]);
     }
     bool together(std::span<const uint32_t> ranks);
+    bool with_other_groups(std::span<const uint32_t> failed);
+    bool exchange_group(uint32_t rank, std::size_t& tries);
     bool with_others(std::span<const uint32_t> failed);
     std::vector<double> profile() const;
     void even_micro_steps();

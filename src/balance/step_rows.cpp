@@ -21,7 +21,7 @@ constexpr uint32_t most_scanned = 64;  // micro-batches of a rank that are looke
 // Above this load one more micro-batch is allowed, so the search is short: fewer samples are
 // assigned together. Few ranks may fail, and few samples may need more than longest-first.
 constexpr double high_load = 0.98;
-constexpr std::size_t most_exchanged = 64;  // groups, where ranks do not fit
+constexpr std::size_t most_exchanged = 256;  // groups, where ranks do not fit
 constexpr std::size_t few_together = 512, few_failed = 4, few_partitioned = 8192;
 
 /// A bin holds at most k items of which k + 1 would exceed its capacity.
@@ -523,7 +523,7 @@ bool StepRows::fill_rank(std::span<const uint32_t> items, uint32_t first_part) {
 /// A few ranks whose groups do not fit: each exchanges one of them for another rank's, of about the
 /// same weight.
 bool StepRows::with_other_groups(std::span<const uint32_t> failed) {
-    std::size_t tries = most_exchanged;
+    std::size_t tries = std::min(most_exchanged, (std::size_t{1} << 20) / samples().count);
     for (const uint32_t rank : failed)
         if (!assign_rank(rank) && !exchange_group(rank, tries)) return false;
     collect_ranks();

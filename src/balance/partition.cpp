@@ -40,9 +40,10 @@ public:
         double load;
         uint32_t part;
         bool operator<(const Load& other) const {
-            // without a branch, which would be mispredicted
-            return static_cast<int>(load > other.load) |
-                   (static_cast<int>(load == other.load) & static_cast<int>(part > other.part));
+            // Without a branch, which would be mispredicted. No load is below 0.
+            const uint64_t ours = bits_of(load), theirs = bits_of(other.load);
+            return static_cast<int>(ours > theirs) |
+                   (static_cast<int>(ours == theirs) & static_cast<int>(part > other.part));
         }
     };
 
@@ -102,7 +103,9 @@ private:
 bool are_whole(std::span<const double> numbers) {
     constexpr double exact = 9007199254740992.0;  // 2^53
     return std::accumulate(numbers.begin(), numbers.end(), 0.0) < exact &&
-           std::ranges::all_of(numbers, [](double each) { return each == std::floor(each); });
+           std::ranges::all_of(numbers, [](double each) {
+               return each == static_cast<double>(static_cast<int64_t>(each));
+           });
 }
 
 double rounding_share(std::size_t count) {
@@ -124,7 +127,9 @@ bool Partitioner::partition(std::span<const double> costs, std::span<const doubl
     rules_ = rules;
     part_of_ = part_of;
     unreported_ = done_ = 0;
-    by_cost_ = sort_.sort(costs, [this](std::size_t items) { worked(items); });
+    by_cost_ = rules.by_cost;
+    if (by_cost_.empty())
+        by_cost_ = sort_.sort(costs, [this](std::size_t items) { worked(items); });
     whole_ = are_whole(costs);
     slack_ = are_whole(weights) ? 0 : rules.capacity * rounding_share(weights.size());
     if (parts_.size() < rules.parts) parts_.resize(rules.parts);
@@ -156,24 +161,23 @@ void Partitioner::report_work() {
 std::span<const uint32_t> CostliestFirst::sort(std::span<const double> costs,
                                                const Worked& worked) {
     const std::size_t count = costs.size();
-    std::array<std::array<uint32_t, 256>, 8> digits{};
     keyed_.resize(count);
     sorted_.resize(count);
+    uint64_t differ = 0;  // bits that are not the same in all keys
     in_stretches(count, worked, [&](uint32_t first, uint32_t end) {
         for (uint32_t item = first; item < end; ++item) {
-            const uint64_t key = ~bits_of(costs[item] + 0.0);
-            keyed_[item] = {key, item};
-            for (std::size_t d = 0; d < digits.size(); ++d) ++digits[d][(key >> (8 * d)) & 255];
+            keyed_[item] = {~bits_of(costs[item] + 0.0), item};
+            differ |= keyed_[item].key ^ keyed_[0].key;
         }
     });
-    for (std::size_t d = 0; d < digits.size(); ++d) {
-        // all alike in this digit
-        if (std::ranges::any_of(digits[d], [&](uint32_t n) { return n == count; })) continue;
-        std::array<uint32_t, 256> next{};
-        for (std::size_t k = 1; k < next.size(); ++k) next[k] = next[k - 1] + digits[d][k - 1];
+    for (int shift = 0; shift < 64; shift += 8) {
+        if ((differ >> shift & 255) == 0) continue;
+        std::array<uint32_t, 257> next{};
+        for (const Keyed& each : keyed_) ++next[(each.key >> shift & 255) + 1];
+        std::partial_sum(next.begin(), next.end(), next.begin());
         in_stretches(count, worked, [&](uint32_t first, uint32_t end) {
             for (uint32_t k = first; k < end; ++k)
-                sorted_[next[(keyed_[k].key >> (8 * d)) & 255]++] = keyed_[k];
+                sorted_[next[keyed_[k].key >> shift & 255]++] = keyed_[k];
         });
         keyed_.swap(sorted_);
     }

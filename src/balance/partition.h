@@ -20,6 +20,8 @@ struct PartitionRules {
     bool equal_counts = false;  ///< the number of items must be a multiple of the parts
     double capacity = 0;        ///< of the weights of a part; used when there are weights
     std::size_t looks = 512;    ///< under a capacity: work for each item and part, to lower costs
+    /// items of one cost, costliest first, as CostliestFirst sorts them; empty: not known
+    std::span<const uint32_t> by_cost{};
 };
 
 /// Whole numbers whose sum is exact in any order.

@@ -45,7 +45,6 @@ public:
         samples_.is_padded ? assign_padded() : assign_rows();
         fill_empty(samples_.cost_table()[0], parts(), plan_.micro_batches,
                    samples_.group_of.empty(), part_of_);
-        list();
         find_costs();
         order();
         measure();
@@ -78,11 +77,11 @@ private:
     }
 
     void assign_rows() {
-        const uint64_t least = least_rows(samples_, plan_.world_size);
+        rows_.begin(samples_, plan_.world_size);
+        const uint64_t least = rows_.least();
         plan_.least_micro_batches = rounded_up(least, options_.multiple);
         plan_.micro_batches = first_count(least);
         if (plan_.micro_batches < least) refuse_count(least);
-        rows_.begin(samples_, plan_.world_size);
         const uint64_t first = plan_.micro_batches;
         // Where the load is high, the first number may be missed, but no other.
         while (!fits_rows(options_.micro_batches == 0 && plan_.micro_batches == first
@@ -95,13 +94,14 @@ private:
     }
 
     bool fits_rows(StepRows::Effort effort) {
-        if (!rows_.assign(plan_.micro_batches, effort, part_of_)) return false;
+        const auto assign = [&](bool is_strict) {
+            samples_.round_capacities(is_strict);
+            return rows_.assign(plan_.micro_batches, effort, part_of_);
+        };
+        if (!assign(false)) return false;
         if (samples_.keep_budgets(part_of_, parts())) return true;
-        samples_.round_capacities(true);
-        rows_.begin(samples_, plan_.world_size);
-        const bool is_found = rows_.assign(plan_.micro_batches, effort, part_of_);
+        const bool is_found = assign(true);
         samples_.round_capacities(false);
-        rows_.begin(samples_, plan_.world_size);
         return is_found;
     }
 
@@ -162,17 +162,17 @@ private:
         const ItemTable costs = samples_.cost_table();
         plan_.balances = costs.kinds;
         plan_.costs.assign(costs.kinds * parts(), 0);
+        for (std::size_t k = 0; k < costs.kinds && !samples_.is_padded; ++k)
+            for (std::size_t i = 0; i < samples_.count; ++i)
+                plan_.costs[k * parts() + part_of_[i]] += costs[k][i];
+        if (!samples_.is_padded) return;
+        list();
         for (uint64_t part = 0; part < parts(); ++part) {
-            const std::span indices =
-                std::span(plan_.indices)
-                    .subspan(plan_.offsets[part], plan_.offsets[part + 1] - plan_.offsets[part]);
-            PerBudget own{};
-            if (samples_.is_padded) own = padded_costs(samples_, indices);
-            for (std::size_t k = 0; k < costs.kinds; ++k) {
-                for (const int64_t i : indices)
-                    if (!samples_.is_padded) own[k] += costs[k][static_cast<std::size_t>(i)];
-                plan_.costs[k * parts() + part] = own[k];
-            }
+            const PerBudget own = padded_costs(
+                samples_, std::span(plan_.indices)
+                              .subspan(plan_.offsets[part],
+                                       plan_.offsets[part + 1] - plan_.offsets[part]));
+            for (std::size_t k = 0; k < costs.kinds; ++k) plan_.costs[k * parts() + part] = own[k];
         }
     }
 

@@ -16,10 +16,12 @@ constexpr std::size_t most_together = 8192;  // samples, where capacities are ti
 constexpr std::size_t most_again = 2048;     // to make ranks more even
 constexpr std::size_t most_searched = 256;   // by FittingSearch
 constexpr std::size_t looks = 64;            // in PartitionRules
+constexpr double even_enough = 1.0015;       // the costliest rank, to what it cannot be below
 constexpr uint32_t most_scanned = 64;  // micro-batches of a rank that are looked at for each sample
 // Above this load one more micro-batch is allowed, so the search is short: fewer samples are
 // assigned together. Few ranks may fail, and few samples may need more than longest-first.
 constexpr double high_load = 0.98;
+constexpr std::size_t most_exchanged = 256;  // groups, where ranks do not fit
 constexpr std::size_t few_together = 512, few_failed = 4, few_partitioned = 8192;
 
 /// A bin holds at most k items of which k + 1 would exceed its capacity.
@@ -40,17 +42,16 @@ double least_bins_by_count(std::span<const double> weights, double capacity) {
 
 /// Martello and Toth's bound on the bins of some weights. For a weight w the items above
 /// capacity - w and those above half of the capacity are alone in their bins; items from w up to
-/// half of the capacity fill what these leave free, and further bins.
-double least_bins(std::span<const double> weights, double capacity) {
+/// half of the capacity fill what these leave free, and further bins. `order`: heaviest first.
+double least_bins(std::span<const double> weights, double capacity,
+                  std::span<const uint32_t> order) {
     const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
     // sums are rounded
     double least =
         std::max(std::ceil(sum / capacity * (1 - 1e-12)), least_bins_by_count(weights, capacity));
-    if (std::ranges::none_of(weights, [&](double each) { return each > capacity / 2; }))
-        return least;
-    CostliestFirst order;
+    if (weights[order[0]] <= capacity / 2) return least;
     std::vector<double> sorted;
-    for (const uint32_t item : order.sort(weights)) sorted.push_back(weights[item]);
+    for (const uint32_t item : order) sorted.push_back(weights[item]);
     std::vector<double> sums(sorted.size() + 1);
     std::partial_sum(sorted.begin(), sorted.end(), sums.begin() + 1);
     const auto is_above = [&](double limit) {
@@ -345,22 +346,6 @@ private:
 
 }  // namespace
 
-uint64_t least_rows(const StepItems& samples, uint64_t world_size) {
-    double least = 1;
-    for (std::size_t b = 0; b < samples.capacities.size(); ++b) {
-        const std::span<const double> weights = samples.weight_table()[b];
-        const double capacity = samples.capacities[b];
-        least = std::max(
-            least, std::ceil(least_bins(weights, capacity) / static_cast<double>(world_size)));
-        std::vector<double> groups(samples.group_counts.size());
-        for (std::size_t i = 0; i < samples.group_of.size(); ++i)
-            groups[samples.group_of[i]] += weights[i];
-        for (const double group : groups)
-            least = std::max(least, std::ceil(group / capacity * (1 - 1e-12)));
-    }
-    return static_cast<uint64_t>(least);
-}
-
 void StepRows::begin(const StepItems& samples, uint64_t world_size) {
     samples_ = &samples;
     ranks_ = static_cast<uint32_t>(world_size);
@@ -385,21 +370,40 @@ void StepRows::find_units() {
     unit_weights_ = add_up(samples().weight_table(), group_weights_);
 }
 
+uint64_t StepRows::least() const {
+    double least = 1;
+    CostliestFirst sort;
+    for (std::size_t b = 0; b < samples().capacities.size(); ++b) {
+        const std::span<const double> weights = samples().weight_table()[b];
+        const double capacity = samples().capacities[b],
+                     bins = least_bins(weights, capacity,
+                                       samples().is_one_cost ? by_cost_ : sort.sort(weights));
+        const double unit = std::ranges::max(unit_weights_.subspan(b * units_, units_));
+        least = std::max({least, std::ceil(bins / ranks_),
+                          std::ceil(unit / capacity * (1 - 1e-12))});
+    }
+    return static_cast<uint64_t>(least);
+}
+
 bool StepRows::assign(uint64_t micro_batches, Effort effort, std::span<uint32_t> part_of) {
     micro_batches_ = static_cast<uint32_t>(micro_batches);
     part_of_ = part_of;
+    find_units();  // again, since weights may have been rounded
     for (std::size_t b = 0; b < samples().capacities.size(); ++b)
         if (is_impossible(samples().weight_table()[b], micro_batches * ranks_,
                           samples().capacities[b]))
             return false;
     is_short_ = effort == Effort::less && load() > high_load && samples().count > few_together;
     is_long_ = effort != Effort::usual && samples().count <= most_searched;
+    is_each_ = effort != Effort::usual && samples().cost_table().kinds > 1;
     best_.clear();
     const bool has_groups = !samples().group_of.empty(),
                is_all_first = samples().cost_table().kinds > 1 && !has_groups && !is_short_;
-    if (is_all_first && all_together()) return true;
-    if (by_ranks(Aim::costs) && (!is_mended_ || is_even_enough())) return true;
-    if ((has_groups ? best_.empty() : !samples().is_one_cost) && by_ranks(Aim::capacities) &&
+    if (is_all_first && all_together() && !is_each_) return true;
+    if (is_each_ && by_each_cost(effort)) return true;
+    if (by_ranks(Aim::costs) && ((!is_each_ && !is_mended_) || is_even_enough())) return true;
+    if ((has_groups || is_each_ ? best_.empty() : !samples().is_one_cost) &&
+        by_ranks(Aim::capacities) &&
         is_even_enough())
         return true;
     if (has_groups && best_.empty())
@@ -409,6 +413,22 @@ bool StepRows::assign(uint64_t micro_batches, Effort effort, std::span<uint32_t>
         return true;
     std::ranges::copy(best_, part_of_.begin());
     return !best_.empty();
+}
+
+/// As for each of several costs alone, so that none of them gives ranks that are more even. Whether
+/// the most even ranks so far are even enough.
+bool StepRows::by_each_cost(Effort effort) {
+    StepItems alone = samples();
+    StepRows rows;
+    bool is_enough = !best_.empty() && most_of_best_ <= even_enough;
+    for (std::size_t kind = 0; kind < samples().cost_table().kinds; ++kind) {
+        const std::span<const double> costs = samples().cost_table()[kind];
+        alone.costs.assign(costs.begin(), costs.end());
+        rows.begin(alone, ranks_);
+        if (rows.assign(micro_batches_, effort, part_of_) && is_even_enough()) is_enough = true;
+    }
+    if (is_enough) std::ranges::copy(best_, part_of_.begin());
+    return is_enough;
 }
 
 bool StepRows::all_together() {
@@ -429,7 +449,6 @@ std::size_t StepRows::most_at_once() const {
 
 /// Whether the costs of ranks need not be more even. Keeps the most even assignment.
 bool StepRows::is_even_enough() {
-    constexpr double even_enough = 1.0015;
     const ItemTable costs = samples().cost_table();
     double most = 0;  // cost of the costliest rank, to what it cannot be below
     std::vector<double> sums(ranks_);
@@ -441,15 +460,14 @@ bool StepRows::is_even_enough() {
                      largest = std::ranges::max(costs[kind]),
                      least = std::max(are_whole(costs[kind]) ? std::ceil(mean) : mean, largest);
         // Other ranks may have no micro-batch as costly as that sample: no other way helps.
-        if (largest * micro_batches_ > mean) continue;
+        if (!is_each_ && largest * micro_batches_ > mean) continue;
         if (least > 0) most = std::max(most, std::ranges::max(sums) / least);
     }
-    if (most <= even_enough) return true;
     if (best_.empty() || most < most_of_best_) {
         best_.assign(part_of_.begin(), part_of_.end());
         most_of_best_ = most;
     }
-    return false;
+    return most <= even_enough;
 }
 
 /// The largest share of a budget that the samples fill.
@@ -471,12 +489,13 @@ bool StepRows::by_ranks(Aim aim) {
     partitioned_ = 0;
     for (uint32_t rank = 0; rank < ranks_; ++rank) {
         if (!assign_rank(rank)) failed.push_back(rank);
-        if (!failed.empty() && !samples().group_of.empty()) return false;
         if (is_short_ && (failed.size() > few_failed || partitioned_ > few_partitioned))
             return false;
     }
-    is_mended_ = !failed.empty();
+    const bool has_groups = !samples().group_of.empty();
+    is_mended_ = !failed.empty() && !has_groups;
     if (is_mended_ && !with_others(failed)) return false;
+    if (!failed.empty() && has_groups && !with_other_groups(failed)) return false;
     if (samples().cost_table().kinds == 1) even_micro_steps();
     return true;
 }
@@ -499,6 +518,43 @@ bool StepRows::fill_rank(std::span<const uint32_t> items, uint32_t first_part) {
     if (!FullestBins(samples().of(items)).pack(micro_batches_, parts_)) return false;
     for (std::size_t i = 0; i < items.size(); ++i) part_of_[items[i]] = first_part + parts_[i];
     return true;
+}
+
+/// A few ranks whose groups do not fit: each exchanges one of them for another rank's, of about the
+/// same weight.
+bool StepRows::with_other_groups(std::span<const uint32_t> failed) {
+    std::size_t tries = std::min(most_exchanged, (std::size_t{1} << 20) / samples().count);
+    for (const uint32_t rank : failed)
+        if (!assign_rank(rank) && !exchange_group(rank, tries)) return false;
+    collect_ranks();
+    for (uint32_t rank = 0; rank < ranks_; ++rank)
+        if (!assign_rank(rank)) return false;
+    return true;
+}
+
+bool StepRows::exchange_group(uint32_t rank, std::size_t& tries) {
+    std::vector<uint32_t> own;
+    for (uint32_t unit = 0; unit < units_; ++unit)
+        if (rank_of_unit_[unit] == rank) own.push_back(unit);
+    const double free = 1 - load();
+    const auto are_alike = [&](uint32_t a, uint32_t b) {
+        for (std::size_t k = 0; k < samples().capacities.size(); ++k)
+            if (std::abs(unit_weights_[k * units_ + a] - unit_weights_[k * units_ + b]) >
+                free * micro_batches_ * samples().capacities[k])
+                return false;
+        return true;
+    };
+    for (std::size_t shift = 0; shift < own.size(); ++shift)
+        for (uint32_t unit = 0; unit < units_ && tries > 0; ++unit) {
+            const uint32_t given = own[(unit + shift) % own.size()], other = rank_of_unit_[unit];
+            if (other == rank || !are_alike(given, unit)) continue;
+            --tries;
+            std::swap(rank_of_unit_[given], rank_of_unit_[unit]);
+            collect_ranks();
+            if (assign_rank(rank) && assign_rank(other)) return true;
+            std::swap(rank_of_unit_[given], rank_of_unit_[unit]);
+        }
+    return false;
 }
 
 /// A few ranks whose samples do not fit: together with others, more and more of them.
@@ -556,9 +612,11 @@ bool StepRows::together(std::span<const uint32_t> ranks) {
 /// Units to ranks.
 bool StepRows::to_ranks(Aim aim) {
     rank_of_unit_.resize(units_);
-    const PartitionRules rules{SAB_PARTITION_LONGEST_FIRST, ranks_, false, 0, looks};
+    PartitionRules rules{SAB_PARTITION_LONGEST_FIRST, ranks_, false, 0, looks};
     const ItemTable costs{unit_costs_, samples().cost_table().kinds, units_},
         weights{unit_weights_, samples().capacities.size(), units_};
+    if (aim == Aim::costs && costs.kinds == 1 && samples().group_of.empty())
+        rules.by_cost = by_cost_;
     if (aim != Aim::capacities)
         return partitioner_.partition(aim == Aim::costs ? costs : weights, {}, {}, rules,
                                       rank_of_unit_);
@@ -641,13 +699,19 @@ bool StepRows::longest_first(std::span<const uint32_t> items, uint32_t first_par
     std::ranges::transform(targets, costs_.begin(), std::negate());
     weights_.assign(parts * samples().capacities.size(), 0);
     counts_.assign(parts, 0);
-    for (const uint32_t item : items) {
+    const auto cheapest = [&](auto&& is_allowed) {
         uint32_t best = parts;
         for (uint32_t part = 0; part < parts; ++part)
-            if ((best == parts || costs_[part] < costs_[best] ||
-                 (costs_[part] == costs_[best] && counts_[part] < counts_[best])) &&
-                has_room(part, item, nullptr))
+            if (is_allowed(part) &&
+                (best == parts || costs_[part] < costs_[best] ||
+                 (costs_[part] == costs_[best] && counts_[part] < counts_[best])))
                 best = part;
+        return best;
+    };
+    for (const uint32_t item : items) {
+        uint32_t best = cheapest([](uint32_t) { return true; });
+        if (!has_room(best, item, nullptr))
+            best = cheapest([&](uint32_t part) { return has_room(part, item, nullptr); });
         if (best == parts) return false;
         put(best, item, 1);
         ++counts_[best];
@@ -677,12 +741,16 @@ void StepRows::exchange(std::span<const uint32_t> items, uint32_t first_part) {
 /// Exchanges the two samples that differ by nearly half of the gap.
 bool StepRows::exchange(std::span<const uint32_t> items, uint32_t first_part, uint32_t from,
                         uint32_t to, double gap) {
-    given_.clear();
-    taken_.clear();
-    for (const uint32_t item : items) {  // costliest first
-        if (part_of_[item] == first_part + from) given_.push_back(item);
-        if (part_of_[item] == first_part + to) taken_.push_back(item);
+    given_.resize(items.size());
+    taken_.resize(items.size());
+    std::size_t given = 0, taken = 0;
+    for (const uint32_t item : items) {  // costliest first; without branches
+        given_[given] = taken_[taken] = item;
+        given += static_cast<std::size_t>(part_of_[item] == first_part + from);
+        taken += static_cast<std::size_t>(part_of_[item] == first_part + to);
     }
+    given_.resize(given);
+    taken_.resize(taken);
     double best = gap / 2 * (1 - 1e-9);  // less could be rounding
     const uint32_t *ours = nullptr, *theirs = nullptr;
     std::size_t near = 0;

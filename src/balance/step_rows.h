@@ -10,9 +10,6 @@
 
 namespace sab {
 
-/// A lower bound on the micro-batches that a rank needs.
-uint64_t least_rows(const StepItems& samples, uint64_t world_size);
-
 /// Keeps its scratch memory between steps.
 class StepRows {
 public:
@@ -25,6 +22,8 @@ public:
 
     /// Takes the samples of a step, which must outlive the calls of assign().
     void begin(const StepItems& samples, uint64_t world_size);
+    /// A lower bound on the micro-batches that a rank needs.
+    uint64_t least() const;
     /// False when no assignment under the budgets was found. Micro-batch m of rank r is
     /// r * micro_batches + m.
     bool assign(uint64_t micro_batches, Effort effort, std::span<uint32_t> part_of);
@@ -39,6 +38,7 @@ private:
     std::size_t most_at_once() const;
     bool is_even_enough();
     bool all_together();
+    bool by_each_cost(Effort effort);
     bool by_ranks(Aim aim);
     bool to_ranks(Aim aim);
     void collect_ranks();
@@ -47,6 +47,8 @@ private:
                                            rank_begin_[rank + 1] - rank_begin_[rank]);
     }
     bool together(std::span<const uint32_t> ranks);
+    bool with_other_groups(std::span<const uint32_t> failed);
+    bool exchange_group(uint32_t rank, std::size_t& tries);
     bool with_others(std::span<const uint32_t> failed);
     std::vector<double> profile() const;
     void even_micro_steps();
@@ -80,6 +82,7 @@ private:
     uint32_t micro_batches_ = 1;   ///< of a rank
     bool is_short_ = false;        ///< the search
     bool is_long_ = false;         ///< the search: FittingSearch, too
+    bool is_each_ = false;         ///< of several costs, each alone is tried, too
     std::size_t partitioned_ = 0;  ///< samples of ranks for which longest first did not fit
     std::span<uint32_t> part_of_;
     bool is_mended_ = false;      ///< samples of some ranks did not fit their micro-batches

@@ -6,7 +6,8 @@
 
 namespace sab {
 
-/// Threads may share it. Where several need it first, each makes the value, and one of them is kept.
+/// Threads may share it. Where several need it first, each makes the value, and one of them is
+/// kept.
 template <class Value>
 class MadeOnce {
 public:
@@ -15,7 +16,8 @@ public:
     MadeOnce(const MadeOnce&) = delete;
     MadeOnce& operator=(const MadeOnce&) = delete;
 
-    /// The value, which `make` returns as a unique pointer. If it throws, the next call tries again.
+    /// The value, which `make` returns as a unique pointer. If it throws, the next call tries
+    /// again.
     template <class Make>
     const Value& get(const Make& make) const {
         if (const Value* known = made_.load(std::memory_order_acquire)) return *known;

@@ -74,8 +74,7 @@ struct PlanHeader {
 
 // The bytes are a format: a change of layout needs a new version.
 static_assert(sizeof(PlanHeader) == 344 && sizeof(PlanFacts) == 208 && sizeof(Bucket) == 56 &&
-              sizeof(BudgetRecord) == 16 && sizeof(CostTerm) == 48 &&
-              sizeof(ColumnRecord) == 72);
+              sizeof(BudgetRecord) == 16 && sizeof(CostTerm) == 48 && sizeof(ColumnRecord) == 72);
 
 uint64_t section_checksum(std::span<const std::byte> section) {
     Hasher hash;

@@ -818,7 +818,8 @@ static void Batches_OfALargePlan_HaveEverySampleOnceUntilItsFileChanges(void) {
 
 #endif
 
-/* A batch has one sample, so no buckets reach the target. Buckets of 16 batches would be 131,072. */
+/* A batch has one sample, so no buckets reach the target. Buckets of 16 batches would be 131,072.
+ */
 static void Buckets_OfManyBatches_AreAtMost65536AndFewMore(void) {
     enum { MANY = 1 << 21 };
     float *numbers = malloc(MANY * sizeof *numbers);

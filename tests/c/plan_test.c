@@ -1279,7 +1279,6 @@ static void fails_without_buckets(const sab_plan *plan, const char *message) {
         EXPECT_FAILS(sab_bucket_sampler_new(plan, NULL, &sampler), SAB_E_FORMAT, message);
         EXPECT_FAILS(sab_sequential_sampler_new(plan, NULL, &sampler), SAB_E_FORMAT, message);
         EXPECT_FAILS(sab_costliest_sampler_new(plan, 5, &sampler), SAB_E_FORMAT, message);
-        EXPECT_FAILS(sab_bionemo_sampler_new(plan, NULL, &sampler), SAB_E_FORMAT, message);
         EXPECT_FAILS(sab_plan_skipped(plan, NULL, 0, &count), SAB_E_FORMAT, message);
         EXPECT_FAILS(sab_plan_get_report(plan, NULL, NULL, NULL, &report), SAB_E_FORMAT, message);
     }

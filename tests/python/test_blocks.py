@@ -1,5 +1,6 @@
 """Many batches at once: `Sampler.blocks`, and the batches that are read from blocks."""
 
+import pathlib
 import pickle
 import sys
 
@@ -135,7 +136,7 @@ def test_a_block_has_at_least_one_batch(most):
 
 def resident(path):
     """Bytes of the file that this process has touched or that were mapped with those."""
-    lines = iter(open("/proc/self/smaps").read().splitlines())
+    lines = iter(pathlib.Path("/proc/self/smaps").read_text().splitlines())
     kilobytes = 0
     for line in lines:
         if line.endswith(str(path)):

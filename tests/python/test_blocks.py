@@ -148,13 +148,13 @@ def resident(path):
 @pytest.mark.parametrize("begin", [iter, sab.BucketSampler.batches])
 def test_the_first_batch_reads_little_of_a_plan_file(begin, tmp_path):
     path = tmp_path / "plan"
-    sizes = np.random.default_rng(4).integers(1, 2000, 2_000_000)
+    sizes = np.random.default_rng(4).integers(1, 2000, 1 << 24, np.uint16)
     sab.plan(sizes, budget=20000).save(path)
     sampler = sab.BucketSampler(sab.Plan.open(path))
     before = resident(path)
     batches = begin(sampler)
     next(batches)
-    assert resident(path) - before < 1_000_000  # one page of the order, and those around it
+    first = resident(path) - before
     for _ in range(126):
         next(batches)
-    assert resident(path) - before > 2_000_000  # later batches are fetched together
+    assert 0 < first < (resident(path) - before) / 4  # a page of the order, and those around it

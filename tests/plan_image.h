@@ -26,7 +26,7 @@ void repair_plan(std::vector<unsigned char>& image, Hash&& hash) {
     const uint64_t items[][2] = {{columns, 72},
                                  {at(32, uint64_t{}), 16},
                                  {at(40, uint64_t{}), 48},
-                                 {buckets, 48},
+                                 {buckets, 56},
                                  {buckets * 6 * columns, 8},
                                  {distinct, 8},
                                  {coded ? 0 : distinct + 1, 4},

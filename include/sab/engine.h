@@ -235,9 +235,6 @@ SAB_API sab_status sab_histogram_epoch_new(const sab_histogram *histogram, const
  * With several columns it needs about 100 bytes for each distinct combination of sizes, of which
  * there may be 4,294,967,295.
  *
- * With SAB_BUCKETS_AUTO and `bucket_batches` = 0, a bucket of a plan of more than 4,294,967,295
- * samples has at least a 2^16th of the batches. This limits the memory of the buckets.
- *
  * @param histogram  of one data set, or of an epoch of a mixture; read during the call only
  * @param options    as for sab_plan_new(); `separate_by` must be NULL, and `threads` is ignored
  * @param plan       the new handle; free with sab_plan_free()

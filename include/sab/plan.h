@@ -111,7 +111,8 @@ typedef struct sab_plan_options {
      *  1 % of the samples may have a quarter of it (but not fewer than 4).
      *
      *  0: 16, and at most a sixteenth of all batches. Fewer (down to 4) if `padding_target` cannot
-     *  be reached with 16. If less is wasted than the target allows, buckets are made larger. If
+     *  be reached with 16. Never fewer than a 65,536th of all batches, which limits the number of
+     *  buckets. If less is wasted than the target allows, buckets are made larger. If
      *  the target cannot be reached, the default is the largest of 16, 8 and 4 that wastes at most
      * a quarter more than the least found. EQUAL with the number that the plan takes never has both
      *  less padding and fewer batches. EQUAL with a smaller number may */
@@ -287,7 +288,7 @@ SAB_API const char *sab_plan_column_name(const sab_plan *plan, size_t column) SA
  * @param plan    a handle
  * @param index   below sab_plan_info.buckets
  * @param bucket  filled on SAB_OK; its struct_size must be set
- * @return SAB_OK; SAB_E_ARGUMENT
+ * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_FORMAT for a damaged plan file
  */
 SAB_API sab_status sab_plan_get_bucket(const sab_plan *plan, size_t index, sab_bucket *bucket)
     SAB_NOEXCEPT;
@@ -298,7 +299,7 @@ SAB_API sab_status sab_plan_get_bucket(const sab_plan *plan, size_t index, sab_b
  * @param indices   room for `capacity` indices
  * @param capacity  how many to write at most
  * @param count     filled with how many there are
- * @return SAB_OK; SAB_E_ARGUMENT
+ * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_FORMAT for a damaged plan file
  */
 SAB_API sab_status sab_plan_skipped(const sab_plan *plan, int64_t *indices, size_t capacity,
                                     size_t *count) SAB_NOEXCEPT;
@@ -314,10 +315,12 @@ SAB_API sab_status sab_plan_save(const sab_plan *plan, const char *path) SAB_NOE
 
 /** Maps a plan that sab_plan_save() wrote. All processes that open it share its memory.
  *
- * The time does not depend on the number of samples: only the header and the buckets are read and
- * verified. Each batch then checks what it reads. A wrong sample index, or a size outside of the
- * range of its bucket, is SAB_E_FORMAT of that call. Other damage may give other samples:
- * sab_plan_check() detects it.
+ * The time depends on neither the samples nor the buckets: only the header, the names of the
+ * columns and the budgets are read and verified. The first call that needs the buckets, such as the
+ * constructor of a sampler, reads and verifies all of them, 104 bytes each for one column. Damaged
+ * buckets are SAB_E_FORMAT of that call. Each batch then checks what it reads. A wrong sample
+ * index, or a size outside of the range of its bucket, is SAB_E_FORMAT of that call. Other damage
+ * may give other samples: sab_plan_check() detects it.
  *
  * While the handle or a sampler on it lives, do not truncate the file: a read behind its end stops
  * the process with SIGBUS. Do not overwrite it either: sampler calls then fail with SAB_E_FORMAT,
@@ -326,8 +329,8 @@ SAB_API sab_status sab_plan_save(const sab_plan *plan, const char *path) SAB_NOE
  *
  * @param path  file name, in the system's encoding
  * @param plan  the new handle; free with sab_plan_free()
- * @return SAB_OK; SAB_E_IO; SAB_E_FORMAT for a truncated or foreign file, and for one whose header
- *     or buckets are damaged
+ * @return SAB_OK; SAB_E_IO; SAB_E_FORMAT for a truncated or foreign file, and for one whose header,
+ *     names or budgets are damaged
  */
 SAB_API sab_status sab_plan_file_new(const char *path, sab_plan **plan) SAB_NOEXCEPT;
 

@@ -296,7 +296,7 @@ SAB_API void sab_sampler_options_init(sab_sampler_options *options, size_t struc
  * @param plan     may be freed before the sampler
  * @param options  NULL: seed 0, one rank
  * @param sampler  the new handle; free with sab_sampler_free()
- * @return SAB_OK; SAB_E_ARGUMENT
+ * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_FORMAT for a plan file whose buckets are damaged
  */
 SAB_API sab_status sab_bucket_sampler_new(const sab_plan *plan, const sab_sampler_options *options,
                                           sab_sampler **sampler) SAB_NOEXCEPT;
@@ -307,7 +307,7 @@ SAB_API sab_status sab_bucket_sampler_new(const sab_plan *plan, const sab_sample
  * @param plan     may be freed before the sampler
  * @param options  `seed` and `costliest_first` are not used
  * @param sampler  the new handle; free with sab_sampler_free()
- * @return SAB_OK; SAB_E_ARGUMENT
+ * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_FORMAT for a plan file whose buckets are damaged
  */
 SAB_API sab_status sab_sequential_sampler_new(const sab_plan *plan,
                                               const sab_sampler_options *options,
@@ -324,7 +324,7 @@ SAB_API sab_status sab_sequential_sampler_new(const sab_plan *plan,
  * @param plan     may be freed before the sampler
  * @param count    how many at most; at least 1
  * @param sampler  the new handle, for one rank; free with sab_sampler_free()
- * @return SAB_OK; SAB_E_ARGUMENT
+ * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_FORMAT for a plan file whose buckets are damaged
  */
 SAB_API sab_status sab_costliest_sampler_new(const sab_plan *plan, uint64_t count,
                                              sab_sampler **sampler) SAB_NOEXCEPT;

@@ -99,8 +99,8 @@ SAB_API sab_status sab_stream_next(sab_stream *stream, sab_record *record) SAB_N
  * read or a thread is waited for. Without this call a stream uses the callbacks of its sources.
  *
  * Only this callback can stop a call that reads a source without an end and skips all of its
- * records (SAB_OVERSIZE_SKIP) or files (SAB_ON_ERROR_SKIP). It can also stop a restore that reads
- * many records again.
+ * records (SAB_OVERSIZE_SKIP) or all files because they cannot be read (SAB_ON_ERROR_SKIP). It can
+ * also stop a restore that reads many records again.
  *
  * @param stream    a handle
  * @param progress  called from time to time during sab_stream_next() and
@@ -351,7 +351,8 @@ SAB_API void sab_files_stream_options_init(sab_files_stream_options *options, si
  * @param stream   the new handle
  * @return SAB_OK; SAB_E_ARGUMENT. Later, sab_stream_next() returns SAB_E_IO for a file that cannot
  *     be read; SAB_E_FORMAT for a damaged or truncated file, or a record that is too long, with the
- *     file and the byte; SAB_E_MISMATCH for a file that has changed
+ *     file and the byte; SAB_E_FORMAT also for a source without an end whose files have no records,
+ *     after 10,000 + 10 * files such files in sequence; SAB_E_MISMATCH for a file that has changed
  */
 SAB_API sab_status sab_files_stream_new(sab_stream *source, const sab_files_stream_options *options,
                                         sab_stream **stream) SAB_NOEXCEPT;

@@ -257,7 +257,8 @@ Histogram Histogram::read(std::span<const std::byte> bytes) {
     Histogram made;
     for (const NameField& field : take<NameField>(rest, header.columns, refuse)) {
         const std::optional<std::string> name = read_name(field);
-        if (!name) refuse("the name of column ", made.names_.size(), " has no end");
+        if (!name)
+            refuse("the name of column ", made.names_.size(), " is not UTF-8 followed by zeros");
         made.names_.push_back(*name);
         if (name->empty() != made.names_[0].empty()) refuse("only some columns have names");
     }

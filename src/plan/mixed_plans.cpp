@@ -109,11 +109,7 @@ bool MixedPlans::is_oversize_possible(const sab_plan_options& options) const {
 }
 
 const SortedMixture& MixedPlans::sorted() const {
-    if (const SortedMixture* known = sorted_.made.load()) return *known;
-    auto made = std::make_unique<const SortedMixture>(sizes_);
-    const SortedMixture* expected = nullptr;
-    // Another thread may have been first.
-    return sorted_.made.compare_exchange_strong(expected, made.get()) ? *made.release() : *expected;
+    return sorted_.get([&] { return std::make_unique<const SortedMixture>(sizes_); });
 }
 
 std::shared_ptr<const Plan> MixedPlans::make_unordered(std::span<const SourceTurns> turns) const {
@@ -228,11 +224,13 @@ std::unique_ptr<sab_plan> read_plan(std::span<const std::byte> image, std::strin
 }
 
 std::unique_ptr<sab_plan> open_plan(const char* path) {
-    if (has_mixtures) {
-        const auto file = map_file(path);
-        if (!turns_after(*file).empty()) return read_plan(*file, text("\"", path, "\""));
-    }
-    return std::unique_ptr<sab_plan>(new sab_plan{Plan::open(path)});
+    constexpr std::size_t head = 4096;  // bytes that usually have the header and the small sections
+    auto file = map_file(path);
+    std::string name = text("\"", path, "\"");
+    // Otherwise the system reads megabytes around the first byte.
+    read_ahead(file->first(std::min(file->size(), head)));
+    if (!turns_after(*file).empty()) return read_plan(*file, name);
+    return std::unique_ptr<sab_plan>(new sab_plan{Plan::open(std::move(file), std::move(name))});
 }
 
 std::size_t skipped(const sab_plan& plan, std::span<int64_t> room) {

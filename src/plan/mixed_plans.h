@@ -2,10 +2,10 @@
 /// The plans of the epochs of a mixture.
 
 #include <algorithm>
-#include <atomic>
 #include <memory>
 #include <vector>
 
+#include "base/made_once.h"
 #include "plan/kept_options.h"
 #include "plan/plan.h"
 
@@ -128,15 +128,7 @@ private:
     Columns sizes_;
     bool can_sort_ = false;
     std::unique_ptr<const KeptPlanOptions> options_{};  ///< ids are those of all samples
-    /// Made by the first call that asks for it.
-    struct MadeOnce {
-        MadeOnce() = default;
-        ~MadeOnce() { delete made.load(); }
-        MadeOnce(const MadeOnce&) = delete;
-        MadeOnce& operator=(const MadeOnce&) = delete;
-        std::atomic<const SortedMixture*> made{nullptr};
-    };
-    mutable MadeOnce sorted_{};
+    MadeOnce<SortedMixture> sorted_{};
     std::shared_ptr<const Plan> first_{};
 };
 

@@ -8,9 +8,10 @@
 
 namespace sab {
 
-BucketLengths Plan::lengths(std::size_t bucket) const {
+BucketLengths PlanBuckets::lengths_of(std::size_t bucket, std::size_t columns) const {
     const auto field = [&](std::size_t number) {
-        return lengths_.subspan((bucket * BucketLengths::fields + number) * columns(), columns());
+        return std::span(lengths).subspan((bucket * BucketLengths::fields + number) * columns,
+                                          columns);
     };
     return {field(0), field(1), field(2), field(3), field(4), field(5)};
 }
@@ -38,7 +39,7 @@ std::size_t Plan::skipped(std::span<int64_t> room) const {
     // Buckets cover one range of the sorted order. Samples before and after it are skipped, unless
     // they are in buckets of single samples.
     uint64_t begin = order_.size(), end = 0;
-    for (const Bucket& bucket : buckets_) {
+    for (const Bucket& bucket : buckets()) {
         begin = std::min(begin, bucket.begin);
         end = std::max(end, bucket.end);
     }
@@ -59,7 +60,10 @@ std::size_t Plan::skipped(std::span<int64_t> room) const {
 /// Takes the arrays over; they live as long as the plan.
 std::shared_ptr<const Plan> Plan::own(PlanArrays made, std::span<const Budget> budgets) {
     std::shared_ptr<Plan> plan(new Plan);
-    plan->buckets_ = std::move(made.buckets);
+    const PlanBuckets& buckets = plan->known_buckets_.get(
+        [&] { return std::make_unique<const PlanBuckets>(std::move<PlanBuckets&>(made)); });
+    plan->buckets_ = buckets.buckets;
+    plan->lengths_ = buckets.lengths;
     const auto arrays = std::make_shared<const PlanArrays>(std::move(made));
     plan->facts_ = arrays->facts;
     plan->names_ = arrays->names;
@@ -71,7 +75,6 @@ std::shared_ptr<const Plan> Plan::own(PlanArrays made, std::span<const Budget> b
     plan->first_places_ = arrays->first_places;
     plan->run_places_ = arrays->run_places;
     plan->codes_ = arrays->codes;
-    plan->lengths_ = arrays->lengths;
     for (const Budget& budget : budgets)
         plan->budgets_.push_back({budget.cost.kept(), budget.limit});
     if (plan->budgets_.empty()) plan->budgets_.push_back({Cost(nullptr, plan->columns()), 0});

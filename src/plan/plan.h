@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/image.h"
+#include "base/made_once.h"
 #include "base/pages.h"
 #include "cost/cost.h"
 #include "plan/batch_sizes.h"
@@ -73,8 +74,15 @@ struct PlanFacts {
     int32_t has_ids;  ///< 1: ids separate the samples
 };
 
+/// All buckets, and their lengths: BucketLengths one after the other.
+struct PlanBuckets {
+    std::vector<Bucket> buckets{};
+    std::vector<double> lengths{};
+    BucketLengths lengths_of(std::size_t bucket, std::size_t columns) const;
+};
+
 /// What keeps the arrays of a plan that was made, not opened. See Plan.
-struct PlanArrays {
+struct PlanArrays : PlanBuckets {
     PlanFacts facts{};
     std::vector<std::string> names{};
     HugeArray<uint32_t> order{};
@@ -82,8 +90,6 @@ struct PlanArrays {
     std::vector<std::size_t> first_distinct{};
     std::vector<uint32_t> first_offsets{}, codes{};
     std::vector<uint64_t> first_places{}, run_places{};
-    std::vector<Bucket> buckets{};
-    std::vector<double> lengths{};
 };
 
 struct ColumnRecord;
@@ -104,8 +110,9 @@ public:
     /// Of several columns, or of ids. Where the points have no order: is_counted().
     static std::shared_ptr<const Plan> make(Points points, const sab_plan_options& options,
                                             std::vector<std::string> names);
-    /// Maps a file, of which it reads and verifies the header and the small sections.
-    static std::shared_ptr<const Plan> open(const char* path);
+    /// Of a mapped file, of which it reads and verifies the header and the small sections.
+    static std::shared_ptr<const Plan> open(std::shared_ptr<const std::span<const std::byte>> file,
+                                            std::string name);
     /// Copies an image, and verifies its checksums.
     static std::shared_ptr<const Plan> read(std::span<const std::byte> image,
                                             std::string_view name = "data");
@@ -160,14 +167,20 @@ public:
         if (!is_sound) [[unlikely]]
             fail_size();
     }
-    std::span<const Bucket> buckets() const { return buckets_; }
+    std::size_t bucket_count() const { return buckets_.size(); }
+    /// All buckets. These and their lengths are read from a mapped file, and verified, by the first
+    /// call of any of these functions. It throws if they are damaged.
+    std::span<const Bucket> buckets() const { return known_buckets().buckets; }
     SizeRange size_range(std::size_t bucket, std::size_t column = 0) const {
         const std::size_t first = bucket * BucketLengths::fields * columns() + column;
-        return {lengths_[first + 2 * columns()], lengths_[first + 3 * columns()]};
+        const double* const of = known_buckets().lengths.data() + first;
+        return {of[2 * columns()], of[3 * columns()]};
     }
-    BucketLengths lengths(std::size_t bucket) const;
+    BucketLengths lengths(std::size_t bucket) const {
+        return known_buckets().lengths_of(bucket, columns());
+    }
     /// Those of all buckets.
-    std::span<const double> lengths() const { return lengths_; }
+    std::span<const double> lengths() const { return known_buckets().lengths; }
     /// What its batches keep; the padded total with a limit of 0, which is none, where no budget
     /// was given. Callbacks are not kept: their costs must not be evaluated.
     std::span<const Budget> budgets() const { return budgets_; }
@@ -211,7 +224,10 @@ private:
     ImageParts image_parts() const;
     void read_columns(std::span<const ColumnRecord> columns, uint64_t distinct_count,
                       const ImageRefusal& refuse);
-    void check_buckets(const ImageRefusal& refuse) const;
+    const PlanBuckets& known_buckets() const;
+    void check_buckets(const PlanBuckets& read, const ImageRefusal& refuse) const;
+    void verify_sections(std::span<const std::span<const std::byte>> sections, std::size_t first,
+                         const ImageRefusal& refuse) const;
     void verify_large_sections(const ImageRefusal& refuse) const;
     void check_distinct_sizes(const ImageRefusal& refuse) const;
     void check_order(const ImageRefusal& refuse) const;
@@ -228,8 +244,10 @@ private:
     std::span<const uint32_t> first_offsets_;
     std::span<const uint64_t> first_places_, run_places_;
     std::span<const uint32_t> codes_;
-    std::vector<Bucket> buckets_;
-    std::span<const double> lengths_;  ///< of the buckets: BucketLengths one after the other
+    // Of the image or of the arrays; not verified. Only known_buckets() reads them.
+    std::span<const Bucket> buckets_;
+    std::span<const double> lengths_;
+    MadeOnce<PlanBuckets> known_buckets_;
     std::vector<std::string> names_;
     std::vector<Budget> budgets_;
     std::vector<std::byte> head_;  ///< the header and the small sections, as a file has them

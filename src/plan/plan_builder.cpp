@@ -114,8 +114,9 @@ AutomaticRange automatic_range(const sab_plan_options& options, uint64_t lower_b
     // With 16 batches in a bucket two batch mates meet again in about 1 of 16 epochs, with 4 in 1
     // of 4. A small epoch has no room for that.
     const uint64_t room = std::max<uint64_t>(lower_bound / 16, 1);
-    // A bucket is never kept small where there would be millions of them: they are in memory.
-    const uint64_t least = samples > largest_sample_count ? lower_bound >> 16 : 0;
+    // Buckets are never kept small where there would be millions of them. All of them are in memory
+    // and are read before the first batch of a saved plan.
+    const uint64_t least = lower_bound >> 16;
     // No plan has more batches than samples.
     const uint64_t given = std::min(options.bucket_batches, samples);
     return given > 0 ? AutomaticRange{given, given}

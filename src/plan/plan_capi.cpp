@@ -19,7 +19,7 @@ sab_status sab_plan_get_info(const sab_plan* plan, sab_plan_info* info) noexcept
         sab::check_result(info, "info");
         const sab::PlanFacts& facts = plan->impl->facts();
         sab::write_result(
-            sab_plan_info{0, facts.samples, facts.skipped, plan->impl->buckets().size(),
+            sab_plan_info{0, facts.samples, facts.skipped, plan->impl->bucket_count(),
                           facts.batches, facts.lower_bound, sab::fingerprint(*plan), facts.total,
                           plan->impl->budget_count(), plan->impl->columns()},
             info);

@@ -19,7 +19,7 @@ struct ColumnRecord {
 
 namespace {
 
-constexpr ImageKind plan_image{{'S', 'A', 'B', 'P', 'L', 'A', 'N', '\0'}, 5, "plan"};
+constexpr ImageKind plan_image{{'S', 'A', 'B', 'P', 'L', 'A', 'N', '\0'}, 6, "plan"};
 /// Of a plan that was made from a histogram. Its places have 64 bits, and it has no order.
 constexpr ImageKind counted_image{
     {'S', 'A', 'B', 'C', 'P', 'L', 'N', '\0'}, 1, "plan of a histogram"};
@@ -32,12 +32,12 @@ struct BudgetRecord {
 };
 
 /// The sections of a file, in this order and without gaps. The small ones are verified and copied
-/// when a plan is opened. The large ones are read when they are needed.
+/// when a plan is opened. The others grow with the samples and are read when they are needed.
 enum Section : std::size_t {
     columns_section,         ///< ColumnRecord
     budgets_section,         ///< BudgetRecord
     terms_section,           ///< of the budgets: CostTerm
-    buckets_section,         ///< BucketRecord; of a plan of a histogram Bucket
+    buckets_section,         ///< Bucket
     lengths_section,         ///< of the buckets, float64: the fields of BucketLengths
     distinct_sizes_section,  ///< of the columns, float64
     first_offsets_section,   ///< of one column Plan::first_offsets(); or first_places()
@@ -45,15 +45,7 @@ enum Section : std::size_t {
     codes_section,           ///< of several columns, or with ids: Plan::codes()
     section_count
 };
-constexpr std::size_t small_sections = distinct_sizes_section;
-
-/// A bucket in the file of a plan with an order.
-struct BucketRecord {
-    double cost;
-    uint64_t batch_size, batches;
-    int64_t id;
-    uint32_t begin, end, distinct_begin, distinct_end;
-};
+constexpr std::size_t small_sections = buckets_section;
 
 struct SectionKind {
     const char* name;  ///< in messages
@@ -61,7 +53,7 @@ struct SectionKind {
 };
 constexpr SectionKind section_kinds[section_count] = {
     {"columns", sizeof(ColumnRecord)},   {"budgets", sizeof(BudgetRecord)},
-    {"cost terms", sizeof(CostTerm)},    {"buckets", sizeof(BucketRecord)},
+    {"cost terms", sizeof(CostTerm)},    {"buckets", sizeof(Bucket)},
     {"lengths", sizeof(double)},         {"distinct sizes", sizeof(double)},
     {"first offsets", sizeof(uint32_t)}, {"order", sizeof(uint32_t)},
     {"codes", sizeof(uint32_t)}};
@@ -81,9 +73,8 @@ struct PlanHeader {
 };
 
 // The bytes are a format: a change of layout needs a new version.
-static_assert(sizeof(PlanHeader) == 344 && sizeof(PlanFacts) == 208 && sizeof(BucketRecord) == 48 &&
-              sizeof(Bucket) == 56 && sizeof(BudgetRecord) == 16 && sizeof(CostTerm) == 48 &&
-              sizeof(ColumnRecord) == 72);
+static_assert(sizeof(PlanHeader) == 344 && sizeof(PlanFacts) == 208 && sizeof(Bucket) == 56 &&
+              sizeof(BudgetRecord) == 16 && sizeof(CostTerm) == 48 && sizeof(ColumnRecord) == 72);
 
 uint64_t section_checksum(std::span<const std::byte> section) {
     Hasher hash;
@@ -102,20 +93,9 @@ const ImageKind& kind_of(bool is_counted) {
 
 /// Bytes of an item of a section.
 std::size_t item_bytes(std::size_t section, bool is_counted) {
-    if (is_counted && section == buckets_section) return sizeof(Bucket);
     if (is_counted && (section == first_offsets_section || section == order_section))
         return sizeof(uint64_t);
     return section_kinds[section].item_bytes;
-}
-
-std::vector<BucketRecord> records_of(std::span<const Bucket> buckets) {
-    std::vector<BucketRecord> records;
-    records.reserve(buckets.size());
-    for (const Bucket& bucket : buckets)
-        records.push_back({bucket.cost, bucket.batch_size, bucket.batches, bucket.id,
-                           static_cast<uint32_t>(bucket.begin), static_cast<uint32_t>(bucket.end),
-                           bucket.distinct_begin, bucket.distinct_end});
-    return records;
 }
 
 bool is_coded(const PlanFacts& facts) {
@@ -153,32 +133,11 @@ Sections divide(const PlanHeader& header, bool is_counted, std::span<const std::
     return sections;
 }
 
-/// Compares the checksums of `sections`, which begin with section `first`.
-void verify(const PlanHeader& header, std::span<const std::span<const std::byte>> sections,
-            std::size_t first, const ImageRefusal& refuse) {
-    for (std::size_t i = 0; i < sections.size(); ++i)
-        if (section_checksum(sections[i]) != header.checksums[first + i])
-            refuse("its section \"", section_kinds[first + i].name,
-                   "\" is damaged: the checksum does not match");
-}
-
 /// The items of a section that is aligned for them.
 template <class Item>
 std::span<const Item> items(const Sections& sections, Section section) {
     const std::span<const std::byte> bytes = sections[section];
     return {reinterpret_cast<const Item*>(bytes.data()), bytes.size() / sizeof(Item)};
-}
-
-std::vector<Bucket> read_buckets(const Sections& sections, bool is_counted) {
-    if (is_counted) {
-        const std::span<const Bucket> buckets = items<Bucket>(sections, buckets_section);
-        return {buckets.begin(), buckets.end()};
-    }
-    std::vector<Bucket> buckets;
-    for (const BucketRecord& record : items<BucketRecord>(sections, buckets_section))
-        buckets.push_back({record.cost, record.batch_size, record.batches, record.id, record.begin,
-                           record.end, record.distinct_begin, record.distinct_end});
-    return buckets;
 }
 
 bool is_proper(double size) {
@@ -247,13 +206,11 @@ void Plan::make_head() {
             {budget.limit, static_cast<uint32_t>(own.size()), budget.cost.is_in_bytes() ? 1u : 0u});
         terms.insert(terms.end(), own.begin(), own.end());
     }
-    const std::vector<BucketRecord> records =
-        is_counted() ? std::vector<BucketRecord>() : records_of(buckets_);
     const Sections sections{
         std::as_bytes(std::span(columns)),
         std::as_bytes(std::span(budgets)),
         std::as_bytes(std::span(terms)),
-        is_counted() ? std::as_bytes(std::span(buckets_)) : std::as_bytes(std::span(records)),
+        std::as_bytes(buckets_),
         std::as_bytes(lengths_),
         std::as_bytes(distinct_sizes_),
         is_counted() ? std::as_bytes(first_places_) : std::as_bytes(first_offsets_),
@@ -279,7 +236,10 @@ void Plan::make_head() {
 }
 
 ImageParts Plan::image_parts() const {
-    return {head_, std::as_bytes(distinct_sizes_),
+    return {head_,
+            std::as_bytes(buckets_),
+            std::as_bytes(lengths_),
+            std::as_bytes(distinct_sizes_),
             is_counted() ? std::as_bytes(first_places_) : std::as_bytes(first_offsets_),
             is_counted() ? std::as_bytes(run_places_) : std::as_bytes(order_),
             std::as_bytes(codes_)};
@@ -311,13 +271,13 @@ std::shared_ptr<Plan> Plan::from_image(std::span<const std::byte> image,
     for (std::size_t i = 0; i < small_sections; ++i)
         sections[i] = {plan->head_.data() + (sections[i].data() - image.data()),
                        sections[i].size()};
-    verify(header, std::span(sections).first(small_sections), 0, refuse);
+    plan->verify_sections(std::span(sections).first(small_sections), 0, refuse);
 
     plan->facts_ = header.facts;
     plan->read_columns(items<ColumnRecord>(sections, columns_section), header.distinct_count,
                        refuse);
     plan->budgets_ = read_budgets(header, sections, refuse);
-    plan->buckets_ = read_buckets(sections, counted);
+    plan->buckets_ = items<Bucket>(sections, buckets_section);
     plan->lengths_ = items<double>(sections, lengths_section);
     plan->distinct_sizes_ = items<double>(sections, distinct_sizes_section);
     if (counted) {
@@ -328,7 +288,6 @@ std::shared_ptr<Plan> Plan::from_image(std::span<const std::byte> image,
         plan->order_ = items<uint32_t>(sections, order_section);
     }
     plan->codes_ = items<uint32_t>(sections, codes_section);
-    plan->check_buckets(refuse);
     plan->fingerprint_ = header.image.checksum;
     plan->name_ = std::move(name);
     plan->owner_ = std::move(owner);
@@ -345,18 +304,34 @@ void Plan::read_columns(std::span<const ColumnRecord> columns, uint64_t distinct
             refuse("column ", names_.size(), " has ", record.distinct, " sizes");
         first_distinct_.push_back(before + record.distinct);
         const std::optional<std::string> name = read_name(record.name);
-        if (!name) refuse("the name of column ", names_.size(), " has no end");
+        if (!name) refuse("the name of column ", names_.size(), " is not UTF-8 followed by zeros");
         names_.push_back(*name);
         if (names_.back().empty() != names_[0].empty()) refuse("only some columns have names");
     }
     if (first_distinct_.back() != distinct_count) refuse("its columns do not have all sizes");
 }
 
-void Plan::check_buckets(const ImageRefusal& refuse) const {
+const PlanBuckets& Plan::known_buckets() const {
+    return known_buckets_.get([&] {
+        read_ahead(std::as_bytes(buckets_));
+        read_ahead(std::as_bytes(lengths_));
+        // Copied before it is verified: a mapped file may change at any time.
+        auto read = std::make_unique<PlanBuckets>(
+            PlanBuckets{{buckets_.begin(), buckets_.end()}, {lengths_.begin(), lengths_.end()}});
+        const ImageRefusal refuse(kind_of(is_counted()), name_);
+        const std::span<const std::byte> sections[] = {std::as_bytes(std::span(read->buckets)),
+                                                       std::as_bytes(std::span(read->lengths))};
+        verify_sections(sections, buckets_section, refuse);
+        check_buckets(*read, refuse);
+        return read;
+    });
+}
+
+void Plan::check_buckets(const PlanBuckets& read, const ImageRefusal& refuse) const {
     uint64_t batches = 0;
     std::vector<std::pair<uint64_t, uint64_t>> offsets;
-    for (std::size_t number = 0; number < buckets_.size(); ++number) {
-        const Bucket& bucket = buckets_[number];
+    for (std::size_t number = 0; number < read.buckets.size(); ++number) {
+        const Bucket& bucket = read.buckets[number];
         const uint64_t samples = bucket.samples();
         const uint32_t most_distinct =
             is_coded() ? 0 : static_cast<uint32_t>(distinct_sizes_.size());
@@ -377,7 +352,7 @@ void Plan::check_buckets(const ImageRefusal& refuse) const {
         batches += expected;
         if (samples == 0) continue;
         const bool has_sizes = is_coded() || bucket.distinct_begin < bucket.distinct_end;
-        const BucketLengths own = lengths(number);
+        const BucketLengths own = read.lengths_of(number, columns());
         bool has_lengths = true;
         for (std::size_t j = 0; j < columns(); ++j)
             has_lengths = has_lengths && is_proper(own.shortest[j]) && is_proper(own.longest[j]) &&
@@ -394,11 +369,21 @@ void Plan::check_buckets(const ImageRefusal& refuse) const {
         if (offsets[i].first != offsets[i - 1].second) refuse("its buckets overlap or leave a gap");
 }
 
-void Plan::verify_large_sections(const ImageRefusal& refuse) const {
+/// Compares the checksums of `sections`, which begin with section `first`.
+void Plan::verify_sections(std::span<const std::span<const std::byte>> sections, std::size_t first,
+                           const ImageRefusal& refuse) const {
     PlanHeader header;
     std::memcpy(&header, head_.data(), sizeof header);
+    for (std::size_t i = 0; i < sections.size(); ++i)
+        if (section_checksum(sections[i]) != header.checksums[first + i])
+            refuse("its section \"", section_kinds[first + i].name,
+                   "\" is damaged: the checksum does not match");
+}
+
+/// Those that are not verified when a plan is opened.
+void Plan::verify_large_sections(const ImageRefusal& refuse) const {
     const ImageParts parts = image_parts();
-    verify(header, std::span(parts).subspan(1), small_sections, refuse);
+    verify_sections(std::span(parts).subspan(1), small_sections, refuse);
 }
 
 /// Content with correct checksums may still be wrong, so all rules are checked, too.
@@ -408,8 +393,8 @@ void Plan::check_all() const {
     check_distinct_sizes(refuse);
     if (!is_counted()) check_order(refuse);
     if (is_counted() && is_coded()) return check_runs(refuse);
-    for (std::size_t number = 0; number < buckets_.size(); ++number)
-        if (buckets_[number].samples() > 0 && !has_own_sizes(number))
+    for (std::size_t number = 0; number < bucket_count(); ++number)
+        if (buckets()[number].samples() > 0 && !has_own_sizes(number))
             refuse("bucket ", number, " does not have the sizes of its samples");
 }
 
@@ -460,19 +445,20 @@ void Plan::check_runs(const ImageRefusal& refuse) const {
         order.emplace_back(run_places_[run], run);
     }
     std::ranges::sort(order);
-    std::vector<std::pair<uint64_t, std::size_t>> buckets;  // those with samples, by their end
-    for (std::size_t number = 0; number < buckets_.size(); ++number)
-        if (buckets_[number].samples() > 0) buckets.emplace_back(buckets_[number].end, number);
-    std::ranges::sort(buckets);
+    const std::span<const Bucket> all = buckets();
+    std::vector<std::pair<uint64_t, std::size_t>> ends;  // of buckets with samples
+    for (std::size_t number = 0; number < all.size(); ++number)
+        if (all[number].samples() > 0) ends.emplace_back(all[number].end, number);
+    std::ranges::sort(ends);
     std::size_t next = 0;
     uint64_t place = 0;
     for (const auto& [begin, run] : order) {
         if (begin != place) refuse("its runs overlap or leave a gap");
         place += first_places_[run + 1] - first_places_[run];
-        while (next < buckets.size() && buckets[next].first <= begin) ++next;
-        if (next == buckets.size() || buckets_[buckets[next].second].begin >= place) continue;
-        const std::size_t number = buckets[next].second;
-        bool is_inside = buckets_[number].begin <= begin && place <= buckets_[number].end;
+        while (next < ends.size() && ends[next].first <= begin) ++next;
+        if (next == ends.size() || all[ends[next].second].begin >= place) continue;
+        const std::size_t number = ends[next].second;
+        bool is_inside = all[number].begin <= begin && place <= all[number].end;
         for (std::size_t j = 0; j < columns(); ++j)
             is_inside = is_inside && size_range(number, j).has(distinct_sizes(j)[codes(run)[j]]);
         if (!is_inside) refuse("bucket ", number, " does not have the sizes of run ", run);
@@ -481,7 +467,7 @@ void Plan::check_runs(const ImageRefusal& refuse) const {
 
 /// Whether the sizes of a bucket are those of its samples.
 bool Plan::has_own_sizes(std::size_t number) const {
-    const Bucket& bucket = buckets_[number];
+    const Bucket& bucket = buckets()[number];
     if (is_coded()) {
         for (std::size_t j = 0; j < columns(); ++j) {
             const std::span<const double> known = distinct_sizes(j);
@@ -511,11 +497,11 @@ void Plan::fail_size() const {
          "was changed while it was mapped");
 }
 
-std::shared_ptr<const Plan> Plan::open(const char* path) {
-    auto file = map_file(path);
+std::shared_ptr<const Plan> Plan::open(std::shared_ptr<const std::span<const std::byte>> file,
+                                       std::string name) {
     const std::span<const std::byte> image = *file;
-    if (sab::is_counted(image)) return read(image, text("\"", path, "\""));
-    auto plan = from_image(image, std::move(file), text("\"", path, "\""));
+    if (sab::is_counted(image)) return read(image, name);
+    auto plan = from_image(image, std::move(file), std::move(name));
     plan->is_mapped_ = true;
     return plan;
 }
@@ -527,10 +513,12 @@ std::shared_ptr<const Plan> Plan::from_memory(HugeArray<std::byte> memory, std::
     const std::span<const std::byte> image(memory.get(), size);
     auto plan =
         from_image(image, std::shared_ptr<const std::byte[]>(std::move(memory)), std::string(name));
-    if (plan->is_counted())
+    if (plan->is_counted()) {
         plan->check_all();
-    else
+    } else {
         plan->verify_large_sections(ImageRefusal(plan_image, name));
+        plan->known_buckets();
+    }
     return plan;
 }
 

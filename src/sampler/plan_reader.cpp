@@ -23,6 +23,8 @@ SAB_VECTOR_CLONES uint32_t count_from(const uint32_t* offsets, std::size_t count
 /// become slower by prefetching.
 constexpr std::size_t prefetch_from = std::size_t{1} << 22;
 constexpr std::size_t prefetch_distance = 256;
+/// A bucket with more distinct sizes is searched, which needs few of them.
+constexpr std::size_t most_expected = std::size_t{1} << 16;
 
 /// Reads the indices at the offsets. Returns whether all are at most `last`.
 bool look_up(const uint32_t* order, std::span<const uint32_t> offsets, int64_t last,
@@ -127,6 +129,14 @@ void PlanReader::expect(const Bucket& bucket, std::span<const uint32_t> offsets)
     is_first_ = false;
     if (!plan_->is_mapped()) return;
     const std::size_t columns = plan_->columns();
+    const std::size_t distinct_count = bucket.distinct_end - bucket.distinct_begin;
+    if (distinct_count <= most_expected) {
+        const auto expect = [&](auto all) {
+            read_ahead(std::as_bytes(all.subspan(bucket.distinct_begin, distinct_count)));
+        };
+        expect(plan_->distinct_sizes());
+        if (!plan_->is_coded()) expect(plan_->first_offsets());
+    }
     for (const uint32_t offset : offsets) {
         const std::size_t place = bucket.begin + offset;
         read_ahead(std::as_bytes(plan_->order().subspan(place, 1)));

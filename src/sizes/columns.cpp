@@ -4,6 +4,28 @@
 #include <cstring>
 
 namespace sab {
+namespace {
+
+/// Whether it is UTF-8, with the shortest form of each character and without surrogates.
+bool is_utf8(std::string_view text) {
+    static constexpr uint32_t least[] = {0, 0x80, 0x800, 0x10000};
+    for (std::size_t i = 0; i < text.size();) {
+        const auto first = static_cast<unsigned char>(text[i++]);
+        const std::size_t more = first < 0xC0 ? 0 : first < 0xE0 ? 1 : first < 0xF0 ? 2 : 3;
+        if ((first & 0xC0) == 0x80 || first >= 0xF8 || more > text.size() - i) return false;
+        uint32_t character = more == 0 ? first : first & (0x3Fu >> more);
+        for (const char next : text.substr(i, more)) {
+            if ((next & 0xC0) != 0x80) return false;
+            character = character << 6 | (next & 0x3F);
+        }
+        if (character < least[more] || character > 0x10FFFF || character >> 11 == 0x1B)
+            return false;
+        i += more;
+    }
+    return true;
+}
+
+}  // namespace
 
 NameField name_field(std::string_view name) {
     NameField field{};
@@ -16,15 +38,17 @@ std::optional<std::string> read_name(const NameField& field) {
     if (end == field.end() ||
         std::any_of(end, field.end(), [](char letter) { return letter != '\0'; }))
         return std::nullopt;
-    return std::string(field.begin(), end);
+    std::string name(field.begin(), end);
+    if (!is_utf8(name)) return std::nullopt;
+    return name;
 }
 
 void check_column_name(std::string_view argument, std::string_view name) {
     const bool is_plain = std::ranges::none_of(
         name, [](char letter) { return static_cast<unsigned char>(letter) < ' '; });
-    check(!name.empty() && name.size() <= SAB_MAX_COLUMN_NAME && is_plain, argument,
-          text("\"", name, "\""), "must have 1 to ", SAB_MAX_COLUMN_NAME,
-          " bytes, without control characters");
+    check(!name.empty() && name.size() <= SAB_MAX_COLUMN_NAME && is_plain && is_utf8(name),
+          argument, text("\"", name, "\""), "must have 1 to ", SAB_MAX_COLUMN_NAME,
+          " bytes of UTF-8, without control characters");
 }
 
 std::string columns_listed(std::span<const std::string> names) {

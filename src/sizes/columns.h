@@ -28,7 +28,7 @@ inline void add(const PerColumn& numbers, double times, PerColumn& sums) {
 /// A name as files have it: zeros follow.
 using NameField = std::array<char, SAB_MAX_COLUMN_NAME + 1>;
 NameField name_field(std::string_view name);
-/// None for a field that is not a name and zeros.
+/// None for a field that is not a name of UTF-8 and zeros.
 std::optional<std::string> read_name(const NameField& field);
 
 /// Refuses what is no name of a column. `argument` is where it was given, in messages.

@@ -13,6 +13,9 @@ namespace sab {
 namespace {
 
 constexpr uint64_t most_readers = 256;
+/// Files without records that may be read again in sequence, beside ten for each file: a random
+/// source may name them more often than those with records.
+constexpr uint64_t most_empty = 10000;
 
 /// Files are read in this thread, one after the other, or ahead by others. Records are given in the
 /// order of the names either way.
@@ -127,6 +130,7 @@ private:
         given_ = 0;
         failure_ = nullptr;
         is_last_ = false;
+        empty_ = 0;
         before_.forget();
         seen_.clear();
     }
@@ -165,7 +169,10 @@ private:
             look_ahead();
             if (files_.empty()) return false;
             try {
-                if (take_chunk_of(*files_.front())) return true;
+                if (take_chunk_of(*files_.front())) {
+                    empty_ = 0;
+                    return true;
+                }
             } catch (const Error& error) {
                 const bool is_of_the_file = error.status() == SAB_E_IO ||
                                             error.status() == SAB_E_FORMAT ||
@@ -175,9 +182,15 @@ private:
                     text("left out the rest of a file: ", std::string_view(error.what())));
                 ++skipped_;
             }
+            // Only names without an end are read again and again.
+            const bool is_empty_again = files_.front()->before.has_value();
             files_.pop_front();
             chunk_.clear();
             given_ = 0;
+            if (is_empty_again && ++empty_ >= most_empty + 10 * seen_.size())
+                fail(SAB_E_FORMAT, "the last ", std::exchange(empty_, 0),
+                     " files have no records, and all of them were read before; a source without "
+                     "an end needs a file with records");
             report_progress(0, 0);  // files without an end may all be skipped
         }
     }
@@ -275,6 +288,7 @@ private:
     bool is_used_ = false;              ///< the source was
     std::list<FileChunk> chunk_;        ///< at most one, of the first file
     std::size_t given_ = 0;             ///< of its records
+    uint64_t empty_ = 0;                ///< files without records that were read again since then
     /// the files that were read, by the hashes of their names
     std::unordered_map<uint64_t, Known> seen_;
     uint64_t skipped_ = 0;

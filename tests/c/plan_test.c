@@ -709,7 +709,7 @@ static void PlanFile_OfAnotherKind_IsNamed(void) {
     EXPECT_OK(sab_plan_write(plan, image, size, &needed));
     image[12] = 9;
     EXPECT_FAILS(sab_plan_bytes_new(image, size, &again), SAB_E_FORMAT,
-                 "version is 9, this library reads 5");
+                 "version is 9, this library reads 6");
     image[12] = 1;
     image[8] ^= 5;
     EXPECT_FAILS(sab_plan_bytes_new(image, size, &again), SAB_E_FORMAT, "byte order");
@@ -817,6 +817,25 @@ static void Batches_OfALargePlan_HaveEverySampleOnceUntilItsFileChanges(void) {
 }
 
 #endif
+
+/* A batch has one sample, so no buckets reach the target. Buckets of 16 batches would be 131,072.
+ */
+static void Buckets_OfManyBatches_AreAtMost65536AndFewMore(void) {
+    enum { MANY = 1 << 21 };
+    float *numbers = malloc(MANY * sizeof *numbers);
+    for (size_t i = 0; i < MANY; ++i) numbers[i] = 60 + 40 * (float)i / MANY;
+    sab_sizes *sizes = NULL;
+    sab_plan *plan = NULL;
+    const sab_plan_options options = budget(100);
+    EXPECT_OK(sab_sizes_new(numbers, MANY, SAB_FLOAT32, NULL, &sizes));
+    EXPECT_OK(sab_plan_new(sizes, &options, &plan));
+    const sab_plan_info info = info_of(plan);
+    EXPECT(info.batches == MANY && info.buckets > 60000);
+    EXPECT(info.buckets < 65536 * info.batches / info.lower_bound * 11 / 10);
+    sab_plan_free(plan);
+    sab_sizes_free(sizes);
+    free(numbers);
+}
 
 /* Made by so many threads, as bytes. */
 static size_t made_by(uint64_t threads, const sab_sizes *sizes, sab_plan_options options,
@@ -1227,7 +1246,7 @@ static void find_sections(const unsigned char *image, struct section sections[8]
     const uint64_t bytes[] = {72,
                               numbers[0] * 16,
                               numbers[1] * 48,
-                              numbers[3] * 48,
+                              numbers[3] * 56,
                               numbers[3] * 48,
                               numbers[2] * 8,
                               (numbers[2] + 1) * 4,
@@ -1244,6 +1263,25 @@ static void find_sections(const unsigned char *image, struct section sections[8]
 static void write_file(const char *path, const unsigned char *image, size_t size) {
     FILE *const file = fopen(path, "wb");
     EXPECT(file != NULL && fwrite(image, 1, size, file) == size && fclose(file) == 0);
+}
+
+/* The facts of a plan are known without its buckets. */
+static void fails_without_buckets(const sab_plan *plan, const char *message) {
+    sab_plan_info info = SAB_PLAN_INFO_INIT;
+    sab_bucket bucket = SAB_BUCKET_INIT;
+    sab_plan_report report = SAB_PLAN_REPORT_INIT;
+    sab_sampler *sampler = NULL;
+    size_t count = 0;
+    EXPECT_OK(sab_plan_get_info(plan, &info));
+    EXPECT(info.samples == 6 && info.buckets >= 1);
+    for (int i = 0; i < 2; ++i) {
+        EXPECT_FAILS(sab_plan_get_bucket(plan, 0, &bucket), SAB_E_FORMAT, message);
+        EXPECT_FAILS(sab_bucket_sampler_new(plan, NULL, &sampler), SAB_E_FORMAT, message);
+        EXPECT_FAILS(sab_sequential_sampler_new(plan, NULL, &sampler), SAB_E_FORMAT, message);
+        EXPECT_FAILS(sab_costliest_sampler_new(plan, 5, &sampler), SAB_E_FORMAT, message);
+        EXPECT_FAILS(sab_plan_skipped(plan, NULL, 0, &count), SAB_E_FORMAT, message);
+        EXPECT_FAILS(sab_plan_get_report(plan, NULL, NULL, NULL, &report), SAB_E_FORMAT, message);
+    }
 }
 
 static void DamagedSection_IsNamed_AndItsBatchesAreChecked(void) {
@@ -1269,12 +1307,23 @@ static void DamagedSection_IsNamed_AndItsBatchesAreChecked(void) {
         write_file(path, image, size);
         char message[64];
         snprintf(message, sizeof message, "section \"%s\" is damaged", sections[i].name);
-        if (i < 5) {
+        if (i < 3) {
             EXPECT_FAILS(sab_plan_file_new(path, &opened), SAB_E_FORMAT, message);
         } else {
             EXPECT_OK(sab_plan_file_new(path, &opened));
             EXPECT_FAILS(sab_plan_check(opened), SAB_E_FORMAT, message);
             EXPECT_FAILS(sab_plan_copy_new(opened, &copy), SAB_E_FORMAT, message);
+        }
+        if (i == 3 || i == 4) {
+            fails_without_buckets(opened, message);
+#ifndef _WIN32
+            *byte ^= 0x80;
+            write_file(path, image, size); /* in place: each call reads the buckets again */
+            sab_sampler_free(rank_of(opened, 0, 1));
+            *byte ^= 0x80;
+#endif
+            sab_plan_free(opened);
+        } else if (i >= 5) {
             sab_sampler *const sampler = rank_of(opened, 0, 1);
             sab_batch batch = SAB_BATCH_INIT;
             sab_status status = SAB_OK;
@@ -1308,6 +1357,7 @@ static void DamagedSection_IsNamed_AndItsBatchesAreChecked(void) {
 
 int main(void) {
     RUN(DamagedSection_IsNamed_AndItsBatchesAreChecked);
+    RUN(Buckets_OfManyBatches_AreAtMost65536AndFewMore);
     RUN(Threads_OfAnyNumber_MakeTheSamePlan);
     RUN(Sizes_InParts_MakeThePlanOfOneArray);
     RUN(Sizes_InPartsThatBreakARule_AreNamed);

@@ -293,6 +293,36 @@ static void Names_ThatAreNoFiles_AreSkippedUntilCancelled(void) {
     memcpy(paths, kept, sizeof kept);
 }
 
+/* Some of the files are empty. Names without an end give them again and again. */
+static void EmptyFiles_WithoutAnEnd_Fail(void) {
+    char kept[FILES][64];
+    memcpy(kept, paths, sizeof kept);
+    for (int i = 0; i < 3; ++i) {
+        snprintf(paths[i], sizeof paths[i], "%s/empty%d", folder, i);
+        write_bytes(paths[i], "", 0);
+    }
+    sab_record record = SAB_RECORD_INIT;
+    for (uint64_t threads = 0; threads <= 2; ++threads) {
+        sab_stream *stream = files(3, threads, 1, SAB_ON_ERROR_STOP);
+        for (int i = 0; i < 2; ++i)
+            EXPECT_FAILS(sab_stream_next(stream, &record), SAB_E_FORMAT,
+                         "the last 10030 files have no records");
+        sab_stream_free(stream);
+        stream = files(3, threads, 0, SAB_ON_ERROR_STOP);
+        EXPECT(sab_stream_next(stream, &record) == SAB_END);
+        sab_stream_free(stream);
+    }
+    write_bytes(paths[1], "only", 4);
+    for (uint64_t threads = 0; threads <= 2; ++threads) {
+        sab_stream *stream = files(3, threads, 1, SAB_ON_ERROR_STOP);
+        for (int i = 0; i < 12000; ++i) /* more empty files than may be in sequence */
+            EXPECT(sab_stream_next(stream, &record) == SAB_OK && record.length == 4);
+        sab_stream_free(stream);
+    }
+    for (int i = 0; i < 3; ++i) unlink(paths[i]);
+    memcpy(paths, kept, sizeof kept);
+}
+
 /* A source of names that fails once, before the fourth. */
 static int32_t next_name(void *ctx, sab_record *record) {
     int *const calls = ctx, call = (*calls)++;
@@ -453,6 +483,7 @@ int main(void) {
     RUN(Failures_ComeAtTheSameRecord);
     RUN(Windows_AreThoseOfRecordsOneByOne);
     RUN(Names_ThatAreNoFiles_AreSkippedUntilCancelled);
+    RUN(EmptyFiles_WithoutAnEnd_Fail);
     RUN(Source_ThatFails_FailsBehindTheFilesBefore);
     RUN(Readers_ThatAreFarAhead_Wait);
 #if !defined(_WIN32) && !defined(__SANITIZE_THREAD__)

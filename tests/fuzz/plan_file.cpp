@@ -91,13 +91,22 @@ void use_mapped(const std::vector<uint8_t>& image, Input& input) {
     const int file = memfd_create("plan", 0);
     PROMISE(file >= 0);
     overwrite(file, image);
+    const std::string path = "/proc/self/fd/" + std::to_string(file);
     sab_plan* plan = nullptr;
-    PROMISE(sab_plan_file_new(("/proc/self/fd/" + std::to_string(file)).c_str(), &plan) == SAB_OK);
+    PROMISE(sab_plan_file_new(path.c_str(), &plan) == SAB_OK);
     use(plan, image);
+    sab_plan* unused = nullptr;  // its buckets are read after the change
+    PROMISE(sab_plan_file_new(path.c_str(), &unused) == SAB_OK);
     std::vector<uint8_t> changed = image;
     patch(changed, input, input.left());
     overwrite(file, changed);
     use(plan, image);
+    sab_sampler* sampler = nullptr;
+    const sab_status status = sab_bucket_sampler_new(unused, nullptr, &sampler);
+    PROMISE(status == SAB_OK || (status == SAB_E_FORMAT && sampler == nullptr));
+    if (status == SAB_OK) use(unused, image);
+    sab_sampler_free(sampler);
+    sab_plan_free(unused);
     for (size_t i = 344; i < changed.size(); i += 1 + i % 7)
         changed[i] = static_cast<uint8_t>(changed[i] * 31 + i);
     overwrite(file, changed);

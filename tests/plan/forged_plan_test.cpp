@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <sab.h>
 
+#include <cstring>
+
 #include "../c/budgets.h"
 #include "../forgeries.h"
 #include "../plan_image.h"
@@ -88,6 +90,65 @@ TEST(ForgedPlan, IsRefusedOrChecksWhatItReads) {
         EXPECT_GT(sound, 0);  // of another total, at least
         EXPECT_GT(accepted, sound);
     }
+}
+
+TEST(ForgedPlan, WithAColumnNameThatIsNotUtf8_IsRefused) {
+    const struct {
+        const char* name;
+        bool is_utf8;
+    } names[] = {
+        {"sizes", true},
+        {"\x7f", true},
+        {"\xc2\x80", true},
+        {"\xdf\xbf", true},
+        {"\xe0\xa0\x80", true},
+        {"\xed\x9f\xbf", true},
+        {"\xee\x80\x80", true},
+        {"\xf0\x90\x80\x80", true},
+        {"\xf4\x8f\xbf\xbf", true},
+        {"\x80", false},  // continues nothing
+        {"a\xc2", false},
+        {"\xe2\x82", false},
+        {"\xf0\x9f\x98", false},
+        {"\xc2\x41", false},
+        {"\xc0\x80", false},  // has a shorter form
+        {"\xc1\xbf", false},
+        {"\xe0\x9f\xbf", false},
+        {"\xf0\x8f\xbf\xbf", false},
+        {"\xed\xa0\x80", false},  // surrogates
+        {"\xed\xbf\xbf", false},
+        {"\xf4\x90\x80\x80", false},  // too large
+        {"\xf8\x88\x80\x80\x80", false},
+        {"\xff", false},
+    };
+    const uint8_t number = 1;
+    sab_sizes* plain = nullptr;
+    ASSERT_EQ(sab_sizes_new(&number, 1, SAB_UINT8, nullptr, &plain), SAB_OK);
+    Saved image = plan_image(SAB_TAIL_KEEP);
+    constexpr std::size_t header_bytes = 344, name_offset = 8, name_bytes = 64;
+    unsigned char* const field = image.data() + header_bytes + name_offset;
+    for (const auto& [name, is_utf8] : names) {
+        std::memset(field, 0, name_bytes);
+        std::memcpy(field, name, std::strlen(name));
+        repair_plan(image, hash);
+        sab_plan* plan = nullptr;
+        sab_sizes* named = nullptr;
+        EXPECT_EQ(sab_plan_bytes_new(image.data(), image.size(), &plan),
+                  is_utf8 ? SAB_OK : SAB_E_FORMAT)
+            << name;
+        if (is_utf8) {
+            EXPECT_STREQ(sab_plan_column_name(plan, 0), name);
+        } else {
+            EXPECT_STREQ(sab_last_error_message(),
+                         "data: is not a valid plan: the name of column 0 is not UTF-8 followed by "
+                         "zeros");
+        }
+        // The same rule as where a name is given.
+        EXPECT_EQ(sab_sizes_named_new(plain, name, &named), is_utf8 ? SAB_OK : SAB_E_ARGUMENT);
+        sab_plan_free(plan);
+        sab_sizes_free(named);
+    }
+    sab_sizes_free(plain);
 }
 
 }  // namespace

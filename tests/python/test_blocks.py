@@ -1,6 +1,8 @@
 """Many batches at once: `Sampler.blocks`, and the batches that are read from blocks."""
 
+import pathlib
 import pickle
+import sys
 
 import numpy as np
 import pytest
@@ -130,3 +132,29 @@ def test_batches_before_an_error_are_given():
 def test_a_block_has_at_least_one_batch(most):
     with pytest.raises(ValueError, match=f"batches = {most}: must be at least 1"):
         bucket().blocks(most)
+
+
+def resident(path):
+    """Bytes of the file that this process has touched or that were mapped with those."""
+    lines = iter(pathlib.Path("/proc/self/smaps").read_text().splitlines())
+    kilobytes = 0
+    for line in lines:
+        if line.endswith(str(path)):
+            kilobytes += next(int(of.split()[1]) for of in lines if of.startswith("Rss:"))
+    return 1024 * kilobytes
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("begin", [iter, sab.BucketSampler.batches])
+def test_the_first_batch_reads_little_of_a_plan_file(begin, tmp_path):
+    path = tmp_path / "plan"
+    sizes = np.random.default_rng(4).integers(1, 2000, 1 << 24, np.uint16)
+    sab.plan(sizes, budget=20000).save(path)
+    sampler = sab.BucketSampler(sab.Plan.open(path))
+    before = resident(path)
+    batches = begin(sampler)
+    next(batches)
+    first = resident(path) - before
+    for _ in range(126):
+        next(batches)
+    assert 0 < first < (resident(path) - before) / 4  # a page of the order, and those around it

@@ -74,7 +74,7 @@ __all__ = [
     "SequentialSampler",
 ]
 
-BLOCK = 64  # batches fetched at once
+BLOCK = 64  # batches fetched at once; fewer at first, so that the first batch comes early
 
 
 Output = Literal["numpy", "list"]
@@ -377,7 +377,9 @@ class RandomAccessSampler(Sampler):
     def _walk(self, epoch: int, step: int) -> Iterator[Batch]:
         # As _walk_blocks: the cursor runs ahead.
         block = new_struct("sab_block")
-        while self._next_block(epoch, step, BLOCK, block):
+        ahead = 1
+        while self._next_block(epoch, step, ahead, block):
+            ahead = min(2 * ahead, BLOCK)
             changes = self._budget_changes
             for batch in batches_of_block(block, self._columns):
                 self._step = step = step + 1
@@ -394,6 +396,7 @@ class RandomAccessSampler(Sampler):
         offsets_pointer = ffi.cast("uint64_t *", offsets.ctypes.data)
         count = ffi.new("size_t *")
         room = 1 << 13
+        ahead = 1
         while True:
             self._go_on(epoch, step)
             block = np.empty(room, np.int64)
@@ -401,7 +404,7 @@ class RandomAccessSampler(Sampler):
             if (
                 check(
                     lib.sab_sampler_next_batches(
-                        self._handle, BLOCK, block_pointer, room, offsets_pointer, count
+                        self._handle, ahead, block_pointer, room, offsets_pointer, count
                     )
                 )
                 == lib.SAB_END
@@ -411,6 +414,7 @@ class RandomAccessSampler(Sampler):
             if count[0] == 0:
                 room = int(offsets[1])
                 continue
+            ahead = min(2 * ahead, BLOCK)
             edges = offsets[: count[0] + 1].tolist()
             begin = 0
             changes = self._budget_changes

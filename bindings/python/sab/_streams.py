@@ -240,7 +240,8 @@ class Stream:
         Args:
             names: of the files.
             shuffle: another permutation of the files each time through; for ever.
-            infinite: go through the files again and again; as ``shuffle`` by default.
+            infinite: go through the files again and again; as ``shuffle`` by default. If no file
+                has a record, FormatError is raised after 10,000 + 10 * ``len(names)`` files.
             seed: of the permutations.
             rank, world_size: this rank's files: a consecutive block, so that the ranks in order
                 give all, or every world_size-th where it is infinite. See :meth:`rank` for a split
@@ -582,7 +583,7 @@ class Stream:
     def set_progress(self, progress: bool | Progress | None) -> None:
         """Follows long windows: True for a bar, or ``progress(done, total)``, which stops by
         returning False or raising. Only this stops a stream that reads a source without an end and
-        skips all of its records or files.
+        skips all of its records, or all files because they cannot be read.
         """
         if self._pipeline is not None:
             with self._pipeline as pipeline:

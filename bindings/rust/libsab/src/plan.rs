@@ -301,8 +301,8 @@ impl Plan {
     }
 
     /// Maps a plan that [`Plan::save`] wrote: processes that map it share its memory. Only the
-    /// header and the buckets are read and verified, so the time does not depend on the number of
-    /// samples. Each batch checks what it reads; [`Plan::check`] reads everything.
+    /// header is read and verified, so the time does not depend on the number of samples. The first
+    /// sampler reads the buckets. Each batch checks what it reads; [`Plan::check`] reads everything.
     ///
     /// # Safety
     ///

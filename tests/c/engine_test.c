@@ -1276,7 +1276,7 @@ static void places_of_an_epoch_stay_the_same(void) {
     const uint32_t sources[] = {0, 0, 0, 0, 0, 1, 1, 1, 1, 1};
     const double sizes[] = {3, 5, 3, 9, 5, 3, 7, 9, 3, 5}, repeats[] = {1, 1.4};
     const int64_t expected[3][10] = {{1, 1, 1, 1, 1, 1, 1, 2, 2, 1},
-                                     {0, 0, 3, 2, 3, 1, 2, 4, 0, 1},
+                                     {3, 3, 0, 2, 0, 1, 2, 4, 0, 1},
                                      {1, 0, 1, 0, 0, 0, 1, 1, 2, 1}};
     sab_mixture_options once = SAB_MIXTURE_OPTIONS_INIT;
     sab_sizes *plain = sizes_of(numbers, 10), *mixture = NULL;

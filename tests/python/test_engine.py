@@ -197,7 +197,7 @@ def test_places_of_an_epoch_of_a_mixture_are_those_of_c() -> None:
     for each in (plan, copy):
         places = each.locate(SIZES, within, sources=SOURCES, seed=5, epoch=1)
         assert places.counts.tolist() == [1, 1, 1, 1, 1, 1, 1, 2, 2, 1]
-        assert places.batches.tolist() == [0, 0, 3, 2, 3, 1, 2, 4, 0, 1]
+        assert places.batches.tolist() == [3, 3, 0, 2, 0, 1, 2, 4, 0, 1]
         assert places.slots.tolist() == [1, 0, 1, 0, 0, 0, 1, 1, 2, 1]
 
 

@@ -145,7 +145,7 @@ static void columns_and_sources_are_kept_apart(void) {
     EXPECT(sizes[0] == 2 && sources[0] == 0 && sizes[2] == 1 && sources[2] == 1);
 
     EXPECT_FAILS(sab_histogram_merge(mixed, histogram), SAB_E_MISMATCH, "has 2 columns");
-    EXPECT_FAILS(sab_histogram_add(mixed, parts[0]), SAB_E_MISMATCH, "sizes: has 0 sources");
+    EXPECT_FAILS(sab_histogram_add(mixed, parts[0]), SAB_E_MISMATCH, "sizes has 0 sources");
     sab_plan_options options = budget(100);
     sab_plan *plan = NULL;
     EXPECT_FAILS(sab_histogram_plan_new(mixed, &options, &plan), SAB_E_UNSUPPORTED, "a mixture");

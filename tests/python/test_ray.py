@@ -411,6 +411,88 @@ def test_rows_of_a_packing(ray: Any, tmp_path: pathlib.Path) -> None:
     assert not (tmp_path / "other").exists()
 
 
+NAMES, REPEATS = ["wiki", "code", "none"], [1, 2.5, 1]
+
+
+def mixture() -> Any:
+    """The table with the name of the source of each row."""
+    rows = table()
+    sources = np.where(np.random.default_rng(2).random(COUNT) < 0.7, "wiki", "code")
+    sources[:300] = "code"  # so that partitions lack a source
+    return rows.append_column("corpus", pa.array(sources))
+
+
+def expect_epoch_of_mixture(path: str | os.PathLike[str], epoch: int, order: Any) -> None:
+    """The folder has each sample at all its places."""
+    rows = mixture()
+    sizes, names = rows.column("length").to_numpy(), rows.column("corpus").to_pylist()
+    sources = np.array([NAMES.index(name) for name in names])
+    whole = sab.Histogram()
+    numbers = whole.number(sab.Mixture(sizes, sources=sources, all_sources=range(3)))
+    plan = sab.plan(whole.epoch(epoch, repeat=REPEATS), 1000)
+    batches = [sab.BatchDataset(path, rank=rank, world_size=WORLD) for rank in range(WORLD)]
+    written = 0
+    for which in range(3):
+        asked = np.full(COUNT, which)
+        places = plan.locate(sizes, numbers, sources=sources, which=asked, epoch=epoch, **order)
+        for i in np.flatnonzero(places.counts > which):
+            batch = batches[places.ranks[i]][places.batches[i]]
+            assert batch["id"][places.slots[i]] == i
+            assert batch["corpus"][places.slots[i]] == names[i]
+            written += 1
+    assert written == plan.sample_count == sum(len(b["id"]) for data in batches for b in data)
+
+
+def test_epochs_of_a_mixture(ray: Any, tmp_path: pathlib.Path) -> None:
+    import sab.ray as adapter
+
+    def source_of(block: Any) -> Any:
+        return block.column("corpus").to_numpy()
+
+    given: dict[str, Any] = {"size": "length", "source": "corpus", "sources": NAMES}
+    writing = {**given, **order(), "batches_per_file": 32}
+    for blocks in (1, 8):
+        dataset = ray.data.from_arrow(mixture()).repartition(blocks)
+        whole = adapter.histogram(dataset, **given)
+        assert whole == adapter.histogram(dataset, **{**given, "source": source_of})
+        plan = sab.plan(whole.epoch(3, repeat=REPEATS), 1000)
+        target = tmp_path / str(blocks)
+        manifest = adapter.write_batches(dataset, plan, target, epoch=3, **writing)
+        assert manifest["samples"] == plan.sample_count
+        expect_epoch_of_mixture(target, 3, order())
+    folders = tmp_path / "1", tmp_path / "8"
+    names = [str(path.relative_to(folders[0])) for path in folders[0].rglob("*.parquet")]
+    assert filecmp.cmpfiles(*folders, names, shallow=False)[1:] == ([], [])
+
+    def refused(error: type[Exception], match: str, plan: Any, data: Any, **changed: Any) -> None:
+        with pytest.raises(error, match=match):
+            adapter.write_batches(
+                data, plan, tmp_path / "other", **{**writing, "epoch": 3, **changed}
+            )
+
+    refused(
+        ValueError,
+        "must be given: the plan is of an epoch",
+        plan,
+        dataset,
+        source=None,
+        sources=None,
+    )
+    refused(ValueError, "source and sources: must be given together", plan, dataset, source=None)
+    refused(ValueError, "must be different names", plan, dataset, sources=[])
+    refused(ValueError, "has the source 'code': must be one of", plan, dataset, sources=["wiki"])
+    refused(ValueError, "source = 'x': must be a column of", plan, dataset, source="x")
+    refused(sab.MismatchError, "must be the epoch of the plan, 3", plan, dataset, epoch=2)
+    refused(sab.MismatchError, "of an epoch of other data", plan, dataset.limit(900))
+    copy = sab.Plan.from_bytes(plan.to_bytes())
+    refused(sab.MismatchError, "numbers", copy, dataset.union(dataset))
+    plain = adapter.plan(dataset, 1000, size="length")
+    refused(sab.MismatchError, "the plan is of no epoch of a mixture", plain, dataset)
+    packing = sab.Packing(adapter.histogram(dataset, "length"), CAPACITY)
+    refused(sab.UnsupportedError, "source: must be None for a packing", packing, dataset)
+    assert not (tmp_path / "other").exists()
+
+
 def test_several_sizes_inside_the_engine(ray: Any, tmp_path: pathlib.Path) -> None:
     import sab.ray as adapter
 

@@ -12,10 +12,9 @@ import numpy as np
 import sab
 from sab._batch_files import (
     Job,
+    Measure,
     begin,
-    counted_sizes_of,
     finish,
-    histogram_of,
     make_job,
     write_file,
 )
@@ -146,7 +145,7 @@ def _histogram(options: argparse.Namespace) -> None:
     pathlib.Path(options.output).mkdir(parents=True, exist_ok=True)
     rows: list[list[str]] = []
     for shard in options.shards:
-        histogram = histogram_of(_table(shard, columns), columns, shard)
+        histogram = Measure(columns).histogram(_table(shard, columns), shard)
         target = _file_of(options.output, shard)
         partial = target.with_suffix(".partial")
         partial.write_bytes(histogram.to_bytes())
@@ -242,8 +241,8 @@ def _rows(options: argparse.Namespace, job: Job, parts: _Parts, wanted: Any) -> 
     tables: list[Any] = []
     for shard, part in parts:
         table = _table(shard, sorted({*job.columns, *options.column}))
-        sizes = counted_sizes_of(table, options.column, part, shard)
-        tables.append(job.rows_of_files(table, sizes, before, wanted)[0])
+        rows = Measure(options.column).counted_rows(table, part, shard)
+        tables.append(job.rows_of_files(table, rows, before, wanted)[0])
     return tables
 
 
@@ -251,8 +250,9 @@ def _places(options: argparse.Namespace, job: Job, parts: _Parts) -> int:
     """The samples of the epoch, with those that are repeated."""
     before, count = sab.Histogram(), 0
     for shard, part in parts:
-        sizes = counted_sizes_of(_table(shard, options.column), options.column, part, shard)
-        count += job.places_of(sizes, before)
+        table = _table(shard, options.column)
+        rows = Measure(options.column).counted_rows(table, part, shard)
+        count += job.places_of(rows, before)
     return count
 
 

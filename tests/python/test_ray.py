@@ -496,6 +496,7 @@ def test_epochs_of_a_mixture(ray: Any, tmp_path: pathlib.Path) -> None:
     folders = tmp_path / "1", tmp_path / "8"
     names = [str(path.relative_to(folders[0])) for path in folders[0].rglob("*.parquet")]
     assert filecmp.cmpfiles(*folders, names, shallow=False)[1:] == ([], [])
+    dataset = ray.data.from_arrow(mixture())
 
     def refused(error: type[Exception], match: str, plan: Any, data: Any, **changed: Any) -> None:
         with pytest.raises(error, match=match):

@@ -289,7 +289,7 @@ void refuse_callbacks(const sab_balanced_options& balanced) {
     const auto refuse = [](const sab_cost* cost, std::string_view name) {
         if (cost != nullptr && cost->impl.is_callback())
             fail(SAB_E_ARGUMENT, name,
-                 ": is a callback: the samples of a mixture are weighed again in each epoch, and "
+                 " is a callback: the samples of a mixture are weighed again in each epoch, and "
                  "must have costs of terms");
     };
     for (std::size_t i = 0; i < balanced.budget_count; ++i)

@@ -241,7 +241,7 @@ Cost read_cost(const sab_cost* cost, ColumnNames columns, std::string_view name)
     const bool have_names = !own.empty() && !own[0].empty() && !columns[0].empty();
     if (!own.empty() &&
         (own.size() != columns.size() || (have_names && !std::ranges::equal(own, columns))))
-        fail(SAB_E_ARGUMENT, name, ": is that of a memory model with ",
+        fail(SAB_E_ARGUMENT, name, " is that of a memory model with ",
              std::string_view(columns_listed(own)), ": the sizes have ",
              std::string_view(columns_listed(columns)));
     if (cost->impl.columns() > columns.size())

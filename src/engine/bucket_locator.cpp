@@ -116,7 +116,7 @@ Locator::Found BucketLocator::find(uint64_t, const double* sizes, uint64_t numbe
     const std::size_t run =
         begin + last_at_most(first_places.subspan(begin, end - begin), first + number);
     const uint64_t place = plan_->run_places()[run] + (first + number - first_places[run]);
-    return {first_places[end] - first, place, place};
+    return {first_places[end] - first, place};
 }
 
 /// In several passes, so that a sample does not wait for the memory and the permutations of the one
@@ -127,8 +127,7 @@ void BucketLocator::find_batches(std::span<const uint64_t> places, Appearances* 
     uint64_t offsets[block];
     for (std::size_t i = 0; i < places.size(); ++i) {
         buckets[i] = &buckets_[last_at_most<uint64_t>(begins_, places[i])];
-        for (std::size_t byte = 0; byte < sizeof(BucketOrder); byte += 64)
-            __builtin_prefetch(reinterpret_cast<const char*>(buckets[i]) + byte);
+        prefetch(*buckets[i]);
     }
     for (std::size_t i = 0; i < places.size(); ++i) {
         const BucketOrder& bucket = *buckets[i];

@@ -75,7 +75,7 @@ int Histogram::compare(std::size_t entry, const Histogram& other,
 void Histogram::refuse_epoch(std::string_view argument) const {
     if (turns_)
         fail(SAB_E_UNSUPPORTED, argument,
-             ": is of an epoch of a mixture: must be of all its samples");
+             " is of an epoch of a mixture: must be of all its samples");
 }
 
 /// Refuses samples of another kind. Without a kind yet, that of `other` is taken.
@@ -89,10 +89,10 @@ void Histogram::take_kind(const Histogram& other, std::string_view argument) {
         return;
     }
     if (names_ != other.names_)
-        fail(SAB_E_MISMATCH, argument, ": has ", std::string_view(columns_listed(other.names_)),
+        fail(SAB_E_MISMATCH, argument, " has ", std::string_view(columns_listed(other.names_)),
              ": must have those of the histogram, ", std::string_view(columns_listed(names_)));
     if (source_count_ != other.source_count_)
-        fail(SAB_E_MISMATCH, argument, ": has ", other.source_count_,
+        fail(SAB_E_MISMATCH, argument, " has ", other.source_count_,
              " sources of a mixture: must have as many as the histogram, ", source_count_);
 }
 

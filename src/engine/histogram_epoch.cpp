@@ -1,7 +1,6 @@
 /// The epochs of a mixture.
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <utility>
 
 #include "base/rounding.h"
@@ -106,17 +105,12 @@ Histogram Histogram::in_epoch(std::span<const double> repeats, uint64_t epoch,
 }
 
 Histogram Histogram::without_sources() const {
-    std::vector<std::size_t> order(entries());
-    std::iota(order.begin(), order.end(), std::size_t{0});
     const auto sizes_at = [&](std::size_t k) {
         return std::span(sizes_).subspan(k * columns(), columns());
     };
-    std::ranges::sort(order, [&](std::size_t i, std::size_t k) {
-        return std::ranges::lexicographical_compare(sizes_at(i), sizes_at(k));
-    });
     Histogram made;
     made.names_ = names_;
-    for (const std::size_t k : order) {
+    for (const std::size_t k : turns_->by_size()) {
         if (counts_[k] == 0) continue;
         if (made.entries() > 0 &&
             std::ranges::equal(sizes_at(k), std::span(made.sizes_).last(columns()))) {

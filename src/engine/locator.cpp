@@ -25,25 +25,26 @@ Locator::Locator(std::unique_ptr<Sequence> sequence, CostOrder order,
     }
 }
 
-/// The places of each sample in the order.
-std::vector<Locator::Found> Locator::find_all(const uint32_t* sources,
-                                              std::span<const double> sizes,
-                                              std::span<const uint64_t> numbers) const {
-    std::vector<Found> all(numbers.size());
+/// What find() tells of each sample.
+std::vector<uint64_t> Locator::find_all(const uint32_t* sources, std::span<const double> sizes,
+                                        std::span<const uint64_t> numbers) const {
+    std::vector<uint64_t> all(numbers.size());
     for (std::size_t i = 0; i < numbers.size(); ++i) {
-        all[i] = find(sources != nullptr ? sources[i] : 0, &sizes[i * columns_], numbers[i]);
-        if (numbers[i] >= all[i].count) [[unlikely]] {
+        const Found same =
+            find(sources != nullptr ? sources[i] : 0, &sizes[i * columns_], numbers[i]);
+        if (numbers[i] >= same.count) [[unlikely]] {
             std::string own =
                 columns_ == 1 ? text(sizes[i])
                               : text("(", lengths_text(sizes.subspan(i * columns_, columns_)), ")");
             if (sources != nullptr) own += text(" of source ", sources[i]);
-            if (all[i].count == 0)
+            if (same.count == 0)
                 fail(SAB_E_ARGUMENT, "sizes[", i, "] = ", std::string_view(own),
                      ": must be the size of samples of the ", owner_);
             fail(SAB_E_ARGUMENT, "numbers[", i, "] = ", numbers[i],
                  ": must be below the number of samples of size ", std::string_view(own), ", ",
-                 all[i].count);
+                 same.count);
         }
+        all[i] = same.place;
     }
     return all;
 }
@@ -69,32 +70,34 @@ Locator::Taken Locator::taken(uint64_t position, uint64_t slot) const {
 void Locator::locate(const uint32_t* sources, std::span<const double> sizes,
                      std::span<const uint64_t> numbers, const uint64_t* which,
                      const sab_places& out) const {
-    const std::vector<Found> all = find_all(sources, sizes, numbers);
+    const std::vector<uint64_t> all = find_all(sources, sizes, numbers);
     std::vector<uint64_t> places, ids;  // the ids become positions
     std::vector<Appearances> found;
     std::vector<Slot> slots;
+    uint64_t turns[block];
     for (std::size_t first = 0; first < all.size(); first += block) {
-        const std::span samples =
-            std::span(all).subspan(first, std::min(block, all.size() - first));
-        places.clear();
-        ids.clear();
-        for (const Found& sample : samples)
-            for (uint64_t turn = 0; turn < sample.turns; ++turn)
-                places.push_back(sample.place(turn));
+        const std::size_t count = std::min(block, all.size() - first);
+        find_places(std::span(all).subspan(first, count), numbers.subspan(first, count), places,
+                    turns);
         found.resize(places.size());
+        ids.resize(2 * places.size());
+        slots.resize(2 * places.size());
         for (std::size_t k = 0; k < places.size(); k += block)
             find_batches(std::span(places).subspan(k, std::min(block, places.size() - k)),
                          &found[k]);
+        std::size_t taken = 0;
         for (const Appearances& own : found)
-            ids.insert(ids.end(), own.position, own.position + own.count);
-        find_positions(ids);
-        std::size_t place = 0, id = 0;
-        for (std::size_t i = 0; i < samples.size(); ++i) {
-            slots.clear();
-            for (uint64_t turn = 0; turn < samples[i].turns; ++turn, ++place)
-                for (uint32_t k = 0; k < found[place].count; ++k)
-                    slots.push_back({ids[id++], found[place].slot[k]});
-            write(slots, which != nullptr ? which[first + i] : 0, first + i, out);
+            for (uint32_t k = 0; k < own.count; ++k) ids[taken++] = own.position[k];
+        find_positions(std::span(ids).first(taken));
+        std::size_t place = 0;
+        taken = 0;
+        for (std::size_t i = 0; i < count; ++i) {
+            const std::size_t begin = taken;
+            for (const std::size_t end = place + turns[i]; place < end; ++place)
+                for (uint32_t k = 0; k < found[place].count; ++k, ++taken)
+                    slots[taken] = {ids[taken], found[place].slot[k]};
+            write(std::span(slots).subspan(begin, taken - begin),
+                  which != nullptr ? which[first + i] : 0, first + i, out);
         }
     }
 }

@@ -38,15 +38,10 @@ protected:
     };
     static constexpr std::size_t block = 128;
 
-    /// A sample among those of the same sizes. Its places in the order, if the number is below
-    /// `count`, are `turns`, at a distance of `stride` but for the last one.
+    /// A sample among those of the same sizes.
     struct Found {
-        uint64_t count;  ///< samples with these sizes; may be 0
-        uint64_t first = 0, last = 0;
-        uint64_t turns = 1, stride = 0;
-        uint64_t place(uint64_t turn) const {
-            return turn + 1 < turns ? first + turn * stride : last;
-        }
+        uint64_t count;      ///< samples with these sizes; may be 0
+        uint64_t place = 0;  ///< in the order, if the number of the sample is below `count`
     };
 
     /// `owner` has the sizes, in messages.
@@ -55,6 +50,13 @@ protected:
 
     /// The sample with these sizes, one a column, and this number within them.
     virtual Found find(uint64_t source, const double* sizes, uint64_t number) const = 0;
+    /// Of at most `block` samples, what find() told and their numbers: fills `places` with their
+    /// places in the order, `turns` for each sample.
+    virtual void find_places(std::span<const uint64_t> found, std::span<const uint64_t>,
+                             std::vector<uint64_t>& places, uint64_t* turns) const {
+        places.assign(found.begin(), found.end());
+        std::fill_n(turns, found.size(), uint64_t{1});
+    }
     /// Of at most `block` places. Cannot fail.
     virtual void find_batches(std::span<const uint64_t> places, Appearances* found) const = 0;
     /// Replaces the ids of batches by their positions.
@@ -91,8 +93,14 @@ protected:
                               std::span<const Place> first_places) {
         const std::size_t found = last_at_most(distinct_sizes, size);
         const uint64_t begin = first_places[found];
-        return {distinct_sizes[found] == size ? first_places[found + 1] - begin : 0, begin + number,
+        return {distinct_sizes[found] == size ? first_places[found + 1] - begin : 0,
                 begin + number};
+    }
+    /// Asks the memory for an object that is needed soon.
+    template <class Object>
+    static void prefetch(const Object& object) {
+        for (std::size_t byte = 0; byte < sizeof(Object); byte += 64)
+            __builtin_prefetch(reinterpret_cast<const char*>(&object) + byte);
     }
 
     CostOrder order_;
@@ -106,8 +114,8 @@ private:
     struct Slot {
         uint64_t position, slot;
     };
-    std::vector<Found> find_all(const uint32_t* sources, std::span<const double> sizes,
-                                std::span<const uint64_t> numbers) const;
+    std::vector<uint64_t> find_all(const uint32_t* sources, std::span<const double> sizes,
+                                   std::span<const uint64_t> numbers) const;
     Taken taken(uint64_t position, uint64_t slot) const;
     void write(std::span<Slot> slots, uint64_t asked, std::size_t i, const sab_places& out) const;
 

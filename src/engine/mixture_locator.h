@@ -15,31 +15,40 @@ public:
                    const sab_sampler_options& options);
 
 protected:
-    /// Places are numbers of turns: those of an entry after those of the entry before.
+    /// Gives the number of the entry.
     Found find(uint64_t source, const double* sizes, uint64_t number) const override;
+    /// Places are numbers of turns: those of an entry after those of the entry before.
+    void find_places(std::span<const uint64_t> found, std::span<const uint64_t> numbers,
+                     std::vector<uint64_t>& places, uint64_t* turns) const override;
     void find_batches(std::span<const uint64_t> places, Appearances* found) const override;
     void find_positions(std::span<uint64_t> ids) const override { order_.even_positions_of(ids); }
 
 private:
     /// Turns of a source in a bucket.
     struct Group {
-        std::size_t bucket;
-        uint64_t first;  ///< turns of the sources before it in the bucket
-        uint64_t count, key;
+        std::size_t bucket;  ///< or the number of buckets: they are in none
+        uint64_t first;      ///< turns of the sources before it in the bucket
+        Permutation permutation;
     };
-    /// Turns in a row of an entry, of the same group.
+    /// Turns in a row, of the same group.
     struct Piece {
-        std::size_t group;  ///< or `no_group`: they are in no bucket
-        uint64_t offset;    ///< in the group
+        std::size_t group;
+        uint64_t offset;  ///< in the group
     };
     /// Distances in a batch of rows of the deal: of a full one, and of the rest of the bucket.
     struct Strides {
         uint64_t full, rest;
     };
-    static constexpr std::size_t no_group = ~std::size_t{0};
-    struct Part;
+    /// Turns in a row of an entry, of the same bucket.
+    struct Part {
+        std::size_t bucket;  ///< or the number of buckets: they are in none
+        std::size_t entry;
+        uint64_t begin, count;
+        Piece piece{};
+    };
     std::vector<Part> parts() const;
-    uint64_t dealt(const BucketOrder& bucket, uint64_t number) const;
+    void make_groups(std::span<Part> parts);
+    uint64_t dealt(std::size_t bucket, uint64_t number) const;
 
     std::shared_ptr<const CountedTurns> turns_;
     std::vector<uint64_t> first_turns_{};       ///< of each entry

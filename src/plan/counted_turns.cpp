@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "base/image.h"
 #include "plan/plan.h"
@@ -28,6 +29,15 @@ uint64_t CountedTurns::all() const {
 bool CountedTurns::is_smaller(std::size_t entry, std::size_t other) const {
     const double *const a = &sizes[entry * columns], *const b = &sizes[other * columns];
     return std::lexicographical_compare(a, a + columns, b, b + columns);
+}
+
+std::vector<std::size_t> CountedTurns::by_size() const {
+    std::vector<std::size_t> order(entries.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::sort(order, [this](std::size_t entry, std::size_t other) {
+        return is_smaller(entry, other) || (entry < other && !is_smaller(other, entry));
+    });
+    return order;
 }
 
 bool CountedTurns::is_image(std::span<const std::byte> image) {

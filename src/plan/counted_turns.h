@@ -32,6 +32,10 @@ struct CountedTurns {
     std::vector<double> sizes{};        ///< one a column for each entry
 
     uint64_t all() const;
+    /// The entries by the size in each column, then by source.
+    std::vector<std::size_t> by_size() const;
+
+private:
     /// Whether the sizes of an entry are before those of another.
     bool is_smaller(std::size_t entry, std::size_t other) const;
 };

@@ -19,7 +19,7 @@ void check_kept_costs(const sab_plan_options& options) {
         if (const sab_cost* cost = options.budgets[i].cost;
             cost != nullptr && cost->impl.is_callback())
             fail(SAB_E_ARGUMENT, "options.budgets[", i,
-                 "].cost: is a callback: the plan of a mixture is made again in each epoch, and "
+                 "].cost is a callback: the plan of a mixture is made again in each epoch, and "
                  "must have costs of terms");
 }
 

@@ -97,35 +97,47 @@ void CostOrder::make_invertible() {
 
 /// The steps are permuted: each half of the epoch takes one of every two neighbours, as the key
 /// decides, and so on inside the halves. So of any steps in a row, any part of the epoch has its
-/// share, give or take about one. Level by level, since a level waits for products.
+/// share, give or take about one. Level by level, since a level waits for the one before.
 void CostOrder::even_positions_of(std::span<uint64_t> ids) const {
-    struct Place {
-        uint64_t number, begin, count;  ///< step `number` of `count` that have the places from here
-        uint64_t* id;
-    };
     constexpr std::size_t block = 128;
-    Place places[block];
+    constexpr uint64_t levels = 4;  // that take their bits from one random number
+    // of an id: step `number` of `size` that have the places from `begin` on
+    uint64_t number[block], begin[block], size[block], random[block], low[block];
+    uint64_t* of[block];
     const uint64_t in_step = epoch_options_.step_batches, first = costliest_steps_ * in_step,
                    steps = full_step_batches_ / in_step - costliest_steps_,
                    key = permutation_key(epoch_options_.seed, epoch_options_.epoch, Purpose::steps,
                                          1);
     for (; !ids.empty(); ids = ids.subspan(std::min(block, ids.size()))) {
         std::size_t count = 0;
-        for (uint64_t& id : ids.first(std::min(block, ids.size())))
-            if (id >= first && id < full_step_batches_)
-                places[count++] = {(id - first) / in_step, 0, steps, &id};
-        for (std::size_t i = 0; i < count; ++i) *places[i].id -= places[i].number * in_step;
-        for (uint64_t level = 0; steps >> level > 0; ++level)
-            for (Place& place : std::span(places, count)) {
-                const uint64_t pair = place.number / 2, late_count = place.count / 2,
-                               random = mix(key ^ (place.begin + pair) ^ (level << 56));
-                // The last of an odd number has no neighbour.
-                const bool is_late = pair < late_count && ((place.number ^ random) & 1) != 0;
-                place.begin += is_late ? place.count - late_count : 0;
-                place.count = is_late ? late_count : place.count - late_count;
-                place.number = pair;
+        for (uint64_t& id : ids.first(std::min(block, ids.size()))) {
+            if (id < first || id >= full_step_batches_) continue;
+            number[count] = (id - first) / in_step;
+            id -= number[count] * in_step;
+            begin[count] = 0;
+            size[count] = steps;
+            of[count++] = &id;
+        }
+        for (uint64_t level = 0; steps >> level > 0; ++level) {
+            const uint64_t turn = level % levels;
+            for (std::size_t i = 0; turn == 0 && i < count; ++i) {
+                random[i] = mix(key ^ (begin[i] + (number[i] >> levels)) ^ (level << 56));
+                low[i] = number[i] % (1 << levels);
             }
-        for (std::size_t i = 0; i < count; ++i) *places[i].id += places[i].begin * in_step;
+            for (std::size_t i = 0; i < count; ++i) {
+                // `low` has the bits that are left, and above them the halves that were taken
+                const uint64_t pair = number[i] / 2, late_size = size[i] / 2,
+                               early_size = size[i] - late_size,
+                               bit = random[i] >> (8 * turn + low[i] / 2) ^ low[i],
+                               // 1 or 0; the last of an odd number has no neighbour
+                    late = bit & (pair - late_size) >> 63;
+                low[i] = low[i] / 2 | late << (levels - 1);
+                begin[i] += early_size & (0 - late);
+                size[i] = early_size - (size[i] & late);
+                number[i] = pair;
+            }
+        }
+        for (std::size_t i = 0; i < count; ++i) *of[i] += begin[i] * in_step;
     }
 }
 

@@ -78,14 +78,14 @@ Columns Columns::together(std::span<const sab_sizes* const> columns) {
         const std::string& name = made.names_.back();
         const std::string label = name.empty() ? place : text(place, " (\"", name, "\")");
         if (column.count() != made.count())
-            fail(SAB_E_ARGUMENT, label, ": has ", column.count(),
+            fail(SAB_E_ARGUMENT, label, " has ", column.count(),
                  " samples: must have as many as columns[0], ", made.count());
         if (name.empty() != made.names_[0].empty())
             fail(SAB_E_ARGUMENT, label, ": ", name.empty() ? "has no name" : "has a name",
                  ": all columns must have a name, or none");
         const auto first = std::ranges::find(made.names_, name);
         if (!name.empty() && first + 1 != made.names_.end())
-            fail(SAB_E_ARGUMENT, label, ": has the name of columns[", first - made.names_.begin(),
+            fail(SAB_E_ARGUMENT, label, " has the name of columns[", first - made.names_.begin(),
                  "]: no two columns may have the same name");
     }
     made.describe();
@@ -99,7 +99,7 @@ Columns Columns::join(std::span<const sab_sizes* const> parts, std::string_view 
         require(parts[i], place);
         parts[i]->impl.refuse_choice(place);
         if (parts[i]->impl.names_ != parts[0]->impl.names_)
-            fail(SAB_E_ARGUMENT, std::string_view(place), ": has ",
+            fail(SAB_E_ARGUMENT, std::string_view(place), " has ",
                  std::string_view(columns_listed(parts[i]->impl.names_)),
                  ": must have the columns of ", name, "[0], ",
                  std::string_view(columns_listed(parts[0]->impl.names_)));
@@ -147,7 +147,7 @@ std::string Columns::described(std::size_t column) const {
 
 void Columns::need_one_column(std::string_view name) const {
     if (size() > 1)
-        fail(SAB_E_ARGUMENT, name, ": has ", std::string_view(columns_listed(names_)),
+        fail(SAB_E_ARGUMENT, name, " has ", std::string_view(columns_listed(names_)),
              ": must have one");
 }
 
@@ -160,7 +160,7 @@ const Sizes& Columns::only(std::string_view name) const {
 void Columns::refuse_choice(std::string_view name) const {
     if (choice_ != nullptr)
         fail(SAB_E_ARGUMENT, name,
-             ": is a mixture: must be the sizes of one data set. Plans, packed, balanced and "
+             " is a mixture: must be the sizes of one data set. Plans, packed, balanced and "
              "sharded samplers take mixtures");
 }
 

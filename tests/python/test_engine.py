@@ -197,8 +197,42 @@ def test_places_of_an_epoch_of_a_mixture_are_those_of_c() -> None:
     for each in (plan, copy):
         places = each.locate(SIZES, within, sources=SOURCES, seed=5, epoch=1)
         assert places.counts.tolist() == [1, 1, 1, 1, 1, 1, 1, 2, 2, 1]
-        assert places.batches.tolist() == [0, 0, 3, 2, 3, 1, 2, 4, 0, 1]
+        assert places.batches.tolist() == [3, 3, 0, 2, 0, 1, 2, 4, 0, 1]
         assert places.slots.tolist() == [1, 0, 1, 0, 0, 0, 1, 1, 2, 1]
+
+
+def test_any_number_of_partitions_gives_the_same_batches_of_a_mixture() -> None:
+    random = np.random.default_rng(3)
+    sizes, sources = random.integers(1, 60, 2000), random.integers(0, 5, 2000)
+    sources[:100] = 4  # so that partitions lack sources
+    expected = None
+    for count in (1, 64):
+        parts = np.array_split(np.arange(2000), count)
+        mixtures = [
+            sab.Mixture(sizes[part], sources=sources[part], all_sources=range(5)) for part in parts
+        ]
+        whole = sab.Histogram()
+        for k in random.permutation(count):
+            whole.merge(sab.Histogram(mixtures[k]))
+        plan = sab.plan(whole.epoch(2, repeat=[0.4, 1, 1.5, 2, 3.2]), budget=500)
+        before, found = sab.Histogram(), []
+        for part, mixture in zip(parts, mixtures):
+            numbers = before.number(mixture)
+            for which in range(4):
+                places = plan.locate(
+                    sizes[part],
+                    numbers,
+                    sources=sources[part],
+                    which=np.full(len(part), which),
+                    epoch=2,
+                    world_size=3,
+                )
+                for i in np.flatnonzero(places.counts > which):
+                    place = places.ranks[i], places.batches[i], places.slots[i]
+                    found.append((*map(int, place), int(part[i])))
+        assert len(found) == plan.sample_count
+        expected = expected or (plan.to_bytes(), sorted(found))
+        assert (plan.to_bytes(), sorted(found)) == expected
 
 
 def test_epochs_refuse_what_they_cannot_do() -> None:

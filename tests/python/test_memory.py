@@ -1340,7 +1340,7 @@ def test_no_batch_of_a_plan_breaks_the_budget_of_a_model(noisy_pairs, options):
 def test_a_model_prices_only_sizes_with_its_columns(exact_pairs):
     sizes = pair_sizes(50)
     one = sab.measurement_points(4, 90, max_count=99)
-    words = "cost: is that of a memory model with 2 columns, source and target: the sizes have "
+    words = "cost is that of a memory model with 2 columns, source and target: the sizes have "
     for others, listed in (
         ({"images": sizes["source"], "tokens": sizes["target"]}, "2 columns, images and tokens"),
         ({"target": sizes["target"], "source": sizes["source"]}, "2 columns, target and source"),

@@ -159,6 +159,71 @@ def test_tasks_of_the_command_write_packed_rows(
     assert "must be at most the capacity, 50" in refused(*common, "--output", "x", "--capacity", 50)
 
 
+NAMES, REPEATS = ["wiki", "code", "none"], [1, 2.5, 1]
+
+
+def mixture() -> Any:
+    """The table with the name of the source of each row."""
+    rows = table()
+    sources = np.where(np.random.default_rng(2).random(COUNT) < 0.7, "wiki", "code")
+    sources[:300] = "code"  # so that partitions lack a source
+    return rows.append_column("corpus", pa.array(sources))
+
+
+def expect_epoch_of_mixture(path: str | os.PathLike[str], epoch: int, order: Any) -> None:
+    """The folder has each sample at all its places."""
+    rows = mixture()
+    sizes, names = rows.column("length").to_numpy(), rows.column("corpus").to_pylist()
+    sources = np.array([NAMES.index(name) for name in names])
+    whole = sab.Histogram()
+    numbers = whole.number(sab.Mixture(sizes, sources=sources, all_sources=range(3)))
+    plan = sab.plan(whole.epoch(epoch, repeat=REPEATS), 1000)
+    batches = [sab.BatchDataset(path, rank=rank, world_size=WORLD) for rank in range(WORLD)]
+    written = 0
+    for which in range(3):
+        asked = np.full(COUNT, which)
+        places = plan.locate(sizes, numbers, sources=sources, which=asked, epoch=epoch, **order)
+        for i in np.flatnonzero(places.counts > which):
+            batch = batches[places.ranks[i]][places.batches[i]]
+            assert batch["id"][places.slots[i]] == i
+            assert batch["corpus"][places.slots[i]] == names[i]
+            written += 1
+    assert written == plan.sample_count == sum(len(b["id"]) for data in batches for b in data)
+
+
+def test_tasks_of_the_command_write_an_epoch_of_a_mixture(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows, files = mixture(), []
+    for number, part in enumerate(np.array_split(np.arange(COUNT), 7)):
+        files.append(tmp_path / f"{number}.parquet")
+        parquet.write_table(rows.slice(part[0], len(part)), files[-1])
+    measure = ["--column", "length", "--source", "corpus", "--sources", *NAMES]
+    counts = ["--histograms", tmp_path / "counts"]
+    run("engine", "histogram", *files, *measure, "--output", tmp_path / "counts")
+    planning = ["engine", "plan", *files, *counts, "--budget", 1000, "--save", tmp_path / "plan"]
+    repeat = ["--repeat", *REPEATS, "--epoch", 2]
+    run(*planning, *measure, *repeat)
+    writing = ["engine", "write", *files, *measure, *counts, "--plan", tmp_path / "plan"]
+    writing += ["--output", tmp_path / "batches", "--batches-per-file", 16]
+    writing += ["--seed", 5, "--world-size", WORLD]
+    for task in (1, 0):
+        run(*writing, "--epoch", 2, "--task", task, "--tasks", 2)
+    run(*writing, "--epoch", 2, "--finish")
+    expect_epoch_of_mixture(tmp_path / "batches", 2, order())
+
+    def refused(*given: object) -> str:
+        assert cli.main([str(each) for each in given]) == 2
+        return capsys.readouterr().err
+
+    assert "must be the epoch of the plan, 2" in refused(*writing)
+    assert "--source: must be given in all phases" in refused(*planning, *measure[:2])
+    assert "must be given together" in refused(*planning, *measure[:4])
+    assert "--repeat and --epoch: are for a mixture" in refused(
+        *("engine", "plan", files[0], *counts, "--save", "x"), *measure[:2], *repeat
+    )
+
+
 def test_samples_of_several_sizes(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -408,6 +473,57 @@ def test_rows_of_a_packing(ray: Any, tmp_path: pathlib.Path) -> None:
     refused(sab.UnsupportedError, "balance is a function: must be a name", cost, dataset)
     named = dataset.rename_columns({"id": "cu_seqlens"})
     refused(ValueError, "columns: 'cu_seqlens' is the name of a column that the", packing, named)
+    assert not (tmp_path / "other").exists()
+
+
+def test_epochs_of_a_mixture(ray: Any, tmp_path: pathlib.Path) -> None:
+    import sab.ray as adapter
+
+    def source_of(block: Any) -> Any:
+        return block.column("corpus").to_numpy()
+
+    given: dict[str, Any] = {"size": "length", "source": "corpus", "sources": NAMES}
+    writing = {**given, **order(), "batches_per_file": 32}
+    for blocks in (1, 8):
+        dataset = ray.data.from_arrow(mixture()).repartition(blocks)
+        whole = adapter.histogram(dataset, **given)
+        assert whole == adapter.histogram(dataset, **{**given, "source": source_of})
+        plan = sab.plan(whole.epoch(3, repeat=REPEATS), 1000)
+        target = tmp_path / str(blocks)
+        manifest = adapter.write_batches(dataset, plan, target, epoch=3, **writing)
+        assert manifest["samples"] == plan.sample_count
+        expect_epoch_of_mixture(target, 3, order())
+    folders = tmp_path / "1", tmp_path / "8"
+    names = [str(path.relative_to(folders[0])) for path in folders[0].rglob("*.parquet")]
+    assert filecmp.cmpfiles(*folders, names, shallow=False)[1:] == ([], [])
+    dataset = ray.data.from_arrow(mixture())
+
+    def refused(error: type[Exception], match: str, plan: Any, data: Any, **changed: Any) -> None:
+        with pytest.raises(error, match=match):
+            adapter.write_batches(
+                data, plan, tmp_path / "other", **{**writing, "epoch": 3, **changed}
+            )
+
+    refused(
+        ValueError,
+        "must be given: the plan is of an epoch",
+        plan,
+        dataset,
+        source=None,
+        sources=None,
+    )
+    refused(ValueError, "source and sources: must be given together", plan, dataset, source=None)
+    refused(ValueError, "must be different names", plan, dataset, sources=[])
+    refused(ValueError, "has the source 'code': must be one of", plan, dataset, sources=["wiki"])
+    refused(ValueError, "source = 'x': must be a column of", plan, dataset, source="x")
+    refused(sab.MismatchError, "must be the epoch of the plan, 3", plan, dataset, epoch=2)
+    refused(sab.MismatchError, "of an epoch of other data", plan, dataset.limit(900))
+    copy = sab.Plan.from_bytes(plan.to_bytes())
+    refused(sab.MismatchError, "numbers", copy, dataset.union(dataset))
+    plain = adapter.plan(dataset, 1000, size="length")
+    refused(sab.MismatchError, "the plan is of no epoch of a mixture", plain, dataset)
+    packing = sab.Packing(adapter.histogram(dataset, "length"), CAPACITY)
+    refused(sab.UnsupportedError, "source: must be None for a packing", packing, dataset)
     assert not (tmp_path / "other").exists()
 
 

@@ -77,7 +77,7 @@ end
     plan = Plan(SAB.epoch(histogram, 1; repeats = [1, 1.4], seed = 7); budget = 18)
     places = SAB.locate(plan, sizes, within; sources = sources, seed = 5, epoch = 1)
     @test places.counts == [1, 1, 1, 1, 1, 1, 1, 2, 2, 1]
-    @test places.batches == [0, 0, 3, 2, 3, 1, 2, 4, 0, 1]
+    @test places.batches == [3, 3, 0, 2, 0, 1, 2, 4, 0, 1]
     @test places.slots == [2, 1, 2, 1, 1, 1, 2, 2, 3, 2]
     @test status(() -> SAB.locate(plan, sizes, within; epoch = 1)) == Raw.SAB_E_ARGUMENT
     @test thrown(() -> SAB.locate(plan, sizes, within; sources = [1], epoch = 1)) isa ArgumentError

@@ -10,7 +10,7 @@ import importlib
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Callable, TypedDict, Union, cast
+from typing import Any, Callable, NamedTuple, TypedDict, Union, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -18,15 +18,19 @@ import numpy.typing as npt
 from sab._arguments import kind_of, whole
 from sab._cost import ONE_COLUMN
 from sab._engine import Histogram, Places
+from sab._mixture import Mixture, Name
 from sab._native import FormatError, MismatchError, UnsupportedError
 from sab._pack import Packing, new_packing
 from sab._plan import LastStep, Plan
 from sab._ranks import ranks
+from sab._sizes import SizesLike
 
 __all__ = ["BatchDataset"]
 
 # The sizes of the rows of a table: a column, several columns, or a function of the table.
 SizeOf = Union[str, Sequence[str], Callable[[Any], "npt.ArrayLike | Mapping[str, npt.ArrayLike]"]]
+# The sources of the rows of a table: a column, or a function of the table.
+SourceOf = Union[str, Callable[[Any], "npt.ArrayLike"]]
 # One number or a row of numbers for each row of a table, or an array for each name of a column.
 RowSizes = Union[npt.NDArray[np.float64], "dict[str, npt.NDArray[np.float64]]"]
 MANIFEST, JOB = "manifest.json", "job.json"
@@ -49,56 +53,114 @@ def file_system(path: str | os.PathLike[str]) -> tuple[Any, str]:
     return found
 
 
-def _column(table: Any, name: str, partition: str) -> Any:
+def _column(argument: str, table: Any, name: str, partition: str) -> Any:
     if name not in table.column_names:
-        raise ValueError(
-            f"size = {name!r}: must be a column of {partition}: {', '.join(table.column_names)}"
-        )
+        columns = ", ".join(table.column_names)
+        raise ValueError(f"{argument} = {name!r}: must be a column of {partition}: {columns}")
     return table.column(name).to_numpy()
 
 
-def sizes_of(table: Any, size: SizeOf, name: str) -> RowSizes:
-    """The sizes of the rows. `name`: of the partition, in messages."""
-    given: Any
-    if isinstance(size, str):
-        given = _column(table, size, name)
-    elif callable(size):
-        given = size(table)
-    else:
-        given = {column: _column(table, column, name) for column in size}
+class Rows(NamedTuple):
+    """The rows of a table as a plan has them."""
 
-    def checked(values: Any, what: str, dimensions: tuple[int, ...]) -> npt.NDArray[np.float64]:
-        sizes = np.ascontiguousarray(values, np.float64)
-        if sizes.ndim not in dimensions or len(sizes) != table.num_rows:
+    sizes: RowSizes
+    sources: npt.NDArray[np.int64] | None = None  # their numbers
+    source_count: int = 0
+
+    @property
+    def to_count(self) -> SizesLike:
+        """What a histogram takes."""
+        if self.sources is None:
+            return self.sizes
+        return Mixture(self.sizes, sources=self.sources, all_sources=range(self.source_count))
+
+    @property
+    def array(self) -> npt.NDArray[np.float64]:
+        """The size of each row, or a row of sizes."""
+        sizes = self.sizes
+        array = np.column_stack(list(sizes.values())) if isinstance(sizes, dict) else sizes
+        return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
+
+
+@dataclasses.dataclass(frozen=True)
+class Measure:
+    """How the rows of a table are measured."""
+
+    size: SizeOf
+    source: SourceOf | None = None  # of a mixture
+    sources: tuple[Name, ...] = ()
+
+    @staticmethod
+    def checked(size: SizeOf, source: SourceOf | None, sources: Sequence[Name] | None) -> Measure:
+        """Of the arguments of a user."""
+        if (source is None) != (sources is None):
+            raise ValueError("source and sources: must be given together")
+        names = () if sources is None else tuple(sources)
+        if source is not None and (len(names) == 0 or len(set(names)) != len(names)):
+            raise ValueError(f"sources = {list(names)}: must be different names, at least one")
+        return Measure(size, source, names)
+
+    def rows(self, table: Any, name: str) -> Rows:
+        """Of a table. `name`: of the partition, in messages."""
+        sizes = self._sizes(table, name)
+        if self.source is None:
+            return Rows(sizes)
+        return Rows(sizes, self._source_numbers(table, name), len(self.sources))
+
+    def _sizes(self, table: Any, name: str) -> RowSizes:
+        given: Any
+        if isinstance(self.size, str):
+            given = _column("size", table, self.size, name)
+        elif callable(self.size):
+            given = self.size(table)
+        else:
+            given = {column: _column("size", table, column, name) for column in self.size}
+
+        def checked(values: Any, what: str, dimensions: tuple[int, ...]) -> npt.NDArray[np.float64]:
+            sizes = np.ascontiguousarray(values, np.float64)
+            if sizes.ndim not in dimensions or len(sizes) != table.num_rows:
+                raise ValueError(
+                    f"{name}: {what} gave an array of shape {sizes.shape} for {table.num_rows} "
+                    "rows: must give one number for each row, or a row of numbers"
+                )
+            return sizes
+
+        if isinstance(given, Mapping):
+            columns = cast("Mapping[str, Any]", given)
+            return {key: checked(columns[key], f"size[{key!r}]", (1,)) for key in columns}
+        return checked(given, "size", (1, 2))
+
+    def _source_numbers(self, table: Any, name: str) -> npt.NDArray[np.int64]:
+        assert self.source is not None
+        if isinstance(self.source, str):
+            given = np.asarray(_column("source", table, self.source, name))
+        else:
+            given = np.asarray(self.source(table))
+        if given.shape != (table.num_rows,):
             raise ValueError(
-                f"{name}: {what} gave an array of shape {sizes.shape} for {table.num_rows} rows: "
-                "must give one number for each row, or a row of numbers"
+                f"{name}: source gave an array of shape {given.shape} for {table.num_rows} rows: "
+                "must give one source for each row"
             )
-        return sizes
+        numbers = {source: number for number, source in enumerate(self.sources)}
+        found, inverse = np.unique(given, return_inverse=True)
+        for source in found.tolist():
+            if source not in numbers:
+                raise ValueError(
+                    f"{name}: has the source {source!r}: must be one of sources, "
+                    f"{list(self.sources)}"
+                )
+        return np.array([numbers[source] for source in found.tolist()], np.int64)[inverse]
 
-    if isinstance(given, Mapping):
-        columns = cast("Mapping[str, Any]", given)
-        return {key: checked(columns[key], f"size[{key!r}]", (1,)) for key in columns}
-    return checked(given, "size", (1, 2))
+    def histogram(self, table: Any, name: str) -> Histogram:
+        """Counts the rows."""
+        return Histogram(self.rows(table, name).to_count) if table.num_rows > 0 else Histogram()
 
-
-def histogram_of(table: Any, size: SizeOf, name: str) -> Histogram:
-    """Counts the sizes of the rows."""
-    return Histogram(sizes_of(table, size, name)) if table.num_rows > 0 else Histogram()
-
-
-def counted_sizes_of(table: Any, size: SizeOf, counted: Histogram, name: str) -> RowSizes:
-    """The sizes of the rows, which must be those that were counted."""
-    sizes = sizes_of(table, size, name)
-    if Histogram(sizes) != counted:
-        raise MismatchError(f"{name}: its sizes are not those of its histogram")
-    return sizes
-
-
-def _array_of(sizes: RowSizes) -> npt.NDArray[np.float64]:
-    """A number for each row, or a row of numbers."""
-    array = np.column_stack(list(sizes.values())) if isinstance(sizes, dict) else sizes
-    return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
+    def counted_rows(self, table: Any, counted: Histogram, name: str) -> Rows:
+        """The rows, whose sizes must be those that were counted."""
+        rows = self.rows(table, name)
+        if Histogram(rows.to_count) != counted:
+            raise MismatchError(f"{name}: its sizes are not those of its histogram")
+        return rows
 
 
 def digest_of(table: Any) -> str:
@@ -178,19 +240,19 @@ class Job:
         """Number of ranks that take the batches."""
         return self.order["world_size"]
 
-    def locate(
-        self, sizes: npt.NDArray[np.float64], numbers: npt.ArrayLike, which: int = 0
-    ) -> Places:
+    def locate(self, rows: Rows, numbers: npt.ArrayLike, which: int = 0) -> Places:
         """The places of samples."""
+        sizes = rows.array
         asked = np.full(len(sizes), which, np.uint64)
-        return self.plan.locate(sizes, numbers, which=asked, **self.order)
+        sources: dict[str, Any] = {} if rows.sources is None else {"sources": rows.sources}
+        return self.plan.locate(sizes, numbers, which=asked, **sources, **self.order)
 
     @functools.cached_property
     def batch_count(self) -> int:
         """Batches of each rank."""
         columns = len(self.plan.columns) if isinstance(self.plan, Plan) else 1
         none = np.empty((0, columns) if columns > 1 else 0)
-        return self.locate(none, np.empty(0, np.uint64)).batch_count
+        return self.locate(Rows(none), np.empty(0, np.uint64)).batch_count
 
     @property
     def files_per_rank(self) -> int:
@@ -209,36 +271,36 @@ class Job:
         last = min(first + self.batches_per_file, self.batch_count) - 1
         return f"rank-{rank:05}/batches-{first:010}-{last:010}.parquet"
 
-    def places_of(self, sizes: RowSizes, before: Histogram) -> int:
+    def places_of(self, rows: Rows, before: Histogram) -> int:
         """The number of places of samples. `before`: the sizes of the partitions before, to which
         these are added.
         """
-        return int(self.locate(_array_of(sizes), before.number(sizes)).counts.sum())
+        return int(self.locate(rows, before.number(rows.to_count)).counts.sum())
 
     def rows_of_files(
-        self, table: Any, sizes: RowSizes, before: Histogram, wanted: npt.NDArray[np.bool_]
+        self, table: Any, rows: Rows, before: Histogram, wanted: npt.NDArray[np.bool_]
     ) -> tuple[Any, int]:
         """The rows of a partition that belong to the wanted files, as often as the epoch has them,
         with their places; and the number of places of all rows. `before`: the sizes of the
         partitions before, to which these are added.
         """
         first = before.sample_count
-        numbers, array = before.number(sizes), _array_of(sizes)
+        numbers = before.number(rows.to_count)
         pa, parts, which, most, count = arrow(), [], 0, 1, 0
         own = table.select(list(self.columns))
         if not self.columns:
             own = pa.table({_INDICES: np.arange(first, first + table.num_rows)})
         if self.packing is not None:
-            own = own.append_column(_LENGTH, pa.array(array.astype(np.int32)))
+            own = own.append_column(_LENGTH, pa.array(rows.array.astype(np.int32)))
         while which < most:
-            places = self.locate(array, numbers, which)
+            places = self.locate(rows, numbers, which)
             most = int(places.counts.max(initial=0))
             count = int(places.counts.sum())
             files = places.ranks * self.files_per_rank + places.batches // self.batches_per_file
-            rows = np.flatnonzero((places.batches >= 0) & wanted[np.maximum(files, 0)])
-            part = own.take(pa.array(rows))
+            taken = np.flatnonzero((places.batches >= 0) & wanted[np.maximum(files, 0)])
+            part = own.take(pa.array(taken))
             for column, values in ((_FILE, files), (_BATCH, places.batches), (_SLOT, places.slots)):
-                part = part.append_column(column, pa.array(values[rows]))
+                part = part.append_column(column, pa.array(values[taken]))
             parts.append(part)
             which += 1
         return pa.concat_tables(parts), count
@@ -526,13 +588,39 @@ class BatchDataset:
         return {**self.__dict__, "_last": None}  # for workers of loaders
 
 
-def _check_histogram(plan: Plan | Packing, histogram: Histogram, rows: Sequence[str]) -> None:
+def _takes_sources(plan: Plan, epoch: int) -> bool:
+    """Whether the plan is of this epoch of a mixture."""
+    none = np.empty((0, len(plan.columns)) if len(plan.columns) > 1 else 0)
+    try:
+        plan.locate(none, [], sources=[], epoch=epoch)
+    except ValueError:
+        return False
+    return True
+
+
+def _check_mixture(plan: Plan | Packing, histogram: Histogram, epoch: int) -> None:
+    """Refuses a mixture without the plan of its epoch, and the other way round."""
+    has_sources = histogram.sources is not None
+    if isinstance(plan, Packing):
+        if has_sources:
+            raise UnsupportedError("source: must be None for a packing: it has no sources")
+    elif has_sources:
+        if plan._of_mixture not in (None, histogram.fingerprint):
+            raise MismatchError("plan: is of an epoch of other data")
+    elif _takes_sources(plan, epoch):
+        raise ValueError("source and sources: must be given: the plan is of an epoch of a mixture")
+
+
+def _check_histogram(
+    plan: Plan | Packing, histogram: Histogram, rows: Sequence[str], epoch: int
+) -> None:
     """Refuses the plan of other data."""
+    _check_mixture(plan, histogram, epoch)
     if isinstance(plan, Plan):
         kind, samples, own = "plan", plan.sample_count, plan.columns
     else:
         kind, samples, own = "packing", plan.info.samples, ONE_COLUMN
-    if histogram.sample_count != samples:
+    if histogram.sources is None and histogram.sample_count != samples:
         first = {row: number for number, row in reversed(list(enumerate(rows)))}
         twice = [(first[row], number) for number, row in enumerate(rows) if first[row] != number]
         raise MismatchError(
@@ -548,8 +636,11 @@ def _check_histogram(plan: Plan | Packing, histogram: Histogram, rows: Sequence[
             f"plan: is the {kind} of the columns {own}, the data set has {given}: must be the same"
         )
     # As many samples in all, so each size has as many in both if none has more here.
+    mixed: dict[str, Any] = {}
+    if histogram.sources is not None:
+        mixed = {"sources": histogram.sources, "epoch": epoch}
     try:
-        plan.locate(histogram.sizes, histogram.counts - np.uint64(1))
+        plan.locate(histogram.sizes, histogram.counts - np.uint64(1), **mixed)
     except ValueError as error:
         raise MismatchError(f"plan: is of other data: {error}") from None
 
@@ -575,7 +666,7 @@ def make_job(
     batches_per_file: int,
 ) -> Job:
     """The job of a plan, checked. `partitions`: a digest or a name of each."""
-    _check_histogram(plan, histogram, partitions)
+    _check_histogram(plan, histogram, partitions, whole("epoch", order["epoch"]))
     own = {"batch", "step", _FILE, _BATCH, _SLOT}
     if isinstance(plan, Packing):
         own |= {_CU_SEQLENS, _LENGTH}

@@ -52,6 +52,8 @@ class Histogram:
     3
     """
 
+    _of_mixture: int | None = None  # of an epoch: the fingerprint of the histogram that it is of
+
     def __init__(self, sizes: SizesLike | None = None) -> None:
         handle = ffi.new("sab_histogram **")
         check(lib.sab_histogram_new(handle))
@@ -126,6 +128,7 @@ class Histogram:
         )
         made = Histogram.__new__(Histogram)
         made._take(handle[0])
+        made._of_mixture = self.fingerprint
         return made
 
     def _info(self) -> CData:

@@ -282,6 +282,7 @@ class Plan(Saved, kind="sab_plan"):
 
     _mixture: Mixture | None = None
     _made_from: tuple[BudgetLike | None, PlanOptions] = (None, {})  # of a mixture
+    _of_mixture: int | None = None  # the fingerprint of the histogram whose epoch it is of
 
     def check(self) -> None:
         """Reads the whole plan, and raises FormatError if a checksum or a rule is broken.
@@ -796,7 +797,9 @@ def _plan_of_histogram(source: Histogram, budget: BudgetLike | None, given: Plan
     options, calls = plan_options(budget, given, source.columns or ONE_COLUMN)
     handle = ffi.new("sab_plan **")
     check(lib.sab_histogram_plan_new(source._handle, options, handle), calls)
-    return Plan(handle[0])
+    made = Plan(handle[0])
+    made._of_mixture = source._of_mixture
+    return made
 
 
 def new_plan(source: Sizes, budget: BudgetLike | None, given: PlanOptions) -> Plan:

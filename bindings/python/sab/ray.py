@@ -4,7 +4,13 @@
     sab.ray.write_batches(dataset, plan, "/shared/batches", size="length", world_size=64)
     batches = sab.BatchDataset("/shared/batches")       # on each rank
 
-A :class:`sab.Packing` of the :func:`histogram` in the place of the plan writes packed rows.
+A :class:`sab.Packing` of the :func:`histogram` in the place of the plan writes packed rows. Each
+epoch of a mixture has a plan of its own, with the repeats of each source:
+
+    given = {"size": "length", "source": "corpus", "sources": ["wiki", "code"]}
+    whole = sab.ray.histogram(dataset, **given)
+    plan = sab.plan(whole.epoch(3, repeat=[1, 2.5]), 16384)
+    sab.ray.write_batches(dataset, plan, "/shared/epoch-3", epoch=3, world_size=64, **given)
 
 The rows of a data set must come in the same order each time it is read, as those of files do. The
 number of machines and of blocks does not change the batches. A call that goes on after it was
@@ -24,12 +30,12 @@ import numpy as np
 
 from sab._batch_files import (
     Job,
+    Measure,
     SizeOf,
+    SourceOf,
     begin,
-    counted_sizes_of,
     digest_of,
     finish,
-    histogram_of,
     make_job,
     order_of,
     write_file,
@@ -41,6 +47,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from sab._cost import BudgetLike
+    from sab._mixture import Name
     from sab._pack import Packing
 
 __all__ = ["histogram", "plan", "write_batches"]
@@ -59,14 +66,14 @@ def _blocks(dataset: Any) -> list[Any]:
         options.preserve_order = before
 
 
-def _count(block: Any, size: SizeOf, number: int) -> tuple[bytes, str]:
-    return histogram_of(block, size, f"partition {number}").to_bytes(), digest_of(block)
+def _count(block: Any, measure: Measure, number: int) -> tuple[bytes, str]:
+    return measure.histogram(block, f"partition {number}").to_bytes(), digest_of(block)
 
 
-def _counted(blocks: list[Any], size: SizeOf) -> tuple[list[Histogram], list[str]]:
+def _counted(blocks: list[Any], measure: Measure) -> tuple[list[Histogram], list[str]]:
     """The histogram and the digest of each block."""
     task = ray.remote(_count)
-    found = ray.get([task.remote(block, size, number) for number, block in enumerate(blocks)])
+    found = ray.get([task.remote(block, measure, number) for number, block in enumerate(blocks)])
     return [Histogram.from_bytes(image) for image, _ in found], [digest for _, digest in found]
 
 
@@ -77,7 +84,13 @@ def _merged(parts: list[Histogram]) -> Histogram:
     return whole
 
 
-def histogram(dataset: Any, size: SizeOf) -> Histogram:
+def histogram(
+    dataset: Any,
+    size: SizeOf,
+    *,
+    source: SourceOf | None = None,
+    sources: Sequence[Name] | None = None,
+) -> Histogram:
     """Counts the sizes of a data set, for :func:`sab.plan`.
 
     Args:
@@ -85,8 +98,12 @@ def histogram(dataset: Any, size: SizeOf) -> Histogram:
         size: a column of numbers, or a function that gives the size of each row of a pyarrow table,
             such as one that tokenises texts. For samples with several sizes a list of columns, or a
             function that gives a dictionary of arrays, or a row of sizes for each row.
+        source: of a mixture: a column with the name or number of the source of each row, or a
+            function that gives it. :meth:`sab.Histogram.epoch` of the result has a plan then.
+        sources: all names or numbers of sources, in the order of the repeats.
     """
-    return _merged(_counted(_blocks(dataset), size)[0])
+    measure = Measure.checked(size, source, sources)
+    return _merged(_counted(_blocks(dataset), measure)[0])
 
 
 def plan(
@@ -103,16 +120,16 @@ def plan(
 
 
 def _locate(
-    block: Any, job: Job, size: SizeOf, parts: tuple[bytes, bytes], number: int, wanted: Any
+    block: Any, job: Job, measure: Measure, parts: tuple[bytes, bytes], number: int, wanted: Any
 ) -> Any:
     """`parts`: the histograms of the blocks before, and of this one."""
     before, own = map(Histogram.from_bytes, parts)
-    sizes = counted_sizes_of(block, size, own, f"partition {number}")
-    return job.rows_of_files(block, sizes, before, wanted)
+    rows = measure.counted_rows(block, own, f"partition {number}")
+    return job.rows_of_files(block, rows, before, wanted)
 
 
 def _located(
-    job: Job, partitions: list[tuple[int, Any, Histogram]], size: SizeOf, missing: list[int]
+    job: Job, partitions: list[tuple[int, Any, Histogram]], measure: Measure, missing: list[int]
 ) -> tuple[list[Any], int]:
     """The rows of the missing files, of each partition, and the samples of the epoch."""
     wanted = np.zeros(len(job.files), bool)
@@ -123,7 +140,7 @@ def _located(
     task, shared = ray.remote(_locate).options(num_returns=2), ray.put(job)
     for number, block, part in partitions:
         images = before.to_bytes(), part.to_bytes()
-        rows, count = task.remote(block, shared, size, images, number, wanted)
+        rows, count = task.remote(block, shared, measure, images, number, wanted)
         located.append(rows)
         counts.append(count)
         before.merge(part)
@@ -136,6 +153,8 @@ def write_batches(
     path: str | os.PathLike[str],
     *,
     size: SizeOf,
+    source: SourceOf | None = None,
+    sources: Sequence[Name] | None = None,
     columns: Sequence[str] | None = None,
     seed: int = 0,
     epoch: int = 0,
@@ -160,7 +179,8 @@ def write_batches(
         plan: of its histogram, or of all its sizes. With a :class:`sab.Packing` of its histogram a
             row also has ``cu_seqlens``: where each sample begins and ends.
         path: a folder that all machines share; a path, or a URL of fsspec.
-        size: as for :func:`histogram`.
+        size: as for :func:`histogram`, and so are ``source`` and ``sources``: for the plan of an
+            epoch of a mixture. A sample is written as often as the epoch has it.
         columns: those to write; None: all. With an empty list the column ``indices`` is written:
             the number of each sample in the data set.
         seed: as for :class:`sab.BucketSampler`, and so are ``epoch``, ``world_size``,
@@ -179,7 +199,8 @@ def write_batches(
     """
     path = os.fspath(path)
     blocks = _blocks(dataset)
-    parts, digests = _counted(blocks, size)
+    measure = Measure.checked(size, source, sources)
+    parts, digests = _counted(blocks, measure)
     filled = [number for number, part in enumerate(parts) if part.sample_count > 0]
     order = [filled[k] for k in order_of(path, [digests[number] for number in filled])]
     job = make_job(
@@ -200,7 +221,7 @@ def write_batches(
     )
     missing = begin(path, job)
     partitions = [(number, blocks[number], parts[number]) for number in order]
-    located, samples = _located(job, partitions, size, missing)
+    located, samples = _located(job, partitions, measure, missing)
     if missing:
         rows = _data.from_arrow_refs(located)
 

@@ -12,10 +12,9 @@ import numpy as np
 import sab
 from sab._batch_files import (
     Job,
+    Measure,
     begin,
-    counted_sizes_of,
     finish,
-    histogram_of,
     make_job,
     write_file,
 )
@@ -53,6 +52,16 @@ def add(commands: Commands) -> None:
         choices=["skip", "error", "single"],
         help="samples over the budget alone (default: error)",
     )
+    planning.add_argument(
+        "--repeat",
+        nargs="+",
+        type=float,
+        metavar="NUMBER",
+        help="of a mixture: how often a sample of each of --sources appears (default: once)",
+    )
+    planning.add_argument(
+        "--epoch", type=whole, default=0, help="the epoch of the mixture (default: 0)"
+    )
     planning.set_defaults(run=_plan)
     writing = phases.add_parser("write", help="write the files of one task")
     _add_writing(writing)
@@ -62,6 +71,10 @@ def add(commands: Commands) -> None:
             action="append",
             required=True,
             help="the column with the sizes; one a --column for samples with several sizes",
+        )
+        phase.add_argument("--source", help="of a mixture: the column with the source of each row")
+        phase.add_argument(
+            "--sources", nargs="+", metavar="NAME", help="all sources, the same in all phases"
         )
 
 
@@ -121,6 +134,17 @@ def _add_writing(writing: argparse.ArgumentParser) -> None:
     writing.set_defaults(run=_write)
 
 
+def _measure(options: argparse.Namespace) -> Measure:
+    if (options.source is None) != (options.sources is None):
+        raise InputError("--source and --sources: must be given together")
+    return Measure.checked(columns_of(options), options.source, options.sources)
+
+
+def _measured(options: argparse.Namespace) -> list[str]:
+    """The columns that are measured."""
+    return [*columns_of(options), *([options.source] if options.source is not None else [])]
+
+
 def _table(shard: str, columns: list[str]) -> Any:
     parquet = importlib.import_module("pyarrow.parquet")
     try:
@@ -142,11 +166,11 @@ def _check_shards(shards: list[str]) -> None:
 
 def _histogram(options: argparse.Namespace) -> None:
     _check_shards(options.shards)
-    columns = columns_of(options)
+    measure, columns = _measure(options), _measured(options)
     pathlib.Path(options.output).mkdir(parents=True, exist_ok=True)
     rows: list[list[str]] = []
     for shard in options.shards:
-        histogram = histogram_of(_table(shard, columns), columns, shard)
+        histogram = measure.histogram(_table(shard, columns), shard)
         target = _file_of(options.output, shard)
         partial = target.with_suffix(".partial")
         partial.write_bytes(histogram.to_bytes())
@@ -170,13 +194,22 @@ def _parts(options: argparse.Namespace) -> tuple[_Parts, sab.Histogram]:
                 raise InputError(
                     f"--column {given}: must be that of sab engine histogram; {path} has {own}"
                 )
+            if (part.sources is None) != (options.source is None):
+                raise InputError(f"--source: must be given in all phases or in none; see {path}")
             whole_set.merge(part)
             parts.append((shard, part))
     return parts, whole_set
 
 
 def _plan(options: argparse.Namespace) -> None:
-    plan = sab.plan(_parts(options)[1], options.budget, oversize=options.oversize)
+    _measure(options)
+    if options.source is None and (options.repeat is not None or options.epoch != 0):
+        raise InputError("--repeat and --epoch: are for a mixture, with --source")
+    histogram = _parts(options)[1]
+    if options.source is not None:
+        repeat = 1.0 if options.repeat is None else options.repeat
+        histogram = histogram.epoch(options.epoch, repeat=repeat)
+    plan = sab.plan(histogram, options.budget, oversize=options.oversize)
     plan.save(options.save)
     print_text(
         f"{plan.sample_count:,} samples in {plan.batch_count:,} batches, at least "
@@ -241,9 +274,9 @@ def _rows(options: argparse.Namespace, job: Job, parts: _Parts, wanted: Any) -> 
     before = sab.Histogram()
     tables: list[Any] = []
     for shard, part in parts:
-        table = _table(shard, sorted({*job.columns, *options.column}))
-        sizes = counted_sizes_of(table, options.column, part, shard)
-        tables.append(job.rows_of_files(table, sizes, before, wanted)[0])
+        table = _table(shard, sorted({*job.columns, *_measured(options)}))
+        rows = _measure(options).counted_rows(table, part, shard)
+        tables.append(job.rows_of_files(table, rows, before, wanted)[0])
     return tables
 
 
@@ -251,8 +284,9 @@ def _places(options: argparse.Namespace, job: Job, parts: _Parts) -> int:
     """The samples of the epoch, with those that are repeated."""
     before, count = sab.Histogram(), 0
     for shard, part in parts:
-        sizes = counted_sizes_of(_table(shard, options.column), options.column, part, shard)
-        count += job.places_of(sizes, before)
+        table = _table(shard, _measured(options))
+        rows = _measure(options).counted_rows(table, part, shard)
+        count += job.places_of(rows, before)
     return count
 
 

@@ -12,7 +12,9 @@ namespace {
 constexpr double band_width = 0.99;     // sizes in a band, to the largest
 constexpr uint64_t ahead_count = 1024;  // units permuted at once
 
-/// Puts the units of a mixture in order.
+/// Puts the units of a mixture in order. A unit may come when its source is not ahead of its due;
+/// the one comes whose source would be behind first. If all units are samples, a source is never
+/// farther from its due than the size of the largest one: Bennett and Zhang (1996), "WF2Q".
 class EvenUnits {
 public:
     EvenUnits(const UnitOrder& order, const WeighedSamples& samples, uint64_t kept,
@@ -31,6 +33,7 @@ public:
         }
         for (std::size_t s = 0; s < all_.size(); ++s) {
             has_size_[s] = all_[s] > 0;
+            all_sizes_ += all_[s];
             if (!has_size_[s]) all_[s] = counts[s];
         }
         for (uint32_t cohort = 0; cohort < order.cohorts(); ++cohort) count(cohort);
@@ -42,30 +45,49 @@ public:
         std::vector<uint32_t> made;
         made.reserve(units.size());
         for (uint32_t s = 0; s < all_.size(); ++s) wait(s);
-        while (!waiting_.empty()) {
-            const Turn turn = waiting_.top();
-            waiting_.pop();
-            // Others' cohorts may have given of the source since it began to wait.
-            if (const double now = progress(turn.source); now > turn.progress) {
-                waiting_.push({now, turn.source});
-                continue;
-            }
-            made.push_back(queued_[next_[turn.source]++]);
+        while (!early_.empty() || !due_.empty()) {
+            const uint32_t source = next_source();
+            made.push_back(queued_[next_[source]++]);
             give(made.back());
-            wait(turn.source);
+            wait(source);
         }
         return made;
     }
 
 private:
-    /// A source that waits until all others are as far.
+    /// A source, and what must be given of all before its next unit may come, or has to: as a share.
     struct Turn {
-        double progress;
+        double at;
         uint32_t source;
         bool operator<(const Turn& other) const {  // the largest is served first
-            return progress != other.progress ? progress > other.progress : source > other.source;
+            return at != other.at ? at > other.at : source > other.source;
         }
     };
+    using Turns = std::priority_queue<Turn>;
+
+    static Turn pop(Turns& turns) {
+        const Turn turn = turns.top();
+        turns.pop();
+        return turn;
+    }
+
+    /// Of the sources whose next unit may come the one whose unit has to come first.
+    uint32_t next_source() {
+        while (true) {
+            // If rounding leaves none, the first one may come.
+            while (!early_.empty() && (due_.empty() || early_.top().at <= total_ / all_sizes_)) {
+                const Turn turn = pop(early_);
+                // Others' cohorts may have given of the source since it began to wait.
+                if (const double now = begin(turn.source); now > turn.at)
+                    early_.push({now, turn.source});
+                else
+                    due_.push({end(turn.source), turn.source});
+            }
+            const Turn turn = pop(due_);
+            if (end(turn.source) <= turn.at) return turn.source;
+            early_.push({begin(turn.source), turn.source});
+        }
+    }
 
     /// What each cohort has of each source.
     struct Amounts {
@@ -120,25 +142,37 @@ private:
         ends_ = std::move(ends);
     }
 
-    /// The share of the source that is given at the middle of its next unit.
-    double progress(uint32_t s) const { return (given_[s] + coming_[s] / 2) / all_[s]; }
+    bool has_cohort(uint32_t s) const { return queued_[next_[s]] < richest_.size(); }
+    /// The share of the source that is given when its next unit may come, and when it has to. A
+    /// cohort comes when half of it is due, since it leads far away.
+    double begin(uint32_t s) const {
+        return (given_[s] + (has_cohort(s) ? coming_[s] / 2 : 0)) / all_[s];
+    }
+    double end(uint32_t s) const {
+        return (given_[s] + (has_cohort(s) ? coming_[s] / 2 : coming_[s])) / all_[s];
+    }
 
     void wait(uint32_t s) {
         if (next_[s] == ends_[s]) return;
         const uint32_t unit = queued_[next_[s]];
-        coming_[s] = unit < richest_.size() ? amounts_.amount[richest_[unit]]
-                                            : amount(order_.offset(unit, 0));
-        waiting_.push({progress(s), s});
+        coming_[s] = has_cohort(s) ? amounts_.amount[richest_[unit]]
+                                   : amount(order_.offset(unit, 0));
+        early_.push({begin(s), s});
     }
 
     void give(uint32_t unit) {
         if (unit >= richest_.size()) {
             const uint32_t offset = order_.offset(unit, 0);
-            given_[source(offset)] += amount(offset);
+            give(source(offset), amount(offset));
             return;
         }
         for (std::size_t i = unit == 0 ? 0 : amounts_.ends[unit - 1]; i < amounts_.ends[unit]; ++i)
-            given_[amounts_.source[i]] += amounts_.amount[i];
+            give(amounts_.source[i], amounts_.amount[i]);
+    }
+
+    void give(uint16_t s, double amount) {
+        given_[s] += amount;
+        if (has_size_[s]) total_ += amount;
     }
 
     const UnitOrder& order_;
@@ -146,13 +180,16 @@ private:
     const EpochChoice& choice_;
     std::vector<double> all_;               ///< of each source, in the epoch
     std::vector<uint8_t> has_size_;         ///< of each source, whether any of its samples has
+    double all_sizes_ = 0;                  ///< of all sources that have sizes
     std::vector<double> given_;             ///< of each source, so far
+    double total_ = 0;                      ///< of the sources that have sizes
     std::vector<double> coming_;            ///< of each source, in its next unit
     Amounts amounts_;                       ///< of the cohorts
     std::vector<uint32_t> richest_;         ///< of each cohort, the place in these arrays
     std::vector<uint32_t> queued_;          ///< units by source
     std::vector<std::size_t> next_, ends_;  ///< of each source, in queued_
-    std::priority_queue<Turn> waiting_;
+    Turns early_;                           ///< of sources whose next unit may not come yet
+    Turns due_;                             ///< of the others
 };
 
 }  // namespace

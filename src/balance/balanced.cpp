@@ -144,7 +144,7 @@ uint64_t BalancedSampler::heavy_of(uint64_t cohort) const {
     }
     if (step_samples == 0)
         step_samples = static_cast<double>(all.kept);  // samples that take no room
-    PerBudget mean{};  // of a micro-batch
+    PerBudget mean{};                                  // of a micro-batch
     for (std::size_t k = 0; k < all.balances; ++k)
         mean[k] = all.mean_cost[k] * step_samples / all_parts;
     // Of the distinct sizes the first one that costs more than this share of a micro-batch.

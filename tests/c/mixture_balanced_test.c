@@ -118,13 +118,10 @@ static void sources_are_near_their_dues_after_every_step(void) {
     const struct {
         uint64_t world_size, micro_batches;
         double budget, most;
-    } cases[] = {{1, 1, 2000, 0.05},
-                 {4, 1, 2000, 0.05},
-                 {2, 3, 1200, 0.1},
-                 {8, 1, 400, 1},
-                 {8, 1, 130, 1}, /* the longest samples take nearly a whole micro-batch */
-                 {64, 1, 130, 1},
-                 {8, 4, 130, 1}};
+    } cases[] = {{1, 1, 2000, 0.05}, {4, 1, 2000, 0.05}, {2, 3, 1200, 0.1},
+                 {8, 1, 400, 1},     {8, 1, 130, 1}, /* the longest samples take nearly a whole
+                                                        micro-batch */
+                 {64, 1, 130, 1},    {8, 4, 130, 1}};
     sab_sizes *mixture = mixture_of(repeats);
     for (size_t c = 0; c < COUNT(cases); ++c)
         for (uint64_t epoch = 0; epoch < 3; ++epoch) {

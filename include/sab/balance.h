@@ -200,10 +200,13 @@ SAB_API void sab_balanced_options_init(sab_balanced_options *options, size_t str
  * combination of sizes takes 13 bytes, and 8 for each column, balanced cost and budget.
  *
  * A mixture takes about 0.5 microseconds and 4 bytes a sample more when an epoch begins, and no
- * callbacks as costs. After every step each source is near its due, as in sab/mixture.h. Where long
- * samples of similar size are taken together, one for each micro-batch of a step, a source with
- * longer samples may be about half of these from its due: in tests 1.7 batches with 8 ranks, 13
- * with 64.
+ * callbacks as costs. If no sample costs more than a micro-batch that is full of mean samples, as
+ * where the only budget is also what is balanced, samples are not taken together. Each source is
+ * then within the largest sample of its due after every step, on any number of ranks.
+ * A step with a sample that fills a micro-batch then lasts as long as a full one: with `fill` near
+ * 1 little time is lost. If a sample costs more, as with quadratic costs, long samples are taken
+ * together, since costs could not be even otherwise. Sources with longer samples are then up to
+ * half of these from their dues: in tests 0.7 to 5 micro-batches with 8 ranks, 0.7 to 21 with 64.
  *
  * @param sizes     read during the call only
  * @param balanced  see sab_balanced_options; NULL is refused

@@ -35,7 +35,8 @@
  * - where all batches are of a few kinds: 5 batches in a constructed test with 256 ranks
  * - with sab_sampler_options.costliest_first, whose batches come first
  * - where SAB_LAST_STEP_WRAP repeats samples
- * - of balanced and sharded samplers (see sab/balance.h and sab_sharded_sampler_new())
+ * - of balanced samplers whose costs are not the budget (see sab/balance.h), and of sharded ones
+ *   (see sab_sharded_sampler_new())
  *
  * The ranks take the batches of a step in their order. So any 100 batches of similar sizes are
  * within 2 percentage points of the proportions of the epoch, also where they begin inside a step.

@@ -144,17 +144,26 @@ uint64_t BalancedSampler::heavy_of(uint64_t cohort) const {
     }
     if (step_samples == 0)
         step_samples = static_cast<double>(all.kept);  // samples that take no room
-    PerBudget least{};
+    PerBudget mean{};                                  // of a micro-batch
     for (std::size_t k = 0; k < all.balances; ++k)
-        least[k] = heavy_share * all.mean_cost[k] * step_samples / all_parts;
-    std::size_t first = 0;  // of the distinct sizes
-    const auto is_heavy = [&](std::size_t distinct) {
-        const double* const costs = all.costs.data() + distinct * all.balances;
-        return !all.is_left_out[distinct] &&
-               !std::ranges::equal(std::span(costs, all.balances),
-                                   std::span(least).first(all.balances), std::less_equal());
+        mean[k] = all.mean_cost[k] * step_samples / all_parts;
+    // Of the distinct sizes the first one that costs more than this share of a micro-batch.
+    const auto first_above = [&](double share) {
+        std::size_t distinct = 0;
+        const auto is_above = [&] {
+            const double* const costs = all.costs.data() + distinct * all.balances;
+            for (std::size_t k = 0; k < all.balances; ++k)
+                if (costs[k] > share * mean[k]) return !all.is_left_out[distinct];
+            return false;
+        };
+        while (distinct < all.extents.size() && !is_above()) ++distinct;
+        return distinct;
     };
-    while (first < all.extents.size() && !is_heavy(first)) ++first;
+    // A cohort leads the sources of a mixture away from their dues. It has to where a sample costs
+    // more than a full micro-batch of others: only ranks that all have one are even then.
+    if (choice() != nullptr && first_above((1 + rounding_of_sums) / fill_) == all.extents.size())
+        return 0;
+    const std::size_t first = first_above(heavy_share);
     const uint64_t offset = all.first_offsets[first];
     return offset < all.end ? (all.end - offset) / cohort * cohort : 0;
 }

@@ -1,6 +1,7 @@
 #include "balance/unit_order.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <queue>
 
@@ -11,8 +12,13 @@ namespace {
 
 constexpr double band_width = 0.99;     // sizes in a band, to the largest
 constexpr uint64_t ahead_count = 1024;  // units permuted at once
+constexpr std::size_t compared = 64;    // cohorts, to take one
 
-/// Puts the units of a mixture in order.
+/// Puts the units of a mixture in order. A unit may come when its source is not ahead of its due;
+/// the one comes whose source would be behind first. If all units are samples, a source is never
+/// farther from its due than the size of the largest one: Bennett and Zhang (1996), "WF2Q".
+/// Cohorts take turns with the sources as if they were one more source, and the other samples make
+/// up for them.
 class EvenUnits {
 public:
     EvenUnits(const UnitOrder& order, const WeighedSamples& samples, uint64_t kept,
@@ -20,20 +26,24 @@ public:
         : order_(order),
           samples_(samples),
           choice_(choice),
-          all_(choice.sources()),
-          has_size_(choice.sources()),
-          given_(choice.sources()),
-          coming_(choice.sources()) {
-        std::vector<uint32_t> counts(all_.size());
+          cohorts_(static_cast<uint32_t>(choice.sources())),
+          all_(cohorts_ + 1u),
+          has_size_(cohorts_ + 1u),
+          given_(cohorts_ + 1u),
+          coming_(cohorts_ + 1u),
+          next_(cohorts_ + 1u),
+          ends_(cohorts_ + 1u) {
+        std::vector<uint32_t> counts(cohorts_);
         for (uint32_t offset = 0; offset < kept; ++offset) {
             all_[source(offset)] += size(offset);
             ++counts[source(offset)];
         }
-        for (std::size_t s = 0; s < all_.size(); ++s) {
+        for (uint32_t s = 0; s < cohorts_; ++s) {
             has_size_[s] = all_[s] > 0;
+            all_sizes_ += all_[s];
             if (!has_size_[s]) all_[s] = counts[s];
         }
-        for (uint32_t cohort = 0; cohort < order.cohorts(); ++cohort) count(cohort);
+        all_[cohorts_] = static_cast<double>(order.cohorts());
     }
 
     /// `units`: in random order.
@@ -41,118 +51,141 @@ public:
         queue(units);
         std::vector<uint32_t> made;
         made.reserve(units.size());
-        for (uint32_t s = 0; s < all_.size(); ++s) wait(s);
-        while (!waiting_.empty()) {
-            const Turn turn = waiting_.top();
-            waiting_.pop();
-            // Others' cohorts may have given of the source since it began to wait.
-            if (const double now = progress(turn.source); now > turn.progress) {
-                waiting_.push({now, turn.source});
-                continue;
+        for (uint32_t s = 0; s <= cohorts_; ++s) wait(s);
+        while (!early_.empty() || !due_.empty()) {
+            const uint32_t source = next_source();
+            if (source == cohorts_) choose_cohort();
+            made.push_back(queued_[next_[source]++]);
+            given_[source] += coming_[source];
+            if (source == cohorts_) {
+                add_cohort(made.back(), given_);
+                total_ = sum_of_sizes(given_);
+            } else if (has_size_[source]) {
+                total_ += coming_[source];
             }
-            made.push_back(queued_[next_[turn.source]++]);
-            give(made.back());
-            wait(turn.source);
+            wait(source);
         }
         return made;
     }
 
 private:
-    /// A source that waits until all others are as far.
+    /// A source, and what must be given of all before its next unit may come, or has to: as a
+    /// share.
     struct Turn {
-        double progress;
+        double at;
         uint32_t source;
         bool operator<(const Turn& other) const {  // the largest is served first
-            return progress != other.progress ? progress > other.progress : source > other.source;
+            return at != other.at ? at > other.at : source > other.source;
         }
     };
+    using Turns = std::priority_queue<Turn>;
 
-    /// What each cohort has of each source.
-    struct Amounts {
-        std::vector<uint32_t> ends;  ///< of each cohort in the arrays below
-        std::vector<uint16_t> source;
-        std::vector<double> amount;
-    };
+    static Turn pop(Turns& turns) {
+        const Turn turn = turns.top();
+        turns.pop();
+        return turn;
+    }
+
+    /// Of the sources whose next unit may come the one whose unit has to come first.
+    uint32_t next_source() {
+        while (true) {
+            // If rounding leaves none, the first one may come.
+            while (!early_.empty() && (due_.empty() || early_.top().at <= total_ / all_sizes_)) {
+                const Turn turn = pop(early_);
+                // Cohorts may have given of the source since it began to wait.
+                if (const double now = begin(turn.source); now > turn.at)
+                    early_.push({now, turn.source});
+                else
+                    due_.push({end(turn.source), turn.source});
+            }
+            const Turn turn = pop(due_);
+            if (end(turn.source) <= turn.at) return turn.source;
+            early_.push({begin(turn.source), turn.source});
+        }
+    }
 
     uint16_t source(uint32_t offset) const { return choice_.source_of()[samples_.order[offset]]; }
     double size(uint32_t offset) const { return choice_.size_of(samples_.order[offset]); }
     /// Samples of a source that has no sizes are counted.
     double amount(uint32_t offset) const { return has_size_[source(offset)] ? size(offset) : 1; }
 
-    /// Finds what a cohort has of each source, and the source that it brings on most.
-    void count(uint32_t cohort) {
-        const auto begin = static_cast<uint32_t>(amounts_.source.size());
+    /// Adds what a cohort has of each source.
+    void add_cohort(uint32_t cohort, std::vector<double>& sums) const {
         for (uint64_t i = 0; i < order_.samples_of(cohort); ++i) {
             const uint32_t offset = order_.offset(cohort, i);
-            const uint16_t of = source(offset);
-            if (given_[of] == 0) amounts_.source.push_back(of);
-            given_[of] += amount(offset);
+            sums[source(offset)] += amount(offset);
         }
-        const auto end = static_cast<uint32_t>(amounts_.source.size());
-        uint32_t richest = begin;
-        for (uint32_t i = begin; i < end; ++i) {
-            const uint16_t of = amounts_.source[i];
-            amounts_.amount.push_back(given_[of]);
-            given_[of] = 0;
-            if (amounts_.amount[i] / all_[of] >
-                amounts_.amount[richest] / all_[amounts_.source[richest]])
-                richest = i;
-        }
-        amounts_.ends.push_back(end);
-        richest_.push_back(richest);
     }
 
-    uint16_t queue_of(uint32_t unit) const {
-        return unit < richest_.size() ? amounts_.source[richest_[unit]]
-                                      : source(order_.offset(unit, 0));
+    double sum_of_sizes(const std::vector<double>& sums) const {
+        double sum = 0;
+        for (uint32_t s = 0; s < cohorts_; ++s) sum += has_size_[s] ? sums[s] : 0;
+        return sum;
+    }
+
+    /// Of the next cohorts the one after which the sources are nearest to their dues comes first.
+    void choose_cohort() {
+        std::span<uint32_t> waiting = std::span(queued_).subspan(next_[cohorts_]);
+        waiting = waiting.first(std::min(waiting.size(), compared));
+        double least = std::numeric_limits<double>::infinity();
+        for (uint32_t& cohort : waiting) {
+            std::vector<double> given = given_;
+            add_cohort(cohort, given);
+            const double total = sum_of_sizes(given);
+            double squares = 0;
+            for (uint32_t s = 0; s < cohorts_; ++s) {
+                const double ahead = has_size_[s] ? given[s] - all_[s] / all_sizes_ * total : 0;
+                squares += ahead * ahead;
+            }
+            if (squares >= least) continue;
+            least = squares;
+            std::swap(cohort, waiting.front());
+        }
+    }
+
+    uint32_t queue_of(uint32_t unit) const {
+        return unit < order_.cohorts() ? cohorts_ : source(order_.offset(unit, 0));
     }
 
     /// Queues units by source, without changing their order.
     void queue(std::span<const uint32_t> units) {
-        std::vector<std::size_t> ends(all_.size());
-        for (const uint32_t unit : units) ++ends[queue_of(unit)];
-        std::partial_sum(ends.begin(), ends.end(), ends.begin());
-        next_.assign(1, 0);
-        next_.insert(next_.end(), ends.begin(), ends.end() - 1);
+        for (const uint32_t unit : units) ++ends_[queue_of(unit)];
+        std::partial_sum(ends_.begin(), ends_.end(), ends_.begin());
+        std::copy(ends_.begin(), ends_.end() - 1, next_.begin() + 1);
         queued_.resize(units.size());
         std::vector<std::size_t> to = next_;
         for (const uint32_t unit : units) queued_[to[queue_of(unit)]++] = unit;
-        ends_ = std::move(ends);
     }
 
-    /// The share of the source that is given at the middle of its next unit.
-    double progress(uint32_t s) const { return (given_[s] + coming_[s] / 2) / all_[s]; }
+    /// The share of a source that is given when its next unit may come, and when it has to. A
+    /// cohort comes when half of it is due, since it leads far away.
+    double begin(uint32_t s) const {
+        return (given_[s] + (s == cohorts_ ? coming_[s] / 2 : 0)) / all_[s];
+    }
+    double end(uint32_t s) const {
+        return (given_[s] + (s == cohorts_ ? coming_[s] / 2 : coming_[s])) / all_[s];
+    }
 
     void wait(uint32_t s) {
         if (next_[s] == ends_[s]) return;
-        const uint32_t unit = queued_[next_[s]];
-        coming_[s] = unit < richest_.size() ? amounts_.amount[richest_[unit]]
-                                            : amount(order_.offset(unit, 0));
-        waiting_.push({progress(s), s});
-    }
-
-    void give(uint32_t unit) {
-        if (unit >= richest_.size()) {
-            const uint32_t offset = order_.offset(unit, 0);
-            given_[source(offset)] += amount(offset);
-            return;
-        }
-        for (std::size_t i = unit == 0 ? 0 : amounts_.ends[unit - 1]; i < amounts_.ends[unit]; ++i)
-            given_[amounts_.source[i]] += amounts_.amount[i];
+        coming_[s] = s == cohorts_ ? 1 : amount(order_.offset(queued_[next_[s]], 0));
+        early_.push({begin(s), s});
     }
 
     const UnitOrder& order_;
     const WeighedSamples& samples_;
     const EpochChoice& choice_;
+    const uint32_t cohorts_;                ///< stands for a source, in the arrays below
     std::vector<double> all_;               ///< of each source, in the epoch
+    double all_sizes_ = 0;                  ///< of all sources that have sizes
     std::vector<uint8_t> has_size_;         ///< of each source, whether any of its samples has
     std::vector<double> given_;             ///< of each source, so far
+    double total_ = 0;                      ///< of the sources that have sizes
     std::vector<double> coming_;            ///< of each source, in its next unit
-    Amounts amounts_;                       ///< of the cohorts
-    std::vector<uint32_t> richest_;         ///< of each cohort, the place in these arrays
     std::vector<uint32_t> queued_;          ///< units by source
     std::vector<std::size_t> next_, ends_;  ///< of each source, in queued_
-    std::priority_queue<Turn> waiting_;
+    Turns early_;                           ///< of sources whose next unit may not come yet
+    Turns due_;                             ///< of the others
 };
 
 }  // namespace

@@ -55,7 +55,7 @@ public:
             const uint16_t* const source_of = mixture_.source_of_.data();
             const Window* const windows = windows_.data();
             std::size_t i = 0, next = next_;
-            for (; left_ > 0 && i < count; --left_) visit(i++, last_, 1u);
+            uint32_t left = left_;
             while (i < count) {
                 while (next == sorted.first_offsets[distinct_ + 1]) ++distinct_;
                 const std::size_t end = sorted.first_offsets[distinct_ + 1];
@@ -64,15 +64,18 @@ public:
                     const Entry entry{order[next], source_of[next], size};
                     const Window& window = windows[entry.source];
                     uint32_t times = is_whole_ ? window.least : window.turns(places[next]);
+                    if (left > 0) times = left;
                     const auto once = static_cast<uint32_t>(times > 0);
-                    visit(i, entry, once);
-                    i += once;
-                    for (; times > 1 && i < count; --times) visit(i++, entry, 1u);
-                    if (times <= 1) continue;
-                    last_ = entry;
-                    left_ = times - 1;
+                    uint32_t given = 0;
+                    do {  // the only call, so that it is inlined
+                        visit(i, entry, once);
+                        i += once;
+                    } while (++given < times && i < count);
+                    left = given < times ? times - given : 0;
+                    if (left > 0) break;
                 }
             }
+            left_ = left;
             next_ = next;
         }
 
@@ -82,8 +85,7 @@ public:
         const bool is_whole_;       ///< no sample has more turns than others of its source
         std::size_t next_ = 0;      ///< of the sorted samples
         std::size_t distinct_ = 0;  ///< its size
-        Entry last_{};
-        uint32_t left_ = 0;  ///< appearances of `last_` that are still to be given
+        uint32_t left_ = 0;  ///< turns of this sample that are still to be given, if some are
     };
 
 private:

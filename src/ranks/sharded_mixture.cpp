@@ -229,18 +229,21 @@ private:
 std::unique_ptr<Sequence::EpochOrder> ShardedBatches::make_epoch_order(
     const EpochOptions& epoch_options) const {
     const EpochChoice& choice = *mixture_->choice();
-    HeldSizes held(choice.sources());
+    SourceAmounts amounts(choice.sources(), choice.extremes().second);
+    std::vector<double> costs;
     for (std::size_t b = 0; b < shards() * batches(); ++b) {
         const Bucket& bucket = reader_.plan().buckets()[batches_->piece(b).bucket];
-        for (const uint32_t offset : batches_->offsets(b, epoch_options, offsets_)) {
-            const uint32_t sample = (*samples_)[reader_.plan().order()[bucket.begin + offset]];
-            held.add(choice.source_of()[sample], choice.size_of(sample));
-        }
-        held.finish(cost_of(b));
+        const std::span offsets = batches_->offsets(b, epoch_options, offsets_);
+        amounts.add(offsets.size(), [&](std::size_t i) {
+            const uint32_t sample = (*samples_)[reader_.plan().order()[bucket.begin + offsets[i]]];
+            return SourceAmounts::Part{choice.source_of()[sample], choice.size_of(sample)};
+        });
+        amounts.finish();
+        costs.push_back(cost_of(b));
     }
-    return std::make_unique<EpochOrderOf<Order>>(Order{
-        epoch_options,
-        std::make_shared<const std::vector<uint32_t>>(even_steps(held, shards(), epoch_options))});
+    return std::make_unique<EpochOrderOf<Order>>(
+        Order{epoch_options, std::make_shared<const std::vector<uint32_t>>(
+                                 even_steps(amounts, costs, shards(), epoch_options))});
 }
 
 }  // namespace

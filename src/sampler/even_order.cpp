@@ -42,44 +42,25 @@ constexpr double cost_weight = 0.25;
 // After so many batches the dues are taken off what was given, so that both stay small.
 constexpr std::size_t settle_after = 64;
 
-using Half = SourceBlock::Half;
-
-float sum_of(Half low, Half high) {
-    low += high;
-    return low[0] + low[1] + (low[2] + low[3]);
-}
-
 /// Puts batches in order, one after the other.
 class Orderer {
 public:
     Orderer(const SourceAmounts& amounts, std::span<const uint32_t> batches,
             std::span<const double> costs)
-        : amounts_(amounts), batches_(batches), costs_(costs) {
-        const std::span<const double> of_source = amounts.all();
-        const double all = std::accumulate(of_source.begin(), of_source.end(), 0.0);
-        shares_.resize(amounts.blocks());
-        others_.resize(amounts.blocks());
-        given_.resize(amounts.blocks());
-        for (std::size_t s = 0; s < of_source.size(); ++s) {
-            share_.push_back(all > 0 ? of_source[s] / all : 0);
-            shares_squared_ += share_[s] * share_[s];
-            shares_[s / width].set(s % width, share_[s]);
-            others_[s / width].set(s % width, share_[s] < 1 ? 1 / (1 - share_[s]) : 0);
-        }
-        facts_.reserve(amounts.batches());
-        for (std::size_t b = 0; b < amounts.batches(); ++b) {
-            facts_.push_back(facts_of(amounts.batch(b)));
-            unit_ = std::max(unit_, facts_[b].size);
-        }
-        for (const Facts& of : facts_) mean_ += of.size / static_cast<double>(facts_.size());
+        : amounts_(amounts),
+          batches_(batches),
+          costs_(costs),
+          dues_(amounts, costs),
+          unit_(dues_.largest()),
+          mean_(dues_.mean()) {
         near_ = most_near();
         std::size_t sources = 0;
-        for (std::size_t s = 0; s < share_.size(); ++s) {
-            sources += share_[s] > 0;
-            if (share_[s] >= large_share) large_.push_back(s);
+        for (std::size_t s = 0; s < dues_.sources(); ++s) {
+            sources += dues_.share(s) > 0;
+            if (dues_.share(s) >= large_share) large_.push_back(s);
         }
         if (sources < large_.size() + few_small) large_.clear();
-        for (const std::size_t s : large_) large_shares_ += share_[s];
+        for (const std::size_t s : large_) large_shares_ += dues_.share(s);
         if (sources > 0)
             behind_ = std::max(most_behind, 1 - last_turn / static_cast<double>(sources));
         made_.reserve(batches.size());
@@ -102,15 +83,8 @@ public:
     }
 
 private:
-    static constexpr std::size_t width = SourceBlock::sources;
-    static constexpr double none = std::numeric_limits<double>::infinity();
-    static constexpr uint32_t taken = std::numeric_limits<uint32_t>::max();
+    static constexpr double none = SourceDues::none;
 
-    struct Facts {
-        double size = 0;
-        double shared = 0;   ///< the product of its amounts and the shares
-        double squares = 0;  ///< sum of those of how far it leads away from the dues
-    };
     struct Queue {
         std::vector<uint32_t> batches;
         std::size_t next = 0;  ///< those before it are taken
@@ -122,72 +96,24 @@ private:
             return deadline != other.deadline ? deadline > other.deadline : source > other.source;
         }
     };
-    struct Choice {
-        double score;
-        uint32_t batch;
-    };
 
     double most_near() const {
         double added = 0;
-        for (const Facts& of : facts_) added += of.squares;
+        for (uint32_t b = 0; b < amounts_.batches(); ++b) added += dues_.added(b);
         if (!(added > 0)) return near;
-        added /= static_cast<double>(facts_.size()) * mean_ * mean_;
-        return std::clamp(std::min(added, usual) / shares_squared_, near, far);
-    }
-
-    Facts facts_of(const SourceAmounts::Blocks& batch) const {
-        Facts of;
-        Half sizes{}, shared{}, squares{};
-        for (std::size_t i = 0; i < batch.amounts.size(); ++i) {
-            const auto& [low, high] = batch.amounts[i];
-            const SourceBlock& share = shares_[batch.numbers[i]];
-            sizes += low + high;
-            shared += low * share.low + high * share.high;
-            squares += low * low + high * high;
-        }
-        of.size = sum_of(sizes, Half{});
-        of.shared = sum_of(shared, Half{});
-        of.squares =
-            sum_of(squares, Half{}) + of.size * (of.size * shares_squared_ - 2 * of.shared);
-        return of;
-    }
-
-    /// The source that a batch has most of, compared with the source's share.
-    std::size_t richest(uint32_t b) const {
-        typedef int32_t Sources __attribute__((vector_size(16)));
-        const SourceAmounts::Blocks batch = amounts_.batch(b);
-        const auto size = static_cast<float>(facts_[b].size);
-        Half most = Half{} - std::numeric_limits<float>::infinity();
-        Sources richest{};
-        const auto compare_half = [&](const Half& half, const Half& share, const Half& others,
-                                      std::size_t first) {
-            const Half ahead = (half - share * size) * others;
-            const Sources more = ahead > most;
-            most = more ? ahead : most;
-            richest = more ? Sources{} + static_cast<int32_t>(first) : richest;
-        };
-        for (std::size_t i = 0; i < batch.amounts.size(); ++i) {
-            const std::size_t block = batch.numbers[i];
-            const auto& [low, high] = batch.amounts[i];
-            compare_half(low, shares_[block].low, others_[block].low, block * width);
-            compare_half(high, shares_[block].high, others_[block].high, block * width + 4);
-        }
-        std::size_t lane = 0;
-        for (std::size_t i = 1; i < 4; ++i)
-            if (most[i] > most[lane]) lane = i;
-        return static_cast<std::size_t>(richest[lane]) + lane;
+        added /= static_cast<double>(amounts_.batches()) * mean_ * mean_;
+        return std::clamp(std::min(added, usual) / dues_.shares_squared(), near, far);
     }
 
     /// Makes the batches from `first` on those that put_best() chooses from.
     void enqueue(std::size_t first) {
-        place_.assign(facts_.size(), 0);
-        for (const uint32_t batch : batches_.first(first)) place_[batch] = taken;
+        place_.assign(amounts_.batches(), 0);
         for (const uint32_t batch : batches_.subspan(first)) {
             place_[batch] = static_cast<uint32_t>(rest_.size());
             rest_.push_back(batch);
         }
-        for (std::size_t s = 0; s < share_.size(); ++s)
-            if (share_[s] > 0) waiting_.push({deadline(s), s});
+        for (std::size_t s = 0; s < dues_.sources(); ++s)
+            if (dues_.share(s) > 0) waiting_.push({deadline(s), s});
     }
 
     void shuffle_rest() {
@@ -202,56 +128,37 @@ private:
     /// The queue of a source. They are made when the first one is needed: often none is.
     Queue& queue(std::size_t source) {
         if (queues_.empty()) {
-            queues_.resize(share_.size());
+            queues_.resize(dues_.sources());
             // Neighbours may be alike, as those of a step that cost the same.
             std::vector<uint32_t> order(batches_.size());
             Permutation(order.size(), mix(order.size())).fill(0, order);
             for (const uint32_t i : order)
-                if (const uint32_t batch = batches_[i]; place_[batch] != taken)
-                    queues_[richest(batch)].batches.push_back(batch);
+                if (const uint32_t batch = batches_[i]; !dues_.is_given(batch))
+                    queues_[dues_.richest(batch)].batches.push_back(batch);
         }
         return queues_[source];
     }
 
     void put(uint32_t batch) {
         made_.push_back(batch);
-        squares_ += change(batch);
-        const SourceAmounts::Blocks of = amounts_.batch(batch);
-        for (std::size_t i = 0; i < of.amounts.size(); ++i) {
-            given_[of.numbers[i]].low += of.amounts[i].low;
-            given_[of.numbers[i]].high += of.amounts[i].high;
-        }
-        total_ += facts_[batch].size;
-        given_shared_ += facts_[batch].shared;
-        if (made_.size() % settle_after == 0) settle();
+        dues_.give(batch);
     }
 
-    /// Takes the dues off what was given.
-    void settle() {
-        given_shared_ = squares_ = 0;
-        for (std::size_t s = 0; s < share_.size(); ++s) {
-            const double ahead = given_of(s) - share_[s] * total_;
-            given_[s / width].set(s % width, ahead);
-            given_shared_ += ahead * share_[s];
-            squares_ += ahead * ahead;
-        }
-        settled_ += total_;
-        total_ = 0;
+    void compare_queued(Queue& queue, double cost, SourceDues::Choice& best) {
+        dues_.compare_queued(queue.batches, queue.next, cost, mean_, best);
     }
-
-    double given_of(std::size_t s) const { return given_[s / width].get(s % width); }
 
     /// Puts one of the batches that are left. `cost`: of the step; 0: none.
     void put_best(double cost) {
-        Choice best{none, 0};
+        SourceDues::Choice best;
         if (Queue* const urgent = most_urgent()) {
             compare_queued(*urgent, cost, best);
         } else {
-            const double enough = squares_ > far * mean_ * mean_ ? -none : left_until(near_);
+            const double enough = dues_.squares() > far * mean_ * mean_ ? -none : left_until(near_);
             for (std::size_t tries = draws; tries > 0 && best.score > enough; --tries, ++next_) {
                 if (next_ >= rest_.size()) next_ = 0;
                 read_ahead();
-                compare(rest_[next_], cost, best);
+                dues_.compare(rest_[next_], cost, mean_, best);
             }
             if (best.score > left_until(far))
                 if (Queue* const queue = farthest_behind(0, none))
@@ -261,7 +168,6 @@ private:
         rest_[place] = rest_.back();
         place_[rest_[place]] = place;
         rest_.pop_back();
-        place_[best.batch] = taken;
         put(best.batch);
     }
 
@@ -269,45 +175,21 @@ private:
     void read_ahead() const {
         constexpr std::size_t ahead = 6;
         if (next_ + 2 * ahead >= rest_.size()) return;
-        __builtin_prefetch(&facts_[rest_[next_ + 2 * ahead]]);
+        dues_.read_ahead(rest_[next_ + 2 * ahead]);
         amounts_.read_ahead(rest_[next_ + ahead]);
     }
 
     /// By how much the sum of the squares may change until it is this, in sizes of a mean batch.
-    double left_until(double most) const { return std::max(0.0, most * mean_ * mean_ - squares_); }
-
-    /// By how much a batch changes the sum of the squares of the distances.
-    [[gnu::noinline]] double change(uint32_t batch) const {
-        const Facts& of = facts_[batch];
-        const SourceAmounts::Blocks blocks = amounts_.batch(batch);
-        Half low{}, high{};
-        for (std::size_t i = 0; i < blocks.amounts.size(); ++i) {
-            const SourceBlock& given = given_[blocks.numbers[i]];
-            low += blocks.amounts[i].low * given.low;
-            high += blocks.amounts[i].high * given.high;
-        }
-        const double ahead = sum_of(low, high) - total_ * of.shared -
-                             of.size * (given_shared_ - total_ * shares_squared_);
-        return of.squares + 2 * ahead;
-    }
-
-    void compare(uint32_t batch, double cost, Choice& best) const {
-        double score = change(batch);
-        if (cost > 0) {
-            const double unlike = 1 - std::min(cost, costs_[batch]) / std::max(cost, costs_[batch]);
-            score += cost_weight * mean_ * mean_ * unlike * unlike;
-        }
-        if (score < best.score) best = {score, batch};
+    double left_until(double most) const {
+        return std::max(0.0, most * mean_ * mean_ - dues_.squares());
     }
 
     /// The total at which the source will be too far behind if no more of it comes.
-    double deadline(std::size_t s) const {
-        return settled_ + (given_of(s) + behind_ * unit_) / share_[s];
-    }
+    double deadline(std::size_t s) const { return dues_.total_when(s, behind_ * unit_); }
 
     /// Whether it has batches.
     bool has_batches(Queue& queue) const {
-        while (queue.next < queue.batches.size() && place_[queue.batches[queue.next]] == taken)
+        while (queue.next < queue.batches.size() && dues_.is_given(queue.batches[queue.next]))
             ++queue.next;
         return queue.next < queue.batches.size();
     }
@@ -317,7 +199,7 @@ private:
     Queue* most_urgent_together() {
         if (large_.empty()) return nullptr;
         double ahead = 0;  // the large sources
-        for (const std::size_t s : large_) ahead += given_of(s) - share_[s] * total_;
+        for (const std::size_t s : large_) ahead += dues_.ahead(s);
         if (ahead + (1 - large_shares_) * unit_ > most_behind_together * unit_)
             return farthest_behind(0, large_share);
         if (large_.size() > 1 && ahead - large_shares_ * unit_ < -most_ahead_together * unit_)
@@ -328,7 +210,7 @@ private:
     /// The queue of the source that would be too far behind first after another batch, if any.
     Queue* most_urgent() {
         if (Queue* const urgent = most_urgent_together()) return urgent;
-        while (!waiting_.empty() && waiting_.top().deadline <= settled_ + total_ + unit_) {
+        while (!waiting_.empty() && waiting_.top().deadline <= dues_.total() + unit_) {
             const auto [known, s] = waiting_.top();
             const double now = deadline(s);
             if (now <= known && has_batches(queue(s))) return &queue(s);
@@ -343,53 +225,28 @@ private:
     Queue* farthest_behind(double from, double end) {
         double least = none;
         Queue* farthest = nullptr;
-        for (std::size_t s = 0; s < share_.size(); ++s) {
-            const double ahead = given_of(s) - share_[s] * total_;
-            if (ahead >= least || share_[s] < from || share_[s] >= end || !has_batches(queue(s)))
-                continue;
+        for (std::size_t s = 0; s < dues_.sources(); ++s) {
+            const double ahead = dues_.ahead(s), share = dues_.share(s);
+            if (ahead >= least || share < from || share >= end || !has_batches(queue(s))) continue;
             least = ahead;
             farthest = &queue(s);
         }
         return farthest;
     }
 
-    /// Those compared move up behind those taken, each of which is passed only once.
-    void compare_queued(Queue& queue, double cost, Choice& best) const {
-        std::array<uint32_t, queued> open;
-        std::size_t count = 0, i = queue.next;
-        for (; i < queue.batches.size() && count < queued; ++i) {
-            const uint32_t batch = queue.batches[i];
-            if (place_[batch] == taken) continue;
-            compare(batch, cost, best);
-            open[count++] = batch;
-        }
-        queue.next = i - count;
-        std::copy_n(open.begin(), count,
-                    queue.batches.begin() + static_cast<std::ptrdiff_t>(queue.next));
-    }
-
     const SourceAmounts& amounts_;
     std::span<const uint32_t> batches_;
     std::span<const double> costs_;
-    std::vector<Facts> facts_;                  ///< of each batch
-    std::vector<double> share_;                 ///< of each source, of all sizes
-    std::vector<SourceBlock> shares_, others_;  ///< the same, and 1 / (share of the others)
-    double shares_squared_ = 0;                 ///< sum of the squares of share_
-    double unit_ = 0;                           ///< size of the largest batch
-    double mean_ = 0;                           ///< size of a mean batch
-    std::vector<std::size_t> large_;            ///< sources of large shares, if several are small
-    double large_shares_ = 0;                   ///< of these
+    SourceDues dues_;
+    double unit_;                     ///< size of the largest batch
+    double mean_;                     ///< size of a mean batch
+    std::vector<std::size_t> large_;  ///< sources of large shares, if several are small
+    double large_shares_ = 0;         ///< of these
     double near_ = near;
     double behind_ = most_behind;
-    // of the batches so far; but for squares_ and settled_, since settle():
-    std::vector<SourceBlock> given_;  ///< of each source, and before that how far it was ahead
-    double total_ = 0;                ///< of all sources
-    double given_shared_ = 0;         ///< the product of given_ and share_
-    double squares_ = 0;              ///< sum of those of the distances from the dues
-    double settled_ = 0;              ///< total until settle()
-    // of the others:
+    // of the batches that are left:
     std::vector<uint32_t> rest_;         ///< them
-    std::vector<uint32_t> place_;        ///< of each in rest_, or `taken`
+    std::vector<uint32_t> place_;        ///< of each in rest_, if it is there
     std::size_t next_ = 0;               ///< place of the one to be tried next
     std::vector<Queue> queues_;          ///< by the source that they have most of
     std::priority_queue<Turn> waiting_;  ///< of sources, some with a deadline that has moved on
@@ -456,6 +313,143 @@ void SourceAmounts::read_ahead(std::size_t b) const {
     for (std::size_t i = 0; i < blocks.amounts.size(); i += 2)
         __builtin_prefetch(&blocks.amounts[i]);
     __builtin_prefetch(blocks.numbers);
+}
+
+namespace {
+
+using Half = SourceBlock::Half;
+
+float sum_of(Half low, Half high) {
+    low += high;
+    return low[0] + low[1] + (low[2] + low[3]);
+}
+
+}  // namespace
+
+SourceDues::SourceDues(const SourceAmounts& amounts, std::span<const double> costs)
+    : amounts_(amounts),
+      costs_(costs),
+      shares_(amounts.blocks()),
+      others_(amounts.blocks()),
+      is_given_(amounts.batches()),
+      given_(amounts.blocks()) {
+    const std::span<const double> of_source = amounts.all();
+    const double all = std::accumulate(of_source.begin(), of_source.end(), 0.0);
+    for (std::size_t s = 0; s < of_source.size(); ++s) {
+        share_.push_back(all > 0 ? of_source[s] / all : 0);
+        shares_squared_ += share_[s] * share_[s];
+        shares_[s / width].set(s % width, share_[s]);
+        others_[s / width].set(s % width, share_[s] < 1 ? 1 / (1 - share_[s]) : 0);
+    }
+    facts_.reserve(amounts.batches());
+    for (std::size_t b = 0; b < amounts.batches(); ++b) {
+        facts_.push_back(facts_of(amounts.batch(b)));
+        largest_ = std::max(largest_, facts_[b].size);
+    }
+    for (const Facts& of : facts_) mean_ += of.size / static_cast<double>(facts_.size());
+}
+
+SourceDues::Facts SourceDues::facts_of(const SourceAmounts::Blocks& batch) const {
+    Facts of;
+    Half sizes{}, shared{}, squares{};
+    for (std::size_t i = 0; i < batch.amounts.size(); ++i) {
+        const auto& [low, high] = batch.amounts[i];
+        const SourceBlock& share = shares_[batch.numbers[i]];
+        sizes += low + high;
+        shared += low * share.low + high * share.high;
+        squares += low * low + high * high;
+    }
+    of.size = sum_of(sizes, Half{});
+    of.shared = sum_of(shared, Half{});
+    of.squares = sum_of(squares, Half{}) + of.size * (of.size * shares_squared_ - 2 * of.shared);
+    return of;
+}
+
+std::size_t SourceDues::richest(uint32_t b) const {
+    typedef int32_t Sources __attribute__((vector_size(16)));
+    const SourceAmounts::Blocks batch = amounts_.batch(b);
+    const auto size = static_cast<float>(facts_[b].size);
+    Half most = Half{} - std::numeric_limits<float>::infinity();
+    Sources richest{};
+    const auto compare_half = [&](const Half& half, const Half& share, const Half& others,
+                                  std::size_t first) {
+        const Half ahead = (half - share * size) * others;
+        const Sources more = ahead > most;
+        most = more ? ahead : most;
+        richest = more ? Sources{} + static_cast<int32_t>(first) : richest;
+    };
+    for (std::size_t i = 0; i < batch.amounts.size(); ++i) {
+        const std::size_t block = batch.numbers[i];
+        const auto& [low, high] = batch.amounts[i];
+        compare_half(low, shares_[block].low, others_[block].low, block * width);
+        compare_half(high, shares_[block].high, others_[block].high, block * width + 4);
+    }
+    std::size_t lane = 0;
+    for (std::size_t i = 1; i < 4; ++i)
+        if (most[i] > most[lane]) lane = i;
+    return static_cast<std::size_t>(richest[lane]) + lane;
+}
+
+void SourceDues::give(uint32_t batch) {
+    is_given_[batch] = true;
+    squares_ += change(batch);
+    const SourceAmounts::Blocks of = amounts_.batch(batch);
+    for (std::size_t i = 0; i < of.amounts.size(); ++i) {
+        given_[of.numbers[i]].low += of.amounts[i].low;
+        given_[of.numbers[i]].high += of.amounts[i].high;
+    }
+    total_ += facts_[batch].size;
+    given_shared_ += facts_[batch].shared;
+    if (++count_ % settle_after == 0) settle();
+}
+
+void SourceDues::settle() {
+    given_shared_ = squares_ = 0;
+    for (std::size_t s = 0; s < share_.size(); ++s) {
+        const double ahead = given_of(s) - share_[s] * total_;
+        given_[s / width].set(s % width, ahead);
+        given_shared_ += ahead * share_[s];
+        squares_ += ahead * ahead;
+    }
+    settled_ += total_;
+    total_ = 0;
+}
+
+double SourceDues::change(uint32_t batch) const {
+    const Facts& of = facts_[batch];
+    const SourceAmounts::Blocks blocks = amounts_.batch(batch);
+    Half low{}, high{};
+    for (std::size_t i = 0; i < blocks.amounts.size(); ++i) {
+        const SourceBlock& given = given_[blocks.numbers[i]];
+        low += blocks.amounts[i].low * given.low;
+        high += blocks.amounts[i].high * given.high;
+    }
+    const double ahead = sum_of(low, high) - total_ * of.shared -
+                         of.size * (given_shared_ - total_ * shares_squared_);
+    return of.squares + 2 * ahead;
+}
+
+void SourceDues::compare(uint32_t batch, double cost, double unit, Choice& best) const {
+    double score = change(batch);
+    if (cost > 0) {
+        const double unlike = 1 - std::min(cost, costs_[batch]) / std::max(cost, costs_[batch]);
+        score += cost_weight * unit * unit * unlike * unlike;
+    }
+    if (score < best.score) best = {score, batch};
+}
+
+void SourceDues::compare_queued(std::span<uint32_t> queue, std::size_t& next, double cost,
+                                double unit, Choice& best) const {
+    std::array<uint32_t, queued> open;
+    std::size_t count = 0, i = next;
+    for (; i < queue.size() && count < queued; ++i) {
+        const uint32_t batch = queue[i];
+        if (is_given_[batch]) continue;
+        compare(batch, cost, unit, best);
+        open[count++] = batch;
+    }
+    next = i - count;
+    std::copy_n(open.begin(), count, queue.begin() + static_cast<std::ptrdiff_t>(next));
 }
 
 namespace {

@@ -4,7 +4,7 @@
 #include "helpers.h"
 
 enum { SOURCES = 3, FIRST = 700, SECOND = 300, THIRD = 500, SAMPLES = FIRST + SECOND + THIRD };
-enum { MOST_RANKS = 8 };
+enum { MOST_RANKS = 64 };
 static const size_t begins[SOURCES + 1] = {0, FIRST, FIRST + SECOND, SAMPLES};
 static const double repeats[SOURCES] = {1, 2.5, 0.3};
 
@@ -64,7 +64,7 @@ static void counts_are_exact_in_every_epoch(void) {
         sab_sampler_options options = ranks(r, 3);
         options.micro_batches = 2;
         options.epoch = 1;
-        samplers[r] = sampler_of(mixture, 400, &options);
+        samplers[r] = sampler_of(mixture, 130, &options);
     }
     int over_epochs[SAMPLES] = {0};
     uint64_t fewest = ~(uint64_t)0, most = 0;
@@ -118,11 +118,10 @@ static void sources_are_near_their_dues_after_every_step(void) {
     const struct {
         uint64_t world_size, micro_batches;
         double budget, most;
-    } cases[] = {{1, 1, 2000, 0.05},
-                 {4, 1, 2000, 0.05},
-                 {2, 3, 1200, 0.1},
-                 {8, 1, 400, 1},
-                 {8, 1, 130, 4}}; /* at most half of the micro-batches */
+    } cases[] = {{1, 1, 2000, 0.05}, {4, 1, 2000, 0.05}, {2, 3, 1200, 0.1},
+                 {8, 1, 400, 1},     {8, 1, 130, 1}, /* the longest samples take nearly a whole
+                                                        micro-batch */
+                 {64, 1, 130, 1},    {8, 4, 130, 1}};
     sab_sizes *mixture = mixture_of(repeats);
     for (size_t c = 0; c < COUNT(cases); ++c)
         for (uint64_t epoch = 0; epoch < 3; ++epoch) {
@@ -152,6 +151,28 @@ static void sources_are_near_their_dues_after_every_step(void) {
             }
             for (uint64_t r = 0; r < cases[c].world_size; ++r) sab_sampler_free(samplers[r]);
         }
+    sab_sizes_free(mixture);
+}
+
+/* Samples that cost more than a full micro-batch of others still come on all ranks at once. */
+static void quadratic_costs_stay_balanced(void) {
+    sab_sizes *mixture = mixture_of(repeats);
+    const sab_cost_term square = {1, 1, {2}};
+    sab_cost *cost = NULL;
+    EXPECT_OK(sab_cost_terms_new(&square, 1, &cost));
+    const sab_cost *const balance[] = {cost};
+    sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
+    SET_BUDGET(balanced, 400);
+    balanced.balance = balance;
+    balanced.balance_count = 1;
+    const sab_sampler_options options = ranks(0, 8);
+    sab_sampler *sampler = NULL;
+    EXPECT_OK(sab_balanced_sampler_new(mixture, &balanced, &options, &sampler));
+    sab_balanced_report report = SAB_BALANCED_REPORT_INIT;
+    EXPECT_OK(sab_balanced_sampler_get_report(sampler, NULL, NULL, &report));
+    EXPECT(report.rank_imbalance[0] < 1.05);
+    sab_sampler_free(sampler);
+    sab_cost_free(cost);
     sab_sizes_free(mixture);
 }
 
@@ -394,6 +415,7 @@ static void columns_can_be_mixed(void) {
 int main(void) {
     RUN(counts_are_exact_in_every_epoch);
     RUN(sources_are_near_their_dues_after_every_step);
+    RUN(quadratic_costs_stay_balanced);
     RUN(a_state_goes_on_with_other_ranks_and_budgets);
     RUN(a_state_brings_its_epoch_back);
     RUN(states_of_other_mixtures_are_refused);

@@ -216,6 +216,31 @@ def test_batches_of_one_source_stay_within_one_batch_of_the_dues(mixture, budget
         assert np.abs(given - dues).max() <= rows.sum(axis=1).max() * (1 + 1e-9)
 
 
+@settings(max_examples=60, deadline=None)
+@given(
+    sources=st.integers(2, 80),
+    world_size=st.sampled_from([1, 3, 8, 64]),
+    micro_batches=st.integers(1, 3),
+    samples_in_a_batch=st.sampled_from([1, 3, 10, 40]),
+    seed=st.integers(0, 999),
+)
+def test_balanced_steps_keep_sources_of_any_lengths_within_one_batch_of_their_dues(
+    sources, world_size, micro_batches, samples_in_a_batch, seed
+):
+    random = np.random.default_rng(seed)
+    medians = random.lognormal(4, 1, sources)
+    budget = np.exp(4.5) * samples_in_a_batch
+    sizes = [
+        np.clip(random.lognormal(np.log(median), 0.8, int(random.integers(1, 200))), 1, budget)
+        for median in medians
+    ]
+    mixture = sab.Mixture([each.astype(int) for each in sizes], repeat=[1] * sources)
+    sampler = sab.BalancedSampler(
+        mixture, budget=budget, world_size=world_size, micro_batches=micro_batches, seed=seed
+    )
+    assert max(each.deviation for each in sampler.mixture_report().sources.values()) <= 1
+
+
 def test_the_order_differs_between_seeds_and_epochs():
     sampler = made("sources apart", three())
     ids = []

@@ -23,7 +23,7 @@ else
   pip install -q cmake==3.31.6 ninja==1.11.1.3
   prefix=$work/prefix
   cmake -S "$here/libsab" -B "$work/core" -G Ninja > /dev/null
-  ninja -C "$work/core" sab sab_static
+  ninja -C "$work/core" --quiet sab sab_static
   cmake --install "$work/core" --prefix "$prefix" > /dev/null
 fi
 libsab=$(find "$prefix" -name libsab.so)

@@ -99,6 +99,7 @@ python_from_source() { # the source distribution compiles the library
 crates() { # as they are packed, with the library just installed; release.sh has built the source in them
   local rust
   rust=$(rustc --print sysroot) || return 1
+  [ "$rust" != /usr ] || { echo "missing: a Rust in a folder of its own, as rustup installs it" && return 1; }
   mkdir -p "$root/rust" && cp -r "$rust"/{bin,lib} "$root/rust" || return 1
   in_chroot "$root" sh -euc '
     export PATH=/rust/bin:$PATH SAB_NO_BUNDLED=1 LD_LIBRARY_PATH=/usr/local/lib

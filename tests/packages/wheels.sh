@@ -13,7 +13,8 @@ for processor in "$@"; do
   root=$scratch/wheel-$processor
   settings=()
   fresh_chroot bullseye "$root"
-  install_in "$root" ca-certificates ccache g++ python3-dev python3-venv libxxhash-dev libeigen3-dev
+  # Without make, g++ 10 does not link with -flto=auto.
+  install_in "$root" ca-certificates ccache g++ make python3-dev python3-venv libxxhash-dev libeigen3-dev
   if [ "$processor" = x86_64 ]; then
     install_in "$root" "${needs[@]}"
   else
@@ -23,7 +24,7 @@ for processor in "$@"; do
     settings=(CMAKE_TOOLCHAIN_FILE=/sab/cmake/aarch64-linux-gnu.cmake _PYTHON_HOST_PLATFORM=linux-aarch64)
   fi
   checkout_in "$root"
-  in_chroot "$root" env "${settings[@]}" CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache \
+  in_chroot "$root" env "${settings[@]}" CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_BASEDIR=/ CCACHE_NOHASHDIR=1 \
     /sab/bindings/python/build-wheel.sh /wheels
   cp "$root"/wheels/*.whl "$output"
 done

@@ -16,8 +16,9 @@ function open_library()
               Install it (Debian: libsab0; from source: cmake -B build, cmake --build build, cmake --install build, ldconfig), or let the environment's SAB_LIBRARY name the file $LIBRARY_NAME.""")
     end
     version = ccall(Libdl.dlsym(library, :sab_abi_version), UInt32, ())
-    if version ÷ 1000 != ABI_VERSION ÷ 1000 || version < ABI_VERSION
-        error("$(Libdl.dlpath(library)) has binary interface $version: this package needs $ABI_VERSION, or a later one of the same thousand")
+    # Functions are found by name here, so no loader checks the versions of the provisional ones.
+    if version != ABI_VERSION
+        error("binary interface of $(Libdl.dlpath(library)) = $(version ÷ 1000).$(version % 1000): must be $(ABI_VERSION ÷ 1000).$(ABI_VERSION % 1000), that of this package; install the package and the library of one release")
     end
     Raw.load(library)
 end

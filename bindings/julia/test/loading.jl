@@ -14,6 +14,19 @@ end
     @test occursin("/nowhere/libsab.so.0", missed) && occursin("SAB_LIBRARY", missed) && occursin("Install it", missed)
 end
 
+@testset "a library of another binary interface is refused" begin
+    words(version) = "$(version ÷ 1000).$(version % 1000)"
+    mktempdir() do folder
+        for version in SAB.ABI_VERSION .+ (1, -1, 1000)
+            source, library = joinpath(folder, "other.c"), joinpath(folder, "libsab.so.0")
+            write(source, "unsigned sab_abi_version(void) { return $version; }")
+            run(`cc -shared -o $library $source`)
+            refused = loading("SAB_LIBRARY" => library)
+            @test occursin("$library = $(words(version)): must be $(words(SAB.ABI_VERSION))", refused)
+        end
+    end
+end
+
 @testset "option structs are the library's" begin
     for name in names(Raw; all = true)
         type = getfield(Raw, name)

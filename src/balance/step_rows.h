@@ -17,7 +17,7 @@ public:
     enum class Effort {
         usual,
         less,  ///< where samples fill more than 98 % of a budget; otherwise as `more`
-        more   ///< few samples are also assigned by FittingSearch
+        more   ///< few samples are also assigned by search_fitting()
     };
 
     /// Takes the samples of a step, which must outlive the calls of assign().
@@ -29,6 +29,8 @@ public:
     bool assign(uint64_t micro_batches, Effort effort, std::span<uint32_t> part_of);
 
 private:
+    static constexpr std::size_t looks = 64;  ///< in PartitionRules
+
     const StepItems& samples() const { return *samples_; }
     void find_units();
     double load() const;
@@ -81,7 +83,7 @@ private:
     uint32_t ranks_ = 1;
     uint32_t micro_batches_ = 1;   ///< of a rank
     bool is_short_ = false;        ///< the search
-    bool is_long_ = false;         ///< the search: FittingSearch, too
+    bool is_long_ = false;         ///< the search: search_fitting(), too
     bool is_each_ = false;         ///< of several costs, each alone is tried, too
     std::size_t partitioned_ = 0;  ///< samples of ranks for which longest first did not fit
     std::span<uint32_t> part_of_;

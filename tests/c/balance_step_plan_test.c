@@ -414,6 +414,103 @@ static void Plan_OfHighLoad_HasAtMostOneMicroBatchMore(void) {
     EXPECT(more < 30); /* most are found */
 }
 
+/* The cost of the costliest rank, to the least that any plan has: the larger of tokens and squares.
+ */
+static double worst_rank(const step *s, const sab_step_plan_view *view, const double *least) {
+    double sums[2] = {0}, largest[2] = {0}, worst = 0;
+    for (uint64_t rank = 0; rank < view->world_size; ++rank) {
+        double own[2] = {0};
+        for (uint64_t at = view->offsets[rank * view->micro_batches];
+             at < view->offsets[(rank + 1) * view->micro_batches]; ++at) {
+            const double length = s->sizes[0][view->indices[at]];
+            own[0] += length;
+            own[1] += length * length;
+        }
+        for (int k = 0; k < 2; ++k) {
+            sums[k] += own[k];
+            largest[k] = fmax(largest[k], own[k]);
+        }
+    }
+    for (int k = 0; k < 2; ++k)
+        worst = fmax(worst, largest[k] / (sums[k] / (double)view->world_size) / least[k]);
+    return worst;
+}
+
+static void Plan_OfTwoCosts_IsAsEvenAsOfEach(void) {
+    static step s;
+    const sab_cost_term total = {1, 1, {1}};
+    sab_cost *tokens = NULL, *squares = squares_of(1);
+    EXPECT_OK(sab_cost_terms_new(&total, 1, &tokens));
+    const sab_cost *const both[2] = {tokens, squares};
+    for (int round = 0; round < 12; ++round) {
+        int32_t lengths[512];
+        double sum = 0;
+        for (size_t i = 0; i < 512; ++i) {
+            double normal = -6;
+            for (int k = 0; k < 12; ++k) normal += uniform();
+            sum += lengths[i] = (int32_t)(1 + fmin(8000, exp(6 + 0.7 * normal)));
+        }
+        const double fewest = (double)(2 + below(3));
+        const double load = 0.9 + 0.07 * uniform();
+        set_step(&s, 512, lengths, 8, fmax(8001, ceil(sum / 8 / fewest / load)));
+        s.options.balance = both;
+        s.options.balance_count = 2;
+        sab_step_plan *plan = NULL, *one = NULL;
+        EXPECT_OK(plan_of(&s, &plan));
+        const sab_step_plan_view view = view_of(plan);
+        check_parts(&s, &view);
+        s.options.micro_batches = view.micro_batches;
+        s.options.balance_count = 1;
+        for (int k = 0; k < 2; ++k) {
+            s.options.balance = both + k;
+            if (plan_of(&s, &one) != SAB_OK) continue;
+            const sab_step_plan_view alone = view_of(one);
+            EXPECT(worst_rank(&s, &view, view.least_rank_imbalance) <=
+                   worst_rank(&s, &alone, view.least_rank_imbalance) * (1 + 1e-9));
+            sab_step_plan_free(one);
+        }
+        sab_step_plan_free(plan);
+    }
+    sab_cost_free(tokens);
+    sab_cost_free(squares);
+}
+
+/* Each rank has groups that fill 95 to 98 % of three micro-batches, of three samples each. */
+static void Plan_OfPlantedGroups_MostlyHasTheFewestMicroBatches(void) {
+    static step s;
+    int more = 0;
+    for (int round = 0; round < 60; ++round) {
+        int32_t lengths[16 * 9];
+        const double load = 0.95 + 0.03 * uniform();
+        for (size_t rank = 0; rank < 16; ++rank) {
+            int32_t *const own = lengths + 9 * rank;
+            for (size_t m = 0; m < 3; ++m) {
+                double shares[3], sum = 0;
+                for (size_t k = 0; k < 3; ++k) sum += shares[k] = exp(uniform() + uniform());
+                for (size_t k = 0; k < 3; ++k)
+                    own[3 * m + k] = (int32_t)floor(2048 * load * shares[k] / sum);
+            }
+            for (size_t k = 9; k-- > 1;) {
+                const size_t other = below(k + 1);
+                const int32_t moved = own[k];
+                own[k] = own[other];
+                own[other] = moved;
+            }
+        }
+        set_step(&s, 16 * 9, lengths, 16, 2048);
+        for (size_t i = 0; i < s.count; ++i) s.groups[i] = (int64_t)(i / 9 * 9 + i % 9 / 2);
+        s.options.groups = s.groups;
+        sab_step_plan *plan = NULL;
+        EXPECT_OK(plan_of(&s, &plan));
+        const sab_step_plan_view view = view_of(plan);
+        more += view.micro_batches > 3;
+        check_groups(&s, &view);
+        check_parts(&s, &view);
+        sab_step_plan_free(plan);
+    }
+    EXPECT(more <= 3);
+}
+
 static void Plan_OfTightSteps_FillsAllMicroBatches(void) {
     static step s;
     /* Three samples make 100 in each of 40 micro-batches. */
@@ -647,6 +744,8 @@ int main(void) {
     RUN(MicroSteps_OfManySamples_AreEven);
     RUN(Plan_OfManySamples_IsEvenInFewestMicroBatches);
     RUN(Plan_OfHighLoad_HasAtMostOneMicroBatchMore);
+    RUN(Plan_OfTwoCosts_IsAsEvenAsOfEach);
+    RUN(Plan_OfPlantedGroups_MostlyHasTheFewestMicroBatches);
     RUN(Plan_OfTightSteps_FillsAllMicroBatches);
     RUN(Plan_OfRealLengths_KeepsBudgets);
     RUN(Order_Bell_HasTheCostliestInTheMiddle);

@@ -1,0 +1,351 @@
+#include "balance/tight_bins.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "base/sorting.h"
+
+namespace sab {
+namespace {
+
+/// A bin holds at most k items of which k + 1 would exceed its capacity.
+double least_bins_by_count(std::span<const double> weights, double capacity) {
+    constexpr std::size_t most = 16;
+    std::array<std::size_t, most + 1> counts{};  // items of which a bin holds so many
+    for (const double weight : weights)
+        if (const double fitting = capacity / weight * (1 + 1e-12); fitting < most + 1)
+            ++counts[static_cast<std::size_t>(fitting)];
+    double least = 0;
+    std::size_t count = 0;
+    for (std::size_t k = 1; k <= most; ++k) {
+        count += counts[k];
+        least = std::max(least, std::ceil(static_cast<double>(count) / static_cast<double>(k)));
+    }
+    return least;
+}
+
+/// Bins one after the other: each takes the heaviest sample that is left, and other samples that
+/// leave little room. The last resort, where little room is free: it does not look at costs.
+class FullestBins {
+public:
+    explicit FullestBins(const StepItems& samples) : samples_(samples) {}
+
+    bool pack(uint64_t bins, std::span<uint32_t> part_of) {
+        if (samples_.capacities.size() != 1 || bins * samples_.count > most_work) return false;
+        const std::span<const double> weights = samples_.weights;
+        const double free =
+            samples_.capacities[0] -
+            std::accumulate(weights.begin(), weights.end(), 0.0) / static_cast<double>(bins);
+        sorted_ = order_.sort(weights);
+        // A bin that is as full as possible takes the small samples that later ones need.
+        return std::ranges::any_of(std::array{0.0, 0.25, 0.5, 1.0, 2.0}, [&](double share) {
+            return pack_leaving(share * free, bins, part_of);
+        });
+    }
+
+private:
+    bool pack_leaving(double enough, uint64_t bins, std::span<uint32_t> part_of) {
+        left_.assign(sorted_.begin(), sorted_.end());
+        enough_ = enough;
+        for (uint32_t bin = 0; bin < bins && !left_.empty(); ++bin) {
+            const double room = samples_.capacities[0] - weight(0);
+            least_room_ = room;
+            chosen_ = best_ = {0};
+            tries_ = most_tries;
+            search(1, room);
+            for (std::size_t k = best_.size(); k-- > 0;) {
+                part_of[left_[best_[k]]] = bin;
+                left_.erase(left_.begin() + static_cast<std::ptrdiff_t>(best_[k]));
+            }
+        }
+        return left_.empty();
+    }
+
+    static constexpr std::size_t most_work = std::size_t{1} << 24, most_tries = 4096;
+
+    double weight(std::size_t place) const { return samples_.weights[left_[place]]; }
+
+    void search(std::size_t first, double room) {
+        const auto fits = [&](uint32_t item) { return samples_.weights[item] > room; };
+        first = static_cast<std::size_t>(
+            std::partition_point(left_.begin() + static_cast<std::ptrdiff_t>(first), left_.end(),
+                                 fits) -
+            left_.begin());
+        for (std::size_t at = first; at < left_.size(); ++at) {
+            if (at > first && weight(at) == weight(at - 1)) continue;  // the same was tried
+            if (tries_ == 0 || least_room_ <= enough_) return;
+            --tries_;
+            chosen_.push_back(at);
+            if (room - weight(at) < least_room_) {
+                least_room_ = room - weight(at);
+                best_ = chosen_;
+            }
+            search(at + 1, room - weight(at));
+            chosen_.pop_back();
+        }
+    }
+
+    const StepItems& samples_;
+    CostliestFirst order_;
+    std::span<const uint32_t> sorted_;
+    std::vector<uint32_t> left_;              ///< heaviest first
+    std::vector<std::size_t> chosen_, best_;  ///< places in left_
+    double least_room_ = 0, enough_ = 0;
+    std::size_t tries_ = 0;
+};
+
+/// Depth first: each sample, the largest first, to each micro-batch that has room for all of its
+/// weights, until all have one. Groups stay on one rank. The work is bounded, so of many samples an
+/// assignment may be missed.
+class FittingSearch {
+public:
+    FittingSearch(const StepItems& samples, uint64_t ranks, uint64_t micro_batches)
+        : samples_(samples),
+          ranks_(static_cast<uint32_t>(ranks)),
+          micro_batches_(static_cast<uint32_t>(micro_batches)),
+          parts_(ranks * micro_batches),
+          weights_(parts_ * samples.capacities.size()),
+          counts_(parts_),
+          rank_of_(samples.group_counts.size(), no_rank),
+          groups_(ranks) {
+        std::vector<double> shares(samples.count);
+        for (std::size_t b = 0; b < samples.capacities.size(); ++b)
+            for (std::size_t i = 0; i < samples.count; ++i)
+                shares[i] =
+                    std::max(shares[i], samples.weight_table()[b][i] / samples.capacities[b]);
+        order_ = by_descending(shares);
+    }
+
+    bool find(std::span<uint32_t> part_of) {
+        part_of_ = part_of;
+        return place(0);
+    }
+
+private:
+    static constexpr std::size_t most_looks = std::size_t{1} << 18;  // at micro-batches
+    static constexpr uint32_t no_rank = ~0u;
+
+    bool place(std::size_t at) {
+        if (at == order_.size()) return true;
+        const uint32_t item = order_[at];
+        if (samples_.group_of.empty()) {
+            for (uint32_t rank = 0; rank < ranks_; ++rank)
+                if (place_on(rank, item, at)) return true;
+            return false;
+        }
+        uint32_t& rank_of = rank_of_[samples_.group_of[item]];
+        if (rank_of != no_rank) return place_on(rank_of, item, at);
+        bool is_any_free = false;
+        for (uint32_t rank = 0; rank < ranks_; ++rank) {
+            if (groups_[rank] == 0 && std::exchange(is_any_free, true)) continue;  // all alike
+            rank_of = rank;
+            ++groups_[rank];
+            if (place_on(rank, item, at)) return true;
+            --groups_[rank];
+        }
+        rank_of = no_rank;
+        return false;
+    }
+
+    bool place_on(uint32_t rank, uint32_t item, std::size_t at) {
+        bool is_any_empty = false;
+        for (uint32_t part = rank * micro_batches_; part < (rank + 1) * micro_batches_; ++part) {
+            if (looks_ == 0) return false;
+            --looks_;
+            if ((counts_[part] == 0 && std::exchange(is_any_empty, true)) || !has_room(part, item))
+                continue;
+            part_of_[item] = part;
+            put(part, item, 1);
+            if (place(at + 1)) return true;
+            put(part, item, -1);
+        }
+        return false;
+    }
+
+    bool has_room(uint32_t part, uint32_t item) const {
+        for (std::size_t b = 0; b < samples_.capacities.size(); ++b)
+            if (weights_[b * parts_ + part] + samples_.weight_table()[b][item] >
+                samples_.capacities[b])
+                return false;
+        return true;
+    }
+
+    void put(uint32_t part, uint32_t item, int sign) {
+        counts_[part] += static_cast<uint32_t>(sign);
+        for (std::size_t b = 0; b < samples_.capacities.size(); ++b)
+            weights_[b * parts_ + part] += sign * samples_.weight_table()[b][item];
+    }
+
+    const StepItems& samples_;
+    const uint32_t ranks_, micro_batches_;
+    const std::size_t parts_;
+    std::vector<double> weights_;    ///< that each micro-batch holds, by budget
+    std::vector<uint32_t> counts_;   ///< samples of each micro-batch
+    std::vector<uint32_t> rank_of_;  ///< of each group
+    std::vector<uint32_t> groups_;   ///< of each rank
+    std::vector<uint32_t> order_;
+    std::span<uint32_t> part_of_;
+    std::size_t looks_ = most_looks;
+};
+
+/// Exchanges samples of the costliest rank for cheaper ones of the cheapest ranks, where the
+/// micro-batches of both have room.
+class RankEvener {
+public:
+    RankEvener(const StepItems& samples, uint32_t ranks, uint32_t micro_batches,
+               std::span<uint32_t> part_of)
+        : samples_(samples),
+          micro_batches_(micro_batches),
+          part_of_(part_of),
+          parts_(std::size_t{ranks} * micro_batches),
+          weights_(parts_ * samples.capacities.size()),
+          loads_(ranks),
+          items_(ranks) {
+        for (uint32_t i = 0; i < samples.count; ++i) {
+            loads_[rank_of(i)] += samples.costs[i];
+            items_[rank_of(i)].push_back(i);
+            for (std::size_t b = 0; b < samples.capacities.size(); ++b)
+                held(part_of[i], b) += samples.weight_table()[b][i];
+        }
+    }
+
+    void even_out() {
+        const double mean =
+            std::accumulate(loads_.begin(), loads_.end(), 0.0) / static_cast<double>(loads_.size());
+        std::vector<uint32_t> cheapest(loads_.size());
+        for (std::size_t work = most_work; work > 0;) {
+            std::iota(cheapest.begin(), cheapest.end(), 0u);
+            const std::size_t shown = std::min(most_ranks, cheapest.size() - 1);
+            std::ranges::partial_sort(
+                cheapest, cheapest.begin() + static_cast<std::ptrdiff_t>(shown),
+                [&](uint32_t a, uint32_t b) {
+                    return loads_[a] != loads_[b] ? loads_[a] < loads_[b] : a < b;
+                });
+            const auto from =
+                static_cast<uint32_t>(std::ranges::max_element(loads_) - loads_.begin());
+            if (loads_[from] - mean <= mean * even_enough) return;
+            bool is_lowered = false;
+            for (std::size_t k = 0; k < shown && !is_lowered && work > 0; ++k) {
+                const std::size_t pairs = items_[from].size() * (items_[cheapest[k]].size() + 1);
+                work -= std::min(work, pairs + loads_.size());
+                is_lowered = lower(from, cheapest[k]);
+            }
+            if (!is_lowered) return;
+        }
+    }
+
+private:
+    static constexpr std::size_t most_work = std::size_t{1} << 22, most_ranks = 8;
+    static constexpr double even_enough = 1e-5;
+
+    uint32_t rank_of(uint32_t item) const { return part_of_[item] / micro_batches_; }
+    double& held(uint32_t part, std::size_t budget) { return weights_[budget * parts_ + part]; }
+
+    /// Whether the part of an item has room when another comes for it.
+    bool has_room(uint32_t item, uint32_t other) {
+        for (std::size_t b = 0; b < samples_.capacities.size(); ++b) {
+            const std::span<const double> weights = samples_.weight_table()[b];
+            if (held(part_of_[item], b) - weights[item] + weights[other] > samples_.capacities[b])
+                return false;
+        }
+        return true;
+    }
+
+    bool lower(uint32_t from, uint32_t to) {
+        const double gap = loads_[from] - loads_[to];
+        double best = gap / 2 - loads_[from] * 1e-12;
+        std::size_t given = 0, taken = 0;
+        bool is_found = false;
+        for (std::size_t i = 0; i < items_[from].size(); ++i) {
+            for (std::size_t j = 0; j < items_[to].size(); ++j) {
+                const uint32_t ours = items_[from][i], theirs = items_[to][j];
+                const double score =
+                    std::abs(samples_.costs[ours] - samples_.costs[theirs] - gap / 2);
+                if (score >= best || !has_room(ours, theirs) || !has_room(theirs, ours)) continue;
+                best = score;
+                given = i;
+                taken = j;
+                is_found = true;
+            }
+        }
+        if (is_found) exchange(items_[from][given], items_[to][taken]);
+        return is_found;
+    }
+
+    void exchange(uint32_t& ours, uint32_t& theirs) {
+        const double more = samples_.costs[ours] - samples_.costs[theirs];
+        loads_[rank_of(ours)] -= more;
+        loads_[rank_of(theirs)] += more;
+        for (std::size_t b = 0; b < samples_.capacities.size(); ++b) {
+            const std::span<const double> weights = samples_.weight_table()[b];
+            held(part_of_[ours], b) += weights[theirs] - weights[ours];
+            held(part_of_[theirs], b) += weights[ours] - weights[theirs];
+        }
+        std::swap(part_of_[ours], part_of_[theirs]);
+        std::swap(ours, theirs);
+    }
+
+    const StepItems& samples_;
+    const uint32_t micro_batches_;
+    std::span<uint32_t> part_of_;
+    const std::size_t parts_;
+    std::vector<double> weights_;               ///< that each micro-batch holds, by budget
+    std::vector<double> loads_;                 ///< of the ranks
+    std::vector<std::vector<uint32_t>> items_;  ///< of the ranks
+};
+
+}  // namespace
+
+/// Martello and Toth's bound on the bins of some weights. For a weight w the items above
+/// capacity - w and those above half of the capacity are alone in their bins; items from w up to
+/// half of the capacity fill what these leave free, and further bins. `order`: heaviest first.
+double least_bins(std::span<const double> weights, double capacity,
+                  std::span<const uint32_t> order) {
+    const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
+    // sums are rounded
+    double least =
+        std::max(std::ceil(sum / capacity * (1 - 1e-12)), least_bins_by_count(weights, capacity));
+    if (weights[order[0]] <= capacity / 2) return least;
+    std::vector<double> sorted;
+    for (const uint32_t item : order) sorted.push_back(weights[item]);
+    std::vector<double> sums(sorted.size() + 1);
+    std::partial_sum(sorted.begin(), sorted.end(), sums.begin() + 1);
+    const auto is_above = [&](double limit) {
+        return static_cast<std::size_t>(
+            std::ranges::partition_point(sorted, [&](double each) { return each > limit; }) -
+            sorted.begin());
+    };
+    const std::size_t large = is_above(capacity / 2);
+    least = std::max(least, static_cast<double>(large));
+    std::size_t alone = large;  // those above capacity - weight
+    for (std::size_t i = large; i < sorted.size(); ++i) {
+        while (alone > 0 && sorted[alone - 1] <= capacity - sorted[i]) --alone;
+        if (i + 1 < sorted.size() && sorted[i + 1] == sorted[i]) continue;
+        const double free =
+            static_cast<double>(large - alone) * capacity - (sums[large] - sums[alone]);
+        const double more = (sums[i + 1] - sums[large] - free) / capacity;
+        least = std::max(least, static_cast<double>(large) +
+                                    std::ceil(std::max(0.0, more - 1e-12 * sum / capacity)));
+    }
+    return least;
+}
+
+bool pack_fullest(const StepItems& samples, uint64_t bins, std::span<uint32_t> part_of) {
+    return FullestBins(samples).pack(bins, part_of);
+}
+
+bool search_fitting(const StepItems& samples, uint64_t ranks, uint64_t micro_batches,
+                    std::span<uint32_t> part_of) {
+    return FittingSearch(samples, ranks, micro_batches).find(part_of);
+}
+
+void even_ranks(const StepItems& samples, uint32_t ranks, uint32_t micro_batches,
+                std::span<uint32_t> part_of) {
+    RankEvener(samples, ranks, micro_batches, part_of).even_out();
+}
+
+}  // namespace sab

@@ -2,7 +2,7 @@
 # Makes the files of a release from a git tag: release.sh TAG [STEP...]. They lie in dist/TAG.
 #   source  the source, reproducible
 #   sdist   Python's source distribution, reproducible
-#   wheels  for x86-64, by root in a chroot
+#   wheels  for x86-64 and aarch64, by root in chroots
 #   crates  sab-sys and libsab, as `cargo publish --dry-run` packs and builds them
 #   julia   the package of Julia
 #   debs    packages for Debian 12 and 13, by root in chroots, tested there
@@ -60,7 +60,7 @@ sdist() {
 wheels() {
   mkdir -p "$output/python"
   rm -f "$output"/python/*.whl
-  tests/packages/wheels.sh "$chroots" "$output/python"
+  tests/packages/wheels.sh "$chroots" "$output/python" x86_64 aarch64
 }
 
 crates() { # libsab is built with the sab-sys that is packed beside it

@@ -54,7 +54,7 @@ wheel_of_aarch64() { # Python 3.9 of Debian 11; pip is this machine's
   local python=libpython3.9-stdlib:arm64
   fresh bullseye aarch64-wheel python3-venv qemu-user-static || return 1
   in_chroot "$root" sh -c 'dpkg --add-architecture arm64 && apt-get update -qq' || return 1
-  install_in "$root" "$python" libstdc++6:arm64 || return 1
+  install_in "$root" "$python" libexpat1:arm64 libstdc++6:arm64 zlib1g:arm64 || return 1
   in_chroot "$root" sh -euc '
     cd /tmp
     apt-get download -qq python3.9-minimal:arm64

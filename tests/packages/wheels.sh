@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the wheels of what is committed here in a chroot of Debian 11, for Linux with glibc 2.31 or
 # later: wheels.sh SCRATCH OUTPUT [PROCESSOR...], by root. A processor is x86_64, the default, or
-# aarch64, which is cross-compiled and not tried yet.
+# aarch64, which is cross-compiled. trials.sh installs and runs both.
 set -euo pipefail
 . "$(dirname "$0")/chroots.sh"
 output=$(mkdir -p "$2" && cd "$2" && pwd)

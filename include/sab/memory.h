@@ -584,8 +584,8 @@ typedef int32_t sab_search;
 /** by prediction: steps of growing size, each as large as the curve through the earlier ones
  *  allows. The result is the last one that fits, at most 1 % below the prediction. About six steps
  *  a length, more if memory is not linear in the count (a warning is logged if 30 are not enough).
- *  Runs out of memory only if two samples do not fit or memory suddenly grows much faster. The blocks
- *  of a caching allocator take more than the peak: there it may run out once or twice, too */
+ *  Runs out of memory only if two samples do not fit or memory suddenly grows much faster. The
+ * blocks of a caching allocator take more than the peak: there it may run out once or twice, too */
 #define SAB_SEARCH_PREDICT 0
 /** from two steps: memory(2) - memory(1) is the memory of one sample. Correct only if memory is
  *  linear in the count */

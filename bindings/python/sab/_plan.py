@@ -288,7 +288,8 @@ class Plan(Saved, kind="sab_plan"):
         """Reads the whole plan, and raises FormatError if a checksum or a rule is broken.
 
         :meth:`open` reads only the header, so its time does not depend on the number of samples.
-        The first sampler reads the buckets, and each batch then checks what it reads. Ctrl-C takes effect after the call.
+        The first sampler reads the buckets, and each batch then checks what it reads. Ctrl-C takes
+        effect after the call.
         """
         check(lib.sab_plan_check(self._handle))
 

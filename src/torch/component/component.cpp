@@ -42,8 +42,8 @@ static void load_cuda() {
     (void)tried;
 }
 
-/// LibTorch keeps for good what it finds when it first asks for its CUDA part, and at::show_config()
-/// asks: only where LibTorch (before 2.9) has no other way to tell its version.
+/// LibTorch keeps for good what it finds when it first asks for its CUDA part, and
+/// at::show_config() asks: only where LibTorch (before 2.9) has no other way to tell its version.
 static const char* running() {
     static const std::string version = [] {
         if (aoti_torch_abi_version != nullptr) {

@@ -61,7 +61,7 @@ std::size_t Plan::skipped(std::span<int64_t> room) const {
 std::shared_ptr<const Plan> Plan::own(PlanArrays made, std::span<const Budget> budgets) {
     std::shared_ptr<Plan> plan(new Plan);
     const PlanBuckets& buckets = plan->known_buckets_.get(
-        [&] { return std::make_unique<const PlanBuckets>(std::move<PlanBuckets&>(made)); });
+        [&] { return std::make_unique<const PlanBuckets>(static_cast<PlanBuckets&&>(made)); });
     plan->buckets_ = buckets.buckets;
     plan->lengths_ = buckets.lengths;
     const auto arrays = std::make_shared<const PlanArrays>(std::move(made));

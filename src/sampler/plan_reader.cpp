@@ -124,8 +124,8 @@ void PlanReader::measure(std::size_t index, std::span<const uint32_t> offsets, P
 /// Starts to read the first batch of a mapped plan, of all of its samples at once. Without this it
 /// would wait for the disk at most of its samples, each time with many pages around one that it
 /// needs. These pages make later batches quicker, so only the first batch is read like this.
-void PlanReader::expect(const Bucket& bucket, std::span<const uint32_t> offsets) const {
-    if (!is_first_) return;
+[[gnu::cold]] void PlanReader::expect(const Bucket& bucket,
+                                      std::span<const uint32_t> offsets) const {
     is_first_ = false;
     if (!plan_->is_mapped()) return;
     const std::size_t columns = plan_->columns();
@@ -158,7 +158,8 @@ void PlanReader::read(std::size_t index, std::span<const uint32_t> offsets, Batc
     const auto last = static_cast<int64_t>(plan_->facts().samples) - 1;
     const std::span<int64_t> indices = batch.room(offsets.size());
     const std::span<const uint32_t> order = plan_->order();
-    expect(bucket, offsets);
+    if (is_first_) [[unlikely]]
+        expect(bucket, offsets);
     if (!look_up(order.data() + bucket.begin, offsets, last, order.size() >= prefetch_from,
                  indices.data())) [[unlikely]]
         for (const int64_t sample : indices) plan_->check_sample(static_cast<uint32_t>(sample));

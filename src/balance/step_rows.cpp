@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t most_together = 8192;  // samples, where capacities are tight
 constexpr std::size_t most_again = 2048;     // to make ranks more even
 constexpr std::size_t most_searched = 256;   // by search_fitting()
-constexpr double even_enough = 1.0015;       // the costliest rank, to what it cannot be below
+constexpr double most_uneven = 1.0015;       // the costliest rank, to what it cannot be below
 // Above this load one more micro-batch is allowed, so the search is short: fewer samples are
 // assigned together. Few ranks may fail, and few samples may need more than longest-first.
 constexpr double high_load = 0.98;
@@ -78,7 +78,8 @@ bool StepRows::assign(uint64_t micro_batches, Effort effort, std::span<uint32_t>
                is_all_first = samples().cost_table().kinds > 1 && !has_groups && !is_short_;
     if (is_all_first && all_together() && !is_each_) return true;
     if (is_each_ && by_each_cost(effort)) return true;
-    if (by_ranks(Aim::costs) && ((!is_each_ && !is_mended_) || is_even_enough())) return true;
+    const bool is_again = !is_each_ || best_.empty() || samples().count <= most_again;
+    if (is_again && by_ranks(Aim::costs) && ((!is_each_ && !is_mended_) || is_even_enough())) return true;
     if ((has_groups || is_each_ ? best_.empty() : !samples().is_one_cost) &&
         by_ranks(Aim::capacities) && is_even_enough())
         return true;
@@ -96,7 +97,7 @@ bool StepRows::assign(uint64_t micro_batches, Effort effort, std::span<uint32_t>
 bool StepRows::by_each_cost(Effort effort) {
     StepItems alone = samples();
     StepRows rows;
-    bool is_enough = !best_.empty() && most_of_best_ <= even_enough;
+    bool is_enough = !best_.empty() && most_of_best_ <= most_uneven;
     for (std::size_t kind = 0; kind < samples().cost_table().kinds; ++kind) {
         const std::span<const double> costs = samples().cost_table()[kind];
         alone.costs.assign(costs.begin(), costs.end());
@@ -143,7 +144,7 @@ bool StepRows::is_even_enough() {
         best_.assign(part_of_.begin(), part_of_.end());
         most_of_best_ = most;
     }
-    return most <= even_enough;
+    return most <= most_uneven;
 }
 
 /// The largest share of a budget that the samples fill.

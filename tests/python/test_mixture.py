@@ -230,15 +230,14 @@ def test_balanced_steps_keep_sources_of_any_lengths_within_one_batch_of_their_du
     random = np.random.default_rng(seed)
     medians = random.lognormal(4, 1, sources)
     budget = np.exp(4.5) * samples_in_a_batch
-    sizes = [
-        np.clip(random.lognormal(np.log(median), 0.8, int(random.integers(1, 200))), 1, budget)
-        for median in medians
-    ]
-    mixture = sab.Mixture([each.astype(int) for each in sizes], repeat=[1] * sources)
+    lengths = [random.lognormal(np.log(m), 0.8, int(random.integers(1, 200))) for m in medians]
+    mixture = sab.Mixture(
+        {f"source {s}": np.clip(each, 1, budget).astype(int) for s, each in enumerate(lengths)}
+    )
     sampler = sab.BalancedSampler(
         mixture, budget=budget, world_size=world_size, micro_batches=micro_batches, seed=seed
     )
-    assert max(each.deviation for each in sampler.mixture_report().sources.values()) <= 1
+    assert max(each.deviation for each in sampler.report().sources.values()) <= 1
 
 
 def test_the_order_differs_between_seeds_and_epochs():

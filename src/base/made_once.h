@@ -16,11 +16,13 @@ public:
     MadeOnce(const MadeOnce&) = delete;
     MadeOnce& operator=(const MadeOnce&) = delete;
 
+    /// NULL before it is made.
+    const Value* known() const { return made_.load(std::memory_order_acquire); }
     /// The value, which `make` returns as a unique pointer. If it throws, the next call tries
     /// again.
     template <class Make>
-    const Value& get(const Make& make) const {
-        if (const Value* known = made_.load(std::memory_order_acquire)) return *known;
+    [[gnu::noinline]] const Value& get(const Make& make) const {
+        if (const Value* made = known()) return *made;
         std::unique_ptr<const Value> made = make();
         const Value* expected = nullptr;
         return made_.compare_exchange_strong(expected, made.get()) ? *made.release() : *expected;

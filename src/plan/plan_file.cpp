@@ -312,6 +312,8 @@ void Plan::read_columns(std::span<const ColumnRecord> columns, uint64_t distinct
 }
 
 const PlanBuckets& Plan::known_buckets() const {
+    // First, since batches come here several times.
+    if (const PlanBuckets* known = known_buckets_.known()) return *known;
     return known_buckets_.get([&] {
         read_ahead(std::as_bytes(buckets_));
         read_ahead(std::as_bytes(lengths_));

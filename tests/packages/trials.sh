@@ -69,7 +69,7 @@ debian_packages() { # debian_packages SUITE: without and then with a compiler
   fresh "$1" debs || return 1
   in_chroot "$root" sh -euc 'cd /dist/debian/$0 && apt-get install -qq ./libsab0_*.deb ./python3-sab_*.deb ./sab-tools_*.deb && sab --version' "$1" || return 1
   example_of_readme python3 || return 1
-  install_in "$root" cmake g++ pkg-config || return 1
+  install_in "$root" cmake g++ make pkg-config || return 1
   in_chroot "$root" sh -euc 'cd /dist/debian/$0 && apt-get install -qq ./libsab-dev_*.deb' "$1" || return 1
   programs_in_c
 }

@@ -368,12 +368,12 @@ typedef struct sab_step_plan sab_step_plan;
  * Finding the fewest is a bin packing problem. With one budget and without groups there may be one
  * more than the fewest where less than 2 % of the room is free. With several budgets, or groups on
  * several ranks, there may be more where less than 5 % is free: in tests up to three. With 2 to 5 %
- * free there was one more for groups in 1 of 750 steps of 3 to 5 samples a micro-batch, and in 19 %
- * of steps of 2; for two columns under a budget each in 3 %.
+ * free and groups, 1 of 750 steps of 3 to 5 samples a micro-batch had one more. Of steps of 2
+ * samples a micro-batch, 19 % had. With two columns under a budget each, 3 % of the steps had.
  *
  * Several costs: the plan is also made for each of them alone, and the one with the most even ranks
- * is taken. Where at least 2 % of the room is free, the largest rank_imbalance /
- * least_rank_imbalance of the costs is never above that of a plan for one of them with as many
+ * is taken. What is compared is the largest rank_imbalance / least_rank_imbalance of all costs.
+ * With at least 2 % of the room free, it is never above that of a plan for one cost with as many
  * micro-batches.
  *
  * Method, padded: samples are sorted by size and cut into runs. The smallest largest cost with
@@ -382,9 +382,10 @@ typedef struct sab_step_plan sab_step_plan;
  * 256 groups a bounded search finds ranks for them.
  *
  * Time: 4,096 samples on 64 ranks take about half a millisecond, 65,536 on 1,024 ranks about 12. A
- * step takes up to four times as long where the budget is nearly used up, up to 8 times with a
- * quadratic `balance`, and up to 25 times with two costs. A callback as a cost is called once for
- * each sample of rows, and many times in the padded layout. Memory: about 150 bytes a sample.
+ * step takes up to four times as long where the budget is nearly used up. It takes up to 8 times as
+ * long with a quadratic `balance`, and up to 25 times with two costs. A callback as a cost is
+ * called once for each sample of rows, and many times in the padded layout. Memory: about 150 bytes
+ * a sample.
  *
  * Sources: R. L. Graham, "Bounds on multiprocessing timing anomalies", 1969 (longest first); S.
  * Martello and P. Toth, "Lower bounds and reduction procedures for the bin packing problem", 1990

@@ -79,7 +79,8 @@ bool StepRows::assign(uint64_t micro_batches, Effort effort, std::span<uint32_t>
     if (is_all_first && all_together() && !is_each_) return true;
     if (is_each_ && by_each_cost(effort)) return true;
     const bool is_again = !is_each_ || best_.empty() || samples().count <= most_again;
-    if (is_again && by_ranks(Aim::costs) && ((!is_each_ && !is_mended_) || is_even_enough())) return true;
+    if (is_again && by_ranks(Aim::costs) && ((!is_each_ && !is_mended_) || is_even_enough()))
+        return true;
     if ((has_groups || is_each_ ? best_.empty() : !samples().is_one_cost) &&
         by_ranks(Aim::capacities) && is_even_enough())
         return true;

@@ -103,9 +103,9 @@ private:
 bool are_whole(std::span<const double> numbers) {
     constexpr double exact = 9007199254740992.0;  // 2^53
     return std::accumulate(numbers.begin(), numbers.end(), 0.0) < exact &&
-           std::ranges::all_of(numbers, [](double each) {
-               return each == static_cast<double>(static_cast<int64_t>(each));
-           });
+           std::ranges::all_of(
+               numbers,
+               [](double each) { return each == static_cast<double>(static_cast<int64_t>(each)); });
 }
 
 double rounding_share(std::size_t count) {

@@ -169,9 +169,9 @@ private:
         list();
         for (uint64_t part = 0; part < parts(); ++part) {
             const PerBudget own = padded_costs(
-                samples_, std::span(plan_.indices)
-                              .subspan(plan_.offsets[part],
-                                       plan_.offsets[part + 1] - plan_.offsets[part]));
+                samples_,
+                std::span(plan_.indices)
+                    .subspan(plan_.offsets[part], plan_.offsets[part + 1] - plan_.offsets[part]));
             for (std::size_t k = 0; k < costs.kinds; ++k) plan_.costs[k * parts() + part] = own[k];
         }
     }

@@ -56,8 +56,8 @@ uint64_t StepRows::least() const {
                      bins = least_bins(weights, capacity,
                                        samples().is_one_cost ? by_cost_ : sort.sort(weights));
         const double unit = std::ranges::max(unit_weights_.subspan(b * units_, units_));
-        least = std::max({least, std::ceil(bins / ranks_),
-                          std::ceil(unit / capacity * (1 - 1e-12))});
+        least =
+            std::max({least, std::ceil(bins / ranks_), std::ceil(unit / capacity * (1 - 1e-12))});
     }
     return static_cast<uint64_t>(least);
 }
@@ -79,10 +79,10 @@ bool StepRows::assign(uint64_t micro_batches, Effort effort, std::span<uint32_t>
     if (is_all_first && all_together() && !is_each_) return true;
     if (is_each_ && by_each_cost(effort)) return true;
     const bool is_again = !is_each_ || best_.empty() || samples().count <= most_again;
-    if (is_again && by_ranks(Aim::costs) && ((!is_each_ && !is_mended_) || is_even_enough())) return true;
+    if (is_again && by_ranks(Aim::costs) && ((!is_each_ && !is_mended_) || is_even_enough()))
+        return true;
     if ((has_groups || is_each_ ? best_.empty() : !samples().is_one_cost) &&
-        by_ranks(Aim::capacities) &&
-        is_even_enough())
+        by_ranks(Aim::capacities) && is_even_enough())
         return true;
     if (has_groups && best_.empty())
         return (!samples().is_one_cost && by_ranks(Aim::weights)) ||
@@ -249,8 +249,7 @@ bool StepRows::together(std::span<const uint32_t> ranks) {
     if (!partitioner_.partition(costs, some.weight_table(), some.capacities,
                                 {SAB_PARTITION_KARMARKAR_KARP, parts, false, 0, looks}, part_of) &&
         !pack_fullest(some, parts, part_of) &&
-        !(is_long_ && items.size() == samples().count &&
-          search_fitting(some, 1, parts, part_of)))
+        !(is_long_ && items.size() == samples().count && search_fitting(some, 1, parts, part_of)))
         return false;
     std::vector<double> sums(costs.kinds * parts);
     for (std::size_t kind = 0; kind < costs.kinds; ++kind)

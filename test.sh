@@ -130,7 +130,7 @@ torch_of_pypi() {
   local packages
   packages=$(echo "$PWD"/build/frameworks/lib/python3*/site-packages)
   cmake -S . -B build/wheel -G Ninja -DSAB_BUILD_TESTS=ON -DSAB_BUILD_TORCH=ON -DSAB_TORCH_ROOT="$packages/torch" -DSAB_TORCH_CUDA_FOLDER="$packages/nvidia/cu13/lib" > /dev/null
-  ninja -C build/wheel --quiet tests/torch/all sab_torch
+  ninja -C build/wheel --quiet tests/torch/all torch_test sab_torch
   test_build build/wheel -R torch
 }
 

@@ -202,9 +202,9 @@ SAB_API void sab_balanced_options_init(sab_balanced_options *options, size_t str
  * A mixture takes about 0.5 microseconds and 4 bytes a sample more when an epoch begins, and no
  * callbacks as costs. If no sample costs more than a micro-batch that is full of mean samples, as
  * where the only budget is also what is balanced, samples are not taken together. Each source is
- * then within the largest sample of its due after every step, on any number of ranks.
- * A step with a sample that fills a micro-batch then lasts as long as a full one: with `fill` near
- * 1 little time is lost. If a sample costs more, as with quadratic costs, long samples are taken
+ * then within the largest sample of its due after every step, on any number of ranks. A step with
+ * a sample that fills a micro-batch takes as long as a full step; with `fill` near 1 this adds
+ * little time. If a sample costs more, as with quadratic costs, long samples are taken
  * together, since costs could not be even otherwise. Sources with longer samples are then up to
  * half of these from their dues: in tests 0.7 to 5 micro-batches with 8 ranks, 0.7 to 21 with 64.
  *
@@ -372,7 +372,7 @@ typedef struct sab_step_plan sab_step_plan;
  * samples a micro-batch, 19 % had. With two columns under a budget each, 3 % of the steps had.
  *
  * Several costs: the plan is also made for each of them alone, and the one with the most even ranks
- * is taken. What is compared is the largest rank_imbalance / least_rank_imbalance of all costs.
+ * is taken. It compares the largest rank_imbalance / least_rank_imbalance of all costs.
  * With at least 2 % of the room free, it is never above that of a plan for one cost with as many
  * micro-batches.
  *

@@ -159,7 +159,7 @@ SAB_API void sab_bionemo_options_init(sab_bionemo_options *options, size_t struc
  *     before the sampler
  * @param options  NULL: seed 0, shuffled, the plan's batch sizes
  * @param sampler  the new handle; free with sab_sampler_free()
- * @return SAB_OK; SAB_E_ARGUMENT
+ * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_FORMAT for a plan file whose buckets are damaged
  */
 SAB_API sab_status sab_bionemo_sampler_new(const sab_plan *plan, const sab_bionemo_options *options,
                                            sab_sampler **sampler) SAB_NOEXCEPT;

@@ -585,7 +585,7 @@ typedef int32_t sab_search;
  *  allows. The result is the last one that fits, at most 1 % below the prediction. About six steps
  *  a length, more if memory is not linear in the count (a warning is logged if 30 are not enough).
  *  Runs out of memory only if two samples do not fit or memory suddenly grows much faster. The
- * blocks of a caching allocator take more than the peak: there it may run out once or twice, too */
+ *  blocks of a caching allocator take more than the peak: there up to three trials ran out */
 #define SAB_SEARCH_PREDICT 0
 /** from two steps: memory(2) - memory(1) is the memory of one sample. Correct only if memory is
  *  linear in the count */
@@ -723,7 +723,7 @@ typedef struct sab_verification {
  * @param progress_ctx  passed to `progress`
  * @param result        filled on SAB_OK and on SAB_E_DEVICE_MEMORY; its struct_size must be set
  * @return SAB_OK; SAB_E_DEVICE_MEMORY if a batch ran out of memory; the message has its shape;
- *     SAB_E_CALLBACK; SAB_E_CANCELLED
+ *     SAB_E_CALLBACK; SAB_E_CANCELLED; SAB_E_FORMAT for a damaged plan file
  */
 SAB_API sab_status sab_plan_verify(const sab_plan *plan, sab_probe *probe, uint64_t count,
                                    sab_batch_fn run, void *ctx, sab_progress_fn progress,

@@ -683,7 +683,7 @@ typedef struct sab_plan_report {
  * @param progress      reports progress and may cancel; NULL for none
  * @param progress_ctx  passed to `progress`
  * @param report        filled on SAB_OK; its struct_size must be set
- * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_CANCELLED
+ * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_CANCELLED; SAB_E_FORMAT for a damaged plan file
  */
 SAB_API sab_status sab_plan_get_report(const sab_plan *plan, const sab_sampler_options *options,
                                        sab_progress_fn progress, void *progress_ctx,

@@ -14,11 +14,11 @@ namespace {
 constexpr std::size_t most_together = 8192;  // samples, where capacities are tight
 constexpr std::size_t most_again = 2048;     // to make ranks more even
 constexpr std::size_t most_searched = 256;   // by search_fitting()
+constexpr std::size_t most_exchanged = 256;  // groups, where ranks do not fit
 constexpr double most_uneven = 1.0015;       // the costliest rank, to what it cannot be below
 // Above this load one more micro-batch is allowed, so the search is short: fewer samples are
 // assigned together. Few ranks may fail, and few samples may need more than longest-first.
 constexpr double high_load = 0.98;
-constexpr std::size_t most_exchanged = 256;  // groups, where ranks do not fit
 constexpr std::size_t few_together = 512, few_failed = 4, few_partitioned = 8192;
 
 }  // namespace
@@ -202,6 +202,7 @@ bool StepRows::exchange_group(uint32_t rank, std::size_t& tries) {
                 return false;
         return true;
     };
+    // Each pass pairs every other group with another one of this rank, so that none is tried first.
     for (std::size_t shift = 0; shift < own.size(); ++shift)
         for (uint32_t unit = 0; unit < units_ && tries > 0; ++unit) {
             const uint32_t given = own[(unit + shift) % own.size()], other = rank_of_unit_[unit];

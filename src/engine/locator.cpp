@@ -25,7 +25,7 @@ Locator::Locator(std::unique_ptr<Sequence> sequence, CostOrder order,
     }
 }
 
-/// What find() tells of each sample.
+/// The key of each sample.
 std::vector<uint64_t> Locator::find_all(const uint32_t* sources, std::span<const double> sizes,
                                         std::span<const uint64_t> numbers) const {
     std::vector<uint64_t> all(numbers.size());
@@ -44,7 +44,7 @@ std::vector<uint64_t> Locator::find_all(const uint32_t* sources, std::span<const
                  ": must be below the number of samples of size ", std::string_view(own), ", ",
                  same.count);
         }
-        all[i] = same.place;
+        all[i] = same.key;
     }
     return all;
 }

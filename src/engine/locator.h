@@ -40,8 +40,8 @@ protected:
 
     /// A sample among those of the same sizes.
     struct Found {
-        uint64_t count;      ///< samples with these sizes; may be 0
-        uint64_t place = 0;  ///< in the order, if the number of the sample is below `count`
+        uint64_t count;    ///< samples with these sizes; may be 0
+        uint64_t key = 0;  ///< its place in the order, or what find_places() needs
     };
 
     /// `owner` has the sizes, in messages.
@@ -50,12 +50,12 @@ protected:
 
     /// The sample with these sizes, one a column, and this number within them.
     virtual Found find(uint64_t source, const double* sizes, uint64_t number) const = 0;
-    /// Of at most `block` samples, what find() told and their numbers: fills `places` with their
-    /// places in the order, `turns` for each sample.
-    virtual void find_places(std::span<const uint64_t> found, std::span<const uint64_t>,
+    /// From the keys and the numbers of at most `block` samples: fills `places` with their places
+    /// in the order, `turns` for each sample.
+    virtual void find_places(std::span<const uint64_t> keys, std::span<const uint64_t>,
                              std::vector<uint64_t>& places, uint64_t* turns) const {
-        places.assign(found.begin(), found.end());
-        std::fill_n(turns, found.size(), uint64_t{1});
+        places.assign(keys.begin(), keys.end());
+        std::fill_n(turns, keys.size(), uint64_t{1});
     }
     /// Of at most `block` places. Cannot fail.
     virtual void find_batches(std::span<const uint64_t> places, Appearances* found) const = 0;

@@ -312,7 +312,7 @@ void Plan::read_columns(std::span<const ColumnRecord> columns, uint64_t distinct
 }
 
 const PlanBuckets& Plan::known_buckets() const {
-    // First, since batches come here several times.
+    // Each batch calls this several times.
     if (const PlanBuckets* known = known_buckets_.known()) return *known;
     return known_buckets_.get([&] {
         read_ahead(std::as_bytes(buckets_));

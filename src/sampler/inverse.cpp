@@ -125,12 +125,13 @@ void CostOrder::even_positions_of(std::span<uint64_t> ids) const {
                 low[i] = number[i] % (1 << levels);
             }
             for (std::size_t i = 0; i < count; ++i) {
-                // `low` has the bits that are left, and above them the halves that were taken
+                // Without branches, which would be mispredicted. `low` has the bits that are left,
+                // and above them the halves that were taken.
                 const uint64_t pair = number[i] / 2, late_size = size[i] / 2,
                                early_size = size[i] - late_size,
-                               bit = random[i] >> (8 * turn + low[i] / 2) ^ low[i],
+                               bits = random[i] >> (8 * turn + low[i] / 2) ^ low[i],
                                // 1 or 0; the last of an odd number has no neighbour
-                    late = bit & (pair - late_size) >> 63;
+                    late = bits & (pair - late_size) >> 63;
                 low[i] = low[i] / 2 | late << (levels - 1);
                 begin[i] += early_size & (0 - late);
                 size[i] = early_size - (size[i] & late);

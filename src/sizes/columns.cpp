@@ -81,7 +81,7 @@ Columns Columns::together(std::span<const sab_sizes* const> columns) {
             fail(SAB_E_ARGUMENT, label, " has ", column.count(),
                  " samples: must have as many as columns[0], ", made.count());
         if (name.empty() != made.names_[0].empty())
-            fail(SAB_E_ARGUMENT, label, ": ", name.empty() ? "has no name" : "has a name",
+            fail(SAB_E_ARGUMENT, label, name.empty() ? " has no name" : " has a name",
                  ": all columns must have a name, or none");
         const auto first = std::ranges::find(made.names_, name);
         if (!name.empty() && first + 1 != made.names_.end())

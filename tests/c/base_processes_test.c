@@ -243,9 +243,8 @@ static void *work(void *ctx) {
     return NULL;
 }
 
-static void Threads_ShareSizesAndPlan(void) {
+static void share(sab_plan *plan) {
     sab_sizes *sizes = new_sizes();
-    sab_plan *plan = new_plan();
     struct worker workers[4];
     pthread_t threads[4];
     for (uint64_t rank = 0; rank < 4; ++rank) {
@@ -258,6 +257,24 @@ static void Threads_ShareSizesAndPlan(void) {
     }
     sab_plan_free(plan);
     sab_sizes_free(sizes);
+}
+
+static void Threads_ShareSizesAndPlan(void) {
+    share(new_plan());
+}
+
+/* The buckets of a file are read by the first call that needs them: here by all threads at once. */
+static void Threads_ShareAPlanFile(void) {
+    for (int round = 0; round < 20; ++round) {
+        char path[] = "/tmp/sab_test_XXXXXX";
+        close(mkstemp(path));
+        sab_plan *plan = new_plan(), *opened = NULL;
+        EXPECT_OK(sab_plan_save(plan, path));
+        sab_plan_free(plan);
+        EXPECT_OK(sab_plan_file_new(path, &opened));
+        share(opened);
+        unlink(path);
+    }
 }
 
 struct log {
@@ -342,6 +359,7 @@ int main(void) {
     RUN(ForkBesideAThreadThatSetsTheLog_LetsTheChildSetIt);
 #endif
     RUN(Threads_ShareSizesAndPlan);
+    RUN(Threads_ShareAPlanFile);
     RUN(Log_TellsOfEachWayToSkip);
 #ifndef _WIN32
     RUN(Fork_ChildAndParentGoOn);

@@ -219,7 +219,7 @@ def test_tasks_of_the_command_write_an_epoch_of_a_mixture(
     assert "must be the epoch of the plan, 2" in refused(*writing)
     assert "--source: must be given in all phases" in refused(*planning, *measure[:2])
     assert "must be given together" in refused(*planning, *measure[:4])
-    assert "--repeat and --epoch: are for a mixture" in refused(
+    assert "--repeat and --epoch are for a mixture" in refused(
         *("engine", "plan", files[0], *counts, "--save", "x"), *measure[:2], *repeat
     )
 
@@ -286,7 +286,7 @@ def test_the_command_refuses_other_shards(
     parquet.write_table(table().slice(0, COUNT // 2), copy)
     run("engine", "histogram", copy, *column, "--output", tmp_path / "counts")
     # as many samples as the plan, but not the same ones
-    assert "plan: is of other data: numbers[1] = " in refused(files[0], copy)
+    assert "plan is of other data: numbers[1] = " in refused(files[0], copy)
     parquet.write_table(table().slice(0, 10), files[1])
     assert f"{files[1]}: its sizes are not those of its histogram" in refused(*files)
 

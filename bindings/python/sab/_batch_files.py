@@ -146,7 +146,7 @@ class Measure:
         for source in found.tolist():
             if source not in numbers:
                 raise ValueError(
-                    f"{name}: has the source {source!r}: must be one of sources, "
+                    f"{name} has the source {source!r}: must be one of sources, "
                     f"{list(self.sources)}"
                 )
         return np.array([numbers[source] for source in found.tolist()], np.int64)[inverse]
@@ -606,7 +606,7 @@ def _check_mixture(plan: Plan | Packing, histogram: Histogram, epoch: int) -> No
             raise UnsupportedError("source: must be None for a packing: it has no sources")
     elif has_sources:
         if plan._of_mixture not in (None, histogram.fingerprint):
-            raise MismatchError("plan: is of an epoch of other data")
+            raise MismatchError("plan is of an epoch of other data")
     elif _takes_sources(plan, epoch):
         raise ValueError("source and sources: must be given: the plan is of an epoch of a mixture")
 
@@ -633,7 +633,7 @@ def _check_histogram(
     given = histogram.columns
     if len(own) != len(given) or (own != given and ONE_COLUMN not in (own, given)):
         raise MismatchError(
-            f"plan: is the {kind} of the columns {own}, the data set has {given}: must be the same"
+            f"plan is the {kind} of the columns {own}, the data set has {given}: must be the same"
         )
     # As many samples in all, so each size has as many in both if none has more here.
     mixed: dict[str, Any] = {}
@@ -642,7 +642,7 @@ def _check_histogram(
     try:
         plan.locate(histogram.sizes, histogram.counts - np.uint64(1), **mixed)
     except ValueError as error:
-        raise MismatchError(f"plan: is of other data: {error}") from None
+        raise MismatchError(f"plan is of other data: {error}") from None
 
 
 def _packing_arguments(packing: Packing) -> tuple[bytes, dict[str, Any] | None]:

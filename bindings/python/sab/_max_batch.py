@@ -72,7 +72,7 @@ def find_max_batch(
             are given.
         device: see :class:`Probe`.
         lengths: find a batch size for each of these padded lengths; the longest is tried first.
-        search: ``"predict"`` (without running out), ``"difference"`` (memory(2) - memory(1)),
+        search: ``"predict"`` (seldom runs out), ``"difference"`` (memory(2) - memory(1)),
             ``"binary"`` or ``"halve"`` (by running out).
         max_batch_size: never larger.
         budget: peaks must not be larger; the device's total by default.

@@ -287,9 +287,9 @@ class Plan(Saved, kind="sab_plan"):
     def check(self) -> None:
         """Reads the whole plan, and raises FormatError if a checksum or a rule is broken.
 
-        :meth:`open` reads only the header, so its time does not depend on the number of samples.
-        The first sampler reads the buckets, and each batch then checks what it reads. Ctrl-C takes
-        effect after the call.
+        :meth:`open` reads the header, the names and the budgets, so its time does not depend on the
+        number of samples. The first sampler reads the buckets, and each batch then checks what it
+        reads. Ctrl-C takes effect after the call.
         """
         check(lib.sab_plan_check(self._handle))
 

@@ -204,7 +204,7 @@ def _parts(options: argparse.Namespace) -> tuple[_Parts, sab.Histogram]:
 def _plan(options: argparse.Namespace) -> None:
     _measure(options)
     if options.source is None and (options.repeat is not None or options.epoch != 0):
-        raise InputError("--repeat and --epoch: are for a mixture, with --source")
+        raise InputError("--repeat and --epoch are for a mixture, with --source")
     histogram = _parts(options)[1]
     if options.source is not None:
         repeat = 1.0 if options.repeat is None else options.repeat

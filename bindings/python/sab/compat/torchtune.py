@@ -45,7 +45,7 @@ def find_max_batch_size(
     Args:
         step: runs a training step of that many samples.
         device: see :class:`sab.Probe`.
-        method: ``"predict"`` (without running out of memory), ``"difference"`` (total memory by
+        method: ``"predict"`` (seldom runs out of memory), ``"difference"`` (total memory by
             memory(2) - memory(1)), ``"binary"`` (search between 0 and ``maximum_batch``) or
             ``"halve"`` (decrease until it fits).
         maximum_batch: never larger.

@@ -301,8 +301,9 @@ impl Plan {
     }
 
     /// Maps a plan that [`Plan::save`] wrote: processes that map it share its memory. Only the
-    /// header is read and verified, so the time does not depend on the number of samples. The first
-    /// sampler reads the buckets. Each batch checks what it reads; [`Plan::check`] reads everything.
+    /// header, the names and the budgets are read and verified, so the time does not depend on the
+    /// number of samples. The first sampler reads the buckets. Each batch checks what it reads;
+    /// [`Plan::check`] reads everything.
     ///
     /// # Safety
     ///

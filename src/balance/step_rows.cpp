@@ -74,23 +74,32 @@ bool StepRows::assign(uint64_t micro_batches, Effort effort, std::span<uint32_t>
     is_long_ = effort != Effort::usual && samples().count <= most_searched;
     is_each_ = effort != Effort::usual && samples().cost_table().kinds > 1;
     best_.clear();
-    const bool has_groups = !samples().group_of.empty(),
-               is_all_first = samples().cost_table().kinds > 1 && !has_groups && !is_short_;
-    if (is_all_first && all_together() && !is_each_) return true;
-    if (is_each_ && by_each_cost(effort)) return true;
-    const bool is_again = !is_each_ || best_.empty() || samples().count <= most_again;
-    if (is_again && by_ranks(Aim::costs) && ((!is_each_ && !is_mended_) || is_even_enough()))
-        return true;
-    if ((has_groups || is_each_ ? best_.empty() : !samples().is_one_cost) &&
-        by_ranks(Aim::capacities) && is_even_enough())
-        return true;
-    if (has_groups && best_.empty())
+    if (is_each_ ? assign_each(effort) : assign_usual()) return true;
+    if (has_groups() && best_.empty())
         return (!samples().is_one_cost && by_ranks(Aim::weights)) ||
                (is_long_ && search_fitting(samples(), ranks_, micro_batches_, part_of_));
-    if (!has_groups && !is_all_first && samples().count <= most_at_once() && all_together())
+    if (!has_groups() && !begins_together() && samples().count <= most_at_once() && all_together())
         return true;
     std::ranges::copy(best_, part_of_.begin());
     return !best_.empty();
+}
+
+/// By ranks that are even in one cost, or in all of several. Whether they are even enough.
+bool StepRows::assign_usual() {
+    if (begins_together() && all_together()) return true;
+    if (by_ranks(Aim::costs) && (!is_mended_ || is_even_enough())) return true;
+    return (has_groups() ? best_.empty() : !samples().is_one_cost) && by_ranks(Aim::capacities) &&
+           is_even_enough();
+}
+
+/// The same where there is time to look at each of several costs alone, too.
+bool StepRows::assign_each(Effort effort) {
+    if (begins_together()) all_together();  // is_even_enough() keeps it
+    if (by_each_cost(effort)) return true;
+    if ((best_.empty() || samples().count <= most_again) && by_ranks(Aim::costs) &&
+        is_even_enough())
+        return true;
+    return best_.empty() && by_ranks(Aim::capacities) && is_even_enough();
 }
 
 /// As for each of several costs alone, so that none of them gives ranks that are more even. Whether
@@ -102,7 +111,7 @@ bool StepRows::by_each_cost(Effort effort) {
     for (std::size_t kind = 0; kind < samples().cost_table().kinds; ++kind) {
         const std::span<const double> costs = samples().cost_table()[kind];
         alone.costs.assign(costs.begin(), costs.end());
-        rows.begin(alone, ranks_);
+        rows.begin(alone, ranks_);  // it writes the assignment of this one
         if (rows.assign(micro_batches_, effort, part_of_) && is_even_enough()) is_enough = true;
     }
     if (is_enough) std::ranges::copy(best_, part_of_.begin());
@@ -170,10 +179,9 @@ bool StepRows::by_ranks(Aim aim) {
         if (is_short_ && (failed.size() > few_failed || partitioned_ > few_partitioned))
             return false;
     }
-    const bool has_groups = !samples().group_of.empty();
-    is_mended_ = !failed.empty() && !has_groups;
+    is_mended_ = !failed.empty() && !has_groups();
     if (is_mended_ && !with_others(failed)) return false;
-    if (!failed.empty() && has_groups && !with_other_groups(failed)) return false;
+    if (!failed.empty() && has_groups() && !with_other_groups(failed)) return false;
     if (samples().cost_table().kinds == 1) even_micro_steps();
     return true;
 }

@@ -37,7 +37,14 @@ private:
     /// What units go to ranks by: their costs, these under capacities, or their weights.
     enum class Aim { costs, capacities, weights };
 
+    bool has_groups() const { return !samples().group_of.empty(); }
+    /// Whether samples go to all micro-batches at once before ranks are looked at.
+    bool begins_together() const {
+        return samples().cost_table().kinds > 1 && !has_groups() && !is_short_;
+    }
     std::size_t most_at_once() const;
+    bool assign_usual();
+    bool assign_each(Effort effort);
     bool is_even_enough();
     bool all_together();
     bool by_each_cost(Effort effort);

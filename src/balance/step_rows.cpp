@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "balance/micro_batches.h"
+#include "balance/rank_evener.h"
 #include "balance/tight_bins.h"
 
 namespace sab {

@@ -19,8 +19,4 @@ bool pack_fullest(const StepItems& samples, uint64_t bins, std::span<uint32_t> p
 bool search_fitting(const StepItems& samples, uint64_t ranks, uint64_t micro_batches,
                     std::span<uint32_t> part_of);
 
-/// Exchanges samples between micro-batches with room, so that ranks cost the same.
-void even_ranks(const StepItems& samples, uint32_t ranks, uint32_t micro_batches,
-                std::span<uint32_t> part_of);
-
 }  // namespace sab

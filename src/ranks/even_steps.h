@@ -5,7 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "sampler/even_order.h"
+#include "sampler/sequence.h"
+#include "sampler/source_dues.h"
 
 namespace sab {
 

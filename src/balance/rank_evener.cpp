@@ -1,0 +1,125 @@
+#include "balance/rank_evener.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+namespace sab {
+namespace {
+
+/// Exchanges samples of the costliest rank for cheaper ones of the cheapest ranks, where the
+/// micro-batches of both have room.
+class RankEvener {
+public:
+    RankEvener(const StepItems& samples, uint32_t ranks, uint32_t micro_batches,
+               std::span<uint32_t> part_of)
+        : samples_(samples),
+          micro_batches_(micro_batches),
+          part_of_(part_of),
+          parts_(std::size_t{ranks} * micro_batches),
+          weights_(parts_ * samples.capacities.size()),
+          loads_(ranks),
+          items_(ranks) {
+        for (uint32_t i = 0; i < samples.count; ++i) {
+            loads_[rank_of(i)] += samples.costs[i];
+            items_[rank_of(i)].push_back(i);
+            for (std::size_t b = 0; b < samples.capacities.size(); ++b)
+                held(part_of[i], b) += samples.weight_table()[b][i];
+        }
+    }
+
+    void even_out() {
+        const double mean =
+            std::accumulate(loads_.begin(), loads_.end(), 0.0) / static_cast<double>(loads_.size());
+        std::vector<uint32_t> cheapest(loads_.size());
+        for (std::size_t work = most_work; work > 0;) {
+            std::iota(cheapest.begin(), cheapest.end(), 0u);
+            const std::size_t shown = std::min(most_ranks, cheapest.size() - 1);
+            std::ranges::partial_sort(
+                cheapest, cheapest.begin() + static_cast<std::ptrdiff_t>(shown),
+                [&](uint32_t a, uint32_t b) {
+                    return loads_[a] != loads_[b] ? loads_[a] < loads_[b] : a < b;
+                });
+            const auto from =
+                static_cast<uint32_t>(std::ranges::max_element(loads_) - loads_.begin());
+            if (loads_[from] - mean <= mean * even_enough) return;
+            bool is_lowered = false;
+            for (std::size_t k = 0; k < shown && !is_lowered && work > 0; ++k) {
+                const std::size_t pairs = items_[from].size() * (items_[cheapest[k]].size() + 1);
+                work -= std::min(work, pairs + loads_.size());
+                is_lowered = lower(from, cheapest[k]);
+            }
+            if (!is_lowered) return;
+        }
+    }
+
+private:
+    static constexpr std::size_t most_work = std::size_t{1} << 22, most_ranks = 8;
+    static constexpr double even_enough = 1e-5;
+
+    uint32_t rank_of(uint32_t item) const { return part_of_[item] / micro_batches_; }
+    double& held(uint32_t part, std::size_t budget) { return weights_[budget * parts_ + part]; }
+
+    /// Whether the part of an item has room when another comes for it.
+    bool has_room(uint32_t item, uint32_t other) {
+        for (std::size_t b = 0; b < samples_.capacities.size(); ++b) {
+            const std::span<const double> weights = samples_.weight_table()[b];
+            if (held(part_of_[item], b) - weights[item] + weights[other] > samples_.capacities[b])
+                return false;
+        }
+        return true;
+    }
+
+    bool lower(uint32_t from, uint32_t to) {
+        const double gap = loads_[from] - loads_[to];
+        double best = gap / 2 - loads_[from] * 1e-12;
+        std::size_t given = 0, taken = 0;
+        bool is_found = false;
+        for (std::size_t i = 0; i < items_[from].size(); ++i) {
+            for (std::size_t j = 0; j < items_[to].size(); ++j) {
+                const uint32_t ours = items_[from][i], theirs = items_[to][j];
+                const double score =
+                    std::abs(samples_.costs[ours] - samples_.costs[theirs] - gap / 2);
+                if (score >= best || !has_room(ours, theirs) || !has_room(theirs, ours)) continue;
+                best = score;
+                given = i;
+                taken = j;
+                is_found = true;
+            }
+        }
+        if (is_found) exchange(items_[from][given], items_[to][taken]);
+        return is_found;
+    }
+
+    void exchange(uint32_t& ours, uint32_t& theirs) {
+        const double more = samples_.costs[ours] - samples_.costs[theirs];
+        loads_[rank_of(ours)] -= more;
+        loads_[rank_of(theirs)] += more;
+        for (std::size_t b = 0; b < samples_.capacities.size(); ++b) {
+            const std::span<const double> weights = samples_.weight_table()[b];
+            held(part_of_[ours], b) += weights[theirs] - weights[ours];
+            held(part_of_[theirs], b) += weights[ours] - weights[theirs];
+        }
+        std::swap(part_of_[ours], part_of_[theirs]);
+        std::swap(ours, theirs);
+    }
+
+    const StepItems& samples_;
+    const uint32_t micro_batches_;
+    std::span<uint32_t> part_of_;
+    const std::size_t parts_;
+    std::vector<double> weights_;               ///< that each micro-batch holds, by budget
+    std::vector<double> loads_;                 ///< of the ranks
+    std::vector<std::vector<uint32_t>> items_;  ///< of the ranks
+};
+
+}  // namespace
+
+void even_ranks(const StepItems& samples, uint32_t ranks, uint32_t micro_batches,
+                std::span<uint32_t> part_of) {
+    RankEvener(samples, ranks, micro_batches, part_of).even_out();
+}
+
+}  // namespace sab

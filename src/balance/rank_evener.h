@@ -1,0 +1,15 @@
+#pragma once
+/// Ranks of a step that are made more even.
+
+#include <cstdint>
+#include <span>
+
+#include "balance/step_samples.h"
+
+namespace sab {
+
+/// Exchanges samples between micro-batches with room, so that ranks cost the same.
+void even_ranks(const StepItems& samples, uint32_t ranks, uint32_t micro_batches,
+                std::span<uint32_t> part_of);
+
+}  // namespace sab

@@ -112,12 +112,12 @@ public:
           counts_(parts_),
           rank_of_(samples.group_counts.size(), no_rank),
           groups_(ranks) {
-        std::vector<double> shares(samples.count);
+        std::vector<double> most(samples.count);
         for (std::size_t b = 0; b < samples.capacities.size(); ++b)
             for (std::size_t i = 0; i < samples.count; ++i)
-                shares[i] =
-                    std::max(shares[i], samples.weight_table()[b][i] / samples.capacities[b]);
-        order_ = by_descending(shares);
+                most[i] =
+                    std::max(most[i], samples.weight_table()[b][i] / samples.capacities[b]);
+        order_ = by_descending(most);
     }
 
     bool find(std::span<uint32_t> part_of) {

@@ -542,8 +542,14 @@ fn a_mapped_plan_file_that_is_overwritten_gives_no_index_out_of_range() {
     // before.
     let mapped = unsafe { Plan::map(&file.0) }.unwrap();
     assert_eq!(mapped.info(), plan.info());
-    file.overwrite(&vec![0xff; fs::metadata(&file.0).unwrap().len() as usize]);
+    // SAFETY: as above.
+    let unread = unsafe { Plan::map(&file.0) }.unwrap();
     let mut sampler = BucketSampler::new(&mapped, &SamplerOptions::new()).unwrap();
+    file.overwrite(&vec![0xff; fs::metadata(&file.0).unwrap().len() as usize]);
+    let Err(Error::Format(message)) = BucketSampler::new(&unread, &SamplerOptions::new()) else {
+        panic!("the buckets are read with the first sampler");
+    };
+    assert!(message.text().contains("its section \"buckets\" is damaged"));
     let error = sampler.next_batch().unwrap().map(drop).unwrap_err();
     assert!(
         matches!(&error, Error::Format(message) if message.text().contains("must be below 20000")),

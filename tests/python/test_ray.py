@@ -219,6 +219,11 @@ def test_tasks_of_the_command_write_an_epoch_of_a_mixture(
     assert "must be the epoch of the plan, 2" in refused(*writing)
     assert "--source: must be given in all phases" in refused(*planning, *measure[:2])
     assert "must be given together" in refused(*planning, *measure[:4])
+    for names in (NAMES[::-1], NAMES[:-1], ["other", *NAMES[1:]]):
+        others = ["--column", "length", "--source", "corpus", "--sources", *names]
+        counting = ["engine", "histogram", *files, "--output", tmp_path / "counts"]
+        for phase in (counting, planning, writing):
+            assert "must be those of the histograms, in their order" in refused(*phase, *others)
     assert "--repeat and --epoch are for a mixture" in refused(
         *("engine", "plan", files[0], *counts, "--save", "x"), *measure[:2], *repeat
     )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import json
+import os
 import pathlib
 from typing import Any
 
@@ -164,24 +166,46 @@ def _check_shards(shards: list[str]) -> None:
             raise InputError(f"{shards[index]}: a shard with the name {name} is given twice")
 
 
+def _check_sources(folder: str, options: argparse.Namespace) -> None:
+    """A histogram has numbers for the sources. Their names are in a file beside the histograms."""
+    path = pathlib.Path(folder) / "sources.json"
+    known = json.loads(path.read_text()) if path.exists() else None
+    if known is not None and options.sources is None:
+        raise InputError(f"--source: must be given in all phases or in none; see {path}")
+    if known is not None and known != options.sources:
+        raise InputError(
+            f"--sources {' '.join(options.sources)}: must be those of the histograms, in their "
+            f"order: {' '.join(known)}; see {path}"
+        )
+
+
 def _histogram(options: argparse.Namespace) -> None:
     _check_shards(options.shards)
     measure, columns = _measure(options), _measured(options)
-    pathlib.Path(options.output).mkdir(parents=True, exist_ok=True)
+    folder = pathlib.Path(options.output)
+    folder.mkdir(parents=True, exist_ok=True)
+    _check_sources(options.output, options)
+    if options.sources is not None:
+        _replace(folder / "sources.json", json.dumps(options.sources).encode())
     rows: list[list[str]] = []
     for shard in options.shards:
         histogram = measure.histogram(_table(shard, columns), shard)
-        target = _file_of(options.output, shard)
-        partial = target.with_suffix(".partial")
-        partial.write_bytes(histogram.to_bytes())
-        partial.replace(target)
+        _replace(_file_of(options.output, shard), histogram.to_bytes())
         rows.append([shard, f"{histogram.sample_count:,}", f"{histogram.total:,.0f}"])
     print_table("Sizes", ["", "samples", "total"], rows)
+
+
+def _replace(path: pathlib.Path, data: bytes) -> None:
+    """Tasks may write the same file at once."""
+    partial = path.with_suffix(f".{os.getpid()}.partial")
+    partial.write_bytes(data)
+    partial.replace(path)
 
 
 def _parts(options: argparse.Namespace) -> tuple[_Parts, sab.Histogram]:
     """The shards with rows, and the histogram of all."""
     _check_shards(options.shards)
+    _check_sources(options.histograms, options)
     columns, parts, whole_set = tuple(columns_of(options)), _Parts(), sab.Histogram()
     for shard in options.shards:
         path = _file_of(options.histograms, shard)

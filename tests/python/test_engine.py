@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from typing import Any
 
 import numpy as np
@@ -249,6 +250,24 @@ def test_epochs_refuse_what_they_cannot_do() -> None:
         histogram.epoch().to_bytes()
     plan = sab.plan(histogram.epoch(), budget=100)
     with pytest.raises(ValueError, match="sources"):
-        plan.locate(SIZES, np.zeros(10))
+        plan.locate(SIZES, np.zeros(10, int))
     with pytest.raises(ValueError, match="must have one for each size"):
-        plan.locate(SIZES, np.zeros(10), sources=[1])
+        plan.locate(SIZES, np.zeros(10, int), sources=[1])
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"numbers": [-1]}, "numbers has -1: must have numbers from 0 to"),
+        ({"numbers": [0.9]}, "numbers has dtype float64"),
+        ({"which": [-1]}, "which has -1: must have numbers from 0 to"),
+        ({"sources": [1 << 32]}, "sources has 4294967296: must have numbers from 0 to 4294967295"),
+        ({"sources": [0.9]}, "sources has dtype float64"),
+        ({"sources": [-1]}, "sources has -1: must have numbers from 0 to 4294967295"),
+    ],
+)
+def test_numbers_that_locate_would_have_to_change_are_refused(given, words):
+    histogram = sab.Histogram(sab.Mixture({"a": [3, 4], "b": [3]}))
+    plan = sab.plan(histogram.epoch(0), 10)
+    with pytest.raises((TypeError, ValueError), match=re.escape(words)):
+        plan.locate([3], **{"numbers": [0], "sources": [0], **given})

@@ -8,7 +8,7 @@ from typing import Any, Callable, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sab._arguments import kind_of, one_dimension, whole
+from sab._arguments import indices_of, kind_of, one_dimension, whole
 from sab._native import Calls, CData, check, ffi, lib, new_struct
 from sab._sizes import SizesLike, as_sizes
 
@@ -255,8 +255,8 @@ def located(
         sizes = np.ravel(sizes)
     given = one_dimension("sizes", sizes, np.float64)
     count = len(given) // columns
-    within = one_dimension("numbers", numbers, np.uint64)
-    asked = None if which is None else one_dimension("which", which, np.uint64)
+    within = counting_numbers("numbers", numbers, np.uint64)
+    asked = None if which is None else counting_numbers("which", which, np.uint64)
     for name, array in (("numbers", within), ("which", within if asked is None else asked)):
         if len(array) != count:
             raise ValueError(f"{name}: has {len(array)} numbers: must have one for each size")
@@ -280,11 +280,21 @@ def located(
     return Places(found[0], found[1], found[2], found[3], found[4], int(batch_count[0]))
 
 
+def counting_numbers(name: str, values: npt.ArrayLike, dtype: Any) -> npt.NDArray[Any]:
+    """Whole numbers from 0 on, or an error that names them."""
+    array = indices_of(name, values)
+    most = min(int(np.iinfo(dtype).max), (1 << 63) - 1)
+    for each in (array.min(), array.max()) if array.size else ():
+        if not 0 <= each <= most:
+            raise ValueError(f"{name} has {each}: must have numbers from 0 to {most}")
+    return array.astype(dtype)
+
+
 def sources_pointer(sources: npt.ArrayLike | None, count: int) -> CData:
     """The sources of `count` samples, or NULL. Keeps the array alive."""
     if sources is None:
         return ffi.NULL
-    given = one_dimension("sources", sources, np.uint32)
+    given = counting_numbers("sources", sources, np.uint32)
     if len(given) != count:
         raise ValueError(f"sources: has {len(given)} numbers: must have one for each size")
     return ffi.from_buffer("uint32_t[]", given)

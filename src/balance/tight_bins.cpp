@@ -115,8 +115,7 @@ public:
         std::vector<double> most(samples.count);
         for (std::size_t b = 0; b < samples.capacities.size(); ++b)
             for (std::size_t i = 0; i < samples.count; ++i)
-                most[i] =
-                    std::max(most[i], samples.weight_table()[b][i] / samples.capacities[b]);
+                most[i] = std::max(most[i], samples.weight_table()[b][i] / samples.capacities[b]);
         order_ = by_descending(most);
     }
 

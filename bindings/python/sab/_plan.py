@@ -27,14 +27,7 @@ from sab._arguments import (
 from sab._batch import Batch, PerColumn, batches_of, per_column
 from sab._cost import ONE_COLUMN, BudgetLike, CostLike, column_of, set_budgets
 from sab._display import Facts, as_html, one_line, plain, record_line
-from sab._engine import (
-    Histogram,
-    Places,
-    column_names,
-    counting_numbers,
-    located,
-    sources_pointer,
-)
+from sab._engine import Histogram, Places, column_names, located, sources_pointer
 from sab._mixture import SOURCE, Mixture, Name, SourceReport, reports_of, source_table
 from sab._native import (
     Calls,
@@ -483,10 +476,10 @@ class Plan(Saved, kind="sab_plan"):
         options.last_step = one_of("last_step", last_step, LAST_STEPS)
         options.steady = whole("steady", steady)
         columns = len(self._columns)
-        given = sources_pointer(sources, len(counting_numbers("numbers", numbers, np.uint64)))
 
         def locate(plan: CData, order: CData, *arrays: Any) -> int:
-            return int(lib.sab_plan_locate(plan, order, given, *arrays))
+            count = arrays[3]
+            return int(lib.sab_plan_locate(plan, order, sources_pointer(sources, count), *arrays))
 
         return located(locate, self._handle, options, sizes, numbers, which, columns)
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing (Debian) and runs the tests.
 #   test.sh           at most 25 minutes on two cores; prints what it leaves out
-#   test.sh quick     also without sanitizers and the checks of the binary interface
+#   test.sh quick     also without the checks of the binary interface
 #   test.sh lint      formatters, linters and type checkers only
 #   test.sh coverage  the address sanitizer and the coverage of src only
 #   test.sh documentation  the site in build/site, and what it needs
@@ -218,13 +218,11 @@ fi
 step "Python"
 joined python
 
-if [ "$mode" != quick ]; then
+if [ "$mode" = everything ]; then
   step "with -fsanitize=address,undefined; coverage"
   tests/coverage.sh build/address
   step "with -fsanitize=thread, tests with threads"
   threads
-fi
-if [ "$mode" = everything ]; then
   step "LibTorch of PyPI"
   joined fetch_frameworks
   torch_of_pypi
@@ -245,6 +243,6 @@ step ''
 printf '\n== all passed (%d min)\n' $((SECONDS / 60))
 printf '%s\n' "${times[@]}"
 left_out=()
-[ "$mode" != quick ] || left_out+=("sanitizers and coverage" "programs of other releases" "readers of the headers")
-[ "$mode" = everything ] || left_out+=("lint" "a build without the optional parts" "the syntax by g++ 10" "documentation" "the script for GPUs" "the referee" "LibTorch of PyPI" "frameworks" "Rust under valgrind and Miri" "generated Rust declarations" "fuzzers")
+[ "$mode" != quick ] || left_out+=("programs of other releases" "readers of the headers")
+[ "$mode" = everything ] || left_out+=("lint" "sanitizers and coverage" "a build without the optional parts" "the syntax by g++ 10" "documentation" "the script for GPUs" "the referee" "LibTorch of PyPI" "frameworks" "Rust under valgrind and Miri" "generated Rust declarations" "fuzzers")
 [ ${#left_out[@]} -eq 0 ] || (IFS=';' && echo "left out (CI=true ./test.sh runs everything): ${left_out[*]}" | sed 's/;/, /g')

@@ -360,10 +360,12 @@ typedef struct sab_step_plan sab_step_plan;
  * Method, rows: samples are assigned to ranks as by sab_items_partition(), longest first, and then
  * those of each rank to micro-batches. If those of a rank do not fit, or there are several costs,
  * all samples are assigned to micro-batches first, and micro-batches to ranks: as by
- * sab_items_partition() with capacities, or, under one budget, each micro-batch as full as
- * possible. With `groups`, ranks whose samples do not fit exchange groups with other ranks. Up to
- * 256 samples are then assigned by a search, depth first, of bounded length. If this also fails
- * there are `multiple` more micro-batches. The first number tried is a lower bound.
+ * sab_items_partition() with capacities; under one budget each micro-batch as full as possible;
+ * under several each sample, largest first, to the first micro-batch with room. With `groups`,
+ * ranks whose samples do not fit exchange groups with other ranks. Up to 256 samples are then
+ * assigned by a search, depth first, of bounded length. If this also fails there are `multiple`
+ * more micro-batches; after three failures more at a time, and fewer again when samples fit. The
+ * first number tried is a lower bound.
  *
  * Finding the fewest is a bin packing problem. With one budget and without groups there may be one
  * more than the fewest where less than 2 % of the room is free. With several budgets, or groups on
@@ -383,9 +385,11 @@ typedef struct sab_step_plan sab_step_plan;
  *
  * Time: 4,096 samples on 64 ranks take about half a millisecond, 65,536 on 1,024 ranks about 12. A
  * step takes up to four times as long where the budget is nearly used up. It takes up to 8 times as
- * long with a quadratic `balance`, and up to 25 times with two costs. A callback as a cost is
- * called once for each sample of rows, and many times in the padded layout. Memory: about 150 bytes
- * a sample.
+ * long with a quadratic `balance`, and up to 25 times with two costs. Several numbers are tried
+ * where the fewest micro-batches are far above the lower bound: 3,000 samples on one rank, many of
+ * which nearly fill one of two budgets, took 0.8 seconds, and in groups on 4 ranks 2 seconds. A
+ * callback as a cost is called once for each sample of rows, and many times in the padded layout.
+ * Memory: about 150 bytes a sample.
  *
  * Sources: R. L. Graham, "Bounds on multiprocessing timing anomalies", 1969 (longest first); S.
  * Martello and P. Toth, "Lower bounds and reduction procedures for the bin packing problem", 1990

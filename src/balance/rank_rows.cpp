@@ -139,8 +139,10 @@ bool StepRows::partition_rank(std::span<const uint32_t> items, uint32_t first_pa
 
 /// Samples that may not go to another rank: micro-batches as full as possible.
 bool StepRows::fill_rank(std::span<const uint32_t> items, uint32_t first_part) {
+    const StepItems some = samples().of(items);
     parts_.resize(items.size());
-    if (!pack_fullest(samples().of(items), micro_batches_, parts_)) return false;
+    if (!pack_fullest(some, micro_batches_, parts_) && !pack_first(some, micro_batches_, parts_))
+        return false;
     for (std::size_t i = 0; i < items.size(); ++i) part_of_[items[i]] = first_part + parts_[i];
     return true;
 }

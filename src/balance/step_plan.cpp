@@ -82,15 +82,44 @@ private:
         plan_.least_micro_batches = rounded_up(least, options_.multiple);
         plan_.micro_batches = first_count(least);
         if (plan_.micro_batches < least) refuse_count(least);
-        const uint64_t first = plan_.micro_batches;
-        // Where the load is high, the first number may be missed, but no other.
-        while (!fits_rows(options_.micro_batches == 0 && plan_.micro_batches == first
-                              ? StepRows::Effort::less
-                              : StepRows::Effort::more)) {
-            if (options_.micro_batches > 0) refuse_count(0);
-            check_count(plan_.micro_batches + 1);
-            plan_.micro_batches += options_.multiple;
+        if (fits_rows(options_.micro_batches > 0 ? StepRows::Effort::more : StepRows::Effort::less))
+            return;
+        if (options_.micro_batches > 0) refuse_count(0);
+        search_count(plan_.micro_batches);
+    }
+
+    /// A number above `failed` with an assignment. The next ones are tried one by one, then others
+    /// in growing steps, and back in halves: where samples are large, many numbers may fail.
+    void search_count(uint64_t failed) {
+        constexpr int one_by_one = 3;
+        const uint64_t multiple = options_.multiple,
+                       most = most_parts / plan_.world_size / multiple * multiple,
+                       enough = rounded_up(rows_.enough(), multiple);
+        const auto fits = [&](uint64_t micro_batches) {
+            plan_.micro_batches = micro_batches;
+            return fits_rows(StepRows::Effort::more);
+        };
+        uint64_t step = multiple;
+        for (int tries = 1;; ++tries) {
+            check_count(failed + 1);
+            const uint64_t next = std::min(failed + step, most);
+            if (fits(failed < enough ? std::min(next, enough) : next)) break;
+            failed = plan_.micro_batches;
+            if (tries >= one_by_one) step *= 2;
         }
+        uint64_t fitting = plan_.micro_batches;
+        std::vector<uint32_t> found = part_of_;
+        while (fitting - failed > multiple) {
+            const uint64_t middle = failed + (fitting - failed) / multiple / 2 * multiple;
+            if (fits(middle)) {
+                fitting = middle;
+                found = part_of_;
+            } else {
+                failed = middle;
+            }
+        }
+        plan_.micro_batches = fitting;
+        part_of_ = std::move(found);
     }
 
     bool fits_rows(StepRows::Effort effort) {

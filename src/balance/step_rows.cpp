@@ -63,6 +63,13 @@ uint64_t StepRows::least() const {
     return static_cast<uint64_t>(least);
 }
 
+uint64_t StepRows::enough() {
+    if (has_groups() || samples().capacities.size() < 2) return 0;
+    std::vector<uint32_t> bins(samples().count);
+    first_fit_.pack(samples(), samples().count, bins);
+    return (first_fit_.used() + ranks_ - 1) / ranks_;
+}
+
 bool StepRows::assign(uint64_t micro_batches, Effort effort, std::span<uint32_t> part_of) {
     micro_batches_ = static_cast<uint32_t>(micro_batches);
     part_of_ = part_of;
@@ -71,6 +78,7 @@ bool StepRows::assign(uint64_t micro_batches, Effort effort, std::span<uint32_t>
         if (is_impossible(samples().weight_table()[b], micro_batches * ranks_,
                           samples().capacities[b]))
             return false;
+    effort_ = effort;
     is_short_ = effort == Effort::less && load() > high_load && samples().count > few_together;
     is_long_ = effort != Effort::usual && samples().count <= most_searched;
     is_each_ = effort != Effort::usual && samples().cost_table().kinds > 1;
@@ -171,6 +179,7 @@ double StepRows::load() const {
 
 /// First to ranks, then those of each rank to its micro-batches.
 bool StepRows::by_ranks(Aim aim) {
+    if (ranks_ == 1 && aim != Aim::costs) return false;  // the same again
     if (!to_ranks(aim)) return false;
     collect_ranks();
     std::vector<uint32_t> failed;
@@ -179,6 +188,7 @@ bool StepRows::by_ranks(Aim aim) {
         if (!assign_rank(rank)) failed.push_back(rank);
         if (is_short_ && (failed.size() > few_failed || partitioned_ > few_partitioned))
             return false;
+        if (!has_groups() && !failed.empty() && !may_join(failed.size())) return false;
     }
     is_mended_ = !failed.empty() && !has_groups();
     if (is_mended_ && !with_others(failed)) return false;
@@ -190,7 +200,8 @@ bool StepRows::by_ranks(Aim aim) {
 /// A few ranks whose groups do not fit: each exchanges one of them for another rank's, of about the
 /// same weight.
 bool StepRows::with_other_groups(std::span<const uint32_t> failed) {
-    std::size_t tries = std::min(most_exchanged, (std::size_t{1} << 20) / samples().count);
+    const std::size_t work = samples().count * std::max<std::size_t>(micro_batches_, 16);
+    std::size_t tries = std::min(most_exchanged, (std::size_t{1} << 24) / work);
     for (const uint32_t rank : failed)
         if (!assign_rank(rank) && !exchange_group(rank, tries)) return false;
     collect_ranks();
@@ -225,15 +236,19 @@ bool StepRows::exchange_group(uint32_t rank, std::size_t& tries) {
     return false;
 }
 
+/// Whether so many ranks are few enough for as many others to join them.
+bool StepRows::may_join(std::size_t ranks) const {
+    return ranks * 4 <= ranks_ &&
+           ranks * 2 * (samples().count / ranks_) <= (is_short_ ? few_together : most_together);
+}
+
 /// A few ranks whose samples do not fit: together with others, more and more of them.
 bool StepRows::with_others(std::span<const uint32_t> failed) {
     std::vector<uint32_t> ranks(failed.begin(), failed.end());
     std::vector<bool> is_taken(ranks_);
     for (const uint32_t rank : ranks) is_taken[rank] = true;
     uint32_t next = 0;
-    const std::size_t of_rank = samples().count / ranks_,
-                      most = is_short_ ? few_together : most_together;
-    while (ranks.size() * 4 <= ranks_ && ranks.size() * 2 * of_rank <= most) {
+    while (may_join(ranks.size())) {
         for (std::size_t count = ranks.size() * 2; ranks.size() < count; ++next) {
             if (is_taken[next]) continue;
             is_taken[next] = true;
@@ -244,6 +259,12 @@ bool StepRows::with_others(std::span<const uint32_t> failed) {
         return true;
     }
     return false;
+}
+
+/// Micro-batches under several budgets. Not for balanced samplers, whose states keep their order.
+bool StepRows::pack_first(const StepItems& some, uint64_t parts, std::span<uint32_t> part_of) {
+    return effort_ != Effort::usual && some.capacities.size() > 1 &&
+           first_fit_.pack(some, parts, part_of);
 }
 
 /// All samples of some ranks to all their micro-batches, and these to the ranks.
@@ -258,7 +279,7 @@ bool StepRows::together(std::span<const uint32_t> ranks) {
     std::vector<uint32_t> part_of(items.size());
     if (!partitioner_.partition(costs, some.weight_table(), some.capacities,
                                 {SAB_PARTITION_KARMARKAR_KARP, parts, false, 0, looks}, part_of) &&
-        !pack_fullest(some, parts, part_of) &&
+        !pack_fullest(some, parts, part_of) && !pack_first(some, parts, part_of) &&
         !(is_long_ && items.size() == samples().count && search_fitting(some, 1, parts, part_of)))
         return false;
     std::vector<double> sums(costs.kinds * parts);

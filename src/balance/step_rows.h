@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "balance/step_samples.h"
+#include "balance/tight_bins.h"
 #include "balance/vector_partition.h"
 
 namespace sab {
@@ -24,6 +25,8 @@ public:
     void begin(const StepItems& samples, uint64_t world_size);
     /// A lower bound on the micro-batches that a rank needs.
     uint64_t least() const;
+    /// A number for which assign() succeeds: that of first fit. 0: not known.
+    uint64_t enough();
     /// False when no assignment under the budgets was found. Micro-batch m of rank r is
     /// r * micro_batches + m.
     bool assign(uint64_t micro_batches, Effort effort, std::span<uint32_t> part_of);
@@ -55,9 +58,11 @@ private:
         return std::span(by_rank_).subspan(rank_begin_[rank],
                                            rank_begin_[rank + 1] - rank_begin_[rank]);
     }
+    bool pack_first(const StepItems& some, uint64_t parts, std::span<uint32_t> part_of);
     bool together(std::span<const uint32_t> ranks);
     bool with_other_groups(std::span<const uint32_t> failed);
     bool exchange_group(uint32_t rank, std::size_t& tries);
+    bool may_join(std::size_t ranks) const;
     bool with_others(std::span<const uint32_t> failed);
     std::vector<double> profile() const;
     void even_micro_steps();
@@ -88,7 +93,8 @@ private:
 
     const StepItems* samples_ = nullptr;
     uint32_t ranks_ = 1;
-    uint32_t micro_batches_ = 1;   ///< of a rank
+    uint32_t micro_batches_ = 1;  ///< of a rank
+    Effort effort_ = Effort::usual;
     bool is_short_ = false;        ///< the search
     bool is_long_ = false;         ///< the search: search_fitting(), too
     bool is_each_ = false;         ///< of several costs, each alone is tried, too
@@ -98,6 +104,7 @@ private:
     std::vector<uint32_t> best_;  ///< part_of_ of the assignment with the most even ranks so far
     double most_of_best_ = 0;     ///< its costliest rank
     VectorPartitioner partitioner_, of_rank_;
+    FirstFit first_fit_;
     CostliestFirst sort_;
     std::span<const uint32_t> by_cost_;  ///< samples, costliest first
     // What goes to a rank together: a sample or a group.

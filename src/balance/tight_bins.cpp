@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <numeric>
 #include <utility>
@@ -26,6 +27,15 @@ double least_bins_by_count(std::span<const double> weights, double capacity) {
         least = std::max(least, std::ceil(static_cast<double>(count) / static_cast<double>(k)));
     }
     return least;
+}
+
+/// Samples by the largest share of a capacity that each takes, largest first.
+std::vector<uint32_t> by_largest_share(const StepItems& samples) {
+    std::vector<double> most(samples.count);
+    for (std::size_t b = 0; b < samples.capacities.size(); ++b)
+        for (std::size_t i = 0; i < samples.count; ++i)
+            most[i] = std::max(most[i], samples.weight_table()[b][i] / samples.capacities[b]);
+    return by_descending(most);
 }
 
 /// Bins one after the other: each takes the heaviest sample that is left, and other samples that
@@ -111,13 +121,8 @@ public:
           weights_(parts_ * samples.capacities.size()),
           counts_(parts_),
           rank_of_(samples.group_counts.size(), no_rank),
-          groups_(ranks) {
-        std::vector<double> most(samples.count);
-        for (std::size_t b = 0; b < samples.capacities.size(); ++b)
-            for (std::size_t i = 0; i < samples.count; ++i)
-                most[i] = std::max(most[i], samples.weight_table()[b][i] / samples.capacities[b]);
-        order_ = by_descending(most);
-    }
+          groups_(ranks),
+          order_(by_largest_share(samples)) {}
 
     bool find(std::span<uint32_t> part_of) {
         part_of_ = part_of;
@@ -225,6 +230,44 @@ double least_bins(std::span<const double> weights, double capacity,
                                     std::ceil(std::max(0.0, more - 1e-12 * sum / capacity)));
     }
     return least;
+}
+
+bool FirstFit::pack(const StepItems& samples, uint64_t bins, std::span<uint32_t> part_of) {
+    constexpr std::size_t most_looks = 1024;  // at nodes, for each sample
+    samples_ = &samples;
+    const std::size_t kinds = samples.capacities.size();
+    leaves_ = std::bit_ceil(bins);
+    least_.assign(2 * leaves_ * kinds, 0);
+    used_ = 0;
+    for (const uint32_t item : by_largest_share(samples)) {
+        item_ = item;
+        looks_ = most_looks;
+        std::size_t node = find(1);
+        if (node == 0) node = leaves_ + used_;  // the next empty one
+        if (node >= leaves_ + bins) return false;
+        used_ = std::max<uint64_t>(used_, node - leaves_ + 1);
+        part_of[item] = static_cast<uint32_t>(node - leaves_);
+        for (std::size_t b = 0; b < kinds; ++b)
+            least_[node * kinds + b] += samples.weight_table()[b][item];
+        for (node /= 2; node > 0; node /= 2)
+            for (std::size_t b = 0; b < kinds; ++b)
+                least_[node * kinds + b] =
+                    std::min(least_[2 * node * kinds + b], least_[(2 * node + 1) * kinds + b]);
+    }
+    return true;
+}
+
+/// The first leaf below a node with room for the item; 0: none was found.
+std::size_t FirstFit::find(std::size_t node) {
+    if (looks_ == 0) return 0;
+    --looks_;
+    const std::size_t kinds = samples_->capacities.size();
+    for (std::size_t b = 0; b < kinds; ++b)
+        if (least_[node * kinds + b] + samples_->weight_table()[b][item_] > samples_->capacities[b])
+            return 0;
+    if (node >= leaves_) return node;
+    const std::size_t first = find(2 * node);
+    return first > 0 ? first : find(2 * node + 1);
 }
 
 bool pack_fullest(const StepItems& samples, uint64_t bins, std::span<uint32_t> part_of) {

@@ -514,6 +514,40 @@ static void Plan_OfPlantedGroups_MostlyHasTheFewestMicroBatches(void) {
     EXPECT(more <= 3);
 }
 
+/* Most samples need a micro-batch of their own, and many numbers of micro-batches do not do. */
+static void Plan_OfLargeSamplesUnderTwoBudgets_IsNearItsBound(void) {
+    static step s;
+    const sab_cost_term terms[2] = {{1, 1, {1, 0}}, {1, 1, {0, 1}}};
+    sab_cost *costs[2] = {NULL, NULL};
+    int32_t lengths[MOST];
+    for (size_t i = 0; i < MOST; ++i) lengths[i] = (int32_t)(1 + below(499));
+    set_step(&s, MOST, lengths, 1, 499);
+    s.columns = 2;
+    for (size_t i = 0; i < MOST; ++i) s.sizes[1][i] = (int32_t)(1 + below(499));
+    for (size_t k = 0; k < 2; ++k) {
+        EXPECT_OK(sab_cost_terms_new(&terms[k], 1, &costs[k]));
+        s.budgets[k].cost = costs[k];
+        s.budgets[k].limit = 499;
+    }
+    s.options.budget_count = 2;
+    sab_step_plan *plan = NULL;
+    EXPECT_OK(plan_of(&s, &plan));
+    const sab_step_plan_view view = view_of(plan);
+    check_parts(&s, &view);
+    EXPECT((double)view.micro_batches <= 1.1 * (double)view.least_micro_batches);
+    sab_step_plan_free(plan);
+    for (size_t i = 0; i < MOST; ++i) s.groups[i] = (int64_t)(i / 8);
+    s.options.groups = s.groups;
+    s.options.world_size = 4;
+    EXPECT_OK(plan_of(&s, &plan));
+    const sab_step_plan_view grouped = view_of(plan);
+    check_groups(&s, &grouped);
+    check_parts(&s, &grouped);
+    EXPECT((double)grouped.micro_batches <= 1.15 * (double)grouped.least_micro_batches);
+    sab_step_plan_free(plan);
+    for (size_t k = 0; k < 2; ++k) sab_cost_free(costs[k]);
+}
+
 static void Plan_OfTightSteps_FillsAllMicroBatches(void) {
     static step s;
     /* Three samples make 100 in each of 40 micro-batches. */
@@ -749,6 +783,7 @@ int main(void) {
     RUN(Plan_OfHighLoad_HasAtMostOneMicroBatchMore);
     RUN(Plan_OfTwoCosts_IsAsEvenAsOfEach);
     RUN(Plan_OfPlantedGroups_MostlyHasTheFewestMicroBatches);
+    RUN(Plan_OfLargeSamplesUnderTwoBudgets_IsNearItsBound);
     RUN(Plan_OfTightSteps_FillsAllMicroBatches);
     RUN(Plan_OfRealLengths_KeepsBudgets);
     RUN(Order_Bell_HasTheCostliestInTheMiddle);

@@ -78,7 +78,7 @@ Histogram Histogram::in_epoch(std::span<const double> repeats, uint64_t epoch,
                        least = taken / samples, extra = taken % samples,
                        start = static_cast<uint64_t>(Wide{epoch % samples} * extra % samples),
                        stop = std::min(start + extra, samples), over = start + extra - stop;
-        check(taken <= largest_counted_samples - made.samples_, "samples of the epoch",
+        check(taken <= largest_counted_samples - made.samples_, "repeats: number of samples",
               made.samples_ + taken, "must be at most 2^48");
         made.samples_ += taken;
         const TurnDeal deal(samples);
@@ -99,7 +99,7 @@ Histogram Histogram::in_epoch(std::span<const double> repeats, uint64_t epoch,
             turns->entries.push_back(entry);
         }
     }
-    check(made.samples_ > 0, "samples of the epoch", made.samples_, "must be at least 1");
+    check(made.samples_ > 0, "repeats: number of samples", made.samples_, "must be at least 1");
     made.turns_ = std::move(turns);
     return made;
 }

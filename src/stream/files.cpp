@@ -190,7 +190,7 @@ private:
             if (is_empty_again && ++empty_ >= most_empty + 10 * seen_.size())
                 fail(SAB_E_FORMAT, "the last ", std::exchange(empty_, 0),
                      " files have no records, and all of them were read before; a source without "
-                     "an end needs a file with records");
+                     "an end needs a file with records on each rank");
             report_progress(0, 0);  // files without an end may all be skipped
         }
     }

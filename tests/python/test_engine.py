@@ -240,10 +240,12 @@ def test_epochs_refuse_what_they_cannot_do() -> None:
     histogram = sab.Histogram(sab.Mixture(SIZES, sources=SOURCES))
     assert histogram.epoch().sample_count == 10
     assert histogram.epoch(repeat=2).sample_count == 20
-    with pytest.raises(ValueError, match="must be the number of sources, 2"):
+    with pytest.raises(ValueError, match=r"^len\(repeat\) = 3: must be the number of sources, 2"):
         histogram.epoch(repeat=[1, 2, 3])
-    with pytest.raises(ValueError, match="must be at least 0"):
+    with pytest.raises(ValueError, match=r"^repeat\[1\] = -1: must be at least 0"):
         histogram.epoch(repeat=[1, -1])
+    with pytest.raises(ValueError, match=r"^repeat: number of samples = 0: must be at least 1"):
+        histogram.epoch(repeat=0)
     with pytest.raises(ValueError, match="must be of a mixture"):
         sab.Histogram(SIZES).epoch()
     with pytest.raises(sab.UnsupportedError, match="of an epoch"):

@@ -224,6 +224,16 @@ def test_tasks_of_the_command_write_an_epoch_of_a_mixture(
         counting = ["engine", "histogram", *files, "--output", tmp_path / "counts"]
         for phase in (counting, planning, writing):
             assert "must be those of the histograms, in their order" in refused(*phase, *others)
+    counting = ["engine", "histogram", "--output", tmp_path / "others", "--column", "size"]
+    assert "has no column size; it has id, length, tokens, corpus" in refused(*counting, files[0])
+    assert "none.parquet: does not exist" in refused(*counting, tmp_path / "none.parquet")
+    texts = tmp_path / "texts.parquet"
+    parquet.write_table(pa.table({"size": ["a", "b"]}), texts)
+    assert "size['size'] must give numbers, not array(['a', 'b']" in refused(*counting, texts)
+    again = [*planning, *measure, "--repeat"]
+    assert "number of --repeat = 1: must be the number of sources" in refused(*again, 1)
+    assert "--repeat[1] -1: must be at least 0" in refused(*again, 1, -1, *REPEATS[2:])
+    assert "--repeat: number of samples = 0: must" in refused(*again, *[0 for _ in NAMES])
     assert "--repeat and --epoch are for a mixture" in refused(
         *("engine", "plan", files[0], *counts, "--save", "x"), *measure[:2], *repeat
     )

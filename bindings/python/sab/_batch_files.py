@@ -117,7 +117,10 @@ class Measure:
             given = {column: _column("size", table, column, name) for column in self.size}
 
         def checked(values: Any, what: str, dimensions: tuple[int, ...]) -> npt.NDArray[np.float64]:
-            sizes = np.ascontiguousarray(values, np.float64)
+            try:
+                sizes = np.ascontiguousarray(values, np.float64)
+            except (TypeError, ValueError):
+                raise ValueError(f"{name}: {what} must give numbers, not {values!r:.60}") from None
             if sizes.ndim not in dimensions or len(sizes) != table.num_rows:
                 raise ValueError(
                     f"{name}: {what} gave an array of shape {sizes.shape} for {table.num_rows} "

@@ -114,7 +114,7 @@ class Histogram:
         handle = ffi.new("sab_histogram **")
         repeats = ffi.cast("double *", given.ctypes.data)
         calls = Calls()
-        calls.names = {"repeats": "repeat", "repeat_count": "repeat"}
+        calls.names = {"repeats": "repeat", "repeat_count": "len(repeat)"}
         check(
             lib.sab_histogram_epoch_new(
                 self._handle,

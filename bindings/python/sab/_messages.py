@@ -35,6 +35,7 @@ _CHOICES = {
     "BUCKETS_BOUNDARIES": "boundaries",
     "BUCKETS_OPTIMAL": "a number of buckets",
 }
+_ARGUMENT = re.compile(r"^[a-z_]+(?=(?:\[\d+\])? = |: )")
 _SIZES = re.compile(r"^(len\()?sizes\b|\bsizes(?=\[)")
 _COLUMN = re.compile(r"\bin column \d+")
 _LENGTH = re.compile(r"\bnumber of (budget|balance) = ")
@@ -52,15 +53,18 @@ def in_python(message: str, names: Mapping[str, str] | None = None) -> str:
 
     Args:
         message: of the library.
-        names: fields of the options that the caller knows by another name.
+        names: arguments and fields of the options that the caller knows by another name.
 
     >>> in_python("options.bucket_count = 3: goes with SAB_BUCKETS_OPTIMAL only")
     'buckets = 3: goes with a number of buckets only'
     >>> in_python("options.tail = 7: must be one of SAB_TAIL_KEEP (0) to SAB_TAIL_WRAP (3)")
     "tail = 7: must be one of 'keep' to 'wrap'"
+    >>> in_python("repeats[1] = -1: must be at least 0", {"repeats": "repeat"})
+    'repeat[1] = -1: must be at least 0'
     """
     known = {**_KEYWORDS, **(names or {})}
     message = _FIELD.sub(lambda found: known.get(found[1], found[1]), message)
+    message = _ARGUMENT.sub(lambda found: (names or {}).get(found[0], found[0]), message)
     message = _COLUMN.sub(lambda found: known.get(found[0], found[0]), message)
     for theirs, ours in _OTHERS.items():
         message = message.replace(theirs, ours)

@@ -69,7 +69,8 @@ def _for_options(message: str, names: Iterable[str]) -> str:
         option = f"--{name.replace('_', '-')}"
         message = re.sub(rf"\b{name} = None(?=:)", option, message)
         message = re.sub(rf"\b{name} = '([^']*)'", rf"{option} \1", message)
-        message = re.sub(rf"\b{name} = ", f"{option} ", message)
+        message = re.sub(rf"\b{name}((?:\[\d+\])?) = ", rf"{option}\1 ", message)
+        message = re.sub(rf"^{name}: ", f"{option}: ", message)
         message = re.sub(rf"\blen\({name}\)", f"number of {option}", message)
         message = re.sub(rf"\b{name}='(\w+)'", rf"{option} \1", message)
         said = re.search(rf"\bSet {name} to [^,;]*", message)

@@ -150,7 +150,13 @@ def _measured(options: argparse.Namespace) -> list[str]:
 def _table(shard: str, columns: list[str]) -> Any:
     parquet = importlib.import_module("pyarrow.parquet")
     try:
+        names = parquet.read_schema(shard).names
+        for column in columns:
+            if column not in names:
+                raise InputError(f"{shard}: has no column {column}; it has {', '.join(names)}")
         return parquet.read_table(shard, columns=columns)
+    except FileNotFoundError:
+        raise InputError(f"{shard}: does not exist") from None
     except (OSError, ValueError, KeyError) as error:
         raise InputError(f"{shard}: {error}") from None
 

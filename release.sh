@@ -69,7 +69,10 @@ crates() { # libsab is built with the sab-sys that is packed beside it
   use_ccache
   folder rust
   (cd bindings/rust && CARGO_TARGET_DIR=$checkout/build/cargo cargo publish --quiet --dry-run --locked --package sab-sys --package libsab)
-  cp build/cargo/package/{sab-sys,libsab}-"$version".crate "$output/rust"
+  local crate
+  for crate in sab-sys libsab; do # where they lie depends on the version of cargo
+    cp "$(find build/cargo/package -name "$crate-$version.crate" -print -quit)" "$output/rust"
+  done
 }
 
 julia() {

@@ -40,6 +40,7 @@ BionemoSampler::BionemoSampler(std::shared_ptr<const Plan> plan, const sab_bione
         queue.offsets.resize(buckets[b].samples());
         for (uint32_t i = 0; i < queue.offsets.size(); ++i) queue.offsets[i] = i;
         const auto offsets = reader_.plan().order().subspan(buckets[b].begin, queue.offsets.size());
+        reader_.plan().verify(offsets);
         // a mapped file might change while they are compared
         const std::vector<uint32_t> order(offsets.begin(), offsets.end());
         std::ranges::sort(queue.offsets, {}, [&](uint32_t offset) { return order[offset]; });

@@ -46,6 +46,7 @@ std::size_t Plan::skipped(std::span<int64_t> room) const {
     std::size_t count = 0;
     const auto add = [&](uint64_t offset) {
         if (count < room.size()) {
+            verify(order_.subspan(offset, 1));
             const uint32_t index = order_[offset];
             check_sample(index);
             room[count] = index;

@@ -12,6 +12,7 @@
 #include "cost/cost.h"
 #include "plan/batch_sizes.h"
 #include "plan/counted_turns.h"
+#include "plan/pages.h"
 #include "plan/sorted.h"
 #include "sab/plan.h"
 #include "sizes/columns.h"
@@ -128,8 +129,9 @@ public:
     /// Whether the sizes are codes(). Otherwise the order is by size, and distinct_sizes() and
     /// first_offsets() tell them.
     bool is_coded() const { return facts_.columns > 1 || facts_.has_ids != 0; }
-    // These arrays may be in a mapped file, where any element may be wrong. What is read is checked
-    // by check_sample() and check_size().
+    // These arrays may be in a mapped file, where any element may be wrong: verify() before the
+    // first read. The file may change later, so what is read is checked by check_sample() and
+    // check_size(), too.
     /// Sample indices by bucket, and of one column in ascending order of size.
     std::span<const uint32_t> order() const { return order_; }
     /// The sizes at a place of the order: for each column the number of its distinct size. If it
@@ -142,7 +144,13 @@ public:
     }
     std::span<const uint32_t> first_offsets() const { return first_offsets_; }
     /// Whether the arrays are in a mapped file.
-    bool is_mapped() const { return is_mapped_; }
+    bool is_mapped() const { return pages_ != nullptr; }
+    /// Throws if the pages that a mapped file has of these items, which are in an array above, are
+    /// damaged. Each page is read once.
+    template <class Item>
+    void verify(std::span<const Item> items) const {
+        if (pages_) pages_->need(std::as_bytes(items));
+    }
     /// Whether it was made of numbers of samples, of which there may be more than an order has.
     /// Then order() and first_offsets() are empty, and first_places() has the offsets.
     bool is_counted() const { return !first_places_.empty(); }
@@ -222,6 +230,8 @@ private:
                                                    std::string_view name);
     void make_head();
     ImageParts image_parts() const;
+    std::size_t pages_begin() const;
+    std::vector<uint64_t> checksums_of_pages() const;
     void read_columns(std::span<const ColumnRecord> columns, uint64_t distinct_count,
                       const ImageRefusal& refuse);
     const PlanBuckets& known_buckets() const;
@@ -248,12 +258,14 @@ private:
     std::span<const Bucket> buckets_;
     std::span<const double> lengths_;
     MadeOnce<PlanBuckets> known_buckets_;
+    std::vector<uint64_t> made_checksums_;  ///< of a plan that was made
+    std::span<const std::byte> page_checksums_;
     std::vector<std::string> names_;
     std::vector<Budget> budgets_;
     std::vector<std::byte> head_;  ///< the header and the small sections, as a file has them
     std::string name_ = "plan";    ///< in messages
-    bool is_mapped_ = false;
-    std::shared_ptr<const void> owner_;  ///< of the arrays
+    std::unique_ptr<const VerifiedPages> pages_;  ///< of a mapped file
+    std::shared_ptr<const void> owner_;           ///< of the arrays
 };
 
 class MixedPlans;

@@ -19,10 +19,10 @@ struct ColumnRecord {
 
 namespace {
 
-constexpr ImageKind plan_image{{'S', 'A', 'B', 'P', 'L', 'A', 'N', '\0'}, 6, "plan"};
+constexpr ImageKind plan_image{{'S', 'A', 'B', 'P', 'L', 'A', 'N', '\0'}, 7, "plan"};
 /// Of a plan that was made from a histogram. Its places have 64 bits, and it has no order.
 constexpr ImageKind counted_image{
-    {'S', 'A', 'B', 'C', 'P', 'L', 'N', '\0'}, 1, "plan of a histogram"};
+    {'S', 'A', 'B', 'C', 'P', 'L', 'N', '\0'}, 2, "plan of a histogram"};
 
 /// A budget in a file. Its terms follow those of the budgets before it.
 struct BudgetRecord {
@@ -32,7 +32,8 @@ struct BudgetRecord {
 };
 
 /// The sections of a file, in this order and without gaps. The small ones are verified and copied
-/// when a plan is opened. The others grow with the samples and are read when they are needed.
+/// when a plan is opened, the buckets and their lengths when they are needed. The sections with
+/// pages grow with the samples; of these a batch reads and verifies the pages that it needs.
 enum Section : std::size_t {
     columns_section,         ///< ColumnRecord
     budgets_section,         ///< BudgetRecord
@@ -43,9 +44,10 @@ enum Section : std::size_t {
     first_offsets_section,   ///< of one column Plan::first_offsets(); or first_places()
     order_section,           ///< Plan::order() or run_places()
     codes_section,           ///< of several columns, or with ids: Plan::codes()
+    pages_section,           ///< uint64: page_checksums() of the sections before it with pages
     section_count
 };
-constexpr std::size_t small_sections = buckets_section;
+constexpr std::size_t small_sections = buckets_section, first_with_pages = distinct_sizes_section;
 
 struct SectionKind {
     const char* name;  ///< in messages
@@ -56,7 +58,7 @@ constexpr SectionKind section_kinds[section_count] = {
     {"cost terms", sizeof(CostTerm)},    {"buckets", sizeof(Bucket)},
     {"lengths", sizeof(double)},         {"distinct sizes", sizeof(double)},
     {"first offsets", sizeof(uint32_t)}, {"order", sizeof(uint32_t)},
-    {"codes", sizeof(uint32_t)}};
+    {"codes", sizeof(uint32_t)},         {"page checksums", sizeof(uint64_t)}};
 
 using Sections = std::array<std::span<const std::byte>, section_count>;
 
@@ -68,12 +70,14 @@ struct PlanHeader {
     uint64_t terms;
     uint64_t distinct_count;  ///< over all columns
     uint64_t buckets;
+    uint64_t runs;  ///< of a plan of a histogram that has codes
     PlanFacts facts;
-    std::array<uint64_t, section_count> checksums;  ///< of the sections
+    std::array<uint64_t, first_with_pages> checksums;  ///< of the sections before it
+    uint64_t checksum_of_pages;                        ///< of the section of page checksums
 };
 
 // The bytes are a format: a change of layout needs a new version.
-static_assert(sizeof(PlanHeader) == 344 && sizeof(PlanFacts) == 208 && sizeof(Bucket) == 56 &&
+static_assert(sizeof(PlanHeader) == 328 && sizeof(PlanFacts) == 208 && sizeof(Bucket) == 56 &&
               sizeof(BudgetRecord) == 16 && sizeof(CostTerm) == 48 && sizeof(ColumnRecord) == 72);
 
 uint64_t section_checksum(std::span<const std::byte> section) {
@@ -103,33 +107,37 @@ bool is_coded(const PlanFacts& facts) {
 }
 
 /// Divides what follows the header.
-Sections divide(const PlanHeader& header, bool is_counted, std::span<const std::byte> rest,
+Sections divide(const PlanHeader& header, bool is_counted, std::span<const std::byte> image,
                 const ImageRefusal& refuse) {
     const uint64_t columns = header.facts.columns, samples = header.facts.samples;
     const bool coded = is_coded(header.facts);
+    if (header.runs > 0 && !(coded && is_counted)) refuse("it has runs");
+    const uint64_t in_order = is_counted ? header.runs : samples;
+    const uint64_t first_offsets = !coded       ? header.distinct_count + 1
+                                   : is_counted ? header.runs + 1
+                                                : 0;
     uint64_t counts[section_count] = {columns,
                                       header.budgets,
                                       header.terms,
                                       header.buckets,
                                       header.buckets * BucketLengths::fields * columns,
                                       header.distinct_count,
-                                      coded ? 0 : header.distinct_count + 1,
-                                      is_counted ? 0 : samples,
-                                      coded ? samples * columns : 0};
+                                      first_offsets,
+                                      in_order,
+                                      coded ? in_order * columns : 0,
+                                      0};
     Sections sections;
+    std::size_t begin = sizeof header, first_page = 0;
     for (std::size_t i = 0; i < section_count; ++i) {
+        if (i == first_with_pages) first_page = begin;
+        if (i == pages_section) counts[i] = page_count(first_page, begin);
         const std::size_t bytes = item_bytes(i, is_counted);
-        if (i == first_offsets_section && is_counted && coded) {  // runs fill the rest
-            const uint64_t runs = rest.size() / (2 * sizeof(uint64_t) + columns * sizeof(uint32_t));
-            counts[first_offsets_section] = runs + 1;
-            counts[order_section] = runs;
-            counts[codes_section] = runs * columns;
-        }
-        if (counts[i] > rest.size() / bytes) refuse("its sections do not fit its length");
-        sections[i] = rest.first(counts[i] * bytes);
-        rest = rest.subspan(sections[i].size());
+        if (counts[i] > (image.size() - begin) / bytes)
+            refuse("its sections do not fit its length");
+        sections[i] = image.subspan(begin, counts[i] * bytes);
+        begin += sections[i].size();
     }
-    if (!rest.empty()) refuse("its sections do not fit its length");
+    if (begin < image.size()) refuse("its sections do not fit its length");
     return sections;
 }
 
@@ -206,33 +214,39 @@ void Plan::make_head() {
             {budget.limit, static_cast<uint32_t>(own.size()), budget.cost.is_in_bytes() ? 1u : 0u});
         terms.insert(terms.end(), own.begin(), own.end());
     }
-    const Sections sections{
-        std::as_bytes(std::span(columns)),
-        std::as_bytes(std::span(budgets)),
-        std::as_bytes(std::span(terms)),
-        std::as_bytes(buckets_),
-        std::as_bytes(lengths_),
-        std::as_bytes(distinct_sizes_),
-        is_counted() ? std::as_bytes(first_places_) : std::as_bytes(first_offsets_),
-        is_counted() ? std::as_bytes(run_places_) : std::as_bytes(order_),
-        std::as_bytes(codes_)};
     PlanHeader header{begin_image(kind_of(is_counted()), sizeof header),
                       budgets.size(),
                       terms.size(),
                       distinct_sizes_.size(),
                       buckets_.size(),
+                      run_places_.size(),
                       facts_,
-                      {}};
-    for (std::size_t i = 0; i < section_count; ++i) {
-        header.image.length += sections[i].size();
-        header.checksums[i] = section_checksum(sections[i]);
-    }
-    const std::span<const std::byte> bytes = std::as_bytes(std::span(&header, 1));
-    header.image.checksum = fingerprint_ = image_checksum({bytes});
-    ImageParts parts{bytes};
-    parts.insert(parts.end(), sections.begin(), sections.begin() + small_sections);
-    head_.resize(image_size(parts));
-    write_image(parts, head_);
+                      {},
+                      0};
+    const ImageParts small{std::as_bytes(std::span(&header, 1)), std::as_bytes(std::span(columns)),
+                           std::as_bytes(std::span(budgets)), std::as_bytes(std::span(terms))};
+    head_.resize(image_size(small));
+    made_checksums_ = checksums_of_pages();
+    page_checksums_ = std::as_bytes(std::span(made_checksums_));
+    for (std::size_t i = 0; i < small_sections; ++i)
+        header.checksums[i] = section_checksum(small[1 + i]);
+    header.checksums[buckets_section] = section_checksum(std::as_bytes(buckets_));
+    header.checksums[lengths_section] = section_checksum(std::as_bytes(lengths_));
+    header.checksum_of_pages = section_checksum(page_checksums_);
+    header.image.length = image_size(image_parts());
+    header.image.checksum = fingerprint_ = image_checksum({small[0]});
+    write_image(small, head_);
+}
+
+/// Where the sections with pages begin.
+std::size_t Plan::pages_begin() const {
+    return head_.size() + buckets_.size_bytes() + lengths_.size_bytes();
+}
+
+/// As they are now.
+std::vector<uint64_t> Plan::checksums_of_pages() const {
+    const ImageParts parts = image_parts();
+    return page_checksums(pages_begin(), std::span(parts).last(5).first(4));
 }
 
 ImageParts Plan::image_parts() const {
@@ -242,7 +256,8 @@ ImageParts Plan::image_parts() const {
             std::as_bytes(distinct_sizes_),
             is_counted() ? std::as_bytes(first_places_) : std::as_bytes(first_offsets_),
             is_counted() ? std::as_bytes(run_places_) : std::as_bytes(order_),
-            std::as_bytes(codes_)};
+            std::as_bytes(codes_),
+            page_checksums_};
 }
 
 std::size_t Plan::write(std::span<std::byte> room) const {
@@ -262,7 +277,7 @@ std::shared_ptr<Plan> Plan::from_image(std::span<const std::byte> image,
     if (header.image.checksum != image_checksum({std::as_bytes(std::span(&header, 1))}))
         refuse("its header is damaged: the checksum does not match");
     check_facts(header.facts, header.distinct_count, counted, refuse);
-    Sections sections = divide(header, counted, image.subspan(sizeof header), refuse);
+    Sections sections = divide(header, counted, image, refuse);
 
     // Copied before it is verified: a mapped file may change at any time.
     std::shared_ptr<Plan> plan(new Plan);
@@ -288,6 +303,7 @@ std::shared_ptr<Plan> Plan::from_image(std::span<const std::byte> image,
         plan->order_ = items<uint32_t>(sections, order_section);
     }
     plan->codes_ = items<uint32_t>(sections, codes_section);
+    plan->page_checksums_ = sections[pages_section];
     plan->fingerprint_ = header.image.checksum;
     plan->name_ = std::move(name);
     plan->owner_ = std::move(owner);
@@ -385,7 +401,16 @@ void Plan::verify_sections(std::span<const std::span<const std::byte>> sections,
 /// Those that are not verified when a plan is opened.
 void Plan::verify_large_sections(const ImageRefusal& refuse) const {
     const ImageParts parts = image_parts();
-    verify_sections(std::span(parts).subspan(1), small_sections, refuse);
+    verify_sections(std::span(parts).subspan(1, 2), buckets_section, refuse);
+    PlanHeader header;
+    std::memcpy(&header, head_.data(), sizeof header);
+    if (section_checksum(page_checksums_) != header.checksum_of_pages)
+        refuse("its section \"", section_kinds[pages_section].name,
+               "\" is damaged: the checksum does not match");
+    const std::vector<uint64_t> pages = checksums_of_pages();
+    for (std::size_t i = 0; i < pages.size(); ++i)
+        if (std::memcmp(&pages[i], &page_checksums_[i * sizeof pages[i]], sizeof pages[i]) != 0)
+            fail_page(name_, pages_begin(), i);
 }
 
 /// Content with correct checksums may still be wrong, so all rules are checked, too.
@@ -504,7 +529,10 @@ std::shared_ptr<const Plan> Plan::open(std::shared_ptr<const std::span<const std
     const std::span<const std::byte> image = *file;
     if (sab::is_counted(image)) return read(image, name);
     auto plan = from_image(image, std::move(file), std::move(name));
-    plan->is_mapped_ = true;
+    const std::span<const std::byte> pages = plan->page_checksums_;
+    plan->pages_ = std::make_unique<VerifiedPages>(
+        plan->name_, image, plan->pages_begin(),
+        static_cast<std::size_t>(pages.data() - image.data()), pages);
     return plan;
 }
 

@@ -53,11 +53,19 @@ bool look_up(const uint32_t* order, std::span<const uint32_t> offsets, int64_t l
 }  // namespace
 
 double PlanReader::size_at(const Bucket& bucket, uint32_t offset) const {
-    const auto distinct_count = plan_->first_offsets().subspan(
-        bucket.distinct_begin, bucket.distinct_end - bucket.distinct_begin);
-    return plan_->distinct_sizes()[bucket.distinct_begin +
-                                   distinct_of(distinct_count,
-                                               static_cast<uint32_t>(bucket.begin) + offset)];
+    const std::span<const uint32_t> first = plan_->first_offsets();
+    const uint32_t place = static_cast<uint32_t>(bucket.begin) + offset;
+    const std::size_t distinct =
+        bucket.distinct_begin +
+        distinct_of(
+            first.subspan(bucket.distinct_begin, bucket.distinct_end - bucket.distinct_begin),
+            place);
+    if (plan_->is_mapped()) {  // the search may have read damaged pages, but found the right size
+        plan_->verify(first.subspan(distinct, 2));
+        plan_->verify(plan_->distinct_sizes().subspan(distinct, 1));
+        plan_->check_size(first[distinct] <= place && place < first[distinct + 1]);
+    }
+    return plan_->distinct_sizes()[distinct];
 }
 
 /// Of plans whose order is by size. `range`: of the bucket.
@@ -71,6 +79,8 @@ double PlanReader::total_of_one(const Bucket& bucket, const SizeRange& range,
     double total = 0;
     if (distinct_count == 1 || (plan_->facts().whole_sizes && distinct_count <= few)) {
         // Exact in any order: counts the samples of at least each distinct size.
+        plan_->verify(sizes.subspan(bucket.distinct_begin, distinct_count));
+        plan_->verify(plan_->first_offsets().subspan(bucket.distinct_begin, distinct_count));
         double size = sizes[bucket.distinct_begin];
         uint32_t before = 0;
         is_sound = range.has(size);
@@ -127,7 +137,6 @@ void PlanReader::measure(std::size_t index, std::span<const uint32_t> offsets, P
 [[gnu::cold]] void PlanReader::expect(const Bucket& bucket,
                                       std::span<const uint32_t> offsets) const {
     is_first_ = false;
-    if (!plan_->is_mapped()) return;
     const std::size_t columns = plan_->columns();
     const std::size_t distinct_count = bucket.distinct_end - bucket.distinct_begin;
     if (distinct_count <= most_expected) {
@@ -145,8 +154,29 @@ void PlanReader::measure(std::size_t index, std::span<const uint32_t> offsets, P
     }
 }
 
+/// Of a mapped plan: throws if its file is damaged where it has these samples.
+[[gnu::noinline]] void PlanReader::verify(const Bucket& bucket,
+                                          std::span<const uint32_t> offsets) const {
+    if (is_first_) expect(bucket, offsets);
+    const std::size_t columns = plan_->columns();
+    for (const uint32_t offset : offsets) {
+        const std::size_t place = bucket.begin + offset;
+        plan_->verify(plan_->order().subspan(place, 1));
+        if (plan_->is_coded()) {
+            const auto codes = plan_->codes().subspan(place * columns, columns);
+            plan_->verify(codes);
+            for (std::size_t j = 0; j < columns; ++j) {
+                const uint32_t code = codes[j];  // read once: the file might change
+                const std::span<const double> sizes = plan_->distinct_sizes(j);
+                if (code < sizes.size()) plan_->verify(sizes.subspan(code, 1));
+            }
+        }
+    }
+}
+
 PerColumn PlanReader::total(std::size_t index, std::span<const uint32_t> offsets) const {
     const Bucket& bucket = plan_->buckets()[index];
+    if (plan_->is_mapped()) verify(bucket, offsets);
     if (!plan_->is_coded()) return {total_of_one(bucket, plan_->size_range(index), offsets)};
     PerColumn longest, total;
     measure(index, offsets, longest, total);
@@ -158,8 +188,7 @@ void PlanReader::read(std::size_t index, std::span<const uint32_t> offsets, Batc
     const auto last = static_cast<int64_t>(plan_->facts().samples) - 1;
     const std::span<int64_t> indices = batch.room(offsets.size());
     const std::span<const uint32_t> order = plan_->order();
-    if (is_first_) [[unlikely]]
-        expect(bucket, offsets);
+    if (plan_->is_mapped()) verify(bucket, offsets);
     if (!look_up(order.data() + bucket.begin, offsets, last, order.size() >= prefetch_from,
                  indices.data())) [[unlikely]]
         for (const int64_t sample : indices) plan_->check_sample(static_cast<uint32_t>(sample));

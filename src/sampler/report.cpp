@@ -58,6 +58,9 @@ Moments moments_of(const Plan& plan) {
         sum += size * samples;
         squares += size * size * samples;
     };
+    plan.verify(plan.distinct_sizes());
+    plan.verify(plan.first_offsets());
+    plan.verify(plan.codes());
     for (std::size_t number = 0; number < plan.buckets().size(); ++number) {
         const Bucket& bucket = plan.buckets()[number];
         const SizeRange range = plan.size_range(number);

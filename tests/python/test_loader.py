@@ -423,8 +423,15 @@ def test_a_data_set_of_other_sizes_is_refused():
             sab.torch.PackCollate(**arguments)
     with pytest.raises(ValueError, match="mask = 'm': needs a dictionary of fields"):
         sab.torch.PadCollate(mask="m")
-    with pytest.raises(ValueError, match="padding has 'words': a sample has no such field"):
-        sab.torch.PadCollate({"words": 0})([{"ids": [1]}], sab.BucketSampler(PLAN).batch(0))
+    uneven = [{"ids": [1], "label": 0}, {"ids": [1, 2], "label": 1}]
+    with pytest.raises(
+        ValueError, match="padding has 'words': a sample has the fields 'ids', 'label'"
+    ):
+        sab.torch.PadCollate({"words": 0})(uneven, sab.BucketSampler(PLAN).batch(0))
+    with pytest.raises(ValueError, match="padding has 2: a sample is a tuple"):
+        sab.torch.PadCollate({2: 0})([([1], 0)], sab.BucketSampler(PLAN).batch(0))
+    with pytest.raises(ValueError, match="padding = {}: must have the fields that are padded"):
+        sab.torch.PadCollate({})
 
 
 @pytest.mark.parametrize("is_ended", [False, True])

@@ -244,6 +244,11 @@ def test_stages_with_functions():
     rows = np.arange(12).reshape(6, 2)
     assert [row.tolist() for row in Stream.from_items(rows)] == rows.tolist()
 
+
+def test_items_are_a_sequence():
+    with pytest.raises(TypeError, match=r"items is a list_iterator: must be a sequence.*from_iterable"):
+        Stream.from_items(iter([1, 2]))
+
     def generate():
         yield from "xyz"
 

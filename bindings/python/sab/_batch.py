@@ -24,7 +24,8 @@ PerColumn = Any  # a number, or of several columns a dictionary of numbers
 
 class Batch(NamedTuple):
     """One batch. Of sizes with several columns, ``longest``, ``padded_length``, ``total`` and
-    ``cu_seqlens`` are dictionaries by the name of the column.
+    ``cu_seqlens`` are dictionaries by the name of the column. Lengths are floats, because sizes may
+    have fractions.
 
     Attributes:
         indices: its samples.

@@ -205,7 +205,7 @@ def _facts_of(report: Report) -> Facts:
         ("rank imbalance (1: none)", f"{report.rank_imbalance:.4f}"),
         ("deviation of the costs of steps", f"{100 * report.step_deviation:.2f} %"),
         *steadier([report.step_deviation], report.steady, "more micro_batches, first budget"),
-        ("repeat pairs: together again next epoch", f"{100 * report.meet_again:.2f} %"),
+        ("batch mates that meet again next epoch", f"{100 * report.meet_again:.2f} %"),
         ("possible batch mates of a sample", f"{report.partners:,.0f}"),
         ("correlation of successive lengths", f"{report.length_correlation:.3f}"),
         ("variance between batches (1: random)", f"{report.variance_ratio:.2f}"),
@@ -392,8 +392,8 @@ class Plan(Saved, kind="sab_plan"):
         steady: int = 0,
         progress: bool | Progress | None = None,
     ) -> Report:
-        """Statistics of an epoch of :class:`sab.BucketSampler` with these arguments. Walks this
-        epoch and the next one.
+        """Statistics of an epoch of :class:`sab.BucketSampler` with these arguments: give
+        ``world_size`` for the steps of several ranks. Walks this epoch and the next one.
 
         >>> import sab
         >>> round(sab.plan([3, 1, 2, 3], budget=6, boundaries=[1, 3, 4]).report().padding, 3)

@@ -82,7 +82,7 @@ def check_kind(source: Any, name: str = "sizes", rule: str = RULE) -> None:
     if is_of_datasets and hasattr(source, "_ex_iterable"):
         raise TypeError(
             f"{name} is an iterable data set, which has no length: pass a data set of "
-            "load_dataset(streaming=False), or use sab.Stream"
+            "load_dataset(streaming=False), or use sab.Stream.from_iterable()"
         )
     if isinstance(source, (bytes, bytearray)):
         raise TypeError(f"{name} is {kind}: {rule}; numpy.frombuffer() makes one")

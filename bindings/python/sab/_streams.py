@@ -17,7 +17,7 @@ from typing import Any, Callable, Literal, Union, cast
 
 import numpy as np
 
-from sab._arguments import one_dimension, one_of, real, saved_state, whole
+from sab._arguments import kind_of, one_dimension, one_of, real, saved_state, whole
 from sab._cost import BudgetLike, CostLike, budget_array, set_budgets
 from sab._native import Calls, CData, Progress, check, ffi, lib, new_options
 from sab._pack import Capacity, capacities_of
@@ -292,6 +292,11 @@ class Stream:
         """The items of a sequence: a list, a numpy array (its rows), a map-style dataset. Arguments
         as for :meth:`from_files`.
         """
+        if not (hasattr(items, "__len__") and hasattr(items, "__getitem__")):
+            raise TypeError(
+                f"items is {kind_of(items)}: must be a sequence, which has a length; for other "
+                "iterables use from_iterable()"
+            )
         _list_options(shuffle, infinite, seed, rank, world_size)
         return cls((("items", False, items, (shuffle, infinite, seed, rank, world_size)),))
 

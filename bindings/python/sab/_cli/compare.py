@@ -103,7 +103,7 @@ def _run(options: argparse.Namespace) -> None:
     print_table(
         f"{len(kept):,} samples, total size {np.sum(kept, dtype=np.float64):,.0f}, budget "
         f"{options.budget:,.0f}",
-        ["", "batches", "× minimum", "padding", "largest", "repeat pairs"],
+        ["", "batches", "× minimum", "padding", "largest", "meet again"],
         [_cells(row) for row in rows],
     )
     print_left_out("skipped", len(sizes) - len(kept), _SKIPPED)
@@ -112,7 +112,7 @@ def _run(options: argparse.Namespace) -> None:
         ("× minimum", "batches / the fewest that the budget allows"),
         ("padding", "share of the padded size that holds no sample"),
         ("largest", "padded size of the largest batch"),
-        ("repeat pairs", "pairs of a batch together again next epoch"),
+        ("meet again", "batch mates that meet again next epoch"),
     )
     print_text("static batches ignore the budget: their × minimum may be below 1")
     print_missed_target(plan.report(seed=options.seed), 0.01)

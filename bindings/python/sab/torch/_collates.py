@@ -24,6 +24,8 @@ Columns = Union[str, Sequence[Union[str, None]]]
 
 def _padding_of(padding: Any) -> dict[Any, float] | float:
     if isinstance(padding, Mapping):
+        if not padding:
+            raise ValueError("padding = {}: must have the fields that are padded")
         given = cast("Mapping[object, Any]", padding)
         return {field: real(f"padding[{field!r}]", value) for field, value in given.items()}
     return real("padding", padding)
@@ -31,11 +33,17 @@ def _padding_of(padding: Any) -> dict[Any, float] | float:
 
 def _of_field(samples: Sequence[Any], field: Any) -> list[Any]:
     """A field of each sample as tensors; without a field the samples themselves."""
-    try:
-        values = samples if field is None else [sample[field] for sample in samples]
-    except (KeyError, IndexError, TypeError):
-        raise ValueError(f"padding has {field!r}: a sample has no such field") from None
+    values = samples if field is None else [_value(sample, field) for sample in samples]
     return [_torch.as_tensor(value) for value in values]
+
+
+def _value(sample: Any, field: Any) -> Any:
+    try:
+        return sample[field]
+    except (KeyError, IndexError, TypeError):
+        names = ", ".join(map(repr, sample)) if isinstance(sample, Mapping) else None
+        what = f"has the fields {names}" if names else f"is a {type(sample).__name__}"
+        raise ValueError(f"padding has {field!r}: a sample {what}") from None
 
 
 def _others(samples: Sequence[Any], fields: Sequence[Any]) -> dict[Any, Any]:
@@ -138,6 +146,8 @@ class PadCollate:
             raise ValueError("the batch is a row: use sab.torch.PackCollate")
         if not isinstance(self.padding, dict):
             return self._padded(_of_field(samples, None), None, self.padding, batch)
+        for field in self.padding if samples else ():
+            _value(samples[0], field)  # before torch fails at a field that should be padded
         made = _others(samples, [*self.padding, self.mask])
         mask = None
         for field, value in self.padding.items():

@@ -9,6 +9,8 @@ import os
 from typing import Any
 
 transformers: Any = importlib.import_module("transformers")
+if tuple(int(part) for part in transformers.__version__.split(".")[:2]) < (5, 3):
+    raise ImportError(f"transformers {transformers.__version__}: must be at least 5.3")
 _callbacks: Any = importlib.import_module("transformers.trainer_callback")
 
 

@@ -124,8 +124,6 @@ def prepare(
 
 def _check_trainer(trainer: Any) -> None:
     """Refuses what contradicts batches by a budget."""
-    if not hasattr(trainer, "_run_epoch"):
-        raise RuntimeError(f"transformers {transformers.__version__}: must be at least 5.3")
     if any(isinstance(each, PlaceInEpoch) for each in trainer.callback_handler.callbacks):
         raise ValueError("trainer: has been prepared before")
     args, loading = trainer.args, trainer.args.accelerator_config

@@ -276,8 +276,8 @@ class Plan(Saved, kind="sab_plan"):
 
     :meth:`Plan.open` maps the file, and all processes that open it share its memory. Do not
     truncate the file while the plan or a sampler on it exists: the process would stop with SIGBUS.
-    Do not overwrite it either: a sampler would raise FormatError or give other samples. To replace
-    the file, rename a new one over it, as :meth:`Plan.save` does.
+    Do not overwrite it either: a sampler would raise FormatError or, of pages that were read
+    before, may give other samples. To replace the file, rename a new one over it, as :meth:`Plan.save` does.
     """
 
     _mixture: Mixture | None = None
@@ -288,8 +288,9 @@ class Plan(Saved, kind="sab_plan"):
         """Reads the whole plan, and raises FormatError if a checksum or a rule is broken.
 
         :meth:`open` reads the header, the names and the budgets, so its time does not depend on the
-        number of samples. The first sampler reads the buckets, and each batch then checks what it
-        reads. Ctrl-C takes effect after the call.
+        number of samples. The first sampler reads the buckets. Each batch verifies the pages of
+        4 KiB that it reads; a damaged page is a FormatError of each batch that needs it. Ctrl-C
+        takes effect after the call.
         """
         check(lib.sab_plan_check(self._handle))
 

@@ -302,8 +302,8 @@ impl Plan {
 
     /// Maps a plan that [`Plan::save`] wrote: processes that map it share its memory. Only the
     /// header, the names and the budgets are read and verified, so the time does not depend on the
-    /// number of samples. The first sampler reads the buckets. Each batch checks what it reads;
-    /// [`Plan::check`] reads everything.
+    /// number of samples. The first sampler reads the buckets. Each batch verifies the pages of
+    /// 4 KiB that it reads; [`Plan::check`] reads everything.
     ///
     /// # Safety
     ///
@@ -324,8 +324,8 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// [`Error::Format`], with a message that names the section or the rule; [`Error::NoMemory`];
-    /// [`Error::Unsupported`] for the plan of a mixture.
+    /// [`Error::Format`], with a message that names the section, the bytes or the rule;
+    /// [`Error::NoMemory`]; [`Error::Unsupported`] for the plan of a mixture.
     pub fn check(&self) -> Result<(), Error> {
         self.handle.check()
     }

@@ -107,12 +107,28 @@ double PlanReader::total_of_one(const Bucket& bucket, const SizeRange& range,
     return total;
 }
 
+/// Of a mapped plan: throws if its file is damaged where it has the sizes of these samples.
+[[gnu::noinline]] void PlanReader::verify_codes(const Bucket& bucket,
+                                                std::span<const uint32_t> offsets) const {
+    const std::size_t columns = plan_->columns();
+    for (const uint32_t offset : offsets) {
+        const auto codes = plan_->codes().subspan((bucket.begin + offset) * columns, columns);
+        plan_->verify(codes);
+        for (std::size_t j = 0; j < columns; ++j) {
+            const uint32_t code = codes[j];  // read once: the file might change
+            const std::span<const double> sizes = plan_->distinct_sizes(j);
+            if (code < sizes.size()) plan_->verify(sizes.subspan(code, 1));
+        }
+    }
+}
+
 /// Of plans whose sizes are codes.
 void PlanReader::measure(std::size_t index, std::span<const uint32_t> offsets, PerColumn& longest,
                          PerColumn& total) const {
     const Bucket& bucket = plan_->buckets()[index];
     const std::size_t columns = plan_->columns();
     longest = total = {};
+    if (plan_->is_mapped()) verify_codes(bucket, offsets);
     bool is_sound = true;
     for (std::size_t j = 0; j < columns; ++j) {
         const uint32_t* const codes = plan_->codes().data() + bucket.begin * columns + j;
@@ -155,28 +171,15 @@ void PlanReader::measure(std::size_t index, std::span<const uint32_t> offsets, P
 }
 
 /// Of a mapped plan: throws if its file is damaged where it has these samples.
-[[gnu::noinline]] void PlanReader::verify(const Bucket& bucket,
-                                          std::span<const uint32_t> offsets) const {
+[[gnu::noinline]] void PlanReader::verify_order(const Bucket& bucket,
+                                                std::span<const uint32_t> offsets) const {
     if (is_first_) expect(bucket, offsets);
-    const std::size_t columns = plan_->columns();
-    for (const uint32_t offset : offsets) {
-        const std::size_t place = bucket.begin + offset;
-        plan_->verify(plan_->order().subspan(place, 1));
-        if (plan_->is_coded()) {
-            const auto codes = plan_->codes().subspan(place * columns, columns);
-            plan_->verify(codes);
-            for (std::size_t j = 0; j < columns; ++j) {
-                const uint32_t code = codes[j];  // read once: the file might change
-                const std::span<const double> sizes = plan_->distinct_sizes(j);
-                if (code < sizes.size()) plan_->verify(sizes.subspan(code, 1));
-            }
-        }
-    }
+    for (const uint32_t offset : offsets)
+        plan_->verify(plan_->order().subspan(bucket.begin + offset, 1));
 }
 
 PerColumn PlanReader::total(std::size_t index, std::span<const uint32_t> offsets) const {
     const Bucket& bucket = plan_->buckets()[index];
-    if (plan_->is_mapped()) verify(bucket, offsets);
     if (!plan_->is_coded()) return {total_of_one(bucket, plan_->size_range(index), offsets)};
     PerColumn longest, total;
     measure(index, offsets, longest, total);
@@ -188,7 +191,7 @@ void PlanReader::read(std::size_t index, std::span<const uint32_t> offsets, Batc
     const auto last = static_cast<int64_t>(plan_->facts().samples) - 1;
     const std::span<int64_t> indices = batch.room(offsets.size());
     const std::span<const uint32_t> order = plan_->order();
-    if (plan_->is_mapped()) verify(bucket, offsets);
+    if (plan_->is_mapped()) verify_order(bucket, offsets);
     if (!look_up(order.data() + bucket.begin, offsets, last, order.size() >= prefetch_from,
                  indices.data())) [[unlikely]]
         for (const int64_t sample : indices) plan_->check_sample(static_cast<uint32_t>(sample));

@@ -174,7 +174,8 @@ private:
     void measure(std::size_t bucket, std::span<const uint32_t> offsets, PerColumn& longest,
                  PerColumn& total) const;
     void expect(const Bucket& bucket, std::span<const uint32_t> offsets) const;
-    void verify(const Bucket& bucket, std::span<const uint32_t> offsets) const;
+    void verify_order(const Bucket& bucket, std::span<const uint32_t> offsets) const;
+    void verify_codes(const Bucket& bucket, std::span<const uint32_t> offsets) const;
     std::shared_ptr<const Plan> plan_;
     mutable bool is_first_ = true;  ///< whether nothing was read yet
 };

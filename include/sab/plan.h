@@ -318,14 +318,15 @@ SAB_API sab_status sab_plan_save(const sab_plan *plan, const char *path) SAB_NOE
  * The time depends on neither the samples nor the buckets: only the header, the names of the
  * columns and the budgets are read and verified. The first call that needs the buckets, such as the
  * constructor of a sampler, reads and verifies all of them, 104 bytes each for one column. Damaged
- * buckets are SAB_E_FORMAT of that call. The rest is in pages of 4 KiB, each with a checksum. A call
- * such as sab_next_batch() verifies a page when it first reads it. Damage is SAB_E_FORMAT of each
- * call that reads it, and other batches are as they were. sab_plan_check() reads everything.
+ * buckets are SAB_E_FORMAT of that call. The rest is in pages of 4 KiB, each with a checksum. A
+ * call such as sab_next_batch() verifies a page when it first reads it. Damage is SAB_E_FORMAT of
+ * each call that reads it, and other batches are as they were. sab_plan_check() reads everything.
  *
  * While the handle or a sampler on it lives, do not truncate the file: a read behind its end stops
  * the process with SIGBUS. Do not overwrite it either: sampler calls then fail with SAB_E_FORMAT,
  * or, where a page was verified before, may give other samples. To replace the file, rename a new
- * one over it, as sab_plan_save() does. sab_plan_copy_new() gives a plan that does not depend on the file.
+ * one over it, as sab_plan_save() does. sab_plan_copy_new() gives a plan that does not depend on
+ * the file.
  *
  * @param path  file name, in the system's encoding
  * @param plan  the new handle; free with sab_plan_free()

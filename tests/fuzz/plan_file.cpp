@@ -79,8 +79,8 @@ void use(const sab_plan* plan, const std::vector<uint8_t>& image) {
     PROMISE(sab_plan_save(plan, "/dev/shm/sab_fuzz.plan") == SAB_OK);
 }
 
-/// The batches of a plan whose file was damaged before it was opened are those of the sound plan, up
-/// to an error.
+/// The batches of a plan whose file was damaged before it was opened are those of the sound plan,
+/// up to an error.
 void compare(const sab_plan* damaged, const sab_plan* sound) {
     sab_sampler *ours = nullptr, *theirs = nullptr;
     const sab_status status = sab_bucket_sampler_new(damaged, nullptr, &ours);

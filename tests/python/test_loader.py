@@ -430,7 +430,7 @@ def test_a_data_set_of_other_sizes_is_refused():
         sab.torch.PadCollate({"words": 0})(uneven, sab.BucketSampler(PLAN).batch(0))
     with pytest.raises(ValueError, match="padding has 2: a sample is a tuple"):
         sab.torch.PadCollate({2: 0})([([1], 0)], sab.BucketSampler(PLAN).batch(0))
-    with pytest.raises(ValueError, match="padding = {}: must have the fields that are padded"):
+    with pytest.raises(ValueError, match=r"padding = \{\}: must have the fields that are padded"):
         sab.torch.PadCollate({})
 
 

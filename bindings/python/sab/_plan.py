@@ -277,7 +277,8 @@ class Plan(Saved, kind="sab_plan"):
     :meth:`Plan.open` maps the file, and all processes that open it share its memory. Do not
     truncate the file while the plan or a sampler on it exists: the process would stop with SIGBUS.
     Do not overwrite it either: a sampler would raise FormatError or, of pages that were read
-    before, may give other samples. To replace the file, rename a new one over it, as :meth:`Plan.save` does.
+    before, may give other samples. To replace the file, rename a new one over it, as
+    :meth:`Plan.save` does.
     """
 
     _mixture: Mixture | None = None

@@ -41,8 +41,10 @@ def _value(sample: Any, field: Any) -> Any:
     try:
         return sample[field]
     except (KeyError, IndexError, TypeError):
-        names = ", ".join(map(repr, sample)) if isinstance(sample, Mapping) else None
-        what = f"has the fields {names}" if names else f"is a {type(sample).__name__}"
+        what = f"is a {type(sample).__name__}"
+        if isinstance(sample, Mapping):
+            fields = cast("Mapping[object, Any]", sample)
+            what = f"has the fields {', '.join(map(repr, fields))}"
         raise ValueError(f"padding has {field!r}: a sample {what}") from None
 
 

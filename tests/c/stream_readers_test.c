@@ -376,7 +376,9 @@ static void Readers_ThatAreFarAhead_Wait(void) {
         else
             sab_stream_free(stream);
     }
+#ifndef _WIN32 /* where the stream that was abandoned has it open */
     EXPECT(unlink(paths[0]) == 0);
+#endif
     memcpy(paths[0], kept, sizeof kept);
 }
 

@@ -264,7 +264,7 @@ void check_data(std::span<const double> features, std::size_t feature_count,
     check(options.degree == 1 || options.degree == 2, "options.degree", options.degree,
           "must be 1 or 2");
     check(options.coverage > 0 && options.coverage < 1, "options.coverage", options.coverage,
-          "must be between 0 and 1");
+          "must be above 0 and below 1");
     check(options.select_terms == 0 || options.select_terms == 1, "options.select_terms",
           options.select_terms, "must be 0 or 1");
     check(feature_count >= 1, "feature_count", feature_count, "must be at least 1");

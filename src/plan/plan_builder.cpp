@@ -67,7 +67,7 @@ void check_plan_options(const sab_plan_options& options) {
              "options.budget_count = 0 and options.batch_size_count = 0: a budget or a batch size "
              "must be given");
     check(options.padding_target > 0 && options.padding_target < 1, "options.padding_target",
-          options.padding_target, "must be between 0 and 1");
+          options.padding_target, "must be above 0 and below 1");
     const bool by_boundaries = options.bucket_rule == SAB_BUCKETS_BOUNDARIES;
     check(by_boundaries || options.boundary_count == 0, "options.boundary_count",
           options.boundary_count, "goes with SAB_BUCKETS_BOUNDARIES only");

@@ -110,14 +110,14 @@ void ShardedSequence::divide_size(std::size_t rank, uint64_t first, uint64_t beg
 
 Made ShardedSequence::made(std::span<const Bar> bars) const {
     return {XXH3_64bits_withSeed(bars.data(), bars.size_bytes(), plan_->fingerprint()) | 1,
-            own().order == nullptr
+            own_shard().order == nullptr
                 ? 0
-                : XXH3_64bits(own().order.get(), own().count * sizeof(uint32_t))};
+                : XXH3_64bits(own_shard().order.get(), own_shard().count * sizeof(uint32_t))};
 }
 
 std::size_t ShardedSequence::skipped(std::span<int64_t> room) const {
     // The kept samples are one range of the sorted shard.
-    const std::span<const uint32_t> order(own().order.get(), own().count);
+    const std::span<const uint32_t> order(own_shard().order.get(), own_shard().count);
     const std::size_t before = copy_indices(order.first(kept_begin_), room);
     return before +
            copy_indices(order.subspan(kept_end_), room.subspan(std::min(before, room.size())));
@@ -140,7 +140,7 @@ PerColumn ShardedSequence::total(uint64_t position) const {
     const Piece piece = find(position);
     double sum = 0;
     for (const uint32_t offset : offsets(piece, 0, samples_of(piece, rank_)))
-        sum += own().distinct_sizes[distinct_of(own().first_offsets, offset)];
+        sum += own_shard().distinct_sizes[distinct_of(own_shard().first_offsets, offset)];
     return {sum};
 }
 
@@ -148,8 +148,8 @@ void ShardedSequence::fill(uint64_t position, uint64_t first, uint64_t count, Ba
     const Piece piece = find(position);
     const std::span<const uint32_t> places = offsets(piece, first, count);
     batch.fill(count, [&](uint64_t i) {
-        return Sample{own().order[places[i]],
-                      own().distinct_sizes[distinct_of(own().first_offsets, places[i])]};
+        return Sample{own_shard().order[places[i]],
+                      own_shard().distinct_sizes[distinct_of(own_shard().first_offsets, places[i])]};
     });
     if (count == 0) return;
     batch.bucket = static_cast<int64_t>(piece.bucket);

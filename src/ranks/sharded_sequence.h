@@ -100,7 +100,7 @@ private:
     Piece find(uint64_t position) const;
     uint64_t samples_of(const Piece& piece, std::size_t rank) const;
     std::span<const uint32_t> offsets(const Piece& piece, uint64_t first, uint64_t count) const;
-    const Sorted& own() const { return *own_; }
+    const Sorted& own_shard() const { return *own_; }
 
     const uint64_t ranks_, rank_;
     std::shared_ptr<const Sorted> own_;

@@ -148,8 +148,9 @@ void ShardedSequence::fill(uint64_t position, uint64_t first, uint64_t count, Ba
     const Piece piece = find(position);
     const std::span<const uint32_t> places = offsets(piece, first, count);
     batch.fill(count, [&](uint64_t i) {
-        return Sample{own_shard().order[places[i]],
-                      own_shard().distinct_sizes[distinct_of(own_shard().first_offsets, places[i])]};
+        return Sample{
+            own_shard().order[places[i]],
+            own_shard().distinct_sizes[distinct_of(own_shard().first_offsets, places[i])]};
     });
     if (count == 0) return;
     batch.bucket = static_cast<int64_t>(piece.bucket);

@@ -244,11 +244,6 @@ def test_stages_with_functions():
     rows = np.arange(12).reshape(6, 2)
     assert [row.tolist() for row in Stream.from_items(rows)] == rows.tolist()
 
-
-def test_items_are_a_sequence():
-    with pytest.raises(TypeError, match=r"items is a list_iterator: must be .*from_iterable"):
-        Stream.from_items(iter([1, 2]))
-
     def generate():
         yield from "xyz"
 
@@ -258,6 +253,11 @@ def test_items_are_a_sequence():
         == sorted(numbers(50).buffered_shuffle(7))
         == list(range(50))
     )
+
+
+def test_items_are_a_sequence():
+    with pytest.raises(TypeError, match=r"items is a list_iterator: must be .*from_iterable"):
+        Stream.from_items(iter([1, 2]))
 
 
 def test_mixes_have_exact_counts_in_each_window():

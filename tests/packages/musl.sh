@@ -3,8 +3,8 @@
 # zig, and runs golden vectors and C tests there, all static and with libsab.so: musl.sh SCRATCH, by
 # root. The C++ test that throws is left out with libsab.so, since zig puts a C++ runtime into each
 # file that it links. So are those that fork among threads: malloc is zig's own here, not musl's,
-# and its locks are not for that. The test that counts memory is left out, too, since the library does
-# not take the program's operator new there.
+# and its locks are not for that. The test that counts memory is left out, too, since the library
+# does not take the program's operator new there.
 set -euo pipefail
 . "$(dirname "$0")/chroots.sh"
 root=$scratch/musl

@@ -97,7 +97,7 @@ std::string_view Lines::block() {
         const std::size_t newline = left.substr(looked).rfind('\n');
         if (newline != left.npos) return left.substr(0, looked + newline + 1);
         looked = left.size();
-        if (!more()) return left;
+        if (!more()) return {buffer_.data() + begin_, end_ - begin_};  // more() moves the bytes
     }
 }
 

@@ -7,7 +7,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 cmake -S "$here" -B "$scratch" -G Ninja -DCMAKE_CXX_COMPILER="${FUZZ_CXX:-clang++}" > /dev/null
 ninja -C "$scratch" --quiet
 cd "$scratch"
-targets=(state plan_file npy arrow sizes_file options plan memory_model stream_state packing
+targets=(state plan_file npy arrow sizes_file lines options plan memory_model stream_state packing
   partition step_plan group padding cache histogram)
 fuzz() { # fuzz TARGET
   mkdir -p "corpus_$1"

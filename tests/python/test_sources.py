@@ -2,8 +2,10 @@
 
 import decimal
 import gzip
+import json
 import os
 import pathlib
+import random
 import sys
 
 import numpy as np
@@ -44,6 +46,37 @@ def test_null_in_json_lines_is_refused_or_zero(tmp_path):
     assert all_of(path, column="length", nulls="zero") == [5, 0]
     with pytest.raises(sab.FormatError, match='line 2: field "length" is null'):
         sab.Sizes(path, column="length", missing="skip")
+
+
+def in_members(data, size):
+    """gzip of several members: the reader gets `size` bytes at a time."""
+    return b"".join(gzip.compress(data[k : k + size], 0) for k in range(0, len(data), size))
+
+
+def test_lines_are_read_as_python_reads_them_in_blocks_of_any_size(tmp_path):
+    generator = random.Random(0)
+    path = tmp_path / "lines"
+
+    def random_lines():
+        for _ in range(generator.randrange(1, 8)):
+            row = {"text": "x\u00e9\n\\"[: generator.randrange(5)] * generator.randrange(20)}
+            row["length"] = generator.choice([generator.randrange(1000), generator.random()])
+            yield json.dumps(dict(generator.sample(list(row.items()), 2)))
+
+    for size in [*range(1, 65), 1 << 20]:
+        for end in ("\n", "\r\n", "\n\n"):
+            text = end.join(random_lines()) + end * generator.randrange(2)
+            data = text.encode()
+            path.write_bytes(data if size > 64 else in_members(data, size))
+            rows = [json.loads(line) for line in text.splitlines() if line]
+            lengths = [float(row["length"]) for row in rows]
+            texts = [len(row["text"].encode()) for row in rows]
+            assert all_of(path, format="jsonl", column="length") == lengths, (size, text)
+            assert all_of(path, format="jsonl", column="text") == texts, (size, text)
+            lines = [line.removesuffix(b"\r") for line in data.removesuffix(b"\n").split(b"\n")]
+            assert all_of(path, format="text") == list(map(len, lines)), (size, text)
+            stream = sab.Stream.from_files([path], encoding=None)
+            assert [bytes(record) for record in stream] == lines, (size, text)
 
 
 def test_words_end_at_ascii_white_space():

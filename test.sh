@@ -141,7 +141,7 @@ torch_library() { # the LibTorch component for the torch of build/frameworks
 frameworks() {
   build/frameworks/bin/pip install -q --force-reinstall --no-deps build/wheels/*.whl
   local tests=(build/frameworks/bin/python -m pytest -q -p no:cacheprovider)
-  SAB_TORCH_LIBRARY=$(torch_library) "${tests[@]}" tests/frameworks tests/python/test_{loader,sources}.py --ignore-glob '*/test_jax.py' --ignore-glob '*/test_grain.py' --ignore-glob '*/test_ray_train.py'
+  SAB_TORCH_LIBRARY=$(torch_library) "${tests[@]}" tests/frameworks tests/python/test_{loader,reading,sources}.py --ignore-glob '*/test_jax.py' --ignore-glob '*/test_grain.py' --ignore-glob '*/test_ray_train.py'
   # JAX and Ray have threads, which processes that are forked beside them may wait for.
   "${tests[@]}" tests/frameworks/test_{jax,grain}.py
   "${tests[@]}" tests/python/test_ray.py tests/frameworks/test_ray_train.py

@@ -76,8 +76,9 @@ class Sizes:
               ``"sizes-*.npy"``. Several files are one data set. ``.npy`` files and the indexes of
               Megatron, fairseq and datatrove are mapped. JSON lines, numbers, texts and FASTA are
               read, also from gzip and Zstandard. Parquet, Arrow IPC (mapped) and CSV, also with
-              tabs (``.tsv``) or compressed, need pyarrow. ``"-"`` is standard input. Do not
-              truncate or overwrite a mapped file; to replace it, rename a new file over it;
+              tabs (``.tsv``) or compressed, need pyarrow. ``"-"`` is standard input; CSV from it is
+              copied to a temporary file. Do not truncate or overwrite a mapped file; to replace
+              it, rename a new file over it;
             - a function ``size(index)``;
             - a dictionary of columns for samples with several sizes, such as ``{"source": s,
               "target": t}``, with any of these as values; or a 2-D array, whose columns are named

@@ -6,7 +6,9 @@ import contextlib
 import importlib
 import os
 import pathlib
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from typing import Any, Callable, NamedTuple, Protocol
 
@@ -254,40 +256,65 @@ class _Arrow:
         return self._source.tell(), self._source.size()
 
 
-def _bytes_of(path: str, opened: contextlib.ExitStack) -> Any:
-    return sys.stdin.buffer if path == "-" else opened.enter_context(open(path, "rb"))
+def _named(path: str, opened: contextlib.ExitStack) -> str:
+    """The path of a file that pyarrow opens by itself. Standard input is copied to a temporary
+    file.
+    """
+    if path != "-":
+        return path
+    copy = os.path.join(opened.enter_context(tempfile.TemporaryDirectory()), "standard_input")
+    with open(copy, "wb") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
+    return copy
 
 
 class _Csv:
+    """pyarrow reads ahead in a thread. So each reader has a file of its own, which is none of
+    Python: such a thread must not need the interpreter, which may have ended.
+    """
+
     def __init__(self, pa: Any, path: str, opened: contextlib.ExitStack) -> None:
         self._pa = pa
         self._csv: Any = importlib.import_module("pyarrow.csv")
-        self._is_file = path != "-"
-        self._file = _bytes_of(path, opened)
-        self._size = os.path.getsize(path) if self._is_file else 0
+        self._path = _named(path, opened)
+        self._size = os.path.getsize(self._path)
         self._delimiter = "\t" if _ending(path) == ".tsv" else ","
-        self._reader = self._open([])
+        self._reader: Any = None
+        self._file: Any = None
+        opened.callback(self._end)
+        self._open([])
         self.schema: Any = self._reader.schema
 
-    def _open(self, columns: list[str]) -> Any:
-        magic = self._file.peek(4)[:4]
-        stream = self._pa.PythonFile(self._file, "r")
+    def _open(self, columns: list[str]) -> None:
+        self._file = self._pa.OSFile(os.fsencode(self._path))
+        magic = self._file.read(4)
+        self._file.seek(0)
+        stream = self._file
         if magic.startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd")):
             kind = "gzip" if magic[0] == 0x1F else "zstd"
             stream = self._pa.CompressedInputStream(stream, kind)
         parse = self._csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True)
         convert = self._csv.ConvertOptions(include_columns=columns)
-        return self._csv.open_csv(stream, parse_options=parse, convert_options=convert)
+        self._reader = self._csv.open_csv(stream, parse_options=parse, convert_options=convert)
+
+    def _end(self) -> None:
+        """The end of the reader, which waits for its thread; its close() does not."""
+        self._reader = None
+        if self._file is not None:
+            self._file.close()
 
     def batches(self, leaf: Leaf) -> Iterator[Any]:
-        if self._is_file:
-            self._reader.close()
-            self._file.seek(0)
-            self._reader = self._open([leaf.path[0]])
-        yield from self._reader
+        self._end()
+        self._open([leaf.path[0]])
+        while self._reader is not None:  # a frame that holds the reader would keep its thread
+            try:
+                batch = self._reader.read_next_batch()
+            except StopIteration:
+                return
+            yield batch
 
     def done(self, rows: int) -> tuple[int, int]:
-        return self._file.tell() if self._is_file else 0, self._size
+        return self._file.tell(), self._size
 
 
 _OPENERS: dict[str, Callable[[Any, str, contextlib.ExitStack], _Table]] = {

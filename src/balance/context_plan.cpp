@@ -121,6 +121,20 @@ std::vector<Run> simulate(const ContextProblem& problem, const ContextSchedule& 
     return runs;
 }
 
+/// A schedule for powers of two as one for any number of ranks. Groups lose the ranks that make
+/// their sample slower, so that nothing ends later.
+ContextSchedule narrowed(const ContextProblem& problem, const ContextProblem& powers,
+                         ContextSchedule schedule) {
+    for (uint32_t sample = 0; sample < schedule.groups.size(); ++sample) {
+        uint32_t& width = schedule.groups[sample].width;
+        width = std::min(problem.width_of(powers.ranks_of(width)), problem.widest[sample]);
+    }
+    schedule.makespan = 0;
+    for (const Run& run : simulate(problem, schedule))
+        schedule.makespan = std::max(schedule.makespan, run.end);
+    return schedule;
+}
+
 /// A sample is cut into twice as many chunks as it has parts. Each part has one from the head and
 /// the one as far from the tail, so that all parts have as many pairs of causal attention. The
 /// first chunks are one token longer if the length is no multiple.
@@ -174,16 +188,14 @@ ContextPlan plan_context(const Columns& lengths, uint64_t world_size, uint64_t b
 
     ContextPlan plan;
     plan.samples = input.lengths.size();
-    ContextProblem problem = make_problem(input, !any_number);
+    const ContextProblem problem = make_problem(input, !any_number);
     plan.lower_bound = problem.lower_bound();
     ContextSchedule schedule = find_context_schedule(problem, plan.lower_bound);
     if (any_number && first_too_long(input, power) == input.lengths.size()) {
-        ContextProblem powers = make_problem(input, true);
-        ContextSchedule other = find_context_schedule(powers, powers.lower_bound());
-        if (other.makespan < schedule.makespan) {
-            problem = std::move(powers);
-            schedule = std::move(other);
-        }
+        const ContextProblem powers = make_problem(input, true);
+        ContextSchedule other =
+            narrowed(problem, powers, find_context_schedule(powers, powers.lower_bound()));
+        if (other.makespan < schedule.makespan) schedule = std::move(other);
     }
     plan.makespan = schedule.makespan;
     plan.lower_bound = std::min(plan.lower_bound, plan.makespan);

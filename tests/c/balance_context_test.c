@@ -54,6 +54,15 @@ typedef struct {
     sab_context_groups groups;
 } Case;
 
+/* On fewer ranks that hold it the sample would take longer. */
+static int needs_all_ranks(const Case *c, const sab_context_part *part) {
+    const double length = c->lengths[part->sample];
+    const uint32_t fewer = c->groups == SAB_CONTEXT_POWERS_OF_TWO ? part->of / 2 : part->of - 1;
+    return (double)fewer * (double)c->budget < length || fewer == 0 ||
+           time_of(length, part->of, c->linear, c->quadratic, c->overhead) <=
+               time_of(length, fewer, c->linear, c->quadratic, c->overhead);
+}
+
 /* Every token of every sample once, in memory, in contiguous groups, at the simulated times. */
 static void check_plan(const Case *c, const sab_context_plan_view *view) {
     EXPECT(view->world_size == c->world_size && view->samples == c->count);
@@ -74,6 +83,7 @@ static void check_plan(const Case *c, const sab_context_plan_view *view) {
             }
             EXPECT(tokens_of(part) <= c->budget);
             EXPECT(is_cut_evenly(part, length));
+            EXPECT(needs_all_ranks(c, part));
             EXPECT(part->start >= free_from);
             const double took =
                 time_of((double)length, part->of, c->linear, c->quadratic, c->overhead);
@@ -189,11 +199,23 @@ static void AnyNumber_IsNeverWorseThanPowersOfTwo(void) {
         sab_context_plan *powers = plan_of(&c);
         c.groups = SAB_CONTEXT_ANY_NUMBER;
         sab_context_plan *any = plan_of(&c);
-        EXPECT(view_of(any).makespan <= view_of(powers).makespan);
-        EXPECT(view_of(any).lower_bound <= view_of(powers).lower_bound * (1 + 1e-9));
+        const sab_context_plan_view view = view_of(any);
+        check_plan(&c, &view);
+        EXPECT(view.makespan <= view_of(powers).makespan);
+        EXPECT(view.lower_bound <= view_of(powers).lower_bound * (1 + 1e-9));
         sab_context_plan_free(powers);
         sab_context_plan_free(any);
     }
+}
+
+/* With powers of two the second sample has 8 ranks, since 4 are slower; 7 are faster. */
+static void AnyNumber_TakesGroupsOfPowersWithoutTheirIdleRanks(void) {
+    const int32_t lengths[] = {25, 35, 11, 24, 1, 1};
+    Case c = {lengths, COUNT(lengths), 8, 4096, 0, 1, 3, SAB_CONTEXT_ANY_NUMBER};
+    sab_context_plan *plan = plan_of(&c);
+    const sab_context_plan_view view = view_of(plan);
+    check_plan(&c, &view);
+    sab_context_plan_free(plan);
 }
 
 /* The least makespan of all groups of all samples and all orders, by trying all. */
@@ -419,6 +441,7 @@ static void ContextPlan_CanBeCancelled(void) {
 int main(void) {
     RUN(ContextPlan_OfRandomSamples_KeepsAllRules);
     RUN(AnyNumber_IsNeverWorseThanPowersOfTwo);
+    RUN(AnyNumber_TakesGroupsOfPowersWithoutTheirIdleRanks);
     RUN(ContextPlan_OfSmallCases_IsTheOptimum);
     RUN(ThePlan_IsTheSameInAllLanguages);
     RUN(ASampleOnFourRanks_HasChunksFromBothEnds);

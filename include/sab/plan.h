@@ -147,8 +147,8 @@ typedef struct sab_plan_options {
     const int64_t *separate_by;
     /** number of `separate_by`: that of the samples, or 0 */
     size_t separate_by_count;
-    /** `max_shapes` of each id, in ascending order of the ids. NULL: `max_shapes` are divided by
-     *  the sizes of the ids' samples */
+    /** AUTO only: `max_shapes` of each id of `separate_by`, in ascending order of the ids. NULL:
+     *  `max_shapes` are divided by the sizes of the ids' samples */
     const size_t *id_shapes;
     /** number of `id_shapes`: that of the distinct ids, or 0 */
     size_t id_shape_count;

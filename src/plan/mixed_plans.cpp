@@ -20,7 +20,8 @@ std::vector<int64_t> distinct(std::span<const int64_t> ids) {
 /// The shapes of those ids that the samples of an epoch have.
 std::vector<std::size_t> shapes_of(const sab_plan_options& options, std::span<const int64_t> ids) {
     std::vector<std::size_t> shapes;
-    if (options.id_shape_count == 0 || options.id_shapes == nullptr) return shapes;
+    if (options.id_shape_count == 0) return shapes;
+    require(options.id_shapes, "options.id_shapes");
     const std::vector<int64_t> all = distinct({options.separate_by, options.separate_by_count}),
                                here = distinct(ids);
     check(options.id_shape_count == all.size(), "options.id_shape_count", options.id_shape_count,

@@ -92,6 +92,13 @@ void check_plan_options(const sab_plan_options& options) {
           options.max_shapes, "goes with SAB_BUCKETS_AUTO only");
     check(options.threads <= SAB_MAX_PLAN_THREADS, "options.threads", options.threads,
           "must be at most ", SAB_MAX_PLAN_THREADS);
+    if (options.separate_by_count > 0) require(options.separate_by, "options.separate_by");
+    if (options.id_shape_count == 0) return;
+    require(options.id_shapes, "options.id_shapes");
+    check(options.separate_by != nullptr, "options.id_shape_count", options.id_shape_count,
+          "goes with options.separate_by only");
+    check(options.bucket_rule == SAB_BUCKETS_AUTO, "options.id_shape_count", options.id_shape_count,
+          "goes with SAB_BUCKETS_AUTO only");
 }
 
 std::vector<double> read_boundaries(const sab_plan_options& options) {

@@ -88,6 +88,7 @@ uint64_t check_shards(std::span<const Shard> shards, const Ranks& ranks) {
 
 /// Other ranks know the sources of samples, and no other ids of them.
 void check_ids(const Columns& sizes, const sab_plan_options& options) {
+    if (options.separate_by_count > 0) require(options.separate_by, "plan.separate_by");
     if (options.separate_by == nullptr) return;
     const EpochChoice* const choice = sizes.choice().get();
     if (choice == nullptr)

@@ -254,6 +254,63 @@ static void SeparateSamples_NeverShareABatch(void) {
     }
 }
 
+static void OptionsOfIds_WithoutIds_AreRefused(void) {
+    int32_t *const numbers = random_columns(2, 4);
+    int64_t ids[SAMPLES] = {0};
+    const size_t shapes[] = {3};
+    const double ends[] = {0, 1e9};
+    const sab_budget budget = {NULL, 4096};
+    sab_histogram *histogram = NULL;
+    EXPECT_OK(sab_histogram_new(&histogram));
+    sab_sizes *const one = columns_of(numbers, 1);
+    EXPECT_OK(sab_histogram_add(histogram, one));
+    sab_sizes_free(one);
+    for (size_t columns = 1; columns <= 2; ++columns) {
+        sab_sizes *const sizes = columns_of(numbers, columns), *mixture = NULL;
+        EXPECT_OK(sab_mixture_new((const sab_sizes *const *)&sizes, 1, NULL, &mixture));
+        const sab_sizes *const all[] = {sizes, mixture};
+        for (int of_mixture = 0; of_mixture <= 1; ++of_mixture) {
+            sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
+            sab_plan *refused = NULL;
+            options.budgets = &budget;
+            options.budget_count = 1;
+            options.separate_by_count = SAMPLES;
+            EXPECT_FAILS(sab_plan_new(all[of_mixture], &options, &refused), SAB_E_ARGUMENT,
+                         "options.separate_by = NULL: must be given");
+            options.separate_by_count = 0;
+            options.id_shape_count = 1;
+            EXPECT_FAILS(sab_plan_new(all[of_mixture], &options, &refused), SAB_E_ARGUMENT,
+                         "options.id_shapes = NULL: must be given");
+            options.id_shapes = shapes;
+            EXPECT_FAILS(sab_plan_new(all[of_mixture], &options, &refused), SAB_E_ARGUMENT,
+                         "options.id_shape_count = 1: goes with options.separate_by only");
+            options.separate_by = ids;
+            options.separate_by_count = SAMPLES;
+            options.id_shapes = NULL;
+            EXPECT_FAILS(sab_plan_new(all[of_mixture], &options, &refused), SAB_E_ARGUMENT,
+                         "options.id_shapes = NULL: must be given");
+            options.id_shapes = shapes;
+            if (columns > 1) continue;
+            options.bucket_rule = SAB_BUCKETS_BOUNDARIES;
+            options.boundaries = ends;
+            options.boundary_count = 2;
+            EXPECT_FAILS(sab_plan_new(all[of_mixture], &options, &refused), SAB_E_ARGUMENT,
+                         "options.id_shape_count = 1: goes with SAB_BUCKETS_AUTO only");
+        }
+        sab_sizes_free(mixture);
+        sab_sizes_free(sizes);
+    }
+    sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
+    sab_plan *refused = NULL;
+    options.budgets = &budget;
+    options.budget_count = 1;
+    options.separate_by_count = 1;
+    EXPECT_FAILS(sab_histogram_plan_new(histogram, &options, &refused), SAB_E_ARGUMENT,
+                 "options.separate_by = NULL: must be given");
+    sab_histogram_free(histogram);
+    free(numbers);
+}
+
 static void Boundaries_OfSeveralColumns_HoldTheirSamples(void) {
     int32_t *const numbers = random_columns(2, 8);
     sab_sizes *const sizes = columns_of(numbers, 2);
@@ -433,6 +490,7 @@ int main(void) {
     RUN(ProductAndSecondBudget_AreBothKept);
     RUN(MaxShapes_OfSeveralColumns_Hold);
     RUN(SeparateSamples_NeverShareABatch);
+    RUN(OptionsOfIds_WithoutIds_AreRefused);
     RUN(Boundaries_OfSeveralColumns_HoldTheirSamples);
     RUN(Files_OfSeveralColumns_AreReadBack_AndEveryDamageRefused);
     RUN(SeveralColumns_BadArguments_AreNamed);

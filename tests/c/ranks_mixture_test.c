@@ -308,6 +308,9 @@ static void sources_of_all_shards_need_samples(void) {
     }
     all_fail(jobs, 3, SAB_E_ARGUMENT, "must be the id of the sample's source");
     set_shards(jobs, 3);
+    for (int r = 0; r < 3; ++r) jobs[r].plan.separate_by_count = jobs[r].count;
+    all_fail(jobs, 3, SAB_E_ARGUMENT, "plan.separate_by = NULL: must be given");
+    set_shards(jobs, 3);
     jobs[1].plan.separate_by = jobs[1].ids; /* on one rank only */
     jobs[1].plan.separate_by_count = jobs[1].count;
     all_fail(jobs, 3, SAB_E_MISMATCH, "are not the same on ranks");

@@ -241,6 +241,12 @@ def test_a_state_resumes_on_other_ranks():
             r"max_shapes\[1\] = 1: must be at least 2",
         ),
         ({"a": [1], "b": [1]}, {"max_shapes": {1: 2}}, ValueError, "separate_by"),
+        (
+            [1, 2],
+            {"separate_by": [0, 1], "max_shapes": {0: 2, 1: 2}, "buckets": 1},
+            ValueError,
+            r"^len\(max_shapes\) = 2: goes with neither boundaries nor buckets only",
+        ),
         ({1: [1]}, {}, TypeError, "must be a text"),
     ],
 )

@@ -25,6 +25,7 @@ _KEYWORDS = {
     "budget_count": "len(budget)",
     "is_cluster": "cluster",
     "separate_by_count": "len(separate_by)",
+    "id_shape_count": "len(max_shapes)",
 }
 _CONSTANT = re.compile(
     r"SAB_(BUCKETS|TAIL|OVERSIZE|LAST_STEP|PARTITION|PACK|THRESHOLDS|MODEL|SEARCH|ROUND|CACHE"

@@ -336,16 +336,12 @@ std::vector<Box> BoxFinder::by_number(std::size_t count,
 
 BoxFinder::Waste BoxFinder::waste(std::span<const Box> boxes) const {
     Waste sum;
-    double total = 0;
     for (const Box& box : boxes) {
         sum.batches += box.batches();
         for (std::size_t j = 0; j < cells_.columns; ++j)
             sum.padded += box.padded[j] * static_cast<double>(box.samples);
-        for (const CellRun& run : box.runs)
-            for (const double length : cells_.of(run.cell))
-                total += length * static_cast<double>(run.count);
     }
-    sum.padding = sum.padded - total;
+    sum.padding = sum.padded - cells_.total;
     return sum;
 }
 

@@ -18,6 +18,7 @@ struct Cells {
     std::size_t columns = 0;
     std::vector<double> lengths;   ///< padded lengths of each cell, one a column
     std::vector<uint64_t> counts;  ///< samples of each cell
+    double total = 0;              ///< of all sizes, which may be shorter than the lengths
     std::size_t size() const { return counts.size(); }
     std::span<const double> of(std::size_t cell) const {
         return {lengths.data() + cell * columns, columns};

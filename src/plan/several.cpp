@@ -70,7 +70,6 @@ SeveralPlanner::SeveralPlanner(Points points, std::vector<std::string> names,
     check(options.id_shape_count == 0 || options.id_shape_count == points_.ids.size(),
           "options.id_shape_count", options.id_shape_count, "must be the number of ids, ",
           points_.ids.size());
-    if (options.id_shape_count > 0) require(options.id_shapes, "options.id_shapes");
     if (points_.columns == 1) return;  // PlanBuilder checks the rest
     batch_sizes_.check_rises(distinct_);
     find_usable_points();
@@ -169,9 +168,11 @@ SeveralPlanner::Grouped SeveralPlanner::grouped(std::span<const uint32_t> points
         PerColumn longest{};
         uint64_t samples = 0;
         for (uint32_t i = grouped.first[cell]; i < grouped.first[cell + 1]; ++i) {
-            const PerColumn lengths = padded_of(sorted[i]);
+            const PerColumn sizes = sizes_of(sorted[i]), lengths = padded_of(sorted[i]);
             for (std::size_t j = 0; j < columns; ++j) longest[j] = std::max(longest[j], lengths[j]);
             samples += samples_of(sorted[i]);
+            grouped.cells.total += std::accumulate(sizes.begin(), sizes.end(), 0.0) *
+                                   static_cast<double>(samples_of(sorted[i]));
         }
         grouped.cells.lengths.insert(grouped.cells.lengths.end(), longest.begin(),
                                      longest.begin() + static_cast<std::ptrdiff_t>(columns));
@@ -218,9 +219,24 @@ std::vector<Box> SeveralPlanner::boxes_of_boundaries(const BoxFinder& finder,
     return boxes;
 }
 
-/// Boxes for an id's points. `singles`: batches of one sample, added to those of the boxes.
+/// What samples that are batches of one waste, each padded to its own length.
+BoxFinder::Waste SeveralPlanner::waste_of(std::span<const Stretch> singles) const {
+    BoxFinder::Waste waste;
+    for (const Stretch& stretch : singles) {
+        const PerColumn sizes = sizes_of(point_at(stretch.first)),
+                        lengths = padded_of(point_at(stretch.first));
+        const auto count = static_cast<double>(stretch.count);
+        const double padded = std::accumulate(lengths.begin(), lengths.end(), 0.0) * count;
+        waste.padded += padded;
+        waste.padding += padded - std::accumulate(sizes.begin(), sizes.end(), 0.0) * count;
+        waste.batches += stretch.count;
+    }
+    return waste;
+}
+
+/// Boxes for an id's points. `singles`: what batches of one sample add to the waste.
 std::vector<Box> SeveralPlanner::boxes_of(const Grouped& grouped, std::size_t shapes,
-                                          uint64_t lower_bound, uint64_t singles,
+                                          uint64_t lower_bound, const BoxFinder::Waste& singles,
                                           PlanFacts& facts) const {
     const BoxFinder finder(
         grouped.cells, [this](auto lengths) { return batch_sizes_.largest(lengths); },
@@ -228,10 +244,10 @@ std::vector<Box> SeveralPlanner::boxes_of(const Grouped& grouped, std::size_t sh
     if (!boundaries_.empty()) return boxes_of_boundaries(finder, grouped);
     if (shapes > 0) {
         const bool keeps_tail = options_.tail == SAB_TAIL_KEEP || options_.tail == SAB_TAIL_MERGE;
-        const std::size_t others = (keeps_tail ? 1 : 0) + (singles > 0 ? 1 : 0);
+        const std::size_t others = (keeps_tail ? 1 : 0) + (singles.batches > 0 ? 1 : 0);
         check(shapes > others, "options.max_shapes", shapes, "must be at least ", others + 1,
               ": one for full batches", keeps_tail ? ", one for the tail, which is kept" : "",
-              singles > 0 ? ", one for samples that are alone" : "");
+              singles.batches > 0 ? ", one for samples that are alone" : "");
         std::vector<Box> boxes = finder.by_shapes(shapes - others, progress_);
         for (const Box& box : boxes)
             check(batch_sizes_.largest(cut(box.padded)) > 0, "options.max_shapes", shapes,
@@ -244,8 +260,9 @@ std::vector<Box> SeveralPlanner::boxes_of(const Grouped& grouped, std::size_t sh
     const auto boxes_with = [&](uint64_t fewest, bool is_quick) {
         Tried tried{finder.by_cuts(fewest, is_quick, progress_), fewest, 0};
         const BoxFinder::Waste waste = finder.waste(tried.buckets);
-        tried.overhead = overhead(waste.padding, waste.padded, waste.batches + singles, lower_bound,
-                                  options_.budget_count > 0);
+        tried.overhead =
+            overhead(waste.padding + singles.padding, waste.padded + singles.padded,
+                     waste.batches + singles.batches, lower_bound, options_.budget_count > 0);
         return tried;
     };
     const auto quick = [&](uint64_t fewest) { return boxes_with(fewest, true); };
@@ -284,7 +301,8 @@ void SeveralPlanner::divide(std::size_t id_number, PlanFacts& facts) {
     facts.lower_bound += bound;
     if (!inside.empty()) {
         const Grouped cells = grouped(inside);
-        std::vector<Box> boxes = boxes_of(cells, shapes_of(id_number), bound, singles, facts);
+        std::vector<Box> boxes =
+            boxes_of(cells, shapes_of(id_number), bound, waste_of(alone.stretches), facts);
         add_boxes(cells, boxes, alone.id);
     }
     if (singles > 0) {

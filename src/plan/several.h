@@ -57,8 +57,9 @@ private:
     std::size_t shapes_of(std::size_t id_number) const;
     void divide(std::size_t id_number, PlanFacts& facts);
     void divide_one_column(std::size_t id_number, PlanFacts& facts);
+    BoxFinder::Waste waste_of(std::span<const Stretch> singles) const;
     std::vector<Box> boxes_of(const Grouped& grouped, std::size_t shapes, uint64_t lower_bound,
-                              uint64_t singles, PlanFacts& facts) const;
+                              const BoxFinder::Waste& singles, PlanFacts& facts) const;
     std::vector<Box> boxes_of_boundaries(const BoxFinder& finder, const Grouped& grouped) const;
     std::size_t boundary_of(std::size_t point) const;
     Grouped grouped(std::span<const uint32_t> points) const;

@@ -218,6 +218,38 @@ static void MaxShapes_OfSeveralColumns_Hold(void) {
     free(numbers);
 }
 
+static void TargetOfSeveralColumns_CountsTheRoundingOfLengths(void) {
+    const double targets[] = {0.1, 0.3, 0.6};
+    int met[2] = {0};
+    int32_t *const numbers = random_columns(2, 6);
+    for (size_t i = 0; i < 2 * SAMPLES; ++i) numbers[i] = 1 + numbers[i] / 50 * 4; /* few sizes */
+    sab_sizes *const sizes = columns_of(numbers, 2);
+    const uint64_t batch_size = 16;
+    const sab_budget budget = {NULL, 34};
+    for (size_t i = 0; i < COUNT(targets); ++i)
+        for (int with_singles = 0; with_singles <= 1; ++with_singles)
+            for (double multiple = 0; multiple <= 16; multiple += 8) {
+                sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
+                options.batch_sizes = &batch_size;
+                options.batch_size_count = 1;
+                options.budgets = &budget;
+                options.budget_count = with_singles;
+                options.oversize = SAB_OVERSIZE_SINGLE;
+                options.padding_target = targets[i];
+                options.length_multiple = multiple;
+                sab_plan *const plan = made_plan(sizes, &options);
+                sab_plan_report report = SAB_PLAN_REPORT_INIT;
+                EXPECT_OK(sab_plan_get_report(plan, NULL, NULL, NULL, &report));
+                EXPECT(report.target_met == (report.nearest_target <= targets[i]));
+                EXPECT(!report.target_met || report.padding <= targets[i]);
+                ++met[report.target_met];
+                sab_plan_free(plan);
+            }
+    EXPECT(met[0] > 0 && met[1] > 0);
+    sab_sizes_free(sizes);
+    free(numbers);
+}
+
 static void SeparateSamples_NeverShareABatch(void) {
     for (size_t columns = 1; columns <= 2; ++columns) {
         int32_t *const numbers = random_columns(columns, 4);
@@ -489,6 +521,7 @@ int main(void) {
     RUN(OneNamedColumn_HasTheBatchesOfSizesWithoutColumns);
     RUN(ProductAndSecondBudget_AreBothKept);
     RUN(MaxShapes_OfSeveralColumns_Hold);
+    RUN(TargetOfSeveralColumns_CountsTheRoundingOfLengths);
     RUN(SeparateSamples_NeverShareABatch);
     RUN(OptionsOfIds_WithoutIds_AreRefused);
     RUN(Boundaries_OfSeveralColumns_HoldTheirSamples);

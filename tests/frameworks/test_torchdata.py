@@ -129,3 +129,15 @@ def test_batches_of_parquet_in_stateful_data_loader(batches, workers):
         resumed = make()
         resumed.load_state_dict(loader.state_dict())
         assert head + list(resumed) == whole
+
+
+def test_a_samplers_state_counts_what_torchs_workers_gave():
+    whole = [batch.tolist() for batch in sampler_of()]
+    sampler = sampler_of()
+    loader = torch.utils.data.DataLoader(
+        range(len(SIZES)), batch_sampler=sampler, collate_fn=list, num_workers=2
+    )
+    head = [batch for batch, _ in zip(loader, range(9))]  # zip takes one more
+    resumed = sampler_of()
+    resumed.load_state_dict(sampler.state_dict())
+    assert head == whole[:9] and [batch.tolist() for batch in resumed] == whole[10:]

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import sys
+import warnings
+import weakref
 from collections.abc import Generator, Iterable, Iterator, Mapping
+from types import FrameType
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -88,6 +92,45 @@ class SupportsIndex(Protocol[Element_co]):
     def __getitem__(self, index: int) -> Element_co: ...
 
 
+class Walk:
+    """Where a pass over the batches of a sampler is."""
+
+    __slots__ = ("epoch", "fetched", "first", "is_exact", "loader", "placed", "step")
+
+    def __init__(self, sampler: Sampler, epoch: int, step: int) -> None:
+        self.epoch, self.step = epoch, step
+        self.first = step  # the place at which it began
+        self.placed = sampler._placed
+        loader = _fetching_loader()
+        # Weak, since the loader holds the pass and ends its workers when it goes.
+        self.loader = None if loader is None else weakref.ref(loader)
+        # Of the loader: the batches that training was not given yet. Outlives it.
+        self.fetched: Mapping[int, Any] = {}
+        # Whether the loader takes these batches themselves, in their order.
+        index_sampler = getattr(loader, "_index_sampler", None)
+        self.is_exact: bool = getattr(loader, "_in_order", True) and (
+            index_sampler is sampler or getattr(index_sampler, "source", None) is sampler
+        )
+
+
+def _fetching_loader() -> Any:
+    """The iterator of torch's DataLoader that begins a pass and has workers, which fetch batches
+    ahead of training; None without one.
+    """
+    name = "torch.utils.data.dataloader"
+    if name not in sys.modules:
+        return None
+    torch: Any = sys.modules[name]
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_globals is torch.__dict__:
+            owner = frame.f_locals.get("self")
+            if isinstance(owner, torch._MultiProcessingDataLoaderIter):
+                return owner
+        frame = frame.f_back
+    return None
+
+
 class Sampler:
     """What all samplers share.
 
@@ -98,6 +141,10 @@ class Sampler:
     - after a pass that was not finished, the same epoch from its start;
     - after :meth:`load_state_dict`, what is left of the saved epoch; the next epoch if the saved
       one was finished.
+
+    A pass that has begun already continues at a state that is loaded. It continues with the epoch
+    that :meth:`set_epoch` chooses if it has given no batch, and otherwise raises. A pass raises,
+    too, when workers of a DataLoader have fetched its batches ahead from another place.
 
     A pass that gave its last batch is finished, since some trainers stop after ``len()`` batches. A
     sampler is for one thread at a time; samplers on one plan are independent of each other.
@@ -112,6 +159,10 @@ class Sampler:
     _under_way: bool = False  # the pass has given a batch and has not ended
     _made_from: tuple[tuple[Any, ...], Mapping[str, Any]] = ((), {})  # the constructor's arguments
     _placed: int = 0  # how often a place was chosen, by set_epoch() or load_state_dict()
+    _place: tuple[int, int] | None = None  # the one chosen last, from the first pass there on
+    _is_epoch_chosen: bool = False  # by set_epoch()
+    _moves: int = 0  # how often what was fetched ahead lost its place or budget
+    _last: Walk | None = None  # the pass that gave a batch last
     # Of each change of a budget in the pass: the index, and the position and state before it.
     _before_changes: tuple[tuple[int, int, bytes], ...] = ()
 
@@ -178,16 +229,32 @@ class Sampler:
 
     def set_epoch(self, epoch: int) -> None:
         """Chooses the epoch of the next pass; the same on all ranks."""
-        check(lib.sab_sampler_set_epoch(self._handle, whole("epoch", epoch)), self._calls)
-        self._step, self._under_way, self._before_changes = 0, False, ()
-        self._placed += 1
+        self._go_to_epoch(whole("epoch", epoch))
+        self._choose_place(is_epoch=True)
 
-    def _begin(self) -> tuple[int, int]:
-        """Begins a pass and gives its epoch and first position."""
+    def _go_to_epoch(self, epoch: int) -> None:
+        check(lib.sab_sampler_set_epoch(self._handle, epoch), self._calls)
+        self._step, self._under_way, self._before_changes, self._last = 0, False, (), None
+
+    def _choose_place(self, *, is_epoch: bool) -> None:
+        """Lets the passes that have begun go on where the sampler is now."""
+        self._placed += 1
+        self._moves += 1
+        self._place, self._is_epoch_chosen = None, is_epoch
+
+    def _start(self) -> tuple[int, int]:
+        """Begins a pass in the library. Returns its epoch and first position."""
         check(lib.sab_sampler_begin(self._handle), self._calls)
         epoch, self._step = self._tell()
-        self._under_way = False
+        self._under_way, self._last = False, None
         return epoch, self._step
+
+    def _begin(self) -> Walk:
+        """Begins a pass."""
+        begun = self._start()
+        if self._place is None:
+            self._place = begun
+        return Walk(self, *begun)
 
     def __iter__(self) -> Iterator[Any]:
         indices = (batch.indices for batch in self.batches())
@@ -195,17 +262,16 @@ class Sampler:
 
     def batches(self) -> Iterator[Batch]:
         """The pass that iterating gives, as :class:`Batch` objects."""
-        return self._walk(*self._begin())
+        return self._walk(self._begin())
 
-    def _walk(self, epoch: int, step: int) -> Iterator[Batch]:
+    def _walk(self, walk: Walk) -> Iterator[Batch]:
         batch = new_batch()
         while True:
-            self._go_on(epoch, step)
+            self._go_on(walk)
             if check(lib.sab_next_batch(self._handle, batch), self._calls) == lib.SAB_END:
                 self._under_way = False
                 return
-            self._step = step = step + 1
-            self._under_way = True
+            self._gave(walk, 1)
             yield batch_of(batch, self._handle, self._columns)
 
     def blocks(self, batches: int = 1024) -> Iterator[Block]:
@@ -219,18 +285,22 @@ class Sampler:
         [([1, 4, 3, 5, 0, 2], [0, 2, 4, 6])]
         """
         batches = whole("batches", batches, 1)
-        return self._walk_many(*self._begin(), batches)
+        return self._walk_many(self._begin(), batches)
 
-    def _walk_many(self, epoch: int, step: int, most: int) -> Iterator[Block]:
+    def _walk_many(self, walk: Walk, most: int) -> Iterator[Block]:
         block = new_struct("sab_block")
-        while self._next_block(epoch, step, most, block):
-            self._step = step = step + block.count
-            self._under_way = True
+        while self._next_block(walk, most, block):
+            self._gave(walk, block.count)
             yield block_of(block, self._columns)
 
-    def _next_block(self, epoch: int, step: int, most: int, block: CData) -> bool:
-        """Shows the batches of a pass from `step` on; False at its end."""
-        self._go_on(epoch, step)
+    def _gave(self, walk: Walk, batches: int) -> None:
+        """Counts batches that a pass gives."""
+        self._step = walk.step = walk.step + batches
+        self._under_way, self._last = True, walk
+
+    def _next_block(self, walk: Walk, most: int, block: CData) -> bool:
+        """Shows the next batches of a pass; False at its end."""
+        self._go_on(walk)
         if check(lib.sab_next_block(self._handle, most, block), self._calls) == lib.SAB_END:
             self._under_way = False
             return False
@@ -264,16 +334,58 @@ class Sampler:
             raise MemoryError("the schedule: memory ran out")
         return made[0]
 
-    def _go_on(self, epoch: int, step: int) -> None:
+    def _go_on(self, walk: Walk) -> None:
         """Puts the cursor where a pass is; another pass may have moved it."""
+        loader = None if walk.loader is None else walk.loader()
+        if loader is not None:
+            walk.fetched = loader._task_info
+        if walk.placed != self._placed:
+            self._take_place(walk)
         current, position = self._tell()
-        if current != epoch:
+        if current != walk.epoch:
             raise RuntimeError(
-                f"the sampler moved to epoch {current} while a pass over epoch {epoch} was under "
-                "way"
+                f"the sampler moved to epoch {current} while a pass over epoch {walk.epoch} was "
+                "under way"
             )
-        if position != step:
-            self._seek(step)
+        if position != walk.step:
+            self._seek(walk.step)
+
+    def _take_place(self, walk: Walk) -> None:
+        """Moves a pass to the place that was chosen since it began."""
+        if self._place is None:
+            self._place = self._start()
+        is_there = self._place == (walk.epoch, walk.first)
+        if walk.loader is not None:
+            # Called when the loader is about to give the batch before those in `fetched`.
+            has_given = walk.is_exact and walk.step - len(walk.fetched) - 1 > walk.first
+            if has_given or not is_there:
+                raise RuntimeError(
+                    "load_state_dict() or set_epoch() while workers of a DataLoader had fetched "
+                    "batches from another place; begin another pass over the loader"
+                )
+        elif walk.step > walk.first and self._is_epoch_chosen:
+            raise RuntimeError(
+                f"the sampler moved to epoch {self._place[0]} by set_epoch() while a pass over "
+                f"epoch {walk.epoch} was under way"
+            )
+        else:
+            walk.epoch, walk.step = self._place
+            walk.first = walk.step
+        walk.placed = self._placed
+
+    def _given(self) -> int:
+        """Batches of the epoch that training was given, or that were skipped by a restore."""
+        walk = self._last
+        if walk is None or not walk.fetched:
+            return self._step
+        if walk.is_exact:
+            return self._step - len(walk.fetched)
+        warnings.warn(
+            f"workers of a DataLoader have fetched {len(walk.fetched)} batches ahead of training, "
+            "which count as given: use sab.torch.DataLoader, or state_dict(step=...)",
+            stacklevel=3,
+        )
+        return self._step
 
     def _seek(self, step: int) -> None:
         """Nothing: a sampler without random access has one pass at a time."""
@@ -365,30 +477,31 @@ class RandomAccessSampler(Sampler):
                 facts.insert(0, ("batches", f"{len(self):,}"))
         return facts
 
-    def _begin(self) -> tuple[int, int]:
-        if self._under_way:  # the cursor runs ahead, so that the library cannot know it
-            self.set_epoch(self.epoch + (self._step == len(self)))
+    def _start(self) -> tuple[int, int]:
+        # The cursor runs ahead, so that the library cannot know it.
+        has_fetched = self._last is not None and self._last.is_exact and self._last.fetched
+        if self._under_way or has_fetched:
+            self._go_to_epoch(self.epoch + (not has_fetched and self._step == len(self)))
         self._before_changes = ()
-        return super()._begin()
+        return super()._start()
 
     def __iter__(self) -> Iterator[Any]:
-        return self._walk_blocks(*self._begin())
+        return self._walk_blocks(self._begin())
 
-    def _walk(self, epoch: int, step: int) -> Iterator[Batch]:
+    def _walk(self, walk: Walk) -> Iterator[Batch]:
         # As _walk_blocks: the cursor runs ahead.
         block = new_struct("sab_block")
         ahead = 1
-        while self._next_block(epoch, step, ahead, block):
+        while self._next_block(walk, ahead, block):
             ahead = min(2 * ahead, BLOCK)
-            changes = self._budget_changes
+            moves = self._moves
             for batch in batches_of_block(block, self._columns):
-                self._step = step = step + 1
-                self._under_way = True
+                self._gave(walk, 1)
                 yield batch
-                if self._budget_changes != changes:  # what was fetched ahead is of the old budget
+                if self._moves != moves:
                     break
 
-    def _walk_blocks(self, epoch: int, step: int) -> Iterator[Any]:
+    def _walk_blocks(self, walk: Walk) -> Iterator[Any]:
         is_list = self._output == "list"
         # Many batches a call, sliced from one block: a call costs more than a batch. Batches are a
         # pure function of the position, so the cursor may run ahead of what was yielded.
@@ -398,7 +511,7 @@ class RandomAccessSampler(Sampler):
         room = 1 << 13
         ahead = 1
         while True:
-            self._go_on(epoch, step)
+            self._go_on(walk)
             block = np.empty(room, np.int64)
             block_pointer = ffi.cast("int64_t *", block.ctypes.data)
             if (
@@ -417,19 +530,16 @@ class RandomAccessSampler(Sampler):
             ahead = min(2 * ahead, BLOCK)
             edges = offsets[: count[0] + 1].tolist()
             begin = 0
-            changes = self._budget_changes
+            moves = self._moves
             for end in edges[1:]:
-                self._step = step = step + 1
-                self._under_way = True
+                self._gave(walk, 1)
                 yield block[begin:end].tolist() if is_list else block[begin:end]
                 begin = end
-                if self._budget_changes != changes:  # what was fetched ahead is of the old budget
+                if self._moves != moves:
                     break
 
     def _seek(self, step: int) -> None:
         check(lib.sab_sampler_seek(self._handle, step))
-
-    _budget_changes: int = 0
 
     @property
     def budget(self) -> float:
@@ -467,7 +577,7 @@ class RandomAccessSampler(Sampler):
             yield
         finally:
             if self._handle != ffi.NULL and self.get_budget(index) != before:
-                self._budget_changes += 1
+                self._moves += 1
                 self._before_changes += (change,)
 
     def batch(self, position: int) -> Batch:
@@ -486,9 +596,10 @@ class RandomAccessSampler(Sampler):
         [(2, 4)]
         """
         if position is None:
-            if self._step == 0:
+            given = self._given()
+            if given == 0:
                 raise ValueError("step(): the pass has given no batch yet")
-            position = self._step - 1
+            position = given - 1
         check(lib.sab_sampler_at(self._handle, self._index(position), new_batch()))
         return step_of(self._handle, self._columns)
 
@@ -501,15 +612,18 @@ class RandomAccessSampler(Sampler):
         return indices.tolist() if self._output == "list" else indices
 
     def state_dict(self, step: int | None = None) -> dict[str, Any]:
-        """Where the pass is: after the batches that were yielded, and whether it has ended. With
+        """Where the pass is: after the batches that were yielded, and whether it has ended. Batches
+        that workers of torch's DataLoader have fetched ahead of training are not counted. With
         ``step``: after this many batches of this rank, not ended, for loaders that fetch ahead of
         training. Of a budget that was changed after them, the state has the new limit.
 
         The same on all ranks. Holds plain values: ``state`` (bytes).
         """
         if step is None:
-            self._catch_up()
-            return {"state": self._state()}
+            step = self._given()
+            if step == self._step:
+                self._catch_up()
+                return {"state": self._state()}
         step = whole("step", step)
         changes = [change for change in self._before_changes if change[1] > step]
         before = self._state() if changes or not self._under_way else None
@@ -547,13 +661,14 @@ class RandomAccessSampler(Sampler):
         """
         self._restore(saved_state(state_dict))
         self._step, self._under_way, self._before_changes = self._tell()[1], False, ()
-        self._placed += 1
+        self._last = None
+        self._choose_place(is_epoch=False)
 
     def _load_next(self, state_dict: dict[str, Any]) -> None:
         """As `load_state_dict`. After the state of a finished epoch the next one begins."""
         self.load_state_dict(state_dict)
         epoch = self.epoch
-        if self._begin()[0] != epoch:
+        if self._start()[0] != epoch:
             self.set_epoch(epoch + 1)
         else:
             self.load_state_dict(state_dict)

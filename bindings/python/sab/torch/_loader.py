@@ -158,7 +158,7 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         if self._is_walking():
             epoch = self.source.epoch
             is_finished = self._pass is None or self._position == self._count()
-            self.source.set_epoch(epoch + 1 if is_finished else epoch)
+            self.source._go_to_epoch(epoch + 1 if is_finished else epoch)
 
     def _walk(self) -> Iterator[Any]:
         # Begins with the first batch: Lightning calls iter() before it chooses the epoch.
@@ -171,6 +171,8 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         for data in walk:
             if self._pass is owner:  # not when another loop has begun a pass since
                 self._position += 1
+                if not self._is_walking():  # the pass went on at another place
+                    self._position, self._placed = self.source._given(), self.source._placed
             yield data
         if self._pass is owner:
             self._pass = None

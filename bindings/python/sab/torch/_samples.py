@@ -63,9 +63,9 @@ class Tickets:
         return one_line(self, [repr(self.source)])
 
     def __iter__(self) -> Iterator[list[Batch]]:
-        epoch, position = self.source._begin()
-        self._begun = epoch, position
-        return ([batch] for batch in self.source._walk(epoch, position))
+        walk = self.source._begin()
+        self._begun = walk.epoch, walk.step
+        return ([batch] for batch in self.source._walk(walk))
 
     def __len__(self) -> int:
         if not isinstance(self.source, RandomAccessSampler):

@@ -269,8 +269,10 @@ def _named(path: str, opened: contextlib.ExitStack) -> str:
 
 
 class _Csv:
-    """pyarrow reads ahead in a thread. So each reader has a file of its own, which is none of
-    Python: such a thread must not need the interpreter, which may have ended.
+    """pyarrow reads ahead in a thread, which goes on for a moment when the reader is gone, and its
+    close() does not end it. So each reader has a file of its own, which is none of Python: the
+    thread does not need the interpreter. Nobody closes this file, whose descriptor could be that of
+    the next one then: it is closed with the last of its users.
     """
 
     def __init__(self, pa: Any, path: str, opened: contextlib.ExitStack) -> None:
@@ -279,8 +281,6 @@ class _Csv:
         self._path = _named(path, opened)
         self._size = os.path.getsize(self._path)
         self._delimiter = "\t" if _ending(path) == ".tsv" else ","
-        self._reader: Any = None
-        self._file: Any = None
         opened.callback(self._end)
         self._open([])
         self.schema: Any = self._reader.schema
@@ -289,24 +289,23 @@ class _Csv:
         self._file = self._pa.OSFile(os.fsencode(self._path))
         magic = self._file.read(4)
         self._file.seek(0)
-        stream = self._file
+        self._stream = self._file
         if magic.startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd")):
             kind = "gzip" if magic[0] == 0x1F else "zstd"
-            stream = self._pa.CompressedInputStream(stream, kind)
+            self._stream = self._pa.CompressedInputStream(self._file, kind)
         parse = self._csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True)
         convert = self._csv.ConvertOptions(include_columns=columns)
-        self._reader = self._csv.open_csv(stream, parse_options=parse, convert_options=convert)
+        self._reader = self._csv.open_csv(
+            self._stream, parse_options=parse, convert_options=convert
+        )
 
     def _end(self) -> None:
-        """The end of the reader, which waits for its thread; its close() does not."""
-        self._reader = None
-        if self._file is not None:
-            self._file.close()
+        self._reader = self._stream = self._file = None  # frames that an error keeps have none
 
     def batches(self, leaf: Leaf) -> Iterator[Any]:
         self._end()
         self._open([leaf.path[0]])
-        while self._reader is not None:  # a frame that holds the reader would keep its thread
+        while self._reader is not None:
             try:
                 batch = self._reader.read_next_batch()
             except StopIteration:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import filecmp
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -349,6 +351,103 @@ def test_random_access_and_wrong_folders(written: pathlib.Path, tmp_path: pathli
     with pytest.raises(sab.FormatError, match="is missing"):
         sab.BatchDataset(written)
     victim.write_bytes(content)
+
+
+def damages(content: bytes) -> dict[str, bytes]:
+    place = len(content) // 3
+    flipped = content[:place] + bytes([content[place] ^ 255]) + content[place + 1 :]
+    return {"cut": content[:-40], "empty": b"", "garbage": b"garbage", "flipped": flipped}
+
+
+def test_a_task_replaces_damaged_files(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files, column = shards(tmp_path, 2), ["--column", "length"]
+    common = [*files, *column, "--histograms", tmp_path / "counts"]
+    run("engine", "histogram", *files, *column, "--output", tmp_path / "counts")
+    run("engine", "plan", *common, "--budget", 1000, "--save", tmp_path / "plan")
+    writing = ["engine", "write", *common, "--plan", tmp_path / "plan", "--world-size", WORLD]
+    writing += ["--output", tmp_path / "batches", "--batches-per-file", 16]
+    run(*writing)
+    run(*writing, "--finish")
+    victim = sorted((tmp_path / "batches").rglob("*.parquet"))[1]
+    content = victim.read_bytes()
+    for kind, damaged in damages(content).items():
+        victim.write_bytes(damaged)
+        with pytest.raises(sab.FormatError, match=f"{victim}: is damaged: "):
+            for rank in range(WORLD):
+                list(sab.BatchDataset(tmp_path / "batches", rank=rank, world_size=WORLD))
+        if kind != "flipped":  # the end of the file is whole
+            assert cli.main([str(each) for each in (*writing, "--finish")]) == 2
+            assert f"{victim}: is damaged: " in capsys.readouterr().err
+        run(*writing)
+        assert victim.read_bytes() == content
+        run(*writing, "--finish")
+
+
+def test_damaged_descriptions_are_format_errors(
+    written: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    def refused(name: str, content: str, match: str) -> None:
+        (folder / name).write_text(content)
+        with pytest.raises(sab.FormatError, match=f"{folder / name}: .*{match}"):
+            sab.BatchDataset(folder)
+        (folder / name).write_bytes((written / name).read_bytes())
+
+    folder = tmp_path / "batches"
+    shutil.copytree(written, folder)
+    for name in ("manifest.json", "job.json"):
+        text = (written / name).read_text()
+        facts = json.loads(text)
+        for content in ("", text[: len(text) // 2], "hello", "[]", "null", "{}", "7", '"x"'):
+            refused(name, content, "is damaged")
+        refused(name, json.dumps({**facts, "version": 99}), "version = 99: this library reads 1")
+        for key in facts.keys() - {"packing"}:
+            refused(name, json.dumps({**facts, key: None}), "")
+            refused(name, json.dumps({each: facts[each] for each in facts if each != key}), "")
+    manifest = json.loads((written / "manifest.json").read_text())
+    refused("manifest.json", json.dumps({**manifest, "fingerprint": 1}), "fingerprint = 1: must be")
+    refused("manifest.json", json.dumps({**manifest, "files": manifest["files"][1:]}), "samples")
+    job = json.loads((written / "job.json").read_text())
+    image = base64.b64decode(job["image"])
+    for damaged in damages(image).values():
+        changed = {**job, "image": base64.b64encode(damaged).decode()}
+        refused("job.json", json.dumps(changed), "")
+    assert len(sab.BatchDataset(folder)) > 0  # every file is as it was
+    (folder / "job.json").unlink()
+    with pytest.raises(sab.FormatError, match=r"has no job.json"):
+        sab.BatchDataset(folder)
+
+
+def test_damaged_histograms_name_the_file(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files, column = shards(tmp_path, 2), ["--column", "length"]
+    counts = tmp_path / "counts"
+    run("engine", "histogram", *files, *column, "--output", counts)
+    planning = ["engine", "plan", *files, *column, "--histograms", counts, "--save", "x"]
+    (victim,) = counts.glob("shard-001*")
+    for damaged in damages(victim.read_bytes()).values():
+        victim.write_bytes(damaged)
+        assert cli.main([str(each) for each in planning]) == 2
+        assert f"sab: {victim}: is not a valid histogram" in capsys.readouterr().err
+    (counts / "sources.json").write_text("{")
+    assert cli.main([str(each) for each in planning]) == 2
+    assert f"sab: {counts / 'sources.json'}: is damaged" in capsys.readouterr().err
+    (counts / "sources.json").unlink()
+    pathlib.Path(files[1]).write_bytes(b"garbage")
+    counting = ["engine", "histogram", *files, *column, "--output", counts]
+    assert cli.main([str(each) for each in counting]) == 2
+    assert f"sab: {files[1]}: " in capsys.readouterr().err
+
+
+def test_missing_packages_are_named(written: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for package in ("fsspec", "pyarrow"):
+        monkeypatch.setitem(sys.modules, package, None)
+        monkeypatch.setitem(sys.modules, f"{package}.parquet", None)
+        with pytest.raises(ImportError, match=f"is needed .*: pip install {package}"):
+            sab.BatchDataset(written)[0]
+        monkeypatch.undo()
 
 
 def test_loaders_of_torch_read_the_batches(written: pathlib.Path) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import dataclasses
 import functools
 import hashlib
 import importlib
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Callable, NamedTuple, TypedDict, Union, cast
 
 import numpy as np
@@ -42,14 +43,30 @@ _INDICES, _CU_SEQLENS = "indices", "cu_seqlens"
 _SAMPLES = b"samples"  # in the metadata of a file
 
 
+def _package(module: str) -> Any:
+    """A module of a package that not all users need."""
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError:
+        package = module.partition(".")[0]
+        raise ImportError(
+            f"{package} is needed for folders of batches: pip install {package}", name=package
+        ) from None
+
+
 def arrow() -> Any:
     """The module pyarrow."""
-    return importlib.import_module("pyarrow")
+    return _package("pyarrow")
+
+
+def parquet() -> Any:
+    """The module pyarrow.parquet."""
+    return _package("pyarrow.parquet")
 
 
 def file_system(path: str | os.PathLike[str]) -> tuple[Any, str]:
     """The file system of fsspec for a path or URL, and the path in it."""
-    found: tuple[Any, str] = importlib.import_module("fsspec").core.url_to_fs(os.fspath(path))
+    found: tuple[Any, str] = _package("fsspec").core.url_to_fs(os.fspath(path))
     return found
 
 
@@ -58,6 +75,21 @@ def _column(argument: str, table: Any, name: str, partition: str) -> Any:
         columns = ", ".join(table.column_names)
         raise ValueError(f"{argument} = {name!r}: must be a column of {partition}: {columns}")
     return table.column(name).to_numpy()
+
+
+@contextlib.contextmanager
+def damage_of(name: str) -> Iterator[None]:
+    """Errors of the content of a file are those of a damaged file, with its name."""
+    try:
+        yield
+    except (ValueError, LookupError, TypeError, AttributeError, OSError) as error:
+        if isinstance(error, FileNotFoundError) or getattr(error, "errno", None) is not None:
+            raise  # of the system: an error of Arrow has no number
+        if isinstance(error, FormatError):
+            why = str(error).removeprefix("data: ")
+        else:
+            why = f"is damaged: {'has no ' * isinstance(error, KeyError)}{error}"
+        raise FormatError(f"{name}: {why}") from None
 
 
 class Rows(NamedTuple):
@@ -188,6 +220,11 @@ class EpochOrder(TypedDict):
     steady: int
 
 
+def _check_version(version: object) -> None:
+    if version != _VERSION:
+        raise FormatError(f"version = {version}: this library reads {_VERSION}")
+
+
 @dataclasses.dataclass(frozen=True)
 class Job:
     """What the files of one epoch are made from: equal jobs write equal files."""
@@ -206,19 +243,22 @@ class Job:
         return json.dumps({"version": _VERSION, **fields}, indent=1)
 
     @staticmethod
-    def from_json(text: str, path: str) -> Job:
+    def from_json(text: bytes, path: str) -> Job:
         """Read again."""
-        try:
+        with damage_of(path):
             fields = json.loads(text)
-            version = fields.pop("version")
-            fields["image"] = base64.b64decode(fields["image"])
+            _check_version(fields.pop("version"))
+            fields["image"] = base64.b64decode(fields["image"], validate=True)
             for name in ("columns", "partitions"):
                 fields[name] = tuple(fields[name])
             job = Job(**fields)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise FormatError(f"{path}: is not the job of a folder of batches: {error}") from None
-        if version != _VERSION:
-            raise FormatError(f"{path}: version = {version}: this library reads {_VERSION}")
+            if isinstance(job.plan, Plan):
+                job.plan.check()
+            if job.order.keys() != EpochOrder.__annotations__.keys():
+                raise ValueError(f"order has {', '.join(job.order)}")
+            whole("world_size", job.world_size, 1)
+            whole("batches_per_file", job.batches_per_file, 1)
+            whole("batch_count", job.batch_count)  # locate() takes the other fields
         return job
 
     @functools.cached_property
@@ -361,7 +401,7 @@ def order_of(path: str, partitions: Sequence[str]) -> list[int]:
     name, own = f"{root}/{JOB}", list(range(len(partitions)))
     kept = partitions
     if files.exists(name):
-        kept = Job.from_json(files.cat_file(name).decode(), name).partitions
+        kept = Job.from_json(files.cat_file(name), name).partitions
     if sorted(kept) != sorted(partitions):
         return own
     order = own.copy()
@@ -372,13 +412,15 @@ def order_of(path: str, partitions: Sequence[str]) -> list[int]:
     return order
 
 
-def begin(path: str, job: Job) -> list[int]:
-    """Begins to write a folder, or goes on. Returns the numbers of the files that are missing."""
+def begin(path: str, job: Job, own: Collection[int], *, read: bool) -> list[int]:
+    """Begins to write a folder, or goes on. Returns those of the files `own` that are missing or
+    damaged. `read`: reads all of each file, not only its end.
+    """
     files, root = file_system(path)
     files.makedirs(root, exist_ok=True)
     name = f"{root}/{JOB}"
     if files.exists(name):
-        if Job.from_json(files.cat_file(name).decode(), name) != job:
+        if Job.from_json(files.cat_file(name), name) != job:
             raise MismatchError(
                 f"{path}: has the batches of another plan, epoch or order, or of a data set whose "
                 "rows came in another order or in other blocks: use another folder"
@@ -386,7 +428,35 @@ def begin(path: str, job: Job) -> list[int]:
     else:
         _replace(files, name, job.to_json().encode())
     present = set(files.find(root))
-    return [number for number in job.files if not _is_in(present, f"{root}/{job.name_of(number)}")]
+    names = {number: f"{root}/{job.name_of(number)}" for number in own}
+    return [
+        number
+        for number, name in names.items()
+        if not (_is_in(present, name) and _is_whole(files, name, read))
+    ]
+
+
+def _is_whole(files: Any, name: str, read: bool) -> bool:
+    try:
+        with _opened(files, name) as file:
+            _facts_of(file)
+            for group in range(file.num_row_groups if read else 0):
+                file.read_row_group(group)
+    except FormatError:
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def _opened(files: Any, name: str) -> Iterator[Any]:
+    """A file of batches, whose pages are verified when they are read."""
+    with damage_of(name), files.open(name, "rb") as stream:
+        yield parquet().ParquetFile(stream, page_checksum_verification=True)
+
+
+def _facts_of(file: Any) -> tuple[int, int]:
+    """The batches and samples of a file, which are at its end."""
+    return file.metadata.num_rows, int(file.metadata.metadata[_SAMPLES])
 
 
 def _is_in(present: set[str], name: str) -> bool:
@@ -406,18 +476,18 @@ def _replace(files: Any, name: str, content: bytes) -> None:
 
 def write_file(path: str, job: Job, table: Any) -> int:
     """Writes a file of all its rows. Returns its number."""
-    parquet = importlib.import_module("pyarrow.parquet")
     number, content = job.file_of(table)
     sink = arrow().BufferOutputStream()
-    parquet.write_table(content, sink, row_group_size=_ROW_GROUP)
+    parquet().write_table(content, sink, row_group_size=_ROW_GROUP, write_page_checksum=True)
     files, root = file_system(path)
     _replace(files, f"{root}/{job.name_of(number)}", sink.getvalue().to_pybytes())
     return number
 
 
 def finish(path: str, job: Job, samples: int) -> dict[str, Any]:
-    """Writes the manifest. Refuses missing files, and other than `samples` in all of them."""
-    parquet = importlib.import_module("pyarrow.parquet")
+    """Writes the manifest. Refuses files that are missing or damaged, and other than `samples` in
+    all of them.
+    """
     files, root = file_system(path)
     parts: list[dict[str, Any]] = []
     found = 0
@@ -427,11 +497,10 @@ def finish(path: str, job: Job, samples: int) -> dict[str, Any]:
             if (number + 1) % job.files_per_rank != 0:  # the last batch of a rank may be empty
                 raise MismatchError(f"{path}: the file {name} is missing")
             continue
-        with files.open(f"{root}/{name}", "rb") as file:
-            facts = parquet.read_metadata(file)
-        here = int(facts.metadata[_SAMPLES])
+        with _opened(files, f"{root}/{name}") as file:
+            batches, here = _facts_of(file)
         found += here
-        parts.append({"name": name, "batches": facts.num_rows, "samples": here})
+        parts.append({"name": name, "batches": batches, "samples": here})
     if found != samples:
         raise MismatchError(f"{path}: has {found} samples: must have {samples}, those of the epoch")
     for name in files.find(root):
@@ -457,6 +526,29 @@ def _values(values: Any) -> Any:
     return values.to_numpy(zero_copy_only=False)
 
 
+def _listed(content: bytes, path: str, job: Job) -> set[str]:
+    """The names of the files in a manifest."""
+    with damage_of(path):
+        manifest = json.loads(content)
+        _check_version(manifest["version"])
+        own = {
+            "fingerprint": f"{job.fingerprint:016x}",
+            "columns": list(job.lists),
+            "batch_count": job.batch_count,
+        }
+        for name, value in own.items():
+            if manifest[name] != value:
+                raise ValueError(f"{name} = {manifest[name]}: must be that of {JOB}, {value}")
+        samples = {part["name"]: part["samples"] for part in manifest["files"]}
+        if sum(samples.values()) != manifest["samples"]:
+            raise ValueError(f"samples = {manifest['samples']}: must be those of all files")
+        names = [job.name_of(number) for number in job.files]
+        unlisted = {name for k, name in enumerate(names, 1) if k % job.files_per_rank} - {*samples}
+        if unlisted or not samples.keys() <= {*names}:
+            raise ValueError(f"files: must be those of {JOB}")
+    return set(samples)
+
+
 class BatchDataset:
     """Batches that :func:`sab.ray.write_batches` or ``sab engine write`` wrote, in training order.
 
@@ -475,7 +567,8 @@ class BatchDataset:
         world_size: number of ranks; None: that of :func:`sab.ranks`.
 
     Raises:
-        FormatError: the folder is not complete, or a file is missing.
+        FormatError: the folder is not complete, or a file is missing or damaged. Each batch
+            verifies the checksums of the pages that it reads.
     """
 
     def __init__(
@@ -492,12 +585,13 @@ class BatchDataset:
             raise ValueError(f"rank = {rank}: must be below the world size, {self._world_size}")
         self._path = os.fspath(path)
         files, self._root = file_system(path)
-        if not files.exists(f"{self._root}/{MANIFEST}"):
-            raise FormatError(f"{path}: has no {MANIFEST}: the batches are not written to the end")
+        for name in (MANIFEST, JOB):
+            if not files.exists(f"{self._root}/{name}"):
+                raise FormatError(f"{path}: has no {name}: the batches are not written to the end")
         name = f"{self._root}/{JOB}"
-        self._job = Job.from_json(files.cat_file(name).decode(), name)
-        manifest = json.loads(files.cat_file(f"{self._root}/{MANIFEST}"))
-        self._present = {part["name"] for part in manifest["files"]}
+        self._job = Job.from_json(files.cat_file(name), name)
+        name = f"{self._root}/{MANIFEST}"
+        self._present = _listed(files.cat_file(name), name, self._job)
         existing = set(files.find(self._root))
         for part in sorted(self._present):
             if not _is_in(existing, f"{self._root}/{part}"):
@@ -552,9 +646,7 @@ class BatchDataset:
         """Batches that are read together: positions usually follow each other."""
         if self._last is None or self._last[0] != (name, group):
             files, _ = file_system(self._path)
-            parquet = importlib.import_module("pyarrow.parquet")
-            with files.open(f"{self._root}/{name}", "rb") as stream:
-                file = parquet.ParquetFile(stream)
+            with _opened(files, f"{self._root}/{name}") as file:
                 is_there = group < file.num_row_groups
                 rows = file.read_row_group(group) if is_there else file.schema_arrow.empty_table()
             self._last = (name, group), rows

@@ -219,7 +219,7 @@ def write_batches(
         },
         batches_per_file,
     )
-    missing = begin(path, job)
+    missing = begin(path, job, job.files, read=False)
     partitions = [(number, blocks[number], parts[number]) for number in order]
     located, samples = _located(job, partitions, measure, missing)
     if missing:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import json
 import os
 import pathlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,9 +17,12 @@ import sab
 from sab._batch_files import (
     Job,
     Measure,
+    arrow,
     begin,
+    damage_of,
     finish,
     make_job,
+    parquet,
     write_file,
 )
 from sab._cli.inputs import InputError
@@ -147,18 +152,30 @@ def _measured(options: argparse.Namespace) -> list[str]:
     return [*columns_of(options), *([options.source] if options.source is not None else [])]
 
 
-def _table(shard: str, columns: list[str]) -> Any:
-    parquet = importlib.import_module("pyarrow.parquet")
+@contextlib.contextmanager
+def _errors_of(shard: str) -> Iterator[None]:
+    """Errors of a shard name it."""
     try:
-        names = parquet.read_schema(shard).names
-        for column in columns:
-            if column not in names:
-                raise InputError(f"{shard}: has no column {column}; it has {', '.join(names)}")
-        return parquet.read_table(shard, columns=columns)
+        yield
     except FileNotFoundError:
         raise InputError(f"{shard}: does not exist") from None
     except (OSError, ValueError, KeyError) as error:
         raise InputError(f"{shard}: {error}") from None
+
+
+def _columns_in(shard: str) -> list[str]:
+    with _errors_of(shard):
+        names: list[str] = parquet().read_schema(shard).names
+    return names
+
+
+def _table(shard: str, columns: list[str]) -> Any:
+    names = _columns_in(shard)
+    for column in columns:
+        if column not in names:
+            raise InputError(f"{shard}: has no column {column}; it has {', '.join(names)}")
+    with _errors_of(shard):
+        return parquet().read_table(shard, columns=columns)
 
 
 def _file_of(folder: str, shard: str) -> pathlib.Path:
@@ -175,7 +192,10 @@ def _check_shards(shards: list[str]) -> None:
 def _check_sources(folder: str, options: argparse.Namespace) -> None:
     """A histogram has numbers for the sources. Their names are in a file beside the histograms."""
     path = pathlib.Path(folder) / "sources.json"
-    known = json.loads(path.read_text()) if path.exists() else None
+    with damage_of(str(path)):
+        known = json.loads(path.read_bytes()) if path.exists() else None
+        if not (known is None or isinstance(known, list)):
+            raise ValueError(f"is {known!r:.60}: must be a list of names")
     if known is not None and options.sources is None:
         raise InputError(f"--source: must be given in all phases or in none; see {path}")
     if known is not None and known != options.sources:
@@ -217,7 +237,8 @@ def _parts(options: argparse.Namespace) -> tuple[_Parts, sab.Histogram]:
         path = _file_of(options.histograms, shard)
         if not path.exists():
             raise InputError(f"{path}: is missing: run sab engine histogram {shard}")
-        part = sab.Histogram.from_bytes(path.read_bytes())
+        with damage_of(str(path)):
+            part = sab.Histogram.from_bytes(path.read_bytes())
         if part.sample_count > 0:
             if part.columns != columns:
                 own, given = (", ".join(names) for names in (part.columns, columns))
@@ -268,10 +289,9 @@ def _write(options: argparse.Namespace) -> None:
     if options.task >= options.tasks:
         raise InputError(f"--task {options.task}: must be below --tasks {options.tasks}")
     parts, whole_set = _parts(options)
-    parquet = importlib.import_module("pyarrow.parquet")
     columns = options.columns
     if columns is None:
-        columns = parquet.read_schema(options.shards[0]).names
+        columns = _columns_in(options.shards[0])
     job = make_job(
         _plan_or_packing(options, whole_set),
         whole_set,
@@ -288,8 +308,8 @@ def _write(options: argparse.Namespace) -> None:
         },
         options.batches_per_file,
     )
-    missing = begin(options.output, job)
-    own = [] if options.finish else [n for n in missing if n % options.tasks == options.task]
+    mine = [] if options.finish else job.files[options.task :: options.tasks]
+    own = begin(options.output, job, mine, read=True)
     wanted = np.zeros(len(job.files), bool)
     wanted[own] = True
     if own:
@@ -322,9 +342,8 @@ def _places(options: argparse.Namespace, job: Job, parts: _Parts) -> int:
 
 def _write_files(path: str, job: Job, tables: list[Any]) -> None:
     """Writes the files whose rows the tables have."""
-    pa = importlib.import_module("pyarrow")
     compute = importlib.import_module("pyarrow.compute")
-    rows = pa.concat_tables(tables)
+    rows = arrow().concat_tables(tables)
     for number in compute.unique(rows.column("sab_file")).to_pylist():
         own = rows.filter(compute.field("sab_file") == number)
         print_text(job.name_of(write_file(path, job, own)))

@@ -77,7 +77,7 @@ void check_plan_options(const sab_plan_options& options) {
           is_optimal ? "must be at least 1" : "goes with SAB_BUCKETS_OPTIMAL only");
     const bool is_equal = options.bucket_rule == SAB_BUCKETS_EQUAL;
     check(!is_equal || options.bucket_batches >= 1, "options.bucket_batches",
-          options.bucket_batches, "must be at least 1");
+          options.bucket_batches, "must be at least 1 with SAB_BUCKETS_EQUAL");
     check(is_equal || options.bucket_rule == SAB_BUCKETS_AUTO || options.bucket_batches == 0,
           "options.bucket_batches", options.bucket_batches,
           "goes with SAB_BUCKETS_EQUAL and SAB_BUCKETS_AUTO only");

@@ -22,6 +22,7 @@ from sab._cli.quantities import quantity, whole
 from sab._cli.tables import print_table
 from sab.cli import _parser, main
 
+COMMANDS = ("sizes", "compare", "plan", "pack", "memory", "engine")
 TEXT = b"one two three\nfour\n\nfive six\n"
 FASTA = b">a first\nMKV\nLLA\n>b\n\n>c\nM\n"
 
@@ -93,6 +94,7 @@ def test_input_errors(tmp_path, capsys):
         (["plan", "SIZES", "--budget", "0.5"], "no sample is left"),
         (["plan", "SIZES", "--cost", "cubic"], "--cost cubic"),
         (["plan", "SIZES", "--buckets", "x"], "--buckets x"),
+        (["plan", "SIZES", "--buckets", "equal"], "equal: --bucket-batches must be given, too"),
         (["plan", "SIZES", "--cost", "0,inf"], "--cost 0,inf"),
         (["plan", "SIZES", "--padding", "2"], "sab: --padding 2: must be"),
         (
@@ -212,6 +214,46 @@ def test_a_reader_that_has_gone_exits_141(sizes_file, options):
     assert done.returncode == 141 and b"Traceback" not in done.stderr
 
 
+def closing(streams, *arguments):
+    """Runs the command with closed standard streams."""
+    command = [sys.executable, "-m", "sab.cli", *map(str, arguments)]
+    shell = ["sh", "-c", f'exec "$@" {streams}', "sh", *command]
+    return subprocess.run(shell, capture_output=True, timeout=60)
+
+
+@pytest.mark.parametrize("streams", [">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("command", ["sizes", "compare", "plan"])
+def test_closed_standard_streams_are_as_dev_null(sizes_file, command, streams):
+    done = closing(streams, command, sizes_file)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert (b"3,000 samples" in done.stdout) == (streams == "2>&-")
+    saved = sizes_file.parent / "plan"
+    assert closing(streams, "plan", sizes_file, "--save", saved).returncode == 0
+    assert sab.Plan.open(saved).sample_count == 3000
+    assert closing(streams, "plan", "/nowhere").returncode == 2
+    assert closing("<&-", "sizes", "-").returncode == 2
+
+
+@pytest.mark.skipif(sys.version_info < (3, 10), reason="the program is not known so early")
+@pytest.mark.parametrize("command", ["module", "program"])
+def test_ctrl_c_during_the_start_prints_nothing(tmp_path, command):
+    """The signal comes while numpy is imported, or when the first module of the package is."""
+    program = tmp_path / "sab"
+    program.write_text("import sys\nfrom sab.cli import main\nsys.exit(main())\n")
+    arguments = ["-m", "sab.cli"] if command == "module" else [program]
+    (tmp_path / "numpy.py").write_text(
+        "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(60)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, *arguments, "sizes", "-"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=30,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+
+
 def test_ctrl_c_exits_130():
     process = subprocess.Popen(
         [sys.executable, "-m", "sab.cli", "plan", "-"],
@@ -226,6 +268,13 @@ def test_ctrl_c_exits_130():
     assert process.wait(20) == 130
     assert b"Traceback" not in process.stderr.read()
     process.stdin.close()
+
+
+def test_json_has_no_infinity(tmp_path, capsys):
+    np.save(tmp_path / "zeros.npy", np.zeros(3))
+    for command in (["plan", "--budget", "5"], ["compare", "--budget", "5"], ["sizes"]):
+        assert main([command[0], str(tmp_path / "zeros.npy"), *command[1:], "--json"]) == 0
+        json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
 
 
 def test_compare_table_and_json(sizes_file, capsys, tmp_path):
@@ -271,6 +320,16 @@ def test_every_option_has_a_description(capsys, command):
         main([command, "--help"])
     options = capsys.readouterr().out.split("options:\n")[1]
     assert re.findall(r"^  (--\S+)(?: \S+)*\n(?! {20})", options, re.M) == []
+
+
+def test_help_fits_a_terminal(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    phases = [["engine", phase] for phase in ("histogram", "plan", "write")]
+    for command in ([], *([name] for name in COMMANDS), *phases):
+        with pytest.raises(SystemExit):
+            main([*command, "--help"])
+        lines = capsys.readouterr().out.splitlines()
+        assert len(lines) > 5 and max(map(len, lines)) <= 80, command
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])

@@ -12,6 +12,7 @@ Sizes are in the caller's unit: tokens, residues, frames, seconds, nodes.
 """
 
 from sab import (
+    _at_start,  # noqa: F401 what it does is done before the others are imported
     _balance,
     _batch,
     _batch_files,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -72,16 +73,18 @@ def _elements(value: Any) -> Sequence[Any]:
 
 
 def plain(value: Any) -> Any:
-    """A value as numbers, texts, lists and dictionaries, which json.dumps() takes."""
+    """A value as numbers, texts, lists and dictionaries, which json.dumps() takes. JSON has no
+    infinity and no NaN: a number that is not finite becomes None.
+    """
     if hasattr(value, "_asdict"):
         value = value._asdict()
     if isinstance(value, dict):
         return {str(key): plain(each) for key, each in _items(value)}
     if hasattr(value, "tolist"):
-        return value.tolist()
+        return plain(value.tolist())
     if isinstance(value, (list, tuple)):
         return list(map(plain, _elements(value)))
-    return value
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def as_html(

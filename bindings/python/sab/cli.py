@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
 import sab
+from sab._at_start import EXIT_CODE, raise_interrupts
 from sab._cli import compare, engine, memory, pack, plan, sizes
 from sab._cli.batch_sizes import StepError
 from sab._cli.inputs import InputError
@@ -24,17 +25,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command. Returns the exit code: 0; 2 for an invalid input or option; 130 after
     Ctrl-C; 141 if the reader of the output has ended.
     """
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # names of files, lines of tables
-    options = _parser().parse_args(arguments)
-    names = vars(options).keys()
+    names: Iterable[str] = ()
     try:
+        raise_interrupts()
+        _open_closed_streams()
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(errors="replace")  # names of files, lines of tables
+        options = _parser().parse_args(arguments)
+        names = vars(options).keys()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", sab.SkippedWarning)  # the tables say how many
             options.run(options)
         sys.stdout.flush()
     except KeyboardInterrupt:
-        return 130
+        return EXIT_CODE
     except BrokenPipeError:
         os.dup2(
             os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
@@ -47,6 +51,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"sab: {_for_options(_words_of(error), names)}", file=sys.stderr)
         return 2
     return 0
+
+
+def _open_closed_streams() -> None:
+    """Standard streams that the caller has closed (``>&-``) are as ``/dev/null``."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 until the process ends
 
 
 def _words_of(error: Exception) -> str:

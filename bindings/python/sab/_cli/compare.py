@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Sequence
 from typing import Any, Callable
 
@@ -17,6 +16,7 @@ from sab._cli.measure import Row, measure
 from sab._cli.options import Commands, common_options, read_to_plan
 from sab._cli.quantities import whole
 from sab._cli.tables import (
+    print_json,
     print_left_out,
     print_missed_target,
     print_notes,
@@ -88,17 +88,8 @@ def _run(options: argparse.Namespace) -> None:
             "total": float(np.sum(kept, dtype=np.float64)),
             "budget": options.budget,
         }
-        print(
-            json.dumps(
-                {
-                    **facts,
-                    "lower_bound": plan.lower_bound,
-                    "buckets": len(buckets),
-                    "systems": [row._asdict() for row in rows],
-                },
-                indent=2,
-            )
-        )
+        result = {"lower_bound": plan.lower_bound, "buckets": len(buckets), "systems": rows}
+        print_json({**facts, **result})
         return
     print_table(
         f"{len(kept):,} samples, total size {np.sum(kept, dtype=np.float64):,.0f}, budget "

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import sys
 
 from sab._cli.batch_sizes import answer
 from sab._cli.options import Commands, add_inputs, check_picture
 from sab._cli.quantities import quantity, whole
-from sab._cli.tables import print_left_out, print_paths, print_table
+from sab._cli.tables import print_json, print_left_out, print_paths, print_table
 
 
 def add(commands: Commands) -> None:
@@ -98,16 +97,7 @@ def _run(options: argparse.Namespace) -> None:
             "model": found.model.info._asdict(),
             "terms": found.model.terms,
         }
-        print(
-            json.dumps(
-                {
-                    **facts,
-                    "points": points,
-                    "batch_sizes": [size._asdict() for size in found.sizes],
-                },
-                indent=2,
-            )
-        )
+        print_json({**facts, "points": points, "batch_sizes": found.sizes})
         return
     mebibyte = 1 << 20
     rows = [

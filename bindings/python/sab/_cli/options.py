@@ -21,7 +21,10 @@ else:
     Commands = Any
 
 
-_FORMATS = ("npy", "megatron", "fairseq", "datatrove", "jsonl", "numbers", "text", "fasta")
+_FORMATS = (
+    *("npy", "megatron", "fairseq", "datatrove", "jsonl", "numbers", "text", "fasta"),
+    *TABLE_FORMATS,
+)
 
 
 def add_inputs(parser: argparse.ArgumentParser, least: str = "+") -> None:
@@ -41,8 +44,9 @@ def add_inputs(parser: argparse.ArgumentParser, least: str = "+") -> None:
     )
     parser.add_argument(
         "--format",
-        choices=[*_FORMATS, *TABLE_FORMATS],
-        help="format of the files (default: found from their content)",
+        choices=_FORMATS,
+        metavar="FORMAT",  # the choices alone are wider than a terminal
+        help=f"format of the files (default: found from their content): {', '.join(_FORMATS)}",
     )
     parser.add_argument(
         "--words", action="store_true", help="count the words of a text, not its UTF-8 bytes"

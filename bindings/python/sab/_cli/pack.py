@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import time
 
 import sab
 from sab._cli.options import Commands, add_inputs, read
 from sab._cli.quantities import whole
-from sab._cli.tables import print_left_out, print_notes, print_table
+from sab._cli.tables import print_json, print_left_out, print_notes, print_table
 from sab._pack import PackMethod
 
 
@@ -73,7 +72,7 @@ def _run(options: argparse.Namespace) -> None:
             }
             for method, (info, seconds) in packings.items()
         }
-        print(json.dumps({"capacity": options.capacity, "methods": facts}, indent=2))
+        print_json({"capacity": options.capacity, "methods": facts})
         return
     print_table(
         f"{info.sequences:,} sequences, total size {info.total:,.0f}, capacity "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -14,6 +13,7 @@ from sab._cli.inputs import InputError
 from sab._cli.options import Commands, columns_of, common_options, read_to_plan
 from sab._cli.quantities import quantity, whole
 from sab._cli.tables import (
+    print_json,
     print_left_out,
     print_missed_target,
     print_paths,
@@ -150,6 +150,8 @@ def _run(options: argparse.Namespace) -> None:
             buckets = whole(buckets)
         except argparse.ArgumentTypeError:
             raise InputError(f"--buckets {buckets}: must be a whole number or equal") from None
+    if buckets == "equal" and options.bucket_batches is None:
+        raise InputError("--buckets equal: --bucket-batches must be given, too")
     batch_size = (
         options.batch_size[0]
         if options.batch_size and len(options.batch_size) == 1
@@ -192,7 +194,7 @@ def _run(options: argparse.Namespace) -> None:
         print_left_out("skipped", plan.skipped_count, _SKIPPED, as_json=True)
         facts = report.to_dict()
         facts["fingerprint"] = f"{plan.fingerprint:016x}"
-        print(json.dumps(facts, indent=2))
+        print_json(facts)
         return
     left_out = plan.skipped_count
     share = f"{100 * left_out / plan.sample_count:.2g} %" if left_out else "none"

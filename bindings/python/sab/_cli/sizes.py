@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 
 import numpy as np
 import numpy.typing as npt
 
 import sab
 from sab._cli.options import Commands, add_inputs, read
-from sab._cli.tables import print_table, print_text, terminal_width
+from sab._cli.tables import print_json, print_table, print_text, terminal_width
 
 _QUANTILES = (0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 0.999, 1)
 _ROWS = 12  # of the histogram
@@ -37,7 +36,7 @@ def _run(options: argparse.Namespace) -> None:
             "mean": total / samples,
             "quantiles": {f"{share:g}": value for share, value in zip(_QUANTILES, found)},
         }
-        print(json.dumps(facts, indent=2))
+        print_json(facts)
         return
     print_table(
         f"{samples:,} samples, total size {total:,.0f}, mean {total / samples:,.1f}",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 import textwrap
 from collections.abc import Sequence
-from typing import TextIO
+from typing import Any, TextIO
 
 import sab
+from sab._display import plain
 
 _GAP = 2  # spaces between columns
 
@@ -80,6 +82,11 @@ def print_notes(*notes: tuple[str, str]) -> None:
     """Explains columns, one in a line."""
     for name, meaning in notes:
         print(f"{name}: {meaning}")
+
+
+def print_json(facts: dict[str, Any]) -> None:
+    """Prints JSON instead of tables."""
+    print(json.dumps(plain(facts), indent=2, allow_nan=False))
 
 
 def print_left_out(what: str, count: int, why: str, as_json: bool = False) -> None:

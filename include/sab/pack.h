@@ -26,8 +26,10 @@
  * oldest sample of the window begins a row. Random samples of the window that fit follow. After
  * each of them, the one sample that would leave the least room is looked up. The best of `tries`
  * such fillings is kept. A filling that leaves no room is the last. Room in a column that needs
- * clearly fewer rows than another one does not count. The last 300 samples are packed three times,
- * and the fewest rows are kept.
+ * clearly fewer rows than another one does not count. The row then takes samples of the window
+ * until no other fits. Where it takes the whole window, the window moves on. So samples that fit
+ * into one row together are one. The last 300 samples are packed three times, and the fewest rows
+ * are kept.
  *
  * Of the samples that share a row, few share one in the next epoch: one to three times as many as
  * with random rows (src/pack/README.md has figures).
@@ -39,7 +41,7 @@
  * Laying out an epoch takes about 0.6 s for a million samples of images and tokens. It is several
  * times slower when two columns with many distinct sizes need about as many rows. Memory: 4 bytes a
  * sample, 4 more for each column, and about 50 bytes a row. `balance` needs 8 bytes a sample, and
- * laying out an epoch 8 more meanwhile.
+ * laying out an epoch 9 more meanwhile.
  *
  * # Concatenate and cut
  *

@@ -69,13 +69,14 @@ private:
             if (room_[j] > sizes[j]) sum += (room_[j] - sizes[j]) * weights_[j];
         return sum;
     }
-    void load();
+    void load(std::size_t most);
     void weigh();
     void take(uint32_t place);
     void begin(uint32_t seed);
     void add(uint32_t place);
     uint32_t draw_mate();
     uint32_t best_last(uint64_t& least) const;
+    uint32_t best_of_window() const;
     void attempt(uint32_t seed, Choice& best);
     void place_row(RowLayout& rows);
 
@@ -95,6 +96,7 @@ private:
     // Of the row that is filled:
     Room room_{};
     std::vector<uint32_t> chosen_;
+    std::vector<uint8_t> is_chosen_;  ///< by place
 };
 
 Filler::Filler(const RowItems& items, const RowSearch& search, std::span<const uint32_t> stream,
@@ -107,7 +109,8 @@ Filler::Filler(const RowItems& items, const RowSearch& search, std::span<const u
       left_(static_cast<uint32_t>(stream.size())),
       slots_(stream.size(), none),
       classes_(items.class_limits.size()),
-      totals_(items.columns) {
+      totals_(items.columns),
+      is_chosen_(stream.size()) {
     for (uint32_t place = 0; place < stream.size(); ++place)
         for (std::size_t j = 0; j < items.columns; ++j) totals_[j] += sizes_at(place)[j];
     // the column, besides that of the classes, that needs the most rows
@@ -115,7 +118,7 @@ Filler::Filler(const RowItems& items, const RowSearch& search, std::span<const u
     const auto needs = [&](std::size_t j) { return totals_[j] / items.capacities[j]; };
     for (std::size_t j = 0; j < items.columns; ++j)
         if (j != items.class_column && needs(j) > needs(key_column_)) key_column_ = j;
-    load();
+    load(window_size_);
 }
 
 std::size_t Filler::class_of(uint32_t place) const {
@@ -124,8 +127,8 @@ std::size_t Filler::class_of(uint32_t place) const {
                                     items_.class_limits.begin());
 }
 
-void Filler::load() {
-    for (; next_ < stream_.size() && window_.size() < window_size_; ++next_) {
+void Filler::load(std::size_t most) {
+    for (; next_ < stream_.size() && window_.size() < most; ++next_) {
         slots_[next_] = static_cast<uint32_t>(window_.size());
         window_.push_back(next_);
         std::vector<Key>& same = classes_[class_of(next_)];
@@ -165,6 +168,7 @@ void Filler::take(uint32_t place) {
 
 void Filler::begin(uint32_t seed) {
     std::ranges::copy(items_.capacities, room_.begin());
+    for (const uint32_t place : chosen_) is_chosen_[place] = false;
     chosen_.clear();
     add(seed);
 }
@@ -172,13 +176,14 @@ void Filler::begin(uint32_t seed) {
 void Filler::add(uint32_t place) {
     for (std::size_t j = 0; j < items_.columns; ++j) room_[j] -= sizes_at(place)[j];
     chosen_.push_back(place);
+    is_chosen_[place] = true;
 }
 
 /// A random item that fits, if a few draws find one.
 uint32_t Filler::draw_mate() {
     for (int i = 0; i < most_draws; ++i) {
         const uint32_t place = window_[draws_.below(window_.size())];
-        if (fits(place) && std::ranges::find(chosen_, place) == chosen_.end()) return place;
+        if (fits(place) && !is_chosen_[place]) return place;
     }
     return none;
 }
@@ -199,7 +204,7 @@ uint32_t Filler::best_last(uint64_t& least) const {
         auto at = std::ranges::upper_bound(same, uint64_t{room_[key_column_]} << 32 | none);
         for (std::size_t i = 0; i < most_compared && at != same.begin(); ++i) {
             const auto place = static_cast<uint32_t>(*--at);
-            if (!fits(place) || std::ranges::find(chosen_, place) != chosen_.end()) continue;
+            if (!fits(place) || is_chosen_[place]) continue;
             const uint64_t left = waste(sizes_at(place));
             if (left < least) {
                 least = left;
@@ -208,6 +213,20 @@ uint32_t Filler::best_last(uint64_t& least) const {
             }
             if (items_.columns == 2) break;
         }
+    }
+    return best;
+}
+
+/// The same of all items, where best_last() compares few of each class.
+uint32_t Filler::best_of_window() const {
+    uint32_t best = none;
+    uint64_t least = ~uint64_t{0};
+    for (const uint32_t place : window_) {
+        if (is_chosen_[place] || !fits(place)) continue;
+        const uint64_t left = waste(sizes_at(place));
+        if (left >= least) continue;
+        least = left;
+        best = place;
     }
     return best;
 }
@@ -237,19 +256,26 @@ void Filler::place_row(RowLayout& rows) {
     for (uint64_t i = 0; i < tries_ && best.waste > 0; ++i) attempt(oldest_, best);
     begin(best.places[0]);
     for (std::size_t i = 1; i < best.places.size(); ++i) add(best.places[i]);
-    // whatever still fits
-    for (;;) {
+    // Whatever still fits, also behind a window that is in the row as a whole: items that fit into
+    // one row together become one.
+    while (chosen_.size() < items_.most_samples) {
         uint64_t least = ~uint64_t{0};
-        const uint32_t more = best_last(least);
-        if (more == none) break;
-        add(more);
+        uint32_t more = best_last(least);
+        if (more == none) more = best_of_window();
+        if (more != none) {
+            add(more);
+        } else if (chosen_.size() == window_.size() && next_ < stream_.size()) {
+            load(window_.size() + window_size_);
+        } else {
+            break;
+        }
     }
     for (const uint32_t place : chosen_) {
         rows.items.push_back(stream_[place]);
         take(place);
     }
     rows.ends.push_back(static_cast<uint32_t>(rows.items.size()));
-    load();
+    load(window_size_);
 }
 
 void Filler::fill(uint32_t left, RowLayout& rows) {

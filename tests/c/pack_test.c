@@ -838,6 +838,68 @@ static void Rows_KeepTheCapacityOfEachColumn(void) {
     sab_sizes_free(parts[1]);
 }
 
+enum { TOGETHER = 1000 };
+
+/* Rows of samples whose sums are `sums`, under these capacities. No two of them fit into one. */
+static uint64_t rows_apart(const sab_sizes *sizes, const uint64_t *capacities, uint64_t window,
+                           const double *sums) {
+    static double totals[TOGETHER][2];
+    sab_packed_options pack = SAB_PACKED_OPTIONS_INIT;
+    pack.capacities = capacities;
+    pack.capacity_count = 2;
+    pack.window = window;
+    pack.tries = 20;
+    sab_sampler *sampler = NULL;
+    EXPECT_OK(sab_packed_sampler_new(sizes, &pack, NULL, &sampler));
+    uint64_t rows = 0;
+    double found[2] = {0};
+    sab_batch batch = SAB_BATCH_INIT;
+    for (; sab_next_batch(sampler, &batch) == SAB_OK; ++rows)
+        for (int j = 0; j < 2; ++j) {
+            totals[rows][j] = batch.total[j];
+            found[j] += batch.total[j];
+            EXPECT(batch.total[j] <= (double)capacities[j]);
+        }
+    EXPECT(found[0] == sums[0] && found[1] == sums[1]);
+    for (uint64_t a = 0; a < rows && window == 0; ++a)
+        for (uint64_t b = 0; b < a; ++b)
+            EXPECT(totals[a][0] + totals[b][0] > (double)capacities[0] ||
+                   totals[a][1] + totals[b][1] > (double)capacities[1]);
+    sab_sampler_free(sampler);
+    return rows;
+}
+
+/* Many small samples, and one that takes up most of a row. */
+static void Rows_OfSamplesThatFitTogether_AreOne(void) {
+    static int32_t numbers[2][TOGETHER];
+    const int32_t small[] = {1, 2, 50};
+    uint64_t seed = 3;
+    for (int round = 0; round < 40; ++round) {
+        double sums[2] = {0};
+        const size_t count = 50 + (size_t)round * 23;
+        for (size_t i = 0; i < count; ++i)
+            for (int j = 0; j < 2; ++j) {
+                seed = seed * 6364136223846793005u + 1442695040888963407u;
+                numbers[j][i] = j == 0 ? 1 + (int32_t)(seed >> 40) % 49 : small[(seed >> 40) % 3];
+                if (j == 0 && i == 7) numbers[0][7] = 10000;
+                sums[j] += numbers[j][i];
+            }
+        sab_sizes *parts[] = {sizes_of(numbers[0], count), sizes_of(numbers[1], count)};
+        sab_sizes *sizes = NULL;
+        EXPECT_OK(sab_sizes_columns_new((const sab_sizes *const *)parts, 2, &sizes));
+        const uint64_t all[] = {(uint64_t)sums[0], (uint64_t)sums[1]},
+                       more[] = {(uint64_t)(1.5 * sums[0]), (uint64_t)(1.05 * sums[1])},
+                       half[] = {(uint64_t)fmax(10000, 0.55 * sums[0]), (uint64_t)(0.6 * sums[1])};
+        EXPECT(rows_apart(sizes, all, 0, sums) == 1);
+        EXPECT(rows_apart(sizes, more, 0, sums) == 1);
+        EXPECT(rows_apart(sizes, more, 3, sums) == 1); /* fewer than a row has */
+        EXPECT(rows_apart(sizes, half, 0, sums) <= 3);
+        sab_sizes_free(sizes);
+        sab_sizes_free(parts[0]);
+        sab_sizes_free(parts[1]);
+    }
+}
+
 enum { MATES = 2000, MATE_EPOCHS = 8 };
 
 /* Pairs of samples that share a row in one epoch and in the next one, too. */
@@ -1048,6 +1110,7 @@ int main(void) {
     RUN(Skip_CountsAndListsWhatIsLonger);
     RUN(Concat_CutsShuffledSamplesAtTheCapacity);
     RUN(Rows_KeepTheCapacityOfEachColumn);
+    RUN(Rows_OfSamplesThatFitTogether_AreOne);
     RUN(Rows_GiveMatesThatSeldomMeetAgain);
     RUN(Report_IsWhatWalkingAllRanksFinds);
     RUN(Report_CountsEverySampleWhereNothingIsDropped);

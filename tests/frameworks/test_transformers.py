@@ -154,16 +154,19 @@ class Seen(transformers.TrainerCallback):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
+# Arguments of prepare().
+PREPARED = (
+    *("batch_size", "capacity", "eval_budget", "lengths", "plan", "sampler"),
+    *("costliest_first", "max_shapes", "oversize"),
+)
+
+
 def make_trainer(folder, model=None, collate=collate_classes, kill_at=None, **options):
     """A prepared trainer; `options`: those of prepare(), of Trainer and of its arguments."""
     model = classifier() if model is None else model
     seen = Seen(model, kill_at)
-    given = {
-        name: options.pop(name)
-        for name in ("capacity", "eval_budget", "lengths")
-        if name in options
-    }
-    budget = options.pop("budget", None if "capacity" in given else 96)
+    given = {name: options.pop(name) for name in PREPARED if name in options}
+    budget = options.pop("budget", None if "capacity" in given or "plan" in given else 96)
     of_trainer = {
         name: options.pop(name)
         for name in ("train_dataset", "eval_dataset", "compute_metrics", "optimizers")

@@ -29,7 +29,7 @@ class RankedEpochs(Epochs, _data.distributed.DistributedSampler):  # type: ignor
 
 def epochs_of(loader: Any) -> Epochs:
     """The attribute `sampler` of a loader. Lightning calls its `set_epoch` before each epoch."""
-    rank, world_size = ranks_of(loader)
+    rank, world_size = _ranks_of(loader.source)
 
     def set_epoch(epoch: int) -> None:
         processes = _processes()
@@ -55,20 +55,23 @@ def _processes() -> int:
     return int(_distributed.get_world_size()) if is_ready else 1
 
 
-def ranks_of(loader: Any) -> tuple[int, int]:
-    """Rank and world size of a loader's sampler. Samplers without random access have one rank."""
-    source: Any = loader.source
+def _ranks_of(source: Any) -> tuple[int, int]:
+    """Rank and world size of a sampler. Samplers without random access have one rank."""
     return getattr(source, "rank", 0), getattr(source, "world_size", 1)
 
 
-def take_ranks(loader: Any, rank: int, world_size: int, owner: str) -> None:
-    """Gives a loader the ranks of a framework. A sampler that has ranks must have these."""
-    given = ranks_of(loader)
-    if given == (rank, world_size):
-        return
-    if given[1] != 1:
+def has_ranks(source: Any, rank: int, world_size: int, owner: str) -> bool:
+    """Whether a sampler has the ranks of a framework. One that has ranks must have these."""
+    given = _ranks_of(source)
+    if given != (rank, world_size) and given[1] != 1:
         raise ValueError(
             f"rank = {given[0]}, world_size = {given[1]}: the sampler has these, but {owner} has "
             f"rank {rank} of {world_size}; make the sampler without them"
         )
-    loader.set_ranks(rank, world_size)
+    return given == (rank, world_size)
+
+
+def take_ranks(loader: Any, rank: int, world_size: int, owner: str) -> None:
+    """Gives a loader the ranks of a framework. A sampler that has ranks must have these."""
+    if not has_ranks(loader.source, rank, world_size, owner):
+        loader.set_ranks(rank, world_size)

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import importlib
 import json
 import math
 import os
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from typing import Any, TypeVar, cast
 
 import torch
 
 from sab._cost import BudgetLike
-from sab._pack import PackedSampler
-from sab._samplers import BucketSampler, RandomAccessSampler, SequentialSampler
+from sab._plan import Plan, plan as make_plan
+from sab._samplers import RandomAccessSampler, SequentialSampler
 from sab._sizes import SizesLike
 from sab.torch import DataLoader
 from sab.torch._samples import takes_batch
-from sab.transformers._data import Collate, StandIn, has_indices, sizes_of
+from sab.transformers._data import Collate, StandIn, has_indices, main_input, sizes_of
 from sab.transformers._evaluation import Evaluation, counted
 from sab.transformers._place import PlaceInEpoch, place_in
+from sab.transformers._training import Training, ranks_of_all, rows_collator
 
 __all__ = ["prepare"]
 
@@ -29,6 +29,8 @@ transformers: Any = importlib.import_module("transformers")
 _torch: Any = torch
 Trainer = TypeVar("Trainer")
 
+# Trainers of trl that generate within a step. Others have methods of their own for batches.
+_GENERATING = ("GKDTrainer", "OnlineDPOTrainer")
 # Options of torch's DataLoader that a loader of Trainer has as attributes.
 _LOADER_OPTIONS = (
     "num_workers",
@@ -40,22 +42,16 @@ _LOADER_OPTIONS = (
     "persistent_workers",
     "in_order",
 )
-# Options of sab.plan that evaluation takes, too.
-_OF_EVALUATION = (
-    "batch_size_multiple",
-    "cost",
-    "length_multiple",
-    "max_batch_size",
-    "max_shapes",
-    "padding",
-)
 
 
 def prepare(
     trainer: Trainer,
     budget: BudgetLike | None = None,
     *,
+    batch_size: int | None = None,
     capacity: int | None = None,
+    plan: Plan | None = None,
+    sampler: RandomAccessSampler | None = None,
     eval_budget: BudgetLike | None = None,
     lengths: Callable[[Any], SizesLike] | None = None,
     **options: Any,
@@ -81,49 +77,87 @@ def prepare(
     - Evaluation and prediction take each sample once. ``eval_loss`` is the mean over all labels,
       and predictions are in the order of the data set, whatever the budget and the ranks are.
 
+    - The plans of all data sets are made when training begins, so that a sample that evaluation
+      cannot take is an error before the first step.
+    - A data collator with ``pad_to_multiple_of`` pads each batch to the length that was planned, if
+      the sizes are the lengths of the model's main input. A function of the samples and their
+      :class:`sab.Batch` pads as it likes. With ``max_shapes``, data of another length is an error.
+
     Args:
         trainer: a ``transformers.Trainer``, changed in place. Its data sets have samples by index;
             a stream to evaluate on keeps the batches of Trainer.
         budget: as for :func:`sab.plan`: padded tokens a batch of one rank.
+        batch_size: in place of ``budget``: samples a batch. With ``budget`` the most samples.
         capacity: in place of ``budget``: tokens in a row. A batch is then one row of samples laid
             end to end without padding, of :class:`sab.PackedSampler`, for causal language models.
             The data collator must be that of ``trl.SFTTrainer``, a ``DataCollatorWithFlattening``,
             or a ``DataCollatorForLanguageModeling`` with ``mlm=False``. When training begins, the
             model is run on a row of two samples, and is refused if one changes the other's output.
-        eval_budget: budget of the padded batches to evaluate on; by default that of training.
+        plan: in place of ``budget``: a plan of the training data, such as a saved one.
+        sampler: in place of ``budget``: any sampler of libsab with random access, made without
+            ranks or with those of the trainer, and with the ``micro_batches`` of
+            ``gradient_accumulation_steps``.
+        eval_budget: budget of the padded batches to evaluate on; by default that of training. With
+            ``batch_size`` alone it is that number of samples, and with ``plan`` or ``sampler`` the
+            most padded tokens of a batch of training.
         lengths: function ``lengths(dataset)`` with the lengths of a data set: anything that
             :class:`sab.Sizes` takes. By default the column ``length_column_name`` of the training
             arguments, else the lengths of the model's main input, such as ``input_ids``.
         options: of :func:`sab.plan`, or with ``capacity`` of :class:`sab.PackedSampler`;
-            ``costliest_first`` and ``last_step`` of :class:`sab.BucketSampler`. Evaluation takes
-            ``cost``, ``length_multiple``, ``max_batch_size``, ``batch_size_multiple``,
-            ``max_shapes`` and ``padding`` among them.
+            ``costliest_first``, ``last_step`` and ``steady`` of :class:`sab.BucketSampler`.
+            Evaluation takes ``cost``, ``length_multiple``, ``max_batch_size``,
+            ``batch_size_multiple``, ``max_shapes`` and ``padding`` among them.
 
     Returns:
         The same trainer.
 
     Raises:
-        TypeError: ``trainer`` is not a transformers.Trainer.
-        ValueError: an argument of the trainer contradicts a budget. Loaders are made when they are
-            needed, so the errors of plans appear then.
+        TypeError: ``trainer`` is not a transformers.Trainer, or generates its batches while it
+            trains, as ``trl.GRPOTrainer`` does.
+        ValueError: an argument of the trainer contradicts a budget, or its training data is a
+            stream. Loaders are made when they are needed, so the errors of plans appear then.
     """
     given: Any = trainer
     if not isinstance(given, transformers.Trainer):
         raise TypeError(f"trainer is a {type(trainer).__name__}: must be a transformers.Trainer")
-    if (budget is None) == (capacity is None):
-        raise ValueError("budget, capacity: exactly one of them must be given")
     if lengths is not None and not callable(lengths):
         raise TypeError(f"lengths = {lengths!r:.60}: must be a function of a data set")
+    _check_kind(trainer)
     _check_trainer(trainer)
-    if capacity is not None:
-        options = {"capacity": capacity, **options}
-        _check_rows(trainer, options)
-    _Prepared(trainer, budget, eval_budget or budget or capacity, lengths, options)
+    sources = {
+        "budget": budget,
+        "capacity": capacity,
+        "batch_size": batch_size,
+        "plan": plan,
+        "sampler": sampler,
+    }
+    _Prepared(trainer, Training(trainer, sources, lengths, options), eval_budget)
     return trainer
+
+
+def _check_kind(trainer: Any) -> None:
+    """Refuses what does not train on rows of its data set."""
+    own = ("_inner_training_loop", "_prepare_inputs", "get_train_dataloader", "train")
+    for kind in type(trainer).__mro__:
+        if not kind.__module__.startswith("trl."):
+            continue
+        if kind.__name__ in _GENERATING or any(name in vars(kind) for name in own):
+            raise TypeError(
+                f"trainer is a {type(trainer).__name__}: its batches are generated while it "
+                "trains, and are no rows of train_dataset; use sab.plan_step() for the samples of "
+                "a step"
+            )
 
 
 def _check_trainer(trainer: Any) -> None:
     """Refuses what contradicts batches by a budget."""
+    dataset = trainer.train_dataset
+    if dataset is not None and not has_indices(dataset):
+        raise ValueError(
+            f"train_dataset is a {type(dataset).__name__}: a stream has no samples by index, so it "
+            "cannot be planned; leave prepare() out and train on a sab.torch.StreamDataset, as the "
+            "section on streams of docs/recipes/trainer.md does"
+        )
     if any(isinstance(each, PlaceInEpoch) for each in trainer.callback_handler.callbacks):
         raise ValueError("trainer: has been prepared before")
     args, loading = trainer.args, trainer.args.accelerator_config
@@ -154,32 +188,6 @@ def _check_trainer(trainer: Any) -> None:
         raise ValueError("context and sequence parallelism: are not supported")
 
 
-def _check_rows(trainer: Any, options: Mapping[str, Any]) -> None:
-    """Refuses what cannot train on rows."""
-    if getattr(trainer.args, "packing", False):
-        raise ValueError("packing = True: the data set is packed already; use packing=False")
-    for name, value in (("split", True), ("method", "concat")):
-        if options.get(name) == value:
-            raise ValueError(f"{name} = {value!r}: rows must have whole samples")
-    _rows_collator(trainer)
-
-
-def _rows_collator(trainer: Any) -> Any:
-    """The data collator that lays samples end to end, in the place of the trainer's."""
-    collator = trainer.data_collator
-    if hasattr(collator, "padding_free"):  # of trl
-        return dataclasses.replace(collator, padding_free=True)
-    flatten = transformers.DataCollatorWithFlattening
-    if isinstance(collator, flatten):
-        return collator
-    causal = transformers.DataCollatorForLanguageModeling
-    if not isinstance(collator, causal) or collator.mlm:
-        raise ValueError(
-            f"data_collator is a {type(collator).__name__}: rows need DataCollatorWithFlattening"
-        )
-    return flatten(return_flash_attn_kwargs=trainer.model_accepts_loss_kwargs)
-
-
 def _steps(batches: int, each: int) -> int:
     """Steps of `each` batches, of which the last may have fewer."""
     return -(-batches // each)
@@ -198,29 +206,32 @@ def _having(target: Any, **attributes: Any) -> Generator[None, None, None]:
             setattr(target, name, value)
 
 
+@contextlib.contextmanager
+def _naming(dataset: str, hint: str = "") -> Generator[None, None, None]:
+    """Has errors say which data set they are of."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{dataset}: {error}{hint}") from error
+
+
 class _Prepared:
     """The methods that replace those of a trainer."""
 
-    def __init__(
-        self,
-        trainer: Any,
-        budget: BudgetLike | None,
-        eval_budget: Any,
-        lengths: Callable[[Any], SizesLike] | None,
-        options: dict[str, Any],
-    ) -> None:
+    def __init__(self, trainer: Any, training: Training, eval_budget: BudgetLike | None) -> None:
         self.trainer, self.args = trainer, trainer.args
-        self.budget, self.eval_budget, self.lengths = budget, eval_budget, lengths
-        self.options = options
+        self.training, self.eval_budget = training, eval_budget
         self.loader: DataLoader | None = None  # of the training that is under way
         self.checkpoint: str | None = None  # that it resumes from
         self.epoch_length = 0  # batches of a whole epoch
-        self.done = 0  # batches of the epoch whose step of the optimizer was taken
+        self.taken = 0  # batches of the epoch that training was given
+        self.done = 0  # those whose step of the optimizer was taken
         self.begun = 0, 0.0  # batches and part of the epoch where it was begun by other ranks
         self.items: Any = None  # labels of the step, where the model does not divide by them
         self.is_loss_checked = False
         self.evaluation: Evaluation | None = None
         self.eval_loaders: dict[int, tuple[Any, Any]] = {}
+        self.eval_plans: list[tuple[Any, Plan]] = []  # of the data sets that the trainer has
         self.state = PlaceInEpoch(self)
         self.theirs: dict[str, Any] = {}
         for name in (
@@ -256,64 +267,75 @@ class _Prepared:
     def _loader(self, theirs: Any, sampler: RandomAccessSampler) -> DataLoader:
         """A loader with the data set, data collator and options of one of Trainer."""
         collator = self.trainer.data_collator
-        full = sampler if sampler.batch(0).count else sampler._of_rank(0, 1)
-        spare = full.batch(0)._replace(count=1, indices=full.batch(0).indices[:1])
+        full = sampler if sampler.batch(0).count else ranks_of_all(sampler)
+        batch = (full or sampler).batch(0)
         return DataLoader(
             theirs.dataset,
             sampler,
             collate_fn=Collate(
-                collator if takes_batch(collator) else theirs.collate_fn, theirs.dataset, spare
+                collator if takes_batch(collator) else theirs.collate_fn,
+                theirs.dataset,
+                batch._replace(count=1, indices=batch.indices[:1]),
+                main_input(self.trainer),
+                self.training.options.get("max_shapes"),
             ),
             generator=torch.Generator(),  # so that a pass takes no numbers of the global generator
             **{name: getattr(theirs, name) for name in _LOADER_OPTIONS if hasattr(theirs, name)},
         )
 
-    def _train_sampler(self) -> RandomAccessSampler:
-        args = self.args
-        sizes = sizes_of(self.trainer.train_dataset, self.trainer, self.lengths)
-        rank, world_size = self._ranks()
-        options: dict[str, Any] = {
-            "seed": args.seed if args.data_seed is None else args.data_seed,
-            "rank": rank,
-            "world_size": world_size,
-            "micro_batches": args.gradient_accumulation_steps,
-            "last_step": "drop" if args.dataloader_drop_last else "split",
-            **self.options,
-        }
-        if self.budget is None:
-            return PackedSampler(sizes, **options)
-        return BucketSampler(sizes, self.budget, **options)
-
     def get_train_dataloader(self) -> Any:
+        """A loader with a place of its own: a callback may make one to look at batches."""
         trainer = self.trainer
-        if not has_indices(trainer.train_dataset):
-            raise ValueError("train_dataset is a stream: must have samples by index")
-        collator = trainer.data_collator if self.budget is not None else _rows_collator(trainer)
+        collator = rows_collator(trainer) if self.training.has_rows else trainer.data_collator
         with _having(trainer, data_collator=collator):
             with _having(self.args, train_sampling_strategy="random"):
                 theirs = self.theirs["get_train_dataloader"]()
-            sampler = self._train_sampler()
-            self.loader = self._loader(theirs, sampler)
-        self.epoch_length, self.done = len(sampler), 0
-        if self.checkpoint is not None and not self.args.ignore_data_skip:
-            self.loader.load_state_dict({"state": place_in(self.checkpoint)})
-            self.done = self.loader.position
-        return self.loader
+            with _naming("train_dataset"):
+                sampler = self.training.sampler(*self._ranks())
+            return self._loader(theirs, sampler)
 
-    def _eval_loader(self, theirs: Any, dataset: Any) -> Any:
+    def _begin(self, loader: DataLoader) -> None:
+        """Trains on a loader from the place that the checkpoint has."""
+        self.loader, self.epoch_length = loader, len(loader)
+        if self.checkpoint is not None and not self.args.ignore_data_skip:
+            loader.load_state_dict({"state": place_in(self.checkpoint)})
+        self.taken = self.done = loader.position
+
+    def _eval_plan(self, dataset: Any, name: str) -> Plan:
+        for known, plan in self.eval_plans:
+            if known is dataset:
+                return plan
+        budget, options = self.training.evaluation(self.eval_budget)
+        with _naming(name):
+            sizes = sizes_of(dataset, self.trainer, self.training.lengths)
+        with _naming(name, "; evaluation skips no sample: give prepare() a larger eval_budget"):
+            plan = make_plan(sizes, budget, **options)
+        if any(dataset is each for each in self._eval_datasets().values()):
+            self.eval_plans.append((dataset, plan))
+        return plan
+
+    def _eval_datasets(self) -> dict[str, Any]:
+        """The data sets that the trainer evaluates on while it trains, by their names."""
+        datasets = self.trainer.eval_dataset
+        if isinstance(datasets, dict):
+            named = cast("dict[str, Any]", datasets)
+            return {f"eval_dataset[{name!r}]": dataset for name, dataset in named.items()}
+        return {} if datasets is None else {"eval_dataset": datasets}
+
+    def _plan_evaluation(self) -> None:
+        self.eval_plans.clear()
+        for name, dataset in self._eval_datasets().items():
+            if has_indices(dataset) and len(dataset):
+                self._eval_plan(dataset, name)
+
+    def _eval_loader(self, theirs: Any, dataset: Any, name: str) -> Any:
         if not has_indices(dataset) or len(dataset) == 0:
             return theirs
         if id(theirs) in self.eval_loaders:
             return self.eval_loaders[id(theirs)][1]
-        options = {name: self.options[name] for name in self.options if name in _OF_EVALUATION}
-        if self.options.get("oversize") == "single":
-            options["oversize"] = "single"
         rank, world_size = self._ranks()
-        sizes = sizes_of(dataset, self.trainer, self.lengths)
-        sampler = SequentialSampler(
-            sizes, self.eval_budget, rank=rank, world_size=world_size, **options
-        )
-        loader = self._loader(theirs, sampler)
+        plan = self._eval_plan(dataset, name)
+        loader = self._loader(theirs, SequentialSampler(plan, rank=rank, world_size=world_size))
         if self.args.dataloader_persistent_workers:  # Trainer keeps its loader, too
             self.eval_loaders[id(theirs)] = theirs, loader
         return loader
@@ -321,11 +343,14 @@ class _Prepared:
     def get_eval_dataloader(self, eval_dataset: Any = None) -> Any:
         theirs = self.theirs["get_eval_dataloader"](eval_dataset)
         known = self.trainer.eval_dataset
-        dataset = known if eval_dataset is None else eval_dataset
-        return self._eval_loader(theirs, known[dataset] if isinstance(dataset, str) else dataset)
+        dataset, name = known if eval_dataset is None else eval_dataset, "eval_dataset"
+        if isinstance(dataset, str):
+            dataset, name = known[dataset], f"eval_dataset[{dataset!r}]"
+        return self._eval_loader(theirs, dataset, name)
 
     def get_test_dataloader(self, test_dataset: Any) -> Any:
-        return self._eval_loader(self.theirs["get_test_dataloader"](test_dataset), test_dataset)
+        theirs = self.theirs["get_test_dataloader"](test_dataset)
+        return self._eval_loader(theirs, test_dataset, "test_dataset")
 
     # Epochs
 
@@ -346,6 +371,8 @@ class _Prepared:
         return loader.epoch, loader.position, length
 
     def set_initial_training_values(self, args: Any, dataloader: Any) -> Any:
+        self._plan_evaluation()
+        self._begin(dataloader)
         theirs = self.theirs["set_initial_training_values"](args, dataloader)
         epochs, _, examples, samples, batch_size, _, max_steps = theirs
         each: int = args.gradient_accumulation_steps
@@ -379,7 +406,7 @@ class _Prepared:
         loader, epoch = cast("DataLoader", self.loader), given["epoch"]
         loader.set_epoch(epoch)
         cast("Any", loader.generator).manual_seed(self.args.seed + epoch)
-        self.done = loader.position
+        self.taken = self.done = loader.position
         self.begun = 0, 0.0
         if len(loader) != self.epoch_length:  # batches until now were of other ranks
             self.begun = self.done, self.trainer.state.epoch % 1
@@ -392,7 +419,7 @@ class _Prepared:
     def step_done(self) -> float:
         """Counts a step of the optimizer; gives the epochs so far."""
         loader, (before, part) = cast("DataLoader", self.loader), self.begun
-        self.done = loader.position
+        self.done = self.taken
         return loader.epoch + part + (1 - part) * (self.done - before) / (len(loader) - before)
 
     def saved(self) -> bytes:
@@ -437,6 +464,7 @@ class _Prepared:
     def get_batch_samples(self, *args: Any, **options: Any) -> Any:
         trainer = self.trainer
         samples, items = self.theirs["get_batch_samples"](*args, **options)
+        self.taken += len(samples)
         self.items = None
         if not samples:
             return samples, items
@@ -466,7 +494,7 @@ class _Prepared:
 
     def check_rows(self) -> None:
         """Refuses a model in which one sample of a row changes another's output."""
-        if self.budget is not None:
+        if not self.training.has_rows:
             return
         model = self.trainer.model
         count = model.get_input_embeddings().num_embeddings

@@ -31,15 +31,22 @@ constexpr double large_share = 1.0 / 8;
 constexpr std::size_t few_small = 8;  // whose own dues are enough
 constexpr double most_behind_together = 0.75;
 constexpr double most_ahead_together = 1.1;
+// Amounts and dues are equal that differ by so much, of a batch.
+constexpr double rounding = 1e-5;
+// Orders that are tried until one keeps all sources within a batch of their dues: nearly random
+// ones in turn with such by deadlines.
+constexpr uint64_t most_attempts = 8;
 
 /// Puts batches in order, one after the other.
 class Orderer {
 public:
     Orderer(const SourceAmounts& amounts, std::span<const uint32_t> batches,
-            std::span<const double> costs)
+            std::span<const double> costs, uint64_t step_batches, uint64_t attempt)
         : amounts_(amounts),
           batches_(batches),
           costs_(costs),
+          step_batches_(step_batches),
+          attempt_(attempt),
           dues_(amounts, costs),
           unit_(dues_.largest()),
           mean_(dues_.mean()) {
@@ -56,20 +63,45 @@ public:
         made_.reserve(batches.size());
     }
 
-    /// Puts the first `fixed` batches, then the others in steps of `step_batches`.
-    std::vector<uint32_t> put_all(std::size_t fixed, uint64_t step_batches) && {
-        for (const uint32_t batch : batches_.first(fixed)) put(batch);
+    /// Puts the first `fixed` batches, then the others in random order, as far as the dues allow.
+    void put_near_random(std::size_t fixed) {
+        put_fixed(fixed);
         enqueue(fixed);
         // Neighbours in the given order may be those of a step, which are alike. As many as are
         // drawn would leave no choice.
-        if (2 * step_batches > draws) shuffle_rest();
-        double cost = 0;
-        while (!rest_.empty()) {
-            const bool begins = made_.size() % step_batches == 0;
-            put_best(begins ? 0 : cost);
-            if (begins) cost = costs_[made_.back()];
+        if (2 * step_batches_ > draws || attempt_ > 0) shuffle_rest();
+        while (!rest_.empty()) put_best(cost_of_step());
+    }
+
+    /// The same, the others by earliest deadline. A batch is due when the share of its source would
+    /// have ended it, and waits until this share would have begun it. Where each batch has one
+    /// source, every source is then within one batch of its due (src/mixture/README.md).
+    void put_by_deadlines(std::size_t fixed) {
+        put_fixed(fixed);
+        bool have_one_source = true;
+        for (uint32_t b = 0; b < amounts_.batches(); ++b) {
+            own_.push_back(dues_.amount(b, dues_.richest(b)));
+            have_one_source = have_one_source && own_[b] >= dues_.size(b) * (1 - rounding);
         }
-        return std::move(made_);
+        while (made_.size() < batches_.size()) {
+            Queue& next = earliest();
+            SourceDues::Choice best{0, next.batches[next.next]};
+            if (!have_one_source) {
+                best = {};
+                compare_queued(next, cost_of_step(), best);
+            }
+            put(best.batch);
+        }
+    }
+
+    std::vector<uint32_t> order() && { return std::move(made_); }
+    /// The largest distance of a source from its due after a step.
+    double farthest() const { return farthest_; }
+    /// Whether this is at most the size of the largest batch, or was as large after the fixed ones.
+    bool keeps_to_dues() const {
+        double most = of_fixed_;
+        for (const uint32_t batch : batches_) most = std::max(most, dues_.size(batch));
+        return farthest_ <= most;
     }
 
 private:
@@ -108,7 +140,7 @@ private:
 
     void shuffle_rest() {
         const std::vector<uint32_t> before = rest_;
-        Permutation(rest_.size(), mix(rest_.size())).fill(0, rest_);
+        Permutation(rest_.size(), mix(rest_.size() + attempt_)).fill(0, rest_);
         for (uint32_t i = 0; i < rest_.size(); ++i) {
             rest_[i] = before[rest_[i]];
             place_[rest_[i]] = i;
@@ -121,7 +153,7 @@ private:
             queues_.resize(dues_.sources());
             // Neighbours may be alike, as those of a step that cost the same.
             std::vector<uint32_t> order(batches_.size());
-            Permutation(order.size(), mix(order.size())).fill(0, order);
+            Permutation(order.size(), mix(order.size() + attempt_)).fill(0, order);
             for (const uint32_t i : order)
                 if (const uint32_t batch = batches_[i]; !dues_.is_given(batch))
                     queues_[dues_.richest(batch)].batches.push_back(batch);
@@ -130,9 +162,19 @@ private:
     }
 
     void put(uint32_t batch) {
+        if (made_.size() % step_batches_ == 0) first_cost_ = costs_[batch];
         made_.push_back(batch);
         dues_.give(batch);
+        if (made_.size() % step_batches_ == 0) farthest_ = std::max(farthest_, dues_.farthest());
     }
+
+    void put_fixed(std::size_t fixed) {
+        for (const uint32_t batch : batches_.first(fixed)) put(batch);
+        of_fixed_ = farthest_;
+    }
+
+    /// That the next batch should have; 0: any.
+    double cost_of_step() const { return made_.size() % step_batches_ == 0 ? 0 : first_cost_; }
 
     void compare_queued(Queue& queue, double cost, SourceDues::Choice& best) {
         dues_.compare_queued(queue.batches, queue.next, cost, mean_, best);
@@ -224,9 +266,30 @@ private:
         return farthest;
     }
 
+    /// The queue of the source whose next batch has the earliest deadline.
+    Queue& earliest() {
+        Queue* found = nullptr;
+        double least = none;
+        // None of them waits only after rounding, or where batches have several sources.
+        for (const double latest : {rounding * unit_, none}) {
+            for (std::size_t s = 0; s < dues_.sources(); ++s) {
+                Queue& of = queue(s);
+                const double ahead = dues_.ahead(s), share = dues_.share(s);
+                if (!has_batches(of) || ahead > latest) continue;
+                const double deadline = share > 0 ? (ahead + own_[of.batches[of.next]]) / share : 0;
+                if (found != nullptr && deadline >= least) continue;
+                least = deadline;
+                found = &of;
+            }
+            if (found != nullptr) break;
+        }
+        return *found;
+    }
+
     const SourceAmounts& amounts_;
     std::span<const uint32_t> batches_;
     std::span<const double> costs_;
+    uint64_t step_batches_, attempt_;
     SourceDues dues_;
     double unit_;                     ///< size of the largest batch
     double mean_;                     ///< size of a mean batch
@@ -240,7 +303,11 @@ private:
     std::size_t next_ = 0;               ///< place of the one to be tried next
     std::vector<Queue> queues_;          ///< by the source that they have most of
     std::priority_queue<Turn> waiting_;  ///< of sources, some with a deadline that has moved on
+    std::vector<double> own_;            ///< of each batch, of the source that it has most of
     std::vector<uint32_t> made_;
+    double first_cost_ = 0;  ///< of the step
+    double farthest_ = 0;    ///< from its due, of any source after any step
+    double of_fixed_ = 0;    ///< the same, after the fixed batches
 };
 
 }  // namespace
@@ -258,8 +325,23 @@ std::size_t fixed_batches(std::size_t count, const EpochOptions& epoch_options) 
 
 std::vector<uint32_t> even_epoch(const SourceAmounts& amounts, std::span<const uint32_t> batches,
                                  std::span<const double> costs, const EpochOptions& epoch_options) {
-    return Orderer(amounts, batches, costs)
-        .put_all(fixed_batches(batches.size(), epoch_options), epoch_options.step_batches);
+    const std::size_t fixed = fixed_batches(batches.size(), epoch_options);
+    double least = std::numeric_limits<double>::infinity();
+    std::vector<uint32_t> best;
+    for (uint64_t attempt = 0; attempt < most_attempts; ++attempt) {
+        Orderer orderer(amounts, batches, costs, epoch_options.step_batches, attempt);
+        if (attempt % 2 == 0)
+            orderer.put_near_random(fixed);
+        else
+            orderer.put_by_deadlines(fixed);
+        const bool is_enough = orderer.keeps_to_dues();
+        if (orderer.farthest() < least) {
+            least = orderer.farthest();
+            best = std::move(orderer).order();
+        }
+        if (is_enough) break;
+    }
+    return best;
 }
 
 std::vector<BatchPiece> divide_for_last_step(std::span<const uint32_t> order,

@@ -123,6 +123,27 @@ SourceDues::Facts SourceDues::facts_of(const SourceAmounts::Blocks& batch) const
     return of;
 }
 
+double SourceDues::amount(uint32_t b, std::size_t source) const {
+    const SourceAmounts::Blocks batch = amounts_.batch(b);
+    for (std::size_t i = 0; i < batch.amounts.size(); ++i)
+        if (batch.numbers[i] == source / width) return batch.amounts[i].get(source % width);
+    return 0;
+}
+
+double SourceDues::farthest() const {
+    const auto total = static_cast<float>(total_);
+    Half most{};
+    const auto compare_half = [&](const Half& given, const Half& share) {
+        const Half ahead = given - share * total, distance = ahead < 0 ? -ahead : ahead;
+        most = distance > most ? distance : most;
+    };
+    for (std::size_t i = 0; i < given_.size(); ++i) {
+        compare_half(given_[i].low, shares_[i].low);
+        compare_half(given_[i].high, shares_[i].high);
+    }
+    return std::max(std::max(most[0], most[1]), std::max(most[2], most[3]));
+}
+
 std::size_t SourceDues::richest(uint32_t b) const {
     typedef int32_t Sources __attribute__((vector_size(16)));
     const SourceAmounts::Blocks batch = amounts_.batch(b);

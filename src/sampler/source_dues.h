@@ -110,6 +110,9 @@ public:
     /// Sizes of the largest and of a mean batch.
     double largest() const { return largest_; }
     double mean() const { return mean_; }
+    double size(uint32_t batch) const { return facts_[batch].size; }
+    /// What a batch has of a source.
+    double amount(uint32_t batch, std::size_t source) const;
     /// The source that a batch has most of, compared with the source's share.
     std::size_t richest(uint32_t batch) const;
     /// The sum of the squares of how far a batch by itself leads away from the dues.
@@ -120,6 +123,8 @@ public:
     /// Of the batches given.
     double total() const { return settled_ + total_; }
     double ahead(std::size_t source) const { return given_of(source) - share_[source] * total_; }
+    /// The largest distance of a source from its due.
+    double farthest() const;
     /// The total at which a source will be so far behind if no more of it comes.
     double total_when(std::size_t source, double behind) const {
         return settled_ + (given_of(source) + behind) / share_[source];

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <functional>
 #include <numeric>
 #include <random>
 
@@ -43,8 +45,9 @@ std::vector<uint32_t> order_of(const Batches& batches, const std::vector<double>
     return even_epoch(amounts_of(batches), ids_of(batches), costs, {0, 0, step_batches, fixed});
 }
 
-/// The largest distance of each source from its due, found anew.
-std::vector<double> deviation_of(const Batches& batches, const std::vector<uint32_t>& order) {
+/// The largest distance of each source from its due after a step, found anew.
+std::vector<double> deviation_of(const Batches& batches, const std::vector<uint32_t>& order,
+                                 std::size_t step = 1) {
     const std::size_t sources = batches[0].size();
     std::vector<double> share(sources), given(sources), most(sources);
     double all = 0, total = 0, unit = 0;
@@ -54,12 +57,12 @@ std::vector<double> deviation_of(const Batches& batches, const std::vector<uint3
         all += size;
         unit = std::max(unit, size);
     }
-    for (const uint32_t batch : order) {
+    for (std::size_t i = 0; i < order.size(); ++i) {
         for (std::size_t s = 0; s < sources; ++s) {
-            given[s] += batches[batch][s];
-            total += batches[batch][s];
+            given[s] += batches[order[i]][s];
+            total += batches[order[i]][s];
         }
-        for (std::size_t s = 0; s < sources; ++s)
+        for (std::size_t s = 0; s < sources && (i + 1) % step == 0; ++s)
             most[s] = std::max(most[s], std::abs(given[s] - share[s] / all * total) / unit);
     }
     return most;
@@ -120,8 +123,55 @@ TEST(EvenOrder, ManySmallSources_BesideLargeOnes_StayWithinABatch) {
                 std::ranges::shuffle(batches, random);
                 const std::vector<double> costs(batches.size(), 1);
                 for (const double found : deviation_of(batches, order_of(batches, costs, 1, 0)))
-                    EXPECT_LT(found, large == 1 ? 1 : 1.1);
+                    EXPECT_LT(found, 1);
             }
+}
+
+/// Batches of similar lengths, which sum up to at most the longest one, in random order. Each
+/// source has lengths and a number of samples of its own.
+Batches planned(std::size_t sources, bool are_separate, std::mt19937& random) {
+    using Sized = std::pair<double, std::size_t>;  // a length and its source
+    std::vector<std::vector<Sized>> groups(are_separate ? sources : 1);
+    std::uniform_real_distribution<double> uniform;
+    double longest = 0;
+    for (std::size_t s = 0; s < sources; ++s) {
+        std::lognormal_distribution<double> length(1 + 5 * uniform(random),
+                                                   0.1 + 1.1 * uniform(random));
+        const double samples = std::pow(10, (sources > 50 ? 2 : 3) * uniform(random));
+        for (double i = 0; i < samples; ++i) {
+            const double each = std::clamp(std::floor(length(random)), 1.0, 2000.0);
+            groups[are_separate ? s : 0].emplace_back(each, s);
+            longest = std::max(longest, each);
+        }
+    }
+    Batches batches;
+    for (std::vector<Sized>& group : groups) {
+        std::ranges::sort(group, std::greater{});
+        for (std::size_t begin = 0; begin < group.size();) {  // a bucket of four batches
+            const auto size = static_cast<std::size_t>(longest / group[begin].first);
+            const std::size_t end = std::min(group.size(), begin + 4 * size);
+            std::shuffle(&group[begin], group.data() + end, random);
+            for (std::size_t i = begin; i < end; ++i) {
+                if ((i - begin) % size == 0) batches.emplace_back(sources);
+                batches.back()[group[i].second] += group[i].first;
+            }
+            begin = end;
+        }
+    }
+    std::ranges::shuffle(batches, random);
+    return batches;
+}
+
+TEST(EvenOrder, SourcesOfManySizes_StayWithinABatch_AfterEachStep) {
+    std::mt19937 random(21);
+    constexpr std::array<std::size_t, 5> sources{2, 3, 10, 30, 100}, steps{1, 1, 2, 8, 64};
+    for (std::size_t round = 0; round < 600; ++round) {
+        const std::size_t step = steps[round / 5 % 5];
+        const Batches batches = planned(sources[round % 5], round % 2 == 0, random);
+        const std::vector<double> costs(batches.size(), 1);
+        for (const double found : deviation_of(batches, order_of(batches, costs, step, 0), step))
+            ASSERT_LE(found, 1) << "round " << round;
+    }
 }
 
 /// A fixed number of samples: some batches have many times the size of others.

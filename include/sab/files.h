@@ -1,6 +1,6 @@
 /** @file files.h
  * Sizes read from files of known formats: NumPy's `.npy`, the indexes of Megatron, fairseq and
- * datatrove, JSON lines, lines of numbers, lines of text, FASTA.
+ * datatrove, JSON lines, lines of numbers, lines of text, files of Kaldi, FASTA.
  *
  * Tier: provisional. Functions and structs here may change or be removed in a minor release.
  */
@@ -33,13 +33,15 @@ typedef struct sab_sizes_file_options {
      *  - "jsonl"      JSON lines, with the field `column`
      *  - "numbers"    a size on each line
      *  - "text"       a text on each line
+     *  - "kaldi"      a name and a number on each line: `utt2dur` and `utt2num_frames` of Kaldi
      *  - "fasta"      FASTA: the residues of each record */
     const char *format;
     /** the field of JSON lines, "audio.frames" for one in an object. A number is the size. The size
-     *  of a text is measured as `text_unit` says; that of a list is its number of items. NULL for
-     *  the other formats */
+     *  of a text is measured as `text_unit` says; that of a list is its number of items, and lists
+     *  that all hold a single list are refused. NULL for the other formats */
     const char *column;
-    /** SAB_TEXT_BYTES (default) or SAB_TEXT_WORDS: the size of a text */
+    /** the size of a text: SAB_TEXT_BYTES (default), SAB_TEXT_WORDS, SAB_TEXT_VALUE or
+     *  SAB_TEXT_ALL_BYTES */
     sab_text_unit text_unit;
     /** SAB_MISSING_REFUSE (default) or SAB_MISSING_SKIP */
     sab_missing_rule missing;
@@ -79,8 +81,10 @@ SAB_API void sab_sizes_file_options_init(sab_sizes_file_options *options, size_t
  * null makes the field null.
  *
  * sab_sizes_description() says how the file was read. Text whose first line is a number holds
- * sizes; a later line that is no number is an error. Files of other formats, and text with NUL
- * bytes or invalid UTF-8, are refused. Messages name the line.
+ * sizes; a later line that is no number is an error. Text with a name and a number on each line is
+ * refused unless the file has a name of Kaldi. Text with a number on each line but the first is
+ * refused, too. `format` says how to read them. Files of other formats, and text with NUL bytes or invalid
+ * UTF-8, are refused. Messages name the line.
  *
  * @param path     file name, in the system's encoding; "-" is standard input. Pipes and devices are
  *     refused: give them as standard input

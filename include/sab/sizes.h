@@ -102,12 +102,17 @@ typedef int32_t sab_dtype;
 
 /** What the size of a text is. */
 typedef int32_t sab_text_unit;
-/** its bytes in UTF-8 */
+/** its bytes in UTF-8. Texts that are all numbers are refused: they may be sizes themselves */
 #define SAB_TEXT_BYTES 0
 /** its words: runs of bytes that are not white space of ASCII */
 #define SAB_TEXT_WORDS 1
 /** its characters in UTF-8: code points. Only for sab_text_size_stream_new() */
 #define SAB_TEXT_CHARACTERS 2
+/** the number that it is, such as "3.25"; other texts are refused. Not for
+ *  sab_text_size_stream_new() */
+#define SAB_TEXT_VALUE 3
+/** its bytes in UTF-8, also if all texts are numbers. Not for sab_text_size_stream_new() */
+#define SAB_TEXT_ALL_BYTES 4
 
 /** Layout of the sizes in memory. */
 typedef struct sab_sizes_options {
@@ -180,8 +185,8 @@ typedef struct sab_sizes_arrow_options {
     size_t struct_size;
     /** SAB_NULLS_REFUSE by default */
     sab_null_rule nulls;
-    /** SAB_TEXT_BYTES by default. Words are counted when the handle is made, which copies their
-     *  numbers */
+    /** SAB_TEXT_BYTES by default. Words are counted and values are read when the handle is made,
+     *  which copies the numbers */
     sab_text_unit text_unit;
 } sab_sizes_arrow_options;
 #define SAB_SIZES_ARROW_OPTIONS_INIT {sizeof(sab_sizes_arrow_options), 0, 0}
@@ -200,7 +205,8 @@ SAB_API void sab_sizes_arrow_options_init(sab_sizes_arrow_options *options, size
  * A number is a size. Of a text (in UTF-8), a binary value and a list the length is the size; it is
  * read from the offsets, and the values are not. These types are read: integers of 8 to 64 bits,
  * float16, float32, float64; list, string and binary, also large, as views and of a fixed size; and
- * dictionaries of all of these.
+ * dictionaries of all of these. Lists that all hold a single list, of the shape (1, length), are
+ * refused.
  *
  * On SAB_OK the sizes own the array: `array->release` becomes NULL, as the interface says. The
  * array is released once, with the last user of its memory, in the thread that frees this user. The

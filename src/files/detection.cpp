@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "files/indexes.h"
+#include "sizes/texts.h"
 
 namespace sab {
 namespace {
@@ -14,7 +15,8 @@ struct Named {
 constexpr Named formats[] = {{"npy", Format::npy},          {"megatron", Format::megatron},
                              {"fairseq", Format::fairseq},  {"datatrove", Format::datatrove},
                              {"jsonl", Format::json_lines}, {"numbers", Format::numbers},
-                             {"text", Format::text},        {"fasta", Format::fasta}};
+                             {"text", Format::text},        {"kaldi", Format::kaldi},
+                             {"fasta", Format::fasta}};
 
 /// Formats that are refused, by their first bytes.
 struct Refused {
@@ -77,6 +79,38 @@ bool begins_with_json(std::string_view text, char bracket) {
     if (rest[end] == ',') return is_number(item);
     return (item.empty() || is_number(item)) &&
            trimmed(behind.substr(0, behind.find('\n'))).empty();
+}
+
+/// Whether it is a file of Kaldi with a name and a number on each line, or a part of one.
+bool is_of_kaldi(std::string_view name) {
+    const std::string_view own = name.substr(name.find_last_of("/\\") + 1);
+    for (const std::string_view kind : {"utt2dur", "utt2num_frames", "reco2dur", "reco2num_frames"})
+        if (own.starts_with(kind) && (own.size() == kind.size() || own[kind.size()] == '.'))
+            return true;
+    return false;
+}
+
+/// Refuses numbers that would be read as texts: with a name before each, or with a header.
+void refuse_numbers(std::string_view head, std::string_view name) {
+    const bool is_cut = head.size() >= Lines::head_size;
+    std::size_t lines = 0, named = 0, numbers = 0;
+    while (!head.empty() && named + numbers + 1 >= lines) {
+        const std::size_t end = head.find('\n');
+        if (end == head.npos && is_cut) break;
+        const std::string_view line = trimmed(head.substr(0, end));
+        head.remove_prefix(end == head.npos ? head.size() : end + 1);
+        ++lines;
+        named += named_number(line) ? 1 : 0;
+        numbers += number_in(line) ? 1 : 0;
+    }
+    if (lines >= 2 && named == lines)
+        refuse(name,
+               "ambiguous: each line has a name and a number; format \"kaldi\" reads the numbers, "
+               "format \"text\" the lines");
+    if (lines >= 3 && numbers + 1 == lines)
+        refuse(name,
+               "a table, by its lines: all but the first are numbers; remove the first line, "
+               "or name the file .csv; format \"text\" reads the lines");
 }
 
 /// Whether the text is JSON lines, by its first line. Throws SAB_E_FORMAT for other JSON.
@@ -148,7 +182,10 @@ Format detect(Input& input, Lines& lines) {
         if (plain.ends_with(ending)) return Format::json_lines;
     for (const std::string_view ending : {".fasta", ".fa", ".faa", ".fna"})
         if (plain.ends_with(ending)) return Format::fasta;
-    return begins_with_number(head) ? Format::numbers : Format::text;
+    if (is_of_kaldi(plain)) return Format::kaldi;
+    if (begins_with_number(head)) return Format::numbers;
+    refuse_numbers(head, input.name());
+    return Format::text;
 }
 
 }  // namespace sab

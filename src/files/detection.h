@@ -8,7 +8,17 @@
 
 namespace sab {
 
-enum class Format : uint8_t { npy, megatron, fairseq, datatrove, json_lines, numbers, text, fasta };
+enum class Format : uint8_t {
+    npy,
+    megatron,
+    fairseq,
+    datatrove,
+    json_lines,
+    numbers,
+    text,
+    kaldi,
+    fasta
+};
 
 /// By options.format; throws SAB_E_ARGUMENT for an unknown name.
 Format format_named(std::string_view name);

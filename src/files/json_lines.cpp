@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "files/lines.h"
+#include "sizes/texts.h"
 
 namespace sab {
 namespace {
@@ -40,6 +41,7 @@ public:
         if (found_.count() == 0 && skipped_ > 0)
             fail(SAB_E_FORMAT, "\"", lines_.name(), "\": no line has the field \"", column_, "\"; ",
                  fields_of_first_);
+        doubts_.settle(text("field \"", column_, "\" of \"", lines_.name(), "\""));
         std::string description =
             text("JSON lines, field ", column_, ": ", counted(found_.count(), "line"));
         if (skipped_ > 0) {
@@ -206,16 +208,30 @@ private:
         const std::string_view given = written(value);
         if (given[0] == '"') {
             const std::string_view inside = given.substr(1, given.size() - 2);
-            if (inside.find('\\') == inside.npos)
-                return found_.add(text_size(inside, options_.text_unit));
-            if (const auto string = unescaped(inside))
-                return found_.add(text_size(*string, options_.text_unit));
+            if (inside.find('\\') == inside.npos) return measure_text(inside);
+            if (const auto string = unescaped(inside)) return measure_text(*string);
             lines_.refuse("field \"", column_, "\": an escape in the text is not valid");
         }
-        if (given[0] == '[') return found_.add(count_items(value));
+        if (given[0] == '[') {
+            const int64_t count = count_items(value);
+            doubts_.look_at_list(count == 1 && text_[value[1]] == '[');
+            return found_.add(count);
+        }
         if (!add_number(given))
             lines_.refuse("field \"", column_, "\" is ", kind_of(value),
                           ": must be a number, a text or a list");
+    }
+
+    void measure_text(std::string_view text) {
+        if (options_.text_unit != SAB_TEXT_VALUE) {
+            doubts_.look_at_text(text);
+            return found_.add(text_size(text, options_.text_unit));
+        }
+        const std::optional<double> value = number_in(text);
+        if (!value || !is_size(*value))
+            lines_.refuse("field \"", column_, "\" = \"", text.substr(0, 40),
+                          "\": must be a number from 0 to 2^53");
+        found_.add(*value);
     }
 
     int64_t count_items(Token list) {
@@ -303,6 +319,7 @@ private:
     std::size_t line_begin_ = 0, line_end_ = 0;
     Token token_ = nullptr, tokens_end_ = nullptr;  ///< the next one in the text
     FoundSizes found_{};
+    Doubts doubts_{options_.text_unit};
     std::size_t skipped_ = 0;
     std::string fields_of_first_{};
 };

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <optional>
 
+#include "sizes/texts.h"
+
 namespace sab {
 namespace {
 
@@ -38,6 +40,13 @@ public:
 private:
     simdjson::dom::parser parser_;
 };
+
+double value_of(const Lines& lines, std::string_view text) {
+    const std::optional<double> value = number_in(text);
+    if (!value || !is_size(*value))
+        lines.refuse("\"", text.substr(0, 40), "\": must be a number from 0 to 2^53");
+    return *value;
+}
 
 void check_utf8(const Lines& lines, std::string_view line) {
     if (!simdjson::validate_utf8(line.data(), line.size())) lines.refuse("is not valid UTF-8");
@@ -160,7 +169,7 @@ std::string_view trimmed(std::string_view line) {
 }
 
 int64_t text_size(std::string_view text, sab_text_unit unit) {
-    return unit == SAB_TEXT_BYTES ? static_cast<int64_t>(text.size()) : words_in(text);
+    return unit == SAB_TEXT_WORDS ? words_in(text) : static_cast<int64_t>(text.size());
 }
 
 bool is_number(std::string_view line) {
@@ -194,15 +203,38 @@ Sizes read_numbers(Lines& lines) {
     return found.finish(text("lines of numbers: ", counted(found.count(), "size")));
 }
 
+std::optional<double> named_number(std::string_view line) {
+    line = trimmed(line);
+    const auto end = std::ranges::find_if(line, is_space);
+    return number_in(line.substr(static_cast<std::size_t>(end - line.begin())));
+}
+
 Sizes read_text(Lines& lines, sab_text_unit unit) {
     FoundSizes found;
     for (std::string_view line; lines.next(line);) {
         check_utf8(lines, line);
-        found.add(text_size(line, unit));
+        if (unit == SAB_TEXT_VALUE)
+            found.add(value_of(lines, line));
+        else
+            found.add(text_size(line, unit));
     }
-    return found.finish(
-        text("lines of text, sizes in ",
-             unit == SAB_TEXT_BYTES ? "bytes: " : "words: ", counted(found.count(), "line")));
+    const std::string_view what = unit == SAB_TEXT_VALUE   ? "values: "
+                                  : unit == SAB_TEXT_WORDS ? "sizes in words: "
+                                                           : "sizes in bytes: ";
+    return found.finish(text("lines of text, ", what, counted(found.count(), "line")));
+}
+
+Sizes read_kaldi(Lines& lines) {
+    FoundSizes found;
+    for (std::string_view line; lines.next(line);) {
+        check_utf8(lines, line);
+        const std::optional<double> number = named_number(line);
+        if (!number || !is_size(*number))
+            lines.refuse("\"", line.substr(0, 40),
+                         "\": must be a name and a number from 0 to 2^53");
+        found.add(*number);
+    }
+    return found.finish(text("a name and a number a line: ", counted(found.count(), "size")));
 }
 
 Sizes read_fasta(Lines& lines) {

@@ -1,6 +1,7 @@
 #pragma once
 /// Lines of text, and the formats that have a sample on each line or on several.
 
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -70,10 +71,13 @@ int64_t text_size(std::string_view text, sab_text_unit unit);
 
 Sizes read_numbers(Lines& lines);
 Sizes read_text(Lines& lines, sab_text_unit unit);
+Sizes read_kaldi(Lines& lines);
 Sizes read_fasta(Lines& lines);
 Sizes read_json_lines(Lines& lines, const sab_sizes_file_options& options);
 
 /// Whether a line is a number as JSON writes it.
 bool is_number(std::string_view line);
+/// The number of a line that is a name and a number.
+std::optional<double> named_number(std::string_view line);
 
 }  // namespace sab

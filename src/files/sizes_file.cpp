@@ -26,6 +26,7 @@ Sizes read_as(Format format, Input& input, Lines& lines, const sab_sizes_file_op
         case Format::json_lines: return read_json_lines(lines, options);
         case Format::numbers: return read_numbers(lines);
         case Format::text: return read_text(lines, options.text_unit);
+        case Format::kaldi: return read_kaldi(lines);
         default: return read_fasta(lines);
     }
 }

@@ -6,6 +6,8 @@
 #include <charconv>
 #include <optional>
 
+#include "sizes/texts.h"
+
 namespace sab {
 namespace {
 
@@ -260,42 +262,34 @@ void check_offsets(DenseView<Offset> offsets, std::size_t count, std::string_vie
     fail(SAB_E_ARGUMENT, name, ": was changed while it was read");
 }
 
-int64_t words_at(const std::byte* text, std::size_t size) {
-    return words_in(std::string_view(reinterpret_cast<const char*>(text), size));
+std::string_view text_at(const std::byte* text, std::size_t size) {
+    return {reinterpret_cast<const char*>(text), size};
 }
 
-/// Sizes that are counted when the handle is made: `words_of` gives those of a sample.
-template <class WordsOf>
-Chunk count_words(const Slice& slice, WordsOf&& words_of) {
-    DenseBuilder builder(slice.count);
-    for (std::size_t i = 0; i < slice.count; ++i) {
-        const int64_t words = is_valid(slice.validity, i) ? words_of(i) : 0;
-        if (!builder.add(std::span<const int64_t>(&words, 1))) fail(SAB_E_INTERNAL, "words");
-    }
-    const DenseSizes words = builder.finish();
-    return Chunk::numbers(words.data(), words.count(), words.dtype(),
-                          static_cast<std::ptrdiff_t>(dtype_size(words.dtype())), words.owner());
-}
-
+/// The texts of a slice, by their offsets.
 template <class Offset>
-Chunk words_by_offsets(const Slice& slice, DenseView<Offset> offsets, std::string_view name) {
-    const auto* const texts = static_cast<const std::byte*>(slice.array->buffers[2]);
-    if (texts == nullptr && offsets[slice.count] > 0) buffer_of(slice, 2, name);
-    return count_words(slice, [&](std::size_t i) {
+struct TextsByOffsets {
+    const std::byte* texts;
+    DenseView<Offset> offsets;
+    std::string_view operator()(std::size_t i) const {
         const Offset begin = offsets[i], end = offsets[i + 1];
-        if (begin >= end) return int64_t{0};
-        return words_at(texts + begin, static_cast<std::size_t>(end - begin));
-    });
-}
+        if (begin >= end) return "";
+        return text_at(texts + begin, static_cast<std::size_t>(end - begin));
+    }
+};
 
-Chunk words_by_views(const Slice& slice, const std::byte* views, std::string_view name) {
-    const int64_t buffers = slice.array->n_buffers - 3;
-    return count_words(slice, [&](std::size_t i) {
+/// The texts of a slice, by their views. `name`: of the column.
+struct TextsByViews {
+    const Slice& slice;
+    const std::byte* views;
+    std::string_view name;
+    std::string_view operator()(std::size_t i) const {
         const DenseView<int32_t> view{views + 16 * i};
         const int32_t size = view[0], buffer = view[2], offset = view[3];
         if (size < 0)
             fail(SAB_E_ARGUMENT, name, ", row ", i, ": length = ", size, ": must not be negative");
-        if (size <= 12) return words_at(views + 16 * i + 4, static_cast<std::size_t>(size));
+        if (size <= 12) return text_at(views + 16 * i + 4, static_cast<std::size_t>(size));
+        const int64_t buffers = slice.array->n_buffers - 3;
         const auto refuse = [&](bool kept) {
             if (!kept)
                 fail(SAB_E_ARGUMENT, name, ", row ", i,
@@ -304,16 +298,16 @@ Chunk words_by_views(const Slice& slice, const std::byte* views, std::string_vie
         refuse(buffer >= 0 && buffer < buffers && offset >= 0);
         const DenseView<int64_t> sizes{buffer_of(slice, slice.array->n_buffers - 1, name)};
         refuse(sizes[static_cast<std::size_t>(buffer)] >= int64_t{offset} + size);
-        return words_at(buffer_of(slice, 2 + buffer, name) + offset,
-                        static_cast<std::size_t>(size));
-    });
-}
+        return text_at(buffer_of(slice, 2 + buffer, name) + offset, static_cast<std::size_t>(size));
+    }
+};
 
 /// How the samples lie in memory. Their validity is not in it.
 class Reader {
 public:
-    Reader(const Column& column, const sab_sizes_arrow_options& options)
-        : name_(column.name), counts_words_(options.text_unit == SAB_TEXT_WORDS) {}
+    /// `row`: of the first sample of the array in the whole column.
+    Reader(const Column& column, std::size_t row, sab_text_unit unit, Doubts& doubts)
+        : name_(column.name), row_(row), unit_(unit), doubts_(doubts) {}
 
     Chunk read(const ArrowSchema& schema, Slice& slice, const std::shared_ptr<const void>& owner) {
         const Type& type = type_of(schema, name_);
@@ -323,7 +317,11 @@ public:
                  ": must be at least ", type.buffers);
         switch (type.kind) {
             case Kind::numbers: return numbers(slice, type, 1, owner);
-            case Kind::list_sizes: return numbers(slice, type, 2, owner);
+            case Kind::list_sizes: {
+                Chunk chunk = numbers(slice, type, 2, owner);
+                look_at_lists(schema, slice, chunk);
+                return chunk;
+            }
             case Kind::halves: {
                 Chunk chunk = numbers(slice, type, 1, owner);
                 chunk.layout = Chunk::Layout::halves;
@@ -331,14 +329,20 @@ public:
                 return chunk;
             }
             case Kind::offsets:
-                if (type.dtype == SAB_INT32) return lengths<int32_t>(slice, type, owner);
-                return lengths<int64_t>(slice, type, owner);
+                if (type.dtype == SAB_INT32) return lengths<int32_t>(schema, slice, type, owner);
+                return lengths<int64_t>(schema, slice, type, owner);
             case Kind::views: {
                 const std::byte* const views = buffer_of(slice, 1, name_) + 16 * slice.first;
-                if (counts_words(type)) return words_by_views(slice, views, name_);
+                const TextsByViews texts{slice, views, name_};
+                if (is_read(type)) return read_texts(slice, texts);
+                look_at_texts(slice, texts);
                 return Chunk::numbers(views, slice.count, SAB_INT32, 16, owner);
             }
-            case Kind::fixed: return constant(slice, fixed_size(schema, type, name_));
+            case Kind::fixed: {
+                Chunk chunk = constant(slice, fixed_size(schema, type, name_));
+                look_at_lists(schema, slice, chunk);
+                return chunk;
+            }
             case Kind::nulls: break;
         }
         slice.validity = std::make_shared<std::vector<uint8_t>>((slice.count + 7) / 8);
@@ -382,10 +386,63 @@ private:
         return schema;
     }
 
-    bool counts_words(const Type& type) const {
-        if (counts_words_ && type.noun == "value")
+    /// Whether the texts are read when the handle is made: their words are counted, or their values
+    /// are read.
+    bool is_read(const Type& type) const {
+        if (unit_ == SAB_TEXT_WORDS && type.noun == "value")
             fail(SAB_E_ARGUMENT, name_, ": ", type.name, " values have no words; texts have");
-        return counts_words_ && type.noun == "text";
+        return (unit_ == SAB_TEXT_WORDS || unit_ == SAB_TEXT_VALUE) && type.noun != "list";
+    }
+
+    template <class TextOf>
+    Chunk read_texts(const Slice& slice, const TextOf& text_of) const {
+        DenseBuilder builder(slice.count);
+        for (std::size_t i = 0; i < slice.count; ++i) {
+            const std::string_view given = is_valid(slice.validity, i) ? text_of(i) : "";
+            if (unit_ == SAB_TEXT_WORDS || !is_valid(slice.validity, i)) {
+                const int64_t words = words_in(given);
+                if (!builder.add(std::span<const int64_t>(&words, 1)))
+                    fail(SAB_E_INTERNAL, "words");
+                continue;
+            }
+            const std::optional<double> value = number_in(given);
+            if (!value || !builder.add(std::span<const double>(&*value, 1)))
+                fail(SAB_E_ARGUMENT, name_, ", row ", row_ + i, " = \"", given.substr(0, 40),
+                     "\": must be a number from 0 to 2^53");
+        }
+        const DenseSizes sizes = builder.finish();
+        Chunk chunk =
+            Chunk::numbers(sizes.data(), sizes.count(), sizes.dtype(),
+                           static_cast<std::ptrdiff_t>(dtype_size(sizes.dtype())), sizes.owner());
+        return chunk;
+    }
+
+    template <class TextOf>
+    void look_at_texts(const Slice& slice, const TextOf& text_of) {
+        for (std::size_t i = 0; doubts_.about_texts() && i < slice.count; ++i)
+            if (is_valid(slice.validity, i)) doubts_.look_at_text(text_of(i));
+    }
+
+    /// `chunk`: the lengths of the lists.
+    void look_at_lists(const ArrowSchema& schema, const Slice& slice, const Chunk& chunk) {
+        const bool has_lists =
+            schema.n_children == 1 && schema.children != nullptr && is_list(child_of(schema, 0));
+        if (!has_lists && std::string_view(schema.format).starts_with('+'))
+            return doubts_.look_at_list(false);
+        if (!has_lists || !doubts_.about_lists()) return;
+        const Sizes lengths({chunk}, "");
+        for (std::size_t i = 0; doubts_.about_lists() && i < slice.count; ++i) {
+            double length = 0;
+            if (!is_valid(slice.validity, i)) continue;
+            lengths.read(i, {&length, 1}, name_);
+            doubts_.look_at_list(length == 1);
+        }
+    }
+    static bool is_list(const ArrowSchema& schema) {
+        const std::string_view format = schema.format;
+        return schema.dictionary == nullptr &&
+               (format == "+l" || format == "+L" || format == "+vl" || format == "+vL" ||
+                format.starts_with("+w:"));
     }
 
     Chunk numbers(const Slice& slice, const Type& type, int64_t buffer,
@@ -396,12 +453,22 @@ private:
     }
 
     template <class Offset>
-    Chunk lengths(const Slice& slice, const Type& type,
-                  const std::shared_ptr<const void>& owner) const {
+    Chunk lengths(const ArrowSchema& schema, const Slice& slice, const Type& type,
+                  const std::shared_ptr<const void>& owner) {
         const DenseView<Offset> offsets{buffer_of(slice, 1, name_) + slice.first * sizeof(Offset)};
         check_offsets(offsets, slice.count, name_);
-        if (counts_words(type)) return words_by_offsets(slice, offsets, name_);
-        return Chunk::differences(offsets.data, slice.count, type.dtype, owner);
+        Chunk chunk = Chunk::differences(offsets.data, slice.count, type.dtype, owner);
+        if (type.noun == "list") {
+            look_at_lists(schema, slice, chunk);
+            return chunk;
+        }
+        const bool is_empty = slice.array->buffers[2] == nullptr;
+        if (is_read(type) && is_empty && offsets[slice.count] > 0) buffer_of(slice, 2, name_);
+        const TextsByOffsets<Offset> texts{static_cast<const std::byte*>(slice.array->buffers[2]),
+                                           offsets};
+        if (is_read(type)) return read_texts(slice, texts);
+        if (!is_empty) look_at_texts(slice, texts);
+        return chunk;
     }
 
     static Chunk constant(const Slice& slice, std::size_t size) {
@@ -456,14 +523,17 @@ private:
     }
 
     const std::string& name_;
-    bool counts_words_;
+    std::size_t row_;
+    sab_text_unit unit_;
+    Doubts& doubts_;
 };
 
 /// `row`: of the first sample of this array in the whole column.
 Chunk read_chunk(const ArrowArray& array, const Column& column, std::size_t row,
-                 const sab_sizes_arrow_options& options, const std::shared_ptr<const void>& owner) {
+                 const sab_sizes_arrow_options& options, Doubts& doubts,
+                 const std::shared_ptr<const void>& owner) {
     Slice slice = find_slice(array, column);
-    Reader reader(column, options);
+    Reader reader(column, row, options.text_unit, doubts);
     Chunk chunk = column.schema->dictionary == nullptr
                       ? reader.read(*column.schema, slice, owner)
                       : reader.read_dictionary(*column.schema, slice, owner);
@@ -482,9 +552,14 @@ std::string description_of(const Column& column, const char* given, std::size_t 
     const Type& type =
         type_of(is_dictionary ? *column.schema->dictionary : *column.schema, column.name);
     const bool has_words = options.text_unit == SAB_TEXT_WORDS && type.noun == "text";
+    const bool has_values =
+        options.text_unit == SAB_TEXT_VALUE && (type.noun == "text" || type.noun == "value");
     return text("Arrow ", is_dictionary ? "dictionary of " : "", type.name,
                 given == nullptr ? "" : text(" column \"", given, "\""), ": ",
-                has_words ? "words of " : "", counted(count, type.noun));
+                has_words    ? "words of "
+                : has_values ? "values of "
+                             : "",
+                counted(count, type.noun));
 }
 
 void check_options(const sab_sizes_arrow_options& options) {
@@ -516,7 +591,9 @@ Sizes read_arrow(const ArrowArray& array, const ArrowSchema& schema, const char*
                  const sab_sizes_arrow_options& options, const std::shared_ptr<const void>& owner) {
     check_options(options);
     const Column found = find_column(schema, column);
-    std::vector<Chunk> chunks{read_chunk(array, found, 0, options, owner)};
+    Doubts doubts(options.text_unit);
+    std::vector<Chunk> chunks{read_chunk(array, found, 0, options, doubts, owner)};
+    doubts.settle(found.name);
     const std::size_t count = chunks[0].count;
     return Sizes(std::move(chunks), description_of(found, column, count, options));
 }
@@ -532,6 +609,7 @@ Sizes read_arrow_stream(ArrowArrayStream& stream, const char* column,
     call_stream(stream, [&] { return stream.get_schema(&stream, &schema.value); });
     const Column found = find_column(schema.value, column);
     std::vector<Chunk> chunks;
+    Doubts doubts(options.text_unit);
     std::size_t count = 0;
     for (;;) {
         auto streamed = std::make_shared<StreamedArray>();
@@ -539,11 +617,12 @@ Sizes read_arrow_stream(ArrowArrayStream& stream, const char* column,
         ArrowArray& array = streamed->array.value;
         call_stream(stream, [&] { return stream.get_next(&stream, &array); });
         if (array.release == nullptr) break;
-        chunks.push_back(read_chunk(array, found, count, options, std::move(streamed)));
+        chunks.push_back(read_chunk(array, found, count, options, doubts, std::move(streamed)));
         count += chunks.back().count;
         check(count <= largest_sample_count, text(found.name, ": length"), count,
               "must be at most ", largest_sample_count);
     }
+    doubts.settle(found.name);
     return Sizes(std::move(chunks), description_of(found, column, count, options));
 }
 

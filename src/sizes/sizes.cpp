@@ -216,8 +216,10 @@ int64_t words_in(std::string_view text) {
 }
 
 void check_text_unit(sab_text_unit unit) {
-    check(unit == SAB_TEXT_BYTES || unit == SAB_TEXT_WORDS, "options.text_unit", unit,
-          "must be SAB_TEXT_BYTES (0) or SAB_TEXT_WORDS (1)");
+    check(unit >= SAB_TEXT_BYTES && unit <= SAB_TEXT_ALL_BYTES && unit != SAB_TEXT_CHARACTERS,
+          "options.text_unit", unit,
+          "must be SAB_TEXT_BYTES (0), SAB_TEXT_WORDS (1), SAB_TEXT_VALUE (3) or "
+          "SAB_TEXT_ALL_BYTES (4)");
 }
 
 void check_null_rule(sab_null_rule rule) {

@@ -376,6 +376,40 @@ static void JsonLines_NumberTextOrList(void) {
     expect_refused(NULL, SAB_E_ARGUMENT, "line 1 has: length, text, ids, audio.frames");
 }
 
+static void JsonLines_TextsThatAreNumbers_AreRefusedOrRead(void) {
+    use_name("");
+    write_text("{\"s\": \"3.25\", \"ids\": [[1, 2]]}\n{\"s\": \"\\u0037\", \"ids\": [[3]]}\n");
+    sab_sizes_file_options options = as(NULL, "s");
+    expect_refused(&options, SAB_E_ARGUMENT, "options.text_unit = SAB_TEXT_BYTES: all texts of");
+    options.text_unit = SAB_TEXT_VALUE;
+    EXPECT_READ(&options, "JSON lines, field s: 2 lines", 3.25, 7);
+    options.text_unit = SAB_TEXT_ALL_BYTES;
+    EXPECT_READ(&options, "JSON lines, field s: 2 lines", 4, 1);
+    options.column = "ids";
+    expect_refused(&options, SAB_E_ARGUMENT, "each list holds a single list, of the shape (1, le");
+    write_text("{\"s\": \"3.25\"}\n{\"s\": \"a\"}\n");
+    options = as(NULL, "s");
+    EXPECT_READ(&options, "JSON lines, field s: 2 lines", 4, 1);
+    options.text_unit = SAB_TEXT_VALUE;
+    expect_refused(&options, SAB_E_FORMAT, "line 2: field \"s\" = \"a\": must be a number from 0");
+    write_text("3\n 4.5\n");
+    options.format = "text";
+    options.column = NULL;
+    EXPECT_READ(&options, "lines of text, values: 2 lines", 3, 4.5);
+    write_text("3\nx\n");
+    expect_refused(&options, SAB_E_FORMAT, "line 2: \"x\": must be a number from 0 to 2^53");
+}
+
+static void Kaldi_NumbersAfterNames_AreRead(void) {
+    use_name("");
+    write_text("a 3.25\nb\t7\n");
+    const sab_sizes_file_options options = as("kaldi", NULL);
+    EXPECT_READ(&options, "a name and a number a line: 2 sizes", 3.25, 7);
+    expect_refused(NULL, SAB_E_FORMAT, "is ambiguous: each line has a name and a number; format");
+    write_text("a 3\nb\n");
+    expect_refused(&options, SAB_E_FORMAT, "line 2: \"b\": must be a name and a number from 0");
+}
+
 static void JsonLines_BadLine_IsNamed(void) {
     const struct {
         const char *line, *words;
@@ -872,6 +906,8 @@ int main(void) {
     RUN(Text_LongerThanEveryBuffer_IsReadWhole);
     RUN(Fasta_SizesAreResidues);
     RUN(JsonLines_NumberTextOrList);
+    RUN(JsonLines_TextsThatAreNumbers_AreRefusedOrRead);
+    RUN(Kaldi_NumbersAfterNames_AreRead);
     RUN(JsonLines_BadLine_IsNamed);
     RUN(JsonLines_OtherFields_AreSkippedWhateverTheyHave);
     RUN(JsonLines_Names_MatchAsJsonSays);

@@ -618,6 +618,42 @@ static void Words_OfViews_AreReadInsideOfTheirBuffers(void) {
                    "row 1: length = -1: must not be negative");
 }
 
+static void Texts_ThatAreNumbers_AreRefusedOrRead(void) {
+    const sab_sizes_arrow_options values = reading(SAB_NULLS_ZERO, SAB_TEXT_VALUE);
+    const sab_sizes_arrow_options bytes = reading(SAB_NULLS_REFUSE, SAB_TEXT_ALL_BYTES);
+    const sab_sizes_arrow_options zero = reading(SAB_NULLS_ZERO, SAB_TEXT_BYTES);
+    const char *const text = "3.25 7 1e3x";
+    const int32_t ends[] = {0, 4, 6, 6, 10, 11};
+    const struct ArrowSchema string = type("u", NULL), binary = type("z", NULL);
+    const char *const rule = "all texts of the array are numbers, such as \"3.25\": SAB_TEXT_VALUE";
+    EXPECT_REFUSED(ARRAY(2, NULL, ends, text), &string, NULL, NULL, rule);
+    EXPECT_REFUSED(ARRAY(4, NULL, ends, text), &binary, NULL, NULL, rule); /* one is empty */
+    EXPECT_REFUSED(ARRAY(3, "\xFB", ends, text), &string, NULL, &zero, rule);
+    EXPECT_READ(ARRAY(5, NULL, ends, text), &string, NULL, NULL, 4, 2, 0, 4, 1);
+    EXPECT_READ(ARRAY(2, NULL, ends, text), &string, NULL, &bytes, 4, 2);
+    EXPECT_READ(ARRAY(4, "\xFB", ends, text), &string, NULL, &values, 3.25, 7, 0, 1000);
+    EXPECT_READ(ARRAY(2, NULL, ends, text), &binary, NULL, &values, 3.25, 7);
+    EXPECT_REFUSED(ARRAY(3, NULL, ends, text), &string, NULL, &values, "row 2 = \"\": must be a n");
+    EXPECT_REFUSED(slice(ARRAY(5, NULL, ends, text), 4, 1), &string, NULL, &values,
+                   "row 0 = \"x\": must be a number from 0 to 2^53");
+    const int64_t pairs[] = {4, 4, 4};
+    const struct ArrowSchema number = type("l", NULL);
+    EXPECT_READ(ARRAY(3, NULL, pairs), &number, NULL, &values, 4, 4, 4);
+}
+
+static void Lists_OfASingleList_AreRefused(void) {
+    const int32_t outer[] = {0, 1, 2, 4}, inner[] = {0, 4, 6, 7, 9};
+    struct ArrowSchema list = type("+l", NULL), item = type("+l", "item"), leaf = type("i", "item");
+    struct ArrowSchema *const items[] = {&item}, *const leaves[] = {&leaf};
+    list.n_children = item.n_children = 1;
+    list.children = (struct ArrowSchema **)items;
+    item.children = (struct ArrowSchema **)leaves;
+    EXPECT_REFUSED(ARRAY(2, NULL, outer), &list, NULL, NULL,
+                   "the array: each list holds a single list, of the shape (1, length)");
+    EXPECT_READ(ARRAY(3, NULL, outer), &list, NULL, NULL, 1, 1, 2);
+    EXPECT_READ(ARRAY(4, NULL, inner), &item, NULL, NULL, 4, 2, 1, 2);
+}
+
 static void Arguments_ThatAreBad_AreNamed(void) {
     struct ArrowArray array = ARRAY(4, NULL, offsets32);
     const struct ArrowSchema schema = type("i", NULL);
@@ -797,6 +833,8 @@ int main(void) {
     RUN(Types_WithoutASize_AreRefused);
     RUN(Words_OfTexts_AreCounted);
     RUN(Words_OfViews_AreReadInsideOfTheirBuffers);
+    RUN(Texts_ThatAreNumbers_AreRefusedOrRead);
+    RUN(Lists_OfASingleList_AreRefused);
     RUN(Arguments_ThatAreBad_AreNamed);
     RUN(Stream_Arrays_FollowOneAnother);
     RUN(Stream_WithoutArrays_HasNoSizes);

@@ -94,9 +94,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     Input input(data, size);
     sab_sizes_arrow_options options = SAB_SIZES_ARROW_OPTIONS_INIT;
     options.nulls = input.take<uint8_t>() % 2;
-    options.text_unit = input.take<uint8_t>() % 2;
+    static const sab_text_unit units[] = {SAB_TEXT_BYTES, SAB_TEXT_WORDS, SAB_TEXT_VALUE,
+                                          SAB_TEXT_ALL_BYTES};
+    options.text_unit = units[input.take<uint8_t>() % 4];
     const uint8_t shape = input.take<uint8_t>() % 3;
-    Made leaf(input, options.text_unit == SAB_TEXT_WORDS);
+    Made leaf(input, options.text_unit != SAB_TEXT_ALL_BYTES);
     ArrowArray *child = &leaf.array, around = leaf.array;
     ArrowSchema *child_schema = &leaf.schema, schema_around = leaf.schema;
     if (shape == 1) {  // a struct, which takes a part of its column

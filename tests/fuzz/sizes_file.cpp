@@ -26,6 +26,7 @@ const Target& target_of(uint8_t selector) {
                                      {"jsonl", "a.b", "{\"a\": {\"b\": \"t\"}}\n{\"a\":"},
                                      {"numbers", nullptr, "1\n2.5\n"},
                                      {"text", nullptr, "a b\n"},
+                                     {"kaldi", nullptr, "a 1\nb 2.5\n"},
                                      {"fasta", nullptr, ">a\nACGT\n"}};
     return targets[selector % (sizeof targets / sizeof *targets)];
 }
@@ -45,14 +46,18 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     sab_sizes_file_options options = SAB_SIZES_FILE_OPTIONS_INIT;
     options.format = target.format;
     options.column = target.column;
-    options.text_unit = flags >> 1 & 1;
+    const sab_text_unit units[] = {SAB_TEXT_BYTES, SAB_TEXT_WORDS, SAB_TEXT_VALUE,
+                                   SAB_TEXT_ALL_BYTES};
+    options.text_unit = units[(flags >> 1 & 1) + (flags >> 3 & 2)];
     options.missing = flags >> 2 & 1;
     options.nulls = flags >> 3 & 1;
     sab_sizes* sizes = nullptr;
     const sab_status status = sab_sizes_file_new(path, &options, &sizes);
-    const bool needs_column = target.format == nullptr && status == SAB_E_ARGUMENT;
+    // No column is given, or all texts of a field are numbers.
+    const bool may_refuse =
+        (target.format == nullptr || target.column != nullptr) && status == SAB_E_ARGUMENT;
     PROMISE(status == SAB_OK ? sizes != nullptr
-                             : sizes == nullptr && (status == SAB_E_FORMAT || needs_column));
+                             : sizes == nullptr && (status == SAB_E_FORMAT || may_refuse));
     // Every size was checked but those of .npy files.
     double value = 0;
     for (size_t i = 0; i < sab_sizes_count(sizes) && i < 100; ++i) {

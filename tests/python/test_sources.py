@@ -426,3 +426,140 @@ def test_a_schedule_needs_pyarrow(tmp_path, monkeypatch, capsys):
     np.save(tmp_path / "sizes.npy", np.arange(1, 30))
     assert main(["plan", str(tmp_path / "sizes.npy"), "--output", "x.parquet"]) == 2
     assert "--output x.parquet: needs pyarrow: pip install pyarrow" in capsys.readouterr().err
+
+
+NUMBERS = ["3.25", " 120.75", "7", "1e3", "+.5"]
+VALUES = [3.25, 120.75, 7, 1000, 0.5]
+
+
+def sources_of(texts, tmp_path):
+    """The texts in each kind of source, with the options that read them."""
+    yield texts, {}
+    yield tuple(text.encode() for text in texts), {}
+    yield np.array(texts), {}
+    yield np.array(texts, object), {}
+    path = tmp_path / "texts.jsonl"
+    path.write_text("".join(json.dumps({"a": {"b": text}}) + "\n" for text in texts))
+    yield path, {"column": "a.b"}
+    polars = pytest.importorskip("polars")
+    yield polars.Series(texts), {}
+    yield polars.DataFrame({"text": texts, "other": texts}), {"column": "text"}
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.feather
+    import pyarrow.parquet
+
+    for kind in (pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.binary_view()):
+        array = pa.array([text.encode() for text in texts], pa.binary()).cast(kind)
+        yield pa.chunked_array([array[:2], array[2:]]), {}
+    yield pa.array(texts).dictionary_encode(), {}
+    table = pa.table({"text": texts, "other": texts})
+    pyarrow.parquet.write_table(table, tmp_path / "texts.parquet", row_group_size=2)
+    pyarrow.feather.write_feather(table, tmp_path / "texts.arrow")
+    yield tmp_path / "texts.parquet", {"column": "text"}
+    yield tmp_path / "texts.arrow", {"column": "text"}
+
+
+def test_texts_that_are_all_numbers_are_refused_or_read(tmp_path):
+    rule = r"all texts .* numbers, such as .*3.25.*: units='value' reads them as numbers, units='by"
+    for source, options in sources_of(NUMBERS, tmp_path):
+        with pytest.raises(ValueError, match=rule):
+            sab.Sizes(source, **options)
+        assert all_of(source, units="value", **options) == VALUES
+        assert all_of(source, units="bytes", **options) == list(map(len, NUMBERS))
+    for source, options in sources_of([*NUMBERS, "", "a text"], tmp_path):
+        assert all_of(source, **options) == [*map(len, NUMBERS), 0, 6]
+        with pytest.raises(ValueError, match="must be a number"):
+            sab.Sizes(source, units="value", **options)[0]
+    with pytest.raises(ValueError, match=r"pass sab.Sizes\(sizes, units='value'\)"):
+        sab.plan(NUMBERS, budget=16)
+    with pytest.raises(ValueError, match="units = 'characters': must be one of"):
+        sab.Sizes(NUMBERS, units="characters")
+    with pytest.raises(ValueError, match="units = 'value': must not be given with words=True"):
+        sab.Sizes(NUMBERS, units="value", words=True)
+
+
+def test_missing_values_do_not_make_numbers_texts(tmp_path):
+    for missing in ("", " ", "nan", "NaN", "-inf", None):
+        texts = ["3.25", missing, "7"]
+        with pytest.raises(ValueError, match="units='value'"):
+            sab.Sizes(texts, nulls="zero")
+        path = tmp_path / "a.jsonl"
+        path.write_text("".join(json.dumps({"a": text}) + "\n" for text in texts))
+        with pytest.raises(ValueError, match="units='value'"):
+            sab.Sizes(path, column="a", nulls="zero")
+    assert all_of(["3.25", ""]) == [4, 0] == all_of(["3.25", None], nulls="zero", units="bytes")
+    path.write_text('{"a": 3}\n{"a": "4.5"}\n')
+    with pytest.raises(ValueError, match="units='value'"):
+        sab.Sizes(path, column="a")
+    assert all_of(path, column="a", units="value") == [3, 4.5]
+
+
+def test_a_list_and_json_agree_on_what_a_number_is(tmp_path):
+    path = tmp_path / "a.jsonl"
+    numbers = "0 007 -0 1. .5 5e2 5E+2 1e-3 1e400 inf NaN +Infinity 9999999999999999999999999"
+    others = "- . e5 1e 1e+ 1.2.3 1,5 0x10 1_000 3s --1 nano +-1 1e5.0 infinit 1e5e5 5- a5 true"
+    for text in [*numbers.split(), *others.split(), "", " ", "1 2", "\t4\r"]:
+        path.write_text(json.dumps({"a": text}))
+        refusals = []
+        for source, options in ((path, {"column": "a"}), ([text], {})):
+            try:
+                refusals.append(all_of(source, **options))
+            except ValueError as error:
+                assert "units='value'" in str(error)
+                try:
+                    refusals.append(all_of(source, units="value", **options))
+                except ValueError:
+                    refusals.append("no size")
+        assert refusals[0] == refusals[1], text
+
+
+def test_files_of_kaldi(tmp_path):
+    names = ("utt2dur", "utt2num_frames", "reco2dur", "utt2dur.1", "utt2dur.gz", "durations")
+    lines = "a-1 3.25\nb-2\t120.75\n0003   7 \n"
+    for name in names:
+        data = lines.encode()
+        (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+        options = {"format": "kaldi"} if name == "durations" else {}
+        assert all_of(tmp_path / name, **options) == [3.25, 120.75, 7]
+    with pytest.raises(sab.FormatError, match='a name and a number; format "kaldi" reads the num'):
+        sab.Sizes(tmp_path / "durations")
+    assert all_of(tmp_path / "durations", format="text") == [8, 10, 9]
+    for damaged in ("b", "\nb 4", "b x", "b -4", "b 4 5", "5"):
+        (tmp_path / "utt2dur").write_text(f"a 3\n{damaged}\n")
+        with pytest.raises(sab.FormatError, match=r"line 2: .*must be a name and a number"):
+            sab.Sizes(tmp_path / "utt2dur")
+    (tmp_path / "numbers.txt").write_text("duration\n3.25\n7\n")
+    with pytest.raises(sab.FormatError, match="a table, by its lines: all but the first are numb"):
+        sab.Sizes(tmp_path / "numbers.txt")
+    (tmp_path / "numbers.txt").write_text("a 1\nb 2\nc\n")
+    assert all_of(tmp_path / "numbers.txt") == [3, 3, 1]
+
+
+def nested_of(lists, tmp_path):
+    yield lists, {}
+    yield tuple(lists), {}
+    path = tmp_path / "lists.jsonl"
+    path.write_text("".join(json.dumps({"ids": ids}) + "\n" for ids in lists))
+    yield path, {"column": "ids"}
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet
+
+    inner = pa.list_(pa.int64())
+    for kind in (pa.list_(inner), pa.large_list(inner), pa.list_(pa.large_list(pa.int64()))):
+        yield pa.array(lists, kind), {}
+    pyarrow.parquet.write_table(pa.table({"ids": lists}), tmp_path / "lists.parquet")
+    yield tmp_path / "lists.parquet", {"column": "ids"}
+
+
+def test_nested_lists_of_one_list_are_refused(tmp_path):
+    """input_ids of the shape (1, length), which a tokenizer returns as tensors."""
+    for source, options in nested_of([[[101, 7, 8, 102]], [[101, 102]]], tmp_path):
+        with pytest.raises((ValueError, TypeError), match=r"the shape \(1, "):
+            sab.Sizes(source, **options)
+    with pytest.raises(TypeError, match=r"\(1, 4\): must be a list .* pass \[len\(s\[0\]\) for s"):
+        sab.Sizes([np.zeros((1, 4)).tolist()])
+    with pytest.raises(TypeError, match=r"the shape \(1, 4\): .* pass \[s.shape\[1\] for s in"):
+        sab.Sizes([np.zeros((1, 4)), np.zeros((1, 2))])
+    for source, options in nested_of([[[101, 7]], [[1], [2]], []], tmp_path):
+        assert all_of(source, **options) == [1, 2, 0]  # frames of features
+    assert all_of([["one text"], ["another"]]) == [1, 1]

@@ -129,8 +129,8 @@ function arrow_struct(values, count, type)
     return ArrowColumn(values, "+s", count, values.validity.nc, [bitmap(values, count)]; names = fieldnames(type), children = children)
 end
 
-function arrow_sizes(values, column, nulls, words)
-    given = options(Raw.sab_sizes_arrow_options; nulls = choice(:nulls, nulls, NULLS), text_unit = text_unit(words))
+function arrow_sizes(values, column, nulls, unit)
+    given = options(Raw.sab_sizes_arrow_options; nulls = choice(:nulls, nulls, NULLS), text_unit = unit)
     made, name = ArrowColumn(values), column === nothing ? C_NULL : String(column)
     pointer = GC.@preserve made created(Raw.sab_sizes) do out
         Raw.sab_sizes_arrow_new(pointer_from_objref(made.array), pointer_from_objref(made.schema), name, given, out)

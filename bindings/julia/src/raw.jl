@@ -60,6 +60,8 @@ const SAB_FLOAT64 = 10
 const SAB_TEXT_BYTES = 0
 const SAB_TEXT_WORDS = 1
 const SAB_TEXT_CHARACTERS = 2
+const SAB_TEXT_VALUE = 3
+const SAB_TEXT_ALL_BYTES = 4
 const SAB_NULLS_REFUSE = 0
 const SAB_NULLS_ZERO = 1
 struct ArrowSchema end

@@ -9,9 +9,9 @@ const Sized = Union{Int8,Int16,Int32,Int64,UInt8,UInt16,UInt32,UInt64,Float32,Fl
 """
     Sizes(values; copy = true)
     Sizes(size_of, count; progress = nothing)
-    Sizes(path; format = nothing, column = nothing, words = false, missing = :error, copy = false,
-        progress = nothing)
-    Sizes(column_of_arrow; column = nothing, nulls = :error, words = false)
+    Sizes(path; format = nothing, column = nothing, words = false, units = nothing,
+        missing = :error, copy = false, progress = nothing)
+    Sizes(column_of_arrow; column = nothing, nulls = :error, words = false, units = nothing)
     Sizes((source = ..., target = ...))
 
 The size of each sample: from a vector, from a function that is called once for each of `1:count`,
@@ -28,9 +28,9 @@ resize or change a borrowed vector while the sizes exist, or a [`BionemoSizeAwar
 copy what they need.
 
 A file is a NumPy array (`.npy`), an index of Megatron, fairseq or datatrove, JSON lines with the
-field `column`, lines of numbers, lines of text, or FASTA. The last four may be compressed by gzip or
-Zstandard. `format` is detected, or one of `"npy"`, `"megatron"`, `"fairseq"`, `"datatrove"`,
-`"jsonl"`, `"numbers"`, `"text"`, `"fasta"`. [`SAB.description`](@ref) says how it was read.
+field `column`, lines of numbers, lines of text, `utt2dur` or `utt2num_frames` of Kaldi, or FASTA.
+The last five may be compressed by gzip or Zstandard. `format` is detected, or one of `"npy"`,
+`"megatron"`, `"fairseq"`, `"datatrove"`, `"jsonl"`, `"numbers"`, `"text"`, `"kaldi"`, `"fasta"`. [`SAB.description`](@ref) says how it was read.
 `missing = :skip` leaves out lines of JSON without the field. Arrays and indexes are mapped unless
 `copy = true`. Do not truncate or overwrite a mapped file in place while the sizes exist. Replace it
 by renaming a new file over it.
@@ -39,7 +39,8 @@ Columns of Arrow.jl, also chained ones, are never copied; do not change them. A 
 a text, a binary value and a list the length is the size. `nulls = :zero` counts `missing` as 0,
 otherwise it is refused. `column` is the path of a field of structs, such as `"audio.frames"`.
 
-The size of a text is its bytes in UTF-8, with `words = true` its words.
+The size of a text is its bytes in UTF-8, with `words = true` its words, and with `units = :value` the
+number that it is. Texts that are all numbers are refused unless `units` is `:value` or `:bytes`.
 
 `progress(done, total)` is called during the call, and stops it by returning `false`.
 """
@@ -50,10 +51,10 @@ mutable struct Sizes{D} <: Handle{Raw.sab_sizes}
 end
 free(sizes::Ptr{Raw.sab_sizes}) = Raw.sab_sizes_free(sizes)
 
-function Sizes(values::AbstractVector; copy::Bool = true, column = nothing, nulls = :error, words::Bool = false)
-    is_chained(values) && return vcat((Sizes(part; copy = copy, column = column, nulls = nulls, words = words) for part in values.arrays)...)
-    is_of_arrow(values) && return arrow_sizes(values, column, nulls, words)
-    column === nothing && !words || throw(ArgumentError("column and words are for columns of Arrow.jl, not for a $(typeof(values))"))
+function Sizes(values::AbstractVector; copy::Bool = true, column = nothing, nulls = :error, words::Bool = false, units = nothing)
+    is_chained(values) && return vcat((Sizes(part; copy = copy, column = column, nulls = nulls, words = words, units = units) for part in values.arrays)...)
+    is_of_arrow(values) && return arrow_sizes(values, column, nulls, text_unit(words, units))
+    column === nothing && !words && units === nothing || throw(ArgumentError("column, words and units are for columns of Arrow.jl, not for a $(typeof(values))"))
     eltype(values) >: Missing && (values = without_missing(values, choice(:nulls, nulls, NULLS)))
     values isa StridedVector{<:Sized} && return sizes_in_memory(values, copy)
     copy || throw(ArgumentError("copy = false: values must be a strided vector of integers or floats of 8 to 64 bits, not a $(typeof(values))"))
@@ -118,13 +119,15 @@ column_names(columns::NamedTuple) = collect(Symbol, keys(columns))
 column_names(columns::AbstractVector{<:Pair}) = [Symbol(name) for (name, _) in columns]
 column_names(_) = ONE_COLUMN
 
-text_unit(words::Bool) = words ? Raw.SAB_TEXT_WORDS : Raw.SAB_TEXT_BYTES
+const UNITS = (bytes = Raw.SAB_TEXT_ALL_BYTES, words = Raw.SAB_TEXT_WORDS, value = Raw.SAB_TEXT_VALUE)
+text_unit(words::Bool, ::Nothing) = words ? Raw.SAB_TEXT_WORDS : Raw.SAB_TEXT_BYTES
+text_unit(::Bool, units) = choice(:units, units, UNITS)
 const NULLS = (error = Raw.SAB_NULLS_REFUSE, zero = Raw.SAB_NULLS_ZERO)
 const MISSING = (error = Raw.SAB_MISSING_REFUSE, skip = Raw.SAB_MISSING_SKIP)
 
-function Sizes(path::AbstractString; format = nothing, column = nothing, words::Bool = false, missing = :error, copy::Bool = false, progress = nothing)
+function Sizes(path::AbstractString; format = nothing, column = nothing, words::Bool = false, units = nothing, missing = :error, copy::Bool = false, progress = nothing)
     calls = Calls(progress = progress)
-    given = options(Raw.sab_sizes_file_options; text_unit = text_unit(words), missing = choice(:missing, missing, MISSING), copy = copy)
+    given = options(Raw.sab_sizes_file_options; text_unit = text_unit(words, units), missing = choice(:missing, missing, MISSING), copy = copy)
     texts = [text === nothing ? nothing : Base.cconvert(Cstring, String(text)) for text in (format, column)]
     pointer = GC.@preserve texts calls begin
         given.format, given.column = (text === nothing ? C_NULL : Ptr{UInt8}(Base.unsafe_convert(Cstring, text)) for text in texts)

@@ -37,12 +37,12 @@ def is_arrow(source: Any) -> bool:
 
 
 def arrow_sizes(
-    source: Any, column: str | None, words: bool, zero_nulls: bool, calls: Calls | None = None
+    source: Any, column: str | None, unit: int, zero_nulls: bool, calls: Calls | None = None
 ) -> CData:
     """The handle of sizes in an Arrow object, which are not copied."""
     options = new_options("sab_sizes_arrow_options")
     options.nulls = lib.SAB_NULLS_ZERO if zero_nulls else lib.SAB_NULLS_REFUSE
-    options.text_unit = lib.SAB_TEXT_WORDS if words else lib.SAB_TEXT_BYTES
+    options.text_unit = unit
     name = ffi.NULL if column is None else ffi.new("char[]", path_bytes(column, "column"))
     handle = ffi.new("sab_sizes **")
     if not hasattr(source, "__arrow_c_array__") and hasattr(source, "to_reader"):

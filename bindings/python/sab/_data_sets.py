@@ -6,7 +6,7 @@ import importlib
 from typing import Any
 
 from sab._arrow import arrow_sizes, values_of
-from sab._native import CData
+from sab._native import CData, lib
 from sab._tables import find_leaf
 
 
@@ -28,7 +28,7 @@ def data_set_of(source: Any, column: str | None) -> tuple[Any, str | None] | Non
 def data_set_sizes(
     data_set: Any,
     column: str | None,
-    words: bool,
+    unit: int,
     zero_nulls: bool,
 ) -> CData:
     """The handle of the sizes in a column, in the order of the data set. Formats and transforms
@@ -43,10 +43,10 @@ def data_set_sizes(
         types = pa.types
         if not types.is_integer(leaf.type) and not types.is_floating(leaf.type):
             # Only the lengths are moved to their places.
-            handle = arrow_sizes(pa.table([found], [name]), name, words, zero_nulls=True)
+            handle = arrow_sizes(pa.table([found], [name]), name, unit, zero_nulls=True)
             lengths = values_of(handle, 0, len(found))
             found = pa.chunked_array([pa.array(lengths, mask=found.is_null().to_numpy())])
-            words = False
+            unit = lib.SAB_TEXT_BYTES
         rows = data_set._indices.column(0).combine_chunks()
         found = pa.chunked_array([found.combine_chunks().take(rows)])
-    return arrow_sizes(pa.table([found], [name]), name, words, zero_nulls)
+    return arrow_sizes(pa.table([found], [name]), name, unit, zero_nulls)

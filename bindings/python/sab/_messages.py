@@ -42,6 +42,9 @@ _COLUMN = re.compile(r"\bin column \d+")
 _LENGTH = re.compile(r"\bnumber of (budget|balance) = ")
 _OTHERS = {
     "nulls count as 0 only on request": "nulls='zero' counts them as 0",
+    "text_unit = SAB_TEXT_BYTES": "units = None",
+    "SAB_TEXT_VALUE reads": "units='value' reads",
+    "SAB_TEXT_ALL_BYTES counts": "units='bytes' counts",
     "column = NULL": "column = None",
     "sizes.count = ": "len(sizes) = ",
 }

@@ -71,6 +71,8 @@ class _Lib:
     SAB_TEXT_BYTES: int
     SAB_TEXT_WORDS: int
     SAB_TEXT_CHARACTERS: int
+    SAB_TEXT_VALUE: int
+    SAB_TEXT_ALL_BYTES: int
     SAB_NULLS_REFUSE: int
     SAB_NULLS_ZERO: int
     SAB_MAX_COST_TERMS: int

@@ -31,6 +31,12 @@ from sab._tables import table_format, table_sizes
 
 __all__ = ["Sizes"]
 
+Units = Literal["bytes", "words", "value"]
+_UNITS = {
+    "bytes": lib.SAB_TEXT_ALL_BYTES,
+    "words": lib.SAB_TEXT_WORDS,
+    "value": lib.SAB_TEXT_VALUE,
+}
 Missing = Literal["error", "skip"]
 _MISSING = {"error": lib.SAB_MISSING_REFUSE, "skip": lib.SAB_MISSING_SKIP}
 
@@ -67,15 +73,16 @@ class Sizes:
               type. It is borrowed, not copied, with any stride; keep it unchanged. float16 and
               bfloat16 are copied;
             - a list of lists, whose sizes are their lengths, or a list of texts, whose sizes are
-              their UTF-8 bytes;
+              their UTF-8 bytes. Lists that all hold a single list are refused;
             - an object with ``__arrow_c_array__`` or ``__arrow_c_stream__``: tables, arrays and
               scanners of pyarrow, data frames of polars and pandas, relations of DuckDB. Numbers
               are sizes; texts, binary values and lists have their lengths. Nothing is copied;
             - a Hugging Face data set, in the order of its shuffle and select;
             - the path of a file, a list of :class:`pathlib.Path`, or a pattern such as
               ``"sizes-*.npy"``. Several files are one data set. ``.npy`` files and the indexes of
-              Megatron, fairseq and datatrove are mapped. JSON lines, numbers, texts and FASTA are
-              read, also from gzip and Zstandard. Parquet, Arrow IPC (mapped) and CSV, also with
+              Megatron, fairseq and datatrove are mapped. JSON lines, numbers, texts, FASTA, and
+              ``utt2dur`` and ``utt2num_frames`` of Kaldi are read, also from gzip and Zstandard.
+              Parquet, Arrow IPC (mapped) and CSV, also with
               tabs (``.tsv``) or compressed, need pyarrow. ``"-"`` is standard input; CSV from it is
               copied to a temporary file. Do not truncate or overwrite a mapped file; to replace
               it, rename a new file over it;
@@ -87,9 +94,12 @@ class Sizes:
         column: the column of a data set or the field of JSON lines, ``"audio.frames"`` for a field
             of a struct.
         format: of a file, found from its content by default: ``"npy"``, ``"megatron"``,
-            ``"fairseq"``, ``"datatrove"``, ``"jsonl"``, ``"numbers"``, ``"text"``, ``"fasta"``,
-            ``"parquet"``, ``"arrow"``, ``"csv"``.
+            ``"fairseq"``, ``"datatrove"``, ``"jsonl"``, ``"numbers"``, ``"text"``, ``"kaldi"``,
+            ``"fasta"``, ``"parquet"``, ``"arrow"``, ``"csv"``.
         words: True counts the words of texts: runs of bytes that are not ASCII white space.
+        units: what the size of a text is: ``"bytes"``, ``"words"``, or ``"value"``, the number
+            that it is, such as ``"3.25"``. None: its bytes, or its words with ``words``; texts
+            that are all numbers are refused then.
         nulls: ``"error"`` refuses None, nulls and masked values, ``"zero"`` counts them as 0.
         missing: ``"error"`` refuses a JSON line without the field, ``"skip"`` leaves it out.
         count: number of samples, with a function only.
@@ -116,12 +126,13 @@ class Sizes:
         column: str | None = None,
         format: str | None = None,
         words: bool = False,
+        units: Units | None = None,
         nulls: Nulls = "error",
         missing: Missing = "error",
         count: int | None = None,
         progress: bool | Progress | None = None,
     ) -> None:
-        words = flag("words", words)
+        unit = _unit_of(flag("words", words), units)
         if isinstance(source, Sizes):
             if lib.sab_mixture_source_count(source._handle):
                 raise TypeError("sizes is a sab.Mixture: pass it as it is, in the place of sizes")
@@ -147,6 +158,7 @@ class Sizes:
                         column=of,
                         format=format,
                         words=words,
+                        units=units,
                         nulls=nulls,
                         missing=missing,
                         count=count,
@@ -171,7 +183,7 @@ class Sizes:
         data_set = data_set_of(source, column)
         if self._files:
             made = [
-                _read(path, column, format, words, zero_nulls, missing_rule, progress)
+                _read(path, column, format, unit, zero_nulls, missing_rule, progress)
                 for path in self._files
             ]
             self._handle = made[0][0] if len(made) == 1 else _joined([part for part, _ in made])
@@ -179,11 +191,11 @@ class Sizes:
         elif is_function:
             self._handle = _called(source, count, progress)
         elif data_set is not None:
-            self._handle = data_set_sizes(*data_set, words, zero_nulls)
+            self._handle = data_set_sizes(*data_set, unit, zero_nulls)
         elif is_arrow(source):
-            self._handle = arrow_sizes(source, column, words, zero_nulls)
+            self._handle = arrow_sizes(source, column, unit, zero_nulls)
         else:
-            self._keep = array_of(source, column, words, nulls)
+            self._keep = array_of(source, column, unit, nulls)
             self._handle = _borrowed(self._keep)
 
     @classmethod
@@ -277,6 +289,15 @@ class Sizes:
         if self._keep is not None:
             return self._keep
         return values_of(self._handle, 0, len(self))
+
+
+def _unit_of(words: bool, units: str | None) -> int:
+    """The constant of C for the size of a text."""
+    if units is None:
+        return int(lib.SAB_TEXT_WORDS if words else lib.SAB_TEXT_BYTES)
+    if words and units != "words":
+        raise ValueError(f"units = {units!r}: must not be given with words=True")
+    return int(one_of("units", units, _UNITS))
 
 
 def _columns_of(
@@ -386,7 +407,7 @@ def _read(
     path: str,
     column: str | None,
     format: str | None,
-    words: bool,
+    unit: int,
     zero_nulls: bool,
     missing: int,
     progress: bool | Progress | None,
@@ -397,9 +418,9 @@ def _read(
         raise ValueError(f'{path}: is not a regular file; read a pipe as "-", the standard input')
     table = table_format(path, format)
     if table is not None:
-        handle, description = table_sizes(path, table, column, words, zero_nulls, calls)
+        handle, description = table_sizes(path, table, column, unit, zero_nulls, calls)
     else:
-        handle = _read_by_library(path, column, format, words, zero_nulls, missing, calls)
+        handle = _read_by_library(path, column, format, unit, zero_nulls, missing, calls)
         description = None
     if lib.sab_sizes_count(handle) == 0:
         raise ValueError(f"{path}: has no sample")
@@ -410,7 +431,7 @@ def _read_by_library(
     path: str,
     column: str | None,
     format: str | None,
-    words: bool,
+    unit: int,
     zero_nulls: bool,
     missing: int,
     calls: Calls,
@@ -421,7 +442,7 @@ def _read_by_library(
             text = ffi.new("char[]", path_bytes(value, name))
             calls.kept.append(text)
             setattr(options, name, text)
-    options.text_unit = lib.SAB_TEXT_WORDS if words else lib.SAB_TEXT_BYTES
+    options.text_unit = unit
     options.missing = missing
     options.nulls = lib.SAB_NULLS_ZERO if zero_nulls else lib.SAB_NULLS_REFUSE
     options.progress, options.progress_ctx = lib.sab_py_progress, calls.handle
@@ -478,6 +499,8 @@ def as_sizes(sizes: SizesLike, name: str = "sizes", rule: str = RULE) -> Sizes:
     try:
         return Sizes(sizes)
     except ValueError as error:
+        if "units = None: " in str(error):
+            raise ValueError(f"{error}; pass sab.Sizes({name}, units='value')") from None
         missing, _, rule = str(error).partition("column = None: ")
         if missing or not rule:
             raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 import os
+import re
 from collections.abc import Iterator, Mapping, Set, ValuesView
 from typing import Any, Literal, cast
 
@@ -29,9 +30,13 @@ DTYPES = {
     "float64": lib.SAB_FLOAT64,
 }
 _HALF = ("float16", "bfloat16")
+# A text that is a number, as the library has it.
+_NUMBER = re.compile(
+    rb"\s*[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|nan|inf|infinity)\s*", re.I
+)
 
 
-def array_of(source: Any, column: str | None, words: bool, nulls: Nulls) -> npt.NDArray[Any]:
+def array_of(source: Any, column: str | None, unit: int, nulls: Nulls) -> npt.NDArray[Any]:
     """The sizes in an object, as an array of one dimension."""
     if isinstance(source, Mapping):  # of data sets
         raise TypeError(f"sizes is {kind_of(cast('object', source))}: pass one of its values")
@@ -41,7 +46,7 @@ def array_of(source: Any, column: str | None, words: bool, nulls: Nulls) -> npt.
         )
     is_list = isinstance(source, (list, tuple))
     if is_list:
-        lengths = _lengths_of_list(cast("list[Any]", source), words, nulls)
+        lengths = _lengths_of_list(cast("list[Any]", source), unit, nulls)
         if lengths is not None:
             return lengths
         _check_numbers(cast("list[Any]", source[:1]))
@@ -55,7 +60,7 @@ def array_of(source: Any, column: str | None, words: bool, nulls: Nulls) -> npt.
     if is_list and (array.dtype.kind not in "biufc" or array.ndim != 1):
         _check_numbers(cast("list[Any]", source))
     if array.dtype.kind in "OUS" and array.ndim == 1 and not is_list:
-        return array_of(array.tolist(), None, words, nulls)
+        return array_of(array.tolist(), None, unit, nulls)
     return _checked(array, is_given=isinstance(source, np.ndarray))
 
 
@@ -154,7 +159,8 @@ def _check_numbers(source: list[Any] | tuple[Any, ...]) -> None:
         shape = getattr(value, "shape", None)
         what, length = f"is {kind_of(value)}", "len(s)"
         if shape is not None:
-            what, length = f"has the shape {tuple(shape)}", "s.shape[0]"
+            axis = 1 if len(shape) == 2 and shape[0] == 1 else 0
+            what, length = f"has the shape {tuple(shape)}", f"s.shape[{axis}]"
         elif isinstance(value, Mapping):
             sample = cast("Mapping[object, Any]", value)
             key = next((each for each in sample if _is_list(sample[each])), None)
@@ -169,7 +175,7 @@ def _is_list(value: Any) -> bool:
 
 
 def _lengths_of_list(
-    source: list[Any] | tuple[Any, ...], words: bool, nulls: Nulls
+    source: list[Any] | tuple[Any, ...], unit: int, nulls: Nulls
 ) -> npt.NDArray[Any] | None:
     """The lengths of lists or texts; None for a list of numbers."""
     first = next((value for value in source if value is not None), None)
@@ -179,21 +185,61 @@ def _lengths_of_list(
             _refuse_null(source, nulls)
             return np.asarray([0 if value is None else value for value in source])
         return None
-    lengths = np.zeros(len(source), np.int64)
+    lengths = np.zeros(len(source), np.float64 if is_text and _is_value(unit) else np.int64)
+    doubt = unit == lib.SAB_TEXT_BYTES if is_text else True
     for index, value in enumerate(source):
         if value is None:
             _refuse_null(source, nulls)
         elif is_text and isinstance(value, (str, bytes)):
             text = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
-            lengths[index] = len(text.split()) if words else len(text)
+            lengths[index] = _size_of_text(index, text, unit)
+            doubt = doubt and (not text.strip() or _NUMBER.fullmatch(text) is not None)
         elif not is_text and _is_list(value):
             lengths[index] = len(value)
+            doubt = doubt and len(value) == 1 and _is_list(value[0])
         else:
             raise TypeError(
                 f"sizes[{index}] has type {type(value).__name__}: must be a "
                 f"{'text' if is_text else 'list'}, as those before it"
             )
+    if doubt:
+        _refuse_doubtful(source)
     return lengths
+
+
+def _is_value(unit: int) -> bool:
+    return unit == lib.SAB_TEXT_VALUE
+
+
+def _size_of_text(index: int, text: bytes, unit: int) -> float:
+    if _is_value(unit):
+        if _NUMBER.fullmatch(text) is None:
+            raise ValueError(
+                f"sizes[{index}] = {brief(text.decode(errors='replace'))}: must be a number"
+            )
+        return float(text)
+    return len(text.split()) if unit == lib.SAB_TEXT_WORDS else len(text)
+
+
+def _refuse_doubtful(source: list[Any] | tuple[Any, ...]) -> None:
+    """Refuses texts that are all numbers, and lists that all hold a single list. Texts may be
+    empty beside two numbers.
+    """
+    texts = [value for value in source if isinstance(value, (str, bytes))]
+    has_empty = not all(text.strip() for text in texts)
+    if texts and sum(bool(text.strip()) for text in texts) < 1 + has_empty:
+        return
+    for index, value in enumerate(source):
+        if isinstance(value, (str, bytes)) and value.strip():
+            raise ValueError(
+                f"units = None: all texts are numbers, such as sizes[{index}] = {brief(value)}: "
+                "units='value' reads them as numbers, units='bytes' counts their bytes"
+            )
+        if value is not None and not isinstance(value, (str, bytes)):
+            raise TypeError(
+                f"sizes[{index}] has the shape (1, {len(value[0])}): must be a list of values; "
+                "pass [len(s[0]) for s in samples]"
+            )
 
 
 def _refuse_null(source: list[Any] | tuple[Any, ...], nulls: Nulls) -> None:

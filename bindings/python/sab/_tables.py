@@ -24,6 +24,12 @@ _ENDINGS = {
     ".csv": "csv",
     ".tsv": "csv",
 }
+_MEASURES = {
+    lib.SAB_TEXT_BYTES: "sizes in bytes",
+    lib.SAB_TEXT_ALL_BYTES: "sizes in bytes",
+    lib.SAB_TEXT_WORDS: "sizes in words",
+    lib.SAB_TEXT_VALUE: "values",
+}
 _TITLES = {"parquet": "Parquet", "arrow": "Arrow IPC", "csv": "CSV"}
 
 
@@ -75,7 +81,7 @@ def _ending(path: str) -> str:
 
 
 def table_sizes(
-    path: str, format: str, column: str | None, words: bool, zero_nulls: bool, calls: Calls
+    path: str, format: str, column: str | None, unit: int, zero_nulls: bool, calls: Calls
 ) -> tuple[CData, str]:
     """The handle of the sizes in a column of a file, and text that says what they were read from.
     Of texts and lists only the lengths are kept.
@@ -94,18 +100,18 @@ def table_sizes(
             table = _OPENERS[format](pa, path, opened)
             leaf = find_leaf(table.schema, column)
             name = ".".join(leaf.path)
-            reader = _reader(pa, table, leaf, name, words, calls)
-            handle = arrow_sizes(reader, name, words, zero_nulls, calls)
+            reader = _reader(pa, table, leaf, name, unit, calls)
+            handle = arrow_sizes(reader, name, unit, zero_nulls, calls)
     except (pa.ArrowException, OSError) as error:
         if getattr(error, "filename", None) is not None:
             raise
         raise FormatError(f"{path}: {str(error).splitlines()[0]}") from None
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
-    unit = f", sizes in {'words' if words else 'bytes'}" if _noun(pa, leaf.type) == "text" else ""
+    what = f", {_MEASURES[unit]}" if _noun(pa, leaf.type) == "text" else ""
     count = int(lib.sab_sizes_count(handle))
     nouns = f"{_noun(pa, leaf.type)}{'' if count == 1 else 's'}"
-    return handle, f'{_TITLES[format]}, column "{name}"{unit}: {count:,} {nouns}'
+    return handle, f'{_TITLES[format]}, column "{name}"{what}: {count:,} {nouns}'
 
 
 def find_leaf(schema: Any, column: str | None) -> Leaf:
@@ -178,25 +184,42 @@ def _lengths_of(pa: Any, array: Any) -> Any:
     return (compute.list_value_length if noun == "list" else compute.binary_length)(array)
 
 
-def _reader(pa: Any, table: _Table, leaf: Leaf, name: str, words: bool, calls: Calls) -> Any:
-    """A reader of the lengths in a column, one batch after the other. Words are counted by the
-    library, which does not keep texts then.
+def _doubt(array: Any, name: str, unit: int) -> ValueError | None:
+    """Why the library refuses the values of an array as what they are measured as, if it does."""
+    table: Any = importlib.import_module("pyarrow").table([array], [name])
+    try:
+        arrow_sizes(table, name, unit, zero_nulls=True)
+    except ValueError as error:
+        return error
+    return None
+
+
+def _reader(pa: Any, table: _Table, leaf: Leaf, name: str, unit: int, calls: Calls) -> Any:
+    """A reader of the lengths in a column, one batch after the other. Words are counted and values
+    are read by the library, which does not keep texts then.
     """
+    is_read = unit in (lib.SAB_TEXT_WORDS, lib.SAB_TEXT_VALUE)
 
     def measured(array: Any) -> Any:
-        return array if words else _lengths_of(pa, array)
+        return array if is_read and _noun(pa, leaf.type) != "list" else _lengths_of(pa, array)
 
     schema = pa.schema([(name, measured(pa.nulls(0, leaf.type)).type)])
 
     def batches() -> Iterator[Any]:
         rows = 0
+        doubt, is_first = None, True
         try:
             for batch in table.batches(leaf):
-                lengths = measured(leaf.of(batch.column(leaf.path[0])))
+                array = leaf.of(batch.column(leaf.path[0]))
+                lengths = measured(array)
+                if lengths is not array and len(array) and (is_first or doubt is not None):
+                    doubt, is_first = _doubt(array, name, unit), False
                 yield pa.RecordBatch.from_arrays([lengths], schema=schema)
                 rows += batch.num_rows
                 if calls.progress is not None and calls.progress(*table.done(rows)) is False:
                     raise Cancelled("cancelled by the progress callback")
+            if doubt is not None:  # of every batch
+                raise doubt
         except (Exception, KeyboardInterrupt) as error:
             calls.keep(error)  # through the library, which knows only that the stream failed
             raise
@@ -271,8 +294,8 @@ def _named(path: str, opened: contextlib.ExitStack) -> str:
 class _Csv:
     """pyarrow reads ahead in a thread, which goes on for a moment when the reader is gone, and its
     close() does not end it. So each reader has a file of its own, which is none of Python: the
-    thread does not need the interpreter. Nobody closes this file, whose descriptor could be that of
-    the next one then: it is closed with the last of its users.
+    thread does not need the interpreter. The file is not closed here, since the next file could
+    get its descriptor: it is closed with the last of its users.
     """
 
     def __init__(self, pa: Any, path: str, opened: contextlib.ExitStack) -> None:

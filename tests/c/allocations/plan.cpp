@@ -235,14 +235,14 @@ SCENARIO(sizes_arrow, Threads::none) {
     CALL_FAILS(SAB_E_ARGUMENT, sab_sizes_arrow_new(&array, &schema, "txt", nullptr, &sizes));
     CALL_FAILS(SAB_E_ARGUMENT, sab_sizes_arrow_new(&array, &schema, "text", nullptr, &sizes));
     run.require(column.released == 0, "a failed call released the array");
-    for (const sab_text_unit unit : {SAB_TEXT_BYTES, SAB_TEXT_WORDS}) {
+    for (const sab_text_unit unit : {SAB_TEXT_BYTES, SAB_TEXT_ALL_BYTES, SAB_TEXT_WORDS}) {
         options.nulls = SAB_NULLS_ZERO;
         options.text_unit = unit;
         array = column.array();
         CALL_INTO(sizes, sab_sizes_arrow_new(&array, &schema, "text", &options, &sizes));
         note_sizes(run, sizes);
     }
-    run.require(column.released == 2, "each array is released once");
+    run.require(column.released == 3, "each array is released once");
     CALL_INTO(sizes, sab_sizes_arrow_stream_new(&stream, nullptr, &options, &sizes));
     run.require(stream.release == nullptr, "the stream was not taken over");
     note_sizes(run, sizes);

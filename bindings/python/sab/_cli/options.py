@@ -22,7 +22,7 @@ else:
 
 
 _FORMATS = (
-    *("npy", "megatron", "fairseq", "datatrove", "jsonl", "numbers", "text", "fasta"),
+    *("npy", "megatron", "fairseq", "datatrove", "jsonl", "numbers", "text", "kaldi", "fasta"),
     *TABLE_FORMATS,
 )
 
@@ -50,6 +50,12 @@ def add_inputs(parser: argparse.ArgumentParser, least: str = "+") -> None:
     )
     parser.add_argument(
         "--words", action="store_true", help="count the words of a text, not its UTF-8 bytes"
+    )
+    parser.add_argument(
+        "--units",
+        choices=["bytes", "words", "value"],
+        help="size of a text: its UTF-8 bytes, its words, or the number that it is (default: "
+        "bytes, but texts that are all numbers are refused)",
     )
     parser.add_argument(
         "--nulls",
@@ -115,6 +121,7 @@ def _read_column(options: argparse.Namespace, column: str | None) -> sab.Sizes:
                 column=column,
                 format=options.format,
                 words=options.words,
+                units=options.units,
                 nulls=options.nulls,
                 missing=options.missing,
                 progress=progress,

@@ -49,8 +49,8 @@ impl<'f> SizesFileOptions<'f> {
         missing(rule: MissingRule) => missing = rule.raw();
     }
 
-    /// `"npy"`, `"megatron"`, `"fairseq"`, `"datatrove"`, `"jsonl"`, `"numbers"`, `"text"` or
-    /// `"fasta"`. Detected by default: by the content, then by the name.
+    /// `"npy"`, `"megatron"`, `"fairseq"`, `"datatrove"`, `"jsonl"`, `"numbers"`, `"text"`,
+    /// `"kaldi"` or `"fasta"`. Detected by default: by the content, then by the name.
     pub fn format(mut self, format: impl Into<String>) -> Self {
         self.format = Some(format.into());
         self

@@ -43,11 +43,15 @@ elements!(i8 => SAB_INT8, i16 => SAB_INT16, i32 => SAB_INT32, i64 => SAB_INT64,
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TextUnit {
-    /// Its bytes in UTF-8. The default.
+    /// Its bytes in UTF-8. The default. Texts that are all numbers are refused.
     #[default]
     Bytes,
     /// Its words: runs of bytes that are not white space of ASCII.
     Words,
+    /// The number that it is, such as "3.25".
+    Value,
+    /// Its bytes in UTF-8, also if all texts are numbers.
+    AllBytes,
 }
 
 #[cfg(any(feature = "arrow", feature = "files"))]
@@ -55,6 +59,8 @@ crate::options::constants! {
     TextUnit {
         Bytes = SAB_TEXT_BYTES,
         Words = SAB_TEXT_WORDS,
+        Value = SAB_TEXT_VALUE,
+        AllBytes = SAB_TEXT_ALL_BYTES,
     }
 }
 

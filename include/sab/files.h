@@ -83,8 +83,8 @@ SAB_API void sab_sizes_file_options_init(sab_sizes_file_options *options, size_t
  * sab_sizes_description() says how the file was read. Text whose first line is a number holds
  * sizes; a later line that is no number is an error. Text with a name and a number on each line is
  * refused unless the file has a name of Kaldi. Text with a number on each line but the first is
- * refused, too. `format` says how to read them. Files of other formats, and text with NUL bytes or invalid
- * UTF-8, are refused. Messages name the line.
+ * refused, too. `format` says how to read them. Files of other formats, and text with NUL bytes or
+ * invalid UTF-8, are refused. Messages name the line.
  *
  * @param path     file name, in the system's encoding; "-" is standard input. Pipes and devices are
  *     refused: give them as standard input

@@ -57,7 +57,8 @@ typedef int32_t sab_tail;
 /** the longest of them move into the next bucket of longer samples, even across a boundary; the
  * last bucket keeps its tail */
 #define SAB_TAIL_MERGE 1
-/** they are left out of this epoch (drop_last); each epoch leaves out other samples */
+/** they are left out of this epoch (drop_last); each epoch leaves out other samples. A plan must
+ *  keep a batch */
 #define SAB_TAIL_DROP 2
 /** the last batch is filled with samples of the same bucket that then appear twice in the epoch; a
  *  bucket of fewer samples than a batch is one smaller batch */
@@ -248,8 +249,8 @@ typedef struct sab_plan_info {
  * @param sizes    read during the call only
  * @param options  see sab_plan_options; NULL is refused, since a budget or a batch size is needed
  * @param plan     the new handle; free with sab_plan_free()
- * @return SAB_OK; SAB_E_ARGUMENT for options or sizes that break a rule, and when no sample is
- *     left; SAB_E_CALLBACK from a cost; SAB_E_CANCELLED from `progress`. Of a mixture (see
+ * @return SAB_OK; SAB_E_ARGUMENT for options or sizes that break a rule, and when no sample or no
+ *     batch is left; SAB_E_CALLBACK from a cost; SAB_E_CANCELLED from `progress`. Of a mixture (see
  *     sab/mixture.h), the facts of the plan are those of epoch 0; its samplers make the plan of
  *     each epoch. It cannot be saved, and SAB_E_ARGUMENT is also for a callback as a cost
  */

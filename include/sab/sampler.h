@@ -245,7 +245,8 @@ typedef int32_t sab_last_step;
 /** those of the last micro-batch are split so that every rank gets a share: no sample is lost or
  *  repeated. The last step may have fewer micro-batches */
 #define SAB_LAST_STEP_SPLIT 0
-/** they are left out of this epoch, so that all steps are full */
+/** they are left out of this epoch, so that all steps are full. An epoch must keep a step: the
+ *  constructor, and what begins a later epoch, return SAB_E_ARGUMENT otherwise */
 #define SAB_LAST_STEP_DROP 1
 /** the step is filled with batches from the beginning of the epoch */
 #define SAB_LAST_STEP_WRAP 2

@@ -70,6 +70,7 @@ BalancedSampler::BalancedSampler(const Columns& sizes, const sab_balanced_option
     take_samples(options.epoch, progress);
     begin_epoch(options.epoch);
     make_steps(progress);
+    check_any_step(options, options.epoch, batch_count());
 }
 
 /// Those of an epoch, if they are not those at hand.
@@ -442,6 +443,7 @@ void BalancedSampler::go_to_epoch(uint64_t epoch) {
         take_samples(epoch, {});
         begin_epoch(epoch);
         make_steps({});
+        check_any_step(options_, epoch, batch_count());
     });
 }
 

@@ -58,8 +58,24 @@ std::size_t Plan::skipped(std::span<int64_t> room) const {
     return count;
 }
 
+/// Refuses a plan that leaves out all samples.
+static void check_any_batch(const PlanArrays& made) {
+    if (made.facts.batches > 0) return;
+    const Bucket* fullest = made.buckets.data();
+    const auto share = [](const Bucket& bucket) {
+        return static_cast<double>(bucket.samples()) / static_cast<double>(bucket.batch_size);
+    };
+    for (const Bucket& bucket : made.buckets)
+        if (share(bucket) > share(*fullest)) fullest = &bucket;
+    fail(SAB_E_ARGUMENT,
+         "options.tail = SAB_TAIL_DROP (2): must leave a batch; no bucket fills one, "
+         "the fullest has ",
+         fullest->samples(), " of the ", fullest->batch_size, " samples of a batch");
+}
+
 /// Takes the arrays over; they live as long as the plan.
 std::shared_ptr<const Plan> Plan::own(PlanArrays made, std::span<const Budget> budgets) {
+    check_any_batch(made);
     std::shared_ptr<Plan> plan(new Plan);
     const PlanBuckets& buckets = plan->known_buckets_.get(
         [&] { return std::make_unique<const PlanBuckets>(static_cast<PlanBuckets&&>(made)); });

@@ -65,6 +65,13 @@ void check_not_steady(const sab_sampler_options& options) {
           "no mixture can be steady");
 }
 
+void check_any_step(const sab_sampler_options& options, uint64_t epoch, uint64_t batches) {
+    if (batches > 0 || options.last_step != SAB_LAST_STEP_DROP) return;
+    fail(SAB_E_ARGUMENT, "options.last_step = SAB_LAST_STEP_DROP (1): must leave a step; epoch ",
+         epoch, " does not fill one: options.world_size = ", options.world_size,
+         ", options.micro_batches = ", options.micro_batches);
+}
+
 Cursor::Cursor(std::unique_ptr<Sequence> sequence, const sab_sampler_options& options)
     : sequence_(std::move(sequence)), options_(options) {
     check_sampler_options(options);
@@ -109,6 +116,7 @@ void Cursor::go_to_epoch(uint64_t epoch) {
         schedule_.remainder = {};
         schedule_.pricing = priced(schedule_.pricing.limits);  // the buckets may be others
         count_batches();
+        check_any_step(options_, epoch, schedule_.end);
     });
 }
 

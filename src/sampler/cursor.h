@@ -13,6 +13,9 @@ void check_sampler_options(const sab_sampler_options& options);
 /// SAB_E_ARGUMENT if the options ask for steady steps.
 void check_not_steady(const sab_sampler_options& options);
 
+/// SAB_E_ARGUMENT for an epoch of which SAB_LAST_STEP_DROP leaves nothing. `batches`: of each rank.
+void check_any_step(const sab_sampler_options& options, uint64_t epoch, uint64_t batches);
+
 struct CursorState;
 
 class Cursor : public RandomAccess, private AdjustableBudget {

@@ -28,16 +28,23 @@ static inline struct inputs inputs_of(const int32_t *numbers, size_t count, cons
 }
 
 /* The numbers must outlive the sampler. */
-static inline sab_sampler *sampler_of_kind(const struct constructor *kind, const int32_t *numbers,
-                                           size_t count, const sab_sampler_options *options) {
+static inline sab_status make_of_kind(const struct constructor *kind, const int32_t *numbers,
+                                      size_t count, const sab_sampler_options *options,
+                                      sab_sampler **sampler) {
     sab_sizes *sizes = sizes_of(numbers, count);
     sab_plan *plan = plan_for(kind, numbers, count);
     struct inputs given = inputs_of(numbers, count, sizes, plan);
     given.options = *options;
-    sab_sampler *sampler = NULL;
-    EXPECT_OK(kind->make(&given, &sampler));
+    const sab_status status = kind->make(&given, sampler);
     sab_plan_free(plan);
     sab_sizes_free(sizes);
+    return status;
+}
+
+static inline sab_sampler *sampler_of_kind(const struct constructor *kind, const int32_t *numbers,
+                                           size_t count, const sab_sampler_options *options) {
+    sab_sampler *sampler = NULL;
+    EXPECT_OK(make_of_kind(kind, numbers, count, options, &sampler));
     return sampler;
 }
 

@@ -390,6 +390,35 @@ static void TailMerge_MovesTheLongestUp(void) {
     EXPECT_BUCKETS(numbers, &options, "1..5 n5 b4 x2; 11..13 n3 b3 x1");
 }
 
+static void TailDrop_OfAllSamples_IsRefused(void) {
+    const int32_t numbers[] = {1, 2, 3, 11, 12, 13};
+    const double boundaries[] = {0, 6, 15};
+    const uint64_t four = 4;
+    sab_plan_options options = bounded(boundaries, 3, 0);
+    options.batch_sizes = &four;
+    options.batch_size_count = 1;
+    options.tail = SAB_TAIL_DROP;
+    sab_sizes *sizes = sizes_of(numbers, 6);
+    sab_plan *plan = NULL;
+    EXPECT_FAILS(sab_plan_new(sizes, &options, &plan), SAB_E_ARGUMENT,
+                 "options.tail = SAB_TAIL_DROP (2): must leave a batch; no bucket fills one, the "
+                 "fullest has 3 of the 4 samples of a batch");
+    const int64_t ids[] = {0, 0, 1, 1, 2, 2};
+    sab_plan_options separate = SAB_PLAN_OPTIONS_INIT;
+    separate.batch_sizes = &four;
+    separate.batch_size_count = 1;
+    separate.tail = SAB_TAIL_DROP;
+    separate.separate_by = ids;
+    separate.separate_by_count = 6;
+    EXPECT_FAILS(sab_plan_new(sizes, &separate, &plan), SAB_E_ARGUMENT,
+                 "the fullest has 2 of the 4 samples of a batch");
+    const uint64_t three = 3; /* one bucket of two is enough */
+    options.batch_sizes = &three;
+    EXPECT_OK(sab_plan_new(sizes, &options, &plan));
+    sab_plan_free(plan);
+    sab_sizes_free(sizes);
+}
+
 static void TailDrop_LeavesOthersOutInEachEpoch(void) {
     int32_t fives[10];
     for (int i = 0; i < 10; ++i) fives[i] = 5;
@@ -1163,7 +1192,8 @@ static void Samples_ThatOnlyTheirPaddingMakesTooLarge_AreRefused(void) {
     options.length_multiple = 8;
     sab_plan *plan = NULL;
     EXPECT_FAILS(sab_plan_new(sizes, &options, &plan), SAB_E_ARGUMENT,
-                 "sizes[1] = 9: must cost at most the budget, 10, in a batch of one");
+                 "sizes[1] = 9: must cost at most the budget, 10 (lengths are rounded up to "
+                 "multiples of 8), in a batch of one");
     options.oversize = SAB_OVERSIZE_SKIP;
     plan = plan_with(numbers, 3, &options);
     sab_plan_info info = SAB_PLAN_INFO_INIT;
@@ -1453,6 +1483,7 @@ int main(void) {
     RUN(SavedPlan_KeepsItsBudgets);
     RUN(SizeZero_CostsAsMuchAsTheSmallestAboveZero);
     RUN(TailMerge_MovesTheLongestUp);
+    RUN(TailDrop_OfAllSamples_IsRefused);
     RUN(TailDrop_LeavesOthersOutInEachEpoch);
     RUN(TailWrap_RepeatsNoSampleTwiceOver);
     RUN(Oversize_IsSkippedRefusedOrAlone);

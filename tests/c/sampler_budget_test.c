@@ -65,7 +65,12 @@ static void make_plan(struct job *job, sab_bucket_rule buckets, sab_oversize ove
     options.boundary_count = buckets == SAB_BUCKETS_BOUNDARIES ? COUNT(boundaries) : 0;
     options.bucket_count = buckets == SAB_BUCKETS_OPTIMAL ? 4 : 0;
     options.bucket_batches = buckets == SAB_BUCKETS_EQUAL ? 3 : 0;
-    job->plan = plan_with(job->sizes, job->samples, &options);
+    sab_sizes *sizes = sizes_of(job->sizes, job->samples);
+    if (job->tail == SAB_TAIL_DROP &&
+        sab_plan_new(sizes, &options, &job->plan) == SAB_E_ARGUMENT) /* it drops all samples */
+        options.tail = job->tail = SAB_TAIL_KEEP;
+    if (job->plan == NULL) EXPECT_OK(sab_plan_new(sizes, &options, &job->plan));
+    sab_sizes_free(sizes);
     sab_cost_free(cost);
     int64_t left_out[SAMPLES];
     size_t count = 0;
@@ -96,6 +101,10 @@ static struct job any_job(void) {
     else
         job.budget = cost_of(job.cost, 1 + below(12), (double)longest + 8);
     make_plan(&job, (sab_bucket_rule)below(4), oversize, multiples[below(3)]);
+    sab_plan_info info = SAB_PLAN_INFO_INIT;
+    EXPECT_OK(sab_plan_get_info(job.plan, &info));
+    if (info.batches < MOST_RANKS && job.last_step == SAB_LAST_STEP_DROP)
+        job.last_step = SAB_LAST_STEP_SPLIT; /* some ranks would drop all batches */
     return job;
 }
 

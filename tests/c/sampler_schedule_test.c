@@ -138,14 +138,22 @@ static void Schedule_OfRanksWithoutAShare_HasEmptyLists(void) {
     free_job(&job);
 }
 
-/* The only step is not full. */
+/* Of the ranks that take over, the batches that are left do not fill a step. */
 static void Schedule_WithoutAStep_IsEmpty(void) {
-    static const int32_t two[] = {5, 7};
-    sab_sampler_options options = ranks(0, 2);
+    static const int32_t numbers[] = {100, 100, 100, 100};
+    sab_sampler_options options = ranks(0, 1);
     options.last_step = SAB_LAST_STEP_DROP;
-    struct job job = {1, {sampler_of_kind(constructor_of("bucket"), two, 2, &options)}};
+    sab_sampler *before = sampler_of_kind(constructor_of("bucket"), numbers, 4, &options);
+    sab_batch batch = SAB_BATCH_INIT;
+    EXPECT_OK(sab_next_batch(before, &batch));
+    struct state state;
+    EXPECT_OK(save_state(before, &state));
+    options.world_size = 2;
+    struct job job = {1, {sampler_of_kind(constructor_of("bucket"), numbers, 4, &options)}};
+    EXPECT_OK(restore_state(job.samplers[0], &state));
     struct ArrowArrayStream stream = schedule_of(job.samplers[0]);
     EXPECT(expect_rest(&job, &stream, "bucket") == 0);
+    sab_sampler_free(before);
     free_job(&job);
 }
 

@@ -23,17 +23,6 @@ struct job {
     sab_sampler *samplers[MOST_RANKS];
 };
 
-static struct trial drawn(const struct constructor *kind) {
-    struct trial trial;
-    memset(&trial, 0, sizeof trial);
-    trial.kind = kind;
-    trial.count = 1 + below(MOST_SAMPLES);
-    for (size_t i = 0; i < trial.count; ++i) trial.numbers[i] = 1 + (int32_t)below(1 + below(100));
-    trial.seed = random_word();
-    trial.last_step = (sab_last_step)below(3);
-    return trial;
-}
-
 static int keeps_order(const struct constructor *kind) {
     return kind->properties & WITH_OPTIONS && !(kind->properties & BY_MICRO_BATCHES);
 }
@@ -62,8 +51,40 @@ static uint64_t drawn_ranks(const struct constructor *kind) {
     return kind->properties & ONE_RANK ? 1 : 1 + below(MOST_RANKS);
 }
 
+static int drops_all(const struct trial *trial, uint64_t world_size, uint64_t micro_batches) {
+    sab_sampler_options options = ranks(0, world_size);
+    options.seed = trial->seed;
+    options.last_step = trial->last_step;
+    options.micro_batches = micro_batches;
+    sab_sampler *sampler = NULL;
+    const int is_refused =
+        leaves_nothing(make_of_kind(trial->kind, trial->numbers, trial->count, &options, &sampler));
+    sab_sampler_free(sampler);
+    return is_refused;
+}
+
+/* Sets the policy, or another one where it would drop all batches on any ranks. */
+static void set_last_step(struct trial *trial, sab_last_step last_step, sab_last_step other) {
+    trial->last_step = last_step;
+    if (drops_all(trial, 1, 1)) trial->last_step = other;
+}
+
+static struct trial drawn(const struct constructor *kind) {
+    struct trial trial;
+    memset(&trial, 0, sizeof trial);
+    trial.kind = kind;
+    trial.count = 1 + below(MOST_SAMPLES);
+    for (size_t i = 0; i < trial.count; ++i) trial.numbers[i] = 1 + (int32_t)below(1 + below(100));
+    trial.seed = random_word();
+    set_last_step(&trial, (sab_last_step)below(3), SAB_LAST_STEP_SPLIT);
+    return trial;
+}
+
+/* Of one rank, where the ranks that are drawn would drop all batches. */
 static struct job drawn_job(const struct trial *trial) {
-    return job_of(trial, drawn_ranks(trial->kind), 1 + below(5));
+    const uint64_t world_size = drawn_ranks(trial->kind), micro_batches = 1 + below(5);
+    return drops_all(trial, world_size, micro_batches) ? job_of(trial, 1, 1)
+                                                       : job_of(trial, world_size, micro_batches);
 }
 
 static void free_job(struct job *job) {
@@ -293,12 +314,11 @@ static void Restore_ByTheSameRanks_GivesTheSameBatches(void) {
     FOR_CONSTRUCTORS(kind)
     for (int round = 0; kind->properties & WITH_OPTIONS && round < 40; ++round) {
         const struct trial trial = drawn(kind);
-        const uint64_t world_size = drawn_ranks(kind), micro_batches = 1 + below(3);
-        struct job whole = job_of(&trial, world_size, micro_batches),
-                   saved = job_of(&trial, world_size, micro_batches),
-                   restored = job_of(&trial, world_size, micro_batches);
+        struct job whole = drawn_job(&trial),
+                   saved = job_of(&trial, whole.world_size, whole.micro_batches),
+                   restored = job_of(&trial, whole.world_size, whole.micro_batches);
         const uint64_t position = below(count_of(&whole) + 1);
-        for (uint64_t rank = 0; rank < world_size; ++rank) {
+        for (uint64_t rank = 0; rank < whole.world_size; ++rank) {
             struct state state;
             sab_batch batch = SAB_BATCH_INIT;
             for (uint64_t i = 0; i < position; ++i)
@@ -320,7 +340,8 @@ static void Restore_UnderDropAndWrap_KeepsStepsFull(void) {
         if (!keeps_order(kind) || kind->properties & (REPEATS | ONE_RANK)) continue;
         for (int round = 0; round < 100; ++round) {
             struct trial trial = drawn(kind);
-            trial.last_step = round % 2 == 0 ? SAB_LAST_STEP_DROP : SAB_LAST_STEP_WRAP;
+            set_last_step(&trial, round % 2 == 0 ? SAB_LAST_STEP_DROP : SAB_LAST_STEP_WRAP,
+                          SAB_LAST_STEP_WRAP);
             struct job job = drawn_job(&trial);
             int seen[MOST_SAMPLES] = {0};
             struct totals totals = {0};

@@ -99,6 +99,7 @@ static void StepTotals_AreTheTrueSumsUnderEveryPolicy(void) {
         for (size_t w = 0; w < COUNT(worlds); ++w)
             for (sab_last_step last_step = SAB_LAST_STEP_SPLIT; last_step <= SAB_LAST_STEP_WRAP;
                  ++last_step) {
+                if (last_step == SAB_LAST_STEP_DROP && worlds[w] > 7) continue; /* none is left */
                 enum { most_steps = 400 };
                 uint64_t samples[most_steps] = {0}, said[most_steps] = {0}, steps = 0;
                 double totals[most_steps] = {0}, said_total[most_steps] = {0};
@@ -124,6 +125,44 @@ static void StepTotals_AreTheTrueSumsUnderEveryPolicy(void) {
             }
     sab_plan_free(plan);
     sab_sizes_free(sizes);
+}
+
+static void DropOfAllBatches_IsRefused(void) {
+    const int32_t numbers[] = {4, 5, 6, 7};
+    sab_plan_options options = budget(20);
+    options.max_batch_size = 1;
+    sab_plan *plan = plan_with(numbers, 4, &options);
+    sab_sizes *sizes = sizes_of(numbers, 4);
+    sab_packed_options pack = SAB_PACKED_OPTIONS_INIT;
+    pack.capacity = 7;
+    const uint64_t shapes[][2] = {{5, 1}, {1, 5}, {3, 2}, {4, 1}, {2, 2}};
+    for (size_t i = 0; i < COUNT(shapes); ++i) {
+        sab_sampler_options walk = ranks(0, shapes[i][0]);
+        walk.micro_batches = shapes[i][1];
+        walk.last_step = SAB_LAST_STEP_DROP;
+        sab_sampler *made[3] = {NULL};
+        const sab_status statuses[] = {
+            sab_bucket_sampler_new(plan, &walk, &made[0]),
+            sab_sequential_sampler_new(plan, &walk, &made[1]),
+            sab_packed_sampler_new(sizes, &pack, &walk, &made[2]),
+        };
+        const int is_refused = shapes[i][0] * shapes[i][1] > 4;
+        for (size_t k = 0; k < COUNT(statuses); ++k)
+            EXPECT(statuses[k] == (is_refused ? SAB_E_ARGUMENT : SAB_OK));
+        EXPECT(!is_refused || leaves_nothing(statuses[2])); /* the last message */
+        for (size_t k = 0; k < COUNT(made); ++k) sab_sampler_free(made[k]);
+    }
+    sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
+    balanced.samples = 5;
+    sab_sampler_options alone = ranks(0, 1);
+    alone.last_step = SAB_LAST_STEP_DROP;
+    sab_sampler *sampler = NULL;
+    EXPECT(leaves_nothing(sab_balanced_sampler_new(sizes, &balanced, &alone, &sampler)));
+    sab_plan_report report = SAB_PLAN_REPORT_INIT;
+    alone.world_size = 5;
+    EXPECT(leaves_nothing(sab_plan_get_report(plan, &alone, NULL, NULL, &report)));
+    sab_sizes_free(sizes);
+    sab_plan_free(plan);
 }
 
 static void MoreRanksThanSamples_GiveEmptyBatches(void) {
@@ -852,6 +891,7 @@ static void BatchStep_AfterACallThatShowsNoBatch_IsRefused(void) {
 int main(void) {
     RUN(EveryPlanAndOrder_KeepsCoverageStepsAndBudget);
     RUN(StepTotals_AreTheTrueSumsUnderEveryPolicy);
+    RUN(DropOfAllBatches_IsRefused);
     RUN(MoreRanksThanSamples_GiveEmptyBatches);
     RUN(RanksOfOneStep_CostNearlyTheSame);
     RUN(Order_DependsOnSeedAndEpochAlone);

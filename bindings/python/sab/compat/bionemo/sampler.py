@@ -307,7 +307,10 @@ class BucketBatchSampler(TorchSampler[list[int]]):
             and len({base.drop_last for base in bases}) == 1
         ):
             batch_sizes = np.array([base.batch_size for base in bases], np.uint64)
-            return self._core(batch_sizes, bool(bases[0].drop_last), None)
+            drop_last = bool(bases[0].drop_last)
+            # The core refuses an epoch without batches, the original does not.
+            if not drop_last or any(len(base) for base in bases):
+                return self._core(batch_sizes, drop_last, None)
         if all(type(base) is SizeAwareBatchSampler for base in bases) and self._share_one_rule():
             base = bases[0]
             greedy = [

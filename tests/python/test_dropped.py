@@ -1,0 +1,53 @@
+"""Epochs of which nothing is left."""
+
+import numpy as np
+import pytest
+
+import sab
+
+SEVENS = np.full(100, 7)
+LEFT = "must leave a batch; no bucket fills one, the fullest has 100 of the 101 samples of a batch"
+
+
+@pytest.mark.parametrize(
+    ("options", "given"),
+    [({"drop_last": True}, "drop_last = True, tail = 'drop'"), ({"tail": "drop"}, "tail = 'drop'")],
+)
+@pytest.mark.parametrize("make", [sab.plan, sab.BucketSampler, sab.SequentialSampler])
+def test_a_plan_that_drops_all_samples_is_refused(make, options, given):
+    with pytest.raises(ValueError) as caught:
+        make(SEVENS, batch_size=101, **options)
+    assert str(caught.value) == f"{given}: {LEFT}"
+    assert len(list(sab.BucketSampler(SEVENS, batch_size=100, **options))) == 1
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda **ranks: sab.BucketSampler([7, 7, 7], budget=8, **ranks),
+        lambda **ranks: sab.SequentialSampler([7, 7, 7], budget=8, **ranks),
+        lambda **ranks: sab.PackedSampler([7, 7, 7], capacity=8, **ranks),
+        lambda **ranks: sab.PackedSampler([7, 7, 7], capacity=8, method="concat", **ranks),
+        lambda **ranks: sab.BalancedSampler([7, 7, 7], budget=8, **ranks),
+        lambda **ranks: sab.BionemoSizeAwareSampler(None, [7, 7, 7], budget=8, **ranks),
+        lambda **ranks: sab.PackedSampler(
+            {"a": [7, 7, 7], "b": [1, 1, 1]}, capacity={"a": 8, "b": 8}, **ranks
+        ),
+    ],
+)
+def test_ranks_that_drop_all_batches_are_refused(make):
+    for ranks in ({"world_size": 7}, {"world_size": 2, "micro_batches": 2}):
+        with pytest.raises(ValueError, match=r"^last_step = 'drop': must leave a step; epoch 0"):
+            make(last_step="drop", **ranks)
+        assert len(make(**ranks)) > 0
+    assert len(make(last_step="drop", world_size=2)) > 0
+
+
+def test_an_epoch_of_a_mixture_that_drops_all_samples_is_refused_when_it_begins():
+    sizes = {"a": [7] * 9, "b": [7] * 2}
+    mixture = sab.Mixture(sizes, schedule=[(1, {"a": 0, "b": 1})])
+    sampler = sab.BucketSampler(mixture, batch_size=4, drop_last=True)
+    assert len(list(sampler)) == 2
+    with pytest.raises(ValueError, match="tail = 'drop': must leave a batch"):
+        sampler.set_epoch(1)
+    assert sampler.epoch == 0

@@ -1518,3 +1518,37 @@ def test_subclasses_of_infinibatchs_iterators_keep_what_they_override():
     assert list(
         I.FixedBatchIterator(Double(I.ChunkedSourceIterator([0, 1, 2, 3]), lambda x: x), 2)
     ) == [[0, 2], [4, 6]]
+
+
+@pytest.mark.parametrize("workers", [0, 2, 3, 4])
+@pytest.mark.parametrize("transform", [None, list, len])
+def test_workers_of_one_rank_give_no_empty_batch(workers, transform):
+    torch_data = pytest.importorskip("torch.utils.data")
+    import sab.torch
+
+    lengths = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3]
+
+    def loader(**ranks):
+        stream = sab.Stream.from_items(lengths, infinite=False).readahead(10, budget=12, key=int)
+        return torch_data.DataLoader(
+            sab.torch.StreamDataset(stream, transform=transform, **ranks),
+            batch_size=None,
+            num_workers=workers,
+            collate_fn=lambda batch: batch,
+        )
+
+    batches = list(loader())
+    if transform is len:
+        assert len(batches) == 5 and sum(batches) == len(lengths)
+    else:
+        assert len(batches) == 5 and sorted(sum(batches, [])) == sorted(lengths)
+    ranks = [list(loader(rank=rank, world_size=2)) for rank in range(2)]  # as many on both
+    assert len(ranks[0]) == len(ranks[1])
+
+
+def test_a_stream_in_torchs_loader_names_the_data_set():
+    torch_data = pytest.importorskip("torch.utils.data")
+    stream = numbers(10)
+    with pytest.raises(TypeError, match=r"sab.torch.StreamDataset\(stream\)"):
+        list(torch_data.DataLoader(stream))
+    assert stream and list(stream) == list(range(10))

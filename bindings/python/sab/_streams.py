@@ -596,6 +596,20 @@ class Stream:
                 check(lib.sab_stream_set_progress(pipeline.handle, _PROGRESS, self._calls.handle))
         self._progress = progress
 
+    def __len__(self) -> int:
+        """There is none. torch's DataLoader calls it.
+
+        Raises:
+            TypeError: always.
+        """
+        raise TypeError(
+            "a sab.Stream has no len(); for torch.utils.data.DataLoader there is "
+            "sab.torch.StreamDataset(stream), with batch_size=None for a stream of batches"
+        )
+
+    def __bool__(self) -> bool:
+        return True
+
     def __iter__(self) -> Stream:
         if self._finished:
             self.rewind()

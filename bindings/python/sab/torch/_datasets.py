@@ -17,14 +17,66 @@ __all__ = ["StreamDataset"]
 _torch: Any = torch.utils.data
 
 
+class _Nothing:
+    """Stands for the empty list that ends a share, behind a transform."""
+
+    def __reduce__(self) -> str:
+        return "NOTHING"
+
+
+NOTHING = _Nothing()
+
+
+class _OfRecords:
+    """A transform that is not called with the empty list that ends a share."""
+
+    def __init__(self, transform: Any) -> None:
+        self._transform = transform
+
+    def __call__(self, record: Any) -> Any:
+        return NOTHING if _is_empty(record) else self._transform(record)
+
+
+def _is_empty(record: Any) -> bool:
+    return type(record) is list and not record
+
+
+def _is_nothing(record: Any) -> bool:
+    return record is NOTHING
+
+
+class _Records:
+    """The records of a worker's share, without the empty list that gives it as many as others have.
+    It has the state of the stream.
+    """
+
+    def __init__(self, stream: Any, is_end: Any) -> None:
+        self._stream, self._is_end = stream, is_end
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        record = next(self._stream)
+        while self._is_end(record):
+            record = next(self._stream)
+        return record
+
+    def state_dict(self) -> dict[str, Any]:
+        return self._stream.state_dict()  # type: ignore[no-any-return]
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self._stream.load_state_dict(state_dict)
+
+
 class StreamDataset(IterableDataset[Any]):
     """A stream as an ``IterableDataset``: ``DataLoader(sab.torch.StreamDataset(stream),
     batch_size=None)`` for a stream of batches.
 
     Each worker process of a loader runs the stream and keeps its share of the records: worker w of
     n of rank r of W is rank ``r * n + w`` of ``W * n`` (:meth:`sab.Stream.rank`), so that together
-    they give each record once, and all ranks and workers as many. Costly maps belong behind, in
-    ``transform``.
+    they give each record once. With several ranks, all ranks and workers give as many: at the end
+    some give an empty list. Costly maps belong behind, in ``transform``.
 
     Args:
         stream: is not touched: the dataset makes its own of the same recipe.
@@ -64,14 +116,21 @@ class StreamDataset(IterableDataset[Any]):
             own = Stream(self._stream._recipe, self._stream._is_text).rank(
                 self._rank * workers + worker, self._world_size * workers
             )
-            self._running = own if self._transform is None else own.map(self._transform)
+            self._running = own if self._transform is None else own.map(self._mapped())
             if self._loaded is not None:
                 self._running.load_state_dict(self._loaded)
                 self._loaded = None
         return self._running
 
+    def _mapped(self) -> Any:
+        return self._transform if self._world_size > 1 else _OfRecords(self._transform)
+
     def __iter__(self) -> Iterator[Any]:
-        return iter(self._run())
+        running = iter(self._run())
+        if self._world_size > 1:
+            return running
+        is_end = _is_empty if self._transform is None else _is_nothing
+        return _Records(running, is_end)
 
     def state_dict(self) -> dict[str, Any]:
         """Where this process's share stands."""

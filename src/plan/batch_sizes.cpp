@@ -142,15 +142,23 @@ bool BatchSizes::fits_alone(std::span<const double> lengths) const {
 std::string BatchSizes::limits() const {
     std::string list = budgets_.size() > 1 ? "budgets" : "budget";
     for (const Budget& budget : budgets_) list += text(", ", budget.limit);
-    return list;
+    return list + rounding();
+}
+
+/// What a caller may have forgotten: a length is over a budget once it is rounded up.
+std::string BatchSizes::rounding() const {
+    for (const double multiple : first_of(multiples_, columns_))
+        if (multiple > 0) return text(" (lengths are rounded up to multiples of ", multiple, ")");
+    return "";
 }
 
 std::string BatchSizes::exceeded(std::span<const double> lengths) const {
     std::size_t i = 0;
     while (i + 1 < budgets_.size() && cost_of(budgets_[i].cost, 1, lengths) <= budgets_[i].limit)
         ++i;
-    return budgets_.size() == 1 ? text("the budget, ", budgets_[i].limit)
-                                : text("options.budgets[", i, "].limit = ", budgets_[i].limit);
+    return (budgets_.size() == 1 ? text("the budget, ", budgets_[i].limit)
+                                 : text("options.budgets[", i, "].limit = ", budgets_[i].limit)) +
+           rounding();
 }
 
 void BatchSizes::refuse_fall(std::size_t budget, uint64_t count, const PerColumn& lengths,

@@ -73,6 +73,7 @@ public:
     std::string limits() const;
     /// The first budget that a sample of these lengths exceeds alone.
     std::string exceeded(std::span<const double> lengths) const;
+    std::string rounding() const;
     /// Refuses costs that fall: terms of which two of the shortest samples cost less than one, and
     /// callbacks that decrease as a column grows, the others being the shortest.
     void check_rises(std::span<const std::span<const double>> distinct) const;

@@ -253,3 +253,44 @@ def test_what_else_is_mistaken(call, words):
     with pytest.raises((TypeError, ValueError, KeyError), match=re.escape(words)) as caught:
         call()
     assert "\n" not in str(caught.value)
+
+
+def test_a_length_that_rounding_makes_too_large_is_explained():
+    with pytest.raises(ValueError, match=r"510 \(lengths are rounded up to multiples of 8\)"):
+        sab.plan([100, 510], budget=510, length_multiple=8)
+    with pytest.raises(ValueError, match=r"100 \(lengths are rounded up to multiples of 128\)"):
+        sab.plan([10, 20], budget=100, length_multiple=128, oversize="skip")
+
+
+def test_an_executable_batch_size_that_is_not_found_has_the_last_failure_as_its_cause():
+    failures = []
+
+    def train(batch_size):
+        failures.append(MemoryError(f"of {batch_size}"))
+        raise failures[-1]
+
+    with pytest.raises(sab.DeviceMemoryError) as caught:
+        sab.find_executable_batch_size(train, 4)()
+    assert caught.value.__cause__ is failures[-1] and len(failures) > 1
+    with pytest.raises(ValueError, match="must be smaller") as caught:
+        sab.find_executable_batch_size(train, 4, reduce_batch_size_fn=lambda size: size)()
+    assert caught.value.__cause__ is failures[-1]
+
+
+@pytest.mark.parametrize("made", [list, np.array, lambda ids: np.array(ids, object)])
+def test_samples_are_separated_by_texts(made):
+    languages = ["de", "en", "fr", "en"] * 10
+    sizes = list(range(1, 41))
+    plan = sab.plan(sizes, budget=100, separate_by=made(languages))
+    same = sab.plan(sizes, budget=100, separate_by=[0, 1, 2, 1] * 10)
+    assert plan.fingerprint == same.fingerprint
+    for batch in sab.BucketSampler(plan).batches():
+        assert {languages[i] for i in batch.indices} == {["de", "en", "fr"][batch.id]}
+    shapes = {"de": 2, "en": 3, "fr": 2}
+    given = sab.plan(sizes, budget=100, separate_by=made(languages), max_shapes=shapes)
+    same = sab.plan(sizes, budget=100, separate_by=[0, 1, 2, 1] * 10, max_shapes={0: 2, 1: 3, 2: 2})
+    assert given.fingerprint == same.fingerprint
+    with pytest.raises(ValueError, match="max_shapes has the ids"):
+        sab.plan(sizes, budget=100, separate_by=made(languages), max_shapes={"de": 2})
+    with pytest.raises(TypeError, match="separate_by"):
+        sab.plan([1, 2], budget=100, separate_by=["de", 1])

@@ -152,7 +152,8 @@ def find_executable_batch_size(
             accelerate's); nine tenths by default.
 
     Raises:
-        DeviceMemoryError: a batch size of 1 does not fit.
+        DeviceMemoryError: a batch size of 1 does not fit. Its ``__cause__`` is the exception of the
+            last try.
     """
     if function is None:
         return functools.partial(
@@ -182,6 +183,7 @@ def find_executable_batch_size(
                 f"{function.__name__}() is given its batch size, as first argument, by "
                 "find_executable_batch_size: leave it out of the call"
             )
+        cause: Exception | None = None
         while batch_size >= 1:
             try:
                 return function(batch_size, *arguments, **options)
@@ -189,6 +191,7 @@ def find_executable_batch_size(
                 if not is_out_of_memory(error):
                     raise
                 forget(error)
+                cause = error
             _release_caches()
             failed = batch_size
             smaller = (
@@ -199,13 +202,13 @@ def find_executable_batch_size(
                 batch_size = starting_batch_size
                 raise ValueError(
                     f"reduce_batch_size_fn gives {smaller} after {failed}: must be smaller"
-                )
+                ) from cause
             if batch_size >= 1:
                 log.warning("batch size %d runs out of memory: trying %d", failed, batch_size)
         batch_size = starting_batch_size  # of the next call: memory may be had then
         raise DeviceMemoryError(
             "no executable batch size found: not enough memory even for a batch of one"
-        )
+        ) from cause
 
     return run
 

@@ -645,6 +645,7 @@ def plan_options(
         if tail not in ("keep", "drop"):
             raise ValueError(f"drop_last = True and tail = {tail!r}: only one may be given")
         tail = "drop"
+        calls.names["tail"] = "drop_last = True, tail"
     options.tail = one_of("tail", tail, _TAILS)
     if "oversize" in given:
         options.oversize = one_of("oversize", given["oversize"], OVERSIZE)
@@ -671,14 +672,39 @@ def _set_multiples(
     options.length_multiples = numbers
 
 
+def _texts(ids: Any) -> list[str] | None:
+    """The ids of samples that are texts; None for others."""
+    if ids is None or isinstance(ids, str) or not hasattr(ids, "__iter__"):
+        return None
+    if not isinstance(next(iter(ids), None), str):
+        return None
+    given = list(ids)
+    return given if all(isinstance(each, str) for each in given) else None
+
+
+def _shapes_of_texts(shapes: Mapping[Any, int], known: list[str]) -> dict[int, int]:
+    """The most shapes of each number that stands for a text."""
+    if set(shapes) != set(known):
+        raise ValueError(
+            f"max_shapes has the ids {sorted(map(str, shapes))!r:.60}: must have those of "
+            f"separate_by, {known!r:.60}"
+        )
+    return {number: shapes[text] for number, text in enumerate(known)}
+
+
 def _set_ids(options: CData, given: PlanOptions, calls: Calls, source: Sizes | None) -> None:
     """Sets which samples are separate, and the most shapes, which may be given for each id."""
     ids, shapes = given.get("separate_by"), given.get("max_shapes")
     distinct: list[int] = []
     if isinstance(ids, str) and (ids != SOURCE or not isinstance(source, Mixture)):
         raise ValueError(
-            f"separate_by = {ids!r}: must be whole numbers, or {SOURCE!r} for a sab.Mixture"
+            f"separate_by = {ids!r}: must be whole numbers or texts, one for each sample, or "
+            f"{SOURCE!r} for a sab.Mixture"
         )
+    if (names := _texts(ids)) is not None:
+        known, ids = np.unique(names, return_inverse=True)
+        if isinstance(shapes, Mapping):
+            shapes = _shapes_of_texts(cast("Mapping[Any, int]", shapes), known.tolist())
     if ids is not None:
         if isinstance(source, Mixture) and isinstance(ids, str):
             array, distinct = source._source_numbers(), source._numbers_of_sources()
@@ -883,8 +909,9 @@ def plan(
             graphs; padding is as small as possible with them. The tail of ``"keep"`` and
             ``"merge"`` needs one shape, and ``"single"`` batches need at least one. With
             ``separate_by`` also a dictionary with a number for each id.
-        separate_by: a whole number for each sample: samples with different numbers never share a
-            batch, and ``Batch.id`` is their number. ``"source"`` separates the sources of a
+        separate_by: a whole number or a text for each sample: samples that differ in it never share
+            a batch. ``Batch.id`` is their number, of texts the place in their sorted order.
+            ``"source"`` separates the sources of a
             :class:`sab.Mixture`; the number is then the place in ``mixture.names``, or the number
             that was given.
         threads: threads that sort the sizes, at most 256. The plan is the same for any number.

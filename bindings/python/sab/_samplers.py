@@ -760,7 +760,8 @@ class BucketSampler(PlanSampler):
     """The batches of a plan in a shuffled, resumable order: any batch is a pure function of plan,
     seed, epoch and position.
 
-    Goes into ``torch.utils.data.DataLoader(dataset, batch_sampler=...)`` as it is.
+    :class:`sab.torch.DataLoader` loads the samples. With ``output="list"`` it is also a
+    ``batch_sampler`` of torch's own ``DataLoader``, whose data set then gets ``int`` indices.
 
     Args:
         plan: a :class:`sab.Plan`; or sizes, anything that :class:`sab.Sizes` takes, of which a plan

@@ -16,13 +16,19 @@ constexpr uint32_t state_version = 3;
 struct Kind {
     const char* constructor;
     const char* difference;  ///< between samplers of the kind with another fingerprint
+    const char* way = "";    ///< what to do where this is another budget
 };
 
+constexpr const char* lower =
+    "; for another budget within an epoch make the sampler with the plan of the state, restore it, "
+    "and call sab_sampler_set_budget()";
+
 constexpr Kind kinds[] = {
-    {"sab_bucket_sampler_new", "another plan"},
-    {"sab_sequential_sampler_new", "another plan"},
+    {"sab_bucket_sampler_new", "another plan", lower},
+    {"sab_sequential_sampler_new", "another plan", lower},
     {"sab_costliest_sampler_new", "another plan"},
-    {"sab_packed_sampler_new", "other sizes or options of the packing"},
+    {"sab_packed_sampler_new", "other sizes or options of the packing",
+     "; the rows of an epoch that has begun keep their capacity: another one needs a new epoch"},
     {"sab_balanced_sampler_new", "other sizes"},
     {"sab_sharded_sampler_new", "another plan or other shards"},
     {"sab_bionemo_size_aware_sampler_new", "other indices, other sizes or another budget"},
@@ -100,7 +106,7 @@ void read_state(std::span<const std::byte> state, SamplerKind kind, uint64_t fin
     }
     if (header.fingerprint != fingerprint)
         fail(SAB_E_MISMATCH, "state: was saved with ", own.difference, ": fingerprint ",
-             header.fingerprint, ", this sampler has ", fingerprint);
+             header.fingerprint, ", this sampler has ", fingerprint, own.way);
     const std::size_t chosen =
         has_mixtures && choice != nullptr ? choice->proportions(order.epoch).size() : 0;
     check_size(sizeof header + body.size() + chosen * sizeof(uint64_t));

@@ -6,6 +6,7 @@ import multiprocessing.reduction
 import os
 import pickle
 import random
+import warnings
 
 import numpy as np
 import pytest
@@ -484,3 +485,16 @@ def test_a_data_set_that_ends_the_epoch():
     loader = sab.torch.DataLoader(Ends(), sab.BucketSampler(PLAN), collate_fn=indices)
     with pytest.raises(RuntimeError, match=r"ended the epoch after \d+ of \d+ batches"):
         list(loader)
+
+
+def test_a_sampler_without_ranks_in_a_process_group_warns_once(monkeypatch):
+    # torch's own loader asks a group that is there
+    monkeypatch.setattr("sab.torch._loader.processes_of_group", lambda: 4)
+    loader = make()
+    with pytest.warns(UserWarning, match="each of the 4 processes of the group gets all") as caught:
+        list(loader)
+    assert [warning.filename for warning in caught] == [__file__]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        list(loader)
+        list(make(sab.BucketSampler(PLAN, rank=1, world_size=4)))

@@ -47,6 +47,8 @@ _OTHERS = {
     "SAB_TEXT_ALL_BYTES counts": "units='bytes' counts",
     "column = NULL": "column = None",
     "sizes.count = ": "len(sizes) = ",
+    "restore it, and call sab_sampler_set_budget()": "load the state, and call set_budget()",
+    "sab_sampler_get_budget: ": "set_budget() and get_budget(): ",
 }
 _SAMPLER = re.compile(r"\bsab_([a-z_]+)_sampler_new\b(?:\(\))?")
 _UNSET = re.compile(r" \(0: [^)]*\)")  # what the number 0 means in C, where Python has None

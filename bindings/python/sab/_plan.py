@@ -698,8 +698,8 @@ def _set_ids(options: CData, given: PlanOptions, calls: Calls, source: Sizes | N
     distinct: list[int] = []
     if isinstance(ids, str) and (ids != SOURCE or not isinstance(source, Mixture)):
         raise ValueError(
-            f"separate_by = {ids!r}: must be whole numbers or texts, one for each sample, or "
-            f"{SOURCE!r} for a sab.Mixture"
+            f"separate_by = {ids!r}: must be whole numbers, or {SOURCE!r} for a sab.Mixture; or a "
+            "text for each sample"
         )
     if (names := _texts(ids)) is not None:
         known, ids = np.unique(names, return_inverse=True)

@@ -29,10 +29,10 @@ class RankedEpochs(Epochs, _data.distributed.DistributedSampler):  # type: ignor
 
 def epochs_of(loader: Any) -> Epochs:
     """The attribute `sampler` of a loader. Lightning calls its `set_epoch` before each epoch."""
-    rank, world_size = _ranks_of(loader.source)
+    rank, world_size = ranks_of(loader.source)
 
     def set_epoch(epoch: int) -> None:
-        processes = _processes()
+        processes = processes_of_group()
         if world_size == 1 and processes > 1:
             raise ValueError(
                 f"rank and world_size: the sampler has none, so each of the {processes} processes "
@@ -50,19 +50,19 @@ def epochs_of(loader: Any) -> Epochs:
     return Epochs(set_epoch) if world_size == 1 else RankedEpochs(set_epoch, rank, world_size)
 
 
-def _processes() -> int:
+def processes_of_group() -> int:
     is_ready = _distributed.is_available() and _distributed.is_initialized()
     return int(_distributed.get_world_size()) if is_ready else 1
 
 
-def _ranks_of(source: Any) -> tuple[int, int]:
+def ranks_of(source: Any) -> tuple[int, int]:
     """Rank and world size of a sampler. Samplers without random access have one rank."""
     return getattr(source, "rank", 0), getattr(source, "world_size", 1)
 
 
 def has_ranks(source: Any, rank: int, world_size: int, owner: str) -> bool:
     """Whether a sampler has the ranks of a framework. One that has ranks must have these."""
-    given = _ranks_of(source)
+    given = ranks_of(source)
     if given != (rank, world_size) and given[1] != 1:
         raise ValueError(
             f"rank = {given[0]}, world_size = {given[1]}: the sampler has these, but {owner} has "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Iterator
 from typing import Any, Callable
 
@@ -10,7 +11,7 @@ import torch.utils.data
 
 from sab._batch import Batch, Step
 from sab._samplers import RandomAccessSampler, Sampler
-from sab.torch._frameworks import epochs_of
+from sab.torch._frameworks import epochs_of, processes_of_group, ranks_of
 from sab.torch._samples import Tickets, loader_options, random_access
 
 __all__ = ["DataLoader"]
@@ -82,6 +83,7 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         self._framework: Any = None  # that took the loader over
         self._first_length = -1  # what len() said first; -1: not called
         self._is_loaded = False  # a state was loaded, and no pass has begun since
+        self._has_checked_ranks = False
         self._pass: Any = None
 
     def _is_walking(self) -> bool:
@@ -160,8 +162,22 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
             is_finished = self._pass is None or self._position == self._count()
             self.source._go_to_epoch(epoch + 1 if is_finished else epoch)
 
+    def _check_ranks(self) -> None:
+        """Warns, once, of processes that would all get the same batches."""
+        processes = processes_of_group()
+        if processes == 1 or self._framework is not None or self._has_checked_ranks:
+            return
+        self._has_checked_ranks = True
+        if ranks_of(self.source)[1] == 1:
+            warnings.warn(
+                f"world_size = 1: the sampler has no ranks, so each of the {processes} processes "
+                "of the group gets all samples; give it rank and world_size, those of sab.ranks()",
+                stacklevel=3,
+            )
+
     def _walk(self) -> Iterator[Any]:
         # Begins with the first batch: Lightning calls iter() before it chooses the epoch.
+        self._check_ranks()
         self._choose_epoch()
         self._is_loaded = False
         walk = super().__iter__() if self._framework is None else self._framework.fetch()

@@ -37,6 +37,15 @@ def all_ranks(plan, world_size, **options):
     ]
 
 
+def expect_refusal(plan, world_size, micro_batches=1):
+    """Of ranks whose steps are all dropped. Whether they are."""
+    is_empty = len(sab.BucketSampler(plan)) < world_size * micro_batches
+    if is_empty:
+        with pytest.raises(ValueError, match="last_step = 'drop': must leave a step"):
+            all_ranks(plan, world_size, micro_batches=micro_batches, last_step="drop")
+    return is_empty
+
+
 def flat(batches):
     return [index for batch in batches for index in batch]
 
@@ -146,6 +155,8 @@ def test_three_resumes_lose_nothing():
 @settings(max_examples=100, deadline=None)
 def test_step_totals_are_those_of_all_ranks(sizes, world_size, seed, last_step):
     plan = sab.plan(sizes, budget=80)
+    if last_step == "drop" and expect_refusal(plan, world_size):
+        return
     walks = [
         [(batch, sampler.step()) for batch in sampler.batches()]
         for sampler in all_ranks(plan, world_size, seed=seed, last_step=last_step)
@@ -166,6 +177,8 @@ def test_step_totals_are_those_of_all_ranks(sizes, world_size, seed, last_step):
 @settings(max_examples=60, deadline=None)
 def test_the_weights_of_micro_batches_sum_to_one(sizes, world_size, micro_batches, seed, last_step):
     plan = sab.plan(sizes, budget=80)
+    if last_step == "drop" and expect_refusal(plan, world_size, micro_batches):
+        return
     options = {"seed": seed, "last_step": last_step, "micro_batches": micro_batches}
     ranks = all_ranks(plan, world_size, **options)
     weights, numbers = {}, {}

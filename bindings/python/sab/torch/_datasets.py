@@ -126,7 +126,7 @@ class StreamDataset(IterableDataset[Any]):
         return self._transform if self._world_size > 1 else _OfRecords(self._transform)
 
     def __iter__(self) -> Iterator[Any]:
-        running = iter(self._run())
+        running: Iterator[Any] = iter(self._run())
         if self._world_size > 1:
             return running
         is_end = _is_empty if self._transform is None else _is_nothing

@@ -159,8 +159,14 @@ proptest! {
     ) {
         let plan = plan_of(&lengths, 300.0, BucketRule::Auto, Tail::Keep);
         let last_step = if wrap { LastStep::Wrap } else { LastStep::Drop };
-        let mut ranks = samplers(&plan, SamplerOptions::new().seed(seed).last_step(last_step), world_size);
+        let options = SamplerOptions::new().seed(seed).last_step(last_step);
         let batches = plan.info().batches;
+        if !wrap && batches < world_size {
+            // an epoch without batches
+            prop_assert!(BucketSampler::new(&plan, &options.world_size(world_size)).is_err());
+            return Ok(());
+        }
+        let mut ranks = samplers(&plan, options, world_size);
         let steps = if wrap { batches.div_ceil(world_size) } else { batches / world_size };
         let mut seen = Seen::new(lengths.len());
         for rank in &mut ranks {

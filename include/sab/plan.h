@@ -15,7 +15,11 @@
  * for each column. A bucket is then a box: all samples of it are at most `longest` in each column.
  * Boxes are made by cutting all samples in two, in one column, and each side again, as long as that
  * saves batches. Among not too many distinct sizes several cuts are tried. The one is taken after
- * which the fewest batches follow. Each box keeps whole batches only, but for one. A plan of
+ * which the fewest batches follow. Each box keeps whole batches only, but for one. The plan is
+ * compared with sorted cuts, which take the samples in descending order of a cost or a column, each
+ * batch as many as fit. If it has over 1.3 times as many batches as the best of them, and more than
+ * one more, other boxes are made. Some of these may have fewer batches than `bucket_batches`, down
+ * to a part of one. A plan of
  * several columns needs 4 bytes a sample and 4 more for each column. SAB_BUCKETS_AUTO and
  * SAB_BUCKETS_BOUNDARIES support several columns. With one column a plan is the same as of sizes
  * without columns.
@@ -115,17 +119,8 @@ typedef struct sab_plan_options {
      *  be reached with 16. Never fewer than a 65,536th of all batches, which limits the number of
      *  buckets. If less is wasted than the target allows, buckets are made larger. If
      *  the target cannot be reached, the default is the largest of 16, 8 and 4 that wastes at most
-     *  a quarter more than the least found.
-     *
-     *  Small data, and few samples that are much longer than others, may have no room for so many.
-     *  Buckets are then of any number of batches down to 1, or a tail only, where that saves more
-     *  than a quarter of the batches or of the padded total. sab_plan_report.partners says how
-     *  many batch mates are left. A sorted cut takes samples from the longest down, each batch as
-     *  many as fit. With `c` its number of batches, a plan that misses its target has at most
-     *  1.25 c or c + 1 batches (but for `max_shapes`, SAB_TAIL_MERGE and SAB_TAIL_DROP).
-     *
-     *  1: at most `c` batches. More: never both more batches and more padding than equal runs of
-     *  as many batches; for that the buckets of the shortest samples may have fewer */
+     * a quarter more than the least found. EQUAL with the number that the plan takes never has both
+     *  less padding and fewer batches. EQUAL with a smaller number may */
     uint64_t bucket_batches;
     /** samples a batch: one number for all buckets, or (BOUNDARIES) one a bucket, ascending; NULL:
      *  by the budget */
@@ -171,13 +166,6 @@ typedef struct sab_plan_options {
      *  samples. If a thread cannot be started, the caller's does its part. `progress` is called in
      *  the caller's thread only. 1 */
     uint64_t threads;
-    /** AUTO without `max_shapes`: no batch has fewer samples, such as 2 for batch normalization; 0:
-     *  no limit. Samples so large that fewer of them fit a budget are left out as by
-     *  SAB_OVERSIZE_SKIP, and so are the few of the shortest that fill no batch. A last step is
-     *  split only as far as this allows; where ranks would get fewer samples, it is left out as by
-     *  SAB_LAST_STEP_DROP. A lowered budget may make smaller batches. Not for mixtures, samples
-     *  that are spread over ranks, SAB_OVERSIZE_SINGLE and SAB_TAIL_MERGE */
-    uint64_t min_batch_size;
 } sab_plan_options;
 #define SAB_PLAN_OPTIONS_INIT  \
     {sizeof(sab_plan_options), \
@@ -204,8 +192,7 @@ typedef struct sab_plan_options {
      0,                        \
      NULL,                     \
      NULL,                     \
-     1,                        \
-     0}
+     1}
 
 /** Sets the defaults, the same as SAB_PLAN_OPTIONS_INIT: for languages without C's macros.
  *

@@ -164,7 +164,7 @@ std::optional<PerColumn> Cost::weights() const {
 }
 
 bool Cost::is_proportional() const {
-    return weights().has_value() || (terms_.size() == 1 && terms_[0].count_power == 1);
+    return terms_.size() == 1 ? terms_[0].count_power == 1 : weights().has_value();
 }
 
 uint32_t Cost::count_degree() const {

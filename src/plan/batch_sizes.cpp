@@ -133,6 +133,28 @@ uint64_t BatchSizes::estimate(std::span<const double> lengths) const {
     return std::max<uint64_t>(static_cast<uint64_t>(fits), 1);
 }
 
+double BatchSizes::smooth(std::span<const double> lengths) const {
+    uint64_t most = count_;
+    if (options_.max_batch_size > 0) most = std::min(most, options_.max_batch_size);
+    if (given_.size() == 1) most = std::min(most, given_[0]);
+    double squares = 0;
+    for (const Budget& budget : budgets_) {
+        const PerColumn priced_lengths = priced(budget.cost, lengths, zeros_);
+        const std::span<const double> known = first_of(priced_lengths, columns_);
+        double share = budget.cost(1, known) / budget.limit;
+        if (share <= 1 && !budget.cost.is_proportional()) {
+            const uint64_t fits = budget.cost.largest_count(known, budget.limit, most);
+            const double cost = budget.cost(fits, known), next = budget.cost(fits + 1, known),
+                         part = next > cost ? (budget.limit - cost) / (next - cost) : 1;
+            share = 1 / (static_cast<double>(fits) + std::clamp(part, 0.0, 1.0));
+        }
+        squares += share * share;
+    }
+    const auto limit = static_cast<double>(most);
+    const double mean = std::sqrt(squares / static_cast<double>(budgets_.size()));
+    return mean * limit > 1 ? 1 / mean : limit;
+}
+
 bool BatchSizes::fits_alone(std::span<const double> lengths) const {
     return std::ranges::all_of(budgets_, [&](const Budget& budget) {
         return cost_of(budget.cost, 1, lengths) <= budget.limit;

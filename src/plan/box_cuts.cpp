@@ -14,6 +14,11 @@ std::array<double, BoxFinder::bias_count> BoxFinder::scores_of(double saving, do
     return {saving, saving / root, saving / (root * std::sqrt(root))};
 }
 
+/// Whether a cut saves enough to leave fewer batches in a box than there should be.
+static bool saves_much(double low_batches, double high_batches, double whole) {
+    return 1.3 * (std::ceil(low_batches) + std::ceil(high_batches)) <= whole;
+}
+
 std::pair<BoxFinder::Node, BoxFinder::Node> BoxFinder::divided(const Node& node,
                                                                const Cut& cut) const {
     std::pair<Node, Node> sides;
@@ -60,9 +65,10 @@ void BoxFinder::find_cuts(const Node& node, uint64_t fewest, const SamplesOf& pe
             if (!is_end(i)) continue;
             const double low_batches = below / per_batch(first_of(reach, columns)),
                          high_batches = (samples - below) / high[i];
-            if (low_batches < static_cast<double>(fewest)) continue;
-            if (high_batches < static_cast<double>(fewest)) break;
             const double cut_batches = low_batches + high_batches;
+            if (std::min(low_batches, high_batches) < static_cast<double>(fewest) &&
+                !(allows_few_ && saves_much(low_batches, high_batches, whole)))
+                continue;
             if (cut_batches >= whole) continue;
             const auto scores = scores_of(whole - cut_batches, low_batches / cut_batches);
             for (std::size_t bias = 0; bias < bias_count; ++bias)

@@ -38,7 +38,8 @@ public:
         Node box = std::move(node_);
         is_done_ = waiting_.empty();
         if (is_done_ && is_last_) return box;
-        std::vector<Item> tail = finder_.cut_tail(box, column_, box.samples % batch_size);
+        const uint64_t rest = keeps_tail(box, batch_size) ? 0 : box.samples % batch_size;
+        std::vector<Item> tail = finder_.cut_tail(box, column_, rest);
         is_stuck_ = box.samples == 0;
         left_ = is_done_ ? tail_size(tail) : 0;
         if (is_done_) return box;
@@ -69,6 +70,12 @@ public:
     }
 
 private:
+    /// Whether what does not fill a batch remains: it would be more batches in the next node.
+    bool keeps_tail(const Node& box, uint64_t batch_size) const {
+        if (!finder_.allows_few_ || is_done_) return false;
+        return box.samples < batch_size ||
+               box.samples % batch_size > finder_.batch_size(waiting_.back().first);
+    }
     static uint64_t tail_size(const std::vector<Item>& tail) {
         uint64_t size = 0;
         for (const Item& item : tail) size += item.count;
@@ -111,8 +118,12 @@ private:
     std::vector<Box> boxes_{};
 };
 
-BoxFinder::BoxFinder(const Cells& cells, BatchSizeFor batch_size_for, SamplesOf estimate)
-    : cells_(cells), batch_size_for_(std::move(batch_size_for)), estimate_(std::move(estimate)) {}
+BoxFinder::BoxFinder(const Cells& cells, BatchSizeFor batch_size_for, SamplesOf estimate,
+                     bool allows_few)
+    : cells_(cells),
+      batch_size_for_(std::move(batch_size_for)),
+      estimate_(std::move(estimate)),
+      allows_few_(allows_few) {}
 
 BoxFinder::Node BoxFinder::all() const {
     Node node;

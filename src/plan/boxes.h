@@ -47,8 +47,11 @@ public:
     using SamplesOf = std::function<double(std::span<const double>)>;
     /// `batch_size_for`: the samples of a full batch that is padded to these lengths; 0 where a
     /// batch of one costs too much.
-    /// `estimate`: the same, at least 1, or a little more and faster.
-    BoxFinder(const Cells& cells, BatchSizeFor batch_size_for, SamplesOf estimate);
+    /// `estimate`: the same, or a little more and faster. Cuts are chosen by it.
+    /// `allows_few`: by_cuts() may cut off boxes of fewer batches than the fewest, even of a part
+    /// of one, where that saves much.
+    BoxFinder(const Cells& cells, BatchSizeFor batch_size_for, SamplesOf estimate,
+              bool allows_few = false);
 
     /// Boxes of at least `fewest` whole batches. Cuts a box in two, in one column, as long as that
     /// saves batches. The lower side of a cut is divided first. Its boxes keep whole batches only,
@@ -72,6 +75,8 @@ public:
         uint64_t batches = 0;
     };
     Waste waste(std::span<const Box> boxes) const;
+    /// In ascending order of what a sample costs.
+    static void sort(std::vector<Box>& boxes);
 
 private:
     struct Item {
@@ -119,11 +124,11 @@ private:
     std::pair<Node, Node> divided(const Node& node, const Cut& cut) const;
     void add(std::vector<Item> items, Node& node) const;
     std::vector<Item> cut_tail(Node& node, std::size_t column, uint64_t tail) const;
-    static void sort(std::vector<Box>& boxes);
 
     const Cells& cells_;
     BatchSizeFor batch_size_for_;
     SamplesOf estimate_;
+    bool allows_few_;
 };
 
 }  // namespace sab

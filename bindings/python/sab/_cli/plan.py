@@ -33,6 +33,7 @@ def add(commands: Commands) -> None:
     plan.add_argument(
         "--padding",
         type=quantity,
+        default=0.01,
         help="target for the share of padding, and for the share of batches over the lower bound "
         "(default: 0.01)",
     )
@@ -160,7 +161,7 @@ def _run(options: argparse.Namespace) -> None:
     plan = sab.plan(
         sizes,
         options.budget,
-        padding=0.01 if options.padding is None else options.padding,
+        padding=options.padding,
         boundaries=options.boundaries,
         buckets=buckets,
         bucket_batches=options.bucket_batches,
@@ -208,6 +209,5 @@ def _run(options: argparse.Namespace) -> None:
     print_left_out("skipped", report.skipped, _SKIPPED)
     print_left_out("dropped", report.dropped, "in no batch of an epoch; see --tail")
     print_left_out("repeated", report.repeated, "twice in an epoch; see --tail")
-    if options.padding is not None:
-        print_missed_target(report, options.padding)
+    print_missed_target(report, options.padding)
     print_paths(("plan", options.save), ("schedule", options.output), ("picture", options.picture))

@@ -1,0 +1,590 @@
+/* Generated from the public headers by tools/abi.py: do not edit. */
+/* sab/base.h */
+enum {
+ SAB_OK = 0,
+ SAB_END = 1,
+ SAB_E_ARGUMENT = -1,
+ SAB_E_NO_MEMORY = -2,
+ SAB_E_CALLBACK = -3,
+ SAB_E_CANCELLED = -4,
+ SAB_E_IO = -5,
+ SAB_E_FORMAT = -6,
+ SAB_E_MISMATCH = -7,
+ SAB_E_UNSUPPORTED = -8,
+ SAB_E_INTERNAL = -9,
+ SAB_E_DEVICE_MEMORY = -10,
+ SAB_E_TIMEOUT = -11,
+ SAB_LOG_WARNING = 1,
+ SAB_LOG_INFO = 2,
+};
+typedef int32_t sab_status;
+const char *sab_status_name(sab_status status);
+const char *sab_last_error_message(void);
+int32_t sab_last_callback_code(void);
+uint32_t sab_abi_version(void);
+const char *sab_version_string(void);
+typedef int32_t sab_log_level;
+typedef void (*sab_log_fn)(void *ctx, sab_log_level level, const char *message);
+void sab_log_set_callback(sab_log_fn callback, void *ctx);
+typedef int32_t (*sab_progress_fn)(void *ctx, uint64_t done, uint64_t total);
+/* sab/sizes.h */
+enum {
+ SAB_MAX_COLUMNS = 8,
+ SAB_MAX_COLUMN_NAME = 63,
+ SAB_INT8 = 1,
+ SAB_INT16 = 2,
+ SAB_INT32 = 3,
+ SAB_INT64 = 4,
+ SAB_UINT8 = 5,
+ SAB_UINT16 = 6,
+ SAB_UINT32 = 7,
+ SAB_UINT64 = 8,
+ SAB_FLOAT32 = 9,
+ SAB_FLOAT64 = 10,
+ SAB_TEXT_BYTES = 0,
+ SAB_TEXT_WORDS = 1,
+ SAB_TEXT_CHARACTERS = 2,
+ SAB_NULLS_REFUSE = 0,
+ SAB_NULLS_ZERO = 1,
+};
+struct ArrowSchema;
+struct ArrowArray;
+struct ArrowArrayStream;
+typedef struct sab_sizes sab_sizes;
+typedef int32_t sab_dtype;
+typedef int32_t sab_text_unit;
+typedef struct sab_sizes_options {
+ size_t struct_size;
+ int64_t stride;
+ int32_t copy;
+} sab_sizes_options;
+void sab_sizes_options_init(sab_sizes_options *options, size_t struct_size);
+sab_status sab_sizes_new(const void *data, size_t count, sab_dtype dtype, const sab_sizes_options *options, sab_sizes **sizes);
+typedef int32_t (*sab_size_fn)(void *ctx, int64_t index, double *size);
+sab_status sab_sizes_callback_new(size_t count, sab_size_fn size, void *ctx, sab_progress_fn progress, void *progress_ctx, sab_sizes **sizes);
+typedef int32_t sab_null_rule;
+typedef struct sab_sizes_arrow_options {
+ size_t struct_size;
+ sab_null_rule nulls;
+ sab_text_unit text_unit;
+} sab_sizes_arrow_options;
+void sab_sizes_arrow_options_init(sab_sizes_arrow_options *options, size_t struct_size);
+sab_status sab_sizes_arrow_new(struct ArrowArray *array, const struct ArrowSchema *schema, const char *column, const sab_sizes_arrow_options *options, sab_sizes **sizes);
+sab_status sab_sizes_arrow_stream_new(struct ArrowArrayStream *stream, const char *column, const sab_sizes_arrow_options *options, sab_sizes **sizes);
+sab_status sab_sizes_join_new(const sab_sizes *const *parts, size_t count, sab_sizes **sizes);
+sab_status sab_sizes_source(const sab_sizes *sizes, size_t index, size_t *part, size_t *row);
+sab_status sab_sizes_named_new(const sab_sizes *sizes, const char *name, sab_sizes **named);
+sab_status sab_sizes_columns_new(const sab_sizes *const *columns, size_t count, sab_sizes **sizes);
+size_t sab_sizes_column_count(const sab_sizes *sizes);
+const char *sab_sizes_column_name(const sab_sizes *sizes, size_t column);
+const char *sab_sizes_description(const sab_sizes *sizes);
+size_t sab_sizes_count(const sab_sizes *sizes);
+sab_status sab_sizes_get(const sab_sizes *sizes, size_t index, double *size);
+sab_status sab_sizes_values(const sab_sizes *sizes, size_t column, size_t first, size_t count, double *values);
+void sab_sizes_free(sab_sizes *sizes);
+/* sab/cost.h */
+enum {
+ SAB_MAX_COST_TERMS = 64,
+ SAB_MAX_BUDGETS = 8,
+};
+typedef struct sab_cost sab_cost;
+typedef struct sab_cost_term {
+ double coefficient;
+ uint32_t count_power;
+ uint32_t length_powers[8];
+} sab_cost_term;
+typedef int32_t (*sab_cost_fn)(void *ctx, uint64_t count, const double *lengths, const double *totals, size_t columns, double *cost);
+sab_status sab_cost_padded_new(const double *weights, size_t columns, sab_cost **cost);
+sab_status sab_cost_terms_new(const sab_cost_term *terms, size_t count, sab_cost **cost);
+sab_status sab_cost_callback_new(sab_cost_fn fn, void *ctx, void (*release)(void *ctx), sab_cost **cost);
+sab_status sab_cost_evaluate(const sab_cost *cost, uint64_t count, const double *lengths, const double *totals, size_t columns, double *value);
+void sab_cost_free(sab_cost *cost);
+typedef struct sab_budget {
+ const sab_cost *cost;
+ double limit;
+} sab_budget;
+/* sab/plan.h */
+enum {
+ SAB_BUCKETS_AUTO = 0,
+ SAB_BUCKETS_BOUNDARIES = 1,
+ SAB_BUCKETS_OPTIMAL = 2,
+ SAB_BUCKETS_EQUAL = 3,
+ SAB_TAIL_KEEP = 0,
+ SAB_TAIL_MERGE = 1,
+ SAB_TAIL_DROP = 2,
+ SAB_TAIL_WRAP = 3,
+ SAB_OVERSIZE_SKIP = 0,
+ SAB_OVERSIZE_ERROR = 1,
+ SAB_OVERSIZE_SINGLE = 2,
+ SAB_MAX_PLAN_THREADS = 256,
+};
+typedef struct sab_plan sab_plan;
+typedef int32_t sab_bucket_rule;
+typedef int32_t sab_tail;
+typedef int32_t sab_oversize;
+typedef struct sab_plan_options {
+ size_t struct_size;
+ sab_bucket_rule bucket_rule;
+ const sab_budget *budgets;
+ size_t budget_count;
+ double padding_target;
+ const double *boundaries;
+ size_t boundary_count;
+ size_t bucket_count;
+ uint64_t bucket_batches;
+ const uint64_t *batch_sizes;
+ size_t batch_size_count;
+ uint64_t max_batch_size;
+ uint64_t batch_size_multiple;
+ double length_multiple;
+ sab_tail tail;
+ sab_oversize oversize;
+ size_t max_shapes;
+ const double *length_multiples;
+ const int64_t *separate_by;
+ size_t separate_by_count;
+ const size_t *id_shapes;
+ size_t id_shape_count;
+ sab_progress_fn progress;
+ void *progress_ctx;
+ uint64_t threads;
+} sab_plan_options;
+void sab_plan_options_init(sab_plan_options *options, size_t struct_size);
+typedef struct sab_bucket {
+ size_t struct_size;
+ size_t columns;
+ const double *lower;
+ const double *upper;
+ const double *shortest;
+ const double *longest;
+ const double *padded_length;
+ const double *total;
+ double cost;
+ uint64_t samples;
+ uint64_t batch_size;
+ uint64_t batches;
+ int64_t id;
+} sab_bucket;
+typedef struct sab_plan_info {
+ size_t struct_size;
+ uint64_t samples;
+ uint64_t skipped;
+ uint64_t buckets;
+ uint64_t batches;
+ uint64_t lower_bound;
+ uint64_t fingerprint;
+ double total;
+ size_t budget_count;
+ size_t columns;
+} sab_plan_info;
+sab_status sab_plan_new(const sab_sizes *sizes, const sab_plan_options *options, sab_plan **plan);
+sab_status sab_plan_get_info(const sab_plan *plan, sab_plan_info *info);
+sab_status sab_plan_get_budget(const sab_plan *plan, size_t index, double *limit);
+const char *sab_plan_column_name(const sab_plan *plan, size_t column);
+sab_status sab_plan_get_bucket(const sab_plan *plan, size_t index, sab_bucket *bucket);
+sab_status sab_plan_skipped(const sab_plan *plan, int64_t *indices, size_t capacity, size_t *count);
+sab_status sab_plan_save(const sab_plan *plan, const char *path);
+sab_status sab_plan_file_new(const char *path, sab_plan **plan);
+sab_status sab_plan_check(const sab_plan *plan);
+sab_status sab_plan_copy_new(const sab_plan *plan, sab_plan **copy);
+sab_status sab_plan_write(const sab_plan *plan, void *buffer, size_t capacity, size_t *size);
+sab_status sab_plan_bytes_new(const void *data, size_t size, sab_plan **plan);
+void sab_plan_free(sab_plan *plan);
+/* sab/sampler.h */
+enum {
+ SAB_LAYOUT_PADDED = 0,
+ SAB_LAYOUT_ROW = 1,
+ SAB_LAST_STEP_SPLIT = 0,
+ SAB_LAST_STEP_DROP = 1,
+ SAB_LAST_STEP_WRAP = 2,
+ SAB_SAMPLER_BATCH_COUNT = 1,
+ SAB_SAMPLER_RANDOM_ACCESS = 2,
+ SAB_SAMPLER_BUDGET = 4,
+ SAB_SAMPLER_SCHEDULE = 8,
+};
+typedef struct sab_sampler sab_sampler;
+typedef int32_t sab_layout;
+typedef struct sab_batch {
+ size_t struct_size;
+ const int64_t *indices;
+ size_t count;
+ sab_layout layout;
+ size_t columns;
+ const double *longest;
+ const double *padded_length;
+ const double *total;
+ int64_t bucket;
+ uint64_t epoch;
+ uint64_t step;
+ uint64_t micro_batch;
+ int64_t id;
+} sab_batch;
+typedef struct sab_rows {
+ size_t struct_size;
+ size_t columns;
+ const int32_t *const *cu_seqlens;
+ const int64_t *starts;
+ const double *capacity;
+} sab_rows;
+typedef struct sab_block {
+ size_t struct_size;
+ size_t count;
+ const int64_t *indices;
+ const uint64_t *offsets;
+ sab_layout layout;
+ size_t columns;
+ const double *longest;
+ const double *padded_length;
+ const double *total;
+ const int64_t *bucket;
+ uint64_t epoch;
+ const uint64_t *step;
+ const uint64_t *micro_batch;
+ const int64_t *id;
+ const int32_t *const *cu_seqlens;
+ const int64_t *starts;
+} sab_block;
+typedef struct sab_step {
+ size_t struct_size;
+ uint64_t micro_batches;
+ uint64_t samples;
+ size_t columns;
+ const double *totals;
+} sab_step;
+typedef int32_t sab_last_step;
+typedef struct sab_sampler_options {
+ size_t struct_size;
+ uint64_t seed;
+ uint64_t epoch;
+ uint64_t rank;
+ uint64_t world_size;
+ uint64_t micro_batches;
+ sab_last_step last_step;
+ uint64_t costliest_first;
+ uint64_t steady;
+} sab_sampler_options;
+void sab_sampler_options_init(sab_sampler_options *options, size_t struct_size);
+sab_status sab_bucket_sampler_new(const sab_plan *plan, const sab_sampler_options *options, sab_sampler **sampler);
+sab_status sab_sequential_sampler_new(const sab_plan *plan, const sab_sampler_options *options, sab_sampler **sampler);
+sab_status sab_costliest_sampler_new(const sab_plan *plan, uint64_t count, sab_sampler **sampler);
+sab_status sab_sampler_begin(sab_sampler *sampler);
+sab_status sab_next_batch(sab_sampler *sampler, sab_batch *batch);
+sab_status sab_batch_rows(sab_sampler *sampler, sab_rows *rows);
+sab_status sab_batch_step(sab_sampler *sampler, sab_step *step);
+sab_status sab_sampler_next_batches(sab_sampler *sampler, size_t max_batches, int64_t *indices, size_t capacity, uint64_t *offsets, size_t *count);
+sab_status sab_next_block(sab_sampler *sampler, size_t max_batches, sab_block *block);
+sab_status sab_sampler_at(sab_sampler *sampler, uint64_t position, sab_batch *batch);
+sab_status sab_sampler_get_schedule(const sab_sampler *sampler, struct ArrowArrayStream *stream);
+sab_status sab_sampler_capabilities(const sab_sampler *sampler, uint64_t *capabilities);
+sab_status sab_sampler_batch_count(const sab_sampler *sampler, uint64_t *count);
+sab_status sab_sampler_skipped(const sab_sampler *sampler, int64_t *indices, size_t capacity, size_t *count);
+sab_status sab_sampler_set_epoch(sab_sampler *sampler, uint64_t epoch);
+sab_status sab_sampler_seek(sab_sampler *sampler, uint64_t position);
+sab_status sab_sampler_tell(const sab_sampler *sampler, uint64_t *epoch, uint64_t *position);
+sab_status sab_sampler_set_budget(sab_sampler *sampler, size_t index, double limit);
+sab_status sab_sampler_get_budget(const sab_sampler *sampler, size_t index, double *limit);
+sab_status sab_sampler_state_save(const sab_sampler *sampler, void *state, size_t capacity, size_t *size);
+sab_status sab_sampler_state_restore(sab_sampler *sampler, const void *state, size_t size);
+void sab_sampler_free(sab_sampler *sampler);
+typedef struct sab_plan_report {
+ size_t struct_size;
+ uint64_t samples;
+ uint64_t skipped;
+ uint64_t dropped;
+ uint64_t repeated;
+ uint64_t batches;
+ uint64_t steps;
+ uint64_t lower_bound;
+ uint64_t shapes;
+ double total;
+ double padded_total;
+ double padding;
+ double rank_imbalance;
+ double meet_again;
+ double partners;
+ double length_correlation;
+ double variance_ratio;
+ double nearest_target;
+ uint64_t target_met;
+ size_t columns;
+ double totals[8];
+ double padded_totals[8];
+ double step_deviation;
+} sab_plan_report;
+sab_status sab_plan_get_report(const sab_plan *plan, const sab_sampler_options *options, sab_progress_fn progress, void *progress_ctx, sab_plan_report *report);
+/* sab/ranks.h */
+sab_status sab_ranks_from_environment(uint64_t *rank, uint64_t *world_size);
+sab_status sab_ranks_from_mesh(const uint64_t *shape, const int32_t *is_data, size_t axes, uint64_t rank, uint64_t *data_rank, uint64_t *data_world_size);
+typedef int32_t (*sab_all_gather_fn)(void *ctx, const void *mine, size_t size, void *all);
+typedef int32_t (*sab_reduce_fn)(void *ctx, int64_t *values, size_t count);
+sab_status sab_sampler_check_ranks(const sab_sampler *sampler, uint64_t rank, uint64_t world_size, sab_all_gather_fn all_gather, void *ctx);
+sab_status sab_sharded_sampler_new(const sab_sizes *sizes, const sab_plan_options *plan, const sab_sampler_options *options, sab_all_gather_fn all_gather, void *ctx, sab_sampler **sampler);
+/* sab/pack.h */
+enum {
+ SAB_PACK_BEST_FIT = 0,
+ SAB_PACK_HISTOGRAM = 1,
+ SAB_PACK_FIRST_FIT = 2,
+ SAB_PACK_CONCAT = 3,
+};
+typedef int32_t sab_pack_method;
+typedef struct sab_packed_options {
+ size_t struct_size;
+ sab_pack_method method;
+ uint64_t capacity;
+ uint64_t max_sequences;
+ int32_t split;
+ sab_oversize oversize;
+ uint64_t window;
+ const sab_cost *const *balance;
+ size_t balance_count;
+ sab_progress_fn progress;
+ void *progress_ctx;
+ const uint64_t *capacities;
+ size_t capacity_count;
+ uint64_t tries;
+} sab_packed_options;
+void sab_packed_options_init(sab_packed_options *options, size_t struct_size);
+typedef struct sab_packed_info {
+ size_t struct_size;
+ uint64_t samples;
+ uint64_t skipped;
+ uint64_t split;
+ uint64_t sequences;
+ uint64_t bins;
+ uint64_t lower_bound;
+ uint64_t most_sequences;
+ uint64_t fingerprint;
+ double total;
+ double fill;
+} sab_packed_info;
+sab_status sab_packed_sampler_new(const sab_sizes *sizes, const sab_packed_options *pack, const sab_sampler_options *options, sab_sampler **sampler);
+sab_status sab_packed_sampler_get_info(const sab_sampler *sampler, sab_packed_info *info);
+/* sab/memory.h */
+enum {
+ SAB_OUT_OF_MEMORY = 2,
+ SAB_MODEL_BATCH = 0,
+ SAB_MODEL_POLYNOMIAL = 1,
+ SAB_SEARCH_PREDICT = 0,
+ SAB_SEARCH_DIFFERENCE = 1,
+ SAB_SEARCH_BINARY = 2,
+ SAB_SEARCH_HALVE = 3,
+ SAB_ROUND_NONE = 0,
+ SAB_ROUND_POWER_OF_TWO = 1,
+ SAB_ROUND_MULTIPLE = 2,
+};
+typedef struct sab_probe sab_probe;
+typedef struct sab_probe_options {
+ size_t struct_size;
+ int64_t total_bytes;
+} sab_probe_options;
+void sab_probe_options_init(sab_probe_options *options, size_t struct_size);
+typedef struct sab_probe_stats {
+ size_t struct_size;
+ int64_t current;
+ int64_t peak;
+ int64_t reserved_peak;
+ int64_t largest_free;
+ int64_t total;
+} sab_probe_stats;
+typedef struct sab_probe_callbacks {
+ size_t struct_size;
+ void *ctx;
+ int32_t (*reset)(void *ctx);
+ int32_t (*current)(void *ctx, int64_t *bytes);
+ int32_t (*peak)(void *ctx, int64_t *bytes);
+ int32_t (*reserved)(void *ctx, int64_t *reserved_peak, int64_t *largest_free);
+ int32_t (*total)(void *ctx, int64_t *bytes);
+ int32_t (*release_cache)(void *ctx);
+ int32_t (*is_out_of_memory)(void *ctx, int32_t code);
+ int32_t (*rng_save)(void *ctx, uint64_t depth);
+ int32_t (*rng_restore)(void *ctx, uint64_t depth);
+ void (*release)(void *ctx);
+} sab_probe_callbacks;
+void sab_probe_callbacks_init(sab_probe_callbacks *callbacks, size_t struct_size);
+sab_status sab_probe_new(const char *device, const sab_probe_options *options, sab_probe **probe);
+sab_status sab_probe_callbacks_new(const sab_probe_callbacks *callbacks, sab_probe **probe);
+sab_status sab_probe_reset(sab_probe *probe);
+sab_status sab_probe_get_stats(sab_probe *probe, sab_probe_stats *stats);
+sab_status sab_probe_release_cache(sab_probe *probe);
+void sab_probe_free(sab_probe *probe);
+typedef struct sab_peaks sab_peaks;
+typedef int32_t (*sab_work_fn)(void *ctx, uint64_t item, double *features, size_t capacity, size_t *count);
+typedef struct sab_collect_peak_options {
+ size_t struct_size;
+ uint64_t item_count;
+ sab_work_fn work;
+ int32_t (*cleanup)(void *ctx, uint64_t item);
+ int32_t (*collect_garbage)(void *ctx);
+ void *ctx;
+ uint64_t warm_up;
+ int32_t release_cache;
+ sab_progress_fn progress;
+ void *progress_ctx;
+} sab_collect_peak_options;
+void sab_collect_peak_options_init(sab_collect_peak_options *options, size_t struct_size);
+typedef struct sab_peaks_view {
+ size_t struct_size;
+ size_t count;
+ size_t feature_count;
+ const uint64_t *items;
+ const double *features;
+ const int64_t *before;
+ const int64_t *peaks;
+ const int64_t *reserved_peaks;
+ const int64_t *largest_free;
+ size_t out_of_memory_count;
+ const uint64_t *out_of_memory;
+} sab_peaks_view;
+sab_status sab_peaks_new(sab_peaks **peaks);
+sab_status sab_collect_peak(sab_probe *probe, const sab_collect_peak_options *options, sab_peaks *peaks);
+sab_status sab_peaks_get_view(const sab_peaks *peaks, sab_peaks_view *view);
+void sab_peaks_free(sab_peaks *peaks);
+typedef struct sab_memory_model sab_memory_model;
+typedef struct sab_measurement_options {
+ size_t struct_size;
+ size_t columns;
+ double shortest[8];
+ double longest[8];
+ uint64_t max_count;
+ sab_budget budget;
+ uint32_t degree;
+} sab_measurement_options;
+void sab_measurement_options_init(sab_measurement_options *options, size_t struct_size);
+sab_status sab_measurement_points_find(const sab_measurement_options *options, size_t points, uint64_t *counts, double *lengths);
+typedef int32_t sab_memory_model_kind;
+typedef struct sab_memory_model_options {
+ size_t struct_size;
+ sab_memory_model_kind kind;
+ uint32_t degree;
+ double coverage;
+ int32_t select_terms;
+ const char *const *column_names;
+} sab_memory_model_options;
+void sab_memory_model_options_init(sab_memory_model_options *options, size_t struct_size);
+typedef struct sab_memory_model_info {
+ size_t struct_size;
+ sab_memory_model_kind kind;
+ uint32_t degree;
+ size_t feature_count;
+ size_t term_count;
+ uint64_t measurements;
+ double constant;
+ double margin;
+ double coverage;
+ double residual;
+ double held_out_residual;
+ double largest_residual;
+} sab_memory_model_info;
+sab_status sab_memory_model_fit_new(const double *features, size_t count, size_t feature_count, const double *peaks, const sab_memory_model_options *options, sab_memory_model **model);
+sab_status sab_memory_model_get_info(const sab_memory_model *model, sab_memory_model_info *info);
+sab_status sab_memory_model_get_term(const sab_memory_model *model, size_t index, double *coefficient, uint32_t *powers);
+const char *sab_memory_model_column_name(const sab_memory_model *model, size_t column);
+sab_status sab_memory_model_predict(const sab_memory_model *model, const double *features, size_t count, double *predicted, double *upper);
+sab_status sab_memory_model_cost_new(const sab_memory_model *model, sab_cost **cost);
+sab_status sab_memory_model_save(const sab_memory_model *model, const char *path);
+sab_status sab_memory_model_file_new(const char *path, sab_memory_model **model);
+sab_status sab_memory_model_write(const sab_memory_model *model, void *buffer, size_t capacity, size_t *size);
+sab_status sab_memory_model_bytes_new(const void *data, size_t size, sab_memory_model **model);
+void sab_memory_model_free(sab_memory_model *model);
+typedef int32_t (*sab_trial_fn)(void *ctx, uint64_t count, double length);
+typedef int32_t sab_search;
+typedef int32_t sab_rounding;
+typedef struct sab_max_batch_options {
+ size_t struct_size;
+ sab_search search;
+ const double *lengths;
+ size_t length_count;
+ uint64_t max_batch_size;
+ int64_t budget;
+ sab_rounding rounding;
+ uint64_t multiple;
+ sab_reduce_fn reduce;
+ void *reduce_ctx;
+ sab_progress_fn progress;
+ void *progress_ctx;
+} sab_max_batch_options;
+void sab_max_batch_options_init(sab_max_batch_options *options, size_t struct_size);
+typedef struct sab_max_batch {
+ size_t struct_size;
+ uint64_t batch_size;
+ uint64_t trials;
+ uint64_t out_of_memory;
+ double peak;
+ int64_t budget;
+} sab_max_batch;
+sab_status sab_max_batch_find(sab_probe *probe, sab_trial_fn trial, void *ctx, const sab_max_batch_options *options, uint64_t *batch_sizes, sab_max_batch *result);
+typedef int32_t (*sab_batch_fn)(void *ctx, const sab_batch *batch);
+typedef struct sab_verification {
+ size_t struct_size;
+ uint64_t batches;
+ int64_t peak;
+ int64_t total;
+} sab_verification;
+sab_status sab_plan_verify(const sab_plan *plan, sab_probe *probe, uint64_t count, sab_batch_fn run, void *ctx, sab_progress_fn progress, void *progress_ctx, sab_verification *result);
+typedef struct sab_memory_guard sab_memory_guard;
+typedef struct sab_memory_guard_options {
+ size_t struct_size;
+ int64_t budget;
+ uint64_t interval;
+ uint64_t window;
+ sab_reduce_fn reduce;
+ void *reduce_ctx;
+} sab_memory_guard_options;
+void sab_memory_guard_options_init(sab_memory_guard_options *options, size_t struct_size);
+typedef struct sab_memory_guard_info {
+ size_t struct_size;
+ uint64_t steps;
+ uint64_t out_of_memory;
+ uint64_t lowered;
+ double limit;
+ int64_t peak;
+ double mean_peak;
+ double creep;
+} sab_memory_guard_info;
+sab_status sab_memory_guard_new(sab_probe *probe, sab_sampler *sampler, const sab_memory_guard_options *options, sab_memory_guard **guard);
+sab_status sab_memory_guard_begin(sab_memory_guard *guard);
+sab_status sab_memory_guard_end(sab_memory_guard *guard, const sab_batch *batch, int32_t out_of_memory);
+sab_status sab_memory_guard_get_info(const sab_memory_guard *guard, sab_memory_guard_info *info);
+void sab_memory_guard_free(sab_memory_guard *guard);
+/* sab/compat.h */
+enum {
+ SAB_BIONEMO_SHUFFLE_NONE = 0,
+ SAB_BIONEMO_SHUFFLE_ALL = 1,
+ SAB_BIONEMO_SHUFFLE_BUCKETS = 2,
+ SAB_BIONEMO_GENERATOR_WORDS = 625,
+};
+sab_status sab_bionemo_create_buckets(const sab_sizes *sizes, int64_t max_width, int64_t min_bucket_count, int64_t *boundaries, int64_t *bucket_sizes, size_t capacity, size_t *bucket_count);
+sab_status sab_bionemo_size_aware_sampler_new(const int64_t *indices, size_t count, const sab_sizes *sizes, double budget, const sab_sampler_options *options, sab_sampler **sampler);
+typedef int32_t (*sab_index_fn)(void *ctx, uint64_t epoch, uint64_t position, int64_t *index, double *size);
+sab_status sab_bionemo_size_aware_stream_sampler_new(sab_index_fn source, void *ctx, void (*release)(void *ctx), double budget, sab_sampler **sampler);
+typedef struct sab_bionemo_options {
+ size_t struct_size;
+ uint64_t seed;
+ int32_t shuffle;
+ double budget;
+ const sab_sizes *sizes;
+ sab_size_fn size;
+ void *size_ctx;
+ void (*release)(void *ctx);
+} sab_bionemo_options;
+void sab_bionemo_options_init(sab_bionemo_options *options, size_t struct_size);
+sab_status sab_bionemo_sampler_new(const sab_plan *plan, const sab_bionemo_options *options, sab_sampler **sampler);
+sab_status sab_bionemo_sampler_get_generator(const sab_sampler *sampler, uint32_t *words);
+sab_status sab_bionemo_sampler_set_generator(sab_sampler *sampler, const uint32_t *words);
+typedef struct sab_batches sab_batches;
+sab_status sab_bagua_batches_add(sab_batches *batches, const int64_t *indices, size_t count);
+typedef int32_t (*sab_make_batches_fn)(void *ctx, const int64_t *indices, size_t count, sab_batches *batches);
+typedef struct sab_bagua_options {
+ size_t struct_size;
+ int32_t shuffle;
+ int32_t drop_last;
+ double random_level;
+ uint64_t batch_size;
+ double budget;
+ sab_make_batches_fn make_batches;
+ void *make_batches_ctx;
+ void (*release)(void *ctx);
+} sab_bagua_options;
+void sab_bagua_options_init(sab_bagua_options *options, size_t struct_size);
+sab_status sab_bagua_sampler_new(const sab_sizes *complexity, const sab_bagua_options *balancing, const sab_sampler_options *options, sab_sampler **sampler);
+sab_status sab_bagua_batch_sampler_new(const sab_sizes *complexity, const sab_bagua_options *balancing, const sab_sampler_options *options, sab_sampler **sampler);

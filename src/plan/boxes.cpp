@@ -243,7 +243,8 @@ BoxFinder::Cut BoxFinder::cut_of_shapes(const Node& node) const {
         return 1 / std::accumulate(lengths.begin(), lengths.end(), 0.0);
     };
     std::vector<Cut> cuts;
-    find_cuts(node, is_urgent ? 0 : 1, is_urgent ? SamplesOf(by_padding) : estimate_, cuts);
+    find_cuts(node, is_urgent || allows_few_ ? 0 : 1, is_urgent ? SamplesOf(by_padding) : estimate_,
+              cuts);
     Cut best;
     for (std::size_t i = is_urgent ? usual_bias : 0; i < cuts.size(); i += bias_count)
         if (cuts[i].score > best.score) best = cuts[i];
@@ -313,6 +314,8 @@ std::vector<Box> BoxFinder::by_shapes(std::size_t count, const Progress& progres
         }
         Node& node = tree[at].node;
         uint64_t size = batch_size(node);
+        if (allows_few_ && !waiting.empty() && node.samples > 0)  // fewer samples move
+            size = node.samples / ((node.samples + size - 1) / size);
         if (!waiting.empty()) {
             std::vector<Item> kept;
             for (const Item& item : cut_tail(node, column, node.samples % size))

@@ -235,6 +235,23 @@ BoxFinder::Waste SeveralPlanner::waste_of(std::span<const Stretch> singles) cons
     return waste;
 }
 
+/// At most so many boxes for `max_shapes`. Others, of numbers of samples that are not whole, where
+/// those save more than a quarter of the batches or of the padded total.
+std::vector<Box> SeveralPlanner::boxes_of_shapes(const BoxFinder& finder, const Grouped& grouped,
+                                                 std::size_t count) const {
+    std::vector<Box> boxes = finder.by_shapes(count, progress_);
+    const BoxFinder finer(
+        grouped.cells, [this](auto lengths) { return batch_sizes_.largest(lengths); },
+        [this](auto lengths) { return batch_sizes_.smooth(lengths); }, true);
+    std::vector<Box> others = finer.by_shapes(count, progress_);
+    const auto fits = [&](const Box& box) { return batch_sizes_.largest(cut(box.padded)) > 0; };
+    const BoxFinder::Waste own = finder.waste(boxes), other = finder.waste(others);
+    const bool saves_batches =
+                   own.batches > other.batches + 1 && !is_near(own.batches, other.batches),
+               saves_padding = own.batches >= other.batches && own.padded > 1.3 * other.padded;
+    return (saves_batches || saves_padding) && std::ranges::all_of(others, fits) ? others : boxes;
+}
+
 /// Boxes for an id's points. `singles`: what batches of one sample add to the waste.
 std::vector<Box> SeveralPlanner::boxes_of(const Grouped& grouped, std::size_t shapes,
                                           uint64_t lower_bound, const BoxFinder::Waste& singles,
@@ -249,7 +266,7 @@ std::vector<Box> SeveralPlanner::boxes_of(const Grouped& grouped, std::size_t sh
         check(shapes > others, "options.max_shapes", shapes, "must be at least ", others + 1,
               ": one for full batches", keeps_tail ? ", one for the tail, which is kept" : "",
               singles.batches > 0 ? ", one for samples that are alone" : "");
-        std::vector<Box> boxes = finder.by_shapes(shapes - others, progress_);
+        std::vector<Box> boxes = boxes_of_shapes(finder, grouped, shapes - others);
         for (const Box& box : boxes)
             check(batch_sizes_.largest(cut(box.padded)) > 0, "options.max_shapes", shapes,
                   "must be larger: samples of one shape, (", lengths_text(cut(box.padded)),

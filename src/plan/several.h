@@ -60,6 +60,8 @@ private:
     BoxFinder::Waste waste_of(std::span<const Stretch> singles) const;
     std::vector<Box> boxes_of(const Grouped& grouped, std::size_t shapes, uint64_t lower_bound,
                               const BoxFinder::Waste& singles, PlanFacts& facts) const;
+    std::vector<Box> boxes_of_shapes(const BoxFinder& finder, const Grouped& grouped,
+                                     std::size_t count) const;
     std::vector<Box> boxes_of_boundaries(const BoxFinder& finder, const Grouped& grouped) const;
     std::size_t boundary_of(std::size_t point) const;
     Grouped grouped(std::span<const uint32_t> points) const;

@@ -321,3 +321,24 @@ def test_the_nearest_target_is_met():
         assert warnless(sizes, budgets, **options).report().target_met, seed
         met += 1
     assert met > 50
+
+
+def test_few_shapes_separate_long_samples():
+    lengths = [100, 10, 10, 10, 100]
+    assert sab.plan({"a": lengths, "b": lengths}, 300, max_shapes=3).batch_count == 3
+    sizes = np.ones((101, 2), int) * 20
+    sizes[50] = [4000, 4000]
+    report = sab.plan(sizes, 8192, max_shapes=3).report()
+    assert (report.batches, report.padding) == (2, 0)
+
+
+def test_no_more_shapes_than_given():
+    for seed in range(150):
+        sizes, budgets, options, _ = any_case(seed)
+        options.pop("bucket_batches", None)
+        shapes = 3 + seed % 6
+        try:
+            plan = warnless(sizes, budgets, max_shapes=shapes, **options)
+        except ValueError:
+            continue
+        assert plan.report().shapes <= shapes

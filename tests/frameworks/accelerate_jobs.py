@@ -72,7 +72,7 @@ def train_step(accelerator, model, optimizer, batch):
 
 
 def settings(folder, ranked):
-    """Two epochs under each setting of loaders."""
+    """Two epochs under each setting of loaders, with looks at the first batch."""
     done = {}
     for name in ("even_batches", "split_batches", "dispatch_batches", "use_stateful_dataloader"):
         accelerator = make_accelerator(accumulation=3, **{name: name != "even_batches"})
@@ -81,6 +81,10 @@ def settings(folder, ranked):
         steps, gathered = [], []
         for _ in range(2):
             for batch in loader:
+                if loader.position in (4, len(loader)):
+                    place = loader.epoch, loader.position
+                    assert next(iter(loader))["ids"].tolist() != batch["ids"].tolist()
+                    assert (loader.epoch, loader.position) == place
                 steps.append(train_step(accelerator, model, optimizer, batch))
                 ids = batch["ids"].tolist()
                 gathered.append(accelerator.gather_for_metrics(ids, use_gather_object=True))

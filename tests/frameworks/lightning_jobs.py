@@ -95,7 +95,7 @@ class Model(L.LightningModule):
     def configure_optimizers(self):
         optimizer = torch.optim.SGD(self.parameters(), lr=0.1)
         # Lightning makes the loaders for this number, before it restores its loops.
-        steps = self.trainer.estimated_stepping_batches
+        self.estimated = steps = self.trainer.estimated_stepping_batches
         schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - step / (steps + 1))
         return [optimizer], [{"scheduler": schedule, "interval": "step"}]
 

@@ -91,6 +91,47 @@ def test_several_loaders_have_their_own_places(tmp_path):
         fit(tmp_path, checkpoint=tmp_path / "step-10.ckpt")
 
 
+@pytest.mark.parametrize("accumulation", [1, 3])
+@pytest.mark.parametrize("is_whole", [False, True])
+def test_steps_of_a_resumed_run_are_estimated(accumulation, is_whole, tmp_path):
+    def run(checkpoint=None, epochs=2, **options):
+        model, keep = jobs.Model(lambda *each: None), []
+        if checkpoint is None:
+            keep = [jobs.keep_each(tmp_path, 1)]
+        options["accumulate_grad_batches"] = accumulation
+        trainer = jobs.trainer(tmp_path, keep, max_epochs=epochs, **options)
+        trainer.fit(model, datamodule=jobs.Data(), ckpt_path=checkpoint)
+        trainer.save_checkpoint(tmp_path / "ended.ckpt")
+        return model.estimated, trainer.global_step
+
+    limits = {} if is_whole else {"limit_train_batches": 7}
+    estimated, steps = run(**limits)
+    assert estimated == steps
+    assert run(tmp_path / "ended.ckpt", epochs=3, **limits) == (steps * 3 // 2,) * 2
+    for at in (1, steps // 2, steps // 2 + 1):
+        assert run(tmp_path / f"step-{at}.ckpt", epochs=3, **limits) == (steps * 3 // 2,) * 2
+    assert run(tmp_path / "step-1.ckpt", max_steps=steps - 1, **limits) == (steps - 1,) * 2
+
+
+@pytest.mark.parametrize("look", ["the same", "another", "the data module"])
+def test_a_look_at_a_batch_leaves_training_where_it_is(look, tmp_path):
+    class Looks(L.Callback):
+        def on_train_batch_end(self, trainer, *_):
+            loader = {
+                "the same": lambda: trainer.train_dataloader,
+                "another": trainer.datamodule.train,
+                "the data module": trainer.datamodule.train_dataloader,
+            }[look]()
+            next(iter(loader))
+
+    whole = of("train", fit(tmp_path))
+    seen = of("train", fit(tmp_path, [Looks(), jobs.keep_each(tmp_path, 5)]))
+    assert seen == whole
+    for step in (5, 10):
+        rest = fit(tmp_path, [Looks()], checkpoint=tmp_path / f"step-{step}.ckpt")
+        assert of("train", rest) == whole[step:]
+
+
 def test_overfitting_has_the_same_batches_again(tmp_path):
     done = fit(tmp_path, overfit_batches=3, limit_val_batches=0)
     first, second = of("train", done, 0), of("train", done, 1)
@@ -261,7 +302,10 @@ def test_one_rank_then_two_then_one(tmp_path):
     last = max(int(file.stem.split("-")[1]) for file in tmp_path.glob("step-*.ckpt"))
     kept = [line["ids"] for line in epochs[1] if line["step"] <= last]
     assert 0 < len(samples(kept)) < len(ALL)
-    done = fit(tmp_path, checkpoint=tmp_path / f"step-{last}.ckpt", epochs=3)
+    done = []
+    model, run = jobs.Model(lambda *each: done.append(each)), jobs.trainer(tmp_path, max_epochs=3)
+    run.fit(model, datamodule=jobs.Data(), ckpt_path=tmp_path / f"step-{last}.ckpt")
+    assert model.estimated == run.global_step
     assert samples(kept + of("train", done, 1)) == ALL
     assert samples(of("train", done, 2)) == ALL  # of the usual length again
     assert samples(of("validate", done, 1)) == list(jobs.HELD_OUT)

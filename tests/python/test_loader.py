@@ -498,3 +498,83 @@ def test_a_sampler_without_ranks_in_a_process_group_warns_once(monkeypatch):
         warnings.simplefilter("error")
         list(loader)
         list(make(sab.BucketSampler(PLAN, rank=1, world_size=4)))
+
+
+LOOKS = {
+    "left": lambda loader, looks: next(iter(loader)),
+    "kept": lambda loader, looks: next(looks.setdefault(0, iter(loader))),
+    "kept, several": lambda loader, looks: next(looks.setdefault(len(looks), iter(loader))),
+    "whole": lambda loader, looks: list(loader),
+    "other loader": lambda loader, looks: next(iter(make(loader.source))),
+    "sampler": lambda loader, looks: next(iter(loader.source)),
+    "not begun": lambda loader, looks: looks.setdefault(
+        len(looks), (iter(loader), iter(loader.source))
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("look", "workers"),
+    [(look, 0) for look in LOOKS] + [(look, 1) for look in ("left", "kept", "sampler")],
+)
+def test_a_look_within_a_loop_leaves_it_where_it_is(look, workers):
+    whole = [list(each) for each in [make()] * 2]
+    loader, looks, seen = make(num_workers=workers), {}, []
+    for epoch in range(2):
+        for batch in loader:
+            assert (loader.epoch, loader.position) == (epoch, len(seen) % len(loader) + 1)
+            seen.append(batch)
+            if len(seen) % 7 == 0 or len(seen) == len(loader):
+                LOOKS[look](loader, looks)
+                if look in ("left", "other loader", "sampler", "not begun"):
+                    place = len(seen) - epoch * len(loader)
+                    assert (loader.epoch, loader.position) == (epoch, place)
+                    assert loader.batch.indices.tolist() == batch
+                    resumed = make()
+                    resumed.load_state_dict(loader.state_dict())
+                    assert (resumed.epoch, resumed.position) == (epoch, place)
+        looks.clear()
+    assert seen == sum(whole, [])
+
+
+def test_a_look_within_a_loop_that_keeps_its_workers():
+    loader = make(num_workers=1, persistent_workers=True)
+    seen = []
+    for batch in loader:
+        seen.append(batch)
+        if loader.position % 9 == 0:
+            assert next(iter(loader)) == seen[0]
+    assert seen == list(make())
+
+
+@pytest.mark.parametrize("look", ["left", "kept", "sampler"])
+def test_a_look_after_a_change_within_the_epoch(look):
+    """The batches before a change of the ranks or of the budget cannot be given again."""
+    seen = []
+    for rank in range(2):
+        loader = make(sab.BucketSampler(PLAN, seed=3, rank=rank, world_size=2))
+        seen += [next(walk) for walk in [iter(loader)] for _ in range(5)]
+    resumed, looks = make(), {}
+    resumed.load_state_dict(loader.state_dict())
+    for batch in resumed:
+        seen.append(batch)
+        LOOKS[look](resumed, looks)
+        if resumed.position == 12:
+            resumed.source.set_budget(200)
+        if resumed.position > 12:
+            assert len(batch) * max(SIZES[index] for index in batch) <= 200
+    assert sorted(sum(seen, [])) == list(range(len(SIZES)))
+
+
+def test_looks_within_a_pass_over_a_sampler():
+    for passes in (iter, lambda sampler: sampler.batches(), lambda sampler: sampler.blocks(1)):
+        sampler = sab.BucketSampler(PLAN, seed=3)
+        count = 0
+        for _ in passes(sampler):
+            count += 1
+            if count % 10 == 0:
+                next(passes(sampler))
+                same = sab.BucketSampler(PLAN, seed=3)
+                same.load_state_dict(sampler.state_dict())
+                assert same._tell() == (0, count)
+        assert count == len(sampler) and sampler.epoch == 0

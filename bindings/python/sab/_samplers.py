@@ -13,6 +13,7 @@ from typing import (
     Any,
     Callable,
     Literal,
+    NamedTuple,
     Protocol,
     TypedDict,
     TypeVar,
@@ -92,15 +93,33 @@ class SupportsIndex(Protocol[Element_co]):
     def __getitem__(self, index: int) -> Element_co: ...
 
 
+class Kept(NamedTuple):
+    """What a sampler has of the pass that is under way."""
+
+    state: bytes
+    step: int
+    under_way: bool
+    last: Walk | None
+    before_changes: tuple[tuple[int, int, bytes], ...]
+    limits: Mapping[int, float]
+
+
 class Walk:
     """Where a pass over the batches of a sampler is."""
 
-    __slots__ = ("epoch", "fetched", "first", "is_exact", "loader", "placed", "step")
+    __slots__ = (
+        *("epoch", "fetched", "first", "is_exact", "is_held", "is_open", "kept", "loader"),
+        *("outer", "placed", "step"),
+    )
 
     def __init__(self, sampler: Sampler, epoch: int, step: int) -> None:
         self.epoch, self.step = epoch, step
         self.first = step  # the place at which it began
         self.placed = sampler._placed
+        self.is_open = True  # it may give more batches
+        self.is_held = False  # by a loader, which gives them later
+        self.outer: Walk | None = None  # the pass that was under way when it began
+        self.kept: Kept | None = None  # while another pass is under way
         loader = _fetching_loader()
         # Weak, since the loader holds the pass and ends its workers when it goes.
         self.loader = None if loader is None else weakref.ref(loader)
@@ -142,6 +161,10 @@ class Sampler:
     - after :meth:`load_state_dict`, what is left of the saved epoch; the next epoch if the saved
       one was finished.
 
+    A pass that begins while another one is under way does not move that one: each goes on at its
+    own place, and :meth:`state_dict` has the place of the one that gave a batch last. When a pass
+    is broken off, it is again that of the pass in which it began.
+
     A pass that has begun already continues at a state that is loaded. It continues with the epoch
     that :meth:`set_epoch` chooses if it has given no batch, and otherwise raises. A pass raises,
     too, when workers of a DataLoader have fetched its batches ahead from another place.
@@ -163,6 +186,9 @@ class Sampler:
     _is_epoch_chosen: bool = False  # by set_epoch()
     _moves: int = 0  # how often what was fetched ahead lost its place or budget
     _last: Walk | None = None  # the pass that gave a batch last
+    _current: Walk | None = None  # the pass whose place the library has
+    _outer: Walk | None = None  # the pass that was left for one that begins
+    _limits: Mapping[int, float] = {}  # the budgets that were set; replaced, not changed
     # Of each change of a budget in the pass: the index, and the position and state before it.
     _before_changes: tuple[tuple[int, int, bytes], ...] = ()
 
@@ -241,6 +267,7 @@ class Sampler:
         self._placed += 1
         self._moves += 1
         self._place, self._is_epoch_chosen = None, is_epoch
+        self._current = self._outer = None
 
     def _start(self) -> tuple[int, int]:
         """Begins a pass in the library. Returns its epoch and first position."""
@@ -251,10 +278,46 @@ class Sampler:
 
     def _begin(self) -> Walk:
         """Begins a pass."""
+        self._leave()
         begun = self._start()
         if self._place is None:
             self._place = begun
-        return Walk(self, *begun)
+        self._current = walk = Walk(self, *begun)
+        walk.outer, self._outer = self._outer, None
+        if walk.outer is not None:  # goes on until the new pass gives a batch
+            self._turn_to(walk.outer)
+        return walk
+
+    def _leave(self) -> None:
+        """Keeps the place of the pass that is under way. Without random access there is one."""
+
+    def _turn_to(self, walk: Walk) -> None:
+        """Puts the library where a pass is that was left."""
+
+    @contextlib.contextmanager
+    def _ending(self, walk: Walk) -> Generator[None, None, None]:
+        """Ends a pass; one that a loader holds is ended by the loader."""
+        try:
+            yield
+        except BaseException:  # such as GeneratorExit
+            if not walk.is_held:
+                self._break_off(walk)
+            raise
+        walk.is_open = walk.is_held
+
+    def _break_off(self, walk: Walk) -> None:
+        """Ends a pass that is not finished, and goes on with the one in which it began."""
+        walk.is_open = False
+        outer = walk.outer
+        while outer is not None and not outer.is_open:
+            outer = outer.outer
+        if (
+            outer is not None
+            and walk is self._current
+            and outer.placed == self._placed
+            and self._handle != ffi.NULL
+        ):
+            self._turn_to(outer)
 
     def __iter__(self) -> Iterator[Any]:
         indices = (batch.indices for batch in self.batches())
@@ -289,12 +352,14 @@ class Sampler:
 
     def _walk_many(self, walk: Walk, most: int) -> Iterator[Block]:
         block = new_struct("sab_block")
-        while self._next_block(walk, most, block):
-            self._gave(walk, block.count)
-            yield block_of(block, self._columns)
+        with self._ending(walk):
+            while self._next_block(walk, most, block):
+                self._gave(walk, block.count)
+                yield block_of(block, self._columns)
 
     def _gave(self, walk: Walk, batches: int) -> None:
         """Counts batches that a pass gives."""
+        self._turn_to(walk)
         self._step = walk.step = walk.step + batches
         self._under_way, self._last = True, walk
 
@@ -341,6 +406,7 @@ class Sampler:
             walk.fetched = loader._task_info
         if walk.placed != self._placed:
             self._take_place(walk)
+        self._turn_to(walk)
         current, position = self._tell()
         if current != walk.epoch:
             raise RuntimeError(
@@ -371,7 +437,7 @@ class Sampler:
         else:
             walk.epoch, walk.step = self._place
             walk.first = walk.step
-        walk.placed = self._placed
+        walk.placed, walk.kept = self._placed, None
 
     def _given(self) -> int:
         """Batches of the epoch that training was given, or that were skipped by a restore."""
@@ -485,6 +551,35 @@ class RandomAccessSampler(Sampler):
         self._before_changes = ()
         return super()._start()
 
+    def _leave(self) -> None:
+        walk, self._current = self._current, None
+        if walk is not None and walk.is_open and walk.placed == self._placed:
+            walk.kept = Kept(
+                self._state(),
+                self._step,
+                self._under_way,
+                self._last,
+                self._before_changes,
+                self._limits,
+            )
+            if self._last is walk:  # it has given a batch
+                self._outer = walk
+
+    def _turn_to(self, walk: Walk) -> None:
+        if walk is self._current:
+            return
+        self._leave()
+        self._current, self._outer = walk, None
+        if walk.kept is None:
+            return
+        kept, walk.kept = walk.kept, None
+        self._restore(kept.state)
+        self._step, self._under_way, self._last = kept.step, kept.under_way, kept.last
+        self._before_changes = kept.before_changes
+        for index, limit in self._limits.items():
+            if kept.limits.get(index) != limit:  # was set in another pass
+                self.set_budget(limit, index)
+
     def __iter__(self) -> Iterator[Any]:
         return self._walk_blocks(self._begin())
 
@@ -492,14 +587,15 @@ class RandomAccessSampler(Sampler):
         # As _walk_blocks: the cursor runs ahead.
         block = new_struct("sab_block")
         ahead = 1
-        while self._next_block(walk, ahead, block):
-            ahead = min(2 * ahead, BLOCK)
-            moves = self._moves
-            for batch in batches_of_block(block, self._columns):
-                self._gave(walk, 1)
-                yield batch
-                if self._moves != moves:
-                    break
+        with self._ending(walk):
+            while self._next_block(walk, ahead, block):
+                ahead = min(2 * ahead, BLOCK)
+                moves = self._moves
+                for batch in batches_of_block(block, self._columns):
+                    self._gave(walk, 1)
+                    yield batch
+                    if self._moves != moves:
+                        break
 
     def _walk_blocks(self, walk: Walk) -> Iterator[Any]:
         is_list = self._output == "list"
@@ -510,33 +606,34 @@ class RandomAccessSampler(Sampler):
         count = ffi.new("size_t *")
         room = 1 << 13
         ahead = 1
-        while True:
-            self._go_on(walk)
-            block = np.empty(room, np.int64)
-            block_pointer = ffi.cast("int64_t *", block.ctypes.data)
-            if (
-                check(
-                    lib.sab_sampler_next_batches(
-                        self._handle, ahead, block_pointer, room, offsets_pointer, count
+        with self._ending(walk):
+            while True:
+                self._go_on(walk)
+                block = np.empty(room, np.int64)
+                block_pointer = ffi.cast("int64_t *", block.ctypes.data)
+                if (
+                    check(
+                        lib.sab_sampler_next_batches(
+                            self._handle, ahead, block_pointer, room, offsets_pointer, count
+                        )
                     )
-                )
-                == lib.SAB_END
-            ):
-                self._under_way = False
-                return
-            if count[0] == 0:
-                room = int(offsets[1])
-                continue
-            ahead = min(2 * ahead, BLOCK)
-            edges = offsets[: count[0] + 1].tolist()
-            begin = 0
-            moves = self._moves
-            for end in edges[1:]:
-                self._gave(walk, 1)
-                yield block[begin:end].tolist() if is_list else block[begin:end]
-                begin = end
-                if self._moves != moves:
-                    break
+                    == lib.SAB_END
+                ):
+                    self._under_way = False
+                    return
+                if count[0] == 0:
+                    room = int(offsets[1])
+                    continue
+                ahead = min(2 * ahead, BLOCK)
+                edges = offsets[: count[0] + 1].tolist()
+                begin = 0
+                moves = self._moves
+                for end in edges[1:]:
+                    self._gave(walk, 1)
+                    yield block[begin:end].tolist() if is_list else block[begin:end]
+                    begin = end
+                    if self._moves != moves:
+                        break
 
     def _seek(self, step: int) -> None:
         check(lib.sab_sampler_seek(self._handle, step))
@@ -579,6 +676,7 @@ class RandomAccessSampler(Sampler):
             if self._handle != ffi.NULL and self.get_budget(index) != before:
                 self._moves += 1
                 self._before_changes += (change,)
+                self._limits = {**self._limits, index: self.get_budget(index)}
 
     def batch(self, position: int) -> Batch:
         """The batch at a position of the current epoch; negative ones count from the end."""

@@ -10,8 +10,6 @@ import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import torch.utils.data
-
 from sab.torch._frameworks import take_ranks
 from sab.torch._samples import Samples, random_access
 
@@ -94,24 +92,26 @@ class Preparation:
     """Walks a prepared loader."""
 
     def __init__(self, loader: DataLoader, device: Any) -> None:
-        self._fetching = copy.copy(loader)  # with the attributes that the loader had
+        self.fetching = copy.copy(loader)  # with the attributes that the loader had
         self._device = device
-
-    def fetch(self) -> Any:
-        """The batches of a pass, as the loader's workers give them."""
-        return torch.utils.data.DataLoader.__iter__(self._fetching)
 
     def walk(self, loader: Any, batches: Iterator[Any]) -> Iterator[Any]:
         """The batches on the device. ``accumulate`` and ``gather_for_metrics`` find the loader."""
         gradient_state = _state.GradientState()
+        is_inner = any(each is loader for each in gradient_state.dataloader_references)
+        before = is_inner and loader.end_of_dataloader
         loader.end_of_dataloader = False
-        gradient_state._add_dataloader(loader)
+        if not is_inner:
+            gradient_state._add_dataloader(loader)
         try:
             for batch in batches:
                 loader.end_of_dataloader = loader.position == len(loader)
                 yield _utils.send_to_device(batch, self._device)
         finally:
-            gradient_state._remove_dataloader(loader)
+            if is_inner:  # a pass within another one, which goes on
+                loader.end_of_dataloader = before
+            else:
+                gradient_state._remove_dataloader(loader)
 
 
 # A loader of batches that are there needs nothing of these.

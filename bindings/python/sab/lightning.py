@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Callable
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
 from sab._guard import MemoryGuard
 from sab._learning_rate import ScalingRule
@@ -32,6 +33,16 @@ HOOKS = ("train_dataloader", "val_dataloader", "test_dataloader", "predict_datal
 STATE = "sab"  # key in the state of the data module
 
 
+class Progress(NamedTuple):
+    """How far the run of a checkpoint was, and the lengths of a loader that goes on there."""
+
+    steps: int  # of the optimizer
+    begun: int  # epochs
+    batches: int  # of the epoch; -1: it had ended
+    length: int  # of this epoch, whose first batches may be of other ranks
+    whole_length: int  # of the epochs that follow
+
+
 class TrainerLoader:
     """A loader as a trainer of Lightning walks it. It is no ``torch.utils.data.DataLoader``, since
     Lightning makes such loaders anew with samplers of its own. All other attributes are those of
@@ -46,8 +57,8 @@ class TrainerLoader:
     def __init__(self, loader: DataLoader, trainer: Any) -> None:
         self.loader = loader
         self._trainer = trainer
-        self._is_walking = False  # the pass has yielded a batch
         self._loaded_epoch: int | None = None  # of the trainer, where the state was in its middle
+        self.progress: Progress | None = None  # where a state was loaded
         self.sampler = Epochs(self.set_epoch)
 
     def __getattr__(self, name: str) -> Any:
@@ -68,19 +79,17 @@ class TrainerLoader:
 
     def __iter__(self) -> Iterator[Any]:
         # Begins with the first batch: Lightning calls iter() before it chooses the epoch.
-        self._is_walking = False
         for data in self.loader:
-            self._is_walking = True
             self._tell_length()  # a lowered budget makes more batches
             yield data
-        self._is_walking = False
 
     def set_epoch(self, epoch: int) -> None:
         """Chooses the epoch of the next pass. With ``overfit_batches`` it stays 0, since Lightning
         needs the same batches again."""
         if self._loaded_epoch != epoch:
             self.loader.set_epoch(0 if self._trainer.overfit_batches > 0 else epoch)
-        self._is_walking, self._loaded_epoch = False, None
+        self._loaded_epoch = None
+        self._trainer.datamodule._saved = None  # training begins
         self._tell_length()
 
     def state_dict(self) -> dict[str, Any]:
@@ -88,27 +97,44 @@ class TrainerLoader:
         counted."""
         loop = self._trainer.fit_loop.epoch_loop
         progress = loop.batch_progress.current
-        has_failed = self._is_walking and progress.ready > progress.processed
+        own = self.loader._own_pass()
+        is_walking = own is not None and own.has_given and not own.has_ended
+        has_failed = is_walking and progress.ready > progress.processed
         state = self.loader.state_dict(self.loader.position - 1 if has_failed else None)
         # The epoch of the trainer: a loader that begins anew within it is in a later one.
         is_within = has_failed or not loop._num_ready_batches_reached()
-        return {**state, "epoch": self._trainer.current_epoch if is_within else None}
+        return {
+            **state,
+            "epoch": self._trainer.current_epoch if is_within else None,
+            "steps": self._trainer.global_step,
+            "begun": self._trainer.current_epoch + (not self._trainer.state.finished),
+            "batches": progress.ready - has_failed if is_within else -1,
+        }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continues there with the next pass."""
         own = dict(state_dict)
-        self._is_walking, self._loaded_epoch = False, own.pop("epoch", None)
+        self._loaded_epoch = own.pop("epoch", None)
+        steps, begun, batches = (own.pop(name) for name in ("steps", "begun", "batches"))
         self.loader.load_state_dict(own)
+        length = len(self)
+        self.loader.source.set_epoch(self.loader.epoch + 1)
+        self.progress = Progress(steps, begun, batches, length, len(self))
+        self.loader.load_state_dict(own)
+
+    def limited(self, length: int) -> int:
+        """How many of so many batches the trainer takes."""
+        limit = self._trainer.limit_train_batches
+        return min(limit, length) if isinstance(limit, int) else int(limit * length)
 
     def _tell_length(self) -> None:
         """Lightning reads lengths once, but those of an epoch that goes on with other ranks, or
         with a lower budget, differ."""
-        loop, limit = self._trainer.fit_loop, self._trainer.limit_train_batches
+        loop = self._trainer.fit_loop
         combined = loop._combined_loader
         if combined is None or self not in combined.flattened:
             return
-        index, length = combined.flattened.index(self), len(self)
-        limited = min(limit, length) if isinstance(limit, int) else int(limit * length)
+        index, limited = combined.flattened.index(self), self.limited(len(self))
         if combined.limits[index] == limited:
             return
         combined.limits[index] = limited
@@ -116,6 +142,52 @@ class TrainerLoader:
         interval = self._trainer.val_check_interval
         if isinstance(interval, float) and self._trainer.val_check_batch is not None:
             self._trainer.val_check_batch = max(1, int(loop.max_batches * interval))
+
+
+def training_loaders(trainer: Any) -> list[TrainerLoader]:
+    """The loaders that a trainer trains on, and not those that others made of the data module."""
+    combined = trainer.fit_loop._combined_loader
+    flattened = [] if combined is None else combined.flattened
+    return [each for each in flattened if isinstance(each, TrainerLoader)]
+
+
+class Estimates:
+    """For the class of a trainer that goes on after a checkpoint."""
+
+    @property
+    def estimated_stepping_batches(self) -> int | float:
+        """The steps before the checkpoint and those that follow, which may be of other ranks."""
+        trainer: Any = self
+        theirs: int | float = super().estimated_stepping_batches  # type: ignore[misc]
+        loaders = [each for each in training_loaders(trainer) if each.progress is not None]
+        if not loaders or trainer.max_epochs == -1 or theirs == math.inf:
+            return theirs
+        combined = trainer.fit_loop._combined_loader
+        each: int = trainer.accumulate_grad_batches
+
+        def length(field: str) -> int:
+            each = [
+                loader.limited(getattr(loader.progress, field)) if loader in loaders else limit
+                for loader, limit in zip(combined.flattened, combined.limits)
+            ]
+            join: Any = {"min_size": min, "sequential": sum}.get(combined._mode, max)
+            return int(join(each))
+
+        done: Any = loaders[0].progress
+        steps: int = done.steps
+        if done.batches >= 0:
+            steps += math.ceil(length("length") / each) - done.batches // each
+        whole = math.ceil(length("whole_length") / each)
+        steps += max(0, trainer.max_epochs - done.begun) * whole
+        return steps if trainer.max_steps == -1 else min(steps, trainer.max_steps)
+
+
+def estimate(trainer: Any) -> None:
+    """Has a trainer estimate the steps of a run that goes on after a checkpoint."""
+    kind: Any = type(trainer)
+    if not issubclass(kind, Estimates):
+        own = {"__module__": kind.__module__, "__qualname__": kind.__qualname__}
+        trainer.__class__ = type(kind.__name__, (Estimates, kind), own)
 
 
 def replaced(loaders: Any, replace: Callable[[DataLoader], Any]) -> Any:
@@ -180,8 +252,7 @@ class DataModuleMixin:
     """
 
     trainer: Any
-    _saved: list[dict[str, Any]] | None = None  # states for the next training loaders
-    _loaders: Sequence[TrainerLoader] = ()
+    _saved: list[dict[str, Any]] | None = None  # states for the training loaders
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -192,9 +263,9 @@ class DataModuleMixin:
 
     def _go_on(self, loaders: list[TrainerLoader]) -> None:
         """Has new training loaders go on where the checkpoint says. Lightning does so too late: it
-        has read their lengths then."""
-        saved, self._saved, self._loaders = self._saved, None, loaders
-        if saved is None:
+        has read their lengths then. Those that are made later begin at the start of an epoch."""
+        saved = self._saved
+        if saved is None or self.trainer.fit_loop._combined_loader is not None:
             return
         if len(saved) != len(loaders):
             raise ValueError(
@@ -207,13 +278,14 @@ class DataModuleMixin:
     def state_dict(self) -> dict[str, Any]:
         """The state of the data module, with those of the training loaders."""
         state: dict[str, Any] = super().state_dict()  # type: ignore[misc]
-        return {**state, STATE: [each.state_dict() for each in self._loaders]}
+        return {**state, STATE: [each.state_dict() for each in training_loaders(self.trainer)]}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Keeps the states for the training loaders that are made next."""
         own = {key: each for key, each in state_dict.items() if key != STATE}
         if self.trainer.state.fn == "fit":
             self._saved = state_dict.get(STATE) or None
+            estimate(self.trainer)
         super().load_state_dict(own)  # type: ignore[misc]
 
 

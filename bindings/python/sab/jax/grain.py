@@ -85,7 +85,7 @@ class _Iterator(_grain.DatasetIterator):  # type: ignore[misc]
         super().__init__()
         self._arrays, self._sampler = arrays, sampler
         self._first, self._stride, self._end = first, stride, end
-        self._position = sampler._begin().step
+        self._position = sampler._start()[1]
         self._move(0)
 
     def _move(self, by: int) -> None:

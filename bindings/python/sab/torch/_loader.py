@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Iterator
-from typing import Any, Callable
+from typing import Any, Callable, cast
 
 import torch.utils.data
 
 from sab._batch import Batch, Step
-from sab._samplers import RandomAccessSampler, Sampler
+from sab._samplers import RandomAccessSampler, Sampler, Walk
 from sab.torch._frameworks import epochs_of, processes_of_group, ranks_of
 from sab.torch._samples import Tickets, loader_options, random_access
 
@@ -19,13 +19,34 @@ __all__ = ["DataLoader"]
 _BY_SAMPLER = ("batch_size", "shuffle", "drop_last")  # what the sampler decides
 
 
+class Pass:
+    """The place of a pass over a loader."""
+
+    def __init__(self, walk: Walk, outer: Pass | None) -> None:
+        self.walk = walk  # of the sampler, which is ahead where workers fetch
+        self.position = walk.first  # after the batch that was yielded last
+        self.placed = walk.placed  # the sampler's count of placements when the pass began
+        self.outer = outer  # the pass that had yielded last when it began
+        self.is_open = True  # it may yield more
+        self.has_given = self.has_ended = False
+
+    def left_to(self) -> Pass:
+        """The pass that goes on when this one is broken off; itself without another one."""
+        outer = self.outer
+        while outer is not None and not outer.is_open:
+            outer = outer.outer
+        return self if outer is None or outer.placed != self.placed else outer
+
+
 class DataLoader(torch.utils.data.DataLoader[Any]):
     """``torch.utils.data.DataLoader`` for a sampler of libsab. Its state is the place of the
     training loop, whatever the workers have fetched ahead.
 
     A ``for`` loop begins a pass, as for samplers: the next epoch after a finished pass; the same
     epoch from its start after a pass that was broken off; what is left of the saved epoch after
-    :meth:`load_state_dict`.
+    :meth:`load_state_dict`. Within a loop, ``next(iter(loader))`` looks at a batch of the same
+    epoch and leaves the loop where it is. The place is that of the pass that yielded last. When a
+    pass is broken off within another one, it is that of the other one again.
 
     Args:
         dataset: has the samples by their index, as many as the sampler was made of.
@@ -77,23 +98,31 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
             raise ValueError("in_order = False: must be True, since a state counts batches")
         super().__init__(**loader_options(dataset, sampler, collate_fn), **options)
         self.source = sampler
-        self._position = 0  # of the pass, after the batch that was yielded last
-        self._placed = -1  # the sampler's count of placements when the pass began; -1: no pass
         self._tickets: Tickets = self.batch_sampler
         self._framework: Any = None  # that took the loader over
         self._first_length = -1  # what len() said first; -1: not called
         self._is_loaded = False  # a state was loaded, and no pass has begun since
         self._has_checked_ranks = False
-        self._pass: Any = None
+        self._pass: Pass | None = None  # the one that yielded last
 
     def _is_walking(self) -> bool:
         """Whether the place is that of a pass of this loader, and not of a later `set_epoch` or
         `load_state_dict`, of the loader or of its sampler."""
-        return self._placed == self.source._placed
+        return self._pass is not None and self._pass.placed == self.source._placed
+
+    def _own_pass(self) -> Pass | None:
+        """The pass whose place is that of the loader. The sampler is where this pass is then."""
+        if not self._is_walking():
+            return None
+        own = cast("Pass", self._pass)
+        if own.is_open:
+            self.source._turn_to(own.walk)
+        return own
 
     @property
     def epoch(self) -> int:
         """The epoch of the pass, or of the next one where it was set or loaded."""
+        self._own_pass()
         return self.source.epoch
 
     @property
@@ -101,7 +130,8 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         """Batches of the epoch that were yielded, by this loader or before the state that it
         loaded.
         """
-        return self._position if self._is_walking() else self.source._tell()[1]
+        own = self._own_pass()
+        return self.source._tell()[1] if own is None else own.position
 
     @property
     def batch(self) -> Batch | None:
@@ -157,10 +187,11 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
 
     def _choose_epoch(self) -> None:
         """Sets the epoch of the pass that begins, if the last one has a successor."""
-        if self._is_walking():
-            epoch = self.source.epoch
-            is_finished = self._pass is None or self._position == self._count()
-            self.source._go_to_epoch(epoch + 1 if is_finished else epoch)
+        own = self._own_pass()
+        if own is not None:
+            is_finished = own.has_ended or own.position == self._count()
+            self.source._leave()
+            self.source._go_to_epoch(self.source.epoch + is_finished)
 
     def _check_ranks(self) -> None:
         """Warns, once, of processes that would all get the same batches."""
@@ -178,25 +209,33 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
     def _walk(self) -> Iterator[Any]:
         # Begins with the first batch: Lightning calls iter() before it chooses the epoch.
         self._check_ranks()
+        outer = self._own_pass()
         self._choose_epoch()
         self._is_loaded = False
-        walk = super().__iter__() if self._framework is None else self._framework.fetch()
-        self._position = self._tickets._begun[1]
-        self._placed = self.source._placed
-        self._pass = owner = object()
-        for data in walk:
-            if self._pass is owner:  # not when another loop has begun a pass since
-                self._position += 1
-                if not self._is_walking():  # the pass went on at another place
-                    self._position, self._placed = self.source._given(), self.source._placed
-            yield data
-        if self._pass is owner:
-            self._pass = None
-            if self._position < self._count():
-                raise RuntimeError(
-                    f"the data set ended the epoch after {self._position} of {self._count()} "
-                    "batches: its __getitem__ raised StopIteration"
-                )
+        loader: Any = self if self._framework is None else self._framework.fetching
+        # Not the workers of the pass that is under way.
+        is_inner = outer is not None and outer.is_open and loader.persistent_workers
+        walk = loader._get_iterator() if is_inner else torch.utils.data.DataLoader.__iter__(loader)
+        self._pass = own = Pass(self._tickets._begun, outer)
+        own.walk.is_held = own.walk.is_open = True
+        try:
+            for data in walk:
+                own.position += 1
+                if own.placed != self.source._placed:  # the pass went on at another place
+                    own.position, own.placed = self.source._given(), self.source._placed
+                own.has_given, self._pass = True, own
+                yield data
+            own.has_ended, self._pass = True, own
+        finally:
+            own.is_open = own.walk.is_open = False
+            if not own.has_ended:
+                self.source._break_off(own.walk)
+                self._pass = own.left_to() if self._pass is own else self._pass
+        if own.position < self._count():
+            raise RuntimeError(
+                f"the data set ended the epoch after {own.position} of {self._count()} "
+                "batches: its __getitem__ raised StopIteration"
+            )
 
     def _count(self) -> int:
         """The epoch's batches; -1 where that is not known."""
@@ -223,7 +262,7 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         else:
             remade.set_epoch(epoch)
         self.source = self._tickets.source = remade
-        self._placed = -1
+        self._pass = None
 
     def state_dict(self, step: int | None = None) -> dict[str, Any]:
         """The place after the batches that were yielded; those that workers have fetched ahead are
@@ -234,8 +273,9 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         The sampler takes this state, too, and this loader that of the sampler.
         """
         source = random_access(self.source, "state_dict()")
-        if step is None and self._is_walking() and self._pass is not None:
-            step = self._position
+        own = self._own_pass()
+        if step is None and own is not None and not own.has_ended:
+            step = own.position
         return source.state_dict(step)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

@@ -57,14 +57,14 @@ class Tickets:
 
     def __init__(self, sampler: Sampler) -> None:
         self.source = sampler  # not `sampler`: Lightning sets epochs there
-        self._begun = 0, 0  # the epoch and the position at which the last pass began
+        self._begun: Any = None  # the last pass
 
     def __repr__(self) -> str:
         return one_line(self, [repr(self.source)])
 
     def __iter__(self) -> Iterator[list[Batch]]:
         walk = self.source._begin()
-        self._begun = walk.epoch, walk.step
+        self._begun = walk
         return ([batch] for batch in self.source._walk(walk))
 
     def __len__(self) -> int:

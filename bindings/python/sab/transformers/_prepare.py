@@ -224,6 +224,7 @@ class _Prepared:
         self.loader: DataLoader | None = None  # of the training that is under way
         self.checkpoint: str | None = None  # that it resumes from
         self.epoch_length = 0  # batches of a whole epoch
+        self.walk: Any = None  # the loader's pass that training is given the batches of
         self.taken = 0  # batches of the epoch that training was given
         self.done = 0  # those whose step of the optimizer was taken
         self.begun = 0, 0.0  # batches and part of the epoch where it was begun by other ranks
@@ -296,7 +297,7 @@ class _Prepared:
 
     def _begin(self, loader: DataLoader) -> None:
         """Trains on a loader from the place that the checkpoint has."""
-        self.loader, self.epoch_length = loader, len(loader)
+        self.loader, self.epoch_length, self.walk = loader, len(loader), None
         if self.checkpoint is not None and not self.args.ignore_data_skip:
             loader.load_state_dict({"state": place_in(self.checkpoint)})
         self.taken = self.done = loader.position
@@ -418,14 +419,21 @@ class _Prepared:
 
     def step_done(self) -> float:
         """Counts a step of the optimizer; gives the epochs so far."""
-        loader, (before, part) = cast("DataLoader", self.loader), self.begun
+        loader, (before, part) = self._trained(), self.begun
         self.done = self.taken
         return loader.epoch + part + (1 - part) * (self.done - before) / (len(loader) - before)
 
     def saved(self) -> bytes:
         """The place in the epoch after the last step of the optimizer."""
-        state: bytes = cast("DataLoader", self.loader).state_dict(self.done)["state"]
+        state: bytes = self._trained().state_dict(self.done)["state"]
         return state
+
+    def _trained(self) -> DataLoader:
+        """The loader where training is; others may have looked at it since."""
+        loader = cast("DataLoader", self.loader)
+        if self.walk is not None:
+            loader._pass = self.walk
+        return loader
 
     # The loss
 
@@ -465,6 +473,7 @@ class _Prepared:
         trainer = self.trainer
         samples, items = self.theirs["get_batch_samples"](*args, **options)
         self.taken += len(samples)
+        self.walk = cast("DataLoader", self.loader)._pass
         self.items = None
         if not samples:
             return samples, items

@@ -150,6 +150,7 @@ typedef struct sab_plan_options {
  sab_progress_fn progress;
  void *progress_ctx;
  uint64_t threads;
+ uint64_t min_batch_size;
 } sab_plan_options;
 void sab_plan_options_init(sab_plan_options *options, size_t struct_size);
 typedef struct sab_bucket {

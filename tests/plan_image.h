@@ -12,7 +12,7 @@
 /// `hash(data, size)` is XXH3.
 template <class Hash>
 void repair_plan(std::vector<unsigned char>& image, Hash&& hash) {
-    constexpr std::size_t header_bytes = 328, first_checksum = 280, page = 4096;
+    constexpr std::size_t header_bytes = 336, first_checksum = 288, page = 4096;
     if (image.size() < header_bytes) return;
     const auto at = [&](std::size_t offset, auto number) {
         std::memcpy(&number, &image[offset], sizeof number);

@@ -119,8 +119,17 @@ typedef struct sab_plan_options {
      *  be reached with 16. Never fewer than a 65,536th of all batches, which limits the number of
      *  buckets. If less is wasted than the target allows, buckets are made larger. If
      *  the target cannot be reached, the default is the largest of 16, 8 and 4 that wastes at most
-     * a quarter more than the least found. EQUAL with the number that the plan takes never has both
-     *  less padding and fewer batches. EQUAL with a smaller number may */
+     *  a quarter more than the least found.
+     *
+     *  Small data, and few samples that are much longer than others, may have no room for so many.
+     *  Buckets are then of any number of batches down to 1, or a tail only, where that saves more
+     *  than a quarter of the batches or of the padded total. sab_plan_report.partners says how
+     *  many batch mates are left. A sorted cut takes samples from the longest down, each batch as
+     *  many as fit. With `c` its number of batches, a plan that misses its target has at most
+     *  1.25 c or c + 1 batches (but for `max_shapes`, SAB_TAIL_MERGE and SAB_TAIL_DROP).
+     *
+     *  1: at most `c` batches. More: never both more batches and more padding than equal runs of
+     *  as many batches; for that the buckets of the shortest samples may have fewer */
     uint64_t bucket_batches;
     /** samples a batch: one number for all buckets, or (BOUNDARIES) one a bucket, ascending; NULL:
      *  by the budget */
@@ -166,6 +175,13 @@ typedef struct sab_plan_options {
      *  samples. If a thread cannot be started, the caller's does its part. `progress` is called in
      *  the caller's thread only. 1 */
     uint64_t threads;
+    /** AUTO without `max_shapes`: no batch has fewer samples, such as 2 for batch normalization; 0:
+     *  no limit. Samples so large that fewer of them fit a budget are left out as by
+     *  SAB_OVERSIZE_SKIP, and so are the few of the shortest that fill no batch. A last step is
+     *  split only as far as this allows; where ranks would get fewer samples, it is left out as by
+     *  SAB_LAST_STEP_DROP. A lowered budget may make smaller batches. Not for mixtures, samples
+     *  that are spread over ranks, SAB_OVERSIZE_SINGLE and SAB_TAIL_MERGE */
+    uint64_t min_batch_size;
 } sab_plan_options;
 #define SAB_PLAN_OPTIONS_INIT  \
     {sizeof(sab_plan_options), \
@@ -192,7 +208,8 @@ typedef struct sab_plan_options {
      0,                        \
      NULL,                     \
      NULL,                     \
-     1}
+     1,                        \
+     0}
 
 /** Sets the defaults, the same as SAB_PLAN_OPTIONS_INIT: for languages without C's macros.
  *

@@ -655,8 +655,8 @@ typedef struct sab_plan_report {
     /** variance between batches of the mean size, over that of batches drawn at random; 1: random,
      *  0: all batches alike, large: batches are homogeneous in size */
     double variance_ratio;
-    /** SAB_BUCKETS_AUTO: `padding_target` where the plan meets it, else the smallest that it could
-     *  have met. 0 for a plan without a target */
+    /** SAB_BUCKETS_AUTO: `padding_target` where the plan meets it, else the smallest that one of
+     *  the plans met that were tried for it. 0 for a plan without a target */
     double nearest_target;
     /** 1 when the plan meets its `padding_target` or has none, else 0 */
     uint64_t target_met;

@@ -23,7 +23,7 @@ extern const std::size_t first_size;  // a struct without a row does not link
 // NOLINTBEGIN(bugprone-sizeof-expression): some of the fields are pointers
 SAB_FIRST_RELEASED(sab_sizes_options, copy)
 SAB_FIRST_RELEASED(sab_sizes_arrow_options, text_unit)
-SAB_FIRST_RELEASED(sab_plan_options, threads)
+SAB_FIRST_RELEASED(sab_plan_options, min_batch_size)
 SAB_FIRST_RELEASED(sab_bucket, id)
 SAB_FIRST_RELEASED(sab_plan_info, columns)
 SAB_FIRST_RELEASED(sab_batch, id)

@@ -60,6 +60,10 @@ public:
     /// also falls where another one still limits the samples; it is then largest() or more.
     double smooth(std::span<const double> lengths) const;
     bool fits_alone(std::span<const double> lengths) const;
+    /// Whether the fewest samples that a batch may have fit the budgets.
+    bool fits_fewest(std::span<const double> lengths) const {
+        return options_.min_batch_size <= 1 || largest(lengths) >= options_.min_batch_size;
+    }
     /// No batch holds more samples of a size than a budget pays for, so each sample takes at least
     /// its share of one batch. The sum of the shares by the budget that needs most batches.
     /// `each_size(add)` calls add(sizes, samples) for all sizes, which are not padded.

@@ -102,7 +102,7 @@ std::vector<BucketRange> BoundaryFinder::optimal(std::size_t count, const Progre
     return ranges;
 }
 
-std::vector<BucketRange> BoundaryFinder::equal_buckets(uint64_t batches) {
+std::vector<BucketRange> BoundaryFinder::equal_buckets(uint64_t batches, bool join) {
     std::vector<BucketRange> ranges;
     std::size_t distinct = counts_.distinct_sizes.size() - 1;
     for (uint64_t end = end_; end > begin_;) {
@@ -110,7 +110,7 @@ std::vector<BucketRange> BoundaryFinder::equal_buckets(uint64_t batches) {
         const uint64_t size = batch_size_of(distinct), fits = (end - begin_) / size;
         uint64_t begin = fits > 0 ? end - size * std::min(batches, fits) : begin_;
         // The remaining shorter samples are too few for another bucket.
-        if (begin > begin_ &&
+        if (join && begin > begin_ &&
             (begin - begin_) / batch_size_of(distinct_near(begin - 1, distinct)) < batches)
             begin = begin_;
         ranges.push_back({begin, end, size});
@@ -135,10 +135,18 @@ BoundaryFinder::Waste BoundaryFinder::waste(const std::vector<BucketRange>& rang
     return sum;
 }
 
-/// The fewest batches of a bucket whose longest sample is among the longest 1 %: larger buckets
-/// there would take many batches for few samples.
-static uint64_t fewest_of_longest(uint64_t fewest) {
-    return std::max(std::min<uint64_t>(fewest, 4), fewest / 4);
+BoundaryFinder::Waste BoundaryFinder::waste_of_singles(uint64_t begin, uint64_t end) const {
+    Waste sum;
+    sum.padding = -total(begin, end);
+    while (begin < end) {
+        const std::size_t distinct = distinct_at(begin);
+        const uint64_t next = std::min(end, counts_.first_places[distinct + 1]);
+        sum.padded += padded_(counts_.distinct_sizes[distinct]) * static_cast<double>(next - begin);
+        sum.batches += next - begin;
+        begin = next;
+    }
+    sum.padding += sum.padded;
+    return sum;
 }
 
 std::vector<BucketRange> BoundaryFinder::by_fewest_batches(uint64_t fewest,
@@ -211,10 +219,9 @@ std::vector<BucketRange> BoundaryFinder::by_fewest_batches(uint64_t fewest,
     }
 }
 
-BoundaryFinder::Tried BoundaryFinder::automatic(
-    double target, uint64_t fewest, uint64_t most,
-    const std::function<double(const std::vector<BucketRange>&)>& overhead_of,
-    const Progress& progress) {
+BoundaryFinder::Tried BoundaryFinder::automatic(double target, uint64_t fewest, uint64_t most,
+                                                const OverheadOf& overhead_of,
+                                                const Progress& progress) {
     uint64_t done = 0;
     const auto best_with = [&](uint64_t batches) {
         ++done;

@@ -1,12 +1,14 @@
 #pragma once
 /// Finds where buckets begin in the sorted order.
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <vector>
 
 #include "plan/automatic.h"
 #include "plan/sorted.h"
+#include "sab/plan.h"
 
 namespace sab {
 
@@ -17,6 +19,12 @@ struct BucketRange {
     uint64_t batch_size;  /// with a smaller last one
     uint64_t batches() const { return (end - begin + batch_size - 1) / batch_size; }
 };
+
+/// The fewest batches of a bucket whose longest sample is among the longest 1 %: larger buckets
+/// there would take many batches for few samples.
+inline uint64_t fewest_of_longest(uint64_t fewest) {
+    return std::max(std::min<uint64_t>(fewest, 4), fewest / 4);
+}
 
 /// Divides [begin, end) of a sorted order into buckets. The ranges are in ascending order and cover
 /// it without a gap.
@@ -36,9 +44,9 @@ public:
     /// inequality of the cost allows (F. F. Yao, 1980).
     std::vector<BucketRange> optimal(std::size_t count, const Progress& progress);
 
-    /// Buckets of `batches` full batches, from the longest down. The remaining samples join the
-    /// last bucket.
-    std::vector<BucketRange> equal_buckets(uint64_t batches);
+    /// Buckets of `batches` full batches, from the longest down. The remaining samples `join` the
+    /// last bucket, or are buckets of fewer batches.
+    std::vector<BucketRange> equal_buckets(uint64_t batches, bool join = true);
 
     /// Buckets of at least `fewest` whole batches (a quarter of it, but up to 4, among the longest
     /// 1 % of the samples) with the fewest batches in total and, among those, the least padding.
@@ -49,10 +57,39 @@ public:
     std::vector<BucketRange> by_fewest_batches(uint64_t fewest, std::vector<BucketRange> equal);
 
     using Tried = Automatic<std::vector<BucketRange>>;
+    using OverheadOf = std::function<double(const std::vector<BucketRange>&)>;
     /// Buckets of whole batches with an overhead of at most `target`: see find_automatic().
-    Tried automatic(double target, uint64_t fewest, uint64_t most,
-                    const std::function<double(const std::vector<BucketRange>&)>& overhead_of,
+    Tried automatic(double target, uint64_t fewest, uint64_t most, const OverheadOf& overhead_of,
                     const Progress& progress);
+
+    /// The number of batches when each one, from the longest samples down, has as many samples as
+    /// fit. No division has fewer.
+    uint64_t sorted_cut();
+
+    /// What buckets are compared by that may have any number of batches.
+    struct Charges {
+        uint64_t fewest;     ///< batches of a bucket that has no surcharge
+        uint64_t surcharge;  ///< in batches, for each bucket with fewer
+        uint64_t cut;        ///< the result of sorted_cut()
+        bool keeps_tails;    ///< else each bucket needs a whole batch, since its tail is left out
+    };
+    /// Buckets of whole batches, but for the tail of the shortest samples, with the least sum of
+    /// batches and surcharges. Without a surcharge there are as many batches as in sorted_cut(), or
+    /// up to a 32,768th more. Dynamic programming as in by_fewest_batches().
+    std::vector<BucketRange> by_least_charge(const Charges& charges);
+    /// Buckets that end where a size begins, each with a tail, with the least sum of batches,
+    /// surcharges and padded total; all samples without padding count as much as the batches of
+    /// sorted_cut(). Exact for sizes that differ by more than a 64th.
+    std::vector<BucketRange> by_borders(const Charges& charges);
+    /// Buckets of whole batches, but for the tail of the shortest samples, with the fewest batches
+    /// and at most `most` shapes. Empty if they have more than `limit` batches, or are too many to
+    /// try all.
+    std::vector<BucketRange> by_few_shapes(std::size_t most, sab_tail tail, uint64_t limit);
+    /// Of the results of both for falling surcharges, and at most `loose_limit` batches, the first
+    /// that meets the target. If none does, the first of whose padded total no other saves more
+    /// than a quarter. Those with at most `limit` batches are preferred.
+    Tried with_small_buckets(double target, Charges charges, uint64_t limit, uint64_t loose_limit,
+                             const OverheadOf& overhead_of, const Progress& progress);
 
     /// `count` buckets of full batches with one tail. Begins with the optimal intervals and moves
     /// batches between neighbours while that reduces the padding: within about 1 % of the least
@@ -65,6 +102,8 @@ public:
         uint64_t batches = 0;
     };
     Waste waste(const std::vector<BucketRange>& ranges) const;
+    /// The samples of [begin, end) as batches of one.
+    Waste waste_of_singles(uint64_t begin, uint64_t end) const;
 
     uint64_t samples() const { return end_ - begin_; }
     double total(uint64_t begin, uint64_t end) const {

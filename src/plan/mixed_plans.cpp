@@ -76,6 +76,8 @@ MixedPlans::MixedPlans(Columns sizes, const sab_plan_options& options) : sizes_(
     check(options.separate_by == nullptr || options.separate_by_count == sizes_.count(),
           "options.separate_by_count", options.separate_by_count, "must be the number of samples, ",
           sizes_.count());
+    check(options.min_batch_size <= 1, "options.min_batch_size", options.min_batch_size,
+          "must be 0 or 1 for a mixture");
     check_kept_costs(options);
     refuse_oversize(options);
     can_sort_ = sizes_.size() == 1 && options.separate_by == nullptr;

@@ -155,6 +155,7 @@ PlanArrays Plan::planned(const PlanBuilder& builder, std::string name) {
     arrays.facts = builder.facts(finder);
     arrays.names = {std::move(name)};
     const std::vector<BucketRange> ranges = builder.ranges(finder, arrays.facts);
+    if (ranges.empty()) builder.refuse_fewest();
     for (std::size_t i = 0; i < ranges.size(); ++i) {
         builder.add_bucket(finder, ranges[i], i, arrays.buckets, arrays.lengths);
         arrays.facts.batches += arrays.buckets.back().batches;

@@ -72,7 +72,8 @@ struct PlanFacts {
     int32_t whole_sizes;     ///< 1: all sizes are whole numbers and so are all sums of them
     int32_t bucket_rule;     ///< sab_bucket_rule
     uint32_t columns;
-    int32_t has_ids;  ///< 1: ids separate the samples
+    int32_t has_ids;          ///< 1: ids separate the samples
+    uint64_t min_batch_size;  ///< 0: none
 };
 
 /// All buckets, and their lengths: BucketLengths one after the other.

@@ -22,19 +22,56 @@ void merge_tails(std::vector<BucketRange>& ranges) {
     }
 }
 
+/// `found`, or equal runs of as many batches if these have fewer batches and less padding: where
+/// the shortest samples are too few for a bucket, `found` adds them to longer ones.
+BoundaryFinder::Tried with_fewer_at_end(BoundaryFinder& finder, BoundaryFinder::Tried found,
+                                        double target,
+                                        const BoundaryFinder::OverheadOf& overhead_of) {
+    std::vector<BucketRange> runs = finder.equal_buckets(found.fewest, false);
+    const BoundaryFinder::Waste own = finder.waste(found.buckets), other = finder.waste(runs);
+    if (own.batches <= other.batches || own.padding <= other.padding) return found;
+    found.buckets = std::move(runs);
+    found.overhead = overhead_of(found.buckets);
+    found.nearest = std::max(target, std::min(found.nearest, found.overhead));
+    return found;
+}
+
 /// Buckets for SAB_BUCKETS_AUTO. `singles`: batches of one sample, added to those of the buckets.
 BoundaryFinder::Tried automatic_ranges(BoundaryFinder& finder, const sab_plan_options& options,
-                                       uint64_t lower_bound, uint64_t singles,
+                                       uint64_t lower_bound, const BoundaryFinder::Waste& singles,
                                        const Progress& progress) {
     const AutomaticRange range = automatic_range(options, lower_bound, finder.samples());
+    const double target = options.padding_target;
     const auto overhead_of = [&](std::vector<BucketRange> ranges) {
         if (options.tail == SAB_TAIL_MERGE) merge_tails(ranges);
         const BoundaryFinder::Waste waste = finder.waste(ranges);
-        return overhead(waste.padding, waste.padded, waste.batches + singles, lower_bound,
-                        options.budget_count > 0);
+        return overhead(waste.padding + singles.padding, waste.padded + singles.padded,
+                        waste.batches + singles.batches, lower_bound, options.budget_count > 0);
     };
-    return finder.automatic(options.padding_target, range.fewest, range.most, overhead_of,
-                            progress);
+    BoundaryFinder::Tried found =
+        finder.automatic(target, range.fewest, range.most, overhead_of, progress);
+    // A bucket may be a tail only, unless its samples would then be left out of all epochs, or be
+    // too few.
+    const bool keeps_tails = (options.tail == SAB_TAIL_KEEP || options.tail == SAB_TAIL_WRAP) &&
+                             options.min_batch_size <= 1;
+    const uint64_t given = options.bucket_batches;
+    if (given > 1)
+        return keeps_tails ? with_fewer_at_end(finder, std::move(found), target, overhead_of)
+                           : found;
+    if (given == 0 && found.overhead <= target) return found;
+    // Smaller buckets are for those that save more than a quarter of the batches or of the padded
+    // total. Padding of up to a quarter leaves no more to save.
+    const BoundaryFinder::Waste waste = finder.waste(found.buckets);
+    const uint64_t cut = finder.sorted_cut(),
+                   limit = given == 1 ? cut : cut + (cut + singles.batches) / 4;
+    if (waste.batches <= limit && (given == 1 || waste.padding <= 0.25 * waste.padded))
+        return found;
+    BoundaryFinder::Tried small = finder.with_small_buckets(
+        target, {given == 1 ? 1 : range.most, 0, cut, keeps_tails}, limit,
+        given == 1 || options.separate_by != nullptr ? limit : std::max(limit, cut + 1),
+        overhead_of, progress);
+    small.nearest = std::max(target, std::min(found.nearest, small.nearest));
+    return small;
 }
 
 /// The number of shapes for samples over the budget that gives the least padding in total. The
@@ -57,6 +94,35 @@ std::size_t shapes_of_singles(BoundaryFinder& others, BoundaryFinder& singles, s
 }
 
 }  // namespace
+
+namespace {
+
+void check_fewest(const sab_plan_options& options) {
+    const uint64_t fewest = options.min_batch_size;
+    if (fewest <= 1) return;
+    const auto refuse = [&](bool holds, std::string_view rule) {
+        check(holds, "options.min_batch_size", fewest, rule);
+    };
+    refuse(options.bucket_rule == SAB_BUCKETS_AUTO && options.max_shapes == 0 &&
+               options.id_shape_count == 0,
+           "goes with SAB_BUCKETS_AUTO (0) without max_shapes only");
+    refuse(options.oversize != SAB_OVERSIZE_SINGLE,
+           "does not go with SAB_OVERSIZE_SINGLE (2), whose batches have one sample");
+    refuse(options.tail != SAB_TAIL_MERGE, "does not go with SAB_TAIL_MERGE (1)");
+    refuse(options.max_batch_size == 0 || fewest <= options.max_batch_size,
+           "must be at most options.max_batch_size");
+    refuse(options.batch_size_count != 1 || options.batch_sizes == nullptr ||
+               fewest <= options.batch_sizes[0],
+           "must be at most options.batch_sizes[0]");
+}
+
+}  // namespace
+
+void refuse_fewest(const sab_plan_options& options, uint64_t samples) {
+    fail(SAB_E_ARGUMENT, "options.min_batch_size = ", options.min_batch_size,
+         ": no batch has so many of the ", samples,
+         " samples; use a smaller one or a larger budget");
+}
 
 void check_plan_options(const sab_plan_options& options) {
     check(options.bucket_rule >= SAB_BUCKETS_AUTO && options.bucket_rule <= SAB_BUCKETS_EQUAL,
@@ -90,6 +156,7 @@ void check_plan_options(const sab_plan_options& options) {
           "must be one of SAB_OVERSIZE_SKIP (0) to SAB_OVERSIZE_SINGLE (2)");
     check(options.max_shapes == 0 || options.bucket_rule == SAB_BUCKETS_AUTO, "options.max_shapes",
           options.max_shapes, "goes with SAB_BUCKETS_AUTO only");
+    check_fewest(options);
     check(options.threads <= SAB_MAX_PLAN_THREADS, "options.threads", options.threads,
           "must be at most ", SAB_MAX_PLAN_THREADS);
     if (options.separate_by_count > 0) require(options.separate_by, "options.separate_by");
@@ -142,6 +209,20 @@ uint64_t batches_of(uint64_t samples, uint64_t batch_size, sab_tail tail) {
     return tail == SAB_TAIL_DROP ? samples / batch_size : (samples + batch_size - 1) / batch_size;
 }
 
+Taken taken_for_fewest(uint64_t samples, uint64_t batch_size, const sab_plan_options& options) {
+    const uint64_t fewest = options.min_batch_size, full = samples / batch_size,
+                   tail = samples % batch_size;
+    if (batch_size < fewest) return {samples, 0};  // samples of a box, each long in another column
+    const bool is_kept = options.tail == SAB_TAIL_KEEP || full == 0;
+    if (tail == 0 || tail >= fewest || !is_kept) return {0, 0};
+    // As many batches as before, the last ones of which share their samples evenly.
+    for (uint64_t others = 1; others <= full; ++others) {
+        const uint64_t shared = others * batch_size + tail, even = (shared + others) / (others + 1);
+        if (shared - others * even >= fewest) return {shared, even};
+    }
+    return {tail, 0};
+}
+
 PlanBuilder::PlanBuilder(const SizeCounts& counts, const sab_plan_options& options,
                          const std::string& name)
     : counts_(counts),
@@ -168,17 +249,23 @@ void PlanBuilder::find_usable_samples() {
         begin_ = place_of(boundaries_.front());
         end_ = place_of(boundaries_.back());
     }
-    if (!batch_sizes_.budgets().empty()) {
+    // Where the samples begin that do not fit.
+    const auto first_that_fails = [&](auto&& fits) {
         const auto over = std::ranges::partition_point(counts_.distinct_sizes, [&](double size) {
             const double length = batch_sizes_.padded(size, 0);
-            return batch_sizes_.fits_alone({&length, 1});
+            return fits(std::span<const double>(&length, 1));
         });
+        return counts_
+            .first_places[static_cast<std::size_t>(over - counts_.distinct_sizes.begin())];
+    };
+    if (!batch_sizes_.budgets().empty())
         end_ = std::min(
-            end_,
-            counts_.first_places[static_cast<std::size_t>(over - counts_.distinct_sizes.begin())]);
-    }
+            end_, first_that_fails([&](auto length) { return batch_sizes_.fits_alone(length); }));
     end_ = std::max(begin_, end_);
     if (outside() > 0 && options_.oversize == SAB_OVERSIZE_ERROR) refuse_oversize();
+    if (options_.min_batch_size > 1)
+        end_ = std::min(
+            end_, first_that_fails([&](auto length) { return batch_sizes_.fits_fewest(length); }));
 }
 
 void PlanBuilder::check_any_left() const {
@@ -187,6 +274,8 @@ void PlanBuilder::check_any_left() const {
         fail(SAB_E_ARGUMENT, "sizes: no sample is left: all ", count_,
              " are outside the boundaries or over the ", batch_sizes_.limits(),
              "; use other boundaries or a larger budget");
+    if (end_ > 0 || batch_sizes_.fits_alone(first_of(batch_sizes_.padded({&distinct_[0], 1}), 1)))
+        refuse_fewest();
     fail(SAB_E_ARGUMENT, "sizes: no sample is left: all ", count_, " are over the ",
          batch_sizes_.limits(), ", also the smallest, ", described(counts_, 0),
          "; use a larger budget");
@@ -230,6 +319,7 @@ PlanFacts PlanBuilder::facts(const BoundaryFinder& finder) const {
     facts.tail = options_.tail;
     facts.pads_to_bucket = options_.max_shapes > 0;
     facts.bucket_rule = options_.bucket_rule;
+    facts.min_batch_size = options_.min_batch_size;
     facts.total = finder.total(begin_, end_) +
                   (has_singles() ? finder.total(0, begin_) + finder.total(end_, count_) : 0);
     facts.whole_sizes = facts.total <= largest_size &&
@@ -277,6 +367,41 @@ std::vector<BucketRange> PlanBuilder::singles(BoundaryFinder& finder, std::size_
     return alone;
 }
 
+/// Makes the last batch of the shortest samples, the only one that may be small, large enough.
+void PlanBuilder::hold_fewest(const BoundaryFinder& finder, std::vector<BucketRange>& ranges,
+                              PlanFacts& facts) const {
+    if (ranges.empty()) return;
+    BucketRange& shortest = ranges.front();
+    const Taken taken =
+        taken_for_fewest(shortest.end - shortest.begin, shortest.batch_size, options_);
+    const BucketRange own{shortest.begin, shortest.begin + taken.samples, taken.batch_size};
+    shortest.begin = own.end;
+    if (shortest.begin == shortest.end) ranges.erase(ranges.begin());
+    if (taken.batch_size > 0) {
+        ranges.insert(ranges.begin(), own);
+    } else {
+        facts.skipped += taken.samples;
+        facts.total -= finder.total(own.begin, own.end);
+    }
+}
+
+/// At most `shapes` buckets with one tail. Or, where that saves more than a quarter of the batches
+/// or of the padded total, other buckets with as many shapes: the shortest samples may be a tail
+/// only.
+std::vector<BucketRange> PlanBuilder::shaped_ranges(BoundaryFinder& finder,
+                                                    std::size_t shapes) const {
+    std::vector<BucketRange> ranges = finder.by_shapes(shapes, progress_);
+    if (options_.tail == SAB_TAIL_MERGE) return ranges;
+    const BoundaryFinder::Waste own = finder.waste(ranges);
+    std::vector<BucketRange> others = finder.by_few_shapes(
+        options_.tail == SAB_TAIL_KEEP ? shapes + 1 : shapes, options_.tail, own.batches);
+    const BoundaryFinder::Waste other = finder.waste(others);
+    const bool saves_much =
+        static_cast<double>(own.batches) > 1.25 * static_cast<double>(other.batches) ||
+        0.75 * own.padded > other.padded;
+    return !others.empty() && saves_much ? others : ranges;
+}
+
 std::vector<BucketRange> PlanBuilder::ranges(BoundaryFinder& finder, PlanFacts& facts) const {
     double all_batches = least_batches();
     std::size_t shapes = options_.max_shapes;
@@ -300,17 +425,20 @@ std::vector<BucketRange> PlanBuilder::ranges(BoundaryFinder& finder, PlanFacts& 
     } else if (options_.bucket_rule == SAB_BUCKETS_EQUAL) {
         ranges = finder.equal_buckets(options_.bucket_batches);
     } else if (options_.max_shapes > 0) {
-        ranges = finder.by_shapes(shapes, progress_);
+        ranges = shaped_ranges(finder, shapes);
     }
     facts.lower_bound = static_cast<uint64_t>(std::ceil(all_batches - 1e-9 * all_batches));
     if (options_.bucket_rule == SAB_BUCKETS_AUTO && options_.max_shapes == 0 && begin_ < end_) {
-        BoundaryFinder::Tried found = automatic_ranges(finder, options_, facts.lower_bound,
-                                                       has_singles() ? outside() : 0, progress_);
+        BoundaryFinder::Waste alone_waste;
+        if (has_singles()) alone_waste = finder.waste_of_singles(end_, count_);
+        BoundaryFinder::Tried found =
+            automatic_ranges(finder, options_, facts.lower_bound, alone_waste, progress_);
         ranges = std::move(found.buckets);
         facts.padding_target = options_.padding_target;
         facts.nearest_target = found.nearest;
     }
     if (options_.tail == SAB_TAIL_MERGE) merge_tails(ranges);
+    if (options_.min_batch_size > 1) hold_fewest(finder, ranges, facts);
     ranges.insert(ranges.end(), alone.begin(), alone.end());
     if (has_singles() && begin_ > 0) ranges.push_back({0, begin_, 1});
     return ranges;

@@ -35,6 +35,16 @@ double overhead(double padding, double padded, uint64_t batches, uint64_t lower_
 
 uint64_t batches_of(uint64_t samples, uint64_t batch_size, sab_tail tail);
 
+/// Says that no batch has `min_batch_size` samples.
+[[noreturn]] void refuse_fewest(const sab_plan_options& options, uint64_t samples);
+
+/// Samples that are taken from a bucket, since its last batch would have fewer than
+/// `min_batch_size`: for batches of `batch_size` of their own, or, if it is 0, to be left out.
+struct Taken {
+    uint64_t samples, batch_size;
+};
+Taken taken_for_fewest(uint64_t samples, uint64_t batch_size, const sab_plan_options& options);
+
 /// The steps of making a plan of one column. The counts and the options must outlive it.
 class PlanBuilder {
 public:
@@ -45,6 +55,7 @@ public:
     /// Whether no sample fits the boundaries and the budgets, and none is alone in a batch.
     bool is_empty() const { return begin_ == end_ && !has_singles(); }
     void check_any_left() const;
+    [[noreturn]] void refuse_fewest() const { sab::refuse_fewest(options_, count_); }
     BoundaryFinder finder() const {
         return BoundaryFinder(
             counts_, begin_, end_, [this](double size) { return batch_sizes_.padded(size, 0); },
@@ -67,6 +78,9 @@ private:
     void find_usable_samples();
     [[noreturn]] void refuse_oversize() const;
     double least_batches() const;
+    void hold_fewest(const BoundaryFinder& finder, std::vector<BucketRange>& ranges,
+                     PlanFacts& facts) const;
+    std::vector<BucketRange> shaped_ranges(BoundaryFinder& finder, std::size_t shapes) const;
     std::vector<BucketRange> singles(BoundaryFinder& finder, std::size_t& shapes) const;
 
     const SizeCounts& counts_;

@@ -19,10 +19,10 @@ struct ColumnRecord {
 
 namespace {
 
-constexpr ImageKind plan_image{{'S', 'A', 'B', 'P', 'L', 'A', 'N', '\0'}, 7, "plan"};
+constexpr ImageKind plan_image{{'S', 'A', 'B', 'P', 'L', 'A', 'N', '\0'}, 8, "plan"};
 /// Of a plan that was made from a histogram. Its places have 64 bits, and it has no order.
 constexpr ImageKind counted_image{
-    {'S', 'A', 'B', 'C', 'P', 'L', 'N', '\0'}, 2, "plan of a histogram"};
+    {'S', 'A', 'B', 'C', 'P', 'L', 'N', '\0'}, 3, "plan of a histogram"};
 
 /// A budget in a file. Its terms follow those of the budgets before it.
 struct BudgetRecord {
@@ -77,7 +77,7 @@ struct PlanHeader {
 };
 
 // The bytes are a format: a change of layout needs a new version.
-static_assert(sizeof(PlanHeader) == 328 && sizeof(PlanFacts) == 208 && sizeof(Bucket) == 56 &&
+static_assert(sizeof(PlanHeader) == 336 && sizeof(PlanFacts) == 216 && sizeof(Bucket) == 56 &&
               sizeof(BudgetRecord) == 16 && sizeof(CostTerm) == 48 && sizeof(ColumnRecord) == 72);
 
 uint64_t section_checksum(std::span<const std::byte> section) {

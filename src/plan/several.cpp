@@ -105,8 +105,9 @@ void SeveralPlanner::find_usable_points() {
     for (std::size_t point = 0; point < points_.size(); ++point) {
         is_outside_[point] = (!boundaries_.empty() && boundary_of(point) == 0) ||
                              !batch_sizes_.fits_alone(cut(padded_of(point)));
+        outside += is_outside_[point] ? samples_of(point) : 0;
+        if (!batch_sizes_.fits_fewest(cut(padded_of(point)))) is_outside_[point] = true;
         if (!is_outside_[point]) continue;
-        outside += samples_of(point);
         if (!has_singles()) skipped_.push_back({points_.first_offsets[point], samples_of(point)});
     }
     if (outside > 0 && options_.oversize == SAB_OVERSIZE_ERROR) refuse_oversize(outside);
@@ -307,6 +308,10 @@ void SeveralPlanner::divide(std::size_t id_number, PlanFacts& facts) {
         std::vector<Box> boxes =
             boxes_of(cells, shapes_of(id_number), bound, waste_of(alone.stretches), facts);
         add_boxes(cells, boxes, alone.id);
+        if (options_.min_batch_size > 1)
+            for (std::size_t left = boxes.size(), i = drafts_.size() - left; left > 0; --left, ++i)
+                hold_fewest(i);
+        std::erase_if(drafts_, [](const Draft& draft) { return draft.stretches.empty(); });
     }
     if (singles > 0) {
         sort_stretches(alone);
@@ -393,6 +398,26 @@ void SeveralPlanner::add_boxes(const Grouped& grouped, std::vector<Box>& boxes, 
         sort_stretches(draft);
         drafts_.push_back(std::move(draft));
     }
+}
+
+/// Makes the last batch of a bucket large enough, by taking the cheapest samples from it.
+void SeveralPlanner::hold_fewest(std::size_t number) {
+    Draft& draft = drafts_[number];
+    const Taken taken = taken_for_fewest(draft.samples(), draft.batch_size, options_);
+    Draft own{{}, taken.batch_size, draft.id, 0};
+    for (uint64_t left = taken.samples; left > 0;) {
+        Stretch& first = draft.stretches.front();
+        const uint64_t count = std::min(first.count, left);
+        own.stretches.push_back({first.first, count});
+        first.first += count;
+        first.count -= count;
+        left -= count;
+        if (first.count == 0) draft.stretches.erase(draft.stretches.begin());
+    }
+    if (taken.batch_size > 0)
+        drafts_.push_back(std::move(own));
+    else
+        skipped_.insert(skipped_.end(), own.stretches.begin(), own.stretches.end());
 }
 
 /// The samples that do not fill a batch, the costliest of a bucket, move into the next bucket whose
@@ -577,6 +602,7 @@ PlanArrays SeveralPlanner::make() {
     facts.bucket_rule = options_.bucket_rule;
     facts.columns = static_cast<uint32_t>(points_.columns);
     facts.has_ids = options_.separate_by != nullptr;
+    facts.min_batch_size = options_.min_batch_size;
     for (std::size_t id = 0; id < points_.ids.size(); ++id)
         points_.columns == 1 ? divide_one_column(id, facts) : divide(id, facts);
     if (options_.tail == SAB_TAIL_MERGE && points_.columns > 1) merge_tails();
@@ -590,6 +616,7 @@ PlanArrays SeveralPlanner::make() {
         const std::vector<Stretch> own = std::move(draft.stretches);
         order.insert(order.end(), own.begin(), own.end());
     }
+    if (place == 0 && options_.min_batch_size > 1) refuse_fewest(options_, points_.count);
     if (place == 0)
         fail(SAB_E_ARGUMENT, "sizes: no sample is left: all ", points_.count,
              " are outside the boundaries or over the ", batch_sizes_.limits());

@@ -66,6 +66,7 @@ private:
     std::size_t boundary_of(std::size_t point) const;
     Grouped grouped(std::span<const uint32_t> points) const;
     void add_boxes(const Grouped& grouped, std::vector<Box>& boxes, int64_t id);
+    void hold_fewest(std::size_t number);
     void merge_tails();
     void put_longest_last(Draft& draft) const;
     void add_bucket(const Draft& draft, PlanArrays& arrays, uint64_t place) const;

@@ -109,6 +109,8 @@ Sorted read_shard(const Columns& sizes, const sab_plan_options& options) {
           "must be SAB_TAIL_KEEP (0) for samples that are spread over ranks");
     check(options.oversize != SAB_OVERSIZE_SINGLE, "plan.oversize", options.oversize,
           "must not be SAB_OVERSIZE_SINGLE (2) for samples that are spread over ranks");
+    check(options.min_batch_size <= 1, "plan.min_batch_size", options.min_batch_size,
+          "must be 0 or 1 for samples that are spread over ranks");
     check_ids(sizes, options);
     if (sizes.choice() != nullptr) check_kept_costs(options);
     if (sizes.count() == 0) return {};

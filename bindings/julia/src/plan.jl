@@ -31,12 +31,12 @@ end
 # The options of a plan of sizes with these columns, their functions, costs, and the memory that they
 # point to.
 function plan_options(columns; budget = nothing, padding = nothing, boundaries = nothing, buckets = nothing, bucket_batches = nothing, batch_size = nothing, cost = nothing,
-                      max_batch_size = nothing, batch_size_multiple = nothing, length_multiple = nothing, tail = nothing, drop_last = false, oversize = nothing,
+                      max_batch_size = nothing, min_batch_size = nothing, batch_size_multiple = nothing, length_multiple = nothing, tail = nothing, drop_last = false, oversize = nothing,
                       max_shapes = nothing, separate_by = nothing, threads = nothing, progress = nothing)
     boundaries === nothing || buckets === nothing || throw(ArgumentError("boundaries and buckets: only one may be given"))
     drop_last && tail !== nothing && throw(ArgumentError("drop_last and tail: only one may be given"))
     calls, costs = Calls(; progress = progress), Costs()
-    given = options(Raw.sab_plan_options; padding_target = padding, bucket_batches = bucket_batches, max_batch_size = max_batch_size,
+    given = options(Raw.sab_plan_options; padding_target = padding, bucket_batches = bucket_batches, max_batch_size = max_batch_size, min_batch_size = min_batch_size,
         batch_size_multiple = batch_size_multiple, length_multiple = length_multiple isa Real ? length_multiple : nothing,
         max_shapes = max_shapes isa AbstractDict ? nothing : max_shapes, tail = choice(:tail, drop_last ? :drop : tail, TAILS),
         oversize = choice(:oversize, oversize, OVERSIZE), threads = threads, progress = progress_pointer(), progress_ctx = pointer_from_objref(calls))
@@ -84,7 +84,7 @@ end
 
 """
     Plan(sizes; budget, padding = 0.01, boundaries, buckets, bucket_batches, batch_size,
-         cost, max_batch_size, batch_size_multiple = 1, length_multiple = 0, tail = :keep,
+         cost, max_batch_size, min_batch_size = 0, batch_size_multiple = 1, length_multiple = 0, tail = :keep,
          drop_last = false, oversize = :error, max_shapes, separate_by, threads = 1, progress)
 
 Puts samples of similar size into buckets, and decides how many samples of a bucket make a batch, so
@@ -221,7 +221,7 @@ Base.show(io::IO, ::MIME"text/plain", report::Report) = table(io,
     "fewest that the budget allows" => report.lower_bound,
     "steps of each rank" => report.steps,
     "padding" => percent(report.padding),
-    "target (padding, extra batches)" => report.nearest_target == 0 ? "none" : "$(report.target_met ? "met" : "missed"): $(percent(report.nearest_target))$(report.target_met ? "" : " at best")",
+    "target (padding, extra batches)" => report.nearest_target == 0 ? "none" : report.target_met ? "met: $(percent(report.nearest_target))" : "reached: $(percent(max(report.padding, report.batches / report.lower_bound - 1)))",
     "distinct shapes" => report.shapes,
     "rank imbalance (1: none)" => round(report.rank_imbalance; digits = 4),
     "batch mates that meet again next epoch" => percent(report.meet_again),

@@ -192,6 +192,7 @@ mutable struct sab_plan_options <: Struct
     progress::Ptr{Cvoid}
     progress_ctx::Ptr{Cvoid}
     threads::UInt64
+    min_batch_size::UInt64
     sab_plan_options() = new()
 end
 

@@ -152,7 +152,7 @@ class Report(NamedTuple):
         """The report as numbers, texts, lists and dictionaries, which ``json.dumps`` takes.
 
         >>> import sab
-        >>> report = sab.plan([3, 1, 2, 3], budget=6).report()
+        >>> report = sab.plan([3, 1, 2, 3], budget=12).report()
         >>> report.to_dict()["buckets"][0]["samples"]
         4
         """
@@ -179,12 +179,11 @@ def report_facts(report: Report) -> str:
 
 def _facts_of(report: Report) -> Facts:
     over = report.batches / report.lower_bound if report.lower_bound else 1.0
-    share = f"{100 * report.nearest_target:.2f} %"
-    target = f"met: {share}" if report.target_met else f"missed: {share} at best"
+    target = f"met: {100 * report.nearest_target:.2f} %"
     if report.nearest_target == 0:
         target = "none"
-    elif report.nearest_target >= 1 and not report.target_met:
-        target = "missed: out of reach"
+    elif not report.target_met:
+        target = f"reached: {100 * max(report.padding, over - 1):.2f} %"
     rows: Facts = [
         ("samples", f"{report.samples:,}"),
         (
@@ -597,6 +596,7 @@ class PlanOptions(TypedDict, total=False):
     batch_size: int | Sequence[int] | None
     cost: CostLike | None
     max_batch_size: int | None
+    min_batch_size: int
     batch_size_multiple: int
     length_multiple: float | Mapping[str, float]
     tail: Tail
@@ -637,6 +637,7 @@ def plan_options(
     _set_buckets(options, given, calls, columns)
     most = given.get("max_batch_size")
     options.max_batch_size = 0 if most is None else whole("max_batch_size", most, 1)
+    options.min_batch_size = whole("min_batch_size", given.get("min_batch_size", 0))
     multiple = given.get("batch_size_multiple", 1)
     options.batch_size_multiple = whole("batch_size_multiple", multiple, 1)
     _set_multiples(options, given.get("length_multiple", 0), calls, columns)
@@ -854,6 +855,7 @@ def plan(
     batch_size: int | Sequence[int] | None = None,
     cost: CostLike | None = None,
     max_batch_size: int | None = None,
+    min_batch_size: int = 0,
     batch_size_multiple: int = 1,
     length_multiple: float | Mapping[str, float] = 0,
     tail: Tail = "keep",
@@ -874,7 +876,7 @@ def plan(
             batches of a step have nearly the same cost by the first one.
         padding: without boundaries or buckets: buckets as large as possible whose padding stays
             under this share, and whose batches stay under ``1 + padding`` times the lower bound.
-            :meth:`Plan.report` says whether it was met, and what can be reached.
+            :meth:`Plan.report` says whether it was met, and what the best plan tried reaches.
         boundaries: numbers ``b0, b1, ...``: the buckets are ``[b0, b1)``, ``[b1, b2)``, ... In any
             order. With several sizes a sample: rows with one number a column. The first is the
             lower end of all sizes. Each other one is the upper end of a bucket, which holds what no
@@ -883,7 +885,8 @@ def plan(
         buckets: a number: that many intervals of size that pad least; ``"equal"``: runs of
             ``bucket_batches`` whole batches.
         bucket_batches: batches in a bucket (``"equal"``), or the fewest that a bucket may have (by
-            padding; 16, fewer where the padding is out of reach).
+            padding). Without it 16, fewer where the padding is out of reach, and any number down to
+            1 where that saves more than a quarter of the batches or of the padded total.
         batch_size: samples a batch, for all buckets, or, with boundaries, one for each; with a
             budget the smaller size is used.
         cost: the cost of a batch if ``budget`` is a single number. ``"padded"``: count * length,
@@ -895,6 +898,9 @@ def plan(
             weights; a function: ``cost(count, lengths, totals)``; a memory model: one of these
             sizes.
         max_batch_size: no batch has more samples.
+        min_batch_size: no batch has fewer samples, such as 2 for batch normalization; not with
+            boundaries, buckets or ``max_shapes``. Samples that this leaves no room for are skipped,
+            and a last step in which ranks would get fewer is left out.
         batch_size_multiple: batch sizes from the budget are rounded down to a multiple, where one
             fits.
         length_multiple: lengths are padded to a multiple of this, such as 8 for tensor cores. A
@@ -933,6 +939,7 @@ def plan(
         "batch_size": batch_size,
         "cost": cost,
         "max_batch_size": max_batch_size,
+        "min_batch_size": min_batch_size,
         "batch_size_multiple": batch_size_multiple,
         "length_multiple": length_multiple,
         "tail": tail,

@@ -18,7 +18,6 @@ from sab._cli.quantities import whole
 from sab._cli.tables import (
     print_json,
     print_left_out,
-    print_missed_target,
     print_notes,
     print_paths,
     print_table,
@@ -106,7 +105,6 @@ def _run(options: argparse.Namespace) -> None:
         ("meet again", "batch mates that meet again next epoch"),
     )
     print_text("static batches ignore the budget: their × minimum may be below 1")
-    print_missed_target(plan.report(seed=options.seed), 0.01)
     print_paths(("picture", options.picture))
 
 

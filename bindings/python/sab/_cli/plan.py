@@ -33,7 +33,6 @@ def add(commands: Commands) -> None:
     plan.add_argument(
         "--padding",
         type=quantity,
-        default=0.01,
         help="target for the share of padding, and for the share of batches over the lower bound "
         "(default: 0.01)",
     )
@@ -161,7 +160,7 @@ def _run(options: argparse.Namespace) -> None:
     plan = sab.plan(
         sizes,
         options.budget,
-        padding=options.padding,
+        padding=0.01 if options.padding is None else options.padding,
         boundaries=options.boundaries,
         buckets=buckets,
         bucket_batches=options.bucket_batches,
@@ -209,5 +208,6 @@ def _run(options: argparse.Namespace) -> None:
     print_left_out("skipped", report.skipped, _SKIPPED)
     print_left_out("dropped", report.dropped, "in no batch of an epoch; see --tail")
     print_left_out("repeated", report.repeated, "twice in an epoch; see --tail")
-    print_missed_target(report, options.padding)
+    if options.padding is not None:
+        print_missed_target(report, options.padding)
     print_paths(("plan", options.save), ("schedule", options.output), ("picture", options.picture))

@@ -106,11 +106,10 @@ def print_text(text: str, file: TextIO | None = None) -> None:
 def print_missed_target(report: sab.Report, target: float) -> None:
     """Says that the target for padding and extra batches is missed, if it is, and what helps."""
     if not report.target_met and report.nearest_target:
-        nearest = f"{100 * report.nearest_target:.1f} % at best"
         print_text(
-            f"The target of {100 * target:g} % for padding and extra batches is missed, "
-            f"{nearest if report.nearest_target < 1 else 'and out of reach'}; more samples or a "
-            "smaller budget usually help"
+            f"The target of {100 * target:g} % for padding and extra batches is missed: the best "
+            f"plan tried reaches {100 * report.nearest_target:.1f} %; more samples or a smaller "
+            "budget usually help"
         )
 
 

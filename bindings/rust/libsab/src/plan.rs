@@ -115,7 +115,9 @@ impl<'f> PlanOptions<'f> {
         /// [`BucketRule::Auto`]: the fewest batches in a bucket, so that batch mates change from
         /// epoch to epoch; among the longest 1 % of the samples a quarter of it, but not fewer than
         /// 4. 0, the default, stands for 16, fewer (down to 4) if the padding target is out of
-        /// reach with 16, and at most a sixteenth of all batches.
+        /// reach with 16, and at most a sixteenth of all batches. Buckets then have any number of
+        /// batches, or are a tail only, where that saves more than a quarter of the batches or of
+        /// the padded total.
         min_bucket_batches(batches: u64) => bucket_batches = batches;
         /// [`BucketRule::Auto`]: at most so many distinct (count, padded length), with the least
         /// padding, for compilers and CUDA graphs. Batches are then padded to their bucket's
@@ -127,6 +129,11 @@ impl<'f> PlanOptions<'f> {
         max_shapes(shapes: u64) => max_shapes = usize::try_from(shapes).unwrap_or(usize::MAX);
         /// Most samples in a batch. No limit by default.
         max_batch_size(samples: u64) => max_batch_size = samples;
+        /// Fewest samples in a batch, such as 2 for batch normalization; with [`BucketRule::Auto`]
+        /// and without [`max_shapes`](Self::max_shapes). Samples that this leaves no room for are
+        /// skipped, and a last step in which ranks would get fewer is left out. No limit by
+        /// default.
+        min_batch_size(samples: u64) => min_batch_size = samples;
         /// Batch sizes from the budget are rounded down to a multiple of this, if at least one
         /// multiple fits; 1.
         batch_size_multiple(multiple: u64) => batch_size_multiple = multiple;

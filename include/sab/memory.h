@@ -787,7 +787,9 @@ typedef struct sab_memory_guard_info {
  * peaks lie above the cost of the plan's first budget. This is the constant of the cost if the cost
  * is that of a memory model, and otherwise the bytes of a unit of cost. The second one is how fast
  * the first one grows. If the coming batches would reach `budget` within two intervals, the plan's
- * first budget is lowered on all ranks (sab_sampler_set_budget()), and a message is logged.
+ * first budget is lowered on all ranks (sab_sampler_set_budget()), and a message is logged. After
+ * a step that ran out of memory it is lowered by at least 5 %, and to a half if no step between two
+ * checks was whole.
  *
  * @param probe    the device
  * @param sampler  of a plan whose first budget has a cost that is no callback; must outlive the

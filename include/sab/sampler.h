@@ -117,8 +117,7 @@ typedef struct sab_batch {
     /** `count` sample indices */
     const int64_t *indices;
     /** number of samples. 0 only for a rank without a share (loss weight 0): in the last step, and
-     *  when its shard has fewer samples in the bucket than the bucket has steps. Under a lowered
-     *  budget also when a micro-batch has fewer samples than ranks */
+     *  when its shard has fewer samples in the bucket than the bucket has steps */
     size_t count;
     /** SAB_LAYOUT_PADDED or SAB_LAYOUT_ROW */
     sab_layout layout;
@@ -441,7 +440,7 @@ SAB_API sab_status sab_sampler_at(sab_sampler *sampler, uint64_t position, sab_b
  *
  * The rows are those that the ranks would get from sab_next_batch() if the sampler stayed in this
  * epoch: with what SAB_LAST_STEP_WRAP repeats, without what SAB_LAST_STEP_DROP leaves out, and
- * split as a lowered budget needs it. Where the cursor is does not matter. The rows begin at
+ * cut as a lowered budget needs it. Where the cursor is does not matter. The rows begin at
  * position 0. After a state of other ranks or another budget took over they begin there.
  *
  * The stream is a snapshot: it does not move the cursor, and no later call on the sampler changes
@@ -546,15 +545,24 @@ SAB_API sab_status sab_sampler_tell(const sab_sampler *sampler, uint64_t *epoch,
  * following ones. Use it when less memory is free than the plan assumed. The other budgets stay as
  * they are.
  *
- * A micro-batch whose batches exceed a budget becomes several, as few as possible. Its batches are
- * cut into pieces, which are assigned to the ranks in order. So all ranks still take the same
- * number of batches, no sample is lost, and the order stays the same. The number of batches of the
- * epoch grows. The limits are part of the saved state. All ranks must set the limit at the same
- * position. If this is inside a step of several micro-batches, the step ends there. Only a single
- * sample that alone costs more than the lowered limit exceeds it. Setting the limit that holds
- * already changes nothing.
+ * The samples of each bucket that no rank has taken yet are cut into new batches: into n / b,
+ * rounded up, where n is their number. b is the number of samples of the bucket's padded length
+ * that all limits pay for, and at most the plan's batch size. A limit that is raised again makes
+ * larger batches of the samples that are left then. No sample is lost or repeated, and the samples
+ * of a bucket keep their order. All ranks still take the same number of batches, and only the last
+ * step is split. SAB_LAST_STEP_WRAP repeats batches of those that were left.
  *
- * Time and memory grow with the number of batches left (8 bytes a batch). For at most 2^20 ranks.
+ * In the sequential order the new batches stand where their first samples stood. In the bucket
+ * order the batches of a step cost nearly the same again. Those of a mixture keep every source near
+ * its due.
+ *
+ * The limits are part of the saved state. All ranks must set the limit at the same position. If
+ * this is inside a step of several micro-batches, the step ends there. Only a single sample that
+ * alone costs more than the lowered limit exceeds it. Setting the limit that holds already changes
+ * nothing.
+ *
+ * Time and memory grow with the number of batches left (12 bytes a batch). Of a mixture, all
+ * batches that are left are read once.
  *
  * @param sampler  of a plan (sab_bucket_sampler_new(), sab_sequential_sampler_new()) with a budget
  *     whose cost is no callback, or without a budget
@@ -603,8 +611,7 @@ SAB_API sab_status sab_sampler_state_save(const sab_sampler *sampler, void *stat
  * @param size     its length in bytes
  * @return SAB_OK; SAB_E_FORMAT for a truncated, damaged or foreign state or a newer version;
  *     SAB_E_MISMATCH when it belongs to another plan, order or seed; SAB_E_CALLBACK when a callback
- *     that makes batches failed; SAB_E_ARGUMENT when it was saved under a lowered budget and the
- *     sampler has more than 2^20 ranks; SAB_E_UNSUPPORTED
+ *     that makes batches failed; SAB_E_UNSUPPORTED
  */
 SAB_API sab_status sab_sampler_state_restore(sab_sampler *sampler, const void *state, size_t size)
     SAB_NOEXCEPT;

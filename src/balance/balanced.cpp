@@ -461,7 +461,7 @@ std::size_t BalancedSampler::save(std::span<std::byte> out) const {
                               schedule_.counts.of_step,
                               steady_rules_};
     return write_state(kind(), fingerprint(), choice(), state.order,
-                       std::as_bytes(std::span(&state, 1)), out);
+                       std::as_bytes(std::span(&state, 1)), {}, out);
 }
 
 /// Refuses a state that cannot be, as far as it shows without the epoch's layout. Says whether the
@@ -513,8 +513,9 @@ void BalancedSampler::go_to(const BalancedState& state, bool is_alike) {
 
 bool BalancedSampler::go_to_state(std::span<const std::byte> bytes) {
     BalancedState state{};
-    read_state(bytes, kind(), fingerprint(), choice(), state.order,
-               std::as_writable_bytes(std::span(&state, 1)));
+    const auto numbers = read_state(bytes, kind(), fingerprint(), choice(), state.order,
+                                    std::as_writable_bytes(std::span(&state, 1)));
+    check_consistent(numbers.empty());
     match_order(state.order, options_);
     attempt([&] {
         take_samples(state.order.epoch, {});

@@ -131,6 +131,7 @@ void MemoryGuard::record(const sab_batch& batch, Outcome outcome) {
             ++out_of_memory_;
             ran_out_cost_ = std::min(ran_out_cost_, cost);
         } else if (outcome == Outcome::whole) {
+            has_whole_ = true;
             const Step step{static_cast<double>(steps_), cost, static_cast<double>(peak)};
             if (window_.size() < options_.window)
                 window_.push_back(step);
@@ -175,8 +176,10 @@ MemoryGuard::Refit MemoryGuard::refit() const {
 
 void MemoryGuard::judge() {
     const double limit = sampler_.limit(0);
-    double allowed = 0.95 * ran_out_cost_;
+    // Where no step was whole, nothing tells how much memory there is now: halves are tried.
+    double allowed = (has_whole_ ? 0.95 : 0.5) * ran_out_cost_;
     ran_out_cost_ = nowhere;
+    has_whole_ = false;
     if (window_.size() >= std::min<std::size_t>(8, options_.window)) {
         const Refit fitted = refit();
         creep_ = fitted.creep;

@@ -49,7 +49,8 @@ private:
     std::unique_ptr<Probe::Span> span_;  ///< of the step that has begun
     std::vector<Step> window_;           ///< a ring, of steps that had samples
     std::size_t oldest_ = 0;
-    double ran_out_cost_;  ///< least cost of a batch that ran out since the last judgement
+    double ran_out_cost_;     ///< least cost of a batch that ran out since the last judgement
+    bool has_whole_ = false;  ///< whether a step was whole since the last judgement
     uint64_t steps_ = 0, out_of_memory_ = 0, lowered_ = 0;
     int64_t peak_ = -1;
     double peaks_ = 0;  ///< their sum

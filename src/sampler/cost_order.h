@@ -111,6 +111,7 @@ private:
 /// A sequence in CostOrder's order.
 class CostOrderedSequence : public Sequence {
 public:
+    Rule rule() const override { return Rule::equal_cost; }
     uint64_t batches() const override { return order_.batches(); }
     uint64_t rotated_rank(uint64_t step, uint64_t rank, uint64_t world) const override {
         return order_.rotated_rank(step, rank, world);

@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "sampler/rest.h"
 #include "sampler/sampler.h"
 
 namespace sab {
@@ -44,7 +45,7 @@ public:
     bool knows_all_ranks() const override { return !sequence_->has_others(); }
     uint64_t shards() const override { return sequence_->shards(); }
     void fill_shard(uint64_t position, uint64_t shard, Batch& batch) const override {
-        sequence_->fill_shard(substep_of(position).global_batch.position, shard, batch);
+        sequence_->fill_shard(global_batch_at(position).position, shard, batch);
     }
     uint64_t first_position() const override { return schedule_.first_position; }
     void fill(uint64_t position, uint64_t rank, EpochBatch& batch) override;
@@ -52,8 +53,7 @@ public:
     double cost(uint64_t position, uint64_t rank) const;
 
 private:
-    Cursor(std::unique_ptr<Sequence> sequence, const Cursor& other)
-        : sequence_(std::move(sequence)), options_(other.options_), schedule_(other.schedule_) {}
+    Cursor(std::unique_ptr<Sequence> sequence, const Cursor& other);
     void go_to_epoch(uint64_t epoch) override;
     bool go_to_state(std::span<const std::byte> state) override;
     uint64_t read(uint64_t position, uint64_t room, EpochBatch& batch) override;
@@ -74,81 +74,54 @@ private:
         uint64_t count;
     };
 
-    /// What the ranks take from the order together: so many batches from `position` of the order
-    /// on, the first of them from its sample `first` on. A global batch is one micro-batch, or
-    /// several under a lowered budget. Their slots, one for each rank and micro-batch, are filled
-    /// with pieces of the batches.
+    /// What the ranks take from the order together: one batch each, fewer in a last step that is
+    /// split.
     struct GlobalBatch {
         uint64_t position = 0;
-        uint64_t first = 0;
         uint64_t batches = 0;
         bool operator==(const GlobalBatch&) const = default;
     };
 
-    /// A micro-batch of a global batch.
-    struct Substep {
-        GlobalBatch global_batch;
-        uint64_t index;
-        uint64_t count;  ///< of the global batch
-    };
-
     using Limits = std::array<double, SAB_MAX_BUDGETS>;  ///< by budget; 0: the plan's
-
-    /// What lowered budgets pay for.
-    struct Pricing {
-        Limits limits{};
-        std::vector<uint64_t> most_samples;  ///< by bucket; none when no budget is lowered
-        bool is_lowered() const { return !most_samples.empty(); }
-    };
 
     /// All that changes as the cursor moves on.
     struct Schedule {
         uint64_t world_size = 1;
         uint64_t micro_batches = 1;  ///< of a step, of each rank
         EpochOptions epoch_options;
-        // Where these ranks, micro-batches or this budget took over: at the beginning of the epoch,
-        // or later.
+        // Where these ranks, micro-batches or budgets took over: at the beginning of the epoch, or
+        // later.
         uint64_t first_position = 0;
         uint64_t first_step = 0;
-        uint64_t first_batch = 0;  ///< of the order
-        /// the rest of a global batch that another number of ranks, or another budget, began; 0
-        /// batches: nothing
-        GlobalBatch remainder;
-        uint64_t remainder_count = 0;  ///< micro-batches of it
-        uint64_t position = 0;         ///< of the next batch
-        uint64_t end = 0;              ///< number of batches of each rank
-        Pricing pricing;
-        /// under a lowered budget: micro-batches before each global batch, then their total; empty:
-        /// each global batch is one micro-batch
-        std::vector<uint64_t> count_before;
+        RestBegin begin;
+        /// the batches from there on, where they are not those of the epoch: under lowered budgets,
+        /// and in the rest of an epoch after them; else null
+        std::shared_ptr<const Rest> rest;
+        uint64_t position = 0;  ///< of the next batch
+        uint64_t end = 0;       ///< number of batches of each rank
+        Limits limits{};        ///< of lowered budgets
     };
     struct NewSchedule;
 
-    uint64_t global_batches() const;
-    GlobalBatch global_batch_from(uint64_t position) const;
-    GlobalBatch global_batch_of(uint64_t index) const;
-    Substep substep_of(uint64_t position) const;
-    Pricing priced(const Limits& limits) const;
-    void count_batches();
-    void add_global_batch();
-    uint64_t micro_batches_of(const GlobalBatch& global_batch) const;
-    Slice batch_of(const GlobalBatch& global_batch, uint64_t index) const;
-    uint64_t least_pieces(const Slice& batch) const;
+    const BatchOrder& order() const;
+    uint64_t first_batch() const;
+    GlobalBatch global_batch_at(uint64_t position) const;
+    std::vector<uint64_t> most_samples() const;
+    void lay_out();
     uint64_t rotated_rank(uint64_t position, uint64_t rank) const;
-    Slice slice(const Substep& substep, uint64_t rotated) const;
-    const std::vector<uint64_t>& split(const Substep& substep) const;
+    Slice slice(uint64_t position, uint64_t rank) const;
+    const std::vector<uint64_t>& split(const GlobalBatch& global_batch) const;
     void take_over(uint64_t position);
     void check_state(const CursorState& state) const;
-    void go_to(const CursorState& state);
+    void go_to(const CursorState& state, std::vector<uint64_t> done);
     template <class Body>
     void attempt(std::unique_ptr<Sequence::EpochOrder> epoch_order, Body&& body);
     void exchange(Schedule& schedule) noexcept;
-    void add_totals(const Substep& substep, StepTotals& totals) const;
+    void add_totals(const GlobalBatch& global_batch, StepTotals& totals) const;
 
     std::unique_ptr<Sequence> sequence_;
     sab_sampler_options options_;
     Schedule schedule_;
-    mutable Batch scratch_;
     /// the global batch that was split last, and the number of pieces of each of its batches
     mutable GlobalBatch split_batch_;
     mutable std::vector<uint64_t> pieces_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <queue>
+#include <utility>
 
 #include "sampler/permutation.h"
 
@@ -342,6 +343,39 @@ std::vector<uint32_t> even_epoch(const SourceAmounts& amounts, std::span<const u
         if (is_enough) break;
     }
     return best;
+}
+
+std::vector<uint32_t> even_merge(const SourceAmounts& amounts, std::span<const uint32_t> buckets,
+                                 std::span<const double> costs, uint64_t fixed,
+                                 uint64_t step_batches) {
+    constexpr std::size_t tries = 64;
+    SourceDues dues(amounts, costs);
+    // of each batch the next one of its bucket; the first of all buckets, earliest first
+    std::vector<uint32_t> next(buckets.size()), open;
+    std::vector<uint32_t> later(buckets.empty() ? 0 : std::ranges::max(buckets) + 1);
+    const auto none = static_cast<uint32_t>(buckets.size());
+    std::ranges::fill(later, none);
+    for (uint32_t i = none; i-- > 0;) next[i] = std::exchange(later[buckets[i]], i);
+    for (const uint32_t first : later)
+        if (first != none) open.push_back(first);
+    std::ranges::sort(open);
+    std::vector<uint32_t> made;
+    double cost = 0;
+    while (!open.empty()) {
+        const bool begins = made.size() % step_batches == 0;
+        SourceDues::Choice best{.batch = open.front()};
+        const double unit = dues.mean(), enough = std::max(0.0, far * unit * unit - dues.squares());
+        if (made.size() >= fixed)
+            for (std::size_t i = 0; i < std::min(tries, open.size()) && best.score > enough; ++i)
+                dues.compare(open[i], begins ? 0 : cost, unit, best);
+        if (begins) cost = costs[best.batch];
+        dues.give(best.batch);
+        made.push_back(best.batch);
+        open.erase(std::ranges::find(open, best.batch));
+        if (const uint32_t after = next[best.batch]; after != none)
+            open.insert(std::ranges::lower_bound(open, after), after);
+    }
+    return made;
 }
 
 std::vector<BatchPiece> divide_for_last_step(std::span<const uint32_t> order,

@@ -16,6 +16,12 @@ namespace sab {
 std::vector<uint32_t> even_epoch(const SourceAmounts& amounts, std::span<const uint32_t> batches,
                                  std::span<const double> costs, const EpochOptions& epoch_options);
 
+/// The same where the batches of a bucket must keep their order. The batches are 0, 1 and so on,
+/// and each stays near its place. `buckets`: of each batch. The first `fixed` stay where they are.
+std::vector<uint32_t> even_merge(const SourceAmounts& amounts, std::span<const uint32_t> buckets,
+                                 std::span<const double> costs, uint64_t fixed,
+                                 uint64_t step_batches);
+
 /// Some of the samples of a batch.
 struct BatchPiece {
     uint32_t batch;

@@ -194,6 +194,7 @@ public:
     std::unique_ptr<Sequence> copy() const override {
         return std::make_unique<MixedBuckets>(*this);
     }
+    Rule rule() const override { return Rule::dues; }
     const EpochChoice* choice() const override { return plans_->choice().get(); }
     SamplerKind kind() const override { return kind_of("sab_bucket_sampler_new"); }
     uint64_t fingerprint() const override { return plans_->fingerprint(); }

@@ -34,6 +34,7 @@ public:
     std::unique_ptr<Sequence> copy() const override {
         return std::make_unique<MixedSequence>(*this);
     }
+    Rule rule() const override { return keeps_order_ ? present_.sequence->rule() : Rule::dues; }
     const EpochChoice* choice() const override { return choice_.get(); }
     const Sequence& of_epoch() const override { return *present_.sequence; }
     SamplerKind kind() const override { return kind_; }

@@ -90,9 +90,36 @@ std::size_t copy_indices(std::span<const Index> indices, std::span<int64_t> room
     return indices.size();
 }
 
-class Sequence {
+/// Batches in one order.
+class BatchOrder {
 public:
-    virtual ~Sequence() = default;
+    virtual ~BatchOrder() = default;
+    virtual uint64_t batches() const = 0;
+    /// Which of a step's `world` batches or pieces a rank takes.
+    virtual uint64_t rotated_rank(uint64_t /*step*/, uint64_t rank, uint64_t /*world*/) const {
+        return rank;
+    }
+
+    // Of the batch at a position below batches():
+    virtual uint64_t samples(uint64_t position) const = 0;
+    virtual double cost(uint64_t position) const = 0;  ///< in any one unit
+    virtual PerColumn total(uint64_t position) const = 0;
+    virtual std::size_t bucket(uint64_t) const { return 0; }  ///< of the plan
+    /// The part of `count` samples from `first` on; 0 for a rank of a last step with fewer samples
+    /// than ranks.
+    virtual void fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const = 0;
+};
+
+/// The batches of epochs.
+class Sequence : public BatchOrder {
+public:
+    /// What its order is for.
+    enum class Rule {
+        sorted,      ///< by size
+        equal_cost,  ///< of the batches of a step
+        dues,        ///< of the sources of a mixture
+    };
+    virtual Rule rule() const { return Rule::sorted; }
     /// One with the present epoch order, for another thread: it shares what never changes. It makes
     /// no other epoch order.
     virtual std::unique_ptr<Sequence> copy() const = 0;
@@ -100,7 +127,6 @@ public:
     virtual uint64_t fingerprint() const = 0;  ///< of what the sequence is made from
     /// Writes the samples that are left out, as many as there is room for. Returns their number.
     virtual std::size_t skipped(std::span<int64_t> room) const = 0;
-    virtual uint64_t batches() const = 0;  ///< of the present epoch order
     /// The order of an epoch, kept apart from the sequence until all that belongs to it is ready.
     class EpochOrder {
     public:
@@ -123,19 +149,9 @@ public:
     /// The plan whose batches they are, if they are a plan's.
     virtual const Plan* plan() const { return nullptr; }
 
-    /// Which of a step's `world` batches or pieces a rank takes.
-    virtual uint64_t rotated_rank(uint64_t /*step*/, uint64_t rank, uint64_t /*world*/) const {
-        return rank;
-    }
-
     /// Of the sizes.
     virtual std::size_t columns() const { return plan() != nullptr ? plan()->columns() : 1; }
 
-    // Of the batch at a position below batches():
-    virtual uint64_t samples(uint64_t position) const = 0;
-    virtual double cost(uint64_t position) const = 0;  ///< in any one unit
-    virtual PerColumn total(uint64_t position) const = 0;
-    virtual std::size_t bucket(uint64_t) const { return 0; }  ///< of the plan
     /// Samples of all ranks in that micro-batch, where other ranks take batches of sequences of
     /// their own.
     virtual uint64_t samples_of_ranks(uint64_t position) const { return samples(position); }
@@ -146,9 +162,6 @@ public:
     virtual void fill_shard(uint64_t position, uint64_t /*shard*/, Batch& batch) const {
         fill(position, 0, samples(position), batch);
     }
-    /// The part of `count` samples from `first` on; 0 for a rank of a last step with fewer samples
-    /// than ranks.
-    virtual void fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const = 0;
 };
 
 /// An epoch order that holds a value.

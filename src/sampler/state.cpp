@@ -10,7 +10,7 @@
 namespace sab {
 namespace {
 
-constexpr uint32_t state_version = 3;
+constexpr uint32_t state_version = 4;
 
 /// A kind of sampler that has states.
 struct Kind {
@@ -55,28 +55,42 @@ uint64_t checksum_of(std::span<const std::byte> state) {
     return XXH3_64bits(covered.data(), covered.size());
 }
 
+std::vector<uint64_t> numbers_in(std::span<const std::byte> bytes) {
+    std::vector<uint64_t> numbers(bytes.size() / sizeof(uint64_t));
+    if (!numbers.empty())
+        std::memcpy(numbers.data(), bytes.data(), numbers.size() * sizeof(uint64_t));
+    return numbers;
+}
+
 }  // namespace
 
 std::size_t write_state(SamplerKind kind, uint64_t fingerprint, const EpochChoice* choice,
                         const OrderState& order, std::span<const std::byte> body,
-                        std::span<std::byte> out) {
+                        std::span<const uint64_t> numbers, std::span<std::byte> out) {
     std::vector<uint64_t> proportions;
     if (has_mixtures && choice != nullptr) proportions = choice->proportions(order.epoch);
-    const auto chosen = std::as_bytes(std::span(proportions));
-    const std::size_t size = sizeof(StateHeader) + body.size() + chosen.size();
+    const auto chosen = std::as_bytes(std::span(proportions)), after_body = std::as_bytes(numbers);
+    const std::size_t size = sizeof(StateHeader) + body.size() + after_body.size() + chosen.size();
     if (out.size() < size) return size;
     const std::span<std::byte> state = out.first(size);
-    StateHeader header{{'S', 'A', 'B', 'S'},        state_version, 0, static_cast<uint32_t>(size),
-                       static_cast<uint32_t>(kind), fingerprint};
-    std::ranges::copy(chosen, std::ranges::copy(body, state.begin() + sizeof header).out);
+    StateHeader header{{'S', 'A', 'B', 'S'},
+                       state_version,
+                       0,
+                       static_cast<uint32_t>(size),
+                       static_cast<uint32_t>(kind),
+                       fingerprint,
+                       numbers.size()};
+    auto to = state.begin() + sizeof header;
+    for (const auto part : {body, after_body, chosen}) to = std::ranges::copy(part, to).out;
     std::memcpy(state.data(), &header, sizeof header);
     header.checksum = checksum_of(state);
     std::memcpy(state.data(), &header, sizeof header);
     return size;
 }
 
-void read_state(std::span<const std::byte> state, SamplerKind kind, uint64_t fingerprint,
-                const EpochChoice* choice, const OrderState& order, std::span<std::byte> body) {
+std::vector<uint64_t> read_state(std::span<const std::byte> state, SamplerKind kind,
+                                 uint64_t fingerprint, const EpochChoice* choice,
+                                 const OrderState& order, std::span<std::byte> body) {
     if (state.size() < 8 || std::memcmp(state.data(), "SABS", 4) != 0)
         fail(SAB_E_FORMAT, "state: is not the state of a sampler: must begin with \"SABS\"");
     StateHeader header{};
@@ -95,21 +109,22 @@ void read_state(std::span<const std::byte> state, SamplerKind kind, uint64_t fin
     if (header.kind != static_cast<uint32_t>(kind))
         fail(SAB_E_MISMATCH, "state: was saved by another kind of sampler: it is of ",
              find_kind(header.kind).constructor, ", this sampler of ", own.constructor);
-    const auto saved = state.subspan(sizeof header);
+    auto saved = state.subspan(sizeof header);
     std::ranges::copy(saved.first(std::min(saved.size(), body.size())), body.begin());
-    if (has_mixtures && choice != nullptr && header.fingerprint != fingerprint) {
-        const auto chosen = saved.subspan(std::min(saved.size(), body.size()));
-        std::vector<uint64_t> proportions(chosen.size() / sizeof(uint64_t));
-        if (!proportions.empty())
-            std::memcpy(proportions.data(), chosen.data(), proportions.size() * sizeof(uint64_t));
-        choice->match_proportions(order.epoch, proportions);
-    }
+    saved = saved.subspan(std::min(saved.size(), body.size()));
+    const std::size_t numbers =
+        std::min<std::size_t>(saved.size() / sizeof(uint64_t), header.numbers);
+    const auto chosen = saved.subspan(numbers * sizeof(uint64_t));
+    if (has_mixtures && choice != nullptr && header.fingerprint != fingerprint)
+        choice->match_proportions(order.epoch, numbers_in(chosen));
     if (header.fingerprint != fingerprint)
         fail(SAB_E_MISMATCH, "state: was saved with ", own.difference, ": fingerprint ",
              header.fingerprint, ", this sampler has ", fingerprint, own.way);
-    const std::size_t chosen =
+    const std::size_t own_chosen =
         has_mixtures && choice != nullptr ? choice->proportions(order.epoch).size() : 0;
-    check_size(sizeof header + body.size() + chosen * sizeof(uint64_t));
+    check_consistent(numbers == header.numbers);
+    check_size(sizeof header + body.size() + (numbers + own_chosen) * sizeof(uint64_t));
+    return numbers_in(saved.first(numbers * sizeof(uint64_t)));
 }
 
 void match_state(const char* what, uint64_t saved, uint64_t own) {

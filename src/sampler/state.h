@@ -24,8 +24,9 @@ struct StateHeader {
     uint32_t kind;      ///< SamplerKind
     /// of the plan, or of what else the batches are made from
     uint64_t fingerprint;
+    uint64_t numbers;  ///< that follow the body
 };
-static_assert(sizeof(StateHeader) == 32);
+static_assert(sizeof(StateHeader) == 40);
 
 /// What every body begins with: the order of the epoch, and how far the ranks are in it.
 struct OrderState {
@@ -40,16 +41,18 @@ struct OrderState {
 };
 static_assert(sizeof(OrderState) == 48);
 
-/// Writes a state if there is room for it. Returns its size. The body begins with `order`; what the
-/// choice, if there is one, says of the epoch follows the body.
+/// Writes a state if there is room for it. Returns its size. The body begins with `order`. The
+/// numbers follow it, and then what the choice, if there is one, says of the epoch.
 std::size_t write_state(SamplerKind kind, uint64_t fingerprint, const EpochChoice* choice,
                         const OrderState& order, std::span<const std::byte> body,
-                        std::span<std::byte> out);
+                        std::span<const uint64_t> numbers, std::span<std::byte> out);
 
-/// Reads the body of a state, which begins with `order`. Refuses what is no whole state of this
-/// version, and that of another kind of sampler, of other samples or of another choice of them.
-void read_state(std::span<const std::byte> state, SamplerKind kind, uint64_t fingerprint,
-                const EpochChoice* choice, const OrderState& order, std::span<std::byte> body);
+/// Reads the body of a state, which begins with `order`. Returns the numbers after it. Refuses what
+/// is no whole state of this version, and that of another kind of sampler, of other samples or of
+/// another choice of them.
+std::vector<uint64_t> read_state(std::span<const std::byte> state, SamplerKind kind,
+                                 uint64_t fingerprint, const EpochChoice* choice,
+                                 const OrderState& order, std::span<std::byte> body);
 
 /// Refuses a state that has something else than this sampler.
 void match_state(const char* what, uint64_t saved, uint64_t own);

@@ -106,7 +106,7 @@ static inline const int32_t *cu_seqlens_of(sab_sampler *sampler) {
 /* A saved state; zeros follow its bytes. */
 struct state {
     size_t size;
-    unsigned char bytes[256];
+    unsigned char bytes[4096];
 };
 
 static inline sab_status save_state(const sab_sampler *sampler, struct state *state) {

@@ -316,5 +316,39 @@ TEST(EvenOrder, BatchesOfNoSize_AndNoBatches_HaveAnOrder) {
     EXPECT_TRUE(order_of({}, {}, 2, 0).empty());
 }
 
+/// Batches of buckets that keep their order: of short samples, which are mostly of the first
+/// source, to long ones.
+TEST(EvenMerge, KeepsTheOrderOfBucketsAndSourcesNearTheirDues) {
+    std::mt19937 random(4);
+    for (const std::size_t sources : {2, 5})
+        for (const uint64_t step : {1, 4}) {
+            Batches batches;
+            std::vector<uint32_t> buckets;
+            for (int b = 0; b < 2000; ++b) {
+                buckets.push_back(static_cast<uint32_t>(random() % 30));
+                std::vector<double> batch(sources);
+                for (int i = 0; i < 10; ++i)
+                    ++batch[std::min<std::size_t>(sources - 1,
+                                                  (buckets.back() + random() % 15) * sources / 45)];
+                batches.push_back(batch);
+            }
+            const auto largest = [&](const std::vector<uint32_t>& order) {
+                return std::ranges::max(deviation_of(batches, order));
+            };
+            const std::vector<double> costs(batches.size(), 1);
+            const std::vector<uint32_t> order =
+                even_merge(amounts_of(batches), buckets, costs, 8, step);
+            EXPECT_GT(largest(ids_of(batches)), 5);
+            EXPECT_LT(largest(order), 3);
+            EXPECT_TRUE(std::ranges::is_permutation(order, ids_of(batches)));
+            EXPECT_TRUE(std::equal(order.begin(), order.begin() + 8, ids_of(batches).begin()));
+            std::vector<uint32_t> last(30);
+            for (const uint32_t batch : order) {
+                EXPECT_GE(batch, last[buckets[batch]]);
+                last[buckets[batch]] = batch;
+            }
+        }
+}
+
 }  // namespace
 }  // namespace sab

@@ -374,8 +374,9 @@ end
     budget(sampler; index = 1)
     set_budget!(sampler, limit; index = 1)
 
-The limit of one of the plan's budgets for the batches to come. A lower limit makes several steps of
-one, on all ranks alike. 0 is the limit of the plan.
+The limit of one of the plan's budgets for the batches to come. With a lower limit
+the samples of each bucket that are left are cut into as few batches as it allows, on all ranks
+alike. 0 is the limit of the plan.
 """
 function budget(sampler::Sampler; index::Integer = 1)
     limit = Ref(0.0)

@@ -655,9 +655,9 @@ class RandomAccessSampler(Sampler):
         """Sets another limit of one of the plan's budgets for the batches to come, in this epoch
         and the following ones. 0: the plan's own again.
 
-        Steps whose batches cost more become several steps, on all ranks. No sample is lost, and
-        ``len()`` grows. The limit is part of :meth:`state_dict`. All ranks must set it at the same
-        position.
+        The samples of each bucket that are left are cut into as few batches as the limit allows, on
+        all ranks alike. No sample is lost, and ``len()`` changes. The limit is part of
+        :meth:`state_dict`. All ranks must set it at the same position.
         The cost of the budget must not be a function.
         """
         index = whole("index", index)

@@ -35,8 +35,7 @@ constants! {
 #[non_exhaustive]
 pub struct Batch<I = Vec<i64>, L = Vec<i32>> {
     /// The samples. None only for a rank without a share (loss weight 0): in the last step, and
-    /// when its shard has fewer samples in the bucket than the bucket has steps. Under a lowered
-    /// budget also when a micro-batch has fewer samples than ranks.
+    /// when its shard has fewer samples in the bucket than the bucket has steps.
     pub indices: I,
     /// How the samples are laid out.
     pub layout: Layout,

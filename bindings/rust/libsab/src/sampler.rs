@@ -393,8 +393,8 @@ macro_rules! plan_sampler {
             /// ranks must set it at the same position. In a plan without budgets, index 0 is the
             /// padded total.
             ///
-            /// A step whose batches cost more becomes several steps of smaller batches. No sample
-            /// is lost, the order stays the same, and [`batch_count`](Self::batch_count) grows. The limit
+            /// The samples of each bucket that are left are cut into as few batches as the limit
+            /// allows. No sample is lost, and [`batch_count`](Self::batch_count) changes. The limit
             /// is part of the [state](Self::state).
             ///
             /// ```

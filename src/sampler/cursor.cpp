@@ -8,12 +8,13 @@
 namespace sab {
 namespace {
 
-/// How many pieces a batch is split into so that none costs more than `most`.
-uint64_t pieces_of(uint64_t samples, double cost, double most) {
+/// How many of at most `most_pieces` pieces a batch is split into so that none costs more than
+/// `most`.
+uint64_t pieces_of(uint64_t most_pieces, double cost, double most) {
     const double pieces = std::ceil(cost / most);
-    return pieces < static_cast<double>(samples)
+    return pieces < static_cast<double>(most_pieces)
                ? std::max<uint64_t>(1, static_cast<uint64_t>(pieces))
-               : samples;
+               : most_pieces;
 }
 
 }  // namespace
@@ -54,7 +55,12 @@ void check_not_steady(const sab_sampler_options& options) {
           "no mixture can be steady");
 }
 
-void check_any_step(const sab_sampler_options& options, uint64_t epoch, uint64_t batches) {
+void check_any_step(const sab_sampler_options& options, uint64_t epoch, uint64_t batches,
+                    uint64_t fewest) {
+    if (batches == 0 && fewest > 1)
+        fail(SAB_E_ARGUMENT, "options.world_size = ", options.world_size,
+             ": must be so small that epoch ", epoch, " has ", fewest,
+             " samples, the plan's min_batch_size, for each rank");
     if (batches > 0 || options.last_step != SAB_LAST_STEP_DROP) return;
     fail(SAB_E_ARGUMENT, "options.last_step = SAB_LAST_STEP_DROP (1): must leave a step; epoch ",
          epoch, " does not fill one: options.world_size = ", options.world_size,
@@ -108,7 +114,7 @@ void Cursor::go_to_epoch(uint64_t epoch) {
         schedule_.first_position = schedule_.first_step = schedule_.position = 0;
         schedule_.begin = {};
         lay_out();
-        check_any_step(options_, epoch, schedule_.end);
+        check_any_step(options_, epoch, schedule_.end, fewest());
     });
 }
 
@@ -116,6 +122,22 @@ void Cursor::go_to_epoch(uint64_t epoch) {
 const BatchOrder& Cursor::order() const {
     if (schedule_.rest) return *schedule_.rest;
     return *sequence_;
+}
+
+/// The fewest samples that the plan allows in a batch.
+uint64_t Cursor::fewest() const {
+    return sequence_->plan() == nullptr ? 1 : std::max<uint64_t>(plan().facts().min_batch_size, 1);
+}
+
+uint64_t Cursor::most_pieces(uint64_t batch) const {
+    return std::max<uint64_t>(order().samples(batch) / fewest(), 1);
+}
+
+/// Whether the ranks can take the batches from this one on as one step, in pieces.
+bool Cursor::is_enough_for_all(uint64_t batch) const {
+    uint64_t pieces = 0;
+    for (; batch < order().batches(); ++batch) pieces += most_pieces(batch);
+    return pieces >= schedule_.world_size;
 }
 
 /// Of the order, at the first position.
@@ -140,8 +162,10 @@ void Cursor::lay_out() {
             std::make_shared<const Rest>(*sequence_, schedule_.begin, most_samples(),
                                          schedule_.world_size, schedule_.epoch_options);
     const uint64_t left = order().batches() - first_batch(), world = schedule_.world_size;
-    uint64_t needed =
-        left / world + (options_.last_step != SAB_LAST_STEP_DROP && left % world != 0);
+    const bool has_part = options_.last_step != SAB_LAST_STEP_DROP && left % world != 0 &&
+                          (options_.last_step == SAB_LAST_STEP_WRAP || fewest() == 1 ||
+                           is_enough_for_all(order().batches() - left % world));
+    uint64_t needed = left / world + has_part;
     const uint64_t over = needed % schedule_.micro_batches;
     if (over > 0 && options_.last_step == SAB_LAST_STEP_DROP) needed -= over;
     if (over > 0 && options_.last_step == SAB_LAST_STEP_WRAP)
@@ -282,21 +306,21 @@ Cursor::Slice Cursor::slice(uint64_t position, uint64_t rank) const {
 const std::vector<uint64_t>& Cursor::split(const GlobalBatch& global_batch) const {
     if (global_batch == split_batch_) return pieces_;
     struct Whole {
-        uint64_t samples;
+        uint64_t most_pieces;
         double cost;
     };
     std::vector<Whole> batches;
     double high = 1e-300;
     for (uint64_t i = 0; i < global_batch.batches; ++i) {
         const uint64_t batch = global_batch.position + i;
-        batches.push_back({order().samples(batch), order().cost(batch)});
+        batches.push_back({most_pieces(batch), order().cost(batch)});
         high = std::max(high, batches.back().cost);
     }
     const uint64_t ranks = schedule_.world_size;
     const auto count_pieces = [&](double most) {
         uint64_t sum = 0;
         for (uint64_t i = 0; i < batches.size() && sum <= ranks; ++i)
-            sum += pieces_of(batches[i].samples, batches[i].cost, most);
+            sum += pieces_of(batches[i].most_pieces, batches[i].cost, most);
         return sum;
     };
     double low = high / (2 * static_cast<double>(ranks));
@@ -308,8 +332,8 @@ const std::vector<uint64_t>& Cursor::split(const GlobalBatch& global_batch) cons
     split_batch_ = {};
     pieces_.clear();
     for (const Whole& batch : batches) {
-        const uint64_t pieces = pieces_of(batch.samples, batch.cost, high);
-        const uint64_t more = std::min(spare, batch.samples - pieces);
+        const uint64_t pieces = pieces_of(batch.most_pieces, batch.cost, high);
+        const uint64_t more = std::min(spare, batch.most_pieces - pieces);
         spare -= more;
         pieces_.push_back(pieces + more);
     }

@@ -14,8 +14,10 @@ void check_sampler_options(const sab_sampler_options& options);
 /// SAB_E_ARGUMENT if the options ask for steady steps.
 void check_not_steady(const sab_sampler_options& options);
 
-/// SAB_E_ARGUMENT for an epoch of which SAB_LAST_STEP_DROP leaves nothing. `batches`: of each rank.
-void check_any_step(const sab_sampler_options& options, uint64_t epoch, uint64_t batches);
+/// SAB_E_ARGUMENT for an epoch of which SAB_LAST_STEP_DROP, or the `fewest` samples of a batch,
+/// leave nothing. `batches`: of each rank.
+void check_any_step(const sab_sampler_options& options, uint64_t epoch, uint64_t batches,
+                    uint64_t fewest = 1);
 
 struct CursorState;
 
@@ -104,6 +106,9 @@ private:
     struct NewSchedule;
 
     const BatchOrder& order() const;
+    uint64_t fewest() const;
+    uint64_t most_pieces(uint64_t batch) const;
+    bool is_enough_for_all(uint64_t batch) const;
     uint64_t first_batch() const;
     GlobalBatch global_batch_at(uint64_t position) const;
     std::vector<uint64_t> most_samples() const;

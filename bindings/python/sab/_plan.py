@@ -885,8 +885,8 @@ def plan(
         buckets: a number: that many intervals of size that pad least; ``"equal"``: runs of
             ``bucket_batches`` whole batches.
         bucket_batches: batches in a bucket (``"equal"``), or the fewest that a bucket may have (by
-            padding). Without it 16, fewer where the padding is out of reach, and any number down to
-            1 where that saves more than a quarter of the batches or of the padded total.
+            padding). Without it 16, fewer where the padding is out of reach. Any number down to 1
+            where that saves more than a quarter of the batches or of the padded total.
         batch_size: samples a batch, for all buckets, or, with boundaries, one for each; with a
             budget the smaller size is used.
         cost: the cost of a batch if ``budget`` is a single number. ``"padded"``: count * length,

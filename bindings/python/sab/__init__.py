@@ -12,7 +12,7 @@ Sizes are in the caller's unit: tokens, residues, frames, seconds, nodes.
 """
 
 from sab import (
-    _at_start,  # noqa: F401 what it does is done before the others are imported
+    _at_start,  # noqa: F401 # pyright: ignore[reportUnusedImport] done before the others
     _balance,
     _batch,
     _batch_files,

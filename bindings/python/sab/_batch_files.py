@@ -10,7 +10,7 @@ import hashlib
 import importlib
 import json
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from typing import Any, Callable, NamedTuple, TypedDict, Union, cast
 
 import numpy as np
@@ -78,7 +78,7 @@ def _column(argument: str, table: Any, name: str, partition: str) -> Any:
 
 
 @contextlib.contextmanager
-def damage_of(name: str) -> Iterator[None]:
+def damage_of(name: str) -> Generator[None]:
     """Errors of the content of a file are those of a damaged file, with its name."""
     try:
         yield
@@ -448,7 +448,7 @@ def _is_whole(files: Any, name: str, read: bool) -> bool:
 
 
 @contextlib.contextmanager
-def _opened(files: Any, name: str) -> Iterator[Any]:
+def _opened(files: Any, name: str) -> Generator[Any]:
     """A file of batches, whose pages are verified when they are read."""
     with damage_of(name), files.open(name, "rb") as stream:
         yield parquet().ParquetFile(stream, page_checksum_verification=True)

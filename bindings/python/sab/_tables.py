@@ -309,16 +309,16 @@ class _Csv:
         self.schema: Any = self._reader.schema
 
     def _open(self, columns: list[str]) -> None:
-        self._file = self._pa.OSFile(os.fsencode(self._path))
+        self._file: Any = self._pa.OSFile(os.fsencode(self._path))
         magic = self._file.read(4)
         self._file.seek(0)
-        self._stream = self._file
+        self._stream: Any = self._file
         if magic.startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd")):
             kind = "gzip" if magic[0] == 0x1F else "zstd"
             self._stream = self._pa.CompressedInputStream(self._file, kind)
         parse = self._csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True)
         convert = self._csv.ConvertOptions(include_columns=columns)
-        self._reader = self._csv.open_csv(
+        self._reader: Any = self._csv.open_csv(
             self._stream, parse_options=parse, convert_options=convert
         )
 

@@ -8,7 +8,7 @@ import contextlib
 import functools
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Callable, NamedTuple
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, cast
 
 from sab._guard import MemoryGuard
 from sab._learning_rate import ScalingRule
@@ -147,7 +147,7 @@ class TrainerLoader:
 def training_loaders(trainer: Any) -> list[TrainerLoader]:
     """The loaders that a trainer trains on, and not those that others made of the data module."""
     combined = trainer.fit_loop._combined_loader
-    flattened = [] if combined is None else combined.flattened
+    flattened: list[object] = [] if combined is None else combined.flattened
     return [each for each in flattened if isinstance(each, TrainerLoader)]
 
 
@@ -158,7 +158,7 @@ class Estimates:
     def estimated_stepping_batches(self) -> int | float:
         """The steps before the checkpoint and those that follow, which may be of other ranks."""
         trainer: Any = self
-        theirs: int | float = super().estimated_stepping_batches  # type: ignore[misc]
+        theirs: int | float = cast("Any", super()).estimated_stepping_batches
         loaders = [each for each in training_loaders(trainer) if each.progress is not None]
         if not loaders or trainer.max_epochs == -1 or theirs == math.inf:
             return theirs
@@ -184,10 +184,11 @@ class Estimates:
 
 def estimate(trainer: Any) -> None:
     """Has a trainer estimate the steps of a run that goes on after a checkpoint."""
-    kind: Any = type(trainer)
-    if not issubclass(kind, Estimates):
-        own = {"__module__": kind.__module__, "__qualname__": kind.__qualname__}
-        trainer.__class__ = type(kind.__name__, (Estimates, kind), own)
+    if isinstance(trainer, Estimates):
+        return
+    kind: Any = trainer.__class__
+    own = {"__module__": kind.__module__, "__qualname__": kind.__qualname__}
+    trainer.__class__ = type(kind.__name__, (Estimates, kind), own)
 
 
 def replaced(loaders: Any, replace: Callable[[DataLoader], Any]) -> Any:

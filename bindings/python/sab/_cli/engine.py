@@ -8,7 +8,7 @@ import importlib
 import json
 import os
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Collection, Generator
 from typing import Any
 
 import numpy as np
@@ -153,7 +153,7 @@ def _measured(options: argparse.Namespace) -> list[str]:
 
 
 @contextlib.contextmanager
-def _errors_of(shard: str) -> Iterator[None]:
+def _errors_of(shard: str) -> Generator[None]:
     """Errors of a shard name it."""
     try:
         yield
@@ -193,9 +193,10 @@ def _check_sources(folder: str, options: argparse.Namespace) -> None:
     """A histogram has numbers for the sources. Their names are in a file beside the histograms."""
     path = pathlib.Path(folder) / "sources.json"
     with damage_of(str(path)):
-        known = json.loads(path.read_bytes()) if path.exists() else None
-        if not (known is None or isinstance(known, list)):
-            raise ValueError(f"is {known!r:.60}: must be a list of names")
+        read: Any = json.loads(path.read_bytes()) if path.exists() else None
+        if not (read is None or isinstance(read, list)):
+            raise ValueError(f"is {read!r:.60}: must be a list of names")
+    known: list[str] | None = read
     if known is not None and options.sources is None:
         raise InputError(f"--source: must be given in all phases or in none; see {path}")
     if known is not None and known != options.sources:
@@ -308,7 +309,7 @@ def _write(options: argparse.Namespace) -> None:
         },
         options.batches_per_file,
     )
-    mine = [] if options.finish else job.files[options.task :: options.tasks]
+    mine: Collection[int] = [] if options.finish else job.files[options.task :: options.tasks]
     own = begin(options.output, job, mine, read=True)
     wanted = np.zeros(len(job.files), bool)
     wanted[own] = True

@@ -9,7 +9,7 @@ import json
 import os
 import pathlib
 from collections.abc import Collection, Generator
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -196,7 +196,7 @@ def _check_sources(folder: str, options: argparse.Namespace) -> None:
         read: Any = json.loads(path.read_bytes()) if path.exists() else None
         if not (read is None or isinstance(read, list)):
             raise ValueError(f"is {read!r:.60}: must be a list of names")
-    known: list[str] | None = read
+    known = cast("list[str] | None", read)
     if known is not None and options.sources is None:
         raise InputError(f"--source: must be given in all phases or in none; see {path}")
     if known is not None and known != options.sources:

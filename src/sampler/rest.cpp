@@ -187,6 +187,7 @@ void Rest::sort_steps(std::vector<Label>& labels, uint64_t first, uint64_t world
 /// Gives each batch of a bucket, in order, its first sample.
 void Rest::cut(std::span<const Label> labels, std::span<const Whole> wholes) {
     std::vector<std::size_t> end;  // of the places of each bucket
+    end.reserve(cuts_.size());
     for (const Cut& of : cuts_) end.push_back((end.empty() ? 0 : end.back()) + of.batches());
     std::vector<uint32_t> places(labels.size());
     std::vector<uint64_t> index(cuts_.size());

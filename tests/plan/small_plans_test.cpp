@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <random>
@@ -260,6 +261,34 @@ TEST(SmallPlans, OfMixturesAreAsGood) {
                     seen.push_back(lengths[static_cast<std::size_t>(batch.indices[i])]);
             ASSERT_LE(batches, most_allowed(sorted_cut(seen, rules)));
         }
+    }
+}
+
+int32_t copy_own(void*, const void* mine, size_t size, void* all) {
+    if (size > 0) std::memcpy(all, mine, size);
+    return 0;
+}
+
+/// Samplers that make the plan themselves, from what the ranks tell of their samples.
+TEST(SmallPlans, OfShardsAreAsGood) {
+    std::mt19937_64 random(7);
+    for (int round = 0; round < 300; ++round) {
+        SCOPED_TRACE(round);
+        const Lengths lengths = any_lengths(random);
+        Rules rules = any_rules(random, lengths);
+        rules.oversize = SAB_OVERSIZE_SKIP;
+        const Cost cost(rules);
+        const sab_budget budget{cost.cost, rules.limit};
+        const sab_plan_options options = options_of(rules, budget);
+        sab_sampler* handle = nullptr;
+        ASSERT_EQ(sab_sharded_sampler_new(sizes_of(lengths).get(), &options, nullptr, copy_own,
+                                          nullptr, &handle),
+                  SAB_OK)
+            << sab_last_error_message();
+        const OwnedSampler sampler(handle);
+        uint64_t batches = 0;
+        ASSERT_EQ(sab_sampler_batch_count(handle, &batches), SAB_OK);
+        ASSERT_LE(batches, most_allowed(sorted_cut(lengths, rules)));
     }
 }
 

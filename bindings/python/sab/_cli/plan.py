@@ -57,6 +57,9 @@ def add(commands: Commands) -> None:
     )
     plan.add_argument("--max-batch-size", type=whole, help="most samples in a batch")
     plan.add_argument(
+        "--min-batch-size", type=whole, default=0, help="fewest samples in a batch (default: 0)"
+    )
+    plan.add_argument(
         "--batch-size-multiple",
         type=whole,
         default=1,
@@ -167,6 +170,7 @@ def _run(options: argparse.Namespace) -> None:
         batch_size=batch_size,
         cost=cost,
         max_batch_size=options.max_batch_size,
+        min_batch_size=options.min_batch_size,
         batch_size_multiple=options.batch_size_multiple,
         length_multiple=options.length_multiple,
         tail=options.tail,

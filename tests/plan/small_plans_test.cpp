@@ -14,6 +14,12 @@
 
 namespace {
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr int part = 10;  // of the rounds, since each takes ten times as long
+#else
+constexpr int part = 1;
+#endif
+
 template <auto Free>
 struct Freed {
     template <class Handle>
@@ -184,7 +190,7 @@ uint64_t most_allowed(uint64_t cut) {
 
 TEST(SmallPlans, HaveAtMostAQuarterMoreBatchesThanASortedCut) {
     std::mt19937_64 random(1);
-    for (int round = 0; round < 10000; ++round) {
+    for (int round = 0; round < 10000 / part; ++round) {
         SCOPED_TRACE(round);
         const Lengths lengths = any_lengths(random);
         const Rules rules = any_rules(random, lengths);
@@ -204,7 +210,7 @@ TEST(SmallPlans, HaveAtMostAQuarterMoreBatchesThanASortedCut) {
 
 TEST(SmallPlans, OfEachIdAreCutApart) {
     std::mt19937_64 random(2);
-    for (int round = 0; round < 1000; ++round) {
+    for (int round = 0; round < 1000 / part; ++round) {
         SCOPED_TRACE(round);
         const Lengths lengths = any_lengths(random);
         const Rules rules = any_rules(random, lengths);
@@ -230,7 +236,7 @@ TEST(SmallPlans, OfEachIdAreCutApart) {
 /// Of the epochs of a mixture, walked.
 TEST(SmallPlans, OfMixturesAreAsGood) {
     std::mt19937_64 random(3);
-    for (int round = 0; round < 300; ++round) {
+    for (int round = 0; round < 300 / part; ++round) {
         SCOPED_TRACE(round);
         const Lengths some = any_lengths(random), others = any_lengths(random);
         Lengths lengths = some;
@@ -272,7 +278,7 @@ int32_t copy_own(void*, const void* mine, size_t size, void* all) {
 /// Samplers that make the plan themselves, from what the ranks tell of their samples.
 TEST(SmallPlans, OfShardsAreAsGood) {
     std::mt19937_64 random(7);
-    for (int round = 0; round < 300; ++round) {
+    for (int round = 0; round < 300 / part; ++round) {
         SCOPED_TRACE(round);
         const Lengths lengths = any_lengths(random);
         Rules rules = any_rules(random, lengths);
@@ -309,7 +315,7 @@ Outcome equal_runs(Lengths lengths, const Rules& rules, uint64_t batches) {
 
 TEST(SmallPlans, WithAGivenNumberOfBatchesAreNeverWorseThanEqualRuns) {
     std::mt19937_64 random(4);
-    for (int round = 0; round < 2000; ++round) {
+    for (int round = 0; round < 2000 / part; ++round) {
         const Lengths lengths = any_lengths(random);
         Rules rules = any_rules(random, lengths);
         rules.oversize = SAB_OVERSIZE_ERROR;
@@ -371,17 +377,23 @@ Least least_of_all(Lengths lengths, const Rules& rules, sab_tail tail, std::size
     return least;
 }
 
+/// So few that all their divisions can be tried; each fits the budget.
+std::pair<Lengths, Rules> few_samples(std::mt19937_64& random) {
+    Lengths lengths = any_lengths(random);
+    std::ranges::shuffle(lengths, random);
+    lengths.resize(std::min<std::size_t>(lengths.size(), 3 + random() % 8));
+    Rules rules = any_rules(random, lengths);
+    rules.oversize = SAB_OVERSIZE_ERROR;
+    rules.limit = std::max(rules.limit, rules.cost(1, *std::ranges::max_element(lengths)));
+    return {lengths, rules};
+}
+
 TEST(SmallPlans, OfFewSamplesAreNearTheBestOfAllDivisions) {
     std::mt19937_64 random(5);
     int compared = 0;
-    for (int round = 0; round < 3000; ++round) {
+    for (int round = 0; round < 3000 / part; ++round) {
         SCOPED_TRACE(round);
-        Lengths lengths = any_lengths(random);
-        std::ranges::shuffle(lengths, random);
-        lengths.resize(std::min<std::size_t>(lengths.size(), 3 + random() % 8));
-        Rules rules = any_rules(random, lengths);
-        rules.oversize = SAB_OVERSIZE_ERROR;
-        rules.limit = std::max(rules.limit, rules.cost(1, *std::ranges::max_element(lengths)));
+        const auto [lengths, rules] = few_samples(random);
         const Cost cost(rules);
         const sab_budget budget{cost.cost, rules.limit};
         const OwnedSizes sizes = sizes_of(lengths);
@@ -398,21 +410,16 @@ TEST(SmallPlans, OfFewSamplesAreNearTheBestOfAllDivisions) {
                 ++compared;
             }
     }
-    EXPECT_GT(compared, 20000);
+    EXPECT_GT(compared, 20000 / part);
 }
 
 /// The report names a target that a plan meets, and no division beats it without being a plan.
 TEST(SmallPlans, NearestTarget_IsReached) {
     std::mt19937_64 random(6);
     int missed = 0;
-    for (int round = 0; round < 3000; ++round) {
+    for (int round = 0; round < 3000 / part; ++round) {
         SCOPED_TRACE(round);
-        Lengths lengths = any_lengths(random);
-        std::ranges::shuffle(lengths, random);
-        lengths.resize(std::min<std::size_t>(lengths.size(), 3 + random() % 8));
-        Rules rules = any_rules(random, lengths);
-        rules.oversize = SAB_OVERSIZE_ERROR;
-        rules.limit = std::max(rules.limit, rules.cost(1, *std::ranges::max_element(lengths)));
+        const auto [lengths, rules] = few_samples(random);
         const Cost cost(rules);
         const sab_budget budget{cost.cost, rules.limit};
         const OwnedSizes sizes = sizes_of(lengths);
@@ -432,7 +439,7 @@ TEST(SmallPlans, NearestTarget_IsReached) {
         options.padding_target = report.nearest_target;
         ASSERT_TRUE(report_of(plan_of(sizes.get(), options).get()).target_met);
     }
-    EXPECT_GT(missed, 500);
+    EXPECT_GT(missed, 500 / part);
 }
 
 }  // namespace

@@ -85,9 +85,9 @@ public:
     /// and at most `most` shapes. Empty if they have more than `limit` batches, or are too many to
     /// try all.
     std::vector<BucketRange> by_few_shapes(std::size_t most, sab_tail tail, uint64_t limit);
-    /// Of the results of both for falling surcharges, and at most `loose_limit` batches, the first
-    /// that meets the target. If none does, the first of whose padded total no other saves more
-    /// than a quarter. Those with at most `limit` batches are preferred.
+    /// Of the results of both for falling surcharges, and at most `limit` batches, the first that
+    /// meets the target. If none does, the first of whose padded total no other saves more than a
+    /// quarter. Up to `loose_limit` batches are taken if that saves more than it adds.
     Tried with_small_buckets(double target, Charges charges, uint64_t limit, uint64_t loose_limit,
                              const OverheadOf& overhead_of, const Progress& progress);
 

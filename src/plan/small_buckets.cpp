@@ -197,16 +197,24 @@ BoundaryFinder::Tried BoundaryFinder::with_small_buckets(double target, Charges 
     const double nearest = std::ranges::min(candidates, {}, [](const Candidate& each) {
                                return each.tried.overhead;
                            }).tried.overhead;
-    double least = std::numeric_limits<double>::infinity();
-    for (const Candidate& each : candidates) least = std::min(least, each.waste.padded);
-    const auto is_good = [&](const Candidate& each) {
-        return nearest <= target ? each.tried.overhead <= target
-                                 : 0.75 * each.waste.padded <= least;
+    const auto first_within = [&](uint64_t most) {
+        double least = std::numeric_limits<double>::infinity();
+        for (const Candidate& each : candidates)
+            if (each.waste.batches <= most) least = std::min(least, each.waste.padded);
+        return std::ranges::find_if(candidates, [&](const Candidate& each) {
+            return each.waste.batches <= most &&
+                   (nearest <= target ? each.tried.overhead <= target
+                                      : 0.75 * each.waste.padded <= least);
+        });
     };
-    auto chosen = std::ranges::find_if(candidates, [&](const Candidate& each) {
-        return each.waste.batches <= limit && is_good(each);
-    });
-    if (chosen == candidates.end()) chosen = std::ranges::find_if(candidates, is_good);
+    const auto work = [](const Candidate& each) {
+        return each.waste.padded * static_cast<double>(each.waste.batches);
+    };
+    auto chosen = first_within(limit);
+    const auto other = first_within(std::max(loose_limit, candidates.back().waste.batches));
+    // More batches are taken only if they save more of the padded total than they add.
+    if (chosen == candidates.end() || (nearest > target && work(*other) < 0.75 * work(*chosen)))
+        chosen = other;
     chosen->tried.nearest = nearest;
     return std::move(chosen->tried);
 }

@@ -118,9 +118,9 @@ column_names(columns::NamedTuple) = collect(Symbol, keys(columns))
 column_names(columns::AbstractVector{<:Pair}) = [Symbol(name) for (name, _) in columns]
 column_names(_) = ONE_COLUMN
 
-const UNITS = (bytes = Raw.SAB_TEXT_ALL_BYTES, words = Raw.SAB_TEXT_WORDS, value = Raw.SAB_TEXT_VALUE)
+const TEXT_UNITS = (bytes = Raw.SAB_TEXT_ALL_BYTES, words = Raw.SAB_TEXT_WORDS, value = Raw.SAB_TEXT_VALUE)
 text_unit(words::Bool, ::Nothing) = words ? Raw.SAB_TEXT_WORDS : Raw.SAB_TEXT_BYTES
-text_unit(::Bool, units) = choice(:units, units, UNITS)
+text_unit(::Bool, units) = choice(:units, units, TEXT_UNITS)
 const NULLS = (error = Raw.SAB_NULLS_REFUSE, zero = Raw.SAB_NULLS_ZERO)
 const MISSING = (error = Raw.SAB_MISSING_REFUSE, skip = Raw.SAB_MISSING_SKIP)
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+namespace min_batch_size {  // files are compiled together in unity builds
 namespace {
 
 struct Freed {
@@ -183,3 +184,4 @@ TEST(MinBatchSize, RefusesWhatItDoesNotGoWith) {
 }
 
 }  // namespace
+}  // namespace min_batch_size

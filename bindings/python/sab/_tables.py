@@ -316,7 +316,13 @@ class _Csv:
         if magic.startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd")):
             kind = "gzip" if magic[0] == 0x1F else "zstd"
             self._stream = self._pa.CompressedInputStream(self._file, kind)
-        parse = self._csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True)
+        # Texts with tabs between them have no quoting: a quote may be anywhere in them.
+        has_quotes = self._delimiter == ","
+        parse = self._csv.ParseOptions(
+            delimiter=self._delimiter,
+            quote_char='"' if has_quotes else False,
+            newlines_in_values=has_quotes,
+        )
         convert = self._csv.ConvertOptions(include_columns=columns)
         self._reader: Any = self._csv.open_csv(
             self._stream, parse_options=parse, convert_options=convert

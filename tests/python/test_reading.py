@@ -57,6 +57,22 @@ def write_all(folder, count):
     return {path: {} if path.suffix in (".txt", ".npy") else COLUMN for path in folder.iterdir()}
 
 
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.tsv.gz"])
+def test_quotes_that_are_not_closed_lose_no_rows(tmp_path, name):
+    def read(text):
+        text = text if "csv" in name else text.replace(",", "\t")
+        pack = gzip.compress if name.endswith("gz") else bytes
+        (tmp_path / name).write_bytes(pack(text.encode()))
+        return sab.Sizes(tmp_path / name, column="n").values().tolist()
+
+    quotes = ['"' if n % 10 == 0 else "" for n in range(1, 101)]
+    with pytest.raises(sab.FormatError, match="line 21: a quote is not closed"):
+        read("n,t\n" + "\n".join(f"{n},{quote}text" for n, quote in enumerate(quotes, 1)))
+    with pytest.raises(sab.FormatError, match="a quote is not closed"):
+        read('n,t\n5,"q\n7,z\n')
+    assert read('n,t\r\n5,"a ""word""\nof two lines"\r\n\r\n7,b "c"\r\n') == [5, 7]
+
+
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     return write_all(tmp_path_factory.mktemp("formats"), COUNT)

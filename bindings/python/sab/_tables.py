@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import importlib
 import os
 import pathlib
@@ -106,6 +107,8 @@ def table_sizes(
         if getattr(error, "filename", None) is not None:
             raise
         raise FormatError(f"{path}: {str(error).splitlines()[0]}") from None
+    except FormatError as error:
+        raise FormatError(f"{path}: {error}") from None
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
     what = f", {_MEASURES[unit]}" if _noun(pa, leaf.type) == "text" else ""
@@ -308,21 +311,19 @@ class _Csv:
         self._open([])
         self.schema: Any = self._reader.schema
 
+    def _content(self) -> tuple[Any, Any]:
+        """The file, and what it holds without compression."""
+        file: Any = self._pa.OSFile(os.fsencode(self._path))
+        magic = file.read(4)
+        file.seek(0)
+        if not magic.startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd")):
+            return file, file
+        kind = "gzip" if magic[0] == 0x1F else "zstd"
+        return file, self._pa.CompressedInputStream(file, kind)
+
     def _open(self, columns: list[str]) -> None:
-        self._file: Any = self._pa.OSFile(os.fsencode(self._path))
-        magic = self._file.read(4)
-        self._file.seek(0)
-        self._stream: Any = self._file
-        if magic.startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd")):
-            kind = "gzip" if magic[0] == 0x1F else "zstd"
-            self._stream = self._pa.CompressedInputStream(self._file, kind)
-        # Texts with tabs between them have no quoting: a quote may be anywhere in them.
-        has_quotes = self._delimiter == ","
-        parse = self._csv.ParseOptions(
-            delimiter=self._delimiter,
-            quote_char='"' if has_quotes else False,
-            newlines_in_values=has_quotes,
-        )
+        self._file, self._stream = self._content()
+        parse = self._csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True)
         convert = self._csv.ConvertOptions(include_columns=columns)
         self._reader: Any = self._csv.open_csv(
             self._stream, parse_options=parse, convert_options=convert
@@ -334,12 +335,46 @@ class _Csv:
     def batches(self, leaf: Leaf) -> Iterator[Any]:
         self._end()
         self._open([leaf.path[0]])
+        rows = 0
         while self._reader is not None:
             try:
                 batch = self._reader.read_next_batch()
             except StopIteration:
+                self._check_lines(rows)
                 return
+            rows += batch.num_rows
             yield batch
+
+    def _check_lines(self, rows: int) -> None:
+        """Refuses quotes that are not closed, each of which takes all rows up to the next quote.
+        Values may have several lines, so where there are more lines than rows all is read again.
+        """
+        _, content = self._content()
+        newlines, last = 0, b"\n"
+        while block := content.read(1 << 20):
+            newlines, last = newlines + block.count(b"\n"), block[-1:]
+        if newlines + (last != b"\n") == rows + 1:
+            return
+        limit = csv.field_size_limit(sys.maxsize)
+        checked = csv.reader(self._lines(), delimiter=self._delimiter, strict=True)
+        try:
+            for _ in checked:
+                pass
+        except csv.Error:
+            raise FormatError(
+                f"line {checked.line_num:,}: a quote is not closed; remove the quotes of texts, or "
+                "double each inside of a quoted text"
+            ) from None
+        finally:
+            csv.field_size_limit(limit)
+
+    def _lines(self) -> Iterator[str]:
+        _, content = self._content()
+        rest = b""
+        while block := content.read(1 << 20):
+            *whole, rest = (rest + block).split(b"\n")
+            yield from (line.decode("latin-1") + "\n" for line in whole)
+        yield rest.decode("latin-1")
 
     def done(self, rows: int) -> tuple[int, int]:
         return self._file.tell(), self._size

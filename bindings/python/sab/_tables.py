@@ -301,6 +301,9 @@ class _Csv:
     get its descriptor: it is closed with the last of its users.
     """
 
+    _file: Any
+    _stream: Any
+
     def __init__(self, pa: Any, path: str, opened: contextlib.ExitStack) -> None:
         self._pa = pa
         self._csv: Any = importlib.import_module("pyarrow.csv")

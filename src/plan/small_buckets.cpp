@@ -194,9 +194,8 @@ BoundaryFinder::Tried BoundaryFinder::with_small_buckets(double target, Charges 
         add(by_least_charge(charges), surcharge == 0);
         progress.report(16 - surcharge, 17);
     }
-    const double nearest = std::ranges::min(candidates, {}, [](const Candidate& each) {
-                               return each.tried.overhead;
-                           }).tried.overhead;
+    double nearest = std::numeric_limits<double>::infinity();
+    for (const Candidate& each : candidates) nearest = std::min(nearest, each.tried.overhead);
     const auto first_within = [&](uint64_t most) {
         double least = std::numeric_limits<double>::infinity();
         for (const Candidate& each : candidates)

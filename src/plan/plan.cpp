@@ -101,7 +101,8 @@ std::shared_ptr<const Plan> Plan::own(PlanArrays made, std::span<const Budget> b
     plan->make_head();
     if (plan->facts_.skipped > 0)
         log(SAB_LOG_WARNING, "skipped ", plan->facts_.skipped, " of ", count,
-            " samples: outside the boundaries or over the budget");
+            " samples: outside the boundaries or over the budget",
+            plan->facts_.min_batch_size > 1 ? ", or too few for min_batch_size" : "");
     return plan;
 }
 

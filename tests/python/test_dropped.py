@@ -51,3 +51,16 @@ def test_an_epoch_of_a_mixture_that_drops_all_samples_is_refused_when_it_begins(
     with pytest.raises(ValueError, match="tail = 'drop': must leave a batch"):
         sampler.set_epoch(1)
     assert sampler.epoch == 0
+
+
+def test_no_batch_is_smaller_than_the_least():
+    with pytest.warns(sab.SkippedWarning, match="1 of 4 samples are .*, or too few for min_batch"):
+        plan = sab.plan([5, 7, 3, 100], budget=100, min_batch_size=2)
+    assert plan.skipped.tolist() == [3]
+    sizes = [9] * 61
+    batches = list(sab.BucketSampler(sizes, budget=36, min_batch_size=2))
+    assert sorted(map(len, batches))[:2] == [2, 3] and len(batches) == 16
+    ranks = [sab.BucketSampler(sizes, 36, min_batch_size=2, rank=r, world_size=3) for r in range(3)]
+    assert min(len(batch) for rank in ranks for batch in rank) >= 2
+    with pytest.raises(ValueError, match="min_batch_size = 2: does not go with"):
+        sab.plan(sizes, budget=36, min_batch_size=2, oversize="single")

@@ -955,7 +955,8 @@ def plan(
         made = _plan_of_histogram(sizes, budget, given)
     else:
         made = new_plan(as_sizes(sizes), budget, given)
-    warn_of_skipped(made.skipped_count, made.sample_count, WHY_SKIPPED)
+    why = WHY_SKIPPED if min_batch_size <= 1 else f"{WHY_SKIPPED}, or too few for min_batch_size,"
+    warn_of_skipped(made.skipped_count, made.sample_count, why)
     return made
 
 

@@ -73,8 +73,8 @@ struct Rules {
         const double l = padded(length);
         return constant + count * (each * l + square * l * l);
     }
-    uint64_t fits(uint32_t length, uint64_t samples, sab_tail tail = SAB_TAIL_KEEP) const {
-        uint64_t low = 0, high = samples + (tail == SAB_TAIL_DROP ? 0 : batch_size_multiple);
+    uint64_t fits(uint32_t length, uint64_t most) const {
+        uint64_t low = 0, high = most;
         while (low < high) {
             const uint64_t middle = (low + high + 1) / 2;
             if (cost(static_cast<double>(middle), length) <= limit)
@@ -356,7 +356,7 @@ Least least_of_all(Lengths lengths, const Rules& rules, sab_tail tail, std::size
         bool is_whole = true;
         for (std::size_t end = 1; end <= count; ++end) {
             if (end < count && (ends >> (end - 1) & 1) == 0) continue;
-            const uint64_t samples = end - begin, size = rules.fits(lengths[end - 1], count, tail),
+            const uint64_t samples = end - begin, size = rules.fits(lengths[end - 1], count),
                            full = samples / size, rest = samples % size;
             // Of tails that are left out only that of the shortest samples, beside a whole batch.
             is_whole = is_whole && full > 0 && (rest == 0 || begin == 0);

@@ -33,12 +33,9 @@ public:
         for (uint8_t& byte : values_) byte = input.take<uint8_t>();
         texts_.resize(64, ' ');
         for (size_t i = 0; i < 8; ++i) texts_[8 * i] = input.take<uint8_t>();
-        if (is_text_safe && std::string_view(format_.format) == "u")
-            for (size_t i = 0; i + 4 <= values_.size(); i += 4) {
-                const int32_t offset = static_cast<int8_t>(values_[i]) % 65;
-                std::memcpy(values_.data() + i, &offset, 4);
-            }
-        third_ = format_.item == 8 ? values_ : texts_;  // the lengths of a list view
+        if (is_text_safe && std::string_view(format_.format) == "u") hold_in_texts<int32_t>();
+        if (is_text_safe && std::string_view(format_.format) == "Z") hold_in_texts<int64_t>();
+        third_ = format_.format == std::string_view("+vL") ? values_ : texts_;  // lengths of views
         buffers_[0] = has_nulls ? bits_.data() : nullptr;
         buffers_[1] = values_.data();
         buffers_[2] = third_.data();
@@ -60,6 +57,15 @@ public:
     ArrowSchema schema{};
 
 private:
+    /// Makes the offsets of texts lie in them, but for order.
+    template <class Offset>
+    void hold_in_texts() {
+        for (size_t i = 0; i + sizeof(Offset) <= values_.size(); i += sizeof(Offset)) {
+            const Offset offset = static_cast<int8_t>(values_[i]) % 65;
+            std::memcpy(values_.data() + i, &offset, sizeof offset);
+        }
+    }
+
     const Format& format_;
     std::vector<uint8_t> bits_, values_, texts_, third_;
     int64_t text_size_ = 64;

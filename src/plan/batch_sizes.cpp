@@ -106,12 +106,16 @@ double BatchSizes::cost_of(const Cost& cost, uint64_t count,
 
 uint64_t BatchSizes::largest(std::span<const double> lengths,
                              std::span<const Budget> budgets) const {
+    // A batch of all samples may be a tail, if tails are kept: rounding down would make two of it.
+    const uint64_t multiple = options_.batch_size_multiple;
     uint64_t fits = count_;
+    if (options_.tail == SAB_TAIL_KEEP && fits > multiple)
+        fits += (multiple - fits % multiple) % multiple;
     if (options_.max_batch_size > 0) fits = std::min(fits, options_.max_batch_size);
     for (const Budget& budget : budgets)
         fits = budget.cost.largest_count(first_of(priced(budget.cost, lengths, zeros_), columns_),
                                          budget.limit, fits);
-    if (fits >= options_.batch_size_multiple) fits -= fits % options_.batch_size_multiple;
+    if (fits >= multiple) fits -= fits % multiple;
     if (given_.size() == 1 && fits > 0)
         fits = budgets.empty() ? given_[0] : std::min(fits, given_[0]);
     if (options_.max_batch_size > 0) fits = std::min(fits, options_.max_batch_size);

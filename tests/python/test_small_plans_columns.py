@@ -27,7 +27,8 @@ class Rules:
             axis=1,
         )
         self.costs, self.limits = costs, limits
-        self.largest, self.multiple = largest or len(sizes), multiple
+        whole = -(-len(sizes) // multiple) * multiple  # what is left over may be a tail
+        self.largest, self.multiple = min(largest or whole, whole), multiple
         nonzero = [column[column > 0] for column in self.padded.T]
         self.least = [float(column.min()) if len(column) else 1.0 for column in nonzero]
 

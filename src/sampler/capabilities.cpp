@@ -45,7 +45,10 @@ RandomAccess& need_random_access(Sampler& sampler, const char* function) {
 AdjustableBudget& need_budget(Sampler& sampler, std::size_t index, const char* function) {
     AdjustableBudget* const found = sampler.adjustable_budget();
     if (found == nullptr)
-        fail(SAB_E_UNSUPPORTED, function, ": this sampler's batches are not a plan's");
+        fail(SAB_E_UNSUPPORTED, function, ": this sampler's batches are not a plan's: ",
+             sampler.kind() == kind_of("sab_balanced_sampler_new")
+                 ? "restore its state into a sampler with the new budget"
+                 : "make a sampler with the new budget, for the next epoch");
     const std::span<const Budget> budgets = found->plan().budgets();
     if (std::ranges::none_of(budgets, can_be_lowered))
         fail(SAB_E_UNSUPPORTED, function,

@@ -28,7 +28,8 @@ constexpr Kind kinds[] = {
     {"sab_sequential_sampler_new", "another plan", lower},
     {"sab_costliest_sampler_new", "another plan"},
     {"sab_packed_sampler_new", "other sizes or options of the packing",
-     "; the rows of an epoch that has begun keep their capacity: another one needs a new epoch"},
+     "; the rows of an epoch keep their capacity: restore it with that capacity, or begin the next "
+     "epoch with sab_sampler_set_epoch()"},
     {"sab_balanced_sampler_new", "other sizes"},
     {"sab_sharded_sampler_new", "another plan or other shards"},
     {"sab_bionemo_size_aware_sampler_new", "other indices, other sizes or another budget"},

@@ -41,7 +41,8 @@ WAYS = {
     "BucketSampler": OTHER_BUDGET,
     "SequentialSampler": OTHER_BUDGET,
     "PackedSampler": (
-        "; the rows of an epoch that has begun keep their capacity: another one needs a new epoch"
+        "; the rows of an epoch keep their capacity: load it with that capacity, or begin the next "
+        "epoch with set_epoch()"
     ),
 }
 DIFFERENCES = {

@@ -48,6 +48,10 @@ _OTHERS = {
     "column = NULL": "column = None",
     "sizes.count = ": "len(sizes) = ",
     "restore it, and call sab_sampler_set_budget()": "load the state, and call set_budget()",
+    "restore it with that capacity, or begin the next epoch with sab_sampler_set_epoch()": (
+        "load it with that capacity, or begin the next epoch with set_epoch()"
+    ),
+    "restore its state into a sampler": "load its state into a sampler",
     "sab_sampler_get_budget: ": "set_budget() and get_budget(): ",
 }
 _SAMPLER = re.compile(r"\bsab_([a-z_]+)_sampler_new\b(?:\(\))?")

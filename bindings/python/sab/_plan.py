@@ -832,9 +832,18 @@ def _plan_of_histogram(source: Histogram, budget: BudgetLike | None, given: Plan
     return made
 
 
-def new_plan(source: Sizes, budget: BudgetLike | None, given: PlanOptions) -> Plan:
-    """The plan of :func:`plan`, without a warning."""
+def new_plan(
+    source: Sizes,
+    budget: BudgetLike | None,
+    given: PlanOptions,
+    limits: Sequence[float] = (),
+) -> Plan:
+    """The plan of :func:`plan`, without a warning. `limits`: in the place of those of the budgets,
+    which are as many.
+    """
     options, calls = plan_options(budget, given, source.columns, source)
+    for i, limit in enumerate(limits):
+        options.budgets[i].limit = limit
     handle = ffi.new("sab_plan **")
     check(lib.sab_plan_new(source._handle, options, handle), calls)
     made = Plan(handle[0])

@@ -50,6 +50,7 @@ from sab._display import Facts, as_html, one_line, public_name
 from sab._native import (
     Calls,
     CData,
+    MismatchError,
     check,
     ffi,
     lib,
@@ -67,7 +68,7 @@ from sab._plan import (
     check_names,
     new_plan,
 )
-from sab._sizes import SizesLike, as_sizes
+from sab._sizes import Sizes, SizesLike, as_sizes
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -715,13 +716,14 @@ class RandomAccessSampler(Sampler):
         ``step``: after this many batches of this rank, not ended, for loaders that fetch ahead of
         training. Of a budget that was changed after them, the state has the new limit.
 
-        The same on all ranks. Holds plain values: ``state`` (bytes).
+        The same on all ranks. Holds plain values: ``state`` (bytes), and for a sampler of a plan
+        ``budgets``, the plan's limits.
         """
         if step is None:
             step = self._given()
             if step == self._step:
                 self._catch_up()
-                return {"state": self._state()}
+                return {"state": self._state(), **self._beside_state()}
         step = whole("step", step)
         changes = [change for change in self._before_changes if change[1] > step]
         before = self._state() if changes or not self._under_way else None
@@ -734,7 +736,11 @@ class RandomAccessSampler(Sampler):
         state = self._state()
         if before is not None:
             self._restore(before)
-        return {"state": state}
+        return {"state": state, **self._beside_state()}
+
+    def _beside_state(self) -> dict[str, Any]:
+        """What a saved state holds that the library does not need."""
+        return {}
 
     def _state(self) -> bytes:
         size = ffi.new("size_t *")
@@ -758,6 +764,9 @@ class RandomAccessSampler(Sampler):
                 another plan, seed or sampler.
         """
         self._restore(saved_state(state_dict))
+        self._has_loaded()
+
+    def _has_loaded(self) -> None:
         self._step, self._under_way, self._before_changes = self._tell()[1], False, ()
         self._last = None
         self._choose_place(is_epoch=False)
@@ -823,10 +832,13 @@ class PlanSampler(RandomAccessSampler):
     """A sampler of the batches of a plan."""
 
     _plan: Plan
+    _planned_from: tuple[Sizes, BudgetLike | None, PlanOptions] | None = None  # what was given
 
     @property
     def plan(self) -> Plan:
-        """The plan: the one that was given, or the one that was made of the sizes."""
+        """The plan: the one that was given, or the one that was made of the sizes. After
+        :meth:`load_state_dict` with a lowered budget that of the state.
+        """
         return self._plan
 
     def _sample_count(self) -> int:
@@ -842,6 +854,7 @@ class PlanSampler(RandomAccessSampler):
         if not isinstance(plan, Plan):
             sizes = as_sizes(plan, "plan", _PLAN_RULE)
             self._plan = new_plan(sizes, budget, options)
+            self._planned_from = sizes, budget, options
             return self._plan.skipped_count
         check_names(options)
         given = [name for name, value in {"budget": budget, **options}.items() if value is not None]
@@ -852,6 +865,46 @@ class PlanSampler(RandomAccessSampler):
             )
         self._plan = plan
         return 0
+
+    def _beside_state(self) -> dict[str, Any]:
+        return {"budgets": self._plan.budgets}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """As for all samplers. A sampler that was made of sizes also takes the state of one with
+        larger budgets: it makes the plan of the state again, and lowers its budgets as
+        :meth:`set_budget` does, for the rest of the epoch and the following ones.
+        """
+        try:
+            super().load_state_dict(state_dict)
+        except MismatchError:
+            if not self._take_larger_plan(state_dict):
+                raise
+
+    def _take_larger_plan(self, state_dict: dict[str, Any]) -> bool:
+        """Takes a state of larger budgets. False, without a change, for another one."""
+        own, larger = self._plan.budgets, state_dict.get("budgets")
+        if (
+            self._planned_from is None
+            or not isinstance(larger, list)
+            or len(larger) != len(own)
+            or not all(isinstance(limit, float) for limit in larger)
+            or not all(mine <= limit for mine, limit in zip(own, larger))
+        ):
+            return False
+        sizes, budget, options = self._planned_from
+        kind: Callable[..., PlanSampler] = type(self)
+        other = kind(new_plan(sizes, budget, options, larger), **self._made_from[1])
+        try:
+            other.load_state_dict(state_dict)
+        except MismatchError:
+            return False
+        for index, limit in enumerate(own):
+            if limit < other.get_budget(index):
+                other.set_budget(limit, index)
+        self._plan, self._made_from = other._plan, other._made_from
+        self._handle, self._limits = other._handle, other._limits
+        self._has_loaded()
+        return True
 
 
 class BucketSampler(PlanSampler):

@@ -287,7 +287,8 @@ typedef struct sab_sampler_options {
 SAB_API void sab_sampler_options_init(sab_sampler_options *options, size_t struct_size)
     SAB_NOEXCEPT;
 
-/** The bucket order: shuffled, random access, a pure function of (plan, seed, epoch, position).
+/** The bucket order: shuffled, random access, a pure function of (plan, seed, epoch, position) and
+ * of what the epoch began with: world size, micro-batches and `costliest_first`.
  *
  * Each epoch permutes the samples inside each bucket and the batches of the epoch with keyed
  * permutations (order version 2), so nothing is shuffled in memory. The smaller last batches of

@@ -112,7 +112,6 @@ using PackedOptions = Options<sab_packed_options, sab_packed_options_init>;
 using StepPlanOptions = Options<sab_step_plan_options, sab_step_plan_options_init>;
 using BalancedOptions = Options<sab_balanced_options, sab_balanced_options_init>;
 using ContextOptions = Options<sab_context_options, sab_context_options_init>;
-using PipelineOptions = Options<sab_pipeline_options, sab_pipeline_options_init>;
 #endif
 #if SAB_WITH_COMPAT
 using BionemoOptions = Options<sab_bionemo_options, sab_bionemo_options_init>;
@@ -867,60 +866,6 @@ public:
         return {all.parts + all.offsets[rank], all.parts + all.offsets[rank + 1]};
     }
 };
-
-/// One step of a pipeline: how long it takes, and the tasks of each rank.
-struct PipelineSimulation {
-    sab_pipeline_report report;
-    std::vector<std::vector<sab_pipeline_task>> tasks;
-};
-
-/// @cond
-namespace detail {
-
-inline const double *backward_of(const std::vector<double> &forward,
-                                 const std::vector<double> &backward) {
-    if (backward.empty()) return nullptr;
-    if (backward.size() != forward.size())
-        throw std::invalid_argument("backward: must be as many as forward");
-    return backward.data();
-}
-
-}  // namespace detail
-/// @endcond
-
-/// See sab_pipeline_simulate(). No `backward`: twice the times of `forward`; no `order`: as given.
-inline PipelineSimulation simulate_pipeline(const std::vector<double> &forward,
-                                            const std::vector<double> &backward, uint64_t stages,
-                                            const std::vector<uint32_t> &order = {},
-                                            const sab_pipeline_options &given = PipelineOptions()) {
-    if (!order.empty() && order.size() != forward.size())
-        throw std::invalid_argument("order: must be as many as forward");
-    PipelineSimulation made{SAB_PIPELINE_REPORT_INIT, {}};
-    const auto simulate = [&](sab_pipeline_task *tasks) {
-        check(sab_pipeline_simulate(forward.data(), detail::backward_of(forward, backward),
-                                    forward.size(), stages, order.empty() ? nullptr : order.data(),
-                                    &given, tasks, &made.report));
-    };
-    simulate(nullptr);  // refuses what there is no room for
-    const size_t per_rank = 2 * forward.size() * given.chunks;
-    std::vector<sab_pipeline_task> tasks(per_rank * stages);
-    if (!tasks.empty()) simulate(tasks.data());
-    for (size_t rank = 0; rank < stages; ++rank) {
-        const auto first = tasks.begin() + static_cast<ptrdiff_t>(rank * per_rank);
-        made.tasks.emplace_back(first, first + static_cast<ptrdiff_t>(per_rank));
-    }
-    return made;
-}
-
-/// An order of the micro-batches with a low makespan; see sab_pipeline_order_find().
-inline std::vector<uint32_t> find_pipeline_order(
-    const std::vector<double> &forward, const std::vector<double> &backward, uint64_t stages,
-    const sab_pipeline_options &given = PipelineOptions()) {
-    std::vector<uint32_t> order(forward.size());
-    check(sab_pipeline_order_find(forward.data(), detail::backward_of(forward, backward),
-                                  forward.size(), stages, &given, order.data(), nullptr));
-    return order;
-}
 
 /// The samples of one step on ranks and micro-batches; see sab_step_plan_new().
 class StepPlan : public Handle<sab_step_plan, sab_step_plan_free> {

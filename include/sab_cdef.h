@@ -746,29 +746,6 @@ typedef struct sab_context_plan_view {
 sab_status sab_context_plan_new(const sab_sizes *lengths, uint64_t world_size, uint64_t budget, const sab_context_options *options, sab_context_plan **plan);
 sab_status sab_context_plan_get_view(const sab_context_plan *plan, sab_context_plan_view *view);
 void sab_context_plan_free(sab_context_plan *plan);
-typedef struct sab_pipeline_options {
- size_t struct_size;
- uint64_t chunks;
- double transfer;
- sab_progress_fn progress;
- void *progress_ctx;
-} sab_pipeline_options;
-void sab_pipeline_options_init(sab_pipeline_options *options, size_t struct_size);
-typedef struct sab_pipeline_task {
- uint64_t micro_batch;
- uint32_t chunk;
- int32_t is_backward;
- double start;
- double end;
-} sab_pipeline_task;
-typedef struct sab_pipeline_report {
- size_t struct_size;
- double makespan;
- double lower_bound;
- double idle;
-} sab_pipeline_report;
-sab_status sab_pipeline_simulate(const double *forward, const double *backward, size_t micro_batches, uint64_t stages, const uint32_t *order, const sab_pipeline_options *options, sab_pipeline_task *tasks, sab_pipeline_report *report);
-sab_status sab_pipeline_order_find(const double *forward, const double *backward, size_t micro_batches, uint64_t stages, const sab_pipeline_options *options, uint32_t *order, sab_pipeline_report *report);
 /* sab/mixture.h */
 enum {
  SAB_MAX_SOURCES = 65535,

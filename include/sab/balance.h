@@ -2,10 +2,10 @@
  * Balanced work: items assigned to parts, samples assigned to the ranks and micro-batches of a
  * step.
  *
- * sab_items_partition() assigns items (samples, batches, micro-batches) to parts (ranks, steps,
- * pipeline slots) so that the costliest part costs little more than the mean. Optionally every part
- * has the same number of items, or keeps limits on other quantities, such as memory. Items may have
- * several costs, which are all balanced.
+ * sab_items_partition() assigns items (samples, batches, micro-batches) to parts (ranks, steps) so
+ * that the costliest part costs little more than the mean. Optionally every part has the same
+ * number of items, or keeps limits on other quantities, such as memory. Items may have several
+ * costs, which are all balanced.
  *
  * sab_balanced_sampler_new() does this with the samples of each step of an epoch.
  *
@@ -13,8 +13,6 @@
  * begins.
  *
  * sab_context_plan_new() splits samples that are too long for one rank over several ranks.
- * sab_pipeline_order_find() orders the micro-batches of a pipeline. sab_pipeline_simulate()
- * computes how long a pipeline takes.
  *
  * Tier: provisional. Functions and structs here may change or be removed in a minor release.
  */
@@ -640,118 +638,6 @@ SAB_API sab_status sab_context_plan_get_view(const sab_context_plan *plan,
  * @param plan  a handle or NULL
  */
 SAB_API void sab_context_plan_free(sab_context_plan *plan) SAB_NOEXCEPT;
-
-/* ---- Pipelines ---- */
-
-/** How a pipeline runs its micro-batches. */
-typedef struct sab_pipeline_options {
-    /** set by SAB_PIPELINE_OPTIONS_INIT */
-    size_t struct_size;
-    /** parts of the model on each rank. 1 (default): the schedule 1F1B. More: the interleaved
-     *  schedule, which needs a multiple of `stages` micro-batches; at most 1,024 */
-    uint64_t chunks;
-    /** time from the end of a task to the earliest start of the task on another rank that needs its
-     *  result; finite, at least 0; 0 */
-    double transfer;
-    /** sab_pipeline_order_find(): reports progress and may cancel; NULL */
-    sab_progress_fn progress;
-    /** passed to `progress` */
-    void *progress_ctx;
-} sab_pipeline_options;
-#define SAB_PIPELINE_OPTIONS_INIT {sizeof(sab_pipeline_options), 1, 0, NULL, NULL}
-
-/** Sets the defaults, the same as SAB_PIPELINE_OPTIONS_INIT: for languages without C's macros.
- *
- * @param options      filled; NULL is ignored
- * @param struct_size  size of the caller's sab_pipeline_options; exactly this many bytes are
- *     written
- */
-SAB_API void sab_pipeline_options_init(sab_pipeline_options *options, size_t struct_size)
-    SAB_NOEXCEPT;
-
-/** The forward or the backward pass of a micro-batch through one part of the model. */
-typedef struct sab_pipeline_task {
-    /** index of the micro-batch */
-    uint64_t micro_batch;
-    /** part of the model on this rank, from 0 */
-    uint32_t chunk;
-    /** 1: the backward pass; 0: the forward pass */
-    int32_t is_backward;
-    /** when it begins */
-    double start;
-    /** when it ends */
-    double end;
-} sab_pipeline_task;
-
-/** How long a pipeline takes. */
-typedef struct sab_pipeline_report {
-    /** set by SAB_PIPELINE_REPORT_INIT */
-    size_t struct_size;
-    /** when the last task ends; the first begins at 0 */
-    double makespan;
-    /** no order of the micro-batches has a lower makespan */
-    double lower_bound;
-    /** share of the ranks' time until then in which they wait */
-    double idle;
-} sab_pipeline_report;
-#define SAB_PIPELINE_REPORT_INIT {sizeof(sab_pipeline_report), 0, 0, 0}
-
-/** Simulates one step of a pipeline: 1F1B (Narayanan and others 2019, PipeDream-Flush), or the
- * interleaved schedule (Narayanan and others 2021).
- *
- * The model is cut into `stages` * `chunks` parts, which take the same time. Part p is chunk
- * p / `stages` of rank p % `stages`. All ranks take the micro-batches in the same order. Each rank
- * has a fixed sequence of tasks: first forward passes only, then forward and backward passes in
- * turns, then backward passes only. A task begins when the rank has ended its task before, and the
- * result that it needs has arrived. The time of a micro-batch in a part is its time on a rank,
- * divided by `chunks`.
- *
- * Time: about 30 ns a task, and 60 bytes of memory.
- *
- * @param forward   time of the forward pass of each micro-batch on one rank; finite, at least 0
- * @param backward  the same of the backward pass. NULL: twice the time of the forward pass
- * @param micro_batches  their number, at most 2^20; `micro_batches` * `stages` * `chunks` is at
- *     most 2^22
- * @param stages    number of ranks of the pipeline, 1 to 2^22
- * @param order     the micro-batches in the order in which they begin, each once; NULL: as given
- * @param options   NULL: the defaults
- * @param tasks     NULL, or room for 2 * `micro_batches` * `chunks` tasks of each rank: those of
- *     rank 0 in the order in which it runs them, then those of rank 1, and so on
- * @param report    NULL, or filled on SAB_OK; its struct_size must be set
- * @return SAB_OK; SAB_E_ARGUMENT
- */
-SAB_API sab_status sab_pipeline_simulate(const double *forward, const double *backward,
-                                         size_t micro_batches, uint64_t stages,
-                                         const uint32_t *order, const sab_pipeline_options *options,
-                                         sab_pipeline_task *tasks, sab_pipeline_report *report)
-    SAB_NOEXCEPT;
-
-/** Finds an order of the micro-batches for which the simulated makespan is low.
- *
- * Begins with the best of some orders by time: as given, ascending, descending, and the longest in
- * the middle. Then moves and exchanges micro-batches by late acceptance (Burke and Bykov 2017). The
- * makespan is never above those of the orders as given, ascending and descending. The number of
- * simulations is bounded, so that the same arguments give the same order on every machine. Up to 6
- * micro-batches all orders are tried.
- *
- * Time: 8,000,000 tasks are simulated, or 100 orders if those have more, or all orders of up to 6
- * micro-batches; fewer when the lower bound is reached. Example: 8 stages and 32 micro-batches, 15
- * milliseconds.
- *
- * @param forward   as for sab_pipeline_simulate()
- * @param backward  as for sab_pipeline_simulate()
- * @param micro_batches  as for sab_pipeline_simulate()
- * @param stages    as for sab_pipeline_simulate()
- * @param options   NULL: the defaults
- * @param order     filled on SAB_OK; room for `micro_batches`
- * @param report    NULL, or filled on SAB_OK with the report of this order; its struct_size must be
- *     set
- * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_CANCELLED
- */
-SAB_API sab_status sab_pipeline_order_find(const double *forward, const double *backward,
-                                           size_t micro_batches, uint64_t stages,
-                                           const sab_pipeline_options *options, uint32_t *order,
-                                           sab_pipeline_report *report) SAB_NOEXCEPT;
 
 #ifdef __cplusplus
 }

@@ -46,7 +46,6 @@ private:
 /// several searches, this one begins when `before` is done of `total`.
 class SearchWork {
 public:
-    explicit SearchWork(uint64_t most) : SearchWork(most, 0, most) {}
     SearchWork(uint64_t most, uint64_t before, uint64_t total)
         : most_(most), before_(before), total_(total) {}
     bool is_left() const { return done_ < most_; }

@@ -66,8 +66,6 @@ SAB_FIRST_RELEASED(sab_step_plan_options, progress_ctx)
 SAB_FIRST_RELEASED(sab_step_plan_view, micro_step_imbalance)
 SAB_FIRST_RELEASED(sab_context_options, progress_ctx)
 SAB_FIRST_RELEASED(sab_context_plan_view, gap)
-SAB_FIRST_RELEASED(sab_pipeline_options, progress_ctx)
-SAB_FIRST_RELEASED(sab_pipeline_report, idle)
 #endif
 #if SAB_WITH_MIXTURE
 SAB_FIRST_RELEASED(sab_mixture_options, all_source_count)

@@ -107,11 +107,6 @@ void sab_context_options_init(sab_context_options *options, size_t struct_size) 
     static constexpr sab_context_options defaults = SAB_CONTEXT_OPTIONS_INIT;
     sab::init_options(options, struct_size, defaults);
 }
-
-void sab_pipeline_options_init(sab_pipeline_options *options, size_t struct_size) noexcept {
-    static constexpr sab_pipeline_options defaults = SAB_PIPELINE_OPTIONS_INIT;
-    sab::init_options(options, struct_size, defaults);
-}
 #endif
 #if SAB_WITH_MIXTURE
 

@@ -50,8 +50,6 @@ $python tests/bench/steady.py
 echo
 $python tests/bench/context.py
 echo
-$python tests/bench/pipeline.py
-echo
 $python tests/bench/thresholds.py build/lengths.npy
 echo
 $python tests/bench/groups.py

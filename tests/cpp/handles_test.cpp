@@ -481,23 +481,6 @@ void ContextPlans_HaveThePartsOfEachRank() {
     EXPECT(fails(SAB_E_ARGUMENT, "lengths[0] = 40", [&] { sab::ContextPlan(sizes, 2, 16); }));
 }
 
-void Pipelines_AreSimulatedAndOrdered() {
-    const std::vector<double> forward{1, 8, 2, 4}, backward{2, 16, 4, 8};
-    const auto order = sab::find_pipeline_order(forward, {}, 3);
-    EXPECT((order == std::vector<uint32_t>{2, 3, 1, 0}));
-    const auto simulated = sab::simulate_pipeline(forward, backward, 3, order);
-    EXPECT(simulated.report.makespan == 80 && simulated.tasks.size() == 3);
-    EXPECT(simulated.tasks[2].size() == 8 && simulated.tasks[0].back().end == 80);
-    EXPECT(fails(SAB_E_ARGUMENT, "stages = 0", [&] { sab::simulate_pipeline(forward, {}, 0); }));
-    bool is_refused = false;
-    try {
-        sab::find_pipeline_order(forward, {1}, 3);
-    } catch (const std::invalid_argument&) {
-        is_refused = true;
-    }
-    EXPECT(is_refused);
-}
-
 void Errors_HaveStatusAndMessage() {
     EXPECT(fails(SAB_E_ARGUMENT, "budgets[0].limit = -1", [] { plan_under({{nullptr, -1}}); }));
     EXPECT(fails(SAB_E_IO, "/nowhere/plan", [] { sab::Plan::open("/nowhere/plan"); }));
@@ -937,7 +920,6 @@ int main() {
     RUN(StepPlan_ShowsTheSamplesOfEachRank);
     RUN(SizeAwareStream_OwnsItsFunction);
     RUN(ContextPlans_HaveThePartsOfEachRank);
-    RUN(Pipelines_AreSimulatedAndOrdered);
     RUN(Errors_HaveStatusAndMessage);
     RUN(Handles_MoveAndAreRefusedAfterwards);
     RUN(OrdersOfOtherPackages_GiveEachSampleOnce);

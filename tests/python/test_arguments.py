@@ -34,8 +34,6 @@ CALLS = {
     "BaguaBatchSampler": (sab.BaguaBatchSampler, (SIZES,), {"budget": 9}),
     "partition": (sab.partition, ([1, 2, 3], 2), {}),
     "plan_context": (sab.plan_context, (SIZES,), {"world_size": 4, "budget": 8}),
-    "simulate_pipeline": (sab.simulate_pipeline, (SIZES,), {"stages": 2}),
-    "find_pipeline_order": (sab.find_pipeline_order, (SIZES,), {"stages": 2}),
     "find_thresholds": (sab.find_thresholds, (SIZES, 2), {}),
     "measurement_points": (sab.measurement_points, (1, 9), {"max_count": 8}),
     "MemoryModel.fit": (sab.MemoryModel.fit, (ROWS, PEAKS), {}),

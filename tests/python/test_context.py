@@ -1,6 +1,5 @@
-"""Samples that are split over ranks, and orders of the micro-batches of pipelines."""
+"""Samples that are split over ranks."""
 
-import itertools
 import pickle
 
 import numpy as np
@@ -128,57 +127,3 @@ def test_searches_can_be_cancelled():
         sab.plan_context(
             lengths, world_size=4, budget=16, overhead=0.7, progress=lambda done, total: False
         )
-    with pytest.raises(sab.Cancelled):
-        sab.find_pipeline_order(lengths, stages=4, progress=lambda done, total: False)
-
-
-def test_tasks_of_a_pipeline_follow_each_other():
-    found = sab.simulate_pipeline([1, 3, 2, 1], [2, 5, 4, 1], stages=2, chunks=2, transfer=0.5)
-    assert found.tasks.shape == (2, 16)
-    for rank in found.tasks:
-        assert (rank["start"][1:] >= rank["end"][:-1]).all()
-        for chunk in (0, 1):
-            for is_backward in (0, 1):
-                chosen = rank[(rank["chunk"] == chunk) & (rank["is_backward"] == is_backward)]
-                assert chosen["micro_batch"].tolist() == [0, 1, 2, 3]
-    assert found.makespan == found.tasks["end"].max()
-    work = (found.tasks["end"] - found.tasks["start"]).sum()
-    assert found.idle == pytest.approx(1 - work / found.makespan / 2)
-
-
-def test_the_tasks_of_a_pipeline_are_shown_by_the_names_of_their_fields():
-    shown = repr(sab.simulate_pipeline([1, 2], stages=2))
-    assert shown.endswith("tasks=<2 × 4 micro_batch, chunk, is_backward, start, end>)")
-
-
-def test_the_order_found_is_the_best_of_all():
-    forward = [1, 8, 2, 4, 3]
-    found = sab.find_pipeline_order(forward, stages=3)
-    makespans = [
-        sab.simulate_pipeline(forward, stages=3, order=order).makespan
-        for order in itertools.permutations(range(5))
-    ]
-    assert found.makespan == min(makespans) < max(makespans)
-    simulated = sab.simulate_pipeline(forward, stages=3, order=found.order)
-    assert (simulated.makespan, simulated.lower_bound) == (found.makespan, found.lower_bound)
-    assert simulated.lower_bound <= simulated.makespan
-
-
-@pytest.mark.parametrize(
-    ("changed", "words"),
-    [
-        ({"stages": 0}, "stages = 0: must be from 1 to"),
-        ({"forward": [1, -1]}, r"forward\[1\] = -1: must be finite and at least 0"),
-        ({"backward": [1]}, "backward has 1 numbers: must have as many as forward, 2"),
-        ({"chunks": 0}, "chunks = 0: must be from 1 to 1024"),
-        ({"chunks": 2, "stages": 3}, "must be a multiple of 3, the stages, with chunks = 2"),
-        ({"transfer": -1}, "transfer = -1: must be finite and at least 0"),
-        ({"order": [0, 0]}, r"order\[1\] = 0: must not come twice"),
-        ({"order": [0, 2]}, r"order\[1\] = 2: must be from 0 to below 2"),
-        ({"order": [0]}, "order has 1 numbers: must have as many as forward, 2"),
-    ],
-)
-def test_wrong_pipelines_are_refused(changed, words):
-    arguments = {"forward": [1, 2], "stages": 2, **changed}
-    with pytest.raises(ValueError, match=words):
-        sab.simulate_pipeline(arguments.pop("forward"), **arguments)

@@ -1,6 +1,6 @@
-# Samples that are split over several ranks, and pipelines.
+# Samples that are split over several ranks.
 
-export ContextPlan, parts, simulate_pipeline, find_pipeline_order
+export ContextPlan, parts
 
 const CONTEXT_GROUPS = (powers_of_two = Raw.SAB_CONTEXT_POWERS_OF_TWO, any_number = Raw.SAB_CONTEXT_ANY_NUMBER)
 
@@ -76,52 +76,3 @@ context_part(part) = (sample = Int(part.sample) + 1, part = Int(part.part), of =
     tail = Int(part.tail_begin)+1:Int(part.tail_end), start = part.start, stop = part.end_)
 
 Base.show(io::IO, plan::ContextPlan) = print(io, "ContextPlan($(plan.samples) samples on $(plan.world_size) ranks, makespan $(plan.makespan))")
-
-function pipeline_times(forward, backward)
-    forward = dense(Float64, forward)
-    backward === nothing && return forward, C_NULL
-    length(backward) == length(forward) || throw(ArgumentError("backward: must be as many as forward, $(length(forward)), not $(length(backward))"))
-    return forward, dense(Float64, backward)
-end
-
-"""
-    simulate_pipeline(forward, backward = 2 * forward; stages, chunks = 1, transfer = 0, order)
-
-Simulates one step of a pipeline: 1F1B, or with several chunks the interleaved schedule. `forward` and
-`backward` are the times of each micro-batch on one rank. `order` has the micro-batches, from 1, in
-the order in which they begin. `transfer` is the time from the end of a task to the earliest start of
-the task on another rank that needs its result.
-
-Returns `makespan`, a `lower_bound` of any order, `idle`, the share of the time in which ranks wait,
-and `tasks`: a matrix with a column for each rank, of `micro_batch` and `chunk`, from 1,
-`is_backward`, `start` and `stop`.
-"""
-function simulate_pipeline(forward, backward = nothing; stages::Integer, chunks = nothing, transfer = nothing, order = nothing)
-    forward, backward = pipeline_times(forward, backward)
-    count, ranks = length(forward), converted(UInt64, :stages, stages)
-    order === nothing || length(order) == count || throw(ArgumentError("order: must be as many as forward, $count, not $(length(order))"))
-    places = order === nothing ? C_NULL : UInt32[converted(UInt32, :order, place - 1) for place in order]
-    given = options(Raw.sab_pipeline_options; chunks = chunks, transfer = transfer)
-    simulate(tasks) = filled(out -> Raw.sab_pipeline_simulate(forward, backward, count, ranks, places, given, tasks, out), Raw.sab_pipeline_report)
-    simulate(C_NULL) # refuses what there is no room for
-    tasks = Matrix{Raw.sab_pipeline_task}(undef, 2 * count * Int(given.chunks), Int(ranks))
-    return merge(fields(simulate(tasks)), (tasks = map(pipeline_task, tasks),))
-end
-pipeline_task(task) = (micro_batch = Int(task.micro_batch) + 1, chunk = Int(task.chunk) + 1, is_backward = task.is_backward != 0, start = task.start, stop = task.end_)
-
-"""
-    find_pipeline_order(forward, backward = 2 * forward; stages, chunks = 1, transfer = 0, progress)
-
-Finds an `order` of the micro-batches, from 1, for which the simulated `makespan` is low. It is never
-above that of the orders as given, ascending and descending. See [`simulate_pipeline`](@ref).
-"""
-function find_pipeline_order(forward, backward = nothing; stages::Integer, chunks = nothing, transfer = nothing, progress = nothing)
-    forward, backward = pipeline_times(forward, backward)
-    calls, ranks = Calls(; progress = progress), converted(UInt64, :stages, stages)
-    given = options(Raw.sab_pipeline_options; chunks = chunks, transfer = transfer, progress = progress_pointer(), progress_ctx = pointer_from_objref(calls))
-    order = Vector{UInt32}(undef, length(forward))
-    found = GC.@preserve calls filled(Raw.sab_pipeline_report) do out
-        check(calling(() -> Raw.sab_pipeline_order_find(forward, backward, length(forward), ranks, given, order, out)), calls)
-    end
-    return merge((order = Int.(order) .+ 1,), fields(found))
-end

@@ -992,41 +992,6 @@ const _sab_context_plan_get_view = Ref(C_NULL)
 sab_context_plan_get_view(plan, view) = ccall(_sab_context_plan_get_view[], sab_status, (Ptr{sab_context_plan}, Ptr{sab_context_plan_view}), plan, view)
 const _sab_context_plan_free = Ref(C_NULL)
 sab_context_plan_free(plan) = ccall(_sab_context_plan_free[], Cvoid, (Ptr{sab_context_plan},), plan)
-
-mutable struct sab_pipeline_options <: Struct
-    struct_size::Csize_t
-    chunks::UInt64
-    transfer::Float64
-    progress::Ptr{Cvoid}
-    progress_ctx::Ptr{Cvoid}
-    sab_pipeline_options() = new()
-end
-
-const _sab_pipeline_options_init = Ref(C_NULL)
-sab_pipeline_options_init(options, struct_size) = ccall(_sab_pipeline_options_init[], Cvoid, (Ptr{sab_pipeline_options}, Csize_t), options, struct_size)
-init(options::sab_pipeline_options) = sab_pipeline_options_init(options, sizeof(options))
-
-struct sab_pipeline_task
-    micro_batch::UInt64
-    chunk::UInt32
-    is_backward::Int32
-    start::Float64
-    end_::Float64
-end
-
-
-mutable struct sab_pipeline_report <: Struct
-    struct_size::Csize_t
-    makespan::Float64
-    lower_bound::Float64
-    idle::Float64
-    sab_pipeline_report() = new()
-end
-
-const _sab_pipeline_simulate = Ref(C_NULL)
-sab_pipeline_simulate(forward, backward, micro_batches, stages, order, options, tasks, report) = ccall(_sab_pipeline_simulate[], sab_status, (Ptr{Float64}, Ptr{Float64}, Csize_t, UInt64, Ptr{UInt32}, Ptr{sab_pipeline_options}, Ptr{sab_pipeline_task}, Ptr{sab_pipeline_report}), forward, backward, micro_batches, stages, order, options, tasks, report)
-const _sab_pipeline_order_find = Ref(C_NULL)
-sab_pipeline_order_find(forward, backward, micro_batches, stages, options, order, report) = ccall(_sab_pipeline_order_find[], sab_status, (Ptr{Float64}, Ptr{Float64}, Csize_t, UInt64, Ptr{sab_pipeline_options}, Ptr{UInt32}, Ptr{sab_pipeline_report}), forward, backward, micro_batches, stages, options, order, report)
 const SAB_MAX_SOURCES = 65535
 const SAB_MIXTURE_SAMPLES = 0
 const SAB_MIXTURE_SIZE = 1
@@ -1810,9 +1775,6 @@ function load(library)
     _sab_context_plan_new[] = something(dlsym(library, :sab_context_plan_new; throw_error=false), C_NULL)
     _sab_context_plan_get_view[] = something(dlsym(library, :sab_context_plan_get_view; throw_error=false), C_NULL)
     _sab_context_plan_free[] = something(dlsym(library, :sab_context_plan_free; throw_error=false), C_NULL)
-    _sab_pipeline_options_init[] = something(dlsym(library, :sab_pipeline_options_init; throw_error=false), C_NULL)
-    _sab_pipeline_simulate[] = something(dlsym(library, :sab_pipeline_simulate; throw_error=false), C_NULL)
-    _sab_pipeline_order_find[] = something(dlsym(library, :sab_pipeline_order_find; throw_error=false), C_NULL)
     _sab_mixture_options_init[] = something(dlsym(library, :sab_mixture_options_init; throw_error=false), C_NULL)
     _sab_mixture_new[] = something(dlsym(library, :sab_mixture_new; throw_error=false), C_NULL)
     _sab_mixture_flat_new[] = something(dlsym(library, :sab_mixture_flat_new; throw_error=false), C_NULL)

@@ -31,7 +31,6 @@ from sab import (
     _model,
     _pack,
     _peaks,
-    _pipeline,
     _plan,
     _probe,
     _ranks,
@@ -70,7 +69,6 @@ from sab._native import (
 )
 from sab._pack import *
 from sab._peaks import *
-from sab._pipeline import *
 from sab._plan import *
 from sab._probe import *
 from sab._ranks import *
@@ -109,7 +107,6 @@ __all__ += _mixture.__all__
 __all__ += _model.__all__
 __all__ += _pack.__all__
 __all__ += _peaks.__all__
-__all__ += _pipeline.__all__
 __all__ += _plan.__all__
 __all__ += _probe.__all__
 __all__ += _ranks.__all__

@@ -53,8 +53,7 @@ def _short(value: Any) -> str:
         return f"{{{', '.join(each)}}}"
     shape = getattr(value, "shape", None)
     if shape is not None:
-        fields = getattr(value.dtype, "names", None)  # of a structured array
-        kind = ", ".join(fields) if fields else str(value.dtype).replace("torch.", "")
+        kind = str(value.dtype).replace("torch.", "")
         count = " × ".join(map(str, shape))
         is_short = len(shape) == 1 and shape[0] <= _MOST_ELEMENTS
         return repr(value.tolist()) if is_short else f"<{count or 'one'} {kind}>"

@@ -121,20 +121,6 @@ SCENARIO(context_plan, Threads::none) {
     CALL_PLAIN(sab_sizes_free(sizes));
 }
 
-SCENARIO(pipeline_order, Threads::none) {
-    constexpr std::size_t count = 9;
-    const std::vector<double> forward(count, 1);  // the first order cannot be improved
-    sab_pipeline_report report = SAB_PIPELINE_REPORT_INIT;
-    std::vector<sab_pipeline_task> tasks(2 * count * 3);
-    CALL_INTO(tasks, sab_pipeline_simulate(forward.data(), nullptr, count, 3, nullptr, nullptr,
-                                           tasks.data(), &report));
-    run.note(&report.makespan, sizeof report.makespan);
-    std::vector<uint32_t> order(count);
-    CALL_INTO(order, sab_pipeline_order_find(forward.data(), nullptr, count, 3, nullptr,
-                                             order.data(), &report));
-    run.note(order.data(), order.size() * sizeof order[0]);
-}
-
 SCENARIO(step_plan, Threads::none) {
     std::vector<int64_t> groups;
     for (std::size_t i = 0; i < lengths().size(); ++i)

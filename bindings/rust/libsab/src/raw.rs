@@ -55,8 +55,6 @@ pub(crate) use memory::*;
 mod mixture;
 mod padding;
 pub(crate) use padding::*;
-mod pipeline;
-pub(crate) use pipeline::*;
 mod plan;
 pub(crate) use plan::*;
 mod ranks;

@@ -1,11 +1,8 @@
-//! Samples that are split over ranks, and orders of the micro-batches of pipelines.
+//! Samples that are split over ranks.
 
 use std::ops::ControlFlow;
 
-use libsab::{
-    find_pipeline_order, simulate_pipeline, ContextGroups, ContextOptions, ContextPlan, Cost,
-    Error, PipelineOptions, Sizes,
-};
+use libsab::{ContextGroups, ContextOptions, ContextPlan, Cost, Error, Sizes};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -64,18 +61,6 @@ fn wrong_arguments_are_refused() {
     assert!(message(8, 0, &options).contains("budget = 0: must be from 1 to 2^53"));
     assert!(message(8, 8, &options).contains("lengths[0] = 65: must be at most 64"));
     assert!(message(9, 8, &options.overhead(-1.0)).contains("overhead = -1"));
-    let options = PipelineOptions::new();
-    for (forward, stages) in [(&[1.0, -1.0][..], 2), (&[1.0], 0)] {
-        assert!(matches!(
-            simulate_pipeline(forward, stages, None, &options),
-            Err(Error::Argument { .. })
-        ));
-    }
-    let short = simulate_pipeline(&[1.0, 2.0], 2, Some(&[0]), &options).unwrap_err().to_string();
-    assert!(short.contains("order.len() = 1: must be that of forward, 2"));
-    let options = PipelineOptions::new().backward(&[1.0]);
-    let short = find_pipeline_order(&[1.0, 2.0], 2, &options).unwrap_err().to_string();
-    assert!(short.contains("backward.len() = 1: must be that of forward, 2"));
 }
 
 #[test]
@@ -84,22 +69,4 @@ fn searches_can_be_cancelled() {
     let options = ContextOptions::new().overhead(0.7).progress(|_, _| ControlFlow::Break(()));
     let plan = ContextPlan::new(&lengths, 4, 16, &options);
     assert!(matches!(plan, Err(Error::Cancelled)));
-    let options = PipelineOptions::new().progress(|_, _| ControlFlow::Break(()));
-    let times = [3.0, 1.0, 4.0, 1.0, 5.0, 9.0, 2.0, 6.0];
-    assert!(matches!(find_pipeline_order(&times, 4, &options), Err(Error::Cancelled)));
-}
-
-#[test]
-fn tasks_of_a_pipeline_follow_each_other() {
-    let (forward, backward) = ([1.0, 3.0, 2.0, 1.0], [2.0, 5.0, 4.0, 1.0]);
-    let options = PipelineOptions::new().backward(&backward).chunks(2).transfer(0.5);
-    let (order, found) = find_pipeline_order(&forward, 2, &options).unwrap();
-    let (report, ranks) = simulate_pipeline(&forward, 2, Some(&order), &options).unwrap();
-    assert_eq!(report, found);
-    let ends = ranks.iter().flatten().map(|task| task.end);
-    assert_eq!(ends.fold(0.0, f64::max), report.makespan);
-    for tasks in ranks {
-        assert_eq!(tasks.len(), 16);
-        assert!(tasks.windows(2).all(|two| two[1].start >= two[0].end));
-    }
 }

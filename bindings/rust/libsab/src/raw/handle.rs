@@ -207,7 +207,6 @@ structs! {
     sab_probe_stats,
     sab_packed_info,
     sab_peaks_view,
-    sab_pipeline_report,
     sab_rows,
     sab_step,
     sab_step_plan_view,
@@ -234,7 +233,6 @@ option_structs! {
     sab_mixture_options, sab_mixture_options_init;
     sab_packed_options, sab_packed_options_init;
     sab_pad_options, sab_pad_options_init;
-    sab_pipeline_options, sab_pipeline_options_init;
     sab_partition_options, sab_partition_options_init;
     sab_plan_options, sab_plan_options_init;
     sab_probe_callbacks, sab_probe_callbacks_init;

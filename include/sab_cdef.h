@@ -264,7 +264,6 @@ typedef struct sab_sampler_options {
  uint64_t micro_batches;
  sab_last_step last_step;
  uint64_t costliest_first;
- uint64_t steady;
 } sab_sampler_options;
 void sab_sampler_options_init(sab_sampler_options *options, size_t struct_size);
 sab_status sab_bucket_sampler_new(const sab_plan *plan, const sab_sampler_options *options, sab_sampler **sampler);
@@ -312,7 +311,6 @@ typedef struct sab_plan_report {
  size_t columns;
  double totals[8];
  double padded_totals[8];
- double step_deviation;
 } sab_plan_report;
 sab_status sab_plan_get_report(const sab_plan *plan, const sab_sampler_options *options, sab_progress_fn progress, void *progress_ctx, sab_plan_report *report);
 /* sab/ranks.h */
@@ -668,7 +666,6 @@ typedef struct sab_balanced_report {
  double micro_batch_imbalance[8];
  double time[8];
  double least_time[8];
- double step_deviation[8];
 } sab_balanced_report;
 sab_status sab_balanced_sampler_get_report(sab_sampler *sampler, sab_progress_fn progress, void *progress_ctx, sab_balanced_report *report);
 typedef int32_t sab_micro_batch_order;

@@ -184,11 +184,9 @@ SAB_API void sab_balanced_options_init(sab_balanced_options *options, size_t str
  * number of micro-batches.
  *
  * A state that was saved between two steps can be restored with any other world size,
- * `micro_batches`, `samples`, balance and budgets. With `steady`, it needs the same `steady` and
- * balance, and budgets that leave out the same samples. A state that was saved inside a step can
- * only be restored with the same. Samples that are too large for lower budgets are left out from
- * there on. Samples that were too large for the budgets that began the epoch return in the next
- * epoch.
+ * `micro_batches`, `samples`, balance and budgets. A state that was saved inside a step can only be
+ * restored with the same. Samples that are too large for lower budgets are left out from there on.
+ * Samples that were too large for the budgets that began the epoch return in the next epoch.
  *
  * Time: an epoch begins with one pass over the samples, about 50 ns each, in the constructor,
  * sab_sampler_set_epoch() and sab_sampler_state_restore(). A step with a sample larger than the
@@ -252,13 +250,9 @@ typedef struct sab_balanced_report {
     double time[SAB_MAX_BUDGETS];
     /** total cost / world size: the time of an epoch without waiting */
     double least_time[SAB_MAX_BUDGETS];
-    /** standard deviation of the costs of the steps, over all ranks, to their mean; the last step
-     *  is not counted. To lower it: steady = 16 in sab_sampler_options, and more samples, or rows,
-     *  in a step, such as by more micro_batches */
-    double step_deviation[SAB_MAX_BUDGETS];
 } sab_balanced_report;
 #define SAB_BALANCED_REPORT_INIT \
-    {sizeof(sab_balanced_report), 0, 0, 0, 0, 0, {0}, 0, 0, {0}, {0}, {0}, {0}, {0}, {0}}
+    {sizeof(sab_balanced_report), 0, 0, 0, 0, 0, {0}, 0, 0, {0}, {0}, {0}, {0}, {0}}
 
 /** Measures the current epoch of a balanced or packed sampler. Does not move its cursor.
  *

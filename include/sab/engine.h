@@ -275,7 +275,7 @@ typedef struct sab_places {
  * @param options  of the sampler (seed, epoch, world_size, micro_batches, last_step,
  *     costliest_first); NULL: as for the sampler
  * @param sources  the source of each sample, if the plan is of an epoch of a mixture, which must
- *     be `epoch` of the options, with `steady` 0. Else NULL
+ *     be `epoch` of the options. Else NULL
  * @param sizes    the size of each sample; of several columns sab_plan_info.columns sizes for each
  * @param numbers  the number of each sample within its size; see the comment of this file
  * @param which    the number of the place that is asked for, of each sample; NULL: 0

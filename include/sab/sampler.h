@@ -46,31 +46,6 @@
  * sab_sampler_begin(). After SAB_END sab_next_batch() returns SAB_END again until
  * sab_sampler_begin(), sab_sampler_set_epoch() or sab_sampler_seek() is called.
  *
- * Steady steps
- *
- * Successive steps of a random order differ in cost. sab_sampler_options.steady rearranges the
- * order within a number of steps such that the sum of the costs of a step is nearly the same in all
- * whole steps. Batches and their samples stay together; the balanced sampler moves samples. The
- * more batches a step has, over ranks and micro-batches, the nearer are the sums. Ranks may wait
- * longer where a single row costs more than a rank takes in a mean step: see `time` of
- * sab_balanced_sampler_get_report().
- *
- * The distance counts from the step in which a batch comes with `steady` = 0. The same holds for
- * the samples of a balanced sampler whose steps have a given number of samples. Under budgets, the
- * steps of both orders have different numbers of samples, so the distance counts in samples: at
- * most those of `steady` steps. Samples that cost more than an eighth of a mean micro-batch are an
- * exception. `steady` = 0 takes those of similar size together. Its steps then differ by more than
- * moves over a few steps even out. So if there are such samples, the distance of all samples counts
- * from another random order.
- *
- * In the bucket
- * order and in the packed order the batches of one micro-batch then cost less alike. The sums over
- * the micro-batches of a rank are evened out instead. The last step, if it is not whole, and
- * the steps of `costliest_first` stay as they are. The order is laid out when an epoch begins. It
- * depends on the world size and the number of micro-batches that began the epoch: on others the
- * epoch goes on in the same order, in which only steps of as many batches are steady. Mixtures, and
- * samplers other than these three, refuse the option.
- *
  * Loss weights
  *
  * sab_batch_step() gives the totals of a step over all ranks and micro-batches. The weight of a
@@ -270,13 +245,9 @@ typedef struct sab_sampler_options {
     /** bucket order and packed order: the epoch begins with at least this many of the batches that
      *  may cost most, so that a lack of memory shows early. 0 */
     uint64_t costliest_first;
-    /** bucket order, packed order and balanced sampler: the largest number of steps by which a
-     *  sample may move so that successive steps cost the same, at most 256; 16 is enough for most
-     *  data. 0 (default): none is moved. See "Steady steps" above */
-    uint64_t steady;
 } sab_sampler_options;
 #define SAB_SAMPLER_OPTIONS_INIT \
-    {sizeof(sab_sampler_options), 0, 0, 0, 1, 1, SAB_LAST_STEP_SPLIT, 0, 0}
+    {sizeof(sab_sampler_options), 0, 0, 0, 1, 1, SAB_LAST_STEP_SPLIT, 0}
 
 /** Sets the defaults, the same as SAB_SAMPLER_OPTIONS_INIT: for languages without C's macros.
  *
@@ -674,13 +645,9 @@ typedef struct sab_plan_report {
     double totals[SAB_MAX_COLUMNS];
     /** `padded_total` of each column */
     double padded_totals[SAB_MAX_COLUMNS];
-    /** standard deviation of the costs of the steps, over all ranks, to their mean, without the
-     *  last step; the cost is that of `rank_imbalance`. To lower it: steady = 16, more
-     *  micro_batches, a first budget with the cost of the model, a lower costliest_first */
-    double step_deviation;
 } sab_plan_report;
 #define SAB_PLAN_REPORT_INIT \
-    {sizeof(sab_plan_report), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0}, {0}, 0}
+    {sizeof(sab_plan_report), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0}, {0}}
 
 /** Measures an epoch of the bucket order, and the next one for `meet_again`.
  *

@@ -17,8 +17,6 @@ namespace sab {
 namespace {
 
 constexpr double heavy_share = 1.0 / 8;  // of a micro-batch's mean cost
-// Steady steps have so much of the samples that would fit on the average: sums vary a little.
-constexpr double steady_fill = 0.99;
 
 }  // namespace
 
@@ -33,11 +31,8 @@ struct BalancedState {
     uint64_t kept;
     uint64_t rules;   ///< hash of all that says where steps end
     uint64_t offset;  ///< samples of the unit that are before the step
-    /// samples of a step, of those who began the epoch, if steps are steady; 0
-    uint64_t of_step;
-    uint64_t steady_rules;  ///< hash of what the steady order depends on; 0
 };
-static_assert(sizeof(BalancedState) == sizeof(OrderState) + std::size_t{8} * 10);
+static_assert(sizeof(BalancedState) == sizeof(OrderState) + std::size_t{8} * 8);
 
 BalancedSampler& BalancedSampler::of(Sampler& sampler) {
     need_kind(sampler, "sab_balanced_sampler_new");
@@ -62,7 +57,6 @@ BalancedSampler::BalancedSampler(const Columns& sizes, const sab_balanced_option
              "must be given");
     check(balanced.samples == 0 || balanced.samples >= parts(), "balanced.samples",
           balanced.samples, "must be at least the number of micro-batches of a step, ", parts());
-    if (sizes.choice() != nullptr) check_not_steady(options);
     check(sizes.count() > 0, "sizes.count", sizes.count(), "must be at least 1");
 
     const Progress progress(balanced.progress, balanced.progress_ctx);
@@ -77,7 +71,6 @@ BalancedSampler::BalancedSampler(const Columns& sizes, const sab_balanced_option
 void BalancedSampler::take_samples(uint64_t epoch, const Progress& progress) {
     if (weighed_ != nullptr && samples_of_->are_alike(epoch, schedule_.epoch)) return;
     weighed_ = samples_of_->of(epoch, progress);
-    steady_rules_ = options_.steady > 0 ? steady_rules() : 0;
     rules_ = rules();
 }
 
@@ -89,34 +82,12 @@ void BalancedSampler::begin_epoch(uint64_t epoch) {
 }
 
 void BalancedSampler::order_units() {
-    order_ = UnitOrder(weighed_, schedule_.counts, options_.seed, schedule_.epoch, choice(),
-                       options_.steady);
+    order_ = UnitOrder(weighed_, schedule_.counts, options_.seed, schedule_.epoch, choice());
 }
 
 /// Of those who begin an epoch.
 UnitCounts BalancedSampler::unit_counts() const {
-    if (options_.steady == 0) return {parts(), heavy_of(parts()), weighed_->end, 0};
-    return {parts(), 0, weighed_->end, most_samples()};
-}
-
-/// Of a step: samples_, and if steps are steady at most as many as fit on the average.
-uint64_t BalancedSampler::most_samples() const {
-    const WeighedSamples& all = *weighed_;
-    auto most = static_cast<double>(samples_ > 0 ? samples_ : all.kept);
-    for (std::size_t j = 0; j < all.capacities.size() && options_.steady > 0; ++j)
-        if (all.mean_weight[j] > 0)
-            most = std::min(most, steady_fill * room(j) / all.mean_weight[j]);
-    return std::max(
-        {static_cast<uint64_t>(most), samples_ > 0 ? uint64_t{1} : parts(), uint64_t{1}});
-}
-
-uint64_t BalancedSampler::steady_rules() const {
-    Hasher hash;
-    hash.add(options_.steady);
-    for (const auto* numbers : {&weighed_->costs, &weighed_->weights})
-        hash.add_all(std::span(*numbers));
-    for (const bool is_left_out : weighed_->is_left_out) hash.add(uint8_t{is_left_out});
-    return hash.digest() | 1;
+    return {parts(), heavy_of(parts()), weighed_->end};
 }
 
 /// All that says, beside the samples, where a step ends and who takes what of it.
@@ -126,7 +97,6 @@ uint64_t BalancedSampler::rules() const {
          {options_.world_size, options_.micro_batches, samples_, weighed_->kept})
         hash.add(number);
     hash.add(fill_);
-    if (options_.steady > 0) hash.add(options_.steady);
     for (const auto* numbers : {&weighed_->capacities, &weighed_->costs, &weighed_->weights})
         hash.add_all(std::span(*numbers));
     return hash.digest();
@@ -217,8 +187,7 @@ BalancedSampler::UnitPosition BalancedSampler::next_start(UnitPosition at, bool&
     const uint64_t all = parts(), kept = weighed_->kept,
                    end_unit =
                        options_.last_step == SAB_LAST_STEP_WRAP ? ~uint64_t{0} : order_.units();
-    const uint64_t of_step = samples_ > 0 || options_.steady > 0 ? most_samples() : 0,
-                   most = of_step > 0                                ? of_step
+    const uint64_t most = samples_ > 0                               ? samples_
                           : options_.last_step == SAB_LAST_STEP_WRAP ? std::max(kept, all)
                                                                      : kept;
     offsets_.clear();
@@ -249,7 +218,7 @@ BalancedSampler::UnitPosition BalancedSampler::next_start(UnitPosition at, bool&
         load.share += more.share;
         load.largest = std::max(load.largest, more.largest);
     }
-    is_full = is_full || (of_step > 0 && offsets_.size() == of_step) ||
+    is_full = is_full || (samples_ > 0 && offsets_.size() == samples_) ||
               (has_budgets() && exceeds_room(load, weighed_->mean_weight));
     if (may_not_fit(load)) {
         const std::size_t taken = offsets_.size();
@@ -279,7 +248,7 @@ void BalancedSampler::make_steps(const Progress& progress) {
             break;
         starts_.push_back(at);
         if (starts_.size() % 64 == 0) progress.report(std::min(at.unit, end), end);
-        if (at.unit >= end && !is_full && samples_ == 0 && options_.steady == 0 &&
+        if (at.unit >= end && !is_full && samples_ == 0 &&
             options_.last_step == SAB_LAST_STEP_SPLIT && starts_.size() > 2)
             even_out();
     }
@@ -426,9 +395,8 @@ uint64_t BalancedSampler::read(uint64_t position, uint64_t /*room*/, EpochBatch&
 /// Goes elsewhere. A failure leaves all as it was.
 template <class Body>
 void BalancedSampler::attempt(Body&& body) {
-    auto mine = std::tie(weighed_, rules_, steady_rules_, schedule_, order_, starts_, position_);
-    auto before =
-        std::make_tuple(weighed_, rules_, steady_rules_, schedule_, order_, starts_, position_);
+    auto mine = std::tie(weighed_, rules_, schedule_, order_, starts_, position_);
+    auto before = std::make_tuple(weighed_, rules_, schedule_, order_, starts_, position_);
     try {
         body();
     } catch (...) {
@@ -457,9 +425,7 @@ std::size_t BalancedSampler::save(std::span<std::byte> out) const {
                               schedule_.counts.heavy,
                               schedule_.counts.kept,
                               rules_,
-                              starts_[step].offset,
-                              schedule_.counts.of_step,
-                              steady_rules_};
+                              starts_[step].offset};
     return write_state(kind(), fingerprint(), choice(), state.order,
                        std::as_bytes(std::span(&state, 1)), {}, out);
 }
@@ -473,12 +439,6 @@ bool BalancedSampler::check_state(const BalancedState& state) const {
                      state.offset < state.cohort);
     check_consistent(columns() == 1 || state.kept == weighed_->count);
     check_consistent(state.order.position >= state.took_over && state.step <= state.order.position);
-    if (state.steady_rules != steady_rules_)
-        fail(SAB_E_MISMATCH,
-             "state: was saved with another steady, balance or budget, or without steady steps: "
-             "a steady order depends on the costs of all samples");
-    check_consistent(options_.steady == 0 ? state.of_step == 0
-                                          : state.of_step >= 1 && state.heavy == 0);
     const bool is_alike = state.rules == rules_ && state.order.world_size == options_.world_size &&
                           state.order.micro_batches == options_.micro_batches;
     const uint64_t inside = (state.order.position - state.took_over) % state.order.micro_batches;
@@ -492,8 +452,7 @@ bool BalancedSampler::check_state(const BalancedState& state) const {
 /// Goes where a state was saved, in the epoch whose samples are at hand.
 void BalancedSampler::go_to(const BalancedState& state, bool is_alike) {
     const UnitPosition offset{state.unit, state.offset};
-    schedule_ = {
-        state.order.epoch, {state.cohort, state.heavy, state.kept, state.of_step}, {}, 0, 0, 0};
+    schedule_ = {state.order.epoch, {state.cohort, state.heavy, state.kept}, {}, 0, 0, 0};
     order_units();
     check_consistent(offset.offset < order_.samples_of(order_.at(offset.unit % order_.units())));
     position_ = state.order.position;
@@ -529,8 +488,7 @@ double imbalance_of(std::span<const double> costs, double sum) {
 }
 
 /// Adds the costs of the step at hand, by one of the balanced costs.
-void BalancedSampler::measure(std::size_t balance, sab_balanced_report& report,
-                              StepDeviation& deviation) const {
+void BalancedSampler::measure(std::size_t balance, sab_balanced_report& report) const {
     const std::span part_costs(part_costs_.data() + balance * parts(), parts());
     std::vector<double> rank_costs(options_.world_size);
     double sum = 0;
@@ -544,7 +502,6 @@ void BalancedSampler::measure(std::size_t balance, sab_balanced_report& report,
         std::max(report.largest_rank_imbalance[balance], imbalance);
     report.micro_batch_imbalance[balance] += imbalance_of(part_costs, sum);
     report.time[balance] += std::ranges::max(rank_costs);
-    deviation.add(sum);
     report.least_time[balance] += sum;
 }
 
@@ -558,7 +515,6 @@ sab_balanced_report BalancedSampler::report(const Progress& progress) {
     const std::size_t caps = weighed_->capacities.size();
     uint64_t seen = 0;
     PerBudget weights{};
-    std::array<StepDeviation, SAB_MAX_BUDGETS> deviations;
     for (uint64_t step = 0; step < report.steps; ++step) {
         if (step % 16 == 0) progress.report(step, report.steps);
         load(step);
@@ -566,7 +522,7 @@ sab_balanced_report BalancedSampler::report(const Progress& progress) {
         for (std::size_t j = 0; j < columns(); ++j) report.total[j] += total_[j];
         for (std::size_t j = 0; j < caps; ++j)
             for (const double weight : step_.weight_table()[j]) weights[j] += weight;
-        for (std::size_t k = 0; k < weighed_->balances; ++k) measure(k, report, deviations[k]);
+        for (std::size_t k = 0; k < weighed_->balances; ++k) measure(k, report);
     }
     const auto steps = static_cast<double>(std::max<uint64_t>(report.steps, 1));
     // what came before is not known
@@ -579,7 +535,6 @@ sab_balanced_report BalancedSampler::report(const Progress& progress) {
     for (std::size_t k = 0; k < weighed_->balances; ++k) {
         report.rank_imbalance[k] /= steps;
         report.micro_batch_imbalance[k] /= steps;
-        report.step_deviation[k] = deviations[k].value();
         report.least_time[k] /= static_cast<double>(options_.world_size);
     }
     return report;

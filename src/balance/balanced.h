@@ -10,7 +10,6 @@
 #include "base/progress.h"
 #include "sab/balance.h"
 #include "sampler/sampler.h"
-#include "sampler/steady_order.h"
 
 namespace sab {
 
@@ -88,10 +87,8 @@ private:
                (weighed_->columns == 1 || !weighed_->is_left_out[weighed_->distinct_of[offset]]);
     }
     uint64_t heavy_of(uint64_t cohort) const;
-    uint64_t most_samples() const;
     UnitCounts unit_counts() const;
     uint64_t rules() const;
-    uint64_t steady_rules() const;
 
     template <class Body>
     void attempt(Body&& body);
@@ -111,7 +108,7 @@ private:
     void number_parts(uint64_t step);
     void load(uint64_t step);
     void show(std::span<const uint32_t> offsets, Batch& batch) const;
-    void measure(std::size_t balance, sab_balanced_report& report, StepDeviation& deviation) const;
+    void measure(std::size_t balance, sab_balanced_report& report) const;
     bool check_state(const BalancedState& state) const;
     void go_to(const BalancedState& state, bool is_alike);
 
@@ -127,8 +124,6 @@ private:
 
     std::shared_ptr<const WeighedSamples> weighed_;  ///< of the epoch
     uint64_t rules_ = 0;                             ///< hash of all that says where steps end
-    /// hash of what a steady order depends on beside the state; 0 if steps are not steady
-    uint64_t steady_rules_ = 0;
     Schedule schedule_;
     UnitOrder order_;
     std::vector<UnitPosition>

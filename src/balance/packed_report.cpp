@@ -7,14 +7,12 @@
 #include "balance/balanced.h"
 #include "pack/packed_sequence.h"
 #include "sampler/cursor.h"
-#include "sampler/steady_order.h"
 
 namespace sab {
 namespace {
 
 /// Adds the costs of a step from `first` to before `end`.
-void measure(const Cursor& cursor, uint64_t first, uint64_t end, sab_balanced_report& report,
-             StepDeviation& deviation) {
+void measure(const Cursor& cursor, uint64_t first, uint64_t end, sab_balanced_report& report) {
     const uint64_t world_size = cursor.options().world_size;
     std::vector<double> ranks(world_size), parts;
     for (uint64_t position = first; position < end; ++position)
@@ -28,7 +26,6 @@ void measure(const Cursor& cursor, uint64_t first, uint64_t end, sab_balanced_re
     report.largest_rank_imbalance[0] = std::max(report.largest_rank_imbalance[0], imbalance);
     report.micro_batch_imbalance[0] += imbalance_of(parts, sum);
     report.time[0] += std::ranges::max(ranks);
-    deviation.add(sum);
     report.least_time[0] += sum / static_cast<double>(world_size);
 }
 
@@ -46,14 +43,13 @@ sab_balanced_report report_of_rows(Sampler& sampler, const Progress& progress) {
     const uint64_t of_step = cursor.options().micro_batches, count = cursor.batch_count();
     uint64_t seen = 0;
     EpochBatch placed;
-    StepDeviation deviation;
     for (uint64_t first = cursor.first_position(); first < count; first += of_step) {
         if (report.steps % 256 == 0) progress.report(first, count);
         cursor.fill(first, 0, placed);
         const StepTotals totals = cursor.step_of(placed);
         seen += totals.samples;
         for (std::size_t j = 0; j < report.columns; ++j) report.total[j] += totals.total[j];
-        measure(cursor, first, std::min(first + of_step, count), report, deviation);
+        measure(cursor, first, std::min(first + of_step, count), report);
         ++report.steps;
     }
     // what came before is not known
@@ -64,7 +60,6 @@ sab_balanced_report report_of_rows(Sampler& sampler, const Progress& progress) {
     const auto steps = static_cast<double>(std::max<uint64_t>(report.steps, 1));
     report.rank_imbalance[0] /= steps;
     report.micro_batch_imbalance[0] /= steps;
-    report.step_deviation[0] = deviation.value();
     progress.report(count, count);
     return report;
 }

@@ -5,8 +5,6 @@
 #include <numeric>
 #include <queue>
 
-#include "sampler/steady_order.h"
-
 namespace sab {
 namespace {
 
@@ -191,7 +189,7 @@ private:
 }  // namespace
 
 UnitOrder::UnitOrder(std::shared_ptr<const WeighedSamples> samples, const UnitCounts& counts,
-                     uint64_t seed, uint64_t epoch, const EpochChoice* choice, uint64_t steady)
+                     uint64_t seed, uint64_t epoch, const EpochChoice* choice)
     : samples_(std::move(samples)), counts_(counts) {
     const auto key = [&](Purpose purpose, uint64_t which) {
         return permutation_key(seed, epoch, purpose, which);
@@ -208,38 +206,11 @@ UnitOrder::UnitOrder(std::shared_ptr<const WeighedSamples> samples, const UnitCo
         begin = end;
     }
     units_ = Permutation(cohorts() + (counts.kept - counts.heavy), key(Purpose::units, 0));
-    if (choice == nullptr && steady == 0) return;
+    if (choice == nullptr) return;
     std::vector<uint32_t> permuted(units());
     units_.fill(0, permuted);
     laid_out_ = std::make_shared<const std::vector<uint32_t>>(
-        choice != nullptr ? EvenUnits(*this, *samples_, counts.kept, *choice).ordered(permuted)
-                          : steady_units(permuted, steady));
-}
-
-/// Of samples in random order those that whole steps take, then the others; those that are left out
-/// come last. All that is balanced, and all that is limited, is the same in all whole steps.
-std::vector<uint32_t> UnitOrder::steady_units(std::span<const uint32_t> units,
-                                              uint64_t most_moved) const {
-    const WeighedSamples& all = *samples_;
-    std::vector<uint32_t> made(units.begin(), units.end());
-    const auto left_out = std::stable_partition(made.begin(), made.end(), [&](uint32_t offset) {
-        return !all.is_left_out[all.distinct_of[offset]];
-    });
-    const auto kept = static_cast<std::size_t>(left_out - made.begin());
-    const std::size_t whole = kept / counts_.of_step * counts_.of_step,
-                      kinds = all.balances + all.capacities.size();
-    if (whole == 0) return made;
-    std::vector<double> amounts;
-    amounts.reserve(whole * kinds);
-    for (std::size_t i = 0; i < whole; ++i) {
-        const double *const costs = all.costs_of(made[i]), *const weights = all.weights_of(made[i]);
-        amounts.insert(amounts.end(), costs, costs + all.balances);
-        amounts.insert(amounts.end(), weights, weights + all.capacities.size());
-    }
-    std::vector<uint32_t> order = steady_order({amounts, kinds}, counts_.of_step, most_moved);
-    for (uint32_t& place : order) place = made[place];
-    std::ranges::copy(order, made.begin());
-    return made;
+        EvenUnits(*this, *samples_, counts.kept, *choice).ordered(permuted));
 }
 
 uint32_t UnitOrder::at(uint64_t place) {

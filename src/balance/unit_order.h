@@ -17,17 +17,15 @@ struct UnitCounts {
     uint64_t cohort = 1;  ///< micro-batches of a step, over all ranks
     uint64_t heavy = 0;   ///< samples in cohorts, a multiple of that
     uint64_t kept = 0;    ///< WeighedSamples::end
-    /// samples of a step, if steps are steady; 0. Then there are no cohorts
-    uint64_t of_step = 0;
 };
 
 class UnitOrder {
 public:
     UnitOrder() = default;
     /// `choice`: of a mixture, whose units are laid out such that every source stays near its due;
-    /// null: any order. `steady`: as in sab_sampler_options.
+    /// null: any order.
     UnitOrder(std::shared_ptr<const WeighedSamples> samples, const UnitCounts& counts,
-              uint64_t seed, uint64_t epoch, const EpochChoice* choice, uint64_t steady);
+              uint64_t seed, uint64_t epoch, const EpochChoice* choice);
 
     uint64_t units() const { return units_.count(); }
     uint64_t cohorts() const { return counts_.heavy / counts_.cohort; }
@@ -38,8 +36,6 @@ public:
     uint32_t offset(uint32_t unit, uint64_t i) const;
 
 private:
-    std::vector<uint32_t> steady_units(std::span<const uint32_t> units, uint64_t most_moved) const;
-
     /// Samples of nearly the same size, by descending size up to `end`: their order changes from
     /// epoch to epoch.
     struct Band {

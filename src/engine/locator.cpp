@@ -11,9 +11,8 @@ Locator::Locator(std::unique_ptr<Sequence> sequence, CostOrder order,
                  const sab_sampler_options& options, std::string_view owner)
     : order_(std::move(order)), options_(options), owner_(owner), columns_(sequence->columns()) {
     const Cursor cursor(std::move(sequence), options);
-    order_ = order_.with_options({options.seed, options.epoch, options.world_size,
-                                  options.costliest_first, options.steady, options.micro_batches});
-    order_.make_invertible();
+    order_ = order_.with_options(
+        {options.seed, options.epoch, options.world_size, options.costliest_first});
     batch_count_ = cursor.batch_count();
     limit_ = options.last_step == SAB_LAST_STEP_SPLIT ? order_.batches()
                                                       : batch_count_ * options.world_size;

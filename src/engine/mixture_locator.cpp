@@ -21,9 +21,6 @@ uint64_t scaled(uint64_t a, uint64_t b, uint64_t c, uint64_t add = 0) {
 sab_sampler_options checked(const sab_sampler_options& options, const CountedTurns& turns) {
     check(options.epoch == turns.epoch, "options.epoch", options.epoch,
           "must be the epoch of the plan, ", turns.epoch);
-    if (options.steady != 0)
-        fail(SAB_E_UNSUPPORTED, "sab_plan_locate: options.steady = ", options.steady,
-             ": must be 0 for a plan of a mixture");
     return options;
 }
 

@@ -39,7 +39,6 @@ struct Told {
     uint64_t position;
     uint64_t last_step;
     uint64_t costliest_first;
-    uint64_t steady;
     uint64_t checksum;  ///< of the state
     uint64_t rank;      ///< that the sampler was made with
 };
@@ -58,7 +57,6 @@ constexpr Field fields[] = {
     {"position", &Told::position},
     {"last_step", &Told::last_step},
     {"costliest_first", &Told::costliest_first},
-    {"steady", &Told::steady},
     {"checksum of its other options (budget, cost, caps and the like)", &Told::checksum},
 };
 
@@ -73,7 +71,7 @@ Told told_of(const RandomAccess& sampler) {
             static_cast<uint64_t>(options.last_step),
             // no option of this kind
             sampler.kind() == kind_of("sab_balanced_sampler_new") ? 0 : options.costliest_first,
-            options.steady, header.checksum, options.rank};
+            header.checksum, options.rank};
 }
 
 /// "rank 2 has seed 8, the others 7": those that differ from what most have.

@@ -187,7 +187,6 @@ std::unique_ptr<sab_sampler> make_sharded_sampler(const Columns& sizes,
     std::vector<int64_t> statuses;
     std::exception_ptr failure = caught(
         [&] {
-            check_not_steady(given);
             shards.resize(ranks.world_size);
             statuses.resize(ranks.world_size);
             plans.resize(ranks.world_size);

@@ -1,12 +1,9 @@
 #include "sampler/cost_order.h"
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
 
-#include "base/error.h"
 #include "base/sorting.h"
-#include "sampler/steady_order.h"
 
 namespace sab {
 
@@ -39,41 +36,6 @@ void CostOrder::set_options(const EpochOptions& epoch_options) {
         bands_[b].batches = Permutation(bands_[b].end_id - first, key(Purpose::batches, b));
         first = bands_[b].end_id;
     }
-    make_steady();
-}
-
-/// Moves batches such that whole steps, behind those that begin the epoch, cost the same.
-void CostOrder::make_steady() {
-    steady_.reset();
-    steady_inverse_.reset();
-    const uint64_t world = epoch_options_.step_batches, micro = epoch_options_.micro_batches,
-                   of_step = world * micro;
-    steady_first_ = (costliest_steps_ + micro - 1) / micro * of_step;
-    if (epoch_options_.steady == 0 || of_step == 1 || steady_first_ >= full_step_batches_) return;
-    const uint64_t count = (full_step_batches_ - steady_first_) / of_step * of_step;
-    if (count == 0) return;
-    check(count <= std::numeric_limits<uint32_t>::max(), "options.steady", epoch_options_.steady,
-          "is possible with at most 2^32 - 1 batches; there are ", count);
-    std::vector<double> costs(count);
-    for (uint64_t i = 0; i < count; ++i)
-        costs[i] = classes_[find(steady_first_ + i).batch_class].cost;
-    std::vector<uint32_t> order = steady_order({costs, 1}, of_step, epoch_options_.steady);
-    std::vector<uint32_t> made(of_step);
-    for (uint64_t first = 0; first < count; first += of_step) {
-        const std::span batches = std::span(order).subspan(first, of_step);
-        even_out_ranks(batches, costs, world);
-        // Micro-batches in random order, in each of which a rank takes a batch at another place.
-        const uint64_t step = (steady_first_ + first) / world, shift = rotated_rank(step, 0, world);
-        const Permutation places(micro, permutation_key(epoch_options_.seed, epoch_options_.epoch,
-                                                        Purpose::micro_batches, step));
-        for (uint64_t m = 0; m < micro; ++m)
-            for (uint64_t rank = 0; rank < world; ++rank)
-                made[places(m) * world + rotated_rank(step + places(m), rank, world)] =
-                    batches[m * world + (rank + shift) % world];
-        std::ranges::copy(made, batches.begin());
-    }
-    found_position_ = nowhere;
-    steady_ = std::make_shared<const std::vector<uint32_t>>(std::move(order));
 }
 
 void CostOrder::lay_out_steps(const EpochOptions& epoch_options) {
@@ -122,8 +84,6 @@ void CostOrder::lay_out_steps(const EpochOptions& epoch_options) {
 
 CostOrder::Found CostOrder::find(uint64_t position) const {
     if (position == found_position_) return found_;
-    const uint64_t shown = position;
-    if (is_moved(position)) position = steady_first_ + (*steady_)[position - steady_first_];
     uint64_t id = position;
     if (position < full_step_batches_) {
         const uint64_t step = position / epoch_options_.step_batches;
@@ -138,7 +98,7 @@ CostOrder::Found CostOrder::find(uint64_t position) const {
     }
     const auto range = std::ranges::upper_bound(ranges_, id, {}, &IdRange::end_id);
     const uint64_t first = range == ranges_.begin() ? 0 : std::prev(range)->end_id;
-    found_position_ = shown;
+    found_position_ = position;
     return found_ = {range->batch_class, range->first + (id - first)};
 }
 
@@ -166,12 +126,11 @@ std::vector<CostOrder::Found> CostOrder::find_all() const {
                   range_of.begin() + static_cast<std::ptrdiff_t>(ranges_[range].end_id),
                   static_cast<uint32_t>(range));
     std::vector<Found> all(batches_);
-    for (uint64_t shown = 0; shown < batches_; ++shown) {
-        uint64_t place = shown;
-        if (is_moved(place)) place = steady_first_ + (*steady_)[place - steady_first_];
+    for (uint64_t position = 0; position < batches_; ++position) {
+        uint64_t place = position;
         if (place < full_step_batches_) place = steps[place / world] * world + place % world;
         const uint32_t id = ids[place], range = range_of[id];
-        all[shown] = {ranges_[range].batch_class, ranges_[range].first + (id - begin_of(range))};
+        all[position] = {ranges_[range].batch_class, ranges_[range].first + (id - begin_of(range))};
     }
     return all;
 }

@@ -52,12 +52,10 @@ public:
         }
     };
     std::vector<ClassIds> class_ids() const;
-    /// Makes positions_of() possible.
-    void make_invertible();
     /// Replaces the ids of batches by their positions: the inverse of find().
     void positions_of(std::span<uint64_t> ids) const;
     /// The same in another order, of batches of a mixture: any range of ids is spread evenly over
-    /// the epoch. Neighbours are not permuted first, and no batch is moved.
+    /// the epoch. Neighbours are not permuted first.
     void even_positions_of(std::span<uint64_t> ids) const;
     /// Which of the `world` batches or pieces of a step a rank takes. If a band of cost is narrower
     /// than a step, they are sorted by cost, and a fixed rule would give one rank all the longest
@@ -84,10 +82,6 @@ private:
 
     void set_options(const EpochOptions& epoch_options);
     void lay_out_steps(const EpochOptions& epoch_options);
-    void make_steady();
-    bool is_moved(uint64_t position) const {
-        return steady_ && position - steady_first_ < steady_->size();
-    }
 
     std::vector<BatchClass> classes_;
     uint64_t batches_ = 0;
@@ -98,10 +92,6 @@ private:
     std::vector<Band> bands_;
     Permutation steps_;
     uint64_t ranks_key_ = 0, samples_key_ = 0;  ///< of the epoch
-    // EpochOptions::steady: where the batches at positions from steady_first_ on come from, less
-    // steady_first_, and the inverse
-    std::shared_ptr<const std::vector<uint32_t>> steady_, steady_inverse_;
-    uint64_t steady_first_ = 0;
     static constexpr uint64_t nowhere = ~uint64_t{0};
     /// of the last find(): a batch is asked about several times
     mutable uint64_t found_position_ = nowhere;
@@ -119,7 +109,6 @@ public:
     std::unique_ptr<EpochOrder> make_epoch_order(const EpochOptions& epoch_options) const override {
         return std::make_unique<EpochOrderOf<CostOrder>>(order_.with_options(epoch_options));
     }
-    bool can_be_steady() const override { return true; }
     void exchange(EpochOrder& epoch_order) noexcept override {
         std::swap(order_, static_cast<EpochOrderOf<CostOrder>&>(epoch_order).value);
     }

@@ -28,12 +28,10 @@ struct CursorState {
     uint64_t first_batch;
     uint64_t step_batches;  ///< world size that began the epoch
     uint64_t costliest_first;
-    uint32_t steady;
-    uint32_t step_micro_batches;  ///< of each rank that began the epoch
     /// of the plan's budgets, for the batches to come; 0: the plan's
     std::array<double, SAB_MAX_BUDGETS> limits;
 };
-static_assert(sizeof(CursorState) == sizeof(OrderState) + (std::size_t{6} + SAB_MAX_BUDGETS) * 8);
+static_assert(sizeof(CursorState) == sizeof(OrderState) + (std::size_t{5} + SAB_MAX_BUDGETS) * 8);
 
 void check_sampler_options(const sab_sampler_options& options) {
     check(options.world_size >= 1 && options.world_size <= largest_world_size, "options.world_size",
@@ -45,14 +43,6 @@ void check_sampler_options(const sab_sampler_options& options) {
           "must be one of SAB_LAST_STEP_SPLIT (0) to SAB_LAST_STEP_WRAP (2)");
     check(options.micro_batches >= 1 && options.micro_batches <= most_micro_batches,
           "options.micro_batches", options.micro_batches, "must be from 1 to ", most_micro_batches);
-    check(options.steady <= most_steady, "options.steady", options.steady, "must be at most ",
-          most_steady, " steps");
-}
-
-void check_not_steady(const sab_sampler_options& options) {
-    check(options.steady == 0, "options.steady", options.steady,
-          "must be 0 for this sampler; bucket, packed and balanced samplers of data sets that are "
-          "no mixture can be steady");
 }
 
 void check_any_step(const sab_sampler_options& options, uint64_t epoch, uint64_t batches,
@@ -70,7 +60,6 @@ void check_any_step(const sab_sampler_options& options, uint64_t epoch, uint64_t
 Cursor::Cursor(std::unique_ptr<Sequence> sequence, const sab_sampler_options& options)
     : sequence_(std::move(sequence)), options_(options) {
     check_sampler_options(options);
-    if (!sequence_->can_be_steady()) check_not_steady(options);
     schedule_.world_size = options.world_size;
     schedule_.micro_batches = options.micro_batches;
     Cursor::go_to_epoch(options.epoch);
@@ -106,9 +95,8 @@ void Cursor::attempt(std::unique_ptr<Sequence::EpochOrder> epoch_order, Body&& b
 }
 
 void Cursor::go_to_epoch(uint64_t epoch) {
-    const EpochOptions epoch_options{options_.seed,        epoch,
-                                     schedule_.world_size, options_.costliest_first,
-                                     options_.steady,      schedule_.micro_batches};
+    const EpochOptions epoch_options{options_.seed, epoch, schedule_.world_size,
+                                     options_.costliest_first};
     attempt(sequence_->make_epoch_order(epoch_options), [&] {
         schedule_.epoch_options = epoch_options;
         schedule_.first_position = schedule_.first_step = schedule_.position = 0;
@@ -389,8 +377,6 @@ std::size_t Cursor::save(std::span<std::byte> out) const {
                             schedule_.begin.batch,
                             schedule_.epoch_options.step_batches,
                             options_.costliest_first,
-                            static_cast<uint32_t>(options_.steady),
-                            static_cast<uint32_t>(schedule_.epoch_options.micro_batches),
                             schedule_.limits};
     return write_state(kind(), fingerprint(), choice(), state.order,
                        std::as_bytes(std::span(&state, 1)), schedule_.begin.done, out);
@@ -399,9 +385,7 @@ std::size_t Cursor::save(std::span<std::byte> out) const {
 /// Refuses a state with impossible fields, as far as this can be seen without the order of the
 /// epoch.
 void Cursor::check_state(const CursorState& state) const {
-    check_consistent(state.step_batches >= 1 && state.step_batches <= largest_world_size &&
-                     state.step_micro_batches >= 1 &&
-                     state.step_micro_batches <= most_micro_batches);
+    check_consistent(state.step_batches >= 1 && state.step_batches <= largest_world_size);
     check_consistent(state.order.position >= state.first_position &&
                      state.first_position >= state.first_step);
     for (std::size_t i = 0; i < state.limits.size(); ++i)
@@ -433,11 +417,9 @@ bool Cursor::go_to_state(std::span<const std::byte> bytes) {
                                             std::as_writable_bytes(std::span(&state, 1)));
     match_order(state.order, options_);
     match_state("costliest_first", state.costliest_first, options_.costliest_first);
-    match_state("steady", state.steady, options_.steady);
     check_state(state);
-    const EpochOptions epoch_options{options_.seed,      state.order.epoch,
-                                     state.step_batches, options_.costliest_first,
-                                     options_.steady,    state.step_micro_batches};
+    const EpochOptions epoch_options{options_.seed, state.order.epoch, state.step_batches,
+                                     options_.costliest_first};
     attempt(sequence_->make_epoch_order(epoch_options), [&] {
         schedule_.epoch_options = epoch_options;
         go_to(state, std::move(done));

@@ -11,9 +11,6 @@ namespace sab {
 /// Checks what the options say of ranks and policies.
 void check_sampler_options(const sab_sampler_options& options);
 
-/// SAB_E_ARGUMENT if the options ask for steady steps.
-void check_not_steady(const sab_sampler_options& options);
-
 /// SAB_E_ARGUMENT for an epoch of which SAB_LAST_STEP_DROP, or the `fewest` samples of a batch,
 /// leave nothing. `batches`: of each rank.
 void check_any_step(const sab_sampler_options& options, uint64_t epoch, uint64_t batches,

@@ -87,14 +87,6 @@ std::vector<CostOrder::ClassIds> CostOrder::class_ids() const {
     return ids;
 }
 
-void CostOrder::make_invertible() {
-    if (!steady_) return;
-    std::vector<uint32_t> inverse(steady_->size());
-    for (std::size_t i = 0; i < inverse.size(); ++i)
-        inverse[(*steady_)[i]] = static_cast<uint32_t>(i);
-    steady_inverse_ = std::make_shared<const std::vector<uint32_t>>(std::move(inverse));
-}
-
 /// The steps are permuted: each half of the epoch takes one of every two neighbours, as the key
 /// decides, and so on inside the halves. So of any steps in a row, any part of the epoch has its
 /// share, give or take about one. Level by level, since a level waits for the one before.
@@ -169,9 +161,6 @@ void CostOrder::positions_of(std::span<uint64_t> ids) const {
         Permutation::invert({permutations, count}, {values, count});
         for (std::size_t k = 0; k < count; ++k)
             ids[which[k]] = first_of_steps + values[k] * in_step + other[k];
-        for (std::size_t i = 0; i < std::min(block, ids.size()); ++i)
-            if (is_moved(ids[i]))
-                ids[i] = steady_first_ + (*steady_inverse_)[ids[i] - steady_first_];
     }
 }
 

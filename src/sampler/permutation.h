@@ -34,8 +34,7 @@ enum class Purpose : uint64_t {
     cohorts = 6,
     parts = 7,
     ranks = 8,
-    rows = 9,
-    micro_batches = 10
+    rows = 9
 };
 
 /// What the keys of an epoch's permutations for one purpose have in common.

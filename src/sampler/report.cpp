@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "sampler/cursor.h"
-#include "sampler/steady_order.h"
 
 namespace sab {
 namespace {
@@ -147,7 +146,6 @@ public:
     void end_step() {
         imbalance_ +=
             step_cost_ > 0 ? step_most_ * static_cast<double>(world_size_) / step_cost_ : 1;
-        deviation_.add(step_cost_);
         step_cost_ = step_most_ = 0;
     }
 
@@ -163,7 +161,6 @@ public:
         report.padding = report.padded_total > 0 ? 1 - report.total / report.padded_total : 0;
         report.rank_imbalance =
             report.steps > 0 ? imbalance_ / static_cast<double>(report.steps) : 1;
-        report.step_deviation = deviation_.value();
         report.meet_again = pairs_ > 0 ? met_again_ / pairs_ : 0;
         report.partners = seen_ > 0 ? partners_ / seen_ : 0;
         report.length_correlation = lengths_.value();
@@ -209,7 +206,6 @@ private:
     std::set<std::pair<uint64_t, PerColumn>> shapes_;
     std::vector<uint32_t> mates_;
     LagCorrelation lengths_;
-    StepDeviation deviation_;
     uint64_t batches_ = 0, repeated_ = 0;
     PerColumn totals_{}, padded_totals_{};
     double between_ = 0, imbalance_ = 0, rank_cost_ = 0, step_cost_ = 0, step_most_ = 0, pairs_ = 0,

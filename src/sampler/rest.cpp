@@ -18,7 +18,7 @@ Rest::Rest(const Sequence& epoch, RestBegin begin, std::span<const uint64_t> mos
     const uint64_t last = batches % world_size;
     const auto rule = epoch_.rule();
     const bool keeps_dues = has_mixtures && rule == Sequence::Rule::dues,
-               by_cost = rule == Sequence::Rule::equal_cost && epoch_options.steady == 0;
+               by_cost = rule == Sequence::Rule::equal_cost;
     // Batches chosen for their samples are far from the dues: as few as have one for each rank.
     for (uint64_t chosen = keeps_dues ? 0 : last;; chosen = std::min(last, 2 * chosen + 1)) {
         choose_last_step(chosen);

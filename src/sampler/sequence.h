@@ -66,10 +66,6 @@ struct EpochOptions {
     /// batches of a step: the world size that began the epoch
     uint64_t step_batches = 1;
     uint64_t costliest_first = 0;
-    /// steps by which a batch may move so that steps cost the same; 0: none is moved
-    uint64_t steady = 0;
-    /// micro-batches of a step, of each rank that began the epoch
-    uint64_t micro_batches = 1;
     bool operator==(const EpochOptions&) const = default;
 };
 
@@ -136,8 +132,6 @@ public:
     virtual std::unique_ptr<EpochOrder> make_epoch_order(const EpochOptions&) const {
         return nullptr;
     }
-    /// Whether EpochOptions::steady has a meaning.
-    virtual bool can_be_steady() const { return false; }
     /// Swaps the present epoch order with another one. Not called with null.
     virtual void exchange(EpochOrder&) noexcept {}
     /// As Sampler::own().

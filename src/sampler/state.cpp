@@ -10,7 +10,7 @@
 namespace sab {
 namespace {
 
-constexpr uint32_t state_version = 4;
+constexpr uint32_t state_version = 5;
 
 /// A kind of sampler that has states.
 struct Kind {

@@ -1,5 +1,5 @@
 #pragma once
-/// Bytes of a saved sampler state, format version 3: a header, and a body of the sampler's kind.
+/// Bytes of a saved sampler state, format version 5: a header, and a body of the sampler's kind.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +13,6 @@ namespace sab {
 inline constexpr uint32_t order_version = 2;
 inline constexpr uint64_t largest_world_size = 0xFFFFFFFFu;
 inline constexpr uint64_t most_micro_batches = uint64_t{1} << 20;
-inline constexpr uint64_t most_steady = 256;
 
 /// What a state of any kind begins with. Little-endian.
 struct StateHeader {

@@ -62,7 +62,7 @@ double walk(UnitOrder& order, const WeighedSamples& all, const EpochChoice& choi
 TEST(UnitOrder, OfSingleSamples_KeepsSourcesWithinASample) {
     const Columns sizes = mixture();
     const auto all = weighed(sizes);
-    UnitOrder laid_out(all, {1, 0, all->end}, 5, 1, sizes.choice().get(), 0),
+    UnitOrder laid_out(all, {1, 0, all->end}, 5, 1, sizes.choice().get()),
         permuted(all, {1, 0, all->end}, 5, 1, nullptr, 0);
     EXPECT_LE(walk(laid_out, *all, *sizes.choice()), 100);
     EXPECT_GT(walk(permuted, *all, *sizes.choice()), 500);
@@ -71,7 +71,7 @@ TEST(UnitOrder, OfSingleSamples_KeepsSourcesWithinASample) {
 TEST(UnitOrder, OfCohorts_KeepsSourcesWithinACohort) {
     const Columns sizes = mixture();
     const auto all = weighed(sizes);
-    UnitOrder order(all, {8, 800, all->end}, 5, 1, sizes.choice().get(), 0);
+    UnitOrder order(all, {8, 800, all->end}, 5, 1, sizes.choice().get());
     EXPECT_EQ(order.cohorts(), 100u);
     EXPECT_LE(walk(order, *all, *sizes.choice()), 8 * 100);
 }
@@ -79,7 +79,7 @@ TEST(UnitOrder, OfCohorts_KeepsSourcesWithinACohort) {
 TEST(UnitOrder, WithoutSizes_SpreadsTheSourceOverTheEpoch) {
     const Columns sizes = mixture();
     const auto all = weighed(sizes);
-    UnitOrder order(all, {1, 0, all->end}, 5, 1, sizes.choice().get(), 0);
+    UnitOrder order(all, {1, 0, all->end}, 5, 1, sizes.choice().get());
     uint64_t halves[2] = {0, 0};
     for (uint64_t place = 0; place < order.units(); ++place) {
         const uint32_t offset = order.offset(order.at(place), 0);

@@ -46,8 +46,6 @@ $python tests/bench/packing.py build/bench/tests/bench/bench_packing
 echo
 $python tests/bench/partition.py
 echo
-$python tests/bench/steady.py
-echo
 $python tests/bench/context.py
 echo
 $python tests/bench/thresholds.py build/lengths.npy

@@ -1398,10 +1398,6 @@ static void wrong_arguments_of_epochs_are_refused(void) {
     EXPECT_FAILS(sab_plan_locate(plan, &order, &source, &size, &number, NULL, 1, &places),
                  SAB_E_ARGUMENT, "options.epoch = 0: must be the epoch of the plan, 4");
     order.epoch = 4;
-    order.steady = 1;
-    EXPECT_FAILS(sab_plan_locate(plan, &order, &source, &size, &number, NULL, 1, &places),
-                 SAB_E_UNSUPPORTED, "options.steady = 1");
-    order.steady = 0;
     EXPECT_FAILS(sab_plan_locate(plan, &order, NULL, &size, &number, NULL, 1, &places),
                  SAB_E_ARGUMENT, "sources = NULL");
     EXPECT_FAILS(sab_plan_locate(without, &order, &source, &size, &number, NULL, 1, &places),

@@ -67,15 +67,13 @@ def test_columns_and_sources_are_kept_apart() -> None:
 
 @pytest.mark.parametrize("last_step", ["split", "drop", "wrap"])
 @pytest.mark.parametrize("tail", ["keep", "wrap"])
-@pytest.mark.parametrize("steady", [0, 3])
-def test_places_are_those_of_the_samplers(last_step: str, tail: str, steady: int) -> None:
+def test_places_are_those_of_the_samplers(last_step: str, tail: str) -> None:
     histogram = sab.Histogram()
     numbers = np.concatenate([histogram.number(part) for part in np.array_split(NUMBERS, 7)])
     options: dict[str, Any] = {"budget": 500, "tail": tail}
     plan, counted = sab.plan(NUMBERS, **options), sab.plan(histogram, **options)
     assert [bucket[:-1] for bucket in counted.buckets] == [bucket[:-1] for bucket in plan.buckets]
     order: dict[str, Any] = {"seed": 5, "world_size": 3, "micro_batches": 2, "last_step": last_step}
-    order["steady"] = steady
     found = {}
     first = counted.locate(NUMBERS, numbers, epoch=1, **order)
     for which in range(int(first.counts.max(initial=1))):
@@ -141,7 +139,7 @@ def test_packings_and_their_places_are_those_of_the_sampler(method: Any, last_st
     numbers = np.concatenate([histogram.number(part) for part in np.array_split(NUMBERS, 7)])
     options: dict[str, Any] = {"capacity": 200, "method": method, "max_sequences": 9}
     packing = sab.Packing(histogram, **options)
-    order: dict[str, Any] = {"seed": 5, "world_size": 3, "last_step": last_step, "steady": 2}
+    order: dict[str, Any] = {"seed": 5, "world_size": 3, "last_step": last_step}
     samplers = [sab.PackedSampler(NUMBERS, rank=rank, **options, **order) for rank in range(3)]
     assert packing.info._replace(fingerprint=0) == samplers[0].info._replace(fingerprint=0)
     found, seen = {}, {}

@@ -75,7 +75,7 @@ CAPACITY = 128
 
 def packing_order() -> dict[str, Any]:
     """The arguments of the order that packed rows are written in."""
-    return {**order(), "micro_batches": 2, "costliest_first": 2, "steady": 3}
+    return {**order(), "micro_batches": 2, "costliest_first": 2}
 
 
 def expect_rows_of_samplers(path: str | os.PathLike[str]) -> None:
@@ -155,7 +155,7 @@ def test_tasks_of_the_command_write_packed_rows(
         assert cli.main([str(each) for each in given]) == 2
         return capsys.readouterr().err
 
-    assert "use another folder" in refused(*writing[:-2], "--steady", 4)
+    assert "use another folder" in refused(*writing[:-2], "--costliest-first", 4)
     plan = [*common[:-4], "--output", "x", "--plan", "x"]
     assert "--oversize skip: is for --capacity" in refused(*plan, "--oversize", "skip")
     assert "must be at most the capacity, 50" in refused(*common, "--output", "x", "--capacity", 50)

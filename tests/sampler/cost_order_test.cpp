@@ -20,8 +20,6 @@ TEST(CostOrder, AllBatchesAtOnce_AreThoseFoundOneByOne) {
         options.epoch = random() % 5;
         options.step_batches = 1 + random() % 8;
         options.costliest_first = round % 3 == 0 ? random() % 20 : 0;
-        options.micro_batches = 1 + random() % 3;
-        options.steady = round % 4 == 0 ? 8 : 0;
         const CostOrder order = CostOrder(std::move(classes)).with_options(options);
         const std::vector<CostOrder::Found> all = order.find_all();
         ASSERT_EQ(all.size(), order.batches());

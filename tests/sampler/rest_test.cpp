@@ -372,9 +372,6 @@ TEST(Rest, OfAnyEpoch_HasEachSampleOnceInTheFewestBatches) {
         job.options.last_step = static_cast<sab_last_step>(random.below(3));
         job.is_sequential = random.one_in(3);
         if (random.one_in(4)) job.options.costliest_first = random.below(6);
-        if (random.one_in(4) && !job.is_sequential &&
-            sab_mixture_source_count(job.sizes.get()) == 0)
-            job.options.steady = 1 + random.below(4);
         walk_whole(job);
         if (!testing::Test::HasFailure()) AllRanks(random, job).go();
     }

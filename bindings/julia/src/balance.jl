@@ -115,7 +115,7 @@ end
 
 How even the current epoch is on all ranks, before any training: `samples`, `skipped`, `dropped`,
 `steps`, `total`, `fill`, `rank_imbalance`, `largest_rank_imbalance`, `micro_batch_imbalance`,
-`time`, `least_time`, `step_deviation`. The last six are vectors if several costs are balanced, `total` is a
+`time`, `least_time`. The last five are vectors if several costs are balanced, `total` is a
 [`PerColumn`](@ref) if the sizes have several columns. The cost of a [`PackedSampler`](@ref) is its
 `balance`.
 """
@@ -126,8 +126,7 @@ function report(sampler::Union{BalancedSampler,PackedSampler}; progress = nothin
     balances, total = Int(found.balance_count), several(found.total, Int(found.columns))
     return (samples = Int(found.samples), skipped = Int(found.skipped), dropped = Int(found.dropped), steps = Int(found.steps), total = total isa Vector ? PerColumn(total, sampler.names) : total,
         fill = found.fill, rank_imbalance = several(found.rank_imbalance, balances), largest_rank_imbalance = several(found.largest_rank_imbalance, balances),
-        micro_batch_imbalance = several(found.micro_batch_imbalance, balances), time = several(found.time, balances), least_time = several(found.least_time, balances),
-        step_deviation = several(found.step_deviation, balances))
+        micro_batch_imbalance = several(found.micro_batch_imbalance, balances), time = several(found.time, balances), least_time = several(found.least_time, balances))
 end
 
 # ---- Ranks ----

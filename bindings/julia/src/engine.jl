@@ -171,8 +171,7 @@ Base.show(io::IO, packing::Packing) =
     print(io, "Packing(", isopen(packing) ? "$(info(packing).sequences) sequences in $(info(packing).bins) bins" : "closed", ")")
 
 """
-    locate(plan_or_packing, sizes, numbers; which, sources, seed = 0, epoch = 0, world_size = 1, micro_batches = 1, last_step = :split, costliest_first = 0,
-           steady = 0)
+    locate(plan_or_packing, sizes, numbers; which, sources, seed = 0, epoch = 0, world_size = 1, micro_batches = 1, last_step = :split, costliest_first = 0)
 
 Where samples are in an epoch: the inverse of a [`BucketSampler`](@ref) with these options, or of a
 [`PackedSampler`](@ref) for a [`Packing`](@ref) without split samples. `numbers`

@@ -203,7 +203,6 @@ struct Report
     target_met::Bool
     totals::PerColumn{Float64}
     padded_totals::PerColumn{Float64}
-    step_deviation::Float64
 end
 
 percent(share) = string(round(100 * share; digits = 2), " %")
@@ -230,14 +229,14 @@ Base.show(io::IO, ::MIME"text/plain", report::Report) = table(io,
     "variance between batches (1: random)" => round(report.variance_ratio; digits = 2))
 Base.print(io::IO, report::Report) = show(io, MIME"text/plain"(), report)
 
-function sampler_options(; seed = nothing, epoch = nothing, rank = nothing, world_size = nothing, last_step = nothing, micro_batches = nothing, costliest_first = nothing, steady = nothing)
+function sampler_options(; seed = nothing, epoch = nothing, rank = nothing, world_size = nothing, last_step = nothing, micro_batches = nothing, costliest_first = nothing)
     return options(Raw.sab_sampler_options; seed = seed, epoch = epoch, rank = rank, world_size = world_size, last_step = choice(:last_step, last_step, LAST_STEPS),
-        micro_batches = micro_batches, costliest_first = costliest_first, steady = steady)
+        micro_batches = micro_batches, costliest_first = costliest_first)
 end
 
 """
     report(plan; seed = 0, epoch = 0, world_size = 1, last_step = :split, costliest_first = 0,
-           micro_batches = 1, steady = 0, progress)
+           micro_batches = 1, progress)
 
 The [`Report`](@ref) of an epoch of a [`BucketSampler`](@ref) with these options. Walks this epoch and
 the next.
@@ -247,8 +246,8 @@ function report(plan::Plan; progress = nothing, given...)
     walk = sampler_options(; given...)
     value = calling(() -> filled(out -> check(Raw.sab_plan_get_report(plan, walk, progress_pointer(), calls, out), calls), Raw.sab_plan_report))
     of_columns(numbers) = PerColumn(collect(Float64, numbers[1:value.columns]), names)
-    facts = [getfield(fields(value), name) for name in fieldnames(Report)[1:end-3]]
-    return Report(facts..., of_columns(value.totals), of_columns(value.padded_totals), value.step_deviation)
+    facts = [getfield(fields(value), name) for name in fieldnames(Report)[1:end-2]]
+    return Report(facts..., of_columns(value.totals), of_columns(value.padded_totals))
 end
 
 # Files of plans and of memory models.

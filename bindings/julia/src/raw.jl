@@ -339,7 +339,6 @@ mutable struct sab_sampler_options <: Struct
     micro_batches::UInt64
     last_step::sab_last_step
     costliest_first::UInt64
-    steady::UInt64
     sab_sampler_options() = new()
 end
 
@@ -414,7 +413,6 @@ mutable struct sab_plan_report <: Struct
     columns::Csize_t
     totals::NTuple{8,Float64}
     padded_totals::NTuple{8,Float64}
-    step_deviation::Float64
     sab_plan_report() = new()
 end
 
@@ -886,7 +884,6 @@ mutable struct sab_balanced_report <: Struct
     micro_batch_imbalance::NTuple{8,Float64}
     time::NTuple{8,Float64}
     least_time::NTuple{8,Float64}
-    step_deviation::NTuple{8,Float64}
     sab_balanced_report() = new()
 end
 

@@ -399,14 +399,13 @@ end
 
 """
     BucketSampler(plan; seed = 0, rank = 0, world_size = 1, epoch = 0, last_step = :split,
-                  costliest_first = 0, micro_batches = 1, steady = 0)
+                  costliest_first = 0, micro_batches = 1)
 
 The batches in shuffled order with random access, a pure function of plan, seed, epoch and position.
 In each step the batches of all ranks have nearly the same cost. `last_step` is the treatment of batches
 that do not fill the last step of all ranks: they are split (`:split`), left out (`:drop`), or filled
 up with repeated batches (`:wrap`). Each rank takes `micro_batches` batches in a step of the
-optimizer; [`SAB.step`](@ref) gives the weights of the loss. `steady` is the largest number of steps
-by which a batch may move so that successive steps cost the same; 0: none is moved.
+optimizer; [`SAB.step`](@ref) gives the weights of the loss.
 """
 function BucketSampler(plan::Plan; given...)
     walk = sampler_options(; given...)

@@ -217,7 +217,6 @@ class EpochOrder(TypedDict):
     micro_batches: int
     last_step: LastStep
     costliest_first: int
-    steady: int
 
 
 def _check_version(version: object) -> None:

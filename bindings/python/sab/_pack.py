@@ -26,7 +26,7 @@ from sab._native import (
     record_of,
     warn_of_skipped,
 )
-from sab._plan import SKIP_OR_ERROR, LastStep, source_lines, steadier
+from sab._plan import SKIP_OR_ERROR, LastStep, source_lines
 from sab._samplers import Order, Output, RandomAccessSampler, sampler_options
 from sab._sizes import SizesLike, as_sizes
 
@@ -83,8 +83,7 @@ class PackedReport(NamedTuple):
     is the sum of the sizes in the steps; of several columns a dictionary. ``rank_imbalance`` is the
     mean over the steps of the cost of the costliest rank, divided by the mean cost of the ranks.
     ``time`` is the sum of the costliest ranks' costs, ``least_time`` what it would be without
-    waiting. ``step_deviation`` is the standard deviation of the costs of the steps, to their mean,
-    without the last step. The cost is ``balance`` of the sampler.
+    waiting. The cost is ``balance`` of the sampler.
     """
 
     samples: int
@@ -103,9 +102,7 @@ class PackedReport(NamedTuple):
     micro_batch_imbalance: float
     time: float
     least_time: float
-    step_deviation: float
     sources: dict[Name, SourceReport]
-    steady: int
 
     def __str__(self) -> str:
         facts = [f"{name}{value:>{62 - len(name)}}" for name, value in self._facts()]
@@ -137,8 +134,6 @@ class PackedReport(NamedTuple):
             ("largest rank imbalance", f"{self.largest_rank_imbalance:.3f}"),
             ("micro-batch imbalance", f"{self.micro_batch_imbalance:.4f}"),
             ("time spent waiting (%)", f"{waiting:.2f}"),
-            ("deviation of the costs of steps (%)", f"{100 * self.step_deviation:.2f}"),
-            *steadier([self.step_deviation], self.steady, "more micro_batches"),
         ]
 
 
@@ -250,8 +245,6 @@ class PackedSampler(RandomAccessSampler):
             sample. Of several columns it is the sum of the squared shares of the capacities.
         seed, rank, world_size, last_step, costliest_first, micro_batches, output: as for
             :class:`sab.BucketSampler`.
-        steady: the largest number of steps by which a row may move so that successive steps cost
-            the same by ``balance``, as for :class:`sab.BucketSampler`.
         progress: True for a bar, or ``progress(done, total)``.
 
     >>> import sab
@@ -284,7 +277,6 @@ class PackedSampler(RandomAccessSampler):
         last_step: LastStep = "split",
         costliest_first: int = 0,
         micro_batches: int = 1,
-        steady: int = 0,
         output: Output = "numpy",
         progress: bool | Progress | None = None,
     ) -> None:
@@ -306,7 +298,6 @@ class PackedSampler(RandomAccessSampler):
             "last_step": last_step,
             "costliest_first": costliest_first,
             "micro_batches": micro_batches,
-            "steady": steady,
         }
         self._construct(
             output,
@@ -375,9 +366,8 @@ class PackedSampler(RandomAccessSampler):
             report.steps,
             per_column(report.total, self._columns),
             report.fill,
-            *(getattr(report, name)[0] for name in PackedReport._fields[11:-2]),
+            *(getattr(report, name)[0] for name in PackedReport._fields[11:-1]),
             reports_of(self._mixture, self._handle, calls),
-            self._made_from[1]["steady"],
         ]
         return PackedReport(*fields)
 
@@ -511,7 +501,6 @@ class Packing:
         micro_batches: int = 1,
         last_step: LastStep = "split",
         costliest_first: int = 0,
-        steady: int = 0,
     ) -> Places:
         """Tells where samples are in an epoch: the inverse of :class:`sab.PackedSampler` with these
         arguments. A bin is a batch. Pass many samples at once, as to :meth:`sab.Plan.locate`, whose
@@ -534,7 +523,6 @@ class Packing:
             "micro_batches": micro_batches,
             "last_step": last_step,
             "costliest_first": costliest_first,
-            "steady": steady,
         }
         options = sampler_options(order)
         options.epoch = whole("epoch", epoch)

@@ -121,10 +121,8 @@ class Report(NamedTuple):
     target_met: bool
     totals: dict[str, float]
     padded_totals: dict[str, float]
-    step_deviation: float
     buckets: list[Bucket]
     sources: dict[Name, SourceReport]
-    steady: int
 
     def __str__(self) -> str:
         header, rows = bucket_table(self.buckets)
@@ -202,21 +200,12 @@ def _facts_of(report: Report) -> Facts:
         ("target (padding, extra batches)", target),
         ("distinct shapes", f"{report.shapes:,}"),
         ("rank imbalance (1: none)", f"{report.rank_imbalance:.4f}"),
-        ("deviation of the costs of steps", f"{100 * report.step_deviation:.2f} %"),
-        *steadier([report.step_deviation], report.steady, "more micro_batches, first budget"),
         ("batch mates that meet again next epoch", f"{100 * report.meet_again:.2f} %"),
         ("possible batch mates of a sample", f"{report.partners:,.0f}"),
         ("correlation of successive lengths", f"{report.length_correlation:.3f}"),
         ("variance between batches (1: random)", f"{report.variance_ratio:.2f}"),
     ]
     return rows
-
-
-def steadier(deviations: Sequence[float], steady: int, options: str) -> Facts:
-    """The options that make steps cost the same, if these deviate by more than 1 %."""
-    if max(deviations) <= 0.01:
-        return []
-    return [("to lower it", options if steady else f"steady=16, {options}")]
 
 
 def source_lines(sources: Mapping[Name, SourceReport]) -> list[str]:
@@ -390,7 +379,6 @@ class Plan(Saved, kind="sab_plan"):
         last_step: LastStep = "split",
         costliest_first: int = 0,
         micro_batches: int = 1,
-        steady: int = 0,
         progress: bool | Progress | None = None,
     ) -> Report:
         """Statistics of an epoch of :class:`sab.BucketSampler` with these arguments: give
@@ -407,7 +395,6 @@ class Plan(Saved, kind="sab_plan"):
         options.costliest_first = whole("costliest_first", costliest_first)
         options.last_step = one_of("last_step", last_step, LAST_STEPS)
         options.micro_batches = whole("micro_batches", micro_batches, 1)
-        options.steady = whole("steady", steady)
         report = new_struct("sab_plan_report")
         calls = Calls(progress=progress, what="report")
         check(
@@ -416,18 +403,13 @@ class Plan(Saved, kind="sab_plan"):
             ),
             calls,
         )
-        others = ("totals", "padded_totals", "buckets", "sources", "steady")
+        others = ("totals", "padded_totals", "buckets", "sources")
         fields = {name: getattr(report, name) for name in Report._fields if name not in others}
         fields["target_met"] = bool(report.target_met)
         for name in ("totals", "padded_totals"):
             numbers = ffi.unpack(getattr(report, name), report.columns)
             fields[name] = dict(zip(self._columns, numbers))
-        return Report(
-            **fields,
-            buckets=self.buckets,
-            sources=self._source_reports(options, calls),
-            steady=options.steady,
-        )
+        return Report(**fields, buckets=self.buckets, sources=self._source_reports(options, calls))
 
     def locate(
         self,
@@ -442,7 +424,6 @@ class Plan(Saved, kind="sab_plan"):
         micro_batches: int = 1,
         last_step: LastStep = "split",
         costliest_first: int = 0,
-        steady: int = 0,
     ) -> Places:
         """Tells where samples are in an epoch: the inverse of :class:`sab.BucketSampler` with these
         arguments. Takes time in proportion to the buckets, so pass many samples at once.
@@ -452,7 +433,7 @@ class Plan(Saved, kind="sab_plan"):
             numbers: the number of each within its size, such as of :meth:`sab.Histogram.number`:
                 how many samples of the same size come before it in the data set.
             sources: the source of each sample, for the plan of an epoch of a mixture:
-                :meth:`sab.Histogram.epoch`. ``epoch`` must be this epoch, and ``steady`` 0.
+                :meth:`sab.Histogram.epoch`. ``epoch`` must be this epoch.
             which: the number of the place that is asked for, of each sample, from 0. For samples
                 that a mixture, ``tail="wrap"`` or ``last_step="wrap"`` repeats. 0 by default.
 
@@ -475,7 +456,6 @@ class Plan(Saved, kind="sab_plan"):
         options.micro_batches = whole("micro_batches", micro_batches, 1)
         options.costliest_first = whole("costliest_first", costliest_first)
         options.last_step = one_of("last_step", last_step, LAST_STEPS)
-        options.steady = whole("steady", steady)
         columns = len(self._columns)
 
         def locate(plan: CData, order: CData, *arrays: Any) -> int:

@@ -47,7 +47,6 @@ from sab._plan import (
     PlanOptions,
     plan_options,
     source_lines,
-    steadier,
 )
 from sab._samplers import OUTPUTS, Order, Output, RandomAccessSampler, remake, sampler_options
 from sab._sizes import Sizes, SizesLike, as_sizes
@@ -367,9 +366,7 @@ class BalancedReport(NamedTuple):
     micro_batch_imbalance: Any
     time: Any
     least_time: Any
-    step_deviation: Any
     sources: dict[Name, SourceReport]
-    steady: int
 
     def __str__(self) -> str:
         facts = [f"{name}{value:>{62 - len(name)}}" for name, value in self._facts()]
@@ -390,7 +387,6 @@ class BalancedReport(NamedTuple):
 
         pairs = zip(_as_list(self.time), _as_list(self.least_time))
         waiting = [100 * (1 - least / time) if time else 0.0 for time, least in pairs]
-        deviations = _as_list(self.step_deviation)
         return [
             ("samples", f"{self.samples:,}"),
             ("skipped, dropped", f"{self.skipped:,}, {self.dropped:,}"),
@@ -403,8 +399,6 @@ class BalancedReport(NamedTuple):
             ("largest rank imbalance", each(self.largest_rank_imbalance, ".3f")),
             ("micro-batch imbalance", each(self.micro_batch_imbalance, ".4f")),
             ("time spent waiting (%)", each(waiting, ".2f")),
-            ("deviation of the costs of steps (%)", each([100 * d for d in deviations], ".2f")),
-            *steadier(deviations, self.steady, "more micro_batches"),
         ]
 
 
@@ -447,9 +441,6 @@ class BalancedSampler(RandomAccessSampler):
         seed, rank, world_size, output: as for :class:`sab.BucketSampler`.
         last_step: samples that fill no step: ``"split"`` (they are the last step), ``"drop"``,
             ``"wrap"`` (filled up from the beginning of the epoch).
-        steady: the largest number of steps by which a sample may move so that successive steps cost
-            the same; 16 is enough for most data. Their shares of the budgets are then the same,
-            too. A state can only be restored with the same ``balance`` and cost. 0: none is moved.
         progress: True for a bar, or ``progress(done, total)``.
 
     >>> import sab
@@ -477,7 +468,6 @@ class BalancedSampler(RandomAccessSampler):
         rank: int = 0,
         world_size: int = 1,
         last_step: LastStep = "split",
-        steady: int = 0,
         output: Output = "numpy",
         progress: bool | Progress | None = None,
     ) -> None:
@@ -502,7 +492,6 @@ class BalancedSampler(RandomAccessSampler):
             "world_size": world_size,
             "last_step": last_step,
             "micro_batches": micro_batches,
-            "steady": steady,
         }
         self._construct(
             output,
@@ -561,9 +550,8 @@ class BalancedSampler(RandomAccessSampler):
             report.steps,
             per_column(report.total, self._columns),
             report.fill,
-            *map(each, BalancedReport._fields[6:-2]),
+            *map(each, BalancedReport._fields[6:-1]),
             reports_of(mixture, self._handle, calls),
-            self._made_from[1]["steady"],
         ]
         return BalancedReport(*fields)
 

@@ -807,7 +807,6 @@ class Order(TypedDict, total=False):
     last_step: LastStep
     costliest_first: int
     micro_batches: int
-    steady: int
 
 
 def sampler_options(order: Order) -> CData:
@@ -819,7 +818,6 @@ def sampler_options(order: Order) -> CData:
     options.costliest_first = whole("costliest_first", order.get("costliest_first", 0))
     options.last_step = one_of("last_step", order.get("last_step", "split"), LAST_STEPS)
     options.micro_batches = whole("micro_batches", order.get("micro_batches", 1), 1)
-    options.steady = whole("steady", order.get("steady", 0))
     return options
 
 
@@ -927,10 +925,6 @@ class BucketSampler(PlanSampler):
         micro_batches: batches that each rank takes in a step of the optimizer (gradient
             accumulation). ``len()``, positions and states count batches; :meth:`step` gives the
             weights of the loss.
-        steady: the largest number of steps by which a batch may move so that successive steps cost
-            the same; 16 is enough for most data. It needs several batches a step, over ranks and
-            micro-batches: ``step_deviation`` of :meth:`sab.Plan.report` is what remains. 0: none is
-            moved.
         output: ``"numpy"`` arrays, or ``"list"`` of int.
 
     >>> import sab
@@ -953,7 +947,6 @@ class BucketSampler(PlanSampler):
         last_step: LastStep = "split",
         costliest_first: int = 0,
         micro_batches: int = 1,
-        steady: int = 0,
         output: Output = "numpy",
         **options: Unpack[PlanOptions],
     ) -> None:
@@ -964,7 +957,6 @@ class BucketSampler(PlanSampler):
             "last_step": last_step,
             "costliest_first": costliest_first,
             "micro_batches": micro_batches,
-            "steady": steady,
         }
         walk = sampler_options(order)
         skipped = self._take_plan(plan, budget, options)

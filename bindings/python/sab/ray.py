@@ -162,7 +162,6 @@ def write_batches(
     micro_batches: int = 1,
     last_step: LastStep = "split",
     costliest_first: int = 0,
-    steady: int = 0,
     batches_per_file: int = 1024,
 ) -> dict[str, Any]:
     """Writes the batches of an epoch as Parquet, with a row for each batch or pack, in the order of
@@ -184,7 +183,7 @@ def write_batches(
         columns: those to write; None: all. With an empty list the column ``indices`` is written:
             the number of each sample in the data set.
         seed: as for :class:`sab.BucketSampler`, and so are ``epoch``, ``world_size``,
-            ``micro_batches``, ``last_step``, ``costliest_first`` and ``steady``.
+            ``micro_batches``, ``last_step`` and ``costliest_first``.
         batches_per_file: batches of a rank in a file.
 
     Returns:
@@ -215,7 +214,6 @@ def write_batches(
             "micro_batches": micro_batches,
             "last_step": last_step,
             "costliest_first": costliest_first,
-            "steady": steady,
         },
         batches_per_file,
     )

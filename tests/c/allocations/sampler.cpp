@@ -107,14 +107,13 @@ void use(Run &run, sab_sampler *sampler) {
 }
 
 /// A sampler of a row of the table, on one of several ranks where it can be.
-void play_constructor(Run &run, const constructor &kind, uint64_t steady) {
+void play_constructor(Run &run, const constructor &kind) {
     static const std::vector<int32_t> numbers(lengths().begin(), lengths().end());
     inputs given = default_inputs();
     given.numbers = numbers.data();
     given.count = numbers.size();
     if (!(kind.properties & ONE_RANK)) given.options = rank_options();
     given.options.costliest_first = 2;
-    given.options.steady = steady;
     sab_sizes *const sizes = sizes_of(run, lengths());
     sab_plan *const plan =
         plan_with(run, kind.source == OF_BOUNDARIES ? with_boundaries() : with_budget(300));
@@ -141,14 +140,7 @@ void play_constructor(Run &run, const constructor &kind, uint64_t steady) {
 const bool are_registered = [] {
     FOR_CONSTRUCTORS(kind)
     scenarios().push_back(
-        {kind->name, [kind](Run &run) { play_constructor(run, *kind, 0); }, Threads::none});
-    static const char *const steady[][2] = {
-        {"steady_bucket", "bucket"}, {"steady_packed", "packed"}, {"steady_balanced", "balanced"}};
-    for (const auto &names : steady)
-        scenarios().push_back(
-            {names[0],
-             [name = names[1]](Run &run) { play_constructor(run, *constructor_of(name), 2); },
-             Threads::none});
+        {kind->name, [kind](Run &run) { play_constructor(run, *kind); }, Threads::none});
     return true;
 }();
 

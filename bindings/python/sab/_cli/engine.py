@@ -130,12 +130,6 @@ def _add_writing(writing: argparse.ArgumentParser) -> None:
         help="steps at the beginning with the costliest batches (default: 0)",
     )
     writing.add_argument(
-        "--steady",
-        type=whole,
-        default=0,
-        help="most steps by which a batch moves for steps of equal cost (default: 0)",
-    )
-    writing.add_argument(
         "--batches-per-file", type=whole, default=1024, help="batches in a file (default: 1024)"
     )
     writing.set_defaults(run=_write)
@@ -305,7 +299,6 @@ def _write(options: argparse.Namespace) -> None:
             "micro_batches": options.micro_batches,
             "last_step": options.last_step,
             "costliest_first": options.costliest_first,
-            "steady": options.steady,
         },
         options.batches_per_file,
     )

@@ -27,7 +27,7 @@ _OF_EVALUATION = (
     "max_shapes",
     "padding",
 )
-_OF_ORDER = ("costliest_first", "last_step", "seed", "steady")
+_OF_ORDER = ("costliest_first", "last_step", "seed")
 
 
 class Training:

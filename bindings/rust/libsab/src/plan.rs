@@ -638,9 +638,6 @@ pub struct Report {
     pub totals: PerColumn<f64>,
     /// `padded_total` of each column.
     pub padded_totals: PerColumn<f64>,
-    /// Standard deviation of the costs of the steps, to their mean, without the last step;
-    /// [`SamplerOptions::steady`](crate::SamplerOptions::steady) lowers it.
-    pub step_deviation: f64,
 }
 
 impl From<sys::sab_plan_report> for Report {
@@ -666,7 +663,6 @@ impl From<sys::sab_plan_report> for Report {
             target_met: report.target_met != 0,
             totals: PerColumn::of(report.totals.into_iter().take(report.columns)),
             padded_totals: PerColumn::of(report.padded_totals.into_iter().take(report.columns)),
-            step_deviation: report.step_deviation,
         }
     }
 }

@@ -243,9 +243,6 @@ pub struct BalancedReport {
     pub time: f64,
     /// Total of the first balanced cost / world size: the time of an epoch without waiting.
     pub least_time: f64,
-    /// Standard deviation of the costs of the steps, to their mean, without the last step, where it
-    /// is largest among the balanced costs.
-    pub step_deviation: f64,
     /// Of each balanced cost.
     pub costs: Vec<CostBalance>,
 }
@@ -265,8 +262,6 @@ pub struct CostBalance {
     pub time: f64,
     /// Total cost / world size: the time of an epoch without waiting.
     pub least_time: f64,
-    /// Standard deviation of the costs of the steps, to their mean, without the last step.
-    pub step_deviation: f64,
 }
 
 impl From<sys::sab_balanced_report> for BalancedReport {
@@ -278,7 +273,6 @@ impl From<sys::sab_balanced_report> for BalancedReport {
                 micro_batch_imbalance: report.micro_batch_imbalance[k],
                 time: report.time[k],
                 least_time: report.least_time[k],
-                step_deviation: report.step_deviation[k],
             })
             .collect();
         let largest = |of: fn(&CostBalance) -> f64| costs.iter().map(of).fold(0.0, f64::max);
@@ -295,7 +289,6 @@ impl From<sys::sab_balanced_report> for BalancedReport {
             micro_batch_imbalance: largest(|each| each.micro_batch_imbalance),
             time: report.time[0],
             least_time: report.least_time[0],
-            step_deviation: largest(|each| each.step_deviation),
             costs,
         }
     }

@@ -66,11 +66,6 @@ impl SamplerOptions {
         /// least this many of the batches that may cost most, so that an out-of-memory error comes
         /// early.
         costliest_first(batches: u64) => costliest_first = batches;
-        /// [`BucketSampler`], [`PackedSampler`](crate::PackedSampler),
-        /// [`BalancedSampler`](crate::BalancedSampler): the largest number of steps by which a
-        /// sample may move so that successive steps cost the same; 16 is enough for most data. 0
-        /// (default): none is moved.
-        steady(steps: u64) => steady = steps;
     }
 }
 

@@ -168,7 +168,6 @@ impl Case<'_> {
             ["world_size", value] => options.world_size(number(value)),
             ["micro_batches", value] => options.micro_batches(number(value)),
             ["costliest_first", value] => options.costliest_first(number(value)),
-            ["steady", value] => options.steady(number(value)),
             ["last_step", "split"] => options.last_step(LastStep::Split),
             ["last_step", "drop"] => options.last_step(LastStep::Drop),
             ["last_step", "wrap"] => options.last_step(LastStep::Wrap),

@@ -50,9 +50,6 @@ typedef int32_t sab_bucket_rule;
 /** the `bucket_count` intervals of size that pad least: exact, by dynamic programming over the
  *  distinct sizes, when each sample is padded to its bucket's longest */
 #define SAB_BUCKETS_OPTIMAL 2
-/** runs of `bucket_batches` whole batches in the sorted order, longest first; only the bucket of
- * the shortest samples has a tail */
-#define SAB_BUCKETS_EQUAL 3
 
 /** How the samples of a bucket that do not fill its last batch are treated. */
 typedef int32_t sab_tail;
@@ -111,9 +108,9 @@ typedef struct sab_plan_options {
      *  Memory while planning: 4 * bucket_count * distinct sizes bytes; where that is more than 64
      *  MiB, 12 * sqrt(bucket_count) * distinct sizes bytes, and twice the time */
     size_t bucket_count;
-    /** EQUAL: batches in a bucket, at least 1. AUTO: the smallest number of batches in a bucket, so
-     *  that the samples of a batch change from epoch to epoch. Buckets that begin among the longest
-     *  1 % of the samples may have a quarter of it (but not fewer than 4).
+    /** AUTO only: the smallest number of batches in a bucket, so that the samples of a batch change
+     *  from epoch to epoch. Buckets that begin among the longest 1 % of the samples may have a
+     *  quarter of it (but not fewer than 4).
      *
      *  0: 16, and at most a sixteenth of all batches. Fewer (down to 4) if `padding_target` cannot
      *  be reached with 16. Never fewer than a 65,536th of all batches, which limits the number of

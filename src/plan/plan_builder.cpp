@@ -125,9 +125,9 @@ void refuse_fewest(const sab_plan_options& options, uint64_t samples) {
 }
 
 void check_plan_options(const sab_plan_options& options) {
-    check(options.bucket_rule >= SAB_BUCKETS_AUTO && options.bucket_rule <= SAB_BUCKETS_EQUAL,
+    check(options.bucket_rule >= SAB_BUCKETS_AUTO && options.bucket_rule <= SAB_BUCKETS_OPTIMAL,
           "options.bucket_rule", options.bucket_rule,
-          "must be one of SAB_BUCKETS_AUTO (0) to SAB_BUCKETS_EQUAL (3)");
+          "must be one of SAB_BUCKETS_AUTO (0) to SAB_BUCKETS_OPTIMAL (2)");
     if (options.budget_count == 0 && options.batch_size_count == 0)
         fail(SAB_E_ARGUMENT,
              "options.budget_count = 0 and options.batch_size_count = 0: a budget or a batch size "
@@ -141,12 +141,8 @@ void check_plan_options(const sab_plan_options& options) {
     check(is_optimal ? options.bucket_count >= 1 : options.bucket_count == 0,
           "options.bucket_count", options.bucket_count,
           is_optimal ? "must be at least 1" : "goes with SAB_BUCKETS_OPTIMAL only");
-    const bool is_equal = options.bucket_rule == SAB_BUCKETS_EQUAL;
-    check(!is_equal || options.bucket_batches >= 1, "options.bucket_batches",
-          options.bucket_batches, "must be at least 1 with SAB_BUCKETS_EQUAL");
-    check(is_equal || options.bucket_rule == SAB_BUCKETS_AUTO || options.bucket_batches == 0,
-          "options.bucket_batches", options.bucket_batches,
-          "goes with SAB_BUCKETS_EQUAL and SAB_BUCKETS_AUTO only");
+    check(options.bucket_rule == SAB_BUCKETS_AUTO || options.bucket_batches == 0,
+          "options.bucket_batches", options.bucket_batches, "goes with SAB_BUCKETS_AUTO only");
     check(options.batch_size_multiple >= 1, "options.batch_size_multiple",
           options.batch_size_multiple, "must be at least 1");
     check(options.tail >= SAB_TAIL_KEEP && options.tail <= SAB_TAIL_WRAP, "options.tail",
@@ -422,8 +418,6 @@ std::vector<BucketRange> PlanBuilder::ranges(BoundaryFinder& finder, PlanFacts& 
         // Only samples that are alone in their batches.
     } else if (options_.bucket_rule == SAB_BUCKETS_OPTIMAL) {
         ranges = finder.optimal(options_.bucket_count, progress_);
-    } else if (options_.bucket_rule == SAB_BUCKETS_EQUAL) {
-        ranges = finder.equal_buckets(options_.bucket_batches);
     } else if (options_.max_shapes > 0) {
         ranges = shaped_ranges(finder, shapes);
     }

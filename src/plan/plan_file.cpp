@@ -191,7 +191,7 @@ void check_facts(const PlanFacts& facts, uint64_t distinct_count, bool is_counte
         refuse("it has ", facts.samples, " samples, of which ", facts.skipped, " are skipped");
     if (distinct_count >= facts.columns * largest_sample_count) refuse("it has too many sizes");
     if (facts.tail < SAB_TAIL_KEEP || facts.tail > SAB_TAIL_WRAP ||
-        facts.bucket_rule < SAB_BUCKETS_AUTO || facts.bucket_rule > SAB_BUCKETS_EQUAL ||
+        facts.bucket_rule < SAB_BUCKETS_AUTO || facts.bucket_rule > SAB_BUCKETS_OPTIMAL ||
         !std::ranges::all_of(facts.length_multiples, is_proper) ||
         !std::ranges::all_of(facts.zeros, [](double length) { return length >= 0; }) ||
         !(facts.total >= 0) || !(facts.padding_target >= 0) ||

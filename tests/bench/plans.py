@@ -77,19 +77,38 @@ def synthetic() -> "dict[str, tuple[np.ndarray, int]]":
     }
 
 
+def equal_runs(sizes: np.ndarray, budget: float, batches: int) -> "tuple[int, float]":
+    """Batches and padded total of runs of so many whole batches, from the longest sample down. What
+    is too little for another run joins the last one."""
+    longest_first = np.sort(sizes)[::-1]
+    count, padded, begin = 0, 0.0, 0
+    while begin < len(sizes):
+        size, left = int(budget // longest_first[begin]), len(sizes) - begin
+        run = size * min(batches, left // size) or left
+        if run < left and (left - run) // (budget // longest_first[begin + run]) < batches:
+            run = left
+        count += -(-run // size)
+        padded += float(longest_first[begin]) * run
+        begin += run
+    return count, padded
+
+
 def cells(sizes: np.ndarray, budget: float) -> "tuple[list[str], list[str]]":
     """Cells of the table beside equal runs, and of the table of default options."""
 
+    usual = sab.plan(sizes, budget)
+
+    def wasted(batches: int, padded: float) -> str:
+        return f"{batches / usual.lower_bound:.4f} ({1 - sizes.sum() / padded:.2%})"
+
     def over(plan: sab.Plan) -> str:
         padded = sum(bucket.padded_length * bucket.samples for bucket in plan.buckets)
-        padding = 1 - sum(bucket.total for bucket in plan.buckets) / padded
-        return f"{plan.batch_count / plan.lower_bound:.4f} ({padding:.2%})"
+        return wasted(plan.batch_count, padded)
 
     beside = []
     for least in (16, 4):
-        beside.append(over(sab.plan(sizes, budget, buckets="equal", bucket_batches=least)))
+        beside.append(wasted(*equal_runs(sizes, budget, least)))
         beside.append(over(sab.plan(sizes, budget, padding=1e-6, bucket_batches=least)))
-    usual = sab.plan(sizes, budget)
     report = usual.report()
     return beside, [
         f"{len(sizes):,}",

@@ -219,9 +219,10 @@ static void draw_plan(struct planned *of) {
     of->options = budget(below(4) == 0 ? 20 : (double)(60 + below(400)));
     of->options.tail = (sab_tail)below(4);
     of->options.oversize = below(2) == 0 ? SAB_OVERSIZE_SKIP : SAB_OVERSIZE_SINGLE;
-    of->options.bucket_rule = (sab_bucket_rule)below(4);
+    of->options.bucket_rule = (sab_bucket_rule)below(3);
     of->options.max_batch_size = below(3) == 0 ? 1 + below(20) : 0;
-    if (of->options.bucket_rule == SAB_BUCKETS_EQUAL) of->options.bucket_batches = 1 + below(5);
+    if (of->options.bucket_rule == SAB_BUCKETS_AUTO && below(3) == 0)
+        of->options.bucket_batches = 1 + below(5);
     if (of->options.bucket_rule == SAB_BUCKETS_OPTIMAL) of->options.bucket_count = 1 + below(6);
     if (of->options.bucket_rule == SAB_BUCKETS_BOUNDARIES) {
         for (int i = 0; i < 4; ++i) of->boundaries[i] = i * (double)(1 + below(15)) + i;

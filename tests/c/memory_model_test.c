@@ -669,10 +669,8 @@ static void Plan_PricedByAModel_KeepsUpperPredictionsUnderTheBudget(void) {
         sab_memory_model *model = model_of(&data, NULL);
         sab_cost *cost = cost_of(model);
         sab_plan_options options = limited(cost, 2e9);
-        for (sab_bucket_rule buckets = SAB_BUCKETS_AUTO; buckets <= SAB_BUCKETS_EQUAL;
-             buckets += SAB_BUCKETS_EQUAL) {
-            options.bucket_rule = buckets;
-            options.bucket_batches = buckets == SAB_BUCKETS_EQUAL ? 3 : 0;
+        for (uint64_t batches = 0; batches <= 3; batches += 3) {
+            options.bucket_batches = batches;
             options.length_multiple = fit % 2 == 0 ? 8 : 0;
             sab_plan *plan = plan_with(lengths(2000), 2000, &options);
             sab_sampler *sampler = rank_of(plan, 0, 1);

@@ -110,34 +110,20 @@ static void BatchSize_LargerThanAnyPlan_IsOneBatch(void) {
         }
 }
 
-static void Rank_CutsWholeBatchesFromTheLongestDown(void) {
-    const int32_t numbers[] = {10, 9, 8, 7, 6, 5, 4, 3, 2, 1};
-    sab_plan_options options = budget(20);
-    options.bucket_rule = SAB_BUCKETS_EQUAL;
-    options.bucket_batches = 1;
-    /* 20 / 10 = 2: {10, 9}; 20 / 8 = 2: {8, 7}; 20 / 6 = 3: {6, 5, 4}, and with the three left over
-     * two full batches */
-    EXPECT_BUCKETS(numbers, &options, "1..6 n6 b3 x2; 7..8 n2 b2 x1; 9..10 n2 b2 x1");
-    options.bucket_batches = 2;
-    EXPECT_BUCKETS(numbers, &options, "1..6 n6 b3 x2; 7..10 n4 b2 x2");
-}
-
 static void BucketBatches_OfAnyNumber_AreAccepted(void) {
     const int32_t numbers[] = {10, 9, 8, 7, 6, 5, 4, 3, 2, 1}, one[] = {5};
     const uint64_t large[] = {10,        1000, UINT32_MAX, UINT64_C(1) << 32, UINT64_C(1) << 63,
                               UINT64_MAX};
     for (size_t i = 0; i < COUNT(large); ++i)
-        for (sab_tail tail = SAB_TAIL_KEEP; tail <= SAB_TAIL_MERGE; ++tail)
-            for (int is_equal = 0; is_equal < 2; ++is_equal) {
-                sab_plan_options options = budget(20);
-                options.bucket_rule = is_equal ? SAB_BUCKETS_EQUAL : SAB_BUCKETS_AUTO;
-                options.bucket_batches = large[i];
-                options.tail = tail;
-                EXPECT_BUCKETS(numbers, &options, "1..10 n10 b2 x5");
-                sab_plan *plan = plan_with(one, 1, &options);
-                EXPECT(info_of(plan).batches == 1 && info_of(plan).buckets == 1);
-                sab_plan_free(plan);
-            }
+        for (sab_tail tail = SAB_TAIL_KEEP; tail <= SAB_TAIL_MERGE; ++tail) {
+            sab_plan_options options = budget(20);
+            options.bucket_batches = large[i];
+            options.tail = tail;
+            EXPECT_BUCKETS(numbers, &options, "1..10 n10 b2 x5");
+            sab_plan *plan = plan_with(one, 1, &options);
+            EXPECT(info_of(plan).batches == 1 && info_of(plan).buckets == 1);
+            sab_plan_free(plan);
+        }
 }
 
 static void Optimal_PadsAsLittleAsAnyCutCan(void) {
@@ -1073,7 +1059,6 @@ static void Plan_BadOptions_AreNamed(void) {
             options.boundary_count = 2);
     REFUSED("bucket_count = 0", options.bucket_rule = SAB_BUCKETS_OPTIMAL);
     REFUSED("bucket_count = 3: goes with", options.bucket_count = 3);
-    REFUSED("bucket_batches = 0", options.bucket_rule = SAB_BUCKETS_EQUAL);
     REFUSED("bucket_batches = 3: goes with", options.bucket_rule = SAB_BUCKETS_OPTIMAL;
             options.bucket_count = 3; options.bucket_batches = 3);
     REFUSED("batch_sizes[0] = 0", options.batch_sizes = zero; options.batch_size_count = 1);
@@ -1096,7 +1081,7 @@ static void Plan_BadOptions_AreNamed(void) {
     REFUSED("in a batch of one", SET_BUDGET(options, 20); options.oversize = SAB_OVERSIZE_ERROR);
     REFUSED("max_shapes = 1", options.max_shapes = 1);
     REFUSED("max_shapes = 3: goes with", options.max_shapes = 3;
-            options.bucket_rule = SAB_BUCKETS_EQUAL; options.bucket_batches = 2);
+            options.bucket_rule = SAB_BUCKETS_OPTIMAL; options.bucket_count = 2);
     EXPECT_FAILS(sab_plan_new(NULL, &options, &plan), SAB_E_ARGUMENT, "sizes = NULL");
     EXPECT_FAILS(sab_plan_new(sizes, NULL, &plan), SAB_E_ARGUMENT, "options = NULL");
     EXPECT_FAILS(sab_plan_new(sizes, &options, NULL), SAB_E_ARGUMENT, "plan = NULL");
@@ -1473,7 +1458,6 @@ int main(void) {
     RUN(Boundaries_MayBeEmptyOrInfinite);
     RUN(BatchSizes_OneForAllOrOneABucket);
     RUN(BatchSize_LargerThanAnyPlan_IsOneBatch);
-    RUN(Rank_CutsWholeBatchesFromTheLongestDown);
     RUN(BucketBatches_OfAnyNumber_AreAccepted);
     RUN(Optimal_PadsAsLittleAsAnyCutCan);
     RUN(Auto_KeepsPaddingAndBatchesUnderTheTarget);

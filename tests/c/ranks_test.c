@@ -96,10 +96,7 @@ static void make_shards(job *jobs, uint64_t world_size, int kind) {
             j->plan.boundaries = boundaries;
             j->plan.boundary_count = COUNT(boundaries);
         }
-        if (kind == 2) {
-            j->plan.bucket_rule = SAB_BUCKETS_EQUAL;
-            j->plan.bucket_batches = 3;
-        }
+        if (kind == 2) j->plan.bucket_batches = 3;
         j->options = ranks(r, world_size);
         j->options.micro_batches = 1 + (uint64_t)kind;
         begin = end;

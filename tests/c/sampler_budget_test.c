@@ -26,6 +26,7 @@ struct job {
     double budget; /* the plan's own */
     sab_tail tail;
     sab_last_step last_step;
+    uint64_t bucket_batches; /* of automatic buckets */
     uint64_t seed, costliest_first;
     int skipped[SAMPLES];
 };
@@ -64,7 +65,7 @@ static void make_plan(struct job *job, sab_bucket_rule buckets, sab_oversize ove
     options.boundaries = buckets == SAB_BUCKETS_BOUNDARIES ? boundaries : NULL;
     options.boundary_count = buckets == SAB_BUCKETS_BOUNDARIES ? COUNT(boundaries) : 0;
     options.bucket_count = buckets == SAB_BUCKETS_OPTIMAL ? 4 : 0;
-    options.bucket_batches = buckets == SAB_BUCKETS_EQUAL ? 3 : 0;
+    options.bucket_batches = buckets == SAB_BUCKETS_AUTO ? job->bucket_batches : 0;
     sab_sizes *sizes = sizes_of(job->sizes, job->samples);
     if (job->tail == SAB_TAIL_DROP &&
         sab_plan_new(sizes, &options, &job->plan) == SAB_E_ARGUMENT) /* it drops all samples */
@@ -100,7 +101,8 @@ static struct job any_job(void) {
     /* at least one sample remains */
     else
         job.budget = cost_of(job.cost, 1 + below(12), (double)longest + 8);
-    make_plan(&job, (sab_bucket_rule)below(4), oversize, multiples[below(3)]);
+    job.bucket_batches = below(2) == 0 ? 3 : 0;
+    make_plan(&job, (sab_bucket_rule)below(3), oversize, multiples[below(3)]);
     sab_plan_info info = SAB_PLAN_INFO_INIT;
     EXPECT_OK(sab_plan_get_info(job.plan, &info));
     if (info.batches < MOST_RANKS && job.last_step == SAB_LAST_STEP_DROP)

@@ -32,13 +32,12 @@ static sab_plan *plan_of(sab_bucket_rule buckets, sab_tail tail) {
         options.boundary_count = 5;
     }
     options.bucket_count = buckets == SAB_BUCKETS_OPTIMAL ? 5 : 0;
-    options.bucket_batches = buckets == SAB_BUCKETS_EQUAL ? 3 : 0;
     return plan_with(lengths(SAMPLES), SAMPLES, &options);
 }
 
 static void EveryPlanAndOrder_KeepsCoverageStepsAndBudget(void) {
     sab_sizes *sizes = sizes_of(lengths(SAMPLES), SAMPLES);
-    for (sab_bucket_rule buckets = SAB_BUCKETS_AUTO; buckets <= SAB_BUCKETS_EQUAL; ++buckets)
+    for (sab_bucket_rule buckets = SAB_BUCKETS_AUTO; buckets <= SAB_BUCKETS_OPTIMAL; ++buckets)
         for (sab_tail tail = SAB_TAIL_KEEP; tail <= SAB_TAIL_WRAP; ++tail) {
             sab_plan *plan = plan_of(buckets, tail);
             for (enum order order = NATIVE; order < ORDERS; ++order)
@@ -338,7 +337,7 @@ static void CostliestFirst_OfMoreThanAllBatches_OrdersAllOfThem(void) {
 }
 
 static void CostliestBatches_AreNeverExceededInAnyEpoch(void) {
-    for (sab_bucket_rule buckets = SAB_BUCKETS_AUTO; buckets <= SAB_BUCKETS_EQUAL; ++buckets) {
+    for (sab_bucket_rule buckets = SAB_BUCKETS_AUTO; buckets <= SAB_BUCKETS_OPTIMAL; ++buckets) {
         sab_plan *plan = plan_of(buckets, SAB_TAIL_KEEP);
         sab_sampler *costliest = NULL, *all = NULL, *sampler = rank_of(plan, 0, 1);
         sab_batch first = SAB_BATCH_INIT, batch = SAB_BATCH_INIT;

@@ -92,8 +92,6 @@ local function set(options, lines, kept, columns)
       options.boundaries, options.bucket_rule = kept.boundaries, lib.SAB_BUCKETS_BOUNDARIES
     elseif key == "buckets" and value == "optimal" then
       options.bucket_rule, options.bucket_count = lib.SAB_BUCKETS_OPTIMAL, tonumber(words[4])
-    elseif key == "buckets" and value == "equal" then
-      options.bucket_rule, options.bucket_batches = lib.SAB_BUCKETS_EQUAL, tonumber(words[4])
     elseif key == "buckets" then
       assert(value == "auto", value)
     elseif integers[key] then

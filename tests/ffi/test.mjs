@@ -63,7 +63,6 @@ function by(kind, lines, columns = 1) {
     else if (key === 'boundaries')
       Object.assign(made, { bucket_rule: lib.SAB_BUCKETS_BOUNDARIES, boundaries: Float64Array.from(numbers, Number), boundary_count: numbers.length / columns });
     else if (key === 'buckets' && value === 'optimal') Object.assign(made, { bucket_rule: lib.SAB_BUCKETS_OPTIMAL, bucket_count: Number(more) });
-    else if (key === 'buckets' && value === 'equal') Object.assign(made, { bucket_rule: lib.SAB_BUCKETS_EQUAL, bucket_batches: Number(more) });
     else if (key === 'buckets') assert.equal(value, 'auto');
     else {
       assert(key in made, key);

@@ -6,7 +6,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     Input input(data, size);
     sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
     const double limit = 1 + input.take<uint16_t>() % 2000;
-    options.bucket_rule = input.take<uint8_t>() % 4;
+    options.bucket_rule = input.take<uint8_t>() % 3;
     options.tail = input.take<uint8_t>() % 4;
     options.oversize = input.take<uint8_t>() % 3;
     static sab_cost* const squares = new_quadratic();
@@ -21,7 +21,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     options.bucket_count =
         options.bucket_rule == SAB_BUCKETS_OPTIMAL ? 1 + input.take<uint8_t>() % 12 : 0;
     options.bucket_batches =
-        options.bucket_rule == SAB_BUCKETS_EQUAL ? 1 + input.take<uint8_t>() % 12 : 0;
+        options.bucket_rule == SAB_BUCKETS_AUTO ? input.take<uint8_t>() % 12 : 0;
     if (options.bucket_rule == SAB_BUCKETS_AUTO && input.take<uint8_t>() % 3 == 0)
         options.max_shapes = 2 + input.take<uint8_t>() % 6;
     const double boundaries[] = {0, 5, 20, 60, 200};

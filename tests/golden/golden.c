@@ -155,7 +155,7 @@ static size_t set_numbers(double* numbers, char** words, size_t count) {
 }
 
 static void set_plan(struct golden_case* c, char** words, size_t count) {
-    static const char* const buckets[] = {"auto", "boundaries", "optimal", "equal", NULL};
+    static const char* const buckets[] = {"auto", "boundaries", "optimal", NULL};
     static const char* const tails[] = {"keep", "merge", "drop", "wrap", NULL};
     static const char* const oversize[] = {"skip", "error", "single", NULL};
     const char *key = words[1], *value = words[2];
@@ -198,8 +198,6 @@ static void set_plan(struct golden_case* c, char** words, size_t count) {
         c->plan.bucket_rule = one_of(value, buckets);
         if (c->plan.bucket_rule == SAB_BUCKETS_OPTIMAL)
             c->plan.bucket_count = (size_t)number(words[3]);
-        if (c->plan.bucket_rule == SAB_BUCKETS_EQUAL)
-            c->plan.bucket_batches = (uint64_t)number(words[3]);
     } else
         die(key, "is not a known option of a plan");
 }

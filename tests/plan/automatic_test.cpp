@@ -50,6 +50,40 @@ Outcome outcome_of(const Plan& plan) {
     return outcome;
 }
 
+/// Runs of `batches` whole batches, from the longest sample down. What is too little for another run
+/// joins the last one.
+Outcome equal_runs(std::vector<uint32_t> numbers, const sab_plan_options& options,
+                   uint64_t lower_bound, uint64_t batches) {
+    std::ranges::sort(numbers);
+    const std::vector<double> distinct{static_cast<double>(numbers[0])};
+    const std::span<const double> column = distinct;
+    const std::string no_name;
+    const BatchSizes rules(options, {&no_name, 1}, {&column, 1}, numbers.size(), 0);
+    const auto padded = [&](uint64_t place) { return rules.padded(numbers[place], 0); };
+    const auto size_at = [&](uint64_t place) {
+        const double length = padded(place);
+        return std::max<uint64_t>(rules.largest({&length, 1}), 1);
+    };
+    Outcome outcome{};
+    double total = 0;
+    for (uint64_t end = numbers.size(); end > 0;) {
+        const uint64_t size = size_at(end - 1), fits = end / size;
+        uint64_t begin = fits > 0 ? end - size * std::min(batches, fits) : 0;
+        if (begin > 0 && begin / size_at(begin - 1) < batches) begin = 0;
+        outcome.batches += (end - begin + size - 1) / size;
+        outcome.padded += padded(end - 1) * static_cast<double>(end - begin);
+        for (uint64_t place = begin; place < end; ++place) total += numbers[place];
+        end = begin;
+    }
+    outcome.padding = outcome.padded > 0 ? (outcome.padded - total) / outcome.padded : 0;
+    const auto bound = static_cast<double>(lower_bound);
+    outcome.overhead = outcome.padding;
+    if (options.budget_count > 0)
+        outcome.overhead =
+            std::max(outcome.padding, (static_cast<double>(outcome.batches) - bound) / bound);
+    return outcome;
+}
+
 /// Whether only buckets of the shortest samples have fewer batches, no more than `least` together.
 bool has_fewer_only_at_end(const Plan& plan, uint64_t least) {
     std::size_t number = 0;
@@ -107,7 +141,6 @@ sab_plan_options any_options(std::mt19937_64& random, const std::vector<uint32_t
     if (random() % 4 == 0) options.length_multiple = 8, limit += 8 * multiples[random() % 5];
     if (random() % 6 == 0) options.max_batch_size = 1 + random() % 64;
     if (random() % 6 == 0) options.batch_size_multiple = 8;
-    if (random() % 5 == 0) options.tail = SAB_TAIL_MERGE;
     switch (random() % 8) {
         case 0:
             terms = {{1, 1, {2}}};
@@ -147,12 +180,9 @@ TEST(Automatic, IsNeverWorseThanEqualRunsAndReachesWhatTheyReach) {
         const std::unique_ptr<sab_cost, decltype(&sab_cost_free)> owner(cost, sab_cost_free);
         budget.cost = cost;
         std::map<uint64_t, Outcome> equal;
-        for (const uint64_t batches : {1, 2, 4, 5, 8, 11, 16, 40}) {
-            options.bucket_rule = SAB_BUCKETS_EQUAL;
-            options.bucket_batches = batches;
-            equal[batches] = outcome_of(*Plan::make(sizes, options));
-        }
-        options.bucket_rule = SAB_BUCKETS_AUTO;
+        const uint64_t bound = Plan::make(sizes, options)->facts().lower_bound;
+        for (const uint64_t batches : {1, 2, 4, 5, 8, 11, 16, 40})
+            equal[batches] = equal_runs(numbers, options, bound, batches);
         for (const double target : {1e-6, 0.002, 0.01, 0.05, 0.3})
             for (const uint64_t fewest : {0, 1, 2, 4, 5, 8, 11, 16, 40}) {
                 options.padding_target = target;
@@ -169,8 +199,7 @@ TEST(Automatic, IsNeverWorseThanEqualRunsAndReachesWhatTheyReach) {
                                least = fewest > 0 ? fewest : std::min<uint64_t>(room, 4);
                 // Fewer only where the bucket of the shortest samples has them, or where they save
                 // more than a quarter of the batches or of the padded total.
-                if (found.fewest < least && plan->buckets().size() > 1 &&
-                    options.tail != SAB_TAIL_MERGE) {
+                if (found.fewest < least && plan->buckets().size() > 1) {
                     if (fewest > 0) {
                         ASSERT_TRUE(has_fewer_only_at_end(*plan, least));
                     } else {
@@ -194,15 +223,9 @@ TEST(Automatic, IsNeverWorseThanEqualRunsAndReachesWhatTheyReach) {
                 }
                 // Beside equal runs of the plan's own least number of batches.
                 const bool has_own = found.met && found.fewest >= least &&
-                                     found.fewest < std::numeric_limits<uint64_t>::max() &&
-                                     options.tail != SAB_TAIL_MERGE;
+                                     found.fewest < std::numeric_limits<uint64_t>::max();
                 const uint64_t own = has_own ? found.fewest : fewest > 0 ? fewest : 16;
-                if (!equal.contains(own)) {
-                    sab_plan_options runs = options;
-                    runs.bucket_rule = SAB_BUCKETS_EQUAL;
-                    runs.bucket_batches = own;
-                    equal[own] = outcome_of(*Plan::make(sizes, runs));
-                }
+                if (!equal.contains(own)) equal[own] = equal_runs(numbers, options, bound, own);
                 const Outcome& same = equal[own];
                 if (has_own || !found.met)
                     ASSERT_FALSE(same.padding <= found.padding && same.batches < found.batches)

@@ -89,8 +89,6 @@ def keywords(key: str, values: list[str], columns: int) -> dict[str, Any]:
         return {key: [int(value) for value in values]}
     if key == "fill":
         return {key: float(values[0])}
-    if key == "buckets" and values[0] == "equal":
-        return {key: "equal", "bucket_batches": int(values[1])}
     if key == "buckets":
         return {key: int(values[1])}
     return {key: values[0] if key in WORDS else int(values[0])}

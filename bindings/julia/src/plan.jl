@@ -53,10 +53,8 @@ function plan_options(columns; budget = nothing, padding = nothing, boundaries =
         edges = corners(boundaries, columns)
         given.bucket_rule, given.boundaries, given.boundary_count = Raw.SAB_BUCKETS_BOUNDARIES, pointer(edges), size(edges, 2)
         push!(kept, edges)
-    elseif buckets isa Integer
-        given.bucket_rule, given.bucket_count = Raw.SAB_BUCKETS_OPTIMAL, converted(Csize_t, :buckets, buckets)
     elseif buckets !== nothing
-        given.bucket_rule = choice(:buckets, buckets, (equal = Raw.SAB_BUCKETS_EQUAL,))
+        given.bucket_rule, given.bucket_count = Raw.SAB_BUCKETS_OPTIMAL, converted(Csize_t, :buckets, buckets)
     end
     if batch_size !== nothing
         counts = UInt64[converted(UInt64, :batch_size, each) for each in batch_size]
@@ -96,8 +94,8 @@ that no batch costs more than `budget`. `sizes` is anything that [`Sizes`](@ref)
   one number for each bucket.
 - `cost`: of a batch, with a number as `budget`: anything that [`Cost`](@ref) takes, such as
   `:quadratic`, or a [`MemoryModel`](@ref) with a budget in bytes.
-- `boundaries`: where buckets begin. Or `buckets`: a number of buckets with the best boundaries, or
-  `:equal`. By default buckets are as large as possible with less than `padding` of padding.
+- `boundaries`: where buckets begin. Or `buckets`: a number of buckets with the best boundaries. By
+  default buckets are as large as possible with less than `padding` of padding.
 - `tail`: how samples that fill no batch are treated: `:keep`, `:merge`, `:drop` (`drop_last`) or
   `:wrap`.
 - `oversize`: how samples over the budget are treated: `:error`, `:skip` (left out with a warning)

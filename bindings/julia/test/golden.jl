@@ -25,7 +25,6 @@ function golden_keywords(lines, columns)
             given[Symbol(key)] = numbers([value; more])
         elseif key == "buckets"
             value == "optimal" && (given[:buckets] = parse(Int, more[1]))
-            value == "equal" && (given[:buckets] = :equal; given[:bucket_batches] = parse(Int, more[1]))
         else
             given[Symbol(key)] = something(tryparse(Int, value), tryparse(Float64, value), Symbol(value))
         end

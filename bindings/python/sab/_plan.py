@@ -571,7 +571,7 @@ class PlanOptions(TypedDict, total=False):
 
     padding: float
     boundaries: BoundariesLike | None
-    buckets: int | Literal["equal"] | None
+    buckets: int | None
     bucket_batches: int | None
     batch_size: int | Sequence[int] | None
     cost: CostLike | None
@@ -785,10 +785,6 @@ def _set_buckets(options: CData, given: PlanOptions, calls: Calls, columns: Sequ
             {f"in column {j}": f"in column {name!r}" for j, name in enumerate(columns)}
         )
         options.boundary_count = edges.size if edges.ndim == 1 else len(edges)
-    elif buckets == "equal":
-        options.bucket_rule = lib.SAB_BUCKETS_EQUAL
-    elif isinstance(buckets, str):
-        raise ValueError(f"buckets = {buckets!r}: must be a number or 'equal'")
     elif buckets is not None:
         options.bucket_rule = lib.SAB_BUCKETS_OPTIMAL
         options.bucket_count = whole("buckets", buckets, 1)
@@ -839,7 +835,7 @@ def plan(
     *,
     padding: float = 0.01,
     boundaries: BoundariesLike | None = None,
-    buckets: int | Literal["equal"] | None = None,
+    buckets: int | None = None,
     bucket_batches: int | None = None,
     batch_size: int | Sequence[int] | None = None,
     cost: CostLike | None = None,
@@ -871,11 +867,10 @@ def plan(
             lower end of all sizes. Each other one is the upper end of a bucket, which holds what no
             bucket before does. Or a dictionary with such numbers for each column, none twice, whose
             buckets are all combinations, at most 65,536.
-        buckets: a number: that many intervals of size that pad least; ``"equal"``: runs of
-            ``bucket_batches`` whole batches.
-        bucket_batches: batches in a bucket (``"equal"``), or the fewest that a bucket may have (by
-            padding). Without it 16, fewer where the padding is out of reach. Any number down to 1
-            where that saves more than a quarter of the batches or of the padded total.
+        buckets: that many intervals of size that pad least.
+        bucket_batches: without boundaries or buckets: the fewest batches that a bucket may have.
+            Without it 16, fewer where the padding is out of reach. Any number down to 1 where that
+            saves more than a quarter of the batches or of the padded total.
         batch_size: samples a batch, for all buckets, or, with boundaries, one for each; with a
             budget the smaller size is used.
         cost: the cost of a batch if ``budget`` is a single number. ``"padded"``: count * length,

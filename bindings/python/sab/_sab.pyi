@@ -80,7 +80,6 @@ class _Lib:
     SAB_BUCKETS_AUTO: int
     SAB_BUCKETS_BOUNDARIES: int
     SAB_BUCKETS_OPTIMAL: int
-    SAB_BUCKETS_EQUAL: int
     SAB_TAIL_KEEP: int
     SAB_TAIL_MERGE: int
     SAB_TAIL_DROP: int

@@ -327,9 +327,8 @@ SCENARIO(plan_optimal, Threads::none) {
     play_plan(run, options);
 }
 
-SCENARIO(plan_rank, Threads::none) {
+SCENARIO(plan_fewest_batches, Threads::none) {
     sab_plan_options options = with_budget(300);
-    options.bucket_rule = SAB_BUCKETS_EQUAL;
     options.bucket_batches = 2;
     play_plan(run, options);
 }

@@ -39,12 +39,13 @@ def add(commands: Commands) -> None:
     plan.add_argument("--boundaries", type=quantity, nargs="+", help="bucket boundaries")
     plan.add_argument(
         "--buckets",
-        help="number of buckets, placed for the least padding; or equal: as many batches in each",
+        type=whole,
+        help="number of buckets, placed for the least padding",
     )
     plan.add_argument(
         "--bucket-batches",
         type=whole,
-        help="batches of each bucket (--buckets equal), or the fewest (by --padding)",
+        help="fewest batches of a bucket (by --padding)",
     )
     plan.add_argument(
         "--batch-size", type=whole, nargs="+", help="samples a batch: one number, or one a bucket"
@@ -146,14 +147,6 @@ def _run(options: argparse.Namespace) -> None:
     columns = columns_of(options)
     _check_columns(options, columns)
     cost = _cost_of(options.cost, columns)
-    buckets: Any = options.buckets
-    if buckets is not None and buckets != "equal":
-        try:
-            buckets = whole(buckets)
-        except argparse.ArgumentTypeError:
-            raise InputError(f"--buckets {buckets}: must be a whole number or equal") from None
-    if buckets == "equal" and options.bucket_batches is None:
-        raise InputError("--buckets equal: --bucket-batches must be given, too")
     batch_size = (
         options.batch_size[0]
         if options.batch_size and len(options.batch_size) == 1
@@ -165,7 +158,7 @@ def _run(options: argparse.Namespace) -> None:
         options.budget,
         padding=0.01 if options.padding is None else options.padding,
         boundaries=options.boundaries,
-        buckets=buckets,
+        buckets=options.buckets,
         bucket_batches=options.bucket_batches,
         batch_size=batch_size,
         cost=cost,

@@ -33,9 +33,6 @@ pub enum BucketRule {
     /// This number of intervals of size, at least 1, that pad least: the exact optimum when each
     /// sample is padded to its bucket's longest.
     Optimal(u64),
-    /// Runs of this number of whole batches, at least 1, in the sorted order, longest first. Only
-    /// the bucket of the shortest samples has a tail.
-    Equal(u64),
 }
 
 /// How the samples of a bucket that do not fill its last batch are treated.
@@ -206,10 +203,6 @@ impl<'f> PlanOptions<'f> {
             BucketRule::Optimal(count) => {
                 self.raw.bucket_count = usize::try_from(count).unwrap_or(usize::MAX);
                 sys::SAB_BUCKETS_OPTIMAL
-            }
-            BucketRule::Equal(batches) => {
-                self.raw.bucket_batches = batches;
-                sys::SAB_BUCKETS_EQUAL
             }
         };
         self

@@ -145,11 +145,6 @@ fn plan_options_that_break_a_rule_are_refused() {
         "bucket_count"
     );
     assert_refused!(
-        Plan::new(&sizes, &new().bucket_rule(BucketRule::Equal(0))),
-        Argument,
-        "bucket_batches"
-    );
-    assert_refused!(
         Plan::new(&sizes, &new().bucket_rule(BucketRule::Boundaries(vec![1.0]))),
         Argument,
         "boundar"

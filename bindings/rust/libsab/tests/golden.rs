@@ -107,9 +107,6 @@ impl Case<'_> {
             ["buckets", "optimal", count] => {
                 options.bucket_rule(BucketRule::Optimal(number(count)))
             }
-            ["buckets", "equal", batches] => {
-                options.bucket_rule(BucketRule::Equal(number(batches)))
-            }
             ["boundaries", ref edges @ ..] => options.bucket_rule(self.boundaries(edges)),
             ["length_multiples", ref multiples @ ..] => {
                 options.length_multiples(numbers(multiples))

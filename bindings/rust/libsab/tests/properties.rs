@@ -13,7 +13,6 @@ fn buckets() -> impl Strategy<Value = BucketRule> {
     prop_oneof![
         Just(BucketRule::Auto),
         (1u64..6).prop_map(BucketRule::Optimal),
-        (1u64..5).prop_map(BucketRule::Equal),
         Just(BucketRule::Boundaries(vec![0.0, 10.0, 25.0, 60.0, 101.0])),
     ]
 }

@@ -55,15 +55,12 @@ typedef int32_t sab_bucket_rule;
 typedef int32_t sab_tail;
 /** a smaller last batch */
 #define SAB_TAIL_KEEP 0
-/** the longest of them move into the next bucket of longer samples, even across a boundary; the
- * last bucket keeps its tail */
-#define SAB_TAIL_MERGE 1
 /** they are left out of this epoch (drop_last); each epoch leaves out other samples. A plan must
  *  keep a batch */
-#define SAB_TAIL_DROP 2
+#define SAB_TAIL_DROP 1
 /** the last batch is filled with samples of the same bucket that then appear twice in the epoch; a
  *  bucket of fewer samples than a batch is one smaller batch */
-#define SAB_TAIL_WRAP 3
+#define SAB_TAIL_WRAP 2
 
 /** How samples are treated that are outside the boundaries or cost more than the budget alone. */
 typedef int32_t sab_oversize;
@@ -123,7 +120,7 @@ typedef struct sab_plan_options {
      *  than a quarter of the batches or of the padded total. sab_plan_report.partners says how
      *  many batch mates are left. A sorted cut takes samples from the longest down, each batch as
      *  many as fit. With `c` its number of batches, a plan that misses its target has at most
-     *  1.25 c or c + 1 batches (but for `max_shapes`, SAB_TAIL_MERGE and SAB_TAIL_DROP).
+     *  1.25 c or c + 1 batches (but for `max_shapes` and SAB_TAIL_DROP).
      *
      *  1: at most `c` batches. More: never both more batches and more padding than equal runs of
      *  as many batches; for that the buckets of the shortest samples may have fewer */
@@ -146,10 +143,9 @@ typedef struct sab_plan_options {
     /** SAB_OVERSIZE_ERROR */
     sab_oversize oversize;
     /** AUTO only: at most this many distinct (count, padded length), with the least padding;
-     *  batches are then padded to their bucket's length. SAB_TAIL_KEEP and SAB_TAIL_MERGE need one
-     *  for the tail. Samples of SAB_OVERSIZE_SINGLE take at least one, with several columns exactly
-     *  one. 0: no limit. A last step that is split between ranks, or a lowered budget, may add
-     *  shapes */
+     *  batches are then padded to their bucket's length. SAB_TAIL_KEEP needs one for the tail.
+     *  Samples of SAB_OVERSIZE_SINGLE take at least one, with several columns exactly one. 0: no
+     *  limit. A last step that is split between ranks, or a lowered budget, may add shapes */
     size_t max_shapes;
     /** `length_multiple` of each column; NULL: the same for all columns */
     const double *length_multiples;
@@ -177,7 +173,7 @@ typedef struct sab_plan_options {
      *  SAB_OVERSIZE_SKIP, and so are the few of the shortest that fill no batch. A last step is
      *  split only as far as this allows; where ranks would get fewer samples, it is left out as by
      *  SAB_LAST_STEP_DROP. A lowered budget may make smaller batches. Not for mixtures, samples
-     *  that are spread over ranks, SAB_OVERSIZE_SINGLE and SAB_TAIL_MERGE */
+     *  that are spread over ranks, and SAB_OVERSIZE_SINGLE */
     uint64_t min_batch_size;
 } sab_plan_options;
 #define SAB_PLAN_OPTIONS_INIT  \

@@ -133,7 +133,7 @@ AutomaticBoxes::Tried AutomaticBoxes::find(const Progress& progress) {
     if (meets_target(all[0]) || has_few_batches(all[0], progress)) return std::move(all[0]);
     // With whole numbers of samples, or if another budget still limits them, no single cut may
     // save batches where several do. A number that is not whole shows what each one is worth.
-    const bool keeps_tails = options_.tail == SAB_TAIL_KEEP || options_.tail == SAB_TAIL_MERGE;
+    const bool keeps_tails = options_.tail == SAB_TAIL_KEEP;
     const BoxFinder finer(
         cells_, [&](auto lengths) { return batch_sizes_.largest(lengths); },
         [&](auto lengths) { return batch_sizes_.smooth(lengths); }, keeps_tails);

@@ -68,7 +68,7 @@ static void check_any_batch(const PlanArrays& made) {
     for (const Bucket& bucket : made.buckets)
         if (share(bucket) > share(*fullest)) fullest = &bucket;
     fail(SAB_E_ARGUMENT,
-         "options.tail = SAB_TAIL_DROP (2): must leave a batch; no bucket fills one, "
+         "options.tail = SAB_TAIL_DROP (1): must leave a batch; no bucket fills one, "
          "the fullest has ",
          fullest->samples(), " of the ", fullest->batch_size, " samples of a batch");
 }

@@ -6,22 +6,6 @@
 namespace sab {
 namespace {
 
-/// The samples that do not fill a batch, the longest of a bucket, move up into the next bucket that
-/// has samples.
-void merge_tails(std::vector<BucketRange>& ranges) {
-    std::size_t last = ranges.size();
-    while (last > 0 && ranges[last - 1].begin == ranges[last - 1].end) --last;
-    for (std::size_t i = 0; i + 1 < last; ++i) {
-        const uint64_t tail = (ranges[i].end - ranges[i].begin) % ranges[i].batch_size;
-        std::size_t up = i + 1;
-        while (ranges[up].begin == ranges[up].end) ++up;
-        if (ranges[i].begin == ranges[i].end) continue;
-        ranges[i].end -= tail;
-        for (std::size_t j = i + 1; j <= up; ++j) ranges[j].begin -= tail;
-        for (std::size_t j = i + 1; j < up; ++j) ranges[j].end -= tail;
-    }
-}
-
 /// `found`, or equal runs of as many batches if these have fewer batches and less padding: where
 /// the shortest samples are too few for a bucket, `found` adds them to longer ones.
 BoundaryFinder::Tried with_fewer_at_end(BoundaryFinder& finder, BoundaryFinder::Tried found,
@@ -42,8 +26,7 @@ BoundaryFinder::Tried automatic_ranges(BoundaryFinder& finder, const sab_plan_op
                                        const Progress& progress) {
     const AutomaticRange range = automatic_range(options, lower_bound, finder.samples());
     const double target = options.padding_target;
-    const auto overhead_of = [&](std::vector<BucketRange> ranges) {
-        if (options.tail == SAB_TAIL_MERGE) merge_tails(ranges);
+    const auto overhead_of = [&](const std::vector<BucketRange>& ranges) {
         const BoundaryFinder::Waste waste = finder.waste(ranges);
         return overhead(waste.padding + singles.padding, waste.padded + singles.padded,
                         waste.batches + singles.batches, lower_bound, options.budget_count > 0);
@@ -108,7 +91,6 @@ void check_fewest(const sab_plan_options& options) {
            "goes with SAB_BUCKETS_AUTO (0) without max_shapes only");
     refuse(options.oversize != SAB_OVERSIZE_SINGLE,
            "does not go with SAB_OVERSIZE_SINGLE (2), whose batches have one sample");
-    refuse(options.tail != SAB_TAIL_MERGE, "does not go with SAB_TAIL_MERGE (1)");
     refuse(options.max_batch_size == 0 || fewest <= options.max_batch_size,
            "must be at most options.max_batch_size");
     refuse(options.batch_size_count != 1 || options.batch_sizes == nullptr ||
@@ -146,7 +128,7 @@ void check_plan_options(const sab_plan_options& options) {
     check(options.batch_size_multiple >= 1, "options.batch_size_multiple",
           options.batch_size_multiple, "must be at least 1");
     check(options.tail >= SAB_TAIL_KEEP && options.tail <= SAB_TAIL_WRAP, "options.tail",
-          options.tail, "must be one of SAB_TAIL_KEEP (0) to SAB_TAIL_WRAP (3)");
+          options.tail, "must be one of SAB_TAIL_KEEP (0) to SAB_TAIL_WRAP (2)");
     check(options.oversize >= SAB_OVERSIZE_SKIP && options.oversize <= SAB_OVERSIZE_SINGLE,
           "options.oversize", options.oversize,
           "must be one of SAB_OVERSIZE_SKIP (0) to SAB_OVERSIZE_SINGLE (2)");
@@ -344,8 +326,7 @@ std::vector<BucketRange> PlanBuilder::singles(BoundaryFinder& finder, std::size_
     std::vector<BucketRange> alone;
     if (has_singles() && end_ < count_) alone.push_back({end_, count_, 1});
     if (shapes == 0) return alone;
-    const bool has_tail =
-        begin_ < end_ && (options_.tail == SAB_TAIL_KEEP || options_.tail == SAB_TAIL_MERGE);
+    const bool has_tail = begin_ < end_ && options_.tail == SAB_TAIL_KEEP;
     const std::size_t fewest = (begin_ < end_ ? 1u : 0u) + (has_tail ? 1u : 0u) + alone.size();
     check(shapes >= fewest, "options.max_shapes", shapes, "must be at least ", fewest,
           ": one for full batches, one for the tail of the shortest samples where it is kept, ",
@@ -387,7 +368,6 @@ void PlanBuilder::hold_fewest(const BoundaryFinder& finder, std::vector<BucketRa
 std::vector<BucketRange> PlanBuilder::shaped_ranges(BoundaryFinder& finder,
                                                     std::size_t shapes) const {
     std::vector<BucketRange> ranges = finder.by_shapes(shapes, progress_);
-    if (options_.tail == SAB_TAIL_MERGE) return ranges;
     const BoundaryFinder::Waste own = finder.waste(ranges);
     std::vector<BucketRange> others = finder.by_few_shapes(
         options_.tail == SAB_TAIL_KEEP ? shapes + 1 : shapes, options_.tail, own.batches);
@@ -431,7 +411,6 @@ std::vector<BucketRange> PlanBuilder::ranges(BoundaryFinder& finder, PlanFacts& 
         facts.padding_target = options_.padding_target;
         facts.nearest_target = found.nearest;
     }
-    if (options_.tail == SAB_TAIL_MERGE) merge_tails(ranges);
     if (options_.min_batch_size > 1) hold_fewest(finder, ranges, facts);
     ranges.insert(ranges.end(), alone.begin(), alone.end());
     if (has_singles() && begin_ > 0) ranges.push_back({0, begin_, 1});

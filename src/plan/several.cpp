@@ -188,7 +188,7 @@ std::size_t SeveralPlanner::shapes_of(std::size_t id_number) const {
     if (options_.id_shape_count > 0) return options_.id_shapes[id_number];
     const std::size_t ids = points_.ids.size();
     if (options_.max_shapes == 0 || ids == 1) return options_.max_shapes;
-    const bool keeps_tail = options_.tail == SAB_TAIL_KEEP || options_.tail == SAB_TAIL_MERGE;
+    const bool keeps_tail = options_.tail == SAB_TAIL_KEEP;
     const std::size_t fewest = 1 + (keeps_tail ? 1 : 0) + (has_singles() ? 1 : 0);
     check(options_.max_shapes >= fewest * ids, "options.max_shapes", options_.max_shapes,
           "must be at least ", fewest * ids, ": ", fewest, " for each of the ", ids, " ids");
@@ -262,7 +262,7 @@ std::vector<Box> SeveralPlanner::boxes_of(const Grouped& grouped, std::size_t sh
         [this](auto lengths) { return static_cast<double>(batch_sizes_.estimate(lengths)); });
     if (!boundaries_.empty()) return boxes_of_boundaries(finder, grouped);
     if (shapes > 0) {
-        const bool keeps_tail = options_.tail == SAB_TAIL_KEEP || options_.tail == SAB_TAIL_MERGE;
+        const bool keeps_tail = options_.tail == SAB_TAIL_KEEP;
         const std::size_t others = (keeps_tail ? 1 : 0) + (singles.batches > 0 ? 1 : 0);
         check(shapes > others, "options.max_shapes", shapes, "must be at least ", others + 1,
               ": one for full batches", keeps_tail ? ", one for the tail, which is kept" : "",
@@ -420,42 +420,6 @@ void SeveralPlanner::hold_fewest(std::size_t number) {
         skipped_.insert(skipped_.end(), own.stretches.begin(), own.stretches.end());
 }
 
-/// The samples that do not fill a batch, the costliest of a bucket, move into the next bucket whose
-/// boundary is not below that of their own in any column.
-void SeveralPlanner::merge_tails() {
-    for (std::size_t i = 0; i < drafts_.size(); ++i) {
-        Draft& draft = drafts_[i];
-        uint64_t tail = draft.samples() % draft.batch_size;
-        const auto holds = [&](const Draft& other) {
-            bool is_above = other.boundary > 0 && other.id == draft.id && other.samples() > 0;
-            for (std::size_t j = 0; j < points_.columns && is_above; ++j)
-                is_above = boundaries_[other.boundary][j] >= boundaries_[draft.boundary][j];
-            return is_above;
-        };
-        if (draft.boundary == 0 || tail == 0) continue;
-        const auto up = std::find_if(drafts_.begin() + static_cast<std::ptrdiff_t>(i) + 1,
-                                     drafts_.end(), holds);
-        if (up == drafts_.end()) continue;
-        while (tail > 0) {
-            Stretch& last = draft.stretches.back();
-            const uint64_t taken = std::min(last.count, tail);
-            last.count -= taken;
-            tail -= taken;
-            up->stretches.push_back({last.first + last.count, taken});
-            if (last.count == 0) draft.stretches.pop_back();
-        }
-        sort_stretches(*up);
-        PerColumn longest{};
-        for (const Stretch& stretch : up->stretches) {
-            const PerColumn padded = padded_of(point_at(stretch.first));
-            for (std::size_t j = 0; j < points_.columns; ++j)
-                longest[j] = std::max(longest[j], padded[j]);
-        }
-        up->batch_size =
-            std::min(up->batch_size, std::max<uint64_t>(batch_sizes_.largest(cut(longest)), 1));
-    }
-}
-
 /// Samples that are longest in a column come last, so that the last batch in this order is the
 /// costliest that there can be. Batches of one stay in ascending order of cost.
 void SeveralPlanner::put_longest_last(Draft& draft) const {
@@ -605,7 +569,6 @@ PlanArrays SeveralPlanner::make() {
     facts.min_batch_size = options_.min_batch_size;
     for (std::size_t id = 0; id < points_.ids.size(); ++id)
         points_.columns == 1 ? divide_one_column(id, facts) : divide(id, facts);
-    if (options_.tail == SAB_TAIL_MERGE && points_.columns > 1) merge_tails();
 
     std::vector<Stretch> order;
     uint64_t place = 0;

@@ -67,7 +67,6 @@ private:
     Grouped grouped(std::span<const uint32_t> points) const;
     void add_boxes(const Grouped& grouped, std::vector<Box>& boxes, int64_t id);
     void hold_fewest(std::size_t number);
-    void merge_tails();
     void put_longest_last(Draft& draft) const;
     void add_bucket(const Draft& draft, PlanArrays& arrays, uint64_t place) const;
     double cost_of_last(const Draft& draft, uint64_t count) const;

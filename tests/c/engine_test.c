@@ -217,7 +217,7 @@ static void draw_plan(struct planned *of) {
     sab_sizes_free(sizes);
     sab_histogram_free(histogram);
     of->options = budget(below(4) == 0 ? 20 : (double)(60 + below(400)));
-    of->options.tail = (sab_tail)below(4);
+    of->options.tail = (sab_tail)below(3);
     of->options.oversize = below(2) == 0 ? SAB_OVERSIZE_SKIP : SAB_OVERSIZE_SINGLE;
     of->options.bucket_rule = (sab_bucket_rule)below(3);
     of->options.max_batch_size = below(3) == 0 ? 1 + below(20) : 0;
@@ -419,7 +419,7 @@ static sab_sizes *draw_pairs(struct planned *of, sab_histogram **histogram) {
     EXPECT_OK(sab_histogram_new(histogram));
     EXPECT_OK(sab_histogram_number(*histogram, pairs, of->within));
     of->options = budget(below(4) == 0 ? 30 : (double)(80 + below(400)));
-    of->options.tail = (sab_tail)below(4);
+    of->options.tail = (sab_tail)below(3);
     of->options.oversize = below(2) == 0 ? SAB_OVERSIZE_SKIP : SAB_OVERSIZE_SINGLE;
     of->options.max_batch_size = below(3) == 0 ? 1 + below(20) : 0;
     of->options.length_multiple = below(3) == 0 ? 4 : 0;
@@ -976,7 +976,7 @@ static sab_histogram *draw_mixture(struct mixed *of) {
     sab_sizes_free(sizes);
     sab_sizes_free(mixture);
     of->options = budget(below(4) == 0 ? 30 : (double)(80 + below(400)));
-    of->options.tail = (sab_tail)below(4);
+    of->options.tail = (sab_tail)below(3);
     of->options.oversize = below(2) == 0 ? SAB_OVERSIZE_SKIP : SAB_OVERSIZE_SINGLE;
     of->options.max_batch_size = below(3) == 0 ? 1 + below(20) : 0;
     return histogram;

@@ -90,7 +90,6 @@ static void Epochs_OfSeveralColumns_KeepEveryPromise(void) {
             options.budgets = &budget;
             options.budget_count = 1;
             options.length_multiple = seed == 2 ? 8 : 0;
-            options.tail = seed == 3 ? SAB_TAIL_MERGE : SAB_TAIL_KEEP;
             sab_plan *const plan = made_plan(sizes, &options);
             check_epoch(plan, numbers, columns, cost, 8192, 1 + seed);
             sab_plan_info info = SAB_PLAN_INFO_INIT;
@@ -354,24 +353,18 @@ static void Boundaries_OfSeveralColumns_HoldTheirSamples(void) {
     options.bucket_rule = SAB_BUCKETS_BOUNDARIES;
     options.boundaries = corners;
     options.boundary_count = 5;
-    for (sab_tail tail = SAB_TAIL_KEEP; tail <= SAB_TAIL_MERGE; ++tail) {
-        options.tail = tail;
-        sab_plan *const plan = made_plan(sizes, &options);
-        uint64_t samples = 0, tails = 0;
-        for (size_t i = 0; i < 4; ++i) {
-            sab_bucket bucket = SAB_BUCKET_INIT;
-            EXPECT_OK(sab_plan_get_bucket(plan, i, &bucket));
-            samples += bucket.samples;
-            tails += bucket.samples % bucket.batch_size != 0;
-            for (size_t j = 0; j < 2; ++j)
-                EXPECT(bucket.longest[j] < bucket.upper[j] &&
-                       bucket.upper[j] == corners[2 * i + 2 + j]);
-        }
-        EXPECT(samples == SAMPLES);
-        EXPECT(tail == SAB_TAIL_KEEP || tails <= 1);
-        sab_plan_free(plan);
+    sab_plan *plan = made_plan(sizes, &options);
+    uint64_t samples = 0;
+    for (size_t i = 0; i < 4; ++i) {
+        sab_bucket bucket = SAB_BUCKET_INIT;
+        EXPECT_OK(sab_plan_get_bucket(plan, i, &bucket));
+        samples += bucket.samples;
+        for (size_t j = 0; j < 2; ++j)
+            EXPECT(bucket.longest[j] < bucket.upper[j] &&
+                   bucket.upper[j] == corners[2 * i + 2 + j]);
     }
-    sab_plan *plan = NULL;
+    EXPECT(samples == SAMPLES);
+    sab_plan_free(plan);
     const double low[] = {0, 0, 60, -1};
     options.boundaries = low;
     options.boundary_count = 2;

@@ -207,7 +207,7 @@ static void shards_that_break_a_rule(void) {
     }
     on_all(make_sharded, jobs, 3);
     for (int i = 0; i < 3; ++i)
-        EXPECT(jobs[i].status == SAB_E_ARGUMENT && strstr(jobs[i].message, "tail = 2") != NULL);
+        EXPECT(jobs[i].status == SAB_E_ARGUMENT && strstr(jobs[i].message, "tail = 1") != NULL);
     job one = {.sizes = good,
                .count = 3,
                .plan = budget(10),

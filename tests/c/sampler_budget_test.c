@@ -90,7 +90,7 @@ static struct job any_job(void) {
     const uint64_t price = below(5); /* terms twice as often */
     job.cost = price > TERMS ? TERMS : (enum price)price;
     job.budget = cost_of(job.cost, 1 + below(12), (double)longest);
-    job.tail = (sab_tail)below(4);
+    job.tail = (sab_tail)below(3);
     job.last_step = (sab_last_step)below(3);
     job.order = (enum order)below(2);
     job.seed = below(100);

@@ -22,7 +22,7 @@ function test(name, run) {
 }
 
 const WORDS = {
-  tail: { keep: lib.SAB_TAIL_KEEP, merge: lib.SAB_TAIL_MERGE, drop: lib.SAB_TAIL_DROP, wrap: lib.SAB_TAIL_WRAP },
+  tail: { keep: lib.SAB_TAIL_KEEP, drop: lib.SAB_TAIL_DROP, wrap: lib.SAB_TAIL_WRAP },
   oversize: { skip: lib.SAB_OVERSIZE_SKIP, single: lib.SAB_OVERSIZE_SINGLE },
   last_step: { split: lib.SAB_LAST_STEP_SPLIT, drop: lib.SAB_LAST_STEP_DROP, wrap: lib.SAB_LAST_STEP_WRAP },
   method: { best_fit: lib.SAB_PACK_BEST_FIT, histogram: lib.SAB_PACK_HISTOGRAM, first_fit: lib.SAB_PACK_FIRST_FIT, concat: lib.SAB_PACK_CONCAT },

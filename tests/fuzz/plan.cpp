@@ -7,7 +7,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
     const double limit = 1 + input.take<uint16_t>() % 2000;
     options.bucket_rule = input.take<uint8_t>() % 3;
-    options.tail = input.take<uint8_t>() % 4;
+    options.tail = input.take<uint8_t>() % 3;
     options.oversize = input.take<uint8_t>() % 3;
     static sab_cost* const squares = new_quadratic();
     // The padded total, its squares, or both.

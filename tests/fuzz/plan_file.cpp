@@ -165,7 +165,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         sab_plan* plan = nullptr;
         sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
         SET_BUDGET(options, 120);
-        options.tail = input.take<uint8_t>() % 4;
+        options.tail = input.take<uint8_t>() % 3;
         PROMISE(sab_sizes_new(sizes.data(), sizes.size(), SAB_UINT8, nullptr, &handle) == SAB_OK);
         PROMISE(sab_plan_new(handle, &options, &plan) == SAB_OK);
         image = image_of(plan);

@@ -156,7 +156,7 @@ static size_t set_numbers(double* numbers, char** words, size_t count) {
 
 static void set_plan(struct golden_case* c, char** words, size_t count) {
     static const char* const buckets[] = {"auto", "boundaries", "optimal", NULL};
-    static const char* const tails[] = {"keep", "merge", "drop", "wrap", NULL};
+    static const char* const tails[] = {"keep", "drop", "wrap", NULL};
     static const char* const oversize[] = {"skip", "error", "single", NULL};
     const char *key = words[1], *value = words[2];
     if (strcmp(key, "budget") == 0)

@@ -53,10 +53,10 @@ def flat(batches):
 # Contracts
 
 
-@given(sizes_lists, worlds, seeds, st.integers(0, 5), st.sampled_from(["keep", "merge"]))
+@given(sizes_lists, worlds, seeds, st.integers(0, 5))
 @settings(max_examples=150, deadline=None)
-def test_coverage_and_equal_steps(sizes, world_size, seed, epoch, tail):
-    plan = sab.plan(sizes, budget=64, tail=tail)
+def test_coverage_and_equal_steps(sizes, world_size, seed, epoch):
+    plan = sab.plan(sizes, budget=64)
     walks = []
     for sampler in all_ranks(plan, world_size, seed=seed):
         sampler.set_epoch(epoch)

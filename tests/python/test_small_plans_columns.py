@@ -290,7 +290,7 @@ def test_a_function_of_the_longest_column():
 def test_one_outlier_is_alone():
     sizes = np.ones((101, 2), int) * 20
     sizes[50] = [4000, 4000]
-    for tail in ("keep", "merge", "wrap", "drop"):
+    for tail in ("keep", "wrap", "drop"):
         plan = sab.plan(sizes, 8192, tail=tail)
         assert plan.batch_count == 2
         report = plan.report()

@@ -135,7 +135,7 @@ void make_plan(Random& random, Job& job) {
     }
     options.budgets = budgets;
     options.budget_count = job.limits.size();
-    options.tail = static_cast<sab_tail>(random.below(4));
+    options.tail = static_cast<sab_tail>(random.below(3));
     options.length_multiple = random.one_in(3) ? 4 : 0;
     options.bucket_batches = random.below(3);
     if (random.one_in(4)) options.max_batch_size = 1 + random.below(8);

@@ -2,7 +2,7 @@
 
 export Plan, Report, create_buckets
 
-const TAILS = (keep = Raw.SAB_TAIL_KEEP, merge = Raw.SAB_TAIL_MERGE, drop = Raw.SAB_TAIL_DROP, wrap = Raw.SAB_TAIL_WRAP)
+const TAILS = (keep = Raw.SAB_TAIL_KEEP, drop = Raw.SAB_TAIL_DROP, wrap = Raw.SAB_TAIL_WRAP)
 const OVERSIZE = (skip = Raw.SAB_OVERSIZE_SKIP, error = Raw.SAB_OVERSIZE_ERROR, single = Raw.SAB_OVERSIZE_SINGLE)
 const LAST_STEPS = (split = Raw.SAB_LAST_STEP_SPLIT, drop = Raw.SAB_LAST_STEP_DROP, wrap = Raw.SAB_LAST_STEP_WRAP)
 
@@ -96,8 +96,7 @@ that no batch costs more than `budget`. `sizes` is anything that [`Sizes`](@ref)
   `:quadratic`, or a [`MemoryModel`](@ref) with a budget in bytes.
 - `boundaries`: where buckets begin. Or `buckets`: a number of buckets with the best boundaries. By
   default buckets are as large as possible with less than `padding` of padding.
-- `tail`: how samples that fill no batch are treated: `:keep`, `:merge`, `:drop` (`drop_last`) or
-  `:wrap`.
+- `tail`: how samples that fill no batch are treated: `:keep`, `:drop` (`drop_last`) or `:wrap`.
 - `oversize`: how samples over the budget are treated: `:error`, `:skip` (left out with a warning)
   or `:single` (a batch of each).
 - `separate_by`: a whole number for each sample; samples with different numbers never share a batch.

@@ -37,7 +37,7 @@ end
 @testset "refusals of the layer" begin
     plan = SAB.Plan([1, 2, 3]; budget = 10)
     sampler = SAB.BucketSampler(plan)
-    @test message(() -> SAB.Plan([1]; budget = 1, tail = :lose)) == "ArgumentError: tail = :lose: must be one of :keep, :merge, :drop, :wrap"
+    @test message(() -> SAB.Plan([1]; budget = 1, tail = :lose)) == "ArgumentError: tail = :lose: must be one of :keep, :drop, :wrap"
     @test message(() -> SAB.Plan([1]; budget = 1, max_batch_size = -1)) == "ArgumentError: max_batch_size = -1: must be a whole number from 0 to 18446744073709551615"
     @test message(() -> SAB.BucketSampler(plan; seed = 1.5)) == "ArgumentError: seed = 1.5: must be a whole number from 0 to 18446744073709551615"
     for call in (() -> SAB.Plan([1]; budget = 1, buckets = 2, boundaries = [0, 2]), () -> SAB.Plan([1]; budget = 1, drop_last = true, tail = :keep), () -> SAB.Plan([1]; budget = 1, buckets = :few),

@@ -67,7 +67,7 @@ def in_python(message: str, names: Mapping[str, str] | None = None) -> str:
 
     >>> in_python("options.bucket_count = 3: goes with SAB_BUCKETS_OPTIMAL only")
     'buckets = 3: goes with a number of buckets only'
-    >>> in_python("options.tail = 7: must be one of SAB_TAIL_KEEP (0) to SAB_TAIL_WRAP (3)")
+    >>> in_python("options.tail = 7: must be one of SAB_TAIL_KEEP (0) to SAB_TAIL_WRAP (2)")
     "tail = 7: must be one of 'keep' to 'wrap'"
     >>> in_python("repeats[1] = -1: must be at least 0", {"repeats": "repeat"})
     'repeat[1] = -1: must be at least 0'

@@ -50,7 +50,6 @@ __all__ = ["Bucket", "Plan", "Report", "Verification", "create_buckets", "plan",
 
 _TAILS = {
     "keep": lib.SAB_TAIL_KEEP,
-    "merge": lib.SAB_TAIL_MERGE,
     "drop": lib.SAB_TAIL_DROP,
     "wrap": lib.SAB_TAIL_WRAP,
 }
@@ -66,7 +65,7 @@ LAST_STEPS = {
     "wrap": lib.SAB_LAST_STEP_WRAP,
 }
 
-Tail = Literal["keep", "merge", "drop", "wrap"]
+Tail = Literal["keep", "drop", "wrap"]
 Oversize = Literal["skip", "error", "single"]
 LastStep = Literal["split", "drop", "wrap"]
 
@@ -707,7 +706,7 @@ def _set_ids(options: CData, given: PlanOptions, calls: Calls, source: Sizes | N
         )
     each = [whole(f"max_shapes[{i}]", shapes[i], 1) for i in distinct]
     # Ids of samples that are all left out need no shape, which only the library can say.
-    keeps_tail = options.tail in (_TAILS["keep"], _TAILS["merge"])
+    keeps_tail = options.tail == _TAILS["keep"]
     if keeps_tail and options.oversize == OVERSIZE["error"] and 1 in each:
         raise ValueError(
             f"max_shapes[{distinct[each.index(1)]}] = 1: must be at least 2: one for full batches, "
@@ -890,16 +889,16 @@ def plan(
             fits.
         length_multiple: lengths are padded to a multiple of this, such as 8 for tensor cores. A
             dictionary has the multiples of some columns.
-        tail: how samples of a bucket that fill no batch are treated: ``"keep"``, ``"merge"``
-            into the next bucket, ``"drop"``, ``"wrap"``.
+        tail: how samples of a bucket that fill no batch are treated: ``"keep"``, ``"drop"``,
+            ``"wrap"``.
         drop_last: the same as ``tail="drop"``.
         oversize: samples outside the boundaries or over the budget alone: ``"error"`` refuses
             them, ``"skip"`` leaves them out with a SkippedWarning, ``"single"`` makes a batch of
             each.
         max_shapes: largest number of distinct (count, padded length), for compilers and CUDA
-            graphs; padding is as small as possible with them. The tail of ``"keep"`` and
-            ``"merge"`` needs one shape, and ``"single"`` batches need at least one. With
-            ``separate_by`` also a dictionary with a number for each id.
+            graphs; padding is as small as possible with them. The tail of ``"keep"`` needs one
+            shape, and ``"single"`` batches need at least one. With ``separate_by`` also a
+            dictionary with a number for each id.
         separate_by: a whole number or a text for each sample: samples that differ in it never share
             a batch. ``Batch.id`` is their number, of texts the place in their sorted order.
             ``"source"`` separates the sources of a

@@ -81,7 +81,6 @@ class _Lib:
     SAB_BUCKETS_BOUNDARIES: int
     SAB_BUCKETS_OPTIMAL: int
     SAB_TAIL_KEEP: int
-    SAB_TAIL_MERGE: int
     SAB_TAIL_DROP: int
     SAB_TAIL_WRAP: int
     SAB_OVERSIZE_SKIP: int

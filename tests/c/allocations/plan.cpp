@@ -323,7 +323,6 @@ SCENARIO(plan_optimal, Threads::none) {
     sab_plan_options options = with_budget(300);
     options.bucket_rule = SAB_BUCKETS_OPTIMAL;
     options.bucket_count = 4;
-    options.tail = SAB_TAIL_MERGE;
     play_plan(run, options);
 }
 

@@ -75,9 +75,9 @@ def add(commands: Commands) -> None:
     plan.add_argument(
         "--tail",
         default="keep",
-        choices=["keep", "merge", "drop", "wrap"],
-        help="samples of a bucket that fill no batch: keep as a smaller batch, merge into the next "
-        "bucket, drop, or wrap: repeat other samples of the bucket (default: keep)",
+        choices=["keep", "drop", "wrap"],
+        help="samples of a bucket that fill no batch: keep as a smaller batch, drop, or wrap: repeat "
+        "other samples of the bucket (default: keep)",
     )
     plan.add_argument(
         "--oversize",

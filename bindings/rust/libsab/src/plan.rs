@@ -42,9 +42,6 @@ pub enum Tail {
     /// A smaller last batch.
     #[default]
     Keep,
-    /// The longest of them move into the next bucket of longer samples, even across a boundary; the
-    /// last bucket keeps its tail.
-    Merge,
     /// They are left out of this epoch; each epoch leaves out other samples.
     Drop,
     /// The last batch is filled with samples of the same bucket, which then appear twice in the
@@ -68,7 +65,6 @@ pub enum Oversize {
 constants! {
     Tail {
         Keep = SAB_TAIL_KEEP,
-        Merge = SAB_TAIL_MERGE,
         Drop = SAB_TAIL_DROP,
         Wrap = SAB_TAIL_WRAP,
     }
@@ -87,7 +83,7 @@ options! {
 /// use libsab::{BucketRule, Plan, PlanOptions, Sizes, Tail};
 ///
 /// let sizes = Sizes::from_fn(1000, |i| (i % 90) as f64)?;
-/// let options = PlanOptions::new().budget(2048.0).bucket_rule(BucketRule::Optimal(6)).length_multiple(8.0).tail(Tail::Merge);
+/// let options = PlanOptions::new().budget(2048.0).bucket_rule(BucketRule::Optimal(6)).length_multiple(8.0).tail(Tail::Wrap);
 /// assert_eq!(Plan::new(&sizes, &options)?.buckets().len(), 6);
 /// # Ok::<(), libsab::Error>(())
 /// ```
@@ -120,9 +116,8 @@ impl<'f> PlanOptions<'f> {
         /// padding, for compilers and CUDA graphs. Batches are then padded to their bucket's
         /// length. No limit by default.
         ///
-        /// The tail that [`Tail::Keep`] and [`Tail::Merge`] leave needs one shape, samples of
-        /// [`Oversize::Single`] at least one. A last step split between ranks, or a lowered budget,
-        /// may add shapes.
+        /// The tail that [`Tail::Keep`] leaves needs one shape, samples of [`Oversize::Single`] at
+        /// least one. A last step split between ranks, or a lowered budget, may add shapes.
         max_shapes(shapes: u64) => max_shapes = usize::try_from(shapes).unwrap_or(usize::MAX);
         /// Most samples in a batch. No limit by default.
         max_batch_size(samples: u64) => max_batch_size = samples;

@@ -114,7 +114,6 @@ impl Case<'_> {
             ["separate_by", ref ids @ ..] => options.separate_by(numbers(ids)),
             ["id_shapes", ref shapes @ ..] => options.id_shapes(numbers(shapes)),
             ["tail", "keep"] => options.tail(Tail::Keep),
-            ["tail", "merge"] => options.tail(Tail::Merge),
             ["tail", "drop"] => options.tail(Tail::Drop),
             ["tail", "wrap"] => options.tail(Tail::Wrap),
             ["oversize", "skip"] => options.oversize(Oversize::Skip),

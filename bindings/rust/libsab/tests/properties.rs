@@ -54,11 +54,11 @@ proptest! {
 
     #[test]
     fn an_epoch_covers_every_sample_once_in_equal_steps_within_the_budget(
-        lengths in lengths(), budget in 100f64..2000.0, buckets in buckets(), merge in any::<bool>(),
+        lengths in lengths(), budget in 100f64..2000.0, buckets in buckets(),
         seed in any::<u64>(), epoch in any::<u64>(), world_size in 1u64..=16, micro_batches in 1u64..4,
         costliest_first in 0u64..8,
     ) {
-        let plan = plan_of(&lengths, budget, buckets, if merge { Tail::Merge } else { Tail::Keep });
+        let plan = plan_of(&lengths, budget, buckets, Tail::Keep);
         let options = SamplerOptions::new().seed(seed).epoch(epoch).micro_batches(micro_batches).costliest_first(costliest_first);
         let mut ranks = samplers(&plan, options, world_size);
         let count = ranks[0].batch_count();

@@ -261,7 +261,7 @@ typedef struct sab_mixture_report {
  * @param sampler       over a mixture, with random access
  * @param progress      reports progress and may cancel; NULL for none
  * @param progress_ctx  passed to `progress`
- * @param reports       filled on SAB_OK; the struct_size of each must be set
+ * @param reports       filled on SAB_OK; struct_size of each must be set: the distance to the next
  * @param count         number of `reports`: that of the sources
  * @return SAB_OK; SAB_E_ARGUMENT, also for a sampler over sizes that are no mixture;
  *     SAB_E_CANCELLED

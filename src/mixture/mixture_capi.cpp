@@ -1,8 +1,29 @@
 #include <algorithm>
+#include <string>
+#include <vector>
 
 #include "base/guard.h"
 #include "mixture/mixture.h"
 #include "mixture/report.h"
+
+namespace {
+
+/// From one to the next it is the size of the caller's struct.
+std::vector<sab_mixture_report*> check_reports(sab_mixture_report* reports, std::size_t count) {
+    std::vector<sab_mixture_report*> all;
+    for (auto* next = reinterpret_cast<char*>(reports); all.size() < count;) {
+        auto* const report = reinterpret_cast<sab_mixture_report*>(next);
+        const std::string name = sab::text("reports[", all.size(), "]");
+        sab::check_result(report, name);
+        sab::check(report->struct_size % alignof(sab_mixture_report) == 0, name + ".struct_size",
+                   report->struct_size, "must be a multiple of ", alignof(sab_mixture_report));
+        all.push_back(report);
+        next += report->struct_size;
+    }
+    return all;
+}
+
+}  // namespace
 
 extern "C" {
 
@@ -79,11 +100,10 @@ sab_status sab_mixture_get_report(sab_sampler* sampler, sab_progress_fn progress
     return sab::guard([&] {
         sab::require(sampler, "sampler");
         if (count > 0) sab::require(reports, "reports");
-        for (size_t s = 0; s < count; ++s)
-            sab::check_result(&reports[s], sab::text("reports[", s, "]"));
+        const std::vector<sab_mixture_report*> results = check_reports(reports, count);
         const std::vector<sab_mixture_report> made =
             sab::report_sources(*sampler->impl, sab::Progress(progress, progress_ctx), count);
-        for (size_t s = 0; s < count; ++s) sab::write_result(made[s], &reports[s]);
+        for (size_t s = 0; s < count; ++s) sab::write_result(made[s], results[s]);
     });
 }
 

@@ -17,6 +17,7 @@ import cffi
 from checks import run, run_all
 
 PREFIX, SCRATCH = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
+REPO = pathlib.Path(__file__).resolve().parents[2]
 INCLUDE = PREFIX / "include"
 LIBRARY = next(PREFIX.rglob("libsab.so.0"))
 HEADERS = sorted((INCLUDE / "sab").glob("*.h"))
@@ -101,6 +102,10 @@ def check_clang():
         f"-I{INCLUDE}",
         source,
     )
+    strict = ["-Wall", "-Wextra", "-pedantic", "-Werror", "-fno-rtti", "-fsyntax-only"]
+    for standard in (17, 20):
+        tests = REPO / "tests/cpp/handles_test.cpp"
+        run("clang++", f"-std=c++{standard}", *strict, f"-I{INCLUDE}", tests)
 
 
 def check_plain_words():

@@ -1,21 +1,36 @@
 #!/usr/bin/env bash
-# Builds and runs C tests against an installed libsab, found by find_package and by pkg-config:
-# run.sh PREFIX SCRATCH. Leaves out those with the label slow; ctest in the build of libsab runs all.
+# Builds and runs a program against an installed libsab in each way that programs find it: run.sh
+# PREFIX SCRATCH. ctest in the build of libsab runs the C tests.
 set -euo pipefail
-prefix=$1 scratch=$2
+prefix=$(realpath "$1")
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../../cmake/setup.sh"
+mkdir -p "$2"
+scratch=$(realpath "$2")
 libdir=$(libdir_of "$prefix")
 export LD_LIBRARY_PATH=$libdir PKG_CONFIG_PATH=$libdir/pkgconfig
-for found_by in find_package pkg_config; do
-  cmake -S "$here" -B "$scratch/$found_by" -G Ninja -DCMAKE_PREFIX_PATH="$prefix" -DUSE_PKG_CONFIG="$([ $found_by = pkg_config ] && echo ON || echo OFF)" > /dev/null
-done
-# Found by pkg-config it is the same library: a program of each kind is enough.
-ninja -C "$scratch/find_package" --quiet
-test_build "$scratch/find_package" -LE slow
-ninja -C "$scratch/pkg_config" --quiet base_test example_first
-test_build "$scratch/pkg_config" -R '^(base_test|example_first)$'
-# The static library alone.
-read -ra flags <<< "$(pkg-config --static --cflags --libs sab | sed 's/-lsab/-l:libsab.a/')"
-cc -std=c11 "$here/../../examples/c/first.c" "${flags[@]}" -o "$scratch/first_static"
-LD_LIBRARY_PATH='' "$scratch/first_static" > /dev/null
+first=$here/../../examples/c/first.c
+
+by_find_package() {
+  cmake -S "$here" -B "$scratch" -G Ninja -DCMAKE_PREFIX_PATH="$prefix" > /dev/null
+  ninja -C "$scratch" --quiet base_test && "$scratch/base_test"
+}
+by_pkg_config() {
+  local flags
+  read -ra flags <<< "$(pkg-config --cflags --libs sab)"
+  cc -std=c11 "$first" "${flags[@]}" -o "$scratch/first" && "$scratch/first"
+}
+static() { # the static library alone
+  local flags
+  read -ra flags <<< "$(pkg-config --static --cflags --libs sab | sed 's/-lsab/-l:libsab.a/')"
+  cc -std=c11 "$first" "${flags[@]}" -o "$scratch/first_static" && LD_LIBRARY_PATH='' "$scratch/first_static"
+}
+same_headers() { # those that the C tests of the build include
+  diff -r --exclude=.clang-format "$here/../../include" "$prefix/include" --exclude=features.h --exclude=sab_cdef.h
+}
+
+check "find_package" by_find_package
+check "pkg-config" by_pkg_config
+check "libsab.a" static
+check "headers" same_headers
+summary

@@ -741,8 +741,9 @@ static void Stream_Arrays_FollowOneAnother(void) {
 static void Stream_WithoutArrays_HasNoSizes(void) {
     struct source source = {(const int64_t[]){-1}, -1, 0, "u", NULL};
     struct ArrowArrayStream stream = stream_of(&source);
+    const sab_sizes_arrow_options options = SAB_SIZES_ARROW_OPTIONS_INIT;
     sab_sizes *sizes = NULL;
-    EXPECT_OK(sab_sizes_arrow_stream_new(&stream, NULL, NULL, &sizes));
+    EXPECT_OK(sab_sizes_arrow_stream_new(&stream, NULL, &options, &sizes));
     EXPECT(sab_sizes_count(sizes) == 0 && stream.release == NULL);
     sab_sizes_free(sizes);
     EXPECT(released_streams == 1);

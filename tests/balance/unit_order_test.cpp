@@ -63,7 +63,7 @@ TEST(UnitOrder, OfSingleSamples_KeepsSourcesWithinASample) {
     const Columns sizes = mixture();
     const auto all = weighed(sizes);
     UnitOrder laid_out(all, {1, 0, all->end}, 5, 1, sizes.choice().get()),
-        permuted(all, {1, 0, all->end}, 5, 1, nullptr, 0);
+        permuted(all, {1, 0, all->end}, 5, 1, nullptr);
     EXPECT_LE(walk(laid_out, *all, *sizes.choice()), 100);
     EXPECT_GT(walk(permuted, *all, *sizes.choice()), 500);
 }

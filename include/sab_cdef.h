@@ -271,7 +271,6 @@ sab_status sab_sampler_begin(sab_sampler *sampler);
 sab_status sab_next_batch(sab_sampler *sampler, sab_batch *batch);
 sab_status sab_batch_rows(sab_sampler *sampler, sab_rows *rows);
 sab_status sab_batch_step(sab_sampler *sampler, sab_step *step);
-sab_status sab_sampler_next_batches(sab_sampler *sampler, size_t max_batches, int64_t *indices, size_t capacity, uint64_t *offsets, size_t *count);
 sab_status sab_next_block(sab_sampler *sampler, size_t max_batches, sab_block *block);
 sab_status sab_sampler_at(sab_sampler *sampler, uint64_t position, sab_batch *batch);
 sab_status sab_sampler_get_schedule(const sab_sampler *sampler, struct ArrowArrayStream *stream);

@@ -86,8 +86,8 @@ typedef int32_t (*sab_index_fn)(void *ctx, uint64_t epoch, uint64_t position, in
  * batches unknown.
  *
  * The same rule as sab_bionemo_size_aware_sampler_new(). sab_sampler_batch_count(),
- * sab_sampler_seek() (except to position 0), sab_sampler_at(), sab_sampler_next_batches() and the
- * state functions return SAB_E_UNSUPPORTED.
+ * sab_sampler_seek() (except to position 0), sab_sampler_at() and the state functions return
+ * SAB_E_UNSUPPORTED.
  *
  * @param source          called by sab_next_batch(), in its thread
  * @param ctx             passed to `source`

@@ -345,25 +345,6 @@ SAB_API sab_status sab_batch_rows(sab_sampler *sampler, sab_rows *rows) SAB_NOEX
  */
 SAB_API sab_status sab_batch_step(sab_sampler *sampler, sab_step *step) SAB_NOEXCEPT;
 
-/** Moves over several batches at once, for callers with a high cost per call. Only their indices
- * are shown.
- *
- * Batch i of the `count` batches is indices[offsets[i]] ... indices[offsets[i + 1] - 1]. Stops at
- * `max_batches`, at the end of the epoch, or before a batch that does not fit. When the first batch
- * does not fit, `count` is 0 and offsets[1] is the capacity that it needs.
- *
- * @param sampler      a sampler with random access
- * @param max_batches  at least 1
- * @param indices      room for `capacity` indices
- * @param capacity     number of indices there is room for
- * @param offsets      room for `max_batches` + 1 numbers
- * @param count        filled with the number of batches on SAB_OK
- * @return SAB_OK; SAB_END when the epoch has no more batches; SAB_E_UNSUPPORTED
- */
-SAB_API sab_status sab_sampler_next_batches(sab_sampler *sampler, size_t max_batches,
-                                            int64_t *indices, size_t capacity, uint64_t *offsets,
-                                            size_t *count) SAB_NOEXCEPT;
-
 /** Moves over several batches and shows them in `*block`: those that as many calls of
  * sab_next_batch() would show.
  *
@@ -438,8 +419,8 @@ SAB_API sab_status sab_sampler_get_schedule(const sab_sampler *sampler,
 
 /** sab_sampler_batch_count() */
 #define SAB_SAMPLER_BATCH_COUNT 1
-/** sab_sampler_at(), sab_sampler_seek() to any position, sab_sampler_next_batches(),
- *  sab_sampler_state_save() and sab_sampler_state_restore() */
+/** sab_sampler_at(), sab_sampler_seek() to any position, sab_sampler_state_save() and
+ *  sab_sampler_state_restore() */
 #define SAB_SAMPLER_RANDOM_ACCESS 2
 /** sab_sampler_get_budget() and sab_sampler_set_budget() */
 #define SAB_SAMPLER_BUDGET 4

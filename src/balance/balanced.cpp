@@ -387,11 +387,6 @@ StepTotals BalancedSampler::step_of(const EpochBatch& batch) {
     return {options_.micro_batches, offsets_.size(), total_};
 }
 
-uint64_t BalancedSampler::read(uint64_t position, uint64_t /*room*/, EpochBatch& batch) {
-    fill(position, options_.rank, batch);
-    return batch.batch.count;
-}
-
 /// Goes elsewhere. A failure leaves all as it was.
 template <class Body>
 void BalancedSampler::attempt(Body&& body) {

@@ -114,7 +114,6 @@ private:
 
     void go_to_epoch(uint64_t epoch) override;
     bool go_to_state(std::span<const std::byte> state) override;
-    uint64_t read(uint64_t position, uint64_t room, EpochBatch& batch) override;
     void move_to(uint64_t position) noexcept override { position_ = position; }
 
     sab_sampler_options options_;

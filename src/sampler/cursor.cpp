@@ -235,13 +235,6 @@ double Cursor::limit(std::size_t index) const {
     return lowered > 0 ? lowered : plan().budgets()[index].limit;
 }
 
-uint64_t Cursor::read(uint64_t position, uint64_t room, EpochBatch& batch) {
-    const Slice part = slice(position, options_.rank);
-    if (part.count > 0 && part.count <= room)
-        order().fill(part.position, part.first, part.count, batch.batch);
-    return part.count;
-}
-
 void Cursor::fill(uint64_t position, uint64_t rank, EpochBatch& batch) {
     const Slice part = slice(position, rank);
     order().fill(part.position, part.first, part.count, batch.batch);

@@ -55,7 +55,6 @@ private:
     Cursor(std::unique_ptr<Sequence> sequence, const Cursor& other);
     void go_to_epoch(uint64_t epoch) override;
     bool go_to_state(std::span<const std::byte> state) override;
-    uint64_t read(uint64_t position, uint64_t room, EpochBatch& batch) override;
     void move_to(uint64_t position) noexcept override { schedule_.position = position; }
 
     const Plan& plan() const override { return *sequence_->plan(); }

@@ -184,33 +184,6 @@ void RandomAccess::check_reachable(uint64_t position) const {
           first_position(), ", where a state of other ranks or another budget took over");
 }
 
-BatchBlock RandomAccess::next_batches(EpochBatch& scratch, std::size_t most,
-                                      std::span<int64_t> indices, uint64_t* offsets) {
-    const uint64_t end = batch_count();
-    uint64_t next = position();  // the sampler moves when all of them are there
-    scratch.changes = EpochBatch::nothing_shown;
-    if (next >= end) {
-        pass_ = Pass::ended;
-        return {0, true};
-    }
-    BatchBlock block;
-    offsets[0] = 0;
-    for (; block.count < most && next < end; ++next) {
-        const uint64_t used = offsets[block.count], room = indices.size() - used;
-        const uint64_t count = read(next, room, scratch);
-        if (count > room) {
-            if (block.count == 0) offsets[1] = count;
-            break;
-        }
-        std::copy_n(scratch.batch.buffer.begin(), count,
-                    indices.begin() + static_cast<std::ptrdiff_t>(used));
-        offsets[++block.count] = used + count;
-    }
-    move_to(next);
-    if (block.count > 0) pass_ = Pass::running;
-    return block;
-}
-
 bool RandomAccess::next_block(EpochBatch& scratch, std::size_t most, BatchArrays& block) {
     const uint64_t first = position(), end = batch_count();
     scratch.changes = EpochBatch::nothing_shown;

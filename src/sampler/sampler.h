@@ -132,12 +132,6 @@ protected:
     uint64_t changes_ = 0;
 };
 
-/// What RandomAccess::next_batches() moved over.
-struct BatchBlock {
-    std::size_t count = 0;
-    bool is_end = false;
-};
-
 /// A sampler whose batches can be read in any order and whose position can be saved.
 class RandomAccess : public Sampler {
 public:
@@ -148,10 +142,6 @@ public:
     /// Shows the batch at a position from first_position() to below batch_count().
     void at(uint64_t position, EpochBatch& batch);
     void seek(uint64_t position);
-    /// Several batches into `indices`; see sab_sampler_next_batches().
-    BatchBlock next_batches(EpochBatch& scratch, std::size_t most, std::span<int64_t> indices,
-                            uint64_t* offsets);
-
     /// See sab_next_block(). False when the epoch has no more batches.
     bool next_block(EpochBatch& scratch, std::size_t most, BatchArrays& block);
 
@@ -183,8 +173,6 @@ protected:
     OrderState order_state() const;
     /// Goes where a state was saved. Says whether the end of its epoch was reported.
     virtual bool go_to_state(std::span<const std::byte> state) = 0;
-    /// Reads the samples of a batch, if they are at most `room`. Returns their number.
-    virtual uint64_t read(uint64_t position, uint64_t room, EpochBatch& batch) = 0;
     virtual void move_to(uint64_t position) noexcept = 0;
 
 private:

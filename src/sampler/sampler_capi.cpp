@@ -40,23 +40,6 @@ sab_status sab_batch_step(sab_sampler* sampler, sab_step* step) noexcept {
     });
 }
 
-sab_status sab_sampler_next_batches(sab_sampler* sampler, size_t max_batches, int64_t* indices,
-                                    size_t capacity, uint64_t* offsets, size_t* count) noexcept {
-    return sab::guard([&]() -> sab_status {
-        sab::require(sampler, "sampler");
-        sab::require(offsets, "offsets");
-        sab::require(count, "count");
-        sab::check(max_batches >= 1, "max_batches", max_batches, "must be at least 1");
-        if (capacity > 0) sab::require(indices, "indices");
-        const sab::BatchBlock block =
-            sab::need_random_access(*sampler->impl, "sab_sampler_next_batches")
-                .next_batches(sampler->shown, max_batches, {indices, capacity}, offsets);
-        if (block.is_end) return SAB_END;
-        *count = block.count;
-        return SAB_OK;
-    });
-}
-
 sab_status sab_next_block(sab_sampler* sampler, size_t max_batches, sab_block* block) noexcept {
     return sab::guard([&]() -> sab_status {
         sab::require(sampler, "sampler");

@@ -1,7 +1,7 @@
 """What a batch costs in Python beyond its cost in C: python_batch.py [SIZES.npy].
 
 Rows are budgets; columns are microseconds a batch, the minimum of several interleaved passes over a
-shuffled epoch: the C calls alone (sab_next_batch, and sab_sampler_next_batches by 64), iterating a
+shuffled epoch: the C calls alone (sab_next_batch, and sab_next_block by 64), iterating a
 sampler (numpy, list), Sampler.batches(), which builds a record of each batch, and Sampler.blocks().
 "beyond" is what batches() takes beyond numpy: at most 1 is the aim. The last table is of packed
 rows, whose records have cumulative lengths, too.
@@ -16,28 +16,21 @@ import sab
 from sab._native import ffi, lib
 from sab._samplers import BLOCK
 
-ROOM = 1 << 20
 WAYS = ("C, one", "C, blocks", "numpy", "list", "batches()", "blocks()")
 
 
 def passes(sampler, lists):
     batch = ffi.new("sab_batch *")
     batch.struct_size = ffi.sizeof("sab_batch")
-    indices, offsets, count = (
-        ffi.new("int64_t[]", ROOM),
-        ffi.new("uint64_t[]", BLOCK + 1),
-        ffi.new("size_t *"),
-    )
+    block = ffi.new("sab_block *")
+    block.struct_size = ffi.sizeof("sab_block")
 
     def one_by_one():
         while lib.sab_next_batch(sampler._handle, batch) == lib.SAB_OK:
             pass
 
     def in_blocks():
-        while (
-            lib.sab_sampler_next_batches(sampler._handle, BLOCK, indices, ROOM, offsets, count)
-            == lib.SAB_OK
-        ):
+        while lib.sab_next_block(sampler._handle, BLOCK, block) == lib.SAB_OK:
             pass
 
     def numpy():

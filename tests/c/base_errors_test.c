@@ -185,8 +185,7 @@ static void NullArgumentsOfSamplers_AreNamed(void) {
     sab_plan *plan = bounded_plan();
     sab_sampler *sampler = rank_of(plan, 0, 1), *torch = NULL;
     EXPECT_OK(sab_bionemo_sampler_new(plan, NULL, &torch));
-    int64_t longs[128];
-    uint64_t number = 0, other = 0, offsets[8];
+    uint64_t number = 0, other = 0;
     uint32_t words[SAB_BIONEMO_GENERATOR_WORDS] = {0};
     unsigned char bytes[256] = {0};
     size_t count = 0;
@@ -202,10 +201,6 @@ static void NullArgumentsOfSamplers_AreNamed(void) {
     IS_NULL(sab_next_batch(sampler, NULL), "batch");
     IS_NULL(sab_next_block(NULL, 1, &block), "sampler");
     IS_NULL(sab_next_block(sampler, 1, NULL), "block");
-    IS_NULL(sab_sampler_next_batches(NULL, 1, longs, 64, offsets, &count), "sampler");
-    IS_NULL(sab_sampler_next_batches(sampler, 1, NULL, 64, offsets, &count), "indices");
-    IS_NULL(sab_sampler_next_batches(sampler, 1, longs, 64, NULL, &count), "offsets");
-    IS_NULL(sab_sampler_next_batches(sampler, 1, longs, 64, offsets, NULL), "count");
     IS_NULL(sab_sampler_at(NULL, 0, &batch), "sampler");
     IS_NULL(sab_sampler_at(sampler, 0, NULL), "batch");
     IS_NULL(sab_sampler_batch_count(NULL, &number), "sampler");
@@ -293,10 +288,11 @@ static void FailedCalls_LeaveOutputsAndCursorAlone(void) {
     EXPECT(sab_sampler_seek(sampler, UINT64_MAX) == SAB_E_ARGUMENT);
     EXPECT(restore_state(sampler, &state) == SAB_E_FORMAT);
     size_t count = 99;
-    uint64_t offsets[2] = {7, 7};
     int64_t index = -7;
-    EXPECT(sab_sampler_next_batches(sampler, 0, &index, 1, offsets, &count) == SAB_E_ARGUMENT);
-    EXPECT(count == 99 && offsets[0] == 7 && index == -7);
+    sab_block block = SAB_BLOCK_INIT;
+    block.count = 99;
+    EXPECT(sab_next_block(sampler, 0, &block) == SAB_E_ARGUMENT);
+    EXPECT(block.count == 99 && block.indices == NULL && block.offsets == NULL);
     sab_bucket bucket = SAB_BUCKET_INIT;
     bucket.samples = 1234;
     EXPECT(sab_plan_get_bucket(plan, 100000, &bucket) == SAB_E_ARGUMENT && bucket.samples == 1234);

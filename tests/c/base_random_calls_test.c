@@ -338,6 +338,7 @@ static void call_sampler(unsigned choice) {
     sab_sampler *sampler = samplers[below(HANDLES)];
     sab_batch batch = SAB_BATCH_INIT;
     if (below(16) == 0) batch.struct_size = below(sizeof batch + 1);
+    sab_block block = SAB_BLOCK_INIT;
     sab_rows rows = SAB_ROWS_INIT;
     sab_step step = SAB_STEP_INIT;
     uint64_t number = 0, other = 0;
@@ -350,8 +351,8 @@ static void call_sampler(unsigned choice) {
             if (below(4) == 0) note(sab_sampler_begin(sampler));
             break;
         case 18:
-            note(sab_sampler_next_batches(sampler, below(100), MAYBE(longs), below(1024),
-                                          MAYBE(words), MAYBE(&count)));
+            if (below(16) == 0) block.struct_size = below(sizeof block + 1);
+            note(sab_next_block(sampler, below(100), MAYBE(&block)));
             break;
         case 19: note(sab_sampler_at(sampler, any_count(), MAYBE(&batch))); break;
         case 20:

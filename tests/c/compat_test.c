@@ -364,13 +364,9 @@ static void TorchOrder_SaysWhatItCannot(void) {
     EXPECT_OK(sab_bionemo_sampler_new(plan, NULL, &sampler));
     sab_batch batch = SAB_BATCH_INIT;
     struct state state = {0, {0}};
-    int64_t indices[100];
-    uint64_t offsets[2], count = 0;
-    size_t batches = 0;
+    uint64_t count = 0;
     EXPECT_FAILS(sab_sampler_seek(sampler, 1), SAB_E_UNSUPPORTED, "sab_sampler_seek");
     EXPECT_FAILS(sab_sampler_at(sampler, 0, &batch), SAB_E_UNSUPPORTED, "sab_sampler_at");
-    EXPECT_FAILS(sab_sampler_next_batches(sampler, 1, indices, 100, offsets, &batches),
-                 SAB_E_UNSUPPORTED, "sab_sampler_next_batches");
     EXPECT_FAILS(save_state(sampler, &state), SAB_E_UNSUPPORTED, "sab_sampler_state_save");
     EXPECT_FAILS(restore_state(sampler, &state), SAB_E_UNSUPPORTED, "sab_sampler_state_restore");
     EXPECT_OK(sab_sampler_batch_count(sampler, &count));

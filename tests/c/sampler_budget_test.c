@@ -659,7 +659,7 @@ static void SeekAndAt_UnderALoweredBudget_AgreeWithNext(void) {
     free(part);
 }
 
-static void NextBatches_UnderALoweredBudget_AgreesWithNextBatch(void) {
+static void NextBlock_UnderALoweredBudget_AgreesWithNextBatch(void) {
     random_state = 13;
     struct rest *whole = malloc(sizeof *whole), *blocks = malloc(sizeof *blocks);
     for (int round = 0; round < 300 && failures_of_test == 0; ++round) {
@@ -680,27 +680,16 @@ static void NextBatches_UnderALoweredBudget_AgreesWithNextBatch(void) {
             }
         }
         read_rest(one, whole);
-        uint64_t offsets[20];
-        int64_t indices[SAMPLES];
-        size_t count = 0;
+        sab_block block = SAB_BLOCK_INIT;
         sab_status status;
         blocks->steps = blocks->offsets[0] = 0;
-        for (;;) {
-            size_t capacity = below(60);
-            const size_t most = 1 + below(COUNT(offsets) - 1);
-            status = sab_sampler_next_batches(many, most, indices, capacity, offsets, &count);
-            if (status != SAB_OK) break;
-            if (count == 0) {
-                EXPECT(offsets[1] > capacity && offsets[1] <= SAMPLES); /* the room that it needs */
-                capacity = offsets[1];
-                EXPECT_OK(sab_sampler_next_batches(many, 1, indices, capacity, offsets, &count));
-                EXPECT(count == 1);
-            }
-            for (size_t i = 0; i < count; ++i) {
+        while ((status = sab_next_block(many, 1 + below(19), &block)) == SAB_OK) {
+            for (size_t i = 0; i < block.count; ++i) {
                 const uint64_t at = blocks->offsets[blocks->steps],
-                               size = offsets[i + 1] - offsets[i];
-                if (at + size <= COUNT(blocks->indices))
-                    memcpy(blocks->indices + at, indices + offsets[i], size * sizeof *indices);
+                               size = block.offsets[i + 1] - block.offsets[i];
+                if (size > 0 && at + size <= COUNT(blocks->indices))
+                    memcpy(blocks->indices + at, block.indices + block.offsets[i],
+                           size * sizeof *block.indices);
                 blocks->offsets[++blocks->steps] = at + size;
             }
         }
@@ -992,7 +981,7 @@ int main(void) {
     RUN(SetEpoch_KeepsTheBudget);
     RUN(PlanWithoutABudget_CanBeGivenOne);
     RUN(SeekAndAt_UnderALoweredBudget_AgreeWithNext);
-    RUN(NextBatches_UnderALoweredBudget_AgreesWithNextBatch);
+    RUN(NextBlock_UnderALoweredBudget_AgreesWithNextBatch);
     RUN(SavedAtEveryStep_GoesOnTheSame);
     RUN(Restore_BringsItsBudget);
     RUN(ChainOfWorlds_FromEveryStep_LosesAndRepeatsNothing);

@@ -13,12 +13,8 @@ static void expect_capabilities(sab_sampler *sampler, uint64_t expected) {
     const sab_status anywhere = expected & SAB_SAMPLER_RANDOM_ACCESS ? SAB_OK : SAB_E_UNSUPPORTED;
     sab_batch batch = SAB_BATCH_INIT;
     struct state state;
-    int64_t indices[SAMPLES];
-    uint64_t offsets[3];
-    size_t moved = 0;
     EXPECT(sab_sampler_at(sampler, 1, &batch) == anywhere);
     EXPECT(sab_sampler_seek(sampler, 1) == anywhere);
-    EXPECT(sab_sampler_next_batches(sampler, 2, indices, SAMPLES, offsets, &moved) == anywhere);
     EXPECT(save_state(sampler, &state) == anywhere);
     EXPECT(restore_state(sampler, &state) == anywhere);
     EXPECT_OK(sab_sampler_seek(sampler, 0)); /* the beginning of the epoch, which all support */

@@ -269,21 +269,15 @@ static void Begin_AfterSeekOrSetEpoch_StaysThere(void) {
     }
 }
 
-static void NextBatches_ArePassesToo(void) {
+static void NextBlocks_ArePassesToo(void) {
     FOR_CONSTRUCTORS(kind) {
-        if (!(kind->capabilities & SAB_SAMPLER_RANDOM_ACCESS)) continue;
         sab_sampler *sampler = made(kind);
-        int64_t indices[SAMPLES];
-        uint64_t offsets[3];
-        size_t count = 0;
-        EXPECT_OK(sab_sampler_next_batches(sampler, 2, indices, SAMPLES, offsets, &count));
+        sab_block block = SAB_BLOCK_INIT;
+        EXPECT_OK(sab_next_block(sampler, 2, &block));
         EXPECT_OK(sab_sampler_begin(sampler)); /* broken off */
         EXPECT(epoch_of(sampler) == first_epoch(kind) && position_of(sampler) == 0);
-        EXPECT_OK(sab_sampler_next_batches(sampler, 2, NULL, 0, offsets, &count));
-        EXPECT(count == 0); /* nothing was taken */
         sab_status status;
-        while ((status = sab_sampler_next_batches(sampler, 2, indices, SAMPLES, offsets, &count)) ==
-               SAB_OK) {
+        while ((status = sab_next_block(sampler, 2, &block)) == SAB_OK) {
         }
         EXPECT(status == SAB_END);
         EXPECT_OK(sab_sampler_begin(sampler));
@@ -327,7 +321,7 @@ int main(void) {
     RUN(Begin_AfterARestore_IsWhatWasLeft);
     RUN(Begin_AfterARestoreOfAnEndedEpoch_IsTheNextEpoch);
     RUN(Begin_AfterSeekOrSetEpoch_StaysThere);
-    RUN(NextBatches_ArePassesToo);
+    RUN(NextBlocks_ArePassesToo);
     RUN(Begin_ThatFails_ChangesNothing);
     return finish();
 }

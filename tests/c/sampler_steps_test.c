@@ -380,9 +380,7 @@ static void Step_OfNoShownBatch_IsRefused(void) {
     sab_batch batch = SAB_BATCH_INIT;
     sab_step step = SAB_STEP_INIT;
     sab_rows rows = SAB_ROWS_INIT;
-    int64_t indices[100];
-    uint64_t offsets[9];
-    size_t count = 0;
+    sab_block block = SAB_BLOCK_INIT;
 #define EXPECT_NOTHING_SHOWN()                                                          \
     do {                                                                                \
         EXPECT_FAILS(sab_batch_step(sampler, &step), SAB_E_ARGUMENT, "shows no batch"); \
@@ -401,7 +399,7 @@ static void Step_OfNoShownBatch_IsRefused(void) {
     EXPECT_OK(sab_next_batch(sampler, &batch));
     EXPECT_OK(sab_sampler_set_budget(sampler, 0, 120));
     EXPECT_NOTHING_SHOWN();
-    EXPECT_OK(sab_sampler_next_batches(sampler, 1, indices, 100, offsets, &count));
+    EXPECT_OK(sab_next_block(sampler, 1, &block));
     EXPECT_NOTHING_SHOWN();
     EXPECT_OK(sab_next_batch(sampler, &batch));
     EXPECT_FAILS(sab_batch_rows(sampler, &rows), SAB_E_UNSUPPORTED, "the batch is padded");

@@ -670,7 +670,8 @@ static void AtSeekAndBlocks_ShowWhatNextShows(void) {
     uint64_t steps = 0, epoch = 9, place = 9;
     EXPECT_OK(sab_sampler_batch_count(sampler, &steps));
     sab_batch batch = SAB_BATCH_INIT, shown = SAB_BATCH_INIT;
-    int64_t block[500];
+    sab_block block = SAB_BLOCK_INIT;
+    int64_t indices[500];
     uint64_t offsets[8];
     size_t count = 0, in_block = 0;
     for (uint64_t step = 0; step < steps; ++step) {
@@ -685,11 +686,15 @@ static void AtSeekAndBlocks_ShowWhatNextShows(void) {
                memcmp(batch.indices, shown.indices, batch.count * 8) == 0);
         if (in_block == count) {
             EXPECT_OK(sab_sampler_seek(other, step));
-            EXPECT_OK(sab_sampler_next_batches(other, 7, block, 500, offsets, &count));
+            EXPECT_OK(sab_next_block(other, 7, &block));
             in_block = 0;
+            count = block.count;
+            EXPECT(count < COUNT(offsets) && block.offsets[count] <= COUNT(indices));
+            memcpy(offsets, block.offsets, (count + 1) * sizeof *offsets);
+            memcpy(indices, block.indices, offsets[count] * sizeof *indices);
         }
         EXPECT(offsets[in_block + 1] - offsets[in_block] == batch.count);
-        EXPECT(memcmp(block + offsets[in_block], batch.indices, batch.count * 8) == 0);
+        EXPECT(memcmp(indices + offsets[in_block], batch.indices, batch.count * 8) == 0);
         ++in_block;
     }
     EXPECT_OK(sab_sampler_tell(sampler, &epoch, &place));
@@ -698,16 +703,7 @@ static void AtSeekAndBlocks_ShowWhatNextShows(void) {
     EXPECT_FAILS(sab_sampler_seek(sampler, steps + 1), SAB_E_ARGUMENT, "position");
     EXPECT_OK(sab_sampler_seek(sampler, steps));
     EXPECT(sab_next_batch(sampler, &batch) == SAB_END);
-    EXPECT(sab_sampler_next_batches(sampler, 7, block, 500, offsets, &count) == SAB_END);
-    EXPECT_OK(sab_sampler_seek(sampler, 0));
-    EXPECT_OK(sab_sampler_next_batches(sampler, 7, NULL, 0, offsets, &count));
-    EXPECT(count == 0 && offsets[1] > 0);
-    EXPECT_FAILS(sab_sampler_next_batches(sampler, 0, block, 500, offsets, &count), SAB_E_ARGUMENT,
-                 "max_batches = 0");
-    EXPECT_FAILS(sab_sampler_next_batches(sampler, 1, NULL, 5, offsets, &count), SAB_E_ARGUMENT,
-                 "indices = NULL");
-    EXPECT_FAILS(sab_sampler_next_batches(sampler, 1, block, 5, NULL, &count), SAB_E_ARGUMENT,
-                 "offsets = NULL");
+    EXPECT(sab_next_block(sampler, 7, &block) == SAB_END);
     sab_sampler_free(sampler);
     sab_sampler_free(other);
     sab_plan_free(plan);
@@ -816,8 +812,6 @@ static void SamplerOptions_BadOnes_AreNamed(void) {
     uint64_t number;
     size_t count;
     EXPECT_FAILS(sab_next_batch(NULL, &batch), SAB_E_ARGUMENT, "sampler = NULL");
-    EXPECT_FAILS(sab_sampler_next_batches(NULL, 1, NULL, 0, &number, &count), SAB_E_ARGUMENT,
-                 "sampler = NULL");
     EXPECT_FAILS(sab_sampler_at(NULL, 0, &batch), SAB_E_ARGUMENT, "sampler = NULL");
     EXPECT_FAILS(sab_sampler_batch_count(NULL, &number), SAB_E_ARGUMENT, "sampler = NULL");
     EXPECT_FAILS(sab_sampler_skipped(NULL, NULL, 0, &count), SAB_E_ARGUMENT, "sampler = NULL");

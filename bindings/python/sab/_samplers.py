@@ -42,6 +42,7 @@ from sab._batch import (
     batch_of,
     batches_of_block,
     block_of,
+    copied,
     new_batch,
     step_of,
 )
@@ -360,7 +361,8 @@ class Sampler:
 
     def _gave(self, walk: Walk, batches: int) -> None:
         """Counts batches that a pass gives."""
-        self._turn_to(walk)
+        if walk is not self._current:
+            self._turn_to(walk)
         self._step = walk.step = walk.step + batches
         self._under_way, self._last = True, walk
 
@@ -582,15 +584,11 @@ class RandomAccessSampler(Sampler):
                 self.set_budget(limit, index)
 
     def __iter__(self) -> Iterator[Any]:
-        return self._walk_blocks(self._begin())
+        return self._walk_indices(self._begin())
 
     def _walk(self, walk: Walk) -> Iterator[Batch]:
-        # As _walk_blocks: the cursor runs ahead.
-        block = new_struct("sab_block")
-        ahead = 1
         with self._ending(walk):
-            while self._next_block(walk, ahead, block):
-                ahead = min(2 * ahead, BLOCK)
+            for block in self._blocks_ahead(walk):
                 moves = self._moves
                 for batch in batches_of_block(block, self._columns):
                     self._gave(walk, 1)
@@ -598,43 +596,29 @@ class RandomAccessSampler(Sampler):
                     if self._moves != moves:
                         break
 
-    def _walk_blocks(self, walk: Walk) -> Iterator[Any]:
+    def _walk_indices(self, walk: Walk) -> Iterator[Any]:
         is_list = self._output == "list"
-        # Many batches a call, sliced from one block: a call costs more than a batch. Batches are a
-        # pure function of the position, so the cursor may run ahead of what was yielded.
-        offsets = np.empty(BLOCK + 1, np.uint64)
-        offsets_pointer = ffi.cast("uint64_t *", offsets.ctypes.data)
-        count = ffi.new("size_t *")
-        room = 1 << 13
-        ahead = 1
         with self._ending(walk):
-            while True:
-                self._go_on(walk)
-                block = np.empty(room, np.int64)
-                block_pointer = ffi.cast("int64_t *", block.ctypes.data)
-                if (
-                    check(
-                        lib.sab_sampler_next_batches(
-                            self._handle, ahead, block_pointer, room, offsets_pointer, count
-                        )
-                    )
-                    == lib.SAB_END
-                ):
-                    self._under_way = False
-                    return
-                if count[0] == 0:
-                    room = int(offsets[1])
-                    continue
-                ahead = min(2 * ahead, BLOCK)
-                edges = offsets[: count[0] + 1].tolist()
-                begin = 0
-                moves = self._moves
+            for block in self._blocks_ahead(walk):
+                edges = ffi.unpack(block.offsets, block.count + 1)
+                indices = copied(block.indices, edges[-1], np.int64)
+                moves, begin = self._moves, 0
                 for end in edges[1:]:
                     self._gave(walk, 1)
-                    yield block[begin:end].tolist() if is_list else block[begin:end]
-                    begin = end
+                    yield indices[begin:end].tolist() if is_list else indices[begin:end]
                     if self._moves != moves:
                         break
+                    begin = end
+
+    def _blocks_ahead(self, walk: Walk) -> Iterator[CData]:
+        """The blocks of a pass. Batches are a pure function of the position, so the cursor may run
+        ahead of what was given.
+        """
+        block = new_struct("sab_block")
+        ahead = 1
+        while self._next_block(walk, ahead, block):
+            ahead = min(2 * ahead, BLOCK)
+            yield block
 
     def _seek(self, step: int) -> None:
         check(lib.sab_sampler_seek(self._handle, step))

@@ -228,7 +228,7 @@ SCENARIO(balanced_sampler, Threads::none) {
     run.note(&report, sizeof report);
     walk(run, sampler);
     CALL(sab_sampler_set_epoch(sampler, 4));
-    take_block(run, sampler, 8, 60);
+    take_blocks(run, sampler, 8);
     walk(run, sampler);
     CALL_PLAIN(sab_sampler_free(sampler));
 }

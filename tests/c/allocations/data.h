@@ -78,13 +78,17 @@ inline void walk(Run &run, sab_sampler *sampler, int most = 10000) {
     }
 }
 
-/// Several batches in one call, at most `most` and of at most `room` samples together.
-inline void take_block(Run &run, sab_sampler *sampler, std::size_t most, std::size_t room) {
-    std::vector<int64_t> indices(room);
-    std::vector<uint64_t> offsets(most + 1);
-    std::size_t count = 0;
-    CALL_OR_SKIP(
-        sab_sampler_next_batches(sampler, most, indices.data(), room, offsets.data(), &count));
+/// So many batches in blocks. Where memory runs out after the first batch, the block ends there and
+/// a later one goes on.
+inline void take_blocks(Run &run, sab_sampler *sampler, std::size_t batches) {
+    std::vector<int64_t> indices;
+    while (batches > 0) {
+        sab_block block = SAB_BLOCK_INIT;
+        if (CALL_INTO(block, sab_next_block(sampler, batches, &block)) != SAB_OK) break;
+        indices.insert(indices.end(), block.indices, block.indices + block.offsets[block.count]);
+        batches -= block.count;
+    }
+    run.note(indices.data(), indices.size() * sizeof indices[0]);
 }
 
 inline std::vector<unsigned char> state_of(Run &run, const sab_sampler *sampler) {

@@ -67,27 +67,7 @@ void use(Run &run, sab_sampler *sampler) {
     CALL_OR_SKIP(sab_sampler_set_epoch(sampler, 3));
     walk(run, sampler, 2);
     note_state(run, sampler);
-    std::vector<int64_t> indices(400);
-    std::vector<uint64_t> offsets(9);
-    std::size_t batches = 0;
-    if (CALL_INTO(batches, sab_sampler_next_batches(sampler, 8, indices.data(), indices.size(),
-                                                    offsets.data(), &batches)) == SAB_OK) {
-        run.note(offsets.data(), (batches + 1) * sizeof offsets[0]);
-        run.note(indices.data(), offsets[batches] * sizeof indices[0]);
-    }
-    note_state(run, sampler);
-    // Where memory runs out after the first batch, the block ends there and a later one goes on.
-    std::vector<int64_t> in_blocks;
-    for (int left = 4; left > 0;) {
-        sab_block block = SAB_BLOCK_INIT;
-        if (CALL_INTO(block, sab_next_block(sampler, static_cast<std::size_t>(left), &block)) !=
-            SAB_OK)
-            break;
-        in_blocks.insert(in_blocks.end(), block.indices,
-                         block.indices + block.offsets[block.count]);
-        left -= static_cast<int>(block.count);
-    }
-    run.note(in_blocks.data(), in_blocks.size() * sizeof in_blocks[0]);
+    take_blocks(run, sampler, 4);
     note_state(run, sampler);
     CALL_OR_SKIP(sab_sampler_state_restore(sampler, state.data(), state.size()));
     walk(run, sampler, 1);
@@ -158,7 +138,7 @@ int32_t size_by_index(void *, int64_t index, double *size) {
 
 }  // namespace
 
-SCENARIO(next_batches, Threads::none) {
+SCENARIO(next_block, Threads::none) {
     // First batches of few, then of many samples: memory for them is needed on the way.
     std::vector<double> numbers(56, 40.0);
     numbers.insert(numbers.end(), 8, 1.0);
@@ -170,7 +150,7 @@ SCENARIO(next_batches, Threads::none) {
     CALL_INTO(plan, sab_plan_new(sizes, &options, &plan));
     sab_sampler *sampler = nullptr;
     CALL_INTO(sampler, sab_bucket_sampler_new(plan, nullptr, &sampler));
-    take_block(run, sampler, 20, 64);
+    take_blocks(run, sampler, 20);
     walk(run, sampler);
     CALL_PLAIN(sab_sampler_free(sampler));
     CALL_PLAIN(sab_plan_free(plan));

@@ -209,14 +209,13 @@ def test_runs_that_run_out_of_memory_go_on_with_smaller_batches(tmp_path):
 
     written = []
 
-    class Written:
-        def log(self, step, values):
-            written.append((step, values))
+    def log(step, values):
+        written.append((step, values))
 
     done, checkpoint, failures = [], None, 0
     while failures < 10:
         monitor = sab.lightning.Monitor(
-            sab.Meter(Written()), guard=lambda sampler: sab.MemoryGuard(sampler, device, interval=1)
+            sab.Meter(log), guard=lambda sampler: sab.MemoryGuard(sampler, device, interval=1)
         )
         run = jobs.trainer(tmp_path, [monitor, OnExceptionCheckpoint(tmp_path)], max_epochs=1)
         try:
@@ -267,12 +266,8 @@ def test_the_learning_rate_follows_the_tokens_of_a_step(tmp_path):
 
 def test_the_last_metrics_are_written_at_the_end(tmp_path):
     steps = []
-
-    class Writer:
-        def log(self, step, values):
-            steps.append(step)
-
-    done = fit(tmp_path, [sab.lightning.Monitor(sab.Meter(Writer(), interval=1000))], epochs=1)
+    meter = sab.Meter(lambda step, values: steps.append(step), interval=1000)
+    done = fit(tmp_path, [sab.lightning.Monitor(meter)], epochs=1)
     assert steps == [len(of("train", done))]
 
 

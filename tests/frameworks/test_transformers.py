@@ -729,9 +729,8 @@ def test_wrong_trainers_are_refused(tmp_path):
 def test_callbacks_for_metrics_and_learning_rates(tmp_path):
     written, rates = [], []
 
-    class Writer:
-        def log(self, step, values):
-            written.append((step, values["padding"], values["fill"]))
+    def log(step, values):
+        written.append((step, values["padding"], values["fill"]))
 
     class Rates(torch.optim.SGD):
         def step(self, closure=None):
@@ -747,9 +746,7 @@ def test_callbacks_for_metrics_and_learning_rates(tmp_path):
         lr_scheduler_type="constant",
         num_train_epochs=2,
     )
-    trainer.add_callback(
-        sab.transformers.MetricsCallback(sab.Meter(Writer(), interval=1, budget=96))
-    )
+    trainer.add_callback(sab.transformers.MetricsCallback(sab.Meter(log, budget=96)))
     trainer.add_callback(sab.transformers.LearningRateCallback(150.0, rule="sqrt"))
     trainer.train()
     loader = trainer.callback_handler.train_dataloader

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import math
-import os
 import time
-from collections.abc import Mapping
-from types import TracebackType
-from typing import Literal, Protocol, cast
+from typing import Callable, Literal, cast
 
 import numpy as np
 
@@ -19,79 +15,9 @@ from sab._display import one_line
 from sab._guard import MemoryGuard
 from sab._ranks import Gather, _torch_gather
 
-__all__ = ["JsonLines", "Meter", "MetricsWriter"]
+__all__ = ["Meter"]
 
-
-class MetricsWriter(Protocol):
-    """Where metrics go: anything with this method."""
-
-    def log(self, step: int, values: Mapping[str, float]) -> None:
-        """Writes the values of a step. Values are numbers, and names are the same at each step."""
-
-
-class JsonLines:
-    """Metrics as lines of JSON: ``{"step": 10, "padding": 0.0125, ...}``.
-
-    A line is written as a whole, so a process that is killed loses none that :meth:`log` has
-    written. A machine that stops may lose the last ones. An existing file is appended to. A last
-    line that is not complete is removed first. A run that goes on from an earlier checkpoint writes
-    the steps after it again, so the last line of a step counts.
-
-    Args:
-        path: of the file; made if it does not exist.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder, JsonLines(f"{folder}/run.jsonl") as writer:
-    ...     writer.log(10, {"padding": 0.125})
-    ...     print(open(f"{folder}/run.jsonl").read().strip())
-    {"step": 10, "padding": 0.125}
-    """
-
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._file = open(path, "a+b", buffering=0)  # noqa: SIM115 close() closes it
-        self._remove_incomplete_line()
-
-    def __repr__(self) -> str:
-        return one_line(self, [str(self._file.name)])
-
-    def _remove_incomplete_line(self) -> None:
-        end = self._file.seek(0, os.SEEK_END)
-        complete = end
-        while complete > 0:
-            begin = max(0, complete - 4096)
-            self._file.seek(begin)
-            found = self._file.read(complete - begin).rfind(b"\n")
-            if found >= 0:
-                complete = begin + found + 1
-                break
-            complete = begin
-        if complete < end:
-            self._file.truncate(complete)
-
-    def log(self, step: int, values: Mapping[str, float]) -> None:
-        """Writes a line. A number that is not finite becomes ``null``."""
-        record: dict[str, float | None] = {"step": whole("step", step)}
-        for name, value in values.items():
-            if name == "step":
-                raise ValueError("values has a 'step': give the step as first argument only")
-            number = real(f"values[{name!r}]", value)
-            record[name] = number if math.isfinite(number) else None
-        self._file.write(json.dumps(record).encode() + b"\n")
-
-    def close(self) -> None:
-        """Closes the file."""
-        self._file.close()
-
-    def __enter__(self) -> JsonLines:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        exception: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
+Log = Callable[[int, dict[str, float]], object]
 
 
 def _sum(lengths: PerColumn) -> float:
@@ -102,12 +28,13 @@ def _sum(lengths: PerColumn) -> float:
 
 
 class Meter:
-    """Computes metrics of the batches of a run and gives them to writers.
+    """Computes metrics of the batches of a run and gives them to a logger.
 
     Tell it of each batch, and of each step of the optimizer when it ends. In a loop over
     ``sab.torch.DataLoader`` these are ``loader.batch`` and ``loader.step()``.
 
-    Every ``interval`` steps the writers get the metrics of the steps since then:
+    Every ``interval`` steps it calls ``log(step, values)`` with the number of the step and a
+    dictionary of the metrics of the steps since then:
 
     - ``padding``: share of this rank's positions that hold no data.
     - ``tokens_per_second``: sum of the sizes over wall time, of all ranks if the totals of the
@@ -121,9 +48,10 @@ class Meter:
       budget now), ``guard_peak`` (bytes).
 
     Args:
-        writers: get the metrics; anything with the method of :class:`MetricsWriter`. Ranks without
-            writers are for ``gather``.
-        interval: steps between two calls of the writers.
+        log: a function ``log(step, values)``, such as ``lambda step, values: wandb.log(values,
+            step)``. The names of the metrics are the same at each step. None: nothing is logged;
+            such ranks are for ``gather``.
+        interval: steps between two calls of ``log``.
         budget: of the batches: a number, or a :class:`sab.Budget` with a cost. Rows are measured by
             the sum of their sizes only.
         guard: a :class:`sab.MemoryGuard`.
@@ -136,10 +64,9 @@ class Meter:
         guard: the guard; may be set later.
 
     >>> import sab
-    >>> class Printer:
-    ...     def log(self, step, values):
-    ...         print(step, {name: values[name] for name in ("padding", "fill")})
-    >>> meter = sab.Meter(Printer(), interval=2, budget=10)
+    >>> def log(step, values):
+    ...     print(step, {name: values[name] for name in ("padding", "fill")})
+    >>> meter = sab.Meter(log, interval=2, budget=10)
     >>> sampler = sab.BucketSampler([5, 4, 3, 3], budget=10, boundaries=[3, 4, 6])
     >>> for batch in sampler.batches():
     ...     meter.on_batch(batch)
@@ -149,21 +76,16 @@ class Meter:
 
     def __init__(
         self,
-        *writers: MetricsWriter,
+        log: Log | None = None,
+        *,
         interval: int = 1,
         budget: float | Budget | None = None,
         guard: MemoryGuard | None = None,
         gather: Gather | Literal["torch"] | None = None,
     ) -> None:
-        for number, writer in enumerate(writers):
-            if not callable(getattr(writer, "log", None)):
-                raise TypeError(
-                    f"writers[{number}] is a {type(writer).__name__}: must have a method "
-                    "log(step, values)"
-                )
         if not (guard is None or isinstance(guard, MemoryGuard)):
             raise TypeError(f"guard is a {type(guard).__name__}: must be a sab.MemoryGuard")
-        self._writers = writers
+        self._log: Log | None = function("log", log)
         self._interval = whole("interval", interval, 1)
         is_number = not (budget is None or isinstance(budget, Budget))
         self._budget = (
@@ -182,7 +104,7 @@ class Meter:
         self._begin_interval()
 
     def __repr__(self) -> str:
-        return one_line(self, [f"{self.steps:,} steps", *(repr(each) for each in self._writers)])
+        return one_line(self, [f"{self.steps:,} steps"])
 
     def _begin_interval(self) -> None:
         self._begin = time.monotonic()
@@ -238,14 +160,14 @@ class Meter:
             self.write()
 
     def write(self) -> None:
-        """Gives the writers the metrics of the steps since they were called last, such as at the
-        end of a run. With ``gather`` on all ranks.
+        """Logs the metrics of the steps since the last call of ``log``, such as at the end of a
+        run. With ``gather`` on all ranks.
         """
         if not self._step_costs:
             return
         values = self._values()
-        for writer in self._writers:
-            writer.log(self.steps, values)
+        if self._log is not None:
+            self._log(self.steps, values)
         self._begin_interval()
 
     def _values(self) -> dict[str, float]:

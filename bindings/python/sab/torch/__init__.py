@@ -1,6 +1,6 @@
 """libsab for torch: a loader for the samplers, functions that make tensors of batches, datasets of
-streams, optimizers whose step updates small parameters as one, learning rates by the tokens of a
-step, and metrics for TensorBoard.
+streams, optimizers whose step updates small parameters as one, and learning rates by the tokens of
+a step.
 """
 
 from sab.torch._collates import PackCollate, PadCollate
@@ -9,7 +9,6 @@ from sab.torch._learning_rate import LearningRateScaler
 from sab.torch._loader import DataLoader
 from sab.torch._optimizers import fuse_optimizer, fuse_step, is_fused_optimizer
 from sab.torch._samples import Samples, Tickets, loader_options
-from sab.torch._tensorboard import TensorBoard
 
 __all__ = [
     "DataLoader",
@@ -18,7 +17,6 @@ __all__ = [
     "PadCollate",
     "Samples",
     "StreamDataset",
-    "TensorBoard",
     "Tickets",
     "fuse_optimizer",
     "fuse_step",

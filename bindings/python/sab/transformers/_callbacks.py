@@ -54,7 +54,8 @@ class MetricsCallback(transformers.TrainerCallback):  # type: ignore[misc]
     :func:`sab.transformers.prepare` has changed.
 
     Args:
-        meter: with writers, such as :class:`sab.JsonLines`. Its steps are those of the trainer.
+        meter: its steps are those of the trainer. ``log=lambda step, values: trainer.log(values)``
+            gives its metrics to the trainer's own loggers.
     """
 
     def __init__(self, meter: Meter) -> None:

@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
-# Makes the files of a release from a git tag: release.sh TAG [STEP...]. They lie in dist/TAG.
+# Makes the files of a release from a git tag: release.sh TAG [--tested FILE] [STEP...]. They lie in
+# dist/TAG. FILE is what `./test.sh everything` wrote for the commit of the tag; without it, what
+# `git notes --ref=everything show TAG^{commit}` prints. A commit where it did not pass is refused.
 #   source  the source, reproducible
 #   sdist   Python's source distribution, reproducible
 #   wheels  for x86-64 and aarch64, by root in chroots
@@ -14,15 +16,22 @@ set -euo pipefail
 cd "$(dirname "$0")"
 . cmake/setup.sh
 umask 022 # so that nothing depends on it
-[ $# -gt 0 ] || { sed -n '2,12p' "$0" && exit 2; }
-tag=$1
+[ $# -gt 0 ] || { sed -n '2,15p' "$0" && exit 2; }
+tag=$1 tested=''
 shift
+if [ "${1:-}" = --tested ]; then tested=$2 && shift 2; fi
 [ $# -gt 0 ] || set -- source sdist wheels crates julia debs docs sbom
 for step in "$@"; do
   case $step in source | sdist | wheels | crates | julia | debs | docs | sbom) ;; *) echo "STEP = \"$step\": unknown" >&2 && exit 2 ;; esac
 done
 need_packages git python3-venv
 git rev-parse --quiet --verify "refs/tags/$tag^{commit}" > /dev/null || { echo "TAG = \"$tag\": there is no such tag" >&2 && exit 2; }
+commit=$(git rev-parse "$tag^{commit}")
+found=$(if [ -n "$tested" ]; then cat "$tested"; else git notes --ref=everything show "$commit" 2> /dev/null || true; fi)
+if ! grep -qxF "commit: $commit" <<< "$found" || ! grep -qxF 'failed: none' <<< "$found"; then
+  echo "TAG = \"$tag\": ./test.sh everything has not passed on its commit $commit: name its file with --tested FILE, or attach it: git notes --ref=everything add -F FILE $commit" >&2
+  exit 2
+fi
 mkdir -p build/release "dist/$tag"
 chroots=$PWD/build/release/chroots checkout=$PWD/build/release/$tag output=$PWD/dist/$tag
 rm -rf "$checkout"

@@ -39,9 +39,12 @@ build() {
   ninja -C "$directory" --quiet
 }
 
-# test_build DIRECTORY [CTEST OPTION...]: runs the tests of a build; one that hangs fails.
+# test_build DIRECTORY [CTEST OPTION...]: runs the tests of a build; one that hangs fails. The words
+# of $SAB_TEST_CTEST are further options.
 test_build() {
-  (cd "$1" && ctest --output-on-failure --parallel 2 --timeout 900 "${@:2}")
+  local more
+  read -ra more <<< "${SAB_TEST_CTEST:-}"
+  (cd "$1" && ctest --output-on-failure --parallel 2 --timeout 900 "${@:2}" "${more[@]}")
 }
 
 # libdir_of PREFIX: the folder of the installed library.

@@ -44,8 +44,8 @@ static void Streams_OfFunctions_TakeObjects(void) {
     EXPECT_OK(sab_select_stream_new(a_source(), nothing, NULL, NULL, &objects, &streams[1]));
     EXPECT_OK(sab_recurrent_stream_new(a_source(), keep_state, NULL, NULL, &initial, &objects,
                                        &streams[2]));
-    EXPECT_OK(sab_random_map_stream_new(a_source(), keep_random, NULL, NULL, 7, &objects,
-                                        &streams[3]));
+    EXPECT_OK(
+        sab_random_map_stream_new(a_source(), keep_random, NULL, NULL, 7, &objects, &streams[3]));
     for (size_t i = 0; i < COUNT(streams); ++i) {
         sab_record record = SAB_RECORD_INIT;
         EXPECT(sab_stream_next(streams[i], &record) == (i == 1 ? SAB_END : SAB_OK));

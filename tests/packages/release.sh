@@ -15,7 +15,10 @@ release() { # release NAME UMASK: in a checkout of that name
   git -C "$scratch/$1" tag v0.0.0
   mkdir -p "$scratch/$1/dist/$tag/python"
   cp "$wheel" "$scratch/$1/dist/$tag/python"
-  (umask "$2" && "$scratch/$1/release.sh" "$tag" source sdist julia sbom)
+  (umask "$2" && "$scratch/$1/release.sh" "$tag" --tested "$scratch/passed" source sdist julia sbom)
+}
+tested() { # tested COMMIT FAILED: as `test.sh everything` writes it
+  printf '%s\n' "commit: $1" "date: 2026-11-27T12:00:00Z" "failed: $2"
 }
 same_files() { diff -r "$scratch/one/dist" "$scratch/the_other/dist"; }
 has_files() { # has_files NUMBER: with their checksums
@@ -28,12 +31,19 @@ valid_bill() {
 bill_names() { # bill_names NAME...: what is inside of the wheel, and what it needs
   for name in "$@"; do grep -q "\"name\": \"$name\"" "$scratch/one/dist/$tag"/*.spdx.json || { echo "$name is missing" && return 1; }; done
 }
+with_note() { # a release of what a note says has passed
+  git -C "$scratch/one" -c user.name=test -c user.email=test@localhost notes --ref=everything add -f -F "$scratch/passed" "$commit" && "$scratch/one/release.sh" "$tag" julia
+}
 refused() { # refused MESSAGE ARGUMENT...: by release.sh
   ! "$scratch/one/release.sh" "${@:2}" > "$scratch/said" 2>&1 || return 1
   cat "$scratch/said"
   grep -qF "$1" "$scratch/said"
 }
 
+commit=$(git -C "$repo" rev-parse HEAD)
+tested "$commit" none > "$scratch/passed"
+tested "$commit" threads > "$scratch/failed"
+tested "$(git -C "$repo" hash-object /dev/null)" none > "$scratch/other"
 check "a release" release one 022
 check "a release elsewhere" release the_other 077
 check "the same files" same_files
@@ -41,6 +51,10 @@ check "files and checksums" has_files 5
 check "the bill of materials is SPDX" valid_bill
 check "the bill of materials is complete" bill_names "$(basename "$wheel")" debian/libisal2 debian/libzstd1 debian/liblmdb0 debian/libeigen3-dev debian/libxxhash-dev numpy cffi
 check "an unknown tag is refused" refused 'there is no such tag' v0.0.1
-check "a tag of another version is refused" refused "the version of CMakeLists.txt is ${tag#v}" v0.0.0
+check "a tag of another version is refused" refused "the version of CMakeLists.txt is ${tag#v}" v0.0.0 --tested "$scratch/passed"
+check "a commit without tests is refused" refused 'has not passed' "$tag" julia
+check "a commit with failures is refused" refused 'has not passed' "$tag" --tested "$scratch/failed" julia
+check "tests of another commit are refused" refused 'has not passed' "$tag" --tested "$scratch/other" julia
+check "a note says what has passed" with_note
 check "an unknown step is refused" refused 'STEP = "wheel": unknown' "$tag" wheel
 summary

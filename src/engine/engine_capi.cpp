@@ -138,7 +138,8 @@ sab_status sab_histogram_plan_new(const sab_histogram* histogram, const sab_plan
         sab::require(histogram, "histogram");
         sab::require(options, "options");
         const auto given = sab::read_options(options, sab_plan_options SAB_PLAN_OPTIONS_INIT);
-        return new sab_plan{sab::make_plan(histogram->impl, given), nullptr,
+        const sab::PlanOptions checked(given, histogram->impl.names());
+        return new sab_plan{sab::make_plan(histogram->impl, checked), nullptr,
                             histogram->impl.turns()};
     });
 }

@@ -34,15 +34,15 @@ Points points_of(const Histogram& histogram) {
 
 }  // namespace
 
-std::shared_ptr<const Plan> make_plan(const Histogram& histogram, const sab_plan_options& options) {
+std::shared_ptr<const Plan> make_plan(const Histogram& histogram, const PlanOptions& options) {
     constexpr const char* caller = "sab_histogram_plan_new";
-    if (options.separate_by != nullptr)
+    if (options.has_ids)
         fail(SAB_E_UNSUPPORTED, caller,
              ": options.separate_by is given: a histogram has no samples that ids separate");
     if (histogram.turns()) return make_plan(histogram.without_sources(), options);
     refuse_mixture(histogram, caller);
     if (histogram.columns() > 1)
-        return Plan::make(points_of(histogram), options, histogram.names());
+        return Plan::make_boxes(points_of(histogram), options, histogram.names());
     return Plan::make_counted({histogram.sizes(), histogram.first_places()}, options,
                               histogram.names()[0]);
 }

@@ -8,6 +8,7 @@
 
 namespace sab {
 
-std::shared_ptr<const Plan> make_plan(const Histogram& histogram, const sab_plan_options& options);
+/// The options must be without ids.
+std::shared_ptr<const Plan> make_plan(const Histogram& histogram, const PlanOptions& options);
 
 }  // namespace sab

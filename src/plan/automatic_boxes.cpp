@@ -26,30 +26,29 @@ uint64_t batches_of(const std::vector<Box>& boxes) {
 }  // namespace
 
 AutomaticBoxes::AutomaticBoxes(const Cells& cells, const BatchSizes& batch_sizes,
-                               const sab_plan_options& options, uint64_t lower_bound,
-                               const BoxFinder::Waste& singles, std::size_t parts)
+                               uint64_t lower_bound, const BoxFinder::Waste& singles,
+                               std::size_t parts)
     : cells_(cells),
       batch_sizes_(batch_sizes),
-      options_(options),
       lower_bound_(lower_bound),
       singles_(singles),
       parts_(parts),
       range_(
-          automatic_range(options, lower_bound,
+          automatic_range(options(), lower_bound,
                           std::accumulate(cells.counts.begin(), cells.counts.end(), uint64_t{0}))),
       finder_(
           cells, [&](auto lengths) { return batch_sizes.largest(lengths); },
           [&](auto lengths) { return static_cast<double>(batch_sizes.estimate(lengths)); }),
       orders_(
           cells, [&](auto lengths) { return batch_sizes.largest(lengths); },
-          options.batch_size_multiple) {}
+          options().batch_size_multiple) {}
 
 AutomaticBoxes::Tried AutomaticBoxes::tried(std::vector<Box> boxes, uint64_t fewest) const {
     Tried tried{std::move(boxes), fewest, 0};
     const BoxFinder::Waste waste = finder_.waste(tried.buckets);
     tried.overhead =
         overhead(waste.padding + singles_.padding, waste.padded + singles_.padded,
-                 waste.batches + singles_.batches, lower_bound_, options_.budget_count > 0);
+                 waste.batches + singles_.batches, lower_bound_, !options().budgets.empty());
     return tried;
 }
 
@@ -60,12 +59,12 @@ AutomaticBoxes::Tried AutomaticBoxes::by_cuts(const BoxFinder& finder, uint64_t 
         if (fewest > most) return Tried{{}, fewest, std::numeric_limits<double>::infinity()};
         return tried(finder.by_cuts(fewest, true, progress), fewest);
     };
-    Tried found = find_automatic(options_.padding_target, range_.fewest, range_.most, quick,
+    Tried found = find_automatic(options().padding_target, range_.fewest, range_.most, quick,
                                  [](auto&, double&) {});
     if (most < unlimited && cells_.size() > most_followed) return found;
     Tried better = tried(finder.by_cuts(found.fewest, false, progress), found.fewest);
     if (better.overhead >= found.overhead) return found;
-    better.nearest = std::max(options_.padding_target, std::min(found.nearest, better.overhead));
+    better.nearest = std::max(options().padding_target, std::min(found.nearest, better.overhead));
     return better;
 }
 
@@ -133,7 +132,7 @@ AutomaticBoxes::Tried AutomaticBoxes::find(const Progress& progress) {
     if (meets_target(all[0]) || has_few_batches(all[0], progress)) return std::move(all[0]);
     // With whole numbers of samples, or if another budget still limits them, no single cut may
     // save batches where several do. A number that is not whole shows what each one is worth.
-    const bool keeps_tails = options_.tail == SAB_TAIL_KEEP;
+    const bool keeps_tails = options().keeps_tail();
     const BoxFinder finer(
         cells_, [&](auto lengths) { return batch_sizes_.largest(lengths); },
         [&](auto lengths) { return batch_sizes_.smooth(lengths); }, keeps_tails);
@@ -150,7 +149,7 @@ AutomaticBoxes::Tried AutomaticBoxes::find(const Progress& progress) {
     if (chosen == all.end())
         chosen = std::find_if(all.begin(), all.end() - 1,
                               [&](const Tried& each) { return has_few_batches(each, progress); });
-    chosen->nearest = std::max(options_.padding_target, nearest);
+    chosen->nearest = std::max(options().padding_target, nearest);
     return std::move(*chosen);
 }
 

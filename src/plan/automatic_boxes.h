@@ -6,7 +6,7 @@
 #include "plan/automatic.h"
 #include "plan/batch_sizes.h"
 #include "plan/boxes.h"
-#include "plan/plan_builder.h"
+#include "plan/plan_rules.h"
 #include "plan/sorted_cuts.h"
 
 namespace sab {
@@ -17,25 +17,24 @@ public:
 
     /// `lower_bound`: of the number of batches. `singles`: what batches of one sample, which are
     /// counted in it, add to the waste. `parts`: the cells are one of so many.
-    AutomaticBoxes(const Cells& cells, const BatchSizes& batch_sizes,
-                   const sab_plan_options& options, uint64_t lower_bound,
+    AutomaticBoxes(const Cells& cells, const BatchSizes& batch_sizes, uint64_t lower_bound,
                    const BoxFinder::Waste& singles, std::size_t parts);
 
     Tried find(const Progress& progress);
 
 private:
+    const PlanOptions& options() const { return batch_sizes_.options(); }
     Tried tried(std::vector<Box> boxes, uint64_t fewest) const;
     Tried by_cuts(const BoxFinder& finder, uint64_t most, const Progress& progress) const;
     Tried by_orders(uint64_t most, const Progress& progress);
     bool has_few_batches(const Tried& tried, const Progress& progress);
     bool meets_target(const Tried& tried) const {
-        return tried.overhead <= options_.padding_target;
+        return tried.overhead <= options().padding_target;
     }
     void add_orders(const Progress& progress);
 
     const Cells& cells_;
     const BatchSizes& batch_sizes_;
-    const sab_plan_options& options_;
     uint64_t lower_bound_;
     BoxFinder::Waste singles_;
     std::size_t parts_;

@@ -40,55 +40,14 @@ PerColumn priced(const Cost& cost, std::span<const double> padded, const PerColu
     return least > 0 ? cheapest : lengths;
 }
 
-std::vector<uint64_t> read_batch_sizes(const sab_plan_options& options, std::size_t buckets) {
-    if (options.batch_size_count > 0) require(options.batch_sizes, "options.batch_sizes");
-    std::vector<uint64_t> sizes(options.batch_sizes,
-                                options.batch_sizes + options.batch_size_count);
-    for (std::size_t i = 0; i < sizes.size(); ++i) {
-        if (sizes[i] == 0)
-            fail(SAB_E_ARGUMENT, "options.batch_sizes[", i, "] = 0: must be at least 1");
-        // No plan has more samples. Sums of samples and batch sizes cannot overflow.
-        sizes[i] = std::min<uint64_t>(sizes[i], UINT32_MAX);
-    }
-    if (sizes.size() > 1) {
-        check(options.bucket_rule == SAB_BUCKETS_BOUNDARIES, "options.batch_size_count",
-              sizes.size(), "must be 0 or 1 unless the boundaries are given");
-        check(sizes.size() == buckets, "options.batch_size_count", sizes.size(),
-              "must be 1 or the number of buckets, ", buckets);
-    }
-    return sizes;
-}
-
-PerColumn read_multiples(const sab_plan_options& options, std::size_t columns) {
-    const auto check_one = [](std::string_view name, double multiple) {
-        check(multiple >= 0 && multiple <= largest_size, name, multiple, "must be from 0 to 2^53");
-    };
-    check_one("options.length_multiple", options.length_multiple);
-    PerColumn multiples{};
-    for (std::size_t j = 0; j < columns; ++j) {
-        multiples[j] = options.length_multiple;
-        if (options.length_multiples == nullptr) continue;
-        multiples[j] = options.length_multiples[j];
-        check_one(text("options.length_multiples[", j, "]"), multiples[j]);
-    }
-    check(options.length_multiples == nullptr || options.length_multiple == 0,
-          "options.length_multiple", options.length_multiple,
-          "must be 0 where options.length_multiples are given");
-    return multiples;
-}
-
-BatchSizes::BatchSizes(const sab_plan_options& options, ColumnNames names,
-                       std::span<const std::span<const double>> distinct, std::size_t count,
-                       std::size_t buckets)
-    : options_(options),
+BatchSizes::BatchSizes(PlanOptions options, std::span<const std::span<const double>> distinct,
+                       std::size_t count)
+    : options_(std::move(options)),
       columns_(distinct.size()),
       count_(count),
-      multiples_(read_multiples(options, columns_)),
-      given_(read_batch_sizes(options, buckets)),
-      budgets_(read_budgets(options.budgets, options.budget_count, names, "options.budgets")),
-      cost_(budgets_.empty() ? Cost(nullptr, columns_) : budgets_[0].cost) {
-    if (given_.empty() && options.batch_size_multiple == 1)
-        for (const Budget& budget : budgets_)
+      cost_(budgets().empty() ? Cost(nullptr, columns_) : budgets()[0].cost) {
+    if (options_.batch_sizes.empty() && options_.batch_size_multiple == 1)
+        for (const Budget& budget : budgets())
             if (const auto weights = budget.cost.weights()) weights_.push_back(*weights);
     for (std::size_t j = 0; j < columns_; ++j) zeros_[j] = padded(price_of_zero(distinct[j]), j);
 }
@@ -116,14 +75,22 @@ uint64_t BatchSizes::largest(std::span<const double> lengths,
         fits = budget.cost.largest_count(first_of(priced(budget.cost, lengths, zeros_), columns_),
                                          budget.limit, fits);
     if (fits >= multiple) fits -= fits % multiple;
-    if (given_.size() == 1 && fits > 0)
-        fits = budgets.empty() ? given_[0] : std::min(fits, given_[0]);
+    if (options_.batch_sizes.size() == 1 && fits > 0)
+        fits = budgets.empty() ? options_.batch_sizes[0] : std::min(fits, options_.batch_sizes[0]);
     if (options_.max_batch_size > 0) fits = std::min(fits, options_.max_batch_size);
     return fits;
 }
 
+uint64_t BatchSizes::of_bucket(std::size_t bucket, uint64_t fits) const {
+    const std::vector<uint64_t>& sizes = options_.batch_sizes;
+    if (sizes.empty()) return fits;
+    const uint64_t given = sizes[sizes.size() == 1 ? 0 : bucket];
+    fits = budgets().empty() ? given : std::min(fits, given);
+    return options_.max_batch_size > 0 ? std::min(fits, options_.max_batch_size) : fits;
+}
+
 uint64_t BatchSizes::estimate(std::span<const double> lengths) const {
-    if (weights_.size() != budgets_.size() || weights_.empty())
+    if (weights_.size() != budgets().size() || weights_.empty())
         return std::max<uint64_t>(largest(lengths), 1);
     auto fits = static_cast<double>(
         options_.max_batch_size > 0 ? std::min<uint64_t>(count_, options_.max_batch_size) : count_);
@@ -132,7 +99,7 @@ uint64_t BatchSizes::estimate(std::span<const double> lengths) const {
         for (std::size_t j = 0; j < columns_; ++j) cost += weights_[i][j] * lengths[j];
         if (cost == 0) return std::max<uint64_t>(largest(lengths), 1);  // zeros have another price
         // Rounding must not make it less than largest(), whose batches a box is made of.
-        fits = std::min(fits, budgets_[i].limit / cost * (1 + 1e-9));
+        fits = std::min(fits, budgets()[i].limit / cost * (1 + 1e-9));
     }
     return std::max<uint64_t>(static_cast<uint64_t>(fits), 1);
 }
@@ -140,9 +107,9 @@ uint64_t BatchSizes::estimate(std::span<const double> lengths) const {
 double BatchSizes::smooth(std::span<const double> lengths) const {
     uint64_t most = count_;
     if (options_.max_batch_size > 0) most = std::min(most, options_.max_batch_size);
-    if (given_.size() == 1) most = std::min(most, given_[0]);
+    if (options_.batch_sizes.size() == 1) most = std::min(most, options_.batch_sizes[0]);
     double squares = 0;
-    for (const Budget& budget : budgets_) {
+    for (const Budget& budget : budgets()) {
         const PerColumn priced_lengths = priced(budget.cost, lengths, zeros_);
         const std::span<const double> known = first_of(priced_lengths, columns_);
         double share = budget.cost(1, known) / budget.limit;
@@ -155,41 +122,41 @@ double BatchSizes::smooth(std::span<const double> lengths) const {
         squares += share * share;
     }
     const auto limit = static_cast<double>(most);
-    const double mean = std::sqrt(squares / static_cast<double>(budgets_.size()));
+    const double mean = std::sqrt(squares / static_cast<double>(budgets().size()));
     return mean * limit > 1 ? 1 / mean : limit;
 }
 
 bool BatchSizes::fits_alone(std::span<const double> lengths) const {
-    return std::ranges::all_of(budgets_, [&](const Budget& budget) {
+    return std::ranges::all_of(budgets(), [&](const Budget& budget) {
         return cost_of(budget.cost, 1, lengths) <= budget.limit;
     });
 }
 
 std::string BatchSizes::limits() const {
-    std::string list = budgets_.size() > 1 ? "budgets" : "budget";
-    for (const Budget& budget : budgets_) list += text(", ", budget.limit);
+    std::string list = budgets().size() > 1 ? "budgets" : "budget";
+    for (const Budget& budget : budgets()) list += text(", ", budget.limit);
     return list + rounding();
 }
 
 /// What a caller may have forgotten: a length is over a budget once it is rounded up.
 std::string BatchSizes::rounding() const {
-    for (const double multiple : first_of(multiples_, columns_))
+    for (const double multiple : first_of(options_.length_multiples, columns_))
         if (multiple > 0) return text(" (lengths are rounded up to multiples of ", multiple, ")");
     return "";
 }
 
 std::string BatchSizes::exceeded(std::span<const double> lengths) const {
     std::size_t i = 0;
-    while (i + 1 < budgets_.size() && cost_of(budgets_[i].cost, 1, lengths) <= budgets_[i].limit)
+    while (i + 1 < budgets().size() && cost_of(budgets()[i].cost, 1, lengths) <= budgets()[i].limit)
         ++i;
-    return (budgets_.size() == 1 ? text("the budget, ", budgets_[i].limit)
-                                 : text("options.budgets[", i, "].limit = ", budgets_[i].limit)) +
+    return (budgets().size() == 1 ? text("the budget, ", budgets()[i].limit)
+                                  : text("options.budgets[", i, "].limit = ", budgets()[i].limit)) +
            rounding();
 }
 
 void BatchSizes::refuse_fall(std::size_t budget, uint64_t count, const PerColumn& lengths,
                              const PerColumn& shorter) const {
-    const Cost& cost = budgets_[budget].cost;
+    const Cost& cost = budgets()[budget].cost;
     const std::span<const double> long_ones = first_of(lengths, columns_),
                                   short_ones = first_of(shorter, columns_);
     const double here = cost_of(cost, count, long_ones), before = cost_of(cost, count, short_ones);
@@ -202,8 +169,8 @@ void BatchSizes::check_rises(std::span<const std::span<const double>> distinct) 
     constexpr std::size_t most_tried = 256;  // lengths of a column
     PerColumn least{};
     for (std::size_t j = 0; j < columns_; ++j) least[j] = padded(distinct[j][0], j);
-    for (std::size_t i = 0; i < budgets_.size(); ++i) {
-        const Cost& cost = budgets_[i].cost;
+    for (std::size_t i = 0; i < budgets().size(); ++i) {
+        const Cost& cost = budgets()[i].cost;
         if (!cost.is_callback()) {
             const PerColumn shortest = priced(cost, first_of(least, columns_), zeros_);
             const std::span<const double> given = first_of(shortest, columns_);
@@ -218,7 +185,7 @@ void BatchSizes::check_rises(std::span<const std::span<const double>> distinct) 
             const std::size_t last = distinct[j].size() - 1, steps = std::min(last, most_tried);
             PerColumn before = least, lengths = least;
             for (std::size_t step = 1; step <= steps; ++step) {
-                if (cost_of(cost, 1, first_of(before, columns_)) > budgets_[i].limit) break;
+                if (cost_of(cost, 1, first_of(before, columns_)) > budgets()[i].limit) break;
                 lengths[j] = padded(distinct[j][step * last / steps], j);
                 refuse_fall(i, 1, lengths, before);
                 before = lengths;
@@ -228,8 +195,8 @@ void BatchSizes::check_rises(std::span<const std::span<const double>> distinct) 
 }
 
 void BatchSizes::check_rises(uint64_t count, PerColumn shortest, PerColumn longest) const {
-    for (std::size_t i = 0; i < budgets_.size(); ++i)
-        for (std::size_t j = 0; j < columns_ && budgets_[i].cost.is_callback(); ++j) {
+    for (std::size_t i = 0; i < budgets().size(); ++i)
+        for (std::size_t j = 0; j < columns_ && budgets()[i].cost.is_callback(); ++j) {
             PerColumn shorter = longest;
             shorter[j] = shortest[j];
             refuse_fall(i, count, longest, shorter);

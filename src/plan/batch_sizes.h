@@ -7,8 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cost/cost.h"
-#include "sab/plan.h"
+#include "plan/plan_options.h"
 
 namespace sab {
 
@@ -22,38 +21,31 @@ double price_of_zero(std::span<const double> distinct_sizes);
 /// of 0, where it does; see sab/sizes.h.
 PerColumn priced(const Cost& cost, std::span<const double> padded, const PerColumn& zeros);
 
-/// The option's batch sizes, checked.
-std::vector<uint64_t> read_batch_sizes(const sab_plan_options& options, std::size_t buckets);
-
-/// The multiples that lengths are padded to, checked.
-PerColumn read_multiples(const sab_plan_options& options, std::size_t columns);
-
 class BatchSizes {
 public:
-    /// `names`: of the columns. `distinct`: the distinct sizes of each column, ascending.
-    /// `buckets`: that have a batch size each if several are given. The options must outlive it.
-    BatchSizes(const sab_plan_options& options, ColumnNames names,
-               std::span<const std::span<const double>> distinct, std::size_t count,
-               std::size_t buckets);
+    /// `distinct`: the distinct sizes of each column, ascending. `count`: of the samples.
+    BatchSizes(PlanOptions options, std::span<const std::span<const double>> distinct,
+               std::size_t count);
 
+    const PlanOptions& options() const { return options_; }
     std::size_t columns() const { return columns_; }
-    std::span<const Budget> budgets() const { return budgets_; }
+    std::span<const Budget> budgets() const { return options_.budgets; }
     /// The cost of the first budget; the padded total where there is none.
     const Cost& cost() const { return cost_; }
-    /// Batch sizes given for each bucket; else none or one.
-    std::span<const uint64_t> given() const { return given_; }
+    /// Of a bucket of the boundaries, which may have a batch size of its own. `fits`: by the
+    /// budgets.
+    uint64_t of_bucket(std::size_t bucket, uint64_t fits) const;
 
     double padded(double size, std::size_t column) const {
-        return round_up(size, multiples_[column]);
+        return round_up(size, options_.length_multiples[column]);
     }
     PerColumn padded(std::span<const double> sizes) const;
-    const PerColumn& multiples() const { return multiples_; }
 
     // Lengths are padded.
     double cost_of(const Cost& cost, uint64_t count, std::span<const double> lengths) const;
     /// How many samples make a batch under some of the budgets; 0 when not even one fits them.
     uint64_t largest(std::span<const double> lengths, std::span<const Budget> budgets) const;
-    uint64_t largest(std::span<const double> lengths) const { return largest(lengths, budgets_); }
+    uint64_t largest(std::span<const double> lengths) const { return largest(lengths, budgets()); }
     /// largest(), at least 1, or a little off where one evaluation of the costs tells it.
     uint64_t estimate(std::span<const double> lengths) const;
     /// A number of samples that is not whole, to compare costs of lengths. With several budgets it
@@ -69,9 +61,9 @@ public:
     /// `each_size(add)` calls add(sizes, samples) for all sizes, which are not padded.
     template <class EachSize>
     double least_batches(EachSize&& each_size) const {
-        if (budgets_.empty()) return sum_of_shares({}, each_size);
+        if (budgets().empty()) return sum_of_shares({}, each_size);
         double most = 0;
-        for (const Budget& budget : budgets_)
+        for (const Budget& budget : budgets())
             most = std::max(most, sum_of_shares({&budget, 1}, each_size));
         return most;
     }
@@ -94,7 +86,7 @@ private:
     template <class EachSize>
     double sum_of_shares(std::span<const Budget> budgets, EachSize&& each_size) const {
         const bool by_cost =
-            !budgets.empty() && budgets[0].cost.is_proportional() && given_.empty();
+            !budgets.empty() && budgets[0].cost.is_proportional() && options_.batch_sizes.empty();
         double sum = 0;
         each_size([&](std::span<const double> sizes, uint64_t samples) {
             sum +=
@@ -106,11 +98,9 @@ private:
         return by_cost ? sum / budgets[0].limit : sum;
     }
 
-    const sab_plan_options& options_;
+    PlanOptions options_;
     std::size_t columns_, count_;
-    PerColumn multiples_, zeros_{};
-    std::vector<uint64_t> given_;
-    std::vector<Budget> budgets_;
+    PerColumn zeros_{};
     Cost cost_;
     /// of the budgets, if all are padded totals and nothing else limits a batch but a largest size
     std::vector<PerColumn> weights_{};

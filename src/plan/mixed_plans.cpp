@@ -18,17 +18,16 @@ std::vector<int64_t> distinct(std::span<const int64_t> ids) {
 }
 
 /// The shapes of those ids that the samples of an epoch have.
-std::vector<std::size_t> shapes_of(const sab_plan_options& options, std::span<const int64_t> ids) {
-    std::vector<std::size_t> shapes;
-    if (options.id_shape_count == 0) return shapes;
-    require(options.id_shapes, "options.id_shapes");
-    const std::vector<int64_t> all = distinct({options.separate_by, options.separate_by_count}),
-                               here = distinct(ids);
-    check(options.id_shape_count == all.size(), "options.id_shape_count", options.id_shape_count,
+std::vector<std::size_t> shapes_of(std::span<const std::size_t> shapes,
+                                   std::span<const int64_t> all_ids, std::span<const int64_t> ids) {
+    if (shapes.empty()) return {};
+    const std::vector<int64_t> all = distinct(all_ids), here = distinct(ids);
+    check(shapes.size() == all.size(), "options.id_shape_count", shapes.size(),
           "must be the number of ids, ", all.size());
+    std::vector<std::size_t> found;
     for (std::size_t i = 0; i < all.size(); ++i)
-        if (std::ranges::binary_search(here, all[i])) shapes.push_back(options.id_shapes[i]);
-    return shapes;
+        if (std::ranges::binary_search(here, all[i])) found.push_back(shapes[i]);
+    return found;
 }
 
 }  // namespace
@@ -72,31 +71,29 @@ Sorted SortedMixture::counted(std::span<const SourceTurns> turns) const {
     return counted;
 }
 
-MixedPlans::MixedPlans(Columns sizes, const sab_plan_options& options) : sizes_(std::move(sizes)) {
-    check(options.separate_by == nullptr || options.separate_by_count == sizes_.count(),
-          "options.separate_by_count", options.separate_by_count, "must be the number of samples, ",
-          sizes_.count());
-    check(options.min_batch_size <= 1, "options.min_batch_size", options.min_batch_size,
+MixedPlans::MixedPlans(Columns sizes, PlanOptions options, std::vector<int64_t> ids)
+    : sizes_(std::move(sizes)),
+      options_(std::move(options)),
+      ids_(std::move(ids)),
+      can_sort_(sizes_.size() == 1 && !options_.has_ids) {
+    check(options_.min_batch_size <= 1, "options.min_batch_size", options_.min_batch_size,
           "must be 0 or 1 for a mixture");
-    check_kept_costs(options);
-    refuse_oversize(options);
-    can_sort_ = sizes_.size() == 1 && options.separate_by == nullptr;
-    first_ = can_sort_ ? make_first(options) : made_of(sizes_.choice()->samples(0), options).plan;
-    // Only options that a plan was made with are copied: their counts are right.
-    options_ = std::make_unique<const KeptPlanOptions>(options, sizes_.size());
+    options_.check_kept_costs();
+    refuse_oversize();
+    first_ = can_sort_ ? make_first() : made_of(sizes_.choice()->samples(0)).plan;
+    options_.progress = {};  // of this call
 }
 
 /// A later epoch may take samples that are too large, or need more shapes: it is refused now.
-void MixedPlans::refuse_oversize(const sab_plan_options& options) const {
-    if (options.oversize == SAB_OVERSIZE_ERROR
-            ? is_oversize_possible(options)
-            : options.oversize == SAB_OVERSIZE_SINGLE && options.max_shapes > 0)
-        made_of(sizes_.choice()->possible_samples(), options);
+void MixedPlans::refuse_oversize() const {
+    if (options_.oversize == SAB_OVERSIZE_ERROR ? is_oversize_possible()
+                                                : options_.has_singles() && options_.max_shapes > 0)
+        made_of(sizes_.choice()->possible_samples());
 }
 
 /// Whether the smallest or the largest sample that any epoch may have cannot be in a plan.
-bool MixedPlans::is_oversize_possible(const sab_plan_options& options) const {
-    if (sizes_.size() > 1 || options.separate_by != nullptr) return true;
+bool MixedPlans::is_oversize_possible() const {
+    if (!can_sort_) return true;
     const auto [least, most] = sizes_.choice()->extremes();
     Sorted both;
     both.distinct_sizes = {least};
@@ -104,7 +101,7 @@ bool MixedPlans::is_oversize_possible(const sab_plan_options& options) const {
     both.count = both.distinct_sizes.size();
     for (uint32_t i = 0; i <= both.count; ++i) both.first_offsets.push_back(i);
     try {
-        Plan::make(std::move(both), options, sizes_.names()[0]);
+        Plan::make_sorted(std::move(both), options_, sizes_.names()[0]);
         return false;
     } catch (const Error&) {
         return true;  // or two samples are too few for the options
@@ -116,37 +113,28 @@ const SortedMixture& MixedPlans::sorted() const {
 }
 
 std::shared_ptr<const Plan> MixedPlans::make_unordered(std::span<const SourceTurns> turns) const {
-    return Plan::make(sorted().counted(turns), options_->get(), sizes_.names()[0]);
+    return Plan::make_sorted(sorted().counted(turns), options_, sizes_.names()[0]);
 }
 
 /// Sorts only where counting will not do: samplers may never be made.
-std::shared_ptr<const Plan> MixedPlans::make_first(const sab_plan_options& options) const {
+std::shared_ptr<const Plan> MixedPlans::make_first() const {
     std::optional<Sorted> counted =
         count_by_size(sizes_[0], choice()->turns(0), choice()->source_of(), sizes_.described(0));
     if (!counted) counted = sorted().counted(choice()->source_turns(0));
-    return Plan::make(std::move(*counted), options, sizes_.names()[0]);
+    return Plan::make_sorted(std::move(*counted), options_, sizes_.names()[0]);
 }
 
-MixedPlans::OfEpoch MixedPlans::made_of(std::vector<uint32_t> samples,
-                                        sab_plan_options options) const {
-    std::vector<int64_t> ids(options.separate_by != nullptr ? samples.size() : 0);
-    for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = options.separate_by[samples[i]];
-    std::vector<std::size_t> shapes;
-    if (options.separate_by != nullptr) {
-        shapes = shapes_of(options, ids);
-        options.separate_by = ids.data();
-        options.separate_by_count = ids.size();
-        if (!shapes.empty()) {
-            options.id_shapes = shapes.data();
-            options.id_shape_count = shapes.size();
-        }
-    }
-    auto plan = Plan::make(sizes_.of_samples(samples), options);
+MixedPlans::OfEpoch MixedPlans::made_of(std::vector<uint32_t> samples) const {
+    std::vector<int64_t> ids(options_.has_ids ? samples.size() : 0);
+    for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = ids_[samples[i]];
+    PlanOptions options = options_;
+    options.id_shapes = shapes_of(options_.id_shapes, ids_, ids);
+    auto plan = Plan::make(sizes_.of_samples(samples), options, ids);
     return {std::make_shared<const std::vector<uint32_t>>(std::move(samples)), std::move(plan)};
 }
 
 MixedPlans::OfEpoch MixedPlans::make(uint64_t epoch) const {
-    return made_of(sizes_.choice()->samples(epoch), options_->get());
+    return made_of(sizes_.choice()->samples(epoch));
 }
 
 std::size_t MixedPlans::skipped(uint64_t epoch, std::span<int64_t> room) const {
@@ -165,11 +153,13 @@ uint64_t MixedPlans::fingerprint() const {
     return hasher.digest();
 }
 
-std::unique_ptr<sab_plan> make_plan(const Columns& sizes, const sab_plan_options& options) {
+std::unique_ptr<sab_plan> make_plan(const Columns& sizes, const PlanOptions& options,
+                                    std::span<const int64_t> ids) {
     if (!has_mixtures || sizes.choice() == nullptr)
-        return std::unique_ptr<sab_plan>(new sab_plan{Plan::make(sizes, options), nullptr});
+        return std::unique_ptr<sab_plan>(new sab_plan{Plan::make(sizes, options, ids), nullptr});
     sizes.refuse_shard();
-    auto plans = std::make_shared<const MixedPlans>(sizes, options);
+    auto plans = std::make_shared<const MixedPlans>(sizes, options,
+                                                    std::vector<int64_t>(ids.begin(), ids.end()));
     return std::unique_ptr<sab_plan>(new sab_plan{plans->first(), plans});
 }
 

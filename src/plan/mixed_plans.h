@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "base/made_once.h"
-#include "plan/kept_options.h"
 #include "plan/plan.h"
 
 namespace sab {
@@ -95,11 +94,12 @@ private:
     std::vector<uint32_t> places_;  ///< in the order of its source
 };
 
-/// Makes the plan of each epoch with the same options, of which it keeps a copy.
+/// Makes the plan of each epoch with the same options.
 class MixedPlans {
 public:
-    /// Refuses options under which an epoch would fail.
-    MixedPlans(Columns sizes, const sab_plan_options& options);
+    /// `ids`: of all samples, where they separate them. Refuses options under which an epoch would
+    /// fail.
+    MixedPlans(Columns sizes, PlanOptions options, std::vector<int64_t> ids);
 
     /// The plan of an epoch is of numbers of `samples`.
     struct OfEpoch {
@@ -122,20 +122,22 @@ public:
     uint64_t fingerprint() const;
 
 private:
-    OfEpoch made_of(std::vector<uint32_t> samples, sab_plan_options options) const;
-    std::shared_ptr<const Plan> make_first(const sab_plan_options& options) const;
-    void refuse_oversize(const sab_plan_options& options) const;
-    bool is_oversize_possible(const sab_plan_options& options) const;
+    OfEpoch made_of(std::vector<uint32_t> samples) const;
+    std::shared_ptr<const Plan> make_first() const;
+    void refuse_oversize() const;
+    bool is_oversize_possible() const;
 
     Columns sizes_;
-    bool can_sort_ = false;
-    std::unique_ptr<const KeptPlanOptions> options_{};  ///< ids are those of all samples
+    PlanOptions options_;
+    std::vector<int64_t> ids_;
+    bool can_sort_;
     MadeOnce<SortedMixture> sorted_{};
     std::shared_ptr<const Plan> first_{};
 };
 
 /// A handle of the plan of sizes, which may be a mixture.
-std::unique_ptr<sab_plan> make_plan(const Columns& sizes, const sab_plan_options& options);
+std::unique_ptr<sab_plan> make_plan(const Columns& sizes, const PlanOptions& options,
+                                    std::span<const int64_t> ids);
 
 // Of a plan that may be of a mixture, or of an epoch of one:
 uint64_t fingerprint(const sab_plan& plan);

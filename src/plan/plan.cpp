@@ -74,7 +74,7 @@ static void check_any_batch(const PlanArrays& made) {
 }
 
 /// Takes the arrays over; they live as long as the plan.
-std::shared_ptr<const Plan> Plan::own(PlanArrays made, std::span<const Budget> budgets) {
+std::shared_ptr<const Plan> Plan::own(PlanArrays made, const PlanOptions& options) {
     check_any_batch(made);
     std::shared_ptr<Plan> plan(new Plan);
     const PlanBuckets& buckets = plan->known_buckets_.get(
@@ -92,7 +92,7 @@ std::shared_ptr<const Plan> Plan::own(PlanArrays made, std::span<const Budget> b
     plan->first_places_ = arrays->first_places;
     plan->run_places_ = arrays->run_places;
     plan->codes_ = arrays->codes;
-    for (const Budget& budget : budgets)
+    for (const Budget& budget : options.budgets)
         plan->budgets_.push_back({budget.cost.kept(), budget.limit});
     if (plan->budgets_.empty()) plan->budgets_.push_back({Cost(nullptr, plan->columns()), 0});
     plan->owner_ = arrays;
@@ -106,30 +106,26 @@ std::shared_ptr<const Plan> Plan::own(PlanArrays made, std::span<const Budget> b
     return plan;
 }
 
-std::shared_ptr<const Plan> Plan::make(const Columns& sizes, const sab_plan_options& options) {
-    check_plan_options(options);
-    check(sizes.count() > 0, "sizes.count", sizes.count(), "must be at least 1");
-    const Progress progress(options.progress, options.progress_ctx);
-    if (sizes.size() == 1 && options.separate_by == nullptr)
-        return make(
-            sort_by_size(sizes[0], true, progress, sizes.described(0), planning_threads(options)),
-            options, sizes.names()[0]);
-    std::span<const int64_t> ids;
-    if (options.separate_by != nullptr) {
-        check(options.separate_by_count == sizes.count(), "options.separate_by_count",
-              options.separate_by_count, "must be the number of samples, ", sizes.count());
-        ids = {options.separate_by, options.separate_by_count};
-    }
-    auto plan =
-        make(sort_points(sizes, ids, progress, planning_threads(options)), options, sizes.names());
-    progress.report(3 * sizes.count(), 3 * sizes.count());
+std::shared_ptr<const Plan> Plan::make(const Columns& sizes, const PlanOptions& options,
+                                       std::span<const int64_t> ids) {
+    const uint64_t count = sizes.count();
+    check(count > 0, "sizes.count", count, "must be at least 1");
+    const Progress& progress = options.progress;
+    const std::size_t threads = options.threads;
+    if (sizes.size() == 1 && !options.has_ids)
+        return make_sorted(sort_by_size(sizes[0], true, progress, sizes.described(0), threads),
+                           options, sizes.names()[0]);
+    Points points = sort_points(sizes, ids, progress, threads);
+    auto plan = sizes.size() == 1 ? make_separated(std::move(points), options, sizes.names()[0])
+                                  : make_boxes(std::move(points), options, sizes.names());
+    progress.report(3 * count, 3 * count);
     return plan;
 }
 
 namespace {
 
 /// Of samples without indices, of which a batch could have more than it may.
-void check_batch_sizes(const PlanArrays& made, const sab_plan_options& options) {
+void check_batch_sizes(const PlanArrays& made, const PlanOptions& options) {
     for (const Bucket& bucket : made.buckets)
         check(bucket.batch_size <= largest_sample_count, "options.max_batch_size",
               options.max_batch_size, "must be given: a batch would have ", bucket.batch_size,
@@ -138,58 +134,48 @@ void check_batch_sizes(const PlanArrays& made, const sab_plan_options& options) 
 
 }  // namespace
 
-std::shared_ptr<const Plan> Plan::make(Points points, const sab_plan_options& options,
-                                       std::vector<std::string> names) {
-    check_plan_options(options);
-    SeveralPlanner planner(std::move(points), names, options);
-    PlanArrays arrays = planner.make();
-    arrays.names = std::move(names);
-    check_batch_sizes(arrays, options);
-    return own(std::move(arrays), planner.budgets());
-}
-
-/// The facts, the buckets and their lengths.
-PlanArrays Plan::planned(const PlanBuilder& builder, std::string name) {
-    builder.check_any_left();
-    BoundaryFinder finder = builder.finder();
-    PlanArrays arrays;
-    arrays.facts = builder.facts(finder);
-    arrays.names = {std::move(name)};
-    const std::vector<BucketRange> ranges = builder.ranges(finder, arrays.facts);
-    if (ranges.empty()) builder.refuse_fewest();
-    for (std::size_t i = 0; i < ranges.size(); ++i) {
-        builder.add_bucket(finder, ranges[i], i, arrays.buckets, arrays.lengths);
-        arrays.facts.batches += arrays.buckets.back().batches;
-    }
-    return arrays;
-}
-
-std::shared_ptr<const Plan> Plan::make(Sorted sorted, const sab_plan_options& options,
-                                       std::string name) {
-    check_plan_options(options);
+std::shared_ptr<const Plan> Plan::make_sorted(Sorted sorted, const PlanOptions& options,
+                                              std::string name) {
     const SizeCounts counts(sorted);
-    const PlanBuilder builder(counts, options, name);
-    PlanArrays arrays = planned(builder, std::move(name));
     const uint64_t steps = 3 * sorted.count;
+    PlanArrays arrays = PlanBuilder(counts, options).make(std::move(name));
     arrays.order = std::move(sorted.order);
     arrays.distinct_sizes = std::move(sorted.distinct_sizes);
     arrays.first_distinct = {0, arrays.distinct_sizes.size()};
     arrays.first_offsets = std::move(sorted.first_offsets);
-    auto plan = own(std::move(arrays), builder.batch_sizes().budgets());
-    Progress(options.progress, options.progress_ctx).report(steps, steps);
+    auto plan = own(std::move(arrays), options);
+    options.progress.report(steps, steps);
     return plan;
 }
 
-std::shared_ptr<const Plan> Plan::make_counted(SizeCounts counts, const sab_plan_options& options,
+std::shared_ptr<const Plan> Plan::make_counted(SizeCounts counts, const PlanOptions& options,
                                                std::string name) {
-    check_plan_options(options);
-    const PlanBuilder builder(counts, options, name);
-    PlanArrays arrays = planned(builder, std::move(name));
+    PlanArrays arrays = PlanBuilder(counts, options).make(std::move(name));
     arrays.distinct_sizes = {counts.distinct_sizes.begin(), counts.distinct_sizes.end()};
     arrays.first_distinct = {0, arrays.distinct_sizes.size()};
     arrays.first_places = std::move(counts.first_places);
     check_batch_sizes(arrays, options);
-    return own(std::move(arrays), builder.batch_sizes().budgets());
+    return own(std::move(arrays), options);
+}
+
+std::shared_ptr<const Plan> Plan::make_separated(Points points, const PlanOptions& options,
+                                                 std::string name) {
+    const CodedSamples samples(std::move(points), options);
+    PlanArrays arrays =
+        make_coded(samples, {}, [&](std::size_t id) { return divide_by_size(samples, id); });
+    arrays.names = {std::move(name)};
+    return own(std::move(arrays), options);
+}
+
+std::shared_ptr<const Plan> Plan::make_boxes(Points points, const PlanOptions& options,
+                                             std::vector<std::string> names) {
+    const CodedSamples samples(std::move(points), options);
+    const SeveralPlanner planner(samples);
+    PlanArrays arrays =
+        make_coded(samples, planner.outside(), [&](std::size_t id) { return planner.divide(id); });
+    arrays.names = std::move(names);
+    check_batch_sizes(arrays, options);
+    return own(std::move(arrays), options);
 }
 
 }  // namespace sab

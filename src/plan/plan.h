@@ -96,22 +96,22 @@ struct PlanArrays : PlanBuckets {
 
 struct ColumnRecord;
 struct Points;
-class PlanBuilder;
 
 class Plan {
 public:
-    static std::shared_ptr<const Plan> make(const Columns& sizes, const sab_plan_options& options);
-    /// Of samples that are sorted already. Without their order the plan has buckets, but no sample
-    /// indices.
-    static std::shared_ptr<const Plan> make(Sorted sorted, const sab_plan_options& options,
-                                            std::string name = "");
-    /// Of numbers of samples: is_counted().
-    static std::shared_ptr<const Plan> make_counted(SizeCounts counts,
-                                                    const sab_plan_options& options,
+    /// `ids`: one a sample where the options say that ids separate them.
+    static std::shared_ptr<const Plan> make(const Columns& sizes, const PlanOptions& options,
+                                            std::span<const int64_t> ids = {});
+    /// Of samples of one column that are sorted already. Without their order the plan has buckets,
+    /// but no sample indices.
+    static std::shared_ptr<const Plan> make_sorted(Sorted sorted, const PlanOptions& options,
+                                                   std::string name = "");
+    /// Of numbers of samples of one column: is_counted().
+    static std::shared_ptr<const Plan> make_counted(SizeCounts counts, const PlanOptions& options,
                                                     std::string name);
-    /// Of several columns, or of ids. Where the points have no order: is_counted().
-    static std::shared_ptr<const Plan> make(Points points, const sab_plan_options& options,
-                                            std::vector<std::string> names);
+    /// Of several columns. Where the points have no order: is_counted().
+    static std::shared_ptr<const Plan> make_boxes(Points points, const PlanOptions& options,
+                                                  std::vector<std::string> names);
     /// Of a mapped file, of which it reads and verifies the header and the small sections.
     static std::shared_ptr<const Plan> open(std::shared_ptr<const std::span<const std::byte>> file,
                                             std::string name);
@@ -223,8 +223,9 @@ public:
 
 private:
     Plan() = default;
-    static PlanArrays planned(const PlanBuilder& builder, std::string name);
-    static std::shared_ptr<const Plan> own(PlanArrays made, std::span<const Budget> budgets);
+    static std::shared_ptr<const Plan> make_separated(Points points, const PlanOptions& options,
+                                                      std::string name);
+    static std::shared_ptr<const Plan> own(PlanArrays made, const PlanOptions& options);
     static std::shared_ptr<Plan> from_image(std::span<const std::byte> image,
                                             std::shared_ptr<const void> owner, std::string name);
     static std::shared_ptr<const Plan> from_memory(HugeArray<std::byte> memory, std::size_t size,

@@ -9,7 +9,9 @@ sab_status sab_plan_new(const sab_sizes* sizes, const sab_plan_options* options,
         sab::require(sizes, "sizes");
         sab::require(options, "options");
         const auto given = sab::read_options(options, sab_plan_options SAB_PLAN_OPTIONS_INIT);
-        return sab::make_plan(sizes->impl, given).release();
+        const sab::PlanOptions checked(given, sizes->impl.names());
+        return sab::make_plan(sizes->impl, checked, sab::ids_of(given, sizes->impl.count()))
+            .release();
     });
 }
 

@@ -23,13 +23,13 @@ struct Shard {
 };
 
 /// Of all that says what the plan is, but for callbacks.
-uint64_t hash_of(const EpochChoice* mixture, const sab_plan_options& options,
+uint64_t hash_of(const EpochChoice* mixture, const PlanOptions& options,
                  const EpochOptions& epoch_options, uint64_t micro_batches, const Ranks& ranks) {
     Hasher hash;
     const auto add = [&](const auto& value) { hash.add(value); };
-    const auto add_all = [&](const auto* values, std::size_t count) {
-        add(uint64_t{count});
-        if (values != nullptr) hash.add_all(std::span(values, count));
+    const auto add_all = [&](const auto& values) {
+        add(uint64_t{values.size()});
+        hash.add_all(values);
     };
     add(uint64_t{order_version});
     add(ranks.world_size);
@@ -37,23 +37,19 @@ uint64_t hash_of(const EpochChoice* mixture, const sab_plan_options& options,
     add(epoch_options.epoch);
     add(micro_batches);
     for (const int32_t value : {options.bucket_rule, options.tail, options.oversize}) add(value);
-    const PerColumn multiples = read_multiples(options, 1);
-    for (const double value : {options.padding_target, multiples[0]}) add(value);
+    for (const double value : {options.padding_target, options.length_multiples[0]}) add(value);
     for (const uint64_t value :
          {uint64_t{options.bucket_count}, options.bucket_batches, options.max_batch_size,
           options.batch_size_multiple, uint64_t{options.max_shapes}})
         add(value);
-    add_all(options.boundaries, options.boundary_count);
-    add_all(options.batch_sizes, options.batch_size_count);
-    add_all(options.id_shapes, options.id_shape_count);
-    add(uint64_t{options.separate_by != nullptr});
-    add(uint64_t{options.budget_count});
-    const std::size_t budgets = std::min<std::size_t>(options.budget_count, SAB_MAX_BUDGETS);
-    for (std::size_t i = 0; options.budgets != nullptr && i < budgets; ++i) {
-        const auto& [cost, limit] = options.budgets[i];
-        add(limit);
-        add(uint64_t{cost != nullptr});
-        if (cost != nullptr) hash.add_all(cost->impl.terms());
+    add_all(options.boundaries);
+    add_all(options.batch_sizes);
+    add_all(options.id_shapes);
+    add(uint64_t{options.has_ids});
+    add(uint64_t{options.budgets.size()});
+    for (const Budget& budget : options.budgets) {
+        add(budget.limit);
+        hash.add_all(budget.cost.terms());
     }
     if (mixture != nullptr) add(mixture->options_fingerprint());
     return hash.digest();
@@ -88,7 +84,6 @@ uint64_t check_shards(std::span<const Shard> shards, const Ranks& ranks) {
 
 /// Other ranks know the sources of samples, and no other ids of them.
 void check_ids(const Columns& sizes, const sab_plan_options& options) {
-    if (options.separate_by_count > 0) require(options.separate_by, "plan.separate_by");
     if (options.separate_by == nullptr) return;
     const EpochChoice* const choice = sizes.choice().get();
     if (choice == nullptr)
@@ -104,17 +99,16 @@ void check_ids(const Columns& sizes, const sab_plan_options& options) {
 }
 
 /// Checks what this rank has before any other hears of it.
-Sorted read_shard(const Columns& sizes, const sab_plan_options& options) {
+Sorted read_shard(const Columns& sizes, const PlanOptions& options) {
     check(options.tail == SAB_TAIL_KEEP, "plan.tail", options.tail,
           "must be SAB_TAIL_KEEP (0) for samples that are spread over ranks");
     check(options.oversize != SAB_OVERSIZE_SINGLE, "plan.oversize", options.oversize,
           "must not be SAB_OVERSIZE_SINGLE (2) for samples that are spread over ranks");
     check(options.min_batch_size <= 1, "plan.min_batch_size", options.min_batch_size,
           "must be 0 or 1 for samples that are spread over ranks");
-    check_ids(sizes, options);
-    if (sizes.choice() != nullptr) check_kept_costs(options);
+    if (sizes.choice() != nullptr) options.check_kept_costs();
     if (sizes.count() == 0) return {};
-    return sort_by_size(sizes[0], true, Progress(options.progress, options.progress_ctx));
+    return sort_by_size(sizes[0], true, options.progress);
 }
 
 /// Tells the other ranks whether this one failed. A failure of one is one of all.
@@ -156,7 +150,7 @@ std::unique_ptr<sab_sampler> make_cursor(std::unique_ptr<Sequence> sequence,
 
 std::unique_ptr<sab_sampler> make_mixed(const EpochChoice& choice, const Histograms& histograms,
                                         std::span<const ToldSample> told,
-                                        const sab_plan_options& options,
+                                        const PlanOptions& options,
                                         const sab_sampler_options& given, const Ranks& ranks,
                                         Made& made) {
     const auto mixture =
@@ -173,14 +167,14 @@ std::unique_ptr<sab_sampler> make_mixed(const EpochChoice& choice, const Histogr
 }  // namespace
 
 std::unique_ptr<sab_sampler> make_sharded_sampler(const Columns& sizes,
-                                                  const sab_plan_options& options,
+                                                  const sab_plan_options& plan_options,
                                                   const sab_sampler_options& given,
                                                   const Ranks& ranks) {
     // A rank that fails reports its status in the next gathering, so that the others do not wait
     // for it. The memory for their answers is there before.
     const EpochChoice* const choice = sizes.choice().get();
-    Shard mine{SAB_OK, 0,
-               hash_of(choice, options, {given.seed, given.epoch}, given.micro_batches, ranks)};
+    Shard mine{SAB_OK, 0, 0};
+    PlanOptions options;
     Sorted own;
     std::vector<Shard> shards;
     std::vector<Made> plans;
@@ -190,6 +184,10 @@ std::unique_ptr<sab_sampler> make_sharded_sampler(const Columns& sizes,
             shards.resize(ranks.world_size);
             statuses.resize(ranks.world_size);
             plans.resize(ranks.world_size);
+            options = PlanOptions(plan_options, sizes.names());
+            mine.options =
+                hash_of(choice, options, {given.seed, given.epoch}, given.micro_batches, ranks);
+            check_ids(sizes, plan_options);
             own = read_shard(sizes, options);
             mine.distinct_count = own.distinct_sizes.size();
         },

@@ -259,7 +259,7 @@ void write_samples(const Sorted& shard, std::span<const uint16_t> source_of,
 }
 
 ShardedMixture::ShardedMixture(const EpochChoice& choice, const Histograms& histograms,
-                               std::span<const ToldSample> told, sab_plan_options options,
+                               std::span<const ToldSample> told, const PlanOptions& options,
                                const Ranks& ranks)
     : rank_(ranks.rank) {
     const std::size_t most = told.size() / ranks.world_size;
@@ -273,14 +273,12 @@ ShardedMixture::ShardedMixture(const EpochChoice& choice, const Histograms& hist
     }
     first_.push_back(static_cast<uint32_t>(sizes.size()));
     std::vector<int64_t> ids;
-    if (options.separate_by != nullptr) {
+    if (options.has_ids)
         for (const uint16_t source : source_of) ids.push_back(choice.id(source));
-        options.separate_by = ids.data();
-        options.separate_by_count = ids.size();
-    }
     const auto all = choice.of_others(sizes, std::move(source_of));
     const Columns columns(Sizes(sizes.data(), sizes.size(), SAB_FLOAT64, sizeof(double), nullptr));
-    plans_ = std::make_unique<const MixedPlans>(columns.dense().chosen_by(all), options);
+    plans_ =
+        std::make_unique<const MixedPlans>(columns.dense().chosen_by(all), options, std::move(ids));
     Hasher hasher;
     hasher.add(plans_->fingerprint());
     hasher.add_all(first_);

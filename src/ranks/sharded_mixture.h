@@ -29,7 +29,8 @@ public:
     /// are used. If the options separate samples, then by source. Refuses what no rank gave, and
     /// options under which an epoch would fail.
     ShardedMixture(const EpochChoice& choice, const Histograms& histograms,
-                   std::span<const ToldSample> told, sab_plan_options options, const Ranks& ranks);
+                   std::span<const ToldSample> told, const PlanOptions& options,
+                   const Ranks& ranks);
 
     const std::shared_ptr<const EpochChoice>& choice() const { return plans_->choice(); }
     uint64_t fingerprint() const { return fingerprint_; }

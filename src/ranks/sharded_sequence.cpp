@@ -35,7 +35,7 @@ void write_bars(const Sorted& shard, std::span<Bar> bars) {
 }
 
 std::shared_ptr<const Plan> make_shared_plan(const Histograms& histograms,
-                                             const sab_plan_options& options) {
+                                             const PlanOptions& options) {
     Sorted sorted;
     for (const uint64_t count : count_samples(histograms)) sorted.count += count;
     std::map<double, uint64_t> sums;
@@ -47,11 +47,11 @@ std::shared_ptr<const Plan> make_shared_plan(const Histograms& histograms,
         sorted.first_offsets.push_back(sorted.first_offsets.back() +
                                        static_cast<uint32_t>(samples));
     }
-    return Plan::make(std::move(sorted), options);
+    return Plan::make_sorted(std::move(sorted), options);
 }
 
 ShardedSequence::ShardedSequence(Sorted own, const Histograms& histograms,
-                                 const sab_plan_options& options, const Ranks& ranks)
+                                 const PlanOptions& options, const Ranks& ranks)
     : ranks_(ranks.world_size),
       rank_(ranks.rank),
       own_(std::make_shared<const Sorted>(std::move(own))),

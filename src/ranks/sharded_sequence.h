@@ -36,7 +36,7 @@ void write_bars(const Sorted& shard, std::span<Bar> bars);
 
 /// The plan of the samples of all shards. It has no order.
 std::shared_ptr<const Plan> make_shared_plan(const Histograms& histograms,
-                                             const sab_plan_options& options);
+                                             const PlanOptions& options);
 
 /// What each rank made of the bars of all.
 struct Made {
@@ -47,7 +47,7 @@ struct Made {
 class ShardedSequence : public Sequence {
 public:
     /// `own`: the samples of this rank by size.
-    ShardedSequence(Sorted own, const Histograms& histograms, const sab_plan_options& options,
+    ShardedSequence(Sorted own, const Histograms& histograms, const PlanOptions& options,
                     const Ranks& ranks);
 
     /// Of the plan, and of what only this rank knows: which of its samples have which size.

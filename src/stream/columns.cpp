@@ -43,24 +43,24 @@ namespace {
 class KeptBudgets {
 public:
     KeptBudgets(const sab_readahead_stream_options& options) {
-        if (options.budget > 0) add({Cost(nullptr, options.columns), options.budget}, false);
-        std::size_t number = 0;
+        if (options.budget > 0)
+            budgets_.push_back({Cost(nullptr, options.columns), options.budget});
+        first_of_array_ = budgets_.size();
         const std::vector<std::string> no_names(options.columns);
         for (Budget& budget :
              read_budgets(options.budgets, options.budget_count, no_names, "options.budgets")) {
             if (budget.cost.is_callback())
-                fail(SAB_E_ARGUMENT, "options.budgets[", number,
+                fail(SAB_E_ARGUMENT, "options.budgets[", budgets_.size() - first_of_array_,
                      "].cost: must not be a callback, since the stream keeps it");
-            add(std::move(budget), true);
-            ++number;
+            budgets_.push_back(std::move(budget));
         }
     }
 
-    std::span<const sab_budget> budgets() const { return budgets_; }
+    const std::vector<Budget>& budgets() const { return budgets_; }
     void describe(Description& description) const {
-        for (const sab_budget& budget : budgets_) {
+        for (const Budget& budget : budgets_) {
             description.add(budget.limit);
-            for (const CostTerm& term : budget.cost->impl.terms()) {
+            for (const CostTerm& term : budget.cost.terms()) {
                 description.add(term.coefficient);
                 description.add(uint64_t{term.count_power});
                 for (const uint32_t power : term.length_powers) description.add(uint64_t{power});
@@ -74,7 +74,7 @@ public:
     };
     std::optional<Excess> excess(std::span<const double> sizes) const {
         for (std::size_t i = 0; i < budgets_.size(); ++i) {
-            const double limit = budgets_[i].limit, cost = budgets_[i].cost->impl(1, sizes);
+            const double limit = budgets_[i].limit, cost = budgets_[i].cost(1, sizes);
             if (!(cost > limit)) continue;
             if (i < first_of_array_) return Excess{cost, text("options.budget = ", limit)};
             return Excess{cost, text("options.budgets[", i - first_of_array_, "].limit = ", limit)};
@@ -83,15 +83,7 @@ public:
     }
 
 private:
-    void add(Budget budget, bool is_of_array) {
-        std::unique_ptr<const sab_cost> cost(new sab_cost{std::move(budget.cost)});
-        costs_.push_back(std::move(cost));
-        budgets_.push_back({costs_.back().get(), budget.limit});
-        if (!is_of_array) first_of_array_ = budgets_.size();
-    }
-
-    std::vector<std::unique_ptr<const sab_cost>> costs_;
-    std::vector<sab_budget> budgets_;
+    std::vector<Budget> budgets_;
     std::size_t first_of_array_ = 0;
 };
 
@@ -150,16 +142,13 @@ private:
 
     /// Boxes of single batches pad least; the next window has other records anyway.
     void plan() {
-        sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
-        options.budgets = budgets_->budgets().data();
-        options.budget_count = budgets_->budgets().size();
+        PlanOptions options;
+        options.budgets = budgets_->budgets();
         options.bucket_batches = 1;
-        if (options.budget_count > 0) {
+        if (options.budgets.empty())
+            options.batch_sizes = {std::min<uint64_t>(options_.batch_size, UINT32_MAX)};
+        else
             options.max_batch_size = options_.batch_size;
-        } else {
-            options.batch_sizes = &options_.batch_size;
-            options.batch_size_count = 1;
-        }
         options.oversize = SAB_OVERSIZE_SINGLE;  // others are not in the window
         const std::size_t columns = options_.columns;
         std::vector<sab_sizes> sizes;

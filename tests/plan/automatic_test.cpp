@@ -24,6 +24,10 @@ struct Outcome {
     double nearest;
 };
 
+std::shared_ptr<const Plan> plan_of(const Columns& sizes, const sab_plan_options& options) {
+    return Plan::make(sizes, PlanOptions(options, sizes.names()));
+}
+
 Outcome outcome_of(const Plan& plan) {
     double padded = 0, total = 0;
     Outcome outcome{0,
@@ -50,15 +54,15 @@ Outcome outcome_of(const Plan& plan) {
     return outcome;
 }
 
-/// Runs of `batches` whole batches, from the longest sample down. What is too little for another run
-/// joins the last one.
+/// Runs of `batches` whole batches, from the longest sample down. What is too little for another
+/// run joins the last one.
 Outcome equal_runs(std::vector<uint32_t> numbers, const sab_plan_options& options,
                    uint64_t lower_bound, uint64_t batches) {
     std::ranges::sort(numbers);
     const std::vector<double> distinct{static_cast<double>(numbers[0])};
     const std::span<const double> column = distinct;
     const std::string no_name;
-    const BatchSizes rules(options, {&no_name, 1}, {&column, 1}, numbers.size(), 0);
+    const BatchSizes rules(PlanOptions(options, {&no_name, 1}), {&column, 1}, numbers.size());
     const auto padded = [&](uint64_t place) { return rules.padded(numbers[place], 0); };
     const auto size_at = [&](uint64_t place) {
         const double length = padded(place);
@@ -180,14 +184,14 @@ TEST(Automatic, IsNeverWorseThanEqualRunsAndReachesWhatTheyReach) {
         const std::unique_ptr<sab_cost, decltype(&sab_cost_free)> owner(cost, sab_cost_free);
         budget.cost = cost;
         std::map<uint64_t, Outcome> equal;
-        const uint64_t bound = Plan::make(sizes, options)->facts().lower_bound;
+        const uint64_t bound = plan_of(sizes, options)->facts().lower_bound;
         for (const uint64_t batches : {1, 2, 4, 5, 8, 11, 16, 40})
             equal[batches] = equal_runs(numbers, options, bound, batches);
         for (const double target : {1e-6, 0.002, 0.01, 0.05, 0.3})
             for (const uint64_t fewest : {0, 1, 2, 4, 5, 8, 11, 16, 40}) {
                 options.padding_target = target;
                 options.bucket_batches = fewest;
-                const auto plan = Plan::make(sizes, options);
+                const auto plan = plan_of(sizes, options);
                 const Outcome found = outcome_of(*plan);
                 SCOPED_TRACE("round " + std::to_string(round) + ", target " +
                              std::to_string(target) + ", fewest " + std::to_string(fewest));
@@ -205,7 +209,7 @@ TEST(Automatic, IsNeverWorseThanEqualRunsAndReachesWhatTheyReach) {
                     } else {
                         sab_plan_options given = options;
                         given.bucket_batches = least;
-                        const Outcome strict = outcome_of(*Plan::make(sizes, given));
+                        const Outcome strict = outcome_of(*plan_of(sizes, given));
                         ASSERT_TRUE(strict.fewest < least ||
                                     (!strict.met && (strict.batches * 4 > found.batches * 5 ||
                                                      strict.padded * 3 > found.padded * 4)));
@@ -234,7 +238,7 @@ TEST(Automatic, IsNeverWorseThanEqualRunsAndReachesWhatTheyReach) {
                 if (!found.met) {
                     if (found.nearest >= 1) continue;
                     options.padding_target = found.nearest;
-                    ASSERT_TRUE(outcome_of(*Plan::make(sizes, options)).met)
+                    ASSERT_TRUE(outcome_of(*plan_of(sizes, options)).met)
                         << "the nearest target is within reach";
                 }
             }
@@ -326,7 +330,7 @@ TEST(Automatic, OfManyShortLengths_IsNearTheLowerBound) {
     options.padding_target = 1e-9;  // as near as can be
     const auto batches = [&](uint64_t fewest) {
         options.bucket_batches = fewest;
-        const auto plan = Plan::make(sizes, options);
+        const auto plan = plan_of(sizes, options);
         EXPECT_EQ(plan->facts().lower_bound, 7610u);
         return plan->facts().batches;
     };

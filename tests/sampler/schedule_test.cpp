@@ -32,7 +32,6 @@ public:
 private:
     void go_to_epoch(uint64_t) override {}
     bool go_to_state(std::span<const std::byte>) override { return false; }
-    uint64_t read(uint64_t, uint64_t, EpochBatch&) override { return 1; }
     void move_to(uint64_t) noexcept override {}
 
     sab_sampler_options options_ = SAB_SAMPLER_OPTIONS_INIT;

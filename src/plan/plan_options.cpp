@@ -1,0 +1,201 @@
+#include "plan/plan_options.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "sizes/sizes.h"
+
+namespace sab {
+namespace {
+
+/// The items of an array of the options.
+template <class Item>
+std::span<const Item> items(const Item* first, std::size_t count, std::string_view name) {
+    if (count > 0) require(first, name);
+    return {first, count};
+}
+
+/// Of one column, in any order.
+std::vector<PerColumn> sorted_boundaries(std::span<const double> given) {
+    std::vector<double> boundaries(given.begin(), given.end());
+    for (std::size_t i = 0; i < boundaries.size(); ++i)
+        if (std::isnan(boundaries[i]))
+            fail(SAB_E_ARGUMENT, "options.boundaries[", i, "] = nan: must be a number");
+    std::ranges::sort(boundaries);
+    if (const auto twin = std::ranges::adjacent_find(boundaries); twin != boundaries.end())
+        fail(SAB_E_ARGUMENT, "options.boundaries holds ", *twin,
+             " twice: boundaries must differ from each other");
+    std::vector<PerColumn> ends;
+    ends.reserve(boundaries.size());
+    for (const double boundary : boundaries) ends.push_back({boundary});
+    return ends;
+}
+
+/// Of several columns, one number each.
+std::vector<PerColumn> corners(const double* given, std::size_t count, std::size_t columns) {
+    std::vector<PerColumn> corners(count);
+    for (std::size_t i = 0; i < count; ++i)
+        for (std::size_t j = 0; j < columns; ++j) {
+            corners[i][j] = given[i * columns + j];
+            if (std::isnan(corners[i][j]))
+                fail(SAB_E_ARGUMENT, "options.boundaries[", i, "] = nan in column ", j,
+                     ": must be a number");
+            if (i > 0 && corners[i][j] <= corners[0][j])
+                fail(SAB_E_ARGUMENT, "options.boundaries[", i, "] = ", corners[i][j], " in column ",
+                     j, ": must be above the first one, ", corners[0][j]);
+        }
+    return corners;
+}
+
+std::vector<PerColumn> read_boundaries(const sab_plan_options& given, std::size_t columns) {
+    const std::size_t count = given.boundary_count;
+    if (given.bucket_rule != SAB_BUCKETS_BOUNDARIES) return {};
+    if (columns == 1) {
+        const std::span<const double> own = items(given.boundaries, count, "options.boundaries");
+        check(count >= 2, "options.boundary_count", count, "must be at least 2");
+        return sorted_boundaries(own);
+    }
+    check(count >= 2, "options.boundary_count", count, "must be at least 2");
+    require(given.boundaries, "options.boundaries");
+    return corners(given.boundaries, count, columns);
+}
+
+std::vector<uint64_t> read_batch_sizes(const sab_plan_options& given, std::size_t buckets) {
+    const std::span<const uint64_t> own =
+        items(given.batch_sizes, given.batch_size_count, "options.batch_sizes");
+    std::vector<uint64_t> sizes(own.begin(), own.end());
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+        if (sizes[i] == 0)
+            fail(SAB_E_ARGUMENT, "options.batch_sizes[", i, "] = 0: must be at least 1");
+        // No plan has more samples. Sums of samples and batch sizes cannot overflow.
+        sizes[i] = std::min<uint64_t>(sizes[i], UINT32_MAX);
+    }
+    if (sizes.size() > 1) {
+        check(given.bucket_rule == SAB_BUCKETS_BOUNDARIES, "options.batch_size_count", sizes.size(),
+              "must be 0 or 1 unless the boundaries are given");
+        check(sizes.size() == buckets, "options.batch_size_count", sizes.size(),
+              "must be 1 or the number of buckets, ", buckets);
+    }
+    return sizes;
+}
+
+PerColumn read_multiples(const sab_plan_options& given, std::size_t columns) {
+    const auto check_one = [](std::string_view name, double multiple) {
+        check(multiple >= 0 && multiple <= largest_size, name, multiple, "must be from 0 to 2^53");
+    };
+    check_one("options.length_multiple", given.length_multiple);
+    PerColumn multiples{};
+    for (std::size_t j = 0; j < columns; ++j) {
+        multiples[j] = given.length_multiple;
+        if (given.length_multiples == nullptr) continue;
+        multiples[j] = given.length_multiples[j];
+        check_one(text("options.length_multiples[", j, "]"), multiples[j]);
+    }
+    check(given.length_multiples == nullptr || given.length_multiple == 0,
+          "options.length_multiple", given.length_multiple,
+          "must be 0 where options.length_multiples are given");
+    return multiples;
+}
+
+/// The options that belong to one bucket rule.
+void check_bucket_rule(const sab_plan_options& given, std::size_t columns) {
+    const sab_bucket_rule rule = given.bucket_rule;
+    check(rule >= SAB_BUCKETS_AUTO && rule <= SAB_BUCKETS_OPTIMAL, "options.bucket_rule", rule,
+          "must be one of SAB_BUCKETS_AUTO (0) to SAB_BUCKETS_OPTIMAL (2)");
+    check(columns == 1 || rule != SAB_BUCKETS_OPTIMAL, "options.bucket_rule", rule,
+          "must be SAB_BUCKETS_AUTO (0) or SAB_BUCKETS_BOUNDARIES (1) for several columns");
+    check(given.padding_target > 0 && given.padding_target < 1, "options.padding_target",
+          given.padding_target, "must be above 0 and below 1");
+    check(rule == SAB_BUCKETS_BOUNDARIES || given.boundary_count == 0, "options.boundary_count",
+          given.boundary_count, "goes with SAB_BUCKETS_BOUNDARIES only");
+    const bool is_optimal = rule == SAB_BUCKETS_OPTIMAL, is_auto = rule == SAB_BUCKETS_AUTO;
+    check(is_optimal ? given.bucket_count >= 1 : given.bucket_count == 0, "options.bucket_count",
+          given.bucket_count,
+          is_optimal ? "must be at least 1" : "goes with SAB_BUCKETS_OPTIMAL only");
+    check(is_auto || given.bucket_batches == 0, "options.bucket_batches", given.bucket_batches,
+          "goes with SAB_BUCKETS_AUTO only");
+    check(is_auto || given.max_shapes == 0, "options.max_shapes", given.max_shapes,
+          "goes with SAB_BUCKETS_AUTO only");
+    check(is_auto || given.id_shape_count == 0, "options.id_shape_count", given.id_shape_count,
+          "goes with SAB_BUCKETS_AUTO only");
+}
+
+void check_fewest(const sab_plan_options& given) {
+    const uint64_t fewest = given.min_batch_size;
+    if (fewest <= 1) return;
+    const auto refuse = [&](bool holds, std::string_view rule) {
+        check(holds, "options.min_batch_size", fewest, rule);
+    };
+    refuse(
+        given.bucket_rule == SAB_BUCKETS_AUTO && given.max_shapes == 0 && given.id_shape_count == 0,
+        "goes with SAB_BUCKETS_AUTO (0) without max_shapes only");
+    refuse(given.oversize != SAB_OVERSIZE_SINGLE,
+           "does not go with SAB_OVERSIZE_SINGLE (2), whose batches have one sample");
+    refuse(given.max_batch_size == 0 || fewest <= given.max_batch_size,
+           "must be at most options.max_batch_size");
+    refuse(given.batch_size_count != 1 || fewest <= given.batch_sizes[0],
+           "must be at most options.batch_sizes[0]");
+}
+
+std::vector<std::size_t> read_id_shapes(const sab_plan_options& given) {
+    if (given.separate_by_count > 0) require(given.separate_by, "options.separate_by");
+    const std::span<const std::size_t> shapes =
+        items(given.id_shapes, given.id_shape_count, "options.id_shapes");
+    check(shapes.empty() || given.separate_by != nullptr, "options.id_shape_count", shapes.size(),
+          "goes with options.separate_by only");
+    return {shapes.begin(), shapes.end()};
+}
+
+}  // namespace
+
+PlanOptions::PlanOptions(const sab_plan_options& given, ColumnNames columns)
+    : bucket_rule(given.bucket_rule),
+      padding_target(given.padding_target),
+      bucket_count(given.bucket_count),
+      bucket_batches(given.bucket_batches),
+      max_batch_size(given.max_batch_size),
+      min_batch_size(given.min_batch_size),
+      batch_size_multiple(given.batch_size_multiple),
+      tail(given.tail),
+      oversize(given.oversize),
+      max_shapes(given.max_shapes),
+      has_ids(given.separate_by != nullptr),
+      progress(given.progress, given.progress_ctx),
+      threads(static_cast<std::size_t>(std::max<uint64_t>(given.threads, 1))) {
+    if (given.budget_count == 0 && given.batch_size_count == 0)
+        fail(SAB_E_ARGUMENT,
+             "options.budget_count = 0 and options.batch_size_count = 0: a budget or a batch size "
+             "must be given");
+    check_bucket_rule(given, columns.size());
+    check(batch_size_multiple >= 1, "options.batch_size_multiple", batch_size_multiple,
+          "must be at least 1");
+    check(tail >= SAB_TAIL_KEEP && tail <= SAB_TAIL_WRAP, "options.tail", tail,
+          "must be one of SAB_TAIL_KEEP (0) to SAB_TAIL_WRAP (2)");
+    check(oversize >= SAB_OVERSIZE_SKIP && oversize <= SAB_OVERSIZE_SINGLE, "options.oversize",
+          oversize, "must be one of SAB_OVERSIZE_SKIP (0) to SAB_OVERSIZE_SINGLE (2)");
+    check(given.threads <= SAB_MAX_PLAN_THREADS, "options.threads", given.threads,
+          "must be at most ", SAB_MAX_PLAN_THREADS);
+    boundaries = read_boundaries(given, columns.size());
+    length_multiples = read_multiples(given, columns.size());
+    batch_sizes = read_batch_sizes(given, std::max<std::size_t>(boundaries.size(), 1) - 1);
+    check_fewest(given);
+    id_shapes = read_id_shapes(given);
+    budgets = read_budgets(given.budgets, given.budget_count, columns, "options.budgets");
+}
+
+void PlanOptions::check_kept_costs() const {
+    for (std::size_t i = 0; i < budgets.size(); ++i)
+        if (budgets[i].cost.is_callback())
+            fail(SAB_E_ARGUMENT, "options.budgets[", i,
+                 "].cost is a callback: the plan of a mixture is made again in each epoch, and "
+                 "must have costs of terms");
+}
+
+std::span<const int64_t> ids_of(const sab_plan_options& given, std::size_t count) {
+    if (given.separate_by == nullptr) return {};
+    check(given.separate_by_count == count, "options.separate_by_count", given.separate_by_count,
+          "must be the number of samples, ", count);
+    return {given.separate_by, count};
+}
+
+}  // namespace sab

@@ -184,6 +184,8 @@ std::unique_ptr<sab_sampler> make_sharded_sampler(const Columns& sizes,
             shards.resize(ranks.world_size);
             statuses.resize(ranks.world_size);
             plans.resize(ranks.world_size);
+            if (plan_options.separate_by_count > 0)
+                require(plan_options.separate_by, "plan.separate_by");
             options = PlanOptions(plan_options, sizes.names());
             mine.options =
                 hash_of(choice, options, {given.seed, given.epoch}, given.micro_batches, ranks);

@@ -20,6 +20,7 @@ struct Outcome {
     double padded;
     uint64_t batches;
     uint64_t fewest;  ///< batches of a bucket, but for those of the longest 1 %
+    uint64_t usual;   ///< the same, but for the bucket of the shortest, which has what is left
     bool met;
     double nearest;
 };
@@ -35,14 +36,16 @@ Outcome outcome_of(const Plan& plan) {
                     0,
                     plan.facts().batches,
                     std::numeric_limits<uint64_t>::max(),
+                    std::numeric_limits<uint64_t>::max(),
                     plan.facts().nearest_target <= plan.facts().padding_target,
                     plan.facts().nearest_target};
     for (std::size_t b = 0; b < plan.buckets().size(); ++b) {
         const Bucket& bucket = plan.buckets()[b];
         padded += plan.lengths(b).padded_length[0] * static_cast<double>(bucket.samples());
         total += plan.lengths(b).total[0];
-        if (bucket.end <= plan.facts().samples - plan.facts().samples / 100)
-            outcome.fewest = std::min(outcome.fewest, bucket.batches);
+        if (bucket.end > plan.facts().samples - plan.facts().samples / 100) continue;
+        outcome.fewest = std::min(outcome.fewest, bucket.batches);
+        if (b > 0) outcome.usual = std::min(outcome.usual, bucket.batches);
     }
     outcome.padded = padded;
     outcome.padding = padded > 0 ? (padded - total) / padded : 0;
@@ -225,10 +228,10 @@ TEST(Automatic, IsNeverWorseThanEqualRunsAndReachesWhatTheyReach) {
                         ASSERT_LE(found.nearest, std::max(target, equal[batches].overhead))
                             << batches;
                 }
-                // Beside equal runs of the plan's own least number of batches.
+                // Beside equal runs of the plan's own usual number of batches.
                 const bool has_own = found.met && found.fewest >= least &&
-                                     found.fewest < std::numeric_limits<uint64_t>::max();
-                const uint64_t own = has_own ? found.fewest : fewest > 0 ? fewest : 16;
+                                     found.usual < std::numeric_limits<uint64_t>::max();
+                const uint64_t own = has_own ? found.usual : fewest > 0 ? fewest : 16;
                 if (!equal.contains(own)) equal[own] = equal_runs(numbers, options, bound, own);
                 const Outcome& same = equal[own];
                 if (has_own || !found.met)

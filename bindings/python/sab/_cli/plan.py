@@ -76,8 +76,8 @@ def add(commands: Commands) -> None:
         "--tail",
         default="keep",
         choices=["keep", "drop", "wrap"],
-        help="samples of a bucket that fill no batch: keep as a smaller batch, drop, or wrap: repeat "
-        "other samples of the bucket (default: keep)",
+        help="samples of a bucket that fill no batch: keep as a smaller batch, drop, or wrap: "
+        "repeat other samples of the bucket (default: keep)",
     )
     plan.add_argument(
         "--oversize",

@@ -8,7 +8,6 @@
 
 namespace sab {
 
-/// The options must be without ids.
 std::shared_ptr<const Plan> make_plan(const Histogram& histogram, const PlanOptions& options);
 
 }  // namespace sab

@@ -170,8 +170,8 @@ std::unique_ptr<sab_sampler> make_sharded_sampler(const Columns& sizes,
                                                   const sab_plan_options& plan_options,
                                                   const sab_sampler_options& given,
                                                   const Ranks& ranks) {
-    // A rank that fails reports its status in the next gathering, so that the others do not wait
-    // for it. The memory for their answers is there before.
+    // A rank that fails, also by its options, reports its status in the next gathering, so that the
+    // others do not wait for it. The memory for their answers is there before.
     const EpochChoice* const choice = sizes.choice().get();
     Shard mine{SAB_OK, 0, 0};
     PlanOptions options;

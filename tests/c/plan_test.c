@@ -208,6 +208,20 @@ static void Auto_KeepsPaddingAndBatchesUnderTheTarget(void) {
     free(numbers);
 }
 
+static void Auto_MeetsTheTarget_WhereAllSamplesOfAnIdAreLeftOut(void) {
+    const int32_t numbers[] = {5, 5, 5, 5, 900};
+    for (int64_t left_out = 0; left_out < 2; ++left_out) {
+        const int64_t other = 1 - left_out, ids[] = {other, other, other, other, left_out};
+        sab_plan_options options = budget(10);
+        options.oversize = SAB_OVERSIZE_SKIP;
+        options.separate_by = ids;
+        options.separate_by_count = COUNT(ids);
+        sab_plan *plan = plan_with(numbers, COUNT(ids), &options);
+        EXPECT(report_of(plan).target_met == 1 && report_of(plan).nearest_target == 0.01);
+        sab_plan_free(plan);
+    }
+}
+
 static void BatchSize_FollowsTheBudgetAndItsLimits(void) {
     int32_t tens[100];
     for (int i = 0; i < 100; ++i) tens[i] = 10;
@@ -1454,6 +1468,7 @@ int main(void) {
     RUN(BucketBatches_OfAnyNumber_AreAccepted);
     RUN(Optimal_PadsAsLittleAsAnyCutCan);
     RUN(Auto_KeepsPaddingAndBatchesUnderTheTarget);
+    RUN(Auto_MeetsTheTarget_WhereAllSamplesOfAnIdAreLeftOut);
     RUN(BatchSize_FollowsTheBudgetAndItsLimits);
     RUN(Cost_DecidesWhatTheBudgetPaysFor);
     RUN(SeveralBudgets_AllHold);

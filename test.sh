@@ -17,15 +17,15 @@ cd "$(dirname "$0")"
 
 default=('&fetch_julia' generated core installed symbols interface packages '&python' rust ffi julia)
 checks=('&fetch_frameworks' '&fetch_julia' lint sanitizers '&frameworks' documentation)
-long=(allocations coverage threads fuzzers rust_memory rust_declarations planner gcc10 readers
+long=(statistics allocations coverage threads fuzzers rust_memory rust_declarations planner gcc10 readers
   '&gpu_dry_run' referee)
 
 # What is made before a step, once.
 declare -A needs=(
-  [core]=library [installed]=library [symbols]=library [interface]=library [packages]=wheel
+  [library]='' [core]=library [installed]=library [symbols]=library [interface]=library [packages]=wheel
   [python]=wheel [rust]=library [ffi]=wheel [julia]='library fetch_julia'
   [frameworks]=torch_of_pypi [documentation]='torch_of_pypi fetch_julia'
-  [allocations]=library [rust_memory]=library [readers]=wheel [gpu_dry_run]=torch_of_pypi
+  [statistics]=library [allocations]=library [rust_memory]=library [readers]=wheel [gpu_dry_run]=torch_of_pypi
   [referee]=wheel [wheel]=library [torch_of_pypi]='wheel fetch_frameworks')
 
 # Debian's packages for each.
@@ -99,7 +99,7 @@ generated() { # files that repeat the headers
 }
 
 core() { # unit and C tests, golden vectors, LibTorch of Debian
-  test_build build/release
+  test_build build/release -E ^unit_statistics
 }
 
 installed() { # programs that find the installed library
@@ -169,6 +169,10 @@ frameworks() { # current versions of PyPI, and their LibTorch
 
 documentation() {
   PATH=$PWD/build/julia:$PATH SAB_PYTHON_TORCH_LIBRARY=$(torch_library) docs/build.sh build/prefix build/frameworks build/site
+}
+
+statistics() { # of orders, over many keys
+  test_build build/release -R ^unit_statistics
 }
 
 allocations() { # every one fails, not only every fourth
@@ -242,6 +246,16 @@ install_packages() { # install_packages NAME...: what they and those before them
   need_packages "${packages[@]}"
 }
 
+processor() { # processor seconds of the processes that have ended
+  local fields
+  read -ra fields < /proc/$$/stat
+  echo $(((fields[15] + fields[16]) / 100))
+}
+
+took() { # took NAME SECOND PROCESSOR_SECOND: when it began
+  times+=("$(printf '%5d s %5d s of a processor  %s' $((SECONDS - $2)) $(($(processor) - $3)) "$1")")
+}
+
 has_failed() { # has_failed NAME: the end, but for everything, which wants to know what else fails
   failed+=("$1")
   echo "FAILED $1"
@@ -251,30 +265,33 @@ has_failed() { # has_failed NAME: the end, but for everything, which wants to kn
 run() { # run NAME: a step, or what steps need
   [ -z "${has_run[$1]:-}" ] || return 0
   [ -z "${running[$1]:-}" ] || { finish "$1" && return; }
-  local begun=$SECONDS status
+  local begun=$SECONDS processor_then status
+  processor_then=$(processor)
   printf '\n== %s (%d min)\n' "$1" $((SECONDS / 60))
   set +e # a condition would make the step go on after an error
   (set -e; "$1")
   status=$?
   set -e
   has_run[$1]=yes
-  times+=("$(printf '%4d s  %s' $((SECONDS - begun)) "$1")")
+  took "$1" "$begun" "$processor_then"
   [ $status -eq 0 ] || has_failed "$1"
 }
 
 start() { # start NAME: beside what comes next
+  [ -z "${has_run[$1]:-}" ] || return 0
   (set -e; "$1") > "build/$1.log" 2>&1 &
   running[$1]=$!
 }
 
 finish() { # finish NAME: waits, and prints what it printed
-  local status=0 begun=$SECONDS
+  local status=0 begun=$SECONDS processor_then
+  processor_then=$(processor)
   printf '\n== %s, which ran beside (%d min)\n' "$1" $((SECONDS / 60))
   wait "${running[$1]}" || status=$?
   cat "build/$1.log"
   unset "running[$1]"
   has_run[$1]=yes
-  times+=("$(printf '%4d s  %s, waited for' $((SECONDS - begun)) "$1")")
+  took "$1, waited for" "$begun" "$processor_then"
   [ $status -eq 0 ] || has_failed "$1"
 }
 
@@ -295,7 +312,7 @@ write_stamp() { # what everything found, for release.sh
     echo "commit: $commit$([ -z "$(git status --porcelain)" ] || echo ', with changes')"
     echo "date: $(date --utc +%FT%TZ)"
     echo "failed: ${failed[*]:-none}"
-    sed -n 's/^lines: /coverage of lines: /p' build/coverage.txt || true
+    sed -n 's/^lines: /coverage of lines: /p' build/coverage.txt 2> /dev/null || true
   } > "$stamp"
   echo "what it found: $stamp"
   cat "$stamp"
@@ -314,7 +331,7 @@ case "$*" in
   steps) printf '%s\n' "${steps[@]}" && exit ;;
   *)
     for name in "$@"; do
-      [[ " ${steps[*]} " == *" $name "* ]] || { sed -n '2,13p' "$0" && exit 2; }
+      [[ " ${steps[*]} ${!needs[*]} " == *" $name "* ]] || { sed -n '2,13p' "$0" && exit 2; }
     done
     names=("$@")
     ;;

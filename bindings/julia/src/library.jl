@@ -195,7 +195,7 @@ end
 
 converted(::Type{T}, name, value) where {T} = convert(T, value)
 function converted(::Type{T}, name, value) where {T<:Integer}
-    isinteger(value) && typemin(T) <= value <= typemax(T) || throw(ArgumentError("$name = $value: must be a whole number from $(typemin(T)) to $(typemax(T))"))
+    value isa Real && isinteger(value) && typemin(T) <= value <= typemax(T) || throw(ArgumentError("$name = $value: must be a whole number from $(typemin(T)) to $(typemax(T))"))
     return convert(T, value)
 end
 

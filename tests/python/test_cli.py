@@ -93,7 +93,6 @@ def test_input_errors(tmp_path, capsys):
         (["plan", "SIZES", "--budget", "0"], "--budget 0"),
         (["plan", "SIZES", "--budget", "0.5"], "no sample is left"),
         (["plan", "SIZES", "--cost", "cubic"], "--cost cubic"),
-        (["plan", "SIZES", "--buckets", "x"], "argument --buckets: 'x' must be"),
         (["plan", "SIZES", "--cost", "0,inf"], "--cost 0,inf"),
         (["plan", "SIZES", "--padding", "2"], "sab: --padding 2: must be"),
         (
@@ -128,6 +127,7 @@ def test_errors_are_one_line_and_exit_2(sizes_file, capsys, arguments, words):
         ("two.txt", ["--batch-size", "2", "3"], "number of --batch-size = 2: must be 0 or 1"),
         ("nan.npy", [], "sizes[0] = nan: must be a number"),
         ("two.txt", ["--budget", "x"], "argument --budget: 'x' must be a number such as"),
+        ("two.txt", ["--buckets", "x"], "argument --buckets: 'x' must be a number such as"),
     ],
 )
 def test_messages_name_options_in_one_line(tmp_path, monkeypatch, capsys, name, arguments, message):

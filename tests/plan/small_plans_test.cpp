@@ -76,8 +76,9 @@ struct Rules {
     /// Of `count` samples. Those that are left over, fewer than a multiple, may be a tail.
     uint64_t fits(uint32_t length, uint64_t count, sab_tail tail = SAB_TAIL_KEEP) const {
         const uint64_t multiple = batch_size_multiple;
-        uint64_t low = 0,
-                 high = tail == SAB_TAIL_KEEP ? (count + multiple - 1) / multiple * multiple : count;
+        uint64_t low = 0, high = tail == SAB_TAIL_KEEP
+                                     ? (count + multiple - 1) / multiple * multiple
+                                     : count;
         while (low < high) {
             const uint64_t middle = (low + high + 1) / 2;
             if (cost(static_cast<double>(middle), length) <= limit)

@@ -17,6 +17,7 @@ from typing import (
     Protocol,
     TypedDict,
     TypeVar,
+    cast,
 )
 
 import numpy as np
@@ -864,17 +865,17 @@ class PlanSampler(RandomAccessSampler):
 
     def _take_larger_plan(self, state_dict: dict[str, Any]) -> bool:
         """Takes a state of larger budgets. False, without a change, for another one."""
-        own, larger = self._plan.budgets, state_dict.get("budgets")
-        if (
-            self._planned_from is None
-            or not isinstance(larger, list)
-            or len(larger) != len(own)
-            or not all(isinstance(limit, float) for limit in larger)
-            or not all(mine <= limit for mine, limit in zip(own, larger))
-        ):
+        own, given = self._plan.budgets, state_dict.get("budgets")
+        if self._planned_from is None or not isinstance(given, list):
+            return False
+        limits = cast("list[object]", given)
+        larger = [limit for limit in limits if isinstance(limit, float)]
+        if not len(own) == len(larger) == len(limits):
+            return False
+        if any(mine > limit for mine, limit in zip(own, larger)):
             return False
         sizes, budget, options = self._planned_from
-        kind: Callable[..., PlanSampler] = type(self)
+        kind = cast("Callable[..., PlanSampler]", type(self))
         other = kind(new_plan(sizes, budget, options, larger), **self._made_from[1])
         try:
             other.load_state_dict(state_dict)

@@ -76,8 +76,9 @@ std::size_t shapes_of_singles(BoundaryFinder& others, BoundaryFinder& singles, s
 }
 
 std::vector<double> ends_of(const PlanOptions& options) {
-    std::vector<double> ends;
-    for (const PerColumn& boundary : options.boundaries) ends.push_back(boundary[0]);
+    std::vector<double> ends(options.boundaries.size());
+    std::ranges::transform(options.boundaries, ends.begin(),
+                           [](const PerColumn& boundary) { return boundary[0]; });
     return ends;
 }
 

@@ -21,7 +21,7 @@ static int32_t *random_columns(size_t columns, uint64_t seed) {
 }
 
 static sab_sizes *columns_of(const int32_t *numbers, size_t columns) {
-    sab_sizes *parts[SAB_MAX_COLUMNS], *made = NULL;
+    sab_sizes *parts[SAB_MAX_COLUMNS] = {NULL}, *made = NULL;
     sab_sizes_options strided = SAB_SIZES_OPTIONS_INIT;
     strided.stride = (int64_t)(columns * sizeof *numbers);
     for (size_t j = 0; j < columns; ++j)

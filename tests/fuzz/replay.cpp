@@ -21,7 +21,9 @@ int main(int argc, char** argv) {
         std::ifstream file(path, std::ios::binary);
         std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
         bytes.shrink_to_fit();  // so that the sanitizer sees what is read behind it
-        LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
+        // libFuzzer gives no null pointer, also for no bytes
+        const char* const data = bytes.empty() ? "" : bytes.data();
+        LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(data), bytes.size());
     }
     std::printf("%zu passed, 0 failed\n", files.size());
     return files.empty();

@@ -151,7 +151,7 @@ def test_a_probe_without_the_component_says_how_to_get_it(tmp_path):
     assert "none.so" in error.splitlines()[0]
     root = pathlib.Path(torch.__file__).parent
     assert f"-DSAB_BUILD_TORCH=ON -DSAB_TORCH_ROOT={root}" in error
-    assert "build/lib/src/torch/libsab_torch.so.0" in error
+    assert "build/lib/src/torch/component/libsab_torch.so.0" in error
 
 
 def test_cpu_probes_agree_on_a_training_step(monkeypatch):

@@ -302,7 +302,7 @@ def _how_to_get_component(torch: Any) -> str:
         "  cmake -B build/lib -DSAB_BUILD_TORCH=ON "
         f"-DSAB_TORCH_ROOT={os.path.dirname(torch.__file__)}\n"
         "  cmake --build build/lib --target sab_torch\n"
-        '  export SAB_TORCH_LIBRARY="$PWD/build/lib/src/torch/libsab_torch.so.0"\n'
+        '  export SAB_TORCH_LIBRARY="$PWD/build/lib/src/torch/component/libsab_torch.so.0"\n'
         "docs/install.md, LibTorch, has more."
     )
 

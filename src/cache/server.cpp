@@ -162,7 +162,7 @@ bool wait_for(const RedisAddress& address, int status, const std::string& progra
         pollfd waiting{status, POLLIN, 0};
         if (poll(&waiting, 1, 2) > 0) {
             char said = 0;
-            const ssize_t count = read(status, &said, 1);
+            const ssize_t count = ::read(status, &said, 1);
             if (count > 0) cannot(program, "there is no such program");
             if (count == 0) return false;
         }

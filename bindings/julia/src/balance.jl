@@ -36,7 +36,7 @@ function partition(costs, parts::Integer; method = nothing, equal_counts = nothi
     return Int.(part_of) .+ 1
 end
 
-@sampler BaguaSampler
+const BaguaSampler = Sampler{:BaguaSampler}
 
 """
     BaguaSampler(complexity; batch_size = 1, shuffle = true, drop_last = false,
@@ -60,7 +60,7 @@ make_batches_callback(ctx, indices, count, batches) = guard(ctx) do calls
     0
 end
 
-@sampler BaguaBatchSampler
+const BaguaBatchSampler = Sampler{:BaguaBatchSampler}
 
 """
     BaguaBatchSampler(complexity; make_batches, budget, shuffle = true,
@@ -83,7 +83,7 @@ function BaguaBatchSampler(complexity; make_batches = nothing, budget = nothing,
     return GC.@preserve calls BaguaBatchSampler(created(out -> Raw.sab_bagua_batch_sampler_new(complexity, balancing, walk, out), Raw.sab_sampler, calls), calls)
 end
 
-@sampler BalancedSampler
+const BalancedSampler = Sampler{:BalancedSampler}
 
 """
     BalancedSampler(sizes; samples, budget, cost, balance, fill = 0.95,
@@ -184,7 +184,7 @@ function check_ranks(sampler::Sampler, gather; rank::Integer, world_size::Intege
     return nothing
 end
 
-@sampler ShardedSampler
+const ShardedSampler = Sampler{:ShardedSampler}
 
 """
     ShardedSampler(sizes, gather; rank, world_size, seed = 0, epoch = 0, micro_batches = 1, plan options...)

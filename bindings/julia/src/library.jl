@@ -119,7 +119,7 @@ abstract type Handle{T} end
 Base.cconvert(::Type{Ptr{T}}, handle::Handle{T}) where {T} = handle
 function Base.unsafe_convert(::Type{Ptr{T}}, handle::Handle{T}) where {T}
     pointer = handle.pointer
-    pointer == C_NULL && throw(ArgumentError("$(nameof(typeof(handle))) is closed"))
+    pointer == C_NULL && throw(ArgumentError("$(name_of(typeof(handle))) is closed"))
     refuse_busy(handle)
     return pointer
 end
@@ -127,7 +127,8 @@ end
 # Whether a function that the handle calls is running. It must not use or close the handle.
 is_busy(::Handle) = false
 is_running(functions) = any(calls -> calls.depth > 0, functions)
-busy_message(type) = "$(nameof(type)) is used by one of the functions that it calls"
+name_of(type) = nameof(type) # in messages
+busy_message(type) = "$(name_of(type)) is used by one of the functions that it calls"
 refuse_busy(handle::Handle) = is_busy(handle) && throw(ArgumentError(busy_message(typeof(handle))))
 Base.isopen(handle::Handle) = handle.pointer != C_NULL
 function Base.close(handle::Handle{T}) where {T}

@@ -120,32 +120,27 @@ Each loop begins a pass, as `SAB.begin!(sampler)` does:
 - after `restore!`, what is left of the saved epoch; the next epoch if the saved one was finished;
 - after `set_epoch!` and `seek`, from there.
 """
-abstract type Sampler <: Handle{Raw.sab_sampler} end
+mutable struct Sampler{Kind,C,K} <: Handle{Raw.sab_sampler}
+    pointer::Ptr{Raw.sab_sampler}
+    calls::C           # functions that the sampler continues to call
+    kept::K            # what the library borrows
+    raw::Raw.sab_batch # where the library shows batches
+    buffers::Buffers   # of next_batch!(...; copy = false)
+    guarded::Vector{Calls} # functions of a MemoryGuard whose step is running
+    names::Vector{Symbol}  # of the columns
+    function Sampler{Kind}(pointer::Ptr{Raw.sab_sampler}, calls::C = nothing, kept::K = nothing; names::Vector{Symbol} = Symbol[]) where {Kind,C,K}
+        raw = Raw.sab_batch()
+        raw.struct_size = sizeof(Raw.sab_batch)
+        return finalizer(finish, new{Kind,C,K}(pointer, calls, kept, raw, Buffers(), Calls[], names))
+    end
+end
+name_of(::Type{<:Sampler{Kind}}) where {Kind} = Kind
 free(sampler::Ptr{Raw.sab_sampler}) = Raw.sab_sampler_free(sampler)
 is_busy(sampler::Sampler) = sampler.calls !== nothing && sampler.calls.depth > 0
 function Base.close(sampler::Sampler)
     # The guard continues to use the sampler.
     is_running(sampler.guarded) && throw(ArgumentError(busy_message(MemoryGuard)))
     invoke(close, Tuple{Handle{Raw.sab_sampler}}, sampler)
-end
-
-# Defines the type of a kind of sampler. Its constructors follow. They give the names of the columns
-# where there may be several.
-macro sampler(name)
-    return esc(:(mutable struct $name{C,K} <: Sampler
-        pointer::Ptr{Raw.sab_sampler}
-        calls::C           # functions that the sampler continues to call
-        kept::K            # what the library borrows
-        raw::Raw.sab_batch # where the library shows batches
-        buffers::Buffers   # of next_batch!(...; copy = false)
-        guarded::Vector{Calls} # functions of a MemoryGuard whose step is running
-        names::Vector{Symbol}  # of the columns
-        function $name(pointer::Ptr{Raw.sab_sampler}, calls::C = nothing, kept::K = nothing; names::Vector{Symbol} = Symbol[]) where {C,K}
-            raw = Raw.sab_batch()
-            raw.struct_size = sizeof(Raw.sab_batch)
-            return finalizer(finish, new{C,K}(pointer, calls, kept, raw, Buffers(), Calls[], names))
-        end
-    end))
 end
 
 # A call on a sampler, which may run functions.
@@ -389,13 +384,13 @@ budget_index(index) = index >= 1 ? index - 1 : throw(ArgumentError("index = $ind
 @doc (@doc budget) set_budget!
 
 function Base.show(io::IO, sampler::Sampler)
-    isopen(sampler) || return print(io, nameof(typeof(sampler)), "(closed)")
-    print(io, nameof(typeof(sampler)), "(batch $(position(sampler)) of epoch $(epoch(sampler)))")
+    isopen(sampler) || return print(io, name_of(typeof(sampler)), "(closed)")
+    print(io, name_of(typeof(sampler)), "(batch $(position(sampler)) of epoch $(epoch(sampler)))")
 end
 
-# ---- Kinds ----
+# ---- Kinds: their constructors, which give the names of the columns where there may be several ----
 
-@sampler BucketSampler
+const BucketSampler = Sampler{:BucketSampler}
 
 """
     BucketSampler(plan; seed = 0, rank = 0, world_size = 1, epoch = 0, last_step = :split,
@@ -412,7 +407,7 @@ function BucketSampler(plan::Plan; given...)
     return BucketSampler(created(out -> Raw.sab_bucket_sampler_new(plan, walk, out), Raw.sab_sampler); names = columns(plan))
 end
 
-@sampler SequentialSampler
+const SequentialSampler = Sampler{:SequentialSampler}
 
 """
     SequentialSampler(plan; rank = 0, world_size = 1, epoch = 0, last_step = :split,
@@ -425,7 +420,7 @@ function SequentialSampler(plan::Plan; given...)
     return SequentialSampler(created(out -> Raw.sab_sequential_sampler_new(plan, walk, out), Raw.sab_sampler); names = columns(plan))
 end
 
-@sampler CostliestSampler
+const CostliestSampler = Sampler{:CostliestSampler}
 
 """
     costliest_batches(plan, count = 1)
@@ -437,7 +432,7 @@ function costliest_batches(plan::Plan, count::Integer = 1)
     return collect(CostliestSampler(created(out -> Raw.sab_costliest_sampler_new(plan, count, out), Raw.sab_sampler); names = columns(plan)))
 end
 
-@sampler BionemoSizeAwareSampler
+const BionemoSizeAwareSampler = Sampler{:BionemoSizeAwareSampler}
 
 """
     BionemoSizeAwareSampler(sizes, budget; indices, rank = 0, world_size = 1, epoch = 0,
@@ -462,7 +457,7 @@ index_callback(ctx, epoch, position, index, size) = guard(ctx) do calls
     return 0
 end
 
-@sampler BionemoSizeAwareStream
+const BionemoSizeAwareStream = Sampler{:BionemoSizeAwareStream}
 
 """
     BionemoSizeAwareStream(source, budget)
@@ -477,7 +472,7 @@ function BionemoSizeAwareStream(source, budget::Real)
     return BionemoSizeAwareStream(created(out -> Raw.sab_bionemo_size_aware_stream_sampler_new(callback, calls, C_NULL, budget, out), Raw.sab_sampler), calls)
 end
 
-@sampler BionemoSampler
+const BionemoSampler = Sampler{:BionemoSampler}
 
 """
     BionemoSampler(plan; seed = 0, shuffle = :all, budget, sizes)
@@ -519,7 +514,7 @@ function set_generator!(sampler::BionemoSampler, words::Vector{UInt32})
 end
 @doc (@doc generator) set_generator!
 
-@sampler PackedSampler
+const PackedSampler = Sampler{:PackedSampler}
 
 """
     PackedSampler(sizes, capacity; method = :best_fit, max_sequences, split = false,

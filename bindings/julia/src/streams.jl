@@ -557,7 +557,7 @@ function readahead_stream(source::Stream; given...)
     return GC.@preserve costs staged(out -> Raw.sab_readahead_stream_new(source, values, out), source, functions...)
 end
 
-@sampler ReadaheadSampler
+const ReadaheadSampler = Sampler{:ReadaheadSampler}
 
 """
     ReadaheadSampler(source; budget, ...)

@@ -63,7 +63,7 @@ end
 
 @testset "IteratorSize agrees with length" begin
     samplers, streams = every_sampler(), every_stream()
-    @test Set(nameof.(typeof.(samplers))) == Set(name for name in own_names() if getfield(SAB, name) isa Type && getfield(SAB, name) <: SAB.Sampler && !(name in (:Sampler, :CostliestSampler)))
+    @test Set(SAB.name_of.(typeof.(samplers))) == Set(name for name in own_names() if getfield(SAB, name) isa Type && getfield(SAB, name) <: SAB.Sampler && !(name in (:Sampler, :CostliestSampler)))
     for iterator in [samplers; streams]
         @test Base.IteratorSize(iterator) === Base.SizeUnknown()
         @test !applicable(length, iterator)

@@ -738,24 +738,6 @@ impl PlanHandle {
 
 // ---- the guard ----------------------------------------------------------------------------------
 
-/// A type that has a sampler inside, for the guard over it.
-pub trait HoldsSampler {
-    #[doc(hidden)]
-    fn held(&self) -> &SamplerHandle<'static>;
-    #[doc(hidden)]
-    fn held_mut(&mut self) -> &mut SamplerHandle<'static>;
-}
-
-impl<S: HoldsSampler> HoldsSampler for &mut S {
-    fn held(&self) -> &SamplerHandle<'static> {
-        (**self).held()
-    }
-
-    fn held_mut(&mut self) -> &mut SamplerHandle<'static> {
-        (**self).held_mut()
-    }
-}
-
 /// A closure that a guard shares with its options.
 type Reducer<'d> = Rc<RefCell<ReduceFn<'d>>>;
 

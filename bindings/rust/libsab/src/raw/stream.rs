@@ -1035,27 +1035,27 @@ unsafe fn save_state(
     }
 }
 
-impl SamplerHandle<'static> {
-    /// The stream under a sampler of [`StreamHandle::readahead_sampler`].
-    fn stream(&self) -> *mut sys::sab_stream {
+impl SamplerHandle<'_> {
+    /// The stream under a sampler of [`StreamHandle::readahead_sampler`]; others are refused.
+    fn stream(&self) -> Result<*mut sys::sab_stream, Error> {
         let mut stream = null_mut();
         // SAFETY: a live handle, and room for a handle, which stays the sampler's.
-        certain(check(unsafe { sys::sab_sampler_stream_new(self.pointer(), &mut stream) }));
-        stream
+        check(unsafe { sys::sab_sampler_stream_new(self.pointer(), &mut stream) })?;
+        Ok(stream)
     }
 
     /// By `&mut self`, as [`StreamHandle::state`].
     pub(crate) fn stream_state(&mut self) -> Result<Vec<u8>, Error> {
         // SAFETY: alive as long as the sampler, which nobody else uses.
-        unsafe { save_state(self.stream(), |status| self.check(status)) }
+        unsafe { save_state(self.stream()?, |status| self.check(status)) }
     }
 
     pub(crate) fn restore_stream(&mut self, state: &[u8]) -> Result<(), Error> {
+        let stream = self.stream()?;
         // SAFETY: alive as long as the sampler, which nobody else uses, and `state` is readable for
         // its length.
-        let status = unsafe {
-            sys::sab_stream_state_restore(self.stream(), state.as_ptr().cast(), state.len())
-        };
+        let status =
+            unsafe { sys::sab_stream_state_restore(stream, state.as_ptr().cast(), state.len()) };
         self.check(status).map(drop)
     }
 }

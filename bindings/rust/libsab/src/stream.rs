@@ -88,7 +88,7 @@ use std::sync::Arc;
 use crate::cost::Budget;
 use crate::error::{BoxError, Error};
 use crate::options::{constants, options, setters, KeptHook};
-use crate::raw::{KeptBudget, NumberFn, RandomHandle, RecordView, SizesFn, StreamHandle};
+use crate::raw::{certain, KeptBudget, NumberFn, RandomHandle, RecordView, SizesFn, StreamHandle};
 use crate::sampler::Sampler;
 use crate::sizes::Element;
 
@@ -1342,7 +1342,7 @@ impl Stream {
     /// [`Oversize::Skip`](crate::Oversize::Skip), since the stream was made.
     #[must_use]
     pub fn skipped(&self) -> u64 {
-        self.handle.skipped()
+        certain(self.handle.skipped())
     }
 
     /// Reports the progress of long calls, and may cancel them. `progress(done, total)` is called

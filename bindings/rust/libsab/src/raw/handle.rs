@@ -347,11 +347,11 @@ pub(crate) unsafe fn array<T>(
 ///
 /// - `fn name(&mut self);` uses the owner's `check`, for a function that may call closures.
 /// - `fn name(&self);` calls a function that calls none.
-/// - `fn name(&self) -> u64;` gives the number, and `-> struct sab_name` the struct, that it fills.
+/// - `fn name(&self) -> u64;` gives the number that it fills, and `-> Result<struct sab_name>` the
+///   struct; `-> struct sab_name` is for a function that cannot fail with a live handle.
 macro_rules! calls {
-    ($(#[$meta:meta])* fn $name:ident(&mut $this:ident $(, $argument:ident: $type:ty)*)
+    (fn $name:ident(&mut $this:ident $(, $argument:ident: $type:ty)*)
         = $function:ident; $($rest:tt)*) => {
-        $(#[$meta])*
         pub(crate) fn $name(&mut $this $(, $argument: $type)*) -> Result<(), Error> {
             // SAFETY: a live handle that nobody else uses.
             let status = unsafe { sys::$function($this.pointer() $(, $argument)*) };
@@ -366,11 +366,21 @@ macro_rules! calls {
         }
         calls! { $($rest)* }
     };
-    (fn $name:ident(&$this:ident $(, $argument:ident: $type:ty)*) -> struct $result:ident
+    (fn $name:ident(&$this:ident $(, $argument:ident: $type:ty)*) -> Result<struct $result:ident>
         = $function:ident; $($rest:tt)*) => {
         pub(crate) fn $name(&$this $(, $argument: $type)*) -> Result<sys::$result, Error> {
             // SAFETY: a live handle, and a struct whose size is set.
             filled(|result| unsafe { sys::$function($this.pointer() $(, $argument)*, result) })
+        }
+        calls! { $($rest)* }
+    };
+    (fn $name:ident(&$this:ident $(, $argument:ident: $type:ty)*) -> struct $result:ident
+        = $function:ident; $($rest:tt)*) => {
+        pub(crate) fn $name(&$this $(, $argument: $type)*) -> sys::$result {
+            // SAFETY: a live handle, and a struct whose size is set.
+            certain(filled(|result| unsafe {
+                sys::$function($this.pointer() $(, $argument)*, result)
+            }))
         }
         calls! { $($rest)* }
     };

@@ -221,7 +221,7 @@ impl<'a> SamplerHandle<'a> {
         fn budget(&self, index: usize) -> f64 = sab_sampler_get_budget;
         fn batch_count(&self) -> u64 = sab_sampler_batch_count;
         fn capability_bits(&self) -> u64 = sab_sampler_capabilities;
-        fn packed_info(&self) -> struct sab_packed_info = sab_packed_sampler_get_info;
+        fn packed_info(&self) -> Result<struct sab_packed_info> = sab_packed_sampler_get_info;
     }
 }
 

@@ -79,7 +79,8 @@ impl<'a> BionemoOptions<'a> {
 }
 
 options! {
-/// How a [`Sampler::bagua`] or [`Sampler::bagua_batch`] balances load. By default shuffled, nothing dropped, the best balance, batches of one sample.
+/// How [`Sampler::bagua`] and [`Sampler::bagua_batch`] balance load. By default shuffled, nothing
+/// dropped, the best balance, batches of one sample.
 ///
 /// ```
 /// let balancing = libsab::BaguaOptions::new().shuffle(false).random_level(0.1);

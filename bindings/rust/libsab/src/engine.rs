@@ -162,7 +162,7 @@ impl fmt::Debug for Histogram {
     }
 }
 
-/// Which lengths share a bin, of samples that are only counted. The bins are those of a
+/// Which lengths share a bin, of samples that are only counted. The bins are those of
 /// [`Sampler::packed`](crate::Sampler::packed) of the same sizes with the same options.
 ///
 /// ```
@@ -204,7 +204,7 @@ impl Packing {
         self.handle.patterns()
     }
 
-    /// Tells where samples are in an epoch: the inverse of a
+    /// Tells where samples are in an epoch: the inverse of
     /// [`Sampler::packed`](crate::Sampler::packed) with these options. As
     /// [`Plan::locate`](crate::Plan::locate), with a bin in the place of a batch.
     ///

@@ -51,8 +51,8 @@
 //! - [`find_thresholds`], [`Grouping`], [`Shapes`]: batches that are run in groups of similar
 //!   lengths.
 //! - [`Cache`]: values that are expensive to make, made once.
-//! - [`ranks_from_environment`], [`ranks_from_mesh`], and [`Sampler::check_ranks`]: ranks, and whether they
-//!   agree.
+//! - [`ranks_from_environment`], [`ranks_from_mesh`], and [`Sampler::check_ranks`]: ranks, and
+//!   whether they agree.
 //!
 //! # Rules that hold everywhere
 //!

@@ -85,7 +85,7 @@ pub struct Sizes<'a> {
 }
 
 impl<'a> Sizes<'a> {
-    /// Sizes in memory, which is not copied: a plan copies what it needs, a
+    /// Sizes in memory, which is not copied: a plan copies what it needs,
     /// [`Sampler::bionemo_size_aware`](crate::Sampler::bionemo_size_aware) goes on borrowing.
     ///
     /// ```compile_fail,E0597
@@ -95,7 +95,7 @@ impl<'a> Sizes<'a> {
     ///     let lengths = vec![1u32, 2];
     ///     Sampler::bionemo_size_aware(None, &Sizes::borrowed(&lengths).unwrap(), 9.0, &SamplerOptions::new()).unwrap()
     /// };
-    /// sampler.count();
+    /// sampler.tell();
     /// ```
     ///
     /// # Errors

@@ -595,6 +595,8 @@ fn a_guard_gives_errors_and_panics_back() {
     assert_eq!(mine(guard.end(&batch, true)), 8);
     let mut sampler = guard.into_sampler();
     sampler.next_batch().unwrap().unwrap();
+    let fixed = Sampler::costliest(&plan, 1).unwrap();
+    assert_refused!(MemoryGuard::new(&probe, fixed, &GuardOptions::new()), Unsupported, "plan's");
     let blind = Simulated::new(0);
     assert!(matches!(
         MemoryGuard::new(&Probe::from_device(&blind), sampler, &GuardOptions::new()),

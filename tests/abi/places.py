@@ -25,7 +25,7 @@ PLACES = {
     "C++": ("include/sab.hpp", r"\bcreated\(\s*NAME,"),
     "Python": ("bindings/python/sab/**/*.py", r"\blib\.NAME\b"),
     "Rust": ("bindings/rust/libsab/src/**/*.rs", r"\bsys::NAME\b"),
-    "type of Rust": ("bindings/rust/libsab/src/*.rs", r"\bpub struct TYPE\w*\b"),
+    "constructor of Rust": ("bindings/rust/libsab/src/*.rs", r"\bpub fn KIND\("),
     "golden vectors of Rust": ("bindings/rust/libsab/tests/golden.rs", r'\["KIND"[],]'),
     "Julia": ("bindings/julia/src/*.jl", r"\bRaw\.NAME\("),
     "tests of Julia": ("bindings/julia/test/interface.jl", r"\bSAB\.TYPE\w*\("),

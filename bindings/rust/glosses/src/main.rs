@@ -19,10 +19,7 @@ use candle_nn::{
     embedding, linear, loss, AdamW, Embedding, Linear, Module, Optimizer, ParamsAdamW, VarBuilder,
     VarMap,
 };
-use libsab::{
-    BatchRef, BucketRule, BucketSampler, Plan, PlanOptions, SamplerOptions, SequentialSampler,
-    Sizes,
-};
+use libsab::{BatchRef, BucketRule, Plan, PlanOptions, Sampler, SamplerOptions, Sizes};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -138,7 +135,7 @@ fn train(
 ) -> Result<f64> {
     let mut optimizer =
         AdamW::new(variables.all_vars(), ParamsAdamW { lr: 2e-3, ..ParamsAdamW::default() })?;
-    let mut sampler = BucketSampler::new(plan, &SamplerOptions::new().seed(1))?;
+    let mut sampler = Sampler::bucket(plan, &SamplerOptions::new().seed(1))?;
     let start = Instant::now();
     while let Some(batch) = sampler.next_ref() {
         let (words, parts) = tensors(glosses, &batch?, device)?;
@@ -151,7 +148,7 @@ fn train(
 /// Share of glosses whose part of speech is found.
 fn accuracy(model: &Model, glosses: &Glosses, device: &Device) -> Result<f64> {
     let plan = Plan::new(&sizes(glosses)?, &PlanOptions::new().budget(16_384.0))?;
-    let mut sampler = SequentialSampler::new(&plan, &SamplerOptions::new())?;
+    let mut sampler = Sampler::sequential(&plan, &SamplerOptions::new())?;
     let mut right = 0.0;
     while let Some(batch) = sampler.next_ref() {
         let (words, parts) = tensors(glosses, &batch?, device)?;

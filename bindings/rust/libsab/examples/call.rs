@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-use libsab::{Error, Plan, PlanOptions, SamplerOptions, SequentialSampler, Sizes};
+use libsab::{Error, Plan, PlanOptions, Sampler, SamplerOptions, Sizes};
 
 const CALLS: usize = 2_000; // in a pass
 const PASSES: usize = 500;
@@ -22,7 +22,7 @@ fn nanoseconds(mut pass: impl FnMut() -> Result<i64, Error>) -> Result<f64, Erro
 fn main() -> Result<(), Error> {
     let ones = vec![1u8; CALLS];
     let plan = Plan::new(&Sizes::copied(&ones)?, &PlanOptions::new().budget(1.0))?;
-    let mut sampler = SequentialSampler::new(&plan, &SamplerOptions::new())?;
+    let mut sampler = Sampler::sequential(&plan, &SamplerOptions::new())?;
     let borrowed = nanoseconds(|| {
         let mut sum = 0;
         sampler.set_epoch(0)?;

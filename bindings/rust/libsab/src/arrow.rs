@@ -3,11 +3,8 @@ use arrow_array::{Array, RecordBatch, RecordBatchReader, StructArray};
 use crate::error::Error;
 use crate::options::{constants, options, setters};
 use crate::raw::SizesHandle;
+use crate::sampler::Sampler;
 use crate::sizes::{Sizes, TextUnit};
-use crate::{
-    BaguaBatchSampler, BaguaSampler, BalancedSampler, BionemoSizeAwareSampler, BucketSampler,
-    CostliestSampler, PackedSampler, SequentialSampler, ShardedSampler,
-};
 
 /// What becomes of nulls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -124,47 +121,32 @@ impl Sizes<'static> {
     }
 }
 
-macro_rules! schedule {
-    ($($name:ident $(<$life:lifetime>)?: $held:lifetime),* $(,)?) => {$(
-        /// With the feature `arrow`.
-        impl $(<$life>)? $name $(<$life>)? {
-            /// The batches that all ranks take in the current epoch, as record batches: for
-            /// dataframes, SQL and Parquet.
-            ///
-            /// A row is a batch of one rank, ordered by step, then by micro-batch, then by rank.
-            /// Its columns are `step`, `rank`, `batch` (its position among those of the rank),
-            /// `indices` (a list) and `padded_length` (of several columns a list of a number each).
-            /// Record batches are made while they are read, each of about 65,536 indices. The cursor
-            /// stays where it is, and nothing that is done to the sampler changes them.
-            ///
-            /// ```
-            /// use libsab::{BucketSampler, Plan, PlanOptions, SamplerOptions, Sizes};
-            ///
-            /// let plan = Plan::new(&Sizes::copied(&[30u8, 10, 20])?, &PlanOptions::new().batch_size(1))?;
-            /// let sampler = BucketSampler::new(&plan, &SamplerOptions::new())?;
-            /// let rows: usize = sampler.schedule()?.map(|batch| batch.unwrap().num_rows()).sum();
-            /// assert_eq!(rows, 3);
-            /// # Ok::<(), libsab::Error>(())
-            /// ```
-            ///
-            /// # Errors
-            ///
-            /// [`Error::Unsupported`] for a sharded sampler of several ranks, which does not know
-            /// the samples of the others; [`Error::NoMemory`].
-            pub fn schedule(&self) -> Result<impl RecordBatchReader + Send + $held, Error> {
-                self.handle.schedule()
-            }
-        }
-    )*};
+/// With the feature `arrow`.
+impl<'a> Sampler<'a> {
+    /// The batches that all ranks take in the current epoch, as record batches: for
+    /// dataframes, SQL and Parquet.
+    ///
+    /// A row is a batch of one rank, ordered by step, then by micro-batch, then by rank.
+    /// Its columns are `step`, `rank`, `batch` (its position among those of the rank),
+    /// `indices` (a list) and `padded_length` (of several columns a list of a number each).
+    /// Record batches are made while they are read, each of about 65,536 indices. The cursor
+    /// stays where it is, and nothing that is done to the sampler changes them.
+    ///
+    /// ```
+    /// use libsab::{Plan, PlanOptions, Sampler, SamplerOptions, Sizes};
+    ///
+    /// let plan = Plan::new(&Sizes::copied(&[30u8, 10, 20])?, &PlanOptions::new().batch_size(1))?;
+    /// let sampler = Sampler::bucket(&plan, &SamplerOptions::new())?;
+    /// let rows: usize = sampler.schedule()?.map(|batch| batch.unwrap().num_rows()).sum();
+    /// assert_eq!(rows, 3);
+    /// # Ok::<(), libsab::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unsupported`] for a sampler without random access, and for a sharded sampler of several
+    /// ranks, which does not know the samples of the others; [`Error::NoMemory`].
+    pub fn schedule(&self) -> Result<impl RecordBatchReader + Send + 'a, Error> {
+        self.handle.schedule()
+    }
 }
-schedule!(
-    BucketSampler: 'static,
-    SequentialSampler: 'static,
-    CostliestSampler: 'static,
-    PackedSampler: 'static,
-    BalancedSampler: 'static,
-    ShardedSampler: 'static,
-    BaguaSampler: 'static,
-    BaguaBatchSampler<'a>: 'a,
-    BionemoSizeAwareSampler<'a>: 'a,
-);

@@ -23,10 +23,10 @@ constants! {
 /// Lengths, totals and cumulative lengths have one value for each column of the sizes.
 ///
 /// ```
-/// use libsab::{Plan, PlanOptions, SamplerOptions, SequentialSampler, Sizes};
+/// use libsab::{Plan, PlanOptions, Sampler, SamplerOptions, Sizes};
 ///
 /// let plan = Plan::new(&Sizes::from_vec(vec![3u8, 5])?, &PlanOptions::new().batch_size(2))?;
-/// let mut sampler = SequentialSampler::new(&plan, &SamplerOptions::new())?;
+/// let mut sampler = Sampler::sequential(&plan, &SamplerOptions::new())?;
 /// let batch = sampler.next_batch().unwrap()?;
 /// assert_eq!((batch.padded_total(), batch.total[0], batch.indices), (10.0, 8.0, vec![0, 1]));
 /// # Ok::<(), libsab::Error>(())
@@ -68,11 +68,11 @@ pub struct Batch<I = Vec<i64>, L = Vec<i32>> {
 /// Several batches, whose arrays belong to the sampler: those of one batch after those of another.
 ///
 /// ```
-/// use libsab::{Plan, PlanOptions, SamplerOptions, SequentialSampler, Sizes};
+/// use libsab::{Plan, PlanOptions, Sampler, SamplerOptions, Sizes};
 ///
 /// let sizes = Sizes::from_vec(vec![3u8, 5, 4])?;
 /// let plan = Plan::new(&sizes, &PlanOptions::new().batch_size(2))?;
-/// let mut sampler = SequentialSampler::new(&plan, &SamplerOptions::new())?;
+/// let mut sampler = Sampler::sequential(&plan, &SamplerOptions::new())?;
 /// let block = sampler.next_block(1024).unwrap()?;
 /// assert_eq!((block.len(), block.indices), (2, &[0, 2, 1][..]));
 /// assert_eq!((block.samples(0), block.total), (&[0, 2][..], &[7.0, 5.0][..]));

@@ -162,8 +162,8 @@ impl fmt::Debug for Histogram {
     }
 }
 
-/// Which lengths share a bin, of samples that are only counted. The bins are those of a
-/// [`PackedSampler`](crate::PackedSampler) of the same sizes with the same options.
+/// Which lengths share a bin, of samples that are only counted. The bins are those of
+/// [`Sampler::packed`](crate::Sampler::packed) of the same sizes with the same options.
 ///
 /// ```
 /// use libsab::{Histogram, PackedOptions, Packing, SamplerOptions, Sizes};
@@ -186,7 +186,7 @@ impl Packing {
     ///
     /// # Errors
     ///
-    /// As [`PackedSampler::new`](crate::PackedSampler::new); [`Error::Unsupported`] for another
+    /// As [`Sampler::packed`](crate::Sampler::packed); [`Error::Unsupported`] for another
     /// method, for several columns and for a mixture.
     pub fn new(histogram: &Histogram, pack: &PackedOptions<'_>) -> Result<Self, Error> {
         Ok(Packing { handle: PackingHandle::new(&histogram.handle, pack)? })
@@ -204,8 +204,8 @@ impl Packing {
         self.handle.patterns()
     }
 
-    /// Tells where samples are in an epoch: the inverse of a
-    /// [`PackedSampler`](crate::PackedSampler) with these options. As
+    /// Tells where samples are in an epoch: the inverse of
+    /// [`Sampler::packed`](crate::Sampler::packed) with these options. As
     /// [`Plan::locate`](crate::Plan::locate), with a bin in the place of a batch.
     ///
     /// # Errors

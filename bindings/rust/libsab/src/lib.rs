@@ -7,14 +7,14 @@
 //! step. Every rank gets the same number of steps at nearly equal cost.
 //!
 //! ```
-//! use libsab::{BucketSampler, Plan, PlanOptions, SamplerOptions, Sizes};
+//! use libsab::{Plan, PlanOptions, Sampler, SamplerOptions, Sizes};
 //!
 //! let tokens: Vec<u32> = (0..10_000).map(|i| 1 + i * 7919 % 200).collect();    // the size of each sample
 //! let sizes = Sizes::borrowed(&tokens)?;
 //! let plan = Plan::new(&sizes, &PlanOptions::new().budget(4096.0))?;           // padded tokens a batch
 //! println!("{:.1} % padding", 100.0 * plan.report(&SamplerOptions::new())?.padding);
 //!
-//! let mut sampler = BucketSampler::new(&plan, &SamplerOptions::new().seed(7).rank(0).world_size(2))?;
+//! let mut sampler = Sampler::bucket(&plan, &SamplerOptions::new().seed(7).rank(0).world_size(2))?;
 //! for epoch in 0..2 {
 //!     sampler.set_epoch(epoch)?;
 //!     for batch in &mut sampler {
@@ -26,33 +26,33 @@
 //! # Ok::<(), libsab::Error>(())
 //! ```
 //!
-//! Choose a sampler:
+//! A [`Sampler`] is made by one of these:
 //!
-//! - [`BucketSampler`]: padded batches of a plan, shuffled; for training.
-//! - [`SequentialSampler`]: the batches of a plan unshuffled; for evaluation.
-//! - [`PackedSampler`]: samples laid end to end in rows of a fixed length, for attention that takes
-//!   cumulative lengths.
-//! - [`BalancedSampler`]: batches without padding, of nearly equal cost on all ranks and in all
+//! - [`Sampler::bucket`]: padded batches of a plan, shuffled; for training.
+//! - [`Sampler::sequential`]: the batches of a plan unshuffled; for evaluation.
+//! - [`Sampler::costliest`]: the costliest batches of a plan, to test the memory before training.
+//! - [`Sampler::packed`]: samples laid end to end in rows of a fixed length, for attention that
+//!   takes cumulative lengths.
+//! - [`Sampler::balanced`]: batches without padding, of nearly equal cost on all ranks and in all
 //!   micro-batches.
-//! - [`ShardedSampler`]: samples that are spread over the ranks, each of which knows only its own.
-//! - [`BionemoSizeAwareSampler`], [`BionemoSizeAwareStream`], `ReadaheadSampler`: greedy batches in the order of
-//!   the samples.
-//! - [`BaguaSampler`], [`BaguaBatchSampler`], [`BionemoSampler`]: the orders of other
+//! - [`Sampler::sharded`]: samples that are spread over the ranks, each of which knows only its own.
+//! - [`Sampler::bionemo_size_aware`], [`Sampler::bionemo_size_aware_stream`], `Sampler::readahead`:
+//!   greedy batches in the order of the samples.
+//! - [`Sampler::bagua`], [`Sampler::bagua_batch`], [`Sampler::bionemo`]: the orders of other
 //!   libraries, seed for seed.
 //!
 //! Other parts:
 //!
 //! - [`Mixture`]: several data sets in chosen proportions, for plans and samplers.
 //! - [`Histogram`] and [`Plan::locate`]: plans of data sets that are spread over several machines.
-//! - [`Plan::costliest_batches`]: the costliest batches, to test the memory before training.
 //! - [`memory`]: measures and predicts memory, finds the largest batch, and lowers the budget of a
 //!   run before it fails.
 //! - [`stream`]: pipelines for data that is larger than memory, or has no end.
 //! - [`find_thresholds`], [`Grouping`], [`Shapes`]: batches that are run in groups of similar
 //!   lengths.
 //! - [`Cache`]: values that are expensive to make, made once.
-//! - [`ranks_from_environment`], [`ranks_from_mesh`], and `check_ranks` of a sampler: ranks, and whether
-//!   they agree.
+//! - [`ranks_from_environment`], [`ranks_from_mesh`], and [`Sampler::check_ranks`]: ranks, and
+//!   whether they agree.
 //!
 //! # Rules that hold everywhere
 //!
@@ -96,7 +96,7 @@
 //!
 //! `files`, `stream` and `cache`, on by default, bring [`Sizes::open`], the module [`stream`], and
 //! [`Cache`]. `arrow` brings `Sizes::from_arrow`, `Sizes::from_record_batch`,
-//! `Sizes::from_record_batch_reader`, and `schedule` of samplers. `system` links the installed
+//! `Sizes::from_record_batch_reader`, and `Sampler::schedule`. `system` links the installed
 //! library instead of the bundled source.
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
@@ -108,6 +108,7 @@ mod batch;
 #[cfg(feature = "cache")]
 mod cache;
 mod columns;
+mod compat;
 mod context;
 mod cost;
 mod engine;
@@ -137,6 +138,7 @@ pub use batch::*;
 #[cfg(feature = "cache")]
 pub use cache::*;
 pub use columns::*;
+pub use compat::*;
 pub use context::*;
 pub use cost::*;
 pub use engine::*;
@@ -152,8 +154,6 @@ pub use ranks::*;
 pub use sampler::*;
 pub use sizes::*;
 pub use step_plan::*;
-#[cfg(feature = "stream")]
-pub use stream::ReadaheadSampler;
 
 /// The example of the README is a test too.
 #[cfg(all(doctest, feature = "stream"))]

@@ -8,7 +8,7 @@
 //!
 //! ```
 //! use libsab::memory::{measurement_points, MeasurementOptions, MemoryModel, ModelOptions, Peaks, CollectOptions, Probe};
-//! use libsab::{BucketSampler, Budget, Plan, PlanOptions, SamplerOptions, Sizes};
+//! use libsab::{Budget, Plan, PlanOptions, Sampler, SamplerOptions, Sizes};
 //!
 #![doc = include_str!("memory/toy.txt")]
 //! # let toy = Toy::new(1_000_000);
@@ -23,7 +23,7 @@
 //!
 //! let sizes = Sizes::from_fn(1000, |i| (4 + i % 87) as f64)?;
 //! let plan = Plan::new(&sizes, &PlanOptions::new().budget(Budget::new(1e6).cost(model.cost()?)))?;
-//! for batch in &mut BucketSampler::new(&plan, &SamplerOptions::new())? {
+//! for batch in &mut Sampler::bucket(&plan, &SamplerOptions::new())? {
 //!     let batch = batch?;
 //!     assert!(5_000.0 + 20.0 * batch.padded_total() < 1e6 * (1.0 + 1e-6));
 //! }
@@ -46,7 +46,7 @@ use crate::raw::{
     self, known, signed_bytes, GuardHandle, HookFn, ModelHandle, PeaksHandle, ProbeHandle,
     ProgressFn, ReduceFn,
 };
-use crate::sampler::PlanSampler;
+use crate::sampler::Sampler;
 
 // ---- devices ------------------------------------------------------------------------------------
 
@@ -1067,12 +1067,12 @@ pub struct GuardInfo {
 ///
 /// ```
 /// # use libsab::memory::{GuardOptions, MemoryGuard, Probe, StepOptions};
-/// # use libsab::{BucketSampler, Plan, PlanOptions, SamplerOptions, Sizes};
+/// # use libsab::{Plan, PlanOptions, Sampler, SamplerOptions, Sizes};
 #[doc = include_str!("memory/toy.txt")]
 /// # let toy = Toy::new(30_000);
 /// # let plan = Plan::new(&Sizes::from_fn(1000, |i| (1 + i % 90) as f64)?, &PlanOptions::new().budget(2048.0))?;
 /// # let probe = Probe::from_device(&toy);
-/// let sampler = BucketSampler::new(&plan, &SamplerOptions::new())?;
+/// let sampler = Sampler::bucket(&plan, &SamplerOptions::new())?;
 /// let mut guard = MemoryGuard::new(&probe, sampler, &GuardOptions::new())?;
 /// while let Some(batch) = guard.next_batch().transpose()? {
 ///     guard.step(&batch, &StepOptions::new(), |first, count, weight| {
@@ -1085,20 +1085,20 @@ pub struct GuardInfo {
 /// # assert!(guard.info().out_of_memory == 0 && guard.info().peak.unwrap() <= 30_000);
 /// # Ok::<(), libsab::Error>(())
 /// ```
-pub struct MemoryGuard<'d, S: PlanSampler> {
+pub struct MemoryGuard<'d> {
     /// Dropped before the sampler that it points to.
     handle: GuardHandle<'d>,
-    sampler: S,
+    sampler: Sampler<'static>,
 }
 
-impl<S: PlanSampler> fmt::Debug for MemoryGuard<'_, S> {
+impl fmt::Debug for MemoryGuard<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MemoryGuard").field("info", &self.info()).finish_non_exhaustive()
     }
 }
 
-impl<'d, S: PlanSampler> MemoryGuard<'d, S> {
-    /// A guard over a sampler, which it takes, or borrows when given `&mut`.
+impl<'d> MemoryGuard<'d> {
+    /// A guard over a sampler, which it takes: see [`into_sampler`](Self::into_sampler).
     ///
     /// # Errors
     ///
@@ -1106,10 +1106,10 @@ impl<'d, S: PlanSampler> MemoryGuard<'d, S> {
     /// budget cannot be lowered.
     pub fn new(
         probe: &Probe<'d>,
-        mut sampler: S,
+        mut sampler: Sampler<'static>,
         options: &GuardOptions<'d>,
     ) -> Result<Self, Error> {
-        let handle = GuardHandle::new(probe.handle.clone(), sampler.held_mut(), options)?;
+        let handle = GuardHandle::new(probe.handle.clone(), &mut sampler.handle, options)?;
         Ok(MemoryGuard { handle, sampler })
     }
 
@@ -1151,6 +1151,7 @@ impl<'d, S: PlanSampler> MemoryGuard<'d, S> {
     }
 
     /// Counters and peaks of this guard.
+    #[must_use]
     pub fn info(&self) -> GuardInfo {
         let info = self.handle.info();
         GuardInfo {
@@ -1165,7 +1166,8 @@ impl<'d, S: PlanSampler> MemoryGuard<'d, S> {
     }
 
     /// The sampler.
-    pub fn sampler(&self) -> &S {
+    #[must_use]
+    pub fn sampler(&self) -> &Sampler<'static> {
         &self.sampler
     }
 
@@ -1177,7 +1179,7 @@ impl<'d, S: PlanSampler> MemoryGuard<'d, S> {
     ///
     /// None that is known.
     pub fn next_batch(&mut self) -> Option<Result<Batch, Error>> {
-        self.sampler.held_mut().next_batch()
+        self.sampler.next_batch()
     }
 
     /// Begins another epoch.
@@ -1186,7 +1188,7 @@ impl<'d, S: PlanSampler> MemoryGuard<'d, S> {
     ///
     /// None that is known.
     pub fn set_epoch(&mut self, epoch: u64) -> Result<(), Error> {
-        self.sampler.held_mut().set_epoch(epoch)
+        self.sampler.set_epoch(epoch)
     }
 
     /// Goes on where a state was saved.
@@ -1195,11 +1197,12 @@ impl<'d, S: PlanSampler> MemoryGuard<'d, S> {
     ///
     /// [`Error::Format`], [`Error::Mismatch`].
     pub fn restore(&mut self, state: &[u8]) -> Result<(), Error> {
-        self.sampler.held_mut().restore(state)
+        self.sampler.restore(state)
     }
 
     /// Frees the guard and returns the sampler, which keeps its budget.
-    pub fn into_sampler(self) -> S {
+    #[must_use]
+    pub fn into_sampler(self) -> Sampler<'static> {
         self.sampler
     }
 }

@@ -81,7 +81,7 @@ impl MixtureOptions {
 
     /// The ids of the sources of all ranks, ascending, at least 0. The sizes are then those of one
     /// shard, in which a source may have no sample. Only
-    /// [`ShardedSampler::new`](crate::ShardedSampler::new) takes such a mixture. The sources of
+    /// [`Sampler::sharded`](crate::Sampler::sharded) takes such a mixture. The sources of
     /// [`Mixture::new`] have these ids.
     pub fn all_sources(mut self, ids: impl Into<Vec<i64>>) -> Self {
         self.all_sources = ids.into();
@@ -90,9 +90,9 @@ impl MixtureOptions {
 }
 
 /// Several data sets (sources) in chosen proportions. Goes wherever [`Sizes`] go, as `&mixture`:
-/// [`Plan::new`](crate::Plan::new), [`PackedSampler::new`](crate::PackedSampler::new),
-/// [`BalancedSampler::new`](crate::BalancedSampler::new),
-/// [`ShardedSampler::new`](crate::ShardedSampler::new). Other functions refuse it.
+/// [`Plan::new`](crate::Plan::new), [`Sampler::packed`](crate::Sampler::packed),
+/// [`Sampler::balanced`](crate::Sampler::balanced),
+/// [`Sampler::sharded`](crate::Sampler::sharded). Other functions refuse it.
 ///
 /// A sample's index is its position in the sources one after the other. In one epoch a source of n
 /// samples with r repeats gives exactly round(n * r) samples, halves rounded to even, each of them
@@ -101,7 +101,7 @@ impl MixtureOptions {
 /// source is within one batch of its due by size.
 ///
 /// ```
-/// use libsab::{BucketSampler, Mixture, MixtureOptions, Plan, PlanOptions, SamplerOptions, Sizes};
+/// use libsab::{Mixture, MixtureOptions, Plan, PlanOptions, Sampler, SamplerOptions, Sizes};
 ///
 /// let wiki = Sizes::from_fn(1000, |i| (1 + i % 90) as f64)?;
 /// let code = Sizes::from_fn(300, |i| (1 + i % 70) as f64)?;
@@ -110,7 +110,7 @@ impl MixtureOptions {
 /// assert_eq!(mixture.source(1007)?, (1, 7));
 ///
 /// let plan = Plan::new(&mixture, &PlanOptions::new().budget(2048.0))?;
-/// let mut sampler = BucketSampler::new(&plan, &SamplerOptions::new())?;
+/// let mut sampler = Sampler::bucket(&plan, &SamplerOptions::new())?;
 /// for report in sampler.report_sources(&mixture)? {
 ///     println!("{} samples, {:.1} %", report.samples, 100.0 * report.proportion);
 ///     assert!(report.deviation <= 1.0);

@@ -1,16 +1,10 @@
-use std::cell::RefCell;
-use std::fmt;
-use std::ops::ControlFlow;
-
 use sab_sys as sys;
 
-use crate::batch::BatchRef;
 use crate::cost::Cost;
 use crate::error::Error;
 use crate::options::{cost_setter, options, progress_setter, setters, Hook};
-use crate::ranks::BalancedReport;
-use crate::raw::{certain, ProgressFn, SamplerHandle};
-use crate::sampler::{random_access, sampler, SamplerOptions};
+use crate::raw::{ProgressFn, SamplerHandle};
+use crate::sampler::{Sampler, SamplerOptions};
 use crate::sizes::Sizes;
 
 /// Which bin a sequence goes into.
@@ -71,12 +65,12 @@ impl<'f> PackedOptions<'f> {
     /// Largest sum of each column in a row, 1 to 2^31 - 1, for sizes of several columns.
     ///
     /// ```
-    /// use libsab::{PackedOptions, PackedSampler, SamplerOptions, Sizes};
+    /// use libsab::{PackedOptions, Sampler, SamplerOptions, Sizes};
     ///
     /// let (images, tokens) = (Sizes::copied(&[1u8, 2, 1, 2])?, Sizes::copied(&[5u8, 3, 5, 3])?);
     /// let sizes = Sizes::columns(&[("images", &images), ("tokens", &tokens)])?;
     /// let pack = PackedOptions::new().capacities([3, 8]);
-    /// for batch in &mut PackedSampler::new(&sizes, &pack, &SamplerOptions::new())? {
+    /// for batch in &mut Sampler::packed(&sizes, &pack, &SamplerOptions::new())? {
     ///     let batch = batch?;
     ///     assert_eq!(batch.total[..], [3.0, 8.0]);
     ///     let ends = batch.cu_seqlens.unwrap();    // of each column
@@ -104,7 +98,7 @@ impl<'f> PackedOptions<'f> {
     }
 
     /// Leaves out samples longer than a bin, which are an error by default. They are counted,
-    /// listed by [`PackedSampler::skipped`] and logged once.
+    /// listed by [`Sampler::skipped`] and logged once.
     pub fn skip_oversize(mut self) -> Self {
         self.raw.oversize = sys::SAB_OVERSIZE_SKIP;
         self
@@ -120,82 +114,61 @@ impl<'f> PackedOptions<'f> {
     progress_setter!('f);
 }
 
-/// Bins of a fixed capacity for packed training: each batch is one row of samples laid end to end,
-/// and [`Batch::cu_seqlens`](crate::Batch::cu_seqlens) says where.
-///
-/// Which lengths share a bin is decided once. Each epoch deals the samples of equal length out to
-/// the bins anew and permutes the bins, so that bin mates change while every bin stays exactly as
-/// full. Bins of near-equal cost, the sum of squared lengths, make a step of the ranks.
-///
-/// Sizes of several columns are packed into rows that keep a capacity for each column. Which samples
-/// share a row is then found anew when an epoch begins: here, in [`set_epoch`](Self::set_epoch), and
-/// when a state of another epoch is restored. The number of rows may differ between epochs.
-///
-/// ```
-/// use libsab::{PackedOptions, PackedSampler, SamplerOptions, Sizes};
-///
-/// let sizes = Sizes::copied(&[7u32, 3, 6, 2, 2])?;
-/// let mut sampler = PackedSampler::new(&sizes, &PackedOptions::new().capacity(10), &SamplerOptions::new())?;
-/// assert_eq!((sampler.info().bins, sampler.info().fill), (2, 1.0));
-/// for batch in &mut sampler {
-///     let batch = batch?;
-///     assert_eq!(batch.cu_seqlens.unwrap()[0].len(), batch.indices.len() + 1);
-/// }
-/// # Ok::<(), libsab::Error>(())
-/// ```
-pub struct PackedSampler {
-    pub(crate) handle: SamplerHandle<'static>,
-}
-
-impl PackedSampler {
-    /// Packs, in about the time of sorting the sizes by counting. The sizes, whole numbers, are not
-    /// needed afterwards.
+impl Sampler<'static> {
+    /// Bins of a fixed capacity for packed training: each batch is one row of samples laid end to
+    /// end, and [`Batch::cu_seqlens`](crate::Batch::cu_seqlens) says where.
+    ///
+    /// Which lengths share a bin is decided once, in about the time of sorting the sizes by
+    /// counting. Each epoch deals the samples of equal length out to the bins anew and permutes the
+    /// bins, so that bin mates change while every bin stays exactly as full. Bins of near-equal
+    /// cost, the sum of squared lengths, make a step of the ranks.
+    ///
+    /// Sizes of several columns are packed into rows that keep a capacity for each column. Which
+    /// samples share a row is then found anew when an epoch begins: here, in
+    /// [`set_epoch`](Self::set_epoch), and when a state of another epoch is restored. The number of
+    /// rows may differ between epochs.
+    ///
+    /// The sizes, whole numbers, are not needed afterwards.
+    ///
+    /// ```
+    /// use libsab::{PackedOptions, Sampler, SamplerOptions, Sizes};
+    ///
+    /// let sizes = Sizes::copied(&[7u32, 3, 6, 2, 2])?;
+    /// let mut sampler = Sampler::packed(&sizes, &PackedOptions::new().capacity(10), &SamplerOptions::new())?;
+    /// let info = sampler.packed_info()?;
+    /// assert_eq!((info.bins, info.fill), (2, 1.0));
+    /// for batch in &mut sampler {
+    ///     let batch = batch?;
+    ///     assert_eq!(batch.cu_seqlens.unwrap()[0].len(), batch.indices.len() + 1);
+    /// }
+    /// # Ok::<(), libsab::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
     /// [`Error::Argument`] for options or sizes that break a rule, for a sample longer than a bin
     /// that is neither split nor skipped, and when no sample is left; [`Error::Cancelled`] from the
     /// progress closure.
-    pub fn new(
+    pub fn packed(
         sizes: &Sizes<'_>,
         pack: &PackedOptions<'_>,
         options: &SamplerOptions,
     ) -> Result<Self, Error> {
-        Ok(PackedSampler { handle: SamplerHandle::packed(&sizes.handle, pack, &options.raw)? })
-    }
-
-    /// Balance of the current epoch, over all ranks, before any training, by the cost that the rows
-    /// of a step have in common. The cursor stays where it is.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NoMemory`].
-    pub fn report(&mut self) -> Result<BalancedReport, Error> {
-        self.handle.balance_report(None).map(BalancedReport::from)
-    }
-
-    /// As [`report`](Self::report), followed by `progress(done, total)`, which may stop it.
-    ///
-    /// # Errors
-    ///
-    /// Also [`Error::Cancelled`].
-    pub fn report_with_progress(
-        &mut self,
-        progress: impl FnMut(u64, u64) -> ControlFlow<()>,
-    ) -> Result<BalancedReport, Error> {
-        let progress = RefCell::new(progress);
-        self.handle.balance_report(Some(&progress)).map(BalancedReport::from)
-    }
-
-    /// Facts of the packing. Those of several columns and of [`PackMethod::Concat`] are of the present
-    /// epoch.
-    #[must_use]
-    pub fn info(&self) -> PackedInfo {
-        PackedInfo::from(self.handle.pack_info())
+        SamplerHandle::packed(&sizes.handle, pack, &options.raw).map(Self::over)
     }
 }
 
-random_access!(PackedSampler);
+impl Sampler<'_> {
+    /// Facts of the packing of [`Sampler::packed`]. Those of several columns and of
+    /// [`PackMethod::Concat`] are of the present epoch.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Argument`] for other samplers.
+    pub fn packed_info(&self) -> Result<PackedInfo, Error> {
+        self.handle.packed_info().map(PackedInfo::from)
+    }
+}
 
 /// Facts of a packing.
 #[derive(Clone, Copy, Debug, PartialEq)]

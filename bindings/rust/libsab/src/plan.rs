@@ -13,8 +13,8 @@ use crate::engine::{Histogram, Places};
 use crate::error::Error;
 use crate::memory::{Probe, StepError, Verification};
 use crate::options::{budget_setters, constants, options, progress_setter, setters, Hook};
-use crate::raw::{PlanHandle, ProgressFn, SamplerHandle};
-use crate::sampler::{CostliestSampler, SamplerOptions};
+use crate::raw::{certain, PlanHandle, ProgressFn};
+use crate::sampler::SamplerOptions;
 use crate::sizes::{of_file, Sizes};
 
 /// How the boundaries between buckets are found.
@@ -260,7 +260,7 @@ impl Plan {
     }
 
     /// Tells where samples are in an epoch: the inverse of a
-    /// [`BucketSampler`](crate::BucketSampler) with these options.
+    /// [`Sampler::bucket`](crate::Sampler::bucket) with these options.
     ///
     /// `sources` has the source of each sample, if the plan is of an epoch of a mixture
     /// ([`Histogram::epoch`]), which must be that of the options. Otherwise it is `None`.
@@ -405,7 +405,8 @@ impl Plan {
     /// The limits of the budgets that the plan was made with.
     #[must_use]
     pub fn budgets(&self) -> Vec<f64> {
-        (0..self.handle.info().budget_count).map(|index| self.handle.budget(index)).collect()
+        let count = self.handle.info().budget_count;
+        (0..count).map(|index| certain(self.handle.budget(index))).collect()
     }
 
     /// The buckets, in ascending order of size; of several columns of the cost of a sample.
@@ -421,7 +422,7 @@ impl Plan {
     }
 
     /// Walks the epoch that the options name, and the next, in the order of a
-    /// [`BucketSampler`](crate::BucketSampler), and measures them. Takes about the time of two
+    /// [`Sampler::bucket`](crate::Sampler::bucket), and measures them. Takes about the time of two
     /// epochs of batches, and 4 bytes a sample while it runs.
     ///
     /// # Errors
@@ -443,27 +444,6 @@ impl Plan {
     ) -> Result<Report, Error> {
         let progress = RefCell::new(progress);
         self.handle.report(&options.raw, Some(&progress)).map(Report::from)
-    }
-
-    /// The `count` costliest batches, at least 1, that an epoch can have, costliest first: step
-    /// through them once before training to see that the memory suffices. No batch of any epoch
-    /// costs more than the first.
-    ///
-    /// ```
-    /// # use libsab::{Plan, PlanOptions, Sizes};
-    /// # let plan = Plan::new(&Sizes::from_fn(1000, |i| (i % 90) as f64)?, &PlanOptions::new().budget(2048.0))?;
-    /// for batch in &mut plan.costliest_batches(3)? {
-    ///     let batch = batch?;
-    ///     println!("{} samples padded to {}", batch.indices.len(), batch.padded_length[0]);
-    /// }
-    /// # Ok::<(), libsab::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Argument`] for a count of 0.
-    pub fn costliest_batches(&self, count: u64) -> Result<CostliestSampler, Error> {
-        Ok(CostliestSampler { handle: SamplerHandle::costliest(&self.handle, count)? })
     }
 
     /// Runs the `count` costliest batches, at least 1, before training, costliest first. Returns
@@ -576,7 +556,7 @@ pub struct Bucket {
     pub id: i64,
 }
 
-/// Padding, costs and mixing of an epoch of a [`BucketSampler`](crate::BucketSampler), known before
+/// Padding, costs and mixing of an epoch of a [`Sampler::bucket`](crate::Sampler::bucket), known before
 /// any training.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]

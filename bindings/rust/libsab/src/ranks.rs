@@ -1,17 +1,15 @@
 use std::cell::RefCell;
-use std::fmt;
 use std::ops::ControlFlow;
 
 use sab_sys as sys;
 
-use crate::batch::BatchRef;
 use crate::columns::PerColumn;
 use crate::cost::{Budget, Cost};
 use crate::error::{BoxError, Error};
 use crate::options::{budget_setters, options, progress_setter, setters, Hook};
 use crate::plan::PlanOptions;
-use crate::raw::{self, certain, ProgressFn, SamplerHandle};
-use crate::sampler::{random_access, sampler, SamplerOptions};
+use crate::raw::{self, ProgressFn, SamplerHandle};
+use crate::sampler::{Sampler, SamplerOptions};
 use crate::sizes::Sizes;
 
 /// Rank and world size as a launcher set them in the environment: torchrun, SLURM, Open MPI, or
@@ -52,7 +50,7 @@ pub fn ranks_from_mesh(shape: &[u64], is_data: &[bool], rank: u64) -> Result<(u6
 }
 
 options! {
-/// Steps of a [`BalancedSampler`]. [`samples`](Self::samples) or [`budget`](Self::budget) must be
+/// Steps of a [`Sampler::balanced`]. [`samples`](Self::samples) or [`budget`](Self::budget) must be
 /// given.
 ///
 /// ```
@@ -84,13 +82,13 @@ impl<'f> BalancedOptions<'f> {
         /// ([`MemoryModel::cost`](crate::memory::MemoryModel::cost)).
         ///
         /// ```
-        /// use libsab::{BalancedOptions, BalancedSampler, Budget, Cost, SamplerOptions, Sizes};
+        /// use libsab::{BalancedOptions, Budget, Cost, Sampler, SamplerOptions, Sizes};
         ///
         /// let lengths: Vec<u32> = (0..1000).map(|i| 1 + i * 7919 % 200).collect();
         /// let needs = |length: f64| 3.0 * length + 0.01 * length * length;
         /// let memory = Cost::polynomial(&[1000.0, 0.0, 3.0, 0.01]);         // of which 1000 once a micro-batch
         /// let options = BalancedOptions::new().budget(Budget::new(12_000.0).cost(memory)).balance(Cost::quadratic());
-        /// for batch in &mut BalancedSampler::new(&Sizes::borrowed(&lengths)?, &options, &SamplerOptions::new().world_size(2))? {
+        /// for batch in &mut Sampler::balanced(&Sizes::borrowed(&lengths)?, &options, &SamplerOptions::new().world_size(2))? {
         ///     let bytes: f64 = batch?.indices.iter().map(|&index| needs(lengths[index as usize].into())).sum();
         ///     assert!(1000.0 + bytes <= 12_000.0 * (1.0 + 1e-12));
         /// }
@@ -103,15 +101,15 @@ impl<'f> BalancedOptions<'f> {
     /// several columns the costs of all budgets, and the sum of the sizes without one.
     ///
     /// ```
-    /// # use libsab::{BalancedOptions, BalancedSampler, Cost, SamplerOptions, Sizes};
+    /// # use libsab::{BalancedOptions, Cost, Sampler, SamplerOptions, Sizes};
     /// let sizes = Sizes::from_fn(1000, |i| (i % 90) as f64)?;
     /// let cost = Cost::from_fn(|count, length| count as f64 * length * (1.0 + length / 4096.0));
     /// let options = BalancedOptions::new().budget(2000.0).balance(cost);
-    /// let mut sampler = BalancedSampler::new(&sizes, &options, &SamplerOptions::new().world_size(4))?;
+    /// let mut sampler = Sampler::balanced(&sizes, &options, &SamplerOptions::new().world_size(4))?;
     /// assert!(sampler.report()?.rank_imbalance < 1.01);
     ///
     /// let both = BalancedOptions::new().samples(500).balance(Cost::quadratic()).balance(Cost::padded(&[1.0]));
-    /// let mut sampler = BalancedSampler::new(&sizes, &both, &SamplerOptions::new().world_size(4))?;
+    /// let mut sampler = Sampler::balanced(&sizes, &both, &SamplerOptions::new().world_size(4))?;
     /// assert!(sampler.report()?.costs.iter().all(|each| each.rank_imbalance < 1.01));
     /// # Ok::<(), libsab::Error>(())
     /// ```
@@ -130,66 +128,115 @@ impl<'f> BalancedOptions<'f> {
     progress_setter!('f);
 }
 
-/// Steps of samples in random order, assigned to ranks and micro-batches of nearly equal cost,
-/// under budgets of tokens or memory.
-///
-/// For batches without padding (packed, nested, variable-length attention), whose cost is not their
-/// number of tokens. Each epoch permutes the samples; a step takes the next ones and assigns them
-/// as [`partition`](crate::partition) does. No sample is lost or repeated, every rank takes the
-/// same number of micro-batches, and ranks need not communicate.
-///
-/// A batch is a micro-batch in one row. A state from between two steps restores with any other
-/// world size, micro-batches, samples, balance and budgets; one from inside a step only with the
-/// same.
-///
-/// ```
-/// use libsab::{BalancedOptions, BalancedSampler, Cost, SamplerOptions, Sizes};
-///
-/// let lengths: Vec<u32> = (0..1000).map(|i| 1 + i * 7919 % 200).collect();
-/// let balanced = BalancedOptions::new().budget(2048.0).balance(Cost::quadratic());
-/// let options = SamplerOptions::new().seed(7).rank(1).world_size(4).micro_batches(2);
-/// let mut sampler = BalancedSampler::new(&Sizes::borrowed(&lengths)?, &balanced, &options)?;
-/// println!("{:.3} of the mean is the costliest rank", sampler.report()?.rank_imbalance);
-///
-/// while let Some(batch) = sampler.next_batch() {
-///     let (batch, step) = (batch?, sampler.step()?);
-///     assert!(batch.total[0] <= 2048.0);
-///     let _weight = batch.total[0] / step.total.unwrap()[0];    // in a mean over the tokens of the step
-///     if batch.micro_batch + 1 == step.micro_batches {
-///         // the optimizer's step
-///     }
-/// }
-/// # Ok::<(), libsab::Error>(())
-/// ```
-pub struct BalancedSampler {
-    pub(crate) handle: SamplerHandle<'static>,
-}
-
-impl BalancedSampler {
+impl Sampler<'static> {
+    /// Steps of samples in random order, assigned to ranks and micro-batches of nearly equal cost,
+    /// under budgets of tokens or memory.
+    ///
+    /// For batches without padding (packed, nested, variable-length attention), whose cost is not
+    /// their number of tokens. Each epoch permutes the samples; a step takes the next ones and
+    /// assigns them as [`partition`](crate::partition) does. No sample is lost or repeated, every
+    /// rank takes the same number of micro-batches, and ranks need not communicate.
+    ///
+    /// A batch is a micro-batch in one row. A state from between two steps restores with any other
+    /// world size, micro-batches, samples, balance and budgets; one from inside a step only with
+    /// the same.
+    ///
     /// Sorts the sizes, which are not needed afterwards, and makes the steps of the first epoch. Of
     /// the options, `costliest_first` is not used.
+    ///
+    /// ```
+    /// use libsab::{BalancedOptions, Cost, Sampler, SamplerOptions, Sizes};
+    ///
+    /// let lengths: Vec<u32> = (0..1000).map(|i| 1 + i * 7919 % 200).collect();
+    /// let balanced = BalancedOptions::new().budget(2048.0).balance(Cost::quadratic());
+    /// let options = SamplerOptions::new().seed(7).rank(1).world_size(4).micro_batches(2);
+    /// let mut sampler = Sampler::balanced(&Sizes::borrowed(&lengths)?, &balanced, &options)?;
+    /// println!("{:.3} of the mean is the costliest rank", sampler.report()?.rank_imbalance);
+    ///
+    /// while let Some(batch) = sampler.next_batch() {
+    ///     let (batch, step) = (batch?, sampler.step()?);
+    ///     assert!(batch.total[0] <= 2048.0);
+    ///     let _weight = batch.total[0] / step.total.unwrap()[0];    // in a mean over the tokens of the step
+    ///     if batch.micro_batch + 1 == step.micro_batches {
+    ///         // the optimizer's step
+    ///     }
+    /// }
+    /// # Ok::<(), libsab::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
     /// [`Error::Argument`] for options or sizes that break a rule, and for a sample over a budget
     /// alone that is not skipped; [`Error::Callback`] from the cost closure; [`Error::Cancelled`]
     /// from the progress closure.
-    pub fn new(
+    pub fn balanced(
         sizes: &Sizes<'_>,
         balanced: &BalancedOptions<'_>,
         options: &SamplerOptions,
     ) -> Result<Self, Error> {
-        Ok(BalancedSampler {
-            handle: SamplerHandle::balanced(&sizes.handle, balanced, &options.raw)?,
-        })
+        SamplerHandle::balanced(&sizes.handle, balanced, &options.raw).map(Self::over)
     }
 
-    /// Balance of the current epoch, over all ranks, before any training. The cursor stays where
-    /// it is.
+    /// The batches of samples that are spread over the ranks. Each rank knows and takes only the
+    /// samples of its own shard.
+    ///
+    /// The ranks exchange histograms of their sizes. Every rank makes the same plan from the sum. In
+    /// each step all ranks take a batch of the same bucket, so that these batches have nearly the
+    /// same cost. All take the same number of steps, no sample is lost or repeated, and no batch
+    /// exceeds the budget. Indices are those of the rank's own shard.
+    /// [`Step::samples`](crate::Step::samples) counts the samples of all ranks.
+    /// [`Step::total`](crate::Step::total) is `None` with several ranks, because the sizes of the
+    /// other ranks' samples are not known. A state restores only with the same shards.
+    ///
+    /// To be called on all ranks at once, with the same plan options:
+    /// [`Tail::Keep`](crate::Tail::Keep), and not [`Oversize::Single`](crate::Oversize::Single).
+    /// The sizes are of this rank's samples. They may be empty and are not needed afterwards. Seed,
+    /// epoch and micro-batches must be the same on all ranks. `last_step` and `costliest_first` are
+    /// not used.
+    ///
+    /// `all_gather(mine, all)` fills `all`, world size times as long as `mine`, with what each rank
+    /// gave, in the order of the ranks. Such is
+    /// [`TorchStore::all_gather`](crate::torch::TorchStore::all_gather). Called four times: twice a
+    /// few bytes, the histogram, a few bytes.
+    ///
+    /// ```
+    /// use libsab::{PlanOptions, Sampler, SamplerOptions, Sizes};
+    ///
+    /// let sizes = Sizes::from_fn(1000, |i| (i % 90) as f64)?;
+    /// let (rank, world_size) = (0, 1);
+    /// let options = SamplerOptions::new().seed(7).rank(rank).world_size(world_size);
+    /// let mut sampler = Sampler::sharded(&sizes, &PlanOptions::new().budget(2048.0), &options, |mine, all| {
+    ///     all.copy_from_slice(mine);      // the only rank
+    ///     Ok(())
+    /// })?;
+    /// let samples: usize = sampler.iter_mut().map(|batch| Ok(batch?.indices.len())).sum::<Result<_, libsab::Error>>()?;
+    /// assert_eq!(samples, 1000);
+    /// # Ok::<(), libsab::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
-    /// [`Error::NoMemory`].
+    /// [`Error::Argument`] on all ranks where the options, or the sizes of one, break a rule, with
+    /// its number; [`Error::Mismatch`] where the options differ; [`Error::Callback`] from a
+    /// closure; [`Error::Cancelled`] from the plan's progress closure.
+    pub fn sharded(
+        sizes: &Sizes<'_>,
+        plan: &PlanOptions<'_>,
+        options: &SamplerOptions,
+        mut all_gather: impl FnMut(&[u8], &mut [u8]) -> Result<(), BoxError>,
+    ) -> Result<Self, Error> {
+        SamplerHandle::sharded(&sizes.handle, plan, &options.raw, &mut all_gather).map(Self::over)
+    }
+}
+
+impl Sampler<'_> {
+    /// Balance of the current epoch of [`Sampler::balanced`] or [`Sampler::packed`], over all ranks,
+    /// before any training; of packed rows by the cost that those of a step have in common. The
+    /// cursor stays where it is.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Argument`] for other samplers; [`Error::NoMemory`].
     pub fn report(&mut self) -> Result<BalancedReport, Error> {
         self.handle.balance_report(None).map(BalancedReport::from)
     }
@@ -208,10 +255,7 @@ impl BalancedSampler {
     }
 }
 
-random_access!(BalancedSampler);
-
-/// Balance of an epoch of a [`BalancedSampler`] or [`PackedSampler`](crate::PackedSampler), over all
-/// ranks.
+/// Balance of an epoch of a [`Sampler::balanced`] or [`Sampler::packed`], over all ranks.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct BalancedReport {
@@ -247,7 +291,7 @@ pub struct BalancedReport {
     pub costs: Vec<CostBalance>,
 }
 
-/// How even a cost is that a [`BalancedSampler`] balances.
+/// How even a cost is that a [`Sampler::balanced`] balances.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct CostBalance {
@@ -293,62 +337,3 @@ impl From<sys::sab_balanced_report> for BalancedReport {
         }
     }
 }
-
-/// The batches of samples that are spread over the ranks. Each rank knows and takes only the
-/// samples of its own shard.
-///
-/// The ranks exchange histograms of their sizes. Every rank makes the same plan from the sum. In
-/// each step all ranks take a batch of the same bucket, so that these batches have nearly the same
-/// cost. All take the same number of steps, no sample is lost or repeated, and no batch exceeds the
-/// budget. Indices are those of the rank's own shard. [`Step::samples`](crate::Step::samples)
-/// counts the samples of all ranks. [`Step::total`](crate::Step::total) is `None` with several
-/// ranks, because the sizes of the other ranks' samples are not known. A state restores only with
-/// the same shards.
-pub struct ShardedSampler {
-    pub(crate) handle: SamplerHandle<'static>,
-}
-
-impl ShardedSampler {
-    /// To be called on all ranks at once, with the same plan options:
-    /// [`Tail::Keep`](crate::Tail::Keep), and not [`Oversize::Single`](crate::Oversize::Single).
-    /// The sizes are of this rank's samples. They may be empty and are not needed afterwards. Seed,
-    /// epoch and micro-batches must be the same on all ranks. `last_step` and `costliest_first` are
-    /// not used.
-    ///
-    /// `all_gather(mine, all)` fills `all`, world size times as long as `mine`, with what each rank
-    /// gave, in the order of the ranks. Such is
-    /// [`TorchStore::all_gather`](crate::torch::TorchStore::all_gather). Called four times: twice a
-    /// few bytes, the histogram, a few bytes.
-    ///
-    /// ```
-    /// use libsab::{PlanOptions, SamplerOptions, ShardedSampler, Sizes};
-    ///
-    /// let sizes = Sizes::from_fn(1000, |i| (i % 90) as f64)?;
-    /// let (rank, world_size) = (0, 1);
-    /// let options = SamplerOptions::new().seed(7).rank(rank).world_size(world_size);
-    /// let mut sampler = ShardedSampler::new(&sizes, &PlanOptions::new().budget(2048.0), &options, |mine, all| {
-    ///     all.copy_from_slice(mine);      // the only rank
-    ///     Ok(())
-    /// })?;
-    /// let samples: usize = sampler.iter_mut().map(|batch| Ok(batch?.indices.len())).sum::<Result<_, libsab::Error>>()?;
-    /// assert_eq!(samples, 1000);
-    /// # Ok::<(), libsab::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Argument`] on all ranks where the options, or the sizes of one, break a rule, with
-    /// its number; [`Error::Mismatch`] where the options differ; [`Error::Callback`] from a
-    /// closure; [`Error::Cancelled`] from the plan's progress closure.
-    pub fn new(
-        sizes: &Sizes<'_>,
-        plan: &PlanOptions<'_>,
-        options: &SamplerOptions,
-        mut all_gather: impl FnMut(&[u8], &mut [u8]) -> Result<(), BoxError>,
-    ) -> Result<Self, Error> {
-        let handle = SamplerHandle::sharded(&sizes.handle, plan, &options.raw, &mut all_gather)?;
-        Ok(ShardedSampler { handle })
-    }
-}
-
-random_access!(ShardedSampler);

@@ -24,10 +24,7 @@ use sab_sys as sys;
 
 use crate::error::{BoxError, Detail, Error};
 use crate::options::Hook;
-use crate::{
-    Batch, BatchRef, Block, Capabilities, Layout, LogLevel, PerColumn, Step,
-    BIONEMO_GENERATOR_WORDS,
-};
+use crate::{Batch, BatchRef, Block, Capabilities, Layout, LogLevel, PerColumn, Step};
 
 mod handle;
 pub(crate) use handle::*;
@@ -40,6 +37,7 @@ pub(crate) use balance::*;
 mod cache;
 #[cfg(feature = "cache")]
 pub(crate) use cache::*;
+mod compat;
 mod context;
 pub(crate) use context::*;
 mod cost;

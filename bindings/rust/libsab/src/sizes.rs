@@ -85,17 +85,17 @@ pub struct Sizes<'a> {
 }
 
 impl<'a> Sizes<'a> {
-    /// Sizes in memory, which is not copied: a plan copies what it needs, a
-    /// [`BionemoSizeAwareSampler`](crate::BionemoSizeAwareSampler) goes on borrowing.
+    /// Sizes in memory, which is not copied: a plan copies what it needs,
+    /// [`Sampler::bionemo_size_aware`](crate::Sampler::bionemo_size_aware) goes on borrowing.
     ///
     /// ```compile_fail,E0597
-    /// use libsab::{SamplerOptions, BionemoSizeAwareSampler, Sizes};
+    /// use libsab::{Sampler, SamplerOptions, Sizes};
     ///
     /// let sampler = {
     ///     let lengths = vec![1u32, 2];
-    ///     BionemoSizeAwareSampler::new(None, &Sizes::borrowed(&lengths).unwrap(), 9.0, &SamplerOptions::new()).unwrap()
+    ///     Sampler::bionemo_size_aware(None, &Sizes::borrowed(&lengths).unwrap(), 9.0, &SamplerOptions::new()).unwrap()
     /// };
-    /// sampler.count();
+    /// sampler.tell();
     /// ```
     ///
     /// # Errors
@@ -279,11 +279,11 @@ impl Sizes<'static> {
     /// Sizes that own their memory; nothing is copied.
     ///
     /// ```
-    /// use libsab::{SamplerOptions, BionemoSizeAwareSampler, Sizes};
+    /// use libsab::{Sampler, SamplerOptions, Sizes};
     ///
     /// let mut sampler = {
     ///     let sizes = Sizes::from_vec(vec![4u32, 3, 9])?;
-    ///     BionemoSizeAwareSampler::new(None, &sizes, 9.0, &SamplerOptions::new())?
+    ///     Sampler::bionemo_size_aware(None, &sizes, 9.0, &SamplerOptions::new())?
     /// };
     /// assert_eq!(sampler.iter_mut().count(), 2);
     /// # Ok::<(), libsab::Error>(())

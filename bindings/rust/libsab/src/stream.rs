@@ -85,14 +85,11 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::batch::BatchRef;
 use crate::cost::Budget;
 use crate::error::{BoxError, Error};
 use crate::options::{constants, options, setters, KeptHook};
-use crate::raw::{
-    certain, KeptBudget, NumberFn, RandomHandle, RecordView, SamplerHandle, SizesFn, StreamHandle,
-};
-use crate::sampler::sampler;
+use crate::raw::{certain, KeptBudget, NumberFn, RandomHandle, RecordView, SizesFn, StreamHandle};
+use crate::sampler::Sampler;
 use crate::sizes::Element;
 
 // ---- records ------------------------------------------------------------------------------------
@@ -641,8 +638,8 @@ impl ReadaheadOptions {
     /// Records have several sizes, 2 to 8, which the closure gives. It runs once for each record
     /// that is read. [`budget`](Self::budget) then limits the number times the sum of the largest
     /// sizes. Not with [`batch_size_fn`](Self::batch_size_fn),
-    /// [`boundary_key_fn`](Self::boundary_key_fn) or a
-    /// [`ReadaheadSampler`].
+    /// [`boundary_key_fn`](Self::boundary_key_fn) or
+    /// [`Sampler::readahead`].
     ///
     /// ```
     /// use libsab::stream::{ListOptions, ReadaheadOptions, Stream};
@@ -1345,7 +1342,7 @@ impl Stream {
     /// [`Oversize::Skip`](crate::Oversize::Skip), since the stream was made.
     #[must_use]
     pub fn skipped(&self) -> u64 {
-        self.handle.skipped()
+        certain(self.handle.skipped())
     }
 
     /// Reports the progress of long calls, and may cancel them. `progress(done, total)` is called
@@ -1382,47 +1379,44 @@ impl Iterator for Owned<'_> {
 
 impl FusedIterator for Owned<'_> {}
 
-/// The batches of [`Stream::readahead`](crate::stream::Stream::readahead) as a sampler: indices
-/// count the records of the source from 0 on, in the order in which they were read.
-///
-/// It has one epoch, which ends where the source does; [`set_epoch`](Self::set_epoch) begins at its
-/// first record again.
-///
-/// ```
-/// use libsab::stream::{ListOptions, ReadaheadOptions, Stream};
-/// use libsab::ReadaheadSampler;
-///
-/// let source = || Stream::list(["aaaa", "b", "cccc", "d"], &ListOptions::new());
-/// let options = ReadaheadOptions::new().budget(8.0).shuffle(false);
-/// let mut sampler = ReadaheadSampler::new(source()?, &options)?;
-/// assert_eq!(sampler.next_batch().unwrap()?.indices, [0, 2]);
-///
-/// let state = sampler.stream_state()?;
-/// let mut resumed = ReadaheadSampler::new(source()?, &options)?;
-/// resumed.restore_stream(&state)?;
-/// assert_eq!(resumed.next_batch().unwrap()?.indices, [1, 3]);
-/// # Ok::<(), libsab::Error>(())
-/// ```
-pub struct ReadaheadSampler {
-    handle: SamplerHandle<'static>,
-}
-
-impl ReadaheadSampler {
-    /// Batches of a stream of records with sizes.
+impl Sampler<'static> {
+    /// The batches of [`Stream::readahead`] as a sampler: indices count the records of the source,
+    /// which have sizes, from 0 on, in the order in which they were read.
+    ///
+    /// It has one epoch, which ends where the source does; [`set_epoch`](Self::set_epoch) begins at
+    /// its first record again.
+    ///
+    /// ```
+    /// use libsab::stream::{ListOptions, ReadaheadOptions, Stream};
+    /// use libsab::Sampler;
+    ///
+    /// let source = || Stream::list(["aaaa", "b", "cccc", "d"], &ListOptions::new());
+    /// let options = ReadaheadOptions::new().budget(8.0).shuffle(false);
+    /// let mut sampler = Sampler::readahead(source()?, &options)?;
+    /// assert_eq!(sampler.next_batch().unwrap()?.indices, [0, 2]);
+    ///
+    /// let state = sampler.stream_state()?;
+    /// let mut resumed = Sampler::readahead(source()?, &options)?;
+    /// resumed.restore_stream(&state)?;
+    /// assert_eq!(resumed.next_batch().unwrap()?.indices, [1, 3]);
+    /// # Ok::<(), libsab::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
     /// [`Error::Argument`] for options that break a rule, or no limit.
-    pub fn new(source: Stream, options: &ReadaheadOptions) -> Result<Self, Error> {
-        Ok(ReadaheadSampler { handle: source.handle.readahead_sampler(options)? })
+    pub fn readahead(source: Stream, options: &ReadaheadOptions) -> Result<Self, Error> {
+        source.handle.readahead_sampler(options).map(Self::over)
     }
+}
 
-    /// State of the stream under it. Steps are not part of it: after a restore they count on
-    /// from where they were.
+impl Sampler<'_> {
+    /// State of the stream under [`Sampler::readahead`]. Steps are not part of it: after a restore
+    /// they count on from where they were.
     ///
     /// # Errors
     ///
-    /// As [`Stream::state`](crate::stream::Stream::state).
+    /// As [`Stream::state`]; [`Error::Unsupported`] for other samplers.
     pub fn stream_state(&mut self) -> Result<Vec<u8>, Error> {
         self.handle.stream_state()
     }
@@ -1431,10 +1425,8 @@ impl ReadaheadSampler {
     ///
     /// # Errors
     ///
-    /// As [`Stream::restore`](crate::stream::Stream::restore).
+    /// As [`Stream::restore`]; [`Error::Unsupported`] for other samplers.
     pub fn restore_stream(&mut self, state: &[u8]) -> Result<(), Error> {
         self.handle.restore_stream(state)
     }
 }
-
-sampler!(ReadaheadSampler);

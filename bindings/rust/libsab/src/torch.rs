@@ -55,7 +55,7 @@ pub fn info() -> Result<TorchInfo, Error> {
 /// use std::time::Duration;
 ///
 /// use libsab::torch::{self, TorchStore};
-/// use libsab::{PlanOptions, SamplerOptions, ShardedSampler, Sizes};
+/// use libsab::{PlanOptions, Sampler, SamplerOptions, Sizes};
 ///
 /// torch::open(None)?;
 /// let (rank, world_size) = libsab::ranks_from_environment()?;
@@ -65,7 +65,7 @@ pub fn info() -> Result<TorchInfo, Error> {
 /// let options = SamplerOptions::new().seed(7).rank(rank).world_size(world_size);
 /// let mut all_gather = |mine: &[u8], all: &mut [u8]| Ok(store.all_gather(mine, all)?);
 /// let plan = PlanOptions::new().budget(4096.0);
-/// let sampler = ShardedSampler::new(&shard, &plan, &options, &mut all_gather)?;
+/// let sampler = Sampler::sharded(&shard, &plan, &options, &mut all_gather)?;
 /// sampler.check_ranks(rank, world_size, all_gather)?;
 /// # Ok::<(), libsab::Error>(())
 /// ```

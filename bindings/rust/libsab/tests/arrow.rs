@@ -17,8 +17,8 @@ use arrow_array::{
     UInt8Array,
 };
 use libsab::{
-    BaguaBatchSampler, BaguaOptions, BionemoSizeAwareSampler, BucketSampler, Error, NullRule, Plan,
-    PlanOptions, SamplerOptions, Sizes, SizesArrowOptions, TextUnit,
+    BaguaOptions, Error, NullRule, Plan, PlanOptions, Sampler, SamplerOptions, Sizes,
+    SizesArrowOptions, TextUnit,
 };
 
 fn all(sizes: &Sizes<'_>) -> Vec<f64> {
@@ -118,7 +118,7 @@ fn plans_and_samplers_are_those_of_the_same_sizes_in_memory() {
     let expected = Plan::new(&Sizes::borrowed(&lengths).unwrap(), &options).unwrap();
     let seeded = SamplerOptions::new().seed(5);
     let walk = |plan: &Plan| -> Vec<_> {
-        BucketSampler::new(plan, &seeded).unwrap().iter_mut().map(Result::unwrap).collect()
+        Sampler::bucket(plan, &seeded).unwrap().iter_mut().map(Result::unwrap).collect()
     };
     let reader = reader_of(batches_of(&lengths, 64));
     let column = SizesArrowOptions::new().column("length");
@@ -129,11 +129,11 @@ fn plans_and_samplers_are_those_of_the_same_sizes_in_memory() {
     // A sampler that reads the sizes in place goes on owning the arrays.
     let greedy = |sizes: &Sizes<'_>| -> Vec<_> {
         let mut sampler =
-            BionemoSizeAwareSampler::new(None, sizes, 500.0, &SamplerOptions::new()).unwrap();
+            Sampler::bionemo_size_aware(None, sizes, 500.0, &SamplerOptions::new()).unwrap();
         sampler.iter_mut().map(Result::unwrap).collect()
     };
     let mut sampler =
-        BionemoSizeAwareSampler::new(None, &sizes, 500.0, &SamplerOptions::new()).unwrap();
+        Sampler::bionemo_size_aware(None, &sizes, 500.0, &SamplerOptions::new()).unwrap();
     drop(sizes);
     let seen: Vec<_> = sampler.iter_mut().map(Result::unwrap).collect();
     assert_eq!(seen, greedy(&Sizes::borrowed(&lengths).unwrap()));
@@ -164,7 +164,7 @@ fn a_schedule_has_the_batches_of_all_ranks_and_outlives_the_sampler() {
     let plan = Plan::new(&sizes, &PlanOptions::new().budget(512.0)).unwrap();
     let of_rank = |rank| {
         let options = SamplerOptions::new().seed(5).rank(rank).world_size(2);
-        BucketSampler::new(&plan, &options).unwrap()
+        Sampler::bucket(&plan, &options).unwrap()
     };
     let mut expected = Vec::new();
     let mut samplers = [of_rank(0), of_rank(1)];
@@ -287,7 +287,7 @@ fn samples_of(schedule: impl RecordBatchReader) -> Vec<i64> {
 fn schedules_of_borrowing_samplers_keep_what_they_read() {
     let options = SamplerOptions::new();
     let owned = Sizes::from_vec(lengths(5000)).unwrap();
-    let sampler = BionemoSizeAwareSampler::new(None, &owned, 1e9, &options).unwrap();
+    let sampler = Sampler::bionemo_size_aware(None, &owned, 1e9, &options).unwrap();
     let schedule = sampler.schedule().unwrap();
     drop((owned, sampler)); // the vector lives on
     assert_eq!(samples_of(schedule), (0..5000).collect::<Vec<_>>());
@@ -299,7 +299,7 @@ fn schedules_of_borrowing_samplers_keep_what_they_read() {
     };
     let complexity = Sizes::copied(&[5u8, 1, 4, 2]).unwrap();
     let balancing = BaguaOptions::new().shuffle(false);
-    let sampler = BaguaBatchSampler::new(&complexity, &balancing, &options, halves).unwrap();
+    let sampler = Sampler::bagua_batch(&complexity, &balancing, &options, halves).unwrap();
     let schedule = sampler.schedule().unwrap();
     drop(sampler);
     assert_eq!(samples_of(schedule), [1, 3, 2, 0]);
@@ -311,7 +311,7 @@ fn a_schedule_of_several_columns_has_a_length_for_each() {
     let (source, target) = (Sizes::copied(&[3u8, 5]).unwrap(), Sizes::copied(&[4u8, 1]).unwrap());
     let pairs = Sizes::columns(&[("source", &source), ("target", &target)]).unwrap();
     let plan = Plan::new(&pairs, &PlanOptions::new().budget(18.0)).unwrap();
-    let sampler = BucketSampler::new(&plan, &SamplerOptions::new()).unwrap();
+    let sampler = Sampler::bucket(&plan, &SamplerOptions::new()).unwrap();
     let batch = sampler.schedule().unwrap().next().unwrap().unwrap();
     let lengths = batch["padded_length"].as_fixed_size_list().value(0);
     assert_eq!(lengths.as_primitive::<Float64Type>().values()[..], [5.0, 4.0]);

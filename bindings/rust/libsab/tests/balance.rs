@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::Mine;
 use libsab::{
-    partition, partition_by, BaguaBatchSampler, BaguaOptions, BaguaSampler, Error, PartitionMethod,
-    PartitionOptions, SamplerOptions, Sizes,
+    partition, partition_by, BaguaOptions, Error, PartitionMethod, PartitionOptions, Sampler,
+    SamplerOptions, Sizes,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -128,13 +128,13 @@ fn ranks_cover_the_data_in_equal_steps() {
         (BaguaOptions::new().random_level(0.2), Vec::new(), vec![0; 150]);
     for rank in 0..7 {
         let options = SamplerOptions::new().seed(3).rank(rank).world_size(7);
-        let one_by_one = BaguaSampler::new(&complexity(), &balancing, &options).unwrap();
-        assert_eq!(one_by_one.batch_count(), 22);
-        let made = BaguaBatchSampler::new(&complexity(), &balancing, &options, |samples| {
+        let one_by_one = Sampler::bagua(&complexity(), &balancing, &options).unwrap();
+        assert_eq!(one_by_one.batch_count().unwrap(), 22);
+        let made = Sampler::bagua_batch(&complexity(), &balancing, &options, |samples| {
             Ok(uneven(samples))
         });
         let mut made = made.unwrap();
-        steps.push(made.batch_count());
+        steps.push(made.batch_count().unwrap());
         for batch in &mut made {
             batch.unwrap().indices.iter().for_each(|&index| seen[index as usize] += 1);
         }
@@ -142,7 +142,7 @@ fn ranks_cover_the_data_in_equal_steps() {
     assert!(steps.iter().all(|&each| each == steps[0]));
     assert!(seen.iter().all(|&times| times >= 1));
     let mut totals =
-        BaguaBatchSampler::with_budget(&complexity(), &balancing, 120.0, &SamplerOptions::new())
+        Sampler::bagua_batch_with_budget(&complexity(), &balancing, 120.0, &SamplerOptions::new())
             .unwrap();
     for batch in &mut totals {
         assert!(batch.unwrap().total[0] <= 120.0);
@@ -161,7 +161,7 @@ fn a_closure_that_fails_changes_nothing() {
     };
     let (balancing, options) = (BaguaOptions::new(), SamplerOptions::new().world_size(2));
     let mut sampler =
-        BaguaBatchSampler::new(&complexity(), &balancing, &options, make_batches).unwrap();
+        Sampler::bagua_batch(&complexity(), &balancing, &options, make_batches).unwrap();
     let first = sampler.next_batch().unwrap().unwrap();
     fails.store(true, Ordering::Relaxed);
     let Err(Error::Callback(error)) = sampler.set_epoch(1) else { panic!("did not fail") };
@@ -169,20 +169,20 @@ fn a_closure_that_fails_changes_nothing() {
     assert_eq!(sampler.tell(), (0, 1));
     assert_eq!(sampler.at(0).unwrap().indices, first.indices);
     let Err(Error::Callback(error)) =
-        BaguaBatchSampler::new(&complexity(), &balancing, &options, make_batches)
+        Sampler::bagua_batch(&complexity(), &balancing, &options, make_batches)
     else {
         panic!("did not fail")
     };
     assert!(error.is::<Mine>());
     let wrong = |_: &[i64]| Ok(vec![vec![150]]);
     let Err(Error::Argument(message)) =
-        BaguaBatchSampler::new(&complexity(), &balancing, &options, wrong)
+        Sampler::bagua_batch(&complexity(), &balancing, &options, wrong)
     else {
         panic!("did not fail")
     };
     assert!(message.text().contains("indices[0] = 150"));
     let panics = |_: &[i64]| panic!("of the closure");
-    assert!(catch_unwind(AssertUnwindSafe(|| BaguaBatchSampler::new(
+    assert!(catch_unwind(AssertUnwindSafe(|| Sampler::bagua_batch(
         &complexity(),
         &balancing,
         &options,

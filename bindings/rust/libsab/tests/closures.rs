@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use common::Mine;
 use libsab::{
-    BionemoOptions, BionemoSampler, BionemoSizeAwareSampler, BionemoSizeAwareStream, BucketRule,
-    Budget, Cost, Error, Plan, PlanOptions, SamplerOptions, Sizes,
+    BionemoOptions, BucketRule, Budget, Cost, Error, Plan, PlanOptions, Sampler, SamplerOptions,
+    Sizes,
 };
 
 /// The caller's own error inside a result, also by way of `source`.
@@ -170,7 +170,7 @@ fn another_thread_cancels_by_a_flag() {
 #[test]
 fn stream_failure_keeps_the_batch_under_way() {
     let mut failures = 2;
-    let mut stream = BionemoSizeAwareStream::try_from_fn(10.0, move |_, position| match position {
+    let mut stream = Sampler::bionemo_size_aware_stream(10.0, move |_, position| match position {
         0..=2 => Ok(Some((position as i64, 3.0))),
         3 if failures == 2 => {
             failures -= 1;
@@ -194,11 +194,11 @@ fn stream_failure_keeps_the_batch_under_way() {
 }
 
 #[test]
-fn stream_of_iterators_makes_one_an_epoch_and_agrees_with_indices() {
+fn stream_of_a_closure_agrees_with_indices() {
     let lengths: Vec<f64> = (0..50).map(|i| f64::from(1 + i * 7 % 12)).collect();
-    let mut stream = BionemoSizeAwareStream::from_iters(20.0, |epoch| {
-        let lengths = &lengths;
-        (0..50).map(move |i| (i + epoch as i64) % 50).map(move |i| (i, lengths[i as usize]))
+    let mut stream = Sampler::bionemo_size_aware_stream(20.0, |epoch, position| {
+        let index = (position + epoch) % 50;
+        Ok((position < 50).then(|| (index as i64, lengths[index as usize])))
     })
     .unwrap();
     for epoch in 0..3 {
@@ -206,7 +206,7 @@ fn stream_of_iterators_makes_one_an_epoch_and_agrees_with_indices() {
         let order: Vec<i64> = (0..50).map(|i| (i + epoch as i64) % 50).collect();
         let sizes = Sizes::borrowed(&lengths).unwrap();
         let mut sampler =
-            BionemoSizeAwareSampler::new(Some(&order), &sizes, 20.0, &SamplerOptions::new())
+            Sampler::bionemo_size_aware(Some(&order), &sizes, 20.0, &SamplerOptions::new())
                 .unwrap();
         let expected: Vec<_> = sampler.iter_mut().map(|batch| batch.unwrap().indices).collect();
         let batches: Vec<_> = stream.iter_mut().map(|batch| batch.unwrap().indices).collect();
@@ -224,7 +224,7 @@ fn torch_size_closure_error_and_panic_come_back() {
             1 => panic_any(77usize),
             _ => Ok(20.0),
         });
-    let mut sampler = BionemoSampler::new(&plan, &options).unwrap();
+    let mut sampler = Sampler::bionemo(&plan, &options).unwrap();
     assert!(matches!(sampler.batch_count(), Err(Error::Unsupported(_))));
     assert_eq!(mine(sampler.next_batch().unwrap()), 1);
     assert_eq!(panic_of(|| sampler.next_batch().is_some()), 77);
@@ -243,15 +243,11 @@ impl Drop for Noisy<'_> {
     }
 }
 
-fn noisy_stream(
-    drops: &AtomicUsize,
-    panics: bool,
-    budget: f64,
-) -> Result<BionemoSizeAwareStream<'_>, Error> {
+fn noisy_stream(drops: &AtomicUsize, panics: bool, budget: f64) -> Result<Sampler<'_>, Error> {
     let noisy = Noisy(drops, panics);
-    BionemoSizeAwareStream::from_fn(budget, move |_, _| {
+    Sampler::bionemo_size_aware_stream(budget, move |_, _| {
         let _ = &noisy;
-        None
+        Ok(None)
     })
 }
 

@@ -7,9 +7,8 @@ use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
 use libsab::{
-    partition_by, BalancedOptions, BalancedSampler, BucketRule, BucketSampler, Budget, Cost,
-    CostTerm, LastStep, PackMethod, PackedOptions, PackedSampler, PartitionOptions, Plan,
-    PlanOptions, SamplerOptions, Sizes,
+    partition_by, BalancedOptions, BucketRule, Budget, Cost, CostTerm, LastStep, PackMethod,
+    PackedOptions, PartitionOptions, Plan, PlanOptions, Sampler, SamplerOptions, Sizes,
 };
 
 fn source() -> Vec<u32> {
@@ -74,7 +73,7 @@ fn batches_buckets_and_reports_have_a_number_for_each_column() {
     assert_eq!((made.info().columns, made.column_names()), (2, pairs().column_names()));
     let (lengths, mut seen) =
         ([source(), target().into_iter().map(|size| size as u32).collect()], 0);
-    for batch in &mut BucketSampler::new(&made, &SamplerOptions::new()).unwrap() {
+    for batch in &mut Sampler::bucket(&made, &SamplerOptions::new()).unwrap() {
         let batch = batch.unwrap();
         for (column, multiple) in [(0, 8.0), (1, 4.0)] {
             let sizes = batch.indices.iter().map(|&i| f64::from(lengths[column][i as usize]));
@@ -103,7 +102,7 @@ fn batches_buckets_and_reports_have_a_number_for_each_column() {
 fn a_step_has_a_total_for_each_column() {
     let made = plan(&PlanOptions::new().budget(4096.0));
     let options = SamplerOptions::new().world_size(2).micro_batches(2);
-    let mut sampler = BucketSampler::new(&made, &options).unwrap();
+    let mut sampler = Sampler::bucket(&made, &options).unwrap();
     let mut totals = [0.0; 2];
     while let Some(batch) = sampler.next_ref() {
         let first = batch.unwrap().micro_batch == 0;
@@ -137,7 +136,7 @@ fn costs_of_several_columns_are_kept() {
         buckets.iter().map(|each| (each.batch_size, each.longest)).collect::<Vec<_>>()
     };
     assert_eq!(lengths(&by_weights), lengths(&by_closure));
-    for batch in &mut BucketSampler::new(&by_weights, &SamplerOptions::new()).unwrap() {
+    for batch in &mut Sampler::bucket(&by_weights, &SamplerOptions::new()).unwrap() {
         let batch = batch.unwrap();
         let count = batch.indices.len() as u64;
         assert!(weighted.evaluate_columns(count, &batch.padded_length).unwrap() <= 4000.0);
@@ -179,7 +178,7 @@ fn samples_of_different_ids_never_share_a_batch() {
     let made = plan(&options);
     let mut shapes: HashMap<i64, HashSet<(usize, [u64; 2])>> = HashMap::new();
     let options = SamplerOptions::new().last_step(LastStep::Split);
-    for batch in &mut BucketSampler::new(&made, &options).unwrap() {
+    for batch in &mut Sampler::bucket(&made, &options).unwrap() {
         let batch = batch.unwrap();
         let id = ids[batch.indices[0] as usize];
         assert!(batch.indices.iter().all(|&index| ids[index as usize] == id));
@@ -196,7 +195,7 @@ fn samples_of_different_ids_never_share_a_batch() {
 #[test]
 fn rows_keep_a_capacity_for_each_column() {
     let pack = PackedOptions::new().capacities([128, 200]).window(200).tries(5);
-    let mut sampler = PackedSampler::new(&pairs(), &pack, &SamplerOptions::new()).unwrap();
+    let mut sampler = Sampler::packed(&pairs(), &pack, &SamplerOptions::new()).unwrap();
     let (lengths, mut seen) =
         ([source(), target().into_iter().map(|size| size as u32).collect()], 0);
     for batch in &mut sampler {
@@ -214,16 +213,16 @@ fn rows_keep_a_capacity_for_each_column() {
         }
         seen += batch.indices.len();
     }
-    assert_eq!((seen, sampler.info().samples), (2000, 2000));
+    assert_eq!((seen, sampler.packed_info().unwrap().samples), (2000, 2000));
     let report = sampler.report().unwrap();
-    assert_eq!((report.samples, report.steps), (2000, sampler.info().bins));
+    assert_eq!((report.samples, report.steps), (2000, sampler.packed_info().unwrap().bins));
     assert_eq!(report.totals[0], f64::from(source().iter().sum::<u32>()));
     assert_eq!((report.rank_imbalance, report.costs.len()), (1.0, 1));
     let stopped = sampler.report_with_progress(|_, _| ControlFlow::Break(()));
     assert!(matches!(stopped, Err(libsab::Error::Cancelled)), "{stopped:?}");
     let one = PackedOptions::new().capacities([128]);
     assert_refused!(
-        PackedSampler::new(&pairs(), &one, &SamplerOptions::new()),
+        Sampler::packed(&pairs(), &one, &SamplerOptions::new()),
         Argument,
         "capacity_count = 1"
     );
@@ -233,7 +232,7 @@ fn rows_keep_a_capacity_for_each_column() {
 fn rows_of_concatenated_samples_are_full() {
     let sizes = Sizes::from_vec(source()).unwrap();
     let pack = PackedOptions::new().capacity(100).method(PackMethod::Concat);
-    let mut sampler = PackedSampler::new(&sizes, &pack, &SamplerOptions::new()).unwrap();
+    let mut sampler = Sampler::packed(&sizes, &pack, &SamplerOptions::new()).unwrap();
     let total: u32 = source().iter().sum();
     let batches: Vec<_> = sampler.iter_mut().collect::<Result<_, _>>().unwrap();
     let short = batches.iter().filter(|batch| batch.total[0] < 100.0).count();
@@ -250,7 +249,7 @@ fn all_costs_of_balanced_steps_are_even() {
     let balanced =
         BalancedOptions::new().budgets([each(1500.0, &[1.0]), each(2500.0, &[0.0, 1.0])]);
     let options = SamplerOptions::new().world_size(4);
-    let mut sampler = BalancedSampler::new(&pairs(), &balanced, &options).unwrap();
+    let mut sampler = Sampler::balanced(&pairs(), &balanced, &options).unwrap();
     let report = sampler.report().unwrap();
     assert_eq!(report.costs.len(), 2);
     assert!(report.costs.iter().all(|cost| cost.rank_imbalance < 1.05), "{report:?}");

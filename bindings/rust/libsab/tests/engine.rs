@@ -1,8 +1,8 @@
 //! Histograms, and where samples are in an epoch.
 
 use libsab::{
-    BucketSampler, Error, Histogram, Mixture, MixtureOptions, PackMethod, PackedOptions,
-    PackedSampler, Packing, Plan, PlanOptions, SamplerOptions, Sizes,
+    Error, Histogram, Mixture, MixtureOptions, PackMethod, PackedOptions, Packing, Plan,
+    PlanOptions, Sampler, SamplerOptions, Sizes,
 };
 
 fn numbers() -> Vec<u32> {
@@ -49,8 +49,8 @@ fn places_are_those_of_the_samplers() {
     let places = counted.locate(&options, None, &sizes, &within, None).unwrap();
     assert_eq!(places, plan.locate(&options, None, &sizes, &within, None).unwrap());
     for rank in 0..3 {
-        let mut sampler = BucketSampler::new(&plan, &options.rank(rank)).unwrap();
-        assert_eq!(places.batch_count, sampler.batch_count());
+        let mut sampler = Sampler::bucket(&plan, &options.rank(rank)).unwrap();
+        assert_eq!(places.batch_count, sampler.batch_count().unwrap());
         for (position, batch) in (&mut sampler).into_iter().enumerate() {
             for (slot, &index) in batch.unwrap().indices.iter().enumerate() {
                 let index = index as usize;
@@ -63,7 +63,7 @@ fn places_are_those_of_the_samplers() {
     assert!(again.batches.iter().all(|&batch| batch == -1));
     assert!(matches!(counted.locate(&options, None, &sizes, &[], None), Err(Error::Argument(_))));
     assert!(matches!(counted.locate(&options, None, &[0.5], &[0], None), Err(Error::Argument(_))));
-    assert!(matches!(BucketSampler::new(&counted, &options), Err(Error::Unsupported(_))));
+    assert!(matches!(Sampler::bucket(&counted, &options), Err(Error::Unsupported(_))));
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn places_of_several_columns_are_those_of_the_samplers() {
         numbers.iter().zip(&backward).flat_map(|(&a, &b)| [f64::from(a), f64::from(b)]).collect();
     let options = SamplerOptions::new();
     let places = counted.locate(&options, None, &sizes, &within, None).unwrap();
-    let mut sampler = BucketSampler::new(&plan, &options).unwrap();
+    let mut sampler = Sampler::bucket(&plan, &options).unwrap();
     for (position, batch) in (&mut sampler).into_iter().enumerate() {
         for (slot, &index) in batch.unwrap().indices.iter().enumerate() {
             let index = index as usize;
@@ -126,8 +126,8 @@ fn packings_and_their_places_are_those_of_the_sampler() {
     let places = packing.locate(&options, &sizes, &within, None).unwrap();
     for rank in 0..3 {
         let source = Sizes::copied(&numbers).unwrap();
-        let mut sampler = PackedSampler::new(&source, &pack, &options.rank(rank)).unwrap();
-        assert_eq!(sampler.info().bins, packing.info().bins);
+        let mut sampler = Sampler::packed(&source, &pack, &options.rank(rank)).unwrap();
+        assert_eq!(sampler.packed_info().unwrap().bins, packing.info().bins);
         for (position, batch) in (&mut sampler).into_iter().enumerate() {
             for (slot, &index) in batch.unwrap().indices.iter().enumerate() {
                 let index = index as usize;

@@ -9,9 +9,8 @@ use std::io::ErrorKind;
 
 use common::Scratch;
 use libsab::{
-    create_buckets, BionemoOptions, BionemoSampler, BionemoSizeAwareSampler,
-    BionemoSizeAwareStream, BucketRule, BucketSampler, Budget, Cost, Error, LastStep, Oversize,
-    Plan, PlanOptions, SamplerOptions, SequentialSampler, Sizes,
+    create_buckets, BionemoOptions, BucketRule, Budget, Cost, Error, LastStep, Oversize, Plan,
+    PlanOptions, Sampler, SamplerOptions, Sizes,
 };
 
 fn npy(header: &str, data: &[u8]) -> Vec<u8> {
@@ -81,7 +80,7 @@ fn sizes_that_break_a_rule_are_refused_with_index_and_value() {
         assert_refused!(sizes.get(1), Argument, word);
         assert_refused!(sizes.values(), Argument, word);
         assert_refused!(
-            BionemoSizeAwareSampler::new(None, &sizes, 10.0, &SamplerOptions::new()),
+            Sampler::bionemo_size_aware(None, &sizes, 10.0, &SamplerOptions::new()),
             Argument,
             word
         );
@@ -196,9 +195,9 @@ fn oversize_samples_are_listed_or_stand_alone() {
     let single =
         Plan::new(&sizes, &PlanOptions::new().budget(12.0).oversize(Oversize::Single)).unwrap();
     assert!(single.skipped().is_empty());
-    let costliest = single.costliest_batches(1).unwrap().next_batch().unwrap().unwrap();
+    let costliest = Sampler::costliest(&single, 1).unwrap().next_batch().unwrap().unwrap();
     assert_eq!(costliest.indices, [3]);
-    assert_refused!(single.costliest_batches(0), Argument, "count");
+    assert_refused!(Sampler::costliest(&single, 0), Argument, "count");
 }
 
 #[test]
@@ -238,40 +237,44 @@ fn sampler_options_that_break_a_rule_are_refused() {
         SamplerOptions::new().world_size(1 << 32),
     ];
     for options in &wrong {
-        assert_refused!(BucketSampler::new(&plan, options), Argument);
-        assert_refused!(SequentialSampler::new(&plan, options), Argument);
+        assert_refused!(Sampler::bucket(&plan, options), Argument);
+        assert_refused!(Sampler::sequential(&plan, options), Argument);
         assert_refused!(plan.report(options), Argument);
     }
     let sizes = Sizes::copied(&[1u8, 2]).unwrap();
     let options = SamplerOptions::new();
-    assert_refused!(BionemoSizeAwareSampler::new(Some(&[2]), &sizes, 5.0, &options), Argument, "2");
+    assert_refused!(Sampler::bionemo_size_aware(Some(&[2]), &sizes, 5.0, &options), Argument, "2");
     assert_refused!(
-        BionemoSizeAwareSampler::new(Some(&[-1]), &sizes, 5.0, &options),
+        Sampler::bionemo_size_aware(Some(&[-1]), &sizes, 5.0, &options),
         Argument,
         "-1"
     );
-    assert_refused!(BionemoSizeAwareSampler::new(None, &sizes, -5.0, &options), Argument, "budget");
+    assert_refused!(Sampler::bionemo_size_aware(None, &sizes, -5.0, &options), Argument, "budget");
     assert_refused!(
-        BionemoSizeAwareSampler::new(None, &sizes, f64::INFINITY, &options),
+        Sampler::bionemo_size_aware(None, &sizes, f64::INFINITY, &options),
         Argument,
         "budget"
     );
-    assert_refused!(BionemoSizeAwareStream::from_fn(f64::NAN, |_, _| None), Argument, "budget");
-    assert_refused!(BionemoSampler::new(&plan, &BionemoOptions::new()), Argument);
+    assert_refused!(
+        Sampler::bionemo_size_aware_stream(f64::NAN, |_, _| Ok(None)),
+        Argument,
+        "budget"
+    );
+    assert_refused!(Sampler::bionemo(&plan, &BionemoOptions::new()), Argument);
 }
 
 #[test]
 fn no_indices_are_no_batches() {
     let sizes = Sizes::copied(&[1u8, 2]).unwrap();
     assert_eq!(
-        BionemoSizeAwareSampler::new(Some(&[]), &sizes, 5.0, &SamplerOptions::new())
+        Sampler::bionemo_size_aware(Some(&[]), &sizes, 5.0, &SamplerOptions::new())
             .unwrap()
             .iter_mut()
             .count(),
         0
     );
     assert_eq!(
-        BionemoSizeAwareSampler::new(None, &sizes, 5.0, &SamplerOptions::new())
+        Sampler::bionemo_size_aware(None, &sizes, 5.0, &SamplerOptions::new())
             .unwrap()
             .iter_mut()
             .count(),
@@ -281,8 +284,8 @@ fn no_indices_are_no_batches() {
 
 #[test]
 fn positions_out_of_range_are_refused_and_change_nothing() {
-    let mut sampler = BucketSampler::new(&small_plan(), &SamplerOptions::new()).unwrap();
-    let count = sampler.batch_count();
+    let mut sampler = Sampler::bucket(&small_plan(), &SamplerOptions::new()).unwrap();
+    let count = sampler.batch_count().unwrap();
     sampler.next_batch().unwrap().unwrap();
     assert_refused!(sampler.at(count), Argument, "position");
     assert_refused!(sampler.seek(count + 1), Argument, "position");
@@ -294,9 +297,9 @@ fn positions_out_of_range_are_refused_and_change_nothing() {
 #[test]
 fn foreign_and_damaged_states_are_refused_and_change_nothing() {
     let plan = small_plan();
-    let mut sampler = BucketSampler::new(&plan, &SamplerOptions::new().seed(1)).unwrap();
+    let mut sampler = Sampler::bucket(&plan, &SamplerOptions::new().seed(1)).unwrap();
     sampler.next_batch().unwrap().unwrap();
-    let state = sampler.state();
+    let state = sampler.state().unwrap();
     assert_refused!(sampler.restore(&[]), Format);
     assert_refused!(sampler.restore(&state[..111]), Format);
     for position in 0..state.len() {
@@ -306,14 +309,14 @@ fn foreign_and_damaged_states_are_refused_and_change_nothing() {
     }
     assert_eq!(sampler.tell(), (0, 1));
 
-    let mut other_seed = BucketSampler::new(&plan, &SamplerOptions::new().seed(2)).unwrap();
+    let mut other_seed = Sampler::bucket(&plan, &SamplerOptions::new().seed(2)).unwrap();
     assert_refused!(other_seed.restore(&state), Mismatch, "1", "2");
-    let mut other_order = SequentialSampler::new(&plan, &SamplerOptions::new().seed(1)).unwrap();
+    let mut other_order = Sampler::sequential(&plan, &SamplerOptions::new().seed(1)).unwrap();
     assert_refused!(other_order.restore(&state), Mismatch);
     let other_plan =
         Plan::new(&Sizes::copied(&[1u8, 2]).unwrap(), &PlanOptions::new().budget(9.0)).unwrap();
     assert_refused!(
-        BucketSampler::new(&other_plan, &SamplerOptions::new().seed(1)).unwrap().restore(&state),
+        Sampler::bucket(&other_plan, &SamplerOptions::new().seed(1)).unwrap().restore(&state),
         Mismatch
     );
 }
@@ -323,10 +326,10 @@ fn torch_generator_is_read_and_set_or_refused() {
     let options =
         PlanOptions::new().bucket_rule(BucketRule::Boundaries(vec![0.0, 5.0, 10.0])).batch_size(2);
     let plan = Plan::new(&Sizes::copied(&[3u8, 1, 4, 1, 5, 9, 2, 6]).unwrap(), &options).unwrap();
-    let mut first = BionemoSampler::new(&plan, &BionemoOptions::new().seed(5)).unwrap();
+    let mut first = Sampler::bionemo(&plan, &BionemoOptions::new().seed(5)).unwrap();
     assert_eq!(first.batch_count().unwrap(), plan.info().batches);
-    let mut second = BionemoSampler::new(&plan, &BionemoOptions::new().seed(6)).unwrap();
-    let mut words = first.generator();
+    let mut second = Sampler::bionemo(&plan, &BionemoOptions::new().seed(6)).unwrap();
+    let mut words = first.generator().unwrap();
     second.set_generator(&words).unwrap();
     assert!(first.iter_mut().map(Result::unwrap).eq(second.iter_mut().map(Result::unwrap)));
     words[624] = 625;
@@ -347,11 +350,7 @@ fn default_options_are_those_of_the_library() {
         .micro_batches(1);
     assert_eq!(format!("{explicit:?}"), format!("{:?}", SamplerOptions::default()));
     let with = |options: &SamplerOptions| {
-        BucketSampler::new(&plan, options)
-            .unwrap()
-            .iter_mut()
-            .map(Result::unwrap)
-            .collect::<Vec<_>>()
+        Sampler::bucket(&plan, options).unwrap().iter_mut().map(Result::unwrap).collect::<Vec<_>>()
     };
     assert_eq!(with(&SamplerOptions::new()), with(&explicit));
 }

@@ -5,44 +5,10 @@ use std::fs;
 use std::path::Path;
 
 use libsab::{
-    BalancedOptions, BalancedSampler, Batch, BatchRef, BionemoOptions, BionemoSampler,
-    BionemoSizeAwareSampler, BucketRule, BucketSampler, Budget, Cost, CostTerm, Error, LastStep,
-    Mixture, MixtureOptions, Oversize, PackMethod, PackedOptions, PackedSampler, Plan, PlanOptions,
-    SamplerOptions, SequentialSampler, ShardedSampler, Sizes, Step, Tail,
+    BalancedOptions, Batch, BionemoOptions, BucketRule, Budget, Cost, CostTerm, Error, LastStep,
+    Mixture, MixtureOptions, Oversize, PackMethod, PackedOptions, Plan, PlanOptions, Sampler,
+    SamplerOptions, Sizes, Tail,
 };
-
-/// What all samplers do, by methods of their own.
-trait Walk {
-    fn next_ref(&mut self) -> Option<Result<BatchRef<'_>, Error>>;
-    fn step(&mut self) -> Result<Step, Error>;
-    fn set_epoch(&mut self, epoch: u64) -> Result<(), Error>;
-}
-
-macro_rules! walk {
-    ($($sampler:ty),*) => {$(
-        impl Walk for $sampler {
-            fn next_ref(&mut self) -> Option<Result<BatchRef<'_>, Error>> {
-                self.next_ref()
-            }
-            fn step(&mut self) -> Result<Step, Error> {
-                self.step()
-            }
-            fn set_epoch(&mut self, epoch: u64) -> Result<(), Error> {
-                self.set_epoch(epoch)
-            }
-        }
-    )*};
-}
-
-walk!(
-    BucketSampler,
-    SequentialSampler,
-    BionemoSizeAwareSampler<'static>,
-    PackedSampler,
-    BalancedSampler,
-    ShardedSampler,
-    BionemoSampler<'static>
-);
 
 /// The lines of a case.
 #[derive(Default)]
@@ -199,7 +165,7 @@ impl Case<'_> {
         Mixture::flat(sizes, &ids, &options).map(Some)
     }
 
-    fn make_sampler(&self) -> Result<Box<dyn Walk>, Error> {
+    fn make_sampler(&self) -> Result<Sampler<'static>, Error> {
         let columns = self.sizes.iter().map(|sizes| Sizes::copied(sizes));
         let columns = columns.collect::<Result<Vec<_>, _>>()?;
         let named: Vec<_> = ["0", "1", "2"].into_iter().zip(&columns).collect();
@@ -209,30 +175,21 @@ impl Case<'_> {
         let sizes: &Sizes<'static> = mixture.as_deref().unwrap_or(sizes);
         let options = self.sampler_options();
         let plan = || Plan::new(sizes, &self.plan_options());
-        Ok(match self.sampler[..] {
-            ["bucket"] => Box::new(BucketSampler::new(&plan()?, &options)?),
-            ["sequential"] => Box::new(SequentialSampler::new(&plan()?, &options)?),
+        match self.sampler[..] {
+            ["bucket"] => Sampler::bucket(&plan()?, &options),
+            ["sequential"] => Sampler::sequential(&plan()?, &options),
             ["bionemo_size_aware", most] => {
-                Box::new(BionemoSizeAwareSampler::new(None, sizes, number(most), &options)?)
+                Sampler::bionemo_size_aware(None, sizes, number(most), &options)
             }
-            ["packed"] => Box::new(PackedSampler::new(sizes, &self.pack_options(), &options)?),
-            ["balanced"] => {
-                Box::new(BalancedSampler::new(sizes, &self.balanced_options(), &options)?)
-            }
-            ["sharded"] => Box::new(ShardedSampler::new(
-                sizes,
-                &self.plan_options(),
-                &options,
-                |mine, all| {
-                    all.chunks_exact_mut(mine.len()).for_each(|rank| rank.copy_from_slice(mine));
-                    Ok(())
-                },
-            )?),
-            ["bionemo"] => {
-                Box::new(BionemoSampler::new(&plan()?, &BionemoOptions::new().seed(self.seed()))?)
-            }
+            ["packed"] => Sampler::packed(sizes, &self.pack_options(), &options),
+            ["balanced"] => Sampler::balanced(sizes, &self.balanced_options(), &options),
+            ["sharded"] => Sampler::sharded(sizes, &self.plan_options(), &options, |mine, all| {
+                all.chunks_exact_mut(mine.len()).for_each(|rank| rank.copy_from_slice(mine));
+                Ok(())
+            }),
+            ["bionemo"] => Sampler::bionemo(&plan()?, &BionemoOptions::new().seed(self.seed())),
             _ => panic!("{}: unknown sampler {:?}", self.name, self.sampler),
-        })
+        }
     }
 }
 
@@ -260,7 +217,7 @@ fn sizes_by_rule(count: usize, modulus: u64) -> Vec<u32> {
 fn check(text: &str) -> usize {
     let mut cases = 0;
     let mut case = Case::default();
-    let mut sampler: Option<Box<dyn Walk>> = None;
+    let mut sampler: Option<Sampler<'static>> = None;
     let mut last: Option<Batch> = None;
     let mut expects_end = false;
     let mut column = 0; // whose cumulative lengths are next

@@ -8,9 +8,8 @@ use libsab::memory::{
     MemoryGuard, Peaks, Probe, StepError, StepOptions,
 };
 use libsab::{
-    find_thresholds, BaguaBatchSampler, BaguaOptions, BalancedOptions, BalancedSampler,
-    BionemoOptions, BionemoSampler, BionemoSizeAwareStream, BucketRule, BucketSampler, Budget,
-    Cost, Error, Plan, PlanOptions, SamplerOptions, ShardedSampler, Sizes, ThresholdsOptions,
+    find_thresholds, BaguaOptions, BalancedOptions, BionemoOptions, BucketRule, Budget, Cost,
+    Error, Plan, PlanOptions, Sampler, SamplerOptions, Sizes, ThresholdsOptions,
 };
 
 const TEXTS: [&str; 4] = ["3", "1", "4", "2"];
@@ -45,37 +44,38 @@ fn closures_of_options() {
 
     let balance = Cost::try_from_fn(|_, length| Ok(length + 1.0));
     let balanced = BalancedOptions::new().budget(9.0).balance(balance);
-    BalancedSampler::new(&sizes(), &balanced, &SamplerOptions::new()).unwrap();
+    Sampler::balanced(&sizes(), &balanced, &SamplerOptions::new()).unwrap();
     let cost = Cost::from_fn(|count, length| count as f64 * length);
     let thresholds = ThresholdsOptions::new().cost(cost);
     find_thresholds(&sizes(), 1, &thresholds).unwrap();
 
     let torch = BionemoOptions::new().budget(4.0, |i| [3.0, 1.0, 4.0, 2.0][i]);
-    assert!(BionemoSampler::new(&plan(), &torch).unwrap().iter_mut().count() > 1);
+    assert!(Sampler::bionemo(&plan(), &torch).unwrap().iter_mut().count() > 1);
     let torch = BionemoOptions::new().try_budget(4.0, |i| Ok(TEXTS[i].parse()?));
-    assert!(BionemoSampler::new(&plan(), &torch).unwrap().iter_mut().all(|batch| batch.is_ok()));
+    assert!(Sampler::bionemo(&plan(), &torch).unwrap().iter_mut().all(|batch| batch.is_ok()));
 }
 
 #[test]
 fn closures_of_samplers() {
-    let stream =
-        BionemoSizeAwareStream::from_fn(4.0, |_, position| (position < 3).then_some((7, 2.0)));
+    let stream = Sampler::bionemo_size_aware_stream(4.0, |_, position| {
+        Ok((position < 3).then_some((7, 2.0)))
+    });
     assert_eq!(stream.unwrap().iter_mut().count(), 2);
-    let texts = BionemoSizeAwareStream::try_from_fn(4.0, |_, position| {
+    let texts = Sampler::bionemo_size_aware_stream(4.0, |_, position| {
         let Some(text) = TEXTS.get(usize::try_from(position)?) else { return Ok(None) };
         Ok(Some((7, text.parse()?)))
     });
     assert_eq!(texts.unwrap().iter_mut().count(), 3);
 
     let (balancing, options) = (BaguaOptions::new(), SamplerOptions::new());
-    let pairs = BaguaBatchSampler::new(&sizes(), &balancing, &options, |samples| {
+    let pairs = Sampler::bagua_batch(&sizes(), &balancing, &options, |samples| {
         let size = "2".parse()?;
         Ok(samples.chunks(size).map(<[i64]>::to_vec).collect())
     });
     assert_eq!(pairs.unwrap().iter_mut().count(), 2);
 
     let plan = PlanOptions::new().budget(8.0);
-    let sharded = ShardedSampler::new(&sizes(), &plan, &options, |mine, all| {
+    let sharded = Sampler::sharded(&sizes(), &plan, &options, |mine, all| {
         all.copy_from_slice(mine);
         Ok(())
     });
@@ -117,7 +117,7 @@ fn closures_of_steps() {
     assert_eq!(grow_batch_size(|_, current| Ok(i64::try_from(current)?), 0, 4, 9).unwrap(), 8);
     plan().verify(&mut probe, 1, |_| Ok(())).unwrap();
 
-    let sampler = BucketSampler::new(&plan(), &SamplerOptions::new()).unwrap();
+    let sampler = Sampler::bucket(&plan(), &SamplerOptions::new()).unwrap();
     let limit = GuardOptions::new().budget(1 << 40).reduce(|_| Ok(()));
     if let Ok(mut guard) = MemoryGuard::new(&probe, sampler, &limit) {
         let batch = guard.next_batch().unwrap().unwrap();

@@ -15,9 +15,7 @@ use libsab::memory::{
     MeasurementOptions, MemoryGuard, MemoryModel, ModelKind, ModelOptions, Peaks, Probe, Rounding,
     Search, StepError, StepOptions,
 };
-use libsab::{
-    BoxError, BucketSampler, Budget, Cost, Error, Plan, PlanOptions, SamplerOptions, Sizes,
-};
+use libsab::{BoxError, Budget, Cost, Error, Plan, PlanOptions, Sampler, SamplerOptions, Sizes};
 
 /// What a device holds, and can hold.
 #[derive(Default)]
@@ -290,7 +288,7 @@ fn a_model_is_fitted_saved_and_the_cost_of_a_plan() {
         &PlanOptions::new().budget(Budget::new(4e6).cost(model.cost().unwrap())),
     )
     .unwrap();
-    for batch in &mut BucketSampler::new(&plan, &SamplerOptions::new()).unwrap() {
+    for batch in &mut Sampler::bucket(&plan, &SamplerOptions::new()).unwrap() {
         let batch = batch.unwrap();
         assert!(bytes_of(batch.indices.len() as f64, batch.padded_length[0]) <= 4e6 * (1.0 + 1e-6));
     }
@@ -351,7 +349,7 @@ fn a_model_of_pairs_keeps_the_budget_of_their_plan() {
         Plan::new(&pairs(names), &PlanOptions::new().budget(Budget::new(4e6).cost(cost)))
     };
     let plan = plan_of(["source", "target"], cost()).unwrap();
-    let sampler = BucketSampler::new(&plan, &SamplerOptions::new()).unwrap();
+    let sampler = Sampler::bucket(&plan, &SamplerOptions::new()).unwrap();
     let device = Simulated::new(4_000_100);
     let probe = Probe::from_device(&device);
     let mut guard = MemoryGuard::new(&probe, sampler, &GuardOptions::new()).unwrap();
@@ -512,7 +510,7 @@ fn run(
     guarded: bool,
 ) -> Result<(Vec<i64>, u64), BoxError> {
     let probe = Probe::from_device(device);
-    let mut sampler = BucketSampler::new(plan, &SamplerOptions::new().seed(3))?;
+    let mut sampler = Sampler::bucket(plan, &SamplerOptions::new().seed(3))?;
     let mut seen: Vec<i64> = Vec::new();
     let step = |done: usize, count: u64, length: f64| {
         device.held.set(1_000_000 + (leak * done as f64 / 20_000.0) as u64);
@@ -559,18 +557,18 @@ fn a_guard_outlives_a_leak_that_ends_an_unguarded_run() {
 #[test]
 fn a_budget_is_part_of_the_state() {
     let plan = Plan::new(&lengths(), &PlanOptions::new().budget(2048.0)).unwrap();
-    let mut sampler = BucketSampler::new(&plan, &SamplerOptions::new()).unwrap();
+    let mut sampler = Sampler::bucket(&plan, &SamplerOptions::new()).unwrap();
     sampler.next_batch();
     sampler.set_budget(0, 700.0).unwrap();
-    let state = sampler.state();
-    let mut resumed = BucketSampler::new(&plan, &SamplerOptions::new()).unwrap();
+    let state = sampler.state().unwrap();
+    let mut resumed = Sampler::bucket(&plan, &SamplerOptions::new()).unwrap();
     resumed.restore(&state).unwrap();
     assert_eq!(resumed.budget(0).unwrap(), 700.0);
     let rest: Vec<_> =
         std::iter::from_fn(|| sampler.next_batch()).map(|batch| batch.unwrap().indices).collect();
     assert_eq!(resumed.iter_mut().map(|batch| batch.unwrap().indices).collect::<Vec<_>>(), rest);
     assert!(matches!(
-        BucketSampler::new(&plan, &SamplerOptions::new()).unwrap().set_budget(0, f64::NAN),
+        Sampler::bucket(&plan, &SamplerOptions::new()).unwrap().set_budget(0, f64::NAN),
         Err(Error::Argument(_))
     ));
 }
@@ -580,9 +578,9 @@ fn a_guard_gives_errors_and_panics_back() {
     let plan = Plan::new(&lengths(), &PlanOptions::new().budget(2048.0)).unwrap();
     let device = Simulated::new(1_000_000);
     let probe = Probe::from_device(&device);
-    let mut sampler = BucketSampler::new(&plan, &SamplerOptions::new()).unwrap();
+    let sampler = Sampler::bucket(&plan, &SamplerOptions::new()).unwrap();
     let options = GuardOptions::new().interval(1).reduce(|_| Err(Mine(8).into()));
-    let mut guard = MemoryGuard::new(&probe, &mut sampler, &options).unwrap();
+    let mut guard = MemoryGuard::new(&probe, sampler, &options).unwrap();
     let batch = guard.next_batch().unwrap().unwrap();
     assert_eq!(
         mine(guard.step(&batch, &StepOptions::new(), |_, _, _| Err(StepError::from(Mine(1))))),
@@ -595,11 +593,13 @@ fn a_guard_gives_errors_and_panics_back() {
     assert_eq!(*panicked.unwrap_err().downcast::<&str>().unwrap(), "chunk");
     guard.begin().unwrap();
     assert_eq!(mine(guard.end(&batch, true)), 8);
-    drop(guard);
+    let mut sampler = guard.into_sampler();
     sampler.next_batch().unwrap().unwrap();
+    let fixed = Sampler::costliest(&plan, 1).unwrap();
+    assert_refused!(MemoryGuard::new(&probe, fixed, &GuardOptions::new()), Unsupported, "plan's");
     let blind = Simulated::new(0);
     assert!(matches!(
-        MemoryGuard::new(&Probe::from_device(&blind), &mut sampler, &GuardOptions::new()),
+        MemoryGuard::new(&Probe::from_device(&blind), sampler, &GuardOptions::new()),
         Err(Error::Argument(_))
     ));
 }

@@ -3,8 +3,8 @@
 use std::ops::ControlFlow;
 
 use libsab::{
-    BucketSampler, Error, Mixture, MixtureOptions, MixtureUnit, PackedOptions, PackedSampler, Plan,
-    PlanOptions, SamplerOptions, SequentialSampler, ShardedSampler, Sizes,
+    Error, Mixture, MixtureOptions, MixtureUnit, PackedOptions, Plan, PlanOptions, Sampler,
+    SamplerOptions, Sizes,
 };
 
 #[macro_use]
@@ -29,9 +29,9 @@ fn epochs_have_the_counts_of_the_mixture() {
     let plan = Plan::new(&mixture, &PlanOptions::new().budget(500.0)).unwrap();
     assert_eq!((mixture.len(), plan.info().samples), (841, 300 + 250 + 123));
     let options = SamplerOptions::new();
-    let mut padded = BucketSampler::new(&plan, &options).unwrap();
+    let mut padded = Sampler::bucket(&plan, &options).unwrap();
     let mut packed =
-        PackedSampler::new(&mixture, &PackedOptions::new().capacity(500), &options).unwrap();
+        Sampler::packed(&mixture, &PackedOptions::new().capacity(500), &options).unwrap();
     for epoch in 0..3 {
         let mut seen = [vec![0; mixture.len()], vec![0; mixture.len()]];
         for batch in &mut padded {
@@ -101,7 +101,7 @@ fn schedules_proportions_and_temperatures_set_the_repeats() {
 fn reports_have_each_source() {
     let mixture = mixture();
     let plan = Plan::new(&mixture, &PlanOptions::new().budget(500.0)).unwrap();
-    let mut sampler = BucketSampler::new(&plan, &SamplerOptions::new().world_size(2)).unwrap();
+    let mut sampler = Sampler::bucket(&plan, &SamplerOptions::new().world_size(2)).unwrap();
     let reports = sampler.report_sources(&mixture).unwrap();
     let samples: Vec<_> =
         reports.iter().map(|each| (each.samples, each.distinct, each.most)).collect();
@@ -120,7 +120,7 @@ fn reports_have_each_source() {
         "count = 2: must be the number of sources"
     );
     let plain = Plan::new(&sizes_of(9, 4), &PlanOptions::new().batch_size(2)).unwrap();
-    let mut sampler = SequentialSampler::new(&plain, &SamplerOptions::new()).unwrap();
+    let mut sampler = Sampler::sequential(&plain, &SamplerOptions::new()).unwrap();
     assert_refused!(sampler.report_sources(&mixture), Argument, "its sizes are no mixture");
 }
 
@@ -131,7 +131,7 @@ fn separate_batches_have_the_id_of_their_source() {
         (0..mixture.len()).map(|index| mixture.source(index).unwrap().0 as i64).collect();
     let plan =
         Plan::new(&mixture, &PlanOptions::new().budget(500.0).separate_by(ids.clone())).unwrap();
-    let mut sampler = BucketSampler::new(&plan, &SamplerOptions::new()).unwrap();
+    let mut sampler = Sampler::bucket(&plan, &SamplerOptions::new()).unwrap();
     for batch in &mut sampler {
         let batch = batch.unwrap();
         assert!(batch.indices.iter().all(|&index| ids[index as usize] == batch.id));
@@ -144,7 +144,7 @@ fn states_go_on_with_other_ranks_and_not_with_other_repeats() {
     let make = |mixture: &Mixture<'_>, rank, world_size| {
         let plan = Plan::new(mixture, &PlanOptions::new().budget(500.0)).unwrap();
         let options = SamplerOptions::new().rank(rank).world_size(world_size).epoch(1);
-        BucketSampler::new(&plan, &options).unwrap()
+        Sampler::bucket(&plan, &options).unwrap()
     };
     let mut seen = vec![0; mixture.len()];
     let mut state = Vec::new();
@@ -154,7 +154,7 @@ fn states_go_on_with_other_ranks_and_not_with_other_repeats() {
             let batch = sampler.next_batch().unwrap().unwrap();
             batch.indices.iter().for_each(|&index| seen[index as usize] += 1);
         }
-        state = sampler.state();
+        state = sampler.state().unwrap();
     }
     for rank in 0..3 {
         let mut sampler = make(&mixture, rank, 3);
@@ -218,10 +218,10 @@ fn a_shard_may_lack_sources() {
         Ok(())
     };
     let whole = Mixture::flat(&shard, &[3, 8, 8], &options).unwrap();
-    let mut sampler = ShardedSampler::new(&whole, &plan, &SamplerOptions::new(), alone).unwrap();
+    let mut sampler = Sampler::sharded(&whole, &plan, &SamplerOptions::new(), alone).unwrap();
     let reports = sampler.report_sources(&whole).unwrap();
     assert_eq!(reports.iter().map(|each| each.samples).collect::<Vec<_>>(), [2, 1]);
     let other = Mixture::flat(&shard, &[8, 8, 8], &options).unwrap();
-    let refused = ShardedSampler::new(&other, &plan, &SamplerOptions::new(), alone);
+    let refused = Sampler::sharded(&other, &plan, &SamplerOptions::new(), alone);
     assert_refused!(refused, Argument, "source 3 has no sample on any rank");
 }

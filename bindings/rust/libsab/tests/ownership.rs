@@ -15,10 +15,7 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
 use libsab::stream::{ListOptions, Made, ReadaheadOptions, RecordRef, Source, Stream};
-use libsab::{
-    BionemoSizeAwareSampler, BoxError, BucketSampler, Error, Plan, PlanOptions, ReadaheadSampler,
-    SamplerOptions, Sizes,
-};
+use libsab::{BoxError, Error, Plan, PlanOptions, Sampler, SamplerOptions, Sizes};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -110,12 +107,11 @@ fn a_threaded_map_that_drops_its_own_stream_goes_on_with_what_it_owns() {
 
 #[test]
 fn a_closure_that_drops_the_sampler_over_its_stream_goes_on_with_what_it_owns() {
-    let slot: Slot<ReadaheadSampler> = Slot::default();
+    let slot: Slot<Sampler<'static>> = Slot::default();
     let (map, was_whole, dropped) = dropping_map(&slot, 300);
     let stream = numbers(50_000).map(map).unwrap().prefetch(400).unwrap();
     let mut sampler =
-        ReadaheadSampler::new(stream, &ReadaheadOptions::new().read_ahead(10).batch_size(2))
-            .unwrap();
+        Sampler::readahead(stream, &ReadaheadOptions::new().read_ahead(10).batch_size(2)).unwrap();
     sampler.next_batch().unwrap().unwrap();
     *slot.lock().unwrap() = Some(sampler);
     assert!(was_whole.recv_timeout(PATIENCE).unwrap());
@@ -233,7 +229,7 @@ fn stages() -> [(&'static str, Make); 9] {
         ("boundary_key of a sampler", |own, source, fails| {
             let options =
                 ReadaheadOptions::new().batch_size(2).read_ahead(if fails { 0 } else { 5 });
-            let mut sampler = ReadaheadSampler::new(
+            let mut sampler = Sampler::readahead(
                 source,
                 &options.boundary_key_fn(move |_| u64::from(own.is_whole())),
             )?;
@@ -289,7 +285,7 @@ fn a_panic_in_the_destructor_of_a_closure_goes_on_where_the_stream_is_dropped() 
     let stream = stream.unwrap();
     assert_eq!(message(catch_unwind(AssertUnwindSafe(|| drop(stream)))), "the destructor");
     let fuse = Fuse;
-    let sampler = ReadaheadSampler::new(
+    let sampler = Sampler::readahead(
         numbers(3),
         &ReadaheadOptions::new().batch_size_fn(move |_| {
             let _ = &fuse;
@@ -497,7 +493,7 @@ fn an_npy_file_that_was_opened_may_change() {
     fs::write(&file.0, npy(&lengths)).unwrap();
     let sizes = Sizes::open_npy(&file.0).unwrap();
     let mut sampler =
-        BionemoSizeAwareSampler::new(None, &sizes, 1000.0, &SamplerOptions::new()).unwrap();
+        Sampler::bionemo_size_aware(None, &sizes, 1000.0, &SamplerOptions::new()).unwrap();
     file.truncate();
     assert_eq!(sizes.get(19_999).unwrap(), f64::from(lengths[19_999]));
     let plan = Plan::new(&sizes, &PlanOptions::new().budget(4096.0)).unwrap();
@@ -521,7 +517,7 @@ fn a_plan_file_that_was_opened_may_change() {
     let opened = Plan::open(&file.0).unwrap();
     file.truncate();
     let walk = |plan: &Plan| -> Vec<Vec<i64>> {
-        BucketSampler::new(plan, &SamplerOptions::new())
+        Sampler::bucket(plan, &SamplerOptions::new())
             .unwrap()
             .iter_mut()
             .map(|batch| batch.unwrap().indices)
@@ -544,9 +540,9 @@ fn a_mapped_plan_file_that_is_overwritten_gives_no_index_out_of_range() {
     assert_eq!(mapped.info(), plan.info());
     // SAFETY: as above.
     let unread = unsafe { Plan::map(&file.0) }.unwrap();
-    let mut sampler = BucketSampler::new(&mapped, &SamplerOptions::new()).unwrap();
+    let mut sampler = Sampler::bucket(&mapped, &SamplerOptions::new()).unwrap();
     file.overwrite(&vec![0xff; fs::metadata(&file.0).unwrap().len() as usize]);
-    let Err(Error::Format(message)) = BucketSampler::new(&unread, &SamplerOptions::new()) else {
+    let Err(Error::Format(message)) = Sampler::bucket(&unread, &SamplerOptions::new()) else {
         panic!("the buckets are read with the first sampler");
     };
     assert!(message.text().contains("its section \"buckets\" is damaged"));
@@ -574,13 +570,13 @@ fn sizes_of_a_vector_live_as_long_as_the_sampler() {
     let lengths = lengths(20_000);
     let expected = |sizes: &Sizes<'_>| {
         let mut sampler =
-            BionemoSizeAwareSampler::new(None, sizes, 1000.0, &SamplerOptions::new()).unwrap();
+            Sampler::bionemo_size_aware(None, sizes, 1000.0, &SamplerOptions::new()).unwrap();
         sampler.iter_mut().map(|batch| batch.unwrap().indices).collect::<Vec<_>>()
     };
     let expected = expected(&Sizes::borrowed(&lengths).unwrap());
     let sizes = Sizes::try_from(lengths).unwrap();
     let mut sampler =
-        BionemoSizeAwareSampler::new(None, &sizes, 1000.0, &SamplerOptions::new()).unwrap();
+        Sampler::bionemo_size_aware(None, &sizes, 1000.0, &SamplerOptions::new()).unwrap();
     drop(sizes);
     assert_eq!(
         sampler.iter_mut().map(|batch| batch.unwrap().indices).collect::<Vec<_>>(),
@@ -594,7 +590,7 @@ fn a_closure_of_options_is_shared_by_stages() {
     let (own, dropped) = Captured::new();
     let options = ReadaheadOptions::new().batch_size_fn(move |_| 1 + u64::from(own.is_whole()));
     let mut streams = [numbers(4), numbers(6)].map(|stream| stream.readahead(&options).unwrap());
-    let mut sampler = ReadaheadSampler::new(numbers(8), &options).unwrap();
+    let mut sampler = Sampler::readahead(numbers(8), &options).unwrap();
     drop(options);
     assert_eq!(streams.iter_mut().map(|stream| stream.owned().count()).sum::<usize>(), 5);
     drop(streams);

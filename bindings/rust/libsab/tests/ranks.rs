@@ -14,17 +14,12 @@ use std::time::Duration;
 use common::Mine;
 use libsab::torch::TorchStore;
 use libsab::{
-    ranks_from_environment, ranks_from_mesh, BalancedOptions, BalancedSampler, BoxError,
-    BucketSampler, Budget, Cost, CostTerm, Error, LastStep, Layout, Plan, PlanOptions,
-    SamplerOptions, ShardedSampler, Sizes, Tail,
+    ranks_from_environment, ranks_from_mesh, BalancedOptions, BoxError, Budget, Cost, CostTerm,
+    Error, LastStep, Layout, Plan, PlanOptions, Sampler, SamplerOptions, Sizes, Tail,
 };
 use static_assertions::{assert_impl_all, assert_not_impl_any};
 
-assert_impl_all!(BalancedSampler: Send);
-assert_impl_all!(ShardedSampler: Send);
 assert_impl_all!(TorchStore: Send);
-assert_not_impl_any!(BalancedSampler: Sync, Clone);
-assert_not_impl_any!(ShardedSampler: Sync, Clone);
 assert_not_impl_any!(TorchStore: Sync, Clone);
 
 /// Few long, many short.
@@ -40,7 +35,7 @@ fn balanced(
     options: &BalancedOptions<'_>,
     rank: u64,
     world_size: u64,
-) -> Result<BalancedSampler, Error> {
+) -> Result<Sampler<'static>, Error> {
     accumulating(options, rank, world_size, 1)
 }
 
@@ -49,9 +44,9 @@ fn accumulating(
     rank: u64,
     world_size: u64,
     micro_batches: u64,
-) -> Result<BalancedSampler, Error> {
+) -> Result<Sampler<'static>, Error> {
     let on = on(rank, world_size).micro_batches(micro_batches);
-    BalancedSampler::new(&Sizes::borrowed(&skewed()).unwrap(), options, &on)
+    Sampler::balanced(&Sizes::borrowed(&skewed()).unwrap(), options, &on)
 }
 
 fn argument<T>(result: Result<T, Error>) -> String {
@@ -76,10 +71,10 @@ fn ranks_cover_the_samples_in_even_steps_under_the_cap() {
         for rank in 0..world_size {
             let mut sampler = sampler(rank);
             assert_eq!(
-                (sampler.batch_count(), sampler.skipped_count()),
+                (sampler.batch_count().unwrap(), sampler.skipped_count()),
                 (report.steps * micro_batches, 0)
             );
-            for position in 0..sampler.batch_count() {
+            for position in 0..sampler.batch_count().unwrap() {
                 let batch = sampler.next_batch().unwrap().unwrap();
                 let whole = sampler.step().unwrap();
                 assert_eq!(
@@ -212,7 +207,7 @@ fn a_state_goes_on_with_other_ranks() {
             for batch in sampler.iter_mut().take(count) {
                 batch.unwrap().indices.iter().for_each(|&index| seen[index as usize] += 1);
             }
-            states.push(sampler.state());
+            states.push(sampler.state().unwrap());
         }
         assert!(states.iter().all(|each| *each == states[0]));
         state = states.pop();
@@ -220,7 +215,7 @@ fn a_state_goes_on_with_other_ranks() {
     assert!(seen.iter().all(|&times| times == 1));
     let mut sampler = accumulating(&BalancedOptions::new().budget(900.0), 0, 2, 3).unwrap();
     sampler.seek(4).unwrap();
-    let inside = sampler.state();
+    let inside = sampler.state().unwrap();
     let mut other = balanced(&BalancedOptions::new().budget(900.0), 0, 3).unwrap();
     let Err(Error::Mismatch(message)) = other.restore(&inside) else {
         panic!("went on inside a step")
@@ -331,10 +326,10 @@ fn sharded(
     rank: u64,
     world_size: u64,
     plan: &PlanOptions<'_>,
-) -> Result<ShardedSampler, Error> {
+) -> Result<Sampler<'static>, Error> {
     let sizes = Sizes::copied(&shard(rank, world_size)).unwrap();
     let all_gather = |mine: &[u8], all: &mut [u8]| group.all_gather(rank, mine, all);
-    ShardedSampler::new(&sizes, plan, &on(rank, world_size), all_gather)
+    Sampler::sharded(&sizes, plan, &on(rank, world_size), all_gather)
 }
 
 #[test]
@@ -351,7 +346,7 @@ fn shards_are_covered_in_equal_steps_of_one_bucket() {
                 batches.push((batch.unwrap(), sampler.step().unwrap()));
             }
             sampler.seek(1).unwrap();
-            let state = sampler.state();
+            let state = sampler.state().unwrap();
             sampler.set_epoch(1).unwrap();
             sampler.restore(&state).unwrap();
             assert_eq!(sampler.next_batch().unwrap().unwrap(), batches[1].0);
@@ -391,7 +386,7 @@ fn shards_that_do_not_fit_together_are_refused_on_all_ranks() {
     let errors = on_all(2, |group, rank| {
         let sizes = Sizes::copied(&[1i32, 2 - 3 * rank as i32]).unwrap();
         let all_gather = |mine: &[u8], all: &mut [u8]| group.all_gather(rank, mine, all);
-        argument(ShardedSampler::new(
+        argument(Sampler::sharded(
             &sizes,
             &PlanOptions::new().budget(9.0),
             &on(rank, 2),
@@ -411,7 +406,7 @@ fn closures_of_ranks_come_back() {
     let (sizes, plan) = (Sizes::copied(&[3u8, 1, 2]).unwrap(), || PlanOptions::new().budget(6.0));
     let make = |plan: PlanOptions<'_>, fails_at: usize, panics: bool| {
         let mut calls = 0;
-        ShardedSampler::new(&sizes, &plan, &on(0, 1), move |mine, all| {
+        Sampler::sharded(&sizes, &plan, &on(0, 1), move |mine, all| {
             calls += 1;
             assert!(!panics || calls < fails_at, "of the closure");
             if calls == fails_at {
@@ -465,7 +460,7 @@ fn ranks_that_disagree_are_named() {
     .unwrap();
     let refused = |world_size: u64, of: &(dyn Fn(u64) -> SamplerOptions + Sync), skipped: u64| {
         let mut messages = on_all(world_size, |group, rank| {
-            let mut sampler = BucketSampler::new(&plan, &of(rank)).unwrap();
+            let mut sampler = Sampler::bucket(&plan, &of(rank)).unwrap();
             sampler.seek(if rank == 3 { skipped } else { 0 }).unwrap();
             let all_gather = |mine: &[u8], all: &mut [u8]| group.all_gather(rank, mine, all);
             match sampler.check_ranks(rank, world_size, all_gather) {
@@ -515,7 +510,7 @@ fn ranks_meet_at_a_store() {
         assert!(argument(store.all_gather(&[1], &mut all)).contains("all.len() = 6: must be 3"));
         let sizes = shard(rank, 3);
         let (sizes, plan) = (Sizes::borrowed(&sizes).unwrap(), &PlanOptions::new().budget(2000.0));
-        let sampler = ShardedSampler::new(&sizes, plan, &on(rank, 3), |mine, all| {
+        let sampler = Sampler::sharded(&sizes, plan, &on(rank, 3), |mine, all| {
             Ok(store.all_gather(mine, all)?)
         })
         .unwrap();

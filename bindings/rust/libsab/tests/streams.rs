@@ -18,17 +18,15 @@ use libsab::stream::{
     Content, FilesOptions, Framing, ListOptions, Made, MixOptions, MixUntil, OnError,
     PackedOptions, ReadaheadOptions, Record, RecordRef, Source, Stream,
 };
-use libsab::{BoxError, Budget, Cost, Error, ReadaheadSampler};
+use libsab::{BoxError, Budget, Cost, Error, Sampler};
 use proptest::prelude::*;
 use static_assertions::{assert_impl_all, assert_not_impl_any};
 
 assert_impl_all!(Stream: Send);
 assert_not_impl_any!(Stream: Sync, Clone);
 assert_impl_all!(RecordRef<'static>: Send, Sync, Copy);
-assert_impl_all!(ReadaheadSampler: Send);
 assert_impl_all!(ReadaheadOptions: Send, Sync);
 assert_impl_all!(PackedOptions: Send, Sync);
-assert_not_impl_any!(ReadaheadSampler: Sync, Clone);
 
 /// The numbers from 0 on, as text.
 fn numbers_of(count: usize, options: &ListOptions) -> Stream {
@@ -146,7 +144,7 @@ fn several_sizes_are_refused_or_fail() {
     let packed = PackedOptions::new().capacities([9; 9], many);
     assert!(refusal(numbers(5).pack(&packed)).contains("capacity_count = 9"));
     let two = given.sizes_fn(two_sizes);
-    assert!(refusal(ReadaheadSampler::new(numbers(5), &two)).contains("columns = 2"));
+    assert!(refusal(Sampler::readahead(numbers(5), &two)).contains("columns = 2"));
     let closure = Budget::new(9.0).cost(Cost::from_columns_fn(|_, _, _| 1.0));
     let closures = two.clone().budgets([Budget::new(9.0), closure]);
     assert!(refusal(numbers(5).readahead(&closures)).contains("budgets[1].cost: must not be"));
@@ -973,7 +971,7 @@ fn ten_stages_go_on_on_four_ranks_instead_of_two() {
 
 #[test]
 fn a_sampler_counts_the_records_of_the_source() {
-    let sampler = || ReadaheadSampler::new(padded(30), &windows_of_twelve().batch_size(3)).unwrap();
+    let sampler = || Sampler::readahead(padded(30), &windows_of_twelve().batch_size(3)).unwrap();
     let mut first = sampler();
     let batches: Vec<_> = first.iter_mut().map(Result::unwrap).collect();
     let expected: Vec<&[i64]> =
@@ -1001,14 +999,15 @@ fn a_sampler_counts_the_records_of_the_source() {
         .unwrap()
         .prefetch(5)
         .unwrap();
-    let mut failing = ReadaheadSampler::new(source, &windows_of_twelve().batch_size(3)).unwrap();
+    let mut failing = Sampler::readahead(source, &windows_of_twelve().batch_size(3)).unwrap();
     assert_eq!(mine(failing.next_batch().unwrap()), 4);
     assert_eq!(
         failing.iter_mut().map(|batch| batch.unwrap().indices).collect::<Vec<_>>(),
         expected
     );
-    assert!(refusal(ReadaheadSampler::new(numbers(3), &ReadaheadOptions::new()))
-        .contains("must be given"));
+    assert!(
+        refusal(Sampler::readahead(numbers(3), &ReadaheadOptions::new())).contains("must be given")
+    );
 }
 
 // ---- refusals -----------------------------------------------------------------------------------

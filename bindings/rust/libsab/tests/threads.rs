@@ -2,33 +2,19 @@
 
 use std::thread;
 
-use libsab::{
-    Batch, BatchRef, BionemoSampler, BionemoSizeAwareSampler, BionemoSizeAwareStream,
-    BucketSampler, CostliestSampler, Error, Plan, PlanOptions, SamplerOptions, SequentialSampler,
-    Sizes,
-};
+use libsab::{Batch, BatchRef, Error, Plan, PlanOptions, Sampler, SamplerOptions, Sizes};
 use static_assertions::{assert_impl_all, assert_not_impl_any};
 
 assert_impl_all!(Sizes<'static>: Send, Sync);
 assert_impl_all!(Plan: Send, Sync, Clone);
 assert_impl_all!(Error: Send, Sync);
 assert_impl_all!(BatchRef<'static>: Send, Sync);
-assert_impl_all!(BucketSampler: Send);
-assert_impl_all!(SequentialSampler: Send);
-assert_impl_all!(CostliestSampler: Send);
-assert_impl_all!(BionemoSizeAwareSampler<'static>: Send);
-assert_impl_all!(BionemoSizeAwareStream<'static>: Send);
-assert_impl_all!(BionemoSampler<'static>: Send);
-assert_impl_all!(&mut BucketSampler: IntoIterator<Item = Result<Batch, Error>>);
-assert_not_impl_any!(BucketSampler: Sync, Clone, Iterator);
-assert_not_impl_any!(SequentialSampler: Sync, Clone);
-assert_not_impl_any!(CostliestSampler: Sync, Clone);
-assert_not_impl_any!(BionemoSizeAwareSampler<'static>: Sync, Clone);
-assert_not_impl_any!(BionemoSizeAwareStream<'static>: Sync, Clone);
-assert_not_impl_any!(BionemoSampler<'static>: Sync, Clone);
+assert_impl_all!(Sampler<'static>: Send);
+assert_impl_all!(&mut Sampler<'static>: IntoIterator<Item = Result<Batch, Error>>);
+assert_not_impl_any!(Sampler<'static>: Sync, Clone, Iterator);
 
 fn walk(plan: &Plan, options: &SamplerOptions) -> Vec<i64> {
-    let mut sampler = BucketSampler::new(plan, options).unwrap();
+    let mut sampler = Sampler::bucket(plan, options).unwrap();
     sampler.iter_mut().flat_map(|batch| batch.unwrap().indices).collect()
 }
 
@@ -55,7 +41,7 @@ fn a_sampler_outlives_its_plan_and_moves_to_another_thread() {
     )
     .unwrap();
     let expected = walk(&plan, &SamplerOptions::new());
-    let mut sampler = BucketSampler::new(&plan, &SamplerOptions::new()).unwrap();
+    let mut sampler = Sampler::bucket(&plan, &SamplerOptions::new()).unwrap();
     let mut seen = sampler.next_batch().unwrap().unwrap().indices;
     drop(plan);
     let rest = thread::spawn(move || {

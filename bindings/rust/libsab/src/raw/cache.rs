@@ -149,25 +149,10 @@ impl CacheHandle {
             .map(drop)
     }
 
-    pub(crate) fn flush(&self) -> Result<(), Error> {
-        // SAFETY: a live handle.
-        check(unsafe { sys::sab_cache_flush(self.pointer()) }).map(drop)
-    }
-
-    pub(crate) fn key_count(&self) -> Result<u64, Error> {
-        let mut keys = 0;
-        // SAFETY: a live handle, and room for a number.
-        check(unsafe { sys::sab_cache_key_count(self.pointer(), &mut keys) })?;
-        Ok(keys)
-    }
-
-    pub(crate) fn clear(&self) -> Result<(), Error> {
-        // SAFETY: a live handle.
-        check(unsafe { sys::sab_cache_clear(self.pointer()) }).map(drop)
-    }
-
-    pub(crate) fn stats(&self) -> sys::sab_cache_stats {
-        // SAFETY: a live handle, and a struct whose size is set.
-        certain(filled(|stats| unsafe { sys::sab_cache_get_stats(self.pointer(), stats) }))
+    calls! {
+        fn flush(&self) = sab_cache_flush;
+        fn key_count(&self) -> u64 = sab_cache_key_count;
+        fn clear(&self) = sab_cache_clear;
+        fn stats(&self) -> struct sab_cache_stats = sab_cache_get_stats;
     }
 }

@@ -24,10 +24,11 @@ impl ContextHandle {
         made(check_with(status, call.failures()), handle).map(ContextHandle)
     }
 
-    pub(crate) fn view(&self) -> sys::sab_context_plan_view {
-        // SAFETY: a live handle, and a struct whose size is set.
-        certain(filled(|view| unsafe { sys::sab_context_plan_get_view(self.0.pointer(), view) }))
+    fn pointer(&self) -> *mut sys::sab_context_plan {
+        self.0.pointer()
     }
+
+    calls! { fn view(&self) -> struct sab_context_plan_view = sab_context_plan_get_view; }
 
     pub(crate) fn parts(&self, rank: u64) -> Vec<ContextPart> {
         let view = self.view();

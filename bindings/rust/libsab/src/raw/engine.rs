@@ -83,10 +83,7 @@ impl HistogramHandle {
         .map(HistogramHandle)
     }
 
-    pub(crate) fn info(&self) -> sys::sab_histogram_info {
-        // SAFETY: a live handle, and a struct whose size is set.
-        certain(filled(|info| unsafe { sys::sab_histogram_get_info(self.pointer(), info) }))
-    }
+    calls! { fn info(&self) -> struct sab_histogram_info = sab_histogram_get_info; }
 
     /// Sizes, counts and, of a mixture, sources of the entries.
     pub(crate) fn entries(&self) -> (&[f64], &[u64], Option<&[u32]>) {
@@ -134,10 +131,7 @@ impl PackingHandle {
         .map(PackingHandle)
     }
 
-    pub(crate) fn info(&self) -> sys::sab_packed_info {
-        // SAFETY: a live handle, and a struct whose size is set.
-        certain(filled(|info| unsafe { sys::sab_packing_get_info(self.pointer(), info) }))
-    }
+    calls! { fn info(&self) -> struct sab_packed_info = sab_packing_get_info; }
 
     pub(crate) fn patterns(&self) -> BinPatterns<'_> {
         let (mut count, mut bins, mut begins) = (0, null(), null());

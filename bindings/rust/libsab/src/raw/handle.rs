@@ -339,3 +339,61 @@ pub(crate) unsafe fn array<T>(
     unsafe { values.set_len(count.min(capacity)) };
     Ok(values)
 }
+
+// ---- plain calls --------------------------------------------------------------------------------
+
+/// Safe methods of an owner of a handle, which has `pointer()`. Each calls a function of the library
+/// with the handle and its own arguments, numbers that may have any value.
+///
+/// - `fn name(&mut self);` uses the owner's `check`, for a function that may call closures.
+/// - `fn name(&self);` calls a function that calls none.
+/// - `fn name(&self) -> u64;` gives the number that it fills, and `-> Result<struct sab_name>` the
+///   struct; `-> struct sab_name` is for a function that cannot fail with a live handle.
+macro_rules! calls {
+    (fn $name:ident(&mut $this:ident $(, $argument:ident: $type:ty)*)
+        = $function:ident; $($rest:tt)*) => {
+        pub(crate) fn $name(&mut $this $(, $argument: $type)*) -> Result<(), Error> {
+            // SAFETY: a live handle that nobody else uses.
+            let status = unsafe { sys::$function($this.pointer() $(, $argument)*) };
+            $this.check(status).map(drop)
+        }
+        calls! { $($rest)* }
+    };
+    (fn $name:ident(&$this:ident $(, $argument:ident: $type:ty)*) = $function:ident; $($rest:tt)*) => {
+        pub(crate) fn $name(&$this $(, $argument: $type)*) -> Result<(), Error> {
+            // SAFETY: a live handle.
+            check(unsafe { sys::$function($this.pointer() $(, $argument)*) }).map(drop)
+        }
+        calls! { $($rest)* }
+    };
+    (fn $name:ident(&$this:ident $(, $argument:ident: $type:ty)*) -> Result<struct $result:ident>
+        = $function:ident; $($rest:tt)*) => {
+        pub(crate) fn $name(&$this $(, $argument: $type)*) -> Result<sys::$result, Error> {
+            // SAFETY: a live handle, and a struct whose size is set.
+            filled(|result| unsafe { sys::$function($this.pointer() $(, $argument)*, result) })
+        }
+        calls! { $($rest)* }
+    };
+    (fn $name:ident(&$this:ident $(, $argument:ident: $type:ty)*) -> struct $result:ident
+        = $function:ident; $($rest:tt)*) => {
+        pub(crate) fn $name(&$this $(, $argument: $type)*) -> sys::$result {
+            // SAFETY: a live handle, and a struct whose size is set.
+            certain(filled(|result| unsafe {
+                sys::$function($this.pointer() $(, $argument)*, result)
+            }))
+        }
+        calls! { $($rest)* }
+    };
+    (fn $name:ident(&$this:ident $(, $argument:ident: $type:ty)*) -> $result:ty
+        = $function:ident; $($rest:tt)*) => {
+        pub(crate) fn $name(&$this $(, $argument: $type)*) -> Result<$result, Error> {
+            let mut result = <$result>::default();
+            // SAFETY: a live handle, and room for a number.
+            check(unsafe { sys::$function($this.pointer() $(, $argument)*, &mut result) })?;
+            Ok(result)
+        }
+        calls! { $($rest)* }
+    };
+    () => {};
+}
+pub(super) use calls;

@@ -482,10 +482,7 @@ impl ModelHandle {
         unsafe { column_name(sys::sab_memory_model_column_name(self.pointer(), column)) }
     }
 
-    pub(crate) fn info(&self) -> sys::sab_memory_model_info {
-        // SAFETY: a live handle, and a struct whose size is set.
-        certain(filled(|info| unsafe { sys::sab_memory_model_get_info(self.pointer(), info) }))
-    }
+    calls! { fn info(&self) -> struct sab_memory_model_info = sab_memory_model_get_info; }
 
     pub(crate) fn term(&self, index: usize, feature_count: usize) -> (f64, Vec<u32>) {
         let (mut coefficient, mut powers) = (0.0, vec![0; feature_count]);
@@ -738,24 +735,6 @@ impl PlanHandle {
 
 // ---- the guard ----------------------------------------------------------------------------------
 
-/// A type that has a sampler inside, for the guard over it.
-pub trait HoldsSampler {
-    #[doc(hidden)]
-    fn held(&self) -> &SamplerHandle<'static>;
-    #[doc(hidden)]
-    fn held_mut(&mut self) -> &mut SamplerHandle<'static>;
-}
-
-impl<S: HoldsSampler> HoldsSampler for &mut S {
-    fn held(&self) -> &SamplerHandle<'static> {
-        (**self).held()
-    }
-
-    fn held_mut(&mut self) -> &mut SamplerHandle<'static> {
-        (**self).held_mut()
-    }
-}
-
 /// A closure that a guard shares with its options.
 type Reducer<'d> = Rc<RefCell<ReduceFn<'d>>>;
 
@@ -845,6 +824,8 @@ impl<'d> GuardHandle<'d> {
         self.check(status, failure).map(drop)
     }
 
+    calls! { fn info(&self) -> struct sab_memory_guard_info = sab_memory_guard_get_info; }
+
     pub(crate) fn begin(&mut self) -> Result<(), Error> {
         // SAFETY: a live handle.
         let status = unsafe { sys::sab_memory_guard_begin(self.pointer()) };
@@ -857,11 +838,6 @@ impl<'d> GuardHandle<'d> {
             sys::sab_memory_guard_end(self.pointer(), &shape_of(batch), i32::from(out_of_memory))
         };
         self.check(status, None).map(drop)
-    }
-
-    pub(crate) fn info(&self) -> sys::sab_memory_guard_info {
-        // SAFETY: a live handle, and a struct whose size is set.
-        certain(filled(|info| unsafe { sys::sab_memory_guard_get_info(self.pointer(), info) }))
     }
 }
 

@@ -103,12 +103,6 @@ impl PlanHandle {
         Ok(())
     }
 
-    pub(crate) fn check(&self) -> Result<(), Error> {
-        // SAFETY: a live handle.
-        check(unsafe { sys::sab_plan_check(self.pointer()) })?;
-        Ok(())
-    }
-
     pub(crate) fn copy(&self) -> Result<Self, Error> {
         // SAFETY: a live handle.
         make(|copy| unsafe { sys::sab_plan_copy_new(self.pointer(), copy) }).map(PlanHandle)
@@ -129,23 +123,15 @@ impl PlanHandle {
         }
     }
 
-    pub(crate) fn info(&self) -> sys::sab_plan_info {
-        // SAFETY: a live handle, and a struct whose size is set.
-        certain(filled(|info| unsafe { sys::sab_plan_get_info(self.pointer(), info) }))
-    }
-
-    pub(crate) fn budget(&self, index: usize) -> f64 {
-        let mut limit = 0.0;
-        // SAFETY: a live handle, and room for a number.
-        certain(check(unsafe { sys::sab_plan_get_budget(self.pointer(), index, &mut limit) }));
-        limit
+    calls! {
+        fn check(&self) = sab_plan_check;
+        fn info(&self) -> struct sab_plan_info = sab_plan_get_info;
+        fn budget(&self, index: usize) -> f64 = sab_plan_get_budget;
+        fn raw_bucket(&self, index: usize) -> struct sab_bucket = sab_plan_get_bucket;
     }
 
     pub(crate) fn bucket(&self, index: usize) -> Bucket {
-        // SAFETY: a live handle, and a struct whose size is set.
-        let bucket: sys::sab_bucket = certain(filled(|bucket| unsafe {
-            sys::sab_plan_get_bucket(self.pointer(), index, bucket)
-        }));
+        let bucket = self.raw_bucket(index);
         // SAFETY: each array has a number for each column, and lives as long as the plan.
         let of = |numbers: *const f64| unsafe { per_column(numbers, bucket.columns) };
         Bucket {

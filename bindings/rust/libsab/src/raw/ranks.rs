@@ -115,7 +115,9 @@ impl SamplerHandle<'static> {
         })?;
         Ok(Self::over(handle))
     }
+}
 
+impl SamplerHandle<'_> {
     pub(crate) fn balance_report(
         &mut self,
         progress: Option<Progress<'_, '_>>,
@@ -136,9 +138,7 @@ impl SamplerHandle<'static> {
         check_with(status, [failure_of(progress)])?;
         Ok(report)
     }
-}
 
-impl SamplerHandle<'_> {
     pub(crate) fn check_ranks(
         &self,
         rank: u64,

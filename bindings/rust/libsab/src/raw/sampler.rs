@@ -1,36 +1,9 @@
-//! Samplers: their constructors, and the calls that all of them share.
+//! Samplers of plans and of packings, and the calls that all samplers share.
 
 use std::marker::PhantomData;
 
 use super::*;
 use crate::pack::PackedOptions;
-use crate::sampler::BionemoOptions;
-
-pub(crate) type IndexFn<'f> =
-    dyn FnMut(u64, u64) -> Result<Option<(i64, f64)>, BoxError> + Send + 'f;
-
-pub(super) unsafe extern "C" fn index_trampoline(
-    context: *mut c_void,
-    epoch: u64,
-    position: u64,
-    index: *mut i64,
-    size: *mut f64,
-) -> i32 {
-    // SAFETY: `context` is the Guarded closure given with this trampoline, alive and used by nobody
-    // else during the call.
-    let guarded = unsafe { &mut *context.cast::<Guarded<Box<IndexFn<'_>>>>() };
-    guarded.run(|function| {
-        let Some((sample_index, sample_size)) = function(epoch, position)? else {
-            return Ok(sys::SAB_END);
-        };
-        // SAFETY: the caller gives room for one number each.
-        unsafe {
-            index.write(sample_index);
-            size.write(sample_size);
-        }
-        Ok(sys::SAB_OK)
-    })
-}
 
 impl PackedOptions<'_> {
     /// Runs a constructor with the options. It gives the status and the handle.
@@ -56,13 +29,13 @@ pub(crate) type PlanConstructor = unsafe extern "C" fn(
 ) -> sys::sab_status;
 
 /// Owns a `sab_sampler`; `'a` is how long the memory or the closure under it is borrowed.
-pub struct SamplerHandle<'a> {
-    handle: Owned<sys::sab_sampler>,
+pub(crate) struct SamplerHandle<'a> {
+    pub(super) handle: Owned<sys::sab_sampler>,
     /// These are dropped after the handle, as fields are in their order.
-    kept: Option<KeptBox<'a>>,
+    pub(super) kept: Option<KeptBox<'a>>,
     #[cfg_attr(not(feature = "arrow"), allow(dead_code))]
     pub(super) memory: Option<OwnedMemory>,
-    borrowed: PhantomData<&'a [u8]>,
+    pub(super) borrowed: PhantomData<&'a [u8]>,
 }
 
 impl<'a> SamplerHandle<'a> {
@@ -95,31 +68,6 @@ impl<'a> SamplerHandle<'a> {
             .map(Self::over)
     }
 
-    /// The sampler goes on reading the memory under `sizes`, hence the shared `'a`.
-    pub(crate) fn size_aware(
-        indices: Option<&[i64]>,
-        sizes: &SizesHandle<'a>,
-        budget: f64,
-        options: &sys::sab_sampler_options,
-    ) -> Result<Self, Error> {
-        // An empty slice is no sample at all, while NULL would be all of them in order.
-        let (data, count) =
-            indices.map_or((null(), sizes.count()), |indices| (indices.as_ptr(), indices.len()));
-        // SAFETY: `data` is NULL or readable for `count` indices, and copied; live handle, a struct
-        // whose size is set.
-        let handle = make(|sampler| unsafe {
-            sys::sab_bionemo_size_aware_sampler_new(
-                data,
-                count,
-                sizes.pointer(),
-                budget,
-                options,
-                sampler,
-            )
-        })?;
-        Ok(SamplerHandle { memory: sizes.memory(), ..Self::over(handle) })
-    }
-
     pub(crate) fn packed(
         sizes: &SizesHandle<'_>,
         pack: &PackedOptions<'_>,
@@ -133,39 +81,6 @@ impl<'a> SamplerHandle<'a> {
             })
         })
         .map(Self::over)
-    }
-
-    pub(crate) fn size_aware_stream(source: Box<IndexFn<'a>>, budget: f64) -> Result<Self, Error> {
-        let (kept, context) = KeptBox::of(Guarded::new(source));
-        // SAFETY: the context fits its trampoline and lives as long as the sampler, which frees it
-        // after the C handle.
-        let handle = make(|sampler| unsafe {
-            sys::sab_bionemo_size_aware_stream_sampler_new(
-                Some(index_trampoline),
-                context,
-                None,
-                budget,
-                sampler,
-            )
-        })?;
-        Ok(Self::with_closure(handle, kept))
-    }
-
-    pub(crate) fn torch(plan: &PlanHandle, torch: &BionemoOptions<'a>) -> Result<Self, Error> {
-        let mut raw = *torch.raw;
-        let kept = torch.size.0.clone().map(|size| {
-            let size = move |index| size(index);
-            let trampoline = trampoline_of(&size);
-            let (kept, context) = KeptBox::of(Guarded::new(size));
-            raw.size = trampoline;
-            raw.size_ctx = context;
-            kept
-        });
-        // SAFETY: live handle; the context fits its trampoline and lives as long as the sampler,
-        // which frees it after the C handle.
-        let handle =
-            make(|sampler| unsafe { sys::sab_bionemo_sampler_new(plan.pointer(), &raw, sampler) })?;
-        Ok(SamplerHandle { kept, ..Self::over(handle) })
     }
 
     /// As [`check`], after a call that may have used the sampler's closure.
@@ -202,13 +117,6 @@ impl<'a> SamplerHandle<'a> {
         }
     }
 
-    pub(crate) fn begin(&mut self) -> Result<(), Error> {
-        // SAFETY: a live handle that nobody else uses.
-        let status = unsafe { sys::sab_sampler_begin(self.pointer()) };
-        self.check(status)?;
-        Ok(())
-    }
-
     pub(crate) fn step(&mut self) -> Result<Step, Error> {
         let mut step = empty::<sys::sab_step>();
         // SAFETY: a live handle that nobody else uses, and a struct whose size is set.
@@ -223,9 +131,7 @@ impl<'a> SamplerHandle<'a> {
     }
 
     pub(crate) fn capabilities(&self) -> Result<Capabilities, Error> {
-        let mut bits = 0;
-        // SAFETY: a live handle, and room for a number.
-        check(unsafe { sys::sab_sampler_capabilities(self.pointer(), &mut bits) })?;
+        let bits = self.capability_bits()?;
         let has = |bit: i32| bits & bit as u64 != 0;
         Ok(Capabilities {
             batch_count: has(sys::SAB_SAMPLER_BATCH_COUNT),
@@ -264,13 +170,6 @@ impl<'a> SamplerHandle<'a> {
         Ok(shown)
     }
 
-    pub(crate) fn batch_count(&self) -> Result<u64, Error> {
-        let mut count = 0;
-        // SAFETY: a live handle, and room for a number.
-        check(unsafe { sys::sab_sampler_batch_count(self.pointer(), &mut count) })?;
-        Ok(count)
-    }
-
     pub(crate) fn skipped_count(&self) -> Result<usize, Error> {
         let mut count = 0;
         // SAFETY: a live handle, no room for indices, and room for a number.
@@ -287,20 +186,6 @@ impl<'a> SamplerHandle<'a> {
                 sys::sab_sampler_skipped(self.pointer(), indices, capacity, count)
             })
         }
-    }
-
-    pub(crate) fn set_epoch(&mut self, epoch: u64) -> Result<(), Error> {
-        // SAFETY: a live handle that nobody else uses.
-        let status = unsafe { sys::sab_sampler_set_epoch(self.pointer(), epoch) };
-        self.check(status)?;
-        Ok(())
-    }
-
-    pub(crate) fn seek(&mut self, position: u64) -> Result<(), Error> {
-        // SAFETY: a live handle that nobody else uses.
-        let status = unsafe { sys::sab_sampler_seek(self.pointer(), position) };
-        self.check(status)?;
-        Ok(())
     }
 
     pub(crate) fn tell(&self) -> Result<(u64, u64), Error> {
@@ -328,43 +213,15 @@ impl<'a> SamplerHandle<'a> {
         Ok(())
     }
 
-    pub(crate) fn set_budget(&mut self, index: usize, limit: f64) -> Result<(), Error> {
-        // SAFETY: a live handle that nobody else uses.
-        let status = unsafe { sys::sab_sampler_set_budget(self.pointer(), index, limit) };
-        self.check(status)?;
-        Ok(())
-    }
-
-    pub(crate) fn budget(&self, index: usize) -> Result<f64, Error> {
-        let mut limit = 0.0;
-        // SAFETY: a live handle, and room for a number.
-        check(unsafe { sys::sab_sampler_get_budget(self.pointer(), index, &mut limit) })?;
-        Ok(limit)
-    }
-
-    pub(crate) fn pack_info(&self) -> sys::sab_packed_info {
-        // SAFETY: a live handle, and a struct whose size is set.
-        certain(filled(|info| unsafe { sys::sab_packed_sampler_get_info(self.pointer(), info) }))
-    }
-
-    pub(crate) fn generator(&self) -> Result<[u32; BIONEMO_GENERATOR_WORDS], Error> {
-        let mut words = [0; BIONEMO_GENERATOR_WORDS];
-        // SAFETY: a live handle, and room for SAB_BIONEMO_GENERATOR_WORDS words.
-        check(unsafe {
-            sys::sab_bionemo_sampler_get_generator(self.pointer(), words.as_mut_ptr())
-        })?;
-        Ok(words)
-    }
-
-    pub(crate) fn set_generator(
-        &mut self,
-        words: &[u32; BIONEMO_GENERATOR_WORDS],
-    ) -> Result<(), Error> {
-        // SAFETY: a live handle that nobody else uses, and SAB_BIONEMO_GENERATOR_WORDS words.
-        let status =
-            unsafe { sys::sab_bionemo_sampler_set_generator(self.pointer(), words.as_ptr()) };
-        self.check(status)?;
-        Ok(())
+    calls! {
+        fn begin(&mut self) = sab_sampler_begin;
+        fn set_epoch(&mut self, epoch: u64) = sab_sampler_set_epoch;
+        fn seek(&mut self, position: u64) = sab_sampler_seek;
+        fn set_budget(&mut self, index: usize, limit: f64) = sab_sampler_set_budget;
+        fn budget(&self, index: usize) -> f64 = sab_sampler_get_budget;
+        fn batch_count(&self) -> u64 = sab_sampler_batch_count;
+        fn capability_bits(&self) -> u64 = sab_sampler_capabilities;
+        fn packed_info(&self) -> Result<struct sab_packed_info> = sab_packed_sampler_get_info;
     }
 }
 
@@ -425,10 +282,4 @@ unsafe fn shown_block<'a>(block: &sys::sab_block) -> Block<'a> {
             starts: (!block.starts.is_null()).then(|| slice(block.starts, samples)),
         }
     }
-}
-
-/// The trampoline of a size closure whose type has no name.
-#[allow(clippy::unnecessary_wraps)] // the type of a field of the options
-fn trampoline_of<F: FnMut(usize) -> Result<f64, BoxError>>(_: &F) -> sys::sab_size_fn {
-    Some(size_trampoline::<F>)
 }

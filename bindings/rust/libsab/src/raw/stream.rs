@@ -598,6 +598,16 @@ impl Kept for StreamParts {
     }
 }
 
+/// Stages whose functions take the stream below and numbers.
+macro_rules! stages {
+    ($(fn $name:ident($($argument:ident: $type:ty),*) = $function:ident;)*) => {$(
+        pub(crate) fn $name(self $(, $argument: $type)*) -> Result<Self, Error> {
+            // SAFETY: a live handle, and room for a handle.
+            self.over(|source, stream| unsafe { sys::$function(source $(, $argument)*, stream) })
+        }
+    )*};
+}
+
 /// A stream and what it keeps, which is dropped after it, as fields are in their order.
 pub(crate) struct StreamHandle {
     stream: Owned<sys::sab_stream>,
@@ -673,7 +683,7 @@ impl StreamHandle {
         mut self,
         make: impl FnOnce(*mut sys::sab_stream, *mut *mut sys::sab_stream) -> sys::sab_status,
     ) -> Result<Self, Error> {
-        let (status, stage) = construct(|stream| make(self.stream.pointer(), stream))?;
+        let (status, stage) = construct(|stream| make(self.pointer(), stream))?;
         if let Some(stage) = stage {
             self.stream.become_part_of(stage);
         }
@@ -705,6 +715,16 @@ impl StreamHandle {
         self.over(|source, stream| unsafe {
             sys::sab_files_stream_new(source, &*options.raw, stream)
         })
+    }
+
+    stages! {
+        fn flatten() = sab_flatten_stream_new;
+        fn rank(rank: u64, world_size: u64) = sab_shard_stream_new;
+        fn batch(batch_size: u64) = sab_batch_stream_new;
+        fn window(width: u64) = sab_window_stream_new;
+        fn block_shuffle(block_size: u64, seed: u64) = sab_block_shuffle_stream_new;
+        fn buffered_shuffle(buffer_size: u64, seed: u64) = sab_buffered_shuffle_stream_new;
+        fn prefetch(buffer_size: u64) = sab_prefetch_stream_new;
     }
 
     pub(crate) fn map(self, function: Box<MapFn>) -> Result<Self, Error> {
@@ -753,11 +773,6 @@ impl StreamHandle {
                 stream,
             )
         })
-    }
-
-    pub(crate) fn flatten(self) -> Result<Self, Error> {
-        // SAFETY: a live handle, and room for a handle.
-        self.over(|source, stream| unsafe { sys::sab_flatten_stream_new(source, stream) })
     }
 
     pub(crate) fn recurrent(self, initial: &[u8], function: Box<RecurFn>) -> Result<Self, Error> {
@@ -840,37 +855,6 @@ impl StreamHandle {
         })
     }
 
-    pub(crate) fn rank(self, rank: u64, world_size: u64) -> Result<Self, Error> {
-        // SAFETY: a live handle, and room for a handle.
-        self.over(|source, stream| unsafe {
-            sys::sab_shard_stream_new(source, rank, world_size, stream)
-        })
-    }
-
-    pub(crate) fn batch(self, batch_size: u64) -> Result<Self, Error> {
-        // SAFETY: a live handle, and room for a handle.
-        self.over(|source, stream| unsafe { sys::sab_batch_stream_new(source, batch_size, stream) })
-    }
-
-    pub(crate) fn window(self, width: u64) -> Result<Self, Error> {
-        // SAFETY: a live handle, and room for a handle.
-        self.over(|source, stream| unsafe { sys::sab_window_stream_new(source, width, stream) })
-    }
-
-    pub(crate) fn block_shuffle(self, block_size: u64, seed: u64) -> Result<Self, Error> {
-        // SAFETY: a live handle, and room for a handle.
-        self.over(|source, stream| unsafe {
-            sys::sab_block_shuffle_stream_new(source, block_size, seed, stream)
-        })
-    }
-
-    pub(crate) fn buffered_shuffle(self, buffer_size: u64, seed: u64) -> Result<Self, Error> {
-        // SAFETY: a live handle, and room for a handle.
-        self.over(|source, stream| unsafe {
-            sys::sab_buffered_shuffle_stream_new(source, buffer_size, seed, stream)
-        })
-    }
-
     pub(crate) fn pack(self, options: &PackedOptions) -> Result<Self, Error> {
         let mut raw = *options.raw;
         let Some(sizes) = options.sizes_fn.0.clone() else {
@@ -914,7 +898,7 @@ impl StreamHandle {
             let (status, sampler) = construct(|sampler| {
                 // SAFETY: as for a stream.
                 let status =
-                    unsafe { sys::sab_readahead_sampler_new(self.stream.pointer(), raw, sampler) };
+                    unsafe { sys::sab_readahead_sampler_new(self.pointer(), raw, sampler) };
                 // SAFETY: NULL before the call, and room for a handle.
                 offered.take_if_made(unsafe { *sampler });
                 status
@@ -929,12 +913,11 @@ impl StreamHandle {
         })
     }
 
-    pub(crate) fn prefetch(self, buffer_size: u64) -> Result<Self, Error> {
-        // SAFETY: a live handle, and room for a handle.
-        self.over(|source, stream| unsafe {
-            sys::sab_prefetch_stream_new(source, buffer_size, stream)
-        })
+    fn pointer(&self) -> *mut sys::sab_stream {
+        self.stream.pointer()
     }
+
+    calls! { fn skipped(&self) -> u64 = sab_stream_skipped_count; }
 
     /// As [`check`], after a call that may have used the stream's closures.
     fn check(&self, status: sys::sab_status) -> Result<sys::sab_status, Error> {
@@ -944,7 +927,7 @@ impl StreamHandle {
     pub(crate) fn next(&mut self) -> Option<Result<RecordView<'_>, Error>> {
         let mut record = empty_record();
         // SAFETY: a live handle that nobody else uses, and room for a record.
-        let status = unsafe { sys::sab_stream_next(self.stream.pointer(), &mut record) };
+        let status = unsafe { sys::sab_stream_next(self.pointer(), &mut record) };
         match self.check(status) {
             Ok(sys::SAB_END) => None,
             // SAFETY: valid until the next call on the stream, which needs `&mut self`.
@@ -963,38 +946,29 @@ impl StreamHandle {
         };
         // SAFETY: a live handle; the context fits its trampoline and lives until another takes its
         // place or the stream is freed.
-        certain(check(unsafe {
-            sys::sab_stream_set_progress(self.stream.pointer(), callback, context)
-        }));
+        certain(check(unsafe { sys::sab_stream_set_progress(self.pointer(), callback, context) }));
         self.parts.progress = Vec::from_iter(kept);
     }
 
     pub(crate) fn rewind(&mut self) -> Result<(), Error> {
         // SAFETY: a live handle that nobody else uses.
-        let status = unsafe { sys::sab_stream_rewind(self.stream.pointer()) };
+        let status = unsafe { sys::sab_stream_rewind(self.pointer()) };
         self.check(status)?;
         self.parts.failures.forget();
         Ok(())
-    }
-
-    pub(crate) fn skipped(&self) -> u64 {
-        let mut count = 0;
-        // SAFETY: a live handle, and room for a number.
-        certain(check(unsafe { sys::sab_stream_skipped_count(self.stream.pointer(), &mut count) }));
-        count
     }
 
     /// By `&mut self`: a source of the caller's may be asked for its state, and must not be asked
     /// again meanwhile.
     pub(crate) fn state(&mut self) -> Result<Vec<u8>, Error> {
         // SAFETY: a live handle that nobody else uses.
-        unsafe { save_state(self.stream.pointer(), |status| self.check(status)) }
+        unsafe { save_state(self.pointer(), |status| self.check(status)) }
     }
 
     pub(crate) fn restore(&mut self, state: &[u8]) -> Result<(), Error> {
         // SAFETY: a live handle that nobody else uses, and `state` is readable for its length.
         let status = unsafe {
-            sys::sab_stream_state_restore(self.stream.pointer(), state.as_ptr().cast(), state.len())
+            sys::sab_stream_state_restore(self.pointer(), state.as_ptr().cast(), state.len())
         };
         self.check(status)?;
         self.parts.failures.forget();
@@ -1035,27 +1009,27 @@ unsafe fn save_state(
     }
 }
 
-impl SamplerHandle<'static> {
-    /// The stream under a sampler of [`StreamHandle::readahead_sampler`].
-    fn stream(&self) -> *mut sys::sab_stream {
+impl SamplerHandle<'_> {
+    /// The stream under a sampler of [`StreamHandle::readahead_sampler`]; others are refused.
+    fn stream(&self) -> Result<*mut sys::sab_stream, Error> {
         let mut stream = null_mut();
         // SAFETY: a live handle, and room for a handle, which stays the sampler's.
-        certain(check(unsafe { sys::sab_sampler_stream_new(self.pointer(), &mut stream) }));
-        stream
+        check(unsafe { sys::sab_sampler_stream_new(self.pointer(), &mut stream) })?;
+        Ok(stream)
     }
 
     /// By `&mut self`, as [`StreamHandle::state`].
     pub(crate) fn stream_state(&mut self) -> Result<Vec<u8>, Error> {
         // SAFETY: alive as long as the sampler, which nobody else uses.
-        unsafe { save_state(self.stream(), |status| self.check(status)) }
+        unsafe { save_state(self.stream()?, |status| self.check(status)) }
     }
 
     pub(crate) fn restore_stream(&mut self, state: &[u8]) -> Result<(), Error> {
+        let stream = self.stream()?;
         // SAFETY: alive as long as the sampler, which nobody else uses, and `state` is readable for
         // its length.
-        let status = unsafe {
-            sys::sab_stream_state_restore(self.stream(), state.as_ptr().cast(), state.len())
-        };
+        let status =
+            unsafe { sys::sab_stream_state_restore(stream, state.as_ptr().cast(), state.len()) };
         self.check(status).map(drop)
     }
 }

@@ -7,7 +7,7 @@ use burn::nn::{Embedding, EmbeddingConfig, Linear, LinearConfig};
 use burn::optim::{AdamConfig, GradientsParams, Optimizer};
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use burn::tensor::{Int, Tensor, TensorData};
-use libsab::{BatchRef, BucketSampler, Plan, PlanOptions, SamplerOptions, Sizes};
+use libsab::{BatchRef, Plan, PlanOptions, Sampler, SamplerOptions, Sizes};
 
 type Sample = (Vec<i32>, i32);
 
@@ -64,7 +64,7 @@ fn train<B: AutodiffBackend>(
 ) -> Result<Vec<f32>, libsab::Error> {
     let mut model = Model::<B>::new(device);
     let mut optimizer = AdamConfig::new().init();
-    let mut sampler = BucketSampler::new(plan, &SamplerOptions::new().seed(1))?;
+    let mut sampler = Sampler::bucket(plan, &SamplerOptions::new().seed(1))?;
     let mut losses = Vec::new();
     for epoch in 0..epochs {
         sampler.set_epoch(epoch)?;
@@ -77,7 +77,7 @@ fn train<B: AutodiffBackend>(
             sum += loss.into_data().to_vec::<f32>().expect("the backend's numbers are f32")[0];
             model = optimizer.step(0.05, model, gradients);
         }
-        losses.push(sum / sampler.batch_count() as f32);
+        losses.push(sum / sampler.batch_count()? as f32);
     }
     Ok(losses)
 }

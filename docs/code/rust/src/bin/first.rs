@@ -1,7 +1,7 @@
 //! The first example in Rust.
 
 // [first]
-use libsab::{BucketSampler, Plan, PlanOptions, SamplerOptions, Sizes};
+use libsab::{Plan, PlanOptions, Sampler, SamplerOptions, Sizes};
 
 fn main() -> Result<(), libsab::Error> {
     let tokens: Vec<u32> = (0..10_000).map(|i| 1 + i * 7919 % 200).collect(); // the size of each sample
@@ -9,7 +9,7 @@ fn main() -> Result<(), libsab::Error> {
     let report = plan.report(&SamplerOptions::new())?;
     println!("{:.1} % padding in {} batches", 100.0 * report.padding, report.batches);
 
-    let mut sampler = BucketSampler::new(&plan, &SamplerOptions::new().seed(7))?;
+    let mut sampler = Sampler::bucket(&plan, &SamplerOptions::new().seed(7))?;
     let mut seen = 0;
     for batch in &mut sampler {
         let batch = batch?;

@@ -5,6 +5,7 @@ use std::mem::align_of;
 use std::sync::atomic::AtomicUsize;
 
 use super::*;
+use crate::raw::compat::{index_trampoline, IndexFn};
 use crate::stream::{Content, Record};
 
 #[test]

@@ -1041,7 +1041,6 @@ typedef struct sab_grouping_dimension {
  size_t threshold_count;
 } sab_grouping_dimension;
 sab_status sab_grouping_thresholds_new(const sab_grouping_dimension *dimensions, size_t count, sab_grouping **grouping);
-sab_status sab_grouping_single_new(size_t samples, sab_grouping **grouping);
 sab_status sab_grouping_predefined_new(const int64_t *group_of, size_t samples, size_t groups, sab_grouping **grouping);
 sab_status sab_grouping_partition_new(const int64_t *indices, const uint64_t *counts, size_t groups, sab_grouping **grouping);
 sab_status sab_grouping_consecutive_new(const uint64_t *counts, size_t groups, sab_grouping **grouping);

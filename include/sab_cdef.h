@@ -605,8 +605,6 @@ typedef struct sab_sizes_file_options {
 } sab_sizes_file_options;
 void sab_sizes_file_options_init(sab_sizes_file_options *options, size_t struct_size);
 sab_status sab_sizes_file_new(const char *path, const sab_sizes_file_options *options, sab_sizes **sizes);
-sab_status sab_sizes_npy_new(const char *path, sab_sizes **sizes);
-sab_status sab_sizes_npy_read(const void *data, size_t size, sab_sizes **sizes);
 /* sab/balance.h */
 enum {
  SAB_PARTITION_KARMARKAR_KARP = 0,

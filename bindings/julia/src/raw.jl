@@ -810,10 +810,6 @@ sab_sizes_file_options_init(options, struct_size) = ccall(_sab_sizes_file_option
 init(options::sab_sizes_file_options) = sab_sizes_file_options_init(options, sizeof(options))
 const _sab_sizes_file_new = Ref(C_NULL)
 sab_sizes_file_new(path, options, sizes) = ccall(_sab_sizes_file_new[], sab_status, (Cstring, Ptr{sab_sizes_file_options}, Ptr{Ptr{sab_sizes}}), path, options, sizes)
-const _sab_sizes_npy_new = Ref(C_NULL)
-sab_sizes_npy_new(path, sizes) = ccall(_sab_sizes_npy_new[], sab_status, (Cstring, Ptr{Ptr{sab_sizes}}), path, sizes)
-const _sab_sizes_npy_read = Ref(C_NULL)
-sab_sizes_npy_read(data, size, sizes) = ccall(_sab_sizes_npy_read[], sab_status, (Ptr{Cvoid}, Csize_t, Ptr{Ptr{sab_sizes}}), data, size, sizes)
 const SAB_PARTITION_KARMARKAR_KARP = 0
 const SAB_PARTITION_LONGEST_FIRST = 1
 const SAB_MICRO_BATCHES_ASCENDING = 0
@@ -1749,8 +1745,6 @@ function load(library)
     _sab_bagua_batch_sampler_new[] = dlsym(library, :sab_bagua_batch_sampler_new)
     _sab_sizes_file_options_init[] = something(dlsym(library, :sab_sizes_file_options_init; throw_error=false), C_NULL)
     _sab_sizes_file_new[] = something(dlsym(library, :sab_sizes_file_new; throw_error=false), C_NULL)
-    _sab_sizes_npy_new[] = something(dlsym(library, :sab_sizes_npy_new; throw_error=false), C_NULL)
-    _sab_sizes_npy_read[] = something(dlsym(library, :sab_sizes_npy_read; throw_error=false), C_NULL)
     _sab_partition_options_init[] = something(dlsym(library, :sab_partition_options_init; throw_error=false), C_NULL)
     _sab_items_partition[] = something(dlsym(library, :sab_items_partition; throw_error=false), C_NULL)
     _sab_balanced_options_init[] = something(dlsym(library, :sab_balanced_options_init; throw_error=false), C_NULL)

@@ -311,8 +311,6 @@ public:
     static Sizes open(const char *path, const sab_sizes_file_options &given = SizesFileOptions()) {
         return Sizes(created(sab_sizes_file_new, path, &given));
     }
-    /// Maps a NumPy file.
-    static Sizes open_npy(const char *path) { return Sizes(created(sab_sizes_npy_new, path)); }
 #endif
     /// Number of samples.
     size_t size() const noexcept { return sab_sizes_count(get()); }

@@ -605,8 +605,6 @@ typedef struct sab_sizes_file_options {
 } sab_sizes_file_options;
 void sab_sizes_file_options_init(sab_sizes_file_options *options, size_t struct_size);
 sab_status sab_sizes_file_new(const char *path, const sab_sizes_file_options *options, sab_sizes **sizes);
-sab_status sab_sizes_npy_new(const char *path, sab_sizes **sizes);
-sab_status sab_sizes_npy_read(const void *data, size_t size, sab_sizes **sizes);
 /* sab/balance.h */
 enum {
  SAB_PARTITION_KARMARKAR_KARP = 0,
@@ -1041,7 +1039,6 @@ typedef struct sab_grouping_dimension {
  size_t threshold_count;
 } sab_grouping_dimension;
 sab_status sab_grouping_thresholds_new(const sab_grouping_dimension *dimensions, size_t count, sab_grouping **grouping);
-sab_status sab_grouping_single_new(size_t samples, sab_grouping **grouping);
 sab_status sab_grouping_predefined_new(const int64_t *group_of, size_t samples, size_t groups, sab_grouping **grouping);
 sab_status sab_grouping_partition_new(const int64_t *indices, const uint64_t *counts, size_t groups, sab_grouping **grouping);
 sab_status sab_grouping_consecutive_new(const uint64_t *counts, size_t groups, sab_grouping **grouping);

@@ -26,7 +26,7 @@ typedef struct sab_sizes_file_options {
     /** set by SAB_SIZES_FILE_OPTIONS_INIT */
     size_t struct_size;
     /** NULL: by the content, then by the name. Otherwise one of
-     *  - "npy"        NumPy's `.npy`
+     *  - "npy"        NumPy's `.npy`, 1.0 to 3.0: one dimension of any sab_dtype, little-endian
      *  - "megatron"   Megatron's `.idx`: the lengths of the sequences
      *  - "fairseq"    fairseq's `.idx`, memory-mapped or of the old kind (`TNTIDX`)
      *  - "datatrove"  datatrove's `.ds.index`: the tokens of the documents
@@ -70,10 +70,13 @@ SAB_API void sab_sizes_file_options_init(sab_sizes_file_options *options, size_t
 
 /** Reads the sizes of the samples of a file.
  *
- * Indexes and `.npy` files are mapped and used in place unless `copy` is 1; the warnings of
- * sab_sizes_npy_new() hold. The other formats are read once, also from gzip and Zstandard; their
- * sizes take 4 bytes each if all are whole numbers below 2^32, otherwise 8. The handle does not
- * need the file any more.
+ * Indexes and `.npy` files are mapped and used in place unless `copy` is 1. While the handle or a
+ * sampler on it lives, do not truncate a mapped file: a read behind its end stops the process with
+ * SIGBUS. Do not overwrite it either: plans and samplers then use a mixture of old and new sizes,
+ * or fail. To replace it, write a new file and rename it over the old one.
+ *
+ * The other formats are read once, also from gzip and Zstandard; their sizes take 4 bytes each if
+ * all are whole numbers below 2^32, otherwise 8. The handle does not need the file any more.
  *
  * JSON lines have one whole object on each line; empty lines are ignored. Of a name that an object
  * has twice, the first field counts. Only the structure of the other fields is checked: they may
@@ -95,33 +98,6 @@ SAB_API void sab_sizes_file_options_init(sab_sizes_file_options *options, size_t
  */
 SAB_API sab_status sab_sizes_file_new(const char *path, const sab_sizes_file_options *options,
                                       sab_sizes **sizes) SAB_NOEXCEPT;
-
-/** Maps a NumPy `.npy` file (format 1.0 to 3.0, one dimension, any dtype above, little-endian or
- * one byte wide).
- *
- * The file is mapped, not read. While the handle or a sampler on it lives, do not truncate the
- * file: a read behind its end stops the process with SIGBUS. Do not overwrite it either: plans and
- * samplers then use a mixture of old and new sizes, or fail. To replace it, write a new file and
- * rename it over the old one. sab_sizes_npy_read() copies instead. Big-endian files are refused
- * with a message that says how to convert them.
- *
- * @param path   file name, in the system's encoding
- * @param sizes  the new handle; free with sab_sizes_free()
- * @return SAB_OK; SAB_E_IO when the file cannot be opened or mapped; SAB_E_FORMAT when it is
- *     truncated or not such a file
- */
-SAB_API sab_status sab_sizes_npy_new(const char *path, sab_sizes **sizes) SAB_NOEXCEPT;
-
-/** Takes sizes from the bytes of a `.npy` file, as sab_sizes_npy_new() does from the file. The
- * sizes are copied.
- *
- * @param data   the bytes of the file
- * @param size   number of bytes
- * @param sizes  the new handle; free with sab_sizes_free()
- * @return SAB_OK; SAB_E_FORMAT when the bytes are truncated or not such a file
- */
-SAB_API sab_status sab_sizes_npy_read(const void *data, size_t size, sab_sizes **sizes)
-    SAB_NOEXCEPT;
 
 #ifdef __cplusplus
 }

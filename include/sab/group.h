@@ -169,14 +169,6 @@ typedef struct sab_grouping_dimension {
 SAB_API sab_status sab_grouping_thresholds_new(const sab_grouping_dimension *dimensions,
                                                size_t count, sab_grouping **grouping) SAB_NOEXCEPT;
 
-/** All samples in one group.
- *
- * @param samples   number of samples, at most 4,294,967,295
- * @param grouping  the new handle; free with sab_grouping_free()
- * @return SAB_OK; SAB_E_ARGUMENT
- */
-SAB_API sab_status sab_grouping_single_new(size_t samples, sab_grouping **grouping) SAB_NOEXCEPT;
-
 /** Groups given as the number of each sample's group.
  *
  * @param group_of  `samples` numbers, from 0 to below `groups`; may be NULL when there are no
@@ -201,7 +193,7 @@ SAB_API sab_status sab_grouping_predefined_new(const int64_t *group_of, size_t s
 SAB_API sab_status sab_grouping_partition_new(const int64_t *indices, const uint64_t *counts,
                                               size_t groups, sab_grouping **grouping) SAB_NOEXCEPT;
 
-/** Groups of consecutive samples.
+/** Groups of consecutive samples; with one count, all samples in one group.
  *
  * @param counts    samples of each group, any of them 0; may be NULL when there are no groups
  * @param groups    number of `counts`, at most 4,294,967,295

@@ -58,11 +58,7 @@ inline c10::IValue tuple(std::vector<c10::IValue> items) {
 class Grouping {
 public:
     /// All in one group.
-    static Grouping uni(std::size_t samples) {
-        sab_grouping *made = nullptr;
-        check(sab_grouping_single_new(samples, &made));
-        return Grouping(made);
-    }
+    static Grouping uni(std::size_t samples) { return consecutive({samples}); }
     /// By the number of each sample's group.
     static Grouping predefined(const std::vector<int64_t> &group_of, std::size_t groups) {
         sab_grouping *made = nullptr;

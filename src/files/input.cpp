@@ -50,8 +50,7 @@ std::shared_ptr<const std::span<const std::byte>> Input::image() {
         std::vector<char> bytes;
         std::span<const std::byte> view;
     };
-    const auto copy = std::make_shared<Copy>();
-    std::vector<char>& bytes = copy->bytes;
+    std::vector<char> bytes;
     constexpr std::size_t block = 1 << 20;
     for (std::size_t end = 0;;) {
         bytes.resize(end + block);
@@ -59,7 +58,9 @@ std::shared_ptr<const std::span<const std::byte>> Input::image() {
         end += count;
         if (count > 0) continue;
         bytes.resize(end);
-        copy->view = std::as_bytes(std::span<const char>(bytes));
+        const auto copy = std::make_shared<Copy>();
+        copy->bytes.assign(bytes.begin(), bytes.end());  // without the room behind the end
+        copy->view = std::as_bytes(std::span<const char>(copy->bytes));
         return image_ = {copy, &copy->view};
     }
 }

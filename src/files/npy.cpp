@@ -4,7 +4,6 @@
 #include <optional>
 #include <string_view>
 
-#include "base/files.h"
 #include "files/npy.h"
 
 namespace sab {
@@ -103,31 +102,16 @@ Header header_of(std::span<const std::byte> image, std::string_view name) {
     return header;
 }
 
-Sizes sizes_in(std::shared_ptr<const std::span<const std::byte>> file, std::string_view name) {
+}  // namespace
+
+Sizes read_npy(Input& input) {
+    std::shared_ptr<const std::span<const std::byte>> file = input.image();
     const std::span<const std::byte> image = *file;
-    const Header header = header_of(image, text("\"", name, "\""));
+    const Header header = header_of(image, text("\"", input.name(), "\""));
     std::vector<Chunk> chunks{
         Chunk::numbers(image.data() + header.data_offset, header.count, header.dtype,
                        static_cast<std::ptrdiff_t>(dtype_size(header.dtype)), std::move(file))};
     return Sizes(std::move(chunks), text("NumPy .npy: ", counted(header.count, "size")));
-}
-
-}  // namespace
-
-Sizes map_npy(const char* path) {
-    return sizes_in(map_file(path), path);
-}
-
-Sizes read_npy(Input& input) {
-    return sizes_in(input.image(), input.name());
-}
-
-Sizes read_npy(std::span<const std::byte> image) {
-    const Header header = header_of(image, "data");
-    sab_sizes_options options = SAB_SIZES_OPTIONS_INIT;
-    options.copy = 1;
-    return Sizes::from_memory(image.data() + header.data_offset, header.count, header.dtype,
-                              options);
 }
 
 }  // namespace sab

@@ -45,11 +45,6 @@ sab_status sab_grouping_thresholds_new(const sab_grouping_dimension* dimensions,
     });
 }
 
-sab_status sab_grouping_single_new(size_t samples, sab_grouping** grouping) noexcept {
-    return sab::guard_new(grouping, "grouping",
-                          [&] { return new sab_grouping{sab::group_together(samples)}; });
-}
-
 sab_status sab_grouping_predefined_new(const int64_t* group_of, size_t samples, size_t groups,
                                        sab_grouping** grouping) noexcept {
     return sab::guard_new(grouping, "grouping", [&] {

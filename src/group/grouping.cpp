@@ -174,12 +174,6 @@ Grouping group_consecutively(std::span<const uint64_t> counts) {
     return made;
 }
 
-Grouping group_together(std::size_t samples) {
-    check_sample_count(samples);
-    const uint64_t count = samples;
-    return group_consecutively({&count, 1});
-}
-
 sab_grouping_view Grouping::view() const {
     return {0,
             permutation.size(),

@@ -21,8 +21,6 @@ Grouping group_by_thresholds(std::span<const sab_grouping_dimension> dimensions)
 Grouping group_by_numbers(std::span<const int64_t> group_of, std::size_t groups);
 Grouping group_by_partition(const int64_t* indices, std::span<const uint64_t> counts);
 Grouping group_consecutively(std::span<const uint64_t> counts);
-/// All samples in one group.
-Grouping group_together(std::size_t samples);
 
 }  // namespace sab
 

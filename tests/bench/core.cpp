@@ -66,7 +66,7 @@ int main(int argc, char** argv) {
         return 2;
     }
     sab_sizes* sizes = nullptr;
-    check(sab_sizes_npy_new(argv[1], &sizes));
+    check(sab_sizes_file_new(argv[1], nullptr, &sizes));
     const std::size_t count = sab_sizes_count(sizes);
     const auto samples = static_cast<double>(count);
     std::vector<int32_t> lengths(count);

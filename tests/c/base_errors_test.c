@@ -56,7 +56,7 @@ static void Message_IsCutBetweenCharacters(void) {
     for (size_t skip = 0; skip < 9; skip += 3) { /* wherever the cut falls */
         char shifted[3100];
         snprintf(shifted, sizeof shifted, "%.*s%s", (int)(skip / 3), "ab", path);
-        EXPECT(sab_sizes_npy_new(shifted, &sizes) == SAB_E_IO);
+        EXPECT(sab_sizes_file_new(shifted, NULL, &sizes) == SAB_E_IO);
         const char *message = sab_last_error_message();
         const size_t length = strlen(message);
         EXPECT(length <= 1023 && length > 1000);
@@ -76,14 +76,11 @@ static void Message_OutlivesSuccessAndFree(void) {
 
 static void NullArgumentsOfSizes_AreNamed(void) {
     sab_sizes *sizes = sizes_of(lengths(100), 100), *new_sizes = NULL;
-    const unsigned char bytes[8] = {0};
     double value = 0;
     IS_NULL(sab_sizes_new(NULL, 1, SAB_INT8, NULL, &new_sizes), "data");
     IS_NULL(sab_sizes_new(lengths(1), 1, SAB_INT32, NULL, NULL), "sizes");
-    IS_NULL(sab_sizes_npy_new(NULL, &new_sizes), "path");
-    IS_NULL(sab_sizes_npy_new("/tmp", NULL), "sizes");
-    IS_NULL(sab_sizes_npy_read(NULL, 64, &new_sizes), "data");
-    IS_NULL(sab_sizes_npy_read(bytes, sizeof bytes, NULL), "sizes");
+    IS_NULL(sab_sizes_file_new(NULL, NULL, &new_sizes), "path");
+    IS_NULL(sab_sizes_file_new("/tmp", NULL, NULL), "sizes");
     IS_NULL(sab_sizes_callback_new(1, NULL, NULL, NULL, NULL, &new_sizes), "size");
     IS_NULL(sab_sizes_callback_new(1, any_size, NULL, NULL, NULL, NULL), "sizes");
     struct ArrowArray array = {0};
@@ -233,6 +230,8 @@ static void Constructors_ThatFail_SetTheHandleToNull(void) {
     sab_sizes *sizes = sizes_of(lengths(50), 50);
     sab_plan *plan = a_plan();
     const sab_plan_options no_budget = SAB_PLAN_OPTIONS_INIT;
+    sab_sizes_file_options as_npy = SAB_SIZES_FILE_OPTIONS_INIT;
+    as_npy.format = "npy";
     sab_sampler_options no_ranks = SAB_SAMPLER_OPTIONS_INIT;
     no_ranks.world_size = 0;
     int32_t code = 77;
@@ -246,9 +245,8 @@ static void Constructors_ThatFail_SetTheHandleToNull(void) {
                ((expected) == SAB_E_CALLBACK || (expected) == SAB_E_CANCELLED ? 77 : 0)); \
     } while (0)
     GIVES_NULL(sab_sizes, sab_sizes_new(NULL, 1, SAB_INT32, NULL, &handle), SAB_E_ARGUMENT);
-    GIVES_NULL(sab_sizes, sab_sizes_npy_new("/no/such/file", &handle), SAB_E_IO);
-    GIVES_NULL(sab_sizes, sab_sizes_npy_new("/proc/version", &handle), SAB_E_FORMAT);
-    GIVES_NULL(sab_sizes, sab_sizes_npy_read("no .npy", 7, &handle), SAB_E_FORMAT);
+    GIVES_NULL(sab_sizes, sab_sizes_file_new("/no/such/file", NULL, &handle), SAB_E_IO);
+    GIVES_NULL(sab_sizes, sab_sizes_file_new("/proc/version", &as_npy, &handle), SAB_E_FORMAT);
     GIVES_NULL(sab_sizes, sab_sizes_callback_new(5, failing_size, &code, NULL, NULL, &handle),
                SAB_E_CALLBACK);
     GIVES_NULL(sab_sizes, sab_sizes_callback_new(5, any_size, NULL, stop_at_once, NULL, &handle),

@@ -191,20 +191,17 @@ static void wild_grouping(const sab_sizes *first, const sab_sizes *second) {
     }
     const sab_grouping_dimension dimensions[] = {{first, MAYBE(reals), below(9)},
                                                  {second, MAYBE(reals), below(9)}};
-    switch (below(5)) {
+    switch (below(4)) {
         case 0:
             note(sab_grouping_thresholds_new(MAYBE(dimensions),
                                              below(8) ? below(3) : 65 + below(100), &grouping));
             break;
         case 1:
-            note(sab_grouping_single_new(below(2) ? below(99) : SIZE_MAX - below(9),
-                                         below(8) ? &grouping : NULL));
+            note(sab_grouping_predefined_new(MAYBE(longs), below(64),
+                                             below(8) ? below(9) : SIZE_MAX,
+                                             below(8) ? &grouping : NULL));
             break;
         case 2:
-            note(sab_grouping_predefined_new(MAYBE(longs), below(64),
-                                             below(8) ? below(9) : SIZE_MAX, &grouping));
-            break;
-        case 3:
             note(sab_grouping_partition_new(MAYBE(longs), MAYBE(words), below(3), &grouping));
             break;
         default: note(sab_grouping_consecutive_new(MAYBE(words), below(9), &grouping)); break;

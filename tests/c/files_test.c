@@ -29,6 +29,13 @@ static size_t make_npy(unsigned char *out, int version, const char *dictionary, 
     return start + header + bytes;
 }
 
+static sab_status read_npy(const char *path, int32_t copy, sab_sizes **sizes) {
+    sab_sizes_file_options options = SAB_SIZES_FILE_OPTIONS_INIT;
+    options.format = "npy";
+    options.copy = copy;
+    return sab_sizes_file_new(path, &options, sizes);
+}
+
 static void Npy_GoodFilesAreMapped_BadOnesRefused(void) {
     unsigned char file[512];
     char path[] = "/tmp/sab_test_XXXXXX";
@@ -41,18 +48,17 @@ static void Npy_GoodFilesAreMapped_BadOnesRefused(void) {
             make_npy(file, version, "{'descr': '<i2', 'fortran_order': False, 'shape': (3,), }\n",
                      numbers, sizeof numbers);
         write_file(path, file, size);
-        EXPECT_OK(sab_sizes_npy_new(path, &sizes));
+        EXPECT_OK(read_npy(path, 0, &sizes));
         EXPECT_OK(sab_sizes_get(sizes, 2, &value));
         EXPECT(sab_sizes_count(sizes) == 3 && value == 7);
         sab_sizes_free(sizes);
-        EXPECT_OK(sab_sizes_npy_read(file, size, &sizes));
+        EXPECT_OK(read_npy(path, 1, &sizes)); /* a copy: the file may change */
         for (size_t shorter = 0; shorter < size; ++shorter) {
             sab_sizes *other = NULL;
             write_file(path, file, shorter);
-            EXPECT(sab_sizes_npy_new(path, &other) == SAB_E_FORMAT && other == NULL);
-            EXPECT(sab_sizes_npy_read(file, shorter, &other) == SAB_E_FORMAT && other == NULL);
+            EXPECT(read_npy(path, 0, &other) == SAB_E_FORMAT && other == NULL);
+            EXPECT(read_npy(path, 1, &other) == SAB_E_FORMAT && other == NULL);
         }
-        memset(file, 0, sizeof file); /* they were copied */
         EXPECT_OK(sab_sizes_get(sizes, 2, &value));
         EXPECT(sab_sizes_count(sizes) == 3 && value == 7);
         sab_sizes_free(sizes);
@@ -74,21 +80,18 @@ static void Npy_GoodFilesAreMapped_BadOnesRefused(void) {
         {"{'descr': '<i2', 'shape': (4,), }", "truncated: 4 sizes are promised, 3 are there"}};
     for (size_t i = 0; i < COUNT(bad); ++i) {
         write_file(path, file, make_npy(file, 1, bad[i].dictionary, numbers, sizeof numbers));
-        EXPECT_FAILS(sab_sizes_npy_new(path, &sizes), SAB_E_FORMAT, bad[i].words);
+        EXPECT_FAILS(read_npy(path, 0, &sizes), SAB_E_FORMAT, bad[i].words);
     }
-    EXPECT_OK(sab_sizes_npy_read(
-        file, make_npy(file, 1, "{'descr': '<i2', 'shape': (0,), }", numbers, 0), &sizes));
+    write_file(path, file, make_npy(file, 1, "{'descr': '<i2', 'shape': (0,), }", numbers, 0));
+    EXPECT_OK(read_npy(path, 1, &sizes));
     EXPECT(sab_sizes_count(sizes) == 0);
     sab_sizes_free(sizes);
-    EXPECT_FAILS(sab_sizes_npy_read("no such thing at all", 20, &sizes), SAB_E_FORMAT,
-                 "data: is not a .npy file");
-    EXPECT_FAILS(sab_sizes_npy_read(NULL, 20, &sizes), SAB_E_ARGUMENT, "data = NULL");
     write_file(path, "no such thing at all", 20);
-    EXPECT_FAILS(sab_sizes_npy_new(path, &sizes), SAB_E_FORMAT, "is not a .npy file");
+    EXPECT_FAILS(read_npy(path, 0, &sizes), SAB_E_FORMAT, "is not a .npy file");
     unlink(path);
-    EXPECT_FAILS(sab_sizes_npy_new(path, &sizes), SAB_E_IO, path);
-    EXPECT_FAILS(sab_sizes_npy_new("/tmp", &sizes), SAB_E_IO, "regular file");
-    EXPECT_FAILS(sab_sizes_npy_new(NULL, &sizes), SAB_E_ARGUMENT, "path = NULL");
+    EXPECT_FAILS(read_npy(path, 0, &sizes), SAB_E_IO, path);
+    EXPECT_FAILS(read_npy("/tmp", 0, &sizes), SAB_E_IO, "regular file");
+    EXPECT_FAILS(read_npy(NULL, 0, &sizes), SAB_E_ARGUMENT, "path = NULL");
 }
 
 static int write_npy(const char *path, int version, const char *dictionary, size_t header,
@@ -132,14 +135,14 @@ static void Npy_OfEveryTypeAndHeader_IsMapped(void) {
                          i % 2 ? "True" : "False");
                 EXPECT(write_npy(path, version, dictionary, headers[h], types[i].bytes,
                                  types[i].size));
-                EXPECT_OK(sab_sizes_npy_new(path, &sizes));
+                EXPECT_OK(read_npy(path, 0, &sizes));
                 EXPECT_OK(sab_sizes_get(sizes, 1, &value));
                 EXPECT(sab_sizes_count(sizes) == 2 && value == 2);
                 sab_sizes_free(sizes);
             }
     EXPECT(
         write_npy(path, 1, "{'descr': '<i4', 'fortran_order': False, 'shape': (0,), }", 60, "", 0));
-    EXPECT_OK(sab_sizes_npy_new(path, &sizes));
+    EXPECT_OK(read_npy(path, 0, &sizes));
     EXPECT(sab_sizes_count(sizes) == 0);
     sab_sizes_free(sizes);
     const char *refused[] = {"'|b1'", "'<c8'", "'|S4'", "'|O'", "'<M8[s]'",
@@ -148,7 +151,7 @@ static void Npy_OfEveryTypeAndHeader_IsMapped(void) {
         snprintf(dictionary, sizeof dictionary,
                  "{'descr': %s, 'fortran_order': False, 'shape': (2,), }", refused[i]);
         EXPECT(write_npy(path, 1, dictionary, 100, "0123456789abcdef", 16));
-        EXPECT(sab_sizes_npy_new(path, &sizes) == SAB_E_FORMAT && sizes == NULL &&
+        EXPECT(read_npy(path, 0, &sizes) == SAB_E_FORMAT && sizes == NULL &&
                strstr(sab_last_error_message(), path) != NULL);
     }
     const int versions[] = {0, 4, 255};
@@ -156,7 +159,7 @@ static void Npy_OfEveryTypeAndHeader_IsMapped(void) {
         EXPECT(write_npy(path, versions[i],
                          "{'descr': '<i4', 'fortran_order': False, 'shape': (2,), }", 100,
                          "01234567", 8));
-        EXPECT_FAILS(sab_sizes_npy_new(path, &sizes), SAB_E_FORMAT, "is not known");
+        EXPECT_FAILS(read_npy(path, 0, &sizes), SAB_E_FORMAT, "is not known");
     }
     unlink(path);
 }

@@ -525,7 +525,7 @@ static void given_groups(void) {
            ARE(all.group_of, 0, 2, 2, 2));
     sab_grouping_free(grouping);
 
-    EXPECT_OK(sab_grouping_single_new(3, &grouping));
+    EXPECT_OK(sab_grouping_consecutive_new(&counts[2], 1, &grouping));
     all = shown(grouping);
     EXPECT(all.groups == 1 && ARE(all.offsets, 0, 3) && ARE(all.permutation, 0, 1, 2) &&
            ARE(all.group_of, 0, 0, 0));
@@ -534,7 +534,8 @@ static void given_groups(void) {
 
 static void groupings_of_nothing(void) {
     sab_grouping *grouping = NULL;
-    EXPECT_OK(sab_grouping_single_new(0, &grouping));
+    const uint64_t no_sample = 0;
+    EXPECT_OK(sab_grouping_consecutive_new(&no_sample, 1, &grouping));
     EXPECT(shown(grouping).groups == 1);
     sab_grouping_free(grouping);
     EXPECT_OK(sab_grouping_predefined_new(NULL, 0, 0, &grouping));
@@ -592,6 +593,8 @@ static void groupings_refusals(void) {
                  "group_of = NULL");
     EXPECT_FAILS(sab_grouping_predefined_new(NULL, 0, SIZE_MAX, &grouping), SAB_E_ARGUMENT,
                  "groups = ");
+    EXPECT_FAILS(sab_grouping_predefined_new(numbers, SIZE_MAX, 2, &grouping), SAB_E_ARGUMENT,
+                 "samples = ");
     EXPECT_FAILS(sab_grouping_partition_new(numbers, counts, 2, &grouping), SAB_E_ARGUMENT,
                  "indices[1] = 2: must be at least 0 and below the number of samples, 2");
     EXPECT_FAILS(sab_grouping_partition_new(twice, counts, 2, &grouping), SAB_E_ARGUMENT,
@@ -602,11 +605,10 @@ static void groupings_refusals(void) {
         sab_grouping_consecutive_new(many, 2, &grouping), SAB_E_ARGUMENT,
         "counts[1] = 18446744073709551615: there must be at most 4294967295 samples, with 1");
     EXPECT_FAILS(sab_grouping_consecutive_new(NULL, 2, &grouping), SAB_E_ARGUMENT, "counts = NULL");
-    EXPECT_FAILS(sab_grouping_single_new(SIZE_MAX, &grouping), SAB_E_ARGUMENT, "samples = ");
     EXPECT(grouping == NULL);
     sab_grouping_view all = SAB_GROUPING_VIEW_INIT;
     EXPECT_FAILS(sab_grouping_get_view(NULL, &all), SAB_E_ARGUMENT, "grouping = NULL");
-    EXPECT_OK(sab_grouping_single_new(1, &grouping));
+    EXPECT_OK(sab_grouping_consecutive_new(counts, 1, &grouping));
     all.struct_size = 1;
     EXPECT_FAILS(sab_grouping_get_view(grouping, &all), SAB_E_ARGUMENT, "groups.struct_size = 1");
     sab_grouping_free(grouping);

@@ -87,7 +87,7 @@ void Sizes_ComeFromVectorsPointersAndFunctions() {
     EXPECT(sab::Sizes(bytes, 0).values().empty());
     EXPECT(sab::Sizes(std::vector<std::int64_t>{1LL << 40})[0] == 1099511627776.0);
     EXPECT(fails(SAB_E_ARGUMENT, "index", [&] { copied[3]; }));
-    EXPECT(fails(SAB_E_IO, "/nowhere", [] { sab::Sizes::open_npy("/nowhere/sizes.npy"); }));
+    EXPECT(fails(SAB_E_IO, "/nowhere", [] { sab::Sizes::open("/nowhere/sizes.npy"); }));
 }
 
 // An array of three int32 in Arrow's C data interface, and how often one was released.

@@ -297,7 +297,7 @@ test("integers that C's type does not hold exactly are refused", function()
   expect_error("stride = 18446744073709551615", sab.options, "sab_sizes_options", {stride = 0xffffffffffffffffULL})
   assert(sab.options("sab_sizes_options", {stride = -4}).stride == -4)
   expect_error("takes 2 arguments, not 1", lib.sab_sampler_seek, sampler)
-  expect_error("path", lib.sab_sizes_npy_new, "a.npy\0b", ffi.new("sab_sizes *[1]"))
+  expect_error("path", lib.sab_sizes_file_new, "a.npy\0b", nil, ffi.new("sab_sizes *[1]"))
 end)
 
 test("what a function raises comes out of the call", function()

@@ -261,7 +261,7 @@ test('what is no handle of that kind, or no whole number, is refused', () => {
   assert.throws(() => new Handle('sab_sampler', 'sab_bionemo_sampler_new', cut, given), /sizes: this sab_sizes is freed/);
   assert.throws(() => lib.sab_bucket_sampler_new(plan, { ...options('sab_sampler_options'), seed: -1 }, [null]), /seed = -1/);
   assert.throws(() => lib.sab_bucket_sampler_new(plan, { ...options('sab_sampler_options'), sead: 1 }, [null]), /no field sead/);
-  assert.throws(() => new Handle('sab_sizes', 'sab_sizes_npy_new', 'a.npy\0b'), /path = "a.npy\\u0000b": must not contain a NUL/);
+  assert.throws(() => new Handle('sab_sizes', 'sab_sizes_file_new', 'a.npy\0b', null), /path = "a.npy\\u0000b": must not contain a NUL/);
   assert.throws(() => lib.sab_sampler_seek(sampler, -1), /position = -1: must be a whole number from 0 to 18446744073709551615/);
   assert.throws(() => lib.sab_sampler_seek(sampler, 0.5), RangeError);
   assert.throws(() => lib.sab_sampler_seek(sampler, 2n ** 64n), RangeError);

@@ -51,6 +51,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     options.text_unit = units[(flags >> 1 & 1) + (flags >> 3 & 2)];
     options.missing = flags >> 2 & 1;
     options.nulls = flags >> 3 & 1;
+    options.copy = flags >> 5 & 1;
     sab_sizes* sizes = nullptr;
     const sab_status status = sab_sizes_file_new(path, &options, &sizes);
     // No column is given, or all texts of a field are numbers.

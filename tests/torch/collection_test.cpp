@@ -426,7 +426,8 @@ TEST_F(Collections, DLPack_GroupsMasksAndGivesBack) {
         << sab_last_error_message();
     sab_grouping* grouping = nullptr;
     sab_torch_collection *grouped = nullptr, *back = nullptr;
-    ASSERT_EQ(sab_grouping_single_new(2, &grouping), SAB_OK);
+    const uint64_t both = 2;
+    ASSERT_EQ(sab_grouping_consecutive_new(&both, 1, &grouping), SAB_OK);
     ASSERT_EQ(sab_torch_collection_group(collection, grouping, &grouped), SAB_OK)
         << sab_last_error_message();
     sab_grouping_free(grouping);
@@ -549,7 +550,8 @@ TEST_F(Collections, DLPackDeleters_RunOnce_OrNotAtAllOnFailure) {
         << sab_last_error_message();
     EXPECT_EQ(deletions, 0);
     sab_grouping* grouping = nullptr;
-    ASSERT_EQ(sab_grouping_single_new(3, &grouping), SAB_OK);
+    const uint64_t all = 3;
+    ASSERT_EQ(sab_grouping_consecutive_new(&all, 1, &grouping), SAB_OK);
     ASSERT_EQ(sab_torch_collection_group(collection, grouping, &grouped), SAB_OK)
         << sab_last_error_message();
     sab_grouping_free(grouping);

@@ -65,7 +65,7 @@ function Grouping(dimension::Pair, more::Pair...)
         Grouping(created(out -> Raw.sab_grouping_thresholds_new(dimensions, length(dimensions), out), Raw.sab_grouping))
     end
 end
-Grouping(samples::Integer) = Grouping(created(out -> Raw.sab_grouping_single_new(converted(UInt64, :samples, samples), out), Raw.sab_grouping))
+Grouping(samples::Integer) = consecutive_grouping([converted(UInt32, :samples, samples)])
 
 """
     predefined_grouping(group_of; groups = maximum(group_of))

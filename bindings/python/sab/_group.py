@@ -218,8 +218,7 @@ class Grouping:
     @classmethod
     def uni(cls, samples: int) -> Grouping:
         """All samples in one group."""
-        handle = ffi.new("sab_grouping **")
-        return cls._made(lib.sab_grouping_single_new(whole("samples", samples), handle), handle)
+        return cls.consecutive([whole("samples", samples, bits=32)])
 
     @classmethod
     def predefined(cls, group_of: npt.ArrayLike, groups: int | None = None) -> Grouping:

@@ -50,8 +50,6 @@ SCENARIO(groupings, Threads::none) {
     sab_grouping *grouping = nullptr;
     CALL_INTO(grouping, sab_grouping_thresholds_new(dimensions, 2, &grouping));
     note_grouping(run, grouping);
-    CALL_INTO(grouping, sab_grouping_single_new(20, &grouping));
-    note_grouping(run, grouping);
     const int64_t group_of[] = {2, 0, 2, 1}, indices[] = {3, 1, 0, 2};
     const uint64_t counts[] = {1, 0, 3};
     CALL_INTO(grouping, sab_grouping_predefined_new(group_of, 4, 4, &grouping));

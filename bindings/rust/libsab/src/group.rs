@@ -184,7 +184,7 @@ impl Grouping {
     ///
     /// [`Error::Argument`] for more than 4,294,967,295 samples.
     pub fn uni(samples: u64) -> Result<Self, Error> {
-        GroupingHandle::uni(samples).map(Self::own)
+        Self::consecutive(&[samples])
     }
 
     /// Groups given as the number of each sample's group, from 0 to below `groups`; any of them may

@@ -296,35 +296,6 @@ impl Sizes<'static> {
         Ok(Sizes { handle: SizesHandle::own(data)? })
     }
 
-    /// Reads a NumPy `.npy` file of one dimension into memory.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Io`] when it cannot be read; [`Error::Format`] when it is truncated, big-endian or
-    /// not such a file; [`Error::NoMemory`].
-    #[cfg(feature = "files")]
-    pub fn open_npy(path: impl AsRef<Path>) -> Result<Self, Error> {
-        Ok(Sizes { handle: of_file(path.as_ref(), SizesHandle::read_npy)? })
-    }
-
-    /// Maps a NumPy `.npy` file of one dimension: processes that map it share its memory.
-    ///
-    /// # Safety
-    ///
-    /// While the sizes or a sampler on them live, do not truncate the file (a read behind its
-    /// end stops the process with SIGBUS) or write to it. To replace it, rename a new file over it.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Io`] when it cannot be opened or mapped; [`Error::Format`] when it is truncated,
-    /// big-endian or not such a file.
-    #[cfg(feature = "files")]
-    #[allow(unsafe_code)]
-    pub unsafe fn map_npy(path: impl AsRef<Path>) -> Result<Self, Error> {
-        // SAFETY: the caller's promise.
-        Ok(Sizes { handle: unsafe { SizesHandle::map_npy(path.as_ref()) }? })
-    }
-
     /// Asks a closure for each size, once, in ascending order.
     ///
     /// ```

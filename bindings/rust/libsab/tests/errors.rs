@@ -6,11 +6,12 @@ mod common;
 
 use std::fs;
 use std::io::ErrorKind;
+use std::path::Path;
 
 use common::Scratch;
 use libsab::{
     create_buckets, BionemoOptions, BucketRule, Budget, Cost, Error, LastStep, Oversize, Plan,
-    PlanOptions, Sampler, SamplerOptions, Sizes,
+    PlanOptions, Sampler, SamplerOptions, Sizes, SizesFileOptions,
 };
 
 fn npy(header: &str, data: &[u8]) -> Vec<u8> {
@@ -89,25 +90,28 @@ fn sizes_that_break_a_rule_are_refused_with_index_and_value() {
 }
 
 #[test]
-fn npy_files_are_mapped_or_refused() {
+fn npy_files_are_read_or_refused() {
+    fn open(path: impl AsRef<Path>) -> Result<Sizes<'static>, Error> {
+        Sizes::open(path, &SizesFileOptions::new())
+    }
     let file = Scratch::new("sizes.npy");
     let data: Vec<u8> = [7u16, 300].iter().flat_map(|size| size.to_le_bytes()).collect();
     fs::write(&file.0, npy("{'descr': '<u2', 'fortran_order': False, 'shape': (2,), }", &data))
         .unwrap();
-    let sizes = Sizes::open_npy(&file.0).unwrap();
+    let sizes = open(&file.0).unwrap();
     assert_eq!((sizes.len(), sizes.get(0).unwrap(), sizes.get(1).unwrap()), (2, 7.0, 300.0));
     drop(sizes);
 
     fs::write(&file.0, npy("{'descr': '<u2', 'fortran_order': False, 'shape': (3,), }", &data))
         .unwrap();
-    assert_refused!(Sizes::open_npy(&file.0), Format);
+    assert_refused!(open(&file.0), Format);
     fs::write(&file.0, npy("{'descr': '>u2', 'fortran_order': False, 'shape': (2,), }", &data))
         .unwrap();
-    assert_refused!(Sizes::open_npy(&file.0), Format);
+    assert_refused!(open(&file.0), Format);
     fs::write(&file.0, "not numpy").unwrap();
-    assert_refused!(Sizes::open_npy(&file.0), Format);
-    assert_refused!(Sizes::open_npy("/nowhere/at.npy"), Io, "/nowhere/at.npy");
-    assert_refused!(Sizes::open_npy("a\0b"), Argument, "NUL");
+    assert_refused!(open(&file.0), Format);
+    assert_refused!(open("/nowhere/at.npy"), Io, "/nowhere/at.npy");
+    assert_refused!(open("a\0b"), Argument, "NUL");
 }
 
 #[test]

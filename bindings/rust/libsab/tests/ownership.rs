@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
 use libsab::stream::{ListOptions, Made, ReadaheadOptions, RecordRef, Source, Stream};
-use libsab::{BoxError, Error, Plan, PlanOptions, Sampler, SamplerOptions, Sizes};
+use libsab::{BoxError, Error, Plan, PlanOptions, Sampler, SamplerOptions, Sizes, SizesFileOptions};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -491,7 +491,7 @@ fn an_npy_file_that_was_opened_may_change() {
     let file = Scratch::new("open.npy");
     let lengths = lengths(20_000);
     fs::write(&file.0, npy(&lengths)).unwrap();
-    let sizes = Sizes::open_npy(&file.0).unwrap();
+    let sizes = Sizes::open(&file.0, &SizesFileOptions::new()).unwrap();
     let mut sampler =
         Sampler::bionemo_size_aware(None, &sizes, 1000.0, &SamplerOptions::new()).unwrap();
     file.truncate();
@@ -560,7 +560,7 @@ fn sizes_of_a_mapped_file_are_those_of_the_file() {
     let file = Scratch::new("mapped.npy");
     fs::write(&file.0, npy(&lengths(300))).unwrap();
     // SAFETY: nobody else knows the file.
-    let sizes = unsafe { Sizes::map_npy(&file.0) }.unwrap();
+    let sizes = unsafe { Sizes::map(&file.0, &SizesFileOptions::new()) }.unwrap();
     assert_eq!((sizes.len(), sizes.get(299).unwrap()), (300, f64::from(lengths(300)[299])));
 }
 

@@ -65,13 +65,6 @@ impl GroupingHandle {
         .map(GroupingHandle)
     }
 
-    pub(crate) fn uni(samples: u64) -> Result<Self, Error> {
-        let samples = usize::try_from(samples).unwrap_or(usize::MAX);
-        // SAFETY: numbers only.
-        make(|grouping| unsafe { sys::sab_grouping_single_new(samples, grouping) })
-            .map(GroupingHandle)
-    }
-
     pub(crate) fn predefined(group_of: &[i64], groups: u64) -> Result<Self, Error> {
         let groups = usize::try_from(groups).unwrap_or(usize::MAX);
         // SAFETY: as many numbers as the length.

@@ -117,24 +117,6 @@ impl SizesHandle<'static> {
         Ok(sizes)
     }
 
-    #[cfg(feature = "files")]
-    pub(crate) fn read_npy(bytes: &[u8]) -> Result<Self, Error> {
-        // SAFETY: `bytes` is readable for its length and copied during the call.
-        make_sizes(|sizes| unsafe {
-            sys::sab_sizes_npy_read(bytes.as_ptr().cast(), bytes.len(), sizes)
-        })
-    }
-
-    /// # Safety
-    ///
-    /// The file is not truncated or written to while the handle, or an object made from it, lives.
-    #[cfg(feature = "files")]
-    pub(crate) unsafe fn map_npy(path: &Path) -> Result<Self, Error> {
-        let path = path_text(path)?;
-        // SAFETY: a NUL-terminated path.
-        make_sizes(|sizes| unsafe { sys::sab_sizes_npy_new(path.as_ptr(), sizes) })
-    }
-
     pub(crate) fn callback<F>(
         count: usize,
         size: F,

@@ -37,6 +37,7 @@ from sab import (
     _probe,
     _ranks,
     _report,
+    _sampler,
     _samplers,
     _signature,
     _sizes,
@@ -78,6 +79,7 @@ from sab._plan import *
 from sab._probe import *
 from sab._ranks import *
 from sab._report import *
+from sab._sampler import *
 from sab._samplers import *
 from sab._signature import *
 from sab._sizes import *
@@ -119,6 +121,7 @@ __all__ += _plan.__all__
 __all__ += _probe.__all__
 __all__ += _ranks.__all__
 __all__ += _report.__all__
+__all__ += _sampler.__all__
 __all__ += _samplers.__all__
 __all__ += _signature.__all__
 __all__ += _sizes.__all__

@@ -26,12 +26,14 @@ from sab._display import Facts, as_html, one_line, public_name
 from sab._native import Calls, CData, check, ffi, lib, new_struct
 from sab._walk import Walk
 
+__all__ = ["Sampler"]
+
 Output = Literal["numpy", "list"]
 OUTPUTS = {"numpy": 0, "list": 1}
 
 
 class Sampler:
-    """What all samplers share.
+    """The base class of all samplers, for annotations and ``isinstance``.
 
     Iterating gives the batches of an epoch, each an int64 array of sample indices with memory of
     its own. Each ``for`` loop begins a pass:
@@ -71,6 +73,9 @@ class Sampler:
     _limits: Mapping[int, float] = {}  # the budgets that were set; replaced, not changed
     # Of each change of a budget in the pass: the index, and the position and state before it.
     _before_changes: tuple[tuple[int, int, bytes], ...] = ()
+
+    def __init__(self) -> None:
+        raise TypeError("sab.Sampler: is made as one of its kinds, such as sab.BucketSampler")
 
     def _construct(
         self,

@@ -14,7 +14,7 @@ import numpy as np
 
 import sab
 from sab._native import ffi, lib
-from sab._samplers import BLOCK
+from sab._random_access import BLOCK
 
 WAYS = ("C, one", "C, blocks", "numpy", "list", "batches()", "blocks()")
 

@@ -226,10 +226,17 @@ def test_closed_standard_streams_are_as_dev_null(sizes_file, command, streams):
     done = closing(streams, command, sizes_file)
     assert (done.returncode, done.stderr) == (0, b"")
     assert (b"3,000 samples" in done.stdout) == (streams == "2>&-")
+
+
+@pytest.mark.parametrize("streams", [">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_standard_streams_leave_files_and_exit_codes(sizes_file, streams):
     saved = sizes_file.parent / "plan"
     assert closing(streams, "plan", sizes_file, "--save", saved).returncode == 0
     assert sab.Plan.open(saved).sample_count == 3000
     assert closing(streams, "plan", "/nowhere").returncode == 2
+
+
+def test_a_closed_standard_input_has_no_sizes():
     assert closing("<&-", "sizes", "-").returncode == 2
 
 
@@ -722,7 +729,8 @@ def test_memory_prints_measured_predicted_and_batch_sizes(step_file, tmp_path, s
         )
 
 
-def test_memory_says_what_is_wrong(step_file):
+def test_memory_says_what_is_wrong(step_file, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "path", sys.path[:])
     ranges = ["--shortest", 4, "--longest", 60, "--device", "cpu", "--budget", "1Mi"]
     for arguments, words in (
         (
@@ -733,17 +741,25 @@ def test_memory_says_what_is_wrong(step_file):
         (["nothing.py:step", *ranges], "there is no file nothing.py"),
         (["no_such_module:step", *ranges], "there is no module no_such_module"),
         (["step", *ranges], "must be module:function"),
-        ([f"{step_file}:broken", *ranges], "broken failed on a batch of 1 samples of length 4"),
-        ([f"{step_file}:huge", *ranges], "out of memory"),
         ([f"{step_file}:step", "--shortest", 4, "--longest", 60, "--device", "abacus"], "abacus"),
         ([f"{step_file}:step", *ranges, "--picture", "a.gif"], "must end in .png or .svg"),
-        ([f"{step_file}:step", *ranges, "--total", "much"], "must be a number such as"),
     ):
-        made = run("memory", *arguments)
-        assert made.returncode == 2 and words in made.stderr.decode() and not made.stdout, (
-            arguments,
-            made.stderr,
-        )
+        assert main(["memory", *map(str, arguments)]) == 2
+        said = capsys.readouterr()
+        assert words in said.err and not said.out, arguments
+    with pytest.raises(SystemExit):
+        main(["memory", f"{step_file}:step", *map(str, ranges), "--total", "much"])
+    assert "must be a number such as" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "step, words",
+    [("broken", "broken failed on a batch of 1 samples of length 4"), ("huge", "out of memory")],
+)
+def test_memory_says_that_a_step_failed(step_file, step, words):
+    ranges = ["--shortest", 4, "--longest", 60, "--device", "cpu", "--budget", "1Mi"]
+    made = run("memory", f"{step_file}:{step}", *ranges)
+    assert made.returncode == 2 and words in made.stderr.decode() and not made.stdout, made.stderr
 
 
 @pytest.mark.parametrize(

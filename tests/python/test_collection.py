@@ -182,7 +182,7 @@ def check_groups(grouped, leaves, grouping):
             )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(cases())
 @both_paths
 def test_groups_and_back(case):
@@ -213,7 +213,7 @@ def test_groups_and_back(case):
         assert torch.equal(whole, stacked(tensors, batch_dim, padding, value_dims(dims)))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(cases())
 @both_paths
 def test_masks(case):
@@ -239,7 +239,7 @@ def test_masks(case):
             assert all(map(torch.equal, grouped.masks(names[0]), made))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(cases(), st.integers(0, 99))
 @both_paths
 def test_gradients_are_those_of_plain_torch(case, seed):

@@ -15,7 +15,7 @@ COMMON_MAKESPAN = 32181.948364257812
 COMMON_SUM = 41329840
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     world_size=st.integers(1, 20),
     budget=st.integers(1, 100),

@@ -26,7 +26,7 @@ def run(job, world_size, **arguments):
 
 @pytest.mark.parametrize(
     "kind, micro_batches, world_size",
-    [("bucket", 1, 3), ("bucket", 3, 2), ("balanced", 1, 4), ("balanced", 2, 2)],
+    [("bucket", 3, 2), ("balanced", 1, 3)],
 )
 def test_ddp_on_uneven_data_ends_everywhere_and_learns_what_one_process_learns(
     kind, micro_batches, world_size
@@ -39,17 +39,17 @@ def test_ddp_on_uneven_data_ends_everywhere_and_learns_what_one_process_learns(
 
 
 @pytest.mark.parametrize("kind", ["bucket", "balanced"])
-def test_a_rank_is_killed_and_others_go_on_with_3_then_8(kind, tmp_path):
+def test_a_rank_is_killed_and_others_go_on_with_2_then_4(kind, tmp_path):
     torch = pytest.importorskip("torch")
     folder = str(tmp_path)
-    died = run("resume", 4, kind=kind, folder=folder, stop=3, victim=2)
+    died = run("resume", 3, kind=kind, folder=folder, stop=3, victim=2)
     assert died[2] == "died"
     done = torch.load(tmp_path / "checkpoint")["done"]
     assert 0 < len(done) < 400
-    three = run("resume", 3, kind=kind, folder=folder, stop=2, victim=None)
-    assert [rank["steps"] for rank in three] == [2] * 3
-    eight = run("resume", 8, kind=kind, folder=folder, stop=-1, victim=None)
-    assert len({rank["steps"] for rank in eight}) == 1
+    two = run("resume", 2, kind=kind, folder=folder, stop=2, victim=None)
+    assert [rank["steps"] for rank in two] == [2] * 2
+    four = run("resume", 4, kind=kind, folder=folder, stop=-1, victim=None)
+    assert len({rank["steps"] for rank in four}) == 1
     assert sorted(torch.load(tmp_path / "checkpoint")["done"]) == list(range(400))
 
 

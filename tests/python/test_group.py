@@ -35,7 +35,7 @@ some_lengths = st.lists(st.integers(1, 40), min_size=2, max_size=60).filter(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(some_lengths, st.integers(1, 4), st.sampled_from(list(COSTS)), st.booleans())
 def test_exact_thresholds_equal_trying_all(lengths, k, cost, asked):
     levels = sorted(set(lengths))
@@ -63,7 +63,7 @@ def test_exact_thresholds_equal_trying_all(lengths, k, cost, asked):
         assert worst.total == min(sum(costs) for costs in tried if max(costs) == worst.largest)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     some_lengths,
     st.integers(1, 6),
@@ -111,7 +111,7 @@ def search(lengths, cost_fn, start, tolerate):
         at[j] += step
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     some_lengths,
     st.integers(1, 6),

@@ -102,7 +102,7 @@ def total_bytes(request, monkeypatch):
 
 def test_cpu_probe_is_exact_to_the_byte(total_bytes):
     with sab.Probe("cpu", total_bytes=total_bytes) as probe:
-        for steps, current, peak in programs(100):
+        for steps, current, peak in programs(20):
             probe.reset()
             before = probe.stats().current
             held = run_program(steps)
@@ -486,12 +486,6 @@ class Attention(nn.Module):
 
 
 MODELS = {
-    "mlp": (
-        lambda: nn.Sequential(
-            nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 4)
-        ),
-        (64,),
-    ),
     "cnn": (
         lambda: nn.Sequential(
             nn.Conv2d(3, 8, 3),
@@ -505,10 +499,6 @@ MODELS = {
         (3, 18, 18),
     ),
     "gru": (Gru, (20, 16)),
-    "transformer": (
-        lambda: nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True),
-        (24, 16),
-    ),
     "attention": (Attention, (64, 16)),
 }
 

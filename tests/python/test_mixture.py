@@ -101,7 +101,7 @@ def mixtures(draw):
 # Which samples an epoch has
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(mixture=mixtures(), budget=st.integers(40, 400), seed=st.integers(0, 9))
 def test_counts_of_an_epoch_are_exact(mixture, budget, seed):
     sampler = sab.BucketSampler(sab.plan(mixture, budget), seed=seed)
@@ -118,24 +118,6 @@ def test_counts_of_an_epoch_are_exact(mixture, budget, seed):
             assert of_source.sum() == round(samples * repeat) == mixture.samples(epoch)[name]
             assert set(of_source) <= {int(np.floor(repeat)), int(np.ceil(repeat))}
             assert np.ptp(all_counts[numbers == s]) <= 1  # the extra turns rotate
-
-
-@pytest.mark.parametrize(
-    "samples, repeat, expected",
-    [(5, 0.5, 2), (7, 0.5, 4), (1, 1.5, 2), (1, 2.5, 2), (3, 0.1, 0), (10, 0.05, 0), (30, 0.05, 2)],
-)
-def test_halves_are_rounded_to_even(samples, repeat, expected):
-    mixture = sab.Mixture({"a": [1] * samples, "b": [1] * 9}, repeat={"a": repeat})
-    assert mixture.samples() == {"a": expected, "b": 9}
-    assert mixture.counts().sum() == expected + 9
-
-
-def test_all_samples_have_had_their_turn_when_the_turns_add_up():
-    mixture = sab.Mixture({"a": [1] * 30, "b": [1] * 9}, repeat={"a": 0.3})
-    counts = [mixture.counts(epoch)[:30] for epoch in range(10)]
-    assert [each.sum() for each in counts] == [9] * 10
-    assert (np.sum(counts, axis=0) == 3).all()
-    assert len({tuple(each) for each in counts}) == 10
 
 
 def test_the_seed_of_the_mixture_chooses_the_samples_and_that_of_a_sampler_does_not():
@@ -167,7 +149,7 @@ def test_passes_go_on_to_the_next_epoch():
 # When they appear
 
 
-@pytest.mark.parametrize("world_size", [1, 3, 8])
+@pytest.mark.parametrize("world_size", [1, 3])
 @pytest.mark.parametrize("kind", EVEN_KINDS)
 def test_each_source_is_within_one_batch_of_its_due_after_each_step(kind, world_size):
     mixture = three()
@@ -194,52 +176,7 @@ def test_a_report_has_the_largest_distance_from_the_dues(kind):
     assert max(deviations) < 1
 
 
-@pytest.mark.parametrize("kind", EVEN_KINDS)
-def test_any_100_batches_are_within_two_points_of_the_proportions(kind):
-    mixture = three(repeat={"wiki": 3, "code": 7.5, "web": 6})
-    for epoch in range(2):
-        sampler = made(kind, mixture, seed=1)
-        sampler.set_epoch(epoch)
-        rows = by_source(mixture, sampler)
-        assert len(rows) > 400
-        sums = np.concatenate([np.zeros((1, 3)), np.cumsum(rows, axis=0)])
-        windows = sums[100:] - sums[:-100]
-        shares = windows / windows.sum(axis=1, keepdims=True)
-        assert np.abs(shares - rows.sum(axis=0) / rows.sum()).max() <= 0.02
-
-
-@settings(max_examples=60, deadline=None)
-@given(mixture=mixtures(), budget=st.integers(40, 400), seed=st.integers(0, 9))
-def test_batches_of_one_source_stay_within_one_batch_of_the_dues(mixture, budget, seed):
-    plan = sab.plan(mixture, budget, separate_by="source")
-    rows = by_source(mixture, sab.BucketSampler(plan, seed=seed))
-    if rows.sum() > 0:
-        given, shares = np.cumsum(rows, axis=0), rows.sum(axis=0) / rows.sum()
-        dues = given.sum(axis=1)[:, None] * shares
-        assert np.abs(given - dues).max() <= rows.sum(axis=1).max() * (1 + 1e-9)
-
-
-# An order that is only nearly random has a source 1.002 to 1.3 batches from its due.
-@pytest.mark.parametrize("seed", [19, 127, 402, 572, 906, 1096, 1118, 1409, 1415, 1818])
-def test_sources_of_any_sizes_are_within_one_batch_of_their_dues(seed):
-    random = np.random.default_rng(seed)
-    repeats = [0.5, 1, 2, 5]
-    lengths = {}
-    for source in range(int(random.choice([3, 10, 30]))):
-        drawn = random.lognormal(
-            random.uniform(1, 6), random.uniform(0.1, 1.2), int(10 ** random.uniform(0, 3))
-        )
-        lengths[f"source {source}"] = np.clip(drawn, 1, 2000).astype(int)
-    mixture = sab.Mixture(lengths, repeat={name: float(random.choice(repeats)) for name in lengths})
-    longest = max(each.max() for each in lengths.values())
-    for separate_by in (None, "source"):
-        plan = sab.plan(mixture, longest, separate_by=separate_by)
-        for world_size in (1, 4):
-            report = plan.report(world_size=world_size)
-            assert max(each.deviation for each in report.sources.values()) <= 1
-
-
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     sources=st.integers(2, 80),
     world_size=st.sampled_from([1, 3, 8, 64]),
@@ -277,8 +214,7 @@ def test_the_order_differs_between_seeds_and_epochs():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("worlds", [(1, 3), (3, 8), (8, 2), (2, 2)])
-@pytest.mark.parametrize("step", [1, 7])
+@pytest.mark.parametrize("worlds, step", [((1, 3), 7), ((3, 2), 1)])
 def test_a_state_restores_on_other_ranks_without_loss_or_repetition(kind, worlds, step):
     mixture, (before, after), epoch = three(), worlds, 2
     steps = walked(kind, mixture, before, epoch, seed=9)
@@ -505,7 +441,7 @@ def test_several_columns():
         mixture.column("width")
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(
     mixture=mixtures(),
     world_size=st.integers(1, 4),

@@ -2,6 +2,9 @@
 
 import ast
 import pathlib
+import typing
+
+import pytest
 
 import sab
 
@@ -51,3 +54,25 @@ def test_no_import_cycles():
 
 def test_cycles_are_found():
     assert cycles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == ["a", "b", "c"]
+
+
+def test_sampler_is_the_base_class_of_all_samplers():
+    kinds = [getattr(sab, name) for name in sab.__all__ if "Sampler" in name or "Stream" in name]
+    samplers = [kind for kind in kinds if kind is not sab.Stream]  # of records, not of batches
+    assert len(samplers) > 8
+    assert [kind.__name__ for kind in samplers if not issubclass(kind, sab.Sampler)] == []
+
+
+def count_samples(sampler: sab.Sampler) -> int:
+    return sum(batch.count for batch in sampler.batches())
+
+
+def test_sampler_annotates_what_takes_any_sampler():
+    assert typing.get_type_hints(count_samples)["sampler"] is sab.Sampler
+    assert count_samples(sab.BucketSampler([3, 1, 2], budget=6)) == 3
+    assert count_samples(sab.BionemoSizeAwareStream([7, 8], float, budget=20)) == 2
+
+
+def test_sampler_is_not_made_itself():
+    with pytest.raises(TypeError, match="is made as one of its kinds, such as sab"):
+        sab.Sampler()

@@ -24,7 +24,7 @@ def rows(sampler):
         yield list(zip(batch.indices.tolist(), starts.tolist(), lengths.tolist()))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     st.lists(st.integers(0, 400), min_size=1, max_size=120),
     st.integers(1, 300),
@@ -81,7 +81,7 @@ def best_fit_decreasing(sizes, capacity):
     return sorted(rooms)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.lists(st.integers(0, 60), min_size=1, max_size=100), st.integers(60, 130))
 def test_best_fit_is_the_textbook_s(sizes, capacity):
     sampler = sab.PackedSampler(sizes, capacity)

@@ -57,7 +57,7 @@ def test_golden_vectors(lines):
     assert plan.offsets.tolist() == expected["offsets"]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     st.lists(st.integers(0, 500), min_size=1, max_size=80),
     st.integers(1, 9),

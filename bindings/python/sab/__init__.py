@@ -16,6 +16,7 @@ from sab import (
     _balance,
     _batch,
     _batch_files,
+    _bionemo,
     _cache,
     _collection,
     _context,
@@ -25,6 +26,7 @@ from sab import (
     _group,
     _guard,
     _learning_rate,
+    _make_plan,
     _max_batch,
     _metrics,
     _mixture,
@@ -34,6 +36,8 @@ from sab import (
     _plan,
     _probe,
     _ranks,
+    _report,
+    _sampler,
     _samplers,
     _signature,
     _sizes,
@@ -43,6 +47,7 @@ from sab import (
 from sab._balance import *
 from sab._batch import *
 from sab._batch_files import *
+from sab._bionemo import *
 from sab._cache import *
 from sab._collection import *
 from sab._context import *
@@ -52,6 +57,7 @@ from sab._engine import *
 from sab._group import *
 from sab._guard import *
 from sab._learning_rate import *
+from sab._make_plan import *
 from sab._max_batch import *
 from sab._metrics import *
 from sab._mixture import *
@@ -72,6 +78,8 @@ from sab._peaks import *
 from sab._plan import *
 from sab._probe import *
 from sab._ranks import *
+from sab._report import *
+from sab._sampler import *
 from sab._samplers import *
 from sab._signature import *
 from sab._sizes import *
@@ -92,6 +100,7 @@ __all__ = [
 __all__ += _balance.__all__
 __all__ += _batch.__all__
 __all__ += _batch_files.__all__
+__all__ += _bionemo.__all__
 __all__ += _cache.__all__
 __all__ += _collection.__all__
 __all__ += _context.__all__
@@ -101,6 +110,7 @@ __all__ += _engine.__all__
 __all__ += _group.__all__
 __all__ += _guard.__all__
 __all__ += _learning_rate.__all__
+__all__ += _make_plan.__all__
 __all__ += _max_batch.__all__
 __all__ += _metrics.__all__
 __all__ += _mixture.__all__
@@ -110,6 +120,8 @@ __all__ += _peaks.__all__
 __all__ += _plan.__all__
 __all__ += _probe.__all__
 __all__ += _ranks.__all__
+__all__ += _report.__all__
+__all__ += _sampler.__all__
 __all__ += _samplers.__all__
 __all__ += _signature.__all__
 __all__ += _sizes.__all__

@@ -29,13 +29,6 @@ class ArrowArray(Protocol):
     ) -> tuple[object, object]: ...
 
 
-def is_arrow(source: Any) -> bool:
-    """Whether an object gives its data through Arrow's PyCapsule interface."""
-    return any(
-        hasattr(source, name) for name in ("__arrow_c_stream__", "__arrow_c_array__", "to_reader")
-    )
-
-
 def arrow_sizes(
     source: Any, column: str | None, unit: int, zero_nulls: bool, calls: Calls | None = None
 ) -> CData:

@@ -31,7 +31,9 @@ from sab._native import (
     lib,
     new_options,
 )
-from sab._samplers import Order, Output, RandomAccessSampler, sampler_options
+from sab._order import Order, sampler_options
+from sab._random_access import RandomAccessSampler
+from sab._sampler import Output
 from sab._sizes import SizesLike, as_sizes
 
 __all__ = ["BaguaBatchSampler", "BaguaSampler", "partition"]

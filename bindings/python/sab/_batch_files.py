@@ -21,8 +21,9 @@ from sab._cost import ONE_COLUMN
 from sab._engine import Histogram, Places
 from sab._mixture import Mixture, Name
 from sab._native import FormatError, MismatchError, UnsupportedError
+from sab._order import LastStep
 from sab._pack import Packing, new_packing
-from sab._plan import LastStep, Plan
+from sab._plan import Plan
 from sab._ranks import ranks
 from sab._sizes import SizesLike
 

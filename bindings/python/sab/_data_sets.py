@@ -10,31 +10,23 @@ from sab._native import CData, lib
 from sab._tables import find_leaf
 
 
-def data_set_of(source: Any, column: str | None) -> tuple[Any, str | None] | None:
-    """The Hugging Face data set that an object is or belongs to, and the path of its column; None
-    for other objects.
-    """
-    if not type(source).__module__.startswith("datasets."):
-        return None
-    names: list[str] = [] if column is None else [column]
+def is_data_set(source: Any) -> bool:
+    """Whether an object of the library `datasets` is a data set, or a column of one."""
     while hasattr(source, "column_name"):  # datasets.Column, what dataset["name"] gives
-        names.insert(0, source.column_name)
         source = source.source
-    if not hasattr(source, "_indices"):
-        return None
-    return source, ".".join(names) or None
+    return hasattr(source, "_indices")
 
 
-def data_set_sizes(
-    data_set: Any,
-    column: str | None,
-    unit: int,
-    zero_nulls: bool,
-) -> CData:
+def data_set_sizes(data_set: Any, column: str | None, unit: int, zero_nulls: bool) -> CData:
     """The handle of the sizes in a column, in the order of the data set. Formats and transforms
     are not applied. Nothing is copied, unless the data set was shuffled or selected from.
     """
     pa: Any = importlib.import_module("pyarrow")
+    names = [] if column is None else [column]
+    while hasattr(data_set, "column_name"):
+        names.insert(0, data_set.column_name)
+        data_set = data_set.source
+    column = ".".join(names) or None
     table = data_set.data.table
     leaf = find_leaf(table.schema, column)
     name = ".".join(leaf.path)

@@ -23,7 +23,7 @@ from sab._native import (
     unpicklable,
 )
 from sab._probe import DeviceLike, Probe
-from sab._samplers import RandomAccessSampler
+from sab._random_access import RandomAccessSampler
 from sab._work import Reduce, Work, reduce_function
 
 __all__ = ["MemoryGuard", "MemoryGuardInfo"]

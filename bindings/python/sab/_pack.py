@@ -26,8 +26,11 @@ from sab._native import (
     record_of,
     warn_of_skipped,
 )
-from sab._plan import SKIP_OR_ERROR, LastStep, source_lines
-from sab._samplers import Order, Output, RandomAccessSampler, sampler_options
+from sab._order import LastStep, Order, sampler_options
+from sab._plan_options import SKIP_OR_ERROR
+from sab._random_access import RandomAccessSampler
+from sab._report import source_lines
+from sab._sampler import Output
 from sab._sizes import SizesLike, as_sizes
 
 __all__ = ["BinPatterns", "PackedInfo", "PackedReport", "PackedSampler", "Packing"]

@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-Bucket = Any  # those of sab._plan, which imports this module
+Bucket = Any  # those of sab._report, which imports this module
 Report = Any
 # Okabe-Ito blue beside greys: safe for colour-blind eyes.
 INK, MUTED, OURS, OTHERS = "#222222", "#8a8a8a", "#0072b2", "#b9c4cc"

@@ -40,15 +40,11 @@ from sab._native import (
     new_struct,
     warn_of_skipped,
 )
-from sab._plan import (
-    SKIP_OR_ERROR,
-    WHY_SKIPPED,
-    LastStep,
-    PlanOptions,
-    plan_options,
-    source_lines,
-)
-from sab._samplers import OUTPUTS, Order, Output, RandomAccessSampler, remake, sampler_options
+from sab._order import LastStep, Order, sampler_options
+from sab._plan_options import SKIP_OR_ERROR, WHY_SKIPPED, PlanOptions, plan_options
+from sab._random_access import RandomAccessSampler, remake
+from sab._report import source_lines
+from sab._sampler import OUTPUTS, Output
 from sab._sizes import Sizes, SizesLike, as_sizes
 
 if TYPE_CHECKING:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Callable, Literal, Protocol, Union, cast, overload
+from typing import Any, Callable, Literal, NamedTuple, Protocol, Union, cast, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from sab._arguments import brief, elements, flag, kind_of, one_of, place_of, whole
-from sab._arrow import ArrowArray, ArrowStream, arrow_sizes, is_arrow, values_of
+from sab._arrow import ArrowArray, ArrowStream, arrow_sizes, values_of
 from sab._cost import ONE_COLUMN
-from sab._data_sets import data_set_of, data_set_sizes
+from sab._data_sets import data_set_sizes
 from sab._display import one_line
 from sab._native import (
     Calls,
@@ -26,7 +26,7 @@ from sab._native import (
     path_bytes,
     unpicklable,
 )
-from sab._sources import DTYPES, RULE, Nulls, array_of, check_kind
+from sab._sources import DTYPES, RULE, Kind, array_of, kind_of_source
 from sab._tables import table_format, table_sizes
 
 __all__ = ["Sizes"]
@@ -39,6 +39,20 @@ _UNITS = {
 }
 Missing = Literal["error", "skip"]
 _MISSING = {"error": lib.SAB_MISSING_REFUSE, "skip": lib.SAB_MISSING_SKIP}
+Nulls = Literal["error", "zero"]
+_NULLS = {"error": 0, "zero": 1}
+
+
+class _How(NamedTuple):
+    """How sizes are read: the options of :class:`Sizes`, with the constants of C."""
+
+    column: str | None = None
+    format: str | None = None
+    unit: int = lib.SAB_TEXT_BYTES
+    zero_nulls: bool = False
+    missing: int = lib.SAB_MISSING_REFUSE
+    samples: int | None = None
+    progress: bool | Progress | None = None
 
 
 class DataSet(Protocol):
@@ -132,71 +146,66 @@ class Sizes:
         count: int | None = None,
         progress: bool | Progress | None = None,
     ) -> None:
-        unit = _unit_of(flag("words", words), units)
         if isinstance(source, Sizes):
             if lib.sab_mixture_source_count(source._handle):
                 raise TypeError("sizes is a sab.Mixture: pass it as it is, in the place of sizes")
             source = source._parts or source.values()
-        check_kind(source)
+        kind = kind_of_source(source)
         for name, value in (("column", column), ("format", format)):
             if not (value is None or isinstance(value, str)):
                 raise TypeError(f"{name} = {brief(value)}: must be a text")
+        how = _How(
+            column,
+            format,
+            _unit_of(flag("words", words), units),
+            bool(one_of("nulls", nulls, _NULLS)),
+            one_of("missing", missing, _MISSING),
+            count,
+            progress,
+        )
+        self._read(source, kind, how, columns)
+
+    def _read(
+        self, source: Any, kind: Kind, how: _How, columns: Sequence[str] | None = None
+    ) -> None:
+        """Makes the handle, and what belongs to it."""
         self._keep: npt.NDArray[Any] | None = None  # what the handle borrows
         self._description: str | None = None  # in place of that of the handle
-        self._parts: dict[str, Sizes] = {}  # the columns, if they have names
         self._files: list[str] = []
-        named = _columns_of(source, columns, column)
+        self._parts: dict[str, Sizes] = {}  # the columns, if they have names
+        named = _columns_of(source, kind, columns, how.column)
         if named is not None:
-            for name, (each, of) in named.items():
-                if of is None:
-                    _check_column(name, each)
-                self._parts[name] = (
-                    each
-                    if isinstance(each, Sizes)
-                    else Sizes(
-                        each,
-                        column=of,
-                        format=format,
-                        words=words,
-                        units=units,
-                        nulls=nulls,
-                        missing=missing,
-                        count=count,
-                        progress=progress,
-                    )
-                )
-                if len(self._parts[name].columns) > 1:
-                    raise ValueError(
-                        f"sizes[{name!r}] has {len(self._parts[name].columns)} columns: must have "
-                        "one"
-                    )
+            self._parts = {
+                name: _column_of(name, each, None if of is None else kind, how._replace(column=of))
+                for name, (each, of) in named.items()
+            }
             self._handle = _together(self._parts)
             return
-        zero_nulls = bool(one_of("nulls", nulls, {"error": 0, "zero": 1}))
-        missing_rule = one_of("missing", missing, _MISSING)
-        self._files = files_of(source)
-        is_function = callable(source) and not hasattr(source, "__array__")
-        if column is not None and is_function:
-            raise ValueError(f"column = {column!r}: a function has no columns")
-        if format is not None and not self._files:
-            raise ValueError(f"format = {format!r}: is for files only")
-        data_set = data_set_of(source, column)
-        if self._files:
-            made = [
-                _read(path, column, format, unit, zero_nulls, missing_rule, progress)
-                for path in self._files
-            ]
+        if how.column is not None and kind is Kind.FUNCTION:
+            raise ValueError(f"column = {how.column!r}: a function has no columns")
+        if how.format is not None and kind is not Kind.FILES:
+            raise ValueError(f"format = {how.format!r}: is for files only")
+        if kind is Kind.FILES:
+            self._files = files_of(source)
+            made = [_read_file(path, how) for path in self._files]
             self._handle = made[0][0] if len(made) == 1 else _joined([part for part, _ in made])
             self._description = made[0][1] if len(made) == 1 else None
-        elif is_function:
-            self._handle = _called(source, count, progress)
-        elif data_set is not None:
-            self._handle = data_set_sizes(*data_set, unit, zero_nulls)
-        elif is_arrow(source):
-            self._handle = arrow_sizes(source, column, unit, zero_nulls)
+        elif kind is Kind.FUNCTION:
+            self._handle = _called(source, how.samples, how.progress)
+        elif kind is Kind.DATA_SET:
+            self._handle = data_set_sizes(source, how.column, how.unit, how.zero_nulls)
+        elif kind is Kind.ARROW:
+            self._handle = arrow_sizes(source, how.column, how.unit, how.zero_nulls)
         else:
-            self._keep = array_of(source, column, unit, nulls)
+            self._keep = array_of(source, how.column, how.unit, how.zero_nulls)
             self._handle = _borrowed(self._keep)
+
+    @classmethod
+    def _of(cls, source: Any, kind: Kind, how: _How) -> Sizes:
+        """The sizes in an object of this kind."""
+        made = cls.__new__(cls)
+        made._read(source, kind, how)
+        return made
 
     @classmethod
     def _of_files(cls, parts: list[Sizes]) -> Sizes:
@@ -301,11 +310,10 @@ def _unit_of(words: bool, units: str | None) -> int:
 
 
 def _columns_of(
-    source: Any, columns: Sequence[str] | None, column: str | None
+    source: Any, kind: Kind, columns: Sequence[str] | None, column: str | None
 ) -> dict[str, tuple[Any, str | None]] | None:
     """What each column is read from, and its name there; None for sizes of one column."""
-    is_data_set = hasattr(source, "column_names") or is_arrow(source)
-    if isinstance(source, Mapping) and not is_data_set:
+    if kind is Kind.COLUMNS:
         given = dict(cast("Mapping[object, object]", source))
         for name in given:
             if not isinstance(name, str) or not name or "\0" in name:
@@ -338,14 +346,17 @@ def _columns_of(
     return named
 
 
-def _check_column(name: str, source: Any) -> None:
-    """Refuses what cannot be the sizes of a column, by the name of the column."""
-    if isinstance(source, Sizes):
-        return
-    check_kind(source, f"sizes[{name!r}]")
-    dimensions = getattr(source, "ndim", 1)
-    if isinstance(dimensions, int) and dimensions not in (1, 2):  # a table may have one column
-        raise ValueError(f"sizes[{name!r}] has {dimensions} dimensions: must have one")
+def _column_of(name: str, source: Any, kind: Kind | None, how: _How) -> Sizes:
+    """The sizes of a column. Without a kind the source is the column, whose kind is not known."""
+    if kind is None and not isinstance(source, Sizes):
+        kind = kind_of_source(source, f"sizes[{name!r}]")
+        dimensions = getattr(source, "ndim", 1)
+        if isinstance(dimensions, int) and dimensions not in (1, 2):  # a table may have one column
+            raise ValueError(f"sizes[{name!r}] has {dimensions} dimensions: must have one")
+    made = source if kind is None else Sizes._of(source, kind, how)
+    if len(made.columns) > 1:
+        raise ValueError(f"sizes[{name!r}] has {len(made.columns)} columns: must have one")
+    return made
 
 
 def _together(parts: dict[str, Sizes]) -> CData:
@@ -367,8 +378,8 @@ def _together(parts: dict[str, Sizes]) -> CData:
     return owned(handle)
 
 
-def files_of(source: Any) -> list[str]:
-    """The names of files, if the source is a path, a pattern or a list of paths."""
+def files_of(source: str | os.PathLike[str] | Sequence[os.PathLike[str]]) -> list[str]:
+    """The names of the files of a path, a pattern or a list of paths."""
     if isinstance(source, str):
         if not glob.has_magic(source) or os.path.exists(source):
             return [source]
@@ -377,19 +388,8 @@ def files_of(source: Any) -> list[str]:
             raise FileNotFoundError(f"no file matches {source!r}")
         return found
     if isinstance(source, os.PathLike):
-        return [_name_of(cast("os.PathLike[str]", source))]
-    if not isinstance(source, (list, tuple)):
-        return []
-    values = cast("list[object]", source)
-    if values and all(isinstance(value, os.PathLike) for value in values):
-        return [_name_of(cast("os.PathLike[str]", value)) for value in values]
-    first = values[0] if values else None
-    if isinstance(first, str) and len(first) < 4096 and "\0" not in first and os.path.isfile(first):
-        raise ValueError(
-            f"sizes[0] = {first!r} is the name of a file: pass pathlib.Path(name) for files; "
-            "a list of str is a list of texts"
-        )
-    return []
+        return [_name_of(source)]
+    return [_name_of(path) for path in source]
 
 
 def _name_of(path: os.PathLike[str]) -> str:
@@ -403,48 +403,32 @@ def owned(handle: CData) -> CData:
     return ffi.gc(handle[0], lib.sab_sizes_free)
 
 
-def _read(
-    path: str,
-    column: str | None,
-    format: str | None,
-    unit: int,
-    zero_nulls: bool,
-    missing: int,
-    progress: bool | Progress | None,
-) -> tuple[CData, str | None]:
+def _read_file(path: str, how: _How) -> tuple[CData, str | None]:
     """The handle of the sizes in a file, and its description if the handle does not have it."""
-    calls = Calls(progress=progress, what=f"reading {path}")
+    calls = Calls(progress=how.progress, what=f"reading {path}")
     if path != "-" and os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path)):
         raise ValueError(f'{path}: is not a regular file; read a pipe as "-", the standard input')
-    table = table_format(path, format)
+    table = table_format(path, how.format)
     if table is not None:
-        handle, description = table_sizes(path, table, column, unit, zero_nulls, calls)
+        handle, description = table_sizes(path, table, how.column, how.unit, how.zero_nulls, calls)
     else:
-        handle = _read_by_library(path, column, format, unit, zero_nulls, missing, calls)
+        handle = _read_by_library(path, how, calls)
         description = None
     if lib.sab_sizes_count(handle) == 0:
         raise ValueError(f"{path}: has no sample")
     return handle, description
 
 
-def _read_by_library(
-    path: str,
-    column: str | None,
-    format: str | None,
-    unit: int,
-    zero_nulls: bool,
-    missing: int,
-    calls: Calls,
-) -> CData:
+def _read_by_library(path: str, how: _How, calls: Calls) -> CData:
     options = new_options("sab_sizes_file_options")
-    for name, value in (("column", column), ("format", format)):
+    for name, value in (("column", how.column), ("format", how.format)):
         if value is not None:
             text = ffi.new("char[]", path_bytes(value, name))
             calls.kept.append(text)
             setattr(options, name, text)
-    options.text_unit = unit
-    options.missing = missing
-    options.nulls = lib.SAB_NULLS_ZERO if zero_nulls else lib.SAB_NULLS_REFUSE
+    options.text_unit = how.unit
+    options.missing = how.missing
+    options.nulls = lib.SAB_NULLS_ZERO if how.zero_nulls else lib.SAB_NULLS_REFUSE
     options.progress, options.progress_ctx = lib.sab_py_progress, calls.handle
     handle = ffi.new("sab_sizes **")
     check(lib.sab_sizes_file_new(path_bytes(path), options, handle), calls)
@@ -495,9 +479,9 @@ def as_sizes(sizes: SizesLike, name: str = "sizes", rule: str = RULE) -> Sizes:
     """The sizes that a caller gave as an argument with this name."""
     if isinstance(sizes, Sizes):
         return sizes
-    check_kind(sizes, name, rule)
+    kind = kind_of_source(sizes, name, rule)
     try:
-        return Sizes(sizes)
+        return Sizes._of(sizes, kind, _How())
     except ValueError as error:
         if "units = None: " in str(error):
             raise ValueError(f"{error}; pass sab.Sizes({name}, units='value')") from None

@@ -1,21 +1,20 @@
-"""Sizes in arrays and lists."""
+"""What sizes are read from, and sizes in arrays and lists."""
 
 from __future__ import annotations
 
+import enum
 import numbers
 import os
 import re
 from collections.abc import Iterator, Mapping, Set, ValuesView
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from sab._arguments import brief, is_array, kind_of
-from sab._arrow import is_arrow
+from sab._data_sets import is_data_set
 from sab._native import lib
-
-Nulls = Literal["error", "zero"]
 
 DTYPES = {
     "int8": lib.SAB_INT8,
@@ -34,41 +33,59 @@ _HALF = ("float16", "bfloat16")
 _NUMBER = re.compile(
     rb"\s*[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|nan|inf|infinity)\s*", re.I
 )
-
-
-def array_of(source: Any, column: str | None, unit: int, nulls: Nulls) -> npt.NDArray[Any]:
-    """The sizes in an object, as an array of one dimension."""
-    if isinstance(source, Mapping):  # of data sets
-        raise TypeError(f"sizes is {kind_of(cast('object', source))}: pass one of its values")
-    if column is not None:
-        raise TypeError(
-            f"column = {column!r}: sizes of type {type(source).__name__} have no columns"
-        )
-    is_list = isinstance(source, (list, tuple))
-    if is_list:
-        lengths = _lengths_of_list(cast("list[Any]", source), unit, nulls)
-        if lengths is not None:
-            return lengths
-        _check_numbers(cast("list[Any]", source[:1]))
-    if isinstance(source, np.ma.MaskedArray):
-        source = _without_mask(source, nulls)
-    try:
-        array = _as_array(source)
-    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
-        _check_numbers(cast("list[Any]", source if is_list else []))
-        raise TypeError(f"sizes is {kind_of(source)} that numpy cannot read: {error}") from error
-    if is_list and (array.dtype.kind not in "biufc" or array.ndim != 1):
-        _check_numbers(cast("list[Any]", source))
-    if array.dtype.kind in "OUS" and array.ndim == 1 and not is_list:
-        return array_of(array.tolist(), None, unit, nulls)
-    return _checked(array, is_given=isinstance(source, np.ndarray))
-
-
 RULE = "must be the size of each sample, as an array or a list of numbers"
+_ARROW = ("__arrow_c_stream__", "__arrow_c_array__", "to_reader")
 
 
-def check_kind(source: Any, name: str = "sizes", rule: str = RULE) -> None:
-    """Refuses what is of no kind that sizes are, or that has no order or can be read only once."""
+class Kind(enum.Enum):
+    """What sizes are read from."""
+
+    COLUMNS = enum.auto()  # a dictionary of columns
+    FILES = enum.auto()  # a path, a pattern or a list of paths
+    FUNCTION = enum.auto()
+    DATA_SET = enum.auto()  # of Hugging Face
+    ARROW = enum.auto()  # what gives its data through Arrow's PyCapsule interface
+    ARRAY = enum.auto()  # a list, or what numpy reads
+
+
+def kind_of_source(source: Any, name: str = "sizes", rule: str = RULE) -> Kind:
+    """What kind of sizes an object is. Refuses what is of none, or that has no order or can be read
+    only once.
+    """
+    is_arrow = any(hasattr(source, each) for each in _ARROW)
+    _refuse_no_sizes(source, is_arrow, name, rule)
+    has_columns = hasattr(source, "column_names")
+    is_function = callable(source) and not hasattr(source, "__array__")
+    if isinstance(source, Mapping) and not (has_columns or is_arrow):
+        return Kind.COLUMNS
+    if _is_files(source):
+        return Kind.FILES
+    if is_function:
+        return Kind.FUNCTION
+    if _is_of_datasets(source) and is_data_set(source):
+        return Kind.DATA_SET
+    if is_arrow:
+        return Kind.ARROW
+    if not (has_columns or _is_of_datasets(source) or is_array(source)):
+        raise TypeError(
+            f"{name} is {kind_of(source)}: {rule}; make them with [len(s) for s in samples]"
+        )
+    return Kind.ARRAY
+
+
+def _is_files(source: Any) -> bool:
+    if isinstance(source, (list, tuple)):
+        paths = cast("list[object]", source)
+        return bool(paths) and all(isinstance(path, os.PathLike) for path in paths)
+    return isinstance(source, (str, os.PathLike))
+
+
+def _is_of_datasets(source: Any) -> bool:
+    return type(source).__module__.startswith("datasets.")
+
+
+def _refuse_no_sizes(source: Any, is_arrow: bool, name: str, rule: str) -> None:
+    """Refuses what could be taken for sizes, but is none."""
     kind = kind_of(source)
     if source is None or isinstance(source, (numbers.Number, np.generic)) or _is_number(source):
         raise TypeError(f"{name} = {brief(source)}: {rule}")
@@ -78,31 +95,59 @@ def check_kind(source: Any, name: str = "sizes", rule: str = RULE) -> None:
         raise TypeError(f"{name} is {what}: {rule}")
     if isinstance(source, (Set, ValuesView)):
         raise TypeError(f"{name} is {kind}, which has no order: pass a list")
-    if not is_arrow(source) and isinstance(source, Iterator):
+    if not is_arrow and isinstance(source, Iterator):
         raise TypeError(
             f"{name} is {kind}, which can be read only once: pass list({name}), or a function "
             "size(index) with count="
         )
-    is_of_datasets = type(source).__module__.startswith("datasets.")
-    if is_of_datasets and hasattr(source, "_ex_iterable"):
+    if _is_of_datasets(source) and hasattr(source, "_ex_iterable"):
         raise TypeError(
             f"{name} is an iterable data set, which has no length: pass a data set of "
             "load_dataset(streaming=False), or use sab.Stream.from_iterable()"
         )
     if isinstance(source, (bytes, bytearray)):
         raise TypeError(f"{name} is {kind}: {rule}; numpy.frombuffer() makes one")
-    if isinstance(source, (Mapping, os.PathLike)) or is_of_datasets:
-        return
-    is_columns = hasattr(source, "column_names") or is_arrow(source)
-    if not (is_columns or is_array(source) or callable(source)):
-        raise TypeError(f"{name} is {kind}: {rule}; make them with [len(s) for s in samples]")
+    first = cast("list[Any]", source)[0] if isinstance(source, (list, tuple)) and source else None
+    if isinstance(first, str) and len(first) < 4096 and "\0" not in first and os.path.isfile(first):
+        raise ValueError(
+            f"sizes[0] = {first!r} is the name of a file: pass pathlib.Path(name) for files; "
+            "a list of str is a list of texts"
+        )
 
 
-def _without_mask(source: Any, nulls: Nulls) -> npt.NDArray[Any]:
+def array_of(source: Any, column: str | None, unit: int, zero_nulls: bool) -> npt.NDArray[Any]:
+    """The sizes in an object, as an array of one dimension."""
+    if isinstance(source, Mapping):  # of data sets
+        raise TypeError(f"sizes is {kind_of(cast('object', source))}: pass one of its values")
+    if column is not None:
+        raise TypeError(
+            f"column = {column!r}: sizes of type {type(source).__name__} have no columns"
+        )
+    is_list = isinstance(source, (list, tuple))
+    if is_list:
+        lengths = _lengths_of_list(cast("list[Any]", source), unit, zero_nulls)
+        if lengths is not None:
+            return lengths
+        _check_numbers(cast("list[Any]", source[:1]))
+    if isinstance(source, np.ma.MaskedArray):
+        source = _without_mask(source, zero_nulls)
+    try:
+        array = _as_array(source)
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+        _check_numbers(cast("list[Any]", source if is_list else []))
+        raise TypeError(f"sizes is {kind_of(source)} that numpy cannot read: {error}") from error
+    if is_list and (array.dtype.kind not in "biufc" or array.ndim != 1):
+        _check_numbers(cast("list[Any]", source))
+    if array.dtype.kind in "OUS" and array.ndim == 1 and not is_list:
+        return array_of(array.tolist(), None, unit, zero_nulls)
+    return _checked(array, is_given=isinstance(source, np.ndarray))
+
+
+def _without_mask(source: Any, zero_nulls: bool) -> npt.NDArray[Any]:
     """The values of a masked array, with 0 in place of what is masked."""
     mask: Any = source.mask  # one False if nothing is masked
     masked = np.flatnonzero(np.broadcast_to(mask, source.shape))
-    if masked.size and nulls == "error":
+    if masked.size and not zero_nulls:
         raise ValueError(f"sizes[{masked[0]}] is masked: nulls='zero' counts it as 0")
     values: npt.NDArray[Any] = source.filled(0) if masked.size else source.data
     return values
@@ -175,21 +220,21 @@ def _is_list(value: Any) -> bool:
 
 
 def _lengths_of_list(
-    source: list[Any] | tuple[Any, ...], unit: int, nulls: Nulls
+    source: list[Any] | tuple[Any, ...], unit: int, zero_nulls: bool
 ) -> npt.NDArray[Any] | None:
     """The lengths of lists or texts; None for a list of numbers."""
     first = next((value for value in source if value is not None), None)
     is_text = isinstance(first, (str, bytes))
     if not is_text and not _is_list(first):
         if any(value is None for value in source):
-            _refuse_null(source, nulls)
+            _check_nulls(source, zero_nulls)
             return np.asarray([0 if value is None else value for value in source])
         return None
     lengths = np.zeros(len(source), np.float64 if is_text and _is_value(unit) else np.int64)
     doubt = unit == lib.SAB_TEXT_BYTES if is_text else True
     for index, value in enumerate(source):
         if value is None:
-            _refuse_null(source, nulls)
+            _check_nulls(source, zero_nulls)
         elif is_text and isinstance(value, (str, bytes)):
             text = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
             lengths[index] = _size_of_text(index, text, unit)
@@ -242,7 +287,7 @@ def _refuse_doubtful(source: list[Any] | tuple[Any, ...]) -> None:
             )
 
 
-def _refuse_null(source: list[Any] | tuple[Any, ...], nulls: Nulls) -> None:
-    if nulls == "error":
+def _check_nulls(source: list[Any] | tuple[Any, ...], zero_nulls: bool) -> None:
+    if not zero_nulls:
         index = next(index for index, value in enumerate(source) if value is None)
         raise ValueError(f"sizes[{index}] is None: nulls='zero' counts it as 0")

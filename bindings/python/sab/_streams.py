@@ -21,7 +21,7 @@ from sab._arguments import kind_of, one_dimension, one_of, real, saved_state, wh
 from sab._cost import BudgetLike, CostLike, budget_array, set_budgets
 from sab._native import Calls, CData, Progress, check, ffi, lib, new_options
 from sab._pack import Capacity, capacities_of
-from sab._plan import OVERSIZE, SKIP_OR_ERROR, Oversize
+from sab._plan_options import OVERSIZE, SKIP_OR_ERROR, Oversize
 
 __all__ = ["Stream"]
 

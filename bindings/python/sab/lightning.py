@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple, cast
 
 from sab._guard import MemoryGuard
 from sab._learning_rate import ScalingRule
-from sab._samplers import RandomAccessSampler
+from sab._random_access import RandomAccessSampler
 from sab.torch._frameworks import Epochs, take_ranks
 from sab.torch._learning_rate import LearningRateScaler
 from sab.torch._loader import DataLoader

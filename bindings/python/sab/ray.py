@@ -41,7 +41,10 @@ from sab._batch_files import (
     write_file,
 )
 from sab._engine import Histogram
-from sab._plan import LastStep, Plan, PlanOptions, plan as _plan
+from sab._make_plan import plan as _plan
+from sab._order import LastStep
+from sab._plan import Plan
+from sab._plan_options import PlanOptions
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

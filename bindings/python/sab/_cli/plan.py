@@ -20,7 +20,7 @@ from sab._cli.tables import (
     print_table,
     print_text,
 )
-from sab._plan import bucket_table, report_facts
+from sab._report import bucket_table, report_facts
 
 _SKIPPED = "outside the boundaries or over the budget alone; see --oversize"
 

@@ -8,7 +8,8 @@ from typing import Any, Callable
 from sab._arguments import whole
 from sab._batch import Batch, PerColumn, Step
 from sab._pack import PackedSampler
-from sab._samplers import PlanSampler, RandomAccessSampler
+from sab._random_access import RandomAccessSampler
+from sab._samplers import PlanSampler
 
 __all__ = ["Arrays", "DataLoader"]
 

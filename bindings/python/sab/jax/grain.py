@@ -10,7 +10,7 @@ import grain
 
 from sab._arguments import whole
 from sab._native import UnsupportedError
-from sab._samplers import RandomAccessSampler
+from sab._random_access import RandomAccessSampler
 from sab.jax._loader import Arrays
 
 __all__ = ["IterDataset"]

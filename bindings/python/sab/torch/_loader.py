@@ -10,7 +10,9 @@ from typing import Any, Callable, cast
 import torch.utils.data
 
 from sab._batch import Batch, Step
-from sab._samplers import RandomAccessSampler, Sampler, Walk
+from sab._random_access import RandomAccessSampler
+from sab._sampler import Sampler
+from sab._walk import Walk
 from sab.torch._frameworks import epochs_of, processes_of_group, ranks_of
 from sab.torch._samples import Tickets, loader_options, random_access
 

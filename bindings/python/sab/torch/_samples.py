@@ -11,7 +11,8 @@ import torch.utils.data
 from sab._batch import Batch
 from sab._display import one_line
 from sab._native import UnsupportedError
-from sab._samplers import RandomAccessSampler, Sampler
+from sab._random_access import RandomAccessSampler
+from sab._sampler import Sampler
 from sab.torch._collates import PadCollate, without_rows
 
 __all__ = ["Samples", "Tickets", "loader_options"]

@@ -13,8 +13,10 @@ from typing import Any, TypeVar, cast
 import torch
 
 from sab._cost import BudgetLike
-from sab._plan import Plan, plan as make_plan
-from sab._samplers import RandomAccessSampler, SequentialSampler
+from sab._make_plan import plan as make_plan
+from sab._plan import Plan
+from sab._random_access import RandomAccessSampler
+from sab._samplers import SequentialSampler
 from sab._sizes import SizesLike
 from sab.torch import DataLoader
 from sab.torch._samples import takes_batch

@@ -11,7 +11,9 @@ from sab._cost import BudgetLike
 from sab._native import UnsupportedError
 from sab._pack import PackedSampler
 from sab._plan import Plan
-from sab._samplers import BucketSampler, PlanSampler, RandomAccessSampler, Sampler
+from sab._random_access import RandomAccessSampler
+from sab._sampler import Sampler
+from sab._samplers import BucketSampler, PlanSampler
 from sab._sizes import SizesLike
 from sab.torch._frameworks import has_ranks
 from sab.transformers._data import sizes_of

@@ -1,0 +1,40 @@
+"""The options that samplers share: the order of the batches, and which rank takes which."""
+
+from __future__ import annotations
+
+from typing import Literal, TypedDict
+
+from sab._arguments import one_of, whole
+from sab._native import CData, lib, new_options
+
+LAST_STEPS = {
+    "split": lib.SAB_LAST_STEP_SPLIT,
+    "drop": lib.SAB_LAST_STEP_DROP,
+    "wrap": lib.SAB_LAST_STEP_WRAP,
+}
+LastStep = Literal["split", "drop", "wrap"]
+
+
+class Order(TypedDict, total=False):
+    """The options of samplers in C."""
+
+    seed: int
+    rank: int
+    world_size: int
+    epoch: int
+    last_step: LastStep
+    costliest_first: int
+    micro_batches: int
+
+
+def sampler_options(order: Order) -> CData:
+    """The options of a sampler in C, those that are not given with their defaults."""
+    options = new_options("sab_sampler_options")
+    options.seed = whole("seed", order.get("seed", 0))
+    options.rank = whole("rank", order.get("rank", 0))
+    options.world_size = whole("world_size", order.get("world_size", 1), 1)
+    options.epoch = whole("epoch", order.get("epoch", 0))
+    options.costliest_first = whole("costliest_first", order.get("costliest_first", 0))
+    options.last_step = one_of("last_step", order.get("last_step", "split"), LAST_STEPS)
+    options.micro_batches = whole("micro_batches", order.get("micro_batches", 1), 1)
+    return options

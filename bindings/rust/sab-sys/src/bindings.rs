@@ -78,8 +78,6 @@ pub const SAB_BIONEMO_SHUFFLE_BUCKETS: i32 = 2;
 pub const SAB_BIONEMO_GENERATOR_WORDS: i32 = 625;
 pub const SAB_MISSING_REFUSE: i32 = 0;
 pub const SAB_MISSING_SKIP: i32 = 1;
-pub const SAB_PARTITION_KARMARKAR_KARP: i32 = 0;
-pub const SAB_PARTITION_LONGEST_FIRST: i32 = 1;
 pub const SAB_MICRO_BATCHES_ASCENDING: i32 = 0;
 pub const SAB_MICRO_BATCHES_DESCENDING: i32 = 1;
 pub const SAB_MICRO_BATCHES_BELL: i32 = 2;
@@ -2648,12 +2646,10 @@ extern "C" {
         sizes: *mut *mut sab_sizes,
     ) -> sab_status;
 }
-pub type sab_partition_method = i32;
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct sab_partition_options {
     pub struct_size: usize,
-    pub method: sab_partition_method,
     pub equal_counts: i32,
     pub cost_count: usize,
     pub weights: *const f64,
@@ -2674,11 +2670,8 @@ const _: () = {
         "Offset of field: sab_partition_options::struct_size",
     ][::core::mem::offset_of!(sab_partition_options, struct_size) - 0usize];
     [
-        "Offset of field: sab_partition_options::method",
-    ][::core::mem::offset_of!(sab_partition_options, method) - 8usize];
-    [
         "Offset of field: sab_partition_options::equal_counts",
-    ][::core::mem::offset_of!(sab_partition_options, equal_counts) - 12usize];
+    ][::core::mem::offset_of!(sab_partition_options, equal_counts) - 8usize];
     [
         "Offset of field: sab_partition_options::cost_count",
     ][::core::mem::offset_of!(sab_partition_options, cost_count) - 16usize];

@@ -4896,7 +4896,6 @@ pub struct sab_cache_options {
     pub flush_interval: f64,
     pub capacity: u64,
     pub on_failure: sab_cache_failure,
-    pub is_cluster: i32,
     pub timeout: f64,
     pub load_wait: f64,
     pub call_timeout: f64,
@@ -4926,9 +4925,6 @@ const _: () = {
     [
         "Offset of field: sab_cache_options::on_failure",
     ][::core::mem::offset_of!(sab_cache_options, on_failure) - 40usize];
-    [
-        "Offset of field: sab_cache_options::is_cluster",
-    ][::core::mem::offset_of!(sab_cache_options, is_cluster) - 44usize];
     [
         "Offset of field: sab_cache_options::timeout",
     ][::core::mem::offset_of!(sab_cache_options, timeout) - 48usize];

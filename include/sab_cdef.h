@@ -607,8 +607,6 @@ void sab_sizes_file_options_init(sab_sizes_file_options *options, size_t struct_
 sab_status sab_sizes_file_new(const char *path, const sab_sizes_file_options *options, sab_sizes **sizes);
 /* sab/balance.h */
 enum {
- SAB_PARTITION_KARMARKAR_KARP = 0,
- SAB_PARTITION_LONGEST_FIRST = 1,
  SAB_MICRO_BATCHES_ASCENDING = 0,
  SAB_MICRO_BATCHES_DESCENDING = 1,
  SAB_MICRO_BATCHES_BELL = 2,
@@ -618,10 +616,8 @@ enum {
  SAB_CONTEXT_POWERS_OF_TWO = 0,
  SAB_CONTEXT_ANY_NUMBER = 1,
 };
-typedef int32_t sab_partition_method;
 typedef struct sab_partition_options {
  size_t struct_size;
- sab_partition_method method;
  int32_t equal_counts;
  size_t cost_count;
  const double *weights;
@@ -1096,7 +1092,6 @@ typedef struct sab_cache_options {
  double flush_interval;
  uint64_t capacity;
  sab_cache_failure on_failure;
- int32_t is_cluster;
  double timeout;
  double load_wait;
  double call_timeout;

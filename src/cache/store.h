@@ -65,7 +65,6 @@ struct StoreOptions {
     std::optional<std::string> dataset_name;  // none: all keys are the cache's
     uint64_t capacity = 0;
     double timeout = 1, call_timeout = 10;
-    bool is_cluster = false;
     unsigned file_mode = 0600;  // of files that are made, less the umask
 };
 
@@ -77,10 +76,7 @@ std::unique_ptr<Store> open_lmdb_store(const std::string& path, const StoreOptio
 struct RedisAddress;
 std::unique_ptr<Store> open_redis_store(const RedisAddress& address, const StoreOptions& options);
 
-/// Counts the forks since the library was loaded: what was made under another number is the
-/// parent's.
-uint64_t fork_generation();
-/// Begins to count them. Before anything that has to know.
+/// Begins to count forks, and to tell them to the open caches. Before anything that has to know.
 void watch_forks();
 
 }  // namespace sab::cache

@@ -820,11 +820,9 @@ const SAB_LOSS_BY_TOKEN = 1
 const SAB_LOSS_BY_GROUP = 2
 const SAB_CONTEXT_POWERS_OF_TWO = 0
 const SAB_CONTEXT_ANY_NUMBER = 1
-const sab_partition_method = Int32
 
 mutable struct sab_partition_options <: Struct
     struct_size::Csize_t
-    method::sab_partition_method
     equal_counts::Int32
     cost_count::Csize_t
     weights::Ptr{Float64}
@@ -1482,7 +1480,6 @@ mutable struct sab_cache_options <: Struct
     flush_interval::Float64
     capacity::UInt64
     on_failure::sab_cache_failure
-    is_cluster::Int32
     timeout::Float64
     load_wait::Float64
     call_timeout::Float64

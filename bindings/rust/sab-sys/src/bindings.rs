@@ -78,8 +78,6 @@ pub const SAB_BIONEMO_SHUFFLE_BUCKETS: i32 = 2;
 pub const SAB_BIONEMO_GENERATOR_WORDS: i32 = 625;
 pub const SAB_MISSING_REFUSE: i32 = 0;
 pub const SAB_MISSING_SKIP: i32 = 1;
-pub const SAB_PARTITION_KARMARKAR_KARP: i32 = 0;
-pub const SAB_PARTITION_LONGEST_FIRST: i32 = 1;
 pub const SAB_MICRO_BATCHES_ASCENDING: i32 = 0;
 pub const SAB_MICRO_BATCHES_DESCENDING: i32 = 1;
 pub const SAB_MICRO_BATCHES_BELL: i32 = 2;
@@ -2640,7 +2638,6 @@ pub type sab_partition_method = i32;
 #[derive(Debug, Copy, Clone)]
 pub struct sab_partition_options {
     pub struct_size: usize,
-    pub method: sab_partition_method,
     pub equal_counts: i32,
     pub cost_count: usize,
     pub weights: *const f64,
@@ -2661,11 +2658,8 @@ const _: () = {
         "Offset of field: sab_partition_options::struct_size",
     ][::core::mem::offset_of!(sab_partition_options, struct_size) - 0usize];
     [
-        "Offset of field: sab_partition_options::method",
-    ][::core::mem::offset_of!(sab_partition_options, method) - 8usize];
-    [
         "Offset of field: sab_partition_options::equal_counts",
-    ][::core::mem::offset_of!(sab_partition_options, equal_counts) - 12usize];
+    ][::core::mem::offset_of!(sab_partition_options, equal_counts) - 8usize];
     [
         "Offset of field: sab_partition_options::cost_count",
     ][::core::mem::offset_of!(sab_partition_options, cost_count) - 16usize];
@@ -4884,7 +4878,6 @@ pub struct sab_cache_options {
     pub flush_interval: f64,
     pub capacity: u64,
     pub on_failure: sab_cache_failure,
-    pub is_cluster: i32,
     pub timeout: f64,
     pub load_wait: f64,
     pub call_timeout: f64,
@@ -4914,9 +4907,6 @@ const _: () = {
     [
         "Offset of field: sab_cache_options::on_failure",
     ][::core::mem::offset_of!(sab_cache_options, on_failure) - 40usize];
-    [
-        "Offset of field: sab_cache_options::is_cluster",
-    ][::core::mem::offset_of!(sab_cache_options, is_cluster) - 44usize];
     [
         "Offset of field: sab_cache_options::timeout",
     ][::core::mem::offset_of!(sab_cache_options, timeout) - 48usize];

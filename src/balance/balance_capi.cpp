@@ -1,9 +1,10 @@
 #include "balance/balanced.h"
-#include "balance/packed_report.h"
+#include "balance/balanced_report.h"
 #include "balance/step_plan.h"
 #include "balance/vector_partition.h"
 #include "base/guard.h"
 #include "sab/balance.h"
+#include "sampler/cursor.h"
 
 extern "C" {
 
@@ -28,8 +29,10 @@ sab_status sab_balanced_sampler_new(const sab_sizes* sizes, const sab_balanced_o
         sab::require(balanced, "balanced");
         const auto rules =
             sab::read_options(balanced, sab_balanced_options SAB_BALANCED_OPTIONS_INIT);
-        const auto given = sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT);
-        return sab::new_handle(std::make_unique<sab::BalancedSampler>(sizes->impl, rules, given));
+        const sab::SamplerOptions given(
+            sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT));
+        return sab::new_cursor(std::make_unique<sab::BalancedSequence>(sizes->impl, rules, given),
+                               given);
     });
 }
 
@@ -39,11 +42,8 @@ sab_status sab_balanced_sampler_get_report(sab_sampler* sampler, sab_progress_fn
     return sab::guard([&] {
         sab::require(sampler, "sampler");
         sab::check_result(report, "report");
-        const sab::Progress reported(progress, progress_ctx);
-        const bool is_packed = sampler->impl->kind() == sab::kind_of("sab_packed_sampler_new");
-        sab::write_result(is_packed ? sab::report_of_rows(*sampler->impl, reported)
-                                    : sab::BalancedSampler::of(*sampler->impl).report(reported),
-                          report);
+        sab::write_result(
+            sab::report_balance(*sampler->impl, sab::Progress(progress, progress_ctx)), report);
     });
 }
 

@@ -16,8 +16,8 @@ sab_sampler* new_load_balancing(sab::SamplerKind kind, const sab_sizes* complexi
     sab::require(complexity, "complexity");
     const auto given =
         sab::read_options(balancing, sab_bagua_options SAB_BAGUA_OPTIONS_INIT, "balancing");
-    const auto walk = sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT);
-    sab::check_sampler_options(walk);
+    const sab::SamplerOptions walk(
+        sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT));
     return sab::new_cursor(
         std::make_unique<sab::BaguaSequence>(kind, complexity->impl.only("complexity"), given),
         walk);
@@ -50,8 +50,8 @@ sab_status sab_bionemo_size_aware_sampler_new(const int64_t* indices, size_t cou
                                               sab_sampler** sampler) noexcept {
     return sab::guard_new(sampler, "sampler", [&] {
         sab::require(sizes, "sizes");
-        const auto given = sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT);
-        sab::check_sampler_options(given);
+        const sab::SamplerOptions given(
+            sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT));
         return sab::new_cursor(
             sab::make_size_aware_sequence(indices, count, sizes->impl.only(), budget), given);
     });

@@ -39,7 +39,7 @@ void order_by_size(const Plan& plan, std::span<const BucketClass> classes, uint6
 
 }  // namespace
 
-BucketLocator::BucketLocator(std::shared_ptr<const Plan> plan, const sab_sampler_options& options,
+BucketLocator::BucketLocator(std::shared_ptr<const Plan> plan, const SamplerOptions& options,
                              bool is_by_size)
     : Locator(sequence_of(plan), cost_order(bucket_classes(*plan)), options, "plan"),
       plan_(std::move(plan)) {

@@ -9,7 +9,7 @@ namespace sab {
 class BucketLocator : public Locator {
 public:
     /// `is_by_size`: batches of nearly equal cost have ids in the order of their sizes.
-    BucketLocator(std::shared_ptr<const Plan> plan, const sab_sampler_options& options,
+    BucketLocator(std::shared_ptr<const Plan> plan, const SamplerOptions& options,
                   bool is_by_size = false);
 
 protected:

@@ -21,7 +21,8 @@ void locate(const sab_sampler_options* options, const uint32_t* sources, const d
         sab::require(sizes, "sizes");
         sab::require(numbers, "numbers");
     }
-    const auto given = sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT);
+    const sab::SamplerOptions given(
+        sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT));
     const auto out = sab::read_options(places, sab_places SAB_PLACES_INIT, "places");
     const std::unique_ptr<const sab::Locator> locator = make(given);
     locator->locate(sources, {sizes, count * locator->columns()}, {numbers, count}, which, out);

@@ -7,8 +7,8 @@
 
 namespace sab {
 
-Locator::Locator(std::unique_ptr<Sequence> sequence, CostOrder order,
-                 const sab_sampler_options& options, std::string_view owner)
+Locator::Locator(std::unique_ptr<Sequence> sequence, CostOrder order, const SamplerOptions& options,
+                 std::string_view owner)
     : order_(std::move(order)), options_(options), owner_(owner), columns_(sequence->columns()) {
     const Cursor cursor(std::move(sequence), options);
     order_ = order_.with_options(

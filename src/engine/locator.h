@@ -10,6 +10,7 @@
 
 #include "sab/engine.h"
 #include "sampler/cost_order.h"
+#include "sampler/sampler_options.h"
 
 namespace sab {
 
@@ -45,7 +46,7 @@ protected:
     };
 
     /// `owner` has the sizes, in messages.
-    Locator(std::unique_ptr<Sequence> sequence, CostOrder order, const sab_sampler_options& options,
+    Locator(std::unique_ptr<Sequence> sequence, CostOrder order, const SamplerOptions& options,
             std::string_view owner);
 
     /// The sample with these sizes, one a column, and this number within them.
@@ -119,7 +120,7 @@ private:
     Taken taken(uint64_t position, uint64_t slot) const;
     void write(std::span<Slot> slots, uint64_t asked, std::size_t i, const sab_places& out) const;
 
-    sab_sampler_options options_;
+    SamplerOptions options_;
     std::string_view owner_;
     std::size_t columns_;
     uint64_t batch_count_ = 0;

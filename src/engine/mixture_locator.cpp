@@ -18,7 +18,7 @@ uint64_t scaled(uint64_t a, uint64_t b, uint64_t c, uint64_t add = 0) {
                              : static_cast<uint64_t>(number / c);
 }
 
-sab_sampler_options checked(const sab_sampler_options& options, const CountedTurns& turns) {
+SamplerOptions checked(const SamplerOptions& options, const CountedTurns& turns) {
     check(options.epoch == turns.epoch, "options.epoch", options.epoch,
           "must be the epoch of the plan, ", turns.epoch);
     return options;
@@ -28,7 +28,7 @@ sab_sampler_options checked(const sab_sampler_options& options, const CountedTur
 
 MixtureLocator::MixtureLocator(std::shared_ptr<const Plan> plan,
                                std::shared_ptr<const CountedTurns> turns,
-                               const sab_sampler_options& options)
+                               const SamplerOptions& options)
     : BucketLocator(std::move(plan), checked(options, *turns), options.costliest_first == 0),
       turns_(std::move(turns)) {
     for (const BucketOrder& bucket : buckets_)

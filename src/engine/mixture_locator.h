@@ -12,7 +12,7 @@ namespace sab {
 class MixtureLocator : public BucketLocator {
 public:
     MixtureLocator(std::shared_ptr<const Plan> plan, std::shared_ptr<const CountedTurns> turns,
-                   const sab_sampler_options& options);
+                   const SamplerOptions& options);
 
 protected:
     /// Gives the number of the entry.

@@ -17,7 +17,7 @@ const Packing& without_pieces(const HistogramPacking& packing) {
 
 }  // namespace
 
-RowLocator::RowLocator(const HistogramPacking& packing, const sab_sampler_options& options)
+RowLocator::RowLocator(const HistogramPacking& packing, const SamplerOptions& options)
     : Locator(std::make_unique<PackedSequence>(packing.packing()),
               bin_order(without_pieces(packing)), options, "packing"),
       packing_(packing),

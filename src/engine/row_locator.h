@@ -8,7 +8,7 @@ namespace sab {
 
 class RowLocator : public Locator {
 public:
-    RowLocator(const HistogramPacking& packing, const sab_sampler_options& options);
+    RowLocator(const HistogramPacking& packing, const SamplerOptions& options);
 
 protected:
     Found find(uint64_t, const double* sizes, uint64_t number) const override {

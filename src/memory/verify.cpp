@@ -11,7 +11,7 @@ namespace sab {
 void verify(const sab_plan& plan, Probe& probe, uint64_t count, sab_batch_fn run, void* ctx,
             const Progress& progress, sab_verification* result) {
     check(count >= 1, "count", count, "must be at least 1");
-    Cursor costliest(make_costliest_sequence(plan, count), SAB_SAMPLER_OPTIONS_INIT);
+    Cursor costliest(make_costliest_sequence(plan, count), {});
     sab_verification seen = SAB_VERIFICATION_INIT;
     Probe::Rng rng(probe);
     const uint64_t batches = costliest.batch_count();

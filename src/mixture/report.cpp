@@ -117,16 +117,16 @@ std::vector<sab_mixture_report> report_sources(Sampler& sampler, const Progress&
     if (choice == nullptr) fail(SAB_E_ARGUMENT, "sampler: its sizes are no mixture");
     check(count == choice->sources(), "count", count, "must be the number of sources, ",
           choice->sources());
-    const std::unique_ptr<RandomAccess> walk =
+    const std::unique_ptr<Cursor> walk =
         need_random_access(sampler, "sab_mixture_get_report").copy();
-    const uint64_t ranks = std::max(walk->options().world_size, walk->shards());
+    const uint64_t ranks = std::max(walk->options().world_size, walk->sequence().shards());
     Reporter reporter(*choice);
     EpochBatch placed;
     const uint64_t first = walk->first_position(), end = walk->batch_count();
     for (uint64_t position = first; position < end; ++position) {
         if (position % 256 == 0) progress.report(position - first, end - first);
         for (uint64_t rank = 0; rank < ranks; ++rank) {
-            if (walk->shards() > 1)
+            if (walk->sequence().shards() > 1)
                 walk->fill_shard(position, rank, placed.batch);
             else
                 walk->fill(position, rank, placed);

@@ -12,8 +12,8 @@ sab_status sab_packed_sampler_new(const sab_sizes* sizes, const sab_packed_optio
         sab::require(pack, "pack");
         const auto how =
             sab::read_options(pack, sab_packed_options SAB_PACKED_OPTIONS_INIT, "pack");
-        const auto given = sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT);
-        sab::check_sampler_options(given);
+        const sab::SamplerOptions given(
+            sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT));
         return sab::new_cursor(sab::make_packed_sequence(sizes->impl, how), given);
     });
 }

@@ -60,13 +60,13 @@ constexpr Field fields[] = {
     {"checksum of its other options (budget, cost, caps and the like)", &Told::checksum},
 };
 
-Told told_of(const RandomAccess& sampler) {
+Told told_of(const Cursor& sampler) {
     std::vector<std::byte> state(sampler.save({}));
     sampler.save(state);
     StateHeader header;
     std::memcpy(&header, state.data(), sizeof header);
-    const sab_sampler_options& options = sampler.options();
-    return {static_cast<uint64_t>(sampler.kind()), options.seed, sampler.fingerprint(),
+    const SamplerOptions& options = sampler.options();
+    return {static_cast<uint64_t>(sampler.kind()), options.seed, sampler.sequence().fingerprint(),
             options.world_size, options.micro_batches, sampler.epoch(), sampler.position(),
             static_cast<uint64_t>(options.last_step),
             // no option of this kind

@@ -145,7 +145,7 @@ std::unique_ptr<sab_sampler> make_cursor(std::unique_ptr<Sequence> sequence,
     alone.seed = given.seed;
     alone.epoch = given.epoch;
     alone.micro_batches = given.micro_batches;
-    return std::unique_ptr<sab_sampler>(new_cursor(std::move(sequence), alone));
+    return std::unique_ptr<sab_sampler>(new_cursor(std::move(sequence), SamplerOptions(alone)));
 }
 
 std::unique_ptr<sab_sampler> make_mixed(const EpochChoice& choice, const Histograms& histograms,

@@ -19,25 +19,25 @@ uint64_t capabilities(Sampler& sampler) {
     AdjustableBudget* const adjustable = sampler.adjustable_budget();
     if (adjustable != nullptr && std::ranges::any_of(adjustable->plan().budgets(), can_be_lowered))
         found |= SAB_SAMPLER_BUDGET;
-    if (sampler.random_access() != nullptr && sampler.random_access()->knows_all_ranks())
+    if (sampler.random_access() != nullptr && !sampler.random_access()->sequence().has_others())
         found |= SAB_SAMPLER_SCHEDULE;
     return found;
 }
 
-RandomAccess& need_all_ranks(Sampler& sampler, const char* function) {
-    RandomAccess* const found = sampler.random_access();
+Cursor& need_all_ranks(Sampler& sampler, const char* function) {
+    Cursor* const found = sampler.random_access();
     if (found == nullptr)
         fail(SAB_E_UNSUPPORTED, function,
              ": this sampler has no random access: read its batches one after the other");
-    if (!found->knows_all_ranks())
+    if (found->sequence().has_others())
         fail(SAB_E_UNSUPPORTED, function,
              ": this sampler does not know the samples of the other ranks: read the batches of "
              "each rank there");
     return *found;
 }
 
-RandomAccess& need_random_access(Sampler& sampler, const char* function) {
-    RandomAccess* const found = sampler.random_access();
+Cursor& need_random_access(Sampler& sampler, const char* function) {
+    Cursor* const found = sampler.random_access();
     if (found == nullptr) fail(SAB_E_UNSUPPORTED, function, ": this sampler has no random access");
     return *found;
 }

@@ -1,7 +1,7 @@
 #pragma once
 /// What a sampler can do beside walking its batches, and the refusals where it cannot.
 
-#include "sampler/sampler.h"
+#include "sampler/cursor.h"
 
 namespace sab {
 
@@ -9,9 +9,9 @@ namespace sab {
 uint64_t capabilities(Sampler& sampler);
 
 // What a function of the ABI needs; SAB_E_UNSUPPORTED with its name for a sampler that lacks it.
-RandomAccess& need_random_access(Sampler& sampler, const char* function);
+Cursor& need_random_access(Sampler& sampler, const char* function);
 /// For what shows the batches of all ranks.
-RandomAccess& need_all_ranks(Sampler& sampler, const char* function);
+Cursor& need_all_ranks(Sampler& sampler, const char* function);
 AdjustableBudget& need_budget(Sampler& sampler, std::size_t index, const char* function);
 /// The same for a budget that can be lowered.
 AdjustableBudget& need_lowerable(Sampler& sampler, std::size_t index, const char* function);

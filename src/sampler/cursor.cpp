@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/callback.h"
 #include "sampler/state.h"
 
 namespace sab {
@@ -21,7 +22,6 @@ uint64_t pieces_of(uint64_t most_pieces, double cost, double most) {
 
 /// The body of a saved state: where the ranks were in the order of the epoch.
 struct CursorState {
-    OrderState order;
     // Where these ranks, micro-batches or budgets took over; with the numbers after the body:
     uint64_t first_position;
     uint64_t first_step;
@@ -31,41 +31,16 @@ struct CursorState {
     /// of the plan's budgets, for the batches to come; 0: the plan's
     std::array<double, SAB_MAX_BUDGETS> limits;
 };
-static_assert(sizeof(CursorState) == sizeof(OrderState) + (std::size_t{5} + SAB_MAX_BUDGETS) * 8);
+static_assert(sizeof(CursorState) == (std::size_t{5} + SAB_MAX_BUDGETS) * 8);
 
-void check_sampler_options(const sab_sampler_options& options) {
-    check(options.world_size >= 1 && options.world_size <= largest_world_size, "options.world_size",
-          options.world_size, "must be from 1 to 2^32 - 1");
-    check(options.rank < options.world_size, "options.rank", options.rank,
-          "must be below the world size, ", options.world_size);
-    check(options.last_step >= SAB_LAST_STEP_SPLIT && options.last_step <= SAB_LAST_STEP_WRAP,
-          "options.last_step", options.last_step,
-          "must be one of SAB_LAST_STEP_SPLIT (0) to SAB_LAST_STEP_WRAP (2)");
-    check(options.micro_batches >= 1 && options.micro_batches <= most_micro_batches,
-          "options.micro_batches", options.micro_batches, "must be from 1 to ", most_micro_batches);
-}
-
-void check_any_step(const sab_sampler_options& options, uint64_t epoch, uint64_t batches,
-                    uint64_t fewest) {
-    if (batches == 0 && fewest > 1)
-        fail(SAB_E_ARGUMENT, "options.world_size = ", options.world_size,
-             ": must be so small that epoch ", epoch, " has ", fewest,
-             " samples, the plan's min_batch_size, for each rank");
-    if (batches > 0 || options.last_step != SAB_LAST_STEP_DROP) return;
-    fail(SAB_E_ARGUMENT, "options.last_step = SAB_LAST_STEP_DROP (1): must leave a step; epoch ",
-         epoch, " does not fill one: options.world_size = ", options.world_size,
-         ", options.micro_batches = ", options.micro_batches);
-}
-
-Cursor::Cursor(std::unique_ptr<Sequence> sequence, const sab_sampler_options& options)
+Cursor::Cursor(std::unique_ptr<Sequence> sequence, const SamplerOptions& options)
     : sequence_(std::move(sequence)), options_(options) {
-    check_sampler_options(options);
     schedule_.world_size = options.world_size;
     schedule_.micro_batches = options.micro_batches;
     Cursor::go_to_epoch(options.epoch);
 }
 
-sab_sampler* new_cursor(std::unique_ptr<Sequence> sequence, const sab_sampler_options& options) {
+sab_sampler* new_cursor(std::unique_ptr<Sequence> sequence, const SamplerOptions& options) {
     return new_handle(std::make_unique<Cursor>(std::move(sequence), options));
 }
 
@@ -74,8 +49,62 @@ Cursor::Cursor(std::unique_ptr<Sequence> sequence, const Cursor& other)
     if (schedule_.rest) schedule_.rest = std::make_shared<const Rest>(*schedule_.rest, *sequence_);
 }
 
-std::unique_ptr<RandomAccess> Cursor::copy() const {
-    return std::unique_ptr<RandomAccess>(new Cursor(sequence_->copy(), *this));
+std::unique_ptr<Cursor> Cursor::copy() const {
+    return std::unique_ptr<Cursor>(new Cursor(sequence_->copy(), *this));
+}
+
+bool Cursor::take(EpochBatch& batch) {
+    const uint64_t next = position();
+    if (next >= batch_count()) return false;
+    fill(next, options_.rank, batch);
+    ++schedule_.position;
+    return true;
+}
+
+void Cursor::at(uint64_t position, EpochBatch& batch) {
+    check_reachable(position);
+    check(position < batch_count(), "position", position,
+          "must be below the number of batches of the rank, ", batch_count());
+    fill(position, options_.rank, batch);
+    batch.changes = changes_;
+}
+
+void Cursor::seek(uint64_t position) {
+    check_reachable(position);
+    check(position <= batch_count(), "position", position,
+          "must be at most the number of batches of the rank, ", batch_count());
+    schedule_.position = position;
+    pass_ = Pass::ready;
+}
+
+void Cursor::check_reachable(uint64_t position) const {
+    check(position >= first_position(), "position", position, "must not be before position ",
+          first_position(), ", where a state of other ranks or another budget took over");
+}
+
+bool Cursor::next_block(EpochBatch& scratch, std::size_t most, BatchArrays& block) {
+    const uint64_t first = position(), end = batch_count();
+    scratch.changes = EpochBatch::nothing_shown;
+    if (first >= end) {
+        pass_ = Pass::ended;
+        return false;
+    }
+    block.clear();
+    uint64_t next = first;
+    try {
+        for (; block.count() < most && next < end; ++next) {
+            fill(next, options_.rank, scratch);
+            if (!block.add(scratch)) break;
+        }
+    } catch (const ThreadEnd&) {
+        throw;
+    } catch (...) {
+        if (next == first) throw;
+        // The block ends here: the next call begins with the batch that failed.
+    }
+    schedule_.position = next;
+    pass_ = Pass::running;
+    return true;
 }
 
 /// Takes an epoch order, if there is one, and changes the schedule. A failure leaves both
@@ -102,8 +131,22 @@ void Cursor::go_to_epoch(uint64_t epoch) {
         schedule_.first_position = schedule_.first_step = schedule_.position = 0;
         schedule_.begin = {};
         lay_out();
-        check_any_step(options_, epoch, schedule_.end, fewest());
+        check_any_step();
     });
+}
+
+/// Refuses an epoch of which SAB_LAST_STEP_DROP, or the fewest samples of a batch, leave nothing.
+void Cursor::check_any_step() const {
+    if (schedule_.end > 0) return;
+    if (fewest() > 1)
+        fail(SAB_E_ARGUMENT, "options.world_size = ", options_.world_size,
+             ": must be so small that epoch ", epoch(), " has ", fewest(),
+             " samples, the plan's min_batch_size, for each rank");
+    if (options_.last_step == SAB_LAST_STEP_DROP)
+        fail(SAB_E_ARGUMENT,
+             "options.last_step = SAB_LAST_STEP_DROP (1): must leave a step; epoch ", epoch(),
+             " does not fill one: options.world_size = ", options_.world_size,
+             ", options.micro_batches = ", options_.micro_batches);
 }
 
 /// The batches that the ranks take.
@@ -364,22 +407,30 @@ void Cursor::add_totals(const GlobalBatch& global_batch, StepTotals& totals) con
 }
 
 std::size_t Cursor::save(std::span<std::byte> out) const {
-    const CursorState state{order_state(),
-                            schedule_.first_position,
-                            schedule_.first_step,
-                            schedule_.begin.batch,
-                            schedule_.epoch_options.step_batches,
-                            options_.costliest_first,
-                            schedule_.limits};
-    return write_state(kind(), fingerprint(), choice(), state.order,
-                       std::as_bytes(std::span(&state, 1)), schedule_.begin.done, out);
+    const OrderState order{order_version,
+                           options_.last_step,
+                           options_.seed,
+                           epoch(),
+                           position(),
+                           options_.world_size,
+                           static_cast<uint32_t>(options_.micro_batches),
+                           pass_ == Pass::ended};
+    const CursorState state{schedule_.first_position, schedule_.first_step,
+                            schedule_.begin.batch,    schedule_.epoch_options.step_batches,
+                            options_.costliest_first, schedule_.limits};
+    const std::vector<uint64_t> cut = sequence_->state_body(
+        (schedule_.position - schedule_.first_position) / schedule_.micro_batches);
+    return write_state(
+        kind(), sequence_->fingerprint(), choice(), order,
+        cut.empty() ? std::as_bytes(std::span(&state, 1)) : std::as_bytes(std::span(cut)),
+        schedule_.begin.done, out);
 }
 
 /// Refuses a state with impossible fields, as far as this can be seen without the order of the
 /// epoch.
-void Cursor::check_state(const CursorState& state) const {
+void Cursor::check_state(const OrderState& order, const CursorState& state) const {
     check_consistent(state.step_batches >= 1 && state.step_batches <= largest_world_size);
-    check_consistent(state.order.position >= state.first_position &&
+    check_consistent(order.position >= state.first_position &&
                      state.first_position >= state.first_step);
     for (std::size_t i = 0; i < state.limits.size(); ++i)
         check_consistent(state.limits[i] == 0 ||
@@ -388,43 +439,71 @@ void Cursor::check_state(const CursorState& state) const {
                           state.limits[i] > plan().budgets()[i].cost.constant()));
 }
 
-/// Goes where a state was saved, as a cursor of the ranks that saved it. `done`: as of RestBegin.
-void Cursor::go_to(const CursorState& state, std::vector<uint64_t> done) {
-    check_consistent(state.first_batch <= sequence_->batches());
-    check_consistent(done.empty() ||
-                     (has_adjustable_budget() && done.size() == plan().buckets().size()));
-    schedule_.world_size = state.order.world_size;
-    schedule_.micro_batches = state.order.micro_batches;
-    schedule_.first_position = state.first_position;
-    schedule_.first_step = state.first_step;
-    schedule_.begin = {state.first_batch, std::move(done)};
-    schedule_.limits = state.limits;
+/// Lays the epoch out and goes to the position of a state.
+void Cursor::place(const OrderState& order) {
     lay_out();
-    check_consistent(state.order.position <= schedule_.end);
-    schedule_.position = state.order.position;
+    check_consistent(order.position <= schedule_.end);
+    schedule_.position = order.position;
 }
 
-bool Cursor::go_to_state(std::span<const std::byte> bytes) {
-    CursorState state{};
-    std::vector<uint64_t> done = read_state(bytes, kind(), fingerprint(), choice(), state.order,
-                                            std::as_writable_bytes(std::span(&state, 1)));
-    match_order(state.order, options_);
+/// Goes where a state was saved, as a cursor of the ranks that saved it. Then these take over.
+/// `done`: as of RestBegin.
+void Cursor::go_to(const OrderState& order, const CursorState& state, std::vector<uint64_t> done) {
     match_state("costliest_first", state.costliest_first, options_.costliest_first);
-    check_state(state);
-    const EpochOptions epoch_options{options_.seed, state.order.epoch, state.step_batches,
+    check_state(order, state);
+    const EpochOptions epoch_options{options_.seed, order.epoch, state.step_batches,
                                      options_.costliest_first};
     attempt(sequence_->make_epoch_order(epoch_options), [&] {
+        check_consistent(state.first_batch <= sequence_->batches());
+        check_consistent(done.empty() ||
+                         (has_adjustable_budget() && done.size() == plan().buckets().size()));
         schedule_.epoch_options = epoch_options;
-        go_to(state, std::move(done));
-        if (state.order.world_size != options_.world_size ||
-            state.order.micro_batches != options_.micro_batches) {
+        schedule_.world_size = order.world_size;
+        schedule_.micro_batches = order.micro_batches;
+        schedule_.first_position = state.first_position;
+        schedule_.first_step = state.first_step;
+        schedule_.begin = {state.first_batch, std::move(done)};
+        schedule_.limits = state.limits;
+        place(order);
+        if (order.world_size != options_.world_size ||
+            order.micro_batches != options_.micro_batches) {
             take_over(schedule_.position);
             schedule_.world_size = options_.world_size;
             schedule_.micro_batches = options_.micro_batches;
             lay_out();
         }
     });
-    return state.order.has_ended == 1;
+}
+
+/// The same where the sequence cuts its batches for these ranks.
+void Cursor::go_to_cut(const OrderState& order, std::span<const uint64_t> body) {
+    Sequence::Restored restored = sequence_->restored(order, body);
+    attempt(std::move(restored.epoch_order), [&] {
+        schedule_.epoch_options.epoch = order.epoch;
+        schedule_.first_position = restored.first_position;
+        schedule_.first_step = restored.first_step;
+        place(order);
+    });
+}
+
+void Cursor::restore(std::span<const std::byte> bytes) {
+    OrderState order{};
+    CursorState state{};
+    std::vector<uint64_t> cut = sequence_->state_body(0);  // is overwritten
+    std::vector<uint64_t> done =
+        read_state(bytes, kind(), sequence_->fingerprint(), choice(), order,
+                   cut.empty() ? std::as_writable_bytes(std::span(&state, 1))
+                               : std::as_writable_bytes(std::span(cut)));
+    match_order(order, options_);
+    check_consistent(cut.empty() || done.empty());
+    if (cut.empty())
+        go_to(order, state, std::move(done));
+    else
+        go_to_cut(order, cut);
+    // Under SAB_LAST_STEP_DROP other options could make a step of what was left out.
+    if (order.has_ended == 1) schedule_.position = schedule_.end;
+    pass_ = order.has_ended == 1 ? Pass::ended : Pass::ready;
+    ++changes_;
 }
 
 }  // namespace sab

@@ -5,57 +5,61 @@
 
 #include "sampler/rest.h"
 #include "sampler/sampler.h"
+#include "sampler/sampler_options.h"
 
 namespace sab {
 
-/// Checks what the options say of ranks and policies.
-void check_sampler_options(const sab_sampler_options& options);
-
-/// SAB_E_ARGUMENT for an epoch of which SAB_LAST_STEP_DROP, or the `fewest` samples of a batch,
-/// leave nothing. `batches`: of each rank.
-void check_any_step(const sab_sampler_options& options, uint64_t epoch, uint64_t batches,
-                    uint64_t fewest = 1);
-
 struct CursorState;
+struct OrderState;
 
-class Cursor : public RandomAccess, private AdjustableBudget {
+class Cursor final : public Sampler, private AdjustableBudget {
 public:
-    Cursor(std::unique_ptr<Sequence> sequence, const sab_sampler_options& options);
+    Cursor(std::unique_ptr<Sequence> sequence, const SamplerOptions& options);
 
     SamplerKind kind() const override { return sequence_->kind(); }
     uint64_t epoch() const override { return schedule_.epoch_options.epoch; }
     uint64_t position() const override { return schedule_.position; }
     std::size_t skipped(std::span<int64_t> room) const override { return sequence_->skipped(room); }
     const EpochChoice* choice() const override { return sequence_->choice(); }
-    uint64_t batch_count() const override { return schedule_.end; }
+    std::optional<uint64_t> known_batch_count() const override { return batch_count(); }
     StepTotals step_of(const EpochBatch& batch) override;
+    Cursor* random_access() override { return this; }
     AdjustableBudget* adjustable_budget() override {
         return has_adjustable_budget() ? this : nullptr;
     }
     void own() noexcept override { sequence_->own(); }
-    const sab_sampler_options& options() const override { return options_; }
-    uint64_t fingerprint() const override { return sequence_->fingerprint(); }
+
+    const SamplerOptions& options() const { return options_; }
     const Sequence& sequence() const { return *sequence_; }
-    /// In how many pieces each batch of the last step is divided; empty where it is not.
-    std::vector<uint64_t> last_pieces() const;
-    std::size_t save(std::span<std::byte> state) const override;
-    std::unique_ptr<RandomAccess> copy() const override;
-    std::size_t columns() const override { return sequence_->columns(); }
-    bool knows_all_ranks() const override { return !sequence_->has_others(); }
-    uint64_t shards() const override { return sequence_->shards(); }
-    void fill_shard(uint64_t position, uint64_t shard, Batch& batch) const override {
+    /// Positions before it were taken by another number of ranks or under other options.
+    uint64_t first_position() const { return schedule_.first_position; }
+    uint64_t batch_count() const { return schedule_.end; }
+    /// Shows the batch of this rank at a position from first_position() to below batch_count().
+    void at(uint64_t position, EpochBatch& batch);
+    /// Shows the batch of any rank at such a position.
+    void fill(uint64_t position, uint64_t rank, EpochBatch& batch);
+    /// Reads the batch of one of the shards of the sequence at such a position.
+    void fill_shard(uint64_t position, uint64_t shard, Batch& batch) const {
         sequence_->fill_shard(global_batch_at(position).position, shard, batch);
     }
-    uint64_t first_position() const override { return schedule_.first_position; }
-    void fill(uint64_t position, uint64_t rank, EpochBatch& batch) override;
     /// Of a batch of any rank. A part of a batch costs its share of the samples.
     double cost(uint64_t position, uint64_t rank) const;
+    /// See sab_next_block(). False when the epoch has no more batches.
+    bool next_block(EpochBatch& scratch, std::size_t most, BatchArrays& block);
+    void seek(uint64_t position);
+    /// Writes a state where there is room for it. Returns its size.
+    std::size_t save(std::span<std::byte> state) const;
+    void restore(std::span<const std::byte> state);
+    /// One that is where this one is, for another thread. It stays in this epoch.
+    std::unique_ptr<Cursor> copy() const;
+    /// In how many pieces each batch of the last step is divided; empty where it is not.
+    std::vector<uint64_t> last_pieces() const;
 
 private:
     Cursor(std::unique_ptr<Sequence> sequence, const Cursor& other);
+    bool take(EpochBatch& batch) override;
     void go_to_epoch(uint64_t epoch) override;
-    bool go_to_state(std::span<const std::byte> state) override;
-    void move_to(uint64_t position) noexcept override { schedule_.position = position; }
+    void check_reachable(uint64_t position) const;
 
     const Plan& plan() const override { return *sequence_->plan(); }
     double limit(std::size_t index) const override;
@@ -102,6 +106,7 @@ private:
     struct NewSchedule;
 
     const BatchOrder& order() const;
+    void check_any_step() const;
     uint64_t fewest() const;
     uint64_t most_pieces(uint64_t batch) const;
     bool is_enough_for_all(uint64_t batch) const;
@@ -113,15 +118,17 @@ private:
     Slice slice(uint64_t position, uint64_t rank) const;
     const std::vector<uint64_t>& split(const GlobalBatch& global_batch) const;
     void take_over(uint64_t position);
-    void check_state(const CursorState& state) const;
-    void go_to(const CursorState& state, std::vector<uint64_t> done);
+    void check_state(const OrderState& order, const CursorState& state) const;
+    void go_to(const OrderState& order, const CursorState& state, std::vector<uint64_t> done);
+    void go_to_cut(const OrderState& order, std::span<const uint64_t> body);
+    void place(const OrderState& order);
     template <class Body>
     void attempt(std::unique_ptr<Sequence::EpochOrder> epoch_order, Body&& body);
     void exchange(Schedule& schedule) noexcept;
     void add_totals(const GlobalBatch& global_batch, StepTotals& totals) const;
 
     std::unique_ptr<Sequence> sequence_;
-    sab_sampler_options options_;
+    SamplerOptions options_;
     Schedule schedule_;
     /// the global batch that was split last, and the number of pieces of each of its batches
     mutable GlobalBatch split_batch_;
@@ -129,6 +136,6 @@ private:
 };
 
 /// The handle of a cursor over a sequence.
-sab_sampler* new_cursor(std::unique_ptr<Sequence> sequence, const sab_sampler_options& options);
+sab_sampler* new_cursor(std::unique_ptr<Sequence> sequence, const SamplerOptions& options);
 
 }  // namespace sab

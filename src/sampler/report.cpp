@@ -214,7 +214,7 @@ private:
 
 }  // namespace
 
-sab_plan_report make_report(const sab_plan& plan, sab_sampler_options options,
+sab_plan_report make_report(const sab_plan& plan, SamplerOptions options,
                             const Progress& progress) {
     options.rank = 0;
     Cursor cursor(make_bucket_sequence(plan), options);

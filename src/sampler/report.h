@@ -6,10 +6,10 @@
 #include "base/progress.h"
 #include "plan/plan.h"
 #include "sab/sampler.h"
+#include "sampler/sampler_options.h"
 
 namespace sab {
 
-sab_plan_report make_report(const sab_plan& plan, sab_sampler_options options,
-                            const Progress& progress);
+sab_plan_report make_report(const sab_plan& plan, SamplerOptions options, const Progress& progress);
 
 }  // namespace sab

@@ -2,8 +2,7 @@
 
 #include <algorithm>
 
-#include "base/callback.h"
-#include "sampler/state.h"
+#include "sampler/cursor.h"
 
 namespace sab {
 
@@ -40,8 +39,8 @@ sab_step shown_step(sab_sampler& sampler) {
 }
 
 std::optional<sab_block> next_block(sab_sampler& sampler, std::size_t most) {
-    if (RandomAccess* const random_access = sampler.impl->random_access()) {
-        if (!random_access->next_block(sampler.shown, most, sampler.block)) return std::nullopt;
+    if (Cursor* const cursor = sampler.impl->random_access()) {
+        if (!cursor->next_block(sampler.shown, most, sampler.block)) return std::nullopt;
         return sampler.block.shown();
     }
     // One batch: a second one that fails could not be taken back.
@@ -152,80 +151,6 @@ bool Sampler::next(EpochBatch& batch) {
 void Sampler::set_epoch(uint64_t epoch) {
     go_to_epoch(epoch);
     pass_ = Pass::ready;
-    ++changes_;
-}
-
-bool RandomAccess::take(EpochBatch& batch) {
-    const uint64_t next = position();
-    if (next >= batch_count()) return false;
-    fill(next, options().rank, batch);
-    move_to(next + 1);
-    return true;
-}
-
-void RandomAccess::at(uint64_t position, EpochBatch& batch) {
-    check_reachable(position);
-    check(position < batch_count(), "position", position,
-          "must be below the number of batches of the rank, ", batch_count());
-    fill(position, options().rank, batch);
-    batch.changes = changes_;
-}
-
-void RandomAccess::seek(uint64_t position) {
-    check_reachable(position);
-    check(position <= batch_count(), "position", position,
-          "must be at most the number of batches of the rank, ", batch_count());
-    move_to(position);
-    pass_ = Pass::ready;
-}
-
-void RandomAccess::check_reachable(uint64_t position) const {
-    check(position >= first_position(), "position", position, "must not be before position ",
-          first_position(), ", where a state of other ranks or another budget took over");
-}
-
-bool RandomAccess::next_block(EpochBatch& scratch, std::size_t most, BatchArrays& block) {
-    const uint64_t first = position(), end = batch_count();
-    scratch.changes = EpochBatch::nothing_shown;
-    if (first >= end) {
-        pass_ = Pass::ended;
-        return false;
-    }
-    block.clear();
-    uint64_t next = first;
-    try {
-        for (; block.count() < most && next < end; ++next) {
-            fill(next, options().rank, scratch);
-            if (!block.add(scratch)) break;
-        }
-    } catch (const ThreadEnd&) {
-        throw;
-    } catch (...) {
-        if (next == first) throw;
-        // The block ends here: the next call begins with the batch that failed.
-    }
-    move_to(next);
-    pass_ = Pass::running;
-    return true;
-}
-
-OrderState RandomAccess::order_state() const {
-    const sab_sampler_options& own = options();
-    return {order_version,
-            own.last_step,
-            own.seed,
-            epoch(),
-            position(),
-            own.world_size,
-            static_cast<uint32_t>(own.micro_batches),
-            pass_ == Pass::ended};
-}
-
-void RandomAccess::restore(std::span<const std::byte> state) {
-    const bool has_ended = go_to_state(state);
-    // Under SAB_LAST_STEP_DROP other options could make a step of what was left out.
-    if (has_ended) move_to(batch_count());
-    pass_ = has_ended ? Pass::ended : Pass::ready;
     ++changes_;
 }
 

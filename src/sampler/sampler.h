@@ -1,5 +1,5 @@
 #pragma once
-/// The interfaces of samplers: walking batches, random access, a budget that can be lowered.
+/// What all samplers can do: walk batches. What only some can: a budget that can be lowered.
 
 #include <array>
 #include <cstdint>
@@ -76,9 +76,8 @@ struct StepTotals {
     PerColumn total{};  ///< -1: not known
 };
 
-class RandomAccess;
+class Cursor;
 class AdjustableBudget;
-struct OrderState;
 
 /// What every sampler can do: walk the batches of an epoch in order.
 class Sampler {
@@ -110,7 +109,8 @@ public:
     uint64_t changes() const { return changes_; }
 
     // What only some samplers can do, else null. capabilities.h refuses for all of them.
-    virtual RandomAccess* random_access() { return nullptr; }
+    /// A sampler whose batches can be read in any order and whose position can be saved.
+    virtual Cursor* random_access() { return nullptr; }
     virtual AdjustableBudget* adjustable_budget() { return nullptr; }
 
     /// Takes over what the caller handed to the constructor: a callback's context or a stream.
@@ -130,53 +130,6 @@ protected:
 
     Pass pass_ = Pass::ready;
     uint64_t changes_ = 0;
-};
-
-/// A sampler whose batches can be read in any order and whose position can be saved.
-class RandomAccess : public Sampler {
-public:
-    std::optional<uint64_t> known_batch_count() const final { return batch_count(); }
-    RandomAccess* random_access() final { return this; }
-
-    virtual uint64_t batch_count() const = 0;
-    /// Shows the batch at a position from first_position() to below batch_count().
-    void at(uint64_t position, EpochBatch& batch);
-    void seek(uint64_t position);
-    /// See sab_next_block(). False when the epoch has no more batches.
-    bool next_block(EpochBatch& scratch, std::size_t most, BatchArrays& block);
-
-    /// Writes a state where there is room for it. Returns its size.
-    virtual std::size_t save(std::span<std::byte> state) const = 0;
-    void restore(std::span<const std::byte> state);
-
-    virtual const sab_sampler_options& options() const = 0;
-    /// Of the samples and of what else its batches are made from.
-    virtual uint64_t fingerprint() const = 0;
-
-    /// One that is where this one is, for another thread. It stays in this epoch.
-    virtual std::unique_ptr<RandomAccess> copy() const = 0;
-    /// Whether it knows the batches of all ranks, not only its own.
-    virtual bool knows_all_ranks() const { return true; }
-    /// Ranks whose batches it can read, where each takes batches of samples of its own; else 1.
-    virtual uint64_t shards() const { return 1; }
-    /// Reads the batch that one of them takes. Its samples are numbered as those of choice().
-    virtual void fill_shard(uint64_t /*position*/, uint64_t /*shard*/, Batch& /*batch*/) const {}
-    virtual std::size_t columns() const { return 1; }  ///< of the sizes
-    /// Positions before it were taken by another number of ranks or under other options.
-    virtual uint64_t first_position() const = 0;
-    /// Shows the batch of any rank at a position from first_position() to below batch_count().
-    virtual void fill(uint64_t position, uint64_t rank, EpochBatch& batch) = 0;
-
-protected:
-    bool take(EpochBatch& batch) final;
-    /// What a state of any kind says of this sampler.
-    OrderState order_state() const;
-    /// Goes where a state was saved. Says whether the end of its epoch was reported.
-    virtual bool go_to_state(std::span<const std::byte> state) = 0;
-    virtual void move_to(uint64_t position) noexcept = 0;
-
-private:
-    void check_reachable(uint64_t position) const;
 };
 
 /// The budgets of the batches to come, which can be lowered and raised again.

@@ -170,8 +170,8 @@ sab_status sab_plan_get_report(const sab_plan* plan, const sab_sampler_options* 
     return sab::guard([&] {
         sab::require(plan, "plan");
         sab::check_result(report, "report");
-        const auto given = sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT);
-        sab::check_sampler_options(given);
+        const sab::SamplerOptions given(
+            sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT));
         sab::write_result(sab::make_report(*plan, given, sab::Progress(progress, progress_ctx)),
                           report);
     });

@@ -137,8 +137,8 @@ void make_array(std::unique_ptr<SharedArray> shared, std::size_t columns,
 /// What the stream holds.
 class Schedule {
 public:
-    explicit Schedule(std::unique_ptr<RandomAccess> sampler)
-        : sampler_(std::move(sampler)), position_(sampler_->first_position()) {}
+    explicit Schedule(std::unique_ptr<Cursor> cursor)
+        : cursor_(std::move(cursor)), position_(cursor_->first_position()) {}
 
     /// Fills what the consumer gave. Returns 0, or a number of errno as the interface says.
     template <class Body>
@@ -156,7 +156,7 @@ public:
 
     static int get_schema(ArrowArrayStream* stream, ArrowSchema* schema) noexcept {
         return fill(stream, [&](Schedule& schedule) {
-            make_schema(schedule.sampler_->columns(), *schema);
+            make_schema(schedule.cursor_->sequence().columns(), *schema);
         });
     }
     static int get_next(ArrowArrayStream* stream, ArrowArray* array) noexcept {
@@ -174,7 +174,7 @@ public:
 
 private:
     void next(ArrowArray& array) {
-        const uint64_t end = sampler_->batch_count(), world_size = sampler_->options().world_size;
+        const uint64_t end = cursor_->batch_count(), world_size = cursor_->options().world_size;
         if (position_ >= end) {
             array = {};
             return;
@@ -182,19 +182,19 @@ private:
         auto made = std::make_unique<SharedArray>();
         uint64_t position = position_, rank = rank_;  // those of the stream when all are there
         while (position < end && !made->content.is_full()) {
-            sampler_->fill(position, rank, scratch_);
+            cursor_->fill(position, rank, scratch_);
             made->content.add(rank, scratch_);
             if (++rank == world_size) {
                 rank = 0;
                 ++position;
             }
         }
-        make_array(std::move(made), sampler_->columns(), array);
+        make_array(std::move(made), cursor_->sequence().columns(), array);
         position_ = position;
         rank_ = rank;
     }
 
-    std::unique_ptr<RandomAccess> sampler_;
+    std::unique_ptr<Cursor> cursor_;
     EpochBatch scratch_;
     uint64_t position_, rank_ = 0;  ///< of the next row
     std::array<char, 1024> message_{};
@@ -202,8 +202,8 @@ private:
 
 }  // namespace
 
-void make_schedule(std::unique_ptr<RandomAccess> sampler, ArrowArrayStream& stream) {
-    auto schedule = std::make_unique<Schedule>(std::move(sampler));
+void make_schedule(std::unique_ptr<Cursor> cursor, ArrowArrayStream& stream) {
+    auto schedule = std::make_unique<Schedule>(std::move(cursor));
     stream = {&Schedule::get_schema, &Schedule::get_next, &Schedule::get_last_error,
               &Schedule::release, schedule.release()};
 }

@@ -79,6 +79,8 @@ constexpr SamplerKind kind_of(std::string_view constructor) {
     return SamplerKind{hash};
 }
 
+struct OrderState;
+
 /// Copies as many of the indices as there is room for. Returns their number.
 template <class Index>
 std::size_t copy_indices(std::span<const Index> indices, std::span<int64_t> room) {
@@ -134,6 +136,19 @@ public:
     }
     /// Swaps the present epoch order with another one. Not called with null.
     virtual void exchange(EpochOrder&) noexcept {}
+    /// An epoch order of which positions and steps before the first ones cannot be reached.
+    struct Restored {
+        std::unique_ptr<EpochOrder> epoch_order;
+        uint64_t first_position = 0;
+        uint64_t first_step = 0;
+    };
+    /// Of a sequence that cuts its batches for the ranks at hand: the body of a state that stands
+    /// in a step, counted from the first that can be reached. Else none: the cursor has its own.
+    virtual std::vector<uint64_t> state_body(uint64_t /*step*/) const { return {}; }
+    /// The epoch order from such a state. Refuses one that cannot be.
+    virtual Restored restored(const OrderState&, std::span<const uint64_t> /*body*/) const {
+        return {};
+    }
     /// As Sampler::own().
     virtual void own() noexcept {}
     /// Which samples an epoch has, if the sizes are a mixture.

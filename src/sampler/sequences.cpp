@@ -130,7 +130,8 @@ sab_status sab_sequential_sampler_new(const sab_plan* plan, const sab_sampler_op
                                       sab_sampler** sampler) noexcept {
     return sab::guard_new(sampler, "sampler", [&] {
         sab::require(plan, "plan");
-        const auto given = sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT);
+        const sab::SamplerOptions given(
+            sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT));
         return sab::new_cursor(sab::made_of(*plan, sab::kind_of("sab_sequential_sampler_new"),
                                             sab::make_sequential_sequence),
                                given);
@@ -142,8 +143,7 @@ sab_status sab_costliest_sampler_new(const sab_plan* plan, uint64_t count,
     return sab::guard_new(sampler, "sampler", [&] {
         sab::require(plan, "plan");
         sab::check(count >= 1, "count", count, "must be at least 1");
-        return sab::new_cursor(sab::make_costliest_sequence(*plan, count),
-                               SAB_SAMPLER_OPTIONS_INIT);
+        return sab::new_cursor(sab::make_costliest_sequence(*plan, count), {});
     });
 }
 

@@ -70,8 +70,10 @@ std::size_t write_state(SamplerKind kind, uint64_t fingerprint, const EpochChoic
                         std::span<const uint64_t> numbers, std::span<std::byte> out) {
     std::vector<uint64_t> proportions;
     if (has_mixtures && choice != nullptr) proportions = choice->proportions(order.epoch);
-    const auto chosen = std::as_bytes(std::span(proportions)), after_body = std::as_bytes(numbers);
-    const std::size_t size = sizeof(StateHeader) + body.size() + after_body.size() + chosen.size();
+    const auto chosen = std::as_bytes(std::span(proportions)), after_body = std::as_bytes(numbers),
+               place = std::as_bytes(std::span(&order, 1));
+    const std::size_t size =
+        sizeof(StateHeader) + place.size() + body.size() + after_body.size() + chosen.size();
     if (out.size() < size) return size;
     const std::span<std::byte> state = out.first(size);
     StateHeader header{{'S', 'A', 'B', 'S'},
@@ -82,7 +84,7 @@ std::size_t write_state(SamplerKind kind, uint64_t fingerprint, const EpochChoic
                        fingerprint,
                        numbers.size()};
     auto to = state.begin() + sizeof header;
-    for (const auto part : {body, after_body, chosen}) to = std::ranges::copy(part, to).out;
+    for (const auto part : {place, body, after_body, chosen}) to = std::ranges::copy(part, to).out;
     std::memcpy(state.data(), &header, sizeof header);
     header.checksum = checksum_of(state);
     std::memcpy(state.data(), &header, sizeof header);
@@ -90,8 +92,8 @@ std::size_t write_state(SamplerKind kind, uint64_t fingerprint, const EpochChoic
 }
 
 std::vector<uint64_t> read_state(std::span<const std::byte> state, SamplerKind kind,
-                                 uint64_t fingerprint, const EpochChoice* choice,
-                                 const OrderState& order, std::span<std::byte> body) {
+                                 uint64_t fingerprint, const EpochChoice* choice, OrderState& order,
+                                 std::span<std::byte> body) {
     if (state.size() < 8 || std::memcmp(state.data(), "SABS", 4) != 0)
         fail(SAB_E_FORMAT, "state: is not the state of a sampler: must begin with \"SABS\"");
     StateHeader header{};
@@ -111,8 +113,11 @@ std::vector<uint64_t> read_state(std::span<const std::byte> state, SamplerKind k
         fail(SAB_E_MISMATCH, "state: was saved by another kind of sampler: it is of ",
              find_kind(header.kind).constructor, ", this sampler of ", own.constructor);
     auto saved = state.subspan(sizeof header);
-    std::ranges::copy(saved.first(std::min(saved.size(), body.size())), body.begin());
-    saved = saved.subspan(std::min(saved.size(), body.size()));
+    for (const auto part : {std::as_writable_bytes(std::span(&order, 1)), body}) {
+        const std::size_t size = std::min(saved.size(), part.size());
+        std::ranges::copy(saved.first(size), part.begin());
+        saved = saved.subspan(size);
+    }
     const std::size_t numbers =
         std::min<std::size_t>(saved.size() / sizeof(uint64_t), header.numbers);
     const auto chosen = saved.subspan(numbers * sizeof(uint64_t));
@@ -124,7 +129,8 @@ std::vector<uint64_t> read_state(std::span<const std::byte> state, SamplerKind k
     const std::size_t own_chosen =
         has_mixtures && choice != nullptr ? choice->proportions(order.epoch).size() : 0;
     check_consistent(numbers == header.numbers);
-    check_size(sizeof header + body.size() + (numbers + own_chosen) * sizeof(uint64_t));
+    check_size(sizeof header + sizeof order + body.size() +
+               (numbers + own_chosen) * sizeof(uint64_t));
     return numbers_in(saved.first(numbers * sizeof(uint64_t)));
 }
 
@@ -134,7 +140,7 @@ void match_state(const char* what, uint64_t saved, uint64_t own) {
              own);
 }
 
-void match_order(const OrderState& saved, const sab_sampler_options& options) {
+void match_order(const OrderState& saved, const SamplerOptions& options) {
     match_state("order version", saved.version, order_version);
     match_state("seed", saved.seed, options.seed);
     if (saved.last_step != options.last_step)

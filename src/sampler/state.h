@@ -5,14 +5,12 @@
 #include <cstdint>
 #include <span>
 
-#include "sab/sampler.h"
+#include "sampler/sampler_options.h"
 #include "sampler/sequence.h"
 
 namespace sab {
 
 inline constexpr uint32_t order_version = 2;
-inline constexpr uint64_t largest_world_size = 0xFFFFFFFFu;
-inline constexpr uint64_t most_micro_batches = uint64_t{1} << 20;
 
 /// What a state of any kind begins with. Little-endian.
 struct StateHeader {
@@ -27,7 +25,8 @@ struct StateHeader {
 };
 static_assert(sizeof(StateHeader) == 40);
 
-/// What every body begins with: the order of the epoch, and how far the ranks are in it.
+/// What is between the header and the body: the order of the epoch, and how far the ranks are in
+/// it.
 struct OrderState {
     uint32_t version;  ///< order_version
     sab_last_step last_step;
@@ -40,25 +39,25 @@ struct OrderState {
 };
 static_assert(sizeof(OrderState) == 48);
 
-/// Writes a state if there is room for it. Returns its size. The body begins with `order`. The
-/// numbers follow it, and then what the choice, if there is one, says of the epoch.
+/// Writes a state if there is room for it. Returns its size. The numbers follow the body, and then
+/// what the choice, if there is one, says of the epoch.
 std::size_t write_state(SamplerKind kind, uint64_t fingerprint, const EpochChoice* choice,
                         const OrderState& order, std::span<const std::byte> body,
                         std::span<const uint64_t> numbers, std::span<std::byte> out);
 
-/// Reads the body of a state, which begins with `order`. Returns the numbers after it. Refuses what
-/// is no whole state of this version, and that of another kind of sampler, of other samples or of
-/// another choice of them.
+/// Reads the order and the body of a state. Returns the numbers after it. Refuses what is no whole
+/// state of this version, and that of another kind of sampler, of other samples or of another
+/// choice of them.
 std::vector<uint64_t> read_state(std::span<const std::byte> state, SamplerKind kind,
-                                 uint64_t fingerprint, const EpochChoice* choice,
-                                 const OrderState& order, std::span<std::byte> body);
+                                 uint64_t fingerprint, const EpochChoice* choice, OrderState& order,
+                                 std::span<std::byte> body);
 
 /// Refuses a state that has something else than this sampler.
 void match_state(const char* what, uint64_t saved, uint64_t own);
 
 /// Refuses an order with another version, seed or last step than this sampler's, and fields that no
 /// sampler writes.
-void match_order(const OrderState& saved, const sab_sampler_options& options);
+void match_order(const OrderState& saved, const SamplerOptions& options);
 
 /// Refuses a state whose fields cannot be.
 void check_consistent(bool is_sound);

@@ -9,37 +9,28 @@ namespace sab {
 namespace {
 
 /// Two batches of two columns.
-class TwoColumns : public RandomAccess {
+class TwoColumns : public Sequence {
 public:
+    std::unique_ptr<Sequence> copy() const override { return nullptr; }
     SamplerKind kind() const override { return {}; }
-    uint64_t epoch() const override { return 0; }
-    uint64_t position() const override { return 0; }
-    std::size_t skipped(std::span<int64_t>) const override { return 0; }
-    uint64_t batch_count() const override { return 2; }
-    std::size_t save(std::span<std::byte>) const override { return 0; }
-    const sab_sampler_options& options() const override { return options_; }
     uint64_t fingerprint() const override { return 0; }
-    std::unique_ptr<RandomAccess> copy() const override { return nullptr; }
+    std::size_t skipped(std::span<int64_t>) const override { return 0; }
     std::size_t columns() const override { return 2; }
-    uint64_t first_position() const override { return 0; }
-    void fill(uint64_t position, uint64_t, EpochBatch& placed) override {
-        placed.position = placed.step = position;
-        placed.batch.room(1)[0] = 7;
-        placed.batch.columns = 2;
-        placed.batch.padded_length = {1.0 + static_cast<double>(position), 0.5};
+    uint64_t batches() const override { return 2; }
+    uint64_t samples(uint64_t) const override { return 1; }
+    double cost(uint64_t) const override { return 1; }
+    PerColumn total(uint64_t) const override { return {}; }
+    void fill(uint64_t position, uint64_t, uint64_t, Batch& batch) const override {
+        batch.room(1)[0] = 7;
+        batch.columns = 2;
+        batch.padded_length = {1.0 + static_cast<double>(position), 0.5};
     }
-
-private:
-    void go_to_epoch(uint64_t) override {}
-    bool go_to_state(std::span<const std::byte>) override { return false; }
-    void move_to(uint64_t) noexcept override {}
-
-    sab_sampler_options options_ = SAB_SAMPLER_OPTIONS_INIT;
 };
 
 TEST(Schedule, OfSeveralColumns_HasPaddedLengthsInListsOfAFixedSize) {
     ArrowArrayStream stream;
-    make_schedule(std::make_unique<TwoColumns>(), stream);
+    make_schedule(std::make_unique<Cursor>(std::make_unique<TwoColumns>(), SamplerOptions()),
+                  stream);
     ArrowSchema schema;
     ASSERT_EQ(stream.get_schema(&stream, &schema), 0);
     EXPECT_EQ(std::string_view(schema.children[4]->format), "+w:2");

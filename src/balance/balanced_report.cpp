@@ -1,0 +1,118 @@
+#include "balance/balanced_report.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "balance/balanced.h"
+#include "pack/packed_sequence.h"
+#include "sampler/capabilities.h"
+
+namespace sab {
+namespace {
+
+/// How uneven some costs are: the largest of them, to their mean. 1 where all are 0.
+double imbalance_of(std::span<const double> costs, double sum) {
+    return sum > 0 ? std::ranges::max(costs) * static_cast<double>(costs.size()) / sum : 1;
+}
+
+/// Adds a step, by one of the balanced costs. Micro-batch m of rank r is r * of_rank + m.
+void add_step(std::span<const double> costs, uint64_t of_rank, std::size_t balance,
+              sab_balanced_report& report) {
+    std::vector<double> ranks(costs.size() / of_rank);
+    double sum = 0;
+    for (std::size_t part = 0; part < costs.size(); ++part) {
+        ranks[part / of_rank] += costs[part];
+        sum += costs[part];
+    }
+    const double imbalance = imbalance_of(ranks, sum);
+    report.rank_imbalance[balance] += imbalance;
+    report.largest_rank_imbalance[balance] =
+        std::max(report.largest_rank_imbalance[balance], imbalance);
+    report.micro_batch_imbalance[balance] += imbalance_of(costs, sum);
+    report.time[balance] += std::ranges::max(ranks);
+    report.least_time[balance] += sum;
+}
+
+/// Of the rows from `first` to before `end`.
+std::vector<double> row_costs(const Cursor& cursor, uint64_t first, uint64_t end) {
+    std::vector<double> costs;
+    for (uint64_t rank = 0; rank < cursor.options().world_size; ++rank)
+        for (uint64_t position = first; position < end; ++position)
+            costs.push_back(cursor.cost(position, rank));
+    return costs;
+}
+
+/// Adds what the samples of a step take of each budget.
+void add_weights(const StepItems& items, PerBudget& weights) {
+    const ItemTable table = items.weight_table();
+    for (std::size_t j = 0; j < table.kinds; ++j)
+        for (const double weight : table[j]) weights[j] += weight;
+}
+
+/// The share of a budget that all steps take, of the budget where it is largest.
+double fill_of(const PerBudget& weights, const BalancedSequence& sequence) {
+    const std::vector<double>& capacities = sequence.epoch_samples().capacities;
+    const auto batches = static_cast<double>(std::max<uint64_t>(sequence.batches(), 1));
+    double fill = 0;
+    for (std::size_t j = 0; j < capacities.size(); ++j)
+        fill = std::max(fill, weights[j] / (capacities[j] * batches));
+    return fill;
+}
+
+}  // namespace
+
+sab_balanced_report report_balance(Sampler& sampler, const Progress& progress) {
+    const bool is_packed = sampler.kind() == kind_of("sab_packed_sampler_new");
+    if (!is_packed) need_kind(sampler, "sab_balanced_sampler_new");
+    auto& cursor = static_cast<Cursor&>(sampler);
+    const auto* const balanced =
+        is_packed ? nullptr : static_cast<const BalancedSequence*>(&cursor.sequence());
+    const uint64_t of_step = cursor.options().micro_batches, first = cursor.first_position(),
+                   end = cursor.batch_count();
+    sab_balanced_report report = SAB_BALANCED_REPORT_INIT;
+    report.columns = cursor.sequence().columns();
+    report.balance_count = is_packed ? 1 : balanced->epoch_samples().balances;
+    uint64_t seen = 0;
+    PerBudget weights{};
+    EpochBatch placed;
+    for (uint64_t position = first; position < end; position += of_step, ++report.steps) {
+        if (report.steps % 16 == 0) progress.report(position - first, end - first);
+        cursor.fill(position, 0, placed);
+        const StepTotals totals = cursor.step_of(placed);
+        seen += totals.samples;
+        for (std::size_t j = 0; j < report.columns; ++j) report.total[j] += totals.total[j];
+        if (is_packed) {
+            const uint64_t here = std::min(of_step, end - position);
+            add_step(row_costs(cursor, position, position + here), here, 0, report);
+            continue;
+        }
+        add_weights(balanced->items(report.steps), weights);
+        for (std::size_t k = 0; k < report.balance_count; ++k)
+            add_step(balanced->part_costs(report.steps, k), of_step, k, report);
+    }
+    progress.report(end - first, end - first);
+    const auto steps = static_cast<double>(std::max<uint64_t>(report.steps, 1));
+    for (std::size_t k = 0; k < report.balance_count; ++k) {
+        report.rank_imbalance[k] /= steps;
+        report.micro_batch_imbalance[k] /= steps;
+        report.least_time[k] /= static_cast<double>(cursor.options().world_size);
+    }
+    uint64_t all = 0;  // that an epoch has without SAB_LAST_STEP_DROP
+    if (is_packed) {
+        const sab_packed_info info = packed_rows_of(sampler).info();
+        report.samples = info.samples;
+        report.skipped = info.skipped;
+        report.fill = info.fill;
+        all = info.sequences;
+    } else {
+        report.samples = balanced->epoch_samples().count;
+        report.skipped = cursor.skipped({});
+        report.fill = fill_of(weights, *balanced);
+        all = balanced->epoch_samples().kept;
+    }
+    // what came before is not known
+    if (cursor.options().last_step == SAB_LAST_STEP_DROP && first == 0) report.dropped = all - seen;
+    return report;
+}
+
+}  // namespace sab

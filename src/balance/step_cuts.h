@@ -1,0 +1,120 @@
+#pragma once
+/// An epoch of a balanced sampler, cut into steps.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "balance/samples.h"
+#include "balance/step_rows.h"
+#include "balance/step_samples.h"
+#include "balance/unit_order.h"
+#include "base/progress.h"
+#include "sampler/sampler_options.h"
+
+namespace sab {
+
+/// What says, beside the samples, where a step ends and who takes what of it.
+struct StepRules {
+    SamplerOptions options;
+    uint64_t samples = 0;  ///< of a step; 0: as many as there is room for
+    double fill = 1;       ///< of the room that a step may fill
+
+    StepRules() = default;
+    /// Refuses options that break a rule.
+    StepRules(const sab_balanced_options& balanced, const SamplerOptions& options);
+
+    uint64_t parts() const { return options.world_size * options.micro_batches; }
+    bool wraps() const { return options.last_step == SAB_LAST_STEP_WRAP; }
+    /// Of a budget, that the samples of a step may fill.
+    double room(const WeighedSamples& all, std::size_t budget) const {
+        return fill * all.capacities[budget] * static_cast<double>(parts());
+    }
+    /// Of those who begin an epoch.
+    UnitCounts unit_counts(const WeighedSamples& all, bool is_mixture) const;
+    /// Of these rules and of what the samples cost and weigh.
+    uint64_t hash(const WeighedSamples& all) const;
+};
+
+/// A position in the order: a unit, and the samples of it that are before the position.
+/// SAB_LAST_STEP_WRAP goes on past the last unit with the first.
+struct UnitPosition {
+    uint64_t unit = 0;
+    uint64_t offset = 0;
+    bool operator==(const UnitPosition&) const = default;
+};
+
+/// README.md in this folder says how steps are cut.
+class StepCuts {
+public:
+    StepCuts() = default;
+    StepCuts(const StepRules& rules, std::shared_ptr<const WeighedSamples> samples,
+             const EpochChoice* choice, uint64_t epoch, const UnitCounts& counts);
+
+    /// Cuts what is left of the epoch from a position on. Refuses one that cannot be, of a state.
+    void cut(UnitPosition first, const Progress& progress);
+    uint64_t steps() const { return starts_.size() - 1; }
+    /// Of a step, or the end of the last one.
+    const UnitPosition& start(uint64_t step) const { return starts_[step]; }
+
+    const std::shared_ptr<const WeighedSamples>& samples() const { return samples_; }
+    uint64_t epoch() const { return epoch_; }
+    const UnitCounts& counts() const { return counts_; }
+
+    /// Makes a step the one at hand.
+    void load(uint64_t step);
+    // Of the step at hand:
+    std::span<const uint32_t> offsets() const { return offsets_; }  ///< its samples
+    const StepItems& items() const { return step_; }                ///< the same
+    /// of each sample; micro-batch m of rank r is r * micro_batches + m
+    const std::vector<uint32_t>& part_of() const { return part_of_; }
+
+private:
+    /// What samples take of the budgets together.
+    struct Load {
+        PerBudget weights{};
+        double share = 0;    ///< the sum of their largest shares; with one budget their weight
+        double largest = 0;  ///< of these shares
+
+        void add(const Load& more);
+    };
+    /// A step up to a position. Its samples are in offsets_.
+    struct Cut {
+        UnitPosition end;
+        Load load{};
+        bool is_full = false;  ///< no more would have fitted
+    };
+
+    bool has_budgets() const { return !samples_->capacities.empty(); }
+    bool is_kept(uint64_t offset) const {
+        return offset < samples_->end &&
+               (samples_->columns == 1 || !samples_->is_left_out[samples_->distinct_of[offset]]);
+    }
+    uint64_t most_samples() const;
+    void append(UnitPosition& at, uint64_t most);
+    void gather(UnitPosition at, UnitPosition end);
+    Load load_from(std::size_t first) const;
+    bool exceeds_room(const Load& load, const PerBudget& more) const;
+    bool may_not_fit(const Load& load) const;
+    Cut next_step(UnitPosition begin);
+    void take_unit(Cut& cut);
+    void shorten(UnitPosition begin, Cut& cut);
+    void even_out();
+    bool assign();
+
+    StepRules rules_;
+    std::shared_ptr<const WeighedSamples> samples_;  ///< of the epoch
+    uint64_t epoch_ = 0;
+    UnitCounts counts_;
+    UnitOrder order_;
+    std::vector<UnitPosition> starts_;  ///< of the steps; one more at the end
+
+    // The step at hand:
+    std::vector<uint32_t> offsets_;  ///< its samples, in the order of the epoch
+    StepItems step_;                 ///< these
+    StepRows rows_;                  ///< assigns them
+    std::vector<uint32_t> part_of_;
+};
+
+}  // namespace sab

@@ -1,5 +1,4 @@
 #include "balance/balanced.h"
-#include "balance/balanced_report.h"
 #include "balance/step_plan.h"
 #include "balance/vector_partition.h"
 #include "base/guard.h"

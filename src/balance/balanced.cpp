@@ -1,7 +1,6 @@
 #include "balance/balanced.h"
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 #include <numeric>
 
@@ -10,19 +9,6 @@
 #include "sampler/state.h"
 
 namespace sab {
-
-/// The body of a saved state: where the ranks stood in the order of the epoch.
-struct BalancedState {
-    uint64_t took_over;  ///< position at which these options took over
-    uint64_t step;       ///< of the optimizer
-    uint64_t unit;       ///< of the order, in which the step begins
-    uint64_t cohort;     ///< with `heavy` and `kept`: of those who began the epoch
-    uint64_t heavy;
-    uint64_t kept;
-    uint64_t rules;   ///< StepRules::hash()
-    uint64_t offset;  ///< samples of the unit that are before the step
-};
-static_assert(sizeof(BalancedState) == std::size_t{8} * 8);
 
 BalancedSequence::BalancedSequence(const Columns& sizes, const sab_balanced_options& balanced,
                                    const SamplerOptions& options)
@@ -54,62 +40,48 @@ void BalancedSequence::exchange(EpochOrder& epoch_order) noexcept {
     dealt_.step.reset();
 }
 
+/// docs/formats.md says what the numbers are.
 std::vector<uint64_t> BalancedSequence::state_body(uint64_t step) const {
     const auto& [cuts, rules, first_step, took_over] = present_;
-    const BalancedState state{took_over,
-                              first_step + step,
-                              cuts.start(step).unit,
-                              cuts.counts().cohort,
-                              cuts.counts().heavy,
-                              cuts.counts().kept,
-                              rules,
-                              cuts.start(step).offset};
-    std::vector<uint64_t> body(sizeof state / sizeof(uint64_t));
-    std::memcpy(body.data(), &state, sizeof state);
-    return body;
-}
-
-/// Refuses a state that cannot be, as far as it shows without the epoch's layout.
-void BalancedSequence::check_state(const OrderState& order, const BalancedState& state,
-                                   const WeighedSamples& all) const {
-    check_consistent(state.cohort >= 1 && state.cohort <= most_parts);
-    check_consistent(state.kept >= 1 && state.kept <= all.count && state.heavy <= state.kept &&
-                     state.heavy % state.cohort == 0 && state.offset < state.cohort);
-    check_consistent(all.columns == 1 || state.kept == all.count);
-    check_consistent(order.position >= state.took_over && state.step <= order.position);
+    const UnitPosition& begin = cuts.start(step);
+    const UnitCounts& counts = cuts.counts();
+    return {took_over,    first_step + step, begin.unit, counts.cohort,
+            counts.heavy, counts.kept,       rules,      begin.offset};
 }
 
 Sequence::Restored BalancedSequence::restored(const OrderState& order,
                                               std::span<const uint64_t> body) const {
-    BalancedState state{};
-    std::memcpy(&state, body.data(), sizeof state);
+    const uint64_t took_over = body[0], step = body[1];
+    const UnitCounts counts{body[3], body[4], body[5]};
+    const UnitPosition begin{body[2], body[7]};
     const auto all = samples_at(order.epoch);
-    check_state(order, state, *all);
+    check_consistent(counts.cohort >= 1 && counts.cohort <= most_parts);
+    check_consistent(counts.kept >= 1 && counts.kept <= all->count && counts.heavy <= counts.kept &&
+                     counts.heavy % counts.cohort == 0 && begin.offset < counts.cohort);
+    check_consistent(all->columns == 1 || counts.kept == all->count);
+    check_consistent(order.position >= took_over && step <= order.position);
     Present made;
     made.rules = rules_.hash(*all);
     // Whether the steps end where they did for those who saved it.
-    const bool is_alike = state.rules == made.rules &&
-                          order.world_size == rules_.options.world_size &&
+    const bool is_alike = body[6] == made.rules && order.world_size == rules_.options.world_size &&
                           order.micro_batches == rules_.options.micro_batches;
-    const uint64_t inside = (order.position - state.took_over) % order.micro_batches;
+    const uint64_t inside = (order.position - took_over) % order.micro_batches;
     if (!is_alike && inside != 0)
         fail(SAB_E_MISMATCH, "state: was saved inside a step, after micro-batch ", inside, " of ",
              order.micro_batches,
              ": another world size, or other options, can only go on from between two steps");
-    made.cuts =
-        StepCuts(rules_, all, choice(), order.epoch, {state.cohort, state.heavy, state.kept});
-    const UnitPosition begin{state.unit, state.offset};
-    if (is_alike && state.took_over == 0) {  // all of the epoch can be reached
+    made.cuts = StepCuts(rules_, all, choice(), order.epoch, counts);
+    if (is_alike && took_over == 0) {  // all of the epoch can be reached
         made.cuts.cut({}, {});
-        const uint64_t step = order.position / order.micro_batches;
-        check_consistent(step <= made.cuts.steps() && made.cuts.start(step) == begin);
+        const uint64_t at = order.position / order.micro_batches;
+        check_consistent(at <= made.cuts.steps() && made.cuts.start(at) == begin);
         return {std::make_unique<EpochOrderOf<Present>>(std::move(made)), 0, 0};
     }
-    made.first_step = state.step;
-    made.took_over = is_alike ? state.took_over : order.position;
+    made.first_step = step;
+    made.took_over = is_alike ? took_over : order.position;
     made.cuts.cut(begin, {});
     return {std::make_unique<EpochOrderOf<Present>>(std::move(made)), order.position - inside,
-            state.step};
+            step};
 }
 
 /// Ranks in random order, so that none always gets the costliest. The micro-batches of each are

@@ -4,11 +4,9 @@
 #include <optional>
 
 #include "balance/step_cuts.h"
-#include "sampler/sequence.h"
+#include "sampler/sampler.h"
 
 namespace sab {
-
-struct BalancedState;
 
 /// A step takes the next samples of the order of units until it is full. README.md in this folder
 /// has the details. Batch (step * micro_batches + m) * world_size + r is micro-batch m of rank r.
@@ -62,8 +60,6 @@ private:
     };
 
     std::shared_ptr<const WeighedSamples> samples_at(uint64_t epoch) const;
-    void check_state(const OrderState& order, const BalancedState& state,
-                     const WeighedSamples& all) const;
     void load(uint64_t step) const;
     void number_parts(uint64_t step, std::span<uint32_t> part_of) const;
     uint64_t part_at(uint64_t position) const;
@@ -75,5 +71,9 @@ private:
     mutable Present present_;
     mutable Dealt dealt_;
 };
+
+/// How even the present epoch of a sampler of sab_balanced_sampler_new() or
+/// sab_packed_sampler_new() is on all ranks; refuses another sampler.
+sab_balanced_report report_balance(Sampler& sampler, const Progress& progress);
 
 }  // namespace sab

@@ -1,9 +1,8 @@
-#include "balance/balanced_report.h"
+#include "balance/balanced.h"
 
 #include <algorithm>
 #include <vector>
 
-#include "balance/balanced.h"
 #include "pack/packed_sequence.h"
 #include "sampler/capabilities.h"
 
@@ -42,23 +41,6 @@ std::vector<double> row_costs(const Cursor& cursor, uint64_t first, uint64_t end
     return costs;
 }
 
-/// Adds what the samples of a step take of each budget.
-void add_weights(const StepItems& items, PerBudget& weights) {
-    const ItemTable table = items.weight_table();
-    for (std::size_t j = 0; j < table.kinds; ++j)
-        for (const double weight : table[j]) weights[j] += weight;
-}
-
-/// The share of a budget that all steps take, of the budget where it is largest.
-double fill_of(const PerBudget& weights, const BalancedSequence& sequence) {
-    const std::vector<double>& capacities = sequence.epoch_samples().capacities;
-    const auto batches = static_cast<double>(std::max<uint64_t>(sequence.batches(), 1));
-    double fill = 0;
-    for (std::size_t j = 0; j < capacities.size(); ++j)
-        fill = std::max(fill, weights[j] / (capacities[j] * batches));
-    return fill;
-}
-
 }  // namespace
 
 sab_balanced_report report_balance(Sampler& sampler, const Progress& progress) {
@@ -86,7 +68,9 @@ sab_balanced_report report_balance(Sampler& sampler, const Progress& progress) {
             add_step(row_costs(cursor, position, position + here), here, 0, report);
             continue;
         }
-        add_weights(balanced->items(report.steps), weights);
+        const ItemTable table = balanced->items(report.steps).weight_table();
+        for (std::size_t j = 0; j < table.kinds; ++j)
+            for (const double weight : table[j]) weights[j] += weight;
         for (std::size_t k = 0; k < report.balance_count; ++k)
             add_step(balanced->part_costs(report.steps, k), of_step, k, report);
     }
@@ -107,7 +91,10 @@ sab_balanced_report report_balance(Sampler& sampler, const Progress& progress) {
     } else {
         report.samples = balanced->epoch_samples().count;
         report.skipped = cursor.skipped({});
-        report.fill = fill_of(weights, *balanced);
+        const std::vector<double>& capacities = balanced->epoch_samples().capacities;
+        const auto batches = static_cast<double>(std::max<uint64_t>(balanced->batches(), 1));
+        for (std::size_t j = 0; j < capacities.size(); ++j)
+            report.fill = std::max(report.fill, weights[j] / (capacities[j] * batches));
         all = balanced->epoch_samples().kept;
     }
     // what came before is not known

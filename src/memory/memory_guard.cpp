@@ -216,7 +216,7 @@ bool MemoryGuard::lower(double limit) {
     const auto agree = [&] {
         Probe::hook([&] { return options_.reduce(options_.reduce_ctx, &all_can, 1); }, "reduce");
     };
-    const std::unique_ptr<AdjustableBudget::Change> change = [&] {
+    Cursor::Change change = [&] {
         try {
             return sampler_.prepare_limit(0, limit);
         } catch (...) {
@@ -231,7 +231,7 @@ bool MemoryGuard::lower(double limit) {
         }
     }();
     if (options_.reduce != nullptr) agree();
-    if (all_can == 1) change->commit();
+    if (all_can == 1) change.commit();
     return all_can == 1;
 }
 

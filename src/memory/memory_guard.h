@@ -41,7 +41,7 @@ private:
     void judge();
 
     std::shared_ptr<Probe> probe_;
-    AdjustableBudget& sampler_;  ///< whose first budget is lowered
+    Cursor& sampler_;  ///< whose first budget is lowered
     sab_memory_guard_options options_;
     Cost cost_;
     bool in_bytes_;

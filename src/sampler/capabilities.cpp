@@ -15,12 +15,13 @@ bool can_be_lowered(const Budget& budget) {
 uint64_t capabilities(Sampler& sampler) {
     uint64_t found = 0;
     if (sampler.known_batch_count()) found |= SAB_SAMPLER_BATCH_COUNT;
-    if (sampler.random_access() != nullptr) found |= SAB_SAMPLER_RANDOM_ACCESS;
-    AdjustableBudget* const adjustable = sampler.adjustable_budget();
-    if (adjustable != nullptr && std::ranges::any_of(adjustable->plan().budgets(), can_be_lowered))
+    const Cursor* const cursor = sampler.random_access();
+    if (cursor == nullptr) return found;
+    found |= SAB_SAMPLER_RANDOM_ACCESS;
+    if (cursor->has_adjustable_budget() &&
+        std::ranges::any_of(cursor->plan().budgets(), can_be_lowered))
         found |= SAB_SAMPLER_BUDGET;
-    if (sampler.random_access() != nullptr && !sampler.random_access()->sequence().has_others())
-        found |= SAB_SAMPLER_SCHEDULE;
+    if (!cursor->sequence().has_others()) found |= SAB_SAMPLER_SCHEDULE;
     return found;
 }
 
@@ -42,9 +43,9 @@ Cursor& need_random_access(Sampler& sampler, const char* function) {
     return *found;
 }
 
-AdjustableBudget& need_budget(Sampler& sampler, std::size_t index, const char* function) {
-    AdjustableBudget* const found = sampler.adjustable_budget();
-    if (found == nullptr)
+Cursor& need_budget(Sampler& sampler, std::size_t index, const char* function) {
+    Cursor* const found = sampler.random_access();
+    if (found == nullptr || !found->has_adjustable_budget())
         fail(SAB_E_UNSUPPORTED, function, ": this sampler's batches are not a plan's: ",
              sampler.kind() == kind_of("sab_balanced_sampler_new")
                  ? "restore its state into a sampler with the new budget"
@@ -59,8 +60,8 @@ AdjustableBudget& need_budget(Sampler& sampler, std::size_t index, const char* f
     return *found;
 }
 
-AdjustableBudget& need_lowerable(Sampler& sampler, std::size_t index, const char* function) {
-    AdjustableBudget& found = need_budget(sampler, index, function);
+Cursor& need_lowerable(Sampler& sampler, std::size_t index, const char* function) {
+    Cursor& found = need_budget(sampler, index, function);
     if (!can_be_lowered(found.plan().budgets()[index]))
         fail(SAB_E_UNSUPPORTED, function, ": the cost of budget ", index,
              " is a callback, which the plan does not keep: use a cost of terms");
@@ -84,7 +85,7 @@ void need_kind(const Sampler& sampler, const char* constructor) {
 void set_limit(Sampler& sampler, std::size_t index, double limit) {
     check(limit >= 0 && std::isfinite(limit), "limit", limit,
           "must be finite and above 0 (0: the plan's own)");
-    need_lowerable(sampler, index, "sab_sampler_set_budget").prepare_limit(index, limit)->commit();
+    need_lowerable(sampler, index, "sab_sampler_set_budget").prepare_limit(index, limit).commit();
 }
 
 void seek(Sampler& sampler, uint64_t position) {

@@ -12,9 +12,9 @@ uint64_t capabilities(Sampler& sampler);
 Cursor& need_random_access(Sampler& sampler, const char* function);
 /// For what shows the batches of all ranks.
 Cursor& need_all_ranks(Sampler& sampler, const char* function);
-AdjustableBudget& need_budget(Sampler& sampler, std::size_t index, const char* function);
+Cursor& need_budget(Sampler& sampler, std::size_t index, const char* function);
 /// The same for a budget that can be lowered.
-AdjustableBudget& need_lowerable(Sampler& sampler, std::size_t index, const char* function);
+Cursor& need_lowerable(Sampler& sampler, std::size_t index, const char* function);
 uint64_t need_batch_count(const Sampler& sampler, const char* function);
 
 /// SAB_E_ARGUMENT for a sampler that another function has made.

@@ -237,39 +237,30 @@ void Cursor::take_over(uint64_t position) {
     schedule_.first_step += (taken + schedule_.micro_batches - 1) / schedule_.micro_batches;
 }
 
-struct Cursor::NewSchedule : AdjustableBudget::Change {
-    explicit NewSchedule(Cursor& of) : cursor(of), schedule(of.schedule_) {}
-    void commit() noexcept override {
-        cursor.exchange(schedule);
-        ++cursor.changes_;
-    }
-
-    Cursor& cursor;
-    Schedule schedule;
-};
-
-/// Of a limit that is set already: neither a step nor the batches that were read ahead end here.
-struct NoChange : AdjustableBudget::Change {
-    void commit() noexcept override {}
-};
+void Cursor::Change::commit() noexcept {
+    if (!schedule) return;
+    cursor.exchange(*schedule);
+    ++cursor.changes_;
+}
 
 void Cursor::exchange(Schedule& schedule) noexcept {
     std::swap(schedule_, schedule);
     split_batch_ = {};
 }
 
-std::unique_ptr<AdjustableBudget::Change> Cursor::prepare_limit(std::size_t index, double limit) {
+Cursor::Change Cursor::prepare_limit(std::size_t index, double limit) {
     Limits limits = schedule_.limits;
     const double own = plan().budgets()[index].limit;
     limits[index] = own == 0 || limit < own ? limit : 0;
-    if (limits == schedule_.limits) return std::make_unique<NoChange>();
-    auto change = std::make_unique<NewSchedule>(*this);
+    Change change{*this};
+    if (limits == schedule_.limits) return change;
+    change.schedule = schedule_;
     attempt(nullptr, [&] {
         take_over(schedule_.position);
         schedule_.limits = limits;
         lay_out();
     });
-    exchange(change->schedule);
+    exchange(*change.schedule);
     return change;
 }
 

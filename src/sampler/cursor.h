@@ -12,7 +12,7 @@ namespace sab {
 struct CursorState;
 struct OrderState;
 
-class Cursor final : public Sampler, private AdjustableBudget {
+class Cursor final : public Sampler {
 public:
     Cursor(std::unique_ptr<Sequence> sequence, const SamplerOptions& options);
 
@@ -24,9 +24,6 @@ public:
     std::optional<uint64_t> known_batch_count() const override { return batch_count(); }
     StepTotals step_of(const EpochBatch& batch) override;
     Cursor* random_access() override { return this; }
-    AdjustableBudget* adjustable_budget() override {
-        return has_adjustable_budget() ? this : nullptr;
-    }
     void own() noexcept override { sequence_->own(); }
 
     const SamplerOptions& options() const { return options_; }
@@ -55,19 +52,25 @@ public:
     /// In how many pieces each batch of the last step is divided; empty where it is not.
     std::vector<uint64_t> last_pieces() const;
 
+    /// Whether the budgets of its plan can be lowered and raised again, for the batches to come.
+    bool has_adjustable_budget() const {
+        return sequence_->plan() != nullptr &&
+               sequence_->kind() != kind_of("sab_costliest_sampler_new");
+    }
+    /// Of such a cursor, as what follows.
+    const Plan& plan() const { return *sequence_->plan(); }
+    double limit(std::size_t index) const;
+    /// A change that is ready: commit() cannot fail, and without it nothing changes. Goes before
+    /// any other call.
+    struct Change;
+    /// `limit` 0: the plan's own.
+    Change prepare_limit(std::size_t index, double limit);
+
 private:
     Cursor(std::unique_ptr<Sequence> sequence, const Cursor& other);
     bool take(EpochBatch& batch) override;
     void go_to_epoch(uint64_t epoch) override;
     void check_reachable(uint64_t position) const;
-
-    const Plan& plan() const override { return *sequence_->plan(); }
-    double limit(std::size_t index) const override;
-    std::unique_ptr<Change> prepare_limit(std::size_t index, double limit) override;
-    bool has_adjustable_budget() const {
-        return sequence_->plan() != nullptr &&
-               sequence_->kind() != kind_of("sab_costliest_sampler_new");
-    }
 
     /// Samples of a batch that a rank takes.
     struct Slice {
@@ -103,7 +106,6 @@ private:
         uint64_t end = 0;       ///< number of batches of each rank
         Limits limits{};        ///< of lowered budgets
     };
-    struct NewSchedule;
 
     const BatchOrder& order() const;
     void check_any_step() const;
@@ -133,6 +135,13 @@ private:
     /// the global batch that was split last, and the number of pieces of each of its batches
     mutable GlobalBatch split_batch_;
     mutable std::vector<uint64_t> pieces_;
+};
+
+struct Cursor::Change {
+    void commit() noexcept;
+    Cursor& cursor;
+    /// none where the limit is set already: neither a step nor the batches that were read ahead end
+    std::optional<Schedule> schedule{};
 };
 
 /// The handle of a cursor over a sequence.

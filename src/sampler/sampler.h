@@ -1,5 +1,5 @@
 #pragma once
-/// What all samplers can do: walk batches. What only some can: a budget that can be lowered.
+/// What all samplers can do: walk batches.
 
 #include <array>
 #include <cstdint>
@@ -77,7 +77,6 @@ struct StepTotals {
 };
 
 class Cursor;
-class AdjustableBudget;
 
 /// What every sampler can do: walk the batches of an epoch in order.
 class Sampler {
@@ -108,10 +107,9 @@ public:
     /// How often the sampler went to another epoch, state or budget.
     uint64_t changes() const { return changes_; }
 
-    // What only some samplers can do, else null. capabilities.h refuses for all of them.
-    /// A sampler whose batches can be read in any order and whose position can be saved.
+    /// Itself, if its batches can be read in any order and its position can be saved; else null.
+    /// capabilities.h refuses for those that cannot.
     virtual Cursor* random_access() { return nullptr; }
-    virtual AdjustableBudget* adjustable_budget() { return nullptr; }
 
     /// Takes over what the caller handed to the constructor: a callback's context or a stream.
     /// Called once, when nothing can fail any more: after a failed call it is still the caller's.
@@ -130,25 +128,6 @@ protected:
 
     Pass pass_ = Pass::ready;
     uint64_t changes_ = 0;
-};
-
-/// The budgets of the batches to come, which can be lowered and raised again.
-class AdjustableBudget {
-public:
-    virtual ~AdjustableBudget() = default;
-
-    /// What the batches are of.
-    virtual const Plan& plan() const = 0;
-    virtual double limit(std::size_t index) const = 0;
-    /// A change that is ready: commit() cannot fail, and without it nothing changes. Goes before
-    /// any other call.
-    class Change {
-    public:
-        virtual ~Change() = default;
-        virtual void commit() noexcept = 0;
-    };
-    /// `limit` 0: the plan's own.
-    virtual std::unique_ptr<Change> prepare_limit(std::size_t index, double limit) = 0;
 };
 
 }  // namespace sab

@@ -609,8 +609,6 @@ sab_status sab_sizes_npy_new(const char *path, sab_sizes **sizes);
 sab_status sab_sizes_npy_read(const void *data, size_t size, sab_sizes **sizes);
 /* sab/balance.h */
 enum {
- SAB_PARTITION_KARMARKAR_KARP = 0,
- SAB_PARTITION_LONGEST_FIRST = 1,
  SAB_MICRO_BATCHES_ASCENDING = 0,
  SAB_MICRO_BATCHES_DESCENDING = 1,
  SAB_MICRO_BATCHES_BELL = 2,
@@ -620,10 +618,8 @@ enum {
  SAB_CONTEXT_POWERS_OF_TWO = 0,
  SAB_CONTEXT_ANY_NUMBER = 1,
 };
-typedef int32_t sab_partition_method;
 typedef struct sab_partition_options {
  size_t struct_size;
- sab_partition_method method;
  int32_t equal_counts;
  size_t cost_count;
  const double *weights;

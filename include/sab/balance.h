@@ -29,19 +29,10 @@
 extern "C" {
 #endif
 
-/** How items are assigned to parts at first. */
-typedef int32_t sab_partition_method;
-/** largest differencing: the two most uneven partial partitions are joined until one is left */
-#define SAB_PARTITION_KARMARKAR_KARP 0
-/** each item, costliest first, to the part that costs least so far: faster, less even */
-#define SAB_PARTITION_LONGEST_FIRST 1
-
-/** How items are assigned to parts, and which limits each part keeps. */
+/** Which limits each part of a partition keeps, and how many costs an item has. */
 typedef struct sab_partition_options {
     /** set by SAB_PARTITION_OPTIONS_INIT */
     size_t struct_size;
-    /** SAB_PARTITION_KARMARKAR_KARP */
-    sab_partition_method method;
     /** 1: every part has the same number of items, and the count must be a multiple of the parts; 0
      *  (default) */
     int32_t equal_counts;
@@ -60,8 +51,7 @@ typedef struct sab_partition_options {
     /** passed to `progress` */
     void *progress_ctx;
 } sab_partition_options;
-#define SAB_PARTITION_OPTIONS_INIT \
-    {sizeof(sab_partition_options), SAB_PARTITION_KARMARKAR_KARP, 0, 1, NULL, NULL, 0, NULL, NULL}
+#define SAB_PARTITION_OPTIONS_INIT {sizeof(sab_partition_options), 0, 1, NULL, NULL, 0, NULL, NULL}
 
 /** Sets the defaults, the same as SAB_PARTITION_OPTIONS_INIT: for languages without C's macros.
  *
@@ -74,13 +64,14 @@ SAB_API void sab_partition_options_init(sab_partition_options *options, size_t s
 
 /** Assigns items to parts so that the largest sum of costs is small.
  *
- * After either method single items are moved or exchanged between the costliest part and cheaper
- * ones. This continues while it lowers the largest sum and that is over the mean by more than a
- * hundred-thousandth; the number of moves is bounded by the number of items. The same costs give
- * the same parts on every machine.
+ * Items are first assigned by the largest differencing method of Karmarkar and Karp: the two most
+ * uneven partial partitions are joined until one is left. Then single items are moved or exchanged
+ * between the costliest part and cheaper ones. This continues while it lowers the largest sum and
+ * that is over the mean by more than a hundred-thousandth; the number of moves is bounded by the
+ * number of items. The same costs give the same parts on every machine.
  *
  * With several costs, such as the images and the tokens of a sample, each part has a sum of each
- * cost. The method assigns items by the sum of their costs, each divided by its mean. Moves and
+ * cost. The first assignment is that of the sum of their costs, each divided by its mean. Moves and
  * exchanges then lower the largest of all (costliest part / mean), until each is at most 1.001 or
  * no exchange of two items lowers it. A cost that cannot be lowered further keeps its largest sum,
  * and the others are lowered. Example: 4,096 samples with images and tokens on 64 parts; the

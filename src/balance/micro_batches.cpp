@@ -10,8 +10,7 @@ namespace sab {
 void parts_to_ranks(const ItemTable& part_costs, uint64_t world_size, std::span<uint32_t> part_of) {
     const std::size_t parts = part_costs.items;
     std::vector<uint32_t> rank_of(parts), next(world_size);
-    VectorPartitioner().partition(part_costs, {}, {},
-                                  {SAB_PARTITION_KARMARKAR_KARP, world_size, true}, rank_of);
+    VectorPartitioner().partition(part_costs, {}, {}, {world_size, true}, rank_of);
     const auto of_rank = static_cast<uint32_t>(parts / world_size);
     for (uint32_t& rank : rank_of) rank = rank * of_rank + next[rank]++;
     for (uint32_t& part : part_of) part = rank_of[part];

@@ -134,8 +134,8 @@ bool Partitioner::partition(std::span<const double> costs, std::span<const doubl
     slack_ = are_whole(weights) ? 0 : rules.capacity * rounding_share(weights.size());
     if (parts_.size() < rules.parts) parts_.resize(rules.parts);
 
-    bool is_found = rules.method == SAB_PARTITION_LONGEST_FIRST ? longest_first() || differencing()
-                                                                : differencing() || longest_first();
+    bool is_found = rules.is_longest_first ? longest_first() || differencing()
+                                           : differencing() || longest_first();
     // without, a tight cap may be found that only rounding stands against
     for (const double slack : {0.0, slack_}) {
         if (is_found) break;

@@ -8,20 +8,20 @@
 #include <utility>
 #include <vector>
 
-#include "sab/balance.h"
-
 namespace sab {
 
 inline constexpr uint64_t most_parts = uint64_t{1} << 20;
 
 struct PartitionRules {
-    sab_partition_method method = SAB_PARTITION_KARMARKAR_KARP;
     uint64_t parts = 1;
     bool equal_counts = false;  ///< the number of items must be a multiple of the parts
     double capacity = 0;        ///< of the weights of a part; used when there are weights
     std::size_t looks = 512;    ///< under a capacity: work for each item and part, to lower costs
     /// items of one cost, costliest first, as CostliestFirst sorts them; empty: not known
     std::span<const uint32_t> by_cost{};
+    /// begins with each item, costliest first, in the part that costs least so far: faster than
+    /// differencing, less even
+    bool is_longest_first = false;
 };
 
 /// Whole numbers whose sum is exact in any order.

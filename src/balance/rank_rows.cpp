@@ -129,8 +129,7 @@ bool StepRows::partition_rank(std::span<const uint32_t> items, uint32_t first_pa
     const ItemTable costs = gather(samples().cost_table(), costs_),
                     weights = gather(samples().weight_table(), weights_);
     parts_.resize(count);
-    if (!of_rank_.partition(costs, weights, samples().capacities,
-                            {SAB_PARTITION_KARMARKAR_KARP, micro_batches_, false, 0, looks},
+    if (!of_rank_.partition(costs, weights, samples().capacities, {micro_batches_, false, 0, looks},
                             parts_))
         return false;
     for (std::size_t i = 0; i < count; ++i) part_of_[in_order[i]] = first_part + parts_[i];

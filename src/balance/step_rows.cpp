@@ -278,7 +278,7 @@ bool StepRows::together(std::span<const uint32_t> ranks) {
     const uint64_t parts = uint64_t{micro_batches_} * ranks.size();
     std::vector<uint32_t> part_of(items.size());
     if (!partitioner_.partition(costs, some.weight_table(), some.capacities,
-                                {SAB_PARTITION_KARMARKAR_KARP, parts, false, 0, looks}, part_of) &&
+                                {parts, false, 0, looks}, part_of) &&
         !pack_fullest(some, parts, part_of) && !pack_first(some, parts, part_of) &&
         !(is_long_ && items.size() == samples().count && search_fitting(some, 1, parts, part_of)))
         return false;
@@ -300,7 +300,8 @@ bool StepRows::together(std::span<const uint32_t> ranks) {
 /// Units to ranks.
 bool StepRows::to_ranks(Aim aim) {
     rank_of_unit_.resize(units_);
-    PartitionRules rules{SAB_PARTITION_LONGEST_FIRST, ranks_, false, 0, looks};
+    PartitionRules rules{ranks_, false, 0, looks};
+    rules.is_longest_first = true;
     const ItemTable costs{unit_costs_, samples().cost_table().kinds, units_},
         weights{unit_weights_, samples().capacities.size(), units_};
     if (aim == Aim::costs && costs.kinds == 1 && samples().group_of.empty())

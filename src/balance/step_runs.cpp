@@ -167,8 +167,7 @@ void StepRuns::group_ranks(std::span<const uint32_t> all) {
         for (std::size_t i = 0; i < samples_.count; ++i)
             sums[kind * groups + samples_.group_of[i]] += samples_.cost_table()[kind][i];
     std::vector<uint32_t> rank_of(groups);
-    VectorPartitioner().partition({sums, kinds, groups}, {}, {},
-                                  {SAB_PARTITION_KARMARKAR_KARP, ranks_, false}, rank_of);
+    VectorPartitioner().partition({sums, kinds, groups}, {}, {}, {ranks_, false}, rank_of);
     give_groups(all, rank_of);
     const auto runs_of = [&](std::span<const uint32_t> sorted) { return runs_in(sorted); };
     while (needed_ > least_ &&

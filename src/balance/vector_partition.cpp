@@ -280,10 +280,6 @@ void check_numbers(std::span<const double> numbers, std::string_view name) {
 void check_rules(const sab_partition_options& options, std::size_t count, uint64_t parts) {
     check(count <= largest_sample_count, "count", count, "must be at most 4294967295");
     check(parts >= 1 && parts <= most_parts, "parts", parts, "must be from 1 to ", most_parts);
-    check(options.method >= SAB_PARTITION_KARMARKAR_KARP &&
-              options.method <= SAB_PARTITION_LONGEST_FIRST,
-          "options.method", options.method,
-          "must be SAB_PARTITION_KARMARKAR_KARP (0) or SAB_PARTITION_LONGEST_FIRST (1)");
     check(options.equal_counts == 0 || options.equal_counts == 1, "options.equal_counts",
           options.equal_counts, "must be 0 or 1");
     check(options.cost_count >= 1 && options.cost_count <= SAB_MAX_BUDGETS, "options.cost_count",
@@ -335,8 +331,8 @@ void partition(const double* costs, std::size_t count, uint64_t parts,
     const Progress progress(options.progress, options.progress_ctx);
     const CurrentProgress current(&progress);
     std::vector<uint32_t> found(count);  // a failed call changes nothing
-    if (!VectorPartitioner().partition(all, weights, capacities,
-                                       {options.method, parts, options.equal_counts != 0}, found))
+    if (!VectorPartitioner().partition(all, weights, capacities, {parts, options.equal_counts != 0},
+                                       found))
         fail_capacity(weights, capacities, parts);
     std::ranges::copy(found, part_of.begin());
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "balance/partition.h"
+#include "sab/balance.h"
 
 namespace sab {
 

@@ -72,9 +72,6 @@ def main():
         for equal_counts in (False, True):
             rows = {
                 "libsab": lambda: sab.partition(costs, RANKS, equal_counts=equal_counts),
-                "libsab, longest first": lambda: sab.partition(
-                    costs, RANKS, method="longest_first", equal_counts=equal_counts
-                ),
             }
             rows |= {
                 name: lambda call=call: call(given, RANKS, equal_counts)

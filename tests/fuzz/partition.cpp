@@ -5,7 +5,6 @@
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     Input input(data, size);
     sab_partition_options options = SAB_PARTITION_OPTIONS_INIT;
-    options.method = input.take<uint8_t>() % 2;
     options.equal_counts = input.take<uint8_t>() % 2;
     const bool is_capped = input.take<uint8_t>() % 2, is_wild = input.take<uint8_t>() % 8 == 0;
     const uint64_t parts = 1 + input.take<uint8_t>() % 20;

@@ -20,13 +20,12 @@ import sab
 @given(
     st.lists(st.integers(0, 1000), max_size=80),
     st.integers(1, 12),
-    st.sampled_from(["karmarkar_karp", "longest_first"]),
     st.booleans(),
 )
-def test_partition_properties(costs, parts, method, equal_counts):
+def test_partition_properties(costs, parts, equal_counts):
     if equal_counts:
         costs = costs[: len(costs) // parts * parts]
-    found = sab.partition(costs, parts, method=method, equal_counts=equal_counts)
+    found = sab.partition(costs, parts, equal_counts=equal_counts)
     assert len(found) == parts
     assert sorted(index for part in found for index in part.tolist()) == list(range(len(costs)))
     if equal_counts:
@@ -54,8 +53,6 @@ def test_partition_keeps_the_capacity():
         sab.partition(costs, 8, weights=weights[1:], capacity=capacity)
     with pytest.raises(ValueError, match=r"costs\[0\] has 2 dimensions"):
         sab.partition([[[1.0]]], 1)
-    with pytest.raises(ValueError, match="'karmarkar_karp', 'longest_first'"):
-        sab.partition([1.0], 1, method="greedy")
 
 
 def test_partition_evens_out_several_costs():

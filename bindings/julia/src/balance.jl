@@ -3,24 +3,20 @@
 export BalancedSampler, ShardedSampler, BaguaSampler, BaguaBatchSampler, ranks_from_mesh,
     check_ranks
 
-const PARTITION_METHODS = (karmarkar_karp = Raw.SAB_PARTITION_KARMARKAR_KARP, longest_first = Raw.SAB_PARTITION_LONGEST_FIRST)
-
 """
-    partition(costs, parts; method = :karmarkar_karp, equal_counts = false, weights, capacity,
-              progress)
+    partition(costs, parts; equal_counts = false, weights, capacity, progress)
 
 The part of each item, from 1, such that the largest sum of costs is small. `equal_counts`: the same
 number of items in every part. The `weights` of no part sum to more than `capacity`.
-`method = :longest_first` is faster and less even. `progress(done, total)` is called during the call,
-and stops it by returning `false`.
+`progress(done, total)` is called during the call, and stops it by returning `false`.
 
 Items may have several costs, which are all balanced: `costs` is then a matrix with a column for each
 cost. `weights` may be such a matrix, too; `capacity` then has a number for each column.
 """
-function partition(costs, parts::Integer; method = nothing, equal_counts = nothing, weights = nothing, capacity = nothing, progress = nothing)
+function partition(costs, parts::Integer; equal_counts = nothing, weights = nothing, capacity = nothing, progress = nothing)
     kinds, count = size(costs, 2), size(costs, 1)
     costs, calls = dense(Float64, vec(costs)), Calls(; progress = progress)
-    given = options(Raw.sab_partition_options; method = choice(:method, method, PARTITION_METHODS), equal_counts = equal_counts, cost_count = kinds, progress = progress_pointer(),
+    given = options(Raw.sab_partition_options; equal_counts = equal_counts, cost_count = kinds, progress = progress_pointer(),
         progress_ctx = pointer_from_objref(calls))
     weights === nothing && capacity !== nothing && throw(ArgumentError("capacity: needs weights"))
     capacities = Float64[each for each in something(capacity, 0)]

@@ -814,8 +814,6 @@ const _sab_sizes_npy_new = Ref(C_NULL)
 sab_sizes_npy_new(path, sizes) = ccall(_sab_sizes_npy_new[], sab_status, (Cstring, Ptr{Ptr{sab_sizes}}), path, sizes)
 const _sab_sizes_npy_read = Ref(C_NULL)
 sab_sizes_npy_read(data, size, sizes) = ccall(_sab_sizes_npy_read[], sab_status, (Ptr{Cvoid}, Csize_t, Ptr{Ptr{sab_sizes}}), data, size, sizes)
-const SAB_PARTITION_KARMARKAR_KARP = 0
-const SAB_PARTITION_LONGEST_FIRST = 1
 const SAB_MICRO_BATCHES_ASCENDING = 0
 const SAB_MICRO_BATCHES_DESCENDING = 1
 const SAB_MICRO_BATCHES_BELL = 2
@@ -824,11 +822,9 @@ const SAB_LOSS_BY_TOKEN = 1
 const SAB_LOSS_BY_GROUP = 2
 const SAB_CONTEXT_POWERS_OF_TWO = 0
 const SAB_CONTEXT_ANY_NUMBER = 1
-const sab_partition_method = Int32
 
 mutable struct sab_partition_options <: Struct
     struct_size::Csize_t
-    method::sab_partition_method
     equal_counts::Int32
     cost_count::Csize_t
     weights::Ptr{Float64}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Callable, Literal, Union, cast
+from typing import Any, Callable, Union, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,6 @@ from sab._arguments import (
     indices_of,
     is_array,
     one_dimension,
-    one_of,
     real,
     shown,
     whole,
@@ -35,13 +34,6 @@ from sab._samplers import Order, Output, RandomAccessSampler, sampler_options
 from sab._sizes import SizesLike, as_sizes
 
 __all__ = ["BaguaBatchSampler", "BaguaSampler", "partition"]
-
-PartitionMethod = Literal["karmarkar_karp", "longest_first"]
-PARTITION_METHODS = {
-    "karmarkar_karp": lib.SAB_PARTITION_KARMARKAR_KARP,
-    "longest_first": lib.SAB_PARTITION_LONGEST_FIRST,
-}
-
 
 NumbersOfItems = Union[npt.ArrayLike, Mapping[str, npt.ArrayLike], Sequence[npt.ArrayLike]]
 
@@ -128,22 +120,19 @@ def partition(
     costs: NumbersOfItems,
     parts: int,
     *,
-    method: PartitionMethod = "karmarkar_karp",
     equal_counts: bool = False,
     weights: NumbersOfItems | None = None,
     capacity: float | Sequence[float] | Mapping[str, float] | None = None,
     progress: bool | Progress | None = None,
 ) -> list[Indices]:
     """Assigns items to parts so that the largest sum of costs is small: the indices of each part,
-    ascending.
+    ascending. The method of Karmarkar and Karp assigns them, and exchanges between the costliest
+    part and cheaper parts follow.
 
     Args:
         costs: what each item costs, finite, at least 0. Several costs of each item, which are all
             balanced, are a dictionary or a list of arrays, or a 2-D array with a row an item.
         parts: number of parts.
-        method: ``"karmarkar_karp"`` (largest differencing), or ``"longest_first"``, which is faster
-            and less even. Either is followed by exchanges between the costliest part and cheaper
-            parts while they help.
         equal_counts: every part gets as many items; their number must be a multiple of ``parts``.
         weights, capacity: a hard cap: the weights (tokens, bytes) of no part, added up in the order
             of the items, sum to more than ``capacity``. Several weights are given as ``costs``,
@@ -170,7 +159,6 @@ def partition(
     calls = Calls(progress=progress, what="partition")
     options = new_options("sab_partition_options")
     options.progress, options.progress_ctx = lib.sab_py_progress, calls.handle
-    options.method = one_of("method", method, PARTITION_METHODS)
     options.equal_counts = flag("equal_counts", equal_counts)
     options.cost_count = len(cost_table)
     if weight_table is not None and capacities is not None:

@@ -90,10 +90,6 @@ SCENARIO(partition, Threads::none) {
     CALL_INTO(parts,
               sab_items_partition(lengths().data(), lengths().size(), 10, &options, parts.data()));
     run.note(parts.data(), parts.size() * sizeof parts[0]);
-    options.method = SAB_PARTITION_LONGEST_FIRST;
-    CALL_INTO(parts,
-              sab_items_partition(lengths().data(), lengths().size(), 10, &options, parts.data()));
-    run.note(parts.data(), parts.size() * sizeof parts[0]);
     options.cost_count = 2;
     options.capacity_count = 0;
     options.equal_counts = 0;

@@ -2,33 +2,13 @@ use std::fmt;
 
 use crate::batch::BatchRef;
 use crate::error::{BoxError, Error};
-use crate::options::{constants, options, progress_setter, setters, Hook};
+use crate::options::{options, progress_setter, setters, Hook};
 use crate::raw::{self, certain, ProgressFn, SamplerHandle};
 use crate::sampler::{random_access, sampler, SamplerOptions};
 use crate::sizes::Sizes;
 
-/// How items are assigned to parts at first. Exchanges between the costliest part and cheaper ones
-/// follow.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum PartitionMethod {
-    /// Largest differencing: the two most uneven partial partitions are joined until one is left.
-    #[default]
-    KarmarkarKarp,
-    /// Each item, costliest first, to the part that costs least so far: faster, less even.
-    LongestFirst,
-}
-
-constants! {
-    PartitionMethod {
-        KarmarkarKarp = SAB_PARTITION_KARMARKAR_KARP,
-        LongestFirst = SAB_PARTITION_LONGEST_FIRST,
-    }
-}
-
 options! {
-/// Method and limits of a [`partition`]. By default Karmarkar-Karp, any number of items a part, no
-/// cap.
+/// Limits of a [`partition`]. By default any number of items a part, no cap.
 ///
 /// ```
 /// use libsab::{partition, PartitionOptions};
@@ -46,8 +26,6 @@ pub struct PartitionOptions<'f>: sab_partition_options {
 
 impl<'f> PartitionOptions<'f> {
     setters! {
-        /// How items are assigned at first; [`PartitionMethod::KarmarkarKarp`].
-        method(method: PartitionMethod) => method = method.raw();
         /// Whether every part gets as many items; their number must be a multiple of the parts.
         equal_counts(wanted: bool) => equal_counts = i32::from(wanted);
     }

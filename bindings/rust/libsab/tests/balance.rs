@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::Mine;
 use libsab::{
-    partition, partition_by, BaguaBatchSampler, BaguaOptions, BaguaSampler, Error, PartitionMethod,
+    partition, partition_by, BaguaBatchSampler, BaguaOptions, BaguaSampler, Error,
     PartitionOptions, SamplerOptions, Sizes,
 };
 use proptest::collection::vec;
@@ -17,13 +17,12 @@ use proptest::prelude::*;
 
 proptest! {
     #[test]
-    fn parts_hold_every_item_evenly(costs in vec(0u16..1000, 0..60), parts in 1u64..9, fast: bool, equal_counts: bool) {
+    fn parts_hold_every_item_evenly(costs in vec(0u16..1000, 0..60), parts in 1u64..9, equal_counts: bool) {
         let mut costs: Vec<f64> = costs.into_iter().map(f64::from).collect();
         if equal_counts {
             costs.truncate(costs.len() / parts as usize * parts as usize);
         }
-        let method = if fast { PartitionMethod::LongestFirst } else { PartitionMethod::KarmarkarKarp };
-        let options = PartitionOptions::new().method(method).equal_counts(equal_counts);
+        let options = PartitionOptions::new().equal_counts(equal_counts);
         let part_of = partition(&costs, parts, &options).unwrap();
         let (mut sums, mut counts) = (vec![0.0; parts as usize], vec![0; parts as usize]);
         for (&part, cost) in part_of.iter().zip(&costs) {

@@ -1095,7 +1095,6 @@ typedef struct sab_cache_options {
  double flush_interval;
  uint64_t capacity;
  sab_cache_failure on_failure;
- int32_t is_cluster;
  double timeout;
  double load_wait;
  double call_timeout;

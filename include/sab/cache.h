@@ -61,25 +61,22 @@ typedef struct sab_cache_options {
     uint64_t capacity;
     /** SAB_CACHE_DEGRADE */
     sab_cache_failure on_failure;
-    /** 1: the servers of "redis:" are nodes of a Redis Cluster, and one of them suffices. 0
-     *  (default): xxHash assigns keys to servers */
-    int32_t is_cluster;
     /** Redis: seconds to connect, and for each answer or 64 KiB of a long answer; above 0. The
      *  system's own limit applies to name resolution. 1 */
     double timeout;
     /** longest time in seconds to wait for a value that another thread or process computes; at
      *  least 0. 60 */
     double load_wait;
-    /** Redis: total seconds for one request to the servers, with all answers, redirections, and
-     *  steps of SCAN; after that `on_failure` applies. sab_cache_get_or_load() makes up to five
-     *  requests besides waiting. 0 (default): 10 times `timeout` */
+    /** Redis: total seconds for one request to the servers, with all answers and steps of SCAN;
+     *  after that `on_failure` applies. sab_cache_get_or_load() makes up to five requests besides
+     *  waiting. 0 (default): 10 times `timeout` */
     double call_timeout;
     /** "lmdb:": permissions of new files, restricted by the umask: from 0600 to 0666 (octal), with
      *  read and write for the owner. Existing files keep theirs. 0 (default): 0600 */
     uint64_t file_mode;
 } sab_cache_options;
 #define SAB_CACHE_OPTIONS_INIT \
-    {sizeof(sab_cache_options), NULL, 1, 1, 0, SAB_CACHE_DEGRADE, 0, 1, 60, 0, 0}
+    {sizeof(sab_cache_options), NULL, 1, 1, 0, SAB_CACHE_DEGRADE, 1, 60, 0, 0}
 
 /** Sets the defaults, the same as SAB_CACHE_OPTIONS_INIT: for languages without C's macros.
  *
@@ -99,9 +96,10 @@ SAB_API void sab_cache_options_init(sab_cache_options *options, size_t struct_si
  *   writers. Remove all three files together, while no process has them open. Truncating them stops
  *   processes that read with SIGBUS.
  * - "redis://[USER:PASSWORD@]HOST:PORT[,[USER:PASSWORD@]HOST:PORT...][/DB]": one or several
- *   servers. USER and PASSWORD are percent-encoded, may be empty, and also apply to the hosts that
- *   follow. HOST may be an IPv6 address in brackets. PORT is 6379 by default. The user needs GET,
- *   MGET, SET, MSET and EVAL; for sab_cache_key_count() and sab_cache_clear() also SCAN and UNLINK.
+ *   servers, to which xxHash assigns the keys. USER and PASSWORD are percent-encoded, may be empty,
+ *   and also apply to the hosts that follow. HOST may be an IPv6 address in brackets. PORT is 6379
+ *   by default. The user needs GET, MGET, SET, MSET and EVAL; for sab_cache_key_count() and
+ *   sab_cache_clear() also SCAN and UNLINK.
  * - "redis-server:[PROGRAM][@ADDRESS]": starts a Redis server (by default the program
  *   "redis-server") on an address of this machine, by default the loopback interface, with a random
  *   password. It stops when this process and its children have ended, also after a crash.

@@ -28,8 +28,6 @@ void check_options(const sab_cache_options& options) {
               ((options.file_mode & ~uint64_t{0666}) == 0 && (options.file_mode & 0600) == 0600),
           "options.file_mode", options.file_mode,
           "must be from 0600 to 0666 (octal), with read and write for the owner");
-    check(options.is_cluster == 0 || options.is_cluster == 1, "options.is_cluster",
-          options.is_cluster, "must be 0 or 1");
 }
 
 StoreOptions read_store_options(const sab_cache_options& options) {
@@ -43,7 +41,6 @@ StoreOptions read_store_options(const sab_cache_options& options) {
     store.capacity = options.capacity;
     store.timeout = options.timeout;
     store.call_timeout = options.call_timeout == 0 ? 10 * options.timeout : options.call_timeout;
-    store.is_cluster = options.is_cluster != 0;
     if (options.file_mode != 0) store.file_mode = static_cast<unsigned>(options.file_mode);
     return store;
 }
@@ -61,8 +58,6 @@ OpenStore store_of(std::string_view url, const sab_cache_options& options) {
     if (parsed.kind == Url::redis)
         check(store.capacity == 0, "options.capacity", store.capacity,
               "cannot be set for servers that are there already: their maxmemory is what counts");
-    else if (store.is_cluster)
-        fail(SAB_E_ARGUMENT, "options.is_cluster = 1: is for \"redis://\" only");
     switch (parsed.kind) {
         case Url::memory: return [store] { return make_memory_store(store); };
         case Url::lmdb:

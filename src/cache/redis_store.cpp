@@ -1,17 +1,13 @@
-/// Values on Redis servers: dealt out by the hash of the key, or by the slots of a Redis Cluster.
+/// Values on Redis servers, dealt out by the hash of the key.
 #include <algorithm>
-#include <atomic>
-#include <charconv>
 #include <deque>
 #include <functional>
 #include <map>
-#include <random>
 
 #include "base/error.h"
 #include "base/xxhash.h"
 #include "cache/random_word.h"
 #include "cache/redis_exchange.h"
-#include "cache/slots.h"
 #include "cache/store.h"
 
 namespace sab::cache {
@@ -22,11 +18,8 @@ constexpr std::size_t largest_frame = std::size_t{1} << 29;  // Redis's own boun
 constexpr std::size_t most_keys = 128, most_bytes = std::size_t{1} << 16;
 // of one answer: it has 8 GiB at most
 constexpr std::size_t most_values = 16;
-constexpr std::size_t most_attempts = 6;  // of redirections
 constexpr ReplyBounds a_value{largest_frame + 64, 0, largest_frame},
-    some_keys{largest_frame, std::size_t{1} << 20, largest_frame},
-    a_map{std::size_t{1} << 26, std::size_t{1} << 20, std::size_t{1} << 16};
-constexpr std::size_t most_servers = 4096;  // that a cluster may name
+    some_keys{largest_frame, std::size_t{1} << 20, largest_frame};
 
 // Names on the servers are keys, but for those that begin with "sab:": that of a claim is
 // "sab:loading:" and the key, that of a value "sab:value:" and the key.
@@ -48,7 +41,6 @@ struct Task {
     std::string_view key{}, value{};
     std::vector<std::string_view> words{};  // of the command, for `other`
     RedisServer* server = nullptr;
-    bool is_asking = false;  // at a server that is only taking the key's slot over
     bool is_written = false;
     std::optional<Reply> reply{};
     std::string failure{};
@@ -69,7 +61,7 @@ bool begins_with_any(std::string_view text, std::initializer_list<std::string_vi
 /// Whether an error says that the server answers nothing for now.
 bool is_of_server(std::string_view error) {
     return begins_with_any(error, {"LOADING", "NOAUTH", "WRONGPASS", "BUSY", "MASTERDOWN",
-                                   "CLUSTERDOWN The cluster", "ERR max number of clients"});
+                                   "ERR max number of clients"});
 }
 
 std::string escaped(std::string_view name) {
@@ -88,28 +80,6 @@ bool is_error(const Reply& reply) {
     return reply.kind == Reply::error;
 }
 
-/// Servers that a store has, by name: never removed, so that they may be kept.
-class Servers {
-public:
-    explicit Servers(RedisLogin login) : login_(std::move(login)) {}
-    RedisServer& at(const std::string& host, uint16_t port) { return at(host, port, login_); }
-    RedisServer& at(const std::string& host, uint16_t port, const RedisLogin& login) {
-        const std::scoped_lock lock(mutex_);
-        auto& server = all_[{host, port}];
-        if (server == nullptr) server = std::make_unique<RedisServer>(host, port, login);
-        return *server;
-    }
-    bool is_full() {
-        const std::scoped_lock lock(mutex_);
-        return all_.size() >= most_servers;
-    }
-
-private:
-    const RedisLogin login_;  // for those that a cluster names
-    std::mutex mutex_;
-    std::map<std::pair<std::string, uint16_t>, std::unique_ptr<RedisServer>> all_;
-};
-
 RedisLogin login_of(const RedisHost& host, const RedisAddress& address,
                     const StoreOptions& options) {
     return {host.user, host.password, address.database,
@@ -122,11 +92,12 @@ public:
     RedisStore(const RedisAddress& address, const StoreOptions& options)
         : address_(address),
           prefix_(options.dataset_name ? name_of(*options.dataset_name + "_") : ""),
-          call_timeout_(options.call_timeout),
-          is_cluster_(options.is_cluster),
-          servers_(login_of(address.hosts[0], address, options)) {
+          call_timeout_(options.call_timeout) {
         for (const RedisHost& host : address.hosts)
-            seeds_.push_back(&servers_.at(host.name, host.port, login_of(host, address, options)));
+            servers_.push_back(&by_name_
+                                    .try_emplace({host.name, host.port}, host.name, host.port,
+                                                 login_of(host, address, options))
+                                    .first->second);
     }
 
     std::vector<std::optional<View>> get(std::span<const std::string_view> keys,
@@ -186,8 +157,7 @@ public:
             std::vector<Task> tasks;
             tasks.reserve(keys.size());
             for (const std::string& key : keys)
-                tasks.push_back(
-                    {Task::other, key, {}, {"UNLINK", key}, is_cluster_ ? nullptr : &server});
+                tasks.push_back({Task::other, {}, {}, {"UNLINK", key}, &server});
             perform(tasks, outcome, deadline);
             server.writes.try_again();  // there is room now
         });
@@ -200,7 +170,7 @@ public:
     void check(Outcome& outcome) override {
         const Deadline deadline(call_timeout_);
         std::vector<Task> tasks;
-        for (RedisServer* const server : is_cluster_ ? masters(outcome, deadline) : seeds_)
+        for (RedisServer* const server : servers_)
             tasks.push_back({Task::other, {}, {}, {"PING"}, server});
         perform(tasks, outcome, deadline);
     }
@@ -208,7 +178,7 @@ public:
 private:
     class Held;
 
-    /// Carries tasks out, those without a server at that of their key; follows redirections.
+    /// Carries tasks out, those without a server at that of their key.
     void perform(std::vector<Task>& tasks, Outcome& outcome, const Deadline& deadline);
     struct Part {  // of the tasks, for one server
         RedisServer* server = nullptr;
@@ -218,22 +188,13 @@ private:
         std::optional<Outage::Turn> turn{}, write_turn{};
         std::string trouble{}, refusal{};
     };
-    std::vector<Task*> carry_out(std::span<Task* const> tasks, bool& is_map_old,
-                                 const Deadline& deadline);
-    std::vector<Command> commands_of(Part& part) const;
-    void read(Part& part, Exchange& exchange, std::vector<Task*>& again, bool& is_map_old);
-    void read_error(Part& part, Task& task, std::string_view error, std::vector<Task*>& again,
-                    bool& is_map_old);
-    bool follow(Task& task, std::string_view error);
-    RedisServer* server_of(std::string_view key, std::string& failure, const Deadline& deadline);
+    static std::vector<Task*> carry_out(std::span<Task* const> tasks, const Deadline& deadline);
+    static std::vector<Command> commands_of(Part& part);
+    static void read(Part& part, Exchange& exchange, std::vector<Task*>& again);
+    static void read_error(Part& part, Task& task, std::string_view error);
+    RedisServer* server_of(std::string_view key) const;
     void walk(Outcome& outcome, const Deadline& deadline,
               const std::function<void(RedisServer&, const std::vector<std::string>&)>& found);
-
-    // A cluster's map.
-    std::vector<RedisServer*> masters(Outcome& outcome, const Deadline& deadline);
-    std::vector<RedisServer*> owners() const;
-    std::string read_map(uint64_t known, const Deadline& deadline);
-    bool take_map(const Reply& reply, const RedisServer& teller);
 
     const RedisAddress address_;
     const std::string prefix_;  // of the names of its values
@@ -241,70 +202,29 @@ private:
     // Of its claims. The store makes a key's value once at a time, so a claim of its own that is
     // there was left behind: sent twice, or not given up for lack of memory.
     const std::string token_ = random_word();
-    const bool is_cluster_;
-    Servers servers_;
-    std::vector<RedisServer*> seeds_;
+    std::map<std::pair<std::string, uint16_t>, RedisServer> by_name_;
+    std::vector<RedisServer*> servers_;  // in the order of the URL, which may repeat one
     Flights flights_;
-
-    std::array<std::atomic<RedisServer*>, slots> owner_{};  // as far as it is known
-    std::mutex reading_map_;
-    std::atomic<uint64_t> maps_{0};  // read so far
-    Outage cover_{"Redis Cluster"};  // of the slots
 };
 
-RedisServer* RedisStore::server_of(std::string_view key, std::string& failure,
-                                   const Deadline& deadline) {
-    if (!is_cluster_)
-        return seeds_[seeds_.size() == 1 ? 0 : XXH64(key.data(), key.size(), 0) % seeds_.size()];
-    const auto& owner = owner_[slot_of(key)];
-    if (RedisServer* const server = owner.load()) return server;
-    const uint64_t known = maps_.load();
-    auto turn = cover_.turn(failure);
-    if (!turn) return nullptr;
-    failure = read_map(known, deadline);
-    RedisServer* const server = owner.load();
-    if (server != nullptr) {
-        failure.clear();
-        turn->succeeded();
-    } else if (failure.empty()) {
-        turn->failed(failure = text("Redis Cluster: slot ", slot_of(key), " is served by no node"));
-    }
-    return server;  // where no node could be asked, they are left alone for that
+RedisServer* RedisStore::server_of(std::string_view key) const {
+    return servers_[servers_.size() == 1 ? 0 : XXH64(key.data(), key.size(), 0) % servers_.size()];
 }
 
 void RedisStore::perform(std::vector<Task>& tasks, Outcome& outcome, const Deadline& deadline) {
     std::vector<Task*> left;
     for (Task& task : tasks) {
-        if (task.server == nullptr) task.server = server_of(task.key, task.failure, deadline);
-        if (task.server != nullptr) left.push_back(&task);
+        if (task.server == nullptr) task.server = server_of(task.key);
+        left.push_back(&task);
     }
-    for (std::size_t attempt = 0; !left.empty() && attempt < most_attempts; ++attempt) {
-        const uint64_t known = maps_.load();
-        bool is_map_old = false;
-        left = carry_out(left, is_map_old, deadline);
-        if (!is_map_old) continue;
-        read_map(known, deadline);
-        // What a server that went away had may be another's by now.
-        for (Task& task : tasks) {
-            if (task.failure.empty() || task.server == nullptr || task.key.empty()) continue;
-            RedisServer* const owner = owner_[slot_of(task.key)].load();
-            if (owner == nullptr || owner == task.server) continue;
-            task.server = owner;
-            task.is_asking = false;
-            left.push_back(&task);
-        }
-    }
-    for (Task* const task : left)
-        if (task->failure.empty())
-            task->failure = text(std::string_view(task->server->name), ": ", most_attempts,
-                                 " redirections lead nowhere");
+    // a second time those of servers that turned out to refuse many keys in one command
+    while (!left.empty()) left = carry_out(left, deadline);
     for (const Task& task : tasks)
         if (!task.failure.empty()) outcome.failure = task.failure;
 }
 
-/// One request to each server. Gives the tasks that are to be carried out elsewhere, or otherwise.
-std::vector<Task*> RedisStore::carry_out(std::span<Task* const> tasks, bool& is_map_old,
-                                         const Deadline& deadline) {
+/// One request to each server. Gives the tasks that are to be carried out one by one.
+std::vector<Task*> RedisStore::carry_out(std::span<Task* const> tasks, const Deadline& deadline) {
     std::deque<Part> parts;
     for (Task* const task : tasks) {
         auto part = std::find_if(parts.begin(), parts.end(),
@@ -338,9 +258,8 @@ std::vector<Task*> RedisStore::carry_out(std::span<Task* const> tasks, bool& is_
     std::vector<Task*> again;
     for (std::size_t i = 0; i < exchanges.size(); ++i) {
         Part& part = *partners[i];
-        read(part, exchanges[i], again, is_map_old);
+        read(part, exchanges[i], again);
         if (!part.trouble.empty()) {
-            is_map_old |= is_cluster_;
             part.server->close_idle();
             part.turn->failed(part.trouble);
             continue;
@@ -356,10 +275,10 @@ std::vector<Task*> RedisStore::carry_out(std::span<Task* const> tasks, bool& is_
 }
 
 /// Commands for the tasks of a server; one for a bundle of them where that may be.
-std::vector<Command> RedisStore::commands_of(Part& part) const {
+std::vector<Command> RedisStore::commands_of(Part& part) {
     std::vector<Command> commands;
     const std::size_t most = part.kind == Task::read ? most_values : most_keys;
-    const bool is_bundled = !is_cluster_ && part.kind != Task::other && part.server->has_many_keys;
+    const bool is_bundled = part.kind != Task::other && part.server->has_many_keys;
     for (std::size_t at = 0; at < part.tasks.size(); at += part.bundles.back()) {
         std::size_t count = 1;
         for (std::size_t bytes = part.tasks[at]->value.size();
@@ -367,7 +286,6 @@ std::vector<Command> RedisStore::commands_of(Part& part) const {
              ++count)
             bytes += part.tasks[at + count]->value.size();
         part.bundles.push_back(count);
-        if (part.tasks[at]->is_asking) commands.push_back({"ASKING"});
         if (count == 1) {
             commands.push_back(part.tasks[at]->command());
             continue;
@@ -387,13 +305,12 @@ std::vector<Command> RedisStore::commands_of(Part& part) const {
 }
 
 /// What a server answered to its tasks.
-void RedisStore::read(Part& part, Exchange& exchange, std::vector<Task*>& again, bool& is_map_old) {
+void RedisStore::read(Part& part, Exchange& exchange, std::vector<Task*>& again) {
     part.trouble = exchange.failure;
     std::size_t at = 0, next_reply = 0;
     for (const std::size_t count : part.bundles) {
         const auto tasks = std::span(part.tasks).subspan(at, count);
         at += count;
-        if (tasks[0]->is_asking) ++next_reply;
         if (next_reply >= exchange.replies.size()) {
             for (Task* const task : tasks) task->failure = exchange.failure;
             continue;
@@ -404,7 +321,7 @@ void RedisStore::read(Part& part, Exchange& exchange, std::vector<Task*>& again,
             part.server->has_many_keys = false;
             again.insert(again.end(), tasks.begin(), tasks.end());
         } else if (is_error(reply)) {
-            for (Task* const task : tasks) read_error(part, *task, reply.text, again, is_map_old);
+            for (Task* const task : tasks) read_error(part, *task, reply.text);
             if (count == 1) tasks[0]->reply = std::move(reply);
         } else if (part.kind == Task::write && reply.kind == Reply::status) {
             for (Task* const task : tasks) task->is_written = true;
@@ -422,132 +339,14 @@ void RedisStore::read(Part& part, Exchange& exchange, std::vector<Task*>& again,
     }
 }
 
-void RedisStore::read_error(Part& part, Task& task, std::string_view error,
-                            std::vector<Task*>& again, bool& is_map_old) {
+void RedisStore::read_error(Part& part, Task& task, std::string_view error) {
     if (error.starts_with("WRONGTYPE")) return;
-    const bool is_elsewhere =
-        begins_with_any(error, {"MOVED ", "ASK ", "TRYAGAIN", "CLUSTERDOWN Hash slot"});
-    if (is_cluster_ && is_elsewhere) {
-        is_map_old |= !error.starts_with("ASK ");
-        if (follow(task, error)) return again.push_back(&task);
-    }
     const bool is_trouble = is_of_server(error) || task.kind == Task::read,
                is_refusal = !is_trouble && task.kind == Task::write;
-    task.failure =
-        text(std::string_view(part.server->name), is_refusal ? ", writing: " : ": ",
-             std::string_view(part.server->readable(error)),
-             !is_cluster_ && is_elsewhere ? " (of a Redis Cluster, which is_cluster is for)" : "");
-    if (is_cluster_ && is_elsewhere) return;
+    task.failure = text(std::string_view(part.server->name), is_refusal ? ", writing: " : ": ",
+                        std::string_view(part.server->readable(error)));
     if (is_trouble) part.trouble = task.failure;
     if (is_refusal) part.refusal = task.failure;
-}
-
-/// Where a redirection leads: "MOVED SLOT HOST:PORT". False when that cannot be read.
-bool RedisStore::follow(Task& task, std::string_view error) {
-    const std::size_t first = error.find(' '), second = error.find(' ', first + 1),
-                      colon = error.rfind(':');
-    uint16_t port = 0;
-    if (second == error.npos || colon == error.npos || colon < second) return false;
-    if (std::from_chars(error.data() + colon + 1, error.data() + error.size(), port).ec !=
-            std::errc() ||
-        port == 0)
-        return false;
-    const std::string_view host = error.substr(second + 1, colon - second - 1);
-    if (host == "?" || servers_.is_full()) return false;
-    task.server = &servers_.at(host.empty() ? task.server->host : std::string(host), port);
-    task.is_asking = error.starts_with("ASK ");
-    if (!task.is_asking) owner_[slot_of(task.key)].store(task.server);
-    return true;
-}
-
-std::vector<RedisServer*> RedisStore::owners() const {
-    std::vector<RedisServer*> all;
-    for (const auto& owner : owner_)
-        if (RedisServer* const server = owner.load();
-            server != nullptr && (all.empty() || all.back() != server))
-            all.push_back(server);
-    std::sort(all.begin(), all.end());
-    all.erase(std::unique(all.begin(), all.end()), all.end());
-    return all;
-}
-
-std::vector<RedisServer*> RedisStore::masters(Outcome& outcome, const Deadline& deadline) {
-    if (const std::string failure = read_map(maps_.load(), deadline); !failure.empty())
-        outcome.failure = failure;
-    return owners();
-}
-
-/// Asks servers for the map until one knows it, unless somebody has done so since `known`: why none
-/// does.
-std::string RedisStore::read_map(uint64_t known, const Deadline& deadline) {
-    const std::scoped_lock lock(reading_map_);
-    if (maps_.load() != known) return "";
-    std::vector<RedisServer*> all = owners();
-    std::shuffle(all.begin(), all.end(), std::minstd_rand(std::random_device{}()));
-    for (RedisServer* const seed : seeds_)
-        if (std::find(all.begin(), all.end(), seed) == all.end()) all.push_back(seed);
-    std::string failure;
-    for (std::size_t at = 0; at < all.size(); at += 3) {  // few at once: some may hang
-        std::vector<Exchange> exchanges;
-        std::vector<Outage::Turn> turns;
-        for (RedisServer* const server :
-             std::span(all).subspan(at, std::min<std::size_t>(3, all.size() - at)))
-            if (auto turn = server->reach.turn(failure)) {
-                turns.push_back(std::move(*turn));
-                exchanges.emplace_back(
-                    *server, std::vector<Command>{Command{{"CLUSTER", "SLOTS"}, {}, a_map}});
-            }
-        Exchange::run(exchanges, deadline);
-        bool is_known = false;
-        for (std::size_t i = 0; i < exchanges.size(); ++i) {
-            std::string why = exchanges[i].failure;
-            const RedisServer& server = exchanges[i].server();
-            if (why.empty() && is_error(exchanges[i].replies[0]))
-                why = text(std::string_view(server.name), ": ",
-                           std::string_view(server.readable(exchanges[i].replies[0].text)));
-            if (why.empty() && !is_known) {
-                is_known = take_map(exchanges[i].replies[0], server);
-                if (!is_known) why = text(std::string_view(server.name), ": knows of no slots");
-            }
-            if (why.empty())
-                turns[i].succeeded();
-            else
-                turns[i].failed(failure = why);
-        }
-        if (is_known) {
-            ++maps_;
-            return "";
-        }
-    }
-    return failure;
-}
-
-/// The answer to CLUSTER SLOTS: (first slot, last slot, (host, port, ...), replicas...) of each
-/// stretch.
-bool RedisStore::take_map(const Reply& reply, const RedisServer& teller) {
-    std::vector<RedisServer*> read(slots, nullptr);
-    bool is_any = false;
-    for (const Reply& stretch : reply.elements) {
-        if (stretch.elements.size() < 3 || stretch.elements[0].kind != Reply::integer ||
-            stretch.elements[1].kind != Reply::integer)
-            return false;
-        const Reply& node = stretch.elements[2];
-        if (node.elements.size() < 2 || node.elements[1].kind != Reply::integer) return false;
-        const int64_t first = stretch.elements[0].number, last = stretch.elements[1].number,
-                      port = node.elements[1].number;
-        if (first < 0 || last >= slots || port <= 0 || port > 65535) return false;
-        const std::string host =
-            node.elements[0].kind == Reply::string ? node.elements[0].text : "";
-        if (host == "?") continue;
-        if (servers_.is_full()) return false;
-        RedisServer& server =
-            servers_.at(host.empty() ? teller.host : host, static_cast<uint16_t>(port));
-        for (int64_t slot = first; slot <= last; ++slot)
-            read[static_cast<std::size_t>(slot)] = &server;
-        is_any = true;
-    }
-    if (is_any) std::copy(read.begin(), read.end(), owner_.begin());
-    return is_any;
 }
 
 /// Shows `found` all keys of the dataset, those of one answer at a time; some perhaps twice.
@@ -559,8 +358,7 @@ void RedisStore::walk(
         std::string cursor = "0";
     };
     std::deque<Walk> walks;  // their cursors are kept by commands
-    for (RedisServer* const server : is_cluster_ ? masters(outcome, deadline) : seeds_)
-        walks.push_back({server});
+    for (RedisServer* const server : servers_) walks.push_back({server});
     const std::string pattern = escaped(prefix_) + "*";
     while (!walks.empty()) {
         if (deadline.is_over()) {
@@ -660,12 +458,6 @@ std::unique_ptr<Claim> RedisStore::claim(std::string_view key, double seconds) {
 }  // namespace
 
 std::unique_ptr<Store> open_redis_store(const RedisAddress& address, const StoreOptions& options) {
-    if (options.is_cluster && address.database != 0) {
-        RedisAddress shown_address = address;
-        for (RedisHost& host : shown_address.hosts) host.user.clear(), host.password.clear();
-        fail(SAB_E_ARGUMENT, "url = \"", std::string_view(shown_address.url()),
-             "\": a Redis Cluster has database 0 only");
-    }
     return std::make_unique<RedisStore>(address, options);
 }
 

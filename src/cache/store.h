@@ -65,7 +65,6 @@ struct StoreOptions {
     std::optional<std::string> dataset_name;  // none: all keys are the cache's
     uint64_t capacity = 0;
     double timeout = 1, call_timeout = 10;
-    bool is_cluster = false;
     unsigned file_mode = 0600;  // of files that are made, less the umask
 };
 

@@ -113,13 +113,12 @@ static size_t peak_kib(void) {
     return (size_t)usage.ru_maxrss;
 }
 
-static sab_cache *cache_at(sab_cache_failure on_failure, double call_timeout, int is_cluster) {
+static sab_cache *cache_at(sab_cache_failure on_failure, double call_timeout) {
     char url[128];
     snprintf(url, sizeof url, "redis://127.0.0.1:%d", port);
     sab_cache_options options = SAB_CACHE_OPTIONS_INIT;
     options.timeout = 20; /* long, so that a slow machine does not fail the test */
     options.call_timeout = call_timeout;
-    options.is_cluster = is_cluster;
     options.load_wait = 1;
     options.on_failure = on_failure;
     const script later = played;
@@ -135,7 +134,7 @@ static const char *const nonsense = "sent what is no answer to the command";
 /* The server plays the script, and a get fails. */
 static void get_fails(script what, const char *words) {
     play(what);
-    sab_cache *cache = cache_at(SAB_CACHE_ERROR, 0, 0);
+    sab_cache *cache = cache_at(SAB_CACHE_ERROR, 0);
     sab_cache_value *value = NULL;
     const size_t before = peak_kib();
     EXPECT_FAILS(sab_cache_get(cache, "k", 1, &value), SAB_E_IO, words);
@@ -163,7 +162,7 @@ static void large_values_among_many_are_refused(void) {
                                    "*2\r\n$1\r\nx\r\n$537919488\r\n"};
     for (size_t i = 0; i < COUNT(answers); ++i) {
         play((script){.begin = answers[i], .repeat = "x", .times = -1});
-        sab_cache *cache = cache_at(SAB_CACHE_ERROR, 0, 0);
+        sab_cache *cache = cache_at(SAB_CACHE_ERROR, 0);
         const sab_cache_item items[] = {{"k", 1, NULL, 0}, {"l", 1, NULL, 0}};
         sab_cache_value *values[2] = {NULL, NULL};
         const size_t before = peak_kib();
@@ -198,12 +197,12 @@ static void nonsense_is_refused(void) {
 /* Values that are announced as short, and come for ever. */
 static void slow_answers_end(void) {
     play((script){.begin = "$400000000\r\n", .repeat = "x", .times = -1, .pause = 50});
-    sab_cache *cache = cache_at(SAB_CACHE_ERROR, 0.3, 0);
+    sab_cache *cache = cache_at(SAB_CACHE_ERROR, 0.3);
     sab_cache_value *value = NULL;
     EXPECT_FAILS(sab_cache_get(cache, "k", 1, &value), SAB_E_IO,
                  "not done within 0.3 s, the call_timeout");
     sab_cache_free(cache);
-    cache = cache_at(SAB_CACHE_DEGRADE, 0.3, 0);
+    cache = cache_at(SAB_CACHE_DEGRADE, 0.3);
     EXPECT(has(cache, "k", NULL));
     EXPECT(stats_of(cache).failures == 1 && stats_of(cache).misses == 1);
     sab_cache_free(cache);
@@ -214,14 +213,14 @@ static void scans_without_end_end(void) {
                             {.begin = "*2\r\n$1\r\n7\r\n*0\r\n"}};
     for (size_t i = 0; i < COUNT(scans); ++i) {
         play(scans[i]);
-        sab_cache *cache = cache_at(SAB_CACHE_ERROR, 0.3, 0);
+        sab_cache *cache = cache_at(SAB_CACHE_ERROR, 0.3);
         uint64_t keys = 0;
         EXPECT_FAILS(sab_cache_key_count(cache, &keys), SAB_E_IO,
                      "not done within 0.3 s, the call_timeout");
         sab_cache_free(cache);
     }
     play((script){.begin = "*2\r\n$1\r\n0\r\n*2000000\r\n", .repeat = "$1\r\nx\r\n", .times = -1});
-    sab_cache *cache = cache_at(SAB_CACHE_ERROR, 0, 0);
+    sab_cache *cache = cache_at(SAB_CACHE_ERROR, 0);
     uint64_t keys = 0;
     EXPECT_FAILS(sab_cache_key_count(cache, &keys), SAB_E_IO, nonsense);
     EXPECT(sent < 32 * MiB);
@@ -231,7 +230,7 @@ static void scans_without_end_end(void) {
                                  "*2\r\n:0\r\n*0\r\n", "+OK\r\n"};
     for (size_t i = 0; i < COUNT(wrong); ++i) {
         play((script){.begin = wrong[i]});
-        cache = cache_at(SAB_CACHE_ERROR, 0, 0);
+        cache = cache_at(SAB_CACHE_ERROR, 0);
         EXPECT_FAILS(sab_cache_key_count(cache, &keys), SAB_E_IO, "no answer to");
         sab_cache_free(cache);
     }
@@ -255,7 +254,7 @@ static void values_are_made_without_the_server(void) {
                               {.begin = "$400000000\r\n", .repeat = "x", .times = -1, .pause = 20}};
     for (size_t i = 0; i < COUNT(scripts); ++i) {
         play(scripts[i]);
-        sab_cache *cache = cache_at(SAB_CACHE_DEGRADE, 0.2, 0);
+        sab_cache *cache = cache_at(SAB_CACHE_DEGRADE, 0.2);
         sab_cache_value *value = NULL;
         size_t size = 0;
         EXPECT_OK(sab_cache_get_or_load(cache, "k", 1, load, NULL, NULL, NULL, &value));
@@ -284,34 +283,9 @@ static void the_password_is_not_repeated(void) {
     EXPECT(sent < 32 * MiB);
 }
 
-/* Maps of a cluster, and redirections. */
-static void clusters_are_bounded(void) {
-    char moved[64];
-    snprintf(moved, sizeof moved, "-MOVED 1 127.0.0.1:%d\r\n", port);
-    const script scripts[] = {
-        {.begin = moved},
-        {.begin = "*1000000\r\n",
-         .repeat = "*3\r\n:0\r\n:1\r\n*2\r\n$1\r\nh\r\n:1\r\n",
-         .times = -1},
-        {.begin = "*3000000\r\n", .repeat = "*0\r\n", .times = -1},
-        {.begin = "*1\r\n*3\r\n:0\r\n:99999999999\r\n*2\r\n$1\r\nh\r\n:1\r\n"},
-        {.begin = "*1\r\n*3\r\n:-5\r\n:3\r\n*2\r\n$1\r\nh\r\n:1\r\n"},
-        {.begin = "*1\r\n*3\r\n:0\r\n:1\r\n*2\r\n$1\r\nh\r\n:70000\r\n"},
-        {.begin = "*1\r\n*3\r\n+0\r\n:1\r\n*0\r\n"},
-        {.begin = "*1\r\n*0\r\n"},
-        {.begin = "*0\r\n"}};
-    for (size_t i = 0; i < COUNT(scripts); ++i) {
-        play(scripts[i]);
-        sab_cache *cache = cache_at(SAB_CACHE_DEGRADE, 2, 1);
-        EXPECT(has(cache, "k", NULL));
-        EXPECT(stats_of(cache).failures == 1);
-        sab_cache_free(cache);
-    }
-}
-
 static void answers_that_nobody_asked_for(void) {
     play((script){.begin = "$-1\r\n", .repeat = "$1\r\nx\r\n", .times = 5000});
-    sab_cache *cache = cache_at(SAB_CACHE_DEGRADE, 0, 0);
+    sab_cache *cache = cache_at(SAB_CACHE_DEGRADE, 0);
     for (int i = 0; i < 3; ++i) EXPECT(has(cache, "k", NULL));
     /* one that said too much is not used again */
     EXPECT(stats_of(cache).failures == 0 && connections >= 2);
@@ -328,7 +302,6 @@ int main(void) {
     RUN(scans_without_end_end);
     RUN(values_are_made_without_the_server);
     RUN(the_password_is_not_repeated);
-    RUN(clusters_are_bounded);
     RUN(answers_that_nobody_asked_for);
     return finish();
 }

@@ -1,5 +1,5 @@
-/* Values on Redis servers, which are started here: alone, several, a cluster, killed, stopped,
- * full, and behind a connection that garbles. */
+/* Values on Redis servers, which are started here: alone, several, killed, stopped, full,
+ * and behind a connection that garbles. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -73,19 +73,18 @@ static int is_free(int port) {
     return bound;
 }
 
-/* Ports outside of those that connections get: a server that was killed finds its own free. The
- * nodes of a cluster also listen 10,000 above, which must be below 32768, where those begin. */
+/* Ports outside of those that connections get: a server that was killed finds its own free. */
 static int free_port(void) {
     static int next;
     /* apart from where another run began: a server that is killed leaves its port for a while */
     if (next == 0) {
         struct timespec now;
         clock_gettime(CLOCK_REALTIME, &now);
-        next = 20000 + (int)(now.tv_nsec / 1000 % 2700);
+        next = 20000 + (int)(now.tv_nsec / 1000 % 12700);
     }
     do {
-        next = next < 22700 ? next + 1 : 20000;
-    } while (!is_free(next) || !is_free(next + 10000));
+        next = next < 32700 ? next + 1 : 20000;
+    } while (!is_free(next));
     return next;
 }
 
@@ -134,11 +133,10 @@ static void start(server *one) {
     one->pid = fork();
     if (one->pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        const char *words[40] = {"redis-server", "--port", port,   "--bind",
-                                 "127.0.0.1",    "--save", "",     "--appendonly",
-                                 "no",           "--dir",  folder, "--repl-diskless-load",
-                                 "swapdb"};
-        size_t count = 13;
+        const char *words[40] = {"redis-server", "--port", port,  "--bind",
+                                 "127.0.0.1",    "--save", "",    "--appendonly",
+                                 "no",           "--dir",  folder};
+        size_t count = 11;
         for (size_t i = 0; i < COUNT(one->more) && one->more[i] != NULL; ++i)
             words[count++] = one->more[i];
         const int nowhere = open("/dev/null", O_RDWR);
@@ -456,204 +454,7 @@ static void a_database_has_a_number(void) {
     EXPECT(stats_of(cache).dropped == 1 && stats_of(cache).failures == 1 &&
            says(one.port, "DBSIZE", ":0"));
     sab_cache_free(cache);
-    sab_cache_options wrong = options;
-    wrong.is_cluster = 1;
-    EXPECT_FAILS(sab_cache_new(url_of("u:secret@", &one, 1, "/3"), &wrong, &cache), SAB_E_ARGUMENT,
-                 "database 0");
-    EXPECT(strstr(sab_last_error_message(), "secret") == NULL);
-    wrong.on_failure = SAB_CACHE_ERROR;
-    EXPECT_FAILS(sab_cache_new(url_of("", &one, 1, ""), &wrong, &cache), SAB_E_IO,
-                 "cluster support disabled");
     kill_server(&one);
-}
-
-/* ---- a cluster ---- */
-
-static unsigned slot_of(const char *key, size_t size) {
-    unsigned crc = 0;
-    for (size_t i = 0; i < size; ++i) {
-        crc ^= (unsigned)(unsigned char)key[i] << 8;
-        for (int bit = 0; bit < 8; ++bit) crc = ((crc << 1) ^ (crc & 0x8000 ? 0x1021 : 0)) & 0xffff;
-    }
-    return crc % 16384;
-}
-
-static void id_of(int port, char *id) {
-    const char *text = said(port, "CLUSTER MYID");
-    snprintf(id, 41, "%.40s", strstr(text, "\r\n") + 2);
-}
-
-/* Three that share the slots, and one that follows the third. */
-static void start_cluster(server *nodes) {
-    static char files[4][32];
-    for (int i = 0; i < 4; ++i) {
-        snprintf(files[i], sizeof files[i], "nodes-%d.conf", i);
-        nodes[i] =
-            (server){.more = {"--cluster-enabled", "yes", "--cluster-config-file", files[i],
-                              "--cluster-node-timeout", "1000", "--cluster-require-full-coverage",
-                              "no", "--repl-diskless-sync-delay", "0"}};
-        start(&nodes[i]);
-    }
-    char lines[300], id[41];
-    for (int i = 0; i < 3; ++i) {
-        snprintf(lines, sizeof lines, "CLUSTER SET-CONFIG-EPOCH %d\r\nCLUSTER ADDSLOTSRANGE %d %d",
-                 i + 1, 16384 * i / 3, 16384 * (i + 1) / 3 - 1);
-        EXPECT(says(nodes[i].port, lines, "+OK\r\n+OK"));
-    }
-    for (int i = 1; i < 4; ++i) {
-        snprintf(lines, sizeof lines, "CLUSTER MEET 127.0.0.1 %d", nodes[i].port);
-        EXPECT(says(nodes[0].port, lines, "+OK"));
-    }
-    for (int i = 0; i < 4; ++i) {
-        EXPECT_SOON(says(nodes[i].port, "CLUSTER INFO", "cluster_slots_assigned:16384") &&
-                    says(nodes[i].port, "CLUSTER INFO", "cluster_known_nodes:4"));
-    }
-    id_of(nodes[2].port, id);
-    snprintf(lines, sizeof lines, "CLUSTER REPLICATE %s", id);
-    EXPECT_SOON(says(nodes[3].port, lines, "+OK"));
-    for (int i = 0; i < 4; ++i) {
-        EXPECT_SOON(says(nodes[i].port, "CLUSTER INFO", "cluster_state:ok"));
-    }
-    EXPECT_SOON(says(nodes[3].port, "INFO replication", "master_link_status:up"));
-}
-
-static struct mover {
-    sab_cache *cache;
-    int is_over, wrong;
-} moved;
-
-/* Uses keys of one slot all the time. */
-static void *use_slot(void *ctx) {
-    (void)ctx;
-    char key[32], value[32];
-    while (!__atomic_load_n(&moved.is_over, __ATOMIC_SEQ_CST))
-        for (int i = 0; i < 50; ++i) {
-            snprintf(key, sizeof key, "{tag}%d", i);
-            snprintf(value, sizeof value, "value %d", i);
-            if (!has(moved.cache, key, value))
-                __atomic_add_fetch(&moved.wrong, 1, __ATOMIC_SEQ_CST);
-            put(moved.cache, key, value);
-        }
-    return NULL;
-}
-
-static void move_slot(const server *nodes, unsigned slot, int from, int to) {
-    char source[41], target[41], lines[300], key[64];
-    id_of(nodes[from].port, source), id_of(nodes[to].port, target);
-    snprintf(lines, sizeof lines, "CLUSTER SETSLOT %u IMPORTING %s", slot, source);
-    EXPECT(says(nodes[to].port, lines, "+OK"));
-    snprintf(lines, sizeof lines, "CLUSTER SETSLOT %u MIGRATING %s", slot, target);
-    EXPECT(says(nodes[from].port, lines, "+OK"));
-    while (1) {
-        wait_ms(2);
-        snprintf(lines, sizeof lines, "CLUSTER GETKEYSINSLOT %u 1", slot);
-        if (sscanf(said(nodes[from].port, lines), "*1 $%*d %60s", key) != 1) break;
-        snprintf(lines, sizeof lines, "MIGRATE 127.0.0.1 %d %s 0 5000", nodes[to].port, key);
-        said(nodes[from].port, lines);
-    }
-    snprintf(lines, sizeof lines, "CLUSTER SETSLOT %u NODE %s", slot, target);
-    EXPECT(says(nodes[to].port, lines, "+OK") && says(nodes[from].port, lines, "+OK") &&
-           says(nodes[3 - from - to].port, lines, "+OK"));
-}
-
-/* 300 keys that are their own values spread over the three masters without a redirection. */
-static void values_spread_over(server *nodes, sab_cache *cache, const sab_cache_item *items,
-                               sab_cache_value **values) {
-    EXPECT_OK(sab_cache_put_many(cache, items, 300));
-    EXPECT_OK(sab_cache_get_many(cache, items, 300, values));
-    for (int i = 0; i < 300; ++i) {
-        size_t size = 0;
-        EXPECT(values[i] != NULL &&
-               memcmp(sab_cache_value_data(values[i], &size), items[i].key, items[i].key_size) ==
-                   0 &&
-               size == items[i].key_size);
-        sab_cache_value_free(values[i]);
-    }
-    EXPECT(keys_of(cache) == 300 && stats_of(cache).failures == 0);
-    for (int i = 0; i < 3; ++i)
-        EXPECT(!says(nodes[i].port, "DBSIZE", ":0") &&
-               !says(nodes[i].port, "INFO errorstats", "errorstat_MOVED"));
-    EXPECT_OK(sab_cache_clear(cache));
-    EXPECT(keys_of(cache) == 0);
-    for (int i = 0; i < 3; ++i) EXPECT(says(nodes[i].port, "DBSIZE", ":0"));
-}
-
-static void a_cluster_deals_out_slots(void) {
-    server nodes[4];
-    start_cluster(nodes);
-    sab_cache_options options = named("data");
-    options.is_cluster = 1;
-    options.timeout = 5;
-    sab_cache *cache = opened(url_of("", nodes, 1, ""), &options); /* one is enough */
-    char key[64], value[64];
-    sab_cache_item items[300];
-    static char keys[300][16];
-    for (int i = 0; i < 300; ++i) {
-        snprintf(keys[i], sizeof keys[i], "%d", i);
-        items[i] = (sab_cache_item){keys[i], strlen(keys[i]), keys[i], strlen(keys[i])};
-    }
-    sab_cache_value *values[300];
-    values_spread_over(nodes, cache, items, values);
-
-    /* Keys with one hash tag are at one node, also while their slot goes to others. */
-    const char *tagged[] = {"{tag}0", "{tag}{other}", "x{tag}y", "{}{tag}", "{tag", "tag}"};
-    for (size_t i = 0; i < COUNT(tagged); ++i) EXPECT(keeps(cache, tagged[i], "x"));
-    /* all were at the right node at once */
-    for (int i = 0; i < 3; ++i) EXPECT(!says(nodes[i].port, "INFO errorstats", "errorstat_MOVED"));
-    for (int i = 0; i < 50; ++i) {
-        snprintf(key, sizeof key, "{tag}%d", i);
-        snprintf(value, sizeof value, "value %d", i);
-        EXPECT(keeps(cache, key, value));
-    }
-    const unsigned slot = slot_of("tag", 3);
-    char lines[64];
-    snprintf(lines, sizeof lines, "CLUSTER COUNTKEYSINSLOT %u", slot);
-    int owner = 0;
-    while (owner < 2 && says(nodes[owner].port, lines, ":0")) ++owner;
-    EXPECT(says(nodes[owner].port, lines, ":52"));
-    sab_cache *other = opened(url_of("", nodes + 1, 2, ""), &options); /* several seeds */
-    EXPECT(has(other, "{tag}7", "value 7"));
-    moved.cache = cache;
-    pthread_t threads[2];
-    for (int t = 0; t < 2; ++t) pthread_create(&threads[t], NULL, use_slot, NULL);
-    for (int i = 0; i < 4; ++i, owner = (owner + 1) % 3)
-        move_slot(nodes, slot, owner, (owner + 1) % 3);
-    __atomic_store_n(&moved.is_over, 1, __ATOMIC_SEQ_CST);
-    for (int t = 0; t < 2; ++t) pthread_join(threads[t], NULL);
-    EXPECT(moved.wrong == 0 && stats_of(cache).failures == 0);
-    EXPECT(has(other, "{tag}7", "value 7")); /* whose map is old */
-    int asked = 0, sent = 0;
-    for (int i = 0; i < 3; ++i)
-        asked += says(nodes[i].port, "INFO errorstats", "errorstat_ASK"),
-            sent += says(nodes[i].port, "INFO errorstats", "errorstat_MOVED");
-    EXPECT(asked > 0 && sent > 0);
-
-    /* A node vanishes: its keys are misses until another takes over. */
-    EXPECT_OK(sab_cache_put_many(cache, items, 300));
-    for (int i = 0; i < 300; ++i) items[i].data = NULL, items[i].size = 0;
-    listen_anew();
-    kill_server(&nodes[2]);
-    EXPECT_OK(sab_cache_get_many(cache, items, 300, values));
-    int found = 0;
-    for (int i = 0; i < 300; ++i) found += values[i] != NULL, sab_cache_value_free(values[i]);
-    EXPECT(found > 100 && found < 300 && stats_of(cache).failures > 0 && heard.warnings == 1);
-    for (int i = 0; i < 300; ++i) items[i].data = keys[i], items[i].size = strlen(keys[i]);
-    sab_cache_stats before;
-    EXPECT_SOON((before = stats_of(cache), sab_cache_put_many(cache, items, 300) == SAB_OK &&
-                                               stats_of(cache).dropped == before.dropped));
-    EXPECT(keys_of(cache) >= 300);
-    EXPECT(says(nodes[3].port, "ROLE", "master"));
-    sab_log_set_callback(NULL, NULL);
-    sab_cache_free(cache), sab_cache_free(other);
-    options.is_cluster = 0; /* mistaken for a single one */
-    listen_anew();
-    cache = opened(url_of("", nodes, 1, ""), &options);
-    for (int i = 0; i < 20; ++i) put(cache, keys[i], "x");
-    EXPECT(stats_of(cache).dropped > 0 && strstr(heard.warning, "is_cluster") != NULL);
-    sab_log_set_callback(NULL, NULL);
-    sab_cache_free(cache);
-    for (int i = 0; i < 4; ++i)
-        if (i != 2) kill_server(&nodes[i]);
 }
 
 /* ---- servers that fail ---- */
@@ -1373,7 +1174,6 @@ int main(void) {
     RUN(a_key_is_where_its_hash_says);
     RUN(passwords_and_users);
     RUN(a_database_has_a_number);
-    RUN(a_cluster_deals_out_slots);
     RUN(killed_at_any_point_and_never_a_wrong_value);
     RUN(a_connection_that_was_closed_is_made_again);
     RUN(who_hangs_costs_the_timeout_once_in_a_while);

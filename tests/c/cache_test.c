@@ -856,8 +856,6 @@ static void wrong_options_are_refused(void) {
     REFUSES(file_mode, 0400, "options.file_mode = 256");
     REFUSES(file_mode, 0700, "options.file_mode = 448");
     REFUSES(on_failure, 2, "options.on_failure = 2");
-    REFUSES(is_cluster, 2, "options.is_cluster = 2");
-    REFUSES(is_cluster, 1, "redis");
     REFUSES(struct_size, 8, "options.struct_size = 8");
     static const sab_cache_options macro = SAB_CACHE_OPTIONS_INIT;
     sab_cache_options function;

@@ -561,7 +561,6 @@ class TestProcesses:
         ({"call_timeout": -1}, "call_timeout = -1"),
         ({"file_mode": 0o400}, "file_mode = 256"),
         ({"flush_interval": float("nan")}, "flush_interval = nan"),
-        ({"cluster": True}, "cluster"),
         ({"dataset_name": "a\0b"}, "dataset_name"),
         ({"url": "redis://user:secret@host:port"}, r"redis://\.\.\.\": host 1: a port"),
     ],

@@ -4,8 +4,8 @@ export Cache, get_many, put_many!, key_count
 
 """
     Cache(url; serializer = :julia, dataset_name, writer_buffer_size = 1, flush_interval = 1,
-          capacity, on_failure = :degrade, is_cluster = false, timeout = 1, load_wait = 60,
-          call_timeout, file_mode = 0o600)
+          capacity, on_failure = :degrade, timeout = 1, load_wait = 60, call_timeout,
+          file_mode = 0o600)
 
 A cache in files (`"lmdb:PATH"`), on Redis servers (`"redis://HOST:PORT,..."`; `"redis-server:"`
 starts one) or in this process (`"memory:"`), for any number of threads and processes:
@@ -37,13 +37,13 @@ function Base.close(cache::Cache)
 end
 
 function Cache(url::AbstractString; serializer = :julia, dataset_name = nothing, writer_buffer_size = nothing, flush_interval = nothing, capacity = nothing, on_failure = nothing,
-               is_cluster = nothing, timeout = nothing, load_wait = nothing, call_timeout = nothing, file_mode = nothing)
+               timeout = nothing, load_wait = nothing, call_timeout = nothing, file_mode = nothing)
     is_serialized = choice(:serializer, serializer, (julia = true, bytes = false))
     name = dataset_name === nothing ? nothing : Base.cconvert(Cstring, String(dataset_name))
     return GC.@preserve name begin
         given = options(Raw.sab_cache_options; dataset_name = name === nothing ? nothing : Ptr{UInt8}(Base.unsafe_convert(Cstring, name)), writer_buffer_size = writer_buffer_size,
             flush_interval = flush_interval, capacity = capacity, on_failure = choice(:on_failure, on_failure, (degrade = Raw.SAB_CACHE_DEGRADE, error = Raw.SAB_CACHE_ERROR)),
-            is_cluster = is_cluster, timeout = timeout, load_wait = load_wait, call_timeout = call_timeout, file_mode = file_mode)
+            timeout = timeout, load_wait = load_wait, call_timeout = call_timeout, file_mode = file_mode)
         Cache(created(out -> Raw.sab_cache_new(url, given, out), Raw.sab_cache), is_serialized)
     end
 end

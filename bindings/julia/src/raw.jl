@@ -1484,7 +1484,6 @@ mutable struct sab_cache_options <: Struct
     flush_interval::Float64
     capacity::UInt64
     on_failure::sab_cache_failure
-    is_cluster::Int32
     timeout::Float64
     load_wait::Float64
     call_timeout::Float64

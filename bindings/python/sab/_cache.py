@@ -23,7 +23,7 @@ from typing import (
 
 import numpy as np
 
-from sab._arguments import brief, flag, one_of, real, whole
+from sab._arguments import brief, one_of, real, whole
 from sab._display import one_line
 from sab._native import (
     Calls,
@@ -286,7 +286,6 @@ class Cache(Generic[Value]):
         file_mode: permissions of the files that are created, less the umask; ``0o660`` shares them
             with the group.
         load_wait: longest time in seconds to wait for a value that another thread or process makes.
-        cluster: the servers are a Redis Cluster.
         serializer: ``"pickle"`` (protocol 5) is the default. ``"bytes"``: values are bytes.
             ``"view"``: bytes, which are read as a read-only memoryview without a copy.
             ``"arrays"``: see below. Or a pair of functions: from value to bytes, and from a
@@ -319,7 +318,6 @@ class Cache(Generic[Value]):
         on_failure: str = "degrade",
         timeout: float = 1.0,
         load_wait: float = 60.0,
-        cluster: bool = False,
         serializer: str | tuple[Callable[[Any], Any], Callable[[memoryview], Any]] | None = None,
         call_timeout: float | None = None,
         file_mode: int = 0o600,
@@ -354,7 +352,6 @@ class Cache(Generic[Value]):
         options.flush_interval = real("flush_interval", flush_interval)
         options.capacity = capacity or 0
         options.on_failure = one_of("on_failure", on_failure, _FAILURES)
-        options.is_cluster = flag("cluster", cluster)
         options.timeout = real("timeout", timeout)
         options.load_wait = real("load_wait", load_wait)
         options.call_timeout = 0 if call_timeout is None else real("call_timeout", call_timeout)
@@ -383,7 +380,6 @@ class Cache(Generic[Value]):
             "on_failure": on_failure,
             "timeout": timeout,
             "load_wait": load_wait,
-            "cluster": cluster,
             "serializer": serializer,
             "call_timeout": call_timeout,
             "file_mode": file_mode,

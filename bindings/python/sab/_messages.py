@@ -23,7 +23,6 @@ _KEYWORDS = {
     "budget.limit": "budget",
     "budget.cost": "cost",
     "budget_count": "len(budget)",
-    "is_cluster": "cluster",
     "separate_by_count": "len(separate_by)",
     "id_shape_count": "len(max_shapes)",
 }

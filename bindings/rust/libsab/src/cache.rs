@@ -57,14 +57,12 @@ impl CacheOptions {
         timeout(timeout: Duration) => timeout = timeout.as_secs_f64();
         /// Longest wait for a value that another caller makes, before making it, too.
         load_wait(wait: Duration) => load_wait = wait.as_secs_f64();
-        /// Timeout for one request to the Redis servers, with all its answers and redirections.
-        /// Zero, the default, is 10 times [`timeout`](Self::timeout).
+        /// Timeout for one request to the Redis servers, with all its answers. Zero, the default, is
+        /// 10 times [`timeout`](Self::timeout).
         call_timeout(timeout: Duration) => call_timeout = timeout.as_secs_f64();
         /// `lmdb:`: permissions of the files that are created, less the umask, from `0o600`, the
         /// default, to `0o666`.
         file_mode(mode: u32) => file_mode = mode.into();
-        /// Whether the servers are a Redis Cluster.
-        cluster(is_cluster: bool) => is_cluster = i32::from(is_cluster);
     }
 
     /// Values are kept under `{name}_{key}`: caches of one name share and overwrite each other's.

@@ -85,7 +85,6 @@ fn what_breaks_a_rule_is_refused() {
     refused("http://x", CacheOptions::new(), "url");
     refused("memory:\0", CacheOptions::new(), "NUL");
     refused("memory:", CacheOptions::new().writer_buffer_size(0), "writer_buffer_size = 0");
-    refused("memory:", CacheOptions::new().cluster(true), "is_cluster");
     refused("memory:", CacheOptions::new().timeout(Duration::ZERO), "timeout = 0");
     refused(
         "memory:",

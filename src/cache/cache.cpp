@@ -4,6 +4,7 @@
 #include <new>
 #include <thread>
 
+#include "base/forks.h"
 #include "cache/forks.h"
 
 namespace sab::cache {
@@ -192,10 +193,10 @@ View Cache::get_or_load(std::string_view given, const Load& load, const Progress
             const std::string& key;
             const std::shared_ptr<Flights::Flight>& flight;
             std::shared_ptr<const std::string>& made;
-            const uint64_t generation = fork_generation();
+            const uint64_t generation = count_forks();
             ~Landing() {
                 // in a child that was forked by `load` it is the parent's
-                if (generation == fork_generation()) flights.land(key, flight, made);
+                if (generation == count_forks()) flights.land(key, flight, made);
             }
         } landing{flights, key, flight, made};
         const auto is_made_by_another = [&] {

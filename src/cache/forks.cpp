@@ -2,17 +2,15 @@
 
 #include <pthread.h>
 
-#include <atomic>
 #include <mutex>
 #include <new>
 #include <set>
 
+#include "base/forks.h"
 #include "cache/cache.h"
 
 namespace sab::cache {
 namespace {
-
-std::atomic<uint64_t> generation{0};
 
 struct Open {
     std::mutex mutex;
@@ -36,7 +34,6 @@ void in_parent() {
 }
 
 void in_child() {
-    generation.fetch_add(1);
     Open& open = open_caches();
     // locked by a thread that is not here, or by this one under another name
     new (&open.mutex) std::mutex;
@@ -46,12 +43,9 @@ void in_child() {
 
 }  // namespace
 
-uint64_t fork_generation() {
-    return generation.load(std::memory_order_acquire);
-}
-
 void watch_forks() {
     open_caches();
+    count_forks();  // first, so that a child has counted when its caches are told
     [[maybe_unused]] static const bool once = [] {
         forget_files();
         // the next call tries again

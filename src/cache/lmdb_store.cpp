@@ -19,6 +19,7 @@
 #include <thread>
 
 #include "base/files.h"
+#include "base/forks.h"
 #include "base/log.h"
 #include "base/xxhash.h"
 #include "cache/forks.h"
@@ -116,7 +117,7 @@ public:
         }
     }
     ~File() {
-        if (generation != fork_generation()) return;
+        if (generation != count_forks()) return;
         for (MDB_txn* const each : idle_) mdb_txn_abort(each);
         mdb_env_sync(env, 1);
         close_all();
@@ -166,7 +167,7 @@ public:
     }
 
     const std::string path;
-    const uint64_t generation = fork_generation();
+    const uint64_t generation = count_forks();
     MDB_env* env = nullptr;
     // bytes of it are locked for the keys whose values are being made, and one while the file is
     // opened
@@ -237,7 +238,7 @@ alignas(Files) unsigned char room_for_files[sizeof(Files)];
 Files* files = nullptr;
 
 void close_file(File* file) {
-    if (file->generation != fork_generation()) return delete file;
+    if (file->generation != count_forks()) return delete file;
     const std::scoped_lock lock(files->mutex);
     files->open.erase(file->identity());
     delete file;
@@ -265,7 +266,7 @@ public:
     explicit Snapshot(std::shared_ptr<File> file) : file_(std::move(file)) {}
     ~Snapshot() {
         // in a child it is the parent's
-        if (txn == nullptr || file_->generation != fork_generation()) return;
+        if (txn == nullptr || file_->generation != count_forks()) return;
         file_->end_read(txn);
         --file_->snapshots;
     }
@@ -292,7 +293,7 @@ class FileClaim : public Claim {
 public:
     FileClaim(std::shared_ptr<File> file, off_t offset) : file_(std::move(file)), offset_(offset) {}
     ~FileClaim() override {
-        if (is_held_ && file_->generation == fork_generation())
+        if (is_held_ && file_->generation == count_forks())
             set_lock(file_->loading, offset_, F_UNLCK);
     }
     /// False while another process has it.

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/forks.h"
 #include "base/xxhash.h"
 #include "cache/random_word.h"
 #include "cache/redis_exchange.h"
@@ -406,7 +407,7 @@ public:
     bool take(double seconds);
     /// Gives it up, by a script that removes it only where it is ours.
     ~Held() override {
-        if (!may_be_held_ || generation_ != fork_generation()) return;
+        if (!may_be_held_ || generation_ != count_forks()) return;
         try {
             constexpr std::string_view script =
                 "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) "
@@ -423,7 +424,7 @@ public:
 private:
     RedisStore& store_;
     const std::string name_;
-    const uint64_t generation_ = fork_generation();
+    const uint64_t generation_ = count_forks();
     bool may_be_held_ = false;
 };
 

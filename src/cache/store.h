@@ -76,10 +76,7 @@ std::unique_ptr<Store> open_lmdb_store(const std::string& path, const StoreOptio
 struct RedisAddress;
 std::unique_ptr<Store> open_redis_store(const RedisAddress& address, const StoreOptions& options);
 
-/// Counts the forks since the library was loaded: what was made under another number is the
-/// parent's.
-uint64_t fork_generation();
-/// Begins to count them. Before anything that has to know.
+/// Begins to count forks, and to tell them to the open caches. Before anything that has to know.
 void watch_forks();
 
 }  // namespace sab::cache

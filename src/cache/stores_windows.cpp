@@ -27,9 +27,6 @@ Server::Server(const std::string&, const std::string&, uint64_t, double) {
 }
 Server::~Server() = default;
 
-uint64_t fork_generation() {
-    return 0;
-}
 void watch_forks() {}
 void add_to_open(Cache*) {}
 void remove_from_open(Cache*) {}

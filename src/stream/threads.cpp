@@ -1,5 +1,4 @@
 /// Streams that run in threads: records taken ahead of time, and maps of many records at once.
-#include <pthread.h>
 #include <time.h>
 
 #include <algorithm>
@@ -25,18 +24,6 @@ LeavingThreads::~LeavingThreads() {
 }
 bool are_threads_left() noexcept {
     return threads_are_left;
-}
-
-uint64_t count_forks() {
-    static std::atomic<uint64_t> forks{0};
-    static const bool registered = [] {
-        if (pthread_atfork(nullptr, nullptr,
-                           [] { forks.fetch_add(1, std::memory_order_relaxed); }) != 0)
-            throw std::bad_alloc();
-        return true;
-    }();
-    (void)registered;
-    return forks.load(std::memory_order_relaxed);
 }
 
 bool Threads::is_one_of_them() const {

@@ -11,13 +11,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/forks.h"
 #include "base/progress.h"
 
 namespace sab {
 
-/// How often this process became the child of a fork: the threads of before are gone, and what they
-/// touched is in no known state. The first call may fail.
-uint64_t count_forks();
 /// Whether LeavingThreads holds in this thread.
 bool are_threads_left() noexcept;
 

@@ -22,10 +22,10 @@ fault tail_off_by_one core 'sampler_test' src/sampler/bucket_sequence.cpp \
 fault other_order core 'golden_order' src/sampler/permutation.h 's/0xBF58476D1CE4E5B9u/0xBF58476D1CE4E5BBu/'
 fault nan_cost core '^cost_test|balance_test' src/cost/cost.cpp 's/!\(cost >= 0 && std::isfinite\(cost\)\)/cost < 0/'
 fault error_text core '^(plan|base)_' src/cost/cost.cpp 's/must be finite and not negative"/must be at least 0"/'
-fault leak_on_error core '^allocations_test$' src/stream/columns.cpp \
-  '/std::unique_ptr<const sab_cost> cost\(new/d; s/costs_.push_back\(std::move\(cost\)\);/costs_.emplace_back(new sab_cost{std::move(budget.cost)});/'
+fault leak_on_error core '^allocations_test$' src/sampler/sampler.cpp \
+  's/(auto\* const handle = new sab_sampler\{)std::move\(sampler\),/Sampler* const held = sampler.release();\n    \1std::unique_ptr<Sampler>(held),/'
 fault missing_unlock core '^cache_test$' src/cache/flights.h '/join\(/,/lock\(/ s/const std::scoped_lock lock\(mutex_\);/mutex_.lock();/'
-fault half_changed core '^allocations_test$' src/sampler/sampler.cpp 's/^    const bool has_ended = go_to_state\(state\);/    ++changes_;\n    pass_ = Pass::ended;\n&/'
+fault half_changed core '^allocations_test$' src/sampler/cursor.cpp 's/^    OrderState order\{\};$/    ++changes_;\n    pass_ = Pass::ended;\n&/'
 fault race_on_a_page threads 'plan' src/plan/pages.h \
   's/std::vector<std::atomic<uint64_t>> known_/std::vector<uint64_t> known_/; s/known_\[page \/ 64\].load\(std::memory_order_relaxed\)/known_[page \/ 64]/' \
   src/plan/pages.cpp 's/known_\[page \/ 64\].fetch_or\((.*), std::memory_order_relaxed\);/known_[page \/ 64] |= \1;/'

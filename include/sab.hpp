@@ -673,6 +673,10 @@ public:
     std::vector<unsigned char> state() const {
         return written<unsigned char>(sab_sampler_state_save);
     }
+    /// Where it was after so many batches of the epoch. The cursor does not move.
+    std::vector<unsigned char> state_at(uint64_t position) const {
+        return written<unsigned char>(sab_sampler_state_at, position);
+    }
     /// Continues at a saved state, on any number of ranks and micro-batches.
     void restore(const std::vector<unsigned char> &state) {
         check(sab_sampler_state_restore(get(), state.data(), state.size()));

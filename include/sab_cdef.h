@@ -283,6 +283,7 @@ sab_status sab_sampler_tell(const sab_sampler *sampler, uint64_t *epoch, uint64_
 sab_status sab_sampler_set_budget(sab_sampler *sampler, size_t index, double limit);
 sab_status sab_sampler_get_budget(const sab_sampler *sampler, size_t index, double *limit);
 sab_status sab_sampler_state_save(const sab_sampler *sampler, void *state, size_t capacity, size_t *size);
+sab_status sab_sampler_state_at(const sab_sampler *sampler, uint64_t position, void *state, size_t capacity, size_t *size);
 sab_status sab_sampler_state_restore(sab_sampler *sampler, const void *state, size_t size);
 void sab_sampler_free(sab_sampler *sampler);
 typedef struct sab_plan_report {

@@ -419,8 +419,8 @@ SAB_API sab_status sab_sampler_get_schedule(const sab_sampler *sampler,
 
 /** sab_sampler_batch_count() */
 #define SAB_SAMPLER_BATCH_COUNT 1
-/** sab_sampler_at(), sab_sampler_seek() to any position, sab_sampler_state_save() and
- *  sab_sampler_state_restore() */
+/** sab_sampler_at(), sab_sampler_seek() to any position, sab_sampler_state_save(),
+ *  sab_sampler_state_at() and sab_sampler_state_restore() */
 #define SAB_SAMPLER_RANDOM_ACCESS 2
 /** sab_sampler_get_budget() and sab_sampler_set_budget() */
 #define SAB_SAMPLER_BUDGET 4
@@ -550,6 +550,22 @@ SAB_API sab_status sab_sampler_get_budget(const sab_sampler *sampler, size_t ind
  */
 SAB_API sab_status sab_sampler_state_save(const sab_sampler *sampler, void *state, size_t capacity,
                                           size_t *size) SAB_NOEXCEPT;
+
+/** Saves the state that the sampler had after so many batches of the current epoch, before its end
+ * was reported. For loaders that fetch batches ahead of training: the cursor does not move.
+ *
+ * A limit that sab_sampler_set_budget() set after that position holds from there on in the state.
+ *
+ * @param sampler   a sampler with random access
+ * @param position  number of batches of this rank, at most sab_sampler_batch_count(); after a state
+ *     of other ranks was restored, at least its position
+ * @param state     as for sab_sampler_state_save()
+ * @param capacity  as for sab_sampler_state_save()
+ * @param size      as for sab_sampler_state_save()
+ * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_UNSUPPORTED
+ */
+SAB_API sab_status sab_sampler_state_at(const sab_sampler *sampler, uint64_t position, void *state,
+                                        size_t capacity, size_t *size) SAB_NOEXCEPT;
 
 /** Continues where a state was saved, by this or another number of ranks and micro-batches.
  *

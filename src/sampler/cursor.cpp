@@ -62,7 +62,7 @@ bool Cursor::take(EpochBatch& batch) {
 }
 
 void Cursor::at(uint64_t position, EpochBatch& batch) {
-    check_reachable(position);
+    schedule_.check_reachable(position);
     check(position < batch_count(), "position", position,
           "must be below the number of batches of the rank, ", batch_count());
     fill(position, options_.rank, batch);
@@ -70,16 +70,20 @@ void Cursor::at(uint64_t position, EpochBatch& batch) {
 }
 
 void Cursor::seek(uint64_t position) {
-    check_reachable(position);
-    check(position <= batch_count(), "position", position,
-          "must be at most the number of batches of the rank, ", batch_count());
+    schedule_.check_end(position);
     schedule_.position = position;
     pass_ = Pass::ready;
 }
 
-void Cursor::check_reachable(uint64_t position) const {
-    check(position >= first_position(), "position", position, "must not be before position ",
-          first_position(), ", where a state of other ranks or another budget took over");
+void Cursor::Schedule::check_reachable(uint64_t at) const {
+    check(at >= first_position, "position", at, "must not be before position ", first_position,
+          ", where a state of other ranks or another budget took over");
+}
+
+/// Also the end can be reached.
+void Cursor::Schedule::check_end(uint64_t at) const {
+    check_reachable(at);
+    check(at <= end, "position", at, "must be at most the number of batches of the rank, ", end);
 }
 
 bool Cursor::next_block(EpochBatch& scratch, std::size_t most, BatchArrays& block) {
@@ -133,6 +137,7 @@ void Cursor::go_to_epoch(uint64_t epoch) {
         lay_out();
         check_any_step();
     });
+    earlier_.clear();
 }
 
 /// Refuses an epoch of which SAB_LAST_STEP_DROP, or the fewest samples of a batch, leave nothing.
@@ -150,8 +155,8 @@ void Cursor::check_any_step() const {
 }
 
 /// The batches that the ranks take.
-const BatchOrder& Cursor::order() const {
-    if (schedule_.rest) return *schedule_.rest;
+const BatchOrder& Cursor::order(const Schedule& schedule) const {
+    if (schedule.rest) return *schedule.rest;
     return *sequence_;
 }
 
@@ -187,11 +192,7 @@ Cursor::GlobalBatch Cursor::global_batch_at(uint64_t position) const {
 /// The batches of each rank. Whole steps, unless the last step is split.
 void Cursor::lay_out() {
     split_batch_ = {};
-    schedule_.rest = nullptr;
-    if (schedule_.limits != Limits{} || !schedule_.begin.done.empty())
-        schedule_.rest =
-            std::make_shared<const Rest>(*sequence_, schedule_.begin, most_samples(),
-                                         schedule_.world_size, schedule_.epoch_options);
+    schedule_.rest = rest_of(schedule_);
     const uint64_t left = order().batches() - first_batch(), world = schedule_.world_size;
     const bool has_part = options_.last_step != SAB_LAST_STEP_DROP && left % world != 0 &&
                           (options_.last_step == SAB_LAST_STEP_WRAP || fewest() == 1 ||
@@ -204,12 +205,19 @@ void Cursor::lay_out() {
     schedule_.end = schedule_.first_position + needed;
 }
 
+/// The batches from the first position on, where they are not those of the epoch.
+std::shared_ptr<const Rest> Cursor::rest_of(const Schedule& schedule) const {
+    if (schedule.limits == Limits{} && schedule.begin.done.empty()) return nullptr;
+    return std::make_shared<const Rest>(*sequence_, schedule.begin, most_samples(schedule.limits),
+                                        schedule.world_size, schedule.epoch_options);
+}
+
 /// Of a batch that the budgets pay for, by bucket.
-std::vector<uint64_t> Cursor::most_samples() const {
+std::vector<uint64_t> Cursor::most_samples(const Limits& limits) const {
     std::vector<uint64_t> most;
     for (const Bucket& bucket : plan().buckets()) most.push_back(bucket.batch_size);
-    for (std::size_t i = 0; i < schedule_.limits.size(); ++i) {
-        const double limit = schedule_.limits[i];
+    for (std::size_t i = 0; i < limits.size(); ++i) {
+        const double limit = limits[i];
         if (limit == 0) continue;
         const Cost& cost = plan().budgets()[i].cost;
         check(limit > cost.constant(), "limit", limit,
@@ -224,23 +232,27 @@ std::vector<uint64_t> Cursor::most_samples() const {
 
 /// Another world size, number of micro-batches or budget takes over at `position`. Earlier
 /// positions cannot be reached any more. A step of which the ranks took a part ends here.
-void Cursor::take_over(uint64_t position) {
-    const uint64_t taken = position - schedule_.first_position, all = order().batches();
-    const uint64_t batch = position >= schedule_.end
+void Cursor::take_over(Schedule& schedule, uint64_t position) const {
+    const uint64_t taken = position - schedule.first_position, all = order(schedule).batches(),
+                   first = schedule.rest ? 0 : schedule.begin.batch,
+                   batch = position >= schedule.end
                                ? all
-                               : std::min(all, first_batch() + taken * schedule_.world_size);
-    if (schedule_.rest)
-        schedule_.begin = schedule_.rest->after(batch);
+                               : std::min(all, first + taken * schedule.world_size);
+    if (schedule.rest)
+        schedule.begin = schedule.rest->after(batch);
     else
-        schedule_.begin.batch = batch;
-    schedule_.first_position = position;
-    schedule_.first_step += (taken + schedule_.micro_batches - 1) / schedule_.micro_batches;
+        schedule.begin.batch = batch;
+    schedule.first_position = position;
+    schedule.first_step += (taken + schedule.micro_batches - 1) / schedule.micro_batches;
 }
 
 void Cursor::Change::commit() noexcept {
     if (!schedule) return;
     cursor.exchange(*schedule);
     ++cursor.changes_;
+    schedule->rest = nullptr;
+    if (schedule->first_position < cursor.first_position())
+        cursor.earlier_.push_back(std::move(*schedule));  // prepare_limit() made room
 }
 
 void Cursor::exchange(Schedule& schedule) noexcept {
@@ -255,8 +267,9 @@ Cursor::Change Cursor::prepare_limit(std::size_t index, double limit) {
     Change change{*this};
     if (limits == schedule_.limits) return change;
     change.schedule = schedule_;
+    earlier_.reserve(earlier_.size() + 1);
     attempt(nullptr, [&] {
-        take_over(schedule_.position);
+        take_over(schedule_, schedule_.position);
         schedule_.limits = limits;
         lay_out();
     });
@@ -398,23 +411,41 @@ void Cursor::add_totals(const GlobalBatch& global_batch, StepTotals& totals) con
 }
 
 std::size_t Cursor::save(std::span<std::byte> out) const {
+    return save(schedule_, pass_ == Pass::ended, out);
+}
+
+std::size_t Cursor::save_at(uint64_t position, std::span<std::byte> out) const {
+    Schedule then = schedule_;
+    for (std::size_t i = earlier_.size(); position < then.first_position && i > 0; --i)
+        then = earlier_[i - 1];
+    then.check_end(position);
+    then.position = position;
+    if (then.limits != schedule_.limits) {
+        then.rest = rest_of(then);
+        take_over(then, position);
+        then.limits = schedule_.limits;
+    }
+    return save(then, false, out);
+}
+
+std::size_t Cursor::save(const Schedule& schedule, bool has_ended, std::span<std::byte> out) const {
     const OrderState order{order_version,
                            options_.last_step,
                            options_.seed,
                            epoch(),
-                           position(),
+                           schedule.position,
                            options_.world_size,
                            static_cast<uint32_t>(options_.micro_batches),
-                           pass_ == Pass::ended};
-    const CursorState state{schedule_.first_position, schedule_.first_step,
-                            schedule_.begin.batch,    schedule_.epoch_options.step_batches,
-                            options_.costliest_first, schedule_.limits};
+                           has_ended};
+    const CursorState state{schedule.first_position,  schedule.first_step,
+                            schedule.begin.batch,     schedule.epoch_options.step_batches,
+                            options_.costliest_first, schedule.limits};
     const std::vector<uint64_t> cut = sequence_->state_body(
-        (schedule_.position - schedule_.first_position) / schedule_.micro_batches);
+        (schedule.position - schedule.first_position) / schedule.micro_batches);
     return write_state(
         kind(), sequence_->fingerprint(), choice(), order,
         cut.empty() ? std::as_bytes(std::span(&state, 1)) : std::as_bytes(std::span(cut)),
-        schedule_.begin.done, out);
+        schedule.begin.done, out);
 }
 
 /// Refuses a state with impossible fields, as far as this can be seen without the order of the
@@ -458,7 +489,7 @@ void Cursor::go_to(const OrderState& order, const CursorState& state, std::vecto
         place(order);
         if (order.world_size != options_.world_size ||
             order.micro_batches != options_.micro_batches) {
-            take_over(schedule_.position);
+            take_over(schedule_, schedule_.position);
             schedule_.world_size = options_.world_size;
             schedule_.micro_batches = options_.micro_batches;
             lay_out();
@@ -491,6 +522,7 @@ void Cursor::restore(std::span<const std::byte> bytes) {
         go_to(order, state, std::move(done));
     else
         go_to_cut(order, cut);
+    earlier_.clear();
     // Under SAB_LAST_STEP_DROP other options could make a step of what was left out.
     if (order.has_ended == 1) schedule_.position = schedule_.end;
     pass_ = order.has_ended == 1 ? Pass::ended : Pass::ready;

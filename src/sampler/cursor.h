@@ -46,6 +46,8 @@ public:
     void seek(uint64_t position);
     /// Writes a state where there is room for it. Returns its size.
     std::size_t save(std::span<std::byte> state) const;
+    /// See sab_sampler_state_at().
+    std::size_t save_at(uint64_t position, std::span<std::byte> state) const;
     void restore(std::span<const std::byte> state);
     /// One that is where this one is, for another thread. It stays in this epoch.
     std::unique_ptr<Cursor> copy() const;
@@ -70,7 +72,6 @@ private:
     Cursor(std::unique_ptr<Sequence> sequence, const Cursor& other);
     bool take(EpochBatch& batch) override;
     void go_to_epoch(uint64_t epoch) override;
-    void check_reachable(uint64_t position) const;
 
     /// Samples of a batch that a rank takes.
     struct Slice {
@@ -105,21 +106,27 @@ private:
         uint64_t position = 0;  ///< of the next batch
         uint64_t end = 0;       ///< number of batches of each rank
         Limits limits{};        ///< of lowered budgets
+
+        void check_reachable(uint64_t at) const;
+        void check_end(uint64_t at) const;
     };
 
-    const BatchOrder& order() const;
+    const BatchOrder& order(const Schedule& schedule) const;
+    const BatchOrder& order() const { return order(schedule_); }
     void check_any_step() const;
     uint64_t fewest() const;
     uint64_t most_pieces(uint64_t batch) const;
     bool is_enough_for_all(uint64_t batch) const;
     uint64_t first_batch() const;
     GlobalBatch global_batch_at(uint64_t position) const;
-    std::vector<uint64_t> most_samples() const;
+    std::vector<uint64_t> most_samples(const Limits& limits) const;
+    std::shared_ptr<const Rest> rest_of(const Schedule& schedule) const;
     void lay_out();
     uint64_t rotated_rank(uint64_t position, uint64_t rank) const;
     Slice slice(uint64_t position, uint64_t rank) const;
     const std::vector<uint64_t>& split(const GlobalBatch& global_batch) const;
-    void take_over(uint64_t position);
+    void take_over(Schedule& schedule, uint64_t position) const;
+    std::size_t save(const Schedule& schedule, bool has_ended, std::span<std::byte> state) const;
     void check_state(const OrderState& order, const CursorState& state) const;
     void go_to(const OrderState& order, const CursorState& state, std::vector<uint64_t> done);
     void go_to_cut(const OrderState& order, std::span<const uint64_t> body);
@@ -132,6 +139,8 @@ private:
     std::unique_ptr<Sequence> sequence_;
     SamplerOptions options_;
     Schedule schedule_;
+    /// of this epoch, before budgets were changed, the first first; their rests can be made again
+    std::vector<Schedule> earlier_;
     /// the global batch that was split last, and the number of pieces of each of its batches
     mutable GlobalBatch split_batch_;
     mutable std::vector<uint64_t> pieces_;

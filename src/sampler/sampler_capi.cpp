@@ -150,6 +150,17 @@ sab_status sab_sampler_state_save(const sab_sampler* sampler, void* state, size_
     });
 }
 
+sab_status sab_sampler_state_at(const sab_sampler* sampler, uint64_t position, void* state,
+                                size_t capacity, size_t* size) noexcept {
+    return sab::guard([&] {
+        sab::require(sampler, "sampler");
+        sab::require(size, "size");
+        if (capacity > 0) sab::require(state, "state");
+        *size = sab::need_random_access(*sampler->impl, "sab_sampler_state_at")
+                    .save_at(position, {static_cast<std::byte*>(state), capacity});
+    });
+}
+
 sab_status sab_sampler_state_restore(sab_sampler* sampler, const void* state,
                                      size_t size) noexcept {
     return sab::guard([&] {

@@ -218,6 +218,9 @@ static void NullArgumentsOfSamplers_AreNamed(void) {
     IS_NULL(sab_sampler_state_save(NULL, bytes, sizeof bytes, &count), "sampler");
     IS_NULL(sab_sampler_state_save(sampler, NULL, sizeof bytes, &count), "state");
     IS_NULL(sab_sampler_state_save(sampler, bytes, sizeof bytes, NULL), "size");
+    IS_NULL(sab_sampler_state_at(NULL, 0, bytes, sizeof bytes, &count), "sampler");
+    IS_NULL(sab_sampler_state_at(sampler, 0, NULL, sizeof bytes, &count), "state");
+    IS_NULL(sab_sampler_state_at(sampler, 0, bytes, sizeof bytes, NULL), "size");
     IS_NULL(sab_sampler_state_restore(NULL, bytes, sizeof bytes), "sampler");
     IS_NULL(sab_sampler_state_restore(sampler, NULL, sizeof bytes), "state");
     sab_sampler_free(NULL);

@@ -364,6 +364,8 @@ static void call_sampler(unsigned choice) {
         case 22: {
             unsigned char saved[256] = {0};
             size_t size = 0;
+            note(sab_sampler_state_at(sampler, any_count(), MAYBE(saved), sizeof saved,
+                                      MAYBE(&size)));
             note(sab_sampler_state_save(sampler, MAYBE(saved), below(4) ? sizeof saved : 0,
                                         below(16) ? &size : NULL));
             if (below(2)) saved[below(sizeof saved)] ^= (unsigned char)(1 + below(255));

@@ -704,6 +704,58 @@ static void NextBlock_UnderALoweredBudget_AgreesWithNextBatch(void) {
 
 /* States */
 
+/* The states of positions before budgets were changed are of the cursor that was there, which then
+ * gets the budget that holds now. */
+static void StateAt_BeforeAChange_HasTheBudgetOfNow(void) {
+    enum { CHANGES = 4 };
+    for (int number = 0; number < 200; ++number) {
+        struct job job = number < 3 ? text_job(TERMS, (sab_last_step)number) : any_job();
+        const uint64_t ranks = 1 + below(4);
+        sab_sampler *sampler = sampler_of(&job, 0, ranks), *other = sampler_of(&job, 0, ranks);
+        struct state before[CHANGES + 1], expected, found;
+        uint64_t changed_at[CHANGES + 1], position = 0, count = 0;
+        double now = 0;
+        sab_batch batch = SAB_BATCH_INIT;
+        for (int change = 0; change < CHANGES; ++change) {
+            changed_at[change] = position;
+            EXPECT_OK(save_state(sampler, &before[change]));
+            const double shares[] = {0.3, 0.5, 0.7, 0};
+            now = constant_of(job.cost) +
+                  (job.budget - constant_of(job.cost)) * shares[below(COUNT(shares))];
+            if (now == constant_of(job.cost)) now = 0;
+            EXPECT_OK(sab_sampler_set_budget(sampler, 0, now));
+            for (uint64_t i = below(4); i > 0 && sab_next_batch(sampler, &batch) == SAB_OK; --i)
+                ++position;
+        }
+        changed_at[CHANGES] = UINT64_MAX;
+        EXPECT_OK(sab_sampler_seek(sampler, position));
+        EXPECT_OK(save_state(sampler, &before[CHANGES]));
+        EXPECT_OK(sab_sampler_batch_count(sampler, &count));
+        for (uint64_t at = 0; at <= count; ++at) {
+            int next = 0; /* the first change behind it, or at it */
+            while (changed_at[next] <= at && next < CHANGES) ++next;
+            EXPECT_OK(restore_state(other, &before[next]));
+            EXPECT_OK(sab_sampler_seek(other, at));
+            if (next < CHANGES) EXPECT_OK(sab_sampler_set_budget(other, 0, now));
+            EXPECT_OK(save_state(other, &expected));
+            EXPECT_OK(state_at(sampler, at, &found));
+            EXPECT(memcmp(&found, &expected, sizeof found) == 0);
+        }
+        EXPECT_OK(save_state(sampler, &found));
+        EXPECT(memcmp(&found, &before[CHANGES], sizeof found) == 0);
+        /* what was before a restored state of other ranks is not known */
+        sab_sampler *more = sampler_of(&job, 0, ranks + 1);
+        EXPECT_OK(restore_state(more, &before[CHANGES]));
+        EXPECT_OK(state_at(more, position, &found));
+        if (position > 0)
+            EXPECT_FAILS(state_at(more, position - 1, &found), SAB_E_ARGUMENT, "position = ");
+        sab_sampler_free(more);
+        sab_sampler_free(sampler);
+        sab_sampler_free(other);
+        sab_plan_free(job.plan);
+    }
+}
+
 static void SavedAtEveryStep_GoesOnTheSame(void) {
     struct rest *whole = malloc(sizeof *whole), *part = malloc(sizeof *part);
     for (sab_last_step last_step = SAB_LAST_STEP_SPLIT; last_step <= SAB_LAST_STEP_WRAP;
@@ -982,6 +1034,7 @@ int main(void) {
     RUN(PlanWithoutABudget_CanBeGivenOne);
     RUN(SeekAndAt_UnderALoweredBudget_AgreeWithNext);
     RUN(NextBlock_UnderALoweredBudget_AgreesWithNextBatch);
+    RUN(StateAt_BeforeAChange_HasTheBudgetOfNow);
     RUN(SavedAtEveryStep_GoesOnTheSame);
     RUN(Restore_BringsItsBudget);
     RUN(ChainOfWorlds_FromEveryStep_LosesAndRepeatsNothing);

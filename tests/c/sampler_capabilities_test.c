@@ -16,6 +16,7 @@ static void expect_capabilities(sab_sampler *sampler, uint64_t expected) {
     EXPECT(sab_sampler_at(sampler, 1, &batch) == anywhere);
     EXPECT(sab_sampler_seek(sampler, 1) == anywhere);
     EXPECT(save_state(sampler, &state) == anywhere);
+    EXPECT(state_at(sampler, 1, &state) == anywhere);
     EXPECT(restore_state(sampler, &state) == anywhere);
     EXPECT_OK(sab_sampler_seek(sampler, 0)); /* the beginning of the epoch, which all support */
 
@@ -101,6 +102,35 @@ static void States_OfAnotherKind_AreRefusedWithBothKinds(void) {
     }
 }
 
+/* The states of all positions are those that a cursor there has, which does not move for them. */
+static void StateAt_IsWhatACursorThereSaves(void) {
+    FOR_CONSTRUCTORS(kind) {
+        if (!(kind->capabilities & SAB_SAMPLER_RANDOM_ACCESS)) continue;
+        sab_sampler_options options = SAB_SAMPLER_OPTIONS_INIT;
+        if (kind->properties & WITH_OPTIONS) options.world_size = options.micro_batches = 2;
+        sab_sampler *sampler = sampler_of_kind(kind, lengths(SAMPLES), SAMPLES, &options);
+        sab_batch batch = SAB_BATCH_INIT;
+        uint64_t count = 0, epoch = 0, position = 0;
+        while (sab_next_batch(sampler, &batch) == SAB_OK) ++count;
+        struct state ended, expected, found;
+        EXPECT_OK(save_state(sampler, &ended));
+        sab_sampler *other = sampler_of_kind(kind, lengths(SAMPLES), SAMPLES, &options);
+        for (uint64_t at = 0; at <= count; ++at) {
+            EXPECT_OK(state_at(sampler, at, &found));
+            EXPECT_OK(sab_sampler_seek(other, at));
+            EXPECT_OK(save_state(other, &expected));
+            EXPECT(memcmp(&found, &expected, sizeof found) == 0);
+        }
+        EXPECT_FAILS(state_at(sampler, count + 1, &found), SAB_E_ARGUMENT, "position = ");
+        EXPECT_OK(sab_sampler_tell(sampler, &epoch, &position));
+        EXPECT(epoch == 0 && position == count);
+        EXPECT_OK(save_state(sampler, &found));
+        EXPECT(memcmp(&found, &ended, sizeof found) == 0);
+        sab_sampler_free(sampler);
+        sab_sampler_free(other);
+    }
+}
+
 /* Other lengths and another seed, for every kind of sampler. */
 static void States_OfOtherSamplesOrAnotherSeed_SayWhatDiffers(void) {
     FOR_CONSTRUCTORS(kind) {
@@ -137,6 +167,7 @@ int main(void) {
     RUN(Samplers_SayWhatTheySupport);
     RUN(Samplers_WithCallbacksOrGreedyBatches_SupportLess);
     RUN(States_OfAnotherKind_AreRefusedWithBothKinds);
+    RUN(StateAt_IsWhatACursorThereSaves);
     RUN(States_OfOtherSamplesOrAnotherSeed_SayWhatDiffers);
     RUN(Arguments_ThatAreNull_AreRefused);
     return finish();

@@ -45,7 +45,7 @@ function BaguaSampler(complexity; batch_size = nothing, shuffle = nothing, drop_
     complexity = read_sizes(complexity)
     walk = sampler_options(; given...)
     balancing = options(Raw.sab_bagua_options; batch_size = batch_size, shuffle = shuffle, drop_last = drop_last, random_level = random_level)
-    return BaguaSampler(created(out -> Raw.sab_bagua_sampler_new(complexity, balancing, walk, out), Raw.sab_sampler))
+    return new_sampler(BaguaSampler, created(out -> Raw.sab_bagua_sampler_new(complexity, balancing, walk, out), Raw.sab_sampler))
 end
 
 make_batches_callback(ctx, indices, count, batches) = guard(ctx) do calls
@@ -76,7 +76,7 @@ function BaguaBatchSampler(complexity; make_batches = nothing, budget = nothing,
         balancing.make_batches = @cfunction(make_batches_callback, Int32, (Ptr{Cvoid}, Ptr{Int64}, Csize_t, Ptr{Raw.sab_batches}))
         balancing.make_batches_ctx = pointer_from_objref(calls)
     end
-    return GC.@preserve calls BaguaBatchSampler(created(out -> Raw.sab_bagua_batch_sampler_new(complexity, balancing, walk, out), Raw.sab_sampler, calls), calls)
+    return GC.@preserve calls new_sampler(BaguaBatchSampler, created(out -> Raw.sab_bagua_batch_sampler_new(complexity, balancing, walk, out), Raw.sab_sampler, calls), calls)
 end
 
 const BalancedSampler = Sampler{:BalancedSampler}
@@ -103,7 +103,7 @@ function BalancedSampler(sizes; samples = nothing, budget = nothing, cost = noth
     set_budgets!(balanced, budget, cost, costs, names)
     set_balance!(balanced, balance, costs, names)
     sizes = read_sizes(sizes, progress, costs.functions...)
-    return GC.@preserve calls costs BalancedSampler(created(out -> Raw.sab_balanced_sampler_new(sizes, balanced, walk, out), Raw.sab_sampler, calls, costs.functions...); names = columns(sizes))
+    return GC.@preserve calls costs new_sampler(BalancedSampler, created(out -> Raw.sab_balanced_sampler_new(sizes, balanced, walk, out), Raw.sab_sampler, calls, costs.functions...); names = columns(sizes))
 end
 
 """
@@ -196,5 +196,5 @@ function ShardedSampler(sizes, gather; rank::Integer, world_size::Integer, seed 
     plan_given, calls, costs = plan_options(names; given...)
     gathering = Calls((gather, world_size))
     make(out) = Raw.sab_sharded_sampler_new(sizes, plan_given, walk, all_gather_pointer(), gathering, out)
-    return GC.@preserve calls costs ShardedSampler(created(make, Raw.sab_sampler, calls, gathering, costs.functions...))
+    return GC.@preserve calls costs new_sampler(ShardedSampler, created(make, Raw.sab_sampler, calls, gathering, costs.functions...))
 end

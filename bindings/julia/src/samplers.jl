@@ -128,12 +128,14 @@ mutable struct Sampler{Kind,C,K} <: Handle{Raw.sab_sampler}
     buffers::Buffers   # of next_batch!(...; copy = false)
     guarded::Vector{Calls} # functions of a MemoryGuard whose step is running
     names::Vector{Symbol}  # of the columns
-    function Sampler{Kind}(pointer::Ptr{Raw.sab_sampler}, calls::C = nothing, kept::K = nothing; names::Vector{Symbol} = Symbol[]) where {Kind,C,K}
+    function Sampler{Kind,C,K}(pointer, calls, kept, names) where {Kind,C,K}
         raw = Raw.sab_batch()
         raw.struct_size = sizeof(Raw.sab_batch)
         return finalizer(finish, new{Kind,C,K}(pointer, calls, kept, raw, Buffers(), Calls[], names))
     end
 end
+new_sampler(::Type{Sampler{Kind}}, pointer, calls = nothing, kept = nothing; names = Symbol[]) where {Kind} =
+    Sampler{Kind,typeof(calls),typeof(kept)}(pointer, calls, kept, names)
 name_of(::Type{<:Sampler{Kind}}) where {Kind} = Kind
 free(sampler::Ptr{Raw.sab_sampler}) = Raw.sab_sampler_free(sampler)
 is_busy(sampler::Sampler) = sampler.calls !== nothing && sampler.calls.depth > 0
@@ -344,20 +346,20 @@ skipped(sampler::Sampler) = skipped_samples((samples, room, count) -> Raw.sab_sa
 
 """
     state(sampler)
+    state(sampler, batches)
     restore!(sampler, state)
 
 `state` returns the position of the cursor as bytes, which are the same on all ranks, and whether the
-epoch was finished. `restore!` continues there, on the same or another number of ranks; no sample is lost or repeated.
+epoch was finished. With `batches` the position is that after so many batches of the epoch: where
+training is when batches are fetched ahead. `restore!` continues there, on the same or another number of ranks; no sample is lost or repeated.
 
     write("sampler.state", SAB.state(sampler))
     restore!(sampler, read("sampler.state"))
 """
-function state(sampler::Sampler)
-    size = Ref{Csize_t}(0)
-    check(Raw.sab_sampler_state_save(sampler, C_NULL, 0, size))
-    bytes = Vector{UInt8}(undef, size[])
-    check(Raw.sab_sampler_state_save(sampler, bytes, length(bytes), size))
-    return bytes
+state(sampler::Sampler) = written((buffer, room, size) -> Raw.sab_sampler_state_save(sampler, buffer, room, size))
+function state(sampler::Sampler, batches::Integer)
+    position = converted(UInt64, :batches, batches)
+    return written((buffer, room, size) -> Raw.sab_sampler_state_at(sampler, position, buffer, room, size))
 end
 function restore!(sampler::Sampler, state::Vector{UInt8})
     call(() -> Raw.sab_sampler_state_restore(sampler, state, length(state)), sampler)
@@ -404,7 +406,7 @@ optimizer; [`SAB.step`](@ref) gives the weights of the loss.
 """
 function BucketSampler(plan::Plan; given...)
     walk = sampler_options(; given...)
-    return BucketSampler(created(out -> Raw.sab_bucket_sampler_new(plan, walk, out), Raw.sab_sampler); names = columns(plan))
+    return new_sampler(BucketSampler, created(out -> Raw.sab_bucket_sampler_new(plan, walk, out), Raw.sab_sampler); names = columns(plan))
 end
 
 const SequentialSampler = Sampler{:SequentialSampler}
@@ -417,7 +419,7 @@ The batches in the order of size, then index. For evaluation.
 """
 function SequentialSampler(plan::Plan; given...)
     walk = sampler_options(; given...)
-    return SequentialSampler(created(out -> Raw.sab_sequential_sampler_new(plan, walk, out), Raw.sab_sampler); names = columns(plan))
+    return new_sampler(SequentialSampler, created(out -> Raw.sab_sequential_sampler_new(plan, walk, out), Raw.sab_sampler); names = columns(plan))
 end
 
 const CostliestSampler = Sampler{:CostliestSampler}
@@ -429,7 +431,7 @@ The costliest batches that an epoch of the plan can have, costliest first: to ru
 """
 function costliest_batches(plan::Plan, count::Integer = 1)
     count = converted(UInt64, :count, count)
-    return collect(CostliestSampler(created(out -> Raw.sab_costliest_sampler_new(plan, count, out), Raw.sab_sampler); names = columns(plan)))
+    return collect(new_sampler(CostliestSampler, created(out -> Raw.sab_costliest_sampler_new(plan, count, out), Raw.sab_sampler); names = columns(plan)))
 end
 
 const BionemoSizeAwareSampler = Sampler{:BionemoSizeAwareSampler}
@@ -446,7 +448,7 @@ function BionemoSizeAwareSampler(sizes, budget::Real; indices = nothing, given..
     walk = sampler_options(; given...)
     order = indices === nothing ? C_NULL : Int64[converted(Int64, :indices, index) - 1 for index in indices]
     count = indices === nothing ? length(sizes) : length(order)
-    return BionemoSizeAwareSampler(created(out -> Raw.sab_bionemo_size_aware_sampler_new(order, count, sizes, budget, walk, out), Raw.sab_sampler), nothing, sizes)
+    return new_sampler(BionemoSizeAwareSampler, created(out -> Raw.sab_bionemo_size_aware_sampler_new(order, count, sizes, budget, walk, out), Raw.sab_sampler), nothing, sizes)
 end
 
 index_callback(ctx, epoch, position, index, size) = guard(ctx) do calls
@@ -469,7 +471,7 @@ beginning of an epoch, then one more at each call. One rank; no random access, n
 function BionemoSizeAwareStream(source, budget::Real)
     calls = Calls(source)
     callback = @cfunction(index_callback, Int32, (Ptr{Cvoid}, UInt64, UInt64, Ptr{Int64}, Ptr{Float64}))
-    return BionemoSizeAwareStream(created(out -> Raw.sab_bionemo_size_aware_stream_sampler_new(callback, calls, C_NULL, budget, out), Raw.sab_sampler), calls)
+    return new_sampler(BionemoSizeAwareStream, created(out -> Raw.sab_bionemo_size_aware_stream_sampler_new(callback, calls, C_NULL, budget, out), Raw.sab_sampler), calls)
 end
 
 const BionemoSampler = Sampler{:BionemoSampler}
@@ -493,7 +495,7 @@ function BionemoSampler(plan::Plan; seed = nothing, shuffle = nothing, budget = 
         calls = Calls(sizes)
         given.size, given.size_ctx = size_pointer(), pointer_from_objref(calls)
     end
-    return GC.@preserve kept calls BionemoSampler(created(out -> Raw.sab_bionemo_sampler_new(plan, given, out), Raw.sab_sampler), calls, kept)
+    return GC.@preserve kept calls new_sampler(BionemoSampler, created(out -> Raw.sab_bionemo_sampler_new(plan, given, out), Raw.sab_sampler), calls, kept)
 end
 
 """
@@ -546,7 +548,7 @@ function PackedSampler(sizes, capacity; method = nothing, max_sequences = nothin
         push!(costs.kept, capacities)
     end
     sizes = read_sizes(sizes, progress, costs.functions...)
-    return GC.@preserve calls costs PackedSampler(created(out -> Raw.sab_packed_sampler_new(sizes, pack, walk, out), Raw.sab_sampler, calls, costs.functions...); names = columns(sizes))
+    return GC.@preserve calls costs new_sampler(PackedSampler, created(out -> Raw.sab_packed_sampler_new(sizes, pack, walk, out), Raw.sab_sampler, calls, costs.functions...); names = columns(sizes))
 end
 const PACK_METHODS = (best_fit = Raw.SAB_PACK_BEST_FIT, histogram = Raw.SAB_PACK_HISTOGRAM, first_fit = Raw.SAB_PACK_FIRST_FIT, concat = Raw.SAB_PACK_CONCAT)
 pack_options(calls; method, oversize, given...) =

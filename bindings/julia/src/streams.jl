@@ -569,7 +569,7 @@ function ReadaheadSampler(source::Stream; given...)
     values, functions, costs = readahead_options(source; given...)
     pointer = GC.@preserve functions costs created(out -> Raw.sab_readahead_sampler_new(source, values, out), Raw.sab_sampler)
     source.pointer = C_NULL
-    return ReadaheadSampler(pointer, Calls(), [functions; source.stages; source.progress])
+    return new_sampler(ReadaheadSampler, pointer, Calls(), [functions; source.stages; source.progress])
 end
 
 function under(run, sampler::ReadaheadSampler)

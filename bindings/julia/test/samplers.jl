@@ -112,6 +112,7 @@ end
     @test taken(sampler, 2) == first[1:2]
     middle = SAB.state(sampler)
     @test walk(sampler) == first
+    @test SAB.state(sampler, 2) == middle
     ended = SAB.state(sampler)
     sampler = SAB.restore!(fresh(), middle) # a state was restored, its end had not been reported
     @test walk(sampler) == first[3:end]

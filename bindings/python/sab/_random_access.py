@@ -82,20 +82,12 @@ class RandomAccessSampler(Sampler):
         has_fetched = self._last is not None and self._last.is_exact and self._last.fetched
         if self._under_way or has_fetched:
             self._go_to_epoch(self.epoch + (not has_fetched and self._step == len(self)))
-        self._before_changes = ()
         return super()._start()
 
     def _leave(self) -> None:
         walk, self._current = self._current, None
         if walk is not None and walk.is_open and walk.placed == self._placed:
-            walk.kept = Kept(
-                self._state(),
-                self._step,
-                self._under_way,
-                self._last,
-                self._before_changes,
-                self._limits,
-            )
+            walk.kept = Kept(self._state(), self._step, self._under_way, self._last, self._limits)
             if self._last is walk:  # it has given a batch
                 self._outer = walk
 
@@ -109,7 +101,6 @@ class RandomAccessSampler(Sampler):
         kept, walk.kept = walk.kept, None
         self._restore(kept.state)
         self._step, self._under_way, self._last = kept.step, kept.under_way, kept.last
-        self._before_changes = kept.before_changes
         for index, limit in self._limits.items():
             if kept.limits.get(index) != limit:  # was set in another pass
                 self.set_budget(limit, index)
@@ -185,13 +176,11 @@ class RandomAccessSampler(Sampler):
         """Lets the pass fetch anew what follows."""
         self._catch_up()
         before = self.get_budget(index)
-        change = index, self._step, self._state()
         try:
             yield
         finally:
             if self._handle != ffi.NULL and self.get_budget(index) != before:
                 self._moves += 1
-                self._before_changes += (change,)
                 self._limits = {**self._limits, index: self.get_budget(index)}
 
     def batch(self, position: int) -> Batch:
@@ -239,29 +228,25 @@ class RandomAccessSampler(Sampler):
             if step == self._step:
                 self._catch_up()
                 return {"state": self._state(), **self._beside_state()}
-        step = whole("step", step)
-        changes = [change for change in self._before_changes if change[1] > step]
-        before = self._state() if changes or not self._under_way else None
-        limits = [(index, self.get_budget(index)) for index, _, _ in changes]
-        if changes:  # no position before a change can be sought; these budgets hold from here on
-            self._restore(changes[0][2])
-        self._seek(step)
-        for index, limit in limits:
-            check(lib.sab_sampler_set_budget(self._handle, index, limit))
-        state = self._state()
-        if before is not None:
-            self._restore(before)
-        return {"state": state, **self._beside_state()}
+        return {"state": self._state(whole("step", step)), **self._beside_state()}
 
     def _beside_state(self) -> dict[str, Any]:
         """What a saved state holds that the library does not need."""
         return {}
 
-    def _state(self) -> bytes:
+    def _state(self, position: int | None = None) -> bytes:
+        """Of the cursor, or of a position in the epoch."""
         size = ffi.new("size_t *")
-        check(lib.sab_sampler_state_save(self._handle, ffi.NULL, 0, size))
+
+        def save(room: Any, capacity: int) -> None:
+            if position is None:
+                check(lib.sab_sampler_state_save(self._handle, room, capacity, size))
+            else:
+                check(lib.sab_sampler_state_at(self._handle, position, room, capacity, size))
+
+        save(ffi.NULL, 0)
         state = bytearray(size[0])
-        check(lib.sab_sampler_state_save(self._handle, ffi.from_buffer(state), len(state), size))
+        save(ffi.from_buffer(state), len(state))
         return bytes(state)
 
     def _restore(self, state: bytes) -> None:
@@ -282,7 +267,7 @@ class RandomAccessSampler(Sampler):
         self._has_loaded()
 
     def _has_loaded(self) -> None:
-        self._step, self._under_way, self._before_changes = self._tell()[1], False, ()
+        self._step, self._under_way = self._tell()[1], False
         self._last = None
         self._choose_place(is_epoch=False)
 

@@ -71,8 +71,6 @@ class Sampler:
     _current: Walk | None = None  # the pass whose place the library has
     _outer: Walk | None = None  # the pass that was left for one that begins
     _limits: Mapping[int, float] = {}  # the budgets that were set; replaced, not changed
-    # Of each change of a budget in the pass: the index, and the position and state before it.
-    _before_changes: tuple[tuple[int, int, bytes], ...] = ()
 
     def __init__(self) -> None:
         raise TypeError("sab.Sampler: is made as one of its kinds, such as sab.BucketSampler")
@@ -145,7 +143,7 @@ class Sampler:
 
     def _go_to_epoch(self, epoch: int) -> None:
         check(lib.sab_sampler_set_epoch(self._handle, epoch), self._calls)
-        self._step, self._under_way, self._before_changes, self._last = 0, False, (), None
+        self._step, self._under_way, self._last = 0, False, None
 
     def _choose_place(self, *, is_epoch: bool) -> None:
         """Lets the passes that have begun go on where the sampler is now."""

@@ -16,7 +16,6 @@ class Kept(NamedTuple):
     step: int
     under_way: bool
     last: Walk | None
-    before_changes: tuple[tuple[int, int, bytes], ...]
     limits: Mapping[int, float]
 
 

@@ -315,6 +315,18 @@ impl<'a> Sampler<'a> {
         self.handle.state()
     }
 
+    /// The [state](Self::state) after `position` batches of this rank in the current epoch, before
+    /// its end was reported. For loaders that fetch batches ahead of training: the cursor does not
+    /// move. A budget that was set after that position holds from there on.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Argument`] for a position beyond the end, or before that of a restored state that
+    /// other ranks saved; [`Error::Unsupported`] for a sampler without random access.
+    pub fn state_at(&self, position: u64) -> Result<Vec<u8>, Error> {
+        self.handle.state_at(position)
+    }
+
     /// Goes on where a [state](Self::state) was taken, by this or another number of ranks. With
     /// another, the new ranks share the samples that no rank has taken yet, none lost and none
     /// repeated.

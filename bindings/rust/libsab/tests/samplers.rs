@@ -59,9 +59,11 @@ fn states_go_on_and_at_and_seek_find_batches() {
     let walked: Vec<_> = sampler.iter_mut().map(Result::unwrap).collect();
     for (position, batch) in (0..).zip(&walked) {
         assert_eq!(sampler.at(position).unwrap().into_owned(), *batch);
+        let state = sampler.state_at(position).unwrap();
         sampler.seek(position).unwrap();
+        assert_eq!(sampler.state().unwrap(), state);
         let mut resumed = bucket(&SamplerOptions::new());
-        resumed.restore(&sampler.state().unwrap()).unwrap();
+        resumed.restore(&state).unwrap();
         assert_eq!(resumed.iter_mut().size_hint().0, count - position as usize);
         assert_eq!(resumed.next_batch().unwrap().unwrap(), *batch);
     }

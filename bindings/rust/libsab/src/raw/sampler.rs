@@ -204,6 +204,15 @@ impl<'a> SamplerHandle<'a> {
         }
     }
 
+    pub(crate) fn state_at(&self, position: u64) -> Result<Vec<u8>, Error> {
+        // SAFETY: a live handle; the cursor does not move between the two calls.
+        unsafe {
+            array(|state: *mut u8, capacity, size| {
+                sys::sab_sampler_state_at(self.pointer(), position, state.cast(), capacity, size)
+            })
+        }
+    }
+
     pub(crate) fn restore(&mut self, state: &[u8]) -> Result<(), Error> {
         // SAFETY: a live handle that nobody else uses, and `state` is readable for its length.
         let status = unsafe {

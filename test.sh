@@ -15,7 +15,7 @@ cd "$(dirname "$0")"
 
 # ---- The steps of each mode. One with & runs beside those behind it. ----
 
-default=('&fetch_julia' generated core installed symbols interface packages '&python' rust ffi julia)
+default=('&fetch_julia' generated '&python' core installed symbols interface packages rust ffi julia)
 checks=('&fetch_frameworks' '&fetch_julia' lint sanitizers '&frameworks' documentation)
 long=(statistics allocations coverage threads fuzzers rust_memory rust_declarations planner gcc10 readers
   '&gpu_dry_run' referee)

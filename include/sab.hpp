@@ -217,12 +217,12 @@ protected:
         return made;
     }
     // An array whose length the library gives first.
-    template <class Item, class Write>
-    std::vector<Item> written(Write write) const {
+    template <class Item, class Write, class... Arguments>
+    std::vector<Item> written(Write write, Arguments... arguments) const {
         size_t count = 0;
-        check(write(get(), nullptr, 0, &count));
+        check(write(get(), arguments..., nullptr, 0, &count));
         std::vector<Item> items(count);
-        check(write(get(), items.data(), items.size(), &count));
+        check(write(get(), arguments..., items.data(), items.size(), &count));
         return items;
     }
 

@@ -376,6 +376,7 @@ void Sampler_IsARangeOfBatches() {
     sampler.seek(2);
     const auto state = sampler.state();
     const auto rest = walk(sampler);
+    EXPECT(sampler.state_at(2) == state);
     sab::BucketSampler other(plan, options);
     other.restore(state);
     EXPECT(walk(other) == rest && rest.size() < first.size());

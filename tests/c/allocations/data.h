@@ -95,7 +95,6 @@ inline std::vector<unsigned char> state_of(Run &run, const sab_sampler *sampler)
     std::size_t size = 0;
     CALL(sab_sampler_state_save(sampler, nullptr, 0, &size));
     std::vector<unsigned char> state(size);
-    CALL_INTO(state, sab_sampler_state_at(sampler, 0, state.data(), state.size(), &size));
     CALL_INTO(state, sab_sampler_state_save(sampler, state.data(), state.size(), &size));
     return state;
 }

@@ -171,6 +171,10 @@ SCENARIO(lowered_budget, Threads::none) {
     run.note(budget);
     CALL_OR_SKIP(sab_sampler_set_budget(sampler, 0, 90));
     note_state(run, sampler);
+    unsigned char state[4096];  // of a position before both changes
+    std::size_t size = 0;
+    CALL_INTO(state, sab_sampler_state_at(sampler, 1, state, sizeof state, &size));
+    run.note(state, size);
     CALL_OR_SKIP(sab_sampler_set_epoch(sampler, 2));
     note_state(run, sampler);
     walk(run, sampler, 2);

@@ -36,6 +36,7 @@ run_clang-format() {
 # source, as with the sanitizers, so that headers are read once a room.
 run_clang-tidy() {
   cmake -S . -B build/lint -G Ninja -DSAB_BUILD_TESTS=ON -DCMAKE_BUILD_TYPE=Debug -DCMAKE_UNITY_BUILD=ON > /dev/null
+  cp tests/.clang-tidy build/lint/tests/ # found from the sources that CMake makes there
   local log=build/lint/clang-tidy.log
   run-clang-tidy.py -p build/lint -j "$(nproc)" -quiet -hide-progress "^$PWD/(build/lint|src|tests)/.*" \
     > $log 2>&1 || { grep -E -A 5 '(error|warning):' $log || cat $log; return 1; }

@@ -171,6 +171,7 @@ public:
     void check(Outcome& outcome) override {
         const Deadline deadline(call_timeout_);
         std::vector<Task> tasks;
+        tasks.reserve(servers_.size());
         for (RedisServer* const server : servers_)
             tasks.push_back({Task::other, {}, {}, {"PING"}, server});
         perform(tasks, outcome, deadline);

@@ -9,8 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::Mine;
 use libsab::{
-    partition, partition_by, BaguaOptions, Error, PartitionOptions, Sampler,
-    SamplerOptions, Sizes,
+    partition, partition_by, BaguaOptions, Error, PartitionOptions, Sampler, SamplerOptions, Sizes,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;

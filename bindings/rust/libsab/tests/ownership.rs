@@ -15,7 +15,9 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
 use libsab::stream::{ListOptions, Made, ReadaheadOptions, RecordRef, Source, Stream};
-use libsab::{BoxError, Error, Plan, PlanOptions, Sampler, SamplerOptions, Sizes, SizesFileOptions};
+use libsab::{
+    BoxError, Error, Plan, PlanOptions, Sampler, SamplerOptions, Sizes, SizesFileOptions,
+};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 

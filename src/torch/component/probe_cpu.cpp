@@ -119,7 +119,7 @@ struct CpuProbe {
     Generators generators{c10::Device(c10::DeviceType::CPU)};
 };
 
-CpuProbe& probe_of(void* ctx) {
+CpuProbe& cpu_probe_of(void* ctx) {
     return *static_cast<CpuProbe*>(ctx);
 }
 
@@ -151,27 +151,27 @@ void make_cpu_probe(int64_t total_bytes, sab_probe_callbacks& callbacks) {
         std::make_shared<AllocationRecorder>(c10::ThreadLocalDebugInfo::get(kind), total_bytes);
     c10::ThreadLocalDebugInfo::_push(kind, probe->recorder);
     callbacks.reset = [](void* ctx) {
-        probe_of(ctx).recorder->reset();
+        cpu_probe_of(ctx).recorder->reset();
         return int32_t{0};
     };
     callbacks.current = [](void* ctx, int64_t* bytes) {
-        *bytes = probe_of(ctx).recorder->current();
+        *bytes = cpu_probe_of(ctx).recorder->current();
         return int32_t{0};
     };
     callbacks.peak = [](void* ctx, int64_t* bytes) {
-        *bytes = probe_of(ctx).recorder->peak();
+        *bytes = cpu_probe_of(ctx).recorder->peak();
         return int32_t{0};
     };
     callbacks.total = [](void* ctx, int64_t* bytes) {
-        const int64_t limit = probe_of(ctx).recorder->limit();
+        const int64_t limit = cpu_probe_of(ctx).recorder->limit();
         *bytes = limit > 0 ? limit : int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
         return int32_t{0};
     };
     callbacks.rng_save = [](void* ctx, uint64_t depth) {
-        return answered([&] { probe_of(ctx).generators.save(depth); });
+        return answered([&] { cpu_probe_of(ctx).generators.save(depth); });
     };
     callbacks.rng_restore = [](void* ctx, uint64_t depth) {
-        return answered([&] { probe_of(ctx).generators.restore(depth); });
+        return answered([&] { cpu_probe_of(ctx).generators.restore(depth); });
     };
     callbacks.release = &release;
     callbacks.ctx = probe.release();

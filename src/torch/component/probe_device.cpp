@@ -19,12 +19,12 @@ struct DeviceProbe {
     Generators generators;
 };
 
-DeviceProbe& probe_of(void* ctx) {
+DeviceProbe& device_probe_of(void* ctx) {
     return *static_cast<DeviceProbe*>(ctx);
 }
 
 c10::CachingDeviceAllocator::DeviceStats stats_of(void* ctx) {
-    return probe_of(ctx).allocator->getDeviceStats(probe_of(ctx).device.index());
+    return device_probe_of(ctx).allocator->getDeviceStats(device_probe_of(ctx).device.index());
 }
 
 }  // namespace
@@ -39,8 +39,9 @@ void make_device_probe(c10::Device device, int64_t total_bytes, sab_probe_callba
     at::globalContext().lazyInitDevice(device.type());  // the allocator has no statistics before
     auto probe = std::make_unique<DeviceProbe>(device);
     callbacks.reset = [](void* ctx) {
-        return answered(
-            [&] { probe_of(ctx).allocator->resetPeakStats(probe_of(ctx).device.index()); });
+        return answered([&] {
+            device_probe_of(ctx).allocator->resetPeakStats(device_probe_of(ctx).device.index());
+        });
     };
     callbacks.current = [](void* ctx, int64_t* bytes) {
         return answered([&] { *bytes = stats_of(ctx).allocated_bytes[0].current; });
@@ -57,17 +58,19 @@ void make_device_probe(c10::Device device, int64_t total_bytes, sab_probe_callba
     callbacks.total = [](void* ctx, int64_t* bytes) {
         return answered([&] {
             *bytes = static_cast<int64_t>(
-                probe_of(ctx).allocator->getMemoryInfo(probe_of(ctx).device.index()).second);
+                device_probe_of(ctx)
+                    .allocator->getMemoryInfo(device_probe_of(ctx).device.index())
+                    .second);
         });
     };
     callbacks.release_cache = [](void* ctx) {
-        return answered([&] { probe_of(ctx).allocator->emptyCache(); });
+        return answered([&] { device_probe_of(ctx).allocator->emptyCache(); });
     };
     callbacks.rng_save = [](void* ctx, uint64_t depth) {
-        return answered([&] { probe_of(ctx).generators.save(depth); });
+        return answered([&] { device_probe_of(ctx).generators.save(depth); });
     };
     callbacks.rng_restore = [](void* ctx, uint64_t depth) {
-        return answered([&] { probe_of(ctx).generators.restore(depth); });
+        return answered([&] { device_probe_of(ctx).generators.restore(depth); });
     };
     callbacks.release = [](void* ctx) { delete static_cast<DeviceProbe*>(ctx); };
     callbacks.ctx = probe.release();

@@ -89,6 +89,7 @@ does_not_compile() { # a fault that the compiler finds is none, but where that i
 
 is_caught() { # is_caught NAME
   apply "$1" || return 1
+  rm -rf "$copy/build/prefix" # else what is not installed any more would still be there
   local status=0 of=${step[$1]} only=()
   [ -z "${tests[$1]}" ] || only=(-R "${tests[$1]}")
   (cd "$copy" && SAB_TEST_CTEST="--stop-on-failure --timeout 100 ${only[*]}" PYTEST_ADDOPTS=-x ./test.sh "$of") > "$log" 2>&1 || status=$?

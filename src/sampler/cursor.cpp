@@ -176,14 +176,9 @@ bool Cursor::is_enough_for_all(uint64_t batch) const {
     return pieces >= schedule_.world_size;
 }
 
-/// Of the order, at the first position.
-uint64_t Cursor::first_batch() const {
-    return schedule_.rest ? 0 : schedule_.begin.batch;
-}
-
 Cursor::GlobalBatch Cursor::global_batch_at(uint64_t position) const {
     const uint64_t world = schedule_.world_size,
-                   first = first_batch() + (position - schedule_.first_position) * world;
+                   first = schedule_.first_batch() + (position - schedule_.first_position) * world;
     return {first, options_.last_step == SAB_LAST_STEP_WRAP
                        ? world
                        : std::min(world, order().batches() - first)};
@@ -193,7 +188,7 @@ Cursor::GlobalBatch Cursor::global_batch_at(uint64_t position) const {
 void Cursor::lay_out() {
     split_batch_ = {};
     schedule_.rest = rest_of(schedule_);
-    const uint64_t left = order().batches() - first_batch(), world = schedule_.world_size;
+    const uint64_t left = order().batches() - schedule_.first_batch(), world = schedule_.world_size;
     const bool has_part = options_.last_step != SAB_LAST_STEP_DROP && left % world != 0 &&
                           (options_.last_step == SAB_LAST_STEP_WRAP || fewest() == 1 ||
                            is_enough_for_all(order().batches() - left % world));
@@ -234,10 +229,10 @@ std::vector<uint64_t> Cursor::most_samples(const Limits& limits) const {
 /// positions cannot be reached any more. A step of which the ranks took a part ends here.
 void Cursor::take_over(Schedule& schedule, uint64_t position) const {
     const uint64_t taken = position - schedule.first_position, all = order(schedule).batches(),
-                   first = schedule.rest ? 0 : schedule.begin.batch,
-                   batch = position >= schedule.end
-                               ? all
-                               : std::min(all, first + taken * schedule.world_size);
+                   batch =
+                       position >= schedule.end
+                           ? all
+                           : std::min(all, schedule.first_batch() + taken * schedule.world_size);
     if (schedule.rest)
         schedule.begin = schedule.rest->after(batch);
     else

@@ -107,6 +107,8 @@ private:
         uint64_t end = 0;       ///< number of batches of each rank
         Limits limits{};        ///< of lowered budgets
 
+        /// Of the order, at the first position.
+        uint64_t first_batch() const { return rest ? 0 : begin.batch; }
         void check_reachable(uint64_t at) const;
         void check_end(uint64_t at) const;
     };
@@ -117,7 +119,6 @@ private:
     uint64_t fewest() const;
     uint64_t most_pieces(uint64_t batch) const;
     bool is_enough_for_all(uint64_t batch) const;
-    uint64_t first_batch() const;
     GlobalBatch global_batch_at(uint64_t position) const;
     std::vector<uint64_t> most_samples(const Limits& limits) const;
     std::shared_ptr<const Rest> rest_of(const Schedule& schedule) const;

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sab._arguments import indices_of, kind_of, one_dimension, whole
-from sab._native import Calls, CData, check, ffi, lib, new_struct
+from sab._native import Calls, CData, check, ffi, lib, new_struct, written
 from sab._sizes import SizesLike, as_sizes
 
 __all__ = ["Histogram", "Places"]
@@ -188,11 +188,11 @@ class Histogram:
 
     def to_bytes(self) -> bytes:
         """The histogram as bytes. Equal histograms have equal bytes."""
-        size = ffi.new("size_t *")
-        check(lib.sab_histogram_write(self._handle, ffi.NULL, 0, size))
-        image = bytearray(size[0])
-        check(lib.sab_histogram_write(self._handle, ffi.from_buffer(image), len(image), size))
-        return bytes(image)
+        return written(
+            lambda room, capacity, size: check(
+                lib.sab_histogram_write(self._handle, room, capacity, size)
+            )
+        )
 
     @staticmethod
     def from_bytes(image: bytes) -> Histogram:

@@ -228,6 +228,17 @@ def check(status: int, calls: Calls | None = None) -> int:
     raise _EXCEPTIONS.get(status, Error)(in_python(message, names))
 
 
+def written(write: Callable[[CData, int, CData], object]) -> bytes:
+    """What a function of the library writes where there is room for it. ``write(room, capacity,
+    size)`` calls it, and checks what it returns.
+    """
+    size = ffi.new("size_t *")
+    write(ffi.NULL, 0, size)
+    room = bytearray(size[0])
+    write(ffi.from_buffer(room), len(room), size)
+    return bytes(room)
+
+
 def warn_of_skipped(skipped: int, samples: int, why: str) -> None:
     """Warns the caller of the public function or constructor that calls this, if any were."""
     if skipped:

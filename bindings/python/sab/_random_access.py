@@ -19,7 +19,7 @@ from sab._batch import (
     step_of,
 )
 from sab._display import Facts
-from sab._native import CData, check, ffi, lib, new_struct
+from sab._native import CData, check, ffi, lib, new_struct, written
 from sab._sampler import Sampler
 from sab._walk import Kept, Walk
 
@@ -236,18 +236,17 @@ class RandomAccessSampler(Sampler):
 
     def _state(self, position: int | None = None) -> bytes:
         """Of the cursor, or of a position in the epoch."""
-        size = ffi.new("size_t *")
-
-        def save(room: Any, capacity: int) -> None:
-            if position is None:
-                check(lib.sab_sampler_state_save(self._handle, room, capacity, size))
-            else:
-                check(lib.sab_sampler_state_at(self._handle, position, room, capacity, size))
-
-        save(ffi.NULL, 0)
-        state = bytearray(size[0])
-        save(ffi.from_buffer(state), len(state))
-        return bytes(state)
+        if position is None:
+            return written(
+                lambda room, capacity, size: check(
+                    lib.sab_sampler_state_save(self._handle, room, capacity, size)
+                )
+            )
+        return written(
+            lambda room, capacity, size: check(
+                lib.sab_sampler_state_at(self._handle, position, room, capacity, size)
+            )
+        )
 
     def _restore(self, state: bytes) -> None:
         check(

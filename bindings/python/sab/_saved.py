@@ -6,7 +6,7 @@ import os
 from typing import Any, Callable, TypeVar
 
 from sab._arguments import kind_of
-from sab._native import CData, check, ffi, lib, path_bytes
+from sab._native import CData, check, ffi, lib, path_bytes, written
 
 Own = TypeVar("Own", bound="Saved")
 
@@ -48,11 +48,10 @@ class Saved:
 
     def to_bytes(self) -> bytes:
         """The bytes of the file that :meth:`save` writes."""
-        size = ffi.new("size_t *")
-        check(self._function("write")(self._handle, ffi.NULL, 0, size))
-        image = bytearray(size[0])
-        check(self._function("write")(self._handle, ffi.from_buffer(image), len(image), size))
-        return bytes(image)
+        write = self._function("write")
+        return written(
+            lambda room, capacity, size: check(write(self._handle, room, capacity, size))
+        )
 
     @classmethod
     def from_bytes(cls: type[Own], image: bytes) -> Own:

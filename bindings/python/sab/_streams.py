@@ -19,7 +19,7 @@ import numpy as np
 
 from sab._arguments import kind_of, one_dimension, one_of, real, saved_state, whole
 from sab._cost import BudgetLike, CostLike, budget_array, set_budgets
-from sab._native import Calls, CData, Progress, check, ffi, lib, new_options
+from sab._native import Calls, CData, Progress, check, ffi, lib, new_options, written
 from sab._pack import Capacity, capacities_of
 from sab._plan_options import OVERSIZE, SKIP_OR_ERROR, Oversize
 
@@ -656,18 +656,12 @@ class Stream:
         :meth:`buffered_shuffle`.
         """
         with self._opened() as pipeline:
-            size = ffi.new("size_t *")
-            pipeline.check(
-                lib.sab_stream_state_save(pipeline.handle, ffi.NULL, 0, size), self._calls
+            state = written(
+                lambda room, capacity, size: pipeline.check(
+                    lib.sab_stream_state_save(pipeline.handle, room, capacity, size), self._calls
+                )
             )
-            buffer = bytearray(size[0])
-            pipeline.check(
-                lib.sab_stream_state_save(
-                    pipeline.handle, ffi.from_buffer(buffer), len(buffer), size
-                ),
-                self._calls,
-            )
-        return {"state": bytes(buffer), "finished": self._finished}
+        return {"state": state, "finished": self._finished}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Resumes where :meth:`state_dict` was called, in this or another process. After a failure

@@ -77,6 +77,7 @@
 #include "sab/cost.h"
 #include "sab/plan.h"
 #include "sab/sampler.h"
+#include "sab/arrow.h"
 #include "sab/ranks.h"
 #if SAB_WITH_PACK
 #include "sab/pack.h"

@@ -340,7 +340,7 @@ public:
     /// Where a sample is; sizes that were not joined are part 0.
     Source source(size_t index) const {
         Source source{};
-        check(sab_sizes_source(get(), index, &source.part, &source.row));
+        check(sab_sizes_locate(get(), index, &source.part, &source.row));
         return source;
     }
 #if SAB_WITH_MIXTURE
@@ -359,7 +359,7 @@ public:
     /// How often each sample of a mixture appears in an epoch.
     std::vector<uint32_t> mixture_counts(uint64_t epoch = 0) const {
         std::vector<uint32_t> counts(size());
-        check(sab_mixture_counts(get(), epoch, counts.data(), counts.size()));
+        check(sab_mixture_get_counts(get(), epoch, counts.data(), counts.size()));
         return counts;
     }
 #endif
@@ -568,7 +568,7 @@ public:
         return sab_plan_column_name(get(), column);
     }
     /// The samples outside the boundaries or over the budget, which are left out.
-    std::vector<int64_t> skipped() const { return written<int64_t>(sab_plan_skipped); }
+    std::vector<int64_t> skipped() const { return written<int64_t>(sab_plan_get_skipped); }
 #if SAB_WITH_ENGINE
     /// Where samples are in an epoch of a BucketSampler with these options; see sab_plan_locate().
     /// `sizes`: of each sample one for each column. `which`: the place that is asked for, of each
@@ -637,15 +637,15 @@ public:
         return batch;
     }
     /// The rows of the batch that was shown last; their arrays are valid as long as it is.
-    sab_rows rows() { return filled<sab_rows>(sab_batch_rows); }
+    sab_rows rows() { return filled<sab_rows>(sab_sampler_get_rows); }
     /// The step of the batch that was shown last, over all ranks and micro-batches.
-    sab_step step() { return filled<sab_step>(sab_batch_step); }
+    sab_step step() { return filled<sab_step>(sab_sampler_get_step); }
     /// The batches that all ranks take in the current epoch, as an Arrow stream; see
     /// sab_sampler_get_schedule(). The caller releases it.
     ArrowArrayStream schedule() const { return value<ArrowArrayStream>(sab_sampler_get_schedule); }
     /// The sum of SAB_SAMPLER_... that this sampler supports.
-    uint64_t capabilities() const { return value<uint64_t>(sab_sampler_capabilities); }
-    uint64_t batch_count() const { return value<uint64_t>(sab_sampler_batch_count); }
+    uint64_t capabilities() const { return value<uint64_t>(sab_sampler_get_capabilities); }
+    uint64_t batch_count() const { return value<uint64_t>(sab_sampler_get_batch_count); }
 #if SAB_WITH_MIXTURE
     /// What the epoch has of each source of a mixture, whose number of sources is given; see
     /// sab_mixture_get_report().
@@ -656,7 +656,7 @@ public:
     }
 #endif
     /// The samples that are left out because they are too large.
-    std::vector<int64_t> skipped() const { return written<int64_t>(sab_sampler_skipped); }
+    std::vector<int64_t> skipped() const { return written<int64_t>(sab_sampler_get_skipped); }
     void set_epoch(uint64_t epoch) { check(sab_sampler_set_epoch(get(), epoch)); }
     void seek(uint64_t position) { check(sab_sampler_seek(get(), position)); }
     uint64_t epoch() const { return tell().first; }
@@ -675,7 +675,7 @@ public:
     }
     /// Where it was after so many batches of the epoch. The cursor does not move.
     std::vector<unsigned char> state_at(uint64_t position) const {
-        return written<unsigned char>(sab_sampler_state_at, position);
+        return written<unsigned char>(sab_sampler_state_save_at, position);
     }
     /// Continues at a saved state, on any number of ranks and micro-batches.
     void restore(const std::vector<unsigned char> &state) {
@@ -745,12 +745,12 @@ public:
 };
 
 #if SAB_WITH_COMPAT
-/// Greedy batches in the order of the samples; see sab_bionemo_size_aware_sampler_new().
-class BionemoSizeAwareSampler : public Sampler {
+/// Greedy batches in the order of the samples; see sab_ordered_sampler_new().
+class OrderedSampler : public Sampler {
 public:
-    BionemoSizeAwareSampler(const Sizes &sizes, double budget,
+    OrderedSampler(const Sizes &sizes, double budget,
                             const sab_sampler_options &given = SamplerOptions())
-        : Sampler(created(sab_bionemo_size_aware_sampler_new, static_cast<const int64_t *>(nullptr),
+        : Sampler(created(sab_ordered_sampler_new, static_cast<const int64_t *>(nullptr),
                           sizes.size(), sizes.get(), budget, &given)) {}
 };
 
@@ -1052,7 +1052,7 @@ public:
     }
     void flush() { check(sab_cache_flush(get())); }
     void clear() { check(sab_cache_clear(get())); }
-    uint64_t key_count() const { return value<uint64_t>(sab_cache_key_count); }
+    uint64_t key_count() const { return value<uint64_t>(sab_cache_get_key_count); }
     sab_cache_stats stats() const { return filled<sab_cache_stats>(sab_cache_get_stats); }
 };
 #endif

@@ -27,6 +27,11 @@ typedef int32_t sab_log_level;
 typedef void (*sab_log_fn)(void *ctx, sab_log_level level, const char *message);
 void sab_log_set_callback(sab_log_fn callback, void *ctx);
 typedef int32_t (*sab_progress_fn)(void *ctx, uint64_t done, uint64_t total);
+typedef struct sab_progress_options {
+ size_t struct_size;
+ sab_progress_fn progress;
+ void *progress_ctx;
+} sab_progress_options;
 /* sab/sizes.h */
 enum {
  SAB_MAX_COLUMNS = 8,
@@ -49,9 +54,6 @@ enum {
  SAB_NULLS_REFUSE = 0,
  SAB_NULLS_ZERO = 1,
 };
-struct ArrowSchema;
-struct ArrowArray;
-struct ArrowArrayStream;
 typedef struct sab_sizes sab_sizes;
 typedef int32_t sab_dtype;
 typedef int32_t sab_text_unit;
@@ -60,21 +62,12 @@ typedef struct sab_sizes_options {
  int64_t stride;
  int32_t copy;
 } sab_sizes_options;
-void sab_sizes_options_init(sab_sizes_options *options, size_t struct_size);
 sab_status sab_sizes_new(const void *data, size_t count, sab_dtype dtype, const sab_sizes_options *options, sab_sizes **sizes);
 typedef int32_t (*sab_size_fn)(void *ctx, int64_t index, double *size);
-sab_status sab_sizes_callback_new(size_t count, sab_size_fn size, void *ctx, sab_progress_fn progress, void *progress_ctx, sab_sizes **sizes);
+sab_status sab_sizes_callback_new(size_t count, sab_size_fn size, void *ctx, const sab_progress_options *options, sab_sizes **sizes);
 typedef int32_t sab_null_rule;
-typedef struct sab_sizes_arrow_options {
- size_t struct_size;
- sab_null_rule nulls;
- sab_text_unit text_unit;
-} sab_sizes_arrow_options;
-void sab_sizes_arrow_options_init(sab_sizes_arrow_options *options, size_t struct_size);
-sab_status sab_sizes_arrow_new(struct ArrowArray *array, const struct ArrowSchema *schema, const char *column, const sab_sizes_arrow_options *options, sab_sizes **sizes);
-sab_status sab_sizes_arrow_stream_new(struct ArrowArrayStream *stream, const char *column, const sab_sizes_arrow_options *options, sab_sizes **sizes);
 sab_status sab_sizes_join_new(const sab_sizes *const *parts, size_t count, sab_sizes **sizes);
-sab_status sab_sizes_source(const sab_sizes *sizes, size_t index, size_t *part, size_t *row);
+sab_status sab_sizes_locate(const sab_sizes *sizes, size_t index, size_t *part, size_t *row);
 sab_status sab_sizes_named_new(const sab_sizes *sizes, const char *name, sab_sizes **named);
 sab_status sab_sizes_columns_new(const sab_sizes *const *columns, size_t count, sab_sizes **sizes);
 size_t sab_sizes_column_count(const sab_sizes *sizes);
@@ -93,7 +86,9 @@ typedef struct sab_cost sab_cost;
 typedef struct sab_cost_term {
  double coefficient;
  uint32_t count_power;
- uint32_t length_powers[8];
+ uint32_t column_count;
+ const uint32_t *length_powers;
+ uint64_t reserved[2];
 } sab_cost_term;
 typedef int32_t (*sab_cost_fn)(void *ctx, uint64_t count, const double *lengths, const double *totals, size_t columns, double *cost);
 sab_status sab_cost_padded_new(const double *weights, size_t columns, sab_cost **cost);
@@ -104,6 +99,7 @@ void sab_cost_free(sab_cost *cost);
 typedef struct sab_budget {
  const sab_cost *cost;
  double limit;
+ uint64_t reserved[2];
 } sab_budget;
 /* sab/plan.h */
 enum {
@@ -113,8 +109,8 @@ enum {
  SAB_TAIL_KEEP = 0,
  SAB_TAIL_DROP = 1,
  SAB_TAIL_WRAP = 2,
- SAB_OVERSIZE_SKIP = 0,
- SAB_OVERSIZE_ERROR = 1,
+ SAB_OVERSIZE_ERROR = 0,
+ SAB_OVERSIZE_SKIP = 1,
  SAB_OVERSIZE_SINGLE = 2,
  SAB_MAX_PLAN_THREADS = 256,
 };
@@ -124,33 +120,31 @@ typedef int32_t sab_tail;
 typedef int32_t sab_oversize;
 typedef struct sab_plan_options {
  size_t struct_size;
- sab_bucket_rule bucket_rule;
  const sab_budget *budgets;
  size_t budget_count;
- double padding_target;
- const double *boundaries;
- size_t boundary_count;
- size_t bucket_count;
- uint64_t bucket_batches;
  const uint64_t *batch_sizes;
  size_t batch_size_count;
  uint64_t max_batch_size;
- uint64_t batch_size_multiple;
- double length_multiple;
+ uint64_t min_batch_size;
+ const double *length_multiples;
+ size_t length_multiple_count;
  sab_tail tail;
  sab_oversize oversize;
- size_t max_shapes;
- const double *length_multiples;
+ sab_bucket_rule bucket_rule;
+ double padding_target;
+ uint64_t bucket_batches;
+ const double *boundaries;
+ size_t boundary_count;
+ size_t bucket_count;
+ uint64_t batch_size_multiple;
+ const uint64_t *max_shapes;
+ size_t max_shape_count;
  const int64_t *separate_by;
  size_t separate_by_count;
- const size_t *id_shapes;
- size_t id_shape_count;
+ uint64_t threads;
  sab_progress_fn progress;
  void *progress_ctx;
- uint64_t threads;
- uint64_t min_batch_size;
 } sab_plan_options;
-void sab_plan_options_init(sab_plan_options *options, size_t struct_size);
 typedef struct sab_bucket {
  size_t struct_size;
  size_t columns;
@@ -183,7 +177,7 @@ sab_status sab_plan_get_info(const sab_plan *plan, sab_plan_info *info);
 sab_status sab_plan_get_budget(const sab_plan *plan, size_t index, double *limit);
 const char *sab_plan_column_name(const sab_plan *plan, size_t column);
 sab_status sab_plan_get_bucket(const sab_plan *plan, size_t index, sab_bucket *bucket);
-sab_status sab_plan_skipped(const sab_plan *plan, int64_t *indices, size_t capacity, size_t *count);
+sab_status sab_plan_get_skipped(const sab_plan *plan, int64_t *indices, size_t capacity, size_t *count);
 sab_status sab_plan_save(const sab_plan *plan, const char *path);
 sab_status sab_plan_file_new(const char *path, sab_plan **plan);
 sab_status sab_plan_check(const sab_plan *plan);
@@ -191,6 +185,32 @@ sab_status sab_plan_copy_new(const sab_plan *plan, sab_plan **copy);
 sab_status sab_plan_write(const sab_plan *plan, void *buffer, size_t capacity, size_t *size);
 sab_status sab_plan_bytes_new(const void *data, size_t size, sab_plan **plan);
 void sab_plan_free(sab_plan *plan);
+struct sab_sampler_options;
+typedef struct sab_plan_report {
+ size_t struct_size;
+ uint64_t samples;
+ uint64_t skipped;
+ uint64_t dropped;
+ uint64_t repeated;
+ uint64_t batches;
+ uint64_t steps;
+ uint64_t lower_bound;
+ uint64_t shapes;
+ double total;
+ double padded_total;
+ double padding;
+ double rank_imbalance;
+ double meet_again;
+ double partners;
+ double length_correlation;
+ double variance_ratio;
+ double nearest_target;
+ uint64_t target_met;
+ size_t columns;
+ double *totals;
+ double *padded_totals;
+} sab_plan_report;
+sab_status sab_plan_get_report(const sab_plan *plan, const struct sab_sampler_options *sampler, const sab_progress_options *options, sab_plan_report *report);
 /* sab/sampler.h */
 enum {
  SAB_LAYOUT_PADDED = 0,
@@ -263,54 +283,40 @@ typedef struct sab_sampler_options {
  sab_last_step last_step;
  uint64_t costliest_first;
 } sab_sampler_options;
-void sab_sampler_options_init(sab_sampler_options *options, size_t struct_size);
 sab_status sab_bucket_sampler_new(const sab_plan *plan, const sab_sampler_options *options, sab_sampler **sampler);
 sab_status sab_sequential_sampler_new(const sab_plan *plan, const sab_sampler_options *options, sab_sampler **sampler);
 sab_status sab_costliest_sampler_new(const sab_plan *plan, uint64_t count, sab_sampler **sampler);
+sab_status sab_ordered_sampler_new(const int64_t *indices, size_t count, const sab_sizes *sizes, double limit, const sab_sampler_options *options, sab_sampler **sampler);
 sab_status sab_sampler_begin(sab_sampler *sampler);
 sab_status sab_next_batch(sab_sampler *sampler, sab_batch *batch);
-sab_status sab_batch_rows(sab_sampler *sampler, sab_rows *rows);
-sab_status sab_batch_step(sab_sampler *sampler, sab_step *step);
+sab_status sab_sampler_get_rows(sab_sampler *sampler, sab_rows *rows);
+sab_status sab_sampler_get_step(sab_sampler *sampler, sab_step *step);
 sab_status sab_next_block(sab_sampler *sampler, size_t max_batches, sab_block *block);
 sab_status sab_sampler_at(sab_sampler *sampler, uint64_t position, sab_batch *batch);
-sab_status sab_sampler_get_schedule(const sab_sampler *sampler, struct ArrowArrayStream *stream);
-sab_status sab_sampler_capabilities(const sab_sampler *sampler, uint64_t *capabilities);
-sab_status sab_sampler_batch_count(const sab_sampler *sampler, uint64_t *count);
-sab_status sab_sampler_skipped(const sab_sampler *sampler, int64_t *indices, size_t capacity, size_t *count);
+sab_status sab_sampler_get_capabilities(const sab_sampler *sampler, uint64_t *capabilities);
+sab_status sab_sampler_get_batch_count(const sab_sampler *sampler, uint64_t *count);
+sab_status sab_sampler_get_skipped(const sab_sampler *sampler, int64_t *indices, size_t capacity, size_t *count);
 sab_status sab_sampler_set_epoch(sab_sampler *sampler, uint64_t epoch);
 sab_status sab_sampler_seek(sab_sampler *sampler, uint64_t position);
 sab_status sab_sampler_tell(const sab_sampler *sampler, uint64_t *epoch, uint64_t *position);
 sab_status sab_sampler_set_budget(sab_sampler *sampler, size_t index, double limit);
 sab_status sab_sampler_get_budget(const sab_sampler *sampler, size_t index, double *limit);
 sab_status sab_sampler_state_save(const sab_sampler *sampler, void *state, size_t capacity, size_t *size);
-sab_status sab_sampler_state_at(const sab_sampler *sampler, uint64_t position, void *state, size_t capacity, size_t *size);
+sab_status sab_sampler_state_save_at(const sab_sampler *sampler, uint64_t position, void *state, size_t capacity, size_t *size);
 sab_status sab_sampler_state_restore(sab_sampler *sampler, const void *state, size_t size);
 void sab_sampler_free(sab_sampler *sampler);
-typedef struct sab_plan_report {
+/* sab/arrow.h */
+struct ArrowSchema;
+struct ArrowArray;
+struct ArrowArrayStream;
+typedef struct sab_sizes_arrow_options {
  size_t struct_size;
- uint64_t samples;
- uint64_t skipped;
- uint64_t dropped;
- uint64_t repeated;
- uint64_t batches;
- uint64_t steps;
- uint64_t lower_bound;
- uint64_t shapes;
- double total;
- double padded_total;
- double padding;
- double rank_imbalance;
- double meet_again;
- double partners;
- double length_correlation;
- double variance_ratio;
- double nearest_target;
- uint64_t target_met;
- size_t columns;
- double totals[8];
- double padded_totals[8];
-} sab_plan_report;
-sab_status sab_plan_get_report(const sab_plan *plan, const sab_sampler_options *options, sab_progress_fn progress, void *progress_ctx, sab_plan_report *report);
+ sab_null_rule nulls;
+ sab_text_unit text_unit;
+} sab_sizes_arrow_options;
+sab_status sab_sizes_arrow_new(struct ArrowArray *array, const struct ArrowSchema *schema, const char *column, const sab_sizes_arrow_options *options, sab_sizes **sizes);
+sab_status sab_sizes_arrow_stream_new(struct ArrowArrayStream *stream, const char *column, const sab_sizes_arrow_options *options, sab_sizes **sizes);
+sab_status sab_sampler_get_schedule(const sab_sampler *sampler, struct ArrowArrayStream *stream);
 /* sab/ranks.h */
 sab_status sab_ranks_from_environment(uint64_t *rank, uint64_t *world_size);
 sab_status sab_ranks_from_mesh(const uint64_t *shape, const int32_t *is_data, size_t axes, uint64_t rank, uint64_t *data_rank, uint64_t *data_world_size);
@@ -329,7 +335,8 @@ typedef int32_t sab_pack_method;
 typedef struct sab_packed_options {
  size_t struct_size;
  sab_pack_method method;
- uint64_t capacity;
+ const uint64_t *capacities;
+ size_t capacity_count;
  uint64_t max_sequences;
  int32_t split;
  sab_oversize oversize;
@@ -338,11 +345,8 @@ typedef struct sab_packed_options {
  size_t balance_count;
  sab_progress_fn progress;
  void *progress_ctx;
- const uint64_t *capacities;
- size_t capacity_count;
  uint64_t tries;
 } sab_packed_options;
-void sab_packed_options_init(sab_packed_options *options, size_t struct_size);
 typedef struct sab_packed_info {
  size_t struct_size;
  uint64_t samples;
@@ -363,20 +367,12 @@ enum {
  SAB_OUT_OF_MEMORY = 2,
  SAB_MODEL_BATCH = 0,
  SAB_MODEL_POLYNOMIAL = 1,
- SAB_SEARCH_PREDICT = 0,
- SAB_SEARCH_DIFFERENCE = 1,
- SAB_SEARCH_BINARY = 2,
- SAB_SEARCH_HALVE = 3,
- SAB_ROUND_NONE = 0,
- SAB_ROUND_POWER_OF_TWO = 1,
- SAB_ROUND_MULTIPLE = 2,
 };
 typedef struct sab_probe sab_probe;
 typedef struct sab_probe_options {
  size_t struct_size;
  int64_t total_bytes;
 } sab_probe_options;
-void sab_probe_options_init(sab_probe_options *options, size_t struct_size);
 typedef struct sab_probe_stats {
  size_t struct_size;
  int64_t current;
@@ -399,7 +395,6 @@ typedef struct sab_probe_callbacks {
  int32_t (*rng_restore)(void *ctx, uint64_t depth);
  void (*release)(void *ctx);
 } sab_probe_callbacks;
-void sab_probe_callbacks_init(sab_probe_callbacks *callbacks, size_t struct_size);
 sab_status sab_probe_new(const char *device, const sab_probe_options *options, sab_probe **probe);
 sab_status sab_probe_callbacks_new(const sab_probe_callbacks *callbacks, sab_probe **probe);
 sab_status sab_probe_reset(sab_probe *probe);
@@ -416,11 +411,10 @@ typedef struct sab_collect_peak_options {
  int32_t (*collect_garbage)(void *ctx);
  void *ctx;
  uint64_t warm_up;
- int32_t release_cache;
+ int32_t keep_cache;
  sab_progress_fn progress;
  void *progress_ctx;
 } sab_collect_peak_options;
-void sab_collect_peak_options_init(sab_collect_peak_options *options, size_t struct_size);
 typedef struct sab_peaks_view {
  size_t struct_size;
  size_t count;
@@ -441,14 +435,13 @@ void sab_peaks_free(sab_peaks *peaks);
 typedef struct sab_memory_model sab_memory_model;
 typedef struct sab_measurement_options {
  size_t struct_size;
- size_t columns;
- double shortest[8];
- double longest[8];
+ const double *shortest;
+ const double *longest;
+ size_t column_count;
  uint64_t max_count;
- sab_budget budget;
+ const sab_budget *budget;
  uint32_t degree;
 } sab_measurement_options;
-void sab_measurement_options_init(sab_measurement_options *options, size_t struct_size);
 sab_status sab_measurement_points_find(const sab_measurement_options *options, size_t points, uint64_t *counts, double *lengths);
 typedef int32_t sab_memory_model_kind;
 typedef struct sab_memory_model_options {
@@ -456,10 +449,9 @@ typedef struct sab_memory_model_options {
  sab_memory_model_kind kind;
  uint32_t degree;
  double coverage;
- int32_t select_terms;
+ int32_t keep_terms;
  const char *const *column_names;
 } sab_memory_model_options;
-void sab_memory_model_options_init(sab_memory_model_options *options, size_t struct_size);
 typedef struct sab_memory_model_info {
  size_t struct_size;
  sab_memory_model_kind kind;
@@ -485,88 +477,27 @@ sab_status sab_memory_model_file_new(const char *path, sab_memory_model **model)
 sab_status sab_memory_model_write(const sab_memory_model *model, void *buffer, size_t capacity, size_t *size);
 sab_status sab_memory_model_bytes_new(const void *data, size_t size, sab_memory_model **model);
 void sab_memory_model_free(sab_memory_model *model);
-typedef int32_t (*sab_trial_fn)(void *ctx, uint64_t count, double length);
-typedef int32_t sab_search;
-typedef int32_t sab_rounding;
-typedef struct sab_max_batch_options {
- size_t struct_size;
- sab_search search;
- const double *lengths;
- size_t length_count;
- uint64_t max_batch_size;
- int64_t budget;
- sab_rounding rounding;
- uint64_t multiple;
- sab_reduce_fn reduce;
- void *reduce_ctx;
- sab_progress_fn progress;
- void *progress_ctx;
-} sab_max_batch_options;
-void sab_max_batch_options_init(sab_max_batch_options *options, size_t struct_size);
-typedef struct sab_max_batch {
- size_t struct_size;
- uint64_t batch_size;
- uint64_t trials;
- uint64_t out_of_memory;
- double peak;
- int64_t budget;
-} sab_max_batch;
-sab_status sab_max_batch_find(sab_probe *probe, sab_trial_fn trial, void *ctx, const sab_max_batch_options *options, uint64_t *batch_sizes, sab_max_batch *result);
-typedef int32_t (*sab_batch_fn)(void *ctx, const sab_batch *batch);
-typedef struct sab_verification {
- size_t struct_size;
- uint64_t batches;
- int64_t peak;
- int64_t total;
-} sab_verification;
-sab_status sab_plan_verify(const sab_plan *plan, sab_probe *probe, uint64_t count, sab_batch_fn run, void *ctx, sab_progress_fn progress, void *progress_ctx, sab_verification *result);
-typedef struct sab_memory_guard sab_memory_guard;
-typedef struct sab_memory_guard_options {
- size_t struct_size;
- int64_t budget;
- uint64_t interval;
- uint64_t window;
- sab_reduce_fn reduce;
- void *reduce_ctx;
-} sab_memory_guard_options;
-void sab_memory_guard_options_init(sab_memory_guard_options *options, size_t struct_size);
-typedef struct sab_memory_guard_info {
- size_t struct_size;
- uint64_t steps;
- uint64_t out_of_memory;
- uint64_t lowered;
- double limit;
- int64_t peak;
- double mean_peak;
- double creep;
-} sab_memory_guard_info;
-sab_status sab_memory_guard_new(sab_probe *probe, sab_sampler *sampler, const sab_memory_guard_options *options, sab_memory_guard **guard);
-sab_status sab_memory_guard_begin(sab_memory_guard *guard);
-sab_status sab_memory_guard_end(sab_memory_guard *guard, const sab_batch *batch, int32_t out_of_memory);
-sab_status sab_memory_guard_get_info(const sab_memory_guard *guard, sab_memory_guard_info *info);
-void sab_memory_guard_free(sab_memory_guard *guard);
 /* sab/compat.h */
 enum {
- SAB_BIONEMO_SHUFFLE_NONE = 0,
- SAB_BIONEMO_SHUFFLE_ALL = 1,
+ SAB_BIONEMO_SHUFFLE_ALL = 0,
+ SAB_BIONEMO_SHUFFLE_NONE = 1,
  SAB_BIONEMO_SHUFFLE_BUCKETS = 2,
  SAB_BIONEMO_GENERATOR_WORDS = 625,
 };
 sab_status sab_bionemo_create_buckets(const sab_sizes *sizes, int64_t max_width, int64_t min_bucket_count, int64_t *boundaries, int64_t *bucket_sizes, size_t capacity, size_t *bucket_count);
-sab_status sab_bionemo_size_aware_sampler_new(const int64_t *indices, size_t count, const sab_sizes *sizes, double budget, const sab_sampler_options *options, sab_sampler **sampler);
 typedef int32_t (*sab_index_fn)(void *ctx, uint64_t epoch, uint64_t position, int64_t *index, double *size);
-sab_status sab_bionemo_size_aware_stream_sampler_new(sab_index_fn source, void *ctx, void (*release)(void *ctx), double budget, sab_sampler **sampler);
+sab_status sab_bionemo_size_aware_stream_sampler_new(sab_index_fn source, void *ctx, void (*release)(void *ctx), double limit, sab_sampler **sampler);
+typedef int32_t sab_bionemo_shuffle;
 typedef struct sab_bionemo_options {
  size_t struct_size;
  uint64_t seed;
- int32_t shuffle;
- double budget;
+ sab_bionemo_shuffle shuffle;
+ double limit;
  const sab_sizes *sizes;
  sab_size_fn size;
  void *size_ctx;
  void (*release)(void *ctx);
 } sab_bionemo_options;
-void sab_bionemo_options_init(sab_bionemo_options *options, size_t struct_size);
 sab_status sab_bionemo_sampler_new(const sab_plan *plan, const sab_bionemo_options *options, sab_sampler **sampler);
 sab_status sab_bionemo_sampler_get_generator(const sab_sampler *sampler, uint32_t *words);
 sab_status sab_bionemo_sampler_set_generator(sab_sampler *sampler, const uint32_t *words);
@@ -575,16 +506,15 @@ sab_status sab_bagua_batches_add(sab_batches *batches, const int64_t *indices, s
 typedef int32_t (*sab_make_batches_fn)(void *ctx, const int64_t *indices, size_t count, sab_batches *batches);
 typedef struct sab_bagua_options {
  size_t struct_size;
- int32_t shuffle;
+ int32_t no_shuffle;
  int32_t drop_last;
  double random_level;
  uint64_t batch_size;
- double budget;
+ double limit;
  sab_make_batches_fn make_batches;
  void *make_batches_ctx;
  void (*release)(void *ctx);
 } sab_bagua_options;
-void sab_bagua_options_init(sab_bagua_options *options, size_t struct_size);
 sab_status sab_bagua_sampler_new(const sab_sizes *complexity, const sab_bagua_options *balancing, const sab_sampler_options *options, sab_sampler **sampler);
 sab_status sab_bagua_batch_sampler_new(const sab_sizes *complexity, const sab_bagua_options *balancing, const sab_sampler_options *options, sab_sampler **sampler);
 /* sab/files.h */
@@ -604,12 +534,11 @@ typedef struct sab_sizes_file_options {
  int32_t copy;
  sab_null_rule nulls;
 } sab_sizes_file_options;
-void sab_sizes_file_options_init(sab_sizes_file_options *options, size_t struct_size);
 sab_status sab_sizes_file_new(const char *path, const sab_sizes_file_options *options, sab_sizes **sizes);
 /* sab/balance.h */
 enum {
- SAB_MICRO_BATCHES_ASCENDING = 0,
- SAB_MICRO_BATCHES_DESCENDING = 1,
+ SAB_MICRO_BATCHES_DESCENDING = 0,
+ SAB_MICRO_BATCHES_ASCENDING = 1,
  SAB_MICRO_BATCHES_BELL = 2,
  SAB_LOSS_BY_SAMPLE = 0,
  SAB_LOSS_BY_TOKEN = 1,
@@ -627,7 +556,6 @@ typedef struct sab_partition_options {
  sab_progress_fn progress;
  void *progress_ctx;
 } sab_partition_options;
-void sab_partition_options_init(sab_partition_options *options, size_t struct_size);
 sab_status sab_items_partition(const double *costs, size_t count, uint64_t parts, const sab_partition_options *options, uint32_t *part_of);
 typedef struct sab_balanced_options {
  size_t struct_size;
@@ -641,7 +569,6 @@ typedef struct sab_balanced_options {
  sab_progress_fn progress;
  void *progress_ctx;
 } sab_balanced_options;
-void sab_balanced_options_init(sab_balanced_options *options, size_t struct_size);
 sab_status sab_balanced_sampler_new(const sab_sizes *sizes, const sab_balanced_options *balanced, const sab_sampler_options *options, sab_sampler **sampler);
 typedef struct sab_balanced_report {
  size_t struct_size;
@@ -650,16 +577,16 @@ typedef struct sab_balanced_report {
  uint64_t dropped;
  uint64_t steps;
  size_t columns;
- double total[8];
+ const double *totals;
  double fill;
  size_t balance_count;
- double rank_imbalance[8];
- double largest_rank_imbalance[8];
- double micro_batch_imbalance[8];
- double time[8];
- double least_time[8];
+ const double *rank_imbalance;
+ const double *largest_rank_imbalance;
+ const double *micro_batch_imbalance;
+ const double *time;
+ const double *least_time;
 } sab_balanced_report;
-sab_status sab_balanced_sampler_get_report(sab_sampler *sampler, sab_progress_fn progress, void *progress_ctx, sab_balanced_report *report);
+sab_status sab_balanced_sampler_get_report(sab_sampler *sampler, const sab_progress_options *options, sab_balanced_report *report);
 typedef int32_t sab_micro_batch_order;
 typedef struct sab_step_plan_options {
  size_t struct_size;
@@ -668,7 +595,7 @@ typedef struct sab_step_plan_options {
  size_t budget_count;
  uint64_t micro_batches;
  uint64_t multiple;
- sab_layout layout;
+ int32_t padded;
  const sab_cost *const *balance;
  size_t balance_count;
  const int64_t *groups;
@@ -676,7 +603,6 @@ typedef struct sab_step_plan_options {
  sab_progress_fn progress;
  void *progress_ctx;
 } sab_step_plan_options;
-void sab_step_plan_options_init(sab_step_plan_options *options, size_t struct_size);
 typedef struct sab_step_plan sab_step_plan;
 sab_status sab_step_plan_new(const sab_sizes *sizes, const sab_step_plan_options *options, sab_step_plan **plan);
 typedef struct sab_step_plan_view {
@@ -692,9 +618,9 @@ typedef struct sab_step_plan_view {
  const int32_t *const *cu_seqlens;
  size_t balance_count;
  const double *costs;
- double rank_imbalance[8];
- double least_rank_imbalance[8];
- double micro_step_imbalance[8];
+ const double *rank_imbalance;
+ const double *least_rank_imbalance;
+ const double *micro_step_imbalance;
 } sab_step_plan_view;
 sab_status sab_step_plan_get_view(const sab_step_plan *plan, sab_step_plan_view *view);
 typedef int32_t sab_loss_weighting;
@@ -709,7 +635,6 @@ typedef struct sab_context_options {
  sab_progress_fn progress;
  void *progress_ctx;
 } sab_context_options;
-void sab_context_options_init(sab_context_options *options, size_t struct_size);
 typedef struct sab_context_part {
  uint64_t sample;
  uint32_t part;
@@ -759,7 +684,6 @@ typedef struct sab_mixture_options {
  const int64_t *all_sources;
  size_t all_source_count;
 } sab_mixture_options;
-void sab_mixture_options_init(sab_mixture_options *options, size_t struct_size);
 sab_status sab_mixture_new(const sab_sizes *const *sources, size_t count, const sab_mixture_options *options, sab_sizes **sizes);
 sab_status sab_mixture_flat_new(const sab_sizes *sizes, const int64_t *ids, size_t count, const sab_mixture_options *options, sab_sizes **mixture);
 size_t sab_mixture_source_count(const sab_sizes *sizes);
@@ -773,7 +697,7 @@ typedef struct sab_mixture_source {
 } sab_mixture_source;
 sab_status sab_mixture_get_source(const sab_sizes *sizes, size_t index, uint64_t epoch, sab_mixture_source *source);
 sab_status sab_mixture_locate(const sab_sizes *sizes, size_t index, size_t *source, size_t *row);
-sab_status sab_mixture_counts(const sab_sizes *sizes, uint64_t epoch, uint32_t *counts, size_t count);
+sab_status sab_mixture_get_counts(const sab_sizes *sizes, uint64_t epoch, uint32_t *counts, size_t count);
 typedef struct sab_mixture_report {
  size_t struct_size;
  uint64_t samples;
@@ -785,7 +709,7 @@ typedef struct sab_mixture_report {
  double proportion;
  double deviation;
 } sab_mixture_report;
-sab_status sab_mixture_get_report(sab_sampler *sampler, sab_progress_fn progress, void *progress_ctx, sab_mixture_report *reports, size_t count);
+sab_status sab_mixture_get_report(sab_sampler *sampler, const sab_progress_options *options, sab_mixture_report *reports, size_t count);
 /* sab/engine.h */
 typedef struct sab_histogram sab_histogram;
 typedef struct sab_histogram_info {
@@ -827,10 +751,55 @@ sab_status sab_packing_get_patterns(const sab_packing *packing, size_t *count, c
 sab_status sab_packing_locate(const sab_packing *packing, const sab_sampler_options *options, const double *sizes, const uint64_t *numbers, const uint64_t *which, size_t count, const sab_places *places);
 void sab_packing_free(sab_packing *packing);
 /* sab/steps.h */
-typedef int32_t (*sab_batch_increase_fn)(void *ctx, uint64_t epoch, uint64_t current, int64_t *increase);
-sab_status sab_batch_size_grow(sab_batch_increase_fn increase, void *ctx, uint64_t epoch, uint64_t current, uint64_t max_batch_size, uint64_t *batch_size);
-sab_status sab_batch_size_grow_linear(uint64_t epoch, uint64_t start, uint64_t amount, uint64_t period, uint64_t max_batch_size, uint64_t *batch_size);
-sab_status sab_batch_size_grow_doubling(uint64_t epoch, uint64_t start, const uint64_t *milestones, size_t milestone_count, uint64_t max_batch_size, uint64_t *batch_size);
+enum {
+ SAB_SEARCH_PREDICT = 0,
+ SAB_SEARCH_DIFFERENCE = 1,
+ SAB_SEARCH_BINARY = 2,
+ SAB_SEARCH_HALVE = 3,
+ SAB_ROUND_NONE = 0,
+ SAB_ROUND_POWER_OF_TWO = 1,
+ SAB_ROUND_MULTIPLE = 2,
+};
+typedef int32_t (*sab_trial_fn)(void *ctx, uint64_t count, double length);
+typedef int32_t sab_search;
+typedef int32_t sab_rounding;
+typedef struct sab_max_batch_options {
+ size_t struct_size;
+ sab_search search;
+ const double *lengths;
+ size_t length_count;
+ uint64_t max_batch_size;
+ int64_t limit;
+ sab_rounding rounding;
+ uint64_t multiple;
+ sab_reduce_fn reduce;
+ void *reduce_ctx;
+ sab_progress_fn progress;
+ void *progress_ctx;
+} sab_max_batch_options;
+typedef struct sab_max_batch {
+ size_t struct_size;
+ uint64_t batch_size;
+ uint64_t trials;
+ uint64_t out_of_memory;
+ double peak;
+ int64_t limit;
+} sab_max_batch;
+sab_status sab_max_batch_find(sab_probe *probe, sab_trial_fn trial, void *ctx, const sab_max_batch_options *options, uint64_t *batch_sizes, sab_max_batch *result);
+typedef int32_t (*sab_batch_fn)(void *ctx, const sab_batch *batch);
+typedef struct sab_verification_options {
+ size_t struct_size;
+ uint64_t count;
+ sab_progress_fn progress;
+ void *progress_ctx;
+} sab_verification_options;
+typedef struct sab_verification {
+ size_t struct_size;
+ uint64_t batches;
+ int64_t peak;
+ int64_t total;
+} sab_verification;
+sab_status sab_plan_verify(const sab_plan *plan, sab_probe *probe, sab_batch_fn run, void *ctx, const sab_verification_options *options, sab_verification *result);
 typedef int32_t (*sab_chunk_fn)(void *ctx, uint64_t first, uint64_t count, double weight);
 typedef struct sab_step_in_chunks_options {
  size_t struct_size;
@@ -840,9 +809,36 @@ typedef struct sab_step_in_chunks_options {
  const double *sample_weights;
  uint64_t chunk_size;
 } sab_step_in_chunks_options;
-void sab_step_in_chunks_options_init(sab_step_in_chunks_options *options, size_t struct_size);
 sab_status sab_step_in_chunks(sab_probe *probe, uint64_t count, const sab_step_in_chunks_options *options, uint64_t *chunk_size);
+typedef struct sab_memory_guard sab_memory_guard;
+typedef struct sab_memory_guard_options {
+ size_t struct_size;
+ int64_t limit;
+ uint64_t interval;
+ uint64_t window;
+ sab_reduce_fn reduce;
+ void *reduce_ctx;
+} sab_memory_guard_options;
+typedef struct sab_memory_guard_info {
+ size_t struct_size;
+ uint64_t steps;
+ uint64_t out_of_memory;
+ uint64_t lowered;
+ double limit;
+ int64_t peak;
+ double mean_peak;
+ double creep;
+} sab_memory_guard_info;
+sab_status sab_memory_guard_new(sab_probe *probe, sab_sampler *sampler, const sab_memory_guard_options *options, sab_memory_guard **guard);
+sab_status sab_memory_guard_begin(sab_memory_guard *guard);
+sab_status sab_memory_guard_end(sab_memory_guard *guard, const sab_batch *batch, int32_t out_of_memory);
+sab_status sab_memory_guard_get_info(const sab_memory_guard *guard, sab_memory_guard_info *info);
 sab_status sab_memory_guard_step(sab_memory_guard *guard, const sab_batch *batch, const sab_step_in_chunks_options *options);
+void sab_memory_guard_free(sab_memory_guard *guard);
+typedef int32_t (*sab_batch_increase_fn)(void *ctx, uint64_t epoch, uint64_t current, int64_t *increase);
+sab_status sab_batch_size_grow(sab_batch_increase_fn increase, void *ctx, uint64_t epoch, uint64_t current, uint64_t max_batch_size, uint64_t *batch_size);
+sab_status sab_batch_size_grow_linear(uint64_t epoch, uint64_t start, uint64_t amount, uint64_t period, uint64_t max_batch_size, uint64_t *batch_size);
+sab_status sab_batch_size_grow_doubling(uint64_t epoch, uint64_t start, const uint64_t *milestones, size_t milestone_count, uint64_t max_batch_size, uint64_t *batch_size);
 /* sab/stream.h */
 enum {
  SAB_RECORD_BYTES = 0,
@@ -870,11 +866,10 @@ typedef struct sab_object_functions {
  int32_t (*save)(void *ctx, void *object, void *buffer, size_t capacity, size_t *size);
  int32_t (*load)(void *ctx, const void *data, size_t size, void **object);
 } sab_object_functions;
-void sab_object_functions_init(sab_object_functions *functions, size_t struct_size);
 sab_status sab_stream_next(sab_stream *stream, sab_record *record);
 sab_status sab_stream_set_progress(sab_stream *stream, sab_progress_fn progress, void *ctx);
 sab_status sab_stream_rewind(sab_stream *stream);
-sab_status sab_stream_skipped_count(const sab_stream *stream, uint64_t *count);
+sab_status sab_stream_get_skipped_count(const sab_stream *stream, uint64_t *count);
 sab_status sab_stream_state_save(const sab_stream *stream, void *buffer, size_t capacity, size_t *size);
 sab_status sab_stream_state_restore(sab_stream *stream, const void *data, size_t size);
 void sab_stream_free(sab_stream *stream);
@@ -887,7 +882,6 @@ typedef struct sab_list_stream_options {
  uint64_t rank;
  uint64_t world_size;
 } sab_list_stream_options;
-void sab_list_stream_options_init(sab_list_stream_options *options, size_t struct_size);
 sab_status sab_list_stream_new(const sab_record *records, size_t count, const sab_list_stream_options *options, sab_stream **stream);
 sab_status sab_array_stream_new(const void *items, size_t item_size, size_t count, const sab_list_stream_options *options, sab_stream **stream);
 typedef struct sab_source_functions {
@@ -900,7 +894,6 @@ typedef struct sab_source_functions {
  void (*release)(void *ctx);
  const sab_object_functions *objects;
 } sab_source_functions;
-void sab_source_functions_init(sab_source_functions *functions, size_t struct_size);
 sab_status sab_callback_stream_new(const sab_source_functions *functions, sab_stream **stream);
 sab_status sab_random_stream_new(uint64_t seed, sab_stream **stream);
 typedef int32_t sab_framing;
@@ -912,7 +905,6 @@ typedef struct sab_files_stream_options {
  sab_on_error on_error;
  uint64_t readers;
 } sab_files_stream_options;
-void sab_files_stream_options_init(sab_files_stream_options *options, size_t struct_size);
 sab_status sab_files_stream_new(sab_stream *source, const sab_files_stream_options *options, sab_stream **stream);
 typedef int32_t (*sab_map_fn)(void *ctx, const sab_record *record, sab_record *made);
 typedef struct sab_map_stream_options {
@@ -923,7 +915,6 @@ typedef struct sab_map_stream_options {
  uint64_t threads;
  const sab_object_functions *objects;
 } sab_map_stream_options;
-void sab_map_stream_options_init(sab_map_stream_options *options, size_t struct_size);
 sab_status sab_map_stream_new(sab_stream *source, const sab_map_stream_options *options, sab_stream **stream);
 sab_status sab_text_size_stream_new(sab_stream *source, sab_text_unit unit, sab_stream **stream);
 typedef int32_t (*sab_select_fn)(void *ctx, const sab_record *record, sab_stream **made);
@@ -947,7 +938,6 @@ typedef struct sab_mix_stream_options {
  uint64_t window;
  sab_mix_until until;
 } sab_mix_stream_options;
-void sab_mix_stream_options_init(sab_mix_stream_options *options, size_t struct_size);
 sab_status sab_mix_stream_new(sab_stream *const *sources, size_t count, const sab_mix_stream_options *options, sab_stream **stream);
 sab_status sab_shard_stream_new(sab_stream *source, uint64_t rank, uint64_t world_size, sab_stream **stream);
 sab_status sab_batch_stream_new(sab_stream *source, uint64_t batch_size, sab_stream **stream);
@@ -958,8 +948,9 @@ typedef struct sab_readahead_stream_options {
  size_t struct_size;
  uint64_t read_ahead;
  uint64_t batch_size;
- double budget;
- int32_t shuffle;
+ const sab_budget *budgets;
+ size_t budget_count;
+ int32_t no_shuffle;
  int32_t carry_over;
  uint64_t seed;
  int32_t (*batch_size_fn)(void *ctx, const sab_record *largest, uint64_t *batch_size);
@@ -969,29 +960,24 @@ typedef struct sab_readahead_stream_options {
  sab_oversize oversize;
  int32_t (*sizes_fn)(void *ctx, const sab_record *record, double *sizes);
  size_t columns;
- const sab_budget *budgets;
- size_t budget_count;
 } sab_readahead_stream_options;
-void sab_readahead_stream_options_init(sab_readahead_stream_options *options, size_t struct_size);
 sab_status sab_readahead_stream_new(sab_stream *source, const sab_readahead_stream_options *options, sab_stream **stream);
 typedef struct sab_pack_stream_options {
  size_t struct_size;
- double capacity;
+ const double *capacities;
+ size_t capacity_count;
  uint64_t max_records;
  uint64_t read_ahead;
- int32_t shuffle;
+ int32_t no_shuffle;
  uint64_t seed;
  sab_oversize oversize;
  int32_t (*sizes_fn)(void *ctx, const sab_record *record, double *sizes);
  void *ctx;
  void (*release)(void *ctx);
- const uint64_t *capacities;
- size_t capacity_count;
 } sab_pack_stream_options;
-void sab_pack_stream_options_init(sab_pack_stream_options *options, size_t struct_size);
 sab_status sab_pack_stream_new(sab_stream *source, const sab_pack_stream_options *options, sab_stream **stream);
 sab_status sab_readahead_sampler_new(sab_stream *source, const sab_readahead_stream_options *options, sab_sampler **sampler);
-sab_status sab_sampler_stream_new(sab_sampler *sampler, sab_stream **stream);
+sab_status sab_sampler_get_stream(sab_sampler *sampler, sab_stream **stream);
 sab_status sab_prefetch_stream_new(sab_stream *source, uint64_t buffer_size, sab_stream **stream);
 /* sab/group.h */
 enum {
@@ -1010,13 +996,12 @@ typedef struct sab_thresholds_options {
  const sab_cost *cost;
  int32_t cost_per_sample;
  uint32_t num_trials;
- int64_t tolerate;
+ uint64_t patience;
  uint64_t seed;
  const uint64_t *starts;
  sab_progress_fn progress;
  void *progress_ctx;
 } sab_thresholds_options;
-void sab_thresholds_options_init(sab_thresholds_options *options, size_t struct_size);
 typedef struct sab_thresholds_info {
  size_t struct_size;
  double total;
@@ -1072,8 +1057,7 @@ typedef struct sab_pad_options {
  uint64_t value_dims;
  uint64_t threads;
 } sab_pad_options;
-void sab_pad_options_init(sab_pad_options *options, size_t struct_size);
-sab_status sab_ragged_padded_shape(const sab_ragged *samples, const int64_t *indices, size_t count, int64_t *shape);
+sab_status sab_ragged_get_padded_shape(const sab_ragged *samples, const int64_t *indices, size_t count, int64_t *shape);
 sab_status sab_ragged_pad(const sab_ragged *samples, const int64_t *indices, size_t count, const int64_t *shape, const sab_pad_options *options, void *padded);
 sab_status sab_ragged_unpad(const void *padded, const int64_t *shape, const int64_t *indices, size_t count, const sab_pad_options *options, const sab_ragged *samples);
 typedef int32_t sab_mask_rule;
@@ -1098,13 +1082,12 @@ typedef struct sab_cache_options {
  double call_timeout;
  uint64_t file_mode;
 } sab_cache_options;
-void sab_cache_options_init(sab_cache_options *options, size_t struct_size);
 sab_status sab_cache_new(const char *url, const sab_cache_options *options, sab_cache **cache);
 const char *sab_cache_url(const sab_cache *cache);
 sab_status sab_cache_get(sab_cache *cache, const void *key, size_t key_size, sab_cache_value **value);
 sab_status sab_cache_put(sab_cache *cache, const void *key, size_t key_size, const void *data, size_t size);
 typedef int32_t (*sab_cache_load_fn)(void *ctx, const void *key, size_t key_size, const void **data, size_t *size);
-sab_status sab_cache_get_or_load(sab_cache *cache, const void *key, size_t key_size, sab_cache_load_fn load, void *ctx, sab_progress_fn progress, void *progress_ctx, sab_cache_value **value);
+sab_status sab_cache_get_or_load(sab_cache *cache, const void *key, size_t key_size, sab_cache_load_fn load, void *ctx, const sab_progress_options *options, sab_cache_value **value);
 typedef struct sab_cache_item {
  const void *key;
  size_t key_size;
@@ -1114,7 +1097,7 @@ typedef struct sab_cache_item {
 sab_status sab_cache_get_many(sab_cache *cache, const sab_cache_item *items, size_t count, sab_cache_value **values);
 sab_status sab_cache_put_many(sab_cache *cache, const sab_cache_item *items, size_t count);
 sab_status sab_cache_flush(sab_cache *cache);
-sab_status sab_cache_key_count(sab_cache *cache, uint64_t *keys);
+sab_status sab_cache_get_key_count(sab_cache *cache, uint64_t *keys);
 sab_status sab_cache_clear(sab_cache *cache);
 typedef struct sab_cache_stats {
  size_t struct_size;
@@ -1164,10 +1147,10 @@ typedef struct sab_torch_leaf {
  struct sab_torch_tensor *value_tensor;
 } sab_torch_leaf;
 sab_status sab_torch_collection_new(const sab_torch_leaf *leaves, size_t leaf_count, size_t samples, sab_torch_collection **collection);
-sab_status sab_torch_collection_lengths(const sab_torch_collection *collection, const char *name, sab_sizes **lengths);
+sab_status sab_torch_collection_get_lengths(const sab_torch_collection *collection, const char *name, sab_sizes **lengths);
 sab_status sab_torch_collection_group(const sab_torch_collection *collection, const sab_grouping *grouping, sab_torch_collection **grouped);
 sab_status sab_torch_collection_ungroup(const sab_torch_collection *collection, sab_torch_collection **samples);
-sab_status sab_torch_collection_outputs(const sab_torch_collection *collection, const sab_torch_leaf *leaves, size_t leaf_count, sab_torch_collection **outputs);
+sab_status sab_torch_collection_get_outputs(const sab_torch_collection *collection, const sab_torch_leaf *leaves, size_t leaf_count, sab_torch_collection **outputs);
 typedef struct sab_torch_collection_info {
  size_t struct_size;
  uint64_t samples;

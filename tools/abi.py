@@ -2,7 +2,7 @@
 """Writes every file that repeats the public headers: abi.py [--check].
 
 The headers, in the order in which include/sab.h includes them, are parsed into a model. From the
-model come the version script, Debian's symbols, the declarations file, the `_init` functions, the
+model come the version script, Debian's symbols, the declarations file, the
 first sizes of structs, the raw layers of Julia and Rust, and the list of headers in the reference.
 `--check` writes nothing and fails with the name of each file that differs.
 
@@ -26,7 +26,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 RUST_BINDGEN = "0.72.1"  # cargo install bindgen-cli --version 0.72.1 --locked; needs libclang
@@ -212,8 +212,8 @@ def plain(comment: str) -> str:
 class Parser:
     """Reads one header. `types` has the names of the types of the headers before it, and grows."""
 
-    def __init__(self, name: str, text: str, types: set[str], constants: Mapping[str, int]) -> None:
-        self.name, self.types, self.constants = name, types, constants
+    def __init__(self, name: str, text: str, types: set[str]) -> None:
+        self.name, self.types = name, types
         self.tokens = list(self.scan(text))
         self.at = 0
         self.declarations: list[Declaration] = []
@@ -333,7 +333,9 @@ class Parser:
                     raise self.error(skipped.line, f"no #endif for {text!r}")
         elif re.match(r"#if(def)? ", text):
             self.conditional(token)
-        elif macro := re.fullmatch(r"#define (SAB_\w+_INIT) \{.*\}", text):
+        elif macro := re.fullmatch(r"#define (SAB_\w+_INIT) \{sizeof\((\w+)\)\}", text):
+            if macro[1] != Struct(macro[2], "", ()).initializer:
+                raise self.error(token.line, f"{macro[1]} is of {macro[2]}")
             self.initializers.add(macro[1])
         elif constant := re.fullmatch(r"#define (SAB_\w+) (\d+|\(-\d+\))", text):
             value = int(constant[2].strip("()"))
@@ -404,15 +406,12 @@ class Parser:
         return dataclasses.replace(variable, documentation=documentation)
 
     def extent(self) -> int:
-        """The elements of an array, a constant of this header or one before; `[` was read."""
-        line, name = self.peek().line, self.take_name()
+        """The elements of an array, which no constant decides; `[` was read."""
+        token = self.take()
+        if not token.text.isdigit():
+            raise self.error(token.line, f"expected a number, found {token.text!r}")
         self.expect("]")
-        for each in self.declarations:
-            if isinstance(each, Constant) and each.name == name:
-                return each.value
-        if name in self.constants:
-            return self.constants[name]
-        raise self.error(line, f"unknown constant: {name!r}")
+        return int(token.text)
 
     def forward(self) -> None:
         self.expect("struct")
@@ -477,12 +476,10 @@ def read_headers(include: pathlib.Path) -> list[Header]:
     if missing:
         raise HeaderError(f"sab.h: does not include {', '.join(sorted(missing))}")
     types: set[str] = set()
-    constants: dict[str, int] = {}
     headers = []
     for option, room in found:
         name = f"sab/{room}.h"
-        header = Parser(name, (include / name).read_text(), types, constants).header()
-        constants |= {each.name: each.value for each in header.of(Constant)}
+        header = Parser(name, (include / name).read_text(), types).header()
         headers.append(dataclasses.replace(header, option=option))
     check_rules(headers)
     return headers
@@ -499,10 +496,6 @@ def check_rules(headers: Sequence[Header]) -> None:
         for room in header.includes:
             if header.tier == STABLE and tiers.get(room) == PROVISIONAL:
                 raise HeaderError(f"sab/{header.room}.h: stable, but includes sab/{room}.h")
-        structs = {struct.name for struct in header.of(Struct)}
-        for function in header.of(Function):
-            if function.name.endswith("_init") and function.name[:-5] not in structs:
-                raise HeaderError(f"sab/{header.room}.h: {function.name} has no struct")
 
 
 # ---- What is written ----
@@ -593,33 +586,6 @@ def where_built(header: Header, lines: list[str]) -> list[str]:
     return [f"#if {header.option}", *lines, "#endif"] if header.option and lines else lines
 
 
-def init_functions(library: Library) -> str:
-    """The defaults are static objects, because the padding of automatic ones is indeterminate."""
-    lines = [
-        f"// {NOTICE}",
-        "// clang-format off",
-        '#include "base/guard.h"',
-        "",
-        'extern "C" {',
-    ]
-    for header in library.headers:
-        bodies = []
-        for function in header.of(Function):
-            if not function.name.endswith("_init"):
-                continue
-            struct = function.name.removesuffix("_init")
-            value = function.signature.parameters[0].name
-            bodies += [
-                "",
-                f"{declare_function(function.signature, function.name)} noexcept {{",
-                f"    static constexpr {struct} defaults = {struct.upper()}_INIT;",
-                f"    sab::init_options({value}, struct_size, defaults);",
-                "}",
-            ]
-        lines += where_built(header, bodies)
-    return "\n".join([*lines, "", '}  // extern "C"', ""])
-
-
 FIRST_SIZE_HEAD = f"""#pragma once
 // {NOTICE}
 // clang-format off
@@ -675,8 +641,8 @@ JULIA_HEAD = f'''# {NOTICE}
 """
 The C functions, structs and constants of the headers, by their own names; see `include/sab.h`.
 
-Structs that begin with `struct_size` are mutable and passed as they are. `T()` leaves their fields
-unset, `init` sets defaults. The others lie in arrays.
+Structs that begin with `struct_size` are mutable and passed as they are. `T()` sets it, and all
+other fields to zero, which is their default. The others lie in arrays.
 """
 module Raw
 
@@ -687,6 +653,11 @@ abstract type Struct end
 Base.cconvert(::Type{{Ptr{{T}}}}, value::T) where {{T<:Struct}} = value
 Base.unsafe_convert(::Type{{Ptr{{T}}}}, value::T) where {{T<:Struct}} =
     Ptr{{T}}(pointer_from_objref(value))
+function zeroed(value::T) where {{T<:Struct}}
+    GC.@preserve value ccall(:memset, Ptr{{Cvoid}}, (Ptr{{Cvoid}}, Cint, Csize_t), pointer_from_objref(value), 0, sizeof(T))
+    value.struct_size = sizeof(T)
+    return value
+end
 '''
 JULIA_LOAD = '''
 """
@@ -722,7 +693,7 @@ def julia_struct(struct: Struct, callbacks: set[str]) -> Iterator[str]:
     for field in struct.fields:
         yield f"    {julia_name(field.name)}::{julia_type(field.type, callbacks)}"
     if struct.can_grow:
-        yield f"    {struct.name}() = new()"
+        yield f"    {struct.name}() = zeroed(new())"
     yield "end\n"
 
 
@@ -735,9 +706,6 @@ def julia_function(function: Function, callbacks: set[str]) -> Iterator[str]:
     arguments = ", ".join([f"_{function.name}[]", result, listed, *names])
     yield f"const _{function.name} = Ref(C_NULL)"
     yield f"{function.name}({', '.join(names)}) = ccall({arguments})"
-    if function.name.endswith("_init"):
-        struct, value = function.name.removesuffix("_init"), names[0]
-        yield f"init({value}::{struct}) = {function.name}({value}, sizeof({value}))"
 
 
 def julia_declarations(header: Header, callbacks: set[str]) -> Iterator[str]:
@@ -950,7 +918,6 @@ def outputs(root: pathlib.Path) -> dict[str, str | None]:
         "src/libsab.map": version_script(library),
         f"debian/libsab{major}.symbols": debian_symbols(library),
         "include/sab_cdef.h": declarations_file(library),
-        "src/base/init_capi.cpp": init_functions(library),
         "src/base/first_size.h": first_sizes(library),
         "bindings/julia/src/raw.jl": julia(library),
         "bindings/python/sab/_sab.pyi": python_stub(

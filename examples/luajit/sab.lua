@@ -362,7 +362,7 @@ function sab.batches(sampler)
   return function()
     if sab.check(lib.sab_next_batch(sampler, batch)) ~= lib.SAB_OK then return nil end
     if batch.layout ~= lib.SAB_LAYOUT_ROW then return batch end
-    sab.check(lib.sab_batch_rows(sampler, rows))
+    sab.check(lib.sab_sampler_get_rows(sampler, rows))
     return batch, rows
   end
 end
@@ -371,7 +371,7 @@ end
 -- weights of a loss.
 function sab.step(sampler)
   local step = ffi.new("sab_step", {struct_size = ffi.sizeof("sab_step")})
-  sab.check(sab.lib.sab_batch_step(sampler, step))
+  sab.check(sab.lib.sab_sampler_get_step(sampler, step))
   return step
 end
 

@@ -399,7 +399,7 @@ function* walk(sampler) {
     batch.indices = copied(BigInt64Array, batch.indices, batch.count) ?? new BigInt64Array(0);
     batch.cu_seqlens = batch.starts = null;
     if (batch.layout === lib.SAB_LAYOUT_ROW) {
-      check(lib.sab_batch_rows(sampler, rows.memory));
+      check(lib.sab_sampler_get_rows(sampler, rows.memory));
       const { cu_seqlens, starts } = rows.read();
       if (cu_seqlens !== 0n) {
         const each = Array.from(copied(BigUint64Array, cu_seqlens, batch.columns), (ends) => copied(Int32Array, ends, batch.count + 1));
@@ -415,7 +415,7 @@ function* walk(sampler) {
 // for the weights of a loss.
 export function step(sampler) {
   const shown = reader('sab_step');
-  check(lib.sab_batch_step(sampler, shown.memory));
+  check(lib.sab_sampler_get_step(sampler, shown.memory));
   const { micro_batches, samples, columns, totals } = shown.read();
   return { micro_batches, samples, total: perColumn(totals, columns) };
 }

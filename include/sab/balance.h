@@ -36,7 +36,7 @@ typedef struct sab_partition_options {
     /** 1: every part has the same number of items, and the count must be a multiple of the parts; 0
      *  (default) */
     int32_t equal_counts;
-    /** number of costs of an item, 1 to SAB_MAX_BUDGETS; 1 */
+    /** number of costs of an item, at most SAB_MAX_BUDGETS; 0: 1 */
     size_t cost_count;
     /** weights of each item, such as tokens or bytes: finite, at least 0, with a finite sum.
      *  `capacity_count` times as many as items: the first weight of all items, then the second of
@@ -51,16 +51,7 @@ typedef struct sab_partition_options {
     /** passed to `progress` */
     void *progress_ctx;
 } sab_partition_options;
-#define SAB_PARTITION_OPTIONS_INIT {sizeof(sab_partition_options), 0, 1, NULL, NULL, 0, NULL, NULL}
-
-/** Sets the defaults, the same as SAB_PARTITION_OPTIONS_INIT: for languages without C's macros.
- *
- * @param options      filled; NULL is ignored
- * @param struct_size  size of the caller's sab_partition_options; exactly this many bytes are
- *     written
- */
-SAB_API void sab_partition_options_init(sab_partition_options *options, size_t struct_size)
-    SAB_NOEXCEPT;
+#define SAB_PARTITION_OPTIONS_INIT {sizeof(sab_partition_options)}
 
 /** Assigns items to parts so that the largest sum of costs is small.
  *
@@ -122,7 +113,7 @@ typedef struct sab_balanced_options {
     /** number of `budgets`, 0 to SAB_MAX_BUDGETS */
     size_t budget_count;
     /** share of all budgets of a step that its samples may take; the rest stays free so that costs
-     *  can be balanced. In (0, 1]; 0.95 */
+     *  can be balanced. In (0, 1]; 0: 0.95 */
     double fill;
     /** the costs that are balanced, of a row, each of them over ranks and over micro-batches. A
      *  constant term is the same for all micro-batches and is not counted. Read during the call.
@@ -138,17 +129,7 @@ typedef struct sab_balanced_options {
     /** passed to `progress` */
     void *progress_ctx;
 } sab_balanced_options;
-#define SAB_BALANCED_OPTIONS_INIT \
-    {sizeof(sab_balanced_options), 0, NULL, 0, 0.95, NULL, 0, SAB_OVERSIZE_ERROR, NULL, NULL}
-
-/** Sets the defaults, the same as SAB_BALANCED_OPTIONS_INIT: for languages without C's macros.
- *
- * @param options      filled; NULL is ignored
- * @param struct_size  size of the caller's sab_balanced_options; exactly this many bytes are
- *     written
- */
-SAB_API void sab_balanced_options_init(sab_balanced_options *options, size_t struct_size)
-    SAB_NOEXCEPT;
+#define SAB_BALANCED_OPTIONS_INIT {sizeof(sab_balanced_options)}
 
 /** Steps of samples in random order, assigned to ranks and micro-batches of nearly equal cost,
  * under budgets of tokens or memory. For batches without padding (packed, nested, variable-length
@@ -222,8 +203,9 @@ typedef struct sab_balanced_report {
     uint64_t steps;
     /** number of columns of the sizes */
     size_t columns;
-    /** sum of the sizes in the steps, one a column */
-    double total[SAB_MAX_COLUMNS];
+    /** sum of the sizes in the steps, one a column. This array and those below belong to the
+     *  sampler and stay valid until its next report */
+    const double *totals;
     /** share of a budget that the samples take, of the budget where it is largest; 0 without a
      *  budget; of a packed sampler that of sab_packed_info */
     double fill;
@@ -231,45 +213,43 @@ typedef struct sab_balanced_report {
      *  `balance` */
     size_t balance_count;
     /** mean over steps of (cost of the costliest rank / mean cost of the ranks); 1: perfect */
-    double rank_imbalance[SAB_MAX_BUDGETS];
+    const double *rank_imbalance;
     /** the largest of these */
-    double largest_rank_imbalance[SAB_MAX_BUDGETS];
+    const double *largest_rank_imbalance;
     /** mean over steps of (cost of the costliest micro-batch / mean) */
-    double micro_batch_imbalance[SAB_MAX_BUDGETS];
+    const double *micro_batch_imbalance;
     /** sum over steps of the cost of the costliest rank: the time of an epoch if each step waits
      *  for the slowest rank */
-    double time[SAB_MAX_BUDGETS];
+    const double *time;
     /** total cost / world size: the time of an epoch without waiting */
-    double least_time[SAB_MAX_BUDGETS];
+    const double *least_time;
 } sab_balanced_report;
-#define SAB_BALANCED_REPORT_INIT \
-    {sizeof(sab_balanced_report), 0, 0, 0, 0, 0, {0}, 0, 0, {0}, {0}, {0}, {0}, {0}}
+#define SAB_BALANCED_REPORT_INIT {sizeof(sab_balanced_report)}
 
 /** Measures the current epoch of a balanced or packed sampler. Does not move its cursor.
  *
  * Of a packed sampler the one cost is `balance` of sab_packed_options. A row that is split between
  * ranks, in the last step, is counted by the share of its samples.
  *
- * @param sampler       made by sab_balanced_sampler_new() or sab_packed_sampler_new(). After a
- *     restore from another world size the report begins where this one took over
- * @param progress      reports progress and may cancel; NULL for none
- * @param progress_ctx  passed to `progress`
- * @param report        filled on SAB_OK; its struct_size must be set
+ * @param sampler  made by sab_balanced_sampler_new() or sab_packed_sampler_new(). After a restore
+ *     from another world size the report begins where this one took over
+ * @param options  NULL: no progress
+ * @param report   filled on SAB_OK; its struct_size must be set
  * @return SAB_OK; SAB_E_ARGUMENT for another sampler; SAB_E_CANCELLED
  */
-SAB_API sab_status sab_balanced_sampler_get_report(sab_sampler *sampler, sab_progress_fn progress,
-                                                   void *progress_ctx, sab_balanced_report *report)
-    SAB_NOEXCEPT;
+SAB_API sab_status sab_balanced_sampler_get_report(sab_sampler *sampler,
+                                                   const sab_progress_options *options,
+                                                   sab_balanced_report *report) SAB_NOEXCEPT;
 
 /* ---- Step plans ---- */
 
 /** The order of the micro-batches of a rank, by cost. It is the same on all ranks, so that
  *  micro-batches of similar cost run at the same time. */
 typedef int32_t sab_micro_batch_order;
-/** cheapest first */
-#define SAB_MICRO_BATCHES_ASCENDING 0
 /** costliest first: a step that runs out of memory does so at its beginning */
-#define SAB_MICRO_BATCHES_DESCENDING 1
+#define SAB_MICRO_BATCHES_DESCENDING 0
+/** cheapest first */
+#define SAB_MICRO_BATCHES_ASCENDING 1
 /** costliest in the middle, cheap ones at both ends, where a pipeline fills and drains */
 #define SAB_MICRO_BATCHES_BELL 2
 
@@ -277,7 +257,7 @@ typedef int32_t sab_micro_batch_order;
 typedef struct sab_step_plan_options {
     /** set by SAB_STEP_PLAN_OPTIONS_INIT */
     size_t struct_size;
-    /** number of ranks, at least 1; may be more than there are samples. 1 */
+    /** number of ranks; may be more than there are samples. 0: 1 */
     uint64_t world_size;
     /** limits that each micro-batch keeps, all of them. A NULL cost is the padded total of a padded
      *  batch, and the total of a row. Read during the call. NULL */
@@ -287,11 +267,10 @@ typedef struct sab_step_plan_options {
     /** micro-batches of each rank, rounded up to `multiple`. 0 (default): the fewest possible */
     uint64_t micro_batches;
     /** the number of micro-batches is a multiple of this, such as the stages of an interleaved
-     *  pipeline; at least 1. 1 */
+     *  pipeline. 0: 1 */
     uint64_t multiple;
-    /** SAB_LAYOUT_ROW (default) or SAB_LAYOUT_PADDED, in which a micro-batch is padded to its
-     *  longest sample */
-    sab_layout layout;
+    /** 1: a micro-batch is padded to its longest sample; 0 (default): it is a row */
+    int32_t padded;
     /** the costs that are evened out, over ranks in sum and in each micro-step. Those of rows must
      *  be costs of a row (sab/cost.h). Read during the call. NULL: the cost of the first budget;
      *  without a budget that of a budget with a NULL cost */
@@ -308,18 +287,7 @@ typedef struct sab_step_plan_options {
     /** passed to `progress` */
     void *progress_ctx;
 } sab_step_plan_options;
-#define SAB_STEP_PLAN_OPTIONS_INIT                                                      \
-    {sizeof(sab_step_plan_options), 1,    NULL, 0, 0, 1, SAB_LAYOUT_ROW, NULL, 0, NULL, \
-     SAB_MICRO_BATCHES_DESCENDING,  NULL, NULL}
-
-/** Sets the defaults, the same as SAB_STEP_PLAN_OPTIONS_INIT: for languages without C's macros.
- *
- * @param options      filled; NULL is ignored
- * @param struct_size  size of the caller's sab_step_plan_options; exactly this many bytes are
- *     written
- */
-SAB_API void sab_step_plan_options_init(sab_step_plan_options *options, size_t struct_size)
-    SAB_NOEXCEPT;
+#define SAB_STEP_PLAN_OPTIONS_INIT {sizeof(sab_step_plan_options)}
 
 /** The samples of one step, divided among ranks and micro-batches. Immutable; threads may share it.
  */
@@ -427,15 +395,14 @@ typedef struct sab_step_plan_view {
      *  all, then the second of all, and so on. Of rows without the constant term */
     const double *costs;
     /** cost of the costliest rank / mean of the ranks; 1: perfect */
-    double rank_imbalance[SAB_MAX_BUDGETS];
+    const double *rank_imbalance;
     /** a lower bound of rank_imbalance: above 1 if one sample or group costs more than the mean */
-    double least_rank_imbalance[SAB_MAX_BUDGETS];
+    const double *least_rank_imbalance;
     /** sum over micro-steps of the costliest micro-batch / mean of the ranks: how much longer a
      *  step takes than without waiting, if ranks wait for each other after each micro-batch */
-    double micro_step_imbalance[SAB_MAX_BUDGETS];
+    const double *micro_step_imbalance;
 } sab_step_plan_view;
-#define SAB_STEP_PLAN_VIEW_INIT \
-    {sizeof(sab_step_plan_view), 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, 0, NULL, {0}, {0}, {0}}
+#define SAB_STEP_PLAN_VIEW_INIT {sizeof(sab_step_plan_view)}
 
 /** Shows a step plan.
  *
@@ -509,16 +476,7 @@ typedef struct sab_context_options {
     /** passed to `progress` */
     void *progress_ctx;
 } sab_context_options;
-#define SAB_CONTEXT_OPTIONS_INIT \
-    {sizeof(sab_context_options), NULL, 0, SAB_CONTEXT_POWERS_OF_TWO, NULL, NULL}
-
-/** Sets the defaults, the same as SAB_CONTEXT_OPTIONS_INIT: for languages without C's macros.
- *
- * @param options      filled; NULL is ignored
- * @param struct_size  size of the caller's sab_context_options; exactly this many bytes are written
- */
-SAB_API void sab_context_options_init(sab_context_options *options, size_t struct_size)
-    SAB_NOEXCEPT;
+#define SAB_CONTEXT_OPTIONS_INIT {sizeof(sab_context_options)}
 
 /** A part of a sample, which one rank computes.
  *
@@ -569,7 +527,7 @@ typedef struct sab_context_plan_view {
     /** makespan / lower_bound - 1; 0 when both are 0 */
     double gap;
 } sab_context_plan_view;
-#define SAB_CONTEXT_PLAN_VIEW_INIT {sizeof(sab_context_plan_view), 0, 0, NULL, NULL, 0, 0, 0}
+#define SAB_CONTEXT_PLAN_VIEW_INIT {sizeof(sab_context_plan_view)}
 
 /** Splits samples over ranks so that the ranks end early: context parallelism with groups of
  * different sizes.

@@ -130,6 +130,17 @@ SAB_API void sab_log_set_callback(sab_log_fn callback, void *ctx) SAB_NOEXCEPT;
  */
 typedef int32_t (*sab_progress_fn)(void *ctx, uint64_t done, uint64_t total);
 
+/** Options of long calls that have no others. */
+typedef struct sab_progress_options {
+    /** sizeof(sab_progress_options) */
+    size_t struct_size;
+    /** reports progress and may cancel; NULL */
+    sab_progress_fn progress;
+    /** passed to `progress` */
+    void *progress_ctx;
+} sab_progress_options;
+#define SAB_PROGRESS_OPTIONS_INIT {sizeof(sab_progress_options)}
+
 #ifdef __cplusplus
 }
 #endif

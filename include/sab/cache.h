@@ -48,11 +48,11 @@ typedef struct sab_cache_options {
     /** values are kept under "{dataset_name}_{key}": caches of one name share their values. NULL
      *  (default): under the key itself; all keys belong to the cache */
     const char *dataset_name;
-    /** number of values that are collected before they are written together; at least 1. Until then
+    /** number of values that are collected before they are written together; 0: 1. Until then
      *  they are read from the buffer, and lost if the process ends abnormally. sab_cache_flush(),
-     *  sab_cache_free(), fork() and `flush_interval` also write them. 1 */
+     *  sab_cache_free(), fork() and `flush_interval` also write them */
     uint64_t writer_buffer_size;
-    /** seconds after which a call on this cache writes the buffer; above 0. 1 */
+    /** seconds after which a call on this cache writes the buffer; above 0. 0: 1 */
     double flush_interval;
     /** largest number of bytes; beyond it, random values are evicted. "lmdb:": pages used by the
      *  dataset name; the file is larger while values or writes use old pages. "redis-server:": its
@@ -62,10 +62,10 @@ typedef struct sab_cache_options {
     /** SAB_CACHE_DEGRADE */
     sab_cache_failure on_failure;
     /** Redis: seconds to connect, and for each answer or 64 KiB of a long answer; above 0. The
-     *  system's own limit applies to name resolution. 1 */
+     *  system's own limit applies to name resolution. 0: 1 */
     double timeout;
-    /** longest time in seconds to wait for a value that another thread or process computes; at
-     *  least 0. 60 */
+    /** longest time in seconds to wait for a value that another thread or process computes. 0: 60;
+     *  -1: does not wait */
     double load_wait;
     /** Redis: total seconds for one request to the servers, with all answers and steps of SCAN;
      *  after that `on_failure` applies. sab_cache_get_or_load() makes up to five requests besides
@@ -75,16 +75,7 @@ typedef struct sab_cache_options {
      *  read and write for the owner. Existing files keep theirs. 0 (default): 0600 */
     uint64_t file_mode;
 } sab_cache_options;
-#define SAB_CACHE_OPTIONS_INIT \
-    {sizeof(sab_cache_options), NULL, 1, 1, 0, SAB_CACHE_DEGRADE, 1, 60, 0, 0}
-
-/** Sets the defaults, the same as SAB_CACHE_OPTIONS_INIT: for languages without C's macros.
- *
- * @param options      filled; NULL is ignored
- * @param struct_size  size of the caller's sab_cache_options; exactly this many bytes are
- *     written
- */
-SAB_API void sab_cache_options_init(sab_cache_options *options, size_t struct_size) SAB_NOEXCEPT;
+#define SAB_CACHE_OPTIONS_INIT {sizeof(sab_cache_options)}
 
 /** Opens a cache.
  *
@@ -98,7 +89,7 @@ SAB_API void sab_cache_options_init(sab_cache_options *options, size_t struct_si
  * - "redis://[USER:PASSWORD@]HOST:PORT[,[USER:PASSWORD@]HOST:PORT...][/DB]": one or several
  *   servers, to which xxHash assigns the keys. USER and PASSWORD are percent-encoded, may be empty,
  *   and also apply to the hosts that follow. HOST may be an IPv6 address in brackets. PORT is 6379
- *   by default. The user needs GET, MGET, SET, MSET and EVAL; for sab_cache_key_count() and
+ *   by default. The user needs GET, MGET, SET, MSET and EVAL; for sab_cache_get_key_count() and
  *   sab_cache_clear() also SCAN and UNLINK.
  * - "redis-server:[PROGRAM][@ADDRESS]": starts a Redis server (by default the program
  *   "redis-server") on an address of this machine, by default the loopback interface, with a random
@@ -178,15 +169,14 @@ typedef int32_t (*sab_cache_load_fn)(void *ctx, const void *key, size_t key_size
  * @param key_size  at least 1, at most 2^20
  * @param load      called at most once, in this thread
  * @param ctx       passed to `load`
- * @param progress  called from time to time while the call waits, with the elapsed milliseconds and
- *     those of `load_wait`; may cancel; NULL for none
- * @param progress_ctx  passed to `progress`
+ * @param options   `progress` is called from time to time while the call waits, with the elapsed
+ *     milliseconds and those of `load_wait`; NULL: no progress
  * @param value     the value, free with sab_cache_value_free(); NULL on failure
  * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_CALLBACK; SAB_E_CANCELLED from `progress`; SAB_E_IO
  */
 SAB_API sab_status sab_cache_get_or_load(sab_cache *cache, const void *key, size_t key_size,
                                          sab_cache_load_fn load, void *ctx,
-                                         sab_progress_fn progress, void *progress_ctx,
+                                         const sab_progress_options *options,
                                          sab_cache_value **value) SAB_NOEXCEPT;
 
 /** A key and its value. */
@@ -232,7 +222,7 @@ SAB_API sab_status sab_cache_flush(sab_cache *cache) SAB_NOEXCEPT;
  * @param keys   filled on SAB_OK; with SAB_CACHE_DEGRADE unreachable servers are not counted
  * @return SAB_OK; SAB_E_IO
  */
-SAB_API sab_status sab_cache_key_count(sab_cache *cache, uint64_t *keys) SAB_NOEXCEPT;
+SAB_API sab_status sab_cache_get_key_count(sab_cache *cache, uint64_t *keys) SAB_NOEXCEPT;
 
 /** Removes all keys of the cache's dataset name, for all processes. On Redis these are the keys
  * that begin with "{dataset_name}_"; without a name all keys.
@@ -257,7 +247,7 @@ typedef struct sab_cache_stats {
     uint64_t bytes_written; /**< of values written */
     uint64_t buffered;      /**< values in the buffer now */
 } sab_cache_stats;
-#define SAB_CACHE_STATS_INIT {sizeof(sab_cache_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+#define SAB_CACHE_STATS_INIT {sizeof(sab_cache_stats)}
 
 /** Reads the statistics.
  *

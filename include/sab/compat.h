@@ -3,13 +3,13 @@
  * batches.
  *
  * - bionemo-size-aware-batching 1.0.0: sab_bionemo_create_buckets(),
- *   sab_bionemo_size_aware_sampler_new(), sab_bionemo_sampler_new().
+ *   sab_bionemo_size_aware_stream_sampler_new(), sab_bionemo_sampler_new().
  * - Bagua's contrib package: sab_bagua_sampler_new(). Samples are sorted by complexity,
  *   successive ones go to the ranks of one step, and the steps are shuffled.
  *
  * New programs that need none of these orders use sab_bucket_sampler_new().
  *
- * Tier: stable.
+ * Tier: provisional. Functions and structs here may change or be removed in a minor release.
  */
 #ifndef SAB_COMPAT_H
 #define SAB_COMPAT_H
@@ -48,27 +48,6 @@ SAB_API sab_status sab_bionemo_create_buckets(const sab_sizes *sizes, int64_t ma
                                               int64_t *bucket_sizes, size_t capacity,
                                               size_t *bucket_count) SAB_NOEXCEPT;
 
-/** Greedy batches in the order of the indices: a batch closes before its total would exceed
- * `budget`.
- *
- * A sample over the budget alone is skipped and counted, with a log message. This is the rule of
- * `SizeAwareBatchSampler` of bionemo-size-aware-batching 1.0.0. The constructor finds the batches
- * in one pass and keeps 24 bytes for each.
- *
- * @param indices         order of the samples, copied; NULL: 0, 1, 2, ...
- * @param count           number of `indices`; with NULL indices at most the number of sizes
- * @param sizes           sizes of the samples; may be freed before the sampler, but memory that
- *     they borrow must stay valid
- * @param budget          largest total of a batch; finite, at least 0
- * @param options         `seed` and `costliest_first` are not used
- * @param sampler         the new handle; free with sab_sampler_free()
- * @return SAB_OK; SAB_E_ARGUMENT, also for an index outside the sizes
- */
-SAB_API sab_status sab_bionemo_size_aware_sampler_new(const int64_t *indices, size_t count,
-                                                      const sab_sizes *sizes, double budget,
-                                                      const sab_sampler_options *options,
-                                                      sab_sampler **sampler) SAB_NOEXCEPT;
-
 /** Gives the next index and its size, in any order, of any number of samples.
  *
  * @param ctx       the pointer given with the callback
@@ -85,7 +64,7 @@ typedef int32_t (*sab_index_fn)(void *ctx, uint64_t epoch, uint64_t position, in
 /** Greedy batches over an index source that is read while batches are made: one rank, number of
  * batches unknown.
  *
- * The same rule as sab_bionemo_size_aware_sampler_new(). sab_sampler_batch_count(),
+ * The same rule as sab_ordered_sampler_new(). sab_sampler_get_batch_count(),
  * sab_sampler_seek() (except to position 0), sab_sampler_at() and the state functions return
  * SAB_E_UNSUPPORTED.
  *
@@ -93,19 +72,21 @@ typedef int32_t (*sab_index_fn)(void *ctx, uint64_t epoch, uint64_t position, in
  * @param ctx             passed to `source`
  * @param release         called once with `ctx` by sab_sampler_free(), in its thread, and not when
  *     this call fails; NULL for none
- * @param budget          largest total of a batch; finite, at least 0
+ * @param limit           largest total of a batch; finite, at least 0
  * @param sampler         the new handle; free with sab_sampler_free()
  * @return SAB_OK; SAB_E_ARGUMENT
  */
 SAB_API sab_status sab_bionemo_size_aware_stream_sampler_new(sab_index_fn source, void *ctx,
                                                              void (*release)(void *ctx),
-                                                             double budget, sab_sampler **sampler)
+                                                             double limit, sab_sampler **sampler)
     SAB_NOEXCEPT;
 
-/** buckets ascending, samples of a bucket by index */
-#define SAB_BIONEMO_SHUFFLE_NONE 0
+/** How the bionemo sampler shuffles. */
+typedef int32_t sab_bionemo_shuffle;
 /** samples of each bucket permuted, the bucket of each batch drawn */
-#define SAB_BIONEMO_SHUFFLE_ALL 1
+#define SAB_BIONEMO_SHUFFLE_ALL 0
+/** buckets ascending, samples of a bucket by index */
+#define SAB_BIONEMO_SHUFFLE_NONE 1
 /** samples of a bucket by index, the bucket of each batch drawn: for callers who permute
  *  themselves */
 #define SAB_BIONEMO_SHUFFLE_BUCKETS 2
@@ -117,15 +98,15 @@ typedef struct sab_bionemo_options {
     /** as torch.Generator().manual_seed(seed). 0 */
     uint64_t seed;
     /** SAB_BIONEMO_SHUFFLE_ALL */
-    int32_t shuffle;
-    /** greedy batches by `sizes` or `size` instead of the plan's batch sizes; negative (default):
-     *  the plan's */
-    double budget;
-    /** with `budget`: the size of each sample; memory that they borrow must stay valid. NULL:
-     *  `size` gives them */
+    sab_bionemo_shuffle shuffle;
+    /** with `sizes` or `size`: greedy batches instead of the plan's batch sizes. A batch closes
+     *  before its total would exceed this; finite, at least 0 */
+    double limit;
+    /** the size of each sample, for greedy batches; memory that they borrow must stay valid. NULL
+     */
     const sab_sizes *sizes;
-    /** with `budget`, without `sizes`: called once for each sample of an epoch, while batches are
-     *  formed */
+    /** instead of `sizes`: called once for each sample of an epoch, while batches are formed. NULL
+     */
     sab_size_fn size;
     /** passed to `size`, until the sampler is freed */
     void *size_ctx;
@@ -133,16 +114,7 @@ typedef struct sab_bionemo_options {
      *  constructor fails; NULL */
     void (*release)(void *ctx);
 } sab_bionemo_options;
-#define SAB_BIONEMO_OPTIONS_INIT {sizeof(sab_bionemo_options), 0, 1, -1.0, NULL, NULL, NULL, NULL}
-
-/** Sets the defaults, the same as SAB_BIONEMO_OPTIONS_INIT: for languages without C's macros.
- *
- * @param options      filled; NULL is ignored
- * @param struct_size  size of the caller's sab_bionemo_options; exactly this many bytes are
- *     written
- */
-SAB_API void sab_bionemo_options_init(sab_bionemo_options *options, size_t struct_size)
-    SAB_NOEXCEPT;
+#define SAB_BIONEMO_OPTIONS_INIT {sizeof(sab_bionemo_options)}
 
 /** The order of `BucketBatchSampler` of bionemo-size-aware-batching 1.0.0, seed for seed, without
  * torch.
@@ -152,7 +124,7 @@ SAB_API void sab_bionemo_options_init(sab_bionemo_options *options, size_t struc
  * the generator and the order that the previous pass left. So there is no random access, and a pass
  * that repeats an unfinished epoch has another order. The functions that
  * sab_bionemo_size_aware_stream_sampler_new() lists are not supported here either. Exception:
- * sab_sampler_batch_count() is supported if the plan's batch sizes are used. Keeps 8 bytes a
+ * sab_sampler_get_batch_count() is supported if the plan's batch sizes are used. Keeps 8 bytes a
  * sample.
  *
  * @param plan     made with SAB_BUCKETS_BOUNDARIES and SAB_TAIL_KEEP or SAB_TAIL_DROP; may be freed
@@ -219,23 +191,23 @@ typedef int32_t (*sab_make_batches_fn)(void *ctx, const int64_t *indices, size_t
 typedef struct sab_bagua_options {
     /** set by SAB_BAGUA_OPTIONS_INIT */
     size_t struct_size;
-    /** 1 (default): steps in another order each epoch; 0: by complexity, the least complex first */
-    int32_t shuffle;
+    /** 1: steps by complexity, the least complex first; 0 (default): in another order each epoch */
+    int32_t no_shuffle;
     /** 1: samples (batch sampler: batches) that do not fill the last step of all ranks are left
      *  out. 0 (default): the last step is filled with the least complex samples (batch sampler: the
      *  rank's first batches) again */
     int32_t drop_last;
-    /** with `shuffle`: noise added to the complexities before they are sorted, as a share of their
+    /** where steps are shuffled: noise added to the complexities before they are sorted, as a share of their
      *  range. 0 (default): the best balance, 1: the most random order */
     double random_level;
-    /** successive samples of a rank in a batch, at least 1. 1. Not used by the batch sampler */
+    /** successive samples of a rank in a batch; 0: 1. Refused by the batch sampler */
     uint64_t batch_size;
     /** batch sampler without `make_batches`: a batch closes before its complexities would sum to
      *  more; finite, above 0. 0: not set */
-    double budget;
+    double limit;
     /** batch sampler: makes the batches; called once for each rank by the constructor, and whenever
      *  an epoch or another number of ranks begins (sab_sampler_set_epoch(),
-     *  sab_sampler_state_restore()). NULL: `budget` makes the batches */
+     *  sab_sampler_state_restore()). NULL: `limit` makes the batches */
     sab_make_batches_fn make_batches;
     /** passed to `make_batches`, until the sampler is freed */
     void *make_batches_ctx;
@@ -243,16 +215,7 @@ typedef struct sab_bagua_options {
      *  constructor fails; NULL */
     void (*release)(void *ctx);
 } sab_bagua_options;
-#define SAB_BAGUA_OPTIONS_INIT {sizeof(sab_bagua_options), 1, 0, 0, 1, 0, NULL, NULL, NULL}
-
-/** Sets the defaults, the same as SAB_BAGUA_OPTIONS_INIT: for languages without C's
- * macros.
- *
- * @param options      filled; NULL is ignored
- * @param struct_size  size of the caller's sab_bagua_options; exactly this many bytes are
- *     written
- */
-SAB_API void sab_bagua_options_init(sab_bagua_options *options, size_t struct_size) SAB_NOEXCEPT;
+#define SAB_BAGUA_OPTIONS_INIT {sizeof(sab_bagua_options)}
 
 /** The order of Bagua's `LoadBalancingDistributedSampler`, seed for seed, without torch.
  *

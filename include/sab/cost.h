@@ -54,8 +54,12 @@ typedef struct sab_cost_term {
     double coefficient;
     /** at most 8 */
     uint32_t count_power;
-    /** one for each column; at most 8 each */
-    uint32_t length_powers[SAB_MAX_COLUMNS];
+    /** number of `length_powers`, 0 to SAB_MAX_COLUMNS */
+    uint32_t column_count;
+    /** one for each column; at most 8 each. Read during the call. NULL without a length */
+    const uint32_t *length_powers;
+    /** 0 */
+    uint64_t reserved[2];
 } sab_cost_term;
 
 /** Computes the cost of a batch.
@@ -141,6 +145,8 @@ typedef struct sab_budget {
     const sab_cost *cost;
     /** in the unit of the cost; finite, above 0 and above the constant term of the cost */
     double limit;
+    /** 0 */
+    uint64_t reserved[2];
 } sab_budget;
 
 #ifdef __cplusplus

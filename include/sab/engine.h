@@ -94,7 +94,7 @@ typedef struct sab_histogram_info {
     size_t sources;       /**< number of sources of the mixture; 0 if the sizes are no mixture */
     uint64_t fingerprint; /**< equal only for equal histograms */
 } sab_histogram_info;
-#define SAB_HISTOGRAM_INFO_INIT {sizeof(sab_histogram_info), 0, 0, 0, 0, 0, 0}
+#define SAB_HISTOGRAM_INFO_INIT {sizeof(sab_histogram_info)}
 
 /** Makes a histogram without samples.
  *
@@ -229,7 +229,7 @@ SAB_API sab_status sab_histogram_epoch_new(const sab_histogram *histogram, const
  *
  * It has the same buckets as the plan that sab_plan_new() makes of the same sizes with the same
  * options, and the same batches by sab_plan_locate(). It has no sample indices. So samplers,
- * sab_plan_get_report() and sab_plan_skipped() refuse it with SAB_E_UNSUPPORTED. It can be saved,
+ * sab_plan_get_report() and sab_plan_get_skipped() refuse it with SAB_E_UNSUPPORTED. It can be saved,
  * copied and sent as any plan.
  *
  * With several columns it needs about 100 bytes for each distinct combination of sizes, of which
@@ -257,7 +257,7 @@ typedef struct sab_places {
     int64_t *slots;     /**< place of the sample in sab_batch.indices of the rank's batch */
     uint64_t *batch_count; /**< one number: the batches that each rank takes in the epoch; NULL */
 } sab_places;
-#define SAB_PLACES_INIT {sizeof(sab_places), NULL, NULL, NULL, NULL, NULL, NULL}
+#define SAB_PLACES_INIT {sizeof(sab_places)}
 
 /** Tells where samples are in an epoch of the bucket order: the inverse of
  * sab_bucket_sampler_new().

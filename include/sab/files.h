@@ -56,17 +56,7 @@ typedef struct sab_sizes_file_options {
      */
     sab_null_rule nulls;
 } sab_sizes_file_options;
-#define SAB_SIZES_FILE_OPTIONS_INIT \
-    {sizeof(sab_sizes_file_options), NULL, NULL, 0, 0, NULL, NULL, 0, 0}
-
-/** Sets the defaults, the same as SAB_SIZES_FILE_OPTIONS_INIT: for languages without C's macros.
- *
- * @param options      filled; NULL is ignored
- * @param struct_size  size of the caller's sab_sizes_file_options; exactly this many bytes are
- *     written
- */
-SAB_API void sab_sizes_file_options_init(sab_sizes_file_options *options, size_t struct_size)
-    SAB_NOEXCEPT;
+#define SAB_SIZES_FILE_OPTIONS_INIT {sizeof(sab_sizes_file_options)}
 
 /** Reads the sizes of the samples of a file.
  *

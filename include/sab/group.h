@@ -46,12 +46,13 @@ typedef struct sab_thresholds_options {
     /** 1: a group costs count * cost(1, longest), and a callback is called only once for each
      *  distinct length; 0 (default) */
     int32_t cost_per_sample;
-    /** RANDOMISED: number of searches; the one with the most even groups is the result; at least 1.
+    /** RANDOMISED: number of searches; the one with the most even groups is the result. 0:
      *  100 */
     uint32_t num_trials;
-    /** RANDOMISED: a search ends after more than this number of steps that do not reduce the
-     *  largest difference; at least 0. -1 (default): twice the number of distinct lengths */
-    int64_t tolerate;
+    /** RANDOMISED: a search ends after this number of steps in sequence that do not reduce the
+     *  largest difference: `tolerate` of asym plus 1. 0: twice the number of distinct lengths, plus
+     *  1 */
+    uint64_t patience;
     /** RANDOMISED: seed of the start points, which are those of CPython's
      *  `random.Random(seed).sample`; 0 */
     uint64_t seed;
@@ -64,26 +65,7 @@ typedef struct sab_thresholds_options {
     /** passed to `progress` */
     void *progress_ctx;
 } sab_thresholds_options;
-#define SAB_THRESHOLDS_OPTIONS_INIT  \
-    {sizeof(sab_thresholds_options), \
-     SAB_THRESHOLDS_LEAST_TOTAL,     \
-     NULL,                           \
-     0,                              \
-     100,                            \
-     -1,                             \
-     0,                              \
-     NULL,                           \
-     NULL,                           \
-     NULL}
-
-/** Sets the defaults, the same as SAB_THRESHOLDS_OPTIONS_INIT: for languages without C's macros.
- *
- * @param options      filled; NULL is ignored
- * @param struct_size  size of the caller's sab_thresholds_options; exactly this many bytes are
- *     written
- */
-SAB_API void sab_thresholds_options_init(sab_thresholds_options *options, size_t struct_size)
-    SAB_NOEXCEPT;
+#define SAB_THRESHOLDS_OPTIONS_INIT {sizeof(sab_thresholds_options)}
 
 /** Costs of the groups, if each is one batch. A group without samples costs nothing. */
 typedef struct sab_thresholds_info {
@@ -106,7 +88,7 @@ typedef struct sab_thresholds_info {
     /** searches that ended because two thresholds met ("narrow gap") */
     uint64_t narrow;
 } sab_thresholds_info;
-#define SAB_THRESHOLDS_INFO_INIT {sizeof(sab_thresholds_info), 0, 0, 0, 0, 0, 0, 0, 0}
+#define SAB_THRESHOLDS_INFO_INIT {sizeof(sab_thresholds_info)}
 
 /** Finds `k` thresholds, which divide lengths into `k` + 1 groups.
  *
@@ -225,7 +207,7 @@ typedef struct sab_grouping_view {
      *  ...; NULL without dimensions */
     const int64_t *intervals;
 } sab_grouping_view;
-#define SAB_GROUPING_VIEW_INIT {sizeof(sab_grouping_view), 0, 0, 0, NULL, NULL, NULL, NULL, NULL}
+#define SAB_GROUPING_VIEW_INIT {sizeof(sab_grouping_view)}
 
 /** Shows a grouping.
  *
@@ -270,7 +252,7 @@ typedef struct sab_ragged {
     /** instead of `values`: the address of each sample; ignored for samples without elements */
     void *const *data;
 } sab_ragged;
-#define SAB_RAGGED_INIT {sizeof(sab_ragged), 0, 0, 0, NULL, NULL, NULL, NULL, NULL}
+#define SAB_RAGGED_INIT {sizeof(sab_ragged)}
 
 /** Value of padded positions. */
 typedef int32_t sab_pad_rule;
@@ -298,15 +280,7 @@ typedef struct sab_pad_options {
      *  each, which end before the call returns; 0 (default): the number of processors */
     uint64_t threads;
 } sab_pad_options;
-#define SAB_PAD_OPTIONS_INIT {sizeof(sab_pad_options), 0, SAB_PADDING_CONSTANT, NULL, 0, 0}
-
-/** Sets the defaults, the same as SAB_PAD_OPTIONS_INIT: for languages without C's macros.
- *
- * @param options      filled; NULL is ignored
- * @param struct_size  size of the caller's sab_pad_options; exactly this many bytes are
- *     written
- */
-SAB_API void sab_pad_options_init(sab_pad_options *options, size_t struct_size) SAB_NOEXCEPT;
+#define SAB_PAD_OPTIONS_INIT {sizeof(sab_pad_options)}
 
 /** The smallest shape that holds the samples: the largest length along each dimension.
  *
@@ -317,7 +291,7 @@ SAB_API void sab_pad_options_init(sab_pad_options *options, size_t struct_size) 
  * @param shape    `dimensions` numbers, filled on SAB_OK; zeros when there are no samples
  * @return SAB_OK; SAB_E_ARGUMENT
  */
-SAB_API sab_status sab_ragged_padded_shape(const sab_ragged *samples, const int64_t *indices,
+SAB_API sab_status sab_ragged_get_padded_shape(const sab_ragged *samples, const int64_t *indices,
                                            size_t count, int64_t *shape) SAB_NOEXCEPT;
 
 /** Stacks samples in one row-major array, each padded at the end of its dimensions. One pass over
@@ -327,7 +301,7 @@ SAB_API sab_status sab_ragged_padded_shape(const sab_ragged *samples, const int6
  * @param indices  which samples, in this order, possibly several times; NULL: all
  * @param count    number of `indices`; without them, of samples
  * @param shape    `dimensions` numbers, each at least as large as those of
- *     sab_ragged_padded_shape()
+ *     sab_ragged_get_padded_shape()
  * @param options  NULL: the defaults
  * @param padded   room for count * shape[0] * shape[1] * ... elements: an array of `shape` with
  *     `count` inserted before dimension `batch_dim`
@@ -342,7 +316,7 @@ SAB_API sab_status sab_ragged_pad(const sab_ragged *samples, const int64_t *indi
  *
  * @param padded   an array as sab_ragged_pad() makes it
  * @param shape    its `dimensions` numbers without the samples' dimension, each at least as large
- *     as those of sab_ragged_padded_shape()
+ *     as those of sab_ragged_get_padded_shape()
  * @param indices  the sample at each position of the array; NULL: all, in order. With several
  *     threads no two may be equal
  * @param count    number of `indices`; without them, of samples

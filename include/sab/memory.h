@@ -1,12 +1,9 @@
 /** @file memory.h
- * How much device memory a batch needs: measured, modelled, and checked while training.
+ * How much device memory a batch needs: measured and modelled. sab/steps.h checks it while training.
  *
  *     sab_probe             reads how much memory is in use, and the peak since a reset
  *     sab_collect_peak      runs batches of known shapes and records their peaks in sab_peaks
  *     sab_memory_model      predicts the peak of a shape, with a margin: the cost of a sab_plan
- *     sab_max_batch_find    finds the largest batch that fits, by prediction or by search
- *     sab_plan_verify       runs the costliest batches of a plan before training
- *     sab_memory_guard      measures real steps and lowers the budget before memory runs out
  *
  * The caller gives a callback that runs one step. It returns 0, SAB_OUT_OF_MEMORY if the device ran
  * out of memory, or any other code. Such a code ends the call with SAB_E_CALLBACK, and
@@ -51,15 +48,7 @@ typedef struct sab_probe_options {
      *  the device's own */
     int64_t total_bytes;
 } sab_probe_options;
-#define SAB_PROBE_OPTIONS_INIT {sizeof(sab_probe_options), 0}
-
-/** Sets the defaults, the same as SAB_PROBE_OPTIONS_INIT: for languages without C's macros.
- *
- * @param options      filled; NULL is ignored
- * @param struct_size  size of the caller's sab_probe_options; exactly this many bytes are
- *     written
- */
-SAB_API void sab_probe_options_init(sab_probe_options *options, size_t struct_size) SAB_NOEXCEPT;
+#define SAB_PROBE_OPTIONS_INIT {sizeof(sab_probe_options)}
 
 /** Memory statistics; -1 if not known. */
 typedef struct sab_probe_stats {
@@ -77,7 +66,7 @@ typedef struct sab_probe_stats {
     /** bytes of the device, or `total_bytes` */
     int64_t total;
 } sab_probe_stats;
-#define SAB_PROBE_STATS_INIT {sizeof(sab_probe_stats), -1, -1, -1, -1, -1}
+#define SAB_PROBE_STATS_INIT {sizeof(sab_probe_stats)}
 
 /** Functions of a caller's probe. Each returns 0, or a code that sab_last_callback_code() returns
  * unchanged.
@@ -110,17 +99,7 @@ typedef struct sab_probe_callbacks {
     /** called once when the probe is freed, and not when sab_probe_callbacks_new() fails; NULL */
     void (*release)(void *ctx);
 } sab_probe_callbacks;
-#define SAB_PROBE_CALLBACKS_INIT \
-    {sizeof(sab_probe_callbacks), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL}
-
-/** Sets the defaults, the same as SAB_PROBE_CALLBACKS_INIT: for languages without C's macros.
- *
- * @param callbacks    filled; NULL is ignored
- * @param struct_size  size of the caller's sab_probe_callbacks; exactly this many bytes are
- *     written
- */
-SAB_API void sab_probe_callbacks_init(sab_probe_callbacks *callbacks, size_t struct_size)
-    SAB_NOEXCEPT;
+#define SAB_PROBE_CALLBACKS_INIT {sizeof(sab_probe_callbacks)}
 
 /** Opens a probe of the library.
  *
@@ -206,7 +185,7 @@ typedef int32_t (*sab_work_fn)(void *ctx, uint64_t item, double *features, size_
 typedef struct sab_collect_peak_options {
     /** set by SAB_COLLECT_PEAK_OPTIONS_INIT */
     size_t struct_size;
-    /** number of items; UINT64_MAX (default): until `work` returns SAB_END */
+    /** number of items; 0: until `work` returns SAB_END */
     uint64_t item_count;
     /** runs an item. Must be given */
     sab_work_fn work;
@@ -219,25 +198,15 @@ typedef struct sab_collect_peak_options {
     /** number of first items that are run but not recorded, since frameworks allocate some buffers
      *  once. 0 */
     uint64_t warm_up;
-    /** 1 (default): release cached blocks after each item, so that peaks do not depend on earlier
-     *  items */
-    int32_t release_cache;
+    /** 1: keep cached blocks after each item; 0 (default): release them, so that peaks do not depend
+     *  on earlier items */
+    int32_t keep_cache;
     /** reports progress and may cancel, before each item; NULL */
     sab_progress_fn progress;
     /** passed to `progress` */
     void *progress_ctx;
 } sab_collect_peak_options;
-#define SAB_COLLECT_PEAK_OPTIONS_INIT \
-    {sizeof(sab_collect_peak_options), UINT64_MAX, NULL, NULL, NULL, NULL, 0, 1, NULL, NULL}
-
-/** Sets the defaults, the same as SAB_COLLECT_PEAK_OPTIONS_INIT: for languages without C's macros.
- *
- * @param options      filled; NULL is ignored
- * @param struct_size  size of the caller's sab_collect_peak_options; exactly this many bytes are
- *     written
- */
-SAB_API void sab_collect_peak_options_init(sab_collect_peak_options *options, size_t struct_size)
-    SAB_NOEXCEPT;
+#define SAB_COLLECT_PEAK_OPTIONS_INIT {sizeof(sab_collect_peak_options)}
 
 /** Measurements. The arrays belong to the sab_peaks and stay valid until the next call that changes
  * it.
@@ -266,8 +235,7 @@ typedef struct sab_peaks_view {
     /** their numbers */
     const uint64_t *out_of_memory;
 } sab_peaks_view;
-#define SAB_PEAKS_VIEW_INIT \
-    {sizeof(sab_peaks_view), 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL}
+#define SAB_PEAKS_VIEW_INIT {sizeof(sab_peaks_view)}
 
 /** Makes an empty collection.
  *
@@ -312,33 +280,24 @@ typedef struct sab_memory_model sab_memory_model;
 typedef struct sab_measurement_options {
     /** set by SAB_MEASUREMENT_OPTIONS_INIT */
     size_t struct_size;
-    /** number of columns of the sizes, 1 to SAB_MAX_COLUMNS. 1 */
-    size_t columns;
-    /** smallest padded length of each column; > 0, of several columns at least 0 */
-    double shortest[SAB_MAX_COLUMNS];
-    /** largest padded length of each column; at least `shortest`, > 0 */
-    double longest[SAB_MAX_COLUMNS];
+    /** smallest padded length of each column; > 0, of several columns at least 0. Must be given */
+    const double *shortest;
+    /** largest padded length of each column; at least `shortest`, > 0. Must be given */
+    const double *longest;
+    /** number of `shortest` and of `longest`: the columns of the sizes, 1 to SAB_MAX_COLUMNS */
+    size_t column_count;
     /** most samples in a batch; at least 2 */
     uint64_t max_count;
-    /** With a NULL cost no point has more padded positions (count * sum of the lengths) than
-     *  `limit`, so that none runs out of memory. A limit of 0 (default) is 4 * the sum of
-     *  `longest`. With a cost, such as that of a first model, only points that cost from a third to
-     *  nine tenths of `limit` are picked. Batches of that budget will be in this range. `limit`
-     *  must then be above 0 */
-    sab_budget budget;
-    /** of the model, see sab_memory_model_options. 2 */
+    /** With a NULL cost no point has more padded positions (count * sum of the lengths) than its
+     *  limit, so that none runs out of memory. With a cost, such as that of a first model, only
+     *  points that cost from a third to nine tenths of its limit are picked. Batches of that budget
+     *  will be in this range. Read during the call. NULL: at most 4 * the sum of `longest` padded
+     *  positions */
+    const sab_budget *budget;
+    /** of the model, see sab_memory_model_options. 0: 2 */
     uint32_t degree;
 } sab_measurement_options;
-#define SAB_MEASUREMENT_OPTIONS_INIT {sizeof(sab_measurement_options), 1, {0}, {0}, 0, {NULL, 0}, 2}
-
-/** Sets the defaults, the same as SAB_MEASUREMENT_OPTIONS_INIT: for languages without C's macros.
- *
- * @param options      filled; NULL is ignored
- * @param struct_size  size of the caller's sab_measurement_options; exactly this many bytes are
- *     written
- */
-SAB_API void sab_measurement_options_init(sab_measurement_options *options, size_t struct_size)
-    SAB_NOEXCEPT;
+#define SAB_MEASUREMENT_OPTIONS_INIT {sizeof(sab_measurement_options)}
 
 /** Picks the points (count, length of each column) that determine a SAB_MODEL_BATCH model best: a
  * D-optimal design, chosen greedily on a grid. The points are in ascending order of count * sum of
@@ -387,28 +346,18 @@ typedef struct sab_memory_model_options {
     size_t struct_size;
     /** SAB_MODEL_BATCH */
     sab_memory_model_kind kind;
-    /** 1 or 2. 2 */
+    /** 1 or 2. 0: 2 */
     uint32_t degree;
-    /** share of unseen batches that should stay under the upper prediction, in (0, 1). 0.95 */
+    /** share of unseen batches that should stay under the upper prediction, in (0, 1). 0: 0.95 */
     double coverage;
-    /** 1 (default): remove terms by the Bayesian information criterion; 0: keep all */
-    int32_t select_terms;
+    /** 1: keep all terms; 0 (default): remove terms by the Bayesian information criterion */
+    int32_t keep_terms;
     /** the name of each column, feature_count - 1 of them, all different, each of 1 to
      *  SAB_MAX_COLUMN_NAME bytes; read during the call. A plan refuses the cost of a model for
      *  sizes with other names. NULL: no names */
     const char *const *column_names;
 } sab_memory_model_options;
-#define SAB_MEMORY_MODEL_OPTIONS_INIT \
-    {sizeof(sab_memory_model_options), SAB_MODEL_BATCH, 2, 0.95, 1, NULL}
-
-/** Sets the defaults, the same as SAB_MEMORY_MODEL_OPTIONS_INIT: for languages without C's macros.
- *
- * @param options      filled; NULL is ignored
- * @param struct_size  size of the caller's sab_memory_model_options; exactly this many bytes are
- *     written
- */
-SAB_API void sab_memory_model_options_init(sab_memory_model_options *options, size_t struct_size)
-    SAB_NOEXCEPT;
+#define SAB_MEMORY_MODEL_OPTIONS_INIT {sizeof(sab_memory_model_options)}
 
 /** Facts of a model. Residuals are (measured - predicted) / predicted. */
 typedef struct sab_memory_model_info {
@@ -438,7 +387,7 @@ typedef struct sab_memory_model_info {
     /** largest absolute residual */
     double largest_residual;
 } sab_memory_model_info;
-#define SAB_MEMORY_MODEL_INFO_INIT {sizeof(sab_memory_model_info), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+#define SAB_MEMORY_MODEL_INFO_INIT {sizeof(sab_memory_model_info)}
 
 /** Fits a model to measurements.
  *
@@ -566,275 +515,6 @@ SAB_API sab_status sab_memory_model_bytes_new(const void *data, size_t size,
  * @param model  a handle or NULL
  */
 SAB_API void sab_memory_model_free(sab_memory_model *model) SAB_NOEXCEPT;
-
-/* ---- The largest batch ---- */
-
-/** Runs one training step on a batch of a stated shape.
- *
- * @param ctx     the pointer given with the callback
- * @param count   samples; at least 1
- * @param length  padded length of each
- * @return 0; SAB_OUT_OF_MEMORY (or another code that the probe recognises); any other code is a
- *     failure
- */
-typedef int32_t (*sab_trial_fn)(void *ctx, uint64_t count, double length);
-
-/** Search method for the largest batch. */
-typedef int32_t sab_search;
-/** by prediction: steps of growing size, each as large as the curve through the earlier ones
- *  allows. The result is the last one that fits, at most 1 % below the prediction. About six steps
- *  a length, more if memory is not linear in the count (a warning is logged if 30 are not enough).
- *  Runs out of memory only if two samples do not fit or memory suddenly grows much faster. The
- *  blocks of a caching allocator take more than the peak: there up to three trials ran out */
-#define SAB_SEARCH_PREDICT 0
-/** from two steps: memory(2) - memory(1) is the memory of one sample. Correct only if memory is
- *  linear in the count */
-#define SAB_SEARCH_DIFFERENCE 1
-/** bisection between 1 and `max_batch_size`; runs out of memory */
-#define SAB_SEARCH_BINARY 2
-/** `max_batch_size`, then half of it, until it fits */
-#define SAB_SEARCH_HALVE 3
-
-/** How a batch size is rounded down. */
-typedef int32_t sab_rounding;
-#define SAB_ROUND_NONE 0
-#define SAB_ROUND_POWER_OF_TWO 1 /**< to a power of two */
-#define SAB_ROUND_MULTIPLE 2     /**< to a multiple of `multiple`, where at least one fits */
-
-/** Options of sab_max_batch_find(). */
-typedef struct sab_max_batch_options {
-    /** set by SAB_MAX_BATCH_OPTIONS_INIT */
-    size_t struct_size;
-    /** SAB_SEARCH_PREDICT */
-    sab_search search;
-    /** padded lengths to find a batch size for, in any order, each > 0; the largest is tried first.
-     *  NULL: one, 1 */
-    const double *lengths;
-    /** number of `lengths` */
-    size_t length_count;
-    /** no batch size is larger; 100,000 as in the torchtune proposal */
-    uint64_t max_batch_size;
-    /** limit of the peaks in bytes; 0: the device's `total` */
-    int64_t budget;
-    /** SAB_ROUND_NONE */
-    sab_rounding rounding;
-    /** of SAB_ROUND_MULTIPLE */
-    uint64_t multiple;
-    /** all ranks get the smallest result; NULL: one rank */
-    sab_reduce_fn reduce;
-    /** passed to `reduce` */
-    void *reduce_ctx;
-    /** reports progress and may cancel, before each step; NULL */
-    sab_progress_fn progress;
-    /** passed to `progress` */
-    void *progress_ctx;
-} sab_max_batch_options;
-#define SAB_MAX_BATCH_OPTIONS_INIT  \
-    {sizeof(sab_max_batch_options), \
-     SAB_SEARCH_PREDICT,            \
-     NULL,                          \
-     0,                             \
-     100000,                        \
-     0,                             \
-     SAB_ROUND_NONE,                \
-     0,                             \
-     NULL,                          \
-     NULL,                          \
-     NULL,                          \
-     NULL}
-
-/** Sets the defaults, the same as SAB_MAX_BATCH_OPTIONS_INIT: for languages without C's
- * macros.
- *
- * @param options      filled; NULL is ignored
- * @param struct_size  size of the caller's sab_max_batch_options; exactly this many bytes are
- *     written
- */
-SAB_API void sab_max_batch_options_init(sab_max_batch_options *options, size_t struct_size)
-    SAB_NOEXCEPT;
-
-/** Result of sab_max_batch_find(). */
-typedef struct sab_max_batch {
-    /** set by SAB_MAX_BATCH_INIT */
-    size_t struct_size;
-    /** the largest batch size for the longest length */
-    uint64_t batch_size;
-    /** steps run */
-    uint64_t trials;
-    /** steps that ran out of memory */
-    uint64_t out_of_memory;
-    /** measured peak of the largest batch that fits, before rounding; predicted by DIFFERENCE */
-    double peak;
-    /** limit of the peaks */
-    int64_t budget;
-} sab_max_batch;
-#define SAB_MAX_BATCH_INIT {sizeof(sab_max_batch), 0, 0, 0, 0, 0}
-
-/** Finds the largest batch whose step fits.
- *
- * Restores the random generators; the caller restores model and optimizer. In a distributed run all
- * ranks call this and run the same steps. `reduce` is called once before the first step, once after
- * each step and once at the end. If a rank fails, it calls `reduce` once more, and the other ranks
- * fail with SAB_E_MISMATCH, so that no rank waits forever.
- *
- * @param probe        the device
- * @param trial        runs a step
- * @param ctx          passed to `trial`
- * @param options      NULL: the defaults
- * @param batch_sizes  room for one number a length, in the order of the lengths; may be NULL
- * @param result       filled on SAB_OK; its struct_size must be set
- * @return SAB_OK; SAB_E_DEVICE_MEMORY if not even one sample fits; SAB_E_ARGUMENT; SAB_E_CALLBACK;
- *     SAB_E_CANCELLED; SAB_E_MISMATCH if another rank failed
- */
-SAB_API sab_status sab_max_batch_find(sab_probe *probe, sab_trial_fn trial, void *ctx,
-                                      const sab_max_batch_options *options, uint64_t *batch_sizes,
-                                      sab_max_batch *result) SAB_NOEXCEPT;
-
-/* ---- Before and while training ---- */
-
-/** Runs one batch of a plan.
- *
- * @param ctx    the pointer given with the callback
- * @param batch  the batch; valid until the callback returns
- * @return 0; SAB_OUT_OF_MEMORY (or another code that the probe recognises); any other code is a
- *     failure
- */
-typedef int32_t (*sab_batch_fn)(void *ctx, const sab_batch *batch);
-
-/** Result of sab_plan_verify(). */
-typedef struct sab_verification {
-    size_t struct_size; /**< set by SAB_VERIFICATION_INIT */
-    uint64_t batches;   /**< run */
-    int64_t peak;       /**< largest of their peaks */
-    int64_t total;      /**< bytes of the device; -1 where not known */
-} sab_verification;
-#define SAB_VERIFICATION_INIT {sizeof(sab_verification), 0, -1, -1}
-
-/** Runs the costliest batches of a plan before training, costliest first.
- *
- * Restores the random generators; the caller clears the gradients.
- *
- * @param plan          a plan
- * @param probe         the device
- * @param count         number of batches; at least 1
- * @param run           runs a batch
- * @param ctx           passed to `run`
- * @param progress      reports progress and may cancel, before each batch; NULL for none
- * @param progress_ctx  passed to `progress`
- * @param result        filled on SAB_OK and on SAB_E_DEVICE_MEMORY; its struct_size must be set
- * @return SAB_OK; SAB_E_DEVICE_MEMORY if a batch ran out of memory; the message has its shape;
- *     SAB_E_CALLBACK; SAB_E_CANCELLED; SAB_E_FORMAT for a damaged plan file
- */
-SAB_API sab_status sab_plan_verify(const sab_plan *plan, sab_probe *probe, uint64_t count,
-                                   sab_batch_fn run, void *ctx, sab_progress_fn progress,
-                                   void *progress_ctx, sab_verification *result) SAB_NOEXCEPT;
-
-/** Lowers the budget of a run before memory runs out. For one thread, that of its sampler. */
-typedef struct sab_memory_guard sab_memory_guard;
-
-/** Options of a memory guard. */
-typedef struct sab_memory_guard_options {
-    /** set by SAB_MEMORY_GUARD_OPTIONS_INIT */
-    size_t struct_size;
-    /** bytes that peaks are to stay under; 0: the device's `total` */
-    int64_t budget;
-    /** steps between two checks; the same on all ranks. 16 */
-    uint64_t interval;
-    /** number of last steps that a check uses; at least 8. 64 */
-    uint64_t window;
-    /** makes all ranks lower the budget to the smallest one; called every `interval` steps, and
-     *  once more when the budget is lowered. NULL: one rank */
-    sab_reduce_fn reduce;
-    /** passed to `reduce` */
-    void *reduce_ctx;
-} sab_memory_guard_options;
-#define SAB_MEMORY_GUARD_OPTIONS_INIT {sizeof(sab_memory_guard_options), 0, 16, 64, NULL, NULL}
-
-/** Sets the defaults, the same as SAB_MEMORY_GUARD_OPTIONS_INIT: for languages without C's macros.
- *
- * @param options      filled; NULL is ignored
- * @param struct_size  size of the caller's sab_memory_guard_options; exactly this many bytes are
- *     written
- */
-SAB_API void sab_memory_guard_options_init(sab_memory_guard_options *options, size_t struct_size)
-    SAB_NOEXCEPT;
-
-/** Statistics of a memory guard. */
-typedef struct sab_memory_guard_info {
-    /** set by SAB_MEMORY_GUARD_INFO_INIT */
-    size_t struct_size;
-    /** number of measured steps */
-    uint64_t steps;
-    /** steps that ran out of memory and were split */
-    uint64_t out_of_memory;
-    /** times the budget was lowered */
-    uint64_t lowered;
-    /** limit of the plan's first budget for the coming batches, as sab_sampler_get_budget() gives
-     *  it */
-    double limit;
-    /** largest peak */
-    int64_t peak;
-    /** mean of the peaks */
-    double mean_peak;
-    /** largest number of bytes by which peaks of the window exceed the model */
-    double creep;
-} sab_memory_guard_info;
-#define SAB_MEMORY_GUARD_INFO_INIT {sizeof(sab_memory_guard_info), 0, 0, 0, 0, -1, 0, 0}
-
-/** Makes a guard for a run.
- *
- * Every `interval` steps it fits two numbers to the last `window` steps. The first one is how far
- * peaks lie above the cost of the plan's first budget. This is the constant of the cost if the cost
- * is that of a memory model, and otherwise the bytes of a unit of cost. The second one is how fast
- * the first one grows. If the coming batches would reach `budget` within two intervals, the plan's
- * first budget is lowered on all ranks (sab_sampler_set_budget()), and a message is logged. After
- * a step that ran out of memory it is lowered by at least 5 %, and to a half if no step between two
- * checks was whole.
- *
- * @param probe    the device
- * @param sampler  of a plan whose first budget has a cost that is no callback; must outlive the
- *     guard
- * @param options  NULL: the defaults
- * @param guard    the new handle; free with sab_memory_guard_free()
- * @return SAB_OK; SAB_E_ARGUMENT also when `budget` is 0 and the device's total is not known;
- *     SAB_E_UNSUPPORTED for a sampler whose first budget cannot be lowered
- */
-SAB_API sab_status sab_memory_guard_new(sab_probe *probe, sab_sampler *sampler,
-                                        const sab_memory_guard_options *options,
-                                        sab_memory_guard **guard) SAB_NOEXCEPT;
-
-/** Begins a step, for callers that run their own steps.
- *
- * @param guard  a handle
- * @return SAB_OK; SAB_E_CALLBACK
- */
-SAB_API sab_status sab_memory_guard_begin(sab_memory_guard *guard) SAB_NOEXCEPT;
-
-/** Ends a step that sab_memory_guard_begin() began: reads the peak and lowers the budget if
- * necessary. A failed call counts the step, too: do not repeat it.
- *
- * @param guard          a handle
- * @param batch          the batch of the step
- * @param out_of_memory  1 if the step ran out of memory, else 0
- * @return SAB_OK; SAB_E_CALLBACK; SAB_E_MISMATCH as for sab_memory_guard_step() of sab/steps.h
- */
-SAB_API sab_status sab_memory_guard_end(sab_memory_guard *guard, const sab_batch *batch,
-                                        int32_t out_of_memory) SAB_NOEXCEPT;
-
-/** Statistics of the guard.
- *
- * @param guard  a handle
- * @param info   filled on SAB_OK; its struct_size must be set
- * @return SAB_OK; SAB_E_ARGUMENT
- */
-SAB_API sab_status sab_memory_guard_get_info(const sab_memory_guard *guard,
-                                             sab_memory_guard_info *info) SAB_NOEXCEPT;
-
-/** Frees the handle. The sampler keeps its budget.
- *
- * @param guard  a handle or NULL
- */
-SAB_API void sab_memory_guard_free(sab_memory_guard *guard) SAB_NOEXCEPT;
 
 #ifdef __cplusplus
 }

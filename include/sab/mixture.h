@@ -20,7 +20,7 @@
  *
  * An epoch depends only on the mixture and the number of the epoch. Samplers with different seeds
  * have the same samples, in other batches. The number of batches may differ between epochs.
- * sab_plan_info has the facts of epoch 0; sab_sampler_batch_count() is exact for each epoch.
+ * sab_plan_info has the facts of epoch 0; sab_sampler_get_batch_count() is exact for each epoch.
  *
  * # When they appear
  *
@@ -132,31 +132,7 @@ typedef struct sab_mixture_options {
     /** number of `all_sources`: for sab_mixture_new() that of the sources, or 0 */
     size_t all_source_count;
 } sab_mixture_options;
-#define SAB_MIXTURE_OPTIONS_INIT  \
-    {sizeof(sab_mixture_options), \
-     NULL,                        \
-     0,                           \
-     NULL,                        \
-     0,                           \
-     0.0,                         \
-     SAB_MIXTURE_SAMPLES,         \
-     NULL,                        \
-     0,                           \
-     NULL,                        \
-     NULL,                        \
-     0,                           \
-     0,                           \
-     NULL,                        \
-     0}
-
-/** Sets the defaults, the same as SAB_MIXTURE_OPTIONS_INIT: for languages without C's macros.
- *
- * @param options      filled; NULL is ignored
- * @param struct_size  size of the caller's sab_mixture_options; exactly this many bytes are
- *     written
- */
-SAB_API void sab_mixture_options_init(sab_mixture_options *options, size_t struct_size)
-    SAB_NOEXCEPT;
+#define SAB_MIXTURE_OPTIONS_INIT {sizeof(sab_mixture_options)}
 
 /** Makes a mixture of several data sets. The index of a sample is its position among the samples of
  * the first source, then those of the second, and so on. The ids of the sources are 0, 1 and so on.
@@ -203,7 +179,7 @@ typedef struct sab_mixture_source {
     double repeat;          /**< of the epoch; 0 with `all_sources`: it depends on all shards */
     uint64_t epoch_samples; /**< that the epoch takes from it, with repeats; 0 as `repeat` */
 } sab_mixture_source;
-#define SAB_MIXTURE_SOURCE_INIT {sizeof(sab_mixture_source), NULL, 0, 0, 0, 0}
+#define SAB_MIXTURE_SOURCE_INIT {sizeof(sab_mixture_source)}
 
 /** Facts of a source.
  *
@@ -235,7 +211,7 @@ SAB_API sab_status sab_mixture_locate(const sab_sizes *sizes, size_t index, size
  * @param count   number of samples, sab_sizes_count()
  * @return SAB_OK; SAB_E_ARGUMENT, also for a mixture with `all_sources`
  */
-SAB_API sab_status sab_mixture_counts(const sab_sizes *sizes, uint64_t epoch, uint32_t *counts,
+SAB_API sab_status sab_mixture_get_counts(const sab_sizes *sizes, uint64_t epoch, uint32_t *counts,
                                       size_t count) SAB_NOEXCEPT;
 
 /** What a sampler gives of a source in an epoch, over all ranks. */
@@ -253,22 +229,21 @@ typedef struct sab_mixture_report {
      *  The due is `proportion` of the total so far. See the comment of the file */
     double deviation;
 } sab_mixture_report;
-#define SAB_MIXTURE_REPORT_INIT {sizeof(sab_mixture_report), 0, 0, 0, 0, 0, 0, 0, 0}
+#define SAB_MIXTURE_REPORT_INIT {sizeof(sab_mixture_report)}
 
 /** Reads all batches of the present epoch of a sampler, and reports each source. The sampler stays
  * where it is.
  *
- * @param sampler       over a mixture, with random access
- * @param progress      reports progress and may cancel; NULL for none
- * @param progress_ctx  passed to `progress`
- * @param reports       filled on SAB_OK; struct_size of each must be set: the distance to the next
- * @param count         number of `reports`: that of the sources
+ * @param sampler  over a mixture, with random access
+ * @param options  NULL: no progress
+ * @param reports  filled on SAB_OK; struct_size of each must be set: the distance to the next
+ * @param count    number of `reports`: that of the sources
  * @return SAB_OK; SAB_E_ARGUMENT, also for a sampler over sizes that are no mixture;
  *     SAB_E_CANCELLED
  */
-SAB_API sab_status sab_mixture_get_report(sab_sampler *sampler, sab_progress_fn progress,
-                                          void *progress_ctx, sab_mixture_report *reports,
-                                          size_t count) SAB_NOEXCEPT;
+SAB_API sab_status sab_mixture_get_report(sab_sampler *sampler,
+                                          const sab_progress_options *options,
+                                          sab_mixture_report *reports, size_t count) SAB_NOEXCEPT;
 
 #ifdef __cplusplus
 }

@@ -14,7 +14,7 @@
  *
  * The layout of a batch is SAB_LAYOUT_ROW: `count` sequences of `longest` and `total` tokens,
  * longest first. `padded_length` is the capacity, the length of a row of fixed size.
- * sab_batch_rows() gives `cu_seqlens`, the capacity and, with `split`, `starts`. When the last
+ * sab_sampler_get_rows() gives `cu_seqlens`, the capacity and, with `split`, `starts`. When the last
  * micro-batch is split between ranks, the sequences of its bins are assigned to the ranks.
  *
  * # Rows under several capacities
@@ -35,7 +35,7 @@
  * with random rows (src/pack/README.md has figures).
  *
  * The rows are a pure function of (sizes, options, seed, epoch) and the same on every machine.
- * Their number may differ by some rows between epochs: sab_sampler_batch_count() and `bins` are
+ * Their number may differ by some rows between epochs: sab_sampler_get_batch_count() and `bins` are
  * those of the present epoch. A state holds no rows, so its size does not depend on the samples.
  *
  * Laying out an epoch takes about 0.6 s for a million samples of images and tokens. It is several
@@ -89,13 +89,15 @@ typedef struct sab_packed_options {
     size_t struct_size;
     /** SAB_PACK_BEST_FIT, which sizes of several columns need: they have a method of their own */
     sab_pack_method method;
-    /** the budget of a bin: the largest sum of its lengths, 1 to 2^31 - 1; must be given for one
-     *  column, and 0 for several */
-    uint64_t capacity;
+    /** for each column the largest sum of the lengths in a bin, 1 to 2^31 - 1. Read during the call.
+     *  Must be given */
+    const uint64_t *capacities;
+    /** number of `capacities`: the columns of the sizes */
+    size_t capacity_count;
     /** sequences in a bin at most; 0: no limit. Where the limit binds, HISTOGRAM needs fewer bins
      *  than BEST_FIT, which leaves many short sequences together at the end */
     uint64_t max_sequences;
-    /** 1: a sample longer than `capacity` is cut into pieces of `capacity`, each a bin of its own,
+    /** 1: a sample longer than the capacity is cut into pieces of that length, each a bin of its own,
      *  and a remainder that is packed as samples are. 0: see `oversize` */
     int32_t split;
     /** how samples that are longer than a capacity and not split are treated: SAB_OVERSIZE_ERROR
@@ -116,37 +118,10 @@ typedef struct sab_packed_options {
     sab_progress_fn progress;
     /** passed to `progress` */
     void *progress_ctx;
-    /** several columns: the largest sum of each column in a row, 1 to 2^31 - 1. Read during the
-     *  call. NULL for one column */
-    const uint64_t *capacities;
-    /** number of `capacities`: the columns of the sizes, or 0 for one column */
-    size_t capacity_count;
     /** several columns: fillings of a row, of which the best is kept, at most 1,048,576. 0: 100 */
     uint64_t tries;
 } sab_packed_options;
-#define SAB_PACKED_OPTIONS_INIT  \
-    {sizeof(sab_packed_options), \
-     SAB_PACK_BEST_FIT,          \
-     0,                          \
-     0,                          \
-     0,                          \
-     SAB_OVERSIZE_ERROR,         \
-     0,                          \
-     NULL,                       \
-     0,                          \
-     NULL,                       \
-     NULL,                       \
-     NULL,                       \
-     0,                          \
-     0}
-
-/** Sets the defaults, the same as SAB_PACKED_OPTIONS_INIT: for languages without C's macros.
- *
- * @param options      filled; NULL is ignored
- * @param struct_size  size of the caller's sab_packed_options; exactly this many bytes are
- *     written
- */
-SAB_API void sab_packed_options_init(sab_packed_options *options, size_t struct_size) SAB_NOEXCEPT;
+#define SAB_PACKED_OPTIONS_INIT {sizeof(sab_packed_options)}
 
 /** Facts of a packing. Those of several columns and of SAB_PACK_CONCAT are of the present epoch:
  *  `bins` and `fill` of the former, `split` and `sequences` of the latter, `most_sequences` of
@@ -177,7 +152,7 @@ typedef struct sab_packed_info {
     /** total / (bins * the column's capacity) */
     double fill;
 } sab_packed_info;
-#define SAB_PACKED_INFO_INIT {sizeof(sab_packed_info), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+#define SAB_PACKED_INFO_INIT {sizeof(sab_packed_info)}
 
 /** Packs samples into bins. The batches of the sampler are the bins.
  *

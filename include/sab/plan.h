@@ -7,7 +7,7 @@
  * size. It can be saved to a file that all processes of a machine map.
  *
  * A batch of `count` samples, the longest of length `longest`, is padded to `padded_length`:
- * `longest` rounded up to a multiple of `length_multiple`. Its costs are those of the budgets, of
+ * `longest` rounded up to a multiple of `length_multiples`. Its costs are those of the budgets, of
  * `count` and `padded_length` (sab/cost.h). Its padding is count * padded_length minus the sum of
  * its sizes.
  *
@@ -64,10 +64,10 @@ typedef int32_t sab_tail;
 
 /** How samples are treated that are outside the boundaries or cost more than the budget alone. */
 typedef int32_t sab_oversize;
-/** they are left out, counted and listed by sab_plan_skipped(); one log message says how many */
-#define SAB_OVERSIZE_SKIP 0
-/** the call fails; the message says how many there are and names the first. The default */
-#define SAB_OVERSIZE_ERROR 1
+/** the call fails; the message says how many there are and names the first */
+#define SAB_OVERSIZE_ERROR 0
+/** they are left out, counted and listed by sab_plan_get_skipped(); one log message says how many */
+#define SAB_OVERSIZE_SKIP 1
 /** each is a batch of its own. Only these batches may cost more than the budget. They are padded to
  *  their own length or, under `max_shapes`, to one of the lengths chosen for such samples */
 #define SAB_OVERSIZE_SINGLE 2
@@ -76,35 +76,49 @@ typedef int32_t sab_oversize;
 #define SAB_MAX_PLAN_THREADS 256
 
 /** How to make a plan. `budgets` or `batch_sizes` must be given. With both, the smaller batch size
- * is used. */
+ * is used. Few need more than the first fields. */
 typedef struct sab_plan_options {
-    /** set by SAB_PLAN_OPTIONS_INIT */
+    /** sizeof(sab_plan_options) */
     size_t struct_size;
-    /** SAB_BUCKETS_AUTO */
-    sab_bucket_rule bucket_rule;
     /** limits that each batch keeps, all of them. The batches of one step have nearly the same cost
      *  by the first budget, and costliest-first orders sort by it. Read during the call; of a
      *  callback only the limit is kept. NULL */
     const sab_budget *budgets;
     /** number of `budgets`, 0 to SAB_MAX_BUDGETS. Without a budget the cost is the padded total */
     size_t budget_count;
-    /** AUTO: the largest share, in (0, 1), of padding among padded positions (each sample padded to
-     *  its bucket's longest), and, under a budget, of batches over the lower bound. 0.01. Missed
-     *  only if no buckets with the fewest batches that `bucket_batches` allows reach it.
+    /** samples a batch: one number for all buckets, or (BOUNDARIES) one a bucket, ascending; NULL:
+     *  by the budget */
+    const uint64_t *batch_sizes;
+    /** number of `batch_sizes` */
+    size_t batch_size_count;
+    /** no batch has more samples; 0: no limit */
+    uint64_t max_batch_size;
+    /** AUTO without `max_shapes`: no batch has fewer samples, such as 2 for batch normalization; 0:
+     *  no limit. Samples so large that fewer of them fit a budget are left out as by
+     *  SAB_OVERSIZE_SKIP, and so are the few of the shortest that fill no batch. A last step is
+     *  split only as far as this allows; where ranks would get fewer samples, it is left out as by
+     *  SAB_LAST_STEP_DROP. A lowered budget may make smaller batches. Not for mixtures, samples
+     *  that are spread over ranks, and SAB_OVERSIZE_SINGLE */
+    uint64_t min_batch_size;
+    /** lengths are padded to a multiple, such as 8 for tensor cores: one number for all columns, or
+     *  one a column; 0 of a column: as they are. NULL: as they are */
+    const double *length_multiples;
+    /** number of `length_multiples` */
+    size_t length_multiple_count;
+    /** SAB_TAIL_KEEP */
+    sab_tail tail;
+    /** SAB_OVERSIZE_ERROR */
+    sab_oversize oversize;
+
+    /* which buckets there are */
+
+    /** SAB_BUCKETS_AUTO */
+    sab_bucket_rule bucket_rule;
+    /** AUTO only: the largest share, in (0, 1), of padding among padded positions (each sample
+     *  padded to its bucket's longest), and, under a budget, of batches over the lower bound. 0:
+     *  0.01. Missed only if no buckets with the fewest batches that `bucket_batches` allows reach it.
      *  sab_plan_report.target_met and nearest_target report this */
     double padding_target;
-    /** BOUNDARIES: at least 2, no two equal; read during the call. Of one column in any order. Of
-     *  several columns each boundary is a corner, one number a column, and the corners are in the
-     *  order of the buckets. The first is the lower end of all sizes. Each other one is the upper
-     *  end of a bucket, which holds the samples that are below it in every column and in no bucket
-     *  before */
-    const double *boundaries;
-    /** number of `boundaries`; of several columns the number of corners */
-    size_t boundary_count;
-    /** OPTIMAL: number of buckets, at least 1. Time while planning: bucket_count * distinct sizes.
-     *  Memory while planning: 4 * bucket_count * distinct sizes bytes; where that is more than 64
-     *  MiB, 12 * sqrt(bucket_count) * distinct sizes bytes, and twice the time */
-    size_t bucket_count;
     /** AUTO only: the smallest number of batches in a bucket, so that the samples of a batch change
      *  from epoch to epoch. Buckets that begin among the longest 1 % of the samples may have a
      *  quarter of it (but not fewer than 4).
@@ -125,92 +139,49 @@ typedef struct sab_plan_options {
      *  1: at most `c` batches. More: never both more batches and more padding than equal runs of
      *  as many batches; for that the buckets of the shortest samples may have fewer */
     uint64_t bucket_batches;
-    /** samples a batch: one number for all buckets, or (BOUNDARIES) one a bucket, ascending; NULL:
-     *  by the budget */
-    const uint64_t *batch_sizes;
-    /** number of `batch_sizes` */
-    size_t batch_size_count;
-    /** no batch has more samples; 0: no limit */
-    uint64_t max_batch_size;
+    /** BOUNDARIES: at least 2, no two equal; read during the call. Of one column in any order. Of
+     *  several columns each boundary is a corner, one number a column, and the corners are in the
+     *  order of the buckets. The first is the lower end of all sizes. Each other one is the upper
+     *  end of a bucket, which holds the samples that are below it in every column and in no bucket
+     *  before */
+    const double *boundaries;
+    /** number of `boundaries`; of several columns the number of corners */
+    size_t boundary_count;
+    /** OPTIMAL: number of buckets, at least 1. Time while planning: bucket_count * distinct sizes.
+     *  Memory while planning: 4 * bucket_count * distinct sizes bytes; where that is more than 64
+     *  MiB, 12 * sqrt(bucket_count) * distinct sizes bytes, and twice the time */
+    size_t bucket_count;
     /** batch sizes from the budget are rounded down to a multiple, where at least one multiple
-     *  fits; 1 */
+     *  fits; 0: 1 */
     uint64_t batch_size_multiple;
-    /** lengths of all columns are padded to a multiple of this, such as 8 for tensor cores; 0: as
-     *  they are */
-    double length_multiple;
-    /** SAB_TAIL_KEEP */
-    sab_tail tail;
-    /** SAB_OVERSIZE_ERROR */
-    sab_oversize oversize;
     /** AUTO only: at most this many distinct (count, padded length), with the least padding;
-     *  batches are then padded to their bucket's length. SAB_TAIL_KEEP needs one for the tail.
-     *  Samples of SAB_OVERSIZE_SINGLE take at least one, with several columns exactly one. 0: no
-     *  limit. A last step that is split between ranks, or a lowered budget, may add shapes */
-    size_t max_shapes;
-    /** `length_multiple` of each column; NULL: the same for all columns */
-    const double *length_multiples;
+     *  batches are then padded to their bucket's length. One number for all samples, or one for each
+     *  id of `separate_by`, in ascending order of the ids. One number is divided among the ids by
+     *  the sizes of their samples. SAB_TAIL_KEEP needs one for the tail. Samples of
+     *  SAB_OVERSIZE_SINGLE take at least one, with several columns exactly one. A last step that is
+     *  split between ranks, or a lowered budget, may add shapes. NULL: no limit */
+    const uint64_t *max_shapes;
+    /** number of `max_shapes` */
+    size_t max_shape_count;
     /** an id for each sample: samples with different ids never share a batch, so each id has
      * buckets of its own. NULL: all samples have the same id. Read during the call */
     const int64_t *separate_by;
     /** number of `separate_by`: that of the samples, or 0 */
     size_t separate_by_count;
-    /** AUTO only: `max_shapes` of each id of `separate_by`, in ascending order of the ids. NULL:
-     *  `max_shapes` are divided by the sizes of the ids' samples */
-    const size_t *id_shapes;
-    /** number of `id_shapes`: that of the distinct ids, or 0 */
-    size_t id_shape_count;
+
+    /* how the plan is made */
+
+    /** threads that sort the sizes, the caller's included; at most SAB_MAX_PLAN_THREADS. 0 and 1:
+     *  the caller's only. The plan is the same for any number. Each thread gets at least 65,536
+     *  samples. If a thread cannot be started, the caller's does its part. `progress` is called in
+     *  the caller's thread only */
+    uint64_t threads;
     /** reports progress and may cancel; NULL */
     sab_progress_fn progress;
     /** passed to `progress` */
     void *progress_ctx;
-    /** threads that sort the sizes, the caller's included; at most SAB_MAX_PLAN_THREADS. 0 and 1:
-     *  the caller's only. The plan is the same for any number. Each thread gets at least 65,536
-     *  samples. If a thread cannot be started, the caller's does its part. `progress` is called in
-     *  the caller's thread only. 1 */
-    uint64_t threads;
-    /** AUTO without `max_shapes`: no batch has fewer samples, such as 2 for batch normalization; 0:
-     *  no limit. Samples so large that fewer of them fit a budget are left out as by
-     *  SAB_OVERSIZE_SKIP, and so are the few of the shortest that fill no batch. A last step is
-     *  split only as far as this allows; where ranks would get fewer samples, it is left out as by
-     *  SAB_LAST_STEP_DROP. A lowered budget may make smaller batches. Not for mixtures, samples
-     *  that are spread over ranks, and SAB_OVERSIZE_SINGLE */
-    uint64_t min_batch_size;
 } sab_plan_options;
-#define SAB_PLAN_OPTIONS_INIT  \
-    {sizeof(sab_plan_options), \
-     SAB_BUCKETS_AUTO,         \
-     NULL,                     \
-     0,                        \
-     0.01,                     \
-     NULL,                     \
-     0,                        \
-     0,                        \
-     0,                        \
-     NULL,                     \
-     0,                        \
-     0,                        \
-     1,                        \
-     0.0,                      \
-     SAB_TAIL_KEEP,            \
-     SAB_OVERSIZE_ERROR,       \
-     0,                        \
-     NULL,                     \
-     NULL,                     \
-     0,                        \
-     NULL,                     \
-     0,                        \
-     NULL,                     \
-     NULL,                     \
-     1,                        \
-     0}
-
-/** Sets the defaults, the same as SAB_PLAN_OPTIONS_INIT: for languages without C's macros.
- *
- * @param options      filled; NULL is ignored
- * @param struct_size  size of the caller's sab_plan_options; exactly this many bytes are
- *     written
- */
-SAB_API void sab_plan_options_init(sab_plan_options *options, size_t struct_size) SAB_NOEXCEPT;
+#define SAB_PLAN_OPTIONS_INIT {sizeof(sab_plan_options)}
 
 /** One bucket of a plan. Its arrays have one number a column, belong to the plan and live as long
  * as the handle. */
@@ -229,7 +200,7 @@ typedef struct sab_bucket {
     uint64_t batches;            /**< batches an epoch */
     int64_t id;                  /**< of its samples, by `separate_by`; else 0 */
 } sab_bucket;
-#define SAB_BUCKET_INIT {sizeof(sab_bucket), 0, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0}
+#define SAB_BUCKET_INIT {sizeof(sab_bucket)}
 
 /** Facts of a plan that no order changes. */
 typedef struct sab_plan_info {
@@ -256,7 +227,7 @@ typedef struct sab_plan_info {
     /** number of columns of the sizes; see sab_plan_column_name() */
     size_t columns;
 } sab_plan_info;
-#define SAB_PLAN_INFO_INIT {sizeof(sab_plan_info), 0, 0, 0, 0, 0, 0, 0, 0, 0}
+#define SAB_PLAN_INFO_INIT {sizeof(sab_plan_info)}
 
 /** Makes a plan. Time: about that of sorting the sizes by counting.
  *
@@ -316,7 +287,7 @@ SAB_API sab_status sab_plan_get_bucket(const sab_plan *plan, size_t index, sab_b
  * @param count     filled with how many there are
  * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_FORMAT for a damaged plan file
  */
-SAB_API sab_status sab_plan_skipped(const sab_plan *plan, int64_t *indices, size_t capacity,
+SAB_API sab_status sab_plan_get_skipped(const sab_plan *plan, int64_t *indices, size_t capacity,
                                     size_t *count) SAB_NOEXCEPT;
 
 /** Writes the plan to a file, which is replaced in one step: a crash leaves the old file or the new
@@ -398,6 +369,79 @@ SAB_API sab_status sab_plan_bytes_new(const void *data, size_t size, sab_plan **
  * @param plan  a handle or NULL
  */
 SAB_API void sab_plan_free(sab_plan *plan) SAB_NOEXCEPT;
+
+/** Options of samplers, in sab/sampler.h. */
+struct sab_sampler_options;
+
+/** Statistics of an epoch of the bucket order, known before training. */
+typedef struct sab_plan_report {
+    /** set by SAB_PLAN_REPORT_INIT */
+    size_t struct_size;
+    /** samples in the sizes; of a mixture those of the epoch, with repeats */
+    uint64_t samples;
+    /** samples that the oversize policy left out */
+    uint64_t skipped;
+    /** samples left out of this epoch by SAB_TAIL_DROP or SAB_LAST_STEP_DROP */
+    uint64_t dropped;
+    /** appearances in this epoch beyond each sample's first (of a mixture beyond those that it
+     *  takes), by SAB_TAIL_WRAP or SAB_LAST_STEP_WRAP */
+    uint64_t repeated;
+    /** batches over all ranks */
+    uint64_t batches;
+    /** steps of the optimizer */
+    uint64_t steps;
+    /** see sab_plan_info */
+    uint64_t lower_bound;
+    /** number of distinct pairs of count and padded lengths */
+    uint64_t shapes;
+    /** sum of the sizes in the batches, over all columns */
+    double total;
+    /** sum of count * padded length of the batches, over all columns */
+    double padded_total;
+    /** 1 - total / padded_total */
+    double padding;
+    /** mean over steps of (largest cost of a rank / mean cost of the ranks); 1: perfect. The cost
+     *  is the first budget's, or the padded total if that is a callback */
+    double rank_imbalance;
+    /** share of the pairs of batch mates of this epoch that are batch mates in the next one too */
+    double meet_again;
+    /** mean over samples of how many others can be its batch mates in some epoch */
+    double partners;
+    /** lag-1 correlation of the longest sizes of a rank's successive batches; near 0: random. Here
+     *  and below the size of a sample of several columns is their sum */
+    double length_correlation;
+    /** variance between batches of the mean size, over that of batches drawn at random; 1: random,
+     *  0: all batches alike, large: batches are homogeneous in size */
+    double variance_ratio;
+    /** SAB_BUCKETS_AUTO: `padding_target` where the plan meets it, else the smallest that one of
+     *  the plans met that were tried for it. 0 for a plan without a target */
+    double nearest_target;
+    /** 1 when the plan meets its `padding_target` or has none, else 0 */
+    uint64_t target_met;
+    /** number of columns */
+    size_t columns;
+    /** set by the caller: room for `total` of each column; NULL: not wanted */
+    double *totals;
+    /** set by the caller: room for `padded_total` of each column; NULL: not wanted */
+    double *padded_totals;
+} sab_plan_report;
+#define SAB_PLAN_REPORT_INIT {sizeof(sab_plan_report)}
+
+/** Measures an epoch of the bucket order, and the next one for `meet_again`.
+ *
+ * Time: about two epochs of batches. Needs 4 1/8 bytes a sample while it runs.
+ *
+ * @param plan     a handle
+ * @param sampler  options of the sampler (seed, epoch, world_size, micro_batches, last_step,
+ *     costliest_first); NULL: as for the sampler
+ * @param options  NULL: no progress
+ * @param report   filled on SAB_OK; its struct_size must be set
+ * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_CANCELLED; SAB_E_FORMAT for a damaged plan file
+ */
+SAB_API sab_status sab_plan_get_report(const sab_plan *plan,
+                                       const struct sab_sampler_options *sampler,
+                                       const sab_progress_options *options, sab_plan_report *report)
+    SAB_NOEXCEPT;
 
 #ifdef __cplusplus
 }

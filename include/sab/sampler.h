@@ -48,7 +48,7 @@
  *
  * Loss weights
  *
- * sab_batch_step() gives the totals of a step over all ranks and micro-batches. The weight of a
+ * sab_sampler_get_step() gives the totals of a step over all ranks and micro-batches. The weight of a
  * batch in a mean over samples is count / step.samples, in a mean over tokens
  * total[0] / step.totals[0].
  *
@@ -82,7 +82,7 @@ typedef struct sab_sampler sab_sampler;
 typedef int32_t sab_layout;
 /** each sample is padded to `padded_length` */
 #define SAB_LAYOUT_PADDED 0
-/** the samples are end to end in one row: see sab_batch_rows() */
+/** the samples are end to end in one row: see sab_sampler_get_rows() */
 #define SAB_LAYOUT_ROW 1
 
 /** One batch. Its arrays belong to the sampler and stay valid until the next call on it. */
@@ -117,8 +117,7 @@ typedef struct sab_batch {
     /** that all its samples have, where sab_plan_options.separate_by separates them; 0 */
     int64_t id;
 } sab_batch;
-#define SAB_BATCH_INIT \
-    {sizeof(sab_batch), NULL, 0, SAB_LAYOUT_PADDED, 0, NULL, NULL, NULL, -1, 0, 0, 0, 0}
+#define SAB_BATCH_INIT {sizeof(sab_batch)}
 
 /** The rows of a batch whose layout is SAB_LAYOUT_ROW. Its arrays belong to the sampler and stay
  *  valid until the next call on it that shows another batch. */
@@ -138,7 +137,7 @@ typedef struct sab_rows {
      *  fixed length */
     const double *capacity;
 } sab_rows;
-#define SAB_ROWS_INIT {sizeof(sab_rows), 0, NULL, NULL, NULL}
+#define SAB_ROWS_INIT {sizeof(sab_rows)}
 
 /** Several batches. The arrays belong to the sampler and stay valid until the next call on it. They
  *  have the numbers of the batches one after the other. */
@@ -177,23 +176,7 @@ typedef struct sab_block {
     /** beside `indices`, as in sab_rows; NULL when the batches have none */
     const int64_t *starts;
 } sab_block;
-#define SAB_BLOCK_INIT  \
-    {sizeof(sab_block), \
-     0,                 \
-     NULL,              \
-     NULL,              \
-     SAB_LAYOUT_PADDED, \
-     0,                 \
-     NULL,              \
-     NULL,              \
-     NULL,              \
-     NULL,              \
-     0,                 \
-     NULL,              \
-     NULL,              \
-     NULL,              \
-     NULL,              \
-     NULL}
+#define SAB_BLOCK_INIT {sizeof(sab_block)}
 
 /** A step of the optimizer, over all ranks and all their micro-batches. `totals` belongs to the
  *  sampler and stays valid until the next call on it. */
@@ -210,7 +193,7 @@ typedef struct sab_step {
     /** sum of the sizes, one a column; -1 when not known (sharded sampler of several ranks) */
     const double *totals;
 } sab_step;
-#define SAB_STEP_INIT {sizeof(sab_step), 0, 0, 0, NULL}
+#define SAB_STEP_INIT {sizeof(sab_step)}
 
 /* ---- Samplers ---- */
 
@@ -235,10 +218,10 @@ typedef struct sab_sampler_options {
     uint64_t epoch;
     /** this rank, below `world_size`. 0 */
     uint64_t rank;
-    /** number of ranks, 1 to 2^32 - 1. 1 */
+    /** number of ranks, at most 2^32 - 1; 0: 1 */
     uint64_t world_size;
-    /** batches that each rank takes in a step, 1 to 2^20: gradient accumulation, stages of a
-     *  pipeline; the same on all ranks. 1 */
+    /** batches that each rank takes in a step, at most 2^20: gradient accumulation, stages of a
+     *  pipeline; the same on all ranks. 0: 1 */
     uint64_t micro_batches;
     /** SAB_LAST_STEP_SPLIT */
     sab_last_step last_step;
@@ -246,17 +229,7 @@ typedef struct sab_sampler_options {
      *  may cost most, so that a lack of memory shows early. 0 */
     uint64_t costliest_first;
 } sab_sampler_options;
-#define SAB_SAMPLER_OPTIONS_INIT \
-    {sizeof(sab_sampler_options), 0, 0, 0, 1, 1, SAB_LAST_STEP_SPLIT, 0}
-
-/** Sets the defaults, the same as SAB_SAMPLER_OPTIONS_INIT: for languages without C's macros.
- *
- * @param options      filled; NULL is ignored
- * @param struct_size  size of the caller's sab_sampler_options; exactly this many bytes are
- *     written
- */
-SAB_API void sab_sampler_options_init(sab_sampler_options *options, size_t struct_size)
-    SAB_NOEXCEPT;
+#define SAB_SAMPLER_OPTIONS_INIT {sizeof(sab_sampler_options)}
 
 /** The bucket order: shuffled, random access, a pure function of (plan, seed, epoch, position) and
  * of what the epoch began with: world size, micro-batches and `costliest_first`.
@@ -301,6 +274,26 @@ SAB_API sab_status sab_sequential_sampler_new(const sab_plan *plan,
 SAB_API sab_status sab_costliest_sampler_new(const sab_plan *plan, uint64_t count,
                                              sab_sampler **sampler) SAB_NOEXCEPT;
 
+/** Greedy batches in an order of the caller's: a batch closes before its total would exceed `limit`.
+ *
+ * A sample over the limit alone is skipped and counted, with a log message. This is the rule of
+ * `SizeAwareBatchSampler` of bionemo-size-aware-batching 1.0.0. The constructor finds the batches
+ * in one pass and keeps 24 bytes for each.
+ *
+ * @param indices  order of the samples, copied; NULL: 0, 1, 2, ...
+ * @param count    number of `indices`; with NULL indices at most the number of sizes
+ * @param sizes    sizes of the samples; may be freed before the sampler, but memory that they borrow
+ *     must stay valid
+ * @param limit    largest total of a batch; finite, at least 0
+ * @param options  `seed` and `costliest_first` must be 0
+ * @param sampler  the new handle; free with sab_sampler_free()
+ * @return SAB_OK; SAB_E_ARGUMENT, also for an index outside the sizes
+ */
+SAB_API sab_status sab_ordered_sampler_new(const int64_t *indices, size_t count,
+                                           const sab_sizes *sizes, double limit,
+                                           const sab_sampler_options *options,
+                                           sab_sampler **sampler) SAB_NOEXCEPT;
+
 /* ---- Walking ---- */
 
 /** Begins a pass over an epoch; the table of the file comment says which.
@@ -331,7 +324,7 @@ SAB_API sab_status sab_next_batch(sab_sampler *sampler, sab_batch *batch) SAB_NO
  *     batch: before the first one, after these two returned anything but SAB_OK, and after a call
  *     that moved the cursor to another epoch, state or budget, or over several batches
  */
-SAB_API sab_status sab_batch_rows(sab_sampler *sampler, sab_rows *rows) SAB_NOEXCEPT;
+SAB_API sab_status sab_sampler_get_rows(sab_sampler *sampler, sab_rows *rows) SAB_NOEXCEPT;
 
 /** Shows the step of the batch that sab_next_batch() or sab_sampler_at() showed last.
  *
@@ -341,9 +334,9 @@ SAB_API sab_status sab_batch_rows(sab_sampler *sampler, sab_rows *rows) SAB_NOEX
  * @param sampler  any sampler
  * @param step     filled on SAB_OK, untouched otherwise; its struct_size must be set
  *     (SAB_STEP_INIT)
- * @return SAB_OK; SAB_E_ARGUMENT when there is no such batch, as for sab_batch_rows()
+ * @return SAB_OK; SAB_E_ARGUMENT when there is no such batch, as for sab_sampler_get_rows()
  */
-SAB_API sab_status sab_batch_step(sab_sampler *sampler, sab_step *step) SAB_NOEXCEPT;
+SAB_API sab_status sab_sampler_get_step(sab_sampler *sampler, sab_step *step) SAB_NOEXCEPT;
 
 /** Moves over several batches and shows them in `*block`: those that as many calls of
  * sab_next_batch() would show.
@@ -352,7 +345,7 @@ SAB_API sab_status sab_batch_step(sab_sampler *sampler, sab_step *step) SAB_NOEX
  * which the next call meets. It also ends before a batch of another layout, or with other arrays
  * than the first. Without SAB_SAMPLER_RANDOM_ACCESS each block has one batch. The sampler keeps the
  * memory of the largest block: of one column about 8 bytes a sample and 72 a batch. With random
- * access, sab_batch_rows() and sab_batch_step() have no batch to show afterwards.
+ * access, sab_sampler_get_rows() and sab_sampler_get_step() have no batch to show afterwards.
  *
  * @param sampler      any sampler
  * @param max_batches  at least 1
@@ -366,7 +359,7 @@ SAB_API sab_status sab_next_block(sab_sampler *sampler, size_t max_batches, sab_
 /** Shows the batch at a position of the current epoch without moving the cursor.
  *
  * @param sampler   a sampler with random access
- * @param position  number of a batch of this rank, below sab_sampler_batch_count() and not before
+ * @param position  number of a batch of this rank, below sab_sampler_get_batch_count() and not before
  *     the position at which a state of other ranks or another budget took over
  * @param batch     as for sab_next_batch()
  * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_UNSUPPORTED
@@ -374,53 +367,10 @@ SAB_API sab_status sab_next_block(sab_sampler *sampler, size_t max_batches, sab_
 SAB_API sab_status sab_sampler_at(sab_sampler *sampler, uint64_t position, sab_batch *batch)
     SAB_NOEXCEPT;
 
-/** Shows the batches that all ranks take in the current epoch as an Arrow stream: for dataframes,
- * SQL and Parquet.
- *
- * A row is a batch of one rank. Rows are ordered by step, then by micro-batch, then by rank. No
- * column has nulls:
- *
- * | column        | type        | what                                                        |
- * |---------------|-------------|-------------------------------------------------------------|
- * | step          | int64       | step of the optimizer in the epoch, from 0                  |
- * | rank          | int64       | the rank that takes the batch                               |
- * | batch         | int64       | its position: number of the batch of this rank in the epoch |
- * | indices       | list<int64> | the samples; empty for a rank without a share               |
- * | padded_length | double      | as in sab_batch; 0 for a rank without a share               |
- *
- * Of sizes with several columns, padded_length is a fixed_size_list<double> with one number a
- * column.
- *
- * The rows are those that the ranks would get from sab_next_batch() if the sampler stayed in this
- * epoch: with what SAB_LAST_STEP_WRAP repeats, without what SAB_LAST_STEP_DROP leaves out, and
- * cut as a lowered budget needs it. Where the cursor is does not matter. The rows begin at
- * position 0. After a state of other ranks or another budget took over they begin there.
- *
- * The stream is a snapshot: it does not move the cursor, and no later call on the sampler changes
- * it. The sampler may be freed before it. Sizes that the sampler reads in place must stay valid as
- * long as the stream.
- *
- * Arrays are made when get_next is called, and end with the batch that brings them to 65,536
- * indices or rows. So an epoch is never in memory as a whole. They own their memory and may outlive
- * the stream. One thread at a time may use the stream, and the sampler may be used in another one
- * meanwhile. Making the stream takes as long as sab_sampler_set_epoch() at most.
- *
- * A failed get_next returns ENOMEM, or EIO when data that is read in place was changed, such as a
- * mapped plan file. get_last_error has the message. Calling get_next again repeats the array that
- * failed.
- *
- * @param sampler  a sampler with SAB_SAMPLER_SCHEDULE: one with random access, except a sharded
- *     sampler of several ranks, which does not know the samples of the others
- * @param stream   filled on SAB_OK, untouched otherwise; the caller releases it
- * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_UNSUPPORTED
- */
-SAB_API sab_status sab_sampler_get_schedule(const sab_sampler *sampler,
-                                            struct ArrowArrayStream *stream) SAB_NOEXCEPT;
-
-/** sab_sampler_batch_count() */
+/** sab_sampler_get_batch_count() */
 #define SAB_SAMPLER_BATCH_COUNT 1
 /** sab_sampler_at(), sab_sampler_seek() to any position, sab_sampler_state_save(),
- *  sab_sampler_state_at() and sab_sampler_state_restore() */
+ *  sab_sampler_state_save_at() and sab_sampler_state_restore() */
 #define SAB_SAMPLER_RANDOM_ACCESS 2
 /** sab_sampler_get_budget() and sab_sampler_set_budget() */
 #define SAB_SAMPLER_BUDGET 4
@@ -438,7 +388,7 @@ SAB_API sab_status sab_sampler_get_schedule(const sab_sampler *sampler,
  *     add others
  * @return SAB_OK; SAB_E_ARGUMENT
  */
-SAB_API sab_status sab_sampler_capabilities(const sab_sampler *sampler, uint64_t *capabilities)
+SAB_API sab_status sab_sampler_get_capabilities(const sab_sampler *sampler, uint64_t *capabilities)
     SAB_NOEXCEPT;
 
 /** Exact number of batches that this rank takes in the current epoch; the same on every rank. After
@@ -448,7 +398,7 @@ SAB_API sab_status sab_sampler_capabilities(const sab_sampler *sampler, uint64_t
  * @param count    filled on SAB_OK
  * @return SAB_OK; SAB_E_UNSUPPORTED where the length is not known
  */
-SAB_API sab_status sab_sampler_batch_count(const sab_sampler *sampler, uint64_t *count)
+SAB_API sab_status sab_sampler_get_batch_count(const sab_sampler *sampler, uint64_t *count)
     SAB_NOEXCEPT;
 
 /** Lists the samples that the sampler leaves out because they are too large, by ascending size.
@@ -463,7 +413,7 @@ SAB_API sab_status sab_sampler_batch_count(const sab_sampler *sampler, uint64_t 
  * @param count     filled with the number of samples left out
  * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_FORMAT when the plan's file was changed
  */
-SAB_API sab_status sab_sampler_skipped(const sab_sampler *sampler, int64_t *indices,
+SAB_API sab_status sab_sampler_get_skipped(const sab_sampler *sampler, int64_t *indices,
                                        size_t capacity, size_t *count) SAB_NOEXCEPT;
 
 /** Moves the cursor to the first batch of an epoch.
@@ -478,7 +428,7 @@ SAB_API sab_status sab_sampler_set_epoch(sab_sampler *sampler, uint64_t epoch) S
  *
  * @param sampler   a sampler with random access (any sampler for position 0, which begins the epoch
  *     again)
- * @param position  number of a batch of this rank, at most sab_sampler_batch_count(), which is the
+ * @param position  number of a batch of this rank, at most sab_sampler_get_batch_count(), which is the
  *     end
  * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_UNSUPPORTED
  */
@@ -557,14 +507,14 @@ SAB_API sab_status sab_sampler_state_save(const sab_sampler *sampler, void *stat
  * A limit that sab_sampler_set_budget() set after that position holds from there on in the state.
  *
  * @param sampler   a sampler with random access
- * @param position  number of batches of this rank, at most sab_sampler_batch_count(); after a state
+ * @param position  number of batches of this rank, at most sab_sampler_get_batch_count(); after a state
  *     of other ranks was restored, at least its position
  * @param state     as for sab_sampler_state_save()
  * @param capacity  as for sab_sampler_state_save()
  * @param size      as for sab_sampler_state_save()
  * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_UNSUPPORTED
  */
-SAB_API sab_status sab_sampler_state_at(const sab_sampler *sampler, uint64_t position, void *state,
+SAB_API sab_status sab_sampler_state_save_at(const sab_sampler *sampler, uint64_t position, void *state,
                                         size_t capacity, size_t *size) SAB_NOEXCEPT;
 
 /** Continues where a state was saved, by this or another number of ranks and micro-batches.
@@ -590,77 +540,6 @@ SAB_API sab_status sab_sampler_state_restore(sab_sampler *sampler, const void *s
  * @param sampler  a handle or NULL
  */
 SAB_API void sab_sampler_free(sab_sampler *sampler) SAB_NOEXCEPT;
-
-/** Statistics of an epoch of the bucket order, known before training. */
-typedef struct sab_plan_report {
-    /** set by SAB_PLAN_REPORT_INIT */
-    size_t struct_size;
-    /** samples in the sizes; of a mixture those of the epoch, with repeats */
-    uint64_t samples;
-    /** samples that the oversize policy left out */
-    uint64_t skipped;
-    /** samples left out of this epoch by SAB_TAIL_DROP or SAB_LAST_STEP_DROP */
-    uint64_t dropped;
-    /** appearances in this epoch beyond each sample's first (of a mixture beyond those that it
-     *  takes), by SAB_TAIL_WRAP or SAB_LAST_STEP_WRAP */
-    uint64_t repeated;
-    /** batches over all ranks */
-    uint64_t batches;
-    /** steps of the optimizer */
-    uint64_t steps;
-    /** see sab_plan_info */
-    uint64_t lower_bound;
-    /** number of distinct pairs of count and padded lengths */
-    uint64_t shapes;
-    /** sum of the sizes in the batches, over all columns */
-    double total;
-    /** sum of count * padded length of the batches, over all columns */
-    double padded_total;
-    /** 1 - total / padded_total */
-    double padding;
-    /** mean over steps of (largest cost of a rank / mean cost of the ranks); 1: perfect. The cost
-     *  is the first budget's, or the padded total if that is a callback */
-    double rank_imbalance;
-    /** share of the pairs of batch mates of this epoch that are batch mates in the next one too */
-    double meet_again;
-    /** mean over samples of how many others can be its batch mates in some epoch */
-    double partners;
-    /** lag-1 correlation of the longest sizes of a rank's successive batches; near 0: random. Here
-     *  and below the size of a sample of several columns is their sum */
-    double length_correlation;
-    /** variance between batches of the mean size, over that of batches drawn at random; 1: random,
-     *  0: all batches alike, large: batches are homogeneous in size */
-    double variance_ratio;
-    /** SAB_BUCKETS_AUTO: `padding_target` where the plan meets it, else the smallest that one of
-     *  the plans met that were tried for it. 0 for a plan without a target */
-    double nearest_target;
-    /** 1 when the plan meets its `padding_target` or has none, else 0 */
-    uint64_t target_met;
-    /** number of columns */
-    size_t columns;
-    /** `total` of each column */
-    double totals[SAB_MAX_COLUMNS];
-    /** `padded_total` of each column */
-    double padded_totals[SAB_MAX_COLUMNS];
-} sab_plan_report;
-#define SAB_PLAN_REPORT_INIT \
-    {sizeof(sab_plan_report), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0}, {0}}
-
-/** Measures an epoch of the bucket order, and the next one for `meet_again`.
- *
- * Time: about two epochs of batches. Needs 4 1/8 bytes a sample while it runs.
- *
- * @param plan          a handle
- * @param options       of the sampler (seed, epoch, world_size, micro_batches, last_step,
- *     costliest_first); NULL: as for the sampler
- * @param progress      reports progress and may cancel; NULL for none
- * @param progress_ctx  passed to `progress`
- * @param report        filled on SAB_OK; its struct_size must be set
- * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_CANCELLED; SAB_E_FORMAT for a damaged plan file
- */
-SAB_API sab_status sab_plan_get_report(const sab_plan *plan, const sab_sampler_options *options,
-                                       sab_progress_fn progress, void *progress_ctx,
-                                       sab_plan_report *report) SAB_NOEXCEPT;
 
 #ifdef __cplusplus
 }

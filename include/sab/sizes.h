@@ -30,54 +30,6 @@
 extern "C" {
 #endif
 
-/* Arrow's C data interface and C stream interface, as Arrow's specification declares them. The
- * macros are also its own, so that a program may include these structs from several headers. */
-#ifndef ARROW_C_DATA_INTERFACE
-#define ARROW_C_DATA_INTERFACE
-#define ARROW_FLAG_DICTIONARY_ORDERED 1
-#define ARROW_FLAG_NULLABLE 2
-#define ARROW_FLAG_MAP_KEYS_SORTED 4
-struct ArrowSchema {
-    const char *format;
-    const char *name;
-    const char *metadata;
-    int64_t flags;
-    int64_t n_children;
-    struct ArrowSchema **children;
-    struct ArrowSchema *dictionary;
-    void (*release)(struct ArrowSchema *);
-    void *private_data;
-};
-struct ArrowArray {
-    int64_t length;
-    int64_t null_count;
-    int64_t offset;
-    int64_t n_buffers;
-    int64_t n_children;
-    const void **buffers;
-    struct ArrowArray **children;
-    struct ArrowArray *dictionary;
-    void (*release)(struct ArrowArray *);
-    void *private_data;
-};
-#endif
-#ifndef ARROW_C_STREAM_INTERFACE
-#define ARROW_C_STREAM_INTERFACE
-struct ArrowArrayStream {
-    int (*get_schema)(struct ArrowArrayStream *, struct ArrowSchema *out);
-    int (*get_next)(struct ArrowArrayStream *, struct ArrowArray *out);
-    const char *(*get_last_error)(struct ArrowArrayStream *);
-    void (*release)(struct ArrowArrayStream *);
-    void *private_data;
-};
-#endif
-/** Arrow's description of a type: its C data interface. */
-struct ArrowSchema;
-/** Arrow's array: its C data interface. */
-struct ArrowArray;
-/** Arrow's stream of arrays: its C stream interface. */
-struct ArrowArrayStream;
-
 /** Columns of sizes, at most. */
 #define SAB_MAX_COLUMNS 8
 
@@ -124,15 +76,7 @@ typedef struct sab_sizes_options {
      *  the handle and the samplers made from it. A plan copies what it needs */
     int32_t copy;
 } sab_sizes_options;
-#define SAB_SIZES_OPTIONS_INIT {sizeof(sab_sizes_options), 0, 0}
-
-/** Sets the defaults, the same as SAB_SIZES_OPTIONS_INIT: for languages without C's macros.
- *
- * @param options      filled; NULL is ignored
- * @param struct_size  size of the caller's sab_sizes_options; exactly this many bytes are
- *     written
- */
-SAB_API void sab_sizes_options_init(sab_sizes_options *options, size_t struct_size) SAB_NOEXCEPT;
+#define SAB_SIZES_OPTIONS_INIT {sizeof(sab_sizes_options)}
 
 /** Makes sizes from an array.
  *
@@ -159,18 +103,17 @@ typedef int32_t (*sab_size_fn)(void *ctx, int64_t index, double *size);
  *
  * Takes 4 bytes a sample if all sizes are whole numbers below 2^32, otherwise 8.
  *
- * @param count         number of samples
- * @param size          called `count` times
- * @param ctx           passed to `size`
- * @param progress      reports progress and may cancel; NULL for none
- * @param progress_ctx  passed to `progress`
- * @param sizes         the new handle; free with sab_sizes_free()
+ * @param count    number of samples
+ * @param size     called `count` times
+ * @param ctx      passed to `size`
+ * @param options  NULL: no progress
+ * @param sizes    the new handle; free with sab_sizes_free()
  * @return SAB_OK; SAB_E_CALLBACK if `size` failed; SAB_E_CANCELLED; SAB_E_ARGUMENT for a size that
  *     breaks the rules above
  */
 SAB_API sab_status sab_sizes_callback_new(size_t count, sab_size_fn size, void *ctx,
-                                          sab_progress_fn progress, void *progress_ctx,
-                                          sab_sizes **sizes) SAB_NOEXCEPT;
+                                          const sab_progress_options *options, sab_sizes **sizes)
+    SAB_NOEXCEPT;
 
 /** What becomes of nulls. */
 typedef int32_t sab_null_rule;
@@ -178,71 +121,6 @@ typedef int32_t sab_null_rule;
 #define SAB_NULLS_REFUSE 0
 /** counted as 0 */
 #define SAB_NULLS_ZERO 1
-
-/** How Arrow arrays are read. */
-typedef struct sab_sizes_arrow_options {
-    /** set by SAB_SIZES_ARROW_OPTIONS_INIT */
-    size_t struct_size;
-    /** SAB_NULLS_REFUSE by default */
-    sab_null_rule nulls;
-    /** SAB_TEXT_BYTES by default. Words are counted and values are read when the handle is made,
-     *  which copies the numbers */
-    sab_text_unit text_unit;
-} sab_sizes_arrow_options;
-#define SAB_SIZES_ARROW_OPTIONS_INIT {sizeof(sab_sizes_arrow_options), 0, 0}
-
-/** Sets the defaults, the same as SAB_SIZES_ARROW_OPTIONS_INIT: for languages without C's macros.
- *
- * @param options      filled; NULL is ignored
- * @param struct_size  size of the caller's sab_sizes_arrow_options; exactly this many bytes are
- *     written
- */
-SAB_API void sab_sizes_arrow_options_init(sab_sizes_arrow_options *options, size_t struct_size)
-    SAB_NOEXCEPT;
-
-/** Makes sizes from an Arrow array, without a copy.
- *
- * A number is a size. Of a text (in UTF-8), a binary value and a list the length is the size; it is
- * read from the offsets, and the values are not. These types are read: integers of 8 to 64 bits,
- * float16, float32, float64; list, string and binary, also large, as views and of a fixed size; and
- * dictionaries of all of these. Lists that all hold a single list, of the shape (1, length), are
- * refused.
- *
- * On SAB_OK the sizes own the array: `array->release` becomes NULL, as the interface says. The
- * array is released once, with the last user of its memory, in the thread that frees this user. The
- * user is the handle, joined sizes, or a sampler that reads sizes in place or its schedule; a plan
- * is none. If nothing is read in place, as when words were counted, the array is released during
- * the call. On failure it stays the caller's.
- *
- * @param array    the array; a record batch is a struct array. Its memory is trusted as far as the
- *     interface does not say how long it is
- * @param schema   its type; stays the caller's, and is read during the call
- * @param column   path of a column in a struct array, such as "audio.frames"; NULL: the array
- *     itself, or the only column of a struct array
- * @param options  NULL: the defaults
- * @param sizes    the new handle; free with sab_sizes_free()
- * @return SAB_OK; SAB_E_ARGUMENT for a column that does not exist (the message names those that
- *     do), a type without a size, a null, or offsets that decrease; SAB_E_NO_MEMORY
- */
-SAB_API sab_status sab_sizes_arrow_new(struct ArrowArray *array, const struct ArrowSchema *schema,
-                                       const char *column, const sab_sizes_arrow_options *options,
-                                       sab_sizes **sizes) SAB_NOEXCEPT;
-
-/** Makes sizes from the arrays of an Arrow stream, one after the other, without a copy.
- *
- * All arrays are taken from the stream during the call. On SAB_OK the sizes own the stream:
- * `stream->release` becomes NULL, and the stream is released after the last of its arrays that is
- * in use. On failure the stream stays the caller's; it may have been read in part.
- *
- * @param stream   the stream
- * @param column   as for sab_sizes_arrow_new()
- * @param options  NULL: the defaults
- * @param sizes    the new handle; free with sab_sizes_free()
- * @return as sab_sizes_arrow_new(); SAB_E_CALLBACK if the stream failed
- */
-SAB_API sab_status sab_sizes_arrow_stream_new(struct ArrowArrayStream *stream, const char *column,
-                                              const sab_sizes_arrow_options *options,
-                                              sab_sizes **sizes) SAB_NOEXCEPT;
 
 /** Joins the sizes of several handles: those of the first, then those of the second, and so on.
  * Nothing is copied. What the parts borrow must stay valid as long as the new handle.
@@ -264,7 +142,7 @@ SAB_API sab_status sab_sizes_join_new(const sab_sizes *const *parts, size_t coun
  * @param row    filled on SAB_OK: index of the sample in that part
  * @return SAB_OK; SAB_E_ARGUMENT for an index out of range
  */
-SAB_API sab_status sab_sizes_source(const sab_sizes *sizes, size_t index, size_t *part, size_t *row)
+SAB_API sab_status sab_sizes_locate(const sab_sizes *sizes, size_t index, size_t *part, size_t *row)
     SAB_NOEXCEPT;
 
 /** Gives sizes of one column a name, which messages, plans and reports use for it.

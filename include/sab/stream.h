@@ -59,7 +59,6 @@ typedef struct sab_record {
     /** number of bytes or records; 0 for a handle */
     size_t length;
 } sab_record;
-#define SAB_RECORD_INIT {SAB_RECORD_BYTES, 0, NULL, 0}
 
 /** Functions for handles of the caller. */
 typedef struct sab_object_functions {
@@ -75,16 +74,7 @@ typedef struct sab_object_functions {
     /** makes a handle from the bytes of `save`. Given if and only if `save` is */
     int32_t (*load)(void *ctx, const void *data, size_t size, void **object);
 } sab_object_functions;
-#define SAB_OBJECT_FUNCTIONS_INIT {sizeof(sab_object_functions), NULL, NULL, NULL, NULL}
-
-/** Sets the defaults, the same as SAB_OBJECT_FUNCTIONS_INIT: for languages without C's macros.
- *
- * @param functions    filled; NULL is ignored
- * @param struct_size  size of the caller's sab_object_functions; exactly this many bytes are
- *     written
- */
-SAB_API void sab_object_functions_init(sab_object_functions *functions, size_t struct_size)
-    SAB_NOEXCEPT;
+#define SAB_OBJECT_FUNCTIONS_INIT {sizeof(sab_object_functions)}
 
 /** Takes the next record.
  *
@@ -131,7 +121,7 @@ SAB_API sab_status sab_stream_rewind(sab_stream *stream) SAB_NOEXCEPT;
  * @param count   filled
  * @return SAB_OK
  */
-SAB_API sab_status sab_stream_skipped_count(const sab_stream *stream, uint64_t *count) SAB_NOEXCEPT;
+SAB_API sab_status sab_stream_get_skipped_count(const sab_stream *stream, uint64_t *count) SAB_NOEXCEPT;
 
 /** Saves the state of the stream, with its sources, stages and threads.
  *
@@ -195,19 +185,10 @@ typedef struct sab_list_stream_options {
     uint64_t seed;
     /** below world_size */
     uint64_t rank;
-    /** from 1 to 2^20; 1 */
+    /** at most 2^20; 0: 1 */
     uint64_t world_size;
 } sab_list_stream_options;
-#define SAB_LIST_STREAM_OPTIONS_INIT {sizeof(sab_list_stream_options), 0, 0, 0, 0, 1}
-
-/** Sets the defaults, the same as SAB_LIST_STREAM_OPTIONS_INIT: for languages without C's macros.
- *
- * @param options      filled; NULL is ignored
- * @param struct_size  size of the caller's sab_list_stream_options; exactly this many bytes are
- *     written
- */
-SAB_API void sab_list_stream_options_init(sab_list_stream_options *options, size_t struct_size)
-    SAB_NOEXCEPT;
+#define SAB_LIST_STREAM_OPTIONS_INIT {sizeof(sab_list_stream_options)}
 
 /** A source: the records of a list, such as file names.
  *
@@ -259,17 +240,7 @@ typedef struct sab_source_functions {
     /** copied; NULL if no objects are made */
     const sab_object_functions *objects;
 } sab_source_functions;
-#define SAB_SOURCE_FUNCTIONS_INIT \
-    {sizeof(sab_source_functions), NULL, NULL, NULL, NULL, NULL, NULL, NULL}
-
-/** Sets the defaults, the same as SAB_SOURCE_FUNCTIONS_INIT: for languages without C's macros.
- *
- * @param functions    filled; NULL is ignored
- * @param struct_size  size of the caller's sab_source_functions; exactly this many bytes are
- *     written
- */
-SAB_API void sab_source_functions_init(sab_source_functions *functions, size_t struct_size)
-    SAB_NOEXCEPT;
+#define SAB_SOURCE_FUNCTIONS_INIT {sizeof(sab_source_functions)}
 
 /** A source that calls functions of the caller. A stage with threads calls them from a thread, one
  * at a time.
@@ -300,7 +271,7 @@ typedef int32_t sab_on_error;
 /** sab_stream_next() fails; the next call tries again */
 #define SAB_ON_ERROR_STOP 0
 /** logs a warning with the file and the byte, skips the rest of the file, and counts it in
- *  sab_stream_skipped_count() */
+ *  sab_stream_get_skipped_count() */
 #define SAB_ON_ERROR_SKIP 1
 
 /** How files are read. */
@@ -314,17 +285,7 @@ typedef struct sab_files_stream_options {
      *  and errors are the same for any number. See sab_files_stream_new() */
     uint64_t readers;
 } sab_files_stream_options;
-#define SAB_FILES_STREAM_OPTIONS_INIT \
-    {sizeof(sab_files_stream_options), SAB_FRAMING_LINES, 0, SAB_ON_ERROR_STOP, 0}
-
-/** Sets the defaults, the same as SAB_FILES_STREAM_OPTIONS_INIT: for languages without C's macros.
- *
- * @param options      filled; NULL is ignored
- * @param struct_size  size of the caller's sab_files_stream_options; exactly this many bytes are
- *     written
- */
-SAB_API void sab_files_stream_options_init(sab_files_stream_options *options, size_t struct_size)
-    SAB_NOEXCEPT;
+#define SAB_FILES_STREAM_OPTIONS_INIT {sizeof(sab_files_stream_options)}
 
 /** The records of files whose names are the records of the source. Files may be plain, gzip (RFC
  * 1952) or Zstandard (RFC 8878), recognised by their first bytes. A restore seeks in a plain file.
@@ -386,16 +347,7 @@ typedef struct sab_map_stream_options {
     /** copied; NULL if no objects are made */
     const sab_object_functions *objects;
 } sab_map_stream_options;
-#define SAB_MAP_STREAM_OPTIONS_INIT {sizeof(sab_map_stream_options), NULL, NULL, NULL, 0, NULL}
-
-/** Sets the defaults, the same as SAB_MAP_STREAM_OPTIONS_INIT: for languages without C's macros.
- *
- * @param options      filled; NULL is ignored
- * @param struct_size  size of the caller's sab_map_stream_options; exactly this many bytes are
- *     written
- */
-SAB_API void sab_map_stream_options_init(sab_map_stream_options *options, size_t struct_size)
-    SAB_NOEXCEPT;
+#define SAB_MAP_STREAM_OPTIONS_INIT {sizeof(sab_map_stream_options)}
 
 /** Maps each record to another one.
  *
@@ -579,22 +531,12 @@ typedef struct sab_mix_stream_options {
     const double *proportions;
     /** number of `proportions`: the number of sources */
     size_t proportion_count;
-    /** number of records over which the counts are exact; from 1 to 2^32. 1,000 */
+    /** number of records over which the counts are exact; at most 2^32. 0: 1,000 */
     uint64_t window;
     /** when the mix ends; SAB_MIX_UNTIL_FIRST */
     sab_mix_until until;
 } sab_mix_stream_options;
-#define SAB_MIX_STREAM_OPTIONS_INIT \
-    {sizeof(sab_mix_stream_options), NULL, 0, 1000, SAB_MIX_UNTIL_FIRST}
-
-/** Sets the defaults, the same as SAB_MIX_STREAM_OPTIONS_INIT: for languages without C's macros.
- *
- * @param options      filled; NULL is ignored
- * @param struct_size  size of the caller's sab_mix_stream_options; exactly this many bytes are
- *     written
- */
-SAB_API void sab_mix_stream_options_init(sab_mix_stream_options *options, size_t struct_size)
-    SAB_NOEXCEPT;
+#define SAB_MIX_STREAM_OPTIONS_INIT {sizeof(sab_mix_stream_options)}
 
 /** Mixes the records of several sources by proportions, with exact counts and without random
  * numbers. After any number of records, each source has given its proportion of them to less than
@@ -683,15 +625,20 @@ SAB_API sab_status sab_buffered_shuffle_stream_new(sab_stream *source, uint64_t 
 typedef struct sab_readahead_stream_options {
     /** set by SAB_READAHEAD_STREAM_OPTIONS_INIT */
     size_t struct_size;
-    /** records in a window, kept in memory; from 1 to 2^32. 10,000 */
+    /** records in a window, kept in memory; at most 2^32. 0: 10,000 */
     uint64_t read_ahead;
     /** largest number of records in a batch; 0: no limit */
     uint64_t batch_size;
-    /** limit of count * largest size of a batch; see `oversize`. 0: no limit. One of these or
-     *  `batch_size_fn` must be given */
-    double budget;
-    /** 1: the batches of a window are shuffled. 1 */
-    int32_t shuffle;
+    /** limits that each batch keeps, all of them; see `oversize`. The length of a batch is its
+     *  largest size, of each column. No cost may be a callback. Read during the call. One of these,
+     *  `batch_size` or `batch_size_fn` must be given. NULL */
+    const sab_budget *budgets;
+    /** number of `budgets`, at most SAB_MAX_BUDGETS; of one size a record at most 1, with a NULL
+     *  cost */
+    size_t budget_count;
+    /** 1: the batches of a window stay in ascending order of size; 0 (default): they are shuffled
+     */
+    int32_t no_shuffle;
     /** 1: records that fit no batch well are carried over to the next window, up to one window of
      *  them. This reduces padding to about a third, but a restore reads up to eight windows again.
      *  Not with `boundary_key_fn`. 0: each window is used up, as in infinibatch */
@@ -708,9 +655,9 @@ typedef struct sab_readahead_stream_options {
     void *ctx;
     /** called once when the stream is freed, not if the constructor fails; NULL */
     void (*release)(void *ctx);
-    /** policy for a record larger than `budget`. SAB_OVERSIZE_ERROR (default): sab_stream_next()
+    /** policy for a record that alone exceeds a budget. SAB_OVERSIZE_ERROR (default): sab_stream_next()
      *  returns SAB_E_ARGUMENT and names the record. SAB_OVERSIZE_SKIP: the record is skipped and
-     *  counted by sab_stream_skipped_count(). SAB_OVERSIZE_SINGLE: the record is a batch alone,
+     *  counted by sab_stream_get_skipped_count(). SAB_OVERSIZE_SINGLE: the record is a batch alone,
      *  over the budget */
     sab_oversize oversize;
     /** several sizes a record: sets one number a column, each finite and not negative. Called once
@@ -719,40 +666,8 @@ typedef struct sab_readahead_stream_options {
     int32_t (*sizes_fn)(void *ctx, const sab_record *record, double *sizes);
     /** number of columns that `sizes_fn` sets, 2 to SAB_MAX_COLUMNS; 0 for one size */
     size_t columns;
-    /** several columns: limits that each batch keeps, all of them. `budget` is one more, on count *
-     *  the sum of the largest size of each column. No cost may be a callback. Read during the call.
-     *  NULL */
-    const sab_budget *budgets;
-    /** number of `budgets` */
-    size_t budget_count;
 } sab_readahead_stream_options;
-#define SAB_READAHEAD_STREAM_OPTIONS_INIT  \
-    {sizeof(sab_readahead_stream_options), \
-     10000,                                \
-     0,                                    \
-     0,                                    \
-     1,                                    \
-     0,                                    \
-     0,                                    \
-     NULL,                                 \
-     NULL,                                 \
-     NULL,                                 \
-     NULL,                                 \
-     SAB_OVERSIZE_ERROR,                   \
-     NULL,                                 \
-     0,                                    \
-     NULL,                                 \
-     0}
-
-/** Sets the defaults, the same as SAB_READAHEAD_STREAM_OPTIONS_INIT: for languages without C's
- * macros.
- *
- * @param options      filled; NULL is ignored
- * @param struct_size  size of the caller's sab_readahead_stream_options; exactly this many bytes
- *     are written
- */
-SAB_API void sab_readahead_stream_options_init(sab_readahead_stream_options *options,
-                                               size_t struct_size) SAB_NOEXCEPT;
+#define SAB_READAHEAD_STREAM_OPTIONS_INIT {sizeof(sab_readahead_stream_options)}
 
 /** Batches of records of similar size, as lists: reads a window, sorts it by size, largest first
  * and stably, divides it into batches and shuffles them (after Marian NMT's BatchGenerator, by way
@@ -774,16 +689,17 @@ SAB_API sab_status sab_readahead_stream_new(sab_stream *source,
 /** How windows are packed. */
 typedef struct sab_pack_stream_options {
     size_t struct_size; /**< set by SAB_PACK_STREAM_OPTIONS_INIT */
-    /** largest sum of the sizes of a list; finite, above 0; must be given for one size, and 0 for
-     *  several */
-    double capacity;
-    uint64_t max_records; /**< most records in a list; 0: no limit */
-    uint64_t read_ahead;  /**< records in a window, kept in memory; from 1 to 2^31. 10,000 */
-    int32_t shuffle;      /**< the lists of a window; 1 */
+    /** for each size of a record the largest sum in a list; finite, above 0; of several sizes whole
+     *  numbers up to 2^31 - 1. Read during the call. Must be given */
+    const double *capacities;
+    size_t capacity_count; /**< number of `capacities`, 1 to SAB_MAX_COLUMNS */
+    uint64_t max_records;  /**< most records in a list; 0: no limit */
+    uint64_t read_ahead;   /**< records in a window, kept in memory; at most 2^31. 0: 10,000 */
+    int32_t no_shuffle;    /**< 1: the lists of a window stay in order; 0 (default): shuffled */
     uint64_t seed;        /**< of the shuffles */
-    /** policy for a record larger than `capacity`. SAB_OVERSIZE_ERROR (default): sab_stream_next()
+    /** policy for a record larger than a capacity. SAB_OVERSIZE_ERROR (default): sab_stream_next()
      *  returns SAB_E_ARGUMENT and names the record. SAB_OVERSIZE_SKIP: the record is skipped and
-     *  counted by sab_stream_skipped_count() */
+     *  counted by sab_stream_get_skipped_count() */
     sab_oversize oversize;
     /** several sizes a record: sets one whole number a column. Called once for each record that is
      *  read; the `size` of the record is not used. NULL: one size */
@@ -792,36 +708,10 @@ typedef struct sab_pack_stream_options {
     void *ctx;
     /** called once when the stream is freed, not if the constructor fails; NULL */
     void (*release)(void *ctx);
-    /** several columns: the largest sum of each column in a list, 1 to 2^31 - 1. Read during the
-     *  call. NULL for one size */
-    const uint64_t *capacities;
-    /** number of `capacities`, 2 to SAB_MAX_COLUMNS; 0 for one size */
-    size_t capacity_count;
 } sab_pack_stream_options;
-#define SAB_PACK_STREAM_OPTIONS_INIT  \
-    {sizeof(sab_pack_stream_options), \
-     0,                               \
-     0,                               \
-     10000,                           \
-     1,                               \
-     0,                               \
-     SAB_OVERSIZE_ERROR,              \
-     NULL,                            \
-     NULL,                            \
-     NULL,                            \
-     NULL,                            \
-     0}
+#define SAB_PACK_STREAM_OPTIONS_INIT {sizeof(sab_pack_stream_options)}
 
-/** Sets the defaults, the same as SAB_PACK_STREAM_OPTIONS_INIT: for languages without C's macros.
- *
- * @param options      filled; NULL is ignored
- * @param struct_size  size of the caller's sab_pack_stream_options; exactly this many bytes are
- *     written
- */
-SAB_API void sab_pack_stream_options_init(sab_pack_stream_options *options, size_t struct_size)
-    SAB_NOEXCEPT;
-
-/** Lists of records whose sizes sum to nearly `capacity`: rows for packed training from a stream of
+/** Lists of records whose sizes sum to nearly the capacity: rows for packed training from a stream of
  * unknown length. A window is packed by best-fit decreasing. Lists that are not full are kept for
  * the next window, up to half a window. Records keep their order in a list. A restore reads up to
  * eight windows again. If all sizes are known in advance, sab_packed_sampler_new() packs better.
@@ -840,7 +730,7 @@ SAB_API sab_status sab_pack_stream_new(sab_stream *source, const sab_pack_stream
 /** The batches of a stream of lists, such as sab_readahead_stream_new() makes, as a sampler for
  * sab_next_batch(): `indices` are the numbers of the records from 0, in the order in which they
  * were read. It has one epoch, which ends with the source. Its state is that of its stream: see
- * sab_sampler_stream_new().
+ * sab_sampler_get_stream().
  *
  * @param source   a stream of records with sizes
  * @param options  of the batches; NULL is refused
@@ -857,7 +747,7 @@ SAB_API sab_status sab_readahead_sampler_new(sab_stream *source,
  * @param stream   filled with a handle that the sampler owns: do not free it or read from it
  * @return SAB_OK; SAB_E_UNSUPPORTED for other samplers
  */
-SAB_API sab_status sab_sampler_stream_new(sab_sampler *sampler, sab_stream **stream) SAB_NOEXCEPT;
+SAB_API sab_status sab_sampler_get_stream(sab_sampler *sampler, sab_stream **stream) SAB_NOEXCEPT;
 
 /* ---- Stages: threads ---- */
 

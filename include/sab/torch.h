@@ -43,7 +43,7 @@ typedef struct sab_torch_info {
     const char *component_path; /**< file name of the component; static */
     int32_t cuda_devices;       /**< CUDA devices that it can use; 0 for a LibTorch without CUDA */
 } sab_torch_info;
-#define SAB_TORCH_INFO_INIT {sizeof(sab_torch_info), NULL, NULL, 0}
+#define SAB_TORCH_INFO_INIT {sizeof(sab_torch_info)}
 
 /** Gives the LibTorch in use.
  *
@@ -155,8 +155,7 @@ typedef struct sab_torch_leaf {
     /** the same as LibTorch's own; NULL */
     struct sab_torch_tensor *value_tensor;
 } sab_torch_leaf;
-#define SAB_TORCH_LEAF_INIT \
-    {sizeof(sab_torch_leaf), NULL, NULL, NULL, NULL, SAB_PADDING_CONSTANT, 0, NULL, NULL}
+#define SAB_TORCH_LEAF_INIT {sizeof(sab_torch_leaf)}
 
 /** Makes a collection of separate samples.
  *
@@ -178,7 +177,7 @@ SAB_API sab_status sab_torch_collection_new(const sab_torch_leaf *leaves, size_t
  * @param lengths     the new handle; free with sab_sizes_free()
  * @return SAB_OK; SAB_E_ARGUMENT if no dimension has that name
  */
-SAB_API sab_status sab_torch_collection_lengths(const sab_torch_collection *collection,
+SAB_API sab_status sab_torch_collection_get_lengths(const sab_torch_collection *collection,
                                                 const char *name, sab_sizes **lengths) SAB_NOEXCEPT;
 
 /** Stacks samples group by group, each tensor padded to the longest of its group. A grouped
@@ -217,7 +216,7 @@ SAB_API sab_status sab_torch_collection_ungroup(const sab_torch_collection *coll
  * @param outputs     the new handle; free with sab_torch_collection_free()
  * @return SAB_OK; SAB_E_ARGUMENT
  */
-SAB_API sab_status sab_torch_collection_outputs(const sab_torch_collection *collection,
+SAB_API sab_status sab_torch_collection_get_outputs(const sab_torch_collection *collection,
                                                 const sab_torch_leaf *leaves, size_t leaf_count,
                                                 sab_torch_collection **outputs) SAB_NOEXCEPT;
 
@@ -228,7 +227,7 @@ typedef struct sab_torch_collection_info {
     uint64_t groups;    /**< number of groups; 0 when it is not grouped */
     uint64_t leaves;    /**< tensors of a sample */
 } sab_torch_collection_info;
-#define SAB_TORCH_COLLECTION_INFO_INIT {sizeof(sab_torch_collection_info), 0, 0, 0}
+#define SAB_TORCH_COLLECTION_INFO_INIT {sizeof(sab_torch_collection_info)}
 
 /** Gives the facts of a collection.
  *

@@ -125,7 +125,7 @@ public:
         std::vector<sab_grouping_dimension> dimensions;
         for (const auto &each : thresholds) {
             sab_sizes *made = nullptr;
-            check(sab_torch_collection_lengths(handle_.get(), each.first.c_str(), &made));
+            check(sab_torch_collection_get_lengths(handle_.get(), each.first.c_str(), &made));
             lengths.emplace_back(made, sab_sizes_free);
             dimensions.push_back({made, each.second.data(), each.second.size()});
         }
@@ -207,7 +207,7 @@ public:
         made.make(
             values, padding,
             [&](const sab_torch_leaf *leaves, std::size_t count, sab_torch_collection **outputs) {
-                return sab_torch_collection_outputs(handle_.get(), leaves, count, outputs);
+                return sab_torch_collection_get_outputs(handle_.get(), leaves, count, outputs);
             });
         return made;
     }

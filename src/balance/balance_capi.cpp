@@ -2,6 +2,7 @@
 #include "balance/step_plan.h"
 #include "balance/vector_partition.h"
 #include "base/guard.h"
+#include "base/options.h"
 #include "sab/balance.h"
 #include "sampler/cursor.h"
 
@@ -10,8 +11,8 @@ extern "C" {
 sab_status sab_items_partition(const double* costs, size_t count, uint64_t parts,
                                const sab_partition_options* options, uint32_t* part_of) noexcept {
     return sab::guard([&] {
-        const auto given =
-            sab::read_options(options, sab_partition_options SAB_PARTITION_OPTIONS_INIT);
+        auto given = sab::read_options(options);
+        sab::default_to(given.cost_count, 1);
         if (count > 0) {
             sab::require(costs, "costs");
             sab::require(part_of, "part_of");
@@ -26,23 +27,21 @@ sab_status sab_balanced_sampler_new(const sab_sizes* sizes, const sab_balanced_o
     return sab::guard_new(sampler, "sampler", [&] {
         sab::require(sizes, "sizes");
         sab::require(balanced, "balanced");
-        const auto rules =
-            sab::read_options(balanced, sab_balanced_options SAB_BALANCED_OPTIONS_INIT);
-        const sab::SamplerOptions given(
-            sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT));
+        auto rules = sab::read_options(balanced, "balanced");
+        sab::default_to(rules.fill, 0.95);
+        const sab::SamplerOptions given(sab::read_options(options));
         return sab::new_cursor(std::make_unique<sab::BalancedSequence>(sizes->impl, rules, given),
                                given);
     });
 }
 
-sab_status sab_balanced_sampler_get_report(sab_sampler* sampler, sab_progress_fn progress,
-                                           void* progress_ctx,
+sab_status sab_balanced_sampler_get_report(sab_sampler* sampler,
+                                           const sab_progress_options* options,
                                            sab_balanced_report* report) noexcept {
     return sab::guard([&] {
         sab::require(sampler, "sampler");
         sab::check_result(report, "report");
-        sab::write_result(
-            sab::report_balance(*sampler->impl, sab::Progress(progress, progress_ctx)), report);
+        sab::write_result(sab::report_balance(*sampler, sab::read_progress(options)), report);
     });
 }
 
@@ -51,8 +50,9 @@ sab_status sab_step_plan_new(const sab_sizes* sizes, const sab_step_plan_options
     return sab::guard_new(plan, "plan", [&] {
         sab::require(sizes, "sizes");
         sab::require(options, "options");
-        const auto given =
-            sab::read_options(options, sab_step_plan_options SAB_STEP_PLAN_OPTIONS_INIT);
+        auto given = sab::read_options(options);
+        sab::default_to(given.world_size, 1);
+        sab::default_to(given.multiple, 1);
         return new sab_step_plan{sab::make_step_plan(sizes->impl, given)};
     });
 }

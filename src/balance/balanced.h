@@ -74,6 +74,7 @@ private:
 
 /// How even the present epoch of a sampler of sab_balanced_sampler_new() or
 /// sab_packed_sampler_new() is on all ranks; refuses another sampler.
-sab_balanced_report report_balance(Sampler& sampler, const Progress& progress);
+/// The arrays are the handle's.
+sab_balanced_report report_balance(sab_sampler& handle, const Progress& progress);
 
 }  // namespace sab

@@ -16,7 +16,7 @@ double imbalance_of(std::span<const double> costs, double sum) {
 
 /// Adds a step, by one of the balanced costs. Micro-batch m of rank r is r * of_rank + m.
 void add_step(std::span<const double> costs, uint64_t of_rank, std::size_t balance,
-              sab_balanced_report& report) {
+              sab_sampler::BalanceArrays& report) {
     std::vector<double> ranks(costs.size() / of_rank);
     double sum = 0;
     for (std::size_t part = 0; part < costs.size(); ++part) {
@@ -43,7 +43,8 @@ std::vector<double> row_costs(const Cursor& cursor, uint64_t first, uint64_t end
 
 }  // namespace
 
-sab_balanced_report report_balance(Sampler& sampler, const Progress& progress) {
+sab_balanced_report report_balance(sab_sampler& handle, const Progress& progress) {
+    Sampler& sampler = *handle.impl;
     const bool is_packed = sampler.kind() == kind_of("sab_packed_sampler_new");
     if (!is_packed) need_kind(sampler, "sab_balanced_sampler_new");
     auto& cursor = static_cast<Cursor&>(sampler);
@@ -52,6 +53,7 @@ sab_balanced_report report_balance(Sampler& sampler, const Progress& progress) {
     const uint64_t of_step = cursor.options().micro_batches, first = cursor.first_position(),
                    end = cursor.batch_count();
     sab_balanced_report report = SAB_BALANCED_REPORT_INIT;
+    sab_sampler::BalanceArrays arrays;
     report.columns = cursor.sequence().columns();
     report.balance_count = is_packed ? 1 : balanced->epoch_samples().balances;
     uint64_t seen = 0;
@@ -62,24 +64,24 @@ sab_balanced_report report_balance(Sampler& sampler, const Progress& progress) {
         cursor.fill(position, 0, placed);
         const StepTotals totals = cursor.step_of(placed);
         seen += totals.samples;
-        for (std::size_t j = 0; j < report.columns; ++j) report.total[j] += totals.total[j];
+        for (std::size_t j = 0; j < report.columns; ++j) arrays.totals[j] += totals.total[j];
         if (is_packed) {
             const uint64_t here = std::min(of_step, end - position);
-            add_step(row_costs(cursor, position, position + here), here, 0, report);
+            add_step(row_costs(cursor, position, position + here), here, 0, arrays);
             continue;
         }
         const ItemTable table = balanced->items(report.steps).weight_table();
         for (std::size_t j = 0; j < table.kinds; ++j)
             for (const double weight : table[j]) weights[j] += weight;
         for (std::size_t k = 0; k < report.balance_count; ++k)
-            add_step(balanced->part_costs(report.steps, k), of_step, k, report);
+            add_step(balanced->part_costs(report.steps, k), of_step, k, arrays);
     }
     progress.report(end - first, end - first);
     const auto steps = static_cast<double>(std::max<uint64_t>(report.steps, 1));
     for (std::size_t k = 0; k < report.balance_count; ++k) {
-        report.rank_imbalance[k] /= steps;
-        report.micro_batch_imbalance[k] /= steps;
-        report.least_time[k] /= static_cast<double>(cursor.options().world_size);
+        arrays.rank_imbalance[k] /= steps;
+        arrays.micro_batch_imbalance[k] /= steps;
+        arrays.least_time[k] /= static_cast<double>(cursor.options().world_size);
     }
     uint64_t all = 0;  // that an epoch has without SAB_LAST_STEP_DROP
     if (is_packed) {
@@ -99,6 +101,13 @@ sab_balanced_report report_balance(Sampler& sampler, const Progress& progress) {
     }
     // what came before is not known
     if (cursor.options().last_step == SAB_LAST_STEP_DROP && first == 0) report.dropped = all - seen;
+    handle.balance = arrays;
+    report.totals = handle.balance.totals.data();
+    report.rank_imbalance = handle.balance.rank_imbalance.data();
+    report.largest_rank_imbalance = handle.balance.largest_rank_imbalance.data();
+    report.micro_batch_imbalance = handle.balance.micro_batch_imbalance.data();
+    report.time = handle.balance.time.data();
+    report.least_time = handle.balance.least_time.data();
     return report;
 }
 

@@ -9,7 +9,7 @@ sab_status sab_context_plan_new(const sab_sizes* lengths, uint64_t world_size, u
                                 sab_context_plan** plan) noexcept {
     return sab::guard_new(plan, "plan", [&] {
         sab::require(lengths, "lengths");
-        const auto given = sab::read_options(options, sab_context_options SAB_CONTEXT_OPTIONS_INIT);
+        const auto given = sab::read_options(options);
         return new sab_context_plan{sab::plan_context(lengths->impl, world_size, budget, given)};
     });
 }

@@ -166,7 +166,7 @@ std::string described(const WeighedSamples& samples, uint32_t offset) {
     fail(SAB_E_ARGUMENT, std::string_view(described(samples, first)), ": must fit ",
          std::string_view(budgets.exceeded()), " alone; ", samples.count - samples.kept, " of ",
          samples.count,
-         " samples do not. Set balanced.oversize to SAB_OVERSIZE_SKIP (0), or use a larger budget");
+         " samples do not. Set balanced.oversize to SAB_OVERSIZE_SKIP (1), or use a larger budget");
 }
 
 /// The costs to be balanced; none: those of budgets.

@@ -20,7 +20,7 @@ StepRules::StepRules(const sab_balanced_options& balanced, const SamplerOptions&
     check(fill > 0 && fill <= 1, "balanced.fill", fill, "must be above 0 and at most 1");
     check(balanced.oversize == SAB_OVERSIZE_SKIP || balanced.oversize == SAB_OVERSIZE_ERROR,
           "balanced.oversize", balanced.oversize,
-          "must be SAB_OVERSIZE_SKIP (0) or SAB_OVERSIZE_ERROR (1)");
+          "must be SAB_OVERSIZE_ERROR (0) or SAB_OVERSIZE_SKIP (1)");
     if (samples == 0 && balanced.budget_count == 0)
         fail(SAB_E_ARGUMENT,
              "balanced.samples = 0 and balanced.budget_count = 0: samples of a step, or a budget, "

@@ -26,9 +26,9 @@ void check_options(const sab_step_plan_options& options) {
              "a budget, must be given");
     check(options.multiple >= 1 && options.multiple <= most_parts, "options.multiple",
           options.multiple, "must be from 1 to ", most_parts);
-    check(options.layout == SAB_LAYOUT_PADDED || options.layout == SAB_LAYOUT_ROW, "options.layout",
-          options.layout, "must be SAB_LAYOUT_PADDED (0) or SAB_LAYOUT_ROW (1)");
-    check(options.order >= SAB_MICRO_BATCHES_ASCENDING && options.order <= SAB_MICRO_BATCHES_BELL,
+    check(options.padded == 0 || options.padded == 1, "options.padded", options.padded,
+          "must be 0 or 1");
+    check(options.order >= SAB_MICRO_BATCHES_DESCENDING && options.order <= SAB_MICRO_BATCHES_BELL,
           "options.order", options.order,
           "must be SAB_MICRO_BATCHES_ASCENDING (0), SAB_MICRO_BATCHES_DESCENDING (1) or "
           "SAB_MICRO_BATCHES_BELL (2)");
@@ -331,9 +331,9 @@ sab_step_plan_view StepPlan::view() const {
     view.cu_seqlens = cu_seqlens_of.empty() ? nullptr : cu_seqlens_of.data();
     view.balance_count = balances;
     view.costs = costs.data();
-    std::ranges::copy(rank_imbalance, view.rank_imbalance);
-    std::ranges::copy(least_rank_imbalance, view.least_rank_imbalance);
-    std::ranges::copy(micro_step_imbalance, view.micro_step_imbalance);
+    view.rank_imbalance = rank_imbalance.data();
+    view.least_rank_imbalance = least_rank_imbalance.data();
+    view.micro_step_imbalance = micro_step_imbalance.data();
     return view;
 }
 

@@ -34,7 +34,7 @@ StepItems StepItems::of(std::span<const uint32_t> some) const {
 }
 
 StepSamples::StepSamples(const Columns& all_sizes, const sab_step_plan_options& options)
-    : columns(all_sizes.size()), is_padded(options.layout == SAB_LAYOUT_PADDED) {
+    : columns(all_sizes.size()), is_padded(options.padded == 1) {
     count = all_sizes.count();
     all_sizes.refuse_choice("sizes");
     check(count > 0, "sizes.count", count, "must be at least 1");

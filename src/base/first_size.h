@@ -21,17 +21,18 @@ extern const std::size_t first_size;  // a struct without a row does not link
         alignof(type);
 
 // NOLINTBEGIN(bugprone-sizeof-expression): some of the fields are pointers
+SAB_FIRST_RELEASED(sab_progress_options, progress_ctx)
 SAB_FIRST_RELEASED(sab_sizes_options, copy)
-SAB_FIRST_RELEASED(sab_sizes_arrow_options, text_unit)
-SAB_FIRST_RELEASED(sab_plan_options, min_batch_size)
+SAB_FIRST_RELEASED(sab_plan_options, progress_ctx)
 SAB_FIRST_RELEASED(sab_bucket, id)
 SAB_FIRST_RELEASED(sab_plan_info, columns)
+SAB_FIRST_RELEASED(sab_plan_report, padded_totals)
 SAB_FIRST_RELEASED(sab_batch, id)
 SAB_FIRST_RELEASED(sab_rows, capacity)
 SAB_FIRST_RELEASED(sab_block, starts)
 SAB_FIRST_RELEASED(sab_step, totals)
 SAB_FIRST_RELEASED(sab_sampler_options, costliest_first)
-SAB_FIRST_RELEASED(sab_plan_report, padded_totals)
+SAB_FIRST_RELEASED(sab_sizes_arrow_options, text_unit)
 #if SAB_WITH_PACK
 SAB_FIRST_RELEASED(sab_packed_options, tries)
 SAB_FIRST_RELEASED(sab_packed_info, fill)
@@ -45,11 +46,6 @@ SAB_FIRST_RELEASED(sab_peaks_view, out_of_memory)
 SAB_FIRST_RELEASED(sab_measurement_options, degree)
 SAB_FIRST_RELEASED(sab_memory_model_options, column_names)
 SAB_FIRST_RELEASED(sab_memory_model_info, largest_residual)
-SAB_FIRST_RELEASED(sab_max_batch_options, progress_ctx)
-SAB_FIRST_RELEASED(sab_max_batch, budget)
-SAB_FIRST_RELEASED(sab_verification, total)
-SAB_FIRST_RELEASED(sab_memory_guard_options, reduce_ctx)
-SAB_FIRST_RELEASED(sab_memory_guard_info, creep)
 #endif
 #if SAB_WITH_COMPAT
 SAB_FIRST_RELEASED(sab_bionemo_options, release)
@@ -77,7 +73,13 @@ SAB_FIRST_RELEASED(sab_histogram_info, fingerprint)
 SAB_FIRST_RELEASED(sab_places, batch_count)
 #endif
 #if SAB_WITH_STEPS
+SAB_FIRST_RELEASED(sab_max_batch_options, progress_ctx)
+SAB_FIRST_RELEASED(sab_max_batch, limit)
+SAB_FIRST_RELEASED(sab_verification_options, progress_ctx)
+SAB_FIRST_RELEASED(sab_verification, total)
 SAB_FIRST_RELEASED(sab_step_in_chunks_options, chunk_size)
+SAB_FIRST_RELEASED(sab_memory_guard_options, reduce_ctx)
+SAB_FIRST_RELEASED(sab_memory_guard_info, creep)
 #endif
 #if SAB_WITH_STREAM
 SAB_FIRST_RELEASED(sab_object_functions, load)
@@ -86,8 +88,8 @@ SAB_FIRST_RELEASED(sab_source_functions, objects)
 SAB_FIRST_RELEASED(sab_files_stream_options, readers)
 SAB_FIRST_RELEASED(sab_map_stream_options, objects)
 SAB_FIRST_RELEASED(sab_mix_stream_options, until)
-SAB_FIRST_RELEASED(sab_readahead_stream_options, budget_count)
-SAB_FIRST_RELEASED(sab_pack_stream_options, capacity_count)
+SAB_FIRST_RELEASED(sab_readahead_stream_options, columns)
+SAB_FIRST_RELEASED(sab_pack_stream_options, release)
 #endif
 #if SAB_WITH_GROUP
 SAB_FIRST_RELEASED(sab_thresholds_options, progress_ctx)

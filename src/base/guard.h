@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/first_size.h"
+#include "base/progress.h"
 
 namespace sab {
 
@@ -46,31 +47,21 @@ sab_status guard_new(Handle** handle, std::string_view name, Make&& make) noexce
     });
 }
 
-/// Sets the caller's struct to the defaults: as many bytes as it has, those that this library does
-/// not know to zero. `defaults` must be static: the padding of an automatic object is
-/// indeterminate, and it would be copied.
+/// What the caller's `given` covers; the rest is zero, which is the default of every option. A
+/// smaller struct than the first released one is refused; a larger one passes when what this
+/// library does not know is zero.
 template <class Options>
-void init_options(Options* options, std::size_t struct_size, const Options& defaults) noexcept {
-    if (options == nullptr || struct_size < sizeof(defaults.struct_size)) return;
-    std::memset(options, 0, struct_size);
-    std::memcpy(options, &defaults, std::min(struct_size, sizeof(Options)));
-    options->struct_size = struct_size;
-}
-
-/// What the caller's `given` covers, over the defaults. A smaller struct than the first released
-/// one is refused; a larger one passes when what this library does not know is zero.
-template <class Options>
-Options read_options(const Options* given, const Options& defaults,
-                     std::string_view name = "options") {
-    Options options = defaults;
+Options read_options(const Options* given, std::string_view name = "options") {
+    Options options{};
+    options.struct_size = sizeof(Options);
     if (given == nullptr) return options;
     const std::size_t size = given->struct_size;
     const auto check_size = [&](bool kept, const auto&... rule) {
         if (!kept) fail(SAB_E_ARGUMENT, name, ".struct_size = ", size, ": ", rule...);
     };
     check_size(size >= first_size<Options>, "must be at least ", first_size<Options>,
-               " (use the _INIT macro)");
-    check_size(size <= 65536, "must be at most 65536 (use the _INIT macro)");
+               " (set struct_size to the size of the struct)");
+    check_size(size <= 65536, "must be at most 65536 (set struct_size to the size of the struct)");
     std::memcpy(&options, given, std::min(size, sizeof(Options)));
     const auto* bytes = reinterpret_cast<const unsigned char*>(given);
     for (std::size_t i = sizeof(Options); i < size; ++i)
@@ -80,6 +71,11 @@ Options read_options(const Options* given, const Options& defaults,
     return options;
 }
 
+inline Progress read_progress(const sab_progress_options* given) {
+    const sab_progress_options options = read_options(given);
+    return {options.progress, options.progress_ctx};
+}
+
 /// Checks that a result struct has room for the first released fields, before any work is done for
 /// it.
 template <class Result>
@@ -87,7 +83,7 @@ void check_result(const Result* result, std::string_view name) {
     require(result, name);
     if (result->struct_size < first_size<Result>)
         fail(SAB_E_ARGUMENT, name, ".struct_size = ", result->struct_size, ": must be at least ",
-             first_size<Result>, " (use the _INIT macro)");
+             first_size<Result>, " (set struct_size to the size of the struct)");
 }
 
 /// Fills as much of the caller's struct as it has room for.

@@ -19,7 +19,8 @@ void check_options(const sab_cache_options& options) {
           "must be above 0");
     check(options.timeout > 0 && options.timeout <= 1e6, "options.timeout", options.timeout,
           "must be above 0 and at most 1000000 seconds");
-    check(options.load_wait >= 0, "options.load_wait", options.load_wait, "must be at least 0");
+    check(options.load_wait > 0 || options.load_wait == -1, "options.load_wait", options.load_wait,
+          "must be above 0, or -1");
     check(options.on_failure == SAB_CACHE_DEGRADE || options.on_failure == SAB_CACHE_ERROR,
           "options.on_failure", options.on_failure, "must be SAB_CACHE_DEGRADE or SAB_CACHE_ERROR");
     check(options.call_timeout >= 0 && options.call_timeout <= 1e6, "options.call_timeout",

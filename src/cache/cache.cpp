@@ -41,8 +41,8 @@ Cache::Cache(std::string_view url, const sab_cache_options& options)
     : open_(store_of(url, options)),
       settings_{options.dataset_name == nullptr ? std::nullopt
                                                 : std::optional<std::string>(options.dataset_name),
-                options.writer_buffer_size, options.flush_interval, options.load_wait,
-                options.on_failure} {
+                options.writer_buffer_size, options.flush_interval,
+                std::max(options.load_wait, 0.0), options.on_failure} {
     watch_forks();
     try {
         url_ = state().store->url();

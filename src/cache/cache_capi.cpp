@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "base/guard.h"
+#include "base/options.h"
 #include "cache/cache.h"
 
 extern "C" {
@@ -9,7 +10,11 @@ sab_status sab_cache_new(const char* url, const sab_cache_options* options,
                          sab_cache** cache) noexcept {
     return sab::guard_new(cache, "cache", [&] {
         sab::require(url, "url");
-        const auto given = sab::read_options(options, sab_cache_options SAB_CACHE_OPTIONS_INIT);
+        auto given = sab::read_options(options);
+        sab::default_to(given.writer_buffer_size, 1);
+        sab::default_to(given.flush_interval, 1);
+        sab::default_to(given.timeout, 1);
+        sab::default_to(given.load_wait, 60);
         return new sab_cache{{url, given}};
     });
 }
@@ -37,15 +42,16 @@ sab_status sab_cache_put(sab_cache* cache, const void* key, size_t key_size, con
 }
 
 sab_status sab_cache_get_or_load(sab_cache* cache, const void* key, size_t key_size,
-                                 sab_cache_load_fn load, void* ctx, sab_progress_fn progress,
-                                 void* progress_ctx, sab_cache_value** value) noexcept {
+                                 sab_cache_load_fn load, void* ctx,
+                                 const sab_progress_options* options,
+                                 sab_cache_value** value) noexcept {
     return sab::guard_new(value, "value", [&] {
         sab::require(cache, "cache");
         const std::string_view name = sab::cache::read_key(key, key_size, "key");
         if (load == nullptr) sab::fail(SAB_E_ARGUMENT, "load = NULL: must be given");
         auto made = std::make_unique<sab_cache_value>();
         made->view = cache->impl.get_or_load(name, sab::cache::load_with(load, ctx, name),
-                                             sab::Progress(progress, progress_ctx));
+                                             sab::read_progress(options));
         return made.release();
     });
 }
@@ -82,7 +88,7 @@ sab_status sab_cache_flush(sab_cache* cache) noexcept {
     });
 }
 
-sab_status sab_cache_key_count(sab_cache* cache, uint64_t* keys) noexcept {
+sab_status sab_cache_get_key_count(sab_cache* cache, uint64_t* keys) noexcept {
     return sab::guard([&] {
         sab::require(cache, "cache");
         sab::require(keys, "keys");

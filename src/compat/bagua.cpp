@@ -6,6 +6,7 @@
 
 #include "base/callback.h"
 #include "base/hasher.h"
+#include "base/options.h"
 #include "ranks/ranks.h"
 
 namespace sab {
@@ -28,31 +29,33 @@ void Batches::add(const int64_t* batch, std::size_t count) {
 
 namespace {
 
-/// Refuses options that break the rules; sets those that are not this kind of sampler's to 0.
+/// Refuses options that break the rules or are not this kind of sampler's; sets defaults.
 sab_bagua_options checked(SamplerKind kind, sab_bagua_options options) {
-    check(options.shuffle == 0 || options.shuffle == 1, "balancing.shuffle", options.shuffle,
-          "must be 0 or 1");
+    check(options.no_shuffle == 0 || options.no_shuffle == 1, "balancing.no_shuffle",
+          options.no_shuffle, "must be 0 or 1");
     check(options.drop_last == 0 || options.drop_last == 1, "balancing.drop_last",
           options.drop_last, "must be 0 or 1");
     check(options.random_level >= 0 && options.random_level <= 1, "balancing.random_level",
           options.random_level, "must be from 0 to 1");
     if (kind == bagua_kind) {
-        check(options.batch_size >= 1, "balancing.batch_size", options.batch_size,
-              "must be at least 1");
-        options.budget = 0;
-        options.release = nullptr;
+        check(options.limit == 0, "balancing.limit", options.limit,
+              "goes with sab_bagua_batch_sampler_new() only");
+        check(options.make_batches == nullptr && options.release == nullptr,
+              "balancing.make_batches", "given", "goes with sab_bagua_batch_sampler_new() only");
+        default_to(options.batch_size, 1);
         return options;
     }
-    const auto check_budget = [&](bool kept, const char* rule) {
-        check(kept, "balancing.budget", options.budget, rule);
+    const auto check_limit = [&](bool kept, const char* rule) {
+        check(kept, "balancing.limit", options.limit, rule);
     };
-    check_budget(options.budget >= 0 && std::isfinite(options.budget),
-                 "must be finite and above 0 (0: not set)");
-    check_budget(options.make_batches != nullptr || options.budget > 0,
-                 "must be set where balancing.make_batches is not");
-    check_budget(options.make_batches == nullptr || options.budget == 0,
-                 "must not be set beside balancing.make_batches");
-    options.batch_size = 0;
+    check_limit(options.limit >= 0 && std::isfinite(options.limit),
+                "must be finite and above 0 (0: not set)");
+    check_limit(options.make_batches != nullptr || options.limit > 0,
+                "must be set where balancing.make_batches is not");
+    check_limit(options.make_batches == nullptr || options.limit == 0,
+                "must not be set beside balancing.make_batches");
+    check(options.batch_size == 0, "balancing.batch_size", options.batch_size,
+          "goes with sab_bagua_sampler_new() only");
     return options;
 }
 
@@ -74,13 +77,13 @@ BaguaSequence::BaguaSequence(SamplerKind kind, const Sizes& complexity,
     if (!numbers->empty()) {
         const auto [least, most] = std::ranges::minmax_element(*numbers);
         noise_ = static_cast<uint64_t>((*most - *least) * options_.random_level + 1);
-        if (options_.budget > 0)
-            check(*most <= options_.budget, "balancing.budget", options_.budget, "sample ",
+        if (options_.limit > 0)
+            check(*most <= options_.limit, "balancing.limit", options_.limit, "sample ",
                   most - numbers->begin(), " alone has complexity ", *most);
     }
-    const double facts[] = {static_cast<double>(options_.shuffle),
+    const double facts[] = {static_cast<double>(options_.no_shuffle == 0),
                             static_cast<double>(options_.drop_last), options_.random_level,
-                            static_cast<double>(options_.batch_size), options_.budget};
+                            static_cast<double>(options_.batch_size), options_.limit};
     Hasher hash;
     hash.add(facts);
     hash.add_all(std::span(*numbers));
@@ -110,7 +113,7 @@ std::unique_ptr<Sequence::EpochOrder> BaguaSequence::make_epoch_order(
     MersenneTwister generator(static_cast<uint32_t>(epoch_options.seed + epoch_options.epoch));
     const std::vector<uint32_t> by_complexity = sorted(generator);
     std::vector<uint32_t> chunks;
-    if (options_.shuffle != 0) {
+    if (options_.no_shuffle == 0) {
         chunks = torch_permutation(generator, dealt.per_rank);
     } else {
         chunks.resize(dealt.per_rank);
@@ -140,7 +143,7 @@ std::vector<uint32_t> BaguaSequence::sorted(MersenneTwister& generator) const {
     keyed.reserve(complexity_->size());
     for (const double each : *complexity_) {
         const double more =
-            options_.shuffle != 0 ? static_cast<double>(torch_below(generator, noise_)) : 0;
+            options_.no_shuffle == 0 ? static_cast<double>(torch_below(generator, noise_)) : 0;
         keyed.push_back({each + more, static_cast<uint32_t>(keyed.size())});
     }
     std::ranges::sort(keyed, [](const Keyed& a, const Keyed& b) {
@@ -193,7 +196,7 @@ void BaguaSequence::make_batches(std::span<const int64_t> indices, sab_batches& 
     std::size_t first = 0;
     for (std::size_t i = 0; i < indices.size(); ++i) {
         const double more = (*complexity_)[static_cast<std::size_t>(indices[i])];
-        if (i > first && total + more > options_.budget) {
+        if (i > first && total + more > options_.limit) {
             batches.impl.add(&indices[first], i - first);
             first = i;
             total = 0;

@@ -21,17 +21,20 @@ BionemoSampler::BionemoSampler(std::shared_ptr<const Plan> plan, const sab_bione
     if (facts.tail != SAB_TAIL_KEEP && facts.tail != SAB_TAIL_DROP)
         fail(SAB_E_ARGUMENT,
              "plan: must be made with SAB_TAIL_KEEP or SAB_TAIL_DROP for the torch order");
-    check(options.shuffle >= SAB_BIONEMO_SHUFFLE_NONE &&
+    check(options.shuffle >= SAB_BIONEMO_SHUFFLE_ALL &&
               options.shuffle <= SAB_BIONEMO_SHUFFLE_BUCKETS,
           "options.shuffle", options.shuffle,
-          "must be one of SAB_BIONEMO_SHUFFLE_NONE (0) to SAB_BIONEMO_SHUFFLE_BUCKETS (2)");
-    check(!std::isnan(options.budget), "options.budget", options.budget, "must be a number");
-    if (options.budget >= 0 && options.sizes != nullptr) {
+          "must be one of SAB_BIONEMO_SHUFFLE_ALL (0) to SAB_BIONEMO_SHUFFLE_BUCKETS (2)");
+    check(is_greedy() || options.limit == 0, "options.limit", options.limit,
+          "goes with options.sizes or options.size only");
+    check(options.limit >= 0 && std::isfinite(options.limit), "options.limit", options.limit,
+          "must be finite and at least 0");
+    if (options.sizes != nullptr) {
+        check(options.size == nullptr, "options.size", "given",
+              "must be NULL beside options.sizes");
         sizes_ = options.sizes->impl.only();
         check(sizes_->count() == facts.samples, "options.sizes.count", sizes_->count(),
               "must be that of the plan, ", facts.samples);
-    } else if (options.budget >= 0) {
-        require(reinterpret_cast<const void*>(options.size), "options.size");
     }
     const auto buckets = reader_.plan().buckets();
     for (std::size_t b = 0; b < buckets.size(); ++b) {
@@ -64,7 +67,7 @@ void BionemoSampler::go_to_epoch(uint64_t epoch) {
 }
 
 std::optional<uint64_t> BionemoSampler::known_batch_count() const {
-    if (options_.budget >= 0) return std::nullopt;
+    if (is_greedy()) return std::nullopt;
     return reader_.plan().facts().batches;
 }
 
@@ -156,14 +159,14 @@ bool BionemoSampler::form_greedily(BucketQueue& queue) {
             queue.size = size_of(index);
             queue.has_size = true;
         }
-        if (queue.size <= options_.budget) {
-            if (!open_.empty() && queue.size + open_total_ > options_.budget) return true;
+        if (queue.size <= options_.limit) {
+            if (!open_.empty() && queue.size + open_total_ > options_.limit) return true;
             open_.push_back(queue.offsets[queue.next]);
             open_total_ += queue.size;
         } else {
             too_large_.push_back(index);
             log(SAB_LOG_WARNING, "skipped sample ", index, ": size ", queue.size,
-                " is over budget = ", options_.budget, " alone");
+                " is over limit = ", options_.limit, " alone");
         }
         ++queue.next;
         queue.has_size = false;
@@ -183,8 +186,7 @@ bool BionemoSampler::take(EpochBatch& placed) {
             stage_ = Stage::forming;
         }
         BucketQueue& queue = queues_[chosen_];
-        if (stage_ == Stage::forming &&
-            !(options_.budget >= 0 ? form_greedily(queue) : form(queue))) {
+        if (stage_ == Stage::forming && !(is_greedy() ? form_greedily(queue) : form(queue))) {
             total_remaining_ -= queue.remaining;
             queue.remaining = 0;
             stage_ = Stage::choosing;

@@ -52,6 +52,8 @@ private:
     double size_of(int64_t index) const;
 
     PlanReader reader_;
+    bool is_greedy() const { return options_.sizes != nullptr || options_.size != nullptr; }
+
     sab_bionemo_options options_;
     std::optional<Sizes> sizes_;
     CallerContext size_ctx_;

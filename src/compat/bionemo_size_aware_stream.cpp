@@ -4,16 +4,16 @@
 
 #include "base/callback.h"
 #include "base/log.h"
-#include "compat/bionemo_size_aware.h"
+#include "sampler/ordered.h"
 #include "sizes/sizes.h"
 
 namespace sab {
 
 BionemoSizeAwareStream::BionemoSizeAwareStream(sab_index_fn source, void* ctx,
-                                               void (*release)(void*), double budget)
-    : source_(source), ctx_(ctx, release), budget_(budget) {
+                                               void (*release)(void*), double limit)
+    : source_(source), ctx_(ctx, release), limit_(limit) {
     require(reinterpret_cast<const void*>(source), "source");
-    check_budget(budget);
+    check_limit(limit);
 }
 
 void BionemoSizeAwareStream::go_to_epoch(uint64_t epoch) {
@@ -49,13 +49,13 @@ bool BionemoSizeAwareStream::read() {
 
 bool BionemoSizeAwareStream::take(EpochBatch& placed) {
     for (; read(); ahead_.reset()) {
-        if (ahead_->size > budget_) {
+        if (ahead_->size > limit_) {
             skipped_.push_back(ahead_->index);
             log(SAB_LOG_WARNING, "skipped sample ", ahead_->index, ": size ", ahead_->size,
-                " is over budget = ", budget_, " alone");
+                " is over limit = ", limit_, " alone");
             continue;
         }
-        if (!open_.empty() && ahead_->size + open_total_ > budget_) break;
+        if (!open_.empty() && ahead_->size + open_total_ > limit_) break;
         open_.push_back(ahead_->index);
         open_total_ += ahead_->size;
         open_longest_ = std::max(open_longest_, ahead_->size);

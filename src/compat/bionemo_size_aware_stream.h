@@ -11,7 +11,7 @@ namespace sab {
 
 class BionemoSizeAwareStream : public Sampler {
 public:
-    BionemoSizeAwareStream(sab_index_fn source, void* ctx, void (*release)(void*), double budget);
+    BionemoSizeAwareStream(sab_index_fn source, void* ctx, void (*release)(void*), double limit);
 
     SamplerKind kind() const override {
         return kind_of("sab_bionemo_size_aware_stream_sampler_new");
@@ -30,7 +30,7 @@ private:
 
     sab_index_fn source_;
     CallerContext ctx_;
-    double budget_;
+    double limit_;
     uint64_t epoch_ = 0;
     uint64_t position_ = 0;
     uint64_t taken_ = 0;  ///< samples from the source

@@ -2,7 +2,6 @@
 #include "compat/bagua.h"
 #include "compat/bionemo_create_buckets.h"
 #include "compat/bionemo_sampler.h"
-#include "compat/bionemo_size_aware.h"
 #include "compat/bionemo_size_aware_stream.h"
 #include "plan/mixed_plans.h"
 #include "sampler/cursor.h"
@@ -14,10 +13,8 @@ sab_sampler* new_load_balancing(sab::SamplerKind kind, const sab_sizes* complexi
                                 const sab_bagua_options* balancing,
                                 const sab_sampler_options* options) {
     sab::require(complexity, "complexity");
-    const auto given =
-        sab::read_options(balancing, sab_bagua_options SAB_BAGUA_OPTIONS_INIT, "balancing");
-    const sab::SamplerOptions walk(
-        sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT));
+    const auto given = sab::read_options(balancing, "balancing");
+    const sab::SamplerOptions walk(sab::read_options(options));
     return sab::new_cursor(
         std::make_unique<sab::BaguaSequence>(kind, complexity->impl.only("complexity"), given),
         walk);
@@ -44,25 +41,12 @@ sab_status sab_bionemo_create_buckets(const sab_sizes* sizes, int64_t max_width,
     });
 }
 
-sab_status sab_bionemo_size_aware_sampler_new(const int64_t* indices, size_t count,
-                                              const sab_sizes* sizes, double budget,
-                                              const sab_sampler_options* options,
-                                              sab_sampler** sampler) noexcept {
-    return sab::guard_new(sampler, "sampler", [&] {
-        sab::require(sizes, "sizes");
-        const sab::SamplerOptions given(
-            sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT));
-        return sab::new_cursor(
-            sab::make_size_aware_sequence(indices, count, sizes->impl.only(), budget), given);
-    });
-}
-
 sab_status sab_bionemo_size_aware_stream_sampler_new(sab_index_fn source, void* ctx,
-                                                     void (*release)(void* ctx), double budget,
+                                                     void (*release)(void* ctx), double limit,
                                                      sab_sampler** sampler) noexcept {
     return sab::guard_new(sampler, "sampler", [&] {
         return sab::new_handle(
-            std::make_unique<sab::BionemoSizeAwareStream>(source, ctx, release, budget));
+            std::make_unique<sab::BionemoSizeAwareStream>(source, ctx, release, limit));
     });
 }
 
@@ -70,7 +54,7 @@ sab_status sab_bionemo_sampler_new(const sab_plan* plan, const sab_bionemo_optio
                                    sab_sampler** sampler) noexcept {
     return sab::guard_new(sampler, "sampler", [&] {
         sab::require(plan, "plan");
-        const auto given = sab::read_options(options, sab_bionemo_options SAB_BIONEMO_OPTIONS_INIT);
+        const auto given = sab::read_options(options);
         sab::refuse_mixture(*plan, "sab_bionemo_sampler_new");
         plan->impl->need_one_column("sab_bionemo_sampler_new");
         plan->impl->need_order("sab_bionemo_sampler_new");

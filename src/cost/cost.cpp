@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/callback.h"
+#include "base/options.h"
 
 namespace sab {
 
@@ -228,9 +229,15 @@ void Cost::check_row(std::string_view name) const {
 std::vector<CostTerm> read_terms(std::span<const sab_cost_term> terms) {
     check_term_count(terms.size());  // before any of them is read
     std::vector<CostTerm> read;
-    for (const sab_cost_term& term : terms) {
+    for (std::size_t i = 0; i < terms.size(); ++i) {
+        const sab_cost_term& term = terms[i];
+        check_reserved(term.reserved, text("terms[", i, "]"));
+        check(term.column_count <= SAB_MAX_COLUMNS, text("terms[", i, "].column_count"),
+              term.column_count, "must be at most ", SAB_MAX_COLUMNS);
+        if (term.column_count > 0)
+            require(term.length_powers, text("terms[", i, "].length_powers"));
         read.push_back({term.coefficient, term.count_power, {}, 0});
-        std::ranges::copy(term.length_powers, read.back().length_powers.begin());
+        std::copy_n(term.length_powers, term.column_count, read.back().length_powers.begin());
     }
     return read;
 }
@@ -260,6 +267,7 @@ std::vector<Budget> read_budgets(const sab_budget* budgets, std::size_t count, C
     std::vector<Budget> read;
     for (std::size_t i = 0; i < count; ++i) {
         const double limit = budgets[i].limit;
+        check_reserved(budgets[i].reserved, text(name, "[", i, "]"));
         if (!(limit > 0 && std::isfinite(limit)))
             fail(SAB_E_ARGUMENT, name, "[", i, "].limit = ", limit, ": must be finite and above 0");
         read.push_back({read_cost(budgets[i].cost, columns, text(name, "[", i, "].cost")), limit});

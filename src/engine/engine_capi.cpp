@@ -21,9 +21,8 @@ void locate(const sab_sampler_options* options, const uint32_t* sources, const d
         sab::require(sizes, "sizes");
         sab::require(numbers, "numbers");
     }
-    const sab::SamplerOptions given(
-        sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT));
-    const auto out = sab::read_options(places, sab_places SAB_PLACES_INIT, "places");
+    const sab::SamplerOptions given(sab::read_options(options));
+    const auto out = sab::read_options(places, "places");
     const std::unique_ptr<const sab::Locator> locator = make(given);
     locator->locate(sources, {sizes, count * locator->columns()}, {numbers, count}, which, out);
     if (out.batch_count != nullptr) *out.batch_count = locator->batch_count();
@@ -138,7 +137,7 @@ sab_status sab_histogram_plan_new(const sab_histogram* histogram, const sab_plan
     return sab::guard_new(plan, "plan", [&] {
         sab::require(histogram, "histogram");
         sab::require(options, "options");
-        const auto given = sab::read_options(options, sab_plan_options SAB_PLAN_OPTIONS_INIT);
+        const auto given = sab::read_options(options);
         sab::check(histogram->impl.samples() > 0, "samples of the histogram", 0,
                    "must be at least 1");
         const sab::PlanOptions checked(given, histogram->impl.names());
@@ -167,8 +166,7 @@ sab_status sab_histogram_packing_new(const sab_histogram* histogram, const sab_p
     return sab::guard_new(packing, "packing", [&] {
         sab::require(histogram, "histogram");
         sab::require(pack, "pack");
-        const auto given =
-            sab::read_options(pack, sab_packed_options SAB_PACKED_OPTIONS_INIT, "pack");
+        const auto given = sab::read_options(pack, "pack");
         return new sab_packing{sab::HistogramPacking(histogram->impl, given)};
     });
 }

@@ -9,7 +9,7 @@ void check_packing(const Histogram& histogram, const sab_packed_options& options
     if (histogram.columns() > 1)
         fail(SAB_E_UNSUPPORTED, caller, ": the histogram has ", histogram.columns(),
              " columns: must have one");
-    check_pack_options(options, 1);
+    check_pack_options(options, histogram.names());
     if (options.method != SAB_PACK_BEST_FIT && options.method != SAB_PACK_HISTOGRAM)
         fail(SAB_E_UNSUPPORTED, caller, ": pack.method = ", options.method,
              ": must be SAB_PACK_BEST_FIT (0) or SAB_PACK_HISTOGRAM (1): the others pack the "

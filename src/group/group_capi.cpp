@@ -12,7 +12,7 @@ namespace {
 sab::Samples read_samples(const sab_ragged* samples, const int64_t* indices, std::size_t count,
                           const int64_t* shape) {
     sab::require(samples, "samples");
-    const auto given = sab::read_options(samples, sab_ragged SAB_RAGGED_INIT, "samples");
+    const auto given = sab::read_options(samples, "samples");
     if (given.dimensions > 0) sab::require(shape, "shape");
     return {given, indices, count};
 }
@@ -28,8 +28,7 @@ sab_status sab_thresholds_find(const sab_sizes* lengths, uint64_t k,
         sab::require(lengths, "lengths");
         sab::require(thresholds, "thresholds");
         if (info != nullptr) sab::check_result(info, "info");
-        const auto given =
-            sab::read_options(options, sab_thresholds_options SAB_THRESHOLDS_OPTIONS_INIT);
+        const auto given = sab::read_options(options);
         sab_thresholds_info own SAB_THRESHOLDS_INFO_INIT;
         const std::vector<double> found = sab::find_thresholds(lengths->impl, k, given, own);
         std::ranges::copy(found, thresholds);
@@ -81,8 +80,8 @@ void sab_grouping_free(sab_grouping* grouping) noexcept {
     delete grouping;
 }
 
-sab_status sab_ragged_padded_shape(const sab_ragged* samples, const int64_t* indices, size_t count,
-                                   int64_t* shape) noexcept {
+sab_status sab_ragged_get_padded_shape(const sab_ragged* samples, const int64_t* indices,
+                                       size_t count, int64_t* shape) noexcept {
     return sab::guard([&] {
         const sab::Samples given = read_samples(samples, indices, count, shape);
         std::copy_n(given.longest().begin(), given.dimensions(), shape);
@@ -95,8 +94,7 @@ sab_status sab_ragged_pad(const sab_ragged* samples, const int64_t* indices, siz
     return sab::guard([&] {
         sab::Samples given = read_samples(samples, indices, count, shape);
         given.need_memory();
-        sab::pad(given, shape, sab::read_options(options, sab_pad_options SAB_PAD_OPTIONS_INIT),
-                 padded);
+        sab::pad(given, shape, sab::read_options(options), padded);
     });
 }
 
@@ -106,8 +104,7 @@ sab_status sab_ragged_unpad(const void* padded, const int64_t* shape, const int6
     return sab::guard([&] {
         sab::Samples given = read_samples(samples, indices, count, shape);
         given.need_memory();
-        sab::unpad(padded, shape, nullptr,
-                   sab::read_options(options, sab_pad_options SAB_PAD_OPTIONS_INIT), given);
+        sab::unpad(padded, shape, nullptr, sab::read_options(options), given);
     });
 }
 

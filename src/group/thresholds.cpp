@@ -379,19 +379,19 @@ LengthNumbers given_start(const uint64_t* start, std::size_t trial, std::size_t 
 LengthNumbers randomised(const Groups& groups, std::size_t k, const sab_thresholds_options& options,
                          const Progress& progress, sab_thresholds_info& info) {
     const std::size_t length_count = groups.length_count();
-    Search search(groups, k,
-                  options.tolerate < 0 ? 2 * length_count : static_cast<uint64_t>(options.tolerate),
-                  progress);
+    const uint64_t tolerated = options.patience == 0 ? 2 * length_count : options.patience - 1;
+    Search search(groups, k, tolerated, progress);
     PythonRandom random(options.seed);
     LengthNumbers best;
     double least = 0;
-    for (std::size_t trial = 0; trial < options.num_trials; ++trial) {
-        progress.report(trial, options.num_trials);
+    const uint32_t trials = options.num_trials == 0 ? 100 : options.num_trials;
+    for (std::size_t trial = 0; trial < trials; ++trial) {
+        progress.report(trial, trials);
         search.at = options.starts != nullptr
                         ? given_start(options.starts + trial * k, trial, length_count, k)
                         : sample(random, length_count, k);
         std::ranges::sort(search.at);
-        switch (search.run(trial, options.num_trials)) {
+        switch (search.run(trial, trials)) {
             case Ending::even: ++info.even; break;
             case Ending::repeated: ++info.repeated; break;
             case Ending::not_tolerated: ++info.not_tolerated; break;
@@ -423,6 +423,17 @@ void price(const Groups& groups, const LengthNumbers& thresholds, sab_thresholds
 
 }  // namespace
 
+static void check_randomised(const sab_thresholds_options& options) {
+    if (options.method == SAB_THRESHOLDS_RANDOMISED) return;
+    const auto refuse = [](bool holds, std::string_view name, const auto& value) {
+        check(holds, name, value, "goes with SAB_THRESHOLDS_RANDOMISED (2) only");
+    };
+    refuse(options.num_trials == 0, "options.num_trials", options.num_trials);
+    refuse(options.patience == 0, "options.patience", options.patience);
+    refuse(options.seed == 0, "options.seed", options.seed);
+    refuse(options.starts == nullptr, "options.starts", "given");
+}
+
 std::vector<double> find_thresholds(const Columns& columns, uint64_t k,
                                     const sab_thresholds_options& options,
                                     sab_thresholds_info& info) {
@@ -433,11 +444,7 @@ std::vector<double> find_thresholds(const Columns& columns, uint64_t k,
         "must be one of SAB_THRESHOLDS_LEAST_TOTAL (0) to SAB_THRESHOLDS_RANDOMISED (2)");
     check(options.cost_per_sample == 0 || options.cost_per_sample == 1, "options.cost_per_sample",
           options.cost_per_sample, "must be 0 or 1");
-    check(options.num_trials >= 1, "options.num_trials", options.num_trials, "must be at least 1");
-    check(options.tolerate >= -1, "options.tolerate", options.tolerate,
-          "must be at least 0 (-1: twice the number of distinct lengths)");
-    check(options.starts == nullptr || options.method == SAB_THRESHOLDS_RANDOMISED,
-          "options.starts", "given", "goes with SAB_THRESHOLDS_RANDOMISED only");
+    check_randomised(options);
     check(lengths.count() >= 1 && lengths.count() <= largest_sample_count, "lengths.count",
           lengths.count(), "must be from 1 to 4294967295");
     Cost cost = read_cost(options.cost, columns.names(), "options.cost");

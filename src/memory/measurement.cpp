@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/options.h"
 #include "memory/model.h"
 
 namespace sab {
@@ -24,12 +25,14 @@ struct Point {
 };
 
 std::vector<Range> read_ranges(const sab_measurement_options& options) {
-    const std::string why = refused_columns(options.columns, options.degree);
-    check(why.empty(), "options.columns", options.columns, std::string_view(why));
+    const std::string why = refused_columns(options.column_count, options.degree);
+    check(why.empty(), "options.column_count", options.column_count, std::string_view(why));
+    require(options.shortest, "options.shortest");
+    require(options.longest, "options.longest");
     std::vector<Range> ranges;
-    for (std::size_t j = 0; j < options.columns; ++j) {
+    for (std::size_t j = 0; j < options.column_count; ++j) {
         const Range range{options.shortest[j], options.longest[j]};
-        const bool may_be_zero = options.columns > 1;
+        const bool may_be_zero = options.column_count > 1;
         check((range.shortest > 0 || (may_be_zero && range.shortest == 0)) &&
                   std::isfinite(range.shortest),
               text("options.shortest[", j, "]"), range.shortest,
@@ -48,11 +51,12 @@ void check_options(const sab_measurement_options& options) {
     check(options.max_count >= 2, "options.max_count", options.max_count, "must be at least 2");
     check(options.degree == 1 || options.degree == 2, "options.degree", options.degree,
           "must be 1 or 2");
-    const double limit = options.budget.limit;
-    const bool has_cost = options.budget.cost != nullptr;
-    check((has_cost ? limit > 0 : limit >= 0) && std::isfinite(limit), "options.budget.limit",
-          limit,
-          has_cost ? "must be finite and above 0 with a cost" : "must be finite and at least 0");
+    if (options.budget != nullptr) {
+        const double limit = options.budget->limit;
+        check(limit > 0 && std::isfinite(limit), "options.budget.limit", limit,
+              "must be finite and above 0");
+        check_reserved(options.budget->reserved, "options.budget");
+    }
     check(options.max_count <= uint64_t{1} << 53, "options.max_count", options.max_count,
           "must be at most 2^53");
 }
@@ -88,9 +92,10 @@ void each_shape(std::span<const std::vector<double>> grids, PerColumn& lengths, 
 std::vector<Point> candidates_of(const sab_measurement_options& options,
                                  std::span<const Range> ranges, std::size_t points) {
     const std::size_t columns = ranges.size();
-    const bool has_cost = options.budget.cost != nullptr;
+    const sab_budget budget = options.budget == nullptr ? sab_budget{} : *options.budget;
+    const bool has_cost = budget.cost != nullptr;
     const Cost cost =
-        read_cost(options.budget.cost, std::vector<std::string>(columns), "options.budget.cost");
+        read_cost(budget.cost, std::vector<std::string>(columns), "options.budget.cost");
     PerColumn shortest{}, longest{}, lengths{};
     // Of several columns there are fewer lengths in each, and fewer counts.
     const int finest = std::max(16, static_cast<int>(std::sqrt(static_cast<double>(points))) * 2);
@@ -104,7 +109,7 @@ std::vector<Point> candidates_of(const sab_measurement_options& options,
         longest_sum += longest[j];
         grids.push_back(grid_of(ranges[j], steps));
     }
-    const double limit = options.budget.limit, least = has_cost ? limit / 3 : 0,
+    const double limit = budget.limit, least = has_cost ? limit / 3 : 0,
                  most = has_cost    ? 0.9 * limit
                         : limit > 0 ? limit
                                     : 4 * longest_sum;

@@ -2,12 +2,10 @@
 
 #include "base/guard.h"
 #include "base/image.h"
+#include "base/options.h"
 #include "base/progress.h"
-#include "memory/memory_guard.h"
 #include "memory/model.h"
 #include "memory/peaks.h"
-#include "memory/search.h"
-#include "memory/verify.h"
 
 extern "C" {
 
@@ -15,7 +13,7 @@ sab_status sab_probe_new(const char* device, const sab_probe_options* options,
                          sab_probe** probe) noexcept {
     return sab::guard_new(probe, "probe", [&] {
         sab::require(device, "device");
-        const auto given = sab::read_options(options, sab_probe_options SAB_PROBE_OPTIONS_INIT);
+        const auto given = sab::read_options(options);
         return new sab_probe{sab::Probe::open(device, given.total_bytes)};
     });
 }
@@ -24,8 +22,7 @@ sab_status sab_probe_callbacks_new(const sab_probe_callbacks* callbacks,
                                    sab_probe** probe) noexcept {
     return sab::guard_new(probe, "probe", [&] {
         sab::require(callbacks, "callbacks");
-        const auto given =
-            sab::read_options(callbacks, sab_probe_callbacks SAB_PROBE_CALLBACKS_INIT);
+        const auto given = sab::read_options(callbacks);
         return new sab_probe{std::make_shared<sab::Probe>(given)};
     });
 }
@@ -66,8 +63,7 @@ sab_status sab_collect_peak(sab_probe* probe, const sab_collect_peak_options* op
         sab::require(probe, "probe");
         sab::require(options, "options");
         sab::require(peaks, "peaks");
-        const auto given =
-            sab::read_options(options, sab_collect_peak_options SAB_COLLECT_PEAK_OPTIONS_INIT);
+        const auto given = sab::read_options(options);
         peaks->impl.collect(*std::shared_ptr(probe->impl), given);
     });
 }
@@ -90,8 +86,8 @@ sab_status sab_measurement_points_find(const sab_measurement_options* options, s
         sab::require(options, "options");
         sab::require(counts, "counts");
         sab::require(lengths, "lengths");
-        const auto given =
-            sab::read_options(options, sab_measurement_options SAB_MEASUREMENT_OPTIONS_INIT);
+        auto given = sab::read_options(options);
+        sab::default_to(given.degree, 2);
         sab::measurement_points(given, {counts, points}, lengths);
     });
 }
@@ -104,8 +100,9 @@ sab_status sab_memory_model_fit_new(const double* features, size_t count, size_t
             sab::require(features, "features");
             sab::require(peaks, "peaks");
         }
-        const auto given =
-            sab::read_options(options, sab_memory_model_options SAB_MEMORY_MODEL_OPTIONS_INIT);
+        auto given = sab::read_options(options);
+        sab::default_to(given.degree, 2);
+        sab::default_to(given.coverage, 0.95);
         return new sab_memory_model{
             sab::MemoryModel::fit(features, count, feature_count, peaks, given)};
     });
@@ -192,78 +189,6 @@ sab_status sab_memory_model_bytes_new(const void* data, size_t size,
 
 void sab_memory_model_free(sab_memory_model* model) noexcept {
     delete model;
-}
-
-sab_status sab_max_batch_find(sab_probe* probe, sab_trial_fn trial, void* ctx,
-                              const sab_max_batch_options* options, uint64_t* batch_sizes,
-                              sab_max_batch* result) noexcept {
-    return sab::guard([&] {
-        sab::require(probe, "probe");
-        sab::require(reinterpret_cast<const void*>(trial), "trial");
-        sab::check_result(result, "result");
-        const auto given =
-            sab::read_options(options, sab_max_batch_options SAB_MAX_BATCH_OPTIONS_INIT);
-        const std::size_t lengths = std::max<std::size_t>(given.length_count, 1);
-        sab::write_result(sab::find_max_batch(*std::shared_ptr(probe->impl), trial, ctx, given,
-                                              {batch_sizes, batch_sizes == nullptr ? 0 : lengths}),
-                          result);
-    });
-}
-
-sab_status sab_plan_verify(const sab_plan* plan, sab_probe* probe, uint64_t count, sab_batch_fn run,
-                           void* ctx, sab_progress_fn progress, void* progress_ctx,
-                           sab_verification* result) noexcept {
-    return sab::guard([&] {
-        sab::require(plan, "plan");
-        sab::require(probe, "probe");
-        sab::require(reinterpret_cast<const void*>(run), "run");
-        sab::check_result(result, "result");
-        sab::verify(*plan, *std::shared_ptr(probe->impl), count, run, ctx,
-                    sab::Progress(progress, progress_ctx), result);
-    });
-}
-
-sab_status sab_memory_guard_new(sab_probe* probe, sab_sampler* sampler,
-                                const sab_memory_guard_options* options,
-                                sab_memory_guard** guard) noexcept {
-    return sab::guard_new(guard, "guard", [&] {
-        sab::require(probe, "probe");
-        sab::require(sampler, "sampler");
-        const auto given =
-            sab::read_options(options, sab_memory_guard_options SAB_MEMORY_GUARD_OPTIONS_INIT);
-        return new sab_memory_guard{sab::MemoryGuard(probe->impl, *sampler->impl, given)};
-    });
-}
-
-sab_status sab_memory_guard_begin(sab_memory_guard* guard) noexcept {
-    return sab::guard([&] {
-        sab::require(guard, "guard");
-        guard->impl.begin();
-    });
-}
-
-sab_status sab_memory_guard_end(sab_memory_guard* guard, const sab_batch* batch,
-                                int32_t out_of_memory) noexcept {
-    return sab::guard([&] {
-        sab::require(guard, "guard");
-        sab::check_result(batch, "batch");
-        sab::check(out_of_memory == 0 || out_of_memory == 1, "out_of_memory", out_of_memory,
-                   "must be 0 or 1");
-        guard->impl.end(*batch, out_of_memory == 1);
-    });
-}
-
-sab_status sab_memory_guard_get_info(const sab_memory_guard* guard,
-                                     sab_memory_guard_info* info) noexcept {
-    return sab::guard([&] {
-        sab::require(guard, "guard");
-        sab::check_result(info, "info");
-        sab::write_result(guard->impl.info(), info);
-    });
-}
-
-void sab_memory_guard_free(sab_memory_guard* guard) noexcept {
-    delete guard;
 }
 
 }  // extern "C"

@@ -265,8 +265,8 @@ void check_data(std::span<const double> features, std::size_t feature_count,
           "must be 1 or 2");
     check(options.coverage > 0 && options.coverage < 1, "options.coverage", options.coverage,
           "must be above 0 and below 1");
-    check(options.select_terms == 0 || options.select_terms == 1, "options.select_terms",
-          options.select_terms, "must be 0 or 1");
+    check(options.keep_terms == 0 || options.keep_terms == 1, "options.keep_terms",
+          options.keep_terms, "must be 0 or 1");
     check(feature_count >= 1, "feature_count", feature_count, "must be at least 1");
     const std::size_t degree = options.degree;
     if (options.kind == SAB_MODEL_BATCH) {
@@ -376,7 +376,7 @@ std::shared_ptr<const MemoryModel> MemoryModel::fit(const double* feature_rows, 
     if (const Eigen::Index rank = decompose(problem.design).rank(); rank < problem.design.cols())
         refuse_deficient(problem, features, model->columns_, n, options, rank);
 
-    const std::vector<Eigen::Index> kept = select_terms(problem, options.select_terms == 1);
+    const std::vector<Eigen::Index> kept = select_terms(problem, options.keep_terms == 0);
     const Matrix design = columns_of(problem.design, kept);
     const Vector coefficients = solve(decompose(design));
 
@@ -403,7 +403,7 @@ std::shared_ptr<const MemoryModel> MemoryModel::fit(const double* feature_rows, 
     }
     info.residual = std::sqrt(squares / static_cast<double>(n));
 
-    std::vector<double> held_out = held_out_residuals(problem, kept, options.select_terms == 1);
+    std::vector<double> held_out = held_out_residuals(problem, kept, options.keep_terms == 0);
     squares = 0;
     for (const double each : held_out) squares += each * each;
     info.held_out_residual = std::sqrt(squares / static_cast<double>(n));

@@ -10,13 +10,12 @@ namespace sab {
 
 void Peaks::collect(Probe& probe, const sab_collect_peak_options& options) {
     require(reinterpret_cast<const void*>(options.work), "options.work");
-    check(options.release_cache == 0 || options.release_cache == 1, "options.release_cache",
-          options.release_cache, "must be 0 or 1");
+    check(options.keep_cache == 0 || options.keep_cache == 1, "options.keep_cache",
+          options.keep_cache, "must be 0 or 1");
     const Progress progress(options.progress, options.progress_ctx);
     Probe::Rng rng(probe);
-    const uint64_t total = options.item_count == UINT64_MAX ? 0 : options.item_count;
-    for (uint64_t item = 0; item < options.item_count; ++item) {
-        progress.report(item, total);
+    for (uint64_t item = 0; options.item_count == 0 || item < options.item_count; ++item) {
+        progress.report(item, options.item_count);
         if (!run(probe, options, item)) break;
     }
     rng.restore();
@@ -74,7 +73,7 @@ bool Peaks::run(Probe& probe, const sab_collect_peak_options& options, uint64_t 
                 Probe::hook([&] { return options.collect_garbage(options.ctx); },
                             "collect_garbage after item ", item);
             });
-        if (options.release_cache == 1) attempt([&] { probe.release_cache(); });
+        if (options.keep_cache == 0) attempt([&] { probe.release_cache(); });
     }
     attempt([&] { probe.reset(); });
     if (failure) std::rethrow_exception(failure);

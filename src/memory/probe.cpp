@@ -93,7 +93,7 @@ int64_t Probe::peak() {
 }
 
 sab_probe_stats Probe::read() {
-    sab_probe_stats stats = SAB_PROBE_STATS_INIT;
+    sab_probe_stats stats{sizeof(sab_probe_stats), -1, -1, -1, -1, -1};
     call("current", callbacks_.current, &stats.current);
     call("peak", callbacks_.peak, &stats.peak);
     if (callbacks_.reserved != nullptr)

@@ -30,7 +30,7 @@ extern "C" {
 sab_status sab_mixture_new(const sab_sizes* const* sources, size_t count,
                            const sab_mixture_options* options, sab_sizes** sizes) noexcept {
     return sab::guard_new(sizes, "sizes", [&] {
-        const auto given = sab::read_options(options, sab_mixture_options SAB_MIXTURE_OPTIONS_INIT);
+        const auto given = sab::read_options(options);
         sab::check(count >= 1 && count <= SAB_MAX_SOURCES, "count", count, "must be from 1 to ",
                    SAB_MAX_SOURCES);
         sab::require(static_cast<const void*>(sources), "sources");
@@ -41,7 +41,7 @@ sab_status sab_mixture_new(const sab_sizes* const* sources, size_t count,
 sab_status sab_mixture_flat_new(const sab_sizes* sizes, const int64_t* ids, size_t count,
                                 const sab_mixture_options* options, sab_sizes** mixture) noexcept {
     return sab::guard_new(mixture, "mixture", [&] {
-        const auto given = sab::read_options(options, sab_mixture_options SAB_MIXTURE_OPTIONS_INIT);
+        const auto given = sab::read_options(options);
         sab::require(sizes, "sizes");
         sab::check(count == sizes->impl.count(), "count", count, "must be the number of samples, ",
                    sizes->impl.count());
@@ -81,8 +81,8 @@ sab_status sab_mixture_locate(const sab_sizes* sizes, size_t index, size_t* sour
     });
 }
 
-sab_status sab_mixture_counts(const sab_sizes* sizes, uint64_t epoch, uint32_t* counts,
-                              size_t count) noexcept {
+sab_status sab_mixture_get_counts(const sab_sizes* sizes, uint64_t epoch, uint32_t* counts,
+                                  size_t count) noexcept {
     return sab::guard([&] {
         sab::require(sizes, "sizes");
         const sab::Mixture& mixture = sab::Mixture::of(sizes->impl);
@@ -94,15 +94,14 @@ sab_status sab_mixture_counts(const sab_sizes* sizes, uint64_t epoch, uint32_t* 
     });
 }
 
-sab_status sab_mixture_get_report(sab_sampler* sampler, sab_progress_fn progress,
-                                  void* progress_ctx, sab_mixture_report* reports,
-                                  size_t count) noexcept {
+sab_status sab_mixture_get_report(sab_sampler* sampler, const sab_progress_options* options,
+                                  sab_mixture_report* reports, size_t count) noexcept {
     return sab::guard([&] {
         sab::require(sampler, "sampler");
         if (count > 0) sab::require(reports, "reports");
         const std::vector<sab_mixture_report*> results = check_reports(reports, count);
         const std::vector<sab_mixture_report> made =
-            sab::report_sources(*sampler->impl, sab::Progress(progress, progress_ctx), count);
+            sab::report_sources(*sampler->impl, sab::read_progress(options), count);
         for (size_t s = 0; s < count; ++s) sab::write_result(made[s], results[s]);
     });
 }

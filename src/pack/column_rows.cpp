@@ -13,26 +13,16 @@ namespace {
 
 constexpr std::size_t read_at_once = 4096;
 
-void check_column_options(const Columns& sizes, const sab_packed_options& options) {
+void check_column_options(const sab_packed_options& options) {
     check(options.method == SAB_PACK_BEST_FIT, "pack.method", options.method,
           "must be SAB_PACK_BEST_FIT (0) for several columns");
     check(options.split == 0, "pack.split", options.split, "must be 0 for several columns");
-    check(options.capacity == 0, "pack.capacity", options.capacity,
-          "must be 0 for several columns: give pack.capacities");
-    check(options.capacity_count == sizes.size(), "pack.capacity_count", options.capacity_count,
-          "must be ", sizes.size(), ", one capacity for each column of the sizes");
-    require(options.capacities, "pack.capacities");
-    for (std::size_t j = 0; j < sizes.size(); ++j)
-        if (options.capacities[j] < 1 || options.capacities[j] > largest_capacity)
-            fail(SAB_E_ARGUMENT, "pack.capacities[", j, "] = ", options.capacities[j],
-                 sizes.has_names() ? text(" (", sizes.names()[j], ")") : "",
-                 ": must be from 1 to 2^31 - 1");
 }
 
 }  // namespace
 
 ColumnPacking::ColumnPacking(const Columns& sizes, const sab_packed_options& options) {
-    check_column_options(sizes, options);
+    check_column_options(options);
     check(sizes.count() > 0, "sizes.count", sizes.count(), "must be at least 1");
     const std::optional<Cost> balance =
         read_balance(options.balance, options.balance_count, sizes.names(), "pack.balance");
@@ -92,7 +82,7 @@ void ColumnPacking::read(const Columns& sizes, const sab_packed_options& options
     const auto over = static_cast<std::size_t>(std::ranges::count(is_over, true));
     if (over > 0 && options.oversize == SAB_OVERSIZE_ERROR)
         fail(SAB_E_ARGUMENT, first_over, "; ", over, " of ", count,
-             " samples are over a capacity. Set pack.oversize to SAB_OVERSIZE_SKIP (0), or use "
+             " samples are over a capacity. Set pack.oversize to SAB_OVERSIZE_SKIP (1), or use "
              "larger capacities");
     if (over == count)
         fail(SAB_E_ARGUMENT, "sizes: no sample is left: all ", count, " are over a capacity");

@@ -14,7 +14,7 @@ constexpr std::size_t sizes_at_once = 4096;
 }  // namespace
 
 ConcatenatedRows::ConcatenatedRows(const Sizes& sizes, const sab_packed_options& options)
-    : capacity_(options.capacity) {
+    : capacity_(options.capacities[0]) {
     check(sizes.count() > 0, "sizes.count", sizes.count(), "must be at least 1");
     check(options.max_sequences == 0, "pack.max_sequences", options.max_sequences,
           "must be 0 with SAB_PACK_CONCAT, which cuts at the capacity only");

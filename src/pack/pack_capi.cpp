@@ -10,10 +10,8 @@ sab_status sab_packed_sampler_new(const sab_sizes* sizes, const sab_packed_optio
     return sab::guard_new(sampler, "sampler", [&] {
         sab::require(sizes, "sizes");
         sab::require(pack, "pack");
-        const auto how =
-            sab::read_options(pack, sab_packed_options SAB_PACKED_OPTIONS_INIT, "pack");
-        const sab::SamplerOptions given(
-            sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT));
+        const auto how = sab::read_options(pack, "pack");
+        const sab::SamplerOptions given(sab::read_options(options));
         return sab::new_cursor(sab::make_packed_sequence(sizes->impl, how), given);
     });
 }

@@ -57,7 +57,7 @@ struct KeptOptions {
 
 std::unique_ptr<Sequence> make_packed_sequence(const Columns& sizes,
                                                const sab_packed_options& options) {
-    check_pack_options(options, sizes.size());
+    check_pack_options(options, sizes.names());
     if (sizes.choice() == nullptr) return make_rows(sizes, options);
     sizes.refuse_shard();
     // A later epoch may take samples that are too long: they are refused now, and so are options

@@ -343,7 +343,7 @@ void split(Packing& packing, const SizeCounts& counts, const sab_packed_options&
                     std::string_view(described(counts, first_sample(counts, offset, counts.count))),
                     ": must be at most the capacity, ", packing.capacity, "; ", info.skipped,
                     " of ", counts.count,
-                    " samples are longer. Set pack.oversize to SAB_OVERSIZE_SKIP (0) or "
+                    " samples are longer. Set pack.oversize to SAB_OVERSIZE_SKIP (1) or "
                     "pack.split to 1, or use a larger capacity");
             break;
         }
@@ -441,7 +441,7 @@ void sort_by_cost(Packing& packing, std::span<const double> costs) {
 uint64_t fingerprint_of(const Packing& packing, const SizeCounts& counts,
                         const sab_packed_options& options, std::span<const double> costs) {
     const uint64_t rules[] = {static_cast<uint64_t>(options.method),
-                              options.capacity,
+                              options.capacities[0],
                               options.max_sequences,
                               static_cast<uint64_t>(options.split),
                               options.method != SAB_PACK_FIRST_FIT ? 0
@@ -463,19 +463,22 @@ uint64_t fingerprint_of(const Packing& packing, const SizeCounts& counts,
 
 }  // namespace
 
-void check_pack_options(const sab_packed_options& options, std::size_t columns) {
+void check_pack_options(const sab_packed_options& options, std::span<const std::string> names) {
     check(options.method >= SAB_PACK_BEST_FIT && options.method <= SAB_PACK_CONCAT, "pack.method",
           options.method, "must be one of SAB_PACK_BEST_FIT (0) to SAB_PACK_CONCAT (3)");
-    if (columns == 1) {
-        check(options.capacity >= 1 && options.capacity <= largest_capacity, "pack.capacity",
-              options.capacity, "must be from 1 to 2^31 - 1");
-        check(options.capacity_count == 0, "pack.capacity_count", options.capacity_count,
-              "must be 0 for one column, whose capacity is pack.capacity");
-    }
+    const std::size_t columns = names.size();
+    check(options.capacity_count == columns, "pack.capacity_count", options.capacity_count,
+          "must be ", columns, ", one capacity for each column of the sizes");
+    require(options.capacities, "pack.capacities");
+    for (std::size_t j = 0; j < columns; ++j)
+        if (options.capacities[j] < 1 || options.capacities[j] > largest_capacity)
+            fail(SAB_E_ARGUMENT, "pack.capacities[", j, "] = ", options.capacities[j],
+                 columns > 1 && !names[j].empty() ? text(" (", names[j], ")") : "",
+                 ": must be from 1 to 2^31 - 1");
     check(options.split == 0 || options.split == 1, "pack.split", options.split, "must be 0 or 1");
     check(options.oversize == SAB_OVERSIZE_SKIP || options.oversize == SAB_OVERSIZE_ERROR,
           "pack.oversize", options.oversize,
-          "must be SAB_OVERSIZE_SKIP (0) or SAB_OVERSIZE_ERROR (1): no bin holds a sample longer "
+          "must be SAB_OVERSIZE_ERROR (0) or SAB_OVERSIZE_SKIP (1): no bin holds a sample longer "
           "than the capacity");
     check(options.window <= largest_window, "pack.window", options.window, "must be at most ",
           largest_window);
@@ -489,7 +492,7 @@ Packing pack(const SizeCounts& counts, std::span<const std::string> names,
         read_balance(options.balance, options.balance_count, names, "pack.balance");
     const Progress progress(options.progress, options.progress_ctx);
     Packing packing;
-    packing.capacity = static_cast<uint32_t>(options.capacity);
+    packing.capacity = static_cast<uint32_t>(options.capacities[0]);
     packing.splits = options.split == 1;
     split(packing, counts, options);
 

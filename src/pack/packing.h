@@ -73,7 +73,7 @@ inline uint32_t most_sequences(const sab_packed_options& options) {
 }
 
 /// Refuses options that break the rules.
-void check_pack_options(const sab_packed_options& options, std::size_t columns);
+void check_pack_options(const sab_packed_options& options, std::span<const std::string> names);
 
 /// Sizes of one column.
 Packing pack(const Columns& columns, const sab_packed_options& options);

@@ -22,8 +22,8 @@ CodedSamples::CodedSamples(Points points, PlanOptions options)
       distinct_(points_.distinct.begin(), points_.distinct.end()),
       batch_sizes_(std::move(options), distinct_, points_.count) {
     const std::size_t shapes = this->options().id_shapes.size();
-    check(shapes == 0 || shapes == points_.ids.size(), "options.id_shape_count", shapes,
-          "must be the number of ids, ", points_.ids.size());
+    check(shapes == 0 || shapes == points_.ids.size(), "options.max_shape_count", shapes,
+          "must be 1 or the number of ids, ", points_.ids.size());
 }
 
 PerColumn CodedSamples::sizes_of(std::size_t point) const {

@@ -35,7 +35,7 @@ void Plan::need_order(std::string_view caller) const {
 }
 
 std::size_t Plan::skipped(std::span<int64_t> room) const {
-    need_order("sab_plan_skipped");
+    need_order("sab_plan_get_skipped");
     // Buckets cover one range of the sorted order. Samples before and after it are skipped, unless
     // they are in buckets of single samples.
     uint64_t begin = order_.size(), end = 0;

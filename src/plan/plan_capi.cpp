@@ -8,7 +8,7 @@ sab_status sab_plan_new(const sab_sizes* sizes, const sab_plan_options* options,
     return sab::guard_new(plan, "plan", [&] {
         sab::require(sizes, "sizes");
         sab::require(options, "options");
-        const auto given = sab::read_options(options, sab_plan_options SAB_PLAN_OPTIONS_INIT);
+        const auto given = sab::read_options(options);
         const sab::PlanOptions checked(given, sizes->impl.names());
         return sab::make_plan(sizes->impl, checked, sab::ids_of(given, sizes->impl.count()))
             .release();
@@ -61,8 +61,8 @@ const char* sab_plan_column_name(const sab_plan* plan, size_t column) noexcept {
     return plan->impl->names()[column].c_str();
 }
 
-sab_status sab_plan_skipped(const sab_plan* plan, int64_t* indices, size_t capacity,
-                            size_t* count) noexcept {
+sab_status sab_plan_get_skipped(const sab_plan* plan, int64_t* indices, size_t capacity,
+                                size_t* count) noexcept {
     return sab::guard([&] {
         sab::require(plan, "plan");
         sab::require(count, "count");

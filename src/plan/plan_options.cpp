@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/options.h"
 #include "sizes/sizes.h"
 
 namespace sab {
@@ -80,20 +81,17 @@ std::vector<uint64_t> read_batch_sizes(const sab_plan_options& given, std::size_
 }
 
 PerColumn read_multiples(const sab_plan_options& given, std::size_t columns) {
-    const auto check_one = [](std::string_view name, double multiple) {
-        check(multiple >= 0 && multiple <= largest_size, name, multiple, "must be from 0 to 2^53");
-    };
-    check_one("options.length_multiple", given.length_multiple);
+    const std::span<const double> own =
+        items(given.length_multiples, given.length_multiple_count, "options.length_multiples");
+    check(own.size() <= 1 || own.size() == columns, "options.length_multiple_count", own.size(),
+          "must be 0, 1 or the number of columns, ", columns);
     PerColumn multiples{};
-    for (std::size_t j = 0; j < columns; ++j) {
-        multiples[j] = given.length_multiple;
-        if (given.length_multiples == nullptr) continue;
-        multiples[j] = given.length_multiples[j];
-        check_one(text("options.length_multiples[", j, "]"), multiples[j]);
+    for (std::size_t j = 0; j < columns && !own.empty(); ++j) {
+        const std::size_t from = own.size() == 1 ? 0 : j;
+        multiples[j] = own[from];
+        check(multiples[j] >= 0 && multiples[j] <= largest_size,
+              text("options.length_multiples[", from, "]"), multiples[j], "must be from 0 to 2^53");
     }
-    check(given.length_multiples == nullptr || given.length_multiple == 0,
-          "options.length_multiple", given.length_multiple,
-          "must be 0 where options.length_multiples are given");
     return multiples;
 }
 
@@ -104,8 +102,10 @@ void check_bucket_rule(const sab_plan_options& given, std::size_t columns) {
           "must be one of SAB_BUCKETS_AUTO (0) to SAB_BUCKETS_OPTIMAL (2)");
     check(columns == 1 || rule != SAB_BUCKETS_OPTIMAL, "options.bucket_rule", rule,
           "must be SAB_BUCKETS_AUTO (0) or SAB_BUCKETS_BOUNDARIES (1) for several columns");
-    check(given.padding_target > 0 && given.padding_target < 1, "options.padding_target",
+    check(given.padding_target >= 0 && given.padding_target < 1, "options.padding_target",
           given.padding_target, "must be above 0 and below 1");
+    check(rule == SAB_BUCKETS_AUTO || given.padding_target == 0, "options.padding_target",
+          given.padding_target, "goes with SAB_BUCKETS_AUTO only");
     check(rule == SAB_BUCKETS_BOUNDARIES || given.boundary_count == 0, "options.boundary_count",
           given.boundary_count, "goes with SAB_BUCKETS_BOUNDARIES only");
     const bool is_optimal = rule == SAB_BUCKETS_OPTIMAL, is_auto = rule == SAB_BUCKETS_AUTO;
@@ -114,9 +114,7 @@ void check_bucket_rule(const sab_plan_options& given, std::size_t columns) {
           is_optimal ? "must be at least 1" : "goes with SAB_BUCKETS_OPTIMAL only");
     check(is_auto || given.bucket_batches == 0, "options.bucket_batches", given.bucket_batches,
           "goes with SAB_BUCKETS_AUTO only");
-    check(is_auto || given.max_shapes == 0, "options.max_shapes", given.max_shapes,
-          "goes with SAB_BUCKETS_AUTO only");
-    check(is_auto || given.id_shape_count == 0, "options.id_shape_count", given.id_shape_count,
+    check(is_auto || given.max_shape_count == 0, "options.max_shape_count", given.max_shape_count,
           "goes with SAB_BUCKETS_AUTO only");
 }
 
@@ -126,9 +124,8 @@ void check_fewest(const sab_plan_options& given) {
     const auto refuse = [&](bool holds, std::string_view rule) {
         check(holds, "options.min_batch_size", fewest, rule);
     };
-    refuse(
-        given.bucket_rule == SAB_BUCKETS_AUTO && given.max_shapes == 0 && given.id_shape_count == 0,
-        "goes with SAB_BUCKETS_AUTO (0) without max_shapes only");
+    refuse(given.bucket_rule == SAB_BUCKETS_AUTO && given.max_shape_count == 0,
+           "goes with SAB_BUCKETS_AUTO (0) without max_shapes only");
     refuse(given.oversize != SAB_OVERSIZE_SINGLE,
            "does not go with SAB_OVERSIZE_SINGLE (2), whose batches have one sample");
     refuse(given.max_batch_size == 0 || fewest <= given.max_batch_size,
@@ -137,12 +134,16 @@ void check_fewest(const sab_plan_options& given) {
            "must be at most options.batch_sizes[0]");
 }
 
-std::vector<std::size_t> read_id_shapes(const sab_plan_options& given) {
+/// One number, or one for each id.
+std::vector<std::size_t> read_shapes(const sab_plan_options& given) {
     if (given.separate_by_count > 0) require(given.separate_by, "options.separate_by");
-    const std::span<const std::size_t> shapes =
-        items(given.id_shapes, given.id_shape_count, "options.id_shapes");
-    check(shapes.empty() || given.separate_by != nullptr, "options.id_shape_count", shapes.size(),
-          "goes with options.separate_by only");
+    const std::span<const uint64_t> shapes =
+        items(given.max_shapes, given.max_shape_count, "options.max_shapes");
+    check(shapes.size() <= 1 || given.separate_by != nullptr, "options.max_shape_count",
+          shapes.size(), "must be 0 or 1 without options.separate_by");
+    for (std::size_t i = 0; i < shapes.size(); ++i)
+        if (shapes[i] == 0)
+            fail(SAB_E_ARGUMENT, "options.max_shapes[", i, "] = 0: must be at least 1");
     return {shapes.begin(), shapes.end()};
 }
 
@@ -158,7 +159,6 @@ PlanOptions::PlanOptions(const sab_plan_options& given, ColumnNames columns)
       batch_size_multiple(given.batch_size_multiple),
       tail(given.tail),
       oversize(given.oversize),
-      max_shapes(given.max_shapes),
       has_ids(given.separate_by != nullptr),
       progress(given.progress, given.progress_ctx),
       threads(static_cast<std::size_t>(std::max<uint64_t>(given.threads, 1))) {
@@ -167,19 +167,22 @@ PlanOptions::PlanOptions(const sab_plan_options& given, ColumnNames columns)
              "options.budget_count = 0 and options.batch_size_count = 0: a budget or a batch size "
              "must be given");
     check_bucket_rule(given, columns.size());
-    check(batch_size_multiple >= 1, "options.batch_size_multiple", batch_size_multiple,
-          "must be at least 1");
+    default_to(padding_target, 0.01);
+    default_to(batch_size_multiple, 1);
     check(tail >= SAB_TAIL_KEEP && tail <= SAB_TAIL_WRAP, "options.tail", tail,
           "must be one of SAB_TAIL_KEEP (0) to SAB_TAIL_WRAP (2)");
-    check(oversize >= SAB_OVERSIZE_SKIP && oversize <= SAB_OVERSIZE_SINGLE, "options.oversize",
-          oversize, "must be one of SAB_OVERSIZE_SKIP (0) to SAB_OVERSIZE_SINGLE (2)");
+    check(oversize >= SAB_OVERSIZE_ERROR && oversize <= SAB_OVERSIZE_SINGLE, "options.oversize",
+          oversize, "must be one of SAB_OVERSIZE_ERROR (0) to SAB_OVERSIZE_SINGLE (2)");
     check(given.threads <= SAB_MAX_PLAN_THREADS, "options.threads", given.threads,
           "must be at most ", SAB_MAX_PLAN_THREADS);
     boundaries = read_boundaries(given, columns.size());
     length_multiples = read_multiples(given, columns.size());
     batch_sizes = read_batch_sizes(given, std::max<std::size_t>(boundaries.size(), 1) - 1);
     check_fewest(given);
-    id_shapes = read_id_shapes(given);
+    if (const std::vector<std::size_t> shapes = read_shapes(given); shapes.size() == 1)
+        max_shapes = shapes[0];
+    else
+        id_shapes = shapes;
     budgets = read_budgets(given.budgets, given.budget_count, columns, "options.budgets");
 }
 

@@ -99,7 +99,7 @@ void refuse_oversize(const Outside& outside, const BatchSizes& batch_sizes) {
     fail(SAB_E_ARGUMENT, std::string_view(outside.first), ": ", std::string_view(rule), "; ",
          outside.samples, " of ", outside.of, " samples are ",
          boundaries.empty() ? "over the budget" : "outside the boundaries or over the budget",
-         ". Set options.oversize to SAB_OVERSIZE_SKIP (0)",
+         ". Set options.oversize to SAB_OVERSIZE_SKIP (1)",
          outside.have_indices ? " or SAB_OVERSIZE_SINGLE (2)" : "",
          boundaries.empty() ? ", or use a larger budget"
                             : ", or use other boundaries or a larger budget");

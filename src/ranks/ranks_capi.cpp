@@ -1,6 +1,7 @@
 #include <tuple>
 
 #include "base/guard.h"
+#include "base/options.h"
 #include "ranks/ranks.h"
 
 namespace {
@@ -51,8 +52,10 @@ sab_status sab_sharded_sampler_new(const sab_sizes* sizes, const sab_plan_option
     return sab::guard_new(sampler, "sampler", [&] {
         sab::require(sizes, "sizes");
         sab::require(plan, "plan");
-        const auto rules = sab::read_options(plan, sab_plan_options SAB_PLAN_OPTIONS_INIT);
-        const auto given = sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT);
+        const auto rules = sab::read_options(plan, "plan");
+        auto given = sab::read_options(options);
+        sab::default_to(given.world_size, 1);
+        sab::default_to(given.micro_batches, 1);
         sizes->impl.need_one_column("sizes");
         return sab::make_sharded_sampler(sizes->impl, rules, given,
                                          ranks_of(given.rank, given.world_size, all_gather, ctx))

@@ -144,8 +144,7 @@ sab_status sab_bucket_sampler_new(const sab_plan* plan, const sab_sampler_option
                                   sab_sampler** sampler) noexcept {
     return sab::guard_new(sampler, "sampler", [&] {
         sab::require(plan, "plan");
-        const sab::SamplerOptions given(
-            sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT));
+        const sab::SamplerOptions given(sab::read_options(options));
         return sab::new_cursor(sab::make_bucket_sequence(*plan), given);
     });
 }

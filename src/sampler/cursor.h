@@ -46,7 +46,7 @@ public:
     void seek(uint64_t position);
     /// Writes a state where there is room for it. Returns its size.
     std::size_t save(std::span<std::byte> state) const;
-    /// See sab_sampler_state_at().
+    /// See sab_sampler_state_save_at().
     std::size_t save_at(uint64_t position, std::span<std::byte> state) const;
     void restore(std::span<const std::byte> state);
     /// One that is where this one is, for another thread. It stays in this epoch.

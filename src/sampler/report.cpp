@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "base/guard.h"
 #include "sampler/cursor.h"
 
 namespace sab {
@@ -154,8 +155,9 @@ public:
         report.total = sum_of(totals_);
         report.padded_total = sum_of(padded_totals_);
         report.columns = plan_.columns();
-        std::ranges::copy(totals_, report.totals);
-        std::ranges::copy(padded_totals_, report.padded_totals);
+        if (report.totals != nullptr) std::copy_n(totals_.begin(), report.columns, report.totals);
+        if (report.padded_totals != nullptr)
+            std::copy_n(padded_totals_.begin(), report.columns, report.padded_totals);
         report.repeated = repeated_;
         report.shapes = shapes_.size();
         report.padding = report.padded_total > 0 ? 1 - report.total / report.padded_total : 0;
@@ -214,8 +216,8 @@ private:
 
 }  // namespace
 
-sab_plan_report make_report(const sab_plan& plan, SamplerOptions options,
-                            const Progress& progress) {
+void make_report(const sab_plan& plan, SamplerOptions options, const Progress& progress,
+                 sab_plan_report* result) {
     options.rank = 0;
     Cursor cursor(make_bucket_sequence(plan), options);
     EpochBatch placed;
@@ -261,11 +263,13 @@ sab_plan_report make_report(const sab_plan& plan, SamplerOptions options,
     }
     Sums sums(of_epoch, next_batch, std::move(times), options.world_size);
     sab_plan_report report = report_of(of_epoch.facts());
+    report.totals = result->totals;
+    report.padded_totals = result->padded_totals;
     report.steps = each_rank(
         1, [&](uint64_t rank, const Batch& batch) { sums.add(rank, batch); },
         [&] { sums.end_rank(); }, [&] { sums.end_step(); });
     sums.write_to(report);
-    return report;
+    write_result(report, result);
 }
 
 }  // namespace sab

@@ -5,11 +5,13 @@
 
 #include "base/progress.h"
 #include "plan/plan.h"
-#include "sab/sampler.h"
+#include "sab/plan.h"
 #include "sampler/sampler_options.h"
 
 namespace sab {
 
-sab_plan_report make_report(const sab_plan& plan, SamplerOptions options, const Progress& progress);
+/// Fills the arrays that `report` names, and the report.
+void make_report(const sab_plan& plan, SamplerOptions options, const Progress& progress,
+                 sab_plan_report* report);
 
 }  // namespace sab

@@ -22,7 +22,7 @@ static void need_shown(const sab_sampler& sampler) {
 sab_rows shown_rows(sab_sampler& sampler) {
     need_shown(sampler);
     const Batch& batch = sampler.shown.batch;
-    if (!batch.is_row) fail(SAB_E_UNSUPPORTED, "sab_batch_rows: the batch is padded");
+    if (!batch.is_row) fail(SAB_E_UNSUPPORTED, "sab_sampler_get_rows: the batch is padded");
     std::ranges::transform(batch.cu_seqlens, sampler.cu_seqlens.begin(),
                            [](const auto& of_column) { return of_column.data(); });
     return {sizeof(sab_rows), batch.columns,

@@ -135,18 +135,24 @@ protected:
 struct sab_sampler {
     std::unique_ptr<sab::Sampler> impl;
     sab::EpochBatch shown;
-    // Arrays of what sab_batch_rows() and sab_batch_step() showed:
+    // Arrays of what sab_sampler_get_rows() and sab_sampler_get_step() showed:
     std::array<const int32_t*, SAB_MAX_COLUMNS> cu_seqlens{};
     sab::PerColumn step_totals{};
     // What sab_next_block() showed:
     sab::BatchArrays block{};
     std::array<uint64_t, 2> offsets{};
+    // What sab_balanced_sampler_get_report() showed:
+    struct BalanceArrays {
+        sab::PerColumn totals{};
+        std::array<double, SAB_MAX_BUDGETS> rank_imbalance{}, largest_rank_imbalance{},
+            micro_batch_imbalance{}, time{}, least_time{};
+    } balance{};
 };
 
 namespace sab {
 
-/// What sab_batch_rows() and sab_batch_step() give for the batch that was shown last. Refuses if
-/// there is none.
+/// What sab_sampler_get_rows() and sab_sampler_get_step() give for the batch that was shown last.
+/// Refuses if there is none.
 sab_rows shown_rows(sab_sampler& sampler);
 sab_step shown_step(sab_sampler& sampler);
 

@@ -2,7 +2,6 @@
 #include "sampler/capabilities.h"
 #include "sampler/cursor.h"
 #include "sampler/report.h"
-#include "sampler/schedule.h"
 
 extern "C" {
 
@@ -24,7 +23,7 @@ sab_status sab_next_batch(sab_sampler* sampler, sab_batch* batch) noexcept {
     });
 }
 
-sab_status sab_batch_rows(sab_sampler* sampler, sab_rows* rows) noexcept {
+sab_status sab_sampler_get_rows(sab_sampler* sampler, sab_rows* rows) noexcept {
     return sab::guard([&] {
         sab::require(sampler, "sampler");
         sab::check_result(rows, "rows");
@@ -32,7 +31,7 @@ sab_status sab_batch_rows(sab_sampler* sampler, sab_rows* rows) noexcept {
     });
 }
 
-sab_status sab_batch_step(sab_sampler* sampler, sab_step* step) noexcept {
+sab_status sab_sampler_get_step(sab_sampler* sampler, sab_step* step) noexcept {
     return sab::guard([&] {
         sab::require(sampler, "sampler");
         sab::check_result(step, "step");
@@ -62,17 +61,8 @@ sab_status sab_sampler_at(sab_sampler* sampler, uint64_t position, sab_batch* ba
     });
 }
 
-sab_status sab_sampler_get_schedule(const sab_sampler* sampler,
-                                    struct ArrowArrayStream* stream) noexcept {
-    return sab::guard([&] {
-        sab::require(sampler, "sampler");
-        sab::require(stream, "stream");
-        sab::make_schedule(sab::need_all_ranks(*sampler->impl, "sab_sampler_get_schedule").copy(),
-                           *stream);
-    });
-}
-
-sab_status sab_sampler_capabilities(const sab_sampler* sampler, uint64_t* capabilities) noexcept {
+sab_status sab_sampler_get_capabilities(const sab_sampler* sampler,
+                                        uint64_t* capabilities) noexcept {
     return sab::guard([&] {
         sab::require(sampler, "sampler");
         sab::require(capabilities, "capabilities");
@@ -80,16 +70,16 @@ sab_status sab_sampler_capabilities(const sab_sampler* sampler, uint64_t* capabi
     });
 }
 
-sab_status sab_sampler_batch_count(const sab_sampler* sampler, uint64_t* count) noexcept {
+sab_status sab_sampler_get_batch_count(const sab_sampler* sampler, uint64_t* count) noexcept {
     return sab::guard([&] {
         sab::require(sampler, "sampler");
         sab::require(count, "count");
-        *count = sab::need_batch_count(*sampler->impl, "sab_sampler_batch_count");
+        *count = sab::need_batch_count(*sampler->impl, "sab_sampler_get_batch_count");
     });
 }
 
-sab_status sab_sampler_skipped(const sab_sampler* sampler, int64_t* indices, size_t capacity,
-                               size_t* count) noexcept {
+sab_status sab_sampler_get_skipped(const sab_sampler* sampler, int64_t* indices, size_t capacity,
+                                   size_t* count) noexcept {
     return sab::guard([&] {
         sab::require(sampler, "sampler");
         sab::require(count, "count");
@@ -150,13 +140,13 @@ sab_status sab_sampler_state_save(const sab_sampler* sampler, void* state, size_
     });
 }
 
-sab_status sab_sampler_state_at(const sab_sampler* sampler, uint64_t position, void* state,
-                                size_t capacity, size_t* size) noexcept {
+sab_status sab_sampler_state_save_at(const sab_sampler* sampler, uint64_t position, void* state,
+                                     size_t capacity, size_t* size) noexcept {
     return sab::guard([&] {
         sab::require(sampler, "sampler");
         sab::require(size, "size");
         if (capacity > 0) sab::require(state, "state");
-        *size = sab::need_random_access(*sampler->impl, "sab_sampler_state_at")
+        *size = sab::need_random_access(*sampler->impl, "sab_sampler_state_save_at")
                     .save_at(position, {static_cast<std::byte*>(state), capacity});
     });
 }
@@ -175,16 +165,14 @@ void sab_sampler_free(sab_sampler* sampler) noexcept {
     delete sampler;
 }
 
-sab_status sab_plan_get_report(const sab_plan* plan, const sab_sampler_options* options,
-                               sab_progress_fn progress, void* progress_ctx,
+sab_status sab_plan_get_report(const sab_plan* plan, const sab_sampler_options* sampler,
+                               const sab_progress_options* options,
                                sab_plan_report* report) noexcept {
     return sab::guard([&] {
         sab::require(plan, "plan");
         sab::check_result(report, "report");
-        const sab::SamplerOptions given(
-            sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT));
-        sab::write_result(sab::make_report(*plan, given, sab::Progress(progress, progress_ctx)),
-                          report);
+        const sab::SamplerOptions given(sab::read_options(sampler, "sampler"));
+        sab::make_report(*plan, given, sab::read_progress(options), report);
     });
 }
 

@@ -1,6 +1,7 @@
 #include "sampler/sampler_options.h"
 
 #include "base/error.h"
+#include "base/options.h"
 
 namespace sab {
 
@@ -12,13 +13,21 @@ SamplerOptions::SamplerOptions(const sab_sampler_options& given)
       micro_batches(given.micro_batches),
       last_step(given.last_step),
       costliest_first(given.costliest_first) {
-    check(world_size >= 1 && world_size <= largest_world_size, "options.world_size", world_size,
-          "must be from 1 to 2^32 - 1");
+    default_to(world_size, 1);
+    default_to(micro_batches, 1);
+    check(world_size <= largest_world_size, "options.world_size", world_size,
+          "must be at most 2^32 - 1");
     check(rank < world_size, "options.rank", rank, "must be below the world size, ", world_size);
     check(last_step >= SAB_LAST_STEP_SPLIT && last_step <= SAB_LAST_STEP_WRAP, "options.last_step",
           last_step, "must be one of SAB_LAST_STEP_SPLIT (0) to SAB_LAST_STEP_WRAP (2)");
-    check(micro_batches >= 1 && micro_batches <= most_micro_batches, "options.micro_batches",
-          micro_batches, "must be from 1 to ", most_micro_batches);
+    check(micro_batches <= most_micro_batches, "options.micro_batches", micro_batches,
+          "must be at most ", most_micro_batches);
+}
+
+void refuse_shuffling(const SamplerOptions& options) {
+    check(options.seed == 0, "options.seed", options.seed, "must be 0: this order is not shuffled");
+    check(options.costliest_first == 0, "options.costliest_first", options.costliest_first,
+          "must be 0: this order is not shuffled");
 }
 
 }  // namespace sab

@@ -25,4 +25,7 @@ struct SamplerOptions {
     uint64_t costliest_first = 0;
 };
 
+/// Refuses what an order that is not shuffled does not use.
+void refuse_shuffling(const SamplerOptions& options);
+
 }  // namespace sab

@@ -5,6 +5,7 @@
 #include "plan/mixed_plans.h"
 #include "sampler/cursor.h"
 #include "sampler/mixed_sequence.h"
+#include "sampler/ordered.h"
 
 namespace sab {
 namespace {
@@ -130,8 +131,8 @@ sab_status sab_sequential_sampler_new(const sab_plan* plan, const sab_sampler_op
                                       sab_sampler** sampler) noexcept {
     return sab::guard_new(sampler, "sampler", [&] {
         sab::require(plan, "plan");
-        const sab::SamplerOptions given(
-            sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT));
+        const sab::SamplerOptions given(sab::read_options(options));
+        sab::refuse_shuffling(given);
         return sab::new_cursor(sab::made_of(*plan, sab::kind_of("sab_sequential_sampler_new"),
                                             sab::make_sequential_sequence),
                                given);
@@ -144,6 +145,18 @@ sab_status sab_costliest_sampler_new(const sab_plan* plan, uint64_t count,
         sab::require(plan, "plan");
         sab::check(count >= 1, "count", count, "must be at least 1");
         return sab::new_cursor(sab::make_costliest_sequence(*plan, count), {});
+    });
+}
+
+sab_status sab_ordered_sampler_new(const int64_t* indices, size_t count, const sab_sizes* sizes,
+                                   double limit, const sab_sampler_options* options,
+                                   sab_sampler** sampler) noexcept {
+    return sab::guard_new(sampler, "sampler", [&] {
+        sab::require(sizes, "sizes");
+        const sab::SamplerOptions given(sab::read_options(options));
+        sab::refuse_shuffling(given);
+        return sab::new_cursor(
+            sab::make_ordered_sequence(indices, count, sizes->impl.only(), limit), given);
     });
 }
 

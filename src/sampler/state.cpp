@@ -32,7 +32,7 @@ constexpr Kind kinds[] = {
      "epoch with sab_sampler_set_epoch()"},
     {"sab_balanced_sampler_new", "other sizes"},
     {"sab_sharded_sampler_new", "another plan or other shards"},
-    {"sab_bionemo_size_aware_sampler_new", "other indices, other sizes or another budget"},
+    {"sab_ordered_sampler_new", "other indices, other sizes or another budget"},
     {"sab_bagua_sampler_new", "other complexities or options"},
     {"sab_bagua_batch_sampler_new", "other complexities or options"},
 };

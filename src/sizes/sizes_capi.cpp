@@ -1,66 +1,24 @@
 #include <algorithm>
 
 #include "base/guard.h"
-#include "sizes/arrow.h"
 #include "sizes/columns.h"
-
-namespace {
-
-/// Makes a handle, and then takes over what it reads: nothing can fail any more.
-template <class Interface, class Read>
-sab_sizes* taken_over(Interface& source, Read&& read) {
-    const auto owner = std::make_shared<sab::Owned<Interface>>();
-    auto* const made = new sab_sizes{read(owner)};
-    owner->take(source);
-    return made;
-}
-
-}  // namespace
 
 extern "C" {
 
 sab_status sab_sizes_new(const void* data, size_t count, sab_dtype dtype,
                          const sab_sizes_options* options, sab_sizes** sizes) noexcept {
     return sab::guard_new(sizes, "sizes", [&] {
-        const auto given = sab::read_options(options, sab_sizes_options SAB_SIZES_OPTIONS_INIT);
+        const auto given = sab::read_options(options);
         return new sab_sizes{sab::Sizes::from_memory(data, count, dtype, given)};
     });
 }
 
 sab_status sab_sizes_callback_new(size_t count, sab_size_fn size, void* ctx,
-                                  sab_progress_fn progress, void* progress_ctx,
-                                  sab_sizes** sizes) noexcept {
+                                  const sab_progress_options* options, sab_sizes** sizes) noexcept {
     return sab::guard_new(sizes, "sizes", [&] {
         sab::require(reinterpret_cast<const void*>(size), "size");
         return new sab_sizes{
-            sab::Sizes::from_callback(count, size, ctx, sab::Progress(progress, progress_ctx))};
-    });
-}
-
-sab_status sab_sizes_arrow_new(struct ArrowArray* array, const struct ArrowSchema* schema,
-                               const char* column, const sab_sizes_arrow_options* options,
-                               sab_sizes** sizes) noexcept {
-    return sab::guard_new(sizes, "sizes", [&] {
-        sab::require(array, "array");
-        sab::require(schema, "schema");
-        const auto given =
-            sab::read_options(options, sab_sizes_arrow_options SAB_SIZES_ARROW_OPTIONS_INIT);
-        return taken_over(*array, [&](const auto& owner) {
-            return sab::read_arrow(*array, *schema, column, given, owner);
-        });
-    });
-}
-
-sab_status sab_sizes_arrow_stream_new(struct ArrowArrayStream* stream, const char* column,
-                                      const sab_sizes_arrow_options* options,
-                                      sab_sizes** sizes) noexcept {
-    return sab::guard_new(sizes, "sizes", [&] {
-        sab::require(stream, "stream");
-        const auto given =
-            sab::read_options(options, sab_sizes_arrow_options SAB_SIZES_ARROW_OPTIONS_INIT);
-        return taken_over(*stream, [&](const auto& owner) {
-            return sab::read_arrow_stream(*stream, column, given, owner);
-        });
+            sab::Sizes::from_callback(count, size, ctx, sab::read_progress(options))};
     });
 }
 
@@ -99,7 +57,7 @@ const char* sab_sizes_column_name(const sab_sizes* sizes, size_t column) noexcep
     return sizes->impl.names()[column].c_str();
 }
 
-sab_status sab_sizes_source(const sab_sizes* sizes, size_t index, size_t* part,
+sab_status sab_sizes_locate(const sab_sizes* sizes, size_t index, size_t* part,
                             size_t* row) noexcept {
     return sab::guard([&] {
         sab::require(sizes, "sizes");

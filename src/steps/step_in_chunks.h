@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "memory/memory_guard.h"
 #include "sab/steps.h"
+#include "steps/memory_guard.h"
 
 namespace sab {
 

@@ -43,14 +43,11 @@ namespace {
 class KeptBudgets {
 public:
     KeptBudgets(const sab_readahead_stream_options& options) {
-        if (options.budget > 0)
-            budgets_.push_back({Cost(nullptr, options.columns), options.budget});
-        first_of_array_ = budgets_.size();
         const std::vector<std::string> no_names(options.columns);
         for (Budget& budget :
              read_budgets(options.budgets, options.budget_count, no_names, "options.budgets")) {
             if (budget.cost.is_callback())
-                fail(SAB_E_ARGUMENT, "options.budgets[", budgets_.size() - first_of_array_,
+                fail(SAB_E_ARGUMENT, "options.budgets[", budgets_.size(),
                      "].cost: must not be a callback, since the stream keeps it");
             budgets_.push_back(std::move(budget));
         }
@@ -76,15 +73,13 @@ public:
         for (std::size_t i = 0; i < budgets_.size(); ++i) {
             const double limit = budgets_[i].limit, cost = budgets_[i].cost(1, sizes);
             if (!(cost > limit)) continue;
-            if (i < first_of_array_) return Excess{cost, text("options.budget = ", limit)};
-            return Excess{cost, text("options.budgets[", i - first_of_array_, "].limit = ", limit)};
+            return Excess{cost, text("options.budgets[", i, "].limit = ", limit)};
         }
         return std::nullopt;
     }
 
 private:
     std::vector<Budget> budgets_;
-    std::size_t first_of_array_ = 0;
 };
 
 /// Batches of the boxes that a window is planned as.
@@ -94,7 +89,7 @@ public:
                     std::shared_ptr<const KeptBudgets> budgets, const Context& context)
         : AheadOfLists(
               options.read_ahead, options.seed,
-              {-1, options.oversize, "", "SAB_OVERSIZE_SKIP (0) or SAB_OVERSIZE_SINGLE (2)"},
+              {-1, options.oversize, "", "SAB_OVERSIZE_SKIP (1) or SAB_OVERSIZE_SINGLE (2)"},
               context, {options.sizes_fn, options.columns, context, false}),
           options_(options),
           budgets_(std::move(budgets)) {}
@@ -105,7 +100,7 @@ public:
         description.add("readahead of columns");
         for (const uint64_t number :
              {uint64_t{options_.columns}, options_.read_ahead, options_.batch_size,
-              static_cast<uint64_t>(options_.shuffle), static_cast<uint64_t>(options_.carry_over),
+              uint64_t{options_.no_shuffle == 0}, static_cast<uint64_t>(options_.carry_over),
               options_.seed, static_cast<uint64_t>(options_.oversize)})
             description.add(number);
         budgets_->describe(description);
@@ -136,7 +131,7 @@ private:
         if (!items_.empty()) plan();
         const bool uses_all = options_.carry_over == 0 || must_use_all;
         if (!uses_all) carry_over();
-        order_parts(batches_.size(), options_.shuffle != 0);
+        order_parts(batches_.size(), options_.no_shuffle == 0);
         return uses_all || rest_.empty();
     }
 
@@ -218,7 +213,7 @@ public:
     ColumnPack(const sab_pack_stream_options& options, std::vector<uint64_t> capacities,
                const Context& context)
         : AheadOfLists(options.read_ahead, options.seed,
-                       {-1, options.oversize, "", "SAB_OVERSIZE_SKIP (0)"}, context,
+                       {-1, options.oversize, "", "SAB_OVERSIZE_SKIP (1)"}, context,
                        {options.sizes_fn, capacities.size(), context, true}),
           options_(options),
           capacities_(std::move(capacities)) {}
@@ -228,7 +223,7 @@ public:
         source_->describe(description);
         description.add("pack of columns");
         for (const uint64_t number :
-             {options_.read_ahead, options_.max_records, static_cast<uint64_t>(options_.shuffle),
+             {options_.read_ahead, options_.max_records, uint64_t{options_.no_shuffle == 0},
               options_.seed, static_cast<uint64_t>(options_.oversize)})
             description.add(number);
         for (const uint64_t capacity : capacities_) description.add(capacity);
@@ -268,7 +263,7 @@ private:
             begin = end;
         }
         std::ranges::sort(rest_);  // as they came
-        order_parts(rows_.ends.size(), options_.shuffle != 0);
+        order_parts(rows_.ends.size(), options_.no_shuffle == 0);
         return must_use_all || rest_.empty();
     }
 
@@ -310,17 +305,16 @@ StagePtr make_column_readahead(const sab_readahead_stream_options& options) {
 StagePtr make_column_pack(const sab_pack_stream_options& options) {
     check_columns("options.capacity_count", options.capacity_count,
                   reinterpret_cast<const void*>(options.sizes_fn), options.read_ahead);
-    check(options.capacity == 0, "options.capacity", options.capacity,
-          "must be 0 for several columns: give options.capacities");
-    require(options.capacities, "options.capacities");
     const std::span capacities(options.capacities, options.capacity_count);
     for (std::size_t j = 0; j < capacities.size(); ++j)
-        if (capacities[j] < 1 || capacities[j] > largest_capacity)
+        if (!(capacities[j] >= 1 && capacities[j] <= largest_capacity) ||
+            capacities[j] != std::floor(capacities[j]))
             fail(SAB_E_ARGUMENT, "options.capacities[", j, "] = ", capacities[j],
-                 ": must be from 1 to 2^31 - 1");
+                 ": must be a whole number from 1 to 2^31 - 1");
     sab_pack_stream_options kept = options;
     kept.capacities = nullptr;  // read during the call
-    return std::make_unique<ColumnPack>(kept, std::vector(capacities.begin(), capacities.end()),
+    return std::make_unique<ColumnPack>(kept,
+                                        std::vector<uint64_t>(capacities.begin(), capacities.end()),
                                         context_of(options.ctx, options.release));
 }
 

@@ -12,6 +12,7 @@
 #include "base/bits.h"
 #include "base/error.h"
 #include "base/python_random.h"
+#include "cost/cost.h"
 #include "stream/ahead.h"
 
 namespace sab {
@@ -88,24 +89,27 @@ private:
 
 class ReadAhead : public AheadOfLists {
 public:
-    ReadAhead(const sab_readahead_stream_options& options, Context context)
-        : AheadOfLists(options.read_ahead, options.seed, limit_of(options), std::move(context)),
-          options_(options) {}
+    /// `limit` of the padded total; 0: none.
+    ReadAhead(const sab_readahead_stream_options& options, double limit, Context context)
+        : AheadOfLists(options.read_ahead, options.seed, record_limit(options, limit),
+                       std::move(context)),
+          options_(options),
+          limit_(limit) {}
 
     void describe(Description& description) const override {
         const Description::Replayed replayed(description);
         source_->describe(description);
         description.add("readahead");
         for (const uint64_t number :
-             {options_.read_ahead, options_.batch_size, static_cast<uint64_t>(options_.shuffle),
+             {options_.read_ahead, options_.batch_size, uint64_t{options_.no_shuffle == 0},
               static_cast<uint64_t>(options_.carry_over), options_.seed,
               static_cast<uint64_t>(options_.oversize), uint64_t{options_.batch_size_fn != nullptr},
               uint64_t{options_.boundary_key_fn != nullptr}})
             description.add(number);
-        description.add(options_.budget);
+        description.add(limit_);
     }
     StreamPtr fresh() const override {
-        return make_stage<ReadAhead>(source_->fresh(), options_, context_);
+        return make_stage<ReadAhead>(source_->fresh(), options_, limit_, context_);
     }
 
 private:
@@ -113,10 +117,10 @@ private:
         uint32_t begin, end;  ///< in sorted_
     };
 
-    static RecordLimit limit_of(const sab_readahead_stream_options& options) {
-        if (options.budget == 0 || options.oversize == SAB_OVERSIZE_SINGLE) return {};
-        return {options.budget, options.oversize, "options.budget",
-                "SAB_OVERSIZE_SKIP (0) or SAB_OVERSIZE_SINGLE (2)"};
+    static RecordLimit record_limit(const sab_readahead_stream_options& options, double limit) {
+        if (limit == 0 || options.oversize == SAB_OVERSIZE_SINGLE) return {};
+        return {limit, options.oversize, "options.budgets[0].limit",
+                "SAB_OVERSIZE_SKIP (1) or SAB_OVERSIZE_SINGLE (2)"};
     }
 
     bool arrange(bool must_use_all) override {
@@ -126,7 +130,7 @@ private:
             cut();
         else
             choose();
-        order_parts(batches_.size(), options_.shuffle != 0);
+        order_parts(batches_.size(), options_.no_shuffle == 0);
         return uses_all;
     }
 
@@ -161,8 +165,8 @@ private:
     uint64_t largest(const sab_record& item) const {
         uint64_t most = options_.batch_size > 0 ? std::min(options_.batch_size, options_.read_ahead)
                                                 : options_.read_ahead;
-        if (options_.budget > 0 && item.size > 0)
-            if (const double fits = std::floor(options_.budget / item.size);
+        if (limit_ > 0 && item.size > 0)
+            if (const double fits = std::floor(limit_ / item.size);
                 fits < static_cast<double>(most))
                 most = static_cast<uint64_t>(fits);
         if (options_.batch_size_fn != nullptr) {
@@ -236,6 +240,7 @@ private:
     }
 
     sab_readahead_stream_options options_;
+    double limit_;
     BySize by_size_;
     std::vector<uint32_t> sorted_, other_, capacity_;
     std::vector<char> is_used_;
@@ -247,25 +252,26 @@ private:
 /// least room.
 class Pack : public AheadOfLists {
 public:
-    Pack(const sab_pack_stream_options& options, Context context)
+    Pack(const sab_pack_stream_options& options, double capacity, Context context)
         : AheadOfLists(
               options.read_ahead, options.seed,
-              {options.capacity, options.oversize, "options.capacity", "SAB_OVERSIZE_SKIP (0)"},
+              {capacity, options.oversize, "options.capacities[0]", "SAB_OVERSIZE_SKIP (1)"},
               std::move(context)),
-          options_(options) {}
+          options_(options),
+          capacity_(capacity) {}
 
     void describe(Description& description) const override {
         const Description::Replayed replayed(description);
         source_->describe(description);
         description.add("pack");
         for (const uint64_t number :
-             {options_.read_ahead, options_.max_records, static_cast<uint64_t>(options_.shuffle),
+             {options_.read_ahead, options_.max_records, uint64_t{options_.no_shuffle == 0},
               options_.seed, static_cast<uint64_t>(options_.oversize)})
             description.add(number);
-        description.add(options_.capacity);
+        description.add(capacity_);
     }
     StreamPtr fresh() const override {
-        return make_stage<Pack>(source_->fresh(), options_, context_);
+        return make_stage<Pack>(source_->fresh(), options_, capacity_, context_);
     }
 
 private:
@@ -293,12 +299,12 @@ private:
             bins_[bin].items.push_back(item);
             const bool is_full =
                 options_.max_records > 0 && bins_[bin].items.size() == options_.max_records;
-            if (!is_full) open.emplace(options_.capacity - bins_[bin].used, bin);
+            if (!is_full) open.emplace(capacity_ - bins_[bin].used, bin);
         }
         // The emptiest wait for the next window, as long as that is half of it at most.
         if (!must_use_all) {
             std::ranges::stable_sort(bins_, std::ranges::greater{}, &Bin::used);
-            while (!bins_.empty() && bins_.back().used < well_filled * options_.capacity &&
+            while (!bins_.empty() && bins_.back().used < well_filled * capacity_ &&
                    rest_.size() + bins_.back().items.size() <= window_ / 2) {
                 rest_.insert(rest_.end(), bins_.back().items.begin(), bins_.back().items.end());
                 bins_.pop_back();
@@ -306,7 +312,7 @@ private:
             std::ranges::sort(rest_);  // as they came
         }
         for (Bin& bin : bins_) std::ranges::sort(bin.items);
-        order_parts(bins_.size(), options_.shuffle != 0);
+        order_parts(bins_.size(), options_.no_shuffle == 0);
         return must_use_all || rest_.empty();
     }
 
@@ -314,6 +320,7 @@ private:
 
     static constexpr double well_filled = 0.995;
     sab_pack_stream_options options_;
+    double capacity_;
     BySize by_size_;
     std::vector<uint32_t> sorted_;
     std::vector<Bin> bins_;
@@ -415,48 +422,64 @@ private:
 }  // namespace
 
 static void check_readahead(const sab_readahead_stream_options& options) {
-    check(options.read_ahead >= 1 && options.read_ahead <= most_records, "options.read_ahead",
-          options.read_ahead, "must be from 1 to 2^32");
-    check(options.budget >= 0 && std::isfinite(options.budget), "options.budget", options.budget,
-          "must be finite and not negative");
-    check(options.batch_size > 0 || options.budget > 0 || options.budget_count > 0 ||
-              options.batch_size_fn != nullptr,
+    check(options.read_ahead <= most_records, "options.read_ahead", options.read_ahead,
+          "must be at most 2^32");
+    check(options.batch_size > 0 || options.budget_count > 0 || options.batch_size_fn != nullptr,
           "options.batch_size", options.batch_size,
           "a batch size, a budget or a batch_size_fn must be given");
-    check(options.shuffle == 0 || options.shuffle == 1, "options.shuffle", options.shuffle,
-          "must be 0 or 1");
+    check(options.no_shuffle == 0 || options.no_shuffle == 1, "options.no_shuffle",
+          options.no_shuffle, "must be 0 or 1");
     check(options.carry_over == 0 || options.carry_over == 1, "options.carry_over",
           options.carry_over, "must be 0 or 1");
     check(options.carry_over == 0 || options.boundary_key_fn == nullptr, "options.carry_over",
           options.carry_over, "does not go with a boundary_key_fn");
-    check(options.columns > 0 || options.budget_count == 0, "options.budget_count",
-          options.budget_count, "must be 0 without columns: give options.budget");
-    check(options.oversize >= SAB_OVERSIZE_SKIP && options.oversize <= SAB_OVERSIZE_SINGLE,
+    check(options.oversize >= SAB_OVERSIZE_ERROR && options.oversize <= SAB_OVERSIZE_SINGLE,
           "options.oversize", options.oversize,
-          "must be one of SAB_OVERSIZE_SKIP (0) to SAB_OVERSIZE_SINGLE (2)");
+          "must be one of SAB_OVERSIZE_ERROR (0) to SAB_OVERSIZE_SINGLE (2)");
     check(options.carry_over == 0 || options.read_ahead <= most_records / 2, "options.read_ahead",
           options.read_ahead, "must be at most 2^31 with carry_over");
+}
+
+/// The limit of the one budget of records of one size; 0 without one.
+static double limit_of(const sab_readahead_stream_options& options) {
+    check(options.budget_count <= 1, "options.budget_count", options.budget_count,
+          "must be at most 1 for one size");
+    const std::vector<std::string> no_name(1);
+    const std::vector<Budget> budgets =
+        read_budgets(options.budgets, options.budget_count, no_name, "options.budgets");
+    if (budgets.empty()) return 0;
+    check(options.budgets[0].cost == nullptr, "options.budgets[0].cost", "given",
+          "must be NULL for one size");
+    return budgets[0].limit;
 }
 
 StagePtr make_readahead(const sab_readahead_stream_options& options) {
     check_readahead(options);
     if (options.columns > 0 || options.sizes_fn != nullptr) return make_column_readahead(options);
-    return std::make_unique<ReadAhead>(options, context_of(options.ctx, options.release));
+    const double limit = limit_of(options);
+    sab_readahead_stream_options kept = options;
+    kept.budgets = nullptr;  // read during the call
+    return std::make_unique<ReadAhead>(kept, limit, context_of(options.ctx, options.release));
 }
 
 StagePtr make_pack(const sab_pack_stream_options& options) {
-    const bool has_columns = options.capacity_count > 0 || options.sizes_fn != nullptr;
-    check(has_columns || (options.capacity > 0 && std::isfinite(options.capacity)),
-          "options.capacity", options.capacity, "must be finite and above 0");
-    check(options.read_ahead >= 1 && options.read_ahead <= most_records / 2, "options.read_ahead",
-          options.read_ahead, "must be from 1 to 2^31");
-    check(options.shuffle == 0 || options.shuffle == 1, "options.shuffle", options.shuffle,
-          "must be 0 or 1");
-    check(options.oversize == SAB_OVERSIZE_SKIP || options.oversize == SAB_OVERSIZE_ERROR,
+    check(options.capacity_count >= 1, "options.capacity_count", options.capacity_count,
+          "must be at least 1");
+    require(options.capacities, "options.capacities");
+    check(options.read_ahead <= most_records / 2, "options.read_ahead", options.read_ahead,
+          "must be at most 2^31");
+    check(options.no_shuffle == 0 || options.no_shuffle == 1, "options.no_shuffle",
+          options.no_shuffle, "must be 0 or 1");
+    check(options.oversize == SAB_OVERSIZE_ERROR || options.oversize == SAB_OVERSIZE_SKIP,
           "options.oversize", options.oversize,
-          "must be SAB_OVERSIZE_SKIP (0) or SAB_OVERSIZE_ERROR (1)");
-    if (has_columns) return make_column_pack(options);
-    return std::make_unique<Pack>(options, context_of(options.ctx, options.release));
+          "must be SAB_OVERSIZE_ERROR (0) or SAB_OVERSIZE_SKIP (1)");
+    if (options.capacity_count > 1 || options.sizes_fn != nullptr) return make_column_pack(options);
+    const double capacity = options.capacities[0];
+    check(capacity > 0 && std::isfinite(capacity), "options.capacities[0]", capacity,
+          "must be finite and above 0");
+    sab_pack_stream_options kept = options;
+    kept.capacities = nullptr;  // read during the call
+    return std::make_unique<Pack>(kept, capacity, context_of(options.ctx, options.release));
 }
 
 StagePtr make_block_shuffle(uint64_t block_size, uint64_t seed) {

@@ -53,7 +53,7 @@ ReadAheadSampler::~ReadAheadSampler() = default;
 
 ReadAheadSampler& ReadAheadSampler::of(Sampler& sampler) {
     if (sampler.kind() != kind_of("sab_readahead_sampler_new"))
-        fail(SAB_E_UNSUPPORTED, "sab_sampler_stream_new: this sampler has no stream under it");
+        fail(SAB_E_UNSUPPORTED, "sab_sampler_get_stream: this sampler has no stream under it");
     return static_cast<ReadAheadSampler&>(sampler);
 }
 

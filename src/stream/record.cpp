@@ -63,7 +63,7 @@ Record list_record(std::unique_ptr<List> list) {
 
 ObjectsPtr objects_of(const sab_object_functions* given) {
     if (given == nullptr) return nullptr;
-    const auto functions = read_options(given, sab_object_functions SAB_OBJECT_FUNCTIONS_INIT);
+    const auto functions = read_options(given);
     if ((functions.save == nullptr) != (functions.load == nullptr))
         fail(SAB_E_ARGUMENT, "objects.", functions.save == nullptr ? "save" : "load",
              " = NULL: save and load must be given together");

@@ -55,7 +55,7 @@ private:
 
 /// A record as C sees it, alive as long as this is.
 struct Record {
-    sab_record view = SAB_RECORD_INIT;
+    sab_record view{};
     Kept owner;
 
     bool is_list() const { return view.kind == SAB_RECORD_LIST; }

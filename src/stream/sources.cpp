@@ -123,7 +123,7 @@ public:
     bool next(Record& record) override {
         copier_.reserve_object();
         if (!has_made_) {
-            made_ = SAB_RECORD_INIT;
+            made_ = {};
             made_.size = -1;
             const int32_t code = called_back(
                 "the source's next", [&] { return functions_.next(functions_.ctx, &made_); });
@@ -209,8 +209,8 @@ private:
     Context context_;
     ObjectsPtr objects_;
     Copier copier_;
-    sab_record made_ = SAB_RECORD_INIT;  ///< what the source gave last
-    bool has_made_ = false;              ///< it could not be copied yet, since memory ran out
+    sab_record made_ = {};   ///< what the source gave last
+    bool has_made_ = false;  ///< it could not be copied yet, since memory ran out
     uint64_t count_ = 0;
 };
 

@@ -1,4 +1,5 @@
 #include "base/guard.h"
+#include "base/options.h"
 #include "stream/readahead_sampler.h"
 #include "stream/stream.h"
 
@@ -51,7 +52,7 @@ sab_status sab_stream_rewind(sab_stream* stream) noexcept {
     });
 }
 
-sab_status sab_stream_skipped_count(const sab_stream* stream, uint64_t* count) noexcept {
+sab_status sab_stream_get_skipped_count(const sab_stream* stream, uint64_t* count) noexcept {
     return sab::guard([&] {
         sab::require(stream, "stream");
         sab::require(count, "count");
@@ -92,8 +93,8 @@ sab_status sab_list_stream_new(const sab_record* records, size_t count,
     return sab::guard([&] {
         sab::require(stream, "stream");
         if (count > 0) sab::require(records, "records");
-        const auto given =
-            sab::read_options(options, sab_list_stream_options SAB_LIST_STREAM_OPTIONS_INIT);
+        auto given = sab::read_options(options);
+        sab::default_to(given.world_size, 1);
         *stream = new sab_stream{{sab::make_list({records, count}, given)}};
     });
 }
@@ -104,8 +105,8 @@ sab_status sab_array_stream_new(const void* items, size_t item_size, size_t coun
     return sab::guard([&] {
         sab::require(stream, "stream");
         if (count > 0) sab::require(items, "items");
-        const auto given =
-            sab::read_options(options, sab_list_stream_options SAB_LIST_STREAM_OPTIONS_INIT);
+        auto given = sab::read_options(options);
+        sab::default_to(given.world_size, 1);
         *stream = new sab_stream{{sab::make_array(items, item_size, count, given)}};
     });
 }
@@ -115,8 +116,7 @@ sab_status sab_callback_stream_new(const sab_source_functions* functions,
     return sab::guard([&] {
         sab::require(stream, "stream");
         sab::require(functions, "functions");
-        const auto given =
-            sab::read_options(functions, sab_source_functions SAB_SOURCE_FUNCTIONS_INIT);
+        const auto given = sab::read_options(functions, "functions");
         *stream = new sab_stream{{sab::make_callback(given)}};
     });
 }
@@ -130,18 +130,14 @@ sab_status sab_random_stream_new(uint64_t seed, sab_stream** stream) noexcept {
 
 sab_status sab_files_stream_new(sab_stream* source, const sab_files_stream_options* options,
                                 sab_stream** stream) noexcept {
-    return guard_stage(source, stream, [&] {
-        return sab::make_files(
-            sab::read_options(options, sab_files_stream_options SAB_FILES_STREAM_OPTIONS_INIT));
-    });
+    return guard_stage(source, stream, [&] { return sab::make_files(sab::read_options(options)); });
 }
 
 sab_status sab_map_stream_new(sab_stream* source, const sab_map_stream_options* options,
                               sab_stream** stream) noexcept {
     return guard_stage(source, stream, [&] {
         sab::require(options, "options");
-        return sab::make_map(
-            sab::read_options(options, sab_map_stream_options SAB_MAP_STREAM_OPTIONS_INIT));
+        return sab::make_map(sab::read_options(options));
     });
 }
 
@@ -204,8 +200,9 @@ sab_status sab_mix_stream_new(sab_stream* const* sources, size_t count,
         sab::require(stream, "stream");
         const auto all = read_sources(sources, count);
         sab::require(options, "options");
-        *stream = sab::mix(
-            all, sab::read_options(options, sab_mix_stream_options SAB_MIX_STREAM_OPTIONS_INIT));
+        auto given = sab::read_options(options);
+        sab::default_to(given.window, 1000);
+        *stream = sab::mix(all, given);
     });
 }
 
@@ -238,8 +235,9 @@ sab_status sab_readahead_stream_new(sab_stream* source, const sab_readahead_stre
                                     sab_stream** stream) noexcept {
     return guard_stage(source, stream, [&] {
         sab::require(options, "options");
-        return sab::make_readahead(sab::read_options(
-            options, sab_readahead_stream_options SAB_READAHEAD_STREAM_OPTIONS_INIT));
+        auto given = sab::read_options(options);
+        sab::default_to(given.read_ahead, 10000);
+        return sab::make_readahead(given);
     });
 }
 
@@ -247,8 +245,9 @@ sab_status sab_pack_stream_new(sab_stream* source, const sab_pack_stream_options
                                sab_stream** stream) noexcept {
     return guard_stage(source, stream, [&] {
         sab::require(options, "options");
-        return sab::make_pack(
-            sab::read_options(options, sab_pack_stream_options SAB_PACK_STREAM_OPTIONS_INIT));
+        auto given = sab::read_options(options);
+        sab::default_to(given.read_ahead, 10000);
+        return sab::make_pack(given);
     });
 }
 
@@ -258,13 +257,13 @@ sab_status sab_readahead_sampler_new(sab_stream* source,
     return sab::guard_new(sampler, "sampler", [&] {
         sab::require(source, "source");
         sab::require(options, "options");
-        const auto given = sab::read_options(
-            options, sab_readahead_stream_options SAB_READAHEAD_STREAM_OPTIONS_INIT);
+        auto given = sab::read_options(options);
+        sab::default_to(given.read_ahead, 10000);
         return sab::new_handle(std::make_unique<sab::ReadAheadSampler>(source, given));
     });
 }
 
-sab_status sab_sampler_stream_new(sab_sampler* sampler, sab_stream** stream) noexcept {
+sab_status sab_sampler_get_stream(sab_sampler* sampler, sab_stream** stream) noexcept {
     return sab::guard([&] {
         sab::require(sampler, "sampler");
         sab::require(stream, "stream");

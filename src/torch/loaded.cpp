@@ -97,8 +97,7 @@ std::vector<sab_torch_leaf> read_leaves(const sab_torch_leaf* leaves, std::size_
     const auto* next = reinterpret_cast<const unsigned char*>(leaves);
     for (std::size_t i = 0; i < count; ++i) {
         const auto* const leaf = reinterpret_cast<const sab_torch_leaf*>(next);
-        read.push_back(
-            read_options(leaf, sab_torch_leaf SAB_TORCH_LEAF_INIT, text("leaves[", i, "]")));
+        read.push_back(read_options(leaf, text("leaves[", i, "]")));
         check(leaf->struct_size % alignof(sab_torch_leaf) == 0, text("leaves[", i, "].struct_size"),
               leaf->struct_size, "must be a multiple of ", alignof(sab_torch_leaf));
         next += leaf->struct_size;

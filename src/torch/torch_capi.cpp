@@ -89,8 +89,8 @@ sab_status sab_torch_collection_new(const sab_torch_leaf* leaves, size_t leaf_co
     });
 }
 
-sab_status sab_torch_collection_lengths(const sab_torch_collection* collection, const char* name,
-                                        sab_sizes** lengths) noexcept {
+sab_status sab_torch_collection_get_lengths(const sab_torch_collection* collection,
+                                            const char* name, sab_sizes** lengths) noexcept {
     return sab::guard_new(lengths, "lengths", [&] {
         sab::require(collection, "collection");
         sab::require(name, "name");
@@ -117,9 +117,9 @@ sab_status sab_torch_collection_ungroup(const sab_torch_collection* collection,
     });
 }
 
-sab_status sab_torch_collection_outputs(const sab_torch_collection* collection,
-                                        const sab_torch_leaf* leaves, size_t leaf_count,
-                                        sab_torch_collection** outputs) noexcept {
+sab_status sab_torch_collection_get_outputs(const sab_torch_collection* collection,
+                                            const sab_torch_leaf* leaves, size_t leaf_count,
+                                            sab_torch_collection** outputs) noexcept {
     return new_collection(outputs, "outputs", [&](void** impl) {
         sab::require(collection, "collection");
         const auto read = sab::read_leaves(leaves, leaf_count);

@@ -17,8 +17,8 @@ sys.path.insert(0, str(REPO / "tools"))
 import abi
 
 # Place -> files, and what must stand in one of them for the constructor NAME, which is
-# sab_KIND_sampler_new. TYPE is what names of types begin with: BionemoSizeAware for
-# bionemo_size_aware.
+# sab_KIND_sampler_new. TYPE is what names of types begin with: Ordered for
+# ordered.
 PLACES = {
     "table of the C tests": ("tests/c/constructors.h", r'\bNAME\((?s:.*)\{"KIND", make_KIND, '),
     "golden vectors": ("tests/golden/*.txt", r"(?m)^sampler KIND\b"),

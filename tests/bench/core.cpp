@@ -155,7 +155,7 @@ int main(int argc, char** argv) {
           "times");
 
     uint64_t steps = 0;
-    check(sab_sampler_batch_count(sampler, &steps));
+    check(sab_sampler_get_batch_count(sampler, &steps));
     Least step, seek, restore;
     std::vector<unsigned char> state(256);
     std::size_t state_size = 0;
@@ -185,7 +185,7 @@ int main(int argc, char** argv) {
         rank.world_size = world_size;
         sab_sampler* one = nullptr;
         check(sab_bucket_sampler_new(plan, &rank, &one));
-        check(sab_sampler_batch_count(one, &steps));
+        check(sab_sampler_get_batch_count(one, &steps));
         const uint64_t walked = std::min<uint64_t>(steps > 1 ? steps - 1 : 1, 12);
         for (int round = 0; round < 20 * rounds; ++round) {
             check(sab_sampler_set_epoch(one, static_cast<uint64_t>(round)));

@@ -77,7 +77,7 @@ static sab_sampler *sampler_of(const sab_balanced_options *balanced, uint64_t ra
 static void check_batch(sab_sampler *sampler, const sab_batch *batch,
                         const sab_balanced_options *balanced) {
     sab_rows rows = SAB_ROWS_INIT;
-    EXPECT_OK(sab_batch_rows(sampler, &rows));
+    EXPECT_OK(sab_sampler_get_rows(sampler, &rows));
     EXPECT(batch->columns == 2 && rows.columns == 2 && batch->layout == SAB_LAYOUT_ROW);
     for (int k = 0; k < 2; ++k) {
         double total = 0, longest = 0;
@@ -109,13 +109,13 @@ static void every_sample_once_under_all_caps(void) {
                 for (uint64_t r = 0; r < world_size; ++r) {
                     sab_sampler *const sampler =
                         sampler_of(&caps.balanced, r, world_size, micro_batches);
-                    EXPECT_OK(sab_sampler_batch_count(sampler, &counts[r]));
+                    EXPECT_OK(sab_sampler_get_batch_count(sampler, &counts[r]));
                     sab_batch batch = SAB_BATCH_INIT;
                     while (sab_next_batch(sampler, &batch) == SAB_OK) {
                         check_batch(sampler, &batch, &caps.balanced);
                         for (size_t k = 0; k < batch.count; ++k) ++seen[batch.indices[k]];
                         sab_step step = SAB_STEP_INIT;
-                        EXPECT_OK(sab_batch_step(sampler, &step));
+                        EXPECT_OK(sab_sampler_get_step(sampler, &step));
                         EXPECT(step.columns == 2 && step.totals[IMAGES] >= batch.total[IMAGES]);
                         if (r == 0 && batch.micro_batch == 0)
                             for (int k = 0; k < 2; ++k) totals[k] += step.totals[k];
@@ -243,7 +243,7 @@ static void skips_what_no_cap_holds(void) {
     for (int i = 0; i < SAMPLES; ++i)
         count += over[i] = column(IMAGES)[i] > 3 || column(TOKENS)[i] > 700;
     int64_t indices[SAMPLES];
-    EXPECT_OK(sab_sampler_skipped(sampler, indices, SAMPLES, &skipped));
+    EXPECT_OK(sab_sampler_get_skipped(sampler, indices, SAMPLES, &skipped));
     EXPECT(skipped == count);
     for (size_t i = 0; i < skipped; ++i) EXPECT(over[indices[i]]);
     walk(sampler, seen);

@@ -485,7 +485,7 @@ static void check_epoch(const sab_balanced_options *balanced, uint64_t world_siz
     sab_balanced_report report = SAB_BALANCED_REPORT_INIT;
     EXPECT_OK(sab_balanced_sampler_get_report(samplers[0], NULL, NULL, &report));
     uint64_t count = 0;
-    EXPECT_OK(sab_sampler_batch_count(samplers[0], &count));
+    EXPECT_OK(sab_sampler_get_batch_count(samplers[0], &count));
     EXPECT(count == report.steps * micro_batches);
     double time = 0, all = 0;
     for (uint64_t step = 0; step < report.steps; ++step) {
@@ -766,7 +766,7 @@ static void expect_samples_before_the_last_step(const sab_sizes *sizes,
         sab_sampler *sampler = NULL;
         uint64_t count = 0;
         EXPECT_OK(sab_balanced_sampler_new(sizes, balanced, &options, &sampler));
-        EXPECT_OK(sab_sampler_batch_count(sampler, &count));
+        EXPECT_OK(sab_sampler_get_batch_count(sampler, &count));
         sab_batch batch = SAB_BATCH_INIT;
         for (uint64_t step = 0; step + 1 < count; ++step) {
             EXPECT_OK(sab_next_batch(sampler, &batch));
@@ -1027,7 +1027,7 @@ static void skips_what_no_budget_holds(void) {
     size_t skipped = 0, over = 0;
     int64_t indices[SKEWED];
     for (int i = 0; i < SKEWED; ++i) over += skewed()[i] > 50;
-    EXPECT_OK(sab_sampler_skipped(sampler, indices, SKEWED, &skipped));
+    EXPECT_OK(sab_sampler_get_skipped(sampler, indices, SKEWED, &skipped));
     EXPECT(skipped == over);
     for (size_t i = 0; i < skipped; ++i)
         EXPECT(skewed()[indices[i]] > 50 &&

@@ -123,9 +123,9 @@ static void NullArgumentsOfPlans_AreNamed(void) {
     IS_NULL(sab_plan_get_info(plan, NULL), "info");
     IS_NULL(sab_plan_get_bucket(NULL, 0, &bucket), "plan");
     IS_NULL(sab_plan_get_bucket(plan, 0, NULL), "bucket");
-    IS_NULL(sab_plan_skipped(NULL, longs, 64, &count), "plan");
-    IS_NULL(sab_plan_skipped(plan, NULL, 64, &count), "indices");
-    IS_NULL(sab_plan_skipped(plan, longs, 64, NULL), "count");
+    IS_NULL(sab_plan_get_skipped(NULL, longs, 64, &count), "plan");
+    IS_NULL(sab_plan_get_skipped(plan, NULL, 64, &count), "indices");
+    IS_NULL(sab_plan_get_skipped(plan, longs, 64, NULL), "count");
     IS_NULL(sab_plan_save(NULL, "/tmp/x"), "plan");
     IS_NULL(sab_plan_save(plan, NULL), "path");
     IS_NULL(sab_plan_file_new(NULL, &new_plan), "path");
@@ -200,27 +200,27 @@ static void NullArgumentsOfSamplers_AreNamed(void) {
     IS_NULL(sab_next_block(sampler, 1, NULL), "block");
     IS_NULL(sab_sampler_at(NULL, 0, &batch), "sampler");
     IS_NULL(sab_sampler_at(sampler, 0, NULL), "batch");
-    IS_NULL(sab_sampler_batch_count(NULL, &number), "sampler");
-    IS_NULL(sab_sampler_batch_count(sampler, NULL), "count");
-    IS_NULL(sab_sampler_skipped(NULL, NULL, 0, &count), "sampler");
-    IS_NULL(sab_sampler_skipped(sampler, NULL, 0, NULL), "count");
-    IS_NULL(sab_sampler_skipped(sampler, NULL, 1, &count), "indices");
+    IS_NULL(sab_sampler_get_batch_count(NULL, &number), "sampler");
+    IS_NULL(sab_sampler_get_batch_count(sampler, NULL), "count");
+    IS_NULL(sab_sampler_get_skipped(NULL, NULL, 0, &count), "sampler");
+    IS_NULL(sab_sampler_get_skipped(sampler, NULL, 0, NULL), "count");
+    IS_NULL(sab_sampler_get_skipped(sampler, NULL, 1, &count), "indices");
     IS_NULL(sab_sampler_set_epoch(NULL, 0), "sampler");
     IS_NULL(sab_sampler_seek(NULL, 0), "sampler");
     IS_NULL(sab_sampler_tell(NULL, &number, &other), "sampler");
     IS_NULL(sab_sampler_tell(sampler, NULL, &other), "epoch");
     IS_NULL(sab_sampler_tell(sampler, &number, NULL), "position");
     IS_NULL(sab_sampler_begin(NULL), "sampler");
-    IS_NULL(sab_batch_rows(NULL, &rows), "sampler");
-    IS_NULL(sab_batch_rows(sampler, NULL), "rows");
-    IS_NULL(sab_batch_step(NULL, &step), "sampler");
-    IS_NULL(sab_batch_step(sampler, NULL), "step");
+    IS_NULL(sab_sampler_get_rows(NULL, &rows), "sampler");
+    IS_NULL(sab_sampler_get_rows(sampler, NULL), "rows");
+    IS_NULL(sab_sampler_get_step(NULL, &step), "sampler");
+    IS_NULL(sab_sampler_get_step(sampler, NULL), "step");
     IS_NULL(sab_sampler_state_save(NULL, bytes, sizeof bytes, &count), "sampler");
     IS_NULL(sab_sampler_state_save(sampler, NULL, sizeof bytes, &count), "state");
     IS_NULL(sab_sampler_state_save(sampler, bytes, sizeof bytes, NULL), "size");
-    IS_NULL(sab_sampler_state_at(NULL, 0, bytes, sizeof bytes, &count), "sampler");
-    IS_NULL(sab_sampler_state_at(sampler, 0, NULL, sizeof bytes, &count), "state");
-    IS_NULL(sab_sampler_state_at(sampler, 0, bytes, sizeof bytes, NULL), "size");
+    IS_NULL(sab_sampler_state_save_at(NULL, 0, bytes, sizeof bytes, &count), "sampler");
+    IS_NULL(sab_sampler_state_save_at(sampler, 0, NULL, sizeof bytes, &count), "state");
+    IS_NULL(sab_sampler_state_save_at(sampler, 0, bytes, sizeof bytes, NULL), "size");
     IS_NULL(sab_sampler_state_restore(NULL, bytes, sizeof bytes), "sampler");
     IS_NULL(sab_sampler_state_restore(sampler, NULL, sizeof bytes), "state");
     sab_sampler_free(NULL);
@@ -261,7 +261,7 @@ static void Constructors_ThatFail_SetTheHandleToNull(void) {
     GIVES_NULL(sab_sampler, sab_bucket_sampler_new(plan, &no_ranks, &handle), SAB_E_ARGUMENT);
     GIVES_NULL(sab_sampler, sab_sequential_sampler_new(plan, &no_ranks, &handle), SAB_E_ARGUMENT);
     GIVES_NULL(sab_sampler, sab_costliest_sampler_new(plan, 0, &handle), SAB_E_ARGUMENT);
-    GIVES_NULL(sab_sampler, sab_bionemo_size_aware_sampler_new(NULL, 51, sizes, 9, NULL, &handle),
+    GIVES_NULL(sab_sampler, sab_ordered_sampler_new(NULL, 51, sizes, 9, NULL, &handle),
                SAB_E_ARGUMENT);
     GIVES_NULL(sab_sampler,
                sab_bionemo_size_aware_stream_sampler_new(any_index, NULL, NULL, nan, &handle),
@@ -397,7 +397,7 @@ static void OptionStructs_OfEverySize_AreReadByRule(void) {
                         free_sampler(sab_sequential_sampler_new(plan, given, &sampler), &sampler));
     EXPECT_READ_BY_RULE(
         sab_sampler_options, for_sampler,
-        free_sampler(sab_bionemo_size_aware_sampler_new(NULL, 5, sizes, 300, given, &sampler),
+        free_sampler(sab_ordered_sampler_new(NULL, 5, sizes, 300, given, &sampler),
                      &sampler));
     EXPECT_READ_BY_RULE(sab_sampler_options, for_sampler,
                         sab_plan_get_report(plan, given, NULL, NULL, &report));

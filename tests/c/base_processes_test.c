@@ -59,7 +59,7 @@ static sab_sampler *new_sampler(enum kind kind) {
         case COSTLIEST: EXPECT_OK(sab_costliest_sampler_new(plan, UINT64_MAX, &sampler)); break;
         case SIZE_AWARE:
             EXPECT_OK(
-                sab_bionemo_size_aware_sampler_new(NULL, SAMPLES, sizes, 120, NULL, &sampler));
+                sab_ordered_sampler_new(NULL, SAMPLES, sizes, 120, NULL, &sampler));
             break;
         case STREAM:
             EXPECT_OK(sab_bionemo_size_aware_stream_sampler_new(index_from_zero, NULL, NULL, 120,
@@ -186,7 +186,7 @@ static void ForkBesideAThreadThatSetsTheLog_LetsTheChildSetIt(void) {
             sab_sampler *sampler = NULL;
             sab_log_set_callback(count_lines, &of_child);
             const sab_status made =
-                sab_bionemo_size_aware_sampler_new(NULL, 3, sizes, 10, NULL, &sampler);
+                sab_ordered_sampler_new(NULL, 3, sizes, 10, NULL, &sampler);
             _exit(made != SAB_OK || of_child != 1);
         }
         int status = -1;
@@ -224,7 +224,7 @@ static void *work(void *ctx) {
         worker->is_right &= sab_plan_new(worker->sizes, &options, &own) == SAB_OK;
         worker->is_right &= sab_bucket_sampler_new(worker->plan, &ranks, &sampler) == SAB_OK;
         uint64_t steps = 0, count = 0;
-        worker->is_right &= sab_sampler_batch_count(sampler, &count) == SAB_OK;
+        worker->is_right &= sab_sampler_get_batch_count(sampler, &count) == SAB_OK;
         while (sab_next_batch(sampler, &batch) == SAB_OK) ++steps;
         worker->is_right &=
             steps == count &&
@@ -304,7 +304,7 @@ static void Log_TellsOfEachWayToSkip(void) {
     sab_sampler *sampler = NULL;
     sab_batch batch = SAB_BATCH_INIT;
     sab_log_set_callback(keep, &log);
-    EXPECT_OK(sab_bionemo_size_aware_sampler_new(NULL, 3, sizes, 10, NULL, &sampler));
+    EXPECT_OK(sab_ordered_sampler_new(NULL, 3, sizes, 10, NULL, &sampler));
     EXPECT(log.lines == 1 && strstr(log.last, "skipped 1 of 3 samples") != NULL);
     sab_sampler_free(sampler);
     EXPECT_OK(
@@ -314,10 +314,10 @@ static void Log_TellsOfEachWayToSkip(void) {
            strstr(log.last, "skipped sample 8: size 99") != NULL);
     sab_sampler_free(sampler);
     sab_log_set_callback(keep, &other); /* the first is retired */
-    EXPECT_OK(sab_bionemo_size_aware_sampler_new(NULL, 3, sizes, 10, NULL, &sampler));
+    EXPECT_OK(sab_ordered_sampler_new(NULL, 3, sizes, 10, NULL, &sampler));
     sab_sampler_free(sampler);
     EXPECT(log.lines == 3 && other.lines == 1);
-    EXPECT_OK(sab_bionemo_size_aware_sampler_new(NULL, 3, sizes, 100, NULL, &sampler));
+    EXPECT_OK(sab_ordered_sampler_new(NULL, 3, sizes, 100, NULL, &sampler));
     sab_sampler_free(sampler);
     EXPECT(other.lines == 1); /* nothing skipped, nothing said */
     sab_log_set_callback(NULL, NULL);

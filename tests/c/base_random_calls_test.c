@@ -262,7 +262,7 @@ static void call_plan(unsigned choice) {
         case 8:
             note(sab_plan_get_bucket(*plan, below(2) ? 0 : (size_t)any_count(), MAYBE(&bucket)));
             break;
-        case 9: note(sab_plan_skipped(*plan, MAYBE(longs), below(64), MAYBE(&count))); break;
+        case 9: note(sab_plan_get_skipped(*plan, MAYBE(longs), below(64), MAYBE(&count))); break;
         case 10:
             if (sab_plan_write(*plan, bytes, sizeof bytes, &count) == SAB_OK &&
                 count <= sizeof bytes) {
@@ -304,7 +304,7 @@ static void call_constructor(unsigned choice) {
             sab_sampler_free(*sampler);
             for (int i = 0; i < 32; ++i)
                 longs[i] = below(50) ? (int64_t)below(20) : (int64_t)random_word();
-            note(sab_bionemo_size_aware_sampler_new(MAYBE(longs), below(32), size, any_number(),
+            note(sab_ordered_sampler_new(MAYBE(longs), below(32), size, any_number(),
                                                     MAYBE(&sampler_options), sampler));
             break;
         case 15:
@@ -343,8 +343,8 @@ static void call_sampler(unsigned choice) {
     switch (choice) {
         case 17:
             note(sab_next_batch(sampler, MAYBE(&batch)));
-            note(sab_batch_rows(sampler, MAYBE(&rows)));
-            note(sab_batch_step(sampler, MAYBE(&step)));
+            note(sab_sampler_get_rows(sampler, MAYBE(&rows)));
+            note(sab_sampler_get_step(sampler, MAYBE(&step)));
             if (below(4) == 0) note(sab_sampler_begin(sampler));
             break;
         case 18:
@@ -358,13 +358,13 @@ static void call_sampler(unsigned choice) {
             note(sab_sampler_tell(sampler, MAYBE(&number), MAYBE(&other)));
             break;
         case 21:
-            note(below(2) ? sab_sampler_batch_count(sampler, MAYBE(&number))
-                          : sab_sampler_skipped(sampler, MAYBE(longs), below(64), MAYBE(&count)));
+            note(below(2) ? sab_sampler_get_batch_count(sampler, MAYBE(&number))
+                          : sab_sampler_get_skipped(sampler, MAYBE(longs), below(64), MAYBE(&count)));
             break;
         case 22: {
             unsigned char saved[256] = {0};
             size_t size = 0;
-            note(sab_sampler_state_at(sampler, any_count(), MAYBE(saved), sizeof saved,
+            note(sab_sampler_state_save_at(sampler, any_count(), MAYBE(saved), sizeof saved,
                                       MAYBE(&size)));
             note(sab_sampler_state_save(sampler, MAYBE(saved), below(4) ? sizeof saved : 0,
                                         below(16) ? &size : NULL));

@@ -173,7 +173,7 @@ static sab_cache_options named(const char *name) {
 
 static uint64_t keys_of(sab_cache *cache) {
     uint64_t keys = 0;
-    EXPECT_OK(sab_cache_key_count(cache, &keys));
+    EXPECT_OK(sab_cache_get_key_count(cache, &keys));
     return keys;
 }
 
@@ -641,7 +641,7 @@ static void failures_are_errors_where_that_is_asked_for(void) {
         EXPECT_FAILS(sab_cache_put(cache, "a", 1, "1", 1), SAB_E_IO, where);
         EXPECT_FAILS(sab_cache_get_many(cache, &item, 1, values), SAB_E_IO, where);
         EXPECT_FAILS(sab_cache_put_many(cache, &item, 1), SAB_E_IO, where);
-        EXPECT_FAILS(sab_cache_key_count(cache, &keys), SAB_E_IO, where);
+        EXPECT_FAILS(sab_cache_get_key_count(cache, &keys), SAB_E_IO, where);
         EXPECT_FAILS(sab_cache_clear(cache), SAB_E_IO, where);
         wait_ms(60);
     }
@@ -979,7 +979,7 @@ static void use_garbled(int kind, int port, uint64_t sums[2]) {
             sab_cache_value_free(values[k]);
         }
         uint64_t any = 0;
-        EXPECT_OK(sab_cache_key_count(cache, &any));
+        EXPECT_OK(sab_cache_get_key_count(cache, &any));
         sums[0] += stats_of(cache).hits;
         sums[1] += stats_of(cache).failures;
         sab_cache_free(cache);

@@ -35,7 +35,7 @@ static void values_are_kept(const char *url) {
     put(cache, "a", "two");
     EXPECT(has(cache, "a", "two"));
     uint64_t keys = 0;
-    EXPECT_OK(sab_cache_key_count(cache, &keys));
+    EXPECT_OK(sab_cache_get_key_count(cache, &keys));
     EXPECT(keys == 2);
     const sab_cache_item items[] = {
         {"c", 1, "three", 5}, {"a", 1, "four", 4}, {"d", 1, NULL, 0}, {"c", 1, "five", 4}};
@@ -102,7 +102,7 @@ static void the_buffer_is_read_and_written_together(void) {
     EXPECT(has(reader, "d", "4"));
     put(writer, "e", "5");
     uint64_t keys = 0;
-    EXPECT_OK(sab_cache_key_count(writer, &keys));
+    EXPECT_OK(sab_cache_get_key_count(writer, &keys));
     EXPECT(keys == 5);
     put(writer, "f", "6");
     sab_cache_free(writer);
@@ -128,7 +128,7 @@ static void capacity_evicts_at_random(const char *url) {
         EXPECT(has(cache, key, value)); /* never what has just come */
     }
     uint64_t keys = 0;
-    EXPECT_OK(sab_cache_key_count(cache, &keys));
+    EXPECT_OK(sab_cache_get_key_count(cache, &keys));
     EXPECT(keys >= 20 && keys <= 40);
     int old = 0;
     for (int i = 0; i < 350; ++i) {
@@ -889,8 +889,8 @@ static void wrong_arguments_are_refused(void) {
                  "items[1].key_size = 0");
     EXPECT(values[0] == NULL && values[1] == NULL && has(cache, "a", NULL));
     EXPECT_FAILS(sab_cache_get_many(cache, NULL, 2, values), SAB_E_ARGUMENT, "items");
-    EXPECT_FAILS(sab_cache_key_count(cache, NULL), SAB_E_ARGUMENT, "keys");
-    EXPECT_FAILS(sab_cache_key_count(NULL, &keys), SAB_E_ARGUMENT, "cache");
+    EXPECT_FAILS(sab_cache_get_key_count(cache, NULL), SAB_E_ARGUMENT, "keys");
+    EXPECT_FAILS(sab_cache_get_key_count(NULL, &keys), SAB_E_ARGUMENT, "cache");
     EXPECT_OK(sab_cache_get_many(cache, NULL, 0, NULL));
     EXPECT_OK(sab_cache_put_many(cache, NULL, 0));
     sab_cache_free(cache);

@@ -87,7 +87,7 @@ static void TorchOrder_GivesTheDocumentedBatches(void) {
                   "[[24], [2, 5, 3, 0, 1, 4], [12, 10, 11, 7], [13, 6, 14], [17, 16], [22], [19, "
                   "15], [9, 8], [18, 20], [21], [23]]") == 0);
     uint64_t count;
-    EXPECT_FAILS(sab_sampler_batch_count(sampler, &count), SAB_E_UNSUPPORTED, "random access");
+    EXPECT_FAILS(sab_sampler_get_batch_count(sampler, &count), SAB_E_UNSUPPORTED, "random access");
     sab_sampler_free(sampler);
     char same[4096];
     int32_t indices[25];
@@ -112,7 +112,7 @@ static void TorchOrder_GivesTheDocumentedBatches(void) {
     EXPECT(strcmp(text,
                   "[[0, 1], [2, 3], [4, 5], [6, 7, 8], [9, 10, 11], [12, 13, 14], [15, 16, 17, 18, "
                   "19], [20, 21, 22, 23, 24]]") == 0);
-    EXPECT_OK(sab_sampler_batch_count(sampler, &count));
+    EXPECT_OK(sab_sampler_get_batch_count(sampler, &count));
     EXPECT(count == 8);
     sab_sampler_free(sampler);
     sab_plan_free(plan);
@@ -164,26 +164,26 @@ static void SizeAware_FollowsTheDocumentedRule(void) {
     sab_sizes *sizes = sizes_of(twos, 6);
     sab_sampler *sampler = NULL;
     char text[256];
-    EXPECT_OK(sab_bionemo_size_aware_sampler_new(NULL, 6, sizes, 4, NULL, &sampler));
+    EXPECT_OK(sab_ordered_sampler_new(NULL, 6, sizes, 4, NULL, &sampler));
     print_epoch(sampler, text);
     EXPECT(strcmp(text, "[[0, 1], [3, 4], [5]]") == 0);
     int64_t index = -1;
     size_t skipped = 0;
-    EXPECT_OK(sab_sampler_skipped(sampler, &index, 1, &skipped));
+    EXPECT_OK(sab_sampler_get_skipped(sampler, &index, 1, &skipped));
     EXPECT(skipped == 1 && index == 2);
     sab_sampler_free(sampler);
     const int64_t order[] = {5, 3, 1}, wrong[] = {6};
-    EXPECT_OK(sab_bionemo_size_aware_sampler_new(order, 3, sizes, 4, NULL, &sampler));
+    EXPECT_OK(sab_ordered_sampler_new(order, 3, sizes, 4, NULL, &sampler));
     print_epoch(sampler, text);
     EXPECT(strcmp(text, "[[5, 3], [1]]") == 0);
     sab_sampler_free(sampler);
-    EXPECT_FAILS(sab_bionemo_size_aware_sampler_new(wrong, 1, sizes, 4, NULL, &sampler),
+    EXPECT_FAILS(sab_ordered_sampler_new(wrong, 1, sizes, 4, NULL, &sampler),
                  SAB_E_ARGUMENT, "indices[0] = 6");
-    EXPECT_FAILS(sab_bionemo_size_aware_sampler_new(NULL, 7, sizes, 4, NULL, &sampler),
+    EXPECT_FAILS(sab_ordered_sampler_new(NULL, 7, sizes, 4, NULL, &sampler),
                  SAB_E_ARGUMENT, "count = 7");
-    EXPECT_FAILS(sab_bionemo_size_aware_sampler_new(NULL, 6, sizes, NAN, NULL, &sampler),
+    EXPECT_FAILS(sab_ordered_sampler_new(NULL, 6, sizes, NAN, NULL, &sampler),
                  SAB_E_ARGUMENT, "budget = nan");
-    EXPECT_FAILS(sab_bionemo_size_aware_sampler_new(NULL, 6, sizes, -1, NULL, &sampler),
+    EXPECT_FAILS(sab_ordered_sampler_new(NULL, 6, sizes, -1, NULL, &sampler),
                  SAB_E_ARGUMENT, "budget = -1");
     EXPECT(sampler == NULL);
     sab_sizes_free(sizes);
@@ -197,7 +197,7 @@ static void SizeAwareSampler_WhoseSizesGrew_Fails(void) {
     sab_sampler *sampler = NULL;
     sab_batch batch = SAB_BATCH_INIT;
     EXPECT_OK(sab_sizes_new(numbers, 100, SAB_INT32, NULL, &sizes));
-    EXPECT_OK(sab_bionemo_size_aware_sampler_new(NULL, 100, sizes, 50, NULL, &sampler));
+    EXPECT_OK(sab_ordered_sampler_new(NULL, 100, sizes, 50, NULL, &sampler));
     for (int i = 0; i < 100; ++i) numbers[i] = 1000;
     EXPECT_FAILS(sab_next_batch(sampler, &batch), SAB_E_ARGUMENT, "sizes: were changed");
     sab_sampler_free(sampler);
@@ -245,8 +245,8 @@ static void Stream_FailsAndGoesOn_AndIsReleasedOnce(void) {
     uint64_t count;
     EXPECT_FAILS(sab_sampler_seek(sampler, 1), SAB_E_UNSUPPORTED, "random access");
     EXPECT_FAILS(sab_sampler_at(sampler, 0, &batch), SAB_E_UNSUPPORTED, "sab_sampler_at");
-    EXPECT_FAILS(sab_sampler_batch_count(sampler, &count), SAB_E_UNSUPPORTED,
-                 "sab_sampler_batch_count");
+    EXPECT_FAILS(sab_sampler_get_batch_count(sampler, &count), SAB_E_UNSUPPORTED,
+                 "sab_sampler_get_batch_count");
     EXPECT_FAILS(save_state(sampler, &state), SAB_E_UNSUPPORTED, "sab_sampler_state_save");
     EXPECT_FAILS(restore_state(sampler, &state), SAB_E_UNSUPPORTED, "sab_sampler_state_restore");
     EXPECT(source.released == 0);
@@ -269,7 +269,7 @@ static void SizeAware_GivesTheDocumentedBatches(void) {
     sab_sizes *sizes = sizes_of(twos, 5);
     sab_sampler *sampler = NULL;
     char text[128];
-    EXPECT_OK(sab_bionemo_size_aware_sampler_new(NULL, 5, sizes, 4, NULL, &sampler));
+    EXPECT_OK(sab_ordered_sampler_new(NULL, 5, sizes, 4, NULL, &sampler));
     print_epoch(sampler, text);
     EXPECT(strcmp(text, "[[0, 1], [2, 3], [4]]") == 0);
     sab_sampler_free(sampler);
@@ -291,7 +291,7 @@ static void SizeAware_FollowsTheRuleWrittenOut(void) {
     for (int64_t i = 0; i < SAMPLES; ++i) order[i] = i * 177 % SAMPLES;
     for (int32_t most = 0; most <= 200; most += 25) {
         sab_sampler *sampler = NULL, *stream = NULL;
-        EXPECT_OK(sab_bionemo_size_aware_sampler_new(order, SAMPLES, sizes, most, NULL, &sampler));
+        EXPECT_OK(sab_ordered_sampler_new(order, SAMPLES, sizes, most, NULL, &sampler));
         EXPECT_OK(
             sab_bionemo_size_aware_stream_sampler_new(from_lengths, order, NULL, most, &stream));
         sab_batch batch = SAB_BATCH_INIT, streamed = SAB_BATCH_INIT;
@@ -323,13 +323,13 @@ static void SizeAware_FollowsTheRuleWrittenOut(void) {
         }
         EXPECT(sab_next_batch(sampler, &batch) == SAB_END &&
                sab_next_batch(stream, &streamed) == SAB_END);
-        EXPECT_OK(sab_sampler_skipped(sampler, listed, SAMPLES, &said));
-        EXPECT_OK(sab_sampler_skipped(stream, listed_by_stream, SAMPLES, &said_by_stream));
+        EXPECT_OK(sab_sampler_get_skipped(sampler, listed, SAMPLES, &said));
+        EXPECT_OK(sab_sampler_get_skipped(stream, listed_by_stream, SAMPLES, &said_by_stream));
         EXPECT(said == skipped && said_by_stream == skipped &&
                memcmp(listed, left_out, skipped * sizeof *listed) == 0 &&
                memcmp(listed_by_stream, left_out, skipped * sizeof *listed) == 0);
         EXPECT_OK(sab_sampler_set_epoch(stream, 1));
-        EXPECT_OK(sab_sampler_skipped(stream, NULL, 0, &said_by_stream));
+        EXPECT_OK(sab_sampler_get_skipped(stream, NULL, 0, &said_by_stream));
         EXPECT(said_by_stream == 0);
         sab_sampler_free(sampler);
         sab_sampler_free(stream);
@@ -369,7 +369,7 @@ static void TorchOrder_SaysWhatItCannot(void) {
     EXPECT_FAILS(sab_sampler_at(sampler, 0, &batch), SAB_E_UNSUPPORTED, "sab_sampler_at");
     EXPECT_FAILS(save_state(sampler, &state), SAB_E_UNSUPPORTED, "sab_sampler_state_save");
     EXPECT_FAILS(restore_state(sampler, &state), SAB_E_UNSUPPORTED, "sab_sampler_state_restore");
-    EXPECT_OK(sab_sampler_batch_count(sampler, &count));
+    EXPECT_OK(sab_sampler_get_batch_count(sampler, &count));
     int seen[100] = {0};
     EXPECT(walk(sampler, seen) == count && all_are(seen, 100, 1));
     sab_sampler_free(sampler);
@@ -521,7 +521,7 @@ static void LoadBalancing_CoversEverySampleInEqualSteps(void) {
                         const sab_sampler_options options = ranks(rank, world_size);
                         sab_sampler *sampler = NULL;
                         EXPECT_OK(sab_bagua_sampler_new(sizes, &balancing, &options, &sampler));
-                        EXPECT_OK(sab_sampler_batch_count(sampler, &said));
+                        EXPECT_OK(sab_sampler_get_batch_count(sampler, &said));
                         steps = walk(sampler, seen);
                         EXPECT(steps == said);
                         sab_sampler_free(sampler);

@@ -95,9 +95,9 @@ static inline sab_status make_sharded(const struct inputs *given, sab_sampler **
                                    &given->options, gather_repeated, &ctx, sampler);
 }
 
-static inline sab_status make_bionemo_size_aware(const struct inputs *given,
+static inline sab_status make_ordered(const struct inputs *given,
                                                  sab_sampler **sampler) {
-    return sab_bionemo_size_aware_sampler_new(NULL, sab_sizes_count(given->sizes), given->sizes,
+    return sab_ordered_sampler_new(NULL, sab_sizes_count(given->sizes), given->sizes,
                                               given->number, &given->options, sampler);
 }
 
@@ -189,7 +189,7 @@ static const struct constructor constructors[] = {
     {"balanced", make_balanced, OF_SIZES, WITH_OPTIONS | BY_MICRO_BATCHES, ANYWHERE},
     {"sharded", make_sharded, OF_SIZES, WITH_OPTIONS | ONE_RANK, ANYWHERE},
     {"bionemo", make_bionemo, OF_BOUNDARIES, BY_GENERATOR, COUNTED},
-    {"bionemo_size_aware", make_bionemo_size_aware, OF_SIZES, WITH_OPTIONS, ANYWHERE},
+    {"ordered", make_ordered, OF_SIZES, WITH_OPTIONS, ANYWHERE},
     {"bionemo_size_aware_stream", make_bionemo_size_aware_stream, OF_NUMBERS, 0, 0},
     {"bagua", make_bagua, OF_SIZES, WITH_OPTIONS | REPEATS, ANYWHERE},
     {"bagua_batch", make_bagua_batch, OF_SIZES, WITH_OPTIONS | REPEATS, ANYWHERE},

@@ -506,7 +506,7 @@ static void expect_bins(const struct patterns *all, const sab_sizes *sizes,
     EXPECT_OK(sab_packed_sampler_new(sizes, pack, NULL, &sampler));
     for (; sab_next_batch(sampler, &batch) == SAB_OK && bins < 100 * MOST; ++bins) {
         sab_rows rows = SAB_ROWS_INIT;
-        EXPECT_OK(sab_batch_rows(sampler, &rows));
+        EXPECT_OK(sab_sampler_get_rows(sampler, &rows));
         shown[bins] = 0;
         for (uint64_t k = 0; k < batch.count; ++k)
             shown[bins] = with_length(
@@ -860,7 +860,7 @@ static void plans_without_indices_are_saved_and_refuse_samplers(void) {
     EXPECT_FAILS(sab_bionemo_sampler_new(plan, &bionemo, &sampler), SAB_E_UNSUPPORTED, "histogram");
     EXPECT_FAILS(sab_plan_get_report(plan, NULL, NULL, NULL, &report), SAB_E_UNSUPPORTED,
                  "histogram");
-    EXPECT_FAILS(sab_plan_skipped(plan, NULL, 0, &skipped), SAB_E_UNSUPPORTED, "histogram");
+    EXPECT_FAILS(sab_plan_get_skipped(plan, NULL, 0, &skipped), SAB_E_UNSUPPORTED, "histogram");
     sab_plan_free(plan);
     sab_histogram_free(histogram);
 }

@@ -18,7 +18,7 @@ static void sentences_are_padded_and_come_back(void) {
     const int64_t lengths[] = {1, 3, 0, 2};
     const sab_ragged sentences = of_rank_one(values, lengths, 4);
     int64_t shape[1], padded[4][3];
-    EXPECT_OK(sab_ragged_padded_shape(&sentences, NULL, 4, shape));
+    EXPECT_OK(sab_ragged_get_padded_shape(&sentences, NULL, 4, shape));
     EXPECT(shape[0] == 3);
     EXPECT_OK(sab_ragged_pad(&sentences, NULL, 4, shape, NULL, padded));
     const int64_t expected[4][3] = {{1, 0, 0}, {2, 3, 4}, {0, 0, 0}, {5, 6, 0}};
@@ -48,7 +48,7 @@ static void a_group_is_padded_to_its_own_longest(void) {
     sab_pad_options options = SAB_PAD_OPTIONS_INIT;
     options.value = &minus;
     const size_t count = (size_t)groups.offsets[1];
-    EXPECT_OK(sab_ragged_padded_shape(&sentences, groups.permutation, count, shape));
+    EXPECT_OK(sab_ragged_get_padded_shape(&sentences, groups.permutation, count, shape));
     EXPECT(count == 3 && shape[0] == 2);
     EXPECT_OK(sab_ragged_pad(&sentences, groups.permutation, count, shape, &options, padded));
     const int64_t expected[3][2] = {{1, -1}, {-1, -1}, {5, 6}};
@@ -308,7 +308,7 @@ static void nothing_is_padded_to_nothing(void) {
     sab_ragged none = SAB_RAGGED_INIT;
     none.element_size = 4;
     none.dimensions = 2;
-    EXPECT_OK(sab_ragged_padded_shape(&none, NULL, 0, shape));
+    EXPECT_OK(sab_ragged_get_padded_shape(&none, NULL, 0, shape));
     EXPECT(shape[0] == 0 && shape[1] == 0);
     EXPECT_OK(sab_ragged_pad(&none, NULL, 0, shape, NULL, NULL));
     EXPECT_OK(sab_ragged_unpad(NULL, shape, NULL, 0, NULL, &none));
@@ -409,7 +409,7 @@ static void wrong_arguments_are_refused(void) {
     EXPECT_FAILS(sab_ragged_pad(&ragged, NULL, 4, shape, NULL, padded), SAB_E_ARGUMENT,
                  "samples.struct_size = 8");
     ragged = of_rank_one(values, NULL, 4);
-    EXPECT_FAILS(sab_ragged_padded_shape(&ragged, NULL, 4, shape), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_ragged_get_padded_shape(&ragged, NULL, 4, shape), SAB_E_ARGUMENT,
                  "samples.shapes");
     ragged = of_rank_one(NULL, lengths, 4);
     EXPECT_FAILS(sab_ragged_pad(&ragged, NULL, 4, shape, NULL, padded), SAB_E_ARGUMENT,
@@ -423,17 +423,17 @@ static void wrong_arguments_are_refused(void) {
                  "both given");
     lengths[2] = -5;
     ragged = of_rank_one(values, lengths, 4);
-    EXPECT_FAILS(sab_ragged_padded_shape(&ragged, NULL, 4, shape), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_ragged_get_padded_shape(&ragged, NULL, 4, shape), SAB_E_ARGUMENT,
                  "samples.shapes[2][0] = -5: must be at least 0");
     /* where samples lie end to end, all count */
     EXPECT_FAILS(sab_ragged_pad(&ragged, wrong, 1, shape, NULL, padded), SAB_E_ARGUMENT,
                  "samples.shapes[2][0] = -5");
     ragged.dimensions = 17;
-    EXPECT_FAILS(sab_ragged_padded_shape(&ragged, NULL, 4, shape), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_ragged_get_padded_shape(&ragged, NULL, 4, shape), SAB_E_ARGUMENT,
                  "samples.dimensions = 17: must be at most 16");
     ragged.dimensions = 1;
     ragged.element_size = 0;
-    EXPECT_FAILS(sab_ragged_padded_shape(&ragged, NULL, 4, shape), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_ragged_get_padded_shape(&ragged, NULL, 4, shape), SAB_E_ARGUMENT,
                  "samples.element_size = 0");
     EXPECT(padded[0] == 77);
 }

@@ -84,7 +84,7 @@ static inline double padded_total(const sab_batch *batch) {
 /* The step of the batch that was shown last. */
 static inline sab_step step_of(sab_sampler *sampler) {
     sab_step step = SAB_STEP_INIT;
-    EXPECT_OK(sab_batch_step(sampler, &step));
+    EXPECT_OK(sab_sampler_get_step(sampler, &step));
     EXPECT(step.columns >= 1);
     return step;
 }
@@ -92,7 +92,7 @@ static inline sab_step step_of(sab_sampler *sampler) {
 /* The rows of the batch that was shown last. */
 static inline sab_rows rows_of(sab_sampler *sampler) {
     sab_rows rows = SAB_ROWS_INIT;
-    EXPECT_OK(sab_batch_rows(sampler, &rows));
+    EXPECT_OK(sab_sampler_get_rows(sampler, &rows));
     EXPECT(rows.columns >= 1);
     return rows;
 }
@@ -117,7 +117,7 @@ static inline sab_status save_state(const sab_sampler *sampler, struct state *st
 static inline sab_status state_at(const sab_sampler *sampler, uint64_t position,
                                   struct state *state) {
     memset(state, 0, sizeof *state);
-    return sab_sampler_state_at(sampler, position, state->bytes, sizeof state->bytes, &state->size);
+    return sab_sampler_state_save_at(sampler, position, state->bytes, sizeof state->bytes, &state->size);
 }
 
 static inline sab_status restore_state(sab_sampler *sampler, const struct state *state) {

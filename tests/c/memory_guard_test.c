@@ -523,7 +523,7 @@ static void Guard_ThatCannotBe_IsRefused(void) {
     sab_memory_guard_free(guard);
     sab_probe_free(blind);
     sab_sizes *sizes = sizes_of(lengths(100), 100);
-    EXPECT_OK(sab_bionemo_size_aware_sampler_new(NULL, 100, sizes, 300, NULL, &refused[0]));
+    EXPECT_OK(sab_ordered_sampler_new(NULL, 100, sizes, 300, NULL, &refused[0]));
     EXPECT_OK(sab_costliest_sampler_new(other, 5, &refused[1]));
     for (int i = 0; i < 2; ++i) {
         EXPECT_FAILS(sab_memory_guard_new(probe, refused[i], NULL, &guard), SAB_E_UNSUPPORTED,

@@ -53,7 +53,7 @@ static sab_sampler *sampler_of(const sab_sizes *sizes, double budget,
 /* How often each sample appears must be what the mixture says. */
 static void expect_counts(const sab_sizes *mixture, uint64_t epoch, const int *seen) {
     uint32_t counts[SAMPLES];
-    EXPECT_OK(sab_mixture_counts(mixture, epoch, counts, SAMPLES));
+    EXPECT_OK(sab_mixture_get_counts(mixture, epoch, counts, SAMPLES));
     for (int i = 0; i < SAMPLES; ++i) EXPECT(seen[i] == (int)counts[i]);
 }
 
@@ -73,7 +73,7 @@ static void counts_are_exact_in_every_epoch(void) {
         uint64_t count = 0;
         for (uint64_t r = 0; r < 3; ++r) {
             EXPECT_OK(sab_sampler_begin(samplers[r]));
-            EXPECT_OK(sab_sampler_batch_count(samplers[r], &count));
+            EXPECT_OK(sab_sampler_get_batch_count(samplers[r], &count));
             EXPECT(walk(samplers[r], seen) == count);
         }
         expect_counts(mixture, epoch, seen);
@@ -97,7 +97,7 @@ static double find_deviation(sab_sampler *const *samplers, uint64_t world_size,
     double given[SOURCES] = {0}, total = 0, largest = 0;
     memset(deviation, 0, SOURCES * sizeof *deviation);
     uint64_t count = 0;
-    EXPECT_OK(sab_sampler_batch_count(samplers[0], &count));
+    EXPECT_OK(sab_sampler_get_batch_count(samplers[0], &count));
     for (uint64_t position = 0; position < count; ++position) {
         for (uint64_t r = 0; r < world_size; ++r) {
             sab_batch batch = SAB_BATCH_INIT;
@@ -134,7 +134,7 @@ static void sources_are_near_their_dues_after_every_step(void) {
                 samplers[r] = sampler_of(mixture, cases[c].budget, &options);
             }
             uint32_t counts[SAMPLES];
-            EXPECT_OK(sab_mixture_counts(mixture, epoch, counts, SAMPLES));
+            EXPECT_OK(sab_mixture_get_counts(mixture, epoch, counts, SAMPLES));
             double share[SOURCES] = {0}, all = 0, deviation[SOURCES];
             for (int i = 0; i < SAMPLES; ++i) {
                 share[source_of(i)] += (double)counts[i] * numbers()[i];
@@ -299,7 +299,7 @@ static void samples_too_large_for_a_later_epoch_are_refused_at_once(void) {
     EXPECT_OK(sab_balanced_sampler_new(mixture, &balanced, NULL, &sampler));
     size_t skipped = 1, found = 0, refused = 0;
     int64_t indices[8];
-    EXPECT_OK(sab_sampler_skipped(sampler, NULL, 0, &skipped));
+    EXPECT_OK(sab_sampler_get_skipped(sampler, NULL, 0, &skipped));
     EXPECT(skipped == 0);
     for (uint64_t epoch = 4; epoch < 104; ++epoch) { /* 3 samples each */
         struct state before, after;
@@ -312,7 +312,7 @@ static void samples_too_large_for_a_later_epoch_are_refused_at_once(void) {
             continue;
         }
         int seen[SAMPLES] = {0};
-        EXPECT_OK(sab_sampler_skipped(sampler, indices, 8, &skipped));
+        EXPECT_OK(sab_sampler_get_skipped(sampler, indices, 8, &skipped));
         for (size_t i = 0; i < skipped; ++i) {
             EXPECT(source_of(indices[i]) == 1 && numbers()[indices[i]] > 60);
             ++seen[indices[i]];

@@ -105,7 +105,7 @@ static void check_counts(const struct sources *of, const sab_sizes *mixture,
     uint32_t *const counts = malloc(of->samples * sizeof *counts);
     uint64_t *const sums = calloc(of->samples, sizeof *sums);
     for (uint64_t epoch = 0; epoch < epochs; ++epoch) {
-        EXPECT_OK(sab_mixture_counts(mixture, epoch, counts, of->samples));
+        EXPECT_OK(sab_mixture_get_counts(mixture, epoch, counts, of->samples));
         for (size_t s = 0; s < of->count; ++s) {
             const double repeat = repeats[epoch][s],
                          samples = (double)(of->first[s + 1] - of->first[s]);
@@ -234,8 +234,8 @@ static void FlatMixture_IsThatOfItsParts(void) {
     sab_sizes_free(sizes);
     uint32_t counts[39], same[39];
     for (uint64_t epoch = 0; epoch < 5; ++epoch) {
-        EXPECT_OK(sab_mixture_counts(parts, epoch, counts, of.samples));
-        EXPECT_OK(sab_mixture_counts(flat, epoch, same, of.samples));
+        EXPECT_OK(sab_mixture_get_counts(parts, epoch, counts, of.samples));
+        EXPECT_OK(sab_mixture_get_counts(flat, epoch, same, of.samples));
         EXPECT(memcmp(counts, same, sizeof counts) == 0);
     }
     for (size_t s = 0; s < 3; ++s) {
@@ -333,7 +333,7 @@ struct walked {
 
 static void walk_rank(const struct sources *of, sab_sampler *sampler, struct walked *found) {
     uint64_t count = 0;
-    EXPECT_OK(sab_sampler_batch_count(sampler, &count));
+    EXPECT_OK(sab_sampler_get_batch_count(sampler, &count));
     sab_batch batch = SAB_BATCH_INIT;
     uint64_t seen = 0;
     while (sab_next_batch(sampler, &batch) == SAB_OK) {
@@ -374,7 +374,7 @@ static struct walked *walk_ranks(const struct sources *of, const sab_sizes *mixt
 static void check_times(const sab_sizes *mixture, const struct walked *found, uint64_t epoch) {
     uint32_t counts[MOST_SAMPLES];
     const size_t count = sab_sizes_count(mixture);
-    EXPECT_OK(sab_mixture_counts(mixture, epoch, counts, count));
+    EXPECT_OK(sab_mixture_get_counts(mixture, epoch, counts, count));
     EXPECT(memcmp(counts, found->times, count * sizeof *counts) == 0);
 }
 
@@ -504,7 +504,7 @@ static void check_pieces(const sab_sizes *mixture, const struct sources *of,
         if (rank == 0) EXPECT_OK(sab_mixture_get_report(sampler, NULL, NULL, reports, 3));
         sab_sampler_free(sampler);
     }
-    EXPECT_OK(sab_mixture_counts(mixture, epoch, counts, of->samples));
+    EXPECT_OK(sab_mixture_get_counts(mixture, epoch, counts, of->samples));
     for (size_t i = 0; i < of->samples; ++i)
         EXPECT(seen[i] == (double)of->numbers[0][i] * counts[i]);
     for (size_t s = 0; s < 3; ++s) { /* samples, not their pieces */
@@ -695,7 +695,7 @@ static void check_resume(const struct sources *of, const sab_sizes *mixture, mak
         sab_sampler_free(sampler);
     }
     uint32_t counts[MOST_SAMPLES];
-    EXPECT_OK(sab_mixture_counts(mixture, 1, counts, of->samples));
+    EXPECT_OK(sab_mixture_get_counts(mixture, 1, counts, of->samples));
     if (make == concatenated) return; /* pieces of a sample are counted elsewhere */
     for (size_t i = 0; i < of->samples; ++i) EXPECT((uint32_t)seen[i] == counts[i]);
 }
@@ -830,7 +830,7 @@ static void LoweredBudget_HoldsInTheNextEpoch(void) {
             EXPECT_OK(sab_sampler_set_budget(sampler, 0, 400));
             if (epoch == 1) EXPECT_OK(sab_sampler_set_epoch(sampler, 1));
             uint64_t count = 0;
-            EXPECT_OK(sab_sampler_batch_count(sampler, &count));
+            EXPECT_OK(sab_sampler_get_batch_count(sampler, &count));
             uint64_t taken = epoch == 0 ? 5 : 0;
             for (; sab_next_batch(sampler, &batch) == SAB_OK; ++taken) {
                 EXPECT(padded_total(&batch) <= 400);
@@ -842,7 +842,7 @@ static void LoweredBudget_HoldsInTheNextEpoch(void) {
             EXPECT(limit == 400);
             sab_sampler_free(sampler);
         }
-        EXPECT_OK(sab_mixture_counts(mixture, epoch, counts, of.samples));
+        EXPECT_OK(sab_mixture_get_counts(mixture, epoch, counts, of.samples));
         for (size_t i = 0; i < of.samples; ++i) EXPECT((uint32_t)seen[i] == counts[i]);
     }
     sab_sizes_free(mixture);
@@ -885,9 +885,9 @@ static void OversizeSample_OfALaterEpoch_IsRefusedAtOnce(void) {
                 uint32_t counts[20];
                 int64_t skipped[3] = {0};
                 size_t count = 99;
-                EXPECT_OK(sab_mixture_counts(mixture, epoch, counts, 20));
+                EXPECT_OK(sab_mixture_get_counts(mixture, epoch, counts, 20));
                 EXPECT_OK(sab_sampler_set_epoch(sampler, epoch));
-                EXPECT_OK(sab_sampler_skipped(sampler, skipped, 3, &count));
+                EXPECT_OK(sab_sampler_get_skipped(sampler, skipped, 3, &count));
                 EXPECT(count == counts[17] && (count == 0 || skipped[0] == 17));
             }
         }
@@ -965,7 +965,7 @@ static void PlanReport_CountsRepeatsOfTheMixtureAsItsOwn(void) {
         sab_sampler *sampler = NULL;
         EXPECT_OK(sab_bucket_sampler_new(plan, &options, &sampler));
         uint64_t count = 0;
-        EXPECT_OK(sab_sampler_batch_count(sampler, &count));
+        EXPECT_OK(sab_sampler_get_batch_count(sampler, &count));
         EXPECT(report.steps == count);
         sab_sampler_free(sampler);
     }
@@ -1214,12 +1214,12 @@ static void Questions_WithBadArguments_AreNamed(void) {
     REFUSED_CALL("source = NULL", sab_mixture_locate(mixture, 0, NULL, &row));
     REFUSED_CALL("row = NULL", sab_mixture_locate(mixture, 0, &number, NULL));
     EXPECT(row == 7 && number == 7);
-    REFUSED_CALL("sizes: are no mixture", sab_mixture_counts(sizes, 0, counts, 10));
-    REFUSED_CALL("sizes = NULL", sab_mixture_counts(NULL, 0, counts, 34));
+    REFUSED_CALL("sizes: are no mixture", sab_mixture_get_counts(sizes, 0, counts, 10));
+    REFUSED_CALL("sizes = NULL", sab_mixture_get_counts(NULL, 0, counts, 34));
     REFUSED_CALL("count = 33: must be the number of samples, 34",
-                 sab_mixture_counts(mixture, 0, counts, 33));
-    REFUSED_CALL("counts = NULL", sab_mixture_counts(mixture, 0, NULL, 34));
-    EXPECT_OK(sab_mixture_counts(mixture, UINT64_MAX, counts, 34)); /* any epoch */
+                 sab_mixture_get_counts(mixture, 0, counts, 33));
+    REFUSED_CALL("counts = NULL", sab_mixture_get_counts(mixture, 0, NULL, 34));
+    EXPECT_OK(sab_mixture_get_counts(mixture, UINT64_MAX, counts, 34)); /* any epoch */
     sab_mixture_options options;
     memset(&options, 1, sizeof options);
     sab_mixture_options_init(&options, sizeof options);
@@ -1283,7 +1283,7 @@ static void FunctionsOfOneDataSet_RefuseMixtures(void) {
     const sab_bagua_options bagua = SAB_BAGUA_OPTIONS_INIT;
     sab_bagua_options batches = bagua;
     batches.budget = 100;
-    REFUSED_CALL(words, sab_bionemo_size_aware_sampler_new(NULL, 90, mixture, 200, NULL, &sampler));
+    REFUSED_CALL(words, sab_ordered_sampler_new(NULL, 90, mixture, 200, NULL, &sampler));
     REFUSED_CALL(words, sab_bagua_sampler_new(mixture, &bagua, NULL, &sampler));
     REFUSED_CALL(words, sab_bagua_batch_sampler_new(mixture, &batches, NULL, &sampler));
     int64_t boundaries[51], counts[50];

@@ -344,7 +344,7 @@ static uint64_t check_epoch(const int32_t *numbers, size_t count, const sab_pack
             }
         }
         uint64_t expected = 0;
-        EXPECT_OK(sab_sampler_batch_count(sampler, &expected));
+        EXPECT_OK(sab_sampler_get_batch_count(sampler, &expected));
         EXPECT(own == expected && (rank == 0 || own == steps));
         steps = own;
         sab_sampler_free(sampler);
@@ -392,7 +392,7 @@ static void Steps_CostNearlyTheSameOnAllRanks(void) {
         samplers[rank] = packed(numbers, count, &pack, &options);
     }
     uint64_t steps = 0;
-    EXPECT_OK(sab_sampler_batch_count(samplers[0], &steps));
+    EXPECT_OK(sab_sampler_get_batch_count(samplers[0], &steps));
     double costliest_sum = 0, mean_sum = 0;
     for (uint64_t step = 0; step + 1 < steps; ++step) {
         double costliest = 0, sum = 0;
@@ -707,12 +707,12 @@ static void Skip_CountsAndListsWhatIsLonger(void) {
     EXPECT(info_of(sampler).skipped == 2);
     int64_t indices[2] = {0};
     size_t count = 0;
-    EXPECT_OK(sab_sampler_skipped(sampler, indices, 2, &count));
+    EXPECT_OK(sab_sampler_get_skipped(sampler, indices, 2, &count));
     EXPECT(count == 2 && indices[0] == 3 && indices[1] == 1); /* by ascending size */
-    EXPECT_OK(sab_sampler_skipped(sampler, NULL, 0, &count));
-    EXPECT_FAILS(sab_sampler_skipped(sampler, NULL, 1, &count), SAB_E_ARGUMENT, "indices = NULL");
-    EXPECT_FAILS(sab_sampler_skipped(sampler, indices, 1, NULL), SAB_E_ARGUMENT, "count = NULL");
-    EXPECT_FAILS(sab_sampler_skipped(NULL, indices, 1, &count), SAB_E_ARGUMENT, "sampler = NULL");
+    EXPECT_OK(sab_sampler_get_skipped(sampler, NULL, 0, &count));
+    EXPECT_FAILS(sab_sampler_get_skipped(sampler, NULL, 1, &count), SAB_E_ARGUMENT, "indices = NULL");
+    EXPECT_FAILS(sab_sampler_get_skipped(sampler, indices, 1, NULL), SAB_E_ARGUMENT, "count = NULL");
+    EXPECT_FAILS(sab_sampler_get_skipped(NULL, indices, 1, &count), SAB_E_ARGUMENT, "sampler = NULL");
     sab_packed_info info = SAB_PACKED_INFO_INIT;
     EXPECT_FAILS(sab_packed_sampler_get_info(sampler, NULL), SAB_E_ARGUMENT, "info = NULL");
     info.struct_size = 8;
@@ -985,7 +985,7 @@ static sab_balanced_report walked_report(const int32_t *numbers, size_t count,
         samplers[rank] = packed(numbers, count, pack, &options);
     }
     uint64_t batches = 0;
-    EXPECT_OK(sab_sampler_batch_count(samplers[0], &batches));
+    EXPECT_OK(sab_sampler_get_batch_count(samplers[0], &batches));
     report.steps = (batches + options.micro_batches - 1) / options.micro_batches;
     for (uint64_t position = 0; position < batches; position += options.micro_batches) {
         double most = 0, most_of_part = 0, sum = 0;

@@ -459,7 +459,7 @@ static void SeveralColumns_BadArguments_AreNamed(void) {
     REFUSED("options.max_shapes = 2: must be at least 3");
     sab_sampler *sampler = NULL;
     EXPECT_OK(sab_sizes_column_count(sizes) == 2 ? SAB_OK : SAB_E_INTERNAL);
-    EXPECT_FAILS(sab_bionemo_size_aware_sampler_new(NULL, 0, sizes, 100, NULL, &sampler),
+    EXPECT_FAILS(sab_ordered_sampler_new(NULL, 0, sizes, 100, NULL, &sampler),
                  SAB_E_ARGUMENT, "sizes has 2 columns: must have one");
     options = fresh;
     options.budget_count = 1;

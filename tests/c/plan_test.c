@@ -63,7 +63,7 @@ static void Boundaries_IncludeTheLowerAndNotTheUpper(void) {
     sab_plan *plan = plan_with(numbers, 6, &options);
     int64_t skipped[6] = {0};
     size_t count = 0;
-    EXPECT_OK(sab_plan_skipped(plan, skipped, 6, &count));
+    EXPECT_OK(sab_plan_get_skipped(plan, skipped, 6, &count));
     EXPECT(count == 2 && skipped[0] == 5 && skipped[1] == 4); /* by ascending size */
     sab_plan_free(plan);
 }
@@ -459,7 +459,7 @@ static void Oversize_IsSkippedRefusedOrAlone(void) {
     walk(sampler, seen);
     EXPECT(seen[0] == 1 && seen[1] == 0 && seen[2] == 1 && seen[3] == 1 && seen[4] == 0);
     int64_t skipped[2] = {0};
-    EXPECT_OK(sab_sampler_skipped(sampler, skipped, 2, &count));
+    EXPECT_OK(sab_sampler_get_skipped(sampler, skipped, 2, &count));
     EXPECT(skipped[0] == 4 && skipped[1] == 1); /* by ascending size */
     EXPECT(count == 2 && info_of(plan).skipped == 2 && info_of(plan).total == 12 &&
            report_of(plan).skipped == 2);
@@ -779,7 +779,7 @@ static void PlanFile_OverwrittenInPlace_GivesNoIndexOutOfRange(void) {
         }
         int64_t skipped[500];
         size_t count = 0;
-        EXPECT(sab_plan_skipped(mapped, skipped, COUNT(skipped), &count) ==
+        EXPECT(sab_plan_get_skipped(mapped, skipped, COUNT(skipped), &count) ==
                (fill > 0 ? SAB_E_FORMAT : SAB_OK));
         sab_plan_report report = SAB_PLAN_REPORT_INIT;
         EXPECT(sab_plan_get_report(mapped, NULL, NULL, NULL, &report) == SAB_E_FORMAT);
@@ -1161,11 +1161,11 @@ static void Plan_SaysWhatItHolds(void) {
     EXPECT_FAILS(sab_plan_get_bucket(plan, 2, &bucket), SAB_E_ARGUMENT, "index = 2");
     int64_t skipped[2] = {-1, -1};
     size_t count = 0;
-    EXPECT_OK(sab_plan_skipped(plan, skipped, 2, &count));
+    EXPECT_OK(sab_plan_get_skipped(plan, skipped, 2, &count));
     EXPECT(count == 1 && skipped[0] == 4 && skipped[1] == -1);
-    EXPECT_OK(sab_plan_skipped(plan, NULL, 0, &count));
-    EXPECT_FAILS(sab_plan_skipped(plan, NULL, 1, &count), SAB_E_ARGUMENT, "indices = NULL");
-    EXPECT_FAILS(sab_plan_skipped(plan, skipped, 1, NULL), SAB_E_ARGUMENT, "count = NULL");
+    EXPECT_OK(sab_plan_get_skipped(plan, NULL, 0, &count));
+    EXPECT_FAILS(sab_plan_get_skipped(plan, NULL, 1, &count), SAB_E_ARGUMENT, "indices = NULL");
+    EXPECT_FAILS(sab_plan_get_skipped(plan, skipped, 1, NULL), SAB_E_ARGUMENT, "count = NULL");
     sab_plan_report report = SAB_PLAN_REPORT_INIT;
     EXPECT_OK(sab_plan_get_report(plan, NULL, NULL, NULL, &report));
     EXPECT(report.samples == 5 && report.skipped == 1 && report.batches == 2 && report.steps == 2 &&
@@ -1307,7 +1307,7 @@ static void fails_without_buckets(const sab_plan *plan, const char *message) {
         EXPECT_FAILS(sab_bucket_sampler_new(plan, NULL, &sampler), SAB_E_FORMAT, message);
         EXPECT_FAILS(sab_sequential_sampler_new(plan, NULL, &sampler), SAB_E_FORMAT, message);
         EXPECT_FAILS(sab_costliest_sampler_new(plan, 5, &sampler), SAB_E_FORMAT, message);
-        EXPECT_FAILS(sab_plan_skipped(plan, NULL, 0, &count), SAB_E_FORMAT, message);
+        EXPECT_FAILS(sab_plan_get_skipped(plan, NULL, 0, &count), SAB_E_FORMAT, message);
         EXPECT_FAILS(sab_plan_get_report(plan, NULL, NULL, NULL, &report), SAB_E_FORMAT, message);
     }
 }

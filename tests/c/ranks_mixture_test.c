@@ -124,9 +124,9 @@ static void counts_are_exact_and_steps_equal(void) {
             uint64_t count = 0;
             for (uint64_t r = 0; r < world_size; ++r)
                 EXPECT_OK(sab_sampler_set_epoch(jobs[r].sampler, epoch));
-            EXPECT_OK(sab_sampler_batch_count(jobs[0].sampler, &count));
+            EXPECT_OK(sab_sampler_get_batch_count(jobs[0].sampler, &count));
             EXPECT(walk_all(jobs, world_size, seen) == count);
-            EXPECT_OK(sab_mixture_counts(whole, epoch, expected, SAMPLES));
+            EXPECT_OK(sab_mixture_get_counts(whole, epoch, expected, SAMPLES));
             EXPECT(memcmp(seen, expected, sizeof seen) == 0);
             for (size_t i = 0; i < SAMPLES; ++i) {
                 times[i] += seen[i];
@@ -147,7 +147,7 @@ typedef struct deviations {
 
 static void measure(job *jobs, uint64_t world_size, deviations *d, int is_second) {
     uint64_t count = 0;
-    EXPECT_OK(sab_sampler_batch_count(jobs[0].sampler, &count));
+    EXPECT_OK(sab_sampler_get_batch_count(jobs[0].sampler, &count));
     memset(d->given, 0, sizeof d->given);
     d->total = 0;
     for (uint64_t step = 0; step < count; ++step) {
@@ -222,7 +222,7 @@ static void shards_may_lack_sources(void) {
             uint32_t seen[SAMPLES] = {0}, expected[SAMPLES];
             for (int r = 0; r < 4; ++r) EXPECT_OK(sab_sampler_set_epoch(jobs[r].sampler, epoch));
             walk_all(jobs, 4, seen);
-            EXPECT_OK(sab_mixture_counts(whole, epoch, expected, SAMPLES));
+            EXPECT_OK(sab_mixture_get_counts(whole, epoch, expected, SAMPLES));
             EXPECT(memcmp(seen, expected, sizeof seen) == 0);
         }
         free_all(jobs, 4);
@@ -247,7 +247,7 @@ static void a_mixture_of_one_shard_has_no_epochs(void) {
     EXPECT(source.id == 1 && source.samples == 0 && source.epoch_samples == 0);
     uint32_t counts[2];
     const char *const words = "sizes: are a mixture of one shard, with all_sources";
-    EXPECT_FAILS(sab_mixture_counts(mixture, 0, counts, 2), SAB_E_ARGUMENT, words);
+    EXPECT_FAILS(sab_mixture_get_counts(mixture, 0, counts, 2), SAB_E_ARGUMENT, words);
     const sab_plan_options plan_options = budget(LIMIT);
     sab_plan *plan = NULL;
     EXPECT_FAILS(sab_plan_new(mixture, &plan_options, &plan), SAB_E_ARGUMENT, words);
@@ -410,7 +410,7 @@ static void proportions_and_schedules_hold_over_all_shards(void) {
             for (uint64_t r = 0; r < 4; ++r)
                 EXPECT_OK(sab_sampler_set_epoch(jobs[r].sampler, epoch));
             walk_all(jobs, 4, seen);
-            EXPECT_OK(sab_mixture_counts(whole, epoch, expected, SAMPLES));
+            EXPECT_OK(sab_mixture_get_counts(whole, epoch, expected, SAMPLES));
             EXPECT(memcmp(seen, expected, sizeof seen) == 0);
         }
         free_all(jobs, 4);

@@ -159,7 +159,7 @@ static void shards(void) {
             memset(jobs, 0, sizeof jobs);
             make_shards(jobs, world_size, kind);
             uint64_t steps = 0;
-            EXPECT_OK(sab_sampler_batch_count(jobs[0].sampler, &steps));
+            EXPECT_OK(sab_sampler_get_batch_count(jobs[0].sampler, &steps));
             walk_shards(jobs, world_size, steps);
             on_all(check_job, jobs, world_size);
             for (uint64_t r = 0; r < world_size; ++r) EXPECT(jobs[r].status == SAB_OK);
@@ -242,7 +242,7 @@ static void samples_that_no_rank_takes_are_listed(void) {
         size_t count = 0;
         EXPECT(jobs[r].status == SAB_OK);
         for (size_t capacity = 0; capacity <= 4; ++capacity) {
-            EXPECT_OK(sab_sampler_skipped(jobs[r].sampler, indices, capacity, &count));
+            EXPECT_OK(sab_sampler_get_skipped(jobs[r].sampler, indices, capacity, &count));
             EXPECT(count == skipped[r] && indices[capacity < count ? capacity : count] == -1);
         }
         EXPECT(memcmp(indices, expected[r], sizeof expected[r]) == 0);

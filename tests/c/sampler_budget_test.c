@@ -75,7 +75,7 @@ static void make_plan(struct job *job, sab_bucket_rule buckets, sab_oversize ove
     sab_cost_free(cost);
     int64_t left_out[SAMPLES];
     size_t count = 0;
-    EXPECT_OK(sab_plan_skipped(job->plan, left_out, SAMPLES, &count));
+    EXPECT_OK(sab_plan_get_skipped(job->plan, left_out, SAMPLES, &count));
     memset(job->skipped, 0, sizeof job->skipped);
     for (size_t i = 0; i < count; ++i) job->skipped[left_out[i]] = 1;
 }
@@ -166,9 +166,9 @@ static double budget_of(const struct world *world) {
 
 static uint64_t steps_of(const struct world *world) {
     uint64_t steps = 0, same = 0;
-    EXPECT_OK(sab_sampler_batch_count(world->samplers[0], &steps));
+    EXPECT_OK(sab_sampler_get_batch_count(world->samplers[0], &steps));
     for (uint64_t rank = 1; rank < world->ranks; ++rank) {
-        EXPECT_OK(sab_sampler_batch_count(world->samplers[rank], &same));
+        EXPECT_OK(sab_sampler_get_batch_count(world->samplers[rank], &same));
         EXPECT(same == steps);
     }
     return steps;
@@ -624,7 +624,7 @@ static void SeekAndAt_UnderALoweredBudget_AgreeWithNext(void) {
             sab_sampler *sampler = sampler_of(&job, ranks - 1, ranks);
             uint64_t steps = 0;
             EXPECT_OK(sab_sampler_set_budget(sampler, 0, job.budget / 5));
-            EXPECT_OK(sab_sampler_batch_count(sampler, &steps));
+            EXPECT_OK(sab_sampler_get_batch_count(sampler, &steps));
             read_rest(sampler, whole);
             EXPECT(whole->steps == steps);
             for (uint64_t step = 0; step <= steps; ++step) {
@@ -674,7 +674,7 @@ static void NextBlock_UnderALoweredBudget_AgreesWithNextBatch(void) {
                 sab_sampler *sampler = which == 0 ? one : many;
                 uint64_t epoch = 0, place = 0;
                 EXPECT_OK(sab_sampler_set_budget(sampler, 0, budget));
-                EXPECT_OK(sab_sampler_batch_count(sampler, &steps));
+                EXPECT_OK(sab_sampler_get_batch_count(sampler, &steps));
                 EXPECT_OK(sab_sampler_tell(sampler, &epoch, &place));
                 EXPECT_OK(sab_sampler_seek(sampler, place + step < steps ? place + step : steps));
             }
@@ -730,7 +730,7 @@ static void StateAt_BeforeAChange_HasTheBudgetOfNow(void) {
         changed_at[CHANGES] = UINT64_MAX;
         EXPECT_OK(sab_sampler_seek(sampler, position));
         EXPECT_OK(save_state(sampler, &before[CHANGES]));
-        EXPECT_OK(sab_sampler_batch_count(sampler, &count));
+        EXPECT_OK(sab_sampler_get_batch_count(sampler, &count));
         for (uint64_t at = 0; at <= count; ++at) {
             int next = 0; /* the first change behind it, or at it */
             while (changed_at[next] <= at && next < CHANGES) ++next;
@@ -771,7 +771,7 @@ static void SavedAtEveryStep_GoesOnTheSame(void) {
                         sab_sampler_set_budget(sampler, 0, job.budget * (time == 2 ? 0.2 : 0.4)));
                 struct state begin;
                 EXPECT_OK(save_state(sampler, &begin));
-                EXPECT_OK(sab_sampler_batch_count(sampler, &steps));
+                EXPECT_OK(sab_sampler_get_batch_count(sampler, &steps));
                 read_rest(sampler, whole);
                 EXPECT(whole->steps == steps - first);
                 for (uint64_t stop = first; stop <= steps; ++stop) {
@@ -783,7 +783,7 @@ static void SavedAtEveryStep_GoesOnTheSame(void) {
                     EXPECT_OK(save_state(other, &again));
                     EXPECT(memcmp(&state, &again, sizeof state) == 0);
                     uint64_t same = 0;
-                    EXPECT_OK(sab_sampler_batch_count(other, &same));
+                    EXPECT_OK(sab_sampler_get_batch_count(other, &same));
                     EXPECT(same == steps);
                     read_rest(other, part);
                     EXPECT(is_rest_of(part, whole, stop - first));
@@ -931,7 +931,7 @@ static void LoweredBudget_OfAsManyRanksAsThereMayBe_TakesNoTime(void) {
     EXPECT_OK(sab_next_batch(few, &batch));
     EXPECT_OK(save_state(few, &state));
     EXPECT_OK(restore_state(many, &state));
-    EXPECT_OK(sab_sampler_batch_count(many, &batches));
+    EXPECT_OK(sab_sampler_get_batch_count(many, &batches));
     EXPECT(batches == 2);
     EXPECT_OK(sab_next_batch(many, &batch));
     EXPECT(batch.count <= 1 && sab_next_batch(many, &batch) == SAB_END);
@@ -1001,7 +1001,7 @@ static void SetBudget_OfAnotherSampler_IsUnsupported(void) {
     sab_sampler *samplers[6] = {NULL};
     double found = -1;
     EXPECT_OK(sab_costliest_sampler_new(plan, 5, &samplers[0]));
-    EXPECT_OK(sab_bionemo_size_aware_sampler_new(NULL, SAMPLES, sizes, 300, NULL, &samplers[1]));
+    EXPECT_OK(sab_ordered_sampler_new(NULL, SAMPLES, sizes, 300, NULL, &samplers[1]));
     EXPECT_OK(sab_bionemo_size_aware_stream_sampler_new(any_index, NULL, NULL, 5, &samplers[2]));
     EXPECT_OK(sab_bionemo_sampler_new(bounded, NULL, &samplers[3]));
     EXPECT_OK(sab_bucket_sampler_new(priced, NULL, &samplers[4]));

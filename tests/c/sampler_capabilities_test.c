@@ -5,10 +5,10 @@
 
 static void expect_capabilities(sab_sampler *sampler, uint64_t expected) {
     uint64_t capabilities = ~UINT64_C(0), count = 0;
-    EXPECT_OK(sab_sampler_capabilities(sampler, &capabilities));
+    EXPECT_OK(sab_sampler_get_capabilities(sampler, &capabilities));
     EXPECT(capabilities == expected);
     const sab_status counted = expected & SAB_SAMPLER_BATCH_COUNT ? SAB_OK : SAB_E_UNSUPPORTED;
-    EXPECT(sab_sampler_batch_count(sampler, &count) == counted);
+    EXPECT(sab_sampler_get_batch_count(sampler, &count) == counted);
 
     const sab_status anywhere = expected & SAB_SAMPLER_RANDOM_ACCESS ? SAB_OK : SAB_E_UNSUPPORTED;
     sab_batch batch = SAB_BATCH_INIT;
@@ -156,10 +156,10 @@ static void States_OfOtherSamplesOrAnotherSeed_SayWhatDiffers(void) {
 
 static void Arguments_ThatAreNull_AreRefused(void) {
     uint64_t capabilities = 0;
-    EXPECT_FAILS(sab_sampler_capabilities(NULL, &capabilities), SAB_E_ARGUMENT, "sampler = NULL");
+    EXPECT_FAILS(sab_sampler_get_capabilities(NULL, &capabilities), SAB_E_ARGUMENT, "sampler = NULL");
     sab_sampler *sampler = NULL;
     EXPECT_OK(sab_bionemo_size_aware_stream_sampler_new(next_of_source, NULL, NULL, 10, &sampler));
-    EXPECT_FAILS(sab_sampler_capabilities(sampler, NULL), SAB_E_ARGUMENT, "capabilities = NULL");
+    EXPECT_FAILS(sab_sampler_get_capabilities(sampler, NULL), SAB_E_ARGUMENT, "capabilities = NULL");
     sab_sampler_free(sampler);
 }
 

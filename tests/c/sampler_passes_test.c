@@ -79,7 +79,7 @@ static int have_same_rows(sab_sampler *sampler, const sab_batch *batch, const sa
     sab_rows rows = SAB_ROWS_INIT;
     if (batch->layout == SAB_LAYOUT_PADDED)
         return block->cu_seqlens == NULL && block->starts == NULL;
-    EXPECT_OK(sab_batch_rows(sampler, &rows));
+    EXPECT_OK(sab_sampler_get_rows(sampler, &rows));
     if ((rows.cu_seqlens == NULL) != (block->cu_seqlens == NULL) ||
         (rows.starts == NULL) != (block->starts == NULL))
         return 0;

@@ -118,7 +118,7 @@ static void Schedule_OfEveryKind_HasTheBatchesOfAllRanks(void) {
             struct job job = job_of(kind, options);
             struct ArrowArrayStream stream = schedule_of(job.samplers[job.world_size - 1]);
             uint64_t count = 0;
-            EXPECT_OK(sab_sampler_batch_count(job.samplers[0], &count));
+            EXPECT_OK(sab_sampler_get_batch_count(job.samplers[0], &count));
             EXPECT(expect_rest(&job, &stream, kind->name) == count * job.world_size);
             free_job(&job);
         }
@@ -167,7 +167,7 @@ static void Schedule_AfterARestoreOnOtherRanks_BeginsThere(void) {
         for (uint64_t rank = 0; rank < after.world_size; ++rank)
             EXPECT_OK(restore_state(after.samplers[rank], &state));
         uint64_t count = 0;
-        EXPECT_OK(sab_sampler_batch_count(after.samplers[0], &count));
+        EXPECT_OK(sab_sampler_get_batch_count(after.samplers[0], &count));
         struct ArrowArrayStream stream = schedule_of(after.samplers[0]);
         EXPECT(expect_rest(&after, &stream, kinds[i]) == (count - 2) * after.world_size);
         free_job(&before);
@@ -184,10 +184,10 @@ static void Schedule_UnderALoweredBudget_BeginsWhereItTookOver(void) {
         struct job job = job_of(constructor_of(kinds[i]), options);
         take(&job, 3);
         uint64_t before = 0, after = 0;
-        EXPECT_OK(sab_sampler_batch_count(job.samplers[0], &before));
+        EXPECT_OK(sab_sampler_get_batch_count(job.samplers[0], &before));
         for (uint64_t rank = 0; rank < job.world_size; ++rank)
             EXPECT_OK(sab_sampler_set_budget(job.samplers[rank], 0, 100));
-        EXPECT_OK(sab_sampler_batch_count(job.samplers[0], &after));
+        EXPECT_OK(sab_sampler_get_batch_count(job.samplers[0], &after));
         EXPECT(after > before);
         struct ArrowArrayStream stream = schedule_of(job.samplers[2]);
         EXPECT(expect_rest(&job, &stream, kinds[i]) == (after - 3) * job.world_size);
@@ -304,7 +304,7 @@ static void Stream_OfSizesThatWereChanged_FailsAndGoesOn(void) {
     int32_t numbers[] = {4, 4, 4, 4};
     sab_sizes *sizes = sizes_of(numbers, COUNT(numbers));
     sab_sampler *sampler = NULL;
-    EXPECT_OK(sab_bionemo_size_aware_sampler_new(NULL, COUNT(numbers), sizes, 8, NULL, &sampler));
+    EXPECT_OK(sab_ordered_sampler_new(NULL, COUNT(numbers), sizes, 8, NULL, &sampler));
     sab_sizes_free(sizes);
     struct ArrowArrayStream stream = schedule_of(sampler);
     sab_sampler_free(sampler);
@@ -335,7 +335,7 @@ static void Samplers_ThatDoNotKnowAllBatches_HaveNoSchedule(void) {
         const sab_sampler_options options = ranks(1, 2);
         sab_sampler *sampler = sampler_of_kind(kind, lengths(SAMPLES), SAMPLES, &options);
         uint64_t capabilities = 0;
-        EXPECT_OK(sab_sampler_capabilities(sampler, &capabilities));
+        EXPECT_OK(sab_sampler_get_capabilities(sampler, &capabilities));
         EXPECT((capabilities & SAB_SAMPLER_SCHEDULE) == 0);
         EXPECT_FAILS(sab_sampler_get_schedule(sampler, &stream), SAB_E_UNSUPPORTED,
                      is_sharded ? "does not know the samples of the other ranks"

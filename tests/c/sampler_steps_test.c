@@ -93,9 +93,9 @@ static void free_job(struct job *job) {
 
 static uint64_t count_of(const struct job *job) {
     uint64_t count = 0, same = 0;
-    EXPECT_OK(sab_sampler_batch_count(job->samplers[0], &count));
+    EXPECT_OK(sab_sampler_get_batch_count(job->samplers[0], &count));
     for (uint64_t rank = 1; rank < job->world_size; ++rank) {
-        EXPECT_OK(sab_sampler_batch_count(job->samplers[rank], &same));
+        EXPECT_OK(sab_sampler_get_batch_count(job->samplers[rank], &same));
         EXPECT(same == count);
     }
     return count;
@@ -305,7 +305,7 @@ static void expect_same_rest(sab_sampler *restored, sab_sampler *whole, uint64_t
                batch.micro_batch == same.micro_batch && batch.bucket == same.bucket);
     }
     uint64_t count = 0;
-    EXPECT_OK(sab_sampler_batch_count(whole, &count));
+    EXPECT_OK(sab_sampler_get_batch_count(whole, &count));
     EXPECT(position == count);
 }
 
@@ -383,8 +383,8 @@ static void Step_OfNoShownBatch_IsRefused(void) {
     sab_block block = SAB_BLOCK_INIT;
 #define EXPECT_NOTHING_SHOWN()                                                          \
     do {                                                                                \
-        EXPECT_FAILS(sab_batch_step(sampler, &step), SAB_E_ARGUMENT, "shows no batch"); \
-        EXPECT_FAILS(sab_batch_rows(sampler, &rows), SAB_E_ARGUMENT, "shows no batch"); \
+        EXPECT_FAILS(sab_sampler_get_step(sampler, &step), SAB_E_ARGUMENT, "shows no batch"); \
+        EXPECT_FAILS(sab_sampler_get_rows(sampler, &rows), SAB_E_ARGUMENT, "shows no batch"); \
         EXPECT(step.samples == 0 && step.totals == NULL && rows.capacity == NULL);      \
     } while (0)
     EXPECT_NOTHING_SHOWN();
@@ -402,14 +402,14 @@ static void Step_OfNoShownBatch_IsRefused(void) {
     EXPECT_OK(sab_next_block(sampler, 1, &block));
     EXPECT_NOTHING_SHOWN();
     EXPECT_OK(sab_next_batch(sampler, &batch));
-    EXPECT_FAILS(sab_batch_rows(sampler, &rows), SAB_E_UNSUPPORTED, "the batch is padded");
+    EXPECT_FAILS(sab_sampler_get_rows(sampler, &rows), SAB_E_UNSUPPORTED, "the batch is padded");
     while (sab_next_batch(sampler, &batch) == SAB_OK) {
     }
     EXPECT_NOTHING_SHOWN();
     step.struct_size = 8;
-    EXPECT_FAILS(sab_batch_step(sampler, &step), SAB_E_ARGUMENT, "step.struct_size = 8");
+    EXPECT_FAILS(sab_sampler_get_step(sampler, &step), SAB_E_ARGUMENT, "step.struct_size = 8");
     rows.struct_size = 8;
-    EXPECT_FAILS(sab_batch_rows(sampler, &rows), SAB_E_ARGUMENT, "rows.struct_size = 8");
+    EXPECT_FAILS(sab_sampler_get_rows(sampler, &rows), SAB_E_ARGUMENT, "rows.struct_size = 8");
     sab_sampler_free(sampler);
 }
 

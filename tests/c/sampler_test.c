@@ -16,7 +16,7 @@ static sab_sampler *sampler_of(enum order order, const sab_plan *plan, const sab
     sab_sampler *sampler = NULL;
     EXPECT_OK(order == NATIVE       ? sab_bucket_sampler_new(plan, options, &sampler)
               : order == SEQUENTIAL ? sab_sequential_sampler_new(plan, options, &sampler)
-                                    : sab_bionemo_size_aware_sampler_new(
+                                    : sab_ordered_sampler_new(
                                           NULL, SAMPLES, sizes, BUDGET, options, &sampler));
     return sampler;
 }
@@ -50,7 +50,7 @@ static void EveryPlanAndOrder_KeepsCoverageStepsAndBudget(void) {
                             sab_sampler_options options = ranks(rank, world_size);
                             options.last_step = last_step;
                             sab_sampler *sampler = sampler_of(order, plan, sizes, &options);
-                            EXPECT_OK(sab_sampler_batch_count(sampler, &count));
+                            EXPECT_OK(sab_sampler_get_batch_count(sampler, &count));
                             sab_batch batch = SAB_BATCH_INIT;
                             uint64_t walked = 0;
                             while (sab_next_batch(sampler, &batch) == SAB_OK) {
@@ -80,7 +80,7 @@ static void EveryPlanAndOrder_KeepsCoverageStepsAndBudget(void) {
                                            : seen[i] == 1 || seen[i] == 2);
                         sab_sampler_options one = ranks(0, 1);
                         sab_sampler *alone = sampler_of(order, plan, sizes, &one);
-                        EXPECT_OK(sab_sampler_batch_count(alone, &batches));
+                        EXPECT_OK(sab_sampler_get_batch_count(alone, &batches));
                         EXPECT(steps == batches / world_size + (last_step != SAB_LAST_STEP_DROP &&
                                                                 batches % world_size > 0));
                         sab_sampler_free(alone);
@@ -354,7 +354,7 @@ static void CostliestBatches_AreNeverExceededInAnyEpoch(void) {
         sab_plan_info info = SAB_PLAN_INFO_INIT;
         EXPECT_OK(sab_plan_get_info(plan, &info));
         EXPECT_OK(sab_costliest_sampler_new(plan, UINT64_MAX, &all)); /* how many at most */
-        EXPECT_OK(sab_sampler_batch_count(all, &count));
+        EXPECT_OK(sab_sampler_get_batch_count(all, &count));
         EXPECT(count == info.batches);
         int seen[SAMPLES] = {0};
         walk(all, seen);
@@ -377,7 +377,7 @@ static void SavedAndRestored_GivesTheSameBytesAndBatches(void) {
             options.epoch = 2;
             sab_sampler *sampler = sampler_of(order, plan, sizes, &options), *other = NULL;
             uint64_t steps = 0;
-            EXPECT_OK(sab_sampler_batch_count(sampler, &steps));
+            EXPECT_OK(sab_sampler_get_batch_count(sampler, &steps));
             for (uint64_t stop = 0; stop <= steps; ++stop) {
                 struct state state, again;
                 options.epoch = 9; /* the state says where, not the options */
@@ -502,9 +502,9 @@ static void State_OfAnotherSampler_IsRefusedAndChangesNothing(void) {
     EXPECT_FAILS(restore_state(costliest, &state), SAB_E_MISMATCH,
                  "saved by another kind of sampler");
     sab_sampler_free(costliest);
-    EXPECT_OK(sab_bionemo_size_aware_sampler_new(NULL, SAMPLES, sizes, 200, NULL, &other));
+    EXPECT_OK(sab_ordered_sampler_new(NULL, SAMPLES, sizes, 200, NULL, &other));
     sab_sampler *more = NULL;
-    EXPECT_OK(sab_bionemo_size_aware_sampler_new(NULL, SAMPLES, sizes, 201, NULL, &more));
+    EXPECT_OK(sab_ordered_sampler_new(NULL, SAMPLES, sizes, 201, NULL, &more));
     struct state of_size_aware;
     EXPECT_OK(save_state(other, &of_size_aware));
     EXPECT_FAILS(restore_state(more, &of_size_aware), SAB_E_MISMATCH, "fingerprint");
@@ -608,7 +608,7 @@ static void CostliestBatches_CostAtLeastAsMuchAsAny(void) {
     sab_sampler *costliest = NULL, *sampler = rank_of(plan, 0, 1);
     EXPECT_OK(sab_costliest_sampler_new(plan, 3, &costliest));
     uint64_t count = 0;
-    EXPECT_OK(sab_sampler_batch_count(costliest, &count));
+    EXPECT_OK(sab_sampler_get_batch_count(costliest, &count));
     EXPECT(count == 3);
     sab_batch first = SAB_BATCH_INIT, batch = SAB_BATCH_INIT;
     EXPECT_OK(sab_next_batch(costliest, &first));
@@ -629,7 +629,7 @@ static void Ranks_ShareAnEpochInEqualSteps(void) {
         for (uint64_t rank = 0; rank < world_size; ++rank) {
             sab_sampler *sampler = rank_of(plan, rank, world_size);
             uint64_t count = 0;
-            EXPECT_OK(sab_sampler_batch_count(sampler, &count));
+            EXPECT_OK(sab_sampler_get_batch_count(sampler, &count));
             const uint64_t walked = walk(sampler, seen);
             EXPECT(walked == count && (rank == 0 || walked == steps));
             steps = walked;
@@ -645,7 +645,7 @@ static void StepTotals_AreTheSumOverRanks(void) {
     sab_sampler *ranks[5];
     for (uint64_t rank = 0; rank < 5; ++rank) ranks[rank] = rank_of(plan, rank, 5);
     uint64_t steps = 0;
-    EXPECT_OK(sab_sampler_batch_count(ranks[0], &steps));
+    EXPECT_OK(sab_sampler_get_batch_count(ranks[0], &steps));
     for (uint64_t step = 0; step < steps; ++step) {
         uint64_t samples = 0;
         double total = 0;
@@ -668,7 +668,7 @@ static void AtSeekAndBlocks_ShowWhatNextShows(void) {
     sab_plan *plan = a_plan();
     sab_sampler *sampler = rank_of(plan, 1, 3), *other = rank_of(plan, 1, 3);
     uint64_t steps = 0, epoch = 9, place = 9;
-    EXPECT_OK(sab_sampler_batch_count(sampler, &steps));
+    EXPECT_OK(sab_sampler_get_batch_count(sampler, &steps));
     sab_batch batch = SAB_BATCH_INIT, shown = SAB_BATCH_INIT;
     sab_block block = SAB_BLOCK_INIT;
     int64_t indices[500];
@@ -715,7 +715,7 @@ static void Resume_AtEveryStepOnAnyRanks_LosesNothing(void) {
     for (uint64_t before = 1; before <= 6; ++before) {
         sab_sampler *counter = rank_of(plan, 0, before);
         uint64_t steps = 0;
-        EXPECT_OK(sab_sampler_batch_count(counter, &steps));
+        EXPECT_OK(sab_sampler_get_batch_count(counter, &steps));
         sab_sampler_free(counter);
         for (uint64_t stop = 0; stop <= steps; ++stop)
             for (uint64_t after = 1; after <= 6; ++after) {
@@ -813,15 +813,15 @@ static void SamplerOptions_BadOnes_AreNamed(void) {
     size_t count;
     EXPECT_FAILS(sab_next_batch(NULL, &batch), SAB_E_ARGUMENT, "sampler = NULL");
     EXPECT_FAILS(sab_sampler_at(NULL, 0, &batch), SAB_E_ARGUMENT, "sampler = NULL");
-    EXPECT_FAILS(sab_sampler_batch_count(NULL, &number), SAB_E_ARGUMENT, "sampler = NULL");
-    EXPECT_FAILS(sab_sampler_skipped(NULL, NULL, 0, &count), SAB_E_ARGUMENT, "sampler = NULL");
+    EXPECT_FAILS(sab_sampler_get_batch_count(NULL, &number), SAB_E_ARGUMENT, "sampler = NULL");
+    EXPECT_FAILS(sab_sampler_get_skipped(NULL, NULL, 0, &count), SAB_E_ARGUMENT, "sampler = NULL");
     EXPECT_FAILS(sab_sampler_set_epoch(NULL, 0), SAB_E_ARGUMENT, "sampler = NULL");
     EXPECT_FAILS(sab_sampler_seek(NULL, 0), SAB_E_ARGUMENT, "sampler = NULL");
     EXPECT_FAILS(sab_sampler_tell(NULL, &number, &number), SAB_E_ARGUMENT, "sampler = NULL");
     sab_sampler_free(NULL);
     sampler = rank_of(plan, 0, 1);
     EXPECT_FAILS(sab_next_batch(sampler, NULL), SAB_E_ARGUMENT, "batch = NULL");
-    EXPECT_FAILS(sab_sampler_batch_count(sampler, NULL), SAB_E_ARGUMENT, "count = NULL");
+    EXPECT_FAILS(sab_sampler_get_batch_count(sampler, NULL), SAB_E_ARGUMENT, "count = NULL");
     EXPECT_FAILS(sab_sampler_tell(sampler, NULL, &number), SAB_E_ARGUMENT, "epoch = NULL");
     sab_sampler_free(sampler);
     sab_plan_free(plan);
@@ -870,12 +870,12 @@ static void BatchStep_AfterACallThatShowsNoBatch_IsRefused(void) {
     sab_rows rows = SAB_ROWS_INIT;
     for (int i = 0; i < 3; ++i) {
         EXPECT_OK(sab_next_batch(sampler, &batch));
-        EXPECT_OK(sab_batch_step(sampler, &step));
+        EXPECT_OK(sab_sampler_get_step(sampler, &step));
         EXPECT((i == 0   ? sab_sampler_at(sampler, 1000000, &batch)
                 : i == 1 ? sab_sampler_at(sampler, 0, &small)
                          : sab_next_batch(sampler, &small)) == SAB_E_ARGUMENT);
-        EXPECT_FAILS(sab_batch_step(sampler, &step), SAB_E_ARGUMENT, "shows no batch");
-        EXPECT_FAILS(sab_batch_rows(sampler, &rows), SAB_E_ARGUMENT, "shows no batch");
+        EXPECT_FAILS(sab_sampler_get_step(sampler, &step), SAB_E_ARGUMENT, "shows no batch");
+        EXPECT_FAILS(sab_sampler_get_rows(sampler, &rows), SAB_E_ARGUMENT, "shows no batch");
     }
     sab_sampler_free(sampler);
     sab_plan_free(plan);

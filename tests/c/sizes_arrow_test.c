@@ -67,7 +67,7 @@ static void expect_read(struct ArrowArray array, const struct ArrowSchema *schem
     EXPECT(count <= COUNT(values));
     EXPECT_OK(sab_sizes_values(sizes, 0, 0, count, values));
     EXPECT(count == 0 || memcmp(values, expected, count * sizeof *values) == 0);
-    EXPECT_OK(sab_bionemo_size_aware_sampler_new(NULL, count, sizes, 1e18, NULL, &sampler));
+    EXPECT_OK(sab_ordered_sampler_new(NULL, count, sizes, 1e18, NULL, &sampler));
     sab_sizes_free(sizes);
     sab_batch batch = SAB_BATCH_INIT;
     double total = 0;
@@ -134,7 +134,7 @@ static void Sampler_OverNumbersInPlace_KeepsTheArray(void) {
     sab_sampler *sampler = NULL;
     released_arrays = 0;
     EXPECT_OK(sab_sizes_arrow_new(&array, &schema, NULL, NULL, &sizes));
-    EXPECT_OK(sab_bionemo_size_aware_sampler_new(NULL, 3, sizes, 10, NULL, &sampler));
+    EXPECT_OK(sab_ordered_sampler_new(NULL, 3, sizes, 10, NULL, &sampler));
     sab_sizes_free(sizes);
     EXPECT(released_arrays == 0);
     sab_batch batch = SAB_BATCH_INIT;

@@ -169,7 +169,7 @@ static void Sizes_ChangedWhileAPlanReadsThem_AreRefused(void) {
         sab_sampler *sampler = NULL;                                                             \
         const sab_plan_options options = budget(1e20);                                           \
         EXPECT_FAILS(sab_plan_new(sizes, &options, &plan), SAB_E_ARGUMENT, "sizes[2] = " words); \
-        EXPECT_FAILS(sab_bionemo_size_aware_sampler_new(NULL, 3, sizes, 1e20, NULL, &sampler),   \
+        EXPECT_FAILS(sab_ordered_sampler_new(NULL, 3, sizes, 1e20, NULL, &sampler),   \
                      SAB_E_ARGUMENT, "sizes[2] = " words);                                       \
         size_t count = 0;                                                                        \
         if ((dtype) <= SAB_UINT64)                                                               \
@@ -312,7 +312,7 @@ static void Sizes_Joined_AreThoseOfTheirPartsInOrder(void) {
                    {sizes, 0, 1, 0}, {sizes, 5, 1, 5}, {sizes, 6, 2, 0}};
     for (size_t i = 0; i < COUNT(sources); ++i) {
         size_t part = 9, row = 9;
-        EXPECT_OK(sab_sizes_source(sources[i].sizes, sources[i].index, &part, &row));
+        EXPECT_OK(sab_sizes_locate(sources[i].sizes, sources[i].index, &part, &row));
         EXPECT(part == sources[i].part && row == sources[i].row);
     }
     sab_sizes_free(inner);
@@ -469,12 +469,12 @@ static void Join_BadArguments_AreNamed(void) {
     EXPECT_OK(sab_sizes_join_new(NULL, 0, &sizes));
     EXPECT(sab_sizes_count(sizes) == 0);
     size_t part = 5, row = 5;
-    EXPECT_FAILS(sab_sizes_source(sizes, 0, &part, &row), SAB_E_ARGUMENT, "index = 0");
-    EXPECT_FAILS(sab_sizes_source(NULL, 0, &part, &row), SAB_E_ARGUMENT, "sizes = NULL");
-    EXPECT_FAILS(sab_sizes_source(parts[0], 0, NULL, &row), SAB_E_ARGUMENT, "part = NULL");
-    EXPECT_FAILS(sab_sizes_source(parts[0], 0, &part, NULL), SAB_E_ARGUMENT, "row = NULL");
+    EXPECT_FAILS(sab_sizes_locate(sizes, 0, &part, &row), SAB_E_ARGUMENT, "index = 0");
+    EXPECT_FAILS(sab_sizes_locate(NULL, 0, &part, &row), SAB_E_ARGUMENT, "sizes = NULL");
+    EXPECT_FAILS(sab_sizes_locate(parts[0], 0, NULL, &row), SAB_E_ARGUMENT, "part = NULL");
+    EXPECT_FAILS(sab_sizes_locate(parts[0], 0, &part, NULL), SAB_E_ARGUMENT, "row = NULL");
     EXPECT(part == 5 && row == 5);
-    EXPECT_OK(sab_sizes_source(parts[0], 0, &part, &row));
+    EXPECT_OK(sab_sizes_locate(parts[0], 0, &part, &row));
     EXPECT(part == 0 && row == 0);
     sab_sizes_free(sizes);
     sab_sizes_free(large[0]);

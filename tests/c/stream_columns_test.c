@@ -327,7 +327,7 @@ static void Oversize_OfOneColumn_IsRefusedSkippedOrAlone(void) {
                 if (item_of(&list, i)->number == 5) alone += list.length == 1;
         }
         uint64_t skipped = 9;
-        EXPECT_OK(sab_stream_skipped_count(stream, &skipped));
+        EXPECT_OK(sab_stream_get_skipped_count(stream, &skipped));
         EXPECT(oversize == SAB_OVERSIZE_SKIP ? skipped == 1 && records == RECORDS - 1
                                              : skipped == 0 && records == RECORDS && alone == 1);
         sab_stream_free(stream);

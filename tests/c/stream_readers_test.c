@@ -185,7 +185,7 @@ static void expect_failure(size_t before, sab_status status, const char *message
         stream = files(FILES, readers[r], 0, SAB_ON_ERROR_SKIP);
         uint64_t skipped = 0;
         hash_of(stream, 100000, &count);
-        EXPECT_OK(sab_stream_skipped_count(stream, &skipped));
+        EXPECT_OK(sab_stream_get_skipped_count(stream, &skipped));
         EXPECT(count == all && skipped == 1);
         sab_stream_free(stream);
     }
@@ -253,7 +253,7 @@ static void Windows_AreThoseOfRecordsOneByOne(void) {
                 hashes[one] = hash_of(stream, 5000, &before);
                 size = save(stream);
                 hashes[one] ^= 3 * hash_of(stream, 1000000, &counts[one]);
-                EXPECT_OK(sab_stream_skipped_count(stream, &skipped[one]));
+                EXPECT_OK(sab_stream_get_skipped_count(stream, &skipped[one]));
                 EXPECT_OK(sab_stream_state_restore(stream, state, size));
                 size_t again = 0;
                 (void)hash_of(stream, 1000000, &again);
@@ -287,7 +287,7 @@ static void Names_ThatAreNoFiles_AreSkippedUntilCancelled(void) {
     uint64_t skipped = 0;
     EXPECT_OK(sab_stream_set_progress(stream, cancel_third, &calls));
     EXPECT_FAILS(sab_stream_next(stream, &record), SAB_E_CANCELLED, "code 5");
-    EXPECT_OK(sab_stream_skipped_count(stream, &skipped));
+    EXPECT_OK(sab_stream_get_skipped_count(stream, &skipped));
     EXPECT(skipped >= 1 && save(stream) > 0);
     sab_stream_free(stream);
     memcpy(paths, kept, sizeof kept);

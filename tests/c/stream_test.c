@@ -609,7 +609,7 @@ static void Sampler_OfAStream_CountsItsRecords(void) {
     }
     sab_batch batch = SAB_BATCH_INIT;
     EXPECT_OK(sab_next_batch(sampler, &batch));
-    EXPECT_OK(sab_sampler_stream_new(sampler, &under));
+    EXPECT_OK(sab_sampler_get_stream(sampler, &under));
     const size_t size = save(under);
     EXPECT_OK(sab_next_batch(sampler, &batch));
     const int64_t expected = batch.indices[0];
@@ -619,7 +619,7 @@ static void Sampler_OfAStream_CountsItsRecords(void) {
     sab_sampler_free(sampler);
     sab_plan *plan = a_plan();
     sampler = rank_of(plan, 0, 1);
-    EXPECT_FAILS(sab_sampler_stream_new(sampler, &under), SAB_E_UNSUPPORTED, "no stream under it");
+    EXPECT_FAILS(sab_sampler_get_stream(sampler, &under), SAB_E_UNSUPPORTED, "no stream under it");
     sab_sampler_free(sampler);
     sab_plan_free(plan);
 }
@@ -634,11 +634,11 @@ static void Sampler_OfAStream_CountsWhatItSkips(void) {
     EXPECT_OK(sab_readahead_sampler_new(numbers(30, 1, NULL), &options, &sampler));
     sab_batch batch = SAB_BATCH_INIT;
     size_t taken = 0, skipped = 1;
-    EXPECT_OK(sab_sampler_skipped(sampler, NULL, 0, &skipped));
+    EXPECT_OK(sab_sampler_get_skipped(sampler, NULL, 0, &skipped));
     EXPECT(skipped == 0);
     while (sab_next_batch(sampler, &batch) == SAB_OK) taken += batch.count;
     int64_t indices[3] = {7, 7, 7};
-    EXPECT_OK(sab_sampler_skipped(sampler, indices, 2, &skipped));
+    EXPECT_OK(sab_sampler_get_skipped(sampler, indices, 2, &skipped));
     EXPECT(taken > 0 && skipped == 30 - taken && skipped > 2);
     EXPECT(indices[0] == -1 && indices[1] == -1 && indices[2] == 7);
     sab_sampler_free(sampler);
@@ -807,7 +807,7 @@ static void Oversize_IsSkippedAndCounted(void) {
         size_t records, over;
         uint64_t skipped = 0;
         count_left(stream, &records, &over);
-        EXPECT_OK(sab_stream_skipped_count(stream, &skipped));
+        EXPECT_OK(sab_stream_get_skipped_count(stream, &skipped));
         EXPECT(records == 4 && over == 0 && skipped == 2);
         sab_stream_free(stream);
     }
@@ -918,7 +918,7 @@ static void Progress_OfFilesThatAreAllSkipped_Cancels(void) {
     EXPECT_OK(sab_stream_set_progress(stream, cancel_third, &calls));
     EXPECT_FAILS(sab_stream_next(stream, &record), SAB_E_CANCELLED, "code 5");
     uint64_t skipped = 0;
-    EXPECT_OK(sab_stream_skipped_count(stream, &skipped));
+    EXPECT_OK(sab_stream_get_skipped_count(stream, &skipped));
     EXPECT(calls == 3 && skipped == 3);
     sab_stream_free(stream);
 }

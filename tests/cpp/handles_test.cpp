@@ -394,7 +394,7 @@ void Samplers_OfEachKind() {
     EXPECT(has_each_once(walk(sequential), 1000));
     sab::CostliestSampler costliest(plan, 3);
     EXPECT(std::distance(costliest.begin(), costliest.end()) == 3);
-    sab::BionemoSizeAwareSampler greedy(sizes, 500);
+    sab::OrderedSampler greedy(sizes, 500);
     EXPECT(has_each_once(walk(greedy), 1000));
     sab::PackedOptions pack;
     pack.capacity = 128;

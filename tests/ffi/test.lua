@@ -153,8 +153,8 @@ local function sampler_of(case)
     return sab.new("sab_sampler", "sab_bionemo_sampler_new", plan(), set(sab.options("sab_bionemo_options"), case.option))
   end
   local options = set(sab.options("sab_sampler_options"), case.option)
-  if kind == "bionemo_size_aware" then
-    return sab.new("sab_sampler", "sab_bionemo_size_aware_sampler_new", nil, case.count, sizes, tonumber(case.sampler[3]), options)
+  if kind == "ordered" then
+    return sab.new("sab_sampler", "sab_ordered_sampler_new", nil, case.count, sizes, tonumber(case.sampler[3]), options)
   end
   if kind == "packed" then
     return sab.new("sab_sampler", "sab_packed_sampler_new", sizes, set(sab.options("sab_packed_options"), case.pack, kept), options)

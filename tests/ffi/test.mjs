@@ -102,7 +102,7 @@ function samplerOf(its) {
   const [kind, ...numbers] = its.sampler;
   if (kind === 'bionemo') return make('sab_bionemo_sampler_new', plan(), by('sab_bionemo_options', its.option));
   const walk = by('sab_sampler_options', its.option);
-  if (kind === 'bionemo_size_aware') return make('sab_bionemo_size_aware_sampler_new', null, its.sizes[0].length, sizes, Number(numbers[0]), walk);
+  if (kind === 'ordered') return make('sab_ordered_sampler_new', null, its.sizes[0].length, sizes, Number(numbers[0]), walk);
   if (kind === 'packed') return make('sab_packed_sampler_new', sizes, by('sab_packed_options', its.pack), walk);
   if (kind === 'balanced') return make('sab_balanced_sampler_new', sizes, by('sab_balanced_options', its.balanced), walk);
   if (kind === 'sharded') {

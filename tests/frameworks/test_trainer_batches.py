@@ -153,8 +153,8 @@ SOURCES = {
         sab.BucketSampler(plan_of(), seed=3),
     ),
     "other sampler": lambda: (
-        {"sampler": sab.BionemoSizeAwareSampler(None, LENGTHS, budget=80)},
-        sab.BionemoSizeAwareSampler(None, LENGTHS, budget=80),
+        {"sampler": sab.OrderedSampler(None, LENGTHS, budget=80)},
+        sab.OrderedSampler(None, LENGTHS, budget=80),
     ),
     "batch size": lambda: (
         {"batch_size": 7},

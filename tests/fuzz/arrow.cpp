@@ -86,7 +86,7 @@ void check_sizes(const sab_sizes* sizes, const Made* leaf) {
     }
     sab_sampler* sampler = nullptr;
     const sab_status status =
-        sab_bionemo_size_aware_sampler_new(nullptr, count, sizes, 1e18, nullptr, &sampler);
+        sab_ordered_sampler_new(nullptr, count, sizes, 1e18, nullptr, &sampler);
     PROMISE((status == SAB_OK) == are_proper);
     sab_batch batch = SAB_BATCH_INIT;
     if (status == SAB_OK && count > 0)

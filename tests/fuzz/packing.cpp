@@ -51,7 +51,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
             PROMISE(*batch.total <= static_cast<double>(pack.capacity) &&
                     (pack.max_sequences == 0 || batch.count <= pack.max_sequences));
             sab_rows rows = SAB_ROWS_INIT;
-            PROMISE(sab_batch_rows(sampler, &rows) == SAB_OK);
+            PROMISE(sab_sampler_get_rows(sampler, &rows) == SAB_OK);
             const int32_t* const cu_seqlens = rows.cu_seqlens[0];
             for (uint64_t i = 0; i < batch.count; ++i) {
                 const int32_t length = cu_seqlens[i + 1] - cu_seqlens[i];

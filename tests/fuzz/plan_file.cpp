@@ -72,7 +72,7 @@ void use(const sab_plan* plan, const std::vector<uint8_t>& image) {
     PROMISE(is_expected(sab_plan_get_report(plan, nullptr, nullptr, nullptr, &report)));
     int64_t skipped[64];
     size_t count = 0;
-    PROMISE(is_expected(sab_plan_skipped(plan, skipped, 64, &count)));
+    PROMISE(is_expected(sab_plan_get_skipped(plan, skipped, 64, &count)));
     sab_plan* copy = nullptr;
     PROMISE(sab_plan_copy_new(plan, &copy) == (is_damaged ? SAB_E_FORMAT : SAB_OK));
     sab_plan_free(copy);

@@ -58,12 +58,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const sab_status status = sab_sampler_state_restore(sampler, state.data(), state_size);
     PROMISE(status == SAB_OK || status == SAB_E_FORMAT || status == SAB_E_MISMATCH);
     uint64_t count = 0, epoch = 0, step = 0, walked = 0;
-    PROMISE(sab_sampler_batch_count(sampler, &count) == SAB_OK &&
+    PROMISE(sab_sampler_get_batch_count(sampler, &count) == SAB_OK &&
             sab_sampler_tell(sampler, &epoch, &step) == SAB_OK && step <= count);
     sab_batch batch = SAB_BATCH_INIT;
     sab_step whole = SAB_STEP_INIT;
     for (; sab_next_batch(sampler, &batch) == SAB_OK; ++walked)
-        PROMISE(sab_batch_step(sampler, &whole) == SAB_OK && whole.samples >= batch.count &&
+        PROMISE(sab_sampler_get_step(sampler, &whole) == SAB_OK && whole.samples >= batch.count &&
                 batch.micro_batch < whole.micro_batches);
     // a micro-batch has a sample of some rank; a last step that wraps around has more of them
     PROMISE(walked == count - step && walked <= 1920);

@@ -367,13 +367,13 @@ static size_t split(char* line, char** words) {
 
 static sab_rows rows_of(struct golden_case* c) {
     sab_rows rows = SAB_ROWS_INIT;
-    check(sab_batch_rows(c->sampler, &rows), c->name);
+    check(sab_sampler_get_rows(c->sampler, &rows), c->name);
     return rows;
 }
 
 static sab_step step_of(struct golden_case* c) {
     sab_step step = SAB_STEP_INIT;
-    check(sab_batch_step(c->sampler, &step), c->name);
+    check(sab_sampler_get_step(c->sampler, &step), c->name);
     return step;
 }
 

@@ -103,7 +103,7 @@ TEST(MinBatchSize, HoldsOnAllRanks) {
         const Owned<sab_plan> plan(handle);
         std::vector<int64_t> skipped(samples);
         std::size_t skipped_count = 0;
-        ASSERT_EQ(sab_plan_skipped(handle, skipped.data(), samples, &skipped_count), SAB_OK);
+        ASSERT_EQ(sab_plan_get_skipped(handle, skipped.data(), samples, &skipped_count), SAB_OK);
         sab_sampler_options walk_options SAB_SAMPLER_OPTIONS_INIT;
         walk_options.seed = random();
         walk_options.world_size = 1 + random() % 9;
@@ -142,7 +142,7 @@ TEST(MinBatchSize, LeavesOutOnlySamplesWithoutRoom) {
     const Owned<sab_plan> plan(handle);
     int64_t skipped[2];
     std::size_t count = 0;
-    ASSERT_EQ(sab_plan_skipped(handle, skipped, 2, &count), SAB_OK);
+    ASSERT_EQ(sab_plan_get_skipped(handle, skipped, 2, &count), SAB_OK);
     ASSERT_EQ(count, 1u);
     EXPECT_EQ(skipped[0], 61);
     sab_plan_info info SAB_PLAN_INFO_INIT;

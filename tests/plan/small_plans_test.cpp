@@ -299,7 +299,7 @@ TEST(SmallPlans, OfShardsAreAsGood) {
             << sab_last_error_message();
         const OwnedSampler sampler(handle);
         uint64_t batches = 0;
-        ASSERT_EQ(sab_sampler_batch_count(handle, &batches), SAB_OK);
+        ASSERT_EQ(sab_sampler_get_batch_count(handle, &batches), SAB_OK);
         ASSERT_LE(batches, most_allowed(sorted_cut(lengths, rules)));
     }
 }

@@ -23,7 +23,7 @@ CALLS = {
     "SequentialSampler": (sab.SequentialSampler, (PLAN,), {}),
     "BucketSampler of sizes": (sab.BucketSampler, (SIZES,), {"budget": 14}),
     "SequentialSampler of sizes": (sab.SequentialSampler, (SIZES,), {"budget": 14}),
-    "BionemoSizeAwareSampler": (sab.BionemoSizeAwareSampler, (None, SIZES), {"budget": 8}),
+    "OrderedSampler": (sab.OrderedSampler, (None, SIZES), {"budget": 8}),
     "BionemoSizeAwareStream": (sab.BionemoSizeAwareStream, ([1], float), {"budget": 8}),
     "PackedSampler": (sab.PackedSampler, (SIZES, 8), {}),
     "BalancedSampler": (sab.BalancedSampler, (SIZES,), {"samples": 4}),

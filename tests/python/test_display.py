@@ -33,7 +33,7 @@ SAMPLERS = {
     "BaguaBatchSampler": lambda: sab.BaguaBatchSampler(SIZES, budget=6, seed=7),
     "BaguaSampler": lambda: sab.BaguaSampler(SIZES, rank=1, world_size=2),
     "BalancedSampler": lambda: sab.BalancedSampler(SIZES, budget=10),
-    "BionemoSizeAwareSampler": lambda: sab.BionemoSizeAwareSampler(None, SIZES, budget=6),
+    "OrderedSampler": lambda: sab.OrderedSampler(None, SIZES, budget=6),
     "BionemoSizeAwareStream": lambda: sab.BionemoSizeAwareStream([0, 1], lambda i: 2, budget=4),
     "BucketSampler": lambda: sab.BucketSampler(plan(), seed=3, rank=1, world_size=2),
     "PackedSampler": lambda: sab.PackedSampler(SIZES, 8),
@@ -140,7 +140,7 @@ def test_the_repr_of_a_sampler_says_where_it_stands():
         f"<sab.BucketSampler: batches {len(sampler)}, rank 1 of 2, epoch 4, seed 3, skipped 0>"
     )
     with pytest.warns(sab.SkippedWarning):
-        greedy = sab.BionemoSizeAwareSampler(None, [2, 9, 2], budget=4)
+        greedy = sab.OrderedSampler(None, [2, 9, 2], budget=4)
     assert repr(greedy).endswith("epoch 0, skipped 1>")
     assert repr(plan()) == (
         f"<sab.Plan: 6 samples in {plan().batch_count} batches, {len(plan().buckets)} buckets, "

@@ -29,7 +29,7 @@ def test_a_plan_that_drops_all_samples_is_refused(make, options, given):
         lambda **ranks: sab.PackedSampler([7, 7, 7], capacity=8, **ranks),
         lambda **ranks: sab.PackedSampler([7, 7, 7], capacity=8, method="concat", **ranks),
         lambda **ranks: sab.BalancedSampler([7, 7, 7], budget=8, **ranks),
-        lambda **ranks: sab.BionemoSizeAwareSampler(None, [7, 7, 7], budget=8, **ranks),
+        lambda **ranks: sab.OrderedSampler(None, [7, 7, 7], budget=8, **ranks),
         lambda **ranks: sab.PackedSampler(
             {"a": [7, 7, 7], "b": [1, 1, 1]}, capacity={"a": 8, "b": 8}, **ranks
         ),

@@ -24,7 +24,7 @@ SAMPLERS: Mapping[str, Any] = {
     "PackedSampler": lambda sizes, **options: sab.PackedSampler(sizes, 64, **options),
     "BalancedSampler": lambda sizes, **options: sab.BalancedSampler(sizes, samples=9, **options),
     "ShardedSampler": lambda sizes, **options: sab.ShardedSampler(sizes, 256, **options),
-    "BionemoSizeAwareSampler": lambda sizes, **options: sab.BionemoSizeAwareSampler(
+    "OrderedSampler": lambda sizes, **options: sab.OrderedSampler(
         None, sizes, budget=256, **options
     ),
     "BaguaSampler": sab.BaguaSampler,
@@ -32,7 +32,7 @@ SAMPLERS: Mapping[str, Any] = {
         sizes, budget=256, **options
     ),
 }
-WITH_SEED = sorted(set(SAMPLERS) - {"SequentialSampler", "BionemoSizeAwareSampler"})
+WITH_SEED = sorted(set(SAMPLERS) - {"SequentialSampler", "OrderedSampler"})
 OTHER_BUDGET = (
     "; for another budget within an epoch make the sampler with the plan of the state, load the "
     "state, and call set_budget()"
@@ -51,7 +51,7 @@ DIFFERENCES = {
     "PackedSampler": "other sizes or options of the packing",
     "BalancedSampler": "other sizes",
     "ShardedSampler": "another plan or other shards",
-    "BionemoSizeAwareSampler": "other indices, other sizes or another budget",
+    "OrderedSampler": "other indices, other sizes or another budget",
     "BaguaSampler": "other complexities or options",
     "BaguaBatchSampler": "other complexities or options",
 }

@@ -136,9 +136,9 @@ def made_sampler(case: Case) -> Any:
         return sab.ShardedSampler(
             case.sizes, gather=lambda mine: [mine] * options["world_size"], **case.plan, **options
         )
-    if kind == "bionemo_size_aware":
+    if kind == "ordered":
         budget = float(case.sampler[1])
-        return sab.BionemoSizeAwareSampler(None, case.sizes, budget=budget, **options)
+        return sab.OrderedSampler(None, case.sizes, budget=budget, **options)
     make = getattr(sab, kind.title().replace("_", "") + "Sampler")
     source = sab.plan(case.sizes, **case.plan) if case.plan else case.sizes
     return make(source, *map(int, case.sampler[1:]), **options)

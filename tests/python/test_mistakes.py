@@ -88,8 +88,8 @@ TAKE_SIZES = {
     "PackedSampler": (lambda given: sab.PackedSampler(given, 16), "sizes"),
     "BalancedSampler": (lambda given: sab.BalancedSampler(given, budget=16), "sizes"),
     "ShardedSampler": (lambda given: sab.ShardedSampler(given, budget=16), "sizes"),
-    "BionemoSizeAwareSampler": (
-        lambda given: sab.BionemoSizeAwareSampler(None, given, budget=16),
+    "OrderedSampler": (
+        lambda given: sab.OrderedSampler(None, given, budget=16),
         "sizes",
     ),
     "BaguaSampler": (sab.BaguaSampler, "complexity"),
@@ -240,7 +240,7 @@ def test_what_is_no_number(make, rule, given):
         (lambda: sab.Grouping.by_thresholds(5), "dimensions has 5: must be pairs of lengths and"),
         (lambda: sab.Grouping.by_thresholds((LENGTHS, "x")), "thresholds = 'x': must be numbers"),
         (
-            lambda: sab.BionemoSizeAwareSampler(Walk(), LENGTHS, budget=9),
+            lambda: sab.OrderedSampler(Walk(), LENGTHS, budget=9),
             "indices = <",
         ),
         (lambda: sab.BionemoSizeAwareStream(5, len, budget=9), "indices is an int: must be iterab"),

@@ -942,7 +942,7 @@ def test_mistakes_are_named(call, words):
 @pytest.mark.parametrize(
     "call",
     [
-        lambda mixture: sab.BionemoSizeAwareSampler(None, mixture, budget=999),
+        lambda mixture: sab.OrderedSampler(None, mixture, budget=999),
         sab.BaguaSampler,
         lambda mixture: sab.BaguaBatchSampler(mixture, budget=999),
         lambda mixture: sab.find_thresholds(mixture, 1),

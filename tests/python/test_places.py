@@ -17,7 +17,7 @@ SAMPLERS = {
     "packed": lambda: sab.PackedSampler(SIZES, capacity=500),
     "balanced": lambda: sab.BalancedSampler(SIZES, budget=500),
     "sharded": lambda: sab.ShardedSampler(SIZES, budget=500),
-    "bionemo": lambda: sab.BionemoSizeAwareSampler(None, SIZES, budget=500),
+    "bionemo": lambda: sab.OrderedSampler(None, SIZES, budget=500),
     "bagua": lambda: sab.BaguaSampler(SIZES, batch_size=8),
 }
 LOOPS = {

@@ -410,7 +410,7 @@ def test_pickle_of_plan_and_samplers():
     for sampler in (
         sab.BucketSampler(plan, seed=3),
         sab.SequentialSampler(plan),
-        sab.BionemoSizeAwareSampler(None, np.arange(10), budget=12),
+        sab.OrderedSampler(None, np.arange(10), budget=12),
     ):
         copy = pickle.loads(pickle.dumps(sampler))
         assert walk(copy) == walk(sampler)
@@ -438,7 +438,7 @@ def test_size_aware_follows_the_greedy_rule(sizes, maximum):
             batch = []
         batch.append(index)
     expected += [batch] if batch else []
-    sampler = sab.BionemoSizeAwareSampler(None, np.array(sizes, np.int64), budget=maximum)
+    sampler = sab.OrderedSampler(None, np.array(sizes, np.int64), budget=maximum)
     assert walk(sampler) == expected and len(sampler) == len(expected)
     stream = sab.BionemoSizeAwareStream(range(len(sizes)), sizes, budget=maximum)
     assert walk(stream) == expected == walk(stream)
@@ -447,7 +447,7 @@ def test_size_aware_follows_the_greedy_rule(sizes, maximum):
 
 def test_size_aware_warns_of_skipped_samples():
     with pytest.warns(sab.SkippedWarning, match="2 of 4 samples are over budget"):
-        assert walk(sab.BionemoSizeAwareSampler(None, [1, 9, 2, 8], budget=4)) == [[0, 2]]
+        assert walk(sab.OrderedSampler(None, [1, 9, 2, 8], budget=4)) == [[0, 2]]
 
 
 def test_stream_source_that_fails_can_go_on():
@@ -910,7 +910,7 @@ def test_what_can_be_made_again_is_pickled_and_copied():
     for sampler in (
         sab.BucketSampler(plan),
         sab.SequentialSampler(plan),
-        sab.BionemoSizeAwareSampler(None, [1, 2, 3], budget=3),
+        sab.OrderedSampler(None, [1, 2, 3], budget=3),
         sab.PackedSampler([1, 2, 3], 4),
         sab.BalancedSampler([1, 2, 3, 4], samples=2),
     ):

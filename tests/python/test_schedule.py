@@ -18,7 +18,7 @@ def samplers(**ranks):
         sab.SequentialSampler(plan, last_step="wrap", **ranks),
         sab.PackedSampler(SIZES, capacity=64, **ranks),
         sab.BalancedSampler(SIZES, budget=100, **ranks),
-        sab.BionemoSizeAwareSampler(None, SIZES, budget=100, last_step="drop", **ranks),
+        sab.OrderedSampler(None, SIZES, budget=100, last_step="drop", **ranks),
         sab.BaguaSampler(SIZES, batch_size=4, **ranks),
     ]
 
@@ -69,7 +69,7 @@ def test_a_schedule_is_of_the_current_epoch_and_moves_nothing():
 
 def test_a_stream_keeps_the_sizes_of_its_sampler():
     pa = pytest.importorskip("pyarrow")
-    sampler = sab.BionemoSizeAwareSampler(None, SIZES.copy(), budget=100)
+    sampler = sab.OrderedSampler(None, SIZES.copy(), budget=100)
     expected = [each.tolist() for each in sampler]
     alive = weakref.ref(sampler)
     reader = pa.RecordBatchReader.from_stream(sampler)

@@ -68,7 +68,7 @@ void repair(Saved& state) {
 /// The rest of the epoch, as far as it is not very long.
 void walk(sab_sampler* sampler) {
     uint64_t count = 0, epoch = 0, position = 0, walked = 0;
-    ASSERT_EQ(sab_sampler_batch_count(sampler, &count), SAB_OK);
+    ASSERT_EQ(sab_sampler_get_batch_count(sampler, &count), SAB_OK);
     ASSERT_EQ(sab_sampler_tell(sampler, &epoch, &position), SAB_OK);
     ASSERT_LE(position, count);
     sab_batch batch = SAB_BATCH_INIT;
@@ -77,7 +77,7 @@ void walk(sab_sampler* sampler) {
         ASSERT_LE(batch.count, std::size_t{sample_count});
         for (std::size_t i = 0; i < batch.count; ++i)
             ASSERT_TRUE(batch.indices[i] >= 0 && batch.indices[i] < sample_count);
-        ASSERT_EQ(sab_batch_step(sampler, &step), SAB_OK);
+        ASSERT_EQ(sab_sampler_get_step(sampler, &step), SAB_OK);
         ASSERT_GE(step.samples, batch.count);
         ASSERT_LT(batch.micro_batch, step.micro_batches);
     }

@@ -56,7 +56,7 @@ Walked walk(const sab_plan* plan, uint64_t count, uint64_t ranks, sab_last_step 
         options.costliest_first = costliest_first;
         sab_sampler* sampler = nullptr;
         EXPECT_EQ(sab_bucket_sampler_new(plan, &options, &sampler), SAB_OK);
-        EXPECT_EQ(sab_sampler_batch_count(sampler, &walked.steps), SAB_OK);
+        EXPECT_EQ(sab_sampler_get_batch_count(sampler, &walked.steps), SAB_OK);
         walked.longest.resize(epochs * walked.steps * ranks);
         sab_batch batch = SAB_BATCH_INIT;
         for (uint64_t epoch = 0; epoch < epochs; ++epoch) {

@@ -282,8 +282,8 @@ private:
 
     void expect_same(const std::vector<Sampler>& old) const {
         uint64_t count = 0, same = 0;
-        EXPECT_DONE(sab_sampler_batch_count(old[0].get(), &count));
-        EXPECT_DONE(sab_sampler_batch_count(ranks_[0].get(), &same));
+        EXPECT_DONE(sab_sampler_get_batch_count(old[0].get(), &count));
+        EXPECT_DONE(sab_sampler_get_batch_count(ranks_[0].get(), &same));
         ASSERT_EQ(count, same);
         for (std::size_t r = 0; r < old.size(); ++r)
             for (uint64_t at = position(); at < count; ++at) {
@@ -304,7 +304,7 @@ private:
         for (std::size_t r = 0; r < ranks_.size(); ++r) {
             sab_batch batch = SAB_BATCH_INIT;
             uint64_t same = 0;
-            EXPECT_DONE(sab_sampler_batch_count(ranks_[r].get(), &same));
+            EXPECT_DONE(sab_sampler_get_batch_count(ranks_[r].get(), &same));
             EXPECT_TRUE(r == 0 || same == count);
             count = same;
             EXPECT_EQ(sab_next_batch(ranks_[r].get(), &batch), at < count ? SAB_OK : SAB_END);
@@ -403,7 +403,7 @@ TEST(Rest, OfSeveralRanks_HasStepsOfNearlyEqualCost) {
         for (const Sampler& sampler : samplers) {
             EXPECT_DONE(sab_sampler_set_epoch(sampler.get(), 1));
             EXPECT_DONE(sab_sampler_set_budget(sampler.get(), 0, limit));
-            EXPECT_DONE(sab_sampler_batch_count(sampler.get(), &count));
+            EXPECT_DONE(sab_sampler_get_batch_count(sampler.get(), &count));
         }
         for (uint64_t step = 0; step + 1 < count; ++step) {
             double most = 0;

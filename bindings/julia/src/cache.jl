@@ -171,7 +171,7 @@ Number of keys with the cache's dataset name.
 """
 function key_count(cache::Cache)
     keys = Ref{UInt64}(0)
-    check(Raw.sab_cache_key_count(cache, keys))
+    check(Raw.sab_cache_get_key_count(cache, keys))
     return Int(keys[])
 end
 

@@ -124,7 +124,7 @@ function pad(samples::AbstractVector{Array{T,N}}; value = zero(T), repeat::Bool 
     shape = Vector{Int64}(undef, N)
     GC.@preserve kept filling begin
         pad_given.value = Base.unsafe_convert(Ptr{T}, filling)
-        check(Raw.sab_ragged_padded_shape(given, C_NULL, length(samples), shape))
+        check(Raw.sab_ragged_get_padded_shape(given, C_NULL, length(samples), shape))
         padded = Array{T,N + 1}(undef, reverse(shape)..., length(samples))
         check(Raw.sab_ragged_pad(given, C_NULL, length(samples), shape, pad_given, padded))
         return padded

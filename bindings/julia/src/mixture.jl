@@ -170,7 +170,7 @@ How often each sample appears in an epoch.
 """
 function counts(mixture::Mixture; epoch::Integer = 0)
     times = Vector{UInt32}(undef, length(mixture))
-    check(Raw.sab_mixture_counts(mixture.sizes, converted(UInt64, :epoch, epoch), times, length(times)))
+    check(Raw.sab_mixture_get_counts(mixture.sizes, converted(UInt64, :epoch, epoch), times, length(times)))
     return Int.(times)
 end
 

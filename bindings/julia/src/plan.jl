@@ -176,7 +176,7 @@ end
 
 The samples outside the boundaries or over the budget, which are in no batch, by ascending size.
 """
-skipped(plan::Plan) = skipped_samples((samples, room, count) -> Raw.sab_plan_skipped(plan, samples, room, count), info(plan).skipped)
+skipped(plan::Plan) = skipped_samples((samples, room, count) -> Raw.sab_plan_get_skipped(plan, samples, room, count), info(plan).skipped)
 
 "Statistics of an epoch before any training: the fields of `sab_plan_report`. Prints as a table."
 struct Report

@@ -3,8 +3,8 @@
 """
 The C functions, structs and constants of the headers, by their own names; see `include/sab.h`.
 
-Structs that begin with `struct_size` are mutable and passed as they are. `T()` leaves their fields
-unset, `init` sets defaults. The others lie in arrays.
+Structs that begin with `struct_size` are mutable and passed as they are. `T()` sets it, and all
+other fields to zero, which is their default. The others lie in arrays.
 """
 module Raw
 
@@ -15,6 +15,11 @@ abstract type Struct end
 Base.cconvert(::Type{Ptr{T}}, value::T) where {T<:Struct} = value
 Base.unsafe_convert(::Type{Ptr{T}}, value::T) where {T<:Struct} =
     Ptr{T}(pointer_from_objref(value))
+function zeroed(value::T) where {T<:Struct}
+    GC.@preserve value ccall(:memset, Ptr{Cvoid}, (Ptr{Cvoid}, Cint, Csize_t), pointer_from_objref(value), 0, sizeof(T))
+    value.struct_size = sizeof(T)
+    return value
+end
 
 const SAB_OK = 0
 const SAB_END = 1
@@ -45,6 +50,14 @@ sab_version_string() = ccall(_sab_version_string[], Cstring, ())
 const sab_log_level = Int32
 const _sab_log_set_callback = Ref(C_NULL)
 sab_log_set_callback(callback, ctx) = ccall(_sab_log_set_callback[], Cvoid, (Ptr{Cvoid}, Ptr{Cvoid}), callback, ctx)
+
+mutable struct sab_progress_options <: Struct
+    struct_size::Csize_t
+    progress::Ptr{Cvoid}
+    progress_ctx::Ptr{Cvoid}
+    sab_progress_options() = zeroed(new())
+end
+
 const SAB_MAX_COLUMNS = 8
 const SAB_MAX_COLUMN_NAME = 63
 const SAB_INT8 = 1
@@ -64,9 +77,6 @@ const SAB_TEXT_VALUE = 3
 const SAB_TEXT_ALL_BYTES = 4
 const SAB_NULLS_REFUSE = 0
 const SAB_NULLS_ZERO = 1
-struct ArrowSchema end
-struct ArrowArray end
-struct ArrowArrayStream end
 struct sab_sizes end
 const sab_dtype = Int32
 const sab_text_unit = Int32
@@ -75,36 +85,18 @@ mutable struct sab_sizes_options <: Struct
     struct_size::Csize_t
     stride::Int64
     copy::Int32
-    sab_sizes_options() = new()
+    sab_sizes_options() = zeroed(new())
 end
 
-const _sab_sizes_options_init = Ref(C_NULL)
-sab_sizes_options_init(options, struct_size) = ccall(_sab_sizes_options_init[], Cvoid, (Ptr{sab_sizes_options}, Csize_t), options, struct_size)
-init(options::sab_sizes_options) = sab_sizes_options_init(options, sizeof(options))
 const _sab_sizes_new = Ref(C_NULL)
 sab_sizes_new(data, count, dtype, options, sizes) = ccall(_sab_sizes_new[], sab_status, (Ptr{Cvoid}, Csize_t, sab_dtype, Ptr{sab_sizes_options}, Ptr{Ptr{sab_sizes}}), data, count, dtype, options, sizes)
 const _sab_sizes_callback_new = Ref(C_NULL)
-sab_sizes_callback_new(count, size, ctx, progress, progress_ctx, sizes) = ccall(_sab_sizes_callback_new[], sab_status, (Csize_t, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{Ptr{sab_sizes}}), count, size, ctx, progress, progress_ctx, sizes)
+sab_sizes_callback_new(count, size, ctx, options, sizes) = ccall(_sab_sizes_callback_new[], sab_status, (Csize_t, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{sab_progress_options}, Ptr{Ptr{sab_sizes}}), count, size, ctx, options, sizes)
 const sab_null_rule = Int32
-
-mutable struct sab_sizes_arrow_options <: Struct
-    struct_size::Csize_t
-    nulls::sab_null_rule
-    text_unit::sab_text_unit
-    sab_sizes_arrow_options() = new()
-end
-
-const _sab_sizes_arrow_options_init = Ref(C_NULL)
-sab_sizes_arrow_options_init(options, struct_size) = ccall(_sab_sizes_arrow_options_init[], Cvoid, (Ptr{sab_sizes_arrow_options}, Csize_t), options, struct_size)
-init(options::sab_sizes_arrow_options) = sab_sizes_arrow_options_init(options, sizeof(options))
-const _sab_sizes_arrow_new = Ref(C_NULL)
-sab_sizes_arrow_new(array, schema, column, options, sizes) = ccall(_sab_sizes_arrow_new[], sab_status, (Ptr{ArrowArray}, Ptr{ArrowSchema}, Cstring, Ptr{sab_sizes_arrow_options}, Ptr{Ptr{sab_sizes}}), array, schema, column, options, sizes)
-const _sab_sizes_arrow_stream_new = Ref(C_NULL)
-sab_sizes_arrow_stream_new(stream, column, options, sizes) = ccall(_sab_sizes_arrow_stream_new[], sab_status, (Ptr{ArrowArrayStream}, Cstring, Ptr{sab_sizes_arrow_options}, Ptr{Ptr{sab_sizes}}), stream, column, options, sizes)
 const _sab_sizes_join_new = Ref(C_NULL)
 sab_sizes_join_new(parts, count, sizes) = ccall(_sab_sizes_join_new[], sab_status, (Ptr{Ptr{sab_sizes}}, Csize_t, Ptr{Ptr{sab_sizes}}), parts, count, sizes)
-const _sab_sizes_source = Ref(C_NULL)
-sab_sizes_source(sizes, index, part, row) = ccall(_sab_sizes_source[], sab_status, (Ptr{sab_sizes}, Csize_t, Ptr{Csize_t}, Ptr{Csize_t}), sizes, index, part, row)
+const _sab_sizes_locate = Ref(C_NULL)
+sab_sizes_locate(sizes, index, part, row) = ccall(_sab_sizes_locate[], sab_status, (Ptr{sab_sizes}, Csize_t, Ptr{Csize_t}, Ptr{Csize_t}), sizes, index, part, row)
 const _sab_sizes_named_new = Ref(C_NULL)
 sab_sizes_named_new(sizes, name, named) = ccall(_sab_sizes_named_new[], sab_status, (Ptr{sab_sizes}, Cstring, Ptr{Ptr{sab_sizes}}), sizes, name, named)
 const _sab_sizes_columns_new = Ref(C_NULL)
@@ -130,7 +122,9 @@ struct sab_cost end
 struct sab_cost_term
     coefficient::Float64
     count_power::UInt32
-    length_powers::NTuple{8,UInt32}
+    column_count::UInt32
+    length_powers::Ptr{UInt32}
+    reserved::NTuple{2,UInt64}
 end
 
 const _sab_cost_padded_new = Ref(C_NULL)
@@ -147,6 +141,7 @@ sab_cost_free(cost) = ccall(_sab_cost_free[], Cvoid, (Ptr{sab_cost},), cost)
 struct sab_budget
     cost::Ptr{sab_cost}
     limit::Float64
+    reserved::NTuple{2,UInt64}
 end
 
 const SAB_BUCKETS_AUTO = 0
@@ -155,8 +150,8 @@ const SAB_BUCKETS_OPTIMAL = 2
 const SAB_TAIL_KEEP = 0
 const SAB_TAIL_DROP = 1
 const SAB_TAIL_WRAP = 2
-const SAB_OVERSIZE_SKIP = 0
-const SAB_OVERSIZE_ERROR = 1
+const SAB_OVERSIZE_ERROR = 0
+const SAB_OVERSIZE_SKIP = 1
 const SAB_OVERSIZE_SINGLE = 2
 const SAB_MAX_PLAN_THREADS = 256
 struct sab_plan end
@@ -166,37 +161,33 @@ const sab_oversize = Int32
 
 mutable struct sab_plan_options <: Struct
     struct_size::Csize_t
-    bucket_rule::sab_bucket_rule
     budgets::Ptr{sab_budget}
     budget_count::Csize_t
-    padding_target::Float64
-    boundaries::Ptr{Float64}
-    boundary_count::Csize_t
-    bucket_count::Csize_t
-    bucket_batches::UInt64
     batch_sizes::Ptr{UInt64}
     batch_size_count::Csize_t
     max_batch_size::UInt64
-    batch_size_multiple::UInt64
-    length_multiple::Float64
+    min_batch_size::UInt64
+    length_multiples::Ptr{Float64}
+    length_multiple_count::Csize_t
     tail::sab_tail
     oversize::sab_oversize
-    max_shapes::Csize_t
-    length_multiples::Ptr{Float64}
+    bucket_rule::sab_bucket_rule
+    padding_target::Float64
+    bucket_batches::UInt64
+    boundaries::Ptr{Float64}
+    boundary_count::Csize_t
+    bucket_count::Csize_t
+    batch_size_multiple::UInt64
+    max_shapes::Ptr{UInt64}
+    max_shape_count::Csize_t
     separate_by::Ptr{Int64}
     separate_by_count::Csize_t
-    id_shapes::Ptr{Csize_t}
-    id_shape_count::Csize_t
+    threads::UInt64
     progress::Ptr{Cvoid}
     progress_ctx::Ptr{Cvoid}
-    threads::UInt64
-    min_batch_size::UInt64
-    sab_plan_options() = new()
+    sab_plan_options() = zeroed(new())
 end
 
-const _sab_plan_options_init = Ref(C_NULL)
-sab_plan_options_init(options, struct_size) = ccall(_sab_plan_options_init[], Cvoid, (Ptr{sab_plan_options}, Csize_t), options, struct_size)
-init(options::sab_plan_options) = sab_plan_options_init(options, sizeof(options))
 
 mutable struct sab_bucket <: Struct
     struct_size::Csize_t
@@ -212,7 +203,7 @@ mutable struct sab_bucket <: Struct
     batch_size::UInt64
     batches::UInt64
     id::Int64
-    sab_bucket() = new()
+    sab_bucket() = zeroed(new())
 end
 
 
@@ -227,7 +218,7 @@ mutable struct sab_plan_info <: Struct
     total::Float64
     budget_count::Csize_t
     columns::Csize_t
-    sab_plan_info() = new()
+    sab_plan_info() = zeroed(new())
 end
 
 const _sab_plan_new = Ref(C_NULL)
@@ -240,8 +231,8 @@ const _sab_plan_column_name = Ref(C_NULL)
 sab_plan_column_name(plan, column) = ccall(_sab_plan_column_name[], Cstring, (Ptr{sab_plan}, Csize_t), plan, column)
 const _sab_plan_get_bucket = Ref(C_NULL)
 sab_plan_get_bucket(plan, index, bucket) = ccall(_sab_plan_get_bucket[], sab_status, (Ptr{sab_plan}, Csize_t, Ptr{sab_bucket}), plan, index, bucket)
-const _sab_plan_skipped = Ref(C_NULL)
-sab_plan_skipped(plan, indices, capacity, count) = ccall(_sab_plan_skipped[], sab_status, (Ptr{sab_plan}, Ptr{Int64}, Csize_t, Ptr{Csize_t}), plan, indices, capacity, count)
+const _sab_plan_get_skipped = Ref(C_NULL)
+sab_plan_get_skipped(plan, indices, capacity, count) = ccall(_sab_plan_get_skipped[], sab_status, (Ptr{sab_plan}, Ptr{Int64}, Csize_t, Ptr{Csize_t}), plan, indices, capacity, count)
 const _sab_plan_save = Ref(C_NULL)
 sab_plan_save(plan, path) = ccall(_sab_plan_save[], sab_status, (Ptr{sab_plan}, Cstring), plan, path)
 const _sab_plan_file_new = Ref(C_NULL)
@@ -256,6 +247,36 @@ const _sab_plan_bytes_new = Ref(C_NULL)
 sab_plan_bytes_new(data, size, plan) = ccall(_sab_plan_bytes_new[], sab_status, (Ptr{Cvoid}, Csize_t, Ptr{Ptr{sab_plan}}), data, size, plan)
 const _sab_plan_free = Ref(C_NULL)
 sab_plan_free(plan) = ccall(_sab_plan_free[], Cvoid, (Ptr{sab_plan},), plan)
+struct sab_sampler_options end
+
+mutable struct sab_plan_report <: Struct
+    struct_size::Csize_t
+    samples::UInt64
+    skipped::UInt64
+    dropped::UInt64
+    repeated::UInt64
+    batches::UInt64
+    steps::UInt64
+    lower_bound::UInt64
+    shapes::UInt64
+    total::Float64
+    padded_total::Float64
+    padding::Float64
+    rank_imbalance::Float64
+    meet_again::Float64
+    partners::Float64
+    length_correlation::Float64
+    variance_ratio::Float64
+    nearest_target::Float64
+    target_met::UInt64
+    columns::Csize_t
+    totals::Ptr{Float64}
+    padded_totals::Ptr{Float64}
+    sab_plan_report() = zeroed(new())
+end
+
+const _sab_plan_get_report = Ref(C_NULL)
+sab_plan_get_report(plan, sampler, options, report) = ccall(_sab_plan_get_report[], sab_status, (Ptr{sab_plan}, Ptr{sab_sampler_options}, Ptr{sab_progress_options}, Ptr{sab_plan_report}), plan, sampler, options, report)
 const SAB_LAYOUT_PADDED = 0
 const SAB_LAYOUT_ROW = 1
 const SAB_LAST_STEP_SPLIT = 0
@@ -282,7 +303,7 @@ mutable struct sab_batch <: Struct
     step::UInt64
     micro_batch::UInt64
     id::Int64
-    sab_batch() = new()
+    sab_batch() = zeroed(new())
 end
 
 
@@ -292,7 +313,7 @@ mutable struct sab_rows <: Struct
     cu_seqlens::Ptr{Ptr{Int32}}
     starts::Ptr{Int64}
     capacity::Ptr{Float64}
-    sab_rows() = new()
+    sab_rows() = zeroed(new())
 end
 
 
@@ -313,7 +334,7 @@ mutable struct sab_block <: Struct
     id::Ptr{Int64}
     cu_seqlens::Ptr{Ptr{Int32}}
     starts::Ptr{Int64}
-    sab_block() = new()
+    sab_block() = zeroed(new())
 end
 
 
@@ -323,7 +344,7 @@ mutable struct sab_step <: Struct
     samples::UInt64
     columns::Csize_t
     totals::Ptr{Float64}
-    sab_step() = new()
+    sab_step() = zeroed(new())
 end
 
 const sab_last_step = Int32
@@ -337,38 +358,35 @@ mutable struct sab_sampler_options <: Struct
     micro_batches::UInt64
     last_step::sab_last_step
     costliest_first::UInt64
-    sab_sampler_options() = new()
+    sab_sampler_options() = zeroed(new())
 end
 
-const _sab_sampler_options_init = Ref(C_NULL)
-sab_sampler_options_init(options, struct_size) = ccall(_sab_sampler_options_init[], Cvoid, (Ptr{sab_sampler_options}, Csize_t), options, struct_size)
-init(options::sab_sampler_options) = sab_sampler_options_init(options, sizeof(options))
 const _sab_bucket_sampler_new = Ref(C_NULL)
 sab_bucket_sampler_new(plan, options, sampler) = ccall(_sab_bucket_sampler_new[], sab_status, (Ptr{sab_plan}, Ptr{sab_sampler_options}, Ptr{Ptr{sab_sampler}}), plan, options, sampler)
 const _sab_sequential_sampler_new = Ref(C_NULL)
 sab_sequential_sampler_new(plan, options, sampler) = ccall(_sab_sequential_sampler_new[], sab_status, (Ptr{sab_plan}, Ptr{sab_sampler_options}, Ptr{Ptr{sab_sampler}}), plan, options, sampler)
 const _sab_costliest_sampler_new = Ref(C_NULL)
 sab_costliest_sampler_new(plan, count, sampler) = ccall(_sab_costliest_sampler_new[], sab_status, (Ptr{sab_plan}, UInt64, Ptr{Ptr{sab_sampler}}), plan, count, sampler)
+const _sab_ordered_sampler_new = Ref(C_NULL)
+sab_ordered_sampler_new(indices, count, sizes, limit, options, sampler) = ccall(_sab_ordered_sampler_new[], sab_status, (Ptr{Int64}, Csize_t, Ptr{sab_sizes}, Float64, Ptr{sab_sampler_options}, Ptr{Ptr{sab_sampler}}), indices, count, sizes, limit, options, sampler)
 const _sab_sampler_begin = Ref(C_NULL)
 sab_sampler_begin(sampler) = ccall(_sab_sampler_begin[], sab_status, (Ptr{sab_sampler},), sampler)
 const _sab_next_batch = Ref(C_NULL)
 sab_next_batch(sampler, batch) = ccall(_sab_next_batch[], sab_status, (Ptr{sab_sampler}, Ptr{sab_batch}), sampler, batch)
-const _sab_batch_rows = Ref(C_NULL)
-sab_batch_rows(sampler, rows) = ccall(_sab_batch_rows[], sab_status, (Ptr{sab_sampler}, Ptr{sab_rows}), sampler, rows)
-const _sab_batch_step = Ref(C_NULL)
-sab_batch_step(sampler, step) = ccall(_sab_batch_step[], sab_status, (Ptr{sab_sampler}, Ptr{sab_step}), sampler, step)
+const _sab_sampler_get_rows = Ref(C_NULL)
+sab_sampler_get_rows(sampler, rows) = ccall(_sab_sampler_get_rows[], sab_status, (Ptr{sab_sampler}, Ptr{sab_rows}), sampler, rows)
+const _sab_sampler_get_step = Ref(C_NULL)
+sab_sampler_get_step(sampler, step) = ccall(_sab_sampler_get_step[], sab_status, (Ptr{sab_sampler}, Ptr{sab_step}), sampler, step)
 const _sab_next_block = Ref(C_NULL)
 sab_next_block(sampler, max_batches, block) = ccall(_sab_next_block[], sab_status, (Ptr{sab_sampler}, Csize_t, Ptr{sab_block}), sampler, max_batches, block)
 const _sab_sampler_at = Ref(C_NULL)
 sab_sampler_at(sampler, position, batch) = ccall(_sab_sampler_at[], sab_status, (Ptr{sab_sampler}, UInt64, Ptr{sab_batch}), sampler, position, batch)
-const _sab_sampler_get_schedule = Ref(C_NULL)
-sab_sampler_get_schedule(sampler, stream) = ccall(_sab_sampler_get_schedule[], sab_status, (Ptr{sab_sampler}, Ptr{ArrowArrayStream}), sampler, stream)
-const _sab_sampler_capabilities = Ref(C_NULL)
-sab_sampler_capabilities(sampler, capabilities) = ccall(_sab_sampler_capabilities[], sab_status, (Ptr{sab_sampler}, Ptr{UInt64}), sampler, capabilities)
-const _sab_sampler_batch_count = Ref(C_NULL)
-sab_sampler_batch_count(sampler, count) = ccall(_sab_sampler_batch_count[], sab_status, (Ptr{sab_sampler}, Ptr{UInt64}), sampler, count)
-const _sab_sampler_skipped = Ref(C_NULL)
-sab_sampler_skipped(sampler, indices, capacity, count) = ccall(_sab_sampler_skipped[], sab_status, (Ptr{sab_sampler}, Ptr{Int64}, Csize_t, Ptr{Csize_t}), sampler, indices, capacity, count)
+const _sab_sampler_get_capabilities = Ref(C_NULL)
+sab_sampler_get_capabilities(sampler, capabilities) = ccall(_sab_sampler_get_capabilities[], sab_status, (Ptr{sab_sampler}, Ptr{UInt64}), sampler, capabilities)
+const _sab_sampler_get_batch_count = Ref(C_NULL)
+sab_sampler_get_batch_count(sampler, count) = ccall(_sab_sampler_get_batch_count[], sab_status, (Ptr{sab_sampler}, Ptr{UInt64}), sampler, count)
+const _sab_sampler_get_skipped = Ref(C_NULL)
+sab_sampler_get_skipped(sampler, indices, capacity, count) = ccall(_sab_sampler_get_skipped[], sab_status, (Ptr{sab_sampler}, Ptr{Int64}, Csize_t, Ptr{Csize_t}), sampler, indices, capacity, count)
 const _sab_sampler_set_epoch = Ref(C_NULL)
 sab_sampler_set_epoch(sampler, epoch) = ccall(_sab_sampler_set_epoch[], sab_status, (Ptr{sab_sampler}, UInt64), sampler, epoch)
 const _sab_sampler_seek = Ref(C_NULL)
@@ -381,41 +399,29 @@ const _sab_sampler_get_budget = Ref(C_NULL)
 sab_sampler_get_budget(sampler, index, limit) = ccall(_sab_sampler_get_budget[], sab_status, (Ptr{sab_sampler}, Csize_t, Ptr{Float64}), sampler, index, limit)
 const _sab_sampler_state_save = Ref(C_NULL)
 sab_sampler_state_save(sampler, state, capacity, size) = ccall(_sab_sampler_state_save[], sab_status, (Ptr{sab_sampler}, Ptr{Cvoid}, Csize_t, Ptr{Csize_t}), sampler, state, capacity, size)
-const _sab_sampler_state_at = Ref(C_NULL)
-sab_sampler_state_at(sampler, position, state, capacity, size) = ccall(_sab_sampler_state_at[], sab_status, (Ptr{sab_sampler}, UInt64, Ptr{Cvoid}, Csize_t, Ptr{Csize_t}), sampler, position, state, capacity, size)
+const _sab_sampler_state_save_at = Ref(C_NULL)
+sab_sampler_state_save_at(sampler, position, state, capacity, size) = ccall(_sab_sampler_state_save_at[], sab_status, (Ptr{sab_sampler}, UInt64, Ptr{Cvoid}, Csize_t, Ptr{Csize_t}), sampler, position, state, capacity, size)
 const _sab_sampler_state_restore = Ref(C_NULL)
 sab_sampler_state_restore(sampler, state, size) = ccall(_sab_sampler_state_restore[], sab_status, (Ptr{sab_sampler}, Ptr{Cvoid}, Csize_t), sampler, state, size)
 const _sab_sampler_free = Ref(C_NULL)
 sab_sampler_free(sampler) = ccall(_sab_sampler_free[], Cvoid, (Ptr{sab_sampler},), sampler)
+struct ArrowSchema end
+struct ArrowArray end
+struct ArrowArrayStream end
 
-mutable struct sab_plan_report <: Struct
+mutable struct sab_sizes_arrow_options <: Struct
     struct_size::Csize_t
-    samples::UInt64
-    skipped::UInt64
-    dropped::UInt64
-    repeated::UInt64
-    batches::UInt64
-    steps::UInt64
-    lower_bound::UInt64
-    shapes::UInt64
-    total::Float64
-    padded_total::Float64
-    padding::Float64
-    rank_imbalance::Float64
-    meet_again::Float64
-    partners::Float64
-    length_correlation::Float64
-    variance_ratio::Float64
-    nearest_target::Float64
-    target_met::UInt64
-    columns::Csize_t
-    totals::NTuple{8,Float64}
-    padded_totals::NTuple{8,Float64}
-    sab_plan_report() = new()
+    nulls::sab_null_rule
+    text_unit::sab_text_unit
+    sab_sizes_arrow_options() = zeroed(new())
 end
 
-const _sab_plan_get_report = Ref(C_NULL)
-sab_plan_get_report(plan, options, progress, progress_ctx, report) = ccall(_sab_plan_get_report[], sab_status, (Ptr{sab_plan}, Ptr{sab_sampler_options}, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{sab_plan_report}), plan, options, progress, progress_ctx, report)
+const _sab_sizes_arrow_new = Ref(C_NULL)
+sab_sizes_arrow_new(array, schema, column, options, sizes) = ccall(_sab_sizes_arrow_new[], sab_status, (Ptr{ArrowArray}, Ptr{ArrowSchema}, Cstring, Ptr{sab_sizes_arrow_options}, Ptr{Ptr{sab_sizes}}), array, schema, column, options, sizes)
+const _sab_sizes_arrow_stream_new = Ref(C_NULL)
+sab_sizes_arrow_stream_new(stream, column, options, sizes) = ccall(_sab_sizes_arrow_stream_new[], sab_status, (Ptr{ArrowArrayStream}, Cstring, Ptr{sab_sizes_arrow_options}, Ptr{Ptr{sab_sizes}}), stream, column, options, sizes)
+const _sab_sampler_get_schedule = Ref(C_NULL)
+sab_sampler_get_schedule(sampler, stream) = ccall(_sab_sampler_get_schedule[], sab_status, (Ptr{sab_sampler}, Ptr{ArrowArrayStream}), sampler, stream)
 const _sab_ranks_from_environment = Ref(C_NULL)
 sab_ranks_from_environment(rank, world_size) = ccall(_sab_ranks_from_environment[], sab_status, (Ptr{UInt64}, Ptr{UInt64}), rank, world_size)
 const _sab_ranks_from_mesh = Ref(C_NULL)
@@ -433,7 +439,8 @@ const sab_pack_method = Int32
 mutable struct sab_packed_options <: Struct
     struct_size::Csize_t
     method::sab_pack_method
-    capacity::UInt64
+    capacities::Ptr{UInt64}
+    capacity_count::Csize_t
     max_sequences::UInt64
     split::Int32
     oversize::sab_oversize
@@ -442,15 +449,10 @@ mutable struct sab_packed_options <: Struct
     balance_count::Csize_t
     progress::Ptr{Cvoid}
     progress_ctx::Ptr{Cvoid}
-    capacities::Ptr{UInt64}
-    capacity_count::Csize_t
     tries::UInt64
-    sab_packed_options() = new()
+    sab_packed_options() = zeroed(new())
 end
 
-const _sab_packed_options_init = Ref(C_NULL)
-sab_packed_options_init(options, struct_size) = ccall(_sab_packed_options_init[], Cvoid, (Ptr{sab_packed_options}, Csize_t), options, struct_size)
-init(options::sab_packed_options) = sab_packed_options_init(options, sizeof(options))
 
 mutable struct sab_packed_info <: Struct
     struct_size::Csize_t
@@ -464,7 +466,7 @@ mutable struct sab_packed_info <: Struct
     fingerprint::UInt64
     total::Float64
     fill::Float64
-    sab_packed_info() = new()
+    sab_packed_info() = zeroed(new())
 end
 
 const _sab_packed_sampler_new = Ref(C_NULL)
@@ -474,24 +476,14 @@ sab_packed_sampler_get_info(sampler, info) = ccall(_sab_packed_sampler_get_info[
 const SAB_OUT_OF_MEMORY = 2
 const SAB_MODEL_BATCH = 0
 const SAB_MODEL_POLYNOMIAL = 1
-const SAB_SEARCH_PREDICT = 0
-const SAB_SEARCH_DIFFERENCE = 1
-const SAB_SEARCH_BINARY = 2
-const SAB_SEARCH_HALVE = 3
-const SAB_ROUND_NONE = 0
-const SAB_ROUND_POWER_OF_TWO = 1
-const SAB_ROUND_MULTIPLE = 2
 struct sab_probe end
 
 mutable struct sab_probe_options <: Struct
     struct_size::Csize_t
     total_bytes::Int64
-    sab_probe_options() = new()
+    sab_probe_options() = zeroed(new())
 end
 
-const _sab_probe_options_init = Ref(C_NULL)
-sab_probe_options_init(options, struct_size) = ccall(_sab_probe_options_init[], Cvoid, (Ptr{sab_probe_options}, Csize_t), options, struct_size)
-init(options::sab_probe_options) = sab_probe_options_init(options, sizeof(options))
 
 mutable struct sab_probe_stats <: Struct
     struct_size::Csize_t
@@ -500,7 +492,7 @@ mutable struct sab_probe_stats <: Struct
     reserved_peak::Int64
     largest_free::Int64
     total::Int64
-    sab_probe_stats() = new()
+    sab_probe_stats() = zeroed(new())
 end
 
 
@@ -517,12 +509,9 @@ mutable struct sab_probe_callbacks <: Struct
     rng_save::Ptr{Cvoid}
     rng_restore::Ptr{Cvoid}
     release::Ptr{Cvoid}
-    sab_probe_callbacks() = new()
+    sab_probe_callbacks() = zeroed(new())
 end
 
-const _sab_probe_callbacks_init = Ref(C_NULL)
-sab_probe_callbacks_init(callbacks, struct_size) = ccall(_sab_probe_callbacks_init[], Cvoid, (Ptr{sab_probe_callbacks}, Csize_t), callbacks, struct_size)
-init(callbacks::sab_probe_callbacks) = sab_probe_callbacks_init(callbacks, sizeof(callbacks))
 const _sab_probe_new = Ref(C_NULL)
 sab_probe_new(device, options, probe) = ccall(_sab_probe_new[], sab_status, (Cstring, Ptr{sab_probe_options}, Ptr{Ptr{sab_probe}}), device, options, probe)
 const _sab_probe_callbacks_new = Ref(C_NULL)
@@ -545,15 +534,12 @@ mutable struct sab_collect_peak_options <: Struct
     collect_garbage::Ptr{Cvoid}
     ctx::Ptr{Cvoid}
     warm_up::UInt64
-    release_cache::Int32
+    keep_cache::Int32
     progress::Ptr{Cvoid}
     progress_ctx::Ptr{Cvoid}
-    sab_collect_peak_options() = new()
+    sab_collect_peak_options() = zeroed(new())
 end
 
-const _sab_collect_peak_options_init = Ref(C_NULL)
-sab_collect_peak_options_init(options, struct_size) = ccall(_sab_collect_peak_options_init[], Cvoid, (Ptr{sab_collect_peak_options}, Csize_t), options, struct_size)
-init(options::sab_collect_peak_options) = sab_collect_peak_options_init(options, sizeof(options))
 
 mutable struct sab_peaks_view <: Struct
     struct_size::Csize_t
@@ -567,7 +553,7 @@ mutable struct sab_peaks_view <: Struct
     largest_free::Ptr{Int64}
     out_of_memory_count::Csize_t
     out_of_memory::Ptr{UInt64}
-    sab_peaks_view() = new()
+    sab_peaks_view() = zeroed(new())
 end
 
 const _sab_peaks_new = Ref(C_NULL)
@@ -582,18 +568,15 @@ struct sab_memory_model end
 
 mutable struct sab_measurement_options <: Struct
     struct_size::Csize_t
-    columns::Csize_t
-    shortest::NTuple{8,Float64}
-    longest::NTuple{8,Float64}
+    shortest::Ptr{Float64}
+    longest::Ptr{Float64}
+    column_count::Csize_t
     max_count::UInt64
-    budget::sab_budget
+    budget::Ptr{sab_budget}
     degree::UInt32
-    sab_measurement_options() = new()
+    sab_measurement_options() = zeroed(new())
 end
 
-const _sab_measurement_options_init = Ref(C_NULL)
-sab_measurement_options_init(options, struct_size) = ccall(_sab_measurement_options_init[], Cvoid, (Ptr{sab_measurement_options}, Csize_t), options, struct_size)
-init(options::sab_measurement_options) = sab_measurement_options_init(options, sizeof(options))
 const _sab_measurement_points_find = Ref(C_NULL)
 sab_measurement_points_find(options, points, counts, lengths) = ccall(_sab_measurement_points_find[], sab_status, (Ptr{sab_measurement_options}, Csize_t, Ptr{UInt64}, Ptr{Float64}), options, points, counts, lengths)
 const sab_memory_model_kind = Int32
@@ -603,14 +586,11 @@ mutable struct sab_memory_model_options <: Struct
     kind::sab_memory_model_kind
     degree::UInt32
     coverage::Float64
-    select_terms::Int32
+    keep_terms::Int32
     column_names::Ptr{Ptr{UInt8}}
-    sab_memory_model_options() = new()
+    sab_memory_model_options() = zeroed(new())
 end
 
-const _sab_memory_model_options_init = Ref(C_NULL)
-sab_memory_model_options_init(options, struct_size) = ccall(_sab_memory_model_options_init[], Cvoid, (Ptr{sab_memory_model_options}, Csize_t), options, struct_size)
-init(options::sab_memory_model_options) = sab_memory_model_options_init(options, sizeof(options))
 
 mutable struct sab_memory_model_info <: Struct
     struct_size::Csize_t
@@ -625,7 +605,7 @@ mutable struct sab_memory_model_info <: Struct
     residual::Float64
     held_out_residual::Float64
     largest_residual::Float64
-    sab_memory_model_info() = new()
+    sab_memory_model_info() = zeroed(new())
 end
 
 const _sab_memory_model_fit_new = Ref(C_NULL)
@@ -650,116 +630,28 @@ const _sab_memory_model_bytes_new = Ref(C_NULL)
 sab_memory_model_bytes_new(data, size, model) = ccall(_sab_memory_model_bytes_new[], sab_status, (Ptr{Cvoid}, Csize_t, Ptr{Ptr{sab_memory_model}}), data, size, model)
 const _sab_memory_model_free = Ref(C_NULL)
 sab_memory_model_free(model) = ccall(_sab_memory_model_free[], Cvoid, (Ptr{sab_memory_model},), model)
-const sab_search = Int32
-const sab_rounding = Int32
-
-mutable struct sab_max_batch_options <: Struct
-    struct_size::Csize_t
-    search::sab_search
-    lengths::Ptr{Float64}
-    length_count::Csize_t
-    max_batch_size::UInt64
-    budget::Int64
-    rounding::sab_rounding
-    multiple::UInt64
-    reduce::Ptr{Cvoid}
-    reduce_ctx::Ptr{Cvoid}
-    progress::Ptr{Cvoid}
-    progress_ctx::Ptr{Cvoid}
-    sab_max_batch_options() = new()
-end
-
-const _sab_max_batch_options_init = Ref(C_NULL)
-sab_max_batch_options_init(options, struct_size) = ccall(_sab_max_batch_options_init[], Cvoid, (Ptr{sab_max_batch_options}, Csize_t), options, struct_size)
-init(options::sab_max_batch_options) = sab_max_batch_options_init(options, sizeof(options))
-
-mutable struct sab_max_batch <: Struct
-    struct_size::Csize_t
-    batch_size::UInt64
-    trials::UInt64
-    out_of_memory::UInt64
-    peak::Float64
-    budget::Int64
-    sab_max_batch() = new()
-end
-
-const _sab_max_batch_find = Ref(C_NULL)
-sab_max_batch_find(probe, trial, ctx, options, batch_sizes, result) = ccall(_sab_max_batch_find[], sab_status, (Ptr{sab_probe}, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{sab_max_batch_options}, Ptr{UInt64}, Ptr{sab_max_batch}), probe, trial, ctx, options, batch_sizes, result)
-
-mutable struct sab_verification <: Struct
-    struct_size::Csize_t
-    batches::UInt64
-    peak::Int64
-    total::Int64
-    sab_verification() = new()
-end
-
-const _sab_plan_verify = Ref(C_NULL)
-sab_plan_verify(plan, probe, count, run, ctx, progress, progress_ctx, result) = ccall(_sab_plan_verify[], sab_status, (Ptr{sab_plan}, Ptr{sab_probe}, UInt64, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{sab_verification}), plan, probe, count, run, ctx, progress, progress_ctx, result)
-struct sab_memory_guard end
-
-mutable struct sab_memory_guard_options <: Struct
-    struct_size::Csize_t
-    budget::Int64
-    interval::UInt64
-    window::UInt64
-    reduce::Ptr{Cvoid}
-    reduce_ctx::Ptr{Cvoid}
-    sab_memory_guard_options() = new()
-end
-
-const _sab_memory_guard_options_init = Ref(C_NULL)
-sab_memory_guard_options_init(options, struct_size) = ccall(_sab_memory_guard_options_init[], Cvoid, (Ptr{sab_memory_guard_options}, Csize_t), options, struct_size)
-init(options::sab_memory_guard_options) = sab_memory_guard_options_init(options, sizeof(options))
-
-mutable struct sab_memory_guard_info <: Struct
-    struct_size::Csize_t
-    steps::UInt64
-    out_of_memory::UInt64
-    lowered::UInt64
-    limit::Float64
-    peak::Int64
-    mean_peak::Float64
-    creep::Float64
-    sab_memory_guard_info() = new()
-end
-
-const _sab_memory_guard_new = Ref(C_NULL)
-sab_memory_guard_new(probe, sampler, options, guard) = ccall(_sab_memory_guard_new[], sab_status, (Ptr{sab_probe}, Ptr{sab_sampler}, Ptr{sab_memory_guard_options}, Ptr{Ptr{sab_memory_guard}}), probe, sampler, options, guard)
-const _sab_memory_guard_begin = Ref(C_NULL)
-sab_memory_guard_begin(guard) = ccall(_sab_memory_guard_begin[], sab_status, (Ptr{sab_memory_guard},), guard)
-const _sab_memory_guard_end = Ref(C_NULL)
-sab_memory_guard_end(guard, batch, out_of_memory) = ccall(_sab_memory_guard_end[], sab_status, (Ptr{sab_memory_guard}, Ptr{sab_batch}, Int32), guard, batch, out_of_memory)
-const _sab_memory_guard_get_info = Ref(C_NULL)
-sab_memory_guard_get_info(guard, info) = ccall(_sab_memory_guard_get_info[], sab_status, (Ptr{sab_memory_guard}, Ptr{sab_memory_guard_info}), guard, info)
-const _sab_memory_guard_free = Ref(C_NULL)
-sab_memory_guard_free(guard) = ccall(_sab_memory_guard_free[], Cvoid, (Ptr{sab_memory_guard},), guard)
-const SAB_BIONEMO_SHUFFLE_NONE = 0
-const SAB_BIONEMO_SHUFFLE_ALL = 1
+const SAB_BIONEMO_SHUFFLE_ALL = 0
+const SAB_BIONEMO_SHUFFLE_NONE = 1
 const SAB_BIONEMO_SHUFFLE_BUCKETS = 2
 const SAB_BIONEMO_GENERATOR_WORDS = 625
 const _sab_bionemo_create_buckets = Ref(C_NULL)
 sab_bionemo_create_buckets(sizes, max_width, min_bucket_count, boundaries, bucket_sizes, capacity, bucket_count) = ccall(_sab_bionemo_create_buckets[], sab_status, (Ptr{sab_sizes}, Int64, Int64, Ptr{Int64}, Ptr{Int64}, Csize_t, Ptr{Csize_t}), sizes, max_width, min_bucket_count, boundaries, bucket_sizes, capacity, bucket_count)
-const _sab_bionemo_size_aware_sampler_new = Ref(C_NULL)
-sab_bionemo_size_aware_sampler_new(indices, count, sizes, budget, options, sampler) = ccall(_sab_bionemo_size_aware_sampler_new[], sab_status, (Ptr{Int64}, Csize_t, Ptr{sab_sizes}, Float64, Ptr{sab_sampler_options}, Ptr{Ptr{sab_sampler}}), indices, count, sizes, budget, options, sampler)
 const _sab_bionemo_size_aware_stream_sampler_new = Ref(C_NULL)
-sab_bionemo_size_aware_stream_sampler_new(source, ctx, release, budget, sampler) = ccall(_sab_bionemo_size_aware_stream_sampler_new[], sab_status, (Ptr{Cvoid}, Ptr{Cvoid}, Ptr{Cvoid}, Float64, Ptr{Ptr{sab_sampler}}), source, ctx, release, budget, sampler)
+sab_bionemo_size_aware_stream_sampler_new(source, ctx, release, limit, sampler) = ccall(_sab_bionemo_size_aware_stream_sampler_new[], sab_status, (Ptr{Cvoid}, Ptr{Cvoid}, Ptr{Cvoid}, Float64, Ptr{Ptr{sab_sampler}}), source, ctx, release, limit, sampler)
+const sab_bionemo_shuffle = Int32
 
 mutable struct sab_bionemo_options <: Struct
     struct_size::Csize_t
     seed::UInt64
-    shuffle::Int32
-    budget::Float64
+    shuffle::sab_bionemo_shuffle
+    limit::Float64
     sizes::Ptr{sab_sizes}
     size::Ptr{Cvoid}
     size_ctx::Ptr{Cvoid}
     release::Ptr{Cvoid}
-    sab_bionemo_options() = new()
+    sab_bionemo_options() = zeroed(new())
 end
 
-const _sab_bionemo_options_init = Ref(C_NULL)
-sab_bionemo_options_init(options, struct_size) = ccall(_sab_bionemo_options_init[], Cvoid, (Ptr{sab_bionemo_options}, Csize_t), options, struct_size)
-init(options::sab_bionemo_options) = sab_bionemo_options_init(options, sizeof(options))
 const _sab_bionemo_sampler_new = Ref(C_NULL)
 sab_bionemo_sampler_new(plan, options, sampler) = ccall(_sab_bionemo_sampler_new[], sab_status, (Ptr{sab_plan}, Ptr{sab_bionemo_options}, Ptr{Ptr{sab_sampler}}), plan, options, sampler)
 const _sab_bionemo_sampler_get_generator = Ref(C_NULL)
@@ -772,20 +664,17 @@ sab_bagua_batches_add(batches, indices, count) = ccall(_sab_bagua_batches_add[],
 
 mutable struct sab_bagua_options <: Struct
     struct_size::Csize_t
-    shuffle::Int32
+    no_shuffle::Int32
     drop_last::Int32
     random_level::Float64
     batch_size::UInt64
-    budget::Float64
+    limit::Float64
     make_batches::Ptr{Cvoid}
     make_batches_ctx::Ptr{Cvoid}
     release::Ptr{Cvoid}
-    sab_bagua_options() = new()
+    sab_bagua_options() = zeroed(new())
 end
 
-const _sab_bagua_options_init = Ref(C_NULL)
-sab_bagua_options_init(options, struct_size) = ccall(_sab_bagua_options_init[], Cvoid, (Ptr{sab_bagua_options}, Csize_t), options, struct_size)
-init(options::sab_bagua_options) = sab_bagua_options_init(options, sizeof(options))
 const _sab_bagua_sampler_new = Ref(C_NULL)
 sab_bagua_sampler_new(complexity, balancing, options, sampler) = ccall(_sab_bagua_sampler_new[], sab_status, (Ptr{sab_sizes}, Ptr{sab_bagua_options}, Ptr{sab_sampler_options}, Ptr{Ptr{sab_sampler}}), complexity, balancing, options, sampler)
 const _sab_bagua_batch_sampler_new = Ref(C_NULL)
@@ -804,16 +693,13 @@ mutable struct sab_sizes_file_options <: Struct
     progress_ctx::Ptr{Cvoid}
     copy::Int32
     nulls::sab_null_rule
-    sab_sizes_file_options() = new()
+    sab_sizes_file_options() = zeroed(new())
 end
 
-const _sab_sizes_file_options_init = Ref(C_NULL)
-sab_sizes_file_options_init(options, struct_size) = ccall(_sab_sizes_file_options_init[], Cvoid, (Ptr{sab_sizes_file_options}, Csize_t), options, struct_size)
-init(options::sab_sizes_file_options) = sab_sizes_file_options_init(options, sizeof(options))
 const _sab_sizes_file_new = Ref(C_NULL)
 sab_sizes_file_new(path, options, sizes) = ccall(_sab_sizes_file_new[], sab_status, (Cstring, Ptr{sab_sizes_file_options}, Ptr{Ptr{sab_sizes}}), path, options, sizes)
-const SAB_MICRO_BATCHES_ASCENDING = 0
-const SAB_MICRO_BATCHES_DESCENDING = 1
+const SAB_MICRO_BATCHES_DESCENDING = 0
+const SAB_MICRO_BATCHES_ASCENDING = 1
 const SAB_MICRO_BATCHES_BELL = 2
 const SAB_LOSS_BY_SAMPLE = 0
 const SAB_LOSS_BY_TOKEN = 1
@@ -830,12 +716,9 @@ mutable struct sab_partition_options <: Struct
     capacity_count::Csize_t
     progress::Ptr{Cvoid}
     progress_ctx::Ptr{Cvoid}
-    sab_partition_options() = new()
+    sab_partition_options() = zeroed(new())
 end
 
-const _sab_partition_options_init = Ref(C_NULL)
-sab_partition_options_init(options, struct_size) = ccall(_sab_partition_options_init[], Cvoid, (Ptr{sab_partition_options}, Csize_t), options, struct_size)
-init(options::sab_partition_options) = sab_partition_options_init(options, sizeof(options))
 const _sab_items_partition = Ref(C_NULL)
 sab_items_partition(costs, count, parts, options, part_of) = ccall(_sab_items_partition[], sab_status, (Ptr{Float64}, Csize_t, UInt64, Ptr{sab_partition_options}, Ptr{UInt32}), costs, count, parts, options, part_of)
 
@@ -850,12 +733,9 @@ mutable struct sab_balanced_options <: Struct
     oversize::sab_oversize
     progress::Ptr{Cvoid}
     progress_ctx::Ptr{Cvoid}
-    sab_balanced_options() = new()
+    sab_balanced_options() = zeroed(new())
 end
 
-const _sab_balanced_options_init = Ref(C_NULL)
-sab_balanced_options_init(options, struct_size) = ccall(_sab_balanced_options_init[], Cvoid, (Ptr{sab_balanced_options}, Csize_t), options, struct_size)
-init(options::sab_balanced_options) = sab_balanced_options_init(options, sizeof(options))
 const _sab_balanced_sampler_new = Ref(C_NULL)
 sab_balanced_sampler_new(sizes, balanced, options, sampler) = ccall(_sab_balanced_sampler_new[], sab_status, (Ptr{sab_sizes}, Ptr{sab_balanced_options}, Ptr{sab_sampler_options}, Ptr{Ptr{sab_sampler}}), sizes, balanced, options, sampler)
 
@@ -866,19 +746,19 @@ mutable struct sab_balanced_report <: Struct
     dropped::UInt64
     steps::UInt64
     columns::Csize_t
-    total::NTuple{8,Float64}
+    totals::Ptr{Float64}
     fill::Float64
     balance_count::Csize_t
-    rank_imbalance::NTuple{8,Float64}
-    largest_rank_imbalance::NTuple{8,Float64}
-    micro_batch_imbalance::NTuple{8,Float64}
-    time::NTuple{8,Float64}
-    least_time::NTuple{8,Float64}
-    sab_balanced_report() = new()
+    rank_imbalance::Ptr{Float64}
+    largest_rank_imbalance::Ptr{Float64}
+    micro_batch_imbalance::Ptr{Float64}
+    time::Ptr{Float64}
+    least_time::Ptr{Float64}
+    sab_balanced_report() = zeroed(new())
 end
 
 const _sab_balanced_sampler_get_report = Ref(C_NULL)
-sab_balanced_sampler_get_report(sampler, progress, progress_ctx, report) = ccall(_sab_balanced_sampler_get_report[], sab_status, (Ptr{sab_sampler}, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{sab_balanced_report}), sampler, progress, progress_ctx, report)
+sab_balanced_sampler_get_report(sampler, options, report) = ccall(_sab_balanced_sampler_get_report[], sab_status, (Ptr{sab_sampler}, Ptr{sab_progress_options}, Ptr{sab_balanced_report}), sampler, options, report)
 const sab_micro_batch_order = Int32
 
 mutable struct sab_step_plan_options <: Struct
@@ -888,19 +768,16 @@ mutable struct sab_step_plan_options <: Struct
     budget_count::Csize_t
     micro_batches::UInt64
     multiple::UInt64
-    layout::sab_layout
+    padded::Int32
     balance::Ptr{Ptr{sab_cost}}
     balance_count::Csize_t
     groups::Ptr{Int64}
     order::sab_micro_batch_order
     progress::Ptr{Cvoid}
     progress_ctx::Ptr{Cvoid}
-    sab_step_plan_options() = new()
+    sab_step_plan_options() = zeroed(new())
 end
 
-const _sab_step_plan_options_init = Ref(C_NULL)
-sab_step_plan_options_init(options, struct_size) = ccall(_sab_step_plan_options_init[], Cvoid, (Ptr{sab_step_plan_options}, Csize_t), options, struct_size)
-init(options::sab_step_plan_options) = sab_step_plan_options_init(options, sizeof(options))
 struct sab_step_plan end
 const _sab_step_plan_new = Ref(C_NULL)
 sab_step_plan_new(sizes, options, plan) = ccall(_sab_step_plan_new[], sab_status, (Ptr{sab_sizes}, Ptr{sab_step_plan_options}, Ptr{Ptr{sab_step_plan}}), sizes, options, plan)
@@ -918,10 +795,10 @@ mutable struct sab_step_plan_view <: Struct
     cu_seqlens::Ptr{Ptr{Int32}}
     balance_count::Csize_t
     costs::Ptr{Float64}
-    rank_imbalance::NTuple{8,Float64}
-    least_rank_imbalance::NTuple{8,Float64}
-    micro_step_imbalance::NTuple{8,Float64}
-    sab_step_plan_view() = new()
+    rank_imbalance::Ptr{Float64}
+    least_rank_imbalance::Ptr{Float64}
+    micro_step_imbalance::Ptr{Float64}
+    sab_step_plan_view() = zeroed(new())
 end
 
 const _sab_step_plan_get_view = Ref(C_NULL)
@@ -940,12 +817,9 @@ mutable struct sab_context_options <: Struct
     groups::sab_context_groups
     progress::Ptr{Cvoid}
     progress_ctx::Ptr{Cvoid}
-    sab_context_options() = new()
+    sab_context_options() = zeroed(new())
 end
 
-const _sab_context_options_init = Ref(C_NULL)
-sab_context_options_init(options, struct_size) = ccall(_sab_context_options_init[], Cvoid, (Ptr{sab_context_options}, Csize_t), options, struct_size)
-init(options::sab_context_options) = sab_context_options_init(options, sizeof(options))
 
 struct sab_context_part
     sample::UInt64
@@ -970,7 +844,7 @@ mutable struct sab_context_plan_view <: Struct
     makespan::Float64
     lower_bound::Float64
     gap::Float64
-    sab_context_plan_view() = new()
+    sab_context_plan_view() = zeroed(new())
 end
 
 const _sab_context_plan_new = Ref(C_NULL)
@@ -1000,12 +874,9 @@ mutable struct sab_mixture_options <: Struct
     seed::UInt64
     all_sources::Ptr{Int64}
     all_source_count::Csize_t
-    sab_mixture_options() = new()
+    sab_mixture_options() = zeroed(new())
 end
 
-const _sab_mixture_options_init = Ref(C_NULL)
-sab_mixture_options_init(options, struct_size) = ccall(_sab_mixture_options_init[], Cvoid, (Ptr{sab_mixture_options}, Csize_t), options, struct_size)
-init(options::sab_mixture_options) = sab_mixture_options_init(options, sizeof(options))
 const _sab_mixture_new = Ref(C_NULL)
 sab_mixture_new(sources, count, options, sizes) = ccall(_sab_mixture_new[], sab_status, (Ptr{Ptr{sab_sizes}}, Csize_t, Ptr{sab_mixture_options}, Ptr{Ptr{sab_sizes}}), sources, count, options, sizes)
 const _sab_mixture_flat_new = Ref(C_NULL)
@@ -1020,15 +891,15 @@ mutable struct sab_mixture_source <: Struct
     samples::UInt64
     repeat::Float64
     epoch_samples::UInt64
-    sab_mixture_source() = new()
+    sab_mixture_source() = zeroed(new())
 end
 
 const _sab_mixture_get_source = Ref(C_NULL)
 sab_mixture_get_source(sizes, index, epoch, source) = ccall(_sab_mixture_get_source[], sab_status, (Ptr{sab_sizes}, Csize_t, UInt64, Ptr{sab_mixture_source}), sizes, index, epoch, source)
 const _sab_mixture_locate = Ref(C_NULL)
 sab_mixture_locate(sizes, index, source, row) = ccall(_sab_mixture_locate[], sab_status, (Ptr{sab_sizes}, Csize_t, Ptr{Csize_t}, Ptr{Csize_t}), sizes, index, source, row)
-const _sab_mixture_counts = Ref(C_NULL)
-sab_mixture_counts(sizes, epoch, counts, count) = ccall(_sab_mixture_counts[], sab_status, (Ptr{sab_sizes}, UInt64, Ptr{UInt32}, Csize_t), sizes, epoch, counts, count)
+const _sab_mixture_get_counts = Ref(C_NULL)
+sab_mixture_get_counts(sizes, epoch, counts, count) = ccall(_sab_mixture_get_counts[], sab_status, (Ptr{sab_sizes}, UInt64, Ptr{UInt32}, Csize_t), sizes, epoch, counts, count)
 
 mutable struct sab_mixture_report <: Struct
     struct_size::Csize_t
@@ -1040,11 +911,11 @@ mutable struct sab_mixture_report <: Struct
     padding::Float64
     proportion::Float64
     deviation::Float64
-    sab_mixture_report() = new()
+    sab_mixture_report() = zeroed(new())
 end
 
 const _sab_mixture_get_report = Ref(C_NULL)
-sab_mixture_get_report(sampler, progress, progress_ctx, reports, count) = ccall(_sab_mixture_get_report[], sab_status, (Ptr{sab_sampler}, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{sab_mixture_report}, Csize_t), sampler, progress, progress_ctx, reports, count)
+sab_mixture_get_report(sampler, options, reports, count) = ccall(_sab_mixture_get_report[], sab_status, (Ptr{sab_sampler}, Ptr{sab_progress_options}, Ptr{sab_mixture_report}, Csize_t), sampler, options, reports, count)
 struct sab_histogram end
 
 mutable struct sab_histogram_info <: Struct
@@ -1055,7 +926,7 @@ mutable struct sab_histogram_info <: Struct
     columns::Csize_t
     sources::Csize_t
     fingerprint::UInt64
-    sab_histogram_info() = new()
+    sab_histogram_info() = zeroed(new())
 end
 
 const _sab_histogram_new = Ref(C_NULL)
@@ -1093,7 +964,7 @@ mutable struct sab_places <: Struct
     steps::Ptr{Int64}
     slots::Ptr{Int64}
     batch_count::Ptr{UInt64}
-    sab_places() = new()
+    sab_places() = zeroed(new())
 end
 
 const _sab_plan_locate = Ref(C_NULL)
@@ -1109,12 +980,65 @@ const _sab_packing_locate = Ref(C_NULL)
 sab_packing_locate(packing, options, sizes, numbers, which, count, places) = ccall(_sab_packing_locate[], sab_status, (Ptr{sab_packing}, Ptr{sab_sampler_options}, Ptr{Float64}, Ptr{UInt64}, Ptr{UInt64}, Csize_t, Ptr{sab_places}), packing, options, sizes, numbers, which, count, places)
 const _sab_packing_free = Ref(C_NULL)
 sab_packing_free(packing) = ccall(_sab_packing_free[], Cvoid, (Ptr{sab_packing},), packing)
-const _sab_batch_size_grow = Ref(C_NULL)
-sab_batch_size_grow(increase, ctx, epoch, current, max_batch_size, batch_size) = ccall(_sab_batch_size_grow[], sab_status, (Ptr{Cvoid}, Ptr{Cvoid}, UInt64, UInt64, UInt64, Ptr{UInt64}), increase, ctx, epoch, current, max_batch_size, batch_size)
-const _sab_batch_size_grow_linear = Ref(C_NULL)
-sab_batch_size_grow_linear(epoch, start, amount, period, max_batch_size, batch_size) = ccall(_sab_batch_size_grow_linear[], sab_status, (UInt64, UInt64, UInt64, UInt64, UInt64, Ptr{UInt64}), epoch, start, amount, period, max_batch_size, batch_size)
-const _sab_batch_size_grow_doubling = Ref(C_NULL)
-sab_batch_size_grow_doubling(epoch, start, milestones, milestone_count, max_batch_size, batch_size) = ccall(_sab_batch_size_grow_doubling[], sab_status, (UInt64, UInt64, Ptr{UInt64}, Csize_t, UInt64, Ptr{UInt64}), epoch, start, milestones, milestone_count, max_batch_size, batch_size)
+const SAB_SEARCH_PREDICT = 0
+const SAB_SEARCH_DIFFERENCE = 1
+const SAB_SEARCH_BINARY = 2
+const SAB_SEARCH_HALVE = 3
+const SAB_ROUND_NONE = 0
+const SAB_ROUND_POWER_OF_TWO = 1
+const SAB_ROUND_MULTIPLE = 2
+const sab_search = Int32
+const sab_rounding = Int32
+
+mutable struct sab_max_batch_options <: Struct
+    struct_size::Csize_t
+    search::sab_search
+    lengths::Ptr{Float64}
+    length_count::Csize_t
+    max_batch_size::UInt64
+    limit::Int64
+    rounding::sab_rounding
+    multiple::UInt64
+    reduce::Ptr{Cvoid}
+    reduce_ctx::Ptr{Cvoid}
+    progress::Ptr{Cvoid}
+    progress_ctx::Ptr{Cvoid}
+    sab_max_batch_options() = zeroed(new())
+end
+
+
+mutable struct sab_max_batch <: Struct
+    struct_size::Csize_t
+    batch_size::UInt64
+    trials::UInt64
+    out_of_memory::UInt64
+    peak::Float64
+    limit::Int64
+    sab_max_batch() = zeroed(new())
+end
+
+const _sab_max_batch_find = Ref(C_NULL)
+sab_max_batch_find(probe, trial, ctx, options, batch_sizes, result) = ccall(_sab_max_batch_find[], sab_status, (Ptr{sab_probe}, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{sab_max_batch_options}, Ptr{UInt64}, Ptr{sab_max_batch}), probe, trial, ctx, options, batch_sizes, result)
+
+mutable struct sab_verification_options <: Struct
+    struct_size::Csize_t
+    count::UInt64
+    progress::Ptr{Cvoid}
+    progress_ctx::Ptr{Cvoid}
+    sab_verification_options() = zeroed(new())
+end
+
+
+mutable struct sab_verification <: Struct
+    struct_size::Csize_t
+    batches::UInt64
+    peak::Int64
+    total::Int64
+    sab_verification() = zeroed(new())
+end
+
+const _sab_plan_verify = Ref(C_NULL)
+sab_plan_verify(plan, probe, run, ctx, options, result) = ccall(_sab_plan_verify[], sab_status, (Ptr{sab_plan}, Ptr{sab_probe}, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{sab_verification_options}, Ptr{sab_verification}), plan, probe, run, ctx, options, result)
 
 mutable struct sab_step_in_chunks_options <: Struct
     struct_size::Csize_t
@@ -1123,16 +1047,54 @@ mutable struct sab_step_in_chunks_options <: Struct
     ctx::Ptr{Cvoid}
     sample_weights::Ptr{Float64}
     chunk_size::UInt64
-    sab_step_in_chunks_options() = new()
+    sab_step_in_chunks_options() = zeroed(new())
 end
 
-const _sab_step_in_chunks_options_init = Ref(C_NULL)
-sab_step_in_chunks_options_init(options, struct_size) = ccall(_sab_step_in_chunks_options_init[], Cvoid, (Ptr{sab_step_in_chunks_options}, Csize_t), options, struct_size)
-init(options::sab_step_in_chunks_options) = sab_step_in_chunks_options_init(options, sizeof(options))
 const _sab_step_in_chunks = Ref(C_NULL)
 sab_step_in_chunks(probe, count, options, chunk_size) = ccall(_sab_step_in_chunks[], sab_status, (Ptr{sab_probe}, UInt64, Ptr{sab_step_in_chunks_options}, Ptr{UInt64}), probe, count, options, chunk_size)
+struct sab_memory_guard end
+
+mutable struct sab_memory_guard_options <: Struct
+    struct_size::Csize_t
+    limit::Int64
+    interval::UInt64
+    window::UInt64
+    reduce::Ptr{Cvoid}
+    reduce_ctx::Ptr{Cvoid}
+    sab_memory_guard_options() = zeroed(new())
+end
+
+
+mutable struct sab_memory_guard_info <: Struct
+    struct_size::Csize_t
+    steps::UInt64
+    out_of_memory::UInt64
+    lowered::UInt64
+    limit::Float64
+    peak::Int64
+    mean_peak::Float64
+    creep::Float64
+    sab_memory_guard_info() = zeroed(new())
+end
+
+const _sab_memory_guard_new = Ref(C_NULL)
+sab_memory_guard_new(probe, sampler, options, guard) = ccall(_sab_memory_guard_new[], sab_status, (Ptr{sab_probe}, Ptr{sab_sampler}, Ptr{sab_memory_guard_options}, Ptr{Ptr{sab_memory_guard}}), probe, sampler, options, guard)
+const _sab_memory_guard_begin = Ref(C_NULL)
+sab_memory_guard_begin(guard) = ccall(_sab_memory_guard_begin[], sab_status, (Ptr{sab_memory_guard},), guard)
+const _sab_memory_guard_end = Ref(C_NULL)
+sab_memory_guard_end(guard, batch, out_of_memory) = ccall(_sab_memory_guard_end[], sab_status, (Ptr{sab_memory_guard}, Ptr{sab_batch}, Int32), guard, batch, out_of_memory)
+const _sab_memory_guard_get_info = Ref(C_NULL)
+sab_memory_guard_get_info(guard, info) = ccall(_sab_memory_guard_get_info[], sab_status, (Ptr{sab_memory_guard}, Ptr{sab_memory_guard_info}), guard, info)
 const _sab_memory_guard_step = Ref(C_NULL)
 sab_memory_guard_step(guard, batch, options) = ccall(_sab_memory_guard_step[], sab_status, (Ptr{sab_memory_guard}, Ptr{sab_batch}, Ptr{sab_step_in_chunks_options}), guard, batch, options)
+const _sab_memory_guard_free = Ref(C_NULL)
+sab_memory_guard_free(guard) = ccall(_sab_memory_guard_free[], Cvoid, (Ptr{sab_memory_guard},), guard)
+const _sab_batch_size_grow = Ref(C_NULL)
+sab_batch_size_grow(increase, ctx, epoch, current, max_batch_size, batch_size) = ccall(_sab_batch_size_grow[], sab_status, (Ptr{Cvoid}, Ptr{Cvoid}, UInt64, UInt64, UInt64, Ptr{UInt64}), increase, ctx, epoch, current, max_batch_size, batch_size)
+const _sab_batch_size_grow_linear = Ref(C_NULL)
+sab_batch_size_grow_linear(epoch, start, amount, period, max_batch_size, batch_size) = ccall(_sab_batch_size_grow_linear[], sab_status, (UInt64, UInt64, UInt64, UInt64, UInt64, Ptr{UInt64}), epoch, start, amount, period, max_batch_size, batch_size)
+const _sab_batch_size_grow_doubling = Ref(C_NULL)
+sab_batch_size_grow_doubling(epoch, start, milestones, milestone_count, max_batch_size, batch_size) = ccall(_sab_batch_size_grow_doubling[], sab_status, (UInt64, UInt64, Ptr{UInt64}, Csize_t, UInt64, Ptr{UInt64}), epoch, start, milestones, milestone_count, max_batch_size, batch_size)
 const SAB_RECORD_BYTES = 0
 const SAB_RECORD_LIST = 1
 const SAB_RECORD_OBJECT = 2
@@ -1159,20 +1121,17 @@ mutable struct sab_object_functions <: Struct
     release::Ptr{Cvoid}
     save::Ptr{Cvoid}
     load::Ptr{Cvoid}
-    sab_object_functions() = new()
+    sab_object_functions() = zeroed(new())
 end
 
-const _sab_object_functions_init = Ref(C_NULL)
-sab_object_functions_init(functions, struct_size) = ccall(_sab_object_functions_init[], Cvoid, (Ptr{sab_object_functions}, Csize_t), functions, struct_size)
-init(functions::sab_object_functions) = sab_object_functions_init(functions, sizeof(functions))
 const _sab_stream_next = Ref(C_NULL)
 sab_stream_next(stream, record) = ccall(_sab_stream_next[], sab_status, (Ptr{sab_stream}, Ptr{sab_record}), stream, record)
 const _sab_stream_set_progress = Ref(C_NULL)
 sab_stream_set_progress(stream, progress, ctx) = ccall(_sab_stream_set_progress[], sab_status, (Ptr{sab_stream}, Ptr{Cvoid}, Ptr{Cvoid}), stream, progress, ctx)
 const _sab_stream_rewind = Ref(C_NULL)
 sab_stream_rewind(stream) = ccall(_sab_stream_rewind[], sab_status, (Ptr{sab_stream},), stream)
-const _sab_stream_skipped_count = Ref(C_NULL)
-sab_stream_skipped_count(stream, count) = ccall(_sab_stream_skipped_count[], sab_status, (Ptr{sab_stream}, Ptr{UInt64}), stream, count)
+const _sab_stream_get_skipped_count = Ref(C_NULL)
+sab_stream_get_skipped_count(stream, count) = ccall(_sab_stream_get_skipped_count[], sab_status, (Ptr{sab_stream}, Ptr{UInt64}), stream, count)
 const _sab_stream_state_save = Ref(C_NULL)
 sab_stream_state_save(stream, buffer, capacity, size) = ccall(_sab_stream_state_save[], sab_status, (Ptr{sab_stream}, Ptr{Cvoid}, Csize_t, Ptr{Csize_t}), stream, buffer, capacity, size)
 const _sab_stream_state_restore = Ref(C_NULL)
@@ -1189,12 +1148,9 @@ mutable struct sab_list_stream_options <: Struct
     seed::UInt64
     rank::UInt64
     world_size::UInt64
-    sab_list_stream_options() = new()
+    sab_list_stream_options() = zeroed(new())
 end
 
-const _sab_list_stream_options_init = Ref(C_NULL)
-sab_list_stream_options_init(options, struct_size) = ccall(_sab_list_stream_options_init[], Cvoid, (Ptr{sab_list_stream_options}, Csize_t), options, struct_size)
-init(options::sab_list_stream_options) = sab_list_stream_options_init(options, sizeof(options))
 const _sab_list_stream_new = Ref(C_NULL)
 sab_list_stream_new(records, count, options, stream) = ccall(_sab_list_stream_new[], sab_status, (Ptr{sab_record}, Csize_t, Ptr{sab_list_stream_options}, Ptr{Ptr{sab_stream}}), records, count, options, stream)
 const _sab_array_stream_new = Ref(C_NULL)
@@ -1209,12 +1165,9 @@ mutable struct sab_source_functions <: Struct
     state_restore::Ptr{Cvoid}
     release::Ptr{Cvoid}
     objects::Ptr{sab_object_functions}
-    sab_source_functions() = new()
+    sab_source_functions() = zeroed(new())
 end
 
-const _sab_source_functions_init = Ref(C_NULL)
-sab_source_functions_init(functions, struct_size) = ccall(_sab_source_functions_init[], Cvoid, (Ptr{sab_source_functions}, Csize_t), functions, struct_size)
-init(functions::sab_source_functions) = sab_source_functions_init(functions, sizeof(functions))
 const _sab_callback_stream_new = Ref(C_NULL)
 sab_callback_stream_new(functions, stream) = ccall(_sab_callback_stream_new[], sab_status, (Ptr{sab_source_functions}, Ptr{Ptr{sab_stream}}), functions, stream)
 const _sab_random_stream_new = Ref(C_NULL)
@@ -1228,12 +1181,9 @@ mutable struct sab_files_stream_options <: Struct
     max_record::UInt64
     on_error::sab_on_error
     readers::UInt64
-    sab_files_stream_options() = new()
+    sab_files_stream_options() = zeroed(new())
 end
 
-const _sab_files_stream_options_init = Ref(C_NULL)
-sab_files_stream_options_init(options, struct_size) = ccall(_sab_files_stream_options_init[], Cvoid, (Ptr{sab_files_stream_options}, Csize_t), options, struct_size)
-init(options::sab_files_stream_options) = sab_files_stream_options_init(options, sizeof(options))
 const _sab_files_stream_new = Ref(C_NULL)
 sab_files_stream_new(source, options, stream) = ccall(_sab_files_stream_new[], sab_status, (Ptr{sab_stream}, Ptr{sab_files_stream_options}, Ptr{Ptr{sab_stream}}), source, options, stream)
 
@@ -1244,12 +1194,9 @@ mutable struct sab_map_stream_options <: Struct
     release::Ptr{Cvoid}
     threads::UInt64
     objects::Ptr{sab_object_functions}
-    sab_map_stream_options() = new()
+    sab_map_stream_options() = zeroed(new())
 end
 
-const _sab_map_stream_options_init = Ref(C_NULL)
-sab_map_stream_options_init(options, struct_size) = ccall(_sab_map_stream_options_init[], Cvoid, (Ptr{sab_map_stream_options}, Csize_t), options, struct_size)
-init(options::sab_map_stream_options) = sab_map_stream_options_init(options, sizeof(options))
 const _sab_map_stream_new = Ref(C_NULL)
 sab_map_stream_new(source, options, stream) = ccall(_sab_map_stream_new[], sab_status, (Ptr{sab_stream}, Ptr{sab_map_stream_options}, Ptr{Ptr{sab_stream}}), source, options, stream)
 const _sab_text_size_stream_new = Ref(C_NULL)
@@ -1281,12 +1228,9 @@ mutable struct sab_mix_stream_options <: Struct
     proportion_count::Csize_t
     window::UInt64
     until::sab_mix_until
-    sab_mix_stream_options() = new()
+    sab_mix_stream_options() = zeroed(new())
 end
 
-const _sab_mix_stream_options_init = Ref(C_NULL)
-sab_mix_stream_options_init(options, struct_size) = ccall(_sab_mix_stream_options_init[], Cvoid, (Ptr{sab_mix_stream_options}, Csize_t), options, struct_size)
-init(options::sab_mix_stream_options) = sab_mix_stream_options_init(options, sizeof(options))
 const _sab_mix_stream_new = Ref(C_NULL)
 sab_mix_stream_new(sources, count, options, stream) = ccall(_sab_mix_stream_new[], sab_status, (Ptr{Ptr{sab_stream}}, Csize_t, Ptr{sab_mix_stream_options}, Ptr{Ptr{sab_stream}}), sources, count, options, stream)
 const _sab_shard_stream_new = Ref(C_NULL)
@@ -1304,8 +1248,9 @@ mutable struct sab_readahead_stream_options <: Struct
     struct_size::Csize_t
     read_ahead::UInt64
     batch_size::UInt64
-    budget::Float64
-    shuffle::Int32
+    budgets::Ptr{sab_budget}
+    budget_count::Csize_t
+    no_shuffle::Int32
     carry_over::Int32
     seed::UInt64
     batch_size_fn::Ptr{Cvoid}
@@ -1315,42 +1260,33 @@ mutable struct sab_readahead_stream_options <: Struct
     oversize::sab_oversize
     sizes_fn::Ptr{Cvoid}
     columns::Csize_t
-    budgets::Ptr{sab_budget}
-    budget_count::Csize_t
-    sab_readahead_stream_options() = new()
+    sab_readahead_stream_options() = zeroed(new())
 end
 
-const _sab_readahead_stream_options_init = Ref(C_NULL)
-sab_readahead_stream_options_init(options, struct_size) = ccall(_sab_readahead_stream_options_init[], Cvoid, (Ptr{sab_readahead_stream_options}, Csize_t), options, struct_size)
-init(options::sab_readahead_stream_options) = sab_readahead_stream_options_init(options, sizeof(options))
 const _sab_readahead_stream_new = Ref(C_NULL)
 sab_readahead_stream_new(source, options, stream) = ccall(_sab_readahead_stream_new[], sab_status, (Ptr{sab_stream}, Ptr{sab_readahead_stream_options}, Ptr{Ptr{sab_stream}}), source, options, stream)
 
 mutable struct sab_pack_stream_options <: Struct
     struct_size::Csize_t
-    capacity::Float64
+    capacities::Ptr{Float64}
+    capacity_count::Csize_t
     max_records::UInt64
     read_ahead::UInt64
-    shuffle::Int32
+    no_shuffle::Int32
     seed::UInt64
     oversize::sab_oversize
     sizes_fn::Ptr{Cvoid}
     ctx::Ptr{Cvoid}
     release::Ptr{Cvoid}
-    capacities::Ptr{UInt64}
-    capacity_count::Csize_t
-    sab_pack_stream_options() = new()
+    sab_pack_stream_options() = zeroed(new())
 end
 
-const _sab_pack_stream_options_init = Ref(C_NULL)
-sab_pack_stream_options_init(options, struct_size) = ccall(_sab_pack_stream_options_init[], Cvoid, (Ptr{sab_pack_stream_options}, Csize_t), options, struct_size)
-init(options::sab_pack_stream_options) = sab_pack_stream_options_init(options, sizeof(options))
 const _sab_pack_stream_new = Ref(C_NULL)
 sab_pack_stream_new(source, options, stream) = ccall(_sab_pack_stream_new[], sab_status, (Ptr{sab_stream}, Ptr{sab_pack_stream_options}, Ptr{Ptr{sab_stream}}), source, options, stream)
 const _sab_readahead_sampler_new = Ref(C_NULL)
 sab_readahead_sampler_new(source, options, sampler) = ccall(_sab_readahead_sampler_new[], sab_status, (Ptr{sab_stream}, Ptr{sab_readahead_stream_options}, Ptr{Ptr{sab_sampler}}), source, options, sampler)
-const _sab_sampler_stream_new = Ref(C_NULL)
-sab_sampler_stream_new(sampler, stream) = ccall(_sab_sampler_stream_new[], sab_status, (Ptr{sab_sampler}, Ptr{Ptr{sab_stream}}), sampler, stream)
+const _sab_sampler_get_stream = Ref(C_NULL)
+sab_sampler_get_stream(sampler, stream) = ccall(_sab_sampler_get_stream[], sab_status, (Ptr{sab_sampler}, Ptr{Ptr{sab_stream}}), sampler, stream)
 const _sab_prefetch_stream_new = Ref(C_NULL)
 sab_prefetch_stream_new(source, buffer_size, stream) = ccall(_sab_prefetch_stream_new[], sab_status, (Ptr{sab_stream}, UInt64, Ptr{Ptr{sab_stream}}), source, buffer_size, stream)
 const SAB_THRESHOLDS_LEAST_TOTAL = 0
@@ -1368,17 +1304,14 @@ mutable struct sab_thresholds_options <: Struct
     cost::Ptr{sab_cost}
     cost_per_sample::Int32
     num_trials::UInt32
-    tolerate::Int64
+    patience::UInt64
     seed::UInt64
     starts::Ptr{UInt64}
     progress::Ptr{Cvoid}
     progress_ctx::Ptr{Cvoid}
-    sab_thresholds_options() = new()
+    sab_thresholds_options() = zeroed(new())
 end
 
-const _sab_thresholds_options_init = Ref(C_NULL)
-sab_thresholds_options_init(options, struct_size) = ccall(_sab_thresholds_options_init[], Cvoid, (Ptr{sab_thresholds_options}, Csize_t), options, struct_size)
-init(options::sab_thresholds_options) = sab_thresholds_options_init(options, sizeof(options))
 
 mutable struct sab_thresholds_info <: Struct
     struct_size::Csize_t
@@ -1390,7 +1323,7 @@ mutable struct sab_thresholds_info <: Struct
     not_tolerated::UInt64
     extreme::UInt64
     narrow::UInt64
-    sab_thresholds_info() = new()
+    sab_thresholds_info() = zeroed(new())
 end
 
 const _sab_thresholds_find = Ref(C_NULL)
@@ -1422,7 +1355,7 @@ mutable struct sab_grouping_view <: Struct
     inverse::Ptr{Int64}
     group_of::Ptr{Int64}
     intervals::Ptr{Int64}
-    sab_grouping_view() = new()
+    sab_grouping_view() = zeroed(new())
 end
 
 const _sab_grouping_get_view = Ref(C_NULL)
@@ -1440,7 +1373,7 @@ mutable struct sab_ragged <: Struct
     values::Ptr{Cvoid}
     offsets::Ptr{Int64}
     data::Ptr{Ptr{Cvoid}}
-    sab_ragged() = new()
+    sab_ragged() = zeroed(new())
 end
 
 const sab_pad_rule = Int32
@@ -1452,14 +1385,11 @@ mutable struct sab_pad_options <: Struct
     value::Ptr{Cvoid}
     value_dims::UInt64
     threads::UInt64
-    sab_pad_options() = new()
+    sab_pad_options() = zeroed(new())
 end
 
-const _sab_pad_options_init = Ref(C_NULL)
-sab_pad_options_init(options, struct_size) = ccall(_sab_pad_options_init[], Cvoid, (Ptr{sab_pad_options}, Csize_t), options, struct_size)
-init(options::sab_pad_options) = sab_pad_options_init(options, sizeof(options))
-const _sab_ragged_padded_shape = Ref(C_NULL)
-sab_ragged_padded_shape(samples, indices, count, shape) = ccall(_sab_ragged_padded_shape[], sab_status, (Ptr{sab_ragged}, Ptr{Int64}, Csize_t, Ptr{Int64}), samples, indices, count, shape)
+const _sab_ragged_get_padded_shape = Ref(C_NULL)
+sab_ragged_get_padded_shape(samples, indices, count, shape) = ccall(_sab_ragged_get_padded_shape[], sab_status, (Ptr{sab_ragged}, Ptr{Int64}, Csize_t, Ptr{Int64}), samples, indices, count, shape)
 const _sab_ragged_pad = Ref(C_NULL)
 sab_ragged_pad(samples, indices, count, shape, options, padded) = ccall(_sab_ragged_pad[], sab_status, (Ptr{sab_ragged}, Ptr{Int64}, Csize_t, Ptr{Int64}, Ptr{sab_pad_options}, Ptr{Cvoid}), samples, indices, count, shape, options, padded)
 const _sab_ragged_unpad = Ref(C_NULL)
@@ -1484,12 +1414,9 @@ mutable struct sab_cache_options <: Struct
     load_wait::Float64
     call_timeout::Float64
     file_mode::UInt64
-    sab_cache_options() = new()
+    sab_cache_options() = zeroed(new())
 end
 
-const _sab_cache_options_init = Ref(C_NULL)
-sab_cache_options_init(options, struct_size) = ccall(_sab_cache_options_init[], Cvoid, (Ptr{sab_cache_options}, Csize_t), options, struct_size)
-init(options::sab_cache_options) = sab_cache_options_init(options, sizeof(options))
 const _sab_cache_new = Ref(C_NULL)
 sab_cache_new(url, options, cache) = ccall(_sab_cache_new[], sab_status, (Cstring, Ptr{sab_cache_options}, Ptr{Ptr{sab_cache}}), url, options, cache)
 const _sab_cache_url = Ref(C_NULL)
@@ -1499,7 +1426,7 @@ sab_cache_get(cache, key, key_size, value) = ccall(_sab_cache_get[], sab_status,
 const _sab_cache_put = Ref(C_NULL)
 sab_cache_put(cache, key, key_size, data, size) = ccall(_sab_cache_put[], sab_status, (Ptr{sab_cache}, Ptr{Cvoid}, Csize_t, Ptr{Cvoid}, Csize_t), cache, key, key_size, data, size)
 const _sab_cache_get_or_load = Ref(C_NULL)
-sab_cache_get_or_load(cache, key, key_size, load, ctx, progress, progress_ctx, value) = ccall(_sab_cache_get_or_load[], sab_status, (Ptr{sab_cache}, Ptr{Cvoid}, Csize_t, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{Ptr{sab_cache_value}}), cache, key, key_size, load, ctx, progress, progress_ctx, value)
+sab_cache_get_or_load(cache, key, key_size, load, ctx, options, value) = ccall(_sab_cache_get_or_load[], sab_status, (Ptr{sab_cache}, Ptr{Cvoid}, Csize_t, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{sab_progress_options}, Ptr{Ptr{sab_cache_value}}), cache, key, key_size, load, ctx, options, value)
 
 struct sab_cache_item
     key::Ptr{Cvoid}
@@ -1514,8 +1441,8 @@ const _sab_cache_put_many = Ref(C_NULL)
 sab_cache_put_many(cache, items, count) = ccall(_sab_cache_put_many[], sab_status, (Ptr{sab_cache}, Ptr{sab_cache_item}, Csize_t), cache, items, count)
 const _sab_cache_flush = Ref(C_NULL)
 sab_cache_flush(cache) = ccall(_sab_cache_flush[], sab_status, (Ptr{sab_cache},), cache)
-const _sab_cache_key_count = Ref(C_NULL)
-sab_cache_key_count(cache, keys) = ccall(_sab_cache_key_count[], sab_status, (Ptr{sab_cache}, Ptr{UInt64}), cache, keys)
+const _sab_cache_get_key_count = Ref(C_NULL)
+sab_cache_get_key_count(cache, keys) = ccall(_sab_cache_get_key_count[], sab_status, (Ptr{sab_cache}, Ptr{UInt64}), cache, keys)
 const _sab_cache_clear = Ref(C_NULL)
 sab_cache_clear(cache) = ccall(_sab_cache_clear[], sab_status, (Ptr{sab_cache},), cache)
 
@@ -1532,7 +1459,7 @@ mutable struct sab_cache_stats <: Struct
     bytes_read::UInt64
     bytes_written::UInt64
     buffered::UInt64
-    sab_cache_stats() = new()
+    sab_cache_stats() = zeroed(new())
 end
 
 const _sab_cache_get_stats = Ref(C_NULL)
@@ -1552,7 +1479,7 @@ mutable struct sab_torch_info <: Struct
     torch_version::Ptr{UInt8}
     component_path::Ptr{UInt8}
     cuda_devices::Int32
-    sab_torch_info() = new()
+    sab_torch_info() = zeroed(new())
 end
 
 const _sab_torch_get_info = Ref(C_NULL)
@@ -1581,26 +1508,26 @@ mutable struct sab_torch_leaf <: Struct
     value::Float64
     value_dlpack::Ptr{DLManagedTensor}
     value_tensor::Ptr{sab_torch_tensor}
-    sab_torch_leaf() = new()
+    sab_torch_leaf() = zeroed(new())
 end
 
 const _sab_torch_collection_new = Ref(C_NULL)
 sab_torch_collection_new(leaves, leaf_count, samples, collection) = ccall(_sab_torch_collection_new[], sab_status, (Ptr{sab_torch_leaf}, Csize_t, Csize_t, Ptr{Ptr{sab_torch_collection}}), leaves, leaf_count, samples, collection)
-const _sab_torch_collection_lengths = Ref(C_NULL)
-sab_torch_collection_lengths(collection, name, lengths) = ccall(_sab_torch_collection_lengths[], sab_status, (Ptr{sab_torch_collection}, Cstring, Ptr{Ptr{sab_sizes}}), collection, name, lengths)
+const _sab_torch_collection_get_lengths = Ref(C_NULL)
+sab_torch_collection_get_lengths(collection, name, lengths) = ccall(_sab_torch_collection_get_lengths[], sab_status, (Ptr{sab_torch_collection}, Cstring, Ptr{Ptr{sab_sizes}}), collection, name, lengths)
 const _sab_torch_collection_group = Ref(C_NULL)
 sab_torch_collection_group(collection, grouping, grouped) = ccall(_sab_torch_collection_group[], sab_status, (Ptr{sab_torch_collection}, Ptr{sab_grouping}, Ptr{Ptr{sab_torch_collection}}), collection, grouping, grouped)
 const _sab_torch_collection_ungroup = Ref(C_NULL)
 sab_torch_collection_ungroup(collection, samples) = ccall(_sab_torch_collection_ungroup[], sab_status, (Ptr{sab_torch_collection}, Ptr{Ptr{sab_torch_collection}}), collection, samples)
-const _sab_torch_collection_outputs = Ref(C_NULL)
-sab_torch_collection_outputs(collection, leaves, leaf_count, outputs) = ccall(_sab_torch_collection_outputs[], sab_status, (Ptr{sab_torch_collection}, Ptr{sab_torch_leaf}, Csize_t, Ptr{Ptr{sab_torch_collection}}), collection, leaves, leaf_count, outputs)
+const _sab_torch_collection_get_outputs = Ref(C_NULL)
+sab_torch_collection_get_outputs(collection, leaves, leaf_count, outputs) = ccall(_sab_torch_collection_get_outputs[], sab_status, (Ptr{sab_torch_collection}, Ptr{sab_torch_leaf}, Csize_t, Ptr{Ptr{sab_torch_collection}}), collection, leaves, leaf_count, outputs)
 
 mutable struct sab_torch_collection_info <: Struct
     struct_size::Csize_t
     samples::UInt64
     groups::UInt64
     leaves::UInt64
-    sab_torch_collection_info() = new()
+    sab_torch_collection_info() = zeroed(new())
 end
 
 const _sab_torch_collection_get_info = Ref(C_NULL)
@@ -1627,14 +1554,10 @@ function load(library)
     _sab_abi_version[] = dlsym(library, :sab_abi_version)
     _sab_version_string[] = dlsym(library, :sab_version_string)
     _sab_log_set_callback[] = dlsym(library, :sab_log_set_callback)
-    _sab_sizes_options_init[] = dlsym(library, :sab_sizes_options_init)
     _sab_sizes_new[] = dlsym(library, :sab_sizes_new)
     _sab_sizes_callback_new[] = dlsym(library, :sab_sizes_callback_new)
-    _sab_sizes_arrow_options_init[] = dlsym(library, :sab_sizes_arrow_options_init)
-    _sab_sizes_arrow_new[] = dlsym(library, :sab_sizes_arrow_new)
-    _sab_sizes_arrow_stream_new[] = dlsym(library, :sab_sizes_arrow_stream_new)
     _sab_sizes_join_new[] = dlsym(library, :sab_sizes_join_new)
-    _sab_sizes_source[] = dlsym(library, :sab_sizes_source)
+    _sab_sizes_locate[] = dlsym(library, :sab_sizes_locate)
     _sab_sizes_named_new[] = dlsym(library, :sab_sizes_named_new)
     _sab_sizes_columns_new[] = dlsym(library, :sab_sizes_columns_new)
     _sab_sizes_column_count[] = dlsym(library, :sab_sizes_column_count)
@@ -1649,13 +1572,12 @@ function load(library)
     _sab_cost_callback_new[] = dlsym(library, :sab_cost_callback_new)
     _sab_cost_evaluate[] = dlsym(library, :sab_cost_evaluate)
     _sab_cost_free[] = dlsym(library, :sab_cost_free)
-    _sab_plan_options_init[] = dlsym(library, :sab_plan_options_init)
     _sab_plan_new[] = dlsym(library, :sab_plan_new)
     _sab_plan_get_info[] = dlsym(library, :sab_plan_get_info)
     _sab_plan_get_budget[] = dlsym(library, :sab_plan_get_budget)
     _sab_plan_column_name[] = dlsym(library, :sab_plan_column_name)
     _sab_plan_get_bucket[] = dlsym(library, :sab_plan_get_bucket)
-    _sab_plan_skipped[] = dlsym(library, :sab_plan_skipped)
+    _sab_plan_get_skipped[] = dlsym(library, :sab_plan_get_skipped)
     _sab_plan_save[] = dlsym(library, :sab_plan_save)
     _sab_plan_file_new[] = dlsym(library, :sab_plan_file_new)
     _sab_plan_check[] = dlsym(library, :sab_plan_check)
@@ -1663,53 +1585,49 @@ function load(library)
     _sab_plan_write[] = dlsym(library, :sab_plan_write)
     _sab_plan_bytes_new[] = dlsym(library, :sab_plan_bytes_new)
     _sab_plan_free[] = dlsym(library, :sab_plan_free)
-    _sab_sampler_options_init[] = dlsym(library, :sab_sampler_options_init)
+    _sab_plan_get_report[] = dlsym(library, :sab_plan_get_report)
     _sab_bucket_sampler_new[] = dlsym(library, :sab_bucket_sampler_new)
     _sab_sequential_sampler_new[] = dlsym(library, :sab_sequential_sampler_new)
     _sab_costliest_sampler_new[] = dlsym(library, :sab_costliest_sampler_new)
+    _sab_ordered_sampler_new[] = dlsym(library, :sab_ordered_sampler_new)
     _sab_sampler_begin[] = dlsym(library, :sab_sampler_begin)
     _sab_next_batch[] = dlsym(library, :sab_next_batch)
-    _sab_batch_rows[] = dlsym(library, :sab_batch_rows)
-    _sab_batch_step[] = dlsym(library, :sab_batch_step)
+    _sab_sampler_get_rows[] = dlsym(library, :sab_sampler_get_rows)
+    _sab_sampler_get_step[] = dlsym(library, :sab_sampler_get_step)
     _sab_next_block[] = dlsym(library, :sab_next_block)
     _sab_sampler_at[] = dlsym(library, :sab_sampler_at)
-    _sab_sampler_get_schedule[] = dlsym(library, :sab_sampler_get_schedule)
-    _sab_sampler_capabilities[] = dlsym(library, :sab_sampler_capabilities)
-    _sab_sampler_batch_count[] = dlsym(library, :sab_sampler_batch_count)
-    _sab_sampler_skipped[] = dlsym(library, :sab_sampler_skipped)
+    _sab_sampler_get_capabilities[] = dlsym(library, :sab_sampler_get_capabilities)
+    _sab_sampler_get_batch_count[] = dlsym(library, :sab_sampler_get_batch_count)
+    _sab_sampler_get_skipped[] = dlsym(library, :sab_sampler_get_skipped)
     _sab_sampler_set_epoch[] = dlsym(library, :sab_sampler_set_epoch)
     _sab_sampler_seek[] = dlsym(library, :sab_sampler_seek)
     _sab_sampler_tell[] = dlsym(library, :sab_sampler_tell)
     _sab_sampler_set_budget[] = dlsym(library, :sab_sampler_set_budget)
     _sab_sampler_get_budget[] = dlsym(library, :sab_sampler_get_budget)
     _sab_sampler_state_save[] = dlsym(library, :sab_sampler_state_save)
-    _sab_sampler_state_at[] = dlsym(library, :sab_sampler_state_at)
+    _sab_sampler_state_save_at[] = dlsym(library, :sab_sampler_state_save_at)
     _sab_sampler_state_restore[] = dlsym(library, :sab_sampler_state_restore)
     _sab_sampler_free[] = dlsym(library, :sab_sampler_free)
-    _sab_plan_get_report[] = dlsym(library, :sab_plan_get_report)
+    _sab_sizes_arrow_new[] = something(dlsym(library, :sab_sizes_arrow_new; throw_error=false), C_NULL)
+    _sab_sizes_arrow_stream_new[] = something(dlsym(library, :sab_sizes_arrow_stream_new; throw_error=false), C_NULL)
+    _sab_sampler_get_schedule[] = something(dlsym(library, :sab_sampler_get_schedule; throw_error=false), C_NULL)
     _sab_ranks_from_environment[] = dlsym(library, :sab_ranks_from_environment)
     _sab_ranks_from_mesh[] = dlsym(library, :sab_ranks_from_mesh)
     _sab_sampler_check_ranks[] = dlsym(library, :sab_sampler_check_ranks)
     _sab_sharded_sampler_new[] = dlsym(library, :sab_sharded_sampler_new)
-    _sab_packed_options_init[] = dlsym(library, :sab_packed_options_init)
     _sab_packed_sampler_new[] = dlsym(library, :sab_packed_sampler_new)
     _sab_packed_sampler_get_info[] = dlsym(library, :sab_packed_sampler_get_info)
-    _sab_probe_options_init[] = dlsym(library, :sab_probe_options_init)
-    _sab_probe_callbacks_init[] = dlsym(library, :sab_probe_callbacks_init)
     _sab_probe_new[] = dlsym(library, :sab_probe_new)
     _sab_probe_callbacks_new[] = dlsym(library, :sab_probe_callbacks_new)
     _sab_probe_reset[] = dlsym(library, :sab_probe_reset)
     _sab_probe_get_stats[] = dlsym(library, :sab_probe_get_stats)
     _sab_probe_release_cache[] = dlsym(library, :sab_probe_release_cache)
     _sab_probe_free[] = dlsym(library, :sab_probe_free)
-    _sab_collect_peak_options_init[] = dlsym(library, :sab_collect_peak_options_init)
     _sab_peaks_new[] = dlsym(library, :sab_peaks_new)
     _sab_collect_peak[] = dlsym(library, :sab_collect_peak)
     _sab_peaks_get_view[] = dlsym(library, :sab_peaks_get_view)
     _sab_peaks_free[] = dlsym(library, :sab_peaks_free)
-    _sab_measurement_options_init[] = dlsym(library, :sab_measurement_options_init)
     _sab_measurement_points_find[] = dlsym(library, :sab_measurement_points_find)
-    _sab_memory_model_options_init[] = dlsym(library, :sab_memory_model_options_init)
     _sab_memory_model_fit_new[] = dlsym(library, :sab_memory_model_fit_new)
     _sab_memory_model_get_info[] = dlsym(library, :sab_memory_model_get_info)
     _sab_memory_model_get_term[] = dlsym(library, :sab_memory_model_get_term)
@@ -1721,49 +1639,31 @@ function load(library)
     _sab_memory_model_write[] = dlsym(library, :sab_memory_model_write)
     _sab_memory_model_bytes_new[] = dlsym(library, :sab_memory_model_bytes_new)
     _sab_memory_model_free[] = dlsym(library, :sab_memory_model_free)
-    _sab_max_batch_options_init[] = dlsym(library, :sab_max_batch_options_init)
-    _sab_max_batch_find[] = dlsym(library, :sab_max_batch_find)
-    _sab_plan_verify[] = dlsym(library, :sab_plan_verify)
-    _sab_memory_guard_options_init[] = dlsym(library, :sab_memory_guard_options_init)
-    _sab_memory_guard_new[] = dlsym(library, :sab_memory_guard_new)
-    _sab_memory_guard_begin[] = dlsym(library, :sab_memory_guard_begin)
-    _sab_memory_guard_end[] = dlsym(library, :sab_memory_guard_end)
-    _sab_memory_guard_get_info[] = dlsym(library, :sab_memory_guard_get_info)
-    _sab_memory_guard_free[] = dlsym(library, :sab_memory_guard_free)
-    _sab_bionemo_create_buckets[] = dlsym(library, :sab_bionemo_create_buckets)
-    _sab_bionemo_size_aware_sampler_new[] = dlsym(library, :sab_bionemo_size_aware_sampler_new)
-    _sab_bionemo_size_aware_stream_sampler_new[] = dlsym(library, :sab_bionemo_size_aware_stream_sampler_new)
-    _sab_bionemo_options_init[] = dlsym(library, :sab_bionemo_options_init)
-    _sab_bionemo_sampler_new[] = dlsym(library, :sab_bionemo_sampler_new)
-    _sab_bionemo_sampler_get_generator[] = dlsym(library, :sab_bionemo_sampler_get_generator)
-    _sab_bionemo_sampler_set_generator[] = dlsym(library, :sab_bionemo_sampler_set_generator)
-    _sab_bagua_batches_add[] = dlsym(library, :sab_bagua_batches_add)
-    _sab_bagua_options_init[] = dlsym(library, :sab_bagua_options_init)
-    _sab_bagua_sampler_new[] = dlsym(library, :sab_bagua_sampler_new)
-    _sab_bagua_batch_sampler_new[] = dlsym(library, :sab_bagua_batch_sampler_new)
-    _sab_sizes_file_options_init[] = something(dlsym(library, :sab_sizes_file_options_init; throw_error=false), C_NULL)
+    _sab_bionemo_create_buckets[] = something(dlsym(library, :sab_bionemo_create_buckets; throw_error=false), C_NULL)
+    _sab_bionemo_size_aware_stream_sampler_new[] = something(dlsym(library, :sab_bionemo_size_aware_stream_sampler_new; throw_error=false), C_NULL)
+    _sab_bionemo_sampler_new[] = something(dlsym(library, :sab_bionemo_sampler_new; throw_error=false), C_NULL)
+    _sab_bionemo_sampler_get_generator[] = something(dlsym(library, :sab_bionemo_sampler_get_generator; throw_error=false), C_NULL)
+    _sab_bionemo_sampler_set_generator[] = something(dlsym(library, :sab_bionemo_sampler_set_generator; throw_error=false), C_NULL)
+    _sab_bagua_batches_add[] = something(dlsym(library, :sab_bagua_batches_add; throw_error=false), C_NULL)
+    _sab_bagua_sampler_new[] = something(dlsym(library, :sab_bagua_sampler_new; throw_error=false), C_NULL)
+    _sab_bagua_batch_sampler_new[] = something(dlsym(library, :sab_bagua_batch_sampler_new; throw_error=false), C_NULL)
     _sab_sizes_file_new[] = something(dlsym(library, :sab_sizes_file_new; throw_error=false), C_NULL)
-    _sab_partition_options_init[] = something(dlsym(library, :sab_partition_options_init; throw_error=false), C_NULL)
     _sab_items_partition[] = something(dlsym(library, :sab_items_partition; throw_error=false), C_NULL)
-    _sab_balanced_options_init[] = something(dlsym(library, :sab_balanced_options_init; throw_error=false), C_NULL)
     _sab_balanced_sampler_new[] = something(dlsym(library, :sab_balanced_sampler_new; throw_error=false), C_NULL)
     _sab_balanced_sampler_get_report[] = something(dlsym(library, :sab_balanced_sampler_get_report; throw_error=false), C_NULL)
-    _sab_step_plan_options_init[] = something(dlsym(library, :sab_step_plan_options_init; throw_error=false), C_NULL)
     _sab_step_plan_new[] = something(dlsym(library, :sab_step_plan_new; throw_error=false), C_NULL)
     _sab_step_plan_get_view[] = something(dlsym(library, :sab_step_plan_get_view; throw_error=false), C_NULL)
     _sab_step_plan_get_loss_weights[] = something(dlsym(library, :sab_step_plan_get_loss_weights; throw_error=false), C_NULL)
     _sab_step_plan_free[] = something(dlsym(library, :sab_step_plan_free; throw_error=false), C_NULL)
-    _sab_context_options_init[] = something(dlsym(library, :sab_context_options_init; throw_error=false), C_NULL)
     _sab_context_plan_new[] = something(dlsym(library, :sab_context_plan_new; throw_error=false), C_NULL)
     _sab_context_plan_get_view[] = something(dlsym(library, :sab_context_plan_get_view; throw_error=false), C_NULL)
     _sab_context_plan_free[] = something(dlsym(library, :sab_context_plan_free; throw_error=false), C_NULL)
-    _sab_mixture_options_init[] = something(dlsym(library, :sab_mixture_options_init; throw_error=false), C_NULL)
     _sab_mixture_new[] = something(dlsym(library, :sab_mixture_new; throw_error=false), C_NULL)
     _sab_mixture_flat_new[] = something(dlsym(library, :sab_mixture_flat_new; throw_error=false), C_NULL)
     _sab_mixture_source_count[] = something(dlsym(library, :sab_mixture_source_count; throw_error=false), C_NULL)
     _sab_mixture_get_source[] = something(dlsym(library, :sab_mixture_get_source; throw_error=false), C_NULL)
     _sab_mixture_locate[] = something(dlsym(library, :sab_mixture_locate; throw_error=false), C_NULL)
-    _sab_mixture_counts[] = something(dlsym(library, :sab_mixture_counts; throw_error=false), C_NULL)
+    _sab_mixture_get_counts[] = something(dlsym(library, :sab_mixture_get_counts; throw_error=false), C_NULL)
     _sab_mixture_get_report[] = something(dlsym(library, :sab_mixture_get_report; throw_error=false), C_NULL)
     _sab_histogram_new[] = something(dlsym(library, :sab_histogram_new; throw_error=false), C_NULL)
     _sab_histogram_add[] = something(dlsym(library, :sab_histogram_add; throw_error=false), C_NULL)
@@ -1784,30 +1684,31 @@ function load(library)
     _sab_packing_get_patterns[] = something(dlsym(library, :sab_packing_get_patterns; throw_error=false), C_NULL)
     _sab_packing_locate[] = something(dlsym(library, :sab_packing_locate; throw_error=false), C_NULL)
     _sab_packing_free[] = something(dlsym(library, :sab_packing_free; throw_error=false), C_NULL)
+    _sab_max_batch_find[] = something(dlsym(library, :sab_max_batch_find; throw_error=false), C_NULL)
+    _sab_plan_verify[] = something(dlsym(library, :sab_plan_verify; throw_error=false), C_NULL)
+    _sab_step_in_chunks[] = something(dlsym(library, :sab_step_in_chunks; throw_error=false), C_NULL)
+    _sab_memory_guard_new[] = something(dlsym(library, :sab_memory_guard_new; throw_error=false), C_NULL)
+    _sab_memory_guard_begin[] = something(dlsym(library, :sab_memory_guard_begin; throw_error=false), C_NULL)
+    _sab_memory_guard_end[] = something(dlsym(library, :sab_memory_guard_end; throw_error=false), C_NULL)
+    _sab_memory_guard_get_info[] = something(dlsym(library, :sab_memory_guard_get_info; throw_error=false), C_NULL)
+    _sab_memory_guard_step[] = something(dlsym(library, :sab_memory_guard_step; throw_error=false), C_NULL)
+    _sab_memory_guard_free[] = something(dlsym(library, :sab_memory_guard_free; throw_error=false), C_NULL)
     _sab_batch_size_grow[] = something(dlsym(library, :sab_batch_size_grow; throw_error=false), C_NULL)
     _sab_batch_size_grow_linear[] = something(dlsym(library, :sab_batch_size_grow_linear; throw_error=false), C_NULL)
     _sab_batch_size_grow_doubling[] = something(dlsym(library, :sab_batch_size_grow_doubling; throw_error=false), C_NULL)
-    _sab_step_in_chunks_options_init[] = something(dlsym(library, :sab_step_in_chunks_options_init; throw_error=false), C_NULL)
-    _sab_step_in_chunks[] = something(dlsym(library, :sab_step_in_chunks; throw_error=false), C_NULL)
-    _sab_memory_guard_step[] = something(dlsym(library, :sab_memory_guard_step; throw_error=false), C_NULL)
-    _sab_object_functions_init[] = something(dlsym(library, :sab_object_functions_init; throw_error=false), C_NULL)
     _sab_stream_next[] = something(dlsym(library, :sab_stream_next; throw_error=false), C_NULL)
     _sab_stream_set_progress[] = something(dlsym(library, :sab_stream_set_progress; throw_error=false), C_NULL)
     _sab_stream_rewind[] = something(dlsym(library, :sab_stream_rewind; throw_error=false), C_NULL)
-    _sab_stream_skipped_count[] = something(dlsym(library, :sab_stream_skipped_count; throw_error=false), C_NULL)
+    _sab_stream_get_skipped_count[] = something(dlsym(library, :sab_stream_get_skipped_count; throw_error=false), C_NULL)
     _sab_stream_state_save[] = something(dlsym(library, :sab_stream_state_save; throw_error=false), C_NULL)
     _sab_stream_state_restore[] = something(dlsym(library, :sab_stream_state_restore; throw_error=false), C_NULL)
     _sab_stream_free[] = something(dlsym(library, :sab_stream_free; throw_error=false), C_NULL)
     _sab_stream_abandon[] = something(dlsym(library, :sab_stream_abandon; throw_error=false), C_NULL)
-    _sab_list_stream_options_init[] = something(dlsym(library, :sab_list_stream_options_init; throw_error=false), C_NULL)
     _sab_list_stream_new[] = something(dlsym(library, :sab_list_stream_new; throw_error=false), C_NULL)
     _sab_array_stream_new[] = something(dlsym(library, :sab_array_stream_new; throw_error=false), C_NULL)
-    _sab_source_functions_init[] = something(dlsym(library, :sab_source_functions_init; throw_error=false), C_NULL)
     _sab_callback_stream_new[] = something(dlsym(library, :sab_callback_stream_new; throw_error=false), C_NULL)
     _sab_random_stream_new[] = something(dlsym(library, :sab_random_stream_new; throw_error=false), C_NULL)
-    _sab_files_stream_options_init[] = something(dlsym(library, :sab_files_stream_options_init; throw_error=false), C_NULL)
     _sab_files_stream_new[] = something(dlsym(library, :sab_files_stream_new; throw_error=false), C_NULL)
-    _sab_map_stream_options_init[] = something(dlsym(library, :sab_map_stream_options_init; throw_error=false), C_NULL)
     _sab_map_stream_new[] = something(dlsym(library, :sab_map_stream_new; throw_error=false), C_NULL)
     _sab_text_size_stream_new[] = something(dlsym(library, :sab_text_size_stream_new; throw_error=false), C_NULL)
     _sab_select_stream_new[] = something(dlsym(library, :sab_select_stream_new; throw_error=false), C_NULL)
@@ -1819,21 +1720,17 @@ function load(library)
     _sab_random_map_stream_new[] = something(dlsym(library, :sab_random_map_stream_new; throw_error=false), C_NULL)
     _sab_zip_stream_new[] = something(dlsym(library, :sab_zip_stream_new; throw_error=false), C_NULL)
     _sab_multiplex_stream_new[] = something(dlsym(library, :sab_multiplex_stream_new; throw_error=false), C_NULL)
-    _sab_mix_stream_options_init[] = something(dlsym(library, :sab_mix_stream_options_init; throw_error=false), C_NULL)
     _sab_mix_stream_new[] = something(dlsym(library, :sab_mix_stream_new; throw_error=false), C_NULL)
     _sab_shard_stream_new[] = something(dlsym(library, :sab_shard_stream_new; throw_error=false), C_NULL)
     _sab_batch_stream_new[] = something(dlsym(library, :sab_batch_stream_new; throw_error=false), C_NULL)
     _sab_window_stream_new[] = something(dlsym(library, :sab_window_stream_new; throw_error=false), C_NULL)
     _sab_block_shuffle_stream_new[] = something(dlsym(library, :sab_block_shuffle_stream_new; throw_error=false), C_NULL)
     _sab_buffered_shuffle_stream_new[] = something(dlsym(library, :sab_buffered_shuffle_stream_new; throw_error=false), C_NULL)
-    _sab_readahead_stream_options_init[] = something(dlsym(library, :sab_readahead_stream_options_init; throw_error=false), C_NULL)
     _sab_readahead_stream_new[] = something(dlsym(library, :sab_readahead_stream_new; throw_error=false), C_NULL)
-    _sab_pack_stream_options_init[] = something(dlsym(library, :sab_pack_stream_options_init; throw_error=false), C_NULL)
     _sab_pack_stream_new[] = something(dlsym(library, :sab_pack_stream_new; throw_error=false), C_NULL)
     _sab_readahead_sampler_new[] = something(dlsym(library, :sab_readahead_sampler_new; throw_error=false), C_NULL)
-    _sab_sampler_stream_new[] = something(dlsym(library, :sab_sampler_stream_new; throw_error=false), C_NULL)
+    _sab_sampler_get_stream[] = something(dlsym(library, :sab_sampler_get_stream; throw_error=false), C_NULL)
     _sab_prefetch_stream_new[] = something(dlsym(library, :sab_prefetch_stream_new; throw_error=false), C_NULL)
-    _sab_thresholds_options_init[] = something(dlsym(library, :sab_thresholds_options_init; throw_error=false), C_NULL)
     _sab_thresholds_find[] = something(dlsym(library, :sab_thresholds_find; throw_error=false), C_NULL)
     _sab_grouping_thresholds_new[] = something(dlsym(library, :sab_grouping_thresholds_new; throw_error=false), C_NULL)
     _sab_grouping_predefined_new[] = something(dlsym(library, :sab_grouping_predefined_new; throw_error=false), C_NULL)
@@ -1841,12 +1738,10 @@ function load(library)
     _sab_grouping_consecutive_new[] = something(dlsym(library, :sab_grouping_consecutive_new; throw_error=false), C_NULL)
     _sab_grouping_get_view[] = something(dlsym(library, :sab_grouping_get_view; throw_error=false), C_NULL)
     _sab_grouping_free[] = something(dlsym(library, :sab_grouping_free; throw_error=false), C_NULL)
-    _sab_pad_options_init[] = something(dlsym(library, :sab_pad_options_init; throw_error=false), C_NULL)
-    _sab_ragged_padded_shape[] = something(dlsym(library, :sab_ragged_padded_shape; throw_error=false), C_NULL)
+    _sab_ragged_get_padded_shape[] = something(dlsym(library, :sab_ragged_get_padded_shape; throw_error=false), C_NULL)
     _sab_ragged_pad[] = something(dlsym(library, :sab_ragged_pad; throw_error=false), C_NULL)
     _sab_ragged_unpad[] = something(dlsym(library, :sab_ragged_unpad; throw_error=false), C_NULL)
     _sab_ragged_mask[] = something(dlsym(library, :sab_ragged_mask; throw_error=false), C_NULL)
-    _sab_cache_options_init[] = something(dlsym(library, :sab_cache_options_init; throw_error=false), C_NULL)
     _sab_cache_new[] = something(dlsym(library, :sab_cache_new; throw_error=false), C_NULL)
     _sab_cache_url[] = something(dlsym(library, :sab_cache_url; throw_error=false), C_NULL)
     _sab_cache_get[] = something(dlsym(library, :sab_cache_get; throw_error=false), C_NULL)
@@ -1855,7 +1750,7 @@ function load(library)
     _sab_cache_get_many[] = something(dlsym(library, :sab_cache_get_many; throw_error=false), C_NULL)
     _sab_cache_put_many[] = something(dlsym(library, :sab_cache_put_many; throw_error=false), C_NULL)
     _sab_cache_flush[] = something(dlsym(library, :sab_cache_flush; throw_error=false), C_NULL)
-    _sab_cache_key_count[] = something(dlsym(library, :sab_cache_key_count; throw_error=false), C_NULL)
+    _sab_cache_get_key_count[] = something(dlsym(library, :sab_cache_get_key_count; throw_error=false), C_NULL)
     _sab_cache_clear[] = something(dlsym(library, :sab_cache_clear; throw_error=false), C_NULL)
     _sab_cache_get_stats[] = something(dlsym(library, :sab_cache_get_stats; throw_error=false), C_NULL)
     _sab_cache_value_data[] = something(dlsym(library, :sab_cache_value_data; throw_error=false), C_NULL)
@@ -1869,10 +1764,10 @@ function load(library)
     _sab_torch_store_all_gather[] = something(dlsym(library, :sab_torch_store_all_gather; throw_error=false), C_NULL)
     _sab_torch_store_free[] = something(dlsym(library, :sab_torch_store_free; throw_error=false), C_NULL)
     _sab_torch_collection_new[] = something(dlsym(library, :sab_torch_collection_new; throw_error=false), C_NULL)
-    _sab_torch_collection_lengths[] = something(dlsym(library, :sab_torch_collection_lengths; throw_error=false), C_NULL)
+    _sab_torch_collection_get_lengths[] = something(dlsym(library, :sab_torch_collection_get_lengths; throw_error=false), C_NULL)
     _sab_torch_collection_group[] = something(dlsym(library, :sab_torch_collection_group; throw_error=false), C_NULL)
     _sab_torch_collection_ungroup[] = something(dlsym(library, :sab_torch_collection_ungroup; throw_error=false), C_NULL)
-    _sab_torch_collection_outputs[] = something(dlsym(library, :sab_torch_collection_outputs; throw_error=false), C_NULL)
+    _sab_torch_collection_get_outputs[] = something(dlsym(library, :sab_torch_collection_get_outputs; throw_error=false), C_NULL)
     _sab_torch_collection_get_info[] = something(dlsym(library, :sab_torch_collection_get_info; throw_error=false), C_NULL)
     _sab_torch_collection_get_dlpack[] = something(dlsym(library, :sab_torch_collection_get_dlpack; throw_error=false), C_NULL)
     _sab_torch_collection_get_tensor[] = something(dlsym(library, :sab_torch_collection_get_tensor; throw_error=false), C_NULL)

@@ -1,6 +1,6 @@
 # Samplers: cursors over the batches of an epoch, for one rank.
 
-export Batch, Block, Sampler, BucketSampler, SequentialSampler, BionemoSizeAwareSampler,
+export Batch, Block, Sampler, BucketSampler, SequentialSampler, OrderedSampler,
     BionemoSizeAwareStream, BionemoSampler, PackedSampler, begin!, next_batch!, next_block!, padded_total,
     batch_count, skipped_count, set_epoch!, set_budget!, restore!, set_generator!, costliest_batches
 
@@ -88,7 +88,7 @@ function Batch(raw::Raw.sab_batch, sampler = nothing, buffers = nothing; names =
     indices = kept(buffers, :indices, raw.indices, count)
     is_row = raw.layout == Raw.SAB_LAYOUT_ROW
     if is_row
-        rows = filled(out -> Raw.sab_batch_rows(sampler, out), Raw.sab_rows)
+        rows = filled(out -> Raw.sab_sampler_get_rows(sampler, out), Raw.sab_rows)
         if rows.cu_seqlens != C_NULL
             cu_seqlens = columns == 1 ? kept(buffers, :cu_seqlens, unsafe_load(rows.cu_seqlens), count + 1) :
                          PerColumn([shown(unsafe_load(rows.cu_seqlens, column), count + 1) for column in 1:columns], names)
@@ -252,7 +252,7 @@ mean over samples is `length(batch) / step.samples`, in a mean over tokens `batc
 `total` is -1 when it is not known: for a [`ShardedSampler`](@ref) of several ranks.
 """
 function step(sampler::Sampler)
-    raw = filled(out -> Raw.sab_batch_step(sampler, out), Raw.sab_step)
+    raw = filled(out -> Raw.sab_sampler_get_step(sampler, out), Raw.sab_step)
     return (micro_batches = Int(raw.micro_batches), samples = Int(raw.samples), total = per_column(raw.totals, Int(raw.columns), sampler.names))
 end
 
@@ -265,7 +265,7 @@ Functions that a sampler supports beside those that all samplers have: `batch_co
 """
 function capabilities(sampler::Sampler)
     bits = Ref{UInt64}(0)
-    check(Raw.sab_sampler_capabilities(sampler, bits))
+    check(Raw.sab_sampler_get_capabilities(sampler, bits))
     has(bit) = bits[] & bit != 0
     return (batch_count = has(Raw.SAB_SAMPLER_BATCH_COUNT), random_access = has(Raw.SAB_SAMPLER_RANDOM_ACCESS), budget = has(Raw.SAB_SAMPLER_BUDGET),
         schedule = has(Raw.SAB_SAMPLER_SCHEDULE))
@@ -279,7 +279,7 @@ random access that does not know it throws an [`SABError`](@ref) of status `SAB_
 """
 function batch_count(sampler::Sampler)
     count = Ref{UInt64}(0)
-    check(Raw.sab_sampler_batch_count(sampler, count))
+    check(Raw.sab_sampler_get_batch_count(sampler, count))
     return Int(count[])
 end
 Base.firstindex(sampler::Sampler) = 1
@@ -332,7 +332,7 @@ Number of samples that the sampler leaves out because they are too large, or of 
 """
 function skipped_count(sampler::Sampler)
     count = Ref{Csize_t}(0)
-    check(Raw.sab_sampler_skipped(sampler, C_NULL, 0, count))
+    check(Raw.sab_sampler_get_skipped(sampler, C_NULL, 0, count))
     return Int(count[])
 end
 
@@ -342,7 +342,7 @@ end
 The samples that are left out because they are too large, by ascending size; of greedy samplers those
 of the current epoch so far. 0 where the index is not known.
 """
-skipped(sampler::Sampler) = skipped_samples((samples, room, count) -> Raw.sab_sampler_skipped(sampler, samples, room, count), skipped_count(sampler))
+skipped(sampler::Sampler) = skipped_samples((samples, room, count) -> Raw.sab_sampler_get_skipped(sampler, samples, room, count), skipped_count(sampler))
 
 """
     state(sampler)
@@ -359,7 +359,7 @@ training is when batches are fetched ahead. `restore!` continues there, on the s
 state(sampler::Sampler) = written((buffer, room, size) -> Raw.sab_sampler_state_save(sampler, buffer, room, size))
 function state(sampler::Sampler, batches::Integer)
     position = converted(UInt64, :batches, batches)
-    return written((buffer, room, size) -> Raw.sab_sampler_state_at(sampler, position, buffer, room, size))
+    return written((buffer, room, size) -> Raw.sab_sampler_state_save_at(sampler, position, buffer, room, size))
 end
 function restore!(sampler::Sampler, state::Vector{UInt8})
     call(() -> Raw.sab_sampler_state_restore(sampler, state, length(state)), sampler)
@@ -434,21 +434,21 @@ function costliest_batches(plan::Plan, count::Integer = 1)
     return collect(new_sampler(CostliestSampler, created(out -> Raw.sab_costliest_sampler_new(plan, count, out), Raw.sab_sampler); names = columns(plan)))
 end
 
-const BionemoSizeAwareSampler = Sampler{:BionemoSizeAwareSampler}
+const OrderedSampler = Sampler{:OrderedSampler}
 
 """
-    BionemoSizeAwareSampler(sizes, budget; indices, rank = 0, world_size = 1, epoch = 0,
+    OrderedSampler(sizes, budget; indices, rank = 0, world_size = 1, epoch = 0,
                      last_step = :split, micro_batches = 1)
 
 Greedy batches in the order of `indices`, by default of the samples. A batch closes before its total
 would exceed `budget`. Samples larger than that are left out.
 """
-function BionemoSizeAwareSampler(sizes, budget::Real; indices = nothing, given...)
+function OrderedSampler(sizes, budget::Real; indices = nothing, given...)
     sizes = Sizes(sizes)
     walk = sampler_options(; given...)
     order = indices === nothing ? C_NULL : Int64[converted(Int64, :indices, index) - 1 for index in indices]
     count = indices === nothing ? length(sizes) : length(order)
-    return new_sampler(BionemoSizeAwareSampler, created(out -> Raw.sab_bionemo_size_aware_sampler_new(order, count, sizes, budget, walk, out), Raw.sab_sampler), nothing, sizes)
+    return new_sampler(OrderedSampler, created(out -> Raw.sab_ordered_sampler_new(order, count, sizes, budget, walk, out), Raw.sab_sampler), nothing, sizes)
 end
 
 index_callback(ctx, epoch, position, index, size) = guard(ctx) do calls
@@ -464,7 +464,7 @@ const BionemoSizeAwareStream = Sampler{:BionemoSizeAwareStream}
 """
     BionemoSizeAwareStream(source, budget)
 
-Greedy batches as of a [`BionemoSizeAwareSampler`](@ref), of samples from a function.
+Greedy batches as of a [`OrderedSampler`](@ref), of samples from a function.
 `source(epoch, position)` returns `(index, size)`, or `nothing` at the end. `position` is 0 at the
 beginning of an epoch, then one more at each call. One rank; no random access, no state.
 """

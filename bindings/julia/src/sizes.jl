@@ -23,7 +23,7 @@ Samples with several sizes, such as source and target, have a column for each, a
 `SAB.column(sizes, :source)` is a vector.
 
 Vectors are copied. `copy = false` borrows a vector of integers or floats, also a strided one. Do not
-resize or change a borrowed vector while the sizes exist, or a [`BionemoSizeAwareSampler`](@ref) or
+resize or change a borrowed vector while the sizes exist, or a [`OrderedSampler`](@ref) or
 [`BionemoSampler`](@ref) made from them: the library reads its memory later. Plans and other samplers
 copy what they need.
 
@@ -152,7 +152,7 @@ row in it, both from 1. Sizes that were not joined are part 1.
 function source(sizes::Sizes, index::Integer)
     checkbounds(sizes, index)
     part, row = Ref{Csize_t}(0), Ref{Csize_t}(0)
-    check(Raw.sab_sizes_source(sizes, index - 1, part, row))
+    check(Raw.sab_sizes_locate(sizes, index - 1, part, row))
     return Int(part[]) + 1, Int(row[]) + 1
 end
 

@@ -156,7 +156,7 @@ end
 
 function skipped_count(stream::Stream)
     count = Ref{UInt64}(0)
-    check(Raw.sab_stream_skipped_count(stream, count))
+    check(Raw.sab_stream_get_skipped_count(stream, count))
     return Int(count[])
 end
 
@@ -574,7 +574,7 @@ end
 
 function under(run, sampler::ReadaheadSampler)
     stream = Ref(Ptr{Raw.sab_stream}(C_NULL))
-    check(Raw.sab_sampler_stream_new(sampler, stream))
+    check(Raw.sab_sampler_get_stream(sampler, stream))
     return GC.@preserve sampler check(calling(() -> run(stream[])), sampler.kept...)
 end
 call(run, sampler::ReadaheadSampler) = check(calling(run), sampler.kept...)

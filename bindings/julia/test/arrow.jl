@@ -172,8 +172,8 @@ end
     data[3] = lengths[3]
     plan = SAB.Plan(chained(primitive(lengths[1:300]), primitive(lengths[301:end])); budget = 256)
     @test read(image(plan)) == read(image(SAB.Plan(lengths; budget = 256)))
-    sampler = SAB.BionemoSizeAwareSampler(primitive(copy(lengths)), 100)
-    expected = collect(SAB.BionemoSizeAwareSampler(lengths, 100))
+    sampler = SAB.OrderedSampler(primitive(copy(lengths)), 100)
+    expected = collect(SAB.OrderedSampler(lengths, 100))
     for _ in 1:3
         GC.gc()
         [rand(UInt32, 1000) for _ in 1:100]

@@ -124,7 +124,7 @@ end
     end
     # temporaries that only the library's handles know: sizes of a sampler, functions of a sampler
     # and of a stream, what a stream's records hold
-    samplers = [SAB.BionemoSizeAwareSampler(fill(round, 100), 5round) for round in 1:50]
+    samplers = [SAB.OrderedSampler(fill(round, 100), 5round) for round in 1:50]
     streams = [SAB.BionemoSizeAwareStream(let count = round; (epoch, position) -> position < count ? (position, 1) : nothing end, 3) for round in 1:50]
     buffered = [SAB.buffered_shuffle_stream(SAB.map_stream(x -> (GC.gc(false); [x, round]), SAB.array_stream(1:20)), 8) for round in 1:3]
     GC.gc()

@@ -167,7 +167,7 @@ end
     for T in (Int32, Float64)
         values = ones(T, 10)
         sizes, borrowed = SAB.Sizes(values), SAB.Sizes(values; copy = false)
-        samplers = [SAB.BionemoSizeAwareSampler(given, 5) for given in (values, view(values, 1:1:10), sizes)]
+        samplers = [SAB.OrderedSampler(given, 5) for given in (values, view(values, 1:1:10), sizes)]
         torch = SAB.BionemoSampler(SAB.Plan(values; boundaries = [1, 2], batch_size = 10); budget = 5, sizes = values)
         fill!(values, 4)
         @test (sizes[10], borrowed[10]) == (1, 4) # copy = false shows later changes
@@ -282,10 +282,10 @@ end
 
 @testset "greedy batches" begin
     sizes = [3, 4, 5, 6, 1, 20]
-    sampler = SAB.BionemoSizeAwareSampler(sizes, 8)
+    sampler = SAB.OrderedSampler(sizes, 8)
     @test walk(sampler) == [[1, 2], [3], [4, 5]]
     @test SAB.skipped_count(sampler) == 1
-    @test walk(SAB.BionemoSizeAwareSampler(sizes, 8; indices = [5, 4, 5])) == [[5, 4, 5]]
+    @test walk(SAB.OrderedSampler(sizes, 8; indices = [5, 4, 5])) == [[5, 4, 5]]
     stream = SAB.BionemoSizeAwareStream((epoch, position) -> position < 4 ? (10 + position, 3.0) : nothing, 7)
     @test walk(stream) == [[10, 11], [12, 13]]
     @test walk(SAB.set_epoch!(stream, 1)) == [[10, 11], [12, 13]]

@@ -160,7 +160,7 @@ def batch_of(b: CData, handle: CData, columns: Sequence[str] = ONE_COLUMN) -> Ba
     cu_seqlens = starts = None
     if b.layout == lib.SAB_LAYOUT_ROW:
         rows = new_struct("sab_rows")
-        check(lib.sab_batch_rows(handle, rows))
+        check(lib.sab_sampler_get_rows(handle, rows))
         if rows.cu_seqlens:
             arrays = [copied(rows.cu_seqlens[j], b.count + 1, np.int32) for j in range(b.columns)]
             cu_seqlens = arrays[0] if len(columns) == 1 else dict(zip(columns, arrays))
@@ -268,7 +268,7 @@ def batches_of_block(b: CData, columns: Sequence[str] = ONE_COLUMN) -> Iterator[
 def step_of(handle: CData, columns: Sequence[str] = ONE_COLUMN) -> Step:
     """The step of the batch that the sampler showed last."""
     step = new_struct("sab_step")
-    check(lib.sab_batch_step(handle, step))
+    check(lib.sab_sampler_get_step(handle, step))
     return Step(step.micro_batches, step.samples, per_column(step.totals, columns))
 
 

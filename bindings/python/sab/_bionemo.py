@@ -15,7 +15,7 @@ from sab._random_access import RandomAccessSampler
 from sab._sampler import Output, Sampler
 from sab._sizes import SizesLike, as_sizes
 
-__all__ = ["BionemoSizeAwareSampler", "BionemoSizeAwareStream", "create_buckets"]
+__all__ = ["OrderedSampler", "BionemoSizeAwareStream", "create_buckets"]
 
 Element_co = TypeVar("Element_co", covariant=True)
 
@@ -26,7 +26,7 @@ class SupportsIndex(Protocol[Element_co]):
     def __getitem__(self, index: int) -> Element_co: ...
 
 
-class BionemoSizeAwareSampler(RandomAccessSampler):
+class OrderedSampler(RandomAccessSampler):
     """Greedy batches in the order of ``indices``: a batch closes before its total would exceed
     ``budget``.
 
@@ -41,7 +41,7 @@ class BionemoSizeAwareSampler(RandomAccessSampler):
         rank, world_size, last_step, micro_batches, output: as for :class:`BucketSampler`.
 
     >>> import sab
-    >>> sampler = sab.BionemoSizeAwareSampler(None, [2, 2, 2, 2, 2], budget=4)
+    >>> sampler = sab.OrderedSampler(None, [2, 2, 2, 2, 2], budget=4)
     >>> [batch.tolist() for batch in sampler]
     [[0, 1], [2, 3], [4]]
     """
@@ -69,7 +69,7 @@ class BionemoSizeAwareSampler(RandomAccessSampler):
         count = len(self._sizes) if array is None else array.size
         self._construct(
             output,
-            lib.sab_bionemo_size_aware_sampler_new,
+            lib.sab_ordered_sampler_new,
             ffi.NULL if array is None else ffi.cast("int64_t *", array.ctypes.data),
             count,
             self._sizes._handle,
@@ -82,13 +82,13 @@ class BionemoSizeAwareSampler(RandomAccessSampler):
 
 
 class BionemoSizeAwareStream(Sampler):
-    """:class:`BionemoSizeAwareSampler` over any iterable of indices, which is iterated anew for
+    """:class:`OrderedSampler` over any iterable of indices, which is iterated anew for
     each pass, on one rank, of unknown length.
 
     Args:
         indices: an iterable of whole numbers, such as a sampler of torch.
         size: a function ``size(index)``, or a sequence indexed by it.
-        budget, output: as for :class:`BionemoSizeAwareSampler`.
+        budget, output: as for :class:`OrderedSampler`.
 
     >>> import sab
     >>> stream = sab.BionemoSizeAwareStream(iter([7, 8, 9]), lambda index: 2, budget=4)

@@ -472,7 +472,7 @@ class Cache(Generic[Value]):
         servers.
         """
         keys = ffi.new("uint64_t *")
-        check(lib.sab_cache_key_count(self._open(), keys))
+        check(lib.sab_cache_get_key_count(self._open(), keys))
         return int(keys[0])
 
     def clear(self) -> None:

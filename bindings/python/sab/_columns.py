@@ -374,7 +374,7 @@ class Column:
         for group, (begin, end) in enumerate(zip(offsets, offsets[1:])):
             indices = permutation[begin:end]
             check(
-                lib.sab_ragged_padded_shape(
+                lib.sab_ragged_get_padded_shape(
                     ragged.struct,
                     _pointer("int64_t *", indices),
                     len(indices),

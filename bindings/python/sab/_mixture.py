@@ -334,7 +334,7 @@ class Mixture(Sizes):
         """
         counts = np.empty(len(self), np.uint32)
         room = ffi.cast("uint32_t *", counts.ctypes.data)
-        check(lib.sab_mixture_counts(self._handle, self._epoch(epoch), room, counts.size))
+        check(lib.sab_mixture_get_counts(self._handle, self._epoch(epoch), room, counts.size))
         return counts
 
     def _source_numbers(self) -> npt.NDArray[np.int64]:

@@ -143,7 +143,7 @@ class Plan(Saved, kind="sab_plan"):
         count = ffi.new("size_t *")
         indices = np.empty(self._info.skipped, np.int64)
         check(
-            lib.sab_plan_skipped(
+            lib.sab_plan_get_skipped(
                 self._handle, ffi.cast("int64_t *", indices.ctypes.data), indices.size, count
             )
         )

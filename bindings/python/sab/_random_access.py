@@ -67,7 +67,7 @@ class RandomAccessSampler(Sampler):
     def __len__(self) -> int:
         """This rank's batches of the epoch: exact, and the same on every rank."""
         count = ffi.new("uint64_t *")
-        check(lib.sab_sampler_batch_count(self._handle, count))
+        check(lib.sab_sampler_get_batch_count(self._handle, count))
         return int(count[0])
 
     def _facts(self) -> Facts:
@@ -244,7 +244,7 @@ class RandomAccessSampler(Sampler):
             )
         return written(
             lambda room, capacity, size: check(
-                lib.sab_sampler_state_at(self._handle, position, room, capacity, size)
+                lib.sab_sampler_state_save_at(self._handle, position, room, capacity, size)
             )
         )
 

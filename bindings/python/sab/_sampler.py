@@ -107,7 +107,7 @@ class Sampler:
     def capabilities(self) -> Capabilities:
         """What this sampler supports."""
         bits = ffi.new("uint64_t *")
-        check(lib.sab_sampler_capabilities(self._handle, bits))
+        check(lib.sab_sampler_get_capabilities(self._handle, bits))
         return Capabilities(
             bool(bits[0] & lib.SAB_SAMPLER_BATCH_COUNT),
             bool(bits[0] & lib.SAB_SAMPLER_RANDOM_ACCESS),
@@ -119,7 +119,7 @@ class Sampler:
     def skipped_count(self) -> int:
         """Number of samples left out because they are too large."""
         count = ffi.new("size_t *")
-        check(lib.sab_sampler_skipped(self._handle, ffi.NULL, 0, count))
+        check(lib.sab_sampler_get_skipped(self._handle, ffi.NULL, 0, count))
         return int(count[0])
 
     @property
@@ -129,7 +129,7 @@ class Sampler:
         """
         indices = np.empty(self.skipped_count, np.int64)
         room = ffi.cast("int64_t *", indices.ctypes.data)
-        check(lib.sab_sampler_skipped(self._handle, room, indices.size, ffi.new("size_t *")))
+        check(lib.sab_sampler_get_skipped(self._handle, room, indices.size, ffi.new("size_t *")))
         return indices
 
     def _sample_count(self) -> int | None:

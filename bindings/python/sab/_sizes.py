@@ -250,7 +250,7 @@ class Sizes:
         """
         place = place_of("index", index, len(self), f"there are {len(self)} sizes")
         part, row = ffi.new("size_t *"), ffi.new("size_t *")
-        check(lib.sab_sizes_source(self._handle, place, part, row))
+        check(lib.sab_sizes_locate(self._handle, place, part, row))
         number = int(part[0])
         return self._files[number] if self._files else number, int(row[0])
 

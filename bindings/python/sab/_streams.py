@@ -648,7 +648,7 @@ class Stream:
     def skipped(self) -> int:
         """Files that were left out, by ``on_error="skip"``."""
         count = ffi.new("uint64_t *")
-        check(lib.sab_stream_skipped_count(self._opened().handle, count))
+        check(lib.sab_stream_get_skipped_count(self._opened().handle, count))
         return int(count[0])
 
     def state_dict(self) -> dict[str, Any]:

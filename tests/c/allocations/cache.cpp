@@ -84,7 +84,7 @@ void use(Run &run, sab_cache *cache) {
     get_or_load(run, cache, "new");
     get(run, cache, "new");
     uint64_t keys = 0;
-    CALL_INTO(keys, sab_cache_key_count(cache, &keys));
+    CALL_INTO(keys, sab_cache_get_key_count(cache, &keys));
     run.note(keys);
     sab_cache_stats stats = SAB_CACHE_STATS_INIT;
     CALL_INTO(stats, sab_cache_get_stats(cache, &stats));
@@ -150,7 +150,7 @@ SCENARIO(cache_on_redis, Threads::none) {
     get(run, cache, "b");
     get_or_load(run, cache, "new");
     uint64_t keys = 0;
-    CALL_INTO(keys, sab_cache_key_count(cache, &keys));
+    CALL_INTO(keys, sab_cache_get_key_count(cache, &keys));
     run.note(keys);
     CALL(sab_cache_clear(cache));  // each play begins alike
     CALL_PLAIN(sab_cache_free(cache));

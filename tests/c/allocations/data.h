@@ -69,11 +69,11 @@ inline void walk(Run &run, sab_sampler *sampler, int most = 10000) {
         if (CALL_INTO(batch, sab_next_batch(sampler, &batch)) != SAB_OK) break;
         run.note_batch(batch);
         sab_step step = SAB_STEP_INIT;
-        CALL_INTO(step, sab_batch_step(sampler, &step));
+        CALL_INTO(step, sab_sampler_get_step(sampler, &step));
         run.note_step(step);
         sab_rows rows = SAB_ROWS_INIT;
         if (batch.layout == SAB_LAYOUT_PADDED) continue;
-        CALL_INTO(rows, sab_batch_rows(sampler, &rows));
+        CALL_INTO(rows, sab_sampler_get_rows(sampler, &rows));
         run.note_rows(batch, rows);
     }
 }

@@ -72,7 +72,7 @@ static void play_padding(Run &run, uint64_t threads, int64_t rows) {
     ragged.shapes = shapes.data();
     ragged.values = values.data();
     std::vector<int64_t> shape(2);
-    CALL_INTO(shape, sab_ragged_padded_shape(&ragged, nullptr, 3, shape.data()));
+    CALL_INTO(shape, sab_ragged_get_padded_shape(&ragged, nullptr, 3, shape.data()));
     std::vector<double> padded(static_cast<std::size_t>(3 * shape[0] * shape[1]));
     sab_pad_options options = SAB_PAD_OPTIONS_INIT;
     options.threads = threads;

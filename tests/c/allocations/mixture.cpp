@@ -51,7 +51,7 @@ void note_mixture(Run &run, const sab_sizes *mixture) {
     run.note(uint64_t{source});
     run.note(uint64_t{row});
     std::vector<uint32_t> counts(samples);
-    CALL_INTO(counts, sab_mixture_counts(mixture, 1, counts.data(), samples));
+    CALL_INTO(counts, sab_mixture_get_counts(mixture, 1, counts.data(), samples));
     run.note(counts.data(), samples * sizeof counts[0]);
     sab_mixture_source none = SAB_MIXTURE_SOURCE_INIT;
     CALL_FAILS(SAB_E_ARGUMENT, sab_mixture_get_source(mixture, sources, 0, &none));

@@ -36,7 +36,7 @@ void note_plan(Run &run, const sab_plan *plan) {
     CALL_INTO(image, sab_plan_write(plan, image.data(), size, &size));
     run.note(image.data(), image.size());
     std::vector<int64_t> skipped(info.skipped);
-    CALL_INTO(skipped, sab_plan_skipped(plan, skipped.data(), skipped.size(), &size));
+    CALL_INTO(skipped, sab_plan_get_skipped(plan, skipped.data(), skipped.size(), &size));
     run.note(skipped.data(), skipped.size() * sizeof skipped[0]);
 }
 
@@ -117,7 +117,7 @@ SCENARIO(sizes_join, Threads::none) {
     CALL_INTO(sizes, sab_sizes_join_new(parts, 2, &sizes));
     run.note_text(CALL_PLAIN(sab_sizes_description(sizes)));
     std::size_t index = 0, row = 0;
-    CALL_INTO(row, sab_sizes_source(sizes, 130, &index, &row));
+    CALL_INTO(row, sab_sizes_locate(sizes, 130, &index, &row));
     run.note(uint64_t{row});
     sab_plan *plan = nullptr;
     const sab_plan_options options = with_budget(300);

@@ -18,7 +18,7 @@ void note_state(Run &run, const sab_sampler *sampler) {
 void note_skipped(Run &run, sab_sampler *sampler) {
     std::vector<int64_t> skipped(256);
     std::size_t count = 0;
-    CALL(sab_sampler_skipped(sampler, skipped.data(), skipped.size(), &count));
+    CALL(sab_sampler_get_skipped(sampler, skipped.data(), skipped.size(), &count));
     run.note(skipped.data(), count * sizeof skipped[0]);
 }
 
@@ -56,10 +56,10 @@ void use(Run &run, sab_sampler *sampler) {
     note_state(run, sampler);
     std::vector<unsigned char> state = state_of(run, sampler);
     uint64_t count = 0, capabilities = 0;
-    CALL(sab_sampler_capabilities(sampler, &capabilities));
+    CALL(sab_sampler_get_capabilities(sampler, &capabilities));
     run.note(capabilities);
     if (capabilities & SAB_SAMPLER_SCHEDULE) note_schedule(run, sampler);
-    CALL_INTO(count, sab_sampler_batch_count(sampler, &count));
+    CALL_INTO(count, sab_sampler_get_batch_count(sampler, &count));
     run.note(count);
     sab_batch batch = SAB_BATCH_INIT;
     CALL_INTO(batch, sab_sampler_at(sampler, count - 1, &batch));
@@ -173,7 +173,7 @@ SCENARIO(lowered_budget, Threads::none) {
     note_state(run, sampler);
     unsigned char state[4096];  // of a position before both changes
     std::size_t size = 0;
-    CALL_INTO(state, sab_sampler_state_at(sampler, 1, state, sizeof state, &size));
+    CALL_INTO(state, sab_sampler_state_save_at(sampler, 1, state, sizeof state, &size));
     run.note(state, size);
     CALL_OR_SKIP(sab_sampler_set_epoch(sampler, 2));
     note_state(run, sampler);
@@ -226,7 +226,7 @@ SCENARIO(size_aware_sampler, Threads::none) {
     for (int64_t i = 0; i < 60; ++i) indices.push_back(i * 2);
     const sab_sampler_options options = rank_options();
     sab_sampler *sampler = nullptr;
-    CALL_INTO(sampler, sab_bionemo_size_aware_sampler_new(indices.data(), indices.size(), sizes, 40,
+    CALL_INTO(sampler, sab_ordered_sampler_new(indices.data(), indices.size(), sizes, 40,
                                                           &options, &sampler));
     CALL_PLAIN(sab_sizes_free(sizes));
     use(run, sampler);
@@ -260,7 +260,7 @@ SCENARIO(torch_sampler, Threads::none) {
     CALL_OR_SKIP(sab_bionemo_sampler_set_generator(sampler, words.data()));
     walk(run, sampler);
     uint64_t count = 0;
-    CALL(sab_sampler_batch_count(sampler, &count));
+    CALL(sab_sampler_get_batch_count(sampler, &count));
     run.note(count);
     CALL_PLAIN(sab_sampler_free(sampler));
 }

@@ -212,7 +212,7 @@ SCENARIO(list_stream, Threads::none) {
     sab_stream *const stream = list_of(run);
     CALL(sab_stream_set_progress(stream, go_on, nullptr));
     uint64_t skipped = 0;
-    CALL(sab_stream_skipped_count(stream, &skipped));
+    CALL(sab_stream_get_skipped_count(stream, &skipped));
     use(run, stream);
 }
 
@@ -437,7 +437,7 @@ SCENARIO(readahead_sampler, Threads::none) {
     CALL_INTO(sampler, sab_readahead_sampler_new(source, &options, &sampler));
     walk(run, sampler, 2);
     sab_stream *stream = nullptr;
-    CALL_INTO(stream, sab_sampler_stream_new(sampler, &stream));
+    CALL_INTO(stream, sab_sampler_get_stream(sampler, &stream));
     state_of(run, stream);
     walk(run, sampler);
     CALL(sab_sampler_set_epoch(sampler, 1));

@@ -199,7 +199,7 @@ impl<'a> Sampler<'a> {
     /// let lengths = [4u32, 3, 9, 5, 2];
     /// let sizes = Sizes::borrowed(&lengths)?;
     /// let order = [4, 3, 2, 1, 0];
-    /// let mut sampler = Sampler::bionemo_size_aware(Some(&order), &sizes, 8.0, &SamplerOptions::new())?;
+    /// let mut sampler = Sampler::ordered(Some(&order), &sizes, 8.0, &SamplerOptions::new())?;
     /// assert_eq!(sampler.skipped_count(), 1);
     /// let batches: Vec<_> = sampler.iter_mut().map(|batch| Ok(batch?.indices)).collect::<Result<_, libsab::Error>>()?;
     /// assert_eq!(batches, [vec![4, 3], vec![1, 0]]);
@@ -209,17 +209,17 @@ impl<'a> Sampler<'a> {
     /// # Errors
     ///
     /// [`Error::Argument`] for a budget, an option, an index or a size that breaks a rule.
-    pub fn bionemo_size_aware(
+    pub fn ordered(
         indices: Option<&[i64]>,
         sizes: &Sizes<'a>,
         budget: f64,
         options: &SamplerOptions,
     ) -> Result<Self, Error> {
-        SamplerHandle::bionemo_size_aware(indices, &sizes.handle, budget, &options.raw)
+        SamplerHandle::ordered(indices, &sizes.handle, budget, &options.raw)
             .map(Self::over)
     }
 
-    /// The rule of [`Sampler::bionemo_size_aware`] over a source that is read while batches are
+    /// The rule of [`Sampler::ordered`] over a source that is read while batches are
     /// made: one rank, number of batches unknown, no random access.
     ///
     /// `source(epoch, position)` gives an index, any number, and its size, finite and at least 0;

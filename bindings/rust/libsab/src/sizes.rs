@@ -86,14 +86,14 @@ pub struct Sizes<'a> {
 
 impl<'a> Sizes<'a> {
     /// Sizes in memory, which is not copied: a plan copies what it needs,
-    /// [`Sampler::bionemo_size_aware`](crate::Sampler::bionemo_size_aware) goes on borrowing.
+    /// [`Sampler::ordered`](crate::Sampler::ordered) goes on borrowing.
     ///
     /// ```compile_fail,E0597
     /// use libsab::{Sampler, SamplerOptions, Sizes};
     ///
     /// let sampler = {
     ///     let lengths = vec![1u32, 2];
-    ///     Sampler::bionemo_size_aware(None, &Sizes::borrowed(&lengths).unwrap(), 9.0, &SamplerOptions::new()).unwrap()
+    ///     Sampler::ordered(None, &Sizes::borrowed(&lengths).unwrap(), 9.0, &SamplerOptions::new()).unwrap()
     /// };
     /// sampler.tell();
     /// ```
@@ -283,7 +283,7 @@ impl Sizes<'static> {
     ///
     /// let mut sampler = {
     ///     let sizes = Sizes::from_vec(vec![4u32, 3, 9])?;
-    ///     Sampler::bionemo_size_aware(None, &sizes, 9.0, &SamplerOptions::new())?
+    ///     Sampler::ordered(None, &sizes, 9.0, &SamplerOptions::new())?
     /// };
     /// assert_eq!(sampler.iter_mut().count(), 2);
     /// # Ok::<(), libsab::Error>(())

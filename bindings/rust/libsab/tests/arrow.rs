@@ -129,11 +129,11 @@ fn plans_and_samplers_are_those_of_the_same_sizes_in_memory() {
     // A sampler that reads the sizes in place goes on owning the arrays.
     let greedy = |sizes: &Sizes<'_>| -> Vec<_> {
         let mut sampler =
-            Sampler::bionemo_size_aware(None, sizes, 500.0, &SamplerOptions::new()).unwrap();
+            Sampler::ordered(None, sizes, 500.0, &SamplerOptions::new()).unwrap();
         sampler.iter_mut().map(Result::unwrap).collect()
     };
     let mut sampler =
-        Sampler::bionemo_size_aware(None, &sizes, 500.0, &SamplerOptions::new()).unwrap();
+        Sampler::ordered(None, &sizes, 500.0, &SamplerOptions::new()).unwrap();
     drop(sizes);
     let seen: Vec<_> = sampler.iter_mut().map(Result::unwrap).collect();
     assert_eq!(seen, greedy(&Sizes::borrowed(&lengths).unwrap()));
@@ -287,7 +287,7 @@ fn samples_of(schedule: impl RecordBatchReader) -> Vec<i64> {
 fn schedules_of_borrowing_samplers_keep_what_they_read() {
     let options = SamplerOptions::new();
     let owned = Sizes::from_vec(lengths(5000)).unwrap();
-    let sampler = Sampler::bionemo_size_aware(None, &owned, 1e9, &options).unwrap();
+    let sampler = Sampler::ordered(None, &owned, 1e9, &options).unwrap();
     let schedule = sampler.schedule().unwrap();
     drop((owned, sampler)); // the vector lives on
     assert_eq!(samples_of(schedule), (0..5000).collect::<Vec<_>>());

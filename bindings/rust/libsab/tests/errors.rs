@@ -81,7 +81,7 @@ fn sizes_that_break_a_rule_are_refused_with_index_and_value() {
         assert_refused!(sizes.get(1), Argument, word);
         assert_refused!(sizes.values(), Argument, word);
         assert_refused!(
-            Sampler::bionemo_size_aware(None, &sizes, 10.0, &SamplerOptions::new()),
+            Sampler::ordered(None, &sizes, 10.0, &SamplerOptions::new()),
             Argument,
             word
         );
@@ -247,15 +247,15 @@ fn sampler_options_that_break_a_rule_are_refused() {
     }
     let sizes = Sizes::copied(&[1u8, 2]).unwrap();
     let options = SamplerOptions::new();
-    assert_refused!(Sampler::bionemo_size_aware(Some(&[2]), &sizes, 5.0, &options), Argument, "2");
+    assert_refused!(Sampler::ordered(Some(&[2]), &sizes, 5.0, &options), Argument, "2");
     assert_refused!(
-        Sampler::bionemo_size_aware(Some(&[-1]), &sizes, 5.0, &options),
+        Sampler::ordered(Some(&[-1]), &sizes, 5.0, &options),
         Argument,
         "-1"
     );
-    assert_refused!(Sampler::bionemo_size_aware(None, &sizes, -5.0, &options), Argument, "budget");
+    assert_refused!(Sampler::ordered(None, &sizes, -5.0, &options), Argument, "budget");
     assert_refused!(
-        Sampler::bionemo_size_aware(None, &sizes, f64::INFINITY, &options),
+        Sampler::ordered(None, &sizes, f64::INFINITY, &options),
         Argument,
         "budget"
     );
@@ -271,14 +271,14 @@ fn sampler_options_that_break_a_rule_are_refused() {
 fn no_indices_are_no_batches() {
     let sizes = Sizes::copied(&[1u8, 2]).unwrap();
     assert_eq!(
-        Sampler::bionemo_size_aware(Some(&[]), &sizes, 5.0, &SamplerOptions::new())
+        Sampler::ordered(Some(&[]), &sizes, 5.0, &SamplerOptions::new())
             .unwrap()
             .iter_mut()
             .count(),
         0
     );
     assert_eq!(
-        Sampler::bionemo_size_aware(None, &sizes, 5.0, &SamplerOptions::new())
+        Sampler::ordered(None, &sizes, 5.0, &SamplerOptions::new())
             .unwrap()
             .iter_mut()
             .count(),

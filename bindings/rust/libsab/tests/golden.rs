@@ -178,8 +178,8 @@ impl Case<'_> {
         match self.sampler[..] {
             ["bucket"] => Sampler::bucket(&plan()?, &options),
             ["sequential"] => Sampler::sequential(&plan()?, &options),
-            ["bionemo_size_aware", most] => {
-                Sampler::bionemo_size_aware(None, sizes, number(most), &options)
+            ["ordered", most] => {
+                Sampler::ordered(None, sizes, number(most), &options)
             }
             ["packed"] => Sampler::packed(sizes, &self.pack_options(), &options),
             ["balanced"] => Sampler::balanced(sizes, &self.balanced_options(), &options),

@@ -495,7 +495,7 @@ fn an_npy_file_that_was_opened_may_change() {
     fs::write(&file.0, npy(&lengths)).unwrap();
     let sizes = Sizes::open(&file.0, &SizesFileOptions::new()).unwrap();
     let mut sampler =
-        Sampler::bionemo_size_aware(None, &sizes, 1000.0, &SamplerOptions::new()).unwrap();
+        Sampler::ordered(None, &sizes, 1000.0, &SamplerOptions::new()).unwrap();
     file.truncate();
     assert_eq!(sizes.get(19_999).unwrap(), f64::from(lengths[19_999]));
     let plan = Plan::new(&sizes, &PlanOptions::new().budget(4096.0)).unwrap();
@@ -572,13 +572,13 @@ fn sizes_of_a_vector_live_as_long_as_the_sampler() {
     let lengths = lengths(20_000);
     let expected = |sizes: &Sizes<'_>| {
         let mut sampler =
-            Sampler::bionemo_size_aware(None, sizes, 1000.0, &SamplerOptions::new()).unwrap();
+            Sampler::ordered(None, sizes, 1000.0, &SamplerOptions::new()).unwrap();
         sampler.iter_mut().map(|batch| batch.unwrap().indices).collect::<Vec<_>>()
     };
     let expected = expected(&Sizes::borrowed(&lengths).unwrap());
     let sizes = Sizes::try_from(lengths).unwrap();
     let mut sampler =
-        Sampler::bionemo_size_aware(None, &sizes, 1000.0, &SamplerOptions::new()).unwrap();
+        Sampler::ordered(None, &sizes, 1000.0, &SamplerOptions::new()).unwrap();
     drop(sizes);
     assert_eq!(
         sampler.iter_mut().map(|batch| batch.unwrap().indices).collect::<Vec<_>>(),

@@ -69,7 +69,7 @@ fn an_opened_file_may_change() {
     fs::write(&file.0, megatron(&[5, 6])).unwrap();
     let sizes = Sizes::open(&file.0, &SizesFileOptions::new()).unwrap();
     let mut sampler =
-        Sampler::bionemo_size_aware(None, &sizes, 100.0, &SamplerOptions::new()).unwrap();
+        Sampler::ordered(None, &sizes, 100.0, &SamplerOptions::new()).unwrap();
     fs::write(&file.0, "").unwrap();
     assert_eq!(all(&sizes), [5.0, 6.0]);
     drop(sizes);
@@ -101,7 +101,7 @@ fn joined_sizes_know_part_and_row_and_keep_what_the_parts_own() {
     assert_refused!(joined.source(1004), Argument, "1004");
     let twice = Sizes::join(&[&joined, &joined]).unwrap();
     let options = SamplerOptions::new();
-    let mut sampler = Sampler::bionemo_size_aware(None, &twice, 1e9, &options).unwrap();
+    let mut sampler = Sampler::ordered(None, &twice, 1e9, &options).unwrap();
     drop((joined, twice));
     assert_eq!(sampler.iter_mut().next().unwrap().unwrap().indices.len(), 2008);
     assert!(Sizes::join(&[]).unwrap().is_empty());

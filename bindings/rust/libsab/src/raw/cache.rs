@@ -151,7 +151,7 @@ impl CacheHandle {
 
     calls! {
         fn flush(&self) = sab_cache_flush;
-        fn key_count(&self) -> u64 = sab_cache_key_count;
+        fn key_count(&self) -> u64 = sab_cache_get_key_count;
         fn clear(&self) = sab_cache_clear;
         fn stats(&self) -> struct sab_cache_stats = sab_cache_get_stats;
     }

@@ -111,7 +111,7 @@ impl<'a> SamplerHandle<'a> {
     }
 
     /// The sampler goes on reading the memory under `sizes`, hence the shared `'a`.
-    pub(crate) fn bionemo_size_aware(
+    pub(crate) fn ordered(
         indices: Option<&[i64]>,
         sizes: &SizesHandle<'a>,
         budget: f64,
@@ -123,7 +123,7 @@ impl<'a> SamplerHandle<'a> {
         // SAFETY: `data` is NULL or readable for `count` indices, and copied; live handle, a struct
         // whose size is set.
         let handle = make(|sampler| unsafe {
-            sys::sab_bionemo_size_aware_sampler_new(
+            sys::sab_ordered_sampler_new(
                 data,
                 count,
                 sizes.pointer(),

@@ -109,7 +109,7 @@ impl SizesHandle<'_> {
         let mut counts = vec![0; self.count()];
         // SAFETY: a live handle, and room for a number of each sample.
         check(unsafe {
-            sys::sab_mixture_counts(self.pointer(), epoch, counts.as_mut_ptr(), counts.len())
+            sys::sab_mixture_get_counts(self.pointer(), epoch, counts.as_mut_ptr(), counts.len())
         })?;
         Ok(counts)
     }

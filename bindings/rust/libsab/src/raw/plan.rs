@@ -160,7 +160,7 @@ impl PlanHandle {
         // SAFETY: a live handle; a plan cannot change, so the count is the same in both calls.
         certain(unsafe {
             array(|indices, capacity, count| {
-                sys::sab_plan_skipped(self.pointer(), indices, capacity, count)
+                sys::sab_plan_get_skipped(self.pointer(), indices, capacity, count)
             })
         })
     }

@@ -120,7 +120,7 @@ impl<'a> SamplerHandle<'a> {
     pub(crate) fn step(&mut self) -> Result<Step, Error> {
         let mut step = empty::<sys::sab_step>();
         // SAFETY: a live handle that nobody else uses, and a struct whose size is set.
-        check(unsafe { sys::sab_batch_step(self.pointer(), &mut step) })?;
+        check(unsafe { sys::sab_sampler_get_step(self.pointer(), &mut step) })?;
         // SAFETY: a number a column, valid until the next call.
         let totals = unsafe { per_column(step.totals, step.columns) };
         Ok(Step {
@@ -157,7 +157,7 @@ impl<'a> SamplerHandle<'a> {
         if shown.layout == Layout::Row {
             let mut rows = empty::<sys::sab_rows>();
             // SAFETY: a live handle that nobody else uses, and a struct whose size is set.
-            check(unsafe { sys::sab_batch_rows(self.pointer(), &mut rows) })?;
+            check(unsafe { sys::sab_sampler_get_rows(self.pointer(), &mut rows) })?;
             // SAFETY: as above; NULL, or an array a column.
             unsafe {
                 shown.cu_seqlens = (!rows.cu_seqlens.is_null()).then(|| {
@@ -174,7 +174,7 @@ impl<'a> SamplerHandle<'a> {
         let mut count = 0;
         // SAFETY: a live handle, no room for indices, and room for a number.
         check(unsafe {
-            sys::sab_sampler_skipped(self.pointer(), std::ptr::null_mut(), 0, &mut count)
+            sys::sab_sampler_get_skipped(self.pointer(), std::ptr::null_mut(), 0, &mut count)
         })?;
         Ok(count)
     }
@@ -183,7 +183,7 @@ impl<'a> SamplerHandle<'a> {
         // SAFETY: a live handle, which does not move between the two calls.
         unsafe {
             array(|indices, capacity, count| {
-                sys::sab_sampler_skipped(self.pointer(), indices, capacity, count)
+                sys::sab_sampler_get_skipped(self.pointer(), indices, capacity, count)
             })
         }
     }
@@ -208,7 +208,7 @@ impl<'a> SamplerHandle<'a> {
         // SAFETY: a live handle; the cursor does not move between the two calls.
         unsafe {
             array(|state: *mut u8, capacity, size| {
-                sys::sab_sampler_state_at(self.pointer(), position, state.cast(), capacity, size)
+                sys::sab_sampler_state_save_at(self.pointer(), position, state.cast(), capacity, size)
             })
         }
     }
@@ -228,8 +228,8 @@ impl<'a> SamplerHandle<'a> {
         fn seek(&mut self, position: u64) = sab_sampler_seek;
         fn set_budget(&mut self, index: usize, limit: f64) = sab_sampler_set_budget;
         fn budget(&self, index: usize) -> f64 = sab_sampler_get_budget;
-        fn batch_count(&self) -> u64 = sab_sampler_batch_count;
-        fn capability_bits(&self) -> u64 = sab_sampler_capabilities;
+        fn batch_count(&self) -> u64 = sab_sampler_get_batch_count;
+        fn capability_bits(&self) -> u64 = sab_sampler_get_capabilities;
         fn packed_info(&self) -> Result<struct sab_packed_info> = sab_packed_sampler_get_info;
     }
 }

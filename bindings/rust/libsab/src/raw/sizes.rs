@@ -193,7 +193,7 @@ impl SizesHandle<'_> {
     pub(crate) fn source(&self, index: usize) -> Result<(usize, usize), Error> {
         let (mut part, mut row) = (0, 0);
         // SAFETY: a live handle, and room for two numbers.
-        check(unsafe { sys::sab_sizes_source(self.pointer(), index, &mut part, &mut row) })?;
+        check(unsafe { sys::sab_sizes_locate(self.pointer(), index, &mut part, &mut row) })?;
         Ok((part, row))
     }
 

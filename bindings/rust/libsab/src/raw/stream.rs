@@ -917,7 +917,7 @@ impl StreamHandle {
         self.stream.pointer()
     }
 
-    calls! { fn skipped(&self) -> u64 = sab_stream_skipped_count; }
+    calls! { fn skipped(&self) -> u64 = sab_stream_get_skipped_count; }
 
     /// As [`check`], after a call that may have used the stream's closures.
     fn check(&self, status: sys::sab_status) -> Result<sys::sab_status, Error> {
@@ -1014,7 +1014,7 @@ impl SamplerHandle<'_> {
     fn stream(&self) -> Result<*mut sys::sab_stream, Error> {
         let mut stream = null_mut();
         // SAFETY: a live handle, and room for a handle, which stays the sampler's.
-        check(unsafe { sys::sab_sampler_stream_new(self.pointer(), &mut stream) })?;
+        check(unsafe { sys::sab_sampler_get_stream(self.pointer(), &mut stream) })?;
         Ok(stream)
     }
 

@@ -1,6 +1,6 @@
 /// Arrow's C data and stream interfaces: numbers are read in place, and lengths from offsets.
 /// https://arrow.apache.org/docs/format/CDataInterface.html
-#include "sizes/arrow.h"
+#include "arrow/arrow_sizes.h"
 
 #include <algorithm>
 #include <charconv>

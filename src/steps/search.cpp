@@ -1,4 +1,4 @@
-#include "memory/search.h"
+#include "steps/search.h"
 
 #include <algorithm>
 #include <array>
@@ -25,7 +25,7 @@ void check_options(const sab_max_batch_options& options) {
           options.multiple, "must be at least 1");
     check(options.max_batch_size >= 1 && options.max_batch_size <= uint64_t{1} << 53,
           "options.max_batch_size", options.max_batch_size, "must be from 1 to 2^53");
-    check(options.budget >= 0, "options.budget", options.budget, "must be at least 0");
+    check(options.limit >= 0, "options.limit", options.limit, "must be at least 0");
     if (options.length_count > 0) require(options.lengths, "options.lengths");
     for (std::size_t i = 0; i < options.length_count; ++i)
         if (const double length = options.lengths[i]; !(length > 0 && std::isfinite(length)))
@@ -48,11 +48,11 @@ public:
         check_options(options_);
         rng_.emplace(probe_);
         const sab_probe_stats stats = probe_.read();
-        if (options_.budget == 0 && stats.total < 0)
+        if (options_.limit == 0 && stats.total < 0)
             fail(SAB_E_ARGUMENT,
-                 "options.budget = 0: the probe does not know the device's total: a budget must be "
+                 "options.limit = 0: the probe does not know the device's total: a limit must be "
                  "given");
-        budget_ = least_of({options_.budget > 0 ? options_.budget : stats.total, 0})[0];
+        budget_ = least_of({options_.limit > 0 ? options_.limit : stats.total, 0})[0];
     }
 
     void end() {

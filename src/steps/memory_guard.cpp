@@ -1,4 +1,4 @@
-#include "memory/memory_guard.h"
+#include "steps/memory_guard.h"
 
 #include <algorithm>
 #include <cmath>
@@ -55,16 +55,16 @@ MemoryGuard::MemoryGuard(std::shared_ptr<Probe> probe, Sampler& sampler,
       cost_(sampler_.plan().cost()),
       in_bytes_(cost_.is_in_bytes()),
       ran_out_cost_(nowhere) {
-    check(options.budget >= 0, "options.budget", options.budget, "must be at least 0");
+    check(options.limit >= 0, "options.limit", options.limit, "must be at least 0");
     check(options.interval >= 1, "options.interval", options.interval, "must be at least 1");
     check(options.window >= 8 && options.window <= 65536, "options.window", options.window,
           "must be from 8 to 65536");
     if (sampler_.plan().budget_count() == 0)
         fail(SAB_E_UNSUPPORTED, "sampler: its plan has no budget that could be lowered");
-    budget_ = options.budget > 0 ? options.budget : probe_->read().total;
+    budget_ = options.limit > 0 ? options.limit : probe_->read().total;
     if (budget_ < 0)
         fail(SAB_E_ARGUMENT,
-             "options.budget = 0: the probe does not know the device's total: a budget must be "
+             "options.limit = 0: the probe does not know the device's total: a limit must be "
              "given");
     window_.reserve(options.window);
 }

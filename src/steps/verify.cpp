@@ -1,10 +1,10 @@
-#include "memory/verify.h"
+#include "steps/verify.h"
 
 #include <algorithm>
 
 #include "base/guard.h"
-#include "memory/search.h"
 #include "sampler/cursor.h"
+#include "steps/search.h"
 
 namespace sab {
 
@@ -12,7 +12,7 @@ void verify(const sab_plan& plan, Probe& probe, uint64_t count, sab_batch_fn run
             const Progress& progress, sab_verification* result) {
     check(count >= 1, "count", count, "must be at least 1");
     Cursor costliest(make_costliest_sequence(plan, count), {});
-    sab_verification seen = SAB_VERIFICATION_INIT;
+    sab_verification seen{sizeof(sab_verification), 0, -1, -1};
     Probe::Rng rng(probe);
     const uint64_t batches = costliest.batch_count();
     for (EpochBatch placed; costliest.next(placed);) {

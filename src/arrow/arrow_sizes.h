@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "sab/arrow.h"
 #include "sizes/sizes.h"
 
 namespace sab {

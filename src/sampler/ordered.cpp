@@ -1,4 +1,4 @@
-#include "compat/bionemo_size_aware.h"
+#include "sampler/ordered.h"
 
 #include <algorithm>
 
@@ -8,12 +8,11 @@
 namespace sab {
 namespace {
 
-class BionemoSizeAwareSequence : public Sequence {
+class OrderedSequence : public Sequence {
 public:
-    BionemoSizeAwareSequence(const int64_t* indices, std::size_t count, const Sizes& sizes,
-                             double budget)
-        : sizes_(sizes.dense()), budget_(budget) {
-        check_budget(budget);
+    OrderedSequence(const int64_t* indices, std::size_t count, const Sizes& sizes, double limit)
+        : sizes_(sizes.dense()), limit_(limit) {
+        check_limit(limit);
         check(indices != nullptr || count <= sizes.count(), "count", count,
               "must be at most the number of sizes, ", sizes.count());
         auto made = std::make_shared<Made>();
@@ -27,11 +26,11 @@ public:
                          ": must be from 0 to below the number of sizes, ", sizes.count());
                 const double size = checked_size(view[static_cast<std::size_t>(index)],
                                                  static_cast<std::size_t>(index));
-                if (size > budget) {
+                if (size > limit) {
                     made->skipped.push_back(index);
                     continue;
                 }
-                if (group.count > 0 && size + group.total > budget) {
+                if (group.count > 0 && size + group.total > limit) {
                     made->groups.push_back(group);
                     group = {i, 0, 0};
                 }
@@ -41,20 +40,20 @@ public:
         });
         if (group.count > 0) made->groups.push_back(group);
         Hasher hash;
-        hash.add(budget);
+        hash.add(limit);
         hash.add_all(std::span(made->indices));
         hash.add_all(std::span(made->groups));
         fingerprint_ = hash.digest();
         if (!made->skipped.empty())
             log(SAB_LOG_WARNING, "skipped ", made->skipped.size(), " of ", count,
-                " samples: each over budget = ", budget, " alone");
+                " samples: each over limit = ", limit, " alone");
         made_ = std::move(made);
     }
 
     std::unique_ptr<Sequence> copy() const override {
-        return std::make_unique<BionemoSizeAwareSequence>(*this);
+        return std::make_unique<OrderedSequence>(*this);
     }
-    SamplerKind kind() const override { return kind_of("sab_bionemo_size_aware_sampler_new"); }
+    SamplerKind kind() const override { return kind_of("sab_ordered_sampler_new"); }
     uint64_t fingerprint() const override { return fingerprint_; }
     std::size_t skipped(std::span<int64_t> room) const override {
         return copy_indices<int64_t>(made_->skipped, room);
@@ -73,7 +72,7 @@ public:
                         fail(SAB_E_ARGUMENT, "sizes: were changed while a sampler used them");
                     const int64_t index = made_->at(offset++);
                     const auto size = static_cast<double>(view[static_cast<std::size_t>(index)]);
-                    if (size > budget_) continue;
+                    if (size > limit_) continue;
                     if (before == 0) return Sample{index, size};
                     --before;
                 }
@@ -97,20 +96,20 @@ private:
     };
 
     DenseSizes sizes_;
-    double budget_;
+    double limit_;
     std::shared_ptr<const Made> made_;
     uint64_t fingerprint_ = 0;
 };
 
 }  // namespace
 
-void check_budget(double budget) {
-    check(budget >= 0 && std::isfinite(budget), "budget", budget, "must be finite and at least 0");
+void check_limit(double limit) {
+    check(limit >= 0 && std::isfinite(limit), "limit", limit, "must be finite and at least 0");
 }
 
-std::unique_ptr<Sequence> make_size_aware_sequence(const int64_t* indices, std::size_t count,
-                                                   const Sizes& sizes, double budget) {
-    return std::make_unique<BionemoSizeAwareSequence>(indices, count, sizes, budget);
+std::unique_ptr<Sequence> make_ordered_sequence(const int64_t* indices, std::size_t count,
+                                                const Sizes& sizes, double limit) {
+    return std::make_unique<OrderedSequence>(indices, count, sizes, limit);
 }
 
 }  // namespace sab

@@ -1,6 +1,7 @@
 #pragma once
 /// The batches of all ranks of an epoch as an Arrow stream.
 
+#include "sab/arrow.h"
 #include "sampler/cursor.h"
 
 namespace sab {

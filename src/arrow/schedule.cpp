@@ -1,6 +1,6 @@
 /// Arrow's C stream interface over the batches of all ranks. An array is made when it is asked for.
 /// https://arrow.apache.org/docs/format/CStreamInterface.html
-#include "sampler/schedule.h"
+#include "arrow/schedule.h"
 
 #include <algorithm>
 #include <array>

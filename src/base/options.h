@@ -1,0 +1,25 @@
+#pragma once
+/// What options have in common: 0 that stands for another number, words that are kept free.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+
+#include "base/error.h"
+
+namespace sab {
+
+template <class Number>
+constexpr void default_to(Number& option, std::type_identity_t<Number> value) {
+    if (option == 0) option = value;
+}
+
+template <std::size_t Words>
+void check_reserved(const uint64_t (&reserved)[Words], const std::string& name) {
+    for (std::size_t i = 0; i < Words; ++i)
+        check(reserved[i] == 0, text(name, ".reserved[", i, "]"), reserved[i],
+              "must be 0: set the whole struct to zero first");
+}
+
+}  // namespace sab

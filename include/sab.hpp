@@ -4,7 +4,7 @@
  * A thin layer over sab.h without logic of its own. It is compiled with the program, so the C
  * functions stay the binary interface. It needs no run-time type information.
  *
- *     const sab_budget budget = {nullptr, 4096};  // padded tokens of a batch
+ *     const sab_budget budget = {nullptr, 4096, {}};  // padded tokens of a batch
  *     auto options = sab::PlanOptions();          // the C struct with its defaults
  *     options.budgets = &budget;
  *     options.budget_count = 1;
@@ -97,44 +97,45 @@ inline sab_status check(sab_status status) {
     throw Error(status);
 }
 
-/// An options struct of the C interface with its size and defaults set.
-template <class Struct, void (*init)(Struct *, size_t) noexcept>
-struct Options : Struct {
-    Options() noexcept { init(this, sizeof(Struct)); }
+/// A struct of the C interface with its size set and zero in all other fields: the defaults of
+/// options.
+template <class Struct>
+struct Sized : Struct {
+    Sized() noexcept : Struct{} { this->struct_size = sizeof(Struct); }
 };
-using PlanOptions = Options<sab_plan_options, sab_plan_options_init>;
-using SamplerOptions = Options<sab_sampler_options, sab_sampler_options_init>;
-using SizesArrowOptions = Options<sab_sizes_arrow_options, sab_sizes_arrow_options_init>;
+using PlanOptions = Sized<sab_plan_options>;
+using SamplerOptions = Sized<sab_sampler_options>;
+using SizesArrowOptions = Sized<sab_sizes_arrow_options>;
 #if SAB_WITH_PACK
-using PackedOptions = Options<sab_packed_options, sab_packed_options_init>;
+using PackedOptions = Sized<sab_packed_options>;
 #endif
 #if SAB_WITH_BALANCE
-using StepPlanOptions = Options<sab_step_plan_options, sab_step_plan_options_init>;
-using BalancedOptions = Options<sab_balanced_options, sab_balanced_options_init>;
-using ContextOptions = Options<sab_context_options, sab_context_options_init>;
+using StepPlanOptions = Sized<sab_step_plan_options>;
+using BalancedOptions = Sized<sab_balanced_options>;
+using ContextOptions = Sized<sab_context_options>;
 #endif
 #if SAB_WITH_COMPAT
-using BionemoOptions = Options<sab_bionemo_options, sab_bionemo_options_init>;
-using BaguaOptions = Options<sab_bagua_options, sab_bagua_options_init>;
+using BionemoOptions = Sized<sab_bionemo_options>;
+using BaguaOptions = Sized<sab_bagua_options>;
 #endif
 #if SAB_WITH_MIXTURE
-using MixtureOptions = Options<sab_mixture_options, sab_mixture_options_init>;
+using MixtureOptions = Sized<sab_mixture_options>;
 #endif
 #if SAB_WITH_FILES
-using SizesFileOptions = Options<sab_sizes_file_options, sab_sizes_file_options_init>;
+using SizesFileOptions = Sized<sab_sizes_file_options>;
 #endif
 #if SAB_WITH_STREAM
-using ReadaheadOptions = Options<sab_readahead_stream_options, sab_readahead_stream_options_init>;
-using PackStreamOptions = Options<sab_pack_stream_options, sab_pack_stream_options_init>;
+using ReadaheadOptions = Sized<sab_readahead_stream_options>;
+using PackStreamOptions = Sized<sab_pack_stream_options>;
 #endif
 #if SAB_WITH_MEMORY
-using MeasurementOptions = Options<sab_measurement_options, sab_measurement_options_init>;
-using ModelOptions = Options<sab_memory_model_options, sab_memory_model_options_init>;
-using ProbeOptions = Options<sab_probe_options, sab_probe_options_init>;
-using GuardOptions = Options<sab_memory_guard_options, sab_memory_guard_options_init>;
+using MeasurementOptions = Sized<sab_measurement_options>;
+using ModelOptions = Sized<sab_memory_model_options>;
+using ProbeOptions = Sized<sab_probe_options>;
+using GuardOptions = Sized<sab_memory_guard_options>;
 #endif
 #if SAB_WITH_CACHE
-using CacheOptions = Options<sab_cache_options, sab_cache_options_init>;
+using CacheOptions = Sized<sab_cache_options>;
 #endif
 
 /// The size of sample `index`.
@@ -211,8 +212,7 @@ protected:
     // A struct that the library fills.
     template <class Struct, class Fill, class... Arguments>
     Struct filled(Fill fill, Arguments... arguments) const {
-        Struct made{};
-        made.struct_size = sizeof(made);
+        Sized<Struct> made;
         check(fill(get(), arguments..., &made));
         return made;
     }
@@ -246,7 +246,7 @@ public:
     /// Calls `size` once for each of `count` samples.
     Sizes(size_t count, const SizeFunction &size)
         : Handle(created(sab_sizes_callback_new, count, &detail::size_of, detail::context(size),
-                         sab_progress_fn{}, nullptr)) {}
+                         nullptr)) {}
     /// Numbers that must stay unchanged while the sizes, and samplers made from them, exist.
     template <class T>
     static Sizes borrowed(const T *data, size_t count) {
@@ -375,7 +375,7 @@ public:
 private:
     template <class T>
     static Sizes from_memory(const T *data, size_t count, int32_t copy) {
-        Options<sab_sizes_options, sab_sizes_options_init> given;
+        Sized<sab_sizes_options> given;
         given.copy = copy;
         return Sizes(created(sab_sizes_new, data, count, detail::dtype<T>(), &given));
     }
@@ -590,13 +590,12 @@ public:
 #endif
     /// Statistics of an epoch of a BucketSampler with these options.
     sab_plan_report report(const sab_sampler_options &given = SamplerOptions()) const {
-        return filled<sab_plan_report>(sab_plan_get_report, &given, sab_progress_fn{}, nullptr);
+        return filled<sab_plan_report>(sab_plan_get_report, &given, nullptr);
     }
 };
 
 /// A batch: the C struct, and a range of the indices of its samples.
-struct Batch : sab_batch {
-    Batch() noexcept : sab_batch(SAB_BATCH_INIT) {}
+struct Batch : Sized<sab_batch> {
     const int64_t *begin() const noexcept { return indices; }
     const int64_t *end() const noexcept { return indices + count; }
     size_t size() const noexcept { return count; }
@@ -610,8 +609,7 @@ struct Batch : sab_batch {
 };
 
 /// Several batches: the C struct; see sab_block.
-struct Block : sab_block {
-    Block() noexcept : sab_block(SAB_BLOCK_INIT) {}
+struct Block : Sized<sab_block> {
     /// Number of batches.
     size_t size() const noexcept { return count; }
     /// The first sample of a batch, from 0; that of the batch `size()` is behind the last sample.
@@ -650,8 +648,8 @@ public:
     /// What the epoch has of each source of a mixture, whose number of sources is given; see
     /// sab_mixture_get_report().
     std::vector<sab_mixture_report> report_sources(size_t count) {
-        std::vector<sab_mixture_report> reports(count, sab_mixture_report SAB_MIXTURE_REPORT_INIT);
-        check(sab_mixture_get_report(get(), nullptr, nullptr, reports.data(), count));
+        std::vector<sab_mixture_report> reports(count, Sized<sab_mixture_report>());
+        check(sab_mixture_get_report(get(), nullptr, reports.data(), count));
         return reports;
     }
 #endif
@@ -744,15 +742,21 @@ public:
         : Sampler(created(sab_costliest_sampler_new, plan.get(), count)) {}
 };
 
-#if SAB_WITH_COMPAT
 /// Greedy batches in the order of the samples; see sab_ordered_sampler_new().
 class OrderedSampler : public Sampler {
 public:
-    OrderedSampler(const Sizes &sizes, double budget,
-                            const sab_sampler_options &given = SamplerOptions())
+    OrderedSampler(const Sizes &sizes, double limit,
+                   const sab_sampler_options &given = SamplerOptions())
         : Sampler(created(sab_ordered_sampler_new, static_cast<const int64_t *>(nullptr),
-                          sizes.size(), sizes.get(), budget, &given)) {}
+                          sizes.size(), sizes.get(), limit, &given)) {}
+    /// In an order of your own.
+    OrderedSampler(const std::vector<int64_t> &indices, const Sizes &sizes, double limit,
+                   const sab_sampler_options &given = SamplerOptions())
+        : Sampler(created(sab_ordered_sampler_new, indices.data(), indices.size(), sizes.get(),
+                          limit, &given)) {}
 };
+
+#if SAB_WITH_COMPAT
 
 /// Greedy batches of samples that a function gives; see
 /// sab_bionemo_size_aware_stream_sampler_new().
@@ -761,8 +765,8 @@ public:
     /// Sets `index` and `size` of the next sample; returns false at the end of the epoch.
     using Source =
         std::function<bool(uint64_t epoch, uint64_t position, int64_t &index, double &size)>;
-    BionemoSizeAwareStream(Source source, double budget)
-        : Sampler(make(std::make_unique<Source>(std::move(source)), budget)) {}
+    BionemoSizeAwareStream(Source source, double limit)
+        : Sampler(make(std::make_unique<Source>(std::move(source)), limit)) {}
 
 private:
     static int32_t next_sample(void *ctx, uint64_t epoch, uint64_t position, int64_t *index,
@@ -771,9 +775,9 @@ private:
             return detail::from<Source>(ctx)(epoch, position, *index, *size) ? 0 : SAB_END;
         });
     }
-    static sab_sampler *make(std::unique_ptr<Source> source, double budget) {
+    static sab_sampler *make(std::unique_ptr<Source> source, double limit) {
         sab_sampler *const made = created(sab_bionemo_size_aware_stream_sampler_new, &next_sample,
-                                          source.get(), &free_source, budget);
+                                          source.get(), &free_source, limit);
         (void)source.release();  // the sampler's now
         return made;
     }
@@ -830,8 +834,7 @@ public:
         : Sampler(created(sab_packed_sampler_new, sizes.get(), &pack, &given)) {}
     sab_packed_info info() const { return filled<sab_packed_info>(sab_packed_sampler_get_info); }
     sab_balanced_report report() const {
-        return filled<sab_balanced_report>(sab_balanced_sampler_get_report, sab_progress_fn{},
-                                           nullptr);
+        return filled<sab_balanced_report>(sab_balanced_sampler_get_report, nullptr);
     }
 };
 #endif
@@ -844,8 +847,7 @@ public:
                     const sab_sampler_options &given = SamplerOptions())
         : Sampler(created(sab_balanced_sampler_new, sizes.get(), &balanced, &given)) {}
     sab_balanced_report report() const {
-        return filled<sab_balanced_report>(sab_balanced_sampler_get_report, sab_progress_fn{},
-                                           nullptr);
+        return filled<sab_balanced_report>(sab_balanced_sampler_get_report, nullptr);
     }
 };
 
@@ -853,9 +855,9 @@ public:
 class ContextPlan : public Handle<sab_context_plan, sab_context_plan_free> {
 public:
     using Handle::Handle;
-    ContextPlan(const Sizes &lengths, uint64_t world_size, uint64_t budget,
+    ContextPlan(const Sizes &lengths, uint64_t world_size, uint64_t limit,
                 const sab_context_options &given = ContextOptions())
-        : Handle(created(sab_context_plan_new, lengths.get(), world_size, budget, &given)) {}
+        : Handle(created(sab_context_plan_new, lengths.get(), world_size, limit, &given)) {}
     /// Arrays that belong to the handle.
     sab_context_plan_view view() const {
         return filled<sab_context_plan_view>(sab_context_plan_get_view);
@@ -916,8 +918,8 @@ inline std::vector<MeasurementPoint> measurement_points(const sab_measurement_op
     check(sab_measurement_points_find(&given, points, counts.data(), lengths.data()));
     std::vector<MeasurementPoint> made;
     for (size_t i = 0; i < points; ++i) {
-        const double *const row = &lengths[i * given.columns];
-        made.push_back({counts[i], std::vector<double>(row, row + given.columns)});
+        const double *const row = &lengths[i * given.column_count];
+        made.push_back({counts[i], std::vector<double>(row, row + given.column_count)});
     }
     return made;
 }
@@ -1046,8 +1048,7 @@ public:
             });
         };
         sab_cache_value *value = nullptr;
-        check(sab_cache_get_or_load(get(), key.data(), key.size(), call, &loading, nullptr, nullptr,
-                                    &value));
+        check(sab_cache_get_or_load(get(), key.data(), key.size(), call, &loading, nullptr, &value));
         return CacheValue(value);
     }
     void flush() { check(sab_cache_flush(get())); }

@@ -111,8 +111,10 @@ int main(void) {
     uint64_t counts[POINTS];
     double lengths[POINTS];
     sab_measurement_options range = SAB_MEASUREMENT_OPTIONS_INIT;
-    range.shortest[0] = 4;
-    range.longest[0] = 203;
+    const double shortest = 4, longest = 203;
+    range.shortest = &shortest;
+    range.longest = &longest;
+    range.column_count = 1;
     range.max_count = 10000;
     check(sab_measurement_points_find(&range, POINTS, counts, lengths));
     struct trainer trainer = {&arena, counts, lengths, NULL};

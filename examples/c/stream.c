@@ -66,7 +66,9 @@ static sab_stream *pipeline(char **chunks, int count, uint64_t rank, uint64_t wo
     words.map = count_words;
     words.threads = 2;
     sab_readahead_stream_options batches = SAB_READAHEAD_STREAM_OPTIONS_INIT;
-    batches.budget = 1024; /* padded words */
+    const sab_budget budget = {.limit = 1024}; /* padded words */
+    batches.budgets = &budget;
+    batches.budget_count = 1;
     batches.carry_over = 1;
     sab_stream *s = NULL;
     check(sab_list_stream_new(names, (size_t)count, &order, &s)); /* 1: chunks */
@@ -91,7 +93,7 @@ int main(int argc, char **argv) {
         return 2;
     }
     sab_stream *stream = pipeline(argv + 1, argc - 1, 0, 2), *resumed[4];
-    sab_record batch = SAB_RECORD_INIT, same = SAB_RECORD_INIT;
+    sab_record batch = {0}, same = {0};
     double words = 0, padded = 0;
     for (int i = 0; i < 200; ++i) {
         check(sab_stream_next(stream, &batch));

@@ -79,10 +79,13 @@ int main() {
     fit.coverage = 0.9;
     for (int round = 0; round < 2; ++round) {
         sab_measurement_options range = SAB_MEASUREMENT_OPTIONS_INIT;
-        range.shortest[0] = 4;
-        range.longest[0] = 154;
+        const double shortest = 4, longest = 154;
+        const sab_budget budget = {cost, total_bytes, {}};
+        range.shortest = &shortest;
+        range.longest = &longest;
+        range.column_count = 1;
         range.max_count = 10000;
-        if (cost != nullptr) range.budget = {cost, total_bytes};
+        if (cost != nullptr) range.budget = &budget;
         check(sab_measurement_points_find(&range, job.counts.size(), job.counts.data(),
                                           job.lengths.data()));
         sab_collect_peak_options collect = SAB_COLLECT_PEAK_OPTIONS_INIT;

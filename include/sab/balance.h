@@ -534,7 +534,7 @@ typedef struct sab_context_plan_view {
  *
  * A sample is computed by a group of ranks that follow each other. A rank computes its parts one
  * after another, and begins a part when all ranks of the group are free. On k ranks a sample takes
- * cost / k + overhead * (k - 1). A rank holds ceil(length / k) of its tokens, at most `budget` at a
+ * cost / k + overhead * (k - 1). A rank holds ceil(length / k) of its tokens, at most `limit` at a
  * time. No more ranks are used than make the sample faster.
  *
  * First, samples get the fewest ranks on which they take at most some share of the lower bound, for
@@ -556,7 +556,7 @@ typedef struct sab_context_plan_view {
  *
  * @param lengths     tokens of each sample, whole numbers in one column; read during the call only
  * @param world_size  number of ranks, 1 to 65,536
- * @param budget      tokens that a rank holds at a time, 1 to 2^53. A sample that all ranks
+ * @param limit        tokens that a rank holds at a time, 1 to 2^53. A sample that all ranks
  *     together do not hold is refused; with SAB_CONTEXT_POWERS_OF_TWO these are the ranks of the
  *     largest group
  * @param options     NULL: the defaults
@@ -564,7 +564,7 @@ typedef struct sab_context_plan_view {
  * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_CALLBACK from the cost; SAB_E_CANCELLED
  */
 SAB_API sab_status sab_context_plan_new(const sab_sizes *lengths, uint64_t world_size,
-                                        uint64_t budget, const sab_context_options *options,
+                                        uint64_t limit, const sab_context_options *options,
                                         sab_context_plan **plan) SAB_NOEXCEPT;
 
 /** Shows the parts of a context plan.

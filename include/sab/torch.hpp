@@ -78,7 +78,7 @@ public:
     const sab_grouping *handle() const { return handle_.get(); }
     /// The arrays; they live as long as this grouping.
     sab_grouping_view groups() const {
-        sab_grouping_view groups = SAB_GROUPING_VIEW_INIT;
+        Sized<sab_grouping_view> groups;
         check(sab_grouping_get_view(handle(), &groups));
         return groups;
     }
@@ -229,7 +229,7 @@ private:
     };
 
     sab_torch_collection_info info() const {
-        sab_torch_collection_info info = SAB_TORCH_COLLECTION_INFO_INIT;
+        Sized<sab_torch_collection_info> info;
         check(sab_torch_collection_get_info(handle_.get(), &info));
         return info;
     }
@@ -346,7 +346,7 @@ private:
         for (Leaf &leaf : leaves) {
             for (at::Tensor &tensor : leaf.tensors)
                 leaf.pointers.push_back(reinterpret_cast<sab_torch_tensor *>(&tensor));
-            sab_torch_leaf next = SAB_TORCH_LEAF_INIT;
+            Sized<sab_torch_leaf> next;
             next.path = leaf.path.c_str();
             next.signature = leaf.signature.c_str();
             next.tensors = leaf.pointers.data();

@@ -4,13 +4,13 @@
 
 extern "C" {
 
-sab_status sab_context_plan_new(const sab_sizes* lengths, uint64_t world_size, uint64_t budget,
+sab_status sab_context_plan_new(const sab_sizes* lengths, uint64_t world_size, uint64_t limit,
                                 const sab_context_options* options,
                                 sab_context_plan** plan) noexcept {
     return sab::guard_new(plan, "plan", [&] {
         sab::require(lengths, "lengths");
         const auto given = sab::read_options(options);
-        return new sab_context_plan{sab::plan_context(lengths->impl, world_size, budget, given)};
+        return new sab_context_plan{sab::plan_context(lengths->impl, world_size, limit, given)};
     });
 }
 

@@ -15,7 +15,7 @@
 namespace sab {
 namespace {
 
-constexpr uint64_t most_ranks = 65'536, most_budget = uint64_t{1} << 53;
+constexpr uint64_t most_ranks = 65'536, largest_limit = uint64_t{1} << 53;
 
 /// Where a sample runs, and when.
 struct Run {
@@ -29,14 +29,14 @@ struct ContextInput {
     std::vector<double> costs{};
     std::vector<uint32_t> order{};  ///< costliest first, then by index
     uint32_t ranks = 1;
-    uint64_t budget = 1;
+    uint64_t limit = 1;
     double overhead = 0;
 };
 
-void check_numbers(uint64_t world_size, uint64_t budget, const sab_context_options& options) {
+void check_numbers(uint64_t world_size, uint64_t limit, const sab_context_options& options) {
     check(world_size >= 1 && world_size <= most_ranks, "world_size", world_size,
           "must be from 1 to ", most_ranks);
-    check(budget >= 1 && budget <= most_budget, "budget", budget, "must be from 1 to 2^53");
+    check(limit >= 1 && limit <= largest_limit, "limit", limit, "must be from 1 to 2^53");
     check(std::isfinite(options.overhead) && options.overhead >= 0, "options.overhead",
           options.overhead, "must be finite and at least 0");
     check(options.groups == SAB_CONTEXT_POWERS_OF_TWO || options.groups == SAB_CONTEXT_ANY_NUMBER,
@@ -44,14 +44,14 @@ void check_numbers(uint64_t world_size, uint64_t budget, const sab_context_optio
           "must be SAB_CONTEXT_POWERS_OF_TWO or SAB_CONTEXT_ANY_NUMBER");
 }
 
-ContextInput read_input(const Columns& columns, uint64_t world_size, uint64_t budget,
+ContextInput read_input(const Columns& columns, uint64_t world_size, uint64_t limit,
                         const sab_context_options& options) {
-    check_numbers(world_size, budget, options);
+    check_numbers(world_size, limit, options);
     const Sizes& sizes = columns.only("lengths");
     const Cost cost = read_cost(options.cost, columns.names(), "options.cost");
     ContextInput input;
     input.ranks = static_cast<uint32_t>(world_size);
-    input.budget = budget;
+    input.limit = limit;
     input.overhead = options.overhead;
     std::vector<double> read(sizes.count());
     sizes.read(0, read, "lengths");
@@ -75,14 +75,14 @@ ContextInput read_input(const Columns& columns, uint64_t world_size, uint64_t bu
     return input;
 }
 
-uint64_t ranks_needed(uint64_t length, uint64_t budget) {
-    return std::max<uint64_t>(1, length / budget + (length % budget != 0));
+uint64_t ranks_needed(uint64_t length, uint64_t limit) {
+    return std::max<uint64_t>(1, length / limit + (length % limit != 0));
 }
 
 /// The first of the lengths that no group holds; as many as there are if all fit.
 std::size_t first_too_long(const ContextInput& input, uint32_t most) {
     const auto found = std::ranges::find_if(
-        input.lengths, [&](uint64_t length) { return ranks_needed(length, input.budget) > most; });
+        input.lengths, [&](uint64_t length) { return ranks_needed(length, input.limit) > most; });
     return static_cast<std::size_t>(found - input.lengths.begin());
 }
 
@@ -97,7 +97,7 @@ ContextProblem make_problem(const ContextInput& input, bool powers_of_two) {
     problem.narrowest.resize(input.costs.size());
     problem.widest.resize(input.costs.size());
     for (uint32_t sample = 0; sample < input.costs.size(); ++sample) {
-        const uint64_t needed = ranks_needed(input.lengths[sample], input.budget);
+        const uint64_t needed = ranks_needed(input.lengths[sample], input.limit);
         problem.narrowest[sample] = problem.width_of(static_cast<uint32_t>(needed));
         problem.widest[sample] = problem.fastest_width(sample);
     }
@@ -175,16 +175,16 @@ sab_context_plan_view ContextPlan::view() const {
             lower_bound > 0 ? makespan / lower_bound - 1 : 0};
 }
 
-ContextPlan plan_context(const Columns& lengths, uint64_t world_size, uint64_t budget,
+ContextPlan plan_context(const Columns& lengths, uint64_t world_size, uint64_t limit,
                          const sab_context_options& options) {
     const Progress progress(options.progress, options.progress_ctx);
     const CurrentProgress current(&progress);
-    const ContextInput input = read_input(lengths, world_size, budget, options);
+    const ContextInput input = read_input(lengths, world_size, limit, options);
     const bool any_number = options.groups == SAB_CONTEXT_ANY_NUMBER;
     const uint32_t power = std::bit_floor(input.ranks), most = any_number ? input.ranks : power;
     if (const std::size_t i = first_too_long(input, most); i < input.lengths.size())
         fail(SAB_E_ARGUMENT, "lengths[", i, "] = ", input.lengths[i], ": must be at most ",
-             budget * most, ", the budget of ", most, most == 1 ? " rank" : " ranks");
+             limit * most, ", the limit of ", most, most == 1 ? " rank" : " ranks");
 
     ContextPlan plan;
     plan.samples = input.lengths.size();

@@ -19,7 +19,7 @@ struct ContextPlan {
     sab_context_plan_view view() const;
 };
 
-ContextPlan plan_context(const Columns& lengths, uint64_t world_size, uint64_t budget,
+ContextPlan plan_context(const Columns& lengths, uint64_t world_size, uint64_t limit,
                          const sab_context_options& options);
 
 }  // namespace sab

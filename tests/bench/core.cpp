@@ -199,7 +199,7 @@ int main(int argc, char** argv) {
           "times");
 
     sab_plan_report report = SAB_PLAN_REPORT_INIT;
-    check(sab_plan_get_report(plan, nullptr, nullptr, nullptr, &report));
+    check(sab_plan_get_report(plan, nullptr, nullptr, &report));
     print("padding", 100 * report.padding, 1, "%");
     print("batches over the lower bound",
           static_cast<double>(report.batches) / static_cast<double>(report.lower_bound), 1.01,

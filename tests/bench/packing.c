@@ -12,10 +12,11 @@ int main(int argc, char** argv) {
     const size_t count = strtoull(argv[2], NULL, 10);
     sab_packed_options pack = SAB_PACKED_OPTIONS_INIT;
     pack.method = atoi(argv[3]);
-    pack.capacity = strtoull(argv[4], NULL, 10);
+    const uint64_t capacity = strtoull(argv[4], NULL, 10);
+    pack.capacities = &capacity;
+    pack.capacity_count = 1;
     int32_t *lengths = malloc(count * sizeof *lengths), *copy = malloc(count * sizeof *copy);
-    uint32_t *order = malloc(count * sizeof *order),
-             *next = malloc((pack.capacity + 2) * sizeof *next);
+    uint32_t *order = malloc(count * sizeof *order), *next = malloc((capacity + 2) * sizeof *next);
     FILE* file = fopen(argv[1], "rb");
     if (lengths == NULL || copy == NULL || order == NULL || next == NULL || file == NULL ||
         fread(lengths, sizeof *lengths, count, file) != count)
@@ -27,9 +28,9 @@ int main(int argc, char** argv) {
     sab_packed_info info = SAB_PACKED_INFO_INIT;
     for (int run = 0; run < 7; ++run) {
         double begin = now();
-        memset(next, 0, (pack.capacity + 2) * sizeof *next);
+        memset(next, 0, (capacity + 2) * sizeof *next);
         for (size_t i = 0; i < count; ++i) ++next[lengths[i] + 1];
-        for (size_t k = 1; k < pack.capacity + 2; ++k) next[k] += next[k - 1];
+        for (size_t k = 1; k < capacity + 2; ++k) next[k] += next[k - 1];
         for (size_t i = 0; i < count; ++i) order[next[lengths[i]]++] = (uint32_t)i;
         least(&sorting, begin, 1);
         begin = now();

@@ -8,7 +8,7 @@
 int main(int argc, char** argv) {
     if (argc < 3) return 2;
     const int is_reading_only = strcmp(argv[1], "read") == 0;
-    sab_record *names = calloc((size_t)argc, sizeof *names), record = SAB_RECORD_INIT;
+    sab_record *names = calloc((size_t)argc, sizeof *names), record = {0};
     for (int i = 2; i < argc; ++i) {
         names[i - 2].data = argv[i];
         names[i - 2].length = strlen(argv[i]);
@@ -16,7 +16,9 @@ int main(int argc, char** argv) {
     sab_list_stream_options order = SAB_LIST_STREAM_OPTIONS_INIT;
     order.infinite = order.shuffle = 1;
     sab_readahead_stream_options batches = SAB_READAHEAD_STREAM_OPTIONS_INIT;
-    batches.budget = 16384;
+    const sab_budget budget = {.limit = 16384};
+    batches.budgets = &budget;
+    batches.budget_count = 1;
     sab_stream* s = NULL;
     check(sab_list_stream_new(names, (size_t)argc - 2, &order, &s));
     sab_files_stream_options options = SAB_FILES_STREAM_OPTIONS_INIT;

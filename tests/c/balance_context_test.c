@@ -3,11 +3,12 @@
 #include <stdlib.h>
 
 #include "helpers.h"
+#include "one.h"
 
 #define MOST_RANKS 100
 
 static sab_cost *attention(double linear, double quadratic) {
-    const sab_cost_term terms[] = {{linear, 1, {1}}, {quadratic, 1, {2}}};
+    const sab_cost_term terms[] = {{linear, 1, POWERS(1)}, {quadratic, 1, POWERS(2)}};
     sab_cost *cost = NULL;
     EXPECT_OK(sab_cost_terms_new(terms, 2, &cost));
     return cost;
@@ -341,13 +342,13 @@ static void WrongContextPlans_AreRefusedByName(void) {
     EXPECT_FAILS(sab_context_plan_new(sizes, 65537, 8, NULL, &plan), SAB_E_ARGUMENT,
                  "world_size = 65537: must be from 1 to 65536");
     EXPECT_FAILS(sab_context_plan_new(sizes, 8, 0, NULL, &plan), SAB_E_ARGUMENT,
-                 "budget = 0: must be from 1 to 2^53");
+                 "limit = 0: must be from 1 to 2^53");
     EXPECT_FAILS(sab_context_plan_new(sizes, 8, UINT64_MAX, NULL, &plan), SAB_E_ARGUMENT,
                  "must be from 1 to 2^53");
     EXPECT_FAILS(sab_context_plan_new(sizes, 8, 8, NULL, &plan), SAB_E_ARGUMENT,
-                 "lengths[1] = 65: must be at most 64, the budget of 8 ranks");
+                 "lengths[1] = 65: must be at most 64, the limit of 8 ranks");
     EXPECT_FAILS(sab_context_plan_new(sizes, 15, 8, NULL, &plan), SAB_E_ARGUMENT,
-                 "lengths[1] = 65: must be at most 64, the budget of 8 ranks");
+                 "lengths[1] = 65: must be at most 64, the limit of 8 ranks");
     EXPECT_FAILS(sab_context_plan_new(reals, 8, 8, NULL, &plan), SAB_E_ARGUMENT,
                  "lengths[1] = 1.5: must be a whole number");
     const double wrong[] = {-1, NAN, INFINITY};
@@ -388,7 +389,7 @@ static void WrongCosts_AreRefused(void) {
     sab_context_options options = SAB_CONTEXT_OPTIONS_INIT;
     sab_context_plan *plan = NULL;
     sab_cost *cost = NULL;
-    const sab_cost_term term = {-1, 1, {1}};
+    const sab_cost_term term = {-1, 1, POWERS(1)};
     EXPECT_FAILS(sab_cost_terms_new(&term, 1, &cost), SAB_E_ARGUMENT, "coefficient = -1");
     EXPECT_OK(sab_cost_callback_new(negative, NULL, NULL, &cost));
     options.cost = cost;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "helpers.h"
+#include "one.h"
 
 #define MOST 600
 
@@ -15,8 +16,8 @@ typedef struct {
 } step;
 
 static sab_cost *squares_of(size_t columns) {
-    sab_cost_term term = {1, 1, {0}};
-    for (size_t j = 0; j < columns; ++j) term.length_powers[j] = columns == 1 ? 2 : 1;
+    const sab_cost_term term =
+        columns == 1 ? (sab_cost_term){1, 1, POWERS(2)} : (sab_cost_term){1, 1, POWERS(1, 1)};
     sab_cost *cost = NULL;
     EXPECT_OK(sab_cost_terms_new(&term, 1, &cost));
     return cost;
@@ -73,7 +74,7 @@ static double cost_of(const sab_cost *cost, const step *s, const int64_t *indice
         if (cost != NULL) EXPECT_OK(sab_cost_evaluate(cost, 1, lengths, NULL, s->columns, &own));
         sum += own;
     }
-    if (s->options.layout == SAB_LAYOUT_ROW || count == 0) return sum;
+    if (s->options.padded == 0 || count == 0) return sum;
     if (cost == NULL) return (double)count * (longest[0] + longest[1]);
     EXPECT_OK(sab_cost_evaluate(cost, count, longest, NULL, s->columns, &sum));
     return sum;
@@ -120,7 +121,7 @@ static void check_parts(const step *s, const sab_step_plan_view *view) {
             }
         }
     }
-    EXPECT((view->cu_seqlens != NULL) == (s->options.layout == SAB_LAYOUT_ROW));
+    EXPECT((view->cu_seqlens != NULL) == (s->options.padded == 0));
 }
 
 static void check_order(const step *s, const sab_step_plan_view *view) {
@@ -177,7 +178,7 @@ static void Plan_OfRandomSteps_KeepsAllRules(void) {
             s.options.balance = &square;
             s.options.balance_count = 1;
         }
-        s.options.layout = below(3) == 0 ? SAB_LAYOUT_PADDED : SAB_LAYOUT_ROW;
+        s.options.padded = below(3) == 0;
         s.options.order = (sab_micro_batch_order)below(3);
         s.options.multiple = 1 + below(3);
         for (size_t i = 0; i < count; ++i) s.groups[i] = (int64_t)below(1 + count / 3) - 5;
@@ -260,7 +261,7 @@ static void Plan_OfSmallSteps_HasTheFewestMicroBatches(void) {
 /* Steps whose fewest micro-batches are found only by trying many assignments. */
 static void Plan_OfHardSmallSteps_HasTheFewestMicroBatches(void) {
     static const struct {
-        sab_layout layout;
+        int32_t padded;
         uint64_t ranks, fewest;
         double tokens, squares; /* budgets; 0 for none */
         size_t count;
@@ -268,18 +269,18 @@ static void Plan_OfHardSmallSteps_HasTheFewestMicroBatches(void) {
         int64_t groups[9];
         int has_groups;
     } cases[] = {
-        {SAB_LAYOUT_ROW, 1, 4, 50, 0, 8, {8, 18, 16, 15, 29, 12, 46, 44}, {0}, 1},
-        {SAB_LAYOUT_ROW, 2, 3, 11, 0, 9, {1, 4, 1, 8, 5, 6, 6, 7, 6}, {0, 1, 2, 0, 1, 1, 2, 2}, 1},
-        {SAB_LAYOUT_PADDED, 2, 1, 71, 0, 6, {21, 7, 9, 21, 4, 2}, {0, 1, 0, 1, 2, 1}, 1},
-        {SAB_LAYOUT_PADDED, 2, 1, 52, 0, 6, {17, 2, 17, 14, 1, 1}, {0, 1, 2, 2, 0, 3}, 1},
-        {SAB_LAYOUT_ROW, 1, 2, 39, 518, 8, {8, 6, 6, 14, 18, 10, 14, 1}, {0}, 0},
-        {SAB_LAYOUT_ROW, 2, 1, 150, 4750, 8, {33, 39, 50, 8, 11, 47, 11, 42}, {0}, 0},
+        {0, 1, 4, 50, 0, 8, {8, 18, 16, 15, 29, 12, 46, 44}, {0}, 1},
+        {0, 2, 3, 11, 0, 9, {1, 4, 1, 8, 5, 6, 6, 7, 6}, {0, 1, 2, 0, 1, 1, 2, 2}, 1},
+        {1, 2, 1, 71, 0, 6, {21, 7, 9, 21, 4, 2}, {0, 1, 0, 1, 2, 1}, 1},
+        {1, 2, 1, 52, 0, 6, {17, 2, 17, 14, 1, 1}, {0, 1, 2, 2, 0, 3}, 1},
+        {0, 1, 2, 39, 518, 8, {8, 6, 6, 14, 18, 10, 14, 1}, {0}, 0},
+        {0, 2, 1, 150, 4750, 8, {33, 39, 50, 8, 11, 47, 11, 42}, {0}, 0},
     };
     sab_cost *squares = squares_of(1);
     for (size_t k = 0; k < COUNT(cases); ++k) {
         static step s;
         set_step(&s, cases[k].count, cases[k].lengths, cases[k].ranks, cases[k].tokens);
-        s.options.layout = cases[k].layout;
+        s.options.padded = cases[k].padded;
         s.budgets[1].cost = squares;
         s.budgets[1].limit = cases[k].squares;
         s.options.budget_count = cases[k].squares > 0 ? 2 : 1;
@@ -295,7 +296,7 @@ static void Plan_OfHardSmallSteps_HasTheFewestMicroBatches(void) {
             check_indices(&s, &view);
             for (uint64_t part = 0; part < view.world_size * view.micro_batches; ++part)
                 for (size_t b = 0; b < s.options.budget_count; ++b)
-                    EXPECT(s.options.layout == SAB_LAYOUT_PADDED
+                    EXPECT(s.options.padded == 1
                                ? view.costs[part] <= s.budgets[0].limit
                                : cost_of(s.budgets[b].cost, &s, view.indices + view.offsets[part],
                                          (size_t)(view.offsets[part + 1] - view.offsets[part])) <=
@@ -438,7 +439,7 @@ static double worst_rank(const step *s, const sab_step_plan_view *view, const do
 
 static void Plan_OfTwoCosts_IsAsEvenAsOfEach(void) {
     static step s;
-    const sab_cost_term total = {1, 1, {1}};
+    const sab_cost_term total = {1, 1, POWERS(1)};
     sab_cost *tokens = NULL, *squares = squares_of(1);
     EXPECT_OK(sab_cost_terms_new(&total, 1, &tokens));
     const sab_cost *const both[2] = {tokens, squares};
@@ -517,7 +518,7 @@ static void Plan_OfPlantedGroups_MostlyHasTheFewestMicroBatches(void) {
 /* Most samples need a micro-batch of their own, and many numbers of micro-batches do not do. */
 static void Plan_OfLargeSamplesUnderTwoBudgets_IsNearItsBound(void) {
     static step s;
-    const sab_cost_term terms[2] = {{1, 1, {1, 0}}, {1, 1, {0, 1}}};
+    const sab_cost_term terms[2] = {{1, 1, POWERS(1, 0)}, {1, 1, POWERS(0, 1)}};
     sab_cost *costs[2] = {NULL, NULL};
     int32_t lengths[MOST];
     for (size_t i = 0; i < MOST; ++i) lengths[i] = (int32_t)(1 + below(499));
@@ -600,7 +601,7 @@ static void Plan_OfRealLengths_KeepsBudgets(void) {
 static void Order_Bell_HasTheCostliestInTheMiddle(void) {
     static step s;
     const int32_t lengths[5] = {1, 2, 3, 4, 5};
-    const int64_t expected[3][5] = {{0, 1, 2, 3, 4}, {4, 3, 2, 1, 0}, {0, 2, 4, 3, 1}};
+    const int64_t expected[3][5] = {{4, 3, 2, 1, 0}, {0, 1, 2, 3, 4}, {0, 2, 4, 3, 1}};
     for (sab_micro_batch_order order = 0; order < 3; ++order) {
         set_step(&s, 5, lengths, 1, 5);
         s.options.micro_batches = 5;
@@ -694,9 +695,11 @@ static void Plan_OfBadInput_NamesTheArgument(void) {
                    s.budgets[0].limit = 8);
     EXPECT_REFUSED("options.budgets[0].limit = 0: must be finite and above 0",
                    s.budgets[0].limit = 0);
-    EXPECT_REFUSED("options.world_size = 0: must be from 1", s.options.world_size = 0);
-    EXPECT_REFUSED("options.multiple = 0: must be from 1", s.options.multiple = 0);
-    EXPECT_REFUSED("options.layout = 2: must be", s.options.layout = 2);
+    EXPECT_REFUSED("options.world_size = 18446744073709551615: must be from 1",
+                   s.options.world_size = UINT64_MAX);
+    EXPECT_REFUSED("options.multiple = 18446744073709551615: must be from 1",
+                   s.options.multiple = UINT64_MAX);
+    EXPECT_REFUSED("options.padded = 2: must be 0 or 1", s.options.padded = 2);
     EXPECT_REFUSED("options.order = 3: must be", s.options.order = 3);
     EXPECT_REFUSED("options.balance_count = 9: must be at most 8", s.options.balance_count = 9);
     EXPECT_REFUSED("options.balance = NULL", s.options.balance_count = 1);
@@ -718,7 +721,7 @@ static void Plan_OfBadInput_NamesTheArgument(void) {
         "times options.world_size = 2 must be at most 1048576",
         s.options.multiple = 700000);
     EXPECT_REFUSED("options.micro_batches = 1: must be at least 2", s.options.micro_batches = 1;
-                   s.options.layout = SAB_LAYOUT_PADDED);
+                   s.options.padded = 1);
     /* Their sum is that of two micro-batches, but 7 is part of no sum of 17. */
     const int32_t hard[6] = {8, 8, 7, 4, 4, 3};
     set_step(&s, 6, hard, 2, 17);

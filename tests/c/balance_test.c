@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "helpers.h"
+#include "one.h"
 
 /* Many short, few long. */
 static double random_length(void) {
@@ -267,12 +268,8 @@ static void WrongPartitions_AreRefusedByName(void) {
     const double costs[] = {1, 2, 3, 4}, weights[] = {5, 5, 5, 6};
     double broken[] = {1, 2, NAN, 4};
     uint32_t parts[4] = {9, 9, 9, 9};
-    static const sab_partition_options macro = SAB_PARTITION_OPTIONS_INIT;
-    sab_partition_options options, filled;
-    sab_partition_options_init(&filled, sizeof filled);
-    EXPECT(memcmp(&macro, &filled, sizeof macro) == 0);
-    options = macro;
-    sab_partition_options_init(NULL, sizeof(sab_partition_options));
+    const sab_partition_options macro = SAB_PARTITION_OPTIONS_INIT;
+    sab_partition_options options = macro;
     EXPECT_FAILS(sab_items_partition(NULL, 4, 2, NULL, parts), SAB_E_ARGUMENT,
                  "costs = NULL: must be given");
     EXPECT_FAILS(sab_items_partition(costs, 4, 2, NULL, NULL), SAB_E_ARGUMENT,
@@ -295,9 +292,6 @@ static void WrongPartitions_AreRefusedByName(void) {
     EXPECT_FAILS(sab_items_partition(costs, 4, 2, &options, parts), SAB_E_ARGUMENT,
                  "options.struct_size = 4");
     options = macro;
-    options.cost_count = 0;
-    EXPECT_FAILS(sab_items_partition(costs, 4, 2, &options, parts), SAB_E_ARGUMENT,
-                 "options.cost_count = 0: must be from 1 to 8");
     options.cost_count = 9;
     EXPECT_FAILS(sab_items_partition(costs, 4, 2, &options, parts), SAB_E_ARGUMENT,
                  "options.cost_count = 9: must be from 1 to 8");
@@ -483,7 +477,7 @@ static void check_epoch(const sab_balanced_options *balanced, uint64_t world_siz
         samplers[r] = balanced_with(balanced, &options);
     }
     sab_balanced_report report = SAB_BALANCED_REPORT_INIT;
-    EXPECT_OK(sab_balanced_sampler_get_report(samplers[0], NULL, NULL, &report));
+    EXPECT_OK(sab_balanced_sampler_get_report(samplers[0], NULL, &report));
     uint64_t count = 0;
     EXPECT_OK(sab_sampler_get_batch_count(samplers[0], &count));
     EXPECT(count == report.steps * micro_batches);
@@ -560,7 +554,7 @@ static void costs_are_even(void) {
         if (quadratic) BALANCE_SQUARES(balanced);
         sab_sampler *sampler = balanced_with(&balanced, &options);
         sab_balanced_report report = SAB_BALANCED_REPORT_INIT;
-        EXPECT_OK(sab_balanced_sampler_get_report(sampler, NULL, NULL, &report));
+        EXPECT_OK(sab_balanced_sampler_get_report(sampler, NULL, &report));
         EXPECT(report.rank_imbalance[0] < (quadratic ? 1.02 : 1.001));
         EXPECT(report.samples == SKEWED && report.skipped == 0 && report.dropped == 0);
         EXPECT(report.fill > 0.6 && report.fill <= 0.95); /* the last step may be nearly empty */
@@ -732,7 +726,7 @@ static void caps_hold_whatever_the_rounding(void) {
     static double sizes[SKEWED];
     random_state = 7;
     for (int i = 0; i < SKEWED; ++i) sizes[i] = 0.1 * (1 + below(9));
-    const sab_cost_term terms[] = {{1e17, 0, {0}}, {1, 1, {1}}};
+    const sab_cost_term terms[] = {{1e17, 0, POWERS(0)}, {1, 1, POWERS(1)}};
     sab_cost *memory = NULL;
     EXPECT_OK(sab_cost_terms_new(terms, COUNT(terms), &memory));
     const sab_budget budgets[] = {{NULL, 1.5}, {memory, 1e17 + 16}};
@@ -820,7 +814,7 @@ static void foreign_states(void) {
     other = rank_of(plan, 0, 2);
     EXPECT_OK(save_state(other, &state));
     EXPECT_FAILS(restore_state(sampler, &state), SAB_E_MISMATCH, "another kind of sampler");
-    EXPECT_FAILS(sab_balanced_sampler_get_report(other, NULL, NULL,
+    EXPECT_FAILS(sab_balanced_sampler_get_report(other, NULL,
                                                  &(sab_balanced_report)SAB_BALANCED_REPORT_INIT),
                  SAB_E_ARGUMENT, "sab_balanced_sampler_new");
     sab_sampler_free(other);
@@ -830,7 +824,7 @@ static void foreign_states(void) {
 
 static void memory_budgets(void) {
     /* 1000 + 3 a token + 0.01 a token squared, and tokens besides. */
-    const sab_cost_term terms[] = {{1000, 0, {0}}, {3, 1, {1}}, {0.01, 1, {2}}};
+    const sab_cost_term terms[] = {{1000, 0, POWERS(0)}, {3, 1, POWERS(1)}, {0.01, 1, POWERS(2)}};
     sab_cost *memory = NULL;
     EXPECT_OK(sab_cost_terms_new(terms, COUNT(terms), &memory));
     const sab_budget budgets[] = {{memory, 12000}, {NULL, 1500}};
@@ -865,6 +859,7 @@ static void balance_is_the_first_budget_by_default(void) {
                      by_tokens[] = {{NULL, 4000}, {costs[0], 3e6}};
     const sab_sampler_options options = ranks(0, 4);
     sab_balanced_report reports[4];
+    double least_times[4];
     for (int i = 0; i < 4; ++i) {
         sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
         balanced.budgets = i % 2 == 0 ? by_squares : by_tokens;
@@ -875,7 +870,8 @@ static void balance_is_the_first_budget_by_default(void) {
         }
         sab_sampler *sampler = balanced_with(&balanced, &options);
         reports[i] = (sab_balanced_report)SAB_BALANCED_REPORT_INIT;
-        EXPECT_OK(sab_balanced_sampler_get_report(sampler, NULL, NULL, &reports[i]));
+        EXPECT_OK(sab_balanced_sampler_get_report(sampler, NULL, &reports[i]));
+        least_times[i] = reports[i].least_time[0];
         sab_sampler_free(sampler);
     }
     double squares_of_all = 0, all = 0;
@@ -883,8 +879,8 @@ static void balance_is_the_first_budget_by_default(void) {
         all += skewed()[i];
         squares_of_all += (double)skewed()[i] * skewed()[i];
     }
-    EXPECT(reports[0].least_time[0] == squares_of_all / 4 && reports[1].least_time[0] == all / 4);
-    EXPECT(reports[2].least_time[0] == all / 4 && reports[3].least_time[0] == squares_of_all / 4);
+    EXPECT(least_times[0] == squares_of_all / 4 && least_times[1] == all / 4);
+    EXPECT(least_times[2] == all / 4 && least_times[3] == squares_of_all / 4);
     for (size_t i = 0; i < COUNT(costs); ++i) sab_cost_free(costs[i]);
 }
 
@@ -902,7 +898,7 @@ static int32_t stop(void *ctx, uint64_t done, uint64_t total) {
 }
 
 static void costs_of_all_kinds(void) {
-    const sab_cost_term terms[] = {{100, 1, {1}}, {1, 1, {2}}, {5, 0, {0}}};
+    const sab_cost_term terms[] = {{100, 1, POWERS(1)}, {1, 1, POWERS(2)}, {5, 0, POWERS(0)}};
     sab_cost *cost = NULL;
     EXPECT_OK(sab_cost_terms_new(terms, COUNT(terms), &cost));
     const sab_cost *balance[] = {cost};
@@ -953,11 +949,11 @@ static void costs_of_all_kinds(void) {
 
 static void bad_costs(void) {
     sab_sizes *sizes = sizes_of(skewed(), SKEWED);
-    const sab_cost_term terms[][2] = {{{1, 2, {1}}, {1, 1, {1}}},
-                                      {{10, 0, {0}}, {1, 1, {1}}},
-                                      {{2, 0, {1}}, {1, 1, {1}}},
-                                      {{-5000, 1, {0}}, {1, 1, {1}}},
-                                      {{1, 1, {0, 1}}, {1, 1, {1}}}};
+    const sab_cost_term terms[][2] = {{{1, 2, POWERS(1)}, {1, 1, POWERS(1)}},
+                                      {{10, 0, POWERS(0)}, {1, 1, POWERS(1)}},
+                                      {{2, 0, POWERS(1)}, {1, 1, POWERS(1)}},
+                                      {{-5000, 1, POWERS(0)}, {1, 1, POWERS(1)}},
+                                      {{1, 1, POWERS(0, 1)}, {1, 1, POWERS(1)}}};
     sab_cost *costs[COUNT(terms)] = {NULL};
     for (size_t i = 0; i < COUNT(terms); ++i) EXPECT_OK(sab_cost_terms_new(terms[i], 2, &costs[i]));
     const sab_budget second[] = {{NULL, 1000}, {costs[1], 600}};
@@ -988,14 +984,15 @@ static void bad_costs(void) {
 
 static void bad_options(void) {
     sab_sizes *sizes = sizes_of(skewed(), SKEWED);
-    REFUSED("options.micro_batches = 0: must be from 1 to 1048576", options.micro_batches = 0);
+    REFUSED("options.micro_batches = 1048577: must be at most 1048576",
+            options.micro_batches = (1 << 20) + 1);
     REFUSED("world_size = 4", options.micro_batches = 1 << 19);
     REFUSED("balanced.budgets[0].limit = -1", SET_BUDGET(balanced, -1));
     REFUSED("balanced.budgets[0].limit = inf", SET_BUDGET(balanced, INFINITY));
     REFUSED("samples of a step, or a budget", balanced.budget_count = 0);
     REFUSED("samples = 3: must be at least the number of micro-batches of a step, 4",
             balanced.samples = 3);
-    REFUSED("fill = 0", balanced.fill = 0);
+    REFUSED("fill = -1", balanced.fill = -1);
     REFUSED("fill = nan", balanced.fill = NAN);
     REFUSED("oversize = 2", balanced.oversize = SAB_OVERSIZE_SINGLE);
     REFUSED(

@@ -15,6 +15,7 @@
 
 #include "caches.h"
 #include "copies.h"
+#include "one.h"
 
 static char folder[64];
 static const char *embedded;   /* a shared object that has the static library inside */
@@ -144,7 +145,7 @@ static sab_stream *running_stream(const copy *of) {
     sab_source_functions functions = SAB_SOURCE_FUNCTIONS_INIT;
     functions.next = endless;
     sab_stream *stream = NULL;
-    sab_record record = SAB_RECORD_INIT;
+    sab_record record = {0};
     EXPECT(of->sab_callback_stream_new(&functions, &stream) == SAB_OK);
     EXPECT(of->sab_prefetch_stream_new(stream, 1 << 20, &stream) == SAB_OK);
     EXPECT(of->sab_stream_next(stream, &record) == SAB_OK);
@@ -209,7 +210,7 @@ static void copies_do_not_disturb_each_other(int way) {
     const copy *both[] = {&own, &other};
     fflush(NULL);
     const pid_t child = fork();
-    sab_record record = SAB_RECORD_INIT;
+    sab_record record = {0};
     for (int i = 0; i < 2; ++i) /* fork() of one C library does not tell another's handlers */
         if (child != 0 || way != NEW_NAMESPACE || i == 0) EXPECT(has_value(both[i], caches[i]));
     if (child != 0) /* a child's own thread would need a source that rewinds */
@@ -276,7 +277,7 @@ static void closed_while_a_thread_runs(int way) {
     expect_more_is_taken();
     EXPECT(dlclose(other.library) == 0);
     expect_more_is_taken(); /* the thread came back from this program into the library */
-    sab_record record = SAB_RECORD_INIT;
+    sab_record record = {0};
     EXPECT(other.sab_stream_next(stream, &record) == SAB_OK);
     other.sab_stream_free(stream);
 }
@@ -403,7 +404,7 @@ static void *all_sorts_of_work(void *server) {
     sab_sampler_free(sampler);
     sab_plan *plan = a_plan();
     sab_plan_report report = SAB_PLAN_REPORT_INIT;
-    EXPECT_OK(sab_plan_get_report(plan, NULL, NULL, NULL, &report));
+    EXPECT_OK(sab_plan_get_report(plan, NULL, NULL, &report));
     sab_plan_free(plan);
     const double boundaries[] = {0, 20, 100};
     sab_plan_options options = budget(300);
@@ -417,7 +418,7 @@ static void *all_sorts_of_work(void *server) {
     sab_plan_free(plan);
     sab_sizes *sizes = sizes_of(lengths(500), 500);
     sab_packed_options pack = SAB_PACKED_OPTIONS_INIT;
-    pack.capacity = 100;
+    pack.capacities = one_count(100), pack.capacity_count = 1;
     EXPECT_OK(sab_packed_sampler_new(sizes, &pack, NULL, &sampler));
     EXPECT_OK(sab_next_batch(sampler, &batch));
     sab_sampler_free(sampler);

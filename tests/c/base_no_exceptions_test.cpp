@@ -25,7 +25,7 @@ static void Callback_ThatFails_GivesItsCode() {
         *size = 1;
         return index == 3 ? 77 : 0;
     };
-    EXPECT(sab_sizes_callback_new(5, fails, nullptr, nullptr, nullptr, &sizes) == SAB_E_CALLBACK);
+    EXPECT(sab_sizes_callback_new(5, fails, nullptr, nullptr, &sizes) == SAB_E_CALLBACK);
     EXPECT(sab_last_callback_code() == 77 && sizes == nullptr);
 }
 

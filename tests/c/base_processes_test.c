@@ -26,7 +26,7 @@ static int32_t index_from_zero(void *ctx, uint64_t epoch, uint64_t position, int
 
 static sab_sizes *new_sizes(void) {
     sab_sizes *sizes = NULL;
-    EXPECT_OK(sab_sizes_callback_new(SAMPLES, size_of_index, NULL, NULL, NULL, &sizes));
+    EXPECT_OK(sab_sizes_callback_new(SAMPLES, size_of_index, NULL, NULL, &sizes));
     return sizes;
 }
 
@@ -58,8 +58,7 @@ static sab_sampler *new_sampler(enum kind kind) {
         case SEQUENTIAL: EXPECT_OK(sab_sequential_sampler_new(plan, NULL, &sampler)); break;
         case COSTLIEST: EXPECT_OK(sab_costliest_sampler_new(plan, UINT64_MAX, &sampler)); break;
         case SIZE_AWARE:
-            EXPECT_OK(
-                sab_ordered_sampler_new(NULL, SAMPLES, sizes, 120, NULL, &sampler));
+            EXPECT_OK(sab_ordered_sampler_new(NULL, SAMPLES, sizes, 120, NULL, &sampler));
             break;
         case STREAM:
             EXPECT_OK(sab_bionemo_size_aware_stream_sampler_new(index_from_zero, NULL, NULL, 120,
@@ -185,8 +184,7 @@ static void ForkBesideAThreadThatSetsTheLog_LetsTheChildSetIt(void) {
             int of_child = 0;
             sab_sampler *sampler = NULL;
             sab_log_set_callback(count_lines, &of_child);
-            const sab_status made =
-                sab_ordered_sampler_new(NULL, 3, sizes, 10, NULL, &sampler);
+            const sab_status made = sab_ordered_sampler_new(NULL, 3, sizes, 10, NULL, &sampler);
             _exit(made != SAB_OK || of_child != 1);
         }
         int status = -1;
@@ -226,10 +224,9 @@ static void *work(void *ctx) {
         uint64_t steps = 0, count = 0;
         worker->is_right &= sab_sampler_get_batch_count(sampler, &count) == SAB_OK;
         while (sab_next_batch(sampler, &batch) == SAB_OK) ++steps;
-        worker->is_right &=
-            steps == count &&
-            sab_plan_get_report(worker->plan, &ranks, NULL, NULL, &report) == SAB_OK &&
-            report.steps == steps;
+        worker->is_right &= steps == count &&
+                            sab_plan_get_report(worker->plan, &ranks, NULL, &report) == SAB_OK &&
+                            report.steps == steps;
         char wrong[64];
         snprintf(wrong, sizeof wrong, "index = %d", (int)(1000 + worker->rank));
         sab_bucket bucket = SAB_BUCKET_INIT;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "helpers.h"
+#include "one.h"
 
 static uint64_t any_count(void) {
     const uint64_t numbers[] = {
@@ -96,7 +97,8 @@ static sab_cost *any_cost(void) {
     } else {
         sab_cost_term terms[3];
         for (int i = 0; i < 3; ++i)
-            terms[i] = (sab_cost_term){any_number(), (uint32_t)below(3), {(uint32_t)below(4)}};
+            terms[i] =
+                (sab_cost_term){any_number(), (uint32_t)below(3), POWERS((uint32_t)below(4))};
         note(sab_cost_terms_new(MAYBE(terms), below(4), cost));
     }
     return *cost;
@@ -122,10 +124,13 @@ static sab_plan_options wild_plan_options(void) {
     }
     if (below(4) == 0) options.max_batch_size = any_count();
     if (below(4) == 0) options.batch_size_multiple = any_count();
-    if (below(4) == 0) options.length_multiple = any_number();
+    if (below(4) == 0)
+        options.length_multiples = one_number(any_number()), options.length_multiple_count = 1;
     if (below(3) == 0) options.tail = any_choice();
     if (below(3) == 0) options.oversize = any_choice();
-    if (below(4) == 0) options.max_shapes = below(2) ? below(9) : (size_t)any_count();
+    if (below(4) == 0)
+        options.max_shapes = one_count(below(2) ? below(9) : (size_t)any_count()),
+        options.max_shape_count = 1;
     options.progress = below(2) ? wild_progress : NULL;
     if (below(20) == 0) options.struct_size = below(2) ? below(300) : (size_t)any_count();
     /* what lies behind is not ours to read */
@@ -150,7 +155,7 @@ static sab_sampler_options wild_sampler_options(void) {
 
 static sab_packed_options wild_pack_options(void) {
     sab_packed_options pack = SAB_PACKED_OPTIONS_INIT;
-    pack.capacity = below(4) ? 1 + below(300) : any_count();
+    pack.capacities = one_count(below(4) ? 1 + below(300) : any_count()), pack.capacity_count = 1;
     if (below(2)) pack.method = below(8) ? (int32_t)below(3) : any_choice();
     if (below(3) == 0) pack.max_sequences = below(4) ? below(9) : any_count();
     if (below(3) == 0) pack.window = below(4) ? 1 + below(9) : any_count();
@@ -169,8 +174,8 @@ static void wild_thresholds(const sab_sizes *lengths) {
     if (below(3) == 0) options.cost = any_cost();
     if (below(3) == 0) options.cost_per_sample = any_choice();
     options.num_trials = (uint32_t)below(5);
-    if (below(3) == 0) options.tolerate = below(4) ? (int64_t)below(99) : (int64_t)random_word();
-    if (options.tolerate > 1000) options.tolerate = 1000;
+    if (below(3) == 0) options.patience = below(4) ? (int64_t)below(99) : (int64_t)random_word();
+    if (options.patience > 1000) options.patience = 1000;
     options.seed = random_word();
     for (int i = 0; i < 64; ++i) words[i] = below(30) ? below(20) : any_count();
     const uint64_t k = below(4) ? below(9) : any_count();
@@ -240,8 +245,8 @@ static void call_plan(unsigned choice) {
             break;
         case 1:
             sab_sizes_free(*size);
-            note(sab_sizes_callback_new(below(200), MAYBE(wild_size), NULL, wild_progress, NULL,
-                                        size));
+            note(sab_sizes_callback_new(below(200), MAYBE(wild_size), NULL,
+                                        a_progress(wild_progress, NULL), size));
             break;
         case 2:
             note(sab_sizes_get(*size, (size_t)any_count(), MAYBE(&real)));
@@ -275,7 +280,8 @@ static void call_plan(unsigned choice) {
         case 23: {
             sab_sampler_options small = wild_sampler_options();
             if (small.world_size > 64) small.world_size = 3; /* a report walks every rank */
-            note(sab_plan_get_report(*plan, MAYBE(&small), wild_progress, NULL, MAYBE(&report)));
+            note(sab_plan_get_report(*plan, MAYBE(&small), a_progress(wild_progress, NULL),
+                                     MAYBE(&report)));
             break;
         }
         case 26: wild_thresholds(*size); break;
@@ -305,7 +311,7 @@ static void call_constructor(unsigned choice) {
             for (int i = 0; i < 32; ++i)
                 longs[i] = below(50) ? (int64_t)below(20) : (int64_t)random_word();
             note(sab_ordered_sampler_new(MAYBE(longs), below(32), size, any_number(),
-                                                    MAYBE(&sampler_options), sampler));
+                                         MAYBE(&sampler_options), sampler));
             break;
         case 15:
             sab_sampler_free(*sampler);
@@ -315,7 +321,7 @@ static void call_constructor(unsigned choice) {
         case 16: {
             sab_bionemo_options options = SAB_BIONEMO_OPTIONS_INIT;
             options.shuffle = any_choice();
-            options.budget = any_number();
+            options.limit = any_number();
             options.size = below(8) ? wild_size : NULL;
             sab_sampler_free(*sampler);
             note(sab_bionemo_sampler_new(plan, MAYBE(&options), sampler));
@@ -358,14 +364,15 @@ static void call_sampler(unsigned choice) {
             note(sab_sampler_tell(sampler, MAYBE(&number), MAYBE(&other)));
             break;
         case 21:
-            note(below(2) ? sab_sampler_get_batch_count(sampler, MAYBE(&number))
-                          : sab_sampler_get_skipped(sampler, MAYBE(longs), below(64), MAYBE(&count)));
+            note(below(2)
+                     ? sab_sampler_get_batch_count(sampler, MAYBE(&number))
+                     : sab_sampler_get_skipped(sampler, MAYBE(longs), below(64), MAYBE(&count)));
             break;
         case 22: {
             unsigned char saved[256] = {0};
             size_t size = 0;
             note(sab_sampler_state_save_at(sampler, any_count(), MAYBE(saved), sizeof saved,
-                                      MAYBE(&size)));
+                                           MAYBE(&size)));
             note(sab_sampler_state_save(sampler, MAYBE(saved), below(4) ? sizeof saved : 0,
                                         below(16) ? &size : NULL));
             if (below(2)) saved[below(sizeof saved)] ^= (unsigned char)(1 + below(255));

@@ -47,7 +47,7 @@ static void Streams_OfFunctions_TakeObjects(void) {
     EXPECT_OK(
         sab_random_map_stream_new(a_source(), keep_random, NULL, NULL, 7, &objects, &streams[3]));
     for (size_t i = 0; i < COUNT(streams); ++i) {
-        sab_record record = SAB_RECORD_INIT;
+        sab_record record = {0};
         EXPECT(sab_stream_next(streams[i], &record) == (i == 1 ? SAB_END : SAB_OK));
         sab_stream_free(streams[i]);
     }

@@ -16,15 +16,15 @@ static void Callback_ThatThrows_FailsTheCall() {
     const sab_size_fn throws = [](void *, int64_t index, double *) -> int32_t {
         throw std::runtime_error("no size of " + std::to_string(index));
     };
-    EXPECT_FAILS(sab_sizes_callback_new(5, throws, nullptr, nullptr, nullptr, &sizes),
-                 SAB_E_INTERNAL, "no size of 0");
+    EXPECT_FAILS(sab_sizes_callback_new(5, throws, nullptr, nullptr, &sizes), SAB_E_INTERNAL,
+                 "no size of 0");
     const sab_size_fn throws_a_number = [](void *, int64_t, double *) -> int32_t { throw 5; };
-    EXPECT_FAILS(sab_sizes_callback_new(5, throws_a_number, nullptr, nullptr, nullptr, &sizes),
+    EXPECT_FAILS(sab_sizes_callback_new(5, throws_a_number, nullptr, nullptr, &sizes),
                  SAB_E_INTERNAL, "exception");
     const sab_size_fn has_no_memory = [](void *, int64_t, double *) -> int32_t {
         throw std::bad_alloc();
     };
-    EXPECT_FAILS(sab_sizes_callback_new(5, has_no_memory, nullptr, nullptr, nullptr, &sizes),
+    EXPECT_FAILS(sab_sizes_callback_new(5, has_no_memory, nullptr, nullptr, &sizes),
                  SAB_E_NO_MEMORY, "memory");
     EXPECT(sizes == nullptr);
 }
@@ -43,7 +43,7 @@ static void Callback_ThatThrowsInAThreadOfTheLibrary_FailsTheCallThatNeedsIt() {
     sab_stream *stream = nullptr;
     EXPECT_OK(sab_callback_stream_new(&functions, &stream));
     EXPECT_OK(sab_prefetch_stream_new(stream, 100, &stream));
-    sab_record record = SAB_RECORD_INIT;
+    sab_record record = {};
     EXPECT_OK(sab_stream_next(stream, &record));
     EXPECT_OK(sab_stream_next(stream, &record));
     EXPECT_FAILS(sab_stream_next(stream, &record), SAB_E_CALLBACK, "no third record");

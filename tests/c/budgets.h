@@ -26,7 +26,8 @@ static inline const sab_budget *a_budget(const sab_cost *cost, double limit) {
 
 /* A cost of n * length^2; free with sab_cost_free(). */
 static inline sab_cost *new_quadratic(void) {
-    sab_cost_term term = {1, 1, {2}};
+    const uint32_t square = 2;
+    const sab_cost_term term = {1, 1, 1, &square, {0, 0}};
     sab_cost *cost = NULL;
     (void)sab_cost_terms_new(&term, 1, &cost);
     return cost;

@@ -257,7 +257,7 @@ static void values_are_made_without_the_server(void) {
         sab_cache *cache = cache_at(SAB_CACHE_DEGRADE, 0.2);
         sab_cache_value *value = NULL;
         size_t size = 0;
-        EXPECT_OK(sab_cache_get_or_load(cache, "k", 1, load, NULL, NULL, NULL, &value));
+        EXPECT_OK(sab_cache_get_or_load(cache, "k", 1, load, NULL, NULL, &value));
         EXPECT(memcmp(sab_cache_value_data(value, &size), "made", 4) == 0 && size == 4);
         sab_cache_value_free(value);
         sab_cache_free(cache);

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "caches.h"
+#include "one.h"
 
 static char folder[64];
 
@@ -716,7 +717,8 @@ static void keys_like_claims_are_keys(void) {
         int waits = 0;
         sab_cache_value *found = NULL;
         /* which nobody else makes */
-        EXPECT_OK(sab_cache_get_or_load(cache, "x", 1, make, &own, count_waits, &waits, &found));
+        EXPECT_OK(sab_cache_get_or_load(cache, "x", 1, make, &own, a_progress(count_waits, &waits),
+                                        &found));
         sab_cache_value_free(found);
         EXPECT(waits == 0 && own.calls == 1 && has(cache, "x", "made") &&
                keys_of(cache) == COUNT(keys));

@@ -60,7 +60,7 @@ static inline int32_t make(void *ctx, const void *key, size_t key_size, const vo
 
 static inline int loads_to(sab_cache *cache, const char *key, maker *own, const char *value) {
     sab_cache_value *found = NULL;
-    EXPECT_OK(sab_cache_get_or_load(cache, key, strlen(key), make, own, NULL, NULL, &found));
+    EXPECT_OK(sab_cache_get_or_load(cache, key, strlen(key), make, own, NULL, &found));
     size_t size = 0;
     const void *data = sab_cache_value_data(found, &size);
     const int is_so = size == strlen(value) && memcmp(data, value, size) == 0;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "budgets.h"
+#include "one.h"
 
 /* What constructors are given. Each reads what it needs. */
 struct inputs {
@@ -31,7 +32,7 @@ static inline struct inputs default_inputs(void) {
     memset(&inputs, 0, sizeof inputs);
     inputs.number = 200;
     inputs.packed = packed;
-    inputs.packed.capacity = 128;
+    inputs.packed.capacities = one_count(128), inputs.packed.capacity_count = 1;
     inputs.balanced = balanced;
     SET_BUDGET(inputs.balanced, 200);
     inputs.bagua = bagua;
@@ -44,8 +45,16 @@ static inline sab_status make_bucket(const struct inputs *given, sab_sampler **s
     return sab_bucket_sampler_new(given->plan, &given->options, sampler);
 }
 
+/* Orders that are not shuffled refuse a seed. */
+static inline sab_sampler_options unshuffled(const struct inputs *given) {
+    sab_sampler_options options = given->options;
+    options.seed = options.costliest_first = 0;
+    return options;
+}
+
 static inline sab_status make_sequential(const struct inputs *given, sab_sampler **sampler) {
-    return sab_sequential_sampler_new(given->plan, &given->options, sampler);
+    const sab_sampler_options options = unshuffled(given);
+    return sab_sequential_sampler_new(given->plan, &options, sampler);
 }
 
 static inline sab_status make_costliest(const struct inputs *given, sab_sampler **sampler) {
@@ -66,7 +75,7 @@ static inline sab_status make_rows(const struct inputs *given, sab_sampler **sam
         const sab_status made = sab_sizes_columns_new(parts, 2, &columns);
         if (made != SAB_OK) return made;
     }
-    packed.capacity = 0;
+    packed.capacities = one_count(0), packed.capacity_count = 1;
     packed.capacities = capacities;
     packed.capacity_count = 2;
     const sab_status status = sab_packed_sampler_new(columns, &packed, &given->options, sampler);
@@ -95,10 +104,10 @@ static inline sab_status make_sharded(const struct inputs *given, sab_sampler **
                                    &given->options, gather_repeated, &ctx, sampler);
 }
 
-static inline sab_status make_ordered(const struct inputs *given,
-                                                 sab_sampler **sampler) {
-    return sab_ordered_sampler_new(NULL, sab_sizes_count(given->sizes), given->sizes,
-                                              given->number, &given->options, sampler);
+static inline sab_status make_ordered(const struct inputs *given, sab_sampler **sampler) {
+    const sab_sampler_options options = unshuffled(given);
+    return sab_ordered_sampler_new(NULL, sab_sizes_count(given->sizes), given->sizes, given->number,
+                                   &options, sampler);
 }
 
 /* The sizes of the stream sampler that was made last. */
@@ -136,7 +145,8 @@ static inline sab_status make_bagua(const struct inputs *given, sab_sampler **sa
 
 static inline sab_status make_bagua_batch(const struct inputs *given, sab_sampler **sampler) {
     sab_bagua_options bagua = given->bagua;
-    bagua.budget = given->number;
+    bagua.batch_size = 0;
+    bagua.limit = given->number;
     return sab_bagua_batch_sampler_new(given->sizes, &bagua, &given->options, sampler);
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "helpers.h"
+#include "one.h"
 
 enum { MOST = 300, MOST_RANKS = 5, MOST_ROUNDS = 400 };
 
@@ -232,7 +233,8 @@ static void draw_plan(struct planned *of) {
         of->options.boundaries = of->boundaries;
         of->options.boundary_count = 4;
     }
-    if (of->options.bucket_rule == SAB_BUCKETS_AUTO && below(3) == 0) of->options.max_shapes = 4;
+    if (of->options.bucket_rule == SAB_BUCKETS_AUTO && below(3) == 0)
+        of->options.max_shapes = one_count(4), of->options.max_shape_count = 1;
 }
 
 /* The same buckets and facts, except the fingerprint. */
@@ -422,13 +424,14 @@ static sab_sizes *draw_pairs(struct planned *of, sab_histogram **histogram) {
     of->options.tail = (sab_tail)below(3);
     of->options.oversize = below(2) == 0 ? SAB_OVERSIZE_SKIP : SAB_OVERSIZE_SINGLE;
     of->options.max_batch_size = below(3) == 0 ? 1 + below(20) : 0;
-    of->options.length_multiple = below(3) == 0 ? 4 : 0;
+    of->options.length_multiples = one_number(below(3) == 0 ? 4 : 0),
+    of->options.length_multiple_count = 1;
     if (below(3) == 0) {
         of->options.bucket_rule = SAB_BUCKETS_BOUNDARIES;
         of->options.boundaries = corners;
         of->options.boundary_count = 4;
     } else if (below(3) == 0) {
-        of->options.max_shapes = 4 + below(4);
+        of->options.max_shapes = one_count(4 + below(4)), of->options.max_shape_count = 1;
     }
     return pairs;
 }
@@ -537,7 +540,7 @@ static void packings_and_their_places_are_those_of_the_sampler(void) {
             for (size_t i = 0; i < of.count; ++i) of.sizes[i] = --of.numbers[i]; /* some empty */
         sab_packed_options pack = SAB_PACKED_OPTIONS_INIT;
         pack.method = below(2) == 0 ? SAB_PACK_BEST_FIT : SAB_PACK_HISTOGRAM;
-        pack.capacity = 1 + below(below(2) == 0 ? 60 : 400);
+        pack.capacities = one_count(1 + below(below(2) == 0 ? 60 : 400)), pack.capacity_count = 1;
         pack.max_sequences = below(2) == 0 ? 1 + below(20) : 0;
         pack.split = below(3) == 0;
         pack.oversize = SAB_OVERSIZE_SKIP;
@@ -694,7 +697,7 @@ static void packings_of_more_samples_than_memory_have_places(void) {
         sab_packed_options pack = SAB_PACKED_OPTIONS_INIT;
         sab_packing *packing = NULL;
         pack.method = method;
-        pack.capacity = 4096;
+        pack.capacities = one_count(4096), pack.capacity_count = 1;
         EXPECT_OK(sab_histogram_packing_new(histogram, &pack, &packing));
         const sab_packed_info info = packed_info_of(packing);
         EXPECT(info.samples == UINT64_C(100000000000) && info.sequences == info.samples);
@@ -753,8 +756,8 @@ static void packings_of_other_histograms_are_refused(void) {
     EXPECT_OK(sab_sizes_new(half, 2, SAB_FLOAT64, NULL, &parts[0]));
 
     EXPECT_FAILS(sab_histogram_packing_new(whole, &pack, &packing), SAB_E_ARGUMENT,
-                 "pack.capacity = 0");
-    pack.capacity = 10;
+                 "pack.capacity_count = 0: must be 1");
+    pack.capacities = one_count(10), pack.capacity_count = 1;
     EXPECT_FAILS(sab_histogram_packing_new(halves, &pack, &packing), SAB_E_ARGUMENT,
                  "samples of the histogram = 0: must be at least 1");
     EXPECT_OK(sab_histogram_add(halves, parts[0]));
@@ -795,11 +798,11 @@ static void packings_of_other_histograms_are_refused(void) {
     EXPECT_OK(sab_packing_locate(packing, NULL, NULL, NULL, NULL, 0, &places));
     sab_packing_free(packing);
     pack.split = 1;
-    pack.capacity = 4;
+    pack.capacities = one_count(4), pack.capacity_count = 1;
     for (int i = 0; i < 45; ++i) EXPECT_OK(sab_histogram_merge(whole, whole));
     EXPECT_FAILS(sab_histogram_packing_new(whole, &pack, &packing), SAB_E_ARGUMENT,
                  "split into pieces of 4 they are more than 281474976710656");
-    pack.capacity = 1000000000;
+    pack.capacities = one_count(1000000000), pack.capacity_count = 1;
     EXPECT_OK(sab_histogram_packing_new(whole, &pack, &packing));
     EXPECT(packed_info_of(packing).total == 62 * 0x1p45);
     sab_packing_free(packing);
@@ -817,7 +820,7 @@ static void packings_of_too_many_tokens_are_refused(void) {
     sab_histogram *histogram = histogram_of(numbers, 2);
     sab_packed_options pack = SAB_PACKED_OPTIONS_INIT;
     sab_packing *packing = NULL;
-    pack.capacity = 2147483647;
+    pack.capacities = one_count(2147483647), pack.capacity_count = 1;
     for (int i = 0; i < 30; ++i) EXPECT_OK(sab_histogram_merge(histogram, histogram));
     EXPECT_OK(sab_histogram_packing_new(histogram, &pack, &packing));
     EXPECT(packed_info_of(packing).bins == UINT64_C(1) << 31);
@@ -858,8 +861,7 @@ static void plans_without_indices_are_saved_and_refuse_samplers(void) {
     EXPECT_FAILS(sab_sequential_sampler_new(plan, NULL, &sampler), SAB_E_UNSUPPORTED, "histogram");
     EXPECT_FAILS(sab_costliest_sampler_new(plan, 1, &sampler), SAB_E_UNSUPPORTED, "histogram");
     EXPECT_FAILS(sab_bionemo_sampler_new(plan, &bionemo, &sampler), SAB_E_UNSUPPORTED, "histogram");
-    EXPECT_FAILS(sab_plan_get_report(plan, NULL, NULL, NULL, &report), SAB_E_UNSUPPORTED,
-                 "histogram");
+    EXPECT_FAILS(sab_plan_get_report(plan, NULL, NULL, &report), SAB_E_UNSUPPORTED, "histogram");
     EXPECT_FAILS(sab_plan_get_skipped(plan, NULL, 0, &skipped), SAB_E_UNSUPPORTED, "histogram");
     sab_plan_free(plan);
     sab_histogram_free(histogram);
@@ -1026,9 +1028,11 @@ static size_t all_places(const sab_plan *plan, const struct mixed *of,
                 EXPECT(ranks[i] == -1 && batches[i] == -1 && steps[i] == -1 && slots[i] == -1);
                 continue;
             }
-            EXPECT(ranks[i] >= 0 && (uint64_t)ranks[i] < options->world_size);
+            EXPECT(ranks[i] >= 0 &&
+                   (uint64_t)ranks[i] < (options->world_size > 0 ? options->world_size : 1));
             EXPECT(batches[i] >= 0 && (uint64_t)batches[i] < batch_count);
-            EXPECT(steps[i] == batches[i] / (int64_t)options->micro_batches);
+            EXPECT(steps[i] ==
+                   batches[i] / (int64_t)(options->micro_batches > 0 ? options->micro_batches : 1));
             EXPECT(slots[i] >= 0 && slots[i] < 1 << 20);
             EXPECT(asked == 0 || batches[i] >= before[i]);
             before[i] = batches[i];

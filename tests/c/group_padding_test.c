@@ -478,18 +478,6 @@ static void wrong_masks_are_refused(void) {
     EXPECT_FAILS(sab_ragged_mask(lengths, 2, three, 1, SAB_MASK_ALL, NULL), SAB_E_ARGUMENT, "mask");
 }
 
-static void defaults_are_the_same(void) {
-    const sab_pad_options macro = SAB_PAD_OPTIONS_INIT;
-    sab_pad_options function;
-    memset(&function, 0xFF, sizeof function);
-    sab_pad_options_init(&function, sizeof function);
-    EXPECT(function.struct_size == macro.struct_size && function.batch_dim == macro.batch_dim &&
-           function.padding == macro.padding);
-    EXPECT(function.value == macro.value && function.value_dims == macro.value_dims &&
-           function.threads == macro.threads);
-    sab_pad_options_init(NULL, sizeof(sab_pad_options));
-}
-
 int main(void) {
     RUN(sentences_are_padded_and_come_back);
     RUN(a_group_is_padded_to_its_own_longest);
@@ -503,6 +491,5 @@ int main(void) {
     RUN(wrong_arguments_are_refused);
     RUN(wrong_pad_options_are_refused);
     RUN(wrong_masks_are_refused);
-    RUN(defaults_are_the_same);
     return finish();
 }

@@ -1,6 +1,7 @@
 /* Memory models of samples with several sizes, the plans that they price, and steps of those. */
 #define _GNU_SOURCE
 #include "device.h"
+#include "one.h"
 
 enum { SOURCE, TARGET, COLUMNS };
 #define SAMPLES 2000
@@ -15,10 +16,10 @@ static double true_peak(const double *features) {
 
 static sab_measurement_options range_of_pairs(void) {
     sab_measurement_options range = SAB_MEASUREMENT_OPTIONS_INIT;
-    range.columns = COLUMNS;
-    range.shortest[SOURCE] = range.shortest[TARGET] = 4;
-    range.longest[SOURCE] = 200;
-    range.longest[TARGET] = 300;
+    static const double shortest[COLUMNS] = {4, 4}, longest[COLUMNS] = {200, 300};
+    range.column_count = COLUMNS;
+    range.shortest = shortest;
+    range.longest = longest;
     range.max_count = 1 << 20;
     return range;
 }
@@ -116,12 +117,15 @@ static sab_plan *plan_of(const sab_cost *cost, double bytes) {
 static void Points_OfEveryNumberOfColumns_AreInRangeDistinctAndEnoughToFit(void) {
     for (size_t columns = 2; columns <= SAB_MAX_COLUMNS; ++columns) {
         sab_measurement_options range = SAB_MEASUREMENT_OPTIONS_INIT;
-        range.columns = columns;
+        double shortest[SAB_MAX_COLUMNS], longest[SAB_MAX_COLUMNS];
+        range.column_count = columns;
+        range.shortest = shortest;
+        range.longest = longest;
         range.max_count = 64;
         range.degree = columns <= 3 ? 2 : 1;
         for (size_t j = 0; j < columns; ++j) {
-            range.shortest[j] = (double)j; /* of several columns 0 is a length */
-            range.longest[j] = 20 + 30 * (double)j;
+            shortest[j] = (double)j; /* of several columns 0 is a length */
+            longest[j] = 20 + 30 * (double)j;
         }
         const size_t terms = range.degree == 2 ? (columns + 1) * (columns + 2) : 2 + columns,
                      points = 2 * terms;
@@ -145,7 +149,7 @@ static void Points_OfEveryNumberOfColumns_AreInRangeDistinctAndEnoughToFit(void)
         }
         sab_memory_model_options options = SAB_MEMORY_MODEL_OPTIONS_INIT;
         options.degree = range.degree;
-        options.select_terms = 0;
+        options.keep_terms = 1;
         sab_memory_model *model = NULL;
         EXPECT_OK(sab_memory_model_fit_new(features, points, 1 + columns, peaks, &options, &model));
         EXPECT(model != NULL);
@@ -158,18 +162,20 @@ static void Points_OfEveryNumberOfColumns_AreInRangeDistinctAndEnoughToFit(void)
 static void Points_OfAModel_AreNearItsBudget(void) {
     sab_memory_model *const model = exact_model(names);
     sab_measurement_options range = range_of_pairs();
-    range.budget = (sab_budget){cost_of(model), 9e7};
+    sab_cost *const cost = cost_of(model);
+    const sab_budget budget = {cost, 9e7};
+    range.budget = &budget;
     struct measured measured;
     measure_in(&measured, &range);
     for (size_t i = 0; i < POINTS; ++i)
         EXPECT(measured.peaks[i] >= 3e7 && measured.peaks[i] <= 0.9 * 9e7 * (1 + 1e-9));
-    range.columns = 1;
+    range.column_count = 1;
     uint64_t counts[POINTS];
     double lengths[POINTS];
     EXPECT_FAILS(sab_measurement_points_find(&range, POINTS, counts, lengths), SAB_E_ARGUMENT,
                  "options.budget.cost is that of a memory model with 2 columns, source and "
                  "target: the sizes have 1 column");
-    sab_cost_free((sab_cost *)range.budget.cost);
+    sab_cost_free(cost);
     sab_memory_model_free(model);
 }
 
@@ -184,14 +190,20 @@ static void Points_OfRangesThatCannotBe_AreRefused(void) {
         EXPECT_FAILS(sab_measurement_points_find(&options, POINTS, counts, lengths), \
                      SAB_E_ARGUMENT, words);                                         \
     } while (0)
-    POINTS_REFUSED(columns = 0, "options.columns = 0: columns must be from 1 to 8");
-    POINTS_REFUSED(columns = 9, "options.columns = 9: columns must be from 1 to 8");
-    POINTS_REFUSED(columns = 7, "options.columns = 7: degree 2 of 7 columns has 72 terms");
-    POINTS_REFUSED(shortest[1] = -1, "options.shortest[1] = -1: must be finite and at least 0");
-    POINTS_REFUSED(shortest[1] = NAN, "options.shortest[1] = nan");
-    POINTS_REFUSED(longest[1] = 3, "options.longest[1] = 3: must be finite and at least the");
-    POINTS_REFUSED(longest[0] = INFINITY, "options.longest[0] = inf");
-    POINTS_REFUSED(budget.limit = 7, "points = 24: the range has only ");
+    POINTS_REFUSED(column_count = 0, "options.column_count = 0: columns must be from 1 to 8");
+    POINTS_REFUSED(column_count = 9, "options.column_count = 9: columns must be from 1 to 8");
+    POINTS_REFUSED(column_count = 7,
+                   "options.column_count = 7: degree 2 of 7 columns has 72 terms");
+    static const double negative[] = {4, -1}, no_number[] = {4, NAN}, short_longest[] = {200, 3},
+                        infinite[] = {INFINITY, 300};
+    POINTS_REFUSED(shortest = negative, "options.shortest[1] = -1: must be finite and at least 0");
+    POINTS_REFUSED(shortest = no_number, "options.shortest[1] = nan");
+    POINTS_REFUSED(longest = short_longest,
+                   "options.longest[1] = 3: must be finite and at least the");
+    POINTS_REFUSED(longest = infinite, "options.longest[0] = inf");
+    POINTS_REFUSED(shortest = NULL, "options.shortest = NULL: must be given");
+    POINTS_REFUSED(longest = NULL, "options.longest = NULL: must be given");
+    POINTS_REFUSED(budget = one_budget(7), "points = 24: the range has only ");
 }
 
 /* ---- The model ---- */
@@ -395,9 +407,8 @@ static void Cost_OfAModelWithOtherColumns_IsRefusedAndBothAreNamed(void) {
         sab_packed_options packed = SAB_PACKED_OPTIONS_INIT;
         packed.balance = balance;
         packed.balance_count = 1;
-        packed.capacity = refused[i].columns == 1 ? 9000 : 0;
-        packed.capacities = refused[i].columns == 1 ? NULL : capacities;
-        packed.capacity_count = refused[i].columns == 1 ? 0 : refused[i].columns;
+        packed.capacities = capacities;
+        packed.capacity_count = refused[i].columns;
         EXPECT_FAILS(sab_packed_sampler_new(sizes, &packed, NULL, &sampler), SAB_E_ARGUMENT,
                      refused[i].words);
         sab_sizes_free(sizes);
@@ -470,11 +481,13 @@ static void Peaks_OfPairs_MakeAModelWhosePlanIsVerified(void) {
     sab_cost *const cost = cost_of(model);
     sab_plan *const plan = plan_of(cost, 6e7);
     sab_verification seen = SAB_VERIFICATION_INIT;
-    EXPECT_OK(sab_plan_verify(plan, probe, 5, run_batch, &device, NULL, NULL, &seen));
+    EXPECT_OK(
+        sab_plan_verify(plan, probe, run_batch, &device, a_verification(5, NULL, NULL), &seen));
     EXPECT(seen.batches == 5 && seen.peak <= 60000000 && seen.peak > 54000000);
     device.limit = 50000000;
-    EXPECT_FAILS(sab_plan_verify(plan, probe, 5, run_batch, &device, NULL, NULL, &seen),
-                 SAB_E_DEVICE_MEMORY, "samples padded to ");
+    EXPECT_FAILS(
+        sab_plan_verify(plan, probe, run_batch, &device, a_verification(5, NULL, NULL), &seen),
+        SAB_E_DEVICE_MEMORY, "samples padded to ");
     sab_plan_free(plan);
     sab_cost_free(cost);
     sab_memory_model_free(model);

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 
 #include "device.h"
+#include "one.h"
 
 struct dry_run {
     struct device *device;
@@ -32,7 +33,7 @@ static void PlanVerify_RunsTheWorstBatchesFirst(void) {
     sab_plan *plan = a_plan(); /* costs at most 300 */
     sab_probe *probe = probe_of(&device);
     sab_verification seen = SAB_VERIFICATION_INIT;
-    EXPECT_OK(sab_plan_verify(plan, probe, 5, run_batch, &run, NULL, NULL, &seen));
+    EXPECT_OK(sab_plan_verify(plan, probe, run_batch, &run, a_verification(5, NULL, NULL), &seen));
     EXPECT(seen.batches == 5 && run.batches == 5 && seen.peak > 1000 + 10 * 250 &&
            seen.peak <= 1000 + 10 * 300 && seen.total == 10000);
     EXPECT(run.rose == 0 && run.other_rng == 0 && device.rng == 1 && device.unsaved_restores == 0 &&
@@ -40,12 +41,14 @@ static void PlanVerify_RunsTheWorstBatchesFirst(void) {
     sab_plan_info info = SAB_PLAN_INFO_INIT;
     EXPECT_OK(sab_plan_get_info(plan, &info));
     /* as many as there are */
-    EXPECT_OK(sab_plan_verify(plan, probe, UINT64_MAX, run_batch, &run, NULL, NULL, &seen));
+    EXPECT_OK(sab_plan_verify(plan, probe, run_batch, &run, a_verification(UINT64_MAX, NULL, NULL),
+                              &seen));
     EXPECT(seen.batches == info.batches);
     sab_probe_free(probe);
     run = (struct dry_run){.device = &device, .fails_at = -1, .probe = probe_of(&device)};
     device.freed = 0;
-    EXPECT_OK(sab_plan_verify(plan, run.probe, 5, run_batch, &run, NULL, NULL, &seen));
+    EXPECT_OK(
+        sab_plan_verify(plan, run.probe, run_batch, &run, a_verification(5, NULL, NULL), &seen));
     EXPECT(seen.batches == 5 && device.freed == 1);
     sab_plan_free(plan);
 }
@@ -60,11 +63,13 @@ static void PlanVerify_ThatFails_LeavesTheRandomStateAndThePeak(void) {
             sab_probe *probe = probe_of(&device);
             sab_verification seen = SAB_VERIFICATION_INIT;
             if (c < 2) {
-                EXPECT_FAILS(sab_plan_verify(plan, probe, 5, run_batch, &run, NULL, NULL, &seen),
+                EXPECT_FAILS(sab_plan_verify(plan, probe, run_batch, &run,
+                                             a_verification(5, NULL, NULL), &seen),
                              SAB_E_DEVICE_MEMORY, "samples padded to ");
                 EXPECT(seen.batches == (uint64_t)at + 1 && seen.peak >= 1000); /* filled */
             } else {
-                EXPECT_FAILS(sab_plan_verify(plan, probe, 5, run_batch, &run, NULL, NULL, &seen),
+                EXPECT_FAILS(sab_plan_verify(plan, probe, run_batch, &run,
+                                             a_verification(5, NULL, NULL), &seen),
                              SAB_E_CALLBACK, "batch ");
                 EXPECT(sab_last_callback_code() == codes[c] && seen.batches == 0);
             }
@@ -76,7 +81,8 @@ static void PlanVerify_ThatFails_LeavesTheRandomStateAndThePeak(void) {
         sab_probe *probe = probe_of(&device);
         sab_verification seen = SAB_VERIFICATION_INIT;
         uint64_t cancelled = (uint64_t)at;
-        EXPECT_FAILS(sab_plan_verify(plan, probe, 5, run_batch, &run, cancel_at, &cancelled, &seen),
+        EXPECT_FAILS(sab_plan_verify(plan, probe, run_batch, &run,
+                                     a_verification(5, cancel_at, &cancelled), &seen),
                      SAB_E_CANCELLED, "77");
         EXPECT(run.batches == at && device.rng == 1 && device.peak == device.held);
         sab_probe_free(probe);
@@ -85,16 +91,15 @@ static void PlanVerify_ThatFails_LeavesTheRandomStateAndThePeak(void) {
     struct dry_run run = {.device = &device, .fails_at = -1};
     sab_probe *probe = probe_of(&device);
     sab_verification seen = SAB_VERIFICATION_INIT;
-    EXPECT_FAILS(sab_plan_verify(plan, probe, 0, run_batch, &run, NULL, NULL, &seen),
-                 SAB_E_ARGUMENT, "count = 0");
-    EXPECT_FAILS(sab_plan_verify(plan, probe, 1, NULL, &run, NULL, NULL, &seen), SAB_E_ARGUMENT,
-                 "run = NULL");
-    EXPECT_FAILS(sab_plan_verify(NULL, probe, 1, run_batch, &run, NULL, NULL, &seen),
-                 SAB_E_ARGUMENT, "plan = NULL");
-    EXPECT_FAILS(sab_plan_verify(plan, NULL, 1, run_batch, &run, NULL, NULL, &seen), SAB_E_ARGUMENT,
-                 "probe = NULL");
-    EXPECT_FAILS(sab_plan_verify(plan, probe, 1, run_batch, &run, NULL, NULL, NULL), SAB_E_ARGUMENT,
-                 "result = NULL");
+    EXPECT_FAILS(sab_plan_verify(plan, probe, NULL, &run, a_verification(1, NULL, NULL), &seen),
+                 SAB_E_ARGUMENT, "run = NULL");
+    EXPECT_FAILS(
+        sab_plan_verify(NULL, probe, run_batch, &run, a_verification(1, NULL, NULL), &seen),
+        SAB_E_ARGUMENT, "plan = NULL");
+    EXPECT_FAILS(sab_plan_verify(plan, NULL, run_batch, &run, a_verification(1, NULL, NULL), &seen),
+                 SAB_E_ARGUMENT, "probe = NULL");
+    EXPECT_FAILS(sab_plan_verify(plan, probe, run_batch, &run, a_verification(1, NULL, NULL), NULL),
+                 SAB_E_ARGUMENT, "result = NULL");
     sab_probe_free(probe);
     sab_plan_free(plan);
 }
@@ -473,7 +478,7 @@ static void Guard_OfSizesOfZero_KeepsTheirPrice(void) {
     sab_probe *probe = probe_of(&device);
     sab_memory_guard_options options = every_eight_steps();
     sab_memory_guard *guard = NULL;
-    options.budget = 1; /* out of reach */
+    options.limit = 1; /* out of reach */
     EXPECT_OK(sab_memory_guard_new(probe, sampler, &options, &guard));
     sab_batch batch = SAB_BATCH_INIT;
     for (int i = 0; i < 8; ++i) {
@@ -500,13 +505,9 @@ static void Guard_ThatCannotBe_IsRefused(void) {
     sab_memory_guard *guard = NULL;
     const sab_memory_guard_options good = SAB_MEMORY_GUARD_OPTIONS_INIT;
     sab_memory_guard_options options = good;
-    options.budget = -1;
+    options.limit = -1;
     EXPECT_FAILS(sab_memory_guard_new(probe, sampler, &options, &guard), SAB_E_ARGUMENT,
-                 "options.budget = -1");
-    options = good;
-    options.interval = 0;
-    EXPECT_FAILS(sab_memory_guard_new(probe, sampler, &options, &guard), SAB_E_ARGUMENT,
-                 "options.interval = 0");
+                 "options.limit = -1");
     options = good;
     options.window = 7;
     EXPECT_FAILS(sab_memory_guard_new(probe, sampler, &options, &guard), SAB_E_ARGUMENT,
@@ -515,9 +516,9 @@ static void Guard_ThatCannotBe_IsRefused(void) {
     callbacks.total = NULL;
     EXPECT_OK(sab_probe_callbacks_new(&callbacks, &blind));
     EXPECT_FAILS(sab_memory_guard_new(blind, sampler, NULL, &guard), SAB_E_ARGUMENT,
-                 "options.budget = 0");
+                 "options.limit = 0");
     options = good;
-    options.budget = 36000000;
+    options.limit = 36000000;
     EXPECT_OK(sab_memory_guard_new(blind, sampler, &options, &guard));
     EXPECT_FAILS(sab_memory_guard_step(guard, NULL, NULL), SAB_E_ARGUMENT, "batch = NULL");
     sab_memory_guard_free(guard);

@@ -98,7 +98,7 @@ static sab_max_batch found_by(struct model_run *run, sab_search search, sab_stat
     EXPECT(status == expected);
     if (status == SAB_OK) {
         EXPECT(size == found.batch_size && found.batch_size >= 1 && found.batch_size <= 100000);
-        EXPECT(found.trials == (uint64_t)run->trials && found.budget == run->device->limit &&
+        EXPECT(found.trials == (uint64_t)run->trials && found.limit == run->device->limit &&
                found.peak > 0);
     }
     EXPECT(run->device->rng == rng && run->other_rng == 0 && run->device->unsaved_restores == 0);
@@ -259,7 +259,7 @@ static void FindMaxBatch_WhenNotEvenOneFits_SaysSo(void) {
         device.limit = 0;
         sab_max_batch_options options = SAB_MAX_BATCH_OPTIONS_INIT;
         options.search = search;
-        options.budget = base_bytes + 10;
+        options.limit = base_bytes + 10;
         sab_probe *probe = probe_of(&device);
         EXPECT_FAILS(sab_max_batch_find(probe, trial, &run, &options, NULL, &found),
                      SAB_E_DEVICE_MEMORY, "not enough memory even for a batch of one");
@@ -294,10 +294,10 @@ static void FindMaxBatch_KeepsToBudgetAndMaximum(void) {
         sab_max_batch found = SAB_MAX_BATCH_INIT;
         sab_probe *probe = probe_of(&device);
         options.search = search;
-        options.budget = 10000;
+        options.limit = 10000;
         EXPECT_OK(sab_max_batch_find(probe, trial, &run, &options, NULL, &found));
         EXPECT(found.batch_size == (search == SAB_SEARCH_HALVE ? 781 : 1000) &&
-               found.budget == 10000 && found.peak <= 10000);
+               found.limit == 10000 && found.peak <= 10000);
         const uint64_t most[] = {1, 2, 3, 64};
         for (size_t i = 0; i < COUNT(most); ++i) {
             run.largest = 0;
@@ -410,8 +410,8 @@ static void FindMaxBatch_OfOptionsThatCannotBe_IsRefused(void) {
     WITH(search, -1, "options.search = -1");
     WITH(rounding, 3, "options.rounding = 3");
     WITH(rounding, SAB_ROUND_MULTIPLE, "options.multiple = 0");
-    WITH(max_batch_size, 0, "options.max_batch_size = 0");
-    WITH(budget, -1, "options.budget = -1");
+    WITH(max_batch_size, UINT64_MAX, "options.max_batch_size = 18446744073709551615");
+    WITH(limit, -1, "options.limit = -1");
     WITH(length_count, 1, "options.lengths = NULL");
 #undef WITH
     const double wrong[] = {0, -1, NAN, INFINITY};
@@ -433,7 +433,7 @@ static void FindMaxBatch_OfOptionsThatCannotBe_IsRefused(void) {
     callbacks.total = NULL; /* and no budget given */
     EXPECT_OK(sab_probe_callbacks_new(&callbacks, &probe));
     EXPECT_FAILS(sab_max_batch_find(probe, trial, &run, NULL, NULL, &found), SAB_E_ARGUMENT,
-                 "options.budget = 0");
+                 "options.limit = 0");
     EXPECT(run.trials == 0);
     sab_probe_free(probe);
 }
@@ -508,7 +508,7 @@ static void FindMaxBatch_OnThreeRanks_GivesAllTheLeast(void) {
                        ranks[i].run.other_rng == 0);
                 if (least == 0) continue;
                 EXPECT(ranks[i].found.batch_size == ranks[0].found.batch_size &&
-                       ranks[i].found.budget == budget);
+                       ranks[i].found.limit == budget);
                 EXPECT(ranks[i].found.peak == ranks[0].found.peak &&
                        ranks[i].found.batch_size <= least);
                 if (search == SAB_SEARCH_BINARY || search == SAB_SEARCH_DIFFERENCE)
@@ -588,11 +588,11 @@ static void FindMaxBatch_WhateverFails_MeetsTheOtherRanks(void) {
     options.reduce_ctx = &meetings;
     EXPECT_OK(sab_probe_callbacks_new(&callbacks, &probe));
     EXPECT_FAILS(sab_max_batch_find(probe, trial, &run, &options, NULL, &found), SAB_E_ARGUMENT,
-                 "options.budget = 0");
+                 "options.limit = 0");
     EXPECT(meetings == 1);
-    options.budget = -1; /* an argument that only this rank has wrong */
+    options.limit = -1; /* an argument that only this rank has wrong */
     EXPECT_FAILS(sab_max_batch_find(probe, trial, &run, &options, NULL, &found), SAB_E_ARGUMENT,
-                 "options.budget = -1");
+                 "options.limit = -1");
     EXPECT(meetings == 2);
     sab_probe_free(probe);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "helpers.h"
+#include "one.h"
 
 enum { MOST_SOURCES = 64, MOST_SAMPLES = 6000, MOST_BATCHES = 4000 };
 
@@ -300,7 +301,7 @@ static sab_sampler *sequential(const sab_sizes *mixture, const sab_sampler_optio
 static sab_sampler *packed_by(const sab_sizes *mixture, const sab_sampler_options *options,
                               sab_pack_method method) {
     sab_packed_options pack = SAB_PACKED_OPTIONS_INIT;
-    pack.capacity = 700;
+    pack.capacities = one_count(700), pack.capacity_count = 1;
     pack.method = method;
     sab_sampler *sampler = NULL;
     EXPECT_OK(sab_packed_sampler_new(mixture, &pack, options, &sampler));
@@ -493,7 +494,7 @@ static void check_pieces(const sab_sizes *mixture, const struct sources *of,
         sab_batch batch = SAB_BATCH_INIT;
         while (sab_next_batch(sampler, &batch) == SAB_OK) {
             const sab_rows rows = rows_of(sampler);
-            EXPECT(batch.total[0] <= (double)pack->capacity && rows.starts != NULL);
+            EXPECT(batch.total[0] <= (double)pack->capacities[0] && rows.starts != NULL);
             for (size_t i = 0; i < batch.count; ++i) {
                 const int64_t index = batch.indices[i];
                 const int32_t length = rows.cu_seqlens[0][i + 1] - rows.cu_seqlens[0][i];
@@ -501,7 +502,7 @@ static void check_pieces(const sab_sizes *mixture, const struct sources *of,
                 seen[index] += length;
             }
         }
-        if (rank == 0) EXPECT_OK(sab_mixture_get_report(sampler, NULL, NULL, reports, 3));
+        if (rank == 0) EXPECT_OK(sab_mixture_get_report(sampler, NULL, reports, 3));
         sab_sampler_free(sampler);
     }
     EXPECT_OK(sab_mixture_get_counts(mixture, epoch, counts, of->samples));
@@ -525,7 +526,7 @@ static void Rows_WithPieces_HaveEachSampleAsOften(void) {
     sab_sizes *const mixture = three_mixed(&of);
     for (int concat = 0; concat < 2; ++concat) {
         sab_packed_options pack = SAB_PACKED_OPTIONS_INIT;
-        pack.capacity = 50; /* less than the longest sample */
+        pack.capacities = one_count(50), pack.capacity_count = 1; /* less than the longest sample */
         if (concat)
             pack.method = SAB_PACK_CONCAT;
         else
@@ -559,7 +560,7 @@ static void SourcesThatAreSeparated_NeverShareABatch_AndTheBatchSaysWhich(void) 
                 EXPECT(batch.id == 100 + (int64_t)source_of(&of, batch.indices[i]));
         sab_mixture_report reports[3] = {SAB_MIXTURE_REPORT_INIT, SAB_MIXTURE_REPORT_INIT,
                                          SAB_MIXTURE_REPORT_INIT};
-        EXPECT_OK(sab_mixture_get_report(sampler, NULL, NULL, reports, 3));
+        EXPECT_OK(sab_mixture_get_report(sampler, NULL, reports, 3));
         for (size_t s = 0; s < 3; ++s) EXPECT(reports[s].deviation < 1);
         EXPECT_OK(sab_sampler_set_epoch(sampler, epoch));
         walk_rank(&of, sampler, &found);
@@ -609,12 +610,12 @@ static void Shapes_OfIds_AreThoseOfTheSourcesThatAnEpochHas(void) {
     sab_plan_options of_plan = budget(700);
     of_plan.separate_by = ids;
     of_plan.separate_by_count = of.samples;
-    of_plan.id_shapes = shapes;
-    of_plan.id_shape_count = 2; /* of the ids of epoch 0 */
+    of_plan.max_shapes = shapes;
+    of_plan.max_shape_count = 2; /* of the ids of epoch 0 */
     sab_plan *plan = NULL;
     EXPECT_FAILS(sab_plan_new(mixture, &of_plan, &plan), SAB_E_ARGUMENT,
-                 "options.id_shape_count = 2: must be the number of ids, 3");
-    of_plan.id_shape_count = 3;
+                 "options.max_shape_count = 2: must be the number of ids, 3");
+    of_plan.max_shape_count = 3;
     EXPECT_OK(sab_plan_new(mixture, &of_plan, &plan));
     sab_sampler *sampler = NULL;
     EXPECT_OK(sab_bucket_sampler_new(plan, NULL, &sampler));
@@ -735,7 +736,7 @@ static sab_sampler *few_separate(const sab_sizes *mixture, const sab_sampler_opt
 
 static sab_sampler *few_rows(const sab_sizes *mixture, const sab_sampler_options *options) {
     sab_packed_options pack = SAB_PACKED_OPTIONS_INIT;
-    pack.capacity = 100;
+    pack.capacities = one_count(100), pack.capacity_count = 1;
     sab_sampler *sampler = NULL;
     EXPECT_OK(sab_packed_sampler_new(mixture, &pack, options, &sampler));
     return sampler;
@@ -868,7 +869,7 @@ static void OversizeSample_OfALaterEpoch_IsRefusedAtOnce(void) {
         EXPECT_OK(sab_mixture_flat_new(sizes, ids, 20, &options, &mixture));
         sab_plan_options of_plan = budget(100);
         sab_packed_options pack = SAB_PACKED_OPTIONS_INIT;
-        pack.capacity = 100;
+        pack.capacities = one_count(100), pack.capacity_count = 1;
         sab_plan *plan = NULL;
         sab_sampler *sampler = NULL;
         if (what == 0) { /* no epoch has it */
@@ -914,7 +915,7 @@ static void Report_IsThatOfAWalk(void) {
         const int64_t index = batch.indices[0];
         sab_mixture_report reports[3] = {SAB_MIXTURE_REPORT_INIT, SAB_MIXTURE_REPORT_INIT,
                                          SAB_MIXTURE_REPORT_INIT};
-        EXPECT_OK(sab_mixture_get_report(sampler, NULL, NULL, reports, 3));
+        EXPECT_OK(sab_mixture_get_report(sampler, NULL, reports, 3));
         EXPECT(batch.indices[0] == index); /* the batch that was shown stays */
         uint64_t epoch = 0, position = 0;
         EXPECT_OK(sab_sampler_tell(sampler, &epoch, &position));
@@ -960,7 +961,7 @@ static void PlanReport_CountsRepeatsOfTheMixtureAsItsOwn(void) {
     for (uint64_t epoch = 0; epoch < 2; ++epoch) {
         options.epoch = epoch;
         sab_plan_report report = SAB_PLAN_REPORT_INIT;
-        EXPECT_OK(sab_plan_get_report(plan, &options, NULL, NULL, &report));
+        EXPECT_OK(sab_plan_get_report(plan, &options, NULL, &report));
         EXPECT(report.samples == 1700 && report.repeated == 0 && report.dropped == 0);
         sab_sampler *sampler = NULL;
         EXPECT_OK(sab_bucket_sampler_new(plan, &options, &sampler));
@@ -1220,12 +1221,6 @@ static void Questions_WithBadArguments_AreNamed(void) {
                  sab_mixture_get_counts(mixture, 0, counts, 33));
     REFUSED_CALL("counts = NULL", sab_mixture_get_counts(mixture, 0, NULL, 34));
     EXPECT_OK(sab_mixture_get_counts(mixture, UINT64_MAX, counts, 34)); /* any epoch */
-    sab_mixture_options options;
-    memset(&options, 1, sizeof options);
-    sab_mixture_options_init(&options, sizeof options);
-    const sab_mixture_options defaults = SAB_MIXTURE_OPTIONS_INIT;
-    EXPECT(memcmp(&options, &defaults, sizeof options) == 0);
-    sab_mixture_options_init(NULL, 8);
     sab_sizes_free(mixture);
     sab_sizes_free(sizes);
 }
@@ -1238,21 +1233,20 @@ static void Reports_WithBadArguments_AreNamed(void) {
     sab_mixture_report reports[3] = {SAB_MIXTURE_REPORT_INIT, SAB_MIXTURE_REPORT_INIT,
                                      SAB_MIXTURE_REPORT_INIT};
     REFUSED_CALL("count = 2: must be the number of sources, 3",
-                 sab_mixture_get_report(sampler, NULL, NULL, reports, 2));
-    REFUSED_CALL("sampler = NULL", sab_mixture_get_report(NULL, NULL, NULL, reports, 3));
-    REFUSED_CALL("reports = NULL", sab_mixture_get_report(sampler, NULL, NULL, NULL, 3));
-    EXPECT_FAILS(sab_mixture_get_report(sampler, stop_at_half, NULL, reports, 3), SAB_E_CANCELLED,
-                 "");
+                 sab_mixture_get_report(sampler, NULL, reports, 2));
+    REFUSED_CALL("sampler = NULL", sab_mixture_get_report(NULL, NULL, reports, 3));
+    REFUSED_CALL("reports = NULL", sab_mixture_get_report(sampler, NULL, NULL, 3));
+    EXPECT_FAILS(sab_mixture_get_report(sampler, a_progress(stop_at_half, NULL), reports, 3),
+                 SAB_E_CANCELLED, "");
     EXPECT(sab_last_callback_code() == 55);
     reports[1].struct_size = 2;
-    REFUSED_CALL("reports[1].struct_size = 2",
-                 sab_mixture_get_report(sampler, NULL, NULL, reports, 3));
+    REFUSED_CALL("reports[1].struct_size = 2", sab_mixture_get_report(sampler, NULL, reports, 3));
     reports[1].struct_size = sizeof *reports;
     for (size_t s = 0; s < 3; ++s) EXPECT(reports[s].samples == 0);
     sab_plan *const plan = a_plan();
     sab_sampler *const other = rank_of(plan, 0, 1);
     REFUSED_CALL("sampler: its sizes are no mixture",
-                 sab_mixture_get_report(other, NULL, NULL, reports, 3));
+                 sab_mixture_get_report(other, NULL, reports, 3));
     sab_sampler_free(other);
     sab_plan_free(plan);
     sab_sampler_free(sampler);
@@ -1282,7 +1276,7 @@ static void FunctionsOfOneDataSet_RefuseMixtures(void) {
     sab_sampler *sampler = NULL;
     const sab_bagua_options bagua = SAB_BAGUA_OPTIONS_INIT;
     sab_bagua_options batches = bagua;
-    batches.budget = 100;
+    batches.limit = 100;
     REFUSED_CALL(words, sab_ordered_sampler_new(NULL, 90, mixture, 200, NULL, &sampler));
     REFUSED_CALL(words, sab_bagua_sampler_new(mixture, &bagua, NULL, &sampler));
     REFUSED_CALL(words, sab_bagua_batch_sampler_new(mixture, &batches, NULL, &sampler));
@@ -1310,7 +1304,7 @@ static void FunctionsOfOneDataSet_RefuseMixtures(void) {
                  sab_plan_new(mixture, &options, &refused));
     sab_packed_options pack = SAB_PACKED_OPTIONS_INIT;
     const sab_cost *const balance[] = {callback};
-    pack.capacity = 700;
+    pack.capacities = one_count(700), pack.capacity_count = 1;
     pack.balance = balance;
     pack.balance_count = 1;
     REFUSED_CALL("pack.balance[0] is a callback",

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "helpers.h"
+#include "one.h"
 
 enum { SAMPLES = 3000 };
 
@@ -89,7 +90,8 @@ static void Epochs_OfSeveralColumns_KeepEveryPromise(void) {
             const sab_budget budget = {NULL, 8192};
             options.budgets = &budget;
             options.budget_count = 1;
-            options.length_multiple = seed == 2 ? 8 : 0;
+            options.length_multiples = one_number(seed == 2 ? 8 : 0),
+            options.length_multiple_count = 1;
             sab_plan *const plan = made_plan(sizes, &options);
             check_epoch(plan, numbers, columns, cost, 8192, 1 + seed);
             sab_plan_info info = SAB_PLAN_INFO_INIT;
@@ -142,7 +144,7 @@ static void OneNamedColumn_HasTheBatchesOfSizesWithoutColumns(void) {
 static void ProductAndSecondBudget_AreBothKept(void) {
     int32_t *const numbers = random_columns(3, 9);
     sab_sizes *const sizes = columns_of(numbers, 3);
-    const sab_cost_term product[] = {{1, 1, {1, 1, 1}}};
+    const sab_cost_term product[] = {{1, 1, POWERS(1, 1, 1)}};
     sab_cost *volume = NULL, *sum = NULL;
     EXPECT_OK(sab_cost_terms_new(product, 1, &volume));
     EXPECT_OK(sab_cost_padded_new(NULL, 3, &sum));
@@ -183,11 +185,11 @@ static void MaxShapes_OfSeveralColumns_Hold(void) {
         sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
         options.budgets = &budget;
         options.budget_count = 1;
-        options.max_shapes = shapes;
+        options.max_shapes = one_count(shapes), options.max_shape_count = 1;
         options.oversize = SAB_OVERSIZE_SINGLE;
         sab_plan *const plan = made_plan(sizes, &options);
         sab_plan_report report = SAB_PLAN_REPORT_INIT;
-        EXPECT_OK(sab_plan_get_report(plan, NULL, NULL, NULL, &report));
+        EXPECT_OK(sab_plan_get_report(plan, NULL, NULL, &report));
         EXPECT(report.shapes <= shapes && report.columns == 2);
         EXPECT(report.totals[0] + report.totals[1] == report.total);
         EXPECT(report.padded_totals[1] >= report.totals[1] && report.totals[2] == 0);
@@ -208,11 +210,11 @@ static void MaxShapes_OfSeveralColumns_Hold(void) {
     sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
     options.budgets = &small;
     options.budget_count = 1;
-    options.max_shapes = 10;
+    options.max_shapes = one_count(10), options.max_shape_count = 1;
     options.oversize = SAB_OVERSIZE_SKIP;
     sab_plan *refused = NULL;
     EXPECT_FAILS(sab_plan_new(sizes, &options, &refused), SAB_E_ARGUMENT,
-                 "options.max_shapes = 10: must be larger: samples of one shape, (");
+                 "options.max_shapes = 10: must be larger: samples of one shape (");
     sab_sizes_free(sizes);
     free(numbers);
 }
@@ -235,10 +237,10 @@ static void TargetOfSeveralColumns_CountsTheRoundingOfLengths(void) {
                 options.budget_count = with_singles;
                 options.oversize = SAB_OVERSIZE_SINGLE;
                 options.padding_target = targets[i];
-                options.length_multiple = multiple;
+                options.length_multiples = one_number(multiple), options.length_multiple_count = 1;
                 sab_plan *const plan = made_plan(sizes, &options);
                 sab_plan_report report = SAB_PLAN_REPORT_INIT;
-                EXPECT_OK(sab_plan_get_report(plan, NULL, NULL, NULL, &report));
+                EXPECT_OK(sab_plan_get_report(plan, NULL, NULL, &report));
                 EXPECT(report.target_met == (report.nearest_target <= targets[i]));
                 EXPECT(!report.target_met || report.padding <= targets[i]);
                 ++met[report.target_met];
@@ -309,24 +311,24 @@ static void OptionsOfIds_WithoutIds_AreRefused(void) {
             EXPECT_FAILS(sab_plan_new(all[of_mixture], &options, &refused), SAB_E_ARGUMENT,
                          "options.separate_by = NULL: must be given");
             options.separate_by_count = 0;
-            options.id_shape_count = 1;
+            options.max_shape_count = 1;
             EXPECT_FAILS(sab_plan_new(all[of_mixture], &options, &refused), SAB_E_ARGUMENT,
-                         "options.id_shapes = NULL: must be given");
-            options.id_shapes = shapes;
+                         "options.max_shapes = NULL: must be given");
+            options.max_shapes = shapes;
             EXPECT_FAILS(sab_plan_new(all[of_mixture], &options, &refused), SAB_E_ARGUMENT,
-                         "options.id_shape_count = 1: goes with options.separate_by only");
+                         "options.max_shape_count = 1: goes with options.separate_by only");
             options.separate_by = ids;
             options.separate_by_count = SAMPLES;
-            options.id_shapes = NULL;
+            options.max_shapes = NULL;
             EXPECT_FAILS(sab_plan_new(all[of_mixture], &options, &refused), SAB_E_ARGUMENT,
-                         "options.id_shapes = NULL: must be given");
-            options.id_shapes = shapes;
+                         "options.max_shapes = NULL: must be given");
+            options.max_shapes = shapes;
             if (columns > 1) continue;
             options.bucket_rule = SAB_BUCKETS_BOUNDARIES;
             options.boundaries = ends;
             options.boundary_count = 2;
             EXPECT_FAILS(sab_plan_new(all[of_mixture], &options, &refused), SAB_E_ARGUMENT,
-                         "options.id_shape_count = 1: goes with SAB_BUCKETS_AUTO only");
+                         "options.max_shape_count = 1: goes with SAB_BUCKETS_AUTO only");
         }
         sab_sizes_free(mixture);
         sab_sizes_free(sizes);
@@ -450,17 +452,17 @@ static void SeveralColumns_BadArguments_AreNamed(void) {
     options.length_multiples = multiples;
     REFUSED("options.length_multiples[1] = -1");
     options.length_multiples = NULL;
-    options.max_shapes = 1;
+    options.max_shapes = one_count(1), options.max_shape_count = 1;
     REFUSED("options.max_shapes = 1: must be at least 2");
     const sab_budget medium = {NULL, 300};
     options.budgets = &medium;
     options.oversize = SAB_OVERSIZE_SINGLE;
-    options.max_shapes = 2;
+    options.max_shapes = one_count(2), options.max_shape_count = 1;
     REFUSED("options.max_shapes = 2: must be at least 3");
     sab_sampler *sampler = NULL;
     EXPECT_OK(sab_sizes_column_count(sizes) == 2 ? SAB_OK : SAB_E_INTERNAL);
-    EXPECT_FAILS(sab_ordered_sampler_new(NULL, 0, sizes, 100, NULL, &sampler),
-                 SAB_E_ARGUMENT, "sizes has 2 columns: must have one");
+    EXPECT_FAILS(sab_ordered_sampler_new(NULL, 0, sizes, 100, NULL, &sampler), SAB_E_ARGUMENT,
+                 "sizes has 2 columns: must have one");
     options = fresh;
     options.budget_count = 1;
     options.budgets = &large;

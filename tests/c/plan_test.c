@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "helpers.h"
+#include "one.h"
 
 /* Writes the buckets as "3..5 n4 b2 x2; ...": sizes, samples, samples a batch, batches. */
 static const char *buckets_of(const sab_plan *plan) {
@@ -50,7 +51,7 @@ static sab_plan_info info_of(const sab_plan *plan) {
 
 static sab_plan_report report_of(const sab_plan *plan) {
     sab_plan_report report = SAB_PLAN_REPORT_INIT;
-    EXPECT_OK(sab_plan_get_report(plan, NULL, NULL, NULL, &report));
+    EXPECT_OK(sab_plan_get_report(plan, NULL, NULL, &report));
     return report;
 }
 
@@ -238,7 +239,8 @@ static void BatchSize_FollowsTheBudgetAndItsLimits(void) {
     options.batch_size_multiple = 9; /* not one multiple fits: as it is */
     EXPECT_BUCKETS(tens, &options, "10..10 n100 b8 x13");
     options.batch_size_multiple = 1;
-    options.length_multiple = 8; /* 10 is padded to 16, and the padding costs */
+    options.length_multiples = one_number(8),
+    options.length_multiple_count = 1; /* 10 is padded to 16, and the padding costs */
     EXPECT_BUCKETS(tens, &options, "10..10 n100 b5 x20");
     sab_plan *plan = plan_with(tens, 100, &options);
     sab_bucket bucket = SAB_BUCKET_INIT;
@@ -263,7 +265,7 @@ static void Cost_DecidesWhatTheBudgetPaysFor(void) {
     int32_t tens[100];
     for (int i = 0; i < 100; ++i) tens[i] = 10;
     const double boundaries[] = {0, 11}, twice = 2;
-    const sab_cost_term terms[] = {{3, 0, {0}}, {1, 1, {0}}, {2, 1, {1}}};
+    const sab_cost_term terms[] = {{3, 0, POWERS(0)}, {1, 1, POWERS(0)}, {2, 1, POWERS(1)}};
     sab_plan_options options = bounded(boundaries, 2, 1000);
     EXPECT_BUCKETS(tens, &options, "10..10 n100 b100 x1"); /* count * length */
     sab_cost *costs[4] = {new_quadratic(), NULL, new_callback(linear_in_length, tens), NULL};
@@ -315,7 +317,7 @@ static void SeveralBudgets_AllHold(void) {
 
 /* A plan keeps the terms of its budgets in its file, but no callback. */
 static void SavedPlan_KeepsItsBudgets(void) {
-    const sab_cost_term terms[] = {{5, 0, {0}}, {2, 1, {1}}, {0.5, 1, {2}}};
+    const sab_cost_term terms[] = {{5, 0, POWERS(0)}, {2, 1, POWERS(1)}, {0.5, 1, POWERS(2)}};
     sab_cost *costs[] = {NULL, new_callback(linear_in_length, "")};
     EXPECT_OK(sab_cost_terms_new(terms, COUNT(terms), &costs[0]));
     const sab_budget budgets[] = {{costs[0], 60000}, {costs[1], 9000}, {NULL, 4000}};
@@ -532,7 +534,7 @@ static void MaxShapes_CountOversizeSinglesToo(void) {
         for (size_t most = 1; most <= 9; ++most) {
             const size_t fewest = tail == SAB_TAIL_KEEP ? 3 : 2;
             sab_plan_options options = budget(12);
-            options.max_shapes = most;
+            options.max_shapes = one_count(most), options.max_shape_count = 1;
             options.tail = tail;
             options.oversize = SAB_OVERSIZE_SINGLE;
             sab_plan *plan = NULL;
@@ -551,12 +553,12 @@ static void MaxShapes_CountOversizeSinglesToo(void) {
 
     sab_plan_options only = budget(12); /* all are over the budget */
     only.oversize = SAB_OVERSIZE_SINGLE;
-    only.max_shapes = 1;
+    only.max_shapes = one_count(1), only.max_shape_count = 1;
     double longest = 0;
     sab_plan *plan = plan_with(numbers + 36, 4, &only);
     EXPECT(shapes_of(plan, &longest) == 1 && longest == 100);
     sab_plan_free(plan);
-    only.max_shapes = 2;
+    only.max_shapes = one_count(2);
     plan = plan_with(numbers + 36, 4, &only);
     longest = 0;
     EXPECT(shapes_of(plan, &longest) == 2 && longest == 50);
@@ -612,7 +614,7 @@ static void Report_AgreesWithAWalk(void) {
             options.last_step = last_step;
             options.epoch = 3;
             sab_plan_report report = SAB_PLAN_REPORT_INIT;
-            EXPECT_OK(sab_plan_get_report(plan, &options, NULL, NULL, &report));
+            EXPECT_OK(sab_plan_get_report(plan, &options, NULL, &report));
             uint64_t batches = 0, samples = 0, steps = 0;
             double total = 0, padded = 0;
             for (options.rank = 0; options.rank < world_size; ++options.rank) {
@@ -660,7 +662,7 @@ static void Report_CountsDroppedAndRepeatedApart(void) {
         walk_as.last_step = cases[i].last_step;
         walk_as.world_size = cases[i].world_size;
         sab_plan_report report = SAB_PLAN_REPORT_INIT;
-        EXPECT_OK(sab_plan_get_report(plan, &walk_as, NULL, NULL, &report));
+        EXPECT_OK(sab_plan_get_report(plan, &walk_as, NULL, &report));
         int seen[7] = {0};
         for (walk_as.rank = 0; walk_as.rank < walk_as.world_size; ++walk_as.rank) {
             sab_sampler *sampler = NULL;
@@ -782,7 +784,7 @@ static void PlanFile_OverwrittenInPlace_GivesNoIndexOutOfRange(void) {
         EXPECT(sab_plan_get_skipped(mapped, skipped, COUNT(skipped), &count) ==
                (fill > 0 ? SAB_E_FORMAT : SAB_OK));
         sab_plan_report report = SAB_PLAN_REPORT_INIT;
-        EXPECT(sab_plan_get_report(mapped, NULL, NULL, NULL, &report) == SAB_E_FORMAT);
+        EXPECT(sab_plan_get_report(mapped, NULL, NULL, &report) == SAB_E_FORMAT);
         sab_plan_free(mapped);
         sab_plan_free(plan);
         unlink(path);
@@ -1026,7 +1028,7 @@ static void Plan_BadOptions_AreNamed(void) {
     const double boundaries[] = {1, 5, 5}, not_a_number[] = {1, NAN};
     const uint64_t zero[] = {0}, two[] = {1, 2};
     const double weights[] = {1, 1};
-    const sab_cost_term terms[] = {{50, 0, {0}}, {-9, 1, {0}}, {1, 1, {1}}};
+    const sab_cost_term terms[] = {{50, 0, POWERS(0)}, {-9, 1, POWERS(0)}, {1, 1, POWERS(1)}};
     sab_cost *two_columns = NULL, *falling = NULL;
     EXPECT_OK(sab_cost_padded_new(weights, 2, &two_columns));
     EXPECT_OK(sab_cost_terms_new(terms, COUNT(terms), &falling));
@@ -1072,8 +1074,10 @@ static void Plan_BadOptions_AreNamed(void) {
     REFUSED("batch_size_count = 2", options.batch_sizes = two; options.batch_size_count = 2);
     REFUSED("batch_sizes = NULL", options.batch_size_count = 1);
     REFUSED("batch_size_multiple = 0", options.batch_size_multiple = 0);
-    REFUSED("length_multiple = -8", options.length_multiple = -8);
-    REFUSED("length_multiple = nan", options.length_multiple = NAN);
+    REFUSED("length_multiples[0] = -8",
+            (options.length_multiples = one_number(-8), options.length_multiple_count = 1));
+    REFUSED("length_multiples[0] = nan",
+            (options.length_multiples = one_number(NAN), options.length_multiple_count = 1));
     REFUSED("options.budgets = NULL", options.budgets = NULL);
     REFUSED("number of options.budgets = 9: must be at most 8", options.budgets = nine;
             options.budget_count = 9);
@@ -1086,8 +1090,9 @@ static void Plan_BadOptions_AreNamed(void) {
     REFUSED("tail = 3", options.tail = 3);
     REFUSED("oversize = 3", options.oversize = 3);
     REFUSED("in a batch of one", SET_BUDGET(options, 20); options.oversize = SAB_OVERSIZE_ERROR);
-    REFUSED("max_shapes = 1", options.max_shapes = 1);
-    REFUSED("max_shapes = 3: goes with", options.max_shapes = 3;
+    REFUSED("max_shapes = 1", (options.max_shapes = one_count(1), options.max_shape_count = 1));
+    REFUSED("max_shapes = 3: goes with", options.max_shapes = one_count(3),
+            options.max_shape_count = 1;
             options.bucket_rule = SAB_BUCKETS_OPTIMAL; options.bucket_count = 2);
     EXPECT_FAILS(sab_plan_new(NULL, &options, &plan), SAB_E_ARGUMENT, "sizes = NULL");
     EXPECT_FAILS(sab_plan_new(sizes, NULL, &plan), SAB_E_ARGUMENT, "options = NULL");
@@ -1167,12 +1172,12 @@ static void Plan_SaysWhatItHolds(void) {
     EXPECT_FAILS(sab_plan_get_skipped(plan, NULL, 1, &count), SAB_E_ARGUMENT, "indices = NULL");
     EXPECT_FAILS(sab_plan_get_skipped(plan, skipped, 1, NULL), SAB_E_ARGUMENT, "count = NULL");
     sab_plan_report report = SAB_PLAN_REPORT_INIT;
-    EXPECT_OK(sab_plan_get_report(plan, NULL, NULL, NULL, &report));
+    EXPECT_OK(sab_plan_get_report(plan, NULL, NULL, &report));
     EXPECT(report.samples == 5 && report.skipped == 1 && report.batches == 2 && report.steps == 2 &&
            report.padded_total == 10 && fabs(report.padding - 0.1) < 1e-12);
     EXPECT(report.shapes == 2 && report.meet_again == 1 && report.partners == 1);
-    EXPECT_FAILS(sab_plan_get_report(plan, NULL, stop_at_half, NULL, &report), SAB_E_CANCELLED,
-                 "code 55");
+    EXPECT_FAILS(sab_plan_get_report(plan, NULL, a_progress(stop_at_half, NULL), &report),
+                 SAB_E_CANCELLED, "code 55");
     sab_plan_free(plan);
     sab_plan_free(NULL);
 }
@@ -1181,7 +1186,7 @@ static void Samples_ThatOnlyTheirPaddingMakesTooLarge_AreRefused(void) {
     const int32_t numbers[] = {3, 9, 5};
     sab_sizes *sizes = sizes_of(numbers, 3);
     sab_plan_options options = budget(10);
-    options.length_multiple = 8;
+    options.length_multiples = one_number(8), options.length_multiple_count = 1;
     sab_plan *plan = NULL;
     EXPECT_FAILS(sab_plan_new(sizes, &options, &plan), SAB_E_ARGUMENT,
                  "sizes[1] = 9: must cost at most the budget, 10 (lengths are rounded up to "
@@ -1198,10 +1203,10 @@ static void Samples_ThatOnlyTheirPaddingMakesTooLarge_AreRefused(void) {
 static void MaxShapes_HoldsForEveryNumber(void) {
     for (size_t shapes = 2; shapes <= 8; ++shapes) {
         sab_plan_options options = budget(300);
-        options.max_shapes = shapes;
+        options.max_shapes = one_count(shapes), options.max_shape_count = 1;
         sab_plan *plan = plan_with(lengths(1000), 1000, &options);
         sab_plan_report report = SAB_PLAN_REPORT_INIT;
-        EXPECT_OK(sab_plan_get_report(plan, NULL, NULL, NULL, &report));
+        EXPECT_OK(sab_plan_get_report(plan, NULL, NULL, &report));
         EXPECT(report.shapes <= shapes && report.batches > 0);
         sab_plan_free(plan);
     }
@@ -1308,7 +1313,7 @@ static void fails_without_buckets(const sab_plan *plan, const char *message) {
         EXPECT_FAILS(sab_sequential_sampler_new(plan, NULL, &sampler), SAB_E_FORMAT, message);
         EXPECT_FAILS(sab_costliest_sampler_new(plan, 5, &sampler), SAB_E_FORMAT, message);
         EXPECT_FAILS(sab_plan_get_skipped(plan, NULL, 0, &count), SAB_E_FORMAT, message);
-        EXPECT_FAILS(sab_plan_get_report(plan, NULL, NULL, NULL, &report), SAB_E_FORMAT, message);
+        EXPECT_FAILS(sab_plan_get_report(plan, NULL, NULL, &report), SAB_E_FORMAT, message);
     }
 }
 

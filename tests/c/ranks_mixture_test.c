@@ -1,6 +1,7 @@
 /* Mixtures whose samples are spread over the ranks. */
 #define _GNU_SOURCE
 #include "gather.h"
+#include "one.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -180,7 +181,7 @@ static void the_report_has_all_ranks(void) {
         for (uint64_t r = 0; r < world_size; ++r) {
             sab_mixture_report reports[SOURCES] = {SAB_MIXTURE_REPORT_INIT, SAB_MIXTURE_REPORT_INIT,
                                                    SAB_MIXTURE_REPORT_INIT};
-            EXPECT_OK(sab_mixture_get_report(jobs[r].sampler, NULL, NULL, reports, SOURCES));
+            EXPECT_OK(sab_mixture_get_report(jobs[r].sampler, NULL, reports, SOURCES));
             for (int s = 0; s < SOURCES; ++s) {
                 uint64_t count = 0;
                 for (size_t i = 0; i < SAMPLES; ++i) count += ids[i] == s;
@@ -252,7 +253,7 @@ static void a_mixture_of_one_shard_has_no_epochs(void) {
     sab_plan *plan = NULL;
     EXPECT_FAILS(sab_plan_new(mixture, &plan_options, &plan), SAB_E_ARGUMENT, words);
     sab_packed_options packed = SAB_PACKED_OPTIONS_INIT;
-    packed.capacity = 10;
+    packed.capacities = one_count(10), packed.capacity_count = 1;
     sab_sampler *sampler = NULL;
     EXPECT_FAILS(sab_packed_sampler_new(mixture, &packed, NULL, &sampler), SAB_E_ARGUMENT, words);
     sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;

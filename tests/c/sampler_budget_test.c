@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "helpers.h"
+#include "one.h"
 
 #define SAMPLES 240
 #define MOST_RANKS 6
@@ -32,12 +33,18 @@ struct job {
 };
 
 enum { MOST_TERMS = 6 };
-static const sab_cost_term terms_of[][MOST_TERMS] = {
-    [PADDED] = {{1, 1, {1}}},
-    [QUADRATIC] = {{1, 1, {2}}},
-    [POLYNOMIAL] = {{20, 0, {0}}, {1, 1, {0}}, {0.5, 1, {1}}, {0.01, 1, {2}}},
-    [TERMS] = {
-        {50, 0, {0}}, {2, 1, {0}}, {1.5, 1, {1}}, {0.02, 1, {2}}, {0.5, 0, {1}}, {0.25, 2, {0}}}};
+static const sab_cost_term terms_of[][MOST_TERMS] = {[PADDED] = {{1, 1, POWERS(1)}},
+                                                     [QUADRATIC] = {{1, 1, POWERS(2)}},
+                                                     [POLYNOMIAL] = {{20, 0, POWERS(0)},
+                                                                     {1, 1, POWERS(0)},
+                                                                     {0.5, 1, POWERS(1)},
+                                                                     {0.01, 1, POWERS(2)}},
+                                                     [TERMS] = {{50, 0, POWERS(0)},
+                                                                {2, 1, POWERS(0)},
+                                                                {1.5, 1, POWERS(1)},
+                                                                {0.02, 1, POWERS(2)},
+                                                                {0.5, 0, POWERS(1)},
+                                                                {0.25, 2, POWERS(0)}}};
 
 static double cost_of(enum price cost, uint64_t count, double length) {
     double sum = 0;
@@ -61,7 +68,7 @@ static void make_plan(struct job *job, sab_bucket_rule buckets, sab_oversize ove
     SET_BUDGET_OF(options, cost, job->budget);
     options.tail = job->tail;
     options.oversize = oversize;
-    options.length_multiple = length_multiple;
+    options.length_multiples = one_number(length_multiple), options.length_multiple_count = 1;
     options.boundaries = buckets == SAB_BUCKETS_BOUNDARIES ? boundaries : NULL;
     options.boundary_count = buckets == SAB_BUCKETS_BOUNDARIES ? COUNT(boundaries) : 0;
     options.bucket_count = buckets == SAB_BUCKETS_OPTIMAL ? 4 : 0;
@@ -908,7 +915,7 @@ static void SizeZero_CostsAsMuchAsTheSmallestAboveZero(void) {
     options.bucket_rule = SAB_BUCKETS_OPTIMAL;
     options.bucket_count = 2; /* zeros, and fours */
     for (int multiple = 0; multiple <= 8; multiple += 8) {
-        options.length_multiple = multiple;
+        options.length_multiples = one_number(multiple), options.length_multiple_count = 1;
         sab_plan *plan = plan_with(numbers, 15, &options);
         sab_sampler *sampler = rank_of(plan, 0, 1);
         sab_batch batch = SAB_BATCH_INIT;

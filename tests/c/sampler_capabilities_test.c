@@ -67,7 +67,7 @@ static void Samplers_WithCallbacksOrGreedyBatches_SupportLess(void) {
     expect_capabilities(sampler, ANYWHERE);
     sab_sizes *sizes = sizes_of(lengths(SAMPLES), SAMPLES);
     sab_bionemo_options options = SAB_BIONEMO_OPTIONS_INIT;
-    options.budget = 300;
+    options.limit = 300;
     options.sizes = sizes;
     EXPECT_OK(sab_bionemo_sampler_new(plan, &options, &sampler));
     expect_capabilities(sampler, 0);
@@ -156,10 +156,12 @@ static void States_OfOtherSamplesOrAnotherSeed_SayWhatDiffers(void) {
 
 static void Arguments_ThatAreNull_AreRefused(void) {
     uint64_t capabilities = 0;
-    EXPECT_FAILS(sab_sampler_get_capabilities(NULL, &capabilities), SAB_E_ARGUMENT, "sampler = NULL");
+    EXPECT_FAILS(sab_sampler_get_capabilities(NULL, &capabilities), SAB_E_ARGUMENT,
+                 "sampler = NULL");
     sab_sampler *sampler = NULL;
     EXPECT_OK(sab_bionemo_size_aware_stream_sampler_new(next_of_source, NULL, NULL, 10, &sampler));
-    EXPECT_FAILS(sab_sampler_get_capabilities(sampler, NULL), SAB_E_ARGUMENT, "capabilities = NULL");
+    EXPECT_FAILS(sab_sampler_get_capabilities(sampler, NULL), SAB_E_ARGUMENT,
+                 "capabilities = NULL");
     sab_sampler_free(sampler);
 }
 

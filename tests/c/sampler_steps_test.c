@@ -381,11 +381,11 @@ static void Step_OfNoShownBatch_IsRefused(void) {
     sab_step step = SAB_STEP_INIT;
     sab_rows rows = SAB_ROWS_INIT;
     sab_block block = SAB_BLOCK_INIT;
-#define EXPECT_NOTHING_SHOWN()                                                          \
-    do {                                                                                \
+#define EXPECT_NOTHING_SHOWN()                                                                \
+    do {                                                                                      \
         EXPECT_FAILS(sab_sampler_get_step(sampler, &step), SAB_E_ARGUMENT, "shows no batch"); \
         EXPECT_FAILS(sab_sampler_get_rows(sampler, &rows), SAB_E_ARGUMENT, "shows no batch"); \
-        EXPECT(step.samples == 0 && step.totals == NULL && rows.capacity == NULL);      \
+        EXPECT(step.samples == 0 && step.totals == NULL && rows.capacity == NULL);            \
     } while (0)
     EXPECT_NOTHING_SHOWN();
     EXPECT_OK(save_state(sampler, &state));
@@ -446,15 +446,15 @@ static void Report_CountsStepsOfTheOptimizer(void) {
     sab_sampler_options options = ranks(0, 4);
     sab_plan_report one = SAB_PLAN_REPORT_INIT, several = SAB_PLAN_REPORT_INIT;
     options.last_step = SAB_LAST_STEP_DROP;
-    EXPECT_OK(sab_plan_get_report(plan, &options, NULL, NULL, &one));
+    EXPECT_OK(sab_plan_get_report(plan, &options, NULL, &one));
     options.micro_batches = 3;
-    EXPECT_OK(sab_plan_get_report(plan, &options, NULL, NULL, &several));
+    EXPECT_OK(sab_plan_get_report(plan, &options, NULL, &several));
     EXPECT(several.steps == one.steps / 3 && several.dropped >= one.dropped);
     EXPECT(several.rank_imbalance >= 1 && several.rank_imbalance < one.rank_imbalance);
     options = ranks(0, 4);
-    EXPECT_OK(sab_plan_get_report(plan, &options, NULL, NULL, &one));
+    EXPECT_OK(sab_plan_get_report(plan, &options, NULL, &one));
     options.micro_batches = 3;
-    EXPECT_OK(sab_plan_get_report(plan, &options, NULL, NULL, &several));
+    EXPECT_OK(sab_plan_get_report(plan, &options, NULL, &several));
     EXPECT(several.steps == (one.steps + 2) / 3 && several.batches == one.batches);
     EXPECT(several.total == one.total && several.dropped == 0);
     sab_plan_free(plan);

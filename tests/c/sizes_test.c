@@ -169,7 +169,7 @@ static void Sizes_ChangedWhileAPlanReadsThem_AreRefused(void) {
         sab_sampler *sampler = NULL;                                                             \
         const sab_plan_options options = budget(1e20);                                           \
         EXPECT_FAILS(sab_plan_new(sizes, &options, &plan), SAB_E_ARGUMENT, "sizes[2] = " words); \
-        EXPECT_FAILS(sab_ordered_sampler_new(NULL, 3, sizes, 1e20, NULL, &sampler),   \
+        EXPECT_FAILS(sab_ordered_sampler_new(NULL, 3, sizes, 1e20, NULL, &sampler),              \
                      SAB_E_ARGUMENT, "sizes[2] = " words);                                       \
         size_t count = 0;                                                                        \
         if ((dtype) <= SAB_UINT64)                                                               \
@@ -262,13 +262,12 @@ static void SizeCallback_ThatBreaksARule_IsNamed(void) {
     sab_sizes *sizes = NULL;
     int32_t codes[] = {77, -1, 1, INT32_MIN};
     for (size_t i = 0; i < COUNT(codes); ++i) {
-        EXPECT(sab_sizes_callback_new(5, failing_size, &codes[i], NULL, NULL, &sizes) ==
-               SAB_E_CALLBACK);
+        EXPECT(sab_sizes_callback_new(5, failing_size, &codes[i], NULL, &sizes) == SAB_E_CALLBACK);
         EXPECT(sab_last_callback_code() == codes[i]);
     }
-    EXPECT_FAILS(sab_sizes_callback_new((size_t)1 << 40, any_size, NULL, NULL, NULL, &sizes),
+    EXPECT_FAILS(sab_sizes_callback_new((size_t)1 << 40, any_size, NULL, NULL, &sizes),
                  SAB_E_ARGUMENT, "must be at most 4294967295");
-    EXPECT_OK(sab_sizes_callback_new(0, any_size, NULL, NULL, NULL, &sizes));
+    EXPECT_OK(sab_sizes_callback_new(0, any_size, NULL, NULL, &sizes));
     EXPECT(sab_sizes_count(sizes) == 0);
     sab_sizes_free(sizes);
 }
@@ -485,7 +484,7 @@ static void Sizes_Descriptions_SayWhatWasRead(void) {
     const int32_t one = 1;
     sab_sizes *parts[2] = {NULL}, *joined = NULL;
     EXPECT_OK(sab_sizes_new(&one, 1234567, SAB_INT32, NULL, &parts[0]));
-    EXPECT_OK(sab_sizes_callback_new(1, any_size, NULL, NULL, NULL, &parts[1]));
+    EXPECT_OK(sab_sizes_callback_new(1, any_size, NULL, NULL, &parts[1]));
     EXPECT(strcmp(sab_sizes_description(parts[0]), "array of int32: 1,234,567 sizes") == 0);
     EXPECT(strcmp(sab_sizes_description(parts[1]), "callback: 1 size") == 0);
     EXPECT_OK(sab_sizes_join_new((const sab_sizes *const *)parts, 2, &joined));

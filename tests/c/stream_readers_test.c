@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "helpers.h"
+#include "one.h"
 #include "posix.h"
 #ifndef _WIN32
 #include <sys/wait.h>
@@ -80,7 +81,7 @@ static void write_files(void) {
 static sab_stream *files(size_t count, uint64_t threads, int is_endless, sab_on_error on_error) {
     sab_record names[FILES];
     for (size_t i = 0; i < count; ++i) {
-        names[i] = (sab_record)SAB_RECORD_INIT;
+        names[i] = (sab_record){0};
         names[i].data = paths[i];
         names[i].length = strlen(paths[i]);
     }
@@ -107,7 +108,7 @@ static uint64_t hash_with(uint64_t hash, const sab_record *record) {
 /* A number for the next `most` records, and how many there were. */
 static uint64_t hash_of(sab_stream *stream, size_t most, size_t *count) {
     uint64_t hash = 14695981039346656037u;
-    sab_record record = SAB_RECORD_INIT;
+    sab_record record = {0};
     for (*count = 0; *count < most && sab_stream_next(stream, &record) == SAB_OK; ++*count)
         hash = hash_with(hash, &record);
     return hash;
@@ -173,7 +174,7 @@ static void States_AreRestoredWithAnotherNumberOfReaders(void) {
 static void expect_failure(size_t before, sab_status status, const char *message, size_t all) {
     for (size_t r = 0; r < COUNT(readers); ++r) {
         sab_stream *stream = files(FILES, readers[r], 0, SAB_ON_ERROR_STOP);
-        sab_record record = SAB_RECORD_INIT;
+        sab_record record = {0};
         size_t count = 0;
         hash_of(stream, before, &count);
         EXPECT(count == before);
@@ -201,7 +202,7 @@ static void Failures_ComeAtTheSameRecord(void) {
     expect_failure(42604, SAB_E_IO, paths[7], 42702);
 
     sab_stream *stream = files(FILES, 2, 0, SAB_ON_ERROR_STOP);
-    sab_record record = SAB_RECORD_INIT;
+    sab_record record = {0};
     size_t count = 0;
     hash_of(stream, 42604, &count);
     EXPECT_FAILS(sab_stream_next(stream, &record), SAB_E_IO, paths[7]);
@@ -234,7 +235,7 @@ static sab_stream *windows(uint64_t threads, int has_prefetch, int is_one_by_one
     if (is_one_by_one) EXPECT_OK(sab_shard_stream_new(stream, 0, 1, &stream));
     sab_readahead_stream_options batches = SAB_READAHEAD_STREAM_OPTIONS_INIT;
     batches.read_ahead = 777;
-    batches.budget = 30;
+    batches.budgets = one_budget(30), batches.budget_count = 1;
     batches.oversize = oversize;
     EXPECT_OK(sab_readahead_stream_new(stream, &batches, &stream));
     return stream;
@@ -247,7 +248,7 @@ static void Windows_AreThoseOfRecordsOneByOne(void) {
             size_t counts[2], size;
             char messages[2][256];
             for (int one = 0; one < 2; ++one) {
-                sab_record record = SAB_RECORD_INIT;
+                sab_record record = {0};
                 sab_stream *stream = windows(threads, has_prefetch, one, SAB_OVERSIZE_SKIP);
                 size_t before = 0;
                 hashes[one] = hash_of(stream, 5000, &before);
@@ -262,7 +263,7 @@ static void Windows_AreThoseOfRecordsOneByOne(void) {
                 stream = windows(threads, has_prefetch, one, SAB_OVERSIZE_ERROR);
                 for (int call = 0; call < 2; ++call)
                     EXPECT_FAILS(sab_stream_next(stream, &record), SAB_E_ARGUMENT,
-                                 ": must be at most options.budget = 30");
+                                 ": must be at most options.budgets[0].limit = 30");
                 snprintf(messages[one], sizeof messages[one], "%s", sab_last_error_message());
                 sab_stream_free(stream);
             }
@@ -283,7 +284,7 @@ static void Names_ThatAreNoFiles_AreSkippedUntilCancelled(void) {
     for (int i = 0; i < FILES; ++i) paths[i][0] = '-';
     int calls = 0;
     sab_stream *stream = files(FILES, 2, 1, SAB_ON_ERROR_SKIP);
-    sab_record record = SAB_RECORD_INIT;
+    sab_record record = {0};
     uint64_t skipped = 0;
     EXPECT_OK(sab_stream_set_progress(stream, cancel_third, &calls));
     EXPECT_FAILS(sab_stream_next(stream, &record), SAB_E_CANCELLED, "code 5");
@@ -301,7 +302,7 @@ static void EmptyFiles_WithoutAnEnd_Fail(void) {
         snprintf(paths[i], sizeof paths[i], "%s/empty%d", folder, i);
         write_bytes(paths[i], "", 0);
     }
-    sab_record record = SAB_RECORD_INIT;
+    sab_record record = {0};
     for (uint64_t threads = 0; threads <= 2; ++threads) {
         sab_stream *stream = files(3, threads, 1, SAB_ON_ERROR_STOP);
         for (int i = 0; i < 2; ++i)
@@ -343,7 +344,7 @@ static void Source_ThatFails_FailsBehindTheFilesBefore(void) {
         sab_files_stream_options options = SAB_FILES_STREAM_OPTIONS_INIT;
         options.readers = readers[r];
         sab_stream *stream = NULL;
-        sab_record record = SAB_RECORD_INIT;
+        sab_record record = {0};
         EXPECT_OK(sab_callback_stream_new(&functions, &stream));
         EXPECT_OK(sab_files_stream_new(stream, &options, &stream));
         size_t count = 0;
@@ -364,7 +365,7 @@ static void Readers_ThatAreFarAhead_Wait(void) {
     snprintf(paths[0], sizeof paths[0], "%s/lines", folder);
     memset(text, '\n', sizeof text);
     write_bytes(paths[0], text, sizeof text);
-    sab_record record = SAB_RECORD_INIT;
+    sab_record record = {0};
     for (int frees = 0; frees < 3; ++frees) {
         sab_stream *stream = files(4, 1 + (uint64_t)frees, 1, SAB_ON_ERROR_STOP);
         size_t count = 0;
@@ -422,7 +423,7 @@ static double words_of(const sab_record *record) {
 }
 
 static void expect_sizes(sab_stream *stream, sab_text_unit unit) {
-    sab_record record = SAB_RECORD_INIT;
+    sab_record record = {0};
     int wrong = 0, count = 0;
     for (; count < 1000 && sab_stream_next(stream, &record) == SAB_OK; ++count)
         wrong += record.size != (unit == SAB_TEXT_BYTES   ? (double)record.length
@@ -435,7 +436,7 @@ static void expect_sizes(sab_stream *stream, sab_text_unit unit) {
 static void Texts_AreMeasuredWhereTheyAreReadOrLater(void) {
     static char text[MOST_TEXT];
     const sab_text_unit units[] = {SAB_TEXT_BYTES, SAB_TEXT_WORDS, SAB_TEXT_CHARACTERS};
-    sab_record record = SAB_RECORD_INIT;
+    sab_record record = {0};
     for (size_t u = 0; u < COUNT(units); ++u)
         for (int kind = 0; kind < 4; ++kind) {
             sab_stream *stream = files(FILES, (uint64_t)kind, 0, SAB_ON_ERROR_STOP);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "helpers.h"
+#include "one.h"
 #include "posix.h"
 
 #define MOST 200
@@ -37,7 +38,7 @@ static sab_stream *numbers(size_t count, int padded, const sab_list_stream_optio
         if (padded)
             for (size_t k = 0; k < 1 + i * 7 % 11; ++k) texts[i][used++] = 'x';
         used += sprintf(texts[i] + used, "%d", (int)i);
-        records[i] = (sab_record)SAB_RECORD_INIT;
+        records[i] = (sab_record){0};
         records[i].data = texts[i];
         records[i].length = (size_t)used;
         records[i].size = used;
@@ -68,7 +69,7 @@ static size_t flat(const sab_record *record, int *out, size_t count) {
 /* At most `most` records of a stream. */
 static size_t read_out(sab_stream *stream, int *out, size_t most) {
     size_t count = 0;
-    sab_record record = SAB_RECORD_INIT;
+    sab_record record = {0};
     for (size_t i = 0; i < most && sab_stream_next(stream, &record) == SAB_OK; ++i)
         count = flat(&record, out, count);
     return count;
@@ -97,8 +98,8 @@ static sab_stream *readahead(sab_stream *source, uint64_t read_ahead, uint64_t b
     sab_readahead_stream_options options = SAB_READAHEAD_STREAM_OPTIONS_INIT;
     options.read_ahead = read_ahead;
     options.batch_size = batch_size;
-    options.budget = budget;
-    options.shuffle = shuffle;
+    options.budgets = one_budget(budget), options.budget_count = 1;
+    options.no_shuffle = !shuffle;
     options.seed = seed;
     options.oversize = SAB_OVERSIZE_SINGLE;
     sab_stream *stream = NULL;
@@ -173,7 +174,7 @@ static void Stages_GiveWhatTheySay(void) {
     static const int zipped[] = {0, 0, 0, -1, 1, 1, 1, -1};
     EXPECT_OK(sab_zip_stream_new(sources, 3, &stream));
     EXPECT_GIVES(stream, MOST, zipped);
-    sab_record record = SAB_RECORD_INIT;
+    sab_record record = {0};
     stream = batches_of(numbers(3, 1, NULL), 3);
     EXPECT_OK(sab_stream_next(stream, &record));
     /* x0, xxxxxxxx1, xxxx2 */
@@ -223,7 +224,7 @@ static sab_stream *mapped(sab_stream *source, struct map_calls *calls, uint64_t 
 static void Map_ThatFails_IsCalledAgain(void) {
     struct map_calls calls = {.fails_at = 3, .code = 42};
     sab_stream *stream = NULL;
-    sab_record record = SAB_RECORD_INIT;
+    sab_record record = {0};
     stream = mapped(numbers(5, 0, NULL), &calls, 0);
     int got[MOST];
     EXPECT(read_out(stream, got, 2) == 2 && got[0] == 0 && got[1] == 2);
@@ -382,7 +383,7 @@ static sab_stream *counting(struct counter *counter, int has_state) {
 static void Callbacks_OfEveryKind_GiveWhatTheySay(void) {
     sab_stream *stream = NULL, *sources[2];
     static const int sums[] = {0, 1, 3, 6, 10, 15};
-    sab_record initial = SAB_RECORD_INIT;
+    sab_record initial = {0};
     initial.data = "0";
     initial.length = 1;
     EXPECT_OK(
@@ -402,7 +403,7 @@ static void Callbacks_OfEveryKind_GiveWhatTheySay(void) {
     EXPECT(counter.released == 1);
     /* control: sizes 0 or 1 of the numbers 0, 1, 2, ...: the first digit's length makes no
      * difference, so a map by chance */
-    sab_record record = SAB_RECORD_INIT;
+    sab_record record = {0};
     EXPECT_OK(sab_random_stream_new(5, &stream));
     EXPECT_OK(sab_stream_next(stream, &record));
     double first = 0;
@@ -414,7 +415,7 @@ static void Callbacks_OfEveryKind_GiveWhatTheySay(void) {
     static const int mixed[] = {0, 0, 1, 1, 2};
     sab_record choices[COUNT(control)];
     for (size_t i = 0; i < COUNT(control); ++i) {
-        choices[i] = (sab_record)SAB_RECORD_INIT;
+        choices[i] = (sab_record){0};
         choices[i].size = control[i] + 0.5;
     }
     sab_stream *by = NULL;
@@ -445,7 +446,7 @@ static void Callbacks_OfEveryKind_GiveWhatTheySay(void) {
 
 static void Callbacks_ThatFail_AreCalledAgainAndNothingIsLost(void) {
     sab_stream *stream = NULL;
-    sab_record record = SAB_RECORD_INIT, initial = SAB_RECORD_INIT;
+    sab_record record = {0}, initial = {0};
     initial.data = "0";
     initial.length = 1;
     static const int expected[4][6] = {{0, 1, 3, 6, 10, 15},
@@ -496,9 +497,7 @@ static void Callbacks_ThatFail_AreCalledAgainAndNothingIsLost(void) {
 
 static void Source_ThatCannotRewind_SaysSo(void) {
     struct counter counter = {.end = 4, .fails_at = -1};
-    sab_source_functions functions = SAB_SOURCE_FUNCTIONS_INIT, same;
-    sab_source_functions_init(&same, sizeof same);
-    EXPECT(same.struct_size == sizeof same && same.next == NULL);
+    sab_source_functions functions = SAB_SOURCE_FUNCTIONS_INIT;
     functions.ctx = &counter;
     sab_stream *stream = NULL;
     EXPECT_FAILS(sab_callback_stream_new(&functions, &stream), SAB_E_ARGUMENT,
@@ -536,7 +535,7 @@ static void Objects_AreLetGoOfOnceEachAndGoThroughStates(void) {
         if (stage == 2) stream = readahead(stream, 20, 3, 0, 1, 3);
         if (stage == 3) stream = prefetched(stream, 10);
         if (stage == 4) EXPECT_OK(sab_window_stream_new(stream, 3, &stream));
-        sab_record record = SAB_RECORD_INIT;
+        sab_record record = {0};
         int seen[100], again[100], count = 0, same = 0;
         for (int i = 0; i < 8; ++i) EXPECT_OK(sab_stream_next(stream, &record));
         const size_t size = save(stream);
@@ -566,7 +565,7 @@ static void Objects_AreLetGoOfOnceEachAndGoThroughStates(void) {
     functions.rewind = counter_rewind;
     functions.objects = &objects;
     sab_stream *stream = NULL;
-    sab_record record = SAB_RECORD_INIT;
+    sab_record record = {0};
     EXPECT_OK(sab_callback_stream_new(&functions, &stream));
     EXPECT_OK(sab_buffered_shuffle_stream_new(stream, 7, 3, &stream));
     EXPECT_OK(sab_stream_next(stream, &record));
@@ -582,16 +581,16 @@ static void Objects_AreLetGoOfOnceEachAndGoThroughStates(void) {
 static void Sampler_OfAStream_CountsItsRecords(void) {
     sab_readahead_stream_options options = SAB_READAHEAD_STREAM_OPTIONS_INIT;
     options.read_ahead = 12;
-    options.budget = 30;
+    options.budgets = one_budget(30), options.budget_count = 1;
     options.seed = 9;
     sab_sampler *sampler = NULL;
     sab_stream *source = numbers(30, 1, NULL), *under = NULL;
     EXPECT_FAILS(sab_readahead_sampler_new(source, NULL, &sampler), SAB_E_ARGUMENT,
                  "options = NULL");
-    options.shuffle = 5;
+    options.no_shuffle = 5;
     EXPECT_FAILS(sab_readahead_sampler_new(source, &options, &sampler), SAB_E_ARGUMENT,
-                 "options.shuffle = 5");
-    options.shuffle = 1;
+                 "options.no_shuffle = 5");
+    options.no_shuffle = 0;
     EXPECT_OK(sab_readahead_sampler_new(source, &options, &sampler));
     for (int pass = 0; pass < 2; ++pass) {
         sab_batch batch = SAB_BATCH_INIT;
@@ -628,7 +627,7 @@ static void Sampler_OfAStream_CountsItsRecords(void) {
 static void Sampler_OfAStream_CountsWhatItSkips(void) {
     sab_readahead_stream_options options = SAB_READAHEAD_STREAM_OPTIONS_INIT;
     options.read_ahead = 4;
-    options.budget = 5;
+    options.budgets = one_budget(5), options.budget_count = 1;
     options.oversize = SAB_OVERSIZE_SKIP;
     sab_sampler *sampler = NULL;
     EXPECT_OK(sab_readahead_sampler_new(numbers(30, 1, NULL), &options, &sampler));
@@ -650,7 +649,7 @@ static void Pack_FillsItsListsAndLosesNothing(void) {
     enum { RECORDS = 20000 };
     for (uint64_t limit = 0; limit <= 4; limit += 4) {
         sab_pack_stream_options options = SAB_PACK_STREAM_OPTIONS_INIT;
-        options.capacity = 512;
+        options.capacities = one_number(512), options.capacity_count = 1;
         options.max_records = limit;
         options.read_ahead = 1000;
         static unsigned char bytes[512];
@@ -661,7 +660,7 @@ static void Pack_FillsItsListsAndLosesNothing(void) {
             given[i] = (sab_record){SAB_RECORD_BYTES, (double)length, bytes, length};
         }
         sab_stream *stream = NULL;
-        sab_record record = SAB_RECORD_INIT;
+        sab_record record = {0};
         EXPECT_OK(sab_list_stream_new(given, RECORDS, NULL, &stream));
         EXPECT_OK(sab_pack_stream_new(stream, &options, &stream));
         size_t records = 0, lists = 0;
@@ -682,30 +681,27 @@ static void Pack_FillsItsListsAndLosesNothing(void) {
 static void Pack_RefusesBadOptions(void) {
     const sab_record long_one[] = {{SAB_RECORD_BYTES, 3, "abc", 3},
                                    {SAB_RECORD_BYTES, 6, "abcdef", 6}};
-    sab_pack_stream_options options = SAB_PACK_STREAM_OPTIONS_INIT, same;
-    sab_pack_stream_options_init(&same, sizeof same);
-    EXPECT(same.struct_size == options.struct_size && same.read_ahead == 10000 &&
-           same.shuffle == 1 && same.capacity == 0 && same.max_records == 0);
+    sab_pack_stream_options options = SAB_PACK_STREAM_OPTIONS_INIT;
     sab_stream *source = NULL, *stream = NULL;
     EXPECT_OK(sab_list_stream_new(long_one, 2, NULL, &source));
     EXPECT_FAILS(sab_pack_stream_new(source, NULL, &stream), SAB_E_ARGUMENT, "options = NULL");
     EXPECT_FAILS(sab_pack_stream_new(source, &options, &stream), SAB_E_ARGUMENT,
-                 "options.capacity = 0");
-    options.capacity = NAN;
+                 "options.capacity_count = 0: must be at least 1");
+    options.capacities = one_number(NAN), options.capacity_count = 1;
     EXPECT_FAILS(sab_pack_stream_new(source, &options, &stream), SAB_E_ARGUMENT,
-                 "options.capacity = nan");
-    options.capacity = 5;
-    options.read_ahead = 0;
+                 "options.capacities[0] = nan");
+    options.capacities = one_number(5), options.capacity_count = 1;
+    options.read_ahead = UINT64_MAX;
     EXPECT_FAILS(sab_pack_stream_new(source, &options, &stream), SAB_E_ARGUMENT,
-                 "options.read_ahead = 0");
+                 "options.read_ahead = 18446744073709551615: must be at most 2^3");
     options.read_ahead = 5;
-    options.shuffle = 2;
+    options.no_shuffle = 2;
     EXPECT_FAILS(sab_pack_stream_new(source, &options, &stream), SAB_E_ARGUMENT,
-                 "options.shuffle = 2");
-    options.shuffle = 1;
+                 "options.no_shuffle = 2");
+    options.no_shuffle = 0;
     options.oversize = SAB_OVERSIZE_SINGLE;
     EXPECT_FAILS(sab_pack_stream_new(source, &options, &stream), SAB_E_ARGUMENT,
-                 "options.oversize = 2: must be SAB_OVERSIZE_SKIP (0) or SAB_OVERSIZE_ERROR (1)");
+                 "options.oversize = 2: must be SAB_OVERSIZE_ERROR (0) or SAB_OVERSIZE_SKIP (1)");
     sab_stream_free(source);
 }
 
@@ -723,7 +719,7 @@ static void Pack_OfOneSize_ReleasesItsContext(void) {
     EXPECT_OK(sab_list_stream_new(&one, 1, NULL, &stream));
     EXPECT_FAILS(sab_pack_stream_new(stream, &options, &stream), SAB_E_ARGUMENT, "capacity = 0");
     EXPECT(released == 0);
-    options.capacity = 5;
+    options.capacities = one_number(5), options.capacity_count = 1;
     EXPECT_OK(sab_pack_stream_new(stream, &options, &stream));
     EXPECT(released == 0);
     sab_stream_free(stream);
@@ -739,14 +735,14 @@ static sab_stream *limited_stream(sab_stream *stream, enum window window, sab_ov
     if (window == PACK) {
         sab_pack_stream_options options = SAB_PACK_STREAM_OPTIONS_INIT;
         EXPECT(options.oversize == SAB_OVERSIZE_ERROR);
-        options.capacity = 5;
+        options.capacities = one_number(5), options.capacity_count = 1;
         options.read_ahead = 3;
         options.oversize = oversize;
         EXPECT_OK(sab_pack_stream_new(stream, &options, &stream));
     } else {
         sab_readahead_stream_options options = SAB_READAHEAD_STREAM_OPTIONS_INIT;
         EXPECT(options.oversize == SAB_OVERSIZE_ERROR);
-        options.budget = 5;
+        options.budgets = one_budget(5), options.budget_count = 1;
         options.read_ahead = 3;
         options.carry_over = window == CARRYING;
         options.oversize = oversize;
@@ -769,7 +765,7 @@ static sab_stream *limited(enum window window, sab_oversize oversize) {
 /* What is left of the stream: records in all, and in lists of one that are over
  * the limit. */
 static void count_left(sab_stream *stream, size_t *records, size_t *over) {
-    sab_record record = SAB_RECORD_INIT;
+    sab_record record = {0};
     *records = *over = 0;
     sab_status status;
     while ((status = sab_stream_next(stream, &record)) == SAB_OK) {
@@ -786,15 +782,16 @@ static void count_left(sab_stream *stream, size_t *records, size_t *over) {
 static void Oversize_IsRefusedAgainAndAgain(void) {
     for (enum window window = READAHEAD; window <= PACK; ++window) {
         sab_stream *stream = limited(window, SAB_OVERSIZE_ERROR);
-        sab_record record = SAB_RECORD_INIT;
+        sab_record record = {0};
         for (int again = 0; again < 3; ++again)
-            EXPECT_FAILS(sab_stream_next(stream, &record), SAB_E_ARGUMENT,
-                         window == PACK
-                             ? "record 1 of size 6: must be at most options.capacity = 5. Set "
-                               "options.oversize to SAB_OVERSIZE_SKIP (0), or use a larger one"
-                             : "record 1 of size 6: must be at most options.budget = 5. Set "
-                               "options.oversize to SAB_OVERSIZE_SKIP (0) or SAB_OVERSIZE_SINGLE "
-                               "(2), or use a larger one");
+            EXPECT_FAILS(
+                sab_stream_next(stream, &record), SAB_E_ARGUMENT,
+                window == PACK
+                    ? "record 1 of size 6: must be at most options.capacities[0] = 5. Set "
+                      "options.oversize to SAB_OVERSIZE_SKIP (1), or use a larger one"
+                    : "record 1 of size 6: must be at most options.budgets[0].limit = 5. Set "
+                      "options.oversize to SAB_OVERSIZE_SKIP (1) or SAB_OVERSIZE_SINGLE "
+                      "(2), or use a larger one");
         EXPECT_OK(sab_stream_rewind(stream));
         EXPECT_FAILS(sab_stream_next(stream, &record), SAB_E_ARGUMENT, "record 1 of size 6");
         sab_stream_free(stream);
@@ -818,7 +815,7 @@ static void Oversize_IsSkippedAfterARestore(void) {
         for (int stop = 0; stop < 3; ++stop) {
             sab_stream *first = limited(window, SAB_OVERSIZE_SKIP),
                        *second = limited(window, SAB_OVERSIZE_SKIP);
-            sab_record record = SAB_RECORD_INIT;
+            sab_record record = {0};
             for (int i = 0; i < stop; ++i) EXPECT(sab_stream_next(first, &record) >= SAB_OK);
             EXPECT_OK(sab_stream_state_restore(second, state, save(first)));
             size_t records[2], over[2];
@@ -846,14 +843,14 @@ static void Oversize_IsNamedAfterARestore(void) {
     for (size_t i = 0; i < COUNT(records); ++i)
         records[i] = (sab_record){SAB_RECORD_BYTES, i == 6 ? 6 : 2, "abcdef", 2};
     sab_readahead_stream_options options = SAB_READAHEAD_STREAM_OPTIONS_INIT;
-    options.budget = 4;
+    options.budgets = one_budget(4), options.budget_count = 1;
     options.read_ahead = 4;
     sab_stream *streams[2];
     for (int i = 0; i < 2; ++i) {
         EXPECT_OK(sab_list_stream_new(records, COUNT(records), NULL, &streams[i]));
         EXPECT_OK(sab_readahead_stream_new(streams[i], &options, &streams[i]));
     }
-    sab_record record = SAB_RECORD_INIT;
+    sab_record record = {0};
     EXPECT_OK(sab_stream_next(streams[0], &record));
     EXPECT_OK(sab_stream_state_restore(streams[1], state, save(streams[0])));
     EXPECT_OK(sab_stream_next(streams[1], &record));
@@ -872,7 +869,7 @@ static void Progress_OfALongWindow_Cancels(void) {
     int calls = 0;
     sab_list_stream_options options = permuting(1, 0, 1);
     sab_stream *stream = NULL;
-    sab_record record = SAB_RECORD_INIT;
+    sab_record record = {0};
     EXPECT_OK(sab_block_shuffle_stream_new(numbers(10, 0, &options), 20000, 1, &stream));
     EXPECT_OK(sab_stream_set_progress(stream, cancel_third, &calls));
     EXPECT_FAILS(sab_stream_next(stream, &record), SAB_E_CANCELLED, "code 5");
@@ -900,7 +897,7 @@ static void Progress_OfASourceWhoseRecordsAreAllSkipped_Cancels(void) {
             EXPECT_OK(sab_callback_stream_new(&functions, &stream));
             stream = limited_stream(stream, window, SAB_OVERSIZE_SKIP);
             EXPECT_OK(sab_stream_set_progress(stream, cancel_third, &calls));
-            sab_record record = SAB_RECORD_INIT;
+            sab_record record = {0};
             EXPECT_FAILS(sab_stream_next(stream, &record), SAB_E_CANCELLED, "code 5");
             EXPECT(calls == 3);
             sab_stream_free(stream);
@@ -913,7 +910,7 @@ static void Progress_OfFilesThatAreAllSkipped_Cancels(void) {
     sab_files_stream_options options = SAB_FILES_STREAM_OPTIONS_INIT;
     options.on_error = SAB_ON_ERROR_SKIP;
     sab_stream *stream = NULL;
-    sab_record record = SAB_RECORD_INIT;
+    sab_record record = {0};
     EXPECT_OK(sab_files_stream_new(numbers(3, 1, &endless), &options, &stream)); /* no files */
     EXPECT_OK(sab_stream_set_progress(stream, cancel_third, &calls));
     EXPECT_FAILS(sab_stream_next(stream, &record), SAB_E_CANCELLED, "code 5");
@@ -952,7 +949,7 @@ static sab_stream *any_pipeline(uint64_t seed) {
     for (uint64_t stages = below(6); stages > 0; --stages) {
         sab_stream *source = stream;
         sab_readahead_stream_options carrying = SAB_READAHEAD_STREAM_OPTIONS_INIT;
-        sab_record initial = SAB_RECORD_INIT;
+        sab_record initial = {0};
         sab_pack_stream_options packing = SAB_PACK_STREAM_OPTIONS_INIT;
         switch (below(18)) {
             case 0: EXPECT_OK(sab_batch_stream_new(source, 1 + below(6), &stream)); break;
@@ -997,7 +994,7 @@ static sab_stream *any_pipeline(uint64_t seed) {
                 break;
             case 14:
                 carrying.read_ahead = 1 + below(20);
-                carrying.budget = 1 + (double)below(60);
+                carrying.budgets = one_budget(1 + (double)below(60)), carrying.budget_count = 1;
                 carrying.carry_over = 1;
                 carrying.seed = below(9);
                 carrying.oversize = SAB_OVERSIZE_SINGLE;
@@ -1005,7 +1002,8 @@ static sab_stream *any_pipeline(uint64_t seed) {
                 break;
             case 15: /* room for lists of lists */
                 packing.read_ahead = 1 + below(20);
-                packing.capacity = 1e7 * (1 + (double)below(3));
+                packing.capacities = one_number(1e7 * (1 + (double)below(3))),
+                packing.capacity_count = 1;
                 packing.max_records = below(5);
                 packing.seed = below(9);
                 EXPECT_OK(sab_pack_stream_new(source, &packing, &stream));
@@ -1079,7 +1077,7 @@ static void write_file(const char *path, const char *text) {
 static sab_stream *lines_of(size_t count, uint64_t max_line) {
     sab_record names[4];
     for (size_t i = 0; i < count; ++i) {
-        names[i] = (sab_record)SAB_RECORD_INIT;
+        names[i] = (sab_record){0};
         names[i].data = paths[i];
         names[i].length = strlen(paths[i]);
     }
@@ -1092,7 +1090,7 @@ static sab_stream *lines_of(size_t count, uint64_t max_line) {
 }
 
 static int line_is(sab_stream *stream, const char *text) {
-    sab_record record = SAB_RECORD_INIT;
+    sab_record record = {0};
     const sab_status status = sab_stream_next(stream, &record);
     return status == SAB_OK && record.length == strlen(text) &&
            memcmp(record.data, text, record.length) == 0 && record.size == (double)record.length;
@@ -1101,7 +1099,7 @@ static int line_is(sab_stream *stream, const char *text) {
 static void Lines_AreReadFromFileToFile(void) {
     static const char *const expected[] = {"one", "two", "", "three", "four", ""};
     sab_stream *stream = lines_of(4, 0), *other = lines_of(4, 0);
-    sab_record record = SAB_RECORD_INIT;
+    sab_record record = {0};
     for (size_t stop = 0; stop <= COUNT(expected); ++stop) {
         EXPECT_OK(sab_stream_rewind(stream));
         for (size_t i = 0; i < stop; ++i) EXPECT(line_is(stream, expected[i]));
@@ -1115,7 +1113,7 @@ static void Lines_AreReadFromFileToFile(void) {
 }
 
 static void Lines_ThatCannotBeRead_SayWhere(void) {
-    sab_record record = SAB_RECORD_INIT;
+    sab_record record = {0};
     sab_stream *stream = lines_of(2, 4);
     EXPECT(line_is(stream, "one") && line_is(stream, "two") && line_is(stream, ""));
     const size_t size = save(stream);
@@ -1170,7 +1168,7 @@ static void Lines_OfGzip_AreReadAndDamageIsFound(void) {
     static char bytes[1 << 20];
     enum { LINES = 100000 };
     const size_t size = write_compressed(paths[1], LINES, bytes, sizeof bytes);
-    sab_record record = SAB_RECORD_INIT;
+    sab_record record = {0};
     sab_stream *stream = lines_of(3, 0), *other = lines_of(3, 0);
     int wrong = 0;
     for (int i = 0; i < 4; ++i) EXPECT_OK(sab_stream_next(stream, &record));
@@ -1268,7 +1266,7 @@ static void Stream_FreedByItsOwnThread_EndsAfterTheCallback(void) {
     for (int kind = 0; kind < 4; ++kind) {
         struct shared_map shared = {.number = number_ahead(kind)};
         sab_stream *stream = mapped_in_threads(&shared, free_own_stream, kind);
-        sab_record record = SAB_RECORD_INIT;
+        sab_record record = {0};
         EXPECT_OK(sab_stream_next(stream, &record));
         atomic_store(&shared.stream, stream);
         while (!atomic_load(&shared.released)) usleep(100);
@@ -1287,7 +1285,7 @@ static void Stream_ThatIsAbandoned_IsReleasedWhenItsCallbackEnds(void) {
         const int kind = i % 4;
         struct shared_map shared = {.number = number_ahead(kind), .ends_thread = i >= 4};
         sab_stream *stream = mapped_in_threads(&shared, stay_inside, kind);
-        sab_record record = SAB_RECORD_INIT;
+        sab_record record = {0};
         EXPECT_OK(sab_stream_next(stream, &record));
         while (!atomic_load(&shared.is_inside)) usleep(100);
         sab_stream_abandon(stream); /* comes back although the callback has not */
@@ -1317,7 +1315,7 @@ static sab_stream *followed(int *calls) {
 static void Progress_OfSeveralSources_IsKept(void) {
     int calls[2] = {0, 0}, own = 0;
     sab_stream *sources[2] = {followed(&calls[0]), followed(&calls[1])}, *stream = NULL;
-    sab_record record = SAB_RECORD_INIT;
+    sab_record record = {0};
     EXPECT_OK(sab_zip_stream_new(sources, 2, &stream));
     EXPECT_OK(sab_stream_next(stream, &record));
     EXPECT(calls[0] > 0 && calls[1] == calls[0]);
@@ -1349,7 +1347,7 @@ static void Progress_ThatSetsAnother_IsTheLastOfTheCall(void) {
                *sources[2] = {readahead(numbers(8, 0, NULL), 4, 2, 0, 0, 1), followed(&calls)};
     EXPECT_OK(sab_stream_set_progress(sources[0], set_other_progress, &stream));
     EXPECT_OK(sab_zip_stream_new(sources, 2, &stream));
-    sab_record record = SAB_RECORD_INIT;
+    sab_record record = {0};
     while (sab_stream_next(stream, &record) == SAB_OK) continue;
     EXPECT(calls == 0);
     sab_stream_free(stream);
@@ -1378,7 +1376,7 @@ static void Rewind_ThatFailsInTheMiddle_IsCalledAgain(void) {
     sab_stream *stream = NULL, *sources[2] = {counting(&counter, 1), NULL};
     EXPECT_OK(sab_callback_stream_new(&functions, &sources[1]));
     EXPECT_OK(sab_zip_stream_new(sources, 2, &stream));
-    sab_record record = SAB_RECORD_INIT;
+    sab_record record = {0};
     EXPECT_OK(sab_stream_next(stream, &record));
     const size_t size = save(stream);
     states_saved = 0;
@@ -1420,7 +1418,7 @@ static void Threads_AfterARewind_MapNoOldRecords(void) {
     sab_stream *stream = NULL;
     EXPECT_OK(sab_map_stream_new(numbers(200, 0, NULL), &options, &stream));
     EXPECT_OK(sab_stream_set_progress(stream, cancel_when_maps_wait, NULL));
-    sab_record record = SAB_RECORD_INIT;
+    sab_record record = {0};
     EXPECT_FAILS(sab_stream_next(stream, &record), SAB_E_CANCELLED, "cancelled");
     EXPECT_OK(sab_stream_rewind(stream));
     maps_may_go = 1;
@@ -1442,27 +1440,24 @@ static void Arguments_ThatCannotBe_AreRefusedAndTheSourceStays(void) {
     EXPECT_FAILS(sab_zip_stream_new(twice, 0, &stream), SAB_E_ARGUMENT, "count = 0");
     EXPECT_FAILS(sab_zip_stream_new(NULL, 1, &stream), SAB_E_ARGUMENT, "sources = NULL");
     EXPECT_FAILS(sab_readahead_stream_new(source, NULL, &stream), SAB_E_ARGUMENT, "options = NULL");
-    sab_readahead_stream_options options = SAB_READAHEAD_STREAM_OPTIONS_INIT, same;
-    sab_readahead_stream_options_init(&same, sizeof same);
-    EXPECT(same.struct_size == options.struct_size && same.read_ahead == 10000 &&
-           same.shuffle == 1 && same.batch_size == 0 && same.budget == 0);
+    sab_readahead_stream_options options = SAB_READAHEAD_STREAM_OPTIONS_INIT;
     EXPECT_FAILS(sab_readahead_stream_new(source, &options, &stream), SAB_E_ARGUMENT,
                  "a batch size, a budget or a batch_size_fn must be given");
-    options.budget = NAN;
+    options.budgets = one_budget(NAN), options.budget_count = 1;
     EXPECT_FAILS(sab_readahead_stream_new(source, &options, &stream), SAB_E_ARGUMENT,
-                 "options.budget = ");
-    options.budget = 5;
-    options.read_ahead = 0;
+                 "options.budgets[0].limit = nan");
+    options.budgets = one_budget(5), options.budget_count = 1;
+    options.read_ahead = UINT64_MAX;
     EXPECT_FAILS(sab_readahead_stream_new(source, &options, &stream), SAB_E_ARGUMENT,
-                 "options.read_ahead = 0");
+                 "options.read_ahead = 18446744073709551615: must be at most 2^3");
     options.read_ahead = 5;
-    options.shuffle = 2;
+    options.no_shuffle = 2;
     EXPECT_FAILS(sab_readahead_stream_new(source, &options, &stream), SAB_E_ARGUMENT,
-                 "options.shuffle = 2");
-    options.shuffle = 1;
+                 "options.no_shuffle = 2");
+    options.no_shuffle = 0;
     options.oversize = 3;
     EXPECT_FAILS(sab_readahead_stream_new(source, &options, &stream), SAB_E_ARGUMENT,
-                 "options.oversize = 3: must be one of SAB_OVERSIZE_SKIP (0)");
+                 "options.oversize = 3: must be one of SAB_OVERSIZE_ERROR (0)");
     EXPECT_FAILS(sab_flatten_stream_new(source, NULL), SAB_E_ARGUMENT, "stream = NULL");
     EXPECT_FAILS(sab_flatten_stream_new(NULL, &stream), SAB_E_ARGUMENT, "source = NULL");
     EXPECT_FAILS(sab_files_stream_new(NULL, NULL, &stream), SAB_E_ARGUMENT, "source = NULL");
@@ -1471,7 +1466,7 @@ static void Arguments_ThatCannotBe_AreRefusedAndTheSourceStays(void) {
     EXPECT(read_out(source, got, MOST) == 5);
     sab_stream_free(source);
 
-    sab_record record = SAB_RECORD_INIT, list = SAB_RECORD_INIT, large = SAB_RECORD_INIT;
+    sab_record record = {0}, list = {0}, large = {0};
     list.kind = SAB_RECORD_LIST;
     list.data = &record;
     list.length = 1;

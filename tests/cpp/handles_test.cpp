@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "../c/expect.h"
+#include "../c/one.h"
 
 namespace {
 
@@ -233,7 +234,7 @@ void Mixtures_HaveTheirProportions() {
     EXPECT(counts.back() == 3);
 
     sab::PackedOptions pack;
-    pack.capacity = 500;
+    pack.capacities = one_count(500), pack.capacity_count = 1;
     sab::SamplerOptions walk;
     walk.epoch = 1;
     sab::PackedSampler sampler(mixture, pack, walk);
@@ -397,7 +398,7 @@ void Samplers_OfEachKind() {
     sab::OrderedSampler greedy(sizes, 500);
     EXPECT(has_each_once(walk(greedy), 1000));
     sab::PackedOptions pack;
-    pack.capacity = 128;
+    pack.capacities = one_count(128), pack.capacity_count = 1;
     sab::PackedSampler packed(sizes, pack);
     EXPECT(has_each_once(walk(packed), 1000) && packed.info().samples == 1000);
     EXPECT(packed.skipped().empty());
@@ -544,10 +545,11 @@ void OrdersOfOtherPackages_GiveEachSampleOnce() {
     balancing.batch_size = 7;
     sab::BaguaSampler bagua(sizes, balancing);
     EXPECT(has_each_once(walk(bagua), 1000) && bagua.batch_count() == 143);
-    balancing.budget = 500;
+    balancing.batch_size = 0;
+    balancing.limit = 500;
     sab::BaguaBatchSampler batches(sizes, balancing);
     EXPECT(has_each_once(walk(batches), 1000));
-    EXPECT(fails(SAB_E_ARGUMENT, "budget",
+    EXPECT(fails(SAB_E_ARGUMENT, "limit",
                  [&] { sab::BaguaBatchSampler(sizes, sab::BaguaOptions()); }));
 }
 
@@ -716,7 +718,9 @@ void Packing_LocatesSamplesInRows() {
     sab::Histogram histogram;
     const std::vector<std::uint64_t> within = histogram.number(sizes);
     sab::PackedOptions options;
-    options.capacity = 2000;
+    const std::uint64_t capacity = 2000;
+    options.capacities = &capacity;
+    options.capacity_count = 1;
     options.oversize = SAB_OVERSIZE_SKIP;
     const sab::Packing packing(histogram, options);
     sab::PackedSampler sampler(sizes, options);
@@ -773,8 +777,10 @@ double peak_of_pairs(std::uint64_t count, double source, double target) {
 
 void MemoryModel_OfPairs_KeepsTheBudgetOfTheirPlan() {
     sab::MeasurementOptions range;
-    range.columns = 2;
-    range.longest[0] = range.longest[1] = 100;
+    const double shortest[] = {0, 0}, longest[] = {100, 100};
+    range.shortest = shortest;
+    range.longest = longest;
+    range.column_count = 2;
     range.max_count = 1000;
     std::vector<double> features, peaks;
     for (const sab::MeasurementPoint& point : sab::measurement_points(range, 24)) {
@@ -790,7 +796,7 @@ void MemoryModel_OfPairs_KeepsTheBudgetOfTheirPlan() {
     EXPECT(std::string(model.column_name(1)) == "target" && model.column_name(2) == nullptr);
     EXPECT(std::fabs(model.predict({7, 30, 50}) - peak_of_pairs(7, 30, 50)) < 10);
     const sab::Cost cost = model.cost();
-    const sab_budget budget = {cost.get(), 2e6};
+    const sab_budget budget = {cost.get(), 2e6, {}};
     sab::PlanOptions options;
     options.budgets = &budget;
     options.budget_count = 1;
@@ -802,15 +808,16 @@ void MemoryModel_OfPairs_KeepsTheBudgetOfTheirPlan() {
         largest = std::max(largest, peak_of_pairs(batch.count, length[0], length[1]));
     }
     EXPECT(largest > 1.7e6 && largest <= 2e6 * (1 + 1e-6));
-    range.budget = {cost.get(), 4e6};
+    const sab_budget large = {cost.get(), 4e6, {}};
+    range.budget = &large;
     for (const sab::MeasurementPoint& point : sab::measurement_points(range, 24))
         EXPECT(cost(point.count, point.lengths) <= 0.9 * 4e6 * (1 + 1e-9));
     EXPECT(fails(SAB_E_ARGUMENT, "columns = 1", [&] { cost(1, 10); }));
     EXPECT(fails(SAB_E_ARGUMENT, "2 columns, source and target",
                  [&] { plan_under({{cost.get(), 2e6}}); }));
     EXPECT(fails(SAB_E_ARGUMENT, "points = 0", [&] { sab::measurement_points(range, 0); }));
-    range.columns = 9;
-    EXPECT(fails(SAB_E_ARGUMENT, "columns = 9", [&] { sab::measurement_points(range, 24); }));
+    range.column_count = 9;
+    EXPECT(fails(SAB_E_ARGUMENT, "column_count = 9", [&] { sab::measurement_points(range, 24); }));
     bool is_refused = false;
     try {
         (void)sab::measurement_points(range, SIZE_MAX);
@@ -828,7 +835,7 @@ void MemoryGuard_WatchesSteps() {
     probe.release_cache();
     EXPECT(probe.stats().current > 0);
     sab::GuardOptions options;
-    options.budget = INT64_MAX / 2;
+    options.limit = INT64_MAX / 2;
     sab::MemoryGuard guard(probe, sampler, options);
     for (const sab::Batch& batch : sampler) {
         guard.begin();
@@ -840,7 +847,7 @@ void MemoryGuard_WatchesSteps() {
 
 std::vector<std::int32_t> read(sab::Stream& stream) {
     std::vector<std::int32_t> items;
-    sab_record record = SAB_RECORD_INIT;
+    sab_record record = {};
     while (stream.next(record)) items.push_back(*static_cast<const std::int32_t*>(record.data));
     return items;
 }
@@ -856,7 +863,7 @@ void Stream_IsBuiltInStages() {
     const auto all = read(stream);
     EXPECT(std::is_permutation(all.begin(), all.end(), items.begin(), items.end()));
     stream.rewind();
-    sab_record record = SAB_RECORD_INIT;
+    sab_record record = {};
     EXPECT(stream.next(record));
     sab::Stream other = make();
     other.restore(stream.state());
@@ -882,7 +889,7 @@ void Stream_HasRecordsOfSeveralSizes() {
     };
     const auto count = [&](sab::Stream stream) {
         std::size_t records = 0;
-        sab_record list = SAB_RECORD_INIT;
+        sab_record list = {};
         while (stream.next(list)) {
             EXPECT(list.length <= 2);
             records += list.length;
@@ -892,9 +899,11 @@ void Stream_HasRecordsOfSeveralSizes() {
     sab::ReadaheadOptions batches;
     batches.sizes_fn = two_sizes;
     batches.columns = 2;
-    batches.budget = 29;  // three records have at least 3 * 10
+    const sab_budget positions = {nullptr, 29, {}};
+    batches.budgets = &positions;
+    batches.budget_count = 1;  // three records have at least 3 * 10
     EXPECT(count(make().into(sab_readahead_stream_new, &batches)) == items.size());
-    const std::vector<std::uint64_t> capacities{14, 14};  // three records have 30 together
+    const std::vector<double> capacities{14, 14};  // three records have 30 together
     sab::PackStreamOptions rows;
     rows.sizes_fn = two_sizes;
     rows.capacities = capacities.data();

@@ -23,7 +23,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     Input input(data, size);
     sab_thresholds_options options = SAB_THRESHOLDS_OPTIONS_INIT;
     options.num_trials = 1 + input.take<uint8_t>() % 4;
-    options.tolerate = input.take<uint8_t>() - 1;
+    options.patience = input.take<uint8_t>();
     options.seed = input.take<uint16_t>();
     const uint8_t kind = input.take<uint8_t>() % 4;
     options.cost_per_sample = input.take<uint8_t>() % 2;
@@ -31,10 +31,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     uint8_t mixer = input.take<uint8_t>();
     const bool is_wild = input.take<uint8_t>() % 8 == 0;
     sab_cost_term terms[3] = {};
-    for (sab_cost_term& term : terms) {
+    uint32_t powers[3] = {};
+    for (std::size_t i = 0; i < 3; ++i) {
+        sab_cost_term& term = terms[i];
+        term.column_count = 1;
+        term.length_powers = &powers[i];
         term.coefficient = is_wild ? input.take<double>() : input.take<uint8_t>();
         term.count_power = input.take<uint8_t>() % (is_wild ? 10u : 4u);
-        term.length_powers[0] = input.take<uint8_t>() % (is_wild ? 10u : 4u);
+        powers[i] = input.take<uint8_t>() % (is_wild ? 10u : 4u);
     }
     sab_cost* cost = kind == 1 ? new_quadratic() : nullptr;
     if (kind == 2) PROMISE((sab_cost_terms_new(terms, 3, &cost) == SAB_OK) == (cost != nullptr));

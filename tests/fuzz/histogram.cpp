@@ -6,6 +6,7 @@
 
 #include <numeric>
 
+#include "../c/one.h"
 #include "fuzz.h"
 
 static constexpr size_t checksum_at = 16, covered_from = 24;
@@ -70,7 +71,7 @@ static void plan_of(const sab_histogram* histogram, const sab_histogram_info& in
 
 static void packing_of(const sab_histogram* histogram) {
     sab_packed_options pack = SAB_PACKED_OPTIONS_INIT;
-    pack.capacity = 50;
+    pack.capacities = one_count(50), pack.capacity_count = 1;
     pack.split = 1;
     sab_packing* packing = nullptr;
     if (sab_histogram_packing_new(histogram, &pack, &packing) != SAB_OK) return;

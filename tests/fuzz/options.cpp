@@ -26,16 +26,12 @@ static void pack_rows(Input& input, const sab_sizes* one, const sab_sizes* two) 
     pack->balance = costs;
     pack->balance_count %= 64;
     pack->capacities = capacities;
-    if (input.take<uint8_t>() & 1)
-        pack->capacity_count = 2;
-    else
-        pack->capacity = 60;
-    pack->capacity_count %= 64;
+    const bool is_two = input.take<uint8_t>() & 1;
+    if (input.take<uint8_t>() & 1) pack->capacity_count = is_two ? 2 : 1;
     pack->progress = nullptr;
     if (pack->tries <= 1 << 20) pack->tries %= 200;  // more take long
     sab_sampler* sampler = nullptr;
-    const sab_status packed =
-        sab_packed_sampler_new(pack->capacity_count == 0 ? one : two, pack, nullptr, &sampler);
+    const sab_status packed = sab_packed_sampler_new(is_two ? two : one, pack, nullptr, &sampler);
     PROMISE(packed == SAB_OK ? sampler != nullptr : sampler == nullptr && packed == SAB_E_ARGUMENT);
     sab_batch batch = SAB_BATCH_INIT;
     while (packed == SAB_OK && sab_next_batch(sampler, &batch) == SAB_OK)
@@ -47,7 +43,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     Input input(data, size);
     static const double numbers[64] = {0, 10, 20, 30, 40, 50};
     static sab_cost* const squares = new_quadratic();
-    static const sab_budget budgets[64] = {{nullptr, 60}, {squares, 900}, {nullptr, 100}};
+    static const sab_budget budgets[64] = {
+        {nullptr, 60, {}}, {squares, 900, {}}, {nullptr, 100, {}}};
     static const uint64_t batch_sizes[64] = {3, 4, 5, 6};
     static const uint8_t sample_sizes[30] = {1, 7, 3, 44, 23, 12, 9, 9, 9, 31};
     std::vector<uint64_t> plan_room, sampler_room;
@@ -60,11 +57,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     plan_options->budget_count %= 64;
     plan_options->progress = nullptr;
     static const int64_t ids[30] = {1, 2, 1, 2, 3};
-    static const size_t shapes[64] = {3, 4, 5};
-    if (plan_options->length_multiples != nullptr) plan_options->length_multiples = numbers + 1;
+    static const uint64_t shapes[64] = {3, 4, 5};
+    plan_options->length_multiples = numbers + 1;
+    plan_options->length_multiple_count %= 64;
     if (plan_options->separate_by != nullptr) plan_options->separate_by = ids;
-    plan_options->id_shapes = shapes;
-    plan_options->id_shape_count %= 64;
+    plan_options->max_shapes = shapes;
+    plan_options->max_shape_count %= 64;
     if (plan_options->budget_count == 0) plan_options->budget_count = 1;
     sab_sizes* sizes = nullptr;
     sab_plan* plan = nullptr;

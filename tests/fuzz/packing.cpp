@@ -6,7 +6,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     Input input(data, size);
     sab_packed_options pack = SAB_PACKED_OPTIONS_INIT;
     pack.method = input.take<uint8_t>() % 5;
-    pack.capacity = input.take<uint8_t>() & 1 ? input.take<uint16_t>() : input.take<uint32_t>();
+    const uint64_t capacity =
+        input.take<uint8_t>() & 1 ? input.take<uint16_t>() : input.take<uint32_t>();
+    pack.capacities = &capacity;
+    pack.capacity_count = 1;
     pack.max_sequences = input.take<uint8_t>() % 8;
     pack.split = input.take<uint8_t>() % 2;
     pack.oversize = input.take<uint8_t>() % 4;
@@ -23,7 +26,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         lengths.insert(lengths.end(), times, length);
     }
     uint64_t pieces = 0;
-    for (const uint32_t length : lengths) pieces += 1 + length / (pack.capacity + 1);
+    for (const uint32_t length : lengths) pieces += 1 + length / (capacity + 1);
     if (is_cut && pieces > 100000) return 0;
     sab_sizes* sizes = nullptr;
     PROMISE(sab_sizes_new(lengths.data(), lengths.size(), SAB_UINT32, nullptr, &sizes) == SAB_OK);
@@ -48,7 +51,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         sab_batch batch = SAB_BATCH_INIT;
         uint64_t walked = 0;
         for (; sab_next_batch(sampler, &batch) == SAB_OK; ++walked) {
-            PROMISE(*batch.total <= static_cast<double>(pack.capacity) &&
+            PROMISE(*batch.total <= static_cast<double>(capacity) &&
                     (pack.max_sequences == 0 || batch.count <= pack.max_sequences));
             sab_rows rows = SAB_ROWS_INIT;
             PROMISE(sab_sampler_get_rows(sampler, &rows) == SAB_OK);
@@ -69,7 +72,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         sab_sampler_free(sampler);
     }
     for (size_t i = 0; i < lengths.size(); ++i) {
-        const bool is_skipped = lengths[i] > pack.capacity && !is_cut;
+        const bool is_skipped = lengths[i] > capacity && !is_cut;
         skipped -= is_skipped;
         PROMISE(tokens[i] == (is_skipped ? 0 : lengths[i]));
     }

@@ -1,5 +1,6 @@
 /// Bytes as sizes and options: every plan that is made keeps its promises: coverage, equal steps,
 /// budget, the same again from its file.
+#include "../c/one.h"
 #include "fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -16,14 +17,15 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     options.budgets = budgets + (costs == 1 ? 1 : 0);
     options.budget_count = costs == 2 ? 2 : 1;
     options.batch_size_multiple = 1 + input.take<uint8_t>() % 9;
-    options.length_multiple = input.take<uint8_t>() % 17;
+    options.length_multiples = one_number(input.take<uint8_t>() % 17),
+    options.length_multiple_count = 1;
     options.max_batch_size = input.take<uint8_t>() % 40;
     options.bucket_count =
         options.bucket_rule == SAB_BUCKETS_OPTIMAL ? 1 + input.take<uint8_t>() % 12 : 0;
     options.bucket_batches =
         options.bucket_rule == SAB_BUCKETS_AUTO ? input.take<uint8_t>() % 12 : 0;
     if (options.bucket_rule == SAB_BUCKETS_AUTO && input.take<uint8_t>() % 3 == 0)
-        options.max_shapes = 2 + input.take<uint8_t>() % 6;
+        options.max_shapes = one_count(2 + input.take<uint8_t>() % 6), options.max_shape_count = 1;
     const double boundaries[] = {0, 5, 20, 60, 200};
     if (options.bucket_rule == SAB_BUCKETS_BOUNDARIES) {
         options.boundaries = boundaries;
@@ -66,9 +68,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
     sab_sampler_free(sampler);
     sab_plan_report report = SAB_PLAN_REPORT_INIT;
-    PROMISE(sab_plan_get_report(plan, nullptr, nullptr, nullptr, &report) == SAB_OK);
-    PROMISE(options.max_shapes == 0 || options.oversize == SAB_OVERSIZE_SINGLE ||
-            report.shapes <= options.max_shapes);
+    PROMISE(sab_plan_get_report(plan, nullptr, nullptr, &report) == SAB_OK);
+    PROMISE(options.max_shape_count == 0 || options.oversize == SAB_OVERSIZE_SINGLE ||
+            report.shapes <= options.max_shapes[0]);
     PROMISE(report.padding >= 0 && report.meet_again >= 0 && report.meet_again <= 1 &&
             report.rank_imbalance >= 1 - 1e-9);
 

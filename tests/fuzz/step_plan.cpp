@@ -8,10 +8,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     options.world_size = 1 + input.take<uint8_t>() % 9;
     options.micro_batches = input.take<uint8_t>() % 8;
     options.multiple = 1 + input.take<uint8_t>() % 4;
-    options.layout = input.take<uint8_t>() % 2;
+    options.padded = input.take<uint8_t>() % 2;
     options.order = input.take<uint8_t>() % 3;
     const bool is_grouped = input.take<uint8_t>() % 2, is_whole = input.take<uint8_t>() % 2;
-    const sab_budget budget{nullptr, static_cast<double>(1 + input.take<uint16_t>())};
+    const sab_budget budget{nullptr, static_cast<double>(1 + input.take<uint16_t>()), {}};
     options.budgets = &budget;
     options.budget_count = 1;
     std::vector<double> sizes;
@@ -45,7 +45,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
                 PROMISE(!is_grouped || rank == k / view.micro_batches);
             }
             const auto count = static_cast<double>(view.offsets[k + 1] - view.offsets[k]);
-            PROMISE((options.layout == SAB_LAYOUT_ROW ? total : count * longest) <= budget.limit);
+            PROMISE((options.padded == 0 ? total : count * longest) <= budget.limit);
         }
         PROMISE(view.offsets[view.world_size * view.micro_batches] == sizes.size());
     }

@@ -67,7 +67,7 @@ static sab_stream* make_pipeline() {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     Input input(data, size);
     sab_stream* const stream = make_pipeline();
-    sab_record record = SAB_RECORD_INIT;
+    sab_record record = {};
     for (int steps = input.take<uint8_t>() % 20; steps > 0; --steps)
         PROMISE(sab_stream_next(stream, &record) >= SAB_OK);
     size_t length = 0;

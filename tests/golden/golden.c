@@ -8,6 +8,7 @@
 #include <sab.h>
 
 #include "../c/constructors.h"
+#include "../c/one.h"
 
 #define MAX_WORDS 4096
 #define MAX_SOURCES 16
@@ -122,11 +123,14 @@ static void add_budget(struct limits* limits, char** words, size_t count) {
 
 /* The cost of this name, NULL for the default. */
 static sab_cost* named_cost(struct golden_case* c, int32_t name) {
-    sab_cost_term term = {1, 1, {2}};
+    uint32_t powers[SAB_MAX_COLUMNS] = {2};
+    sab_cost_term term = {1, 1, 1, powers, {0}};
     sab_cost* cost = NULL;
     if (name == 0) return NULL;
-    if (name == 2)
-        for (size_t j = 0; j < c->columns; ++j) term.length_powers[j] = 1;
+    if (name == 2) {
+        term.column_count = (uint32_t)c->columns;
+        for (size_t j = 0; j < c->columns; ++j) powers[j] = 1;
+    }
     check(sab_cost_terms_new(&term, 1, &cost), c->name);
     return cost;
 }
@@ -157,7 +161,7 @@ static size_t set_numbers(double* numbers, char** words, size_t count) {
 static void set_plan(struct golden_case* c, char** words, size_t count) {
     static const char* const buckets[] = {"auto", "boundaries", "optimal", NULL};
     static const char* const tails[] = {"keep", "drop", "wrap", NULL};
-    static const char* const oversize[] = {"skip", "error", "single", NULL};
+    static const char* const oversize[] = {"error", "skip", "single", NULL};
     const char *key = words[1], *value = words[2];
     if (strcmp(key, "budget") == 0)
         add_budget(&c->plan_limits, words, count);
@@ -168,28 +172,28 @@ static void set_plan(struct golden_case* c, char** words, size_t count) {
     } else if (strcmp(key, "cost") == 0)
         c->plan_limits.cost = one_of(value, costs);
     else if (strcmp(key, "length_multiples") == 0) {
-        set_numbers(c->length_multiples, words, count);
         c->plan.length_multiples = c->length_multiples;
+        c->plan.length_multiple_count = set_numbers(c->length_multiples, words, count);
     } else if (strcmp(key, "separate_by") == 0) {
         for (size_t i = 2; i < count; ++i) c->ids[i - 2] = strtoll(words[i], NULL, 10);
         c->plan.separate_by = c->ids;
         c->plan.separate_by_count = count - 2;
     } else if (strcmp(key, "id_shapes") == 0) {
         for (size_t i = 2; i < count; ++i) c->id_shapes[i - 2] = (size_t)number(words[i]);
-        c->plan.id_shapes = c->id_shapes;
-        c->plan.id_shape_count = count - 2;
+        c->plan.max_shapes = c->id_shapes;
+        c->plan.max_shape_count = count - 2;
     } else if (strcmp(key, "tail") == 0)
         c->plan.tail = one_of(value, tails);
     else if (strcmp(key, "oversize") == 0)
         c->plan.oversize = one_of(value, oversize);
     else if (strcmp(key, "length_multiple") == 0)
-        c->plan.length_multiple = number(value);
+        c->plan.length_multiples = one_number(number(value)), c->plan.length_multiple_count = 1;
     else if (strcmp(key, "batch_size_multiple") == 0)
         c->plan.batch_size_multiple = (uint64_t)number(value);
     else if (strcmp(key, "max_batch_size") == 0)
         c->plan.max_batch_size = (uint64_t)number(value);
     else if (strcmp(key, "max_shapes") == 0)
-        c->plan.max_shapes = (size_t)number(value);
+        c->plan.max_shapes = one_count((size_t)number(value)), c->plan.max_shape_count = 1;
     else if (strcmp(key, "boundaries") == 0) {
         c->plan.bucket_rule = SAB_BUCKETS_BOUNDARIES;
         c->plan.boundaries = c->boundaries;
@@ -245,12 +249,13 @@ static void make_mixture(struct golden_case* c) {
 
 static void set_pack(struct golden_case* c, char** words, size_t count) {
     static const char* const methods[] = {"best_fit", "histogram", "first_fit", "concat", NULL};
-    static const char* const oversize[] = {"skip", "error", NULL};
+    static const char* const oversize[] = {"error", "skip", NULL};
     const char *key = words[1], *value = words[2];
     if (strcmp(key, "method") == 0)
         c->inputs.packed.method = one_of(value, methods);
     else if (strcmp(key, "capacity") == 0)
-        c->inputs.packed.capacity = (uint64_t)number(value);
+        c->inputs.packed.capacities = one_count((uint64_t)number(value)),
+        c->inputs.packed.capacity_count = 1;
     else if (strcmp(key, "max_sequences") == 0)
         c->inputs.packed.max_sequences = (uint64_t)number(value);
     else if (strcmp(key, "split") == 0)
@@ -263,7 +268,6 @@ static void set_pack(struct golden_case* c, char** words, size_t count) {
         c->inputs.packed.tries = (uint64_t)number(value);
     else if (strcmp(key, "capacities") == 0) {
         for (size_t i = 2; i < count; ++i) c->capacities[i - 2] = (uint64_t)number(words[i]);
-        c->inputs.packed.capacity = 0;
         c->inputs.packed.capacities = c->capacities;
         c->inputs.packed.capacity_count = count - 2;
     } else
@@ -271,7 +275,7 @@ static void set_pack(struct golden_case* c, char** words, size_t count) {
 }
 
 static void set_balanced(struct golden_case* c, char** words, size_t count) {
-    static const char* const oversize[] = {"skip", "error", NULL};
+    static const char* const oversize[] = {"error", "skip", NULL};
     const char *key = words[1], *value = words[2];
     if (strcmp(key, "samples") == 0)
         c->inputs.balanced.samples = (uint64_t)number(value);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include <sab.h>
+#include "../c/one.h"
 
 #define MOST 1024
 
@@ -57,8 +58,8 @@ static int32_t one_of(const char* word, const char* const* names) {
 }
 
 static void read_line(const char* key, char* rest) {
-    static const char* const layouts[] = {"padded", "row", NULL};
-    static const char* const orders[] = {"ascending", "descending", "bell", NULL};
+    static const char* const layouts[] = {"row", "padded", NULL};
+    static const char* const orders[] = {"descending", "ascending", "bell", NULL};
     int64_t numbers[MOST];
     sab_step_plan_options* options = &given.options;
     if (strcmp(key, "sizes") == 0) {
@@ -80,7 +81,7 @@ static void read_line(const char* key, char* rest) {
         options->balance = given.balance;
         options->balance_count = 1;
     } else if (strcmp(key, "layout") == 0) {
-        options->layout = one_of(rest, layouts);
+        options->padded = one_of(rest, layouts);
     } else if (strcmp(key, "order") == 0) {
         options->order = one_of(rest, orders);
     } else if (strcmp(key, "world_size") == 0) {
@@ -135,7 +136,7 @@ static int is_expected(const sab_step_plan_view* view) {
 int main(int argc, char** argv) {
     const int writes = argc == 3 && strcmp(argv[1], "--write") == 0;
     if (argc != 2 && !writes) die("usage", "golden_steps [--write] FILE");
-    const sab_cost_term term = {1, 1, {2}};
+    const sab_cost_term term = {1, 1, POWERS(2)};
     check(sab_cost_terms_new(&term, 1, &squares), "cost");
     FILE* in = fopen(argv[argc - 1], "r");
     if (in == NULL) die(argv[argc - 1], "cannot be read");

@@ -1,4 +1,5 @@
 /// Automatic buckets against equal runs and a slow exact search.
+#include "../c/one.h"
 #include "plan/boundaries.h"
 #include "plan/plan.h"
 
@@ -145,16 +146,18 @@ sab_plan_options any_options(std::mt19937_64& random, const std::vector<uint32_t
     const double longest = *std::ranges::max_element(sizes);
     const double multiples[] = {1, 2, 4, 8, 32};
     double limit = longest * multiples[random() % 5];
-    if (random() % 4 == 0) options.length_multiple = 8, limit += 8 * multiples[random() % 5];
+    if (random() % 4 == 0)
+        options.length_multiples = one_number(8), options.length_multiple_count = 1,
+        limit += 8 * multiples[random() % 5];
     if (random() % 6 == 0) options.max_batch_size = 1 + random() % 64;
     if (random() % 6 == 0) options.batch_size_multiple = 8;
     switch (random() % 8) {
         case 0:
-            terms = {{1, 1, {2}}};
+            terms = {term_of(1, 1, {2})};
             limit *= longest + 8;
             break;
         case 1:  // what a sample costs besides its length outweighs the length
-            terms = {{longest, 0, {0}}, {3 * longest, 1, {0}}, {1, 1, {1}}};
+            terms = {term_of(longest, 0, {0}), term_of(3 * longest, 1, {0}), term_of(1, 1, {1})};
             limit = longest + (4 * longest + 8) * multiples[random() % 5];
             break;
         case 2:

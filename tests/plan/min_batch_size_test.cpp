@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "../c/one.h"
+
 namespace min_batch_size {  // files are compiled together in unity builds
 namespace {
 
@@ -109,7 +111,7 @@ TEST(MinBatchSize, HoldsOnAllRanks) {
         walk_options.world_size = 1 + random() % 9;
         walk_options.micro_batches = 1 + random() % 3;
         sab_plan_report report SAB_PLAN_REPORT_INIT;
-        if (sab_plan_get_report(handle, &walk_options, nullptr, nullptr, &report) != SAB_OK) {
+        if (sab_plan_get_report(handle, &walk_options, nullptr, &report) != SAB_OK) {
             ASSERT_EQ(sab_last_error_message(),
                       "options.world_size = " + std::to_string(walk_options.world_size) +
                           ": must be so small that epoch 0 has " +
@@ -168,7 +170,8 @@ TEST(MinBatchSize, RefusesWhatItDoesNotGoWith) {
     EXPECT_EQ(refusal(lengths, other),
               "options.min_batch_size = 2: must be at most options.max_batch_size");
     other = options;
-    other.max_shapes = 3;
+    other.max_shapes = one_count(3);
+    other.max_shape_count = 1;
     EXPECT_EQ(refusal(lengths, other),
               "options.min_batch_size = 2: goes with SAB_BUCKETS_AUTO (0) without max_shapes only");
     other = options;

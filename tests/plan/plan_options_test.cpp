@@ -1,5 +1,6 @@
 /// The options of plans in memory of their own.
 #include "plan/plan_options.h"
+#include "../c/one.h"
 
 #include <gtest/gtest.h>
 
@@ -14,7 +15,7 @@ namespace {
 TEST(PlanOptions, OwnWhatTheyAreMadeFrom) {
     std::vector<double> boundaries{0, 10, 30, 100}, multiples{8};
     std::vector<uint64_t> batch_sizes{7, 5, 2};
-    const sab_cost_term term{1, 1, {2}};
+    const sab_cost_term term = term_of(1, 1, {2});
     sab_cost* cost = nullptr;
     ASSERT_EQ(sab_cost_terms_new(&term, 1, &cost), SAB_OK);
     sab_budget budget{cost, 20'000};

@@ -4,6 +4,7 @@
 /// cost of a sample under each budget, or by a column, from the largest down; `c` is the least
 /// number of batches of these cuts. A plan has at most max(1.3 * c, c + 1) batches.
 #include <sab.h>
+#include "../c/one.h"
 
 #include <gtest/gtest.h>
 
@@ -238,32 +239,24 @@ std::vector<Row> any_sizes(Random& random, std::size_t columns) {
     return sizes;
 }
 
-sab_cost_term term_of(double coefficient) {
-    sab_cost_term term{};
-    term.coefficient = coefficient;
-    term.count_power = 1;
-    return term;
-}
-
 Price weighted(const std::vector<double>& weights) {
     Price price;
     for (std::size_t j = 0; j < weights.size(); ++j) {
-        price.terms.push_back(term_of(weights[j]));
-        price.terms.back().length_powers[j] = 1;
+        std::vector<uint32_t> powers(j + 1);
+        powers[j] = 1;
+        price.terms.push_back(term_of(weights[j], 1, powers));
     }
     return price;
 }
 
 Price product(std::size_t columns) {
-    Price price{{term_of(1)}, false};
-    for (std::size_t j = 0; j < columns; ++j) price.terms[0].length_powers[j] = 1;
-    return price;
+    return {{term_of(1, 1, std::vector<uint32_t>(columns, 1))}, false};
 }
 
 Price of_column(std::size_t column, uint32_t power) {
-    Price price{{term_of(1)}, false};
-    price.terms[0].length_powers[column] = power;
-    return price;
+    std::vector<uint32_t> powers(column + 1);
+    powers[column] = power;
+    return {{term_of(1, 1, powers)}, false};
 }
 
 void set_any_budgets(Random& random, Rules& rules) {
@@ -316,11 +309,12 @@ struct Case {
             if (!rules.prices[i].is_default) {
                 EXPECT_EQ(sab_cost_terms_new(terms.data(), terms.size(), &cost), SAB_OK);
             }
-            budgets.push_back({cost, rules.limits[i]});
+            budgets.push_back({cost, rules.limits[i], {}});
         }
         options.budgets = budgets.data();
         options.budget_count = budgets.size();
         options.length_multiples = rules.multiples.data();
+        options.length_multiple_count = rules.multiples.size();
         options.max_batch_size = rules.max_batch_size;
         options.batch_size_multiple = rules.batch_size_multiple;
     }
@@ -336,7 +330,7 @@ struct Case {
         if (sab_plan_new(sizes, &options, &plan) != SAB_OK) {
             const std::string message = sab_last_error_message();
             const bool is_of_shapes = message.find("options.max_shapes") != std::string::npos;
-            EXPECT_TRUE((options.max_shapes > 0 && is_of_shapes) ||
+            EXPECT_TRUE((options.max_shape_count > 0 && is_of_shapes) ||
                         message.find("no sample is left") != std::string::npos)
                 << message;
         }
@@ -374,7 +368,7 @@ sab_plan_info info_of(const OwnedPlan& plan) {
 
 sab_plan_report report_of(const OwnedPlan& plan) {
     sab_plan_report report SAB_PLAN_REPORT_INIT;
-    EXPECT_EQ(sab_plan_get_report(plan.get(), nullptr, nullptr, nullptr, &report), SAB_OK);
+    EXPECT_EQ(sab_plan_get_report(plan.get(), nullptr, nullptr, &report), SAB_OK);
     return report;
 }
 
@@ -470,10 +464,11 @@ TEST(SmallPlansOfColumns, HaveNoMoreShapesThanGiven) {
         SCOPED_TRACE(seed);
         const auto each = any_case(seed);
         each->options.bucket_batches = 0;
-        each->options.max_shapes = 3 + static_cast<std::size_t>(seed) % 6;
+        each->options.max_shapes = one_count(3 + static_cast<std::size_t>(seed) % 6),
+        each->options.max_shape_count = 1;
         const OwnedPlan plan = each->plan();
         if (plan == nullptr) continue;
-        ASSERT_LE(report_of(plan).shapes, each->options.max_shapes);
+        ASSERT_LE(report_of(plan).shapes, each->options.max_shapes[0]);
     }
 }
 

@@ -1,6 +1,7 @@
 /// Plans of small and skewed data against a sorted cut: samples from the longest down, each batch
 /// as many as fit.
 #include <sab.h>
+#include "../c/one.h"
 
 #include <gtest/gtest.h>
 
@@ -135,8 +136,8 @@ uint64_t sorted_cut(Lengths lengths, const Rules& rules, sab_tail tail = SAB_TAI
 
 struct Cost {
     explicit Cost(const Rules& rules) {
-        const sab_cost_term terms[] = {
-            {rules.constant, 0, {0}}, {rules.each, 1, {1}}, {rules.square, 1, {2}}};
+        const sab_cost_term terms[] = {term_of(rules.constant, 0, {0}), term_of(rules.each, 1, {1}),
+                                       term_of(rules.square, 1, {2})};
         if (rules.square > 0) {
             EXPECT_EQ(sab_cost_terms_new(terms, 3, &cost), SAB_OK);
         }
@@ -157,7 +158,7 @@ sab_plan_options options_of(const Rules& rules, const sab_budget& budget) {
     sab_plan_options options SAB_PLAN_OPTIONS_INIT;
     options.budgets = &budget;
     options.budget_count = 1;
-    options.length_multiple = rules.multiple;
+    options.length_multiples = one_number(rules.multiple), options.length_multiple_count = 1;
     options.max_batch_size = rules.max_batch_size;
     options.batch_size_multiple = rules.batch_size_multiple;
     options.oversize = rules.oversize;
@@ -407,7 +408,8 @@ TEST(SmallPlans, OfFewSamplesAreNearTheBestOfAllDivisions) {
             for (const std::size_t shapes : {0, 2, 4}) {
                 sab_plan_options options = options_of(rules, budget);
                 options.tail = tail;
-                options.max_shapes = shapes;
+                options.max_shapes = one_count(shapes);
+                options.max_shape_count = shapes > 0 ? 1 : 0;
                 const Least least = least_of_all(lengths, rules, tail, shapes, 1);
                 if (least.batches == UINT64_MAX) continue;  // too few for a whole batch
                 const OwnedPlan plan = plan_of(sizes.get(), options);
@@ -432,7 +434,7 @@ TEST(SmallPlans, NearestTarget_IsReached) {
         sab_plan_options options = options_of(rules, budget);
         const auto report_of = [&](const sab_plan* plan) {
             sab_plan_report report SAB_PLAN_REPORT_INIT;
-            EXPECT_EQ(sab_plan_get_report(plan, nullptr, nullptr, nullptr, &report), SAB_OK);
+            EXPECT_EQ(sab_plan_get_report(plan, nullptr, nullptr, &report), SAB_OK);
             return report;
         };
         const sab_plan_report report = report_of(plan_of(sizes.get(), options).get());

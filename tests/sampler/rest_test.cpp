@@ -2,6 +2,7 @@
 /// of each bucket comes in as few batches as the budgets allow, and nothing is lost or repeated.
 #include <gtest/gtest.h>
 #include <sab.h>
+#include "../c/one.h"
 
 #include <algorithm>
 #include <memory>
@@ -63,6 +64,7 @@ struct Job {
     }
     Sampler sampler(uint64_t rank, uint64_t world_size, uint64_t micro_batches) const {
         sab_sampler_options own = options;
+        if (is_sequential) own.seed = 0;
         own.rank = rank;
         own.world_size = world_size;
         own.micro_batches = micro_batches;
@@ -119,12 +121,7 @@ void make_plan(Random& random, Job& job) {
     for (std::size_t c = 0; c < job.columns; ++c)
         longest[c] = 4 + *std::ranges::max_element(job.lengths[c]);
     sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
-    sab_cost_term terms[2] = {};
-    for (std::size_t c = 0; c < job.columns; ++c) {
-        terms[c].coefficient = 1;
-        terms[c].count_power = 1;
-        terms[c].length_powers[c] = 2;
-    }
+    const sab_cost_term terms[] = {term_of(1, 1, {2}), term_of(1, 1, {0, 2})};
     sab_cost* squares = nullptr;
     ASSERT_DONE(sab_cost_terms_new(terms, job.columns, &squares));
     const uint64_t most = 1 + random.below(14);
@@ -136,10 +133,12 @@ void make_plan(Random& random, Job& job) {
     options.budgets = budgets;
     options.budget_count = job.limits.size();
     options.tail = static_cast<sab_tail>(random.below(3));
-    options.length_multiple = random.one_in(3) ? 4 : 0;
+    options.length_multiples = one_number(random.one_in(3) ? 4 : 0),
+    options.length_multiple_count = 1;
     options.bucket_batches = random.below(3);
     if (random.one_in(4)) options.max_batch_size = 1 + random.below(8);
-    if (random.one_in(4) && options.tail >= SAB_TAIL_DROP) options.max_shapes = 1 + random.below(6);
+    if (random.one_in(4) && options.tail >= SAB_TAIL_DROP)
+        options.max_shapes = one_count(1 + random.below(6)), options.max_shape_count = 1;
     if (random.one_in(4) && sab_mixture_source_count(job.sizes.get()) == 0) {
         for (std::size_t i = 0; i < job.lengths[0].size(); ++i)
             job.ids.push_back(static_cast<int64_t>(random.below(3)));

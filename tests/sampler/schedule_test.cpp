@@ -1,5 +1,5 @@
 /// Padded lengths of several columns.
-#include "sampler/schedule.h"
+#include "arrow/schedule.h"
 
 #include <gtest/gtest.h>
 

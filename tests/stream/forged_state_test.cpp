@@ -9,6 +9,8 @@
 #include "../forgeries.h"
 #include "base/xxhash.h"
 
+#include "../c/one.h"
+
 namespace forged_stream_state {  // files are compiled together in unity builds
 namespace {
 
@@ -93,7 +95,8 @@ sab_stream* mixed(std::size_t count, sab_mix_until until) {
 
 sab_stream* packed(sab_stream* source) {
     sab_pack_stream_options options = SAB_PACK_STREAM_OPTIONS_INIT;
-    options.capacity = 10;
+    options.capacities = one_number(10);
+    options.capacity_count = 1;
     options.read_ahead = 5;
     return expect_made(sab_pack_stream_new(source, &options, &source), source);
 }
@@ -107,7 +110,8 @@ int32_t two_sizes(void* /*ctx*/, const sab_record* record, double* sizes) {
 sab_stream* read_columns_ahead(sab_stream* source) {
     sab_readahead_stream_options options = SAB_READAHEAD_STREAM_OPTIONS_INIT;
     options.read_ahead = 5;
-    options.budget = 20;
+    options.budgets = one_budget(20);
+    options.budget_count = 1;
     options.carry_over = 1;
     options.sizes_fn = two_sizes;
     options.columns = 2;
@@ -115,7 +119,7 @@ sab_stream* read_columns_ahead(sab_stream* source) {
 }
 
 sab_stream* packed_columns(sab_stream* source) {
-    static const uint64_t capacities[] = {10, 3};
+    static const double capacities[] = {10, 3};
     sab_pack_stream_options options = SAB_PACK_STREAM_OPTIONS_INIT;
     options.read_ahead = 5;
     options.sizes_fn = two_sizes;
@@ -142,7 +146,7 @@ const Pipeline pipelines[] = {
     {"recurrent",
      [] {
          sab_stream* stream = numbers(0);
-         const sab_record initial = SAB_RECORD_INIT;
+         const sab_record initial = {};
          return expect_made(
              sab_recurrent_stream_new(stream, sum, nullptr, nullptr, &initial, nullptr, &stream),
              stream);
@@ -211,7 +215,7 @@ TEST(ForgedStreamState, IsRefusedOrTheStreamGoesOn) {
     for (const Pipeline& pipeline : pipelines) {
         SCOPED_TRACE(pipeline.name);
         sab_stream* const stream = pipeline.make();
-        sab_record record = SAB_RECORD_INIT;
+        sab_record record = {};
         for (int i = 0; i < 4; ++i) EXPECT_EQ(sab_stream_next(stream, &record), SAB_OK);
         const Saved saved = state_of(stream);
         int calls = 0, accepted = 0;

@@ -385,7 +385,7 @@ TEST_F(Torch, Exceptions_OfEveryCallback_AreItsFailure) {
     };
     OK(sab_collect_peak(probe, &options, peaks));
     sab_max_batch_options search = SAB_MAX_BATCH_OPTIONS_INIT;
-    search.budget = 1;
+    search.limit = 1;
     search.reduce = [](void*, int64_t*, std::size_t) -> int32_t {
         throw std::runtime_error("no meeting");
     };

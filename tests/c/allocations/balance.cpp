@@ -1,6 +1,7 @@
 // balance
 #include <stdlib.h>
 
+#include "../one.h"
 #include "data.h"
 
 namespace {
@@ -121,7 +122,7 @@ SCENARIO(step_plan, Threads::none) {
     std::vector<int64_t> groups;
     for (std::size_t i = 0; i < lengths().size(); ++i)
         groups.push_back(static_cast<int64_t>(i / 3));
-    const sab_cost_term term{1, 1, {2}};
+    const sab_cost_term term = term_of(1, 1, {2});
     sab_cost *cost = nullptr;
     CALL_INTO(cost, sab_cost_terms_new(&term, 1, &cost));
     const sab_budget budgets[] = {{nullptr, 110}, {cost, 12000}};
@@ -133,7 +134,7 @@ SCENARIO(step_plan, Threads::none) {
         options.budgets = budgets;
         options.budget_count = kind == 1 ? 2 : 1;
         if (kind == 2 || kind == 4) options.groups = groups.data();
-        if (kind >= 3) options.layout = SAB_LAYOUT_PADDED;
+        if (kind >= 3) options.padded = 1;
         sab_step_plan *plan = nullptr;
         CALL_INTO(plan, sab_step_plan_new(sizes, &options, &plan));
         sab_step_plan_view view = SAB_STEP_PLAN_VIEW_INIT;
@@ -174,7 +175,7 @@ SCENARIO(load_balancing_batches, Threads::none) {
             balancing.make_batches_ctx = run.context();
             balancing.release = Run::release;
         } else {
-            balancing.budget = 100;
+            balancing.limit = 100;
         }
         sab_sampler *sampler = nullptr;
         CALL_INTO(sampler, sab_bagua_batch_sampler_new(sizes, &balancing, &options, &sampler));
@@ -189,7 +190,7 @@ SCENARIO(balanced_columns, Threads::none) {
     sab_sizes *parts[2] = {sizes_of(run, lengths()), sizes_of(run, lengths())}, *sizes = nullptr;
     CALL_INTO(sizes, sab_sizes_columns_new(parts, 2, &sizes));
     for (sab_sizes *const part : parts) CALL_PLAIN(sab_sizes_free(part));
-    const sab_cost_term terms[] = {{1, 1, {1, 1}}, {2, 1, {0, 1}}};
+    const sab_cost_term terms[] = {term_of(1, 1, {1, 1}), term_of(2, 1, {0, 1})};
     sab_cost *cost = nullptr;
     CALL_INTO(cost, sab_cost_terms_new(terms, 2, &cost));
     const sab_budget budgets[] = {{nullptr, 300}, {cost, 20000}};
@@ -203,7 +204,8 @@ SCENARIO(balanced_columns, Threads::none) {
     CALL_PLAIN(sab_cost_free(cost));
     walk_on(run, sampler);
     sab_balanced_report report = SAB_BALANCED_REPORT_INIT;
-    CALL_INTO(report, sab_balanced_sampler_get_report(sampler, go_on, nullptr, &report));
+    CALL_INTO(report,
+              sab_balanced_sampler_get_report(sampler, a_progress(go_on, nullptr), &report));
     run.note(&report, sizeof report);
     CALL_PLAIN(sab_sampler_free(sampler));
 }
@@ -220,7 +222,8 @@ SCENARIO(balanced_sampler, Threads::none) {
     CALL_PLAIN(sab_sizes_free(sizes));
     walk_on(run, sampler);
     sab_balanced_report report = SAB_BALANCED_REPORT_INIT;
-    CALL_INTO(report, sab_balanced_sampler_get_report(sampler, go_on, nullptr, &report));
+    CALL_INTO(report,
+              sab_balanced_sampler_get_report(sampler, a_progress(go_on, nullptr), &report));
     run.note(&report, sizeof report);
     walk(run, sampler);
     CALL(sab_sampler_set_epoch(sampler, 4));
@@ -246,7 +249,7 @@ SCENARIO(balanced_mixture, Threads::none) {
     CALL_PLAIN(sab_sizes_free(mixed));
     walk_on(run, sampler);
     sab_mixture_report reports[2] = {SAB_MIXTURE_REPORT_INIT, SAB_MIXTURE_REPORT_INIT};
-    CALL_INTO(reports, sab_mixture_get_report(sampler, go_on, nullptr, reports, 2));
+    CALL_INTO(reports, sab_mixture_get_report(sampler, a_progress(go_on, nullptr), reports, 2));
     run.note(reports, sizeof reports);
     CALL_PLAIN(sab_sampler_free(sampler));
 }

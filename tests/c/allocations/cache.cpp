@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstdlib>
 
+#include "../one.h"
 #include "data.h"
 
 namespace {
@@ -47,8 +48,8 @@ void get_many(Run &run, sab_cache *cache, const sab_cache_item (&items)[count]) 
 
 void get_or_load(Run &run, sab_cache *cache, const char *key) {
     sab_cache_value *value = nullptr;
-    CALL_INTO(value, sab_cache_get_or_load(cache, key, std::strlen(key), load, nullptr, go_on,
-                                           nullptr, &value));
+    CALL_INTO(value, sab_cache_get_or_load(cache, key, std::strlen(key), load, nullptr,
+                                           a_progress(go_on, nullptr), &value));
     note_value(run, value);
 }
 

@@ -1,4 +1,5 @@
 // engine
+#include "../one.h"
 #include "data.h"
 
 namespace {
@@ -161,7 +162,7 @@ SCENARIO(packing_of_a_histogram, Threads::none) {
     CALL_INTO(numbers, sab_histogram_number(histogram, sizes, numbers.data()));
     sab_packed_options pack = SAB_PACKED_OPTIONS_INIT;
     pack.method = SAB_PACK_HISTOGRAM;
-    pack.capacity = 150;
+    pack.capacities = one_count(150), pack.capacity_count = 1;
     pack.max_sequences = 6;
     sab_packing *packing = nullptr;
     CALL_INTO(packing, sab_histogram_packing_new(histogram, &pack, &packing));

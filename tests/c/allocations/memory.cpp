@@ -1,4 +1,5 @@
 // memory
+#include "../one.h"
 #include "data.h"
 
 namespace {
@@ -245,13 +246,13 @@ SCENARIO(measurement_points, Threads::none) {
     sab_measurement_options options = SAB_MEASUREMENT_OPTIONS_INIT;
     options.max_count = 20;
     options.degree = 1;
-    for (options.columns = 1; options.columns <= 2; ++options.columns) {
-        for (std::size_t j = 0; j < options.columns; ++j) {
-            options.shortest[j] = 10;
-            options.longest[j] = options.columns == 1 ? 100 : 11;
-        }
+    for (options.column_count = 1; options.column_count <= 2; ++options.column_count) {
+        const double most = options.column_count == 1 ? 100 : 11;
+        const double shortest[] = {10, 10}, longest[] = {most, most};
+        options.shortest = shortest;
+        options.longest = longest;
         std::vector<uint64_t> counts(8);
-        std::vector<double> rows(8 * options.columns);
+        std::vector<double> rows(8 * options.column_count);
         CALL_INTO(counts, sab_measurement_points_find(&options, 8, counts.data(), rows.data()));
         run.note(counts.data(), counts.size() * sizeof counts[0]);
         run.note(rows.data(), rows.size() * sizeof rows[0]);
@@ -369,7 +370,8 @@ SCENARIO(plan_verify, Threads::none) {
     sab_probe *const probe = probe_of(run, device);
     sab_plan *const plan = plan_with(run, with_budget(300));
     sab_verification seen = SAB_VERIFICATION_INIT;
-    CALL_INTO(seen, sab_plan_verify(plan, probe, 5, run_batch, &device, go_on, nullptr, &seen));
+    CALL_INTO(seen, sab_plan_verify(plan, probe, run_batch, &device,
+                                    a_verification(5, go_on, nullptr), &seen));
     run.note(&seen, sizeof seen);
     run.note(device.rng);
     CALL_PLAIN(sab_plan_free(plan));

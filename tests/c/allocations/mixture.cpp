@@ -1,4 +1,5 @@
 // mixture
+#include "../one.h"
 #include "data.h"
 
 namespace {
@@ -62,7 +63,8 @@ void use(Run &run, sab_sampler *sampler) {
     walk(run, sampler, 3);
     const std::vector<unsigned char> state = state_of(run, sampler);
     std::vector<sab_mixture_report> reports(3, sab_mixture_report SAB_MIXTURE_REPORT_INIT);
-    CALL_INTO(reports, sab_mixture_get_report(sampler, go_on, nullptr, reports.data(), 3));
+    CALL_INTO(reports,
+              sab_mixture_get_report(sampler, a_progress(go_on, nullptr), reports.data(), 3));
     run.note(reports.data(), 3 * sizeof reports[0]);
     for (const uint64_t epoch : {1, 3, 0}) {
         CALL_OR_SKIP(sab_sampler_set_epoch(sampler, epoch));
@@ -92,7 +94,7 @@ void play_plan(Run &run, bool are_separated) {
     CALL_PLAIN(sab_sizes_free(mixture));
     const sab_sampler_options of_rank = rank_options();
     sab_plan_report report = SAB_PLAN_REPORT_INIT;
-    CALL_INTO(report, sab_plan_get_report(plan, &of_rank, nullptr, nullptr, &report));
+    CALL_INTO(report, sab_plan_get_report(plan, &of_rank, nullptr, &report));
     run.note(&report, sizeof report);
     sab_sampler *sampler = nullptr;
     CALL_INTO(sampler, sab_bucket_sampler_new(plan, &of_rank, &sampler));
@@ -151,7 +153,7 @@ SCENARIO(mixture_packed, Threads::none) {
                   sab_mixture_flat_new(sizes, ids.data(), ids.size(), &with.options, &mixture));
         CALL_PLAIN(sab_sizes_free(sizes));
         sab_packed_options pack = SAB_PACKED_OPTIONS_INIT;
-        pack.capacity = 128;
+        pack.capacities = one_count(128), pack.capacity_count = 1;
         pack.method = method;
         sab_sampler *sampler = nullptr;
         CALL_INTO(sampler, sab_packed_sampler_new(mixture, &pack, &of_rank, &sampler));

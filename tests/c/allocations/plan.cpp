@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "../one.h"
 #include "data.h"
 
 namespace {
@@ -80,8 +81,8 @@ SCENARIO(sizes, Threads::none) {
 
 SCENARIO(sizes_callback, Threads::none) {
     sab_sizes *sizes = nullptr;
-    CALL_INTO(sizes,
-              sab_sizes_callback_new(lengths().size(), size_of, nullptr, go_on, nullptr, &sizes));
+    CALL_INTO(sizes, sab_sizes_callback_new(lengths().size(), size_of, nullptr,
+                                            a_progress(go_on, nullptr), &sizes));
     for (std::size_t i = 0; i < lengths().size(); ++i) {
         double size = 0;
         CALL_INTO(size, sab_sizes_get(sizes, i, &size));
@@ -229,8 +230,7 @@ SCENARIO(sizes_arrow, Threads::none) {
     ArrowArrayStream stream = column.stream();
     ArrowSchema schema{};
     TextColumn::schema_of(&stream, &schema);
-    sab_sizes_arrow_options options{};
-    CALL_PLAIN(sab_sizes_arrow_options_init(&options, sizeof options));
+    sab_sizes_arrow_options options = SAB_SIZES_ARROW_OPTIONS_INIT;
     sab_sizes *sizes = nullptr;
     ArrowArray array = column.array();
     CALL_FAILS(SAB_E_ARGUMENT, sab_sizes_arrow_new(&array, &schema, "txt", nullptr, &sizes));
@@ -332,7 +332,7 @@ SCENARIO(plan_fewest_batches, Threads::none) {
 
 SCENARIO(plan_shapes, Threads::none) {
     sab_plan_options options = with_budget(40);
-    options.max_shapes = 5;
+    options.max_shapes = one_count(5), options.max_shape_count = 1;
     options.oversize = SAB_OVERSIZE_SINGLE;
     play_plan(run, options);
 }
@@ -346,7 +346,7 @@ SCENARIO(plan_skip, Threads::none) {
 }
 
 SCENARIO(plan_budgets, Threads::none) {
-    const sab_cost_term terms[] = {{1, 0, {0}}, {1, 1, {1}}, {0.5, 1, {0}}};
+    const sab_cost_term terms[] = {term_of(1, 0, {0}), term_of(1, 1, {1}), term_of(0.5, 1, {0})};
     const double weight = 2;
     sab_cost *costs[3] = {};
     CALL_INTO(costs[0], sab_cost_terms_new(terms, 3, &costs[0]));
@@ -426,7 +426,7 @@ SCENARIO(plan_report, Threads::none) {
     sab_plan *const plan = plan_with(run, with_budget(300));
     const sab_sampler_options options = rank_options();
     sab_plan_report report = SAB_PLAN_REPORT_INIT;
-    CALL_INTO(report, sab_plan_get_report(plan, &options, go_on, nullptr, &report));
+    CALL_INTO(report, sab_plan_get_report(plan, &options, a_progress(go_on, nullptr), &report));
     run.note(&report, sizeof report);
     CALL_PLAIN(sab_plan_free(plan));
 }

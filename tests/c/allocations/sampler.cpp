@@ -2,6 +2,7 @@
 #include <cerrno>
 
 #include "../constructors.h"
+#include "../one.h"
 #include "data.h"
 
 namespace {
@@ -226,8 +227,8 @@ SCENARIO(size_aware_sampler, Threads::none) {
     for (int64_t i = 0; i < 60; ++i) indices.push_back(i * 2);
     const sab_sampler_options options = rank_options();
     sab_sampler *sampler = nullptr;
-    CALL_INTO(sampler, sab_ordered_sampler_new(indices.data(), indices.size(), sizes, 40,
-                                                          &options, &sampler));
+    CALL_INTO(sampler, sab_ordered_sampler_new(indices.data(), indices.size(), sizes, 40, &options,
+                                               &sampler));
     CALL_PLAIN(sab_sizes_free(sizes));
     use(run, sampler);
     CALL_PLAIN(sab_sampler_free(sampler));
@@ -270,7 +271,7 @@ SCENARIO(torch_sampler_by_size, Threads::none) {
     for (const bool asks : {false, true}) {
         sab_bionemo_options options = SAB_BIONEMO_OPTIONS_INIT;
         sab_sizes *const sizes = sizes_of(run, lengths());
-        options.budget = 40;
+        options.limit = 40;
         if (asks) {
             options.size = size_by_index;
             options.size_ctx = run.context();
@@ -293,7 +294,7 @@ SCENARIO(torch_sampler_by_size, Threads::none) {
 static void play_packed(Run &run, sab_pack_method method) {
     sab_sizes *const sizes = sizes_of(run, lengths());
     sab_packed_options pack = SAB_PACKED_OPTIONS_INIT;
-    pack.capacity = 30;
+    pack.capacities = one_count(30), pack.capacity_count = 1;
     pack.method = method;
     pack.max_sequences = 6;
     pack.window = 5;
@@ -307,7 +308,7 @@ static void play_packed(Run &run, sab_pack_method method) {
     CALL_INTO(info, sab_packed_sampler_get_info(sampler, &info));
     run.note(&info, sizeof info);
     sab_balanced_report report = SAB_BALANCED_REPORT_INIT;
-    CALL_INTO(report, sab_balanced_sampler_get_report(sampler, nullptr, nullptr, &report));
+    CALL_INTO(report, sab_balanced_sampler_get_report(sampler, nullptr, &report));
     run.note(&report, sizeof report);
     note_skipped(run, sampler);
     use(run, sampler);

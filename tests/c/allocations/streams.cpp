@@ -1,12 +1,13 @@
 // stream
 #include <cstdio>
 
+#include "../one.h"
 #include "data.h"
 
 namespace {
 
 sab_record record_of(const char *bytes, std::size_t length) {
-    sab_record record = SAB_RECORD_INIT;
+    sab_record record = {};
     record.data = bytes;
     record.length = length;
     record.size = static_cast<double>(length);
@@ -32,7 +33,7 @@ std::vector<unsigned char> state_of(Run &run, sab_stream *stream) {
 }
 
 void take(Run &run, sab_stream *stream, int most = 60) {
-    sab_record record = SAB_RECORD_INIT;
+    sab_record record = {};
     for (int i = 0; i < most && CALL_INTO(record, sab_stream_next(stream, &record)) == SAB_OK; ++i)
         run.note_record(record);
 }
@@ -165,7 +166,8 @@ sab_stream *mapped(Run &run, uint64_t threads, bool to_objects = false) {
 sab_stream *read_ahead(Run &run, sab_stream *stream, int carry_over, bool asks = false) {
     sab_readahead_stream_options options = SAB_READAHEAD_STREAM_OPTIONS_INIT;
     options.read_ahead = 8;
-    options.budget = 60;
+    options.budgets = one_budget(60);
+    options.budget_count = 1;
     options.carry_over = carry_over;
     if (asks) {
         options.batch_size_fn = batch_size;
@@ -381,7 +383,8 @@ SCENARIO(readahead_stream_with_carry_over, Threads::none) {
 SCENARIO(pack_stream, Threads::none) {
     sab_stream *stream = list_of(run, 40);
     sab_pack_stream_options options = SAB_PACK_STREAM_OPTIONS_INIT;
-    options.capacity = 64;
+    options.capacities = one_number(64);
+    options.capacity_count = 1;
     options.read_ahead = 10;
     CALL_INTO(stream, sab_pack_stream_new(stream, &options, &stream));
     use(run, stream);
@@ -397,15 +400,14 @@ SCENARIO(readahead_stream_of_columns, Threads::none) {
     sab_cost *cost = nullptr;
     const double weights[] = {1, 2};
     CALL_INTO(cost, sab_cost_padded_new(weights, 2, &cost));
-    const sab_budget budget = {cost, 120};
+    const sab_budget budgets[] = {{nullptr, 90, {}}, {cost, 120, {}}};
     sab_readahead_stream_options options = SAB_READAHEAD_STREAM_OPTIONS_INIT;
     options.read_ahead = 10;
-    options.budget = 90;
     options.carry_over = 1;
     options.sizes_fn = two_sizes;
     options.columns = 2;
-    options.budgets = &budget;
-    options.budget_count = 1;
+    options.budgets = budgets;
+    options.budget_count = 2;
     options.ctx = run.context();
     options.release = Run::release;
     CALL_INTO(stream, sab_readahead_stream_new(stream, &options, &stream));
@@ -414,7 +416,7 @@ SCENARIO(readahead_stream_of_columns, Threads::none) {
 }
 SCENARIO(pack_stream_of_columns, Threads::none) {
     sab_stream *stream = list_of(run, 40);
-    const uint64_t capacities[] = {64, 9};
+    const double capacities[] = {64, 9};
     sab_pack_stream_options options = SAB_PACK_STREAM_OPTIONS_INIT;
     options.read_ahead = 10;
     options.sizes_fn = two_sizes;

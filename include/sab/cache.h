@@ -122,7 +122,7 @@ SAB_API const char *sab_cache_url(const sab_cache *cache) SAB_NOEXCEPT;
  * @param cache     a handle
  * @param key       `key_size` bytes
  * @param key_size  at least 1, at most 2^20
- * @param value     the value, free with sab_cache_value_free(); NULL if there is none, and on
+ * @param value     the new handle; free with sab_cache_value_free(); NULL if there is none, and on
  *     failure. From "lmdb:" it is a view of the file: while it is held, values that are evicted or
  *     overwritten still take space there. If values of more than 64 states of the file are held, it
  *     is a copy

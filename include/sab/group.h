@@ -288,7 +288,7 @@ typedef struct sab_pad_options {
  * @param indices  which samples, such as the permutation of a grouping from a group's offset on;
  *     NULL: all
  * @param count    number of `indices`; without them, of samples
- * @param shape    `dimensions` numbers, filled on SAB_OK; zeros when there are no samples
+ * @param shape    room for `dimensions` numbers, filled on SAB_OK; zeros when there are no samples
  * @return SAB_OK; SAB_E_ARGUMENT
  */
 SAB_API sab_status sab_ragged_get_padded_shape(const sab_ragged *samples, const int64_t *indices,

@@ -140,8 +140,8 @@ typedef struct sab_grouping_dimension {
  * group. There are no empty groups. They come in ascending order of the first dimension's interval,
  * then the second's, and so on.
  *
- * Time: some 50 ns a sample. Memory: 24 bytes a sample, and during the call 8 more and 4 for each
- * dimension.
+ * Time: in proportion to the samples. Memory: 24 bytes a sample, and during the call 8 more and 4
+ * for each dimension.
  *
  * @param dimensions  `count` of them, with as many samples each; read during the call only
  * @param count       1 to 64

@@ -62,8 +62,8 @@
  * without `separate_by` share 10 bytes a sample, since the first of them sorts the samples. Each
  * keeps 4 bytes for each sample of the epoch and about 50 for each batch, and twice this while
  * an epoch begins. Most of the time is spent when it begins, and each rank spends that for the
- * samples of all ranks. Other samplers make the epoch as if its samples were a new data set and walk
- * it once, in several times the time.
+ * samples of all ranks. Other samplers make the epoch as if its samples were a new data set and
+ * walk it once, in several times the time.
  *
  * Tier: provisional. Functions and structs here may change or be removed in a minor release.
  */

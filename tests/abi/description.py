@@ -1,17 +1,20 @@
 """Checks the installed sab_abi.json: description.py PREFIX. Prints "N passed, N failed".
 
 - To a C compiler with the headers, its types, layouts, constants and functions are the same.
+- The numbers that examples have from it are right.
 - A program that has only this file and ctypes walks an epoch, and gets errors and callbacks.
 """
 
 import ctypes
 import json
 import pathlib
+import re
 import sys
 import tempfile
 
 from checks import run, run_all
 
+REPO = pathlib.Path(__file__).resolve().parents[2]
 PREFIX = pathlib.Path(sys.argv[1])
 INCLUDE = PREFIX / "include"
 SCALARS = {
@@ -130,6 +133,29 @@ def check_each_kind_of_knowledge(_):
     assert parameter("sab_sizes_arrow_new", "array")["direction"] == "inout"
     assert callbacks["sab_log_fn"]["thread"] == "any"
     assert callbacks["sab_progress_fn"]["thread"] == "calling"
+
+
+def check_numbers_in_examples(_):
+    """Such as `16 /* sab_budget */` and `8 /* sab_budget.limit */`."""
+    structs = {each["name"]: each for _, each in entries("structs")}
+    constants = {each["name"]: each["value"] for _, each in entries("constants")}
+    constants |= {
+        each["name"]: each["value"] for _, typed in entries("types") for each in typed["constants"]
+    }
+    sources = list((REPO / "examples/other").glob("*.*"))
+    found = [
+        each
+        for path in sources
+        for each in re.findall(r"(\d+) /\* (\w+)\.?(\w*) \*/", path.read_text())
+    ]
+    assert len(found) > 15, found
+    for number, name, field in found:
+        if field:
+            offsets = {each["name"]: each["offset"] for each in structs[name]["fields"]}
+            assert int(number) == offsets[field], f"{name}.{field} is at {offsets[field]}"
+        else:
+            value = constants[name] if name in constants else structs[name]["size"]
+            assert int(number) == value, f"{name}: {value}"
 
 
 # ---- A program with this file alone ----
@@ -261,6 +287,7 @@ def main():
         check_by_a_compiler,
         check_all_of_it,
         check_each_kind_of_knowledge,
+        check_numbers_in_examples,
         check_an_epoch,
         check_errors_and_callbacks,
     ]

@@ -35,7 +35,7 @@ typedef struct sab_progress_options {
  sab_progress_fn progress;
  void *progress_ctx;
 } sab_progress_options;
-/* sab/sizes.h */
+/* sab/sizes.h, stable */
 enum {
  SAB_MAX_COLUMNS = 8,
  SAB_MAX_COLUMN_NAME = 63,
@@ -214,7 +214,7 @@ typedef struct sab_plan_report {
  double *padded_totals;
 } sab_plan_report;
 sab_status sab_plan_get_report(const sab_plan *plan, const struct sab_sampler_options *sampler, const sab_progress_options *options, sab_plan_report *report);
-/* sab/sampler.h */
+/* sab/sampler.h, stable */
 enum {
  SAB_LAYOUT_PADDED = 0,
  SAB_LAYOUT_ROW = 1,
@@ -308,7 +308,7 @@ sab_status sab_sampler_state_save(const sab_sampler *sampler, void *state, size_
 sab_status sab_sampler_state_save_at(const sab_sampler *sampler, uint64_t position, void *state, size_t capacity, size_t *size);
 sab_status sab_sampler_state_restore(sab_sampler *sampler, const void *state, size_t size);
 void sab_sampler_free(sab_sampler *sampler);
-/* sab/arrow.h */
+/* sab/arrow.h, provisional */
 struct ArrowSchema;
 struct ArrowArray;
 struct ArrowArrayStream;
@@ -320,7 +320,7 @@ typedef struct sab_sizes_arrow_options {
 sab_status sab_sizes_arrow_new(struct ArrowArray *array, const struct ArrowSchema *schema, const char *column, const sab_sizes_arrow_options *options, sab_sizes **sizes);
 sab_status sab_sizes_arrow_stream_new(struct ArrowArrayStream *stream, const char *column, const sab_sizes_arrow_options *options, sab_sizes **sizes);
 sab_status sab_sampler_get_schedule(const sab_sampler *sampler, struct ArrowArrayStream *stream);
-/* sab/ranks.h */
+/* sab/ranks.h, stable */
 sab_status sab_ranks_from_environment(uint64_t *rank, uint64_t *world_size);
 sab_status sab_ranks_from_mesh(const uint64_t *shape, const int32_t *is_data, size_t axes, uint64_t rank, uint64_t *data_rank, uint64_t *data_world_size);
 typedef int32_t (*sab_all_gather_fn)(void *ctx, const void *mine, size_t size, void *all);
@@ -480,7 +480,7 @@ sab_status sab_memory_model_file_new(const char *path, sab_memory_model **model)
 sab_status sab_memory_model_write(const sab_memory_model *model, void *buffer, size_t capacity, size_t *size);
 sab_status sab_memory_model_bytes_new(const void *data, size_t size, sab_memory_model **model);
 void sab_memory_model_free(sab_memory_model *model);
-/* sab/compat.h */
+/* sab/compat.h, provisional */
 enum {
  SAB_BIONEMO_SHUFFLE_ALL = 0,
  SAB_BIONEMO_SHUFFLE_NONE = 1,
@@ -713,7 +713,7 @@ typedef struct sab_mixture_report {
  double deviation;
 } sab_mixture_report;
 sab_status sab_mixture_get_report(sab_sampler *sampler, const sab_progress_options *options, sab_mixture_report *reports, size_t count);
-/* sab/engine.h */
+/* sab/engine.h, provisional */
 typedef struct sab_histogram sab_histogram;
 typedef struct sab_histogram_info {
  size_t struct_size;
@@ -753,7 +753,7 @@ sab_status sab_packing_get_info(const sab_packing *packing, sab_packed_info *inf
 sab_status sab_packing_get_patterns(const sab_packing *packing, size_t *count, const uint64_t **bins, const uint64_t **begins, const uint32_t **lengths, const uint32_t **sequences);
 sab_status sab_packing_locate(const sab_packing *packing, const sab_sampler_options *options, const double *sizes, const uint64_t *numbers, const uint64_t *which, size_t count, const sab_places *places);
 void sab_packing_free(sab_packing *packing);
-/* sab/steps.h */
+/* sab/steps.h, provisional */
 enum {
  SAB_SEARCH_PREDICT = 0,
  SAB_SEARCH_DIFFERENCE = 1,
@@ -842,7 +842,7 @@ typedef int32_t (*sab_batch_increase_fn)(void *ctx, uint64_t epoch, uint64_t cur
 sab_status sab_batch_size_grow(sab_batch_increase_fn increase, void *ctx, uint64_t epoch, uint64_t current, uint64_t max_batch_size, uint64_t *batch_size);
 sab_status sab_batch_size_grow_linear(uint64_t epoch, uint64_t start, uint64_t amount, uint64_t period, uint64_t max_batch_size, uint64_t *batch_size);
 sab_status sab_batch_size_grow_doubling(uint64_t epoch, uint64_t start, const uint64_t *milestones, size_t milestone_count, uint64_t max_batch_size, uint64_t *batch_size);
-/* sab/stream.h */
+/* sab/stream.h, provisional */
 enum {
  SAB_RECORD_BYTES = 0,
  SAB_RECORD_LIST = 1,

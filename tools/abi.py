@@ -926,6 +926,7 @@ def outputs(root: pathlib.Path) -> dict[str, str | None]:
         "src/libsab.map": version_script(library),
         f"debian/libsab{major}.symbols": debian_symbols(library),
         "include/sab_cdef.h": declarations_file(library),
+        "include/sab_abi.json": abi_json(library, NOTICE),
         "src/base/first_size.h": first_sizes(library),
         "bindings/julia/src/raw.jl": julia(library),
         "bindings/python/sab/_sab.pyi": python_stub(

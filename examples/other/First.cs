@@ -3,16 +3,16 @@ using System;
 using System.Runtime.InteropServices;
 
 // Sizes and offsets are those of sab_abi.json; the fields that are not named stay 0.
-[StructLayout(LayoutKind.Explicit, Size = 16 /* sab_budget */)]
+[StructLayout(LayoutKind.Explicit, Size = 32 /* sab_budget */)]
 struct Budget {
     [FieldOffset(8 /* sab_budget.limit */)] public double Limit;
 }
 
-[StructLayout(LayoutKind.Explicit, Size = 200 /* sab_plan_options */)]
+[StructLayout(LayoutKind.Explicit, Size = 192 /* sab_plan_options */)]
 unsafe struct PlanOptions {
     [FieldOffset(0 /* sab_plan_options.struct_size */)] public UIntPtr StructSize;
-    [FieldOffset(16 /* sab_plan_options.budgets */)] public Budget *Budgets;
-    [FieldOffset(24 /* sab_plan_options.budget_count */)] public UIntPtr BudgetCount;
+    [FieldOffset(8 /* sab_plan_options.budgets */)] public Budget *Budgets;
+    [FieldOffset(16 /* sab_plan_options.budget_count */)] public UIntPtr BudgetCount;
 }
 
 [StructLayout(LayoutKind.Explicit, Size = 104 /* sab_batch */)]

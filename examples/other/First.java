@@ -30,11 +30,11 @@ class First {
     public static void main(String[] arguments) throws Throwable {
         var lengths = arena.allocateFrom(JAVA_INT, 12, 7, 30, 8, 9, 31, 7, 12, 29, 8);
         // Sizes and offsets are those of sab_abi.json.
-        var budget = arena.allocate(16 /* sab_budget */, 8);
+        var budget = arena.allocate(32 /* sab_budget */, 8);
         budget.set(JAVA_DOUBLE, 8 /* sab_budget.limit */, 64);
-        var options = struct(200 /* sab_plan_options */);
-        options.set(ADDRESS, 16 /* sab_plan_options.budgets */, budget);
-        options.set(JAVA_LONG, 24 /* sab_plan_options.budget_count */, 1);
+        var options = struct(192 /* sab_plan_options */);
+        options.set(ADDRESS, 8 /* sab_plan_options.budgets */, budget);
+        options.set(JAVA_LONG, 16 /* sab_plan_options.budget_count */, 1);
 
         MemorySegment sizes = arena.allocate(ADDRESS), plan = arena.allocate(ADDRESS), sampler = arena.allocate(ADDRESS);
         check(function("sab_sizes_new", ADDRESS, JAVA_LONG, JAVA_INT, ADDRESS, ADDRESS)

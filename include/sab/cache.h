@@ -171,7 +171,7 @@ typedef int32_t (*sab_cache_load_fn)(void *ctx, const void *key, size_t key_size
  * @param ctx       passed to `load`
  * @param options   `progress` is called from time to time while the call waits, with the elapsed
  *     milliseconds and those of `load_wait`; NULL: no progress
- * @param value     the value, free with sab_cache_value_free(); NULL on failure
+ * @param value     the new handle; free with sab_cache_value_free(); NULL on failure
  * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_CALLBACK; SAB_E_CANCELLED from `progress`; SAB_E_IO
  */
 SAB_API sab_status sab_cache_get_or_load(sab_cache *cache, const void *key, size_t key_size,

@@ -29,7 +29,6 @@ from abi import (
     Type,
     Variable,
     c_type,
-    declare,
     since,
 )
 
@@ -130,7 +129,8 @@ class Writer:
 
     def type_entry(self, type_: Type) -> Entry:
         if type_.function is not None:
-            return {"callback": self.signature(type_.function, {}, "")}
+            comments = field_comments(type_.function)
+            return {"callback": self.signature("", type_.function, comments)}
         of_one = dataclasses.replace(type_, extent=0)
         entry: Entry = {"type": c_type(of_one).replace("struct ", "")}
         return entry | ({"extent": type_.extent} if type_.extent else {})
@@ -167,8 +167,7 @@ class Writer:
         entries = []
         for each in signature.parameters:
             text = texts[each.name]
-            # A callback without a comment of its own has its field's, which does not name these.
-            way = self.direction(where, each, text) if where else guess(each)
+            way = self.direction(where, each, text)
             entry = {"name": each.name, **self.type_entry(each.type), "direction": way}
             if is_context(each):
                 entry["context"] = True
@@ -178,7 +177,7 @@ class Writer:
             entries.append(entry | self.kept(each, signature.parameters, text))
         return entries
 
-    def signature(self, signature: Signature, comments: Mapping[str, str], where: str) -> Entry:
+    def signature(self, where: str, signature: Signature, comments: Mapping[str, str]) -> Entry:
         return {
             "result": self.type_entry(signature.result),
             "parameters": self.parameter_entries(where, signature, comments),
@@ -279,7 +278,7 @@ class Writer:
             said |= {"size": size, "alignment": alignment, "has_struct_size": each.can_grow}
             return said | {"fields": self.field_entries(header, each)}
         assert isinstance(each, (Callback, Function))
-        said |= self.signature(each.signature, self.comments[each.name], where)
+        said |= self.signature(where, each.signature, self.comments[each.name])
         if isinstance(each, Callback):
             return said | self.called(header, each.documentation)
         return said | {"since": each.since}
@@ -309,11 +308,18 @@ def is_context(variable: Variable) -> bool:
     return re.search(r"(^|_)ctx$", variable.name) is not None and variable.type.name == "void"
 
 
-def guess(parameter: Variable) -> str:
-    """Of the callbacks that are declared in a struct: by their types alone."""
-    type_ = parameter.type
-    writes = type_.pointers and not type_.is_const and not is_context(parameter)
-    return "out" if writes and declare(type_, "") != "void *" else "in"
+def field_comments(signature: Signature) -> dict[str, str]:
+    """Comments for the parameters of a callback in a struct, which has one comment for all."""
+    made, names = {}, [each.name for each in signature.parameters]
+    for each, behind in zip(signature.parameters, [*names[1:], ""]):
+        if behind == "capacity":
+            made[each.name] = "room for `capacity` bytes"
+        elif each.type.is_const:
+            made[each.name] = "`size` bytes" if behind == "size" else ""
+        else:
+            is_handle = each.type.name == "void" and len(each.type.pointers) == 1
+            made[each.name] = "read" if is_handle else "to be set"
+    return made
 
 
 def text_of(value: Any, indent: int = 0) -> str:

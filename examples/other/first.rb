@@ -21,7 +21,9 @@ module Sab
 
   # A struct that is all zero but its size.
   def self.create(name)
-    fields = STRUCTS[name].map { |each| "#{each["type"] || "void *"} #{each["name"]}" }
+    fields = STRUCTS[name].map do |each|
+      "#{each["type"] || "void *"} #{each["name"]}#{"[#{each["extent"]}]" if each["extent"]}"
+    end
     made = struct(fields).malloc(Fiddle::RUBY_FREE)
     made.to_ptr[0, made.class.size] = "\0" * made.class.size
     made.struct_size = made.class.size if made.respond_to?(:struct_size)

@@ -4,7 +4,7 @@ require "fiddle/import"
 module Sab
   extend Fiddle::Importer
   dlload "libsab.so.0"
-  extern "int32_t sab_sizes_callback_new(size_t, void *, void *, void *, void *, void *)"
+  extern "int32_t sab_sizes_callback_new(size_t, void *, void *, void *, void *)"
   extern "size_t sab_sizes_count(void *)"
   extern "void sab_sizes_free(void *)"
   extern "char *sab_last_error_message()"
@@ -20,7 +20,7 @@ def sizes_of(samples)
     1 # SAB_E_CALLBACK ends the call
   end
   place = Fiddle::Pointer.malloc(Fiddle::SIZEOF_VOIDP, Fiddle::RUBY_FREE)
-  status = Sab.sab_sizes_callback_new(samples.size, size, nil, nil, nil, place) # `size` lives until here, as long as it is called
+  status = Sab.sab_sizes_callback_new(samples.size, size, nil, nil, place) # `size` lives until here, as long as it is called
   raise raised || Sab.sab_last_error_message.to_s if status.negative?
   place.ptr
 end

@@ -29,7 +29,7 @@ SEXP batches_of(SEXP lengths, SEXP limit) {
     if (sab_sizes_new(INTEGER(lengths), (size_t)XLENGTH(lengths), SAB_INT32, NULL, &sizes) >= 0 &&
         sab_plan_new(sizes, &options, &plan) >= 0 &&
         sab_bucket_sampler_new(plan, NULL, &sampler) >= 0)
-        sab_sampler_batch_count(sampler, &count);
+        sab_sampler_get_batch_count(sampler, &count);
     sab_sizes_free(sizes);
     sab_plan_free(plan);
     if (sampler == NULL) Rf_error("%s", sab_last_error_message());

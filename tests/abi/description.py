@@ -262,7 +262,7 @@ def check_an_epoch(library):
 
 def check_errors_and_callbacks(library):
     sab = Library(library)
-    seen, no_progress = [], sab.named("sab_progress_fn")()
+    seen = []
 
     @sab.named("sab_size_fn")
     def size(_, index, result):
@@ -270,11 +270,11 @@ def check_errors_and_callbacks(library):
         result[0] = 3 + index
         return 42 if index == 4 else 0
 
-    sizes = sab.new("sab_sizes_callback_new", 3, size, None, no_progress, None)
+    sizes = sab.new("sab_sizes_callback_new", 3, size, None, None)
     assert sab.sab_sizes_count(sizes) == 3 and seen == [0, 1, 2]
     sab.sab_sizes_free(sizes)
     try:
-        sab.new("sab_sizes_callback_new", 9, size, None, no_progress, None)
+        sab.new("sab_sizes_callback_new", 9, size, None, None)
     except RuntimeError as error:
         assert str(error).startswith(f"{sab.SAB_E_CALLBACK}: ") and "42" in str(error), error
     else:

@@ -18,25 +18,26 @@ cd "$(dirname "$0")"
 default=('&fetch_julia' generated '&python' core installed symbols interface packages rust ffi julia)
 checks=('&fetch_frameworks' '&fetch_julia' lint sanitizers '&frameworks' documentation)
 long=(statistics allocations coverage threads fuzzers rust_memory rust_declarations planner gcc10 readers
-  '&gpu_dry_run' referee)
+  languages '&gpu_dry_run' referee)
 
 # What is made before a step, once.
 declare -A needs=(
   [library]='' [core]=library [installed]=library [symbols]=library [interface]=library [packages]=wheel
   [python]=wheel [rust]=library [ffi]=wheel [julia]='library fetch_julia'
   [frameworks]=torch_of_pypi [documentation]='torch_of_pypi fetch_julia'
-  [statistics]=library [allocations]=library [rust_memory]=library [readers]=wheel [gpu_dry_run]=torch_of_pypi
+  [statistics]=library [allocations]=library [rust_memory]=library [readers]=wheel [languages]=library [gpu_dry_run]=torch_of_pypi
   [referee]=wheel [wheel]=library [torch_of_pypi]='wheel fetch_frameworks')
 
 # Debian's packages for each.
 rust_itself=$(command -v cargo > /dev/null || echo cargo-web rustc-web)
+go_itself=$(command -v go > /dev/null || echo golang-go)
 compiled='g++ ccache cmake ninja-build libxxhash-dev libeigen3-dev libisal-dev libsimdjson-dev libzstd-dev liblmdb-dev'
 tested="$compiled libgtest-dev locales redis-server"
 declare -A debian=(
   [library]="$tested pkg-config python3-torch libtorch-dev" [wheel]='python3-venv python3-dev'
   [symbols]=binutils [interface]=abigail-tools [packages]="git $rust_itself"
   [python]='redis-server python3-numpy python3-torch wordnet-base' [rust]="$rust_itself redis-server"
-  [ffi]=luajit [sanitizers]=$tested [fetch_frameworks]=python3-venv [frameworks]=redis-server
+  [ffi]="luajit ruby php-cli $go_itself" [languages]='mono-mcs r-base-core make' [sanitizers]=$tested [fetch_frameworks]=python3-venv [frameworks]=redis-server
   [documentation]="$rust_itself doxygen luajit redis-server wordnet-base"
   [coverage]="$tested python3-venv" [threads]=$tested [fuzzers]="$compiled clang libclang-rt-14-dev"
   [rust_memory]="$rust_itself valgrind libc6-dbg"
@@ -109,6 +110,7 @@ installed() { # programs that find the installed library
 
 symbols() { # the installed library against its headers
   /usr/bin/python3 tests/abi/check.py build/prefix
+  /usr/bin/python3 tests/abi/description.py build/prefix
 }
 
 interface() { # programs of earlier and later releases
@@ -130,8 +132,12 @@ rust() {
   (cd bindings/rust && PKG_CONFIG_PATH=$libdir/pkgconfig LD_LIBRARY_PATH=$libdir cargo test --locked --quiet --features system,arrow)
 }
 
-ffi() { # LuaJIT and Node
+ffi() { # LuaJIT, Node, Go, Ruby and PHP
   PATH=$PWD/build/venv/bin:$PATH tests/ffi/run.sh build/prefix
+}
+
+languages() { # C#, R, and Java where there is one of version 22 or later
+  tests/ffi/run.sh build/prefix csharp r java
 }
 
 julia() {

@@ -21,7 +21,8 @@ if(EXISTS ${PROJECT_SOURCE_DIR}/LICENSE)
 endif()
 # What other languages read in place of the headers.
 declarations_of_this_build(include/sab_cdef.h ${PROJECT_BINARY_DIR}/sab_cdef.h)
-install(FILES ${PROJECT_BINARY_DIR}/sab_cdef.h DESTINATION share/libsab COMPONENT dev)
+description_of_this_build(include/sab_abi.json ${PROJECT_BINARY_DIR}/sab_abi.json)
+install(FILES ${PROJECT_BINARY_DIR}/sab_cdef.h ${PROJECT_BINARY_DIR}/sab_abi.json DESTINATION share/libsab COMPONENT dev)
 
 set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/sab)
 install(EXPORT sabTargets NAMESPACE sab:: DESTINATION ${config_dir} COMPONENT dev)

@@ -183,7 +183,8 @@ class Page:
                 end = number + 1 + len(text)
             elif text != self.lines[number + 1 : end]:
                 self.complain(number, f"differs from {self.said['same as']}: docs/run.py --write")
-            if suffix := BY_SUFFIX.get(pathlib.Path(name).suffix):
+            suffix = BY_SUFFIX.get(pathlib.Path(name).suffix)
+            if suffix and "not run" not in self.said:
                 program = self.programs.setdefault(name, Program(name, suffix))
                 self.before = program, None
         elif "not run" in self.said:

@@ -53,9 +53,9 @@
  * - Options. `struct_size` comes first and is set by the `_INIT` macro. NULL options mean the
  *   defaults. A struct smaller than the first released one is refused. A larger one is accepted if
  *   all bytes that this library does not know are zero.
- * - Embedding. The headers are plain C99 and C++11. A thread needs 64 KiB of stack. The library
- *   sets no signal handler, locale or environment variable. Its threads have the signal mask of the
- *   thread that started them.
+ * - Embedding. The C headers need C99, C89 with <stdint.h>, or C++11; those that end in .hpp need
+ *   C++17. A thread needs 64 KiB of stack. The library sets no signal handler, locale or
+ *   environment variable. Its threads have the signal mask of the thread that started them.
  * - Copies. Several copies of the library, shared or static, may be in one process. Each has its
  *   own last errors and log callback. Two copies must not have one cache file open at once. A copy
  *   in a namespace of its own (dlmopen) does not detect forks: a child must not use its handles.

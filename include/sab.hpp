@@ -1040,10 +1040,10 @@ public:
         const sab_cache_load_fn call = [](void *ctx, const void *, size_t, const void **data,
                                           size_t *size) noexcept -> int32_t {
             return detail::guarded([&] {
-                auto &loading = *static_cast<Loading *>(ctx);
-                loading.made = loading.load();
-                *data = loading.made.data();
-                *size = loading.made.size();
+                auto &state = *static_cast<Loading *>(ctx);
+                state.made = state.load();
+                *data = state.made.data();
+                *size = state.made.size();
                 return 0;
             });
         };

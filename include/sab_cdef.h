@@ -1,5 +1,8 @@
-/* Generated from the public headers by tools/abi.py: do not edit. */
-/* sab/base.h */
+/* Generated from the public headers by tools/abi.py: do not edit.
+ * A C compiler needs <stddef.h> and <stdint.h> before them; readers without a preprocessor know
+ * size_t, int32_t and the like themselves. A comment before the declarations of a header has its
+ * name and tier: stable ones do not change, provisional ones may change in a minor release. */
+/* sab/base.h, stable */
 enum {
  SAB_OK = 0,
  SAB_END = 1,
@@ -32,7 +35,7 @@ typedef struct sab_progress_options {
  sab_progress_fn progress;
  void *progress_ctx;
 } sab_progress_options;
-/* sab/sizes.h */
+/* sab/sizes.h, stable */
 enum {
  SAB_MAX_COLUMNS = 8,
  SAB_MAX_COLUMN_NAME = 63,
@@ -77,7 +80,7 @@ size_t sab_sizes_count(const sab_sizes *sizes);
 sab_status sab_sizes_get(const sab_sizes *sizes, size_t index, double *size);
 sab_status sab_sizes_values(const sab_sizes *sizes, size_t column, size_t first, size_t count, double *values);
 void sab_sizes_free(sab_sizes *sizes);
-/* sab/cost.h */
+/* sab/cost.h, stable */
 enum {
  SAB_MAX_COST_TERMS = 64,
  SAB_MAX_BUDGETS = 8,
@@ -101,8 +104,9 @@ typedef struct sab_budget {
  double limit;
  uint64_t reserved[2];
 } sab_budget;
-/* sab/plan.h */
+/* sab/plan.h, stable */
 enum {
+ SAB_MAX_PLAN_THREADS = 256,
  SAB_BUCKETS_AUTO = 0,
  SAB_BUCKETS_BOUNDARIES = 1,
  SAB_BUCKETS_OPTIMAL = 2,
@@ -112,7 +116,6 @@ enum {
  SAB_OVERSIZE_ERROR = 0,
  SAB_OVERSIZE_SKIP = 1,
  SAB_OVERSIZE_SINGLE = 2,
- SAB_MAX_PLAN_THREADS = 256,
 };
 typedef struct sab_plan sab_plan;
 typedef int32_t sab_bucket_rule;
@@ -211,7 +214,7 @@ typedef struct sab_plan_report {
  double *padded_totals;
 } sab_plan_report;
 sab_status sab_plan_get_report(const sab_plan *plan, const struct sab_sampler_options *sampler, const sab_progress_options *options, sab_plan_report *report);
-/* sab/sampler.h */
+/* sab/sampler.h, stable */
 enum {
  SAB_LAYOUT_PADDED = 0,
  SAB_LAYOUT_ROW = 1,
@@ -305,7 +308,7 @@ sab_status sab_sampler_state_save(const sab_sampler *sampler, void *state, size_
 sab_status sab_sampler_state_save_at(const sab_sampler *sampler, uint64_t position, void *state, size_t capacity, size_t *size);
 sab_status sab_sampler_state_restore(sab_sampler *sampler, const void *state, size_t size);
 void sab_sampler_free(sab_sampler *sampler);
-/* sab/arrow.h */
+/* sab/arrow.h, provisional */
 struct ArrowSchema;
 struct ArrowArray;
 struct ArrowArrayStream;
@@ -317,14 +320,14 @@ typedef struct sab_sizes_arrow_options {
 sab_status sab_sizes_arrow_new(struct ArrowArray *array, const struct ArrowSchema *schema, const char *column, const sab_sizes_arrow_options *options, sab_sizes **sizes);
 sab_status sab_sizes_arrow_stream_new(struct ArrowArrayStream *stream, const char *column, const sab_sizes_arrow_options *options, sab_sizes **sizes);
 sab_status sab_sampler_get_schedule(const sab_sampler *sampler, struct ArrowArrayStream *stream);
-/* sab/ranks.h */
+/* sab/ranks.h, stable */
 sab_status sab_ranks_from_environment(uint64_t *rank, uint64_t *world_size);
 sab_status sab_ranks_from_mesh(const uint64_t *shape, const int32_t *is_data, size_t axes, uint64_t rank, uint64_t *data_rank, uint64_t *data_world_size);
 typedef int32_t (*sab_all_gather_fn)(void *ctx, const void *mine, size_t size, void *all);
 typedef int32_t (*sab_reduce_fn)(void *ctx, int64_t *values, size_t count);
 sab_status sab_sampler_check_ranks(const sab_sampler *sampler, uint64_t rank, uint64_t world_size, sab_all_gather_fn all_gather, void *ctx);
 sab_status sab_sharded_sampler_new(const sab_sizes *sizes, const sab_plan_options *plan, const sab_sampler_options *options, sab_all_gather_fn all_gather, void *ctx, sab_sampler **sampler);
-/* sab/pack.h */
+/* sab/pack.h, stable */
 enum {
  SAB_PACK_BEST_FIT = 0,
  SAB_PACK_HISTOGRAM = 1,
@@ -362,7 +365,7 @@ typedef struct sab_packed_info {
 } sab_packed_info;
 sab_status sab_packed_sampler_new(const sab_sizes *sizes, const sab_packed_options *pack, const sab_sampler_options *options, sab_sampler **sampler);
 sab_status sab_packed_sampler_get_info(const sab_sampler *sampler, sab_packed_info *info);
-/* sab/memory.h */
+/* sab/memory.h, stable */
 enum {
  SAB_OUT_OF_MEMORY = 2,
  SAB_MODEL_BATCH = 0,
@@ -477,7 +480,7 @@ sab_status sab_memory_model_file_new(const char *path, sab_memory_model **model)
 sab_status sab_memory_model_write(const sab_memory_model *model, void *buffer, size_t capacity, size_t *size);
 sab_status sab_memory_model_bytes_new(const void *data, size_t size, sab_memory_model **model);
 void sab_memory_model_free(sab_memory_model *model);
-/* sab/compat.h */
+/* sab/compat.h, provisional */
 enum {
  SAB_BIONEMO_SHUFFLE_ALL = 0,
  SAB_BIONEMO_SHUFFLE_NONE = 1,
@@ -517,7 +520,7 @@ typedef struct sab_bagua_options {
 } sab_bagua_options;
 sab_status sab_bagua_sampler_new(const sab_sizes *complexity, const sab_bagua_options *balancing, const sab_sampler_options *options, sab_sampler **sampler);
 sab_status sab_bagua_batch_sampler_new(const sab_sizes *complexity, const sab_bagua_options *balancing, const sab_sampler_options *options, sab_sampler **sampler);
-/* sab/files.h */
+/* sab/files.h, provisional */
 enum {
  SAB_MISSING_REFUSE = 0,
  SAB_MISSING_SKIP = 1,
@@ -535,7 +538,7 @@ typedef struct sab_sizes_file_options {
  sab_null_rule nulls;
 } sab_sizes_file_options;
 sab_status sab_sizes_file_new(const char *path, const sab_sizes_file_options *options, sab_sizes **sizes);
-/* sab/balance.h */
+/* sab/balance.h, provisional */
 enum {
  SAB_MICRO_BATCHES_DESCENDING = 0,
  SAB_MICRO_BATCHES_ASCENDING = 1,
@@ -660,7 +663,7 @@ typedef struct sab_context_plan_view {
 sab_status sab_context_plan_new(const sab_sizes *lengths, uint64_t world_size, uint64_t budget, const sab_context_options *options, sab_context_plan **plan);
 sab_status sab_context_plan_get_view(const sab_context_plan *plan, sab_context_plan_view *view);
 void sab_context_plan_free(sab_context_plan *plan);
-/* sab/mixture.h */
+/* sab/mixture.h, provisional */
 enum {
  SAB_MAX_SOURCES = 65535,
  SAB_MIXTURE_SAMPLES = 0,
@@ -710,7 +713,7 @@ typedef struct sab_mixture_report {
  double deviation;
 } sab_mixture_report;
 sab_status sab_mixture_get_report(sab_sampler *sampler, const sab_progress_options *options, sab_mixture_report *reports, size_t count);
-/* sab/engine.h */
+/* sab/engine.h, provisional */
 typedef struct sab_histogram sab_histogram;
 typedef struct sab_histogram_info {
  size_t struct_size;
@@ -750,7 +753,7 @@ sab_status sab_packing_get_info(const sab_packing *packing, sab_packed_info *inf
 sab_status sab_packing_get_patterns(const sab_packing *packing, size_t *count, const uint64_t **bins, const uint64_t **begins, const uint32_t **lengths, const uint32_t **sequences);
 sab_status sab_packing_locate(const sab_packing *packing, const sab_sampler_options *options, const double *sizes, const uint64_t *numbers, const uint64_t *which, size_t count, const sab_places *places);
 void sab_packing_free(sab_packing *packing);
-/* sab/steps.h */
+/* sab/steps.h, provisional */
 enum {
  SAB_SEARCH_PREDICT = 0,
  SAB_SEARCH_DIFFERENCE = 1,
@@ -839,7 +842,7 @@ typedef int32_t (*sab_batch_increase_fn)(void *ctx, uint64_t epoch, uint64_t cur
 sab_status sab_batch_size_grow(sab_batch_increase_fn increase, void *ctx, uint64_t epoch, uint64_t current, uint64_t max_batch_size, uint64_t *batch_size);
 sab_status sab_batch_size_grow_linear(uint64_t epoch, uint64_t start, uint64_t amount, uint64_t period, uint64_t max_batch_size, uint64_t *batch_size);
 sab_status sab_batch_size_grow_doubling(uint64_t epoch, uint64_t start, const uint64_t *milestones, size_t milestone_count, uint64_t max_batch_size, uint64_t *batch_size);
-/* sab/stream.h */
+/* sab/stream.h, provisional */
 enum {
  SAB_RECORD_BYTES = 0,
  SAB_RECORD_LIST = 1,
@@ -979,7 +982,7 @@ sab_status sab_pack_stream_new(sab_stream *source, const sab_pack_stream_options
 sab_status sab_readahead_sampler_new(sab_stream *source, const sab_readahead_stream_options *options, sab_sampler **sampler);
 sab_status sab_sampler_get_stream(sab_sampler *sampler, sab_stream **stream);
 sab_status sab_prefetch_stream_new(sab_stream *source, uint64_t buffer_size, sab_stream **stream);
-/* sab/group.h */
+/* sab/group.h, provisional */
 enum {
  SAB_THRESHOLDS_LEAST_TOTAL = 0,
  SAB_THRESHOLDS_LEAST_LARGEST = 1,
@@ -1062,7 +1065,7 @@ sab_status sab_ragged_pad(const sab_ragged *samples, const int64_t *indices, siz
 sab_status sab_ragged_unpad(const void *padded, const int64_t *shape, const int64_t *indices, size_t count, const sab_pad_options *options, const sab_ragged *samples);
 typedef int32_t sab_mask_rule;
 sab_status sab_ragged_mask(const int64_t *lengths, size_t count, const int64_t *shape, size_t dimensions, sab_mask_rule rule, uint8_t *mask);
-/* sab/cache.h */
+/* sab/cache.h, provisional */
 enum {
  SAB_CACHE_DEGRADE = 0,
  SAB_CACHE_ERROR = 1,
@@ -1117,7 +1120,7 @@ sab_status sab_cache_get_stats(const sab_cache *cache, sab_cache_stats *stats);
 const void *sab_cache_value_data(const sab_cache_value *value, size_t *size);
 void sab_cache_value_free(sab_cache_value *value);
 void sab_cache_free(sab_cache *cache);
-/* sab/torch.h */
+/* sab/torch.h, provisional */
 struct DLManagedTensor;
 sab_status sab_torch_open(const char *path);
 typedef struct sab_torch_info {

@@ -552,7 +552,7 @@ def debian_symbols(library: Library) -> str:
 
 def declarations_of(header: Header) -> Iterator[str]:
     if header.declarations:
-        yield f"/* sab/{header.room}.h */"
+        yield f"/* sab/{header.room}.h, {header.tier} */"
     constants = header.of(Constant)
     if constants:
         yield "enum {"
@@ -574,11 +574,17 @@ def declarations_of(header: Header) -> Iterator[str]:
             yield f"{declare_function(each.signature, each.name)};"
 
 
+DECLARATIONS_HEAD = """
+ * A C compiler needs <stddef.h> and <stdint.h> before them; readers without a preprocessor know
+ * size_t, int32_t and the like themselves. A comment before the declarations of a header has its
+ * name and tier: stable ones do not change, provisional ones may change in a minor release. */"""
+
+
 def declarations_file(library: Library) -> str:
     """Declarations without a preprocessor's lines: for cffi, LuaJIT, koffi and the like. CMake
     removes the headers that a build does not have, by the comments with their names."""
     lines = [line for header in library.headers for line in declarations_of(header)]
-    return "\n".join([f"/* {NOTICE} */", *lines, ""])
+    return "\n".join([f"/* {NOTICE}{DECLARATIONS_HEAD}", *lines, ""])
 
 
 def where_built(header: Header, lines: list[str]) -> list[str]:
@@ -905,6 +911,8 @@ BINDINGS = "bindings/rust/sab-sys/src/bindings.rs"
 def outputs(root: pathlib.Path) -> dict[str, str | None]:
     """The path of every generated file, and what it should contain; None where that is not known
     without bindgen."""
+    from abi_json import abi_json  # which imports this module
+
     include = root / "include"
     cmake = (root / "CMakeLists.txt").read_text()
     major, minor = (
@@ -918,6 +926,7 @@ def outputs(root: pathlib.Path) -> dict[str, str | None]:
         "src/libsab.map": version_script(library),
         f"debian/libsab{major}.symbols": debian_symbols(library),
         "include/sab_cdef.h": declarations_file(library),
+        "include/sab_abi.json": abi_json(library, NOTICE),
         "src/base/first_size.h": first_sizes(library),
         "bindings/julia/src/raw.jl": julia(library),
         "bindings/python/sab/_sab.pyi": python_stub(
@@ -970,4 +979,6 @@ def main() -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    import abi  # under this name, so that abi_json.py has the same classes
+
+    sys.exit(abi.main())

@@ -89,8 +89,8 @@ typedef struct sab_sizes_arrow_options {
  * is none. If nothing is read in place, as when words were counted, the array is released during
  * the call. On failure it stays the caller's.
  *
- * @param array    the array; a record batch is a struct array. Its memory is trusted as far as the
- *     interface does not say how long it is
+ * @param array    read and written: an array; a record batch is a struct array. Its memory is
+ *     trusted as far as the interface does not say how long it is
  * @param schema   its type; stays the caller's, and is read during the call
  * @param column   path of a column in a struct array, such as "audio.frames"; NULL: the array
  *     itself, or the only column of a struct array
@@ -109,7 +109,7 @@ SAB_API sab_status sab_sizes_arrow_new(struct ArrowArray *array, const struct Ar
  * `stream->release` becomes NULL, and the stream is released after the last of its arrays that is
  * in use. On failure the stream stays the caller's; it may have been read in part.
  *
- * @param stream   the stream
+ * @param stream   read and written
  * @param column   as for sab_sizes_arrow_new()
  * @param options  NULL: the defaults
  * @param sizes    the new handle; free with sab_sizes_free()

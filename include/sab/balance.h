@@ -65,8 +65,7 @@ typedef struct sab_partition_options {
  * cost. The first assignment is that of the sum of their costs, each divided by its mean. Moves and
  * exchanges then lower the largest of all (costliest part / mean), until each is at most 1.001 or
  * no exchange of two items lowers it. A cost that cannot be lowered further keeps its largest sum,
- * and the others are lowered. Example: 4,096 samples with images and tokens on 64 parts; the
- * costliest part is at most 0.3 % over the mean of both costs, in two milliseconds.
+ * and the others are lowered.
  *
  * Capacities are always kept: the sum of a part's weights, added in double in the order of the
  * items, is at most the capacity. So 0.1, 0.2 and 0.3, in this order, exceed 0.6. Sums of whole
@@ -74,13 +73,10 @@ typedef struct sab_partition_options {
  * Finding one is a bin packing problem, so capacities that could be kept may be refused. That is
  * rare with several items in a part and a few percent of free capacity.
  *
- * Time grows like that of sorting items and parts, plus a bounded time for moves. Examples: a
- * quarter of a millisecond for 4,096 items on 64 parts, half a second for a million items, two
- * seconds for two million items on a million parts. With a capacity it takes several times as long:
- * four milliseconds for the 4,096 items, five seconds for the two million. With two costs a million
- * items on 64 parts take a second, with eight costs seven. A capacity that one item or the total
- * exceeds is refused at once. Memory: about 80 bytes an item and 150 bytes a part, and 200 bytes a
- * part for each of several costs.
+ * Time grows like that of sorting items and parts, plus a bounded time for moves. With a capacity
+ * it takes several times as long; with several costs it grows with their number. A capacity that
+ * one item or the total exceeds is refused at once. Memory: about 80 bytes an item and 150 bytes a
+ * part, and 200 bytes a part for each of several costs.
  *
  * @param costs    costs, finite, at least 0, each with a finite sum: `count` of them, or with
  *     several costs `cost_count` times as many: the first cost of all items, then the second of
@@ -160,21 +156,20 @@ typedef struct sab_balanced_options {
  * restored with the same. Samples that are too large for lower budgets are left out from there on.
  * Samples that were too large for the budgets that began the epoch return in the next epoch.
  *
- * Time: an epoch begins with one pass over the samples, about 50 ns each, in the constructor,
+ * Time: an epoch begins with one pass over the samples, in the constructor,
  * sab_sampler_set_epoch() and sab_sampler_state_restore(). A step with a sample larger than the
- * room that `fill` leaves is partitioned there, too, about 100 ns a sample. With several columns
- * and budgets that is so for most steps, about 500 ns a sample. Making a step takes one step plan.
+ * room that `fill` leaves is partitioned there, too. With several columns and budgets that is so
+ * for most steps. Making a step takes one step plan.
  * Memory: 8 bytes a sample, 40 a distinct size, 16 a step. With several columns a distinct
  * combination of sizes takes 13 bytes, and 8 for each column, balanced cost and budget.
  *
- * A mixture takes about 0.5 microseconds and 4 bytes a sample more when an epoch begins, and no
- * callbacks as costs. If no sample costs more than a micro-batch that is full of mean samples, as
- * where the only budget is also what is balanced, samples are not taken together. Each source is
- * then within the largest sample of its due after every step, on any number of ranks. A step with
- * a sample that fills a micro-batch takes as long as a full step; with `fill` near 1 this adds
- * little time. If a sample costs more, as with quadratic costs, long samples are taken
- * together, since costs could not be even otherwise. Sources with longer samples are then up to
- * half of these from their dues: in tests 0.7 to 5 micro-batches with 8 ranks, 0.7 to 21 with 64.
+ * A mixture takes 4 bytes a sample more when an epoch begins, and no callbacks as costs. If no
+ * sample costs more than a micro-batch that is full of mean samples, as where the only budget is
+ * also what is balanced, samples are not taken together. Each source is then within the largest
+ * sample of its due after every step, on any number of ranks. A step with a sample that fills a
+ * micro-batch takes as long as a full step; with `fill` near 1 this adds little time. If a sample
+ * costs more, as with quadratic costs, long samples are taken together, since costs could not be
+ * even otherwise. Sources with longer samples are then up to half of these from their dues.
  *
  * @param sizes     read during the call only
  * @param balanced  see sab_balanced_options; NULL is refused
@@ -320,9 +315,7 @@ typedef struct sab_step_plan sab_step_plan;
  *
  * Finding the fewest is a bin packing problem. With one budget and without groups there may be one
  * more than the fewest where less than 2 % of the room is free. With several budgets, or groups on
- * several ranks, there may be more where less than 5 % is free: in tests up to three. With 2 to 5 %
- * free and groups, 1 of 750 steps of 3 to 5 samples a micro-batch had one more. Of steps of 2
- * samples a micro-batch, 19 % had. With two columns under a budget each, 3 % of the steps had.
+ * several ranks, there may be more where less than 5 % is free.
  *
  * Several costs: the plan is also made for each of them alone, and the one with the most even ranks
  * is taken. It compares the largest rank_imbalance / least_rank_imbalance of all costs.
@@ -334,12 +327,10 @@ typedef struct sab_step_plan sab_step_plan;
  * possible with one column and without `groups`. With several columns there may be more. With up to
  * 256 groups a bounded search finds ranks for them.
  *
- * Time: 4,096 samples on 64 ranks take about half a millisecond, 65,536 on 1,024 ranks about 12. A
- * step takes up to four times as long where the budget is nearly used up. It takes up to 8 times as
- * long with a quadratic `balance`, and up to 25 times with two costs. Several numbers are tried
- * where the fewest micro-batches are far above the lower bound: 3,000 samples on one rank, many of
- * which nearly fill one of two budgets, took 0.8 seconds, and in groups on 4 ranks 2 seconds. A
- * callback as a cost is called once for each sample of rows, and many times in the padded layout.
+ * Time: a step takes longer where the budget is nearly used up, with a quadratic `balance` and with
+ * several costs. Several numbers are tried where the fewest micro-batches are far above the lower
+ * bound. A callback as a cost is called once for each sample of rows, and many times in the padded
+ * layout.
  * Memory: about 150 bytes a sample.
  *
  * Sources: R. L. Graham, "Bounds on multiprocessing timing anomalies", 1969 (longest first); S.
@@ -549,9 +540,8 @@ typedef struct sab_context_plan_view {
  * The lower bound is the least time T until which the ranks can do the work of all samples. Each
  * sample has the fewest ranks on which it takes at most T.
  *
- * Time: three milliseconds for 64 ranks and some hundred samples, one second for a million samples.
- * With SAB_CONTEXT_ANY_NUMBER it grows with the product of samples and ranks: five milliseconds for
- * a hundred samples on 64 ranks, half a second for 2,000 on 4,096. Memory: about 400 bytes a
+ * Time grows with the samples; with SAB_CONTEXT_ANY_NUMBER with the product of samples and ranks.
+ * Memory: about 400 bytes a
  * sample, and 64 bytes a part. Without an overhead there may be a part of each sample on each rank.
  *
  * @param lengths     tokens of each sample, whole numbers in one column; read during the call only

@@ -99,7 +99,7 @@ typedef int32_t sab_log_level;
 /** information */
 #define SAB_LOG_INFO 2
 
-/** Receives a log message.
+/** Receives a log message. Called in the thread whose call logs: any thread, and several at once.
  *
  * @param ctx      the pointer given with the callback
  * @param level    SAB_LOG_WARNING or SAB_LOG_INFO
@@ -109,10 +109,10 @@ typedef void (*sab_log_fn)(void *ctx, sab_log_level level, const char *message);
 
 /** Sets the log callback of the process. Without one the library writes no messages.
  *
- * It is called in the thread whose call logs, so possibly in several at once. To remove a callback,
- * set another one or NULL, and keep `ctx` until the calls that have begun return.
+ * To remove a callback, set another one or NULL.
  *
- * @param callback  NULL: no messages
+ * @param callback  NULL: no messages. Kept until another one is set and the calls that have begun
+ *     return
  * @param ctx       passed to each call; owned by the caller
  */
 SAB_API void sab_log_set_callback(sab_log_fn callback, void *ctx) SAB_NOEXCEPT;

@@ -122,7 +122,7 @@ SAB_API const char *sab_cache_url(const sab_cache *cache) SAB_NOEXCEPT;
  * @param cache     a handle
  * @param key       `key_size` bytes
  * @param key_size  at least 1, at most 2^20
- * @param value     the value, free with sab_cache_value_free(); NULL if there is none, and on
+ * @param value     the new handle; free with sab_cache_value_free(); NULL if there is none, and on
  *     failure. From "lmdb:" it is a view of the file: while it is held, values that are evicted or
  *     overwritten still take space there. If values of more than 64 states of the file are held, it
  *     is a copy
@@ -171,7 +171,7 @@ typedef int32_t (*sab_cache_load_fn)(void *ctx, const void *key, size_t key_size
  * @param ctx       passed to `load`
  * @param options   `progress` is called from time to time while the call waits, with the elapsed
  *     milliseconds and those of `load_wait`; NULL: no progress
- * @param value     the value, free with sab_cache_value_free(); NULL on failure
+ * @param value     the new handle; free with sab_cache_value_free(); NULL on failure
  * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_CALLBACK; SAB_E_CANCELLED from `progress`; SAB_E_IO
  */
 SAB_API sab_status sab_cache_get_or_load(sab_cache *cache, const void *key, size_t key_size,

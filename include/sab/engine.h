@@ -211,7 +211,7 @@ SAB_API void sab_histogram_free(sab_histogram *histogram) SAB_NOEXCEPT;
  * sab_histogram_plan_new() makes the plan of the epoch from it. See the comment of this file. Its
  * entries are those of the mixture. A count may be 0. It cannot be merged, subtracted or written.
  *
- * Time: about 10 microseconds an entry of a source whose samples do not all appear equally often.
+ * Time: in proportion to the entries of sources whose samples do not all appear equally often.
  *
  * @param histogram     of all samples of a mixture; read during the call only
  * @param repeats       repeats of each source: finite, at least 0; NULL: 1 each
@@ -266,10 +266,10 @@ typedef struct sab_places {
  * places of a sample are numbered from 0 in the order of the batches over all ranks. The result is
  * that of a sampler that began the epoch: without a restored state and without a lowered budget.
  *
- * Time: in proportion to the buckets of the plan, and then about 0.1 microseconds a sample. So pass
- * many samples in one call. Needs 8 bytes a sample and 160 a bucket during the call. For a mixture
+ * Time: in proportion to the buckets of the plan and to the samples. So pass many samples in one
+ * call. Needs 8 bytes a sample and 160 a bucket during the call. For a mixture
  * time and memory are also in proportion to the entries of its histogram, and to the sources of all
- * buckets. Each place of a sample of it then takes about 0.15 microseconds.
+ * buckets.
  *
  * @param plan     of sab_histogram_plan_new(), or of sab_plan_new() for sizes of one column
  * @param options  of the sampler (seed, epoch, world_size, micro_batches, last_step,
@@ -347,8 +347,8 @@ SAB_API sab_status sab_packing_get_patterns(const sab_packing *packing, size_t *
  * As sab_plan_locate(), with a bin in the place of a batch. Samples that `oversize` skipped have no
  * place.
  *
- * Time: in proportion to the distinct sizes and the patterns, and then about 0.1 microseconds a
- * sample. Needs 8 bytes a sample, and about 200 a distinct size and 80 a part during the call.
+ * Time: in proportion to the distinct sizes, the patterns and the samples. Needs 8 bytes a sample,
+ * and about 200 a distinct size and 80 a part during the call.
  *
  * @param packing  a handle
  * @param options  of the sampler (seed, epoch, world_size, micro_batches, last_step,

@@ -140,8 +140,8 @@ typedef struct sab_grouping_dimension {
  * group. There are no empty groups. They come in ascending order of the first dimension's interval,
  * then the second's, and so on.
  *
- * Time: some 50 ns a sample. Memory: 24 bytes a sample, and during the call 8 more and 4 for each
- * dimension.
+ * Time: in proportion to the samples. Memory: 24 bytes a sample, and during the call 8 more and 4
+ * for each dimension.
  *
  * @param dimensions  `count` of them, with as many samples each; read during the call only
  * @param count       1 to 64
@@ -288,7 +288,7 @@ typedef struct sab_pad_options {
  * @param indices  which samples, such as the permutation of a grouping from a group's offset on;
  *     NULL: all
  * @param count    number of `indices`; without them, of samples
- * @param shape    `dimensions` numbers, filled on SAB_OK; zeros when there are no samples
+ * @param shape    room for `dimensions` numbers, filled on SAB_OK; zeros when there are no samples
  * @return SAB_OK; SAB_E_ARGUMENT
  */
 SAB_API sab_status sab_ragged_get_padded_shape(const sab_ragged *samples, const int64_t *indices,

@@ -53,19 +53,17 @@
  * at random. The first of them is taken that leaves the sources near their dues, else the best one.
  * If a source, or all small sources together, would fall too far behind, the source that needs it
  * most gets a batch (Tijdeman 1980, "The chairman assignment problem"). If a source is more than
- * one batch from its due nevertheless, as in 1 of 100 mixtures, the sources get their batches by
- * earliest deadline (src/mixture/README.md). The seed of the sampler and the epoch choose the
- * order. The batches of a step cost as nearly the same as the dues allow: packed rows with
- * quadratic cost, on 8 ranks, have a costliest row of about twice the mean of the step.
+ * one batch from its due nevertheless, the sources get their batches by earliest deadline
+ * (src/mixture/README.md). The seed of the sampler and the epoch choose the order. The batches of a
+ * step cost as nearly the same as the dues allow.
  *
  * Memory: the sizes and 6 bytes a sample, up to 8 more where ids are not grouped by source and
  * where a size is not exact as a 32-bit float. The bucket samplers of a plan of one column
  * without `separate_by` share 10 bytes a sample, since the first of them sorts the samples. Each
  * keeps 4 bytes for each sample of the epoch and about 50 for each batch, and twice this while
- * an epoch begins. On one rank an epoch of them takes 1.4 to 2.7 times as long as one without a
- * mixture, with 3 to 64 sources and about 100 samples a batch: 7 to 12 ns a sample. Most of it is
- * spent when it begins, and each rank spends that for the samples of all ranks. Other samplers make
- * the epoch as if its samples were a new data set and walk it once, in several times the time.
+ * an epoch begins. Most of the time is spent when it begins, and each rank spends that for the
+ * samples of all ranks. Other samplers make the epoch as if its samples were a new data set and
+ * walk it once, in several times the time.
  *
  * Tier: provisional. Functions and structs here may change or be removed in a minor release.
  */

@@ -31,17 +31,16 @@
  * into one row together are one. The last 300 samples are packed three times, and the fewest rows
  * are kept.
  *
- * Of the samples that share a row, few share one in the next epoch: one to three times as many as
- * with random rows (src/pack/README.md has figures).
+ * Of the samples that share a row, few share one in the next epoch (src/pack/README.md has
+ * figures).
  *
  * The rows are a pure function of (sizes, options, seed, epoch) and the same on every machine.
  * Their number may differ by some rows between epochs: sab_sampler_get_batch_count() and `bins` are
  * those of the present epoch. A state holds no rows, so its size does not depend on the samples.
  *
- * Laying out an epoch takes about 0.6 s for a million samples of images and tokens. It is several
- * times slower when two columns with many distinct sizes need about as many rows. Memory: 4 bytes a
- * sample, 4 more for each column, and about 50 bytes a row. `balance` needs 8 bytes a sample, and
- * laying out an epoch 9 more meanwhile.
+ * Laying out an epoch is slower when two columns with many distinct sizes need about as many rows.
+ * Memory: 4 bytes a sample, 4 more for each column, and about 50 bytes a row. `balance` needs 8
+ * bytes a sample, and laying out an epoch 9 more meanwhile.
  *
  * # Concatenate and cut
  *
@@ -159,9 +158,8 @@ typedef struct sab_packed_info {
  * One column. Time: about that of sorting the sizes by counting, since equal lengths are packed
  * together (FIRST_FIT packs each sample by itself). Memory: 4 bytes a sample, and while packing
  * about 200 for each distinct length (FIRST_FIT: 12 bytes more a sample). With about as many
- * distinct lengths as samples, such as sizes of files in bytes, packing is much slower: ten million
- * distinct lengths up to 2^31 - 1 take minutes and 2 GB. A sample of length 0 is a sequence that
- * takes no room.
+ * distinct lengths as samples, such as sizes of files in bytes, packing is much slower. A sample of
+ * length 0 is a sequence that takes no room.
  *
  * @param sizes    lengths, of one or several columns: whole numbers, since `cu_seqlens` are; read
  *     during the call only

@@ -37,6 +37,9 @@
 extern "C" {
 #endif
 
+/** The most threads that make a plan. */
+#define SAB_MAX_PLAN_THREADS 256
+
 /** The batches of a data set. */
 typedef struct sab_plan sab_plan;
 
@@ -71,9 +74,6 @@ typedef int32_t sab_oversize;
 /** each is a batch of its own. Only these batches may cost more than the budget. They are padded to
  *  their own length or, under `max_shapes`, to one of the lengths chosen for such samples */
 #define SAB_OVERSIZE_SINGLE 2
-
-/** The most threads that make a plan. */
-#define SAB_MAX_PLAN_THREADS 256
 
 /** How to make a plan. `budgets` or `batch_sizes` must be given. With both, the smaller batch size
  * is used. Few need more than the first fields. */

@@ -208,7 +208,7 @@ SAB_API size_t sab_sizes_count(const sab_sizes *sizes) SAB_NOEXCEPT;
  */
 SAB_API sab_status sab_sizes_get(const sab_sizes *sizes, size_t index, double *size) SAB_NOEXCEPT;
 
-/** Reads many sizes of a column, one after the other. Much faster than sab_sizes_get() for each.
+/** Reads many sizes of a column, one after the other, in one call.
  *
  * @param sizes   a handle
  * @param column  below sab_sizes_column_count()

@@ -41,8 +41,8 @@ typedef int32_t sab_search;
 /** by prediction: steps of growing size, each as large as the curve through the earlier ones
  *  allows. The result is the last one that fits, at most 1 % below the prediction. About six steps
  *  a length, more if memory is not linear in the count (a warning is logged if 30 are not enough).
- *  Runs out of memory only if two samples do not fit or memory suddenly grows much faster. The
- *  blocks of a caching allocator take more than the peak: there up to three trials ran out */
+ *  Runs out of memory only if two samples do not fit, memory suddenly grows much faster, or the
+ *  blocks of a caching allocator take more than the peak */
 #define SAB_SEARCH_PREDICT 0
 /** from two steps: memory(2) - memory(1) is the memory of one sample. Correct only if memory is
  *  linear in the count */
@@ -240,7 +240,7 @@ typedef struct sab_memory_guard_options {
     /** number of last steps that a check uses; at least 8. 0: 64 */
     uint64_t window;
     /** makes all ranks lower the budget to the smallest one; called every `interval` steps, and
-     *  once more when the budget is lowered. NULL: one rank */
+     *  once more when the budget is lowered. Kept until the guard is freed. NULL: one rank */
     sab_reduce_fn reduce;
     /** passed to `reduce` */
     void *reduce_ctx;

@@ -16,11 +16,12 @@
  * SAB_E_NO_MEMORY. sab_stream_next() reports failures in threads of the stream after the records
  * that came before them.
  *
- * Callbacks and their contexts: `release` is called exactly once, when neither the stream nor one
- * of its threads can call the callbacks any more. Usually this is during sab_stream_free(), in the
- * same thread. If a callback in one of the stream's own threads frees the stream, or after
- * sab_stream_abandon(), the last thread calls `release`. A callback must not free a stream while a
- * call on that stream has not returned in the same thread.
+ * Callbacks are called in the thread that reads the stream, or in any thread of the stage or a
+ * later one. `release` is called exactly once, when neither the stream nor one of its threads can
+ * call the callbacks any more. Usually this is during sab_stream_free(), in the same thread. If a
+ * callback in one of the stream's own threads frees the stream, or after sab_stream_abandon(), the
+ * last thread calls `release`. A callback must not free a stream while a call on that stream has
+ * not returned in the same thread.
  *
  * The stages are those of infinibatch. With the same seed they give the same order: random choices
  * are those of CPython's `random.Random`.
@@ -60,7 +61,7 @@ typedef struct sab_record {
     size_t length;
 } sab_record;
 
-/** Functions for handles of the caller. */
+/** Functions for handles of the caller. Kept until the stream and all handles are freed. */
 typedef struct sab_object_functions {
     /** set by SAB_OBJECT_FUNCTIONS_INIT */
     size_t struct_size;
@@ -95,7 +96,8 @@ SAB_API sab_status sab_stream_next(sab_stream *stream, sab_record *record) SAB_N
  * @param stream    a handle
  * @param progress  called from time to time during sab_stream_next() and
  *     sab_stream_state_restore(), in the same thread. It gets the number of records read so far
- *     of the window, and the size of the window. Without a window the size is 0. NULL for none
+ *     of the window, and the size of the window. Without a window the size is 0. NULL for none.
+ *     Kept until another one is set or the stream is freed
  * @param ctx       passed to `progress`
  * @return SAB_OK
  */

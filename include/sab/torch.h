@@ -54,8 +54,8 @@ SAB_API sab_status sab_torch_get_info(sab_torch_info *info) SAB_NOEXCEPT;
 
 /** Sizes from a tensor of any device; copied.
  *
- * @param tensor  one dimension; 8 to 64-bit integers, float32 or float64. Its deleter is called on
- *     SAB_OK; otherwise the caller still owns it
+ * @param tensor  read: one dimension; 8 to 64-bit integers, float32 or float64. Its deleter is
+ *     called on SAB_OK; otherwise the caller still owns it
  * @param sizes   the new handle; free with sab_sizes_free()
  * @return SAB_OK; SAB_E_ARGUMENT for another shape or dtype; SAB_E_UNSUPPORTED before
  *     sab_torch_open()
@@ -95,7 +95,7 @@ SAB_API sab_status sab_torch_store_new(const char *host, uint16_t port, uint64_t
 
 /** Gathers bytes from all ranks; a sab_all_gather_fn whose `ctx` is the store.
  *
- * @param store  a sab_torch_store
+ * @param store  read: a sab_torch_store
  * @param mine   `size` bytes of this rank
  * @param size   bytes of each rank, the same on all
  * @param all    room for world size times `size` bytes; filled in the order of the ranks
@@ -243,8 +243,8 @@ SAB_API sab_status sab_torch_collection_get_info(const sab_torch_collection *col
  * @param collection  a handle
  * @param leaf        which tensor, in the order in which leaves were given
  * @param index       which sample, or which group
- * @param tensor      shares the collection's memory, which must not be written; without gradients.
- *     The caller calls its deleter. NULL on failure
+ * @param tensor      filled with a tensor without gradients that shares the collection's memory,
+ *     which must not be written. The caller calls its deleter. NULL on failure
  * @return SAB_OK; SAB_E_ARGUMENT
  */
 SAB_API sab_status sab_torch_collection_get_dlpack(const sab_torch_collection *collection,
@@ -256,7 +256,7 @@ SAB_API sab_status sab_torch_collection_get_dlpack(const sab_torch_collection *c
  * @param collection  a handle
  * @param leaf        which tensor
  * @param index       which sample, or which group
- * @param tensor      a tensor, such as an undefined one, that is assigned to on SAB_OK
+ * @param tensor      filled on SAB_OK, by assignment; may be an undefined tensor before
  * @return SAB_OK; SAB_E_ARGUMENT
  */
 SAB_API sab_status sab_torch_collection_get_tensor(const sab_torch_collection *collection,
@@ -271,8 +271,8 @@ SAB_API sab_status sab_torch_collection_get_tensor(const sab_torch_collection *c
  *     atom), true for positions within all of them. Or NULL: the mask has the shape and lengths of
  *     the tensor `leaf` of the group
  * @param leaf        where `names` is NULL
- * @param mask        of dtype bool, assigned on SAB_OK, on the device of the group's first tensor,
- *     or that of `leaf`
+ * @param mask        filled on SAB_OK, by assignment: of dtype bool, on the device of the group's
+ *     first tensor, or that of `leaf`
  * @return SAB_OK; SAB_E_ARGUMENT
  */
 SAB_API sab_status sab_torch_collection_get_mask(const sab_torch_collection *collection,
@@ -285,7 +285,7 @@ SAB_API sab_status sab_torch_collection_get_mask(const sab_torch_collection *col
  * @param group       which group
  * @param names       lengths, or NULL
  * @param leaf        where `names` is NULL
- * @param mask        the caller calls its deleter. NULL on failure
+ * @param mask        filled with a tensor; the caller calls its deleter. NULL on failure
  * @return SAB_OK; SAB_E_ARGUMENT
  */
 SAB_API sab_status sab_torch_collection_get_mask_dlpack(const sab_torch_collection *collection,

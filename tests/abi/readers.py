@@ -58,9 +58,9 @@ def layout():
 
 
 def check_standards():
-    """No extension of any compiler, in any standard from C99 and C++11 on."""
+    """No extension of any compiler, in any standard from C89 and C++11 on."""
     strict = ["-pedantic-errors", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", f"-I{INCLUDE}"]
-    standards = [("c", standard) for standard in ("c99", "c11", "c17")]
+    standards = [("c", standard) for standard in ("c89", "c99", "c11", "c17")]
     standards += [("c++", standard) for standard in ("c++11", "c++20")]
     for language, standard in standards:
         compiler = "cc" if language == "c" else "c++"
@@ -103,6 +103,8 @@ def check_clang():
         source,
     )
     strict = ["-Wall", "-Wextra", "-pedantic", "-Werror", "-fno-rtti", "-fsyntax-only"]
+    often = ["-Wshadow", "-Wconversion", "-x", "c++", f"-I{INCLUDE}"]
+    run("clang++", "-std=c++17", *strict, *often, INCLUDE / "sab.hpp")
     for standard in (17, 20):
         tests = REPO / "tests/cpp/handles_test.cpp"
         run("clang++", f"-std=c++{standard}", *strict, f"-I{INCLUDE}", tests)

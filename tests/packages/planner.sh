@@ -50,6 +50,13 @@ declarations_agree() {
   diff <(declared) <(grep -oE '^[a-z].*\bsab_[a-z0-9_]+\(' "$prefix/share/libsab/sab_cdef.h" |
     grep -v '^typedef' | sed -E 's/.*\b(sab_[a-z0-9_]+)\($/\1/' | sort)
 }
+descriptions_agree() {
+  diff <(declared) <(python3 -c '
+import json, sys
+headers = json.load(open(sys.argv[1]))["headers"]
+print(*sorted(each["name"] for header in headers for each in header.get("functions", [])), sep="\n")
+' "$prefix/share/libsab/sab_abi.json")
+}
 has_its_headers_only() {
   diff <(printf '%s.h\n' base cost features plan ranks sampler sizes) <(ls "$include/sab")
 }
@@ -98,6 +105,7 @@ check "needed libraries" needs_the_c_and_cpp_runtime_only
 check "size" is_small
 check "exported functions" exports_what_the_headers_declare
 check "sab_cdef.h" declarations_agree
+check "sab_abi.json" descriptions_agree
 check "headers" has_its_headers_only
 check "sab.h in C" header_compiles cc -std=c11 -x c sab.h
 check "sab.hpp" header_compiles c++ -std=c++17 -x c++ sab.hpp

@@ -144,6 +144,7 @@ struct sab_budget
     reserved::NTuple{2,UInt64}
 end
 
+const SAB_MAX_PLAN_THREADS = 256
 const SAB_BUCKETS_AUTO = 0
 const SAB_BUCKETS_BOUNDARIES = 1
 const SAB_BUCKETS_OPTIMAL = 2
@@ -153,7 +154,6 @@ const SAB_TAIL_WRAP = 2
 const SAB_OVERSIZE_ERROR = 0
 const SAB_OVERSIZE_SKIP = 1
 const SAB_OVERSIZE_SINGLE = 2
-const SAB_MAX_PLAN_THREADS = 256
 struct sab_plan end
 const sab_bucket_rule = Int32
 const sab_tail = Int32

@@ -77,6 +77,7 @@ class _Lib:
     SAB_NULLS_ZERO: int
     SAB_MAX_COST_TERMS: int
     SAB_MAX_BUDGETS: int
+    SAB_MAX_PLAN_THREADS: int
     SAB_BUCKETS_AUTO: int
     SAB_BUCKETS_BOUNDARIES: int
     SAB_BUCKETS_OPTIMAL: int
@@ -86,7 +87,6 @@ class _Lib:
     SAB_OVERSIZE_ERROR: int
     SAB_OVERSIZE_SKIP: int
     SAB_OVERSIZE_SINGLE: int
-    SAB_MAX_PLAN_THREADS: int
     SAB_LAYOUT_PADDED: int
     SAB_LAYOUT_ROW: int
     SAB_LAST_STEP_SPLIT: int

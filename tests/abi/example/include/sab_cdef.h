@@ -1,5 +1,8 @@
-/* Generated from the public headers by tools/abi.py: do not edit. */
-/* sab/base.h */
+/* Generated from the public headers by tools/abi.py: do not edit.
+ * A C compiler needs <stddef.h> and <stdint.h> before them; readers without a preprocessor know
+ * size_t, int32_t and the like themselves. A comment before the declarations of a header has its
+ * name and tier: stable ones do not change, provisional ones may change in a minor release. */
+/* sab/base.h, stable */
 enum {
  SAB_OK = 0,
  SAB_E_ARGUMENT = -1,
@@ -20,7 +23,7 @@ typedef struct sab_box_options {
 void sab_box_options_init(sab_box_options *options, size_t struct_size);
 sab_status sab_box_new(const char *name, sab_look_fn look, void (*release)(void *ctx), sab_box **box);
 const char *sab_name(void);
-/* sab/extra.h */
+/* sab/extra.h, provisional */
 struct DLManagedTensor;
 typedef struct sab_pair {
  int64_t first;
@@ -31,3 +34,4 @@ typedef struct sab_thing {
 } sab_thing;
 void sab_thing_init(sab_thing *thing, size_t struct_size);
 sab_status sab_pack(const sab_pair *pairs, struct DLManagedTensor *const *tensors);
+sab_status sab_weigh(const sab_box *const *boxes, size_t count, sab_look_fn look, void *ctx, double *weights, double *total);

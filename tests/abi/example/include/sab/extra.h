@@ -50,6 +50,18 @@ SAB_API void sab_thing_init(sab_thing *thing, size_t struct_size) SAB_NOEXCEPT;
 SAB_API sab_status sab_pack(const sab_pair *pairs,
                             struct DLManagedTensor *const *tensors) SAB_NOEXCEPT;
 
+/** Weighs boxes. There are other ways.
+ *
+ * @param boxes    `count` boxes
+ * @param count    at least 1
+ * @param look     how to look; NULL: by itself. Kept until the next call
+ * @param ctx      passed to `look`
+ * @param weights  room for `count` numbers; may be NULL
+ * @param total    read and written
+ */
+SAB_API sab_status sab_weigh(const sab_box *const *boxes, size_t count, sab_look_fn look, void *ctx,
+                             double *weights, double *total) SAB_NOEXCEPT;
+
 #ifdef __cplusplus
 }
 #endif

@@ -60,6 +60,8 @@ sab_thing_init(thing, struct_size) = ccall(_sab_thing_init[], Cvoid, (Ptr{sab_th
 init(thing::sab_thing) = sab_thing_init(thing, sizeof(thing))
 const _sab_pack = Ref(C_NULL)
 sab_pack(pairs, tensors) = ccall(_sab_pack[], sab_status, (Ptr{sab_pair}, Ptr{Ptr{DLManagedTensor}}), pairs, tensors)
+const _sab_weigh = Ref(C_NULL)
+sab_weigh(boxes, count, look, ctx, weights, total) = ccall(_sab_weigh[], sab_status, (Ptr{Ptr{sab_box}}, Csize_t, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{Float64}, Ptr{Float64}), boxes, count, look, ctx, weights, total)
 
 """
 Finds every function in a library that is loaded. A provisional function may be missing; calling it
@@ -71,6 +73,7 @@ function load(library)
     _sab_name[] = dlsym(library, :sab_name)
     _sab_thing_init[] = something(dlsym(library, :sab_thing_init; throw_error=false), C_NULL)
     _sab_pack[] = something(dlsym(library, :sab_pack; throw_error=false), C_NULL)
+    _sab_weigh[] = something(dlsym(library, :sab_weigh; throw_error=false), C_NULL)
 end
 
 end # module

@@ -1,1 +1,1 @@
-// SHA-256 of include/sab_cdef.h: 204fe562982edcc84c24d6d6efbb33548fd6419cdcaa668811c80a90a0248363
+// SHA-256 of include/sab_cdef.h: 17df6b60cac7063d091c80f0fc5d816cdaa73341eafaf032324777bdd4ea686f

@@ -95,6 +95,12 @@ private:
 class SourceDues {
 public:
     static constexpr double none = std::numeric_limits<double>::infinity();
+    /// Of so many batches that are drawn, or queued, the best one is taken. With more of them the
+    /// sources are nearer to their dues, and an epoch begins later.
+    static constexpr std::size_t compared = 16;
+    /// The sources are near their dues if the sum of the squares of the distances is at most this,
+    /// in sizes of a batch: half a batch, as the next one may lead as far away again.
+    static constexpr double near = 0.5 * 0.5;
     struct Choice {
         double score = none;
         uint32_t batch = 0;

@@ -77,7 +77,7 @@ private:
     uint32_t take(OfRank& rank, double cost) {
         const double unit = dues_.largest(),
                      enough = std::max(0.0, SourceDues::near * unit * unit - dues_.squares());
-        SourceDues::Choice best;
+        SourceDues::Candidate best;
         for (std::size_t tries = SourceDues::compared; tries > 0 && best.score > enough;
              --tries, ++rank.next) {
             if (rank.next >= rank.rest.size()) rank.next = 0;

@@ -61,7 +61,7 @@ public:
                 put(most_alike(next));
                 continue;
             }
-            SourceDues::Choice best;
+            SourceDues::Candidate best;
             compare_queued(next, best);
             put(best.batch);
         }
@@ -138,7 +138,7 @@ private:
         return *first;
     }
 
-    void compare_queued(Queue& queue, SourceDues::Choice& best) {
+    void compare_queued(Queue& queue, SourceDues::Candidate& best) {
         dues_.compare_queued(queue.batches, queue.next, cost_of_step(), dues_.mean(), best);
     }
 
@@ -146,7 +146,7 @@ private:
     /// near their dues, else the best one of these and of the source that is farthest behind.
     void put_best() {
         const double unit = dues_.mean(), enough = SourceDues::near * unit * unit - dues_.squares();
-        SourceDues::Choice best;
+        SourceDues::Candidate best;
         for (std::size_t tries = SourceDues::compared; tries > 0 && best.score > enough;
              --tries, ++next_) {
             if (next_ >= rest_.size()) next_ = 0;
@@ -267,7 +267,7 @@ std::vector<uint32_t> even_merge(const SourceAmounts& amounts, std::span<const u
     double cost = 0;
     while (!open.empty()) {
         const bool begins = made.size() % step_batches == 0;
-        SourceDues::Choice best{.batch = open.front()};
+        SourceDues::Candidate best{.batch = open.front()};
         const double unit = dues.mean(), enough = std::max(0.0, unit * unit - dues.squares());
         if (made.size() >= fixed)
             for (std::size_t i = 0; i < std::min(tries, open.size()) && best.score > enough; ++i)

@@ -206,7 +206,7 @@ double SourceDues::change(uint32_t batch) const {
     return of.squares + 2 * ahead;
 }
 
-void SourceDues::compare(uint32_t batch, double cost, double unit, Choice& best) const {
+void SourceDues::compare(uint32_t batch, double cost, double unit, Candidate& best) const {
     double score = change(batch);
     if (cost > 0) {
         const double unlike = 1 - std::min(cost, costs_[batch]) / std::max(cost, costs_[batch]);
@@ -216,7 +216,7 @@ void SourceDues::compare(uint32_t batch, double cost, double unit, Choice& best)
 }
 
 void SourceDues::compare_queued(std::span<uint32_t> queue, std::size_t& next, double cost,
-                                double unit, Choice& best) const {
+                                double unit, Candidate& best) const {
     std::array<uint32_t, compared> open;
     std::size_t count = 0, i = next;
     for (; i < queue.size() && count < compared; ++i) {

@@ -50,9 +50,9 @@ MixtureLocator::MixtureLocator(std::shared_ptr<const Plan> plan,
     }
 }
 
-void check_sources(const sab_plan& plan, const uint32_t* sources, std::size_t count) {
-    if (plan.turns && count > 0) require(sources, "sources");
-    if (!plan.turns && sources != nullptr)
+void check_sources(bool is_of_mixture, const uint32_t* sources, std::size_t count) {
+    if (is_of_mixture && count > 0) require(sources, "sources");
+    if (!is_of_mixture && sources != nullptr)
         fail(SAB_E_ARGUMENT, "sources: must be NULL: the plan is of no epoch of a mixture");
 }
 

@@ -59,7 +59,7 @@ private:
     std::vector<Strides> strides_{};  ///< of the buckets
 };
 
-/// Refuses sources where the plan is of no mixture, and none where it is of one.
-void check_sources(const sab_plan& plan, const uint32_t* sources, std::size_t count);
+/// Refuses sources where the plan is of no epoch of a mixture, and none where it is of one.
+void check_sources(bool is_of_mixture, const uint32_t* sources, std::size_t count);
 
 }  // namespace sab

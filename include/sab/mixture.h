@@ -49,15 +49,14 @@
  * out nothing, and SAB_LAST_STEP_WRAP repeats nothing.
  *
  * Sequential and costliest samplers keep their own order. The order is laid out when an epoch
- * begins, which reads all batches once. Where each batch is of one source, a source that is ahead
- * of its due waits. Of the others the one that would be one batch behind first gets the next batch
- * (Tijdeman 1980, "The chairman assignment problem"). Else some of the batches that are left are
- * drawn at random for each place. The first of them is taken that leaves the sources near their
- * dues, else the best one of these and of the source that is farthest behind. If a source is more
- * than one batch from its due nevertheless, orders by the first rule are tried, too. The seed of
- * the sampler and the epoch choose the order. The batches of a step cost as nearly the same as the
- * dues allow: packed rows with quadratic cost, on 8 ranks, have a costliest row of about twice the
- * mean of the step.
+ * begins, which reads all batches once. For each place some of the batches that are left are drawn
+ * at random. The first of them is taken that leaves the sources near their dues, else the best one
+ * of these and of the source that is farthest behind. If a source is more than one batch from its
+ * due nevertheless, the batches come by earliest deadline. Then a source that is ahead of its due
+ * waits. Of the others the one that would be one batch behind first gets the next batch: Tijdeman
+ * 1980, "The chairman assignment problem". The seed of the sampler and the epoch choose the order.
+ * The batches of a step cost as nearly the same as the dues allow: packed rows with quadratic cost,
+ * on 8 ranks, have a costliest row of about twice the mean of the step.
  *
  * Memory: the sizes and 6 bytes a sample, up to 8 more where ids are not grouped by source and
  * where a size is not exact as a 32-bit float. The bucket samplers of a plan of one column

@@ -1,7 +1,6 @@
 #include "sampler/even_order.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <queue>
 #include <utility>
@@ -11,9 +10,9 @@
 namespace sab {
 namespace {
 
-// Where batches have several sources, nothing is proved. Then orders are tried until one keeps all
-// sources within a batch of their dues: nearly random ones in turn with such by deadlines. In tests
-// one of the first four always did. Each takes as long as the first.
+// Orders that are tried until one keeps all sources within a batch of their dues: nearly random
+// ones in turn with such by deadlines. Where each batch has one source, the second one always does.
+// In tests with other batches one of the first four did. Each takes as long as the first.
 constexpr uint64_t most_attempts = 8;
 
 /// Puts batches in order, one after the other.
@@ -28,13 +27,6 @@ public:
           attempt_(attempt),
           dues_(amounts, costs) {
         made_.reserve(batches.size());
-    }
-
-    /// Whether each batch has only one source.
-    bool have_one_source() const {
-        return std::ranges::all_of(batches_, [this](uint32_t batch) {
-            return dues_.amount(batch, dues_.richest(batch)) == dues_.size(batch);
-        });
     }
 
     /// Puts the first `fixed` batches, then the others in random order, as far as the dues allow.
@@ -54,15 +46,9 @@ public:
     /// then within one batch of its due (src/mixture/README.md).
     void put_by_deadlines(std::size_t fixed) {
         put_fixed(fixed);
-        const bool is_proved = have_one_source();
         while (made_.size() < batches_.size()) {
-            Queue& next = earliest();
-            if (is_proved) {
-                put(most_alike(next));
-                continue;
-            }
             SourceDues::Candidate best;
-            compare_queued(next, best);
+            compare_queued(earliest(), best);
             put(best.batch);
         }
     }
@@ -124,19 +110,6 @@ private:
 
     /// That the next batch should have; 0: any.
     double cost_of_step() const { return made_.size() % step_batches_ == 0 ? 0 : first_cost_; }
-
-    /// Moves up the one of the next batches of a queue whose cost is most like that of the step.
-    uint32_t most_alike(Queue& queue) const {
-        const auto first = queue.batches.begin() + static_cast<std::ptrdiff_t>(queue.next);
-        const auto left = static_cast<std::size_t>(queue.batches.end() - first);
-        const auto end = first + static_cast<std::ptrdiff_t>(std::min(left, SourceDues::compared));
-        const double cost = cost_of_step();
-        if (cost > 0)
-            std::iter_swap(first, std::ranges::min_element(first, end, {}, [&](uint32_t batch) {
-                               return std::abs(costs_[batch] - cost);
-                           }));
-        return *first;
-    }
 
     void compare_queued(Queue& queue, SourceDues::Candidate& best) {
         dues_.compare_queued(queue.batches, queue.next, cost_of_step(), dues_.mean(), best);
@@ -234,12 +207,11 @@ std::vector<uint32_t> even_epoch(const SourceAmounts& amounts, std::span<const u
     std::vector<uint32_t> best;
     for (uint64_t attempt = 0; attempt < most_attempts; ++attempt) {
         Orderer orderer(amounts, batches, costs, epoch_options.step_batches, attempt);
-        const bool is_proved = attempt == 0 && orderer.have_one_source();
-        if (is_proved || attempt % 2 == 1)
-            orderer.put_by_deadlines(fixed);
-        else
+        if (attempt % 2 == 0)
             orderer.put_near_random(fixed);
-        const bool is_enough = is_proved || orderer.keeps_to_dues();
+        else
+            orderer.put_by_deadlines(fixed);
+        const bool is_enough = orderer.keeps_to_dues();
         if (orderer.farthest() < least) {
             least = orderer.farthest();
             best = std::move(orderer).order();

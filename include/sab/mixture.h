@@ -50,12 +50,12 @@
  *
  * Sequential and costliest samplers keep their own order. The order is laid out when an epoch
  * begins, which reads all batches once. For each place some of the batches that are left are drawn
- * at random. The first of them is taken that leaves the sources near their dues, else the best one.
- * If a source, or all small sources together, would fall too far behind, the source that needs it
- * most gets a batch (Tijdeman 1980, "The chairman assignment problem"). If a source is more than
- * one batch from its due nevertheless, the sources get their batches by earliest deadline
- * (src/mixture/README.md). The seed of the sampler and the epoch choose the order. The batches of a
- * step cost as nearly the same as the dues allow.
+ * at random. The first of them is taken that leaves the sources near their dues, else the best one
+ * of these and of the source that is farthest behind. If a source is more than one batch from its
+ * due nevertheless, the batches come by earliest deadline. Then a source that is ahead of its due
+ * waits. Of the others the one that would be one batch behind first gets the next batch: Tijdeman
+ * 1980, "The chairman assignment problem". The seed of the sampler and the epoch choose the order.
+ * The batches of a step cost as nearly the same as the dues allow.
  *
  * Memory: the sizes and 6 bytes a sample, up to 8 more where ids are not grouped by source and
  * where a size is not exact as a 32-bit float. The bucket samplers of a plan of one column

@@ -37,7 +37,7 @@ std::unique_ptr<Sequence::EpochOrder> BalancedSequence::make_epoch_order(
 
 void BalancedSequence::exchange(EpochOrder& epoch_order) noexcept {
     std::swap(present_, static_cast<EpochOrderOf<Present>&>(epoch_order).value);
-    dealt_.step.reset();
+    step_parts_.step.reset();
 }
 
 /// docs/formats.md says what the numbers are.
@@ -101,29 +101,30 @@ void BalancedSequence::number_parts(uint64_t step, std::span<uint32_t> part_of) 
     for (std::size_t part = 0; part < places.size(); ++part)
         places[part] += static_cast<uint32_t>(ranks(part / of_rank) * of_rank);
     for (uint32_t& part : part_of) part = places[part];
-    dealt_.costs.resize(costs.size());
+    step_parts_.costs.resize(costs.size());
     for (std::size_t i = 0; i < costs.size(); ++i)
-        dealt_.costs[i - i % parts + places[i % parts]] = costs[i];
+        step_parts_.costs[i - i % parts + places[i % parts]] = costs[i];
 }
 
 /// Makes a step the one at hand.
 void BalancedSequence::load(uint64_t step) const {
-    if (dealt_.step == step) return;
-    dealt_.step.reset();
+    if (step_parts_.step == step) return;
+    step_parts_.step.reset();
     present_.cuts.load(step);
     const std::span<const uint32_t> offsets = present_.cuts.offsets();
     std::vector<uint32_t> part_of = present_.cuts.part_of();
     fill_empty(present_.cuts.items().cost_table()[0], rules_.parts(), rules_.options.micro_batches,
                true, part_of);
     number_parts(step, part_of);
-    std::vector<std::size_t>& begins = dealt_.begins;
+    std::vector<std::size_t>& begins = step_parts_.begins;
     begins.assign(rules_.parts() + 1, 0);
     for (const uint32_t part : part_of) ++begins[part + 1];
     std::partial_sum(begins.begin(), begins.end(), begins.begin());
-    dealt_.offsets.resize(offsets.size());
+    step_parts_.offsets.resize(offsets.size());
     std::vector<std::size_t> to(begins.begin(), begins.end() - 1);
-    for (std::size_t i = 0; i < offsets.size(); ++i) dealt_.offsets[to[part_of[i]]++] = offsets[i];
-    dealt_.step = step;
+    for (std::size_t i = 0; i < offsets.size(); ++i)
+        step_parts_.offsets[to[part_of[i]]++] = offsets[i];
+    step_parts_.step = step;
 }
 
 /// Makes the step of a batch the one at hand. Returns the number of its micro-batch.
@@ -136,8 +137,8 @@ uint64_t BalancedSequence::part_at(uint64_t position) const {
 
 std::span<const uint32_t> BalancedSequence::offsets_at(uint64_t position) const {
     const uint64_t part = part_at(position);
-    const std::size_t begin = dealt_.begins[part], end = dealt_.begins[part + 1];
-    return std::span(dealt_.offsets).subspan(begin, end - begin);
+    const std::size_t begin = step_parts_.begins[part], end = step_parts_.begins[part + 1];
+    return std::span(step_parts_.offsets).subspan(begin, end - begin);
 }
 
 const StepItems& BalancedSequence::items(uint64_t step) const {
@@ -147,12 +148,12 @@ const StepItems& BalancedSequence::items(uint64_t step) const {
 
 std::span<const double> BalancedSequence::part_costs(uint64_t step, std::size_t balance) const {
     load(step);
-    return std::span(dealt_.costs).subspan(balance * rules_.parts(), rules_.parts());
+    return std::span(step_parts_.costs).subspan(balance * rules_.parts(), rules_.parts());
 }
 
 double BalancedSequence::cost(uint64_t position) const {
     const uint64_t part = part_at(position);
-    return dealt_.costs[part];
+    return step_parts_.costs[part];
 }
 
 PerColumn BalancedSequence::total(uint64_t position) const {

@@ -51,8 +51,8 @@ private:
         uint64_t first_step = 0;  ///< of the optimizer
         uint64_t took_over = 0;   ///< position at which these options took over
     };
-    /// The step at hand, dealt to the micro-batches.
-    struct Dealt {
+    /// The step at hand, by micro-batches.
+    struct StepParts {
         std::optional<uint64_t> step;
         std::vector<double> costs;  ///< the first of all micro-batches, then the second of all, ...
         std::vector<std::size_t> begins;  ///< of each micro-batch, in offsets; one more at the end
@@ -69,7 +69,7 @@ private:
     Progress progress_;  ///< of the constructor's call; then none
     std::shared_ptr<const EpochSamples> samples_of_;
     mutable Present present_;
-    mutable Dealt dealt_;
+    mutable StepParts step_parts_;
 };
 
 /// How even the present epoch of a sampler of sab_balanced_sampler_new() or

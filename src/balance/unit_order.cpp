@@ -76,9 +76,9 @@ private:
             return at != other.at ? at > other.at : source > other.source;
         }
     };
-    using Turns = std::priority_queue<Turn>;
+    using TurnQueue = std::priority_queue<Turn>;
 
-    static Turn pop(Turns& turns) {
+    static Turn pop(TurnQueue& turns) {
         const Turn turn = turns.top();
         turns.pop();
         return turn;
@@ -182,8 +182,8 @@ private:
     std::vector<double> coming_;            ///< of each source, in its next unit
     std::vector<uint32_t> queued_;          ///< units by source
     std::vector<std::size_t> next_, ends_;  ///< of each source, in queued_
-    Turns early_;                           ///< of sources whose next unit may not come yet
-    Turns due_;                             ///< of the others
+    TurnQueue early_;                       ///< of sources whose next unit may not come yet
+    TurnQueue due_;                         ///< of the others
 };
 
 }  // namespace

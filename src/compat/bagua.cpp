@@ -106,31 +106,31 @@ std::unique_ptr<Sequence::EpochOrder> BaguaSequence::make_epoch_order(
     check(ranks <= most_ranks, "options.world_size", ranks, "load is balanced over at most ",
           most_ranks, " ranks");
     const bool drops_samples = kind_ == bagua_kind && options_.drop_last != 0;
-    Dealt dealt;
-    dealt.epoch_options = epoch_options;
-    dealt.per_rank = count / ranks + (!drops_samples && count % ranks != 0);
+    Division division;
+    division.epoch_options = epoch_options;
+    division.per_rank = count / ranks + (!drops_samples && count % ranks != 0);
 
     MersenneTwister generator(static_cast<uint32_t>(epoch_options.seed + epoch_options.epoch));
     const std::vector<uint32_t> by_complexity = sorted(generator);
     std::vector<uint32_t> chunks;
     if (options_.no_shuffle == 0) {
-        chunks = torch_permutation(generator, dealt.per_rank);
+        chunks = torch_permutation(generator, division.per_rank);
     } else {
-        chunks.resize(dealt.per_rank);
+        chunks.resize(division.per_rank);
         std::iota(chunks.begin(), chunks.end(), 0u);
     }
-    dealt.samples.reserve(ranks * dealt.per_rank);
+    division.samples.reserve(ranks * division.per_rank);
     for (uint64_t rank = 0; rank < ranks; ++rank)
         for (const uint32_t chunk : chunks)
-            dealt.samples.push_back(by_complexity[(chunk * ranks + rank) % count]);
+            division.samples.push_back(by_complexity[(chunk * ranks + rank) % count]);
     if (kind_ == bagua_kind)
-        dealt.batches =
-            (dealt.per_rank / options_.batch_size + (dealt.per_rank % options_.batch_size != 0)) *
-            ranks;
+        division.batches = (division.per_rank / options_.batch_size +
+                            (division.per_rank % options_.batch_size != 0)) *
+                           ranks;
     else
-        make_batches(dealt);
-    return std::make_unique<EpochOrderOf<SharedDealt>>(
-        std::make_shared<const Dealt>(std::move(dealt)));
+        make_batches(division);
+    return std::make_unique<EpochOrderOf<SharedDivision>>(
+        std::make_shared<const Division>(std::move(division)));
 }
 
 /// Samples by complexity and noise, then by index.
@@ -155,15 +155,15 @@ std::vector<uint32_t> BaguaSequence::sorted(MersenneTwister& generator) const {
     return indices;
 }
 
-void BaguaSequence::make_batches(Dealt& dealt) const {
-    const uint64_t ranks = dealt.epoch_options->step_batches;
+void BaguaSequence::make_batches(Division& division) const {
+    const uint64_t ranks = division.epoch_options->step_batches;
     sab_batches batches{{complexity_->size(), {}, {}, {}}};
     std::vector<uint64_t> ends;  // of each rank's batches
     uint64_t least = ~uint64_t{0}, most = 0;
     std::size_t poorest = 0;
     for (uint64_t rank = 0; rank < ranks; ++rank) {
         const auto samples =
-            std::span(dealt.samples).subspan(rank * dealt.per_rank, dealt.per_rank);
+            std::span(division.samples).subspan(rank * division.per_rank, division.per_rank);
         make_batches(std::vector<int64_t>(samples.begin(), samples.end()), batches);
         if (batches.impl.refusal) throw std::move(*batches.impl.refusal);
         const uint64_t made = batches.impl.ranges.size() - (ends.empty() ? 0 : ends.back());
@@ -176,12 +176,12 @@ void BaguaSequence::make_batches(Dealt& dealt) const {
         fail(SAB_E_ARGUMENT, "the batch callback made no batch for rank ", poorest, " and ", most,
              " for another: must make at least one for each rank");
     const uint64_t per_rank = options_.drop_last != 0 ? least : most;
-    dealt.batches = per_rank * ranks;
-    dealt.made.resize(dealt.batches);
+    division.batches = per_rank * ranks;
+    division.made.resize(division.batches);
     for (uint64_t rank = 0, first = 0; rank < ranks; first = ends[rank++])
         for (uint64_t i = 0; i < per_rank; ++i)
-            dealt.made[i * ranks + rank] = batches.impl.ranges[first + i % (ends[rank] - first)];
-    dealt.samples = std::move(batches.impl.indices);
+            division.made[i * ranks + rank] = batches.impl.ranges[first + i % (ends[rank] - first)];
+    division.samples = std::move(batches.impl.indices);
 }
 
 void BaguaSequence::make_batches(std::span<const int64_t> indices, sab_batches& batches) const {

@@ -48,7 +48,7 @@ public:
     std::unique_ptr<Sequence::EpochOrder> make_epoch_order(
         const EpochOptions& epoch_options) const override;
     void exchange(Sequence::EpochOrder& epoch_order) noexcept override {
-        std::swap(now_, static_cast<EpochOrderOf<SharedDealt>&>(epoch_order).value);
+        std::swap(now_, static_cast<EpochOrderOf<SharedDivision>&>(epoch_order).value);
     }
     uint64_t samples(uint64_t position) const override { return range(position).count; }
     double cost(uint64_t position) const override { return total(position)[0]; }
@@ -57,7 +57,7 @@ public:
 
 private:
     /// The samples of an epoch as they are dealt out.
-    struct Dealt {
+    struct Division {
         std::optional<EpochOptions> epoch_options;  ///< none: nothing is dealt out
         uint64_t batches = 0;
         uint64_t per_rank = 0;  ///< samples of a rank
@@ -66,9 +66,9 @@ private:
         /// by position, of a sequence whose batches are made
         std::vector<Batches::Range> made;
     };
-    using SharedDealt = std::shared_ptr<const Dealt>;
+    using SharedDivision = std::shared_ptr<const Division>;
     std::vector<uint32_t> sorted(MersenneTwister& generator) const;
-    void make_batches(Dealt& dealt) const;
+    void make_batches(Division& division) const;
     void make_batches(std::span<const int64_t> indices, sab_batches& batches) const;
     Batches::Range range(uint64_t position) const;
 
@@ -78,7 +78,7 @@ private:
     std::shared_ptr<const std::vector<double>> complexity_;
     uint64_t noise_ = 1;  ///< is drawn below
     uint64_t fingerprint_ = 0;
-    SharedDealt now_ = std::make_shared<const Dealt>();
+    SharedDivision now_ = std::make_shared<const Division>();
 };
 
 }  // namespace sab

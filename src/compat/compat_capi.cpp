@@ -3,7 +3,6 @@
 #include "compat/bionemo_create_buckets.h"
 #include "compat/bionemo_sampler.h"
 #include "compat/bionemo_size_aware_stream.h"
-#include "plan/mixed_plans.h"
 #include "sampler/cursor.h"
 #include "sizes/columns.h"
 
@@ -55,10 +54,10 @@ sab_status sab_bionemo_sampler_new(const sab_plan* plan, const sab_bionemo_optio
     return sab::guard_new(sampler, "sampler", [&] {
         sab::require(plan, "plan");
         const auto given = sab::read_options(options);
-        sab::refuse_mixture(*plan, "sab_bionemo_sampler_new");
-        plan->impl->need_one_column("sab_bionemo_sampler_new");
-        plan->impl->need_order("sab_bionemo_sampler_new");
-        return sab::new_handle(std::make_unique<sab::BionemoSampler>(plan->impl, given));
+        const auto& all = plan->of_all_epochs("sab_bionemo_sampler_new");
+        all->need_one_column("sab_bionemo_sampler_new");
+        all->need_order("sab_bionemo_sampler_new");
+        return sab::new_handle(std::make_unique<sab::BionemoSampler>(all, given));
     });
 }
 

@@ -7,7 +7,7 @@
 #include "engine/histogram_plan.h"
 #include "engine/mixture_locator.h"
 #include "engine/row_locator.h"
-#include "plan/mixed_plans.h"
+#include "plan/epoch_plan.h"
 
 namespace {
 
@@ -141,8 +141,10 @@ sab_status sab_histogram_plan_new(const sab_histogram* histogram, const sab_plan
         sab::check(histogram->impl.samples() > 0, "samples of the histogram", 0,
                    "must be at least 1");
         const sab::PlanOptions checked(given, histogram->impl.names());
-        return new sab_plan{sab::make_plan(histogram->impl, checked), nullptr,
-                            histogram->impl.turns()};
+        auto made = sab::make_plan(histogram->impl, checked);
+        const auto& turns = histogram->impl.turns();
+        return turns != nullptr ? sab::make_epoch_plan(std::move(made), turns).release()
+                                : new sab_plan(std::move(made));
     });
 }
 
@@ -153,10 +155,11 @@ sab_status sab_plan_locate(const sab_plan* plan, const sab_sampler_options* opti
         using Made = std::unique_ptr<const sab::Locator>;
         sab::require(plan, "plan");
         locate(options, sources, sizes, numbers, which, count, places, [&](const auto& given) {
-            sab::refuse_mixture(*plan, "sab_plan_locate");
-            sab::check_sources(*plan, sources, count);
-            return plan->turns ? Made(new sab::MixtureLocator(plan->impl, plan->turns, given))
-                               : Made(new sab::BucketLocator(plan->impl, given));
+            const auto& all = plan->of_all_epochs("sab_plan_locate");
+            const auto turns = plan->turns();
+            sab::check_sources(turns != nullptr, sources, count);
+            return turns != nullptr ? Made(new sab::MixtureLocator(all, turns, given))
+                                    : Made(new sab::BucketLocator(all, given));
         });
     });
 }

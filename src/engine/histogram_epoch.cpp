@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/rounding.h"
-#include "engine/deal.h"
+#include "engine/even_stride.h"
 #include "engine/histogram.h"
 #include "plan/plan.h"
 
@@ -32,12 +32,12 @@ uint64_t floor_sum(uint64_t n, uint64_t m, uint64_t a, uint64_t b) {
     return sum;
 }
 
-/// Deals the turns of a source to its samples, which are numbered by size: turn j goes to the
+/// Spreads the turns of a source over its samples, which are numbered by size: turn j goes to the
 /// sample i with i * stride = j modulo their number. So any turns in a row are spread evenly over
 /// the sizes, and any samples in a row get them at even distances.
-class TurnDeal {
+class TurnSpread {
 public:
-    explicit TurnDeal(uint64_t samples) : samples_(samples), stride_(even_stride(samples)) {}
+    explicit TurnSpread(uint64_t samples) : samples_(samples), stride_(even_stride(samples)) {}
 
     /// Of the first `turns` turns, those of the samples below `end`. `turns`: at most the samples.
     uint64_t before(uint64_t end, uint64_t turns) const {
@@ -81,13 +81,13 @@ Histogram Histogram::in_epoch(std::span<const double> repeats, uint64_t epoch,
         check(taken <= largest_counted_samples - made.samples_, "repeats: number of samples",
               made.samples_ + taken, "must be at most 2^48");
         made.samples_ += taken;
-        const TurnDeal deal(samples);
+        const TurnSpread spread(samples);
         uint64_t before = 0, at_start = 0, at_stop = 0, at_over = 0;  // of the entries before
         for (std::size_t k = first; k < end; ++k) {
             EntryTurns entry{counts_[k], least * counts_[k], 0, source};
             before += counts_[k];
             const auto since = [&](uint64_t& known, uint64_t turn) {
-                const uint64_t now = deal.before(before, turn);
+                const uint64_t now = spread.before(before, turn);
                 return now - std::exchange(known, now);
             };
             if (extra > 0) {

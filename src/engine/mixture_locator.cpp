@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/deal.h"
+#include "engine/even_stride.h"
 
 namespace sab {
 
@@ -50,9 +50,9 @@ MixtureLocator::MixtureLocator(std::shared_ptr<const Plan> plan,
     }
 }
 
-void check_sources(const sab_plan& plan, const uint32_t* sources, std::size_t count) {
-    if (plan.turns && count > 0) require(sources, "sources");
-    if (!plan.turns && sources != nullptr)
+void check_sources(bool is_of_mixture, const uint32_t* sources, std::size_t count) {
+    if (is_of_mixture && count > 0) require(sources, "sources");
+    if (!is_of_mixture && sources != nullptr)
         fail(SAB_E_ARGUMENT, "sources: must be NULL: the plan is of no epoch of a mixture");
 }
 
@@ -167,10 +167,11 @@ void MixtureLocator::find_places(std::span<const uint64_t> found, std::span<cons
     }
 }
 
-/// Each row of a deal has one turn of each full batch, in their order. The rest of the bucket,
-/// which is its last batch or is left out, takes part in some of the rows, at even distances. The
-/// rows are at even distances in a batch, so that parts of it have their shares, too.
-uint64_t MixtureLocator::dealt(std::size_t bucket, uint64_t number) const {
+/// Turns are spread over the batches row by row: a row has one turn of each full batch, in their
+/// order. The rest of the bucket, which is its last batch or is left out, takes part in some of the
+/// rows, at even distances. The rows are at even distances in a batch, so that parts of it have
+/// their shares, too.
+uint64_t MixtureLocator::spread_place(std::size_t bucket, uint64_t number) const {
     const uint64_t samples = buckets_[bucket].samples(), rows = buckets_[bucket].batch_size,
                    full = samples / rows, rest = samples % rows,
                    row = scaled(number, rows, samples, rows - 1),
@@ -204,8 +205,8 @@ void MixtureLocator::find_batches(std::span<const uint64_t> places, Appearances*
         const std::size_t bucket = groups[i]->bucket;
         found[i].count = 0;
         if (bucket == buckets_.size()) continue;
-        BucketLocator::find_batches(buckets_[bucket], dealt(bucket, groups[i]->first + offsets[i]),
-                                    found[i]);
+        BucketLocator::find_batches(buckets_[bucket],
+                                    spread_place(bucket, groups[i]->first + offsets[i]), found[i]);
     }
 }
 

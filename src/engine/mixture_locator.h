@@ -35,7 +35,7 @@ private:
         std::size_t group;
         uint64_t offset;  ///< in the group
     };
-    /// Distances in a batch of rows of the deal: of a full one, and of the rest of the bucket.
+    /// Distances in a batch of rows: of a full one, and of the rest of the bucket.
     struct Strides {
         uint64_t full, rest;
     };
@@ -48,7 +48,7 @@ private:
     };
     std::vector<Part> parts() const;
     void make_groups(std::span<Part> parts);
-    uint64_t dealt(std::size_t bucket, uint64_t number) const;
+    uint64_t spread_place(std::size_t bucket, uint64_t number) const;
 
     std::shared_ptr<const CountedTurns> turns_;
     std::vector<uint64_t> first_turns_{};       ///< of each entry
@@ -59,7 +59,7 @@ private:
     std::vector<Strides> strides_{};  ///< of the buckets
 };
 
-/// Refuses sources where the plan is of no mixture, and none where it is of one.
-void check_sources(const sab_plan& plan, const uint32_t* sources, std::size_t count);
+/// Refuses sources where the plan is of no epoch of a mixture, and none where it is of one.
+void check_sources(bool is_of_mixture, const uint32_t* sources, std::size_t count);
 
 }  // namespace sab

@@ -43,8 +43,8 @@ public:
     std::vector<uint32_t> rest() const;
 
 private:
-    /// A choice of items for a row, and how much of the row it leaves empty.
-    struct Choice {
+    /// Items for a row, and how much of the row it leaves empty.
+    struct Candidate {
         std::vector<uint32_t> places;
         uint64_t waste = ~uint64_t{0};
     };
@@ -77,7 +77,7 @@ private:
     uint32_t draw_mate();
     uint32_t best_last(uint64_t& least) const;
     uint32_t best_of_window() const;
-    void attempt(uint32_t seed, Choice& best);
+    void attempt(uint32_t seed, Candidate& best);
     void place_row(RowLayout& rows);
 
     const RowItems& items_;
@@ -232,7 +232,7 @@ uint32_t Filler::best_of_window() const {
 }
 
 /// One filling: random mates; after each, the last item that would leave the least waste.
-void Filler::attempt(uint32_t seed, Choice& best) {
+void Filler::attempt(uint32_t seed, Candidate& best) {
     static constexpr uint32_t nothing[SAB_MAX_COLUMNS] = {};
     begin(seed);
     while (best.waste > 0) {
@@ -252,7 +252,7 @@ void Filler::attempt(uint32_t seed, Choice& best) {
 void Filler::place_row(RowLayout& rows) {
     while (oldest_ < next_ && slots_[oldest_] == none) ++oldest_;
     weigh();
-    Choice best;
+    Candidate best;
     for (uint64_t i = 0; i < tries_ && best.waste > 0; ++i) attempt(oldest_, best);
     begin(best.places[0]);
     for (std::size_t i = 1; i < best.places.size(); ++i) add(best.places[i]);

@@ -1,11 +1,8 @@
 #include "plan/mixed_plans.h"
 
 #include <algorithm>
-#include <cstring>
 
-#include "base/files.h"
 #include "base/hasher.h"
-#include "base/image.h"
 
 namespace sab {
 namespace {
@@ -153,87 +150,34 @@ uint64_t MixedPlans::fingerprint() const {
     return hasher.digest();
 }
 
-std::unique_ptr<sab_plan> make_plan(const Columns& sizes, const PlanOptions& options,
-                                    std::span<const int64_t> ids) {
-    if (!has_mixtures || sizes.choice() == nullptr)
-        return std::unique_ptr<sab_plan>(new sab_plan{Plan::make(sizes, options, ids), nullptr});
-    sizes.refuse_shard();
-    auto plans = std::make_shared<const MixedPlans>(sizes, options,
-                                                    std::vector<int64_t>(ids.begin(), ids.end()));
-    return std::unique_ptr<sab_plan>(new sab_plan{plans->first(), plans});
-}
-
-uint64_t fingerprint(const sab_plan& plan) {
-    if (has_mixtures && plan.turns) {
-        Hasher hasher;
-        hasher.add(plan.impl->fingerprint());
-        hasher.add_all(plan.turns->write());
-        return hasher.digest();
-    }
-    return plan.mixed ? plan.mixed->fingerprint() : plan.impl->fingerprint();
-}
-
-std::size_t write(const sab_plan& plan, std::span<std::byte> room) {
-    if (!has_mixtures || !plan.turns) return plan.impl->write(room);
-    const std::vector<std::byte> turns = plan.turns->write();
-    const std::size_t first = plan.impl->write({}), size = first + turns.size();
-    if (size > room.size()) return size;
-    plan.impl->write(room.first(first));
-    std::ranges::copy(turns, room.begin() + static_cast<std::ptrdiff_t>(first));
-    return size;
-}
-
-void save(const sab_plan& plan, const char* path) {
-    if (!has_mixtures || !plan.turns) return plan.impl->save(path);
-    std::vector<std::byte> image(write(plan, {}));
-    write(plan, image);
-    replace_file(path, ImageParts{std::span<const std::byte>(image)});
-}
-
 namespace {
 
-/// What follows the image of a plan, if it is an image of turns; else empty.
-std::span<const std::byte> turns_after(std::span<const std::byte> image) {
-    ImageHeader header;
-    if (!has_mixtures || image.size() < sizeof header) return {};
-    std::memcpy(&header, image.data(), sizeof header);
-    if (header.length >= image.size()) return {};
-    const std::span<const std::byte> rest = image.subspan(header.length);
-    return CountedTurns::is_image(rest) ? rest : std::span<const std::byte>();
-}
+class MixedPlan : public sab_plan {
+public:
+    explicit MixedPlan(std::shared_ptr<const MixedPlans> epochs)
+        : sab_plan(epochs->first()), epochs_(std::move(epochs)) {}
+
+    std::shared_ptr<const MixedPlans> epochs() const override { return epochs_; }
+    const std::shared_ptr<const Plan>& of_all_epochs(std::string_view caller) const override {
+        fail(SAB_E_UNSUPPORTED, caller,
+             ": the plan is of a mixture, whose plan is made again in each epoch");
+    }
+    uint64_t fingerprint() const override { return epochs_->fingerprint(); }
+    std::size_t skipped(std::span<int64_t> room) const override {
+        return epochs_->skipped(0, room);
+    }
+
+private:
+    std::shared_ptr<const MixedPlans> epochs_;
+};
 
 }  // namespace
 
-std::unique_ptr<sab_plan> read_plan(std::span<const std::byte> image, std::string_view name) {
-    const std::span<const std::byte> rest = turns_after(image);
-    std::unique_ptr<sab_plan> plan(
-        new sab_plan{Plan::read(image.first(image.size() - rest.size()), name)});
-    if (rest.empty()) return plan;
-    plan->turns = CountedTurns::read(rest, name);
-    if (!plan->impl->is_counted() || plan->turns->columns != plan->impl->columns() ||
-        plan->turns->all() != plan->impl->facts().samples)
-        fail(SAB_E_FORMAT, name, ": the epoch of a mixture does not match the plan before it");
-    return plan;
-}
-
-std::unique_ptr<sab_plan> open_plan(const char* path) {
-    constexpr std::size_t head = 4096;  // bytes that usually have the header and the small sections
-    auto file = map_file(path);
-    std::string name = text("\"", path, "\"");
-    // Otherwise the system reads megabytes around the first byte.
-    read_ahead(file->first(std::min(file->size(), head)));
-    if (!turns_after(*file).empty()) return read_plan(*file, name);
-    return std::unique_ptr<sab_plan>(new sab_plan{Plan::open(std::move(file), std::move(name))});
-}
-
-std::size_t skipped(const sab_plan& plan, std::span<int64_t> room) {
-    return plan.mixed ? plan.mixed->skipped(0, room) : plan.impl->skipped(room);
-}
-
-void refuse_mixture(const sab_plan& plan, std::string_view caller) {
-    if (plan.mixed)
-        fail(SAB_E_UNSUPPORTED, caller,
-             ": the plan is of a mixture, whose plan is made again in each epoch");
+std::unique_ptr<sab_plan> make_mixed_plan(const Columns& sizes, const PlanOptions& options,
+                                          std::span<const int64_t> ids) {
+    sizes.refuse_shard();
+    return std::make_unique<MixedPlan>(std::make_shared<const MixedPlans>(
+        sizes, options, std::vector<int64_t>(ids.begin(), ids.end())));
 }
 
 }  // namespace sab

@@ -135,20 +135,8 @@ private:
     std::shared_ptr<const Plan> first_{};
 };
 
-/// A handle of the plan of sizes, which may be a mixture.
-std::unique_ptr<sab_plan> make_plan(const Columns& sizes, const PlanOptions& options,
-                                    std::span<const int64_t> ids);
-
-// Of a plan that may be of a mixture, or of an epoch of one:
-uint64_t fingerprint(const sab_plan& plan);
-/// Copies its bytes if they fit. Returns how many they are.
-std::size_t write(const sab_plan& plan, std::span<std::byte> room);
-void save(const sab_plan& plan, const char* path);
-std::unique_ptr<sab_plan> read_plan(std::span<const std::byte> image,
-                                    std::string_view name = "data");
-std::unique_ptr<sab_plan> open_plan(const char* path);
-/// As Plan::skipped(), of epoch 0.
-std::size_t skipped(const sab_plan& plan, std::span<int64_t> room);
-void refuse_mixture(const sab_plan& plan, std::string_view caller);
+/// The handle of the plan of a mixture, which has them.
+std::unique_ptr<sab_plan> make_mixed_plan(const Columns& sizes, const PlanOptions& options,
+                                          std::span<const int64_t> ids);
 
 }  // namespace sab

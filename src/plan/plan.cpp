@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "plan/box_planner.h"
 #include "plan/plan_builder.h"
-#include "plan/several.h"
 
 namespace sab {
 
@@ -170,7 +170,7 @@ std::shared_ptr<const Plan> Plan::make_separated(Points points, const PlanOption
 std::shared_ptr<const Plan> Plan::make_boxes(Points points, const PlanOptions& options,
                                              std::vector<std::string> names) {
     const CodedSamples samples(std::move(points), options);
-    const SeveralPlanner planner(samples);
+    const BoxPlanner planner(samples);
     PlanArrays arrays =
         make_coded(samples, planner.outside(), [&](std::size_t id) { return planner.divide(id); });
     arrays.names = std::move(names);

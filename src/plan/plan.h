@@ -4,6 +4,8 @@
 #include <limits>
 #include <memory>
 #include <span>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/image.h"
@@ -11,7 +13,6 @@
 #include "base/pages.h"
 #include "cost/cost.h"
 #include "plan/batch_sizes.h"
-#include "plan/counted_turns.h"
 #include "plan/pages.h"
 #include "plan/sorted.h"
 #include "sab/plan.h"
@@ -271,13 +272,38 @@ private:
 };
 
 class MixedPlans;
+struct CountedTurns;
 
 }  // namespace sab
 
+/// A plan as its callers have it: an order with buckets, and its bytes. What differs by epoch is
+/// asked of epochs().
 struct sab_plan {
-    std::shared_ptr<const sab::Plan> impl;
-    /// Of a mixture: the plans of all epochs. `impl` is that of epoch 0, of numbers of its samples.
-    std::shared_ptr<const sab::MixedPlans> mixed{};
-    /// Of an epoch of a mixture whose samples have no indices: what the epoch has of them.
-    std::shared_ptr<const sab::CountedTurns> turns{};
+    explicit sab_plan(std::shared_ptr<const sab::Plan> made) : impl(std::move(made)) {}
+    virtual ~sab_plan() = default;
+
+    /// Where each epoch has a plan of its own, that of epoch 0.
+    const std::shared_ptr<const sab::Plan> impl;
+
+    /// Makes the plan of each epoch of a mixture; null: all epochs have this one.
+    virtual std::shared_ptr<const sab::MixedPlans> epochs() const { return nullptr; }
+    /// The plan of all epochs. Refuses a mixture.
+    virtual const std::shared_ptr<const sab::Plan>& of_all_epochs(
+        std::string_view /*caller*/) const {
+        return impl;
+    }
+    /// Of one epoch of a mixture whose samples have no indices: what it has of them. Else null.
+    virtual std::shared_ptr<const sab::CountedTurns> turns() const { return nullptr; }
+
+    virtual uint64_t fingerprint() const { return impl->fingerprint(); }
+    /// As Plan::skipped(), of epoch 0.
+    virtual std::size_t skipped(std::span<int64_t> room) const { return impl->skipped(room); }
+    /// Copies its bytes if they fit. Returns how many they are.
+    virtual std::size_t write(std::span<std::byte> room) const {
+        return of_all_epochs("sab_plan_write")->write(room);
+    }
+    virtual void save(const char* path) const { of_all_epochs("sab_plan_save")->save(path); }
+    virtual std::unique_ptr<sab_plan> copy() const {
+        return std::make_unique<sab_plan>(of_all_epochs("sab_plan_copy_new")->copy());
+    }
 };

@@ -1,5 +1,5 @@
 #include "base/guard.h"
-#include "plan/mixed_plans.h"
+#include "plan/plan_handle.h"
 
 extern "C" {
 
@@ -22,7 +22,7 @@ sab_status sab_plan_get_info(const sab_plan* plan, sab_plan_info* info) noexcept
         const sab::PlanFacts& facts = plan->impl->facts();
         sab::write_result(
             sab_plan_info{0, facts.samples, facts.skipped, plan->impl->bucket_count(),
-                          facts.batches, facts.lower_bound, sab::fingerprint(*plan), facts.total,
+                          facts.batches, facts.lower_bound, plan->fingerprint(), facts.total,
                           plan->impl->budget_count(), plan->impl->columns()},
             info);
     });
@@ -67,7 +67,7 @@ sab_status sab_plan_get_skipped(const sab_plan* plan, int64_t* indices, size_t c
         sab::require(plan, "plan");
         sab::require(count, "count");
         if (capacity > 0) sab::require(indices, "indices");
-        *count = sab::skipped(*plan, {indices, capacity});
+        *count = plan->skipped({indices, capacity});
     });
 }
 
@@ -75,8 +75,7 @@ sab_status sab_plan_save(const sab_plan* plan, const char* path) noexcept {
     return sab::guard([&] {
         sab::require(plan, "plan");
         sab::require(path, "path");
-        sab::refuse_mixture(*plan, "sab_plan_save");
-        sab::save(*plan, path);
+        plan->save(path);
     });
 }
 
@@ -90,16 +89,14 @@ sab_status sab_plan_file_new(const char* path, sab_plan** plan) noexcept {
 sab_status sab_plan_check(const sab_plan* plan) noexcept {
     return sab::guard([&] {
         sab::require(plan, "plan");
-        sab::refuse_mixture(*plan, "sab_plan_check");
-        plan->impl->check_all();
+        plan->of_all_epochs("sab_plan_check")->check_all();
     });
 }
 
 sab_status sab_plan_copy_new(const sab_plan* plan, sab_plan** copy) noexcept {
     return sab::guard_new(copy, "copy", [&] {
         sab::require(plan, "plan");
-        sab::refuse_mixture(*plan, "sab_plan_copy_new");
-        return new sab_plan{plan->impl->copy(), nullptr, plan->turns};
+        return plan->copy().release();
     });
 }
 
@@ -109,8 +106,7 @@ sab_status sab_plan_write(const sab_plan* plan, void* buffer, size_t capacity,
         sab::require(plan, "plan");
         sab::require(size, "size");
         if (capacity > 0) sab::require(buffer, "buffer");
-        sab::refuse_mixture(*plan, "sab_plan_write");
-        *size = sab::write(*plan, {static_cast<std::byte*>(buffer), capacity});
+        *size = plan->write({static_cast<std::byte*>(buffer), capacity});
     });
 }
 

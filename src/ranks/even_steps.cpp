@@ -8,14 +8,9 @@
 namespace sab {
 namespace {
 
-// As in `even_order` (src/sampler), but a rank has only batches of its own. Of these so many are
-// drawn in turn for each place ...
-constexpr std::size_t draws = 16;
-// ... until the squares of the distances from the dues, in sizes of the largest batch, add up to no
-// more than this or than before.
-constexpr double near = 0.25;
-// If there is none, and a source is farther behind than this, some batches that have most of it are
-// compared, too.
+// As in `even_order` (src/sampler), but a rank has only batches of its own, which may all lead away
+// from the dues. Only if a source is farther behind than this, in sizes of the largest batch, some
+// batches that have most of it are compared, too: half of what it may be.
 constexpr double behind = 0.5;
 
 class StepOrderer {
@@ -81,9 +76,10 @@ private:
     /// Takes one of the batches that a rank has left. `cost`: of the step; 0: none.
     uint32_t take(OfRank& rank, double cost) {
         const double unit = dues_.largest(),
-                     enough = std::max(0.0, near * unit * unit - dues_.squares());
-        SourceDues::Choice best;
-        for (std::size_t tries = draws; tries > 0 && best.score > enough; --tries, ++rank.next) {
+                     enough = std::max(0.0, SourceDues::near * unit * unit - dues_.squares());
+        SourceDues::Candidate best;
+        for (std::size_t tries = SourceDues::compared; tries > 0 && best.score > enough;
+             --tries, ++rank.next) {
             if (rank.next >= rank.rest.size()) rank.next = 0;
             dues_.compare(rank.rest[rank.next], cost, unit, best);
         }

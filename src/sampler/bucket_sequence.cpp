@@ -5,7 +5,6 @@
 
 #include "base/guard.h"
 #include "base/sorting.h"
-#include "plan/mixed_plans.h"
 #include "sampler/bucket_classes.h"
 #include "sampler/cursor.h"
 #include "sampler/mixed_buckets.h"
@@ -123,17 +122,12 @@ std::unique_ptr<Sequence> make_bucket_sequence(std::shared_ptr<const Plan> plan)
 }
 
 std::unique_ptr<Sequence> make_bucket_sequence(const sab_plan& plan) {
-    if (!has_mixtures || !plan.mixed) {
-        plan.impl->need_order("samplers");
-        return make_bucket_sequence(plan.impl);
-    }
-    if (plan.mixed->can_sort()) return make_mixed_buckets(plan.mixed);
-    const auto make = [plans = plan.mixed](uint64_t epoch) {
-        MixedPlans::OfEpoch made = plans->make(epoch);
-        return EpochSequence{made.samples, make_bucket_sequence(std::move(made.plan))};
+    const auto make = [](std::shared_ptr<const Plan> of) {
+        return make_bucket_sequence(std::move(of));
     };
-    return std::make_unique<MixedSequence>(plan.mixed->choice(), kind_of("sab_bucket_sampler_new"),
-                                           plan.mixed->fingerprint(), make);
+    if (has_mixtures && plan.epochs() != nullptr && plan.epochs()->can_sort())
+        return make_mixed_buckets(plan.epochs());
+    return sequence_of(plan, kind_of("sab_bucket_sampler_new"), make, false);
 }
 
 }  // namespace sab

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "plan/mixed_plans.h"
 #include "sampler/even_order.h"
 #include "sampler/sequence.h"
 
@@ -107,5 +108,22 @@ private:
     bool keeps_order_;
     Present present_;
 };
+
+/// The sequence that `make` makes of a plan; of a mixture, of the plan of each epoch.
+/// `keeps_order`: as above.
+template <class Make>
+std::unique_ptr<Sequence> sequence_of(const sab_plan& plan, SamplerKind kind, Make make,
+                                      bool keeps_order) {
+    if (!has_mixtures || plan.epochs() == nullptr) {
+        plan.impl->need_order("samplers");
+        return make(plan.impl);
+    }
+    const auto of_epoch = [epochs = plan.epochs(), make](uint64_t epoch) {
+        MixedPlans::OfEpoch made = epochs->make(epoch);
+        return EpochSequence{made.samples, make(std::move(made.plan))};
+    };
+    return std::make_unique<MixedSequence>(plan.epochs()->choice(), kind, plan.fingerprint(),
+                                           of_epoch, keeps_order);
+}
 
 }  // namespace sab

@@ -2,7 +2,6 @@
 
 #include "base/guard.h"
 #include "base/sorting.h"
-#include "plan/mixed_plans.h"
 #include "sampler/cursor.h"
 #include "sampler/mixed_sequence.h"
 #include "sampler/ordered.h"
@@ -65,21 +64,6 @@ private:
     mutable std::vector<uint32_t> offsets_;
 };
 
-/// Made by `make` of a plan, of a mixture for each epoch.
-template <class Make>
-std::unique_ptr<Sequence> made_of(const sab_plan& plan, SamplerKind kind, Make make) {
-    if (!has_mixtures || !plan.mixed) {
-        plan.impl->need_order("samplers");
-        return make(plan.impl);
-    }
-    const auto of_epoch = [plans = plan.mixed, make](uint64_t epoch) {
-        MixedPlans::OfEpoch made = plans->make(epoch);
-        return EpochSequence{made.samples, make(std::move(made.plan))};
-    };
-    return std::make_unique<MixedSequence>(plan.mixed->choice(), kind, plan.mixed->fingerprint(),
-                                           of_epoch, true);
-}
-
 std::unique_ptr<Sequence> make_sequential_sequence(std::shared_ptr<const Plan> plan) {
     std::vector<SortedSequence::Slice> slices;
     for (std::size_t b = 0; b < plan->buckets().size(); ++b) {
@@ -118,9 +102,10 @@ std::unique_ptr<Sequence> make_costliest(std::shared_ptr<const Plan> plan, uint6
 }  // namespace
 
 std::unique_ptr<Sequence> make_costliest_sequence(const sab_plan& plan, uint64_t count) {
-    return made_of(
+    return sequence_of(
         plan, kind_of("sab_costliest_sampler_new"),
-        [count](std::shared_ptr<const Plan> of) { return make_costliest(std::move(of), count); });
+        [count](std::shared_ptr<const Plan> of) { return make_costliest(std::move(of), count); },
+        true);
 }
 
 }  // namespace sab
@@ -133,8 +118,8 @@ sab_status sab_sequential_sampler_new(const sab_plan* plan, const sab_sampler_op
         sab::require(plan, "plan");
         const sab::SamplerOptions given(sab::read_options(options));
         sab::refuse_shuffling(given);
-        return sab::new_cursor(sab::made_of(*plan, sab::kind_of("sab_sequential_sampler_new"),
-                                            sab::make_sequential_sequence),
+        return sab::new_cursor(sab::sequence_of(*plan, sab::kind_of("sab_sequential_sampler_new"),
+                                                sab::make_sequential_sequence, true),
                                given);
     });
 }

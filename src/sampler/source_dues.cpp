@@ -8,8 +8,6 @@
 namespace sab {
 namespace {
 
-// From the queue of a source the best of so many batches is taken.
-constexpr std::size_t queued = 16;
 // What a cost unlike that of the step weighs, beside the squares of the distances.
 constexpr double cost_weight = 0.25;
 // After so many batches the dues are taken off what was given, so that both stay small.
@@ -208,7 +206,7 @@ double SourceDues::change(uint32_t batch) const {
     return of.squares + 2 * ahead;
 }
 
-void SourceDues::compare(uint32_t batch, double cost, double unit, Choice& best) const {
+void SourceDues::compare(uint32_t batch, double cost, double unit, Candidate& best) const {
     double score = change(batch);
     if (cost > 0) {
         const double unlike = 1 - std::min(cost, costs_[batch]) / std::max(cost, costs_[batch]);
@@ -218,10 +216,10 @@ void SourceDues::compare(uint32_t batch, double cost, double unit, Choice& best)
 }
 
 void SourceDues::compare_queued(std::span<uint32_t> queue, std::size_t& next, double cost,
-                                double unit, Choice& best) const {
-    std::array<uint32_t, queued> open;
+                                double unit, Candidate& best) const {
+    std::array<uint32_t, compared> open;
     std::size_t count = 0, i = next;
-    for (; i < queue.size() && count < queued; ++i) {
+    for (; i < queue.size() && count < compared; ++i) {
         const uint32_t batch = queue[i];
         if (is_given_[batch]) continue;
         compare(batch, cost, unit, best);

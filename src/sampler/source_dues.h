@@ -95,7 +95,13 @@ private:
 class SourceDues {
 public:
     static constexpr double none = std::numeric_limits<double>::infinity();
-    struct Choice {
+    /// Of so many batches that are drawn, or queued, the best one is taken. With more of them the
+    /// sources are nearer to their dues, and an epoch begins later.
+    static constexpr std::size_t compared = 16;
+    /// The sources are near their dues if the sum of the squares of the distances is at most this,
+    /// in sizes of a batch: half a batch, as the next one may lead as far away again.
+    static constexpr double near = 0.5 * 0.5;
+    struct Candidate {
         double score = none;
         uint32_t batch = 0;
     };
@@ -134,11 +140,11 @@ public:
 
     /// Makes a batch the best one if it changes this sum by less. A cost unlike `cost`, if that is
     /// not 0, counts against it, with a quarter of the square of `unit` at most.
-    void compare(uint32_t batch, double cost, double unit, Choice& best) const;
+    void compare(uint32_t batch, double cost, double unit, Candidate& best) const;
     /// Compares some batches of a queue from `next` on. They move up behind those given, each of
     /// which is passed only once.
     void compare_queued(std::span<uint32_t> queue, std::size_t& next, double cost, double unit,
-                        Choice& best) const;
+                        Candidate& best) const;
     /// Asks for what compare() will read, but for the amounts.
     void read_ahead(uint32_t batch) const { __builtin_prefetch(&facts_[batch]); }
 

@@ -6,8 +6,8 @@
 
 #include "base/guard.h"
 #include "base/python_random.h"
+#include "stream/proportional_sequence.h"
 #include "stream/stream.h"
-#include "stream/turns.h"
 
 namespace sab {
 
@@ -728,31 +728,31 @@ public:
           proportions_(std::move(proportions)),
           window_(window),
           until_(until),
-          turns_(proportions_, window) {}
+          next_source_(proportions_, window) {}
 
     bool next(Record& record) override {
         check_consistent();
         while (!is_over_) {
-            const std::size_t source = turns_.next();
+            const std::size_t source = next_source_.next();
             if (sources_[source]->next(record)) {
-                turns_.take(source);
+                next_source_.take(source);
                 return true;
             }
-            if (until_ == SAB_MIX_UNTIL_ALL) turns_.drop(source);
-            is_over_ = until_ == SAB_MIX_UNTIL_FIRST || turns_.is_over();
+            if (until_ == SAB_MIX_UNTIL_ALL) next_source_.drop(source);
+            is_over_ = until_ == SAB_MIX_UNTIL_FIRST || next_source_.is_over();
         }
         return false;
     }
     void save(StateWriter& state) const override {
-        turns_.save(state);
+        next_source_.save(state);
         MultiSourceStage::save(state);
     }
     void restore(StateReader& state) override {
-        Turns turns = turns_;
-        turns.restore(state);
+        ProportionalSequence next_source = next_source_;
+        next_source.restore(state);
         MultiSourceStage::restore(state);
-        if (turns.is_over() && !is_over_) StateReader::refuse();
-        turns_ = std::move(turns);
+        if (next_source.is_over() && !is_over_) StateReader::refuse();
+        next_source_ = std::move(next_source);
     }
     bool measure(sab_text_unit unit) override {
         bool are_all = true;
@@ -769,12 +769,12 @@ public:
     StreamPtr fresh() const override { return fresh_over<Mix>(proportions_, window_, until_); }
 
 private:
-    void forget() override { turns_.restart(); }
+    void forget() override { next_source_.restart(); }
     bool is_half() const override { return false; }
     const std::vector<double> proportions_;
     const uint64_t window_;
     const sab_mix_until until_;
-    Turns turns_;
+    ProportionalSequence next_source_;
 };
 
 /// Each rank gets one of every `world_size` records.
@@ -961,7 +961,8 @@ sab_stream* multiplex(sab_stream* control, std::span<sab_stream* const> sources)
 }
 
 sab_stream* mix(std::span<sab_stream* const> sources, const sab_mix_stream_options& options) {
-    check(sources.size() <= Turns::most_sources, "count", sources.size(), "must be at most 1024");
+    check(sources.size() <= ProportionalSequence::most_sources, "count", sources.size(),
+          "must be at most 1024");
     check(options.proportion_count == sources.size(), "options.proportion_count",
           options.proportion_count, "must be the number of sources, ", sources.size());
     require(options.proportions, "options.proportions");

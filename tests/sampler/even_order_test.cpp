@@ -86,6 +86,49 @@ TEST(EvenOrder, BatchesOfOneSource_StayWithinABatch_WhateverTheirSizes) {
         }
 }
 
+/// It is proved for them, whatever their sizes, costs and number.
+TEST(EvenOrder, BatchesOfOneSource_StayWithinABatch_AndTheirStepsHaveSimilarCosts) {
+    std::mt19937 random(12);
+    constexpr std::size_t step = 8;
+    for (const std::size_t sources : {2, 7, 300}) {
+        Batches batches;
+        std::vector<double> costs;
+        for (int b = 0; b < 4000; ++b) {
+            std::vector<double> batch(sources);
+            batch[random() % (1 + random() % sources)] = 1 + random() % 9;
+            batches.push_back(batch);
+            costs.push_back(random() % 2 == 0 ? 100 : 1);
+        }
+        const std::vector<uint32_t> order = order_of(batches, costs, step, 0);
+        for (const double each : deviation_of(batches, order)) EXPECT_LE(each, 1 + 1e-6);
+        std::size_t unlike = 0;
+        for (std::size_t i = 0; i < order.size(); ++i)
+            unlike += costs[order[i]] != costs[order[i / step * step]];
+        EXPECT_LT(unlike, order.size() / 4);  // of 7/16 at random
+    }
+}
+
+/// Few batches of several sources among those of one, to which no proof applies.
+TEST(EvenOrder, MostBatchesOfOneSource_StayWithinABatch) {
+    std::mt19937 random(77);
+    for (const std::size_t large : {1, 2, 4})
+        for (const std::size_t small : {5, 20, 150})
+            for (const int each : {1, 5}) {
+                Batches batches;
+                for (std::size_t s = 0; s < large + small; ++s)
+                    for (int b = s < large ? 600 : each; b > 0; --b) {
+                        std::vector<double> batch(large + small);
+                        batch[s] = 3 + random() % 7;
+                        if (random() % 100 < 3) batch[random() % (large + small)] += random() % 5;
+                        batches.push_back(batch);
+                    }
+                std::ranges::shuffle(batches, random);
+                const std::vector<double> costs(batches.size(), 1);
+                for (const double found : deviation_of(batches, order_of(batches, costs, 1, 0)))
+                    EXPECT_LE(found, 1);
+            }
+}
+
 /// What a bucket of similar lengths has: the samples of some sources are short, of others long.
 TEST(EvenOrder, BatchesOfUnlikeSources_StayWithinABatch) {
     std::mt19937 random(8);

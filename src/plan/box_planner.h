@@ -10,9 +10,9 @@
 namespace sab {
 
 /// Divides the samples of each id into boxes. The samples must outlive it.
-class SeveralPlanner {
+class BoxPlanner {
 public:
-    explicit SeveralPlanner(const CodedSamples& samples);
+    explicit BoxPlanner(const CodedSamples& samples);
 
     /// The samples that are left out, since they are outside the boundaries or over a budget.
     const std::vector<Stretch>& outside() const { return outside_; }

@@ -1,5 +1,5 @@
 #pragma once
-/// Numbers that are dealt at even distances.
+/// Numbers at even distances.
 
 #include <cstdint>
 #include <numeric>

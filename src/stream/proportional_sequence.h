@@ -1,5 +1,5 @@
 #pragma once
-/// Whose turn it is when sources are mixed by proportions.
+/// Which source is next when several are mixed by proportions.
 
 #include <cstdint>
 #include <span>
@@ -16,12 +16,12 @@ namespace sab {
 /// Whole numbers of small parts of a turn, so that nothing is lost over a long stream. A window is
 /// a whole number of parts, so that shares that are whole in a window are whole here, too. The sums
 /// stay below 2^63: there are at most 2^40 parts and 2^10 sources.
-class Turns {
+class ProportionalSequence {
 public:
     static constexpr std::size_t most_sources = 1024;
 
     /// The proportions outlive this.
-    Turns(std::span<const double> proportions, uint64_t window);
+    ProportionalSequence(std::span<const double> proportions, uint64_t window);
 
     bool is_over() const { return source_count_ == 0; }
     /// The source whose turn it is. Not if it is over.

@@ -1,4 +1,4 @@
-#include "stream/turns.h"
+#include "stream/proportional_sequence.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +9,7 @@
 
 namespace sab {
 
-Turns::Turns(std::span<const double> proportions, uint64_t window)
+ProportionalSequence::ProportionalSequence(std::span<const double> proportions, uint64_t window)
     : proportions_(proportions),
       whole_(static_cast<int64_t>(window)),
       sources_(proportions.size()) {
@@ -30,13 +30,13 @@ Turns::Turns(std::span<const double> proportions, uint64_t window)
     restart();
 }
 
-void Turns::restart() noexcept {
+void ProportionalSequence::restart() noexcept {
     for (std::size_t i = 0; i < sources_.size(); ++i) sources_[i].share = proportions_[i] > 0;
     share_out();
 }
 
 /// Shares of the sources that have turns, rounded so that their sum is a whole turn.
-void Turns::share_out() noexcept {
+void ProportionalSequence::share_out() noexcept {
     sum_ = 0;
     source_count_ = 0;
     for (std::size_t i = 0; i < sources_.size(); ++i) {
@@ -71,7 +71,7 @@ void Turns::share_out() noexcept {
     }
 }
 
-std::size_t Turns::next() const {
+std::size_t ProportionalSequence::next() const {
     const auto divisor = std::max<int64_t>(2, 2 * static_cast<int64_t>(source_count_) - 2);
     std::size_t best = 0;
     int64_t earliest = std::numeric_limits<int64_t>::max();
@@ -88,24 +88,24 @@ std::size_t Turns::next() const {
     return best;
 }
 
-void Turns::take(std::size_t source) noexcept {
+void ProportionalSequence::take(std::size_t source) noexcept {
     for (Source& each : sources_) each.lag += each.share;
     sources_[source].lag -= whole_;
 }
 
-void Turns::drop(std::size_t source) noexcept {
+void ProportionalSequence::drop(std::size_t source) noexcept {
     sources_[source].share = 0;
     share_out();
 }
 
-void Turns::save(StateWriter& state) const {
+void ProportionalSequence::save(StateWriter& state) const {
     for (const Source& source : sources_) {
         state.number(source.share > 0);
         state.number(static_cast<uint64_t>(source.lag));
     }
 }
 
-void Turns::restore(StateReader& state) {
+void ProportionalSequence::restore(StateReader& state) {
     std::vector<Source> read(sources_.size());
     int64_t sum = 0;
     for (std::size_t i = 0; i < read.size(); ++i) {

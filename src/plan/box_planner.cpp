@@ -1,4 +1,4 @@
-#include "plan/several.h"
+#include "plan/box_planner.h"
 
 #include <algorithm>
 #include <numeric>
@@ -13,7 +13,7 @@ constexpr std::size_t most_cells = std::size_t{1} << 17;
 
 }  // namespace
 
-SeveralPlanner::SeveralPlanner(const CodedSamples& samples)
+BoxPlanner::BoxPlanner(const CodedSamples& samples)
     : samples_(samples),
       points_(samples.points()),
       options_(samples.options()),
@@ -24,7 +24,7 @@ SeveralPlanner::SeveralPlanner(const CodedSamples& samples)
 }
 
 /// The first boundary that is above a point in all columns; 0 when there is none.
-std::size_t SeveralPlanner::boundary_of(std::size_t point) const {
+std::size_t BoxPlanner::boundary_of(std::size_t point) const {
     const PerColumn sizes = samples_.sizes_of(point);
     const auto is_below = [&](const PerColumn& corner) {
         for (std::size_t j = 0; j < points_.columns; ++j)
@@ -40,7 +40,7 @@ std::size_t SeveralPlanner::boundary_of(std::size_t point) const {
                : static_cast<std::size_t>(found - options_.boundaries.begin());
 }
 
-void SeveralPlanner::find_usable_points() {
+void BoxPlanner::find_usable_points() {
     uint64_t outside = 0;
     for (std::size_t point = 0; point < points_.size(); ++point) {
         const PerColumn padded = samples_.padded_of(point);
@@ -56,7 +56,7 @@ void SeveralPlanner::find_usable_points() {
         refuse_all(points_.count, batch_sizes_);
 }
 
-void SeveralPlanner::refuse_oversize(uint64_t outside) const {
+void BoxPlanner::refuse_oversize(uint64_t outside) const {
     const auto first_of_point = [&](std::size_t point) -> uint64_t {
         const uint64_t place = points_.first_offsets[point];
         return points_.order != nullptr ? points_.order[place] : place;
@@ -79,7 +79,7 @@ void SeveralPlanner::refuse_oversize(uint64_t outside) const {
 
 /// The points as cells: each alone, or where there are too many, those whose sizes have nearly the
 /// same numbers among the distinct ones.
-SeveralPlanner::Grouped SeveralPlanner::grouped(std::span<const uint32_t> points) const {
+BoxPlanner::Grouped BoxPlanner::grouped(std::span<const uint32_t> points) const {
     const std::size_t columns = points_.columns;
     const auto code = [&](uint32_t point, std::size_t j) {
         return points_.codes[point * columns + j];
@@ -120,8 +120,8 @@ SeveralPlanner::Grouped SeveralPlanner::grouped(std::span<const uint32_t> points
     return grouped;
 }
 
-std::vector<Box> SeveralPlanner::boxes_of_boundaries(const BoxFinder& finder,
-                                                     const Grouped& grouped) const {
+std::vector<Box> BoxPlanner::boxes_of_boundaries(const BoxFinder& finder,
+                                                 const Grouped& grouped) const {
     const std::size_t count = options_.boundaries.size() - 1;
     std::vector<Box> boxes = finder.by_number(count, [&](std::size_t cell) {
         return boundary_of(grouped.points[grouped.first[cell]]) - 1;
@@ -132,7 +132,7 @@ std::vector<Box> SeveralPlanner::boxes_of_boundaries(const BoxFinder& finder,
 }
 
 /// What samples that are batches of one waste, each padded to its own length.
-BoxFinder::Waste SeveralPlanner::waste_of(std::span<const Stretch> singles) const {
+BoxFinder::Waste BoxPlanner::waste_of(std::span<const Stretch> singles) const {
     BoxFinder::Waste waste;
     for (const Stretch& stretch : singles) {
         const PerColumn sizes = samples_.sizes_of(samples_.point_at(stretch.first)),
@@ -148,8 +148,8 @@ BoxFinder::Waste SeveralPlanner::waste_of(std::span<const Stretch> singles) cons
 
 /// At most so many boxes for `max_shapes`. Others, of numbers of samples that are not whole, where
 /// those save more than a quarter of the batches or of the padded total.
-std::vector<Box> SeveralPlanner::boxes_of_shapes(const BoxFinder& finder, const Grouped& grouped,
-                                                 std::size_t count) const {
+std::vector<Box> BoxPlanner::boxes_of_shapes(const BoxFinder& finder, const Grouped& grouped,
+                                             std::size_t count) const {
     std::vector<Box> boxes = finder.by_shapes(count, options_.progress);
     const BoxFinder finer(
         grouped.cells, [this](auto lengths) { return batch_sizes_.largest(lengths); },
@@ -166,9 +166,8 @@ std::vector<Box> SeveralPlanner::boxes_of_shapes(const BoxFinder& finder, const 
 }
 
 /// Boxes for an id's points. `singles`: what batches of one sample add to the waste.
-std::vector<Box> SeveralPlanner::boxes_of(const Grouped& grouped, std::size_t shapes,
-                                          const BoxFinder::Waste& singles,
-                                          Division& division) const {
+std::vector<Box> BoxPlanner::boxes_of(const Grouped& grouped, std::size_t shapes,
+                                      const BoxFinder::Waste& singles, Division& division) const {
     const BoxFinder finder(
         grouped.cells, [this](auto lengths) { return batch_sizes_.largest(lengths); },
         [this](auto lengths) { return static_cast<double>(batch_sizes_.estimate(lengths)); });
@@ -191,7 +190,7 @@ std::vector<Box> SeveralPlanner::boxes_of(const Grouped& grouped, std::size_t sh
     return std::move(found.buckets);
 }
 
-Division SeveralPlanner::divide(std::size_t id_number) const {
+Division BoxPlanner::divide(std::size_t id_number) const {
     Division division;
     std::vector<uint32_t> inside;
     Draft alone;
@@ -228,8 +227,8 @@ Division SeveralPlanner::divide(std::size_t id_number) const {
     return division;
 }
 
-void SeveralPlanner::add_boxes(const Grouped& grouped, const std::vector<Box>& boxes, int64_t id,
-                               Division& division) const {
+void BoxPlanner::add_boxes(const Grouped& grouped, const std::vector<Box>& boxes, int64_t id,
+                           Division& division) const {
     for (std::size_t i = 0; i < boxes.size(); ++i) {
         Draft draft;
         draft.batch_size = boxes[i].batch_size;
@@ -253,7 +252,7 @@ void SeveralPlanner::add_boxes(const Grouped& grouped, const std::vector<Box>& b
 }
 
 /// Makes the last batch of a bucket large enough, by taking the cheapest samples from it.
-void SeveralPlanner::hold_fewest(std::size_t number, Division& division) const {
+void BoxPlanner::hold_fewest(std::size_t number, Division& division) const {
     Draft& draft = division.drafts[number];
     const Taken taken = taken_for_fewest(draft.samples(), draft.batch_size, options_);
     Draft own{{}, taken.batch_size, draft.id, 0};

@@ -40,6 +40,7 @@ function Cache(url::AbstractString; serializer = :julia, dataset_name = nothing,
                timeout = nothing, load_wait = nothing, call_timeout = nothing, file_mode = nothing)
     is_serialized = choice(:serializer, serializer, (julia = true, bytes = false))
     name = dataset_name === nothing ? nothing : Base.cconvert(Cstring, String(dataset_name))
+    load_wait == 0 && (load_wait = -1) # 0 of the library is its default
     return GC.@preserve name begin
         given = options(Raw.sab_cache_options; dataset_name = name === nothing ? nothing : Ptr{UInt8}(Base.unsafe_convert(Cstring, name)), writer_buffer_size = writer_buffer_size,
             flush_interval = flush_interval, capacity = capacity, on_failure = choice(:on_failure, on_failure, (degrade = Raw.SAB_CACHE_DEGRADE, error = Raw.SAB_CACHE_ERROR)),
@@ -120,7 +121,7 @@ function Base.get!(load::Base.Callable, cache::Cache, key)
     callback = @cfunction(load_callback, Int32, (Ptr{Cvoid}, Ptr{Cvoid}, Csize_t, Ptr{Ptr{Cvoid}}, Ptr{Csize_t}))
     Threads.atomic_add!(cache.making, 1)
     value = try
-        created(out -> Raw.sab_cache_get_or_load(cache, name, length(name), callback, calls, progress_pointer(), calls, out), Raw.sab_cache_value, calls)
+        GC.@preserve calls created(out -> Raw.sab_cache_get_or_load(cache, name, length(name), callback, calls, progress_options(calls), out), Raw.sab_cache_value, calls)
     finally
         Threads.atomic_sub!(cache.making, 1)
     end

@@ -51,13 +51,14 @@ function cost_of(name, coefficients::AbstractVector{<:Real})
     return cost_of(name, [(each, powers(index)...) for (index, each) in enumerate(coefficients)])
 end
 function cost_of(name, terms::AbstractVector{<:Tuple{Real,Integer,Union{Integer,Tuple}}})
-    raw = map(terms) do (coefficient, count_power, length_power)
-        given = (length_power...,)
-        length(given) <= Raw.SAB_MAX_COLUMNS || throw(ArgumentError("$name: must have powers of at most $(Raw.SAB_MAX_COLUMNS) columns, not $(length(given))"))
-        powers = ntuple(column -> converted(UInt32, "$name: a power", column <= length(given) ? given[column] : 0), Int(Raw.SAB_MAX_COLUMNS))
-        Raw.sab_cost_term(coefficient, converted(UInt32, "$name: a power", count_power), powers)
+    powers = [UInt32[converted(UInt32, "$name: a power", power) for power in length_power] for (_, _, length_power) in terms]
+    handle = GC.@preserve powers begin
+        raw = map(terms, powers) do (coefficient, count_power, _), each
+            Raw.sab_cost_term(coefficient, converted(UInt32, "$name: a power", count_power), length(each), pointer(each), (0, 0))
+        end
+        created(out -> Raw.sab_cost_terms_new(raw, length(raw), out), Raw.sab_cost)
     end
-    return cost_of(name, CostHandle(created(out -> Raw.sab_cost_terms_new(raw, length(raw), out), Raw.sab_cost)))
+    return cost_of(name, CostHandle(handle))
 end
 cost_of(name, values::AbstractVector) = throw(ArgumentError("$name: must be coefficients or tuples (coefficient, count_power, length_power), not $(typeof(values))"))
 cost_of(name, number::Number) = throw(ArgumentError("$name = $number: must be :padded, :quadratic, coefficients, terms, a MemoryModel, a Cost or a function"))
@@ -136,7 +137,7 @@ end
 pointer!(costs::Costs, ::Nothing) = Ptr{Raw.sab_cost}(C_NULL)
 function raw!(costs::Costs, budget::Budget, columns = ONE_COLUMN)
     cost = budget.cost === nothing ? nothing : cost_of(:cost, budget.cost, columns)
-    return Raw.sab_budget(pointer!(costs, cost), budget.limit)
+    return Raw.sab_budget(pointer!(costs, cost), budget.limit, (0, 0))
 end
 
 # Budgets as the options `budget` and `cost` give them.

@@ -140,7 +140,7 @@ free(packing::Ptr{Raw.sab_packing}) = Raw.sab_packing_free(packing)
 
 function Packing(histogram::Histogram, capacity; method = nothing, max_sequences = nothing, split = nothing, oversize = nothing, balance = nothing, progress = nothing)
     calls, costs = Calls(; progress = progress), Costs()
-    pack = pack_options(calls; capacity = capacity, method = method, max_sequences = max_sequences, split = split, oversize = oversize)
+    pack = pack_options(calls, costs, capacity, ONE_COLUMN; method = method, max_sequences = max_sequences, split = split, oversize = oversize)
     set_balance!(pack, balance, costs, ONE_COLUMN)
     return GC.@preserve calls costs Packing(created(out -> Raw.sab_histogram_packing_new(histogram, pack, out), Raw.sab_packing, calls, costs.functions...))
 end
@@ -204,7 +204,6 @@ function located(call, handle, columns, sizes, numbers; which = nothing, given..
     order, batch_count = sampler_options(; given...), Ref{UInt64}(0)
     GC.@preserve found batch_count begin
         places = Raw.sab_places()
-        places.struct_size = sizeof(Raw.sab_places)
         places.counts, places.ranks, places.batches, places.steps, places.slots = map(pointer, found)
         places.batch_count = Base.unsafe_convert(Ptr{UInt64}, batch_count)
         check(call(handle, order, each, within, asked, count, places))

@@ -184,12 +184,12 @@ the sampler is over: its `name`, and the fields of `sab_mixture_report`: `sample
 function report(sampler::Sampler, mixture::Mixture; progress = nothing)
     calls, count = Calls(progress = progress), length(mixture.names)
     bytes = zeros(UInt8, count * sizeof(Raw.sab_mixture_report))
-    GC.@preserve bytes begin
+    GC.@preserve bytes calls begin
         reports = Ptr{Raw.sab_mixture_report}(pointer(bytes))
         for place in 1:count # struct_size is the first field
             unsafe_store!(Ptr{Csize_t}(reports + (place - 1) * sizeof(Raw.sab_mixture_report)), sizeof(Raw.sab_mixture_report))
         end
-        status = calling(() -> Raw.sab_mixture_get_report(sampler, progress_pointer(), calls, reports, count))
+        status = calling(() -> Raw.sab_mixture_get_report(sampler, progress_options(calls), reports, count))
         check(status, calls)
         return [merge((name = name,), fields(unsafe_load(reports, place))) for (place, name) in enumerate(mixture.names)]
     end

@@ -129,9 +129,7 @@ mutable struct Sampler{Kind,C,K} <: Handle{Raw.sab_sampler}
     guarded::Vector{Calls} # functions of a MemoryGuard whose step is running
     names::Vector{Symbol}  # of the columns
     function Sampler{Kind,C,K}(pointer, calls, kept, names) where {Kind,C,K}
-        raw = Raw.sab_batch()
-        raw.struct_size = sizeof(Raw.sab_batch)
-        return finalizer(finish, new{Kind,C,K}(pointer, calls, kept, raw, Buffers(), Calls[], names))
+        return finalizer(finish, new{Kind,C,K}(pointer, calls, kept, Raw.sab_batch(), Buffers(), Calls[], names))
     end
 end
 new_sampler(::Type{Sampler{Kind}}, pointer, calls = nothing, kept = nothing; names = Symbol[]) where {Kind} =
@@ -218,7 +216,6 @@ epoch. A sampler without random access gives one batch.
 """
 function next_block!(sampler::Sampler, max_batches::Integer = 1024)
     raw, most = Raw.sab_block(), converted(Csize_t, :max_batches, max_batches)
-    raw.struct_size = sizeof(Raw.sab_block)
     call(() -> Raw.sab_next_block(sampler, most, raw), sampler) == Raw.SAB_END && return nothing
     return Block(raw, sampler.names)
 end
@@ -485,8 +482,9 @@ batches are formed greedily by `sizes`: [`Sizes`](@ref), a vector, or a function
 pass begins with the generator and the order that the previous pass left.
 """
 function BionemoSampler(plan::Plan; seed = nothing, shuffle = nothing, budget = nothing, sizes = nothing)
+    (budget === nothing) == (sizes === nothing) || throw(ArgumentError("budget and sizes: must both be given, for greedy batches"))
     words = (none = Raw.SAB_BIONEMO_SHUFFLE_NONE, all = Raw.SAB_BIONEMO_SHUFFLE_ALL, buckets = Raw.SAB_BIONEMO_SHUFFLE_BUCKETS)
-    given = options(Raw.sab_bionemo_options; seed = seed, shuffle = choice(:shuffle, shuffle, words), budget = budget)
+    given = options(Raw.sab_bionemo_options; seed = seed, shuffle = choice(:shuffle, shuffle, words), limit = budget)
     calls, kept = nothing, nothing
     if sizes isa Union{Sizes,AbstractVector}
         kept = Sizes(sizes)
@@ -538,22 +536,20 @@ function PackedSampler(sizes, capacity; method = nothing, max_sequences = nothin
     walk = sampler_options(; given...)
     calls, costs = Calls(; progress = progress), Costs()
     names = column_names(sizes)
-    pack = pack_options(calls; capacity = capacity isa Number ? capacity : nothing, tries = tries, method = method, max_sequences = max_sequences, split = split,
-        oversize = oversize, window = window)
+    pack = pack_options(calls, costs, capacity, names; tries = tries, method = method, max_sequences = max_sequences, split = split, oversize = oversize, window = window)
     set_balance!(pack, balance, costs, names)
-    if !(capacity isa Number)
-        each = capacity isa NamedTuple ? capacities_by_name(capacity, names) : capacity
-        capacities = UInt64[converted(UInt64, :capacity, limit) for limit in each]
-        pack.capacities, pack.capacity_count = pointer(capacities), length(capacities)
-        push!(costs.kept, capacities)
-    end
     sizes = read_sizes(sizes, progress, costs.functions...)
     return GC.@preserve calls costs new_sampler(PackedSampler, created(out -> Raw.sab_packed_sampler_new(sizes, pack, walk, out), Raw.sab_sampler, calls, costs.functions...); names = columns(sizes))
 end
 const PACK_METHODS = (best_fit = Raw.SAB_PACK_BEST_FIT, histogram = Raw.SAB_PACK_HISTOGRAM, first_fit = Raw.SAB_PACK_FIRST_FIT, concat = Raw.SAB_PACK_CONCAT)
-pack_options(calls; method, oversize, given...) =
-    options(Raw.sab_packed_options; method = choice(:method, method, PACK_METHODS), oversize = choice(:oversize, oversize, OVERSIZE), progress = progress_pointer(),
-        progress_ctx = pointer_from_objref(calls), given...)
+# The options of a packing, which point to `calls`, and to memory that `costs` keeps.
+function pack_options(calls, costs, capacity, names; method, oversize, given...)
+    limits = capacity isa NamedTuple ? capacities_by_name(capacity, names) : capacity
+    capacities = UInt64[converted(UInt64, :capacity, limit) for limit in limits]
+    push!(costs.kept, capacities)
+    return options(Raw.sab_packed_options; capacities = pointer(capacities), capacity_count = length(capacities), method = choice(:method, method, PACK_METHODS),
+        oversize = choice(:oversize, oversize, OVERSIZE), progress = progress_pointer(), progress_ctx = pointer_from_objref(calls), given...)
+end
 function capacities_by_name(capacity, names)
     Set(keys(capacity)) == Set(names) || throw(ArgumentError("capacity = $capacity: must have a number for each of the columns $(join(map(repr, names), ", "))"))
     return [capacity[name] for name in names]

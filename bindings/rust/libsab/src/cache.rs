@@ -56,7 +56,10 @@ impl CacheOptions {
         /// Timeout for a Redis server.
         timeout(timeout: Duration) => timeout = timeout.as_secs_f64();
         /// Longest wait for a value that another caller makes, before making it, too.
-        load_wait(wait: Duration) => load_wait = wait.as_secs_f64();
+        load_wait(wait: Duration) => load_wait = match wait.as_secs_f64() {
+            0.0 => -1.0, // 0 of the library is its default
+            seconds => seconds,
+        };
         /// Timeout for one request to the Redis servers, with all its answers. Zero, the default, is
         /// 10 times [`timeout`](Self::timeout).
         call_timeout(timeout: Duration) => call_timeout = timeout.as_secs_f64();

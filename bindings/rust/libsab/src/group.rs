@@ -56,7 +56,7 @@ impl<'f> ThresholdsOptions<'f> {
         num_trials(trials: u64) => num_trials = u32::try_from(trials).unwrap_or(u32::MAX);
         /// [`ThresholdsMethod::Randomised`]: a search ends after more than so many steps that did
         /// not reduce the largest difference; twice the number of distinct lengths.
-        tolerate(steps: u64) => tolerate = i64::try_from(steps).unwrap_or(i64::MAX);
+        tolerate(steps: u64) => patience = steps.saturating_add(1);
         /// [`ThresholdsMethod::Randomised`]: seed of the places where searches begin; 0.
         seed(seed: u64) => seed = seed;
     }

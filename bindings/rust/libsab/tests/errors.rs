@@ -248,17 +248,9 @@ fn sampler_options_that_break_a_rule_are_refused() {
     let sizes = Sizes::copied(&[1u8, 2]).unwrap();
     let options = SamplerOptions::new();
     assert_refused!(Sampler::ordered(Some(&[2]), &sizes, 5.0, &options), Argument, "2");
-    assert_refused!(
-        Sampler::ordered(Some(&[-1]), &sizes, 5.0, &options),
-        Argument,
-        "-1"
-    );
+    assert_refused!(Sampler::ordered(Some(&[-1]), &sizes, 5.0, &options), Argument, "-1");
     assert_refused!(Sampler::ordered(None, &sizes, -5.0, &options), Argument, "budget");
-    assert_refused!(
-        Sampler::ordered(None, &sizes, f64::INFINITY, &options),
-        Argument,
-        "budget"
-    );
+    assert_refused!(Sampler::ordered(None, &sizes, f64::INFINITY, &options), Argument, "budget");
     assert_refused!(
         Sampler::bionemo_size_aware_stream(f64::NAN, |_, _| Ok(None)),
         Argument,
@@ -278,10 +270,7 @@ fn no_indices_are_no_batches() {
         0
     );
     assert_eq!(
-        Sampler::ordered(None, &sizes, 5.0, &SamplerOptions::new())
-            .unwrap()
-            .iter_mut()
-            .count(),
+        Sampler::ordered(None, &sizes, 5.0, &SamplerOptions::new()).unwrap().iter_mut().count(),
         1
     );
 }

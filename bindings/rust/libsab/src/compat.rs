@@ -191,7 +191,7 @@ impl<'a> Sampler<'a> {
     ///
     /// Finds the batches in one pass; 24 bytes a batch. The indices are copied; `None` stands for
     /// 0, 1, 2, ... Borrowed sizes stay borrowed. The budget is finite and at least 0; of the
-    /// options, seed and `costliest_first` are not used.
+    /// options, seed and `costliest_first` are refused.
     ///
     /// ```
     /// use libsab::{Sampler, SamplerOptions, Sizes};

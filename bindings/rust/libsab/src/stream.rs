@@ -390,7 +390,7 @@ impl ListOptions {
         seed(seed: u64) => seed = seed;
         /// This rank, below the world size.
         rank(rank: u64) => rank = rank;
-        /// Number of ranks, at least 1.
+        /// Number of ranks; 1.
         world_size(ranks: u64) => world_size = ranks;
     }
 }
@@ -483,7 +483,7 @@ pub struct MixOptions: sab_mix_stream_options {
 
 impl MixOptions {
     setters! {
-        /// Number of records over which the counts are exact, from 1 to 2^32.
+        /// Number of records over which the counts are exact, at most 2^32; 1,000.
         window(records: u64) => window = records;
         /// When the mix ends; [`MixUntil::First`].
         until(until: MixUntil) => until = until.raw();
@@ -510,7 +510,7 @@ impl PackedOptions {
     setters! {
         /// Most records in a list; 0: no limit.
         max_records(records: u64) => max_records = records;
-        /// Records in a window.
+        /// Records in a window; 10,000.
         read_ahead(records: u64) => read_ahead = records;
         /// Whether the lists of a window are shuffled.
         shuffle(wanted: bool) => no_shuffle = i32::from(!wanted);
@@ -585,7 +585,7 @@ pub struct ReadaheadOptions: sab_readahead_stream_options {
 
 impl ReadaheadOptions {
     setters! {
-        /// Records in a window, which are kept in memory; 1 to 2^32.
+        /// Records in a window, which are kept in memory, at most 2^32; 10,000.
         read_ahead(records: u64) => read_ahead = records;
         /// Most records in a batch; 0: no limit.
         batch_size(records: u64) => batch_size = records;

@@ -84,13 +84,9 @@ fn what_breaks_a_rule_is_refused() {
     };
     refused("http://x", CacheOptions::new(), "url");
     refused("memory:\0", CacheOptions::new(), "NUL");
-    refused("memory:", CacheOptions::new().writer_buffer_size(0), "writer_buffer_size = 0");
-    refused("memory:", CacheOptions::new().timeout(Duration::ZERO), "timeout = 0");
-    refused(
-        "memory:",
-        CacheOptions::new().call_timeout(Duration::from_secs(2_000_000)),
-        "call_timeout = ",
-    );
+    let long = Duration::from_secs(2_000_000);
+    refused("memory:", CacheOptions::new().timeout(long), "timeout = ");
+    refused("memory:", CacheOptions::new().call_timeout(long), "call_timeout = ");
     refused("memory:", CacheOptions::new().file_mode(0o400), "file_mode = 256");
     refused("redis://localhost", CacheOptions::new().capacity(1), "capacity = 1");
     let cache = Cache::open(

@@ -18,7 +18,9 @@ proptest! {
         let sizes = Sizes::borrowed(&lengths).unwrap();
         for cost in [Cost::padded(&[1.0]), Cost::quadratic(), Cost::polynomial(&[9.0, 1.0, 2.0])] {
             let find = |method| {
-                let options = ThresholdsOptions::new().method(method).cost(cost.clone()).num_trials(10).tolerate(30).seed(seed);
+                let options = ThresholdsOptions::new().method(method).cost(cost.clone());
+                let is_random = method == ThresholdsMethod::Randomised;
+                let options = if is_random { options.num_trials(10).tolerate(30).seed(seed) } else { options };
                 find_thresholds(&sizes, k, &options).unwrap()
             };
             let random = find(ThresholdsMethod::Randomised);

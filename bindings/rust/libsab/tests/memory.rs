@@ -380,7 +380,11 @@ fn columns_of_a_model_that_do_not_fit_are_refused() {
     let refused = |options: MeasurementOptions<'_>, points| measurement_points(&options, points);
     assert_refused!(refused(range(), 24), Argument, "shortest = []");
     assert_refused!(refused(range().shortest([1.0, 2.0]).longest([9.0]), 24), Argument, "longest");
-    assert_refused!(refused(range().shortest([1.0; 9]).longest([9.0; 9]), 24), Argument, "at most");
+    assert_refused!(
+        refused(range().shortest([1.0; 9]).longest([9.0; 9]), 24),
+        Argument,
+        "from 1 to 8"
+    );
     assert_refused!(refused(pair_range(), usize::MAX / 2 + 1), Argument, "points");
     assert_refused!(refused(pair_range(), 0), Argument, "points = 0");
     let fit = |names: &[&str]| {

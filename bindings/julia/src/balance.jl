@@ -42,10 +42,11 @@ The order of Bagua's `LoadBalancingDistributedSampler` for the same seed: the sa
 similar complexity on all ranks.
 """
 function BaguaSampler(complexity; batch_size = nothing, shuffle = nothing, drop_last = nothing, random_level = nothing, given...)
+    made_from = Any[complexity, merge((batch_size = batch_size, shuffle = shuffle, drop_last = drop_last, random_level = random_level), values(given))]
     complexity = read_sizes(complexity)
     walk = sampler_options(; given...)
     balancing = options(Raw.sab_bagua_options; batch_size = batch_size, no_shuffle = inverted(shuffle), drop_last = drop_last, random_level = random_level)
-    return new_sampler(BaguaSampler, created(out -> Raw.sab_bagua_sampler_new(complexity, balancing, walk, out), Raw.sab_sampler))
+    return new_sampler(BaguaSampler, created(out -> Raw.sab_bagua_sampler_new(complexity, balancing, walk, out), Raw.sab_sampler); made_from = made_from)
 end
 
 make_batches_callback(ctx, indices, count, batches) = guard(ctx) do calls
@@ -68,6 +69,8 @@ of the samples of a rank; it must return the same batches for the same samples. 
 closes before its complexities would sum to more than `budget`.
 """
 function BaguaBatchSampler(complexity; make_batches = nothing, budget = nothing, shuffle = nothing, drop_last = nothing, random_level = nothing, given...)
+    own = (make_batches = make_batches, budget = budget, shuffle = shuffle, drop_last = drop_last, random_level = random_level)
+    made_from = Any[complexity, merge(own, values(given))]
     complexity = read_sizes(complexity, make_batches)
     walk = sampler_options(; given...)
     balancing = options(Raw.sab_bagua_options; limit = budget, no_shuffle = inverted(shuffle), drop_last = drop_last, random_level = random_level)
@@ -76,7 +79,7 @@ function BaguaBatchSampler(complexity; make_batches = nothing, budget = nothing,
         balancing.make_batches = @cfunction(make_batches_callback, Int32, (Ptr{Cvoid}, Ptr{Int64}, Csize_t, Ptr{Raw.sab_batches}))
         balancing.make_batches_ctx = pointer_from_objref(calls)
     end
-    return GC.@preserve calls new_sampler(BaguaBatchSampler, created(out -> Raw.sab_bagua_batch_sampler_new(complexity, balancing, walk, out), Raw.sab_sampler, calls), calls)
+    return GC.@preserve calls new_sampler(BaguaBatchSampler, created(out -> Raw.sab_bagua_batch_sampler_new(complexity, balancing, walk, out), Raw.sab_sampler, calls), calls; made_from = made_from)
 end
 
 const BalancedSampler = Sampler{:BalancedSampler}
@@ -100,10 +103,11 @@ function BalancedSampler(sizes; samples = nothing, budget = nothing, cost = noth
     balanced = options(Raw.sab_balanced_options; samples = samples, fill = fill,
         oversize = choice(:oversize, oversize, OVERSIZE), progress = progress_pointer(), progress_ctx = pointer_from_objref(calls))
     names = column_names(sizes)
+    made_from = Any[sizes, merge((samples = samples, budget = budget, cost = cost, balance = balance, fill = fill, oversize = oversize), values(given))]
     set_budgets!(balanced, budget, cost, costs, names)
     set_balance!(balanced, balance, costs, names)
     sizes = read_sizes(sizes, progress, costs.functions...)
-    return GC.@preserve calls costs new_sampler(BalancedSampler, created(out -> Raw.sab_balanced_sampler_new(sizes, balanced, walk, out), Raw.sab_sampler, calls, costs.functions...); names = columns(sizes))
+    return GC.@preserve calls costs new_sampler(BalancedSampler, created(out -> Raw.sab_balanced_sampler_new(sizes, balanced, walk, out), Raw.sab_sampler, calls, costs.functions...); names = columns(sizes), made_from = made_from)
 end
 
 """

@@ -267,7 +267,8 @@ function (model::MemoryModel)(count::Real, lengths::NamedTuple)
     return model(count, by_column(:lengths, lengths, names))
 end
 
-cost_of(name, model::MemoryModel) = cost_of(name, CostHandle(created(out -> Raw.sab_memory_model_cost_new(model, out), Raw.sab_cost)))
+cost_of(name, model::MemoryModel) = cost_of(name, cost_by(model))
+cost_by(model::MemoryModel) = CostHandle(created(out -> Raw.sab_memory_model_cost_new(model, out), Raw.sab_cost), cost_by, model)
 
 function Base.show(io::IO, model::MemoryModel)
     isopen(model) || return print(io, "MemoryModel(closed)")

@@ -9,7 +9,8 @@ const LAST_STEPS = (split = Raw.SAB_LAST_STEP_SPLIT, drop = Raw.SAB_LAST_STEP_DR
 "The batches of samples. Immutable; threads may share it. See [`Plan(sizes)`](@ref)."
 mutable struct Plan <: Handle{Raw.sab_plan}
     pointer::Ptr{Raw.sab_plan}
-    Plan(pointer::Ptr{Raw.sab_plan}) = finalizer(finish, new(pointer))
+    made_from::Vector{Any} # of a mixture, whose plan is not written: the mixture and the options
+    Plan(pointer::Ptr{Raw.sab_plan}, made_from = Any[]) = finalizer(finish, new(pointer, made_from))
 end
 free(plan::Ptr{Raw.sab_plan}) = Raw.sab_plan_free(plan)
 
@@ -116,9 +117,10 @@ with boundaries for each column, whose buckets are all combinations.
 The others are those of `sab_plan_options`.
 """
 function Plan(sizes; progress = nothing, given...)
+    made_from = sizes isa Mixture ? Any[sizes, values(given)] : Any[]
     plan_given, calls, costs = plan_options(column_names(sizes); progress = progress, given...)
     sizes = read_sizes(sizes, progress, costs.functions...)
-    plan = GC.@preserve costs Plan(created(out -> Raw.sab_plan_new(sizes, plan_given, out), Raw.sab_plan, calls, costs.functions...))
+    plan = GC.@preserve costs Plan(created(out -> Raw.sab_plan_new(sizes, plan_given, out), Raw.sab_plan, calls, costs.functions...), made_from)
     left_out = info(plan).skipped
     left_out > 0 && @warn "$left_out samples are outside the boundaries or over the budget and are left out: see SAB.skipped(plan)"
     return plan

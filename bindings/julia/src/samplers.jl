@@ -119,6 +119,10 @@ Each loop begins a pass, as `SAB.begin!(sampler)` does:
 - after a pass that was not finished, the same epoch from its start;
 - after `restore!`, what is left of the saved epoch; the next epoch if the saved one was finished;
 - after `set_epoch!` and `seek`, from there.
+
+`deepcopy` gives another sampler that continues where this one is, and `serialize` takes a sampler to
+another process with its arguments and its place. Both need a sampler with random access, and refuse
+a [`ShardedSampler`](@ref).
 """
 mutable struct Sampler{Kind,C,K} <: Handle{Raw.sab_sampler}
     pointer::Ptr{Raw.sab_sampler}
@@ -128,12 +132,14 @@ mutable struct Sampler{Kind,C,K} <: Handle{Raw.sab_sampler}
     buffers::Buffers   # of next_batch!(...; copy = false)
     guarded::Vector{Calls} # functions of a MemoryGuard whose step is running
     names::Vector{Symbol}  # of the columns
-    function Sampler{Kind,C,K}(pointer, calls, kept, names) where {Kind,C,K}
-        return finalizer(finish, new{Kind,C,K}(pointer, calls, kept, Raw.sab_batch(), Buffers(), Calls[], names))
+    made_from::Vector{Any} # arguments of the constructor, the named ones last; none where it cannot be made again
+    is_running::Bool       # whether the pass has given a batch, and its end was not reported
+    function Sampler{Kind,C,K}(pointer, calls, kept, names, made_from) where {Kind,C,K}
+        return finalizer(finish, new{Kind,C,K}(pointer, calls, kept, Raw.sab_batch(), Buffers(), Calls[], names, made_from, false))
     end
 end
-new_sampler(::Type{Sampler{Kind}}, pointer, calls = nothing, kept = nothing; names = Symbol[]) where {Kind} =
-    Sampler{Kind,typeof(calls),typeof(kept)}(pointer, calls, kept, names)
+new_sampler(::Type{Sampler{Kind}}, pointer, calls = nothing, kept = nothing; names = Symbol[], made_from = Any[]) where {Kind} =
+    Sampler{Kind,typeof(calls),typeof(kept)}(pointer, calls, kept, names, made_from)
 name_of(::Type{<:Sampler{Kind}}) where {Kind} = Kind
 free(sampler::Ptr{Raw.sab_sampler}) = Raw.sab_sampler_free(sampler)
 is_busy(sampler::Sampler) = sampler.calls !== nothing && sampler.calls.depth > 0
@@ -155,6 +161,7 @@ batches share the same arrays: the next call with `copy = false` overwrites them
 function next_batch!(sampler::Sampler; copy::Bool = true)
     raw = sampler.raw
     status = sampler.calls === nothing ? Raw.sab_next_batch(sampler, raw) : call(() -> Raw.sab_next_batch(sampler, raw), sampler)
+    status < 0 || (sampler.is_running = status == Raw.SAB_OK)
     status == Raw.SAB_OK && return copy ? Batch(raw, sampler) : Batch(raw, sampler, sampler.buffers)
     status == Raw.SAB_END && return nothing
     check(status)
@@ -216,7 +223,8 @@ epoch. A sampler without random access gives one batch.
 """
 function next_block!(sampler::Sampler, max_batches::Integer = 1024)
     raw, most = Raw.sab_block(), converted(Csize_t, :max_batches, max_batches)
-    call(() -> Raw.sab_next_block(sampler, most, raw), sampler) == Raw.SAB_END && return nothing
+    sampler.is_running = call(() -> Raw.sab_next_block(sampler, most, raw), sampler) == Raw.SAB_OK
+    sampler.is_running || return nothing
     return Block(raw, sampler.names)
 end
 
@@ -227,6 +235,7 @@ Begins a pass, as a loop does: see [`Sampler`](@ref).
 """
 function begin!(sampler::Sampler)
     call(() -> Raw.sab_sampler_begin(sampler), sampler)
+    sampler.is_running = false
     return sampler
 end
 
@@ -295,6 +304,7 @@ Moves the cursor to the first batch of an epoch. Use the same epoch on all ranks
 function set_epoch!(sampler::Sampler, epoch::Integer)
     number = converted(UInt64, :epoch, epoch)
     call(() -> Raw.sab_sampler_set_epoch(sampler, number), sampler)
+    sampler.is_running = false
     return sampler
 end
 
@@ -302,6 +312,7 @@ end
 function Base.seek(sampler::Sampler, batches::Integer)
     number = converted(UInt64, :batches, batches)
     call(() -> Raw.sab_sampler_seek(sampler, number), sampler)
+    sampler.is_running = false
     return sampler
 end
 
@@ -360,6 +371,7 @@ function state(sampler::Sampler, batches::Integer)
 end
 function restore!(sampler::Sampler, state::Vector{UInt8})
     call(() -> Raw.sab_sampler_state_restore(sampler, state, length(state)), sampler)
+    sampler.is_running = false
     return sampler
 end
 @doc (@doc state) restore!
@@ -403,7 +415,7 @@ optimizer; [`SAB.step`](@ref) gives the weights of the loss.
 """
 function BucketSampler(plan::Plan; given...)
     walk = sampler_options(; given...)
-    return new_sampler(BucketSampler, created(out -> Raw.sab_bucket_sampler_new(plan, walk, out), Raw.sab_sampler); names = columns(plan))
+    return new_sampler(BucketSampler, created(out -> Raw.sab_bucket_sampler_new(plan, walk, out), Raw.sab_sampler); names = columns(plan), made_from = Any[plan, values(given)])
 end
 
 const SequentialSampler = Sampler{:SequentialSampler}
@@ -416,7 +428,7 @@ The batches in the order of size, then index. For evaluation.
 """
 function SequentialSampler(plan::Plan; given...)
     walk = sampler_options(; given...)
-    return new_sampler(SequentialSampler, created(out -> Raw.sab_sequential_sampler_new(plan, walk, out), Raw.sab_sampler); names = columns(plan))
+    return new_sampler(SequentialSampler, created(out -> Raw.sab_sequential_sampler_new(plan, walk, out), Raw.sab_sampler); names = columns(plan), made_from = Any[plan, values(given)])
 end
 
 const CostliestSampler = Sampler{:CostliestSampler}
@@ -445,7 +457,8 @@ function OrderedSampler(sizes, budget::Real; indices = nothing, given...)
     walk = sampler_options(; given...)
     order = indices === nothing ? C_NULL : Int64[converted(Int64, :indices, index) - 1 for index in indices]
     count = indices === nothing ? length(sizes) : length(order)
-    return new_sampler(OrderedSampler, created(out -> Raw.sab_ordered_sampler_new(order, count, sizes, budget, walk, out), Raw.sab_sampler), nothing, sizes)
+    made_from = Any[sizes, budget, merge((indices = indices === nothing ? nothing : OneBased(order),), values(given))]
+    return new_sampler(OrderedSampler, created(out -> Raw.sab_ordered_sampler_new(order, count, sizes, budget, walk, out), Raw.sab_sampler), nothing, sizes; made_from = made_from)
 end
 
 index_callback(ctx, epoch, position, index, size) = guard(ctx) do calls
@@ -536,10 +549,12 @@ function PackedSampler(sizes, capacity; method = nothing, max_sequences = nothin
     walk = sampler_options(; given...)
     calls, costs = Calls(; progress = progress), Costs()
     names = column_names(sizes)
+    own = (method = method, max_sequences = max_sequences, split = split, oversize = oversize, window = window, tries = tries, balance = balance)
+    made_from = Any[sizes, capacity, merge(own, values(given))]
     pack = pack_options(calls, costs, capacity, names; tries = tries, method = method, max_sequences = max_sequences, split = split, oversize = oversize, window = window)
     set_balance!(pack, balance, costs, names)
     sizes = read_sizes(sizes, progress, costs.functions...)
-    return GC.@preserve calls costs new_sampler(PackedSampler, created(out -> Raw.sab_packed_sampler_new(sizes, pack, walk, out), Raw.sab_sampler, calls, costs.functions...); names = columns(sizes))
+    return GC.@preserve calls costs new_sampler(PackedSampler, created(out -> Raw.sab_packed_sampler_new(sizes, pack, walk, out), Raw.sab_sampler, calls, costs.functions...); names = columns(sizes), made_from = made_from)
 end
 const PACK_METHODS = (best_fit = Raw.SAB_PACK_BEST_FIT, histogram = Raw.SAB_PACK_HISTOGRAM, first_fit = Raw.SAB_PACK_FIRST_FIT, concat = Raw.SAB_PACK_CONCAT)
 # The options of a packing, which point to `calls`, and to memory that `costs` keeps.

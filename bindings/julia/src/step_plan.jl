@@ -34,8 +34,10 @@ mutable struct StepPlan <: Handle{Raw.sab_step_plan}
     rank_imbalance::Vector{Float64}
     least_rank_imbalance::Vector{Float64}
     micro_step_imbalance::Vector{Float64}
-    function StepPlan(pointer::Ptr{Raw.sab_step_plan})
+    made_from::Vector{Any} # arguments of plan_step, the named ones last
+    function StepPlan(pointer::Ptr{Raw.sab_step_plan}, made_from)
         plan = finalizer(finish, new(pointer))
+        plan.made_from = made_from
         seen = filled(out -> Raw.sab_step_plan_get_view(plan, out), Raw.sab_step_plan_view)
         parts, kinds = Int(seen.world_size * seen.micro_batches), Int(seen.balance_count)
         plan.world_size, plan.micro_batches, plan.least_micro_batches = seen.world_size, seen.micro_batches, seen.least_micro_batches
@@ -94,7 +96,10 @@ function plan_step(lengths; world_size = nothing, budget = nothing, cost = nothi
         length(ids) == length(sizes) || throw(ArgumentError("groups: must be as many as lengths, $(length(sizes)), not $(length(ids))"))
         given.groups = pointer(ids)
     end
-    return GC.@preserve calls costs ids StepPlan(created(out -> Raw.sab_step_plan_new(sizes, given, out), Raw.sab_step_plan, calls, costs.functions...))
+    own = (world_size = world_size, budget = budget, cost = cost, micro_batches = micro_batches, multiple = multiple, layout = layout, balance = balance,
+        groups = groups === nothing ? nothing : ids, order = order)
+    made_from = Any[lengths isa StridedVector{<:Sized} ? copy(lengths) : sizes, own]
+    return GC.@preserve calls costs ids StepPlan(created(out -> Raw.sab_step_plan_new(sizes, given, out), Raw.sab_step_plan, calls, costs.functions...), made_from)
 end
 
 """

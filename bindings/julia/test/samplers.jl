@@ -58,7 +58,8 @@ end
     sizes = made_sizes(5000, 200)
     plan = SAB.Plan(sizes; budget = 2048)
     for kind in (SAB.BucketSampler, SAB.SequentialSampler), world_size in (1, 2, 3, 7), epoch in (0, 3)
-        samplers = [kind(plan; seed = 5, rank = rank, world_size = world_size, epoch = epoch) for rank in 0:(world_size - 1)]
+        seed = kind === SAB.BucketSampler ? 5 : 0
+        samplers = [kind(plan; seed = seed, rank = rank, world_size = world_size, epoch = epoch) for rank in 0:(world_size - 1)]
         batches = [collect(sampler) for sampler in samplers]
         @test sort(joined(b.indices for each in batches for b in each)) == 1:5000
         @test length(unique(map(length, batches))) == 1

@@ -155,8 +155,7 @@ function collect_peak(work, inputs, probe::Probe; cleanup = nothing, warm_up = n
         collect_garbage = @cfunction(collect_garbage_callback, Int32, (Ptr{Cvoid},)), progress = progress_pointer(), progress_ctx = pointer_from_objref(calls))
     peaks = created(out -> Raw.sab_peaks_new(out), Raw.sab_peaks)
     try
-        # 0 items of the library are those until the work says that there are no more.
-        isempty(calls.main.more.inputs) || GC.@preserve calls probing(() -> Raw.sab_collect_peak(probe, given, peaks), probe, calls)
+        GC.@preserve calls probing(() -> Raw.sab_collect_peak(probe, given, peaks), probe, calls)
         view = filled(out -> Raw.sab_peaks_get_view(peaks, out), Raw.sab_peaks_view)
         count = view.count
         features = reshape(shown(view.features, count * view.feature_count), Int(view.feature_count), Int(count))

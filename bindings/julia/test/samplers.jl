@@ -50,6 +50,8 @@ end
     @test SAB.report(SAB.Plan(sizes; budget = 512, cost = [10.0, 1.0, 1.0])).batches > SAB.report(SAB.Plan(sizes; budget = 512)).batches
     @test all(b -> b.cost <= 5000, SAB.buckets(quietly(() -> SAB.Plan(sizes; budget = 5000, cost = :quadratic, oversize = :skip))))
     @test SAB.report(SAB.Plan(sizes; budget = 512, max_shapes = 5)).shapes <= 6
+    @test SAB.info(SAB.Plan(sizes; budget = 512, max_shapes = 0)).fingerprint == SAB.info(SAB.Plan(sizes; budget = 512)).fingerprint
+    @test SAB.info(SAB.Plan(sizes; budget = 512, length_multiple = 8)).fingerprint != SAB.info(SAB.Plan(sizes; budget = 512, length_multiple = 0)).fingerprint
     @test all(b -> b.batch_size <= 3, SAB.buckets(SAB.Plan(sizes; batch_size = 3)))
     @test length(SAB.buckets(SAB.Plan(sizes; budget = 512, buckets = 7))) == 7
 end

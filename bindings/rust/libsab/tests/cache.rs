@@ -3,6 +3,7 @@
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
@@ -74,6 +75,26 @@ fn a_value_is_made_once() {
     assert_eq!(*panicked.unwrap_err().downcast::<&str>().unwrap(), "by me");
     assert!(cache.get("l").unwrap().is_none());
     assert_eq!(&cache.get_or_load("l", || Ok(vec![])).unwrap()[..], b"");
+}
+
+#[test]
+fn a_wait_of_zero_does_not_wait() {
+    let cache = Cache::open("memory:", &CacheOptions::new().load_wait(Duration::ZERO)).unwrap();
+    let (begun, is_begun) = channel();
+    let (made, is_made) = channel();
+    thread::scope(|scope| {
+        let slow = scope.spawn(|| {
+            cache.get_or_load("k", move || {
+                begun.send(())?;
+                is_made.recv_timeout(Duration::from_secs(20))?; // the other one is not waiting
+                Ok(b"slow".to_vec())
+            })
+        });
+        is_begun.recv().unwrap();
+        assert_eq!(&cache.get_or_load("k", || Ok(b"fast".to_vec())).unwrap()[..], b"fast");
+        made.send(()).unwrap();
+        slow.join().unwrap().unwrap();
+    });
 }
 
 #[test]

@@ -52,6 +52,18 @@ proptest! {
 }
 
 #[test]
+fn a_search_of_no_tolerance_ends_at_the_first_step_that_does_not_help() {
+    let lengths: Vec<u32> = (0..200).map(|i| 1 + i * 7919 % 97).collect();
+    let sizes = Sizes::borrowed(&lengths).unwrap();
+    let options = || ThresholdsOptions::new().method(ThresholdsMethod::Randomised).num_trials(20);
+    let ended = |options: &ThresholdsOptions<'_>| {
+        find_thresholds(&sizes, 3, options).unwrap().not_tolerated
+    };
+    assert!(ended(&options().tolerate(0)) > ended(&options().tolerate(u64::MAX)));
+    assert_eq!(ended(&options()), ended(&options().tolerate(2 * 97)));
+}
+
+#[test]
 fn searches_begin_where_they_are_told() {
     let sizes = Sizes::borrowed(&[1, 2, 3, 4, 5]).unwrap();
     let one = |start: u64| {

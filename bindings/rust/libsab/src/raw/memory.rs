@@ -349,7 +349,7 @@ impl PeaksHandle {
         let mut progress = options.progress.get().map(Guarded::new);
         let mut raw = *options.raw;
         (raw.progress, raw.progress_ctx) = progress_parts(&mut progress);
-        raw.item_count = item_count.unwrap_or(raw.item_count);
+        raw.item_count = item_count.unwrap_or(0); // until the work gives no more; so is no item
         raw.work = Some(work_trampoline);
         let mut calls = Guarded::new(Closures {
             work: Some(work),

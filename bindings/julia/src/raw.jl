@@ -16,7 +16,10 @@ Base.cconvert(::Type{Ptr{T}}, value::T) where {T<:Struct} = value
 Base.unsafe_convert(::Type{Ptr{T}}, value::T) where {T<:Struct} =
     Ptr{T}(pointer_from_objref(value))
 function zeroed(value::T) where {T<:Struct}
-    GC.@preserve value ccall(:memset, Ptr{Cvoid}, (Ptr{Cvoid}, Cint, Csize_t), pointer_from_objref(value), 0, sizeof(T))
+    GC.@preserve value begin
+        address = pointer_from_objref(value)
+        ccall(:memset, Ptr{Cvoid}, (Ptr{Cvoid}, Cint, Csize_t), address, 0, sizeof(T))
+    end
     value.struct_size = sizeof(T)
     return value
 end

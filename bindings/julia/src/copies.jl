@@ -81,19 +81,15 @@ again(make, arguments...) = make(arguments[1:end-1]...; arguments[end]...)
 function recipe(sampler::Sampler, taken)
     alive(sampler)
     isempty(sampler.made_from) && cannot(sampler, without_recipe(sampler))
-    is_running = sampler.is_running
-    saved = is_running ? state(sampler, position(sampler) - 1) : state(sampler)
-    return (continued, (typeof(sampler).parameters[1], taken(sampler.made_from), saved, is_running))
+    return (continued, (typeof(sampler).parameters[1], taken(sampler.made_from), state(sampler), sampler.is_running))
 end
 without_recipe(::ShardedSampler) = "the ranks make it together; save its SAB.state"
 without_recipe(::ReadaheadSampler) = "make it of the same pipeline, and restore!(sampler, state) with the SAB.state of this one"
 without_recipe(::Sampler) = "it has no state; make it anew from its arguments"
 
-# Makes a sampler again. One whose pass is under way has taken the last batch before its place, so
-# that its next loop begins the epoch from its start.
 function continued(kind::Symbol, arguments, saved, is_running)
     sampler = restore!(again(Sampler{kind}, arguments...), saved)
-    is_running && next_batch!(sampler)
+    sampler.is_copy, sampler.is_running = true, is_running
     return sampler
 end
 

@@ -134,8 +134,9 @@ mutable struct Sampler{Kind,C,K} <: Handle{Raw.sab_sampler}
     names::Vector{Symbol}  # of the columns
     made_from::Vector{Any} # arguments of the constructor, the named ones last; none where it cannot be made again
     is_running::Bool       # whether the pass has given a batch, and its end was not reported
+    is_copy::Bool          # whether that batch may be of the sampler that this one is a copy of
     function Sampler{Kind,C,K}(pointer, calls, kept, names, made_from) where {Kind,C,K}
-        return finalizer(finish, new{Kind,C,K}(pointer, calls, kept, Raw.sab_batch(), Buffers(), Calls[], names, made_from, false))
+        return finalizer(finish, new{Kind,C,K}(pointer, calls, kept, Raw.sab_batch(), Buffers(), Calls[], names, made_from, false, false))
     end
 end
 new_sampler(::Type{Sampler{Kind}}, pointer, calls = nothing, kept = nothing; names = Symbol[], made_from = Any[]) where {Kind} =
@@ -234,6 +235,8 @@ end
 Begins a pass, as a loop does: see [`Sampler`](@ref).
 """
 function begin!(sampler::Sampler)
+    # The library does the same with a pass that is under way, but does not know one that was copied.
+    sampler.is_copy && sampler.is_running && return set_epoch!(sampler, epoch(sampler))
     call(() -> Raw.sab_sampler_begin(sampler), sampler)
     sampler.is_running = false
     return sampler

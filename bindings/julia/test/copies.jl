@@ -146,6 +146,17 @@ end
     sampler = SAB.BucketSampler(SAB.Plan(made_sizes(300, 50); budget = 256))
     SAB.set_budget!(sampler, 128)
     @test (SAB.budget(deepcopy(sampler)), SAB.batch_count(again(sampler))) == (128, SAB.batch_count(sampler))
+    # It was lowered while a pass is under way, on ranks that others have become.
+    plan = SAB.Plan(made_sizes(900, 50); budget = 256)
+    four = SAB.BucketSampler(plan; rank = 1, world_size = 4)
+    foreach(_ -> SAB.next_batch!(four), 1:3)
+    sampler = SAB.restore!(SAB.BucketSampler(plan; rank = 1, world_size = 2), SAB.state(four))
+    for taken in 1:3, copied in (deepcopy, again)
+        SAB.next_batch!(sampler)
+        taken == 2 && SAB.set_budget!(sampler, 128)
+        other = copied(sampler)
+        @test (position(other), SAB.budget(other), SAB.state(other)) == (position(sampler), SAB.budget(sampler), SAB.state(sampler))
+    end
     # The sizes that it was made from have changed.
     sizes = collect(1:50)
     sampler = SAB.PackedSampler(sizes, 64)

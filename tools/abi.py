@@ -660,7 +660,10 @@ Base.cconvert(::Type{{Ptr{{T}}}}, value::T) where {{T<:Struct}} = value
 Base.unsafe_convert(::Type{{Ptr{{T}}}}, value::T) where {{T<:Struct}} =
     Ptr{{T}}(pointer_from_objref(value))
 function zeroed(value::T) where {{T<:Struct}}
-    GC.@preserve value ccall(:memset, Ptr{{Cvoid}}, (Ptr{{Cvoid}}, Cint, Csize_t), pointer_from_objref(value), 0, sizeof(T))
+    GC.@preserve value begin
+        address = pointer_from_objref(value)
+        ccall(:memset, Ptr{{Cvoid}}, (Ptr{{Cvoid}}, Cint, Csize_t), address, 0, sizeof(T))
+    end
     value.struct_size = sizeof(T)
     return value
 end
@@ -714,27 +717,29 @@ def julia_function(function: Function, callbacks: set[str]) -> Iterator[str]:
     yield f"{function.name}({', '.join(names)}) = ccall({arguments})"
 
 
-def julia_declarations(header: Header, callbacks: set[str]) -> Iterator[str]:
+def julia_types(header: Header, callbacks: set[str], defined: set[str]) -> Iterator[str]:
     yield from (f"const {each.name} = {each.value}" for each in header.of(Constant))
     for each in header.declarations:
         if isinstance(each, Scalar):
             yield f"const {each.name} = {julia_type(each.type, callbacks)}"
         elif isinstance(each, Callback):
             callbacks.add(each.name)
-        elif isinstance(each, Opaque):
+        elif isinstance(each, Opaque) and each.name not in defined:
             yield f"struct {each.name} end"
         elif isinstance(each, Struct):
             yield from julia_struct(each, callbacks)
-        elif isinstance(each, Function):
-            yield from julia_function(each, callbacks)
 
 
 def julia(library: Library) -> str:
     callbacks: set[str] = set()
     lines, load = [JULIA_HEAD], [JULIA_LOAD]
+    defined = {each.name for header in library.headers for each in header.of(Struct)}
     for header in library.headers:
-        lines += julia_declarations(header, callbacks)
+        lines += julia_types(header, callbacks, defined)
+    # Behind all types: a function can have one of a later header, which C declares beforehand.
+    for header in library.headers:
         for function in header.of(Function):
+            lines += julia_function(function, callbacks)
             name = function.name
             found = (
                 f"dlsym(library, :{name})"

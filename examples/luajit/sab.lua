@@ -319,8 +319,8 @@ local arrays = {["const sab_budget *"] = budget_array, ["const sab_cost *const *
 --- An options struct with its defaults, and with `values`. Budgets and costs to balance can be
 -- tables, whose length is set as well: {budgets = {64, {cost = cost, limit = 1000}}}.
 function sab.options(kind, values)
-  local options, fields, given = ffi.new(kind), structs[kind], {}
-  raw[kind .. "_init"](options, ffi.sizeof(kind))
+  local options, fields, given = ffi.new(kind), structs[kind], {} -- zeros, which are the defaults
+  options.struct_size = ffi.sizeof(kind)
   for name, value in pairs(values or {}) do
     local field = fields[name] or error(("%s has no field %s"):format(kind, name), 2)
     if arrays[field] and type(value) == "table" then

@@ -249,8 +249,14 @@ function declare(text, library) {
     const free = () => (raw(value), forget(value));
     running.length > 0 ? freedLater.push(free) : free();
   };
-  const statements = text.replace(/\/\*.*?\*\//gs, '').split(/;(?![^{]*\})/);
-  for (const statement of statements.map((each) => each.replace(/\s+/g, ' ').trim())) {
+  const statements = text
+    .replace(/\/\*.*?\*\//gs, '')
+    .split(/;(?![^{]*\})/)
+    .map((each) => each.replace(/\s+/g, ' ').trim());
+  // A struct that is declared before it is defined is no handle. Functions come behind all types.
+  const defined = new Set(statements.map((each) => /^typedef struct (\w+) \{/.exec(each)?.[1]));
+  const isFunction = (each) => /^\w[\w *]*\bsab_\w+\(/.test(each) && !each.startsWith('typedef');
+  for (const statement of [...statements.filter((each) => !isFunction(each)), ...statements.filter(isFunction)]) {
     let found;
     if ((found = /^enum \{(.*)\}$/.exec(statement))) {
       for (const [, name, value] of found[1].matchAll(/(\w+) = (-?\d+)/g)) lib[name] = Number(value);
@@ -264,6 +270,7 @@ function declare(text, library) {
       koffi.struct(struct, Object.fromEntries(members.map(member)));
       structs.add(struct);
     } else if ((found = /^(?:typedef )?struct (\w+)/.exec(statement))) {
+      if (defined.has(found[1])) continue;
       koffi.opaque(found[1]);
       handles.add(found[1]);
     } else if ((found = /^typedef (\w+) \(\*(\w+)\)(\(.*\))$/.exec(statement))) {
@@ -293,9 +300,10 @@ export function check(status) {
 // An options struct with its defaults, and with `values`. Arrays of budgets and of costs to balance
 // set their length as well; a budget can be its limit: { budgets: [64, { cost, limit: 1000 }] }.
 export function options(kind, values = {}) {
-  const made = {};
-  lib[`${kind}_init`](made, koffi.sizeof(kind));
   const { members } = koffi.type(kind);
+  // Zero is the default of every field.
+  const made = Object.fromEntries(Object.entries(members).map(([name, { type }]) => [name, RANGE[type.primitive] || type.primitive.startsWith('Float') ? 0 : null]));
+  made.struct_size = koffi.sizeof(kind);
   for (let [name, value] of Object.entries(values)) {
     if (!(name in made)) throw new TypeError(`${kind} has no field ${name}`);
     if (Array.isArray(value) && /^(budgets|balance)$/.test(name)) {

@@ -44,21 +44,25 @@ local words_of = {
   last_step = {split = lib.SAB_LAST_STEP_SPLIT, drop = lib.SAB_LAST_STEP_DROP, wrap = lib.SAB_LAST_STEP_WRAP},
   method = {best_fit = lib.SAB_PACK_BEST_FIT, histogram = lib.SAB_PACK_HISTOGRAM, first_fit = lib.SAB_PACK_FIRST_FIT, concat = lib.SAB_PACK_CONCAT},
 }
-local integers = {max_batch_size = true, batch_size_multiple = true, max_shapes = true, max_sequences = true, window = true, tries = true, split = true,
+local integers = {max_batch_size = true, batch_size_multiple = true, max_sequences = true, window = true, tries = true, split = true,
                   seed = true, rank = true, world_size = true, micro_batches = true, costliest_first = true}
 
-local length_powers = {padded = {1, 0}, quadratic = {2, 0}, product = {1, 1}} -- of costs
+local length_powers = {padded = {1}, quadratic = {2}, product = {1, 1}} -- of costs
 
 local function cost_of(word)
-  return sab.new("sab_cost", "sab_cost_terms_new", ffi.new("sab_cost_term[1]", {{1, 1, assert(length_powers[word])}}), 1)
+  local powers, count = array("uint32_t", assert(length_powers[word]), 1)
+  return sab.new("sab_cost", "sab_cost_terms_new", ffi.new("sab_cost_term[1]", {{1, 1, count, powers}}), 1)
 end
 
 -- Options that are arrays: the type of their elements, and the option of their length.
 local arrays = {
   batch_size = {"uint64_t", "batch_sizes", "batch_size_count"},
-  length_multiples = {"double", "length_multiples"},
+  length_multiple = {"double", "length_multiples", "length_multiple_count"},
+  length_multiples = {"double", "length_multiples", "length_multiple_count"},
   separate_by = {"int64_t", "separate_by", "separate_by_count"},
-  id_shapes = {"size_t", "id_shapes", "id_shape_count"},
+  max_shapes = {"uint64_t", "max_shapes", "max_shape_count"},
+  id_shapes = {"uint64_t", "max_shapes", "max_shape_count"},
+  capacity = {"uint64_t", "capacities", "capacity_count"},
   capacities = {"uint64_t", "capacities", "capacity_count"},
 }
 
@@ -85,7 +89,7 @@ local function set(options, lines, kept, columns)
       local kind, name, count_name = unpack(arrays[key])
       local numbers, count = array(kind, words, 3)
       kept[key], options[name] = numbers, numbers
-      if count_name then options[count_name] = count end
+      options[count_name] = count
     elseif key == "boundaries" then
       local numbers, count = array("double", words, 3)
       kept.boundaries, options.boundary_count = numbers, count / (columns or 1)
@@ -308,12 +312,12 @@ test("what a function raises comes out of the call", function()
   end
   local mine, calls = {}, 0
   local function fail() calls = calls + 1 error(mine) end
-  assert(raised(sab.new, "sab_sizes", "sab_sizes_callback_new", 3, fail, nil, nil, nil) == mine and calls == 1)
-  assert(raised(lib.sab_sizes_callback_new, 3, fail, nil, nil, nil, ffi.new("sab_sizes *[1]")) == mine)
+  assert(raised(sab.new, "sab_sizes", "sab_sizes_callback_new", 3, fail, nil, nil) == mine and calls == 1)
+  assert(raised(lib.sab_sizes_callback_new, 3, fail, nil, nil, ffi.new("sab_sizes *[1]")) == mine)
   assert(raised(some_plan, {budgets = {8}, progress = fail}) == mine)
   local cost = sab.new("sab_cost", "sab_cost_callback_new", fail, nil, nil)
   assert(raised(some_plan, {budgets = {{cost = cost, limit = 8}}}) == mine)
-  expect_error("a callback must return a whole number or nothing, not three", sab.new, "sab_sizes", "sab_sizes_callback_new", 3, function() return "three" end, nil, nil, nil)
+  expect_error("a callback must return a whole number or nothing, not three", sab.new, "sab_sizes", "sab_sizes_callback_new", 3, function() return "three" end, nil, nil)
   local failing = sab.new("sab_sampler", "sab_bionemo_size_aware_stream_sampler_new", fail, nil, nil, 10)
   collectgarbage()
   assert(raised(sab.batches(failing)) == mine)
@@ -397,7 +401,7 @@ test("a callback's code comes back", function()
   local function make(size)
     local out = ffi.new("sab_sizes *[1]")
     local callback = ffi.cast("sab_size_fn", size)
-    local status = lib.sab_sizes_callback_new(3, callback, nil, nil, nil, out)
+    local status = lib.sab_sizes_callback_new(3, callback, nil, nil, out)
     callback:free()
     return status, ffi.gc(out[0], lib.sab_sizes_free)
   end

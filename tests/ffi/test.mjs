@@ -29,16 +29,19 @@ const WORDS = {
 };
 
 const term = (...powers) =>
-  new Handle('sab_cost', 'sab_cost_terms_new', [{ coefficient: 1, count_power: 1, length_powers: Array.from({ length: 8 }, (_, column) => powers[column] ?? 0) }], 1);
+  new Handle('sab_cost', 'sab_cost_terms_new', [{ coefficient: 1, count_power: 1, column_count: powers.length, length_powers: Uint32Array.from(powers) }], 1);
 const COSTS = { padded: () => term(1), quadratic: () => term(2), product: () => term(1, 1) };
 const weighted = (weights) => new Handle('sab_cost', 'sab_cost_padded_new', Float64Array.from(weights, Number), weights.length);
 
 // Options that are arrays: the type of the array, and the option of its length.
 const ARRAYS = {
   batch_size: [BigUint64Array, BigInt, 'batch_sizes', 'batch_size_count'],
-  length_multiples: [Float64Array, Number, 'length_multiples'],
+  length_multiple: [Float64Array, Number, 'length_multiples', 'length_multiple_count'],
+  length_multiples: [Float64Array, Number, 'length_multiples', 'length_multiple_count'],
   separate_by: [BigInt64Array, BigInt, 'separate_by', 'separate_by_count'],
-  id_shapes: [BigUint64Array, BigInt, 'id_shapes', 'id_shape_count'],
+  max_shapes: [BigUint64Array, BigInt, 'max_shapes', 'max_shape_count'],
+  id_shapes: [BigUint64Array, BigInt, 'max_shapes', 'max_shape_count'],
+  capacity: [BigUint64Array, BigInt, 'capacities', 'capacity_count'],
   capacities: [BigUint64Array, BigInt, 'capacities', 'capacity_count'],
 };
 
@@ -58,7 +61,7 @@ function by(kind, lines, columns = 1) {
     else if (ARRAYS[key]) {
       const [type, convert, name, count] = ARRAYS[key];
       made[name] = type.from(numbers, convert);
-      if (count) made[count] = numbers.length;
+      made[count] = numbers.length;
     }
     else if (key === 'boundaries')
       Object.assign(made, { bucket_rule: lib.SAB_BUCKETS_BOUNDARIES, boundaries: Float64Array.from(numbers, Number), boundary_count: numbers.length / columns });
@@ -210,7 +213,7 @@ test('a vector that is wrong is noticed', () => {
 });
 
 test("a callback's code comes back", () => {
-  const make = (size) => new Handle('sab_sizes', 'sab_sizes_callback_new', 3, size, null, null, null);
+  const make = (size) => new Handle('sab_sizes', 'sab_sizes_callback_new', 3, size, null, null);
   assert.throws(() => make((_, index) => (index === 1 ? 77 : 0)), (error) => error.status === 'SAB_E_CALLBACK');
   assert.equal(lib.sab_last_callback_code(), 77);
   const fill = (_, index, size) => (koffi.encode(size, 'double', Number(index) + 1), 0);
@@ -254,7 +257,7 @@ test('what is no handle of that kind, or no whole number, is refused', () => {
   assert.throws(() => lib.sab_next_batch(plan, {}), /sampler: must be a sab_sampler, not a sab_plan/);
   assert.throws(() => lib.sab_sizes_count(lengths), /sizes: must be a Handle of a sab_sizes, not object/);
   assert.throws(() => options('sab_bionemo_options', { sizes: plan }), /sizes: must be a sab_sizes, not a sab_plan/);
-  const given = options('sab_bionemo_options', { sizes, budget: 4 });
+  const given = options('sab_bionemo_options', { sizes, limit: 4 });
   const cut = planOf(sizes, { bucket_rule: lib.SAB_BUCKETS_BOUNDARIES, boundaries: Float64Array.of(1, 9), boundary_count: 2, batch_sizes: BigUint64Array.of(4n), batch_size_count: 1 });
   new Handle('sab_sampler', 'sab_bionemo_sampler_new', cut, given);
   sizes.free();
@@ -285,13 +288,13 @@ test('what a function throws comes out of the call', () => {
   };
   let calls = 0;
   const sizes = someSizes();
-  assert.equal(thrown(() => new Handle('sab_sizes', 'sab_sizes_callback_new', 3, () => (++calls, fail()), null, null, null)), mine);
+  assert.equal(thrown(() => new Handle('sab_sizes', 'sab_sizes_callback_new', 3, () => (++calls, fail()), null, null)), mine);
   assert.equal(calls, 1); // the call ended there
   assert.equal(thrown(() => planOf(sizes, { budgets: [8], progress: fail })), mine);
   const cost = new Handle('sab_cost', 'sab_cost_callback_new', fail, null, null);
   assert.equal(thrown(() => planOf(sizes, { budgets: [{ cost, limit: 8 }] })), mine);
-  assert.match(thrown(() => new Handle('sab_sizes', 'sab_sizes_callback_new', 3, () => 'three', null, null, null)).message, /a callback must return a whole number or nothing, not String/);
-  assert.match(thrown(() => new Handle('sab_sizes', 'sab_sizes_callback_new', 3, async () => 0, null, null, null)).message, /not Promise/);
+  assert.match(thrown(() => new Handle('sab_sizes', 'sab_sizes_callback_new', 3, () => 'three', null, null)).message, /a callback must return a whole number or nothing, not String/);
+  assert.match(thrown(() => new Handle('sab_sizes', 'sab_sizes_callback_new', 3, async () => 0, null, null)).message, /not Promise/);
   const sampler = new Handle('sab_sampler', 'sab_bionemo_size_aware_stream_sampler_new', (_, epoch, position) => (position === 0n || position === 0 ? lib.SAB_END : 0), null, null, 10);
   assert.equal([...batches(sampler)].length, 0); // the function is kept for the sampler
   const failing = new Handle('sab_sampler', 'sab_bionemo_size_aware_stream_sampler_new', fail, null, null, 10);
@@ -362,7 +365,7 @@ test('a stream that calls functions is refused under a stage with threads', () =
 test('what a memory guard uses is not freed before it', () => {
   const probe = new Handle('sab_probe', 'sab_probe_new', 'host', null);
   const sampler = samplerOver(planOf(someSizes()));
-  const guard = new Handle('sab_memory_guard', 'sab_memory_guard_new', probe, sampler, options('sab_memory_guard_options', { budget: 2 ** 40 }));
+  const guard = new Handle('sab_memory_guard', 'sab_memory_guard_new', probe, sampler, options('sab_memory_guard_options', { limit: 2 ** 40 }));
   for (const used of [probe, sampler]) assert.throws(() => used.free(), /a sab_memory_guard uses it/);
   guard.free();
   probe.free();

@@ -27,7 +27,7 @@ library would do so, in [`prefetch_stream`](@ref), the call is refused.
 module SAB
 
 using Libdl: Libdl
-using Serialization: serialize, deserialize
+using Serialization: Serialization, serialize, deserialize
 
 # Each file exports its names.
 include("raw.jl")
@@ -48,6 +48,7 @@ include("streams.jl")
 include("group.jl")
 include("context.jl")
 include("cache.jl")
+include("copies.jl")
 
 __init__() = open_library()
 

@@ -42,10 +42,11 @@ The order of Bagua's `LoadBalancingDistributedSampler` for the same seed: the sa
 similar complexity on all ranks.
 """
 function BaguaSampler(complexity; batch_size = nothing, shuffle = nothing, drop_last = nothing, random_level = nothing, given...)
+    made_from = Any[complexity, merge((batch_size = batch_size, shuffle = shuffle, drop_last = drop_last, random_level = random_level), values(given))]
     complexity = read_sizes(complexity)
     walk = sampler_options(; given...)
-    balancing = options(Raw.sab_bagua_options; batch_size = batch_size, shuffle = shuffle, drop_last = drop_last, random_level = random_level)
-    return new_sampler(BaguaSampler, created(out -> Raw.sab_bagua_sampler_new(complexity, balancing, walk, out), Raw.sab_sampler))
+    balancing = options(Raw.sab_bagua_options; batch_size = batch_size, no_shuffle = inverted(shuffle), drop_last = drop_last, random_level = random_level)
+    return new_sampler(BaguaSampler, created(out -> Raw.sab_bagua_sampler_new(complexity, balancing, walk, out), Raw.sab_sampler); made_from = made_from)
 end
 
 make_batches_callback(ctx, indices, count, batches) = guard(ctx) do calls
@@ -68,15 +69,17 @@ of the samples of a rank; it must return the same batches for the same samples. 
 closes before its complexities would sum to more than `budget`.
 """
 function BaguaBatchSampler(complexity; make_batches = nothing, budget = nothing, shuffle = nothing, drop_last = nothing, random_level = nothing, given...)
+    own = (make_batches = make_batches, budget = budget, shuffle = shuffle, drop_last = drop_last, random_level = random_level)
+    made_from = Any[complexity, merge(own, values(given))]
     complexity = read_sizes(complexity, make_batches)
     walk = sampler_options(; given...)
-    balancing = options(Raw.sab_bagua_options; budget = budget, shuffle = shuffle, drop_last = drop_last, random_level = random_level)
+    balancing = options(Raw.sab_bagua_options; limit = budget, no_shuffle = inverted(shuffle), drop_last = drop_last, random_level = random_level)
     calls = make_batches === nothing ? nothing : Calls(make_batches)
     if calls !== nothing
         balancing.make_batches = @cfunction(make_batches_callback, Int32, (Ptr{Cvoid}, Ptr{Int64}, Csize_t, Ptr{Raw.sab_batches}))
         balancing.make_batches_ctx = pointer_from_objref(calls)
     end
-    return GC.@preserve calls new_sampler(BaguaBatchSampler, created(out -> Raw.sab_bagua_batch_sampler_new(complexity, balancing, walk, out), Raw.sab_sampler, calls), calls)
+    return GC.@preserve calls new_sampler(BaguaBatchSampler, created(out -> Raw.sab_bagua_batch_sampler_new(complexity, balancing, walk, out), Raw.sab_sampler, calls), calls; made_from = made_from)
 end
 
 const BalancedSampler = Sampler{:BalancedSampler}
@@ -100,10 +103,11 @@ function BalancedSampler(sizes; samples = nothing, budget = nothing, cost = noth
     balanced = options(Raw.sab_balanced_options; samples = samples, fill = fill,
         oversize = choice(:oversize, oversize, OVERSIZE), progress = progress_pointer(), progress_ctx = pointer_from_objref(calls))
     names = column_names(sizes)
+    made_from = Any[sizes, merge((samples = samples, budget = budget, cost = cost, balance = balance, fill = fill, oversize = oversize), values(given))]
     set_budgets!(balanced, budget, cost, costs, names)
     set_balance!(balanced, balance, costs, names)
     sizes = read_sizes(sizes, progress, costs.functions...)
-    return GC.@preserve calls costs new_sampler(BalancedSampler, created(out -> Raw.sab_balanced_sampler_new(sizes, balanced, walk, out), Raw.sab_sampler, calls, costs.functions...); names = columns(sizes))
+    return GC.@preserve calls costs new_sampler(BalancedSampler, created(out -> Raw.sab_balanced_sampler_new(sizes, balanced, walk, out), Raw.sab_sampler, calls, costs.functions...); names = columns(sizes), made_from = made_from)
 end
 
 """
@@ -117,12 +121,14 @@ How even the current epoch is on all ranks, before any training: `samples`, `ski
 """
 function report(sampler::Union{BalancedSampler,PackedSampler}; progress = nothing)
     calls = Calls(; progress = progress)
-    found = calling(() -> filled(out -> check(Raw.sab_balanced_sampler_get_report(sampler, progress_pointer(), calls, out), calls), Raw.sab_balanced_report))
-    several(numbers, count) = count == 1 ? numbers[1] : collect(numbers[1:count])
-    balances, total = Int(found.balance_count), several(found.total, Int(found.columns))
-    return (samples = Int(found.samples), skipped = Int(found.skipped), dropped = Int(found.dropped), steps = Int(found.steps), total = total isa Vector ? PerColumn(total, sampler.names) : total,
-        fill = found.fill, rank_imbalance = several(found.rank_imbalance, balances), largest_rank_imbalance = several(found.largest_rank_imbalance, balances),
-        micro_batch_imbalance = several(found.micro_batch_imbalance, balances), time = several(found.time, balances), least_time = several(found.least_time, balances))
+    GC.@preserve sampler calls begin # the arrays of the report belong to the sampler
+        found = calling(() -> filled(out -> check(Raw.sab_balanced_sampler_get_report(sampler, progress_options(calls), out), calls), Raw.sab_balanced_report))
+        several(numbers) = found.balance_count == 1 ? unsafe_load(numbers) : shown(numbers, found.balance_count)
+        return (samples = Int(found.samples), skipped = Int(found.skipped), dropped = Int(found.dropped), steps = Int(found.steps),
+            total = per_column(found.totals, Int(found.columns), sampler.names), fill = found.fill, rank_imbalance = several(found.rank_imbalance),
+            largest_rank_imbalance = several(found.largest_rank_imbalance), micro_batch_imbalance = several(found.micro_batch_imbalance), time = several(found.time),
+            least_time = several(found.least_time))
+    end
 end
 
 # ---- Ranks ----

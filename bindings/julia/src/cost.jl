@@ -5,7 +5,8 @@ export Cost, Budget
 # A cost that the library evaluates itself.
 mutable struct CostHandle <: Handle{Raw.sab_cost}
     pointer::Ptr{Raw.sab_cost}
-    CostHandle(pointer::Ptr{Raw.sab_cost}) = finalizer(finish, new(pointer))
+    made_from::Vector{Any} # a function, and its arguments; nothing of a cost of one call
+    CostHandle(pointer::Ptr{Raw.sab_cost}, made_from...) = finalizer(finish, new(pointer, Any[made_from...]))
 end
 free(cost::Ptr{Raw.sab_cost}) = Raw.sab_cost_free(cost)
 
@@ -50,14 +51,15 @@ function cost_of(name, coefficients::AbstractVector{<:Real})
     powers(index) = index == 1 ? (0, 0) : (1, index - 2)
     return cost_of(name, [(each, powers(index)...) for (index, each) in enumerate(coefficients)])
 end
-function cost_of(name, terms::AbstractVector{<:Tuple{Real,Integer,Union{Integer,Tuple}}})
-    raw = map(terms) do (coefficient, count_power, length_power)
-        given = (length_power...,)
-        length(given) <= Raw.SAB_MAX_COLUMNS || throw(ArgumentError("$name: must have powers of at most $(Raw.SAB_MAX_COLUMNS) columns, not $(length(given))"))
-        powers = ntuple(column -> converted(UInt32, "$name: a power", column <= length(given) ? given[column] : 0), Int(Raw.SAB_MAX_COLUMNS))
-        Raw.sab_cost_term(coefficient, converted(UInt32, "$name: a power", count_power), powers)
+cost_of(name, terms::AbstractVector{<:Tuple{Real,Integer,Union{Integer,Tuple}}}) = cost_of(name, sum_of_terms(collect(terms), name))
+function sum_of_terms(terms, name = :terms)
+    powers = [UInt32[converted(UInt32, "$name: a power", power) for power in length_power] for (_, _, length_power) in terms]
+    return GC.@preserve powers begin
+        raw = map(terms, powers) do (coefficient, count_power, _), each
+            Raw.sab_cost_term(coefficient, converted(UInt32, "$name: a power", count_power), length(each), pointer(each), (0, 0))
+        end
+        CostHandle(created(out -> Raw.sab_cost_terms_new(raw, length(raw), out), Raw.sab_cost), sum_of_terms, terms)
     end
-    return cost_of(name, CostHandle(created(out -> Raw.sab_cost_terms_new(raw, length(raw), out), Raw.sab_cost)))
 end
 cost_of(name, values::AbstractVector) = throw(ArgumentError("$name: must be coefficients or tuples (coefficient, count_power, length_power), not $(typeof(values))"))
 cost_of(name, number::Number) = throw(ArgumentError("$name = $number: must be :padded, :quadratic, coefficients, terms, a MemoryModel, a Cost or a function"))
@@ -79,7 +81,8 @@ function cost_of(name, coefficients::AbstractVector{<:Real}, columns)
     return cost_of(name, coefficients)
 end
 # count * (weights[1] * length of the first column + ...)
-weighted(weights) = Cost{CostHandle}(CostHandle(created(out -> Raw.sab_cost_padded_new(weights, length(weights), out), Raw.sab_cost)))
+weighted(weights) = Cost{CostHandle}(weighted_handle(weights))
+weighted_handle(weights) = CostHandle(created(out -> Raw.sab_cost_padded_new(weights, length(weights), out), Raw.sab_cost), weighted_handle, weights)
 
 (cost::Cost)(count::Integer, length::Real) = cost(count, [length])
 function (cost::Cost)(count::Integer, lengths::AbstractVector{<:Real})
@@ -136,7 +139,7 @@ end
 pointer!(costs::Costs, ::Nothing) = Ptr{Raw.sab_cost}(C_NULL)
 function raw!(costs::Costs, budget::Budget, columns = ONE_COLUMN)
     cost = budget.cost === nothing ? nothing : cost_of(:cost, budget.cost, columns)
-    return Raw.sab_budget(pointer!(costs, cost), budget.limit)
+    return Raw.sab_budget(pointer!(costs, cost), budget.limit, (0, 0))
 end
 
 # Budgets as the options `budget` and `cost` give them.

@@ -134,15 +134,17 @@ Which lengths share a bin, of samples that are only counted. The bins are those 
 """
 mutable struct Packing <: Handle{Raw.sab_packing}
     pointer::Ptr{Raw.sab_packing}
-    Packing(pointer::Ptr{Raw.sab_packing}) = finalizer(finish, new(pointer))
+    made_from::Vector{Any} # arguments of packing_of
+    Packing(pointer::Ptr{Raw.sab_packing}, made_from) = finalizer(finish, new(pointer, made_from))
 end
 free(packing::Ptr{Raw.sab_packing}) = Raw.sab_packing_free(packing)
 
 function Packing(histogram::Histogram, capacity; method = nothing, max_sequences = nothing, split = nothing, oversize = nothing, balance = nothing, progress = nothing)
     calls, costs = Calls(; progress = progress), Costs()
-    pack = pack_options(calls; capacity = capacity, method = method, max_sequences = max_sequences, split = split, oversize = oversize)
+    pack = pack_options(calls, costs, capacity, ONE_COLUMN; method = method, max_sequences = max_sequences, split = split, oversize = oversize)
     set_balance!(pack, balance, costs, ONE_COLUMN)
-    return GC.@preserve calls costs Packing(created(out -> Raw.sab_histogram_packing_new(histogram, pack, out), Raw.sab_packing, calls, costs.functions...))
+    made_from = Any[image_of(histogram), capacity, (method = method, max_sequences = max_sequences, split = split, oversize = oversize, balance = balance)]
+    return GC.@preserve calls costs Packing(created(out -> Raw.sab_histogram_packing_new(histogram, pack, out), Raw.sab_packing, calls, costs.functions...), made_from)
 end
 
 """
@@ -204,7 +206,6 @@ function located(call, handle, columns, sizes, numbers; which = nothing, given..
     order, batch_count = sampler_options(; given...), Ref{UInt64}(0)
     GC.@preserve found batch_count begin
         places = Raw.sab_places()
-        places.struct_size = sizeof(Raw.sab_places)
         places.counts, places.ranks, places.batches, places.steps, places.slots = map(pointer, found)
         places.batch_count = Base.unsafe_convert(Ptr{UInt64}, batch_count)
         check(call(handle, order, each, within, asked, count, places))

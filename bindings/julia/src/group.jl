@@ -15,7 +15,8 @@ ended. `cost` is anything that [`Cost`](@ref) takes; by default `:padded`.
 function find_thresholds(lengths, k::Integer; cost = nothing, method = nothing, cost_per_sample = nothing, num_trials = nothing, tolerate = nothing, seed = nothing, progress = nothing)
     calls, costs = Calls(; progress = progress), Costs()
     methods = (least_total = Raw.SAB_THRESHOLDS_LEAST_TOTAL, least_largest = Raw.SAB_THRESHOLDS_LEAST_LARGEST, randomised = Raw.SAB_THRESHOLDS_RANDOMISED)
-    given = options(Raw.sab_thresholds_options; method = choice(:method, method, methods), cost_per_sample = cost_per_sample, num_trials = num_trials, tolerate = tolerate, seed = seed,
+    patience = tolerate === nothing ? nothing : min(converted(UInt64, :tolerate, tolerate), typemax(UInt64) - 1) + 1
+    given = options(Raw.sab_thresholds_options; method = choice(:method, method, methods), cost_per_sample = cost_per_sample, num_trials = num_trials, patience = patience, seed = seed,
         progress = progress_pointer(), progress_ctx = pointer_from_objref(calls))
     given.cost = pointer!(costs, cost === nothing ? nothing : Cost(cost))
     lengths = read_sizes(lengths, progress, costs.functions...)
@@ -104,7 +105,7 @@ function ragged(samples::Vector{Array{T,N}}) where {T,N}
     shapes = Int64[size(sample, N + 1 - dimension) for sample in samples for dimension in 1:N]
     data = Ptr{Cvoid}[pointer(sample) for sample in samples]
     value = Raw.sab_ragged()
-    value.struct_size, value.samples, value.dimensions, value.element_size = sizeof(Raw.sab_ragged), length(samples), N, sizeof(T)
+    value.samples, value.dimensions, value.element_size = length(samples), N, sizeof(T)
     value.shapes, value.strides, value.values, value.offsets, value.data = pointer(shapes), C_NULL, C_NULL, C_NULL, pointer(data)
     return value, (shapes, data, samples)
 end

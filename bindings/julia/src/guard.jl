@@ -22,7 +22,7 @@ is_busy(guard::MemoryGuard) = is_running(guard.sampler.guarded)
 
 function MemoryGuard(sampler::Sampler, probe::Probe; budget = nothing, interval = nothing, window = nothing, reduce = nothing)
     calls = Calls(Work(nothing, probe, reduce))
-    given = options(Raw.sab_memory_guard_options; budget = budget, interval = interval, window = window)
+    given = options(Raw.sab_memory_guard_options; limit = budget, interval = interval, window = window)
     reduce === nothing || (given.reduce = reduce_pointer(); given.reduce_ctx = pointer_from_objref(calls))
     pointer = GC.@preserve calls created(out -> Raw.sab_memory_guard_new(probe, sampler, given, out), Raw.sab_memory_guard, probe.calls, calls)
     return MemoryGuard(pointer, sampler, probe, calls)
@@ -32,7 +32,6 @@ end
 function shape(batch::Batch)
     raw, numbers = Raw.sab_batch(), Float64[batch.longest...; batch.padded_length...; batch.total...]
     columns = length(batch.longest)
-    raw.struct_size = sizeof(Raw.sab_batch)
     raw.indices, raw.count, raw.layout, raw.columns = C_NULL, length(batch), batch.layout === :row ? Raw.SAB_LAYOUT_ROW : Raw.SAB_LAYOUT_PADDED, columns
     raw.longest, raw.padded_length, raw.total = pointer(numbers, 1), pointer(numbers, columns + 1), pointer(numbers, 2columns + 1)
     raw.bucket, raw.epoch, raw.step, raw.micro_batch, raw.id = batch.bucket - 1, batch.epoch, batch.step, batch.micro_batch, batch.id

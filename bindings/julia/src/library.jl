@@ -175,7 +175,6 @@ end
 # A struct that the library fills.
 function filled(fill, ::Type{T}) where {T<:Raw.Struct}
     value = T()
-    value.struct_size = sizeof(T)
     check(fill(value))
     return value
 end
@@ -187,7 +186,6 @@ plain(name, value) = value isa Integer && name !== :fingerprint ? Int(value) : v
 # Options: the library's defaults, replaced by the given values that are not `nothing`.
 function options(::Type{T}; given...) where {T<:Raw.Struct}
     value = T()
-    Raw.init(value)
     for (name, field) in given
         field === nothing || setfield!(value, name, converted(fieldtype(T, name), name, field))
     end
@@ -199,6 +197,13 @@ function converted(::Type{T}, name, value) where {T<:Integer}
     value isa Real && isinteger(value) && typemin(T) <= value <= typemax(T) || throw(ArgumentError("$name = $value: must be a whole number from $(typemin(T)) to $(typemax(T))"))
     return convert(T, value)
 end
+
+# An option that the library has the other way round.
+inverted(::Nothing) = nothing
+inverted(value) = iszero(value)
+
+# The options of calls that have no others. They point to the functions, which must be preserved.
+progress_options(calls::Calls) = options(Raw.sab_progress_options; progress = progress_pointer(), progress_ctx = pointer_from_objref(calls))
 
 # One of several words.
 function choice(name, value, words::NamedTuple)

@@ -149,7 +149,7 @@ function collect_peak(work, inputs, probe::Probe; cleanup = nothing, warm_up = n
         made isa Union{Number,Tuple,AbstractVector} && append!(values, Float64[each for part in made for each in part])
     end
     calls = Calls(Work(run, probe, (inputs = collect(inputs), cleanup = cleanup)); progress = progress)
-    given = options(Raw.sab_collect_peak_options; item_count = length(calls.main.more.inputs), warm_up = warm_up, release_cache = release_cache, ctx = pointer_from_objref(calls),
+    given = options(Raw.sab_collect_peak_options; item_count = length(calls.main.more.inputs), warm_up = warm_up, keep_cache = inverted(release_cache), ctx = pointer_from_objref(calls),
         work = @cfunction(work_callback, Int32, (Ptr{Cvoid}, UInt64, Ptr{Float64}, Csize_t, Ptr{Csize_t})),
         cleanup = cleanup === nothing ? nothing : @cfunction(cleanup_callback, Int32, (Ptr{Cvoid}, UInt64)),
         collect_garbage = @cfunction(collect_garbage_callback, Int32, (Ptr{Cvoid},)), progress = progress_pointer(), progress_ctx = pointer_from_objref(calls))
@@ -190,7 +190,7 @@ free(model::Ptr{Raw.sab_memory_model}) = Raw.sab_memory_model_free(model)
 function MemoryModel(features::AbstractMatrix, peaks; kind = nothing, degree = nothing, coverage = nothing, select_terms = nothing, columns = nothing)
     size(features, 2) == length(peaks) || throw(ArgumentError("features: must have a column for each of the $(length(peaks)) peaks, not $(size(features, 2))"))
     kinds = (batch = Raw.SAB_MODEL_BATCH, polynomial = Raw.SAB_MODEL_POLYNOMIAL)
-    given = options(Raw.sab_memory_model_options; kind = choice(:kind, kind, kinds), degree = degree, coverage = coverage, select_terms = select_terms)
+    given = options(Raw.sab_memory_model_options; kind = choice(:kind, kind, kinds), degree = degree, coverage = coverage, keep_terms = inverted(select_terms))
     features, peaks = Matrix{Float64}(features), dense(Float64, peaks)
     names = columns === nothing ? nothing : model_names(columns, size(features, 1) - 1)
     pointers = names === nothing ? nothing : Ptr{UInt8}[Base.unsafe_convert(Cstring, name) for name in names]
@@ -266,7 +266,8 @@ function (model::MemoryModel)(count::Real, lengths::NamedTuple)
     return model(count, by_column(:lengths, lengths, names))
 end
 
-cost_of(name, model::MemoryModel) = cost_of(name, CostHandle(created(out -> Raw.sab_memory_model_cost_new(model, out), Raw.sab_cost)))
+cost_of(name, model::MemoryModel) = cost_of(name, cost_by(model))
+cost_by(model::MemoryModel) = CostHandle(created(out -> Raw.sab_memory_model_cost_new(model, out), Raw.sab_cost), cost_by, model)
 
 function Base.show(io::IO, model::MemoryModel)
     isopen(model) || return print(io, "MemoryModel(closed)")
@@ -294,15 +295,15 @@ end
 
 function points_to_measure(shortest, longest, points, names; max_count = 1 << 20, budget = nothing, cost = nothing, degree = nothing)
     columns, costs = length(names), Costs()
-    of_each(lengths) = ntuple(column -> column <= columns ? Float64(lengths[column]) : 0.0, Val(Raw.SAB_MAX_COLUMNS))
-    given = options(Raw.sab_measurement_options; columns = columns, shortest = of_each(shortest), longest = of_each(longest), max_count = max_count, degree = degree)
-    limits = budget_list(budget, cost)
+    shortest, longest = dense(Float64, shortest), dense(Float64, longest)
+    given = options(Raw.sab_measurement_options; column_count = columns, shortest = pointer(shortest), longest = pointer(longest), max_count = max_count, degree = degree)
+    limits = Raw.sab_budget[raw!(costs, each, names) for each in budget_list(budget, cost)]
     length(limits) <= 1 || throw(ArgumentError("budget: must be at most one, not $(length(limits))"))
-    isempty(limits) || (given.budget = raw!(costs, only(limits), names))
+    isempty(limits) || (given.budget = pointer(limits))
     points = Int(converted(UInt32, :points, points))
     points <= 1000 || throw(ArgumentError("points = $points: must be at most 1000"))
     counts, lengths = Vector{UInt64}(undef, points), Matrix{Float64}(undef, columns, points)
-    GC.@preserve costs check(calling(() -> Raw.sab_measurement_points_find(given, points, counts, lengths)), costs.functions...)
+    GC.@preserve costs shortest longest limits check(calling(() -> Raw.sab_measurement_points_find(given, points, counts, lengths)), costs.functions...)
     of_point(point) = columns == 1 ? lengths[1, point] : PerColumn(lengths[:, point], names)
     return [(Int(counts[point]), of_point(point)) for point in 1:points]
 end
@@ -331,7 +332,7 @@ function find_max_batch(step, probe::Probe; lengths = nothing, search = nothing,
     calls = Calls(Work(step, probe, reduce); progress = progress)
     searches = (predict = Raw.SAB_SEARCH_PREDICT, difference = Raw.SAB_SEARCH_DIFFERENCE, binary = Raw.SAB_SEARCH_BINARY, halve = Raw.SAB_SEARCH_HALVE)
     roundings = (none = Raw.SAB_ROUND_NONE, power_of_two = Raw.SAB_ROUND_POWER_OF_TWO, multiple = Raw.SAB_ROUND_MULTIPLE)
-    given = options(Raw.sab_max_batch_options; search = choice(:search, search, searches), max_batch_size = max_batch_size, budget = budget,
+    given = options(Raw.sab_max_batch_options; search = choice(:search, search, searches), max_batch_size = max_batch_size, limit = budget,
         rounding = choice(:rounding, multiple === nothing ? rounding : :multiple, roundings), multiple = multiple, progress = progress_pointer(), progress_ctx = pointer_from_objref(calls))
     lengths = lengths === nothing ? nothing : dense(Float64, lengths)
     lengths === nothing || (given.lengths = pointer(lengths); given.length_count = length(lengths))
@@ -341,7 +342,8 @@ function find_max_batch(step, probe::Probe; lengths = nothing, search = nothing,
     result = GC.@preserve lengths filled(Raw.sab_max_batch) do out
         probing(() -> Raw.sab_max_batch_find(probe, callback, calls, given, batch_sizes, out), probe, calls)
     end
-    return merge((batch_sizes = Int.(batch_sizes),), fields(result))
+    return (batch_sizes = Int.(batch_sizes), batch_size = Int(result.batch_size), trials = Int(result.trials), out_of_memory = Int(result.out_of_memory), peak = result.peak,
+        budget = Int(result.limit))
 end
 
 increase_callback(ctx, epoch, current, increase) = guard(ctx) do calls
@@ -418,7 +420,8 @@ Runs the costliest batches of a plan before training: `run(batch)` for each, cos
 function verify(run, plan::Handle{Raw.sab_plan}, probe::Probe; count::Integer = 16, progress = nothing)
     calls = Calls(Work(run, probe, columns(plan)); progress = progress)
     callback = @cfunction(batch_callback, Int32, (Ptr{Cvoid}, Ptr{Raw.sab_batch}))
-    return fields(filled(Raw.sab_verification) do out
-        probing(() -> Raw.sab_plan_verify(plan, probe, converted(UInt64, :count, count), callback, calls, progress_pointer(), calls, out), probe, calls)
+    given = options(Raw.sab_verification_options; count = count, progress = progress_pointer(), progress_ctx = pointer_from_objref(calls))
+    return GC.@preserve calls fields(filled(Raw.sab_verification) do out
+        probing(() -> Raw.sab_plan_verify(plan, probe, callback, calls, given, out), probe, calls)
     end)
 end

@@ -45,6 +45,7 @@ source is within one batch of its due by size.
 struct Mixture{S<:Sizes,N}
     sizes::S
     names::Vector{N} # of the sources: symbols, or numbers of `sources`
+    made_from::Vector{Any} # arguments of the constructor, the named ones last
 end
 
 Mixture(named::NamedTuple; sources = nothing, given...) =
@@ -55,6 +56,7 @@ function Mixture(named::AbstractVector{<:Pair}; sources = nothing, all_sources =
     sources === nothing || return flat_mixture(named, sources; all_sources = all_sources, given...)
     all(name -> name isa Union{Symbol,AbstractString}, first.(named)) || throw(ArgumentError("a source: must be named by a text"))
     names, parts = [Symbol(name) for (name, _) in named], [Sizes(each) for (_, each) in named]
+    made_from = Any[[name => part for (name, part) in zip(names, parts)], merge((all_sources = all_sources,), values(given))]
     if all_sources !== nothing
         known, names = Dict(zip(names, parts)), Symbol[Symbol(name) for name in all_sources]
         issubset(keys(known), names) || throw(ArgumentError("the sources are $(join(map(repr, collect(keys(known))), ", ")): must be among all_sources"))
@@ -68,7 +70,7 @@ function Mixture(named::AbstractVector{<:Pair}; sources = nothing, all_sources =
         given.names, given.name_count = pointer(pointers), length(pointers)
         GC.@preserve pointers created(out -> Raw.sab_mixture_new(handles, length(handles), given, out), Raw.sab_sizes)
     end
-    return Mixture(Sizes(sizes, Any[part.data for part in parts]), names)
+    return Mixture(Sizes(sizes, Any[part.data for part in parts]), names, made_from)
 end
 
 function flat_mixture(sizes, sources; all_sources = nothing, given...)
@@ -76,9 +78,10 @@ function flat_mixture(sizes, sources; all_sources = nothing, given...)
     ids = Int64[converted(Int64, :sources, id) for id in sources]
     all = Int64[converted(Int64, :all_sources, id) for id in something(all_sources, Int64[])]
     names = sort(unique(all_sources === nothing ? ids : all))
+    made_from = Any[sizes, merge((sources = ids, all_sources = all_sources), values(given))]
     given, kept = mixture_options(names, all_sources === nothing ? Int64[] : names; given...)
     mixture = GC.@preserve kept created(out -> Raw.sab_mixture_flat_new(sizes, ids, length(ids), given, out), Raw.sab_sizes)
-    return Mixture(Sizes(mixture, sizes.data), names)
+    return Mixture(Sizes(mixture, sizes.data), names, made_from)
 end
 
 # The options, and the memory that they point to.
@@ -184,12 +187,12 @@ the sampler is over: its `name`, and the fields of `sab_mixture_report`: `sample
 function report(sampler::Sampler, mixture::Mixture; progress = nothing)
     calls, count = Calls(progress = progress), length(mixture.names)
     bytes = zeros(UInt8, count * sizeof(Raw.sab_mixture_report))
-    GC.@preserve bytes begin
+    GC.@preserve bytes calls begin
         reports = Ptr{Raw.sab_mixture_report}(pointer(bytes))
         for place in 1:count # struct_size is the first field
             unsafe_store!(Ptr{Csize_t}(reports + (place - 1) * sizeof(Raw.sab_mixture_report)), sizeof(Raw.sab_mixture_report))
         end
-        status = calling(() -> Raw.sab_mixture_get_report(sampler, progress_pointer(), calls, reports, count))
+        status = calling(() -> Raw.sab_mixture_get_report(sampler, progress_options(calls), reports, count))
         check(status, calls)
         return [merge((name = name,), fields(unsafe_load(reports, place))) for (place, name) in enumerate(mixture.names)]
     end

@@ -9,7 +9,8 @@ const LAST_STEPS = (split = Raw.SAB_LAST_STEP_SPLIT, drop = Raw.SAB_LAST_STEP_DR
 "The batches of samples. Immutable; threads may share it. See [`Plan(sizes)`](@ref)."
 mutable struct Plan <: Handle{Raw.sab_plan}
     pointer::Ptr{Raw.sab_plan}
-    Plan(pointer::Ptr{Raw.sab_plan}) = finalizer(finish, new(pointer))
+    made_from::Vector{Any} # of a mixture, whose plan is not written: the mixture and the options
+    Plan(pointer::Ptr{Raw.sab_plan}, made_from = Any[]) = finalizer(finish, new(pointer, made_from))
 end
 free(plan::Ptr{Raw.sab_plan}) = Raw.sab_plan_free(plan)
 
@@ -37,15 +38,14 @@ function plan_options(columns; budget = nothing, padding = nothing, boundaries =
     drop_last && tail !== nothing && throw(ArgumentError("drop_last and tail: only one may be given"))
     calls, costs = Calls(; progress = progress), Costs()
     given = options(Raw.sab_plan_options; padding_target = padding, bucket_batches = bucket_batches, max_batch_size = max_batch_size, min_batch_size = min_batch_size,
-        batch_size_multiple = batch_size_multiple, length_multiple = length_multiple isa Real ? length_multiple : nothing,
-        max_shapes = max_shapes isa AbstractDict ? nothing : max_shapes, tail = choice(:tail, drop_last ? :drop : tail, TAILS),
+        batch_size_multiple = batch_size_multiple, tail = choice(:tail, drop_last ? :drop : tail, TAILS),
         oversize = choice(:oversize, oversize, OVERSIZE), threads = threads, progress = progress_pointer(), progress_ctx = pointer_from_objref(calls))
     set_budgets!(given, budget, cost, costs, columns)
     kept = costs.kept
     push!(kept, calls)
-    if !(length_multiple isa Union{Nothing,Real})
-        multiples = by_column(:length_multiple, length_multiple, columns)
-        given.length_multiples = pointer(multiples)
+    if length_multiple !== nothing
+        multiples = length_multiple isa Real ? Float64[length_multiple] : by_column(:length_multiple, length_multiple, columns)
+        given.length_multiples, given.length_multiple_count = pointer(multiples), length(multiples)
         push!(kept, multiples)
     end
     set_ids!(given, separate_by, max_shapes, kept)
@@ -71,11 +71,15 @@ function set_ids!(given, separate_by, max_shapes, kept)
         given.separate_by, given.separate_by_count = pointer(ids), length(ids)
         push!(kept, ids)
     end
-    max_shapes isa AbstractDict || return nothing
-    distinct = separate_by === nothing ? Int64[] : sort(unique(ids))
-    Set(keys(max_shapes)) == Set(distinct) || throw(ArgumentError("max_shapes: must have a number for each id of separate_by, $(join(distinct, ", "))"))
-    shapes = Csize_t[converted(Csize_t, :max_shapes, max_shapes[id]) for id in distinct]
-    given.id_shapes, given.id_shape_count = pointer(shapes), length(shapes)
+    max_shapes in (nothing, 0) && return nothing
+    counts = [max_shapes]
+    if max_shapes isa AbstractDict
+        distinct = separate_by === nothing ? Int64[] : sort(unique(ids))
+        Set(keys(max_shapes)) == Set(distinct) || throw(ArgumentError("max_shapes: must have a number for each id of separate_by, $(join(distinct, ", "))"))
+        counts = [max_shapes[id] for id in distinct]
+    end
+    shapes = UInt64[converted(UInt64, :max_shapes, count) for count in counts]
+    given.max_shapes, given.max_shape_count = pointer(shapes), length(shapes)
     push!(kept, shapes)
     return nothing
 end
@@ -113,9 +117,10 @@ with boundaries for each column, whose buckets are all combinations.
 The others are those of `sab_plan_options`.
 """
 function Plan(sizes; progress = nothing, given...)
+    made_from = sizes isa Mixture ? Any[sizes, values(given)] : Any[]
     plan_given, calls, costs = plan_options(column_names(sizes); progress = progress, given...)
     sizes = read_sizes(sizes, progress, costs.functions...)
-    plan = GC.@preserve costs Plan(created(out -> Raw.sab_plan_new(sizes, plan_given, out), Raw.sab_plan, calls, costs.functions...))
+    plan = GC.@preserve costs Plan(created(out -> Raw.sab_plan_new(sizes, plan_given, out), Raw.sab_plan, calls, costs.functions...), made_from)
     left_out = info(plan).skipped
     left_out > 0 && @warn "$left_out samples are outside the boundaries or over the budget and are left out: see SAB.skipped(plan)"
     return plan
@@ -241,10 +246,12 @@ the next.
 function report(plan::Plan; progress = nothing, given...)
     calls, names = Calls(; progress = progress), columns(plan)
     walk = sampler_options(; given...)
-    value = calling(() -> filled(out -> check(Raw.sab_plan_get_report(plan, walk, progress_pointer(), calls, out), calls), Raw.sab_plan_report))
-    of_columns(numbers) = PerColumn(collect(Float64, numbers[1:value.columns]), names)
+    totals, padded_totals = zeros(info(plan).columns), zeros(info(plan).columns)
+    value = Raw.sab_plan_report()
+    value.totals, value.padded_totals = pointer(totals), pointer(padded_totals)
+    GC.@preserve calls totals padded_totals check(calling(() -> Raw.sab_plan_get_report(plan, walk, progress_options(calls), value)), calls)
     facts = [getfield(fields(value), name) for name in fieldnames(Report)[1:end-2]]
-    return Report(facts..., of_columns(value.totals), of_columns(value.padded_totals))
+    return Report(facts..., PerColumn(totals, names), PerColumn(padded_totals, names))
 end
 
 # Files of plans and of memory models.

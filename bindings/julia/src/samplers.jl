@@ -119,6 +119,10 @@ Each loop begins a pass, as `SAB.begin!(sampler)` does:
 - after a pass that was not finished, the same epoch from its start;
 - after `restore!`, what is left of the saved epoch; the next epoch if the saved one was finished;
 - after `set_epoch!` and `seek`, from there.
+
+`deepcopy` gives another sampler that continues where this one is, and `serialize` takes a sampler to
+another process with its arguments and its place. Both need a sampler with random access, and refuse
+a [`ShardedSampler`](@ref).
 """
 mutable struct Sampler{Kind,C,K} <: Handle{Raw.sab_sampler}
     pointer::Ptr{Raw.sab_sampler}
@@ -128,14 +132,15 @@ mutable struct Sampler{Kind,C,K} <: Handle{Raw.sab_sampler}
     buffers::Buffers   # of next_batch!(...; copy = false)
     guarded::Vector{Calls} # functions of a MemoryGuard whose step is running
     names::Vector{Symbol}  # of the columns
-    function Sampler{Kind,C,K}(pointer, calls, kept, names) where {Kind,C,K}
-        raw = Raw.sab_batch()
-        raw.struct_size = sizeof(Raw.sab_batch)
-        return finalizer(finish, new{Kind,C,K}(pointer, calls, kept, raw, Buffers(), Calls[], names))
+    made_from::Vector{Any} # arguments of the constructor, the named ones last; none where it cannot be made again
+    is_running::Bool       # whether the pass has given a batch, and its end was not reported
+    is_copy::Bool          # whether that batch may be of the sampler that this one is a copy of
+    function Sampler{Kind,C,K}(pointer, calls, kept, names, made_from) where {Kind,C,K}
+        return finalizer(finish, new{Kind,C,K}(pointer, calls, kept, Raw.sab_batch(), Buffers(), Calls[], names, made_from, false, false))
     end
 end
-new_sampler(::Type{Sampler{Kind}}, pointer, calls = nothing, kept = nothing; names = Symbol[]) where {Kind} =
-    Sampler{Kind,typeof(calls),typeof(kept)}(pointer, calls, kept, names)
+new_sampler(::Type{Sampler{Kind}}, pointer, calls = nothing, kept = nothing; names = Symbol[], made_from = Any[]) where {Kind} =
+    Sampler{Kind,typeof(calls),typeof(kept)}(pointer, calls, kept, names, made_from)
 name_of(::Type{<:Sampler{Kind}}) where {Kind} = Kind
 free(sampler::Ptr{Raw.sab_sampler}) = Raw.sab_sampler_free(sampler)
 is_busy(sampler::Sampler) = sampler.calls !== nothing && sampler.calls.depth > 0
@@ -157,6 +162,7 @@ batches share the same arrays: the next call with `copy = false` overwrites them
 function next_batch!(sampler::Sampler; copy::Bool = true)
     raw = sampler.raw
     status = sampler.calls === nothing ? Raw.sab_next_batch(sampler, raw) : call(() -> Raw.sab_next_batch(sampler, raw), sampler)
+    status < 0 || (sampler.is_running = status == Raw.SAB_OK)
     status == Raw.SAB_OK && return copy ? Batch(raw, sampler) : Batch(raw, sampler, sampler.buffers)
     status == Raw.SAB_END && return nothing
     check(status)
@@ -218,8 +224,8 @@ epoch. A sampler without random access gives one batch.
 """
 function next_block!(sampler::Sampler, max_batches::Integer = 1024)
     raw, most = Raw.sab_block(), converted(Csize_t, :max_batches, max_batches)
-    raw.struct_size = sizeof(Raw.sab_block)
-    call(() -> Raw.sab_next_block(sampler, most, raw), sampler) == Raw.SAB_END && return nothing
+    sampler.is_running = call(() -> Raw.sab_next_block(sampler, most, raw), sampler) == Raw.SAB_OK
+    sampler.is_running || return nothing
     return Block(raw, sampler.names)
 end
 
@@ -229,7 +235,10 @@ end
 Begins a pass, as a loop does: see [`Sampler`](@ref).
 """
 function begin!(sampler::Sampler)
+    # The library does the same with a pass that is under way, but does not know one that was copied.
+    sampler.is_copy && sampler.is_running && return set_epoch!(sampler, epoch(sampler))
     call(() -> Raw.sab_sampler_begin(sampler), sampler)
+    sampler.is_running = false
     return sampler
 end
 
@@ -298,6 +307,7 @@ Moves the cursor to the first batch of an epoch. Use the same epoch on all ranks
 function set_epoch!(sampler::Sampler, epoch::Integer)
     number = converted(UInt64, :epoch, epoch)
     call(() -> Raw.sab_sampler_set_epoch(sampler, number), sampler)
+    sampler.is_running = false
     return sampler
 end
 
@@ -305,6 +315,7 @@ end
 function Base.seek(sampler::Sampler, batches::Integer)
     number = converted(UInt64, :batches, batches)
     call(() -> Raw.sab_sampler_seek(sampler, number), sampler)
+    sampler.is_running = false
     return sampler
 end
 
@@ -363,6 +374,7 @@ function state(sampler::Sampler, batches::Integer)
 end
 function restore!(sampler::Sampler, state::Vector{UInt8})
     call(() -> Raw.sab_sampler_state_restore(sampler, state, length(state)), sampler)
+    sampler.is_running = false
     return sampler
 end
 @doc (@doc state) restore!
@@ -406,7 +418,7 @@ optimizer; [`SAB.step`](@ref) gives the weights of the loss.
 """
 function BucketSampler(plan::Plan; given...)
     walk = sampler_options(; given...)
-    return new_sampler(BucketSampler, created(out -> Raw.sab_bucket_sampler_new(plan, walk, out), Raw.sab_sampler); names = columns(plan))
+    return new_sampler(BucketSampler, created(out -> Raw.sab_bucket_sampler_new(plan, walk, out), Raw.sab_sampler); names = columns(plan), made_from = Any[plan, values(given)])
 end
 
 const SequentialSampler = Sampler{:SequentialSampler}
@@ -419,7 +431,7 @@ The batches in the order of size, then index. For evaluation.
 """
 function SequentialSampler(plan::Plan; given...)
     walk = sampler_options(; given...)
-    return new_sampler(SequentialSampler, created(out -> Raw.sab_sequential_sampler_new(plan, walk, out), Raw.sab_sampler); names = columns(plan))
+    return new_sampler(SequentialSampler, created(out -> Raw.sab_sequential_sampler_new(plan, walk, out), Raw.sab_sampler); names = columns(plan), made_from = Any[plan, values(given)])
 end
 
 const CostliestSampler = Sampler{:CostliestSampler}
@@ -448,7 +460,8 @@ function OrderedSampler(sizes, budget::Real; indices = nothing, given...)
     walk = sampler_options(; given...)
     order = indices === nothing ? C_NULL : Int64[converted(Int64, :indices, index) - 1 for index in indices]
     count = indices === nothing ? length(sizes) : length(order)
-    return new_sampler(OrderedSampler, created(out -> Raw.sab_ordered_sampler_new(order, count, sizes, budget, walk, out), Raw.sab_sampler), nothing, sizes)
+    made_from = Any[sizes, budget, merge((indices = indices === nothing ? nothing : OneBased(order),), values(given))]
+    return new_sampler(OrderedSampler, created(out -> Raw.sab_ordered_sampler_new(order, count, sizes, budget, walk, out), Raw.sab_sampler), nothing, sizes; made_from = made_from)
 end
 
 index_callback(ctx, epoch, position, index, size) = guard(ctx) do calls
@@ -485,8 +498,9 @@ batches are formed greedily by `sizes`: [`Sizes`](@ref), a vector, or a function
 pass begins with the generator and the order that the previous pass left.
 """
 function BionemoSampler(plan::Plan; seed = nothing, shuffle = nothing, budget = nothing, sizes = nothing)
+    (budget === nothing) == (sizes === nothing) || throw(ArgumentError("budget and sizes: must both be given, for greedy batches"))
     words = (none = Raw.SAB_BIONEMO_SHUFFLE_NONE, all = Raw.SAB_BIONEMO_SHUFFLE_ALL, buckets = Raw.SAB_BIONEMO_SHUFFLE_BUCKETS)
-    given = options(Raw.sab_bionemo_options; seed = seed, shuffle = choice(:shuffle, shuffle, words), budget = budget)
+    given = options(Raw.sab_bionemo_options; seed = seed, shuffle = choice(:shuffle, shuffle, words), limit = budget)
     calls, kept = nothing, nothing
     if sizes isa Union{Sizes,AbstractVector}
         kept = Sizes(sizes)
@@ -538,22 +552,22 @@ function PackedSampler(sizes, capacity; method = nothing, max_sequences = nothin
     walk = sampler_options(; given...)
     calls, costs = Calls(; progress = progress), Costs()
     names = column_names(sizes)
-    pack = pack_options(calls; capacity = capacity isa Number ? capacity : nothing, tries = tries, method = method, max_sequences = max_sequences, split = split,
-        oversize = oversize, window = window)
+    own = (method = method, max_sequences = max_sequences, split = split, oversize = oversize, window = window, tries = tries, balance = balance)
+    made_from = Any[sizes, capacity, merge(own, values(given))]
+    pack = pack_options(calls, costs, capacity, names; tries = tries, method = method, max_sequences = max_sequences, split = split, oversize = oversize, window = window)
     set_balance!(pack, balance, costs, names)
-    if !(capacity isa Number)
-        each = capacity isa NamedTuple ? capacities_by_name(capacity, names) : capacity
-        capacities = UInt64[converted(UInt64, :capacity, limit) for limit in each]
-        pack.capacities, pack.capacity_count = pointer(capacities), length(capacities)
-        push!(costs.kept, capacities)
-    end
     sizes = read_sizes(sizes, progress, costs.functions...)
-    return GC.@preserve calls costs new_sampler(PackedSampler, created(out -> Raw.sab_packed_sampler_new(sizes, pack, walk, out), Raw.sab_sampler, calls, costs.functions...); names = columns(sizes))
+    return GC.@preserve calls costs new_sampler(PackedSampler, created(out -> Raw.sab_packed_sampler_new(sizes, pack, walk, out), Raw.sab_sampler, calls, costs.functions...); names = columns(sizes), made_from = made_from)
 end
 const PACK_METHODS = (best_fit = Raw.SAB_PACK_BEST_FIT, histogram = Raw.SAB_PACK_HISTOGRAM, first_fit = Raw.SAB_PACK_FIRST_FIT, concat = Raw.SAB_PACK_CONCAT)
-pack_options(calls; method, oversize, given...) =
-    options(Raw.sab_packed_options; method = choice(:method, method, PACK_METHODS), oversize = choice(:oversize, oversize, OVERSIZE), progress = progress_pointer(),
-        progress_ctx = pointer_from_objref(calls), given...)
+# The options of a packing, which point to `calls`, and to memory that `costs` keeps.
+function pack_options(calls, costs, capacity, names; method, oversize, given...)
+    limits = capacity isa NamedTuple ? capacities_by_name(capacity, names) : capacity
+    capacities = UInt64[converted(UInt64, :capacity, limit) for limit in limits]
+    push!(costs.kept, capacities)
+    return options(Raw.sab_packed_options; capacities = pointer(capacities), capacity_count = length(capacities), method = choice(:method, method, PACK_METHODS),
+        oversize = choice(:oversize, oversize, OVERSIZE), progress = progress_pointer(), progress_ctx = pointer_from_objref(calls), given...)
+end
 function capacities_by_name(capacity, names)
     Set(keys(capacity)) == Set(names) || throw(ArgumentError("capacity = $capacity: must have a number for each of the columns $(join(map(repr, names), ", "))"))
     return [capacity[name] for name in names]

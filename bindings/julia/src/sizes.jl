@@ -177,8 +177,8 @@ size_pointer() = @cfunction(size_callback, Int32, (Ptr{Cvoid}, Int64, Ptr{Float6
 
 function Sizes(size_of, count::Integer; progress = nothing)
     calls = Calls(size_of; progress = progress)
-    make(out) = Raw.sab_sizes_callback_new(converted(UInt64, :count, count), size_pointer(), calls, progress_pointer(), calls, out)
-    return Sizes(created(make, Raw.sab_sizes, calls), nothing)
+    make(out) = Raw.sab_sizes_callback_new(converted(UInt64, :count, count), size_pointer(), calls, progress_options(calls), out)
+    return GC.@preserve calls Sizes(created(make, Raw.sab_sizes, calls), nothing)
 end
 
 Base.length(sizes::Sizes) = Int(Raw.sab_sizes_count(sizes))

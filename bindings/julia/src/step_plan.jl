@@ -34,16 +34,18 @@ mutable struct StepPlan <: Handle{Raw.sab_step_plan}
     rank_imbalance::Vector{Float64}
     least_rank_imbalance::Vector{Float64}
     micro_step_imbalance::Vector{Float64}
-    function StepPlan(pointer::Ptr{Raw.sab_step_plan})
+    made_from::Vector{Any} # arguments of plan_step, the named ones last
+    function StepPlan(pointer::Ptr{Raw.sab_step_plan}, made_from)
         plan = finalizer(finish, new(pointer))
+        plan.made_from = made_from
         seen = filled(out -> Raw.sab_step_plan_get_view(plan, out), Raw.sab_step_plan_view)
         parts, kinds = Int(seen.world_size * seen.micro_batches), Int(seen.balance_count)
         plan.world_size, plan.micro_batches, plan.least_micro_batches = seen.world_size, seen.micro_batches, seen.least_micro_batches
         plan.indices, plan.inverse = OneBased(shown(seen.indices, seen.samples)), OneBased(shown(seen.inverse, seen.samples))
         plan.offsets = shown(seen.offsets, parts + 1)
         plan.costs = reshape(shown(seen.costs, kinds * parts), plan.micro_batches, plan.world_size, kinds)
-        plan.rank_imbalance, plan.least_rank_imbalance = collect(seen.rank_imbalance[1:kinds]), collect(seen.least_rank_imbalance[1:kinds])
-        plan.micro_step_imbalance = collect(seen.micro_step_imbalance[1:kinds])
+        plan.rank_imbalance, plan.least_rank_imbalance = shown(seen.rank_imbalance, kinds), shown(seen.least_rank_imbalance, kinds)
+        plan.micro_step_imbalance = shown(seen.micro_step_imbalance, kinds)
         columns = seen.cu_seqlens == C_NULL ? Vector{Int32}[] : [shown(each, seen.samples + parts) for each in shown(seen.cu_seqlens, seen.columns)]
         places = [(plan.offsets[part] + part):(plan.offsets[part + 1] + part) for part in 1:parts]
         plan.cu_seqlens = isempty(columns) ? nothing : length(columns) == 1 ? [columns[1][place] for place in places] : [[column[place] for column in columns] for place in places]
@@ -65,7 +67,7 @@ Base.show(io::IO, plan::StepPlan) =
         join(round.(plan.rank_imbalance; digits = 4), ", "), " of the mean)")
 
 const MICRO_BATCH_ORDERS = (ascending = Raw.SAB_MICRO_BATCHES_ASCENDING, descending = Raw.SAB_MICRO_BATCHES_DESCENDING, bell = Raw.SAB_MICRO_BATCHES_BELL)
-const STEP_LAYOUTS = (row = Raw.SAB_LAYOUT_ROW, padded = Raw.SAB_LAYOUT_PADDED)
+const STEP_LAYOUTS = (row = false, padded = true)
 const LOSS_WEIGHTINGS = (sample = Raw.SAB_LOSS_BY_SAMPLE, token = Raw.SAB_LOSS_BY_TOKEN, group = Raw.SAB_LOSS_BY_GROUP)
 
 """
@@ -84,7 +86,7 @@ longest sample. `order` of the micro-batches of a rank by cost: `:descending`, `
 function plan_step(lengths; world_size = nothing, budget = nothing, cost = nothing, micro_batches = nothing, multiple = nothing, layout = nothing,
                    balance = nothing, groups = nothing, order = nothing, progress = nothing)
     calls, costs, names = Calls(; progress = progress), Costs(), column_names(lengths)
-    given = options(Raw.sab_step_plan_options; world_size = world_size, micro_batches = micro_batches, multiple = multiple, layout = choice(:layout, layout, STEP_LAYOUTS),
+    given = options(Raw.sab_step_plan_options; world_size = world_size, micro_batches = micro_batches, multiple = multiple, padded = choice(:layout, layout, STEP_LAYOUTS),
         order = choice(:order, order, MICRO_BATCH_ORDERS), progress = progress_pointer(), progress_ctx = pointer_from_objref(calls))
     set_budgets!(given, budget, cost, costs, names)
     set_balance!(given, balance, costs, names)
@@ -94,7 +96,10 @@ function plan_step(lengths; world_size = nothing, budget = nothing, cost = nothi
         length(ids) == length(sizes) || throw(ArgumentError("groups: must be as many as lengths, $(length(sizes)), not $(length(ids))"))
         given.groups = pointer(ids)
     end
-    return GC.@preserve calls costs ids StepPlan(created(out -> Raw.sab_step_plan_new(sizes, given, out), Raw.sab_step_plan, calls, costs.functions...))
+    own = (world_size = world_size, budget = budget, cost = cost, micro_batches = micro_batches, multiple = multiple, layout = layout, balance = balance,
+        groups = groups === nothing ? nothing : ids, order = order)
+    made_from = Any[lengths isa StridedVector{<:Sized} ? copy(lengths) : sizes, own]
+    return GC.@preserve calls costs ids StepPlan(created(out -> Raw.sab_step_plan_new(sizes, given, out), Raw.sab_step_plan, calls, costs.functions...), made_from)
 end
 
 """

@@ -104,7 +104,6 @@ load_made(ctx, data, size, object) = guard(ctx) do calls
 end
 object_functions(calls::Calls) = set_object_functions!(Raw.sab_object_functions(), calls)
 function set_object_functions!(functions::Raw.sab_object_functions, calls::Calls)
-    Raw.init(functions)
     functions.ctx = pointer_from_objref(calls)
     functions.release = @cfunction(release_made, Cvoid, (Ptr{Cvoid}, Ptr{Cvoid}))
     functions.save = @cfunction(save_made, Int32, (Ptr{Cvoid}, Ptr{Cvoid}, Ptr{Cvoid}, Csize_t, Ptr{Csize_t}))
@@ -523,7 +522,7 @@ function readahead_options(source::Stream; read_ahead = nothing, budget = nothin
                            key = nothing)
     check_key(key)
     is_number, costs = batch_size isa Integer, Costs()
-    given = options(Raw.sab_readahead_stream_options; read_ahead = read_ahead, budget = key === nothing ? budget : nothing, batch_size = is_number ? batch_size : nothing, shuffle = shuffle, carry_over = carry_over,
+    given = options(Raw.sab_readahead_stream_options; read_ahead = read_ahead, batch_size = is_number ? batch_size : nothing, no_shuffle = inverted(shuffle), carry_over = carry_over,
         seed = seed, oversize = choice(:oversize, oversize, OVERSIZE))
     functions = Calls[]
     if boundary_key !== nothing || key !== nothing || !(is_number || batch_size === nothing)
@@ -533,9 +532,9 @@ function readahead_options(source::Stream; read_ahead = nothing, budget = nothin
         boundary_key === nothing || (given.boundary_key_fn = @cfunction(boundary_key_callback, Int32, (Ptr{Cvoid}, Ptr{Raw.sab_record}, Ptr{UInt64})))
         if key !== nothing
             given.sizes_fn, given.columns = sizes_pointer(), length(key)
-            set_budgets!(given, budget, nothing, costs, keys(key))
         end
     end
+    set_budgets!(given, budget, nothing, costs, key === nothing ? ONE_COLUMN : keys(key))
     return given, functions, costs
 end
 
@@ -594,13 +593,12 @@ each column. `capacity` then has a number for each of them: `(source = 512, targ
 function pack_stream(source::Stream, capacity::Union{Real,NamedTuple}; max_records = nothing, read_ahead = nothing, shuffle = nothing, seed = nothing, oversize = nothing, key = nothing)
     check_key(key)
     (capacity isa NamedTuple) == (key !== nothing) || throw(ArgumentError("capacity = $capacity: must be a number, or with key a number for each column, such as (source = 512, target = 256)"))
-    given = options(Raw.sab_pack_stream_options; capacity = key === nothing ? capacity : nothing, max_records = max_records, read_ahead = read_ahead, shuffle = shuffle, seed = seed,
-        oversize = choice(:oversize, oversize, OVERSIZE))
-    key === nothing && return staged(out -> Raw.sab_pack_stream_new(source, given, out), source)
+    capacities = key === nothing ? Float64[capacity] : Float64[converted(UInt64, :capacity, limit) for limit in capacities_by_name(capacity, keys(key))]
+    given = options(Raw.sab_pack_stream_options; capacities = pointer(capacities), capacity_count = length(capacities), max_records = max_records, read_ahead = read_ahead,
+        no_shuffle = inverted(shuffle), seed = seed, oversize = choice(:oversize, oversize, OVERSIZE))
+    key === nothing && return GC.@preserve capacities staged(out -> Raw.sab_pack_stream_new(source, given, out), source)
     calls = Calls(Stage((key = key,), source.type))
-    capacities = UInt64[converted(UInt64, :capacity, limit) for limit in capacities_by_name(capacity, keys(key))]
     given.sizes_fn, given.ctx = sizes_pointer(), pointer_from_objref(calls)
-    given.capacities, given.capacity_count = pointer(capacities), length(capacities)
     return GC.@preserve capacities staged(out -> Raw.sab_pack_stream_new(source, given, out), source, calls)
 end
 

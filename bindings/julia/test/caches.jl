@@ -42,5 +42,8 @@
         raw["a"] = UInt8[1, 2]
         raw["empty"] = UInt8[]
         @test (get(raw, "a", 0), get(raw, "empty", 0)) == ([1, 2], [])
+        # A value that another call is making is waited for, unless load_wait is 0.
+        hasty = SAB.Cache("memory:"; load_wait = 0)
+        @test get!(() -> fetch(Threads.@spawn get!(() -> 1, hasty, "k")) + 1, hasty, "k") == 2
     end
 end

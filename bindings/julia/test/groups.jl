@@ -18,6 +18,9 @@
     @test repr(grouping) == "Grouping(5 samples in 3 groups)"
     found = SAB.find_thresholds([1, 2, 3, 9, 10, 20, 20], 2)
     @test (found.thresholds, found.total) == ([3.0, 10.0], 3 * 3 + 2 * 10 + 2 * 20)
+    search(; given...) = SAB.find_thresholds([1 + i * 7919 % 97 for i in 0:199], 3; method = :randomised, num_trials = 20, given...)
+    @test search(tolerate = 0).not_tolerated > search(tolerate = 10_000).not_tolerated
+    @test search() == search(tolerate = 2 * 97)
     @test SAB.find_thresholds([1, 2, 3, 9, 10, 20, 20], 2; method = :least_largest, cost = (count, length) -> count * length).largest <= found.largest
 end
 

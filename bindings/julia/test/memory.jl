@@ -31,6 +31,8 @@ end
     @test seen.features == [shape[row] for row in 1:2, shape in shapes]
     @test seen.peaks == [1000 + 100count * length for (count, length) in shapes]
     @test device.state == 0 # random generators are as before
+    none = SAB.collect_peak(shape -> run!(device, shape...), [], probe)
+    @test (none.items, none.peaks, none.out_of_memory) == ([], [], [])
     model = SAB.MemoryModel(seen.features, seen.peaks)
     @test SAB.predict(model, [7 8; 9 10]) ≈ [1000 + 100 * 63, 1000 + 100 * 80]
     @test model(10, 20) >= SAB.predict(model, reshape([10, 20], 2, 1))[1] - 1e-6
@@ -40,6 +42,14 @@ end
         @test SAB.terms(other) == SAB.terms(model)
     end
     @test occursin("2 terms", repr(model))
+    @test length(SAB.terms(SAB.MemoryModel(seen.features, seen.peaks; select_terms = true))) == 2
+    @test length(SAB.terms(SAB.MemoryModel(seen.features, seen.peaks; select_terms = false))) > 2
+    releases = 0
+    counting = SAB.Probe(SAB.Device(; reset = () -> nothing, current = () -> 0, peak = () -> 0, release_cache = () -> releases += 1))
+    SAB.collect_peak(identity, 1:2, counting; release_cache = false)
+    @test releases == 0
+    SAB.collect_peak(identity, 1:2, counting)
+    @test releases > 0
     @test all(((count, length),) -> 1 <= count <= 64 && 1 <= length <= 50, SAB.measurement_points(1, 50, 12; max_count = 64))
     @test SAB.Cost(model)(10, 20) == model(10, 20)
     near = SAB.measurement_points(1, 50, 12; max_count = 64, budget = 100_000, cost = model)

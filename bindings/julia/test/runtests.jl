@@ -47,5 +47,6 @@ quietly(call) = with_logger(call, NullLogger())
     include("step_plans.jl")
     include("caches.jl")
     include("threads.jl")
+    include("copies.jl")
     include("loading.jl")
 end

@@ -50,6 +50,8 @@ end
     @test SAB.report(SAB.Plan(sizes; budget = 512, cost = [10.0, 1.0, 1.0])).batches > SAB.report(SAB.Plan(sizes; budget = 512)).batches
     @test all(b -> b.cost <= 5000, SAB.buckets(quietly(() -> SAB.Plan(sizes; budget = 5000, cost = :quadratic, oversize = :skip))))
     @test SAB.report(SAB.Plan(sizes; budget = 512, max_shapes = 5)).shapes <= 6
+    @test SAB.info(SAB.Plan(sizes; budget = 512, max_shapes = 0)).fingerprint == SAB.info(SAB.Plan(sizes; budget = 512)).fingerprint
+    @test SAB.info(SAB.Plan(sizes; budget = 512, length_multiple = 8)).fingerprint != SAB.info(SAB.Plan(sizes; budget = 512, length_multiple = 0)).fingerprint
     @test all(b -> b.batch_size <= 3, SAB.buckets(SAB.Plan(sizes; batch_size = 3)))
     @test length(SAB.buckets(SAB.Plan(sizes; budget = 512, buckets = 7))) == 7
 end
@@ -58,7 +60,8 @@ end
     sizes = made_sizes(5000, 200)
     plan = SAB.Plan(sizes; budget = 2048)
     for kind in (SAB.BucketSampler, SAB.SequentialSampler), world_size in (1, 2, 3, 7), epoch in (0, 3)
-        samplers = [kind(plan; seed = 5, rank = rank, world_size = world_size, epoch = epoch) for rank in 0:(world_size - 1)]
+        seed = kind === SAB.BucketSampler ? 5 : 0
+        samplers = [kind(plan; seed = seed, rank = rank, world_size = world_size, epoch = epoch) for rank in 0:(world_size - 1)]
         batches = [collect(sampler) for sampler in samplers]
         @test sort(joined(b.indices for each in batches for b in each)) == 1:5000
         @test length(unique(map(length, batches))) == 1

@@ -1,5 +1,4 @@
 use crate::columns::PerColumn;
-use crate::options::constants;
 
 /// How the samples of a batch are laid out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -10,13 +9,6 @@ pub enum Layout {
     Padded,
     /// The samples are end to end in one row.
     Row,
-}
-
-constants! {
-    Layout {
-        Padded = SAB_LAYOUT_PADDED,
-        Row = SAB_LAYOUT_ROW,
-    }
 }
 
 /// One batch; `I` is how its indices are held and `L` its cumulative lengths, owned by default.

@@ -44,19 +44,23 @@ impl CacheOptions {
     setters! {
         /// Values to collect before they are written together. They are also written by
         /// [`Cache::flush`], when the cache is dropped, before a fork, and after
-        /// [`flush_interval`](Self::flush_interval).
+        /// [`flush_interval`](Self::flush_interval). 1, and so is 0.
         writer_buffer_size(values: u64) => writer_buffer_size = values;
-        /// Time after which a call of the cache writes the values in the buffer.
+        /// Time after which a call of the cache writes the values in the buffer. A second, and
+        /// so is zero.
         flush_interval(interval: Duration) => flush_interval = interval.as_secs_f64();
         /// Bytes to keep; when there are more, values are evicted at random. Not for Redis servers
         /// that are running already.
         capacity(bytes: u64) => capacity = bytes;
         /// Behaviour when the store is unreachable; [`CacheFailure::Degrade`].
         on_failure(on_failure: CacheFailure) => on_failure = on_failure.raw();
-        /// Timeout for a Redis server.
+        /// Timeout for a Redis server. A second, and so is zero.
         timeout(timeout: Duration) => timeout = timeout.as_secs_f64();
         /// Longest wait for a value that another caller makes, before making it, too.
-        load_wait(wait: Duration) => load_wait = wait.as_secs_f64();
+        load_wait(wait: Duration) => load_wait = match wait.as_secs_f64() {
+            0.0 => -1.0, // 0 of the library is its default
+            seconds => seconds,
+        };
         /// Timeout for one request to the Redis servers, with all its answers. Zero, the default, is
         /// 10 times [`timeout`](Self::timeout).
         call_timeout(timeout: Duration) => call_timeout = timeout.as_secs_f64();

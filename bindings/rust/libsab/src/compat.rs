@@ -72,7 +72,7 @@ impl<'a> BionemoOptions<'a> {
         budget: f64,
         size: impl Fn(usize) -> Result<f64, BoxError> + Send + Sync + 'a,
     ) -> Self {
-        self.raw.budget = budget;
+        self.raw.limit = budget;
         self.size = KeptHook(Some(Arc::new(size)));
         self
     }
@@ -92,7 +92,7 @@ pub struct BaguaOptions: sab_bagua_options {}
 impl BaguaOptions {
     setters! {
         /// Whether the steps come in another order each epoch, or by complexity.
-        shuffle(wanted: bool) => shuffle = i32::from(wanted);
+        shuffle(wanted: bool) => no_shuffle = i32::from(!wanted);
         /// Whether samples (or batches) that not all ranks have are left out, instead of repeating
         /// some.
         drop_last(wanted: bool) => drop_last = i32::from(wanted);
@@ -191,7 +191,7 @@ impl<'a> Sampler<'a> {
     ///
     /// Finds the batches in one pass; 24 bytes a batch. The indices are copied; `None` stands for
     /// 0, 1, 2, ... Borrowed sizes stay borrowed. The budget is finite and at least 0; of the
-    /// options, seed and `costliest_first` are not used.
+    /// options, seed and `costliest_first` are refused.
     ///
     /// ```
     /// use libsab::{Sampler, SamplerOptions, Sizes};
@@ -215,8 +215,7 @@ impl<'a> Sampler<'a> {
         budget: f64,
         options: &SamplerOptions,
     ) -> Result<Self, Error> {
-        SamplerHandle::ordered(indices, &sizes.handle, budget, &options.raw)
-            .map(Self::over)
+        SamplerHandle::ordered(indices, &sizes.handle, budget, &options.raw).map(Self::over)
     }
 
     /// The rule of [`Sampler::ordered`] over a source that is read while batches are

@@ -51,12 +51,12 @@ impl<'f> ThresholdsOptions<'f> {
         /// Whether a group costs its count times the cost of one sample of its longest length. A
         /// closure is then called once for each distinct length only.
         cost_per_sample(wanted: bool) => cost_per_sample = i32::from(wanted);
-        /// [`ThresholdsMethod::Randomised`]: searches, 1 to 2^32 - 1, of which the one with the
+        /// [`ThresholdsMethod::Randomised`]: searches, at most 2^32 - 1, of which the one with the
         /// most even groups counts; 100.
         num_trials(trials: u64) => num_trials = u32::try_from(trials).unwrap_or(u32::MAX);
         /// [`ThresholdsMethod::Randomised`]: a search ends after more than so many steps that did
         /// not reduce the largest difference; twice the number of distinct lengths.
-        tolerate(steps: u64) => tolerate = i64::try_from(steps).unwrap_or(i64::MAX);
+        tolerate(steps: u64) => patience = steps.saturating_add(1);
         /// [`ThresholdsMethod::Randomised`]: seed of the places where searches begin; 0.
         seed(seed: u64) => seed = seed;
     }

@@ -309,7 +309,7 @@ impl<'f> CollectOptions<'f> {
         /// The first so many items are run but not recorded.
         warm_up(items: u64) => warm_up = items;
         /// Whether the cache of the device is released between items; true.
-        release_cache(wanted: bool) => release_cache = i32::from(wanted);
+        release_cache(wanted: bool) => keep_cache = i32::from(!wanted);
     }
 
     hook_setter! {
@@ -552,7 +552,7 @@ impl ModelOptions {
         /// Share of unseen batches that should stay under the upper prediction; 0.95.
         coverage(share: f64) => coverage = share;
         /// Whether terms that do not improve the prediction are left out; true.
-        select_terms(wanted: bool) => select_terms = i32::from(wanted);
+        select_terms(wanted: bool) => keep_terms = i32::from(!wanted);
     }
 
     /// Names of the sizes, one for each length; by default none. A plan refuses the cost of a model
@@ -810,7 +810,7 @@ impl<'f> MaxBatchOptions<'f> {
         /// Most samples in a batch; 100,000.
         max_batch_size(samples: u64) => max_batch_size = samples;
         /// Largest peak, in bytes; by default the total of the device.
-        budget(bytes: u64) => budget = signed_bytes(bytes);
+        budget(bytes: u64) => limit = signed_bytes(bytes);
     }
 
     /// Finds a batch size for each of these padded lengths; the longest is tried first.
@@ -887,7 +887,7 @@ pub fn find_max_batch(
         trials: found.trials,
         out_of_memory: found.out_of_memory,
         peak: found.peak,
-        budget: known(found.budget).unwrap_or(0),
+        budget: known(found.limit).unwrap_or(0),
     })
 }
 
@@ -1027,7 +1027,7 @@ pub struct GuardOptions<'f>: sab_memory_guard_options {
 impl<'f> GuardOptions<'f> {
     setters! {
         /// Largest peak, in bytes; by default the total of the device.
-        budget(bytes: u64) => budget = signed_bytes(bytes);
+        budget(bytes: u64) => limit = signed_bytes(bytes);
         /// Steps between two judgements; the same on all ranks.
         interval(steps: u64) => interval = steps;
         /// Steps by which each judgement is made; at least 8.

@@ -1,5 +1,5 @@
-//! The one pattern of all option structs: private fields, defaults read from the library, setters
-//! by value, used by reference. So they can be used several times, and grow.
+//! The one pattern of all option structs: private fields, defaults that are zero in the library,
+//! setters by value, used by reference. So they can be used several times, and grow.
 
 use std::cell::RefCell;
 use std::fmt;

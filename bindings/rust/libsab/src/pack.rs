@@ -49,8 +49,6 @@ pub struct PackedOptions<'f>: sab_packed_options {
 
 impl<'f> PackedOptions<'f> {
     setters! {
-        /// Tokens in a bin, 1 to 2^31 - 1.
-        capacity(tokens: u64) => capacity = tokens;
         /// Most sequences in a bin. No limit by default.
         max_sequences(sequences: u64) => max_sequences = sequences;
         /// Whether a sample longer than a bin is cut into full pieces and a remainder, which is
@@ -60,6 +58,11 @@ impl<'f> PackedOptions<'f> {
         window(samples: u64) => window = samples;
         /// Several columns: fillings of a row, of which the best is kept; 100.
         tries(fillings: u64) => tries = fillings;
+    }
+
+    /// Tokens in a bin, 1 to 2^31 - 1.
+    pub fn capacity(self, tokens: u64) -> Self {
+        self.capacities([tokens])
     }
 
     /// Largest sum of each column in a row, 1 to 2^31 - 1, for sizes of several columns.

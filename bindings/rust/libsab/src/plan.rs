@@ -91,7 +91,7 @@ pub struct PlanOptions<'f>: sab_plan_options {
     boundaries: Vec<Vec<f64>>,
     length_multiples: Vec<f64>,
     separate_by: Vec<i64>,
-    id_shapes: Vec<usize>,
+    max_shapes: Vec<u64>,
     batch_sizes: Vec<u64>,
     budgets: Vec<Budget<'f>>,
     progress: Hook<ProgressFn<'f>>,
@@ -112,13 +112,6 @@ impl<'f> PlanOptions<'f> {
         /// batches, or are a tail only, where that saves more than a quarter of the batches or of
         /// the padded total.
         min_bucket_batches(batches: u64) => bucket_batches = batches;
-        /// [`BucketRule::Auto`]: at most so many distinct (count, padded length), with the least
-        /// padding, for compilers and CUDA graphs. Batches are then padded to their bucket's
-        /// length. No limit by default.
-        ///
-        /// The tail that [`Tail::Keep`] leaves needs one shape, samples of [`Oversize::Single`] at
-        /// least one. A last step split between ranks, or a lowered budget, may add shapes.
-        max_shapes(shapes: u64) => max_shapes = usize::try_from(shapes).unwrap_or(usize::MAX);
         /// Most samples in a batch. No limit by default.
         max_batch_size(samples: u64) => max_batch_size = samples;
         /// Fewest samples in a batch, such as 2 for batch normalization; with [`BucketRule::Auto`]
@@ -129,9 +122,6 @@ impl<'f> PlanOptions<'f> {
         /// Batch sizes from the budget are rounded down to a multiple of this, if at least one
         /// multiple fits; 1.
         batch_size_multiple(multiple: u64) => batch_size_multiple = multiple;
-        /// Lengths of all columns are padded to a multiple of this, such as 8 for tensor cores. No
-        /// rounding by default.
-        length_multiple(multiple: f64) => length_multiple = multiple;
         /// How samples that do not fill a last batch are treated; [`Tail::Keep`].
         tail(tail: Tail) => tail = tail.raw();
         /// How samples that are too large are treated; [`Oversize::Error`].
@@ -143,6 +133,12 @@ impl<'f> PlanOptions<'f> {
     /// Samples a batch, at least 1.
     pub fn batch_size(self, samples: u64) -> Self {
         self.batch_sizes([samples])
+    }
+
+    /// Lengths of all columns are padded to a multiple of this, such as 8 for tensor cores. No
+    /// rounding by default.
+    pub fn length_multiple(self, multiple: f64) -> Self {
+        self.length_multiples([multiple])
     }
 
     /// The length multiple of each column; 0 for one whose lengths stay as they are.
@@ -168,12 +164,22 @@ impl<'f> PlanOptions<'f> {
         self
     }
 
+    /// [`BucketRule::Auto`]: at most so many distinct (count, padded length), with the least
+    /// padding, for compilers and CUDA graphs. Batches are then padded to their bucket's length. 0,
+    /// the default: no limit.
+    ///
+    /// The tail that [`Tail::Keep`] leaves needs one shape, samples of [`Oversize::Single`] at
+    /// least one. A last step split between ranks, or a lowered budget, may add shapes.
+    pub fn max_shapes(mut self, shapes: u64) -> Self {
+        self.max_shapes = if shapes == 0 { Vec::new() } else { vec![shapes] };
+        self
+    }
+
     /// [`max_shapes`](Self::max_shapes) of each id of [`separate_by`](Self::separate_by), in
     /// ascending order of the ids. By default `max_shapes` are divided by the sizes of the ids'
     /// samples.
     pub fn id_shapes(mut self, shapes: impl IntoIterator<Item = u64>) -> Self {
-        let clamped = |each| usize::try_from(each).unwrap_or(usize::MAX);
-        self.id_shapes = shapes.into_iter().map(clamped).collect();
+        self.max_shapes = shapes.into_iter().collect();
         self
     }
 
@@ -429,7 +435,7 @@ impl Plan {
     ///
     /// [`Error::Argument`] for options that break a rule.
     pub fn report(&self, options: &SamplerOptions) -> Result<Report, Error> {
-        self.handle.report(&options.raw, None).map(Report::from)
+        self.handle.report(&options.raw, None)
     }
 
     /// As [`Plan::report`], followed by `progress(done, total)`, which may stop it.
@@ -443,10 +449,10 @@ impl Plan {
         progress: impl FnMut(u64, u64) -> ControlFlow<()>,
     ) -> Result<Report, Error> {
         let progress = RefCell::new(progress);
-        self.handle.report(&options.raw, Some(&progress)).map(Report::from)
+        self.handle.report(&options.raw, Some(&progress))
     }
 
-    /// Runs the `count` costliest batches, at least 1, before training, costliest first. Returns
+    /// Runs the `count` costliest batches before training, costliest first; 0 stands for 16. Returns
     /// how much memory they took. The caller clears the gradients.
     ///
     /// ```
@@ -468,7 +474,7 @@ impl Plan {
     /// # Errors
     ///
     /// [`Error::DeviceMemory`] when a batch runs out of memory, its shape in the message;
-    /// [`Error::Callback`] from the closure; [`Error::Argument`] for a count of 0.
+    /// [`Error::Callback`] from the closure.
     pub fn verify(
         &self,
         probe: &mut Probe<'_>,
@@ -606,31 +612,4 @@ pub struct Report {
     pub totals: PerColumn<f64>,
     /// `padded_total` of each column.
     pub padded_totals: PerColumn<f64>,
-}
-
-impl From<sys::sab_plan_report> for Report {
-    fn from(report: sys::sab_plan_report) -> Self {
-        Report {
-            samples: report.samples,
-            skipped: report.skipped,
-            dropped: report.dropped,
-            repeated: report.repeated,
-            batches: report.batches,
-            steps: report.steps,
-            lower_bound: report.lower_bound,
-            shapes: report.shapes,
-            total: report.total,
-            padded_total: report.padded_total,
-            padding: report.padding,
-            rank_imbalance: report.rank_imbalance,
-            meet_again: report.meet_again,
-            partners: report.partners,
-            length_correlation: report.length_correlation,
-            variance_ratio: report.variance_ratio,
-            nearest_target: report.nearest_target,
-            target_met: report.target_met != 0,
-            totals: PerColumn::of(report.totals.into_iter().take(report.columns)),
-            padded_totals: PerColumn::of(report.padded_totals.into_iter().take(report.columns)),
-        }
-    }
 }

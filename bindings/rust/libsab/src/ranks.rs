@@ -238,7 +238,7 @@ impl Sampler<'_> {
     ///
     /// [`Error::Argument`] for other samplers; [`Error::NoMemory`].
     pub fn report(&mut self) -> Result<BalancedReport, Error> {
-        self.handle.balance_report(None).map(BalancedReport::from)
+        self.handle.balance_report(None)
     }
 
     /// As [`report`](Self::report), followed by `progress(done, total)`, which may stop it.
@@ -251,7 +251,7 @@ impl Sampler<'_> {
         progress: impl FnMut(u64, u64) -> ControlFlow<()>,
     ) -> Result<BalancedReport, Error> {
         let progress = RefCell::new(progress);
-        self.handle.balance_report(Some(&progress)).map(BalancedReport::from)
+        self.handle.balance_report(Some(&progress))
     }
 }
 
@@ -306,34 +306,4 @@ pub struct CostBalance {
     pub time: f64,
     /// Total cost / world size: the time of an epoch without waiting.
     pub least_time: f64,
-}
-
-impl From<sys::sab_balanced_report> for BalancedReport {
-    fn from(report: sys::sab_balanced_report) -> Self {
-        let costs: Vec<CostBalance> = (0..report.balance_count)
-            .map(|k| CostBalance {
-                rank_imbalance: report.rank_imbalance[k],
-                largest_rank_imbalance: report.largest_rank_imbalance[k],
-                micro_batch_imbalance: report.micro_batch_imbalance[k],
-                time: report.time[k],
-                least_time: report.least_time[k],
-            })
-            .collect();
-        let largest = |of: fn(&CostBalance) -> f64| costs.iter().map(of).fold(0.0, f64::max);
-        BalancedReport {
-            samples: report.samples,
-            skipped: report.skipped,
-            dropped: report.dropped,
-            steps: report.steps,
-            total: report.total.iter().sum(),
-            totals: PerColumn::of(report.total.into_iter().take(report.columns)),
-            fill: report.fill,
-            rank_imbalance: largest(|each| each.rank_imbalance),
-            largest_rank_imbalance: largest(|each| each.largest_rank_imbalance),
-            micro_batch_imbalance: largest(|each| each.micro_batch_imbalance),
-            time: report.time[0],
-            least_time: report.least_time[0],
-            costs,
-        }
-    }
 }

@@ -245,6 +245,13 @@ fn progress_parts(
     }
 }
 
+/// The options of a call that has no others.
+fn progress_options(guarded: &mut Option<Guarded<Progress<'_, '_>>>) -> sys::sab_progress_options {
+    let mut options = empty::<sys::sab_progress_options>();
+    (options.progress, options.progress_ctx) = progress_parts(guarded);
+    options
+}
+
 /// How an optional closure failed.
 fn failure_of<F>(guarded: Option<Guarded<F>>) -> Option<Failure> {
     guarded?.failure

@@ -52,12 +52,12 @@ impl SamplerOptions {
         epoch(epoch: u64) => epoch = epoch;
         /// This rank, below the world size.
         rank(rank: u64) => rank = rank;
-        /// Number of ranks, 1 to 2^32 - 1.
+        /// Number of ranks, at most 2^32 - 1; 1.
         world_size(ranks: u64) => world_size = ranks;
         /// How batches that do not fill the last step are treated; [`LastStep::Split`].
         last_step(last_step: LastStep) => last_step = last_step.raw();
         /// Batches that each rank takes in a step of the optimizer (gradient accumulation); the
-        /// same on all ranks.
+        /// same on all ranks; 1.
         micro_batches(count: u64) => micro_batches = count;
         /// [`Sampler::bucket`], [`Sampler::packed`]: begin each epoch with at least this many of
         /// the batches that may cost most, so that an out-of-memory error comes early.
@@ -130,7 +130,7 @@ impl Sampler<'static> {
     }
 
     /// The plan's batches unshuffled: buckets by ascending size, samples by size, then by index.
-    /// For evaluation. Seed and `costliest_first` are not used.
+    /// For evaluation. Seed and `costliest_first` are refused.
     ///
     /// ```
     /// use libsab::{Plan, PlanOptions, Sampler, SamplerOptions, Sizes};

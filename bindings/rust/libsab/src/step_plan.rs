@@ -76,7 +76,7 @@ impl<'f> StepPlanOptions<'f> {
         /// pipeline; 1.
         multiple(number: u64) => multiple = number;
         /// [`Layout::Row`] by default; a padded micro-batch is padded to its longest sample.
-        layout(layout: Layout) => layout = layout.raw();
+        layout(layout: Layout) => padded = i32::from(layout == Layout::Padded);
         /// Of the micro-batches of a rank, by cost; [`MicroBatchOrder::Descending`].
         order(order: MicroBatchOrder) => order = order.raw();
     }

@@ -390,7 +390,7 @@ impl ListOptions {
         seed(seed: u64) => seed = seed;
         /// This rank, below the world size.
         rank(rank: u64) => rank = rank;
-        /// Number of ranks, at least 1.
+        /// Number of ranks; 1.
         world_size(ranks: u64) => world_size = ranks;
     }
 }
@@ -483,7 +483,7 @@ pub struct MixOptions: sab_mix_stream_options {
 
 impl MixOptions {
     setters! {
-        /// Number of records over which the counts are exact, from 1 to 2^32.
+        /// Number of records over which the counts are exact, at most 2^32; 1,000.
         window(records: u64) => window = records;
         /// When the mix ends; [`MixUntil::First`].
         until(until: MixUntil) => until = until.raw();
@@ -501,27 +501,31 @@ options! {
 /// [`capacities`](Self::capacities) must be given. By default any number of records in a list,
 /// windows of 10,000 records, lists shuffled by seed 0.
 pub struct PackedOptions: sab_pack_stream_options {
-    capacities: Vec<u64>,
+    capacities: Vec<f64>,
     sizes_fn: KeptHook<SizesFn>,
 }
 }
 
 impl PackedOptions {
     setters! {
-        /// Largest sum of the sizes in a list.
-        capacity(capacity: f64) => capacity = capacity;
         /// Most records in a list; 0: no limit.
         max_records(records: u64) => max_records = records;
-        /// Records in a window.
+        /// Records in a window; 10,000.
         read_ahead(records: u64) => read_ahead = records;
         /// Whether the lists of a window are shuffled.
-        shuffle(wanted: bool) => shuffle = i32::from(wanted);
+        shuffle(wanted: bool) => no_shuffle = i32::from(!wanted);
         /// Seed of the shuffles.
         seed(seed: u64) => seed = seed;
         /// What becomes of records larger than the capacity; [`Oversize::Error`](crate::Oversize).
         /// Records that are skipped are counted by [`Stream::skipped`].
         /// [`Oversize::Single`](crate::Oversize::Single) is refused.
         oversize(oversize: crate::Oversize) => oversize = oversize.raw();
+    }
+
+    /// Largest sum of the sizes in a list.
+    pub fn capacity(mut self, capacity: f64) -> Self {
+        self.capacities = vec![capacity];
+        self
     }
 
     /// Largest sums of records with several sizes, 2 to 8, instead of a capacity. `sizes_fn` gives
@@ -550,7 +554,7 @@ impl PackedOptions {
         capacities: [u64; N],
         sizes_fn: impl Fn(RecordRef<'_>) -> Result<[f64; N], BoxError> + Send + Sync + 'static,
     ) -> Self {
-        self.capacities = capacities.to_vec();
+        self.capacities = capacities.map(|each| each as f64).to_vec();
         self.sizes_fn = kept_sizes(sizes_fn);
         self
     }
@@ -581,14 +585,12 @@ pub struct ReadaheadOptions: sab_readahead_stream_options {
 
 impl ReadaheadOptions {
     setters! {
-        /// Records in a window, which are kept in memory; 1 to 2^32.
+        /// Records in a window, which are kept in memory, at most 2^32; 10,000.
         read_ahead(records: u64) => read_ahead = records;
         /// Most records in a batch; 0: no limit.
         batch_size(records: u64) => batch_size = records;
-        /// Largest product of number and largest size in a batch; 0: no limit.
-        budget(budget: f64) => budget = budget;
         /// Whether the batches of a window are shuffled.
-        shuffle(wanted: bool) => shuffle = i32::from(wanted);
+        shuffle(wanted: bool) => no_shuffle = i32::from(!wanted);
         /// Whether records that fit no batch well are carried over to the next window, at most half
         /// of one, for less padding. A restore then reads up to eight windows again.
         carry_over(wanted: bool) => carry_over = i32::from(wanted);
@@ -597,6 +599,11 @@ impl ReadaheadOptions {
         /// What becomes of records larger than the budget; [`Oversize::Error`](crate::Oversize).
         /// Records that are skipped are counted by [`Stream::skipped`].
         oversize(oversize: crate::Oversize) => oversize = oversize.raw();
+    }
+
+    /// Largest product of number and largest size in a batch; 0: no limit.
+    pub fn budget(self, budget: f64) -> Self {
+        self.budgets((budget != 0.0).then(|| Budget::new(budget)))
     }
 
     /// Most records in a batch whose largest is this one, at least 1. With several limits the

@@ -128,12 +128,10 @@ fn plans_and_samplers_are_those_of_the_same_sizes_in_memory() {
     assert_eq!(walk(&plan), walk(&expected));
     // A sampler that reads the sizes in place goes on owning the arrays.
     let greedy = |sizes: &Sizes<'_>| -> Vec<_> {
-        let mut sampler =
-            Sampler::ordered(None, sizes, 500.0, &SamplerOptions::new()).unwrap();
+        let mut sampler = Sampler::ordered(None, sizes, 500.0, &SamplerOptions::new()).unwrap();
         sampler.iter_mut().map(Result::unwrap).collect()
     };
-    let mut sampler =
-        Sampler::ordered(None, &sizes, 500.0, &SamplerOptions::new()).unwrap();
+    let mut sampler = Sampler::ordered(None, &sizes, 500.0, &SamplerOptions::new()).unwrap();
     drop(sizes);
     let seen: Vec<_> = sampler.iter_mut().map(Result::unwrap).collect();
     assert_eq!(seen, greedy(&Sizes::borrowed(&lengths).unwrap()));

@@ -206,8 +206,7 @@ fn stream_of_a_closure_agrees_with_indices() {
         let order: Vec<i64> = (0..50).map(|i| (i + epoch as i64) % 50).collect();
         let sizes = Sizes::borrowed(&lengths).unwrap();
         let mut sampler =
-            Sampler::ordered(Some(&order), &sizes, 20.0, &SamplerOptions::new())
-                .unwrap();
+            Sampler::ordered(Some(&order), &sizes, 20.0, &SamplerOptions::new()).unwrap();
         let expected: Vec<_> = sampler.iter_mut().map(|batch| batch.unwrap().indices).collect();
         let batches: Vec<_> = stream.iter_mut().map(|batch| batch.unwrap().indices).collect();
         assert_eq!(batches, expected);

@@ -167,8 +167,8 @@ fn corners_are_the_ends_of_buckets() {
     let ragged = vec![vec![0.0, 0.0], vec![61.0]];
     let ragged = options.clone().bucket_rule(BucketRule::Corners(ragged));
     assert_refused!(Plan::new(&pairs(), &ragged), Argument, "boundaries[1]");
-    let one = options.length_multiples([8.0]);
-    assert_refused!(Plan::new(&pairs(), &one), Argument, "length_multiples");
+    let three = PlanOptions::new().batch_size(4).length_multiples([8.0, 1.0, 2.0]);
+    assert_refused!(Plan::new(&pairs(), &three), Argument, "length_multiple_count = 3");
 }
 
 #[test]

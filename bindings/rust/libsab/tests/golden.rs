@@ -178,9 +178,7 @@ impl Case<'_> {
         match self.sampler[..] {
             ["bucket"] => Sampler::bucket(&plan()?, &options),
             ["sequential"] => Sampler::sequential(&plan()?, &options),
-            ["ordered", most] => {
-                Sampler::ordered(None, sizes, number(most), &options)
-            }
+            ["ordered", most] => Sampler::ordered(None, sizes, number(most), &options),
             ["packed"] => Sampler::packed(sizes, &self.pack_options(), &options),
             ["balanced"] => Sampler::balanced(sizes, &self.balanced_options(), &options),
             ["sharded"] => Sampler::sharded(sizes, &self.plan_options(), &options, |mine, all| {

@@ -18,7 +18,9 @@ proptest! {
         let sizes = Sizes::borrowed(&lengths).unwrap();
         for cost in [Cost::padded(&[1.0]), Cost::quadratic(), Cost::polynomial(&[9.0, 1.0, 2.0])] {
             let find = |method| {
-                let options = ThresholdsOptions::new().method(method).cost(cost.clone()).num_trials(10).tolerate(30).seed(seed);
+                let options = ThresholdsOptions::new().method(method).cost(cost.clone());
+                let is_random = method == ThresholdsMethod::Randomised;
+                let options = if is_random { options.num_trials(10).tolerate(30).seed(seed) } else { options };
                 find_thresholds(&sizes, k, &options).unwrap()
             };
             let random = find(ThresholdsMethod::Randomised);
@@ -47,6 +49,18 @@ proptest! {
         prop_assert_eq!(*grouping.offsets().last().unwrap(), lengths.len() as i64);
         prop_assert!(grouping.intervals(grouping.groups().len()).is_none());
     }
+}
+
+#[test]
+fn a_search_of_no_tolerance_ends_at_the_first_step_that_does_not_help() {
+    let lengths: Vec<u32> = (0..200).map(|i| 1 + i * 7919 % 97).collect();
+    let sizes = Sizes::borrowed(&lengths).unwrap();
+    let options = || ThresholdsOptions::new().method(ThresholdsMethod::Randomised).num_trials(20);
+    let ended = |options: &ThresholdsOptions<'_>| {
+        find_thresholds(&sizes, 3, options).unwrap().not_tolerated
+    };
+    assert!(ended(&options().tolerate(0)) > ended(&options().tolerate(u64::MAX)));
+    assert_eq!(ended(&options()), ended(&options().tolerate(2 * 97)));
 }
 
 #[test]

@@ -26,6 +26,7 @@ struct Simulated {
     rng: Cell<u64>,
     saved: RefCell<Vec<u64>>,
     fails: Cell<bool>,
+    releases: Cell<u64>,
 }
 
 impl Simulated {
@@ -59,6 +60,10 @@ impl Device for Simulated {
     }
     fn total(&self) -> Result<Option<u64>, BoxError> {
         Ok((self.total > 0).then_some(self.total))
+    }
+    fn release_cache(&self) -> Result<(), BoxError> {
+        self.releases.set(self.releases.get() + 1);
+        Ok(())
     }
     fn save_rng(&self, depth: u64) -> Result<(), BoxError> {
         let mut saved = self.saved.borrow_mut();
@@ -189,6 +194,42 @@ fn peaks_are_collected_in_order() {
     assert_eq!((row.before, row.reserved_peak, row.largest_free), (0, None, None));
     assert!(peaks.get(2).is_none());
     assert_eq!(*order.borrow(), [1, 0, 10, 0, 2000, 0, 30, 0]);
+}
+
+#[test]
+fn caches_are_released_after_each_item_unless_they_are_kept() {
+    let device = Simulated::new(1000);
+    let mut probe = Probe::from_device(&device);
+    let mut peaks = Peaks::new().unwrap();
+    let mut releases = |options: &CollectOptions<'_>| {
+        let before = device.releases.get();
+        peaks.collect(&mut probe, [1, 2], options, |_| Ok(vec![])).unwrap();
+        device.releases.get() - before
+    };
+    assert_eq!(
+        releases(&CollectOptions::new()),
+        releases(&CollectOptions::new().release_cache(true))
+    );
+    assert!(releases(&CollectOptions::new()) > 0);
+    assert_eq!(releases(&CollectOptions::new().release_cache(false)), 0);
+    peaks.collect(&mut probe, [0; 0], &CollectOptions::new(), |_| Ok(vec![])).unwrap();
+    assert_eq!(peaks.len(), 8);
+}
+
+#[test]
+fn terms_are_selected_unless_all_are_wanted() {
+    let shapes: Vec<(f64, f64)> = (1..5)
+        .flat_map(|count| [1, 3, 9, 20].map(|length| (count.into(), length.into())))
+        .collect();
+    let features: Vec<f64> = shapes.iter().flat_map(|&(count, length)| [count, length]).collect();
+    let peaks: Vec<f64> =
+        shapes.iter().map(|(count, length)| 1000.0 + 100.0 * count * length).collect();
+    let terms = |options: ModelOptions| {
+        MemoryModel::fit(&features, 2, &peaks, &options).unwrap().info().term_count
+    };
+    assert_eq!(terms(ModelOptions::new()), 2);
+    assert_eq!(terms(ModelOptions::new().select_terms(true)), 2);
+    assert!(terms(ModelOptions::new().select_terms(false)) > 2);
 }
 
 #[test]
@@ -380,7 +421,11 @@ fn columns_of_a_model_that_do_not_fit_are_refused() {
     let refused = |options: MeasurementOptions<'_>, points| measurement_points(&options, points);
     assert_refused!(refused(range(), 24), Argument, "shortest = []");
     assert_refused!(refused(range().shortest([1.0, 2.0]).longest([9.0]), 24), Argument, "longest");
-    assert_refused!(refused(range().shortest([1.0; 9]).longest([9.0; 9]), 24), Argument, "at most");
+    assert_refused!(
+        refused(range().shortest([1.0; 9]).longest([9.0; 9]), 24),
+        Argument,
+        "from 1 to 8"
+    );
     assert_refused!(refused(pair_range(), usize::MAX / 2 + 1), Argument, "points");
     assert_refused!(refused(pair_range(), 0), Argument, "points = 0");
     let fit = |names: &[&str]| {

@@ -494,8 +494,7 @@ fn an_npy_file_that_was_opened_may_change() {
     let lengths = lengths(20_000);
     fs::write(&file.0, npy(&lengths)).unwrap();
     let sizes = Sizes::open(&file.0, &SizesFileOptions::new()).unwrap();
-    let mut sampler =
-        Sampler::ordered(None, &sizes, 1000.0, &SamplerOptions::new()).unwrap();
+    let mut sampler = Sampler::ordered(None, &sizes, 1000.0, &SamplerOptions::new()).unwrap();
     file.truncate();
     assert_eq!(sizes.get(19_999).unwrap(), f64::from(lengths[19_999]));
     let plan = Plan::new(&sizes, &PlanOptions::new().budget(4096.0)).unwrap();
@@ -571,14 +570,12 @@ fn sizes_of_a_mapped_file_are_those_of_the_file() {
 fn sizes_of_a_vector_live_as_long_as_the_sampler() {
     let lengths = lengths(20_000);
     let expected = |sizes: &Sizes<'_>| {
-        let mut sampler =
-            Sampler::ordered(None, sizes, 1000.0, &SamplerOptions::new()).unwrap();
+        let mut sampler = Sampler::ordered(None, sizes, 1000.0, &SamplerOptions::new()).unwrap();
         sampler.iter_mut().map(|batch| batch.unwrap().indices).collect::<Vec<_>>()
     };
     let expected = expected(&Sizes::borrowed(&lengths).unwrap());
     let sizes = Sizes::try_from(lengths).unwrap();
-    let mut sampler =
-        Sampler::ordered(None, &sizes, 1000.0, &SamplerOptions::new()).unwrap();
+    let mut sampler = Sampler::ordered(None, &sizes, 1000.0, &SamplerOptions::new()).unwrap();
     drop(sizes);
     assert_eq!(
         sampler.iter_mut().map(|batch| batch.unwrap().indices).collect::<Vec<_>>(),

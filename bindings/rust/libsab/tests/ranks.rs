@@ -145,8 +145,10 @@ fn what_breaks_a_rule_is_refused() {
     let options = || BalancedOptions::new().budget(1000.0);
     assert!(argument(balanced(&BalancedOptions::new(), 0, 1))
         .contains("samples of a step, or a budget"));
-    assert!(argument(accumulating(&options(), 0, 1, 0)).contains("micro_batches = 0"));
-    assert!(argument(balanced(&options().fill(0.0), 0, 1)).contains("fill = 0"));
+    assert!(
+        argument(accumulating(&options(), 0, 1, 1 << 32)).contains("micro_batches = 4294967296")
+    );
+    assert!(argument(balanced(&options().fill(1.5), 0, 1)).contains("fill = 1.5"));
     assert!(argument(balanced(&options().samples(3), 0, 4)).contains("samples = 3"));
     assert!(argument(balanced(&options().balance(Cost::terms([])), 0, 1)).contains("count = 0"));
     let several = options().budgets([1000.0.into(), Budget::new(-5.0)]);

@@ -68,8 +68,7 @@ fn an_opened_file_may_change() {
     let file = Scratch::new("sizes.idx");
     fs::write(&file.0, megatron(&[5, 6])).unwrap();
     let sizes = Sizes::open(&file.0, &SizesFileOptions::new()).unwrap();
-    let mut sampler =
-        Sampler::ordered(None, &sizes, 100.0, &SamplerOptions::new()).unwrap();
+    let mut sampler = Sampler::ordered(None, &sizes, 100.0, &SamplerOptions::new()).unwrap();
     fs::write(&file.0, "").unwrap();
     assert_eq!(all(&sizes), [5.0, 6.0]);
     drop(sizes);

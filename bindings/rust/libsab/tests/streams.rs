@@ -1034,17 +1034,20 @@ fn arguments_that_cannot_be_are_refused() {
             "options.proportions[0] = -1: must be finite and not negative",
         ),
         (
-            Stream::mix([numbers(5)], &MixOptions::new().proportions([1.0]).window(0)),
-            "options.window = 0",
+            Stream::mix([numbers(5)], &MixOptions::new().proportions([1.0]).window(1 << 33)),
+            "options.window = 8589934592",
         ),
         (
             numbers(5).readahead(&ReadaheadOptions::new()),
             "a batch size, a budget or a batch_size_fn must be given",
         ),
-        (numbers(5).readahead(&ReadaheadOptions::new().budget(f64::NAN)), "options.budget = "),
         (
-            numbers(5).readahead(&ReadaheadOptions::new().budget(1.0).read_ahead(0)),
-            "options.read_ahead = 0",
+            numbers(5).readahead(&ReadaheadOptions::new().budget(f64::NAN)),
+            "options.budgets[0].limit = ",
+        ),
+        (
+            numbers(5).readahead(&ReadaheadOptions::new().budget(1.0).read_ahead(1 << 33)),
+            "options.read_ahead = 8589934592",
         ),
         (
             Stream::list([Made::same().sized(f64::INFINITY)], &ListOptions::new()),
@@ -1056,7 +1059,10 @@ fn arguments_that_cannot_be_are_refused() {
             Stream::list(["a"], &ListOptions::new().shuffle(true)),
             "only an infinite list is shuffled",
         ),
-        (Stream::array(&[1u8], &ListOptions::new().world_size(0)), "options.world_size = 0"),
+        (
+            Stream::array(&[1u8], &ListOptions::new().world_size(1 << 21)),
+            "options.world_size = 2097152",
+        ),
     ];
     for (result, expected) in refusals {
         let message = refusal(result);

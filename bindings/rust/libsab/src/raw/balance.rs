@@ -27,6 +27,9 @@ pub(crate) fn partition(
     parts: u64,
     options: &PartitionOptions<'_>,
 ) -> Result<Vec<u32>, Error> {
+    if costs.is_empty() {
+        return Err(Error::argument_error("costs.len() = 0: must be at least 1".to_string()));
+    }
     let mut raw = *options.raw;
     let count = costs.first().map_or(0, |first| first.len());
     let all_costs = table("costs", costs.iter().copied(), count)?;

@@ -117,8 +117,7 @@ impl CacheHandle {
                 key.len(),
                 Some(load_trampoline::<F>),
                 context,
-                None,
-                null_mut(),
+                null(),
                 &mut value,
             )
         };

@@ -79,7 +79,7 @@ impl SamplerHandle<'static> {
         options: &sys::sab_sampler_options,
     ) -> Result<Self, Error> {
         let mut raw = *balancing.raw;
-        raw.budget = budget;
+        raw.limit = budget;
         // SAFETY: a live handle, which the sampler does not keep, and structs whose sizes are set.
         make(|sampler| unsafe {
             sys::sab_bagua_batch_sampler_new(complexity.pointer(), &raw, options, sampler)
@@ -123,14 +123,7 @@ impl<'a> SamplerHandle<'a> {
         // SAFETY: `data` is NULL or readable for `count` indices, and copied; live handle, a struct
         // whose size is set.
         let handle = make(|sampler| unsafe {
-            sys::sab_ordered_sampler_new(
-                data,
-                count,
-                sizes.pointer(),
-                budget,
-                options,
-                sampler,
-            )
+            sys::sab_ordered_sampler_new(data, count, sizes.pointer(), budget, options, sampler)
         })?;
         Ok(SamplerHandle { memory: sizes.memory(), ..Self::over(handle) })
     }

@@ -1,7 +1,7 @@
 //! Calls of `cost.h`, and what options point to during a call.
 
 use super::*;
-use crate::cost::{Budget, Cost, CostKind, CostTerm};
+use crate::cost::{Budget, Cost, CostKind, CostTerm, MAX_COLUMNS};
 
 /// Owns a `sab_cost`.
 pub(crate) struct CostHandle(Owned<sys::sab_cost>);
@@ -20,7 +20,9 @@ impl CostHandle {
             .map(|term| sys::sab_cost_term {
                 coefficient: term.coefficient,
                 count_power: term.count_power,
-                length_powers: term.length_powers,
+                column_count: MAX_COLUMNS as u32,
+                length_powers: term.length_powers.as_ptr(),
+                reserved: [0; 2],
             })
             .collect();
         // SAFETY: as many terms as the length, read during the call.
@@ -111,7 +113,7 @@ impl<'a, 'f> InCall<'a, 'f> {
 
     pub(super) fn budget(&mut self, budget: &'a Budget<'f>) -> Result<sys::sab_budget, Error> {
         let cost = self.optional_cost(budget.cost.as_ref())?;
-        Ok(sys::sab_budget { cost, limit: budget.limit })
+        Ok(sys::sab_budget { cost, limit: budget.limit, reserved: [0; 2] })
     }
 
     /// The array of budgets, and their number.

@@ -8,7 +8,11 @@ pub(crate) fn find_thresholds(
     k: u64,
     options: &ThresholdsOptions<'_>,
 ) -> Result<(Vec<f64>, sys::sab_thresholds_info), Error> {
-    let (count, trials) = (lengths.count(), u64::from(options.raw.num_trials));
+    let count = lengths.count();
+    let trials = match options.raw.num_trials {
+        0 => 100, // the default of the library
+        given => u64::from(given),
+    };
     let room = usize::try_from(k).ok().filter(|&k| k < count.max(1)).ok_or_else(|| {
         Error::argument_error(format!("k = {k}: must be below the number of lengths, {count}"))
     })?;

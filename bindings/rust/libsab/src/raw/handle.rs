@@ -169,29 +169,6 @@ macro_rules! structs {
     )*};
 }
 
-/// Option structs, and the function that sets their defaults.
-macro_rules! option_structs {
-    ($($name:ident, $init:ident;)*) => {
-        structs! { $($name,)* }
-
-        $(
-            impl Defaults for sys::$name {
-                fn defaults() -> Self {
-                    let mut options = empty::<Self>();
-                    // SAFETY: room for a struct of this size.
-                    unsafe { sys::$init(&mut options, size_of::<Self>()) };
-                    options
-                }
-            }
-        )*
-    };
-}
-
-/// Options whose defaults the library knows.
-pub(crate) trait Defaults {
-    fn defaults() -> Self;
-}
-
 structs! {
     sab_balanced_report,
     sab_batch,
@@ -218,61 +195,56 @@ structs! {
     sab_thresholds_info,
     sab_torch_info,
     sab_verification,
-}
-
-option_structs! {
-    sab_balanced_options, sab_balanced_options_init;
-    sab_step_in_chunks_options, sab_step_in_chunks_options_init;
-    sab_collect_peak_options, sab_collect_peak_options_init;
-    sab_context_options, sab_context_options_init;
-    sab_max_batch_options, sab_max_batch_options_init;
-    sab_bagua_options, sab_bagua_options_init;
-    sab_measurement_options, sab_measurement_options_init;
-    sab_memory_guard_options, sab_memory_guard_options_init;
-    sab_memory_model_options, sab_memory_model_options_init;
-    sab_mixture_options, sab_mixture_options_init;
-    sab_packed_options, sab_packed_options_init;
-    sab_pad_options, sab_pad_options_init;
-    sab_partition_options, sab_partition_options_init;
-    sab_plan_options, sab_plan_options_init;
-    sab_probe_callbacks, sab_probe_callbacks_init;
-    sab_probe_options, sab_probe_options_init;
-    sab_sampler_options, sab_sampler_options_init;
-    sab_sizes_options, sab_sizes_options_init;
-    sab_step_plan_options, sab_step_plan_options_init;
-    sab_thresholds_options, sab_thresholds_options_init;
-    sab_bionemo_options, sab_bionemo_options_init;
+    sab_progress_options,
+    sab_verification_options,
+    sab_balanced_options,
+    sab_step_in_chunks_options,
+    sab_collect_peak_options,
+    sab_context_options,
+    sab_max_batch_options,
+    sab_bagua_options,
+    sab_measurement_options,
+    sab_memory_guard_options,
+    sab_memory_model_options,
+    sab_mixture_options,
+    sab_packed_options,
+    sab_pad_options,
+    sab_partition_options,
+    sab_plan_options,
+    sab_probe_callbacks,
+    sab_probe_options,
+    sab_sampler_options,
+    sab_sizes_options,
+    sab_step_plan_options,
+    sab_thresholds_options,
+    sab_bionemo_options,
 }
 
 #[cfg(feature = "arrow")]
-option_structs! {
-    sab_sizes_arrow_options, sab_sizes_arrow_options_init;
+structs! {
+    sab_sizes_arrow_options,
 }
 
 #[cfg(feature = "files")]
-option_structs! {
-    sab_sizes_file_options, sab_sizes_file_options_init;
+structs! {
+    sab_sizes_file_options,
 }
 
 #[cfg(feature = "cache")]
 structs! {
     sab_cache_stats,
-}
-
-#[cfg(feature = "cache")]
-option_structs! {
-    sab_cache_options, sab_cache_options_init;
+    sab_cache_options,
 }
 
 #[cfg(feature = "stream")]
-option_structs! {
-    sab_files_stream_options, sab_files_stream_options_init;
-    sab_list_stream_options, sab_list_stream_options_init;
-    sab_map_stream_options, sab_map_stream_options_init;
-    sab_mix_stream_options, sab_mix_stream_options_init;
-    sab_pack_stream_options, sab_pack_stream_options_init;
-    sab_readahead_stream_options, sab_readahead_stream_options_init;
-    sab_source_functions, sab_source_functions_init;
+structs! {
+    sab_files_stream_options,
+    sab_list_stream_options,
+    sab_map_stream_options,
+    sab_mix_stream_options,
+    sab_pack_stream_options,
+    sab_readahead_stream_options,
+    sab_source_functions,
 }
 
 /// The numbers of options that live longer than a call. Pointers are set in a copy, for a call.
@@ -280,13 +252,13 @@ option_structs! {
 pub(crate) struct Numbers<T>(T);
 
 // SAFETY: the pointers in it are NULL.
-unsafe impl<T: Defaults> Send for Numbers<T> {}
+unsafe impl<T: Struct> Send for Numbers<T> {}
 // SAFETY: as above.
-unsafe impl<T: Defaults> Sync for Numbers<T> {}
+unsafe impl<T: Struct> Sync for Numbers<T> {}
 
-impl<T: Defaults> Default for Numbers<T> {
+impl<T: Struct> Default for Numbers<T> {
     fn default() -> Self {
-        Numbers(T::defaults())
+        Numbers(empty())
     }
 }
 
@@ -304,7 +276,7 @@ impl<T> DerefMut for Numbers<T> {
     }
 }
 
-/// A struct of zeros, but for its size.
+/// A struct of zeros, but for its size: the defaults of options.
 pub(crate) fn empty<T: Struct>() -> T {
     // SAFETY: the promise of the trait.
     let mut value: T = unsafe { MaybeUninit::zeroed().assume_init() };

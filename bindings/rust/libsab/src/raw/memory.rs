@@ -3,7 +3,6 @@
 use std::rc::Rc;
 
 use super::*;
-use crate::cost::MAX_COLUMNS;
 use crate::memory::{
     CollectOptions, Device, GuardOptions, MaxBatchOptions, MeasurementOptions, ModelOptions,
     StepError, StepOptions,
@@ -256,7 +255,7 @@ pub(crate) struct ProbeHandle<'d> {
 impl<'d> ProbeHandle<'d> {
     pub(crate) fn open(device: &str, total_bytes: u64) -> Result<Self, Error> {
         let name = text("device", device.as_bytes())?;
-        let mut options = sys::sab_probe_options::defaults();
+        let mut options = empty::<sys::sab_probe_options>();
         options.total_bytes = signed_bytes(total_bytes);
         // SAFETY: a NUL-terminated name, and a struct whose size is set.
         let handle = make(|probe| unsafe { sys::sab_probe_new(name.as_ptr(), &options, probe) })?;
@@ -265,7 +264,7 @@ impl<'d> ProbeHandle<'d> {
 
     pub(crate) fn of_device(device: DeviceRef<'d>) -> Result<Self, Error> {
         let (kept, context) = Shared::new(Guarded::new(device));
-        let mut callbacks = sys::sab_probe_callbacks::defaults();
+        let mut callbacks = empty::<sys::sab_probe_callbacks>();
         callbacks.ctx = context;
         callbacks.reset = Some(reset_trampoline);
         callbacks.current = Some(current_trampoline);
@@ -350,7 +349,7 @@ impl PeaksHandle {
         let mut progress = options.progress.get().map(Guarded::new);
         let mut raw = *options.raw;
         (raw.progress, raw.progress_ctx) = progress_parts(&mut progress);
-        raw.item_count = item_count.unwrap_or(raw.item_count);
+        raw.item_count = item_count.unwrap_or(0); // until the work gives no more; so is no item
         raw.work = Some(work_trampoline);
         let mut calls = Guarded::new(Closures {
             work: Some(work),
@@ -398,10 +397,10 @@ pub(crate) fn measurement_points(
 ) -> Result<Vec<(u64, PerColumn<f64>)>, Error> {
     let (shortest, longest) = (&options.shortest, &options.longest);
     let columns = shortest.len();
-    if columns == 0 || columns != longest.len() || columns > MAX_COLUMNS {
+    if columns == 0 || columns != longest.len() {
         return Err(Error::argument_error(format!(
             "shortest = {shortest:?}, longest = {longest:?}: must both have a number for each \
-             column, at most {MAX_COLUMNS}"
+             column"
         )));
     }
     if points > MAX_POINTS {
@@ -410,13 +409,11 @@ pub(crate) fn measurement_points(
         )));
     }
     let mut raw = *options.raw;
-    raw.columns = columns;
-    raw.shortest[..columns].copy_from_slice(shortest);
-    raw.longest[..columns].copy_from_slice(longest);
+    raw.column_count = columns;
+    raw.shortest = shortest.as_ptr();
+    raw.longest = longest.as_ptr();
     let mut call = InCall::without_progress();
-    if let Some(budget) = &options.budget {
-        raw.budget = call.budget(budget)?;
-    }
+    (raw.budget, _) = call.budgets(options.budget.as_slice())?;
     let (mut counts, mut lengths) = (vec![0; points], vec![0.0; points * columns]);
     // SAFETY: a struct whose size is set, a live cost, and room for `points` numbers, and for as
     // many of each column.
@@ -711,7 +708,9 @@ impl PlanHandle {
         progress: Option<Progress<'_, '_>>,
     ) -> Result<sys::sab_verification, Error> {
         let mut progress = progress.map(Guarded::new);
-        let (progress_fn, progress_context) = progress_parts(&mut progress);
+        let mut options = empty::<sys::sab_verification_options>();
+        (options.progress, options.progress_ctx) = progress_parts(&mut progress);
+        options.count = count;
         let mut calls = Guarded::new(Closures { batch: Some(run), ..Closures::default() });
         let mut seen = empty();
         // SAFETY: live handles, a struct whose size is set, contexts that fit their trampolines and
@@ -720,11 +719,9 @@ impl PlanHandle {
             sys::sab_plan_verify(
                 self.pointer(),
                 probe.pointer(),
-                count,
                 Some(batch_trampoline),
                 calls.context(),
-                progress_fn,
-                progress_context,
+                &options,
                 &mut seen,
             )
         };

@@ -123,14 +123,13 @@ impl SamplerHandle<'_> {
     ) -> Result<Vec<SourceReport>, Error> {
         let mut reports = vec![empty::<sys::sab_mixture_report>(); mixture.source_count()];
         let mut progress = progress.map(Guarded::new);
-        let (progress_fn, progress_context) = progress_parts(&mut progress);
+        let progress_options = progress_options(&mut progress);
         // SAFETY: a live handle that nobody else uses, structs whose sizes are set; the closure
         // outlives the call.
         let status = unsafe {
             sys::sab_mixture_get_report(
                 self.pointer(),
-                progress_fn,
-                progress_context,
+                &progress_options,
                 reports.as_mut_ptr(),
                 reports.len(),
             )

@@ -80,7 +80,9 @@ pub(crate) fn pad<T: Copy>(
     let (pointer, count) = places(shapes, indices);
     let mut shape = vec![0i64; shapes.dimensions()];
     // SAFETY: arrays of the lengths said, and room for `dimensions` numbers.
-    check(unsafe { sys::sab_ragged_get_padded_shape(&samples, pointer, count, shape.as_mut_ptr()) })?;
+    check(unsafe {
+        sys::sab_ragged_get_padded_shape(&samples, pointer, count, shape.as_mut_ptr())
+    })?;
     let given = pad_options(options, shapes.dimensions(), &shape)?;
     let total = product(count, &shape).ok_or_else(Error::no_memory)?;
     let mut padded: Vec<T> = Vec::new();

@@ -1,7 +1,7 @@
 //! Calls of `plan.h`.
 
 use super::*;
-use crate::plan::{Bucket, PlanOptions};
+use crate::plan::{Bucket, PlanOptions, Report};
 
 /// Owns a `sab_plan`.
 pub(crate) struct PlanHandle(Owned<sys::sab_plan>);
@@ -21,14 +21,12 @@ impl PlanOptions<'_> {
         let boundaries = self.corners(columns)?;
         raw.boundaries = elements(&boundaries);
         raw.boundary_count = self.boundaries.len();
-        if !self.length_multiples.is_empty() {
-            check_columns("length_multiples", &self.length_multiples, columns)?;
-            raw.length_multiples = self.length_multiples.as_ptr();
-        }
+        raw.length_multiples = elements(&self.length_multiples);
+        raw.length_multiple_count = self.length_multiples.len();
         raw.separate_by = elements(&self.separate_by);
         raw.separate_by_count = self.separate_by.len();
-        raw.id_shapes = elements(&self.id_shapes);
-        raw.id_shape_count = self.id_shapes.len();
+        raw.max_shapes = elements(&self.max_shapes);
+        raw.max_shape_count = self.max_shapes.len();
         raw.batch_sizes = elements(&self.batch_sizes);
         raw.batch_size_count = self.batch_sizes.len();
         (raw.budgets, raw.budget_count) = call.budgets(&self.budgets)?;
@@ -169,22 +167,41 @@ impl PlanHandle {
         &self,
         options: &sys::sab_sampler_options,
         progress: Option<Progress<'_, '_>>,
-    ) -> Result<sys::sab_plan_report, Error> {
+    ) -> Result<Report, Error> {
         let mut progress = progress.map(Guarded::new);
-        let (progress_fn, progress_context) = progress_parts(&mut progress);
-        let mut report = empty();
-        // SAFETY: a live handle, structs whose sizes are set, a context that fits its trampoline
-        // and outlives the call.
+        let progress_options = progress_options(&mut progress);
+        let columns = self.info().columns;
+        let (mut totals, mut padded_totals) = (vec![0.0; columns], vec![0.0; columns]);
+        let mut report = empty::<sys::sab_plan_report>();
+        report.totals = totals.as_mut_ptr();
+        report.padded_totals = padded_totals.as_mut_ptr();
+        // SAFETY: a live handle, structs whose sizes are set, room for a number of each column, a
+        // context that fits its trampoline and outlives the call.
         let status = unsafe {
-            sys::sab_plan_get_report(
-                self.pointer(),
-                options,
-                progress_fn,
-                progress_context,
-                &mut report,
-            )
+            sys::sab_plan_get_report(self.pointer(), options, &progress_options, &mut report)
         };
         check_with(status, [failure_of(progress)])?;
-        Ok(report)
+        Ok(Report {
+            samples: report.samples,
+            skipped: report.skipped,
+            dropped: report.dropped,
+            repeated: report.repeated,
+            batches: report.batches,
+            steps: report.steps,
+            lower_bound: report.lower_bound,
+            shapes: report.shapes,
+            total: report.total,
+            padded_total: report.padded_total,
+            padding: report.padding,
+            rank_imbalance: report.rank_imbalance,
+            meet_again: report.meet_again,
+            partners: report.partners,
+            length_correlation: report.length_correlation,
+            variance_ratio: report.variance_ratio,
+            nearest_target: report.nearest_target,
+            target_met: report.target_met != 0,
+            totals: PerColumn::of(totals),
+            padded_totals: PerColumn::of(padded_totals),
+        })
     }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::plan::PlanOptions;
-use crate::ranks::BalancedOptions;
+use crate::ranks::{BalancedOptions, BalancedReport, CostBalance};
 
 pub(crate) type GatherFn<'f> = dyn FnMut(&[u8], &mut [u8]) -> Result<(), BoxError> + 'f;
 
@@ -97,7 +97,8 @@ impl SamplerHandle<'static> {
         all_gather: &mut GatherFn<'_>,
     ) -> Result<Self, Error> {
         let handle = plan.make(sizes.column_count(), |plan| {
-            let mut gather = Guarded::new(Gather { all_gather, world_size: options.world_size });
+            let mut gather =
+                Guarded::new(Gather { all_gather, world_size: options.world_size.max(1) });
             let context = gather.context();
             // SAFETY: a live handle, structs whose sizes are set; arrays and closures outlive the
             // call, the only time they are used.
@@ -117,26 +118,62 @@ impl SamplerHandle<'static> {
     }
 }
 
+/// A report with arrays of its own.
+///
+/// # Safety
+///
+/// The arrays of the report are valid.
+unsafe fn balance_of(report: &sys::sab_balanced_report) -> BalancedReport {
+    // SAFETY: the caller's promise; a number of each balanced cost.
+    let of = |numbers: *const f64| unsafe { slice(numbers, report.balance_count) };
+    let (rank, largest_rank) = (of(report.rank_imbalance), of(report.largest_rank_imbalance));
+    let (micro_batch, time) = (of(report.micro_batch_imbalance), of(report.time));
+    let least_time = of(report.least_time);
+    let costs: Vec<CostBalance> = (0..report.balance_count)
+        .map(|k| CostBalance {
+            rank_imbalance: rank[k],
+            largest_rank_imbalance: largest_rank[k],
+            micro_batch_imbalance: micro_batch[k],
+            time: time[k],
+            least_time: least_time[k],
+        })
+        .collect();
+    let largest = |of: &[f64]| of.iter().copied().fold(0.0, f64::max);
+    // SAFETY: the caller's promise; a number of each column.
+    let totals = unsafe { per_column(report.totals, report.columns) };
+    BalancedReport {
+        samples: report.samples,
+        skipped: report.skipped,
+        dropped: report.dropped,
+        steps: report.steps,
+        total: totals.iter().sum(),
+        totals,
+        fill: report.fill,
+        rank_imbalance: largest(rank),
+        largest_rank_imbalance: largest(largest_rank),
+        micro_batch_imbalance: largest(micro_batch),
+        time: time[0],
+        least_time: least_time[0],
+        costs,
+    }
+}
+
 impl SamplerHandle<'_> {
     pub(crate) fn balance_report(
         &mut self,
         progress: Option<Progress<'_, '_>>,
-    ) -> Result<sys::sab_balanced_report, Error> {
+    ) -> Result<BalancedReport, Error> {
         let mut report = empty();
         let mut progress = progress.map(Guarded::new);
-        let (progress_fn, progress_context) = progress_parts(&mut progress);
+        let progress_options = progress_options(&mut progress);
         // SAFETY: a live handle that nobody else uses, a struct whose size is set; the closure
         // outlives the call.
         let status = unsafe {
-            sys::sab_balanced_sampler_get_report(
-                self.pointer(),
-                progress_fn,
-                progress_context,
-                &mut report,
-            )
+            sys::sab_balanced_sampler_get_report(self.pointer(), &progress_options, &mut report)
         };
         check_with(status, [failure_of(progress)])?;
-        Ok(report)
+        // SAFETY: arrays of the sampler, which stay valid until its next report.
+        Ok(unsafe { balance_of(&report) })
     }
 
     pub(crate) fn check_ranks(

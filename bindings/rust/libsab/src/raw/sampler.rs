@@ -208,7 +208,13 @@ impl<'a> SamplerHandle<'a> {
         // SAFETY: a live handle; the cursor does not move between the two calls.
         unsafe {
             array(|state: *mut u8, capacity, size| {
-                sys::sab_sampler_state_save_at(self.pointer(), position, state.cast(), capacity, size)
+                sys::sab_sampler_state_save_at(
+                    self.pointer(),
+                    position,
+                    state.cast(),
+                    capacity,
+                    size,
+                )
             })
         }
     }

@@ -54,7 +54,7 @@ impl<'a> SizesHandle<'a> {
     fn from_memory<T: Element>(data: &[T], step: usize, copy: bool) -> Result<Self, Error> {
         // A longer step leads to the first element only, too.
         let step = step.clamp(1, data.len().max(1));
-        let mut options = sys::sab_sizes_options::defaults();
+        let mut options = empty::<sys::sab_sizes_options>();
         options.stride = (step * size_of::<T>()) as i64;
         options.copy = i32::from(copy);
         let count = data.len().div_ceil(step);
@@ -127,20 +127,13 @@ impl SizesHandle<'static> {
     {
         let mut size = Guarded::new(size);
         let mut progress = progress.map(Guarded::new);
-        let (progress_fn, progress_context) = progress_parts(&mut progress);
+        let progress_options = progress_options(&mut progress);
         let trampoline = Some(size_trampoline::<F> as unsafe extern "C" fn(_, _, _) -> _);
         let context = size.context();
         // SAFETY: both contexts fit their trampolines and outlive the call, which is the only time
         // they are used.
         let (status, handle) = construct(|sizes| unsafe {
-            sys::sab_sizes_callback_new(
-                count,
-                trampoline,
-                context,
-                progress_fn,
-                progress_context,
-                sizes,
-            )
+            sys::sab_sizes_callback_new(count, trampoline, context, &progress_options, sizes)
         })?;
         let status = check_with(status, [size.failure, failure_of(progress)]);
         made(status, handle).map(Self::over)

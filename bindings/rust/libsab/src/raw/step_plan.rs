@@ -65,9 +65,9 @@ impl StepPlanHandle {
                 offsets: slice(view.offsets, parts + 1),
                 inverse: slice(view.inverse, view.samples),
                 costs: slice(view.costs, kinds * parts),
-                rank_imbalance: view.rank_imbalance[..kinds].to_vec(),
-                least_rank_imbalance: view.least_rank_imbalance[..kinds].to_vec(),
-                micro_step_imbalance: view.micro_step_imbalance[..kinds].to_vec(),
+                rank_imbalance: slice(view.rank_imbalance, kinds).to_vec(),
+                least_rank_imbalance: slice(view.least_rank_imbalance, kinds).to_vec(),
+                micro_step_imbalance: slice(view.micro_step_imbalance, kinds).to_vec(),
             }
         }
     }

@@ -659,7 +659,7 @@ impl StreamHandle {
     pub(crate) fn closures<S: Source + 'static>(source: S, has_state: bool) -> Result<Self, Error> {
         let parts = StreamParts::default();
         let offered = Offered::new(Sourcing { source, made: Vec::new() }, &parts.failures);
-        let mut functions = sys::sab_source_functions::defaults();
+        let mut functions = empty::<sys::sab_source_functions>();
         functions.ctx = offered.context();
         functions.release = Some(release::<Sourcing<S>>);
         functions.next = Some(next_trampoline::<S>);
@@ -750,7 +750,7 @@ impl StreamHandle {
         threads: u64,
     ) -> Result<Self, Error> {
         self.over_closure(function, |source, context, stream| {
-            let mut options = sys::sab_map_stream_options::defaults();
+            let mut options = empty::<sys::sab_map_stream_options>();
             options.map = Some(trampoline);
             options.ctx = context;
             options.release = Some(release::<F>);
@@ -857,13 +857,13 @@ impl StreamHandle {
 
     pub(crate) fn pack(self, options: &PackedOptions) -> Result<Self, Error> {
         let mut raw = *options.raw;
+        let columns = options.capacities.len();
+        (raw.capacities, raw.capacity_count) = (elements(&options.capacities), columns);
         let Some(sizes) = options.sizes_fn.0.clone() else {
             // SAFETY: a live handle, options that live as long as the call, and room for a handle.
             return self
                 .over(|source, stream| unsafe { sys::sab_pack_stream_new(source, &raw, stream) });
         };
-        let columns = options.capacities.len();
-        (raw.capacities, raw.capacity_count) = (elements(&options.capacities), columns);
         raw.sizes_fn = Some(sizes_trampoline);
         raw.release = Some(release::<Limits>);
         let limits = Limits { sizes: Some(sizes), columns, ..Limits::default() };

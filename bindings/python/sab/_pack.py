@@ -21,7 +21,6 @@ from sab._native import (
     check,
     ffi,
     lib,
-    new_options,
     new_struct,
     record_of,
     warn_of_skipped,
@@ -186,16 +185,15 @@ def _check_options(
 
 def _set_capacities(pack: CData, capacity: Any, columns: Sequence[str], calls: Calls) -> None:
     capacities = capacities_of(capacity, columns)
-    if len(columns) == 1:
-        pack.capacity = capacities[0]
-        return
     array = ffi.new("uint64_t[]", capacities)
     calls.kept.append(array)
     pack.capacities, pack.capacity_count = array, len(capacities)
+    if len(columns) == 1:
+        calls.names["capacities[0]"] = "capacity"
 
 
 def _pack_options(method: str, max_sequences: int, split: bool, oversize: str) -> CData:
-    pack = new_options("sab_packed_options")
+    pack = new_struct("sab_packed_options")
     pack.method = one_of("method", method, _METHODS)
     pack.max_sequences = whole("max_sequences", max_sequences)
     pack.split = flag("split", split)
@@ -350,12 +348,7 @@ class PackedSampler(RandomAccessSampler):
         """
         calls = Calls(progress=progress, what="report")
         report = new_struct("sab_balanced_report")
-        check(
-            lib.sab_balanced_sampler_get_report(
-                self._handle, lib.sab_py_progress, calls.handle, report
-            ),
-            calls,
-        )
+        check(lib.sab_balanced_sampler_get_report(self._handle, calls.options(), report), calls)
         info = self.info
         fields: list[Any] = [
             report.samples,
@@ -367,7 +360,7 @@ class PackedSampler(RandomAccessSampler):
             info.lower_bound,
             info.most_sequences,
             report.steps,
-            per_column(report.total, self._columns),
+            per_column(report.totals, self._columns),
             report.fill,
             *(getattr(report, name)[0] for name in PackedReport._fields[11:-1]),
             reports_of(self._mixture, self._handle, calls),
@@ -458,8 +451,8 @@ class Packing:
         pack = _pack_options(
             given["method"], given["max_sequences"], given["split"], given["oversize"]
         )
-        pack.capacity = given["capacity"]
         calls = Calls(progress=progress, what="packing")
+        _set_capacities(pack, given["capacity"], ONE_COLUMN, calls)
         set_balance(pack, given["balance"], calls, ONE_COLUMN)
         pack.progress, pack.progress_ctx = lib.sab_py_progress, calls.handle
         handle = ffi.new("sab_packing **")

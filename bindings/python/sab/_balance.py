@@ -159,8 +159,7 @@ def partition(
     weight_table = None if weights is None else _table("weights", weights, count)
     capacities = None if weights is None else _capacities(weights, capacity)
     calls = Calls(progress=progress, what="partition")
-    options = new_struct("sab_partition_options")
-    options.progress, options.progress_ctx = lib.sab_py_progress, calls.handle
+    options = calls.options("sab_partition_options")
     options.equal_counts = flag("equal_counts", equal_counts)
     options.cost_count = len(cost_table)
     if weight_table is not None and capacities is not None:

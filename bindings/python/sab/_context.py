@@ -161,12 +161,11 @@ def plan_context(
     0 1 4 ((5, 10), (30, 35))
     2 0 1 ((0, 4), (4, 8))
     """
-    options = new_struct("sab_context_options")
     calls = Calls(progress=progress, what="context plan")
+    options = calls.options("sab_context_options")
     options.cost = cost_handle("cost", cost, calls)
     options.overhead = real("overhead", overhead)
     options.groups = one_of("groups", groups, _GROUPS)
-    options.progress, options.progress_ctx = lib.sab_py_progress, calls.handle
     sizes = as_sizes(lengths, "lengths")
     handle = ffi.new("sab_context_plan **")
     check(

@@ -88,8 +88,8 @@ def find_thresholds(
     [1.0, 4.0, 16.0]
     """
     k = whole("k", k, 1)
-    options = new_struct("sab_thresholds_options")
     calls = Calls(progress=progress, what="thresholds")
+    options = calls.options("sab_thresholds_options")
     options.cost = cost_handle("cost", cost, calls)
     options.method = one_of("method", method, _METHODS)
     options.cost_per_sample = flag("cost_per_sample", cost_per_sample)
@@ -109,7 +109,6 @@ def find_thresholds(
         rows = np.ascontiguousarray(rows, np.uint64)
         calls.kept.append(rows)
         options.starts = ffi.cast("uint64_t *", rows.ctypes.data)
-    options.progress, options.progress_ctx = lib.sab_py_progress, calls.handle
     sizes = as_sizes(lengths, "lengths")
     # Checked by the library as well, but not before there is room for them.
     if k >= max(len(sizes), 1):

@@ -92,7 +92,7 @@ def find_max_batch(
         trial=trial if lengths is not None else _without_length(trial),
         reduce=reduce_function(reduce),
     )
-    options = new_struct("sab_max_batch_options")
+    options = calls.options("sab_max_batch_options")
     options.search = one_of("search", search, _SEARCHES)
     options.max_batch_size = whole("max_batch_size", max_batch_size, 1)
     options.limit = 0 if budget is None else whole("budget", budget, 1)
@@ -110,7 +110,6 @@ def find_max_batch(
         options.lengths, options.length_count = array, len(lengths)
     if reduce is not None:
         options.reduce, options.reduce_ctx = lib.sab_py_reduce, calls.handle
-    options.progress, options.progress_ctx = lib.sab_py_progress, calls.handle
     sizes = ffi.new("uint64_t[]", 1 if lengths is None else len(lengths))
     result = new_struct("sab_max_batch")
     with probe_of(device) as probe:

@@ -192,8 +192,10 @@ def _set_capacities(pack: CData, capacity: Any, columns: Sequence[str], calls: C
         calls.names["capacities[0]"] = "capacity"
 
 
-def _pack_options(method: str, max_sequences: int, split: bool, oversize: str) -> CData:
-    pack = new_struct("sab_packed_options")
+def _pack_options(
+    calls: Calls, method: str, max_sequences: int, split: bool, oversize: str
+) -> CData:
+    pack = calls.options("sab_packed_options")
     pack.method = one_of("method", method, _METHODS)
     pack.max_sequences = whole("max_sequences", max_sequences)
     pack.split = flag("split", split)
@@ -281,17 +283,16 @@ class PackedSampler(RandomAccessSampler):
         output: Output = "numpy",
         progress: bool | Progress | None = None,
     ) -> None:
-        pack = _pack_options(method, max_sequences, split, oversize)
+        calls = Calls(progress=progress, what="packing")
+        pack = _pack_options(calls, method, max_sequences, split, oversize)
         pack.window = whole("window", window)
         pack.tries = whole("tries", tries)
-        calls = Calls(progress=progress, what="packing")
         source = as_sizes(sizes)
         self._mixture = source if isinstance(source, Mixture) else None
         self._columns = source.columns
         _check_options(source.columns, method, pack.split != 0, pack.window, pack.tries)
         _set_capacities(pack, capacity, source.columns, calls)
         set_balance(pack, balance, calls, source.columns)
-        pack.progress, pack.progress_ctx = lib.sab_py_progress, calls.handle
         order: Order = {
             "seed": seed,
             "rank": rank,
@@ -448,13 +449,12 @@ class Packing:
         given: PackingOptions,
         progress: bool | Progress | None = None,
     ) -> None:
-        pack = _pack_options(
-            given["method"], given["max_sequences"], given["split"], given["oversize"]
-        )
         calls = Calls(progress=progress, what="packing")
+        pack = _pack_options(
+            calls, given["method"], given["max_sequences"], given["split"], given["oversize"]
+        )
         _set_capacities(pack, given["capacity"], ONE_COLUMN, calls)
         set_balance(pack, given["balance"], calls, ONE_COLUMN)
-        pack.progress, pack.progress_ctx = lib.sab_py_progress, calls.handle
         handle = ffi.new("sab_packing **")
         check(lib.sab_histogram_packing_new(histogram._handle, pack, handle), calls)
         self._handle = ffi.gc(handle[0], lib.sab_packing_free)

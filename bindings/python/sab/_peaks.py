@@ -94,7 +94,7 @@ def collect_peak(
     peaks = ffi.gc(handle[0], lib.sab_peaks_free)
     function("cleanup", cleanup)
     calls = Work(progress, "collect_peak", work=run, cleanup=cleanup)
-    options = new_struct("sab_collect_peak_options")
+    options = calls.options("sab_collect_peak_options")
     with contextlib.suppress(Exception):  # many have no length, and say so in as many ways
         options.item_count = len(inputs)  # type: ignore[arg-type]
     options.work, options.ctx, options.warm_up = lib.sab_py_work, calls.handle, warm_up
@@ -103,7 +103,6 @@ def collect_peak(
         options.cleanup = lib.sab_py_cleanup
     if flag("collect_garbage", collect_garbage):
         options.collect_garbage = lib.sab_py_collect_garbage
-    options.progress, options.progress_ctx = lib.sab_py_progress, calls.handle
 
     def collected() -> Peaks:
         view = new_struct("sab_peaks_view")

@@ -24,7 +24,7 @@ from sab._arguments import (
 )
 from sab._cost import ONE_COLUMN, BudgetLike, CostLike, column_of, set_budgets
 from sab._mixture import SOURCE, Mixture
-from sab._native import Calls, CData, Progress, ffi, lib, new_struct
+from sab._native import Calls, CData, Progress, ffi, lib
 from sab._sizes import Sizes
 
 _TAILS = {
@@ -87,8 +87,8 @@ def plan_options(
     `source` may be a mixture, whose sources separate_by may name.
     """
     check_names(given)
-    options = new_struct("sab_plan_options")
     calls = Calls(progress=given.get("progress"), what="plan")
+    options = calls.options("sab_plan_options")
     set_budgets(options, budget, given.get("cost"), calls, columns)
     if budget is None and given.get("batch_size") is None:
         raise ValueError(
@@ -115,7 +115,6 @@ def plan_options(
         options.oversize = one_of("oversize", given["oversize"], OVERSIZE)
     _set_ids(options, given, calls, source)
     options.threads = whole("threads", given.get("threads", 1), 0)
-    options.progress, options.progress_ctx = lib.sab_py_progress, calls.handle
     return options, calls
 
 

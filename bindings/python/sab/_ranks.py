@@ -467,7 +467,7 @@ class BalancedSampler(RandomAccessSampler):
         progress: bool | Progress | None = None,
     ) -> None:
         calls = Calls(progress=progress, what="balance")
-        options = new_struct("sab_balanced_options")
+        options = calls.options("sab_balanced_options")
         options.samples = 0 if samples is None else whole("samples", samples, 1)
         source = as_sizes(sizes)
         self._columns = source.columns
@@ -480,7 +480,6 @@ class BalancedSampler(RandomAccessSampler):
         set_balance(options, balance, calls, source.columns)
         options.fill = real("fill", fill, "must be above 0 and at most 1")
         options.oversize = one_of("oversize", oversize, SKIP_OR_ERROR)
-        options.progress, options.progress_ctx = lib.sab_py_progress, calls.handle
         order: Order = {
             "seed": seed,
             "rank": rank,

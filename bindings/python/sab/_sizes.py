@@ -420,7 +420,7 @@ def _read_file(path: str, how: _How) -> tuple[CData, str | None]:
 
 
 def _read_by_library(path: str, how: _How, calls: Calls) -> CData:
-    options = new_struct("sab_sizes_file_options")
+    options = calls.options("sab_sizes_file_options")
     for name, value in (("column", how.column), ("format", how.format)):
         if value is not None:
             text = ffi.new("char[]", path_bytes(value, name))
@@ -429,7 +429,6 @@ def _read_by_library(path: str, how: _How, calls: Calls) -> CData:
     options.text_unit = how.unit
     options.missing = how.missing
     options.nulls = lib.SAB_NULLS_ZERO if how.zero_nulls else lib.SAB_NULLS_REFUSE
-    options.progress, options.progress_ctx = lib.sab_py_progress, calls.handle
     handle = ffi.new("sab_sizes **")
     check(lib.sab_sizes_file_new(path_bytes(path), options, handle), calls)
     return owned(handle)

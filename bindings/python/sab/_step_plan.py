@@ -311,7 +311,7 @@ def _planned(
 ) -> StepPlan:
     calls = Calls(progress=progress, what="step plan")
     calls.names["sizes"] = "lengths"
-    options = new_struct("sab_step_plan_options")
+    options = calls.options("sab_step_plan_options")
     options.world_size = whole("world_size", given["world_size"], 1)
     set_budgets(options, given["budget"], given["cost"], calls, source.columns)
     if given["micro_batches"] is not None:
@@ -332,7 +332,6 @@ def _planned(
                 f"groups has {ids.size} ids: must have one for each of {len(source)} samples"
             )
         options.groups = ffi.cast("int64_t *", ids.ctypes.data)
-    options.progress, options.progress_ctx = lib.sab_py_progress, calls.handle
     handle = ffi.new("sab_step_plan **")
     check(lib.sab_step_plan_new(source._handle, options, handle), calls)
     plan = ffi.gc(handle[0], lib.sab_step_plan_free)

@@ -81,6 +81,7 @@ class BionemoSizeAwareStream(Sampler):
             self._calls.handle,
             ffi.NULL,
             real("budget", budget),
+            calls=self._calls,
         )
 
 
